@@ -11,38 +11,38 @@ import { asSent, type NodeProgram } from './program.ts';
 import { hasFamily, type View, viewOf } from './view.ts';
 import { type Difference, differenceOf, isSameBut } from './virtual/differences.ts';
 
-/** Two ways to run the same Services, held against each other. */
+/** The same Services under two profiles or in two layouts, compared flow by flow. */
 export interface Comparison {
   readonly kind: 'profiles' | 'layouts';
   /** The two profiles, or the two layouts of one. */
   readonly between: readonly [string, string];
-  /** The profile whose nodes were asked. */
+  /** The profile of the nodes that were compared. */
   readonly profile: string;
   readonly family: Family;
   readonly nodes: readonly string[];
   readonly flows: number;
-  /** By code, in byte order: those that are published, with one example each. */
+  /** Documented differences by code, in byte order, with one example each. */
   readonly differences: readonly FoundDifference[];
-  /** Flows that are treated differently for no published reason. */
+  /** Flows whose outcomes differ without a documented reason. */
   readonly unexplained: readonly FlowRow[];
 }
 
-/** A published difference, and how often it was met. */
+/** A documented difference, with the number of flows that show it. */
 export interface FoundDifference {
   readonly code: Difference;
   readonly flows: number;
-  /** Those that speak of the destinations of these flows, in byte order; none where nobody does. */
+  /** The Services that declare the destinations of these flows, in byte order; may be empty. */
   readonly services: readonly string[];
   readonly example: FlowRow;
 }
 
-/** Nodes of a profile that are asked, spread over all of them: a comparison links everything anew for each. */
+/** Nodes compared per profile, spread evenly over all: each one links all rules anew. */
 const nodesMax = 4;
 
 /**
- * Checks that a bundle's Services behave alike however they are run: under profiles of mode iptables and of mode ipvs, up to the
- * published differences, and in layouts `flat` and `tree`, without exception.
- * @returns a comparison for each pair, or why nodes would refuse the bundle
+ * Checks that a bundle's Services are equivalent in modes iptables and ipvs, up to the documented differences, and in layouts `flat`
+ * and `tree`, without exception.
+ * @returns a comparison for each pair, or the problems for which nodes would refuse the bundle
  */
 export function compareWays(files: BundleFiles): readonly Comparison[] | readonly Problem[] {
   const view = viewOf(files);
@@ -84,14 +84,14 @@ function outcomeIn(view: View, program: NodeProgram, { packet, family }: FlowRow
     return outcomeOf(program, asSent(packet, program), own === undefined ? [] : [own]);
   } catch (error) {
     if (!(error instanceof TraceError)) throw error;
-    const hint = 'The two layouts cannot be held against each other; nodes of this profile can use layout flat';
+    const hint = 'The two layouts cannot be compared; use layout flat on nodes of this profile';
     throw new ReviewStopped([
       { code: 'RULE_REFUSED', level: 'error', object: `Node ${name}`, message: error.message, hint },
     ]);
   }
 }
 
-/** Every profile of mode iptables with every one of mode ipvs: the same nodes are given the one and the other. */
+/** Compares every profile of mode iptables with every one of mode ipvs, on the same nodes. */
 function profileComparisons(view: View): readonly Comparison[] {
   return profilesOf(view, 'iptables').flatMap((first) =>
     profilesOf(view, 'ipvs').flatMap((second) =>
@@ -105,7 +105,7 @@ function profileComparisons(view: View): readonly Comparison[] {
   );
 }
 
-/** @param profile whose nodes are asked */
+/** @param profile the nodes of this profile are compared */
 function comparison(view: View, between: readonly [string, string], family: Family, profile: string): Comparison {
   const nodes = someNodes(view, profile);
   const views = between.map((other) => withProfile(view, nodes, other));
@@ -134,8 +134,8 @@ function comparison(view: View, between: readonly [string, string], family: Fami
 }
 
 /**
- * Only an endpoint's own node sees its packets start, so only there it matters whether it is masqueraded when it meets itself; mode
- * iptables does so everywhere. And what a node itself sends has an address of the node, masqueraded or not.
+ * Whether a difference cannot be observed. Packets of an endpoint start on its own node only, so hairpin masquerading matters only
+ * there; mode iptables has it on every node. Packets of the node itself have one of its addresses, masqueraded or not.
  */
 function isUnseen({ source, nodes, outcomes, destination }: FlowRow, view: View, claims: Claims): boolean {
   const claim = claims.get(placeOf(destination));
@@ -148,7 +148,7 @@ function isUnseen({ source, nodes, outcomes, destination }: FlowRow, view: View,
 
 type Claims = ReadonlyMap<string, Claim>;
 
-/** The view in which some nodes have another profile. */
+/** A view in which the named nodes have another profile. */
 function withProfile(view: View, names: readonly string[], profile: string): View {
   const nodes = new Map(view.nodes);
   for (const name of names) nodes.set(name, { ...view.nodes.get(name)!, profile });
@@ -169,7 +169,7 @@ function allDestinations(views: readonly View[], profiles: readonly string[], fa
   return [...named, ...commonDestinations(views[0]!, profiles[0]!, family)];
 }
 
-/** The first, the last and those between at even distances. */
+/** The first, the last and some between them at even distances. */
 function someNodes(view: View, profile: string): readonly string[] {
   const names = nodesOfProfile(view, profile);
   if (names.length <= nodesMax) return names;
@@ -186,7 +186,7 @@ function familiesOf(view: View, profile: string): readonly Family[] {
 
 const placeOf = ({ kind, address, port, protocol }: Destination): string => `${kind} ${address} ${port} ${protocol}`;
 
-/** Whether clients could not tell two outcomes apart. How a choice is made is not seen by one connection; its shares are. */
+/** Whether two outcomes are equal for clients: shares of endpoints count, the way in which one is chosen does not. */
 export function isSameOutcome(a: FlowOutcome, b: FlowOutcome): boolean {
   return (
     a.affinity === b.affinity &&

@@ -4,16 +4,16 @@ import { clusterEndpoints, endpointsOf } from './expected.ts';
 import { factOf, type NodeOf } from './node.ts';
 
 /**
- * What tells nodes and sources apart although no rule may: a wrong bundle treats alike what should differ, and who asks one node
- * and one address for all of them would not see it.
+ * Nodes and sources that have to be traced separately because Services declare different results for them. Rules alone do not show
+ * that: a wrong bundle may lack the rule that should distinguish them, and one sample for all would miss it.
  */
 export interface Apart {
   readonly networks: readonly string[];
-  /** Nodes with different answers are looked at one by one. */
+  /** Nodes with different signatures are traced separately. */
   readonly answerOf: (node: NodeOf) => string;
 }
 
-/** What Services declare differently for some nodes and sources: local endpoints, hints, source ranges. */
+/** The distinctions that Services declare: local endpoints, topology hints, source ranges. */
 export function apartBy(claims: readonly Claim[], family: Family): Apart {
   const questions = claims.flatMap((claim) => questionsOf(claim, family));
   const ranges = claims.flatMap(({ role, declared }) => (role === 'load-balancer' ? declared.notes.sourceRanges : []));
@@ -29,7 +29,7 @@ function questionsOf(claim: Claim, family: Family): readonly Question[] {
   const { mode, notes } = claim.declared;
   const endpoints = endpointsOf(claim);
   const questions: Question[] = [];
-  // In mode ipvs only an endpoint's own node sees it meet itself.
+  // In mode ipvs only an endpoint's own node has a rule for its hairpin traffic.
   if (mode === 'ipvs' || notes.internalPolicy === 'Local' || notes.externalPolicy === 'Local') {
     const holders = new Set(endpoints.map((endpoint) => endpoint.node));
     questions.push(({ name }) => (holders.has(name) ? name : ''));

@@ -5,14 +5,14 @@ import type { View } from './view.ts';
 /** A rule of a base file. */
 export interface BaseRule {
   readonly rule: Rule;
-  /** False: it has a guard, so it stands on some nodes only. */
+  /** False: it has a guard, so only some nodes have it. */
   readonly everywhere: boolean;
 }
 
-/** In place of a variable, where only matters that a rule is for some packets. */
+/** Stands in for a variable whose value does not matter here. */
 const stand = { ipv4: '192.0.2.1', ipv6: '2001:db8::1' } as const satisfies Record<Family, string>;
 
-/** The rules of a profile's base files, in order, those that can be read: a node refuses a bundle with others. */
+/** The readable rules of a profile's base files, in order. Nodes refuse a bundle with unreadable ones. */
 export function baseRulesOf(view: View, profile: string, family: Family): readonly BaseRule[] {
   const lines = (['first', 'last'] as const).flatMap((where) =>
     (view.files.get(baseFile(profile, where, toolOf[family])) ?? '').split('\n'),

@@ -9,7 +9,7 @@ export interface Budgets {
   readonly loadSeconds?: number;
 }
 
-/** A budget that a profile is beyond. */
+/** A budget that a profile exceeds. */
 export interface Overspent {
   readonly profile: string;
   readonly node: string;
@@ -18,7 +18,7 @@ export interface Overspent {
   readonly cost: number;
 }
 
-/** The budgets that profiles are beyond; load time counts for the slower backend. */
+/** The budgets that profiles exceed; load time is that of the slower backend. */
 export function overspent(costs: readonly NodeCost[], budgets: Budgets): readonly Overspent[] {
   const kinds = [
     'rules',

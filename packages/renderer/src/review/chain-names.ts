@@ -3,33 +3,33 @@ import type { Explanation } from './explanation.ts';
 const meanings: Readonly<Record<string, string>> = {
   'KUBE-SVC': 'every usable endpoint of a Service port',
   'KUBE-SVL': 'the endpoints of a Service port on the node itself',
-  'KUBE-EXT': 'what comes in through node ports, external and load-balancer addresses',
-  'KUBE-FW': 'who may use the load-balancer addresses of a Service port',
+  'KUBE-EXT': 'traffic to node ports, external and load-balancer addresses',
+  'KUBE-FW': 'source ranges of the load-balancer addresses of a Service port',
   'KUBE-SEP': 'one endpoint of a Service port',
-  'KUBE-SERVICES': 'where traffic to all Services starts',
-  'KUBE-EXTERNAL-SERVICES': 'what is turned away at external addresses and node ports',
+  'KUBE-SERVICES': 'entry point of traffic to Services',
+  'KUBE-EXTERNAL-SERVICES': 'rejects or drops traffic to external addresses and node ports',
   'KUBE-NODEPORTS': 'node ports in table nat, health-check ports in table filter',
   'KUBE-POSTROUTING': 'masquerades packets that carry the mark',
-  'KUBE-MARK-MASQ': 'marks packets that are to be masqueraded',
-  'KUBE-FORWARD': 'lets forwarded packets of Services pass',
-  'KUBE-PROXY-FIREWALL': 'drops what is outside the source ranges of a load balancer',
-  'KUBE-FIREWALL': "keeps neighbours from the node's loopback addresses",
-  'KUBE-NODE-PORT': 'in mode ipvs: whom node ports masquerade in table nat, health-check ports in table filter',
-  'KUBE-LOAD-BALANCER': 'in mode ipvs: whom load-balancer addresses masquerade',
+  'KUBE-MARK-MASQ': 'marks packets for masquerading',
+  'KUBE-FORWARD': 'accepts forwarded packets of Services',
+  'KUBE-PROXY-FIREWALL': 'drops traffic from outside the source ranges of a load balancer',
+  'KUBE-FIREWALL': "blocks access of other hosts to the node's loopback addresses",
+  'KUBE-NODE-PORT': 'in mode ipvs: masquerading for node ports in table nat, health-check ports in table filter',
+  'KUBE-LOAD-BALANCER': 'in mode ipvs: masquerading for load-balancer addresses',
   'KUBE-SOURCE-RANGES-FIREWALL':
-    'in mode ipvs: lets in who is in the source ranges of a load balancer, and drops the others',
-  'KUBE-IPVS-FILTER': "in mode ipvs: turns away what no Service has at the Services' own addresses",
-  'KUBE-IPVS-OUT-FILTER': 'in mode ipvs: keeps a node outside of the source ranges from a load balancer',
+    'in mode ipvs: accepts traffic from the source ranges of a load balancer, drops the rest',
+  'KUBE-IPVS-FILTER': "in mode ipvs: rejects traffic to ports that no Service has at Services' addresses",
+  'KUBE-IPVS-OUT-FILTER': 'in mode ipvs: blocks a node outside the source ranges from a load balancer',
 };
 
-/** What a chain is for, by the name that files have. */
+/** The purpose of a chain. @param chain its name in bundle files */
 export function meaningOf(chain: string): string {
   return meanings[chain] ?? meanings[chain.split('-').slice(0, 2).join('-')] ?? 'a chain of the profile';
 }
 
 const ownForm = /^SLU-((?:SVC|SVL|EXT|FW|SEP)-[A-Z2-7]{16})\.[0-9a-z]{2}$/;
 
-/** The name under which files have a chain: `KUBE-SVC-…` of `SLU-SVC-….1c`, `KUBE-SERVICES` of `SLUICE-SERVICES`. */
+/** The name of a chain in bundle files: `KUBE-SVC-…` of `SLU-SVC-….1c`, `KUBE-SERVICES` of `SLUICE-SERVICES`. */
 export function logicalName(chain: string): string {
   const own = ownForm.exec(chain)?.[1];
   if (own !== undefined) return `KUBE-${own}`;
@@ -37,7 +37,7 @@ export function logicalName(chain: string): string {
   return Object.hasOwn(meanings, shared) ? shared : chain;
 }
 
-/** Base chains of mode ipvs, which has one layout, and those that layout `tree` has under both names, for CNI plugins. */
+/** Chains with one name in both layouts: those of mode ipvs, which has one layout, and those that CNI plugins rely on. */
 const inBoth: ReadonlySet<string> = new Set([
   'KUBE-NODE-PORT',
   'KUBE-LOAD-BALANCER',
@@ -48,7 +48,7 @@ const inBoth: ReadonlySet<string> = new Set([
   'KUBE-POSTROUTING',
 ]);
 
-/** Which layout has a chain under this name, and what the other one calls it. */
+/** The layout in which a chain has this name, and its name in the other layout. */
 export function layoutOf(chain: string): Pick<Explanation, 'layout' | 'counterpart'> {
   const logical = logicalName(chain);
   if (logical !== chain) return { layout: 'tree', counterpart: logical };

@@ -12,7 +12,7 @@ function costs(files: BundleFiles, layout: 'flat' | 'tree' = 'flat'): readonly N
   });
 }
 
-test('one row stands for a profile and counts its nodes, whatever mode it has', () => {
+test('reports one row per profile with its number of nodes, in any mode', () => {
   const rows = costs(bundleOf('11-mixed')).map(({ profile, nodes, virtual }) => [profile, nodes, virtual?.servers]);
   expect(rows).toEqual([
     ['big', 1, 2],
@@ -20,7 +20,7 @@ test('one row stands for a profile and counts its nodes, whatever mode it has', 
   ]);
 });
 
-test('a rule more is a rule more, for the node that has it', () => {
+test('an added rule counts once, for the node that has it', () => {
   const plain = bundleOf('01-cluster-ip');
   const path = 'profiles/default/services/shop/web.iptables';
   const line = /^-A KUBE-SERVICES .*$/m.exec(plain.get(path) ?? '')?.[0] ?? '';
@@ -30,14 +30,14 @@ test('a rule more is a rule more, for the node that has it', () => {
   expect(after.node).toBe('node-2');
 });
 
-test('layout tree is another cost of the same nodes, and mode ipvs has one layout', () => {
+test('layout tree has other costs than flat, and mode ipvs has one layout', () => {
   const [flat, tree] = [costs(bundleOf('01-cluster-ip')), costs(bundleOf('01-cluster-ip'), 'tree')];
   expect(tree[0]?.layout).toBe('tree');
   expect(tree[0]?.chains).not.toBe(flat[0]?.chains);
   expect(costs(bundleOf('10-ipvs'), 'tree')).toEqual(costs(bundleOf('10-ipvs')));
 });
 
-test('a budget is spent past its number, not at it', () => {
+test('a budget is exceeded above its value, not at it', () => {
   const [cost] = costs(bundleOf('01-cluster-ip'));
   expect(overspent([cost!], { rules: cost!.rules })).toEqual([]);
   expect(overspent([cost!], { rules: cost!.rules - 1 })).toMatchObject([
@@ -45,7 +45,7 @@ test('a budget is spent past its number, not at it', () => {
   ]);
 });
 
-test('what nodes would refuse has no cost', () => {
+test('reports problems of a bundle that nodes would refuse', () => {
   const path = 'profiles/default/services/shop/web.iptables';
   const broken = edited(bundleOf('01-cluster-ip'), path, (text) => text.replace(/-j KUBE-SVC-\S+$/m, '-j LOG'));
   expect(costOf(broken)).toMatchObject([{ code: 'RULE_REFUSED' }]);

@@ -28,24 +28,24 @@ import { hostOf } from './program.ts';
 import { type View, viewOf } from './view.ts';
 import { longestWalk } from './walk-length.ts';
 
-/** What one kind of node pays for its rules. */
+/** The cost of rules on the nodes of one profile. */
 export interface NodeCost extends Load {
   readonly profile: string;
   readonly layout: Layout;
-  /** The dearest of the profile's nodes. */
+  /** The profile's node with the most rules. */
   readonly node: string;
   readonly nodes: number;
-  /** What the tools read in all. */
+  /** The size of all input to iptables-restore, ipset and ipvsadm. */
   readonly bytes: number;
-  /** The rules that the first packet of a connection from outside is compared with, at most. */
+  /** The most rules that the first packet of a connection from outside is compared with. */
   readonly longestWalk: number;
   readonly loadSeconds: Readonly<Record<Backend, number>>;
 }
 
 /**
- * What a bundle costs its nodes, profile by profile: every node is looked at, and the dearest stands for its profile.
+ * Estimates what a bundle costs its nodes. Each profile is represented by its most expensive node.
  * @param layout of nodes of mode iptables; mode ipvs has one
- * @returns the costs, or why nodes would refuse the rules
+ * @returns the costs by profile, or the problems for which nodes would refuse the rules
  */
 export function costOf(files: BundleFiles, layout: Layout = 'flat'): readonly NodeCost[] | readonly Problem[] {
   const view = viewOf(files);
@@ -75,10 +75,10 @@ function costOfProfile(view: View, profile: string, cache: ResolveCache, layout:
   return [{ profile, layout: used, node: node.node, nodes: names.length, ...costOfNode(view, node, used) }];
 }
 
-/** Lines of a file that many nodes share are counted once. */
+/** Line counts of files, which many nodes share. */
 const counted = new WeakMap<readonly ResolvedSection[], number>();
 
-/** How many lines a node loads: linking does not change which of two nodes has more. */
+/** The number of lines that a node loads. Linking does not change which of two nodes has more. */
 function sizeOf({ sections, ipvs }: ResolvedFiles): number {
   const rules = [...sections.values()].flat().reduce((sum, file) => {
     const lines = counted.get(file) ?? file.reduce((all, { rules: own }) => all + own.length, 0);

@@ -7,14 +7,14 @@ import { toolAt } from './tools.ts';
 import type { View } from './view.ts';
 import { headerOf } from './virtual/facts.ts';
 
-/** What the comment block of a Service declares in one family. */
+/** The declaration of a Service in the comment block of its file, for one family. */
 export interface Declared {
   readonly service: string;
   readonly mode: Mode;
   readonly notes: HeaderNotes;
 }
 
-/** What a destination is to its Service. */
+/** The kind of a Service's destination. */
 export type Role = 'cluster' | 'external' | 'load-balancer' | 'node-port' | 'health-check';
 
 /** One declared destination. */
@@ -27,7 +27,7 @@ export interface Claim {
 }
 
 /**
- * What every Service of a profile declares in a family. In mode ipvs all its files have the same comment block.
+ * The declarations of all Services of a profile in a family. In mode ipvs all files of a Service have the same comment block.
  * @throws ReviewStopped for a file that nodes would refuse
  */
 export function declaredIn(view: View, profile: string, family: Family): readonly Declared[] {
@@ -76,7 +76,7 @@ export function claimsOf(declared: Declared): readonly Claim[] {
 
 function onNode(declared: Declared, role: Role, number: number, port: PortNote | undefined): readonly Claim[] {
   const services = [declared.service];
-  // The rule for health checks of mode ipvs asks for no protocol.
+  // The rule for health checks in mode ipvs matches every protocol.
   const open = declared.mode === 'ipvs' ? (['tcp', 'udp', 'sctp'] as const) : (['tcp'] as const);
   const protocols = port === undefined ? open : [port.protocol];
   return (['node-port', 'localhost'] as const).flatMap((kind) =>

@@ -16,7 +16,7 @@ import type { ReachIndex } from './relevance.ts';
 import { toolOf } from './tools.ts';
 import type { View } from './view.ts';
 
-/** `tcp 10.96.0.10 80`, the spelling by which reaches are looked up. @param address of the node, where the destination is a node port */
+/** `tcp 10.96.0.10 80`, the key of a destination in reach indexes. @param address the node's, for a node port */
 export function keyOf({ protocol, port }: Destination, address: string): string {
   return `${protocol} ${address} ${port}`;
 }
@@ -24,7 +24,7 @@ export function keyOf({ protocol, port }: Destination, address: string): string 
 /** The loopback address that a node itself can reach. */
 export const loopback = { ipv4: '127.0.0.1', ipv6: '::1' } as const satisfies Record<Family, string>;
 
-/** The address that a packet to a destination has on a node; undefined where the node's own is not known. */
+/** The destination address of a packet on a node; undefined for a node port of a node without a known address. */
 export function addressOf(
   destination: Destination,
   family: Family,
@@ -35,8 +35,8 @@ export function addressOf(
 }
 
 /**
- * Every destination that the rules of some files speak of, once, in byte order of address, then by port and protocol.
- * @param indexes of one bundle, or of both that are compared, each with the files in question
+ * Every destination that rules of the given files match, once, ordered by kind, address, port and protocol.
+ * @param indexes of one bundle, or of both that are compared, each with the files to look at
  */
 export function destinationsOf(
   family: Family,
@@ -57,7 +57,7 @@ export function destinationsOf(
       for (const key of exact) add(wholeOf(key), path);
       for (const key of ports) for (const port of nodePortsOf(key)) add(port, path);
       for (const rule of wide) for (const destination of elsewhere(rule, family)) add(destination, path);
-      // A node that carries an address answers for all its ports, and so for one that nobody has.
+      // A node that carries an address answers on all its ports, also on one that no Service has.
       for (const address of bound) add({ kind: 'elsewhere', address, port: nobodysPort, protocol: 'tcp' }, path);
     }
   }
@@ -94,7 +94,7 @@ function nodePortsOf(key: string): readonly Omit<Destination, 'services'>[] {
   return (['node-port', 'localhost'] as const).map((kind) => ({ kind, address: '', port, protocol }));
 }
 
-/** Addresses that stand for everything else a wide rule can meet: one in its network, one of nobody. The port is nobody's either. */
+/** Samples of all other packets that a wide rule can match: an address in its network, and an unassigned one; an unused port. */
 function elsewhere(rule: Rule, family: Family): readonly Omit<Destination, 'services'>[] {
   const network = rule.destination === undefined ? undefined : parseCidr(rule.destination.value);
   const inside = network && parseAddress(network.text.slice(0, network.text.indexOf('/')));
@@ -106,8 +106,9 @@ function elsewhere(rule: Rule, family: Family): readonly Omit<Destination, 'serv
 }
 
 /**
- * What concerns no Service and still meets rules: traffic to anywhere else, which must pass as it is; and, where a profile routes
- * loopback addresses for its node ports, the kubelet's port on one, which no neighbour may reach (CVE-2020-8558).
+ * Destinations of no Service that base rules can still match: any other address, whose traffic must pass unchanged; and, where a
+ * profile routes loopback addresses for its node ports, the kubelet's port on loopback, which other hosts must not reach
+ * (CVE-2020-8558).
  */
 export function commonDestinations(view: View, profile: string, family: Family): readonly Destination[] {
   const first = view.files.get(baseFile(profile, 'first', toolOf[family])) ?? '';
@@ -121,7 +122,7 @@ export function commonDestinations(view: View, profile: string, family: Family):
   return [...new Map(all).values()];
 }
 
-/** What a rule that stands for all Services asks for. Loopback addresses are excepted: packets to them have a rule of their own. */
+/** The destination that a base rule names. Loopback addresses are left out: they have their own sample. */
 function namedBy(rule: Rule, other: Destination): readonly Destination[] {
   const network = rule.destination === undefined ? undefined : parseCidr(rule.destination.value);
   const address = network?.text.slice(0, network.text.indexOf('/')) ?? other.address;
@@ -129,8 +130,8 @@ function namedBy(rule: Rule, other: Destination): readonly Destination[] {
   return [{ ...other, address, port: portOf(rule) ?? other.port, protocol: rule.protocol ?? other.protocol }];
 }
 
-/** A port that Services hardly have. */
+/** The discard port, which Services hardly ever use. */
 const nobodysPort = 9;
 
-/** An address of nobody, from the ranges for documentation. */
+/** An unassigned address, from the ranges for documentation (RFC 5737, RFC 3849). */
 const stranger = { ipv4: '203.0.113.254', ipv6: '2001:db8:fffe::254' } as const satisfies Record<Family, string>;

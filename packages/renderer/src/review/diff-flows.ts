@@ -8,14 +8,13 @@ import { toolOf } from './tools.ts';
 import { alikeDestinations } from './shapes.ts';
 import { hasFamily, type View } from './view.ts';
 
-/** A changed flow, and the other sources to which the same happens. */
+/** A changed flow, and the other sources with the same change. */
 export interface ChangedFlow extends FlowChange {
   readonly alsoFrom: readonly Source[];
 }
 
 /**
- * The flows that two bundles treat differently, on nodes that both have. Only destinations that changed files can have
- * something to do with are asked for.
+ * The flows that two bundles treat differently, on nodes that both have. Only destinations that changed files can affect are traced.
  * @param changed the paths of files whose text differs
  */
 export function changedFlows(before: View, after: View, changed: ReadonlySet<string>): readonly ChangedFlow[] {
@@ -38,7 +37,7 @@ export function changedFlows(before: View, after: View, changed: ReadonlySet<str
   return foldFlows(found.toSorted(compareRows));
 }
 
-/** Of destinations that are alike one is followed first, and the others when something changes for that one. */
+/** Traces one of each group of equivalent destinations, and the rest of a group only when that one changes. */
 function* changesAmong(
   pair: Pair,
   nodes: readonly string[],
@@ -73,23 +72,23 @@ interface Pair {
   readonly changed: ReadonlySet<string>;
 }
 
-/** Between modes how an endpoint is chosen is no change of a flow: chance becomes a scheduler for all, which the mode says. */
+/** Whether outcomes differ. The scheduler does not count between modes: it follows from the mode for every Service. */
 function isOther({ views, profiles }: Pair, old: FlowOutcome, fresh: FlowOutcome): boolean {
   const [before, after] = views.map((view, at) => view.profiles.get(profiles[at]!)!.mode);
   return before === after ? old.key !== fresh.key : withoutScheduler(old) !== withoutScheduler(fresh);
 }
 
-/** The scheduler stands last in a key. */
+/** The key of an outcome without its last part, the scheduler. */
 const withoutScheduler = ({ key, scheduler }: FlowOutcome): string =>
   scheduler === undefined ? key : key.slice(0, -`; scheduler ${scheduler}`.length);
 
-/** Nodes that both bundles have, by their profiles in both. */
+/** Nodes of both bundles, by their two profiles. */
 function sharedNodes(before: View, after: View): ReadonlyMap<string, readonly string[]> {
   const shared = [...after.nodes.keys()].filter((name) => before.nodes.has(name));
   return Map.groupBy(shared, (name) => `${before.nodes.get(name)!.profile} ${after.nodes.get(name)!.profile}`);
 }
 
-/** Whether what all Services share differs. */
+/** Whether the profile or its base files differ. */
 function isBaseChanged({ profiles, family, changed }: Pair): boolean {
   const [old, fresh] = profiles as [string, string];
   if (old !== fresh) return true;
@@ -106,7 +105,7 @@ function allDestinations({ views, profiles, family }: Pair): readonly Destinatio
     sides.map((index) => ({ index, paths: index.paths })),
   );
   const known = new Set(named.map((one) => keyOf(one, one.address)));
-  // Either side's base may ask for something that the other one does not.
+  // Base files of either side may match destinations that the other side's do not.
   const common = new Map(
     views
       .flatMap((view, at) => commonDestinations(view, profiles[at]!, family))
@@ -116,8 +115,8 @@ function allDestinations({ views, profiles, family }: Pair): readonly Destinatio
 }
 
 /**
- * The destinations of changed files, and those whose packets a changed file meets after they are translated. A file with a rule
- * that any packet can meet concerns all of them.
+ * The destinations of changed files, and those whose packets a changed file matches after translation. A file with a rule that any
+ * packet can match affects all destinations.
  */
 function affectedDestinations(pair: Pair): readonly Destination[] {
   const { views, profiles, family, changed } = pair;
@@ -132,7 +131,7 @@ function affectedDestinations(pair: Pair): readonly Destination[] {
   );
 }
 
-/** The files whose packets the changed ones meet, too: translated ones, and those to addresses that both have nodes carry. */
+/** Other files whose packets the changed files match too: after translation, or at addresses that nodes carry for both. */
 function meeting(index: ReachIndex, reaches: readonly FileReach[]): readonly string[] {
   const keys = new Set(reaches.flatMap(({ exact, ports, inner }) => [...exact, ...ports, ...inner]));
   const addresses = new Set(reaches.flatMap(({ bound }) => [...bound]));
@@ -147,8 +146,8 @@ function changeOf({ outcomes: _outcomes, ...row }: FlowRow, old: FlowOutcome, fr
 }
 
 /**
- * Puts flows together that change alike, and leaves out endpoints that meet their own Service when nothing happens to them that does not
- * happen to every pod: that an endpoint is masqueraded when it meets itself is no change.
+ * Merges flows with the same change. Hairpin flows of endpoints are left out when they change as those of every other pod do: that an
+ * endpoint's connection to itself is masqueraded is not a change.
  */
 function foldFlows(changes: readonly FlowChange[]): readonly ChangedFlow[] {
   const places = Map.groupBy(changes, ({ nodes, family, destination }) =>
@@ -168,13 +167,13 @@ function foldFlows(changes: readonly FlowChange[]): readonly ChangedFlow[] {
   return foldNodes(folded);
 }
 
-/** Whether a source is a part of another that changes alike: some rule tells it apart, and not here. */
+/** Whether a wider source has the same change, so that this one adds nothing. */
 function isWithin({ source }: FlowChange, others: readonly FlowChange[]): boolean {
   const isWider = (other: Source): boolean => other.class === source.class && other.network === undefined;
   return source.network !== undefined && others.some((other) => isWider(other.source));
 }
 
-/** Nodes that other flows tell apart are one in those that do not. The packet stays that of the first node: rows are in its order. */
+/** Merges rows that differ in nodes only. The example packet stays that of the first node: rows are in its order. */
 function foldNodes(changes: readonly ChangedFlow[]): readonly ChangedFlow[] {
   const alike = Map.groupBy(changes, ({ nodes, family, destination, source, alsoFrom, old, new: fresh }) => {
     const sources = [source, ...alsoFrom].map((one) => `${one.class} ${one.network ?? ''}`);
@@ -194,7 +193,7 @@ function isSameButSelf(row: FlowChange, other: FlowChange): boolean {
   );
 }
 
-/** An outcome as a text in which the endpoint's way to itself is never masqueraded. */
+/** The text of an outcome, without the masquerading of an endpoint's connection to itself. */
 function withoutSelf({ branches, affinity }: FlowOutcome, address: string): string {
   const texts = branches.map(({ to, verdict, masquerade, share }) => {
     const isSelf = to?.slice(0, to.lastIndexOf(':')).replaceAll(/[[\]]/g, '') === address;

@@ -14,7 +14,7 @@ const balancer = bundleOf('03-load-balancer');
 const web = 'profiles/default/services/shop/web.iptables';
 const api = 'profiles/default/services/shop/api.iptables';
 
-test('a bundle is the same as itself', () => {
+test('a bundle does not differ from itself', () => {
   const diff = diffOf(balancer, balancer);
   expect(isSame(diff)).toBe(true);
   expect(verdictText(diff)).toBe('Nothing changes');
@@ -29,7 +29,7 @@ test('rules of different Services in another order make no difference', () => {
   expect(isSame(diffOf(balancer, swapped))).toBe(true);
 });
 
-test('a range that opens lets everybody outside in, on the node that has the endpoint', () => {
+test('a removed source range admits all external sources, on the node with the endpoint', () => {
   const open = edited(balancer, web, (text) => text.replaceAll('-s 198.51.100.0/25', '-s 198.51.0.0/16'));
   const { flows, services } = diffOf(balancer, open);
   expect(services.map(({ service, kind }) => `${kind} ${service}`)).toEqual(['changed shop/web']);
@@ -40,34 +40,34 @@ test('a range that opens lets everybody outside in, on the node that has the end
   expect(new Set(flows.map(({ destination }) => destination.address))).toEqual(new Set(['203.0.113.9']));
 });
 
-test('a node port that closes is said with the number of nodes, and what then answers', () => {
+test('reports a closed node port with the number of nodes and the new outcome', () => {
   const closed = edited(balancer, api, (text) => text.replace(/^-A KUBE-NODEPORTS .*\n/gm, ''));
   const diff = diffOf(balancer, closed);
-  expect(verdictText(diff)).toBe('1 Service changes, 1 node port closes on 2 nodes, nothing loses its last endpoint');
-  expect(new Set(diff.flows.map(({ new: fresh }) => outcomeText(fresh)))).toEqual(new Set(['no Service answers']));
+  expect(verdictText(diff)).toBe('1 Service changes, 1 node port closes on 2 nodes, no port loses its last endpoint');
+  expect(new Set(diff.flows.map(({ new: fresh }) => outcomeText(fresh)))).toEqual(new Set(['no Service matches']));
 });
 
-test('a Service that goes away is one change, with its flows', () => {
+test('a removed Service is one change, with its flows', () => {
   const less = new Map([...balancer].filter(([path]) => path !== api));
   const diff = diffOf(balancer, less);
   expect(diff.services.map(({ kind, service }) => `${kind} ${service}`)).toEqual(['removed shop/api']);
   expect(diff.flows.every(({ destination }) => destination.services.join() === 'shop/api')).toBe(true);
-  expect(verdictText(diff)).toContain('1 Service goes away');
+  expect(verdictText(diff)).toContain('1 Service removed');
 });
 
-test('what only a base file says concerns every Service', () => {
+test('a change of a base file affects every Service', () => {
   const base = 'profiles/default/base/first.iptables';
   const unmarked = edited(balancer, base, (text) => text.replace(/^-A KUBE-MARK-MASQ .*\n/m, ''));
   const services = new Set(diffOf(balancer, unmarked).flows.flatMap(({ destination }) => destination.services));
   expect(services).toEqual(new Set(['shop/api', 'shop/proxied', 'shop/web']));
 });
 
-test('a bundle that nodes would refuse has no behaviour to compare', () => {
+test('reports problems of a bundle that nodes would refuse', () => {
   const broken = edited(balancer, web, (text) => text.replace('-j DROP', '-j LOG'));
   expect(diffBundles(balancer, broken)).toMatchObject([{ code: 'RULE_REFUSED' }]);
 });
 
-test('nodes that other flows tell apart are one where they are treated alike', () => {
+test('merges nodes that a flow treats equally, although other flows distinguish them', () => {
   const local = edited(bundleOf('02-node-port'), 'profiles/default/base/first.iptables', (text) =>
     text.replace(/^-A KUBE-MARK-MASQ .*\n/m, ''),
   );
@@ -84,7 +84,7 @@ test('nodes that other flows tell apart are one where they are treated alike', (
   );
 });
 
-test('a load balancer without source ranges is said to be open to all', () => {
+test('reports that a load balancer without source ranges is open to all', () => {
   const open = edited(balancer, web, (text) =>
     text
       .split('\n')
@@ -116,16 +116,16 @@ test.each(['old', 'new'] as const)(
 const renamed = (text: string): string =>
   text.replaceAll('shop/web:http', 'shop/web:web').replaceAll(/^(# .*)\bhttp\b/gm, '$1web');
 
-test('a port that is only called otherwise is one change, and no traffic changes', () => {
+test('a renamed port is one change, without traffic changes', () => {
   const diff = diffOf(balancer, edited(balancer, web, renamed));
   expect(diff.services.map(({ changes }) => changes)).toEqual([
     [{ what: 'port', old: 'shop/web:http 80/TCP', new: 'shop/web:web 80/TCP' }],
   ]);
   expect(diff.flows).toEqual([]);
-  expect(verdictText(diff)).toBe('1 Service changes, nothing loses its last endpoint');
+  expect(verdictText(diff)).toBe('1 Service changes, no port loses its last endpoint');
 });
 
-test('a port that loses its endpoints under another name is said to', () => {
+test('reports a renamed port that loses its endpoints', () => {
   const empty = `# shop/web LoadBalancer
 # 10.96.0.30: web 80/TCP node port 30090
 # load-balancer address 203.0.113.9

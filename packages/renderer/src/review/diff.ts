@@ -20,15 +20,15 @@ import { type View, viewOf } from './view.ts';
 import { toolOf, tools } from './tools.ts';
 import { virtualFacts } from './virtual/facts.ts';
 
-/** What two bundles say and do differently. */
+/** The differences of two bundles in declarations and in behaviour. */
 export interface BundleDiff {
   /** By name, then family. */
   readonly services: readonly ServiceChange[];
-  /** Behaviour that changed. */
+  /** Flows whose outcome changed. */
   readonly flows: readonly ChangedFlow[];
   /** Lines of `sysctl.conf`, values of `node.yaml`, `profile.yaml` and `cluster.yaml`, rules of base files. */
   readonly settings: readonly SettingChange[];
-  /** What of that changes the traffic of every node with a profile. */
+  /** Settings that change the traffic of every node with a profile. */
   readonly profiles: readonly ProfileChange[];
   readonly nodes: { readonly added: readonly string[]; readonly removed: readonly string[]; readonly all: number };
   /** Lines of rules, guarded ones counted once. */
@@ -38,26 +38,26 @@ export interface BundleDiff {
 export interface ServiceChange {
   readonly service: string;
   readonly family: Family;
-  /** The profiles in which it changes so. */
+  /** The profiles with this change. */
   readonly profiles: readonly string[];
   readonly kind: 'added' | 'removed' | 'changed';
   readonly changes: readonly FactChange[];
-  /** The ports that had endpoints and have none now. */
+  /** The ports that lose their last endpoint. */
   readonly emptied: readonly string[];
-  /** How many nodes have these profiles. */
+  /** The number of nodes with these profiles. */
   readonly nodes: number;
 }
 
 export interface SettingChange {
-  /** The file, with alike nodes put together: `nodes/node-a/node.yaml`. */
+  /** The file; for several nodes with the same change, that of the last one: `nodes/node-a/node.yaml`. */
   readonly file: string;
   readonly old: readonly string[];
   readonly new: readonly string[];
 }
 
 /**
- * Compares what two bundles do to traffic. Rules that only stand in another order make no difference.
- * @returns the differences, or why a bundle cannot be reviewed: nodes would refuse it
+ * Compares what two bundles do to traffic. The order of rules alone makes no difference.
+ * @returns the differences, or the problems for which nodes would refuse a bundle
  */
 export function diffBundles(old: BundleFiles, fresh: BundleFiles): BundleDiff | readonly Problem[] {
   const memory = new Memory();
@@ -81,7 +81,7 @@ export function diffBundles(old: BundleFiles, fresh: BundleFiles): BundleDiff | 
   }
 }
 
-/** Whether the bundles say and do the same. */
+/** Whether two bundles have no differences. */
 export function isSame({ services, flows, settings, nodes }: BundleDiff): boolean {
   return services.length + flows.length + settings.length + nodes.added.length + nodes.removed.length === 0;
 }
@@ -121,7 +121,7 @@ interface ServicePlace {
   readonly family: Family;
 }
 
-/** Whose files changed, by profile, name and family. */
+/** The Services of changed files, ordered by profile, name and family. */
 function changedServices(changed: ReadonlySet<string>): readonly ServicePlace[] {
   const places = new Map<string, ServicePlace>();
   for (const path of changed) {
@@ -137,7 +137,7 @@ function changedServices(changed: ReadonlySet<string>): readonly ServicePlace[] 
   return [...places].toSorted(([a], [b]) => compareText(a, b)).map(([, place]) => place);
 }
 
-/** @returns undefined when the Service has nothing there: no file, or none with a line of the family */
+/** @returns undefined when the Service has no file there, or no port in the family */
 function factsAt(view: View, { profile, namespace, name, service, family }: ServicePlace): ServiceFacts | undefined {
   const pathOf = (tool: Tool | VirtualTool): string => serviceFile(profile, namespace, name, tool);
   if (view.profiles.get(profile)?.mode === 'ipvs') {
@@ -159,13 +159,13 @@ function emptiedPorts(old: ServiceFacts | undefined, fresh: ServiceFacts | undef
   );
 }
 
-/** Lines that only one of two files has, whatever their order; nodes with the same changes are one. */
+/** Lines that only one of two files has, in any order; nodes with the same changes are merged. */
 function settingChanges(before: View, after: View, changed: ReadonlySet<string>): readonly SettingChange[] {
   const found = new Map<string, SettingChange>();
   for (const path of [...changed].toSorted(compareText)) {
     const what = readPath(path);
     if (!what || what.kind === 'service' || what.kind === 'git' || what.kind === 'quarantine') continue;
-    // Nodes that come and go are counted apart.
+    // Added and removed nodes are counted separately.
     if (what.kind === 'node' && !(before.files.has(path) && after.files.has(path))) continue;
     const [old, fresh] = [linesOf(before.files.get(path)), linesOf(after.files.get(path))];
     const change = {

@@ -14,7 +14,7 @@ export function bundleOf(example: string): BundleFiles {
   return new Map(kept.map((path) => [path, readFileSync(join(dir, path), 'utf8')]));
 }
 
-/** A bundle with another text for one file. @throws Error when the edit changes nothing: the test would show nothing */
+/** A bundle with one file edited. @throws Error when the edit changes nothing: the test could not fail */
 export function edited(files: BundleFiles, path: string, edit: (text: string) => string): BundleFiles {
   const text = files.get(path) ?? '';
   const after = edit(text);

@@ -5,7 +5,7 @@ import type { HeaderNote, HeaderNotes } from './header.ts';
 import { factOf, type NodeOf } from './node.ts';
 import { expectedIpvs } from './virtual/expected.ts';
 
-/** What must become of connections from one source. */
+/** The expected outcome of connections from one source. */
 export type Expected =
   | { readonly kind: 'accept' | 'pass' | 'reject' | 'drop' }
   /** One of the endpoints, each with its share. */
@@ -17,17 +17,17 @@ export type Expected =
       readonly scheduler?: string;
     };
 
-/** How a profile treats traffic, as far as it is the same for all its Services. */
+/** The traffic policy of a profile: what holds for all its Services. */
 export interface Manners {
-  /** The match for traffic of others than the node's pods, with its variable; `''`: everybody is masqueraded. */
+  /** The match for traffic that is not from the node's pods, with its variable; `''`: all traffic is masqueraded. */
   readonly notLocal: string;
-  /** On which of the node's own addresses node ports are open. */
+  /** The node's own addresses on which node ports are open. */
   readonly nodePorts: { readonly address: (address: string) => boolean; readonly localhost: boolean };
-  /** In mode ipvs: how endpoints are chosen where a Service does not say, with its flags. */
+  /** Mode ipvs: the default scheduler, with its flags. */
   readonly scheduler?: string;
 }
 
-/** Who asks what of which node. */
+/** A connection from a source to a declared destination on one node. */
 export interface Asking {
   readonly claim: Claim;
   readonly node: NodeOf;
@@ -36,7 +36,7 @@ export interface Asking {
   readonly manners: Manners;
 }
 
-/** What a node must do with connections to a claimed destination. */
+/** The outcome that a Service's declaration demands of a node. */
 export function expectedOf(asking: Asking): Expected {
   if (asking.claim.role === 'health-check') return { kind: 'accept' };
   return asking.node.profile.mode === 'ipvs' ? expectedIpvs(asking) : expectedIptables(asking);
@@ -59,11 +59,11 @@ function expectedIptables(asking: Asking): Expected {
   const outcome =
     notes.externalPolicy === 'Local' ? externalLocal(source, isPods, manners, cluster, local) : cluster(true);
   const closed = role === 'node-port' && !isOpen(node, family, destination, manners);
-  // What turns traffic away asks only whether the address is the node's own.
+  // Rules that reject or drop match every address of the node, not only open ones.
   return closed && outcome.kind === 'endpoints' ? { kind: 'pass' } : outcome;
 }
 
-/** With policy Local only the node and its pods go on to other nodes; where the node has no endpoint, everybody else is dropped. */
+/** With policy Local only the node and its pods reach endpoints on other nodes; other sources get local endpoints or are dropped. */
 function externalLocal(
   source: Source,
   isPods: boolean,
@@ -81,7 +81,7 @@ export function endpointsOf({ declared, port }: Claim): readonly HeaderNote[] {
   return declared.notes.endpoints.filter((endpoint) => endpoint.port === port?.name);
 }
 
-/** All of some endpoints with equal shares. @param masked whether the way to an endpoint is masqueraded */
+/** Endpoints with equal shares. @param masked whether connections to an endpoint are masqueraded */
 function choice(list: readonly HeaderNote[], notes: HeaderNotes, masked: (to: string) => boolean): Expected {
   const texts = list.map(({ text }) => text).toSorted(compareText);
   return {
@@ -91,7 +91,7 @@ function choice(list: readonly HeaderNote[], notes: HeaderNotes, masked: (to: st
   };
 }
 
-/** Session affinity as flows tell it. */
+/** Session affinity in the form of flow outcomes. */
 export function affinityOf({ affinitySeconds }: HeaderNotes): { readonly affinity?: string } {
   return affinitySeconds === undefined ? {} : { affinity: `${affinitySeconds} s` };
 }
@@ -101,7 +101,7 @@ export function hostOf(endpoint: string): string {
   return endpoint.slice(0, endpoint.lastIndexOf(':')).replaceAll(/[[\]]/g, '');
 }
 
-/** The ready endpoints or, where there are none, those that end but still serve (KEP-1669). */
+/** The ready endpoints or, where there are none, those that terminate but still serve (KEP-1669). */
 export function usable(endpoints: readonly HeaderNote[]): readonly HeaderNote[] {
   const ready = endpoints.filter((endpoint) => endpoint.ready);
   return ready.length > 0 ? ready : endpoints.filter(({ terminating, serving }) => terminating && serving);
@@ -113,7 +113,7 @@ export function localEndpoints(endpoints: readonly HeaderNote[], { name }: NodeO
 }
 
 /**
- * The usable endpoints that hints leave to a node: those for the node, else those for its zone, else all. Hints count only where
+ * The usable endpoints for a node under topology hints: those for the node, else those for its zone, else all. Hints count only where
  * every ready endpoint has some (`CategorizeEndpoints` in `pkg/proxy/topology.go`).
  */
 export function clusterEndpoints(endpoints: readonly HeaderNote[], { name, file }: NodeOf): readonly HeaderNote[] {
@@ -130,7 +130,7 @@ export function clusterEndpoints(endpoints: readonly HeaderNote[], { name, file 
   return [forNode, forZone].find((list) => list.length > 0) ?? usable(endpoints);
 }
 
-/** Whether the profile's detector takes a source for a pod of the node. Without a value for it nobody is told from anybody. */
+/** Whether the profile's detector takes a source for a pod of the node. Without a detector, no source is. */
 export function isLocalPod({ node, family, source, manners: { notLocal } }: Asking): boolean {
   if (notLocal === '') return false;
   const [, option, owner, name, tail] = /^! -([si]) \$\{(node|profile)\.([A-Za-z]+)\}(\+?)$/.exec(notLocal) ?? [];
@@ -141,7 +141,7 @@ export function isLocalPod({ node, family, source, manners: { notLocal } }: Aski
   return contains(value, source.address);
 }
 
-/** Whether source ranges let somebody in at load-balancer addresses. */
+/** Whether source ranges admit a source at load-balancer addresses. */
 export function isAllowed(notes: HeaderNotes, node: NodeOf, family: Family, source: Source): boolean {
   const ranges = notes.sourceRanges;
   if (ranges.length === 0 || ranges.some((range) => contains(range, source.address))) return true;
@@ -151,7 +151,7 @@ export function isAllowed(notes: HeaderNotes, node: NodeOf, family: Family, sour
   return nodeInRange && notes.loadBalancerAddresses.includes(source.address);
 }
 
-/** Whether node ports answer at this address of the node. */
+/** Whether node ports are open at the destination address of the node. */
 export function isOpen(
   node: NodeOf,
   family: Family,

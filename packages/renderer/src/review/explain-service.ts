@@ -5,7 +5,7 @@ import { Memory } from './memory.ts';
 import { ReviewStopped } from './node.ts';
 import { factsAt, hostOfText } from './policy/held.ts';
 
-/** A Service port with the file that has it. */
+/** A Service port and the file that declares it. */
 interface HeldPort {
   readonly path: string;
   readonly service: string;
@@ -19,7 +19,7 @@ const endpointForm = /^(?:\[([0-9a-fA-F:.]+)\]|([0-9.]+)):([1-9][0-9]{0,4})(?:\/
 /**
  * Finds a Service by its name or by an address.
  * @param asked `shop/web`, `shop/web:http`, `10.96.0.10`, `10.96.0.10:80`, `[fd00::1]:80/tcp`
- * @returns `unasked` for anything else; undefined when no file has it; a problem when a file cannot be read
+ * @returns `unasked` for any other text; undefined when no file has it; a problem when a file cannot be read
  */
 export function explainService(files: BundleFiles, asked: string): Explanation | Problem | 'unasked' | undefined {
   const [, service, port] = serviceForm.exec(asked) ?? [];
@@ -65,7 +65,7 @@ function ofService(files: BundleFiles, service: string, name: string | undefined
   };
 }
 
-/** Lines that declare something of a Service's: the chains of its ports, its virtual servers. */
+/** Matches lines that declare chains or virtual servers of a Service. */
 function declares(text: string): (line: string) => boolean {
   const [first] = text.split('\n');
   return (line) =>
@@ -98,7 +98,7 @@ function ofAddress(files: BundleFiles, asked: Asked): Explanation | undefined {
 
 const namesOf = (found: readonly HeldPort[]): readonly string[] => [...new Set(found.map(({ port }) => keyOf(port)))];
 
-/** Whether a rule or a virtual server asks for an address, or leads to it. */
+/** Whether a rule or a virtual server matches an address or translates to it. */
 function mentions(line: string, { address, port }: Asked): boolean {
   if (line.startsWith('#')) return false;
   const bare = line.replaceAll(/ --comment (?:"[^"]*"|\S+)/g, '');
@@ -110,7 +110,7 @@ function mentions(line: string, { address, port }: Asked): boolean {
   return at && (port === undefined || bare.includes(`:${port}`) || bare.includes(` --dport ${port}`));
 }
 
-/** The ports of Services in the files that may have what is asked for. */
+/** The Service ports in the files that may have the wanted one. */
 function portsIn(files: BundleFiles, mayHave: (path: string, text: string) => boolean): readonly HeldPort[] {
   const memory = new Memory();
   return [...files]
@@ -135,7 +135,7 @@ const explained = ({ key, addresses, nodePort, endpoints }: PortFacts): Explaine
   endpoints,
 });
 
-/** Profiles say mostly the same. */
+/** Drops duplicates: most profiles have the same ports. */
 function distinct(ports: readonly ExplainedPort[]): readonly ExplainedPort[] {
   return [...new Map(ports.map((port) => [JSON.stringify(port), port])).values()];
 }

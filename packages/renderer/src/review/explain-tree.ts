@@ -12,14 +12,14 @@ import { hasFamily, type View, viewOf } from './view.ts';
 import { treeOf } from './layout.ts';
 import { nodeOf, ReviewStopped } from './node.ts';
 
-/** Where a chain of layout `tree` that stands in no file was found. */
+/** The node that has a chain of layout `tree` that the linker made. */
 export interface TreePlace {
   readonly node: string;
-  /** The keys of the Service ports that it leads to, or belongs to. */
+  /** Keys of the Service ports that the chain leads to or belongs to. */
   readonly keys: readonly string[];
 }
 
-/** What was looked through for a chain. */
+/** The result of a search for a chain. */
 export interface TreeSearch {
   readonly found?: TreePlace;
   /** The nodes whose rules were linked. */
@@ -27,9 +27,9 @@ export interface TreeSearch {
 }
 
 /**
- * Looks for a chain that the linker made (`SLUICE-T-…`, `SLUICE-R-…`, `SLU-GRP-…`): its name is that of its content, so rules are linked
- * until one node has it.
- * @param wanted the node; left out: the first one of each profile
+ * Looks for a chain that the linker made (`SLUICE-T-…`, `SLUICE-R-…`, `SLU-GRP-…`). Its name is a digest of its content, so the rules
+ * of one node after the other are linked until one has it.
+ * @param wanted the only node to look at; left out: the first one of each profile
  */
 export function searchTree(files: BundleFiles, chain: string, wanted: string | undefined): TreeSearch {
   const view = viewOf(files);
@@ -54,7 +54,7 @@ function keysOn(view: View, name: string, chain: string): readonly string[] | un
   const node = nodeOf(view, name);
   for (const family of ['ipv4', 'ipv6'] as const satisfies readonly Family[]) {
     if (!hasFamily(view, node.file.profile, family)) continue;
-    // A kernel without -m bpf has a chain for each endpoint, and so other contents everywhere.
+    // On a kernel without -m bpf each endpoint has a chain, so that all contents and names differ.
     for (const knowsBpf of [true, false]) {
       try {
         const { paths } = view.index(node.file.profile, family);
@@ -71,14 +71,14 @@ function keysOn(view: View, name: string, chain: string): readonly string[] | un
   return undefined;
 }
 
-/** A name without the two characters that may differ from node to node. */
+/** A name without its last two characters, which may differ between nodes. */
 const bodyOf = (name: string): string => name.replace(/\.[0-9a-z]{2}$/, '');
 
 function keysBehind({ chains }: TableProgram, asked: string): readonly string[] | undefined {
   const names = [...chains.keys()].filter((name) => bodyOf(name) === bodyOf(asked));
   if (names.length === 0) return undefined;
   const reached = new Set(names);
-  // A group belongs to whoever leads to it; a fork leads to Services.
+  // A group of endpoints belongs to its callers; a fork leads to Services.
   const isOwn = names.some(isOwnChain);
   for (const name of reached)
     for (const next of isOwn ? callersOf(chains, name) : calleesOf(chains, name)) reached.add(next);
@@ -97,7 +97,7 @@ const calleesOf = (chains: TableProgram['chains'], name: string): readonly strin
     .flatMap((rule) => targetOf(rule) ?? [])
     .filter((next) => !isOwnChain(next) && chains.has(next));
 
-/** Up to the rules that lead to the Service, and no further. */
+/** Stops at the rules that lead to the Service. */
 const callersOf = (chains: TableProgram['chains'], name: string): readonly string[] =>
   isOwnChain(name)
     ? [...chains].filter(([, rules]) => rules.some((rule) => rule.endsWith(` ${name}`))).map(([caller]) => caller)

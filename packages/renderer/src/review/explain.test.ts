@@ -46,12 +46,12 @@ test('a place is the line of the file', () => {
   for (const { file, line, text: shown } of found.places) expect(balancer.get(file)?.split('\n')[line - 1]).toBe(shown);
 });
 
-test('what all Services share names none', () => {
+test('names no Service for a shared chain', () => {
   expect(explain(balancer, 'KUBE-POSTROUTING')).not.toHaveProperty('service');
   expect(explain(virtual, 'KUBE-CLUSTER-IP')).not.toHaveProperty('service');
 });
 
-test('what nothing has is not there, and what is no rule is a problem', () => {
+test('finds nothing for an unknown chain, and reports a malformed rule', () => {
   expect(explain(balancer, 'KUBE-SVC-AAAAAAAAAAAAAAAA')).toBeUndefined();
   expect(explain(balancer, '-A KUBE-SERVICES -j LOG')).toMatchObject({ code: 'RULE_REFUSED' });
 });
@@ -59,16 +59,16 @@ test('what nothing has is not there, and what is no rule is a problem', () => {
 test.each([
   '-A PREROUTING -m comment --comment "kubernetes service portals" -j KUBE-SERVICES',
   '-A OUTPUT -j SLUICE-SERVICES',
-])('a rule of a built-in chain is what it leads to: %s', (asked) => {
+])('explains a rule of a built-in chain by its target: %s', (asked) => {
   const found = explain(balancer, asked);
   expect(found).toMatchObject({ places: [{ text: ':KUBE-SERVICES - [0:0]' }, {}, {}, {}] });
   expect(found).toHaveProperty(
     'meaning',
-    expect.stringMatching(/^leads packets of \w+ to KUBE-SERVICES, which is where/),
+    expect.stringMatching(/^leads packets of \w+ to KUBE-SERVICES: entry point of/),
   );
 });
 
-test('a rule of a built-in chain that leads to none of ours is nobody known', () => {
+test('finds nothing for a rule of a built-in chain with a foreign target', () => {
   expect(explain(balancer, '-A INPUT -p tcp -m tcp --dport 22 -j ACCEPT')).toBeUndefined();
 });
 
@@ -116,7 +116,7 @@ describe('layout tree', () => {
     expect(lines[(place?.line ?? 0) - 1]).toBe(place?.text);
   });
 
-  test('every rule that a node links is explained, those with bytecode among them', () => {
+  test('explains every rule that a node links, also those with bytecode', () => {
     expect(rules.filter((one) => one.includes(' -m bpf '))).toHaveLength(2);
     const open = rules.filter((one) => {
       const result = explain(dual, one);
@@ -126,7 +126,7 @@ describe('layout tree', () => {
     expect(open.filter((one) => !/^-A KUBE-(?:MARK-MASQ|POSTROUTING) /.test(one))).toEqual([]);
   });
 
-  test('a chain that no file has is looked for among the rules of a node', () => {
+  test('looks for a chain that no file has in the rules of a node', () => {
     const leaf = chainOf(ruleWith('-d 10.96.0.50/32', '-j SLU-SVC-'));
     expect(explain(dual, leaf)).toMatchObject({
       service: 'shop/web',
@@ -140,17 +140,17 @@ describe('layout tree', () => {
     });
   });
 
-  test('of a chain with many endpoints the groups are those of its Service', () => {
+  test('assigns groups of endpoints to their Service', () => {
     const many = new Map(dual).set(web, withEndpoints(40));
     const group = [...programOf(many).nat.chains.keys()].find((name) => name.startsWith('SLU-GRP-')) ?? '';
     expect(explain(many, group, 'node-1')).toMatchObject({ service: 'shop/web', ports: [{ key: 'shop/web:http' }] });
   });
 
-  test('a node that the bundle has not is a problem', () => {
+  test('reports an unknown node', () => {
     expect(explain(dual, 'SLUICE-T-AAAAAAAAAAAAAAAA.00', 'node-9')).toMatchObject({ code: 'BUNDLE_UNKNOWN_NODE' });
   });
 
-  test('a fork names all that it leads to', () => {
+  test('a fork names all Services that it leads to', () => {
     const policies = bundleOf('07-policies');
     const { nat } = programOf(policies);
     const root = nat.chains.get('SLUICE-SERVICES')?.[0]?.split(' ').at(-1) ?? '';

@@ -24,11 +24,11 @@ import { explainVirtual } from './virtual/explain.ts';
 export type { Explanation } from './explanation.ts';
 
 /**
- * Finds what a chain, a rule, a Service or an address belongs to.
+ * Finds the Service that a chain, a rule or an address belongs to, and the lines of the bundle that have it.
  * @param asked the name of a chain of either layout or of a set; a line as iptables-save prints it, with or without counters, or one of
  *   `ipvsadm -Ln` or `ipset list`; a Service (`shop/web`, `shop/web:http`); an address, with or without a port
- * @param node whose rules are linked to find a chain of layout `tree` that stands in no file; left out: the first node of each profile
- * @returns nothing when no file has it; a problem when it is nothing of these
+ * @param node the node whose rules are linked to find a chain of layout `tree` that no file has; left out: the first one of each profile
+ * @returns undefined when no file has it; a problem when `asked` has none of these forms
  */
 export function explain(files: BundleFiles, asked: string, node?: string): Explanation | Problem | undefined {
   const text = asked
@@ -45,7 +45,7 @@ export function explain(files: BundleFiles, asked: string, node?: string): Expla
   if (chainForm.test(text)) return ofChain(files, text, node);
   return malformed(
     asked,
-    'it is neither a chain, a Service, an address, a line that starts with -A, nor a line of ipvsadm or ipset',
+    'not the name of a chain, a Service, an address, a line that starts with -A, or a line of ipvsadm or ipset',
   );
 }
 
@@ -69,22 +69,22 @@ function ofRule(
   return like && { ...like, meaning: meaningOfRule(rule) };
 }
 
-/** What a rule is for: what it leads to, or the chain that it stands in. */
+/** The purpose of a rule: that of its target chain, or of its own chain. */
 function meaningOfRule({ chain, target }: Rule): string {
   const to = target && 'chain' in target && isOwnChain(target.chain) ? target.chain : undefined;
   return to === undefined ? meaningOf(chain) : `leads to ${to}: ${meaningOf(to)}`;
 }
 
-/** A rule of a built-in chain stands in no file: the linker writes it for each chain that packets start in. */
+/** A rule of a built-in chain is in no file: the linker writes one for each entry chain. */
 function ofJump(files: BundleFiles, from: string, chain: string): Explanation | undefined {
   const to = ofChain(files, chain, undefined);
-  return to && { ...to, meaning: `leads packets of ${from} to ${chain}, which is ${to.meaning}` };
+  return to && { ...to, meaning: `leads packets of ${from} to ${chain}: ${to.meaning}` };
 }
 
-/** The chains that layout `tree` makes trees of. */
+/** The chains that layout `tree` turns into trees. */
 const dispatching = ['KUBE-SERVICES', 'KUBE-NODEPORTS', 'KUBE-EXTERNAL-SERVICES', 'KUBE-PROXY-FIREWALL'] as const;
 
-/** A rule of layout `tree`: the line of a file that it was made of, or the chain that it stands in. */
+/** A rule of layout `tree`: the line of a file that it was made from, else its chain. */
 function ofTreeRule(files: BundleFiles, rule: Rule, text: string, node: string | undefined): Explanation | undefined {
   const own = isOwnChain(rule.chain);
   const chain = logicalName(rule.chain);
@@ -104,21 +104,21 @@ function ofTreeRule(files: BundleFiles, rule: Rule, text: string, node: string |
   return (own && ofEndpoint(files, rule, chain)) || ofChain(files, calledBy(written, own) ?? rule.chain, node);
 }
 
-/** What a rule of another chain than a Service's leads to, where that is a chain of a Service. */
+/** The Service's chain that a rule outside of Services' chains jumps to. */
 function calledBy({ target }: Rule, own: boolean): string | undefined {
   const name = target && 'chain' in target ? target.chain : undefined;
   return !own && name !== undefined && isOwnChain(name) ? name : undefined;
 }
 
 const selfMeaning =
-  'what a pod sends to itself through a Service is masqueraded and let pass; in layout flat the chain of each endpoint does that';
+  'masquerades and accepts the connection of a pod to itself through a Service; in layout flat the chain of each endpoint does that';
 
 function withLogicalTarget(rule: Rule): Rule {
   const { target } = rule;
   return target && 'chain' in target ? { ...rule, target: { ...target, chain: logicalName(target.chain) } } : rule;
 }
 
-/** An endpoint that is chosen without a chain of its own: the lines of the chain that it has in layout `flat`. */
+/** For an endpoint without a chain of its own: the lines of its chain in layout `flat`. */
 function ofEndpoint(files: BundleFiles, { target, protocol }: Rule, chain: string): Explanation | undefined {
   if (target?.kind !== 'dnat') return undefined;
   const host = target.address.includes(':') ? `[${target.address}]` : target.address;
@@ -147,17 +147,18 @@ function ofChain(files: BundleFiles, name: string, node: string | undefined): Ex
 const linkerChain = /^(SLUICE-T|SLUICE-R|SLU-GRP)-/;
 
 const linkerMeanings: Readonly<Record<string, string>> = {
-  'SLUICE-T': 'layout tree: a fork or a leaf on the way to a Service, by address, protocol and port',
+  'SLUICE-T': 'layout tree: a fork or leaf of the lookup of a Service by address, protocol and port',
   'SLUICE-R': 'layout tree: the root of a program',
-  'SLU-GRP': 'layout tree: some of the endpoints of a Service port with many',
+  'SLU-GRP': 'layout tree: a group of endpoints of a Service port with many',
 };
 
-/** A chain that stands in no file: its name says its content. */
+/** A chain that is in no file: the linker made it and named it by its content. */
 function ofLinkerChain(files: BundleFiles, name: string, kind: string, node: string | undefined): Explanation {
   const meaning = linkerMeanings[kind] ?? '';
   const { found: at, nodes } = searchTree(files, name, node);
   const looked = nodes.length === 0 ? 'no node has layout tree' : `the rules of ${nodes.join(', ')} do not have it`;
-  if (!at) return { layout: 'tree', places: [], meaning: `${meaning}; ${looked}: name the node, or an older bundle` };
+  if (!at)
+    return { layout: 'tree', places: [], meaning: `${meaning}; ${looked}: name the node, or use an older bundle` };
   const { keys } = at;
   const services = [...new Set(keys.map(serviceOfKey))];
   const places = services.length === 1 ? keys.slice(0, 1).flatMap((key) => frontendLines(files, key)) : [];
@@ -180,7 +181,7 @@ function frontendLines(files: BundleFiles, key: string): Explanation['places'] {
     );
 }
 
-/** @param of the Service whose files alone are looked through */
+/** @param of the only Service whose files are searched */
 function found(
   files: BundleFiles,
   chain: string,
@@ -227,14 +228,14 @@ function keysIn(text: string, service: string, line: string): readonly string[] 
   return [];
 }
 
-/** The word of a comment that is a key of the Service. */
+/** The key of the Service in the comment of a line. */
 function keyIn(line: string, service: string): string | undefined {
   const comment = / --comment (?:"([^"]*)"|(\S+))/.exec(line);
   const words = (comment?.[1] ?? comment?.[2] ?? '').split(' ');
   return words.find((word) => serviceOfKey(word) === service);
 }
 
-/** Whether a line of a file says the same as a rule, whatever its variables stand for. */
+/** Whether a line of a file is equivalent to a rule, for any value of its variables. */
 function isLikeRule(line: string, family: Family, chain: string, key: string): boolean {
   const text = line.startsWith('@') ? line.slice(line.indexOf(' ') + 1) : line;
   if (!text.startsWith(`-A ${chain} `)) return false;
@@ -246,7 +247,7 @@ function isLikeRule(line: string, family: Family, chain: string, key: string): b
   return shapeOf(rule) === withoutTest(key, isOpen);
 }
 
-/** A rule as a text in which comments, which tools may leave out, do not count. */
+/** The text of a rule without comments, which tools may leave out. */
 function shapeOf(rule: Rule): string {
   const { source, destination, in: incoming, out, protocol, target, chain } = rule;
   const matches = rule.matches

@@ -1,21 +1,21 @@
 import type { PortFacts } from './facts.ts';
 import type { Layout } from './layout.ts';
 
-/** Whose a chain, a rule, a set, a virtual server or an address is. */
+/** The owner and purpose of a chain, a rule, a set, a virtual server or an address. */
 export interface Explanation {
-  /** `shop/web`; absent for what all Services share, and where there are several. */
+  /** `shop/web`; absent where all Services share it, or several have it. */
   readonly service?: string;
-  /** Several Services that it belongs or leads to, by key: `shop/web:http`. */
+  /** The keys of several Services that it belongs or leads to: `shop/web:http`. */
   readonly services?: readonly string[];
-  /** The Service ports in question. */
+  /** The Service ports that it belongs to. */
   readonly ports?: readonly ExplainedPort[];
   /** The layout in which a kernel has this name; absent where all have it. */
   readonly layout?: Layout;
-  /** What the other layout calls it. The end of a name that follows from the content is left out: `SLU-SVC-NPX46M4PTMTKRN6Y.*`. */
+  /** Its name in the other layout. A suffix that depends on the content is left out: `SLU-SVC-NPX46M4PTMTKRN6Y.*`. */
   readonly counterpart?: string;
-  /** The files that have it, and the line in each; several profiles may. */
+  /** The lines that have it, in the files of one or more profiles. */
   readonly places: readonly Place[];
-  /** What such a chain is for. */
+  /** The purpose of such a chain. */
   readonly meaning: string;
 }
 
@@ -26,10 +26,10 @@ interface Place {
   readonly text: string;
 }
 
-/** A Service port; the key alone where nothing else was asked. */
+/** A Service port; only its key for chains and rules. */
 export type ExplainedPort = Pick<PortFacts, 'key'> & Partial<Pick<PortFacts, 'addresses' | 'nodePort' | 'endpoints'>>;
 
-/** The lines of a file that are wanted, as places. */
+/** The lines of a file that match, with their places. */
 export function placesIn(file: string, text: string, isWanted: (line: string) => boolean): readonly Place[] {
   return text.split('\n').flatMap((line, index) => (isWanted(line) ? [{ file, line: index + 1, text: line }] : []));
 }

@@ -1,7 +1,7 @@
 import type { AddressFacts, EndpointFacts, PortFacts, ServiceFacts } from './facts.ts';
 import { portPairs } from './port-pairs.ts';
 
-/** One thing about a Service that two bundles say differently. */
+/** One fact of a Service that differs between two bundles. */
 export interface FactChange {
   readonly what:
     | 'type'
@@ -16,15 +16,15 @@ export interface FactChange {
     | 'weight'
     | 'source-range'
     | 'health-check-port';
-  /** The port that it is about, `shop/web:http 80/TCP`; absent for the Service as a whole. */
+  /** The port, `shop/web:http 80/TCP`; absent for a fact of the whole Service. */
   readonly port?: string;
-  /** Absent: it was not there. */
+  /** Absent: added. */
   readonly old?: string;
-  /** Absent: it is gone. */
+  /** Absent: removed. */
   readonly new?: string;
 }
 
-/** What changes about a Service; nothing when both say the same. @param old absent: the Service is new */
+/** The changed facts of a Service; empty for equal facts. @param old absent: the Service is new */
 export function factChanges(old: ServiceFacts | undefined, fresh: ServiceFacts | undefined): readonly FactChange[] {
   return [
     ...(old && fresh ? scalar('type', undefined, old.type, fresh.type) : []),
@@ -62,7 +62,7 @@ function endpointChanges(
   return texts.flatMap((text) => scalar('endpoint', port, before.get(text), after.get(text)));
 }
 
-/** Only of endpoints that are there before and after: one that comes brings its weight with it. */
+/** Only for endpoints of both bundles: an added one has its weight in its own change. */
 function weightChanges(
   port: string,
   old: readonly EndpointFacts[],
@@ -77,13 +77,13 @@ function weightChanges(
 
 const openToAll = 'open to all';
 
-/** Ranges that all go leave an address open: that is said, as nothing else of the change is as grave. */
+/** Removing the last range opens the address to all, the gravest part of such a change, so the change says it. */
 function rangeChanges(port: string, old: readonly string[], fresh: readonly string[]): readonly FactChange[] {
   if (old.length > 0 && fresh.length > 0) return lists('source-range', port, old, fresh);
   return scalar('source-range', port, old.join(', ') || openToAll, fresh.join(', ') || openToAll);
 }
 
-/** Of a port that comes or goes. */
+/** For an added or removed port. */
 const rangesOf = (port: string, old: PortFacts | undefined, fresh: PortFacts | undefined): readonly FactChange[] =>
   lists('source-range', port, old?.sourceRanges, fresh?.sourceRanges);
 

@@ -17,7 +17,7 @@ function factsAt(example: string, service: string, family: Family = 'ipv4'): Ser
   return factsOf(service, family, fileOf(`${example}/out/profiles/default/services/${service}.${tool}`));
 }
 
-test('a load balancer with source ranges and policy Local is read whole', () => {
+test('reads all facts of a load balancer with source ranges and policy Local', () => {
   expect(factsAt('03-load-balancer', 'shop/web')).toEqual({
     service: 'shop/web',
     family: 'ipv4',
@@ -72,7 +72,7 @@ test.each([
   expect(factsAt(example, service).ports[0]).toMatchObject(facts);
 });
 
-test('rules are believed, not the comment block: an address that only the block has is none', () => {
+test('ignores an address that only the comment block has', () => {
   const file = fileOf('01-cluster-ip/out/profiles/default/services/shop/web.iptables');
   const boasting = { ...file, header: [...file.header, 'external address 203.0.113.1'] };
   expect(factsOf('shop/web', 'ipv4', boasting)).toEqual(factsOf('shop/web', 'ipv4', file));

@@ -3,9 +3,8 @@ import { type HeaderNote, type HeaderNotes, notesOf } from './header.ts';
 import { portsOf } from './rules.ts';
 
 /**
- * What a bundle says of one Service in one family, on all nodes together. Rules are the truth; the comment block above them
- * gives only what no rule holds: the type, where endpoints are, and what a load balancer would do if it had an address and
- * endpoints.
+ * The facts of one Service in one family, over all nodes. They are read from the rules; the comment block above them gives only what
+ * no rule contains: the type, the nodes and zones of endpoints, and the settings of a load balancer without address or endpoints.
  */
 export interface ServiceFacts {
   /** `shop/web` */
@@ -18,22 +17,22 @@ export interface ServiceFacts {
 }
 
 export interface PortFacts {
-  /** `shop/web:http 80/TCP`: what rules call the port, and what clients ask for. */
+  /** `shop/web:http 80/TCP`: the port's name in rules, its number and protocol. */
   readonly key: string;
   readonly protocol: TransportProtocol;
   /** In byte order of text. */
   readonly addresses: readonly AddressFacts[];
   /** 0: none. */
   readonly nodePort: number;
-  /** By text; those that some node uses. */
+  /** Endpoints that at least one node uses, by text. */
   readonly endpoints: readonly EndpointFacts[];
   readonly internalPolicy: Policy;
   readonly externalPolicy: Policy;
-  /** Seconds; absent: no affinity. Several where rules disagree. */
+  /** Seconds; absent: no affinity. Several values where rules disagree. */
   readonly affinity?: readonly number[];
-  /** In mode ipvs: how endpoints are chosen, `wrr` or `mh mh-port`. Several where virtual servers disagree. */
+  /** Mode ipvs: the scheduler with its flags, `wrr` or `mh mh-port`. Several where virtual servers disagree. */
   readonly scheduler?: string;
-  /** CIDRs that the load-balancer addresses are open to; empty: to all. */
+  /** CIDRs that may use the load-balancer addresses; empty: all sources. */
   readonly sourceRanges: readonly string[];
   /** 0: none. */
   readonly healthCheckPort: number;
@@ -50,7 +49,7 @@ export interface EndpointFacts {
   readonly text: string;
   readonly node?: string;
   readonly zone?: string;
-  /** In mode ipvs, where it is not 1. Several where virtual servers disagree. */
+  /** Mode ipvs: absent for 1. Several where virtual servers disagree. */
   readonly weight?: string;
 }
 
@@ -80,7 +79,7 @@ export function factsOf(service: string, family: Family, file: RuleFile): Servic
   return { service, family, ...(notes.type === undefined ? {} : { type: notes.type }), ports };
 }
 
-/** What an address outside of the cluster is to its Service. */
+/** The kind of an address outside of the cluster. */
 function kindOf(text: string, { loadBalancerAddresses }: HeaderNotes): AddressFacts['kind'] {
   const host = text.slice(0, text.lastIndexOf(':')).replaceAll(/[[\]]/g, '');
   return loadBalancerAddresses.includes(host) ? 'load-balancer' : 'external';

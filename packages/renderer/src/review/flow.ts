@@ -1,8 +1,8 @@
 import type { Family, Outcome, Packet, TransportProtocol } from '@sluice/bundle';
 
 /**
- * What a bundle does to traffic, as values: every flow goes from a class of sources to a destination, on nodes that treat it
- * alike. Two bundles with equal flows behave alike, whatever their rules look like.
+ * The treatment of traffic from a class of sources to a destination, on nodes that treat it equally. Two bundles with equal flows are
+ * equivalent, even if their rules differ.
  */
 export interface Flow {
   readonly nodes: NodeGroup;
@@ -20,7 +20,7 @@ export interface FlowChange extends Omit<Flow, 'outcome'> {
   readonly new: FlowOutcome;
 }
 
-/** Nodes of one profile that no rule in question tells apart. */
+/** Nodes of one profile that none of the rules distinguishes. */
 export interface NodeGroup {
   readonly profile: string;
   /** In byte order, never empty. */
@@ -28,16 +28,16 @@ export interface NodeGroup {
 }
 
 /**
- * Where connections come from. `endpoint`: from an endpoint of a Service, which may meet itself. Every other address belongs
- * to one of the other classes; `network` parts them further where rules ask for a source range.
+ * Where connections come from. `endpoint`: an endpoint of a Service, which may be translated to itself (hairpin). Every other address
+ * belongs to one of the other classes; `network` divides these where rules match a source range.
  */
 export interface Source {
   readonly class: 'pod-here' | 'pod-elsewhere' | 'node' | 'outside' | 'endpoint';
-  /** The source network that some rule asks for: `198.51.100.0/24`, or the endpoint's address. */
+  /** The source network that a rule matches: `198.51.100.0/24`, or the endpoint's address. */
   readonly network?: string;
   /** One address of the class. */
   readonly address: string;
-  /** The interface that its packets come in by; absent for the node itself. */
+  /** The incoming interface of its packets; absent for the node itself. */
   readonly in?: string;
 }
 
@@ -45,35 +45,35 @@ export interface Source {
 export interface Destination {
   /**
    * `address`: a Service's own address. `node-port`: the node's own address. `localhost`: the loopback address, which only the
-   * node itself can reach. `elsewhere`: an address that stands for a network some rule asks for.
+   * node itself can reach. `elsewhere`: a sample of the network that a rule matches.
    */
   readonly kind: 'address' | 'node-port' | 'localhost' | 'elsewhere';
   /** Empty for `node-port`, where every node has its own. */
   readonly address: string;
   readonly port: number;
   readonly protocol: TransportProtocol;
-  /** The Services whose files speak of it, `shop/web`, in byte order. */
+  /** The Services whose files name it, `shop/web`, in byte order. */
   readonly services: readonly string[];
 }
 
-/** What becomes of the connections of a flow. */
+/** The treatment of a flow's connections. */
 export interface FlowOutcome {
   /** Equal for equal outcomes, and only for these. */
   readonly key: string;
   /** By text of `to`, then verdict. */
   readonly branches: readonly Branch[];
-  /** Session affinity: how long each endpoint keeps its clients. Absent: every connection is chosen anew. */
+  /** Session affinity: how long clients stay on an endpoint. Absent: each connection gets one anew. */
   readonly affinity?: Affinity;
-  /** In mode ipvs, where there is a choice: how the kernel makes it, `wrr`. */
+  /** Mode ipvs, with two or more endpoints: the scheduler, `wrr`. */
   readonly scheduler?: string;
 }
 
 export interface Branch extends Pick<Outcome, 'verdict' | 'to' | 'masquerade'> {
   /** The share of connections, 0 to 1. */
   readonly share: number;
-  /** How a REJECT answers, where it is not the default. */
+  /** The answer of a REJECT, unless it is the default. */
   readonly reject?: string;
 }
 
-/** Affinity as one sentence: `10800 s`, or what is strange about it. */
+/** Affinity as a text: `10800 s`, or a list of what each endpoint does. */
 export type Affinity = string;

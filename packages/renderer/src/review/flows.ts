@@ -9,26 +9,26 @@ import { asSent, type NodeProgram, programOf } from './program.ts';
 import { sourcesOf } from './sources.ts';
 import type { View } from './view.ts';
 
-/** Flows to one set of destinations, in one bundle or side by side in both. */
+/** A flow in one bundle, or in both that are compared. */
 export interface FlowRow extends Omit<Flow, 'outcome'> {
   /** One for each bundle. */
   readonly outcomes: readonly FlowOutcome[];
 }
 
-/** Whose flows are asked for. */
+/** Selects the flows to trace. */
 export interface FlowQuestion {
   /** The profile of the nodes in each bundle. */
   readonly profiles: readonly string[];
   readonly family: Family;
   readonly destinations: readonly Destination[];
   readonly nodes: readonly string[];
-  /** What besides the rules tells nodes and sources apart, for some of the destinations. */
+  /** Distinctions between nodes and sources that rules alone do not show, for some of the destinations. */
   readonly apart?: (destinations: readonly Destination[]) => Apart;
 }
 
 /**
- * Every flow to some destinations, node group by node group, as the tracer finds it in the rules that nodes would run.
- * Only the Service files that a packet can meet are linked (`ReachIndex.relevant`), so the work grows with the destinations
+ * Traces every flow to the given destinations, by node group, in the rules that nodes would run.
+ * Only the Service files that a packet can match are linked (`ReachIndex.relevant`), so the cost grows with the destinations
  * and not with the bundle.
  * @param views one bundle, or both that are compared
  * @throws ReviewStopped when nodes would refuse the rules, or the tracer does not understand them
@@ -56,7 +56,7 @@ export function nodesOfProfile(view: View, profile: string): readonly string[] {
   return [...view.nodes].flatMap(([name, file]) => (file.profile === profile ? [name] : []));
 }
 
-/** Destinations whose packets meet the same files, and so can be asked of one program. */
+/** Destinations whose packets can match the same files, so that one program serves all of them. */
 interface Unit {
   /** For each view. */
   readonly paths: readonly (readonly string[])[];
@@ -73,7 +73,7 @@ function unitsOf(views: readonly View[], { profiles, family, destinations, nodes
     unit.destinations.push(destination);
     units.set(key, unit);
   };
-  // A Service may claim the address of a node; there the node's own ports meet its rules too.
+  // A Service may have the address of a node; there its rules match packets to the node's own ports too.
   const claimed = claimedAddresses(views, profiles, family);
   const special = nodes.filter((name) => claimed.has(addressIn(views, name, family) ?? ''));
   const plain = nodes.filter((name) => !special.includes(name));
@@ -127,8 +127,8 @@ function* rowsOfGroup(
 }
 
 /**
- * The loopback address is reached by the node alone, from itself. Where neighbours must not reach it, they try, and the node
- * is not asked.
+ * The sources to trace for a destination. `localhost` is reachable from the node alone; where other hosts must not reach a loopback
+ * address, all sources but the node try.
  */
 function reaching({ kind }: Destination, address: string, sources: readonly Source[]): readonly Source[] {
   if (kind === 'localhost') return [{ class: 'node', address }];
@@ -157,11 +157,11 @@ function untraceable(message: string, node: string): Problem {
     level: 'error',
     object: `Node ${node}`,
     message,
-    hint: 'The behaviour of these rules is not known, so nothing is said about them; render again rather than edit them',
+    hint: 'Render the bundle again: rules that were edited by hand cannot be reviewed',
   };
 }
 
-/** By destination, nodes, then source, so that what belongs together stands together. */
+/** Orders by destination, then nodes, so that related rows are adjacent. */
 export function compareRows(a: Omit<Flow, 'outcome'>, b: Omit<Flow, 'outcome'>): number {
   return (
     compareText(a.destination.services.join(), b.destination.services.join()) ||

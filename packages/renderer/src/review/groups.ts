@@ -17,17 +17,17 @@ import { toolAt } from './tools.ts';
 import type { View } from './view.ts';
 import { virtualAt } from './virtual/state.ts';
 
-/** Some Service files of one bundle, as far as they tell nodes apart. */
+/** Some Service files of one bundle. */
 export interface Slice {
   readonly view: View;
   readonly paths: readonly string[];
 }
 
 /**
- * Parts the nodes of a profile into groups that the files treat alike: the same guards hold, and their own addresses lie in the
- * same of the networks that rules name. What differs within a group is only which address is whose.
- * @param slices the files of one bundle, or of both that are compared; a node must be there in each
- * @param apart what else tells nodes apart
+ * Divides the nodes of a profile into groups that the files treat equally: the same guards hold, and the nodes' own addresses are in
+ * the same networks that rules name. Nodes of a group differ in their addresses only.
+ * @param slices the files of one bundle, or of both that are compared; each must have all nodes
+ * @param apart further distinctions between nodes
  */
 export function groupNodes(
   names: readonly string[],
@@ -36,7 +36,7 @@ export function groupNodes(
   slices: readonly Slice[],
   apart?: Apart,
 ): readonly NodeGroup[] {
-  // Nothing to part; what is wrong with the files shows when they are linked.
+  // Nothing to divide; problems of the files are reported when they are linked.
   if (names.length === 1) return [{ profile, nodes: names }];
   const questions = slices.map((slice) => questionsOf(slice));
   const groups = Map.groupBy(names, (name) =>
@@ -48,10 +48,10 @@ export function groupNodes(
   return [...groups.values()].map((nodes) => ({ profile, nodes: nodes.toSorted(compareText) }));
 }
 
-/** What is asked of a node. */
+/** The guards and networks by which nodes are distinguished. */
 interface Questions {
   readonly guards: readonly Exclude<Guard, { kind: 'local' }>[];
-  /** Networks that rules name; not those of endpoints, which are alike whichever node they are on. */
+  /** Networks that rules name, without those of endpoints, whose node makes no difference. */
   readonly networks: readonly string[];
 }
 
@@ -83,7 +83,7 @@ function questionsAt(view: View, path: string): FileQuestions {
   return questions;
 }
 
-/** Which nodes carry an address is the same as which have it themselves; endpoints are alike whichever node they are on. */
+/** The node of an endpoint makes no difference. An address that nodes carry is treated as one that a node has itself. */
 function questionsOfLines({ lines }: VirtualFile): FileQuestions {
   const guards = new Map<string, Exclude<Guard, { kind: 'local' }>>();
   const networks = new Set<string>();
@@ -119,7 +119,7 @@ function fileOf(view: View, path: string): RuleFile {
   throw new ReviewStopped(file);
 }
 
-/** The answers of a node as a text: equal texts, same treatment. */
+/** The signature of a node: nodes with equal signatures are treated equally. */
 function answersOf(node: NodeOf, family: Family, { guards, networks }: Questions): string {
   const scope = scopeOf(node, family);
   const address = factOf(node, family, 'address');
@@ -130,7 +130,7 @@ function answersOf(node: NodeOf, family: Family, { guards, networks }: Questions
   return `${known} ${isOpen(node, address)} ${held} ${placed}`;
 }
 
-/** How a network lies to a node's own address and pods. */
+/** The relation of a network to a node's own address and pods. */
 function relation(network: string, address: string | undefined, pods: string | undefined): string {
   if (!network.includes('/')) {
     if (network === address) return 'n';
@@ -145,7 +145,7 @@ function relation(network: string, address: string | undefined, pods: string | u
   return `${own && isInCidr(own, cidr) ? 'n' : '.'}${inside ? 'P' : within ? 'p' : '.'}`;
 }
 
-/** Whether node ports are open on the node's address, where the profile chooses addresses. */
+/** Whether the profile's nodePortAddresses include the node's address. */
 function isOpen({ profile }: NodeOf, address: string | undefined): boolean {
   return address !== undefined && profile.nodePortAddresses.some((cidr) => cidrContains(cidr, address));
 }

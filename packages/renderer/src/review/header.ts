@@ -1,7 +1,7 @@
 import type { Family, TransportProtocol } from '@sluice/bundle';
 import type { Policy } from './facts.ts';
 
-/** An endpoint as the comment block has it. */
+/** An endpoint in the comment block. */
 export interface HeaderNote {
   /** The name of the port; empty for a port without one. */
   readonly port: string;
@@ -17,7 +17,7 @@ export interface HeaderNote {
   readonly hintNodes: readonly string[];
 }
 
-/** A port as the comment block has it. */
+/** A port in the comment block. */
 export interface PortNote {
   readonly name: string;
   readonly clusterIP: string;
@@ -27,7 +27,7 @@ export interface PortNote {
   readonly nodePort: number;
 }
 
-/** What the comment block above the rules of a Service says: `compile/header.ts` writes it. */
+/** The content of the comment block above the rules of a Service, which `compile/header.ts` writes. */
 export interface HeaderNotes {
   readonly type?: string;
   readonly ports: readonly PortNote[];
@@ -38,7 +38,7 @@ export interface HeaderNotes {
   readonly externalPolicy: Policy;
   readonly healthCheckPort: number;
   readonly affinitySeconds?: number;
-  /** In mode ipvs, where the Service chooses one itself. */
+  /** Mode ipvs: the scheduler that the Service sets itself. */
   readonly scheduler?: string;
   readonly endpoints: readonly HeaderNote[];
 }
@@ -46,7 +46,7 @@ export interface HeaderNotes {
 const portForm = /^(\S+): (?:(\S+) )?(\d+)\/(TCP|UDP|SCTP)(?: node port (\d+))?$/;
 const endpointForm = /^endpoint (?:([a-z0-9-]+) )?(\[[0-9a-f:]+\]:\d+|[0-9.]+:\d+)(?: (.*))?$/;
 
-/** Reads a comment block. Lines of another form say nothing. */
+/** Reads a comment block. Lines of another form are ignored. */
 export function notesOf(header: readonly string[]): HeaderNotes {
   const after = (prefix: string): readonly string[] =>
     header.flatMap((line) => (line.startsWith(`${prefix} `) ? [line.slice(prefix.length + 1)] : []));
@@ -85,7 +85,7 @@ function portOf(line: string): readonly PortNote[] {
 
 const states = /(?:^| )(not ready)?(?:(?:^| )(terminating)(, not serving)?)?$/;
 
-/** What may stand behind the words of an endpoint. */
+/** Optional clauses at the end of an endpoint's line. */
 const clausesForm = /(?:, weight (\d+))?(?:, for zones (\S+?))?(?:, for nodes (\S+))?$/;
 
 function endpointOf(whole: string): readonly HeaderNote[] {
@@ -108,7 +108,7 @@ function endpointOf(whole: string): readonly HeaderNote[] {
       ...(node === undefined || node === '-' ? {} : { node }),
       ...(zone === undefined ? {} : { zone }),
       ready: state?.[1] === undefined,
-      // Only of an endpoint that ends does the block say whether it still serves.
+      // The block says `not serving` of terminating endpoints only.
       serving: state?.[3] === undefined,
       terminating,
       weight: Number(weight),
@@ -118,7 +118,7 @@ function endpointOf(whole: string): readonly HeaderNote[] {
   ];
 }
 
-/** Of a comment block for both families, as files of mode ipvs have it, what one family is told. */
+/** One family's part of a comment block for both families, which files of mode ipvs have. */
 export function notesFor(family: Family, notes: HeaderNotes): HeaderNotes {
   const isOwn = (text: string): boolean => text.includes(':') === (family === 'ipv6');
   return {

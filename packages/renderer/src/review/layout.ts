@@ -8,9 +8,9 @@ export const layouts = ['flat', 'tree'] as const;
 export type Layout = (typeof layouts)[number];
 
 /**
- * Everything that a node runs in one family. Trees depend on all Services together, so none is left out.
- * In mode ipvs there is one layout: its rules are few, and the same for any Services.
- * @throws ReviewStopped with what is wrong with the files
+ * The whole program of a node in one family. Trees depend on all Services together, so none is left out.
+ * Mode ipvs has one layout: its rules are few, and the same for any Services.
+ * @throws ReviewStopped with the problems of the files
  */
 export function wholeProgram(view: View, node: NodeOf, family: Family, layout: Layout): NodeProgram {
   const { paths } = view.index(node.file.profile, family);
@@ -21,7 +21,7 @@ export function wholeProgram(view: View, node: NodeOf, family: Family, layout: L
 /**
  * The rules of a node in layout `tree`.
  * @param knowsBpf `TreeOptions.knowsBpf`
- * @throws ReviewStopped with what is wrong with the files
+ * @throws ReviewStopped with the problems of the files
  */
 export function treeOf(
   view: View,

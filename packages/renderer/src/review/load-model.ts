@@ -1,6 +1,6 @@
 import type { Layout } from './layout.ts';
 
-/** What a node has to load. */
+/** The amount that a node has to load. */
 export interface Load {
   readonly rules: number;
   readonly chains: number;
@@ -20,10 +20,10 @@ export const backends = ['nft', 'legacy'] as const;
 export type Backend = (typeof backends)[number];
 
 /**
- * How long the first load takes, from measurements with iptables 1.8.9 on Linux 6.18: 230,000 rules in 60,000 chains (10,000
- * Services with 5 endpoints). In layout `flat` the legacy tools take 2.5 s, which hand the table over whole, and the nf_tables
- * ones 8.8 s in sections of 100 Services, as `sluiced` loads them; in layout `tree` 3.2 s and 4.0 s. All grow with the rules; an
- * empty load costs what a process costs. A later change costs far less with nf_tables, and as much again with legacy.
+ * The time of the first load, from measurements with iptables 1.8.9 on Linux 6.18: 230,000 rules in 60,000 chains (10,000 Services
+ * with 5 endpoints). In layout `flat` iptables-legacy takes 2.5 s, which loads a table at once, and iptables-nft 8.8 s in sections of
+ * 100 Services, as `sluiced` loads them; in layout `tree` 3.2 s and 4.0 s. All grow linearly with the rules; an empty load costs the
+ * start of a process. A later change costs far less with nf_tables, and a full load with legacy.
  */
 export const loadModel = {
   startSeconds: 0.02,

@@ -9,8 +9,8 @@ const masquerading = /^(?:@\S+ )?-A KUBE-SV[CL]-\S+ .*? cluster IP".* --dport \d
 const nodePortTail = /^-A KUBE-SERVICES -m comment --comment "[^"]*" (.*) -j KUBE-NODEPORTS$/m;
 
 /**
- * How a profile treats traffic. Whom it masquerades is what most of its Services say, so that one whose rule says otherwise
- * stands out; where node ports are open is what the profile's base says.
+ * Reads the traffic policy of a profile from its rules. The local-pod detector is that of most Services, so that one with another
+ * match is reported; the addresses with open node ports are those of the base files.
  */
 export function mannersOf(view: View, profile: string, family: Family): Manners {
   const { mode, ipvs } = view.profiles.get(profile)!;
@@ -35,10 +35,10 @@ export function mannersOf(view: View, profile: string, family: Family): Manners 
   };
 }
 
-/** `! -d` excludes the loopback addresses; a variable names addresses. Without a rule of its own the base opens what the profile chooses. */
+/** `! -d` excludes the loopback addresses. Without an addrtype match the profile's nodePortAddresses decide. */
 function openNodePorts(view: View, profile: string, family: Family, tail: string | undefined): Manners['nodePorts'] {
   const chosen = view.profiles.get(profile)?.nodePortAddresses ?? [];
-  // Away from the machine a node has no address but its own.
+  // Outside of the node only its address in `node.yaml` is known.
   const isOpen = chosen.length === 0 || chosen.includes(ownAddress);
   const address = (text: string): boolean => isOpen || chosen.some((cidr) => cidrContains(cidr, text));
   const isLoopbackChosen = chosen.some((cidr) => cidrContains(cidr, loopback[family]));
@@ -49,7 +49,7 @@ function openNodePorts(view: View, profile: string, family: Family, tail: string
 const ipvsMasquerading =
   /^-A KUBE-SERVICES .*--match-set KUBE-(?:6-)?CLUSTER-IP dst,dst (! -[si] \S+ )?-j KUBE-MARK-MASQ$/m;
 
-/** In mode ipvs one rule of each family says whom it masquerades; where they disagree, what the values are for decides. */
+/** In mode ipvs one rule of each family has the detector; where they disagree, the profile's values decide. */
 function ipvsDetectorOf(view: View, profile: string): string {
   const said = (['ipv4', 'ipv6'] as const).flatMap((family) => {
     const text = view.files.get(baseFile(profile, 'first', toolOf[family]));
@@ -66,7 +66,7 @@ function ipvsFallback(view: View, profile: string, matches: readonly string[]): 
   return matches.includes(detector) ? detector : (matches[0] ?? detector);
 }
 
-/** What the values of a profile are for, and what any of its rules ask for: each detector has its own. */
+/** The detector that a profile's values and rules imply: each detector has its own variable. */
 function detectorOf(view: View, profile: string, family: Family): string {
   const values = view.profiles.get(profile)?.values ?? {};
   if (valueOf(values, undefined, 'bridgeInterface') !== undefined) return '! -i ${profile.bridgeInterface}';

@@ -17,18 +17,18 @@ import { toolAt } from './tools.ts';
 import { type FileReach, reachOf } from './reach.ts';
 import { virtualReach } from './virtual/reach.ts';
 
-/** Chains that only base files append to: those that both modes know, and those of mode ipvs. */
+/** Chains that only base files append to, in both modes. */
 const sharedForm =
   /^KUBE-(?:POSTROUTING|MARK-MASQ|FORWARD|FIREWALL|NODE-PORT|LOAD-BALANCER|SOURCE-RANGES-FIREWALL|IPVS-FILTER)$/;
 
 /**
- * Remembers what texts were read as. Two bundles that differ in a hundred of ten thousand files share one memory, so
- * that what is the same in both is read once.
+ * Caches parsed files and rules by their text. Two bundles that differ in a hundred of ten thousand files share one memory, so that
+ * equal files are parsed once.
  */
 export class Memory {
   readonly #files = new Map<string, RuleFile | readonly Problem[]>();
   readonly #virtual = new Map<string, VirtualFile | readonly Problem[]>();
-  /** By family and path: a path is short to hash, and bundles that are compared have a text or two of it. */
+  /** By family and path: a path is short to hash, and two bundles have at most two texts of it. */
   readonly #reaches = new Map<string, { readonly text: string; readonly reach: FileReach }[]>();
   readonly #nodes = new Map<string, NodeFile | Problem>();
   readonly #lists = new Map<string, readonly string[]>();
@@ -55,7 +55,7 @@ export class Memory {
     return file;
   }
 
-  /** Which packets the lines of a Service's file can meet. */
+  /** The packets that the lines of a Service's file can match. */
   reach(path: string, text: string, family: Family): FileReach {
     const key = `${family} ${path}`;
     const known = this.#reaches.get(key) ?? [];
@@ -74,8 +74,8 @@ export class Memory {
   }
 
   /**
-   * The program with one and the same list for lists that are equal, where that saves the tracer from reading their rules again: jumps, and chains
-   * that all Services share.
+   * Returns the program with equal lists of jumps and shared chains replaced by one list, so that the tracer parses their rules
+   * once.
    */
   share(program: FamilyProgram, family: Family): FamilyProgram {
     const table = ({ chains, jumps }: TableProgram): TableProgram => ({
@@ -94,7 +94,7 @@ export class Memory {
     return known;
   }
 
-  /** One rule. The whole of a profile's rules is linked once, and then again in slices. */
+  /** One rule. A profile's rules are linked once as a whole, and then again in slices. */
   line(text: string, family: Family): LinkRule | RuleError {
     const lines = this.#lines[family];
     const known = lines.get(text);

@@ -16,7 +16,7 @@ export interface NodeOf {
   readonly profile: ProfileFile;
 }
 
-/** Something that keeps a bundle from being reviewed: nodes would refuse it, so it has no behaviour. */
+/** Problems for which nodes would refuse a bundle, so that there is no behaviour to review. */
 export class ReviewStopped extends Error {
   override readonly name = 'ReviewStopped';
   readonly problems: readonly Problem[];
@@ -27,19 +27,19 @@ export class ReviewStopped extends Error {
   }
 }
 
-/** The node of that name. It must be there. */
+/** The node of that name, which the view must have. */
 export function nodeOf(view: View, name: string): NodeOf {
   const file = view.nodes.get(name)!;
   return { name, file, profile: profileOn(view.profiles.get(file.profile)!, file) };
 }
 
-/** An address or a network that `node.yaml` says of a node. */
+/** The address or the pod network of a node in `node.yaml`. */
 export function factOf(node: NodeOf, family: Family, name: 'address' | 'podCIDR'): string | undefined {
   const value = valueOf(node.file.values, family, name);
   return typeof value === 'string' ? value : undefined;
 }
 
-/** What guards and variables are resolved with. */
+/** The values with which guards and variables are resolved. */
 export function scopeOf({ name, file, profile }: NodeOf, family: Family): Scope {
   return { family, node: name, zone: file.zone, nodeValues: file.values, profileValues: profile.values };
 }

@@ -13,8 +13,7 @@ import type { Affinity, Branch, FlowOutcome } from './flow.ts';
 import type { NodeProgram } from './program.ts';
 
 /**
- * What becomes of the connections that start with a packet: every branch with its share, and what affinity makes of a client
- * that comes again.
+ * Traces the connections that start with a packet: every branch with its share, and the effect of affinity on a returning client.
  * @throws TraceError for rules that the tracer does not understand
  */
 export function outcomeOf(program: NodeProgram, packet: Packet, localAddresses: readonly string[]): FlowOutcome {
@@ -42,7 +41,7 @@ export function outcomeOf(program: NodeProgram, packet: Packet, localAddresses: 
 
 const remembering = new WeakMap<NodeProgram, boolean>();
 
-/** Whether any rule or virtual server of a program remembers clients: without one there is no affinity to look for. */
+/** Whether any rule or virtual server of a program can have session affinity. */
 function isRemembering(program: NodeProgram): boolean {
   const known = remembering.get(program);
   if (known !== undefined) return known;
@@ -53,10 +52,10 @@ function isRemembering(program: NodeProgram): boolean {
   return isAny;
 }
 
-/** What becomes of a packet. @param remembers what affinity knows the client by; undefined: a new one */
+/** Traces the packet. @param remembers the affinity entry of a returning client; undefined for a new client */
 type Ask = (remembers: string | undefined) => readonly Outcome[];
 
-/** How the endpoint of a connection is chosen; where there is one there is no choice. */
+/** The scheduler of a connection; undefined with a single endpoint. */
 function schedulerOf(outcomes: readonly Outcome[], ipvs: IpvsState | undefined): string | undefined {
   if (!ipvs || outcomes.length < 2) return undefined;
   const names = outcomes.flatMap((outcome) => serversOn(outcome, ipvs).map(schedulerText));
@@ -101,8 +100,8 @@ function rejection(path: readonly RuleHit[]): string | undefined {
 }
 
 /**
- * What affinity does for a new client of each endpoint when it comes again.
- * @returns `10800 s` when every endpoint keeps its clients for so long; otherwise a clause per endpoint; undefined without affinity
+ * The effect of affinity on a returning client, for each endpoint.
+ * @returns `10800 s` when every endpoint keeps its clients that long; otherwise a clause per endpoint; undefined without affinity
  */
 function affinityOf(ask: Ask, outcomes: readonly Outcome[], ipvs: IpvsState | undefined): Affinity | undefined {
   const clauses = new Map(
@@ -125,7 +124,7 @@ function affinityOf(ask: Ask, outcomes: readonly Outcome[], ipvs: IpvsState | un
     .join(', ');
 }
 
-/** A virtual server remembers for each client the endpoint that it got. */
+/** IPVS persistence keeps the endpoint of each client. */
 function persistenceOf(ask: Ask, outcome: Outcome, ipvs: IpvsState): readonly string[] {
   return serversOn(outcome, ipvs).flatMap(({ persistence }) =>
     persistence === undefined ? [] : [wayBack(outcome, ask(outcome.to), `${persistence} s`)],
@@ -134,7 +133,7 @@ function persistenceOf(ask: Ask, outcome: Outcome, ipvs: IpvsState): readonly st
 
 const none = 'not kept';
 
-/** How long a client that got one outcome keeps it. @param again what becomes of it when it is remembered under `name` */
+/** How long a client keeps an outcome. @param again the outcomes of its next connection, with an entry in the list `name` */
 function stay(outcome: Outcome, again: readonly Outcome[], name: string): string {
   const asked = again.some(({ path }) => recentNames(path, 'rcheck').includes(name));
   if (!asked) return none;

@@ -4,9 +4,9 @@ import { toolAt } from './tools.ts';
 import type { View } from './view.ts';
 
 /**
- * Whose the rules and virtual servers are that a packet meets.
+ * Finds the Services that own rules and virtual servers.
  * @param paths the files that have them
- * @returns a function from a hit to a Service, `shop/web`; undefined for what all Services share
+ * @returns a function from a hit to a Service, `shop/web`; undefined for rules that all Services share
  */
 export function ownersOf(view: View, family: Family, paths: readonly string[]): (hit: RuleHit) => string | undefined {
   const chains = new Map<string, string>();
@@ -27,13 +27,13 @@ export function ownersOf(view: View, family: Family, paths: readonly string[]): 
   return ({ table, chain, rule }) => {
     if (table !== 'ipvs') return ownerOfRule(rule, chains);
     const [exact, port] = serverKeys(chain);
-    // An address of a Service's own comes before the node's.
+    // A Service's own address takes precedence over a node port.
     const owner = servers.find(([, named]) => named.has(exact)) ?? servers.find(([, , ports]) => ports.has(port));
     return owner && serviceOf(owner[0]);
   };
 }
 
-/** By the chain that a rule stands in or leads to; what turns traffic away leads nowhere and names its Service in its comment. */
+/** By the rule's own chain or its target; a rule that rejects or drops names its Service in its comment. */
 function ownerOfRule(text: string, owners: ReadonlyMap<string, string>): string | undefined {
   const own = owners.get(logical(chainOf(text)));
   if (own !== undefined) return own;
@@ -44,12 +44,12 @@ function ownerOfRule(text: string, owners: ReadonlyMap<string, string>): string 
   return key && serviceOfKey(key);
 }
 
-/** Layout `tree` puts another prefix before a Service's chain and a tag behind it: `SLU-SVC-NPX46M4PTMTKRN6Y.1c`. */
+/** The name of a chain without its layout's prefix and tag: `SLU-SVC-NPX46M4PTMTKRN6Y.1c`. */
 function logical(chain: string): string {
   return /^(?:KUBE|SLU)-((?:SVC|SVL|EXT|FW|SEP)-[A-Z2-7]{16})/.exec(chain)?.[1] ?? chain;
 }
 
-/** `10.96.0.10:80/TCP` as reaches spell it: `tcp 10.96.0.10 80` and `tcp 80`. */
+/** The keys of `10.96.0.10:80/TCP` in reach indexes: `tcp 10.96.0.10 80` and `tcp 80`. */
 function serverKeys(key: string): readonly [exact: string, port: string] {
   const slash = key.lastIndexOf('/');
   const colon = key.lastIndexOf(':');

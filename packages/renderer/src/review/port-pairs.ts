@@ -8,8 +8,8 @@ export interface PortPair {
 }
 
 /**
- * The ports that a Service has in either bundle, by key. What clients know a port by is its number and protocol, so a port that is only
- * called otherwise is the same port: whoever took it for another one would not see what it loses under its new name.
+ * The ports that a Service has in either bundle, by key. Clients identify a port by number and protocol, so a renamed port is the same
+ * port: otherwise a lost endpoint would look like a removed and an added port.
  */
 export function portPairs(old: ServiceFacts | undefined, fresh: ServiceFacts | undefined): readonly PortPair[] {
   const before = new Map((old?.ports ?? []).map((port) => [portalOf(port), port]));

@@ -59,7 +59,7 @@ test.each([
   expect(isSame(diff)).toBe(false);
 });
 
-test('what changes in both families is said once', () => {
+test('reports a change of both families once', () => {
   const both = ['iptables', 'ip6tables'].reduce(
     (files, tool) => edited(files, `${base}first.${tool}`, (text) => text.replace(' --random-fully', '')),
     dual,
@@ -68,7 +68,7 @@ test('what changes in both families is said once', () => {
   expect(diffOf(dual, both).profiles[0]).not.toHaveProperty('family');
 });
 
-test('rules in another order change nothing about a profile', () => {
+test('ignores the order of rules', () => {
   const swapped = edited(plain, `${base}last.iptables`, (text) => {
     const [invalid = '', marked = '', ...rest] = text.split('\n').slice(2);
     return [...text.split('\n').slice(0, 2), marked, invalid, ...rest].join('\n');
@@ -76,7 +76,7 @@ test('rules in another order change nothing about a profile', () => {
   expect(diffOf(plain, swapped).profiles).toEqual([]);
 });
 
-test('a change of mode is one sentence, and its base files are counted', () => {
+test('reports a change of mode, and counts its base files', () => {
   const mixed = bundleOf('11-mixed');
   const moved = new Map(
     [...mixed].flatMap(([path, text]) => {
@@ -91,7 +91,7 @@ test('a change of mode is one sentence, and its base files are counted', () => {
   expect(diff.profiles[0]).toMatchObject({ profile: 'small', nodes: 2, what: 'mode', old: 'iptables' });
   expect(diff.profiles[0]?.new).toMatch(/^ipvs, scheduler /);
   expect(diff.services).toEqual([]);
-  expect(verdictText(diff)).toMatch(/^profile small goes to mode ipvs on 2 nodes, /);
+  expect(verdictText(diff)).toMatch(/^profile small changes to mode ipvs on 2 nodes, /);
   const lines = settingLines(diff);
   expect(lines).toContain('~ profile small (2 nodes)');
   expect(lines.filter((line) => line.includes('-A KUBE-'))).toEqual([]);

@@ -4,24 +4,24 @@ import { nodesOfProfile } from './flows.ts';
 import { type Standing, standingOf, standingQuestions } from './standing.ts';
 import { hasFamily, type View } from './view.ts';
 
-/** What changes about the traffic of every node with a profile and shows in no flow, as flows are first packets of connections. */
+/** A change to the traffic of every node with a profile that no flow shows: flows are first packets of connections. */
 export interface ProfileChange {
   readonly profile: string;
-  /** How many nodes have it. */
+  /** The number of nodes with this profile. */
   readonly nodes: number;
   /** `sysctl`: a line of `sysctl.conf`. The others are told by `Standing`. */
   readonly what: 'mode' | 'sysctl' | keyof Standing;
   /** Absent: all of the profile's families. */
   readonly family?: Family;
-  /** Absent: it was not there. */
+  /** Absent: added. */
   readonly old?: string;
-  /** Absent: it is gone. */
+  /** Absent: removed. */
   readonly new?: string;
 }
 
 type Change = Omit<ProfileChange, 'profile' | 'nodes'>;
 
-/** What changes about profiles that both bundles have. @param settings the lines that differ */
+/** The changes of profiles that both bundles have. @param settings the lines that differ */
 export function profileChanges(
   before: View,
   after: View,
@@ -49,7 +49,7 @@ function modeText(view: View, profile: string): string {
 const modeChanges = (old: string, fresh: string): readonly Change[] =>
   old.split(',')[0] === fresh.split(',')[0] ? [] : [{ what: 'mode', old, new: fresh }];
 
-/** A change that is the same in both families is said once. */
+/** A change that is the same in both families is reported once. */
 function baseChanges(before: View, after: View, profile: string): readonly Change[] {
   const families = (['ipv4', 'ipv6'] as const).filter(
     (family) => hasFamily(before, profile, family) && hasFamily(after, profile, family),

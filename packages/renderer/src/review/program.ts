@@ -22,7 +22,7 @@ import { stateOf } from './virtual/state.ts';
 
 export { factOf, type NodeOf, nodeOf, ReviewStopped, scopeOf } from './node.ts';
 
-/** What a node runs in one family. */
+/** The program of a node in one family. */
 export interface NodeProgram {
   readonly rules: FamilyProgram;
   /** In mode ipvs: its virtual servers, sets and addresses. */
@@ -30,8 +30,8 @@ export interface NodeProgram {
 }
 
 /**
- * What a node would run if the profile had only these Service files: its base files around them, resolved and linked.
- * @throws ReviewStopped with what is wrong with the files
+ * The program of a node as if the profile had only these Service files, with its base files, resolved and linked.
+ * @throws ReviewStopped with the problems of the files
  */
 export function programOf(view: View, node: NodeOf, family: Family, paths: readonly string[]): NodeProgram {
   if (node.profile.mode === 'iptables') return { rules: rulesOf(view, node, family, paths) };
@@ -50,15 +50,15 @@ export function programOf(view: View, node: NodeOf, family: Family, paths: reado
 }
 
 /**
- * A packet as the node sends it. Towards an address that the node carries the kernel takes that very address for the source,
- * unless the process asks for another (`fib_select_path` and the local table's preferred source).
+ * A packet as the node sends it. To an address that the node carries, the kernel uses that same address as the source, unless the
+ * process binds another (`fib_select_path` and the local table's preferred source).
  */
 export function asSent(packet: Packet, { ipvs }: NodeProgram): Packet {
   const isBound = packet.in === undefined && ipvs?.addresses[packet.family].includes(packet.destination);
   return isBound ? { ...packet, source: packet.destination } : packet;
 }
 
-/** In mode ipvs nearly all Services have no rules of their own, so a node's rules are the same for them. */
+/** In mode ipvs nearly all Services have no rules of their own, so they share a node's rules. */
 const plain = new WeakMap<View, Map<string, FamilyProgram>>();
 
 function plainRules(view: View, node: NodeOf, family: Family): FamilyProgram {
@@ -83,8 +83,8 @@ function rulesOf(view: View, node: NodeOf, family: Family, paths: readonly strin
 }
 
 /**
- * The resolved sections of the base files and of some Service files between them, file by file.
- * @throws ReviewStopped with what is wrong with the files
+ * The resolved sections of the base files and of some Service files between them, by file.
+ * @throws ReviewStopped with the problems of the files
  */
 export function sectionsAt(
   view: View,
@@ -98,7 +98,7 @@ export function sectionsAt(
   return all.filter((path) => view.files.has(path)).map((path) => resolved(view, node, family, path));
 }
 
-/** Base files stand around every slice. */
+/** Resolved base files: every slice has them. */
 const bases = new WeakMap<View, Map<string, readonly ResolvedSection[]>>();
 
 function resolved(view: View, node: NodeOf, family: Family, path: string): readonly ResolvedSection[] {
@@ -130,7 +130,7 @@ function resolvedFrom(
   }));
 }
 
-/** Away from the machine, the Node's own address and that of loopback stand for those of its interfaces. */
+/** Host values outside of the node: its address in `node.yaml` and loopback stand in for those of its interfaces. */
 export function hostOf(node: NodeOf, family: Family): HostValues {
   const addresses = [factOf(node, family, 'address') ?? [], loopback[family]].flat();
   const isOpen = (address: string): boolean =>

@@ -53,17 +53,20 @@ test.each([
     service('web.ipset'),
     (text: string) => text.replace(/^.*KUBE-CLUSTER-IP 10\.96\.0\.10,tcp:80\n/m, ''),
   ],
-] as const)('%s that is not as declared is a counter-example of its Service', (_title, example, path, edit) => {
-  const { counterExamples } = proofOf(edited(bundleOf(example), path, edit));
-  expect(counterExamples.length).toBeGreaterThan(0);
-  for (const { destination, nodes, packet } of counterExamples) {
-    expect(destination.services).toContain('shop/web');
-    expect(nodes.nodes.length).toBeGreaterThan(0);
-    expect(packet.destination).toBe(destination.address);
-  }
-});
+] as const)(
+  '%s that differs from the declaration is a counter-example of its Service',
+  (_title, example, path, edit) => {
+    const { counterExamples } = proofOf(edited(bundleOf(example), path, edit));
+    expect(counterExamples.length).toBeGreaterThan(0);
+    for (const { destination, nodes, packet } of counterExamples) {
+      expect(destination.services).toContain('shop/web');
+      expect(nodes.nodes.length).toBeGreaterThan(0);
+      expect(packet.destination).toBe(destination.address);
+    }
+  },
+);
 
-test('a counter-example says who meets what', () => {
+test('a counter-example has source, destination and outcome', () => {
   const open = edited(bundleOf('03-load-balancer'), service('web.iptables'), (text) =>
     text.replaceAll('-s 198.51.100.0/25', '-s 198.51.0.0/16'),
   );
@@ -74,7 +77,7 @@ test('a counter-example says who meets what', () => {
   expect(said).toEqual(['outside 198.51.0.0/16 → 203.0.113.9 on node-1: drop, not 10.244.1.5:8080']);
 });
 
-test('a base whose loopback addresses neighbours reach is not proved', () => {
+test('reports base files that let other hosts reach loopback addresses', () => {
   const open = edited(bundleOf('01-cluster-ip'), first, (text) => text.replace(/^-A KUBE-FIREWALL .*\n/m, ''));
   const reached = proofOf(open).counterExamples.map(({ destination }) => destination.address);
   expect(new Set(reached)).toEqual(new Set(['127.0.0.1']));
@@ -112,7 +115,7 @@ test.each([
     '-A KUBE-FORWARD -s ${node.podCIDR} -j DROP\n-A KUBE-FORWARD',
     'established let through, some DROP',
   ],
-] as const)('a base in which a packet that %s is not proved', (_title, path, from, to, fault) => {
+] as const)('reports base files in which a packet that %s', (_title, path, from, to, fault) => {
   const { faults } = proofOf(edited(bundleOf('03-load-balancer'), path, (text) => text.replace(from, to)));
   expect(faults.map(({ what, found }) => `${what} ${found}`)).toContain(fault);
 });
@@ -126,7 +129,7 @@ test.each([
     '-A KUBE-FORWARD -m comment',
     '-A KUBE-FORWARD -m conntrack --ctstate ESTABLISHED -j ACCEPT\n-A KUBE-FORWARD -m comment',
   ],
-] as const)('%s is no fault of a base', (_title, path, from, to) => {
+] as const)('accepts base files with %s', (_title, path, from, to) => {
   const { counterExamples, faults } = proofOf(
     edited(bundleOf('03-load-balancer'), path, (text) => text.replace(from, to)),
   );
@@ -143,12 +146,15 @@ test.each([
   ],
   ['masquerades', '10-ipvs', first, /COMMIT\n$/, '-A KUBE-SERVICES -d 192.168.3.0/24 -j KUBE-MARK-MASQ\nCOMMIT\n'],
   ['drops', '03-load-balancer', last, '-A KUBE-FORWARD', '-A KUBE-FORWARD -d 192.168.3.0/24 -j DROP\n-A KUBE-FORWARD'],
-] as const)('a base that %s what no Service has is found out, in %s', (_title, example, path, from, to) => {
-  const { counterExamples } = proofOf(edited(bundleOf(example), path, (text) => text.replace(from, to)));
-  expect(counterExamples.map(({ destination }) => destination.address)).toContain('192.168.3.0');
-});
+] as const)(
+  'reports base files that %s traffic to addresses of no Service, in %s',
+  (_title, example, path, from, to) => {
+    const { counterExamples } = proofOf(edited(bundleOf(example), path, (text) => text.replace(from, to)));
+    expect(counterExamples.map(({ destination }) => destination.address)).toContain('192.168.3.0');
+  },
+);
 
-test('a proof that fails for its base alone says so in its last line', () => {
+test('the last line reports a failure of base files alone', () => {
   const dropped = edited(bundleOf('01-cluster-ip'), last, (text) =>
     text.replace(/(RELATED,ESTABLISHED) -j ACCEPT/, '$1 -j DROP'),
   );

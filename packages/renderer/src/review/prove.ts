@@ -22,13 +22,13 @@ import { hostOf } from './program.ts';
 import { declaredStanding, type Standing, standingOf, standingQuestions } from './standing.ts';
 import { hasFamily, type View, viewOf } from './view.ts';
 
-/** Traffic that does not go where the Services say. */
+/** A flow with another outcome than the Services declare. */
 export interface CounterExample extends Omit<FlowRow, 'outcomes'> {
   readonly expected: Expected | { readonly kind: 'unclaimed' };
   readonly found: FlowOutcome;
 }
 
-/** Something that a profile's base files do with packets of no flow and should not: `Standing` says with which. */
+/** A wrong treatment of packets of established connections by a profile's base files. */
 export interface ProfileFault {
   readonly profile: string;
   readonly family: Family;
@@ -37,7 +37,7 @@ export interface ProfileFault {
   readonly found: string;
 }
 
-/** What was looked at, and what is wrong. */
+/** The extent of the checks, and the faults found. */
 export interface Proof {
   readonly profiles: readonly {
     readonly profile: string;
@@ -49,16 +49,16 @@ export interface Proof {
   readonly faults: readonly ProfileFault[];
 }
 
-/** Whether nothing is wrong. */
+/** Whether no fault was found. */
 export function isProved({ counterExamples, faults }: Proof): boolean {
   return counterExamples.length === 0 && faults.length === 0;
 }
 
 /**
- * Checks for every profile, node and Service that traffic from every source class goes where the comment block of the Service's
- * file declares: to all usable endpoints with equal shares, or turned away as the policies say; and that no address which
- * nobody declares leads anywhere; and that the base files treat packets of connections that stand as kube-proxy's do.
- * @returns the proof with its counter-examples, or why nodes would refuse the bundle
+ * Checks for every profile, node and Service that traffic from every source class has the outcome that the comment block of the
+ * Service's file declares: all usable endpoints with equal shares, or rejected or dropped according to the traffic policies; that
+ * addresses of no Service are not translated; and that base files treat packets of established connections as kube-proxy's rules do.
+ * @returns the proof with its counter-examples, or the problems for which nodes would refuse the bundle
  */
 export function proveBundle(files: BundleFiles): Proof | readonly Problem[] {
   const view = viewOf(files);
@@ -93,7 +93,7 @@ function faultsOf(view: View, profile: string, family: Family): readonly Profile
   });
 }
 
-/** What keeps the first node of each profile from loading the whole of its rules. */
+/** Problems that keep the first node of each profile from loading all of its rules. */
 function linkProblems(view: View): readonly Problem[] {
   return [...view.profiles.keys()].flatMap((profile) => {
     const [name] = nodesOfProfile(view, profile);
@@ -111,7 +111,7 @@ function linkProblems(view: View): readonly Problem[] {
   });
 }
 
-/** What keeps a node from taking its virtual servers and sets, as a whole. */
+/** Problems that keep a node from loading its virtual servers and sets. */
 function virtualProblems({ ipvs, profile }: ResolvedNode): readonly Problem[] {
   if (!ipvs) return [];
   const state = readIpvs(ipvs, profile.families, ipvsHost(profile, { ipv4: [], ipv6: [] }));
@@ -150,7 +150,7 @@ function proveProfile(view: View, profile: string, family: Family): Done {
   return { services: all.length, flows, counterExamples };
 }
 
-/** What flows are held against. */
+/** The declarations that flows are compared with. */
 interface Held {
   readonly view: View;
   readonly claims: ReadonlyMap<string, readonly Claim[]>;
@@ -166,7 +166,7 @@ function carriedBy(all: readonly Declared[], claims: Held['claims']): ReadonlySe
 
 const placeOf = ({ kind, address, port, protocol }: Destination): string => `${kind} ${address} ${port} ${protocol}`;
 
-/** A declared destination that no rule knows must be asked for as well. */
+/** Adds declared destinations that no rule names. */
 function withClaims(
   found: readonly Destination[],
   claims: ReadonlyMap<string, readonly Claim[]>,
@@ -185,7 +185,7 @@ function expectation(
   const node = nodeOf(view, row.nodes.nodes[0]!);
   if (claim) return expectedOf({ claim, node, family, source, manners });
   if (destination.address === loopback[family]) return { kind: 'drop' };
-  // A node that carries an address turns away what no Service has there, unless the address is its own anyway.
+  // A node that carries an address rejects ports there that no Service has, unless it is the node's own address.
   const isCarried = carried.has(destination.address) && destination.address !== factOf(node, family, 'address');
   return { kind: isCarried ? 'reject' : 'unclaimed' };
 }
@@ -205,7 +205,7 @@ function isMet(expected: CounterExample['expected'], found: FlowOutcome): boolea
   );
 }
 
-/** Shares as near as rules can say them. */
+/** Compares shares to the precision of rules. */
 function isBranch(found: Branch, { verdict, to, masquerade, share }: Branch): boolean {
   return (
     found.verdict === verdict &&

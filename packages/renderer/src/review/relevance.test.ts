@@ -30,7 +30,7 @@ test.each([
   ['another protocol', 'udp 10.96.0.2 80', ['all']],
   ['a node port', 'tcp 192.0.2.11 30080', ['all', 'port']],
   ['nothing of any Service', 'tcp 198.51.100.7 80', ['all']],
-] as const)('a packet to %s meets these files and no others', (_title, exact, names) => {
+] as const)('a packet to %s can match only these files', (_title, exact, names) => {
   const index = indexReach(files, 'default', 'iptables', 'ipv4', new Memory());
   expect(index.relevant(exact)).toEqual(names.map(file));
   expect(relevantTo(exact, files, 'default', 'iptables', 'ipv4', new Memory())).toEqual(names.map(file));

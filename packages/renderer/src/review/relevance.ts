@@ -4,7 +4,7 @@ import type { FileReach } from './reach.ts';
 import { linesReach, mayMeet, rulesReach, type Wanted } from './text-reach.ts';
 import { toolOf, virtualTools } from './tools.ts';
 
-/** The Service files of one profile and family by what they reach. */
+/** An index of the Service files of one profile and family by the destinations that they match. */
 export interface ReachIndex {
   /** In the order of loading. */
   readonly paths: readonly string[];
@@ -14,8 +14,8 @@ export interface ReachIndex {
   /** The files whose rules, entries or virtual servers name an address as the destination. */
   naming(address: string): readonly string[];
   /**
-   * The files whose rules a packet to this destination can meet, before or after it is translated, in the order of loading.
-   * All others can be left out without any difference.
+   * The files whose rules a packet to this destination can match, before or after translation, in the order of loading. Without
+   * the others the packet is treated the same.
    * @param exact `tcp 10.96.0.10 80`
    */
   relevant(exact: string): readonly string[];
@@ -83,8 +83,8 @@ function servicePaths(files: BundleFiles, profile: string, mode: Mode, family: F
 }
 
 /**
- * What `indexReach(…).relevant(exact)` gives, for one question: only those files are read whose text may answer it, first for
- * the destination, then for what it is translated to.
+ * The result of `indexReach(…).relevant(exact)` for one destination, without an index of all files: only files whose text may name
+ * the destination are parsed, then those that may name a target of its translation.
  */
 export function relevantTo(
   exact: string,

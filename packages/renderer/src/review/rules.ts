@@ -11,11 +11,11 @@ import {
 import type { AddressFacts, Policy } from './facts.ts';
 import { hostOf, portOf } from './reach.ts';
 
-/** A Service port as the rules alone show it. A policy is absent where no rule tells. */
+/** A Service port, read from rules alone. A policy is absent where no rule shows it. */
 export interface RulePort {
   readonly key: string;
   readonly protocol: TransportProtocol;
-  /** `unnamed`: without endpoints rules do not say what an address outside of the cluster is. */
+  /** `unnamed`: without endpoints rules do not show the kind of an address outside of the cluster. */
   readonly addresses: readonly (Omit<AddressFacts, 'kind'> & { readonly kind: Kind })[];
   readonly nodePort: number;
   readonly healthCheckPort: number;
@@ -28,7 +28,7 @@ export interface RulePort {
 
 type Kind = AddressFacts['kind'] | 'unnamed';
 
-/** What kube-proxy's comments call the kinds of addresses. */
+/** The kinds of addresses in kube-proxy's comments. */
 const kinds = { 'cluster IP': 'cluster', 'external IP': 'external', 'loadbalancer IP': 'load-balancer' } as const;
 
 interface Reading {
@@ -48,7 +48,7 @@ interface Reading {
 export function portsOf(file: RuleFile, family: Family): readonly RulePort[] {
   const rules = file.sections.flatMap(({ table, rules: list }) =>
     list.flatMap(({ text }) => {
-      // Which network a variable stands for is no fact of the Service.
+      // The value of a variable is not a fact of the Service.
       const rule = readRule(text.replaceAll(/ (?:! )?-[si] \$\{[^}]*\}\+?/g, ''), family);
       return isRuleError(rule) ? [] : [{ table, rule }];
     }),
@@ -58,7 +58,7 @@ export function portsOf(file: RuleFile, family: Family): readonly RulePort[] {
     ({ chain }) => chain,
   );
   const readings = new Map<string, Reading>();
-  // Rules with an address first: they tell what the port is called that others only belong to.
+  // Rules with an address first: they give the key of the port that the others belong to.
   const dispatched = Map.groupBy(rules, ({ rule }) => hostOf(rule, family) === undefined);
   for (const { table, rule } of [...(dispatched.get(false) ?? []), ...(dispatched.get(true) ?? [])])
     readDispatch(table, rule, family, readings);
@@ -75,7 +75,7 @@ function readDispatch(table: string, rule: Rule, family: Family, readings: Map<s
   const isHealth = table === 'filter' && rule.chain === 'KUBE-NODEPORTS';
   const port = portOf(rule) ?? 0;
   const host = hostOf(rule, family);
-  // A health check belongs to all ports of its Service; the one that its rule names is as good as any.
+  // A health check belongs to the whole Service; it is kept with the port that its rule names.
   const key =
     [...readings.keys()].find((known) => known.startsWith(`${name} `) && (isHealth || host === undefined)) ??
     `${name} ${port}/${rule.protocol.toUpperCase()}`;
@@ -146,7 +146,7 @@ function targetsOf({ target }: Rule): readonly string[] {
   return target?.kind === 'dnat' ? [printEndpoint(target.address, target.port)] : [];
 }
 
-/** The chain of outside traffic leads to local endpoints with policy Local, and masquerades everybody with Cluster. */
+/** The chain of external traffic leads to local endpoints with policy Local, and masquerades all sources with Cluster. */
 function externalOf(chains: readonly string[], byChain: ReadonlyMap<string, readonly Rule[]>): Policy | undefined {
   const outside = chains.filter((chain) => chain.startsWith('KUBE-EXT-'));
   if (outside.length === 0) return undefined;
@@ -161,7 +161,7 @@ function affinityOf(rules: readonly Rule[]): readonly number[] {
   return [...new Set(seconds)].toSorted((a, b) => a - b);
 }
 
-/** Not the rule by which a node that has the address itself may use it. */
+/** Without the rule that admits a node that has the address itself. */
 function rangesOf(
   chains: readonly string[],
   byChain: ReadonlyMap<string, readonly Rule[]>,

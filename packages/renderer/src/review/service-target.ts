@@ -11,16 +11,16 @@ import { factsAt, hostOfText } from './policy/held.ts';
 import { toolOf, virtualTools } from './tools.ts';
 import type { View } from './view.ts';
 
-/** A Service port as a person names it. */
+/** A Service port as an operator writes it. */
 export interface ServiceTarget {
   /** `shop/web` */
   readonly service: string;
-  /** Its name or number; left out: the only one. */
+  /** The name or number of the port; left out: the only one. */
   readonly servicePort?: string;
   readonly servicePortProtocol?: TransportProtocol;
 }
 
-/** Where clients in the cluster find a Service port. */
+/** The ClusterIP frontend of a Service port. */
 export interface ClusterFrontend extends Pick<Packet, 'family' | 'destination' | 'protocol' | 'port'> {
   /** `shop/web:http`, or `shop/web` for a port without a name. */
   readonly key: string;
@@ -50,8 +50,8 @@ const splitAddress = (text: string): Pick<ClusterFrontend, 'destination' | 'port
 
 /**
  * The ClusterIP frontend that a target names.
- * @param family of who asks; undefined: IPv4 where the Service has it
- * @returns the frontend, or a problem that lists what there is
+ * @param family the client's; undefined: IPv4 where the Service has it
+ * @returns the frontend, or a problem that lists the existing ones
  */
 export function frontendOf(
   view: View,
@@ -73,17 +73,17 @@ export function frontendOf(
   if (only && chosen.length === 1) return only;
   const why =
     asked.length === 0
-      ? 'it has no such port'
+      ? 'the Service does not have this port'
       : chosen.length === 0
-        ? `it has no ${family} address`
-        : `it names ${chosen.length} ports`;
+        ? `the Service has no ${family} address`
+        : `${chosen.length} ports match`;
   return missing(target, why, `${service} has ${all.map(describe).join(', ')}`);
 }
 
 const describe = ({ key, destination, port, protocol }: ClusterFrontend): string =>
   `${key} at ${printEndpoint(destination, port)}/${protocol}`;
 
-/** As many names as a line takes. */
+/** The most names in a hint. */
 const namedMax = 5;
 
 function noService(view: View, profile: string): string {
@@ -95,7 +95,7 @@ function noService(view: View, profile: string): string {
   const names = [...services]
     .filter((one) => one.startsWith(`${profile} `))
     .map((one) => one.slice(profile.length + 1));
-  if (names.length === 0) return 'The profile has no Service at all';
+  if (names.length === 0) return 'The profile has no Services';
   const some = names.toSorted(compareText).slice(0, namedMax).join(', ');
   const more = names.length > namedMax ? `, … (${names.length} in all)` : '';
   return `It has ${some}${more}; headless and ExternalName Services have no ClusterIP`;

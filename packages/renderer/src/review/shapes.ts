@@ -6,7 +6,7 @@ import { factOf, nodeOf } from './node.ts';
 import { portOf } from './reach.ts';
 import type { View } from './view.ts';
 
-/** Two bundles with the profiles and the family in question. */
+/** Two bundles with the compared profiles and the family. */
 export interface Sides {
   readonly views: readonly View[];
   readonly profiles: readonly string[];
@@ -14,11 +14,11 @@ export interface Sides {
 }
 
 /**
- * Puts destinations together that differ in nothing but names. Where only base files and nodes differ between two bundles, what
- * happens to the traffic of one Service happens to that of all whose rules become the same text when chains, ports and addresses
- * are numbered: unless somebody else names one of those. So such an address counts as another one by each network that holds it
- * and that a base file, a profile or a node of either bundle names, and a port that a base file names stays as it is.
- * @returns groups of one for what has to be looked at by itself
+ * Groups destinations that differ in names only. Where only base files and nodes differ between two bundles, traffic of one Service
+ * changes as that of all Services whose rules become the same text when chains, ports and addresses are numbered, unless a base file,
+ * a profile or a node names one of them. Therefore the numbered form of an address includes the networks named there that contain it,
+ * and a port that a base file names keeps its number.
+ * @returns groups of equivalent destinations; a destination that has to be traced by itself is a group of one
  */
 export function alikeDestinations(
   sides: Sides,
@@ -34,7 +34,7 @@ export function alikeDestinations(
   return [...groups.values()];
 }
 
-/** Whether some node's address is a Service's as well: there a node port meets other rules on that node. */
+/** Whether a Service has the address of a node: there node ports match further rules. */
 function hasClaimedNode({ views, profiles, family }: Sides): boolean {
   return views.some((view, at) => {
     const { addresses } = view.index(profiles[at]!, family);
@@ -43,8 +43,8 @@ function hasClaimedNode({ views, profiles, family }: Sides): boolean {
 }
 
 /**
- * The lines that packets to a destination meet, when they are of one Service and the same in both bundles. Lines of mode ipvs are those of
- * IPv4: what has IPv6 is looked at by itself.
+ * The lines that packets to a destination can match, if they are of one Service and the same in both bundles. For mode ipvs only IPv4
+ * has such a text: IPv6 destinations are traced one by one.
  */
 function ownText({ views, profiles, family }: Sides, destination: Destination): string | undefined {
   const address = addressOf(destination, family, 'node');
@@ -52,7 +52,7 @@ function ownText({ views, profiles, family }: Sides, destination: Destination): 
   const texts = views.map((view, at) => {
     const paths = view.index(profiles[at]!, family).relevant(keyOf(destination, address));
     const isOne = new Set(paths.map(serviceOf)).size === 1 && (family === 'ipv4' || !paths.some(isVirtual));
-    // What is elsewhere for a rule may be anywhere; in mode ipvs it is another port of an address that the Service has.
+    // `elsewhere` may be any address; in mode ipvs it is another port of the Service's own address.
     if (!isOne || (destination.kind === 'elsewhere' && !paths.every(isVirtual))) return undefined;
     return paths.map((path) => (isVirtual(path) ? ofIPv4 : String)(view.files.get(path) ?? '')).join('\n');
   });
@@ -62,12 +62,12 @@ function ownText({ views, profiles, family }: Sides, destination: Destination): 
 
 const isVirtual = (path: string): boolean => /\.(?:ipset|ipvs)$/.test(path);
 
-/** Lines of the other family stand in the same files. */
+/** Drops the lines of IPv6, which are in the same files. */
 const ofIPv4 = (text: string): string => text.replaceAll(/^.*(?:\[| KUBE-6-).*\n/gm, '');
 
-/** What others than Services name. */
+/** Networks and ports that base files, profiles and nodes name. */
 interface Named {
-  /** Networks by the length of their prefix, so that few questions find those that hold an address. */
+  /** Networks by prefix length, so that few lookups find those that contain an address. */
   readonly networks: ReadonlyMap<number, ReadonlySet<string>>;
   readonly ports: ReadonlySet<string>;
 }
@@ -96,7 +96,7 @@ function namedBy({ views, profiles, family }: Sides): Named {
   };
 }
 
-/** Every text among values, whatever it is called: a network is known by its form. */
+/** All texts among values: networks are recognised by their form, not by their key. */
 function valuesIn(values: unknown): readonly string[] {
   if (typeof values === 'string') return [values];
   return typeof values === 'object' && values !== null ? Object.values(values).flatMap(valuesIn) : [];
@@ -114,7 +114,7 @@ const portForm = /(--dport |--to-destination \S*:)(\d+)(?= |$)/gm;
 /** Entries of sets, virtual servers and real ones. */
 const virtualForm = /(?:add|-[Aa] (?:-[tu]|--sctp-service)) .*$/gm;
 
-/** A file's lines with everything numbered in the order in which it comes; undefined for those that ask for networks of their own. */
+/** The lines of a file with names numbered in order of appearance; undefined for lines that match networks of their own. */
 function shapeOf(text: string, { kind, address, port, protocol }: Destination, named: Named): string | undefined {
   const rules = text.replaceAll(/^#.*\n/gm, '').replaceAll(commentForm, '');
   if (/[0-9a-f]\/\d/.test(rules)) return undefined;
@@ -141,7 +141,7 @@ function shapeOf(text: string, { kind, address, port, protocol }: Destination, n
 
 const holders = new WeakMap<Named, Map<string, string>>();
 
-/** The networks that hold an address, as a text. */
+/** The networks that contain an address, as a text. */
 function holding(host: string, named: Named): string {
   const known = holders.get(named) ?? new Map<string, string>();
   holders.set(named, known);

@@ -16,11 +16,11 @@ import type { NodeProgram } from './program.ts';
 import type { View } from './view.ts';
 
 /**
- * The classes of sources that rules can tell apart on a node. Networks either hold each other or have nothing in common, so one
- * address from each of them, taken outside of the narrower ones, and one from outside of all stand for all addresses.
+ * The classes of sources that rules can distinguish on a node. Networks are nested or disjoint, so one address of each, outside of the
+ * narrower ones, and one outside of all represent all addresses.
  * @param programs the rules of the node, in one bundle or in both that are compared
- * @param declared networks that must be told apart, whether or not rules do
- * @returns each class once: first the node and its pods, then others by network
+ * @param declared networks to distinguish even where rules do not
+ * @returns each class once: first the node and its pods, then the rest by network
  */
 export function sourcesOf(
   view: View,
@@ -51,7 +51,7 @@ export function sourcesOf(
   return [...unique(classes), ...others.flatMap((name) => (outside === undefined ? [] : [strange(outside, name)]))];
 }
 
-/** A packet that comes in by an interface which some rule asks for, though no pod is behind it. */
+/** A source outside of the cluster whose packets arrive on an interface that a rule matches. */
 const strange = (address: string, name: string): Source => ({
   class: 'outside',
   network: `by ${name}`,
@@ -60,9 +60,8 @@ const strange = (address: string, name: string): Source => ({
 });
 
 /**
- * The interface by which packets from an address usually come in, as far as the bundle can tell: it says nothing of networks
- * beyond the cluster's.
- * @returns its name, and why it was chosen
+ * The assumed incoming interface of packets from an address: the bundle knows the cluster's networks only.
+ * @returns its name and the reason for the choice
  */
 export function incomingOf(
   view: View,
@@ -71,10 +70,10 @@ export function incomingOf(
   address: string,
 ): { readonly name: string; readonly because: string } {
   const { podCIDR, podInterface } = placesOf(view, node, family);
-  if (podCIDR === undefined) return { name: 'eth0', because: `the bundle knows no pod CIDR of ${node.name}` };
+  if (podCIDR === undefined) return { name: 'eth0', because: `the bundle has no pod CIDR of ${node.name}` };
   return cidrContains(podCIDR.text, address)
     ? { name: podInterface, because: `${podCIDR.text} is the node's pod CIDR` }
-    : { name: 'eth0', because: `it is outside of the node's pod CIDR ${podCIDR.text}` };
+    : { name: 'eth0', because: `${address} is outside of the node's pod CIDR ${podCIDR.text}` };
 }
 
 interface Asked {
@@ -106,12 +105,11 @@ function askedOf(programs: readonly NodeProgram[], family: Family): Asked {
     for (const { entries } of ipvs?.sets.values() ?? [])
       for (const entry of entries) if (entry.split(',').length === 3) networks.add(entry.split(',')[2]!);
   }
-  // An endpoint that no rule asks for as a source would not be masqueraded when it meets itself.
+  // Endpoints are sources too: without a rule for its address the hairpin traffic of one would not be masqueraded.
   const cidrs = [...new Set([...networks, ...endpoints])]
     .toSorted(compareText)
     .map((text) => parseCidr(text) ?? hostCidr(text));
-  // No packet from the loopback network comes in by an interface: the kernel takes it for a martian.
-  // Nor does one from an address that the node itself carries.
+  // The kernel drops packets from loopback addresses, and from the node's own, that arrive on an interface, as martians.
   const possible = cidrs.filter(
     (cidr) => cidr?.family === family && !isInCidr(firstOf(cidr), loopback[family]) && !isOneOf(cidr, bound),
   );
@@ -121,14 +119,14 @@ function askedOf(programs: readonly NodeProgram[], family: Family): Asked {
 const isOneOf = ({ words, prefix, text }: Cidr, addresses: ReadonlySet<string>): boolean =>
   prefix === words.length * 16 && addresses.has(text.slice(0, text.lastIndexOf('/')));
 
-/** What one rule names. */
+/** The source network, interface and endpoint that a rule names. */
 interface Named {
   readonly network: string | undefined;
   readonly name: string | undefined;
   readonly endpoint: string | undefined;
 }
 
-/** Programs share the lists of chains that all Services share. */
+/** Results by list: programs share the lists of chains that all Services have. */
 const namedBefore = new WeakMap<readonly string[], readonly Named[]>();
 
 function namedIn(lines: readonly string[]): readonly Named[] {
@@ -153,7 +151,7 @@ interface Places {
   readonly podCIDR: Cidr | undefined;
   readonly clusterCIDR: Cidr | undefined;
   readonly podNetworks: readonly string[];
-  /** By which a pod of the node sends. */
+  /** The interface of the node's pods. */
   readonly podInterface: string;
 }
 
@@ -197,14 +195,14 @@ function classify(address: string, network: Cidr | undefined, place: Places, ask
   return { class: isPod ? 'pod-elsewhere' : 'outside', ...label, address, in: incoming };
 }
 
-/** Where a node's pod network is not known, its pods show by their interface alone. */
+/** Pods of a node without a known pod network are distinguished by their interface alone. */
 function podsWithoutNetwork(place: Places, networks: ReadonlyMap<string, Cidr>, family: Family): readonly Source[] {
   const within = place.clusterCIDR ?? anywhere[family];
   const address = representative(within, [...networks.values()], [podFallback[family]]);
   return address === undefined ? [] : [{ class: 'pod-here', address, in: place.podInterface }];
 }
 
-/** The same address twice is the same source, unless it comes in elsewhere. */
+/** Drops sources with the same address and interface. */
 function unique(sources: readonly Source[]): readonly Source[] {
   return [...new Map(sources.map((source) => [`${source.address} ${source.in ?? ''}`, source])).values()];
 }
@@ -212,7 +210,7 @@ function unique(sources: readonly Source[]): readonly Source[] {
 const known = (cidr: Cidr | undefined): readonly Cidr[] => (cidr ? [cidr] : []);
 const anywhere = { ipv4: parseCidr('0.0.0.0/0')!, ipv6: parseCidr('::/0')! } as const;
 const loopback = { ipv4: parseCidr('127.0.0.0/8')!, ipv6: parseCidr('::1/128')! } as const;
-/** Addresses that stand for the outside: from the ranges for documentation. */
+/** Sample addresses outside of the cluster, from the ranges for documentation. */
 const usual = {
   ipv4: ['198.51.100.7', '203.0.113.7', '192.0.2.7'],
   ipv6: ['2001:db8:ffff::7', '3fff::7'],
@@ -224,8 +222,8 @@ function hostCidr(text: string): Cidr | undefined {
 }
 
 /**
- * An address that a network has and none of the narrower ones. If there is any, then one that follows a narrower network, or the
- * first: so few have to be tried.
+ * An address of a network outside of the narrower ones. If there is one, then one directly behind a narrower network or near the start
+ * is free too, so few candidates have to be tried.
  */
 function representative(network: Cidr, all: readonly Cidr[], preferred: readonly string[] = []): string | undefined {
   if (network.prefix === network.words.length * 16) return network.text.slice(0, network.text.indexOf('/'));

@@ -2,24 +2,24 @@ import type { Family, Rule } from '@sluice/bundle';
 import { type BaseRule, baseRulesOf } from './base-rules.ts';
 import type { View } from './view.ts';
 
-/** What the base files of a profile do with packets that are not the first of a connection, and so show in no flow. */
+/** The treatment by base files of packets that no flow shows, because they are not the first of a connection. */
 export interface Standing {
-  /** Forwarded packets of connections that stand, and those that are related to one. */
+  /** Forwarded packets of established connections, and related ones. */
   readonly established: string;
   /** Forwarded packets that belong to no connection. */
   readonly invalid: string;
-  /** Forwarded first packets that will be masqueraded: others' rules may not turn them away. */
+  /** Forwarded first packets that will be masqueraded: foreign rules must not reject them. */
   readonly masqueraded: string;
-  /** The mark for masquerading, once a packet leaves: a tunnel that keeps it would have its own packets masqueraded again. */
+  /** The mark for masquerading on leaving packets: a tunnel that keeps it would have its own packets masqueraded again. */
   readonly mark: string;
-  /** Of masqueraded connections. */
+  /** The choice of source ports of masqueraded connections. */
   readonly 'source-ports': string;
 }
 
-/** All of `Standing`, in the order in which it is told. */
+/** All keys of `Standing`, in the order of reports. */
 export const standingQuestions = ['established', 'invalid', 'masqueraded', 'mark', 'source-ports'] as const;
 
-/** The answers of one profile's base files, in words. */
+/** Reads the treatment from the base files of a profile. */
 export function standingOf(view: View, profile: string, family: Family): Standing {
   const rules = baseRulesOf(view, profile, family);
   const bit = bitOf(rules);
@@ -33,11 +33,11 @@ export function standingOf(view: View, profile: string, family: Family): Standin
   };
 }
 
-/** What kube-proxy does, as `profile.yaml` and the sysctls choose (`syncProxyRules` in `pkg/proxy/iptables` and `ipvs`). */
+/** The treatment by kube-proxy with the settings of `profile.yaml` and the sysctls (`syncProxyRules` in `pkg/proxy/iptables` and `ipvs`). */
 export function declaredStanding(view: View, profile: string): Standing {
   const { mode, needs } = view.profiles.get(profile)!;
   const sysctls = view.files.get(`profiles/${profile}/base/sysctl.conf`) ?? '';
-  // A kernel that is liberal about TCP windows calls fewer packets INVALID, and kube-proxy lets those pass.
+  // With tcp_be_liberal the kernel marks fewer packets INVALID, and kube-proxy has no rule that drops them.
   const isLiberal = /^net\.netfilter\.nf_conntrack_tcp_be_liberal = 1$/m.test(sysctls);
   return {
     established: verdicts.accept,
@@ -64,7 +64,7 @@ interface Asked {
 
 const verdicts = { accept: 'let through', drop: 'DROP', reject: 'REJECT', none: 'left to other rules' } as const;
 
-/** The verdict of a chain for most packets and, where rules single some out, what becomes of those. */
+/** The verdict of a chain for most packets, then the verdicts for packets that single rules match. */
 function verdictIn(rules: readonly BaseRule[], chain: string, asked: Asked): string {
   const some = new Set<string>();
   const verdict = walk(rules, chain, asked, some, []) ?? verdicts.none;
@@ -72,7 +72,7 @@ function verdictIn(rules: readonly BaseRule[], chain: string, asked: Asked): str
   return [verdict, ...[...some].map((other) => `some ${other}`)].join(', ');
 }
 
-/** @param some gets the verdicts for packets that single rules ask for. @param way the chains that lead here: none is walked in a circle */
+/** @param some collects verdicts for packets that single rules match. @param path the chains walked so far, against loops */
 function walk(
   rules: readonly BaseRule[],
   chain: string,
@@ -102,13 +102,13 @@ function walk(
   return undefined;
 }
 
-/** Which of the packets that a question is about a rule is for. */
+/** Whether a rule matches all, some or none of the packets. */
 function meeting(rule: Rule, { state, mark }: Asked): 'all' | 'some' | 'none' {
   let isAll = (rule.source ?? rule.destination ?? rule.in ?? rule.out ?? rule.protocol) === undefined;
   for (const match of rule.matches) {
     if (match.kind === 'conntrack') {
       const isState = match.states.some((one) => one === state);
-      // SNAT and DNAT are asked for beside the state, and a connection may have them.
+      // A connection has SNAT or DNAT beside its state.
       const mayBe = match.states.some((one) => one === 'SNAT' || one === 'DNAT');
       if (mayBe && !isState) isAll = false;
       else if (isState === match.negated) return 'none';
@@ -120,8 +120,8 @@ function meeting(rule: Rule, { state, mark }: Asked): 'all' | 'some' | 'none' {
 }
 
 /**
- * How a packet with the mark for masquerading leaves. In mode ipvs a rule that asks a set is for endpoints that meet themselves;
- * kube-proxy leaves their ports in order.
+ * The treatment of a leaving packet with the mark for masquerading. In mode ipvs the rule with a set is for hairpin traffic, whose
+ * ports kube-proxy does not randomise.
  */
 function leaving(rules: readonly BaseRule[], bit: number): Pick<Standing, 'mark' | 'source-ports'> {
   let mark = bit;

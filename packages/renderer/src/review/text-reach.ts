@@ -1,13 +1,13 @@
 import { parseAddress } from '@sluice/bundle';
 
-/** Destinations, as far as a text can be held against them before it is read whole. */
+/** Destinations to look for in a text before it is parsed. */
 export interface Wanted {
   readonly addresses: ReadonlySet<string>;
-  /** Of the node itself. */
+  /** Ports of the node itself. */
   readonly ports: ReadonlySet<number>;
 }
 
-/** What dispatches in the words of `sluice render`; of a line in others nothing but its beginning matches. */
+/** Dispatch rules in the form that `sluice render` writes; of other forms only the beginning matches. */
 const dispatch = new RegExp(
   '^(?:@\\S+ )?-A KUBE-(?:SERVICES|EXTERNAL-SERVICES|(NODEPORTS)|PROXY-FIREWALL|IPVS-OUT-FILTER) ' +
     '(?:-m comment --comment (?:"[^"\\\\]*"|[\\w/:.-]+) (-m addrtype --dst-type LOCAL )?-m (tcp|udp|sctp) -p \\3 ' +
@@ -15,16 +15,16 @@ const dispatch = new RegExp(
   'gm',
 );
 
-/** What a text asks for, told at a tenth of what reading it costs. Errs towards more only. */
+/** The destinations that a text may match, at a tenth of the cost of parsing it. Errs towards more only. */
 export interface TextReach {
-  /** Some line is in other words, so that it may meet any packet. */
+  /** A line has another form, so that it may match any packet. */
   readonly isWide: boolean;
   readonly addresses: readonly string[];
-  /** Of the node itself. */
+  /** Ports of the node itself. */
   readonly ports: readonly number[];
 }
 
-/** Whether what has this reach may meet packets to some destinations; no is certain. */
+/** Whether a text with this reach may match packets to some destinations; `false` is certain. */
 export function mayMeet({ isWide, addresses, ports }: TextReach, wanted: Wanted): boolean {
   return (
     isWide || addresses.some((address) => wanted.addresses.has(address)) || ports.some((port) => wanted.ports.has(port))
@@ -33,7 +33,7 @@ export function mayMeet({ isWide, addresses, ports }: TextReach, wanted: Wanted)
 
 const wide: TextReach = { isWide: true, addresses: [], ports: [] };
 
-/** The reach of a Service's rules: `reachOf` of a file that this says no to has nothing of the destinations. */
+/** The reach of a Service's rules: a superset of `reachOf`. */
 export function rulesReach(text: string): TextReach {
   const addresses: string[] = [];
   const ports: number[] = [];
@@ -48,14 +48,14 @@ export function rulesReach(text: string): TextReach {
   return { isWide: false, addresses, ports };
 }
 
-/** IPv4 addresses are compared as they are written, as `reachOf` does. */
+/** The canonical text of an IPv6 address; IPv4 addresses are compared as written, as in `reachOf`. */
 const canonical = (host: string): string => (host.includes(':') ? (parseAddress(host)?.text ?? host) : host);
 
-/** Entries and virtual servers of the node's own addresses: they name a port, or a variable in place of an address. */
+/** Entries and virtual servers of node ports: they have a port only, or a variable in place of an address. */
 const ofNode = /\$\{|^(?:@\S+ )?add \S+ \d+$/m;
 const addressForm = /(?:\d+\.){3}\d+|[0-9a-f]*:[0-9a-f:]+/g;
 
-/** The same of an `.ipset` or `.ipvs` file and `virtualReach`. */
+/** The reach of an `.ipset` or `.ipvs` file: a superset of `virtualReach`. */
 export function linesReach(text: string): TextReach {
   return ofNode.test(text) ? wide : { isWide: false, addresses: text.match(addressForm) ?? [], ports: [] };
 }

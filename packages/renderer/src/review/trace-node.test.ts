@@ -22,26 +22,26 @@ function traced(files: typeof flat, change: Partial<TraceQuestion>) {
 }
 
 test.each([
-  ['a pod of the node', { from: '10.244.1.7' }, ["it comes in by pod0: 10.244.1.0/24 is the node's pod CIDR"]],
+  ['a pod of the node', { from: '10.244.1.7' }, ["the packet arrives on pod0: 10.244.1.0/24 is the node's pod CIDR"]],
   [
-    'somebody else',
+    'a pod of another node',
     { from: '10.244.2.7' },
-    ["it comes in by eth0: it is outside of the node's pod CIDR 10.244.1.0/24"],
+    ["the packet arrives on eth0: 10.244.2.7 is outside of the node's pod CIDR 10.244.1.0/24"],
   ],
-  ['whom the interface is said', { from: '10.244.2.7', in: 'eth1' }, []],
+  ['a source with a given interface', { from: '10.244.2.7', in: 'eth1' }, []],
   ['the node itself', { from: 'node' }, []],
   ['the address of the node', { from: '192.0.2.11' }, []],
-] as const)('of %s nothing is assumed without saying so', (_title, change, assumed) => {
+] as const)('lists its assumptions for %s', (_title, change, assumed) => {
   expect(traced(flat, change).assumed).toEqual(assumed);
 });
 
-test('the node speaks to an address that it carries from that very address', () => {
+test('the node sends from the destination address if it carries that', () => {
   const { packet, assumed } = traced(virtual, { from: 'node' });
   expect(packet.source).toBe('10.96.0.10');
-  expect(assumed).toEqual(['the node carries 10.96.0.10, and speaks to it from that address']);
+  expect(assumed).toEqual(['the source is 10.96.0.10 too: the node carries this address']);
 });
 
-test('both layouts give the same ways, through other chains', () => {
+test('both layouts give the same outcomes through different chains', () => {
   const ways = (layout: 'flat' | 'tree'): ReadonlySet<string> =>
     new Set(
       traced(flat, { layout }).ways.map(
@@ -53,7 +53,7 @@ test('both layouts give the same ways, through other chains', () => {
   expect(JSON.stringify(traced(flat, { layout: 'flat' }).ways)).not.toContain('SLUICE-');
 });
 
-test('every rule of a Service names it, and what all share names none', () => {
+test('rules of a Service name it, and shared rules name none', () => {
   const hits = traced(flat, {}).ways.flatMap(({ path }) => path);
   const ofService = hits.filter(({ chain }) => /^KUBE-(SVC|SEP)-/.test(chain));
   expect(new Set(ofService.map(({ service }) => service))).toEqual(new Set(['shop/web']));
@@ -78,7 +78,7 @@ test.each([
     { family: 'ipv6', from: 'fd00::7', destination: 'fd00::1' },
     { code: 'RULE_REFUSED', object: 'Node node-1' },
   ],
-] as const)('%s has no answer', (_title, change, problem) => {
+] as const)('reports a problem for %s', (_title, change, problem) => {
   expect(traceOnNode(bundleOf('11-mixed'), { ...question, ...change })).toMatchObject([problem]);
 });
 
@@ -103,8 +103,8 @@ describe('a Service in place of an address', () => {
     expect(result).toEqual({
       ...traced(dual, { destination: '10.96.0.50', layout: 'tree' }),
       assumed: [
-        'shop/web:http is asked for at its ClusterIP, 10.96.0.50:80/tcp',
-        "it comes in by pod0: 10.244.1.0/24 is the node's pod CIDR",
+        'the destination is the ClusterIP of shop/web:http, 10.96.0.50:80/tcp',
+        "the packet arrives on pod0: 10.244.1.0/24 is the node's pod CIDR",
       ],
     });
   });
@@ -116,7 +116,7 @@ describe('a Service in place of an address', () => {
     expect(packetOf(dual, { service: 'shop/six' }, 'node')).toBe('fd00:10:96::51 53 udp');
   });
 
-  test('is told apart by its protocol, and found in mode ipvs', () => {
+  test('is distinguished by its protocol, and found in mode ipvs', () => {
     const to = { service: 'kube-system/kube-dns', servicePort: '53', servicePortProtocol: 'udp' } as const;
     expect(packetOf(dns, to)).toBe('10.96.0.10 53 udp');
     expect(packetOf(virtual, { service: 'shop/web', servicePort: '80' })).toBe('10.96.0.10 80 tcp');
@@ -124,28 +124,22 @@ describe('a Service in place of an address', () => {
 
   test.each([
     [
-      'a port that two protocols have',
+      'a port of two protocols',
       dns,
       { service: 'kube-system/kube-dns', servicePort: '53' },
-      /names 2 ports/,
+      /2 ports match/,
       /kube-dns:dns at 10.96.0.10:53\/udp, kube-system\/kube-dns:dns-tcp at/,
     ],
     [
-      'a port that it has not',
+      'a missing port',
       dual,
       { service: 'shop/web', servicePort: '81' },
-      /no such port/,
+      /does not have this port/,
       /shop\/web:http at 10.96.0.50:80\/tcp/,
     ],
-    ['a family that it has not', dual, { service: 'shop/six' }, /no ipv4 address/, /\[fd00:10:96::51\]:53\/udp/],
-    [
-      'a Service that is not there',
-      dual,
-      { service: 'shop/none' },
-      /no ClusterIP of shop\/none/,
-      /It has shop\/six, shop\/web;/,
-    ],
-  ] as const)('with %s has no answer, but a list of what there is', (_title, files, to, message, hint) => {
+    ['a missing family', dual, { service: 'shop/six' }, /no ipv4 address/, /\[fd00:10:96::51\]:53\/udp/],
+    ['a missing Service', dual, { service: 'shop/none' }, /no ClusterIP of shop\/none/, /It has shop\/six, shop\/web;/],
+  ] as const)('with %s is a problem that lists the existing ports', (_title, files, to, message, hint) => {
     expect(askedOf(files, to)).toEqual([
       expect.objectContaining({
         code: 'INPUT_EMPTY',

@@ -18,46 +18,46 @@ import { frontendOf, type ServiceTarget } from './service-target.ts';
 import { incomingOf } from './sources.ts';
 import { hasFamily, type View, viewOf } from './view.ts';
 
-/** What is asked of a node. */
+/** A packet to trace on a node. */
 export interface TraceQuestion extends Asked, Pick<Packet, 'family' | 'destination' | 'protocol' | 'port'> {}
 
-/** The same of a Service, at its ClusterIP. */
+/** A packet to the ClusterIP of a Service. */
 export interface ServiceQuestion extends Asked, ServiceTarget {}
 
 interface Asked {
   readonly node: string;
   /** An address, or `node` for the node itself. */
   readonly from: string;
-  /** The interface that the packet comes in by; absent: the one that such a source usually has. */
+  /** The incoming interface; absent: the usual one of such a source. */
   readonly in?: string;
   readonly layout: Layout;
 }
 
-/** A packet's ways through the rules of a node. */
+/** The paths of a packet through the rules of a node. */
 export interface NodeTrace {
   readonly node: string;
   readonly profile: string;
   readonly layout: Layout;
   readonly packet: Packet;
-  /** What was assumed, as sentences without a full stop: the question did not say it. */
+  /** Assumptions where the question is incomplete, as sentences without a full stop. */
   readonly assumed: readonly string[];
   readonly ways: readonly Way[];
 }
 
-/** One outcome, with the rules that lead to it, each with the Service it belongs to. */
+/** One outcome with the rules that lead to it, each with its Service. */
 export interface Way extends Omit<Outcome, 'path'> {
   readonly path: readonly {
     readonly table: string;
     readonly chain: string;
     readonly rule: string;
-    /** `shop/web`; absent for what all Services share. */
+    /** `shop/web`; absent for rules that all Services share. */
     readonly service?: string;
   }[];
 }
 
 /**
- * Follows the first packet of a connection on one node.
- * @returns the ways, or why there is no answer: the tracer fails on what it does not understand
+ * Traces the first packet of a connection on one node.
+ * @returns the paths, or problems: the tracer fails on rules that it does not understand
  */
 export function traceOnNode(
   files: BundleFiles,
@@ -72,12 +72,19 @@ export function traceOnNode(
     return isProblem(question) ? [question] : answer(view, node, question);
   } catch (error) {
     if (error instanceof ReviewStopped) return error.problems;
-    if (error instanceof TraceError) return [problem(node.name, error.message)];
+    if (error instanceof TraceError)
+      return [
+        problem(
+          node.name,
+          error.message,
+          'Render the bundle again: the tracer understands the rules that `sluice render` writes',
+        ),
+      ];
     throw error;
   }
 }
 
-/** A question with what is assumed by asking it. */
+/** A question with the assumptions made for it. */
 type Question = TraceQuestion & { readonly assumed?: readonly string[] };
 
 function questionOf(view: View, node: NodeOf, asked: ServiceQuestion): Question | Problem {
@@ -86,14 +93,17 @@ function questionOf(view: View, node: NodeOf, asked: ServiceQuestion): Question 
   if (isProblem(frontend)) return frontend;
   const { key, ...to } = frontend;
   const { node: name, from, layout } = asked;
-  const assumed = [`${key} is asked for at its ClusterIP, ${printEndpoint(to.destination, to.port)}/${to.protocol}`];
+  const assumed = [
+    `the destination is the ClusterIP of ${key}, ${printEndpoint(to.destination, to.port)}/${to.protocol}`,
+  ];
   return { node: name, from, layout, ...(asked.in === undefined ? {} : { in: asked.in }), ...to, assumed };
 }
 
 function answer(view: View, node: NodeOf, question: Question): NodeTrace | readonly Problem[] {
   const { family, layout, assumed = [] } = question;
   const profile = node.file.profile;
-  if (!hasFamily(view, profile, family)) return [problem(node.name, `profile ${profile} has no rules of ${family}`)];
+  if (!hasFamily(view, profile, family))
+    return [problem(node.name, `profile ${profile} has no ${family} rules`, 'Trace to an address of the other family')];
   const paths = pathsFor(view, node, question);
   const program = layout === 'tree' ? wholeProgram(view, node, family, layout) : programOf(view, node, family, paths);
   const sent = packetOf(view, node, program, question);
@@ -118,7 +128,7 @@ interface Sent {
   readonly assumed: readonly string[];
 }
 
-/** The node itself uses its own address, or the address that it wants to reach where it has that; its packets come in by no interface. */
+/** The node itself sends from its own address, or from the destination if it carries that; its packets have no incoming interface. */
 function packetOf(view: View, node: NodeOf, program: NodeProgram, question: TraceQuestion): Sent | Problem {
   const { family, destination, protocol, port, from } = question;
   const to = { family, destination, protocol, port };
@@ -127,15 +137,18 @@ function packetOf(view: View, node: NodeOf, program: NodeProgram, question: Trac
   if (from !== 'node') {
     const incoming = question.in === undefined ? incomingOf(view, node, family, from) : undefined;
     const packet = { ...to, source: from, in: question.in ?? incoming!.name };
-    return { packet, assumed: incoming === undefined ? [] : [`it comes in by ${incoming.name}: ${incoming.because}`] };
+    return {
+      packet,
+      assumed: incoming === undefined ? [] : [`the packet arrives on ${incoming.name}: ${incoming.because}`],
+    };
   }
   const isLoopback = destination.startsWith('127.') || destination === '::1';
   const source = isLoopback ? destination : own;
   if (source === undefined)
-    return problem(node.name, `the bundle does not know the node's address of ${family}; give one with --from`);
+    return problem(node.name, `the bundle has no ${family} address of the node`, 'Give a source address with --from');
   const packet = asSent({ ...to, source }, program);
   const isBound = packet.source !== source;
-  return { packet, assumed: isBound ? [`the node carries ${destination}, and speaks to it from that address`] : [] };
+  return { packet, assumed: isBound ? [`the source is ${destination} too: the node carries this address`] : [] };
 }
 
 function waysOf(
@@ -157,13 +170,13 @@ function waysOf(
   }));
 }
 
-function problem(node: string, message: string): Problem {
+function problem(node: string, message: string, hint: string): Problem {
   return {
     code: 'RULE_REFUSED',
     level: 'error',
     object: `Node ${node}`,
     message: message.startsWith('Cannot') ? message : `Cannot trace the packet: ${message}`,
-    hint: 'The tracer never guesses: what it does not understand has no answer',
+    hint,
   };
 }
 
@@ -174,6 +187,6 @@ function unknownNode(name: string, view: View): Problem {
     code: 'BUNDLE_UNKNOWN_NODE',
     level: 'error',
     message: `Cannot trace on node ${name}: the bundle has no nodes/${name}/node.yaml`,
-    hint: names.length === 0 ? 'The bundle has no node at all' : `It has ${some}`,
+    hint: names.length === 0 ? 'The bundle has no nodes' : `It has ${some}`,
   };
 }

@@ -18,7 +18,7 @@ import { Memory } from './memory.ts';
 import { indexReach, type ReachIndex } from './relevance.ts';
 import { toolOf } from './tools.ts';
 
-/** A bundle made ready for questions about its behaviour. */
+/** A parsed bundle, with indexes by which its flows are traced. */
 export interface View {
   readonly files: BundleFiles;
   readonly memory: Memory;
@@ -26,13 +26,13 @@ export interface View {
   readonly profiles: ReadonlyMap<string, ProfileFile>;
   /** By name, in byte order. */
   readonly nodes: ReadonlyMap<string, NodeFile>;
-  /** The Service files of a profile by what they reach; made when it is asked for. */
+  /** The Service files of a profile by the destinations that they match; built on first use. */
   index(profile: string, family: Family): ReachIndex;
 }
 
 /**
  * @param memory shared between bundles that are compared
- * @returns the view, or what is wrong with the bundle's YAML files (`BUNDLE_INVALID`)
+ * @returns the view, or the problems of the bundle's YAML files (`BUNDLE_INVALID`)
  */
 export function viewOf(files: BundleFiles, memory = new Memory()): View | readonly Problem[] {
   const problems: Problem[] = [];
@@ -81,7 +81,7 @@ export function viewOf(files: BundleFiles, memory = new Memory()): View | readon
   };
 }
 
-/** Whether a profile's base files are there for a family. */
+/** Whether a profile has base files for a family. */
 export function hasFamily(view: View, profile: string, family: Family): boolean {
   const known = view.profiles.get(profile)?.families.includes(family) ?? false;
   return known && view.files.has(baseFile(profile, 'first', toolOf[family]));
@@ -92,7 +92,7 @@ function noProfile(node: string, profile: string): Problem {
     code: 'BUNDLE_INVALID',
     level: 'error',
     object: `Node ${node}`,
-    message: `Cannot review the bundle: the node's profile ${profile} is not there`,
-    hint: 'Bundles are written by `sluice render`; render again rather than edit them',
+    message: `Cannot review the bundle: it does not have the node's profile ${profile}`,
+    hint: 'Render the bundle again with `sluice render` instead of editing it',
   };
 }

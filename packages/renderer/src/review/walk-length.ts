@@ -1,6 +1,6 @@
 import { type FamilyProgram, type Mode, type TableProgram, targetOf } from '@sluice/bundle';
 
-/** The built-in chains on the way of a connection from outside; what virtual servers hand on leaves by OUTPUT. */
+/** The built-in chains that a connection from outside traverses; packets that IPVS forwards leave through OUTPUT. */
 const waysOf = {
   iptables: [
     ['nat', 'PREROUTING'],
@@ -15,7 +15,7 @@ const waysOf = {
   ],
 } as const satisfies Readonly<Record<Mode, readonly (readonly [keyof FamilyProgram, string])[]>>;
 
-/** The rules that the first packet of a connection from outside is compared with, at most: as if no rule ended its way early. */
+/** The most rules that the first packet of a connection from outside is compared with: no rule ends the walk early. */
 export function longestWalk(program: FamilyProgram, mode: Mode): number {
   return waysOf[mode].reduce((sum, [table, hook]) => sum + through(program[table], hook), 0);
 }
@@ -26,7 +26,7 @@ function through({ chains, jumps }: TableProgram, hook: string): number {
   return own.reduce((sum, jump) => sum + 1 + depthOf(targetOf(jump) ?? '', chains, memo), 0);
 }
 
-/** All rules of a chain and the longest of the chains that one of them leads to. */
+/** All rules of a chain and the longest of the chains that they jump to. */
 function depthOf(chain: string, chains: TableProgram['chains'], memo: Map<string, number>): number {
   const known = memo.get(chain);
   if (known !== undefined) return known;

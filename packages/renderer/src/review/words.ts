@@ -2,7 +2,7 @@ import type { BundleDiff, ServiceChange } from './diff.ts';
 import type { Branch, Destination, FlowOutcome, NodeGroup, Source } from './flow.ts';
 import { printEndpoint } from '@sluice/bundle';
 
-// What every report says in the same words, whichever its format.
+// Texts that reports of all formats share.
 
 /** `10.244.1.5:8080 50 %, 10.244.2.5:8080 50 %`, masqueraded ones marked; one list when all shares are equal. */
 export function outcomeText({ branches, affinity, scheduler }: Omit<FlowOutcome, 'key'>): string {
@@ -19,8 +19,8 @@ export function outcomeText({ branches, affinity, scheduler }: Omit<FlowOutcome,
 
 const verdicts = {
   dnat: '',
-  accept: 'let in',
-  pass: 'no Service answers',
+  accept: 'ACCEPT',
+  pass: 'no Service matches',
   reject: 'REJECT',
   drop: 'DROP',
 } as const satisfies Record<Branch['verdict'], string>;
@@ -68,18 +68,18 @@ export function nodesText({ nodes, profile }: NodeGroup): string {
 
 export const plural = (count: number, what: string): string => `${count} ${what}${count === 1 ? '' : 's'}`;
 
-/** One line that a person can act on: `3 Services change, 1 node port opens on 14 nodes, nothing loses its last endpoint`. */
+/** A summary in one line: `3 Services change, 1 node port opens on 14 nodes, no port loses its last endpoint`. */
 export function verdictText(diff: BundleDiff): string {
   const names = (kind: ServiceChange['kind']): number =>
     new Set(diff.services.filter((change) => change.kind === kind).map(({ service }) => service)).size;
   const [added, removed, changed] = [names('added'), names('removed'), names('changed')];
   const parts = [
-    added === 0 ? '' : `${plural(added, 'Service')} ${added === 1 ? 'appears' : 'appear'}`,
-    removed === 0 ? '' : `${plural(removed, 'Service')} ${removed === 1 ? 'goes' : 'go'} away`,
+    added === 0 ? '' : `${plural(added, 'Service')} added`,
+    removed === 0 ? '' : `${plural(removed, 'Service')} removed`,
     changed === 0 ? '' : `${plural(changed, 'Service')} ${changed === 1 ? 'changes' : 'change'}`,
     nodePortsText(diff),
     ...diff.profiles.flatMap(({ profile, nodes, what, new: fresh = '' }) =>
-      what === 'mode' ? [`profile ${profile} goes to mode ${fresh.split(',')[0]} on ${plural(nodes, 'node')}`] : [],
+      what === 'mode' ? [`profile ${profile} changes to mode ${fresh.split(',')[0]} on ${plural(nodes, 'node')}`] : [],
     ),
     settingsText(diff),
     diff.nodes.added.length === 0 ? '' : `${plural(diff.nodes.added.length, 'node')} added`,
@@ -90,7 +90,7 @@ export function verdictText(diff: BundleDiff): string {
   return `${parts.join(', ')}, ${emptiedText(diff)}`;
 }
 
-/** A change of mode has said what its base files hold. */
+/** Settings of a profile that changes its mode are left out: they follow from the mode. */
 function settingsText({ settings, profiles }: BundleDiff): string {
   const moved = profiles.filter(({ what }) => what === 'mode').map(({ profile }) => `profiles/${profile}/`);
   const count = settings.filter(({ file }) => !moved.some((folder) => file.startsWith(folder))).length;
@@ -121,7 +121,7 @@ function nodePortsText({ services }: BundleDiff): string {
 
 function emptiedText({ services }: BundleDiff): string {
   const emptied = [...new Set(services.flatMap(({ emptied: ports }) => ports))];
-  if (emptied.length === 0) return 'nothing loses its last endpoint';
+  if (emptied.length === 0) return 'no port loses its last endpoint';
   const some = emptied.slice(0, 3).map((key) => key.split(' ')[0]);
   const more = emptied.length > 3 ? ` and ${emptied.length - 3} more` : '';
   return `${some.join(', ')}${more} ${emptied.length === 1 ? 'loses its' : 'lose their'} last endpoint`;

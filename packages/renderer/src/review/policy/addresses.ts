@@ -13,15 +13,15 @@ export function externalIPs(question: Question): readonly Found[] {
       .map((host) => ({
         code: 'EXTERNAL_IP',
         subject: facts.service,
-        message: `Cannot accept external IP ${host}: it is in no network of policy.externalIPs`,
-        hint: 'Take it from the Service, or list its network in `policy.externalIPs` when it is yours',
+        message: `Cannot accept external IP ${host}: it is not in policy.externalIPs`,
+        hint: 'Remove it from the Service, or add its network to `policy.externalIPs` if it is yours',
         path,
         line: lineOf(question.view, path, `external address ${host}`),
       })),
   );
 }
 
-/** ENDPOINT_RANGE. Where neither the bundle nor the settings know a network, nothing can be said. */
+/** ENDPOINT_RANGE. Without a pod network in the bundle there is nothing to compare with. */
 export function endpointRanges(question: Question): readonly Found[] {
   const known = { ipv4: networksOf(question, 'ipv4'), ipv6: networksOf(question, 'ipv6') };
   return eachService(question, ({ path, facts }) => {
@@ -33,8 +33,8 @@ export function endpointRanges(question: Question): readonly Found[] {
       .map((text) => ({
         code: 'ENDPOINT_RANGE',
         subject: facts.service,
-        message: `Cannot accept endpoint ${text}: it is in no pod network and in no network of policy.endpointRanges`,
-        hint: 'Take it away, or list its network in `policy.endpointRanges`',
+        message: `Cannot accept endpoint ${text}: it is neither in a pod network nor in policy.endpointRanges`,
+        hint: 'Remove it, or add its network to `policy.endpointRanges`',
         path,
         line: lineOf(question.view, path, text),
       }));
@@ -62,7 +62,7 @@ export function localAddresses(question: Question): readonly Found[] {
           code: 'ENDPOINT_LOCAL' as const,
           subject: facts.service,
           message: `Cannot accept address ${host}: ${why}`,
-          hint: 'Give an address that means the same on every node',
+          hint: 'Use an address that leads to the same host from every node',
           path,
           line: lineOf(question.view, path, host),
         },
@@ -101,14 +101,14 @@ export function rangesOfOneFamily(question: Question): readonly Found[] {
     const other = others.flatMap((held) => held.facts.ports);
     const isOpen =
       hostsOf(facts.ports, ['load-balancer']).length > 0 && facts.ports.every((port) => port.sourceRanges.length === 0);
-    // Whether or not the load balancer has an address of the other family: somebody meant to keep others out.
+    // Ranges in one family show the intent to restrict, even without a load-balancer address in that family.
     const isClosed = other.some(({ sourceRanges }) => sourceRanges.length > 0);
     if (!isOpen || !isClosed) return [];
     return [
       {
         code: 'RANGES_ONE_FAMILY',
         subject: facts.service,
-        message: `Cannot accept source ranges of one family: the ${facts.family} addresses of the load balancer are open to all`,
+        message: `Cannot accept source ranges of one family: the ${facts.family} addresses of the load balancer are open to all sources`,
         hint: `Add an ${facts.family} network to loadBalancerSourceRanges`,
         path,
         line: 1,
@@ -117,7 +117,7 @@ export function rangesOfOneFamily(question: Question): readonly Found[] {
   });
 }
 
-/** Asks about every Service of the bundle. */
+/** Applies a rule to every Service of the bundle. */
 export function eachService(question: Question, ask: (held: Held) => readonly Found[]): readonly Found[] {
   return [...question.services.values()].flatMap((list) => list.flatMap(ask));
 }

@@ -3,10 +3,10 @@ import { readConfig } from '../../load/config/config.ts';
 import { load } from '../../load/load.ts';
 import { render } from '../../render/render.ts';
 
-/** A Service in a few words. */
+/** A short form of a Service. */
 export interface Short {
   readonly name: string;
-  /** `shop` where it is left out. */
+  /** Left out: `shop`. */
   readonly namespace?: string;
   readonly type?: string;
   /** One per family. */
@@ -42,7 +42,7 @@ ${profile}`;
 /**
  * The bundle of two nodes in two zones with these Services.
  * @param profile more lines of the only profile
- * @throws Error with what is wrong with the input
+ * @throws Error with the first problem of the input
  */
 export function bundleOf(services: readonly Short[], profile = ''): BundleFiles {
   const manifests = load([{ file: 'in.yaml', text: services.map(manifestOf).join('---\n') }]);

@@ -1,18 +1,18 @@
-/** How much a finding weighs. `error` fails the command, `warning` does so with --strict, `off` is not looked for. */
+/** Levels of rules: `error` fails the command, `warning` fails it with --strict, `off` disables a rule. */
 export const policyLevels = ['error', 'warning', 'note', 'off'] as const;
 export type PolicyLevel = (typeof policyLevels)[number];
-/** The level of something that was found. */
+/** The level of a finding. */
 export type FindingLevel = Exclude<PolicyLevel, 'off'>;
 
-/** What a rule is about. */
+/** A rule of the policy. */
 export interface PolicyRule {
-  /** Unless `policy.levels` says otherwise. */
+  /** The default level; `policy.levels` overrides it. */
   readonly level: PolicyLevel;
-  /** One line: what must not be. */
+  /** One line: the forbidden state or change. */
   readonly title: string;
-  /** Why anybody should care. */
+  /** The risk. */
   readonly reason: string;
-  /** Looked for only with `--base`: it is about a change. */
+  /** Checked with `--base` only: it is about a change. */
   readonly isChange: boolean;
 }
 
@@ -29,27 +29,27 @@ const change = (level: PolicyLevel, title: string, reason: string): PolicyRule =
   isChange: true,
 });
 
-/** Every rule there is. Codes are public contract, like those of problems; docs/policy.md lists them from here. */
+/** All rules. Codes are public contract, like those of problems; docs/policy.md is generated from this table. */
 export const policyRules = {
   EXTERNAL_IP: state(
     'error',
     'an external IP lies outside of `policy.externalIPs`',
-    'Whoever may write a Service can take traffic for any address that the cluster talks to (CVE-2020-8554)',
+    'A user who may create Services can intercept traffic to any address that the cluster talks to (CVE-2020-8554)',
   ),
   ENDPOINT_RANGE: state(
     'warning',
     'an endpoint lies outside of the pod networks and `policy.endpointRanges`',
-    'Endpoints by hand can lead to places that the author of the Service could not reach (CVE-2021-25740)',
+    'Manually created endpoints can lead to hosts that the author of the Service cannot reach directly (CVE-2021-25740)',
   ),
   ENDPOINT_LOCAL: state(
     'error',
     'an endpoint or address of a Service is loopback, link-local or multicast',
-    "Such an address means another thing on every node, such as the node's own daemons or the cloud's metadata (CVE-2021-25737)",
+    "Such an address leads to a different host on every node, such as the node's own daemons or the cloud's metadata (CVE-2021-25737)",
   ),
   ROUTE_LOCALNET: state(
     'note',
     'route_localnet is on',
-    'Neighbours could reach what listens on 127.0.0.1 of a node, if the rule against it were ever missing (CVE-2020-8558)',
+    'Without the rule against it, other hosts could reach daemons on 127.0.0.1 of a node (CVE-2020-8558)',
   ),
   ADDRESS_TAKEN: state(
     'error',
@@ -59,46 +59,46 @@ export const policyRules = {
   RANGES_ONE_FAMILY: state(
     'error',
     'a load balancer has source ranges in one family and is open to all in the other',
-    'Who is kept out by IPv4 comes in by IPv6',
+    'Sources that are blocked in one family can connect in the other',
   ),
-  SINGLE_NODE: state('note', 'all endpoints of a port are on one node', 'The port is gone when that node is'),
-  SINGLE_ZONE: state('note', 'all endpoints of a port are in one zone', 'The port is gone when that zone is'),
-  LAST_ENDPOINT: change('error', 'a port of a Service loses its last endpoint', 'Its traffic is refused from then on'),
+  SINGLE_NODE: state('note', 'all endpoints of a port are on one node', 'The port is unavailable when that node fails'),
+  SINGLE_ZONE: state('note', 'all endpoints of a port are in one zone', 'The port is unavailable when that zone fails'),
+  LAST_ENDPOINT: change('error', 'a port of a Service loses its last endpoint', 'Its traffic is rejected from then on'),
   SERVICE_REMOVED: change(
     'warning',
-    'a Service with endpoints, or a port of one, goes away',
+    'a Service with endpoints, or a port of one, is removed',
     'Clients that still use it fail',
   ),
   ENDPOINTS_CHANGED: change(
     'warning',
     'more than `policy.endpointsChangedPercent` of all endpoints change',
-    'A change of this size is more often a broken input than a wish',
+    'A change of this size is more often broken input than intended',
   ),
   NODES_CHANGED: change(
     'warning',
     'more than `policy.nodesChangedPercent` of all nodes get other rules',
-    'What goes wrong goes wrong on all of them; waves keep it small',
+    'A fault affects all of these nodes at once; waves limit it',
   ),
   NODE_PORT_OPENED: change(
     'warning',
     'a node port opens, or all of them on more addresses',
-    'It is open on the addresses of every node of the profile, to everybody who can reach one',
+    'It is open on every node of the profile, to every client that can reach one',
   ),
-  AFFINITY_CHANGED: change('warning', 'session affinity changes', 'Clients lose the endpoint that knows them'),
+  AFFINITY_CHANGED: change('warning', 'session affinity changes', 'Clients lose the endpoint that has their session'),
   TRAFFIC_POLICY_CHANGED: change(
     'warning',
     'internalTrafficPolicy or externalTrafficPolicy changes',
-    'Who answers changes, and whether endpoints see the address of the client',
+    'Other endpoints may serve the traffic, and endpoints may see another client address',
   ),
   RANGES_WIDENED: change(
     'error',
-    'source ranges of a load balancer are widened, or dropped in a family',
-    'Addresses that were kept out come in',
+    'source ranges of a load balancer are widened, or removed in a family',
+    'Sources that were blocked can connect',
   ),
   MODE_CHANGED: change(
     'warning',
     'a profile changes its mode',
-    'Connections that stand are cut when the kernel handles them otherwise',
+    'Established connections break, because the kernel handles them differently',
   ),
   RULE_GROWTH: change(
     'warning',
@@ -108,18 +108,14 @@ export const policyRules = {
   SYSCTL_CHANGED: change(
     'warning',
     'a sysctl changes',
-    'It holds for the whole node, not only for traffic of Services',
+    'It applies to the whole node, not only to traffic of Services',
   ),
   WAIVER_EXPIRED: state(
     'error',
     'a waiver has expired',
-    'Nobody has looked at the exception since the day it was meant to end',
+    'The exception was meant to end on that day and needs a new review',
   ),
-  WAIVER_UNUSED: state(
-    'note',
-    'a waiver fits nothing that was found',
-    'An exception that is not needed hides the next finding',
-  ),
+  WAIVER_UNUSED: state('note', 'a waiver matches no finding', 'An unneeded exception hides the next finding'),
 } as const satisfies Record<string, PolicyRule>;
 
 export type PolicyCode = keyof typeof policyRules;

@@ -13,7 +13,7 @@ interface Pair {
   readonly new?: Held;
 }
 
-/** Services by name and family that both bundles, or one of them, have. Profiles that differ are compared one by one. */
+/** The Services of both bundles by name and family. Where profiles differ, each one is a pair. */
 export function pairsOf({ services, base }: ChangeQuestion): readonly Pair[] {
   const keys = [...new Set([...base.services.keys(), ...services.keys()])].toSorted(compareText);
   return keys.flatMap((key) => {
@@ -44,8 +44,8 @@ function emptied({ facts, path }: Held, port: string): Found {
   return {
     code: 'LAST_ENDPOINT',
     subject: facts.service,
-    message: `Cannot take the last endpoint from ${port} (${facts.family}): its traffic would be refused`,
-    hint: 'Keep an endpoint until nobody uses the port, or remove the Service instead',
+    message: `Cannot remove the last endpoint of ${port} (${facts.family}): its traffic would be rejected`,
+    hint: 'Keep an endpoint until no client uses the port, or remove the Service instead',
     path,
     line: 1,
   };
@@ -56,9 +56,9 @@ function removed({ facts, profile }: Held, what: string): Found {
   return {
     code: 'SERVICE_REMOVED',
     subject: facts.service,
-    message: `Cannot tell whether ${what} (${facts.family}) is still used: it goes away with its endpoints`,
-    hint: 'Take its endpoints away first and see who complains, or waive it',
-    // The Service may have no file any more; what is left of it is its profile.
+    message: `${what} (${facts.family}) will be removed with its endpoints; review required`,
+    hint: 'Make sure that no client uses it, then waive the finding',
+    // The Service may have no file in the new bundle; its profile does.
     path: `profiles/${profile}/profile.yaml`,
     line: 1,
   };
@@ -88,9 +88,9 @@ export function changedFacts(question: ChangeQuestion): readonly Found[] {
 type FactCode = Extract<PolicyCode, 'NODE_PORT_OPENED' | 'AFFINITY_CHANGED' | 'TRAFFIC_POLICY_CHANGED'>;
 
 const hints = {
-  NODE_PORT_OPENED: 'Use type ClusterIP, or set allocateLoadBalancerNodePorts: false, where nobody comes in by it',
-  AFFINITY_CHANGED: 'Do it when clients may lose their sessions',
-  TRAFFIC_POLICY_CHANGED: 'Look at the flows that `sluice diff` lists',
+  NODE_PORT_OPENED: 'Use type ClusterIP, or set allocateLoadBalancerNodePorts: false, if no client needs the node port',
+  AFFINITY_CHANGED: 'Make the change at a time when clients may lose their sessions',
+  TRAFFIC_POLICY_CHANGED: 'Check the flows that `sluice diff` lists',
 } as const satisfies Record<FactCode, string>;
 
 function codeOf({ what, new: fresh }: FactChange, isKnown: boolean): FactCode | undefined {
@@ -102,17 +102,17 @@ function codeOf({ what, new: fresh }: FactChange, isKnown: boolean): FactCode | 
 
 function messageOf({ what, port, old, new: fresh }: FactChange, nodes: number): string {
   if (what === 'node-port')
-    return `Cannot open node port ${fresh} for ${port} without a look: it opens on ${nodes} node${nodes === 1 ? '' : 's'}`;
-  const name = { affinity: 'session affinity', 'internal-policy': 'internalTrafficPolicy' }[what as string];
-  return `Cannot change ${name ?? 'externalTrafficPolicy'} of ${port} without a look: ${old ?? 'none'} becomes ${fresh ?? 'none'}`;
+    return `Node port ${fresh} of ${port} will open on ${nodes} node${nodes === 1 ? '' : 's'}; review required`;
+  const name = { affinity: 'Session affinity', 'internal-policy': 'internalTrafficPolicy' }[what as string];
+  return `${name ?? 'externalTrafficPolicy'} of ${port} will change from ${old ?? 'none'} to ${fresh ?? 'none'}; review required`;
 }
 
-/** RANGES_WIDENED: everybody who was kept out must still be. */
+/** RANGES_WIDENED: sources that were blocked must stay blocked. */
 export function widenedRanges(question: ChangeQuestion): readonly Found[] {
   return pairsOf(question).flatMap(({ old, new: fresh }) => {
     if (!old || !fresh) return [];
     return portPairs(old.facts, fresh.facts).flatMap(({ old: was, new: port }) => {
-      // The ranges of a Service are those of all its ports, also of one that it gets now.
+      // All ports of a Service have the same ranges, so an added one is compared with the first.
       const before = (was ?? old.facts.ports[0])?.sourceRanges ?? [];
       if (port === undefined || before.length === 0 || hostsOf([port], ['load-balancer']).length === 0) return [];
       const wider = port.sourceRanges.filter((range) => !before.some((known) => covers(known, range)));
@@ -122,10 +122,12 @@ export function widenedRanges(question: ChangeQuestion): readonly Found[] {
         {
           code: 'RANGES_WIDENED' as const,
           subject: fresh.facts.service,
-          message: `Cannot let more sources in to ${port.key} (${fresh.facts.family}): ${
-            isDropped ? 'its source ranges are gone, it is open to all' : `${wider.join(', ')} was not allowed before`
+          message: `Cannot admit more sources to ${port.key} (${fresh.facts.family}): ${
+            isDropped
+              ? 'its source ranges are removed, so that it is open to all sources'
+              : `${wider.join(', ')} was not allowed before`
           }`,
-          hint: 'Keep loadBalancerSourceRanges, or waive it with the reason why they may come',
+          hint: 'Keep loadBalancerSourceRanges, or waive the finding with the reason for the wider ranges',
           path: fresh.path,
           line: 1,
         },

@@ -18,7 +18,7 @@ import { policyDefaults } from './settings.ts';
 
 const bundle = { subject: 'bundle', path: 'cluster.yaml', line: 1 } as const;
 
-/** ENDPOINTS_CHANGED: how many of all endpoints come or go in Services that stay. */
+/** ENDPOINTS_CHANGED: the share of endpoints added to or removed from Services of both bundles. */
 export function endpointsChanged({ services, base, settings }: ChangeQuestion): readonly Found[] {
   const most = settings.endpointsChangedPercent ?? policyDefaults.endpointsChangedPercent;
   const textsOf = (held: typeof services, others: typeof services): Set<string> =>
@@ -41,18 +41,18 @@ export function endpointsChanged({ services, base, settings }: ChangeQuestion): 
     {
       ...bundle,
       code: 'ENDPOINTS_CHANGED',
-      message: `Cannot change ${changed} of ${old.size} endpoints without a look: that is more than ${most} %`,
-      hint: 'Check that the input is whole; change them in several steps, or raise `policy.endpointsChangedPercent`',
+      message: `${changed} of ${old.size} endpoints will change, more than ${most} %; review required`,
+      hint: 'Check that the input is complete; change them in several steps, or raise `policy.endpointsChangedPercent`',
     },
   ];
 }
 
-/** How many of the first set the second does not have. */
+/** The number of elements of the first set that are not in the second. */
 function without(some: ReadonlySet<string>, others: ReadonlySet<string>): number {
   return [...some].filter((one) => !others.has(one)).length;
 }
 
-/** NODES_CHANGED: how many of the nodes that both bundles have get other rules or settings. */
+/** NODES_CHANGED: the share of nodes of both bundles with changed rules or settings. */
 export function nodesChanged(question: ChangeQuestion): readonly Found[] {
   const { view, base, settings } = question;
   const most = settings.nodesChangedPercent ?? policyDefaults.nodesChangedPercent;
@@ -64,13 +64,13 @@ export function nodesChanged(question: ChangeQuestion): readonly Found[] {
     {
       ...bundle,
       code: 'NODES_CHANGED',
-      message: `Cannot change ${count} of ${shared.length} nodes without a look: that is more than ${most} %`,
+      message: `${count} of ${shared.length} nodes will change, more than ${most} %; review required`,
       hint: 'Change one profile at a time, or raise `policy.nodesChangedPercent`',
     },
   ];
 }
 
-/** Paths by profile whose text differs. */
+/** Paths of changed files, by profile. */
 function changedPaths(old: BundleFiles, fresh: BundleFiles): ReadonlyMap<string, readonly string[]> {
   const paths = [...new Set([...old.keys(), ...fresh.keys()])].filter((path) => old.get(path) !== fresh.get(path));
   return Map.groupBy(paths, (path) => {
@@ -90,7 +90,7 @@ function isNodeChanged(
   return paths.some((one) => digestOn(base.view, name, one) !== digestOn(view, name, one));
 }
 
-/** What a file comes to on a node. Files that are no rules, or are alike on all nodes, count by their text. */
+/** A digest of the lines that a file has on a node; the text of files that are the same on all nodes. */
 function digestOn(view: Question['view'], name: string, path: string): string | undefined {
   const text = view.files.get(path);
   const what = readPath(path);
@@ -102,7 +102,7 @@ function digestOn(view: Question['view'], name: string, path: string): string | 
   return resolvedDigest(resolveFile(file, scopeOf(node, what.tool === 'iptables' ? 'ipv4' : 'ipv6')));
 }
 
-/** The same of an `.ipset` or `.ipvs` file; undefined where its text says it. */
+/** The lines of an `.ipset` or `.ipvs` file on a node; undefined if they are the same on all nodes. */
 function virtualOn(view: Question['view'], node: NodeOf, path: string): string | undefined {
   const file = virtualAt(view, path);
   if (isVirtualSameEverywhere(file)) return undefined;
@@ -110,7 +110,7 @@ function virtualOn(view: Question['view'], node: NodeOf, path: string): string |
   return 'lines' in resolved ? resolved.lines.map(({ text }) => text).join('\n') : undefined;
 }
 
-/** MODE_CHANGED and RULE_GROWTH, profile by profile. */
+/** MODE_CHANGED and RULE_GROWTH, by profile. */
 export function profilesChanged({ view, base, settings }: ChangeQuestion): readonly Found[] {
   const most = settings.ruleGrowthPercent ?? policyDefaults.ruleGrowthPercent;
   const [before, after] = [rulesByProfile(base.view.files), rulesByProfile(view.files)];
@@ -123,8 +123,8 @@ export function profilesChanged({ view, base, settings }: ChangeQuestion): reado
       found.push({
         ...place,
         code: 'MODE_CHANGED',
-        message: `Cannot change mode ${old.mode} to ${profile.mode} without a look: nodes handle connections otherwise`,
-        hint: 'Give a few nodes a profile of their own first',
+        message: `Mode will change from ${old.mode} to ${profile.mode}, which breaks established connections; review required`,
+        hint: 'Move a few nodes to a separate profile first',
       });
     }
     const [was, is] = [before.get(name) ?? 0, after.get(name) ?? 0];
@@ -132,8 +132,8 @@ export function profilesChanged({ view, base, settings }: ChangeQuestion): reado
       found.push({
         ...place,
         code: 'RULE_GROWTH',
-        message: `Cannot take ${is} lines of rules for ${was} without a look: that is more than ${most} % on top`,
-        hint: '`sluice cost` says what they cost; raise `policy.ruleGrowthPercent` when it is as meant',
+        message: `Rules will grow from ${was} to ${is} lines, by more than ${most} %; review required`,
+        hint: 'Check their cost with `sluice cost`; raise `policy.ruleGrowthPercent` if the growth is intended',
       });
     }
     return found;

@@ -1,23 +1,23 @@
 import type { FindingLevel, PolicyCode } from './catalogue.ts';
 
-/** Something that a rule forbids. */
+/** A violation of a rule. */
 export interface Found {
   readonly code: PolicyCode;
-  /** What it is about, and what a waiver names: `shop/web`, `Node node-a`, `profile default`, `bundle`. */
+  /** The object of the finding, which a waiver names: `shop/web`, `Node node-a`, `profile default`, `bundle`. */
   readonly subject: string;
-  /** "Cannot ⟨accept⟩ ⟨what⟩: ⟨why⟩", without a full stop. */
+  /** "Cannot ⟨accept⟩ ⟨what⟩: ⟨why⟩", or "⟨what⟩ will ⟨change⟩; review required"; without a full stop. */
   readonly message: string;
   readonly hint: string;
-  /** The file of the bundle that says so. */
+  /** The file of the bundle that causes it. */
   readonly path: string;
   /** The line of that file, from 1. */
   readonly line: number;
 }
 
-/** A finding as it is reported. */
+/** A violation with its level, as it is reported. */
 export interface Finding extends Found {
   readonly level: FindingLevel;
   readonly reason: string;
-  /** Somebody answers for it; it fails nothing. */
+  /** The waiver that accepts it: it does not fail the command. */
   readonly waived?: { readonly reason: string; readonly expires: string };
 }

@@ -4,21 +4,21 @@ import { ReviewStopped } from '../program.ts';
 import type { View } from '../view.ts';
 import { virtualFacts } from '../virtual/facts.ts';
 
-/** One Service in one family, as a bundle holds it, with the file that says so. */
+/** The facts of one Service in one family, with the file that declares them. */
 export interface Held {
   readonly path: string;
   readonly profile: string;
   readonly facts: ServiceFacts;
 }
 
-/** Services by `shop/web ipv4`. What several profiles say alike is held once, under the first of them. */
+/** Services by `shop/web ipv4`. Equal facts of several profiles are kept once, under the first of them. */
 export type HeldServices = ReadonlyMap<string, readonly Held[]>;
 
 const families = ['ipv4', 'ipv6'] as const satisfies readonly Family[];
 
 /**
  * The facts of every Service of a bundle, of both modes.
- * @throws ReviewStopped when a file is none that nodes would take
+ * @throws ReviewStopped when nodes would refuse a file
  */
 export function heldServices(view: View): HeldServices {
   const held = new Map<string, Held[]>();
@@ -40,8 +40,8 @@ export function heldServices(view: View): HeldServices {
 }
 
 /**
- * What a file says of its Service, family by family; the `.ipset` beside an `.ipvs` is read with that one.
- * @throws ReviewStopped when the file is none that nodes would take
+ * The facts of a Service from one of its files, by family; an `.ipset` is read with the `.ipvs` beside it.
+ * @throws ReviewStopped when nodes would refuse the file
  */
 export function factsAt(
   view: Pick<View, 'files' | 'memory'>,
@@ -73,7 +73,7 @@ export function hostsOf(ports: readonly PortFacts[], kinds: readonly AddressFact
   return [...new Set(hosts)].toSorted(compareText);
 }
 
-/** The line of a file on which a text stands first; 1 where it does not. */
+/** The first line of a file with a text; 1 if none has it. */
 export function lineOf(view: View, path: string, text: string): number {
   const all = view.files.get(path) ?? '';
   const at = all.indexOf(text);

@@ -4,7 +4,7 @@ import { eachService } from './addresses.ts';
 import type { Found } from './finding.ts';
 import type { Question } from './question.ts';
 
-/** What is gone when a node or a zone is. */
+/** Service ports that are unavailable when a node or a zone fails. */
 export interface Loss {
   readonly kind: 'node' | 'zone';
   readonly name: string;
@@ -12,7 +12,7 @@ export interface Loss {
   readonly ports: readonly string[];
 }
 
-/** What each node and zone takes with it; nodes before zones, those with most to lose first. */
+/** The losses by node and zone; nodes before zones, the largest losses first. */
 export function lossesOf(question: Question): readonly Loss[] {
   return (['node', 'zone'] as const).flatMap((kind) => {
     if (count(question, kind) < 2) return [];
@@ -29,7 +29,7 @@ export function lossesOf(question: Question): readonly Loss[] {
   });
 }
 
-/** SINGLE_NODE and SINGLE_ZONE. A cluster of one node has no other place. */
+/** SINGLE_NODE and SINGLE_ZONE, unless the cluster has only one node or zone. */
 export function singlePlaces(question: Question): readonly Found[] {
   const kinds = (['node', 'zone'] as const).filter((kind) => count(question, kind) > 1);
   return eachService(question, ({ path, facts }) =>
@@ -41,7 +41,7 @@ export function singlePlaces(question: Question): readonly Found[] {
       return [...Map.groupBy(ports, ({ name }) => name)].map(([name, list]) => ({
         code: kind === 'node' ? ('SINGLE_NODE' as const) : ('SINGLE_ZONE' as const),
         subject: facts.service,
-        message: `Cannot keep ${list.map(({ key }) => key).join(', ')} when ${kind} ${name} dies: ${
+        message: `Cannot serve ${list.map(({ key }) => key).join(', ')} when ${kind} ${name} fails: ${
           list.every(({ endpoints }) => endpoints === 1) ? 'its only endpoint is' : 'all endpoints are'
         } there`,
         hint: `Run endpoints on more than one ${kind}`,
@@ -52,7 +52,7 @@ export function singlePlaces(question: Question): readonly Found[] {
   );
 }
 
-/** The node or zone that holds every endpoint; undefined where there are several, or one is not known. */
+/** The node or zone of all endpoints; undefined where there are several, or one is not known. */
 function onlyPlace(endpoints: readonly EndpointFacts[], kind: 'node' | 'zone'): string | undefined {
   const places = new Set(endpoints.map((endpoint) => endpoint[kind]));
   const [only] = places;

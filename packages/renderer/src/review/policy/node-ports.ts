@@ -4,15 +4,15 @@ import type { Found } from './finding.ts';
 import { lineOf } from './held.ts';
 import type { ChangeQuestion } from './question.ts';
 
-/** NODE_PORT_OPENED, of a profile: the node ports that its nodes have open on more of their addresses. */
+/** NODE_PORT_OPENED for a profile whose nodePortAddresses are widened. */
 export function nodePortsWidened({ view, services, base }: ChangeQuestion): readonly Found[] {
   const held = [...services.values()].flat();
-  // What several profiles say alike is held once, so all node ports count for each.
+  // Equal facts of several profiles are kept once, so all node ports count for each profile.
   const all = held.flatMap(({ facts }) => facts.ports.map(({ nodePort }) => nodePort));
   const ports = new Set(all.filter((port) => port !== 0));
   return [...view.profiles].flatMap(([name, { nodePortAddresses: fresh }]) => {
     const old = base.view.profiles.get(name)?.nodePortAddresses ?? [];
-    // No CIDR at all stands for every address.
+    // An empty list means every address.
     const isWider =
       fresh.length === 0 || fresh.some((cidr) => !old.some((known) => known === cidr || covers(known, cidr)));
     if (old.length === 0 || !isWider || ports.size === 0) return [];
@@ -22,8 +22,8 @@ export function nodePortsWidened({ view, services, base }: ChangeQuestion): read
       {
         code: 'NODE_PORT_OPENED',
         subject: `profile ${name}`,
-        message: `Cannot open ${ports.size} node ${ports.size === 1 ? 'port' : 'ports'} on more addresses without a look: ${old.join(', ')} becomes ${now}`,
-        hint: 'Keep `nodePortAddresses` as narrow as what clients use',
+        message: `${ports.size} node ${ports.size === 1 ? 'port' : 'ports'} will open on more addresses (${now} instead of ${old.join(', ')}); review required`,
+        hint: 'Keep `nodePortAddresses` limited to the addresses that clients use',
         path,
         line: lineOf(view, path, 'nodePortAddresses'),
       },

@@ -2,13 +2,13 @@ import { type Family, parseAddress, parseCidr, printWords, valueOf } from '@slui
 import { hostsOf } from './held.ts';
 import type { Question } from './question.ts';
 
-/** Whose an address is, if a Service must not have it, of whatever kind. */
+/** The owner of an address that a Service must not have; undefined for a free address. */
 export type OwnerOf = (host: string, service: string) => string | undefined;
 
-/** The Service whose address is the API's: the first of the service network, by the API server's own rule. */
+/** The API's Service: the API server gives it the first address of the service network. */
 const apiService = 'default/kubernetes';
 
-/** Who owns which addresses of a cluster. */
+/** Collects the owners of a cluster's addresses. */
 export function ownersOf({ view, services, settings }: Question): OwnerOf {
   const owners = new Map<string, string>();
   for (const [name, { values }] of view.nodes) {
@@ -31,7 +31,7 @@ export function ownersOf({ view, services, settings }: Question): OwnerOf {
   const ofApi = [...clusterIPs].flatMap(([host, holders]) => (holders.has(apiService) ? [host] : []));
   const api = new Set<string | undefined>(ofApi.length > 0 ? ofApi : view.cluster.serviceCIDRs.map(firstOf));
   return (host, service) => {
-    if (api.has(host) && service !== apiService) return 'the API, which takes the first address of the service network';
+    if (api.has(host) && service !== apiService) return 'the API, which has the first address of the service network';
     const holder = [...(clusterIPs.get(host) ?? [])].find((other) => other !== service);
     return holder === undefined ? owners.get(host) : `Service ${holder}`;
   };
@@ -41,7 +41,7 @@ export function ownersOf({ view, services, settings }: Question): OwnerOf {
 function firstOf(cidr: string): string | undefined {
   const network = parseCidr(cidr);
   if (network === undefined) return undefined;
-  // A network has zeros behind its prefix, so adding one carries nowhere; a network of one address has no first.
+  // The host bits of a network are zero, so adding one does not carry; a network of one address has no further one.
   const isWhole = network.prefix >= (network.family === 'ipv4' ? 32 : 128);
   return isWhole
     ? undefined

@@ -140,7 +140,7 @@ test.each([
   expect(brief(check(fresh as readonly Short[], old as readonly Short[]))).toEqual(expected);
 });
 
-test('settings let through what they name, and change levels', () => {
+test('settings permit their networks and change levels', () => {
   const thief: Short = { ...web, spec: ['externalIPs: [203.0.113.50]'] };
   expect(brief(check([thief], undefined, { externalIPs: ['203.0.113.0/24'] }))).toEqual([]);
   expect(brief(check([thief], undefined, { levels: { EXTERNAL_IP: 'off' } }))).toEqual([]);
@@ -149,7 +149,7 @@ test('settings let through what they name, and change levels', () => {
   expect(failing(noted, true)).toHaveLength(1);
 });
 
-test('a share of nodes is counted by what each of them gets', () => {
+test('counts changed nodes by the rules that each one gets', () => {
   // With policy Local a node alone learns of its own endpoint only when guards part them.
   const fresh = { ...web, endpoints: [...both, '10.244.1.6 node-a z1'] };
   expect(brief(check([fresh], [web], { nodesChangedPercent: 50 }))).toEqual(['NODES_CHANGED bundle']);
@@ -173,13 +173,13 @@ test.each([
   expect(failing(result, false)).toHaveLength(failed);
 });
 
-test('a waiver for another Service waives nothing, and is told to go', () => {
+test('reports a waiver for another Service as unused', () => {
   const waivers = [{ rule: 'EXTERNAL_IP', subject: 'shop/other', reason: 'x', expires: '2027-01-01' }] as const;
   const result = check([{ ...web, spec: ['externalIPs: [203.0.113.50]'] }], undefined, { waivers });
   expect(brief(result)).toEqual(['EXTERNAL_IP shop/web', 'WAIVER_UNUSED shop/other']);
 });
 
-test('what a place takes with it is listed, the worst place first', () => {
+test('lists losses by node and zone, the largest first', () => {
   const alone = (name: string, at: number, node: string): Short => ({
     ...web,
     name,
@@ -193,7 +193,7 @@ test('what a place takes with it is listed, the worst place first', () => {
   ]);
 });
 
-test('every rule says what must not be and why, as a clause and a sentence', () => {
+test('every rule has a title as a clause and a reason as a sentence', () => {
   for (const { title, reason } of Object.values(policyRules)) {
     expect(title).toMatch(/^(?:[a-z]|route_localnet|internalTrafficPolicy).*[^.]$/);
     expect(reason).toMatch(/^[A-Z].*[^.]$/);

@@ -15,27 +15,27 @@ import { levelOf, type PolicySettings } from './settings.ts';
 import { routeLocalnet, sysctlsChanged } from './sysctls.ts';
 import { waive } from './waivers.ts';
 
-/** What a bundle is held against the policy for. */
+/** The input of a policy check. */
 export interface PolicyInput {
   readonly files: BundleFiles;
-  /** What it replaces; without it rules about changes are not asked. */
+  /** The bundle that it replaces; without it rules about changes are not checked. */
   readonly base?: BundleFiles;
   readonly settings: PolicySettings;
-  /** `2026-11-21`: the day on which waivers are looked at. */
+  /** `2026-11-21`: the day against which waivers expire. */
   readonly today: string;
 }
 
-/** What the policy says of a bundle. */
+/** The result of a policy check. */
 export interface PolicyResult {
-  /** The worst first, then by code, subject and message. */
+  /** By level, the gravest first, then by code, subject and message. */
   readonly findings: readonly Finding[];
-  /** What is gone when a node or a zone is. */
+  /** Service ports that are unavailable when a node or a zone fails. */
   readonly losses: readonly Loss[];
-  /** Whether rules about changes were asked. */
+  /** Whether rules about changes were checked. */
   readonly compared: boolean;
 }
 
-/** Rules about a bundle as it is. */
+/** Rules about one bundle. */
 const stateRules = [
   externalIPs,
   endpointRanges,
@@ -46,7 +46,7 @@ const stateRules = [
   singlePlaces,
 ] as const satisfies readonly ((question: Question) => readonly Found[])[];
 
-/** Rules about what changes. */
+/** Rules about changes. */
 const changeRules = [
   lostServices,
   changedFacts,
@@ -59,8 +59,8 @@ const changeRules = [
 ] as const satisfies readonly ((question: ChangeQuestion) => readonly Found[])[];
 
 /**
- * Holds a bundle against the rules of the policy. Pure: the day is an argument.
- * @returns what was found, waived or not; or why a bundle cannot be read
+ * Checks a bundle against the policy. Pure: the day is an argument.
+ * @returns the findings, waived or not; or the problems for which nodes would refuse a bundle
  */
 export function checkPolicy({ files, base, settings, today }: PolicyInput): PolicyResult | readonly Problem[] {
   const memory = new Memory();
@@ -88,7 +88,7 @@ function sideOf(files: BundleFiles, memory: Memory): Side | readonly Problem[] {
   }
 }
 
-/** Findings with their level, each once: profiles that say the same are one. */
+/** Findings with their level, without duplicates from several profiles. */
 function ranked(found: readonly Found[], settings: PolicySettings): readonly Finding[] {
   const known = new Map<string, Finding>();
   for (const one of found) {
@@ -111,7 +111,7 @@ function compareFindings(a: Finding, b: Finding): number {
   );
 }
 
-/** The findings that fail a pipeline. @param strict warnings fail it too */
+/** The findings that fail the command. @param strict warnings fail it too */
 export function failing({ findings }: PolicyResult, strict: boolean): readonly Finding[] {
   return findings.filter(
     ({ waived, level }) => waived === undefined && (level === 'error' || (strict && level === 'warning')),

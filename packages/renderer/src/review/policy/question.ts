@@ -2,18 +2,18 @@ import type { View } from '../view.ts';
 import type { HeldServices } from './held.ts';
 import type { PolicySettings } from './settings.ts';
 
-/** A bundle with what it holds. */
+/** A bundle with the facts of its Services. */
 export interface Side {
   readonly view: View;
   readonly services: HeldServices;
 }
 
-/** What rules are asked about. */
+/** The input of rules about one bundle. */
 export interface Question extends Side {
   readonly settings: PolicySettings;
 }
 
-/** What rules about a change are asked about. */
+/** The input of rules about changes. */
 export interface ChangeQuestion extends Question {
   readonly base: Side;
 }

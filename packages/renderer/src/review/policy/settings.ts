@@ -3,9 +3,9 @@ import { type FindingLevel, type PolicyCode, type PolicyLevel, policyRules } fro
 /** `policy` of sluice.yaml. */
 export interface PolicySettings {
   readonly levels?: Readonly<Partial<Record<PolicyCode, PolicyLevel>>>;
-  /** CIDRs in which external IPs may lie; empty: none may be. */
+  /** CIDRs of permitted external IPs; empty: none is permitted. */
   readonly externalIPs?: readonly string[];
-  /** CIDRs besides the pod networks in which endpoints may lie. */
+  /** CIDRs of permitted endpoints besides the pod networks. */
   readonly endpointRanges?: readonly string[];
   /** Addresses that no Service may have, such as routers and resolvers outside of the cluster. */
   readonly protected?: readonly string[];
@@ -15,17 +15,17 @@ export interface PolicySettings {
   readonly waivers?: readonly Waiver[];
 }
 
-/** An exception that somebody answers for. */
+/** An accepted exception. */
 export interface Waiver {
   readonly rule: PolicyCode;
-  /** What it is for, as findings name it: `shop/web`, `profile default`; absent: everything. */
+  /** The subject of findings: `shop/web`, `profile default`; absent: every subject. */
   readonly subject?: string;
   readonly reason: string;
-  /** The last day on which it holds, `2026-12-31`. */
+  /** Its last day, `2026-12-31`. */
   readonly expires: string;
 }
 
-/** What holds where sluice.yaml says nothing. */
+/** Defaults for settings that sluice.yaml leaves out. */
 export const policyDefaults = {
   endpointsChangedPercent: 50,
   nodesChangedPercent: 100,

@@ -2,14 +2,14 @@ import { policyRules } from './catalogue.ts';
 import type { Finding, Found } from './finding.ts';
 import { levelOf, type PolicySettings, type Waiver } from './settings.ts';
 
-/** Where findings about waivers point to: they stand in no file of the bundle. */
+/** The place of findings about waivers, which are in no file of the bundle. */
 const waiversFile = 'sluice.yaml';
 
 /**
- * Marks the findings that a waiver is for, and adds what is wrong with waivers. A waiver holds through its last day; after it,
- * its findings count again.
+ * Marks the findings that a waiver matches, and adds findings about waivers. A waiver holds through its last day; after it, its
+ * findings count again.
  * @param today `2026-11-21`; days in this form compare as texts
- * @param compared whether rules about changes were asked; else nobody knows whether their waivers are needed
+ * @param compared whether rules about changes were checked; otherwise their waivers cannot be called unused
  */
 export function waive(
   findings: readonly Finding[],
@@ -48,8 +48,8 @@ function expired(waiver: Waiver): Found {
     ...place,
     code: 'WAIVER_EXPIRED',
     subject: waiver.subject ?? 'bundle',
-    message: `Cannot waive ${nameOf(waiver)} any more: its last day was ${waiver.expires}`,
-    hint: 'Mend what it was for and remove it, or give it a new day and say why',
+    message: `Cannot waive ${nameOf(waiver)}: the waiver expired after ${waiver.expires}`,
+    hint: 'Fix the cause and remove the waiver, or extend it with a new reason',
   };
 }
 
@@ -58,7 +58,7 @@ function unused(waiver: Waiver): Found {
     ...place,
     code: 'WAIVER_UNUSED',
     subject: waiver.subject ?? 'bundle',
-    message: `Cannot find anything that the waiver of ${nameOf(waiver)} is for: it can go`,
+    message: `The waiver of ${nameOf(waiver)} matches no finding`,
     hint: 'Remove it from `policy.waivers`',
   };
 }

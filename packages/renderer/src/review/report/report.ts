@@ -7,17 +7,17 @@ import { checkPolicy, type PolicyResult } from '../policy/policy.ts';
 import type { PolicySettings } from '../policy/settings.ts';
 import { viewOf } from '../view.ts';
 
-/** How something stands in the new bundle, seen from the old one. */
+/** The change of a Service, an endpoint or a node from the old bundle to the new one. */
 export type Fate = 'same' | 'added' | 'removed' | 'changed';
 
-/** Everything that a report on a change says. */
+/** The content of a report on a change. */
 export interface ChangeReport {
   readonly diff: BundleDiff;
   /** Of both bundles, by name. */
   readonly services: readonly ReportService[];
   /** By zone, then name. */
   readonly nodes: readonly ReportNode[];
-  /** Absent where nobody asked. */
+  /** Absent if the policy was not checked. */
   readonly policy?: PolicyResult;
 }
 
@@ -43,15 +43,15 @@ export interface ReportNode {
   readonly fate: Exclude<Fate, 'changed'>;
 }
 
-/** What a report is made of. */
+/** The input of a report. */
 export interface ReportInput {
   readonly old: BundleFiles;
   readonly fresh: BundleFiles;
-  /** With it the policy is asked too. */
+  /** Present: check the policy too. */
   readonly policy?: { readonly settings: PolicySettings; readonly today: string };
 }
 
-/** Compares two bundles for a report. @returns the report, or why a bundle cannot be reviewed */
+/** Compares two bundles for a report. @returns the report, or the problems for which nodes would refuse a bundle */
 export function reportOn({ old, fresh, policy }: ReportInput): ChangeReport | readonly Problem[] {
   const diff = diffBundles(old, fresh);
   if (!('flows' in diff)) return diff;
@@ -126,10 +126,10 @@ function nodesOf(before: Nodes, after: Nodes): readonly ReportNode[] {
     .toSorted((a, b) => compareText(a.zone ?? '', b.zone ?? '') || compareText(a.name, b.name));
 }
 
-/** What a change means to those who send: it begins to reach somebody, ends to, or reaches others. */
+/** The effect of a change on clients: a destination becomes reachable, unreachable, or leads elsewhere. */
 export type Turn = 'opens' | 'closes' | 'moves';
 
-/** How an outcome turns. */
+/** The effect of a changed outcome. */
 export function turnOf(old: FlowOutcome, fresh: FlowOutcome): Turn {
   const [was, is] = [reaches(old), reaches(fresh)];
   return was === is ? 'moves' : is ? 'opens' : 'closes';

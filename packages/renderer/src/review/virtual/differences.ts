@@ -6,7 +6,7 @@ import type { FlowOutcome } from '../flow.ts';
 import type { FlowRow } from '../flows.ts';
 import type { NodeOf } from '../node.ts';
 
-/** What is published of how mode ipvs serves otherwise than mode iptables: `docs/problems.md` says each in a sentence. */
+/** The documented differences of mode ipvs from mode iptables; `docs/problems.md` describes each. */
 export type Difference = Extract<
   ProblemCode,
   | 'DIFFERS_LOCAL_FALLBACK'
@@ -21,7 +21,7 @@ export type Difference = Extract<
 /** A flow that mode iptables and mode ipvs treat differently. */
 export interface Differing {
   readonly row: Omit<FlowRow, 'outcomes'>;
-  /** Who declares the destination; undefined: nobody. */
+  /** The declaration of the destination; undefined for one that no Service has. */
   readonly claim: Claim | undefined;
   readonly node: NodeOf;
   /** In mode iptables. */
@@ -30,7 +30,7 @@ export interface Differing {
   readonly second: FlowOutcome;
 }
 
-/** @returns the published reason; undefined: there is none, and one of the two is wrong */
+/** @returns the documented difference; undefined if there is none, so that one of the outcomes is wrong */
 export function differenceOf(differing: Differing): Difference | undefined {
   return reasons.find(([, holds]) => holds(differing))?.[0];
 }
@@ -38,11 +38,11 @@ export function differenceOf(differing: Differing): Difference | undefined {
 const verdictOf = ({ branches }: FlowOutcome): string =>
   [...new Set(branches.map(({ verdict }) => verdict))].join(' or ');
 
-/** The first that holds is given. Each asks for what it explains and nothing more. */
+/** The first match counts. Each matches only what it explains. */
 const reasons: readonly (readonly [Difference, (differing: Differing) => boolean])[] = [
   [
     'DIFFERS_LOCALHOST',
-    // Where node ports do not answer on the loopback address, neighbours need not be kept from it.
+    // Without node ports on loopback addresses no rule has to protect these from other hosts.
     ({ row, first, second }) =>
       verdictOf(second) === 'pass' &&
       (row.destination.kind === 'localhost' ||
@@ -50,7 +50,7 @@ const reasons: readonly (readonly [Difference, (differing: Differing) => boolean
   ],
   [
     'DIFFERS_OTHER_PORTS',
-    // Addresses are on every node, and the rule for health checks asks for no protocol.
+    // Every node carries the addresses, and the rule for health checks matches every protocol.
     ({ claim, first, second }) =>
       claim === undefined && verdictOf(first) === 'pass' && ['reject', 'accept'].includes(verdictOf(second)),
   ],
@@ -73,7 +73,7 @@ const reasons: readonly (readonly [Difference, (differing: Differing) => boolean
   ['ANNOTATION_IGNORED', ({ first, second }) => areWeighted(first, second)],
   [
     'DETECTOR_MISSING',
-    // Without a value to tell pods by, mode ipvs knows at least the node itself.
+    // Without a pod CIDR mode ipvs distinguishes at least the node itself.
     ({ row, claim, first, second }) =>
       row.source.class === 'node' && claim?.role === 'cluster' && isSameBut(first, second, () => true),
   ],
@@ -89,7 +89,7 @@ function ownOf({ claim, node }: Differing): readonly string[] {
   return claim ? localEndpoints(endpointsOf(claim), node).map(({ text }) => text) : [];
 }
 
-/** No endpoint at all; or under internal policy Local none on the node, and none that others could be sent to. */
+/** No usable endpoint; or, with internal policy Local, none on the node and no use of endpoints of other nodes. */
 function hasNoChoice(differing: Differing): boolean {
   const { claim, second } = differing;
   if (!claim) return false;
@@ -102,7 +102,7 @@ function isSubset({ branches }: FlowOutcome, own: readonly string[]): boolean {
   return branches.every(({ to }) => to !== undefined && own.includes(to));
 }
 
-/** The same endpoints, and shares that only mode ipvs can give. */
+/** The same endpoints, with shares by weight, which only mode ipvs has. */
 function areWeighted(first: FlowOutcome, second: FlowOutcome): boolean {
   const isAlike = first.branches.every(({ share }) => Math.abs(share - first.branches[0]!.share) < 1e-6);
   const places = ({ branches }: FlowOutcome): string =>
@@ -110,7 +110,7 @@ function areWeighted(first: FlowOutcome, second: FlowOutcome): boolean {
   return isAlike && second.scheduler !== undefined && places(first) === places(second);
 }
 
-/** Whether two outcomes differ in nothing but who is masqueraded. @param may for which endpoints they may */
+/** Whether two outcomes differ at most in masquerading. @param may the endpoints for which they may differ */
 export function isSameBut(first: FlowOutcome, second: FlowOutcome, may: (endpoint: string) => boolean): boolean {
   return (
     first.affinity === second.affinity &&

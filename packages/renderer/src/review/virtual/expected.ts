@@ -14,23 +14,23 @@ import {
 import type { HeaderNote } from '../header.ts';
 import { factOf } from '../node.ts';
 
-/** Schedulers by which real servers get connections by their weight (`net/netfilter/ipvs`). */
+/** Schedulers that distribute connections by weight (`net/netfilter/ipvs`). */
 const byWeight: ReadonlySet<string> = new Set(['wrr', 'wlc', 'lblc', 'lblcr', 'sed', 'nq', 'sh', 'mh']);
 
 /**
- * What a node of mode ipvs must do with connections to a claimed destination: kube-proxy's `syncProxyRules` and `syncEndpoint` in
- * `pkg/proxy/ipvs`. It differs from mode iptables in what `differences.ts` lists.
+ * The outcome that a Service's declaration demands of a node of mode ipvs: kube-proxy's `syncProxyRules` and `syncEndpoint` in
+ * `pkg/proxy/ipvs`. `differences.ts` lists the differences from mode iptables.
  */
 export function expectedIpvs(asking: Asking): Expected {
   const { claim, node, family, source, manners } = asking;
   const { role, destination, declared } = claim;
   const { notes } = declared;
   if (role === 'node-port' && !isOpen(node, family, destination, manners)) return { kind: 'pass' };
-  // The node itself speaks to the address from that address, and is let in where its own is in the ranges.
+  // The node itself sends from the Service's address, and is admitted where its own address is in the ranges.
   if (role === 'load-balancer' && !isAllowed(notes, node, family, source)) return { kind: 'drop' };
   const policy = role === 'cluster' ? notes.internalPolicy : notes.externalPolicy;
   const endpoints = servers(asking, policy === 'Local').filter(({ weight }) => weight > 0);
-  // The kernel answers for a virtual server without real servers.
+  // The kernel rejects connections to a virtual server without real servers.
   if (endpoints.length === 0) return { kind: 'reject' };
   const isMasked = role === 'cluster' ? !isLocalPod(asking) || isUndetectedNode(asking) : policy === 'Cluster';
   const scheduler = notes.scheduler === undefined ? manners.scheduler : withFlags(notes.scheduler);
@@ -42,7 +42,7 @@ export function expectedIpvs(asking: Asking): Expected {
       .map((endpoint) => ({
         verdict: 'dnat' as const,
         to: endpoint.text,
-        // Only an endpoint's own node sees it meet itself.
+        // Only an endpoint's own node has a rule for its hairpin traffic.
         masquerade: isMasked || (hostOf(endpoint.text) === source.address && endpoint.node === node.name),
         share: shareOf(endpoint) / sum,
       }))
@@ -52,14 +52,14 @@ export function expectedIpvs(asking: Asking): Expected {
   };
 }
 
-/** kube-proxy sets flag 0x10 for every `mh`: the client's port counts, too. */
+/** kube-proxy sets flag 0x10 for every `mh`: the hash includes the client's port. */
 export function withFlags(scheduler: string): string {
   return scheduler === 'mh' ? 'mh mh-port' : scheduler;
 }
 
 /**
- * With policy Local a node sends traffic on where it has no endpoint itself (kubernetes/kubernetes#97081), unless nothing but
- * policy Local asks for endpoints of other nodes.
+ * With policy Local a node without endpoints of its own forwards to other nodes (kubernetes/kubernetes#97081), unless the Service has
+ * internal policy Local and no external frontend.
  */
 function servers({ claim, node }: Asking, onlyLocal: boolean): readonly HeaderNote[] {
   const endpoints = endpointsOf(claim);
@@ -71,7 +71,7 @@ function servers({ claim, node }: Asking, onlyLocal: boolean): readonly HeaderNo
   return notes.internalPolicy === 'Local' && !isExternal ? [] : clusterEndpoints(endpoints, node);
 }
 
-/** Where no detector works, only the node itself is known, by its using the Service's own address. */
+/** Where the detector does not match, the node itself is still recognised: it sends from the Service's own address. */
 function isUndetectedNode({ node, family, source, manners, claim }: Asking): boolean {
   const carries = claim.destination.address !== factOf(node, family, 'address');
   return source.class === 'node' && carries && manners.notLocal !== '';

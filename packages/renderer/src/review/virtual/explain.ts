@@ -1,18 +1,18 @@
 import { type BundleFiles, compareText, findSet, knownSet, readPath, readSetLine } from '@sluice/bundle';
 import type { Explanation } from '../explain.ts';
 
-/** What is looked for in `.ipset` and `.ipvs` files. */
+/** A search in `.ipset` or `.ipvs` files. */
 interface Wanted {
   readonly tool: 'ipset' | 'ipvs';
-  /** A line without its guard. The first of these that any line meets counts. */
+  /** Predicates on lines without guards; the first one with a match counts. */
   readonly matches: readonly ((line: string) => boolean)[];
   readonly meaning: string;
 }
 
 /**
- * Finds whose a virtual server, a real server, a set or an entry of one is.
+ * Finds the owner of a virtual server, a real server, a set or an entry of one.
  * @param text a line of `ipvsadm -Ln`, `ipvsadm -Sn`, `ipset list` or `ipset save`, or the name of a set
- * @returns `unasked` when it is nothing of that kind, undefined when no file has it
+ * @returns `unasked` for a text of another form, undefined when no file has it
  */
 export function explainVirtual(files: BundleFiles, text: string): Explanation | 'unasked' | undefined {
   const words = text.split(/\s+/);
@@ -51,9 +51,9 @@ function virtualServer(option: string, endpoint: string): Wanted | undefined {
   const anyNode = new RegExp(`^-A ${option} \\S*\\$\\{\\S+:${port} `);
   return {
     tool: 'ipvs',
-    // An address of the machine stands in files as a variable.
+    // In files a node's address is a variable.
     matches: [(line) => line.startsWith(`-A ${option} ${endpoint} `), (line) => anyNode.test(line)],
-    meaning: 'a virtual server: the kernel hands connections to this address and port on to its real servers',
+    meaning: 'a virtual server: the kernel forwards connections to this address and port to its real servers',
   };
 }
 
@@ -76,7 +76,7 @@ function setWanted(words: readonly string[]): Wanted | undefined {
     return {
       tool: 'ipset',
       matches: [(line) => line.startsWith(`create ${name} `)],
-      meaning: `a set that rules ask: ${knownSet(set.key).comment}`,
+      meaning: `a set that rules match: ${knownSet(set.key).comment}`,
     };
   }
   if (first === 'add') return entryWanted(second, third);
@@ -85,7 +85,7 @@ function setWanted(words: readonly string[]): Wanted | undefined {
   return {
     tool: 'ipset',
     matches: [(line) => line.startsWith('add ') && isEntry(line, first), (line) => isOnNode(line, first)],
-    meaning: 'an entry of sets that rules ask',
+    meaning: 'an entry of sets that rules match',
   };
 }
 
@@ -99,7 +99,7 @@ function entryWanted(name: string, entry: string): Wanted | undefined {
       (line) => line.startsWith(`add ${name} `) && (isEntry(line, read.entry) || isEntry(line, entry)),
       (line) => line.startsWith(`add ${name} `) && isOnNode(line, read.entry),
     ],
-    meaning: `an entry of a set that rules ask: ${knownSet(set.key).comment}`,
+    meaning: `an entry of a set that rules match: ${knownSet(set.key).comment}`,
   };
 }
 
@@ -108,7 +108,7 @@ function isEntry(line: string, entry: string): boolean {
   return line.endsWith(` ${entry}`) || line.endsWith(` ${entry}/32`) || line.endsWith(` ${entry}/128`);
 }
 
-/** Whether a line has the entry with a variable for the machine's address. */
+/** Whether a line has the entry with a variable in place of the node's address. */
 function isOnNode(line: string, entry: string): boolean {
   const comma = entry.indexOf(',');
   return comma > 0 && line.includes(' ${') && line.endsWith(`}${entry.slice(comma)}`);

@@ -12,16 +12,15 @@ import type { AddressFacts, EndpointFacts, PortFacts, ServiceFacts } from '../fa
 import { type HeaderNotes, notesFor, notesOf, type PortNote } from '../header.ts';
 import { schedulerText } from '../outcome.ts';
 
-/** The files of a Service of mode ipvs, as texts; absent where it has none. */
+/** The texts of a Service's files in mode ipvs; absent for missing files. */
 export interface VirtualTexts {
   readonly ipvs?: string | undefined;
   readonly ipset?: string | undefined;
 }
 
 /**
- * What a bundle says of one Service of mode ipvs in one family, on all nodes together. Addresses, endpoints, schedulers, weights
- * and affinity are those of its virtual servers, source ranges and health checks those of its set entries; the comment block
- * gives what neither can hold.
+ * The facts of one Service of mode ipvs in one family, over all nodes. Addresses, endpoints, schedulers, weights and affinity are those
+ * of its virtual servers, source ranges and health checks those of its set entries; the comment block gives the rest.
  */
 export function virtualFacts(service: string, family: Family, { ipvs = '', ipset = '' }: VirtualTexts): ServiceFacts {
   const notes = notesFor(family, notesOf(headerOf(ipvs === '' ? ipset : ipvs)));
@@ -37,7 +36,7 @@ export function virtualFacts(service: string, family: Family, { ipvs = '', ipset
   return { service, family, ...(notes.type === undefined ? {} : { type: notes.type }), ports };
 }
 
-/** The comment block above the lines, without its signs. */
+/** The comment block above the lines, without `# `. */
 export function headerOf(text: string): readonly string[] {
   const lines = text.split('\n');
   const end = lines.findIndex((line) => !line.startsWith('#'));
@@ -45,13 +44,13 @@ export function headerOf(text: string): readonly string[] {
 }
 
 type Server = Omit<VirtualServer, 'real' | 'scheduler' | 'flags'> & {
-  /** It answers on the node's own addresses. */
+  /** It is on the node's own addresses. */
   readonly onNode: boolean;
   scheduler?: string;
   readonly real: RealServer[];
 };
 
-/** What stands for the machine's addresses, so that a line can be read without knowing them. */
+/** Placeholders for the node's addresses, with which a line can be parsed. */
 const machine = { ipv4: '0.0.0.0', ipv6: '::' } as const satisfies Record<Family, string>;
 
 function serversIn(text: string, family: Family): readonly Server[] {
@@ -75,9 +74,9 @@ function serversIn(text: string, family: Family): readonly Server[] {
 }
 
 interface Entries {
-  /** `10.96.0.10:80/tcp` → what the sets call that address. */
+  /** `10.96.0.10:80/tcp` → the kind of that address. */
   readonly kinds: ReadonlyMap<string, AddressFacts['kind']>;
-  /** `10.96.0.10:80/tcp` → the networks that it is open to. */
+  /** `10.96.0.10:80/tcp` → its source ranges. */
   readonly ranges: ReadonlyMap<string, readonly string[]>;
   readonly healthCheckPort: number;
 }
@@ -148,7 +147,7 @@ function portFacts(
   };
 }
 
-/** Weight 1, which kube-proxy gives to every endpoint, goes without saying. */
+/** Weight 1, kube-proxy's weight of every endpoint, is left out. */
 function endpointsOf(servers: readonly Server[], { endpoints }: HeaderNotes): readonly EndpointFacts[] {
   const weights = new Map<string, Set<number>>();
   for (const { address, port, weight } of servers.flatMap(({ real }) => real)) {

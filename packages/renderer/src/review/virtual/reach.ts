@@ -10,8 +10,8 @@ interface Found {
 }
 
 /**
- * Which packets the lines of a Service's `.ipset` or `.ipvs` file can meet, read from the text without resolving it. Nothing in
- * such a file is for all packets: an entry names an address or a port, and so does a virtual server.
+ * The packets that the lines of a Service's `.ipset` or `.ipvs` file can match, read from the text without resolving it. No line
+ * matches all packets: each entry and each virtual server names an address or a port.
  */
 export function virtualReach(tool: VirtualTool, text: string, family: Family): FileReach {
   const found: Found = {
@@ -55,14 +55,14 @@ function addEntry(text: string, { exact, ports, bound, inner }: Found): void {
     const [address = '', transport = '', third = ''] = entry.split(',');
     const [protocol, port] = transport.split(':');
     const key = `${protocol} ${address} ${port}`;
-    // An endpoint's way to itself ends with its own address; only what virtual servers hand on is asked for it.
+    // Entries for hairpin traffic end with the endpoint's own address; only packets from virtual servers are looked up there.
     if (set.key === 'KUBE-LOOP-BACK') inner.add(key);
     if (address.includes('${')) ports.add(`${protocol} ${port}`);
     else if (set.key !== 'KUBE-LOOP-BACK' || third !== address) exact.add(key);
   }
 }
 
-/** The rule for health checks asks for a port and no protocol. */
+/** The rule for health checks matches a port of every protocol. */
 function protocolsOf(set: string): readonly TransportProtocol[] {
   const named = everyProtocol.find((protocol) => set.endsWith(`-${protocol.toUpperCase()}`));
   return named === undefined ? everyProtocol : [named];

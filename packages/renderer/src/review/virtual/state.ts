@@ -17,10 +17,9 @@ import { toolAt } from '../tools.ts';
 import type { View } from '../view.ts';
 
 /**
- * The virtual servers, sets and addresses that a node of mode ipvs would have in one family if the profile had only these Service
- * files.
+ * The virtual servers, sets and addresses of a node of mode ipvs in one family, as if the profile had only these Service files.
  * @param paths of `.ipset` and `.ipvs` files, in the order of loading
- * @throws ReviewStopped with what is wrong with the files
+ * @throws ReviewStopped with the problems of the files
  */
 export function stateOf(view: View, node: NodeOf, family: Family, paths: readonly string[]): IpvsState {
   const profile = node.file.profile;
@@ -33,8 +32,8 @@ export function stateOf(view: View, node: NodeOf, family: Family, paths: readonl
   return state;
 }
 
-/** Files that say the same on every node are resolved once. */
-const same = new WeakMap<VirtualFile, Map<Family, ResolvedVirtualFile>>();
+/** Files that are the same on every node are resolved once. */
+const same = new WeakMap<VirtualFile, Map<Family, ResolvedFile>>();
 
 function resolvedAt(view: View, node: NodeOf, family: Family, path: string): ResolvedVirtualFile {
   const file = virtualAt(view, path);
@@ -54,7 +53,7 @@ function resolvedAt(view: View, node: NodeOf, family: Family, path: string): Res
 
 /**
  * An `.ipset` or `.ipvs` file of a view.
- * @throws ReviewStopped with what is wrong with it
+ * @throws ReviewStopped with its problems
  */
 export function virtualAt(view: View, path: string): VirtualFile {
   const file = view.memory.virtual(path, view.files.get(path)!);
@@ -62,7 +61,7 @@ export function virtualAt(view: View, path: string): VirtualFile {
   throw new ReviewStopped(file);
 }
 
-/** Away from the machine, the Node's own address stands for those of its interfaces. */
+/** Host values outside of the node: its address in `node.yaml` stands in for those of its interfaces. */
 function hostOf(node: NodeOf, family: Family): IpvsHost {
   const address = factOf(node, family, 'address');
   const own = address === undefined ? [] : [address];
