@@ -11,25 +11,25 @@ test.each<[string, [string, string][], string[]]>([
   [
     'a larger file',
     files(1, `${lines(8 * mebibyte)}\n`),
-    ['Cannot write file-0: it would have 8388609 bytes, more than 8388608, which every node refuses'],
+    ['Cannot write file-0: it would have 8388609 bytes, more than 8388608; nodes refuse it'],
   ],
   ['a line of 64 KiB', files(1, `${'x'.repeat(65_536)}\n`), []],
   [
     'a longer line',
     files(1, `short\n${'x'.repeat(65_537)}\n`),
-    ['Cannot write file-0: one of its lines would be longer than 65536 bytes, which every node refuses'],
+    ['Cannot write file-0: one of its lines would be longer than 65536 bytes; nodes refuse it'],
   ],
   ['200,000 files', files(200_000, ''), []],
   [
     'more files',
     files(200_001, ''),
-    ['Cannot write the bundle: it would have 200001 files, more than 200000, which every node refuses'],
+    ['Cannot write the bundle: it would have 200001 files, more than 200000; nodes refuse it'],
   ],
   ['512 MiB in all', files(64, lines(8 * mebibyte)), []],
   [
     'more in all',
     [...files(64, lines(8 * mebibyte)), ['last', '\n']],
-    ['Cannot write the bundle: it would have 536870913 bytes, more than 536870912, which every node refuses'],
+    ['Cannot write the bundle: it would have 536870913 bytes, more than 536870912; nodes refuse it'],
   ],
 ])('%s', (_title, given, expected) => {
   expect(sizeProblems(given).map((problem) => problem.message)).toEqual(expected);

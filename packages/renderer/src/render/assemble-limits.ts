@@ -2,7 +2,7 @@ import { bundleLimits, type Problem, readPath } from '@sluice/bundle';
 
 const { fileBytesMax, lineBytesMax, filesMax, treeBytesMax } = bundleLimits;
 
-/** `INPUT_TOO_LARGE` for everything in a bundle that no node would read. All texts are ASCII, so that characters are bytes. */
+/** `INPUT_TOO_LARGE` for files that nodes refuse because of their size. All texts are ASCII, so that characters are bytes. */
 export function sizeProblems(files: readonly (readonly [path: string, text: string])[]): readonly Problem[] {
   const problems: Problem[] = [];
   let bytes = 0;
@@ -23,7 +23,7 @@ export function sizeProblems(files: readonly (readonly [path: string, text: stri
   return problems;
 }
 
-/** Looks only at every 64 KiB of the text: where a stretch of that length has no end of a line, a line is too long. */
+/** Whether 64 KiB of the text have no line end. Checks one position in 64 KiB only. */
 function hasLongLine(text: string): boolean {
   let start = 0;
   while (text.length - start > lineBytesMax) {
@@ -40,7 +40,7 @@ function tooLarge(what: string, why: string): Problem {
     code: 'INPUT_TOO_LARGE',
     level: 'error',
     ...(path?.kind === 'service' && { object: `Service ${path.namespace}/${path.name}` }),
-    message: `Cannot write ${what}: ${why}, which every node refuses`,
-    hint: 'Split the Service or the cluster into smaller ones, or name fewer endpoints, source ranges or hints',
+    message: `Cannot write ${what}: ${why}; nodes refuse it`,
+    hint: 'Split the Service or the cluster, or use fewer endpoints, source ranges or hints',
   };
 }

@@ -79,7 +79,7 @@ test('the order of nodes and Services changes nothing', () => {
   expect([...again.files]).toEqual([...once.files]);
 });
 
-test('two ports of one chain hash anywhere in the bundle are a problem', () => {
+test('reports two ports of a bundle with the same chain hash', () => {
   const services = Array.from({ length: 40 }, (_, n): Service => {
     const name = `svc-${n}`;
     return { namespace: 'shop', name, type: 'ClusterIP', ports: [portWith({}, { key: `shop/${name}:http` })] };
@@ -92,7 +92,7 @@ test('two ports of one chain hash anywhere in the bundle are a problem', () => {
   expect(assemble(model, configWith(), false).problems).toEqual([]);
 });
 
-test('a profile that cannot tell pods from others is noted', () => {
+test('notes a profile that cannot distinguish traffic of pods', () => {
   const model = { nodes: [], services: [serviceOf([portWith({})])] };
   const { problems } = assemble(model, configWith({ profiles: [profileWith({ clusterCIDR: {} })] }), true);
   expect(problems.map(({ code, level }) => `${level} ${code}`)).toEqual(['note DETECTOR_MISSING']);

@@ -38,9 +38,9 @@ export interface Assembled {
 const tools = Object.entries(familyOf) as readonly (readonly [Tool, Family])[];
 
 /**
- * Every file of the bundle (packages/bundle/README.md), with the profiles that some node uses, or all where there is no node.
- * @param complete the input named every Service and endpoint of the cluster
- * @param memo what earlier calls came to
+ * Assembles the files of the bundle (packages/bundle/README.md), with the profiles in use, or all of them without nodes.
+ * @param complete the input has every Service and endpoint of the cluster
+ * @param memo results of earlier calls
  */
 export function assemble(model: Model, config: Config, complete: boolean, memo = new Memo()): Assembled {
   const files: [string, string][] = [...Object.entries(gitFiles), [clusterFile, clusterText(config, complete)]];
@@ -68,7 +68,7 @@ export function assemble(model: Model, config: Config, complete: boolean, memo =
   };
 }
 
-/** What a profile has in every mode: its document and its sysctls. */
+/** The files of a profile in any mode: its document and its sysctls. */
 function documentFiles(profile: Profile): [string, string][] {
   const files: [string, string][] = [[profileFile(profile.name), profileText(profile)]];
   const sysctls = sysctlText(profile);
@@ -96,10 +96,10 @@ const serviceOptions = ({ featureGates, iptables, detectLocalMode }: Profile): S
   detectLocalMode,
 });
 
-/** The text of every Service that has one in a family. */
+/** The rule files of all Services with rules in a family. */
 type ServiceTexts = (family: Family, options: ServiceOptions) => readonly (readonly [Service, string])[];
 
-/** Compiles Services once for every way in which profiles differ for them: most do not. */
+/** Compiles Services once per set of options: most profiles have the same. */
 function serviceTexts(surroundings: Surroundings, memo: Memo): (services: readonly Service[]) => ServiceTexts {
   const done = new Map<readonly Service[], Map<string, readonly (readonly [Service, string])[]>>();
   return (services) => (family, options) => {

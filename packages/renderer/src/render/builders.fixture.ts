@@ -7,7 +7,7 @@ import { type Normalised, type NormaliseInput, normalise } from './normalise.ts'
 
 /** Objects and configs for tests. The place of a field is spelled as its path: `Service web#spec.ports.0.port`. */
 
-/** A Kubernetes object; `file` tells two of one name apart. */
+/** A Kubernetes object; `file` distinguishes two of one name. */
 export function object(kind: KubeKind, metadata: JsonObject, fields: JsonObject, file?: string): KubeObject {
   const [apiVersion] = apiVersions[kind];
   const name = file ?? `${kind} ${metadata['name'] as string}`;
@@ -21,7 +21,7 @@ export function object(kind: KubeKind, metadata: JsonObject, fields: JsonObject,
 
 const http: JsonObject = { name: 'http', port: 80, targetPort: 8080 };
 
-/** Service `shop/<name>` with a ClusterIP, a selector and the port http; `spec` changes what it says, undefined removes. */
+/** Service `shop/<name>` with a ClusterIP, a selector and the port http; `spec` overrides fields, undefined removes one. */
 export function service(name: string, spec: Changes = {}, more: Changes = {}, file?: string): KubeObject {
   const normal = { clusterIP: '10.96.0.1', selector: { app: name }, ports: [http] };
   const { labels, annotations, ...fields } = more;
@@ -64,13 +64,13 @@ export interface Changes {
   readonly [key: string]: Json | undefined;
 }
 
-/** `value` with other fields; undefined takes one away. */
+/** `value` with other fields; undefined removes one. */
 export function changed(value: JsonObject, changes: Changes): JsonObject {
   const merged = Object.entries({ ...value, ...changes });
   return Object.fromEntries(merged.filter((entry): entry is [string, Json] => entry[1] !== undefined));
 }
 
-/** kube-proxy's defaults under a name. */
+/** A profile with kube-proxy's defaults. */
 export function profile(name: string, more: Partial<Profile> = {}): Profile {
   return {
     name,
@@ -111,7 +111,7 @@ export function config(more: Partial<Config> = {}): Config {
   };
 }
 
-/** Normalises a change without allocation, with everything else as `more` says. */
+/** Normalises a change without allocation; `more` overrides the input. */
 export function normalised(change: readonly KubeObject[], more: Partial<NormaliseInput> = {}): Normalised {
   return normalise({ base: [], change, config: config(), allocations: [], allocate: false, snapshot: false, ...more });
 }

@@ -2,23 +2,23 @@ import type { Family, IpvsOptions, IpvsTimeouts, Mode } from '@sluice/bundle';
 import type { PerFamily } from './model.ts';
 import type { KubeProxyVersion } from './versions/version.ts';
 
-/** SluiceConfig after defaults and KubeProxyConfiguration are merged in. `load/config.ts` makes it. */
+/** SluiceConfig merged with defaults and KubeProxyConfiguration, by `load/config.ts`. */
 export interface Config {
   readonly clusterName: string;
-  /** The config says that the manifests name every Service and endpoint of the cluster. */
+  /** `complete` of the config: the manifests have every Service and endpoint of the cluster. */
   readonly complete: boolean;
   /** In order: a node takes the first whose selector matches it. The last one matches every node. */
   readonly profiles: readonly Profile[];
-  /** The networks of ClusterIPs; new addresses come out of the first that has one. Of sluice.yaml alone there is one per family. */
+  /** The networks of ClusterIPs; a new address is from the first one with a free address. sluice.yaml alone has one per family. */
   readonly serviceCIDRs: PerFamily<readonly string[]>;
-  /** Those out of which no new address comes any more. */
+  /** Service CIDRs that are being deleted: no new address is taken from them. */
   readonly closedServiceCIDRs?: readonly string[];
-  /** The family of the first service CIDR: what a Service gets that asks for no family. */
+  /** The family of the first service CIDR, for Services without ipFamilies. */
   readonly primaryFamily: Family;
   readonly nodePortRange: { readonly from: number; readonly to: number };
-  /** Which of these ranges sluice.yaml or ServiceCIDRs name; the others are defaults, and say nothing of the cluster. */
+  /** Whether sluice.yaml or ServiceCIDRs set these ranges; otherwise they are defaults, and may not be the cluster's. */
   readonly named: { readonly serviceCIDRs: boolean; readonly nodePortRange: boolean };
-  /** Nodes that no manifest names, by name. */
+  /** Nodes without a manifest, by name. */
   readonly nodes: readonly ConfigNode[];
 }
 
@@ -32,14 +32,14 @@ export interface LabelSelector {
   }[];
 }
 
-/** Nodes that are configured alike. Field names are those of KubeProxyConfiguration where it has them. */
+/** A configuration of several nodes. Field names are those of KubeProxyConfiguration where it has them. */
 export interface Profile {
   readonly name: string;
   readonly nodeSelector: LabelSelector;
-  /** Whose behaviour the rules follow; absent: the profile names none, and `versionByDefault` holds. */
+  /** The kube-proxy version whose behaviour the rules follow; absent: `versionByDefault`. */
   readonly kubeProxyVersion?: KubeProxyVersion;
   readonly mode: Mode;
-  /** In mode ipvs, and only there. */
+  /** Mode ipvs only. */
   readonly ipvs?: IpvsProfile;
   readonly families: readonly Family[];
   readonly featureGates: {
@@ -60,10 +60,10 @@ export interface Profile {
   /** CIDRs and the words `primary`, `localhost` and `all`; empty: every address. */
   readonly nodePortAddresses: readonly string[];
   readonly conntrack: {
-    /** 0: leave the limit alone. */
+    /** 0: do not set the limit. */
     readonly maxPerCore: number;
     readonly min: number;
-    /** Seconds; 0: leave alone. */
+    /** Seconds; 0: do not set it. */
     readonly tcpEstablishedTimeout: number;
     readonly tcpCloseWaitTimeout: number;
     readonly udpTimeout: number;
@@ -74,9 +74,9 @@ export interface Profile {
   readonly sysctls: Readonly<Record<string, string>>;
 }
 
-/** What mode ipvs has besides the options of mode iptables, of which it follows the masquerading ones. */
+/** Options of mode ipvs, which also uses the masquerading options of mode iptables. */
 export interface IpvsProfile extends IpvsOptions {
-  /** Seconds; 0: leave alone. */
+  /** Seconds; 0: do not set it. */
   readonly timeouts: IpvsTimeouts;
 }
 

@@ -25,7 +25,7 @@ function gaps(rest: Partial<Profile>, podCIDR: PerFamily<string> = {}, families:
   return found.map(({ message }) => message.slice(0, message.indexOf(': ')));
 }
 const clusterCIDR = (family: string): string => `clusterCIDR is not set for ${family}`;
-const podCIDR = (family: string): string => `no pod CIDR is known for ${family} of node-1, node-2`;
+const podCIDR = (family: string): string => `there is no ${family} pod CIDR of node-1, node-2`;
 const nodeCIDR = { detectLocalMode: 'NodeCIDR' } as const;
 
 test.each<[string, string[], string[]]>([
@@ -43,7 +43,7 @@ test.each<[string, string[], string[]]>([
   expect(found).toEqual(expected);
 });
 
-test('of many nodes only some are named', () => {
+test('names only some of many nodes', () => {
   const nodes = Array.from({ length: 7 }, (_, n) => node(`node-${n}`));
   const model = { nodes, services: [serviceOf([portWith({})])] };
   const [found] = detectorGaps(model, [profileWith({ ...nodeCIDR, families: ['ipv4'] })]);

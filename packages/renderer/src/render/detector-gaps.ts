@@ -4,15 +4,14 @@ import type { Model, Node } from './model.ts';
 import { familyWord } from './read/addresses.ts';
 import { servicesOf } from './versions/eras.ts';
 
-/** So many names stand in one message. */
+/** The most names in one message. */
 const namesMax = 5;
 
 /**
- * Where a profile cannot tell the traffic of pods from other traffic, because it knows no CIDR of a family that Services
- * have. kube-proxy goes on with a warning and without the rules that need it, and so do the rules here. Where all Nodes have pod CIDRs
- * the cluster is set up to be told apart by them, and the note would only be noise; the rules of mode ClusterCIDR use them no more than
- * kube-proxy does.
- * @param profiles those that the bundle has
+ * Reports profiles that cannot distinguish traffic of pods, because they have no CIDR for a family of Services. kube-proxy then logs a
+ * warning and leaves out the rules that need it, and so does `compile`. Where all Nodes have pod CIDRs the note would be noise, although
+ * mode ClusterCIDR does not use those, as in kube-proxy.
+ * @param profiles the profiles of the bundle
  * @returns one `DETECTOR_MISSING` for each profile and family
  */
 export function detectorGaps(model: Model, profiles: readonly Profile[]): readonly Problem[] {
@@ -26,7 +25,7 @@ export function detectorGaps(model: Model, profiles: readonly Profile[]): readon
   });
 }
 
-/** The interface modes depend on no family. */
+/** The interface modes need no CIDR. */
 function gapOf(profile: Profile, family: Family, nodes: readonly Node[]): Problem | undefined {
   const { detectLocalMode, clusterCIDR } = profile;
   const without = nodes.filter(({ podCIDR }) => podCIDR[family] === undefined).map(({ name }) => name);
@@ -37,7 +36,7 @@ function gapOf(profile: Profile, family: Family, nodes: readonly Node[]): Proble
   if (detectLocalMode !== 'NodeCIDR' || without.length === 0) return undefined;
   const names = without.toSorted(compareText).slice(0, namesMax).join(', ');
   const more = without.length > namesMax ? ` and ${without.length - namesMax} more` : '';
-  return gap(profile, `no pod CIDR is known for ${familyWord[family]} of ${names}${more}`, ofInput);
+  return gap(profile, `there is no ${familyWord[family]} pod CIDR of ${names}${more}`, ofInput);
 }
 
 const ofCluster =
@@ -47,7 +46,7 @@ const ofInput = 'Add the Nodes to the input, or podCIDRs to `nodes` in sluice.ya
 function gap(profile: Profile, why: string, hint: string): Problem {
   return {
     code: 'DETECTOR_MISSING',
-    // As in kube-proxy nothing stops: pods reach Services all the same.
+    // A note, as pods reach Services in any case.
     level: 'note',
     object: `Profile ${profile.name}`,
     message: `${why}: traffic from outside the cluster to ClusterIPs is not masqueraded`,

@@ -35,7 +35,7 @@ const serving = ({ files }: Rendered): readonly string[] => {
 
 const codes = ({ problems }: Rendered): readonly string[] => problems.map(({ code }) => code);
 
-test('external IPs are in the files of profiles that serve them, and of no others', () => {
+test('only files of profiles that serve external IPs have them', () => {
   const select = { matchLabels: { pool: 'a' } };
   expect(serving(rendered([profile('a', { nodeSelector: select }), profile('b')]))).toEqual(['a', 'b']);
   expect(serving(rendered([profile('a', { nodeSelector: select, featureGates: off }), profile('b')]))).toEqual(['b']);
@@ -45,7 +45,7 @@ test('external IPs are in the files of profiles that serve them, and of no other
 test.each([
   ['iptables', {}],
   ['ipvs', { mode: 'ipvs', ipvs }],
-] as const)('a Service that had only external IPs outside is one of the cluster then: mode %s', (_mode, mode) => {
+] as const)('a Service without its external IPs has no external frontend: mode %s', (_mode, mode) => {
   const filesOf = (spec: Parameters<typeof service>[1]): string => {
     const change = [node('node-a'), service('web', spec), slice('web', here)];
     const profiles = [profile('default', { featureGates: off, ...mode })];
@@ -57,7 +57,7 @@ test.each([
   expect(filesOf({ externalIPs: [address] })).toBe(filesOf({}));
 });
 
-test('two Services with one external IP are a conflict only where some node serves it', () => {
+test('two Services with one external IP are a conflict only if a node serves it', () => {
   expect(codes(rendered([profile('a')], address))).toContain('VIP_CONFLICT');
   expect(codes(rendered([profile('a', { featureGates: off })], address))).not.toContain('VIP_CONFLICT');
   const unused = profile('b', { nodeSelector: { matchLabels: { pool: 'none' } }, featureGates: on });

@@ -2,15 +2,15 @@ import type { Config } from './config.ts';
 import type { Model, PortOfFamily, Service } from './model.ts';
 import { profilesInUse } from './profiles-in-use.ts';
 
-/** Whether external IPs are served on some node. */
+/** Whether any node serves external IPs. */
 export function servesExternalIPs(model: Pick<Model, 'nodes'>, config: Config): boolean {
   return profilesInUse(model, config).some(({ featureGates }) => featureGates.AllowServiceExternalIPs);
 }
 
 /**
- * A Service as kube-proxy treats it where its feature gate `AllowServiceExternalIPs` is off (`ExternalIPs()` in
- * `pkg/proxy/serviceport.go`). kube-proxy still counts such a Service as reachable from outside, and writes chains for it
- * that no rule leads to; these are left out here.
+ * A Service without its external IPs, as kube-proxy treats it with feature gate `AllowServiceExternalIPs` off (`ExternalIPs()` in
+ * `pkg/proxy/serviceport.go`). kube-proxy still writes external chains of such a Service, which no rule jumps to; they are left out
+ * here.
  */
 export function withoutExternalIPs(service: Service): Service {
   const hasNone = (here: PortOfFamily): boolean => here.externalIPs.length === 0;

@@ -1,11 +1,11 @@
 import type { Place } from '@sluice/bundle';
 
-/** A way into an object: `['spec', 'ports', 0, 'port']`. */
+/** A path into an object: `['spec', 'ports', 0, 'port']`. */
 export type Path = readonly (string | number)[];
 
-/** Where an object was read from. Looked up only when there is a problem to report. */
+/** The source of an object, looked up only for problems. */
 export interface Origin {
-  /** The place of the value at `path`, or of its nearest ancestor that is there. */
+  /** The place of the value at `path`, or of its nearest existing ancestor. */
   place(path: Path): Place;
 }
 
@@ -15,10 +15,10 @@ export interface JsonObject {
   readonly [key: string]: Json;
 }
 
-/** The kinds that Sluice reads; `load` counts the others and passes them over. */
+/** The kinds that Sluice reads; `load` ignores and counts other kinds. */
 export type KubeKind = 'Service' | 'Endpoints' | 'EndpointSlice' | 'Node' | 'ServiceCIDR';
 
-/** An object of a known kind whose fields nobody has looked at yet. */
+/** An object of a known kind whose fields are not validated yet. */
 export interface KubeObject {
   readonly kind: KubeKind;
   readonly apiVersion: string;

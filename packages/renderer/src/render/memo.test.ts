@@ -60,7 +60,7 @@ function objectOf({ key: { kind, text }, host: last, zone, policy }: Event): Kub
 test.each([
   ['iptables', config],
   ['ipvs', ipvs],
-])('whatever happens to a cluster, with a memo every render gives the same as one without (mode %s)', (_mode, of) => {
+])('renders with a memo the same bytes as without, over random changes (mode %s)', (_mode, of) => {
   fc.assert(
     fc.property(fc.array(event, { maxLength: 12 }), (events) => {
       const memo = new Memo();
@@ -77,7 +77,7 @@ test.each([
   );
 });
 
-test('what did not change is the same text again, and not an equal one', () => {
+test('an unchanged file is the identical string', () => {
   const memo = new Memo();
   let made = 0;
   const make = (): { n: number } => ({ n: made++ });
@@ -93,7 +93,7 @@ test('what did not change is the same text again, and not an equal one', () => {
   expect(memo.same('z', [{ a: 2 }])).toEqual([{ a: 2 }]);
 });
 
-test('names of what is gone are forgotten, and all texts are seldom compiled again for it', () => {
+test('forgets names of removed Services, and rarely compiles all files again for it', () => {
   const memo = new Memo();
   const clear = vi.spyOn(memo, 'clear');
   const perRender = 200;
@@ -107,7 +107,7 @@ test('names of what is gone are forgotten, and all texts are seldom compiled aga
   expect(clear).toHaveBeenCalledTimes(2);
 });
 
-test('a cluster of many names keeps them', () => {
+test('keeps the names of a large cluster', () => {
   const memo = new Memo();
   const clear = vi.spyOn(memo, 'clear');
   const first = memo.names;

@@ -6,29 +6,29 @@ interface Slot {
   readonly value: unknown;
 }
 
-/** So many names are kept in any case: about a megabyte. */
+/** The number of names that are always kept: about a megabyte. */
 export const namesKept = 10_000;
 
 /**
- * What earlier renders of the same cluster came to, so that only what changed is computed again. A value belongs to an object and
- * holds as long as its inputs are the same objects; with the object it goes away.
+ * Results of earlier renders of the same cluster, so that only changed parts are computed again. A value belongs to an owner object and
+ * is valid as long as its inputs are the same objects; it is freed with its owner.
  *
- * Invariant: what is computed here depends on the owner and the inputs and on nothing else.
+ * Invariant: a value depends on its owner and inputs only.
  */
 export class Memo {
   readonly #slots = new Map<string, WeakMap<object, Slot>>();
   readonly #last = new Map<string, unknown>();
-  /** Names that were given out before stay entered, so that texts that are not compiled again need not enter theirs. */
+  /** Chain names of earlier renders stay registered: texts that are not compiled again do not register theirs. */
   names: ChainNames;
-  /** How many names there were when all texts had been compiled. */
+  /** The number of names after the first full render. */
   #namesOfAll: number | undefined;
 
-  /** @param names given only where chain names have to collide */
+  /** @param names for tests in which chain names collide */
   constructor(names: ChainNames = chainNames()) {
     this.names = names;
   }
 
-  /** The value of `owner` under `what`: the last one, or a new one when an input is another object. */
+  /** The value of `owner` under `what`: the last one, or a new one from `make` if an input is a different object. */
   of<T>(what: string, owner: object, inputs: readonly unknown[], make: () => T): T {
     let slots = this.#slots.get(what);
     if (slots === undefined) this.#slots.set(what, (slots = new WeakMap()));
@@ -39,7 +39,7 @@ export class Memo {
     return value;
   }
 
-  /** The last value under `what` where it means the same as this one: what depends on it need not be computed again. */
+  /** Returns the last value under `what` if it is equal to this one, so that values that depend on it stay valid. */
   same<T>(what: string, value: T): T {
     const last = this.#last.get(what);
     if (sameMeaning(last, value)) return last as T;
@@ -47,13 +47,13 @@ export class Memo {
     return value;
   }
 
-  /** After a render: forgets everything when most names are of what is gone, so that the next one enters only what is there. */
+  /** Clears the memo after a render when most names are of removed Services. */
   tidy(): void {
     this.#namesOfAll ??= this.names.size;
     if (this.names.size > Math.max(namesKept, 2 * this.#namesOfAll)) this.clear();
   }
 
-  /** Forgets everything. */
+  /** Drops all values and names. */
   clear(): void {
     this.#namesOfAll = undefined;
     this.#slots.clear();

@@ -1,21 +1,21 @@
 import type { Family, Scheduler } from '@sluice/bundle';
 import type { Era } from './versions/eras.ts';
 
-/** `shop/web:http`, or `shop/web` for a port without a name: the spelling of kube-proxy's comments and of everything here. */
+/** `shop/web:http`, or `shop/web` for a port without a name, as in kube-proxy's comments. */
 export type ServiceKey = string;
 export type Protocol = 'TCP' | 'UDP' | 'SCTP';
 export type PerFamily<T> = { readonly [F in Family]?: T };
 
 /**
- * Everything that the rules are made of. All texts are checked: names are DNS labels, addresses canonical, ports in range.
- * Every list has one order that does not depend on the input's.
+ * The input of the compiler. All texts are validated: names are DNS labels, addresses canonical, ports in range. The order of every list
+ * is independent of the order of the input.
  */
 export interface Model {
   /** By name. */
   readonly nodes: readonly Node[];
-  /** By `namespace/name` in byte order; only Services that have rules or may get some (no headless, no ExternalName). */
+  /** By `namespace/name` in byte order; without headless and ExternalName Services, which never have rules. */
   readonly services: readonly Service[];
-  /** The same as older versions of kube-proxy serve them, where profiles name such: `servicesOf` chooses. */
+  /** Services as older versions of kube-proxy serve them, for profiles with such a version: `servicesOf` chooses. */
   readonly older?: ReadonlyMap<Era, readonly Service[]>;
 }
 
@@ -23,7 +23,7 @@ export interface Node {
   readonly name: string;
   readonly profile: string;
   readonly zone?: string;
-  /** Those that some Service's weights ask about. */
+  /** Only labels that weights of Services name. */
   readonly labels?: ReadonlyMap<string, string>;
   readonly cores?: number;
   /** The Node's own address per family: InternalIP before ExternalIP. */
@@ -37,13 +37,13 @@ export interface Service {
   readonly type: 'ClusterIP' | 'NodePort' | 'LoadBalancer';
   /** `sluice.dev/scheduler`; absent: the profile's. Only mode ipvs has schedulers and weights. */
   readonly scheduler?: Scheduler;
-  /** `sluice.dev/weights`: the first that fits an endpoint's node says its weight; none: 1. */
+  /** `sluice.dev/weights`: the first one that matches an endpoint's node is its weight; none: 1. */
   readonly weights?: readonly WeightRule[];
   /** By key, then protocol. */
   readonly ports: readonly ServicePort[];
 }
 
-/** Endpoints on nodes with this label get this weight. The label of zones asks the endpoint itself first. */
+/** The weight of endpoints on nodes with this label. For the zone label the endpoint's own zone takes precedence. */
 export interface WeightRule {
   readonly label: string;
   readonly value: string;
@@ -69,14 +69,14 @@ export interface ServicePort {
   readonly families: PerFamily<PortOfFamily>;
 }
 
-/** What a port has in one family. */
+/** The addresses and endpoints of a port in one family. */
 export interface PortOfFamily {
   readonly clusterIP: string;
   /** In the Service's order, of this family, without repeats. */
   readonly externalIPs: readonly string[];
   /** Ingress addresses with ipMode VIP or none. */
   readonly loadBalancerIPs: readonly string[];
-  /** CIDRs in the Service's order. Empty: everybody may come. */
+  /** CIDRs in the Service's order. Empty: all sources are admitted. */
   readonly loadBalancerSourceRanges: readonly string[];
   /** Merged over slices, by `ip:port` text in byte order (`10.244.10.1:80` before `10.244.9.1:80`). */
   readonly endpoints: readonly Endpoint[];

@@ -1,6 +1,6 @@
 /**
- * The option that a person who typed `text` most likely meant.
- * @returns undefined when nothing is near: more than a third of the letters differ
+ * The option that is most similar to a mistyped `text`.
+ * @returns undefined when more than a third of the letters differ
  */
 export function nearest(text: string, options: readonly string[]): string | undefined {
   const limit = Math.max(1, Math.floor(text.length / 3));
@@ -12,7 +12,7 @@ export function nearest(text: string, options: readonly string[]): string | unde
   return best?.option;
 }
 
-/** Letters inserted, removed or replaced (Levenshtein); anything above `limit` is just "more". */
+/** Levenshtein distance; above `limit` any number above it. */
 function distanceOf(a: string, b: string, limit: number): number {
   if (Math.abs(a.length - b.length) > limit) return limit + 1;
   let previous = Array.from({ length: b.length + 1 }, (_, index) => index);

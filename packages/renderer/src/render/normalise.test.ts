@@ -106,7 +106,7 @@ test.each<[string, readonly Changes[], boolean]>([
   expect(found?.[0]).toMatchObject({ ready });
 });
 
-test('conditions, node, zone and hints are taken as they are written', () => {
+test('copies conditions, node, zone and hints', () => {
   const hints = { forZones: [{ name: 'b' }, { name: 'a' }, { name: 'b' }], forNodes: [{ name: 'n-1' }] };
   const list = [terminating('10.0.0.1', { nodeName: 'n-1', zone: 'a', hints })];
   expect(v4(service('web'), slice('web', { endpoints: list }))?.endpoints[0]).toMatchObject({
@@ -148,7 +148,7 @@ test('Endpoints are read as slices of both families, not-ready ones too', () => 
   expect(port.families.ipv6?.endpoints).toMatchObject([{ text: '[fd00::1]:8080', ready: true }]);
 });
 
-test('where there are both, slices count and Endpoints are named only if they say more', () => {
+test('prefers slices to Endpoints, and reports Endpoints only if they have more addresses', () => {
   const same = normalised([service('web'), slice('web'), endpoints('web')]);
   expect(lines(same.problems)).toEqual([]);
   const other = normalised([service('web'), slice('web'), endpoints('web', { addresses: [{ ip: '10.0.0.9' }] })]);
@@ -163,7 +163,7 @@ test('a renamed port keeps the endpoints of the base', () => {
   expect(lines(problems)).toEqual(['guess ENDPOINTS_GUESSED Service web#spec.ports.0.name']);
 });
 
-test('addresses, ranges and load balancers go to their family', () => {
+test('assigns addresses, ranges and load balancers to their family', () => {
   const spec = {
     type: 'LoadBalancer',
     clusterIPs: ['10.96.0.1', 'fd00:96::1'],
@@ -193,13 +193,13 @@ test.each([
   ['of both leaves none', ['0.0.0.0/0', '::/0'], [], []],
   ['may have blanks', [' 0.0.0.0/0 '], [], []],
   ['is known by its prefix', ['192.0.2.0/0', 'fd00::/8'], [], ['fd00::/8']],
-])('a source range that is all of a family is none: it %s', (_title, loadBalancerSourceRanges, ipv4, ipv6) => {
+])('ignores a source range of a whole family: it %s', (_title, loadBalancerSourceRanges, ipv4, ipv6) => {
   const clusterIPs = ['10.96.0.1', 'fd00:96::1'];
   const { families } = portOf(service('web', { type: 'LoadBalancer', clusterIPs, loadBalancerSourceRanges }));
   expect([families.ipv4?.loadBalancerSourceRanges, families.ipv6?.loadBalancerSourceRanges]).toEqual([ipv4, ipv6]);
 });
 
-test('a Service that waits for its numbers is listed and has no rules', () => {
+test('a Service without a ClusterIP is reported and has no rules', () => {
   const change = [service('web', { type: 'NodePort', clusterIP: undefined })];
   const { model, problems } = normalised(change, { base: [node('n')] });
   expect(model.services).toEqual([]);
@@ -208,7 +208,7 @@ test('a Service that waits for its numbers is listed and has no rules', () => {
   ]);
 });
 
-test('with allocation every number is there and is told', () => {
+test('allocation gives every number and reports it', () => {
   const change = [service('web', { type: 'LoadBalancer', clusterIP: undefined, externalTrafficPolicy: 'Local' })];
   const { model, created, services, problems } = normalised(change, { allocate: true });
   const port = model.services[0]?.ports[0];
@@ -243,7 +243,7 @@ test.each<[string, readonly KubeObject[], readonly KubeObject[]]>([
     [service('web'), slice('web'), node('n')],
     [service('web', { clusterIP: undefined })],
   ],
-])('layers do not show in the model: %s', (_title, base, change) => {
+])('layers give the same model as one input: %s', (_title, base, change) => {
   const { model, problems } = normalised(change, { base });
   expect(model).toEqual(modelOf([service('web'), slice('web'), node('n')]));
   expect(problems).toEqual([]);

@@ -26,15 +26,15 @@ import type { ReadService } from './read/service.ts';
 import { erasOf, unsetVersions } from './versions/eras.ts';
 
 export interface NormaliseInput {
-  /** What the cluster has now; empty: there is only the change. */
+  /** The objects of the cluster; empty: there is only the change. */
   readonly base: readonly KubeObject[];
-  /** What `-f` brings. */
+  /** The objects of `-f`. */
   readonly change: readonly KubeObject[];
   readonly config: Config;
   readonly allocations: readonly Allocation[];
-  /** Give numbers to Services that lack them: the input is manifests, neither a snapshot nor over one. */
+  /** Allocate missing addresses and ports: the input is manifests, without a snapshot. */
   readonly allocate: boolean;
-  /** The input is a snapshot: it names every object of the cluster. */
+  /** The input is a snapshot: it has every object of the cluster. */
   readonly snapshot: boolean;
 }
 
@@ -44,11 +44,11 @@ export interface Normalised {
   readonly config: Config;
   /** Allocation files to write. */
   readonly created: readonly Allocation[];
-  /** By place. With an error among them the model is not to be used. */
+  /** By place. With an error among them the model must not be used. */
   readonly problems: readonly Problem[];
-  /** Services that do not get what another one has. */
+  /** Services that lost an address or a port to another Service. */
   readonly lost: readonly Lost[];
-  /** Every Service with rules, as it was read, and the numbers it has now; by `namespace/name`. */
+  /** Every Service with rules, with its addresses and ports; by `namespace/name`. */
   readonly services: readonly NumberedService[];
 }
 
@@ -124,7 +124,7 @@ function modelOf(nodes: Model['nodes'], [newest, ...older]: readonly View[]): Mo
   };
 }
 
-/** A snapshot that names no Node at all was taken without them. */
+/** A snapshot without any Node was taken without them. */
 function nodeSources({ nodes, services, slices }: Layered, { snapshot }: NormaliseInput): NodeSources {
   return {
     objects: nodes,
@@ -144,12 +144,12 @@ function sortedWithRules(layered: Layered): readonly ReadService[] {
   return services.toSorted((a, b) => compareText(a.key, b.key));
 }
 
-/** Over a base, what the change brings has not been at the API server yet. */
+/** Whether the API server has not seen a Service yet: it is in the change over a base. */
 function isNew(read: ReadService, input: NormaliseInput, layered: Layered): boolean {
   return input.base.length > 0 && layered.changed.has(read.key);
 }
 
-/** What stands behind each Service: endpoints it cannot use, ports that nobody serves. */
+/** Problems of endpoints: those that a Service cannot use, and ports without any. */
 function checkBacking({ era, made, backing }: View, completeness: Completeness, memo: Memo): Problem[] {
   const flags = Object.values(completeness);
   return made.flatMap(([read, service]) => {

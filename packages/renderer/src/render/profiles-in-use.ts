@@ -1,7 +1,7 @@
 import type { Config, Profile } from './config.ts';
 import type { Model } from './model.ts';
 
-/** The profiles that some node takes, in their order; all of them where no node is known. */
+/** The profiles of the known nodes, in their order; all of them without nodes. */
 export function profilesInUse(model: Pick<Model, 'nodes'>, config: Config): readonly Profile[] {
   const used = new Set(model.nodes.map((node) => node.profile));
   return used.size === 0 ? config.profiles : config.profiles.filter((profile) => used.has(profile.name));

@@ -55,7 +55,7 @@ const inputOf = (change: readonly KubeObject[], rest: Partial<RenderInput> = {})
   ...rest,
 });
 
-test('objects become what a node runs', () => {
+test('renders objects to the rules of a node', () => {
   const { files, problems } = render(inputOf(objects));
   expect(problems.filter((problem) => problem.level === 'error')).toEqual([]);
   const node = resolveNode(files, 'node-b');
@@ -78,7 +78,7 @@ test('the order of the objects changes no byte', () => {
   );
 });
 
-test('a node that moves elsewhere changes its own file and no other', () => {
+test('a changed node changes only its own file', () => {
   const moved = objects.map((one) =>
     one.value['metadata'] === objects[6]!.value['metadata'] ? kubeNode('node-b', '192.0.2.9') : one,
   );
@@ -105,7 +105,7 @@ test.each<[string, Partial<RenderInput>, boolean]>([
   expect(render(inputOf(objects, rest)).files.get('cluster.yaml')).toContain(`\ncomplete: ${complete}\n`);
 });
 
-test('an error leaves nothing to write', () => {
+test('an error leaves no files', () => {
   const wrong = service('broken', '10.96.0.300');
   const { files, created, problems } = render(inputOf([...objects, wrong], { allocate: true }));
   expect(problems.some((problem) => problem.level === 'error')).toBe(true);
@@ -134,7 +134,7 @@ test('files come in byte order, all of them ASCII with an end to their last line
   for (const text of files.values()) expect(text).toMatch(/^[\n\x20-\x7e]*\n$/);
 });
 
-test('with --strict what mode ipvs does otherwise is still no error', () => {
+test('differences of mode ipvs are not errors with --strict', () => {
   const ipvs = {
     scheduler: 'rr',
     excludeCIDRs: [],

@@ -7,17 +7,17 @@ import type { KubeObject } from './kube.ts';
 import { Memo } from './memo.ts';
 import { type Normalised, normalise } from './normalise.ts';
 
-/** Everything that a bundle is made of. */
+/** The input of a render. */
 export interface RenderInput {
-  /** What the cluster has now. */
+  /** The objects of the cluster. */
   readonly base: readonly KubeObject[];
-  /** What is to change; without a base, all there is. */
+  /** The changed objects; without a base, all objects. */
   readonly change: readonly KubeObject[];
   readonly config: Config;
   readonly allocations: readonly Allocation[];
-  /** Give addresses and ports to Services that have none. */
+  /** Allocate addresses and ports for Services without. */
   readonly allocate: boolean;
-  /** The input is a snapshot: it names every Service and endpoint of the cluster. */
+  /** The input is a snapshot: it has every Service and endpoint of the cluster. */
   readonly snapshot: boolean;
   /** Warnings are errors. */
   readonly strict: boolean;
@@ -28,13 +28,13 @@ export interface Rendered {
   readonly files: ReadonlyMap<string, string>;
   /** By place. */
   readonly problems: readonly Problem[];
-  /** What this run gave to Services, to be written beside the config. Empty when there is an error. */
+  /** Allocations of this run, to be written beside the config. Empty when there is an error. */
   readonly created: readonly Allocation[];
 }
 
 /**
  * Kubernetes objects in, one bundle for all nodes out. Pure: same input in any order, same bytes.
- * @param memo of earlier renders of the same cluster: what did not change since is not computed again, and the bytes are the same
+ * @param memo results of earlier renders of the same cluster, with which unchanged parts are not computed again; the bytes are the same
  */
 export function render(input: RenderInput, memo = new Memo()): Rendered {
   const { created, problems, ...normalised } = normalise(input, memo);
@@ -45,7 +45,7 @@ export function render(input: RenderInput, memo = new Memo()): Rendered {
   return all.some(isError) ? refused(all) : { files: assembled.files, problems: sorted(all), created };
 }
 
-/** `assemble`. Names of Services that are gone stay in the memo: a collision counts when it is there without them too. */
+/** Assembles a model. Chain names of removed Services stay in the memo, so a collision counts only if it occurs without them too. */
 export function assembleModel(
   { model, config }: Pick<Normalised, 'model' | 'config'>,
   { snapshot }: Pick<RenderInput, 'snapshot'>,
@@ -61,7 +61,7 @@ export function assembleModel(
   return assembled;
 }
 
-/** Nothing to write, and why. */
+/** A result without files, with the problems that prevent them. */
 export function refused(problems: readonly Problem[]): Rendered {
   return { files: new Map(), problems: sorted(problems), created: [] };
 }

@@ -43,7 +43,7 @@ const held = (name: string, more: Partial<Allocation> = {}): Allocation => ({
 const run = (requests: readonly AllocationRequest[], allocations: readonly Allocation[] = [], taken = noneTaken) =>
   allocate(requests, taken, config, allocations);
 
-test('a Service keeps the first choice of its name for good', () => {
+test('a Service always gets the first choice of its name', () => {
   const wish = { families: ['ipv4', 'ipv6'], wantsNodePorts: true, healthCheckNodePort: 'wanted' } as const;
   // These numbers are a promise: another hash or another order of choices would move every Service of every user.
   expect(run([request('web', wish)]).created).toEqual([
@@ -57,7 +57,7 @@ test('a Service keeps the first choice of its name for good', () => {
   ]);
 });
 
-test('what the manifest says wins over the file, and the file over a new number', () => {
+test('prefers the manifest to the file, and the file to a new number', () => {
   const file = held('web', { clusterIPs: ['10.96.0.9', 'fd00:96::9'], nodePorts: { 'http/TCP': 30009 } });
   const both = request('web', { families: ['ipv6', 'ipv4'], clusterIPs: ['10.96.0.7'], wantsNodePorts: true });
   const result = run([both], [file]);
@@ -71,7 +71,7 @@ test('what the manifest says wins over the file, and the file over a new number'
   ]);
 });
 
-test('a file that lacks a number gains it and keeps the others', () => {
+test('adds a missing number to a file and keeps the others', () => {
   const file = held('web', { clusterIPs: ['10.96.0.9'] });
   const { created } = run([request('web', { wantsNodePorts: true })], [file]);
   expect(created).toMatchObject([{ file: 'allocations/shop/web.yaml', clusterIPs: ['10.96.0.9'] }]);
@@ -89,7 +89,7 @@ test('one port number over TCP and UDP gets one node port, another number its ow
   expect(ports['metrics/TCP']).not.toBe(ports['dns/UDP']);
 });
 
-test('a Service that wants no node ports gets none, although its file has one', () => {
+test('a Service without node ports gets none, although its file has one', () => {
   const file = held('web', { clusterIPs: ['10.96.0.9'], nodePorts: { 'http/TCP': 30009 } });
   expect(run([request('web')], [file]).given.get('shop/web')?.nodePorts).toEqual({});
 });
@@ -100,7 +100,7 @@ test.each<[string, readonly AllocationRequest[], readonly Allocation[], readonly
     [],
     [held('b', { clusterIPs: ['10.96.0.9'] }), held('a', { clusterIPs: ['10.96.0.9'] })],
     [
-      'ALLOCATION_CONFLICT allocations/shop/b.yaml Cannot use 10.96.0.9 for two Services: allocations/shop/a.yaml and allocations/shop/b.yaml both hold it',
+      'ALLOCATION_CONFLICT allocations/shop/b.yaml Cannot use 10.96.0.9 for two Services: both allocations/shop/a.yaml and allocations/shop/b.yaml have it',
     ],
   ],
   [
@@ -108,7 +108,7 @@ test.each<[string, readonly AllocationRequest[], readonly Allocation[], readonly
     [],
     [held('a', { nodePorts: { 'http/TCP': 30009 } }), held('b', { healthCheckNodePort: 30009 })],
     [
-      'ALLOCATION_CONFLICT allocations/shop/b.yaml Cannot use 30009 for two Services: allocations/shop/a.yaml and allocations/shop/b.yaml both hold it',
+      'ALLOCATION_CONFLICT allocations/shop/b.yaml Cannot use 30009 for two Services: both allocations/shop/a.yaml and allocations/shop/b.yaml have it',
     ],
   ],
   [
@@ -116,7 +116,7 @@ test.each<[string, readonly AllocationRequest[], readonly Allocation[], readonly
     [request('a', { clusterIPs: ['10.96.0.9'] })],
     [held('b', { clusterIPs: ['10.96.0.9'] })],
     [
-      'ALLOCATION_CONFLICT shop.yaml#spec.clusterIPs.0 Cannot use 10.96.0.9: allocations/shop/b.yaml gives it to Service shop/b',
+      'ALLOCATION_CONFLICT shop.yaml#spec.clusterIPs.0 Cannot use 10.96.0.9: allocations/shop/b.yaml allocates it to Service shop/b',
     ],
   ],
   [
@@ -130,7 +130,7 @@ test.each<[string, readonly AllocationRequest[], readonly Allocation[], readonly
   expect(problems.map(({ code, at, message }) => `${code} ${at?.file} ${message}`)).toEqual(expected);
 });
 
-test('an exhausted range is said of the Service that gets nothing', () => {
+test('reports an exhausted range for the Service that gets no number', () => {
   const tiny = { serviceCIDRs: { ipv4: ['10.96.0.0/29'] }, nodePortRange: { from: 30000, to: 30000 } };
   const six = ['a', 'b', 'c', 'd', 'e', 'f'].map((name) => request(name));
   const { given, problems } = allocate(six, noneTaken, tiny, []);
@@ -141,7 +141,7 @@ test('an exhausted range is said of the Service that gets nothing', () => {
   expect(problems).toMatchObject([{ code: 'ALLOCATION_EXHAUSTED', object: 'Service shop/f' }]);
 });
 
-test('a family without a service CIDR is a problem with a way out', () => {
+test('reports a family without a service CIDR with a hint', () => {
   const { problems } = allocate(
     [request('a', { families: ['ipv6'] })],
     noneTaken,
@@ -214,7 +214,7 @@ test('no two Services share a number', () => {
   );
 });
 
-test('once written to files nothing moves, whatever Services are added', () => {
+test('numbers in files stay when Services are added', () => {
   fc.assert(
     fc.property(wishes, wishes, (before, more) => {
       const first = run(toRequests(before.map((wish) => ({ ...wish, own: undefined }))));
@@ -230,7 +230,7 @@ test('once written to files nothing moves, whatever Services are added', () => {
   );
 });
 
-test('taken numbers are passed over', () => {
+test('skips numbers that are in use', () => {
   const first = run([request('web', { wantsNodePorts: true })]).given.get('shop/web');
   const taken = { addresses: new Set(first?.clusterIPs), nodePorts: new Set(Object.values(first?.nodePorts ?? {})) };
   const second = run([request('web', { wantsNodePorts: true })], [], taken).given.get('shop/web');

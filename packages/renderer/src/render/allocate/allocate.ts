@@ -14,12 +14,12 @@ import type { Allocation } from './allocation.ts';
 import type { Path } from '../kube.ts';
 
 /**
- * Gives every Service the numbers it lacks. Pure, and independent of the order of its inputs.
- * What a manifest sets wins; what a file holds never moves; a new number is the first free one in the order that belongs to
- * the Service's own name, so what one branch adds rarely meets what another adds.
- * @param requests every Service that has a ClusterIP or is to get one, not only those that lack something
- * @param taken numbers in use by anything else
- * @param allocations what the files beside the config hold
+ * Allocates the missing addresses and ports of all Services. Pure, and independent of the order of its inputs.
+ * A manifest takes precedence; an allocation file never changes; a new number is the first free one in an order that is derived from the
+ * Service's name, so that two branches rarely allocate the same number.
+ * @param requests every Service that has or needs a ClusterIP, complete ones too
+ * @param taken numbers in use otherwise
+ * @param allocations the files beside the config
  */
 export function allocate(
   requests: readonly AllocationRequest[],
@@ -46,14 +46,14 @@ export function allocate(
   return { given, created, problems };
 }
 
-/** What giving out needs: who holds what, where to take from, whom to tell. */
+/** The state of one run of allocations. */
 interface Office {
   readonly ledger: Ledger;
   readonly ranges: Ranges;
   readonly problems: Problem[];
 }
 
-/** `all`: every number the Service has now. `file`: what its file must hold, if that is new. */
+/** @returns `all`: every number of the Service; `file`: the content of its file, if that changes */
 function grantAll(
   office: Office,
   request: AllocationRequest,
@@ -111,8 +111,8 @@ function newAddress(office: Office, request: AllocationRequest, family: Family):
       level: 'error',
       at: request.origin.place(['spec', 'ipFamilies']),
       object: `Service ${serviceName(request)}`,
-      message: `Cannot give an ${word} address: the config has no ${word} service CIDR`,
-      hint: `Add the cluster's ${word} range to serviceCIDRs in sluice.yaml, or ask for one family in spec.ipFamilies`,
+      message: `Cannot allocate an ${word} address: there is no ${word} service CIDR`,
+      hint: `Add the cluster's ${word} range to serviceCIDRs in sluice.yaml, or list one family in spec.ipFamilies`,
     });
     return undefined;
   }
@@ -181,8 +181,8 @@ function take<T extends string | number>(
     level: 'error',
     at: request.origin.place(path),
     object: `Service ${serviceName(request)}`,
-    message: `Cannot give a number out of ${namesOf(ranges)}: all ${ranges.reduce((sum, { size }) => sum + size, 0n)} are taken`,
-    hint: 'Widen the range in sluice.yaml as the API server has it, or free numbers of Services that are gone with `sluice allocations prune`',
+    message: `Cannot allocate from ${namesOf(ranges)}: all ${ranges.reduce((sum, { size }) => sum + size, 0n)} are in use`,
+    hint: 'Widen the range in sluice.yaml to that of the API server, or free the numbers of removed Services with `sluice allocations prune`',
   });
   return undefined;
 }

@@ -9,9 +9,9 @@ export interface FamilyWish {
 }
 
 /**
- * The families in which a Service gets ClusterIPs, by the API server's rules (KEP-563): addresses that are there decide first,
+ * The families in which a Service gets ClusterIPs, by the API server's rules (KEP-563): existing addresses decide first,
  * then `ipFamilies`, then the cluster's own order; two of either without a policy mean RequireDualStack, otherwise SingleStack.
- * @returns the families in order; empty when RequireDualStack asks for a family that the cluster does not have
+ * @returns the families in order; empty when RequireDualStack needs a family that the cluster does not have
  */
 export function wantedFamilies(
   wish: FamilyWish,

@@ -4,7 +4,7 @@ import { chooseFrom, namesOf, type Range, type RangeConfig, type Ranges, rangesO
 import { seedOf, serviceName, type Taken } from './request.ts';
 import type { Allocation } from './allocation.ts';
 
-/** One number that a Service gives up for another. */
+/** A replaced number of a Service. */
 export interface Move {
   /** `shop/web`. */
   readonly service: string;
@@ -13,19 +13,19 @@ export interface Move {
 }
 
 export interface FixedAllocations {
-  /** The files to write again, by `namespace/name`. */
+  /** The changed files, by `namespace/name`. */
   readonly moved: readonly Allocation[];
   readonly moves: readonly Move[];
   readonly problems: readonly Problem[];
 }
 
 /**
- * Ends every conflict between two allocation files: the Service whose number the base branch does not have moves, because
- * nobody uses its number yet. Where the base branch has neither, the Service that comes first by name stays.
+ * Resolves conflicts between allocation files: the Service whose number the base branch does not have gets another one, because no
+ * client uses its number yet. If the base branch has neither, the first Service by name keeps it.
  * @param current the files of this branch, after a merge
- * @param base the files of the branch it is merged into
- * @param taken numbers in use by anything else, such as addresses in manifests
- * @returns `ALLOCATION_CONFLICT` when the base branch itself holds a number twice: both are in use, a person must choose
+ * @param base the files of the branch that it is merged into
+ * @param taken numbers in use otherwise, such as addresses in manifests
+ * @returns `ALLOCATION_CONFLICT` when the base branch itself has a number twice: both are in use, so the operator must choose
  */
 export function fixAllocations(
   current: readonly Allocation[],
@@ -67,7 +67,7 @@ interface Leaving {
   readonly number: string | number;
 }
 
-/** Every number that a Service must give up, by the rule of `fixAllocations`. */
+/** The numbers to replace, by the rule of `fixAllocations`. */
 function movesNeeded(current: readonly Allocation[], base: readonly Allocation[], problems: Problem[]): Leaving[] {
   const before = new Map(base.map((allocation) => [serviceName(allocation), new Set(numbersOf(allocation))]));
   const sorted = current.toSorted((a, b) => compareText(serviceName(a), serviceName(b)));
@@ -92,12 +92,12 @@ function bothInUse(number: string | number, holders: readonly Leaving[]): Proble
     code: 'ALLOCATION_CONFLICT',
     level: 'error',
     at: { file: last, line: 1, column: 1 },
-    message: `Cannot move ${number} away from one of ${files.join(' and ')}: the base branch has it in all of them`,
+    message: `Cannot replace ${number} in one of ${files.join(' and ')}: the base branch has it in all of them`,
     hint: 'Decide which Service may change its number, delete that file, and render again',
   };
 }
 
-/** A free number of the same kind, in the order that belongs to the Service. */
+/** A free number of the same kind, in the Service's own order. */
 function replacement(desk: Desk, allocation: Allocation, from: string | number): string | number | undefined {
   const service = serviceName(allocation);
   if (typeof from === 'string') {
@@ -127,13 +127,13 @@ function takeNext<T extends string | number>(
     level: 'error',
     ...(allocation.file !== undefined && { at: { file: allocation.file, line: 1, column: 1 } }),
     object: `Service ${serviceName(allocation)}`,
-    message: `Cannot move to another number: ${ranges.length > 0 ? `all of ${namesOf(ranges)} are taken` : 'the config has no range of this family'}`,
-    hint: 'Widen the range in sluice.yaml as the API server has it, or free numbers of Services that are gone with `sluice allocations prune`',
+    message: `Cannot replace a number: ${ranges.length > 0 ? `all of ${namesOf(ranges)} are in use` : 'there is no service CIDR of this family'}`,
+    hint: 'Widen the range in sluice.yaml to that of the API server, or free the numbers of removed Services with `sluice allocations prune`',
   });
   return undefined;
 }
 
-/** The allocation with every `from` made `to`; ports that shared a number go on sharing one. */
+/** The allocation with every `from` replaced by `to`; ports that share a number still share one. */
 function replaced(allocation: Allocation, from: string | number, to: string | number): Allocation {
   const swap = <T extends string | number>(value: T): T => (value === from ? (to as T) : value);
   const { healthCheckNodePort } = allocation;

@@ -3,7 +3,7 @@ import type { Allocation } from './allocation.ts';
 import type { Path } from '../kube.ts';
 import { type AllocationRequest, portKey, serviceName, type Taken } from './request.ts';
 
-/** Who holds which number. A number has one holder; the first one to take it keeps it. */
+/** The holders of numbers. A number has one holder: the first one to take it. */
 export interface Ledger {
   isFree(value: string | number): boolean;
   /** The Service that holds `value`, or undefined when it is free. */
@@ -12,9 +12,9 @@ export interface Ledger {
 }
 
 export interface Holder {
-  /** `shop/web`, or words for something that is no Service. */
+  /** `shop/web`, or a description of another kind of object. */
   readonly service: string;
-  /** The allocation file that says so. */
+  /** The allocation file with the number. */
   readonly file?: string;
 }
 
@@ -29,14 +29,14 @@ export function openLedger(): Ledger {
   };
 }
 
-/** Enters what is `taken` by others; a holder of that kind is never named. */
+/** Enters numbers that other objects use; messages never name such a holder. */
 export function enterTaken(ledger: Ledger, taken: Taken): void {
   for (const value of [...taken.addresses, ...taken.nodePorts]) ledger.take(value, { service: 'another object' });
 }
 
 /**
- * Enters every number of every allocation file, also of Services that the input does not have: what was given stays given.
- * @returns `ALLOCATION_CONFLICT` for each number that two files hold; the Service that comes first by name keeps it
+ * Enters every number of every allocation file, also of Services that are not in the input: allocations are permanent.
+ * @returns `ALLOCATION_CONFLICT` for each number of two files; the first Service by name keeps it
  */
 export function enterAllocations(ledger: Ledger, allocations: readonly Allocation[]): Problem[] {
   const problems: Problem[] = [];
@@ -55,9 +55,9 @@ export function enterAllocations(ledger: Ledger, allocations: readonly Allocatio
 }
 
 /**
- * Enters the numbers that Services bring themselves. They win over every file, but nothing that was given moves by itself.
- * @returns `ALLOCATION_CONFLICT` for each number that the file of another Service holds. Two Services with one number in
- * their manifests are found where the model is made.
+ * Enters the numbers that manifests set. They take precedence over files, but no allocation is replaced automatically.
+ * @returns `ALLOCATION_CONFLICT` for each number in the file of another Service. Two manifests with one number are found when the model
+ * is made.
  */
 export function enterRequests(ledger: Ledger, requests: readonly AllocationRequest[]): Problem[] {
   const problems: Problem[] = [];
@@ -71,8 +71,8 @@ export function enterRequests(ledger: Ledger, requests: readonly AllocationReque
           level: 'error',
           at: request.origin.place(path),
           object: `Service ${service}`,
-          message: `Cannot use ${value}: ${other.file} gives it to Service ${other.service}`,
-          hint: `Choose another number here, or delete ${other.file} if Service ${other.service} may move`,
+          message: `Cannot use ${value}: ${other.file} allocates it to Service ${other.service}`,
+          hint: `Choose another number here, or delete ${other.file} if Service ${other.service} may get another one`,
         });
       }
       ledger.take(value, { service });
@@ -81,7 +81,7 @@ export function enterRequests(ledger: Ledger, requests: readonly AllocationReque
   return problems;
 }
 
-/** A note for each number of a Service's own file that its manifest overrules: the file still holds a number nobody uses. */
+/** A note for each number of a Service's file that its manifest overrides, so that the number is reserved but unused. */
 export function outvoted(request: AllocationRequest, file: Allocation): Problem[] {
   const pairs: [string | number | undefined, string | number | undefined, Path][] = [];
   for (const [index, ip] of request.clusterIPs.entries()) {
@@ -101,13 +101,13 @@ export function outvoted(request: AllocationRequest, file: Allocation): Problem[
       level: 'note',
       at: request.origin.place(path),
       object: `Service ${serviceName(request)}`,
-      message: `Cannot use ${theirs} of ${file.file ?? 'its allocation'}: the manifest says ${ours}, and the manifest wins`,
-      hint: `Delete ${theirs} from the file, so that it becomes free again`,
+      message: `Cannot use ${theirs} of ${file.file ?? 'its allocation'}: the manifest sets ${ours}, which takes precedence`,
+      hint: `Delete ${theirs} from the file to free it`,
     };
   });
 }
 
-/** Every number of an allocation once, in an order of its own. */
+/** Every number of an allocation once, in a fixed order. */
 export function numbersOf(allocation: Allocation): readonly (string | number)[] {
   const ports = Object.keys(allocation.nodePorts).toSorted(compareText);
   const numbers: (string | number)[] = [
@@ -133,7 +133,7 @@ function conflictOfFiles(value: string | number, first: Holder, second: Holder):
     level: 'error',
     at: { file: b, line: 1, column: 1 },
     object: `Service ${second.service}`,
-    message: `Cannot use ${value} for two Services: ${a} and ${b} both hold it`,
-    hint: 'Run `sluice allocations fix`: it moves the one that the base branch does not have',
+    message: `Cannot use ${value} for two Services: both ${a} and ${b} have it`,
+    hint: 'Run `sluice allocations fix`: it replaces the number of the Service that the base branch does not have',
   };
 }

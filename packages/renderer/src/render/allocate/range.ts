@@ -3,14 +3,14 @@ import { parseAddress, parseCidr } from '@sluice/bundle';
 import type { Config } from '../config.ts';
 import type { PerFamily } from '../model.ts';
 
-/** A row of numbers, addresses or ports, that can be given out. */
+/** A range of addresses or ports for allocation. */
 export interface Range<T> {
-  /** As the config spells it. */
+  /** The text in the config. */
   readonly text: string;
-  /** How many there are. */
+  /** The number of values. */
   readonly size: bigint;
   /**
-   * So many at the start are given out last: the API server leaves them to people who choose an address by hand
+   * The number of values at the start that are allocated last: the API server reserves them for addresses that are chosen by hand
    * (KEP-3070 for ClusterIPs, KEP-3668 for node ports).
    */
   readonly band: bigint;
@@ -18,14 +18,14 @@ export interface Range<T> {
   at(offset: bigint): T;
 }
 
-/** Where numbers of a cluster come from. A family without a service CIDR has no range. */
+/** The ranges of a cluster. A family without a service CIDR has none. */
 export interface Ranges {
-  /** In the order in which they are used up. */
+  /** In the order of use. */
   readonly addresses: PerFamily<readonly Range<string>[]>;
   readonly ports: Range<number>;
 }
 
-/** The part of a config that says where numbers come from. */
+/** The settings of ranges in a config. */
 export type RangeConfig = Pick<Config, 'serviceCIDRs' | 'closedServiceCIDRs' | 'nodePortRange'>;
 
 export function rangesOf({ serviceCIDRs, closedServiceCIDRs = [], nodePortRange }: RangeConfig): Ranges {
@@ -36,13 +36,13 @@ export function rangesOf({ serviceCIDRs, closedServiceCIDRs = [], nodePortRange 
 }
 
 /**
- * The ClusterIPs of a service CIDR as the API server counts them: without the network address, without the IPv4 broadcast
- * address, and without the first address, which the API server keeps for `default/kubernetes`.
+ * The ClusterIPs of a service CIDR by the API server's rules: without the network address, the IPv4 broadcast address, and the first
+ * address, which is reserved for `default/kubernetes`.
  * @param cidr canonical, such as `10.96.0.0/12`
  */
 export function addressRange(cidr: string): Range<string> {
   const parsed = parseCidr(cidr);
-  if (!parsed) throw new RangeError(`Cannot allocate from ${JSON.stringify(cidr)}: it is no CIDR`);
+  if (!parsed) throw new RangeError(`Cannot allocate from ${JSON.stringify(cidr)}: not a valid CIDR`);
   const bits = parsed.family === 'ipv4' ? 32 : 128;
   const all = 1n << BigInt(bits - parsed.prefix);
   const base = parsed.words.reduce((sum, word) => (sum << 16n) | BigInt(word), 0n);
@@ -66,7 +66,7 @@ export function portRange(range: { readonly from: number; readonly to: number })
   };
 }
 
-/** The first number that `choose` finds in one of several ranges. */
+/** The first number that `choose` finds in several ranges. */
 export function chooseFrom<T>(
   ranges: readonly Range<T>[],
   key: string,
@@ -91,13 +91,13 @@ function bandOf(size: bigint, rule: { least: bigint; step: bigint; most: bigint 
   return share < rule.least ? rule.least : share > rule.most ? rule.most : share;
 }
 
-/** Choices by hash before the rest is walked in order. */
+/** Attempts by hash before a linear search. */
 const hashedChoices = 64;
 
 /**
- * The first free number in the order that belongs to `key`: choices by hash, then everything in order from the first choice.
- * Two keys share hardly any choice, so two branches that add a Service each rarely give out one number.
- * @returns undefined when nothing is free
+ * The first free number in an order derived from `key`: by hash, then in sequence from the first attempt. Two keys rarely have an attempt
+ * in common, so two branches that add a Service each rarely allocate the same number.
+ * @returns undefined when no number is free
  */
 export function choose<T>(range: Range<T>, key: string, isFree: (candidate: T) => boolean): T | undefined {
   const band = range.band < range.size ? range.band : 0n;
@@ -119,7 +119,7 @@ export function choose<T>(range: Range<T>, key: string, isFree: (candidate: T) =
   return undefined;
 }
 
-/** 128 bits: more than any range has, so that the remainder is even. */
+/** 128 bits: much larger than any range, so that remainders are uniform. */
 function hashOf(key: string, attempt: number): bigint {
   return BigInt(`0x${hash('sha256', `${key}#${attempt}`, 'hex').slice(0, 32)}`);
 }

@@ -3,11 +3,11 @@ import type { Allocation } from './allocation.ts';
 import type { Origin } from '../kube.ts';
 import type { Protocol } from '../model.ts';
 
-/** What allocation must know about one Service that has a ClusterIP or is to get one (neither headless nor ExternalName). */
+/** A Service that has or needs a ClusterIP (neither headless nor ExternalName). */
 export interface AllocationRequest {
   readonly namespace: string;
   readonly name: string;
-  /** The families the Service wants, in its order: `wantedFamilies` says which. */
+  /** The families of the Service in order, from `wantedFamilies`. */
   readonly families: readonly Family[];
   /** Canonical addresses from the manifest or the base, at most one per family. */
   readonly clusterIPs: readonly string[];
@@ -16,7 +16,7 @@ export interface AllocationRequest {
   readonly wantsNodePorts: boolean;
   /** A number from the manifest or the base; `wanted`: type LoadBalancer with externalTrafficPolicy Local and no number yet. */
   readonly healthCheckNodePort: number | 'wanted' | 'none';
-  /** Of the Service object: problems point at fields below `spec`. */
+  /** The source of the Service object: problems point at fields below `spec`. */
   readonly origin: Origin;
 }
 
@@ -29,7 +29,7 @@ export interface AllocationPort {
   readonly nodePort: number;
 }
 
-/** Numbers that are in use by something other than the requests and the allocation files. */
+/** Numbers in use outside of the requests and the allocation files. */
 export interface Taken {
   /** Canonical addresses. */
   readonly addresses: ReadonlySet<string>;
@@ -38,11 +38,11 @@ export interface Taken {
 
 export interface Allocated {
   /**
-   * By `namespace/name`, for every request: all numbers the Service has now, those of the manifest first, then those of its
-   * file, then new ones. `clusterIPs` stand in the order of the request's families.
+   * By `namespace/name`, for every request: all numbers of the Service, from the manifest, else its file, else new ones. `clusterIPs`
+   * are in the order of the request's families.
    */
   readonly given: ReadonlyMap<string, Allocation>;
-  /** Files to write, by `namespace/name`: only what Sluice gave. With `file` where an existing file gains numbers. */
+  /** Files to write, by `namespace/name`: only numbers that Sluice allocated. With `file` for an existing file with new numbers. */
   readonly created: readonly Allocation[];
   readonly problems: readonly Problem[];
 }
@@ -52,15 +52,15 @@ export function portKey(port: { readonly name: string; readonly protocol: Protoc
   return `${port.name}/${port.protocol}`;
 }
 
-/** `shop/web`: how Services are sorted and found. */
+/** `shop/web`, the key by which Services are sorted and found. */
 export function serviceName(of: { readonly namespace: string; readonly name: string }): string {
   return `${of.namespace}/${of.name}`;
 }
 
-/** The texts whose hash says where a number is looked for. They never change: another text would be another first choice. */
+/** Seeds of the search for a number. They must never change: another seed would allocate other numbers. */
 export const seedOf = {
   address: (service: string, family: Family): string => `${service} ${family}`,
-  /** @param key as `portKey` makes it */
+  /** @param key from `portKey` */
   nodePort: (service: string, key: string): string => `${service}:${key}`,
   healthCheckNodePort: (service: string): string => `${service} healthCheckNodePort`,
 };

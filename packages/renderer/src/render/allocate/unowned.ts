@@ -4,9 +4,9 @@ import type { Allocation } from './allocation.ts';
 import { serviceName } from './request.ts';
 
 /**
- * The allocations of Services that none of these objects is, in their order. They hold their numbers all the same: a Service that was only
- * left out of the input has them again when it is back.
- * @param objects also Services that cannot be read count, by their names
+ * The allocations whose Services are not among these objects. Their numbers stay reserved, so that a Service gets them again when it
+ * returns to the input.
+ * @param objects invalid Services count too, by their names
  */
 export function unownedAllocations(
   allocations: readonly Allocation[],

@@ -23,7 +23,7 @@ const someState = fc.record({
   hintNodes: hintsFor(nodeNames),
 });
 
-/** Hints are there for nearly all endpoints or for none, as the EndpointSlice controller writes them. */
+/** Nearly all endpoints have hints, or none has, as the EndpointSlice controller writes them. */
 const someEndpoints = (family: Family): fc.Arbitrary<Endpoint[]> =>
   fc
     .record({

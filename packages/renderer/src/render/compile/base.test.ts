@@ -46,7 +46,7 @@ COMMIT
 `);
 });
 
-test('--random-fully is left out where the profile says so', () => {
+test('leaves --random-fully out if the profile disables it', () => {
   expect(printRuleFile(firstRules(withIptables({ randomFully: false }), 'ipv4'))).toContain('-j MASQUERADE\n');
 });
 
@@ -66,11 +66,14 @@ test.each([
   [true, {}, false],
   [false, { [liberalKey]: '1' }, false],
   [true, { [liberalKey]: '0' }, true],
-])('INVALID packets are dropped as sysctl.conf says (tcpBeLiberal %s, sysctls %j)', (tcpBeLiberal, sysctls, drops) => {
-  const profile = profileWith({ conntrack: { ...usual.conntrack, tcpBeLiberal }, sysctls });
-  expect(printRuleFile(lastRules(profile, 'ipv4')).includes(invalidDrop)).toBe(drops);
-  expect(sysctlText(profile).includes(`${liberalKey} = 1`)).toBe(!drops);
-});
+])(
+  'drops INVALID packets unless sysctl.conf is liberal (tcpBeLiberal %s, sysctls %j)',
+  (tcpBeLiberal, sysctls, drops) => {
+    const profile = profileWith({ conntrack: { ...usual.conntrack, tcpBeLiberal }, sysctls });
+    expect(printRuleFile(lastRules(profile, 'ipv4')).includes(invalidDrop)).toBe(drops);
+    expect(sysctlText(profile).includes(`${liberalKey} = 1`)).toBe(!drops);
+  },
+);
 
 test('a family whose only node-port range cannot work has no nat section after the Services', () => {
   const profile = profileWith({ nodePortAddresses: ['::1/128'] });
@@ -80,7 +83,7 @@ test('a family whose only node-port range cannot work has no nat section after t
 test.each([
   ['IPv6', {}, 'ipv6'],
   ['no localhost node ports', { localhostNodePorts: false }, 'ipv4'],
-] as const)('KUBE-FIREWALL is there without rules: %s', (_title, options, family) => {
+] as const)('declares KUBE-FIREWALL without rules: %s', (_title, options, family) => {
   const text = printRuleFile(firstRules(withIptables(options), family));
   expect(text).toContain(':KUBE-FIREWALL - [0:0]\n');
   expect(text).not.toContain('-A KUBE-FIREWALL');

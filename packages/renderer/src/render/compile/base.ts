@@ -3,7 +3,7 @@ import type { Profile } from '../config.ts';
 import { hasLocalhostNodePorts, nodePortTail } from './nodeports.ts';
 
 /**
- * What stands before the Services: the shared chains and the rules that mark and masquerade, as in kube-proxy's
+ * The base rules before those of Services: the shared chains and the rules that mark and masquerade, as in kube-proxy's
  * `syncProxyRules` (`pkg/proxy/iptables/proxier.go`).
  */
 export function firstRules(profile: Profile, family: Family): RuleFile {
@@ -15,7 +15,7 @@ export function firstRules(profile: Profile, family: Family): RuleFile {
       'KUBE-FORWARD',
       'KUBE-NODEPORTS',
       'KUBE-PROXY-FIREWALL',
-      // kube-proxy makes sure of it and the jumps to it in both families, also where it has no rule for it (`iptablesKubeletJumpChains`).
+      // kube-proxy has this chain and the jumps to it in both families, even without a rule in it (`iptablesKubeletJumpChains`).
       'KUBE-FIREWALL',
     ],
     rules: hasLocalhostNodePorts(profile, family) ? [{ text: localnetRule }] : [],
@@ -28,25 +28,25 @@ export function firstRules(profile: Profile, family: Family): RuleFile {
   return { header: ['before the Services'], sections: [filter, nat] };
 }
 
-/** What marks packets and masquerades those that are marked; both modes have it. */
+/** The rules that mark packets and masquerade marked ones, in both modes. */
 export function masqueradeRules(profile: Profile): readonly GuardedRule[] {
   const mark = markOf(profile);
   const randomly = profile.iptables.randomFully ? ' --random-fully' : '';
   const about = '-m comment --comment "kubernetes service traffic requiring SNAT"';
   return [
     { text: `-A KUBE-POSTROUTING -m mark ! --mark ${mark}/${mark} -j RETURN` },
-    // Cleared, so that a packet which comes by again inside a tunnel is not masqueraded twice.
+    // The mark is cleared, so that a packet is not masqueraded again inside a tunnel.
     { text: `-A KUBE-POSTROUTING -j MARK --xor-mark ${mark}` },
     { text: `-A KUBE-POSTROUTING ${about} -j MASQUERADE${randomly}` },
     { text: `-A KUBE-MARK-MASQ -j MARK --or-mark ${mark}` },
   ];
 }
 
-/** What stands after the Services: forwarding, and the way to the node ports. */
+/** The base rules after those of Services: forwarding, and the jump to node ports. */
 export function lastRules(profile: Profile, family: Family): RuleFile {
   const mark = markOf(profile);
   const forward = [
-    // A node that is liberal by itself leaves the rule out.
+    // A node whose own sysctl is liberal leaves the rule out.
     ...(letsInvalidPass(profile) ? [] : [invalidDrop]),
     `-A KUBE-FORWARD -m comment --comment "kubernetes forwarding rules" -m mark --mark ${mark}/${mark} -j ACCEPT`,
     '-A KUBE-FORWARD -m comment --comment "kubernetes forwarding conntrack rule" -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT',
@@ -62,19 +62,19 @@ export function lastRules(profile: Profile, family: Family): RuleFile {
 }
 
 /**
- * The kernel that is liberal about TCP windows calls fewer packets INVALID, and those should pass. As in `sysctlText` a sysctl of the
- * profile wins, so that rules and `sysctl.conf` agree.
+ * With tcp_be_liberal the kernel marks fewer packets INVALID, and the others should pass. As in `sysctlText` a sysctl of the profile
+ * takes precedence, so that rules and `sysctl.conf` agree.
  */
 function letsInvalidPass({ conntrack, sysctls }: Profile): boolean {
   const chosen = sysctls[liberalKey];
   return chosen === undefined ? conntrack.tcpBeLiberal : Number(chosen) !== 0;
 }
 
-/** Undoes what `route_localnet` exposes to the neighbours (CVE-2020-8558). The kubelet has the same rule. */
+/** Protects loopback addresses, which `route_localnet` exposes to other hosts (CVE-2020-8558). The kubelet has the same rule. */
 const localnetRule =
   '-A KUBE-FIREWALL -m comment --comment "block incoming localnet connections" -d 127.0.0.0/8 ! -s 127.0.0.0/8 -m conntrack ! --ctstate RELATED,ESTABLISHED,DNAT -j DROP';
 
-/** Go's `%#08x` of the masquerade bit: eight digits behind the `0x`. */
+/** Go's `%#08x` of the masquerade bit: eight digits after `0x`. */
 export function markOf(profile: Profile): string {
   return `0x${(2 ** profile.iptables.masqueradeBit).toString(16).padStart(8, '0')}`;
 }

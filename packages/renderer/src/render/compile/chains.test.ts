@@ -43,13 +43,13 @@ test.each<[string, ServiceOptions, string[]]>([
     ['! -i ${profile.interfaceNamePrefix}+ '],
   ],
   ['any, with masqueradeAll', { ...usual, masqueradeAll: true }, ['']],
-])('what is masqueraded with detector %s', (_title, options, [match]) => {
+])('masquerades with detector %s', (_title, options, [match]) => {
   expect(natOf(one, {}, options).rules('SVC')[0]).toBe(
     `"shop/cart:http cluster IP" -m tcp -p tcp -d 10.96.7.1 --dport 80 ${match}-j KUBE-MARK-MASQ`,
   );
 });
 
-test('with policy Local inside it stands in the local chain, before the endpoints', () => {
+test('with internal policy Local the masquerade rule is in the local chain, before the endpoints', () => {
   const nat = natOf(one, { internalTrafficPolicy: 'Local' });
   expect(nat.rules('SVL')).toEqual([
     '@local=SVL "shop/cart:http cluster IP" -m tcp -p tcp -d 10.96.7.1 --dport 80 ! -s ${profile.clusterCIDR} -j KUBE-MARK-MASQ',
@@ -94,17 +94,17 @@ test.each<[string, Partial<ServicePort>, ServiceOptions, string[]]>([
     ['"masquerade traffic for shop/cart:http external destinations" -j KUBE-MARK-MASQ', '-j SVC'],
   ],
   ['no way in', {}, usual, []],
-])('traffic from outside, %s', (_title, rest, options, expected) => {
+])('external traffic, %s', (_title, rest, options, expected) => {
   expect(natOf(one, rest, options).rules('EXT')).toEqual(expected);
 });
 
-test('where no node has an endpoint, nothing leads to a local chain', () => {
+test('without an endpoint on any node, no rule jumps to a local chain', () => {
   const nat = natOf({ endpoints: [endpoint('10.244.1.7:8080')] }, local);
   expect(nat.rules('EXT').at(-1)).toContain('route LOCAL traffic');
   expect(nat.chains).toEqual(['EXT', 'SVC', 'SEP1']);
 });
 
-test('ranges in the order of the Service, then the addresses themselves for nodes inside, then a last word', () => {
+test('source ranges in the order of the Service, then the addresses for nodes in the ranges, then a final rule', () => {
   const here = {
     ...one,
     loadBalancerIPs: ['203.0.113.9', '203.0.113.10'],
@@ -124,7 +124,7 @@ test.each([
   [2, ['0.5000000000']],
   [3, ['0.3333333333', '0.5000000000']],
   [7, ['0.1428571429', '0.1666666667', '0.2000000000', '0.2500000000', '0.3333333333', '0.5000000000']],
-])('of %i endpoints each is as likely as the others', (count, expected) => {
+])('chooses each of %i endpoints with equal probability', (count, expected) => {
   const endpoints = Array.from({ length: count }, (_, n) => endpoint(`10.244.1.${n + 1}:80`));
   const rules = natOf({ endpoints }).rules('SVC').slice(1);
   expect(rules).toEqual(
@@ -135,7 +135,7 @@ test.each([
   );
 });
 
-test('affinity asks every endpoint first', () => {
+test('affinity checks every endpoint first', () => {
   const endpoints = [endpoint('10.244.1.7:80'), endpoint('10.244.1.8:80')];
   expect(natOf({ endpoints }, { affinitySeconds: 600 }).rules('SVC').slice(1)).toEqual([
     '"shop/cart:http -> 10.244.1.7:80" -m recent --name SEP1 --rcheck --seconds 600 --reap -j SEP1',
@@ -145,7 +145,7 @@ test('affinity asks every endpoint first', () => {
   ]);
 });
 
-test('lists of zones stand behind their guards', () => {
+test('endpoint lists of zones have guards', () => {
   const endpoints = [endpoint('10.244.1.7:80', { hintZones: ['a'] }), endpoint('10.244.1.8:80', { hintZones: ['b'] })];
   expect(natOf({ endpoints }).rules('SVC').slice(1)).toEqual([
     '@zone=a "shop/cart:http -> 10.244.1.7:80" -j SEP1',
@@ -164,7 +164,7 @@ test.each<[string, Partial<ServicePort>, string]>([
     { affinitySeconds: 5 },
     '-m recent --name SEP1 --set -m tcp -p tcp -j DNAT --to-destination 10.244.1.7:8080',
   ],
-])('the way to an endpoint, %s', (_title, rest, last) => {
+])('rules of an endpoint, %s', (_title, rest, last) => {
   expect(natOf(one, rest).rules('SEP1')).toEqual([
     'shop/cart:http -s 10.244.1.7 -j KUBE-MARK-MASQ',
     `shop/cart:http ${last}`,

@@ -14,7 +14,7 @@ import {
   usesFirewallChain,
 } from './port.ts';
 
-/** The chains that a Service port has on some node, in kube-proxy's order of rules. */
+/** The chains that a Service port has on at least one node, in kube-proxy's order of rules. */
 export function chainsOf(compiled: CompiledPort): readonly string[] {
   const { chains, selection, endpointChains } = compiled;
   return [
@@ -39,7 +39,7 @@ export function chainRules(compiled: CompiledPort): readonly GuardedRule[] {
   ];
 }
 
-/** Traffic to the cluster address from outside the cluster must find its way back through this node. */
+/** Traffic to the ClusterIP from outside the cluster is masqueraded, so that replies return through this node. */
 function masqueradeRules(compiled: CompiledPort): readonly GuardedRule[] {
   const { port, here, masqueradeAll, detector } = compiled;
   const { chain, served } = internalTarget(compiled);
@@ -48,7 +48,7 @@ function masqueradeRules(compiled: CompiledPort): readonly GuardedRule[] {
   return ruleWhere(served, `-A ${chain} ${comment(`${port.key} cluster IP`)} ${match} ${who}-j KUBE-MARK-MASQ`);
 }
 
-/** Traffic from outside. With policy Local only the node and its pods may go on to other nodes. */
+/** Rules for external traffic. With policy Local only the node and its pods may reach endpoints on other nodes. */
 function externalRules(compiled: CompiledPort): readonly GuardedRule[] {
   const { port, chains, detector } = compiled;
   const { chain, served } = externalTarget(compiled);
@@ -66,12 +66,12 @@ function externalRules(compiled: CompiledPort): readonly GuardedRule[] {
   return [...ways, ...ruleWhere(served, `-A ${chains.external} -j ${chain}`)];
 }
 
-/** The sources that a load-balancer address is open to. */
+/** Rules that admit the source ranges of load-balancer addresses. */
 function firewallRules(compiled: CompiledPort): readonly GuardedRule[] {
   const { port, here, chains } = compiled;
   const open = `-A ${chains.firewall} ${comment(`${port.key} loadbalancer IP`)} -s`;
   const ranges = here.loadBalancerSourceRanges;
-  // A node that has the address on an interface talks to it from the same address.
+  // A node that has the address on an interface connects to it from the same address.
   const own = { kind: 'ip-in', negated: false, values: [...new Set(ranges)].toSorted(compareText) } as const;
   return [
     ...ranges.map((range) => ({ text: `${open} ${range} -j ${chains.external}` })),
@@ -82,7 +82,7 @@ function firewallRules(compiled: CompiledPort): readonly GuardedRule[] {
   ];
 }
 
-/** One of the endpoints, each as likely as the others; with affinity the one that the client had before. */
+/** Rules that choose an endpoint at random; with affinity the client's last one first. */
 function dispatchRules(compiled: CompiledPort, chain: string, { guard, endpoints }: Variant): readonly GuardedRule[] {
   const { port, endpointChains } = compiled;
   const names = endpoints.map((endpoint) => endpointChains.get(endpoint.text)!);
@@ -98,12 +98,12 @@ function dispatchRules(compiled: CompiledPort, chain: string, { guard, endpoints
   ];
 }
 
-/** One of so many, as Go's `%0.10f`; the last one needs no dice. */
+/** The match for one of `left` endpoints, formatted as Go's `%0.10f`; the last one needs none. */
 function chance(left: number): string {
   return left === 1 ? '' : ` -m statistic --mode random --probability ${(1 / left).toFixed(10)}`;
 }
 
-/** The way to one endpoint, masqueraded where it comes from that endpoint itself. */
+/** DNAT to one endpoint, masqueraded for hairpin traffic. */
 function endpointRules(compiled: CompiledPort, endpoint: Endpoint): readonly GuardedRule[] {
   const { port } = compiled;
   const chain = compiled.endpointChains.get(endpoint.text)!;

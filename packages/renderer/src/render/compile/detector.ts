@@ -2,7 +2,7 @@ import type { Profile } from '../config.ts';
 
 /**
  * The matches for traffic of the node's own pods and for all other traffic (kube-proxy's `pkg/proxy/util/localdetector.go`).
- * Their variables have no value where a family has no CIDR: then the rule falls away, as kube-proxy does not write it.
+ * For a family without a CIDR the variable has no value, and the rule is left out, as in kube-proxy.
  */
 export interface Detector {
   readonly ifLocal: string;

@@ -100,7 +100,7 @@ test.each<[string, Partial<Node>, Partial<Profile['conntrack']>, object]>([
   ['few cores: the minimum', { cores: 1 }, {}, { cores: 1, conntrackMax: 131_072, conntrackHashSize: 32_768 }],
   ['no limit wanted', { cores: 8 }, { maxPerCore: 0 }, { cores: 8 }],
   ['one family', { podCIDR: { ipv6: 'fd00::/64' } }, {}, { ipv6: { podCIDR: 'fd00::/64' } }],
-])('what is not known is left out: %s', (_title, rest, conntrack, expected) => {
+])('leaves unknown values out: %s', (_title, rest, conntrack, expected) => {
   const profile = profileWith({ conntrack: { ...profileWith().conntrack, ...conntrack } });
   expect(readNode('node.yaml', nodeText(node('node-1', rest), profile))).toHaveProperty('values', expected);
 });

@@ -5,7 +5,7 @@ import type { Config, IpvsProfile, Profile } from '../config.ts';
 import type { Node } from '../model.ts';
 import { chosenCidrs } from './nodeports.ts';
 
-/** `cluster.yaml`. @param complete the input named every Service and endpoint of the cluster */
+/** `cluster.yaml`. @param complete the input has every Service and endpoint of the cluster */
 export function clusterText(config: Config, complete: boolean): string {
   const serviceCIDRs = Object.values(config.serviceCIDRs).flat().toSorted(compareText);
   return documentText('Cluster', { format: 1, name: config.clusterName, complete, serviceCIDRs } satisfies ClusterFile);
@@ -28,8 +28,8 @@ function ipvsOptions({ scheduler, excludeCIDRs, strictARP }: IpvsProfile): IpvsO
   return { scheduler, excludeCIDRs, strictARP };
 }
 
-/** What the profile's detector looks for. */
-function profileValues(profile: Profile, families: readonly Family[]): VariableValues {
+/** The values of the profile's detector. */
+function profileValues(profile: Profile, families: readonly Family[]): Values {
   switch (profile.detectLocalMode) {
     case 'ClusterCIDR':
       return perFamily(families, (family) => known({ clusterCIDR: profile.clusterCIDR[family] }));
@@ -42,7 +42,7 @@ function profileValues(profile: Profile, families: readonly Family[]): VariableV
   }
 }
 
-/** `node.yaml`: what is known of a node, and what follows from it under its profile. */
+/** `node.yaml`: the values of a node, and those that its profile derives from them. */
 export function nodeText(node: Node, profile: Profile): string {
   const addresses = perFamily(['ipv4', 'ipv6'], (family) =>
     known({ address: node.address[family], podCIDR: node.podCIDR[family] }),
@@ -54,8 +54,8 @@ export function nodeText(node: Node, profile: Profile): string {
   } satisfies NodeFile);
 }
 
-/** The wanted size of the connection table and of its hash, where the number of cores is known. */
-function conntrackValues(node: Node, { conntrack }: Profile): VariableValues {
+/** The size of the conntrack table and of its hash, if the number of cores is known. */
+function conntrackValues(node: Node, { conntrack }: Profile): Values {
   if (node.cores === undefined || conntrack.maxPerCore === 0) return {};
   const conntrackMax = Math.max(conntrack.min, conntrack.maxPerCore * node.cores);
   return { conntrackMax, conntrackHashSize: Math.floor(conntrackMax / 4) };
@@ -63,7 +63,7 @@ function conntrackValues(node: Node, { conntrack }: Profile): VariableValues {
 
 type Known = Readonly<Record<string, string | number>>;
 
-/** Without what is unknown or empty. */
+/** Drops undefined and empty values. */
 function known(values: Readonly<Record<string, string | number | undefined>>): Known {
   const entries = Object.entries(values).filter(([, value]) => value !== undefined && value !== '');
   return Object.fromEntries(entries) as Known;
@@ -74,7 +74,7 @@ function perFamily(families: readonly Family[], of: (family: Family) => Known): 
   return Object.fromEntries(entries.filter(([, values]) => Object.keys(values).length > 0));
 }
 
-/** Keys in the order given; texts that YAML 1.1 would take for something else are quoted. */
+/** Prints a document. Keys keep their order; texts that YAML 1.1 would read as other types are quoted. */
 function documentText(kind: string, rest: object): string {
   const options = { compat: 'yaml-1.1', lineWidth: 0, aliasDuplicateObjects: false } as const;
   return stringify({ apiVersion: 'sluice.dev/v1alpha1', kind, ...rest }, options);

@@ -136,7 +136,7 @@ const verdict = (what: string, match: string, target: string): string =>
   `-m comment --comment "shop/cart:http ${what}" ${match} -j ${target}`;
 const toNodePort = '-m addrtype --dst-type LOCAL -m tcp -p tcp --dport 30080';
 
-test('a node without an endpoint loses the local chain and drops what comes from outside', () => {
+test('a node without an endpoint has no local chain and drops external traffic', () => {
   const dropped = (match: string): string =>
     `+ -A KUBE-EXTERNAL-SERVICES ${verdict('has no local endpoints', match, 'DROP')}`;
   expect(difference(rulesOn('node-4'))).toEqual([
@@ -150,7 +150,7 @@ test('a node without an endpoint loses the local chain and drops what comes from
   ]);
 });
 
-test('without any endpoint nothing is left in nat, and everything is rejected', () => {
+test('without any endpoint table nat is empty, and all traffic is rejected', () => {
   const rules = rulesOn('node-2', { here: { endpoints: [] } });
   expect(rules.nat.rules.filter((rule) => rule.includes('shop/cart'))).toEqual([]);
   expect(rules.nat.chains).toEqual(['KUBE-SERVICES', 'KUBE-NODEPORTS', 'KUBE-POSTROUTING', 'KUBE-MARK-MASQ']);
@@ -165,7 +165,7 @@ test('without any endpoint nothing is left in nat, and everything is rejected', 
   ]);
 });
 
-test('with policy Cluster outside, all of it is masqueraded and goes to the common chain', () => {
+test('with external policy Cluster all external traffic is masqueraded and goes to the cluster chain', () => {
   const change = { port: { externalTrafficPolicy: 'Cluster', healthCheckNodePort: 0 } } as const;
   const rules = rulesOn('node-2', change);
   expect(rules.nat.rules.filter((rule) => rule.startsWith(`-A KUBE-EXT-${id}`))).toEqual([
@@ -185,7 +185,7 @@ test('IPv6 has its own addresses, brackets and node-port tail', () => {
   expect(text).not.toContain('10.96.');
 });
 
-test('a node in the source range may come from the load-balancer address itself', () => {
+test('a node in the source range may connect from the load-balancer address', () => {
   const firewall = rulesOn('node-3').nat.rules.filter((rule) => rule.startsWith(`-A KUBE-FW-${id}`));
   expect(firewall).toEqual([
     `-A KUBE-FW-${id} -m comment --comment "shop/cart:http loadbalancer IP" -s 198.51.100.0/24 -j KUBE-EXT-${id}`,

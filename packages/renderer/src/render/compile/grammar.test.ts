@@ -32,7 +32,7 @@ function refusedRules(files: ReadonlyMap<string, string>, name: string): readonl
   );
 }
 
-test('whatever is written, a node reads it: files, rules, and every chain that a rule leads to', () => {
+test('nodes can read all output: files, rules, and every target chain of a rule', () => {
   fc.assert(
     fc.property(somePort, someProfile, someNodes, (port, profile, nodes) => {
       const { files } = assemble({ nodes, services: [serviceOf([port])] }, configWith({ profiles: [profile] }), true);

@@ -84,11 +84,11 @@ test.each<[string, readonly ServicePort[], readonly string[]]>([
       'internalTrafficPolicy Local',
     ],
   ],
-])('a person reads: %s', (_title, ports, expected) => {
+])('comment block: %s', (_title, ports, expected) => {
   expect(headerOf(serviceOf(ports), 'ipv4')).toEqual(expected);
 });
 
-test('a weight is said where it is not 1', () => {
+test('lists a weight other than 1', () => {
   const ports = [portWith({ endpoints: [endpoint('10.244.1.5:80', where), endpoint('10.244.1.6:80')] })];
   const header = headerOf(serviceOf(ports), 'ipv4', ({ address }) => (address === '10.244.1.5' ? 3 : 1));
   expect(header.slice(2)).toEqual([

@@ -2,9 +2,9 @@ import type { Family } from '@sluice/bundle';
 import type { Endpoint, PortOfFamily, Service, ServicePort } from '../model.ts';
 
 /**
- * What a person wants to know before reading rules: the Service's type, addresses and ports, how traffic is treated,
- * then one endpoint per line. It is what the Service declares, so a review holds rules against it; no node reads it.
- * @param weightOf in mode ipvs
+ * The comment block above the rules of a Service: its type, addresses, ports and traffic policy, then one endpoint per line. It is the
+ * Service's declaration, which reviews compare with the rules; nodes ignore it.
+ * @param weightOf the weights of mode ipvs
  */
 export function headerOf(
   service: Service,
@@ -21,7 +21,7 @@ export function headerOf(
   ];
   return [
     `${service.namespace}/${service.name} ${service.type}`,
-    // What all ports share is said once.
+    // Lines that all ports share appear once.
     ...new Set(lines),
     ...ports.flatMap(({ port, here }) =>
       here.endpoints.map((endpoint) => endpointLine(port, endpoint, weightOf(endpoint))),
@@ -49,7 +49,7 @@ function treatment(port: ServicePort, here: PortOfFamily): readonly string[] {
 }
 
 /**
- * `endpoint http 10.244.1.5:8080 node-a zone-a`, with `-` for a node that is not known but has a zone; then what is not as usual:
+ * `endpoint http 10.244.1.5:8080 node-a zone-a`, with `-` for an unknown node in a known zone; then
  * `, weight 3, for zones zone-a,zone-b, for nodes node-a`.
  */
 function endpointLine(port: ServicePort, endpoint: Endpoint, weight: number): string {

@@ -11,22 +11,22 @@ import type { ChainNames } from './names.ts';
 import type { CompiledPort } from './port.ts';
 import { portalRules } from './portals.ts';
 
-/** What of a profile the rules of Services depend on; everything else is in the base files and in variables. */
+/** The settings of a profile on which rules of Services depend; the rest is in base files and variables. */
 export interface ServiceOptions {
   readonly externalIPs: boolean;
   readonly masqueradeAll: boolean;
   readonly detectLocalMode: Profile['detectLocalMode'];
 }
 
-/** What all Services of a bundle are compiled with. */
+/** The context in which all Services of a bundle are compiled. */
 export interface Surroundings {
   readonly names: ChainNames;
   readonly fleet: Fleet;
 }
 
 /**
- * Everything that kube-proxy writes about one Service in one family, on every node at once.
- * @returns nothing when the Service has no address of this family
+ * The rules that kube-proxy writes for one Service in one family, for all nodes at once.
+ * @returns undefined when the Service has no address of this family
  */
 export function compileService(
   whole: Service,

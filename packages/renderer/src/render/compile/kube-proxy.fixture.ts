@@ -4,9 +4,9 @@ import type { Endpoint, Node, PortOfFamily, ServicePort } from '../model.ts';
 import { hash16 } from './names.ts';
 
 /**
- * What kube-proxy writes for one Service port on one node, told the way kube-proxy goes about it: node by node and rule after
- * rule (`syncProxyRules` in `pkg/proxy/iptables/proxier.go`, `CategorizeEndpoints` in `pkg/proxy/topology.go`). It knows neither
- * guards nor files, so it makes no mistake in common with the code that has to write one file for all nodes.
+ * The rules that kube-proxy writes for one Service port on one node, in the structure of kube-proxy's own code (`syncProxyRules` in
+ * `pkg/proxy/iptables/proxier.go`, `CategorizeEndpoints` in `pkg/proxy/topology.go`). It has neither guards nor files, so that it shares
+ * no mistake with the compiler, which writes one file for all nodes.
  */
 export function kubeProxyRules(port: ServicePort, family: Family, node: Node, profile: Profile): ResolvedRules {
   const here = port.families[family];
@@ -17,7 +17,7 @@ export function kubeProxyRules(port: ServicePort, family: Family, node: Node, pr
 
 type Written = Record<TableName, { chains: string[]; rules: string[] }>;
 
-/** Without chains that no rule leads to, such as those for external IPs while their feature gate is off: no node of ours has these. */
+/** Drops chains without a caller, such as those for external IPs with the feature gate off: Sluice leaves them out. */
 function withoutUnreached({ filter, nat }: Written): Written {
   const isReached = (chain: string): boolean => nat.rules.some((rule) => rule.endsWith(` -j ${chain}`));
   const chains = nat.chains.filter(isReached);
@@ -27,7 +27,7 @@ function withoutUnreached({ filter, nat }: Written): Written {
   return withoutUnreached({ filter, nat: { chains, rules } });
 }
 
-/** Section by section as in `syncProxyRules`; names are kube-proxy's. */
+/** The sections of `syncProxyRules`; names are kube-proxy's. */
 class Sync {
   readonly #port: ServicePort;
   readonly #here: PortOfFamily;
@@ -68,7 +68,7 @@ class Sync {
     declared.push(...this.#endpoints.all.map((endpoint) => this.#sep(endpoint)));
 
     this.#clusterIP(internal);
-    // `ExternalIPs()` asks the gate, `ExternallyAccessible()` does not.
+    // `ExternalIPs()` checks the gate, `ExternallyAccessible()` does not.
     const externalIPs = this.#profile.featureGates.AllowServiceExternalIPs ? this.#here.externalIPs : [];
     for (const address of externalIPs) this.#vip(address, 'external IP', external.list, usesExt ? ext : '');
     for (const address of this.#here.loadBalancerIPs) {
@@ -210,7 +210,7 @@ class Sync {
 
 type Chains = [svc: string, svl: string, ext: string, fw: string];
 
-/** A chain that traffic goes to, and what it leads to. */
+/** A chain and its endpoints. */
 interface Way {
   readonly chain: string;
   readonly list: readonly Endpoint[];

@@ -16,7 +16,7 @@ function ofService(rules: ResolvedRules): ResolvedRules {
   return { filter: own('filter'), nat: own('nat') };
 }
 
-test('what stands on a node is what kube-proxy would write there, in its order', () => {
+test('a node has the rules that kube-proxy would write there, in its order', () => {
   fc.assert(
     fc.property(somePort, someProfile, someNodes, (port, profile, nodes) => {
       const { files } = assemble({ nodes, services: [serviceOf([port])] }, configWith({ profiles: [profile] }), true);

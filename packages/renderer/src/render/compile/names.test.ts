@@ -40,13 +40,13 @@ test.each<[string, Protocol, string, string]>([
   expect(chainNames().endpoint(key, protocol, endpoint)).toBe(`KUBE-SEP-${id}`);
 });
 
-test('eighty bits keep ten thousand ports apart', () => {
+test('ten thousand ports have different hashes of 80 bits', () => {
   const names = chainNames();
   for (let n = 0; n < 10_000; n++) names.port(`ns/svc-${n}`, 'TCP');
   expect(names.collisions()).toEqual([]);
 });
 
-test('asking twice for one name is no collision', () => {
+test('a repeated name is not a collision', () => {
   const names = chainNames();
   expect(names.port('a/b', 'TCP')).toEqual(names.port('a/b', 'TCP'));
   expect(names.endpoint('a/b', 'TCP', '10.0.0.1:1')).toBe(names.endpoint('a/b', 'TCP', '10.0.0.1:1'));
@@ -56,7 +56,7 @@ test('asking twice for one name is no collision', () => {
 /** Thirty-two possible names: a hash short enough for its collisions to be had. */
 const short = (text: string): string => hash16(text).slice(0, 1);
 
-test('every two things with one name are listed, whoever asked first', () => {
+test('lists all owners of a name, independent of the order of calls', () => {
   const keys = Array.from({ length: 40 }, (_, n) => `ns/svc-${n}`);
   const forwards = chainNames(short);
   const backwards = chainNames(short);
@@ -69,12 +69,12 @@ test('every two things with one name are listed, whoever asked first', () => {
   );
 });
 
-test('a collision says which chain and which two things', () => {
+test('a collision names the chain and its owners', () => {
   const names = chainNames(() => 'SAME');
   names.port('shop/web:http', 'TCP');
   names.port('shop/cart:http', 'UDP');
   names.endpoint('shop/web:http', 'TCP', '10.0.0.1:80');
   expect(names.collisions().map((problem) => problem.message)).toEqual([
-    'Cannot name chain KUBE-SVC-SAME: it would stand for shop/cart:httpudp and for shop/web:httptcp',
+    'Cannot name chain KUBE-SVC-SAME: it would be the chain of both shop/cart:httpudp and shop/web:httptcp',
   ]);
 });

@@ -5,25 +5,25 @@ import type { Protocol, ServiceKey } from '../model.ts';
 
 /** The chains of one Service port. All of them share one hash, as in kube-proxy. */
 export interface PortChains {
-  /** `KUBE-SVC-…`: every usable endpoint. */
+  /** `KUBE-SVC-…`: all usable endpoints. */
   readonly cluster: string;
   /** `KUBE-SVL-…`: the endpoints on the node itself. */
   readonly local: string;
-  /** `KUBE-EXT-…`: what comes in through node ports, external and load-balancer addresses. */
+  /** `KUBE-EXT-…`: traffic to node ports, external and load-balancer addresses. */
   readonly external: string;
-  /** `KUBE-FW-…`: who may use the load-balancer addresses. */
+  /** `KUBE-FW-…`: the source ranges of load-balancer addresses. */
   readonly firewall: string;
 }
 
-/** Gives out chain names and remembers what each of them stands for. */
+/** Makes chain names and remembers the owner of each. */
 export interface ChainNames {
-  /** How many things have a name so far. */
+  /** The number of names so far. */
   readonly size: number;
   /** The chains of a Service port. */
   port(key: ServiceKey, protocol: Protocol): PortChains;
   /** The `KUBE-SEP-…` chain of an endpoint (`10.244.1.5:8080`) of a Service port. */
   endpoint(key: ServiceKey, protocol: Protocol, endpoint: string): string;
-  /** `CHAIN_COLLISION` for every two things that got one name so far, in an order that does not depend on who asked first. */
+  /** `CHAIN_COLLISION` for every name with several owners, in an order independent of the calls'. */
   collisions(): readonly Problem[];
 }
 
@@ -36,7 +36,7 @@ function base32(digit: number): string {
 
 /**
  * kube-proxy's chain hash: the first 16 characters of the base 32 text of the SHA-256 digest.
- * @param text key and lower-case protocol of a Service port, for an endpoint chain with `ip:port` after them, nothing in between
+ * @param text key and lower-case protocol of a Service port, for an endpoint chain followed by `ip:port`, without separators
  */
 export function hash16(text: string): string {
   const digest = hash('sha256', text, 'buffer');
@@ -51,8 +51,8 @@ export function hash16(text: string): string {
 }
 
 /**
- * @param hashOf stands in for `hash16` where collisions have to happen
- * @returns names for one bundle; collisions are looked for over everything that was asked of it
+ * @param hashOf replaces `hash16` in tests with collisions
+ * @returns names for one bundle, among which collisions are found
  */
 export function chainNames(hashOf: (text: string) => string = hash16): ChainNames {
   const ports = new Registry(hashOf);
@@ -75,11 +75,11 @@ export function chainNames(hashOf: (text: string) => string = hash16): ChainName
   };
 }
 
-/** Keeps who has which hash. */
+/** The owners of hashes. */
 class Registry {
   readonly #hashOf: (text: string) => string;
   readonly #owners = new Map<string, string>();
-  /** Hash → all texts that have it; only hashes with more than one. */
+  /** Hash → its texts, for hashes with more than one. */
   readonly #shared = new Map<string, Set<string>>();
 
   constructor(hashOf: (text: string) => string) {
@@ -104,7 +104,7 @@ class Registry {
       .map(([id, texts]) => ({
         code: 'CHAIN_COLLISION',
         level: 'error',
-        message: `Cannot name chain ${prefix}${id}: it would stand for ${[...texts].toSorted(compareText).join(' and for ')}`,
+        message: `Cannot name chain ${prefix}${id}: it would be the chain of both ${[...texts].toSorted(compareText).join(' and ')}`,
         hint: 'Rename one of the Services or ports; kube-proxy itself would mix their rules',
       }));
   }

@@ -128,7 +128,7 @@ test.each<[string, string[], boolean, string[]]>([
   ['no part of loopback without them', ['127.0.1.0/24'], noLocalhost, []],
   ['what lies around loopback without them', ['124.0.0.0/6'], noLocalhost, ['124.0.0.0/7', '126.0.0.0/8']],
   ['loopback in the midst with them', ['124.0.0.0/6'], localhost, ['124.0.0.0/6']],
-])('the machine looks for addresses in: %s', (_title, addresses, localhostNodePorts, expected) => {
+])('CIDRs of host.nodePortAddresses: %s', (_title, addresses, localhostNodePorts, expected) => {
   expect(hostCidrs(profile(addresses, localhostNodePorts), 'ipv4')).toEqual(expected);
 });
 
@@ -160,7 +160,7 @@ test.each<[string, Profile, string[]]>([
   ['mode ipvs, `primary` and networks', ipvs(['primary', '192.0.2.0/24']), ['192.0.2.0/24', 'primary']],
   ['mode ipvs, `primary` and a CIDR that holds a family', ipvs(['primary', '::/0']), ['::/0', 'primary']],
   ['mode ipvs, every address', ipvs(['all', 'primary']), []],
-])('profile.yaml names, with node ports on %s', (_title, of, expected) => {
+])('nodePortAddresses of profile.yaml, with node ports on %s', (_title, of, expected) => {
   expect(chosenCidrs(of)).toEqual(expected);
   // Where rules ask for the variable the list says what it is, and `primary` stands beside something.
   const isBesides = expected.includes('primary');
@@ -170,7 +170,7 @@ test.each<[string, Profile, string[]]>([
 test.each([
   [['::/126'], ['::2/127', '::/128']],
   [['2001:db8::/64'], ['2001:db8::/64']],
-])('IPv6 has no node ports on loopback: of %j the machine looks in %j', (addresses, expected) => {
+])('IPv6 has no node ports on loopback: %j becomes %j', (addresses, expected) => {
   expect(hostCidrs(profile(addresses), 'ipv6')).toEqual(expected);
 });
 

@@ -1,7 +1,7 @@
 import { type Cidr, cidrContains, compareText, type Family, parseCidr, printWords } from '@sluice/bundle';
 import type { Profile } from '../config.ts';
 
-/** On which of a node's addresses node ports are open in one family. `any` may or may not hold the loopback addresses. */
+/** The addresses of a node on which node ports are open in one family. `any` may include the loopback addresses. */
 export type NodePortScope = { readonly kind: 'any' } | { readonly kind: 'primary' } | CidrScope;
 
 interface CidrScope {
@@ -27,9 +27,9 @@ export function hasLocalhostNodePorts(profile: Profile, family: Family): boolean
 }
 
 /**
- * What `nodePortAddresses` means for a family (kube-proxy's `expandNodePortAddressKeywords` and `NewNodePortAddresses`). A list with
- * nothing of the family opens every address, and so does a CIDR that holds the whole family. With `primary`, a node without an
- * address of the family opens none; kube-proxy opens every one there, which is the opposite of what the word asks for.
+ * The meaning of `nodePortAddresses` for a family (kube-proxy's `expandNodePortAddressKeywords` and `NewNodePortAddresses`). A list
+ * without a CIDR of the family opens every address, and so does a CIDR of the whole family. With `primary`, a node without an address
+ * of the family opens none; kube-proxy opens all of them there, the opposite of the keyword's meaning.
  */
 export function nodePortScope(profile: Profile, family: Family): NodePortScope {
   const { nodePortAddresses: wanted } = profile;
@@ -46,15 +46,15 @@ function cidrsOf(text: string, family: Family): readonly string[] {
   return parseCidr(text)?.family === family ? [text] : [];
 }
 
-/** Without the loopback addresses where node ports on these cannot work: kube-proxy passes over such an address, whichever CIDR it lies in. */
+/** Removes the loopback addresses where node ports on them cannot work: kube-proxy skips such an address in any CIDR. */
 function usable(profile: Profile, family: Family, cidrs: readonly string[]): readonly string[] {
   if (mayHaveLocalhostNodePorts(profile, family)) return cidrs;
   return cidrs.flatMap((text) => (text === primary ? [text] : without(parseCidr(text)!, loopback[family])));
 }
 
 /**
- * Whether rules can say `${node.address}`, since node ports are open on nothing else where they stand. In mode ipvs one variable
- * serves both families.
+ * Whether rules can use `${node.address}`, because node ports are open on no other address. In mode ipvs one variable serves both
+ * families.
  */
 export function isPrimaryAlone(profile: Profile): boolean {
   const kinds = profile.families.map((family) => nodePortScope(profile, family).kind);
@@ -62,7 +62,7 @@ export function isPrimaryAlone(profile: Profile): boolean {
   return kinds.includes('primary') && kinds.every((kind) => kind === 'primary' || kind === besides);
 }
 
-/** What chooses `${host.nodePortAddresses}` in a family: CIDRs, and `primary` beside others. */
+/** The selectors of `${host.nodePortAddresses}` in a family: CIDRs, and `primary` beside CIDRs. */
 export function hostCidrs(profile: Profile, family: Family): readonly string[] {
   const scope = nodePortScope(profile, family);
   switch (scope.kind) {
@@ -75,15 +75,15 @@ export function hostCidrs(profile: Profile, family: Family): readonly string[] {
   }
 }
 
-/** In mode ipvs an empty list opens every address. So a family without a CIDR has to say so where the other one has some. */
+/** In mode ipvs an empty list opens every address, so a family without CIDRs needs an explicit one beside a family with CIDRs. */
 function wholeBesideOthers(profile: Profile, family: Family): readonly string[] {
   const isAny = (other: Family): boolean => nodePortScope(profile, other).kind === 'any';
   return profile.families.every(isAny) ? [] : [whole[family]];
 }
 
 /**
- * `nodePortAddresses` of `profile.yaml`: for all families. A family in which node ports are open nowhere has its CIDRs there, too, because
- * an empty list means every address; the other one then has to say that it is open.
+ * `nodePortAddresses` of `profile.yaml`, for all families. A family without open addresses keeps its CIDRs, because an empty list means
+ * every address; an open family beside it is then listed explicitly.
  */
 export function chosenCidrs(profile: Profile): readonly string[] {
   const chosen = profile.families.flatMap((family) => hostCidrs(profile, family));
@@ -95,12 +95,12 @@ export function chosenCidrs(profile: Profile): readonly string[] {
   return [...new Set(cidrs)].toSorted(compareText);
 }
 
-/** Whether node ports are to answer on 127.0.0.1, for which the kernel must route what it calls martian. */
+/** Whether node ports are open on 127.0.0.1, which the kernel routes with `route_localnet` only. */
 export function needsRouteLocalnet(profile: Profile): boolean {
   return profile.families.includes('ipv4') && hasLocalhostNodePorts(profile, 'ipv4');
 }
 
-/** The last rules of `KUBE-SERVICES`: what is for the node itself may be for a node port. */
+/** The last rules of `KUBE-SERVICES`: packets to the node itself jump to the node ports. */
 export function nodePortTail(profile: Profile, family: Family): readonly string[] {
   const note = 'kubernetes service nodeports; NOTE: this must be the last rule in this chain';
   const tail = (match: string): string[] => [
@@ -123,7 +123,7 @@ function overlap(a: Cidr, b: Cidr): boolean {
   return cidrContains(wide.text, printWords(narrow.words));
 }
 
-/** What a network holds apart from another one: itself, nothing, or a network for each bit by which the other is narrower. */
+/** A network minus another one: itself, nothing, or one network for each bit by which the other is narrower. */
 function without(cidr: Cidr, hole: Cidr): readonly string[] {
   if (!overlap(cidr, hole)) return [cidr.text];
   const parts: string[] = [];

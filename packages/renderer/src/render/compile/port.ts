@@ -5,22 +5,22 @@ import { isExternal } from '../select/select.ts';
 import type { Detector } from './detector.ts';
 import type { PortChains } from './names.ts';
 
-/** All that the rules of one Service port in one family depend on. */
+/** The input of the rules of one Service port in one family. */
 export interface CompiledPort {
   readonly port: ServicePort;
   readonly here: PortOfFamily;
   readonly chains: PortChains;
-  /** The chain of every endpoint that some node uses, by the endpoint's text. */
+  /** The chains of endpoints that at least one node uses, by the endpoint's text. */
   readonly endpointChains: ReadonlyMap<string, string>;
   readonly selection: FleetSelection;
   readonly masqueradeAll: boolean;
   readonly detector: Detector;
 }
 
-/** On which nodes something stands: all (`true`), none (`false`), or those of a guard. */
+/** The nodes that have a rule: all (`true`), none (`false`), or those of a guard. */
 export type Standing = Guard | boolean;
 
-/** A chain that traffic is sent to, with the nodes that have rules in it and those that have none. */
+/** The target chain of traffic, with the nodes on which it has endpoints and those on which it has none. */
 export interface Target {
   readonly chain: string;
   readonly served: Standing;
@@ -32,7 +32,7 @@ export function internalTarget(compiled: CompiledPort): Target {
   return compiled.port.internalTrafficPolicy === 'Local' ? localTarget(compiled) : clusterTarget(compiled);
 }
 
-/** The chain for traffic from outside (`externalTrafficChain`, `hasExternalEndpoints`). */
+/** The chain for external traffic (`externalTrafficChain`, `hasExternalEndpoints`). */
 export function externalTarget(compiled: CompiledPort): Target {
   return compiled.port.externalTrafficPolicy === 'Local' ? localTarget(compiled) : clusterTarget(compiled);
 }
@@ -52,17 +52,17 @@ function localTarget({ chains, selection }: CompiledPort): Target {
   };
 }
 
-/** Whether traffic from outside has a chain: kube-proxy's `usesExternalTrafficChain`. */
+/** Whether external traffic has a chain: kube-proxy's `usesExternalTrafficChain`. */
 export function usesExternalChain({ port, here, selection }: CompiledPort): boolean {
   return selection.hasAny && isExternal(port, here);
 }
 
-/** Whether load-balancer addresses are closed to some (`usesFWChain`): without a range of this family everybody may come. */
+/** Whether load-balancer addresses are restricted (`usesFWChain`): without a range of this family all sources are admitted. */
 export function usesFirewallChain({ here, selection }: CompiledPort): boolean {
   return selection.hasAny && here.loadBalancerIPs.length > 0 && here.loadBalancerSourceRanges.length > 0;
 }
 
-/** The rule on the nodes where it stands, as a list of one or none. */
+/** A rule for the nodes that have it, as a list of one or none. */
 export function ruleWhere(standing: Standing, text: string): readonly GuardedRule[] {
   if (standing === false) return [];
   return [standing === true ? { text } : { guard: standing, text }];
@@ -74,7 +74,7 @@ export function protocolMatch({ port }: CompiledPort): string {
   return `-m ${protocol} -p ${protocol}`;
 }
 
-/** The rules of traffic to one of the port's own addresses. */
+/** The match for packets to one of the port's addresses. */
 export function addressMatch(compiled: CompiledPort, address: string): string {
   return `${protocolMatch(compiled)} -d ${address} --dport ${compiled.port.port}`;
 }

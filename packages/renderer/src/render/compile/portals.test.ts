@@ -213,7 +213,7 @@ test.each<[string, Partial<PortOfFamily>, Partial<ServicePort>, string[]]>([
     ['filter -A KUBE-NODEPORTS "shop/cart:http health check node port" -m tcp -p tcp --dport 32000 -j ACCEPT'],
   ],
   ['no way in: nothing', some, local, []],
-])('outside, %s', (_title, here, rest, expected) => {
+])('external traffic, %s', (_title, here, rest, expected) => {
   expect(outside(here, rest)).toEqual(expected);
 });
 

@@ -12,8 +12,8 @@ import {
 } from './port.ts';
 
 /**
- * The rules in shared chains that lead to one Service port or turn its traffic away: what `syncProxyRules` of kube-proxy
- * (`pkg/proxy/iptables/proxier.go`) writes at every sync.
+ * The rules in shared chains that dispatch traffic to a frontend of one Service port, reject or drop it, as kube-proxy's
+ * `syncProxyRules` (`pkg/proxy/iptables/proxier.go`) writes them at every sync.
  */
 export interface Portals {
   readonly filter: readonly GuardedRule[];
@@ -54,7 +54,7 @@ function externalIPRules(compiled: CompiledPort, address: string): Portals {
   };
 }
 
-/** A packet that the firewall chain did not accept still has the load-balancer address when it comes to the filter table. */
+/** Packets that the firewall chain does not admit keep the load-balancer address, by which the filter table drops them. */
 function loadBalancerRules(compiled: CompiledPort, address: string): Portals {
   const { port, chains } = compiled;
   const match = addressMatch(compiled, address);
@@ -79,7 +79,7 @@ function nodePortRules(compiled: CompiledPort): Portals {
   if (port.nodePort === 0) return { filter: [], nat: [] };
   const match = `${protocolMatch(compiled)} --dport ${port.nodePort}`;
   return {
-    // One word, so kube-proxy writes it without quotes.
+    // kube-proxy writes a comment of one word without quotes.
     nat: ruleWhere(
       usesExternalChain(compiled),
       `-A KUBE-NODEPORTS -m comment --comment ${port.key} ${match} -j ${chains.external}`,
@@ -93,7 +93,7 @@ function nodePortRules(compiled: CompiledPort): Portals {
   };
 }
 
-/** The listener is the node's own, so it needs a way through the host's firewall, endpoints or not. */
+/** Accepts health checks in the host's firewall: the listener is on the node itself, with or without endpoints. */
 function healthCheckRules({ port }: CompiledPort): Portals {
   const text = comment(`${port.key} health check node port`);
   return {
@@ -105,7 +105,7 @@ function healthCheckRules({ port }: CompiledPort): Portals {
   };
 }
 
-/** Turns traffic away that no endpoint can take: REJECT where there is none at all, DROP where other nodes have some. */
+/** For traffic without a usable endpoint: REJECT if no node has one, DROP if other nodes have some. */
 function refusal(compiled: CompiledPort, unserved: Standing, chain: string, match: string): readonly GuardedRule[] {
   const { port, selection } = compiled;
   const verdict = selection.hasAny ? 'DROP' : 'REJECT';

@@ -2,7 +2,7 @@ import type { Family } from '@sluice/bundle';
 import type { Config, Profile } from '../config.ts';
 import type { Endpoint, Node, PortOfFamily, Service, ServicePort } from '../model.ts';
 
-/** Model values for tests: each function takes what the test is about and fills in the rest. */
+/** Model values for tests: each function takes the fields under test and fills in the rest. */
 
 /** @param text `10.244.1.5:8080` or `[fd00::5]:8080` */
 export function endpoint(text: string, rest: Partial<Endpoint> = {}): Endpoint {
@@ -12,9 +12,9 @@ export function endpoint(text: string, rest: Partial<Endpoint> = {}): Endpoint {
   return { ...fixed, ready: true, serving: true, terminating: false, hintZones: [], hintNodes: [], ...rest };
 }
 
-/** The condition of an endpoint that shuts down and still answers. */
+/** The condition of an endpoint that terminates and still serves. */
 export const leaving = { ready: false, serving: true, terminating: true } as const;
-/** The condition of an endpoint that does not answer. */
+/** The condition of an endpoint that does not serve. */
 export const down = { ready: false, serving: false, terminating: false } as const;
 
 export function inFamily(rest: Partial<PortOfFamily> = {}): PortOfFamily {

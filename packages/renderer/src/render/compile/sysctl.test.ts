@@ -36,7 +36,7 @@ test.each<[string, Partial<Profile['conntrack']>, string]>([
   expect(sysctlText({ ...quiet, conntrack: { ...nothing, ...conntrack } })).toBe(expected);
 });
 
-test('what the profile adds stands among the others by key, and wins', () => {
+test('sysctls of the profile are sorted by key and take precedence', () => {
   const conntrack = { ...nothing, udpTimeout: 7, tcpCloseWaitTimeout: 60 };
   const sysctls = { 'net.netfilter.nf_conntrack_udp_timeout': '30', 'net.ipv4.ip_forward': '1' };
   expect(sysctlText({ ...quiet, conntrack, sysctls })).toBe(`net.ipv4.ip_forward = 1
@@ -45,7 +45,7 @@ net.netfilter.nf_conntrack_udp_timeout = 30
 `);
 });
 
-test('mode ipvs sets what IPVS needs, one key only on kernels with the bug that it is for', () => {
+test('mode ipvs sets the sysctls of IPVS, conn_reuse_mode only on kernels with its bug', () => {
   const ipvs = { scheduler: 'rr', excludeCIDRs: [], strictARP: true, timeouts: { tcp: 0, tcpFin: 0, udp: 0 } } as const;
   const conntrack = { ...profileWith().conntrack, maxPerCore: 0, tcpEstablishedTimeout: 0, tcpCloseWaitTimeout: 0 };
   const text = sysctlText(profileWith({ mode: 'ipvs', ipvs, conntrack, nodePortAddresses: [] }));

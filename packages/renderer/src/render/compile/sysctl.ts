@@ -3,8 +3,8 @@ import type { IpvsProfile, Profile } from '../config.ts';
 import { needsRouteLocalnet } from './nodeports.ts';
 
 /**
- * `base/sysctl.conf`: what kube-proxy sets when it starts (`cmd/kube-proxy/app/server_linux.go`; in mode ipvs
- * `pkg/proxy/ipvs/proxier.go`, `NewProxier`) and what the profile adds, which wins. 0 leaves a setting alone.
+ * `base/sysctl.conf`: the sysctls that kube-proxy sets at start (`cmd/kube-proxy/app/server_linux.go`; in mode ipvs
+ * `pkg/proxy/ipvs/proxier.go`, `NewProxier`), and those of the profile, which take precedence. 0: the sysctl is not set.
  * @returns lines by key; `''` when the profile sets nothing
  */
 export function sysctlText(profile: Profile): string {
@@ -18,7 +18,7 @@ export function sysctlText(profile: Profile): string {
     ['net.netfilter.nf_conntrack_udp_timeout', conntrack.udpTimeout],
     ['net.netfilter.nf_conntrack_udp_timeout_stream', conntrack.udpStreamTimeout],
   ];
-  // By key: what a profile says replaces what is implied, with its guard.
+  // By key: a sysctl of the profile replaces an implied one, with its guard.
   const lines = new Map<string, string>();
   for (const [key, value] of implied) if (value) lines.set(key, `${key} = ${value}`);
   for (const [key, line] of profile.ipvs ? ipvsLines(profile.ipvs) : []) lines.set(key, line);
@@ -32,7 +32,7 @@ function ipvsLines({ strictARP }: IpvsProfile): readonly (readonly [string, stri
   const set = (key: string, value: number, guard = ''): readonly [string, string] => [key, `${guard}${key} = ${value}`];
   return [
     set('net.ipv4.ip_forward', 1),
-    // From 5.9 on the kernel reuses a client's port without a second's wait or a lost endpoint.
+    // From 5.9 on the kernel reuses client ports without a delay of 1 s and without losing the endpoint.
     set('net.ipv4.vs.conn_reuse_mode', 0, '@kernel=4.1..5.8 '),
     set('net.ipv4.vs.conntrack', 1),
     set('net.ipv4.vs.expire_nodest_conn', 1),

@@ -5,9 +5,9 @@ import type { ReadService } from '../read/service.ts';
 import type { ReadPort } from '../read/service-ports.ts';
 
 /**
- * A changed Service with what the cluster has filled into the old one and the manifest leaves out: addresses, families, node
- * ports, health-check node port, load-balancer status. So does the API server on an update (`patchAllocatedValues`).
- * A Service that becomes headless or ExternalName drops all of it, and one that was gets nothing.
+ * A changed Service with values that the cluster filled into the old one and the manifest leaves out: addresses, families, node
+ * ports, health-check node port, load-balancer status. The API server does the same on an update (`patchAllocatedValues`).
+ * A Service that becomes headless or ExternalName, or was one, keeps none of them.
  */
 export function fillService(next: ReadService, old: ReadService): ReadService {
   if (!hasAddress(next) || !hasAddress(old)) return next;
@@ -22,7 +22,7 @@ export function fillService(next: ReadService, old: ReadService): ReadService {
   };
 }
 
-/** Whether the manifest says where the load balancer answers. */
+/** Whether the manifest has addresses of the load balancer. */
 function hasStatus({ ingress, proxiedIngress }: ReadService): boolean {
   return ingress.length > 0 || proxiedIngress.length > 0;
 }
@@ -35,8 +35,8 @@ export function hasAddress(service: ReadService): boolean {
 type Addresses = Pick<ReadService, 'clusterIPs' | 'ipFamilies' | 'ipFamilyPolicy'>;
 
 /**
- * The manifest's addresses, then the old ones of families it has no address for. A list `clusterIPs` is complete;
- * `ipFamilies` says which families may stay and in which order; SingleStack keeps one.
+ * The manifest's addresses, then the old ones of other families. A list `clusterIPs` is complete; `ipFamilies` limits and orders the
+ * families; SingleStack keeps one.
  */
 function fillAddresses(next: ReadService, old: ReadService): Addresses {
   const policy = next.ipFamilyPolicy ?? old.ipFamilyPolicy;
@@ -57,7 +57,7 @@ function fillAddresses(next: ReadService, old: ReadService): Addresses {
   };
 }
 
-/** Node ports stay with the port of the same name and protocol, else of the same number and protocol; each goes to one port. */
+/** A node port stays with the port of the same name and protocol, else of the same number and protocol. */
 function fillPorts(next: ReadService, old: ReadService): readonly ReadPort[] {
   const hasNodePorts = next.type === 'NodePort' || next.type === 'LoadBalancer';
   const used = new Set(next.ports.map((port) => `${port.nodePort}/${port.protocol}`));
@@ -71,7 +71,7 @@ function fillPorts(next: ReadService, old: ReadService): readonly ReadPort[] {
   });
 }
 
-/** The old port that a port was: the one of its name, else one of its number that no other port is named after. */
+/** The former version of a port: the one with its name, else the one with its number whose name no other port has. */
 export function formerPort(
   port: ReadPort,
   ports: readonly ReadPort[],
@@ -85,7 +85,7 @@ export function formerPort(
   return ofProtocol.find((old) => old.port === port.port && !isTaken(old));
 }
 
-/** A changed Node with the facts that its manifest leaves out. */
+/** A changed Node with the old values that its manifest leaves out. */
 export function fillNode(next: ReadNode, old: ReadNode): ReadNode {
   return {
     ...next,

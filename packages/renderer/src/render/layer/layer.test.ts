@@ -76,7 +76,7 @@ test.each<[string, Changes, Changes, readonly number[]]>([
   expect(read?.ports.map((port) => port.nodePort)).toEqual(expected);
 });
 
-test('node ports, health port and load-balancer addresses go with the type that has them', () => {
+test('drops node ports, health port and load-balancer addresses of types without them', () => {
   const status = { status: { loadBalancer: { ingress: [{ ip: '192.0.2.9' }] } } };
   const old = service(
     'web',
@@ -100,7 +100,7 @@ test('node ports, health port and load-balancer addresses go with the type that 
   expect(internal).toMatchObject({ healthCheckNodePort: 0, ingress: [], ports: [{ nodePort: 0 }] });
 });
 
-test('what only the base has stays, what the change has replaces it', () => {
+test('keeps objects of the base that the change does not replace', () => {
   const base = [service('old'), service('web', { sessionAffinity: 'ClientIP' }), slice('web'), node('n')];
   const result = layered(base, [service('web', bare), service('new', bare)]);
   expect([...result.services.keys()]).toEqual(['shop/old', 'shop/web', 'shop/new']);
@@ -110,7 +110,7 @@ test('what only the base has stays, what the change has replaces it', () => {
   expect([...result.changed]).toEqual(['shop/web', 'shop/new']);
 });
 
-test('Endpoints of the change replace the slices that were made out of the old ones', () => {
+test('Endpoints of the change replace the slices mirrored from the old ones', () => {
   const labels = {
     'kubernetes.io/service-name': 'web',
     'endpointslice.kubernetes.io/managed-by': 'endpointslicemirroring-controller.k8s.io',
@@ -120,7 +120,7 @@ test('Endpoints of the change replace the slices that were made out of the old o
   expect(result.slices.map((one) => `${one.kind} ${one.name}`)).toEqual(['EndpointSlice web-1', 'Endpoints web']);
 });
 
-test('a Node of the change keeps the facts that it leaves out', () => {
+test('a Node of the change keeps the values that it leaves out', () => {
   const result = layered([node('n')], [node('n', { status: undefined, spec: { podCIDR: '10.244.7.0/24' } })]);
   expect(result.nodes.get('n')).toMatchObject({
     cores: 4,
@@ -181,7 +181,7 @@ test.each<[string, KubeObject, KubeObject, string | undefined]>([
   }
 });
 
-test('of three contents of one object the first by place counts, in whatever order they come', () => {
+test('keeps the first of three versions of an object by place, in any order of input', () => {
   const [one, two, three] = ['one', 'three', 'two'].map((file, index) =>
     service('web', { ports: [{ name: 'http', port: 80 + index }] }, {}, file),
   ) as [KubeObject, KubeObject, KubeObject];
@@ -197,6 +197,6 @@ test('of three contents of one object the first by place counts, in whatever ord
   }
 });
 
-test('one object in both layers is no conflict', () => {
+test('one object in both layers is not a conflict', () => {
   expect(layered([service('web')], [service('web', ports(b))]).problems).toEqual([]);
 });

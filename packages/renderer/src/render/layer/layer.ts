@@ -7,24 +7,24 @@ import type { ReadSlice } from '../read/slice.ts';
 import { fillNode, fillService, formerPort, hasAddress } from './fill.ts';
 import { uniqueByKey } from './unique.ts';
 
-/** Both layers as one: what the cluster will hold. */
+/** Both layers as one: the objects of the cluster after the change. */
 export interface Layered {
   /** By `namespace/name`. */
   readonly services: ReadonlyMap<string, ReadService>;
-  /** Those that name a Service. */
+  /** Only slices that name a Service. */
   readonly slices: readonly ReadSlice[];
   /** By name. */
   readonly nodes: ReadonlyMap<string, ReadNode>;
   /** By name. */
   readonly serviceCIDRs: ReadonlyMap<string, ReadServiceCIDR>;
-  /** Keys of the Services that the change brings. */
+  /** Keys of the Services in the change. */
   readonly changed: ReadonlySet<string>;
 }
 
 /**
- * Puts a change over the base: an object of the change replaces the base's and keeps what the cluster filled in; everything
- * that only the base has stays (design: input in layers).
- * @param problems gains `OBJECT_CONFLICT` and `ENDPOINTS_GUESSED`
+ * Puts a change over the base: an object of the change replaces that of the base, with the values that the cluster filled in; other
+ * objects of the base stay (design: input in layers).
+ * @param problems receives `OBJECT_CONFLICT` and `ENDPOINTS_GUESSED`
  */
 export function layer(base: ReadObjects, change: ReadObjects, problems: Problem[]): Layered {
   const old = byKey(base, problems);
@@ -72,14 +72,14 @@ function overlay<T>(
   return all;
 }
 
-/** Services whose Endpoints the change brings: the slices that the controller made out of the old Endpoints go with them. */
+/** Services whose Endpoints are in the change: they replace the slices that the controller mirrored from the old Endpoints. */
 function mirrorsReplacedBy(slices: ReadonlyMap<string, ReadSlice>): ReadonlySet<string> {
   return new Set([...slices.values()].filter((slice) => slice.kind === 'Endpoints').map((slice) => slice.service));
 }
 
 /**
- * Names the Services whose endpoints will be other ones once the change is live. Manifests say nothing about pods, so the old
- * endpoints are the best there is.
+ * Reports Services whose endpoints will change once the change is live. Manifests have no pods, so the old endpoints are the best
+ * available guess.
  */
 function guessEndpoints(old: ByKey, next: ByKey, problems: Problem[]): void {
   if (old.services.size === 0) return;
@@ -95,7 +95,7 @@ function guessEndpoints(old: ByKey, next: ByKey, problems: Problem[]): void {
       level: 'guess',
       at: service.object.origin.place(what.path),
       object: `Service ${key}`,
-      message: `Cannot know the endpoints after this change: ${what.words}, so the endpoints of the base are kept`,
+      message: `Cannot predict the endpoints after this change: ${what.words}; the endpoints of the base are used`,
       hint: 'Render again with a new snapshot once the change is live',
     });
   }
@@ -112,7 +112,7 @@ function changeOfEndpoints(
     if (!before) continue;
     if (before.targetPort !== port.targetPort)
       return { words: `targetPort was ${before.targetPort}`, path: [...path, 'targetPort'] };
-    if (before.name !== port.name) return { words: `the port was called "${before.name}"`, path: [...path, 'name'] };
+    if (before.name !== port.name) return { words: `the port was named "${before.name}"`, path: [...path, 'name'] };
   }
   return undefined;
 }

@@ -2,14 +2,14 @@ import { compareText, type Place, type Problem } from '@sluice/bundle';
 import type { KubeObject } from '../kube.ts';
 import { titleOf } from '../read/names.ts';
 
-/** What a layer may hold only once. */
+/** An item of which a layer may have only one per key. */
 interface Keyed {
   readonly object: KubeObject | undefined;
 }
 
 /**
- * The objects of one layer by key. An object that is there twice with one meaning is fine; with two it is an error that names
- * both places, and the one that stands first by file, line and column is kept.
+ * The objects of one layer by key. Equal duplicates are accepted; different ones are an error that names both places, and the first one
+ * by file, line and column is kept.
  */
 export function uniqueByKey<T extends Keyed>(
   items: readonly T[],
@@ -42,8 +42,8 @@ function conflict(first: Keyed, second: Keyed): Problem {
     level: 'error',
     at: placeOf(second),
     object: title,
-    message: `Cannot tell which ${title} counts: ${printPlace(placeOf(first))} says something else`,
-    hint: 'Keep one of the two, or give the one that changes the cluster with -f and the other with --base',
+    message: `Cannot use two versions of ${title}: ${printPlace(placeOf(first))} has different fields`,
+    hint: 'Remove one of the two, or pass the changed one with -f and the other with --base',
   };
 }
 
@@ -64,8 +64,8 @@ function byPlace(a: Keyed, b: Keyed): number {
 }
 
 /**
- * Whether two read values say the same. `object`, which says where a value came from and what else stood there, does not
- * count: two manifests that differ in an annotation make the same rules.
+ * Whether two read values are equal except for `object`, their source: two manifests that differ in an annotation make the same
+ * rules.
  */
 export function sameMeaning(a: unknown, b: unknown): boolean {
   if (Object.is(a, b)) return true;

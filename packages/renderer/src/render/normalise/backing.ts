@@ -8,10 +8,10 @@ import type { ReadSlice, SlicePart, SlicePort } from '../read/slice.ts';
 import { hasRules } from './numbers.ts';
 
 /**
- * The slices of each Service by name, in byte order. Endpoints count only for Services without any EndpointSlice: where
- * both are there, the API server made the slices out of the Endpoints or beside them, and kube-proxy reads only slices.
- * @param problems gains what kube-proxy ignores in every version: slices with the label of headless Services, Endpoints that
- * say something which the slices do not
+ * The slices of each Service by name, in byte order. Endpoints count only for Services without EndpointSlices: otherwise the slices
+ * mirror the Endpoints or replace them, and kube-proxy reads only slices.
+ * @param problems receives objects that every version of kube-proxy ignores: slices with the label of headless Services, Endpoints with
+ * addresses that the slices lack
  */
 export function backingOf(layered: Layered, problems: Problem[]): ReadonlyMap<string, readonly ReadSlice[]> {
   const backing = new Map<string, ReadSlice[]>();
@@ -41,7 +41,7 @@ export function portMatches(slicePort: SlicePort, name: string, port: Pick<ReadP
   return slicePort.name === name && slicePort.protocol === port.protocol;
 }
 
-/** The name that the slices have for a port: its own, or its former one where only that is known. */
+/** The name of a port in the slices: its own, or its former one if the slices have only that. */
 export function nameInSlices(slices: readonly ReadSlice[], port: ReadPort): string {
   const { formerName } = port;
   if (formerName === undefined || hasPort(slices, port.name, port)) return port.name;
@@ -55,9 +55,9 @@ function hasPort(slices: readonly ReadSlice[], name: string, port: ReadPort): bo
 }
 
 /**
- * The endpoints of one Service port in one family, over all slices. Of two with one `ip:port` the later one counts unless it
- * is terminating (operations: EndpointSlice).
- * @param slices by name, so that "later" does not depend on the input's order
+ * The endpoints of one Service port in one family, over all slices. Of two with one `ip:port` the last one counts unless it is
+ * terminating (operations: EndpointSlice).
+ * @param slices by name, so that the last one does not depend on the input's order
  */
 export function endpointsOf(slices: readonly ReadSlice[], port: ReadPort, family: Family): readonly Endpoint[] {
   const name = nameInSlices(slices, port);
@@ -83,7 +83,7 @@ function textOf(family: Family, address: string, port: number): string {
 
 function makeEndpoint(read: ReadEndpoint, port: number, text: string): Endpoint {
   const { address, nodeName, zone, ready, serving, terminating, hintZones, hintNodes } = read;
-  // The usual case in one piece: there may be 50,000 of them.
+  // The usual case without spreads: there may be 50,000 endpoints.
   if (nodeName !== undefined && zone !== undefined)
     return { address, port, text, nodeName, zone, ready, serving, terminating, hintZones, hintNodes };
   const endpoint: Endpoint = { address, port, text, ready, serving, terminating, hintZones, hintNodes };
@@ -102,7 +102,7 @@ function headlessSlice(slice: ReadSlice): Problem {
   };
 }
 
-/** Says so when Endpoints hold an address that no slice has: somebody may have meant it to count. */
+/** Reports Endpoints with an address that no slice has: it is ignored, perhaps against the author's intent. */
 function compareWithSlices(endpoints: ReadSlice, slices: readonly ReadSlice[], problems: Problem[]): void {
   const known = new Set(slices.flatMap(addressesOf));
   const unknown = addressesOf(endpoints).filter((address) => !known.has(address));
@@ -112,7 +112,7 @@ function compareWithSlices(endpoints: ReadSlice, slices: readonly ReadSlice[], p
     level: 'note',
     at: endpoints.object.origin.place([]),
     object: `Endpoints ${endpoints.key}`,
-    message: `Cannot use both Endpoints and EndpointSlices of Service ${endpoints.service}: the slices count, and they lack ${unknown[0]}`,
+    message: `Cannot use both Endpoints and EndpointSlices of Service ${endpoints.service}: the slices take precedence, and they lack ${unknown[0]}`,
     hint: 'Remove the Endpoints, or the slices if the Endpoints are right',
   });
 }

@@ -5,7 +5,7 @@ import type { Service, ServicePort } from '../model.ts';
 import type { ReadService } from '../read/service.ts';
 import { clusterIPPath } from '../read/service-addresses.ts';
 
-/** Who was first to claim something that only one Service can have. */
+/** The first Service to claim an address or a node port. */
 interface Claim {
   readonly read: ReadService;
   readonly path: Path;
@@ -13,7 +13,7 @@ interface Claim {
 
 export interface Clashes {
   readonly problems: readonly Problem[];
-  /** Who does not get something, and who has it; the oldest first. */
+  /** Services that lose an address or a node port, and those that keep it; the oldest first. */
   readonly lost: readonly Lost[];
 }
 
@@ -23,11 +23,11 @@ export interface Lost {
 }
 
 /**
- * Two Services with one address, port and protocol, or with one node port: kube-proxy would let chance decide.
- * Addresses are ClusterIPs, external IPs and load-balancer addresses, in any combination; node ports are also those for
- * health checks, which are TCP. Node ports of two protocols do not clash.
- * Of two the older one has it (`creationTimestamp`; one that was not created yet is younger), then the first by name.
- * @param services sorted, each with what was read of it
+ * Finds Services with the same address, port and protocol, or with the same node port, for which kube-proxy's result is random.
+ * Addresses are ClusterIPs, external IPs and load-balancer addresses, in any combination; node ports include those for health checks,
+ * which are TCP. Node ports of two protocols do not clash.
+ * The older Service keeps the address (`creationTimestamp`; a Service without one is newer), then the first by name.
+ * @param services sorted, each with its parsed object
  */
 export function findClashes(services: readonly (readonly [ReadService, Service])[]): Clashes {
   const claims = new Map<string, Claim>();
@@ -56,7 +56,7 @@ export function findClashes(services: readonly (readonly [ReadService, Service])
   return { problems, lost };
 }
 
-/** The time of creation; after every time where there is none. */
+/** The time of creation; a Service without one sorts last. */
 function bornAt({ object }: ReadService): string {
   const { creationTimestamp: born } = (object.value['metadata'] ?? {}) as { readonly creationTimestamp?: unknown };
   return typeof born === 'string' ? born : '~';
@@ -91,7 +91,7 @@ function clash(thing: string, code: Clash, first: Claim, next: Claim): Problem {
     level: 'error',
     at: next.read.object.origin.place(next.path),
     object: `Service ${next.read.key}`,
-    message: `Cannot give ${thing} to two Services: Service ${first.read.key} has it at ${place}`,
+    message: `Cannot use ${thing} for two Services: Service ${first.read.key} has it at ${place}`,
     hint:
       code === 'VIP_CONFLICT'
         ? 'Change the address or the port of one of the two'

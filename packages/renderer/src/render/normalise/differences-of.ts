@@ -5,12 +5,12 @@ import { type FleetSelection, selectForFleet } from '../select/fleet.ts';
 import type { Fleet } from '../select/guards.ts';
 import { isExternal } from '../select/select.ts';
 
-/** One way in which mode ipvs serves a Service otherwise than mode iptables. */
+/** A difference between modes ipvs and iptables for a Service. */
 export interface Difference {
   readonly code: Extract<ProblemCode, `DIFFERS_${string}`>;
-  /** Where in the Service the reason stands. */
+  /** The field of the Service that causes it. */
   readonly path: Path;
-  /** A clause that follows "Cannot do in mode ipvs what mode iptables does: ". */
+  /** A clause that follows "Mode ipvs differs from mode iptables: ". */
   readonly why: string;
   readonly hint: string;
 }
@@ -18,13 +18,13 @@ export interface Difference {
 /** The nodes of one profile of mode ipvs. */
 export interface Nodes {
   readonly fleet: Fleet;
-  /** Names; empty where the input knows no node of the profile, and then any may come. */
+  /** Names; empty if the input has no node of the profile, so that any node may be added. */
   readonly nodes: readonly string[];
-  /** In mode iptables node ports would answer on 127.0.0.1. */
+  /** Whether node ports would be open on 127.0.0.1 in mode iptables. */
   readonly localhost: boolean;
 }
 
-/** What one port does in one family, seen from the profile's nodes. */
+/** One port in one family on the profile's nodes. */
 interface View {
   readonly port: ServicePort;
   readonly here: PortOfFamily;
@@ -34,7 +34,7 @@ interface View {
 }
 
 /**
- * Every way in which the profile's nodes serve a Service otherwise than mode iptables would, each once
+ * The differences of a Service on the profile's nodes from mode iptables, each once
  * (the two modes' `syncProxyRules` in `pkg/proxy/iptables` and `pkg/proxy/ipvs`).
  */
 export function differencesOf(service: Service, families: readonly Family[], nodes: Nodes): readonly Difference[] {
@@ -53,29 +53,29 @@ const kinds: readonly (Difference & { readonly holds: (view: View) => boolean })
     holds: (view) =>
       (onlyLocalInside(view) || onlyLocalOutside(view)) && view.selection.cluster.length > 0 && lacksLocal(view),
     path: ['spec', 'externalTrafficPolicy'],
-    why: 'with policy Local, a node without an endpoint of its own sends traffic to other nodes, where mode iptables drops it',
-    hint: 'Let load balancers ask the health-check node port, or run an endpoint on every node',
+    why: 'with policy Local, a node without a local endpoint forwards traffic to other nodes, where mode iptables drops it',
+    hint: 'Configure load balancers to use the health-check node port, or run an endpoint on every node',
   },
   {
     code: 'DIFFERS_LOCAL_INSIDE',
     holds: (view) => onlyLocalOutside(view) && hasOthers(view),
     path: ['spec', 'externalTrafficPolicy'],
     why: 'with policy Local, pods and the node itself reach only the endpoints of their node by external addresses and node ports, where mode iptables offers them all',
-    hint: 'Let pods use the ClusterIP',
+    hint: 'Use the ClusterIP in pods',
   },
   {
     code: 'DIFFERS_NO_ENDPOINT',
     holds: (view) =>
       !view.selection.hasAny || (onlyLocalInside(view) && view.selection.cluster.length === 0 && lacksLocal(view)),
     path: ['spec', 'selector'],
-    why: 'where there is no endpoint to send traffic to, the kernel answers for the virtual server, and no rule rejects or drops',
-    hint: 'Nothing has to change where clients need no quick refusal; else see that endpoints are there',
+    why: 'without a usable endpoint the kernel answers for the virtual server, and no rule rejects or drops',
+    hint: 'No change is needed unless clients depend on a fast rejection; then make sure that there are endpoints',
   },
   {
     code: 'DIFFERS_LOCALHOST',
     holds: ({ port, family, nodes }) => port.nodePort !== 0 && family === 'ipv4' && nodes.localhost,
     path: ['spec', 'ports'],
-    why: 'node ports do not answer on 127.0.0.1',
+    why: 'node ports are not open on 127.0.0.1',
     hint: "Use the node's own address; with iptables.localhostNodePorts: false in the profile both modes do the same",
   },
   {
@@ -83,8 +83,8 @@ const kinds: readonly (Difference & { readonly holds: (view: View) => boolean })
     holds: ({ port, here, selection }) =>
       port.affinitySeconds !== undefined && isExternal(port, here) && selection.all.length > 1,
     path: ['spec', 'sessionAffinity'],
-    why: 'a client that uses two addresses of the Service may meet two endpoints: affinity is kept for each address by itself',
-    hint: 'Let a client that needs affinity stay with one address',
+    why: 'a client that uses two addresses of the Service may get two endpoints: affinity is separate for each address',
+    hint: 'Use a single address in clients that need affinity',
   },
 ];
 
@@ -96,14 +96,14 @@ function onlyLocalOutside({ port, here }: View): boolean {
   return port.externalTrafficPolicy === 'Local' && isExternal(port, here);
 }
 
-/** Some node of the profile has no local endpoint, though there are usable ones elsewhere. */
+/** Whether a node of the profile has no local endpoint, although other nodes have usable ones. */
 function lacksLocal({ selection, nodes }: View): boolean {
   if (!selection.hasAny) return false;
   const served = new Set(selection.local.flatMap(({ guard }) => (guard?.kind === 'node' ? guard.values : [])));
   return nodes.nodes.length === 0 || nodes.nodes.some((name) => !served.has(name));
 }
 
-/** On some node the local endpoints are not all that the node could use. */
+/** Whether a node with local endpoints could also use endpoints of other nodes. */
 function hasOthers({ selection, nodes }: View): boolean {
   const mine = new Set(nodes.nodes);
   return selection.local.some(

@@ -68,11 +68,11 @@ test.each<[string, Changes, JsonObject[], string[]]>([
   expect(said(spec, endpoints).toSorted()).toEqual(expected.toSorted());
 });
 
-test('mode iptables differs from itself in nothing', () => {
+test('reports nothing for mode iptables', () => {
   expect(said({ ...outside, externalTrafficPolicy: 'Local' }, [], [profile('small')])).toEqual([]);
 });
 
-test('of two modes only nodes of mode ipvs count, and its profiles are named', () => {
+test('reports only nodes of mode ipvs, and names their profiles', () => {
   const big = profile('big', { ...ipvs, nodeSelector: { matchLabels: { pool: 'big' } } });
   const input = (pool: string) => [
     service('web', { ...outside, externalTrafficPolicy: 'Local' }),
@@ -91,7 +91,7 @@ test('of two modes only nodes of mode ipvs count, and its profiles are named', (
 test.each([
   [false, ['DIFFERS_INVALID', 'DIFFERS_OTHER_PORTS']],
   [true, ['DIFFERS_OTHER_PORTS']],
-])('what concerns every packet is said once for each profile, with tcpBeLiberal %s', (tcpBeLiberal, expected) => {
+])('reports differences of all traffic once per profile, with tcpBeLiberal %s', (tcpBeLiberal, expected) => {
   const { conntrack } = profile('big');
   const profiles = [profile('big', { ...ipvs, conntrack: { ...conntrack, tcpBeLiberal } })];
   const { problems } = normalised([service('web'), slice('web'), ...nodes], { config: config({ profiles }) });

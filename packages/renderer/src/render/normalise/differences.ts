@@ -15,9 +15,8 @@ type IpvsMember = Profile & { readonly ipvs: IpvsProfile };
 type Made = readonly (readonly [ReadService, Service])[];
 
 /**
- * What nodes of mode ipvs do otherwise than mode iptables would: one problem of level `differs` for each Service and kind, and
- * for what concerns all traffic one for each profile. Nothing where no node is of mode ipvs.
- * Beside them what annotations of this mode cannot do.
+ * Differences of nodes of mode ipvs from mode iptables: one problem of level `differs` for each Service and kind, and one for each profile
+ * and difference that affects all traffic; none without nodes of mode ipvs. Also annotations of this mode that have no effect.
  */
 export function findDifferences(
   made: Made,
@@ -41,7 +40,7 @@ export function findDifferences(
 interface Cluster {
   readonly nodes: readonly Node[];
   readonly config: Config;
-  /** What follows from the two: the profiles of mode ipvs that nodes have. */
+  /** The profiles of mode ipvs that nodes have, derived from the two. */
   readonly members: readonly IpvsMember[];
 }
 
@@ -67,34 +66,34 @@ function ofServices(made: Made, { nodes, config, members }: Cluster, memo: Memo)
 }
 
 function differs(read: ReadService, { code, path, why, hint }: Difference, profiles: readonly string[]): Problem {
-  const message = `Cannot do in mode ipvs what mode iptables does (${named(profiles)}): ${why}`;
+  const message = `Mode ipvs differs from mode iptables (${named(profiles)}): ${why}`;
   return { code, level: 'differs', ...subject(read, path), message, hint };
 }
 
-/** What holds for every packet on nodes of the profile. */
+/** Differences that affect all traffic on nodes of the profile. */
 function ofProfile(profile: IpvsMember): readonly Problem[] {
   const problem = (code: Problem['code'], why: string, hint: string): Problem => ({
     code,
     level: 'differs',
     object: `Profile ${profile.name}`,
-    message: `Cannot do in mode ipvs what mode iptables does: ${why}`,
+    message: `Mode ipvs differs from mode iptables: ${why}`,
     hint,
   });
   const otherPorts = problem(
     'DIFFERS_OTHER_PORTS',
-    'the addresses of Services are on every node, so that they answer ping, and ports that no Service has are rejected',
-    'Nothing has to change where nobody counts on silence there',
+    'every node carries the addresses of Services, so that they answer ping, and ports that no Service has are rejected',
+    'No change is needed unless clients depend on getting no answer there',
   );
   if (profile.conntrack.tcpBeLiberal) return [otherPorts];
   const invalid = problem(
     'DIFFERS_INVALID',
-    'forwarded packets that connection tracking calls INVALID are not dropped',
-    'Set conntrack.tcpBeLiberal in the profile where such packets reset connections',
+    'forwarded packets in conntrack state INVALID are not dropped',
+    'Set conntrack.tcpBeLiberal in the profile if such packets reset connections',
   );
   return [otherPorts, invalid];
 }
 
-/** Weights are there, and the scheduler of some profile does not look at them. */
+/** Weights that the scheduler of a profile ignores. */
 function blindWeights(read: ReadService, service: Service, members: readonly IpvsMember[]): readonly Problem[] {
   if (service.weights === undefined) return [];
   const blind = members.filter(({ ipvs }) => !looksAtWeights(service.scheduler ?? ipvs.scheduler));
@@ -105,8 +104,8 @@ function blindWeights(read: ReadService, service: Service, members: readonly Ipv
       code: 'WEIGHTS_IGNORED',
       level: 'warning',
       ...subject(read, ['metadata', 'annotations', weightsKey]),
-      message: `Cannot follow annotation ${weightsKey} (${named(blind.map(({ name }) => name))}): scheduler ${schedulers} treats all endpoints alike`,
-      hint: `Set ${schedulerKey} to a scheduler that looks at weights, such as wrr or wlc, or remove the weights`,
+      message: `Cannot apply annotation ${weightsKey} (${named(blind.map(({ name }) => name))}): scheduler ${schedulers} ignores weights`,
+      hint: `Set ${schedulerKey} to a scheduler that uses weights, such as wrr or wlc, or remove the weights`,
     },
   ];
 }
@@ -120,8 +119,8 @@ function withoutEffect(read: ReadService, profiles: readonly string[]): readonly
     code: 'ANNOTATION_IGNORED',
     level: 'note',
     ...subject(read, ['metadata', 'annotations', key]),
-    message: `Cannot follow annotation ${key} (${named(profiles)}): mode iptables chooses every endpoint with the same chance`,
-    hint: 'Nothing has to change where this is meant for nodes of mode ipvs; else set mode: ipvs in the profile',
+    message: `Cannot apply annotation ${key} (${named(profiles)}): mode iptables chooses all endpoints with equal probability`,
+    hint: 'No change is needed if the annotation is for nodes of mode ipvs; otherwise set mode: ipvs in the profile',
   }));
 }
 

@@ -5,20 +5,20 @@ import type { ReadService } from '../read/service.ts';
 import type { ReadSlice } from '../read/slice.ts';
 import { nameInSlices, portMatches } from './backing.ts';
 
-/** How to look at gaps. */
+/** How complete the input is. */
 export interface Completeness {
   /**
-   * The input names pods somewhere. Where it names none at all, manifests straight from Git, that a Service has no endpoints
-   * says nothing about it, and is a note instead of a warning.
+   * The input has endpoints. Without any, as with manifests from Git, a Service without endpoints is a note instead of a
+   * warning.
    */
   readonly hasEndpoints: boolean;
-  /** Every slice could be read: where one is missing for an error of its own, gaps say nothing. */
+  /** Every slice is valid: otherwise a gap may come from an invalid one. */
   readonly isWhole: boolean;
-  /** The slices are the base's, the Services may be newer: ports that only a slice has are no mistake. */
+  /** The slices are the base's and the Services may be newer: a port that only a slice has is not a mistake. */
   readonly isLayered: boolean;
 }
 
-/** Where traffic of a Service would find nothing behind it although somebody seems to have meant it to. */
+/** Service ports without usable endpoints, and endpoints without a Service port, that look like mistakes. */
 export function findGaps(
   read: ReadService,
   service: Service,
@@ -34,7 +34,7 @@ export function findGaps(
   return problems;
 }
 
-/** Somebody can answer: ready, or still serving while terminating (operations: endpoint selection). */
+/** Whether a port has a usable endpoint: ready, or still serving while terminating (operations: endpoint selection). */
 function isUsable(port: ServicePort): boolean {
   return Object.values(port.families).some((family) =>
     family.endpoints.some((endpoint) => endpoint.ready || (endpoint.serving && endpoint.terminating)),
@@ -48,9 +48,7 @@ function unmatchedPorts(read: ReadService, slices: readonly ReadSlice[]): Proble
     if (parts.some((part) => part.ports.some((candidate) => portMatches(candidate, name, port)))) return [];
     const title =
       port.name === '' ? `${port.port}/${port.protocol}, which has no name` : `"${port.name}"/${port.protocol}`;
-    const target = /^[0-9]+$/.test(port.targetPort)
-      ? ''
-      : `, and that its pods have a port called "${port.targetPort}"`;
+    const target = /^[0-9]+$/.test(port.targetPort) ? '' : `, and that its pods have a port named "${port.targetPort}"`;
     return [
       {
         code: 'ENDPOINT_WITHOUT_PORT',
@@ -58,7 +56,7 @@ function unmatchedPorts(read: ReadService, slices: readonly ReadSlice[]): Proble
         at: read.object.origin.place(['spec', 'ports', port.index]),
         object: `Service ${read.key}`,
         message: `Cannot route port ${title}: the Service has endpoints, but none with a port of that name and protocol`,
-        hint: `Check that the EndpointSlices name the port as the Service does${target}`,
+        hint: `Check that the EndpointSlices have the name of the Service's port${target}`,
       },
     ];
   });
@@ -76,7 +74,7 @@ function strayPorts(read: ReadService, slices: readonly ReadSlice[]): Problem[] 
           at: slice.object.origin.place([...part.path, 'ports', port.index]),
           object: `${slice.kind} ${slice.key}`,
           message: `Cannot use port "${port.name}"/${port.protocol}: Service ${read.key} has no port of that name and protocol`,
-          hint: 'Name the port as the Service does, or remove it',
+          hint: "Use the name of the Service's port, or remove it",
         })),
     ),
   );

@@ -42,23 +42,23 @@ test('a node exists when a Node, the config or an endpoint names it', () => {
     },
   ]);
   expect(lines(problems)).toEqual(['note NODE_UNKNOWN -']);
-  expect(problems[0]?.message).toContain('2 nodes: only endpoints name a, b');
+  expect(problems[0]?.message).toContain('2 nodes are unknown: only endpoints name a, b');
 });
 
-test('endpoints of a Service that is not there name no node', () => {
+test('ignores node names in endpoints of a missing Service', () => {
   expect(modelOf([service('other'), onNodes('a')]).nodes).toEqual([]);
 });
 
-test('where all Nodes of the cluster are known, endpoints name no other', () => {
+test('ignores other node names in endpoints if all Nodes of the cluster are known', () => {
   const { model, problems } = normalised([service('web'), onNodes('a', 'n'), node('n')], { snapshot: true });
   expect(model.nodes.map(({ name }) => name)).toEqual(['n']);
   expect(problems.map(({ message }) => message)).toEqual([
-    'Cannot write a file for a node: the cluster has no such Node, only endpoints name a',
+    'Cannot write node.yaml for a node: the cluster has no such Node, only endpoints name a',
   ]);
   expect(modelOf([service('web'), onNodes('a')], { snapshot: true }).nodes).toHaveLength(1);
 });
 
-test('nodes that only endpoints name have a bound, and who names too many is told', () => {
+test('limits nodes that only endpoints name, and reports the Service with too many', () => {
   const many = slice('many', {
     endpoints: Array.from({ length: strangersMax }, (_, index) => endpoint('10.0.1.1', { nodeName: `n${index}` })),
   });
@@ -88,7 +88,7 @@ test('InternalIP comes before ExternalIP, per family, and podCIDRs before podCID
   ]);
 });
 
-test('a Node wins over the config, which fills its gaps', () => {
+test('a Node takes precedence over the config, which fills its gaps', () => {
   const nodes = [
     {
       name: 'n',

@@ -8,21 +8,21 @@ import type { ReadSlice } from '../read/slice.ts';
 import { selectorMatches } from './selector.ts';
 import { Strangers } from './strangers.ts';
 
-/** What names nodes. */
+/** The sources of nodes besides the config. */
 export interface NodeSources {
   /** Node objects, by name. */
   readonly objects: ReadonlyMap<string, ReadNode>;
-  /** Of Services that are there: whose Service is not, have no say. */
+  /** Slices of Services in the input; others are ignored. */
   readonly slices: readonly ReadSlice[];
-  /** The Node objects are all that the cluster has: endpoints elsewhere are on nodes that are gone, or that somebody made up. */
+  /** The Node objects are complete: endpoints on other nodes are stale or invalid. */
   readonly isWhole: boolean;
 }
 
 /**
- * Every node there is: Node objects, nodes of the config, and nodes that an endpoint runs on (design: input in layers).
- * Where a Node object and the config name one node, the object's facts win and the config fills its gaps.
- * @param asked the labels that weights of Services ask about
- * @param problems gains one `NODE_UNKNOWN` for all nodes that are only known by name
+ * All nodes: Node objects, nodes of the config, and nodes that endpoints name (design: input in layers).
+ * Where a Node object and the config have the same node, the object takes precedence and the config fills its gaps.
+ * @param asked the labels that weights of Services name
+ * @param problems receives one `NODE_UNKNOWN` for all nodes that only endpoints name
  */
 export function makeNodes(
   { objects, slices, isWhole }: NodeSources,
@@ -83,14 +83,14 @@ function firstOfEach(texts: readonly string[]): PerFamily<string> {
   return found;
 }
 
-/** So many names stand in one message. */
+/** The most names in one message. */
 const namesMax = 5;
 
 function unknownNodes(names: readonly string[]): Problem {
   return {
     code: 'NODE_UNKNOWN',
     level: 'note',
-    message: `Cannot know zone, labels, addresses and pod CIDRs of ${countOf(names)}: only endpoints name ${shown(names)}`,
+    message: `Zone, labels, addresses and pod CIDRs of ${countOf(names)} are unknown: only endpoints name ${shown(names)}`,
     hint: 'Add the Nodes to the input (`kubectl get nodes -o yaml`) or to `nodes` in sluice.yaml',
   };
 }
@@ -99,8 +99,8 @@ function noSuchNodes(names: readonly string[]): Problem {
   return {
     code: 'NODE_UNKNOWN',
     level: 'note',
-    message: `Cannot write a file for ${countOf(names)}: the cluster has no such Node, only endpoints name ${shown(names)}`,
-    hint: 'Look for endpoints that outlived their node, or name the node in `nodes` in sluice.yaml',
+    message: `Cannot write node.yaml for ${countOf(names)}: the cluster has no such Node, only endpoints name ${shown(names)}`,
+    hint: 'Remove stale endpoints, or add the node to `nodes` in sluice.yaml',
   };
 }
 

@@ -5,7 +5,7 @@ import type { KubeObject } from '../kube.ts';
 const foreign = { labels: { 'service.kubernetes.io/service-proxy-name': 'x' } };
 const bare: Changes = { clusterIP: undefined, selector: undefined };
 
-test('an address that anything else in the input has is not given out', () => {
+test('does not allocate an address that another object has', () => {
   const change = [
     service('proxied', { clusterIP: '10.96.0.2' }, foreign),
     service('outside', { clusterIP: '10.96.0.3', externalIPs: ['10.96.0.4'] }),
@@ -18,7 +18,7 @@ test('an address that anything else in the input has is not given out', () => {
   expect(created).toMatchObject([{ name: 'new', clusterIPs: ['10.96.0.6'] }]);
 });
 
-test('a node port of a Service that another proxy serves is not given out', () => {
+test('does not allocate a node port of a Service of another proxy', () => {
   const nodePort = (port: number): Changes => ({ type: 'NodePort', ports: [{ port: 80, nodePort: port }] });
   const change = [
     service('a', { clusterIP: '10.96.0.2', ...nodePort(30_000) }, foreign),
@@ -38,7 +38,7 @@ test('an address in an allocation file needs no service CIDR', () => {
   expect([problems, created]).toEqual([[], []]);
 });
 
-test('with allocation off a file is no source of numbers', () => {
+test('ignores allocation files when allocation is off', () => {
   const allocations = [{ namespace: 'shop', name: 'web', file: 'web.yaml', clusterIPs: ['10.96.0.7'], nodePorts: {} }];
   expect(modelOf([service('web', bare)], { allocations }).services).toEqual([]);
 });
@@ -49,9 +49,9 @@ const balancer: Changes = {
   ports: [{ name: 'http', port: 80, nodePort: 30_080 }],
 };
 
-/** A change over an empty base: what must the API server still give? */
+/** A change over an empty base: the numbers that the API server must allocate. */
 test.each<[string, Changes, RegExp]>([
-  ['a ClusterIP', { ...bare }, /: the Service waits .* give it a ClusterIP$/],
+  ['a ClusterIP', { ...bare }, / yet: the API server must first allocate a ClusterIP$/],
   [
     'the second family',
     { selector: undefined, ipFamilyPolicy: 'RequireDualStack' },
@@ -63,7 +63,7 @@ test.each<[string, Changes, RegExp]>([
     { ...balancer, externalTrafficPolicy: 'Local' },
     /all rules yet.* a health-check node port$/,
   ],
-])('a Service that waits for %s says so', (_title, spec, words) => {
+])('reports a Service that needs %s', (_title, spec, words) => {
   const { problems } = normalised([service('web', spec)], { base: [node('n')] });
   expect(lines(problems)).toEqual(['note SERVICE_WAITS Service web#spec']);
   expect(problems[0]?.message).toMatch(words);

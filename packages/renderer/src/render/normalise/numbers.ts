@@ -11,7 +11,7 @@ import { familyOf, familyWord } from '../read/addresses.ts';
 import { proxyNameLabel } from '../read/names.ts';
 import type { ReadService } from '../read/service.ts';
 
-/** The numbers of every Service that has an address: ClusterIPs, node ports, health-check node port. */
+/** The numbers of Services with addresses: ClusterIPs, node ports, health-check node port. */
 export interface Numbers {
   /** By `namespace/name`. */
   readonly given: ReadonlyMap<string, Allocation>;
@@ -22,18 +22,18 @@ export interface Numbers {
 interface NumbersInput {
   readonly config: Config;
   readonly allocations: readonly Allocation[];
-  /** Give numbers to Services that lack them. */
+  /** Allocate missing numbers. */
   readonly allocate: boolean;
 }
 
-/** Services for which some version of kube-proxy makes rules: neither headless nor ExternalName, nor left to another proxy. */
+/** Whether any version of kube-proxy makes rules for a Service: not headless, not ExternalName, not of another proxy. */
 export function hasRules(service: ReadService): boolean {
   return hasAddress(service) && service.foreign !== proxyNameLabel;
 }
 
 /**
- * The numbers as the manifests and the base have them; with `allocate` also those of allocation files and new ones.
- * @param problems gains what allocation says
+ * The numbers from manifests and the base; with `allocate` also those of allocation files and new ones.
+ * @param problems receives those of the allocation
  */
 export function giveNumbers(
   layered: Layered,
@@ -78,8 +78,8 @@ function requestOf(service: ReadService, families: readonly Family[]): Allocatio
 }
 
 /**
- * The families in which a Service gets addresses. One that the config has no service CIDR for is left out with a warning,
- * unless the address is there already: manifests for other clusters stay readable, and nothing is lost in silence.
+ * The families in which a Service gets addresses. A family without a service CIDR is left out with a warning, unless the Service has an
+ * address: manifests for other clusters still render, and the missing address is reported.
  */
 function familiesOf(
   service: ReadService,
@@ -100,24 +100,24 @@ function familiesOf(
       level: 'warning',
       at: service.object.origin.place(['spec', ipFamilies.length > 0 ? 'ipFamilies' : 'ipFamilyPolicy']),
       object: `Service ${service.key}`,
-      message: `Cannot give an ${familyWord[family]} address: the config has no ${familyWord[family]} service CIDR`,
-      hint: `Add the cluster's ${familyWord[family]} range to serviceCIDRs in sluice.yaml, or write the address into the manifest`,
+      message: `Cannot allocate an ${familyWord[family]} address: there is no ${familyWord[family]} service CIDR`,
+      hint: `Add the cluster's ${familyWord[family]} range to serviceCIDRs in sluice.yaml, or set the address in the manifest`,
     });
     return false;
   });
 }
 
-/** Types NodePort and LoadBalancer, the latter unless it says that it needs none (`allocateLoadBalancerNodePorts`). */
+/** Whether a Service gets node ports: types NodePort, and LoadBalancer unless `allocateLoadBalancerNodePorts` is false. */
 export function wantsNodePorts(service: ReadService): boolean {
   return service.type === 'NodePort' || (service.type === 'LoadBalancer' && service.allocateNodePorts);
 }
 
-/** Where a load balancer asks each node for its health (`NeedsHealthCheck`). */
+/** Whether a Service gets a health-check node port (`NeedsHealthCheck`). */
 export function wantsHealthPort(service: ReadService): boolean {
   return service.type === 'LoadBalancer' && service.externalTrafficPolicy === 'Local';
 }
 
-/** Addresses of nodes and load balancers, and what Services without rules hold. */
+/** Addresses of nodes and load balancers, and numbers of Services without rules. */
 function takenByOthers(layered: Layered): { addresses: ReadonlySet<string>; nodePorts: ReadonlySet<number> } {
   const addresses = new Set<string>();
   const nodePorts = new Set<number>();
@@ -133,7 +133,7 @@ function takenByOthers(layered: Layered): { addresses: ReadonlySet<string>; node
   return { addresses, nodePorts };
 }
 
-/** What a Service lacks, in words such as `a ClusterIP` and `node ports (http)`. */
+/** The missing numbers of a Service, such as `a ClusterIP` and `node ports (http)`. */
 export function missingNumbers(service: ReadService, numbers: Allocation): readonly string[] {
   const missing: string[] = [];
   if (numbers.clusterIPs.length === 0) missing.push('a ClusterIP');

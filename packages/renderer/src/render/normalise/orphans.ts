@@ -4,13 +4,13 @@ import type { ReadSlice } from '../read/slice.ts';
 
 interface Readable {
   readonly services: ReadonlyMap<string, ReadService>;
-  /** Services that are there but have errors: their slices are no orphans. */
+  /** Services with errors: their slices are not orphaned. */
   readonly unread: readonly { readonly services: ReadonlySet<string> }[];
 }
 
 /**
- * Slices whose Service is not in the input: kube-proxy keeps them and makes no rule of them. Endpoints without addresses are
- * left alone, they often serve for leader election.
+ * Slices whose Service is not in the input: kube-proxy makes no rules for them. Endpoints without addresses are not reported: they
+ * often serve for leader election.
  * @returns a warning for each
  */
 export function orphans(slices: readonly ReadSlice[], { services, unread }: Readable): Problem[] {

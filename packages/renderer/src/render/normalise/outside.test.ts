@@ -8,7 +8,7 @@ const input = [
   slice('fine'),
 ];
 
-test('an address and a node port outside of the ranges that sluice.yaml names are warnings', () => {
+test('warns of an address and a node port outside of the ranges of sluice.yaml', () => {
   const named = config({ named: { serviceCIDRs: true, nodePortRange: true } });
   expect(lines(normalised(input, { config: named }).problems)).toEqual([
     'warning RANGE_OUTSIDE Service web#spec.clusterIP',
@@ -16,6 +16,6 @@ test('an address and a node port outside of the ranges that sluice.yaml names ar
   ]);
 });
 
-test('ranges that nobody named say nothing of the cluster', () => {
+test('does not check default ranges', () => {
   expect(normalised(input, { config: config({}) }).problems).toEqual([]);
 });

@@ -6,8 +6,8 @@ import { clusterIPPath } from '../read/service-addresses.ts';
 import type { ReadService } from '../read/service.ts';
 
 /**
- * ClusterIPs and node ports outside of the ranges that sluice.yaml and ServiceCIDRs name, which the API server would refuse. Where it names none, the
- * cluster may have any.
+ * ClusterIPs and node ports outside of the ranges of sluice.yaml and ServiceCIDRs, which the API server would refuse. Without ranges
+ * nothing is checked.
  * @returns a warning for each
  */
 export function findOutside(
@@ -43,7 +43,7 @@ function portPath(read: ReadService, nodePort: number): Path {
   return index < 0 ? ['spec', 'ports'] : ['spec', 'ports', index, 'nodePort'];
 }
 
-/** What names the ranges. */
+/** The sources of the ranges. */
 const whose = {
   serviceCIDRs: 'serviceCIDRs in sluice.yaml and the ServiceCIDRs of the cluster',
   nodePortRange: 'nodePortRange in sluice.yaml',
@@ -55,7 +55,7 @@ function outside({ key, object }: ReadService, path: Path, what: string, field: 
     level: 'warning',
     at: object.origin.place(path),
     object: `Service ${key}`,
-    message: `Cannot keep ${what} of Service ${key} apart from others: it is outside of ${whose[field]}`,
-    hint: `Choose one inside, or correct ${field}: the API server refuses what is outside of its ranges`,
+    message: `Cannot reserve ${what} of Service ${key}: it is outside of ${whose[field]}`,
+    hint: `Choose one inside, or correct ${field}: the API server refuses numbers outside of its ranges`,
   };
 }

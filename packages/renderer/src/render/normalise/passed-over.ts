@@ -6,8 +6,8 @@ import type { ReadService } from '../read/service.ts';
 import type { ReadSlice, SlicePart } from '../read/slice.ts';
 
 /**
- * What a Service says and kube-proxy would pass over in silence: external and load-balancer addresses, source ranges and
- * endpoints of a family in which the Service has no ClusterIP (operations: dual stack).
+ * Fields that kube-proxy ignores silently: external and load-balancer addresses, source ranges and endpoints of a family in which the
+ * Service has no ClusterIP (operations: dual stack).
  * @returns warnings
  */
 export function passedOver(read: ReadService, service: Service, slices: readonly ReadSlice[]): Problem[] {
@@ -47,7 +47,7 @@ function rangePath(index: number): Path {
 
 type Warn = (path: Path, message: string, hint: string) => Problem;
 
-/** Ranges of one family leave the addresses of the other open to everybody. */
+/** Load-balancer addresses of a family without source ranges, while the other family has some. */
 function openBalancers(read: ReadService, service: Service, warn: Warn): Problem[] {
   if (read.sourceRanges.length === 0) return [];
   return (['ipv4', 'ipv6'] as const).flatMap((family) => {
@@ -55,7 +55,7 @@ function openBalancers(read: ReadService, service: Service, warn: Warn): Problem
     const hasRange = read.sourceRanges.some((range) => familyOf(range) === family);
     const isOpen = front && front.loadBalancerIPs.length > 0 && !hasRange;
     if (!isOpen) return [];
-    const message = `Cannot restrict ${front.loadBalancerIPs.join(', ')}: no source range is ${familyWord[family]}, so everybody may come`;
+    const message = `Cannot restrict ${front.loadBalancerIPs.join(', ')}: no source range is ${familyWord[family]}, so all sources are admitted`;
     return [warn(['spec', 'loadBalancerSourceRanges'], message, `Add an ${familyWord[family]} range`)];
   });
 }

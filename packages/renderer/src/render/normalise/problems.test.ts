@@ -179,7 +179,7 @@ test.each<[string, readonly KubeObject[], readonly string[]]>([
   expect(found(change)).toEqual(expected);
 });
 
-test('a port that the change takes away leaves no warning about the slices of the base', () => {
+test('does not warn of slices of the base with a port that the change removes', () => {
   const two = [
     { name: 'http', port: 80 },
     { name: 'metrics', port: 81 },
@@ -193,14 +193,14 @@ test('a port that the change takes away leaves no warning about the slices of th
   expect(lines(normalised(change, { base }).problems)).toEqual([]);
 });
 
-test('a slice with an error of its own makes no second problem of the endpoints that it lacks', () => {
+test('does not report missing endpoints beside an invalid slice', () => {
   const broken = slice('web', { endpoints: [endpoint('127.0.0.1')] });
   expect(found([service('web'), broken])).toEqual([
     'error ADDRESS_FORBIDDEN EndpointSlice web-1#endpoints.0.addresses.0',
   ]);
 });
 
-test('a Service without endpoints is a note where the manifests name no pods, and a warning where they are complete', () => {
+test('a Service without endpoints is a note if no manifest has endpoints, and a warning if they are complete', () => {
   expect(lines(normalised([service('web')]).problems)).toEqual([
     'note SERVICE_WITHOUT_ENDPOINTS Service web#spec.selector',
   ]);
@@ -273,7 +273,7 @@ test.each<[string, Changes, Changes, string | undefined]>([
   expect(naming).toEqual(problems);
 });
 
-test('a load-balancer address that two Services have is named with both places', () => {
+test('reports a load-balancer address of two Services with both places', () => {
   const other = service(
     'zzz',
     {

@@ -1,7 +1,7 @@
 import type { LabelSelector } from '../config.ts';
 
 /**
- * Whether a label selector matches labels, as the API server has it (`LabelSelectorAsSelector`): every part must match, an
+ * Whether a label selector matches labels, by the API server's rules (`LabelSelectorAsSelector`): every part must match, an
  * empty selector matches everything, and `NotIn` also matches labels without the key.
  */
 export function selectorMatches(selector: LabelSelector, labels: ReadonlyMap<string, string>): boolean {

@@ -75,14 +75,14 @@ const given = (change: readonly KubeObject[]) => {
   return { addresses: created.flatMap(({ clusterIPs }) => clusterIPs), codes: problems.map(({ code }) => code) };
 };
 
-test('addresses come out of the first range that has one', () => {
+test('allocates from the first range with a free address', () => {
   const { addresses, codes } = given([...wanting(7), ofApi('10.64.0.0/29'), more]);
   expect(addresses.filter((address) => address.startsWith('10.64.0.'))).toHaveLength(5);
   expect(addresses.filter((address) => address.startsWith('10.200.0.'))).toHaveLength(2);
   expect(codes).not.toContain('ALLOCATION_EXHAUSTED');
 });
 
-test('no new address comes out of a range that is not ready, and all that are left are named when they are used up', () => {
+test('does not allocate from a range that is not ready, and names the others when they are exhausted', () => {
   const all = [...wanting(6), ofApi('10.64.0.0/29'), range('old', ['10.200.0.0/29'], notReady)];
   expect(given(all).codes).toContain('ALLOCATION_EXHAUSTED');
   expect(given(all.slice(1)).addresses.every((address) => address.startsWith('10.64.0.'))).toBe(true);
@@ -98,7 +98,7 @@ const input = (change: readonly KubeObject[], base: readonly KubeObject[] = []) 
   strict: false,
 });
 
-test('cluster.yaml has them all, and a change replaces the one of the base', () => {
+test('cluster.yaml has all ranges, and a change replaces one of the base', () => {
   const text = (change: readonly KubeObject[], base: readonly KubeObject[]) =>
     render(input(change, base)).files.get('cluster.yaml');
   const base = [service('web'), ofApi('10.96.0.0/16'), range('more', ['10.200.0.0/24'])];
@@ -108,14 +108,14 @@ test('cluster.yaml has them all, and a change replaces the one of the base', () 
   );
 });
 
-test('with a memo the config is the same object while the ranges are', () => {
+test('with a memo the config is the same object while the ranges do not change', () => {
   const memo = new Memo();
   const one = normalise(input([service('web'), ofApi('10.64.0.0/16')]), memo);
   expect(normalise(input([service('web'), ofApi('10.64.0.0/16')]), memo).config).toBe(one.config);
   expect(normalise(input([service('web'), ofApi('10.65.0.0/16')]), memo).config).not.toBe(one.config);
 });
 
-test('a bad ServiceCIDR is gone around with a word, and the rules are there', () => {
+test('renders without an invalid ServiceCIDR, with a warning', () => {
   const { files, problems, quarantine } = renderWithQuarantine(
     input([service('web'), ofApi('10.96.0.0/16'), range('bad', ['x'])]),
     () => undefined,

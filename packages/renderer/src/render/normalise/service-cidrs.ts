@@ -4,15 +4,15 @@ import type { PerFamily } from '../model.ts';
 import { familyOf } from '../read/addresses.ts';
 import type { ReadServiceCIDR } from '../read/service-cidr.ts';
 
-/** What the API server makes out of its --service-cluster-ip-range (`DefaultServiceCIDRName`), and `serviceCIDRs` of sluice.yaml speaks of. */
+/** The ServiceCIDR of --service-cluster-ip-range (`DefaultServiceCIDRName`); `serviceCIDRs` of sluice.yaml replaces it. */
 const defaultName = 'kubernetes';
 
 /**
- * The config with the service CIDRs that the cluster has: those of sluice.yaml, else of the ServiceCIDR `kubernetes`, else the default,
- * and beside them those of every other ServiceCIDR. Like kube-proxy it takes all that are there, whatever their conditions say
- * (`ServiceCIDRConfig`, `pkg/proxy/config/config.go`); new addresses come only out of those that are open.
- * @param problems gains `SERVICE_CIDRS_DIFFER`
- * @returns the same config where there is no such object
+ * The config with the service CIDRs of the cluster: those of sluice.yaml, else of the ServiceCIDR `kubernetes`, else the default, and
+ * those of every other ServiceCIDR. Like kube-proxy it uses all of them, with any conditions (`ServiceCIDRConfig`,
+ * `pkg/proxy/config/config.go`); new addresses are only taken from open ones.
+ * @param problems receives `SERVICE_CIDRS_DIFFER`
+ * @returns the same config without such objects
  */
 export function withServiceCIDRs(
   config: Config,
@@ -33,7 +33,7 @@ export function withServiceCIDRs(
     serviceCIDRs: perFamily(all),
     closedServiceCIDRs: closed.toSorted(compareText),
     primaryFamily: ofApi && !config.named.serviceCIDRs ? familyOf(ofApi.cidrs[0] ?? '') : config.primaryFamily,
-    // Without `kubernetes` among them the objects are some, and addresses outside of them say nothing.
+    // Without `kubernetes` the objects are incomplete, so that addresses outside of them are not reported.
     named: { ...config.named, serviceCIDRs: config.named.serviceCIDRs || ofApi !== undefined },
   };
 }
@@ -52,7 +52,7 @@ function differ({ name, object, cidrs }: ReadServiceCIDR, written: readonly stri
     level: 'warning',
     at: object.origin.place(['spec', 'cidrs']),
     object: `ServiceCIDR ${name}`,
-    message: `Cannot follow both serviceCIDRs of sluice.yaml (${written.join(', ')}) and this object (${cidrs.join(', ')}): sluice.yaml wins`,
+    message: `Cannot use both serviceCIDRs of sluice.yaml (${written.join(', ')}) and this object (${cidrs.join(', ')}): sluice.yaml takes precedence`,
     hint: 'Remove serviceCIDRs from sluice.yaml, or correct it',
   };
 }

@@ -3,9 +3,9 @@ import type { Service, ServicePort } from '../model.ts';
 import type { ReadService } from '../read/service.ts';
 
 /**
- * Endpoints at the ClusterIP of a Service: by them one Service would take what is meant for another, past its policies, and nodes refuse
- * the whole bundle. External IPs and addresses of load balancers may be those of nodes, where pods with the address of their node are.
- * @param services each with what was read of it
+ * Endpoints at the ClusterIP of a Service: one Service would forward to another one around its policies, and nodes refuse the whole
+ * bundle. External IPs and load-balancer addresses are permitted: they may be addresses of nodes, which host-network pods have.
+ * @param services each with its parsed object
  * @returns an error for each Service and address
  */
 export function findServiceEndpoints(services: readonly (readonly [ReadService, Service])[]): readonly Problem[] {
@@ -31,6 +31,6 @@ function problem({ key, object }: ReadService, address: string, owner: string): 
     at: object.origin.place([]),
     object: `Service ${key}`,
     message: `Cannot use ${address} as an endpoint: it is the ClusterIP of Service ${owner}`,
-    hint: 'Give the endpoints of the Service the addresses of its pods',
+    hint: 'Use the addresses of pods as endpoints',
   };
 }

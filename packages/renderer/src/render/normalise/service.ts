@@ -30,7 +30,7 @@ export function makeService(service: ReadService, numbers: Allocation, slices: r
   };
 }
 
-/** What all ports of a Service have in common in one family. */
+/** The addresses and source ranges that all ports of a Service share in one family. */
 type Front = Omit<PortOfFamily, 'endpoints'>;
 
 function frontOf(service: ReadService, clusterIP: string): Front {
@@ -46,7 +46,7 @@ function frontOf(service: ReadService, clusterIP: string): Front {
   };
 }
 
-/** A network of the whole family is what no source range says: `newBaseServiceInfo` in kube-proxy's `pkg/proxy/serviceport.go`. */
+/** A range of the whole family counts as no range: `newBaseServiceInfo` in kube-proxy's `pkg/proxy/serviceport.go`. */
 function restricting(ranges: readonly string[]): readonly string[] {
   return ranges.some((range) => parseCidr(range)?.prefix === 0) ? [] : ranges;
 }

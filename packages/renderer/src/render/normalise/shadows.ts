@@ -4,7 +4,7 @@ import type { Node, PortOfFamily, Service, ServicePort } from '../model.ts';
 import type { ReadService } from '../read/service.ts';
 import { clusterIPPath } from '../read/service-addresses.ts';
 
-/** Ports of nodes that nobody wants to lose, should `nodePortRange` reach them. */
+/** Important ports of nodes, which a wide `nodePortRange` may include. */
 const portsOfNodes: ReadonlyMap<number, string> = new Map([
   [22, 'SSH'],
   [10_250, 'the kubelet'],
@@ -13,9 +13,9 @@ const portsOfNodes: ReadonlyMap<number, string> = new Map([
 type Made = readonly (readonly [ReadService, Service])[];
 
 /**
- * Services whose addresses or ports are those of something else on the nodes, which rules then take from it: a ClusterIP that is the
- * address of a Node, an external IP that is the ClusterIP of another Service or an endpoint of the API server, the node ports of SSH and
- * the kubelet. All of it is allowed, and seldom meant. An external IP at the address of a Node is common.
+ * Services that hide another listener: a ClusterIP that is the address of a Node, an external IP that is the ClusterIP of another
+ * Service or an endpoint of the API server, the node ports of SSH and the kubelet. All are allowed and rarely intended. An external IP at
+ * the address of a Node is common, and not reported.
  * @returns a warning for each
  */
 export function findShadows(services: Made, nodes: readonly Node[]): readonly Problem[] {
@@ -23,7 +23,7 @@ export function findShadows(services: Made, nodes: readonly Node[]): readonly Pr
     nodes.flatMap(({ name, address }) => Object.values(address).map((one) => [one, name] as const)),
   );
   const clusterIPs = new Map<string, string>();
-  /** Two Services with one of these are a conflict, which `findClashes` tells. */
+  /** Two Services with one of these are a conflict, which `findClashes` reports. */
   const taken = new Set<string>();
   const apiServers = new Set<string>();
   for (const [{ key }, { ports }] of services)
@@ -80,7 +80,7 @@ function problem({ key, object }: ReadService, path: Path, what: string): Proble
     level: 'warning',
     at: object.origin.place(path),
     object: `Service ${key}`,
-    message: `Service ${key} takes what belongs to something else: ${what}`,
-    hint: 'Give the Service an address or a port of its own, unless this is meant',
+    message: `Service ${key} hides another listener: ${what}`,
+    hint: 'Use another address or port for the Service, unless this is intended',
   };
 }

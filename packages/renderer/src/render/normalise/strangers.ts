@@ -1,17 +1,17 @@
 import { compareText, type Problem } from '@sluice/bundle';
 import type { ReadSlice } from '../read/slice.ts';
 
-/** So many nodes may be known from endpoints alone: four times what Kubernetes is made for. */
+/** The most nodes that only endpoints name: four times the size of cluster that Kubernetes supports. */
 export const strangersMax = 20_000;
 
-/** Whose endpoints name nodes that nothing else names. */
+/** A Service whose endpoints name such nodes. */
 interface Namer {
-  /** The first of its slices that does. */
+  /** The first of its slices that names one. */
   readonly slice: ReadSlice;
   readonly names: Set<string>;
 }
 
-/** Nodes that only endpoints name, by the Service whose endpoints they are. */
+/** Nodes that only endpoints name, by Service. */
 export class Strangers {
   readonly #namers = new Map<string, Namer>();
 
@@ -28,14 +28,13 @@ export class Strangers {
     else namer.names.add(name);
   }
 
-  /** All names. */
   all(): ReadonlySet<string> {
     return new Set([...this.#namers.values()].flatMap(({ names }) => [...names]));
   }
 
   /**
-   * Names of as many Services as there is room for, those that name few first: who makes up nodes is to be the one that has no room.
-   * @param problems gains `INPUT_TOO_LARGE` for each of the others
+   * The names within the limit. Services with few names come first, so that the limit hits a Service with invented names.
+   * @param problems receives `INPUT_TOO_LARGE` for each Service beyond the limit
    */
   bounded(problems: Problem[]): ReadonlySet<string> {
     const found = new Set<string>();
@@ -57,7 +56,7 @@ function tooMany(service: string, slice: ReadSlice, count: number): Problem {
     level: 'error',
     at: slice.object.origin.place([]),
     object: `${slice.kind} ${slice.key}`,
-    message: `Cannot take ${count} nodes from the endpoints of Service ${service}: with them, more than ${strangersMax} would be known by name alone`,
-    hint: 'Add the Nodes to the input (`kubectl get nodes -o yaml`), or look who makes up names of nodes',
+    message: `Cannot use ${count} node names in endpoints of Service ${service}: with them, more than ${strangersMax} nodes have no Node object`,
+    hint: 'Add the Nodes to the input (`kubectl get nodes -o yaml`), or correct the nodeName of the endpoints',
   };
 }

@@ -9,24 +9,24 @@ import { type Era, seenIn } from '../versions/eras.ts';
 import type { Seen } from '../versions/seen.ts';
 import { makeService } from './service.ts';
 
-/** A Service that has an address and ports, before anything is known of kube-proxy's version. */
+/** A Service with an address and ports, for any version of kube-proxy. */
 export interface Candidate extends Seen {
   readonly numbers: Allocation;
 }
 
-/** What kube-proxy of one era makes of the input. */
+/** The input as kube-proxy of one era reads it. */
 export interface View {
   readonly era: Era;
   /** In the order of the candidates. */
   readonly made: readonly (readonly [ReadService, Service])[];
-  /** The slices that count, by `namespace/name` of their Service. */
+  /** The slices that it uses, by `namespace/name` of their Service. */
   readonly backing: ReadonlyMap<string, readonly ReadSlice[]>;
   readonly problems: readonly Problem[];
 }
 
 /**
- * The Services of an era. Those that it sees as the newest one does are the same objects.
- * @param isOpen whether external IPs are served on some node
+ * The Services of an era. Services that the newest era reads equally are the same objects.
+ * @param isOpen whether any node serves external IPs
  */
 export function viewOf(
   { era, isOpen }: { readonly era: Era; readonly isOpen: boolean },
@@ -50,13 +50,13 @@ export function viewOf(
   return { era, made, backing, problems };
 }
 
-/** Each problem once: eras that see a Service alike find the same. */
+/** Drops duplicates: several eras may find the same problem. */
 export function once(problems: readonly Problem[]): readonly Problem[] {
   const seen = new Map(problems.map((problem) => [JSON.stringify(problem), problem]));
   return seen.size === problems.length ? problems : [...seen.values()];
 }
 
-/** Adds what every view of several has. */
+/** The problems of all views, without duplicates. */
 export function ofViews(views: readonly View[], find: (view: View) => readonly Problem[]): readonly Problem[] {
   const found: Problem[] = [];
   for (const view of views) addAll(found, find(view));

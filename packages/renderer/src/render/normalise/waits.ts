@@ -6,9 +6,9 @@ import type { ReadService } from '../read/service.ts';
 import { missingNumbers } from './numbers.ts';
 
 /**
- * Numbers that only the API server can give, where Sluice gives out none.
- * @param isNew the API server has not seen this form of the Service; else it has, and a health-check node port that is still
- * missing will not come: load balancers then take every node for dead
+ * Services that wait for numbers from the API server, because Sluice does not allocate any.
+ * @param isNew the API server has not seen this form of the Service; otherwise a missing health-check node port will not be added, and
+ * load balancers take every node for dead
  */
 export function waits(read: ReadService, numbers: Allocation, isNew: boolean): Problem[] {
   const missing = missingNumbers(read, numbers);
@@ -34,14 +34,14 @@ export function waits(read: ReadService, numbers: Allocation, isNew: boolean): P
       code: 'SERVICE_WAITS',
       level: 'note',
       message: hasRules
-        ? `Cannot make all rules yet: the Service waits for the API server to give it ${words}`
-        : `Cannot make rules yet: the Service waits for the API server to give it ${words}`,
+        ? `Cannot make all rules yet: the API server must first allocate ${words}`
+        : `Cannot make rules yet: the API server must first allocate ${words}`,
       hint: 'Render again with a new snapshot once the Service is in the cluster',
     },
   ];
 }
 
-/** Services that a label leaves to another proxy. That is what the label is for, so it is only noted. */
+/** A note for each Service that a label assigns to another proxy. */
 export function leftOut(services: ReadonlyMap<string, ReadService>): Problem[] {
   return [...services.values()].flatMap((read) =>
     read.foreign !== proxyNameLabel || !hasAddress(read)
@@ -52,7 +52,7 @@ export function leftOut(services: ReadonlyMap<string, ReadService>): Problem[] {
             level: 'note',
             at: read.object.origin.place(['metadata', 'labels', proxyNameLabel]),
             object: `Service ${read.key}`,
-            message: `Cannot make rules for this Service: the label ${proxyNameLabel} leaves it to another proxy`,
+            message: `Cannot make rules for this Service: the label ${proxyNameLabel} assigns it to another proxy`,
             hint: 'Remove the label if kube-proxy or Sluice should serve it',
           },
         ],

@@ -1,8 +1,8 @@
 import type { Service } from '../model.ts';
 
 /**
- * What a Service's files claim for it alone: `10.96.0.10:80/TCP`, `node port 30080/TCP`. Read from rules and virtual servers, for
- * Services of which nothing else is known to be good.
+ * The addresses and node ports that files of a Service claim: `10.96.0.10:80/TCP`, `node port 30080/TCP`. Read from rules and virtual
+ * servers, for quarantined Services, whose objects are invalid.
  */
 export function claimsOfText(text: string): ReadonlySet<string> {
   const claims = new Set<string>();
@@ -38,7 +38,7 @@ function claimOf(address: string | undefined, port: string, protocol: string): s
   return `${where}/${protocol.toUpperCase()}`;
 }
 
-/** What a Service of the model claims, in the same words. */
+/** The claims of a Service of the model, in the same form. */
 export function claimsOf(service: Service): ReadonlySet<string> {
   const claims = new Set<string>();
   for (const { protocol, port, nodePort, healthCheckNodePort, families } of service.ports) {

@@ -3,17 +3,16 @@ import { stringify } from 'yaml';
 import type { JsonObject, KubeObject } from '../kube.ts';
 import { titleOf } from '../read/names.ts';
 
-/** Why something is in quarantine: a problem of the thing itself, or of an object that belongs to it. */
+/** The reason of a quarantine: a problem of the object itself, or of one that belongs to it. */
 export type Reason = Pick<Problem, 'code' | 'object' | 'message'>;
 
-/** What is left out of the rules so that the others can be rendered: Services with all their endpoints, and Nodes. */
+/** The quarantined objects: Services with all their endpoints, and Nodes. The render leaves them out, so that the rest is valid. */
 export class Ward {
-  /** `Service shop/web`, `Node node-a` → why. */
+  /** `Service shop/web`, `Node node-a` → reasons. */
   readonly #inside = new Map<string, Reason[]>();
-  /** ServiceCIDRs, and slices that belong to no Service, by title. */
+  /** ServiceCIDRs, and slices without a Service, by title. */
   readonly #loose = new Set<string>();
 
-  /** Nothing is left out, not even what belongs to no thing. */
   get isEmpty(): boolean {
     return this.#inside.size + this.#loose.size === 0;
   }
@@ -33,7 +32,7 @@ export class Ward {
     return [...reasons].toSorted(([a], [b]) => compareText(a, b)).map(([, reason]) => reason);
   }
 
-  /** @returns false when the thing was inside already, so that leaving it out cannot be what helps */
+  /** @returns false when the object was quarantined before, so that leaving it out does not help */
   take(thing: string, reason: Reason): boolean {
     const reasons = this.#inside.get(thing);
     if (reasons) reasons.push(reason);
@@ -42,9 +41,9 @@ export class Ward {
   }
 
   /**
-   * Takes in what a problem is about.
-   * @param owners title of an object → what it belongs to, undefined for what belongs to none
-   * @returns false when that is not known, or inside already
+   * Quarantines the owner of a problem's object.
+   * @param owners title of an object → its owner, undefined for an object without one
+   * @returns false when the object is unknown or was quarantined before
    */
   takeFor(problem: Problem, owners: ReadonlyMap<string, string | undefined>): boolean {
     const { object } = problem;
@@ -54,16 +53,16 @@ export class Ward {
     return this.#loose.size < this.#loose.add(object).size;
   }
 
-  /** Whether an object takes no part. */
+  /** Whether an object is left out. */
   holds(object: KubeObject): boolean {
     const owner = ownerOf(object);
     return owner === undefined ? this.#loose.has(titleOf(object)) : this.has(owner);
   }
 }
 
-/** What an object belongs to: a Service's endpoints to the Service. */
+/** The title of an object's owner: endpoints belong to their Service, other objects to themselves. */
 export function ownerOf(object: KubeObject): string | undefined {
-  // Without a ServiceCIDR there is a range less, and no rule.
+  // A ServiceCIDR has no rules, so leaving it out needs no entry.
   if (object.kind === 'ServiceCIDR') return undefined;
   if (object.kind !== 'EndpointSlice') {
     return object.kind === 'Endpoints' ? titleOf({ ...object, kind: 'Service' }) : titleOf(object);
@@ -76,7 +75,7 @@ export function ownerOf(object: KubeObject): string | undefined {
   return typeof service === 'string' && service !== '' ? `Service ${namespace}/${service}` : undefined;
 }
 
-/** What became of a thing in quarantine. */
+/** A quarantined object in `quarantine.yaml`. */
 export interface Quarantined {
   readonly object: string;
   readonly rules: 'last good' | 'none';

@@ -43,17 +43,17 @@ function around(objects: readonly KubeObject[], last?: RenderedWithQuarantine): 
 const said = ({ quarantine }: RenderedWithQuarantine): string[] =>
   quarantine.map(({ object, rules, reasons }) => `${object}: ${rules}: ${reasons.map(({ code }) => code).join()}`);
 
-test('where nothing is bad, it is what render gives', () => {
+test('renders the same bundle as render if no object is invalid', () => {
   const objects = [...web('a', 1), ...web('b', 2), ...nodes];
   expect(around(objects).files).toEqual(render(inputOf(objects)).files);
 });
 
-describe('a Service that is bad', () => {
+describe('an invalid Service', () => {
   const good = around([...web('a', 1), ...web('b', 2)]);
   test.each<[string, readonly KubeObject[]]>([
     ['itself', web('a', 1, bad)],
     ['in its endpoints', [web('a', 1)[0] as KubeObject, slice('a', { endpoints: [{ addresses: ['127.0.0.1'] }] })]],
-  ])('%s keeps its last good text, and the others go on', (_title, objects) => {
+  ])('%s keeps its last good files, and the others are rendered', (_title, objects) => {
     const next = around([...objects, ...web('b', 3)], good);
     expect(next.files.get(pathOf('a'))).toBe(good.files.get(pathOf('a')));
     expect(next.files.get(pathOf('b'))).toContain('10.96.0.3');
@@ -62,32 +62,32 @@ describe('a Service that is bad', () => {
     expect(next.problems.filter(({ level }) => level === 'error')).toEqual([]);
   });
 
-  test('and new has no text, and is listed', () => {
+  test('has no files and is listed if it is new', () => {
     const next = around([...web('c', 3, bad), ...web('b', 2)]);
     expect(said(next)).toEqual(['Service shop/c: none: FIELD_VALUE']);
     expect(next.files.has(pathOf('c'))).toBe(false);
     expect(next.files.has(pathOf('b'))).toBe(true);
   });
 
-  test('and good again leaves quarantine, and its file goes', () => {
+  test('leaves quarantine when it is valid again, and quarantine.yaml is removed', () => {
     const ill = around([...web('a', 1, bad), ...web('b', 2)], good);
     const well = around([...web('a', 1), ...web('b', 2)], ill);
     expect(well.files).toEqual(good.files);
   });
 
-  test('and deleted has no text any more', () => {
+  test('has no files after it is deleted', () => {
     const ill = around([...web('a', 1, bad), ...web('b', 2)], good);
     expect(around(web('b', 2), ill).files.has(pathOf('a'))).toBe(false);
   });
 
-  test('keeps text of the mode that its nodes are in, and no other', () => {
+  test('keeps only files of the mode of its nodes', () => {
     const next = renderWithQuarantine(inputOf([...nodes, ...web('a', 1, bad)], 'ipvs'), (path) => good.files.get(path));
     const paths = [...next.files.keys()].filter((path) => path.includes('/shop/'));
     expect(paths.every((path) => next.files.get(path) === good.files.get(path))).toBe(true);
   });
 });
 
-describe('of two that claim one address', () => {
+describe('two Services with one address', () => {
   test.each([
     ['the older', 2020, 2021, 'b'],
     ['the other way round the other', 2021, 2020, 'a'],
@@ -98,14 +98,14 @@ describe('of two that claim one address', () => {
     expect(next.files.has(pathOf(loser === 'a' ? 'b' : 'a'))).toBe(true);
   });
 
-  test('who lost to one that is out itself has it', () => {
+  test('the loser gets it if the winner is quarantined', () => {
     const both = { externalIPs: ['192.0.2.1'] };
     const next = around([...web('a', 1, {}, 2020), ...web('b', 1, both, 2021), ...web('c', 3, both, 2022)]);
     expect(said(next)).toEqual(['Service shop/b: none: VIP_CONFLICT']);
     expect(next.files.get(pathOf('c'))).toContain('192.0.2.1');
   });
 
-  test('one in quarantine keeps it against a new one', () => {
+  test('a quarantined Service keeps it against a new one', () => {
     const good = around(web('a', 1));
     const next = around([...web('a', 9, bad), ...web('b', 1, {}, 2030)], good);
     expect(said(next)).toEqual([
@@ -114,7 +114,7 @@ describe('of two that claim one address', () => {
     ]);
   });
 
-  test.each(['iptables', 'ipvs'])('node ports are claims too (mode %s)', (mode) => {
+  test.each(['iptables', 'ipvs'])('the same holds for node ports (mode %s)', (mode) => {
     const port = { type: 'NodePort', ports: [{ name: 'http', port: 80, nodePort: 30_080 }] };
     const first = renderWithQuarantine(inputOf([...nodes, ...web('a', 1, port)], mode), () => undefined);
     const input = inputOf([...nodes, ...web('a', 1, { ...port, ...bad }), ...web('b', 2, port, 2030)], mode);
@@ -123,7 +123,7 @@ describe('of two that claim one address', () => {
   });
 });
 
-test('a Node that is bad keeps its facts', () => {
+test('an invalid Node keeps its last file', () => {
   const good = around(web('a', 1));
   const broken = node('node-a', { spec: { podCIDR: 'nonsense' } });
   const next = renderWithQuarantine(inputOf([broken, ...web('a', 1)]), (path) => good.files.get(path));
@@ -131,7 +131,7 @@ test('a Node that is bad keeps its facts', () => {
   expect(next.files.get('nodes/node-a/node.yaml')).toBe(good.files.get('nodes/node-a/node.yaml'));
 });
 
-test('with a memo it is the same', () => {
+test('gives the same result with a memo', () => {
   const memo = new Memo();
   const last = (path: string): string | undefined => first.files.get(path);
   const first = renderWithQuarantine(inputOf([...nodes, ...web('a', 1), ...web('b', 2)]), () => undefined, memo);
@@ -139,7 +139,7 @@ test('with a memo it is the same', () => {
   expect(renderWithQuarantine(input, last, memo)).toEqual(renderWithQuarantine(input, last));
 });
 
-describe('nodes that a tenant makes up in endpoints', () => {
+describe('invented node names in endpoints', () => {
   const madeUp = (of: string): readonly KubeObject[] =>
     Array.from({ length: 201 }, (_, index) =>
       slice(
@@ -154,14 +154,14 @@ describe('nodes that a tenant makes up in endpoints', () => {
   test.each([
     ['of no Service', []],
     ['of a Service', [service('evil', { clusterIP: '10.96.0.6' })]],
-  ])('%s are none where the Nodes are known', (_title, more) => {
+  ])('%s are ignored if the Nodes are known', (_title, more) => {
     const found = around([...web('a', 1), ...more, ...madeUp('evil')]);
     expect(nodeFiles(found)).toEqual([nodeFile('node-a')]);
     expect(said(found)).toEqual([]);
     expect(found.files.has(pathOf('a'))).toBe(true);
   });
 
-  test('put their Service into quarantine where they are not, and the others go on', () => {
+  test('quarantine their Service if the Nodes are not known, and the others are rendered', () => {
     const objects = [...web('a', 1), service('evil', { clusterIP: '10.96.0.6' }), ...madeUp('evil')];
     const found = renderWithQuarantine(inputOf(objects), () => undefined);
     expect(said(found)).toEqual(['Service shop/evil: none: INPUT_TOO_LARGE']);

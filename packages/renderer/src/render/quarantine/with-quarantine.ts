@@ -18,17 +18,17 @@ import { claimsOf, claimsOfText } from './claims.ts';
 import { ownerOf, type Quarantined, quarantineText, Ward } from './ward.ts';
 
 export interface RenderedWithQuarantine extends Rendered {
-  /** What the rules leave out, sorted; also in the file `quarantine.yaml`. */
+  /** The quarantined objects, sorted; also in the file `quarantine.yaml`. */
   readonly quarantine: readonly Quarantined[];
 }
 
-/** The text that a file of the last bundle had. */
+/** The text of a file in the last bundle. */
 export type LastText = (path: string) => string | undefined;
 
 /**
- * `render` that goes around what is bad: a Service with an error, its own or of its endpoints, is left out of the rules, and so is
- * the younger of two that claim one address and port; the last good text of exactly that Service stays. So does that of a Node.
- * @returns no file only when an error is of no single object
+ * Renders with quarantine: a Service with an error of its own or of its endpoints is left out of the render, and so is the newer one of
+ * two that claim the same address and port. Its files of the last bundle are kept, and those of a Node.
+ * @returns no files only when an error does not belong to a single object
  */
 export function renderWithQuarantine(
   input: RenderInput,
@@ -62,21 +62,21 @@ export function renderWithQuarantine(
   }
 }
 
-/** What is in quarantine stops nothing any more. */
+/** Errors of quarantined objects are warnings. */
 const asWarning = (problem: Problem): Problem => (isError(problem) ? { ...problem, level: 'warning' } : problem);
 
 function without<T extends Parameters<Ward['holds']>[0]>(objects: readonly T[], ward: Ward): readonly T[] {
   return ward.isEmpty ? objects : objects.filter((object) => !ward.holds(object));
 }
 
-/** @returns whether anything more is left out now */
+/** @returns whether anything was quarantined */
 function takeBad(errors: readonly Problem[], { lost }: Normalised, ward: Ward, owners: Owners): boolean {
   const isClash = ({ code }: Problem): boolean => code === 'VIP_CONFLICT' || code === 'NODE_PORT_CONFLICT';
   const others = errors.filter((problem) => !isClash(problem) || !isOfLoser(problem, lost));
   if (others.length > 0) return takeAll(others, ward, owners);
   let took = false;
   for (const { service, to } of lost) {
-    // Whoever lost to one that is out itself may have it after all: the next round says.
+    // A Service that lost to a quarantined one may get the address in the next round.
     if (ward.has(`Service ${to}`)) continue;
     for (const problem of errors.filter(({ object }) => object === `Service ${service}`)) {
       took = ward.takeFor(problem, owners) || took;
@@ -91,13 +91,13 @@ function isOfLoser({ object }: Problem, lost: Normalised['lost']): boolean {
 
 type Owners = ReadonlyMap<string, string | undefined>;
 
-/** @returns false when one of them is of no single object, or nothing more is left out */
+/** @returns false when one of them does not belong to a single object, or nothing was quarantined */
 function takeAll(errors: readonly Problem[], ward: Ward, owners: Owners): boolean {
   if (errors.some(({ object }) => object === undefined || !owners.has(object))) return false;
   return errors.map((problem) => ward.takeFor(problem, owners)).some((took) => took);
 }
 
-/** Path → text, of each thing in quarantine. */
+/** Kept files, path → text, by quarantined object. */
 type Kept = ReadonlyMap<string, ReadonlyMap<string, string>>;
 
 function keptFiles(ward: Ward, files: ReadonlyMap<string, string>, lastText: LastText): Kept {
@@ -117,7 +117,7 @@ function servicePaths(key: string, tools: ReturnType<typeof toolsOfProfiles>): r
   return [...tools].flatMap(([profile, list]) => [...list].map((tool) => serviceFile(profile, namespace, name, tool)));
 }
 
-/** What each profile has base files of; text of another mode or family would not fit any more. */
+/** The tools of each profile's base files; files of another mode or family are not kept. */
 function toolsOfProfiles(paths: Iterable<string>): ReadonlyMap<string, ReadonlySet<Tool | VirtualTool>> {
   const tools = new Map<string, Set<Tool | VirtualTool>>();
   for (const path of paths) {
@@ -131,7 +131,7 @@ function toolsOfProfiles(paths: Iterable<string>): ReadonlyMap<string, ReadonlyS
   return tools;
 }
 
-/** Takes in who claims what a kept text still has: two would share it. */
+/** Quarantines Services that claim an address or a node port of a kept file. */
 function takeRivals(model: Model, kept: Kept, ward: Ward): boolean {
   const claimed = new Map<string, string>();
   for (const [thing, texts] of kept)
@@ -142,7 +142,7 @@ function takeRivals(model: Model, kept: Kept, ward: Ward): boolean {
     const thing = `Service ${service.namespace}/${service.name}`;
     const claim = [...claimsOf(service)].find((one) => claimed.has(one));
     if (claim === undefined) continue;
-    const message = `Cannot give ${claim} to two Services: ${claimed.get(claim)}, which is in quarantine, still has it`;
+    const message = `Cannot use ${claim} for two Services: ${claimed.get(claim)}, which is quarantined, still has it`;
     const code = claim.startsWith('node port') ? 'NODE_PORT_CONFLICT' : 'VIP_CONFLICT';
     took = ward.take(thing, { code, object: thing, message }) || took;
   }

@@ -3,23 +3,23 @@ import type { Path } from '../kube.ts';
 import { complain, pathText, type Spot } from './fields.ts';
 import { quote } from './text.ts';
 
-/** The family of an address or CIDR that is known to be one. */
+/** The family of a valid address or CIDR. */
 export function familyOf(canonical: string): Family {
   return canonical.includes(':') ? 'ipv6' : 'ipv4';
 }
 
-/** `IPv4`: how Kubernetes and people spell a family. */
+/** `IPv4`: the spelling of a family in Kubernetes and in messages. */
 export const familyWord = { ipv4: 'IPv4', ipv6: 'IPv6' } as const satisfies Record<Family, string>;
 
 /**
- * An address in its one spelling. Another spelling of the same address is a warning, as it is for the API server; one that
- * readers could take for different addresses is an error.
+ * An address in canonical form. Another form is a warning, as in the API server; one that parsers read as different addresses is an
+ * error.
  */
 export function checkAddress(spot: Spot, tail: Path, text: string): string | undefined {
   return parse(spot, tail, text)?.text;
 }
 
-/** An address that traffic may be sent to or taken from: `checkAddress`, and not in a range that is a node's own business. */
+/** An address of traffic: `checkAddress`, and not in a range that is local to each node. */
 export function checkRoutable(spot: Spot, tail: Path, text: string): string | undefined {
   const address = parse(spot, tail, text);
   const why = address && forbiddenAddress(address);
@@ -27,7 +27,7 @@ export function checkRoutable(spot: Spot, tail: Path, text: string): string | un
   complain(spot, tail, {
     code: 'ADDRESS_FORBIDDEN',
     message: `Cannot route to ${quote(text)} in ${pathText(spot, tail)}: ${why}`,
-    hint: "Write an address that belongs to a pod or a machine; these ranges lead to every node's own services",
+    hint: "Use the address of a pod or a host; these ranges lead to every node's own daemons",
   });
   return undefined;
 }
@@ -37,7 +37,7 @@ function parse(spot: Spot, tail: Path, text: string): Address | undefined {
   if (address === undefined) {
     complain(spot, tail, {
       code: 'ADDRESS_INVALID',
-      message: `Cannot read ${pathText(spot, tail)}: ${quote(text)} is no IP address`,
+      message: `Cannot read ${pathText(spot, tail)}: ${quote(text)} is not a valid IP address`,
       hint: 'Write four decimal numbers without leading zeros, or an IPv6 address without zone, prefix or brackets',
     });
     return undefined;
@@ -50,18 +50,18 @@ function respelled(spot: Spot, tail: Path, text: string, canonical: string): voi
   complain(spot, tail, {
     code: 'ADDRESS_INVALID',
     level: 'warning',
-    message: `Cannot keep the spelling ${quote(text)} in ${pathText(spot, tail)}: the rules say ${canonical}`,
+    message: `Cannot keep ${quote(text)} in ${pathText(spot, tail)}: rules have the canonical form ${canonical}`,
     hint: `Write ${canonical}`,
   });
 }
 
-/** A network in its one spelling; bits behind the prefix are a warning, and cleared as iptables clears them. */
+/** A network in canonical form; host bits are a warning, and cleared as iptables clears them. */
 export function checkCidr(spot: Spot, tail: Path, text: string): string | undefined {
   const cidr = parseCidr(text);
   if (!cidr) {
     complain(spot, tail, {
       code: 'ADDRESS_INVALID',
-      message: `Cannot read ${pathText(spot, tail)}: ${quote(text)} is no CIDR`,
+      message: `Cannot read ${pathText(spot, tail)}: ${quote(text)} is not a valid CIDR`,
       hint: 'Write an address and a prefix, such as 198.51.100.0/24',
     });
     return undefined;

@@ -47,12 +47,12 @@ test.each([['rrr'], ['RR'], [''], ['rr ']])('scheduler %j is refused', (schedule
   expect(lines(problems)).toContain(`error FIELD_VALUE ${place}`);
 });
 
-test('a scheduler is read, and other annotations are nobody’s business', () => {
+test('reads a scheduler and ignores other annotations', () => {
   const annotations = { 'sluice.dev/scheduler': 'wlc', 'example.com/number': '1' };
   expect(modelOf([annotated(annotations), slice('web')]).services[0]?.scheduler).toBe('wlc');
 });
 
-test('a node keeps the labels that weights ask about, and no others', () => {
+test('a node keeps only labels that weights name', () => {
   const labels = { 'example.com/big': 'true', 'example.com/rack': '7' };
   const [known] = modelOf([weights('example.com/big=true:5'), slice('web'), node('node-1', {}, labels)]).nodes;
   expect(known?.labels).toEqual(new Map([['example.com/big', 'true']]));

@@ -3,14 +3,14 @@ import type { WeightRule } from '../model.ts';
 import { type Complaint, complain, type Spot, textIn } from './fields.ts';
 import { isDnsSubdomain, isLabelValue, quote } from './text.ts';
 
-/** How the kernel chooses an endpoint of the Service, in mode ipvs. */
+/** The scheduler of the Service in mode ipvs. */
 export const schedulerKey = 'sluice.dev/scheduler';
-/** Which share of the traffic endpoints get, in mode ipvs. */
+/** The weights of endpoints in mode ipvs. */
 export const weightsKey = 'sluice.dev/weights';
-/** What asks for topology hints; the first counts where both are there (`newBaseServiceInfo`, `pkg/proxy/service.go` of 1.28). */
+/** The annotations that enable topology hints; the first takes precedence (`newBaseServiceInfo`, `pkg/proxy/service.go` of 1.28). */
 export const hintsKeys = ['service.kubernetes.io/topology-aware-hints', 'service.kubernetes.io/topology-mode'] as const;
 
-/** Whether hints are asked for: any value does, except `disabled` and none (`canUseTopology`). */
+/** Whether hints are enabled: by any value except `disabled` and the empty one (`canUseTopology`). */
 export function asksForHints(annotations: Spot | undefined): boolean {
   const key = annotations && hintsKeys.find((one) => Object.hasOwn(annotations.value, one));
   const value = key === undefined ? '' : annotations?.value[key];
@@ -18,8 +18,8 @@ export function asksForHints(annotations: Spot | undefined): boolean {
 }
 
 /**
- * The scheduler that a Service asks for, such as `lc`.
- * @returns undefined: none, or (with a problem) one that there is not
+ * The scheduler of a Service, such as `lc`.
+ * @returns undefined: none, or (with a problem) an unknown one
  */
 export function readScheduler(annotations: Spot | undefined): Scheduler | undefined {
   const text = annotations && textIn(annotations, schedulerKey);
@@ -27,7 +27,7 @@ export function readScheduler(annotations: Spot | undefined): Scheduler | undefi
   const found = schedulers.find((scheduler) => scheduler === text);
   if (found === undefined) {
     complain(annotations, [schedulerKey], {
-      ...wrong(schedulerKey, `${quote(text)} is no scheduler`),
+      ...wrong(schedulerKey, `${quote(text)} is not a scheduler`),
       hint: `Write one of ${schedulers.join(', ')}`,
     });
   }
@@ -35,11 +35,11 @@ export function readScheduler(annotations: Spot | undefined): Scheduler | undefi
 }
 
 const weightMax = 65_535;
-/** More rules than any cluster has zones and kinds of nodes; a list beyond is made by mistake. */
+/** More than the zones and kinds of nodes of any cluster. */
 const rulesMax = 64;
 
 /**
- * `topology.kubernetes.io/zone=a:3,example.com/big=true:5`: weights by labels of the endpoint's node, the first that fits.
+ * `topology.kubernetes.io/zone=a:3,example.com/big=true:5`: weights by labels of the endpoint's node; the first match counts.
  * @returns the rules in their order; empty: every weight is 1, or (with a problem) the text is not of this form
  */
 export function readWeights(annotations: Spot | undefined): readonly WeightRule[] {
@@ -61,14 +61,17 @@ export function readWeights(annotations: Spot | undefined): readonly WeightRule[
 function readRule(part: string): WeightRule | Complaint {
   const [, label = '', value = '', number = ''] = /^([^=:]+)=([^=:]*):([0-9]{1,9})$/.exec(part) ?? [];
   if (!isLabelKey(label) || !isLabelValue(value)) {
-    return { ...wrong(weightsKey, `${quote(part)} is no weight`), hint: form };
+    return { ...wrong(weightsKey, `${quote(part)} is not a valid weight`), hint: form };
   }
   const weight = Number(number);
   if (weight >= 1 && weight <= weightMax) return { label, value, weight };
   if (weight > weightMax)
-    return { ...wrong(weightsKey, `${quote(part)} is too heavy`), hint: `Write a weight from 1 to ${weightMax}` };
+    return {
+      ...wrong(weightsKey, `the weight in ${quote(part)} is too large`),
+      hint: `Write a weight from 1 to ${weightMax}`,
+    };
   return {
-    ...wrong(weightsKey, `${quote(part)} would give these endpoints no traffic at all`),
+    ...wrong(weightsKey, `with ${quote(part)} these endpoints would get no traffic`),
     hint: `Write a weight from 1 to ${weightMax}; to take pods out, let their readiness probes fail or change the selector`,
   };
 }
@@ -77,7 +80,7 @@ const form =
   'Write label=value:weight with commas between, such as topology.kubernetes.io/zone=a:3,example.com/big=true:5';
 const tooMany: Complaint = {
   ...wrong(weightsKey, `it has more than ${rulesMax} entries`),
-  hint: 'Give nodes a label of their own for their weight, and name that',
+  hint: 'Add a label for the weight to the nodes, and use that',
 };
 
 function isLabelKey(text: string): boolean {
@@ -87,5 +90,5 @@ function isLabelKey(text: string): boolean {
 }
 
 function wrong(key: string, why: string): { code: 'FIELD_VALUE'; message: string } {
-  return { code: 'FIELD_VALUE', message: `Cannot follow annotation ${key}: ${why}` };
+  return { code: 'FIELD_VALUE', message: `Cannot apply annotation ${key}: ${why}` };
 }

@@ -174,7 +174,7 @@ test.each([
   expect(lines(problemsOf(one))).toEqual([expected]);
 });
 
-test('an apiVersion of the past is refused and the right one named', () => {
+test('refuses an old apiVersion and names the current one', () => {
   const [problem] = problemsOf({ ...slice('web'), apiVersion: 'discovery.k8s.io/v1alpha1' });
   expect(problem).toMatchObject({ code: 'API_VERSION_UNKNOWN', hint: expect.stringContaining('discovery.k8s.io/v1;') });
 });
@@ -201,6 +201,6 @@ test.each([
   ],
   ['subsets', object('Endpoints', { name: 'web' }, { subsets: null })],
   ['node', object('Node', { name: 'n' }, { spec: {}, status: null })],
-])('empty and null fields are as good as none: %s', (_title, one) => {
+])('treats empty and null fields as absent: %s', (_title, one) => {
   expect(problemsOf(one)).toEqual([]);
 });

@@ -33,8 +33,8 @@ const noHints: readonly string[] = [];
 
 /**
  * Reads one endpoint of an EndpointSlice.
- * Conditions that nobody wrote are ready and serving and not terminating, as kube-proxy takes them (operations: EndpointSlice).
- * @param family what the slice's addressType says
+ * Missing conditions mean ready, serving and not terminating, as in kube-proxy (operations: EndpointSlice).
+ * @param family from the slice's addressType
  */
 export function readEndpoint(spot: Spot, family: Family): ReadEndpoint | undefined {
   const address = readFirstAddress(spot, family);
@@ -68,7 +68,7 @@ function readLocation(spot: Spot): Pick<ReadEndpoint, 'nodeName' | 'zone'> {
 const unlessEmpty = (spot: Spot, key: string, form: NameForm): string | undefined =>
   valueIn(spot, key) === '' ? undefined : nameIn(spot, key, form);
 
-/** Only the first address counts: the others are the same endpoint again, and kube-proxy passes over them. */
+/** The first address. Further ones are the same endpoint, and kube-proxy ignores them. */
 function readFirstAddress(spot: Spot, family: Family): string | undefined {
   const [first, second] = textsIn(spot, 'addresses');
   if (first === undefined) {
@@ -104,8 +104,8 @@ const withoutAddress = {
 const moreAddresses = {
   code: 'OBJECT_IGNORED',
   level: 'warning',
-  message: 'Cannot use more than the first address of an endpoint: kube-proxy passes over the others',
-  hint: 'Make an endpoint of every address',
+  message: 'Cannot use more than the first address of an endpoint: kube-proxy ignores the others',
+  hint: 'Write one endpoint for each address',
 } as const;
 const withoutHintName = {
   code: 'FIELD_MISSING',

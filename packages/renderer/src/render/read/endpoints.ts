@@ -7,9 +7,9 @@ import { foreignLabelOfSlice, identify, nameIn } from './names.ts';
 import { type ReadSlice, readSlicePort, type SlicePart, type SlicePort } from './slice.ts';
 
 /**
- * Reads an Endpoints object as the API server's mirror controller would turn it into slices: one per subset and family,
+ * Reads an Endpoints object as the slices that the API server's mirror controller would make of it: one per subset and family,
  * `notReadyAddresses` neither ready nor serving (operations: watch filters).
- * @returns undefined when it cannot be used; `problems` says why
+ * @returns undefined when it cannot be used; `problems` receives the reason
  */
 export function readEndpoints(object: KubeObject, problems: Problem[]): ReadSlice | undefined {
   const identity = identify(object, problems, 'subdomain');
@@ -23,7 +23,7 @@ export function readEndpoints(object: KubeObject, problems: Problem[]): ReadSlic
 
 function readSubset(subset: Spot): SlicePart[] {
   const ports = readSubsetPorts(subset);
-  // Not ready first: an address in both lists is ready, because the later one of two equal endpoints counts.
+  // Not ready first: an address in both lists is ready, because the last one of two equal endpoints counts.
   const endpoints = [...readAddresses(subset, 'notReadyAddresses', false), ...readAddresses(subset, 'addresses', true)];
   const path: Path = ['subsets', subset.index];
   return (['ipv4', 'ipv6'] as const).flatMap((family) => {
@@ -68,11 +68,11 @@ function readAddresses(subset: Spot, key: string, ready: boolean): readonly Read
 
 const withoutName = {
   code: 'FIELD_MISSING',
-  message: 'Cannot tell the ports of a subset apart without names',
-  hint: 'Give every port the name that its Service port has',
+  message: 'Cannot distinguish the ports of a subset: one has no name',
+  hint: 'Name every port like its Service port',
 } as const;
 const withoutAddress = {
   code: 'FIELD_MISSING',
-  message: 'Cannot route to an endpoint without ip',
+  message: 'Cannot route to an endpoint without an ip',
   hint: 'Write its address, or remove the entry',
 } as const;

@@ -2,23 +2,23 @@ import type { Level, Problem, ProblemCode } from '@sluice/bundle';
 import type { Json, JsonObject, KubeObject, Path } from '../kube.ts';
 import { quote } from './text.ts';
 
-/** One object while it is read. */
+/** An object that is being read. */
 export interface Subject {
   /** `Service shop/web`, for problems. */
   readonly title: string;
   readonly object: KubeObject;
   readonly problems: Problem[];
-  /** Something in it is an error: what was read of it must not be used. */
+  /** It has an error, so its result must not be used. */
   broken: boolean;
 }
 
-/** A mapping somewhere inside an object. Its path is put together only when there is something to complain about. */
+/** A mapping inside an object. Its path is computed only for problems. */
 export interface Spot {
   readonly subject: Subject;
   readonly value: JsonObject;
   readonly above: Spot | undefined;
   readonly key: string;
-  /** The position in the list `key`; -1: `key` holds the mapping itself. */
+  /** The position in the list `key`; -1: the mapping is the value of `key` itself. */
   readonly index: number;
 }
 
@@ -27,7 +27,7 @@ export function spotOf(subject: Subject): Spot {
   return { subject, value: subject.object.value, above: undefined, key: '', index: -1 };
 }
 
-/** What a problem says; `level` is `error` unless it is named. */
+/** The content of a problem; the default level is `error`. */
 export interface Complaint {
   readonly code: ProblemCode;
   readonly message: string;
@@ -44,7 +44,7 @@ export function complain(spot: Spot, tail: Path, complaint: Complaint): void {
   subject.problems.push({ ...complaint, level, at, object: subject.title });
 }
 
-/** `spec.ports[0].port`: where a value stands, for messages. */
+/** `spec.ports[0].port`: the path of a value in messages. */
 export function pathText(spot: Spot, tail: Path): string {
   return [...pathOf(spot), ...tail]
     .map((step) => (typeof step === 'number' ? `[${step}]` : `.${step}`))
@@ -58,12 +58,12 @@ function pathOf(spot: Spot): Path {
   return [...pathOf(spot.above), ...here];
 }
 
-/** The value of a key. `null` is the same as nothing, as it is for the API server. */
+/** The value of a key. `null` means absent, as in the API server. */
 export function valueIn(spot: Spot, key: string): Json | undefined {
   return Object.hasOwn(spot.value, key) ? (spot.value[key] ?? undefined) : undefined;
 }
 
-/** A text, or undefined when it is not there or (with a problem) something else. */
+/** A string, or undefined when it is absent or (with a problem) of another type. */
 export function textIn(spot: Spot, key: string): string | undefined {
   const value = valueIn(spot, key);
   return value === undefined || typeof value === 'string' ? value : wrongType(spot, [key], value, 'a text');
@@ -88,14 +88,14 @@ export function mappingIn(spot: Spot, key: string): Spot | undefined {
   return { subject: spot.subject, value, above: spot, key, index: -1 };
 }
 
-/** The spot of a mapping that is not there: as if it were there and empty. */
+/** The spot of an absent mapping, as if it were empty. */
 export function emptyIn(spot: Spot, key: string): Spot {
   return { subject: spot.subject, value: {}, above: spot, key, index: -1 };
 }
 
 const nothing: readonly never[] = [];
 
-/** The items of a list; none when it is not there or (with a problem) no list. */
+/** The items of a list; none when it is absent or (with a problem) of another type. */
 export function listIn(spot: Spot, key: string): readonly Json[] {
   const value = valueIn(spot, key);
   if (value === undefined) return nothing;
@@ -104,7 +104,7 @@ export function listIn(spot: Spot, key: string): readonly Json[] {
   return nothing;
 }
 
-/** The mappings of a list, without the items that (with a problem) are something else. */
+/** The mappings of a list; items of another type are left out, with a problem. */
 export function mappingsIn(spot: Spot, key: string): readonly Spot[] {
   const list = listIn(spot, key);
   const spots: Spot[] = [];
@@ -116,7 +116,7 @@ export function mappingsIn(spot: Spot, key: string): readonly Spot[] {
   return spots;
 }
 
-/** The texts of a list; an item that is none is left out, with a problem. */
+/** The strings of a list; items of another type are left out, with a problem. */
 export function textsIn(spot: Spot, key: string): readonly string[] {
   const list = listIn(spot, key);
   if (list.every((item) => typeof item === 'string')) return list;
@@ -125,7 +125,7 @@ export function textsIn(spot: Spot, key: string): readonly string[] {
   return list.filter((item) => typeof item === 'string');
 }
 
-/** One word out of a closed list; `fallback` when it is not there or (with a problem) another word. */
+/** One of a list of words; `fallback` when it is absent or (with a problem) another word. */
 export function wordIn<const W extends string, F>(spot: Spot, key: string, words: readonly W[], fallback: F): W | F {
   const value = textIn(spot, key);
   if (value === undefined || value === '') return fallback;
@@ -133,7 +133,7 @@ export function wordIn<const W extends string, F>(spot: Spot, key: string, words
   if (word !== undefined) return word;
   complain(spot, [key], {
     code: 'FIELD_VALUE',
-    message: `Cannot read ${pathText(spot, [key])}: it is ${quote(value)}, which Kubernetes does not know`,
+    message: `Cannot read ${pathText(spot, [key])}: ${quote(value)} is not a valid value`,
     hint: `Write ${words.slice(0, -1).join(', ')} or ${words.at(-1)}`,
   });
   return fallback;

@@ -69,7 +69,7 @@ function* textsOf(value: unknown): Generator<string> {
     for (const [key, item] of Object.entries(value)) yield* [key, ...textsOf(item)];
 }
 
-test('whatever a manifest holds, the model has harmless texts and problems have printable ones', () => {
+test('the model has only valid texts and problems only printable ones, for random manifests', () => {
   fc.assert(
     fc.property(fc.constantFrom(...carriers), anywhere, (carry, text) => {
       const others = [service('web'), slice('web')];

@@ -5,7 +5,7 @@ import { complain, pathText, type Spot, type Subject, spotOf } from './fields.ts
 import { betaSlices, titleOf } from './names.ts';
 import { quote } from './text.ts';
 
-/** The fields of a mapping; `any`: what stands below is Kubernetes' own business, such as the map of a selector. */
+/** The fields of a mapping; `any`: not checked further, such as the map of a selector. */
 interface Fields {
   readonly [name: string]: Fields | typeof any;
 }
@@ -37,7 +37,7 @@ const top = { ...fields('apiVersion', 'kind'), metadata } as const;
 const endpointAddress = fields('ip', 'hostname', 'nodeName', 'targetRef');
 const endpointPort = fields('name', 'port', 'protocol', 'appProtocol');
 
-/** An EndpointSlice; its versions differ in where they say that an endpoint is. */
+/** An EndpointSlice; its versions differ in the fields for an endpoint's location. */
 const slice = (...location: readonly string[]): Fields => ({
   ...top,
   addressType: any,
@@ -51,9 +51,9 @@ const slice = (...location: readonly string[]): Fields => ({
 const betaSlice = slice('topology');
 
 /**
- * Every field that an object of a kind may have, of all versions since 1.19, also those that Sluice has no use for: those are silent
- * (`k8s.io/api`, `core/v1/types.go`, `discovery/v1/types.go`, `discovery/v1beta1/types.go`, `networking/v1/types.go`, `meta/v1/types.go`). Of a Node only what is
- * read is looked at.
+ * Every field of each kind, in all versions since 1.19, also those that Sluice does not use (`k8s.io/api`, `core/v1/types.go`,
+ * `discovery/v1/types.go`, `discovery/v1beta1/types.go`, `networking/v1/types.go`, `meta/v1/types.go`). In a Node only metadata is
+ * checked.
  */
 const known: Readonly<Record<KubeKind, Fields>> = {
   Service: {
@@ -78,10 +78,10 @@ const known: Readonly<Record<KubeKind, Fields>> = {
   ServiceCIDR: { ...top, spec: fields('cidrs'), status: fields('conditions') },
 };
 
-/** So many fields of one object are told of: a hostile one has hundreds of thousands. */
+/** The most unknown fields reported per object: a hostile one has hundreds of thousands. */
 const unknownMax = 20;
 
-/** Warns of fields that Kubernetes does not know, which it passes over without a word: a `targetport` that nobody reads sends packets elsewhere. */
+/** Warns of unknown fields, which Kubernetes drops silently: without its `targetport`, a port sends packets to the default target. */
 export function checkFields(object: KubeObject, problems: Problem[]): void {
   const found: Problem[] = [];
   const subject: Subject = { title: titleOf(object), object, problems: found, broken: false };
@@ -109,7 +109,7 @@ function unknownField(root: Spot, path: Path, key: string, names: readonly strin
   complain(root, path, {
     code: 'FIELD_UNKNOWN',
     level: 'warning',
-    message: `Cannot use ${pathText(root, path.slice(0, -1)) || 'the object'}'s field ${quote(key)}: Kubernetes knows none of this name`,
-    hint: guess === undefined ? 'Remove it, or put it where it belongs' : `Did you mean ${guess}?`,
+    message: `Cannot use field ${quote(key)} of ${pathText(root, path.slice(0, -1)) || 'the object'}: Kubernetes has no such field`,
+    hint: guess === undefined ? 'Remove it, or move it to the right place' : `Did you mean ${guess}?`,
   });
 }

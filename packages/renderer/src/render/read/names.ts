@@ -3,50 +3,58 @@ import type { JsonObject, KubeKind, KubeObject, Path } from '../kube.ts';
 import { complain, mappingIn, pathText, type Spot, type Subject, spotOf, textIn } from './fields.ts';
 import { hasHiddenCharacters, isDnsLabel, isDnsSubdomain, isLabelValue, isPortName, quote } from './text.ts';
 
-/** The forms of names that Kubernetes has, each with its test and its description. */
+/** The forms of Kubernetes names, each with its test, its name and its description. */
 const forms = {
-  label: [isDnsLabel, 'a DNS label: at most 63 of a-z, 0-9 and "-", not at the ends'],
-  subdomain: [isDnsSubdomain, 'a DNS subdomain: labels of a-z, 0-9 and "-" with dots between, at most 253'],
-  labelValue: [isLabelValue, 'a label\'s value: at most 63 of A-Z, a-z, 0-9, "-", "_" and ".", not at the ends'],
-  portName: [isPortName, 'the name of a container port: at most 15 of a-z, 0-9 and "-", with a letter'],
+  label: [isDnsLabel, 'DNS label', 'at most 63 of a-z, 0-9 and "-", not "-" at the ends'],
+  subdomain: [
+    isDnsSubdomain,
+    'DNS subdomain',
+    'DNS labels of a-z, 0-9 and "-" with dots between, at most 253 characters',
+  ],
+  labelValue: [
+    isLabelValue,
+    'label value',
+    'at most 63 of A-Z, a-z, 0-9, "-", "_" and ".", only letters and digits at the ends',
+  ],
+  portName: [isPortName, 'container port name', 'at most 15 of a-z, 0-9 and "-", with at least one letter'],
 } as const;
 export type NameForm = keyof typeof forms;
 
-/** Whether `text` has the form; a problem when it has not. */
+/** Whether `text` has the form; reports a problem if it does not. */
 export function checkName(spot: Spot, tail: Path, text: string, form: NameForm): boolean {
-  const [test, words] = forms[form];
+  const [test, name, words] = forms[form];
   if (test(text)) return true;
   const hidden = hasHiddenCharacters(text);
   complain(spot, tail, {
     code: hidden ? 'CONTROL_CHARACTER' : 'NAME_INVALID',
-    message: `Cannot read ${pathText(spot, tail)}: ${quote(text)} ${hidden ? 'holds control characters' : 'is no such name'}`,
-    hint: `Write ${words}`,
+    message: `Cannot read ${pathText(spot, tail)}: ${quote(text)} ${hidden ? 'has control characters' : `is not a valid ${name}`}`,
+    hint: `Use ${words}`,
   });
   return false;
 }
 
-/** A name that may be left out; undefined too when (with a problem) it is malformed. */
+/** An optional name; undefined when it is absent or (with a problem) malformed. */
 export function nameIn(spot: Spot, key: string, form: NameForm): string | undefined {
   const text = textIn(spot, key);
   return text !== undefined && checkName(spot, [key], text, form) ? text : undefined;
 }
 
-/** What every object begins with. */
+/** The metadata that every object has. */
 export interface Identity {
   readonly top: Spot;
-  /** `''` for what is in none. */
+  /** `''` for cluster-scoped objects. */
   readonly namespace: string;
   readonly name: string;
-  /** `shop/web`, or the name of what is in no namespace. */
+  /** `shop/web`, or the name of a cluster-scoped object. */
   readonly key: string;
   readonly labels: Spot | undefined;
   readonly annotations: Spot | undefined;
 }
 
-/** EndpointSlices as clusters of 1.17 to 1.24 served them, and as manifests from there still say. */
+/** The version of EndpointSlices in clusters of 1.17 to 1.24, and in manifests from there. */
 export const betaSlices = 'discovery.k8s.io/v1beta1';
 
-/** The apiVersions in which each kind is read; the first is the one to write. */
+/** The supported apiVersions of each kind; the first is the current one. */
 export const apiVersions: Readonly<Record<KubeKind, readonly [string, ...string[]]>> = {
   Service: ['v1'],
   Endpoints: ['v1'],
@@ -55,13 +63,12 @@ export const apiVersions: Readonly<Record<KubeKind, readonly [string, ...string[
   ServiceCIDR: ['networking.k8s.io/v1', 'networking.k8s.io/v1beta1'],
 };
 
-/** Kinds of objects that are in no namespace. */
 const clusterScoped: ReadonlySet<KubeKind> = new Set(['Node', 'ServiceCIDR']);
 
 /**
- * Reads name, namespace and labels. The namespace is `default` where none is written, as for kubectl.
- * @param form of the name: Services are labels, other kinds subdomains
- * @returns undefined when the object has no usable name; `problems` says why
+ * Reads name, namespace and labels. The default namespace is `default`, as for kubectl.
+ * @param form of the name: labels for Services, subdomains for other kinds
+ * @returns undefined when the object has no usable name; `problems` receives the reason
  */
 export function identify(object: KubeObject, problems: Problem[], form: NameForm): Identity | undefined {
   const isClusterScoped = clusterScoped.has(object.kind);
@@ -92,11 +99,11 @@ export function identify(object: KubeObject, problems: Problem[], form: NameForm
 
 const missingName = {
   code: 'FIELD_MISSING',
-  message: 'Cannot tell objects apart without metadata.name',
-  hint: 'Give the object a name; generateName is for objects that the API server names',
+  message: 'Cannot read an object without metadata.name',
+  hint: 'Set metadata.name; generateName only works at the API server',
 } as const;
 
-/** `Service shop/web`, also when nothing about the object is checked yet. */
+/** `Service shop/web`, also for an object that is not validated. */
 export function titleOf(object: KubeObject): string {
   const safe = (text: string): string => (isDnsSubdomain(text) ? text : quote(text));
   const name = safe(metadataText(object, 'name') || '?');
@@ -104,7 +111,7 @@ export function titleOf(object: KubeObject): string {
   return `${object.kind} ${safe(metadataText(object, 'namespace') || 'default')}/${name}`;
 }
 
-/** `shop/web` as it is written, for an object that could not be read. */
+/** `shop/web` without validation, for an invalid object. */
 export function roughKey(object: KubeObject): string {
   return `${metadataText(object, 'namespace') || 'default'}/${metadataText(object, 'name')}`;
 }
@@ -116,14 +123,14 @@ function metadataText(object: KubeObject, key: 'namespace' | 'name'): string {
   return typeof value === 'string' ? value : '';
 }
 
-/** Leaves a Service to another proxy, whatever its value; before kube-proxy 1.36 also a slice. */
+/** With any value it assigns a Service to another proxy; before kube-proxy 1.36 also a slice. */
 export const proxyNameLabel = 'service.kubernetes.io/service-proxy-name';
-/** Takes a slice out of rules, whatever its value; before kube-proxy 1.36 also a Service. */
+/** With any value it excludes a slice from rules; before kube-proxy 1.36 also a Service. */
 export const headlessLabel = 'service.kubernetes.io/headless';
 /** Labels by which kube-proxy ignores objects (`labelSelector…` in `ProxyServer.Run`, `cmd/kube-proxy/app/server.go`). */
 export type ForeignLabel = typeof proxyNameLabel | typeof headlessLabel;
 
-/** The label for which a Service is ignored: first the one that counts in every version of kube-proxy. */
+/** The label for which a Service is ignored: first the one that every version of kube-proxy knows. */
 export const foreignLabelOfService = (labels: Spot | undefined): ForeignLabel | undefined =>
   firstLabel(labels, [proxyNameLabel, headlessLabel]);
 

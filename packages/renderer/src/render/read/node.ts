@@ -22,8 +22,8 @@ export interface ReadNode {
 export const zoneLabel = 'topology.kubernetes.io/zone';
 
 /**
- * Reads one Node: labels, addresses, pod CIDRs and cores. Everything else about a Node has no effect on rules.
- * @returns undefined when it cannot be used; `problems` says why
+ * Reads one Node: labels, addresses, pod CIDRs and cores. Other fields have no effect on rules.
+ * @returns undefined when it cannot be used; `problems` receives the reason
  */
 export function readNode(object: KubeObject, problems: Problem[]): ReadNode | undefined {
   const identity = identify(object, problems, 'subdomain');
@@ -54,7 +54,7 @@ function readLabels(labels: Spot | undefined): ReadonlyMap<string, string> {
   return map;
 }
 
-/** The first InternalIP of each family, else the first ExternalIP; host names and DNS names are no addresses. */
+/** The first InternalIP of each family, else the first ExternalIP; host names and DNS names are ignored. */
 function readAddresses(status: Spot): PerFamily<string> {
   const found: Record<'InternalIP' | 'ExternalIP', Record<string, string>> = { InternalIP: {}, ExternalIP: {} };
   for (const spot of mappingsIn(status, 'addresses')) {
@@ -67,7 +67,7 @@ function readAddresses(status: Spot): PerFamily<string> {
   return { ...found.ExternalIP, ...found.InternalIP };
 }
 
-/** `podCIDRs`, or `podCIDR` where only the old field is there; the first of each family. */
+/** `podCIDRs`, or the old field `podCIDR`; the first of each family. */
 function readPodCIDRs(spec: Spot): PerFamily<string> {
   const old = textIn(spec, 'podCIDR') ?? '';
   const list = textsIn(spec, 'podCIDRs');
@@ -81,10 +81,10 @@ function readPodCIDRs(spec: Spot): PerFamily<string> {
   return found;
 }
 
-/** More cores than any machine has; a number above is a mistake. */
+/** More cores than any machine has. */
 const coresMax = 65_536;
 
-/** `status.capacity.cpu`, rounded up to whole cores: `3920m` is a machine with 4 of which something is held back. */
+/** `status.capacity.cpu`, rounded up to whole cores: `3920m` is a machine with 4 cores, some of it reserved. */
 function readCores(status: Spot): number | undefined {
   const capacity = mappingIn(status, 'capacity');
   const value = capacity && valueIn(capacity, 'cpu');
@@ -95,7 +95,7 @@ function readCores(status: Spot): number | undefined {
   if (typeof value !== 'string' && typeof value !== 'number') return undefined;
   complain(capacity, ['cpu'], {
     code: 'FIELD_VALUE',
-    message: `Cannot read ${pathText(capacity, ['cpu'])}: ${quote(String(value))} is no number of cores`,
+    message: `Cannot read ${pathText(capacity, ['cpu'])}: ${quote(String(value))} is not a number of cores`,
     hint: 'Write a quantity such as 4 or 3920m',
   });
   return undefined;

@@ -1,7 +1,7 @@
 import type { Protocol } from '../model.ts';
 import { complain, numberIn, pathText, type Spot, wordIn } from './fields.ts';
 
-/** The protocols that Services have (`supportedServicePortProtocols`); TCP where none is written. */
+/** The protocols that Services have (`supportedServicePortProtocols`); the default is TCP. */
 export function protocolIn(spot: Spot): Protocol {
   return wordIn(spot, 'protocol', ['TCP', 'UDP', 'SCTP'], 'TCP');
 }
@@ -9,7 +9,7 @@ export function protocolIn(spot: Spot): Protocol {
 /**
  * A port number.
  * @param least 1, or 0 where 0 means "none"
- * @returns undefined when it is not there or (with a problem) out of range
+ * @returns undefined when it is absent or (with a problem) out of range
  */
 export function portIn(spot: Spot, key: string, least: 0 | 1): number | undefined {
   const value = numberIn(spot, key);
@@ -17,7 +17,7 @@ export function portIn(spot: Spot, key: string, least: 0 | 1): number | undefine
   if (Number.isInteger(value) && value >= least && value <= 65_535) return value;
   complain(spot, [key], {
     code: 'PORT_INVALID',
-    message: `Cannot use ${value} as ${pathText(spot, [key])}: it is no port`,
+    message: `Cannot use ${value} as ${pathText(spot, [key])}: it is not a valid port (1–65535)`,
     hint: 'Write a whole number from 1 to 65535',
   });
   return undefined;

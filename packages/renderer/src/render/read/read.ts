@@ -10,18 +10,18 @@ import { type ReadService, readService } from './service.ts';
 import { type ReadServiceCIDR, readServiceCIDR } from './service-cidr.ts';
 import { type ReadSlice, readSlice } from './slice.ts';
 
-/** Everything that one layer says, object by object. */
+/** The parsed objects of one layer. */
 export interface ReadObjects {
   readonly services: readonly ReadService[];
   /** EndpointSlices and Endpoints. */
   readonly slices: readonly ReadSlice[];
   readonly nodes: readonly ReadNode[];
   readonly serviceCIDRs: readonly ReadServiceCIDR[];
-  /** What was there but could not be read: keys of Services, and whether any slice is among it. */
+  /** Invalid objects: keys of Services, and whether there is a slice among them. */
   readonly unread: { readonly services: ReadonlySet<string>; readonly slices: boolean };
 }
 
-/** Reads every object; those with an error are left out, and `problems` says what is wrong with each. */
+/** Reads every object; those with an error are left out, and `problems` receives their errors. */
 export function readObjects(objects: readonly KubeObject[], problems: Problem[], memo = new Memo()): ReadObjects {
   const remembered = <T>(object: KubeObject, read: Read<T>): T => {
     const { value, found } = memo.of('read', object, [], () => readOne(object, read));

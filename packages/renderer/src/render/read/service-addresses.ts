@@ -41,15 +41,15 @@ function fits(spec: Spot, tail: Path, address: string, others: readonly string[]
   if (wanted !== undefined && wanted !== family) {
     complain(spec, tail, {
       code: 'ADDRESS_WRONG_FAMILY',
-      message: `Cannot use ${address} as ${pathText(spec, tail)}: ipFamilies has ${familyWord[wanted]} at its place`,
-      hint: 'Write clusterIPs and ipFamilies in the same order',
+      message: `${tail.length === 1 ? 'clusterIP' : `clusterIPs[${tail[1]}]`} ${address} is ${familyWord[family]}, but ipFamilies[${tail[1] ?? 0}] is ${familyWord[wanted]}`,
+      hint: 'List clusterIPs and ipFamilies in the same order',
     });
     return false;
   }
   if (others.some((other) => familyOf(other) === family)) {
     complain(spec, tail, {
       code: 'ADDRESS_WRONG_FAMILY',
-      message: `Cannot use ${address} as ${pathText(spec, tail)}: the Service has an ${familyWord[family]} address already`,
+      message: `Cannot use ${address} as ${pathText(spec, tail)}: the Service already has an ${familyWord[family]} address`,
       hint: 'A Service has at most one ClusterIP of each family',
     });
     return false;
@@ -67,14 +67,14 @@ function readFamilies(spec: Spot): readonly Family[] {
     }
     complain(spec, ['ipFamilies', index], {
       code: 'FIELD_VALUE',
-      message: `Cannot read ${pathText(spec, ['ipFamilies', index])}: ${quote(word)} is ${family ? 'there twice' : 'no family'}`,
+      message: `Cannot read ${pathText(spec, ['ipFamilies', index])}: ${quote(word)} is ${family ? 'listed twice' : 'not a valid family'}`,
       hint: 'Write IPv4 and IPv6, each at most once',
     });
   }
   return families;
 }
 
-/** `externalIPs`. The API server lets none through that leads to a node itself (`ValidateNonSpecialIP`). */
+/** `externalIPs`. The API server refuses addresses that are local to each node (`ValidateNonSpecialIP`). */
 export function readExternalIPs(spec: Spot): readonly string[] {
   const addresses: string[] = [];
   for (const [index, text] of textsIn(spec, 'externalIPs').entries()) {
@@ -84,7 +84,7 @@ export function readExternalIPs(spec: Spot): readonly string[] {
   return addresses;
 }
 
-/** `loadBalancerSourceRanges`; blanks around an entry do not count, for kube-proxy neither. */
+/** `loadBalancerSourceRanges`; blanks around an entry are ignored, as in kube-proxy. */
 export function readSourceRanges(spec: Spot, type: ServiceType): readonly string[] {
   const ranges: string[] = [];
   for (const [index, text] of textsIn(spec, 'loadBalancerSourceRanges').entries()) {
@@ -96,34 +96,34 @@ export function readSourceRanges(spec: Spot, type: ServiceType): readonly string
     code: 'OBJECT_IGNORED',
     level: 'warning',
     message: `Cannot restrict a Service of type ${type}: source ranges protect load-balancer addresses only`,
-    hint: 'Leave loadBalancerSourceRanges out, or make the type LoadBalancer',
+    hint: 'Remove loadBalancerSourceRanges, or set the type to LoadBalancer',
   });
   return [];
 }
 
 const disagree = {
   code: 'FIELD_VALUE',
-  message: 'Cannot tell the ClusterIP: clusterIP and the first of clusterIPs differ',
-  hint: 'Make them the same, or leave clusterIPs out',
+  message: 'Cannot read the ClusterIP: clusterIP and clusterIPs[0] differ',
+  hint: 'Make them equal, or remove clusterIPs',
 } as const;
 const twoOfSingle = {
   code: 'FIELD_VALUE',
-  message: 'Cannot have two families in a Service with ipFamilyPolicy SingleStack',
-  hint: 'Write one family, or ipFamilyPolicy: PreferDualStack',
+  message: 'Cannot use two families in a Service with ipFamilyPolicy SingleStack',
+  hint: 'List one family, or set ipFamilyPolicy to PreferDualStack',
 } as const;
 const addressOfExternalName = {
   code: 'FIELD_VALUE',
-  message: 'Cannot give an ExternalName Service a ClusterIP',
-  hint: 'Leave clusterIP out, or change the type',
+  message: 'Cannot use a ClusterIP in an ExternalName Service',
+  hint: 'Remove clusterIP, or change the type',
 } as const;
 const headlessOfType = (type: ServiceType) =>
   ({
     code: 'FIELD_VALUE',
     message: `Cannot make a Service of type ${type} headless`,
-    hint: 'Leave clusterIP out, or make the type ClusterIP',
+    hint: 'Remove clusterIP, or set the type to ClusterIP',
   }) as const;
 
-/** Where the manifest has the ClusterIP of a family: the place of problems about it. */
+/** The path of a family's ClusterIP in the manifest, for problems. */
 export function clusterIPPath(service: ReadService, family: Family): Path {
   const index = service.clusterIPs.findIndex((address) => familyOf(address) === family);
   return service.listsAll && index >= 0 ? ['spec', 'clusterIPs', index] : ['spec', 'clusterIP'];

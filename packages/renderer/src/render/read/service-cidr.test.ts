@@ -32,7 +32,7 @@ test.each<[string, Json, readonly string[]]>([
   ['two of one family', ['10.200.0.0/24', '10.201.0.0/24'], ['error FIELD_VALUE ServiceCIDR more#spec.cidrs.1']],
   ['three', ['10.200.0.0/24', 'fd00::/112', 'fd01::/112'], ['error FIELD_VALUE ServiceCIDR more#spec.cidrs.2']],
   ['bits behind the prefix', ['10.200.0.7/24'], ['warning ADDRESS_INVALID ServiceCIDR more#spec.cidrs.0']],
-])('what the API server refuses is a problem: %s', (_title, cidrs, expected) => {
+])('reports values that the API server refuses: %s', (_title, cidrs, expected) => {
   const problems: Parameters<typeof readObjects>[1] = [];
   const { serviceCIDRs } = readObjects([made(cidrs)], problems);
   expect(lines(problems)).toEqual(expected);
@@ -48,7 +48,7 @@ spec:
     - 10.200.0.0/33
 `;
 
-test('a problem has its line and column, and a field that Kubernetes does not know is told', () => {
+test('a problem has its line and column, and an unknown field is reported', () => {
   const problems: Parameters<typeof readObjects>[1] = [];
   readObjects(load([{ file: 'ranges.yaml', text }]).objects, problems);
   expect(problems.map(({ code, at, object: title, hint }) => ({ code, at, title, hint }))).toEqual([
@@ -77,7 +77,7 @@ test.each([
   expect(loaded.problems.map(({ code }) => code)).toEqual(codes);
 });
 
-test('a list of an API server is read', () => {
+test('reads a list from an API server', () => {
   const list = {
     kind: 'ServiceCIDRList',
     apiVersion: 'networking.k8s.io/v1',

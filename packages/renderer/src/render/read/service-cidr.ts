@@ -4,19 +4,19 @@ import { checkCidr, familyOf } from './addresses.ts';
 import { complain, emptyIn, mappingIn, mappingsIn, type Spot, textIn, textsIn, valueIn } from './fields.ts';
 import { identify } from './names.ts';
 
-/** A network out of which the API server gives ClusterIPs. */
+/** A network from which the API server allocates ClusterIPs. */
 export interface ReadServiceCIDR {
   readonly name: string;
   readonly object: KubeObject;
   /** One or two, one of each family, in the object's order. */
   readonly cidrs: readonly string[];
-  /** New addresses come out of it; else it is going away or not ready, and only keeps those that were given. */
+  /** New addresses may be allocated; false: it is being deleted or not ready, and only keeps existing ones. */
   readonly isOpen: boolean;
 }
 
 /**
  * Reads one ServiceCIDR (`ValidateServiceCIDR` in `pkg/apis/networking/validation/validation.go`).
- * @returns undefined when it cannot be used; `problems` says why
+ * @returns undefined when it cannot be used; `problems` receives the reason
  */
 export function readServiceCIDR(object: KubeObject, problems: Problem[]): ReadServiceCIDR | undefined {
   const identity = identify(object, problems, 'subdomain');
@@ -41,7 +41,7 @@ function isTerminating(top: Spot): boolean {
   return metadata !== undefined && valueIn(metadata, 'deletionTimestamp') !== undefined;
 }
 
-/** As the API server takes it: ready unless a condition says otherwise (`isReady`, `ipallocator/cidrallocator.go`). */
+/** Ready unless a condition denies it, as in the API server (`isReady`, `ipallocator/cidrallocator.go`). */
 function isReady(top: Spot): boolean {
   const status = mappingIn(top, 'status');
   const conditions = status ? mappingsIn(status, 'conditions') : [];
@@ -57,10 +57,10 @@ const missing = {
 const tooMany = {
   code: 'FIELD_VALUE',
   message: 'Cannot use more than two CIDRs of one ServiceCIDR',
-  hint: 'Write one CIDR, or one of each family; make a ServiceCIDR of every other one',
+  hint: 'Write one CIDR, or one of each family; use another ServiceCIDR for further ones',
 } as const;
 const sameFamily = {
   code: 'FIELD_VALUE',
   message: 'Cannot use two CIDRs of one family in one ServiceCIDR',
-  hint: 'Make a ServiceCIDR of each',
+  hint: 'Use a separate ServiceCIDR for each',
 } as const;

@@ -1,7 +1,7 @@
 import { compareText } from '@sluice/bundle';
 import { complain, mappingIn, numberIn, pathText, type Spot, textIn, wordIn } from './fields.ts';
 
-/** A selector as one text, whatever the order of its labels: enough to see whether two are the same. */
+/** A selector as one text, independent of the order of its labels, for comparison. */
 export function readSelector(spec: Spot): string {
   const selector = mappingIn(spec, 'selector');
   if (!selector) return '';
@@ -23,7 +23,7 @@ export function readAffinity(spec: Spot): number | undefined {
       complain(spec, ['sessionAffinityConfig'], {
         code: 'FIELD_VALUE',
         message: 'Cannot use sessionAffinityConfig: sessionAffinity is None',
-        hint: 'Write sessionAffinity: ClientIP, or leave the config out',
+        hint: 'Set sessionAffinity to ClientIP, or remove sessionAffinityConfig',
       });
     }
     return undefined;
@@ -34,7 +34,7 @@ export function readAffinity(spec: Spot): number | undefined {
   if (Number.isInteger(seconds) && seconds >= 1 && seconds <= affinitySecondsMax) return seconds;
   complain(clientIP, ['timeoutSeconds'], {
     code: 'FIELD_VALUE',
-    message: `Cannot use ${seconds} as ${pathText(clientIP, ['timeoutSeconds'])}: it is no time-out`,
+    message: `Cannot use ${seconds} as ${pathText(clientIP, ['timeoutSeconds'])}: it is not a valid time-out (1–${affinitySecondsMax} s)`,
     hint: `Write whole seconds from 1 to ${affinitySecondsMax}`,
   });
   return undefined;

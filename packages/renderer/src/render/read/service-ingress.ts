@@ -10,8 +10,8 @@ export interface ReadIngress {
 }
 
 /**
- * Reads the addresses of load balancers. Those with `ipMode: Proxy` and host names get no rules, as with kube-proxy: their
- * traffic goes through the load balancer, which is what the cloud asked for, so that is only noted.
+ * Reads the addresses of load balancers. Those with `ipMode: Proxy` and host names get no rules, as in kube-proxy: their traffic goes
+ * through the load balancer, as the cloud provider intends, so that is a note.
  */
 export function readIngress(
   top: Spot,
@@ -51,17 +51,18 @@ const strayIngress = (type: ServiceType) =>
     code: 'OBJECT_IGNORED',
     level: 'warning',
     message: `Cannot use status.loadBalancer of a Service of type ${type}: the API server would clear it`,
-    hint: 'Leave status out, or make the type LoadBalancer',
+    hint: 'Remove status, or set the type to LoadBalancer',
   }) as const;
 const byName = {
   code: 'OBJECT_IGNORED',
   level: 'note',
-  message: 'Cannot make rules for a load balancer that has a host name only: its traffic takes the way through it',
-  hint: 'Nothing to do',
+  message: 'Cannot make rules for a load balancer with a host name only: its traffic goes through the load balancer',
+  hint: 'No change is needed',
 } as const;
 const byProxy = {
   code: 'OBJECT_IGNORED',
   level: 'note',
-  message: 'Cannot make rules for a load-balancer address with ipMode Proxy: its traffic takes the way through it',
-  hint: 'Nothing to do; profiles with a kubeProxyVersion before 1.30 serve it, as kube-proxy did',
+  message:
+    'Cannot make rules for a load-balancer address with ipMode Proxy: its traffic goes through the load balancer',
+  hint: 'No change is needed; profiles with a kubeProxyVersion before 1.30 serve it, as kube-proxy did',
 } as const;

@@ -11,9 +11,9 @@ export interface ReadPort {
   readonly port: number;
   /** 0: none. */
   readonly nodePort: number;
-  /** A number as text, or the name of a container port. Rules come from slices; this only tells whether slices still fit. */
+  /** A number as text, or the name of a container port. Rules use slices; a changed value means that slices will change. */
   readonly targetPort: string;
-  /** What the base calls this port, where the change gave it another name: its endpoints still have the old one. */
+  /** The port's name in the base, if the change renames it: its endpoints still have the old one. */
   readonly formerName?: string;
   /** The position in the manifest. */
   readonly index: number;
@@ -25,7 +25,7 @@ interface Expected {
   readonly mayBeEmpty: boolean;
 }
 
-/** Reads `spec.ports`; no two may have one name, one port and protocol, or one node port and protocol. */
+/** Reads `spec.ports`; names, pairs of port and protocol, and pairs of node port and protocol must be unique. */
 export function readPorts(spec: Spot, expected: Expected): readonly ReadPort[] {
   const spots = mappingsIn(spec, 'ports');
   if (spots.length === 0 && !expected.mayBeEmpty && !spec.subject.broken) {
@@ -67,14 +67,14 @@ function readTarget(spot: Spot, port: number): string {
   return typeof value === 'number' ? String(portIn(spot, 'targetPort', 1)) : String(numberIn(spot, 'targetPort'));
 }
 
-/** Enters what only one port may have; with a problem, false for the second to have it. */
+/** Checks that a port is unique; false (with a problem) for a duplicate. */
 function isNew(spot: Spot, port: ReadPort, seen: Set<string>): boolean {
   const { name, protocol, nodePort } = port;
   if (name !== '' && !enter(seen, `name ${name}`)) {
     complain(spot, ['name'], {
       code: 'FIELD_VALUE',
       message: `Cannot name two ports ${quote(name)}`,
-      hint: 'Give every port a name of its own',
+      hint: 'Use a different name for every port',
     });
     return false;
   }
@@ -90,31 +90,31 @@ function isNew(spot: Spot, port: ReadPort, seen: Set<string>): boolean {
     complain(spot, ['nodePort'], {
       code: 'NODE_PORT_CONFLICT',
       message: `Cannot open node port ${nodePort}/${protocol} for two ports of one Service`,
-      hint: 'Choose another node port, or leave it out',
+      hint: 'Choose another node port, or remove it',
     });
     return false;
   }
   return true;
 }
 
-/** Whether `thing` is new to the set. */
+/** Adds `thing`. @returns whether it was not in the set */
 function enter(seen: Set<string>, thing: string): boolean {
   return seen.size < seen.add(thing).size;
 }
 
 const withoutName = {
   code: 'FIELD_MISSING',
-  message: 'Cannot tell the ports of a Service apart without names',
-  hint: 'Give every port a name when there is more than one',
+  message: 'Cannot distinguish the ports of a Service: one has no name',
+  hint: 'Name every port of a Service with more than one',
 } as const;
 const withoutPort = {
   code: 'FIELD_MISSING',
   message: 'Cannot serve a port without its number',
-  hint: 'Write port: with a number from 1 to 65535',
+  hint: 'Set port to a number from 1 to 65535',
 } as const;
 const strayNodePort = {
   code: 'FIELD_VALUE',
   message:
     'Cannot use nodePort here: only types NodePort and LoadBalancer have node ports, and headless Services have none',
-  hint: 'Leave it out, or change the type',
+  hint: 'Remove it, or change the type',
 } as const;

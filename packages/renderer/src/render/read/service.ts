@@ -14,7 +14,7 @@ export type ServiceType = 'ClusterIP' | 'NodePort' | 'LoadBalancer' | 'ExternalN
 export type FamilyPolicy = 'SingleStack' | 'PreferDualStack' | 'RequireDualStack';
 type TrafficPolicy = 'Cluster' | 'Local';
 
-/** A Service whose fields are checked one by one; what several objects mean together nobody has looked at yet. */
+/** A Service whose fields are validated one by one, not yet together with other objects. */
 export interface ReadService {
   /** `shop/web`. */
   readonly key: string;
@@ -25,10 +25,10 @@ export interface ReadService {
   /** clusterIP is `None`. */
   readonly headless: boolean;
   readonly foreign: ForeignLabel | undefined;
-  /** `app=web,tier=front`, sorted; `''`: somebody else makes the endpoints. */
+  /** `app=web,tier=front`, sorted; `''`: endpoints are managed by hand or by another controller. */
   readonly selector: string;
   readonly clusterIPs: readonly string[];
-  /** `spec.clusterIPs` is written, so it is the whole list; else `clusterIP` is only the first. */
+  /** `spec.clusterIPs` is set, so the list is complete; otherwise `clusterIP` is only the first. */
   readonly listsAll: boolean;
   readonly ipFamilies: readonly Family[];
   readonly ipFamilyPolicy: FamilyPolicy | undefined;
@@ -40,23 +40,23 @@ export interface ReadService {
   readonly ingress: readonly ReadIngress[];
   /** Addresses with `ipMode: Proxy`. */
   readonly proxiedIngress: readonly ReadIngress[];
-  /** An annotation asks for topology hints; kube-proxy before 1.31 follows them only then. */
+  /** An annotation enables topology hints; kube-proxy before 1.31 uses them only then. */
   readonly asksForHints: boolean;
   readonly internalTrafficPolicy: TrafficPolicy;
   readonly externalTrafficPolicy: TrafficPolicy;
   readonly affinitySeconds: number | undefined;
   /** 0: none. */
   readonly healthCheckNodePort: number;
-  /** `allocateLoadBalancerNodePorts`, true where nothing is written. */
+  /** `allocateLoadBalancerNodePorts`, by default true. */
   readonly allocateNodePorts: boolean;
-  /** Of mode ipvs; undefined: the profile's. */
+  /** Mode ipvs; undefined: the profile's. */
   readonly scheduler: Scheduler | undefined;
   readonly weights: readonly WeightRule[];
 }
 
 /**
- * Reads one Service. What is left out gets the API server's default; what the API server would refuse is an error.
- * @returns undefined when it cannot be used; `problems` says why
+ * Reads one Service. Absent fields get the API server's defaults; values that the API server would refuse are errors.
+ * @returns undefined when it cannot be used; `problems` receives the reason
  */
 export function readService(object: KubeObject, problems: Problem[]): ReadService | undefined {
   const identity = identify(object, problems, 'label');
@@ -91,7 +91,7 @@ export function readService(object: KubeObject, problems: Problem[]): ReadServic
   return top.subject.broken ? undefined : service;
 }
 
-/** Local means something only where traffic comes from outside (`ExternalPolicyLocal`); elsewhere it is said and taken as Cluster. */
+/** Policy Local applies to external traffic only (`ExternalPolicyLocal`); without an external frontend it is a warning and means Cluster. */
 function readExternalPolicy(spec: Spot, type: ServiceType): TrafficPolicy {
   const policy = wordIn(spec, 'externalTrafficPolicy', ['Cluster', 'Local'], 'Cluster');
   const isOutside = type === 'NodePort' || type === 'LoadBalancer' || valueIn(spec, 'externalIPs') !== undefined;
@@ -99,8 +99,8 @@ function readExternalPolicy(spec: Spot, type: ServiceType): TrafficPolicy {
   complain(spec, ['externalTrafficPolicy'], {
     code: 'OBJECT_IGNORED',
     level: 'warning',
-    message: `Cannot follow externalTrafficPolicy Local: a Service of type ${type} without externalIPs has no outside`,
-    hint: 'Leave it out, or make the type NodePort or LoadBalancer',
+    message: `Cannot apply externalTrafficPolicy Local: a Service of type ${type} without externalIPs has no external traffic`,
+    hint: 'Remove it, or set the type to NodePort or LoadBalancer',
   });
   return 'Cluster';
 }
@@ -111,7 +111,7 @@ function readHealthPort(spec: Spot, type: ServiceType): number {
   complain(spec, ['healthCheckNodePort'], {
     code: 'FIELD_VALUE',
     message: 'Cannot use healthCheckNodePort here: it belongs to type LoadBalancer with externalTrafficPolicy Local',
-    hint: 'Leave it out, or set both',
+    hint: 'Remove it, or set both',
   });
   return 0;
 }

@@ -68,7 +68,7 @@ test.each<[string, KubeObject]>([
   ['without a value', unowned({ 'kubernetes.io/service-name': '' }, 'loose')],
   ['of v1beta1', betaOf(unowned({}, 'loose'))],
   ['of addressType FQDN', slice('web', { addressType: 'FQDN' }, { name: 'loose', labels: {} })],
-])('a slice %s is passed over, and the others are what they are without it', (_title, loose) => {
+])('a slice %s is ignored, and does not affect the others', (_title, loose) => {
   const objects = [service('web', { selector: { app: 'web' } }), slice('web', { endpoints: [] })];
   const { model, problems } = normalised([...objects, loose]);
   expect(model).toEqual(modelOf(objects));
@@ -79,7 +79,7 @@ test.each<[string, KubeObject]>([
   ]);
 });
 
-test('a slice whose label the change takes away is not the one of the base', () => {
+test('a slice without its label in the change replaces the one of the base', () => {
   const base = [service('web'), slice('web')];
   const endpoints = (change: readonly KubeObject[]): unknown =>
     modelOf(change, { base }).services[0]?.ports[0]?.families.ipv4?.endpoints;
@@ -87,7 +87,7 @@ test('a slice whose label the change takes away is not the one of the base', () 
   expect(endpoints([unowned({})])).toEqual([]);
 });
 
-test('no field of a slice that is passed over stops anything', () => {
+test('invalid fields of an ignored slice are not errors', () => {
   const odd = unowned({}).value;
   const value = changed(odd, { addressType: undefined, ports: 'x', endpoints: 7 });
   expect(lines(problemsOf({ ...unowned({}), value }))).toEqual([

@@ -7,7 +7,7 @@ import { checkName, type ForeignLabel, foreignLabelOfSlice, type Identity, ident
 import { portIn, protocolIn } from './ports.ts';
 import { quote } from './text.ts';
 
-/** An EndpointSlice, or an Endpoints object, which is read as slices. */
+/** An EndpointSlice, or an Endpoints object, which is converted to slices. */
 export interface ReadSlice {
   readonly kind: 'EndpointSlice' | 'Endpoints';
   /** `shop/web-x7k2p`. */
@@ -15,21 +15,21 @@ export interface ReadSlice {
   readonly namespace: string;
   readonly name: string;
   readonly object: KubeObject;
-  /** `shop/web`; `''`: its label names none, and it only takes the place of another slice of its name. */
+  /** `shop/web`; `''`: the slice has no Service, and only replaces another slice of its name. */
   readonly service: string;
   readonly foreign: ForeignLabel | undefined;
-  /** Made by the API server's controller out of an Endpoints object. */
+  /** Mirrored from an Endpoints object by the API server's controller. */
   readonly mirrored: boolean;
   /** One for an EndpointSlice, one per subset and family for Endpoints; none for addressType FQDN. */
   readonly parts: readonly SlicePart[];
 }
 
-/** Endpoints of one family that all have the same ports. */
+/** Endpoints of one family with the same ports. */
 export interface SlicePart {
   readonly family: Family;
   readonly ports: readonly SlicePort[];
   readonly endpoints: readonly ReadEndpoint[];
-  /** Where it stands in the object. */
+  /** Its path in the object. */
   readonly path: Path;
 }
 
@@ -47,7 +47,7 @@ const mirrorController = 'endpointslicemirroring-controller.k8s.io';
 
 /**
  * Reads one EndpointSlice.
- * @returns undefined when it cannot be used; `problems` says why
+ * @returns undefined when it cannot be used; `problems` receives the reason
  */
 export function readSlice(object: KubeObject, problems: Problem[]): ReadSlice | undefined {
   const identity = identify(object, problems, 'subdomain');
@@ -57,7 +57,7 @@ export function readSlice(object: KubeObject, problems: Problem[]): ReadSlice | 
   const foreign = foreignLabelOfSlice(labels);
   const mirrored = labels !== undefined && labels.value[managedLabel] === mirrorController;
   const common = { kind: 'EndpointSlice', key, namespace, name, object, foreign, mirrored } as const;
-  // kube-proxy drops the slice before it looks at what is in it.
+  // kube-proxy drops the slice without reading its content.
   if (service === '' && !top.subject.broken) return { ...common, service, parts: [] };
   const type = readAddressType(top);
   const parts: SlicePart[] = [];
@@ -94,7 +94,7 @@ function readAddressType(top: Spot): Family | 'FQDN' | undefined {
     complain(top, ['addressType'], {
       code: 'OBJECT_IGNORED',
       level: 'warning',
-      message: 'Cannot make rules for endpoints with host names: kube-proxy passes over addressType FQDN',
+      message: 'Cannot make rules for endpoints with host names: kube-proxy ignores addressType FQDN',
       hint: 'Write addresses in slices of addressType IPv4 or IPv6',
     });
     return 'FQDN';
@@ -110,7 +110,7 @@ function readAddressType(top: Spot): Family | 'FQDN' | undefined {
   return undefined;
 }
 
-/** Ports of a slice. A name that is left out is `''`, as the API server fills it in; a port without a number is passed over. */
+/** The ports of a slice. The default name is `''`, as in the API server; a port without a number is ignored. */
 function readSlicePorts(top: Spot): readonly SlicePort[] {
   const ports: SlicePort[] = [];
   const names = new Set<string>();
@@ -121,7 +121,7 @@ function readSlicePorts(top: Spot): readonly SlicePort[] {
       complain(spot, ['name'], {
         code: 'FIELD_VALUE',
         message: `Cannot name two ports of one slice ${quote(port.name)}`,
-        hint: 'Give every port the name that its Service port has',
+        hint: 'Name every port like its Service port',
       });
       continue;
     }
@@ -142,8 +142,8 @@ export function readSlicePort(spot: Spot): SlicePort | undefined {
     complain(spot, ['port'], {
       code: 'OBJECT_IGNORED',
       level: 'warning',
-      message: `Cannot route to port ${quote(name)}: it has no number, so kube-proxy passes over it`,
-      hint: 'Write port: with a number from 1 to 65535',
+      message: `Cannot route to port ${quote(name)}: it has no number, so kube-proxy ignores it`,
+      hint: 'Set port to a number from 1 to 65535',
     });
   }
   return undefined;

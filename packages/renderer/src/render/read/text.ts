@@ -1,6 +1,6 @@
 /**
- * Text from an input, safe to print: quoted, at most 60 characters, everything outside printable ASCII escaped, so that no
- * terminal or review page shows anything but what is there (control and bidi characters).
+ * Text from an input, safe to print: quoted, at most 60 characters, everything outside printable ASCII escaped, so that control and
+ * bidi characters cannot change the display of a terminal or review page.
  */
 export function quote(text: string): string {
   const short = text.length > 60 ? `${text.slice(0, 60)}…` : text;
@@ -13,14 +13,14 @@ function escapeUnit(unit: string): string {
 
 const hidden = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/u;
 
-/** Whether a text holds characters that do not show, or that change how others show: controls, bidi marks, zero width. */
+/** Whether a text has invisible characters, or ones that change the display of others: controls, bidi marks, zero width. */
 export function hasHiddenCharacters(text: string): boolean {
   return hidden.test(text);
 }
 
 const label = /^[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?$/;
 
-/** RFC 1123 label, as Kubernetes has it (`IsDNS1123Label`): namespaces, Services, port names. */
+/** RFC 1123 label, by Kubernetes' rules (`IsDNS1123Label`): namespaces, Services, port names. */
 export function isDnsLabel(text: string): boolean {
   return label.test(text);
 }
@@ -33,14 +33,14 @@ export function isDnsSubdomain(text: string): boolean {
 const subdomain = /^[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*$/;
 const labelValue = /^(?:[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?$/;
 
-/** A label's value (`IsValidLabelValue`): zones. Nothing in it can end a guard or start another one. */
+/** A label value (`IsValidLabelValue`): zones. It cannot contain the delimiters of guards. */
 export function isLabelValue(text: string): boolean {
   return labelValue.test(text);
 }
 
 const portName = /^(?=.{1,15}$)(?=.*[a-z])(?!.*--)[a-z0-9](?:[-a-z0-9]*[a-z0-9])?$/;
 
-/** The name of a container port (`IsValidPortName`, RFC 6335): what a targetPort may be called. */
+/** The name of a container port (`IsValidPortName`, RFC 6335), for targetPort. */
 export function isPortName(text: string): boolean {
   return portName.test(text);
 }

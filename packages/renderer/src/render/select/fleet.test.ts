@@ -79,7 +79,7 @@ test.each<[string, readonly NodeView[], readonly Endpoint[], readonly string[]]>
   expect(printVariants(selectForFleet(portWith({}), here, fleetOf(fleet)).cluster)).toEqual(expected);
 });
 
-test('local lists name their nodes in order, and only those that have a usable endpoint', () => {
+test('local lists are in order of nodes, only for nodes with a usable endpoint', () => {
   const endpoints = [
     at(1, { nodeName: 'node-2' }),
     at(2, { nodeName: 'node-10' }),
@@ -96,7 +96,7 @@ test('local lists name their nodes in order, and only those that have a usable e
   ]);
 });
 
-test('more names than a line holds are spread over several guards', () => {
+test('splits names over several guards if they do not fit into a line', () => {
   const many = Array.from({ length: 4_000 }, (_, n) => ({ name: `node-${String(n).padStart(40, '0')}` }));
   const names = many.map((node) => node.name);
   const endpoints = [at(1, nodes(...names.slice(0, 2_000))), at(2, nodes(...names.slice(2_000)))];
@@ -106,7 +106,7 @@ test('more names than a line holds are spread over several guards', () => {
   expect(cluster.flatMap(({ guard }) => (guard?.kind === 'node' ? guard.values : [])).toSorted()).toEqual(names);
 });
 
-test('more zones than one guard holds become the names of their nodes', () => {
+test('uses node names if the zones do not fit into one guard', () => {
   const long = (n: number): string => `zone-${String(n).padStart(55, '0')}`;
   const many = Array.from({ length: 2_400 }, (_, n) => ({ name: `node-${n}`, zone: long(n % 1_200) }));
   const endpoints = Array.from({ length: 1_200 }, (_, n) => at(n + 1, zones(long(n))));
@@ -167,7 +167,7 @@ const somePort = fc
   })
   .map((rest) => portWith({}, rest));
 
-test('on every node the guards leave exactly what that node would choose by itself', () => {
+test('on every node the guards select the endpoints of selectEndpoints', () => {
   fc.assert(
     fc.property(somePort, someEndpoints, someNodes, (port, endpoints, fleet) => {
       const here = inFamily({ endpoints });

@@ -5,27 +5,27 @@ import type { Fleet } from './guards.ts';
 import { nodeGuards, textFits } from './guards.ts';
 import { union, usable, usesOf } from './select.ts';
 
-/** A list of endpoints and where it holds; no guard: on every node. */
+/** A list of endpoints and the guard of the nodes that use it; no guard: every node. */
 export interface Variant {
   readonly guard?: Guard;
   readonly endpoints: readonly Endpoint[];
 }
 
-/** What `selectEndpoints` says on each node, told once for all of them. */
+/** The results of `selectEndpoints` for all nodes at once. */
 export interface FleetSelection {
-  /** Some node could serve this port. Never depends on the node: hints only narrow a list that is not empty. */
+  /** A usable endpoint exists. Independent of the node: hints only narrow a list that is not empty. */
   readonly hasAny: boolean;
-  /** Exactly one of them holds on a node; empty: no node has any. */
+  /** Exactly one variant holds on each node; empty: no node has endpoints. */
   readonly cluster: readonly Variant[];
-  /** At most one of them holds on a node. */
+  /** At most one variant holds on each node. */
   readonly local: readonly Variant[];
-  /** Everything that some node uses, by text. */
+  /** All endpoints that at least one node uses, by text. */
   readonly all: readonly Endpoint[];
 }
 
 /**
- * Which endpoints every node uses for a Service port. Looks at single nodes only where endpoints have hints for nodes.
- * @param here the port in the family at hand
+ * The endpoints of a Service port on every node. Enumerates nodes only where endpoints have hints for nodes.
+ * @param here the port in one family
  */
 export function selectForFleet(port: ServicePort, here: PortOfFamily, fleet: Fleet): FleetSelection {
   const uses = usesOf(port, here);
@@ -36,7 +36,7 @@ export function selectForFleet(port: ServicePort, here: PortOfFamily, fleet: Fle
   return { hasAny: usable(here.endpoints).length > 0, cluster, local, all };
 }
 
-/** The list of each node that holds an endpoint it may use. Hints do not matter here. */
+/** The local endpoints of each node that has usable ones. Hints do not apply. */
 function localVariants(endpoints: readonly Endpoint[]): readonly Variant[] {
   const byNode = Map.groupBy(endpoints, (endpoint) => endpoint.nodeName);
   const variants: Variant[] = [];
@@ -63,7 +63,7 @@ function clusterVariants(endpoints: readonly Endpoint[], fleet: Fleet): readonly
   return [{ endpoints: rest }];
 }
 
-/** Which endpoints each hinted node or zone has. Empty where one endpoint has no hint: then none counts. */
+/** The endpoints by hinted node or zone. Empty if any endpoint has no hint: then none counts. */
 function hinted(
   ready: readonly Endpoint[],
   hintsOf: (endpoint: Endpoint) => readonly string[],
@@ -81,12 +81,12 @@ function hinted(
 }
 
 /**
- * Only zones matter: the guards name them, and no node has to be looked at.
- * @returns nothing when there are more zones than fit into one guard
+ * Variants that depend on zones only, so that guards name zones and nodes are not enumerated.
+ * @returns undefined when there are more zones than fit into one guard
  */
 function variantsByZone(byZone: ReadonlyMap<string, Endpoint[]>, rest: readonly Endpoint[]): Variant[] | undefined {
   const groups = Map.groupBy([...byZone.keys()].toSorted(compareText), (zone) => identity(byZone.get(zone)!));
-  // A zone whose endpoints are all there are is no different from "elsewhere".
+  // A zone with all endpoints does not differ from nodes outside of the hinted zones.
   groups.delete(identity(rest));
   if (groups.size === 0) return [{ endpoints: rest }];
   const named = [...groups.values()].flat().toSorted(compareText);
@@ -97,7 +97,7 @@ function variantsByZone(byZone: ReadonlyMap<string, Endpoint[]>, rest: readonly 
   return [...variants, { guard: { kind: 'zone', negated: true, values: named }, endpoints: rest }];
 }
 
-/** Nodes matter, perhaps zones too: "zone a, but not node 7" is no guard, so the nodes of each list are counted out. */
+/** Variants that depend on nodes, and perhaps zones: no guard can say "zone a, but not node 7", so nodes are listed by name. */
 function variantsByNode(
   byNode: ReadonlyMap<string, Endpoint[]>,
   byZone: ReadonlyMap<string, Endpoint[]>,
@@ -122,7 +122,7 @@ function variantsByNode(
   );
 }
 
-/** Two lists from one port are the same when this is. */
+/** A key by which lists of one port are compared. */
 function identity(endpoints: readonly Endpoint[]): string {
   return endpoints.map((endpoint) => endpoint.text).join(' ');
 }

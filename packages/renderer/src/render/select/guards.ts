@@ -2,11 +2,11 @@ import type { Guard } from '@sluice/bundle';
 import { compareText } from '@sluice/bundle';
 import type { NodeView } from './select.ts';
 
-/** All nodes there are, counted once for the whole bundle. */
+/** The nodes of a bundle, with indexes by zone. */
 export interface Fleet {
   /** By name. */
   readonly nodes: readonly NodeView[];
-  /** How many nodes a zone has. */
+  /** The number of nodes by zone. */
   readonly zoneSizes: ReadonlyMap<string, number>;
   readonly zoneOf: ReadonlyMap<string, string>;
 }
@@ -25,7 +25,7 @@ export function fleetOf(nodes: readonly NodeView[]): Fleet {
   return { nodes: nodes.toSorted((a, b) => compareText(a.name, b.name)), zoneSizes, zoneOf };
 }
 
-/** Whether one guard can name them all. */
+/** Whether the values fit into one guard. */
 export function textFits(values: readonly string[]): boolean {
   return bytesOf(values) <= guardBytesMax;
 }
@@ -35,10 +35,10 @@ function bytesOf(values: readonly string[]): number {
 }
 
 /**
- * The guards that hold on exactly these nodes of the fleet, no two of them on one node: whole zones where they fit, else the
- * shorter of naming these nodes and naming the others, else several lists of names.
+ * Disjoint guards that hold on exactly these nodes of the fleet: whole zones if possible, else the shorter one of these names and the
+ * negated other names, else several lists of names.
  * @param names sorted, some but not all nodes of the fleet
- * @param byName the nodes were chosen by name, not by zone: say so even where a zone happens to have the same nodes
+ * @param byName the nodes were chosen by name, not by zone: do not use zones, even where one happens to have the same nodes
  */
 export function nodeGuards(names: readonly string[], fleet: Fleet, byName: boolean): readonly Guard[] {
   // A list per node is common (a DaemonSet with hints); counting the others for each of them would be quadratic.
@@ -55,7 +55,7 @@ export function nodeGuards(names: readonly string[], fleet: Fleet, byName: boole
   return named(names);
 }
 
-/** The zones that hold these nodes and no other, if there are such. */
+/** The zones with exactly these nodes, if there are any. */
 function wholeZones(names: readonly string[], fleet: Fleet): readonly string[] | undefined {
   const zones = new Set<string>();
   for (const name of names) {
@@ -68,7 +68,7 @@ function wholeZones(names: readonly string[], fleet: Fleet): readonly string[] |
   return size === names.length && textFits(sorted) ? sorted : undefined;
 }
 
-/** The names in as few guards as can hold them. */
+/** The names in as few guards as possible. */
 function named(names: readonly string[]): readonly Guard[] {
   const lists: string[][] = [];
   let bytes = Number.POSITIVE_INFINITY;

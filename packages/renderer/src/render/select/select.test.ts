@@ -171,6 +171,6 @@ test.each<[string, ServicePort, readonly Endpoint[], Where, Expected]>([
 test.each<[string, Partial<PortOfFamily>]>([
   ['an external address', { externalIPs: ['192.0.2.50'] }],
   ['a load-balancer address', { loadBalancerIPs: ['203.0.113.9'] }],
-])('%s is a way in, as a node port is', (_title, here) => {
+])('%s is an external frontend, like a node port', (_title, here) => {
   expect(selected(localWithoutWayIn, inFamily({ ...here, endpoints: [at(1), at(2)] }), 'node-a/a')).toBe('12|1|12|any');
 });

@@ -1,32 +1,32 @@
 import { compareText } from '@sluice/bundle';
 import type { Endpoint, PortOfFamily, ServicePort } from '../model.ts';
 
-/** What the choice of endpoints knows about a node. */
+/** The values of a node on which the selection of endpoints depends. */
 export interface NodeView {
   readonly name: string;
   /** `topology.kubernetes.io/zone`. */
   readonly zone?: string;
 }
 
-/** Which endpoints one node uses for one Service port in one family. */
+/** The endpoints of one Service port in one family on one node. */
 export interface Selected {
-  /** What `KUBE-SVC-…` leads to. */
+  /** The endpoints of `KUBE-SVC-…`. */
   readonly cluster: readonly Endpoint[];
-  /** What `KUBE-SVL-…` leads to. */
+  /** The endpoints of `KUBE-SVL-…`. */
   readonly local: readonly Endpoint[];
-  /** What has a chain of its own. */
+  /** The endpoints with a chain of their own. */
   readonly all: readonly Endpoint[];
-  /** Some node could serve this port. */
+  /** A usable endpoint exists. */
   readonly hasAny: boolean;
 }
 
-/** Which of the two lists a Service port needs: kube-proxy's `UsesClusterEndpoints` and `UsesLocalEndpoints`. */
+/** The lists that a Service port needs: kube-proxy's `UsesClusterEndpoints` and `UsesLocalEndpoints`. */
 export interface Uses {
   readonly cluster: boolean;
   readonly local: boolean;
 }
 
-/** Whether traffic from outside the cluster has a way in: a node port, a load-balancer or an external address. */
+/** Whether a port has an external frontend: a node port, a load-balancer or an external address. */
 export function isExternal(port: ServicePort, here: PortOfFamily): boolean {
   return port.nodePort !== 0 || here.loadBalancerIPs.length > 0 || here.externalIPs.length > 0;
 }
@@ -39,21 +39,21 @@ export function usesOf(port: ServicePort, here: PortOfFamily): Uses {
   };
 }
 
-/** An endpoint that goes away but still answers: used only where no ready one is left (KEP-1669). */
+/** Whether an endpoint terminates but still serves: used only if no ready one is left (KEP-1669). */
 export function isLeaving(endpoint: Endpoint): boolean {
   return endpoint.serving && endpoint.terminating;
 }
 
-/** The ready endpoints of a list or, where there are none, those that are leaving. */
+/** The ready endpoints of a list or, where there are none, the terminating ones that still serve. */
 export function usable(endpoints: readonly Endpoint[]): readonly Endpoint[] {
   const ready = endpoints.filter((endpoint) => endpoint.ready);
   return ready.length > 0 ? ready : endpoints.filter(isLeaving);
 }
 
 /**
- * kube-proxy's `CategorizeEndpoints` (`pkg/proxy/topology.go`) for one node. The rules are made from its symbolic form, `selectForFleet`;
- * this direct form is what that one is measured against, and what explains one node.
- * @param here the port in the family at hand, with its endpoints in their order
+ * kube-proxy's `CategorizeEndpoints` (`pkg/proxy/topology.go`) for one node. Rules are made from its form for all nodes,
+ * `selectForFleet`; tests compare that with this form.
+ * @param here the port in one family, with its endpoints in order
  */
 export function selectEndpoints(port: ServicePort, here: PortOfFamily, node: NodeView): Selected {
   const uses = usesOf(port, here);
@@ -63,10 +63,10 @@ export function selectEndpoints(port: ServicePort, here: PortOfFamily, node: Nod
   return { cluster, local, all: union(cluster, local), hasAny: usable(here.endpoints).length > 0 };
 }
 
-/** The usable endpoints that the hints leave to this node. */
+/** The usable endpoints of a node under topology hints. */
 function clusterEndpoints(endpoints: readonly Endpoint[], node: NodeView): readonly Endpoint[] {
   const ready = endpoints.filter((endpoint) => endpoint.ready);
-  // One ready endpoint without a hint switches a kind of hint off for the whole port.
+  // One ready endpoint without a hint disables that kind of hint for the whole port.
   if (ready.every((endpoint) => endpoint.hintNodes.length > 0)) {
     const sameNode = ready.filter((endpoint) => endpoint.hintNodes.includes(node.name));
     if (sameNode.length > 0) return sameNode;

@@ -11,33 +11,33 @@ import {
 import type { KubeProxyVersion } from './version.ts';
 
 interface Difference {
-  /** The first version that does it; of the versions before, the newest patch release counts. */
+  /** The first version with the change; `before` describes the newest patch releases of older versions. */
   readonly since: KubeProxyVersion;
-  /** What kube-proxy does since then. */
+  /** The behaviour since then. */
   readonly now: string;
-  /** What it did before. */
+  /** The behaviour before. */
   readonly before: string;
 }
 
-/** A difference in which Services and endpoints there are. */
+/** A difference in the Services and endpoints that kube-proxy uses. */
 export interface SeenDifference extends Difference {
   readonly older: Older;
 }
 
 /** A difference in the rules themselves. */
 export interface RuleDifference extends Difference {
-  /** The function that leaves the rules as they were. */
+  /** The function that implements it. */
   readonly followedBy: string;
   /** Whether a Service has other rules with an older version. */
   readonly concerns: (seen: Seen, profile: Profile) => boolean;
 }
 
-/** A difference that rules do not follow, and why. */
+/** A difference that rules do not reproduce, with the reason. */
 export interface OtherDifference extends Difference {
   readonly why: string;
 }
 
-/** Newest first, as they are taken back one after the other. Sources: `pkg/proxy` and `cmd/kube-proxy` of Kubernetes 1.28 to 1.37. */
+/** Newest first, the order in which they are reverted. Sources: `pkg/proxy` and `cmd/kube-proxy` of Kubernetes 1.28 to 1.37. */
 export const seenDifferences: readonly SeenDifference[] = [
   {
     since: '1.36',
@@ -47,19 +47,19 @@ export const seenDifferences: readonly SeenDifference[] = [
   },
   {
     since: '1.36',
-    now: 'The label `service.kubernetes.io/service-proxy-name` on an EndpointSlice has no effect; on a Service it has',
+    now: 'The label `service.kubernetes.io/service-proxy-name` has no effect on an EndpointSlice, only on a Service',
     before: 'A slice with the label is ignored',
     older: withoutProxyNameSlices,
   },
   {
     since: '1.34',
-    now: "An endpoint's hints for nodes (`hints.forNodes`, trafficDistribution PreferSameNode) are followed",
+    now: "An endpoint's hints for nodes (`hints.forNodes`, trafficDistribution PreferSameNode) are used",
     before: 'They are ignored',
     older: withoutNodeHints,
   },
   {
     since: '1.31',
-    now: "An endpoint's hints for zones (`hints.forZones`) are followed",
+    now: "An endpoint's hints for zones (`hints.forZones`) are used",
     before:
       'They are ignored unless the Service has the annotation `service.kubernetes.io/topology-mode` or `…/topology-aware-hints` with a value other than `disabled`',
     older: withoutUnaskedHints,
@@ -75,8 +75,8 @@ export const seenDifferences: readonly SeenDifference[] = [
 export const ruleDifferences: readonly RuleDifference[] = [
   {
     since: '1.29',
-    now: 'Mode ipvs: `loadBalancerSourceRanges` also hold for what a node itself sends (`KUBE-IPVS-OUT-FILTER`)',
-    before: 'A node outside of the ranges gets in',
+    now: 'Mode ipvs: `loadBalancerSourceRanges` also apply to traffic of the node itself (`KUBE-IPVS-OUT-FILTER`)',
+    before: 'A node outside of the ranges can connect',
     followedBy: 'compileIpvsService',
     concerns: ({ service }, { mode }) => mode === 'ipvs' && service.sourceRanges.length > 0,
   },
@@ -85,33 +85,33 @@ export const ruleDifferences: readonly RuleDifference[] = [
 export const otherDifferences: readonly OtherDifference[] = [
   {
     since: '1.36',
-    now: 'Of two endpoints with one address and port the one that is not terminating counts',
-    before: 'One that is local to the node counts, else either of them',
-    why: 'Which of them it was depended on the order of a Go map, so that older versions had no behaviour to follow',
+    now: 'Of two endpoints with one address and port the one that is not terminating takes precedence',
+    before: 'The one that is local to the node takes precedence, else either of them',
+    why: 'The choice depended on the order of a Go map, so older versions have no defined behaviour',
   },
   {
     since: '1.36',
     now: 'External IPs have no rules where the feature gate `AllowServiceExternalIPs` is off',
     before: 'There is no such gate, and kube-proxy does not start with it',
-    why: 'The setting of the profile holds with any version',
+    why: 'The setting of the profile applies to any version',
   },
   {
     since: '1.34',
-    now: 'A source range `0.0.0.0/0` or `::/0` is as good as none',
-    before: 'It is a range like others; in mode ipvs the kernel does not take it into the set of ranges',
-    why: 'Mode iptables lets in the same packets either way; in mode ipvs older versions shut out every client',
+    now: 'A source range `0.0.0.0/0` or `::/0` is ignored',
+    before: 'It is a range like any other; in mode ipvs the kernel does not accept it in the set of ranges',
+    why: 'Mode iptables admits the same packets either way; in mode ipvs older versions block every client',
   },
   {
     since: '1.31',
     now: 'Some rules count packets (`-m nfacct`)',
     before: 'They do not',
-    why: 'Counters change no packet',
+    why: 'Counters do not affect packets',
   },
   {
     since: '1.29',
     now: 'Mode iptables: where `nf_conntrack_tcp_be_liberal` is not 0, as with `conntrack.tcpBeLiberal`, no rule drops INVALID packets',
     before: 'The rule is always there',
-    why: 'The node decides it whatever the bundle says; dropped packets of a liberal kernel were packets of live connections',
+    why: 'The node decides it, independent of the bundle; packets that a liberal kernel drops belong to live connections',
   },
   {
     since: '1.29',

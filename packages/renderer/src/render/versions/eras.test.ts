@@ -106,7 +106,7 @@ test.each<[string, readonly KubeObject[], KubeProxyVersion, string, string]>([
   expect(served(change)).toBe(now);
 });
 
-test.each(['Auto', 'auto', 'anything'])('annotation %s asks for hints in every version', (value) => {
+test.each(['Auto', 'auto', 'anything'])('annotation %s enables hints in every version', (value) => {
   for (const key of [topologyMode, awareHints])
     expect(served([asking(key, value), hinted({ forZones: here.forZones })], '1.28')).toBe('10.244.1.5');
 });
@@ -145,7 +145,7 @@ const mixed = {
 };
 const nodes = [node('node-a', {}, { age: 'old' }), node('node-b')];
 
-test('in a cluster of two versions each profile has the Services of its own', () => {
+test('in a cluster of two versions each profile has the Services of its version', () => {
   const change = [
     service('web', {}, { labels: { [headless]: '' } }),
     slice('web'),
@@ -168,7 +168,7 @@ test('in a cluster of two versions each profile has the Services of its own', ()
   expect(lines(problems)).toContain(`note OBJECT_IGNORED Service web#metadata.labels.${headless}`);
 });
 
-test('Services that no version sees otherwise are the same objects in every era', () => {
+test('Services that all versions read equally are the same objects in every era', () => {
   const change = [
     service('web', {}, { labels: { [headless]: '' } }),
     slice('web'),
@@ -182,7 +182,7 @@ test('Services that no version sees otherwise are the same objects in every era'
   expect(old?.[0]).toBe(now?.[0]);
 });
 
-test('with a memo an older version computes nothing again that did not change', () => {
+test('with a memo an older version computes only changed Services again', () => {
   const input = {
     base: [],
     change: [service('web'), hinted(here), node('node-a')],
@@ -197,7 +197,7 @@ test('with a memo an older version computes nothing again that did not change', 
   expect(second.model).toEqual(normalise(input).model);
 });
 
-test('what two versions find alike is said once', () => {
+test('reports a problem of two versions once', () => {
   const { problems } = normalised([service('web', { externalIPs: ['fd00::1'] }), slice('web'), ...nodes], mixed);
   expect(lines(problems)).toEqual(['warning OBJECT_IGNORED Service web#spec.externalIPs.0']);
 });
@@ -257,7 +257,7 @@ const renderedWith = (change: readonly KubeObject[], more: Partial<Profile>) =>
     strict: false,
   }).files;
 
-test('before 1.29 source ranges of mode ipvs do not hold for the node itself', () => {
+test('before 1.29 source ranges of mode ipvs do not apply to the node itself', () => {
   const balancer = service(
     'web',
     {

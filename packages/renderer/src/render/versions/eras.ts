@@ -6,10 +6,10 @@ import { ruleDifferences, seenDifferences } from './differences.ts';
 import type { Seen } from './seen.ts';
 import { isBefore, type KubeProxyVersion, kubeProxyVersions, versionByDefault } from './version.ts';
 
-/** The first version of those that see Services and endpoints alike: for rules of Services, 1.35 is as good as 1.34. */
+/** The first of several versions that read Services and endpoints equally: for rules of Services, 1.35 equals 1.34. */
 export type Era = KubeProxyVersion;
 
-/** The era of a version. @param version absent: the profile names none */
+/** The era of a version. @param version absent: the default version */
 export function eraOf(version: KubeProxyVersion = versionByDefault): Era {
   const begun = seenDifferences.find(({ since }) => !isBefore(version, since));
   return begun?.since ?? kubeProxyVersions[0];
@@ -27,8 +27,8 @@ export function servicesOf(model: Model, { kubeProxyVersion }: Profile): readonl
 }
 
 /**
- * What kube-proxy of an era sees of a Service.
- * @param problems gains what it ignores though the manifest seems to ask for it
+ * A Service as kube-proxy of an era reads it.
+ * @param problems receives the objects that it ignores
  * @returns undefined where it does not serve the Service; the same object where the era makes no difference
  */
 export function seenIn(era: Era, seen: Seen, problems: Problem[], memo: Memo): Seen | undefined {
@@ -43,12 +43,12 @@ export function seenIn(era: Era, seen: Seen, problems: Problem[], memo: Memo): S
   return result === undefined ? seen : result.seen;
 }
 
-/** So many Services are named in one message. */
+/** The most Services named in one message. */
 const namesMax = 3;
 
 /**
- * A note for each profile that names no version though some version would serve a Service of the input otherwise.
- * @param profiles those that the bundle has
+ * A note for each profile without a version, if an older version would serve a Service of the input differently.
+ * @param profiles the profiles of the bundle
  */
 export function unsetVersions(profiles: readonly Profile[], all: readonly Seen[], memo: Memo): readonly Problem[] {
   return profiles.flatMap((profile) => {

@@ -4,7 +4,7 @@ import type { ReadEndpoint } from '../read/endpoint.ts';
 import type { ReadService } from '../read/service.ts';
 import type { ReadSlice } from '../read/slice.ts';
 
-/** A Service with the slices behind it, as a version of kube-proxy sees them. */
+/** A Service with its slices, as one version of kube-proxy reads them. */
 export interface Seen {
   readonly service: ReadService;
   /** By name. */
@@ -12,12 +12,12 @@ export interface Seen {
 }
 
 /**
- * What the version before a change of kube-proxy sees: rules made from that are the rules of the older version.
- * @returns the same object where the change does not concern it; undefined: the older version does not serve the Service
+ * Reverts a change of kube-proxy: rules made from the result are those of the older version.
+ * @returns the same object where the change makes no difference; undefined: the older version does not serve the Service
  */
 export type Older = (seen: Seen, problems: Problem[]) => Seen | undefined;
 
-/** Before 1.36 the watches of Services and slices shared one selector, which left out both labels (`ProxyServer.Run`). */
+/** Before 1.36 the watches of Services and slices shared one selector, which excluded both labels (`ProxyServer.Run`). */
 export function withoutHeadlessService(seen: Seen, problems: Problem[]): Seen | undefined {
   const { service } = seen;
   if (service.foreign !== headlessLabel) return seen;
@@ -32,7 +32,7 @@ export function withoutHeadlessService(seen: Seen, problems: Problem[]): Seen | 
   return undefined;
 }
 
-/** The other half of that selector. */
+/** The effect of that selector on slices. */
 export function withoutProxyNameSlices(seen: Seen, problems: Problem[]): Seen {
   const slices = seen.slices.filter((slice) => slice.foreign !== proxyNameLabel);
   if (slices.length === seen.slices.length) return seen;
@@ -47,8 +47,8 @@ function ignoredSlice(slice: ReadSlice): Problem {
     level: 'warning',
     at: slice.object.origin.place(['metadata', 'labels', proxyNameLabel]),
     object: `${slice.kind} ${slice.key}`,
-    message: `Cannot use these endpoints: kube-proxy before 1.36 leaves slices with the label ${proxyNameLabel} to another proxy, but Service ${slice.service} has no such label`,
-    hint: 'Remove the label here, or put it on the Service too',
+    message: `Cannot use these endpoints: kube-proxy before 1.36 ignores slices with the label ${proxyNameLabel}, but Service ${slice.service} has no such label`,
+    hint: 'Remove the label here, or add it to the Service too',
   };
 }
 
@@ -59,7 +59,7 @@ export function withoutNodeHints(seen: Seen): Seen {
   );
 }
 
-/** Before 1.31 the gate ServiceTrafficDistribution was off: an annotation of the Service had to ask for hints (`canUseTopology`). */
+/** Before 1.31 the gate ServiceTrafficDistribution was off: hints needed an annotation of the Service (`canUseTopology`). */
 export function withoutUnaskedHints(seen: Seen): Seen {
   if (seen.service.asksForHints) return seen;
   return withEndpoints(seen, (endpoint) =>
@@ -75,7 +75,7 @@ export function withProxiedIngress(seen: Seen): Seen {
   return { ...seen, service: { ...service, ingress, proxiedIngress: [] } };
 }
 
-/** The same object where no endpoint changes, with the same slices where theirs do not. */
+/** Changes endpoints; returns the same object, slices and parts where none changes. */
 function withEndpoints(seen: Seen, change: (endpoint: ReadEndpoint) => ReadEndpoint): Seen {
   const slices = mapped(seen.slices, (slice) => {
     const parts = mapped(slice.parts, (part) => {

@@ -1,4 +1,4 @@
-/** The versions of kube-proxy that a profile may name, oldest first. */
+/** The supported versions of kube-proxy, oldest first. */
 export const kubeProxyVersions = [
   '1.28',
   '1.29',
@@ -13,15 +13,15 @@ export const kubeProxyVersions = [
 ] as const;
 export type KubeProxyVersion = (typeof kubeProxyVersions)[number];
 
-/** What a profile follows that names no version. It stays when newer versions are known: rules do not change by an upgrade of Sluice. */
+/** The default version of profiles. It stays when newer versions are supported, so that an upgrade of Sluice does not change rules. */
 export const versionByDefault: KubeProxyVersion = '1.37';
 
-/** Whether `text` is a version that a profile may name. */
+/** Whether `text` is a supported version. */
 export function isKubeProxyVersion(text: string): text is KubeProxyVersion {
   return kubeProxyVersions.some((version) => version === text);
 }
 
-/** Whether kube-proxy of a profile is older than `other`. @param version absent: the profile names none */
+/** Whether kube-proxy of a profile is older than `other`. @param version absent: the default version */
 export function isBefore(version: KubeProxyVersion | undefined, other: KubeProxyVersion): boolean {
   return kubeProxyVersions.indexOf(version ?? versionByDefault) < kubeProxyVersions.indexOf(other);
 }

@@ -30,7 +30,7 @@ function chain(
     );
 }
 
-test('a packet for a Service meets the rules of kube-proxy in its order', () => {
+test('a packet to a Service matches the rules of kube-proxy in its order', () => {
   expect(chain(profileOf(), 'ipv6', 'KUBE-SERVICES')).toEqual([
     '-s ::1/128 -j RETURN',
     '-m set --match-set KUBE-6-LOAD-BALANCER dst,dst -j KUBE-LOAD-BALANCER',
@@ -63,7 +63,7 @@ test.each([
     [named],
     ['dst,dst ! -s ${node.podCIDR}', '(guarded) src,dst'],
   ],
-] as const)('masqueraded on the way to a ClusterIP is %s', (_title, rest, undetected, expected) => {
+] as const)('masquerades traffic to a ClusterIP: %s', (_title, rest, undetected, expected) => {
   const rules = chain(profileOf(rest), 'ipv4', 'KUBE-SERVICES', undetected).filter((rule) =>
     rule.endsWith('KUBE-MARK-MASQ'),
   );
@@ -96,7 +96,7 @@ test.each([
   expect(chain(profileOf(), 'ipv4', name).map((rule) => rule.replace('-m set --match-set ', ''))).toEqual(expected);
 });
 
-test('every rule is in the grammar, and asks only sets that are created', () => {
+test('every rule is in the grammar, and matches only sets that are created', () => {
   const created = createText(['ipv4', 'ipv6'], []);
   for (const family of ['ipv4', 'ipv6'] as const) {
     const files = [firstIpvsRules(profileOf(), family, []), lastIpvsRules(profileOf(), family)];
@@ -142,6 +142,6 @@ test.each([
 test.each([
   ['none', { tcp: 0, tcpFin: 0, udp: 0 }, ''],
   ['one', { tcp: 0, tcpFin: 0, udp: 300 }, '--set 0 0 300\n'],
-])('of time-outs, %s is written', (_title, timeouts, text) => {
+])('time-outs: %s', (_title, timeouts, text) => {
   expect(timeoutsText({ ...ipvs, timeouts })).toBe(text);
 });

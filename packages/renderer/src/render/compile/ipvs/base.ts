@@ -24,12 +24,12 @@ const chains = {
   nat: ['KUBE-SERVICES', 'KUBE-POSTROUTING', 'KUBE-NODE-PORT', 'KUBE-LOAD-BALANCER', 'KUBE-MARK-MASQ'],
 } as const;
 
-/** Guards of the nodes on which the detector has nothing to go by; undefined among them: every node of the profile. */
+/** Guards of the nodes without a value for the detector; undefined: every node of the profile. */
 export type Undetected = readonly (Guard | undefined)[];
 
 /**
- * What stands before the Services' own rules: kube-proxy's `writeIptablesRules` up to them. Rules of a set stand also while the
- * set is empty, so that no Service changes them.
+ * The base rules before those of Services: kube-proxy's `writeIptablesRules` up to them. Rules for a set exist also while the set is
+ * empty, so that Services do not change them.
  */
 export function firstIpvsRules(profile: Profile, family: Family, undetected: Undetected): RuleFile {
   const ask = asking(family);
@@ -65,7 +65,7 @@ export function firstIpvsRules(profile: Profile, family: Family, undetected: Und
   };
 }
 
-/** What stands after the Services' own rules. */
+/** The base rules after those of Services. */
 export function lastIpvsRules(profile: Profile, family: Family): RuleFile {
   const mark = markOf(profile);
   const match = matching(family);
@@ -78,7 +78,7 @@ export function lastIpvsRules(profile: Profile, family: Family): RuleFile {
     `-A KUBE-NODE-PORT ${asking(family)('KUBE-HEALTH-CHECK-NODE-PORT', 'dst')} -j ACCEPT`,
     ...known,
     `-A KUBE-IPVS-FILTER ${match('KUBE-HEALTH-CHECK-NODE-PORT', 'dst')} -j RETURN`,
-    // The addresses are local, so a process that listens on every address would answer on them.
+    // The addresses are local, so a process that listens on all addresses would answer on them.
     `-A KUBE-IPVS-FILTER -m conntrack --ctstate NEW ${match('KUBE-IPVS-IPS', 'dst')} -j REJECT`,
   ];
   const accepted = (['KUBE-CLUSTER-IP', 'KUBE-LOAD-BALANCER'] as const).map(
@@ -106,21 +106,21 @@ function nodePortRules(family: Family): readonly string[] {
   ];
 }
 
-/** Who is masqueraded on the way to a ClusterIP. Without a detector: only who comes from a ClusterIP of this very node. */
+/** Masquerading of traffic to a ClusterIP. Without a detector: only traffic whose source is a ClusterIP, that of the node itself. */
 function clusterRules(profile: Profile, family: Family, undetected: Undetected): readonly GuardedRule[] {
   const rule = (sides: string, who: string): string =>
     `-A KUBE-SERVICES ${asking(family)('KUBE-CLUSTER-IP', sides)} ${who}-j KUBE-MARK-MASQ`;
   if (profile.iptables.masqueradeAll) return texts([rule('dst,dst', '')]);
   const { detectLocalMode, clusterCIDR } = profile;
   if (detectLocalMode === 'ClusterCIDR' && clusterCIDR[family] === undefined) return texts([rule('src,dst', '')]);
-  // A node without a pod CIDR has no value for the variable, and so loses the first of the two.
+  // A node without a pod CIDR has no value for the variable, so it has the second rule only.
   return [
     { text: rule('dst,dst', `${detectorOf(detectLocalMode).ifNotLocal} `) },
     ...undetected.map((guard) => ({ ...(guard && { guard }), text: rule('src,dst', '') })),
   ];
 }
 
-/** Traffic that comes in from outside, or is the node's own, goes on to the virtual server and not through the rules below. */
+/** Accepts traffic from outside and of the node itself, so that it reaches the virtual server without the rules below. */
 function acceptRules(family: Family, set: SetKey): readonly string[] {
   const start = `-A KUBE-SERVICES ${asking(family)(set, 'dst,dst')}`;
   return [
@@ -135,7 +135,7 @@ function matching(family: Family): Ask {
   return (set, sides) => `-m set --match-set ${setName(set, family)} ${sides}`;
 }
 
-/** With the comment that kube-proxy gives to rules of the set. */
+/** A match with kube-proxy's comment for the set. */
 function asking(family: Family): Ask {
   return (set, sides) => `-m comment --comment "${knownSet(set).comment}" ${matching(family)(set, sides)}`;
 }

@@ -2,14 +2,14 @@ import { compareText, type Family, type IpSet, knownSet, printCreate, setKeys, s
 import type { IpvsProfile } from '../../config.ts';
 import type { Line } from './lines.ts';
 
-/** kube-proxy's own size of a set. */
+/** kube-proxy's size of a set. */
 const elementsMin = 65_536;
-/** More addresses than a machine serves node ports on: `${host.nodePortAddresses}` is a line for each. */
+/** An upper bound on a node's addresses with node ports: `${host.nodePortAddresses}` is a line for each. */
 const hostAddresses = 64;
 
 /**
- * `base/first.ipset`: creates every set, also those that stay empty.
- * @param entries of all Services; a set that they may overfill on some node is created larger
+ * `base/first.ipset`: creates every set, also empty ones.
+ * @param entries of all Services; a set that they could overfill on a node is created larger
  */
 export function createText(families: readonly Family[], entries: Iterable<Line>): string {
   const needed = sizes(entries);
@@ -39,13 +39,13 @@ function powerOfTwo(count: number): number {
 }
 
 interface Size {
-  /** Lines that may stand on any node. */
+  /** Lines that any node may have. */
   everywhere: number;
-  /** Lines that stand on one node only. */
+  /** Lines that only one node has. */
   readonly byNode: Map<string, number>;
 }
 
-/** How many entries a node can have at most, by set. */
+/** The most entries that a node can have, by set. */
 function sizes(entries: Iterable<Line>): ReadonlyMap<string, number> {
   const counted = new Map<string, Size>();
   for (const { guard, text } of entries) {

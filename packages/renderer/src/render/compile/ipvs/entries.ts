@@ -4,7 +4,7 @@ import { holdsOn } from './holds.ts';
 import { type Line, lineWhere } from './lines.ts';
 import type { IpvsPort } from './port.ts';
 
-/** What a Service port puts into kube-proxy's sets (`syncProxyRules` in `pkg/proxy/ipvs/proxier.go`). */
+/** The entries of a Service port in kube-proxy's sets (`syncProxyRules` in `pkg/proxy/ipvs/proxier.go`). */
 export function entryLines(compiled: IpvsPort): readonly Line[] {
   const { port, here } = compiled;
   const add = adder(compiled);
@@ -43,13 +43,13 @@ function balancerLines(compiled: IpvsPort, address: string): readonly Line[] {
     ...(port.externalTrafficPolicy === 'Local' ? [add('KUBE-LOAD-BALANCER-LOCAL', entry)] : []),
     ...(ranges.length > 0 ? [add('KUBE-LOAD-BALANCER-FW', entry)] : []),
     ...ranges.map((range) => add('KUBE-LOAD-BALANCER-SOURCE-CIDR', `${entry},${range}`)),
-    // A node inside the ranges speaks to the address from that very address, which kube-ipvs0 carries.
+    // A node inside the ranges connects to the address from that same address, which kube-ipvs0 carries.
     ...(ranges.length > 0 ? [add('KUBE-LOAD-BALANCER-SOURCE-IP', `${entry},${address}`, ownIn(ranges, false))] : []),
     add('KUBE-IPVS-IPS', address),
   ];
 }
 
-/** Nodes whose own address is in one of the ranges, or in none. */
+/** A guard for nodes whose own address is in one of the ranges, or, negated, in none. */
 export function ownIn(ranges: readonly string[], negated: boolean): Guard {
   return { kind: 'ip-in', negated, values: [...new Set(ranges)].toSorted(compareText) };
 }
@@ -75,7 +75,7 @@ function nodePortLines(compiled: IpvsPort): readonly Line[] {
   return lines;
 }
 
-/** An endpoint that reaches itself through the Service has to be masqueraded; only its own node sees such packets. */
+/** Entries by which hairpin traffic is masqueraded, on the endpoint's own node. */
 function loopBackLines(compiled: IpvsPort): readonly Line[] {
   const add = adder(compiled);
   return usedAtHome(compiled).map((endpoint) => {
@@ -84,7 +84,7 @@ function loopBackLines(compiled: IpvsPort): readonly Line[] {
   });
 }
 
-/** The endpoints that the node they run on uses, by text. */
+/** The endpoints that their own node uses, by text. */
 function usedAtHome({ selection, fleet }: IpvsPort): readonly Endpoint[] {
   const used = new Set<string>();
   for (const { guard, endpoints } of [...selection.cluster, ...selection.local]) {

@@ -21,10 +21,10 @@ import { compileIpvsService, type IpvsService, type IpvsServiceOptions } from '.
 
 const tools = Object.entries(familyOf) as readonly (readonly [Tool, Family])[];
 
-/** Everything of a profile of mode ipvs apart from its document and its sysctls, as path and text. */
+/** The files of a profile of mode ipvs except its document and its sysctls, as path and text. */
 export type IpvsFiles = (profile: Profile, ipvs: IpvsProfile) => readonly [path: string, text: string][];
 
-/** Compiles all Services once for every way in which profiles of mode ipvs differ for them: most do not. */
+/** Compiles Services once per set of options: most profiles of mode ipvs have the same. */
 export function ipvsCompiler(model: Model, fleet: Fleet, memo: Memo): IpvsFiles {
   const nodes = new Map(model.nodes.map((node) => [node.name, node]));
   const done = new Map<string, readonly CompiledService[]>();
@@ -101,7 +101,7 @@ function baseFiles(
   ];
 }
 
-/** The profile's nodes whose detector asks for a pod CIDR that they do not have in a family. */
+/** Guards of the profile's nodes that have no pod CIDR for the detector in a family. */
 function undetected(profile: Profile, model: Model, fleet: Fleet): (family: Family) => Undetected {
   return (family) => {
     if (profile.detectLocalMode !== 'NodeCIDR' || profile.iptables.masqueradeAll) return [];

@@ -1,13 +1,11 @@
 import type { Guard } from '@sluice/bundle';
 import type { Fleet } from '../../select/guards.ts';
 
-/** Whether a guard of a list of endpoints holds on a node of the fleet, asked by the node's name. */
+/** @returns a predicate on node names: whether the guard of a list of endpoints holds there */
 export function holdsOn(guard: Guard | undefined, fleet: Fleet): (node: string) => boolean {
   if (!guard) return () => true;
   if (guard.kind !== 'zone' && guard.kind !== 'node')
-    throw new TypeError(
-      `Cannot tell on which nodes a guard @${guard.kind} holds: endpoints are chosen by zone or node`,
-    );
+    throw new TypeError(`Cannot evaluate guard @${guard.kind}: endpoints are selected by zone or node`);
   const values = new Set(guard.values);
   const isNamed =
     guard.kind === 'node'

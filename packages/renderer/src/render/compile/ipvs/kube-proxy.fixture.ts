@@ -4,16 +4,16 @@ import type { Endpoint, Node, PortOfFamily, Service, ServicePort } from '../../m
 import { categorize } from '../kube-proxy.fixture.ts';
 
 /**
- * What kube-proxy's mode ipvs has on one node, told the way kube-proxy goes about it: node by node and port after port
- * (`syncProxyRules`, `syncService` and `syncEndpoint` in `pkg/proxy/ipvs/proxier.go`). It knows neither guards nor files, so
- * it makes no mistake in common with the code that has to write one file for all nodes.
+ * The state of kube-proxy's mode ipvs for one Service on one node, in the structure of kube-proxy's own code (`syncProxyRules`,
+ * `syncService` and `syncEndpoint` in `pkg/proxy/ipvs/proxier.go`). It has neither guards nor files, so that it shares no mistake with the
+ * compiler, which writes one file for all nodes.
  */
 export interface IpvsNode {
   /** `10.96.0.1:80/TCP rr 600` → `10.244.1.5:8080 w1`, sorted. */
   readonly servers: Readonly<Record<string, readonly string[]>>;
   /** Sets that are not empty, with sorted entries. */
   readonly sets: Readonly<Record<string, readonly string[]>>;
-  /** Rules that a Service brings. */
+  /** The Service's own rules. */
   readonly outFilter: Readonly<Partial<Record<Family, readonly string[]>>>;
 }
 
@@ -55,7 +55,7 @@ class Sync {
   port(port: ServicePort, family: Family): void {
     const whole = port.families[family];
     if (!whole) return;
-    // kube-proxy asks the gate where it writes servers and entries; what is behind a Service that has nothing else outside is not compared.
+    // kube-proxy checks the gate where it writes servers and entries; endpoints of a Service with external IPs alone are not compared.
     const here = this.#profile.featureGates.AllowServiceExternalIPs ? whole : { ...whole, externalIPs: [] };
     const { cluster, local, all } = categorize(port, here, this.#node);
     const choose = (onlyLocal: boolean): readonly Endpoint[] => (onlyLocal && local.length > 0 ? local : cluster);
@@ -144,7 +144,7 @@ class Sync {
     const wanted = this.#profile.nodePortAddresses;
     const [one, loopback, all] = family === 'ipv4' ? [32, '127.0.0.0/8', '0.0.0.0/0'] : [128, '::1/128', '::/0'];
     const primary = this.#node.address[family];
-    // `expandNodePortAddressKeywords`, then `NewNodePortAddresses`, but that a node without an address of the family opens none.
+    // `expandNodePortAddressKeywords`, then `NewNodePortAddresses`, except that a node without an address of the family opens none.
     const cidrs = wanted.flatMap((text) => {
       if (text === 'primary') return primary === undefined ? [] : [`${primary}/${one}`];
       if (text === 'localhost') return [loopback];

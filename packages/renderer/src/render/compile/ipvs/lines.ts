@@ -1,17 +1,17 @@
 import { type Guard, printGuard } from '@sluice/bundle';
 
-/** A line of an `.ipset` or `.ipvs` file, perhaps only on some nodes. */
+/** A line of an `.ipset` or `.ipvs` file, optionally guarded. */
 export interface Line {
   readonly guard?: Guard;
   readonly text: string;
 }
 
-/** The line on the nodes of the guard; no guard: on all. */
+/** A line for the nodes of the guard; undefined: for all nodes. */
 export function lineWhere(guard: Guard | undefined, text: string): Line {
   return guard ? { guard, text } : { text };
 }
 
-/** The text of an `.ipset` or `.ipvs` file; `''` when it would say nothing. A line that is there already is not said again. */
+/** The text of an `.ipset` or `.ipvs` file without duplicate lines; `''` when there are none. */
 export function printLines(header: readonly string[], lines: readonly Line[]): string {
   if (lines.length === 0) return '';
   const texts = lines.map(({ guard, text }) => (guard ? `${printGuard(guard)} ${text}` : text));

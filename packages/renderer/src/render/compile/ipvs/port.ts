@@ -3,7 +3,7 @@ import type { Endpoint, PortOfFamily, ServicePort } from '../../model.ts';
 import type { FleetSelection } from '../../select/fleet.ts';
 import type { Fleet } from '../../select/guards.ts';
 
-/** All that the lines of one Service port in one family depend on. */
+/** The input of the lines of one Service port in one family. */
 export interface IpvsPort {
   readonly port: ServicePort;
   readonly here: PortOfFamily;
@@ -12,20 +12,20 @@ export interface IpvsPort {
   readonly fleet: Fleet;
   readonly scheduler: Scheduler;
   readonly weightOf: (endpoint: Endpoint) => number;
-  /** Where node ports answer: one variable. */
+  /** The variable for the addresses of node ports. */
   readonly nodePortAddress: NodePortAddress;
 }
 
 export type NodePortAddress = '${host.nodePortAddresses}' | '${node.address}';
 
-/** The addresses and ports at which a Service port is reached, each with whether only local endpoints serve it. */
+/** An address and port of a Service port, and whether only local endpoints serve it. */
 export interface Frontend {
   readonly address: string;
   readonly port: number;
   readonly onlyLocal: boolean;
 }
 
-/** Every virtual server of the port, each address once; kube-proxy's `syncService` calls, in their order. */
+/** The port's frontends, each address once, in the order of kube-proxy's `syncService` calls. */
 export function frontendsOf({ port, here, nodePortAddress }: IpvsPort): readonly Frontend[] {
   const [inside, outside] = [port.internalTrafficPolicy === 'Local', port.externalTrafficPolicy === 'Local'];
   const frontends: Frontend[] = [{ address: here.clusterIP, port: port.port, onlyLocal: inside }];

@@ -8,7 +8,7 @@ import { type Frontend, frontendsOf, type IpvsPort } from './port.ts';
 
 const options = { TCP: '-t', UDP: '-u', SCTP: '--sctp-service' } as const;
 
-/** The virtual servers of a Service port and what stands behind them: kube-proxy's `syncService` and `syncEndpoint`. */
+/** The virtual and real servers of a Service port: kube-proxy's `syncService` and `syncEndpoint`. */
 export function serverLines(compiled: IpvsPort): readonly Line[] {
   return frontendsOf(compiled).flatMap((frontend) => {
     const name = `${options[compiled.port.protocol]} ${nameOf(compiled, frontend)}`;
@@ -16,14 +16,14 @@ export function serverLines(compiled: IpvsPort): readonly Line[] {
   });
 }
 
-/** `10.96.0.10:80`, with brackets in IPv6: they say the family of the line. */
+/** `10.96.0.10:80`; brackets mark the lines of IPv6. */
 function nameOf({ family }: IpvsPort, { address, port }: Frontend): string {
   return family === 'ipv6' ? `[${address}]:${port}` : `${address}:${port}`;
 }
 
 function attributes({ port, family, scheduler }: IpvsPort): string {
   const persistence = port.affinitySeconds;
-  // kube-proxy sets flag 0x10 for mh (`IP_VS_SVC_F_SCHED2`): the client's port counts too.
+  // kube-proxy sets flag 0x10 for mh (`IP_VS_SVC_F_SCHED2`): the hash includes the client's port.
   const flags = scheduler === 'mh' ? (['mh-port'] as const) : [];
   return printAttributes({ family, scheduler, flags, ...(persistence === undefined ? {} : { persistence }) });
 }
@@ -42,9 +42,9 @@ function realText({ weightOf }: IpvsPort, name: string, endpoint: Endpoint): str
 }
 
 /**
- * What nodes without a local endpoint use under policy Local: what they would use without it (kubernetes/kubernetes#97081).
- * A line has one guard, so where that depends on the node too, the nodes are counted out.
- * @param key the virtual server as guards name it
+ * The endpoints of nodes without a local one under policy Local: the same as under policy Cluster (kubernetes/kubernetes#97081).
+ * A line has one guard, so where the endpoints depend on the node, the nodes are listed by name.
+ * @param key the virtual server in guards
  */
 function elsewhere({ selection, fleet }: IpvsPort, key: string): readonly Variant[] {
   const [first, ...others] = selection.cluster;

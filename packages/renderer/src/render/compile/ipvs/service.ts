@@ -10,33 +10,33 @@ import type { IpvsPort, NodePortAddress } from './port.ts';
 import { serverLines } from './servers.ts';
 import { weighing } from './weights.ts';
 
-/** What of a profile the files of Services depend on in mode ipvs. */
+/** The settings of a profile on which files of Services depend in mode ipvs. */
 export interface IpvsServiceOptions {
   readonly externalIPs: boolean;
   readonly families: readonly Family[];
-  /** Of Services that choose none. */
+  /** The scheduler of Services without their own. */
   readonly scheduler: Scheduler;
   readonly nodePortAddress: NodePortAddress;
-  /** Source ranges also hold for what the node itself sends: from kube-proxy 1.29 on. */
+  /** Source ranges also apply to the node itself: from kube-proxy 1.29 on. */
   readonly filtersNode: boolean;
 }
 
-/** What all Services of a bundle are compiled with. */
+/** The context in which all Services of a bundle are compiled. */
 export interface IpvsSurroundings {
   readonly fleet: Fleet;
   readonly nodes: ReadonlyMap<string, Node>;
 }
 
-/** Everything about one Service in mode ipvs, on every node at once. */
+/** The lines of one Service in mode ipvs, for all nodes at once. */
 export interface IpvsService {
   readonly header: readonly string[];
   readonly entries: readonly Line[];
   readonly servers: readonly Line[];
-  /** Per family, only where source ranges need a rule of their own. */
+  /** By family, only where source ranges need rules. */
   readonly rules: ReadonlyMap<Family, RuleFile>;
 }
 
-/** @returns nothing when the Service has no address of the profile's families */
+/** @returns undefined when the Service has no address of the profile's families */
 export function compileIpvsService(
   whole: Service,
   options: IpvsServiceOptions,
@@ -74,7 +74,7 @@ function portsOf(
   });
 }
 
-/** Keeps a node outside the ranges from coming in through its own copy of the address. */
+/** Drops connections of nodes outside the source ranges to the address that the node itself carries. */
 function outFilterRules({ port, here }: IpvsPort): readonly GuardedRule[] {
   const ranges = here.loadBalancerSourceRanges;
   if (ranges.length === 0) return [];
@@ -85,7 +85,7 @@ function outFilterRules({ port, here }: IpvsPort): readonly GuardedRule[] {
   }));
 }
 
-/** What both families have in common is said once. */
+/** The comment block of both families; lines that they share appear once. */
 function headerOfBoth(
   service: Service,
   families: readonly Family[],

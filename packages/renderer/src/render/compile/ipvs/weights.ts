@@ -1,18 +1,18 @@
 import type { Scheduler } from '@sluice/bundle';
 import type { Endpoint, Node, Service } from '../../model.ts';
 
-/** The label whose value endpoints carry themselves: an endpoint's zone is known where its node is not. */
+/** The zone label: endpoints have their own zone, even if their node is unknown. */
 const zoneLabel = 'topology.kubernetes.io/zone';
 
-/** Schedulers that treat all real servers alike, whatever their weight (the kernel's `ip_vs_rr.c`, `ip_vs_lc.c`, `ip_vs_dh.c`). */
+/** Schedulers that ignore weights (the kernel's `ip_vs_rr.c`, `ip_vs_lc.c`, `ip_vs_dh.c`). */
 const blind: ReadonlySet<Scheduler> = new Set(['rr', 'lc', 'dh']);
 
-/** Whether weights change what a scheduler does. */
+/** Whether a scheduler uses weights. */
 export function looksAtWeights(scheduler: Scheduler): boolean {
   return !blind.has(scheduler);
 }
 
-/** The weight of each endpoint of a Service. kube-proxy gives every one 1. */
+/** The weights of a Service's endpoints. kube-proxy gives each weight 1. */
 export function weighing(service: Service, nodes: ReadonlyMap<string, Node>): (endpoint: Endpoint) => number {
   const rules = service.weights ?? [];
   if (rules.length === 0) return () => 1;
