@@ -6,7 +6,7 @@ const finding: Finding = {
   code: 'EXTERNAL_IP',
   level: 'error',
   subject: 'shop/web',
-  message: 'Cannot accept external IP 203.0.113.50: it is in no network of policy.externalIPs',
+  message: 'Cannot accept external IP 203.0.113.50: it is not in policy.externalIPs',
   hint: 'Take it away',
   reason: 'CVE-2020-8554',
   path: 'profiles/default/services/shop/web.iptables',

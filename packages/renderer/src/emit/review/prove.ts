@@ -49,8 +49,8 @@ function printCounterExample(example: CounterExample): string {
 }
 
 const words = {
-  accept: 'let in',
-  pass: 'no Service answers',
+  accept: 'ACCEPT',
+  pass: 'no Service matches',
   reject: 'REJECT',
   drop: 'DROP',
   unclaimed: 'no Service declares this address and port',
