@@ -7,7 +7,7 @@ import { programPath } from '@sluice/testing';
 import { afterAll, describe, expect, test } from 'vitest';
 import { parse, stringify } from 'yaml';
 import { readTree } from '../../packages/renderer/src/load/tree.ts';
-import { type Comparison, compareWays } from '../../packages/renderer/src/review/alike.ts';
+import { type Comparison, compareWays } from '../../packages/renderer/src/review/equivalence.ts';
 import { type Example, listExamples, renderArguments } from '../../tools/examples.ts';
 
 const sluice = programPath('sluice');

@@ -2,7 +2,7 @@ import type { BundleFiles } from '@sluice/bundle';
 import { printComparisons } from '../emit/review/alike.ts';
 import { printProof } from '../emit/review/prove.ts';
 import { exitCodes } from '../exit.ts';
-import { type Comparison, compareWays } from '../review/alike.ts';
+import { type Comparison, compareWays } from '../review/equivalence.ts';
 import { isProved, proveBundle } from '../review/prove.ts';
 import { bundleAt } from './bundle-at.ts';
 import { print, progress } from './progress.ts';

@@ -3,7 +3,7 @@ import { type ExplainedPort, type Explanation, placesIn } from './explanation.ts
 import type { PortFacts } from './facts.ts';
 import { Memory } from './memory.ts';
 import { ReviewStopped } from './node.ts';
-import { factsAt, hostOfText } from './policy/held.ts';
+import { factsAt, hostOfText } from './policy/service-entries.ts';
 
 /** A Service port and the file that declares it. */
 interface HeldPort {

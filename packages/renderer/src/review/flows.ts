@@ -1,5 +1,5 @@
 import { compareText, type Family, type Packet, type Problem, TraceError } from '@sluice/bundle';
-import type { Apart } from './apart.ts';
+import type { Apart } from './distinctions.ts';
 import { addressOf, destinationsOf, keyOf, loopback } from './destinations.ts';
 import type { Destination, Flow, FlowOutcome, NodeGroup, Source } from './flow.ts';
 import { groupNodes, type Slice } from './groups.ts';

@@ -10,7 +10,7 @@ import {
   type RuleFile,
   type VirtualFile,
 } from '@sluice/bundle';
-import type { Apart } from './apart.ts';
+import type { Apart } from './distinctions.ts';
 import type { NodeGroup } from './flow.ts';
 import { factOf, nodeOf, type NodeOf, ReviewStopped, scopeOf } from './node.ts';
 import { toolAt } from './tools.ts';

@@ -1,7 +1,7 @@
 import { type Family, sysctlFile } from '@sluice/bundle';
 import type { SettingChange } from './diff.ts';
 import { nodesOfProfile } from './flows.ts';
-import { type Standing, standingOf, standingQuestions } from './standing.ts';
+import { type Standing, standingOf, standingQuestions } from './base-treatment.ts';
 import { hasFamily, type View } from './view.ts';
 
 /** A change to the traffic of every node with a profile that no flow shows: flows are first packets of connections. */

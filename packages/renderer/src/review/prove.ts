@@ -10,16 +10,16 @@ import {
   type ResolvedNode,
   resolveNode,
 } from '@sluice/bundle';
-import { type Apart, apartBy } from './apart.ts';
+import { type Apart, apartBy } from './distinctions.ts';
 import { type Claim, claimsOf, type Declared, declaredIn } from './declared.ts';
 import { compareDestinations, destinationsOf, commonDestinations, loopback } from './destinations.ts';
 import { type Expected, expectedOf, type Manners } from './expected.ts';
 import type { Branch, Destination, FlowOutcome } from './flow.ts';
 import { flowRows, type FlowRow, nodesOfProfile } from './flows.ts';
-import { mannersOf } from './manners.ts';
+import { mannersOf } from './traffic-policy.ts';
 import { factOf, nodeOf, ReviewStopped } from './node.ts';
 import { hostOf } from './program.ts';
-import { declaredStanding, type Standing, standingOf, standingQuestions } from './standing.ts';
+import { declaredStanding, type Standing, standingOf, standingQuestions } from './base-treatment.ts';
 import { hasFamily, type View, viewOf } from './view.ts';
 
 /** A flow with another outcome than the Services declare. */

@@ -7,7 +7,7 @@ import {
   serviceFile,
   type TransportProtocol,
 } from '@sluice/bundle';
-import { factsAt, hostOfText } from './policy/held.ts';
+import { factsAt, hostOfText } from './policy/service-entries.ts';
 import { toolOf, virtualTools } from './tools.ts';
 import type { View } from './view.ts';
 

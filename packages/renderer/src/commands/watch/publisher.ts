@@ -4,7 +4,7 @@ import type { LiveTree, Published } from '../../emit/live-tree.ts';
 import type { Config } from '../../render/config.ts';
 import type { KubeObject } from '../../render/kube.ts';
 import { Memo } from '../../render/memo.ts';
-import type { Quarantined } from '../../render/quarantine/ward.ts';
+import type { Quarantined } from '../../render/quarantine/quarantine.ts';
 import { renderWithQuarantine } from '../../render/quarantine/with-quarantine.ts';
 import { thingsOf } from './message.ts';
 import type { Metrics } from './metrics.ts';

@@ -1,6 +1,6 @@
 import type { Log } from '@sluice/cli/log';
 import type { EventSender } from '../../cluster/watch/events.ts';
-import type { Quarantined } from '../../render/quarantine/ward.ts';
+import type { Quarantined } from '../../render/quarantine/quarantine.ts';
 
 /** Tells what comes into quarantine and what leaves it: once, in the log and on the object. */
 export class QuarantineWatch {

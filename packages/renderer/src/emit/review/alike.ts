@@ -1,5 +1,5 @@
 import { problemCodes } from '@sluice/bundle';
-import type { Comparison, FoundDifference } from '../../review/alike.ts';
+import type { Comparison, FoundDifference } from '../../review/equivalence.ts';
 import type { FlowRow } from '../../review/flows.ts';
 import { destinationText, nodesText, outcomeText, plural, sourceText } from '../../review/words.ts';
 

@@ -9,7 +9,7 @@ import { detectorOf } from './detector.ts';
 import { headerOf } from './header.ts';
 import type { ChainNames } from './names.ts';
 import type { CompiledPort } from './port.ts';
-import { portalRules } from './portals.ts';
+import { portalRules } from './frontends.ts';
 
 /** The settings of a profile on which rules of Services depend; the rest is in base files and variables. */
 export interface ServiceOptions {

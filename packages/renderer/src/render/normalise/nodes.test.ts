@@ -3,7 +3,7 @@ import { config, endpoint, lines, modelOf, node, normalised, profile, service, s
 import type { LabelSelector } from '../config.ts';
 import { readQuantity } from '../read/quantity.ts';
 import { selectorMatches } from './selector.ts';
-import { strangersMax } from './strangers.ts';
+import { strangersMax } from './endpoint-only-nodes.ts';
 
 const onNodes = (...names: string[]) =>
   slice('web', { endpoints: names.map((nodeName, index) => endpoint(`10.0.0.${index + 1}`, { nodeName })) });

@@ -6,7 +6,7 @@ import { familyOf } from '../read/addresses.ts';
 import { type ReadNode, zoneLabel } from '../read/node.ts';
 import type { ReadSlice } from '../read/slice.ts';
 import { selectorMatches } from './selector.ts';
-import { Strangers } from './strangers.ts';
+import { Strangers } from './endpoint-only-nodes.ts';
 
 /** The sources of nodes besides the config. */
 export interface NodeSources {

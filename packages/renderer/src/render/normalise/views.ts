@@ -6,7 +6,7 @@ import type { Service } from '../model.ts';
 import type { ReadService } from '../read/service.ts';
 import type { ReadSlice } from '../read/slice.ts';
 import { type Era, seenIn } from '../versions/eras.ts';
-import type { Seen } from '../versions/seen.ts';
+import type { Seen } from '../versions/downgrades.ts';
 import { makeService } from './service.ts';
 
 /** A Service with an address and ports, for any version of kube-proxy. */

@@ -15,7 +15,7 @@ import type { Model } from '../model.ts';
 import { type Normalised, normalise } from '../normalise.ts';
 import { titleOf } from '../read/names.ts';
 import { claimsOf, claimsOfText } from './claims.ts';
-import { ownerOf, type Quarantined, quarantineText, Ward } from './ward.ts';
+import { ownerOf, type Quarantined, quarantineText, Ward } from './quarantine.ts';
 
 export interface RenderedWithQuarantine extends Rendered {
   /** The quarantined objects, sorted; also in the file `quarantine.yaml`. */

@@ -7,7 +7,7 @@ import {
   withoutProxyNameSlices,
   withoutUnaskedHints,
   withProxiedIngress,
-} from './seen.ts';
+} from './downgrades.ts';
 import type { KubeProxyVersion } from './version.ts';
 
 interface Difference {

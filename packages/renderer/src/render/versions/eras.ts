@@ -3,7 +3,7 @@ import type { Profile } from '../config.ts';
 import type { Memo } from '../memo.ts';
 import type { Model, Service } from '../model.ts';
 import { ruleDifferences, seenDifferences } from './differences.ts';
-import type { Seen } from './seen.ts';
+import type { Seen } from './downgrades.ts';
 import { isBefore, type KubeProxyVersion, kubeProxyVersions, versionByDefault } from './version.ts';
 
 /** The first of several versions that read Services and endpoints equally: for rules of Services, 1.35 equals 1.34. */

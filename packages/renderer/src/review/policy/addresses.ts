@@ -1,8 +1,8 @@
 import { cidrContains, type Family, forbiddenEndpoint, nodeFile, parseCidr, valueOf } from '@sluice/bundle';
 import type { Found } from './finding.ts';
-import { type Held, hostOfText, hostsOf, lineOf } from './held.ts';
+import { type Held, hostOfText, hostsOf, lineOf } from './service-entries.ts';
 import { ownersOf } from './owners.ts';
-import type { Question } from './question.ts';
+import type { Question } from './context.ts';
 
 /** EXTERNAL_IP */
 export function externalIPs(question: Question): readonly Found[] {

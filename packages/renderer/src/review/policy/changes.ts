@@ -2,8 +2,8 @@ import { compareText, parseCidr } from '@sluice/bundle';
 import { type FactChange, factChanges } from '../fact-changes.ts';
 import type { PolicyCode } from './catalogue.ts';
 import type { Found } from './finding.ts';
-import { type Held, hostsOf, lineOf } from './held.ts';
-import type { ChangeQuestion } from './question.ts';
+import { type Held, hostsOf, lineOf } from './service-entries.ts';
+import type { ChangeQuestion } from './context.ts';
 import { nodesOfProfile } from '../flows.ts';
 import { portPairs } from '../port-pairs.ts';
 

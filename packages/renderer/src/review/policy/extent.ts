@@ -13,7 +13,7 @@ import { type NodeOf, nodeOf, scopeOf } from '../node.ts';
 import { portalOf } from '../port-pairs.ts';
 import { virtualAt } from '../virtual/state.ts';
 import type { Found } from './finding.ts';
-import type { ChangeQuestion, Question } from './question.ts';
+import type { ChangeQuestion, Question } from './context.ts';
 import { policyDefaults } from './settings.ts';
 
 const bundle = { subject: 'bundle', path: 'cluster.yaml', line: 1 } as const;

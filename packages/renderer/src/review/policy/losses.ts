@@ -2,7 +2,7 @@ import { compareText } from '@sluice/bundle';
 import type { EndpointFacts } from '../facts.ts';
 import { eachService } from './addresses.ts';
 import type { Found } from './finding.ts';
-import type { Question } from './question.ts';
+import type { Question } from './context.ts';
 
 /** Service ports that are unavailable when a node or a zone fails. */
 export interface Loss {

@@ -1,8 +1,8 @@
 import { profileFile } from '@sluice/bundle';
 import { covers } from './changes.ts';
 import type { Found } from './finding.ts';
-import { lineOf } from './held.ts';
-import type { ChangeQuestion } from './question.ts';
+import { lineOf } from './service-entries.ts';
+import type { ChangeQuestion } from './context.ts';
 
 /** NODE_PORT_OPENED for a profile whose nodePortAddresses are widened. */
 export function nodePortsWidened({ view, services, base }: ChangeQuestion): readonly Found[] {

@@ -1,6 +1,6 @@
 import { type Family, parseAddress, parseCidr, printWords, valueOf } from '@sluice/bundle';
-import { hostsOf } from './held.ts';
-import type { Question } from './question.ts';
+import { hostsOf } from './service-entries.ts';
+import type { Question } from './context.ts';
 
 /** The owner of an address that a Service must not have; undefined for a free address. */
 export type OwnerOf = (host: string, service: string) => string | undefined;

@@ -1,8 +1,8 @@
 import { type BundleFiles, profileFile, sysctlFile, valueOf } from '@sluice/bundle';
 import { nodesOfProfile } from '../flows.ts';
 import type { Found } from './finding.ts';
-import { lineOf } from './held.ts';
-import type { ChangeQuestion, Question } from './question.ts';
+import { lineOf } from './service-entries.ts';
+import type { ChangeQuestion, Question } from './context.ts';
 
 /** SYSCTL_CHANGED: by key, for each profile of both bundles. */
 export function sysctlsChanged(question: ChangeQuestion): readonly Found[] {

@@ -2,7 +2,7 @@ import { type BundleFiles, compareText, type Problem } from '@sluice/bundle';
 import { type BundleDiff, diffBundles } from '../diff.ts';
 import type { FlowOutcome } from '../flow.ts';
 import { ReviewStopped } from '../program.ts';
-import { type HeldServices, heldServices } from '../policy/held.ts';
+import { type HeldServices, heldServices } from '../policy/service-entries.ts';
 import { checkPolicy, type PolicyResult } from '../policy/policy.ts';
 import type { PolicySettings } from '../policy/settings.ts';
 import { viewOf } from '../view.ts';

@@ -1,5 +1,5 @@
 import type { View } from '../view.ts';
-import type { HeldServices } from './held.ts';
+import type { HeldServices } from './service-entries.ts';
 import type { PolicySettings } from './settings.ts';
 
 /** A bundle with the facts of its Services. */
