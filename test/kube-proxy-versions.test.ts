@@ -4,7 +4,7 @@ import { expect, test } from 'vitest';
 import {
   otherDifferences,
   ruleDifferences,
-  seenDifferences,
+  objectDifferences,
 } from '../packages/renderer/src/render/versions/differences.ts';
 import { isBefore, kubeProxyVersions, versionByDefault } from '../packages/renderer/src/render/versions/version.ts';
 
@@ -12,7 +12,7 @@ const root = join(import.meta.dirname, '..');
 const page = join(root, 'docs', 'kube-proxy-versions.md');
 
 const followed = [
-  ...seenDifferences.map((difference) => ({ ...difference, followedBy: difference.older.name })),
+  ...objectDifferences.map((difference) => ({ ...difference, followedBy: difference.older.name })),
   ...ruleDifferences,
 ].toSorted((a, b) => Number(isBefore(a.since, b.since)) - Number(isBefore(b.since, a.since)));
 

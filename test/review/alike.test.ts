@@ -7,7 +7,7 @@ import { programPath } from '@sluice/testing';
 import { afterAll, describe, expect, test } from 'vitest';
 import { parse, stringify } from 'yaml';
 import { readTree } from '../../packages/renderer/src/load/tree.ts';
-import { type Comparison, compareWays } from '../../packages/renderer/src/review/equivalence.ts';
+import { type Comparison, compareModesAndLayouts } from '../../packages/renderer/src/review/equivalence.ts';
 import { type Example, listExamples, renderArguments } from '../../tools/examples.ts';
 
 const sluice = programPath('sluice');
@@ -74,7 +74,7 @@ describe.each(examples)('$name', (example) => {
     'both modes and both layouts serve it alike, up to the published differences',
     () => {
       const { files, original } = renderBoth(example, 'added');
-      const compared = compareWays(files) as readonly Comparison[];
+      const compared = compareModesAndLayouts(files) as readonly Comparison[];
       const layouts = compared.filter(({ kind }) => kind === 'layouts');
       // Other profiles may be configured otherwise.
       const modes = compared.filter(({ kind, between }) => kind === 'profiles' && between[0] === original);
@@ -89,7 +89,7 @@ describe.each(examples)('$name', (example) => {
     'what packets meet otherwise in mode ipvs is what the renderer reports, and nothing else: nodes in it: %s',
     (virtual) => {
       const { files, original, reported } = renderBoth(example, virtual);
-      const met = (compareWays(files) as readonly Comparison[])
+      const met = (compareModesAndLayouts(files) as readonly Comparison[])
         .filter(({ kind, profile, between }) => kind === 'profiles' && profile === 'virtual' && between[0] === original)
         .flatMap(({ differences }) => differences)
         .filter(({ code }) => code.startsWith('DIFFERS_'))

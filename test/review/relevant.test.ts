@@ -3,7 +3,7 @@ import { atTier, randomOf, seed } from '@sluice/testing';
 import { expect, test } from 'vitest';
 import { readTree } from '../../packages/renderer/src/load/tree.ts';
 import { relevantTo } from '../../packages/renderer/src/review/relevance.ts';
-import { type View, viewOf } from '../../packages/renderer/src/review/view.ts';
+import { type BundleView, viewOf } from '../../packages/renderer/src/review/view.ts';
 import { Memory } from '../../packages/renderer/src/review/memory.ts';
 import { traceOnNode } from '../../packages/renderer/src/review/trace-node.ts';
 import { listExamples } from '../../tools/examples.ts';
@@ -19,7 +19,7 @@ const bundles = listExamples().flatMap(({ name, output }) => {
   return files instanceof Map ? [{ name, files: files as BundleFiles }] : [];
 });
 
-function view(files: BundleFiles): View {
+function view(files: BundleFiles): BundleView {
   const made = viewOf(files);
   if (!('index' in made)) throw new Error(made[0]?.message);
   return made;

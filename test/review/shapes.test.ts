@@ -6,8 +6,8 @@ import { destinationsOf } from '../../packages/renderer/src/review/destinations.
 import { flowRows, nodesOfProfile } from '../../packages/renderer/src/review/flows.ts';
 import { Memory } from '../../packages/renderer/src/review/memory.ts';
 import { bundleOf, type Short } from '../../packages/renderer/src/review/policy/bundle.fixture.ts';
-import { alikeDestinations } from '../../packages/renderer/src/review/shapes.ts';
-import { type View, viewOf } from '../../packages/renderer/src/review/view.ts';
+import { equivalentDestinations } from '../../packages/renderer/src/review/shapes.ts';
+import { type BundleView, viewOf } from '../../packages/renderer/src/review/view.ts';
 
 const rounds = atTier({ quick: 2, test: 20, soak: 300 });
 const base = 'profiles/default/base/first.iptables';
@@ -74,7 +74,7 @@ function editOf(random: () => number, mode: keyof typeof bundles): readonly [Reg
   ] as const);
 }
 
-const view = (of: BundleFiles, memory: Memory): View => {
+const view = (of: BundleFiles, memory: Memory): BundleView => {
   const made = viewOf(of, memory);
   if (!('index' in made)) throw new Error(made[0]?.message);
   return made;
@@ -96,7 +96,7 @@ test.each(['iptables', 'ipvs'] as const)(
       const index = views[0]!.index('default', 'ipv4');
       const destinations = destinationsOf('ipv4', [{ index, paths: index.paths }]);
       const nodes = nodesOfProfile(views[0]!, 'default');
-      for (const group of alikeDestinations(sides, destinations)) {
+      for (const group of equivalentDestinations(sides, destinations)) {
         const isChanged = group.map((destination) =>
           [...flowRows(views, { ...sides, destinations: [destination], nodes })].some(
             ({ outcomes: [old, now] }) => old!.key !== now!.key,

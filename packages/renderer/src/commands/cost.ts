@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { printCost } from '../emit/review/cost.ts';
 import { exitCodes } from '../exit.ts';
 import { fieldOf, readSluice } from '../load/config/sluice.ts';
-import { type Budgets, overspent } from '../review/budgets.ts';
+import { type Budgets, exceededBudgets } from '../review/budgets.ts';
 import { costOf, type NodeCost } from '../review/cost.ts';
 import type { Layout } from '../review/layout.ts';
 import { bundleAt } from './bundle-at.ts';
@@ -29,7 +29,7 @@ export function costCommand(dir: string, options: CostOptions): number {
     return exitCodes.problem;
   }
   const known = costs as readonly NodeCost[];
-  const spent = overspent(known, budgets);
+  const spent = exceededBudgets(known, budgets);
   print(printCost(known, budgets, spent, options.output));
   return spent.length === 0 ? exitCodes.done : exitCodes.different;
 }

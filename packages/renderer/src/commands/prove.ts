@@ -2,7 +2,7 @@ import type { BundleFiles } from '@sluice/bundle';
 import { printComparisons } from '../emit/review/alike.ts';
 import { printProof } from '../emit/review/prove.ts';
 import { exitCodes } from '../exit.ts';
-import { type Comparison, compareWays } from '../review/equivalence.ts';
+import { type Comparison, compareModesAndLayouts } from '../review/equivalence.ts';
 import { isProved, proveBundle } from '../review/prove.ts';
 import { bundleAt } from './bundle-at.ts';
 import { print, progress } from './progress.ts';
@@ -33,7 +33,7 @@ function proveDeclared(files: BundleFiles, { output }: ProveOptions): number {
 }
 
 function proveAlike(files: BundleFiles, { output }: ProveOptions): number {
-  const compared = compareWays(files);
+  const compared = compareModesAndLayouts(files);
   const problems = compared.filter((one) => 'message' in one);
   if (problems.length > 0) {
     tellProblems(problems);

@@ -14,10 +14,10 @@ import {
 } from '@sluice/bundle';
 import { firstRules, lastRules } from './compile/base.ts';
 import { clusterText, nodeText, profileText } from './compile/documents.ts';
-import type { ServiceOptions, Surroundings } from './compile/iptables.ts';
+import type { ServiceOptions, CompileContext } from './compile/iptables.ts';
 import { compileService } from './compile/iptables.ts';
 import { sysctlText } from './compile/sysctl.ts';
-import type { Config, Profile } from './config.ts';
+import type { SluiceConfig, Profile } from './config.ts';
 import { ipvsCompiler } from './compile/ipvs/files.ts';
 import { detectorGaps } from './detector-gaps.ts';
 import { sizeProblems } from './assemble-limits.ts';
@@ -42,7 +42,7 @@ const tools = Object.entries(familyOf) as readonly (readonly [Tool, Family])[];
  * @param complete the input has every Service and endpoint of the cluster
  * @param memo results of earlier calls
  */
-export function assemble(model: Model, config: Config, complete: boolean, memo = new Memo()): Assembled {
+export function assemble(model: Model, config: SluiceConfig, complete: boolean, memo = new Memo()): Assembled {
   const files: [string, string][] = [...Object.entries(gitFiles), [clusterFile, clusterText(config, complete)]];
   const { names } = memo;
   const fleet = memo.of('fleet', model.nodes, [], () => fleetOf(model.nodes));
@@ -100,7 +100,7 @@ const serviceOptions = ({ featureGates, iptables, detectLocalMode }: Profile): S
 type ServiceTexts = (family: Family, options: ServiceOptions) => readonly (readonly [Service, string])[];
 
 /** Compiles Services once per set of options: most profiles have the same. */
-function serviceTexts(surroundings: Surroundings, memo: Memo): (services: readonly Service[]) => ServiceTexts {
+function serviceTexts(surroundings: CompileContext, memo: Memo): (services: readonly Service[]) => ServiceTexts {
   const done = new Map<readonly Service[], Map<string, readonly (readonly [Service, string])[]>>();
   return (services) => (family, options) => {
     const key = `${family} ${JSON.stringify(options)}`;
@@ -127,7 +127,7 @@ function textOf(
   service: Service,
   family: Family,
   options: ServiceOptions,
-  surroundings: Surroundings,
+  surroundings: CompileContext,
 ): string | undefined {
   const file = compileService(service, family, options, surroundings);
   return file && printRuleFile(file);

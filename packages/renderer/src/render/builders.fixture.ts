@@ -1,5 +1,5 @@
 import type { Problem } from '@sluice/bundle';
-import type { Config, Profile } from './config.ts';
+import type { SluiceConfig, Profile } from './config.ts';
 import type { Json, JsonObject, KubeKind, KubeObject, Path } from './kube.ts';
 import type { Model } from './model.ts';
 import { apiVersions } from './read/names.ts';
@@ -97,7 +97,7 @@ export function profile(name: string, more: Partial<Profile> = {}): Profile {
   };
 }
 
-export function config(more: Partial<Config> = {}): Config {
+export function config(more: Partial<SluiceConfig> = {}): SluiceConfig {
   return {
     clusterName: 'test',
     complete: false,

@@ -3,7 +3,7 @@ import type { PerFamily } from './model.ts';
 import type { KubeProxyVersion } from './versions/version.ts';
 
 /** SluiceConfig merged with defaults and KubeProxyConfiguration, by `load/config.ts`. */
-export interface Config {
+export interface SluiceConfig {
   readonly clusterName: string;
   /** `complete` of the config: the manifests have every Service and endpoint of the cluster. */
   readonly complete: boolean;

@@ -1,9 +1,9 @@
-import type { Config } from './config.ts';
+import type { SluiceConfig } from './config.ts';
 import type { Model, PortOfFamily, Service } from './model.ts';
 import { profilesInUse } from './profiles-in-use.ts';
 
 /** Whether any node serves external IPs. */
-export function servesExternalIPs(model: Pick<Model, 'nodes'>, config: Config): boolean {
+export function servesExternalIPs(model: Pick<Model, 'nodes'>, config: SluiceConfig): boolean {
   return profilesInUse(model, config).some(({ featureGates }) => featureGates.AllowServiceExternalIPs);
 }
 

@@ -1,7 +1,7 @@
-import { type ChainNames, chainNames } from './compile/names.ts';
+import { type ServiceChainNames, chainNames } from './compile/names.ts';
 import { sameMeaning } from './layer/unique.ts';
 
-interface Slot {
+interface MemoSlot {
   readonly inputs: readonly unknown[];
   readonly value: unknown;
 }
@@ -16,15 +16,15 @@ export const namesKept = 10_000;
  * Invariant: a value depends on its owner and inputs only.
  */
 export class Memo {
-  readonly #slots = new Map<string, WeakMap<object, Slot>>();
+  readonly #slots = new Map<string, WeakMap<object, MemoSlot>>();
   readonly #last = new Map<string, unknown>();
   /** Chain names of earlier renders stay registered: texts that are not compiled again do not register theirs. */
-  names: ChainNames;
+  names: ServiceChainNames;
   /** The number of names after the first full render. */
   #namesOfAll: number | undefined;
 
   /** @param names for tests in which chain names collide */
-  constructor(names: ChainNames = chainNames()) {
+  constructor(names: ServiceChainNames = chainNames()) {
     this.names = names;
   }
 

@@ -1,25 +1,25 @@
 import { addAll, compareProblems, compareText, type Problem } from '@sluice/bundle';
 import type { Allocation } from './allocate/allocation.ts';
-import type { Config } from './config.ts';
+import type { SluiceConfig } from './config.ts';
 import { servesExternalIPs } from './external-ips.ts';
 import type { KubeObject } from './kube.ts';
-import { type Layered, layer } from './layer/layer.ts';
+import { type LayeredObjects, layer } from './layer/layer.ts';
 import { Memo } from './memo.ts';
 import type { Model, Service } from './model.ts';
 import { backingOf } from './normalise/backing.ts';
-import { findClashes, type Lost } from './normalise/clashes.ts';
+import { findClashes, type LostClaim } from './normalise/clashes.ts';
 import { findDifferences } from './normalise/differences.ts';
 import { type Completeness, findGaps } from './normalise/gaps.ts';
 import { withServiceCIDRs } from './normalise/service-cidrs.ts';
 import { makeNodes, type NodeSources } from './normalise/nodes.ts';
-import { giveNumbers, hasRules } from './normalise/numbers.ts';
-import { orphans } from './normalise/orphaned-slices.ts';
-import { passedOver } from './normalise/ignored-fields.ts';
+import { assignNumbers, hasRules } from './normalise/numbers.ts';
+import { orphanedSlices } from './normalise/orphaned-slices.ts';
+import { ignoredFields } from './normalise/ignored-fields.ts';
 import { findServiceEndpoints } from './normalise/service-endpoints.ts';
 import { findOutside } from './normalise/outside.ts';
 import { findShadows } from './normalise/shadows.ts';
-import { type Candidate, ofViews, type View, viewOf } from './normalise/views.ts';
-import { leftOut, waits } from './normalise/waiting.ts';
+import { type ServiceCandidate, ofViews, type EraView, viewOf } from './normalise/views.ts';
+import { ofOtherProxies, waitingForNumbers } from './normalise/waiting.ts';
 import { profilesInUse } from './profiles-in-use.ts';
 import { readObjects } from './read/read.ts';
 import type { ReadService } from './read/service.ts';
@@ -30,7 +30,7 @@ export interface NormaliseInput {
   readonly base: readonly KubeObject[];
   /** The objects of `-f`. */
   readonly change: readonly KubeObject[];
-  readonly config: Config;
+  readonly config: SluiceConfig;
   readonly allocations: readonly Allocation[];
   /** Allocate missing addresses and ports: the input is manifests, without a snapshot. */
   readonly allocate: boolean;
@@ -41,13 +41,13 @@ export interface NormaliseInput {
 export interface Normalised {
   readonly model: Model;
   /** The config of the input, with the service CIDRs of the cluster. */
-  readonly config: Config;
+  readonly config: SluiceConfig;
   /** Allocation files to write. */
   readonly created: readonly Allocation[];
   /** By place. With an error among them the model must not be used. */
   readonly problems: readonly Problem[];
   /** Services that lost an address or a port to another Service. */
-  readonly lost: readonly Lost[];
+  readonly lost: readonly LostClaim[];
   /** Every Service with rules, with its addresses and ports; by `namespace/name`. */
   readonly services: readonly NumberedService[];
 }
@@ -66,20 +66,20 @@ export function normalise(input: NormaliseInput, memo = new Memo()): Normalised 
   const layered = layer(base, change, problems);
   const config = memo.same('config', withServiceCIDRs(input.config, layered.serviceCIDRs, problems));
   const backing = backingOf(layered, problems);
-  const numbers = giveNumbers(layered, { ...input, config }, problems, memo);
+  const numbers = assignNumbers(layered, { ...input, config }, problems, memo);
   const asked = labelsAsked(layered);
   const nodes = memo.same('nodes', makeNodes(nodeSources(layered, input), config, asked, problems));
   const readable = { services: layered.services, unread: [base.unread, change.unread] };
-  addAll(problems, orphans(layered.slices, readable));
-  addAll(problems, leftOut(layered.services));
+  addAll(problems, orphanedSlices(layered.slices, readable));
+  addAll(problems, ofOtherProxies(layered.services));
 
-  const candidates: Candidate[] = [];
+  const candidates: ServiceCandidate[] = [];
   const numbered: NumberedService[] = [];
   for (const service of sortedWithRules(layered)) {
     const given = numbers.given.get(service.key);
     if (!given) continue;
     numbered.push({ object: service.object, numbers: given });
-    if (!input.allocate) addAll(problems, waits(service, given, isNew(service, input, layered)));
+    if (!input.allocate) addAll(problems, waitingForNumbers(service, given, isNew(service, input, layered)));
     if (given.clusterIPs.length > 0 && service.ports.length > 0)
       candidates.push({ service, slices: backing.get(service.key) ?? [], numbers: given });
   }
@@ -115,8 +115,8 @@ export function normalise(input: NormaliseInput, memo = new Memo()): Normalised 
   };
 }
 
-function modelOf(nodes: Model['nodes'], [newest, ...older]: readonly View[]): Model {
-  const services = ({ made }: View): readonly Service[] => made.map(([, service]) => service);
+function modelOf(nodes: Model['nodes'], [newest, ...older]: readonly EraView[]): Model {
+  const services = ({ made }: EraView): readonly Service[] => made.map(([, service]) => service);
   return {
     nodes,
     services: newest ? services(newest) : [],
@@ -125,7 +125,7 @@ function modelOf(nodes: Model['nodes'], [newest, ...older]: readonly View[]): Mo
 }
 
 /** A snapshot without any Node was taken without them. */
-function nodeSources({ nodes, services, slices }: Layered, { snapshot }: NormaliseInput): NodeSources {
+function nodeSources({ nodes, services, slices }: LayeredObjects, { snapshot }: NormaliseInput): NodeSources {
   return {
     objects: nodes,
     slices: slices.filter(({ service }) => services.has(service)),
@@ -134,28 +134,28 @@ function nodeSources({ nodes, services, slices }: Layered, { snapshot }: Normali
 }
 
 /** The node labels that weights of Services name. */
-function labelsAsked(layered: Layered): ReadonlySet<string> {
+function labelsAsked(layered: LayeredObjects): ReadonlySet<string> {
   const services = [...layered.services.values()];
   return new Set(services.flatMap(({ weights }) => weights.map(({ label }) => label)));
 }
 
-function sortedWithRules(layered: Layered): readonly ReadService[] {
+function sortedWithRules(layered: LayeredObjects): readonly ReadService[] {
   const services = [...layered.services.values()].filter(hasRules);
   return services.toSorted((a, b) => compareText(a.key, b.key));
 }
 
 /** Whether the API server has not seen a Service yet: it is in the change over a base. */
-function isNew(read: ReadService, input: NormaliseInput, layered: Layered): boolean {
+function isNew(read: ReadService, input: NormaliseInput, layered: LayeredObjects): boolean {
   return input.base.length > 0 && layered.changed.has(read.key);
 }
 
 /** Problems of endpoints: those that a Service cannot use, and ports without any. */
-function checkBacking({ era, made, backing }: View, completeness: Completeness, memo: Memo): Problem[] {
+function checkBacking({ era, made, backing }: EraView, completeness: Completeness, memo: Memo): Problem[] {
   const flags = Object.values(completeness);
   return made.flatMap(([read, service]) => {
     const slices = backing.get(read.key) ?? [];
     return memo.of(`backing ${era}`, read, [service, ...flags, ...slices], () => [
-      ...passedOver(read, service, slices),
+      ...ignoredFields(read, service, slices),
       ...findGaps(read, service, slices, completeness),
     ]);
   });

@@ -2,7 +2,7 @@ import type { Problem } from '@sluice/bundle';
 import { compareProblems } from '@sluice/bundle';
 import type { Allocation } from './allocate/allocation.ts';
 import { type Assembled, assemble } from './assemble.ts';
-import type { Config } from './config.ts';
+import type { SluiceConfig } from './config.ts';
 import type { KubeObject } from './kube.ts';
 import { Memo } from './memo.ts';
 import { type Normalised, normalise } from './normalise.ts';
@@ -13,7 +13,7 @@ export interface RenderInput {
   readonly base: readonly KubeObject[];
   /** The changed objects; without a base, all objects. */
   readonly change: readonly KubeObject[];
-  readonly config: Config;
+  readonly config: SluiceConfig;
   readonly allocations: readonly Allocation[];
   /** Allocate addresses and ports for Services without. */
   readonly allocate: boolean;

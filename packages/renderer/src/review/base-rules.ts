@@ -1,9 +1,9 @@
 import { baseFile, type Family, isRuleError, readRule, type Rule } from '@sluice/bundle';
 import { toolOf } from './tools.ts';
-import type { View } from './view.ts';
+import type { BundleView } from './view.ts';
 
 /** A rule of a base file. */
-export interface BaseRule {
+export interface ProfileBaseRule {
   readonly rule: Rule;
   /** False: it has a guard, so only some nodes have it. */
   readonly everywhere: boolean;
@@ -13,7 +13,7 @@ export interface BaseRule {
 const stand = { ipv4: '192.0.2.1', ipv6: '2001:db8::1' } as const satisfies Record<Family, string>;
 
 /** The readable rules of a profile's base files, in order. Nodes refuse a bundle with unreadable ones. */
-export function baseRulesOf(view: View, profile: string, family: Family): readonly BaseRule[] {
+export function baseRulesOf(view: BundleView, profile: string, family: Family): readonly ProfileBaseRule[] {
   const lines = (['first', 'last'] as const).flatMap((where) =>
     (view.files.get(baseFile(profile, where, toolOf[family])) ?? '').split('\n'),
   );

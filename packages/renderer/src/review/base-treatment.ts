@@ -1,9 +1,9 @@
 import type { Family, Rule } from '@sluice/bundle';
-import { type BaseRule, baseRulesOf } from './base-rules.ts';
-import type { View } from './view.ts';
+import { type ProfileBaseRule, baseRulesOf } from './base-rules.ts';
+import type { BundleView } from './view.ts';
 
 /** The treatment by base files of packets that no flow shows, because they are not the first of a connection. */
-export interface Standing {
+export interface BaseTreatment {
   /** Forwarded packets of established connections, and related ones. */
   readonly established: string;
   /** Forwarded packets that belong to no connection. */
@@ -16,11 +16,11 @@ export interface Standing {
   readonly 'source-ports': string;
 }
 
-/** All keys of `Standing`, in the order of reports. */
-export const standingQuestions = ['established', 'invalid', 'masqueraded', 'mark', 'source-ports'] as const;
+/** All keys of `BaseTreatment`, in the order of reports. */
+export const baseTreatmentKeys = ['established', 'invalid', 'masqueraded', 'mark', 'source-ports'] as const;
 
 /** Reads the treatment from the base files of a profile. */
-export function standingOf(view: View, profile: string, family: Family): Standing {
+export function baseTreatmentOf(view: BundleView, profile: string, family: Family): BaseTreatment {
   const rules = baseRulesOf(view, profile, family);
   const bit = bitOf(rules);
   const forwarded = (state: string, mark: number): string => verdictIn(rules, 'KUBE-FORWARD', { state, mark });
@@ -34,7 +34,7 @@ export function standingOf(view: View, profile: string, family: Family): Standin
 }
 
 /** The treatment by kube-proxy with the settings of `profile.yaml` and the sysctls (`syncProxyRules` in `pkg/proxy/iptables` and `ipvs`). */
-export function declaredStanding(view: View, profile: string): Standing {
+export function declaredBaseTreatment(view: BundleView, profile: string): BaseTreatment {
   const { mode, needs } = view.profiles.get(profile)!;
   const sysctls = view.files.get(`profiles/${profile}/base/sysctl.conf`) ?? '';
   // With tcp_be_liberal the kernel marks fewer packets INVALID, and kube-proxy has no rule that drops them.
@@ -49,7 +49,7 @@ export function declaredStanding(view: View, profile: string): Standing {
 }
 
 /** The mark that a packet has after KUBE-MARK-MASQ. */
-function bitOf(rules: readonly BaseRule[]): number {
+function bitOf(rules: readonly ProfileBaseRule[]): number {
   return rules.reduce(
     (mark, { rule: { chain, target } }) =>
       chain === 'KUBE-MARK-MASQ' && target?.kind === 'mark' ? ((mark & ~target.mask) ^ target.value) >>> 0 : mark,
@@ -57,7 +57,7 @@ function bitOf(rules: readonly BaseRule[]): number {
   );
 }
 
-interface Asked {
+interface PacketState {
   readonly state: string;
   readonly mark: number;
 }
@@ -65,7 +65,7 @@ interface Asked {
 const verdicts = { accept: 'let through', drop: 'DROP', reject: 'REJECT', none: 'left to other rules' } as const;
 
 /** The verdict of a chain for most packets, then the verdicts for packets that single rules match. */
-function verdictIn(rules: readonly BaseRule[], chain: string, asked: Asked): string {
+function verdictIn(rules: readonly ProfileBaseRule[], chain: string, asked: PacketState): string {
   const some = new Set<string>();
   const verdict = walk(rules, chain, asked, some, []) ?? verdicts.none;
   some.delete(verdict);
@@ -74,9 +74,9 @@ function verdictIn(rules: readonly BaseRule[], chain: string, asked: Asked): str
 
 /** @param some collects verdicts for packets that single rules match. @param path the chains walked so far, against loops */
 function walk(
-  rules: readonly BaseRule[],
+  rules: readonly ProfileBaseRule[],
   chain: string,
-  asked: Asked,
+  asked: PacketState,
   some: Set<string>,
   way: readonly string[],
 ): string | undefined {
@@ -103,7 +103,7 @@ function walk(
 }
 
 /** Whether a rule matches all, some or none of the packets. */
-function meeting(rule: Rule, { state, mark }: Asked): 'all' | 'some' | 'none' {
+function meeting(rule: Rule, { state, mark }: PacketState): 'all' | 'some' | 'none' {
   let isAll = (rule.source ?? rule.destination ?? rule.in ?? rule.out ?? rule.protocol) === undefined;
   for (const match of rule.matches) {
     if (match.kind === 'conntrack') {
@@ -123,10 +123,10 @@ function meeting(rule: Rule, { state, mark }: Asked): 'all' | 'some' | 'none' {
  * The treatment of a leaving packet with the mark for masquerading. In mode ipvs the rule with a set is for hairpin traffic, whose
  * ports kube-proxy does not randomise.
  */
-function leaving(rules: readonly BaseRule[], bit: number): Pick<Standing, 'mark' | 'source-ports'> {
+function leaving(rules: readonly ProfileBaseRule[], bit: number): Pick<BaseTreatment, 'mark' | 'source-ports'> {
   let mark = bit;
   let isRandom = true;
-  const end = (): Pick<Standing, 'mark' | 'source-ports'> => ({
+  const end = (): Pick<BaseTreatment, 'mark' | 'source-ports'> => ({
     mark: mark === 0 ? 'taken off' : 'stays',
     'source-ports': isRandom ? 'at random' : 'in order',
   });

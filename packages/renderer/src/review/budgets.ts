@@ -10,7 +10,7 @@ export interface Budgets {
 }
 
 /** A budget that a profile exceeds. */
-export interface Overspent {
+export interface ExceededBudget {
   readonly profile: string;
   readonly node: string;
   readonly what: keyof Budgets;
@@ -19,7 +19,7 @@ export interface Overspent {
 }
 
 /** The budgets that profiles exceed; load time is that of the slower backend. */
-export function overspent(costs: readonly NodeCost[], budgets: Budgets): readonly Overspent[] {
+export function exceededBudgets(costs: readonly NodeCost[], budgets: Budgets): readonly ExceededBudget[] {
   const kinds = [
     'rules',
     'chains',

@@ -1,6 +1,6 @@
 import type { BundleFiles } from '@sluice/bundle';
 import { expect, test } from 'vitest';
-import { overspent } from './budgets.ts';
+import { exceededBudgets } from './budgets.ts';
 import { costOf, type NodeCost } from './cost.ts';
 import { bundleOf, edited } from './example.fixture.ts';
 
@@ -39,8 +39,8 @@ test('layout tree has other costs than flat, and mode ipvs has one layout', () =
 
 test('a budget is exceeded above its value, not at it', () => {
   const [cost] = costs(bundleOf('01-cluster-ip'));
-  expect(overspent([cost!], { rules: cost!.rules })).toEqual([]);
-  expect(overspent([cost!], { rules: cost!.rules - 1 })).toMatchObject([
+  expect(exceededBudgets([cost!], { rules: cost!.rules })).toEqual([]);
+  expect(exceededBudgets([cost!], { rules: cost!.rules - 1 })).toMatchObject([
     { what: 'rules', budget: cost!.rules - 1, cost: cost!.rules },
   ]);
 });

@@ -22,14 +22,14 @@ import {
 } from '@sluice/bundle';
 import { nodesOfProfile } from './flows.ts';
 import type { Layout } from './layout.ts';
-import { type Backend, type Load, loadSeconds } from './load-model.ts';
+import { type IptablesBackend, type NodeLoad, loadSeconds } from './load-model.ts';
 import { factOf, nodeOf, ReviewStopped } from './node.ts';
 import { hostOf } from './program.ts';
-import { type View, viewOf } from './view.ts';
+import { type BundleView, viewOf } from './view.ts';
 import { longestWalk } from './walk-length.ts';
 
 /** The cost of rules on the nodes of one profile. */
-export interface NodeCost extends Load {
+export interface NodeCost extends NodeLoad {
   readonly profile: string;
   readonly layout: Layout;
   /** The profile's node with the most rules. */
@@ -39,7 +39,7 @@ export interface NodeCost extends Load {
   readonly bytes: number;
   /** The most rules that the first packet of a connection from outside is compared with. */
   readonly longestWalk: number;
-  readonly loadSeconds: Readonly<Record<Backend, number>>;
+  readonly loadSeconds: Readonly<Record<IptablesBackend, number>>;
 }
 
 /**
@@ -60,7 +60,7 @@ export function costOf(files: BundleFiles, layout: Layout = 'flat'): readonly No
   }
 }
 
-function costOfProfile(view: View, profile: string, cache: ResolveCache, layout: Layout): readonly NodeCost[] {
+function costOfProfile(view: BundleView, profile: string, cache: ResolveCache, layout: Layout): readonly NodeCost[] {
   const names = nodesOfProfile(view, profile);
   let dearest: { readonly size: number; readonly node: ResolvedFiles } | undefined;
   for (const name of names) {
@@ -91,11 +91,11 @@ function sizeOf({ sections, ipvs }: ResolvedFiles): number {
 
 type Counted = Omit<NodeCost, 'profile' | 'node' | 'nodes' | 'layout'>;
 
-function costOfNode(view: View, node: ResolvedFiles, layout: Layout): Counted {
+function costOfNode(view: BundleView, node: ResolvedFiles, layout: Layout): Counted {
   const programs = [...node.sections].map(([family, files]) => link(view, node, family, files, layout));
   const ipvs = stateOf(view, node);
   const tables = programs.flatMap((program) => [program.filter, program.nat]);
-  const load: Load = {
+  const load: NodeLoad = {
     rules: tables.reduce((sum, { chains, jumps }) => sum + jumps.length + rulesIn(chains), 0),
     chains: tables.reduce((sum, { chains }) => sum + chains.size, 0),
     ...(ipvs === undefined ? {} : { virtual: virtualLoad(ipvs) }),
@@ -110,7 +110,7 @@ function costOfNode(view: View, node: ResolvedFiles, layout: Layout): Counted {
 }
 
 function link(
-  view: View,
+  view: BundleView,
   { node, profile }: ResolvedFiles,
   family: Family,
   files: readonly (readonly ResolvedSection[])[],
@@ -123,7 +123,7 @@ function link(
     return settledProgram(program);
   }
   const table = (name: 'filter' | 'nat') => tableOf(files.flat(), name, host);
-  const read = (text: string, of: Family): ReturnType<View['memory']['line']> => view.memory.line(text, of);
+  const read = (text: string, of: Family): ReturnType<BundleView['memory']['line']> => view.memory.line(text, of);
   const rules = { filter: table('filter'), nat: table('nat') };
   const { program, problems } = linkFlat(rules, family, read, profile.mode);
   if (problems.length > 0) throw new ReviewStopped(problems);
@@ -142,7 +142,7 @@ function tableOf(
   };
 }
 
-function stateOf(view: View, { node, ipvs, profile }: ResolvedFiles): IpvsState | undefined {
+function stateOf(view: BundleView, { node, ipvs, profile }: ResolvedFiles): IpvsState | undefined {
   if (!ipvs) return undefined;
   const known = nodeOf(view, node);
   const own = (family: Family): readonly string[] => [factOf(known, family, 'address') ?? []].flat();
@@ -152,7 +152,7 @@ function stateOf(view: View, { node, ipvs, profile }: ResolvedFiles): IpvsState 
   return state;
 }
 
-function virtualLoad({ virtualServers, sets, addresses }: IpvsState): NonNullable<Load['virtual']> {
+function virtualLoad({ virtualServers, sets, addresses }: IpvsState): NonNullable<NodeLoad['virtual']> {
   return {
     servers: virtualServers.size,
     realServers: [...virtualServers.values()].reduce((sum, { real }) => sum + real.size, 0),

@@ -4,11 +4,11 @@ import { type HeaderNotes, notesFor, notesOf, type PortNote } from './header.ts'
 import { ReviewStopped } from './node.ts';
 import { serviceOf } from './destinations.ts';
 import { toolAt } from './tools.ts';
-import type { View } from './view.ts';
+import type { BundleView } from './view.ts';
 import { headerOf } from './virtual/facts.ts';
 
 /** The declaration of a Service in the comment block of its file, for one family. */
-export interface Declared {
+export interface ServiceDeclaration {
   readonly service: string;
   readonly mode: Mode;
   readonly notes: HeaderNotes;
@@ -19,7 +19,7 @@ export type Role = 'cluster' | 'external' | 'load-balancer' | 'node-port' | 'hea
 
 /** One declared destination. */
 export interface Claim {
-  readonly declared: Declared;
+  readonly declared: ServiceDeclaration;
   readonly role: Role;
   /** Absent for health checks, which the whole Service has. */
   readonly port?: PortNote;
@@ -30,9 +30,9 @@ export interface Claim {
  * The declarations of all Services of a profile in a family. In mode ipvs all files of a Service have the same comment block.
  * @throws ReviewStopped for a file that nodes would refuse
  */
-export function declaredIn(view: View, profile: string, family: Family): readonly Declared[] {
+export function declaredIn(view: BundleView, profile: string, family: Family): readonly ServiceDeclaration[] {
   const mode = view.profiles.get(profile)?.mode ?? 'iptables';
-  const found = new Map<string, Declared>();
+  const found = new Map<string, ServiceDeclaration>();
   for (const path of view.index(profile, family).paths) {
     const service = serviceOf(path);
     if (mode === 'ipvs' && toolAt(path).tool !== 'ipvs' && found.has(service)) continue;
@@ -42,7 +42,7 @@ export function declaredIn(view: View, profile: string, family: Family): readonl
   return [...found.values()];
 }
 
-function headerAt(view: View, path: string): readonly string[] {
+function headerAt(view: BundleView, path: string): readonly string[] {
   const text = view.files.get(path)!;
   const { tool } = toolAt(path);
   if (tool === 'ipset' || tool === 'ipvs') return headerOf(text);
@@ -52,7 +52,7 @@ function headerAt(view: View, path: string): readonly string[] {
 }
 
 /** Every destination that a Service declares. */
-export function claimsOf(declared: Declared): readonly Claim[] {
+export function claimsOf(declared: ServiceDeclaration): readonly Claim[] {
   const { notes, service } = declared;
   const services = [service];
   const claims = notes.ports.flatMap((port): readonly Claim[] => {
@@ -74,7 +74,7 @@ export function claimsOf(declared: Declared): readonly Claim[] {
     : [...claims, ...onNode(declared, 'health-check', notes.healthCheckPort, undefined)];
 }
 
-function onNode(declared: Declared, role: Role, number: number, port: PortNote | undefined): readonly Claim[] {
+function onNode(declared: ServiceDeclaration, role: Role, number: number, port: PortNote | undefined): readonly Claim[] {
   const services = [declared.service];
   // The rule for health checks in mode ipvs matches every protocol.
   const open = declared.mode === 'ipvs' ? (['tcp', 'udp', 'sctp'] as const) : (['tcp'] as const);

@@ -14,7 +14,7 @@ import type { Destination } from './flow.ts';
 import { portOf } from './reach.ts';
 import type { ReachIndex } from './relevance.ts';
 import { toolOf } from './tools.ts';
-import type { View } from './view.ts';
+import type { BundleView } from './view.ts';
 
 /** `tcp 10.96.0.10 80`, the key of a destination in reach indexes. @param address the node's, for a node port */
 export function keyOf({ protocol, port }: Destination, address: string): string {
@@ -58,7 +58,7 @@ export function destinationsOf(
       for (const key of ports) for (const port of nodePortsOf(key)) add(port, path);
       for (const rule of wide) for (const destination of elsewhere(rule, family)) add(destination, path);
       // A node that carries an address answers on all its ports, also on one that no Service has.
-      for (const address of bound) add({ kind: 'elsewhere', address, port: nobodysPort, protocol: 'tcp' }, path);
+      for (const address of bound) add({ kind: 'elsewhere', address, port: unusedPort, protocol: 'tcp' }, path);
     }
   }
   return [...found.values()]
@@ -98,10 +98,10 @@ function nodePortsOf(key: string): readonly Omit<Destination, 'services'>[] {
 function elsewhere(rule: Rule, family: Family): readonly Omit<Destination, 'services'>[] {
   const network = rule.destination === undefined ? undefined : parseCidr(rule.destination.value);
   const inside = network && parseAddress(network.text.slice(0, network.text.indexOf('/')));
-  const port = portOf(rule) ?? nobodysPort;
+  const port = portOf(rule) ?? unusedPort;
   const protocol = rule.protocol ?? 'tcp';
   const addresses =
-    inside && network && isInCidr(inside, network) ? [inside.text, stranger[family]] : [stranger[family]];
+    inside && network && isInCidr(inside, network) ? [inside.text, unassigned[family]] : [unassigned[family]];
   return addresses.map((address) => ({ kind: 'elsewhere', address, port, protocol }));
 }
 
@@ -110,9 +110,9 @@ function elsewhere(rule: Rule, family: Family): readonly Omit<Destination, 'serv
  * profile routes loopback addresses for its node ports, the kubelet's port on loopback, which other hosts must not reach
  * (CVE-2020-8558).
  */
-export function commonDestinations(view: View, profile: string, family: Family): readonly Destination[] {
+export function commonDestinations(view: BundleView, profile: string, family: Family): readonly Destination[] {
   const first = view.files.get(baseFile(profile, 'first', toolOf[family])) ?? '';
-  const other = { kind: 'elsewhere', address: stranger[family], port: 443, protocol: 'tcp', services: [] } as const;
+  const other = { kind: 'elsewhere', address: unassigned[family], port: 443, protocol: 'tcp', services: [] } as const;
   const sysctls = view.files.get(`profiles/${profile}/base/sysctl.conf`) ?? '';
   const isRouted =
     family === 'ipv4' && sysctls.includes('.route_localnet = 1\n') && first.includes('\n:KUBE-FIREWALL ');
@@ -131,7 +131,7 @@ function namedBy(rule: Rule, other: Destination): readonly Destination[] {
 }
 
 /** The discard port, which Services hardly ever use. */
-const nobodysPort = 9;
+const unusedPort = 9;
 
 /** An unassigned address, from the ranges for documentation (RFC 5737, RFC 3849). */
-const stranger = { ipv4: '203.0.113.254', ipv6: '2001:db8:fffe::254' } as const satisfies Record<Family, string>;
+const unassigned = { ipv4: '203.0.113.254', ipv6: '2001:db8:fffe::254' } as const satisfies Record<Family, string>;

@@ -1,29 +1,29 @@
 import { addAll, baseFile, compareText, type Family, nodeFile, profileFile } from '@sluice/bundle';
 import { commonDestinations, destinationsOf, keyOf } from './destinations.ts';
-import type { Destination, FlowChange, FlowOutcome, Source } from './flow.ts';
+import type { Destination, FlowDifference, FlowOutcome, FlowSource } from './flow.ts';
 import { compareRows, flowRows, type FlowRow } from './flows.ts';
 import type { FileReach } from './reach.ts';
 import type { ReachIndex } from './relevance.ts';
 import { toolOf } from './tools.ts';
-import { alikeDestinations } from './shapes.ts';
-import { hasFamily, type View } from './view.ts';
+import { equivalentDestinations } from './shapes.ts';
+import { hasFamily, type BundleView } from './view.ts';
 
 /** A changed flow, and the other sources with the same change. */
-export interface ChangedFlow extends FlowChange {
-  readonly alsoFrom: readonly Source[];
+export interface ChangedFlow extends FlowDifference {
+  readonly alsoFrom: readonly FlowSource[];
 }
 
 /**
  * The flows that two bundles treat differently, on nodes that both have. Only destinations that changed files can affect are traced.
  * @param changed the paths of files whose text differs
  */
-export function changedFlows(before: View, after: View, changed: ReadonlySet<string>): readonly ChangedFlow[] {
-  const found: FlowChange[] = [];
+export function changedFlows(before: BundleView, after: BundleView, changed: ReadonlySet<string>): readonly ChangedFlow[] {
+  const found: FlowDifference[] = [];
   for (const [, names] of sharedNodes(before, after)) {
     const profiles = [before, after].map((view) => view.nodes.get(names[0]!)!.profile);
     for (const family of ['ipv4', 'ipv6'] as const) {
       if (!hasFamily(before, profiles[0]!, family) || !hasFamily(after, profiles[1]!, family)) continue;
-      const pair: Pair = { views: [before, after], profiles, family, changed };
+      const pair: BundlePair = { views: [before, after], profiles, family, changed };
       const moved = isBaseChanged(pair) ? names : names.filter((name) => changed.has(nodeFile(name)));
       const rest = names.filter((name) => !moved.includes(name));
       for (const [nodes, destinations] of [
@@ -39,11 +39,11 @@ export function changedFlows(before: View, after: View, changed: ReadonlySet<str
 
 /** Traces one of each group of equivalent destinations, and the rest of a group only when that one changes. */
 function* changesAmong(
-  pair: Pair,
+  pair: BundlePair,
   nodes: readonly string[],
   destinations: readonly Destination[],
-): Generator<FlowChange> {
-  const groups = alikeDestinations(pair, destinations);
+): Generator<FlowDifference> {
+  const groups = equivalentDestinations(pair, destinations);
   const changed = new Set<Destination>();
   for (const change of changesOf(
     pair,
@@ -57,7 +57,7 @@ function* changesAmong(
   if (others.length > 0) yield* changesOf(pair, nodes, others);
 }
 
-function* changesOf(pair: Pair, nodes: readonly string[], destinations: readonly Destination[]): Generator<FlowChange> {
+function* changesOf(pair: BundlePair, nodes: readonly string[], destinations: readonly Destination[]): Generator<FlowDifference> {
   const { views, profiles, family } = pair;
   for (const row of flowRows(views, { profiles, family, destinations, nodes })) {
     const [old, fresh] = row.outcomes as readonly [FlowOutcome, FlowOutcome];
@@ -65,15 +65,15 @@ function* changesOf(pair: Pair, nodes: readonly string[], destinations: readonly
   }
 }
 
-interface Pair {
-  readonly views: readonly [View, View];
+interface BundlePair {
+  readonly views: readonly [BundleView, BundleView];
   readonly profiles: readonly string[];
   readonly family: Family;
   readonly changed: ReadonlySet<string>;
 }
 
 /** Whether outcomes differ. The scheduler does not count between modes: it follows from the mode for every Service. */
-function isOther({ views, profiles }: Pair, old: FlowOutcome, fresh: FlowOutcome): boolean {
+function isOther({ views, profiles }: BundlePair, old: FlowOutcome, fresh: FlowOutcome): boolean {
   const [before, after] = views.map((view, at) => view.profiles.get(profiles[at]!)!.mode);
   return before === after ? old.key !== fresh.key : withoutScheduler(old) !== withoutScheduler(fresh);
 }
@@ -83,13 +83,13 @@ const withoutScheduler = ({ key, scheduler }: FlowOutcome): string =>
   scheduler === undefined ? key : key.slice(0, -`; scheduler ${scheduler}`.length);
 
 /** Nodes of both bundles, by their two profiles. */
-function sharedNodes(before: View, after: View): ReadonlyMap<string, readonly string[]> {
+function sharedNodes(before: BundleView, after: BundleView): ReadonlyMap<string, readonly string[]> {
   const shared = [...after.nodes.keys()].filter((name) => before.nodes.has(name));
   return Map.groupBy(shared, (name) => `${before.nodes.get(name)!.profile} ${after.nodes.get(name)!.profile}`);
 }
 
 /** Whether the profile or its base files differ. */
-function isBaseChanged({ profiles, family, changed }: Pair): boolean {
+function isBaseChanged({ profiles, family, changed }: BundlePair): boolean {
   const [old, fresh] = profiles as [string, string];
   if (old !== fresh) return true;
   const tool = toolOf[family];
@@ -98,7 +98,7 @@ function isBaseChanged({ profiles, family, changed }: Pair): boolean {
   );
 }
 
-function allDestinations({ views, profiles, family }: Pair): readonly Destination[] {
+function allDestinations({ views, profiles, family }: BundlePair): readonly Destination[] {
   const sides = views.map((view, at) => view.index(profiles[at]!, family));
   const named = destinationsOf(
     family,
@@ -118,7 +118,7 @@ function allDestinations({ views, profiles, family }: Pair): readonly Destinatio
  * The destinations of changed files, and those whose packets a changed file matches after translation. A file with a rule that any
  * packet can match affects all destinations.
  */
-function affectedDestinations(pair: Pair): readonly Destination[] {
+function affectedDestinations(pair: BundlePair): readonly Destination[] {
   const { views, profiles, family, changed } = pair;
   const sides = views.map((view, at) => view.index(profiles[at]!, family));
   const own = sides.map((index) => index.paths.filter((path) => changed.has(path)));
@@ -141,7 +141,7 @@ function meeting(index: ReachIndex, reaches: readonly FileReach[]): readonly str
   ];
 }
 
-function changeOf({ outcomes: _outcomes, ...row }: FlowRow, old: FlowOutcome, fresh: FlowOutcome): FlowChange {
+function changeOf({ outcomes: _outcomes, ...row }: FlowRow, old: FlowOutcome, fresh: FlowOutcome): FlowDifference {
   return { ...row, old, new: fresh };
 }
 
@@ -149,7 +149,7 @@ function changeOf({ outcomes: _outcomes, ...row }: FlowRow, old: FlowOutcome, fr
  * Merges flows with the same change. Hairpin flows of endpoints are left out when they change as those of every other pod do: that an
  * endpoint's connection to itself is masqueraded is not a change.
  */
-function foldFlows(changes: readonly FlowChange[]): readonly ChangedFlow[] {
+function foldFlows(changes: readonly FlowDifference[]): readonly ChangedFlow[] {
   const places = Map.groupBy(changes, ({ nodes, family, destination }) =>
     JSON.stringify([nodes.profile, nodes.nodes[0], family, destination]),
   );
@@ -168,8 +168,8 @@ function foldFlows(changes: readonly FlowChange[]): readonly ChangedFlow[] {
 }
 
 /** Whether a wider source has the same change, so that this one adds nothing. */
-function isWithin({ source }: FlowChange, others: readonly FlowChange[]): boolean {
-  const isWider = (other: Source): boolean => other.class === source.class && other.network === undefined;
+function isWithin({ source }: FlowDifference, others: readonly FlowDifference[]): boolean {
+  const isWider = (other: FlowSource): boolean => other.class === source.class && other.network === undefined;
   return source.network !== undefined && others.some((other) => isWider(other.source));
 }
 
@@ -186,7 +186,7 @@ function foldNodes(changes: readonly ChangedFlow[]): readonly ChangedFlow[] {
   });
 }
 
-function isSameButSelf(row: FlowChange, other: FlowChange): boolean {
+function isSameButSelf(row: FlowDifference, other: FlowDifference): boolean {
   const { address } = row.source;
   return (['old', 'new'] as const).every(
     (side) => withoutSelf(row[side], address) === withoutSelf(other[side], address),

@@ -16,7 +16,7 @@ import { Memory } from './memory.ts';
 import { ReviewStopped } from './node.ts';
 import { portPairs } from './port-pairs.ts';
 import { type ProfileChange, profileChanges } from './profile-changes.ts';
-import { type View, viewOf } from './view.ts';
+import { type BundleView, viewOf } from './view.ts';
 import { toolOf, tools } from './tools.ts';
 import { virtualFacts } from './virtual/facts.ts';
 
@@ -93,7 +93,7 @@ function changedPaths(old: BundleFiles, fresh: BundleFiles): ReadonlySet<string>
   return changed;
 }
 
-function serviceChanges(before: View, after: View, changed: ReadonlySet<string>): readonly ServiceChange[] {
+function serviceChanges(before: BundleView, after: BundleView, changed: ReadonlySet<string>): readonly ServiceChange[] {
   const merged = new Map<string, Omit<ServiceChange, 'nodes'>>();
   for (const place of changedServices(changed)) {
     const { profile, service, family } = place;
@@ -138,7 +138,7 @@ function changedServices(changed: ReadonlySet<string>): readonly ServicePlace[] 
 }
 
 /** @returns undefined when the Service has no file there, or no port in the family */
-function factsAt(view: View, { profile, namespace, name, service, family }: ServicePlace): ServiceFacts | undefined {
+function factsAt(view: BundleView, { profile, namespace, name, service, family }: ServicePlace): ServiceFacts | undefined {
   const pathOf = (tool: Tool | VirtualTool): string => serviceFile(profile, namespace, name, tool);
   if (view.profiles.get(profile)?.mode === 'ipvs') {
     const [ipvs, ipset] = [view.files.get(pathOf('ipvs')), view.files.get(pathOf('ipset'))];
@@ -160,7 +160,7 @@ function emptiedPorts(old: ServiceFacts | undefined, fresh: ServiceFacts | undef
 }
 
 /** Lines that only one of two files has, in any order; nodes with the same changes are merged. */
-function settingChanges(before: View, after: View, changed: ReadonlySet<string>): readonly SettingChange[] {
+function settingChanges(before: BundleView, after: BundleView, changed: ReadonlySet<string>): readonly SettingChange[] {
   const found = new Map<string, SettingChange>();
   for (const path of [...changed].toSorted(compareText)) {
     const what = readPath(path);
@@ -182,7 +182,7 @@ function settingChanges(before: View, after: View, changed: ReadonlySet<string>)
 const linesOf = (text = ''): readonly string[] =>
   text.split('\n').filter((line) => line !== '' && !line.startsWith('#'));
 
-function nodeChanges(before: View, after: View): BundleDiff['nodes'] {
+function nodeChanges(before: BundleView, after: BundleView): BundleDiff['nodes'] {
   return {
     added: [...after.nodes.keys()].filter((name) => !before.nodes.has(name)),
     removed: [...before.nodes.keys()].filter((name) => !after.nodes.has(name)),

@@ -7,45 +7,45 @@ import { factOf, type NodeOf } from './node.ts';
  * Nodes and sources that have to be traced separately because Services declare different results for them. Rules alone do not show
  * that: a wrong bundle may lack the rule that should distinguish them, and one sample for all would miss it.
  */
-export interface Apart {
+export interface Distinctions {
   readonly networks: readonly string[];
   /** Nodes with different signatures are traced separately. */
   readonly answerOf: (node: NodeOf) => string;
 }
 
 /** The distinctions that Services declare: local endpoints, topology hints, source ranges. */
-export function apartBy(claims: readonly Claim[], family: Family): Apart {
-  const questions = claims.flatMap((claim) => questionsOf(claim, family));
+export function distinctionsOf(claims: readonly Claim[], family: Family): Distinctions {
+  const traits = claims.flatMap((claim) => traitsOf(claim, family));
   const ranges = claims.flatMap(({ role, declared }) => (role === 'load-balancer' ? declared.notes.sourceRanges : []));
   return {
     networks: [...new Set(ranges)],
-    answerOf: (node) => questions.map((answer) => answer(node)).join('\n'),
+    answerOf: (node) => traits.map((answer) => answer(node)).join('\n'),
   };
 }
 
-type Question = (node: NodeOf) => string;
+type NodeTrait = (node: NodeOf) => string;
 
-function questionsOf(claim: Claim, family: Family): readonly Question[] {
+function traitsOf(claim: Claim, family: Family): readonly NodeTrait[] {
   const { mode, notes } = claim.declared;
   const endpoints = endpointsOf(claim);
-  const questions: Question[] = [];
+  const traits: NodeTrait[] = [];
   // In mode ipvs only an endpoint's own node has a rule for its hairpin traffic.
   if (mode === 'ipvs' || notes.internalPolicy === 'Local' || notes.externalPolicy === 'Local') {
     const holders = new Set(endpoints.map((endpoint) => endpoint.node));
-    questions.push(({ name }) => (holders.has(name) ? name : ''));
+    traits.push(({ name }) => (holders.has(name) ? name : ''));
   }
   if (endpoints.some(({ hintZones, hintNodes }) => hintZones.length + hintNodes.length > 0)) {
-    questions.push((node) =>
+    traits.push((node) =>
       clusterEndpoints(endpoints, node)
         .map(({ text }) => text)
         .join(' '),
     );
   }
   if (claim.role === 'load-balancer' && notes.sourceRanges.length > 0) {
-    questions.push((node) => {
+    traits.push((node) => {
       const own = factOf(node, family, 'address');
       return own !== undefined && notes.sourceRanges.some((range) => cidrContains(range, own)) ? 'in' : 'out';
     });
   }
-  return questions;
+  return traits;
 }

@@ -8,8 +8,8 @@ import { wholeProgram } from './layout.ts';
 import { factOf, nodeOf, ReviewStopped } from './node.ts';
 import { outcomeOf } from './outcome.ts';
 import { asSent, type NodeProgram } from './program.ts';
-import { hasFamily, type View, viewOf } from './view.ts';
-import { type Difference, differenceOf, isSameBut } from './virtual/differences.ts';
+import { hasFamily, type BundleView, viewOf } from './view.ts';
+import { type ModeDifference, differenceOf, isSameBut } from './virtual/differences.ts';
 
 /** The same Services under two profiles or in two layouts, compared flow by flow. */
 export interface Comparison {
@@ -29,7 +29,7 @@ export interface Comparison {
 
 /** A documented difference, with the number of flows that show it. */
 export interface FoundDifference {
-  readonly code: Difference;
+  readonly code: ModeDifference;
   readonly flows: number;
   /** The Services that declare the destinations of these flows, in byte order; may be empty. */
   readonly services: readonly string[];
@@ -44,7 +44,7 @@ const nodesMax = 4;
  * and `tree`, without exception.
  * @returns a comparison for each pair, or the problems for which nodes would refuse the bundle
  */
-export function compareWays(files: BundleFiles): readonly Comparison[] | readonly Problem[] {
+export function compareModesAndLayouts(files: BundleFiles): readonly Comparison[] | readonly Problem[] {
   const view = viewOf(files);
   if (!('index' in view)) return view;
   try {
@@ -55,7 +55,7 @@ export function compareWays(files: BundleFiles): readonly Comparison[] | readonl
   }
 }
 
-function layoutComparisons(view: View): readonly Comparison[] {
+function layoutComparisons(view: BundleView): readonly Comparison[] {
   return profilesOf(view, 'iptables').flatMap((profile) =>
     familiesOf(view, profile).map((family): Comparison => {
       const nodes = someNodes(view, profile);
@@ -78,7 +78,7 @@ function layoutComparisons(view: View): readonly Comparison[] {
   );
 }
 
-function outcomeIn(view: View, program: NodeProgram, { packet, family }: FlowRow, name: string): FlowOutcome {
+function outcomeIn(view: BundleView, program: NodeProgram, { packet, family }: FlowRow, name: string): FlowOutcome {
   const own = factOf(nodeOf(view, name), family, 'address');
   try {
     return outcomeOf(program, asSent(packet, program), own === undefined ? [] : [own]);
@@ -92,7 +92,7 @@ function outcomeIn(view: View, program: NodeProgram, { packet, family }: FlowRow
 }
 
 /** Compares every profile of mode iptables with every one of mode ipvs, on the same nodes. */
-function profileComparisons(view: View): readonly Comparison[] {
+function profileComparisons(view: BundleView): readonly Comparison[] {
   return profilesOf(view, 'iptables').flatMap((first) =>
     profilesOf(view, 'ipvs').flatMap((second) =>
       familiesOf(view, first)
@@ -106,18 +106,18 @@ function profileComparisons(view: View): readonly Comparison[] {
 }
 
 /** @param profile the nodes of this profile are compared */
-function comparison(view: View, between: readonly [string, string], family: Family, profile: string): Comparison {
+function comparison(view: BundleView, between: readonly [string, string], family: Family, profile: string): Comparison {
   const nodes = someNodes(view, profile);
   const views = between.map((other) => withProfile(view, nodes, other));
   const claims = claimsIn(view, between[0], family);
-  const found = new Map<Difference, { flows: number; services: ReadonlySet<string>; example: FlowRow }>();
+  const found = new Map<ModeDifference, { flows: number; services: ReadonlySet<string>; example: FlowRow }>();
   const unexplained: FlowRow[] = [];
   let flows = 0;
   const destinations = allDestinations([view, view], between, family);
   for (const row of flowRows(views, { profiles: between, family, destinations, nodes })) {
     flows++;
     const [first, second] = row.outcomes as readonly [FlowOutcome, FlowOutcome];
-    if (isSameOutcome(first, second) || isUnseen(row, views[0]!, claims)) continue;
+    if (isSameOutcome(first, second) || isUnobservable(row, views[0]!, claims)) continue;
     const claim = claims.get(placeOf(row.destination));
     const code = differenceOf({ row, claim, node: nodeOf(views[0]!, row.nodes.nodes[0]!), first, second });
     const known = code && (found.get(code) ?? { flows: 0, services: new Set<string>(), example: row });
@@ -137,7 +137,7 @@ function comparison(view: View, between: readonly [string, string], family: Fami
  * Whether a difference cannot be observed. Packets of an endpoint start on its own node only, so hairpin masquerading matters only
  * there; mode iptables has it on every node. Packets of the node itself have one of its addresses, masqueraded or not.
  */
-function isUnseen({ source, nodes, outcomes, destination }: FlowRow, view: View, claims: Claims): boolean {
+function isUnobservable({ source, nodes, outcomes, destination }: FlowRow, view: BundleView, claims: Claims): boolean {
   const claim = claims.get(placeOf(destination));
   const [first, second] = outcomes as readonly [FlowOutcome, FlowOutcome];
   if (source.class === 'node') return claim?.role !== 'cluster' && isSameBut(first, second, () => true);
@@ -149,18 +149,18 @@ function isUnseen({ source, nodes, outcomes, destination }: FlowRow, view: View,
 type Claims = ReadonlyMap<string, Claim>;
 
 /** A view in which the named nodes have another profile. */
-function withProfile(view: View, names: readonly string[], profile: string): View {
+function withProfile(view: BundleView, names: readonly string[], profile: string): BundleView {
   const nodes = new Map(view.nodes);
   for (const name of names) nodes.set(name, { ...view.nodes.get(name)!, profile });
   return { ...view, nodes };
 }
 
-function claimsIn(view: View, profile: string, family: Family): Claims {
+function claimsIn(view: BundleView, profile: string, family: Family): Claims {
   const all = declaredIn(view, profile, family).flatMap(claimsOf);
   return new Map(all.map((claim) => [placeOf(claim.destination), claim]));
 }
 
-function allDestinations(views: readonly View[], profiles: readonly string[], family: Family): readonly Destination[] {
+function allDestinations(views: readonly BundleView[], profiles: readonly string[], family: Family): readonly Destination[] {
   const indexes = views.map((view, at) => view.index(profiles[at]!, family));
   const named = destinationsOf(
     family,
@@ -170,17 +170,17 @@ function allDestinations(views: readonly View[], profiles: readonly string[], fa
 }
 
 /** The first, the last and some between them at even distances. */
-function someNodes(view: View, profile: string): readonly string[] {
+function someNodes(view: BundleView, profile: string): readonly string[] {
   const names = nodesOfProfile(view, profile);
   if (names.length <= nodesMax) return names;
   return Array.from({ length: nodesMax }, (_, n) => names[Math.round((n * (names.length - 1)) / (nodesMax - 1))]!);
 }
 
-function profilesOf(view: View, mode: 'iptables' | 'ipvs'): readonly string[] {
+function profilesOf(view: BundleView, mode: 'iptables' | 'ipvs'): readonly string[] {
   return [...view.profiles].flatMap(([name, profile]) => (profile.mode === mode ? [name] : [])).toSorted();
 }
 
-function familiesOf(view: View, profile: string): readonly Family[] {
+function familiesOf(view: BundleView, profile: string): readonly Family[] {
   return (['ipv4', 'ipv6'] as const).filter((family) => hasFamily(view, profile, family));
 }
 

@@ -1,12 +1,12 @@
 import { compareText, type Family, isInCidr, parseAddress, parseCidr, valueOf } from '@sluice/bundle';
 import type { Claim } from './declared.ts';
-import type { Branch, Destination, Source } from './flow.ts';
+import type { Branch, Destination, FlowSource } from './flow.ts';
 import type { HeaderNote, HeaderNotes } from './header.ts';
 import { factOf, type NodeOf } from './node.ts';
 import { expectedIpvs } from './virtual/expected.ts';
 
 /** The expected outcome of connections from one source. */
-export type Expected =
+export type ExpectedOutcome =
   | { readonly kind: 'accept' | 'pass' | 'reject' | 'drop' }
   /** One of the endpoints, each with its share. */
   | {
@@ -18,7 +18,7 @@ export type Expected =
     };
 
 /** The traffic policy of a profile: what holds for all its Services. */
-export interface Manners {
+export interface ProfileTrafficPolicy {
   /** The match for traffic that is not from the node's pods, with its variable; `''`: all traffic is masqueraded. */
   readonly notLocal: string;
   /** The node's own addresses on which node ports are open. */
@@ -28,32 +28,32 @@ export interface Manners {
 }
 
 /** A connection from a source to a declared destination on one node. */
-export interface Asking {
+export interface DeclaredConnection {
   readonly claim: Claim;
   readonly node: NodeOf;
   readonly family: Family;
-  readonly source: Source;
-  readonly manners: Manners;
+  readonly source: FlowSource;
+  readonly manners: ProfileTrafficPolicy;
 }
 
 /** The outcome that a Service's declaration demands of a node. */
-export function expectedOf(asking: Asking): Expected {
+export function expectedOf(asking: DeclaredConnection): ExpectedOutcome {
   if (asking.claim.role === 'health-check') return { kind: 'accept' };
   return asking.node.profile.mode === 'ipvs' ? expectedIpvs(asking) : expectedIptables(asking);
 }
 
 /** kube-proxy's `syncProxyRules` in `pkg/proxy/iptables` and `CategorizeEndpoints`. */
-function expectedIptables(asking: Asking): Expected {
+function expectedIptables(asking: DeclaredConnection): ExpectedOutcome {
   const { claim, node, family, source, manners } = asking;
   const { role, destination, declared } = claim;
   const { notes } = declared;
   const endpoints = endpointsOf(claim);
   if (usable(endpoints).length === 0) return { kind: 'reject' };
   const isPods = isLocalPod(asking);
-  const to = (list: readonly HeaderNote[], masquerade: boolean): Expected =>
+  const to = (list: readonly HeaderNote[], masquerade: boolean): ExpectedOutcome =>
     list.length === 0 ? { kind: 'drop' } : choice(list, notes, (text) => masquerade || hostOf(text) === source.address);
-  const cluster = (masquerade: boolean): Expected => to(clusterEndpoints(endpoints, node), masquerade);
-  const local = (masquerade: boolean): Expected => to(localEndpoints(endpoints, node), masquerade);
+  const cluster = (masquerade: boolean): ExpectedOutcome => to(clusterEndpoints(endpoints, node), masquerade);
+  const local = (masquerade: boolean): ExpectedOutcome => to(localEndpoints(endpoints, node), masquerade);
   if (role === 'cluster') return notes.internalPolicy === 'Local' ? local(!isPods) : cluster(!isPods);
   if (role === 'load-balancer' && !isAllowed(notes, node, family, source)) return { kind: 'drop' };
   const outcome =
@@ -65,12 +65,12 @@ function expectedIptables(asking: Asking): Expected {
 
 /** With policy Local only the node and its pods reach endpoints on other nodes; other sources get local endpoints or are dropped. */
 function externalLocal(
-  source: Source,
+  source: FlowSource,
   isPods: boolean,
-  manners: Manners,
-  cluster: (masquerade: boolean) => Expected,
-  local: (masquerade: boolean) => Expected,
-): Expected {
+  manners: ProfileTrafficPolicy,
+  cluster: (masquerade: boolean) => ExpectedOutcome,
+  local: (masquerade: boolean) => ExpectedOutcome,
+): ExpectedOutcome {
   const knowsPods = manners.notLocal !== '';
   if (knowsPods && isPods) return cluster(false);
   return source.class === 'node' ? cluster(true) : local(false);
@@ -82,7 +82,7 @@ export function endpointsOf({ declared, port }: Claim): readonly HeaderNote[] {
 }
 
 /** Endpoints with equal shares. @param masked whether connections to an endpoint are masqueraded */
-function choice(list: readonly HeaderNote[], notes: HeaderNotes, masked: (to: string) => boolean): Expected {
+function choice(list: readonly HeaderNote[], notes: HeaderNotes, masked: (to: string) => boolean): ExpectedOutcome {
   const texts = list.map(({ text }) => text).toSorted(compareText);
   return {
     kind: 'endpoints',
@@ -131,7 +131,7 @@ export function clusterEndpoints(endpoints: readonly HeaderNote[], { name, file 
 }
 
 /** Whether the profile's detector takes a source for a pod of the node. Without a detector, no source is. */
-export function isLocalPod({ node, family, source, manners: { notLocal } }: Asking): boolean {
+export function isLocalPod({ node, family, source, manners: { notLocal } }: DeclaredConnection): boolean {
   if (notLocal === '') return false;
   const [, option, owner, name, tail] = /^! -([si]) \$\{(node|profile)\.([A-Za-z]+)\}(\+?)$/.exec(notLocal) ?? [];
   const values = owner === 'node' ? node.file.values : node.profile.values;
@@ -142,7 +142,7 @@ export function isLocalPod({ node, family, source, manners: { notLocal } }: Aski
 }
 
 /** Whether source ranges admit a source at load-balancer addresses. */
-export function isAllowed(notes: HeaderNotes, node: NodeOf, family: Family, source: Source): boolean {
+export function isAllowed(notes: HeaderNotes, node: NodeOf, family: Family, source: FlowSource): boolean {
   const ranges = notes.sourceRanges;
   if (ranges.length === 0 || ranges.some((range) => contains(range, source.address))) return true;
   // A node whose address is in a range talks to the load balancer's address from that same address.
@@ -156,7 +156,7 @@ export function isOpen(
   node: NodeOf,
   family: Family,
   destination: Destination,
-  { nodePorts }: Pick<Manners, 'nodePorts'>,
+  { nodePorts }: Pick<ProfileTrafficPolicy, 'nodePorts'>,
 ): boolean {
   if (destination.kind === 'localhost') return nodePorts.localhost;
   const address = factOf(node, family, 'address');

@@ -6,7 +6,7 @@ import { ReviewStopped } from './node.ts';
 import { factsAt, hostOfText } from './policy/service-entries.ts';
 
 /** A Service port and the file that declares it. */
-interface HeldPort {
+interface PortEntry {
   readonly path: string;
   readonly service: string;
   readonly port: PortFacts;
@@ -26,20 +26,20 @@ export function explainService(files: BundleFiles, asked: string): Explanation |
   const address = service === undefined ? addressOf(asked) : undefined;
   if (service === undefined && address === undefined) return 'unasked';
   try {
-    return service === undefined ? ofAddress(files, address as Asked) : ofService(files, service, port);
+    return service === undefined ? ofAddress(files, address as AddressQuery) : ofService(files, service, port);
   } catch (error) {
     if (error instanceof ReviewStopped && error.problems[0]) return error.problems[0];
     throw error;
   }
 }
 
-interface Asked {
+interface AddressQuery {
   readonly address: string;
   readonly port?: string;
   readonly protocol?: string;
 }
 
-function addressOf(asked: string): Asked | undefined {
+function addressOf(asked: string): AddressQuery | undefined {
   const [, six, four, port, protocol] = endpointForm.exec(asked) ?? [];
   const [, bracketed, plain, colons] = port === undefined ? (addressForm.exec(asked) ?? []) : [];
   const address = parseAddress(six ?? four ?? bracketed ?? plain ?? colons ?? '');
@@ -72,7 +72,7 @@ function declares(text: string): (line: string) => boolean {
     (line === first && line.startsWith('# ')) || /^:KUBE-(?:SVC|SVL|EXT|FW)-|^(?:@\S+ )?-A -\S+ /.test(line);
 }
 
-function ofAddress(files: BundleFiles, asked: Asked): Explanation | undefined {
+function ofAddress(files: BundleFiles, asked: AddressQuery): Explanation | undefined {
   const { address, port, protocol } = asked;
   const isIt = (text: string): boolean =>
     hostOfText(text) === address && (port === undefined || text.endsWith(`:${port}`));
@@ -96,10 +96,10 @@ function ofAddress(files: BundleFiles, asked: Asked): Explanation | undefined {
   };
 }
 
-const namesOf = (found: readonly HeldPort[]): readonly string[] => [...new Set(found.map(({ port }) => keyOf(port)))];
+const namesOf = (found: readonly PortEntry[]): readonly string[] => [...new Set(found.map(({ port }) => keyOf(port)))];
 
 /** Whether a rule or a virtual server matches an address or translates to it. */
-function mentions(line: string, { address, port }: Asked): boolean {
+function mentions(line: string, { address, port }: AddressQuery): boolean {
   if (line.startsWith('#')) return false;
   const bare = line.replaceAll(/ --comment (?:"[^"]*"|\S+)/g, '');
   const at = bare.split(/[ ,]/).some((word) => {
@@ -111,7 +111,7 @@ function mentions(line: string, { address, port }: Asked): boolean {
 }
 
 /** The Service ports in the files that may have the wanted one. */
-function portsIn(files: BundleFiles, mayHave: (path: string, text: string) => boolean): readonly HeldPort[] {
+function portsIn(files: BundleFiles, mayHave: (path: string, text: string) => boolean): readonly PortEntry[] {
   const memory = new Memory();
   return [...files]
     .filter(([path, text]) => path.includes('/services/') && mayHave(path, text))

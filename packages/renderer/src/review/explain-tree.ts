@@ -8,7 +8,7 @@ import {
   type TableProgram,
   targetOf,
 } from '@sluice/bundle';
-import { hasFamily, type View, viewOf } from './view.ts';
+import { hasFamily, type BundleView, viewOf } from './view.ts';
 import { treeOf } from './layout.ts';
 import { nodeOf, ReviewStopped } from './node.ts';
 
@@ -42,7 +42,7 @@ export function searchTree(files: BundleFiles, chain: string, wanted: string | u
   return { nodes };
 }
 
-function nodesToLink(view: View, wanted: string | undefined): readonly string[] {
+function nodesToLink(view: BundleView, wanted: string | undefined): readonly string[] {
   if (wanted !== undefined) return view.nodes.has(wanted) ? [wanted] : [];
   const first = new Map<string, string>();
   for (const [name, { profile }] of view.nodes)
@@ -50,7 +50,7 @@ function nodesToLink(view: View, wanted: string | undefined): readonly string[] 
   return [...first.values()];
 }
 
-function keysOn(view: View, name: string, chain: string): readonly string[] | undefined {
+function keysOn(view: BundleView, name: string, chain: string): readonly string[] | undefined {
   const node = nodeOf(view, name);
   for (const family of ['ipv4', 'ipv6'] as const satisfies readonly Family[]) {
     if (!hasFamily(view, node.file.profile, family)) continue;

@@ -14,13 +14,13 @@ export interface Explanation {
   /** Its name in the other layout. A suffix that depends on the content is left out: `SLU-SVC-NPX46M4PTMTKRN6Y.*`. */
   readonly counterpart?: string;
   /** The lines that have it, in the files of one or more profiles. */
-  readonly places: readonly Place[];
+  readonly places: readonly BundleLine[];
   /** The purpose of such a chain. */
   readonly meaning: string;
 }
 
 /** A line of a file of the bundle. */
-interface Place {
+interface BundleLine {
   readonly file: string;
   readonly line: number;
   readonly text: string;
@@ -30,6 +30,6 @@ interface Place {
 export type ExplainedPort = Pick<PortFacts, 'key'> & Partial<Pick<PortFacts, 'addresses' | 'nodePort' | 'endpoints'>>;
 
 /** The lines of a file that match, with their places. */
-export function placesIn(file: string, text: string, isWanted: (line: string) => boolean): readonly Place[] {
+export function placesIn(file: string, text: string, isWanted: (line: string) => boolean): readonly BundleLine[] {
   return text.split('\n').flatMap((line, index) => (isWanted(line) ? [{ file, line: index + 1, text: line }] : []));
 }

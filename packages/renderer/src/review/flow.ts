@@ -4,10 +4,10 @@ import type { Family, Outcome, Packet, TransportProtocol } from '@sluice/bundle'
  * The treatment of traffic from a class of sources to a destination, on nodes that treat it equally. Two bundles with equal flows are
  * equivalent, even if their rules differ.
  */
-export interface Flow {
+export interface TrafficFlow {
   readonly nodes: NodeGroup;
   readonly family: Family;
-  readonly source: Source;
+  readonly source: FlowSource;
   readonly destination: Destination;
   readonly outcome: FlowOutcome;
   /** A packet that takes this flow on the first node of the group. */
@@ -15,7 +15,7 @@ export interface Flow {
 }
 
 /** A flow that two bundles treat differently. */
-export interface FlowChange extends Omit<Flow, 'outcome'> {
+export interface FlowDifference extends Omit<TrafficFlow, 'outcome'> {
   readonly old: FlowOutcome;
   readonly new: FlowOutcome;
 }
@@ -31,7 +31,7 @@ export interface NodeGroup {
  * Where connections come from. `endpoint`: an endpoint of a Service, which may be translated to itself (hairpin). Every other address
  * belongs to one of the other classes; `network` divides these where rules match a source range.
  */
-export interface Source {
+export interface FlowSource {
   readonly class: 'pod-here' | 'pod-elsewhere' | 'node' | 'outside' | 'endpoint';
   /** The source network that a rule matches: `198.51.100.0/24`, or the endpoint's address. */
   readonly network?: string;

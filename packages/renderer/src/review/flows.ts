@@ -1,16 +1,16 @@
 import { compareText, type Family, type Packet, type Problem, TraceError } from '@sluice/bundle';
-import type { Apart } from './distinctions.ts';
+import type { Distinctions } from './distinctions.ts';
 import { addressOf, destinationsOf, keyOf, loopback } from './destinations.ts';
-import type { Destination, Flow, FlowOutcome, NodeGroup, Source } from './flow.ts';
+import type { Destination, TrafficFlow, FlowOutcome, NodeGroup, FlowSource } from './flow.ts';
 import { groupNodes, type Slice } from './groups.ts';
 import { outcomeOf } from './outcome.ts';
 import { factOf, nodeOf, ReviewStopped } from './node.ts';
 import { asSent, type NodeProgram, programOf } from './program.ts';
 import { sourcesOf } from './sources.ts';
-import type { View } from './view.ts';
+import type { BundleView } from './view.ts';
 
 /** A flow in one bundle, or in both that are compared. */
-export interface FlowRow extends Omit<Flow, 'outcome'> {
+export interface FlowRow extends Omit<TrafficFlow, 'outcome'> {
   /** One for each bundle. */
   readonly outcomes: readonly FlowOutcome[];
 }
@@ -23,7 +23,7 @@ export interface FlowQuestion {
   readonly destinations: readonly Destination[];
   readonly nodes: readonly string[];
   /** Distinctions between nodes and sources that rules alone do not show, for some of the destinations. */
-  readonly apart?: (destinations: readonly Destination[]) => Apart;
+  readonly apart?: (destinations: readonly Destination[]) => Distinctions;
 }
 
 /**
@@ -33,7 +33,7 @@ export interface FlowQuestion {
  * @param views one bundle, or both that are compared
  * @throws ReviewStopped when nodes would refuse the rules, or the tracer does not understand them
  */
-export function* flowRows(views: readonly View[], question: FlowQuestion): Generator<FlowRow> {
+export function* flowRows(views: readonly BundleView[], question: FlowQuestion): Generator<FlowRow> {
   for (const [, unit] of unitsOf(views, question)) {
     const slices = views.map((view, at): Slice => ({ view, paths: unit.paths[at]! }));
     const apart = question.apart?.(unit.destinations);
@@ -44,7 +44,7 @@ export function* flowRows(views: readonly View[], question: FlowQuestion): Gener
 }
 
 /** All flows of a bundle, or those to the destinations of some files. */
-export function flowsOf(view: View, profile: string, family: Family, paths?: readonly string[]): readonly Flow[] {
+export function flowsOf(view: BundleView, profile: string, family: Family, paths?: readonly string[]): readonly TrafficFlow[] {
   const index = view.index(profile, family);
   const destinations = destinationsOf(family, [{ index, paths: paths ?? index.paths }]);
   const question = { profiles: [profile], family, destinations, nodes: nodesOfProfile(view, profile) };
@@ -52,20 +52,20 @@ export function flowsOf(view: View, profile: string, family: Family, paths?: rea
 }
 
 /** The nodes of a profile, in byte order. */
-export function nodesOfProfile(view: View, profile: string): readonly string[] {
+export function nodesOfProfile(view: BundleView, profile: string): readonly string[] {
   return [...view.nodes].flatMap(([name, file]) => (file.profile === profile ? [name] : []));
 }
 
 /** Destinations whose packets can match the same files, so that one program serves all of them. */
-interface Unit {
+interface DestinationUnit {
   /** For each view. */
   readonly paths: readonly (readonly string[])[];
   readonly destinations: Destination[];
   readonly nodes: readonly string[];
 }
 
-function unitsOf(views: readonly View[], { profiles, family, destinations, nodes }: FlowQuestion): Map<string, Unit> {
-  const units = new Map<string, Unit>();
+function unitsOf(views: readonly BundleView[], { profiles, family, destinations, nodes }: FlowQuestion): Map<string, DestinationUnit> {
+  const units = new Map<string, DestinationUnit>();
   const add = (destination: Destination, address: string, members: readonly string[], tag: string): void => {
     const paths = views.map((view, at) => view.index(profiles[at]!, family).relevant(keyOf(destination, address)));
     const key = `${tag}\n${paths.map((list) => list.join(' ')).join('\n')}`;
@@ -87,12 +87,12 @@ function unitsOf(views: readonly View[], { profiles, family, destinations, nodes
   return units;
 }
 
-function addressIn(views: readonly View[], name: string, family: Family): string | undefined {
+function addressIn(views: readonly BundleView[], name: string, family: Family): string | undefined {
   return factOf(nodeOf(views[0]!, name), family, 'address');
 }
 
 /** Node addresses that are Services' addresses as well, such as an external IP. */
-function claimedAddresses(views: readonly View[], profiles: readonly string[], family: Family): ReadonlySet<string> {
+function claimedAddresses(views: readonly BundleView[], profiles: readonly string[], family: Family): ReadonlySet<string> {
   const own = new Set(views.flatMap((view) => [...view.nodes.keys()].map((name) => addressIn([view], name, family))));
   return new Set(
     views.flatMap((view, at) => [...view.index(profiles[at]!, family).addresses].filter((address) => own.has(address))),
@@ -104,7 +104,7 @@ function* rowsOfGroup(
   nodes: NodeGroup,
   family: Family,
   destinations: readonly Destination[],
-  apart: Apart | undefined,
+  apart: Distinctions | undefined,
 ): Generator<FlowRow> {
   const name = nodes.nodes[0]!;
   const programs = slices.map((slice) => programOf(slice.view, nodeOf(slice.view, name), family, slice.paths));
@@ -130,14 +130,14 @@ function* rowsOfGroup(
  * The sources to trace for a destination. `localhost` is reachable from the node alone; where other hosts must not reach a loopback
  * address, all sources but the node try.
  */
-function reaching({ kind }: Destination, address: string, sources: readonly Source[]): readonly Source[] {
+function reaching({ kind }: Destination, address: string, sources: readonly FlowSource[]): readonly FlowSource[] {
   if (kind === 'localhost') return [{ class: 'node', address }];
   if (address === loopback.ipv4 || address === loopback.ipv6)
     return sources.filter((source) => source.class !== 'node');
   return sources;
 }
 
-function packetOf(source: Source, { protocol, port }: Destination, address: string, family: Family): Packet {
+function packetOf(source: FlowSource, { protocol, port }: Destination, address: string, family: Family): Packet {
   const from = { family, source: source.address, destination: address, protocol, port } as const;
   return source.in === undefined ? from : { ...from, in: source.in };
 }
@@ -162,7 +162,7 @@ function untraceable(message: string, node: string): Problem {
 }
 
 /** Orders by destination, then nodes, so that related rows are adjacent. */
-export function compareRows(a: Omit<Flow, 'outcome'>, b: Omit<Flow, 'outcome'>): number {
+export function compareRows(a: Omit<TrafficFlow, 'outcome'>, b: Omit<TrafficFlow, 'outcome'>): number {
   return (
     compareText(a.destination.services.join(), b.destination.services.join()) ||
     compareText(a.nodes.profile, b.nodes.profile) ||

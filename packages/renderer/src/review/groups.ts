@@ -10,16 +10,16 @@ import {
   type RuleFile,
   type VirtualFile,
 } from '@sluice/bundle';
-import type { Apart } from './distinctions.ts';
+import type { Distinctions } from './distinctions.ts';
 import type { NodeGroup } from './flow.ts';
 import { factOf, nodeOf, type NodeOf, ReviewStopped, scopeOf } from './node.ts';
 import { toolAt } from './tools.ts';
-import type { View } from './view.ts';
+import type { BundleView } from './view.ts';
 import { virtualAt } from './virtual/state.ts';
 
 /** Some Service files of one bundle. */
 export interface Slice {
-  readonly view: View;
+  readonly view: BundleView;
   readonly paths: readonly string[];
 }
 
@@ -34,7 +34,7 @@ export function groupNodes(
   profile: string,
   family: Family,
   slices: readonly Slice[],
-  apart?: Apart,
+  apart?: Distinctions,
 ): readonly NodeGroup[] {
   // Nothing to divide; problems of the files are reported when they are linked.
   if (names.length === 1) return [{ profile, nodes: names }];
@@ -73,7 +73,7 @@ interface FileQuestions {
 
 const asked = new WeakMap<RuleFile | VirtualFile, FileQuestions>();
 
-function questionsAt(view: View, path: string): FileQuestions {
+function questionsAt(view: BundleView, path: string): FileQuestions {
   const { tool } = toolAt(path);
   const file = tool === 'ipset' || tool === 'ipvs' ? virtualAt(view, path) : fileOf(view, path);
   const done = asked.get(file);
@@ -113,7 +113,7 @@ function questionsOfRules(file: RuleFile): FileQuestions {
   return { guards, networks: new Set([...networks].filter((network) => !targets.has(network))) };
 }
 
-function fileOf(view: View, path: string): RuleFile {
+function fileOf(view: BundleView, path: string): RuleFile {
   const file = view.memory.file(path, view.files.get(path)!);
   if ('sections' in file) return file;
   throw new ReviewStopped(file);

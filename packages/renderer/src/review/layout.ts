@@ -1,7 +1,7 @@
 import { type Family, type FamilyProgram, linkTree, settledProgram } from '@sluice/bundle';
 import { type NodeOf, ReviewStopped } from './node.ts';
 import { type NodeProgram, programOf, sectionsAt } from './program.ts';
-import type { View } from './view.ts';
+import type { BundleView } from './view.ts';
 
 /** The layouts that a node's rules can be linked in. */
 export const layouts = ['flat', 'tree'] as const;
@@ -12,7 +12,7 @@ export type Layout = (typeof layouts)[number];
  * Mode ipvs has one layout: its rules are few, and the same for any Services.
  * @throws ReviewStopped with the problems of the files
  */
-export function wholeProgram(view: View, node: NodeOf, family: Family, layout: Layout): NodeProgram {
+export function wholeProgram(view: BundleView, node: NodeOf, family: Family, layout: Layout): NodeProgram {
   const { paths } = view.index(node.file.profile, family);
   if (layout === 'flat' || node.profile.mode === 'ipvs') return programOf(view, node, family, paths);
   return { rules: treeOf(view, node, family, paths) };
@@ -24,7 +24,7 @@ export function wholeProgram(view: View, node: NodeOf, family: Family, layout: L
  * @throws ReviewStopped with the problems of the files
  */
 export function treeOf(
-  view: View,
+  view: BundleView,
   node: NodeOf,
   family: Family,
   paths: readonly string[],

@@ -1,7 +1,7 @@
 import type { Layout } from './layout.ts';
 
 /** The amount that a node has to load. */
-export interface Load {
+export interface NodeLoad {
   readonly rules: number;
   readonly chains: number;
   /** In mode ipvs. */
@@ -17,7 +17,7 @@ export interface Load {
 
 /** The two kinds of iptables. */
 export const backends = ['nft', 'legacy'] as const;
-export type Backend = (typeof backends)[number];
+export type IptablesBackend = (typeof backends)[number];
 
 /**
  * The time of the first load, from measurements with iptables 1.8.9 on Linux 6.18: 230,000 rules in 60,000 chains (10,000 Services
@@ -36,10 +36,10 @@ export const loadModel = {
   secondsPerAddress: 0.9 / 10_000,
   /** Not measured on hardware: a line of `ipvsadm -R` is one request over netlink, as an address is. */
   secondsPerServer: 0.9 / 10_000,
-} as const satisfies Readonly<Record<string, number | Record<Layout, Record<Backend, number>>>>;
+} as const satisfies Readonly<Record<string, number | Record<Layout, Record<IptablesBackend, number>>>>;
 
 /** The predicted time of the first load, to the millisecond. */
-export function loadSeconds(backend: Backend, layout: Layout, { rules, virtual }: Load): number {
+export function loadSeconds(backend: IptablesBackend, layout: Layout, { rules, virtual }: NodeLoad): number {
   const { startSeconds, secondsPerRule, secondsPerAddress, secondsPerEntry, secondsPerServer } = loadModel;
   const ofRules = startSeconds + rules * secondsPerRule[layout][backend];
   const ofVirtual = virtual

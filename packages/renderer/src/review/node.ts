@@ -7,7 +7,7 @@ import {
   type Scope,
   valueOf,
 } from '@sluice/bundle';
-import type { View } from './view.ts';
+import type { BundleView } from './view.ts';
 
 /** One node of a view. */
 export interface NodeOf {
@@ -28,7 +28,7 @@ export class ReviewStopped extends Error {
 }
 
 /** The node of that name, which the view must have. */
-export function nodeOf(view: View, name: string): NodeOf {
+export function nodeOf(view: BundleView, name: string): NodeOf {
   const file = view.nodes.get(name)!;
   return { name, file, profile: profileOn(view.profiles.get(file.profile)!, file) };
 }

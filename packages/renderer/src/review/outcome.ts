@@ -17,14 +17,14 @@ import type { NodeProgram } from './program.ts';
  * @throws TraceError for rules that the tracer does not understand
  */
 export function outcomeOf(program: NodeProgram, packet: Packet, localAddresses: readonly string[]): FlowOutcome {
-  const ask: Ask = (remembers) =>
+  const ask: TraceClient = (remembers) =>
     trace(program.rules, remembers === undefined ? packet : { ...packet, remembers }, {
       localAddresses,
       ipvs: program.ipvs,
     });
   const outcomes = ask(undefined);
   const branches = branchesOf(outcomes);
-  const affinity = isRemembering(program) ? affinityOf(ask, outcomes, program.ipvs) : undefined;
+  const affinity = mayHaveAffinity(program) ? affinityOf(ask, outcomes, program.ipvs) : undefined;
   const scheduler = schedulerOf(outcomes, program.ipvs);
   const clauses = [
     keyOf(branches),
@@ -39,21 +39,21 @@ export function outcomeOf(program: NodeProgram, packet: Packet, localAddresses: 
   };
 }
 
-const remembering = new WeakMap<NodeProgram, boolean>();
+const affinityByProgram = new WeakMap<NodeProgram, boolean>();
 
 /** Whether any rule or virtual server of a program can have session affinity. */
-function isRemembering(program: NodeProgram): boolean {
-  const known = remembering.get(program);
+function mayHaveAffinity(program: NodeProgram): boolean {
+  const known = affinityByProgram.get(program);
   if (known !== undefined) return known;
   const { rules, ipvs } = program;
   const chains = [rules.nat, rules.filter].flatMap((table) => [...table.chains.values(), table.jumps]);
   const isAny = ipvs !== undefined || chains.some((lines) => lines.some((line) => line.includes(' -m recent ')));
-  remembering.set(program, isAny);
+  affinityByProgram.set(program, isAny);
   return isAny;
 }
 
 /** Traces the packet. @param remembers the affinity entry of a returning client; undefined for a new client */
-type Ask = (remembers: string | undefined) => readonly Outcome[];
+type TraceClient = (remembers: string | undefined) => readonly Outcome[];
 
 /** The scheduler of a connection; undefined with a single endpoint. */
 function schedulerOf(outcomes: readonly Outcome[], ipvs: IpvsState | undefined): string | undefined {
@@ -103,12 +103,12 @@ function rejection(path: readonly RuleHit[]): string | undefined {
  * The effect of affinity on a returning client, for each endpoint.
  * @returns `10800 s` when every endpoint keeps its clients that long; otherwise a clause per endpoint; undefined without affinity
  */
-function affinityOf(ask: Ask, outcomes: readonly Outcome[], ipvs: IpvsState | undefined): Affinity | undefined {
+function affinityOf(ask: TraceClient, outcomes: readonly Outcome[], ipvs: IpvsState | undefined): Affinity | undefined {
   const clauses = new Map(
     outcomes.flatMap((outcome) => {
       const names = recentNames(outcome.path, 'set');
       const kept = [
-        ...names.map((name) => stay(outcome, ask(name), name)),
+        ...names.map((name) => affinityText(outcome, ask(name), name)),
         ...(ipvs === undefined ? [] : persistenceOf(ask, outcome, ipvs)),
       ];
       return outcome.verdict === 'dnat' || kept.length > 0
@@ -125,23 +125,23 @@ function affinityOf(ask: Ask, outcomes: readonly Outcome[], ipvs: IpvsState | un
 }
 
 /** IPVS persistence keeps the endpoint of each client. */
-function persistenceOf(ask: Ask, outcome: Outcome, ipvs: IpvsState): readonly string[] {
+function persistenceOf(ask: TraceClient, outcome: Outcome, ipvs: IpvsState): readonly string[] {
   return serversOn(outcome, ipvs).flatMap(({ persistence }) =>
-    persistence === undefined ? [] : [wayBack(outcome, ask(outcome.to), `${persistence} s`)],
+    persistence === undefined ? [] : [keptText(outcome, ask(outcome.to), `${persistence} s`)],
   );
 }
 
 const none = 'not kept';
 
 /** How long a client keeps an outcome. @param again the outcomes of its next connection, with an entry in the list `name` */
-function stay(outcome: Outcome, again: readonly Outcome[], name: string): string {
+function affinityText(outcome: Outcome, again: readonly Outcome[], name: string): string {
   const asked = again.some(({ path }) => recentNames(path, 'rcheck').includes(name));
   if (!asked) return none;
   const seconds = Math.min(...again.flatMap(({ path }) => recentSeconds(path, name)));
-  return wayBack(outcome, again, Number.isFinite(seconds) ? `${seconds} s` : 'for good');
+  return keptText(outcome, again, Number.isFinite(seconds) ? `${seconds} s` : 'for good');
 }
 
-function wayBack(outcome: Outcome, again: readonly Outcome[], wait: string): string {
+function keptText(outcome: Outcome, again: readonly Outcome[], wait: string): string {
   const kept = again.length === 1 && again[0]?.to === outcome.to && again[0]?.masquerade === outcome.masquerade;
   return kept ? wait : `${wait} to ${keyOf(branchesOf(again))}`;
 }

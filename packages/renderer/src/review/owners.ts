@@ -1,14 +1,14 @@
 import { chainOf, type Family, isRuleError, readRule, type RuleHit, serviceKeyOf, serviceOfKey } from '@sluice/bundle';
 import { serviceOf } from './destinations.ts';
 import { toolAt } from './tools.ts';
-import type { View } from './view.ts';
+import type { BundleView } from './view.ts';
 
 /**
  * Finds the Services that own rules and virtual servers.
  * @param paths the files that have them
  * @returns a function from a hit to a Service, `shop/web`; undefined for rules that all Services share
  */
-export function ownersOf(view: View, family: Family, paths: readonly string[]): (hit: RuleHit) => string | undefined {
+export function ownersOf(view: BundleView, family: Family, paths: readonly string[]): (hit: RuleHit) => string | undefined {
   const chains = new Map<string, string>();
   const servers: (readonly [path: string, exact: ReadonlySet<string>, ports: ReadonlySet<string>])[] = [];
   for (const path of paths) {

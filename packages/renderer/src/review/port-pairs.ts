@@ -12,18 +12,18 @@ export interface PortPair {
  * port: otherwise a lost endpoint would look like a removed and an added port.
  */
 export function portPairs(old: ServiceFacts | undefined, fresh: ServiceFacts | undefined): readonly PortPair[] {
-  const before = new Map((old?.ports ?? []).map((port) => [portalOf(port), port]));
-  const after = new Map((fresh?.ports ?? []).map((port) => [portalOf(port), port]));
+  const before = new Map((old?.ports ?? []).map((port) => [numberAndProtocolOf(port), port]));
+  const after = new Map((fresh?.ports ?? []).map((port) => [numberAndProtocolOf(port), port]));
   return [...new Set([...before.keys(), ...after.keys()])]
-    .map((portal): PortPair => {
-      const [was, is] = [before.get(portal), after.get(portal)];
+    .map((number): PortPair => {
+      const [was, is] = [before.get(number), after.get(number)];
       return { ...(was === undefined ? {} : { old: was }), ...(is === undefined ? {} : { new: is }) };
     })
     .toSorted((a, b) => compareText(keyOf(a), keyOf(b)));
 }
 
 /** `80/TCP` of `shop/web:http 80/TCP`: a Service has it once. */
-export function portalOf({ key }: Pick<PortFacts, 'key'>): string {
+export function numberAndProtocolOf({ key }: Pick<PortFacts, 'key'>): string {
   return key.slice(key.lastIndexOf(' ') + 1);
 }
 

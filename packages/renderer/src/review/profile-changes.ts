@@ -1,16 +1,16 @@
 import { type Family, sysctlFile } from '@sluice/bundle';
 import type { SettingChange } from './diff.ts';
 import { nodesOfProfile } from './flows.ts';
-import { type Standing, standingOf, standingQuestions } from './base-treatment.ts';
-import { hasFamily, type View } from './view.ts';
+import { type BaseTreatment, baseTreatmentOf, baseTreatmentKeys } from './base-treatment.ts';
+import { hasFamily, type BundleView } from './view.ts';
 
 /** A change to the traffic of every node with a profile that no flow shows: flows are first packets of connections. */
 export interface ProfileChange {
   readonly profile: string;
   /** The number of nodes with this profile. */
   readonly nodes: number;
-  /** `sysctl`: a line of `sysctl.conf`. The others are told by `Standing`. */
-  readonly what: 'mode' | 'sysctl' | keyof Standing;
+  /** `sysctl`: a line of `sysctl.conf`. The others are told by `BaseTreatment`. */
+  readonly what: 'mode' | 'sysctl' | keyof BaseTreatment;
   /** Absent: all of the profile's families. */
   readonly family?: Family;
   /** Absent: added. */
@@ -19,12 +19,12 @@ export interface ProfileChange {
   readonly new?: string;
 }
 
-type Change = Omit<ProfileChange, 'profile' | 'nodes'>;
+type ProfileChangeBody = Omit<ProfileChange, 'profile' | 'nodes'>;
 
 /** The changes of profiles that both bundles have. @param settings the lines that differ */
 export function profileChanges(
-  before: View,
-  after: View,
+  before: BundleView,
+  after: BundleView,
   settings: readonly SettingChange[],
 ): readonly ProfileChange[] {
   return [...after.profiles.keys()]
@@ -41,26 +41,26 @@ export function profileChanges(
     });
 }
 
-function modeText(view: View, profile: string): string {
+function modeText(view: BundleView, profile: string): string {
   const { mode, ipvs } = view.profiles.get(profile)!;
   return ipvs ? `${mode}, scheduler ${ipvs.scheduler}` : mode;
 }
 
-const modeChanges = (old: string, fresh: string): readonly Change[] =>
+const modeChanges = (old: string, fresh: string): readonly ProfileChangeBody[] =>
   old.split(',')[0] === fresh.split(',')[0] ? [] : [{ what: 'mode', old, new: fresh }];
 
 /** A change that is the same in both families is reported once. */
-function baseChanges(before: View, after: View, profile: string): readonly Change[] {
+function baseChanges(before: BundleView, after: BundleView, profile: string): readonly ProfileChangeBody[] {
   const families = (['ipv4', 'ipv6'] as const).filter(
     (family) => hasFamily(before, profile, family) && hasFamily(after, profile, family),
   );
   const answers = families.map((family) => ({
     family,
-    old: standingOf(before, profile, family),
-    fresh: standingOf(after, profile, family),
+    old: baseTreatmentOf(before, profile, family),
+    fresh: baseTreatmentOf(after, profile, family),
   }));
-  return standingQuestions.flatMap((what) => {
-    const changed = answers.flatMap(({ family, old, fresh }): readonly Change[] =>
+  return baseTreatmentKeys.flatMap((what) => {
+    const changed = answers.flatMap(({ family, old, fresh }): readonly ProfileChangeBody[] =>
       old[what] === fresh[what] ? [] : [{ what, family, old: old[what], new: fresh[what] }],
     );
     const texts = new Set(changed.map((change) => `${change.old} ${change.new}`));
@@ -70,7 +70,7 @@ function baseChanges(before: View, after: View, profile: string): readonly Chang
   });
 }
 
-function sysctlChanges({ old, new: fresh }: SettingChange): readonly Change[] {
+function sysctlChanges({ old, new: fresh }: SettingChange): readonly ProfileChangeBody[] {
   const [was, is] = [old, fresh].map((lines) => new Map(lines.map(readSetting)));
   const names = [...new Set([...was!.keys(), ...is!.keys()])].toSorted();
   return names.map((name) => {

@@ -17,7 +17,7 @@ import {
 import { loopback } from './destinations.ts';
 import { factOf, type NodeOf, ReviewStopped, scopeOf } from './node.ts';
 import { toolAt, toolOf } from './tools.ts';
-import type { View } from './view.ts';
+import type { BundleView } from './view.ts';
 import { stateOf } from './virtual/state.ts';
 
 export { factOf, type NodeOf, nodeOf, ReviewStopped, scopeOf } from './node.ts';
@@ -33,7 +33,7 @@ export interface NodeProgram {
  * The program of a node as if the profile had only these Service files, with its base files, resolved and linked.
  * @throws ReviewStopped with the problems of the files
  */
-export function programOf(view: View, node: NodeOf, family: Family, paths: readonly string[]): NodeProgram {
+export function programOf(view: BundleView, node: NodeOf, family: Family, paths: readonly string[]): NodeProgram {
   if (node.profile.mode === 'iptables') return { rules: rulesOf(view, node, family, paths) };
   const isRules = (path: string): boolean => toolAt(path).tool === toolOf[family];
   const ruled = paths.filter(isRules);
@@ -59,9 +59,9 @@ export function asSent(packet: Packet, { ipvs }: NodeProgram): Packet {
 }
 
 /** In mode ipvs nearly all Services have no rules of their own, so they share a node's rules. */
-const plain = new WeakMap<View, Map<string, FamilyProgram>>();
+const plain = new WeakMap<BundleView, Map<string, FamilyProgram>>();
 
-function plainRules(view: View, node: NodeOf, family: Family): FamilyProgram {
+function plainRules(view: BundleView, node: NodeOf, family: Family): FamilyProgram {
   const known = plain.get(view) ?? new Map<string, FamilyProgram>();
   plain.set(view, known);
   const key = `${node.name} ${family}`;
@@ -70,7 +70,7 @@ function plainRules(view: View, node: NodeOf, family: Family): FamilyProgram {
   return rules;
 }
 
-function rulesOf(view: View, node: NodeOf, family: Family, paths: readonly string[]): FamilyProgram {
+function rulesOf(view: BundleView, node: NodeOf, family: Family, paths: readonly string[]): FamilyProgram {
   const sections = sectionsAt(view, node, family, paths).flat();
   const { program, problems } = linkFlat(
     { filter: tableOf(sections, 'filter'), nat: tableOf(sections, 'nat') },
@@ -87,7 +87,7 @@ function rulesOf(view: View, node: NodeOf, family: Family, paths: readonly strin
  * @throws ReviewStopped with the problems of the files
  */
 export function sectionsAt(
-  view: View,
+  view: BundleView,
   node: NodeOf,
   family: Family,
   paths: readonly string[],
@@ -99,9 +99,9 @@ export function sectionsAt(
 }
 
 /** Resolved base files: every slice has them. */
-const bases = new WeakMap<View, Map<string, readonly ResolvedSection[]>>();
+const bases = new WeakMap<BundleView, Map<string, readonly ResolvedSection[]>>();
 
-function resolved(view: View, node: NodeOf, family: Family, path: string): readonly ResolvedSection[] {
+function resolved(view: BundleView, node: NodeOf, family: Family, path: string): readonly ResolvedSection[] {
   if (readPath(path)?.kind !== 'base') return resolvedFrom(view, node, family, path, 'service');
   const known = bases.get(view) ?? new Map<string, readonly ResolvedSection[]>();
   bases.set(view, known);
@@ -112,7 +112,7 @@ function resolved(view: View, node: NodeOf, family: Family, path: string): reado
 }
 
 function resolvedFrom(
-  view: View,
+  view: BundleView,
   node: NodeOf,
   family: Family,
   path: string,

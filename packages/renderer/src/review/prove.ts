@@ -10,21 +10,21 @@ import {
   type ResolvedNode,
   resolveNode,
 } from '@sluice/bundle';
-import { type Apart, apartBy } from './distinctions.ts';
-import { type Claim, claimsOf, type Declared, declaredIn } from './declared.ts';
+import { type Distinctions, distinctionsOf } from './distinctions.ts';
+import { type Claim, claimsOf, type ServiceDeclaration, declaredIn } from './declared.ts';
 import { compareDestinations, destinationsOf, commonDestinations, loopback } from './destinations.ts';
-import { type Expected, expectedOf, type Manners } from './expected.ts';
+import { type ExpectedOutcome, expectedOf, type ProfileTrafficPolicy } from './expected.ts';
 import type { Branch, Destination, FlowOutcome } from './flow.ts';
 import { flowRows, type FlowRow, nodesOfProfile } from './flows.ts';
-import { mannersOf } from './traffic-policy.ts';
+import { trafficPolicyOf } from './traffic-policy.ts';
 import { factOf, nodeOf, ReviewStopped } from './node.ts';
 import { hostOf } from './program.ts';
-import { declaredStanding, type Standing, standingOf, standingQuestions } from './base-treatment.ts';
-import { hasFamily, type View, viewOf } from './view.ts';
+import { declaredBaseTreatment, type BaseTreatment, baseTreatmentOf, baseTreatmentKeys } from './base-treatment.ts';
+import { hasFamily, type BundleView, viewOf } from './view.ts';
 
 /** A flow with another outcome than the Services declare. */
 export interface CounterExample extends Omit<FlowRow, 'outcomes'> {
-  readonly expected: Expected | { readonly kind: 'unclaimed' };
+  readonly expected: ExpectedOutcome | { readonly kind: 'unclaimed' };
   readonly found: FlowOutcome;
 }
 
@@ -32,7 +32,7 @@ export interface CounterExample extends Omit<FlowRow, 'outcomes'> {
 export interface ProfileFault {
   readonly profile: string;
   readonly family: Family;
-  readonly what: keyof Standing;
+  readonly what: keyof BaseTreatment;
   readonly expected: string;
   readonly found: string;
 }
@@ -85,16 +85,16 @@ export function proveBundle(files: BundleFiles): Proof | readonly Problem[] {
   return { profiles, counterExamples, faults };
 }
 
-function faultsOf(view: View, profile: string, family: Family): readonly ProfileFault[] {
-  const [declared, rules] = [declaredStanding(view, profile), standingOf(view, profile, family)];
-  return standingQuestions.flatMap((what) => {
+function faultsOf(view: BundleView, profile: string, family: Family): readonly ProfileFault[] {
+  const [declared, rules] = [declaredBaseTreatment(view, profile), baseTreatmentOf(view, profile, family)];
+  return baseTreatmentKeys.flatMap((what) => {
     const [expected, found] = [declared[what], rules[what]];
     return expected === found ? [] : [{ profile, family, what, expected, found }];
   });
 }
 
 /** Problems that keep the first node of each profile from loading all of its rules. */
-function linkProblems(view: View): readonly Problem[] {
+function linkProblems(view: BundleView): readonly Problem[] {
   return [...view.profiles.keys()].flatMap((profile) => {
     const [name] = nodesOfProfile(view, profile);
     if (name === undefined) return [];
@@ -118,13 +118,13 @@ function virtualProblems({ ipvs, profile }: ResolvedNode): readonly Problem[] {
   return 'problems' in state ? state.problems : [];
 }
 
-interface Done {
+interface ProfileProof {
   readonly services: number;
   readonly flows: number;
   readonly counterExamples: readonly CounterExample[];
 }
 
-function proveProfile(view: View, profile: string, family: Family): Done {
+function proveProfile(view: BundleView, profile: string, family: Family): ProfileProof {
   const index = view.index(profile, family);
   const all = declaredIn(view, profile, family);
   const claims = Map.groupBy(all.flatMap(claimsOf), ({ destination }) => placeOf(destination));
@@ -132,11 +132,11 @@ function proveProfile(view: View, profile: string, family: Family): Done {
   const others = commonDestinations(view, profile, family);
   const unclaimed = others.filter((other) => !claims.has(placeOf({ ...other, kind: 'address' })));
   const destinations = [...withClaims(named, claims), ...unclaimed];
-  const held: Held = { view, claims, manners: mannersOf(view, profile, family), carried: carriedBy(all, claims) };
+  const held: Declarations = { view, claims, manners: trafficPolicyOf(view, profile, family), carried: carriedBy(all, claims) };
   const counterExamples: CounterExample[] = [];
   let flows = 0;
-  const apart = (asked: readonly Destination[]): Apart =>
-    apartBy(
+  const apart = (asked: readonly Destination[]): Distinctions =>
+    distinctionsOf(
       asked.flatMap((destination) => claims.get(placeOf(destination))?.slice(0, 1) ?? []),
       family,
     );
@@ -151,15 +151,15 @@ function proveProfile(view: View, profile: string, family: Family): Done {
 }
 
 /** The declarations that flows are compared with. */
-interface Held {
-  readonly view: View;
+interface Declarations {
+  readonly view: BundleView;
   readonly claims: ReadonlyMap<string, readonly Claim[]>;
-  readonly manners: Manners;
+  readonly manners: ProfileTrafficPolicy;
   /** In mode ipvs: the Services' own addresses, which every node carries. */
   readonly carried: ReadonlySet<string>;
 }
 
-function carriedBy(all: readonly Declared[], claims: Held['claims']): ReadonlySet<string> {
+function carriedBy(all: readonly ServiceDeclaration[], claims: Declarations['claims']): ReadonlySet<string> {
   if (all[0]?.mode !== 'ipvs') return new Set();
   return new Set([...claims.values()].flatMap(([claim]) => claim?.destination.address || []));
 }
@@ -177,7 +177,7 @@ function withClaims(
 }
 
 function expectation(
-  { view, claims, manners, carried }: Held,
+  { view, claims, manners, carried }: Declarations,
   row: Omit<FlowRow, 'outcomes'>,
 ): CounterExample['expected'] {
   const { destination, family, source } = row;

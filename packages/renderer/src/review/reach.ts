@@ -39,13 +39,13 @@ export function reachOf(text: string, family: Family): FileReach {
   return { ...found, targets, bound: nothing, inner: nothing };
 }
 
-interface Found {
+interface RuleReach {
   readonly exact: Set<string>;
   readonly ports: Set<string>;
   readonly wide: Rule[];
 }
 
-function addDispatch(text: string, family: Family, found: Found): void {
+function addDispatch(text: string, family: Family, found: RuleReach): void {
   const [, protocol, host, number] = usual.exec(text) ?? [];
   if (host !== undefined) {
     found.exact.add(`${protocol} ${host} ${number}`);

@@ -1,7 +1,7 @@
 import { type BundleFiles, type Family, type Mode, ruleFiles } from '@sluice/bundle';
 import type { Memory } from './memory.ts';
 import type { FileReach } from './reach.ts';
-import { linesReach, mayMeet, rulesReach, type Wanted } from './text-reach.ts';
+import { linesReach, mayMeet, rulesReach, type DestinationQuery } from './text-reach.ts';
 import { toolOf, virtualTools } from './tools.ts';
 
 /** An index of the Service files of one profile and family by the destinations that they match. */
@@ -109,7 +109,7 @@ export function relevantTo(
   return targets.length === 0 ? first.relevant(exact) : index(targets).relevant(exact);
 }
 
-function wantedBy(keys: readonly string[]): Wanted {
+function wantedBy(keys: readonly string[]): DestinationQuery {
   return {
     addresses: new Set(keys.map(addressIn)),
     ports: new Set(keys.map((key) => Number(key.slice(key.lastIndexOf(' ') + 1)))),

@@ -16,7 +16,7 @@ export interface RulePort {
   readonly key: string;
   readonly protocol: TransportProtocol;
   /** `unnamed`: without endpoints rules do not show the kind of an address outside of the cluster. */
-  readonly addresses: readonly (Omit<AddressFacts, 'kind'> & { readonly kind: Kind })[];
+  readonly addresses: readonly (Omit<AddressFacts, 'kind'> & { readonly kind: AddressKind })[];
   readonly nodePort: number;
   readonly healthCheckPort: number;
   readonly targets: readonly string[];
@@ -26,14 +26,14 @@ export interface RulePort {
   readonly sourceRanges: readonly string[];
 }
 
-type Kind = AddressFacts['kind'] | 'unnamed';
+type AddressKind = AddressFacts['kind'] | 'unnamed';
 
 /** The kinds of addresses in kube-proxy's comments. */
 const kinds = { 'cluster IP': 'cluster', 'external IP': 'external', 'loadbalancer IP': 'load-balancer' } as const;
 
-interface Reading {
+interface PortReading {
   readonly protocol: TransportProtocol;
-  readonly addresses: Map<string, Kind>;
+  readonly addresses: Map<string, AddressKind>;
   readonly chains: Set<string>;
   nodePort: number;
   healthCheckPort: number;
@@ -57,7 +57,7 @@ export function portsOf(file: RuleFile, family: Family): readonly RulePort[] {
     rules.filter(({ table }) => table === 'nat').map(({ rule }) => rule),
     ({ chain }) => chain,
   );
-  const readings = new Map<string, Reading>();
+  const readings = new Map<string, PortReading>();
   // Rules with an address first: they give the key of the port that the others belong to.
   const dispatched = Map.groupBy(rules, ({ rule }) => hostOf(rule, family) === undefined);
   for (const { table, rule } of [...(dispatched.get(false) ?? []), ...(dispatched.get(true) ?? [])])
@@ -67,7 +67,7 @@ export function portsOf(file: RuleFile, family: Family): readonly RulePort[] {
 
 const dispatching = new Set(['KUBE-SERVICES', 'KUBE-EXTERNAL-SERVICES', 'KUBE-NODEPORTS', 'KUBE-PROXY-FIREWALL']);
 
-function readDispatch(table: string, rule: Rule, family: Family, readings: Map<string, Reading>): void {
+function readDispatch(table: string, rule: Rule, family: Family, readings: Map<string, PortReading>): void {
   if (!dispatching.has(rule.chain) || rule.protocol === undefined) return;
   const comment = rule.matches.find((match) => match.kind === 'comment')?.text ?? '';
   const [name = '', ...words] = comment.split(' ');
@@ -96,14 +96,14 @@ function readDispatch(table: string, rule: Rule, family: Family, readings: Map<s
   policyOf(reading, rule, says, target);
 }
 
-function addAddress(reading: Reading, text: string, says: string, rule: Rule): void {
+function addAddress(reading: PortReading, text: string, says: string, rule: Rule): void {
   const named = kinds[says as keyof typeof kinds];
   const guessed = rule.chain === 'KUBE-SERVICES' ? 'cluster' : 'unnamed';
   if (named !== undefined || !reading.addresses.has(text)) reading.addresses.set(text, named ?? guessed);
   if (rule.chain === 'KUBE-PROXY-FIREWALL') reading.addresses.set(text, 'load-balancer');
 }
 
-function policyOf(reading: Reading, { chain }: Rule, says: string, target: string | undefined): void {
+function policyOf(reading: PortReading, { chain }: Rule, says: string, target: string | undefined): void {
   const local = says === 'has no local endpoints' || target?.startsWith('KUBE-SVL-') === true;
   const inside =
     chain === 'KUBE-SERVICES' && target?.startsWith('KUBE-EXT-') !== true && target?.startsWith('KUBE-FW-') !== true;
@@ -111,7 +111,7 @@ function policyOf(reading: Reading, { chain }: Rule, says: string, target: strin
   if (chain === 'KUBE-EXTERNAL-SERVICES' && local) reading.external = 'Local';
 }
 
-function finish(key: string, reading: Reading, byChain: ReadonlyMap<string, readonly Rule[]>): RulePort {
+function finish(key: string, reading: PortReading, byChain: ReadonlyMap<string, readonly Rule[]>): RulePort {
   const walked = chainsFrom(reading.chains, byChain);
   const rules = walked.flatMap((chain) => byChain.get(chain) ?? []);
   const external = reading.external ?? externalOf(walked, byChain);

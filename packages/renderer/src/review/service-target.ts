@@ -9,7 +9,7 @@ import {
 } from '@sluice/bundle';
 import { factsAt, hostOfText } from './policy/service-entries.ts';
 import { toolOf, virtualTools } from './tools.ts';
-import type { View } from './view.ts';
+import type { BundleView } from './view.ts';
 
 /** A Service port as an operator writes it. */
 export interface ServiceTarget {
@@ -27,7 +27,7 @@ export interface ClusterFrontend extends Pick<Packet, 'family' | 'destination' |
 }
 
 /** The ClusterIP of each port of a Service in a profile, by key, IPv4 first. */
-export function clusterFrontends(view: View, profile: string, service: string): readonly ClusterFrontend[] {
+export function clusterFrontends(view: BundleView, profile: string, service: string): readonly ClusterFrontend[] {
   const [namespace = '', name = ''] = service.split('/');
   const paths = [toolOf.ipv4, toolOf.ipv6, ...virtualTools].map((tool) => ({
     tool,
@@ -54,7 +54,7 @@ const splitAddress = (text: string): Pick<ClusterFrontend, 'destination' | 'port
  * @returns the frontend, or a problem that lists the existing ones
  */
 export function frontendOf(
-  view: View,
+  view: BundleView,
   profile: string,
   target: ServiceTarget,
   family: Family | undefined,
@@ -86,7 +86,7 @@ const describe = ({ key, destination, port, protocol }: ClusterFrontend): string
 /** The most names in a hint. */
 const namedMax = 5;
 
-function noService(view: View, profile: string): string {
+function noService(view: BundleView, profile: string): string {
   const services = new Set(
     [...view.files.keys()].flatMap(
       (path) => /^profiles\/([^/]+)\/services\/(.+)\.\w+$/.exec(path)?.slice(1).join(' ') ?? [],

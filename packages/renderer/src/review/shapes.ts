@@ -4,11 +4,11 @@ import { addressOf, keyOf, serviceOf } from './destinations.ts';
 import type { Destination } from './flow.ts';
 import { factOf, nodeOf } from './node.ts';
 import { portOf } from './reach.ts';
-import type { View } from './view.ts';
+import type { BundleView } from './view.ts';
 
 /** Two bundles with the compared profiles and the family. */
 export interface Sides {
-  readonly views: readonly View[];
+  readonly views: readonly BundleView[];
   readonly profiles: readonly string[];
   readonly family: Family;
 }
@@ -20,7 +20,7 @@ export interface Sides {
  * and a port that a base file names keeps its number.
  * @returns groups of equivalent destinations; a destination that has to be traced by itself is a group of one
  */
-export function alikeDestinations(
+export function equivalentDestinations(
   sides: Sides,
   destinations: readonly Destination[],
 ): readonly (readonly Destination[])[] {
@@ -66,7 +66,7 @@ const isVirtual = (path: string): boolean => /\.(?:ipset|ipvs)$/.test(path);
 const ofIPv4 = (text: string): string => text.replaceAll(/^.*(?:\[| KUBE-6-).*\n/gm, '');
 
 /** Networks and ports that base files, profiles and nodes name. */
-interface Named {
+interface NamedInBase {
   /** Networks by prefix length, so that few lookups find those that contain an address. */
   readonly networks: ReadonlyMap<number, ReadonlySet<string>>;
   readonly ports: ReadonlySet<string>;
@@ -74,7 +74,7 @@ interface Named {
 
 const loopback = { ipv4: '127.0.0.0/8', ipv6: '::1/128' } as const satisfies Record<Family, string>;
 
-function namedBy({ views, profiles, family }: Sides): Named {
+function namedBy({ views, profiles, family }: Sides): NamedInBase {
   const texts = new Set<string>([loopback[family]]);
   const ports = new Set<string>();
   for (const [at, view] of views.entries()) {
@@ -115,7 +115,7 @@ const portForm = /(--dport |--to-destination \S*:)(\d+)(?= |$)/gm;
 const virtualForm = /(?:add|-[Aa] (?:-[tu]|--sctp-service)) .*$/gm;
 
 /** The lines of a file with names numbered in order of appearance; undefined for lines that match networks of their own. */
-function shapeOf(text: string, { kind, address, port, protocol }: Destination, named: Named): string | undefined {
+function shapeOf(text: string, { kind, address, port, protocol }: Destination, named: NamedInBase): string | undefined {
   const rules = text.replaceAll(/^#.*\n/gm, '').replaceAll(commentForm, '');
   if (/[0-9a-f]\/\d/.test(rules)) return undefined;
   const numbers = new Map<string, string>();
@@ -139,10 +139,10 @@ function shapeOf(text: string, { kind, address, port, protocol }: Destination, n
   return `${to}\n${shape}`;
 }
 
-const holders = new WeakMap<Named, Map<string, string>>();
+const holders = new WeakMap<NamedInBase, Map<string, string>>();
 
 /** The networks that contain an address, as a text. */
-function holding(host: string, named: Named): string {
+function holding(host: string, named: NamedInBase): string {
   const known = holders.get(named) ?? new Map<string, string>();
   holders.set(named, known);
   const done = known.get(host);
@@ -153,7 +153,7 @@ function holding(host: string, named: Named): string {
   return found;
 }
 
-function networksOf({ text }: Address, { networks }: Named): string {
+function networksOf({ text }: Address, { networks }: NamedInBase): string {
   return [...networks]
     .flatMap(([prefix, own]) => {
       const network = parseCidr(`${text}/${prefix}`)?.text ?? '';

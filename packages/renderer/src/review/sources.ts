@@ -10,10 +10,10 @@ import {
   printWords,
   valueOf,
 } from '@sluice/bundle';
-import type { Source } from './flow.ts';
+import type { FlowSource } from './flow.ts';
 import { factOf, type NodeOf } from './node.ts';
 import type { NodeProgram } from './program.ts';
-import type { View } from './view.ts';
+import type { BundleView } from './view.ts';
 
 /**
  * The classes of sources that rules can distinguish on a node. Networks are nested or disjoint, so one address of each, outside of the
@@ -23,14 +23,14 @@ import type { View } from './view.ts';
  * @returns each class once: first the node and its pods, then the rest by network
  */
 export function sourcesOf(
-  view: View,
+  view: BundleView,
   node: NodeOf,
   family: Family,
   programs: readonly NodeProgram[],
   declared: readonly string[] = [],
-): readonly Source[] {
-  const asked = askedOf(programs, family);
-  const place = placesOf(view, node, family);
+): readonly FlowSource[] {
+  const asked = namedInRules(programs, family);
+  const place = networksOf(view, node, family);
   const own = [place.podCIDR, place.clusterCIDR, place.address === undefined ? undefined : hostCidr(place.address)];
   const networks = new Map(
     [...own, ...asked.networks, ...declared.map(parseCidr)].flatMap(known).map((cidr) => [cidr.text, cidr]),
@@ -48,11 +48,11 @@ export function sourcesOf(
     ...(outside === undefined ? [] : [classify(outside, undefined, place, asked)]),
   ];
   const others = [...asked.interfaces].filter((name) => name !== place.podInterface).toSorted(compareText);
-  return [...unique(classes), ...others.flatMap((name) => (outside === undefined ? [] : [strange(outside, name)]))];
+  return [...unique(classes), ...others.flatMap((name) => (outside === undefined ? [] : [byInterface(outside, name)]))];
 }
 
 /** A source outside of the cluster whose packets arrive on an interface that a rule matches. */
-const strange = (address: string, name: string): Source => ({
+const byInterface = (address: string, name: string): FlowSource => ({
   class: 'outside',
   network: `by ${name}`,
   address,
@@ -64,19 +64,19 @@ const strange = (address: string, name: string): Source => ({
  * @returns its name and the reason for the choice
  */
 export function incomingOf(
-  view: View,
+  view: BundleView,
   node: NodeOf,
   family: Family,
   address: string,
 ): { readonly name: string; readonly because: string } {
-  const { podCIDR, podInterface } = placesOf(view, node, family);
+  const { podCIDR, podInterface } = networksOf(view, node, family);
   if (podCIDR === undefined) return { name: 'eth0', because: `the bundle has no pod CIDR of ${node.name}` };
   return cidrContains(podCIDR.text, address)
     ? { name: podInterface, because: `${podCIDR.text} is the node's pod CIDR` }
     : { name: 'eth0', because: `${address} is outside of the node's pod CIDR ${podCIDR.text}` };
 }
 
-interface Asked {
+interface NamedInRules {
   readonly networks: readonly (Cidr | undefined)[];
   readonly interfaces: ReadonlySet<string>;
   readonly endpoints: ReadonlySet<string>;
@@ -87,7 +87,7 @@ const interfaceMatch = / -i (\S+)/;
 const translation = / --to-destination \[?([0-9a-f.:]+?)\]?:\d+$/;
 
 /** The networks, interfaces and endpoints that rules, sets and virtual servers name. */
-function askedOf(programs: readonly NodeProgram[], family: Family): Asked {
+function namedInRules(programs: readonly NodeProgram[], family: Family): NamedInRules {
   const networks = new Set<string>();
   const interfaces = new Set<string>();
   const endpoints = new Set<string>();
@@ -120,17 +120,17 @@ const isOneOf = ({ words, prefix, text }: Cidr, addresses: ReadonlySet<string>):
   prefix === words.length * 16 && addresses.has(text.slice(0, text.lastIndexOf('/')));
 
 /** The source network, interface and endpoint that a rule names. */
-interface Named {
+interface NamedInRule {
   readonly network: string | undefined;
   readonly name: string | undefined;
   readonly endpoint: string | undefined;
 }
 
 /** Results by list: programs share the lists of chains that all Services have. */
-const namedBefore = new WeakMap<readonly string[], readonly Named[]>();
+const namedByList = new WeakMap<readonly string[], readonly NamedInRule[]>();
 
-function namedIn(lines: readonly string[]): readonly Named[] {
-  const known = namedBefore.get(lines);
+function namedIn(lines: readonly string[]): readonly NamedInRule[] {
+  const known = namedByList.get(lines);
   if (known) return known;
   const named = lines
     .map((line) => {
@@ -142,11 +142,11 @@ function namedIn(lines: readonly string[]): readonly Named[] {
       };
     })
     .filter(({ network, name, endpoint }) => (network ?? name ?? endpoint) !== undefined);
-  namedBefore.set(lines, named);
+  namedByList.set(lines, named);
   return named;
 }
 
-interface Places {
+interface NodeNetworks {
   readonly address: string | undefined;
   readonly podCIDR: Cidr | undefined;
   readonly clusterCIDR: Cidr | undefined;
@@ -155,9 +155,9 @@ interface Places {
   readonly podInterface: string;
 }
 
-const podNetworksOf = new WeakMap<View, Record<Family, readonly string[]>>();
+const podNetworksOf = new WeakMap<BundleView, Record<Family, readonly string[]>>();
 
-function placesOf(view: View, node: NodeOf, family: Family): Places {
+function networksOf(view: BundleView, node: NodeOf, family: Family): NodeNetworks {
   const { values } = node.profile;
   const bridge = valueOf(values, undefined, 'bridgeInterface');
   const prefix = valueOf(values, undefined, 'interfaceNamePrefix');
@@ -173,7 +173,7 @@ function placesOf(view: View, node: NodeOf, family: Family): Places {
   };
 }
 
-function podNetworks(view: View, family: Family): readonly string[] {
+function podNetworks(view: BundleView, family: Family): readonly string[] {
   const found = [...view.nodes].flatMap(([, { values }]) => {
     const value = valueOf(values, family, 'podCIDR');
     return typeof value === 'string' ? [value] : [];
@@ -181,7 +181,7 @@ function podNetworks(view: View, family: Family): readonly string[] {
   return [...new Set(found)];
 }
 
-function classify(address: string, network: Cidr | undefined, place: Places, asked: Asked): Source {
+function classify(address: string, network: Cidr | undefined, place: NodeNetworks, asked: NamedInRules): FlowSource {
   const named = [undefined, place.podCIDR?.text, place.clusterCIDR?.text].includes(network?.text);
   const label = named || network === undefined ? {} : { network: network.text };
   const isHere = place.podCIDR !== undefined && cidrContains(place.podCIDR.text, address);
@@ -196,14 +196,14 @@ function classify(address: string, network: Cidr | undefined, place: Places, ask
 }
 
 /** Pods of a node without a known pod network are distinguished by their interface alone. */
-function podsWithoutNetwork(place: Places, networks: ReadonlyMap<string, Cidr>, family: Family): readonly Source[] {
+function podsWithoutNetwork(place: NodeNetworks, networks: ReadonlyMap<string, Cidr>, family: Family): readonly FlowSource[] {
   const within = place.clusterCIDR ?? anywhere[family];
   const address = representative(within, [...networks.values()], [podFallback[family]]);
   return address === undefined ? [] : [{ class: 'pod-here', address, in: place.podInterface }];
 }
 
 /** Drops sources with the same address and interface. */
-function unique(sources: readonly Source[]): readonly Source[] {
+function unique(sources: readonly FlowSource[]): readonly FlowSource[] {
   return [...new Map(sources.map((source) => [`${source.address} ${source.in ?? ''}`, source])).values()];
 }
 

@@ -1,7 +1,7 @@
 import { parseAddress } from '@sluice/bundle';
 
 /** Destinations to look for in a text before it is parsed. */
-export interface Wanted {
+export interface DestinationQuery {
   readonly addresses: ReadonlySet<string>;
   /** Ports of the node itself. */
   readonly ports: ReadonlySet<number>;
@@ -25,7 +25,7 @@ export interface TextReach {
 }
 
 /** Whether a text with this reach may match packets to some destinations; `false` is certain. */
-export function mayMeet({ isWide, addresses, ports }: TextReach, wanted: Wanted): boolean {
+export function mayMeet({ isWide, addresses, ports }: TextReach, wanted: DestinationQuery): boolean {
   return (
     isWide || addresses.some((address) => wanted.addresses.has(address)) || ports.some((port) => wanted.ports.has(port))
   );

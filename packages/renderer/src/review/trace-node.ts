@@ -16,15 +16,15 @@ import { asSent, type NodeProgram, programOf } from './program.ts';
 import { relevantTo } from './relevance.ts';
 import { frontendOf, type ServiceTarget } from './service-target.ts';
 import { incomingOf } from './sources.ts';
-import { hasFamily, type View, viewOf } from './view.ts';
+import { hasFamily, type BundleView, viewOf } from './view.ts';
 
 /** A packet to trace on a node. */
-export interface TraceQuestion extends Asked, Pick<Packet, 'family' | 'destination' | 'protocol' | 'port'> {}
+export interface TraceQuestion extends PacketOrigin, Pick<Packet, 'family' | 'destination' | 'protocol' | 'port'> {}
 
 /** A packet to the ClusterIP of a Service. */
-export interface ServiceQuestion extends Asked, ServiceTarget {}
+export interface ServiceQuestion extends PacketOrigin, ServiceTarget {}
 
-interface Asked {
+interface PacketOrigin {
   readonly node: string;
   /** An address, or `node` for the node itself. */
   readonly from: string;
@@ -41,11 +41,11 @@ export interface NodeTrace {
   readonly packet: Packet;
   /** Assumptions where the question is incomplete, as sentences without a full stop. */
   readonly assumed: readonly string[];
-  readonly ways: readonly Way[];
+  readonly ways: readonly TracedPath[];
 }
 
 /** One outcome with the rules that lead to it, each with its Service. */
-export interface Way extends Omit<Outcome, 'path'> {
+export interface TracedPath extends Omit<Outcome, 'path'> {
   readonly path: readonly {
     readonly table: string;
     readonly chain: string;
@@ -85,9 +85,9 @@ export function traceOnNode(
 }
 
 /** A question with the assumptions made for it. */
-type Question = TraceQuestion & { readonly assumed?: readonly string[] };
+type CompleteQuestion = TraceQuestion & { readonly assumed?: readonly string[] };
 
-function questionOf(view: View, node: NodeOf, asked: ServiceQuestion): Question | Problem {
+function questionOf(view: BundleView, node: NodeOf, asked: ServiceQuestion): CompleteQuestion | Problem {
   const family = asked.from === 'node' ? undefined : parseAddress(asked.from)?.family;
   const frontend = frontendOf(view, node.file.profile, asked, family);
   if (isProblem(frontend)) return frontend;
@@ -99,7 +99,7 @@ function questionOf(view: View, node: NodeOf, asked: ServiceQuestion): Question 
   return { node: name, from, layout, ...(asked.in === undefined ? {} : { in: asked.in }), ...to, assumed };
 }
 
-function answer(view: View, node: NodeOf, question: Question): NodeTrace | readonly Problem[] {
+function answer(view: BundleView, node: NodeOf, question: CompleteQuestion): NodeTrace | readonly Problem[] {
   const { family, layout, assumed = [] } = question;
   const profile = node.file.profile;
   if (!hasFamily(view, profile, family))
@@ -114,22 +114,22 @@ function answer(view: View, node: NodeOf, question: Question): NodeTrace | reado
     layout,
     packet: sent.packet,
     assumed: [...assumed, ...sent.assumed],
-    ways: waysOf(view, node, program, sent.packet, paths),
+    ways: tracedPaths(view, node, program, sent.packet, paths),
   };
 }
 
-function pathsFor(view: View, node: NodeOf, { family, protocol, destination, port }: TraceQuestion): readonly string[] {
+function pathsFor(view: BundleView, node: NodeOf, { family, protocol, destination, port }: TraceQuestion): readonly string[] {
   const exact = `${protocol} ${destination} ${port}`;
   return relevantTo(exact, view.files, node.file.profile, node.profile.mode, family, view.memory);
 }
 
-interface Sent {
+interface SentPacket {
   readonly packet: Packet;
   readonly assumed: readonly string[];
 }
 
 /** The node itself sends from its own address, or from the destination if it carries that; its packets have no incoming interface. */
-function packetOf(view: View, node: NodeOf, program: NodeProgram, question: TraceQuestion): Sent | Problem {
+function packetOf(view: BundleView, node: NodeOf, program: NodeProgram, question: TraceQuestion): SentPacket | Problem {
   const { family, destination, protocol, port, from } = question;
   const to = { family, destination, protocol, port };
   const own = factOf(node, family, 'address');
@@ -151,13 +151,13 @@ function packetOf(view: View, node: NodeOf, program: NodeProgram, question: Trac
   return { packet, assumed: isBound ? [`the source is ${destination} too: the node carries this address`] : [] };
 }
 
-function waysOf(
-  view: View,
+function tracedPaths(
+  view: BundleView,
   node: NodeOf,
   program: NodeProgram,
   packet: Packet,
   paths: readonly string[],
-): readonly Way[] {
+): readonly TracedPath[] {
   const address = factOf(node, packet.family, 'address');
   const ownerOf = ownersOf(view, packet.family, paths);
   const world = { localAddresses: address === undefined ? [] : [address], ipvs: program.ipvs };
@@ -180,7 +180,7 @@ function problem(node: string, message: string, hint: string): Problem {
   };
 }
 
-function unknownNode(name: string, view: View): Problem {
+function unknownNode(name: string, view: BundleView): Problem {
   const names = [...view.nodes.keys()];
   const some = names.slice(0, 5).join(', ') + (names.length > 5 ? `, … (${names.length} in all)` : '');
   return {

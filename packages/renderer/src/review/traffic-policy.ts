@@ -1,8 +1,8 @@
 import { baseFile, cidrContains, compareText, type Family, ownAddress, valueOf } from '@sluice/bundle';
 import { loopback } from './destinations.ts';
-import type { Manners } from './expected.ts';
+import type { ProfileTrafficPolicy } from './expected.ts';
 import { toolOf } from './tools.ts';
-import type { View } from './view.ts';
+import type { BundleView } from './view.ts';
 import { withFlags } from './virtual/expected.ts';
 
 const masquerading = /^(?:@\S+ )?-A KUBE-SV[CL]-\S+ .*? cluster IP".* --dport \d+ (! -[si] \S+ )?-j KUBE-MARK-MASQ$/gm;
@@ -12,7 +12,7 @@ const nodePortTail = /^-A KUBE-SERVICES -m comment --comment "[^"]*" (.*) -j KUB
  * Reads the traffic policy of a profile from its rules. The local-pod detector is that of most Services, so that one with another
  * match is reported; the addresses with open node ports are those of the base files.
  */
-export function mannersOf(view: View, profile: string, family: Family): Manners {
+export function trafficPolicyOf(view: BundleView, profile: string, family: Family): ProfileTrafficPolicy {
   const { mode, ipvs } = view.profiles.get(profile)!;
   if (mode === 'ipvs') {
     return {
@@ -36,7 +36,7 @@ export function mannersOf(view: View, profile: string, family: Family): Manners 
 }
 
 /** `! -d` excludes the loopback addresses. Without an addrtype match the profile's nodePortAddresses decide. */
-function openNodePorts(view: View, profile: string, family: Family, tail: string | undefined): Manners['nodePorts'] {
+function openNodePorts(view: BundleView, profile: string, family: Family, tail: string | undefined): ProfileTrafficPolicy['nodePorts'] {
   const chosen = view.profiles.get(profile)?.nodePortAddresses ?? [];
   // Outside of the node only its address in `node.yaml` is known.
   const isOpen = chosen.length === 0 || chosen.includes(ownAddress);
@@ -50,7 +50,7 @@ const ipvsMasquerading =
   /^-A KUBE-SERVICES .*--match-set KUBE-(?:6-)?CLUSTER-IP dst,dst (! -[si] \S+ )?-j KUBE-MARK-MASQ$/m;
 
 /** In mode ipvs one rule of each family has the detector; where they disagree, the profile's values decide. */
-function ipvsDetectorOf(view: View, profile: string): string {
+function ipvsDetectorOf(view: BundleView, profile: string): string {
   const said = (['ipv4', 'ipv6'] as const).flatMap((family) => {
     const text = view.files.get(baseFile(profile, 'first', toolOf[family]));
     return text === undefined ? [] : [ipvsMasquerading.exec(text)];
@@ -61,13 +61,13 @@ function ipvsDetectorOf(view: View, profile: string): string {
   return agree && first !== undefined ? first : ipvsFallback(view, profile, matches);
 }
 
-function ipvsFallback(view: View, profile: string, matches: readonly string[]): string {
+function ipvsFallback(view: BundleView, profile: string, matches: readonly string[]): string {
   const detector = detectorOf(view, profile, 'ipv4');
   return matches.includes(detector) ? detector : (matches[0] ?? detector);
 }
 
 /** The detector that a profile's values and rules imply: each detector has its own variable. */
-function detectorOf(view: View, profile: string, family: Family): string {
+function detectorOf(view: BundleView, profile: string, family: Family): string {
   const values = view.profiles.get(profile)?.values ?? {};
   if (valueOf(values, undefined, 'bridgeInterface') !== undefined) return '! -i ${profile.bridgeInterface}';
   if (valueOf(values, undefined, 'interfaceNamePrefix') !== undefined) return '! -i ${profile.interfaceNamePrefix}+';

@@ -19,7 +19,7 @@ import { indexReach, type ReachIndex } from './relevance.ts';
 import { toolOf } from './tools.ts';
 
 /** A parsed bundle, with indexes by which its flows are traced. */
-export interface View {
+export interface BundleView {
   readonly files: BundleFiles;
   readonly memory: Memory;
   readonly cluster: ClusterFile;
@@ -34,7 +34,7 @@ export interface View {
  * @param memory shared between bundles that are compared
  * @returns the view, or the problems of the bundle's YAML files (`BUNDLE_INVALID`)
  */
-export function viewOf(files: BundleFiles, memory = new Memory()): View | readonly Problem[] {
+export function viewOf(files: BundleFiles, memory = new Memory()): BundleView | readonly Problem[] {
   const problems: Problem[] = [];
   const keep = <T extends object>(read: T | Problem): T | undefined => {
     if (!isProblem(read)) return read;
@@ -82,7 +82,7 @@ export function viewOf(files: BundleFiles, memory = new Memory()): View | readon
 }
 
 /** Whether a profile has base files for a family. */
-export function hasFamily(view: View, profile: string, family: Family): boolean {
+export function hasFamily(view: BundleView, profile: string, family: Family): boolean {
   const known = view.profiles.get(profile)?.families.includes(family) ?? false;
   return known && view.files.has(baseFile(profile, 'first', toolOf[family]));
 }

@@ -1,7 +1,7 @@
 import { type FamilyProgram, type Mode, type TableProgram, targetOf } from '@sluice/bundle';
 
 /** The built-in chains that a connection from outside traverses; packets that IPVS forwards leave through OUTPUT. */
-const waysOf = {
+const entryChains = {
   iptables: [
     ['nat', 'PREROUTING'],
     ['filter', 'FORWARD'],
@@ -17,7 +17,7 @@ const waysOf = {
 
 /** The most rules that the first packet of a connection from outside is compared with: no rule ends the walk early. */
 export function longestWalk(program: FamilyProgram, mode: Mode): number {
-  return waysOf[mode].reduce((sum, [table, hook]) => sum + through(program[table], hook), 0);
+  return entryChains[mode].reduce((sum, [table, hook]) => sum + through(program[table], hook), 0);
 }
 
 function through({ chains, jumps }: TableProgram, hook: string): number {

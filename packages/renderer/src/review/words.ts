@@ -1,5 +1,5 @@
 import type { BundleDiff, ServiceChange } from './diff.ts';
-import type { Branch, Destination, FlowOutcome, NodeGroup, Source } from './flow.ts';
+import type { Branch, Destination, FlowOutcome, NodeGroup, FlowSource } from './flow.ts';
 import { printEndpoint } from '@sluice/bundle';
 
 // Texts that reports of all formats share.
@@ -46,10 +46,10 @@ const classes = {
   node: 'the node itself',
   outside: 'outside',
   endpoint: 'endpoint',
-} as const satisfies Record<Source['class'], string>;
+} as const satisfies Record<FlowSource['class'], string>;
 
 /** `pods of the node`, `outside 198.51.100.0/24` */
-export function sourceText(source: Source): string {
+export function sourceText(source: FlowSource): string {
   return source.network === undefined ? classes[source.class] : `${classes[source.class]} ${source.network}`;
 }
 

@@ -1,7 +1,7 @@
 import type { Problem } from '@sluice/bundle';
 import type { Change } from '../../cluster/watch/feed.ts';
 import type { LiveTree, Published } from '../../emit/live-tree.ts';
-import type { Config } from '../../render/config.ts';
+import type { SluiceConfig } from '../../render/config.ts';
 import type { KubeObject } from '../../render/kube.ts';
 import { Memo } from '../../render/memo.ts';
 import type { Quarantined } from '../../render/quarantine/quarantine.ts';
@@ -14,7 +14,7 @@ import { Pending } from './pending.ts';
 export interface PublisherParts {
   /** All objects as they are now, or undefined while not all are known. */
   readonly objects: () => readonly KubeObject[] | undefined;
-  readonly config: Config;
+  readonly config: SluiceConfig;
   readonly tree: LiveTree;
   /** What a file has that this process did not write. */
   readonly textOnDisk: (path: string) => string | undefined;

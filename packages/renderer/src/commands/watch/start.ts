@@ -9,7 +9,7 @@ import { makeFolder } from '../../emit/folder.ts';
 import { planTree } from '../../emit/tree.ts';
 import { readConfig } from '../../load/config/config.ts';
 import { load } from '../../load/load.ts';
-import type { Config } from '../../render/config.ts';
+import type { SluiceConfig } from '../../render/config.ts';
 import { Stopped, writing } from '../failure.ts';
 import { readConfigFile } from '../input.ts';
 import { isStopped } from '../render.ts';
@@ -70,7 +70,7 @@ export async function readClusterConfig(
   access: Access,
   file: string | undefined,
   { log, ...waiting }: Waiting & { readonly log: Log },
-): Promise<Config | undefined> {
+): Promise<SluiceConfig | undefined> {
   const { object, note } = (await patiently(access, waiting)) ?? {};
   if (waiting.signal.aborted) return undefined;
   const source = { file: 'cluster', text: JSON.stringify(object ?? null) };

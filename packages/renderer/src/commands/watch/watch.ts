@@ -13,7 +13,7 @@ import { Elector } from '../../cluster/watch/lease.ts';
 import { LiveTree } from '../../emit/live-tree.ts';
 import { exitCodes } from '../../exit.ts';
 import { readText } from '../../load/tree.ts';
-import type { Config } from '../../render/config.ts';
+import type { SluiceConfig } from '../../render/config.ts';
 import { openCluster } from '../from-cluster.ts';
 import { Committer } from './commits.ts';
 import { Alarms, serveHealth } from './health.ts';
@@ -142,7 +142,7 @@ class Session {
   #turn = 0;
   #hasTold = false;
 
-  constructor(access: Access, config: Config, options: WatchOptions, { log, metrics, alarms }: State) {
+  constructor(access: Access, config: SluiceConfig, options: WatchOptions, { log, metrics, alarms }: State) {
     this.#options = options;
     this.#log = log;
     this.#metrics = metrics;

@@ -1,5 +1,5 @@
 import { policyCodes, policyRules } from '../../review/policy/catalogue.ts';
-import type { Finding } from '../../review/policy/finding.ts';
+import type { PolicyFinding } from '../../review/policy/finding.ts';
 import { fileOf, type PolicyReport } from './report.ts';
 
 /**
@@ -29,7 +29,7 @@ export function junitOf(report: PolicyReport): string {
   ].join('');
 }
 
-function casesOf(report: PolicyReport, code: string, findings: readonly Finding[]): readonly string[] {
+function casesOf(report: PolicyReport, code: string, findings: readonly PolicyFinding[]): readonly string[] {
   if (findings.length === 0) return [`    <testcase classname="${code}" name="nothing found"/>\n`];
   return findings.map((finding) => {
     const name = `${finding.subject}: ${finding.message}`;
@@ -38,7 +38,7 @@ function casesOf(report: PolicyReport, code: string, findings: readonly Finding[
   });
 }
 
-function insideOf(report: PolicyReport, finding: Finding): string {
+function insideOf(report: PolicyReport, finding: PolicyFinding): string {
   const { level, message, hint, reason, waived, line } = finding;
   if (waived) return `<skipped message="${xml(`until ${waived.expires}: ${waived.reason}`)}"/>`;
   const text = `${fileOf(report, finding)}:${line}\n${reason}\n${hint}`;

@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest';
-import type { Finding } from '../../review/policy/finding.ts';
+import type { PolicyFinding } from '../../review/policy/finding.ts';
 import { type PolicyFormat, printPolicy } from './print.ts';
 
-const finding: Finding = {
+const finding: PolicyFinding = {
   code: 'EXTERNAL_IP',
   level: 'error',
   subject: 'shop/web',
@@ -12,9 +12,9 @@ const finding: Finding = {
   path: 'profiles/default/services/shop/web.iptables',
   line: 3,
 };
-const waived: Finding = { ...finding, subject: 'shop/api', waived: { reason: 'ticket 7', expires: '2027-01-01' } };
+const waived: PolicyFinding = { ...finding, subject: 'shop/api', waived: { reason: 'ticket 7', expires: '2027-01-01' } };
 
-function printed(findings: readonly Finding[], format: PolicyFormat, bundle = 'main:rendered/'): string {
+function printed(findings: readonly PolicyFinding[], format: PolicyFormat, bundle = 'main:rendered/'): string {
   return printPolicy({ result: { findings, losses: [], compared: false }, bundle, version: '0.1.0' }, format);
 }
 

@@ -1,4 +1,4 @@
-import type { Finding } from '../../review/policy/finding.ts';
+import type { PolicyFinding } from '../../review/policy/finding.ts';
 import type { PolicyResult } from '../../review/policy/policy.ts';
 
 /** What the policy says, with where its files are. */
@@ -12,7 +12,7 @@ export interface PolicyReport {
 }
 
 /** The file of a finding as a path from where the command runs; a Git revision is left out. */
-export function fileOf({ bundle, config }: Pick<PolicyReport, 'bundle' | 'config'>, { path }: Finding): string {
+export function fileOf({ bundle, config }: Pick<PolicyReport, 'bundle' | 'config'>, { path }: PolicyFinding): string {
   if (path === 'sluice.yaml') return config ?? path;
   const dir = bundle
     .slice(bundle.indexOf(':') + 1)
@@ -23,7 +23,7 @@ export function fileOf({ bundle, config }: Pick<PolicyReport, 'bundle' | 'config
 
 /** `2 errors, 1 warning and 3 waived`, or that there is nothing. */
 export function countText({ findings }: PolicyResult): string {
-  const count = (level: Finding['level']): number =>
+  const count = (level: PolicyFinding['level']): number =>
     findings.filter((finding) => finding.level === level && finding.waived === undefined).length;
   const [errors, warnings, notes] = [count('error'), count('warning'), count('note')];
   const waived = findings.filter((finding) => finding.waived !== undefined).length;

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import type { Json } from '../../render/kube.ts';
 import { checkSchema, printPath, type Schema } from '../../load/schema/schema.ts';
-import type { Finding } from '../../review/policy/finding.ts';
+import type { PolicyFinding } from '../../review/policy/finding.ts';
 import { sarifOf, sarifResultsMax } from './sarif.ts';
 
 // The part of sarif-schema-2.1.0.json (OASIS, errata 01) that a run of sluice uses. As there, no object takes a key that is not listed.
@@ -95,7 +95,7 @@ const log = object(
   ['version', 'runs'],
 );
 
-const finding: Finding = {
+const finding: PolicyFinding = {
   code: 'EXTERNAL_IP',
   level: 'error',
   subject: 'shop/web',
@@ -106,7 +106,7 @@ const finding: Finding = {
   line: 3,
 };
 
-function logOf(findings: readonly Finding[], bundle = 'rendered'): Json {
+function logOf(findings: readonly PolicyFinding[], bundle = 'rendered'): Json {
   return JSON.parse(sarifOf({ result: { findings, losses: [], compared: true }, bundle, version: '0.1.0' })) as Json;
 }
 
@@ -124,7 +124,7 @@ test.each([
       { ...finding, level: 'note', path: 'cluster.yaml' },
     ],
   ],
-] satisfies readonly [string, readonly Finding[]][])('%s is SARIF 2.1.0', (_title, findings) => {
+] satisfies readonly [string, readonly PolicyFinding[]][])('%s is SARIF 2.1.0', (_title, findings) => {
   expect(against(logOf(findings))).toEqual([]);
 });
 

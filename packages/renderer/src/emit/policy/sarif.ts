@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto';
 import { policyCodes, policyRules } from '../../review/policy/catalogue.ts';
-import type { Finding } from '../../review/policy/finding.ts';
+import type { PolicyFinding } from '../../review/policy/finding.ts';
 import { fileOf, type PolicyReport } from './report.ts';
 
 /** SARIF's own levels. */
@@ -36,12 +36,12 @@ export function sarifOf(report: PolicyReport): string {
   return `${JSON.stringify(document, null, 2)}\n`;
 }
 
-const order: readonly Finding['level'][] = ['error', 'warning', 'note'];
+const order: readonly PolicyFinding['level'][] = ['error', 'warning', 'note'];
 
 /** All findings in their order, or the worst of too many. */
-function mostSevere(findings: readonly Finding[]): { readonly shown: readonly Finding[]; readonly left: number } {
+function mostSevere(findings: readonly PolicyFinding[]): { readonly shown: readonly PolicyFinding[]; readonly left: number } {
   if (findings.length <= sarifResultsMax) return { shown: findings, left: 0 };
-  const rank = ({ waived, level }: Finding): number => (waived ? order.length : order.indexOf(level));
+  const rank = ({ waived, level }: PolicyFinding): number => (waived ? order.length : order.indexOf(level));
   const shown = findings.toSorted((a, b) => rank(a) - rank(b)).slice(0, sarifResultsMax);
   return { shown, left: findings.length - shown.length };
 }
@@ -53,7 +53,7 @@ function invocationOf(left: number): object {
   return { executionSuccessful: true, toolExecutionNotifications: [{ level: 'warning', message: { text } }] };
 }
 
-function resultOf(report: PolicyReport, finding: Finding): object {
+function resultOf(report: PolicyReport, finding: PolicyFinding): object {
   const { code, level, subject, message, hint, line, waived } = finding;
   const text = `${subject}: ${message}. ${hint}.`;
   return {

@@ -1,4 +1,4 @@
-import type { Finding } from '../../review/policy/finding.ts';
+import type { PolicyFinding } from '../../review/policy/finding.ts';
 import { countText, fileOf, type PolicyReport } from './report.ts';
 
 /** Ports that one line names of what a node or zone takes with it. */
@@ -19,7 +19,7 @@ export function textOf(report: PolicyReport): string {
   ].join('');
 }
 
-function findingText({ level, code, subject, message, hint, reason, waived, line }: Finding, file: string): string {
+function findingText({ level, code, subject, message, hint, reason, waived, line }: PolicyFinding, file: string): string {
   const head = `${file}:${line}: ${waived ? 'waived' : level}: ${subject}: ${message} [${code}]\n`;
   if (waived) return `${head}    until ${waived.expires}: ${waived.reason}\n`;
   return `${head}    ${reason}\n    ${hint}\n`;

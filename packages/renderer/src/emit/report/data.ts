@@ -1,5 +1,5 @@
 import type { FindingLevel } from '../../review/policy/catalogue.ts';
-import type { ChangeReport, Fate, Turn } from '../../review/report/report.ts';
+import type { ChangeReport, Fate, FlowEffect } from '../../review/report/report.ts';
 
 /** What the page of a report shows: texts, and indexes into the list of nodes. */
 export interface PageData {
@@ -48,7 +48,7 @@ export interface PageFlow {
   readonly old: string;
   readonly new: string;
   readonly packet: string;
-  readonly turn: Turn;
+  readonly turn: FlowEffect;
   /** The classes of sources, for the filter. */
   readonly sources: readonly string[];
 }

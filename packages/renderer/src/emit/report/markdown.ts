@@ -1,6 +1,6 @@
 import type { ChangedFlow } from '../../review/diff-flows.ts';
 import type { PolicyResult } from '../../review/policy/policy.ts';
-import { type ChangeReport, turnOf } from '../../review/report/report.ts';
+import { type ChangeReport, effectOf } from '../../review/report/report.ts';
 import { outcomeText, verdictText } from '../../review/words.ts';
 import { code, plain } from '../markdown.ts';
 import { countText } from '../policy/report.ts';
@@ -111,7 +111,7 @@ function flowsPart({ diff }: ChangeReport): Part {
   // What is lost is read first.
   const order = { closes: 0, opens: 1, moves: 2 } as const;
   const turned = diff.flows
-    .map((flow) => ({ flow, turn: turnOf(flow.old, flow.new) }))
+    .map((flow) => ({ flow, turn: effectOf(flow.old, flow.new) }))
     .toSorted((a, b) => order[a.turn] - order[b.turn]);
   const rows = turned.map(({ flow, turn }) => flowRow(flow, signs[turn]));
   const head = [

@@ -2,7 +2,7 @@ import type { BundleFiles } from '@sluice/bundle';
 import type { BundleDiff } from '../../review/diff.ts';
 import type { ChangedFlow } from '../../review/diff-flows.ts';
 import type { PolicyResult } from '../../review/policy/policy.ts';
-import { type ChangeReport, type ReportService, turnOf } from '../../review/report/report.ts';
+import { type ChangeReport, type ReportService, effectOf } from '../../review/report/report.ts';
 import { destinationText, nodesText, outcomeText, sourceText, verdictText } from '../../review/words.ts';
 import { fileOf } from '../policy/report.ts';
 import { factText, packetText, patches } from '../review/diff.ts';
@@ -74,14 +74,14 @@ function pageFlow(flow: ChangedFlow): PageFlow {
     old: outcomeText(flow.old),
     new: outcomeText(flow.new),
     packet: packetText(flow),
-    turn: turnOf(flow.old, flow.new),
+    turn: effectOf(flow.old, flow.new),
     sources: [...new Set(sources.map((source) => source.class))],
   };
 }
 
 function tilesOf({ diff, services, policy }: ChangeReport): PageData['tiles'] {
   const count = (fate: ReportService['fate']): number => services.filter((service) => service.fate === fate).length;
-  const turns = Map.groupBy(diff.flows, ({ old, new: fresh }) => turnOf(old, fresh));
+  const turns = Map.groupBy(diff.flows, ({ old, new: fresh }) => effectOf(old, fresh));
   const failed = policy?.findings.filter(({ level, waived }) => level === 'error' && waived === undefined).length;
   return [
     { label: 'Services', value: String(services.length) },

@@ -1,11 +1,11 @@
-import type { Budgets, Overspent } from '../../review/budgets.ts';
+import type { Budgets, ExceededBudget } from '../../review/budgets.ts';
 import type { NodeCost } from '../../review/cost.ts';
 
 /** Prints what a bundle costs; the last lines name every budget that is spent. */
 export function printCost(
   costs: readonly NodeCost[],
   budgets: Budgets,
-  spent: readonly Overspent[],
+  spent: readonly ExceededBudget[],
   format: 'text' | 'json',
 ): string {
   if (format === 'json') {

@@ -1,5 +1,5 @@
 import { printEndpoint } from '@sluice/bundle';
-import type { NodeTrace, Way } from '../../review/trace-node.ts';
+import type { NodeTrace, TracedPath } from '../../review/trace-node.ts';
 import { percentText } from '../../review/words.ts';
 
 /** Prints a packet's ways: one block per outcome, rule by rule with the Service it belongs to. */
@@ -22,7 +22,7 @@ const verdicts = {
   drop: 'DROP',
 } as const;
 
-function printWay({ verdict, to, masquerade, probability, path }: Way): string {
+function printWay({ verdict, to, masquerade, probability, path }: TracedPath): string {
   const end = verdict === 'dnat' ? `to ${to}` : verdicts[verdict];
   const width = Math.max(0, ...path.map(({ service }) => (service ?? '-').length));
   const lines = path.map(

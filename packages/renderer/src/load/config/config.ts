@@ -1,5 +1,5 @@
 import { type Family, parseCidr, type Problem } from '@sluice/bundle';
-import type { Config } from '../../render/config.ts';
+import type { SluiceConfig } from '../../render/config.ts';
 import { draftProfiles } from './drafts.ts';
 import { readNodes } from './nodes.ts';
 import { findingProblem } from './problems.ts';
@@ -21,14 +21,14 @@ export interface ConfigInput {
  * @returns a config that is always complete, so that later stages can look for more problems, and every problem found; with
  * one of level `error` the config must not be rendered
  */
-export function readConfig(input: ConfigInput): { config: Config; problems: Problem[] } {
+export function readConfig(input: ConfigInput): { config: SluiceConfig; problems: Problem[] } {
   const kubeProxy = readKubeProxy(input.kubeProxy);
   const sluice = input.sluice ? readSluice(input.sluice.file, input.sluice.text) : noSluice;
   const drafts = draftProfiles(sluice);
   const profiles = drafts.drafts.map((draft) => makeProfile(draft, kubeProxy.settings));
   const nodes = readNodes(sluice);
   const serviceCIDRs = readServiceCIDRs(sluice);
-  const config: Config = {
+  const config: SluiceConfig = {
     clusterName: (fieldOf(sluice, 'clusterName') ?? 'kubernetes') as string,
     complete: fieldOf(sluice, 'complete') === true,
     profiles: profiles.map(({ profile }) => profile),
@@ -64,7 +64,7 @@ function readServiceCIDRs(sluice: SluiceText): { cidrs: readonly string[]; probl
 }
 
 /** The API server's default (`--service-node-port-range`). */
-function readPortRange(sluice: SluiceText): Config['nodePortRange'] {
+function readPortRange(sluice: SluiceText): SluiceConfig['nodePortRange'] {
   const text = fieldOf(sluice, 'nodePortRange');
   return (typeof text === 'string' && parsePortRange(text)) || { from: 30000, to: 32767 };
 }

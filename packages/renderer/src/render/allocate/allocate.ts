@@ -1,6 +1,6 @@
 import { addAll, compareText, type Family, familyOfAddress, type Problem } from '@sluice/bundle';
-import { enterAllocations, enterRequests, enterTaken, type Ledger, openLedger, outvoted } from './ledger.ts';
-import { chooseFrom, namesOf, type Range, type RangeConfig, type Ranges, rangesOf } from './range.ts';
+import { enterAllocations, enterRequests, enterTaken, type Ledger, openLedger, overriddenNumbers } from './ledger.ts';
+import { chooseFrom, namesOf, type NumberRange, type RangeConfig, type Ranges, rangesOf } from './range.ts';
 import {
   type Allocated,
   type AllocationPort,
@@ -31,14 +31,14 @@ export function allocate(
   const sorted = requests.toSorted((a, b) => compareText(serviceName(a), serviceName(b)));
   const problems = [...enterAllocations(ledger, allocations), ...enterRequests(ledger, sorted)];
   enterTaken(ledger, taken);
-  const office: Office = { ledger, ranges: rangesOf(config), problems };
+  const office: AllocationRun = { ledger, ranges: rangesOf(config), problems };
   const files = new Map(allocations.map((allocation) => [serviceName(allocation), allocation]));
   const given = new Map<string, Allocation>();
   const created: Allocation[] = [];
   for (const request of sorted) {
     const key = serviceName(request);
     const file = files.get(key);
-    if (file) addAll(problems, outvoted(request, file));
+    if (file) addAll(problems, overriddenNumbers(request, file));
     const grant = grantAll(office, request, file);
     given.set(key, grant.all);
     if (grant.file) created.push(grant.file);
@@ -47,7 +47,7 @@ export function allocate(
 }
 
 /** The state of one run of allocations. */
-interface Office {
+interface AllocationRun {
   readonly ledger: Ledger;
   readonly ranges: Ranges;
   readonly problems: Problem[];
@@ -55,7 +55,7 @@ interface Office {
 
 /** @returns `all`: every number of the Service; `file`: the content of its file, if that changes */
 function grantAll(
-  office: Office,
+  office: AllocationRun,
   request: AllocationRequest,
   old: Allocation | undefined,
 ): { all: Allocation; file?: Allocation } {
@@ -85,7 +85,7 @@ function grantAll(
 }
 
 function grantAddresses(
-  office: Office,
+  office: AllocationRun,
   request: AllocationRequest,
   old: Allocation | undefined,
 ): { all: string[]; fresh: string[] } {
@@ -102,7 +102,7 @@ function grantAddresses(
   return { all, fresh };
 }
 
-function newAddress(office: Office, request: AllocationRequest, family: Family): string | undefined {
+function newAddress(office: AllocationRun, request: AllocationRequest, family: Family): string | undefined {
   const ranges = office.ranges.addresses[family] ?? [];
   const word = family === 'ipv4' ? 'IPv4' : 'IPv6';
   if (ranges.length === 0) {
@@ -119,16 +119,16 @@ function newAddress(office: Office, request: AllocationRequest, family: Family):
   return take(office, request, ranges, seedOf.address(serviceName(request), family), ['spec', 'clusterIP']);
 }
 
-type Ports = Record<string, number>;
+type NodePorts = Record<string, number>;
 
 /** Ports of one Service with one port number share a node port, as they do at the API server (DNS over TCP and UDP). */
 function grantNodePorts(
-  office: Office,
+  office: AllocationRun,
   request: AllocationRequest,
   old: Allocation | undefined,
-): { all: Ports; fresh: Ports } {
-  const all: Ports = {};
-  const fresh: Ports = {};
+): { all: NodePorts; fresh: NodePorts } {
+  const all: NodePorts = {};
+  const fresh: NodePorts = {};
   const known = (port: AllocationPort): number =>
     port.nodePort || (request.wantsNodePorts ? (old?.nodePorts[portKey(port)] ?? 0) : 0);
   for (const port of request.ports) if (known(port) > 0) all[portKey(port)] = known(port);
@@ -151,7 +151,7 @@ function grantNodePorts(
 }
 
 function grantHealthPort(
-  office: Office,
+  office: AllocationRun,
   request: AllocationRequest,
   old: Allocation | undefined,
 ): { all?: number; fresh?: number } {
@@ -165,9 +165,9 @@ function grantHealthPort(
 
 /** One free number, entered under the request's name; a problem when there is none. */
 function take<T extends string | number>(
-  office: Office,
+  office: AllocationRun,
   request: AllocationRequest,
-  ranges: readonly Range<T>[],
+  ranges: readonly NumberRange<T>[],
   seed: string,
   path: Path,
 ): T | undefined {

@@ -1,13 +1,13 @@
 import { expect, test } from 'vitest';
-import { type FamilyWish, wantedFamilies } from './families.ts';
-import type { Config } from '../config.ts';
+import { type FamilySettings, wantedFamilies } from './families.ts';
+import type { SluiceConfig } from '../config.ts';
 
-type Cluster = Pick<Config, 'serviceCIDRs' | 'primaryFamily'>;
+type Cluster = Pick<SluiceConfig, 'serviceCIDRs' | 'primaryFamily'>;
 const single: Cluster = { serviceCIDRs: { ipv4: ['10.96.0.0/12'] }, primaryFamily: 'ipv4' };
 const dual: Cluster = { serviceCIDRs: { ipv4: ['10.96.0.0/12'], ipv6: ['fd00::/108'] }, primaryFamily: 'ipv4' };
 const dualV6: Cluster = { ...dual, primaryFamily: 'ipv6' };
 
-test.each<[string, Partial<FamilyWish>, Cluster, string]>([
+test.each<[string, Partial<FamilySettings>, Cluster, string]>([
   ['nothing said: the primary family', {}, dual, 'ipv4'],
   ["nothing said: the cluster's order counts", {}, dualV6, 'ipv6'],
   ['SingleStack with a family', { ipFamilyPolicy: 'SingleStack', ipFamilies: ['ipv6'] }, dual, 'ipv6'],

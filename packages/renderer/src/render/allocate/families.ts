@@ -1,7 +1,7 @@
 import type { Family } from '@sluice/bundle';
-import type { Config } from '../config.ts';
+import type { SluiceConfig } from '../config.ts';
 
-export interface FamilyWish {
+export interface FamilySettings {
   readonly ipFamilyPolicy?: 'SingleStack' | 'PreferDualStack' | 'RequireDualStack';
   readonly ipFamilies: readonly Family[];
   /** The families of `clusterIPs`, in their order. */
@@ -14,8 +14,8 @@ export interface FamilyWish {
  * @returns the families in order; empty when RequireDualStack needs a family that the cluster does not have
  */
 export function wantedFamilies(
-  wish: FamilyWish,
-  config: Pick<Config, 'serviceCIDRs' | 'primaryFamily'>,
+  wish: FamilySettings,
+  config: Pick<SluiceConfig, 'serviceCIDRs' | 'primaryFamily'>,
 ): readonly Family[] {
   const second: Family = config.primaryFamily === 'ipv4' ? 'ipv6' : 'ipv4';
   const named = [...new Set([...wish.ofClusterIPs, ...wish.ipFamilies])];

@@ -1,6 +1,6 @@
 import { addAll, compareText, familyOfAddress, type Problem } from '@sluice/bundle';
 import { enterAllocations, enterTaken, type Ledger, numbersOf, openLedger } from './ledger.ts';
-import { chooseFrom, namesOf, type Range, type RangeConfig, type Ranges, rangesOf } from './range.ts';
+import { chooseFrom, namesOf, type NumberRange, type RangeConfig, type Ranges, rangesOf } from './range.ts';
 import { seedOf, serviceName, type Taken } from './request.ts';
 import type { Allocation } from './allocation.ts';
 
@@ -114,7 +114,7 @@ function replacement(desk: Desk, allocation: Allocation, from: string | number):
 function takeNext<T extends string | number>(
   desk: Desk,
   allocation: Allocation,
-  ranges: readonly Range<T>[],
+  ranges: readonly NumberRange<T>[],
   seed: string,
 ): T | undefined {
   const next = chooseFrom(ranges, seed, (candidate) => desk.ledger.isFree(candidate));

@@ -7,11 +7,11 @@ import { type AllocationRequest, portKey, serviceName, type Taken } from './requ
 export interface Ledger {
   isFree(value: string | number): boolean;
   /** The Service that holds `value`, or undefined when it is free. */
-  holder(value: string | number): Holder | undefined;
-  take(value: string | number, holder: Holder): void;
+  holder(value: string | number): NumberHolder | undefined;
+  take(value: string | number, holder: NumberHolder): void;
 }
 
-export interface Holder {
+export interface NumberHolder {
   /** `shop/web`, or a description of another kind of object. */
   readonly service: string;
   /** The allocation file with the number. */
@@ -19,7 +19,7 @@ export interface Holder {
 }
 
 export function openLedger(): Ledger {
-  const holders = new Map<string | number, Holder>();
+  const holders = new Map<string | number, NumberHolder>();
   return {
     isFree: (value) => !holders.has(value),
     holder: (value) => holders.get(value),
@@ -82,7 +82,7 @@ export function enterRequests(ledger: Ledger, requests: readonly AllocationReque
 }
 
 /** A note for each number of a Service's file that its manifest overrides, so that the number is reserved but unused. */
-export function outvoted(request: AllocationRequest, file: Allocation): Problem[] {
+export function overriddenNumbers(request: AllocationRequest, file: Allocation): Problem[] {
   const pairs: [string | number | undefined, string | number | undefined, Path][] = [];
   for (const [index, ip] of request.clusterIPs.entries()) {
     const same = file.clusterIPs.find((other) => familyOfAddress(other) === familyOfAddress(ip));
@@ -126,7 +126,7 @@ function ownNumbers(request: AllocationRequest): readonly (readonly [string | nu
   return numbers.filter(([value]) => value !== 0);
 }
 
-function conflictOfFiles(value: string | number, first: Holder, second: Holder): Problem {
+function conflictOfFiles(value: string | number, first: NumberHolder, second: NumberHolder): Problem {
   const [a, b] = [first.file ?? first.service, second.file ?? second.service];
   return {
     code: 'ALLOCATION_CONFLICT',

@@ -1,10 +1,10 @@
 import { hash } from 'node:crypto';
 import { parseAddress, parseCidr } from '@sluice/bundle';
-import type { Config } from '../config.ts';
+import type { SluiceConfig } from '../config.ts';
 import type { PerFamily } from '../model.ts';
 
 /** A range of addresses or ports for allocation. */
-export interface Range<T> {
+export interface NumberRange<T> {
   /** The text in the config. */
   readonly text: string;
   /** The number of values. */
@@ -21,15 +21,15 @@ export interface Range<T> {
 /** The ranges of a cluster. A family without a service CIDR has none. */
 export interface Ranges {
   /** In the order of use. */
-  readonly addresses: PerFamily<readonly Range<string>[]>;
-  readonly ports: Range<number>;
+  readonly addresses: PerFamily<readonly NumberRange<string>[]>;
+  readonly ports: NumberRange<number>;
 }
 
 /** The settings of ranges in a config. */
-export type RangeConfig = Pick<Config, 'serviceCIDRs' | 'closedServiceCIDRs' | 'nodePortRange'>;
+export type RangeConfig = Pick<SluiceConfig, 'serviceCIDRs' | 'closedServiceCIDRs' | 'nodePortRange'>;
 
 export function rangesOf({ serviceCIDRs, closedServiceCIDRs = [], nodePortRange }: RangeConfig): Ranges {
-  const open = (cidrs: readonly string[] = []): readonly Range<string>[] =>
+  const open = (cidrs: readonly string[] = []): readonly NumberRange<string>[] =>
     cidrs.filter((cidr) => !closedServiceCIDRs.includes(cidr)).map(addressRange);
   const addresses = { ipv4: open(serviceCIDRs.ipv4), ipv6: open(serviceCIDRs.ipv6) };
   return { addresses, ports: portRange(nodePortRange) };
@@ -40,7 +40,7 @@ export function rangesOf({ serviceCIDRs, closedServiceCIDRs = [], nodePortRange 
  * address, which is reserved for `default/kubernetes`.
  * @param cidr canonical, such as `10.96.0.0/12`
  */
-export function addressRange(cidr: string): Range<string> {
+export function addressRange(cidr: string): NumberRange<string> {
   const parsed = parseCidr(cidr);
   if (!parsed) throw new RangeError(`Cannot allocate from ${JSON.stringify(cidr)}: not a valid CIDR`);
   const bits = parsed.family === 'ipv4' ? 32 : 128;
@@ -56,7 +56,7 @@ export function addressRange(cidr: string): Range<string> {
 }
 
 /** The node ports `from` to `to`, both included. */
-export function portRange(range: { readonly from: number; readonly to: number }): Range<number> {
+export function portRange(range: { readonly from: number; readonly to: number }): NumberRange<number> {
   const size = BigInt(Math.max(0, range.to - range.from + 1));
   return {
     text: `${range.from}-${range.to}`,
@@ -68,7 +68,7 @@ export function portRange(range: { readonly from: number; readonly to: number })
 
 /** The first number that `choose` finds in several ranges. */
 export function chooseFrom<T>(
-  ranges: readonly Range<T>[],
+  ranges: readonly NumberRange<T>[],
   key: string,
   isFree: (candidate: T) => boolean,
 ): T | undefined {
@@ -80,7 +80,7 @@ export function chooseFrom<T>(
 }
 
 /** `10.96.0.0/12 and 10.200.0.0/16`: ranges in a message. */
-export function namesOf(ranges: readonly Range<unknown>[]): string {
+export function namesOf(ranges: readonly NumberRange<unknown>[]): string {
   return ranges.map(({ text }) => text).join(' and ');
 }
 
@@ -99,7 +99,7 @@ const hashedChoices = 64;
  * in common, so two branches that add a Service each rarely allocate the same number.
  * @returns undefined when no number is free
  */
-export function choose<T>(range: Range<T>, key: string, isFree: (candidate: T) => boolean): T | undefined {
+export function choose<T>(range: NumberRange<T>, key: string, isFree: (candidate: T) => boolean): T | undefined {
   const band = range.band < range.size ? range.band : 0n;
   const open = range.size - band;
   if (open <= 0n) return undefined;

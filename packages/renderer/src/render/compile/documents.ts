@@ -1,12 +1,12 @@
 import type { ClusterFile, Family, IpvsOptions, NodeFile, ProfileFile, VariableValues } from '@sluice/bundle';
 import { compareText } from '@sluice/bundle';
 import { stringify } from 'yaml';
-import type { Config, IpvsProfile, Profile } from '../config.ts';
+import type { SluiceConfig, IpvsProfile, Profile } from '../config.ts';
 import type { Node } from '../model.ts';
 import { chosenCidrs } from './nodeports.ts';
 
 /** `cluster.yaml`. @param complete the input has every Service and endpoint of the cluster */
-export function clusterText(config: Config, complete: boolean): string {
+export function clusterText(config: SluiceConfig, complete: boolean): string {
   const serviceCIDRs = Object.values(config.serviceCIDRs).flat().toSorted(compareText);
   return documentText('Cluster', { format: 1, name: config.clusterName, complete, serviceCIDRs } satisfies ClusterFile);
 }
@@ -61,15 +61,15 @@ function conntrackValues(node: Node, { conntrack }: Profile): Values {
   return { conntrackMax, conntrackHashSize: Math.floor(conntrackMax / 4) };
 }
 
-type Known = Readonly<Record<string, string | number>>;
+type KnownValues = Readonly<Record<string, string | number>>;
 
 /** Drops undefined and empty values. */
-function known(values: Readonly<Record<string, string | number | undefined>>): Known {
+function known(values: Readonly<Record<string, string | number | undefined>>): KnownValues {
   const entries = Object.entries(values).filter(([, value]) => value !== undefined && value !== '');
-  return Object.fromEntries(entries) as Known;
+  return Object.fromEntries(entries) as KnownValues;
 }
 
-function perFamily(families: readonly Family[], of: (family: Family) => Known): VariableValues {
+function perFamily(families: readonly Family[], of: (family: Family) => KnownValues): Values {
   const entries = families.map((family) => [family, of(family)] as const);
   return Object.fromEntries(entries.filter(([, values]) => Object.keys(values).length > 0));
 }

@@ -1,5 +1,5 @@
 import type { GuardedRule } from '@sluice/bundle';
-import type { CompiledPort, Standing } from './port.ts';
+import type { CompiledPort, NodeScope } from './port.ts';
 import {
   addressMatch,
   comment,
@@ -15,13 +15,13 @@ import {
  * The rules in shared chains that dispatch traffic to a frontend of one Service port, reject or drop it, as kube-proxy's
  * `syncProxyRules` (`pkg/proxy/iptables/proxier.go`) writes them at every sync.
  */
-export interface Portals {
+export interface FrontendRules {
   readonly filter: readonly GuardedRule[];
   readonly nat: readonly GuardedRule[];
 }
 
 /** In kube-proxy's order: cluster, external, load-balancer addresses, node port, health-check node port. */
-export function portalRules(compiled: CompiledPort): Portals {
+export function frontendRules(compiled: CompiledPort): FrontendRules {
   const parts = [
     clusterIPRules(compiled),
     ...compiled.here.externalIPs.map((address) => externalIPRules(compiled, address)),
@@ -32,17 +32,17 @@ export function portalRules(compiled: CompiledPort): Portals {
   return { filter: parts.flatMap((part) => part.filter), nat: parts.flatMap((part) => part.nat) };
 }
 
-function clusterIPRules(compiled: CompiledPort): Portals {
+function clusterIPRules(compiled: CompiledPort): FrontendRules {
   const { port, here } = compiled;
   const match = addressMatch(compiled, here.clusterIP);
   const { chain, served, unserved } = internalTarget(compiled);
   return {
     nat: ruleWhere(served, `-A KUBE-SERVICES ${comment(`${port.key} cluster IP`)} ${match} -j ${chain}`),
-    filter: refusal(compiled, unserved, 'KUBE-SERVICES', match),
+    filter: rejectionRules(compiled, unserved, 'KUBE-SERVICES', match),
   };
 }
 
-function externalIPRules(compiled: CompiledPort, address: string): Portals {
+function externalIPRules(compiled: CompiledPort, address: string): FrontendRules {
   const { port, chains } = compiled;
   const match = addressMatch(compiled, address);
   return {
@@ -50,12 +50,12 @@ function externalIPRules(compiled: CompiledPort, address: string): Portals {
       usesExternalChain(compiled),
       `-A KUBE-SERVICES ${comment(`${port.key} external IP`)} ${match} -j ${chains.external}`,
     ),
-    filter: refusal(compiled, externalTarget(compiled).unserved, 'KUBE-EXTERNAL-SERVICES', match),
+    filter: rejectionRules(compiled, externalTarget(compiled).unserved, 'KUBE-EXTERNAL-SERVICES', match),
   };
 }
 
 /** Packets that the firewall chain does not admit keep the load-balancer address, by which the filter table drops them. */
-function loadBalancerRules(compiled: CompiledPort, address: string): Portals {
+function loadBalancerRules(compiled: CompiledPort, address: string): FrontendRules {
   const { port, chains } = compiled;
   const match = addressMatch(compiled, address);
   const firewalled = usesFirewallChain(compiled);
@@ -68,13 +68,13 @@ function loadBalancerRules(compiled: CompiledPort, address: string): Portals {
     ),
     filter: [
       ...ruleWhere(firewalled, `-A KUBE-PROXY-FIREWALL ${outsiders} ${match} -j DROP`),
-      ...refusal(compiled, externalTarget(compiled).unserved, 'KUBE-EXTERNAL-SERVICES', match),
+      ...rejectionRules(compiled, externalTarget(compiled).unserved, 'KUBE-EXTERNAL-SERVICES', match),
     ],
   };
 }
 
 /** Without kube-proxy's rule that only counts packets to localhost: it needs a match that many kernels lack (`xt_nfacct`). */
-function nodePortRules(compiled: CompiledPort): Portals {
+function nodePortRules(compiled: CompiledPort): FrontendRules {
   const { port, chains } = compiled;
   if (port.nodePort === 0) return { filter: [], nat: [] };
   const match = `${protocolMatch(compiled)} --dport ${port.nodePort}`;
@@ -84,7 +84,7 @@ function nodePortRules(compiled: CompiledPort): Portals {
       usesExternalChain(compiled),
       `-A KUBE-NODEPORTS -m comment --comment ${port.key} ${match} -j ${chains.external}`,
     ),
-    filter: refusal(
+    filter: rejectionRules(
       compiled,
       externalTarget(compiled).unserved,
       'KUBE-EXTERNAL-SERVICES',
@@ -94,7 +94,7 @@ function nodePortRules(compiled: CompiledPort): Portals {
 }
 
 /** Accepts health checks in the host's firewall: the listener is on the node itself, with or without endpoints. */
-function healthCheckRules({ port }: CompiledPort): Portals {
+function healthCheckRules({ port }: CompiledPort): FrontendRules {
   const text = comment(`${port.key} health check node port`);
   return {
     nat: [],
@@ -106,7 +106,7 @@ function healthCheckRules({ port }: CompiledPort): Portals {
 }
 
 /** For traffic without a usable endpoint: REJECT if no node has one, DROP if other nodes have some. */
-function refusal(compiled: CompiledPort, unserved: Standing, chain: string, match: string): readonly GuardedRule[] {
+function rejectionRules(compiled: CompiledPort, unserved: NodeScope, chain: string, match: string): readonly GuardedRule[] {
   const { port, selection } = compiled;
   const verdict = selection.hasAny ? 'DROP' : 'REJECT';
   const reason = selection.hasAny ? 'has no local endpoints' : 'has no endpoints';

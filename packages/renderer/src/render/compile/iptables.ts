@@ -3,13 +3,13 @@ import type { Profile } from '../config.ts';
 import { withoutExternalIPs } from '../external-ips.ts';
 import type { PortOfFamily, Service, ServicePort } from '../model.ts';
 import { selectForFleet } from '../select/fleet.ts';
-import type { Fleet } from '../select/guards.ts';
+import type { NodeFleet } from '../select/guards.ts';
 import { chainRules, chainsOf } from './chains.ts';
 import { detectorOf } from './detector.ts';
 import { headerOf } from './header.ts';
-import type { ChainNames } from './names.ts';
+import type { ServiceChainNames } from './names.ts';
 import type { CompiledPort } from './port.ts';
-import { portalRules } from './frontends.ts';
+import { frontendRules } from './frontends.ts';
 
 /** The settings of a profile on which rules of Services depend; the rest is in base files and variables. */
 export interface ServiceOptions {
@@ -19,9 +19,9 @@ export interface ServiceOptions {
 }
 
 /** The context in which all Services of a bundle are compiled. */
-export interface Surroundings {
-  readonly names: ChainNames;
-  readonly fleet: Fleet;
+export interface CompileContext {
+  readonly names: ServiceChainNames;
+  readonly fleet: NodeFleet;
 }
 
 /**
@@ -32,7 +32,7 @@ export function compileService(
   whole: Service,
   family: Family,
   options: ServiceOptions,
-  surroundings: Surroundings,
+  surroundings: CompileContext,
 ): RuleFile | undefined {
   const service = options.externalIPs ? whole : withoutExternalIPs(whole);
   const compiled = service.ports.flatMap((port) => {
@@ -40,7 +40,7 @@ export function compileService(
     return here ? [compilePort(port, here, options, surroundings)] : [];
   });
   if (compiled.length === 0) return undefined;
-  const portals = compiled.map(portalRules);
+  const portals = compiled.map(frontendRules);
   const filter: Section = { table: 'filter', chains: [], rules: portals.flatMap((portal) => portal.filter) };
   const nat: Section = {
     table: 'nat',
@@ -55,7 +55,7 @@ function compilePort(
   port: ServicePort,
   here: PortOfFamily,
   options: ServiceOptions,
-  { names, fleet }: Surroundings,
+  { names, fleet }: CompileContext,
 ): CompiledPort {
   const selection = selectForFleet(port, here, fleet);
   const chainOf = (text: string): string => names.endpoint(port.key, port.protocol, text);

@@ -83,7 +83,7 @@ class Sync {
     for (const endpoint of this.#endpoints.all) this.#endpointChain(endpoint);
   }
 
-  #clusterIP({ chain, list }: Way): void {
+  #clusterIP({ chain, list }: ChainEndpoints): void {
     const match = this.#to(this.#here.clusterIP);
     if (list.length > 0) this.#nat(`KUBE-SERVICES ${this.#say('cluster IP')} ${match} -j ${chain}`);
     else this.#refuse('KUBE-SERVICES', match);
@@ -111,14 +111,14 @@ class Sync {
     );
   }
 
-  #masquerade({ chain, list }: Way): void {
+  #masquerade({ chain, list }: ChainEndpoints): void {
     const detected = this.#detector('! ');
     if (list.length === 0 || (!this.#profile.iptables.masqueradeAll && detected === '')) return;
     const who = this.#profile.iptables.masqueradeAll ? '' : `${detected} `;
     this.#nat(`${chain} ${this.#say('cluster IP')} ${this.#to(this.#here.clusterIP)} ${who}-j KUBE-MARK-MASQ`);
   }
 
-  #externalChain(ext: string, svc: string, { chain, list }: Way): void {
+  #externalChain(ext: string, svc: string, { chain, list }: ChainEndpoints): void {
     const about = (what: string): string =>
       `-m comment --comment "${what} for ${this.#port.key} external destinations"`;
     if (this.#port.externalTrafficPolicy === 'Local') {
@@ -211,7 +211,7 @@ class Sync {
 type Chains = [svc: string, svl: string, ext: string, fw: string];
 
 /** A chain and its endpoints. */
-interface Way {
+interface ChainEndpoints {
   readonly chain: string;
   readonly list: readonly Endpoint[];
 }

@@ -16,7 +16,7 @@ export interface PortChains {
 }
 
 /** Makes chain names and remembers the owner of each. */
-export interface ChainNames {
+export interface ServiceChainNames {
   /** The number of names so far. */
   readonly size: number;
   /** The chains of a Service port. */
@@ -54,7 +54,7 @@ export function hash16(text: string): string {
  * @param hashOf replaces `hash16` in tests with collisions
  * @returns names for one bundle, among which collisions are found
  */
-export function chainNames(hashOf: (text: string) => string = hash16): ChainNames {
+export function chainNames(hashOf: (text: string) => string = hash16): ServiceChainNames {
   const ports = new Registry(hashOf);
   const endpoints = new Registry(hashOf);
   return {

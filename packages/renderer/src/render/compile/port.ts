@@ -18,31 +18,31 @@ export interface CompiledPort {
 }
 
 /** The nodes that have a rule: all (`true`), none (`false`), or those of a guard. */
-export type Standing = Guard | boolean;
+export type NodeScope = Guard | boolean;
 
 /** The target chain of traffic, with the nodes on which it has endpoints and those on which it has none. */
-export interface Target {
+export interface ChainTarget {
   readonly chain: string;
-  readonly served: Standing;
-  readonly unserved: Standing;
+  readonly served: NodeScope;
+  readonly unserved: NodeScope;
 }
 
 /** The chain for traffic from inside the cluster: kube-proxy's `internalTrafficChain` and `hasInternalEndpoints`. */
-export function internalTarget(compiled: CompiledPort): Target {
+export function internalTarget(compiled: CompiledPort): ChainTarget {
   return compiled.port.internalTrafficPolicy === 'Local' ? localTarget(compiled) : clusterTarget(compiled);
 }
 
 /** The chain for external traffic (`externalTrafficChain`, `hasExternalEndpoints`). */
-export function externalTarget(compiled: CompiledPort): Target {
+export function externalTarget(compiled: CompiledPort): ChainTarget {
   return compiled.port.externalTrafficPolicy === 'Local' ? localTarget(compiled) : clusterTarget(compiled);
 }
 
-function clusterTarget({ chains, selection }: CompiledPort): Target {
+function clusterTarget({ chains, selection }: CompiledPort): ChainTarget {
   const served = selection.cluster.length > 0;
   return { chain: chains.cluster, served, unserved: !served };
 }
 
-function localTarget({ chains, selection }: CompiledPort): Target {
+function localTarget({ chains, selection }: CompiledPort): ChainTarget {
   // A guard may only name a chain that the file declares, and a chain that is empty on every node is not declared.
   if (selection.local.length === 0) return { chain: chains.local, served: false, unserved: true };
   return {
@@ -63,7 +63,7 @@ export function usesFirewallChain({ here, selection }: CompiledPort): boolean {
 }
 
 /** A rule for the nodes that have it, as a list of one or none. */
-export function ruleWhere(standing: Standing, text: string): readonly GuardedRule[] {
+export function ruleWhere(standing: NodeScope, text: string): readonly GuardedRule[] {
   if (standing === false) return [];
   return [standing === true ? { text } : { guard: standing, text }];
 }

@@ -1,5 +1,5 @@
 import type { Family } from '@sluice/bundle';
-import type { Config, Profile } from '../config.ts';
+import type { SluiceConfig, Profile } from '../config.ts';
 import type { Endpoint, Node, PortOfFamily, Service, ServicePort } from '../model.ts';
 
 /** Model values for tests: each function takes the fields under test and fills in the rest. */
@@ -80,7 +80,7 @@ export function profileWith(rest: Partial<Profile> = {}): Profile {
   };
 }
 
-export function configWith(rest: Partial<Config> = {}): Config {
+export function configWith(rest: Partial<SluiceConfig> = {}): SluiceConfig {
   return {
     clusterName: 'shop',
     complete: false,

@@ -4,9 +4,9 @@ import { type Changes, endpoints, lines, node, service, slice } from '../builder
 import type { KubeObject } from '../kube.ts';
 import { readObjects } from '../read/read.ts';
 import type { ReadService } from '../read/service.ts';
-import { type Layered, layer } from './layer.ts';
+import { type LayeredObjects, layer } from './layer.ts';
 
-interface Result extends Layered {
+interface Result extends LayeredObjects {
   readonly problems: readonly Problem[];
 }
 

@@ -8,7 +8,7 @@ import { fillNode, fillService, formerPort, hasAddress } from './fill.ts';
 import { uniqueByKey } from './unique.ts';
 
 /** Both layers as one: the objects of the cluster after the change. */
-export interface Layered {
+export interface LayeredObjects {
   /** By `namespace/name`. */
   readonly services: ReadonlyMap<string, ReadService>;
   /** Only slices that name a Service. */
@@ -26,7 +26,7 @@ export interface Layered {
  * objects of the base stay (design: input in layers).
  * @param problems receives `OBJECT_CONFLICT` and `ENDPOINTS_GUESSED`
  */
-export function layer(base: ReadObjects, change: ReadObjects, problems: Problem[]): Layered {
+export function layer(base: ReadObjects, change: ReadObjects, problems: Problem[]): LayeredObjects {
   const old = byKey(base, problems);
   const next = byKey(change, problems);
   const replaced = mirrorsReplacedBy(next.slices);

@@ -3,7 +3,7 @@ import type { KubeObject } from '../kube.ts';
 import { titleOf } from '../read/names.ts';
 
 /** An item of which a layer may have only one per key. */
-interface Keyed {
+interface KeyedObject {
   readonly object: KubeObject | undefined;
 }
 
@@ -11,7 +11,7 @@ interface Keyed {
  * The objects of one layer by key. Equal duplicates are accepted; different ones are an error that names both places, and the first one
  * by file, line and column is kept.
  */
-export function uniqueByKey<T extends Keyed>(
+export function uniqueByKey<T extends KeyedObject>(
   items: readonly T[],
   keyOf: (item: T) => string,
   problems: Problem[],
@@ -35,7 +35,7 @@ export function uniqueByKey<T extends Keyed>(
   return unique;
 }
 
-function conflict(first: Keyed, second: Keyed): Problem {
+function conflict(first: KeyedObject, second: KeyedObject): Problem {
   const title = second.object ? titleOf(second.object) : 'object';
   return {
     code: 'OBJECT_CONFLICT',
@@ -49,7 +49,7 @@ function conflict(first: Keyed, second: Keyed): Problem {
 
 const nowhere: Place = { file: '', line: 0, column: 0 };
 
-function placeOf(item: Keyed): Place {
+function placeOf(item: KeyedObject): Place {
   return item.object?.origin.place([]) ?? nowhere;
 }
 
@@ -58,7 +58,7 @@ export function printPlace(place: Place): string {
   return `${place.file}:${place.line}:${place.column}`;
 }
 
-function byPlace(a: Keyed, b: Keyed): number {
+function byPlace(a: KeyedObject, b: KeyedObject): number {
   const [p, q] = [placeOf(a), placeOf(b)];
   return compareText(p.file, q.file) || p.line - q.line || p.column - q.column;
 }

@@ -1,5 +1,5 @@
 import { compareText, type Family, type Problem } from '@sluice/bundle';
-import type { Layered } from '../layer/layer.ts';
+import type { LayeredObjects } from '../layer/layer.ts';
 import type { Endpoint } from '../model.ts';
 import type { ReadEndpoint } from '../read/endpoint.ts';
 import { headlessLabel } from '../read/names.ts';
@@ -13,7 +13,7 @@ import { hasRules } from './numbers.ts';
  * @param problems receives objects that every version of kube-proxy ignores: slices with the label of headless Services, Endpoints with
  * addresses that the slices lack
  */
-export function backingOf(layered: Layered, problems: Problem[]): ReadonlyMap<string, readonly ReadSlice[]> {
+export function backingOf(layered: LayeredObjects, problems: Problem[]): ReadonlyMap<string, readonly ReadSlice[]> {
   const backing = new Map<string, ReadSlice[]>();
   for (const slice of layered.slices) {
     const service = layered.services.get(slice.service);

@@ -6,7 +6,7 @@ import type { ReadService } from '../read/service.ts';
 import { clusterIPPath } from '../read/service-addresses.ts';
 
 /** The first Service to claim an address or a node port. */
-interface Claim {
+interface ServiceClaim {
   readonly read: ReadService;
   readonly path: Path;
 }
@@ -14,10 +14,10 @@ interface Claim {
 export interface Clashes {
   readonly problems: readonly Problem[];
   /** Services that lose an address or a node port, and those that keep it; the oldest first. */
-  readonly lost: readonly Lost[];
+  readonly lost: readonly LostClaim[];
 }
 
-export interface Lost {
+export interface LostClaim {
   readonly service: string;
   readonly to: string;
 }
@@ -30,10 +30,10 @@ export interface Lost {
  * @param services sorted, each with its parsed object
  */
 export function findClashes(services: readonly (readonly [ReadService, Service])[]): Clashes {
-  const claims = new Map<string, Claim>();
+  const claims = new Map<string, ServiceClaim>();
   const problems: Problem[] = [];
-  const lost: Lost[] = [];
-  const claim = (thing: string, code: Clash, next: Claim): void => {
+  const lost: LostClaim[] = [];
+  const claim = (thing: string, code: ClashCode, next: ServiceClaim): void => {
     const first = claims.get(thing);
     if (first === undefined) claims.set(thing, next);
     else if (first.read !== next.read) {
@@ -62,7 +62,7 @@ function bornAt({ object }: ReadService): string {
   return typeof born === 'string' ? born : '~';
 }
 
-type Clash = 'VIP_CONFLICT' | 'NODE_PORT_CONFLICT';
+type ClashCode = 'VIP_CONFLICT' | 'NODE_PORT_CONFLICT';
 
 function claimAddresses(read: ReadService, port: ServicePort, claim: (thing: string, path: Path) => void): void {
   for (const family of ['ipv4', 'ipv6'] as const satisfies readonly Family[]) {
@@ -84,7 +84,7 @@ function indexOf(read: ReadService, port: ServicePort): number {
   return read.ports.find((other) => other.name === port.name && other.protocol === port.protocol)?.index ?? 0;
 }
 
-function clash(thing: string, code: Clash, first: Claim, next: Claim): Problem {
+function clash(thing: string, code: ClashCode, first: ServiceClaim, next: ServiceClaim): Problem {
   const place = printPlace(first.read.object.origin.place(first.path));
   return {
     code,

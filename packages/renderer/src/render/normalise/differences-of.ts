@@ -2,11 +2,11 @@ import type { Family, ProblemCode } from '@sluice/bundle';
 import type { Path } from '../kube.ts';
 import type { PortOfFamily, Service, ServicePort } from '../model.ts';
 import { type FleetSelection, selectForFleet } from '../select/fleet.ts';
-import type { Fleet } from '../select/guards.ts';
+import type { NodeFleet } from '../select/guards.ts';
 import { isExternal } from '../select/select.ts';
 
 /** A difference between modes ipvs and iptables for a Service. */
-export interface Difference {
+export interface ServiceDifference {
   readonly code: Extract<ProblemCode, `DIFFERS_${string}`>;
   /** The field of the Service that causes it. */
   readonly path: Path;
@@ -16,8 +16,8 @@ export interface Difference {
 }
 
 /** The nodes of one profile of mode ipvs. */
-export interface Nodes {
-  readonly fleet: Fleet;
+export interface ProfileNodes {
+  readonly fleet: NodeFleet;
   /** Names; empty if the input has no node of the profile, so that any node may be added. */
   readonly nodes: readonly string[];
   /** Whether node ports would be open on 127.0.0.1 in mode iptables. */
@@ -25,21 +25,21 @@ export interface Nodes {
 }
 
 /** One port in one family on the profile's nodes. */
-interface View {
+interface PortView {
   readonly port: ServicePort;
   readonly here: PortOfFamily;
   readonly family: Family;
   readonly selection: FleetSelection;
-  readonly nodes: Nodes;
+  readonly nodes: ProfileNodes;
 }
 
 /**
  * The differences of a Service on the profile's nodes from mode iptables, each once
  * (the two modes' `syncProxyRules` in `pkg/proxy/iptables` and `pkg/proxy/ipvs`).
  */
-export function differencesOf(service: Service, families: readonly Family[], nodes: Nodes): readonly Difference[] {
+export function differencesOf(service: Service, families: readonly Family[], nodes: ProfileNodes): readonly ServiceDifference[] {
   const views = service.ports.flatMap((port) =>
-    families.flatMap((family): View[] => {
+    families.flatMap((family): PortView[] => {
       const here = port.families[family];
       return here ? [{ port, here, family, nodes, selection: selectForFleet(port, here, nodes.fleet) }] : [];
     }),
@@ -47,7 +47,7 @@ export function differencesOf(service: Service, families: readonly Family[], nod
   return kinds.flatMap(({ holds, ...difference }) => (views.some(holds) ? [difference] : []));
 }
 
-const kinds: readonly (Difference & { readonly holds: (view: View) => boolean })[] = [
+const kinds: readonly (ServiceDifference & { readonly holds: (view: PortView) => boolean })[] = [
   {
     code: 'DIFFERS_LOCAL_FALLBACK',
     holds: (view) =>
@@ -88,23 +88,23 @@ const kinds: readonly (Difference & { readonly holds: (view: View) => boolean })
   },
 ];
 
-function onlyLocalInside({ port }: View): boolean {
+function onlyLocalInside({ port }: PortView): boolean {
   return port.internalTrafficPolicy === 'Local';
 }
 
-function onlyLocalOutside({ port, here }: View): boolean {
+function onlyLocalOutside({ port, here }: PortView): boolean {
   return port.externalTrafficPolicy === 'Local' && isExternal(port, here);
 }
 
 /** Whether a node of the profile has no local endpoint, although other nodes have usable ones. */
-function lacksLocal({ selection, nodes }: View): boolean {
+function lacksLocal({ selection, nodes }: PortView): boolean {
   if (!selection.hasAny) return false;
   const served = new Set(selection.local.flatMap(({ guard }) => (guard?.kind === 'node' ? guard.values : [])));
   return nodes.nodes.length === 0 || nodes.nodes.some((name) => !served.has(name));
 }
 
 /** Whether a node with local endpoints could also use endpoints of other nodes. */
-function hasOthers({ selection, nodes }: View): boolean {
+function hasOthers({ selection, nodes }: PortView): boolean {
   const mine = new Set(nodes.nodes);
   return selection.local.some(
     ({ guard, endpoints }) =>

@@ -1,7 +1,7 @@
 import type { Problem } from '@sluice/bundle';
 import { needsRouteLocalnet } from '../compile/nodeports.ts';
 import { looksAtWeights } from '../compile/ipvs/weights.ts';
-import type { Config, IpvsProfile, Profile } from '../config.ts';
+import type { SluiceConfig, IpvsProfile, Profile } from '../config.ts';
 import type { Path } from '../kube.ts';
 import { Memo } from '../memo.ts';
 import type { Node, Service } from '../model.ts';
@@ -9,7 +9,7 @@ import { profilesInUse } from '../profiles-in-use.ts';
 import { schedulerKey, weightsKey } from '../read/annotations.ts';
 import type { ReadService } from '../read/service.ts';
 import { fleetOf } from '../select/guards.ts';
-import { type Difference, differencesOf } from './differences-of.ts';
+import { type ServiceDifference, differencesOf } from './differences-of.ts';
 
 type IpvsMember = Profile & { readonly ipvs: IpvsProfile };
 type Made = readonly (readonly [ReadService, Service])[];
@@ -21,7 +21,7 @@ type Made = readonly (readonly [ReadService, Service])[];
 export function findDifferences(
   made: Made,
   nodes: readonly Node[],
-  config: Config,
+  config: SluiceConfig,
   memo = new Memo(),
 ): readonly Problem[] {
   const profiles = profilesInUse({ nodes }, config);
@@ -39,7 +39,7 @@ export function findDifferences(
 
 interface Cluster {
   readonly nodes: readonly Node[];
-  readonly config: Config;
+  readonly config: SluiceConfig;
   /** The profiles of mode ipvs that nodes have, derived from the two. */
   readonly members: readonly IpvsMember[];
 }
@@ -52,7 +52,7 @@ function ofServices(made: Made, { nodes, config, members }: Cluster, memo: Memo)
     nodes: nodes.filter((node) => node.profile === profile.name).map(({ name }) => name),
   }));
   const ofOne = ([read, service]: Made[number]): readonly Problem[] => {
-    const found = new Map<Difference['code'], { difference: Difference; profiles: string[] }>();
+    const found = new Map<ServiceDifference['code'], { difference: ServiceDifference; profiles: string[] }>();
     for (const view of views) {
       for (const difference of differencesOf(service, view.profile.families, { ...view, fleet })) {
         const same = found.get(difference.code) ?? { difference, profiles: [] };
@@ -65,7 +65,7 @@ function ofServices(made: Made, { nodes, config, members }: Cluster, memo: Memo)
   return made.flatMap((one) => memo.of('differences', one[0], [one[1], nodes, config], () => ofOne(one)));
 }
 
-function differs(read: ReadService, { code, path, why, hint }: Difference, profiles: readonly string[]): Problem {
+function differs(read: ReadService, { code, path, why, hint }: ServiceDifference, profiles: readonly string[]): Problem {
   const message = `Mode ipvs differs from mode iptables (${named(profiles)}): ${why}`;
   return { code, level: 'differs', ...subject(read, path), message, hint };
 }

@@ -2,18 +2,18 @@ import { compareText, type Problem } from '@sluice/bundle';
 import type { ReadSlice } from '../read/slice.ts';
 
 /** The most nodes that only endpoints name: four times the size of cluster that Kubernetes supports. */
-export const strangersMax = 20_000;
+export const endpointOnlyNodesMax = 20_000;
 
 /** A Service whose endpoints name such nodes. */
-interface Namer {
+interface NamingService {
   /** The first of its slices that names one. */
   readonly slice: ReadSlice;
   readonly names: Set<string>;
 }
 
 /** Nodes that only endpoints name, by Service. */
-export class Strangers {
-  readonly #namers = new Map<string, Namer>();
+export class EndpointOnlyNodes {
+  readonly #namers = new Map<string, NamingService>();
 
   constructor(slices: readonly ReadSlice[], known: ReadonlyMap<string, unknown>) {
     for (const slice of slices)
@@ -43,7 +43,7 @@ export class Strangers {
     );
     for (const [service, { slice, names }] of byCount) {
       const more = [...names].filter((name) => !found.has(name));
-      if (found.size + more.length > strangersMax) problems.push(tooMany(service, slice, names.size));
+      if (found.size + more.length > endpointOnlyNodesMax) problems.push(tooMany(service, slice, names.size));
       else for (const name of more) found.add(name);
     }
     return found;
@@ -56,7 +56,7 @@ function tooMany(service: string, slice: ReadSlice, count: number): Problem {
     level: 'error',
     at: slice.object.origin.place([]),
     object: `${slice.kind} ${slice.key}`,
-    message: `Cannot use ${count} node names in endpoints of Service ${service}: with them, more than ${strangersMax} nodes have no Node object`,
+    message: `Cannot use ${count} node names in endpoints of Service ${service}: with them, more than ${endpointOnlyNodesMax} nodes have no Node object`,
     hint: 'Add the Nodes to the input (`kubectl get nodes -o yaml`), or correct the nodeName of the endpoints',
   };
 }

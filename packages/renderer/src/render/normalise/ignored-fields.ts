@@ -10,7 +10,7 @@ import type { ReadSlice, SlicePart } from '../read/slice.ts';
  * Service has no ClusterIP (operations: dual stack).
  * @returns warnings
  */
-export function passedOver(read: ReadService, service: Service, slices: readonly ReadSlice[]): Problem[] {
+export function ignoredFields(read: ReadService, service: Service, slices: readonly ReadSlice[]): Problem[] {
   const families = service.ports[0]?.families ?? {};
   const warn = (path: Path, message: string, hint: string): Problem => ({
     code: 'OBJECT_IGNORED',

@@ -3,7 +3,7 @@ import { config, endpoint, lines, modelOf, node, normalised, profile, service, s
 import type { LabelSelector } from '../config.ts';
 import { readQuantity } from '../read/quantity.ts';
 import { selectorMatches } from './selector.ts';
-import { strangersMax } from './endpoint-only-nodes.ts';
+import { endpointOnlyNodesMax } from './endpoint-only-nodes.ts';
 
 const onNodes = (...names: string[]) =>
   slice('web', { endpoints: names.map((nodeName, index) => endpoint(`10.0.0.${index + 1}`, { nodeName })) });
@@ -60,7 +60,7 @@ test('ignores other node names in endpoints if all Nodes of the cluster are know
 
 test('limits nodes that only endpoints name, and reports the Service with too many', () => {
   const many = slice('many', {
-    endpoints: Array.from({ length: strangersMax }, (_, index) => endpoint('10.0.1.1', { nodeName: `n${index}` })),
+    endpoints: Array.from({ length: endpointOnlyNodesMax }, (_, index) => endpoint('10.0.1.1', { nodeName: `n${index}` })),
   });
   const { problems, model } = normalised([
     service('many', { clusterIP: '10.96.0.2' }),
@@ -71,7 +71,7 @@ test('limits nodes that only endpoints name, and reports the Service with too ma
   const errors = problems.filter(({ level }) => level === 'error');
   expect(errors).toMatchObject([{ code: 'INPUT_TOO_LARGE', object: 'EndpointSlice shop/many-1' }]);
   expect(model.nodes.map(({ name }) => name)).toEqual(['a']);
-  expect(modelOf([service('many'), many]).nodes).toHaveLength(strangersMax);
+  expect(modelOf([service('many'), many]).nodes).toHaveLength(endpointOnlyNodesMax);
 });
 
 test('InternalIP comes before ExternalIP, per family, and podCIDRs before podCIDR', () => {

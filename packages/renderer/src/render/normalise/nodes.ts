@@ -1,12 +1,12 @@
 import { compareText, type Problem } from '@sluice/bundle';
-import type { Config, ConfigNode } from '../config.ts';
+import type { SluiceConfig, ConfigNode } from '../config.ts';
 import { fillNode } from '../layer/fill.ts';
 import type { Node, PerFamily } from '../model.ts';
 import { familyOf } from '../read/addresses.ts';
 import { type ReadNode, zoneLabel } from '../read/node.ts';
 import type { ReadSlice } from '../read/slice.ts';
 import { selectorMatches } from './selector.ts';
-import { Strangers } from './endpoint-only-nodes.ts';
+import { EndpointOnlyNodes } from './endpoint-only-nodes.ts';
 
 /** The sources of nodes besides the config. */
 export interface NodeSources {
@@ -26,7 +26,7 @@ export interface NodeSources {
  */
 export function makeNodes(
   { objects, slices, isWhole }: NodeSources,
-  config: Config,
+  config: SluiceConfig,
   asked: ReadonlySet<string>,
   problems: Problem[],
 ): readonly Node[] {
@@ -36,14 +36,14 @@ export function makeNodes(
     const object = objects.get(item.name);
     known.set(item.name, object ? withConfig(object, node) : node);
   }
-  const strangers = new Strangers(slices, known);
+  const strangers = new EndpointOnlyNodes(slices, known);
   const unknown = [...(isWhole ? strangers.all() : strangers.bounded(problems))].toSorted(compareText);
   if (unknown.length > 0) problems.push(isWhole ? noSuchNodes(unknown) : unknownNodes(unknown));
   const all = [...known.values(), ...(isWhole ? [] : unknown.map(nodeOfName))];
   return all.map((node) => makeNode(node, config, asked)).toSorted((a, b) => compareText(a.name, b.name));
 }
 
-function makeNode(node: ReadNode, config: Config, asked: ReadonlySet<string>): Node {
+function makeNode(node: ReadNode, config: SluiceConfig, asked: ReadonlySet<string>): Node {
   const zone = node.labels.get(zoneLabel);
   const profile = config.profiles.find((candidate) => selectorMatches(candidate.nodeSelector, node.labels));
   if (!profile) throw new RangeError(`Cannot find a profile for Node ${node.name}: the last one must match every node`);

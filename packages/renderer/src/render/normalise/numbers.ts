@@ -3,9 +3,9 @@ import { allocate } from '../allocate/allocate.ts';
 import type { Allocation } from '../allocate/allocation.ts';
 import { wantedFamilies } from '../allocate/families.ts';
 import { type AllocationRequest, portKey, serviceName } from '../allocate/request.ts';
-import type { Config } from '../config.ts';
+import type { SluiceConfig } from '../config.ts';
 import { hasAddress } from '../layer/fill.ts';
-import type { Layered } from '../layer/layer.ts';
+import type { LayeredObjects } from '../layer/layer.ts';
 import { Memo } from '../memo.ts';
 import { familyOf, familyWord } from '../read/addresses.ts';
 import { proxyNameLabel } from '../read/names.ts';
@@ -20,7 +20,7 @@ export interface Numbers {
 }
 
 interface NumbersInput {
-  readonly config: Config;
+  readonly config: SluiceConfig;
   readonly allocations: readonly Allocation[];
   /** Allocate missing numbers. */
   readonly allocate: boolean;
@@ -35,8 +35,8 @@ export function hasRules(service: ReadService): boolean {
  * The numbers from manifests and the base; with `allocate` also those of allocation files and new ones.
  * @param problems receives those of the allocation
  */
-export function giveNumbers(
-  layered: Layered,
+export function assignNumbers(
+  layered: LayeredObjects,
   { config, allocations, allocate: isOn }: NumbersInput,
   problems: Problem[],
   memo = new Memo(),
@@ -47,7 +47,7 @@ export function giveNumbers(
   const requests = services.map((service) =>
     requestOf(service, familiesOf(service, config, files.get(service.key), problems)),
   );
-  const allocated = allocate(requests, takenByOthers(layered), config, allocations);
+  const allocated = allocate(requests, numbersInUse(layered), config, allocations);
   addAll(problems, allocated.problems);
   return { given: allocated.given, created: allocated.created };
 }
@@ -83,7 +83,7 @@ function requestOf(service: ReadService, families: readonly Family[]): Allocatio
  */
 function familiesOf(
   service: ReadService,
-  config: Config,
+  config: SluiceConfig,
   file: Allocation | undefined,
   problems: Problem[],
 ): readonly Family[] {
@@ -118,7 +118,7 @@ export function wantsHealthPort(service: ReadService): boolean {
 }
 
 /** Addresses of nodes and load balancers, and numbers of Services without rules. */
-function takenByOthers(layered: Layered): { addresses: ReadonlySet<string>; nodePorts: ReadonlySet<number> } {
+function numbersInUse(layered: LayeredObjects): { addresses: ReadonlySet<string>; nodePorts: ReadonlySet<number> } {
   const addresses = new Set<string>();
   const nodePorts = new Set<number>();
   for (const service of layered.services.values()) {

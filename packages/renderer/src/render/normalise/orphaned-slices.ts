@@ -13,7 +13,7 @@ interface Readable {
  * often serve for leader election.
  * @returns a warning for each
  */
-export function orphans(slices: readonly ReadSlice[], { services, unread }: Readable): Problem[] {
+export function orphanedSlices(slices: readonly ReadSlice[], { services, unread }: Readable): Problem[] {
   const isThere = (key: string): boolean => services.has(key) || unread.some((layer) => layer.services.has(key));
   return slices
     .filter((slice) => !isThere(slice.service) && slice.foreign === undefined)

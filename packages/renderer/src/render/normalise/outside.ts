@@ -1,5 +1,5 @@
 import { isInCidr, parseAddress, parseCidr, type Problem } from '@sluice/bundle';
-import type { Config } from '../config.ts';
+import type { SluiceConfig } from '../config.ts';
 import type { Path } from '../kube.ts';
 import type { Service } from '../model.ts';
 import { clusterIPPath } from '../read/service-addresses.ts';
@@ -12,7 +12,7 @@ import type { ReadService } from '../read/service.ts';
  */
 export function findOutside(
   services: readonly (readonly [ReadService, Service])[],
-  { serviceCIDRs, nodePortRange, named }: Pick<Config, 'serviceCIDRs' | 'nodePortRange' | 'named'>,
+  { serviceCIDRs, nodePortRange, named }: Pick<SluiceConfig, 'serviceCIDRs' | 'nodePortRange' | 'named'>,
 ): readonly Problem[] {
   const found: Problem[] = [];
   for (const [read, { ports }] of services) {
@@ -49,7 +49,7 @@ const whose = {
   nodePortRange: 'nodePortRange in sluice.yaml',
 } as const;
 
-function outside({ key, object }: ReadService, path: Path, what: string, field: keyof Config['named']): Problem {
+function outside({ key, object }: ReadService, path: Path, what: string, field: keyof SluiceConfig['named']): Problem {
   return {
     code: 'RANGE_OUTSIDE',
     level: 'warning',

@@ -1,5 +1,5 @@
 import { compareText, type Problem } from '@sluice/bundle';
-import type { Config } from '../config.ts';
+import type { SluiceConfig } from '../config.ts';
 import type { PerFamily } from '../model.ts';
 import { familyOf } from '../read/addresses.ts';
 import type { ReadServiceCIDR } from '../read/service-cidr.ts';
@@ -15,10 +15,10 @@ const defaultName = 'kubernetes';
  * @returns the same config without such objects
  */
 export function withServiceCIDRs(
-  config: Config,
+  config: SluiceConfig,
   objects: ReadonlyMap<string, ReadServiceCIDR>,
   problems: Problem[],
-): Config {
+): SluiceConfig {
   if (objects.size === 0) return config;
   const ofApi = objects.get(defaultName);
   const others = [...objects.values()].filter(({ name }) => name !== defaultName);

@@ -5,17 +5,17 @@ import type { Memo } from '../memo.ts';
 import type { Service } from '../model.ts';
 import type { ReadService } from '../read/service.ts';
 import type { ReadSlice } from '../read/slice.ts';
-import { type Era, seenIn } from '../versions/eras.ts';
-import type { Seen } from '../versions/downgrades.ts';
+import { type Era, inEra } from '../versions/eras.ts';
+import type { ServiceWithSlices } from '../versions/downgrades.ts';
 import { makeService } from './service.ts';
 
 /** A Service with an address and ports, for any version of kube-proxy. */
-export interface Candidate extends Seen {
+export interface ServiceCandidate extends ServiceWithSlices {
   readonly numbers: Allocation;
 }
 
 /** The input as kube-proxy of one era reads it. */
-export interface View {
+export interface EraView {
   readonly era: Era;
   /** In the order of the candidates. */
   readonly made: readonly (readonly [ReadService, Service])[];
@@ -30,14 +30,14 @@ export interface View {
  */
 export function viewOf(
   { era, isOpen }: { readonly era: Era; readonly isOpen: boolean },
-  candidates: readonly Candidate[],
+  candidates: readonly ServiceCandidate[],
   memo: Memo,
-): View {
+): EraView {
   const problems: Problem[] = [];
   const made: (readonly [ReadService, Service])[] = [];
   const backing = new Map<string, readonly ReadSlice[]>();
   for (const candidate of candidates) {
-    const seen = seenIn(era, candidate, problems, memo);
+    const seen = inEra(era, candidate, problems, memo);
     if (seen === undefined) continue;
     const { service, slices } = seen;
     const what = seen === candidate ? 'service' : `service ${era}`;
@@ -57,7 +57,7 @@ export function once(problems: readonly Problem[]): readonly Problem[] {
 }
 
 /** The problems of all views, without duplicates. */
-export function ofViews(views: readonly View[], find: (view: View) => readonly Problem[]): readonly Problem[] {
+export function ofViews(views: readonly EraView[], find: (view: EraView) => readonly Problem[]): readonly Problem[] {
   const found: Problem[] = [];
   for (const view of views) addAll(found, find(view));
   return views.length === 1 ? found : once(found);

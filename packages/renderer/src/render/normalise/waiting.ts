@@ -10,7 +10,7 @@ import { missingNumbers } from './numbers.ts';
  * @param isNew the API server has not seen this form of the Service; otherwise a missing health-check node port will not be added, and
  * load balancers take every node for dead
  */
-export function waits(read: ReadService, numbers: Allocation, isNew: boolean): Problem[] {
+export function waitingForNumbers(read: ReadService, numbers: Allocation, isNew: boolean): Problem[] {
   const missing = missingNumbers(read, numbers);
   if (missing.length === 0) return [];
   const origin = { at: read.object.origin.place(['spec']), object: `Service ${read.key}` };
@@ -42,7 +42,7 @@ export function waits(read: ReadService, numbers: Allocation, isNew: boolean): P
 }
 
 /** A note for each Service that a label assigns to another proxy. */
-export function leftOut(services: ReadonlyMap<string, ReadService>): Problem[] {
+export function ofOtherProxies(services: ReadonlyMap<string, ReadService>): Problem[] {
   return [...services.values()].flatMap((read) =>
     read.foreign !== proxyNameLabel || !hasAddress(read)
       ? []

@@ -7,7 +7,7 @@ import { titleOf } from '../read/names.ts';
 export type Reason = Pick<Problem, 'code' | 'object' | 'message'>;
 
 /** The quarantined objects: Services with all their endpoints, and Nodes. The render leaves them out, so that the rest is valid. */
-export class Ward {
+export class Quarantine {
   /** `Service shop/web`, `Node node-a` → reasons. */
   readonly #inside = new Map<string, Reason[]>();
   /** ServiceCIDRs, and slices without a Service, by title. */

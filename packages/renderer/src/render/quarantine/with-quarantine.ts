@@ -15,7 +15,7 @@ import type { Model } from '../model.ts';
 import { type Normalised, normalise } from '../normalise.ts';
 import { titleOf } from '../read/names.ts';
 import { claimsOf, claimsOfText } from './claims.ts';
-import { ownerOf, type Quarantined, quarantineText, Ward } from './quarantine.ts';
+import { ownerOf, type Quarantined, quarantineText, Quarantine } from './quarantine.ts';
 
 export interface RenderedWithQuarantine extends Rendered {
   /** The quarantined objects, sorted; also in the file `quarantine.yaml`. */
@@ -35,7 +35,7 @@ export function renderWithQuarantine(
   lastText: LastText,
   memo = new Memo(),
 ): RenderedWithQuarantine {
-  const ward = new Ward();
+  const ward = new Quarantine();
   const owners = new Map([...input.base, ...input.change].map((object) => [titleOf(object), ownerOf(object)]));
   const found: Problem[] = [];
   for (;;) {
@@ -43,19 +43,19 @@ export function renderWithQuarantine(
     const normalised = normalise(left, memo);
     const errors = ranked(normalised.problems, input.strict).filter(isError);
     if (errors.length > 0) {
-      if (!takeBad(errors, normalised, ward, owners)) return { ...refused([...found, ...errors]), quarantine: [] };
+      if (!quarantineErrors(errors, normalised, ward, owners)) return { ...refused([...found, ...errors]), quarantine: [] };
       addAll(found, errors);
       continue;
     }
     const assembled = assembleModel(normalised, input, memo);
     const tooLarge = assembled.problems.filter(isError);
     if (tooLarge.length > 0) {
-      if (!takeAll(tooLarge, ward, owners)) return { ...refused([...found, ...tooLarge]), quarantine: [] };
+      if (!quarantineAll(tooLarge, ward, owners)) return { ...refused([...found, ...tooLarge]), quarantine: [] };
       addAll(found, tooLarge);
       continue;
     }
     const kept = keptFiles(ward, assembled.files, lastText);
-    if (takeRivals(normalised.model, kept, ward)) continue;
+    if (quarantineRivals(normalised.model, kept, ward)) continue;
     const problems = sorted([...found, ...normalised.problems, ...assembled.problems].map(asWarning));
     const quarantine = listOf(ward, kept);
     return { files: withKept(assembled.files, kept, quarantine), problems, created: normalised.created, quarantine };
@@ -65,15 +65,15 @@ export function renderWithQuarantine(
 /** Errors of quarantined objects are warnings. */
 const asWarning = (problem: Problem): Problem => (isError(problem) ? { ...problem, level: 'warning' } : problem);
 
-function without<T extends Parameters<Ward['holds']>[0]>(objects: readonly T[], ward: Ward): readonly T[] {
+function without<T extends Parameters<Quarantine['holds']>[0]>(objects: readonly T[], ward: Quarantine): readonly T[] {
   return ward.isEmpty ? objects : objects.filter((object) => !ward.holds(object));
 }
 
 /** @returns whether anything was quarantined */
-function takeBad(errors: readonly Problem[], { lost }: Normalised, ward: Ward, owners: Owners): boolean {
+function quarantineErrors(errors: readonly Problem[], { lost }: Normalised, ward: Quarantine, owners: Owners): boolean {
   const isClash = ({ code }: Problem): boolean => code === 'VIP_CONFLICT' || code === 'NODE_PORT_CONFLICT';
   const others = errors.filter((problem) => !isClash(problem) || !isOfLoser(problem, lost));
-  if (others.length > 0) return takeAll(others, ward, owners);
+  if (others.length > 0) return quarantineAll(others, ward, owners);
   let took = false;
   for (const { service, to } of lost) {
     // A Service that lost to a quarantined one may get the address in the next round.
@@ -92,7 +92,7 @@ function isOfLoser({ object }: Problem, lost: Normalised['lost']): boolean {
 type Owners = ReadonlyMap<string, string | undefined>;
 
 /** @returns false when one of them does not belong to a single object, or nothing was quarantined */
-function takeAll(errors: readonly Problem[], ward: Ward, owners: Owners): boolean {
+function quarantineAll(errors: readonly Problem[], ward: Quarantine, owners: Owners): boolean {
   if (errors.some(({ object }) => object === undefined || !owners.has(object))) return false;
   return errors.map((problem) => ward.takeFor(problem, owners)).some((took) => took);
 }
@@ -100,7 +100,7 @@ function takeAll(errors: readonly Problem[], ward: Ward, owners: Owners): boolea
 /** Kept files, path → text, by quarantined object. */
 type Kept = ReadonlyMap<string, ReadonlyMap<string, string>>;
 
-function keptFiles(ward: Ward, files: ReadonlyMap<string, string>, lastText: LastText): Kept {
+function keptFiles(ward: Quarantine, files: ReadonlyMap<string, string>, lastText: LastText): Kept {
   const tools = toolsOfProfiles(files.keys());
   return new Map(
     ward.things.map((thing) => {
@@ -132,7 +132,7 @@ function toolsOfProfiles(paths: Iterable<string>): ReadonlyMap<string, ReadonlyS
 }
 
 /** Quarantines Services that claim an address or a node port of a kept file. */
-function takeRivals(model: Model, kept: Kept, ward: Ward): boolean {
+function quarantineRivals(model: Model, kept: Kept, ward: Quarantine): boolean {
   const claimed = new Map<string, string>();
   for (const [thing, texts] of kept)
     for (const text of texts.values()) for (const claim of claimsOfText(text)) claimed.set(claim, thing);
@@ -149,7 +149,7 @@ function takeRivals(model: Model, kept: Kept, ward: Ward): boolean {
   return took;
 }
 
-function listOf(ward: Ward, kept: Kept): readonly Quarantined[] {
+function listOf(ward: Quarantine, kept: Kept): readonly Quarantined[] {
   return ward.things.map((object) => ({
     object,
     rules: (kept.get(object)?.size ?? 0) > 0 ? 'last good' : 'none',

@@ -1,6 +1,6 @@
 import { type Scheduler, schedulers } from '@sluice/bundle';
 import type { WeightRule } from '../model.ts';
-import { type Complaint, complain, type Spot, textIn } from './fields.ts';
+import { type FieldProblem, report, type FieldSpot, textIn } from './fields.ts';
 import { isDnsSubdomain, isLabelValue, quote } from './text.ts';
 
 /** The scheduler of the Service in mode ipvs. */
@@ -11,7 +11,7 @@ export const weightsKey = 'sluice.dev/weights';
 export const hintsKeys = ['service.kubernetes.io/topology-aware-hints', 'service.kubernetes.io/topology-mode'] as const;
 
 /** Whether hints are enabled: by any value except `disabled` and the empty one (`canUseTopology`). */
-export function asksForHints(annotations: Spot | undefined): boolean {
+export function asksForHints(annotations: FieldSpot | undefined): boolean {
   const key = annotations && hintsKeys.find((one) => Object.hasOwn(annotations.value, one));
   const value = key === undefined ? '' : annotations?.value[key];
   return value !== '' && value !== 'disabled' && value !== 'Disabled';
@@ -21,12 +21,12 @@ export function asksForHints(annotations: Spot | undefined): boolean {
  * The scheduler of a Service, such as `lc`.
  * @returns undefined: none, or (with a problem) an unknown one
  */
-export function readScheduler(annotations: Spot | undefined): Scheduler | undefined {
+export function readScheduler(annotations: FieldSpot | undefined): Scheduler | undefined {
   const text = annotations && textIn(annotations, schedulerKey);
   if (!annotations || text === undefined) return undefined;
   const found = schedulers.find((scheduler) => scheduler === text);
   if (found === undefined) {
-    complain(annotations, [schedulerKey], {
+    report(annotations, [schedulerKey], {
       ...wrong(schedulerKey, `${quote(text)} is not a scheduler`),
       hint: `Write one of ${schedulers.join(', ')}`,
     });
@@ -42,7 +42,7 @@ const rulesMax = 64;
  * `topology.kubernetes.io/zone=a:3,example.com/big=true:5`: weights by labels of the endpoint's node; the first match counts.
  * @returns the rules in their order; empty: every weight is 1, or (with a problem) the text is not of this form
  */
-export function readWeights(annotations: Spot | undefined): readonly WeightRule[] {
+export function readWeights(annotations: FieldSpot | undefined): readonly WeightRule[] {
   const text = annotations && textIn(annotations, weightsKey);
   if (!annotations || text === undefined) return [];
   const rules: WeightRule[] = [];
@@ -51,14 +51,14 @@ export function readWeights(annotations: Spot | undefined): readonly WeightRule[
     const rule = parts.length > rulesMax ? tooMany : readRule(part);
     if ('weight' in rule) rules.push(rule);
     else {
-      complain(annotations, [weightsKey], rule);
+      report(annotations, [weightsKey], rule);
       return [];
     }
   }
   return rules;
 }
 
-function readRule(part: string): WeightRule | Complaint {
+function readRule(part: string): WeightRule | FieldProblem {
   const [, label = '', value = '', number = ''] = /^([^=:]+)=([^=:]*):([0-9]{1,9})$/.exec(part) ?? [];
   if (!isLabelKey(label) || !isLabelValue(value)) {
     return { ...wrong(weightsKey, `${quote(part)} is not a valid weight`), hint: form };
@@ -78,7 +78,7 @@ function readRule(part: string): WeightRule | Complaint {
 
 const form =
   'Write label=value:weight with commas between, such as topology.kubernetes.io/zone=a:3,example.com/big=true:5';
-const tooMany: Complaint = {
+const tooMany: FieldProblem = {
   ...wrong(weightsKey, `it has more than ${rulesMax} entries`),
   hint: 'Add a label for the weight to the nodes, and use that',
 };

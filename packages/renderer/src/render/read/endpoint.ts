@@ -1,13 +1,13 @@
 import { compareText, type Family } from '@sluice/bundle';
 import { checkRoutable, familyOf, familyWord } from './addresses.ts';
 import {
-  complain,
+  report,
   emptyIn,
   flagIn,
   mappingIn,
   mappingsIn,
   pathText,
-  type Spot,
+  type FieldSpot,
   textIn,
   textsIn,
   valueIn,
@@ -36,7 +36,7 @@ const noHints: readonly string[] = [];
  * Missing conditions mean ready, serving and not terminating, as in kube-proxy (operations: EndpointSlice).
  * @param family from the slice's addressType
  */
-export function readEndpoint(spot: Spot, family: Family): ReadEndpoint | undefined {
+export function readEndpoint(spot: FieldSpot, family: Family): ReadEndpoint | undefined {
   const address = readFirstAddress(spot, family);
   const conditions = mappingIn(spot, 'conditions');
   const hints = mappingIn(spot, 'hints');
@@ -53,7 +53,7 @@ export function readEndpoint(spot: Spot, family: Family): ReadEndpoint | undefin
 }
 
 /** The node and the zone; of v1beta1 as the API server converts them (`pkg/apis/discovery/v1beta1/conversion.go`). */
-function readLocation(spot: Spot): Pick<ReadEndpoint, 'nodeName' | 'zone'> {
+function readLocation(spot: FieldSpot): Pick<ReadEndpoint, 'nodeName' | 'zone'> {
   const nodeName = nameIn(spot, 'nodeName', 'subdomain');
   if (spot.subject.object.apiVersion !== betaSlices) {
     return { nodeName, zone: unlessEmpty(spot, 'zone', 'labelValue') };
@@ -65,20 +65,20 @@ function readLocation(spot: Spot): Pick<ReadEndpoint, 'nodeName' | 'zone'> {
   };
 }
 
-const unlessEmpty = (spot: Spot, key: string, form: NameForm): string | undefined =>
+const unlessEmpty = (spot: FieldSpot, key: string, form: NameForm): string | undefined =>
   valueIn(spot, key) === '' ? undefined : nameIn(spot, key, form);
 
 /** The first address. Further ones are the same endpoint, and kube-proxy ignores them. */
-function readFirstAddress(spot: Spot, family: Family): string | undefined {
+function readFirstAddress(spot: FieldSpot, family: Family): string | undefined {
   const [first, second] = textsIn(spot, 'addresses');
   if (first === undefined) {
-    if (!spot.subject.broken) complain(spot, ['addresses'], withoutAddress);
+    if (!spot.subject.broken) report(spot, ['addresses'], withoutAddress);
     return undefined;
   }
-  if (second !== undefined) complain(spot, ['addresses', 1], moreAddresses);
+  if (second !== undefined) report(spot, ['addresses', 1], moreAddresses);
   const address = checkRoutable(spot, ['addresses', 0], first);
   if (address === undefined || familyOf(address) === family) return address;
-  complain(spot, ['addresses', 0], {
+  report(spot, ['addresses', 0], {
     code: 'ADDRESS_WRONG_FAMILY',
     message: `Cannot use ${address} as ${pathText(spot, ['addresses', 0])}: the slice has addressType ${familyWord[family]}`,
     hint: 'Put the addresses of each family into slices of their own',
@@ -86,11 +86,11 @@ function readFirstAddress(spot: Spot, family: Family): string | undefined {
   return undefined;
 }
 
-function readHints(hints: Spot, key: string, form: 'labelValue' | 'subdomain'): readonly string[] {
+function readHints(hints: FieldSpot, key: string, form: 'labelValue' | 'subdomain'): readonly string[] {
   const names: string[] = [];
   for (const spot of mappingsIn(hints, key)) {
     const name = textIn(spot, 'name') ?? '';
-    if (name === '') complain(spot, ['name'], withoutHintName);
+    if (name === '') report(spot, ['name'], withoutHintName);
     else if (checkName(spot, ['name'], name, form) && !names.includes(name)) names.push(name);
   }
   return names.toSorted(compareText);

@@ -2,7 +2,7 @@ import type { Problem } from '@sluice/bundle';
 import type { KubeObject, Path } from '../kube.ts';
 import { checkRoutable, familyOf } from './addresses.ts';
 import type { ReadEndpoint } from './endpoint.ts';
-import { complain, mappingsIn, type Spot, textIn } from './fields.ts';
+import { report, mappingsIn, type FieldSpot, textIn } from './fields.ts';
 import { foreignLabelOfSlice, identify, nameIn } from './names.ts';
 import { type ReadSlice, readSlicePort, type SlicePart, type SlicePort } from './slice.ts';
 
@@ -21,7 +21,7 @@ export function readEndpoints(object: KubeObject, problems: Problem[]): ReadSlic
   return { kind: 'Endpoints', key, namespace, name, object, service: key, foreign, mirrored: false, parts };
 }
 
-function readSubset(subset: Spot): SlicePart[] {
+function readSubset(subset: FieldSpot): SlicePart[] {
   const ports = readSubsetPorts(subset);
   // Not ready first: an address in both lists is ready, because the last one of two equal endpoints counts.
   const endpoints = [...readAddresses(subset, 'notReadyAddresses', false), ...readAddresses(subset, 'addresses', true)];
@@ -32,23 +32,23 @@ function readSubset(subset: Spot): SlicePart[] {
   });
 }
 
-function readSubsetPorts(subset: Spot): readonly SlicePort[] {
+function readSubsetPorts(subset: FieldSpot): readonly SlicePort[] {
   const spots = mappingsIn(subset, 'ports');
   const ports: SlicePort[] = [];
   for (const spot of spots) {
     const port = readSlicePort(spot);
     if (!port) continue;
-    if (spots.length > 1 && port.name === '') complain(spot, ['name'], withoutName);
+    if (spots.length > 1 && port.name === '') report(spot, ['name'], withoutName);
     ports.push(port);
   }
   return ports;
 }
 
-function readAddresses(subset: Spot, key: string, ready: boolean): readonly ReadEndpoint[] {
+function readAddresses(subset: FieldSpot, key: string, ready: boolean): readonly ReadEndpoint[] {
   const endpoints: ReadEndpoint[] = [];
   for (const spot of mappingsIn(subset, key)) {
     const text = textIn(spot, 'ip');
-    if (text === undefined && !spot.subject.broken) complain(spot, ['ip'], withoutAddress);
+    if (text === undefined && !spot.subject.broken) report(spot, ['ip'], withoutAddress);
     const address = text === undefined ? undefined : checkRoutable(spot, ['ip'], text);
     const nodeName = nameIn(spot, 'nodeName', 'subdomain');
     if (address === undefined) continue;

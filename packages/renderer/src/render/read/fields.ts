@@ -13,22 +13,22 @@ export interface Subject {
 }
 
 /** A mapping inside an object. Its path is computed only for problems. */
-export interface Spot {
+export interface FieldSpot {
   readonly subject: Subject;
   readonly value: JsonObject;
-  readonly above: Spot | undefined;
+  readonly above: FieldSpot | undefined;
   readonly key: string;
   /** The position in the list `key`; -1: the mapping is the value of `key` itself. */
   readonly index: number;
 }
 
 /** The whole object as a spot. */
-export function spotOf(subject: Subject): Spot {
+export function spotOf(subject: Subject): FieldSpot {
   return { subject, value: subject.object.value, above: undefined, key: '', index: -1 };
 }
 
 /** The content of a problem; the default level is `error`. */
-export interface Complaint {
+export interface FieldProblem {
   readonly code: ProblemCode;
   readonly message: string;
   readonly hint: string;
@@ -36,7 +36,7 @@ export interface Complaint {
 }
 
 /** Reports a problem with the value at `tail` below `spot`; an error breaks the subject. */
-export function complain(spot: Spot, tail: Path, complaint: Complaint): void {
+export function report(spot: FieldSpot, tail: Path, complaint: FieldProblem): void {
   const { subject } = spot;
   const level = complaint.level ?? 'error';
   if (level === 'error') subject.broken = true;
@@ -45,43 +45,43 @@ export function complain(spot: Spot, tail: Path, complaint: Complaint): void {
 }
 
 /** `spec.ports[0].port`: the path of a value in messages. */
-export function pathText(spot: Spot, tail: Path): string {
+export function pathText(spot: FieldSpot, tail: Path): string {
   return [...pathOf(spot), ...tail]
     .map((step) => (typeof step === 'number' ? `[${step}]` : `.${step}`))
     .join('')
     .slice(1);
 }
 
-function pathOf(spot: Spot): Path {
+function pathOf(spot: FieldSpot): Path {
   if (!spot.above) return [];
   const here = spot.index < 0 ? [spot.key] : [spot.key, spot.index];
   return [...pathOf(spot.above), ...here];
 }
 
 /** The value of a key. `null` means absent, as in the API server. */
-export function valueIn(spot: Spot, key: string): Json | undefined {
+export function valueIn(spot: FieldSpot, key: string): Json | undefined {
   return Object.hasOwn(spot.value, key) ? (spot.value[key] ?? undefined) : undefined;
 }
 
 /** A string, or undefined when it is absent or (with a problem) of another type. */
-export function textIn(spot: Spot, key: string): string | undefined {
+export function textIn(spot: FieldSpot, key: string): string | undefined {
   const value = valueIn(spot, key);
   return value === undefined || typeof value === 'string' ? value : wrongType(spot, [key], value, 'a text');
 }
 
 /** A number, whole or not. */
-export function numberIn(spot: Spot, key: string): number | undefined {
+export function numberIn(spot: FieldSpot, key: string): number | undefined {
   const value = valueIn(spot, key);
   return value === undefined || typeof value === 'number' ? value : wrongType(spot, [key], value, 'a number');
 }
 
-export function flagIn(spot: Spot, key: string): boolean | undefined {
+export function flagIn(spot: FieldSpot, key: string): boolean | undefined {
   const value = valueIn(spot, key);
   return value === undefined || typeof value === 'boolean' ? value : wrongType(spot, [key], value, 'true or false');
 }
 
 /** A mapping as a spot of its own. */
-export function mappingIn(spot: Spot, key: string): Spot | undefined {
+export function mappingIn(spot: FieldSpot, key: string): FieldSpot | undefined {
   const value = valueIn(spot, key);
   if (value === undefined) return undefined;
   if (!isMapping(value)) return wrongType(spot, [key], value, 'a mapping');
@@ -89,14 +89,14 @@ export function mappingIn(spot: Spot, key: string): Spot | undefined {
 }
 
 /** The spot of an absent mapping, as if it were empty. */
-export function emptyIn(spot: Spot, key: string): Spot {
+export function emptyIn(spot: FieldSpot, key: string): FieldSpot {
   return { subject: spot.subject, value: {}, above: spot, key, index: -1 };
 }
 
 const nothing: readonly never[] = [];
 
 /** The items of a list; none when it is absent or (with a problem) of another type. */
-export function listIn(spot: Spot, key: string): readonly Json[] {
+export function listIn(spot: FieldSpot, key: string): readonly Json[] {
   const value = valueIn(spot, key);
   if (value === undefined) return nothing;
   if (Array.isArray(value)) return value as readonly Json[];
@@ -105,9 +105,9 @@ export function listIn(spot: Spot, key: string): readonly Json[] {
 }
 
 /** The mappings of a list; items of another type are left out, with a problem. */
-export function mappingsIn(spot: Spot, key: string): readonly Spot[] {
+export function mappingsIn(spot: FieldSpot, key: string): readonly FieldSpot[] {
   const list = listIn(spot, key);
-  const spots: Spot[] = [];
+  const spots: FieldSpot[] = [];
   for (let index = 0; index < list.length; index++) {
     const value = list[index] ?? null;
     if (isMapping(value)) spots.push({ subject: spot.subject, value, above: spot, key, index });
@@ -117,7 +117,7 @@ export function mappingsIn(spot: Spot, key: string): readonly Spot[] {
 }
 
 /** The strings of a list; items of another type are left out, with a problem. */
-export function textsIn(spot: Spot, key: string): readonly string[] {
+export function textsIn(spot: FieldSpot, key: string): readonly string[] {
   const list = listIn(spot, key);
   if (list.every((item) => typeof item === 'string')) return list;
   for (const [index, value] of list.entries())
@@ -126,12 +126,12 @@ export function textsIn(spot: Spot, key: string): readonly string[] {
 }
 
 /** One of a list of words; `fallback` when it is absent or (with a problem) another word. */
-export function wordIn<const W extends string, F>(spot: Spot, key: string, words: readonly W[], fallback: F): W | F {
+export function wordIn<const W extends string, F>(spot: FieldSpot, key: string, words: readonly W[], fallback: F): W | F {
   const value = textIn(spot, key);
   if (value === undefined || value === '') return fallback;
   const word = words.find((candidate) => candidate === value);
   if (word !== undefined) return word;
-  complain(spot, [key], {
+  report(spot, [key], {
     code: 'FIELD_VALUE',
     message: `Cannot read ${pathText(spot, [key])}: ${quote(value)} is not a valid value`,
     hint: `Write ${words.slice(0, -1).join(', ')} or ${words.at(-1)}`,
@@ -143,8 +143,8 @@ function isMapping(value: Json): value is JsonObject {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
-function wrongType(spot: Spot, tail: Path, value: Json, wanted: string): undefined {
-  complain(spot, tail, {
+function wrongType(spot: FieldSpot, tail: Path, value: Json, wanted: string): undefined {
+  report(spot, tail, {
     code: 'FIELD_TYPE',
     message: `Cannot read ${pathText(spot, tail)}: it is ${nameOf(value)}, not ${wanted}`,
     hint: hintFor(value, wanted),

@@ -1,7 +1,7 @@
 import { addAll, type Problem } from '@sluice/bundle';
 import type { Json, JsonObject, KubeKind, KubeObject, Path } from '../kube.ts';
 import { nearest } from '../nearest.ts';
-import { complain, pathText, type Spot, type Subject, spotOf } from './fields.ts';
+import { report, pathText, type FieldSpot, type Subject, spotOf } from './fields.ts';
 import { betaSlices, titleOf } from './names.ts';
 import { quote } from './text.ts';
 
@@ -89,7 +89,7 @@ export function checkFields(object: KubeObject, problems: Problem[]): void {
   addAll(problems, found);
 }
 
-function checkMapping(root: Spot, value: JsonObject, path: Path, allowed: Fields): void {
+function checkMapping(root: FieldSpot, value: JsonObject, path: Path, allowed: Fields): void {
   for (const key of Object.keys(value)) {
     if (root.subject.problems.length >= unknownMax) return;
     const below = Object.hasOwn(allowed, key) ? allowed[key] : undefined;
@@ -98,15 +98,15 @@ function checkMapping(root: Spot, value: JsonObject, path: Path, allowed: Fields
   }
 }
 
-function checkBelow(root: Spot, value: Json, path: Path, allowed: Fields): void {
+function checkBelow(root: FieldSpot, value: Json, path: Path, allowed: Fields): void {
   if (Array.isArray(value)) {
     for (const [index, item] of value.entries()) checkBelow(root, item as Json, [...path, index], allowed);
   } else if (typeof value === 'object' && value !== null) checkMapping(root, value as JsonObject, path, allowed);
 }
 
-function unknownField(root: Spot, path: Path, key: string, names: readonly string[]): void {
+function unknownField(root: FieldSpot, path: Path, key: string, names: readonly string[]): void {
   const guess = nearest(key, names);
-  complain(root, path, {
+  report(root, path, {
     code: 'FIELD_UNKNOWN',
     level: 'warning',
     message: `Cannot use field ${quote(key)} of ${pathText(root, path.slice(0, -1)) || 'the object'}: Kubernetes has no such field`,

@@ -1,6 +1,6 @@
 import type { Problem } from '@sluice/bundle';
 import type { JsonObject, KubeKind, KubeObject, Path } from '../kube.ts';
-import { complain, mappingIn, pathText, type Spot, type Subject, spotOf, textIn } from './fields.ts';
+import { report, mappingIn, pathText, type FieldSpot, type Subject, spotOf, textIn } from './fields.ts';
 import { hasHiddenCharacters, isDnsLabel, isDnsSubdomain, isLabelValue, isPortName, quote } from './text.ts';
 
 /** The forms of Kubernetes names, each with its test, its name and its description. */
@@ -21,11 +21,11 @@ const forms = {
 export type NameForm = keyof typeof forms;
 
 /** Whether `text` has the form; reports a problem if it does not. */
-export function checkName(spot: Spot, tail: Path, text: string, form: NameForm): boolean {
+export function checkName(spot: FieldSpot, tail: Path, text: string, form: NameForm): boolean {
   const [test, name, words] = forms[form];
   if (test(text)) return true;
   const hidden = hasHiddenCharacters(text);
-  complain(spot, tail, {
+  report(spot, tail, {
     code: hidden ? 'CONTROL_CHARACTER' : 'NAME_INVALID',
     message: `Cannot read ${pathText(spot, tail)}: ${quote(text)} ${hidden ? 'has control characters' : `is not a valid ${name}`}`,
     hint: `Use ${words}`,
@@ -34,21 +34,21 @@ export function checkName(spot: Spot, tail: Path, text: string, form: NameForm):
 }
 
 /** An optional name; undefined when it is absent or (with a problem) malformed. */
-export function nameIn(spot: Spot, key: string, form: NameForm): string | undefined {
+export function nameIn(spot: FieldSpot, key: string, form: NameForm): string | undefined {
   const text = textIn(spot, key);
   return text !== undefined && checkName(spot, [key], text, form) ? text : undefined;
 }
 
 /** The metadata that every object has. */
 export interface Identity {
-  readonly top: Spot;
+  readonly top: FieldSpot;
   /** `''` for cluster-scoped objects. */
   readonly namespace: string;
   readonly name: string;
   /** `shop/web`, or the name of a cluster-scoped object. */
   readonly key: string;
-  readonly labels: Spot | undefined;
-  readonly annotations: Spot | undefined;
+  readonly labels: FieldSpot | undefined;
+  readonly annotations: FieldSpot | undefined;
 }
 
 /** The version of EndpointSlices in clusters of 1.17 to 1.24, and in manifests from there. */
@@ -76,7 +76,7 @@ export function identify(object: KubeObject, problems: Problem[], form: NameForm
   const top = spotOf(subject);
   const [wanted, ...older] = apiVersions[object.kind];
   if (object.apiVersion !== wanted && !older.includes(object.apiVersion)) {
-    complain(top, ['apiVersion'], {
+    report(top, ['apiVersion'], {
       code: 'API_VERSION_UNKNOWN',
       message: `Cannot read ${object.kind} of apiVersion ${quote(object.apiVersion)}`,
       hint: `Write it as ${wanted}; \`kubectl convert\` can do that`,
@@ -86,7 +86,7 @@ export function identify(object: KubeObject, problems: Problem[], form: NameForm
   const metadata = mappingIn(top, 'metadata');
   const name = metadata && textIn(metadata, 'name');
   if (!metadata || name === undefined || name === '') {
-    if (!subject.broken) complain(top, ['metadata', 'name'], missingName);
+    if (!subject.broken) report(top, ['metadata', 'name'], missingName);
     return undefined;
   }
   checkName(metadata, ['name'], name, form);
@@ -131,13 +131,13 @@ export const headlessLabel = 'service.kubernetes.io/headless';
 export type ForeignLabel = typeof proxyNameLabel | typeof headlessLabel;
 
 /** The label for which a Service is ignored: first the one that every version of kube-proxy knows. */
-export const foreignLabelOfService = (labels: Spot | undefined): ForeignLabel | undefined =>
+export const foreignLabelOfService = (labels: FieldSpot | undefined): ForeignLabel | undefined =>
   firstLabel(labels, [proxyNameLabel, headlessLabel]);
 
 /** The label for which a slice is ignored, in the same order. */
-export const foreignLabelOfSlice = (labels: Spot | undefined): ForeignLabel | undefined =>
+export const foreignLabelOfSlice = (labels: FieldSpot | undefined): ForeignLabel | undefined =>
   firstLabel(labels, [headlessLabel, proxyNameLabel]);
 
-function firstLabel(labels: Spot | undefined, keys: readonly ForeignLabel[]): ForeignLabel | undefined {
+function firstLabel(labels: FieldSpot | undefined, keys: readonly ForeignLabel[]): ForeignLabel | undefined {
   return labels && keys.find((key) => Object.hasOwn(labels.value, key));
 }

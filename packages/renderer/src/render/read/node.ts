@@ -2,7 +2,7 @@ import type { Problem } from '@sluice/bundle';
 import type { KubeObject, Path } from '../kube.ts';
 import type { PerFamily } from '../model.ts';
 import { checkAddress, checkCidr, familyOf } from './addresses.ts';
-import { complain, mappingIn, mappingsIn, pathText, type Spot, textIn, textsIn, valueIn } from './fields.ts';
+import { report, mappingIn, mappingsIn, pathText, type FieldSpot, textIn, textsIn, valueIn } from './fields.ts';
 import { checkName, identify } from './names.ts';
 import { readQuantity } from './quantity.ts';
 import { quote } from './text.ts';
@@ -42,7 +42,7 @@ export function readNode(object: KubeObject, problems: Problem[]): ReadNode | un
   return top.subject.broken ? undefined : node;
 }
 
-function readLabels(labels: Spot | undefined): ReadonlyMap<string, string> {
+function readLabels(labels: FieldSpot | undefined): ReadonlyMap<string, string> {
   const map = new Map<string, string>();
   if (!labels) return map;
   for (const key of Object.keys(labels.value).toSorted()) {
@@ -55,7 +55,7 @@ function readLabels(labels: Spot | undefined): ReadonlyMap<string, string> {
 }
 
 /** The first InternalIP of each family, else the first ExternalIP; host names and DNS names are ignored. */
-function readAddresses(status: Spot): PerFamily<string> {
+function readAddresses(status: FieldSpot): PerFamily<string> {
   const found: Record<'InternalIP' | 'ExternalIP', Record<string, string>> = { InternalIP: {}, ExternalIP: {} };
   for (const spot of mappingsIn(status, 'addresses')) {
     const type = textIn(spot, 'type');
@@ -68,7 +68,7 @@ function readAddresses(status: Spot): PerFamily<string> {
 }
 
 /** `podCIDRs`, or the old field `podCIDR`; the first of each family. */
-function readPodCIDRs(spec: Spot): PerFamily<string> {
+function readPodCIDRs(spec: FieldSpot): PerFamily<string> {
   const old = textIn(spec, 'podCIDR') ?? '';
   const list = textsIn(spec, 'podCIDRs');
   const texts = list.length > 0 ? list : old === '' ? [] : [old];
@@ -85,7 +85,7 @@ function readPodCIDRs(spec: Spot): PerFamily<string> {
 const coresMax = 65_536;
 
 /** `status.capacity.cpu`, rounded up to whole cores: `3920m` is a machine with 4 cores, some of it reserved. */
-function readCores(status: Spot): number | undefined {
+function readCores(status: FieldSpot): number | undefined {
   const capacity = mappingIn(status, 'capacity');
   const value = capacity && valueIn(capacity, 'cpu');
   if (!capacity || value === undefined) return undefined;
@@ -93,7 +93,7 @@ function readCores(status: Spot): number | undefined {
   const cores = quantity === undefined ? 0 : Math.ceil(quantity);
   if (cores >= 1 && cores <= coresMax) return cores;
   if (typeof value !== 'string' && typeof value !== 'number') return undefined;
-  complain(capacity, ['cpu'], {
+  report(capacity, ['cpu'], {
     code: 'FIELD_VALUE',
     message: `Cannot read ${pathText(capacity, ['cpu'])}: ${quote(String(value))} is not a number of cores`,
     hint: 'Write a quantity such as 4 or 3920m',

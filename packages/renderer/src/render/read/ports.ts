@@ -1,8 +1,8 @@
 import type { Protocol } from '../model.ts';
-import { complain, numberIn, pathText, type Spot, wordIn } from './fields.ts';
+import { report, numberIn, pathText, type FieldSpot, wordIn } from './fields.ts';
 
 /** The protocols that Services have (`supportedServicePortProtocols`); the default is TCP. */
-export function protocolIn(spot: Spot): Protocol {
+export function protocolIn(spot: FieldSpot): Protocol {
   return wordIn(spot, 'protocol', ['TCP', 'UDP', 'SCTP'], 'TCP');
 }
 
@@ -11,11 +11,11 @@ export function protocolIn(spot: Spot): Protocol {
  * @param least 1, or 0 where 0 means "none"
  * @returns undefined when it is absent or (with a problem) out of range
  */
-export function portIn(spot: Spot, key: string, least: 0 | 1): number | undefined {
+export function portIn(spot: FieldSpot, key: string, least: 0 | 1): number | undefined {
   const value = numberIn(spot, key);
   if (value === undefined) return undefined;
   if (Number.isInteger(value) && value >= least && value <= 65_535) return value;
-  complain(spot, [key], {
+  report(spot, [key], {
     code: 'PORT_INVALID',
     message: `Cannot use ${value} as ${pathText(spot, [key])}: it is not a valid port (1–65535)`,
     hint: 'Write a whole number from 1 to 65535',

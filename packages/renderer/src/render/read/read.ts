@@ -23,7 +23,7 @@ export interface ReadObjects {
 
 /** Reads every object; those with an error are left out, and `problems` receives their errors. */
 export function readObjects(objects: readonly KubeObject[], problems: Problem[], memo = new Memo()): ReadObjects {
-  const remembered = <T>(object: KubeObject, read: Read<T>): T => {
+  const remembered = <T>(object: KubeObject, read: ObjectReader<T>): T => {
     const { value, found } = memo.of('read', object, [], () => readOne(object, read));
     addAll(problems, found);
     return value;
@@ -58,9 +58,9 @@ export function readObjects(objects: readonly KubeObject[], problems: Problem[],
   return { services, slices, nodes, serviceCIDRs, unread };
 }
 
-type Read<T> = (object: KubeObject, problems: Problem[]) => T;
+type ObjectReader<T> = (object: KubeObject, problems: Problem[]) => T;
 
-function readOne<T>(object: KubeObject, read: Read<T>): { readonly value: T; readonly found: readonly Problem[] } {
+function readOne<T>(object: KubeObject, read: ObjectReader<T>): { readonly value: T; readonly found: readonly Problem[] } {
   const found: Problem[] = [];
   const value = read(object, found);
   checkFields(object, found);

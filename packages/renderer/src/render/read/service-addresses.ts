@@ -1,7 +1,7 @@
 import type { Family } from '@sluice/bundle';
 import type { Path } from '../kube.ts';
 import { checkCidr, checkRoutable, familyOf, familyWord } from './addresses.ts';
-import { complain, pathText, type Spot, textIn, textsIn, wordIn } from './fields.ts';
+import { report, pathText, type FieldSpot, textIn, textsIn, wordIn } from './fields.ts';
 import type { FamilyPolicy, ReadService, ServiceType } from './service.ts';
 import { quote } from './text.ts';
 
@@ -10,22 +10,22 @@ type ClusterAddresses = Pick<ReadService, 'headless' | 'clusterIPs' | 'listsAll'
 const policies: readonly FamilyPolicy[] = ['SingleStack', 'PreferDualStack', 'RequireDualStack'];
 
 /** Reads clusterIP, clusterIPs, ipFamilies and ipFamilyPolicy, which must agree (`ValidateServiceClusterIPsRelatedFields`). */
-export function readClusterAddresses(spec: Spot, type: ServiceType): ClusterAddresses {
+export function readClusterAddresses(spec: FieldSpot, type: ServiceType): ClusterAddresses {
   const first = textIn(spec, 'clusterIP') ?? '';
   const list = textsIn(spec, 'clusterIPs').filter((text) => text !== '');
   const ipFamilyPolicy = wordIn(spec, 'ipFamilyPolicy', policies, undefined);
   const ipFamilies = readFamilies(spec);
   const listsAll = list.length > 0;
   const headless = first === 'None' || (first === '' && list[0] === 'None');
-  if (listsAll && first !== '' && first !== list[0]) complain(spec, ['clusterIP'], disagree);
+  if (listsAll && first !== '' && first !== list[0]) report(spec, ['clusterIP'], disagree);
   if (ipFamilyPolicy === 'SingleStack' && (list.length > 1 || ipFamilies.length > 1))
-    complain(spec, ['ipFamilyPolicy'], twoOfSingle);
+    report(spec, ['ipFamilyPolicy'], twoOfSingle);
   if (headless) {
-    if (type !== 'ClusterIP') complain(spec, ['clusterIP'], headlessOfType(type));
+    if (type !== 'ClusterIP') report(spec, ['clusterIP'], headlessOfType(type));
     return { headless, clusterIPs: [], listsAll, ipFamilies, ipFamilyPolicy };
   }
   const texts = listsAll ? list : first === '' ? [] : [first];
-  if (texts.length > 0 && type === 'ExternalName') complain(spec, ['clusterIP'], addressOfExternalName);
+  if (texts.length > 0 && type === 'ExternalName') report(spec, ['clusterIP'], addressOfExternalName);
   const clusterIPs: string[] = [];
   for (const [index, text] of texts.entries()) {
     const tail: Path = listsAll ? ['clusterIPs', index] : ['clusterIP'];
@@ -36,10 +36,10 @@ export function readClusterAddresses(spec: Spot, type: ServiceType): ClusterAddr
 }
 
 /** One address per family, and each of the family that `ipFamilies` has at its position. */
-function fits(spec: Spot, tail: Path, address: string, others: readonly string[], wanted: Family | undefined): boolean {
+function fits(spec: FieldSpot, tail: Path, address: string, others: readonly string[], wanted: Family | undefined): boolean {
   const family = familyOf(address);
   if (wanted !== undefined && wanted !== family) {
-    complain(spec, tail, {
+    report(spec, tail, {
       code: 'ADDRESS_WRONG_FAMILY',
       message: `${tail.length === 1 ? 'clusterIP' : `clusterIPs[${tail[1]}]`} ${address} is ${familyWord[family]}, but ipFamilies[${tail[1] ?? 0}] is ${familyWord[wanted]}`,
       hint: 'List clusterIPs and ipFamilies in the same order',
@@ -47,7 +47,7 @@ function fits(spec: Spot, tail: Path, address: string, others: readonly string[]
     return false;
   }
   if (others.some((other) => familyOf(other) === family)) {
-    complain(spec, tail, {
+    report(spec, tail, {
       code: 'ADDRESS_WRONG_FAMILY',
       message: `Cannot use ${address} as ${pathText(spec, tail)}: the Service already has an ${familyWord[family]} address`,
       hint: 'A Service has at most one ClusterIP of each family',
@@ -57,7 +57,7 @@ function fits(spec: Spot, tail: Path, address: string, others: readonly string[]
   return true;
 }
 
-function readFamilies(spec: Spot): readonly Family[] {
+function readFamilies(spec: FieldSpot): readonly Family[] {
   const families: Family[] = [];
   for (const [index, word] of textsIn(spec, 'ipFamilies').entries()) {
     const family = word === 'IPv4' ? 'ipv4' : word === 'IPv6' ? 'ipv6' : undefined;
@@ -65,7 +65,7 @@ function readFamilies(spec: Spot): readonly Family[] {
       families.push(family);
       continue;
     }
-    complain(spec, ['ipFamilies', index], {
+    report(spec, ['ipFamilies', index], {
       code: 'FIELD_VALUE',
       message: `Cannot read ${pathText(spec, ['ipFamilies', index])}: ${quote(word)} is ${family ? 'listed twice' : 'not a valid family'}`,
       hint: 'Write IPv4 and IPv6, each at most once',
@@ -75,7 +75,7 @@ function readFamilies(spec: Spot): readonly Family[] {
 }
 
 /** `externalIPs`. The API server refuses addresses that are local to each node (`ValidateNonSpecialIP`). */
-export function readExternalIPs(spec: Spot): readonly string[] {
+export function readExternalIPs(spec: FieldSpot): readonly string[] {
   const addresses: string[] = [];
   for (const [index, text] of textsIn(spec, 'externalIPs').entries()) {
     const address = checkRoutable(spec, ['externalIPs', index], text);
@@ -85,14 +85,14 @@ export function readExternalIPs(spec: Spot): readonly string[] {
 }
 
 /** `loadBalancerSourceRanges`; blanks around an entry are ignored, as in kube-proxy. */
-export function readSourceRanges(spec: Spot, type: ServiceType): readonly string[] {
+export function readSourceRanges(spec: FieldSpot, type: ServiceType): readonly string[] {
   const ranges: string[] = [];
   for (const [index, text] of textsIn(spec, 'loadBalancerSourceRanges').entries()) {
     const range = checkCidr(spec, ['loadBalancerSourceRanges', index], text.trim());
     if (range !== undefined) ranges.push(range);
   }
   if (ranges.length === 0 || type === 'LoadBalancer') return ranges;
-  complain(spec, ['loadBalancerSourceRanges'], {
+  report(spec, ['loadBalancerSourceRanges'], {
     code: 'OBJECT_IGNORED',
     level: 'warning',
     message: `Cannot restrict a Service of type ${type}: source ranges protect load-balancer addresses only`,

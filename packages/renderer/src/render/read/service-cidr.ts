@@ -1,7 +1,7 @@
 import type { Problem } from '@sluice/bundle';
 import type { KubeObject } from '../kube.ts';
 import { checkCidr, familyOf } from './addresses.ts';
-import { complain, emptyIn, mappingIn, mappingsIn, type Spot, textIn, textsIn, valueIn } from './fields.ts';
+import { report, emptyIn, mappingIn, mappingsIn, type FieldSpot, textIn, textsIn, valueIn } from './fields.ts';
 import { identify } from './names.ts';
 
 /** A network from which the API server allocates ClusterIPs. */
@@ -27,22 +27,22 @@ export function readServiceCIDR(object: KubeObject, problems: Problem[]): ReadSe
   return top.subject.broken ? undefined : { name, object, cidrs, isOpen };
 }
 
-function readCidrs(spec: Spot): readonly string[] {
+function readCidrs(spec: FieldSpot): readonly string[] {
   const texts = textsIn(spec, 'cidrs');
-  if (texts.length === 0 && !spec.subject.broken) complain(spec, ['cidrs'], missing);
+  if (texts.length === 0 && !spec.subject.broken) report(spec, ['cidrs'], missing);
   const cidrs = texts.flatMap((text, index) => checkCidr(spec, ['cidrs', index], text) ?? []);
-  if (texts.length > 2) complain(spec, ['cidrs', 2], tooMany);
-  else if (new Set(cidrs.map(familyOf)).size < cidrs.length) complain(spec, ['cidrs', 1], sameFamily);
+  if (texts.length > 2) report(spec, ['cidrs', 2], tooMany);
+  else if (new Set(cidrs.map(familyOf)).size < cidrs.length) report(spec, ['cidrs', 1], sameFamily);
   return cidrs;
 }
 
-function isTerminating(top: Spot): boolean {
+function isTerminating(top: FieldSpot): boolean {
   const metadata = mappingIn(top, 'metadata');
   return metadata !== undefined && valueIn(metadata, 'deletionTimestamp') !== undefined;
 }
 
 /** Ready unless a condition denies it, as in the API server (`isReady`, `ipallocator/cidrallocator.go`). */
-function isReady(top: Spot): boolean {
+function isReady(top: FieldSpot): boolean {
   const status = mappingIn(top, 'status');
   const conditions = status ? mappingsIn(status, 'conditions') : [];
   const ready = conditions.find((condition) => textIn(condition, 'type') === 'Ready');

@@ -1,8 +1,8 @@
 import { compareText } from '@sluice/bundle';
-import { complain, mappingIn, numberIn, pathText, type Spot, textIn, wordIn } from './fields.ts';
+import { report, mappingIn, numberIn, pathText, type FieldSpot, textIn, wordIn } from './fields.ts';
 
 /** A selector as one text, independent of the order of its labels, for comparison. */
-export function readSelector(spec: Spot): string {
+export function readSelector(spec: FieldSpot): string {
   const selector = mappingIn(spec, 'selector');
   if (!selector) return '';
   const keys = Object.keys(selector.value).toSorted(compareText);
@@ -15,12 +15,12 @@ const defaultAffinitySeconds = 10_800;
 const affinitySecondsMax = 86_400;
 
 /** The time-out of sessionAffinity ClientIP in seconds; undefined: no affinity. */
-export function readAffinity(spec: Spot): number | undefined {
+export function readAffinity(spec: FieldSpot): number | undefined {
   const affinity = wordIn(spec, 'sessionAffinity', ['None', 'ClientIP'], 'None');
   const config = mappingIn(spec, 'sessionAffinityConfig');
   if (affinity === 'None') {
     if (config) {
-      complain(spec, ['sessionAffinityConfig'], {
+      report(spec, ['sessionAffinityConfig'], {
         code: 'FIELD_VALUE',
         message: 'Cannot use sessionAffinityConfig: sessionAffinity is None',
         hint: 'Set sessionAffinity to ClientIP, or remove sessionAffinityConfig',
@@ -32,7 +32,7 @@ export function readAffinity(spec: Spot): number | undefined {
   const seconds = clientIP && numberIn(clientIP, 'timeoutSeconds');
   if (!clientIP || seconds === undefined) return defaultAffinitySeconds;
   if (Number.isInteger(seconds) && seconds >= 1 && seconds <= affinitySecondsMax) return seconds;
-  complain(clientIP, ['timeoutSeconds'], {
+  report(clientIP, ['timeoutSeconds'], {
     code: 'FIELD_VALUE',
     message: `Cannot use ${seconds} as ${pathText(clientIP, ['timeoutSeconds'])}: it is not a valid time-out (1–${affinitySecondsMax} s)`,
     hint: `Write whole seconds from 1 to ${affinitySecondsMax}`,

@@ -1,5 +1,5 @@
 import { checkRoutable } from './addresses.ts';
-import { complain, mappingIn, mappingsIn, type Spot, textIn, wordIn } from './fields.ts';
+import { report, mappingIn, mappingsIn, type FieldSpot, textIn, wordIn } from './fields.ts';
 import type { ServiceType } from './service.ts';
 
 /** One entry of `status.loadBalancer.ingress` that has an address. */
@@ -14,7 +14,7 @@ export interface ReadIngress {
  * through the load balancer, as the cloud provider intends, so that is a note.
  */
 export function readIngress(
-  top: Spot,
+  top: FieldSpot,
   type: ServiceType,
 ): { readonly ingress: readonly ReadIngress[]; readonly proxiedIngress: readonly ReadIngress[] } {
   const status = mappingIn(top, 'status');
@@ -22,7 +22,7 @@ export function readIngress(
   if (!balancer) return none;
   const spots = mappingsIn(balancer, 'ingress');
   if (spots.length > 0 && type !== 'LoadBalancer') {
-    complain(balancer, ['ingress'], strayIngress(type));
+    report(balancer, ['ingress'], strayIngress(type));
     return none;
   }
   const entries = spots.flatMap(readEntry);
@@ -33,16 +33,16 @@ export function readIngress(
 
 const none = { ingress: [], proxiedIngress: [] } as const;
 
-function readEntry(spot: Spot): (ReadIngress & { readonly isProxied: boolean })[] {
+function readEntry(spot: FieldSpot): (ReadIngress & { readonly isProxied: boolean })[] {
   const text = textIn(spot, 'ip') ?? '';
   const hostname = textIn(spot, 'hostname') ?? '';
   const mode = wordIn(spot, 'ipMode', ['VIP', 'Proxy'], 'VIP');
   if (text === '') {
-    if (hostname !== '') complain(spot, ['hostname'], byName);
+    if (hostname !== '') report(spot, ['hostname'], byName);
     return [];
   }
   const address = checkRoutable(spot, ['ip'], text);
-  if (mode === 'Proxy') complain(spot, ['ipMode'], byProxy);
+  if (mode === 'Proxy') report(spot, ['ipMode'], byProxy);
   return address === undefined ? [] : [{ address, index: spot.index, isProxied: mode === 'Proxy' }];
 }
 

@@ -1,5 +1,5 @@
 import type { Protocol } from '../model.ts';
-import { complain, mappingsIn, numberIn, type Spot, textIn, valueIn } from './fields.ts';
+import { report, mappingsIn, numberIn, type FieldSpot, textIn, valueIn } from './fields.ts';
 import { checkName } from './names.ts';
 import { portIn, protocolIn } from './ports.ts';
 import { quote } from './text.ts';
@@ -19,17 +19,17 @@ export interface ReadPort {
   readonly index: number;
 }
 
-interface Expected {
+interface PortExpectations {
   /** The type has node ports. */
   readonly hasNodePorts: boolean;
   readonly mayBeEmpty: boolean;
 }
 
 /** Reads `spec.ports`; names, pairs of port and protocol, and pairs of node port and protocol must be unique. */
-export function readPorts(spec: Spot, expected: Expected): readonly ReadPort[] {
+export function readPorts(spec: FieldSpot, expected: PortExpectations): readonly ReadPort[] {
   const spots = mappingsIn(spec, 'ports');
   if (spots.length === 0 && !expected.mayBeEmpty && !spec.subject.broken) {
-    complain(spec, ['ports'], {
+    report(spec, ['ports'], {
       code: 'FIELD_MISSING',
       level: 'warning',
       message: 'Cannot make rules for a Service without ports',
@@ -43,21 +43,21 @@ export function readPorts(spec: Spot, expected: Expected): readonly ReadPort[] {
   });
 }
 
-function readPort(spot: Spot, expected: Expected, mustHaveName: boolean): ReadPort | undefined {
+function readPort(spot: FieldSpot, expected: PortExpectations, mustHaveName: boolean): ReadPort | undefined {
   const name = textIn(spot, 'name') ?? '';
   const protocol = protocolIn(spot);
   const port = portIn(spot, 'port', 1);
   const nodePort = portIn(spot, 'nodePort', 0) ?? 0;
   if (name !== '') checkName(spot, ['name'], name, 'label');
-  else if (mustHaveName) complain(spot, ['name'], withoutName);
-  if (valueIn(spot, 'port') === undefined) complain(spot, ['port'], withoutPort);
-  if (nodePort > 0 && !expected.hasNodePorts) complain(spot, ['nodePort'], strayNodePort);
+  else if (mustHaveName) report(spot, ['name'], withoutName);
+  if (valueIn(spot, 'port') === undefined) report(spot, ['port'], withoutPort);
+  if (nodePort > 0 && !expected.hasNodePorts) report(spot, ['nodePort'], strayNodePort);
   if (port === undefined) return undefined;
   return { name, protocol, port, nodePort, targetPort: readTarget(spot, port), index: spot.index };
 }
 
 /** `targetPort` is a number or a name; 0 and `""` mean the port itself (`SetDefaults_Service`). */
-function readTarget(spot: Spot, port: number): string {
+function readTarget(spot: FieldSpot, port: number): string {
   const value = valueIn(spot, 'targetPort');
   if (value === undefined || value === '' || value === 0) return String(port);
   if (typeof value === 'string') {
@@ -68,10 +68,10 @@ function readTarget(spot: Spot, port: number): string {
 }
 
 /** Checks that a port is unique; false (with a problem) for a duplicate. */
-function isNew(spot: Spot, port: ReadPort, seen: Set<string>): boolean {
+function isNew(spot: FieldSpot, port: ReadPort, seen: Set<string>): boolean {
   const { name, protocol, nodePort } = port;
   if (name !== '' && !enter(seen, `name ${name}`)) {
-    complain(spot, ['name'], {
+    report(spot, ['name'], {
       code: 'FIELD_VALUE',
       message: `Cannot name two ports ${quote(name)}`,
       hint: 'Use a different name for every port',
@@ -79,7 +79,7 @@ function isNew(spot: Spot, port: ReadPort, seen: Set<string>): boolean {
     return false;
   }
   if (!enter(seen, `port ${port.port}/${protocol}`)) {
-    complain(spot, ['port'], {
+    report(spot, ['port'], {
       code: 'FIELD_VALUE',
       message: `Cannot serve port ${port.port}/${protocol} twice in one Service`,
       hint: 'Remove one of the two, or change its port or protocol',
@@ -87,7 +87,7 @@ function isNew(spot: Spot, port: ReadPort, seen: Set<string>): boolean {
     return false;
   }
   if (nodePort > 0 && !enter(seen, `node port ${nodePort}/${protocol}`)) {
-    complain(spot, ['nodePort'], {
+    report(spot, ['nodePort'], {
       code: 'NODE_PORT_CONFLICT',
       message: `Cannot open node port ${nodePort}/${protocol} for two ports of one Service`,
       hint: 'Choose another node port, or remove it',

@@ -2,7 +2,7 @@ import type { Family, Problem, Scheduler } from '@sluice/bundle';
 import type { KubeObject } from '../kube.ts';
 import type { WeightRule } from '../model.ts';
 import { asksForHints, readScheduler, readWeights } from './annotations.ts';
-import { complain, emptyIn, flagIn, mappingIn, type Spot, valueIn, wordIn } from './fields.ts';
+import { report, emptyIn, flagIn, mappingIn, type FieldSpot, valueIn, wordIn } from './fields.ts';
 import { type ForeignLabel, foreignLabelOfService, identify } from './names.ts';
 import { portIn } from './ports.ts';
 import { readClusterAddresses, readExternalIPs, readSourceRanges } from './service-addresses.ts';
@@ -92,11 +92,11 @@ export function readService(object: KubeObject, problems: Problem[]): ReadServic
 }
 
 /** Policy Local applies to external traffic only (`ExternalPolicyLocal`); without an external frontend it is a warning and means Cluster. */
-function readExternalPolicy(spec: Spot, type: ServiceType): TrafficPolicy {
+function readExternalPolicy(spec: FieldSpot, type: ServiceType): TrafficPolicy {
   const policy = wordIn(spec, 'externalTrafficPolicy', ['Cluster', 'Local'], 'Cluster');
   const isOutside = type === 'NodePort' || type === 'LoadBalancer' || valueIn(spec, 'externalIPs') !== undefined;
   if (policy === 'Cluster' || isOutside) return policy;
-  complain(spec, ['externalTrafficPolicy'], {
+  report(spec, ['externalTrafficPolicy'], {
     code: 'OBJECT_IGNORED',
     level: 'warning',
     message: `Cannot apply externalTrafficPolicy Local: a Service of type ${type} without externalIPs has no external traffic`,
@@ -105,10 +105,10 @@ function readExternalPolicy(spec: Spot, type: ServiceType): TrafficPolicy {
   return 'Cluster';
 }
 
-function readHealthPort(spec: Spot, type: ServiceType): number {
+function readHealthPort(spec: FieldSpot, type: ServiceType): number {
   const port = portIn(spec, 'healthCheckNodePort', 0) ?? 0;
   if (port === 0 || (type === 'LoadBalancer' && spec.value['externalTrafficPolicy'] === 'Local')) return port;
-  complain(spec, ['healthCheckNodePort'], {
+  report(spec, ['healthCheckNodePort'], {
     code: 'FIELD_VALUE',
     message: 'Cannot use healthCheckNodePort here: it belongs to type LoadBalancer with externalTrafficPolicy Local',
     hint: 'Remove it, or set both',

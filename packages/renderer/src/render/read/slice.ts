@@ -2,7 +2,7 @@ import type { Family, Problem } from '@sluice/bundle';
 import type { KubeObject, Path } from '../kube.ts';
 import type { Protocol } from '../model.ts';
 import { type ReadEndpoint, readEndpoint } from './endpoint.ts';
-import { complain, mappingsIn, type Spot, textIn, valueIn } from './fields.ts';
+import { report, mappingsIn, type FieldSpot, textIn, valueIn } from './fields.ts';
 import { checkName, type ForeignLabel, foreignLabelOfSlice, type Identity, identify } from './names.ts';
 import { portIn, protocolIn } from './ports.ts';
 import { quote } from './text.ts';
@@ -77,7 +77,7 @@ function readOwner({ top, namespace, labels }: Identity): string {
   const value = (labels && textIn(labels, serviceLabel)) ?? '';
   if (labels && value !== '') return checkName(labels, [serviceLabel], value, 'label') ? `${namespace}/${value}` : '';
   if (top.subject.broken) return '';
-  complain(top, ['metadata', 'labels', serviceLabel], {
+  report(top, ['metadata', 'labels', serviceLabel], {
     code: 'SLICE_WITHOUT_SERVICE',
     level: 'warning',
     message: `Cannot use these endpoints: the label ${serviceLabel} is missing or empty, so kube-proxy ignores the slice`,
@@ -86,12 +86,12 @@ function readOwner({ top, namespace, labels }: Identity): string {
   return '';
 }
 
-function readAddressType(top: Spot): Family | 'FQDN' | undefined {
+function readAddressType(top: FieldSpot): Family | 'FQDN' | undefined {
   const text = textIn(top, 'addressType');
   if (text === 'IPv4') return 'ipv4';
   if (text === 'IPv6') return 'ipv6';
   if (text === 'FQDN') {
-    complain(top, ['addressType'], {
+    report(top, ['addressType'], {
       code: 'OBJECT_IGNORED',
       level: 'warning',
       message: 'Cannot make rules for endpoints with host names: kube-proxy ignores addressType FQDN',
@@ -101,7 +101,7 @@ function readAddressType(top: Spot): Family | 'FQDN' | undefined {
   }
   const missing = valueIn(top, 'addressType') === undefined;
   if (text !== undefined || missing) {
-    complain(top, ['addressType'], {
+    report(top, ['addressType'], {
       code: missing ? 'FIELD_MISSING' : 'FIELD_VALUE',
       message: `Cannot read an EndpointSlice ${missing ? 'without addressType' : `of addressType ${quote(text ?? '')}`}`,
       hint: 'Write IPv4 or IPv6',
@@ -111,14 +111,14 @@ function readAddressType(top: Spot): Family | 'FQDN' | undefined {
 }
 
 /** The ports of a slice. The default name is `''`, as in the API server; a port without a number is ignored. */
-function readSlicePorts(top: Spot): readonly SlicePort[] {
+function readSlicePorts(top: FieldSpot): readonly SlicePort[] {
   const ports: SlicePort[] = [];
   const names = new Set<string>();
   for (const spot of mappingsIn(top, 'ports')) {
     const port = readSlicePort(spot);
     if (!port) continue;
     if (names.has(port.name)) {
-      complain(spot, ['name'], {
+      report(spot, ['name'], {
         code: 'FIELD_VALUE',
         message: `Cannot name two ports of one slice ${quote(port.name)}`,
         hint: 'Name every port like its Service port',
@@ -132,14 +132,14 @@ function readSlicePorts(top: Spot): readonly SlicePort[] {
 }
 
 /** One port of a slice or of a subset. */
-export function readSlicePort(spot: Spot): SlicePort | undefined {
+export function readSlicePort(spot: FieldSpot): SlicePort | undefined {
   const name = textIn(spot, 'name') ?? '';
   if (name !== '') checkName(spot, ['name'], name, 'label');
   const protocol = protocolIn(spot);
   const port = portIn(spot, 'port', 1);
   if (port !== undefined) return { name, protocol, port, index: spot.index };
   if (valueIn(spot, 'port') === undefined) {
-    complain(spot, ['port'], {
+    report(spot, ['port'], {
       code: 'OBJECT_IGNORED',
       level: 'warning',
       message: `Cannot route to port ${quote(name)}: it has no number, so kube-proxy ignores it`,

@@ -1,7 +1,7 @@
 import type { Guard } from '@sluice/bundle';
 import { compareText } from '@sluice/bundle';
 import type { Endpoint, PortOfFamily, ServicePort } from '../model.ts';
-import type { Fleet } from './guards.ts';
+import type { NodeFleet } from './guards.ts';
 import { nodeGuards, textFits } from './guards.ts';
 import { union, usable, usesOf } from './select.ts';
 
@@ -27,7 +27,7 @@ export interface FleetSelection {
  * The endpoints of a Service port on every node. Enumerates nodes only where endpoints have hints for nodes.
  * @param here the port in one family
  */
-export function selectForFleet(port: ServicePort, here: PortOfFamily, fleet: Fleet): FleetSelection {
+export function selectForFleet(port: ServicePort, here: PortOfFamily, fleet: NodeFleet): FleetSelection {
   const uses = usesOf(port, here);
   const cluster = uses.cluster ? clusterVariants(here.endpoints, fleet) : [];
   const local = uses.local ? localVariants(here.endpoints) : [];
@@ -52,7 +52,7 @@ function placeOf(variant: Variant): string {
   return variant.guard?.kind === 'node' ? variant.guard.values[0]! : '';
 }
 
-function clusterVariants(endpoints: readonly Endpoint[], fleet: Fleet): readonly Variant[] {
+function clusterVariants(endpoints: readonly Endpoint[], fleet: NodeFleet): readonly Variant[] {
   const rest = usable(endpoints);
   if (rest.length === 0) return [];
   const ready = endpoints.filter((endpoint) => endpoint.ready);
@@ -102,7 +102,7 @@ function variantsByNode(
   byNode: ReadonlyMap<string, Endpoint[]>,
   byZone: ReadonlyMap<string, Endpoint[]>,
   rest: readonly Endpoint[],
-  fleet: Fleet,
+  fleet: NodeFleet,
 ): Variant[] {
   const groups = new Map<string, { endpoints: readonly Endpoint[]; names: string[]; byName: boolean }>();
   const identities = new Map<readonly Endpoint[], string>();

@@ -3,7 +3,7 @@ import { compareText } from '@sluice/bundle';
 import type { NodeView } from './select.ts';
 
 /** The nodes of a bundle, with indexes by zone. */
-export interface Fleet {
+export interface NodeFleet {
   /** By name. */
   readonly nodes: readonly NodeView[];
   /** The number of nodes by zone. */
@@ -14,7 +14,7 @@ export interface Fleet {
 /** A line may have 64 KiB with its guard and 1,000 bytes without (packages/bundle/README.md, "Limits"). */
 const guardBytesMax = 60_000;
 
-export function fleetOf(nodes: readonly NodeView[]): Fleet {
+export function fleetOf(nodes: readonly NodeView[]): NodeFleet {
   const zoneSizes = new Map<string, number>();
   const zoneOf = new Map<string, string>();
   for (const { name, zone } of nodes) {
@@ -40,7 +40,7 @@ function bytesOf(values: readonly string[]): number {
  * @param names sorted, some but not all nodes of the fleet
  * @param byName the nodes were chosen by name, not by zone: do not use zones, even where one happens to have the same nodes
  */
-export function nodeGuards(names: readonly string[], fleet: Fleet, byName: boolean): readonly Guard[] {
+export function nodeGuards(names: readonly string[], fleet: NodeFleet, byName: boolean): readonly Guard[] {
   // A list per node is common (a DaemonSet with hints); counting the others for each of them would be quadratic.
   if (byName && names.length <= fleet.nodes.length / 2) return named(names);
   const chosen = new Set(names);
@@ -56,7 +56,7 @@ export function nodeGuards(names: readonly string[], fleet: Fleet, byName: boole
 }
 
 /** The zones with exactly these nodes, if there are any. */
-function wholeZones(names: readonly string[], fleet: Fleet): readonly string[] | undefined {
+function wholeZones(names: readonly string[], fleet: NodeFleet): readonly string[] | undefined {
   const zones = new Set<string>();
   for (const name of names) {
     const zone = fleet.zoneOf.get(name);

@@ -40,14 +40,14 @@ export function usesOf(port: ServicePort, here: PortOfFamily): Uses {
 }
 
 /** Whether an endpoint terminates but still serves: used only if no ready one is left (KEP-1669). */
-export function isLeaving(endpoint: Endpoint): boolean {
+export function isTerminatingButServing(endpoint: Endpoint): boolean {
   return endpoint.serving && endpoint.terminating;
 }
 
 /** The ready endpoints of a list or, where there are none, the terminating ones that still serve. */
 export function usable(endpoints: readonly Endpoint[]): readonly Endpoint[] {
   const ready = endpoints.filter((endpoint) => endpoint.ready);
-  return ready.length > 0 ? ready : endpoints.filter(isLeaving);
+  return ready.length > 0 ? ready : endpoints.filter(isTerminatingButServing);
 }
 
 /**

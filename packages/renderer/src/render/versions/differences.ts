@@ -1,7 +1,7 @@
 import type { Profile } from '../config.ts';
 import {
-  type Older,
-  type Seen,
+  type Downgrade,
+  type ServiceWithSlices,
   withoutHeadlessService,
   withoutNodeHints,
   withoutProxyNameSlices,
@@ -10,7 +10,7 @@ import {
 } from './downgrades.ts';
 import type { KubeProxyVersion } from './version.ts';
 
-interface Difference {
+interface VersionDifference {
   /** The first version with the change; `before` describes the newest patch releases of older versions. */
   readonly since: KubeProxyVersion;
   /** The behaviour since then. */
@@ -20,25 +20,25 @@ interface Difference {
 }
 
 /** A difference in the Services and endpoints that kube-proxy uses. */
-export interface SeenDifference extends Difference {
-  readonly older: Older;
+export interface ObjectDifference extends VersionDifference {
+  readonly older: Downgrade;
 }
 
 /** A difference in the rules themselves. */
-export interface RuleDifference extends Difference {
+export interface RuleDifference extends VersionDifference {
   /** The function that implements it. */
   readonly followedBy: string;
   /** Whether a Service has other rules with an older version. */
-  readonly concerns: (seen: Seen, profile: Profile) => boolean;
+  readonly concerns: (seen: ServiceWithSlices, profile: Profile) => boolean;
 }
 
 /** A difference that rules do not reproduce, with the reason. */
-export interface OtherDifference extends Difference {
+export interface OtherDifference extends VersionDifference {
   readonly why: string;
 }
 
 /** Newest first, the order in which they are reverted. Sources: `pkg/proxy` and `cmd/kube-proxy` of Kubernetes 1.28 to 1.37. */
-export const seenDifferences: readonly SeenDifference[] = [
+export const objectDifferences: readonly ObjectDifference[] = [
   {
     since: '1.36',
     now: 'A Service with the label `service.kubernetes.io/headless` that has a ClusterIP is served',

@@ -5,7 +5,7 @@ import type { ReadService } from '../read/service.ts';
 import type { ReadSlice } from '../read/slice.ts';
 
 /** A Service with its slices, as one version of kube-proxy reads them. */
-export interface Seen {
+export interface ServiceWithSlices {
   readonly service: ReadService;
   /** By name. */
   readonly slices: readonly ReadSlice[];
@@ -15,10 +15,10 @@ export interface Seen {
  * Reverts a change of kube-proxy: rules made from the result are those of the older version.
  * @returns the same object where the change makes no difference; undefined: the older version does not serve the Service
  */
-export type Older = (seen: Seen, problems: Problem[]) => Seen | undefined;
+export type Downgrade = (seen: ServiceWithSlices, problems: Problem[]) => ServiceWithSlices | undefined;
 
 /** Before 1.36 the watches of Services and slices shared one selector, which excluded both labels (`ProxyServer.Run`). */
-export function withoutHeadlessService(seen: Seen, problems: Problem[]): Seen | undefined {
+export function withoutHeadlessService(seen: ServiceWithSlices, problems: Problem[]): ServiceWithSlices | undefined {
   const { service } = seen;
   if (service.foreign !== headlessLabel) return seen;
   problems.push({
@@ -33,7 +33,7 @@ export function withoutHeadlessService(seen: Seen, problems: Problem[]): Seen | 
 }
 
 /** The effect of that selector on slices. */
-export function withoutProxyNameSlices(seen: Seen, problems: Problem[]): Seen {
+export function withoutProxyNameSlices(seen: ServiceWithSlices, problems: Problem[]): ServiceWithSlices {
   const slices = seen.slices.filter((slice) => slice.foreign !== proxyNameLabel);
   if (slices.length === seen.slices.length) return seen;
   const ignored = seen.slices.filter((slice) => slice.foreign === proxyNameLabel);
@@ -53,14 +53,14 @@ function ignoredSlice(slice: ReadSlice): Problem {
 }
 
 /** Before 1.34 the feature gate PreferSameTrafficDistribution was off (`pkg/features/kube_features.go`). */
-export function withoutNodeHints(seen: Seen): Seen {
+export function withoutNodeHints(seen: ServiceWithSlices): ServiceWithSlices {
   return withEndpoints(seen, (endpoint) =>
     endpoint.hintNodes.length === 0 ? endpoint : { ...endpoint, hintNodes: [] },
   );
 }
 
 /** Before 1.31 the gate ServiceTrafficDistribution was off: hints needed an annotation of the Service (`canUseTopology`). */
-export function withoutUnaskedHints(seen: Seen): Seen {
+export function withoutUnaskedHints(seen: ServiceWithSlices): ServiceWithSlices {
   if (seen.service.asksForHints) return seen;
   return withEndpoints(seen, (endpoint) =>
     endpoint.hintZones.length === 0 ? endpoint : { ...endpoint, hintZones: [] },
@@ -68,7 +68,7 @@ export function withoutUnaskedHints(seen: Seen): Seen {
 }
 
 /** Before 1.30 the gate LoadBalancerIPMode was off: every address of a load balancer was a VIP (`IsVIPMode`). */
-export function withProxiedIngress(seen: Seen): Seen {
+export function withProxiedIngress(seen: ServiceWithSlices): ServiceWithSlices {
   const { service } = seen;
   if (service.proxiedIngress.length === 0) return seen;
   const ingress = [...service.ingress, ...service.proxiedIngress].toSorted((a, b) => a.index - b.index);
@@ -76,7 +76,7 @@ export function withProxiedIngress(seen: Seen): Seen {
 }
 
 /** Changes endpoints; returns the same object, slices and parts where none changes. */
-function withEndpoints(seen: Seen, change: (endpoint: ReadEndpoint) => ReadEndpoint): Seen {
+function withEndpoints(seen: ServiceWithSlices, change: (endpoint: ReadEndpoint) => ReadEndpoint): ServiceWithSlices {
   const slices = mapped(seen.slices, (slice) => {
     const parts = mapped(slice.parts, (part) => {
       const endpoints = mapped(part.endpoints, change);

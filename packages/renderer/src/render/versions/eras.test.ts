@@ -6,7 +6,7 @@ import { Memo } from '../memo.ts';
 import { normalise } from '../normalise.ts';
 import { render } from '../render.ts';
 import { selectEndpoints } from '../select/select.ts';
-import { seenDifferences } from './differences.ts';
+import { objectDifferences } from './differences.ts';
 import { eraOf, servicesOf } from './eras.ts';
 import { type KubeProxyVersion, kubeProxyVersions } from './version.ts';
 
@@ -229,7 +229,7 @@ test('many Services are counted, and the newest difference is named', () => {
 });
 
 test('differences are in order, newest first', () => {
-  const order = seenDifferences.map(({ since }) => kubeProxyVersions.indexOf(since));
+  const order = objectDifferences.map(({ since }) => kubeProxyVersions.indexOf(since));
   expect(order).toEqual(order.toSorted((a, b) => b - a));
 });
 

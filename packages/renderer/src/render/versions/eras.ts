@@ -2,8 +2,8 @@ import { addAll, compareText, type Problem } from '@sluice/bundle';
 import type { Profile } from '../config.ts';
 import type { Memo } from '../memo.ts';
 import type { Model, Service } from '../model.ts';
-import { ruleDifferences, seenDifferences } from './differences.ts';
-import type { Seen } from './downgrades.ts';
+import { ruleDifferences, objectDifferences } from './differences.ts';
+import type { ServiceWithSlices } from './downgrades.ts';
 import { isBefore, type KubeProxyVersion, kubeProxyVersions, versionByDefault } from './version.ts';
 
 /** The first of several versions that read Services and endpoints equally: for rules of Services, 1.35 equals 1.34. */
@@ -11,7 +11,7 @@ export type Era = KubeProxyVersion;
 
 /** The era of a version. @param version absent: the default version */
 export function eraOf(version: KubeProxyVersion = versionByDefault): Era {
-  const begun = seenDifferences.find(({ since }) => !isBefore(version, since));
+  const begun = objectDifferences.find(({ since }) => !isBefore(version, since));
   return begun?.since ?? kubeProxyVersions[0];
 }
 
@@ -31,12 +31,12 @@ export function servicesOf(model: Model, { kubeProxyVersion }: Profile): readonl
  * @param problems receives the objects that it ignores
  * @returns undefined where it does not serve the Service; the same object where the era makes no difference
  */
-export function seenIn(era: Era, seen: Seen, problems: Problem[], memo: Memo): Seen | undefined {
-  const later = seenDifferences.filter(({ since }) => isBefore(era, since));
+export function inEra(era: Era, seen: ServiceWithSlices, problems: Problem[], memo: Memo): ServiceWithSlices | undefined {
+  const later = objectDifferences.filter(({ since }) => isBefore(era, since));
   if (later.length === 0) return seen;
   const { result, found } = memo.of(`seen ${era}`, seen.service, seen.slices, () => {
     const mine: Problem[] = [];
-    const last = later.reduce<Seen | undefined>((before, { older }) => before && older(before, mine), seen);
+    const last = later.reduce<ServiceWithSlices | undefined>((before, { older }) => before && older(before, mine), seen);
     return { result: last === seen ? undefined : { seen: last }, found: mine };
   });
   addAll(problems, found);
@@ -50,7 +50,7 @@ const namesMax = 3;
  * A note for each profile without a version, if an older version would serve a Service of the input differently.
  * @param profiles the profiles of the bundle
  */
-export function unsetVersions(profiles: readonly Profile[], all: readonly Seen[], memo: Memo): readonly Problem[] {
+export function unsetVersions(profiles: readonly Profile[], all: readonly ServiceWithSlices[], memo: Memo): readonly Problem[] {
   return profiles.flatMap((profile) => {
     if (profile.kubeProxyVersion !== undefined) return [];
     const concerned = all.flatMap((seen) => {
@@ -62,9 +62,9 @@ export function unsetVersions(profiles: readonly Profile[], all: readonly Seen[]
   });
 }
 
-function newestThatConcerns(seen: Seen, profile: Profile): KubeProxyVersion | undefined {
+function newestThatConcerns(seen: ServiceWithSlices, profile: Profile): KubeProxyVersion | undefined {
   const difference =
-    seenDifferences.find(({ older }) => older(seen, []) !== seen) ??
+    objectDifferences.find(({ older }) => older(seen, []) !== seen) ??
     ruleDifferences.find(({ concerns }) => concerns(seen, profile));
   return difference?.since;
 }

@@ -1,11 +1,11 @@
 import { cidrContains, type Family, forbiddenEndpoint, nodeFile, parseCidr, valueOf } from '@sluice/bundle';
-import type { Found } from './finding.ts';
-import { type Held, hostOfText, hostsOf, lineOf } from './service-entries.ts';
+import type { Violation } from './finding.ts';
+import { type ServiceEntry, hostOfText, hostsOf, lineOf } from './service-entries.ts';
 import { ownersOf } from './owners.ts';
-import type { Question } from './context.ts';
+import type { PolicyContext } from './context.ts';
 
 /** EXTERNAL_IP */
-export function externalIPs(question: Question): readonly Found[] {
+export function externalIPs(question: PolicyContext): readonly Violation[] {
   const allowed = question.settings.externalIPs ?? [];
   return eachService(question, ({ path, facts }) =>
     hostsOf(facts.ports, ['external'])
@@ -22,7 +22,7 @@ export function externalIPs(question: Question): readonly Found[] {
 }
 
 /** ENDPOINT_RANGE. Without a pod network in the bundle there is nothing to compare with. */
-export function endpointRanges(question: Question): readonly Found[] {
+export function endpointRanges(question: PolicyContext): readonly Violation[] {
   const known = { ipv4: networksOf(question, 'ipv4'), ipv6: networksOf(question, 'ipv6') };
   return eachService(question, ({ path, facts }) => {
     const networks = known[facts.family];
@@ -41,7 +41,7 @@ export function endpointRanges(question: Question): readonly Found[] {
   });
 }
 
-function networksOf({ view, settings }: Question, family: Family): readonly string[] {
+function networksOf({ view, settings }: PolicyContext, family: Family): readonly string[] {
   const pods = [...view.nodes.values()].map(({ values }) => valueOf(values, family, 'podCIDR'));
   const clusters = [...view.profiles.values()].map(({ values }) => valueOf(values, family, 'clusterCIDR'));
   const known = [...new Set([...pods, ...clusters])].filter((cidr): cidr is string => typeof cidr === 'string');
@@ -50,7 +50,7 @@ function networksOf({ view, settings }: Question, family: Family): readonly stri
 }
 
 /** ENDPOINT_LOCAL */
-export function localAddresses(question: Question): readonly Found[] {
+export function localAddresses(question: PolicyContext): readonly Violation[] {
   return eachService(question, ({ path, facts }) => {
     const endpoints = facts.ports.flatMap((port) => port.endpoints.map(({ text }) => hostOfText(text)));
     const hosts = [...hostsOf(facts.ports, ['cluster', 'external', 'load-balancer']), ...endpoints];
@@ -72,7 +72,7 @@ export function localAddresses(question: Question): readonly Found[] {
 }
 
 /** ADDRESS_TAKEN */
-export function takenAddresses(question: Question): readonly Found[] {
+export function takenAddresses(question: PolicyContext): readonly Violation[] {
   const ownerOf = ownersOf(question);
   return eachService(question, ({ path, facts }) =>
     (['cluster', 'external', 'load-balancer'] as const).flatMap((kind) =>
@@ -95,7 +95,7 @@ export function takenAddresses(question: Question): readonly Found[] {
 }
 
 /** RANGES_ONE_FAMILY */
-export function rangesOfOneFamily(question: Question): readonly Found[] {
+export function rangesOfOneFamily(question: PolicyContext): readonly Violation[] {
   return eachService(question, ({ path, facts }) => {
     const others = question.services.get(`${facts.service} ${facts.family === 'ipv4' ? 'ipv6' : 'ipv4'}`) ?? [];
     const other = others.flatMap((held) => held.facts.ports);
@@ -118,9 +118,9 @@ export function rangesOfOneFamily(question: Question): readonly Found[] {
 }
 
 /** Applies a rule to every Service of the bundle. */
-export function eachService(question: Question, ask: (held: Held) => readonly Found[]): readonly Found[] {
+export function eachService(question: PolicyContext, ask: (held: ServiceEntry) => readonly Violation[]): readonly Violation[] {
   return [...question.services.values()].flatMap((list) => list.flatMap(ask));
 }
 
 /** The file of a node, for findings about it. */
-export const placeOfNode = (name: string): Pick<Found, 'path' | 'line'> => ({ path: nodeFile(name), line: 1 });
+export const placeOfNode = (name: string): Pick<Violation, 'path' | 'line'> => ({ path: nodeFile(name), line: 1 });

@@ -1,26 +1,26 @@
 import { compareText, parseCidr } from '@sluice/bundle';
 import { type FactChange, factChanges } from '../fact-changes.ts';
 import type { PolicyCode } from './catalogue.ts';
-import type { Found } from './finding.ts';
-import { type Held, hostsOf, lineOf } from './service-entries.ts';
-import type { ChangeQuestion } from './context.ts';
+import type { Violation } from './finding.ts';
+import { type ServiceEntry, hostsOf, lineOf } from './service-entries.ts';
+import type { ChangeContext } from './context.ts';
 import { nodesOfProfile } from '../flows.ts';
 import { portPairs } from '../port-pairs.ts';
 
 /** A Service in one family, before and after. */
-interface Pair {
-  readonly old?: Held;
-  readonly new?: Held;
+interface ServicePair {
+  readonly old?: ServiceEntry;
+  readonly new?: ServiceEntry;
 }
 
 /** The Services of both bundles by name and family. Where profiles differ, each one is a pair. */
-export function pairsOf({ services, base }: ChangeQuestion): readonly Pair[] {
+export function pairsOf({ services, base }: ChangeContext): readonly ServicePair[] {
   const keys = [...new Set([...base.services.keys(), ...services.keys()])].toSorted(compareText);
   return keys.flatMap((key) => {
     const [old, fresh] = [base.services.get(key) ?? [], services.get(key) ?? []];
     const first = old[0];
     if (fresh.length === 0) return old.slice(0, 1).map((held) => ({ old: held }));
-    return fresh.map((held): Pair => {
+    return fresh.map((held): ServicePair => {
       const before = old.find(({ profile }) => profile === held.profile) ?? first;
       return { new: held, ...(before === undefined ? {} : { old: before }) };
     });
@@ -28,19 +28,19 @@ export function pairsOf({ services, base }: ChangeQuestion): readonly Pair[] {
 }
 
 /** LAST_ENDPOINT and SERVICE_REMOVED */
-export function lostServices(question: ChangeQuestion): readonly Found[] {
+export function lostServices(question: ChangeContext): readonly Violation[] {
   return pairsOf(question).flatMap(({ old, new: fresh }) => {
     if (old === undefined) return [];
     const served = portPairs(old.facts, fresh?.facts).filter((pair) => (pair.old?.endpoints.length ?? 0) > 0);
     if (fresh === undefined) return served.length === 0 ? [] : [removed(old, old.facts.service)];
-    return served.flatMap(({ old: was, new: is }): readonly Found[] => {
+    return served.flatMap(({ old: was, new: is }): readonly Violation[] => {
       if (is === undefined) return [removed(old, was!.key)];
       return is.endpoints.length > 0 ? [] : [emptied(fresh, is.key)];
     });
   });
 }
 
-function emptied({ facts, path }: Held, port: string): Found {
+function emptied({ facts, path }: ServiceEntry, port: string): Violation {
   return {
     code: 'LAST_ENDPOINT',
     subject: facts.service,
@@ -52,7 +52,7 @@ function emptied({ facts, path }: Held, port: string): Found {
 }
 
 /** @param what the Service, or one of its ports */
-function removed({ facts, profile }: Held, what: string): Found {
+function removed({ facts, profile }: ServiceEntry, what: string): Violation {
   return {
     code: 'SERVICE_REMOVED',
     subject: facts.service,
@@ -65,7 +65,7 @@ function removed({ facts, profile }: Held, what: string): Found {
 }
 
 /** NODE_PORT_OPENED, AFFINITY_CHANGED and TRAFFIC_POLICY_CHANGED */
-export function changedFacts(question: ChangeQuestion): readonly Found[] {
+export function changedFacts(question: ChangeContext): readonly Violation[] {
   return pairsOf(question).flatMap(({ old, new: fresh }) => {
     if (fresh === undefined) return [];
     return factChanges(old?.facts, fresh.facts).flatMap((change) => {
@@ -108,7 +108,7 @@ function messageOf({ what, port, old, new: fresh }: FactChange, nodes: number): 
 }
 
 /** RANGES_WIDENED: sources that were blocked must stay blocked. */
-export function widenedRanges(question: ChangeQuestion): readonly Found[] {
+export function widenedRanges(question: ChangeContext): readonly Violation[] {
   return pairsOf(question).flatMap(({ old, new: fresh }) => {
     if (!old || !fresh) return [];
     return portPairs(old.facts, fresh.facts).flatMap(({ old: was, new: port }) => {

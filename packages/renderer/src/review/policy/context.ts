@@ -1,19 +1,19 @@
-import type { View } from '../view.ts';
-import type { HeldServices } from './service-entries.ts';
+import type { BundleView } from '../view.ts';
+import type { ServiceEntries } from './service-entries.ts';
 import type { PolicySettings } from './settings.ts';
 
 /** A bundle with the facts of its Services. */
-export interface Side {
-  readonly view: View;
-  readonly services: HeldServices;
+export interface ReviewedBundle {
+  readonly view: BundleView;
+  readonly services: ServiceEntries;
 }
 
 /** The input of rules about one bundle. */
-export interface Question extends Side {
+export interface PolicyContext extends ReviewedBundle {
   readonly settings: PolicySettings;
 }
 
 /** The input of rules about changes. */
-export interface ChangeQuestion extends Question {
-  readonly base: Side;
+export interface ChangeContext extends PolicyContext {
+  readonly base: ReviewedBundle;
 }

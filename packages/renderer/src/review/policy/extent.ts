@@ -10,16 +10,16 @@ import {
   resolveVirtual,
 } from '@sluice/bundle';
 import { type NodeOf, nodeOf, scopeOf } from '../node.ts';
-import { portalOf } from '../port-pairs.ts';
+import { numberAndProtocolOf } from '../port-pairs.ts';
 import { virtualAt } from '../virtual/state.ts';
-import type { Found } from './finding.ts';
-import type { ChangeQuestion, Question } from './context.ts';
+import type { Violation } from './finding.ts';
+import type { ChangeContext, PolicyContext } from './context.ts';
 import { policyDefaults } from './settings.ts';
 
 const bundle = { subject: 'bundle', path: 'cluster.yaml', line: 1 } as const;
 
 /** ENDPOINTS_CHANGED: the share of endpoints added to or removed from Services of both bundles. */
-export function endpointsChanged({ services, base, settings }: ChangeQuestion): readonly Found[] {
+export function endpointsChanged({ services, base, settings }: ChangeContext): readonly Violation[] {
   const most = settings.endpointsChangedPercent ?? policyDefaults.endpointsChangedPercent;
   const textsOf = (held: typeof services, others: typeof services): Set<string> =>
     new Set(
@@ -27,7 +27,7 @@ export function endpointsChanged({ services, base, settings }: ChangeQuestion): 
         others.has(key)
           ? list.flatMap(({ facts }) =>
               facts.ports.flatMap((port) =>
-                port.endpoints.map(({ text, node }) => `${facts.service} ${portalOf(port)} ${text} ${node}`),
+                port.endpoints.map(({ text, node }) => `${facts.service} ${numberAndProtocolOf(port)} ${text} ${node}`),
               ),
             )
           : [],
@@ -53,7 +53,7 @@ function without(some: ReadonlySet<string>, others: ReadonlySet<string>): number
 }
 
 /** NODES_CHANGED: the share of nodes of both bundles with changed rules or settings. */
-export function nodesChanged(question: ChangeQuestion): readonly Found[] {
+export function nodesChanged(question: ChangeContext): readonly Violation[] {
   const { view, base, settings } = question;
   const most = settings.nodesChangedPercent ?? policyDefaults.nodesChangedPercent;
   const shared = [...view.nodes.keys()].filter((name) => base.view.nodes.has(name));
@@ -80,7 +80,7 @@ function changedPaths(old: BundleFiles, fresh: BundleFiles): ReadonlyMap<string,
 }
 
 function isNodeChanged(
-  { view, base }: ChangeQuestion,
+  { view, base }: ChangeContext,
   name: string,
   changed: ReadonlyMap<string, readonly string[]>,
 ): boolean {
@@ -91,7 +91,7 @@ function isNodeChanged(
 }
 
 /** A digest of the lines that a file has on a node; the text of files that are the same on all nodes. */
-function digestOn(view: Question['view'], name: string, path: string): string | undefined {
+function digestOn(view: PolicyContext['view'], name: string, path: string): string | undefined {
   const text = view.files.get(path);
   const what = readPath(path);
   if (text === undefined || what?.kind !== 'service') return text;
@@ -103,7 +103,7 @@ function digestOn(view: Question['view'], name: string, path: string): string | 
 }
 
 /** The lines of an `.ipset` or `.ipvs` file on a node; undefined if they are the same on all nodes. */
-function virtualOn(view: Question['view'], node: NodeOf, path: string): string | undefined {
+function virtualOn(view: PolicyContext['view'], node: NodeOf, path: string): string | undefined {
   const file = virtualAt(view, path);
   if (isVirtualSameEverywhere(file)) return undefined;
   const resolved = resolveVirtual(file, scopeOf(node, 'ipv4'), node.profile.families);
@@ -111,14 +111,14 @@ function virtualOn(view: Question['view'], node: NodeOf, path: string): string |
 }
 
 /** MODE_CHANGED and RULE_GROWTH, by profile. */
-export function profilesChanged({ view, base, settings }: ChangeQuestion): readonly Found[] {
+export function profilesChanged({ view, base, settings }: ChangeContext): readonly Violation[] {
   const most = settings.ruleGrowthPercent ?? policyDefaults.ruleGrowthPercent;
   const [before, after] = [rulesByProfile(base.view.files), rulesByProfile(view.files)];
   return [...view.profiles].flatMap(([name, profile]) => {
     const old = base.view.profiles.get(name);
     if (!old) return [];
     const place = { subject: `profile ${name}`, path: profileFile(name), line: 1 } as const;
-    const found: Found[] = [];
+    const found: Violation[] = [];
     if (old.mode !== profile.mode) {
       found.push({
         ...place,

@@ -1,7 +1,7 @@
 import type { FindingLevel, PolicyCode } from './catalogue.ts';
 
 /** A violation of a rule. */
-export interface Found {
+export interface Violation {
   readonly code: PolicyCode;
   /** The object of the finding, which a waiver names: `shop/web`, `Node node-a`, `profile default`, `bundle`. */
   readonly subject: string;
@@ -15,7 +15,7 @@ export interface Found {
 }
 
 /** A violation with its level, as it is reported. */
-export interface Finding extends Found {
+export interface PolicyFinding extends Violation {
   readonly level: FindingLevel;
   readonly reason: string;
   /** The waiver that accepts it: it does not fail the command. */

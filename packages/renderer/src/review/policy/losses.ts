@@ -1,11 +1,11 @@
 import { compareText } from '@sluice/bundle';
 import type { EndpointFacts } from '../facts.ts';
 import { eachService } from './addresses.ts';
-import type { Found } from './finding.ts';
-import type { Question } from './context.ts';
+import type { Violation } from './finding.ts';
+import type { PolicyContext } from './context.ts';
 
 /** Service ports that are unavailable when a node or a zone fails. */
-export interface Loss {
+export interface PlaceLoss {
   readonly kind: 'node' | 'zone';
   readonly name: string;
   /** Ports that have all of their endpoints there, `shop/web:http 80/TCP`, in byte order. */
@@ -13,7 +13,7 @@ export interface Loss {
 }
 
 /** The losses by node and zone; nodes before zones, the largest losses first. */
-export function lossesOf(question: Question): readonly Loss[] {
+export function lossesOf(question: PolicyContext): readonly PlaceLoss[] {
   return (['node', 'zone'] as const).flatMap((kind) => {
     if (count(question, kind) < 2) return [];
     const lost = new Map<string, Set<string>>();
@@ -24,13 +24,13 @@ export function lossesOf(question: Question): readonly Loss[] {
       }
     }
     return [...lost]
-      .map(([name, ports]): Loss => ({ kind, name, ports: [...ports].toSorted(compareText) }))
+      .map(([name, ports]): PlaceLoss => ({ kind, name, ports: [...ports].toSorted(compareText) }))
       .toSorted((a, b) => b.ports.length - a.ports.length || compareText(a.name, b.name));
   });
 }
 
 /** SINGLE_NODE and SINGLE_ZONE, unless the cluster has only one node or zone. */
-export function singlePlaces(question: Question): readonly Found[] {
+export function singlePlaces(question: PolicyContext): readonly Violation[] {
   const kinds = (['node', 'zone'] as const).filter((kind) => count(question, kind) > 1);
   return eachService(question, ({ path, facts }) =>
     kinds.flatMap((kind) => {
@@ -59,7 +59,7 @@ function onlyPlace(endpoints: readonly EndpointFacts[], kind: 'node' | 'zone'): 
   return places.size === 1 ? only : undefined;
 }
 
-function count({ view }: Question, kind: 'node' | 'zone'): number {
+function count({ view }: PolicyContext, kind: 'node' | 'zone'): number {
   if (kind === 'node') return view.nodes.size;
   return new Set([...view.nodes.values()].flatMap(({ zone }) => (zone === undefined ? [] : [zone]))).size;
 }

@@ -1,11 +1,11 @@
 import { profileFile } from '@sluice/bundle';
 import { covers } from './changes.ts';
-import type { Found } from './finding.ts';
+import type { Violation } from './finding.ts';
 import { lineOf } from './service-entries.ts';
-import type { ChangeQuestion } from './context.ts';
+import type { ChangeContext } from './context.ts';
 
 /** NODE_PORT_OPENED for a profile whose nodePortAddresses are widened. */
-export function nodePortsWidened({ view, services, base }: ChangeQuestion): readonly Found[] {
+export function nodePortsWidened({ view, services, base }: ChangeContext): readonly Violation[] {
   const held = [...services.values()].flat();
   // Equal facts of several profiles are kept once, so all node ports count for each profile.
   const all = held.flatMap(({ facts }) => facts.ports.map(({ nodePort }) => nodePort));

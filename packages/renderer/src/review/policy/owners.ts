@@ -1,6 +1,6 @@
 import { type Family, parseAddress, parseCidr, printWords, valueOf } from '@sluice/bundle';
 import { hostsOf } from './service-entries.ts';
-import type { Question } from './context.ts';
+import type { PolicyContext } from './context.ts';
 
 /** The owner of an address that a Service must not have; undefined for a free address. */
 export type OwnerOf = (host: string, service: string) => string | undefined;
@@ -9,7 +9,7 @@ export type OwnerOf = (host: string, service: string) => string | undefined;
 const apiService = 'default/kubernetes';
 
 /** Collects the owners of a cluster's addresses. */
-export function ownersOf({ view, services, settings }: Question): OwnerOf {
+export function ownersOf({ view, services, settings }: PolicyContext): OwnerOf {
   const owners = new Map<string, string>();
   for (const [name, { values }] of view.nodes) {
     for (const family of ['ipv4', 'ipv6'] as const satisfies readonly Family[]) {

@@ -6,11 +6,11 @@ import { endpointRanges, externalIPs, localAddresses, rangesOfOneFamily, takenAd
 import { type FindingLevel, policyRules } from './catalogue.ts';
 import { changedFacts, lostServices, widenedRanges } from './changes.ts';
 import { endpointsChanged, nodesChanged, profilesChanged } from './extent.ts';
-import type { Finding, Found } from './finding.ts';
-import { heldServices } from './service-entries.ts';
-import { type Loss, lossesOf, singlePlaces } from './losses.ts';
+import type { PolicyFinding, Violation } from './finding.ts';
+import { serviceEntries } from './service-entries.ts';
+import { type PlaceLoss, lossesOf, singlePlaces } from './losses.ts';
 import { nodePortsWidened } from './node-ports.ts';
-import type { ChangeQuestion, Question, Side } from './context.ts';
+import type { ChangeContext, PolicyContext, ReviewedBundle } from './context.ts';
 import { levelOf, type PolicySettings } from './settings.ts';
 import { routeLocalnet, sysctlsChanged } from './sysctls.ts';
 import { waive } from './waivers.ts';
@@ -28,9 +28,9 @@ export interface PolicyInput {
 /** The result of a policy check. */
 export interface PolicyResult {
   /** By level, the gravest first, then by code, subject and message. */
-  readonly findings: readonly Finding[];
+  readonly findings: readonly PolicyFinding[];
   /** Service ports that are unavailable when a node or a zone fails. */
-  readonly losses: readonly Loss[];
+  readonly losses: readonly PlaceLoss[];
   /** Whether rules about changes were checked. */
   readonly compared: boolean;
 }
@@ -44,7 +44,7 @@ const stateRules = [
   takenAddresses,
   rangesOfOneFamily,
   singlePlaces,
-] as const satisfies readonly ((question: Question) => readonly Found[])[];
+] as const satisfies readonly ((question: PolicyContext) => readonly Violation[])[];
 
 /** Rules about changes. */
 const changeRules = [
@@ -56,7 +56,7 @@ const changeRules = [
   nodesChanged,
   profilesChanged,
   sysctlsChanged,
-] as const satisfies readonly ((question: ChangeQuestion) => readonly Found[])[];
+] as const satisfies readonly ((question: ChangeContext) => readonly Violation[])[];
 
 /**
  * Checks a bundle against the policy. Pure: the day is an argument.
@@ -68,7 +68,7 @@ export function checkPolicy({ files, base, settings, today }: PolicyInput): Poli
   const before = base === undefined ? undefined : sideOf(base, memory);
   if (!('view' in side)) return side;
   if (before !== undefined && !('view' in before)) return before;
-  const question: Question = { ...side, settings };
+  const question: PolicyContext = { ...side, settings };
   const found = [
     ...stateRules.flatMap((rule) => rule(question)),
     ...(before === undefined ? [] : changeRules.flatMap((rule) => rule({ ...question, base: before }))),
@@ -77,11 +77,11 @@ export function checkPolicy({ files, base, settings, today }: PolicyInput): Poli
   return { findings, losses: lossesOf(question), compared: before !== undefined };
 }
 
-function sideOf(files: BundleFiles, memory: Memory): Side | readonly Problem[] {
+function sideOf(files: BundleFiles, memory: Memory): ReviewedBundle | readonly Problem[] {
   const view = viewOf(files, memory);
   if (!('index' in view)) return view;
   try {
-    return { view, services: heldServices(view) };
+    return { view, services: serviceEntries(view) };
   } catch (error) {
     if (error instanceof ReviewStopped) return error.problems;
     throw error;
@@ -89,8 +89,8 @@ function sideOf(files: BundleFiles, memory: Memory): Side | readonly Problem[] {
 }
 
 /** Findings with their level, without duplicates from several profiles. */
-function ranked(found: readonly Found[], settings: PolicySettings): readonly Finding[] {
-  const known = new Map<string, Finding>();
+function ranked(found: readonly Violation[], settings: PolicySettings): readonly PolicyFinding[] {
+  const known = new Map<string, PolicyFinding>();
   for (const one of found) {
     const level = levelOf(one.code, settings);
     const key = `${one.code} ${one.subject} ${one.message}`;
@@ -101,7 +101,7 @@ function ranked(found: readonly Found[], settings: PolicySettings): readonly Fin
 
 const order = { error: 0, warning: 1, note: 2 } as const satisfies Record<FindingLevel, number>;
 
-function compareFindings(a: Finding, b: Finding): number {
+function compareFindings(a: PolicyFinding, b: PolicyFinding): number {
   return (
     Number(a.waived !== undefined) - Number(b.waived !== undefined) ||
     order[a.level] - order[b.level] ||
@@ -112,7 +112,7 @@ function compareFindings(a: Finding, b: Finding): number {
 }
 
 /** The findings that fail the command. @param strict warnings fail it too */
-export function failing({ findings }: PolicyResult, strict: boolean): readonly Finding[] {
+export function failing({ findings }: PolicyResult, strict: boolean): readonly PolicyFinding[] {
   return findings.filter(
     ({ waived, level }) => waived === undefined && (level === 'error' || (strict && level === 'warning')),
   );

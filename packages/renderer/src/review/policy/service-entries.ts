@@ -1,18 +1,18 @@
 import { compareText, type Family, readPath } from '@sluice/bundle';
 import { type AddressFacts, factsOf, type PortFacts, type ServiceFacts } from '../facts.ts';
 import { ReviewStopped } from '../program.ts';
-import type { View } from '../view.ts';
+import type { BundleView } from '../view.ts';
 import { virtualFacts } from '../virtual/facts.ts';
 
 /** The facts of one Service in one family, with the file that declares them. */
-export interface Held {
+export interface ServiceEntry {
   readonly path: string;
   readonly profile: string;
   readonly facts: ServiceFacts;
 }
 
 /** Services by `shop/web ipv4`. Equal facts of several profiles are kept once, under the first of them. */
-export type HeldServices = ReadonlyMap<string, readonly Held[]>;
+export type ServiceEntries = ReadonlyMap<string, readonly ServiceEntry[]>;
 
 const families = ['ipv4', 'ipv6'] as const satisfies readonly Family[];
 
@@ -20,8 +20,8 @@ const families = ['ipv4', 'ipv6'] as const satisfies readonly Family[];
  * The facts of every Service of a bundle, of both modes.
  * @throws ReviewStopped when nodes would refuse a file
  */
-export function heldServices(view: View): HeldServices {
-  const held = new Map<string, Held[]>();
+export function serviceEntries(view: BundleView): ServiceEntries {
+  const held = new Map<string, ServiceEntry[]>();
   const seen = new Set<string>();
   for (const path of [...view.files.keys()].toSorted(compareText)) {
     const what = readPath(path);
@@ -44,7 +44,7 @@ export function heldServices(view: View): HeldServices {
  * @throws ReviewStopped when nodes would refuse the file
  */
 export function factsAt(
-  view: Pick<View, 'files' | 'memory'>,
+  view: Pick<BundleView, 'files' | 'memory'>,
   path: string,
   service: string,
   tool: string,
@@ -74,7 +74,7 @@ export function hostsOf(ports: readonly PortFacts[], kinds: readonly AddressFact
 }
 
 /** The first line of a file with a text; 1 if none has it. */
-export function lineOf(view: View, path: string, text: string): number {
+export function lineOf(view: BundleView, path: string, text: string): number {
   const all = view.files.get(path) ?? '';
   const at = all.indexOf(text);
   return at < 0 ? 1 : all.slice(0, at).split('\n').length;

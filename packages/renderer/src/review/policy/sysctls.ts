@@ -1,11 +1,11 @@
 import { type BundleFiles, profileFile, sysctlFile, valueOf } from '@sluice/bundle';
 import { nodesOfProfile } from '../flows.ts';
-import type { Found } from './finding.ts';
+import type { Violation } from './finding.ts';
 import { lineOf } from './service-entries.ts';
-import type { ChangeQuestion, Question } from './context.ts';
+import type { ChangeContext, PolicyContext } from './context.ts';
 
 /** SYSCTL_CHANGED: by key, for each profile of both bundles. */
-export function sysctlsChanged(question: ChangeQuestion): readonly Found[] {
+export function sysctlsChanged(question: ChangeContext): readonly Violation[] {
   const { view, base } = question;
   return [...view.profiles.keys()].flatMap((name) => {
     const path = sysctlFile(name);
@@ -32,7 +32,7 @@ const nodeVariable = /^\$\{node\.([A-Za-z]+)\}$/;
 
 /** `from 1 to 2`; undefined for an equal value. A variable may have changed its value on some nodes. */
 function changeOf(
-  { view, base }: ChangeQuestion,
+  { view, base }: ChangeContext,
   profile: string,
   old: string | undefined,
   fresh: string | undefined,
@@ -50,7 +50,7 @@ function changeOf(
 }
 
 /** ROUTE_LOCALNET */
-export function routeLocalnet({ view }: Question): readonly Found[] {
+export function routeLocalnet({ view }: PolicyContext): readonly Violation[] {
   return [...view.profiles.keys()].flatMap((name) => {
     const path = sysctlFile(name);
     return [...sysctlsIn(view.files, path)]

@@ -1,5 +1,5 @@
 import { policyRules } from './catalogue.ts';
-import type { Finding, Found } from './finding.ts';
+import type { PolicyFinding, Violation } from './finding.ts';
 import { levelOf, type PolicySettings, type Waiver } from './settings.ts';
 
 /** The place of findings about waivers, which are in no file of the bundle. */
@@ -12,18 +12,18 @@ const waiversFile = 'sluice.yaml';
  * @param compared whether rules about changes were checked; otherwise their waivers cannot be called unused
  */
 export function waive(
-  findings: readonly Finding[],
+  findings: readonly PolicyFinding[],
   settings: PolicySettings,
   today: string,
   compared: boolean,
-): readonly Finding[] {
+): readonly PolicyFinding[] {
   const waivers = settings.waivers ?? [];
   const standing = waivers.filter(({ expires }) => expires >= today);
-  const marked = findings.map((finding): Finding => {
+  const marked = findings.map((finding): PolicyFinding => {
     const waiver = standing.find((one) => isFor(one, finding));
     return waiver === undefined ? finding : { ...finding, waived: { reason: waiver.reason, expires: waiver.expires } };
   });
-  const about = waivers.flatMap((waiver): readonly Found[] => {
+  const about = waivers.flatMap((waiver): readonly Violation[] => {
     if (waiver.expires < today) return [expired(waiver)];
     const isAsked = compared || !policyRules[waiver.rule].isChange;
     return !isAsked || findings.some((finding) => isFor(waiver, finding)) ? [] : [unused(waiver)];
@@ -31,11 +31,11 @@ export function waive(
   return [...marked, ...about.flatMap((one) => levelled(one, settings))];
 }
 
-function isFor({ rule, subject }: Waiver, finding: Finding): boolean {
+function isFor({ rule, subject }: Waiver, finding: PolicyFinding): boolean {
   return rule === finding.code && (subject === undefined || subject === finding.subject);
 }
 
-function levelled(found: Found, settings: PolicySettings): readonly Finding[] {
+function levelled(found: Violation, settings: PolicySettings): readonly PolicyFinding[] {
   const level = levelOf(found.code, settings);
   return level === undefined ? [] : [{ ...found, level, reason: policyRules[found.code].reason }];
 }
@@ -43,7 +43,7 @@ function levelled(found: Found, settings: PolicySettings): readonly Finding[] {
 const place = { path: waiversFile, line: 1 } as const;
 const nameOf = ({ rule, subject }: Waiver): string => (subject === undefined ? rule : `${rule} of ${subject}`);
 
-function expired(waiver: Waiver): Found {
+function expired(waiver: Waiver): Violation {
   return {
     ...place,
     code: 'WAIVER_EXPIRED',
@@ -53,7 +53,7 @@ function expired(waiver: Waiver): Found {
   };
 }
 
-function unused(waiver: Waiver): Found {
+function unused(waiver: Waiver): Violation {
   return {
     ...place,
     code: 'WAIVER_UNUSED',

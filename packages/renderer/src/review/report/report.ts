@@ -2,7 +2,7 @@ import { type BundleFiles, compareText, type Problem } from '@sluice/bundle';
 import { type BundleDiff, diffBundles } from '../diff.ts';
 import type { FlowOutcome } from '../flow.ts';
 import { ReviewStopped } from '../program.ts';
-import { type HeldServices, heldServices } from '../policy/service-entries.ts';
+import { type ServiceEntries, serviceEntries } from '../policy/service-entries.ts';
 import { checkPolicy, type PolicyResult } from '../policy/policy.ts';
 import type { PolicySettings } from '../policy/settings.ts';
 import { viewOf } from '../view.ts';
@@ -63,7 +63,7 @@ export function reportOn({ old, fresh, policy }: ReportInput): ChangeReport | re
   try {
     return {
       diff,
-      services: servicesOf(heldServices(before), heldServices(after), diff),
+      services: servicesOf(serviceEntries(before), serviceEntries(after), diff),
       nodes: nodesOf(before.nodes, after.nodes),
       ...(checked === undefined ? {} : { policy: checked }),
     };
@@ -73,7 +73,7 @@ export function reportOn({ old, fresh, policy }: ReportInput): ChangeReport | re
   }
 }
 
-function servicesOf(old: HeldServices, fresh: HeldServices, diff: BundleDiff): readonly ReportService[] {
+function servicesOf(old: ServiceEntries, fresh: ServiceEntries, diff: BundleDiff): readonly ReportService[] {
   const changed = new Set(diff.services.map(({ service }) => service));
   const [before, after] = [byName(old), byName(fresh)];
   const names = [...new Set([...before.keys(), ...after.keys()])].toSorted(compareText);
@@ -85,15 +85,15 @@ function servicesOf(old: HeldServices, fresh: HeldServices, diff: BundleDiff): r
   });
 }
 
-interface Whole {
+interface WholeService {
   readonly addresses: Set<string>;
   /** By text and node. */
   readonly endpoints: Map<string, Omit<ReportEndpoint, 'fate'>>;
 }
 
 /** Services with both of their families, and all profiles. */
-function byName(held: HeldServices): ReadonlyMap<string, Whole> {
-  const found = new Map<string, Whole>();
+function byName(held: ServiceEntries): ReadonlyMap<string, WholeService> {
+  const found = new Map<string, WholeService>();
   for (const { facts } of [...held.values()].flat()) {
     const whole = found.get(facts.service) ?? { addresses: new Set(), endpoints: new Map() };
     found.set(facts.service, whole);
@@ -105,7 +105,7 @@ function byName(held: HeldServices): ReadonlyMap<string, Whole> {
   return found;
 }
 
-function endpointsOf(was: Whole | undefined, is: Whole | undefined): readonly ReportEndpoint[] {
+function endpointsOf(was: WholeService | undefined, is: WholeService | undefined): readonly ReportEndpoint[] {
   const keys = new Set([...(was?.endpoints.keys() ?? []), ...(is?.endpoints.keys() ?? [])]);
   return [...keys].toSorted(compareText).map((key) => {
     const [old, fresh] = [was?.endpoints.get(key), is?.endpoints.get(key)];
@@ -113,9 +113,9 @@ function endpointsOf(was: Whole | undefined, is: Whole | undefined): readonly Re
   });
 }
 
-type Nodes = ReadonlyMap<string, { readonly zone?: string }>;
+type ZonedNodes = ReadonlyMap<string, { readonly zone?: string }>;
 
-function nodesOf(before: Nodes, after: Nodes): readonly ReportNode[] {
+function nodesOf(before: ZonedNodes, after: ZonedNodes): readonly ReportNode[] {
   const names = [...new Set([...before.keys(), ...after.keys()])];
   return names
     .map((name): ReportNode => {
@@ -127,10 +127,10 @@ function nodesOf(before: Nodes, after: Nodes): readonly ReportNode[] {
 }
 
 /** The effect of a change on clients: a destination becomes reachable, unreachable, or leads elsewhere. */
-export type Turn = 'opens' | 'closes' | 'moves';
+export type FlowEffect = 'opens' | 'closes' | 'moves';
 
 /** The effect of a changed outcome. */
-export function turnOf(old: FlowOutcome, fresh: FlowOutcome): Turn {
+export function effectOf(old: FlowOutcome, fresh: FlowOutcome): FlowEffect {
   const [was, is] = [reaches(old), reaches(fresh)];
   return was === is ? 'moves' : is ? 'opens' : 'closes';
 }

@@ -7,7 +7,7 @@ import type { FlowRow } from '../flows.ts';
 import type { NodeOf } from '../node.ts';
 
 /** The documented differences of mode ipvs from mode iptables; `docs/problems.md` describes each. */
-export type Difference = Extract<
+export type ModeDifference = Extract<
   ProblemCode,
   | 'DIFFERS_LOCAL_FALLBACK'
   | 'DIFFERS_LOCAL_INSIDE'
@@ -19,7 +19,7 @@ export type Difference = Extract<
 >;
 
 /** A flow that mode iptables and mode ipvs treat differently. */
-export interface Differing {
+export interface DifferingFlow {
   readonly row: Omit<FlowRow, 'outcomes'>;
   /** The declaration of the destination; undefined for one that no Service has. */
   readonly claim: Claim | undefined;
@@ -31,7 +31,7 @@ export interface Differing {
 }
 
 /** @returns the documented difference; undefined if there is none, so that one of the outcomes is wrong */
-export function differenceOf(differing: Differing): Difference | undefined {
+export function differenceOf(differing: DifferingFlow): ModeDifference | undefined {
   return reasons.find(([, holds]) => holds(differing))?.[0];
 }
 
@@ -39,7 +39,7 @@ const verdictOf = ({ branches }: FlowOutcome): string =>
   [...new Set(branches.map(({ verdict }) => verdict))].join(' or ');
 
 /** The first match counts. Each matches only what it explains. */
-const reasons: readonly (readonly [Difference, (differing: Differing) => boolean])[] = [
+const reasons: readonly (readonly [ModeDifference, (differing: DifferingFlow) => boolean])[] = [
   [
     'DIFFERS_LOCALHOST',
     // Without node ports on loopback addresses no rule has to protect these from other hosts.
@@ -79,18 +79,18 @@ const reasons: readonly (readonly [Difference, (differing: Differing) => boolean
   ],
 ];
 
-function isLocalPolicy({ claim }: Differing): boolean {
+function isLocalPolicy({ claim }: DifferingFlow): boolean {
   if (!claim) return false;
   const { internalPolicy, externalPolicy } = claim.declared.notes;
   return (claim.role === 'cluster' ? internalPolicy : externalPolicy) === 'Local';
 }
 
-function ownOf({ claim, node }: Differing): readonly string[] {
+function ownOf({ claim, node }: DifferingFlow): readonly string[] {
   return claim ? localEndpoints(endpointsOf(claim), node).map(({ text }) => text) : [];
 }
 
 /** No usable endpoint; or, with internal policy Local, none on the node and no use of endpoints of other nodes. */
-function hasNoChoice(differing: Differing): boolean {
+function hasNoChoice(differing: DifferingFlow): boolean {
   const { claim, second } = differing;
   if (!claim) return false;
   if (usable(endpointsOf(claim)).length === 0) return true;

@@ -1,10 +1,10 @@
 import { compareText } from '@sluice/bundle';
 import {
   affinityOf,
-  type Asking,
+  type DeclaredConnection,
   clusterEndpoints,
   endpointsOf,
-  type Expected,
+  type ExpectedOutcome,
   hostOf,
   isAllowed,
   isLocalPod,
@@ -21,7 +21,7 @@ const byWeight: ReadonlySet<string> = new Set(['wrr', 'wlc', 'lblc', 'lblcr', 's
  * The outcome that a Service's declaration demands of a node of mode ipvs: kube-proxy's `syncProxyRules` and `syncEndpoint` in
  * `pkg/proxy/ipvs`. `differences.ts` lists the differences from mode iptables.
  */
-export function expectedIpvs(asking: Asking): Expected {
+export function expectedIpvs(asking: DeclaredConnection): ExpectedOutcome {
   const { claim, node, family, source, manners } = asking;
   const { role, destination, declared } = claim;
   const { notes } = declared;
@@ -61,7 +61,7 @@ export function withFlags(scheduler: string): string {
  * With policy Local a node without endpoints of its own forwards to other nodes (kubernetes/kubernetes#97081), unless the Service has
  * internal policy Local and no external frontend.
  */
-function servers({ claim, node }: Asking, onlyLocal: boolean): readonly HeaderNote[] {
+function servers({ claim, node }: DeclaredConnection, onlyLocal: boolean): readonly HeaderNote[] {
   const endpoints = endpointsOf(claim);
   const own = localEndpoints(endpoints, node);
   if (onlyLocal && own.length > 0) return own;
@@ -72,7 +72,7 @@ function servers({ claim, node }: Asking, onlyLocal: boolean): readonly HeaderNo
 }
 
 /** Where the detector does not match, the node itself is still recognised: it sends from the Service's own address. */
-function isUndetectedNode({ node, family, source, manners, claim }: Asking): boolean {
+function isUndetectedNode({ node, family, source, manners, claim }: DeclaredConnection): boolean {
   const carries = claim.destination.address !== factOf(node, family, 'address');
   return source.class === 'node' && carries && manners.notLocal !== '';
 }

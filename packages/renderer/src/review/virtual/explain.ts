@@ -2,7 +2,7 @@ import { type BundleFiles, compareText, findSet, knownSet, readPath, readSetLine
 import type { Explanation } from '../explain.ts';
 
 /** A search in `.ipset` or `.ipvs` files. */
-interface Wanted {
+interface LineSearch {
   readonly tool: 'ipset' | 'ipvs';
   /** Predicates on lines without guards; the first one with a match counts. */
   readonly matches: readonly ((line: string) => boolean)[];
@@ -35,7 +35,7 @@ const protocolOptions: Readonly<Record<string, string>> = { TCP: '-t', UDP: '-u'
 const endpointForm = /^(\[[0-9a-f:]+\]|[0-9.]+):(\d+)$/;
 
 /** `TCP  10.96.0.10:80 wrr`, `-> 10.244.1.5:8080 Masq 1 0 0`, `-A -t 10.96.0.10:80 -s wrr`, `-a -t … -r … -m -w 1`. */
-function serverWanted(words: readonly string[]): Wanted | undefined {
+function serverWanted(words: readonly string[]): LineSearch | undefined {
   const [verb = '', second = '', third = '', , real = ''] = words;
   const option = protocolOptions[verb];
   if (option !== undefined) return virtualServer(option, second);
@@ -45,7 +45,7 @@ function serverWanted(words: readonly string[]): Wanted | undefined {
   return verb === '-a' && isSaved ? realServer(real, `-a ${second} ${third} `) : undefined;
 }
 
-function virtualServer(option: string, endpoint: string): Wanted | undefined {
+function virtualServer(option: string, endpoint: string): LineSearch | undefined {
   const [, , port] = endpointForm.exec(endpoint) ?? [];
   if (port === undefined) return undefined;
   const anyNode = new RegExp(`^-A ${option} \\S*\\$\\{\\S+:${port} `);
@@ -57,7 +57,7 @@ function virtualServer(option: string, endpoint: string): Wanted | undefined {
   };
 }
 
-function realServer(endpoint: string, of?: string): Wanted {
+function realServer(endpoint: string, of?: string): LineSearch {
   const named = ` -r ${endpoint} `;
   const exact = of === undefined ? [] : [(line: string) => line.startsWith(of) && line.includes(named)];
   return {
@@ -68,7 +68,7 @@ function realServer(endpoint: string, of?: string): Wanted {
 }
 
 /** `KUBE-CLUSTER-IP`, `Name: KUBE-CLUSTER-IP`, `create KUBE-CLUSTER-IP …`, `add KUBE-CLUSTER-IP 10.96.0.10,tcp:80`, `10.96.0.10,tcp:80`. */
-function setWanted(words: readonly string[]): Wanted | undefined {
+function setWanted(words: readonly string[]): LineSearch | undefined {
   const [first = '', second = '', third = ''] = words;
   const name = first === 'Name:' || first === 'create' ? second : words.length === 1 ? first : undefined;
   const set = name === undefined ? undefined : findSet(name);
@@ -89,7 +89,7 @@ function setWanted(words: readonly string[]): Wanted | undefined {
   };
 }
 
-function entryWanted(name: string, entry: string): Wanted | undefined {
+function entryWanted(name: string, entry: string): LineSearch | undefined {
   const read = readSetLine(`add ${name} ${entry}`);
   const set = findSet(name);
   if ('error' in read || read.kind !== 'add' || !set) return undefined;
@@ -114,7 +114,7 @@ function isOnNode(line: string, entry: string): boolean {
   return comma > 0 && line.includes(' ${') && line.endsWith(`}${entry.slice(comma)}`);
 }
 
-interface Line {
+interface PlacedLine {
   readonly file: string;
   readonly line: number;
   readonly text: string;
@@ -122,12 +122,12 @@ interface Line {
   readonly service?: string;
 }
 
-function linesOf(files: BundleFiles, tool: Wanted['tool']): readonly Line[] {
+function linesOf(files: BundleFiles, tool: LineSearch['tool']): readonly PlacedLine[] {
   const paths = [...files.keys()].filter((path) => path.endsWith(`.${tool}`)).toSorted(compareText);
   return paths.flatMap((file) => {
     const what = readPath(file);
     const own = what?.kind === 'service' ? { service: `${what.namespace}/${what.name}` } : {};
-    return (files.get(file) ?? '').split('\n').flatMap((text, index): Line[] => {
+    return (files.get(file) ?? '').split('\n').flatMap((text, index): PlacedLine[] => {
       if (text === '' || text.startsWith('#')) return [];
       const bare = text.startsWith('@') ? text.slice(text.indexOf(' ') + 1) : text;
       return [{ file, line: index + 1, text, bare, ...own }];

@@ -43,7 +43,7 @@ export function headerOf(text: string): readonly string[] {
   return lines.slice(0, Math.max(0, end)).map((line) => line.replace(/^# ?/, ''));
 }
 
-type Server = Omit<VirtualServer, 'real' | 'scheduler' | 'flags'> & {
+type VirtualServerFacts = Omit<VirtualServer, 'real' | 'scheduler' | 'flags'> & {
   /** It is on the node's own addresses. */
   readonly onNode: boolean;
   scheduler?: string;
@@ -53,8 +53,8 @@ type Server = Omit<VirtualServer, 'real' | 'scheduler' | 'flags'> & {
 /** Placeholders for the node's addresses, with which a line can be parsed. */
 const machine = { ipv4: '0.0.0.0', ipv6: '::' } as const satisfies Record<Family, string>;
 
-function serversIn(text: string, family: Family): readonly Server[] {
-  const found = new Map<string, Server>();
+function serversIn(text: string, family: Family): readonly VirtualServerFacts[] {
+  const found = new Map<string, VirtualServerFacts>();
   for (const line of text.split('\n')) {
     if (line === '' || line.startsWith('#')) continue;
     const bare = line.startsWith('@') ? line.slice(line.indexOf(' ') + 1) : line;
@@ -73,7 +73,7 @@ function serversIn(text: string, family: Family): readonly Server[] {
   return [...found.values()];
 }
 
-interface Entries {
+interface SetEntries {
   /** `10.96.0.10:80/tcp` → the kind of that address. */
   readonly kinds: ReadonlyMap<string, AddressFacts['kind']>;
   /** `10.96.0.10:80/tcp` → its source ranges. */
@@ -88,7 +88,7 @@ const kindOfSet: Readonly<Record<string, AddressFacts['kind']>> = {
   'KUBE-LOAD-BALANCER': 'load-balancer',
 };
 
-function entriesIn(text: string, family: Family): Entries {
+function entriesIn(text: string, family: Family): SetEntries {
   const kinds = new Map<string, AddressFacts['kind']>();
   const ranges = new Map<string, readonly string[]>();
   let healthCheckPort = 0;
@@ -110,17 +110,17 @@ const keyOf = (service: string, name: string, port: number, protocol: TransportP
   `${service}${name === '' ? '' : `:${name}`} ${port}/${protocol.toUpperCase()}`;
 
 /** The port that a virtual server belongs to: virtual servers have no names. */
-function portKey(service: string, { onNode, port, protocol }: Server, { ports }: HeaderNotes): string {
+function portKey(service: string, { onNode, port, protocol }: VirtualServerFacts, { ports }: HeaderNotes): string {
   const note = ports.find((one) => one.protocol === protocol && (onNode ? one.nodePort : one.port) === port);
   return keyOf(service, note?.name ?? '', note?.port ?? port, protocol);
 }
 
 function portFacts(
   key: string,
-  servers: readonly Server[],
+  servers: readonly VirtualServerFacts[],
   note: PortNote | undefined,
   notes: HeaderNotes,
-  { kinds, ranges, healthCheckPort }: Entries,
+  { kinds, ranges, healthCheckPort }: SetEntries,
 ): PortFacts {
   const named = servers.filter(({ onNode }) => !onNode);
   const texts = named.map((server) => printEndpoint(server.address, server.port));
@@ -148,7 +148,7 @@ function portFacts(
 }
 
 /** Weight 1, kube-proxy's weight of every endpoint, is left out. */
-function endpointsOf(servers: readonly Server[], { endpoints }: HeaderNotes): readonly EndpointFacts[] {
+function endpointsOf(servers: readonly VirtualServerFacts[], { endpoints }: HeaderNotes): readonly EndpointFacts[] {
   const weights = new Map<string, Set<number>>();
   for (const { address, port, weight } of servers.flatMap(({ real }) => real)) {
     const text = printEndpoint(address, port);

@@ -1,7 +1,7 @@
 import { type Family, findSet, lineFamily, type TransportProtocol, type VirtualTool } from '@sluice/bundle';
 import type { FileReach } from '../reach.ts';
 
-interface Found {
+interface VirtualReach {
   readonly exact: Set<string>;
   readonly ports: Set<string>;
   readonly targets: Set<string>;
@@ -14,7 +14,7 @@ interface Found {
  * matches all packets: each entry and each virtual server names an address or a port.
  */
 export function virtualReach(tool: VirtualTool, text: string, family: Family): FileReach {
-  const found: Found = {
+  const found: VirtualReach = {
     exact: new Set(),
     ports: new Set(),
     targets: new Set(),
@@ -35,7 +35,7 @@ const serverForm = /^-[Aa] (-t|-u|--sctp-service) (\S+):(\d+) (?:-r (\S+):(\d+) 
 const protocols: Readonly<Record<string, TransportProtocol>> = { '-t': 'tcp', '-u': 'udp', '--sctp-service': 'sctp' };
 const everyProtocol = ['tcp', 'udp', 'sctp'] as const satisfies readonly TransportProtocol[];
 
-function addServer(text: string, { exact, ports, targets }: Found): void {
+function addServer(text: string, { exact, ports, targets }: VirtualReach): void {
   const [, option = '', host = '', port = '', target, targetPort] = serverForm.exec(text) ?? [];
   const protocol = protocols[option];
   if (protocol === undefined) return;
@@ -44,7 +44,7 @@ function addServer(text: string, { exact, ports, targets }: Found): void {
   else exact.add(`${protocol} ${bare(host)} ${port}`);
 }
 
-function addEntry(text: string, { exact, ports, bound, inner }: Found): void {
+function addEntry(text: string, { exact, ports, bound, inner }: VirtualReach): void {
   const [, name = '', entry = ''] = text.split(' ');
   const set = findSet(name);
   if (!set) return;

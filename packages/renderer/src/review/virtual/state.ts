@@ -14,14 +14,14 @@ import {
 } from '@sluice/bundle';
 import { factOf, type NodeOf, ReviewStopped, scopeOf } from '../node.ts';
 import { toolAt } from '../tools.ts';
-import type { View } from '../view.ts';
+import type { BundleView } from '../view.ts';
 
 /**
  * The virtual servers, sets and addresses of a node of mode ipvs in one family, as if the profile had only these Service files.
  * @param paths of `.ipset` and `.ipvs` files, in the order of loading
  * @throws ReviewStopped with the problems of the files
  */
-export function stateOf(view: View, node: NodeOf, family: Family, paths: readonly string[]): IpvsState {
+export function stateOf(view: BundleView, node: NodeOf, family: Family, paths: readonly string[]): IpvsState {
   const profile = node.file.profile;
   const of = (tool: VirtualTool): readonly ResolvedVirtualFile[] =>
     [baseFile(profile, 'first', tool), ...paths.filter((path) => toolAt(path).tool === tool)]
@@ -35,7 +35,7 @@ export function stateOf(view: View, node: NodeOf, family: Family, paths: readonl
 /** Files that are the same on every node are resolved once. */
 const same = new WeakMap<VirtualFile, Map<Family, ResolvedFile>>();
 
-function resolvedAt(view: View, node: NodeOf, family: Family, path: string): ResolvedVirtualFile {
+function resolvedAt(view: BundleView, node: NodeOf, family: Family, path: string): ResolvedFile {
   const file = virtualAt(view, path);
   const known = same.get(file)?.get(family);
   if (known) return known;
@@ -55,7 +55,7 @@ function resolvedAt(view: View, node: NodeOf, family: Family, path: string): Res
  * An `.ipset` or `.ipvs` file of a view.
  * @throws ReviewStopped with its problems
  */
-export function virtualAt(view: View, path: string): VirtualFile {
+export function virtualAt(view: BundleView, path: string): VirtualFile {
   const file = view.memory.virtual(path, view.files.get(path)!);
   if ('lines' in file) return file;
   throw new ReviewStopped(file);

@@ -129,14 +129,14 @@ function acceptRules(family: Family, set: SetKey): readonly string[] {
   ];
 }
 
-type Ask = (set: SetKey, sides: string) => string;
+type SetMatch = (set: SetKey, sides: string) => string;
 
-function matching(family: Family): Ask {
+function matching(family: Family): SetMatch {
   return (set, sides) => `-m set --match-set ${setName(set, family)} ${sides}`;
 }
 
 /** A match with kube-proxy's comment for the set. */
-function asking(family: Family): Ask {
+function asking(family: Family): SetMatch {
   return (set, sides) => `-m comment --comment "${knownSet(set).comment}" ${matching(family)(set, sides)}`;
 }
 

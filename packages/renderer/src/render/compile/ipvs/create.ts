@@ -1,6 +1,6 @@
 import { compareText, type Family, type IpSet, knownSet, printCreate, setKeys, setName } from '@sluice/bundle';
 import type { IpvsProfile } from '../../config.ts';
-import type { Line } from './lines.ts';
+import type { IpvsLine } from './lines.ts';
 
 /** kube-proxy's size of a set. */
 const elementsMin = 65_536;
@@ -11,7 +11,7 @@ const hostAddresses = 64;
  * `base/first.ipset`: creates every set, also empty ones.
  * @param entries of all Services; a set that they could overfill on a node is created larger
  */
-export function createText(families: readonly Family[], entries: Iterable<Line>): string {
+export function createText(families: readonly Family[], entries: Iterable<IpvsLine>): string {
   const needed = sizes(entries);
   const sets = families.flatMap((family) =>
     setKeys.map((key): Omit<IpSet, 'entries'> => {
@@ -38,7 +38,7 @@ function powerOfTwo(count: number): number {
   return size;
 }
 
-interface Size {
+interface SetSize {
   /** Lines that any node may have. */
   everywhere: number;
   /** Lines that only one node has. */
@@ -46,8 +46,8 @@ interface Size {
 }
 
 /** The most entries that a node can have, by set. */
-function sizes(entries: Iterable<Line>): ReadonlyMap<string, number> {
-  const counted = new Map<string, Size>();
+function sizes(entries: Iterable<IpvsLine>): ReadonlyMap<string, number> {
+  const counted = new Map<string, SetSize>();
   for (const { guard, text } of entries) {
     const name = text.slice(4, text.indexOf(' ', 4));
     const size = counted.get(name) ?? { everywhere: 0, byNode: new Map<string, number>() };

@@ -1,11 +1,11 @@
 import { compareText, type Guard, type SetKey, setName } from '@sluice/bundle';
 import type { Endpoint } from '../../model.ts';
 import { holdsOn } from './holds.ts';
-import { type Line, lineWhere } from './lines.ts';
+import { type IpvsLine, lineWhere } from './lines.ts';
 import type { IpvsPort } from './port.ts';
 
 /** The entries of a Service port in kube-proxy's sets (`syncProxyRules` in `pkg/proxy/ipvs/proxier.go`). */
-export function entryLines(compiled: IpvsPort): readonly Line[] {
+export function entryLines(compiled: IpvsPort): readonly IpvsLine[] {
   const { port, here } = compiled;
   const add = adder(compiled);
   const outside = port.externalTrafficPolicy === 'Local' ? 'KUBE-EXTERNAL-IP-LOCAL' : 'KUBE-EXTERNAL-IP';
@@ -22,7 +22,7 @@ export function entryLines(compiled: IpvsPort): readonly Line[] {
   ];
 }
 
-type Add = (set: SetKey, entry: string, guard?: Guard) => Line;
+type Add = (set: SetKey, entry: string, guard?: Guard) => IpvsLine;
 
 function adder({ family }: IpvsPort): Add {
   return (set, entry, guard) => lineWhere(guard, `add ${setName(set, family)} ${entry}`);
@@ -33,7 +33,7 @@ function frontendEntry({ port }: IpvsPort, address: string, number = port.port):
   return `${address},${port.protocol.toLowerCase()}:${number}`;
 }
 
-function balancerLines(compiled: IpvsPort, address: string): readonly Line[] {
+function balancerLines(compiled: IpvsPort, address: string): readonly IpvsLine[] {
   const { port, here } = compiled;
   const add = adder(compiled);
   const entry = frontendEntry(compiled, address);
@@ -60,10 +60,10 @@ const portSets = {
   SCTP: ['KUBE-NODE-PORT-SCTP-HASH', 'KUBE-NODE-PORT-LOCAL-SCTP-HASH'],
 } as const satisfies Record<IpvsPort['port']['protocol'], readonly [SetKey, SetKey]>;
 
-function nodePortLines(compiled: IpvsPort): readonly Line[] {
+function nodePortLines(compiled: IpvsPort): readonly IpvsLine[] {
   const { port, nodePortAddress } = compiled;
   const add = adder(compiled);
-  const lines: Line[] = [];
+  const lines: IpvsLine[] = [];
   if (port.nodePort !== 0) {
     const entry =
       port.protocol === 'SCTP' ? frontendEntry(compiled, nodePortAddress, port.nodePort) : String(port.nodePort);
@@ -76,7 +76,7 @@ function nodePortLines(compiled: IpvsPort): readonly Line[] {
 }
 
 /** Entries by which hairpin traffic is masqueraded, on the endpoint's own node. */
-function loopBackLines(compiled: IpvsPort): readonly Line[] {
+function loopBackLines(compiled: IpvsPort): readonly IpvsLine[] {
   const add = adder(compiled);
   return usedAtHome(compiled).map((endpoint) => {
     const entry = `${frontendEntry(compiled, endpoint.address, endpoint.port)},${endpoint.address}`;

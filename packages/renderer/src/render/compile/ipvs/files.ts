@@ -10,7 +10,7 @@ import {
 import type { IpvsProfile, Profile } from '../../config.ts';
 import type { Memo } from '../../memo.ts';
 import type { Model, Service } from '../../model.ts';
-import { type Fleet, nodeGuards } from '../../select/guards.ts';
+import { type NodeFleet, nodeGuards } from '../../select/guards.ts';
 import { eraOf, servicesOf } from '../../versions/eras.ts';
 import { isBefore } from '../../versions/version.ts';
 import { isPrimaryAlone } from '../nodeports.ts';
@@ -25,7 +25,7 @@ const tools = Object.entries(familyOf) as readonly (readonly [Tool, Family])[];
 export type IpvsFiles = (profile: Profile, ipvs: IpvsProfile) => readonly [path: string, text: string][];
 
 /** Compiles Services once per set of options: most profiles of mode ipvs have the same. */
-export function ipvsCompiler(model: Model, fleet: Fleet, memo: Memo): IpvsFiles {
+export function ipvsCompiler(model: Model, fleet: NodeFleet, memo: Memo): IpvsFiles {
   const nodes = new Map(model.nodes.map((node) => [node.name, node]));
   const done = new Map<string, readonly CompiledService[]>();
   return (profile, ipvs) => {
@@ -102,7 +102,7 @@ function baseFiles(
 }
 
 /** Guards of the profile's nodes that have no pod CIDR for the detector in a family. */
-function undetected(profile: Profile, model: Model, fleet: Fleet): (family: Family) => Undetected {
+function undetected(profile: Profile, model: Model, fleet: NodeFleet): (family: Family) => Undetected {
   return (family) => {
     if (profile.detectLocalMode !== 'NodeCIDR' || profile.iptables.masqueradeAll) return [];
     const nodes = model.nodes.filter((node) => node.profile === profile.name);

@@ -1,8 +1,8 @@
 import type { Guard } from '@sluice/bundle';
-import type { Fleet } from '../../select/guards.ts';
+import type { NodeFleet } from '../../select/guards.ts';
 
 /** @returns a predicate on node names: whether the guard of a list of endpoints holds there */
-export function holdsOn(guard: Guard | undefined, fleet: Fleet): (node: string) => boolean {
+export function holdsOn(guard: Guard | undefined, fleet: NodeFleet): (node: string) => boolean {
   if (!guard) return () => true;
   if (guard.kind !== 'zone' && guard.kind !== 'node')
     throw new TypeError(`Cannot evaluate guard @${guard.kind}: endpoints are selected by zone or node`);

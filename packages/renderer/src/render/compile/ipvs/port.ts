@@ -1,7 +1,7 @@
 import type { Family, Scheduler } from '@sluice/bundle';
 import type { Endpoint, PortOfFamily, ServicePort } from '../../model.ts';
 import type { FleetSelection } from '../../select/fleet.ts';
-import type { Fleet } from '../../select/guards.ts';
+import type { NodeFleet } from '../../select/guards.ts';
 
 /** The input of the lines of one Service port in one family. */
 export interface IpvsPort {
@@ -9,7 +9,7 @@ export interface IpvsPort {
   readonly here: PortOfFamily;
   readonly family: Family;
   readonly selection: FleetSelection;
-  readonly fleet: Fleet;
+  readonly fleet: NodeFleet;
   readonly scheduler: Scheduler;
   readonly weightOf: (endpoint: Endpoint) => number;
   /** The variable for the addresses of node ports. */

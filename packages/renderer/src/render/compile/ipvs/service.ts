@@ -2,10 +2,10 @@ import { compareText, type Family, type GuardedRule, type RuleFile, type Schedul
 import { withoutExternalIPs } from '../../external-ips.ts';
 import type { Endpoint, Node, Service } from '../../model.ts';
 import { selectForFleet } from '../../select/fleet.ts';
-import type { Fleet } from '../../select/guards.ts';
+import type { NodeFleet } from '../../select/guards.ts';
 import { headerOf } from '../header.ts';
 import { entryLines, ownIn } from './entries.ts';
-import type { Line } from './lines.ts';
+import type { IpvsLine } from './lines.ts';
 import type { IpvsPort, NodePortAddress } from './port.ts';
 import { serverLines } from './servers.ts';
 import { weighing } from './weights.ts';
@@ -22,16 +22,16 @@ export interface IpvsServiceOptions {
 }
 
 /** The context in which all Services of a bundle are compiled. */
-export interface IpvsSurroundings {
-  readonly fleet: Fleet;
+export interface IpvsCompileContext {
+  readonly fleet: NodeFleet;
   readonly nodes: ReadonlyMap<string, Node>;
 }
 
 /** The lines of one Service in mode ipvs, for all nodes at once. */
 export interface IpvsService {
   readonly header: readonly string[];
-  readonly entries: readonly Line[];
-  readonly servers: readonly Line[];
+  readonly entries: readonly IpvsLine[];
+  readonly servers: readonly IpvsLine[];
   /** By family, only where source ranges need rules. */
   readonly rules: ReadonlyMap<Family, RuleFile>;
 }
@@ -40,7 +40,7 @@ export interface IpvsService {
 export function compileIpvsService(
   whole: Service,
   options: IpvsServiceOptions,
-  surroundings: IpvsSurroundings,
+  surroundings: IpvsCompileContext,
 ): IpvsService | undefined {
   const service = options.externalIPs ? whole : withoutExternalIPs(whole);
   const families = options.families.toSorted(compareText);
@@ -64,7 +64,7 @@ function portsOf(
   service: Service,
   family: Family,
   { scheduler, nodePortAddress }: IpvsServiceOptions,
-  { fleet, nodes }: IpvsSurroundings,
+  { fleet, nodes }: IpvsCompileContext,
 ): readonly IpvsPort[] {
   const weightOf = weighing(service, nodes);
   const common = { family, fleet, scheduler: service.scheduler ?? scheduler, weightOf, nodePortAddress };
