@@ -100,12 +100,12 @@ const serviceOptions = ({ featureGates, iptables, detectLocalMode }: Profile): S
 type ServiceTexts = (family: Family, options: ServiceOptions) => readonly (readonly [Service, string])[];
 
 /** Compiles Services once per set of options: most profiles have the same. */
-function serviceTexts(surroundings: CompileContext, memo: Memo): (services: readonly Service[]) => ServiceTexts {
+function serviceTexts(context: CompileContext, memo: Memo): (services: readonly Service[]) => ServiceTexts {
   const done = new Map<readonly Service[], Map<string, readonly (readonly [Service, string])[]>>();
   return (services) => (family, options) => {
     const key = `${family} ${JSON.stringify(options)}`;
     const compiled = (service: Service): string | undefined =>
-      memo.of(key, service, [surroundings.fleet], () => textOf(service, family, options, surroundings));
+      memo.of(key, service, [context.fleet], () => textOf(service, family, options, context));
     const ofServices = done.get(services) ?? new Map<string, readonly (readonly [Service, string])[]>();
     const texts = ofServices.get(key) ?? textsOfAll(services, compiled);
     done.set(services, ofServices.set(key, texts));
@@ -127,8 +127,8 @@ function textOf(
   service: Service,
   family: Family,
   options: ServiceOptions,
-  surroundings: CompileContext,
+  context: CompileContext,
 ): string | undefined {
-  const file = compileService(service, family, options, surroundings);
+  const file = compileService(service, family, options, context);
   return file && printRuleFile(file);
 }

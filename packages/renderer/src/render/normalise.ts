@@ -67,8 +67,8 @@ export function normalise(input: NormaliseInput, memo = new Memo()): Normalised 
   const config = memo.same('config', withServiceCIDRs(input.config, layered.serviceCIDRs, problems));
   const backing = backingOf(layered, problems);
   const numbers = assignNumbers(layered, { ...input, config }, problems, memo);
-  const asked = labelsAsked(layered);
-  const nodes = memo.same('nodes', makeNodes(nodeSources(layered, input), config, asked, problems));
+  const labels = labelsInWeights(layered);
+  const nodes = memo.same('nodes', makeNodes(nodeSources(layered, input), config, labels, problems));
   const readable = { services: layered.services, unread: [base.unread, change.unread] };
   addAll(problems, orphanedSlices(layered.slices, readable));
   addAll(problems, ofOtherProxies(layered.services));
@@ -134,7 +134,7 @@ function nodeSources({ nodes, services, slices }: LayeredObjects, { snapshot }: 
 }
 
 /** The node labels that weights of Services name. */
-function labelsAsked(layered: LayeredObjects): ReadonlySet<string> {
+function labelsInWeights(layered: LayeredObjects): ReadonlySet<string> {
   const services = [...layered.services.values()];
   return new Set(services.flatMap(({ weights }) => weights.map(({ label }) => label)));
 }

@@ -24,9 +24,9 @@ export function baseTreatmentOf(view: BundleView, profile: string, family: Famil
   const rules = baseRulesOf(view, profile, family);
   const bit = bitOf(rules);
   const forwarded = (state: string, mark: number): string => verdictIn(rules, 'KUBE-FORWARD', { state, mark });
-  const [standing, related] = [forwarded('ESTABLISHED', 0), forwarded('RELATED', 0)];
+  const [established, related] = [forwarded('ESTABLISHED', 0), forwarded('RELATED', 0)];
   return {
-    established: standing === related ? standing : `${standing}, related ones ${related}`,
+    established: established === related ? established : `${established}, related ones ${related}`,
     invalid: forwarded('INVALID', 0),
     masqueraded: forwarded('NEW', bit),
     ...leaving(rules, bit),
@@ -65,9 +65,9 @@ interface PacketState {
 const verdicts = { accept: 'let through', drop: 'DROP', reject: 'REJECT', none: 'left to other rules' } as const;
 
 /** The verdict of a chain for most packets, then the verdicts for packets that single rules match. */
-function verdictIn(rules: readonly ProfileBaseRule[], chain: string, asked: PacketState): string {
+function verdictIn(rules: readonly ProfileBaseRule[], chain: string, packet: PacketState): string {
   const some = new Set<string>();
-  const verdict = walk(rules, chain, asked, some, []) ?? verdicts.none;
+  const verdict = walk(rules, chain, packet, some, []) ?? verdicts.none;
   some.delete(verdict);
   return [verdict, ...[...some].map((other) => `some ${other}`)].join(', ');
 }
@@ -76,22 +76,22 @@ function verdictIn(rules: readonly ProfileBaseRule[], chain: string, asked: Pack
 function walk(
   rules: readonly ProfileBaseRule[],
   chain: string,
-  asked: PacketState,
+  packet: PacketState,
   some: Set<string>,
-  way: readonly string[],
+  path: readonly string[],
 ): string | undefined {
   for (const { rule, everywhere } of rules) {
     if (rule.chain !== chain) continue;
-    const meets = meeting(rule, asked);
-    if (meets === 'none') continue;
+    const matched = matching(rule, packet);
+    if (matched === 'none') continue;
     const { target } = rule;
     const isJump = target?.kind === 'jump' || target?.kind === 'goto';
-    const isAll = meets === 'all' && everywhere;
+    const isAll = matched === 'all' && everywhere;
     if (target?.kind === 'return') {
       if (isAll) return undefined;
       some.add(verdicts.none);
-    } else if (isJump && !way.includes(target.chain)) {
-      const below = walk(rules, target.chain, asked, some, [...way, chain]);
+    } else if (isJump && !path.includes(target.chain)) {
+      const below = walk(rules, target.chain, packet, some, [...path, chain]);
       if (isAll && (below !== undefined || target.kind === 'goto')) return below;
       if (below !== undefined) some.add(below);
     } else if (target?.kind === 'accept' || target?.kind === 'drop' || target?.kind === 'reject') {
@@ -103,7 +103,7 @@ function walk(
 }
 
 /** Whether a rule matches all, some or none of the packets. */
-function meeting(rule: Rule, { state, mark }: PacketState): 'all' | 'some' | 'none' {
+function matching(rule: Rule, { state, mark }: PacketState): 'all' | 'some' | 'none' {
   let isAll = (rule.source ?? rule.destination ?? rule.in ?? rule.out ?? rule.protocol) === undefined;
   for (const match of rule.matches) {
     if (match.kind === 'conntrack') {
@@ -133,9 +133,9 @@ function leaving(rules: readonly ProfileBaseRule[], bit: number): Pick<BaseTreat
   for (const { rule, everywhere } of rules) {
     const { target, matches } = rule;
     if (rule.chain !== 'KUBE-POSTROUTING' || matches.some(({ kind }) => kind === 'set')) continue;
-    const meets = meeting(rule, { state: 'NEW', mark });
-    if (meets === 'none') continue;
-    const isAll = meets === 'all' && everywhere;
+    const matched = matching(rule, { state: 'NEW', mark });
+    if (matched === 'none') continue;
+    const isAll = matched === 'all' && everywhere;
     if (target?.kind === 'masquerade') isRandom &&= target.randomFully;
     if (!isAll || target === undefined) continue;
     if (target.kind !== 'mark') return end();

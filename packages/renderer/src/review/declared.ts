@@ -74,7 +74,12 @@ export function claimsOf(declared: ServiceDeclaration): readonly Claim[] {
     : [...claims, ...onNode(declared, 'health-check', notes.healthCheckPort, undefined)];
 }
 
-function onNode(declared: ServiceDeclaration, role: Role, number: number, port: PortNote | undefined): readonly Claim[] {
+function onNode(
+  declared: ServiceDeclaration,
+  role: Role,
+  number: number,
+  port: PortNote | undefined,
+): readonly Claim[] {
   const services = [declared.service];
   // The rule for health checks in mode ipvs matches every protocol.
   const open = declared.mode === 'ipvs' ? (['tcp', 'udp', 'sctp'] as const) : (['tcp'] as const);

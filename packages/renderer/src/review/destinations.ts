@@ -117,8 +117,8 @@ export function commonDestinations(view: BundleView, profile: string, family: Fa
   const isRouted =
     family === 'ipv4' && sysctls.includes('.route_localnet = 1\n') && first.includes('\n:KUBE-FIREWALL ');
   const kubelet = isRouted ? [{ ...other, address: loopback[family], port: 10_250 }] : [];
-  const asked = baseRulesOf(view, profile, family).flatMap(({ rule }) => namedBy(rule, other));
-  const all = [other, ...kubelet, ...asked].map((one) => [`${one.protocol} ${one.address} ${one.port}`, one] as const);
+  const named = baseRulesOf(view, profile, family).flatMap(({ rule }) => namedBy(rule, other));
+  const all = [other, ...kubelet, ...named].map((one) => [`${one.protocol} ${one.address} ${one.port}`, one] as const);
   return [...new Map(all).values()];
 }
 

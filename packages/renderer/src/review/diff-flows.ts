@@ -17,7 +17,11 @@ export interface ChangedFlow extends FlowDifference {
  * The flows that two bundles treat differently, on nodes that both have. Only destinations that changed files can affect are traced.
  * @param changed the paths of files whose text differs
  */
-export function changedFlows(before: BundleView, after: BundleView, changed: ReadonlySet<string>): readonly ChangedFlow[] {
+export function changedFlows(
+  before: BundleView,
+  after: BundleView,
+  changed: ReadonlySet<string>,
+): readonly ChangedFlow[] {
   const found: FlowDifference[] = [];
   for (const [, names] of sharedNodes(before, after)) {
     const profiles = [before, after].map((view) => view.nodes.get(names[0]!)!.profile);
@@ -57,7 +61,11 @@ function* changesAmong(
   if (others.length > 0) yield* changesOf(pair, nodes, others);
 }
 
-function* changesOf(pair: BundlePair, nodes: readonly string[], destinations: readonly Destination[]): Generator<FlowDifference> {
+function* changesOf(
+  pair: BundlePair,
+  nodes: readonly string[],
+  destinations: readonly Destination[],
+): Generator<FlowDifference> {
   const { views, profiles, family } = pair;
   for (const row of flowRows(views, { profiles, family, destinations, nodes })) {
     const [old, fresh] = row.outcomes as readonly [FlowOutcome, FlowOutcome];
@@ -158,8 +166,8 @@ function foldFlows(changes: readonly FlowDifference[]): readonly ChangedFlow[] {
     const own = rows.filter(
       (row) => row.source.class !== 'endpoint' || !common.some((other) => isSameButSelf(row, other)),
     );
-    const alike = Map.groupBy(own, (row) => JSON.stringify([row.old.key, row.new.key]));
-    return [...alike.values()].map((all) => {
+    const groups = Map.groupBy(own, (row) => JSON.stringify([row.old.key, row.new.key]));
+    return [...groups.values()].map((all) => {
       const [first, ...others] = all.filter((row) => !isWithin(row, all));
       return { ...first!, alsoFrom: others.map(({ source }) => source) };
     });
@@ -175,11 +183,11 @@ function isWithin({ source }: FlowDifference, others: readonly FlowDifference[])
 
 /** Merges rows that differ in nodes only. The example packet stays that of the first node: rows are in its order. */
 function foldNodes(changes: readonly ChangedFlow[]): readonly ChangedFlow[] {
-  const alike = Map.groupBy(changes, ({ nodes, family, destination, source, alsoFrom, old, new: fresh }) => {
+  const groups = Map.groupBy(changes, ({ nodes, family, destination, source, alsoFrom, old, new: fresh }) => {
     const sources = [source, ...alsoFrom].map((one) => `${one.class} ${one.network ?? ''}`);
     return JSON.stringify([nodes.profile, family, destination, sources, old.key, fresh.key]);
   });
-  return [...alike.values()].map(([first, ...others]) => {
+  return [...groups.values()].map(([first, ...others]) => {
     const { profile, nodes } = first!.nodes;
     const all = [...nodes, ...others.flatMap((other) => other.nodes.nodes)].toSorted(compareText);
     return { ...first!, nodes: { profile, nodes: all } };

@@ -138,7 +138,10 @@ function changedServices(changed: ReadonlySet<string>): readonly ServicePlace[] 
 }
 
 /** @returns undefined when the Service has no file there, or no port in the family */
-function factsAt(view: BundleView, { profile, namespace, name, service, family }: ServicePlace): ServiceFacts | undefined {
+function factsAt(
+  view: BundleView,
+  { profile, namespace, name, service, family }: ServicePlace,
+): ServiceFacts | undefined {
   const pathOf = (tool: Tool | VirtualTool): string => serviceFile(profile, namespace, name, tool);
   if (view.profiles.get(profile)?.mode === 'ipvs') {
     const [ipvs, ipset] = [view.files.get(pathOf('ipvs')), view.files.get(pathOf('ipset'))];

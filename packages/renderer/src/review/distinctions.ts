@@ -10,7 +10,7 @@ import { factOf, type NodeOf } from './node.ts';
 export interface Distinctions {
   readonly networks: readonly string[];
   /** Nodes with different signatures are traced separately. */
-  readonly answerOf: (node: NodeOf) => string;
+  readonly signatureOf: (node: NodeOf) => string;
 }
 
 /** The distinctions that Services declare: local endpoints, topology hints, source ranges. */
@@ -19,7 +19,7 @@ export function distinctionsOf(claims: readonly Claim[], family: Family): Distin
   const ranges = claims.flatMap(({ role, declared }) => (role === 'load-balancer' ? declared.notes.sourceRanges : []));
   return {
     networks: [...new Set(ranges)],
-    answerOf: (node) => traits.map((answer) => answer(node)).join('\n'),
+    signatureOf: (node) => traits.map((trait) => trait(node)).join('\n'),
   };
 }
 

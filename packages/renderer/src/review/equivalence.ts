@@ -160,7 +160,11 @@ function claimsIn(view: BundleView, profile: string, family: Family): Claims {
   return new Map(all.map((claim) => [placeOf(claim.destination), claim]));
 }
 
-function allDestinations(views: readonly BundleView[], profiles: readonly string[], family: Family): readonly Destination[] {
+function allDestinations(
+  views: readonly BundleView[],
+  profiles: readonly string[],
+  family: Family,
+): readonly Destination[] {
   const indexes = views.map((view, at) => view.index(profiles[at]!, family));
   const named = destinationsOf(
     family,
@@ -196,7 +200,7 @@ export function isSameOutcome(a: FlowOutcome, b: FlowOutcome): boolean {
 }
 
 function isSameBranch(a: Branch, b: Branch): boolean {
-  const isAlike = a.verdict === b.verdict && a.to === b.to && a.masquerade === b.masquerade && a.reject === b.reject;
+  const isEqual = a.verdict === b.verdict && a.to === b.to && a.masquerade === b.masquerade && a.reject === b.reject;
   // Rules give probabilities to ten digits, and groups of endpoints multiply them.
-  return isAlike && Math.abs(a.share - b.share) < 1e-6;
+  return isEqual && Math.abs(a.share - b.share) < 1e-6;
 }

@@ -33,23 +33,23 @@ export interface DeclaredConnection {
   readonly node: NodeOf;
   readonly family: Family;
   readonly source: FlowSource;
-  readonly manners: ProfileTrafficPolicy;
+  readonly trafficPolicy: ProfileTrafficPolicy;
 }
 
 /** The outcome that a Service's declaration demands of a node. */
-export function expectedOf(asking: DeclaredConnection): ExpectedOutcome {
-  if (asking.claim.role === 'health-check') return { kind: 'accept' };
-  return asking.node.profile.mode === 'ipvs' ? expectedIpvs(asking) : expectedIptables(asking);
+export function expectedOf(connection: DeclaredConnection): ExpectedOutcome {
+  if (connection.claim.role === 'health-check') return { kind: 'accept' };
+  return connection.node.profile.mode === 'ipvs' ? expectedIpvs(connection) : expectedIptables(connection);
 }
 
 /** kube-proxy's `syncProxyRules` in `pkg/proxy/iptables` and `CategorizeEndpoints`. */
-function expectedIptables(asking: DeclaredConnection): ExpectedOutcome {
-  const { claim, node, family, source, manners } = asking;
+function expectedIptables(connection: DeclaredConnection): ExpectedOutcome {
+  const { claim, node, family, source, trafficPolicy } = connection;
   const { role, destination, declared } = claim;
   const { notes } = declared;
   const endpoints = endpointsOf(claim);
   if (usable(endpoints).length === 0) return { kind: 'reject' };
-  const isPods = isLocalPod(asking);
+  const isPods = isLocalPod(connection);
   const to = (list: readonly HeaderNote[], masquerade: boolean): ExpectedOutcome =>
     list.length === 0 ? { kind: 'drop' } : choice(list, notes, (text) => masquerade || hostOf(text) === source.address);
   const cluster = (masquerade: boolean): ExpectedOutcome => to(clusterEndpoints(endpoints, node), masquerade);
@@ -57,8 +57,8 @@ function expectedIptables(asking: DeclaredConnection): ExpectedOutcome {
   if (role === 'cluster') return notes.internalPolicy === 'Local' ? local(!isPods) : cluster(!isPods);
   if (role === 'load-balancer' && !isAllowed(notes, node, family, source)) return { kind: 'drop' };
   const outcome =
-    notes.externalPolicy === 'Local' ? externalLocal(source, isPods, manners, cluster, local) : cluster(true);
-  const closed = role === 'node-port' && !isOpen(node, family, destination, manners);
+    notes.externalPolicy === 'Local' ? externalLocal(source, isPods, trafficPolicy, cluster, local) : cluster(true);
+  const closed = role === 'node-port' && !isOpen(node, family, destination, trafficPolicy);
   // Rules that reject or drop match every address of the node, not only open ones.
   return closed && outcome.kind === 'endpoints' ? { kind: 'pass' } : outcome;
 }
@@ -67,11 +67,11 @@ function expectedIptables(asking: DeclaredConnection): ExpectedOutcome {
 function externalLocal(
   source: FlowSource,
   isPods: boolean,
-  manners: ProfileTrafficPolicy,
+  trafficPolicy: ProfileTrafficPolicy,
   cluster: (masquerade: boolean) => ExpectedOutcome,
   local: (masquerade: boolean) => ExpectedOutcome,
 ): ExpectedOutcome {
-  const knowsPods = manners.notLocal !== '';
+  const knowsPods = trafficPolicy.notLocal !== '';
   if (knowsPods && isPods) return cluster(false);
   return source.class === 'node' ? cluster(true) : local(false);
 }
@@ -131,7 +131,7 @@ export function clusterEndpoints(endpoints: readonly HeaderNote[], { name, file 
 }
 
 /** Whether the profile's detector takes a source for a pod of the node. Without a detector, no source is. */
-export function isLocalPod({ node, family, source, manners: { notLocal } }: DeclaredConnection): boolean {
+export function isLocalPod({ node, family, source, trafficPolicy: { notLocal } }: DeclaredConnection): boolean {
   if (notLocal === '') return false;
   const [, option, owner, name, tail] = /^! -([si]) \$\{(node|profile)\.([A-Za-z]+)\}(\+?)$/.exec(notLocal) ?? [];
   const values = owner === 'node' ? node.file.values : node.profile.values;

@@ -18,13 +18,13 @@ const endpointForm = /^(?:\[([0-9a-fA-F:.]+)\]|([0-9.]+)):([1-9][0-9]{0,4})(?:\/
 
 /**
  * Finds a Service by its name or by an address.
- * @param asked `shop/web`, `shop/web:http`, `10.96.0.10`, `10.96.0.10:80`, `[fd00::1]:80/tcp`
- * @returns `unasked` for any other text; undefined when no file has it; a problem when a file cannot be read
+ * @param query `shop/web`, `shop/web:http`, `10.96.0.10`, `10.96.0.10:80`, `[fd00::1]:80/tcp`
+ * @returns `other-form` for any other text; undefined when no file has it; a problem when a file cannot be read
  */
-export function explainService(files: BundleFiles, asked: string): Explanation | Problem | 'unasked' | undefined {
-  const [, service, port] = serviceForm.exec(asked) ?? [];
-  const address = service === undefined ? addressOf(asked) : undefined;
-  if (service === undefined && address === undefined) return 'unasked';
+export function explainService(files: BundleFiles, query: string): Explanation | Problem | 'other-form' | undefined {
+  const [, service, port] = serviceForm.exec(query) ?? [];
+  const address = service === undefined ? addressOf(query) : undefined;
+  if (service === undefined && address === undefined) return 'other-form';
   try {
     return service === undefined ? ofAddress(files, address as AddressQuery) : ofService(files, service, port);
   } catch (error) {
@@ -39,9 +39,9 @@ interface AddressQuery {
   readonly protocol?: string;
 }
 
-function addressOf(asked: string): AddressQuery | undefined {
-  const [, six, four, port, protocol] = endpointForm.exec(asked) ?? [];
-  const [, bracketed, plain, colons] = port === undefined ? (addressForm.exec(asked) ?? []) : [];
+function addressOf(query: string): AddressQuery | undefined {
+  const [, six, four, port, protocol] = endpointForm.exec(query) ?? [];
+  const [, bracketed, plain, colons] = port === undefined ? (addressForm.exec(query) ?? []) : [];
   const address = parseAddress(six ?? four ?? bracketed ?? plain ?? colons ?? '');
   if (!address) return undefined;
   return {
@@ -53,13 +53,13 @@ function addressOf(asked: string): AddressQuery | undefined {
 
 function ofService(files: BundleFiles, service: string, name: string | undefined): Explanation | undefined {
   const isItsFile = (path: string): boolean => path.includes(`/services/${service}.`);
-  const all = portsIn(files, (path) => isItsFile(path)).filter((held) => held.service === service);
-  const held = all.filter(({ port }) => name === undefined || keyOf(port) === `${service}:${name}`);
-  if (held.length === 0) return undefined;
+  const all = portsIn(files, (path) => isItsFile(path)).filter((entries) => entries.service === service);
+  const entries = all.filter(({ port }) => name === undefined || keyOf(port) === `${service}:${name}`);
+  if (entries.length === 0) return undefined;
   const places = [...files].filter(([path]) => isItsFile(path)).toSorted(([a], [b]) => compareText(a, b));
   return {
     service,
-    ports: distinct(held.map(({ port }) => explained(port))),
+    ports: distinct(entries.map(({ port }) => explained(port))),
     places: places.flatMap(([path, text]) => placesIn(path, text, declares(text))),
     meaning: 'its ports, and the lines that declare their chains or virtual servers',
   };
@@ -72,15 +72,15 @@ function declares(text: string): (line: string) => boolean {
     (line === first && line.startsWith('# ')) || /^:KUBE-(?:SVC|SVL|EXT|FW)-|^(?:@\S+ )?-A -\S+ /.test(line);
 }
 
-function ofAddress(files: BundleFiles, asked: AddressQuery): Explanation | undefined {
-  const { address, port, protocol } = asked;
+function ofAddress(files: BundleFiles, query: AddressQuery): Explanation | undefined {
+  const { address, port, protocol } = query;
   const isIt = (text: string): boolean =>
     hostOfText(text) === address && (port === undefined || text.endsWith(`:${port}`));
-  const held = portsIn(files, (_path, text) => text.includes(address)).filter(
+  const entries = portsIn(files, (_path, text) => text.includes(address)).filter(
     (one) => protocol === undefined || one.port.protocol === protocol,
   );
-  const frontends = held.filter(({ port: one }) => one.addresses.some(({ text }) => isIt(text)));
-  const endpoints = held.filter(({ port: one }) => one.endpoints.some(({ text }) => isIt(text)));
+  const frontends = entries.filter(({ port: one }) => one.addresses.some(({ text }) => isIt(text)));
+  const endpoints = entries.filter(({ port: one }) => one.endpoints.some(({ text }) => isIt(text)));
   const found = frontends.length > 0 ? frontends : endpoints;
   if (found.length === 0) return undefined;
   const services = [...new Set(found.map(({ service }) => service))];
@@ -91,7 +91,7 @@ function ofAddress(files: BundleFiles, asked: AddressQuery): Explanation | undef
   return {
     ...(services.length === 1 ? { service: services[0] as string } : { services: namesOf(found) }),
     ports: distinct(found.map((one) => explained(one.port))),
-    places: paths.flatMap((path) => placesIn(path, files.get(path) ?? '', (line) => mentions(line, asked))),
+    places: paths.flatMap((path) => placesIn(path, files.get(path) ?? '', (line) => mentions(line, query))),
     meaning: frontends.length > 0 ? `its ${[...new Set(kinds)].join(' and ')} address` : 'one of its endpoints',
   };
 }

@@ -74,8 +74,8 @@ function keysOn(view: BundleView, name: string, chain: string): readonly string[
 /** A name without its last two characters, which may differ between nodes. */
 const bodyOf = (name: string): string => name.replace(/\.[0-9a-z]{2}$/, '');
 
-function keysBehind({ chains }: TableProgram, asked: string): readonly string[] | undefined {
-  const names = [...chains.keys()].filter((name) => bodyOf(name) === bodyOf(asked));
+function keysBehind({ chains }: TableProgram, query: string): readonly string[] | undefined {
+  const names = [...chains.keys()].filter((name) => bodyOf(name) === bodyOf(query));
   if (names.length === 0) return undefined;
   const reached = new Set(names);
   // A group of endpoints belongs to its callers; a fork leads to Services.

@@ -25,26 +25,26 @@ export type { Explanation } from './explanation.ts';
 
 /**
  * Finds the Service that a chain, a rule or an address belongs to, and the lines of the bundle that have it.
- * @param asked the name of a chain of either layout or of a set; a line as iptables-save prints it, with or without counters, or one of
+ * @param query the name of a chain of either layout or of a set; a line as iptables-save prints it, with or without counters, or one of
  *   `ipvsadm -Ln` or `ipset list`; a Service (`shop/web`, `shop/web:http`); an address, with or without a port
  * @param node the node whose rules are linked to find a chain of layout `tree` that no file has; left out: the first one of each profile
- * @returns undefined when no file has it; a problem when `asked` has none of these forms
+ * @returns undefined when no file has it; a problem when `query` has none of these forms
  */
-export function explain(files: BundleFiles, asked: string, node?: string): Explanation | Problem | undefined {
-  const text = asked
+export function explain(files: BundleFiles, query: string, node?: string): Explanation | Problem | undefined {
+  const text = query
     .trim()
     .replace(/^\[\d+:\d+\] /, '')
     .replace(/^:(\S+) .*$/, '$1');
-  if (node !== undefined && !files.has(nodeFile(node))) return unknownNode(asked, node);
+  if (node !== undefined && !files.has(nodeFile(node))) return unknownNode(query, node);
   const service = explainService(files, text);
-  if (service !== 'unasked' && service !== undefined) return service;
+  if (service !== 'other-form' && service !== undefined) return service;
   const virtual = explainVirtual(files, text);
-  if (virtual !== 'unasked') return virtual;
+  if (virtual !== 'other-form') return virtual;
   if (service === undefined) return undefined;
-  if (text.startsWith('-A ')) return ofRule(files, text, node, asked);
+  if (text.startsWith('-A ')) return ofRule(files, text, node, query);
   if (chainForm.test(text)) return ofChain(files, text, node);
   return malformed(
-    asked,
+    query,
     'not the name of a chain, a Service, an address, a line that starts with -A, or a line of ipvsadm or ipset',
   );
 }
@@ -56,10 +56,10 @@ function ofRule(
   files: BundleFiles,
   text: string,
   node: string | undefined,
-  asked: string,
+  query: string,
 ): Explanation | Problem | undefined {
   const rule = readRule(text, undefined, 'program');
-  if (isRuleError(rule)) return malformed(asked, rule.error);
+  if (isRuleError(rule)) return malformed(query, rule.error);
   const target = rule.target && 'chain' in rule.target ? logicalName(rule.target.chain) : undefined;
   if (builtIn.has(rule.chain)) return target === undefined ? undefined : ofJump(files, rule.chain, target);
   const chain = logicalName(rule.chain);
@@ -262,20 +262,20 @@ function withoutTest(key: string, test: 'source' | 'destination' | 'in'): string
   return JSON.stringify(rest);
 }
 
-function unknownNode(asked: string, node: string): Problem {
+function unknownNode(query: string, node: string): Problem {
   return {
     code: 'BUNDLE_UNKNOWN_NODE',
     level: 'error',
-    message: `Cannot explain ${JSON.stringify(asked)} by the rules of ${node}: the bundle has no ${nodeFile(node)}`,
+    message: `Cannot explain ${JSON.stringify(query)} by the rules of ${node}: the bundle has no ${nodeFile(node)}`,
     hint: '`sluice ls` lists the nodes of a bundle',
   };
 }
 
-function malformed(asked: string, why: string): Problem {
+function malformed(query: string, why: string): Problem {
   return {
     code: 'RULE_REFUSED',
     level: 'error',
-    message: `Cannot explain ${JSON.stringify(asked)}: ${why}`,
+    message: `Cannot explain ${JSON.stringify(query)}: ${why}`,
     hint: 'Give the name of a chain, such as KUBE-SVC-ERIFXISQEP7F7OF4, a line of iptables-save, ipvsadm -Ln or ipset list in quotes, a Service or an address',
   };
 }

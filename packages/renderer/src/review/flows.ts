@@ -23,7 +23,7 @@ export interface FlowQuestion {
   readonly destinations: readonly Destination[];
   readonly nodes: readonly string[];
   /** Distinctions between nodes and sources that rules alone do not show, for some of the destinations. */
-  readonly apart?: (destinations: readonly Destination[]) => Distinctions;
+  readonly distinctions?: (destinations: readonly Destination[]) => Distinctions;
 }
 
 /**
@@ -36,15 +36,20 @@ export interface FlowQuestion {
 export function* flowRows(views: readonly BundleView[], question: FlowQuestion): Generator<FlowRow> {
   for (const [, unit] of unitsOf(views, question)) {
     const slices = views.map((view, at): Slice => ({ view, paths: unit.paths[at]! }));
-    const apart = question.apart?.(unit.destinations);
-    for (const nodes of groupNodes(unit.nodes, question.profiles.at(-1)!, question.family, slices, apart)) {
-      yield* rowsOfGroup(slices, nodes, question.family, unit.destinations, apart);
+    const distinctions = question.distinctions?.(unit.destinations);
+    for (const nodes of groupNodes(unit.nodes, question.profiles.at(-1)!, question.family, slices, distinctions)) {
+      yield* rowsOfGroup(slices, nodes, question.family, unit.destinations, distinctions);
     }
   }
 }
 
 /** All flows of a bundle, or those to the destinations of some files. */
-export function flowsOf(view: BundleView, profile: string, family: Family, paths?: readonly string[]): readonly TrafficFlow[] {
+export function flowsOf(
+  view: BundleView,
+  profile: string,
+  family: Family,
+  paths?: readonly string[],
+): readonly TrafficFlow[] {
   const index = view.index(profile, family);
   const destinations = destinationsOf(family, [{ index, paths: paths ?? index.paths }]);
   const question = { profiles: [profile], family, destinations, nodes: nodesOfProfile(view, profile) };
@@ -64,7 +69,10 @@ interface DestinationUnit {
   readonly nodes: readonly string[];
 }
 
-function unitsOf(views: readonly BundleView[], { profiles, family, destinations, nodes }: FlowQuestion): Map<string, DestinationUnit> {
+function unitsOf(
+  views: readonly BundleView[],
+  { profiles, family, destinations, nodes }: FlowQuestion,
+): Map<string, DestinationUnit> {
   const units = new Map<string, DestinationUnit>();
   const add = (destination: Destination, address: string, members: readonly string[], tag: string): void => {
     const paths = views.map((view, at) => view.index(profiles[at]!, family).relevant(keyOf(destination, address)));
@@ -92,7 +100,11 @@ function addressIn(views: readonly BundleView[], name: string, family: Family): 
 }
 
 /** Node addresses that are Services' addresses as well, such as an external IP. */
-function claimedAddresses(views: readonly BundleView[], profiles: readonly string[], family: Family): ReadonlySet<string> {
+function claimedAddresses(
+  views: readonly BundleView[],
+  profiles: readonly string[],
+  family: Family,
+): ReadonlySet<string> {
   const own = new Set(views.flatMap((view) => [...view.nodes.keys()].map((name) => addressIn([view], name, family))));
   return new Set(
     views.flatMap((view, at) => [...view.index(profiles[at]!, family).addresses].filter((address) => own.has(address))),
@@ -104,14 +116,14 @@ function* rowsOfGroup(
   nodes: NodeGroup,
   family: Family,
   destinations: readonly Destination[],
-  apart: Distinctions | undefined,
+  distinctions: Distinctions | undefined,
 ): Generator<FlowRow> {
   const name = nodes.nodes[0]!;
   const programs = slices.map((slice) => programOf(slice.view, nodeOf(slice.view, name), family, slice.paths));
   const { view } = slices.at(-1)!;
   const node = nodeOf(view, name);
   const own = factOf(node, family, 'address');
-  const sources = sourcesOf(view, node, family, programs, apart?.networks);
+  const sources = sourcesOf(view, node, family, programs, distinctions?.networks);
   for (const destination of destinations) {
     const address = addressOf(destination, family, own);
     if (address === undefined) continue;

@@ -27,64 +27,64 @@ export interface Slice {
  * Divides the nodes of a profile into groups that the files treat equally: the same guards hold, and the nodes' own addresses are in
  * the same networks that rules name. Nodes of a group differ in their addresses only.
  * @param slices the files of one bundle, or of both that are compared; each must have all nodes
- * @param apart further distinctions between nodes
+ * @param distinctions further distinctions between nodes
  */
 export function groupNodes(
   names: readonly string[],
   profile: string,
   family: Family,
   slices: readonly Slice[],
-  apart?: Distinctions,
+  distinctions?: Distinctions,
 ): readonly NodeGroup[] {
   // Nothing to divide; problems of the files are reported when they are linked.
   if (names.length === 1) return [{ profile, nodes: names }];
-  const questions = slices.map((slice) => questionsOf(slice));
+  const criteria = slices.map((slice) => criteriaOf(slice));
   const groups = Map.groupBy(names, (name) =>
     [
-      ...slices.map(({ view }, at) => answersOf(nodeOf(view, name), family, questions[at]!)),
-      apart?.answerOf(nodeOf(slices.at(-1)!.view, name)),
+      ...slices.map(({ view }, at) => signatureOf(nodeOf(view, name), family, criteria[at]!)),
+      distinctions?.signatureOf(nodeOf(slices.at(-1)!.view, name)),
     ].join('\n'),
   );
   return [...groups.values()].map((nodes) => ({ profile, nodes: nodes.toSorted(compareText) }));
 }
 
 /** The guards and networks by which nodes are distinguished. */
-interface Questions {
+interface NodeCriteria {
   readonly guards: readonly Exclude<Guard, { kind: 'local' }>[];
   /** Networks that rules name, without those of endpoints, whose node makes no difference. */
   readonly networks: readonly string[];
 }
 
-function questionsOf({ view, paths }: Slice): Questions {
+function criteriaOf({ view, paths }: Slice): NodeCriteria {
   const guards = new Map<string, Exclude<Guard, { kind: 'local' }>>();
   const networks = new Set<string>();
   for (const path of paths) {
-    const { guards: own, networks: named } = questionsAt(view, path);
+    const { guards: own, networks: named } = criteriaAt(view, path);
     for (const [key, guard] of own) guards.set(key, guard);
     for (const network of named) networks.add(network);
   }
   return { guards: [...guards.values()], networks: [...networks] };
 }
 
-interface FileQuestions {
+interface FileCriteria {
   readonly guards: ReadonlyMap<string, Exclude<Guard, { kind: 'local' }>>;
   readonly networks: ReadonlySet<string>;
 }
 
-const asked = new WeakMap<RuleFile | VirtualFile, FileQuestions>();
+const criteriaByFile = new WeakMap<RuleFile | VirtualFile, FileCriteria>();
 
-function questionsAt(view: BundleView, path: string): FileQuestions {
+function criteriaAt(view: BundleView, path: string): FileCriteria {
   const { tool } = toolAt(path);
   const file = tool === 'ipset' || tool === 'ipvs' ? virtualAt(view, path) : fileOf(view, path);
-  const done = asked.get(file);
-  if (done) return done;
-  const questions = 'sections' in file ? questionsOfRules(file) : questionsOfLines(file);
-  asked.set(file, questions);
-  return questions;
+  const known = criteriaByFile.get(file);
+  if (known) return known;
+  const criteria = 'sections' in file ? criteriaOfRules(file) : criteriaOfLines(file);
+  criteriaByFile.set(file, criteria);
+  return criteria;
 }
 
 /** The node of an endpoint makes no difference. An address that nodes carry is treated as one that a node has itself. */
-function questionsOfLines({ lines }: VirtualFile): FileQuestions {
+function criteriaOfLines({ lines }: VirtualFile): FileCriteria {
   const guards = new Map<string, Exclude<Guard, { kind: 'local' }>>();
   const networks = new Set<string>();
   for (const { guard, text } of lines) {
@@ -98,7 +98,7 @@ function questionsOfLines({ lines }: VirtualFile): FileQuestions {
   return { guards, networks };
 }
 
-function questionsOfRules(file: RuleFile): FileQuestions {
+function criteriaOfRules(file: RuleFile): FileCriteria {
   const guards = new Map<string, Exclude<Guard, { kind: 'local' }>>();
   const networks = new Set<string>();
   const targets = new Set<string>();
@@ -120,14 +120,14 @@ function fileOf(view: BundleView, path: string): RuleFile {
 }
 
 /** The signature of a node: nodes with equal signatures are treated equally. */
-function answersOf(node: NodeOf, family: Family, { guards, networks }: Questions): string {
+function signatureOf(node: NodeOf, family: Family, { guards, networks }: NodeCriteria): string {
   const scope = scopeOf(node, family);
   const address = factOf(node, family, 'address');
   const pods = factOf(node, family, 'podCIDR');
-  const held = guards.map((guard) => (guardHolds(guard, scope) ? '1' : '0')).join('');
+  const guarded = guards.map((guard) => (guardHolds(guard, scope) ? '1' : '0')).join('');
   const placed = networks.map((network) => relation(network, address, pods)).join('');
   const known = `${address === undefined ? '-' : 'a'}${pods === undefined ? '-' : 'p'}`;
-  return `${known} ${isOpen(node, address)} ${held} ${placed}`;
+  return `${known} ${isOpen(node, address)} ${guarded} ${placed}`;
 }
 
 /** The relation of a network to a node's own address and pods. */

@@ -17,14 +17,14 @@ import type { NodeProgram } from './program.ts';
  * @throws TraceError for rules that the tracer does not understand
  */
 export function outcomeOf(program: NodeProgram, packet: Packet, localAddresses: readonly string[]): FlowOutcome {
-  const ask: TraceClient = (remembers) =>
+  const traceClient: TraceClient = (remembers) =>
     trace(program.rules, remembers === undefined ? packet : { ...packet, remembers }, {
       localAddresses,
       ipvs: program.ipvs,
     });
-  const outcomes = ask(undefined);
+  const outcomes = traceClient(undefined);
   const branches = branchesOf(outcomes);
-  const affinity = mayHaveAffinity(program) ? affinityOf(ask, outcomes, program.ipvs) : undefined;
+  const affinity = mayHaveAffinity(program) ? affinityOf(traceClient, outcomes, program.ipvs) : undefined;
   const scheduler = schedulerOf(outcomes, program.ipvs);
   const clauses = [
     keyOf(branches),
@@ -103,13 +103,17 @@ function rejection(path: readonly RuleHit[]): string | undefined {
  * The effect of affinity on a returning client, for each endpoint.
  * @returns `10800 s` when every endpoint keeps its clients that long; otherwise a clause per endpoint; undefined without affinity
  */
-function affinityOf(ask: TraceClient, outcomes: readonly Outcome[], ipvs: IpvsState | undefined): Affinity | undefined {
+function affinityOf(
+  traceClient: TraceClient,
+  outcomes: readonly Outcome[],
+  ipvs: IpvsState | undefined,
+): Affinity | undefined {
   const clauses = new Map(
     outcomes.flatMap((outcome) => {
       const names = recentNames(outcome.path, 'set');
       const kept = [
-        ...names.map((name) => affinityText(outcome, ask(name), name)),
-        ...(ipvs === undefined ? [] : persistenceOf(ask, outcome, ipvs)),
+        ...names.map((name) => affinityText(outcome, traceClient(name), name)),
+        ...(ipvs === undefined ? [] : persistenceOf(traceClient, outcome, ipvs)),
       ];
       return outcome.verdict === 'dnat' || kept.length > 0
         ? [[outcome.to ?? outcome.verdict, kept.join(' and ') || none] as const]
@@ -125,9 +129,9 @@ function affinityOf(ask: TraceClient, outcomes: readonly Outcome[], ipvs: IpvsSt
 }
 
 /** IPVS persistence keeps the endpoint of each client. */
-function persistenceOf(ask: TraceClient, outcome: Outcome, ipvs: IpvsState): readonly string[] {
+function persistenceOf(traceClient: TraceClient, outcome: Outcome, ipvs: IpvsState): readonly string[] {
   return serversOn(outcome, ipvs).flatMap(({ persistence }) =>
-    persistence === undefined ? [] : [keptText(outcome, ask(outcome.to), `${persistence} s`)],
+    persistence === undefined ? [] : [keptText(outcome, traceClient(outcome.to), `${persistence} s`)],
   );
 }
 
@@ -135,8 +139,8 @@ const none = 'not kept';
 
 /** How long a client keeps an outcome. @param again the outcomes of its next connection, with an entry in the list `name` */
 function affinityText(outcome: Outcome, again: readonly Outcome[], name: string): string {
-  const asked = again.some(({ path }) => recentNames(path, 'rcheck').includes(name));
-  if (!asked) return none;
+  const isChecked = again.some(({ path }) => recentNames(path, 'rcheck').includes(name));
+  if (!isChecked) return none;
   const seconds = Math.min(...again.flatMap(({ path }) => recentSeconds(path, name)));
   return keptText(outcome, again, Number.isFinite(seconds) ? `${seconds} s` : 'for good');
 }

@@ -8,7 +8,11 @@ import type { BundleView } from './view.ts';
  * @param paths the files that have them
  * @returns a function from a hit to a Service, `shop/web`; undefined for rules that all Services share
  */
-export function ownersOf(view: BundleView, family: Family, paths: readonly string[]): (hit: RuleHit) => string | undefined {
+export function ownersOf(
+  view: BundleView,
+  family: Family,
+  paths: readonly string[],
+): (hit: RuleHit) => string | undefined {
   const chains = new Map<string, string>();
   const servers: (readonly [path: string, exact: ReadonlySet<string>, ports: ReadonlySet<string>])[] = [];
   for (const path of paths) {

@@ -72,9 +72,9 @@ export function proveBundle(files: BundleFiles): Proof | readonly Problem[] {
     for (const profile of view.profiles.keys()) {
       for (const family of ['ipv4', 'ipv6'] as const) {
         if (!hasFamily(view, profile, family)) continue;
-        const done = proveProfile(view, profile, family);
-        profiles.push({ profile, family, services: done.services, flows: done.flows });
-        addAll(counterExamples, done.counterExamples);
+        const proof = proveProfile(view, profile, family);
+        profiles.push({ profile, family, services: proof.services, flows: proof.flows });
+        addAll(counterExamples, proof.counterExamples);
         addAll(faults, faultsOf(view, profile, family));
       }
     }
@@ -129,22 +129,27 @@ function proveProfile(view: BundleView, profile: string, family: Family): Profil
   const all = declaredIn(view, profile, family);
   const claims = Map.groupBy(all.flatMap(claimsOf), ({ destination }) => placeOf(destination));
   const named = destinationsOf(family, [{ index, paths: index.paths }]);
-  const others = commonDestinations(view, profile, family);
-  const unclaimed = others.filter((other) => !claims.has(placeOf({ ...other, kind: 'address' })));
+  const common = commonDestinations(view, profile, family);
+  const unclaimed = common.filter((other) => !claims.has(placeOf({ ...other, kind: 'address' })));
   const destinations = [...withClaims(named, claims), ...unclaimed];
-  const held: Declarations = { view, claims, manners: trafficPolicyOf(view, profile, family), carried: carriedBy(all, claims) };
+  const declarations: Declarations = {
+    view,
+    claims,
+    trafficPolicy: trafficPolicyOf(view, profile, family),
+    carried: carriedBy(all, claims),
+  };
   const counterExamples: CounterExample[] = [];
   let flows = 0;
-  const apart = (asked: readonly Destination[]): Distinctions =>
+  const distinctions = (some: readonly Destination[]): Distinctions =>
     distinctionsOf(
-      asked.flatMap((destination) => claims.get(placeOf(destination))?.slice(0, 1) ?? []),
+      some.flatMap((destination) => claims.get(placeOf(destination))?.slice(0, 1) ?? []),
       family,
     );
-  const question = { profiles: [profile], family, destinations, nodes: nodesOfProfile(view, profile), apart };
+  const question = { profiles: [profile], family, destinations, nodes: nodesOfProfile(view, profile), distinctions };
   for (const { outcomes, ...row } of flowRows([view], question)) {
     flows++;
     const found = outcomes[0]!;
-    const expected = expectation(held, row);
+    const expected = expectation(declarations, row);
     if (!isMet(expected, found)) counterExamples.push({ ...row, expected, found });
   }
   return { services: all.length, flows, counterExamples };
@@ -154,7 +159,7 @@ function proveProfile(view: BundleView, profile: string, family: Family): Profil
 interface Declarations {
   readonly view: BundleView;
   readonly claims: ReadonlyMap<string, readonly Claim[]>;
-  readonly manners: ProfileTrafficPolicy;
+  readonly trafficPolicy: ProfileTrafficPolicy;
   /** In mode ipvs: the Services' own addresses, which every node carries. */
   readonly carried: ReadonlySet<string>;
 }
@@ -177,13 +182,13 @@ function withClaims(
 }
 
 function expectation(
-  { view, claims, manners, carried }: Declarations,
+  { view, claims, trafficPolicy, carried }: Declarations,
   row: Omit<FlowRow, 'outcomes'>,
 ): CounterExample['expected'] {
   const { destination, family, source } = row;
   const [claim] = claims.get(placeOf(destination)) ?? [];
   const node = nodeOf(view, row.nodes.nodes[0]!);
-  if (claim) return expectedOf({ claim, node, family, source, manners });
+  if (claim) return expectedOf({ claim, node, family, source, trafficPolicy });
   if (destination.address === loopback[family]) return { kind: 'drop' };
   // A node that carries an address rejects ports there that no Service has, unless it is the node's own address.
   const isCarried = carried.has(destination.address) && destination.address !== factOf(node, family, 'address');

@@ -63,16 +63,16 @@ export function frontendOf(
   const all = clusterFrontends(view, profile, service);
   if (all.length === 0)
     return missing(target, `profile ${profile} has no ClusterIP of ${service}`, noService(view, profile));
-  const asked = all.filter(
+  const matching = all.filter(
     ({ key, port, protocol }) =>
       (servicePort === undefined || key === `${service}:${servicePort}` || String(port) === servicePort) &&
       (servicePortProtocol === undefined || protocol === servicePortProtocol),
   );
-  const chosen = asked.filter((one) => one.family === (family ?? asked[0]?.family));
+  const chosen = matching.filter((one) => one.family === (family ?? matching[0]?.family));
   const [only] = chosen;
   if (only && chosen.length === 1) return only;
   const why =
-    asked.length === 0
+    matching.length === 0
       ? 'the Service does not have this port'
       : chosen.length === 0
         ? `the Service has no ${family} address`

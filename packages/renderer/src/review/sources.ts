@@ -29,25 +29,25 @@ export function sourcesOf(
   programs: readonly NodeProgram[],
   declared: readonly string[] = [],
 ): readonly FlowSource[] {
-  const asked = namedInRules(programs, family);
+  const named = namedInRules(programs, family);
   const place = networksOf(view, node, family);
   const own = [place.podCIDR, place.clusterCIDR, place.address === undefined ? undefined : hostCidr(place.address)];
   const networks = new Map(
-    [...own, ...asked.networks, ...declared.map(parseCidr)].flatMap(known).map((cidr) => [cidr.text, cidr]),
+    [...own, ...named.networks, ...declared.map(parseCidr)].flatMap(known).map((cidr) => [cidr.text, cidr]),
   );
   const all = [...networks.values()];
   const outside = representative(anywhere[family], all, usual[family]);
   const sources = all.flatMap((network) => {
     const address = representative(network, all);
-    return address === undefined ? [] : [classify(address, network, place, asked)];
+    return address === undefined ? [] : [classify(address, network, place, named)];
   });
   const classes = [
     ...(place.address === undefined ? [] : [{ class: 'node', address: place.address } as const]),
     ...(place.podCIDR === undefined ? podsWithoutNetwork(place, networks, family) : []),
     ...sources,
-    ...(outside === undefined ? [] : [classify(outside, undefined, place, asked)]),
+    ...(outside === undefined ? [] : [classify(outside, undefined, place, named)]),
   ];
-  const others = [...asked.interfaces].filter((name) => name !== place.podInterface).toSorted(compareText);
+  const others = [...named.interfaces].filter((name) => name !== place.podInterface).toSorted(compareText);
   return [...unique(classes), ...others.flatMap((name) => (outside === undefined ? [] : [byInterface(outside, name)]))];
 }
 
@@ -181,13 +181,13 @@ function podNetworks(view: BundleView, family: Family): readonly string[] {
   return [...new Set(found)];
 }
 
-function classify(address: string, network: Cidr | undefined, place: NodeNetworks, asked: NamedInRules): FlowSource {
-  const named = [undefined, place.podCIDR?.text, place.clusterCIDR?.text].includes(network?.text);
-  const label = named || network === undefined ? {} : { network: network.text };
+function classify(address: string, network: Cidr | undefined, place: NodeNetworks, named: NamedInRules): FlowSource {
+  const isKnown = [undefined, place.podCIDR?.text, place.clusterCIDR?.text].includes(network?.text);
+  const label = isKnown || network === undefined ? {} : { network: network.text };
   const isHere = place.podCIDR !== undefined && cidrContains(place.podCIDR.text, address);
   const incoming = isHere ? place.podInterface : 'eth0';
   if (address === place.address) return { class: 'node', address };
-  if (asked.endpoints.has(address)) return { class: 'endpoint', network: address, address, in: incoming };
+  if (named.endpoints.has(address)) return { class: 'endpoint', network: address, address, in: incoming };
   if (isHere) return { class: 'pod-here', ...label, address, in: incoming };
   const isPod =
     (place.clusterCIDR !== undefined && cidrContains(place.clusterCIDR.text, address)) ||
@@ -196,7 +196,11 @@ function classify(address: string, network: Cidr | undefined, place: NodeNetwork
 }
 
 /** Pods of a node without a known pod network are distinguished by their interface alone. */
-function podsWithoutNetwork(place: NodeNetworks, networks: ReadonlyMap<string, Cidr>, family: Family): readonly FlowSource[] {
+function podsWithoutNetwork(
+  place: NodeNetworks,
+  networks: ReadonlyMap<string, Cidr>,
+  family: Family,
+): readonly FlowSource[] {
   const within = place.clusterCIDR ?? anywhere[family];
   const address = representative(within, [...networks.values()], [podFallback[family]]);
   return address === undefined ? [] : [{ class: 'pod-here', address, in: place.podInterface }];

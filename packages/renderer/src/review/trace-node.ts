@@ -118,7 +118,11 @@ function answer(view: BundleView, node: NodeOf, question: CompleteQuestion): Nod
   };
 }
 
-function pathsFor(view: BundleView, node: NodeOf, { family, protocol, destination, port }: TraceQuestion): readonly string[] {
+function pathsFor(
+  view: BundleView,
+  node: NodeOf,
+  { family, protocol, destination, port }: TraceQuestion,
+): readonly string[] {
   const exact = `${protocol} ${destination} ${port}`;
   return relevantTo(exact, view.files, node.file.profile, node.profile.mode, family, view.memory);
 }

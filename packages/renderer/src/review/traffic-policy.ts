@@ -36,7 +36,12 @@ export function trafficPolicyOf(view: BundleView, profile: string, family: Famil
 }
 
 /** `! -d` excludes the loopback addresses. Without an addrtype match the profile's nodePortAddresses decide. */
-function openNodePorts(view: BundleView, profile: string, family: Family, tail: string | undefined): ProfileTrafficPolicy['nodePorts'] {
+function openNodePorts(
+  view: BundleView,
+  profile: string,
+  family: Family,
+  tail: string | undefined,
+): ProfileTrafficPolicy['nodePorts'] {
   const chosen = view.profiles.get(profile)?.nodePortAddresses ?? [];
   // Outside of the node only its address in `node.yaml` is known.
   const isOpen = chosen.length === 0 || chosen.includes(ownAddress);
@@ -51,13 +56,13 @@ const ipvsMasquerading =
 
 /** In mode ipvs one rule of each family has the detector; where they disagree, the profile's values decide. */
 function ipvsDetectorOf(view: BundleView, profile: string): string {
-  const said = (['ipv4', 'ipv6'] as const).flatMap((family) => {
+  const found = (['ipv4', 'ipv6'] as const).flatMap((family) => {
     const text = view.files.get(baseFile(profile, 'first', toolOf[family]));
     return text === undefined ? [] : [ipvsMasquerading.exec(text)];
   });
-  const matches = said.flatMap((match) => (match ? [(match[1] ?? '').trim()] : []));
+  const matches = found.flatMap((match) => (match ? [(match[1] ?? '').trim()] : []));
   const [first] = matches;
-  const agree = matches.length === said.length && matches.every((match) => match === first);
+  const agree = matches.length === found.length && matches.every((match) => match === first);
   return agree && first !== undefined ? first : ipvsFallback(view, profile, matches);
 }
 

@@ -12,7 +12,11 @@ const finding: PolicyFinding = {
   path: 'profiles/default/services/shop/web.iptables',
   line: 3,
 };
-const waived: PolicyFinding = { ...finding, subject: 'shop/api', waived: { reason: 'ticket 7', expires: '2027-01-01' } };
+const waived: PolicyFinding = {
+  ...finding,
+  subject: 'shop/api',
+  waived: { reason: 'ticket 7', expires: '2027-01-01' },
+};
 
 function printed(findings: readonly PolicyFinding[], format: PolicyFormat, bundle = 'main:rendered/'): string {
   return printPolicy({ result: { findings, losses: [], compared: false }, bundle, version: '0.1.0' }, format);

@@ -19,7 +19,10 @@ export function textOf(report: PolicyReport): string {
   ].join('');
 }
 
-function findingText({ level, code, subject, message, hint, reason, waived, line }: PolicyFinding, file: string): string {
+function findingText(
+  { level, code, subject, message, hint, reason, waived, line }: PolicyFinding,
+  file: string,
+): string {
   const head = `${file}:${line}: ${waived ? 'waived' : level}: ${subject}: ${message} [${code}]\n`;
   if (waived) return `${head}    until ${waived.expires}: ${waived.reason}\n`;
   return `${head}    ${reason}\n    ${hint}\n`;

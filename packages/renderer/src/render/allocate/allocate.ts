@@ -31,7 +31,7 @@ export function allocate(
   const sorted = requests.toSorted((a, b) => compareText(serviceName(a), serviceName(b)));
   const problems = [...enterAllocations(ledger, allocations), ...enterRequests(ledger, sorted)];
   enterTaken(ledger, taken);
-  const office: AllocationRun = { ledger, ranges: rangesOf(config), problems };
+  const run: AllocationRun = { ledger, ranges: rangesOf(config), problems };
   const files = new Map(allocations.map((allocation) => [serviceName(allocation), allocation]));
   const given = new Map<string, Allocation>();
   const created: Allocation[] = [];
@@ -39,7 +39,7 @@ export function allocate(
     const key = serviceName(request);
     const file = files.get(key);
     if (file) addAll(problems, overriddenNumbers(request, file));
-    const grant = grantAll(office, request, file);
+    const grant = grantAll(run, request, file);
     given.set(key, grant.all);
     if (grant.file) created.push(grant.file);
   }
@@ -47,7 +47,7 @@ export function allocate(
 }
 
 /** The state of one run of allocations. */
-interface AllocationRun {
+export interface AllocationRun {
   readonly ledger: Ledger;
   readonly ranges: Ranges;
   readonly problems: Problem[];
@@ -55,14 +55,14 @@ interface AllocationRun {
 
 /** @returns `all`: every number of the Service; `file`: the content of its file, if that changes */
 function grantAll(
-  office: AllocationRun,
+  run: AllocationRun,
   request: AllocationRequest,
   old: Allocation | undefined,
 ): { all: Allocation; file?: Allocation } {
   const { namespace, name } = request;
-  const addresses = grantAddresses(office, request, old);
-  const ports = grantNodePorts(office, request, old);
-  const health = grantHealthPort(office, request, old);
+  const addresses = grantAddresses(run, request, old);
+  const ports = grantNodePorts(run, request, old);
+  const health = grantHealthPort(run, request, old);
   const all: Allocation = {
     namespace,
     name,
@@ -85,7 +85,7 @@ function grantAll(
 }
 
 function grantAddresses(
-  office: AllocationRun,
+  run: AllocationRun,
   request: AllocationRequest,
   old: Allocation | undefined,
 ): { all: string[]; fresh: string[] } {
@@ -94,7 +94,7 @@ function grantAddresses(
   for (const family of request.families) {
     const ofFamily = (address: string): boolean => familyOfAddress(address) === family;
     const known = request.clusterIPs.find(ofFamily) ?? old?.clusterIPs.find(ofFamily);
-    const address = known ?? newAddress(office, request, family);
+    const address = known ?? newAddress(run, request, family);
     if (address === undefined) continue;
     all.push(address);
     if (known === undefined) fresh.push(address);
@@ -102,11 +102,11 @@ function grantAddresses(
   return { all, fresh };
 }
 
-function newAddress(office: AllocationRun, request: AllocationRequest, family: Family): string | undefined {
-  const ranges = office.ranges.addresses[family] ?? [];
+function newAddress(run: AllocationRun, request: AllocationRequest, family: Family): string | undefined {
+  const ranges = run.ranges.addresses[family] ?? [];
   const word = family === 'ipv4' ? 'IPv4' : 'IPv6';
   if (ranges.length === 0) {
-    office.problems.push({
+    run.problems.push({
       code: 'ALLOCATION_EXHAUSTED',
       level: 'error',
       at: request.origin.place(['spec', 'ipFamilies']),
@@ -116,14 +116,14 @@ function newAddress(office: AllocationRun, request: AllocationRequest, family: F
     });
     return undefined;
   }
-  return take(office, request, ranges, seedOf.address(serviceName(request), family), ['spec', 'clusterIP']);
+  return take(run, request, ranges, seedOf.address(serviceName(request), family), ['spec', 'clusterIP']);
 }
 
 type NodePorts = Record<string, number>;
 
 /** Ports of one Service with one port number share a node port, as they do at the API server (DNS over TCP and UDP). */
 function grantNodePorts(
-  office: AllocationRun,
+  run: AllocationRun,
   request: AllocationRequest,
   old: Allocation | undefined,
 ): { all: NodePorts; fresh: NodePorts } {
@@ -141,8 +141,7 @@ function grantNodePorts(
     );
     const shared = twin && all[portKey(twin)];
     const number =
-      shared ??
-      take(office, request, [office.ranges.ports], seedOf.nodePort(serviceName(request), key), ['spec', 'ports']);
+      shared ?? take(run, request, [run.ranges.ports], seedOf.nodePort(serviceName(request), key), ['spec', 'ports']);
     if (number === undefined) continue;
     all[key] = number;
     fresh[key] = number;
@@ -151,7 +150,7 @@ function grantNodePorts(
 }
 
 function grantHealthPort(
-  office: AllocationRun,
+  run: AllocationRun,
   request: AllocationRequest,
   old: Allocation | undefined,
 ): { all?: number; fresh?: number } {
@@ -159,24 +158,24 @@ function grantHealthPort(
   if (request.healthCheckNodePort !== 'wanted') return { all: request.healthCheckNodePort };
   if (old?.healthCheckNodePort !== undefined) return { all: old.healthCheckNodePort };
   const seed = seedOf.healthCheckNodePort(serviceName(request));
-  const fresh = take(office, request, [office.ranges.ports], seed, ['spec', 'healthCheckNodePort']);
+  const fresh = take(run, request, [run.ranges.ports], seed, ['spec', 'healthCheckNodePort']);
   return fresh === undefined ? {} : { all: fresh, fresh };
 }
 
 /** One free number, entered under the request's name; a problem when there is none. */
 function take<T extends string | number>(
-  office: AllocationRun,
+  run: AllocationRun,
   request: AllocationRequest,
   ranges: readonly NumberRange<T>[],
   seed: string,
   path: Path,
 ): T | undefined {
-  const value = chooseFrom(ranges, seed, (candidate) => office.ledger.isFree(candidate));
+  const value = chooseFrom(ranges, seed, (candidate) => run.ledger.isFree(candidate));
   if (value !== undefined) {
-    office.ledger.take(value, { service: serviceName(request) });
+    run.ledger.take(value, { service: serviceName(request) });
     return value;
   }
-  office.problems.push({
+  run.problems.push({
     code: 'ALLOCATION_EXHAUSTED',
     level: 'error',
     at: request.origin.place(path),

@@ -14,17 +14,17 @@ export interface FamilySettings {
  * @returns the families in order; empty when RequireDualStack needs a family that the cluster does not have
  */
 export function wantedFamilies(
-  wish: FamilySettings,
+  settings: FamilySettings,
   config: Pick<SluiceConfig, 'serviceCIDRs' | 'primaryFamily'>,
 ): readonly Family[] {
   const second: Family = config.primaryFamily === 'ipv4' ? 'ipv6' : 'ipv4';
-  const named = [...new Set([...wish.ofClusterIPs, ...wish.ipFamilies])];
+  const named = [...new Set([...settings.ofClusterIPs, ...settings.ipFamilies])];
   const ordered = [...new Set([...named, config.primaryFamily, second])];
-  const asksForTwo = wish.ipFamilies.length > 1 || wish.ofClusterIPs.length > 1;
-  const policy = wish.ipFamilyPolicy ?? (asksForTwo ? 'RequireDualStack' : 'SingleStack');
+  const hasTwo = settings.ipFamilies.length > 1 || settings.ofClusterIPs.length > 1;
+  const policy = settings.ipFamilyPolicy ?? (hasTwo ? 'RequireDualStack' : 'SingleStack');
   if (policy === 'SingleStack') return ordered.slice(0, 1);
   const possible = ordered.filter(
-    (family) => wish.ofClusterIPs.includes(family) || config.serviceCIDRs[family] !== undefined,
+    (family) => settings.ofClusterIPs.includes(family) || config.serviceCIDRs[family] !== undefined,
   );
   return policy === 'RequireDualStack' && possible.length < 2 ? [] : possible;
 }

@@ -1,6 +1,7 @@
 import { addAll, compareText, familyOfAddress, type Problem } from '@sluice/bundle';
-import { enterAllocations, enterTaken, type Ledger, numbersOf, openLedger } from './ledger.ts';
-import { chooseFrom, namesOf, type NumberRange, type RangeConfig, type Ranges, rangesOf } from './range.ts';
+import { enterAllocations, enterTaken, numbersOf, openLedger } from './ledger.ts';
+import { chooseFrom, namesOf, type NumberRange, type RangeConfig, rangesOf } from './range.ts';
+import type { AllocationRun } from './allocate.ts';
 import { seedOf, serviceName, type Taken } from './request.ts';
 import type { Allocation } from './allocation.ts';
 
@@ -37,7 +38,7 @@ export function fixAllocations(
   enterAllocations(ledger, [...base, ...current]);
   enterTaken(ledger, taken);
   const problems: Problem[] = [];
-  const desk: Desk = { ledger, ranges: rangesOf(config), problems };
+  const run: AllocationRun = { ledger, ranges: rangesOf(config), problems };
   const leaving = Map.groupBy(movesNeeded(current, base, problems), ({ allocation }) => allocation);
   const moved: Allocation[] = [];
   const moves: Move[] = [];
@@ -46,7 +47,7 @@ export function fixAllocations(
   )) {
     let now = allocation;
     for (const { number: from } of numbers) {
-      const to = replacement(desk, now, from);
+      const to = replacement(run, now, from);
       if (to === undefined) continue;
       moves.push({ service: serviceName(allocation), from, to });
       now = replaced(now, from, to);
@@ -54,12 +55,6 @@ export function fixAllocations(
     if (now !== allocation) moved.push(now);
   }
   return { moved, moves, problems };
-}
-
-interface Desk {
-  readonly ledger: Ledger;
-  readonly ranges: Ranges;
-  readonly problems: Problem[];
 }
 
 interface Leaving {
@@ -98,31 +93,31 @@ function bothInUse(number: string | number, holders: readonly Leaving[]): Proble
 }
 
 /** A free number of the same kind, in the Service's own order. */
-function replacement(desk: Desk, allocation: Allocation, from: string | number): string | number | undefined {
+function replacement(run: AllocationRun, allocation: Allocation, from: string | number): string | number | undefined {
   const service = serviceName(allocation);
   if (typeof from === 'string') {
     const family = familyOfAddress(from) ?? 'ipv4';
-    return takeNext(desk, allocation, desk.ranges.addresses[family] ?? [], seedOf.address(service, family));
+    return takeNext(run, allocation, run.ranges.addresses[family] ?? [], seedOf.address(service, family));
   }
   const key = Object.keys(allocation.nodePorts)
     .toSorted(compareText)
     .find((name) => allocation.nodePorts[name] === from);
   const seed = key === undefined ? seedOf.healthCheckNodePort(service) : seedOf.nodePort(service, key);
-  return takeNext(desk, allocation, [desk.ranges.ports], seed);
+  return takeNext(run, allocation, [run.ranges.ports], seed);
 }
 
 function takeNext<T extends string | number>(
-  desk: Desk,
+  run: AllocationRun,
   allocation: Allocation,
   ranges: readonly NumberRange<T>[],
   seed: string,
 ): T | undefined {
-  const next = chooseFrom(ranges, seed, (candidate) => desk.ledger.isFree(candidate));
+  const next = chooseFrom(ranges, seed, (candidate) => run.ledger.isFree(candidate));
   if (next !== undefined) {
-    desk.ledger.take(next, { service: serviceName(allocation) });
+    run.ledger.take(next, { service: serviceName(allocation) });
     return next;
   }
-  desk.problems.push({
+  run.problems.push({
     code: 'ALLOCATION_EXHAUSTED',
     level: 'error',
     ...(allocation.file !== undefined && { at: { file: allocation.file, line: 1, column: 1 } }),

@@ -55,7 +55,7 @@ function externalRules(compiled: CompiledPort): readonly GuardedRule[] {
   const append = (what: string, rest: string): GuardedRule => ({
     text: `-A ${chains.external} ${comment(`${what} for ${port.key} external destinations`)} ${rest}`,
   });
-  const ways =
+  const sources =
     port.externalTrafficPolicy === 'Local'
       ? [
           append('pod traffic', `${detector.ifLocal} -j ${chains.cluster}`),
@@ -63,7 +63,7 @@ function externalRules(compiled: CompiledPort): readonly GuardedRule[] {
           append('route LOCAL traffic', `-m addrtype --src-type LOCAL -j ${chains.cluster}`),
         ]
       : [append('masquerade traffic', '-j KUBE-MARK-MASQ')];
-  return [...ways, ...ruleWhere(served, `-A ${chains.external} -j ${chain}`)];
+  return [...sources, ...ruleWhere(served, `-A ${chains.external} -j ${chain}`)];
 }
 
 /** Rules that admit the source ranges of load-balancer addresses. */

@@ -21,7 +21,7 @@ const v6 = inFamily({
  * The rules in shared chains, `SVC` for the hash chains of the port, and without what never differs (`-m comment --comment`).
  * @param family whose rules; the port's own IPv6 part is `v6`
  */
-function portals(here: Partial<PortOfFamily>, rest: Partial<ServicePort>, family: 'ipv4' | 'ipv6' = 'ipv4'): string[] {
+function rulesOf(here: Partial<PortOfFamily>, rest: Partial<ServicePort>, family: 'ipv4' | 'ipv6' = 'ipv4'): string[] {
   const port = { ...portWith(here, rest), families: { ipv4: inFamily(here), ipv6: v6 } };
   const options = { externalIPs: true, masqueradeAll: false, detectLocalMode: 'ClusterCIDR' } as const;
   const file = compileService(serviceOf([port]), family, options, { names: chainNames(), fleet: fleetOf([]) });
@@ -85,12 +85,12 @@ test.each<[string, Partial<PortOfFamily>, Partial<ServicePort>, string[]]>([
     ['filter -A KUBE-SERVICES "shop/cart:http has no endpoints" -m tcp -p tcp -d 10.96.7.1 --dport 80 -j REJECT'],
   ],
 ])('cluster address, %s', (_title, here, rest, expected) => {
-  expect(portals(here, rest)).toEqual(expected);
+  expect(rulesOf(here, rest)).toEqual(expected);
 });
 
 /** Without the rules for the cluster address. */
-const outside = (...of: Parameters<typeof portals>): string[] =>
-  portals(...of).filter((rule) => !rule.includes('-d 10.96.7.1'));
+const outside = (...of: Parameters<typeof rulesOf>): string[] =>
+  rulesOf(...of).filter((rule) => !rule.includes('-d 10.96.7.1'));
 
 const externalIPs = { externalIPs: ['192.0.2.50', '192.0.2.51'] };
 const vips = { loadBalancerIPs: ['203.0.113.9'] };
@@ -218,10 +218,10 @@ test.each<[string, Partial<PortOfFamily>, Partial<ServicePort>, string[]]>([
 });
 
 test('each family has its own addresses and endpoints: rejected in one, served in the other', () => {
-  expect(portals({}, {})).toEqual([
+  expect(rulesOf({}, {})).toEqual([
     'filter -A KUBE-SERVICES "shop/cart:http has no endpoints" -m tcp -p tcp -d 10.96.7.1 --dport 80 -j REJECT',
   ]);
-  expect(portals({}, {}, 'ipv6')).toEqual([
+  expect(rulesOf({}, {}, 'ipv6')).toEqual([
     'nat -A KUBE-SERVICES "shop/cart:http cluster IP" -m tcp -p tcp -d fd00:96::7 --dport 80 -j SVC',
     'nat -A KUBE-SERVICES "shop/cart:http external IP" -m tcp -p tcp -d 2001:db8::50 --dport 80 -j EXT',
   ]);

@@ -60,14 +60,14 @@ function loadBalancerRules(compiled: CompiledPort, address: string): FrontendRul
   const match = addressMatch(compiled, address);
   const firewalled = usesFirewallChain(compiled);
   const target = firewalled ? chains.firewall : chains.external;
-  const outsiders = comment(`${port.key} traffic not accepted by ${chains.firewall}`);
+  const about = comment(`${port.key} traffic not accepted by ${chains.firewall}`);
   return {
     nat: ruleWhere(
       usesExternalChain(compiled),
       `-A KUBE-SERVICES ${comment(`${port.key} loadbalancer IP`)} ${match} -j ${target}`,
     ),
     filter: [
-      ...ruleWhere(firewalled, `-A KUBE-PROXY-FIREWALL ${outsiders} ${match} -j DROP`),
+      ...ruleWhere(firewalled, `-A KUBE-PROXY-FIREWALL ${about} ${match} -j DROP`),
       ...rejectionRules(compiled, externalTarget(compiled).unserved, 'KUBE-EXTERNAL-SERVICES', match),
     ],
   };
@@ -106,7 +106,12 @@ function healthCheckRules({ port }: CompiledPort): FrontendRules {
 }
 
 /** For traffic without a usable endpoint: REJECT if no node has one, DROP if other nodes have some. */
-function rejectionRules(compiled: CompiledPort, unserved: NodeScope, chain: string, match: string): readonly GuardedRule[] {
+function rejectionRules(
+  compiled: CompiledPort,
+  unserved: NodeScope,
+  chain: string,
+  match: string,
+): readonly GuardedRule[] {
   const { port, selection } = compiled;
   const verdict = selection.hasAny ? 'DROP' : 'REJECT';
   const reason = selection.hasAny ? 'has no local endpoints' : 'has no endpoints';

@@ -32,20 +32,20 @@ export function compileService(
   whole: Service,
   family: Family,
   options: ServiceOptions,
-  surroundings: CompileContext,
+  context: CompileContext,
 ): RuleFile | undefined {
   const service = options.externalIPs ? whole : withoutExternalIPs(whole);
   const compiled = service.ports.flatMap((port) => {
     const here = port.families[family];
-    return here ? [compilePort(port, here, options, surroundings)] : [];
+    return here ? [compilePort(port, here, options, context)] : [];
   });
   if (compiled.length === 0) return undefined;
-  const portals = compiled.map(frontendRules);
-  const filter: Section = { table: 'filter', chains: [], rules: portals.flatMap((portal) => portal.filter) };
+  const frontends = compiled.map(frontendRules);
+  const filter: Section = { table: 'filter', chains: [], rules: frontends.flatMap((rules) => rules.filter) };
   const nat: Section = {
     table: 'nat',
     chains: compiled.flatMap(chainsOf),
-    rules: compiled.flatMap((port, index) => [...portals[index]!.nat, ...chainRules(port)]),
+    rules: compiled.flatMap((port, index) => [...frontends[index]!.nat, ...chainRules(port)]),
   };
   const sections = [filter, nat].filter((section) => section.rules.length > 0);
   return { header: headerOf(service, family), sections };

@@ -63,9 +63,9 @@ export function usesFirewallChain({ here, selection }: CompiledPort): boolean {
 }
 
 /** A rule for the nodes that have it, as a list of one or none. */
-export function ruleWhere(standing: NodeScope, text: string): readonly GuardedRule[] {
-  if (standing === false) return [];
-  return [standing === true ? { text } : { guard: standing, text }];
+export function ruleWhere(scope: NodeScope, text: string): readonly GuardedRule[] {
+  if (scope === false) return [];
+  return [scope === true ? { text } : { guard: scope, text }];
 }
 
 /** `-m tcp -p tcp`, in kube-proxy's order. */

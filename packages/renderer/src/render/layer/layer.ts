@@ -84,10 +84,10 @@ function mirrorsReplacedBy(slices: ReadonlyMap<string, ReadSlice>): ReadonlySet<
 function guessEndpoints(old: ByKey, next: ByKey, problems: Problem[]): void {
   if (old.services.size === 0) return;
   const backed = new Set([...old.slices.values()].map((slice) => slice.service));
-  const brought = new Set([...next.slices.values()].map((slice) => slice.service));
+  const withNewEndpoints = new Set([...next.slices.values()].map((slice) => slice.service));
   for (const [key, service] of next.services) {
     const before = old.services.get(key);
-    if (!before || !hasAddress(service) || !backed.has(key) || brought.has(key)) continue;
+    if (!before || !hasAddress(service) || !backed.has(key) || withNewEndpoints.has(key)) continue;
     const what = changeOfEndpoints(service, before);
     if (!what) continue;
     problems.push({

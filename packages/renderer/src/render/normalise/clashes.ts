@@ -1,9 +1,10 @@
 import { compareText, type Family, type Problem } from '@sluice/bundle';
 import type { Path } from '../kube.ts';
 import { printPlace } from '../layer/unique.ts';
-import type { Service, ServicePort } from '../model.ts';
+import type { ServicePort } from '../model.ts';
 import type { ReadService } from '../read/service.ts';
 import { clusterIPPath } from '../read/service-addresses.ts';
+import type { MadeServices } from './service.ts';
 
 /** The first Service to claim an address or a node port. */
 interface ServiceClaim {
@@ -29,7 +30,7 @@ export interface LostClaim {
  * The older Service keeps the address (`creationTimestamp`; a Service without one is newer), then the first by name.
  * @param services sorted, each with its parsed object
  */
-export function findClashes(services: readonly (readonly [ReadService, Service])[]): Clashes {
+export function findClashes(services: MadeServices): Clashes {
   const claims = new Map<string, ServiceClaim>();
   const problems: Problem[] = [];
   const lost: LostClaim[] = [];

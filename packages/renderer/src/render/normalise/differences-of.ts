@@ -37,7 +37,11 @@ interface PortView {
  * The differences of a Service on the profile's nodes from mode iptables, each once
  * (the two modes' `syncProxyRules` in `pkg/proxy/iptables` and `pkg/proxy/ipvs`).
  */
-export function differencesOf(service: Service, families: readonly Family[], nodes: ProfileNodes): readonly ServiceDifference[] {
+export function differencesOf(
+  service: Service,
+  families: readonly Family[],
+  nodes: ProfileNodes,
+): readonly ServiceDifference[] {
   const views = service.ports.flatMap((port) =>
     families.flatMap((family): PortView[] => {
       const here = port.families[family];

@@ -10,16 +10,16 @@ import { schedulerKey, weightsKey } from '../read/annotations.ts';
 import type { ReadService } from '../read/service.ts';
 import { fleetOf } from '../select/guards.ts';
 import { type ServiceDifference, differencesOf } from './differences-of.ts';
+import type { MadeServices } from './service.ts';
 
 type IpvsMember = Profile & { readonly ipvs: IpvsProfile };
-type Made = readonly (readonly [ReadService, Service])[];
 
 /**
  * Differences of nodes of mode ipvs from mode iptables: one problem of level `differs` for each Service and kind, and one for each profile
  * and difference that affects all traffic; none without nodes of mode ipvs. Also annotations of this mode that have no effect.
  */
 export function findDifferences(
-  made: Made,
+  made: MadeServices,
   nodes: readonly Node[],
   config: SluiceConfig,
   memo = new Memo(),
@@ -44,14 +44,14 @@ interface Cluster {
   readonly members: readonly IpvsMember[];
 }
 
-function ofServices(made: Made, { nodes, config, members }: Cluster, memo: Memo): readonly Problem[] {
+function ofServices(made: MadeServices, { nodes, config, members }: Cluster, memo: Memo): readonly Problem[] {
   const fleet = fleetOf(nodes);
   const views = members.map((profile) => ({
     profile,
     localhost: needsRouteLocalnet({ ...profile, mode: 'iptables' }),
     nodes: nodes.filter((node) => node.profile === profile.name).map(({ name }) => name),
   }));
-  const ofOne = ([read, service]: Made[number]): readonly Problem[] => {
+  const ofOne = ([read, service]: MadeServices[number]): readonly Problem[] => {
     const found = new Map<ServiceDifference['code'], { difference: ServiceDifference; profiles: string[] }>();
     for (const view of views) {
       for (const difference of differencesOf(service, view.profile.families, { ...view, fleet })) {
@@ -65,7 +65,11 @@ function ofServices(made: Made, { nodes, config, members }: Cluster, memo: Memo)
   return made.flatMap((one) => memo.of('differences', one[0], [one[1], nodes, config], () => ofOne(one)));
 }
 
-function differs(read: ReadService, { code, path, why, hint }: ServiceDifference, profiles: readonly string[]): Problem {
+function differs(
+  read: ReadService,
+  { code, path, why, hint }: ServiceDifference,
+  profiles: readonly string[],
+): Problem {
   const message = `Mode ipvs differs from mode iptables (${named(profiles)}): ${why}`;
   return { code, level: 'differs', ...subject(read, path), message, hint };
 }

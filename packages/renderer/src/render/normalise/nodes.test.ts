@@ -60,7 +60,9 @@ test('ignores other node names in endpoints if all Nodes of the cluster are know
 
 test('limits nodes that only endpoints name, and reports the Service with too many', () => {
   const many = slice('many', {
-    endpoints: Array.from({ length: endpointOnlyNodesMax }, (_, index) => endpoint('10.0.1.1', { nodeName: `n${index}` })),
+    endpoints: Array.from({ length: endpointOnlyNodesMax }, (_, index) =>
+      endpoint('10.0.1.1', { nodeName: `n${index}` }),
+    ),
   });
   const { problems, model } = normalised([
     service('many', { clusterIP: '10.96.0.2' }),

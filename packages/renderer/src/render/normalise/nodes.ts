@@ -21,13 +21,13 @@ export interface NodeSources {
 /**
  * All nodes: Node objects, nodes of the config, and nodes that endpoints name (design: input in layers).
  * Where a Node object and the config have the same node, the object takes precedence and the config fills its gaps.
- * @param asked the labels that weights of Services name
+ * @param labels the labels that weights of Services name
  * @param problems receives one `NODE_UNKNOWN` for all nodes that only endpoints name
  */
 export function makeNodes(
   { objects, slices, isWhole }: NodeSources,
   config: SluiceConfig,
-  asked: ReadonlySet<string>,
+  labels: ReadonlySet<string>,
   problems: Problem[],
 ): readonly Node[] {
   const known = new Map(objects);
@@ -36,14 +36,14 @@ export function makeNodes(
     const object = objects.get(item.name);
     known.set(item.name, object ? withConfig(object, node) : node);
   }
-  const strangers = new EndpointOnlyNodes(slices, known);
-  const unknown = [...(isWhole ? strangers.all() : strangers.bounded(problems))].toSorted(compareText);
+  const endpointOnly = new EndpointOnlyNodes(slices, known);
+  const unknown = [...(isWhole ? endpointOnly.all() : endpointOnly.bounded(problems))].toSorted(compareText);
   if (unknown.length > 0) problems.push(isWhole ? noSuchNodes(unknown) : unknownNodes(unknown));
   const all = [...known.values(), ...(isWhole ? [] : unknown.map(nodeOfName))];
-  return all.map((node) => makeNode(node, config, asked)).toSorted((a, b) => compareText(a.name, b.name));
+  return all.map((node) => makeNode(node, config, labels)).toSorted((a, b) => compareText(a.name, b.name));
 }
 
-function makeNode(node: ReadNode, config: SluiceConfig, asked: ReadonlySet<string>): Node {
+function makeNode(node: ReadNode, config: SluiceConfig, labels: ReadonlySet<string>): Node {
   const zone = node.labels.get(zoneLabel);
   const profile = config.profiles.find((candidate) => selectorMatches(candidate.nodeSelector, node.labels));
   if (!profile) throw new RangeError(`Cannot find a profile for Node ${node.name}: the last one must match every node`);
@@ -51,7 +51,7 @@ function makeNode(node: ReadNode, config: SluiceConfig, asked: ReadonlySet<strin
     name: node.name,
     profile: profile.name,
     ...(zone !== undefined && zone !== '' && { zone }),
-    ...(asked.size > 0 && { labels: new Map([...node.labels].filter(([label]) => asked.has(label))) }),
+    ...(labels.size > 0 && { labels: new Map([...node.labels].filter(([label]) => labels.has(label))) }),
     ...(node.cores !== undefined && { cores: node.cores }),
     address: node.address,
     podCIDR: node.podCIDR,

@@ -89,8 +89,8 @@ function familiesOf(
 ): readonly Family[] {
   const { ipFamilyPolicy, ipFamilies, clusterIPs } = service;
   const has = [...clusterIPs, ...(file?.clusterIPs ?? [])].map(familyOf);
-  const wish = { ...(ipFamilyPolicy && { ipFamilyPolicy }), ipFamilies, ofClusterIPs: clusterIPs.map(familyOf) };
-  const wanted = wantedFamilies(wish, config);
+  const settings = { ...(ipFamilyPolicy && { ipFamilyPolicy }), ipFamilies, ofClusterIPs: clusterIPs.map(familyOf) };
+  const wanted = wantedFamilies(settings, config);
   const both: readonly Family[] = config.primaryFamily === 'ipv4' ? ['ipv4', 'ipv6'] : ['ipv6', 'ipv4'];
   const families = wanted.length > 0 ? wanted : [...new Set([...clusterIPs.map(familyOf), ...ipFamilies, ...both])];
   return families.filter((family) => {

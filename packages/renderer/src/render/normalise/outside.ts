@@ -1,9 +1,9 @@
 import { isInCidr, parseAddress, parseCidr, type Problem } from '@sluice/bundle';
 import type { SluiceConfig } from '../config.ts';
 import type { Path } from '../kube.ts';
-import type { Service } from '../model.ts';
 import { clusterIPPath } from '../read/service-addresses.ts';
 import type { ReadService } from '../read/service.ts';
+import type { MadeServices } from './service.ts';
 
 /**
  * ClusterIPs and node ports outside of the ranges of sluice.yaml and ServiceCIDRs, which the API server would refuse. Without ranges
@@ -11,7 +11,7 @@ import type { ReadService } from '../read/service.ts';
  * @returns a warning for each
  */
 export function findOutside(
-  services: readonly (readonly [ReadService, Service])[],
+  services: MadeServices,
   { serviceCIDRs, nodePortRange, named }: Pick<SluiceConfig, 'serviceCIDRs' | 'nodePortRange' | 'named'>,
 ): readonly Problem[] {
   const found: Problem[] = [];

@@ -1,6 +1,7 @@
 import type { Problem } from '@sluice/bundle';
-import type { Service, ServicePort } from '../model.ts';
+import type { ServicePort } from '../model.ts';
 import type { ReadService } from '../read/service.ts';
+import type { MadeServices } from './service.ts';
 
 /**
  * Endpoints at the ClusterIP of a Service: one Service would forward to another one around its policies, and nodes refuse the whole
@@ -8,7 +9,7 @@ import type { ReadService } from '../read/service.ts';
  * @param services each with its parsed object
  * @returns an error for each Service and address
  */
-export function findServiceEndpoints(services: readonly (readonly [ReadService, Service])[]): readonly Problem[] {
+export function findServiceEndpoints(services: MadeServices): readonly Problem[] {
   const owners = new Map<string, string>();
   for (const [read, { ports }] of services)
     for (const { families } of ports)

@@ -8,6 +8,9 @@ import type { ReadPort } from '../read/service-ports.ts';
 import type { ReadSlice } from '../read/slice.ts';
 import { endpointsOf } from './backing.ts';
 
+/** Services of the model with their parsed objects. */
+export type MadeServices = readonly (readonly [ReadService, Service])[];
+
 /**
  * One Service of the model.
  * @param numbers its ClusterIPs (at least one), node ports and health-check node port

@@ -1,8 +1,9 @@
 import type { Problem } from '@sluice/bundle';
 import type { Path } from '../kube.ts';
-import type { Node, PortOfFamily, Service, ServicePort } from '../model.ts';
+import type { Node, PortOfFamily, ServicePort } from '../model.ts';
 import type { ReadService } from '../read/service.ts';
 import { clusterIPPath } from '../read/service-addresses.ts';
+import type { MadeServices } from './service.ts';
 
 /** Important ports of nodes, which a wide `nodePortRange` may include. */
 const portsOfNodes: ReadonlyMap<number, string> = new Map([
@@ -10,15 +11,13 @@ const portsOfNodes: ReadonlyMap<number, string> = new Map([
   [10_250, 'the kubelet'],
 ]);
 
-type Made = readonly (readonly [ReadService, Service])[];
-
 /**
  * Services that hide another listener: a ClusterIP that is the address of a Node, an external IP that is the ClusterIP of another
  * Service or an endpoint of the API server, the node ports of SSH and the kubelet. All are allowed and rarely intended. An external IP at
  * the address of a Node is common, and not reported.
  * @returns a warning for each
  */
-export function findShadows(services: Made, nodes: readonly Node[]): readonly Problem[] {
+export function findShadows(services: MadeServices, nodes: readonly Node[]): readonly Problem[] {
   const nodeOf = new Map(
     nodes.flatMap(({ name, address }) => Object.values(address).map((one) => [one, name] as const)),
   );

@@ -7,7 +7,7 @@ import type { ReadService } from '../read/service.ts';
 import type { ReadSlice } from '../read/slice.ts';
 import { type Era, inEra } from '../versions/eras.ts';
 import type { ServiceWithSlices } from '../versions/downgrades.ts';
-import { makeService } from './service.ts';
+import { makeService, type MadeServices } from './service.ts';
 
 /** A Service with an address and ports, for any version of kube-proxy. */
 export interface ServiceCandidate extends ServiceWithSlices {
@@ -18,7 +18,7 @@ export interface ServiceCandidate extends ServiceWithSlices {
 export interface EraView {
   readonly era: Era;
   /** In the order of the candidates. */
-  readonly made: readonly (readonly [ReadService, Service])[];
+  readonly made: MadeServices;
   /** The slices that it uses, by `namespace/name` of their Service. */
   readonly backing: ReadonlyMap<string, readonly ReadSlice[]>;
   readonly problems: readonly Problem[];
@@ -37,10 +37,10 @@ export function viewOf(
   const made: (readonly [ReadService, Service])[] = [];
   const backing = new Map<string, readonly ReadSlice[]>();
   for (const candidate of candidates) {
-    const seen = inEra(era, candidate, problems, memo);
-    if (seen === undefined) continue;
-    const { service, slices } = seen;
-    const what = seen === candidate ? 'service' : `service ${era}`;
+    const adapted = inEra(era, candidate, problems, memo);
+    if (adapted === undefined) continue;
+    const { service, slices } = adapted;
+    const what = adapted === candidate ? 'service' : `service ${era}`;
     const inputs = [candidate.numbers, ...slices];
     const whole = memo.of(what, service, inputs, () => makeService(service, candidate.numbers, slices));
     const open = isOpen ? whole : memo.of('without external IPs', whole, [], () => withoutExternalIPs(whole));
@@ -52,8 +52,8 @@ export function viewOf(
 
 /** Drops duplicates: several eras may find the same problem. */
 export function once(problems: readonly Problem[]): readonly Problem[] {
-  const seen = new Map(problems.map((problem) => [JSON.stringify(problem), problem]));
-  return seen.size === problems.length ? problems : [...seen.values()];
+  const adapted = new Map(problems.map((problem) => [JSON.stringify(problem), problem]));
+  return adapted.size === problems.length ? problems : [...adapted.values()];
 }
 
 /** The problems of all views, without duplicates. */

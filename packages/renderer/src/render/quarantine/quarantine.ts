@@ -17,26 +17,26 @@ export class Quarantine {
     return this.#inside.size + this.#loose.size === 0;
   }
 
-  get things(): readonly string[] {
+  get titles(): readonly string[] {
     return [...this.#inside.keys()].toSorted(compareText);
   }
 
-  has(thing: string): boolean {
-    return this.#inside.has(thing);
+  has(title: string): boolean {
+    return this.#inside.has(title);
   }
 
-  reasonsOf(thing: string): readonly Reason[] {
+  reasonsOf(title: string): readonly Reason[] {
     const reasons = new Map(
-      (this.#inside.get(thing) ?? []).map((reason) => [`${reason.code} ${reason.object}`, reason]),
+      (this.#inside.get(title) ?? []).map((reason) => [`${reason.code} ${reason.object}`, reason]),
     );
     return [...reasons].toSorted(([a], [b]) => compareText(a, b)).map(([, reason]) => reason);
   }
 
   /** @returns false when the object was quarantined before, so that leaving it out does not help */
-  take(thing: string, reason: Reason): boolean {
-    const reasons = this.#inside.get(thing);
+  add(title: string, reason: Reason): boolean {
+    const reasons = this.#inside.get(title);
     if (reasons) reasons.push(reason);
-    else this.#inside.set(thing, [reason]);
+    else this.#inside.set(title, [reason]);
     return reasons === undefined;
   }
 
@@ -45,16 +45,16 @@ export class Quarantine {
    * @param owners title of an object → its owner, undefined for an object without one
    * @returns false when the object is unknown or was quarantined before
    */
-  takeFor(problem: Problem, owners: ReadonlyMap<string, string | undefined>): boolean {
+  addOwner(problem: Problem, owners: ReadonlyMap<string, string | undefined>): boolean {
     const { object } = problem;
     if (object === undefined || !owners.has(object)) return false;
     const owner = owners.get(object);
-    if (owner !== undefined) return this.take(owner, problem);
+    if (owner !== undefined) return this.add(owner, problem);
     return this.#loose.size < this.#loose.add(object).size;
   }
 
   /** Whether an object is left out. */
-  holds(object: KubeObject): boolean {
+  excludes(object: KubeObject): boolean {
     const owner = ownerOf(object);
     return owner === undefined ? this.#loose.has(titleOf(object)) : this.has(owner);
   }

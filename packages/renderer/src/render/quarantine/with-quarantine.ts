@@ -35,29 +35,30 @@ export function renderWithQuarantine(
   lastText: LastText,
   memo = new Memo(),
 ): RenderedWithQuarantine {
-  const ward = new Quarantine();
+  const quarantined = new Quarantine();
   const owners = new Map([...input.base, ...input.change].map((object) => [titleOf(object), ownerOf(object)]));
   const found: Problem[] = [];
   for (;;) {
-    const left = { ...input, base: without(input.base, ward), change: without(input.change, ward) };
+    const left = { ...input, base: without(input.base, quarantined), change: without(input.change, quarantined) };
     const normalised = normalise(left, memo);
     const errors = ranked(normalised.problems, input.strict).filter(isError);
     if (errors.length > 0) {
-      if (!quarantineErrors(errors, normalised, ward, owners)) return { ...refused([...found, ...errors]), quarantine: [] };
+      if (!quarantineErrors(errors, normalised, quarantined, owners))
+        return { ...refused([...found, ...errors]), quarantine: [] };
       addAll(found, errors);
       continue;
     }
     const assembled = assembleModel(normalised, input, memo);
     const tooLarge = assembled.problems.filter(isError);
     if (tooLarge.length > 0) {
-      if (!quarantineAll(tooLarge, ward, owners)) return { ...refused([...found, ...tooLarge]), quarantine: [] };
+      if (!quarantineAll(tooLarge, quarantined, owners)) return { ...refused([...found, ...tooLarge]), quarantine: [] };
       addAll(found, tooLarge);
       continue;
     }
-    const kept = keptFiles(ward, assembled.files, lastText);
-    if (quarantineRivals(normalised.model, kept, ward)) continue;
+    const kept = keptFiles(quarantined, assembled.files, lastText);
+    if (quarantineRivals(normalised.model, kept, quarantined)) continue;
     const problems = sorted([...found, ...normalised.problems, ...assembled.problems].map(asWarning));
-    const quarantine = listOf(ward, kept);
+    const quarantine = listOf(quarantined, kept);
     return { files: withKept(assembled.files, kept, quarantine), problems, created: normalised.created, quarantine };
   }
 }
@@ -65,24 +66,32 @@ export function renderWithQuarantine(
 /** Errors of quarantined objects are warnings. */
 const asWarning = (problem: Problem): Problem => (isError(problem) ? { ...problem, level: 'warning' } : problem);
 
-function without<T extends Parameters<Quarantine['holds']>[0]>(objects: readonly T[], ward: Quarantine): readonly T[] {
-  return ward.isEmpty ? objects : objects.filter((object) => !ward.holds(object));
+function without<T extends Parameters<Quarantine['excludes']>[0]>(
+  objects: readonly T[],
+  quarantined: Quarantine,
+): readonly T[] {
+  return quarantined.isEmpty ? objects : objects.filter((object) => !quarantined.excludes(object));
 }
 
 /** @returns whether anything was quarantined */
-function quarantineErrors(errors: readonly Problem[], { lost }: Normalised, ward: Quarantine, owners: Owners): boolean {
+function quarantineErrors(
+  errors: readonly Problem[],
+  { lost }: Normalised,
+  quarantined: Quarantine,
+  owners: Owners,
+): boolean {
   const isClash = ({ code }: Problem): boolean => code === 'VIP_CONFLICT' || code === 'NODE_PORT_CONFLICT';
   const others = errors.filter((problem) => !isClash(problem) || !isOfLoser(problem, lost));
-  if (others.length > 0) return quarantineAll(others, ward, owners);
-  let took = false;
+  if (others.length > 0) return quarantineAll(others, quarantined, owners);
+  let added = false;
   for (const { service, to } of lost) {
     // A Service that lost to a quarantined one may get the address in the next round.
-    if (ward.has(`Service ${to}`)) continue;
+    if (quarantined.has(`Service ${to}`)) continue;
     for (const problem of errors.filter(({ object }) => object === `Service ${service}`)) {
-      took = ward.takeFor(problem, owners) || took;
+      added = quarantined.addOwner(problem, owners) || added;
     }
   }
-  return took;
+  return added;
 }
 
 function isOfLoser({ object }: Problem, lost: Normalised['lost']): boolean {
@@ -92,22 +101,22 @@ function isOfLoser({ object }: Problem, lost: Normalised['lost']): boolean {
 type Owners = ReadonlyMap<string, string | undefined>;
 
 /** @returns false when one of them does not belong to a single object, or nothing was quarantined */
-function quarantineAll(errors: readonly Problem[], ward: Quarantine, owners: Owners): boolean {
+function quarantineAll(errors: readonly Problem[], quarantined: Quarantine, owners: Owners): boolean {
   if (errors.some(({ object }) => object === undefined || !owners.has(object))) return false;
-  return errors.map((problem) => ward.takeFor(problem, owners)).some((took) => took);
+  return errors.map((problem) => quarantined.addOwner(problem, owners)).some((added) => added);
 }
 
 /** Kept files, path → text, by quarantined object. */
 type Kept = ReadonlyMap<string, ReadonlyMap<string, string>>;
 
-function keptFiles(ward: Quarantine, files: ReadonlyMap<string, string>, lastText: LastText): Kept {
+function keptFiles(quarantined: Quarantine, files: ReadonlyMap<string, string>, lastText: LastText): Kept {
   const tools = toolsOfProfiles(files.keys());
   return new Map(
-    ward.things.map((thing) => {
-      const [kind, key = ''] = thing.split(' ');
+    quarantined.titles.map((title) => {
+      const [kind, key = ''] = title.split(' ');
       const paths = kind === 'Node' ? [nodeFile(key)] : servicePaths(key, tools);
       const texts = paths.map((path) => [path, lastText(path)] as const);
-      return [thing, new Map(texts.filter((entry): entry is [string, string] => entry[1] !== undefined))];
+      return [title, new Map(texts.filter((entry): entry is [string, string] => entry[1] !== undefined))];
     }),
   );
 }
@@ -132,28 +141,28 @@ function toolsOfProfiles(paths: Iterable<string>): ReadonlyMap<string, ReadonlyS
 }
 
 /** Quarantines Services that claim an address or a node port of a kept file. */
-function quarantineRivals(model: Model, kept: Kept, ward: Quarantine): boolean {
+function quarantineRivals(model: Model, kept: Kept, quarantined: Quarantine): boolean {
   const claimed = new Map<string, string>();
-  for (const [thing, texts] of kept)
-    for (const text of texts.values()) for (const claim of claimsOfText(text)) claimed.set(claim, thing);
+  for (const [title, texts] of kept)
+    for (const text of texts.values()) for (const claim of claimsOfText(text)) claimed.set(claim, title);
   if (claimed.size === 0) return false;
-  let took = false;
+  let added = false;
   for (const service of [model.services, ...(model.older?.values() ?? [])].flat()) {
-    const thing = `Service ${service.namespace}/${service.name}`;
+    const title = `Service ${service.namespace}/${service.name}`;
     const claim = [...claimsOf(service)].find((one) => claimed.has(one));
     if (claim === undefined) continue;
     const message = `Cannot use ${claim} for two Services: ${claimed.get(claim)}, which is quarantined, still has it`;
     const code = claim.startsWith('node port') ? 'NODE_PORT_CONFLICT' : 'VIP_CONFLICT';
-    took = ward.take(thing, { code, object: thing, message }) || took;
+    added = quarantined.add(title, { code, object: title, message }) || added;
   }
-  return took;
+  return added;
 }
 
-function listOf(ward: Quarantine, kept: Kept): readonly Quarantined[] {
-  return ward.things.map((object) => ({
+function listOf(quarantined: Quarantine, kept: Kept): readonly Quarantined[] {
+  return quarantined.titles.map((object) => ({
     object,
     rules: (kept.get(object)?.size ?? 0) > 0 ? 'last good' : 'none',
-    reasons: ward.reasonsOf(object),
+    reasons: quarantined.reasonsOf(object),
   }));
 }
 

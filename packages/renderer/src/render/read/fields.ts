@@ -126,7 +126,12 @@ export function textsIn(spot: FieldSpot, key: string): readonly string[] {
 }
 
 /** One of a list of words; `fallback` when it is absent or (with a problem) another word. */
-export function wordIn<const W extends string, F>(spot: FieldSpot, key: string, words: readonly W[], fallback: F): W | F {
+export function wordIn<const W extends string, F>(
+  spot: FieldSpot,
+  key: string,
+  words: readonly W[],
+  fallback: F,
+): W | F {
   const value = textIn(spot, key);
   if (value === undefined || value === '') return fallback;
   const word = words.find((candidate) => candidate === value);

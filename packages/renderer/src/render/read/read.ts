@@ -60,7 +60,10 @@ export function readObjects(objects: readonly KubeObject[], problems: Problem[],
 
 type ObjectReader<T> = (object: KubeObject, problems: Problem[]) => T;
 
-function readOne<T>(object: KubeObject, read: ObjectReader<T>): { readonly value: T; readonly found: readonly Problem[] } {
+function readOne<T>(
+  object: KubeObject,
+  read: ObjectReader<T>,
+): { readonly value: T; readonly found: readonly Problem[] } {
   const found: Problem[] = [];
   const value = read(object, found);
   checkFields(object, found);

@@ -36,7 +36,13 @@ export function readClusterAddresses(spec: FieldSpot, type: ServiceType): Cluste
 }
 
 /** One address per family, and each of the family that `ipFamilies` has at its position. */
-function fits(spec: FieldSpot, tail: Path, address: string, others: readonly string[], wanted: Family | undefined): boolean {
+function fits(
+  spec: FieldSpot,
+  tail: Path,
+  address: string,
+  others: readonly string[],
+  wanted: Family | undefined,
+): boolean {
   const family = familyOf(address);
   if (wanted !== undefined && wanted !== family) {
     report(spec, tail, {

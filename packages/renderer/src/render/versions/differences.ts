@@ -29,7 +29,7 @@ export interface RuleDifference extends VersionDifference {
   /** The function that implements it. */
   readonly followedBy: string;
   /** Whether a Service has other rules with an older version. */
-  readonly concerns: (seen: ServiceWithSlices, profile: Profile) => boolean;
+  readonly concerns: (input: ServiceWithSlices, profile: Profile) => boolean;
 }
 
 /** A difference that rules do not reproduce, with the reason. */

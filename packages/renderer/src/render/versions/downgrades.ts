@@ -15,12 +15,12 @@ export interface ServiceWithSlices {
  * Reverts a change of kube-proxy: rules made from the result are those of the older version.
  * @returns the same object where the change makes no difference; undefined: the older version does not serve the Service
  */
-export type Downgrade = (seen: ServiceWithSlices, problems: Problem[]) => ServiceWithSlices | undefined;
+export type Downgrade = (input: ServiceWithSlices, problems: Problem[]) => ServiceWithSlices | undefined;
 
 /** Before 1.36 the watches of Services and slices shared one selector, which excluded both labels (`ProxyServer.Run`). */
-export function withoutHeadlessService(seen: ServiceWithSlices, problems: Problem[]): ServiceWithSlices | undefined {
-  const { service } = seen;
-  if (service.foreign !== headlessLabel) return seen;
+export function withoutHeadlessService(input: ServiceWithSlices, problems: Problem[]): ServiceWithSlices | undefined {
+  const { service } = input;
+  if (service.foreign !== headlessLabel) return input;
   problems.push({
     code: 'OBJECT_IGNORED',
     level: 'note',
@@ -33,12 +33,12 @@ export function withoutHeadlessService(seen: ServiceWithSlices, problems: Proble
 }
 
 /** The effect of that selector on slices. */
-export function withoutProxyNameSlices(seen: ServiceWithSlices, problems: Problem[]): ServiceWithSlices {
-  const slices = seen.slices.filter((slice) => slice.foreign !== proxyNameLabel);
-  if (slices.length === seen.slices.length) return seen;
-  const ignored = seen.slices.filter((slice) => slice.foreign === proxyNameLabel);
+export function withoutProxyNameSlices(input: ServiceWithSlices, problems: Problem[]): ServiceWithSlices {
+  const slices = input.slices.filter((slice) => slice.foreign !== proxyNameLabel);
+  if (slices.length === input.slices.length) return input;
+  const ignored = input.slices.filter((slice) => slice.foreign === proxyNameLabel);
   addAll(problems, ignored.map(ignoredSlice));
-  return { ...seen, slices };
+  return { ...input, slices };
 }
 
 function ignoredSlice(slice: ReadSlice): Problem {
@@ -53,38 +53,38 @@ function ignoredSlice(slice: ReadSlice): Problem {
 }
 
 /** Before 1.34 the feature gate PreferSameTrafficDistribution was off (`pkg/features/kube_features.go`). */
-export function withoutNodeHints(seen: ServiceWithSlices): ServiceWithSlices {
-  return withEndpoints(seen, (endpoint) =>
+export function withoutNodeHints(input: ServiceWithSlices): ServiceWithSlices {
+  return withEndpoints(input, (endpoint) =>
     endpoint.hintNodes.length === 0 ? endpoint : { ...endpoint, hintNodes: [] },
   );
 }
 
 /** Before 1.31 the gate ServiceTrafficDistribution was off: hints needed an annotation of the Service (`canUseTopology`). */
-export function withoutUnaskedHints(seen: ServiceWithSlices): ServiceWithSlices {
-  if (seen.service.asksForHints) return seen;
-  return withEndpoints(seen, (endpoint) =>
+export function withoutUnaskedHints(input: ServiceWithSlices): ServiceWithSlices {
+  if (input.service.asksForHints) return input;
+  return withEndpoints(input, (endpoint) =>
     endpoint.hintZones.length === 0 ? endpoint : { ...endpoint, hintZones: [] },
   );
 }
 
 /** Before 1.30 the gate LoadBalancerIPMode was off: every address of a load balancer was a VIP (`IsVIPMode`). */
-export function withProxiedIngress(seen: ServiceWithSlices): ServiceWithSlices {
-  const { service } = seen;
-  if (service.proxiedIngress.length === 0) return seen;
+export function withProxiedIngress(input: ServiceWithSlices): ServiceWithSlices {
+  const { service } = input;
+  if (service.proxiedIngress.length === 0) return input;
   const ingress = [...service.ingress, ...service.proxiedIngress].toSorted((a, b) => a.index - b.index);
-  return { ...seen, service: { ...service, ingress, proxiedIngress: [] } };
+  return { ...input, service: { ...service, ingress, proxiedIngress: [] } };
 }
 
 /** Changes endpoints; returns the same object, slices and parts where none changes. */
-function withEndpoints(seen: ServiceWithSlices, change: (endpoint: ReadEndpoint) => ReadEndpoint): ServiceWithSlices {
-  const slices = mapped(seen.slices, (slice) => {
+function withEndpoints(input: ServiceWithSlices, change: (endpoint: ReadEndpoint) => ReadEndpoint): ServiceWithSlices {
+  const slices = mapped(input.slices, (slice) => {
     const parts = mapped(slice.parts, (part) => {
       const endpoints = mapped(part.endpoints, change);
       return endpoints === part.endpoints ? part : { ...part, endpoints };
     });
     return parts === slice.parts ? slice : { ...slice, parts };
   });
-  return slices === seen.slices ? seen : { ...seen, slices };
+  return slices === input.slices ? input : { ...input, slices };
 }
 
 function mapped<T>(items: readonly T[], change: (item: T) => T): readonly T[] {

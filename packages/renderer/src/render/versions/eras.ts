@@ -31,16 +31,24 @@ export function servicesOf(model: Model, { kubeProxyVersion }: Profile): readonl
  * @param problems receives the objects that it ignores
  * @returns undefined where it does not serve the Service; the same object where the era makes no difference
  */
-export function inEra(era: Era, seen: ServiceWithSlices, problems: Problem[], memo: Memo): ServiceWithSlices | undefined {
+export function inEra(
+  era: Era,
+  input: ServiceWithSlices,
+  problems: Problem[],
+  memo: Memo,
+): ServiceWithSlices | undefined {
   const later = objectDifferences.filter(({ since }) => isBefore(era, since));
-  if (later.length === 0) return seen;
-  const { result, found } = memo.of(`seen ${era}`, seen.service, seen.slices, () => {
+  if (later.length === 0) return input;
+  const { result, found } = memo.of(`era ${era}`, input.service, input.slices, () => {
     const mine: Problem[] = [];
-    const last = later.reduce<ServiceWithSlices | undefined>((before, { older }) => before && older(before, mine), seen);
-    return { result: last === seen ? undefined : { seen: last }, found: mine };
+    const last = later.reduce<ServiceWithSlices | undefined>(
+      (before, { older }) => before && older(before, mine),
+      input,
+    );
+    return { result: last === input ? undefined : { input: last }, found: mine };
   });
   addAll(problems, found);
-  return result === undefined ? seen : result.seen;
+  return result === undefined ? input : result.input;
 }
 
 /** The most Services named in one message. */
@@ -50,22 +58,28 @@ const namesMax = 3;
  * A note for each profile without a version, if an older version would serve a Service of the input differently.
  * @param profiles the profiles of the bundle
  */
-export function unsetVersions(profiles: readonly Profile[], all: readonly ServiceWithSlices[], memo: Memo): readonly Problem[] {
+export function unsetVersions(
+  profiles: readonly Profile[],
+  all: readonly ServiceWithSlices[],
+  memo: Memo,
+): readonly Problem[] {
   return profiles.flatMap((profile) => {
     if (profile.kubeProxyVersion !== undefined) return [];
-    const concerned = all.flatMap((seen) => {
-      const inputs = [profile, ...seen.slices];
-      const since = memo.of(`versions ${profile.name}`, seen.service, inputs, () => newestThatConcerns(seen, profile));
-      return since === undefined ? [] : [{ key: seen.service.key, since }];
+    const concerned = all.flatMap((input) => {
+      const inputs = [profile, ...input.slices];
+      const since = memo.of(`versions ${profile.name}`, input.service, inputs, () =>
+        newestThatConcerns(input, profile),
+      );
+      return since === undefined ? [] : [{ key: input.service.key, since }];
     });
     return concerned.length === 0 ? [] : [unset(profile, concerned)];
   });
 }
 
-function newestThatConcerns(seen: ServiceWithSlices, profile: Profile): KubeProxyVersion | undefined {
+function newestThatConcerns(input: ServiceWithSlices, profile: Profile): KubeProxyVersion | undefined {
   const difference =
-    objectDifferences.find(({ older }) => older(seen, []) !== seen) ??
-    ruleDifferences.find(({ concerns }) => concerns(seen, profile));
+    objectDifferences.find(({ older }) => older(input, []) !== input) ??
+    ruleDifferences.find(({ concerns }) => concerns(input, profile));
   return difference?.since;
 }
 

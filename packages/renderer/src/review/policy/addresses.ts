@@ -5,9 +5,9 @@ import { ownersOf } from './owners.ts';
 import type { PolicyContext } from './context.ts';
 
 /** EXTERNAL_IP */
-export function externalIPs(question: PolicyContext): readonly Violation[] {
-  const allowed = question.settings.externalIPs ?? [];
-  return eachService(question, ({ path, facts }) =>
+export function externalIPs(context: PolicyContext): readonly Violation[] {
+  const allowed = context.settings.externalIPs ?? [];
+  return eachService(context, ({ path, facts }) =>
     hostsOf(facts.ports, ['external'])
       .filter((host) => !allowed.some((cidr) => cidrContains(cidr, host)))
       .map((host) => ({
@@ -16,15 +16,15 @@ export function externalIPs(question: PolicyContext): readonly Violation[] {
         message: `Cannot accept external IP ${host}: it is not in policy.externalIPs`,
         hint: 'Remove it from the Service, or add its network to `policy.externalIPs` if it is yours',
         path,
-        line: lineOf(question.view, path, `external address ${host}`),
+        line: lineOf(context.view, path, `external address ${host}`),
       })),
   );
 }
 
 /** ENDPOINT_RANGE. Without a pod network in the bundle there is nothing to compare with. */
-export function endpointRanges(question: PolicyContext): readonly Violation[] {
-  const known = { ipv4: networksOf(question, 'ipv4'), ipv6: networksOf(question, 'ipv6') };
-  return eachService(question, ({ path, facts }) => {
+export function endpointRanges(context: PolicyContext): readonly Violation[] {
+  const known = { ipv4: networksOf(context, 'ipv4'), ipv6: networksOf(context, 'ipv6') };
+  return eachService(context, ({ path, facts }) => {
     const networks = known[facts.family];
     if (networks.length === 0) return [];
     const texts = new Set(facts.ports.flatMap(({ endpoints }) => endpoints.map(({ text }) => text)));
@@ -36,7 +36,7 @@ export function endpointRanges(question: PolicyContext): readonly Violation[] {
         message: `Cannot accept endpoint ${text}: it is neither in a pod network nor in policy.endpointRanges`,
         hint: 'Remove it, or add its network to `policy.endpointRanges`',
         path,
-        line: lineOf(question.view, path, text),
+        line: lineOf(context.view, path, text),
       }));
   });
 }
@@ -50,8 +50,8 @@ function networksOf({ view, settings }: PolicyContext, family: Family): readonly
 }
 
 /** ENDPOINT_LOCAL */
-export function localAddresses(question: PolicyContext): readonly Violation[] {
-  return eachService(question, ({ path, facts }) => {
+export function localAddresses(context: PolicyContext): readonly Violation[] {
+  return eachService(context, ({ path, facts }) => {
     const endpoints = facts.ports.flatMap((port) => port.endpoints.map(({ text }) => hostOfText(text)));
     const hosts = [...hostsOf(facts.ports, ['cluster', 'external', 'load-balancer']), ...endpoints];
     return [...new Set(hosts)].flatMap((host) => {
@@ -64,7 +64,7 @@ export function localAddresses(question: PolicyContext): readonly Violation[] {
           message: `Cannot accept address ${host}: ${why}`,
           hint: 'Use an address that leads to the same host from every node',
           path,
-          line: lineOf(question.view, path, host),
+          line: lineOf(context.view, path, host),
         },
       ];
     });
@@ -72,9 +72,9 @@ export function localAddresses(question: PolicyContext): readonly Violation[] {
 }
 
 /** ADDRESS_TAKEN */
-export function takenAddresses(question: PolicyContext): readonly Violation[] {
-  const ownerOf = ownersOf(question);
-  return eachService(question, ({ path, facts }) =>
+export function takenAddresses(context: PolicyContext): readonly Violation[] {
+  const ownerOf = ownersOf(context);
+  return eachService(context, ({ path, facts }) =>
     (['cluster', 'external', 'load-balancer'] as const).flatMap((kind) =>
       hostsOf(facts.ports, [kind]).flatMap((host) => {
         const owner = ownerOf(host, facts.service);
@@ -86,7 +86,7 @@ export function takenAddresses(question: PolicyContext): readonly Violation[] {
             message: `Cannot give ${kind} address ${host} to ${facts.service}: it belongs to ${owner}`,
             hint: 'Choose another address for the Service',
             path,
-            line: lineOf(question.view, path, host),
+            line: lineOf(context.view, path, host),
           },
         ];
       }),
@@ -95,10 +95,10 @@ export function takenAddresses(question: PolicyContext): readonly Violation[] {
 }
 
 /** RANGES_ONE_FAMILY */
-export function rangesOfOneFamily(question: PolicyContext): readonly Violation[] {
-  return eachService(question, ({ path, facts }) => {
-    const others = question.services.get(`${facts.service} ${facts.family === 'ipv4' ? 'ipv6' : 'ipv4'}`) ?? [];
-    const other = others.flatMap((held) => held.facts.ports);
+export function rangesOfOneFamily(context: PolicyContext): readonly Violation[] {
+  return eachService(context, ({ path, facts }) => {
+    const others = context.services.get(`${facts.service} ${facts.family === 'ipv4' ? 'ipv6' : 'ipv4'}`) ?? [];
+    const other = others.flatMap((entry) => entry.facts.ports);
     const isOpen =
       hostsOf(facts.ports, ['load-balancer']).length > 0 && facts.ports.every((port) => port.sourceRanges.length === 0);
     // Ranges in one family show the intent to restrict, even without a load-balancer address in that family.
@@ -118,8 +118,11 @@ export function rangesOfOneFamily(question: PolicyContext): readonly Violation[]
 }
 
 /** Applies a rule to every Service of the bundle. */
-export function eachService(question: PolicyContext, ask: (held: ServiceEntry) => readonly Violation[]): readonly Violation[] {
-  return [...question.services.values()].flatMap((list) => list.flatMap(ask));
+export function eachService(
+  context: PolicyContext,
+  rule: (entry: ServiceEntry) => readonly Violation[],
+): readonly Violation[] {
+  return [...context.services.values()].flatMap((list) => list.flatMap(rule));
 }
 
 /** The file of a node, for findings about it. */

@@ -19,17 +19,17 @@ export function pairsOf({ services, base }: ChangeContext): readonly ServicePair
   return keys.flatMap((key) => {
     const [old, fresh] = [base.services.get(key) ?? [], services.get(key) ?? []];
     const first = old[0];
-    if (fresh.length === 0) return old.slice(0, 1).map((held) => ({ old: held }));
-    return fresh.map((held): ServicePair => {
-      const before = old.find(({ profile }) => profile === held.profile) ?? first;
-      return { new: held, ...(before === undefined ? {} : { old: before }) };
+    if (fresh.length === 0) return old.slice(0, 1).map((entry) => ({ old: entry }));
+    return fresh.map((entry): ServicePair => {
+      const before = old.find(({ profile }) => profile === entry.profile) ?? first;
+      return { new: entry, ...(before === undefined ? {} : { old: before }) };
     });
   });
 }
 
 /** LAST_ENDPOINT and SERVICE_REMOVED */
-export function lostServices(question: ChangeContext): readonly Violation[] {
-  return pairsOf(question).flatMap(({ old, new: fresh }) => {
+export function lostServices(context: ChangeContext): readonly Violation[] {
+  return pairsOf(context).flatMap(({ old, new: fresh }) => {
     if (old === undefined) return [];
     const served = portPairs(old.facts, fresh?.facts).filter((pair) => (pair.old?.endpoints.length ?? 0) > 0);
     if (fresh === undefined) return served.length === 0 ? [] : [removed(old, old.facts.service)];
@@ -65,8 +65,8 @@ function removed({ facts, profile }: ServiceEntry, what: string): Violation {
 }
 
 /** NODE_PORT_OPENED, AFFINITY_CHANGED and TRAFFIC_POLICY_CHANGED */
-export function changedFacts(question: ChangeContext): readonly Violation[] {
-  return pairsOf(question).flatMap(({ old, new: fresh }) => {
+export function changedFacts(context: ChangeContext): readonly Violation[] {
+  return pairsOf(context).flatMap(({ old, new: fresh }) => {
     if (fresh === undefined) return [];
     return factChanges(old?.facts, fresh.facts).flatMap((change) => {
       const code = codeOf(change, old !== undefined);
@@ -75,10 +75,10 @@ export function changedFacts(question: ChangeContext): readonly Violation[] {
         {
           code,
           subject: fresh.facts.service,
-          message: messageOf(change, nodesOfProfile(question.view, fresh.profile).length),
+          message: messageOf(change, nodesOfProfile(context.view, fresh.profile).length),
           hint: hints[code],
           path: fresh.path,
-          line: lineOf(question.view, fresh.path, code === 'NODE_PORT_OPENED' ? `node port ${change.new}` : '#'),
+          line: lineOf(context.view, fresh.path, code === 'NODE_PORT_OPENED' ? `node port ${change.new}` : '#'),
         },
       ];
     });
@@ -108,8 +108,8 @@ function messageOf({ what, port, old, new: fresh }: FactChange, nodes: number): 
 }
 
 /** RANGES_WIDENED: sources that were blocked must stay blocked. */
-export function widenedRanges(question: ChangeContext): readonly Violation[] {
-  return pairsOf(question).flatMap(({ old, new: fresh }) => {
+export function widenedRanges(context: ChangeContext): readonly Violation[] {
+  return pairsOf(context).flatMap(({ old, new: fresh }) => {
     if (!old || !fresh) return [];
     return portPairs(old.facts, fresh.facts).flatMap(({ old: was, new: port }) => {
       // All ports of a Service have the same ranges, so an added one is compared with the first.

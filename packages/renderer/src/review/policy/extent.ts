@@ -21,9 +21,9 @@ const bundle = { subject: 'bundle', path: 'cluster.yaml', line: 1 } as const;
 /** ENDPOINTS_CHANGED: the share of endpoints added to or removed from Services of both bundles. */
 export function endpointsChanged({ services, base, settings }: ChangeContext): readonly Violation[] {
   const most = settings.endpointsChangedPercent ?? policyDefaults.endpointsChangedPercent;
-  const textsOf = (held: typeof services, others: typeof services): Set<string> =>
+  const textsOf = (entries: typeof services, others: typeof services): Set<string> =>
     new Set(
-      [...held].flatMap(([key, list]) =>
+      [...entries].flatMap(([key, list]) =>
         others.has(key)
           ? list.flatMap(({ facts }) =>
               facts.ports.flatMap((port) =>
@@ -53,12 +53,12 @@ function without(some: ReadonlySet<string>, others: ReadonlySet<string>): number
 }
 
 /** NODES_CHANGED: the share of nodes of both bundles with changed rules or settings. */
-export function nodesChanged(question: ChangeContext): readonly Violation[] {
-  const { view, base, settings } = question;
+export function nodesChanged(context: ChangeContext): readonly Violation[] {
+  const { view, base, settings } = context;
   const most = settings.nodesChangedPercent ?? policyDefaults.nodesChangedPercent;
   const shared = [...view.nodes.keys()].filter((name) => base.view.nodes.has(name));
   const changed = changedPaths(base.view.files, view.files);
-  const count = shared.filter((name) => isNodeChanged(question, name, changed)).length;
+  const count = shared.filter((name) => isNodeChanged(context, name, changed)).length;
   if ((100 * count) / Math.max(1, shared.length) <= most) return [];
   return [
     {

@@ -13,11 +13,11 @@ export interface PlaceLoss {
 }
 
 /** The losses by node and zone; nodes before zones, the largest losses first. */
-export function lossesOf(question: PolicyContext): readonly PlaceLoss[] {
+export function lossesOf(context: PolicyContext): readonly PlaceLoss[] {
   return (['node', 'zone'] as const).flatMap((kind) => {
-    if (count(question, kind) < 2) return [];
+    if (count(context, kind) < 2) return [];
     const lost = new Map<string, Set<string>>();
-    for (const { facts } of [...question.services.values()].flat()) {
+    for (const { facts } of [...context.services.values()].flat()) {
       for (const port of facts.ports) {
         const name = onlyPlace(port.endpoints, kind);
         if (name !== undefined) lost.set(name, (lost.get(name) ?? new Set()).add(port.key));
@@ -30,9 +30,9 @@ export function lossesOf(question: PolicyContext): readonly PlaceLoss[] {
 }
 
 /** SINGLE_NODE and SINGLE_ZONE, unless the cluster has only one node or zone. */
-export function singlePlaces(question: PolicyContext): readonly Violation[] {
-  const kinds = (['node', 'zone'] as const).filter((kind) => count(question, kind) > 1);
-  return eachService(question, ({ path, facts }) =>
+export function singlePlaces(context: PolicyContext): readonly Violation[] {
+  const kinds = (['node', 'zone'] as const).filter((kind) => count(context, kind) > 1);
+  return eachService(context, ({ path, facts }) =>
     kinds.flatMap((kind) => {
       const ports = facts.ports.flatMap(({ key, endpoints }) => {
         const name = onlyPlace(endpoints, kind);

@@ -6,9 +6,9 @@ import type { ChangeContext } from './context.ts';
 
 /** NODE_PORT_OPENED for a profile whose nodePortAddresses are widened. */
 export function nodePortsWidened({ view, services, base }: ChangeContext): readonly Violation[] {
-  const held = [...services.values()].flat();
+  const entries = [...services.values()].flat();
   // Equal facts of several profiles are kept once, so all node ports count for each profile.
-  const all = held.flatMap(({ facts }) => facts.ports.map(({ nodePort }) => nodePort));
+  const all = entries.flatMap(({ facts }) => facts.ports.map(({ nodePort }) => nodePort));
   const ports = new Set(all.filter((port) => port !== 0));
   return [...view.profiles].flatMap(([name, { nodePortAddresses: fresh }]) => {
     const old = base.view.profiles.get(name)?.nodePortAddresses ?? [];

@@ -21,8 +21,8 @@ export function ownersOf({ view, services, settings }: PolicyContext): OwnerOf {
   }
   for (const address of settings.protected ?? []) owners.set(canonical(address), 'policy.protected');
   const clusterIPs = new Map<string, Set<string>>();
-  for (const held of services.values()) {
-    for (const { facts } of held) {
+  for (const entries of services.values()) {
+    for (const { facts } of entries) {
       for (const host of hostsOf(facts.ports, ['cluster'])) {
         clusterIPs.set(host, (clusterIPs.get(host) ?? new Set<string>()).add(facts.service));
       }

@@ -44,7 +44,7 @@ const stateRules = [
   takenAddresses,
   rangesOfOneFamily,
   singlePlaces,
-] as const satisfies readonly ((question: PolicyContext) => readonly Violation[])[];
+] as const satisfies readonly ((context: PolicyContext) => readonly Violation[])[];
 
 /** Rules about changes. */
 const changeRules = [
@@ -56,7 +56,7 @@ const changeRules = [
   nodesChanged,
   profilesChanged,
   sysctlsChanged,
-] as const satisfies readonly ((question: ChangeContext) => readonly Violation[])[];
+] as const satisfies readonly ((context: ChangeContext) => readonly Violation[])[];
 
 /**
  * Checks a bundle against the policy. Pure: the day is an argument.
@@ -68,13 +68,13 @@ export function checkPolicy({ files, base, settings, today }: PolicyInput): Poli
   const before = base === undefined ? undefined : sideOf(base, memory);
   if (!('view' in side)) return side;
   if (before !== undefined && !('view' in before)) return before;
-  const question: PolicyContext = { ...side, settings };
+  const context: PolicyContext = { ...side, settings };
   const found = [
-    ...stateRules.flatMap((rule) => rule(question)),
-    ...(before === undefined ? [] : changeRules.flatMap((rule) => rule({ ...question, base: before }))),
+    ...stateRules.flatMap((rule) => rule(context)),
+    ...(before === undefined ? [] : changeRules.flatMap((rule) => rule({ ...context, base: before }))),
   ];
   const findings = [...waive(ranked(found, settings), settings, today, before !== undefined)].toSorted(compareFindings);
-  return { findings, losses: lossesOf(question), compared: before !== undefined };
+  return { findings, losses: lossesOf(context), compared: before !== undefined };
 }
 
 function sideOf(files: BundleFiles, memory: Memory): ReviewedBundle | readonly Problem[] {

@@ -21,7 +21,7 @@ const families = ['ipv4', 'ipv6'] as const satisfies readonly Family[];
  * @throws ReviewStopped when nodes would refuse a file
  */
 export function serviceEntries(view: BundleView): ServiceEntries {
-  const held = new Map<string, ServiceEntry[]>();
+  const entries = new Map<string, ServiceEntry[]>();
   const seen = new Set<string>();
   for (const path of [...view.files.keys()].toSorted(compareText)) {
     const what = readPath(path);
@@ -33,10 +33,10 @@ export function serviceEntries(view: BundleView): ServiceEntries {
       if (seen.has(text)) continue;
       seen.add(text);
       const key = `${service} ${facts.family}`;
-      held.set(key, [...(held.get(key) ?? []), { path, profile: what.profile, facts }]);
+      entries.set(key, [...(entries.get(key) ?? []), { path, profile: what.profile, facts }]);
     }
   }
-  return held;
+  return entries;
 }
 
 /**

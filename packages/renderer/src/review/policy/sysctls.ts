@@ -5,14 +5,14 @@ import { lineOf } from './service-entries.ts';
 import type { ChangeContext, PolicyContext } from './context.ts';
 
 /** SYSCTL_CHANGED: by key, for each profile of both bundles. */
-export function sysctlsChanged(question: ChangeContext): readonly Violation[] {
-  const { view, base } = question;
+export function sysctlsChanged(context: ChangeContext): readonly Violation[] {
+  const { view, base } = context;
   return [...view.profiles.keys()].flatMap((name) => {
     const path = sysctlFile(name);
     if (!base.view.profiles.has(name)) return [];
     const [old, fresh] = [sysctlsIn(base.view.files, path), sysctlsIn(view.files, path)];
     return [...new Set([...old.keys(), ...fresh.keys()])].toSorted().flatMap((key) => {
-      const change = changeOf(question, name, old.get(key), fresh.get(key));
+      const change = changeOf(context, name, old.get(key), fresh.get(key));
       if (change === undefined) return [];
       return [
         {

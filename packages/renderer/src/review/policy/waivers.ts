@@ -18,15 +18,15 @@ export function waive(
   compared: boolean,
 ): readonly PolicyFinding[] {
   const waivers = settings.waivers ?? [];
-  const standing = waivers.filter(({ expires }) => expires >= today);
+  const valid = waivers.filter(({ expires }) => expires >= today);
   const marked = findings.map((finding): PolicyFinding => {
-    const waiver = standing.find((one) => isFor(one, finding));
+    const waiver = valid.find((one) => isFor(one, finding));
     return waiver === undefined ? finding : { ...finding, waived: { reason: waiver.reason, expires: waiver.expires } };
   });
   const about = waivers.flatMap((waiver): readonly Violation[] => {
     if (waiver.expires < today) return [expired(waiver)];
-    const isAsked = compared || !policyRules[waiver.rule].isChange;
-    return !isAsked || findings.some((finding) => isFor(waiver, finding)) ? [] : [unused(waiver)];
+    const isChecked = compared || !policyRules[waiver.rule].isChange;
+    return !isChecked || findings.some((finding) => isFor(waiver, finding)) ? [] : [unused(waiver)];
   });
   return [...marked, ...about.flatMap((one) => levelled(one, settings))];
 }

@@ -92,9 +92,9 @@ interface WholeService {
 }
 
 /** Services with both of their families, and all profiles. */
-function byName(held: ServiceEntries): ReadonlyMap<string, WholeService> {
+function byName(entries: ServiceEntries): ReadonlyMap<string, WholeService> {
   const found = new Map<string, WholeService>();
-  for (const { facts } of [...held.values()].flat()) {
+  for (const { facts } of [...entries.values()].flat()) {
     const whole = found.get(facts.service) ?? { addresses: new Set(), endpoints: new Map() };
     found.set(facts.service, whole);
     for (const port of facts.ports) {

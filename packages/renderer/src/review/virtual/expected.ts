@@ -21,19 +21,19 @@ const byWeight: ReadonlySet<string> = new Set(['wrr', 'wlc', 'lblc', 'lblcr', 's
  * The outcome that a Service's declaration demands of a node of mode ipvs: kube-proxy's `syncProxyRules` and `syncEndpoint` in
  * `pkg/proxy/ipvs`. `differences.ts` lists the differences from mode iptables.
  */
-export function expectedIpvs(asking: DeclaredConnection): ExpectedOutcome {
-  const { claim, node, family, source, manners } = asking;
+export function expectedIpvs(connection: DeclaredConnection): ExpectedOutcome {
+  const { claim, node, family, source, trafficPolicy } = connection;
   const { role, destination, declared } = claim;
   const { notes } = declared;
-  if (role === 'node-port' && !isOpen(node, family, destination, manners)) return { kind: 'pass' };
+  if (role === 'node-port' && !isOpen(node, family, destination, trafficPolicy)) return { kind: 'pass' };
   // The node itself sends from the Service's address, and is admitted where its own address is in the ranges.
   if (role === 'load-balancer' && !isAllowed(notes, node, family, source)) return { kind: 'drop' };
   const policy = role === 'cluster' ? notes.internalPolicy : notes.externalPolicy;
-  const endpoints = servers(asking, policy === 'Local').filter(({ weight }) => weight > 0);
+  const endpoints = servers(connection, policy === 'Local').filter(({ weight }) => weight > 0);
   // The kernel rejects connections to a virtual server without real servers.
   if (endpoints.length === 0) return { kind: 'reject' };
-  const isMasked = role === 'cluster' ? !isLocalPod(asking) || isUndetectedNode(asking) : policy === 'Cluster';
-  const scheduler = notes.scheduler === undefined ? manners.scheduler : withFlags(notes.scheduler);
+  const isMasked = role === 'cluster' ? !isLocalPod(connection) || isUndetectedNode(connection) : policy === 'Cluster';
+  const scheduler = notes.scheduler === undefined ? trafficPolicy.scheduler : withFlags(notes.scheduler);
   const shareOf = ({ weight }: HeaderNote): number => (byWeight.has((scheduler ?? '').split(' ')[0]!) ? weight : 1);
   const sum = endpoints.reduce((all, endpoint) => all + shareOf(endpoint), 0);
   return {
@@ -72,7 +72,7 @@ function servers({ claim, node }: DeclaredConnection, onlyLocal: boolean): reado
 }
 
 /** Where the detector does not match, the node itself is still recognised: it sends from the Service's own address. */
-function isUndetectedNode({ node, family, source, manners, claim }: DeclaredConnection): boolean {
+function isUndetectedNode({ node, family, source, trafficPolicy, claim }: DeclaredConnection): boolean {
   const carries = claim.destination.address !== factOf(node, family, 'address');
-  return source.class === 'node' && carries && manners.notLocal !== '';
+  return source.class === 'node' && carries && trafficPolicy.notLocal !== '';
 }

@@ -12,12 +12,12 @@ interface LineSearch {
 /**
  * Finds the owner of a virtual server, a real server, a set or an entry of one.
  * @param text a line of `ipvsadm -Ln`, `ipvsadm -Sn`, `ipset list` or `ipset save`, or the name of a set
- * @returns `unasked` for a text of another form, undefined when no file has it
+ * @returns `other-form` for a text of another form, undefined when no file has it
  */
-export function explainVirtual(files: BundleFiles, text: string): Explanation | 'unasked' | undefined {
+export function explainVirtual(files: BundleFiles, text: string): Explanation | 'other-form' | undefined {
   const words = text.split(/\s+/);
   const wanted = serverWanted(words) ?? setWanted(words);
-  if (!wanted) return 'unasked';
+  if (!wanted) return 'other-form';
   const lines = linesOf(files, wanted.tool);
   for (const matches of wanted.matches) {
     const found = lines.filter(({ bare }) => matches(bare));

@@ -59,9 +59,9 @@ function optionsOf(profile: Profile, { scheduler }: IpvsProfile): IpvsServiceOpt
 function compileOne(
   service: Service,
   options: IpvsServiceOptions,
-  surroundings: Parameters<typeof compileIpvsService>[2],
+  context: Parameters<typeof compileIpvsService>[2],
 ): CompiledService | undefined {
-  const compiled = compileIpvsService(service, options, surroundings);
+  const compiled = compileIpvsService(service, options, context);
   return compiled && { service, compiled, texts: textsOf(compiled) };
 }
 

@@ -19,16 +19,16 @@ export interface IpvsPort {
 export type NodePortAddress = '${host.nodePortAddresses}' | '${node.address}';
 
 /** An address and port of a Service port, and whether only local endpoints serve it. */
-export interface Frontend {
+export interface IpvsFrontend {
   readonly address: string;
   readonly port: number;
   readonly onlyLocal: boolean;
 }
 
 /** The port's frontends, each address once, in the order of kube-proxy's `syncService` calls. */
-export function frontendsOf({ port, here, nodePortAddress }: IpvsPort): readonly Frontend[] {
+export function frontendsOf({ port, here, nodePortAddress }: IpvsPort): readonly IpvsFrontend[] {
   const [inside, outside] = [port.internalTrafficPolicy === 'Local', port.externalTrafficPolicy === 'Local'];
-  const frontends: Frontend[] = [{ address: here.clusterIP, port: port.port, onlyLocal: inside }];
+  const frontends: IpvsFrontend[] = [{ address: here.clusterIP, port: port.port, onlyLocal: inside }];
   for (const address of new Set([...here.externalIPs, ...here.loadBalancerIPs]))
     frontends.push({ address, port: port.port, onlyLocal: outside });
   if (port.nodePort !== 0) frontends.push({ address: nodePortAddress, port: port.nodePort, onlyLocal: outside });

@@ -4,7 +4,7 @@ import type { Variant } from '../../select/fleet.ts';
 import { nodeGuards } from '../../select/guards.ts';
 import { holdsOn } from './holds.ts';
 import { type IpvsLine, lineWhere } from './lines.ts';
-import { type Frontend, frontendsOf, type IpvsPort } from './port.ts';
+import { type IpvsFrontend, frontendsOf, type IpvsPort } from './port.ts';
 
 const options = { TCP: '-t', UDP: '-u', SCTP: '--sctp-service' } as const;
 
@@ -17,7 +17,7 @@ export function serverLines(compiled: IpvsPort): readonly IpvsLine[] {
 }
 
 /** `10.96.0.10:80`; brackets mark the lines of IPv6. */
-function nameOf({ family }: IpvsPort, { address, port }: Frontend): string {
+function nameOf({ family }: IpvsPort, { address, port }: IpvsFrontend): string {
   return family === 'ipv6' ? `[${address}]:${port}` : `${address}:${port}`;
 }
 
@@ -28,7 +28,7 @@ function attributes({ port, family, scheduler }: IpvsPort): string {
   return printAttributes({ family, scheduler, flags, ...(persistence === undefined ? {} : { persistence }) });
 }
 
-function realLines(compiled: IpvsPort, frontend: Frontend, name: string): readonly IpvsLine[] {
+function realLines(compiled: IpvsPort, frontend: IpvsFrontend, name: string): readonly IpvsLine[] {
   const real = ({ guard, endpoints }: Variant): readonly IpvsLine[] =>
     endpoints.map((endpoint) => lineWhere(guard, realText(compiled, name, endpoint)));
   const { local, cluster } = compiled.selection;

@@ -40,11 +40,11 @@ export interface IpvsService {
 export function compileIpvsService(
   whole: Service,
   options: IpvsServiceOptions,
-  surroundings: IpvsCompileContext,
+  context: IpvsCompileContext,
 ): IpvsService | undefined {
   const service = options.externalIPs ? whole : withoutExternalIPs(whole);
   const families = options.families.toSorted(compareText);
-  const ports = families.flatMap((family) => portsOf(service, family, options, surroundings));
+  const ports = families.flatMap((family) => portsOf(service, family, options, context));
   if (ports.length === 0) return undefined;
   const rules = families.flatMap((family) => {
     const guarded = options.filtersNode ? ports.filter((port) => port.family === family).flatMap(outFilterRules) : [];
@@ -53,7 +53,7 @@ export function compileIpvsService(
     return [[family, { header: headerOf(service, family), sections }] as const];
   });
   return {
-    header: headerOfBoth(service, families, weighing(service, surroundings.nodes)),
+    header: headerOfBoth(service, families, weighing(service, context.nodes)),
     entries: ports.flatMap(entryLines),
     servers: ports.flatMap(serverLines),
     rules: new Map(rules),
