@@ -103,7 +103,7 @@ const someIpvsProfile = fc
 const busyMachineMs = 30_000;
 
 test(
-  'what stands on a node is what kube-proxy would have there in mode ipvs',
+  'a node has the state that kube-proxy would have there in mode ipvs',
   () => {
     fc.assert(
       fc.property(someService, someIpvsProfile, someFleet, (service, profile, nodes) => {
