@@ -33,7 +33,7 @@ test.each<[string, string[], string[]]>([
   ['a clusterCIDR of one family', gaps({ clusterCIDR: v4 }), [clusterCIDR('IPv6')]],
   ['a clusterCIDR of both', gaps({ clusterCIDR: both }), []],
   ['a family that no Service has', gaps({ clusterCIDR: v4 }, {}, v4), []],
-  ['a family that the profile has not', gaps({ clusterCIDR: v4, families: ['ipv4'] }), []],
+  ['a family that the profile does not have', gaps({ clusterCIDR: v4, families: ['ipv4'] }), []],
   ['nodes without pod CIDRs', gaps(nodeCIDR), [podCIDR('IPv4'), podCIDR('IPv6')]],
   ['nodes with pod CIDRs of one family', gaps(nodeCIDR, v4), [podCIDR('IPv6')]],
   ['nodes with pod CIDRs of both', gaps(nodeCIDR, both), []],

@@ -17,7 +17,7 @@ function diffOf(old: BundleFiles, fresh: BundleFiles): BundleDiff {
 
 test.each([
   [
-    'connections that stand are no longer let through',
+    'established connections are no longer accepted',
     `${base}last.iptables`,
     (text: string) => text.replace(/^.*RELATED,ESTABLISHED.*\n/m, ''),
     { what: 'established', family: 'ipv4', old: 'let through', new: 'left to other rules' },

@@ -166,7 +166,7 @@ test('the last line reports a failure of base files alone', () => {
   expect(JSON.parse(printProof(proof, 'json'))).toMatchObject({ proved: false, faults: [{ what: 'established' }] });
 });
 
-/** Each treats alike what is declared to differ, so no rule is left that says that it differs. */
+/** Each edit removes the rule that distinguishes sources or nodes which are declared to differ. */
 test.each([
   [
     'a source range twice as wide',

@@ -6,7 +6,7 @@ const wanted = { addresses: new Set(['10.96.0.10', 'fd00::10']), ports: new Set(
 test.each([
   ['a cluster IP', '-m comment --comment "shop/web:http cluster IP" -m tcp -p tcp -d 10.96.0.10 --dport 80 -j A', true],
   ['another one', '-m comment --comment "shop/web:http cluster IP" -m tcp -p tcp -d 10.96.0.11 --dport 80 -j A', false],
-  ['one that begins alike', '-m comment --comment "x" -m tcp -p tcp -d 10.96.0.100 --dport 80 -j A', false],
+  ['an address with the same prefix', '-m comment --comment "x" -m tcp -p tcp -d 10.96.0.100 --dport 80 -j A', false],
   ['IPv6', '-m comment --comment "x" -m tcp -p tcp -d fd00::10 --dport 80 -j A', true],
   ['IPv6 spelled otherwise', '-m comment --comment "x" -m tcp -p tcp -d fd00:0:0::10 --dport 80 -j A', true],
   ['a port of whatever address', '-m comment --comment "x" -m tcp -p tcp --dport 80 -j A', true],

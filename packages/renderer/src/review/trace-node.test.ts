@@ -74,7 +74,7 @@ test('in mode ipvs weights are probabilities', () => {
 test.each([
   ['a node that is not there', { node: 'node-9' }, { code: 'BUNDLE_UNKNOWN_NODE', hint: 'It has node-1, node-2' }],
   [
-    'a family that the profile has not',
+    'a family that the profile does not have',
     { family: 'ipv6', from: 'fd00::7', destination: 'fd00::1' },
     { code: 'RULE_REFUSED', object: 'Node node-1' },
   ],

@@ -93,7 +93,7 @@ test.each<[string, Partial<ServicePort>, ServiceOptions, string[]]>([
     usual,
     ['"masquerade traffic for shop/cart:http external destinations" -j KUBE-MARK-MASQ', '-j SVC'],
   ],
-  ['no way in', {}, usual, []],
+  ['no external frontend', {}, usual, []],
 ])('external traffic, %s', (_title, rest, options, expected) => {
   expect(natOf(one, rest, options).rules('EXT')).toEqual(expected);
 });

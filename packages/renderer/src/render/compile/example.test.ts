@@ -121,7 +121,7 @@ test('the worked example, byte for byte', () => {
   expect(print(rulesOn('node-2'))).toBe(workedExample);
 });
 
-/** Which lines a variant has that the example has not (`+`), and the other way round (`-`). */
+/** The lines that a variant adds to the example (`+`) and removes from it (`-`). */
 function difference(rules: ResolvedRules): readonly string[] {
   const lines = new Set(print(rules).split('\n'));
   const known = new Set(workedExample.split('\n'));

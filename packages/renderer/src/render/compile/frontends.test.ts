@@ -212,7 +212,7 @@ test.each<[string, Partial<PortOfFamily>, Partial<ServicePort>, string[]]>([
     { healthCheckNodePort: 32_000 },
     ['filter -A KUBE-NODEPORTS "shop/cart:http health check node port" -m tcp -p tcp --dport 32000 -j ACCEPT'],
   ],
-  ['no way in: nothing', some, local, []],
+  ['no external frontend: no rules', some, local, []],
 ])('external traffic, %s', (_title, here, rest, expected) => {
   expect(outside(here, rest)).toEqual(expected);
 });

@@ -154,7 +154,7 @@ test.each<[string, Changes, Changes, readonly KubeObject[], string | undefined]>
   expect(slices).toHaveLength(1);
 });
 
-test('endpoints are no guess where the base has none', () => {
+test('does not report guessed endpoints if the base has none', () => {
   expect(layered([service('web')], [service('web', { selector: { app: 'x' } })]).problems).toEqual([]);
 });
 

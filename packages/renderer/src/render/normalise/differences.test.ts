@@ -29,7 +29,7 @@ function said(
 }
 
 test.each<[string, Changes, JsonObject[], string[]]>([
-  ['a ClusterIP is served alike', {}, [here], []],
+  ['a ClusterIP has no difference', {}, [here], []],
   ['without endpoints the kernel answers', {}, [], ['DIFFERS_NO_ENDPOINT']],
   ['a node port does not answer on localhost', outside, [here], [localhost]],
   [
@@ -51,7 +51,7 @@ test.each<[string, Changes, JsonObject[], string[]]>([
     ['DIFFERS_NO_ENDPOINT'],
   ],
   [
-    'internal policy Local is served alike where every node has one',
+    'internal policy Local has no difference if every node has an endpoint',
     { internalTrafficPolicy: 'Local' },
     [here, there],
     [],
@@ -62,8 +62,8 @@ test.each<[string, Changes, JsonObject[], string[]]>([
     [here, there],
     ['DIFFERS_AFFINITY', localhost],
   ],
-  ['affinity at one address is served alike', { sessionAffinity: 'ClientIP' }, [here, there], []],
-  ['affinity with one endpoint is served alike', { ...outside, sessionAffinity: 'ClientIP' }, [here], [localhost]],
+  ['affinity at one address has no difference', { sessionAffinity: 'ClientIP' }, [here, there], []],
+  ['affinity with one endpoint has no difference', { ...outside, sessionAffinity: 'ClientIP' }, [here], [localhost]],
 ])('%s', (_title, spec, endpoints, expected) => {
   expect(said(spec, endpoints).toSorted()).toEqual(expected.toSorted());
 });

@@ -79,11 +79,11 @@ test.each<[string, readonly KubeObject[], readonly string[]]>([
     ],
     ['warning SERVICE_SHADOWS Service web#spec.ports', 'warning SERVICE_SHADOWS Service web#spec.ports'],
   ],
-  ['a slice of nobody', [slice('web')], ['warning SLICE_ORPHANED EndpointSlice web-1#']],
-  ['Endpoints of nobody', [endpoints('web')], ['warning SLICE_ORPHANED Endpoints web#']],
-  ['empty Endpoints of nobody elect a leader', [endpoints('web', { addresses: [] })], []],
+  ['a slice without its Service', [slice('web')], ['warning SLICE_ORPHANED EndpointSlice web-1#']],
+  ['Endpoints without their Service', [endpoints('web')], ['warning SLICE_ORPHANED Endpoints web#']],
+  ['empty Endpoints without a Service are for leader election', [endpoints('web', { addresses: [] })], []],
   [
-    'a slice of a broken Service is no orphan',
+    'a slice of an invalid Service is not orphaned',
     [service('web', { type: 'x' }), slice('web')],
     ['error FIELD_VALUE Service web#spec.type'],
   ],
@@ -99,11 +99,11 @@ test.each<[string, readonly KubeObject[], readonly string[]]>([
     ['warning SERVICE_WITHOUT_ENDPOINTS Service web#spec.selector'],
   ],
   [
-    'nobody is ready',
+    'no endpoint is ready',
     [service('web'), slice('web', notReady)],
     ['warning SERVICE_WITHOUT_ENDPOINTS Service web#spec.selector'],
   ],
-  ['somebody is leaving', [service('web'), slice('web', leaving)], []],
+  ['an endpoint terminates and still serves', [service('web'), slice('web', leaving)], []],
   ['no endpoints, and no selector', [service('web', { selector: undefined }), slice('web', { endpoints: [] })], []],
   [
     'no slice has the port',
@@ -135,7 +135,7 @@ test.each<[string, readonly KubeObject[], readonly string[]]>([
   ],
   ['a slice with the name of another proxy counts', [service('web'), slice('web', {}, { labels: foreign })], []],
   [
-    'both are left to somebody else',
+    'both are assigned to another proxy',
     [
       service('web', {}, { labels: { 'service.kubernetes.io/service-proxy-name': 'x' } }),
       slice('web', {}, { labels: foreign }),
@@ -166,7 +166,7 @@ test.each<[string, readonly KubeObject[], readonly string[]]>([
     ],
   ],
   [
-    'no warning where a source range says that everybody may come',
+    'no warning for a source range that admits all sources',
     [balancer({ loadBalancerSourceRanges: ['0.0.0.0/0'] }, '192.0.2.9'), slice('web')],
     [],
   ],

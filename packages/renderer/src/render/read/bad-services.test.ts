@@ -62,7 +62,7 @@ const rows: readonly (readonly [string, Changes, string, Changes?])[] = [
     'error NODE_PORT_CONFLICT spec.ports.1.nodePort',
   ],
   ['unknown type', { type: 'Clusterip' }, 'error FIELD_VALUE spec.type'],
-  ['clusterIP is no address', { clusterIP: '10.96.0.256' }, 'error ADDRESS_INVALID spec.clusterIP'],
+  ['clusterIP is not an address', { clusterIP: '10.96.0.256' }, 'error ADDRESS_INVALID spec.clusterIP'],
   ['clusterIP with leading zeros', { clusterIP: '010.96.0.1' }, 'error ADDRESS_INVALID spec.clusterIP'],
   ['clusterIP is IPv4 in IPv6', { clusterIP: '::ffff:10.96.0.1' }, 'error ADDRESS_INVALID spec.clusterIP'],
   ['clusterIP with a zone', { clusterIP: 'fd00::1%eth0' }, 'error ADDRESS_INVALID spec.clusterIP'],

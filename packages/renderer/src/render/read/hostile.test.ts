@@ -4,7 +4,7 @@ import { expect, test } from 'vitest';
 import { endpoint, node, normalised, service, slice } from '../builders.fixture.ts';
 import type { KubeObject } from '../kube.ts';
 
-/** What somebody would write who wants a rule of their own. */
+/** Texts that try to inject a rule. */
 const hostile = fc.oneof(
   fc.constantFrom(
     '\n',

@@ -124,7 +124,7 @@ test.each<[string, ServicePort, readonly Endpoint[], Where, Expected]>([
     '12||12|any',
   ],
   [
-    'a zone named like a node is no node',
+    'a zone named like a node does not match the node',
     internal,
     [at(1, zones('node-a')), at(2, zones('b'))],
     'node-a/a',
@@ -137,7 +137,7 @@ test.each<[string, ServicePort, readonly Endpoint[], Where, Expected]>([
   ['outside, both lists', externalLocal, [at(1), at(2)], 'node-a/a', '12|1|12|any'],
   ['outside, the short cut to others on a node without any', externalLocal, [at(2)], 'node-a/a', '2||2|any'],
   ['outside with policy Cluster, one list', nodePort, [at(1), at(2)], 'node-a/a', '12||12|any'],
-  ['policy Local without a way in, one list', localWithoutWayIn, [at(1), at(2)], 'node-a/a', '12||12|any'],
+  ['policy Local without an external frontend, one list', localWithoutWayIn, [at(1), at(2)], 'node-a/a', '12||12|any'],
   ['policy Local inside, Cluster outside, both lists', localInside, [at(1), at(2)], 'node-b/b', '12|2|12|any'],
   ['policy Local on both sides, both lists', bothLocal, [at(1), at(2)], 'node-a/a', '12|1|12|any'],
   ['local, whatever the hints say', externalLocal, [at(1, zones('b')), at(2, zones('b'))], 'node-a/a', '12|1|12|any'],

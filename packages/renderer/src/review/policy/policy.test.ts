@@ -42,7 +42,11 @@ test('the schema of sluice.yaml and the catalogue have the same rules in the sam
 
 test.each([
   ['a Service on two nodes and zones is fine', [web], []],
-  ['an external IP nobody allowed', [{ ...web, spec: ['externalIPs: [203.0.113.50]'] }], ['EXTERNAL_IP shop/web']],
+  [
+    'an external IP outside of policy.externalIPs',
+    [{ ...web, spec: ['externalIPs: [203.0.113.50]'] }],
+    ['EXTERNAL_IP shop/web'],
+  ],
   [
     'an external IP that is a node',
     [{ ...web, spec: ['externalIPs: [192.0.2.11]'] }],

@@ -58,7 +58,7 @@ const external = spec('externalIPs: [203.0.113.50]');
 type Case = readonly [code: PolicyCode, title: string, input: () => Input, fires: boolean];
 
 const cases: readonly Case[] = [
-  ['EXTERNAL_IP', 'nobody allowed the address', () => alone(external), true],
+  ['EXTERNAL_IP', 'the address is not in policy.externalIPs', () => alone(external), true],
   [
     'EXTERNAL_IP',
     'the address is in a network that is allowed',
@@ -71,10 +71,15 @@ const cases: readonly Case[] = [
     () => alone(balanced(open, { endpoints: [] })),
     false,
   ],
-  ['ENDPOINT_RANGE', 'an endpoint is no pod', () => alone({ ...web, endpoints: [...both, '198.51.100.9'] }), true],
   [
     'ENDPOINT_RANGE',
-    'an endpoint that is no pod lies where they may',
+    'an endpoint is outside of the pod networks',
+    () => alone({ ...web, endpoints: [...both, '198.51.100.9'] }),
+    true,
+  ],
+  [
+    'ENDPOINT_RANGE',
+    'an endpoint is in policy.endpointRanges',
     () => ({
       ...alone({ ...web, endpoints: [...both, '198.51.100.9'] }),
       settings: { endpointRanges: ['198.51.100.0/28'] },
@@ -117,7 +122,7 @@ const cases: readonly Case[] = [
     () => ({ ...alone(balanced(open)), settings: { protected: ['203.0.113.9'] } }),
     true,
   ],
-  ['ADDRESS_TAKEN', 'an external IP is nobody else’s', () => alone(external), false],
+  ['ADDRESS_TAKEN', 'an external IP has no other owner', () => alone(external), false],
   ['RANGES_ONE_FAMILY', 'IPv6 is open beside ranges of IPv4', () => alone(balanced(['198.51.100.0/24'])), true],
   [
     'RANGES_ONE_FAMILY',
@@ -266,7 +271,7 @@ const cases: readonly Case[] = [
   ],
   [
     'RANGES_WIDENED',
-    'they go while there is no endpoint',
+    'ranges are removed without an endpoint',
     () => from(balanced(open, { endpoints: [] }), balanced([])),
     true,
   ],

@@ -55,7 +55,7 @@ test.each([
     [],
     ['dst,dst'],
   ],
-  ['strangers, where a detector knows them', {}, [], ['dst,dst ! -s ${profile.clusterCIDR}']],
+  ['other sources than pods, with a detector', {}, [], ['dst,dst ! -s ${profile.clusterCIDR}']],
   ['who comes from a ClusterIP, without a detector', { clusterCIDR: {} }, [], ['src,dst']],
   [
     'the same on nodes without a pod CIDR',
