@@ -82,7 +82,7 @@ test.each([
     },
     said: 'policy: BAD',
     file: 'policy.txt',
-    found: 'Cannot waive NODE_PORT_OPENED of shop/web any more',
+    found: 'Cannot waive NODE_PORT_OPENED of shop/web: the waiver expired',
   },
   {
     title: 'a rule edited by hand',
