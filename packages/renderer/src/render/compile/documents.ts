@@ -29,7 +29,7 @@ function ipvsOptions({ scheduler, excludeCIDRs, strictARP }: IpvsProfile): IpvsO
 }
 
 /** The values of the profile's detector. */
-function profileValues(profile: Profile, families: readonly Family[]): Values {
+function profileValues(profile: Profile, families: readonly Family[]): VariableValues {
   switch (profile.detectLocalMode) {
     case 'ClusterCIDR':
       return perFamily(families, (family) => known({ clusterCIDR: profile.clusterCIDR[family] }));
@@ -55,7 +55,7 @@ export function nodeText(node: Node, profile: Profile): string {
 }
 
 /** The size of the conntrack table and of its hash, if the number of cores is known. */
-function conntrackValues(node: Node, { conntrack }: Profile): Values {
+function conntrackValues(node: Node, { conntrack }: Profile): VariableValues {
   if (node.cores === undefined || conntrack.maxPerCore === 0) return {};
   const conntrackMax = Math.max(conntrack.min, conntrack.maxPerCore * node.cores);
   return { conntrackMax, conntrackHashSize: Math.floor(conntrackMax / 4) };
@@ -69,7 +69,7 @@ function known(values: Readonly<Record<string, string | number | undefined>>): K
   return Object.fromEntries(entries) as KnownValues;
 }
 
-function perFamily(families: readonly Family[], of: (family: Family) => KnownValues): Values {
+function perFamily(families: readonly Family[], of: (family: Family) => KnownValues): VariableValues {
   const entries = families.map((family) => [family, of(family)] as const);
   return Object.fromEntries(entries.filter(([, values]) => Object.keys(values).length > 0));
 }

@@ -33,9 +33,9 @@ export function stateOf(view: BundleView, node: NodeOf, family: Family, paths: r
 }
 
 /** Files that are the same on every node are resolved once. */
-const same = new WeakMap<VirtualFile, Map<Family, ResolvedFile>>();
+const same = new WeakMap<VirtualFile, Map<Family, ResolvedVirtualFile>>();
 
-function resolvedAt(view: BundleView, node: NodeOf, family: Family, path: string): ResolvedFile {
+function resolvedAt(view: BundleView, node: NodeOf, family: Family, path: string): ResolvedVirtualFile {
   const file = virtualAt(view, path);
   const known = same.get(file)?.get(family);
   if (known) return known;
