@@ -65,7 +65,7 @@ describe('a rollback with the daemon at work', { timeout: 60_000 }, () => {
     expect(rules, 'what was gone').toContain('10.244.0.10:8080');
     expect(rules, 'what was new').not.toContain('10.244.0.6:8080');
     expect(await node.sluiced('status')).toMatchObject({
-      stdout: expect.stringMatching(/generation {2}1, .*\n[^]*quarantined \w+: a person went back/),
+      stdout: expect.stringMatching(/generation {2}1, .*\n[^]*quarantined \w+: rolled back manually/),
     });
   });
 

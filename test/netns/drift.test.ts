@@ -62,7 +62,7 @@ describe.each(['nft', 'legacy'] as const)('on %s', { timeout: 240_000 }, (backen
     const history = (await node.sluiced('history')).stdout.split('\n').map((line) => line.split('  ')[1]?.trim());
     expect(history).toEqual(['first-run', 'confirmed', 'repaired', 'repaired', 'repaired']);
     expect((await node.sluiced('status')).stdout).toContain(
-      `last repair ${last?.at}: rules that ${last?.by ?? 'others'}`,
+      `last repair ${last?.at}: rules were changed by ${last?.by ?? 'another program'}`,
     );
   });
 });
@@ -100,7 +100,7 @@ describe.each(['nft', 'legacy'] as const)('a foreign rule before our jump on %s'
       await until('ours is first', async () => (await prerouting())[0]?.endsWith('-j SLUICE-SERVICES'), 30_000);
     }
     expect(await prerouting()).toHaveLength(limits.repairsMax + 2);
-    await until('an alarm is raised', async () => 'FIGHT' in (await status()).alarms);
+    await until('an alarm is raised', async () => 'DRIFT_LOOP' in (await status()).alarms);
   });
 });
 
@@ -134,7 +134,7 @@ test('somebody who does it again and again meets an alarm, and slower repairs', 
     await flush();
     await until('it is put right', async () => (await node.rules('nft')) === good);
   }
-  await until('an alarm is raised', async () => (await node.ask())?.includes('FIGHT'));
+  await until('an alarm is raised', async () => (await node.ask())?.includes('DRIFT_LOOP'));
   expect(await node.ask('/metrics')).toContain(`sluice_repairs_total ${limits.repairsMax + 1}`);
   await flush();
   await sleep(5_000);

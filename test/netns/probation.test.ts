@@ -56,7 +56,7 @@ describe('a release in probation', { timeout: 60_000 }, () => {
     expect(await reached(node)).toBe('2');
     expect(await node.sluiced('confirm')).toMatchObject({
       exitCode: 2,
-      stderr: expect.stringContaining('none is on probation'),
+      stderr: expect.stringContaining('no release is on probation'),
     });
     publishRelease(node, 1);
     await until('the next is on trial', async () => (await reached(node)) === '1');

@@ -50,7 +50,7 @@ test('what the kernel refuses is refused in the unit, and the node is as it was'
   const extraNat = ['-A KUBE-SERVICES -j MASQUERADE'];
   writeBundle(`${node.directory}/rendered`, sampleBundle({ families: ['ipv4', 'ipv6'], extraNat }));
   expect(await apply()).toMatchObject({ exitCode: 3, stderr: expect.stringContaining('NODE_REFUSES_RULES') });
-  expect(unit.said).toContain('part ipv4 was not taken');
+  expect(unit.said).toContain('part ipv4 was refused');
   expect(await node.rules('nft')).not.toContain('SLU-');
 });
 

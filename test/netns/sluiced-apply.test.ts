@@ -81,7 +81,7 @@ describe.each(kinds.slice(0, atTier({ quick: 1, test: 2, all: 4 })))(
       expect((await node.apply()).exitCode).toBe(0);
       expect((await node.sluiced('status')).exitCode).toBe(0);
       rmSync(`${directory}/state/store`, { recursive: true });
-      expect((await node.sluiced('status')).stdout, 'what stands cannot be read').toContain(
+      expect((await node.sluiced('status')).stdout, 'the active generation cannot be read').toContain(
         'kernel      not compared: ',
       );
     });

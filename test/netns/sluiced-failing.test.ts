@@ -188,7 +188,7 @@ describe.each([
       'iptables-nft-save -t nat',
     ]);
     expect(said).toContain('Rolled back to generation 1 (version');
-    expect(said.includes('warning: the journal does not say so')).toBe(kind === 'read-only');
+    expect(said.includes('warning: the journal was not updated')).toBe(kind === 'read-only');
     const rules = said.slice(said.lastIndexOf('Rolled back to generation 1'));
     expect(rules).toContain('10.244.0.2:8080');
     expect(rules).not.toContain('10.244.0.8:8080');

@@ -116,7 +116,7 @@ test('the log of the daemon is JSON with levels by name, and signals change how 
   expect(lines()).toContainEqual({
     time: expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/) as string,
     level: 'warning',
-    msg: 'signatures: {policy: none}: bundles are taken from whoever can write them',
+    msg: 'signatures: {policy: none}: bundles are accepted from every user who can write them',
   });
   daemon.kill('SIGUSR1');
   await until('level info', async () => said('log level is info'));
@@ -127,7 +127,7 @@ test('the log of the daemon is JSON with levels by name, and signals change how 
   daemon.kill('SIGUSR2');
   await until('level info again', async () => lines().filter(({ msg }) => msg === 'log level is info').length === 2);
   await node.kill(daemon, 'SIGTERM');
-  expect(lines().at(-1)).toMatchObject({ level: 'info', msg: 'sluiced ends; the rules stay' });
+  expect(lines().at(-1)).toMatchObject({ level: 'info', msg: 'sluiced stopped; the rules stay in the kernel' });
 });
 
 test('a log that the journal reads has priorities, and one that was redirected since has none', async () => {

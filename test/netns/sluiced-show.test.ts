@@ -65,7 +65,7 @@ describe.each(kinds)('on $backend in layout $layout', ({ backend, layout }) => {
     expect(said.stdout).toMatch(/^# .*\/services\/shop\/web\.ip6tables\n\*nat\n:KUBE-SVC-/m);
     expect(said.stdout).toContain('--to-destination 10.244.0.3:8080');
     expect(said.stdout).not.toContain('shop/cart');
-    expect(said.stdout).toMatch(/\nThe kernel holds what generation 1 has of it\.$/);
+    expect(said.stdout).toMatch(/\nThe kernel matches generation 1\.$/);
     const document = await shown();
     expect(document).toMatchObject({ holds: true, layout, bundle: { isActive: true, files: [{}, {}] } });
     expect(document.rules.map(({ family, table }) => `${family} ${table}`)).toEqual(['ipv4 nat', 'ipv6 nat']);
@@ -81,14 +81,16 @@ describe.each(kinds)('on $backend in layout $layout', ({ backend, layout }) => {
     const said = await node.sluiced('show', 'shop/web');
     expect(said).toMatchObject({ exitCode: 1, stdout: expect.stringContaining('DIFFERS from generation 1') });
     expect(said.stdout.split('\n')).toContain(`- ${leading}`);
-    expect(said.stdout).toContain('which is not the active one');
+    expect(said.stdout).toContain('which is not active');
   });
 
   test('a Service that is not there is named with those that are', async () => {
     await node.apply();
     expect(await node.sluiced('show', 'shop/none')).toMatchObject({
       exitCode: 1,
-      stderr: expect.stringMatching(/neither generation 1 nor the kernel .*\n {4}It has shop\/cart, shop\/web;/),
+      stderr: expect.stringMatching(
+        /not found in generation 1 or in the kernel\n {4}The generation has shop\/cart, shop\/web;/,
+      ),
     });
   });
 });

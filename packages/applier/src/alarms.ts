@@ -41,7 +41,7 @@ export const alarms = {
     meaning: 'no bundle was confirmed yet, or the kernel was not compared with the active generation since the start',
     next: 'wait for the first bundle, or run sluiced preflight',
   },
-  FIGHT: {
+  DRIFT_LOOP: {
     ...unhealthy,
     meaning: 'drift loop: another program changes our rules again and again; repairs go on, more slowly',
     next: 'find the program, which the log and sluiced history name where the kernel does, and stop it',

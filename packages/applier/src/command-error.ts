@@ -1,7 +1,7 @@
 import type { Problem } from '@sluice/bundle';
 import { exitCodes } from './rollout/outcome.ts';
 
-/** A problem that ends a command: what is wrong, with the exit code. */
+/** Problems that end a command, with its exit code. */
 export class CommandError extends Error {
   override readonly name = 'CommandError';
   readonly problems: readonly Problem[];
@@ -14,7 +14,7 @@ export class CommandError extends Error {
   }
 }
 
-/** What the node's state does not allow. @param exitCode of the command; a usage error unless told otherwise */
+/** The node's state does not allow the command. @param exitCode of the command; a usage error by default */
 export function stateError(message: string, hint: string, exitCode?: number): CommandError {
   return new CommandError([{ code: 'NODE_STATE_INVALID', level: 'error', message, hint }], exitCode);
 }

@@ -7,16 +7,16 @@ import { limits } from './limits.ts';
 
 const seconds = v.pipe(v.number(), v.minValue(0.05), v.maxValue(3600));
 const secondsUpTo = (most: number) => v.pipe(v.number(), v.integer(), v.minValue(0), v.maxValue(most));
-/** What a node's config may make ours: the chains of a kube-proxy that was stopped; the place before foreign rules. */
+/** What Sluice may take over: the chains of a stopped kube-proxy; the position before foreign rules. */
 const takenOver = v.picklist(['kube-proxy', 'order']);
 const network = v.pipe(
   v.string(),
-  v.check((text) => (parseCidr(text)?.prefix ?? 0) > 0, 'it is no network'),
+  v.check((text) => (parseCidr(text)?.prefix ?? 0) > 0, 'not a valid network in CIDR notation'),
 );
-/** In its shortest spelling: others make paths of it by writing behind it. */
+/** Normalised: other paths are made by appending to it. */
 const absolutePath = v.pipe(
   v.string(),
-  v.regex(/^\/[^\0]*$/, 'it is no absolute path'),
+  v.regex(/^\/[^\0]*$/, 'not an absolute path'),
   v.transform((path) => resolve(path)),
 );
 /** @param least 0 where the kernel may choose the port */
@@ -26,33 +26,33 @@ const hostPort = (least: 0 | 1) =>
     v.check((text) => {
       const port = Number(/^(?:\[[0-9a-f:]+\]|[0-9.]+):([0-9]{1,5})$/.exec(text)?.[1]);
       return port >= least && port <= 65_535;
-    }, `it is not of the form address:port (IPv6 in brackets), with a port from ${least} to 65535`),
+    }, `not of the form address:port (IPv6 in brackets), with a port from ${least} to 65535`),
   );
 const httpUrl = v.pipe(
   v.string(),
   v.check(
     (text) => /^https?:\/\/[^\s]+$/.test(text) && URL.canParse(text) && new URL(text).port !== '0',
-    'it is no http URL, or its port is not from 1 to 65535',
+    'not a valid http URL, or its port is not from 1 to 65535',
   ),
 );
 const subdomain = v.pipe(
   v.string(),
   v.maxLength(253),
-  v.regex(/^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$/, 'it is no DNS subdomain'),
+  v.regex(/^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$/, 'not a valid DNS subdomain'),
 );
 
-/** RFC 1035, section 2.3.4: labels of at most 63 characters. Names of Services may have underscores in front (SRV). */
+/** RFC 1035, section 2.3.4: labels of at most 63 characters. Names of Services may begin with underscores (SRV). */
 const domainName = v.pipe(
   v.string(),
   v.maxLength(253),
   v.regex(
     /^([a-zA-Z0-9_]([-a-zA-Z0-9_]{0,61}[a-zA-Z0-9_])?)(\.[a-zA-Z0-9_]([-a-zA-Z0-9_]{0,61}[a-zA-Z0-9_])?)*\.?$/,
-    'it is no DNS name',
+    'not a valid DNS name',
   ),
 );
 
 const probeTimes = {
-  name: v.pipe(v.string(), v.regex(/^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/, 'it is no DNS label')),
+  name: v.pipe(v.string(), v.regex(/^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/, 'not a valid DNS label')),
   attempts: v.optional(v.pipe(v.number(), v.integer(), v.minValue(1), v.maxValue(100)), limits.probeAttemptsDefault),
   failures: v.optional(v.pipe(v.number(), v.integer(), v.minValue(1), v.maxValue(100))),
   intervalSeconds: v.optional(seconds, limits.probeIntervalMsDefault / 1000),
@@ -70,7 +70,9 @@ const probeSchema = v.union([
   v.strictObject({ ...probeTimes, exec: v.tupleWithRest([absolutePath], v.string()) }),
 ]);
 
-/** Where rules are rehearsed. Configs of older versions say true or false, and a config that is refused is a node without rules after a boot. */
+/**
+ * Where rules are rehearsed. Configs of older versions have true or false, and refusing a config leaves a node without rules after a boot.
+ */
 const places = v.pipe(
   v.unknown(),
   v.transform((value) => (value === true ? 'auto' : value === false ? 'off' : value)),
@@ -164,24 +166,24 @@ const schema = v.strictObject({
   probes: v.optional(v.array(probeSchema), []),
 });
 
-/** `sluiced.yaml` with its defaults filled in. docs/sluiced.yaml explains every field. */
+/** `sluiced.yaml` with its defaults. docs/sluiced.yaml explains every field. */
 export type Config = v.InferOutput<typeof schema>;
-/** One check of the node's health, with how often, how far apart and how long it may take. */
+/** One probe: its target, attempts, interval and timeout. */
 export type ProbeConfig = v.InferOutput<typeof probeSchema>;
 
-/** The config of a node that has no file: what `sluiced apply DIR --node NAME` runs with. */
+/** The config of a node without a file: `sluiced apply DIR --node NAME`. */
 export function defaultConfig(node: string): Config {
   return v.parse(schema, { apiVersion: 'sluice.dev/v1alpha1', kind: 'SluicedConfig', node });
 }
 
-/** Why a text cannot be the name of a node, in words; undefined when it can. */
+/** @returns why a text is not a valid node name, undefined when it is one */
 export function nodeMisfit(name: string): string | undefined {
   return v.safeParse(subdomain, name).issues?.[0].message;
 }
 
 /**
  * Reads the text of `sluiced.yaml`.
- * @param file named in problems
+ * @param file its path, for problems
  * @returns the config, or every problem in it (`NODE_CONFIG_INVALID`)
  */
 export function readConfig(file: string, text: string): Config | { readonly problems: readonly Problem[] } {
@@ -210,7 +212,7 @@ export function readConfig(file: string, text: string): Config | { readonly prob
   };
 }
 
-/** Aliases are refused: no config needs one, and they make a short text a large value. */
+/** Refuses aliases: no config needs them, and they expand a short text to a large value. */
 function plainValue(document: ReturnType<typeof parseDocument>): { plain: unknown } | { alias: string } {
   try {
     return { plain: document.toJS({ maxAliasCount: 0, mapAsMap: false }) };
@@ -221,7 +223,7 @@ function plainValue(document: ReturnType<typeof parseDocument>): { plain: unknow
 
 type Issue = v.InferIssue<typeof schema>;
 
-/** A union reports that no member fits; what is wrong is told by the member that comes closest. */
+/** A union only reports that no member matches; the problem is in the member that comes closest. */
 function innermost(issue: Issue): readonly Issue[] {
   const inner = (issue.issues ?? []) as readonly Issue[];
   if (issue.type !== 'union' || inner.length === 0) return [issue];
@@ -230,7 +232,7 @@ function innermost(issue: Issue): readonly Issue[] {
   return chosen.map((one) => ({ ...one, path: [...(issue.path ?? []), ...(one.path ?? [])] }) as Issue);
 }
 
-/** True for "this probe is not of the http kind" and the like. */
+/** A member of another kind, such as the http probe when the probe has `tcp`. */
 function isMissingKind(issue: Issue): boolean {
   return issue.input === undefined;
 }
@@ -242,7 +244,7 @@ function problemOf(issue: Issue, place: (path: readonly unknown[]) => Place): Pr
   const key = typeof last === 'string' ? last : '';
   const why =
     issue.type === 'strict_object' && issue.expected === 'never'
-      ? `there is no field ${field}`
+      ? `unknown field ${field}`
       : `${field === '' ? 'it' : field}: ${issue.message}`;
   return invalid(place(path), why, key);
 }
@@ -280,14 +282,14 @@ interface Wrong {
   readonly why: string;
 }
 
-/** What no probe can tell of itself, or of its fields one by one. */
+/** Problems of several probes, or of several fields of one. */
 function wrongProbes({ probes }: Config): readonly Wrong[] {
   const wrong: Wrong[] = [];
   for (const [index, { name, attempts, failures = attempts }] of probes.entries()) {
     if (probes.findIndex((probe) => probe.name === name) < index)
-      wrong.push({ index, field: 'name', why: 'two probes have this name' });
+      wrong.push({ index, field: 'name', why: 'another probe has the same name' });
     if (failures > attempts)
-      wrong.push({ index, field: 'failures', why: 'failures is more than attempts, the probe could never fail' });
+      wrong.push({ index, field: 'failures', why: 'failures is greater than attempts: the probe could never fail' });
   }
   return wrong;
 }

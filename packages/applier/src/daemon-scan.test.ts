@@ -93,7 +93,7 @@ test('the scan after a repair compares, and only what that takes says when the n
 });
 
 test('in a fight scans compare at the pace of a fight, however long that takes, for nothing else tells of changes then', async () => {
-  const paceScans = limits.fightPaceMs / scanMs;
+  const paceScans = limits.driftLoopPaceMs / scanMs;
   // Nobody undoes anything after the repair that began the fight, and a comparison would be due again when all scans are over.
   const compare = (): number => (100 * scanMs) / limits.compareAgainFactor;
   const { compared } = await scan(19, { compare, look: 0 }, -1, (at) => (at <= limits.repairsMax ? 1 : 0));

@@ -381,7 +381,7 @@ describe('endpoints that come to what stands', () => {
       return refused;
     });
     expect(told).toEqual(['brought a', 'brought b']);
-    expect(said).toEqual(['refused: 1 problem(s), only endpoints came in']);
+    expect(said).toEqual(['refused: 1 problem(s), only endpoints were applied']);
   });
 
   test('are told while the release is on trial, and again when it is in', async () => {

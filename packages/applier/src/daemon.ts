@@ -24,7 +24,7 @@ export interface Log {
   fatal(details: object, message: string): void;
 }
 
-/** A change that ended, or a directory that was not taken. */
+/** The result of a change, or the refusal of a directory. */
 type Ending = Outcome | { readonly kind: 'refused'; readonly problems: readonly Problem[] };
 
 export interface DaemonParts {
@@ -33,62 +33,64 @@ export interface DaemonParts {
   readonly inbox: Pick<Inbox, 'look'>;
   readonly status: Status;
   readonly log: Log;
-  /** What of the machine itself goes into the rules, such as its addresses. Another value asks for the bundle to be put in again. */
+  /** The facts of the machine that rules depend on, such as its addresses; when they change, the bundle is applied again. */
   readonly machine: () => string;
   readonly monotonicMs: () => number;
-  /** What of a processor this process and its children have used; left out: all of the time. */
+  /** Processor time that this process and its children have used; default: all of the time. */
   readonly processorMs?: () => number;
   readonly scanIntervalMs: number;
-  /** Says when the kernel may have been changed by others; without it, a scan finds that. */
+  /** Tells when other programs may have changed the kernel; without it only a scan finds drift. */
   readonly drift?: Drift;
-  /** Called once, when the kernel holds the confirmed rules or is known not to. */
+  /** Called once, when the kernel holds the confirmed rules or cannot be made to. */
   readonly ready: () => void;
-  /** Called with the files of a bundle that the kernel now holds. */
+  /** Called with the files of a bundle that is now in the kernel. */
   readonly taken?: (files: Tree['files']) => Promise<void>;
-  /** Called with the files of a bundle of which endpoints came to what stands, though the bundle itself is not in, or not yet. */
+  /** Called with the files of a bundle whose endpoints reached the active generation before, or without, the rest of it. */
   readonly earlyEndpoints?: (files: Tree['files']) => void;
-  /** Called with how a change ended, or why a directory was not taken; for receipts. Whether nothing but endpoints of the tree counts. */
+  /**
+   * Called with the result of a change or the refusal of a directory, for receipts. `onlyEndpoints`: only the endpoints of the tree count.
+   */
   readonly ended?: (ending: Ending, tree?: Tree, onlyEndpoints?: boolean) => Promise<void>;
-  /** Called when the release in the directory waits for its wave and for nothing else: what was refused before is over. */
+  /** Called when the release in the directory waits for its wave only: an earlier refusal is over. */
   readonly waits?: () => Promise<void>;
-  /** Called once a round, for what is tried again until it succeeds. */
+  /** Called once per round, for work that is retried until it succeeds. */
   readonly round?: () => Promise<void>;
-  /** Called when rules that others changed were put right. */
+  /** Called after a drift repair. */
   readonly repaired?: (repair: Repair) => void;
-  /** Called when there is nothing to do, for what is done then. */
+  /** Called when the loop is idle. */
   readonly idle?: () => void;
 }
 
 /**
- * The loop: finish what a crash left, put the confirmed rules back, then take the newest bundle, one at a time. Events that arrive
- * while a bundle is put in are one event afterwards, so only the newest bundle is ever taken.
+ * The main loop: finish what a crash left open, repair drift, then apply the newest bundle, one at a time. Events that arrive while a
+ * bundle is applied count as one event afterwards, so only the newest bundle is ever applied.
  */
 export class Daemon {
   readonly #parts: DaemonParts;
   #wake = Promise.withResolvers<'event' | 'stop'>();
-  /** The same for whoever waits during a trial; it is another one after each look. */
+  /** As `#wake`, for a wait during probation; replaced after each look. */
   #news = Promise.withResolvers<void>();
-  /** Ends a rest because of the kernel. */
+  /** Ends a rest because the kernel changed. */
   #stirred = Promise.withResolvers<false>();
-  /** How much the next look takes in: all of it at a scan, though not at each one where that takes long. */
+  /** How much the next look reads: everything at a scan, less often where that is slow. */
   #extent: Extent = 'whole';
   #wholeDueMs = -Infinity;
   #stopping = false;
   readonly #early: EarlyEndpointsWatch;
-  /** What the kernel holds: nothing is to be done while both are the same. */
+  /** The tree and machine facts that the kernel holds: nothing to do while both are unchanged. */
   #done: { readonly tree: Tree; readonly machine: string } | undefined;
   #said = '';
-  /** When what waits in the directory is to be put in again: the last endpoint of a Service goes late. */
+  /** When the tree in the directory has to be applied again: the last endpoint of a Service is removed late. */
   #againMs = Infinity;
-  /** The tree that was rehearsed last while its wave was shut. */
+  /** The tree that was rehearsed last while its wave was closed. */
   #rehearsed: Tree | undefined;
   readonly #rehearsalBackOff: RehearsalBackOff;
   readonly #orders = new Orders();
-  /** Whether the last ending that was told is a directory that was not taken. */
+  /** Whether the last reported result is the refusal of a directory. */
   #toldRefusal = false;
-  /** A bundle is being put in. */
+  /** A bundle is being applied. */
   #isChanging = false;
-  /** When the rules were repaired, within the window of `limits.repairsWindowMs`. */
+  /** When drift was repaired, within the last `limits.repairsWindowMs`. */
   #repairsMs: readonly number[] = [];
 
   constructor(parts: DaemonParts) {
@@ -101,8 +103,8 @@ export class Daemon {
   }
 
   /**
-   * Something happened in the bundle directory.
-   * @param extent `whole` when a person asks for a look: then nothing is taken for unchanged
+   * Reports an event in the bundle directory.
+   * @param extent `whole` when an operator asks for a look: then every file is read again
    */
   poke(extent: Extent = 'changed'): void {
     if (extent === 'whole') {
@@ -114,8 +116,9 @@ export class Daemon {
   }
 
   /**
-   * Carries out an operator's order between two rounds, so that no two methods of the reconciler overlap. A release on probation ends first.
-   * @throws what the work throws; CommandError where a change in progress does not end in time
+   * Carries out an operator's order between two rounds, so that no two methods of the reconciler overlap. A release on probation ends
+   * first.
+   * @throws the errors of the work; CommandError when a change in progress does not end in time
    */
   async order<T>(work: () => Promise<T>): Promise<T> {
     const done = this.#orders.add(work);
@@ -124,7 +127,7 @@ export class Daemon {
     return done;
   }
 
-  /** Ends the loop after the bundle that is being put in; a trial ends now, and the old rules come back. */
+  /** Ends the loop after the bundle that is being applied; a release on probation is rolled back now. */
   stop(): void {
     this.#stopping = true;
     this.#wake.resolve('stop');
@@ -140,19 +143,20 @@ export class Daemon {
       await this.#obey();
       if (monotonicMs() >= dueMs) {
         if (monotonicMs() >= this.#wholeDueMs) this.#extent = 'whole';
-        await this.#reconcile(this.#fights || (this.#parts.drift?.isDue ?? true));
-        dueMs = monotonicMs() + (this.#fights ? Math.max(limits.fightPaceMs, scanIntervalMs) : scanIntervalMs);
+        await this.#reconcile(this.#isInDriftLoop || (this.#parts.drift?.isDue ?? true));
+        dueMs =
+          monotonicMs() + (this.#isInDriftLoop ? Math.max(limits.driftLoopPaceMs, scanIntervalMs) : scanIntervalMs);
       }
       if (first) ready();
       await this.#look();
       await this.#parts.round?.();
-      this.#parts.status.beat();
+      this.#parts.status.heartbeat();
       await this.#sleep(Math.min(dueMs, this.#againMs));
     }
     this.#orders.refuse();
   }
 
-  /** Behind an order the directory is looked at as if for the first time: what it holds may be the release that was left. */
+  /** After an order the directory is read as if for the first time: it may hold the release that was rolled back. */
   async #obey(): Promise<void> {
     if (this.#orders.size === 0) return;
     this.#isChanging = true;
@@ -167,21 +171,21 @@ export class Daemon {
     this.#tellActive();
   }
 
-  /** Until the next scan or an event of the bundle directory. What others change in the kernel meanwhile is put right. */
+  /** Sleeps until the next scan or an event of the bundle directory, and repairs drift meanwhile. */
   async #sleep(untilMs: number): Promise<void> {
     const { drift, monotonicMs, idle } = this.#parts;
     for (;;) {
       idle?.();
-      // In a fight the scan alone repairs, at its slower pace.
-      const lookMs = drift && !this.#fights ? drift.dueMs : Infinity;
+      // In a drift loop only the scan repairs, at its slower pace.
+      const lookMs = drift && !this.#isInDriftLoop ? drift.dueMs : Infinity;
       const restMs = Math.min(untilMs, lookMs) - monotonicMs();
       const woken = await this.#rest(Math.max(restMs, 0));
       if (woken || monotonicMs() >= untilMs) return;
-      if (!this.#fights && (await drift?.look())) await this.#reconcile(true);
+      if (!this.#isInDriftLoop && (await drift?.look())) await this.#reconcile(true);
     }
   }
 
-  /** @returns whether something happened in the bundle directory; a change in the kernel only ends the rest */
+  /** @returns true after an event of the bundle directory, false after the time or a change in the kernel */
   async #rest(ms: number): Promise<boolean> {
     this.#stirred = Promise.withResolvers();
     const { promise, resolve } = this.#stirred;
@@ -191,27 +195,27 @@ export class Daemon {
     return woken;
   }
 
-  /** Aborts when something happens in the bundle directory, or the loop is to end. */
+  /** Aborts on an event of the bundle directory or a stop. */
   #woken(): AbortSignal {
     const controller = new AbortController();
     void this.#wake.promise.then(() => controller.abort());
     return controller.signal;
   }
 
-  /** Somebody else changed something in the kernel. */
+  /** Another program changed something in the kernel. */
   changed(change: Change): void {
     this.#parts.drift?.heard(change);
     this.#stirred.resolve(false);
   }
 
-  /** Why the rules cannot be called right: nobody has looked for too long. Undefined while a change is made, which looks itself. */
+  /** Why the rules are not known to be right: they were not read for too long. Undefined during a change, which reads them itself. */
   get unseen(): string | undefined {
     const unseenMs = this.#isChanging ? undefined : this.#parts.drift?.unseenMs;
     if (unseenMs === undefined) return undefined;
-    return `the tables were last seen to hold the confirmed rules ${Math.round(unseenMs / 1000)} s ago; looking again`;
+    return `the tables were last known to hold the confirmed rules ${Math.round(unseenMs / 1000)} s ago; reading them again`;
   }
 
-  /** A change says something on its way. */
+  /** A transaction reported an event. */
   heard(): void {
     this.#early.look();
   }
@@ -224,19 +228,19 @@ export class Daemon {
       this.#say(outcome);
       await this.#ended(outcome);
     } catch (error) {
-      log.error({ because: messageOf(error) }, 'cannot finish what was left open');
+      log.error({ because: messageOf(error) }, 'cannot finish the change that was left open');
       this.#parts.status.raise('KERNEL', messageOf(error));
     }
   }
 
   /**
-   * Drift: what others changed in our chains and jumps is put right.
-   * @param tables false: nobody told of a change in them, and the rest is cheap to look at
+   * Repairs drift in our chains and jumps.
+   * @param tables false when no change of the tables was reported: only the cheap rest is compared
    */
   async #reconcile(tables: boolean): Promise<void> {
     const { reconciler, status, log, drift, monotonicMs, processorMs = monotonicMs } = this.#parts;
     const beginMs = processorMs();
-    const interrupt = drift?.canWait === true && !this.#fights ? this.#woken() : undefined;
+    const interrupt = drift?.canWait === true && !this.#isInDriftLoop ? this.#woken() : undefined;
     const changes = drift?.take() ?? [];
     try {
       const steps = await reconciler.reconcile(tables, interrupt);
@@ -246,17 +250,17 @@ export class Daemon {
         const repair = repairOf(steps, changes);
         this.#parts.repaired?.(repair);
         this.#countRepair();
-        log.warn(repair, 'the kernel did not hold the confirmed rules; it does now');
+        log.warn(repair, `drift repaired: rules were changed by ${repair.by ?? 'another program'}`);
       }
       status.clear('KERNEL');
     } catch (error) {
       drift?.failed(processorMs() - beginMs);
-      // Who undoes a repair before it is looked at fights, too.
+      // A writer that undoes a repair before it is verified is in a loop with us, too.
       if (error instanceof StillDiffers) this.#countRepair();
       status.raise('KERNEL', messageOf(error));
-      log.error({ because: messageOf(error) }, 'cannot make the kernel hold the confirmed rules; trying again');
+      log.error({ because: messageOf(error) }, 'cannot restore the confirmed rules in the kernel; retrying');
     }
-    this.#judgeFight();
+    this.#judgeDriftLoop();
     this.#tellActive();
   }
 
@@ -271,18 +275,24 @@ export class Daemon {
     this.#repairsMs = [...this.#repairsMs, this.#parts.monotonicMs()];
   }
 
-  get #fights(): boolean {
+  get #isInDriftLoop(): boolean {
     return this.#repairsMs.length > limits.repairsMax;
   }
 
-  /** Somebody who undoes our rules again and again is not outrun: the alarm calls a person, repairs go on more slowly, nothing is torn down. */
-  #judgeFight(): void {
+  /**
+   * Does not try to outrun a program that undoes our rules again and again: the alarm calls an operator, repairs slow down, no rule is
+   * removed.
+   */
+  #judgeDriftLoop(): void {
     const sinceMs = this.#parts.monotonicMs() - limits.repairsWindowMs;
     this.#repairsMs = this.#repairsMs.filter((atMs) => atMs >= sinceMs);
-    if (!this.#fights) return this.#parts.status.clear('FIGHT');
+    if (!this.#isInDriftLoop) return this.#parts.status.clear('DRIFT_LOOP');
     const minutes = limits.repairsWindowMs / 60_000;
-    const why = `somebody else changed our rules ${this.#repairsMs.length} times in ${minutes} minutes`;
-    this.#parts.status.raise('FIGHT', `${why}; repairs go on, at most every ${limits.fightPaceMs / 1000} s`);
+    const why = `another program changed our rules ${this.#repairsMs.length} times in ${minutes} minutes`;
+    this.#parts.status.raise(
+      'DRIFT_LOOP',
+      `${why}; drift repair continues, at most every ${limits.driftLoopPaceMs / 1000} s`,
+    );
   }
 
   async #look(): Promise<void> {
@@ -290,14 +300,14 @@ export class Daemon {
     this.#againMs = Infinity;
     const arrival = await this.#arrival();
     if (arrival.kind === 'absent') {
-      status.raise('BUNDLE_ABSENT', 'the bundle directory is not there; the rules stay as they are');
+      status.raise('BUNDLE_ABSENT', 'the bundle directory does not exist; the rules stay as they are');
       return;
     }
     status.clear('BUNDLE_ABSENT');
     if (arrival.kind === 'refused') {
       status.refused(arrival.problems);
-      this.#sayOnce('warn', { problems: arrival.problems }, 'the bundle directory holds no complete bundle');
-      // What is half copied says nothing of a release.
+      this.#sayOnce('warn', { problems: arrival.problems }, 'no complete bundle in the bundle directory');
+      // A half-copied directory says nothing about a release.
       const isRefused = arrival.problems.some(({ code }) => code !== 'BUNDLE_INCOMPLETE');
       if (isRefused) await this.#ended({ kind: 'refused', problems: arrival.problems });
       this.#toldRefusal ||= isRefused;
@@ -315,7 +325,7 @@ export class Daemon {
     if (arrival.waits && (await this.#waits(arrival.tree, machine, arrival.waits))) return;
     const startMs = this.#parts.monotonicMs();
     const outcome = await this.#put(arrival.tree, onlyEndpoints, arrival.isUrgent);
-    // Anything else is tried again: a kube-proxy that still runs ends, a busy kernel becomes free. The journal knows bad versions.
+    // Other refusals are retried: a running kube-proxy ends, a busy kernel becomes free. The journal knows bad versions.
     this.#rehearsalBackOff.ended(arrival.tree, machine, outcome, startMs);
     const isIn = outcome?.kind === 'same' || outcome?.kind === 'confirmed';
     const waitsMs = isIn ? outcome.waitsMs : undefined;
@@ -338,7 +348,7 @@ export class Daemon {
     return arrival;
   }
 
-  /** A directory that was refused in between is what it was: nothing is to be done but to say so. */
+  /** A directory that was refused in between holds the same tree as before: only the status changes. */
   async #again(tree: Tree, onlyEndpoints: boolean): Promise<void> {
     const { active } = this.#parts.journal;
     this.#parts.status.clearBundle();
@@ -351,8 +361,8 @@ export class Daemon {
   }
 
   /**
-   * A release whose wave is shut is only rehearsed, once when it goes well, so that no wave finds out what could be known before.
-   * @returns false when it leaves the rules of this node as they are: then there is nothing to wait for
+   * Rehearses a release whose wave is closed, until that succeeds once, so that problems show before the wave opens.
+   * @returns false when the release does not change the rules of this node: then there is nothing to wait for
    */
   async #waits(tree: Tree, machine: string, waiting: Waiting): Promise<boolean> {
     const { reconciler, status, log } = this.#parts;
@@ -375,12 +385,12 @@ export class Daemon {
     } catch (error) {
       status.waits(waiting);
       status.raise('KERNEL', messageOf(error));
-      log.error({ because: messageOf(error) }, 'cannot rehearse the release that waits; trying again');
+      log.error({ because: messageOf(error) }, 'cannot rehearse the waiting release; retrying');
     }
     return true;
   }
 
-  /** A release would go in: what was wrong with it or with the directory before is over. */
+  /** The release can be applied when its wave opens: earlier problems of it or of the directory are over. */
   async #onlyWaits(): Promise<true> {
     this.#parts.status.clearBundle();
     await this.#parts.waits?.();
@@ -404,7 +414,7 @@ export class Daemon {
     } catch (error) {
       this.#parts.drift?.doubted();
       status.raise('KERNEL', messageOf(error));
-      log.error({ because: messageOf(error) }, 'cannot put the bundle in; trying again');
+      log.error({ because: messageOf(error) }, 'cannot apply the bundle; retrying');
       return undefined;
     } finally {
       this.#isChanging = false;
@@ -412,7 +422,7 @@ export class Daemon {
     }
   }
 
-  /** What arrives while a bundle is put in: events of the directory, and a look at it now and then. */
+  /** Offers newer trees to a change in progress: after events of the directory, and once per scan interval. */
   async #withOffers<T>(first: Tree, work: (offers: Offers) => Promise<T>): Promise<T> {
     const { inbox, status, scanIntervalMs } = this.#parts;
     let last = first;
@@ -421,9 +431,9 @@ export class Daemon {
     const timer = setInterval(() => this.#news.resolve(), scanIntervalMs);
     const look: Offers['look'] = async () => {
       this.#news = Promise.withResolvers();
-      status.beat();
+      status.heartbeat();
       const arrival = await inbox.look('changed');
-      // A release whose wave is shut brings nothing, endpoints included.
+      // A release whose wave is closed offers nothing, not even endpoints.
       if (arrival.kind !== 'bundle' || arrival.tree === last || arrival.waits) return undefined;
       last = arrival.tree;
       this.#early.offer(last.files);
@@ -460,12 +470,12 @@ export class Daemon {
     const problems = outcome.kind === 'refused' ? { problems: outcome.refusal.problems } : {};
     const isPartly = outcome.kind === 'refused' && this.#early.is;
     const message = isPartly
-      ? `refused: ${outcome.refusal.problems.length} problem(s), only endpoints came in`
+      ? `refused: ${outcome.refusal.problems.length} problem(s), only endpoints were applied`
       : describe(outcome);
     this.#sayOnce(rating[outcome.kind].level, { outcome: outcome.kind, ...problems }, message);
   }
 
-  /** A state that lasts is logged when it begins, not at every scan. */
+  /** Logs a lasting state when it begins, not at every scan. */
   #sayOnce(level: keyof Log, details: object, message: string): void {
     const said = JSON.stringify([message, details]);
     if (said !== this.#said) this.#parts.log[level](details, message);

@@ -2,24 +2,24 @@ import type { Change, ChangeWatch } from './kernel/changes.ts';
 import { limits } from './limits.ts';
 
 /**
- * Decides when the tables are compared: soon after an event, whatever others write never so often that it takes more than a small part
- * of the time; and now and then though nobody told of a change, so rarely that it is hardly noticed on a node with many rules.
+ * Decides when the tables are compared: soon after a change event, limited to a small share of the time however often other programs write;
+ * and periodically without events, so rarely that a node with many rules does not notice.
  */
 export class Drift {
   readonly #watch: ChangeWatch;
   readonly #monotonicMs: () => number;
-  /** What others did since the last comparison, one entry for each of them; undefined: nobody was heard of. */
+  /** Changes by other programs since the last comparison, one entry per program; undefined: none. */
   #heard: readonly Change[] | undefined;
   #restUntilMs = -Infinity;
-  /** When all comparisons of before have paid for themselves. */
+  /** When all earlier comparisons are paid for by pauses. */
   #paidMs = -Infinity;
   #knownUntilMs = -Infinity;
-  /** When the tables were last known to hold what they should. */
+  /** When the tables were last known to be right. */
   #rightMs: number;
-  /** Between two looks, where there are some, and between two comparisons. */
+  /** The pause between two polls, where events do not tell, and between two comparisons. */
   #lookPauseMs = 0;
   #comparePauseMs = 0;
-  /** When a comparison first stepped aside, if none was made since. */
+  /** When a comparison was first postponed, if none was made since. */
   #asideSinceMs: number | undefined;
 
   constructor(watch: ChangeWatch, monotonicMs: () => number) {
@@ -28,7 +28,7 @@ export class Drift {
     this.#rightMs = monotonicMs();
   }
 
-  /** Somebody else changed something. */
+  /** Another program changed something. */
   heard({ by, what, isDoubt }: Change): void {
     if (this.#isSure) this.#rightMs = this.#monotonicMs();
     const others = this.#heard ?? [];
@@ -39,19 +39,19 @@ export class Drift {
     else this.#heard = [...others, change].slice(0, limits.changesToldMax);
   }
 
-  /** Whether somebody was seen to change something, and not only nobody knows. */
+  /** Whether a change was seen, not only suspected. */
   get #isSeen(): boolean {
     return this.#heard?.some(({ isDoubt }) => isDoubt !== true) === true;
   }
 
-  /** Events tell of everything, and told of nothing. */
+  /** Events report every change, and reported none. */
   get #isSure(): boolean {
     return this.#watch.dueMs === Infinity && this.#heard === undefined;
   }
 
   /**
-   * For how long nobody has seen that the tables hold what they should, in milliseconds; undefined while that is not too long. Where
-   * events tell of every change, silence is as good as a look.
+   * For how long the tables have not been known to be right, in milliseconds; undefined while that is short enough. Where events report
+   * every change, silence is as good as a comparison.
    */
   get unseenMs(): number | undefined {
     if (this.#isSure) return undefined;
@@ -60,7 +60,7 @@ export class Drift {
     return ageMs > Math.max(limits.unseenMsMax, pauseMs * limits.unseenPausesMax) ? ageMs : undefined;
   }
 
-  /** The tables were seen to hold what they should, as after a change, which reads back what it wrote. */
+  /** The tables were seen to be right, as after a change, which reads back what it wrote. */
   saw(): void {
     this.#rightMs = this.#monotonicMs();
   }
@@ -70,7 +70,7 @@ export class Drift {
     return this.#heard ? this.#restUntilMs : this.#watch.dueMs;
   }
 
-  /** Whether a scan has to compare the tables: something was heard, or they were compared too long ago. */
+  /** Whether a scan has to compare the tables: a change was reported, or the last comparison is too old. */
   get isDue(): boolean {
     const isHeard = this.#heard !== undefined && this.#monotonicMs() >= this.#restUntilMs;
     return this.#isSeen || isHeard || this.#monotonicMs() >= this.#knownUntilMs;
@@ -87,19 +87,19 @@ export class Drift {
     return this.#heard !== undefined && this.#monotonicMs() >= this.#restUntilMs;
   }
 
-  /** Whether a comparison may step aside for something more urgent: nobody was seen to change anything, and it has not done so for long. */
+  /** Whether a comparison may be postponed for urgent work: no change was seen, and it was not postponed for long. */
   get canWait(): boolean {
     const sinceMs = this.#asideSinceMs ?? this.#monotonicMs();
     return !this.#isSeen && this.#monotonicMs() - sinceMs < limits.compareLateMsMax;
   }
 
-  /** A comparison stepped aside: the next scan makes it. */
+  /** A comparison was postponed: the next scan makes it. */
   wasInterrupted(): void {
     this.#asideSinceMs ??= this.#monotonicMs();
     this.doubted();
   }
 
-  /** A comparison begins. @returns what others did until now; what is heard from now on asks for another one */
+  /** Begins a comparison. @returns the changes reported until now; later reports ask for another comparison */
   take(): readonly Change[] {
     const heard = this.#heard ?? [];
     this.#heard = undefined;
@@ -112,40 +112,40 @@ export class Drift {
   }
 
   /**
-   * Everything was compared, and is right.
-   * @param usedMs what of a processor that took
-   * @param steps how many it took to put the tables right
+   * A comparison ended, and the tables are right.
+   * @param usedMs the processor time it took
+   * @param steps the number of repair steps it took
    */
   compared(usedMs: number, steps: number): void {
     this.#asideSinceMs = undefined;
     if (steps > 0) this.wrote();
     this.saw();
     this.#pay(usedMs);
-    // What a repair took says nothing of a comparison: the next scan makes one and finds out.
+    // The cost of a repair is not that of a comparison: the next scan compares and finds out.
     const againMs = steps > 0 ? 0 : Math.min(usedMs * limits.compareAgainFactor, limits.compareAgainMsMax);
     this.#knownUntilMs = this.#monotonicMs() + againMs;
   }
 
   /**
-   * A comparison or a repair did not end well. It is made again like any other, after a pause: what fails is not cheaper.
-   * @param usedMs what of a processor it took to fail
+   * A comparison or a repair failed. It is retried like any other, after a pause: failing is not cheaper.
+   * @param usedMs the processor time it took
    */
   failed(usedMs: number): void {
     this.#pay(usedMs);
     this.doubted();
   }
 
-  /** It is not known what the tables hold: the next scan compares them. */
+  /** The content of the tables is not known: the next scan compares them. */
   doubted(): void {
     this.#knownUntilMs = -Infinity;
   }
 
-  /** A few comparisons may follow each other at once; over a longer time they pay for themselves. */
+  /** A few comparisons may follow each other at once; over a longer time pauses pay for them. */
   #pay(usedMs: number): void {
     const nowMs = this.#monotonicMs();
     const costMs = usedMs * limits.comparePauseFactor;
     this.#comparePauseMs = costMs;
-    // Bounded: what was spent in a bad hour must not keep the next repair waiting.
+    // Bounded: the cost of a bad hour must not delay the next repair.
     this.#paidMs = Math.min(Math.max(this.#paidMs, nowMs) + costMs, nowMs + costMs * limits.comparisonsAtOnce);
     this.#restUntilMs = Math.max(nowMs + limits.comparePauseMs, this.#paidMs - costMs * (limits.comparisonsAtOnce - 1));
   }

@@ -1,22 +1,25 @@
 import type { BundleFiles } from '@sluice/bundle';
 import type { Generation } from './rollout/ports.ts';
 
-/** What the daemon is told of endpoints that run ahead of their bundle. */
+/** What the watch reads and calls. */
 export interface EarlyEndpointsWatchParts {
   readonly active: () => Generation | undefined;
-  /** Called with the files of a bundle of which endpoints came to what stands, though the bundle itself is not in, or not yet. */
+  /** Called with the files of a bundle whose endpoints reached the active generation before, or without, the rest of it. */
   readonly earlyEndpoints: (files: BundleFiles) => void;
 }
 
-/** Which revision of which generation stands; undefined: none. */
+/** The revision of the active generation; empty: none. */
 type Revision = Partial<Pick<Generation, 'number' | 'revision'>>;
 
-/** Finds out when endpoints of a bundle come to what stands before the rest of it does, or without it: as a trial may last long, at once. */
+/**
+ * Detects early endpoint syncs: endpoints of a bundle that reach the active generation before, or without, the rest of it. Probation may
+ * last long, so it reports them at once.
+ */
 export class EarlyEndpointsWatch {
   readonly #parts: EarlyEndpointsWatchParts;
-  /** While a bundle is put in: the newest files that the reconciler got, and what stood when it was looked at last. */
+  /** While a bundle is applied: the newest files that the reconciler got, and the active revision at the last look. */
   #offered: { readonly files: BundleFiles; readonly active: Revision } | undefined;
-  /** The files of which endpoints came to what stands while the bundle at hand was put in. */
+  /** The files whose endpoints reached the active generation while the current bundle was applied. */
   #earlyEndpoints: BundleFiles | undefined;
   #is = false;
 
@@ -24,12 +27,12 @@ export class EarlyEndpointsWatch {
     this.#parts = parts;
   }
 
-  /** Whether endpoints of bundles that are not in came to what stands. */
+  /** Whether endpoints of a bundle that is not applied are in the active generation. */
   get is(): boolean {
     return this.#is;
   }
 
-  /** A bundle is put in. */
+  /** A bundle is being applied. */
   begin(files: BundleFiles): void {
     this.#earlyEndpoints = undefined;
     this.offer(files);
@@ -46,17 +49,17 @@ export class EarlyEndpointsWatch {
     const { files, active: before } = this.#offered;
     const now = this.#active;
     this.#offered = { files, active: now };
-    // Another generation is a release that is in: that is told when it has ended.
+    // A new generation is a release, which is reported when it has ended.
     if (now.number === before.number && now.revision !== before.revision) this.#tell(files);
   }
 
-  /** However it ended. */
+  /** The change ended, with any outcome. */
   end(): void {
     this.look();
     this.#offered = undefined;
   }
 
-  /** The bundle is in. A newer one may have brought its endpoints during the trial. */
+  /** The bundle is applied. The endpoints of a newer one may have been synced during its probation. */
   isIn(files: BundleFiles): void {
     this.#is = false;
     if (this.#earlyEndpoints && this.#earlyEndpoints !== files) this.#tell(this.#earlyEndpoints);

@@ -15,7 +15,7 @@ import type { CommonOptions, Terminal } from './commands/terminal.ts';
 import { buildProgram } from './program.ts';
 import { exitCodes } from './rollout/outcome.ts';
 
-/** The only reader of arguments, environment, clock and signals. */
+/** The only file that reads arguments, environment, clock and signals. */
 
 const words = versionWords(process.argv.slice(2));
 const isInJournal = isJournal(process.env['JOURNAL_STREAM'], () => fstatSync(process.stderr.fd));
@@ -44,7 +44,7 @@ async function ask(question: string): Promise<boolean> {
   const { createInterface } = await import('node:readline/promises');
   const reader = createInterface({ input: process.stdin, output: process.stderr });
   try {
-    return (await reader.question(`${question} Only yes is a yes: `)).trim().toLowerCase() === 'yes';
+    return (await reader.question(`${question} Type yes to continue: `)).trim().toLowerCase() === 'yes';
   } finally {
     reader.close();
   }
@@ -60,13 +60,13 @@ async function finish(work: () => Promise<number>): Promise<void> {
   if (process.exitCode !== exitCodes.done) printError(problems);
 }
 
-/** With `-o json` a command that has printed no document ends with that of its error. */
+/** With `-o json`, a command that failed before printing a document prints its error as one. */
 function printError(said: readonly Problem[]): void {
   if (!hasPrinted && requestedFormat(program, words) === 'json') process.stdout.write(errorDocument(said));
 }
 
 async function runDaemon(options: CommonOptions): Promise<number> {
-  // Before anything else: without a listener SIGUSR2 ends the process, and SIGUSR1 opens a debugger.
+  // First: without a listener, SIGUSR2 ends the process and SIGUSR1 opens a debugger.
   process.on('SIGUSR1', () => log?.moreDetail());
   process.on('SIGUSR2', () => log?.lessDetail());
   const { smallHeap } = await import('./memory.ts');
@@ -78,16 +78,16 @@ async function runDaemon(options: CommonOptions): Promise<number> {
     openLog,
     environment: process.env,
     onStop(stop) {
-      // Not `once`: execa ends the process at once when it finds itself alone with a signal while a tool runs.
+      // Not `once`: execa ends the process when it is the only listener left and a tool is running.
       process.on('SIGTERM', stop);
       process.on('SIGINT', stop);
     },
-    // Without a listener the signal ends the process: a closed terminal must not end a daemon that was started from it.
+    // Without a listener SIGHUP ends the process: closing a terminal must not stop a daemon that was started from it.
     onLook: (look) => process.on('SIGHUP', look),
   });
 }
 
-/** A reader that has seen enough (`| head`) is no failure. Without a listener Node prints a stack. */
+/** A closed pipe (`| head`) is not an error. Without a listener Node prints a stack trace. */
 process.stdout.on('error', (error: NodeJS.ErrnoException) => {
   if (error.code === 'EPIPE') return;
   process.stderr.write(`error: Cannot write to standard output: ${error.message}\n`);

@@ -8,8 +8,8 @@ import { familiesOf, tableOf } from './rollout/state.ts';
 const familyLabel = { ipv4: 'IPv4', ipv6: 'IPv6' } as const;
 
 /**
- * Metrics of kube-proxy (`pkg/proxy/metrics/metrics.go`) whose meaning is the same here, under kube-proxy's names, so that dashboards
- * and alarms go on. Both families go into the kernel in one change: each gets the time of the whole.
+ * Metrics of kube-proxy (`pkg/proxy/metrics/metrics.go`) that mean the same here, under kube-proxy's names, so that dashboards and alerts
+ * keep working. Both families are applied in one change: each gets the time of the whole.
  */
 export class ProxyMetrics {
   readonly #nowMs: () => number;
@@ -18,7 +18,7 @@ export class ProxyMetrics {
   readonly #rules: Gauge<'ip_family' | 'table'>;
   readonly #healthz: Counter<'code'>;
   readonly #livez: Counter<'code'>;
-  /** By family and table, how many rules were counted in which chains. */
+  /** By family and table, the chains that were counted last and their rules. */
   readonly #counted = new Map<string, { readonly chains: TableProgram['chains']; readonly rules: number }>();
 
   /** @param nowMs the time of day */
@@ -50,7 +50,7 @@ export class ProxyMetrics {
     this.#livez = answers('kubeproxy_proxy_livez_total', 'livez');
   }
 
-  /** A bundle ended so; times count only where the kernel now holds what was meant. */
+  /** Takes the outcome of a bundle; times count only when the kernel holds the desired rules. */
   synced(outcome: Outcome, seconds: number): void {
     if (outcome.kind !== 'same' && outcome.kind !== 'confirmed') return;
     for (const family of familiesOf(outcome.generation.state)) {
@@ -59,7 +59,7 @@ export class ProxyMetrics {
     }
   }
 
-  /** Counts the rules of what stands. */
+  /** Counts the rules of the active generation. */
   activate(generation: Generation | undefined): void {
     this.#rules.reset();
     for (const family of generation ? familiesOf(generation.state) : []) {
@@ -83,30 +83,30 @@ export class ProxyMetrics {
   }
 }
 
-/** How many rules more the second of two tables has. */
+/** How many more rules the second of two tables has. */
 function rulesMore(before: TableProgram['chains'], now: TableProgram['chains']): number {
   const count = (chains: TableProgram['chains'], name: string): number => chains.get(name)?.length ?? 0;
   return differing(before, now).reduce((sum, name) => sum + count(now, name) - count(before, name), 0);
 }
 
-/** What a scrape asks the node's memory for. */
+/** The node's memory that a scrape reads. */
 export interface NodeMemory {
-  /** Versions that are not applied again by themselves. */
+  /** The number of quarantined versions. */
   quarantined(): number;
-  /** Until when a newer release waits after some that failed, in milliseconds since 1970; 0 when none does. */
+  /** Until when a newer release waits after failed ones, in milliseconds since 1970; 0 when none does. */
   notBeforeMs(): number;
-  /** Since when what stands stands, in milliseconds since 1970; undefined: nothing does. */
+  /** Since when the active generation is in the kernel, in milliseconds since 1970; undefined without one. */
   standsSinceMs(): number | undefined;
 }
 
-/** Metrics of transactions, from what they report on their way. */
+/** Metrics of transactions, from the events they report. */
 export class TransactionMetrics {
   readonly #monotonicMs: () => number;
   readonly #phases: Histogram<'phase'>;
   readonly #rollbacks: Counter;
   readonly #updates: Counter;
   #phase: { readonly name: string; readonly sinceMs: number } | undefined;
-  /** When the kernel first did not take endpoints, of those that it has not taken since, and why it did not take the last. */
+  /** Since when the kernel has refused endpoint updates, and why it refused the last one. */
   #unwritten: { readonly sinceMs: number; readonly because: string } | undefined;
 
   /** @param nowMs the time of day */
@@ -153,12 +153,12 @@ export class TransactionMetrics {
     );
   }
 
-  /** Takes what a transaction says. */
+  /** Takes an event of a transaction. */
   heard(event: string, details: Readonly<Record<string, unknown>>): void {
     if (event === 'phase') this.#enter(String(details['phase']));
     if (event === 'rolling-back') this.#rollbacks.inc();
     if (event === 'endpoints-updated') this.#updates.inc();
-    // A release that the kernel does not take is not meant any more: the rules of before are.
+    // After a refused release the previous rules are the desired ones again; after refused endpoints the kernel is stale.
     if (event === 'kernel-refused' && details['lane'] === 'endpoints')
       this.#unwritten = {
         sinceMs: this.#unwritten?.sinceMs ?? this.#monotonicMs(),
@@ -167,7 +167,7 @@ export class TransactionMetrics {
     if (event === 'in-kernel' || event === 'endpoints-updated') this.isIn();
   }
 
-  /** The kernel holds what is meant. */
+  /** The kernel holds the desired rules. */
   isIn(): void {
     this.#unwritten = undefined;
   }
@@ -178,7 +178,7 @@ export class TransactionMetrics {
     this.#phase = name === 'end' ? undefined : { name, sinceMs: nowMs };
   }
 
-  /** Why the kernel does not take endpoints, once that has been so for long; undefined while it does. */
+  /** Why the kernel refuses endpoint updates, once it has done so for long; undefined otherwise. */
   get refusal(): string | undefined {
     const { sinceMs = Infinity, because } = this.#unwritten ?? {};
     return this.#monotonicMs() - sinceMs < limits.unwrittenMsMax ? undefined : because;

@@ -27,7 +27,7 @@ test('an order that a change in progress keeps waiting too long is refused, and 
     let isDone = false;
     const ends = Promise.allSettled([orders.add(async () => void (isDone = true))]);
     await vi.advanceTimersByTimeAsync(limits.orderWaitMs);
-    const message = 'Cannot do that now: the change in progress did not end within 60 s';
+    const message = 'Cannot carry out the order now: the change in progress did not end within 60 s';
     expect(await ends).toMatchObject([{ status: 'rejected', reason: { message, exitCode: 3 } }]);
     await orders.carryOut();
     expect(isDone).toBe(false);
@@ -40,7 +40,9 @@ test('orders that wait when sluiced ends are refused', async () => {
   const orders = new Orders();
   const ends = Promise.allSettled([orders.add(async () => undefined)]);
   orders.refuse();
-  expect(await ends).toMatchObject([{ status: 'rejected', reason: { message: 'Cannot do that now: sluiced ends' } }]);
+  expect(await ends).toMatchObject([
+    { status: 'rejected', reason: { message: 'Cannot carry out the order now: sluiced ends' } },
+  ]);
 });
 
 test('an order that waited too long behind another is refused, and not carried out', async () => {

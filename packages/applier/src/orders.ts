@@ -7,7 +7,7 @@ interface Order {
   readonly refuse: (why: string) => void;
 }
 
-/** Orders of operators, until the daemon's loop comes to them. */
+/** A queue of operators' orders, which the daemon's loop carries out. */
 export class Orders {
   #waiting: readonly Order[] = [];
   #isEnded = false;
@@ -17,8 +17,9 @@ export class Orders {
   }
 
   /**
-   * @returns what the work gives
-   * @throws what it throws; CommandError where it was not begun
+   * Queues work.
+   * @returns the result of the work
+   * @throws the errors of the work; CommandError when it was not begun
    */
   async add<T>(work: () => Promise<T>): Promise<T> {
     const { promise, resolve, reject } = Promise.withResolvers<T>();
@@ -35,8 +36,8 @@ export class Orders {
         clearTimeout(timer);
         reject(
           stateError(
-            `Cannot do that now: ${why}`,
-            '`sluiced status` shows what is in progress; try again',
+            `Cannot carry out the order now: ${why}`,
+            'Run `sluiced status` to see the change in progress, then try again',
             exitCodes.refused,
           ),
         );
@@ -47,7 +48,7 @@ export class Orders {
     return promise;
   }
 
-  /** One by one from the queue: an order that waits too long behind another is refused, and not carried out behind that. */
+  /** Carries out the orders one by one; an order whose time ran out in the queue is refused, not carried out late. */
   async carryOut(): Promise<void> {
     for (let [order] = this.#waiting; order; [order] = this.#waiting) {
       this.#waiting = this.#waiting.slice(1);
@@ -55,7 +56,7 @@ export class Orders {
     }
   }
 
-  /** None of them is carried out any more, and none that comes. */
+  /** Refuses all orders in the queue and all later ones. */
   refuse(): void {
     this.#isEnded = true;
     for (const order of this.#waiting) order.refuse('sluiced ends');

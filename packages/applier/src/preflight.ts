@@ -27,7 +27,7 @@ import { findProxy } from './rollout/proxy.ts';
 import { messageOf } from './rollout/message.ts';
 import { familyNames, type Observed } from './rollout/state.ts';
 
-/** One thing that was looked at, and what to do about it. */
+/** The result of one check, with the action to take. */
 export interface Finding {
   readonly level: 'good' | 'note' | 'bad';
   readonly what: string;
@@ -37,9 +37,9 @@ export interface Finding {
 const nothing = 'nothing to do';
 
 /**
- * Looks at everything that an apply needs, and changes nothing.
- * @param files the bundle that the node shall run, when there is one
- * @param problems why the directory that is there is no bundle
+ * Checks everything that an apply needs, and changes nothing.
+ * @param files the bundle that the node is to run, if any
+ * @param problems why the directory is not a bundle
  */
 export async function findings(
   config: Config,
@@ -47,7 +47,7 @@ export async function findings(
   problems: readonly Problem[],
 ): Promise<readonly Finding[]> {
   const run = runChildren();
-  // The kernel answers nobody else, which would look like tools that are missing.
+  // Only root reads the kernel's rules; for other users every check would look like a missing tool.
   if (process.getuid?.() !== 0) return [...helperFindings(), notRoot, ...(files ? [] : noBundle(config, problems))];
   const pinned = pinnedStore(config.state);
   const tools = await detectTools(storeOf(config.backend, pinned), run);
@@ -78,8 +78,8 @@ const bad = (what: string, seen: string, todo: string): Finding => ({ level: 'ba
 
 const notRoot = bad(
   'rights',
-  'this is not root',
-  'run it as root: `sudo sluiced preflight`; the kernel tells nobody else',
+  'not running as root',
+  'run it as root: `sudo sluiced preflight`; only root can read the rules in the kernel',
 );
 
 const helpers = { unshare: 'util-linux', mount: 'mount', sh: 'dash', flock: 'util-linux' } as const;
@@ -88,7 +88,7 @@ function helperFindings(): Finding[] {
   const conntrack = findTool('conntrack');
   const flows =
     conntrack === undefined
-      ? note('conntrack', 'not found', 'install it: clients of UDP stay on endpoints that are gone without it')
+      ? note('conntrack', 'not found', 'install it: without it, UDP clients keep using removed endpoints')
       : good('conntrack', conntrack);
   const all = Object.entries(helpers).map(([name, from]) => {
     const path = findTool(name);
@@ -97,11 +97,11 @@ function helperFindings(): Finding[] {
   return [...all, flows];
 }
 
-/** From here on `allowed_signers` may say times in UTC, and no others are allowed there. */
+/** The first version that accepts times in UTC in `allowed_signers`; we accept no others there. */
 const opensshWithTimes = [9, 1] as const;
 
 async function opensshFindings(run: Run): Promise<Finding[]> {
-  // ssh-keygen does not say its version; ssh comes from the same package.
+  // ssh-keygen does not print its version; ssh comes from the same package.
   const file = findTool('ssh');
   const ran = file && (await run({ file, args: ['-V'] }));
   const finding = ran ? opensshFinding(ran.stderr) : undefined;
@@ -109,9 +109,9 @@ async function opensshFindings(run: Run): Promise<Finding[]> {
 }
 
 /**
- * Whether lines with times in `allowed_signers` are understood here.
- * @param said what `ssh -V` says: `OpenSSH_8.9p1 Ubuntu-3ubuntu0.10, OpenSSL 3.0.2 15 Mar 2022`
- * @returns undefined when it says no version
+ * Whether this OpenSSH understands times in `allowed_signers`.
+ * @param output of `ssh -V`: `OpenSSH_8.9p1 Ubuntu-3ubuntu0.10, OpenSSL 3.0.2 15 Mar 2022`
+ * @returns undefined when it has no version
  */
 export function opensshFinding(said: string): Finding | undefined {
   const [, major, minor] = /^OpenSSH_(\d+)\.(\d+)/.exec(said) ?? [];
@@ -119,7 +119,7 @@ export function opensshFinding(said: string): Finding | undefined {
   const [majorMin, minorMin] = opensshWithTimes;
   const isFine = Number(major) > majorMin || (Number(major) === majorMin && Number(minor) >= minorMin);
   const todo =
-    'leave valid-after and valid-before out of allowed_signers, or install 9.1: older ones refuse such a line';
+    'remove valid-after and valid-before from allowed_signers, or install OpenSSH 9.1: older versions refuse such lines';
   return isFine ? good('OpenSSH', `${major}.${minor}`) : note('OpenSSH', `${major}.${minor}`, todo);
 }
 
@@ -141,13 +141,17 @@ async function storeFindings({ backend }: Tools, isPinned: boolean, run: Run): P
   const other = otherBackend(backend);
   const there = await useOf(other, run);
   const doubt = doubtOf(backend, await useOf(backend, run, true), there);
-  // Where nothing was applied yet there is nothing to move.
+  // Before the first apply there is nothing to move.
   const todo = isPinned ? doubt?.hint : `Set backend: ${other} in sluiced.yaml, or remove the rules there`;
   if (doubt) return [bad('rule store', doubt.message, todo ?? doubt.hint)];
   const what = `rules in the ${other} store`;
   if (there.rules === 0) return [good(what, 'none')];
   return [
-    note(what, `${there.rules}`, `packets meet these, too: remove what is not needed (${other} tools list them)`),
+    note(
+      what,
+      `${there.rules}`,
+      `packets also pass these rules: remove those that are not needed (${other} tools list them)`,
+    ),
   ];
 }
 
@@ -197,7 +201,7 @@ async function extensionFindings(tools: Tools, run: Run): Promise<Finding[]> {
   return all;
 }
 
-/** Why no rule can be tried here, which is one cause for all of them. */
+/** The one cause why no rule can be tested here; undefined when rules can be. */
 async function withoutNamespace(run: Run): Promise<Finding | undefined> {
   const shell = findTool('sh');
   if (shell === undefined) return undefined;
@@ -206,23 +210,25 @@ async function withoutNamespace(run: Run): Promise<Finding | undefined> {
     return undefined;
   } catch (error) {
     const todo =
-      'run it where network namespaces may be made (root of the machine, no container without CAP_SYS_ADMIN); until then it is not known which extensions the kernel has';
+      'run it where network namespaces can be created (as root of the machine, not in a container without CAP_SYS_ADMIN); until then the extensions of the kernel are not known';
     return note('extensions', messageOf(error), todo);
   }
 }
 
-/** Where rules are rehearsed, tried with next to none. */
+/** Rehearses a tiny program where the config has rules rehearsed. */
 async function rehearsalFindings({ rehearse }: Config, tools: Tools, run: Run): Promise<Finding[]> {
   const what = 'rehearsals';
   const place = placeOf(rehearse);
   if (place === 'off')
-    return [note(what, 'off', 'set rehearse: auto: the kernel is not asked before it gets new rules')];
+    return [note(what, 'off', 'set rehearse: auto, so that the kernel checks new rules before they are applied')];
   const empty = { chains: new Map([['KUBE-T', []]]), jumps: [] };
   const tiny = { filter: empty, nat: empty };
   const families = Object.fromEntries(familyNames.filter((one) => tools.families[one]).map((one) => [one, tiny]));
   try {
     await rehearser(place, tools, run)({ families, sysctls: new Map() });
-    return [good(what, place === 'unit' ? 'in sluiced-rehearse@.service' : 'in a namespace of a child')];
+    return [
+      good(what, place === 'unit' ? 'in sluiced-rehearse@.service' : 'in a child process with its own namespace'),
+    ];
   } catch (error) {
     const hint =
       error instanceof RehearsalError ? error.hint : 'load the modules of iptables (modprobe ip_tables nf_tables)';
@@ -242,15 +248,15 @@ function sysctlFindings(files: BundleFiles, node: string, facts: NodeFacts): Fin
   return isFine ? [good('sysctls', `all ${settings.length} of the profile can be written`)] : [];
 }
 
-/** Mode ipvs, where the bundle asks for it. The look loads its module, as an apply would, and with it come its sysctls. */
+/** Mode ipvs, where the bundle uses it. Like an apply, the check loads its module, which creates its sysctls. */
 async function ipvsFindings(files: BundleFiles, config: Config, tools: Tools, run: Run): Promise<Finding[]> {
   const resolved = resolveNode(files, config.node);
   const { ipvs } = new LinuxKernel(tools, run, procTunables);
-  // Tools that are missing are problems of the bundle.
+  // Missing tools are problems of the bundle.
   if (!('version' in resolved) || !resolved.ipvs || !ipvs) return [];
   try {
     const { servers } = await ipvs.observe();
-    return [good('mode ipvs', `${servers.size} virtual servers by now`)];
+    return [good('mode ipvs', `${servers.size} virtual servers now`)];
   } catch (error) {
     return [bad('mode ipvs', messageOf(error), 'load the module (modprobe ip_vs), or use a profile in mode iptables')];
   }
@@ -261,7 +267,7 @@ async function ownerFindings(config: Config, tools: Tools, facts: NodeFacts, run
   const kernel = new LinuxKernel(tools, run, procTunables);
   const observed: Observed = await kernel.observe(familyNames.filter((family) => tools.families[family]));
   const active = peek(config.state)?.current ?? null;
-  // In layout tree every name is our own: kube-proxy's rules may stay behind ours.
+  // In layout tree all chain names are ours: kube-proxy's rules may stay after ours.
   const beside = config.layout === 'tree' && !config.takeOver.includes('kube-proxy');
   const others = active === null ? foreignProxyChains(observed, {}) : {};
   const refused = beside && active === null ? foreignSluiceChains(observed, {}) : others;
@@ -275,50 +281,50 @@ async function ownerFindings(config: Config, tools: Tools, facts: NodeFacts, run
 }
 
 function proxyFinding(running: readonly number[], beside: boolean): Finding {
-  if (running.length === 0) return good('kube-proxy', 'does not run');
+  if (running.length === 0) return good('kube-proxy', 'not running');
   const seen = `process ${running.join(', ')}`;
   return beside
-    ? note('kube-proxy', seen, 'when it starts again, its jumps stand before those of sluiced')
-    : bad('kube-proxy', seen, 'stop it before sluiced starts: two owners undo each other');
+    ? note('kube-proxy', seen, 'do not restart it: its jumps would then precede those of sluiced')
+    : bad('kube-proxy', seen, 'stop it before sluiced starts: each would undo the rules of the other');
 }
 
 function chainFindings(count: number, refused: number, config: Config): Finding[] {
-  const what = 'chains of others';
+  const what = 'chains of another owner (kube-proxy?)';
   if (count === 0) return [good(what, 'none')];
   if (config.takeOver.includes('kube-proxy'))
-    return [note(what, `${count}`, 'sluiced takes them over; generation 0 keeps them')];
+    return [note(what, `${count}`, 'sluiced takes them over; a rollback to generation 0 restores them')];
   if (refused > 0) {
-    return [bad(what, `${refused}`, 'set takeOver: kube-proxy in sluiced.yaml when kube-proxy is stopped')];
+    return [bad(what, `${refused}`, 'stop kube-proxy, then set takeOver: kube-proxy in sluiced.yaml')];
   }
-  return [note(what, `${count}`, 'they stay behind those of sluiced, and serve when these are removed')];
+  return [note(what, `${count}`, "Sluice's rules take precedence; these chains take over again after cleanup")];
 }
 
-/** How packets come to new rules: a machine without ipset has no switch, and nothing goes back by itself. */
+/** How packets reach new rules: without ipset there is no switch, and the kernel does not roll back by itself. */
 async function switchFindings({ layout, rehearse }: Config, tools: Tools, run: Run): Promise<Finding[]> {
   if (layout === 'flat') return [];
   const what = 'the switch between two programs';
   try {
     if (await findSwitch(tools, run, placeOf(rehearse) === 'namespace')) return [good(what, 'works')];
   } catch (error) {
-    return [bad(what, messageOf(error), 'sluiced does not start before the kernel says yes or no: run this again')];
+    return [bad(what, messageOf(error), 'sluiced cannot start before this is known: run preflight again')];
   }
-  return [note(what, 'not possible', 'install ipset and load xt_set: without, the kernel does not go back by itself')];
+  return [note(what, 'not possible', 'install ipset and load xt_set: without them there is no dead-man switch')];
 }
 
-/** A kernel without it is served all the same. */
+/** A kernel without `-m bpf` is served too, with more chains. */
 async function bpfFindings({ layout }: Config, tools: Tools, run: Run): Promise<Finding[]> {
   if (layout === 'flat') return [];
   const what = 'rules that compare addresses';
   if (await knowsBpf(tools, run)) return [good(what, 'work')];
   return [
-    note(what, 'not possible', 'load xt_bpf: without, each endpoint has a chain, and changes take twice as long'),
+    note(what, 'not possible', 'load xt_bpf: without it each endpoint needs a chain, and changes take twice as long'),
   ];
 }
 
-/** A directory that is not there may still come; one that is there and is no bundle would be refused. */
+/** A missing directory may still be created; an existing one that is not a bundle would be refused. */
 function noBundle(config: Config, problems: readonly Problem[]): Finding[] {
   if (problems.length > 0) return problems.map(({ message, hint }) => bad('bundle', message, hint));
-  return [note('bundle', `${config.bundle} is not there yet`, 'render one, then run preflight again')];
+  return [note('bundle', `${config.bundle} does not exist yet`, 'render one, then run preflight again')];
 }
 
 function bundleFindings(config: Config, files: BundleFiles, facts: NodeFacts): Finding[] {
@@ -329,7 +335,7 @@ function bundleFindings(config: Config, files: BundleFiles, facts: NodeFacts): F
   const clash = clashes.map(({ address, cluster }) => {
     const [what, seen] = [`address ${address}`, 'is a Service address and on an interface of this node'];
     if (cluster) return bad(what, seen, 'remove it from the interface, or give the Service another cluster IP');
-    return note(what, seen, "right for an external IP that is the node's own; else remove it from the interface");
+    return note(what, seen, "correct for an external IP that is the node's own; else remove it from the interface");
   });
   return [
     ...refused,
@@ -343,7 +349,7 @@ interface Clash {
   readonly cluster: boolean;
 }
 
-/** Addresses of Services that are also on an interface: the node would answer for them itself, or lose its own. */
+/** Service addresses that are also on an interface of this node: the node would answer for the Service, or lose its own address. */
 function addressClashes(config: Config, files: BundleFiles, facts: NodeFacts): readonly Clash[] {
   const resolved = resolveNode(files, config.node);
   if (!('version' in resolved)) return [];
@@ -353,11 +359,11 @@ function addressClashes(config: Config, files: BundleFiles, facts: NodeFacts): r
     for (const text of resolved.rules[family]?.nat.rules ?? []) {
       const rule = readRule(text, family);
       if (isRuleError(rule) || rule.chain !== 'KUBE-SERVICES') continue;
-      // A rule for all but an address, such as that of node ports for all but ::1, is for no Service of that address.
+      // A rule for all but one address, such as that of node ports for all but ::1, is not for a Service with that address.
       if (rule.destination?.negated === true) continue;
       const address = rule.destination?.value.replace(/\/(32|128)$/, '');
       if (address === undefined || !own.has(address)) continue;
-      // kube-proxy's comments say of which kind an address is.
+      // kube-proxy's comments tell the kind of an address.
       const cluster = rule.matches.some((match) => match.kind === 'comment' && match.text.endsWith(' cluster IP'));
       found.set(address, { address, cluster: cluster || found.get(address)?.cluster === true });
     }

@@ -14,8 +14,12 @@ async function completed(...words: readonly string[]): Promise<readonly string[]
 }
 
 test.each([
-  ['a verb, with what it does', ['roll'], ['rollback\tput an earlier generation back']],
-  ['an option', ['apply', '--dry'], ['--dry-run\tshow what would be done; exit code 1 when something would']],
+  ['a verb, with what it does', ['roll'], ['rollback\troll back to an earlier generation']],
+  [
+    'an option',
+    ['apply', '--dry'],
+    ['--dry-run\tshow the changes without making them; exit code 1 when there are any'],
+  ],
   ['a choice', ['preflight', '--signatures', ''], ['required', 'none']],
   ['a file, for an archive', ['import', ''], [':files']],
   ['nothing, for a number of seconds', ['extend', ''], []],

@@ -5,16 +5,16 @@ import type { CommonOptions, Terminal } from './commands/terminal.ts';
 import type { Decision } from './rollout/ports.ts';
 import { version, versionSource } from './version.ts';
 
-/** What the process that it runs in gives to a command. */
+/** What the process provides to its commands. */
 export interface Surroundings {
   readonly terminal: Terminal;
-  /** Runs a command and keeps its exit code for the end of the process. */
+  /** Runs a command and sets the process's exit code from its result. */
   readonly finish: (work: () => Promise<number>) => Promise<void>;
-  /** `sluiced run`: it also needs the process's clock, signals and environment. */
+  /** Runs `sluiced run`, which also needs the process's clock, signals and environment. */
   readonly runDaemon: (options: CommonOptions) => Promise<number>;
 }
 
-/** For pages and completions, which read the commands and run none. */
+/** For man pages and shell completion, which read the commands and run none. */
 const nowhere: Surroundings = {
   terminal: { out() {}, err() {} },
   finish: async () => {},
@@ -22,14 +22,12 @@ const nowhere: Surroundings = {
 };
 
 /**
- * Every command of `sluiced` with its options and help, ready to parse. Each command's own code is loaded when it is called:
- * `sluiced --version` must not wait for what it does not use.
+ * Every command of `sluiced` with its options and help, ready to parse. A command's code is loaded when it runs, so that `sluiced
+ * --version` starts fast.
  */
 export function buildProgram(surroundings = nowhere): Command {
   const program = new Command('sluiced')
-    .description(
-      "Puts a node's rule bundle into its kernel, checks health and puts the old rules back when health fails.",
-    )
+    .description("Applies a node's rule bundle to its kernel, checks health, and rolls back when a probe fails.")
     .version(version)
     .configureHelp({ sortSubcommands: false })
     .exitOverride();
@@ -52,32 +50,32 @@ export function buildProgram(surroundings = nowhere): Command {
   return program;
 }
 
-/** The options of every command: which node this is, where its state is kept, and how it prints. */
+/** The options that every command has: node, config, state directory, output format. */
 function onNode(command: Command, format = outputOption()): Command {
   return command
-    .option('-c, --config <FILE>', 'the config (default: /etc/sluice/sluiced.yaml)')
-    .option('--node <NAME>', "the node's name in the bundle; wins over the config")
-    .option('--state <DIR>', 'the state directory; wins over the config')
+    .option('-c, --config <FILE>', 'the config file (default: /etc/sluice/sluiced.yaml)')
+    .option('--node <NAME>', "the node's name in the bundle; overrides the config")
+    .option('--state <DIR>', 'the state directory; overrides the config')
     .addOption(format);
 }
 
 const signatures = (): Option =>
-  new Option('--signatures <POLICY>', 'whether the bundle must be a signed release; wins over the config').choices([
+  new Option('--signatures <POLICY>', 'whether the bundle must be a signed release; overrides the config').choices([
     'required',
     'none',
   ]);
 
 function applying(program: Command, { terminal, finish, runDaemon }: Surroundings): void {
-  examples(onNode(program.command('preflight').argument('[DIR]', 'a bundle directory; the one of the config')), [
+  examples(onNode(program.command('preflight').argument('[DIR]', 'the bundle directory (default: from the config)')), [
     'sluiced preflight',
     'sluiced preflight /srv/rules --node node-a --signatures none',
   ])
-    .summary('say whether this node can run a bundle')
+    .summary('check whether this node can run a bundle')
     .description(
-      'Looks at tools, modules, sysctls, other owners of rules, address clashes and signatures. Problems come first; each line ends in what to do. Exit code 3 when the node cannot run the bundle.',
+      'Checks tools, kernel modules, sysctls, other owners of rules, address clashes and signatures. Problems are listed first; each line ends with the action to take. Exit code 3 when the node cannot run the bundle.',
     )
     .addOption(signatures())
-    .option('-v, --verbose', 'also list what is good')
+    .option('-v, --verbose', 'also list the checks that passed')
     .action((dir: string | undefined, options) =>
       finish(async () => (await import('./commands/preflight.ts')).preflight(dir, options, terminal)),
     );
@@ -86,50 +84,51 @@ function applying(program: Command, { terminal, finish, runDaemon }: Surrounding
     'sluiced apply rendered --node node-a --signatures none --dry-run     # exit code 1 when something would change',
     'sluiced apply rendered --node node-a --signatures none',
   ])
-    .summary('put a bundle into the kernel once')
-    .description("Puts the node's part of a bundle into the kernel once, and the old rules back when the probes fail.")
-    .option('--dry-run', 'show what would be done; exit code 1 when something would')
+    .summary('apply a bundle once')
+    .description("Applies the node's part of a bundle once, and rolls back when a probe fails.")
+    .option('--dry-run', 'show the changes without making them; exit code 1 when there are any')
     .addOption(signatures())
-    .option('--allow-partial', 'take a bundle whose input did not name every Service')
-    .option('--ignore-waves', "apply a release though this node's wave is not open")
-    .option('-v, --verbose', 'say what is done on the way')
+    .option('--allow-partial', 'accept a bundle that was rendered from incomplete input')
+    .option('--ignore-waves', "apply a release before this node's wave is open")
+    .option('-v, --verbose', 'print each step')
     .action((dir: string, options) =>
       finish(async () => (await import('./commands/apply.ts')).apply(dir, options, terminal)),
     );
   examples(onNode(program.command('import').argument('<FILE>', 'an archive that `sluice pack` wrote')), [
     'sluiced import /media/stick/node-a.tar.zst',
-    'sluiced import node-a.tar.zst && sluiced apply /etc/sluice/rendered      # where no daemon runs',
+    'sluiced import node-a.tar.zst && sluiced apply /etc/sluice/rendered      # on a node without a daemon',
   ])
-    .summary('place a release that came as an archive where the daemon looks')
+    .summary('install a release archive into the bundle directory')
     .description(
-      'Checks an archive as the daemon checks releases, and makes it what the bundle directory of the config is, at once.',
+      'Checks a release archive as the daemon checks releases, and replaces the bundle directory of the config with it atomically.',
     )
     .action((file: string, options) =>
       finish(async () => (await import('./commands/import.ts')).importArchive(file, options, terminal)),
     );
   examples(withLog(onNode(program.command('boot'))), ['sluiced boot -c /etc/sluice/sluiced.yaml'])
-    .summary('put the confirmed rules back after a boot')
+    .summary('restore the confirmed rules after a boot')
     .description(
-      'Loads the last confirmed generation, or the one before it when that fails. Needs no network; exit code 4 for an older one.',
+      'Loads the last confirmed generation, or the previous one when that fails. Needs no network. Exit code 4 when an older generation was loaded.',
     )
     .action((options) => finish(async () => (await import('./commands/boot.ts')).boot(options, terminal)));
   examples(withLog(onNode(program.command('run'))), [
     'sluiced run',
     'sluiced run -c /etc/sluice/sluiced.yaml --log-format json --log-level warning',
-    'systemctl kill --kill-whom=main --signal=SIGUSR1 sluiced     # one level more detail; SIGUSR2 one less',
+    'systemctl kill --kill-whom=main --signal=SIGUSR1 sluiced     # one log level more; SIGUSR2: one less',
   ])
     .summary('watch a bundle directory and apply complete bundles')
     .description(
-      'Watches the bundle directory of the config and applies complete bundles. SIGHUP looks at once, SIGTERM ends, SIGUSR1 makes the log more detailed by one level, SIGUSR2 less.',
+      'Watches the bundle directory of the config and applies complete bundles. SIGHUP checks the directory at once, SIGTERM stops the daemon, SIGUSR1 raises the log level by one, SIGUSR2 lowers it.',
     )
-    .option('--no-rehearse', 'load nothing into a scratch network namespace first; the same as `rehearse: off`')
+    .option('--no-rehearse', 'do not load new rules into a scratch network namespace first; same as `rehearse: off`')
     .action((options) => finish(() => runDaemon(options)));
-  examples(program.command('rehearse').requiredOption('--stdin', 'the request, and the answer to it'), [
-    'systemctl start sluiced-rehearse.socket        # which runs `sluiced rehearse --stdin` for each connection',
-  ])
-    .summary('load the rules of one request where no packet meets them')
+  examples(
+    program.command('rehearse').requiredOption('--stdin', 'read the request from standard input, and answer there'),
+    ['systemctl start sluiced-rehearse.socket        # which runs `sluiced rehearse --stdin` for each connection'],
+  )
+    .summary('load the rules of one request in a scratch namespace')
     .description(
-      'The far end of a rehearsal: loads one request into the network namespace that it stands in, which must lead nowhere. For sluiced-rehearse@.service.',
+      'Serves one rehearsal: loads the rules of the request into the current network namespace, which must be isolated. Used by sluiced-rehearse@.service.',
     )
     .addOption(outputOption())
     .action((options) => finish(async () => (await import('./commands/rehearse.ts')).rehearse(options, terminal)));
@@ -137,19 +136,19 @@ function applying(program: Command, { terminal, finish, runDaemon }: Surrounding
 
 function inspecting(program: Command, { terminal, finish }: Surroundings): void {
   examples(onNode(program.command('status')), ['sluiced status', "sluiced status -o json | jq -r '.version'"])
-    .summary('say what stands, and how the daemon is')
+    .summary('show the active generation and the health of the daemon')
     .description(
-      'Says which generation is confirmed, whether the kernel holds it, what is quarantined, and how the daemon is. Exit code 5 when held, 1 when the kernel differs, the daemon is not healthy or an alarm is open.',
+      'Shows the confirmed generation, whether the kernel holds it, quarantined versions, and the health of the daemon. Exit code 5 when the node is halted; 1 when the kernel differs, the daemon is unhealthy or an alarm is raised.',
     )
     .action((options) => finish(async () => (await import('./commands/inspect.ts')).status(options, terminal)));
   examples(
     onNode(program.command('show').argument('<SERVICE>', 'namespace/name')),
     ['sluiced show shop/web', "sluiced show shop/web -o json | jq -r '.rules[].lines[].text'"],
-    'Exit codes: 0 the kernel holds what the generation has of it, 1 it differs or there is no such Service, 2 problem in the usage, 3 not root.',
+    'Exit codes: 0 the kernel matches the active generation, 1 it differs or the Service does not exist, 2 usage error, 3 not root.',
   )
-    .summary('print what the kernel holds of a Service, beside its files')
+    .summary("print a Service's rules in the kernel and its files")
     .description(
-      "Prints a Service's files in the bundle directory, and beside them its chains, rules and virtual servers in the kernel, with the names that the kernel has. A line that only the kernel has begins with +, one that only the active generation has with -, a real server that drains with ~.",
+      "Prints a Service's files in the bundle directory, followed by its chains, rules and virtual servers in the kernel under the kernel's names. Lines only in the kernel begin with +, lines only in the active generation with -, draining real servers with ~.",
     )
     .action((service: string, options) =>
       finish(async () => (await import('./commands/show.ts')).show(service, options, terminal)),
@@ -158,15 +157,15 @@ function inspecting(program: Command, { terminal, finish }: Surroundings): void 
     'sluiced observe -o host.yaml',
     'ssh node-a sluiced observe -o - > host.yaml && sluice show --node node-a --host host.yaml',
   ])
-    .summary('write what only this machine knows, for `sluice show --host`')
+    .summary('write the facts of this machine for `sluice show --host`')
     .description(
-      'Writes the addresses of the machine, its kernel and what else decides which rules a bundle becomes here. It reads the host, changes nothing and works beside the daemon. Exit code 3 for users other than root.',
+      'Writes the addresses of the machine, its kernel version and everything else that affects how a bundle becomes rules here. Reads the host only, changes nothing, and can run beside the daemon. Exit code 3 unless run as root.',
     )
-    .requiredOption('-o, --output <FILE>', 'where to write; - is standard output')
+    .requiredOption('-o, --output <FILE>', 'the file to write; - for standard output')
     .action((options) => finish(async () => (await import('./commands/observe.ts')).observe(options, terminal)));
   examples(onNode(program.command('history')), ['sluiced history', 'sluiced history | tail -n 5'])
-    .summary('say what happened on this node')
-    .description('Lists what happened on this node, the newest last, each with the versions that it led from and to.')
+    .summary('list the changes on this node')
+    .description('Lists the changes on this node, newest last, each with the version before and after it.')
     .action((options) => finish(async () => (await import('./commands/inspect.ts')).history(options, terminal)));
   versionCommand(
     program,
@@ -182,30 +181,29 @@ function undoing(program: Command, { terminal, finish }: Surroundings): void {
         .command('rollback')
         .argument(
           '[TARGET]',
-          'a generation, a version or how it begins, or a checkpoint; the generation before the active one',
+          'a generation, a version or a prefix of one, or a checkpoint (default: the previous generation)',
         ),
     ),
     [
-      'sluiced rollback                             # to the generation before; says what changes and asks',
+      'sluiced rollback                             # to the previous generation; shows the changes and asks',
       'sluiced rollback 4f1c09ab --yes              # to a version, from a script',
-      'sluiced rollback before-1.31 --dry-run       # what going back to a checkpoint would change',
-      'sluiced rollback 0 --remove-all-services     # to the rules from before Sluice',
+      'sluiced rollback before-1.31 --dry-run       # show what a rollback to a checkpoint would change',
+      'sluiced rollback 0 --remove-all-services     # to the rules this node had before Sluice',
     ],
-    'Exit codes: 0 done, 1 the answer was no, or --dry-run found a change, 2 problem in the input or usage, 3 refused by the node, 5 held.',
+    'Exit codes: 0 rolled back, 1 declined, or --dry-run found a change, 2 input or usage error, 3 refused by the node, 5 node halted.',
   )
-    .summary('put an earlier generation back')
+    .summary('roll back to an earlier generation')
     .description(
-      'Says what an earlier generation changes, asks, puts it back with the newest endpoints, and blocks the version that it leaves. Goes through the daemon where one runs; a release on probation is cancelled first.',
+      'Shows what an earlier generation changes, asks for confirmation, rolls back to it with the newest endpoints, and blocks the version it replaces. Goes through the daemon when one is running; a release on probation is cancelled first.',
     )
     .addOption(
-      new Option('--endpoints <WHICH>', 'newest: keep the endpoints of now; old: restore those of the target').choices([
-        'newest',
-        'old',
-      ]),
+      new Option('--endpoints <WHICH>', 'newest: keep the current endpoints; old: restore those of the target').choices(
+        ['newest', 'old'],
+      ),
     )
-    .option('--remove-all-services', 'allow generation 0 as target: the rules from before Sluice')
-    .option('--dry-run', 'say what would change, and change nothing')
-    .option('--yes', 'do not ask; needed where there is no terminal')
+    .option('--remove-all-services', 'allow generation 0 as target: the rules this node had before Sluice')
+    .option('--dry-run', 'show the changes without making them')
+    .option('--yes', 'do not ask for confirmation; required without a terminal')
     .action((to: string | undefined, options) =>
       finish(async () => (await import('./commands/rollback.ts')).rollback(to, options, terminal)),
     );
@@ -216,74 +214,72 @@ function undoing(program: Command, { terminal, finish }: Surroundings): void {
   ])
     .summary('keep the active generation under a name')
     .description(
-      'Keeps the active generation, with its endpoints of now, until the checkpoint is removed; without a name lists checkpoints. The last 10 confirmed generations are kept anyway.',
+      'Keeps the active generation, with its current endpoints, until the checkpoint is removed. Without a name, lists checkpoints. The last 10 confirmed generations are always kept.',
     )
     .option('--remove <NAME>', 'remove a checkpoint')
     .action((name: string | undefined, options) =>
       finish(async () => (await import('./commands/checkpoint.ts')).checkpoint(name, options, terminal)),
     );
   examples(onNode(program.command('recover')), ['sluiced recover && systemctl start sluiced'])
-    .summary('take over rules of Sluice whose state directory was lost')
+    .summary('adopt the rules in the kernel after the state directory was lost')
     .description(
-      'For a node that lost its state directory while its rules are in the kernel: what the kernel holds is the generation that stands from now on. No rule changes. Exit code 3 when the node cannot.',
+      'For a node whose state directory was lost while its rules are in the kernel: adopts the rules in the kernel as the active generation. Changes no rule. Exit code 3 when that is not possible.',
     )
     .action((options) => finish(async () => (await import('./commands/recover.ts')).recover(options, terminal)));
   examples(onNode(program.command('backend').argument('[STORE]', 'nft or legacy')), [
-    'sluiced backend               # which store the rules are in, and what others have in both',
+    'sluiced backend               # shows the rule store in use, and foreign rules in both stores',
     'systemctl stop sluiced && sluiced backend nft && systemctl start sluiced',
   ])
-    .summary('say which rule store is used, or move the rules')
+    .summary('show the rule store in use, or move the rules')
     .description(
-      'Says which rule store holds the rules, nf_tables or legacy, and what others have in both; or moves the rules, which serve all the time. Exit code 1 when something speaks against the store in use.',
+      'Shows which rule store holds the rules, nf_tables or legacy, and the foreign rules in both; or moves the rules to the other store without interrupting traffic. Exit code 1 when the store in use looks wrong.',
     )
     .action((wanted: string | undefined, options) =>
       finish(async () => (await import('./commands/backend.ts')).backend(wanted, options, terminal)),
     );
   examples(onNode(program.command('cleanup')), ['sluiced cleanup'])
-    .summary('take every rule of Sluice out of the kernel')
-    .description(
-      'Takes every rule of Sluice out of the kernel and puts sysctls back. Rules of others stay as they are.',
-    )
+    .summary('remove all rules of Sluice from the kernel')
+    .description('Removes all rules of Sluice from the kernel and restores the sysctls. Foreign rules are not changed.')
     .action((options) => finish(async () => (await import('./commands/cleanup.ts')).cleanup(options, terminal)));
 }
 
-/** What lets others believe what this node says of itself. */
+/** The key for signed receipts. */
 function vouching(program: Command, { terminal, finish }: Surroundings): void {
   examples(onNode(program.command('keygen')), ['sluiced keygen', 'sluiced keygen --renew'])
     .summary('make the key that signs receipts')
     .description(
-      'Makes the key of this node, which signs its receipts, and prints the line for allowed_receipts. A key that is there stays.',
+      'Creates the key that signs the receipts of this node, and prints its line for allowed_receipts. An existing key is kept.',
     )
-    .option('--renew', 'make a new key in place of the one that is there')
+    .option('--renew', 'replace an existing key')
     .action((options) => finish(async () => (await import('./commands/receipts.ts')).keygen(options, terminal)));
 }
 
-/** What an operator says to a release on probation. */
+/** What an operator decides about a release on probation. */
 function deciding(program: Command, { terminal, finish }: Surroundings): void {
   const decide = async (decision: Decision, options: CommonOptions): Promise<void> =>
     finish(async () => (await import('./commands/decide.ts')).decide(decision, options, terminal));
   examples(onNode(program.command('confirm')), [
     'sluiced confirm',
-    'sluiced confirm --token 5be0c1d2     # only the probation that showed this token',
+    'sluiced confirm --token 5be0c1d2     # only if this token is still on probation',
   ])
     .summary('confirm the release on probation')
     .description(
-      'Confirms the release on probation, whatever time is left. Probes that fail still roll it back. `sluiced status` shows its token.',
+      'Confirms the release on probation without waiting for the remaining time. Failing probes still roll it back. `sluiced status` shows its token.',
     )
-    .option('--token <TOKEN>', 'refuse when another release is on probation by now')
+    .option('--token <TOKEN>', 'refuse if another release is on probation by now')
     .action((options) => decide({ kind: 'confirm' }, options));
   examples(onNode(program.command('cancel')), ['sluiced cancel'])
     .summary('roll back the release on probation')
     .description('Rolls back the release on probation and blocks its version.')
     .action((options) => decide({ kind: 'cancel' }, options));
   examples(onNode(program.command('extend').argument('<SECONDS>', 'from now', wholeSeconds)), ['sluiced extend 300'])
-    .summary('give the release on probation more time')
-    .description('Lets the probation of a release last so many seconds from now.')
+    .summary('extend the probation of a release')
+    .description('Sets the remaining probation of a release to this many seconds from now.')
     .action((seconds: number, options) => decide({ kind: 'extend', seconds }, options));
 }
 
 function wholeSeconds(text: string): number {
   const seconds = Number(text);
   if (/^\d{1,5}$/.test(text) && seconds > 0 && seconds <= 86_400) return seconds;
-  throw new InvalidArgumentError('It is no number of seconds from 1 to 86400.');
+  throw new InvalidArgumentError('It must be a whole number of seconds from 1 to 86400.');
 }

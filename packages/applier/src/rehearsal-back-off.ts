@@ -2,12 +2,12 @@ import type { Tree } from './inbox/files.ts';
 import { limits } from './limits.ts';
 import type { Outcome } from './rollout/outcome.ts';
 
-/** Endings that came of a rehearsal, and may be others when it is held again. */
+/** Refusals that come from a rehearsal and may differ at the next one. */
 const codes: ReadonlySet<string> = new Set(['NODE_CANNOT_REHEARSE', 'NODE_REFUSES_RULES']);
 
 /**
- * What the node could not rehearse, or its kernel did not take, is let be for a while. A rehearsal loads the whole program: to hold one at
- * every scan would cost a node with many Services all of its time. Anything else is tried at once.
+ * Delays the retry of a bundle that failed its rehearsal. A rehearsal loads the whole program: one per scan would keep a node with many
+ * Services busy all the time. Other refusals are retried at once.
  */
 export class RehearsalBackOff {
   readonly #monotonicMs: () => number;
@@ -19,7 +19,7 @@ export class RehearsalBackOff {
     this.#monotonicMs = monotonicMs;
   }
 
-  /** Takes how it ended to put a tree in, or to rehearse it. @param sinceMs when that began */
+  /** Takes the outcome of applying or rehearsing a tree. @param sinceMs when that began */
   ended(tree: Tree, machine: string, outcome: Outcome | undefined, sinceMs: number): void {
     const problems = outcome?.kind === 'refused' ? outcome.refusal.problems : [];
     if (!outcome || !problems.some(({ code }) => codes.has(code))) return this.forget();
@@ -28,14 +28,14 @@ export class RehearsalBackOff {
     this.#last = { tree, machine, outcome, untilMs: nowMs + pauseMs };
   }
 
-  /** How it ended with the tree, while it is not its turn again. */
+  /** @returns the last outcome of the tree during its back-off, otherwise undefined */
   of(tree: Tree, machine: string): Outcome | undefined {
     const last = this.#last;
     const isIt = last?.tree === tree && last.machine === machine && this.#monotonicMs() < last.untilMs;
     return isIt ? last.outcome : undefined;
   }
 
-  /** A person asks for a try. */
+  /** An operator asks for a retry now. */
   forget(): void {
     this.#last = undefined;
   }

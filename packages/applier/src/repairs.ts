@@ -4,15 +4,15 @@ import { limits } from './limits.ts';
 import { StateFile } from './store/state-file.ts';
 
 const repair = v.object({
-  /** How many steps it took to put the rules right. */
+  /** The number of repair steps. */
   steps: v.number(),
-  /** Who changed them, where the kernel says so: `iptables-nft (process 4711)`, several with commas between them. */
+  /** The programs that changed the rules, where the kernel tells: `iptables-nft (process 4711)`, comma-separated. */
   by: v.nullable(v.string()),
-  /** Some of what they changed, each as the command that does it. */
+  /** Some of their changes, each as the command that makes it. */
   what: v.array(v.string()),
 });
 
-/** Rules of ours that others changed and that were put right. */
+/** A drift repair: rules that other programs changed were restored. */
 export type Repair = v.InferOutput<typeof repair>;
 
 const repairAt = v.object({ ...repair.entries, at: v.string() });
@@ -22,7 +22,7 @@ export type RepairAt = v.InferOutput<typeof repairAt>;
 
 const kept = v.object({ schema: v.literal(1), repairs: v.array(repairAt) });
 
-/** Who did what, as far as it is known: who changed none of our chains and jumps is no culprit, unless nobody else was heard of. */
+/** Names the programs behind a repair. Those that changed none of our chains and jumps are left out, unless there are no others. */
 export function repairOf(steps: number, changes: readonly Change[]): Repair {
   const guilty = changes.filter(({ what }) => what.length > 0);
   const heard = guilty.length > 0 ? guilty : changes;
@@ -41,12 +41,12 @@ export class Repairs {
     this.#file = new StateFile(`${state}/repairs.json`, kept);
   }
 
-  /** The oldest first. */
+  /** @returns the repairs, oldest first */
   read(): readonly RepairAt[] {
     return this.#file.read()?.repairs ?? [];
   }
 
-  /** @throws StateError when the disk does not take it */
+  /** @throws StateError when the disk takes no write */
   add(one: RepairAt): void {
     this.#file.write({ schema: 1, repairs: [...this.read(), one].slice(-limits.repairsKept) });
   }

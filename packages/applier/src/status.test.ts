@@ -183,3 +183,19 @@ test('what a transaction says on its way is measured, and a kernel that takes no
   expect(status.healthy).toBe(true);
   close();
 });
+
+test('raises a renamed alarm under its former code, too', async () => {
+  const status = new Status('node-a', () => 0, 1000);
+  status.raise('DRIFT_LOOP', 'another program changed our rules');
+  expect(status.report().alarms).toMatchObject({
+    DRIFT_LOOP: 'another program changed our rules',
+    FIGHT: 'another program changed our rules',
+  });
+  const { port, close } = await serve(status);
+  expect((await ask(port, '/metrics')).body).toMatch(
+    /sluice_alarm\{code="DRIFT_LOOP"\} 1\n[^]*sluice_alarm\{code="FIGHT"\} 1\n/,
+  );
+  close();
+  status.clear('DRIFT_LOOP');
+  expect(status.report().alarms).not.toHaveProperty('FIGHT');
+});

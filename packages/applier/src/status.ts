@@ -3,33 +3,34 @@ import { type Accepted, compareText, type Problem } from '@sluice/bundle';
 import { Counter, Gauge, Histogram, Registry } from 'prom-client';
 import { type AlarmCode, endsWithBundle, isUnhealthy } from './alarms.ts';
 import { type NodeMemory, ProxyMetrics, TransactionMetrics } from './metrics.ts';
+import { formerAlarmCodes } from './former-alarm-codes.ts';
 import type { RepairAt } from './repairs.ts';
 import type { Outcome } from './rollout/outcome.ts';
 import type { Generation } from './rollout/ports.ts';
 
-/** What the daemon says about itself; `/status` has it as JSON. */
+/** The status of the daemon; `/status` returns it as JSON. */
 export interface StatusReport {
   readonly node: string;
   readonly healthy: boolean;
   readonly generation: number | null;
   readonly version: string | null;
-  /** Whether bundles must be signed; null before the config said so. */
+  /** Whether bundles must be signed; null before the config is read. */
   readonly signatures: 'required' | 'none' | null;
-  /** Where new forms of rules are loaded first, as the config says; null before it said so. */
+  /** Where new rules are rehearsed; null before the config is read. */
   readonly rehearse: 'auto' | 'unit' | 'namespace' | 'off' | null;
   /** The release that was accepted last, where signatures are required. */
   readonly release: Accepted | null;
-  /** The wave that this node waits for with a release that is ready; null on most days. */
+  /** The wave that this node waits for with a release that is ready; null when it does not wait. */
   readonly waits: AwaitedWave | null;
-  /** The last time that rules changed by others were put right; null before the first. */
+  /** The last drift repair; null before the first. */
   readonly lastRepair: RepairAt | null;
-  /** What could not be found out, by code; nothing has to be wrong. */
+  /** What could not be found out, by code; not necessarily a problem. */
   readonly notes: Readonly<Record<string, string>>;
-  /** What is not as it should be, by code; empty when all is well. */
+  /** Problems, by code; empty when there are none. */
   readonly alarms: Readonly<Record<string, string>>;
 }
 
-/** A wave that is not open yet: its number, from 1, and its name. */
+/** A closed wave: its number, from 1, and its name. */
 export interface AwaitedWave {
   readonly wave: number;
   readonly name: string;
@@ -39,10 +40,10 @@ export interface AwaitedWave {
 const nothingKnown =
   'no bundle was confirmed yet, or the kernel was not compared with the confirmed rules since sluiced started';
 
-/** `FOREIGN_RULE_UNREAD`: whether a foreign rule before our jumps takes packets of Services. */
+/** `FOREIGN_RULE_UNREAD`: it is not known whether a foreign rule before our jumps takes packets of Services. */
 type NoteCode = 'FOREIGN_RULE_UNREAD';
 
-/** Collects what the daemon knows and tells it. Read-only: no request changes anything. */
+/** Collects and serves the status of the daemon. Read-only: no request changes anything. */
 export class Status {
   readonly #node: string;
   readonly #monotonicMs: () => number;
@@ -66,22 +67,22 @@ export class Status {
   #waits: AwaitedWave | null = null;
   #lastRepair: StatusReport['lastRepair'] = null;
   #active: Generation | undefined;
-  #beatMs: number;
+  #heartbeatMs: number;
   #transactions: TransactionMetrics | undefined;
 
   readonly #proxy: ProxyMetrics;
   #unseen: () => string | undefined = () => undefined;
 
   /**
-   * @param stallMs how long the loop may be silent before `/livez` fails
-   * @param nowMs the time of day, for metrics that hold one
+   * @param stallMs how long the main loop may make no progress before `/livez` fails
+   * @param nowMs the time of day, for metrics with a timestamp
    */
   constructor(node: string, monotonicMs: () => number, stallMs: number, nowMs: () => number = () => 0) {
     this.#proxy = new ProxyMetrics(this.registry, nowMs);
     this.#node = node;
     this.#monotonicMs = monotonicMs;
     this.#stallMs = stallMs;
-    this.#beatMs = monotonicMs();
+    this.#heartbeatMs = monotonicMs();
     const registers = [this.registry];
     this.#outcomes = new Counter({
       name: 'sluice_outcomes_total',
@@ -115,36 +116,39 @@ export class Status {
     });
     this.registry.registerMetric(shown);
     const gauge = (name: string, help: string): Gauge => new Gauge({ name, help, registers });
-    this.#required = gauge('sluice_signatures_required', '1 when bundles must be signed, 0 when any bundle is taken');
-    this.#serial = gauge(
-      'sluice_release_serial',
-      'The serial of the release that was accepted last; 0 before the first',
+    this.#required = gauge(
+      'sluice_signatures_required',
+      '1 when bundles must be signed, 0 when any bundle is accepted',
     );
-    this.#expires = gauge('sluice_release_expires_timestamp_seconds', 'When that release expires; 0 for never');
-    this.#waitingWave = gauge('sluice_waiting_wave', 'The wave that this node waits for with a release; 0 for none');
+    this.#serial = gauge('sluice_release_serial', 'The serial of the last accepted release; 0 before the first');
+    this.#expires = gauge(
+      'sluice_release_expires_timestamp_seconds',
+      'When the last accepted release expires; 0 for never',
+    );
+    this.#waitingWave = gauge('sluice_waiting_wave', 'The wave that this node waits for; 0 for none');
     this.#staleFlows = gauge(
       'sluice_stale_flows',
-      'Connections to removed endpoints that the kernel still holds; 0 for none',
+      'Connections to removed endpoints that the kernel still tracks; 0 for none',
     );
     this.#duration = new Histogram({
       name: 'sluice_apply_duration_seconds',
-      help: 'From a complete bundle to its outcome',
+      help: 'Time from a complete bundle to its outcome',
       buckets: [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60],
       registers,
     });
   }
 
-  /** From now on metrics say what this memory says. @param nowMs the time of day */
+  /** Adds the metrics of this memory. @param nowMs the time of day */
   remembers(memory: NodeMemory, nowMs: () => number): void {
     this.#transactions = new TransactionMetrics(this.registry, this.#monotonicMs, nowMs, memory);
   }
 
-  /** From now on the rules are healthy only while somebody looks. @param unseen why they are not known to be right */
+  /** Makes health depend on `unseen`. @param unseen why the rules are not known to be right; undefined while they are */
   watches(unseen: () => string | undefined): void {
     this.#unseen = unseen;
   }
 
-  /** Takes what a transaction says on its way. */
+  /** Takes an event of a transaction. */
   heard(event: string, details: Readonly<Record<string, unknown>>): void {
     this.#transactions?.heard(event, details);
     if (event === 'flows-healed') {
@@ -154,20 +158,28 @@ export class Status {
     if (event !== 'flows-stale') return;
     const { connections, because } = details as { readonly connections: number; readonly because: string };
     this.#staleFlows.set(connections);
-    const what = `Cannot forget ${connections} connections that lead to removed endpoints yet: ${because}`;
-    this.raise('FLOWS_STALE', `${what}; their clients of UDP stay there as long as they send`);
+    const what = `Cannot forget ${connections} connections to removed endpoints yet: ${because}`;
+    this.raise('FLOWS_STALE', `${what}; UDP clients keep using those endpoints for as long as they send`);
   }
 
-  /** The loop is alive. */
-  beat(): void {
-    this.#beatMs = this.#monotonicMs();
+  /** Marks progress of the main loop. */
+  heartbeat(): void {
+    this.#heartbeatMs = this.#monotonicMs();
   }
 
   get alive(): boolean {
-    return this.#monotonicMs() - this.#beatMs < this.#stallMs;
+    return this.#silentMs < this.#stallMs;
   }
 
-  /** The rules in the kernel are known to be kept right. */
+  get #silentMs(): number {
+    return this.#monotonicMs() - this.#heartbeatMs;
+  }
+
+  #stall(): string {
+    return `main loop has not made progress for ${Math.round(this.#silentMs / 1000)} s\n`;
+  }
+
+  /** Whether the rules in the kernel are known to be right, and kept so. */
   get healthy(): boolean {
     return (
       this.alive &&
@@ -184,18 +196,18 @@ export class Status {
     this.#proxy.activate(generation);
   }
 
-  /** Where the config has rules rehearsed. */
+  /** Sets where the config has rules rehearsed. */
   rehearses(where: NonNullable<StatusReport['rehearse']>): void {
     this.#rehearse = where;
   }
 
-  /** What the config asks for. */
+  /** Sets the signature policy of the config. */
   signatures(policy: 'required' | 'none'): void {
     this.#signatures = policy;
     this.#required.set(policy === 'required' ? 1 : 0);
   }
 
-  /** A release was taken, or still stands in the directory; what is to be known of it stands as alarms until that changes. */
+  /** Takes the accepted release in the directory; its alarms stay raised until the next one. */
   accepted(release: Accepted | undefined, alarms: readonly Problem[]): void {
     if (release === undefined) return;
     this.#release = release;
@@ -205,13 +217,13 @@ export class Status {
     for (const { code, message } of alarms) this.raise(code, message);
   }
 
-  /** A release is ready and waits for its wave, or nothing waits. */
+  /** Sets the wave that a ready release waits for; undefined: none. */
   waits(awaited: AwaitedWave | undefined): void {
     this.#waits = awaited === undefined ? null : { wave: awaited.wave, name: awaited.name };
     this.#waitingWave.set(this.#waits?.wave ?? 0);
   }
 
-  /** @param why undefined: it is known now */
+  /** @param why undefined clears the note */
   note(code: NoteCode, why: string | undefined): void {
     if (why === undefined) this.#notes.delete(code);
     else this.#notes.set(code, why);
@@ -225,7 +237,7 @@ export class Status {
     for (const code of codes) this.#alarms.delete(code);
   }
 
-  /** Problems of a bundle stand as alarms until a bundle is taken or the directory is as it was. */
+  /** Raises the problems of a bundle as alarms, until a bundle is applied or the directory is as before. */
   refused(problems: readonly Problem[]): void {
     this.clearBundle();
     for (const problem of problems) this.raise(problem.code, problem.message);
@@ -242,16 +254,25 @@ export class Status {
     this.#proxy.synced(outcome, seconds);
   }
 
-  /** Rules that others changed were put right. */
+  /** Counts a drift repair. */
   repaired(repair: RepairAt): void {
     this.#repairs.inc();
     this.#lastRepair = repair;
+  }
+
+  /** Raised alarms under the codes that they had before: alert rules that know only these keep working. Remove after one minor version. */
+  *#formerCodes(): Iterable<readonly [string, string]> {
+    for (const [code, former] of Object.entries(formerAlarmCodes)) {
+      const why = this.#alarms.get(code as keyof typeof formerAlarmCodes);
+      if (why !== undefined) yield [former, why];
+    }
   }
 
   report(): StatusReport {
     const asked = { KERNEL_REFUSES: this.#transactions?.refusal, RULES_UNSEEN: this.#unseen() };
     const raised = [
       ...this.#alarms,
+      ...this.#formerCodes(),
       ...Object.entries(asked).flatMap(([code, why]) => (why === undefined ? [] : [[code, why] as const])),
     ];
     const alarms = Object.fromEntries(raised.toSorted(([a], [b]) => compareText(a, b)));
@@ -281,7 +302,7 @@ export class Status {
     switch (request.url ?? '') {
       case '/livez':
         this.#proxy.livez(this.alive ? 200 : 503);
-        return send(this.alive ? 200 : 503, 'text/plain', this.alive ? 'ok\n' : 'the loop stands still\n');
+        return send(this.alive ? 200 : 503, 'text/plain', this.alive ? 'ok\n' : this.#stall());
       case '/healthz':
         this.#proxy.healthz(report.healthy ? 200 : 503);
         return send(report.healthy ? 200 : 503, 'application/json', json());
@@ -290,7 +311,7 @@ export class Status {
       case '/metrics':
         return send(200, this.registry.contentType, await this.registry.metrics());
       default:
-        return send(404, 'text/plain', 'there are /healthz, /livez, /metrics and /status\n');
+        return send(404, 'text/plain', 'not found; there are /healthz, /livez, /metrics and /status\n');
     }
   }
 }

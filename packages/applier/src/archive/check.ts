@@ -16,20 +16,20 @@ import { checkSeal, sealOf, type Tree } from '../inbox/files.ts';
 import type { ReleaseGate } from '../inbox/release-gate.ts';
 import { InboxError } from '../inbox/trust.ts';
 
-/** A release that this node could take. */
+/** A release that this node could apply. */
 export interface Checked {
   readonly release: Release;
-  /** Of its `SHA256SUMS`. */
+  /** The digest of its `SHA256SUMS`. */
   readonly digest: string;
-  /** Who signed it, where signatures are required. */
+  /** Its signers, where signatures are required. */
   readonly accepted?: Accepted;
-  /** What a person should know of it. */
+  /** Warnings for the operator. */
   readonly alarms: readonly Problem[];
 }
 
 /**
- * Checks the files of a release as the daemon will, before they are placed where it looks: digests, signatures, cluster, node, serial,
- * and that the node's rules are those that the release names.
+ * Checks the files of a release as the daemon does, before they are installed: digests, signatures, cluster, node, serial, and that the
+ * node's rules are those that the release names.
  * @param gate left out where signatures are not required
  */
 export async function checkRelease(
@@ -51,7 +51,7 @@ export async function checkRelease(
 }
 
 function treeOf(files: ReadonlyMap<string, string>): Tree | Problem {
-  if (!files.has(sumsFile)) return invalid('it holds no release: SHA256SUMS is missing');
+  if (!files.has(sumsFile)) return invalid('SHA256SUMS is missing');
   const digests = new Map([...files].map(([path, text]) => [path, fileDigest(text)]));
   const text = (path: string): string | undefined => files.get(path);
   try {
@@ -71,14 +71,14 @@ function wrongForNode(files: ReadonlyMap<string, string>, release: Release, node
   const resolved = summariseNode(files, node);
   if (!('version' in resolved)) return resolved;
   if (resolved.version === named.version) return [];
-  return [invalid(`the rules of ${node} have version ${resolved.version}, release.yaml says ${named.version}`)];
+  return [invalid(`the rules of ${node} have version ${resolved.version}, release.yaml has ${named.version}`)];
 }
 
 function elsewhere(serial: number, node: string): Problem {
   return {
     code: 'RELEASE_ELSEWHERE',
     level: 'error',
-    message: `Cannot use the archive of release ${serial}: it is not for ${node}`,
+    message: `Cannot use the archive of release ${serial}: it has no rules for ${node}`,
     hint: `Pack it for this node: sluice pack DIR --node ${node}`,
   };
 }
@@ -88,6 +88,6 @@ function invalid(why: string): Problem {
     code: 'RELEASE_INVALID',
     level: 'error',
     message: `Cannot use the archive: ${why}`,
-    hint: 'Fetch it again, and compare its digest with that of the original',
+    hint: 'Fetch it again, and compare its digest with the original',
   };
 }

@@ -18,12 +18,12 @@ import { findTool } from '../kernel/tools.ts';
 import { syncDirectory } from '../store/files.ts';
 import { readPlaced } from './read.ts';
 
-/** Where releases lie that were imported: beside the bundle directory, which is a link to one of them. */
+/** The directory of imported releases, beside the bundle directory, which is a link to one of them. */
 export const storeOf = (bundle: string): string => `${bundle}.releases`;
 
 /**
- * Makes the store with the file of its lock: where that cannot be written, it is told here that releases cannot be placed.
- * @throws what the file system throws
+ * Creates the store with its lock file, and so finds out early when releases cannot be installed.
+ * @throws the error of the file system
  */
 export function makeStore(bundle: string): void {
   mkdirSync(storeOf(bundle), { recursive: true, mode: 0o755 });
@@ -32,18 +32,18 @@ export function makeStore(bundle: string): void {
 
 /** A release in the store. */
 const placedName = /^\d+-[0-9a-f]{12}(?:\.\d+)?$/;
-/** One that is being written. */
+/** A release that is being written. */
 const begunName = /^\.\d+-[0-9a-f]{12}(?:\.\d+)?\.tmp$/;
 
 export interface Placed {
   readonly directory: string;
-  /** Whether that is what stood there before. */
+  /** Whether the bundle directory already was this release. */
   readonly same: boolean;
 }
 
 /**
- * Whether a release may be placed under this name.
- * @returns `OUTPUT_NOT_A_BUNDLE` when something else is there that somebody may miss
+ * Whether a release may be installed under this name.
+ * @returns `OUTPUT_NOT_A_BUNDLE` when that would replace other data
  */
 export function mayPlace(bundle: string): Problem | undefined {
   if (existsSync(`${bundle}/.git`)) return occupied(bundle, 'it is a Git work tree', 'Pull the release there');
@@ -51,15 +51,15 @@ export function mayPlace(bundle: string): Problem | undefined {
   if (stats === undefined || stats.isSymbolicLink()) return undefined;
   const isEmptyOrRelease =
     stats.isDirectory() && (existsSync(`${bundle}/${sumsFile}`) || readdirSync(bundle).length === 0);
-  return isEmptyOrRelease ? undefined : occupied(bundle, 'something that is no release is there', 'Move it away');
+  return isEmptyOrRelease ? undefined : occupied(bundle, 'it exists and is not a release', 'Move it away');
 }
 
 /**
- * Makes a release what the bundle directory is, at once: it is written and on the disk before a link leads to it, and whoever looks
- * sees the former release or this one. The former one stays beside it; older ones go. To be called by one process at a time.
+ * Replaces the bundle directory with a release, atomically: the release is written and synced before a link leads to it, so a reader sees
+ * the old release or the new one. Keeps the old one; removes older ones. For one process at a time.
  * @param name its directory in the store, from its serial and digest
- * @returns where it lies, or why the disk could not be told to keep it
- * @throws what the file system throws: then the bundle directory is what it was
+ * @returns where it is, or why it could not be synced to the disk
+ * @throws the error of the file system: then the bundle directory is unchanged
  */
 export async function place(
   bundle: string,
@@ -87,7 +87,7 @@ function linkTarget(bundle: string): string | undefined {
   return dirname(target) === basename(storeOf(bundle)) ? basename(target) : undefined;
 }
 
-/** A directory that already holds these very files, or a name that is free: what is there is never written to. */
+/** A directory that already holds these files, or a free name: existing releases are never written to. */
 function choose(store: string, name: string, files: ReadonlyMap<string, string>): { name: string; isNew: boolean } {
   for (let n = 1; ; n++) {
     const candidate = n === 1 ? name : `${name}.${n}`;
@@ -98,7 +98,7 @@ function choose(store: string, name: string, files: ReadonlyMap<string, string>)
   }
 }
 
-/** One call brings all files to the disk: thousands of files, each synced by itself, would take a minute. */
+/** Syncs all files with one call: syncing thousands of files one by one takes a minute. */
 async function write(
   store: string,
   name: string,
@@ -112,7 +112,7 @@ async function write(
     let made = '.';
     for (const path of [...files.keys()].toSorted(compareText)) {
       const folder = dirname(path);
-      // Paths are sorted, so the files of one folder follow each other.
+      // Paths are sorted, so the files of one folder are adjacent.
       if (folder !== made) mkdirSync(join(temporary, (made = folder)), { recursive: true, mode: 0o755 });
       writeFileSync(`${temporary}/${path}`, files.get(path) as string, { flag: 'wx', mode: 0o644 });
     }
@@ -133,12 +133,12 @@ async function syncFileSystem(directory: string, run: Run): Promise<Problem | un
   return {
     code: 'OUTPUT_UNWRITABLE',
     level: 'error',
-    message: `Cannot bring ${directory} to the disk: ${ran ? ran.why : 'the node has no sync'}`,
-    hint: 'See that the disk is well, and that coreutils is installed; then run it again',
+    message: `Cannot sync ${directory} to the disk: ${ran ? ran.why : 'sync is not installed'}`,
+    hint: 'Check the disk, and that coreutils is installed; then run the command again',
   };
 }
 
-/** A plain directory from before goes into the store first: for that moment nothing is there, and that changes no rule. */
+/** Moves an existing plain directory into the store first: for a moment there is none, and that changes no rule. */
 function link(bundle: string, name: string): void {
   const store = storeOf(bundle);
   const temporary = `${bundle}.tmp`;
@@ -156,7 +156,7 @@ function freeName(store: string): string {
   }
 }
 
-/** Also what an import that was killed has begun. */
+/** Removes older releases, and the leftovers of a killed import. */
 function prune(store: string, keep: ReadonlySet<string | undefined>): void {
   for (const name of readdirSync(store))
     if (begunName.test(name) || (placedName.test(name) && !keep.has(name)))
@@ -164,7 +164,7 @@ function prune(store: string, keep: ReadonlySet<string | undefined>): void {
 }
 
 function occupied(bundle: string, why: string, hint: string): Problem {
-  const message = `Cannot place a release at ${bundle}: ${why}`;
+  const message = `Cannot install the release at ${bundle}: ${why}`;
   return {
     code: 'OUTPUT_NOT_A_BUNDLE',
     level: 'error',

@@ -5,16 +5,16 @@ import { walk } from '../inbox/walk.ts';
 import { InboxError } from '../inbox/trust.ts';
 
 /**
- * Reads an archive from a file. Nothing in it is believed yet.
+ * Reads an archive from a file. Nothing in it is verified yet.
  * @returns the archive, `ARCHIVE_INVALID`, or `INPUT_UNREADABLE`
  */
 export function readArchiveFile(path: string): Archive | Problem {
   try {
-    // A pipe in its place must not make anybody wait.
+    // A pipe must not block.
     const fd = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK | constants.O_NOCTTY);
     try {
       const stats = fstatSync(fd);
-      if (!stats.isFile()) return unreadable(path, 'it is no regular file');
+      if (!stats.isFile()) return unreadable(path, 'not a regular file');
       if (stats.size > archiveLimits.archiveBytesMax)
         return unreadable(path, `it is larger than ${archiveLimits.archiveBytesMax} bytes`);
       return readArchive(path, readUpTo(fd, stats.size));
@@ -26,7 +26,7 @@ export function readArchiveFile(path: string): Archive | Problem {
   }
 }
 
-/** A file that grows while it is read is read as far as it was long. */
+/** Of a file that grows meanwhile, only the initial size is read. */
 function readUpTo(fd: number, size: number): Buffer {
   const bytes = Buffer.allocUnsafe(size);
   let length = 0;
@@ -39,9 +39,9 @@ function readUpTo(fd: number, size: number): Buffer {
 }
 
 /**
- * The files of a directory that may hold a release. Who may write there is not asked: of a base only those files are used whose
- * digests the new release names.
- * @returns path → text, or undefined when there is no such directory, or it holds what nobody reads
+ * Reads the files of a directory that may hold a release. Its permissions are not checked: of a base, only files are used whose digests the
+ * new release has.
+ * @returns path → text, or undefined without such a directory, or with files that no bundle has
  */
 export function readPlaced(path: string): ReadonlyMap<string, string> | undefined {
   try {
@@ -64,6 +64,6 @@ function unreadable(path: string, why: string): Problem {
     code: 'INPUT_UNREADABLE',
     level: 'error',
     message: `Cannot read the archive ${path}: ${why}`,
-    hint: 'Name a file that `sluice pack` wrote',
+    hint: 'Pass a file that `sluice pack` wrote',
   };
 }

@@ -24,13 +24,13 @@ export interface ApplyOptions extends CommonOptions {
   readonly ignoreWaves?: boolean;
 }
 
-/** `sluiced apply DIR`: puts one bundle in and ends. A person asked for it, so a version that failed before is tried again. */
+/** `sluiced apply DIR`: applies one bundle and exits. An operator asked for it, so a quarantined version is tried again. */
 export async function apply(directory: string, options: ApplyOptions, terminal: Terminal): Promise<number> {
   const loaded = loadConfig(options);
   const config = { ...loaded, allowPartial: loaded.allowPartial || options.allowPartial === true };
   let isLocked = false;
   const inbox = inboxOf(directory, config, options, () => isLocked);
-  // Without the lock: what is not to be taken needs none, and nothing of it is remembered.
+  // Before the lock is taken: a refusal needs no lock, and nothing is remembered yet.
   let arrival = await arrivalIn(inbox, directory, options);
   let journal: Session['journal'] | undefined;
   const witness = witnessOf(config, () => journal, failedReceipt(terminal));
@@ -43,12 +43,12 @@ export async function apply(directory: string, options: ApplyOptions, terminal: 
   const session = await openSession(config, options.dryRun ? 'look' : 'change', report);
   journal = session.journal;
   const control = new ControlSocket(config.state, controlOf(holderOf(session, config)), (why) => {
-    if (why !== undefined) terminal.err(`warning: sluiced confirm and cancel do not work: ${why}\n`);
+    if (why !== undefined) terminal.err(`warning: sluiced confirm and sluiced cancel are not available: ${why}\n`);
   });
   try {
     if (!options.dryRun) {
       await control.refresh();
-      // What was accepted meanwhile counts, and only now is this accepted: a daemon that has the lock must not be shut out by it.
+      // Releases accepted in the meantime count. Only now is this one accepted: a daemon that holds the lock must not be shut out by it.
       isLocked = true;
       arrival = await arrivalIn(inbox, directory, options);
     }
@@ -78,12 +78,12 @@ export async function apply(directory: string, options: ApplyOptions, terminal: 
   }
 }
 
-/** Its release may be confirmed or cancelled; a rollback has to wait for its end. */
+/** Serves confirm and cancel for the release that is being applied; a rollback has to wait for its end. */
 function holderOf(session: Session, { state }: Config): Holder {
   const busy = (): never => {
     throw stateError(
-      'Cannot do that now: `sluiced apply` is at work',
-      '`sluiced cancel` takes the release on probation back; else wait for its end',
+      'Cannot roll back now: `sluiced apply` is in progress',
+      'Wait for its end, or run `sluiced cancel` to roll back the release on probation',
       exitCodes.refused,
     );
   };
@@ -96,15 +96,15 @@ function holderOf(session: Session, { state }: Config): Holder {
   };
 }
 
-/** @param remember whether what is accepted from now on is remembered */
+/** @param remember whether releases accepted from now on are remembered */
 function inboxOf(directory: string, config: Config, { ignoreWaves }: ApplyOptions, remember: () => boolean): Inbox {
   const waves = ignoreWaves ? undefined : wavesOf(config, remember);
   return new Inbox(directory, Date.now, undefined, gateOf(config, remember), waves);
 }
 
 /**
- * What is in the directory, when this node may take it now.
- * @throws CommandError otherwise: a verdict of the node has another exit code than a directory that is no bundle
+ * @returns the bundle in the directory, if this node may apply it now
+ * @throws CommandError otherwise; a refusal by the node has another exit code than a directory that is not a bundle
  */
 async function arrivalIn(
   inbox: Inbox,
@@ -123,17 +123,12 @@ async function arrivalIn(
 }
 
 function notThere(directory: string): Problem {
-  const message = `Cannot read ${directory}: it is not there`;
-  return { code: 'INPUT_UNREADABLE', level: 'error', message, hint: 'Name a bundle directory' };
+  const message = `Cannot read ${directory}: no such file or directory`;
+  return { code: 'INPUT_UNREADABLE', level: 'error', message, hint: 'Pass the path of a bundle directory' };
 }
 
-/** With `-o json` each step has the text that the kernel gets, where it gets one. */
-function showPlan(
-  { plan }: PlannedChange,
-  { node, probation }: Config,
-  options: ApplyOptions,
-  terminal: Terminal,
-): number {
+/** Prints the plan. With `-o json` each step that has a text for the kernel includes it. */
+function showPlan({ plan }: PlannedChange, { node, probation }: Config, options: ApplyOptions, terminal: Terminal): number {
   const steps = stepsOf(plan).map((step) => ({
     kind: step.kind,
     what: describeStep(step),

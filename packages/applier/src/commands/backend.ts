@@ -18,25 +18,25 @@ import { CommandError } from '../command-error.ts';
 import { answer, type CommonOptions, loadConfig, type Terminal } from './terminal.ts';
 
 /**
- * `sluiced backend [nft|legacy]`: says which rule store the rules are in and what others have in both, or moves them to the other one.
- * The daemon must be stopped for that. Exit code 1 when something speaks against the store in use.
+ * `sluiced backend [nft|legacy]`: shows the rule store in use and the foreign rules in both, or moves our rules to the other store, with
+ * the daemon stopped. Exit code 1 when the store in use looks wrong.
  */
 export async function backend(wanted: string | undefined, options: CommonOptions, terminal: Terminal): Promise<number> {
   if (wanted === undefined) return show(options, terminal);
   if (wanted !== 'nft' && wanted !== 'legacy')
-    throw invalid(`Cannot move rules to ${JSON.stringify(wanted)}: there is no such rule store`, 'Name nft or legacy');
+    throw invalid(`Cannot move rules to ${JSON.stringify(wanted)}: not a rule store`, 'Use nft or legacy');
   return move(wanted, options, terminal);
 }
 
-/** What `backend -o json` prints. */
+/** The document of `backend -o json`. */
 interface BackendDocument {
   readonly apiVersion: 'sluice.dev/v1alpha1';
   readonly kind: 'RuleStore';
   readonly node: string;
-  /** The store that the rules are in, or would go to. */
+  /** The store that holds the rules, or would hold them. */
   readonly backend: Backend;
   readonly stores: Readonly<Record<Backend, StoreUse>>;
-  /** What speaks against it; null when nothing does. */
+  /** Why the store in use looks wrong; null when it does not. */
   readonly doubt: StoreDoubt | null;
 }
 
@@ -61,7 +61,7 @@ async function show(options: CommonOptions, terminal: Terminal): Promise<number>
 function printStores({ backend: used, stores, doubt }: BackendDocument): readonly string[] {
   const lines = [used, otherBackend(used)].map((name) => {
     const { rules, isKubelets } = stores[name];
-    const kubelet = isKubelets ? ', with marks of the kubelet' : '';
+    const kubelet = isKubelets ? ', including rules of the kubelet' : '';
     return `${name.padEnd(8)}${name === used ? 'in use, ' : ''}${rules} foreign rules${kubelet}`;
   });
   return doubt === null ? lines : [...lines, doubt.message, `    ${doubt.hint}`];
@@ -71,7 +71,7 @@ async function move(wanted: Backend, options: CommonOptions, terminal: Terminal)
   const config = loadConfig(options);
   const tellMoved = (moved: boolean, text: string): void =>
     answer(options, terminal, { kind: 'RuleStoreMove', fields: { node: config.node, backend: wanted, moved }, text });
-  // Whatever the config says by now: the rules are where the journal says.
+  // The journal knows the store, whatever the config has by now.
   const session = await openSession({ ...config, backend: 'auto' }, 'change', () => undefined);
   try {
     const { backend: from, journal } = session;
@@ -82,10 +82,10 @@ async function move(wanted: Backend, options: CommonOptions, terminal: Terminal)
     mustBeSettled(session);
     const old = otherBackend(wanted);
     await moveStore(await session.portsOf(old), await session.portsOf(wanted), () => journal.moved(wanted));
-    tellMoved(true, `the rules are in ${wanted}, and ${old} has none of them any more\n`);
+    tellMoved(true, `the rules are in ${wanted}; ${old} no longer has any\n`);
     if (config.backend !== 'auto' && config.backend !== wanted)
       terminal.err(
-        `warning: sluiced.yaml says backend: ${config.backend}; set it to ${wanted} or auto, or sluiced will not start\n`,
+        `warning: sluiced.yaml has backend: ${config.backend}; set it to ${wanted} or auto, or sluiced will not start\n`,
       );
     return exitCodes.done;
   } finally {
@@ -93,7 +93,7 @@ async function move(wanted: Backend, options: CommonOptions, terminal: Terminal)
   }
 }
 
-/** Whether a move before this one came to its end. */
+/** Whether an earlier move has finished. */
 async function isOnlyIn(wanted: Backend, session: Session): Promise<boolean> {
   const { active } = session.journal;
   if (!active) return true;
@@ -111,9 +111,13 @@ async function isOnlyIn(wanted: Backend, session: Session): Promise<boolean> {
 function mustBeSettled({ journal }: Session): void {
   if (journal.halted === undefined && !journal.open && journal.active) return;
   const why =
-    journal.halted !== undefined ? 'the node is held' : journal.open ? 'a change is open' : 'nothing was confirmed yet';
+    journal.halted !== undefined
+      ? 'the node is halted'
+      : journal.open
+        ? 'a change is open'
+        : 'no generation is confirmed';
   const hint = journal.active
-    ? '`sluiced status` says more; `sluiced apply` or `sluiced rollback` end what is open'
+    ? 'See `sluiced status`; finish the open change with `sluiced apply` or `sluiced rollback`'
     : 'Set `backend` in sluiced.yaml: the first bundle goes there';
   throw invalid(`Cannot move the rules: ${why}`, hint);
 }

@@ -88,7 +88,7 @@ describe.each(['flat', 'tree'] as const)('a node that is held, in layout %s', (l
     node.kernel.reboot();
     expect(await asUsual(await node.start({}, { kernel: refusing(3, 5) }))).toBe(5);
     expect(said.err).toMatch(/^Cannot load generation 3: .*endpoint 5\nCannot load generation 2: .*endpoint 3\n$/);
-    expect(said.out).toMatch(/^generation 1 .* is in place\nhalted, manual intervention required: a person must look/);
+    expect(said.out).toMatch(/^loaded generation 1 .*\nhalted, manual intervention required: a person must look/);
     expect(rules()).toBe(first);
     const { reconciler, journal } = await node.start();
     expect(journal.halted).toBe('a person must look');
@@ -121,7 +121,7 @@ describe.each(['flat', 'tree'] as const)('a node that is held, in layout %s', (l
     await leaveOnProbation();
     node.kernel.reboot();
     expect(await asUsual(await node.start({}, { kernel: refusing(3) }))).toBe(5);
-    expect(said.out).toMatch(/^generation 1 .* is in place\nhalted, manual intervention required: the process ended/);
+    expect(said.out).toMatch(/^loaded generation 1 .*\nhalted, manual intervention required: the process ended/);
     expect(rules()).toBe(first);
     const { reconciler, journal } = await node.start();
     expect(await reconciler.rollBackTo(journal.active!)).toMatchObject({ kind: 'confirmed' });
@@ -143,7 +143,7 @@ describe.each(['flat', 'tree'] as const)('a change that stays open, in layout %s
       node.kernel.reboot();
       const { reconciler, journal } = await node.start({}, { kernel: refusing(3) });
       expect(await asUsual({ reconciler, journal }, late())).toBe(4);
-      expect(said.out).toMatch(/^generation 1 .* is in place\n$/);
+      expect(said.out).toMatch(/^loaded generation 1 .*\n$/);
       expect(rules()).toBe(first);
       expect([journal.active?.number, journal.open === undefined, journal.halted]).toEqual([2, false, undefined]);
       const next = await node.start();
@@ -181,7 +181,7 @@ describe('boot', () => {
     const journal = readFileSync(`${node.directory}/journal`, 'latin1');
     node.kernel.reboot();
     expect(await bootFrozen(await node.start({}, { kernel: refusing(3) }), readOnly, inTime(), terminal)).toBe(4);
-    expect(said.out).toMatch(/^generation 1 .* is in place\nnothing new is taken\n$/);
+    expect(said.out).toMatch(/^loaded generation 1 .*\nthe disk takes no write: no new bundle is applied\n$/);
     expect(rules()).toBe(first);
     expect(readFileSync(`${node.directory}/journal`, 'latin1')).toBe(journal);
   });
@@ -217,8 +217,8 @@ describe('boot', () => {
     });
     const session = await node.start({}, { kernel });
     expect(await asUsual(session)).toBe(4);
-    expect(said.err).toContain('Cannot finish what was left open: ipset is broken');
-    expect(said.out).toMatch(/^generation 2 .* is in place\n$/);
+    expect(said.err).toContain('Cannot finish the change that was left open: ipset is broken');
+    expect(said.out).toMatch(/^loaded generation 2 .*\n$/);
     expect(rules()).toBe(confirmed);
     expect([session.journal.open === undefined, session.journal.halted]).toEqual([false, undefined]);
     const next = await node.start();
@@ -290,7 +290,7 @@ describe('boot', () => {
       if (call === 'apply' && fails-- > 0) throw new Error('it fails in passing');
     });
     expect(await bootFrozen(await node.start({}, { kernel }), readOnly, inTime(), terminal)).toBe(5);
-    expect(said.out).toMatch(/generation 2 .* is in place\nhalted, manual intervention required: both slots/);
+    expect(said.out).toMatch(/loaded generation 2 .*\nhalted, manual intervention required: both slots/);
     expect(rules()).toBe(second);
     await expect(bootFrozen(await node.start(), readOnly, inTime(), terminal)).rejects.toThrow(readOnly);
     expect(readFileSync(`${node.directory}/journal`, 'latin1'), 'nothing was written').toMatch(/^x+$/);

@@ -8,28 +8,28 @@ import { patiently, type Time } from './patiently.ts';
 import { openSession, type Session, type SessionMode } from './session.ts';
 import { answer, type CommonOptions, linesOf, loadConfig, logSettings, tell, type Terminal } from './terminal.ts';
 
-/** The node, as far as a boot needs it. */
+/** The parts of a session that a boot uses. */
 export type BootNode = Pick<Session, 'reconciler' | 'journal'>;
 
-/** Where a boot tells what it does. */
+/** The output of a boot. */
 export interface BootTerminal extends Terminal {
-  /** Hears which generation the kernel holds now. */
+  /** Called with each generation that is in the kernel now. */
   inPlace?(generation: Generation): void;
-  /** Takes what is no failure; left out, `err` does. */
+  /** Prints what is not a failure; default: `err`. */
   note?(text: string): void;
 }
 
-/** How long a boot may go on, from its start: TimeoutStartSec= of the unit ends it, whatever is in the kernel then. */
+/** Deadlines of a boot, from its start: TimeoutStartSec= of the unit kills it, whatever is in the kernel then. */
 export interface BootTime {
-  /** Aborts when nothing that fails is tried again. */
+  /** Aborts when failures are not retried any more. */
   readonly patience: AbortSignal;
-  /** Aborts when no other generation is tried any more, apart from the first: without it the node has no rules. */
+  /** Aborts when no further generation is tried, except the first: without one the node has no rules. */
   readonly turns: AbortSignal;
-  /** What waiting between tries goes by; the machine's own time when left out. */
+  /** The clock for pauses between tries; default: the machine's. */
   readonly waits?: Time;
 }
 
-/** Behind a wait for the lock of the state directory, and a tool that hangs at the last try of what was confirmed. */
+/** Includes a wait for the lock of the state directory, and a tool that hangs at the last try of the confirmed generation. */
 export const turnsMs =
   limits.lockWaitSeconds * 1000 +
   limits.bootPatienceMs +
@@ -38,10 +38,9 @@ export const turnsMs =
   limits.commandKillDelayMs;
 
 /**
- * `sluiced boot`: makes the kernel hold the last confirmed generation, its sysctls too, from what is on this disk alone. A generation
- * that cannot be read, or that this kernel does not take when it is asked again, where time allows that, is passed over for the one
- * before it; without a journal, the one that is known to have stood is taken. Neither a disk that takes no write nor a change that
- * cannot be finished keeps rules from a node.
+ * `sluiced boot`: loads the last confirmed generation, with its sysctls, from this disk alone. A generation that cannot be read, or that
+ * the kernel refuses in all retries that time allows, is replaced by the one before it; without a journal, the one known to have been
+ * active is loaded. A disk that takes no write, or a change that cannot be finished, does not leave the node without rules.
  */
 export async function boot(options: CommonOptions, terminal: Terminal): Promise<number> {
   const config = loadConfig(options);
@@ -69,7 +68,7 @@ async function bootWith(config: Config, terminal: BootTerminal): Promise<number>
   }
 }
 
-/** A unit runs it: what goes wrong on the way is in the log, with a priority. */
+/** Logs failures with a priority, because a unit runs this command. */
 async function told(
   config: Config,
   options: CommonOptions,
@@ -95,11 +94,11 @@ async function within(config: Config, mode: SessionMode, work: (node: BootNode) 
   }
 }
 
-/** What the tries of one boot found out. */
+/** What the attempts of one boot found. */
 interface Found {
   /** Whether the kernel held no rules before. */
   wasBare?: boolean | undefined;
-  /** What became of what was left open. */
+  /** The outcome of the change that was left open. */
   left?: Outcome | undefined;
 }
 
@@ -112,7 +111,7 @@ export async function bootAsUsual(node: BootNode, time: BootTime, terminal: Boot
   try {
     steps = await patiently(() => recoverAndSettle(node, found, time), time.waits);
   } catch (error) {
-    // A disk that takes no write says nothing of the rules.
+    // A disk that takes no write says nothing about the rules.
     if (error instanceof StateError) throw error;
     terminal.err(`${failed(journal)}: ${messageOf(error)}\n`);
   }
@@ -121,7 +120,7 @@ export async function bootAsUsual(node: BootNode, time: BootTime, terminal: Boot
   if (steps === undefined) return bootOtherwise(node, time, terminal);
   const { active } = journal;
   if (active) tellPlace(active, ` (${steps} steps)`, terminal);
-  else terminal.out('no generation was confirmed yet: nothing to do\n');
+  else terminal.out('no generation is confirmed yet: nothing to load\n');
   return active && isDamaged ? exitCodes.rolledBack : exitCodes.done;
 }
 
@@ -131,25 +130,25 @@ function note(text: string, terminal: BootTerminal): void {
 }
 
 function failed({ halted, open, record }: BootNode['journal']): string {
-  if (halted !== undefined) return 'Cannot find out what stands';
-  return open ? 'Cannot finish what was left open' : `Cannot load generation ${record.current?.number ?? 0}`;
+  if (halted !== undefined) return 'Cannot find out the active generation';
+  return open ? 'Cannot finish the change that was left open' : `Cannot load generation ${record.current?.number ?? 0}`;
 }
 
-/** @returns how many steps it took to put the confirmed generation in */
+/** @returns the number of steps that it took to load the confirmed generation */
 async function recoverAndSettle(
   { reconciler, journal }: BootNode,
   found: Found,
   { patience }: BootTime,
 ): Promise<number> {
-  // What is left open may put rules in before the node is held. A look that fails must not keep rules from a node.
+  // Finishing an open change may load rules before the node is halted. A failed check must not leave the node without rules.
   if (journal.open) found.wasBare ??= await reconciler.isBare().catch(() => undefined);
   found.left ??= await reconciler.recover(patience);
   return found.left?.kind === 'held' ? 0 : Number(await reconciler.reconcile());
 }
 
 /**
- * A node that is held goes on with what its kernel holds, which after a boot is nothing: then what was confirmed is loaded. It stays
- * held, whatever is in place: only a person ends it.
+ * A halted node keeps the rules in its kernel. After a boot there are none: then the confirmed generation is loaded. The node stays halted
+ * until an operator ends it.
  */
 async function bootHalted(
   node: BootNode,
@@ -163,7 +162,7 @@ async function bootHalted(
   return tell(left?.kind === 'held' ? left : held, terminal);
 }
 
-/** What can be done where nothing can be written: the confirmed generation, or one before it, and nothing of what was left open. */
+/** Without a writable disk: loads the confirmed generation, or an earlier one, and finishes nothing that was left open. */
 export async function bootFrozen(
   node: BootNode,
   because: StateError,
@@ -177,19 +176,19 @@ export async function bootFrozen(
   terminal.err(`${because.message}\n    ${because.hint}\n`);
   if (isHalted) return bootHalted(node, { wasBare }, time, terminal);
   if (!(await loadAny(node, time, terminal))) return noneLoaded(terminal);
-  terminal.out('nothing new is taken\n');
+  terminal.out('the disk takes no write: no new bundle is applied\n');
   return exitCodes.rolledBack;
 }
 
 /**
- * Where the confirmed generation could not be put in as usual, one before it stands from then on. A change that cannot be finished stays
- * open instead, and one before it stands in: the next process finishes it, and nobody said anything against its release.
+ * Where the confirmed generation cannot be loaded, an earlier one becomes active. A change that cannot be finished stays open instead, and
+ * an earlier generation stands in for it: the next process finishes the change, and its release is not blocked.
  */
 async function bootOtherwise(node: BootNode, time: BootTime, terminal: BootTerminal): Promise<number> {
   const { reconciler, journal } = node;
   const instead = ` instead of ${journal.record.current?.number ?? 0}`;
   const standsIn = async (target: Generation): Promise<boolean> => {
-    // A disk that takes no write keeps no rules from a node.
+    // A disk that takes no write must not leave the node without rules.
     if (target !== journal.active) await journal.standsIn(target).catch(() => undefined);
     return isIn(node, target, terminal);
   };
@@ -200,14 +199,14 @@ async function bootOtherwise(node: BootNode, time: BootTime, terminal: BootTermi
     return true;
   };
   const isOpen = journal.open !== undefined;
-  if (!isOpen) note('    One before it is tried\n', terminal);
+  if (!isOpen) note('    Trying an earlier generation\n', terminal);
   const isDone = isOpen
     ? await inTurn(unfinished(journal, time), time, standsIn)
     : await inTurn(before(journal), time, stands);
   return isDone ? exitCodes.rolledBack : noneLoaded(terminal);
 }
 
-/** The generation before comes first where a tool took so long that time may be left for one only. */
+/** The previous generation comes first when a tool took so long that time may be left for one only. */
 async function* unfinished(journal: BootNode['journal'], { patience }: BootTime): AsyncGenerator<Generation> {
   const { active } = journal;
   const isLate = patience.aborted;
@@ -217,13 +216,13 @@ async function* unfinished(journal: BootNode['journal'], { patience }: BootTime)
 }
 
 function noneLoaded(terminal: BootTerminal): number {
-  terminal.err('No older generation can be loaded: a person must look\n');
+  terminal.err('Cannot load any older generation: manual intervention is required\n');
   return exitCodes.halted;
 }
 
 /**
- * Loads what stood, or else the newest generation before it that this kernel takes. Nothing is written down. Where it is not known what
- * stood, or that cannot be read, what comes in its place is tried again, too.
+ * Loads the active generation, or else the newest earlier one that the kernel accepts, and writes nothing. Where the active one is unknown
+ * or unreadable, its replacement is retried, too.
  */
 async function loadAny(node: BootNode, time: BootTime, terminal: BootTerminal): Promise<boolean> {
   const { active } = node.journal;
@@ -231,7 +230,7 @@ async function loadAny(node: BootNode, time: BootTime, terminal: BootTerminal): 
   return inTurn(before(node.journal), time, async (target) => isIn(node, target, terminal, active ? undefined : time));
 }
 
-/** Tries one after the other; the first always, however late it is: it may fit into the time that is left, and a bare node loses nothing. */
+/** Tries one after the other; the first one always, even late: it may fit into the time left, and a node without rules loses nothing. */
 async function inTurn(
   targets: AsyncIterable<Generation>,
   { turns }: BootTime,
@@ -246,7 +245,7 @@ async function inTurn(
   return false;
 }
 
-/** @param time given, it is tried again as long as there is some */
+/** @param time retries as long as there is some; default: no retry */
 async function isIn(
   { reconciler }: BootNode,
   target: Generation,
@@ -269,13 +268,13 @@ async function soon<T>(work: () => Promise<T>, { patience, waits }: BootTime): P
 }
 
 /**
- * What may come in the place of the generation that stands, the newest first; of a journal that is lost, what is known to have stood.
- * What was there before Sluice is not: it is no set of Service rules.
+ * Replacements for the active generation, newest first; of a lost journal, those known to have been active. Generation 0 is not among them:
+ * it has no Service rules.
  */
 async function* before(journal: BootNode['journal']): AsyncGenerator<Generation> {
   if (journal.lost !== undefined) {
     for (const { wasActive, generation } of journal.storedGenerations()) {
-      // The others are many, and large.
+      // The remaining ones are many, and large.
       if (!wasActive) break;
       yield generation;
     }
@@ -289,5 +288,5 @@ async function* before(journal: BootNode['journal']): AsyncGenerator<Generation>
 function tellPlace(generation: Generation, more: string, terminal: BootTerminal): void {
   const { number, version } = generation;
   terminal.inPlace?.(generation);
-  terminal.out(`generation ${number} (version ${version}) is in place${more}\n`);
+  terminal.out(`loaded generation ${number} (version ${version})${more}\n`);
 }

@@ -9,7 +9,7 @@ export interface CheckpointOptions extends CommonOptions {
   readonly remove?: string;
 }
 
-/** `sluiced checkpoint [NAME]`: keeps the active generation under a name until the name is removed; without a name lists all. */
+/** `sluiced checkpoint [NAME]`: keeps the active generation under a name until the checkpoint is removed; without a name, lists all. */
 export async function checkpoint(
   name: string | undefined,
   options: CheckpointOptions,
@@ -18,7 +18,7 @@ export async function checkpoint(
   const config = loadConfig(options);
   const { remove } = options;
   if (name !== undefined && remove !== undefined)
-    throw stateError('Cannot make a checkpoint and remove one at once', 'Name one, or use --remove NAME');
+    throw stateError('Cannot create and remove a checkpoint at once', 'Pass a name, or --remove NAME');
   const print = (items: readonly Checkpoint[], text: string): void =>
     answer(options, terminal, {
       kind: 'Checkpoints',

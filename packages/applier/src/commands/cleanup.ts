@@ -5,7 +5,7 @@ import { failedReceipt, witnessOf } from './receipts.ts';
 import { openSession, type Session } from './session.ts';
 import { answer, type CommonOptions, loadConfig, type Terminal } from './terminal.ts';
 
-/** `sluiced cleanup`: takes every rule of Sluice out of the kernel; sysctls get their old values back. */
+/** `sluiced cleanup`: removes all rules of Sluice from the kernel and restores the sysctls. */
 export async function cleanup(options: CommonOptions, terminal: Terminal): Promise<number> {
   const config = loadConfig(options);
   const session = await openSession(config, 'back', () => undefined);
@@ -14,14 +14,14 @@ export async function cleanup(options: CommonOptions, terminal: Terminal): Promi
     mustBeReadable(session);
     const steps = await session.reconciler.cleanup();
     const witness = witnessOf(config, () => session.journal, failedReceipt(terminal));
-    await witness.tell({ outcome: 'removed', because: 'a person cleaned up' }, undefined);
+    await witness.tell({ outcome: 'removed', because: 'an operator ran `sluiced cleanup`' }, undefined);
     answer(options, terminal, {
       kind: 'Cleanup',
       fields: { node: config.node, steps },
       text:
         steps === 0
-          ? 'nothing of Sluice was in the kernel\n'
-          : `removed everything of Sluice from the kernel (${steps} steps)\n`,
+          ? 'nothing to remove: the kernel has no rules of Sluice\n'
+          : `removed all rules of Sluice from the kernel (${steps} steps)\n`,
     });
     return exitCodes.done;
   } finally {
@@ -30,12 +30,12 @@ export async function cleanup(options: CommonOptions, terminal: Terminal): Promi
 }
 
 /**
- * Which rules a generation made is known from the generation alone.
- * @throws CommandError when the one that stands cannot be read
+ * Only a generation knows which rules it made.
+ * @throws CommandError when the active one cannot be read
  */
 function mustBeReadable({ journal }: Session): void {
   const { current } = journal.record;
   if (current === null || journal.active) return;
-  const message = `Cannot clean up: generation ${current.number} cannot be read, so nobody knows which rules are Sluice's`;
-  throw stateError(message, 'Put another generation in with `sluiced rollback`, and clean up then');
+  const message = `Cannot clean up: generation ${current.number} cannot be read, so its rules are not known`;
+  throw stateError(message, 'Run `sluiced rollback` to make another generation active, then clean up');
 }

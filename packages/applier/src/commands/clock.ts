@@ -1,6 +1,6 @@
 import { uptime } from 'node:os';
 
-/** CLOCK_BOOTTIME in milliseconds: what Node calls the uptime of the machine. It goes on while the machine sleeps. */
+/** CLOCK_BOOTTIME in milliseconds, which Node calls the uptime of the machine. It includes suspended time. */
 export function bootMs(): number {
   return uptime() * 1000;
 }

@@ -7,17 +7,17 @@ import { checkReadable } from '../journal/peek.ts';
 import { answer, type CommonOptions, loadConfig, type Terminal } from './terminal.ts';
 
 export interface DecideOptions extends CommonOptions {
-  /** What the probation in progress shows; another one is refused. */
+  /** The token of the probation that is meant; another one is refused. */
   readonly token?: string;
 }
 
-/** `sluiced confirm`, `sluiced cancel`, `sluiced extend`: tells the process that has a release on probation. */
+/** `sluiced confirm`, `sluiced cancel`, `sluiced extend`: sends a decision to the process that has a release on probation. */
 export async function decide(decision: Decision, options: DecideOptions, terminal: Terminal): Promise<number> {
   const { node, state } = loadConfig(options);
   if (options.token !== undefined && !/^[0-9a-f]{8}$/.test(options.token))
     throw stateError(
-      `Cannot take --token ${JSON.stringify(options.token)}: it is not a token`,
-      'It has 8 hex digits: `sluiced status` shows it',
+      `Cannot use --token ${JSON.stringify(options.token)}: it is not a token`,
+      'A token has 8 hex digits; `sluiced status` shows it',
     );
   checkReadable(state);
   const control = await reach(state);

@@ -5,9 +5,9 @@ import { WaveGate } from '../inbox/wave-gate.ts';
 import { runChildren } from '../kernel/run.ts';
 
 /**
- * The gate that the config asks for.
- * @param remember false for what may change nothing, such as a dry run, and for who has not taken the lock
- * @returns undefined where the config says that signatures are not required
+ * The release gate of the config.
+ * @param remember false for a dry run, and before the lock is taken
+ * @returns undefined where signatures are not required
  */
 export function gateOf(config: Config, remember: () => boolean): ReleaseGate | undefined {
   const { policy, allowedSigners, threshold, floor } = config.signatures;
@@ -15,12 +15,12 @@ export function gateOf(config: Config, remember: () => boolean): ReleaseGate | u
   const { node, cluster, state } = config;
   return new ReleaseGate(
     { node, cluster, state, allowedSigners, threshold, floor },
-    // The user who may own bundles may not say who signs them.
+    // The owner of bundles must not choose their signers.
     { run: runChildren(), nowMs: Date.now, trust: trustOf(undefined), remember },
   );
 }
 
-/** Says whether the wave of this node is open. @param remember as for `gateOf` */
+/** The gate that waits for this node's wave. @param remember as for `gateOf` */
 export function wavesOf({ node, state, signatures }: Config, remember: () => boolean): WaveGate {
   const { policy, allowedSigners } = signatures;
   return new WaveGate(

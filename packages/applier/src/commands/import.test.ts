@@ -208,7 +208,7 @@ test('a second import waits for the first', async () => {
 
 test.each([
   ['does not take the files', { exitCode: 1, stdout: '', stderr: '', why: 'exit code 1: No space left on device' }],
-  ['does not answer', { exitCode: undefined, stdout: '', stderr: '', why: 'it did not end in time' }],
+  ['does not answer', { exitCode: undefined, stdout: '', stderr: '', why: 'timed out' }],
 ])('a disk that %s keeps the former release', async (_title, ran) => {
   await bring(release(5));
   const placed = await place(bundle, `6-${'0'.repeat(12)}`, release(6), async () => ran);
@@ -284,7 +284,7 @@ const refused: readonly [title: string, prepare: () => void, says: string][] = [
   ['a file too many', () => write(release(5).set('nodes/node-b/node.yaml', 'x\n')), 'does not name'],
   ['an archive for another node', () => write(foreign()), 'RELEASE_ELSEWHERE'],
   ['an archive without the file of the node', () => write(without(`nodes/${sampleNode}/node.yaml`)), 'is not for'],
-  ['rules that are not those that release.yaml names', () => write(lying()), 'release.yaml says 0000'],
+  ['rules that are not those that release.yaml names', () => write(lying()), 'release.yaml has 0000'],
   ['changes without their base', () => write(release(6), release(5)), 'ARCHIVE_BASE'],
 ];
 

@@ -12,8 +12,8 @@ import { CommandError } from '../command-error.ts';
 import { answer, type CommonOptions, loadConfig, tellProblems, type Terminal } from './terminal.ts';
 
 /**
- * `sluiced import FILE`: checks a release that came as an archive and makes it what the bundle directory is. Nothing is accepted by
- * that: the daemon, or `sluiced apply`, checks it again and does the rest.
+ * `sluiced import FILE`: checks a release archive and installs it as the bundle directory. This accepts nothing: the daemon, or `sluiced
+ * apply`, checks it again and applies it.
  */
 export async function importArchive(file: string, options: CommonOptions, terminal: Terminal): Promise<number> {
   const config = loadConfig(options);
@@ -56,7 +56,7 @@ async function placeRelease(
   return placed;
 }
 
-/** Two imports at once would remove each other's files. */
+/** Takes the lock: two imports at once would remove each other's files. */
 function lockStore(bundle: string): Lock {
   try {
     return takeLock(storeOf(bundle));
@@ -64,7 +64,7 @@ function lockStore(bundle: string): Lock {
     if (!(error instanceof StateError)) throw error;
     const locked = error.code === 'NODE_LOCKED';
     const hint = locked ? 'Wait until the other `sluiced import` has ended' : error.hint;
-    const message = locked ? `Cannot import: another import works on ${bundle}` : error.message;
+    const message = locked ? `Cannot import: another import into ${bundle} is in progress` : error.message;
     throw new CommandError([{ code: error.code, level: 'error', message, hint }], exitCodes.refused);
   }
 }
@@ -84,7 +84,7 @@ function unwritable(bundle: string, why: string): Problem {
     code: 'OUTPUT_UNWRITABLE',
     level: 'error',
     message: `Cannot place the release at ${bundle}: ${why}`,
-    hint: 'See who may write there and how much room is left; what was there still is. Then run it again',
+    hint: 'Check its permissions and the free space, then run the command again; the previous release is still in place',
   };
 }
 
@@ -95,5 +95,5 @@ function fieldsOf({ release, accepted }: Checked, { directory, same }: Placed, {
 
 function describe({ release, accepted }: Checked, { directory, same }: Placed, { bundle }: Config): string {
   const by = accepted ? `signed by ${accepted.signers.join(', ')}` : 'signatures are not required';
-  return `${bundle}: release ${release.serial} of ${release.cluster}, ${by}${same ? ', as it was' : ''}\n  in ${directory}\n`;
+  return `${bundle}: release ${release.serial} of ${release.cluster}, ${by}${same ? ', unchanged' : ''}\n  in ${directory}\n`;
 }

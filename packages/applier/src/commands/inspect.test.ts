@@ -44,9 +44,9 @@ test('the history tells of repairs, with when, what and by whom, and keeps the n
   const lines = (await told()).trimEnd().split('\n');
   expect(lines).toHaveLength(limits.repairsKept);
   expect(lines[0]).toBe(
-    '2026-01-03T00:00:00.000Z  repaired     rules that iptables (process 7) changed: iptables -t nat -F; iptables -t nat -X',
+    '2026-01-03T00:00:00.000Z  repaired     rules were changed by iptables (process 7): iptables -t nat -F; iptables -t nat -X',
   );
-  expect(lines.at(-1)).toBe('2027-01-01T00:00:00.000Z  repaired     rules that others changed');
+  expect(lines.at(-1)).toBe('2027-01-01T00:00:00.000Z  repaired     rules were changed by another program');
   const { items } = JSON.parse(await told('json')) as { items: readonly unknown[] };
   expect(items[0]).toEqual({
     at: '2026-01-03T00:00:00.000Z',

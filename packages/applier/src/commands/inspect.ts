@@ -11,6 +11,7 @@ import { heldDownUntil } from '../journal/update.ts';
 import { limits } from '../limits.ts';
 import { exitCodes } from '../rollout/outcome.ts';
 import { type RepairAt, Repairs } from '../repairs.ts';
+import { formerAlarmCodes } from '../former-alarm-codes.ts';
 import type { AwaitedWave } from '../status.ts';
 import { compareKernel, type KernelView } from './compare.ts';
 import { CommandError } from '../command-error.ts';
@@ -21,8 +22,8 @@ export interface InspectOptions extends CommonOptions {
 }
 
 /**
- * `sluiced status`: what the journal says, whether the kernel holds that, and what the daemon says when one answers. Exit code 5 when the
- * node is held, 1 when the kernel differs, the daemon is not healthy or an alarm is open.
+ * `sluiced status`: the journal, whether the kernel holds its generation, and the daemon's status when it answers. Exit code 5 when the
+ * node is halted; 1 when the kernel differs, the daemon is unhealthy or an alarm is raised.
  */
 export async function status(options: InspectOptions, terminal: Terminal): Promise<number> {
   const config = loadConfig(options);
@@ -47,7 +48,7 @@ function isWell({ kernel, daemon }: Summary): boolean {
   return kernel.holds !== false && isHealthy;
 }
 
-/** What is read of the daemon's answer. One of another version may say less. */
+/** The fields that are read of the daemon's status. A daemon of another version may leave some out. */
 interface DaemonSays {
   readonly healthy?: boolean;
   readonly waits?: AwaitedWave | null;
@@ -56,7 +57,7 @@ interface DaemonSays {
   readonly alarms?: Readonly<Record<string, string>>;
 }
 
-/** What `status -o json` prints. */
+/** The document of `status -o json`. */
 interface Summary {
   readonly apiVersion: 'sluice.dev/v1alpha1';
   readonly kind: 'NodeStatus';
@@ -73,7 +74,7 @@ interface Summary {
   readonly probation: Probation | null;
   readonly held: string | null;
   readonly quarantined: Readonly<Record<string, string>>;
-  /** Until when a newer release waits after some that failed in a row; null when none does. */
+  /** Until when a newer release waits after failed ones; null when none does. */
   readonly waitsUntil: string | null;
   readonly kernel: KernelView;
   readonly daemon: unknown;
@@ -123,39 +124,48 @@ function acceptedOf(state: string): Accepted | null {
   return accepted?.update ?? accepted?.release ?? null;
 }
 
+/** Alarms without those that are repeated under a former code. */
+function currentAlarms(alarms: Readonly<Record<string, string>>): readonly (readonly [string, string])[] {
+  const renamed = Object.entries(formerAlarmCodes).filter(([code]) => code in alarms);
+  const former = new Set<string>(renamed.map(([, code]) => code));
+  return Object.entries(alarms).filter(([code]) => !former.has(code));
+}
+
 function printStatus(summary: Summary): string {
   const generation = summary.generation === null ? 'none yet' : `${summary.generation}, version ${summary.version}`;
   const daemon = summary.daemon as DaemonSays | null;
   const lines = [
     `node        ${summary.node}`,
     `generation  ${generation}`,
-    `rule store  ${summary.backend ?? 'not chosen yet'}`,
+    `rule store  ${summary.backend ?? 'not selected yet'}`,
   ];
   lines.push(`kernel      ${describeKernel(summary.kernel)}`);
-  lines.push(`daemon      ${daemon === null ? 'does not answer' : daemon.healthy ? 'healthy' : 'not healthy'}`);
-  lines.push(`signatures  ${summary.signatures === 'none' ? 'NONE: any bundle is taken' : 'required'}`);
-  if (summary.rehearse === 'off') lines.push('rehearsals  OFF: the kernel is not asked before it gets new rules');
+  lines.push(`daemon      ${daemon === null ? 'not running' : daemon.healthy ? 'healthy' : 'not healthy'}`);
+  lines.push(`signatures  ${summary.signatures === 'none' ? 'NOT REQUIRED: any bundle is accepted' : 'required'}`);
+  if (summary.rehearse === 'off') lines.push('rehearsals  OFF: new rules are applied without a rehearsal');
   if (summary.release) lines.push(`release     ${describeRelease(summary.release)}`);
   if (daemon?.waits) lines.push(`waits       for wave ${daemon.waits.wave} (${daemon.waits.name}) to open`);
   if (summary.waitsUntil !== null) lines.push(`back-off    a newer release waits until ${summary.waitsUntil}`);
   if (daemon?.lastRepair)
-    lines.push(`last repair ${daemon.lastRepair.at}: rules that ${daemon.lastRepair.by ?? 'others'} changed`);
-  for (const [code, why] of Object.entries(daemon?.alarms ?? {})) lines.push(`alarm       ${code}: ${why}`);
+    lines.push(
+      `last repair ${daemon.lastRepair.at}: rules were changed by ${daemon.lastRepair.by ?? 'another program'}`,
+    );
+  for (const [code, why] of currentAlarms(daemon?.alarms ?? {})) lines.push(`alarm       ${code}: ${why}`);
   for (const [code, why] of Object.entries(daemon?.notes ?? {})) lines.push(`note        ${code}: ${why}`);
   if (summary.probation)
     lines.push(
       `probation   version ${summary.probation.version}, token ${summary.probation.token}`,
-      `            \`sluiced confirm --token ${summary.probation.token}\` confirms it, \`sluiced cancel\` takes it back`,
+      `            \`sluiced confirm --token ${summary.probation.token}\` confirms it, \`sluiced cancel\` rolls it back`,
     );
   else if (summary.open !== null)
     lines.push(`open        a change to version ${summary.open} is in progress or was interrupted`);
   if (summary.held !== null)
-    lines.push(`held        ${summary.held}`, '            run `sluiced rollback` when the cause is gone');
+    lines.push(`halted      ${summary.held}`, '            fix the cause, then run `sluiced rollback`');
   for (const [version, why] of Object.entries(summary.quarantined)) lines.push(`quarantined ${version}: ${why}`);
   return `${lines.join('\n')}\n`;
 }
 
-/** What the process at work says; undefined where none does, or where it hangs: what is on the disk and in the kernel is shown then. */
+/** The status of the running process; undefined where none runs or it hangs: then only disk and kernel are shown. */
 async function heard(state: string): Promise<ControlStatus | undefined> {
   try {
     return await statusOf(state);
@@ -165,7 +175,7 @@ async function heard(state: string): Promise<ControlStatus | undefined> {
   }
 }
 
-/** What /status of the daemon says; null when none answers. */
+/** The answer of the daemon's /status; null when there is none. */
 function askDaemon(listen: string): Promise<unknown> {
   const { promise, resolve } = Promise.withResolvers<unknown>();
   const request = get(`http://${listen}/status`, { agent: false, timeout: limits.statusReadMsMax }, (response) => {
@@ -184,7 +194,7 @@ function askDaemon(listen: string): Promise<unknown> {
   return promise;
 }
 
-/** What `history -o json` prints: entries as the state directory keeps them, with the version that stood before each, and repairs. */
+/** The document of `history -o json`: the entries of the state directory, each with the version before it, and repairs. */
 interface HistoryDocument {
   readonly apiVersion: 'sluice.dev/v1alpha1';
   readonly kind: 'NodeHistory';
@@ -195,26 +205,26 @@ interface HistoryDocument {
 type HistoryItem = ChangeItem | RepairItem;
 
 interface ChangeItem extends HistoryEntry {
-  /** The version that stood until then; null when nothing did. */
+  /** The active version before the change; null when there was none. */
   readonly from: string | null;
-  /** The version that stands since; null after a cleanup. */
+  /** The active version after the change; null after a cleanup. */
   readonly to: string | null;
-  /** The serial of the release of the generation; null without one, or where it is not kept any more. */
+  /** The serial of the generation's release; null without one, or when it is no longer kept. */
   readonly serial: number | null;
 }
 
-/** Rules that others changed were put right. */
+/** A drift repair. */
 interface RepairItem {
   readonly at: string;
   readonly what: 'repaired';
   readonly steps: number;
-  /** Who changed them, where the kernel says so. */
+  /** The programs that changed the rules, where the kernel tells. */
   readonly by: string | null;
-  /** Some of what they changed, each as the command that does it. */
+  /** Some of their changes, each as the command that makes it. */
   readonly changes: readonly string[];
 }
 
-/** `sluiced history`: what happened on this node, the newest last. */
+/** `sluiced history`: the changes on this node, newest last. */
 export async function history(options: InspectOptions, terminal: Terminal): Promise<number> {
   const config = loadConfig(options);
   checkReadable(config.state);
@@ -232,12 +242,12 @@ export async function history(options: InspectOptions, terminal: Terminal): Prom
     terminal.out(`${JSON.stringify(document, undefined, 2)}\n`);
     return exitCodes.done;
   }
-  if (items.length === 0) terminal.err('nothing has happened on this node yet\n');
+  if (items.length === 0) terminal.err('no changes on this node yet\n');
   for (const item of items) terminal.out(`${item.at}  ${item.what.padEnd(11)}  ${printItem(item)}\n`);
   return exitCodes.done;
 }
 
-/** The order of the journal stays, whatever the clock said; a repair stands before the first change that is later. */
+/** Keeps the order of the journal whatever its clock was; a repair goes before the first later change. */
 function inTime(changes: readonly ChangeItem[], repairs: readonly RepairItem[]): readonly HistoryItem[] {
   const left = [...repairs];
   const merged = changes.flatMap((change): readonly HistoryItem[] => {
@@ -252,7 +262,7 @@ const itemOf = ({ at, steps, by, what }: RepairAt): RepairItem => ({ at, what: '
 function printItem(item: HistoryItem): string {
   if (item.what === 'repaired') {
     const what = item.changes.length === 0 ? '' : `: ${item.changes.join('; ')}`;
-    return `rules that ${item.by ?? 'others'} changed${what}`;
+    return `rules were changed by ${item.by ?? 'another program'}${what}`;
   }
   const { what, generation, from, to, version, because, serial } = item;
   const way =
@@ -264,7 +274,7 @@ function printItem(item: HistoryItem): string {
   return `generation ${String(generation).padEnd(4)}  ${way}${release}${why}`;
 }
 
-/** What an entry led from and to: a change that was taken back, or that nothing could take back, moved nothing. */
+/** Adds the versions before and after each entry: a change that was rolled back, or that halted the node, changed nothing. */
 function withVersions(entries: readonly HistoryEntry[], notes: GenerationNotes): readonly ChangeItem[] {
   let active: string | null = null;
   return entries.map((entry) => {

@@ -2,7 +2,7 @@ import type { Receipt } from '@sluice/bundle';
 import type { DiskJournal } from '../journal/journal.ts';
 import type { Account } from '../receipts/account.ts';
 
-/** Remembers which release a generation is of, for `sluiced history` and `sluiced rollback`. */
+/** Remembers the release of a generation, for `sluiced history` and `sluiced rollback`. */
 export function noteRelease({ outcome }: Account, release: Receipt['release'], journal: DiskJournal): void {
   const { active, record, notes } = journal;
   if (!release || !active || (outcome !== 'confirmed' && outcome !== 'same')) return;
@@ -10,6 +10,6 @@ export function noteRelease({ outcome }: Account, release: Receipt['release'], j
   try {
     notes.came(active.number, release.serial, record.kept);
   } catch {
-    // A disk that takes no write: the history lacks a serial, and nothing is decided by it.
+    // A disk that takes no write: the history lacks a serial, and nothing depends on it.
   }
 }

@@ -3,16 +3,16 @@ import { toolEnvironment } from '../kernel/run.ts';
 import { findTool } from '../kernel/tools.ts';
 import { limits } from '../limits.ts';
 
-/** Tells systemd how the daemon is. */
+/** Reports the state of the daemon to systemd. */
 export interface Notifier {
   readonly ready: () => void;
   readonly stop: () => void;
 }
 
 /**
- * Node has no datagram sockets in the file system, so `systemd-notify` speaks for us; the unit says `NotifyAccess=all`.
- * @param environment with `NOTIFY_SOCKET` when systemd wants to know
- * @param alive asked before each sign of life
+ * Starts `systemd-notify` for each message, because Node has no datagram sockets in the file system; the unit has `NotifyAccess=all`.
+ * @param environment with `NOTIFY_SOCKET` under systemd
+ * @param alive checked before each watchdog message
  */
 export function startNotifier(
   environment: Readonly<Record<string, string | undefined>>,

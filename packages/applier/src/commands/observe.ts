@@ -21,7 +21,7 @@ export interface ObserveOptions extends Omit<CommonOptions, 'output'> {
   readonly report?: Format;
 }
 
-/** `sluiced observe -o FILE`: writes what only this machine knows, for `sluice show --host`. It only reads the host, and takes no lock. */
+/** `sluiced observe -o FILE`: writes the facts of this machine, for `sluice show --host`. It only reads the host, and takes no lock. */
 export async function observe({ output, report, ...options }: ObserveOptions, terminal: Terminal): Promise<number> {
   const config = loadConfig(options);
   if (process.geteuid?.() !== 0) throw new CommandError([notRoot], exitCodes.refused);
@@ -46,7 +46,7 @@ async function factsOf(config: Config): Promise<HostFacts> {
     const ports = await session.portsOf(session.backend);
     const tools = await detectTools(session.backend, runChildren());
     const families = familyNames.filter((family) => tools.families[family] !== undefined);
-    // As when a bundle is admitted: transaction/admission.ts.
+    // The same conditions as for admission: transaction/admission.ts.
     const isAlone = config.layout !== 'tree' || config.takeOver.includes('kube-proxy');
     return {
       node: config.node,
@@ -77,6 +77,6 @@ const unwritable = (path: string, why: string): Problem => ({
 const notRoot: Problem = {
   code: 'NODE_NOT_ROOT',
   level: 'error',
-  message: 'Cannot observe this node: only root reads its rules',
+  message: 'Cannot observe this node: only root can read its rules',
   hint: 'Run it as root; it changes nothing',
 };

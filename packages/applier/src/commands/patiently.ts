@@ -1,7 +1,7 @@
 import { setTimeout } from 'node:timers/promises';
 import { limits } from '../limits.ts';
 
-/** What waiting goes by. */
+/** The clock of a retry. */
 export interface Time {
   readonly monotonicMs: () => number;
   readonly sleep: (ms: number) => Promise<unknown>;
@@ -10,8 +10,9 @@ export interface Time {
 const realTime: Time = { monotonicMs: () => performance.now(), sleep: (ms) => setTimeout(ms) };
 
 /**
- * Does work that may fail once, on a machine that has much to do at its start: only what fails again is a reason to go back. What took
- * long to fail, as a tool that hangs, is not tried again, so that time is left to go back.
+ * Retries work that fails, on a machine that is busy starting: only a repeated failure is a verdict. A try that took long, as with a tool
+ * that hangs, is not repeated, so that time is left for a rollback.
+ * @throws the error of the last try
  */
 export async function patiently<T>(work: () => Promise<T>, { monotonicMs, sleep }: Time = realTime): Promise<T> {
   const beginMs = monotonicMs();

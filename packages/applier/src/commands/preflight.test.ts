@@ -123,7 +123,7 @@ test.skipIf(process.getuid?.() !== 0)(
       { encoding: 'utf8' },
     );
     expect(said.status).toBe(3);
-    expect(said.stdout).toMatch(/^FAIL {2}rights \(this is not root\): run it as root/);
+    expect(said.stdout).toMatch(/^FAIL {2}rights \(not running as root\): run it as root/);
     expect(said.stdout).not.toContain('install iptables');
   },
 );

@@ -14,9 +14,9 @@ export interface PreflightOptions extends CommonOptions {
 }
 
 /**
- * `sluiced preflight [DIR]`: looks at DIR, or at the config's bundle, and says of it what an apply would, signatures and serial
- * included; nothing is accepted by that. What is wrong comes first, one line for each finding with what to do; what is good is counted,
- * and listed with `--verbose`. Exit code 3 when the node cannot run a bundle.
+ * `sluiced preflight [DIR]`: checks what `sluiced apply` would check of DIR, or of the config's bundle directory, including signatures and
+ * serial; accepts nothing. Prints problems first, one line each with the action to take; passed checks are counted, and listed with
+ * `--verbose`. Exit code 3 when the node cannot run the bundle.
  */
 export async function preflight(
   directory: string | undefined,
@@ -35,8 +35,8 @@ export async function preflight(
 }
 
 /**
- * What a node with this config says of its bundle, without accepting it.
- * @param vouched a person named the directory: who may write there is not asked
+ * Reads the bundle as the daemon does, without accepting it.
+ * @param vouched an operator named the directory: its write permissions are not checked
  */
 export function lookAt(config: Config, vouched: boolean): Promise<Arrival> {
   const trust = vouched ? undefined : trustOf(config.bundleOwner);
@@ -48,7 +48,7 @@ export function lookAt(config: Config, vouched: boolean): Promise<Arrival> {
   ).look();
 }
 
-/** Which release it is; problems with it are findings of the bundle. */
+/** The release of a bundle; problems with it are findings of the bundle. */
 export function releaseFindings(arrival: Arrival): readonly Finding[] {
   if (arrival.kind !== 'bundle' || arrival.release === undefined) return [];
   const { serial, signers } = arrival.release;
@@ -59,14 +59,15 @@ export function releaseFindings(arrival: Arrival): readonly Finding[] {
   return [{ level: 'good', what, todo: 'nothing to do' }, ...alarms];
 }
 
-/** Whether others will hear how changes end here. */
+/** Whether this node can sign receipts. */
 export function receiptFinding({ state }: Pick<Config, 'state'>): Finding {
   if (hasKey(state)) return { level: 'good', what: 'receipts (this node has a key)', todo: 'nothing to do' };
-  const todo = 'run `sluiced keygen`; without one this node is silent, and no wave opens behind it';
+  const todo =
+    'run `sluiced keygen`: without a receipt key the node cannot report results, so rollouts stop at its wave';
   return { level: 'note', what: 'receipts (this node has no key)', todo };
 }
 
-/** What `preflight -o json` prints. */
+/** The document of `preflight -o json`. */
 interface PreflightDocument {
   readonly apiVersion: 'sluice.dev/v1alpha1';
   readonly kind: 'Preflight';
@@ -85,7 +86,7 @@ const levels = ['bad', 'note', 'good'] as const;
 const worstFirst = (all: readonly Finding[]): readonly Finding[] =>
   levels.flatMap((wanted) => all.filter(({ level }) => level === wanted));
 
-/** Lines for people: one cause is told once, and what is good in one line unless all is asked for. */
+/** Lines for the terminal: each cause once; passed checks only counted, unless `verbose`. */
 export function printFindings(all: readonly Finding[], verbose: boolean): readonly string[] {
   const lines = worstFirst(all).flatMap((one) => (one.level === 'good' && !verbose ? [] : [printFinding(one)]));
   const good = all.filter(({ level }) => level === 'good').length;
@@ -95,7 +96,6 @@ export function printFindings(all: readonly Finding[], verbose: boolean): readon
 
 const marks = { good: 'ok  ', note: 'note', bad: 'FAIL' } as const;
 
-/** One line. */
 export function printFinding({ level, what, todo }: Finding): string {
   return `${marks[level]}  ${what}: ${todo}`;
 }

@@ -4,12 +4,12 @@ import { printEndpointChanges } from '../transaction/endpoint-changes.ts';
 /** How many Services a line names. */
 const namedMax = 10;
 
-/** What a rollback changes, in lines for an operator. */
+/** The changes of a rollback, in lines for an operator. */
 export function printRollback({ to, cancels, endpoints, services, stale, lines }: RollbackPlan): string {
   const title = `Roll back to generation ${to.generation} (${details(to)})`;
   const cancelled = cancels === null ? [] : [`version ${cancels.version}, on probation, is cancelled first`];
   if (!services) {
-    const unknown = 'the active generation cannot be read, so what changes is not known';
+    const unknown = 'the active generation cannot be read, so the changes are not known';
     return [title, ...[...cancelled, unknown].map((line) => `  ${line}`), ''].join('\n');
   }
   const { removed, restored } = services;

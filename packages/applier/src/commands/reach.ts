@@ -9,8 +9,8 @@ import { openSession } from './session.ts';
 import type { Terminal } from './terminal.ts';
 
 /**
- * Gives work what holds the state directory: the daemon where one runs, else this process, which takes the lock for as long.
- * @throws StateError where this user may not, or another process holds it and does not answer
+ * Runs work with control of the state directory: through the daemon where one runs, else in this process, which holds the lock meanwhile.
+ * @throws StateError without permission, or when another process holds the lock and does not answer
  */
 export async function withControl<T>(
   config: Config,

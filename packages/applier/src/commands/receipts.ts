@@ -9,9 +9,9 @@ import { version } from '../version.ts';
 import { answer, type CommonOptions, loadConfig, type Terminal } from './terminal.ts';
 
 /**
- * The witness of this node.
- * @param journal asked when something ended, not before
- * @param failed called with why a receipt could not be written, or with undefined when it could
+ * The receipt writer of this node.
+ * @param journal read when a change has ended, not before
+ * @param failed called with why a receipt could not be written, or with undefined when it was
  */
 export function witnessOf(
   config: Config,
@@ -28,10 +28,10 @@ export function witnessOf(
   });
 }
 
-/** For a command: a receipt that could not be written is said, and changes nothing else. */
+/** For a command: prints that a receipt could not be written, and changes nothing else. */
 export function failedReceipt(terminal: Terminal): (why: string | undefined) => void {
   return (why) => {
-    if (why !== undefined) terminal.err(`warning: no receipt was written: ${why}\n`);
+    if (why !== undefined) terminal.err(`warning: cannot write the receipt: ${why}\n`);
   };
 }
 
@@ -39,7 +39,7 @@ export interface KeygenOptions extends CommonOptions {
   readonly renew?: boolean;
 }
 
-/** `sluiced keygen`: makes the key that signs receipts, once; prints the line for `allowed_receipts`. */
+/** `sluiced keygen`: creates the key that signs receipts, once; prints its line for `allowed_receipts`. */
 export async function keygen(options: KeygenOptions, terminal: Terminal): Promise<number> {
   const { state, node } = loadConfig(options);
   const allowedReceipts = await makeKey(state, node, options.renew === true, runChildren());

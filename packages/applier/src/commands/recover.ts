@@ -4,8 +4,8 @@ import { CommandError } from '../command-error.ts';
 import { answer, type CommonOptions, loadConfig, type Terminal } from './terminal.ts';
 
 /**
- * `sluiced recover`: for a node that lost its state directory while its rules are in the kernel. What the kernel holds of Sluice is the
- * generation that stands from now on; no rule changes, and the next bundle is a change from there. Exit code 3 when the node cannot.
+ * `sluiced recover`: for a node that lost its state directory while its rules are in the kernel. Adopts the rules of Sluice in the kernel
+ * as the active generation; changes no rule. Exit code 3 when that is not possible.
  */
 export async function recover(options: CommonOptions, terminal: Terminal): Promise<number> {
   const config = loadConfig(options);
@@ -13,7 +13,7 @@ export async function recover(options: CommonOptions, terminal: Terminal): Promi
   try {
     const { journal, reconciler } = session;
     if (journal.lost !== undefined) await reconciler.recover();
-    // A journal that is lost, and that nothing in the store helps, is as good as none.
+    // A lost journal that the store cannot help with counts as none.
     const isKnown = journal.active !== undefined || journal.open !== undefined || journal.halted !== undefined;
     if (isKnown && journal.lost === undefined) throw new CommandError([nothingLost(config.state)]);
     const found = await reconciler.recognise();
@@ -26,7 +26,7 @@ export async function recover(options: CommonOptions, terminal: Terminal): Promi
     answer(options, terminal, {
       kind: 'Recovery',
       fields: { node: config.node, generation: number, version, chains },
-      text: `generation ${number} (version ${version}) is what the kernel holds: ${chains} chains, none was changed\nstart sluiced, or run \`sluiced apply\`: the bundle is a change from there\n`,
+      text: `generation ${number} (version ${version}): adopted ${chains} chains from the kernel, none was changed\nstart sluiced, or run \`sluiced apply\`\n`,
     });
     return exitCodes.done;
   } finally {
@@ -38,6 +38,6 @@ const nothingLost = (state: string) =>
   ({
     code: 'NODE_STATE_INVALID',
     level: 'error',
-    message: `Cannot recover: ${state} knows which rules are Sluice's`,
-    hint: '`sluiced status` says what stands; `sluiced rollback` puts an earlier generation back',
+    message: `Cannot recover: the state in ${state} is not lost`,
+    hint: 'See `sluiced status` for the active generation; `sluiced rollback` rolls back to an earlier one',
   }) as const;

@@ -7,8 +7,8 @@ import { CommandError } from '../command-error.ts';
 import { answer as print, type CommonOptions, tellProblems, type Terminal } from './terminal.ts';
 
 /**
- * `sluiced rehearse --stdin`: the far end of a rehearsal, as sluiced-rehearse@.service starts it. The connection is standard input, for
- * both directions. Exit code 0 when everything was loaded, 3 when a tool did not take it, 2 when that could not be found out.
+ * `sluiced rehearse --stdin`: serves one rehearsal, as sluiced-rehearse@.service starts it. Standard input is the connection, in both
+ * directions. Exit code 0 when everything was loaded, 3 when a tool refused it, 2 when that could not be found out.
  */
 export async function rehearse(options: CommonOptions, terminal: Terminal): Promise<number> {
   const answer = await serveRehearsal(connection(), farEnd(runChildren()));
@@ -24,7 +24,7 @@ export async function rehearse(options: CommonOptions, terminal: Terminal): Prom
       print(options, terminal, {
         kind: 'Rehearsal',
         fields: answer,
-        text: `part ${answer.part} was not taken: ${answer.why}\n`,
+        text: `part ${answer.part} was refused: ${answer.why}\n`,
       });
       return exitCodes.refused;
     case 'invalid':
@@ -39,7 +39,7 @@ function notRehearsed(how: string, why: string): Problem {
     code: 'NODE_CANNOT_REHEARSE',
     level: 'error',
     message: `Cannot rehearse (${how}): ${why}`,
-    hint: '`sluiced preflight` says what is missing on this node',
+    hint: 'Run `sluiced preflight` to see what is missing on this node',
   };
 }
 
@@ -51,8 +51,8 @@ function connection(): Socket {
       {
         code: 'NODE_CONFIG_INVALID',
         level: 'error',
-        message: `Cannot read a request: standard input is no socket (${error instanceof Error ? error.message : String(error)})`,
-        hint: 'sluiced-rehearse.socket starts this command for each rehearsal; `sluiced preflight` says whether it works',
+        message: `Cannot read a request: standard input is not a socket (${error instanceof Error ? error.message : String(error)})`,
+        hint: 'Do not run it by hand: sluiced-rehearse.socket starts it for each rehearsal; `sluiced preflight` checks it',
       },
     ]);
   }

@@ -6,19 +6,19 @@ import { withControl } from './reach.ts';
 import { answer, type CommonOptions, linesOf, loadConfig, type Terminal } from './terminal.ts';
 
 export interface RollbackOptions extends CommonOptions {
-  /** Which endpoints a Service comes back with; left out: the newest. */
+  /** The endpoints to roll back to; default: the newest. */
   readonly endpoints?: 'newest' | 'old';
-  /** Generation 0 may be the target: the rules from before Sluice. */
+  /** Allows generation 0 as target: the rules this node had before Sluice. */
   readonly removeAllServices?: boolean;
-  /** Nothing is changed. */
+  /** Shows the changes only. */
   readonly dryRun?: boolean;
-  /** Without a question. */
+  /** Does not ask. */
   readonly yes?: boolean;
 }
 
 /**
- * `sluiced rollback [TARGET]`: says what changes, asks, and puts a generation back, through the daemon where one runs. Exit code 1 when
- * the answer is no, or when a dry run found something to change.
+ * `sluiced rollback [TARGET]`: shows the changes, asks, and rolls back, through the daemon where one runs. Exit code 1 when the operator
+ * declines, or when a dry run found changes.
  */
 export async function rollback(to: string | undefined, options: RollbackOptions, terminal: Terminal): Promise<number> {
   const config = loadConfig(options);
@@ -53,16 +53,16 @@ export async function rollback(to: string | undefined, options: RollbackOptions,
 async function isAgreed({ yes, output }: RollbackOptions, terminal: Terminal): Promise<boolean> {
   if (yes) return true;
   if (terminal.ask && output !== 'json') return terminal.ask('Roll back?');
-  const message = 'Cannot roll back without an answer: there is no terminal to ask on';
+  const message = 'Cannot roll back without confirmation: there is no terminal to ask on';
   throw new CommandError([
-    { code: 'ANSWER_MISSING', level: 'error', message, hint: 'Read the lines above, and add --yes' },
+    { code: 'ANSWER_MISSING', level: 'error', message, hint: 'Check the changes above, then pass --yes' },
   ]);
 }
 
 const done = ({ to: { generation, version } }: RollbackPlan): string =>
   generation === 0
-    ? 'Rolled back to generation 0: the rules of Sluice are removed; this node has only the rules from before Sluice\n'
+    ? "Rolled back to generation 0: Sluice's rules are removed; this node has only the rules it had before Sluice\n"
     : `Rolled back to generation ${generation} (version ${version})\n`;
 
 const unwritten = ({ to }: RollbackPlan, why: string): string =>
-  `warning: the journal does not say so: ${why}. The next start of sluiced, and the next boot, go by the journal. Once the disk takes writes, run \`sluiced rollback ${to.generation}\` again\n`;
+  `warning: the journal was not updated: ${why}. The next start of sluiced and the next boot follow the journal. When the disk takes writes again, run \`sluiced rollback ${to.generation}\` again\n`;

@@ -31,21 +31,21 @@ import { witnessOf } from './receipts.ts';
 import { openSession, type Session } from './session.ts';
 import { type CommonOptions, loadConfig, logSettings } from './terminal.ts';
 
-/** What the daemon takes from the process that it is. */
+/** What the process provides to the daemon. */
 export interface Surroundings {
   readonly heap: Heap;
   readonly monotonicMs: () => number;
-  /** Opens the log, once the config says how. */
+  /** Opens the log with the settings of the config. */
   readonly openLog: (settings: LogSettings) => Promise<AdjustableLog>;
   /** `NOTIFY_SOCKET` and `WATCHDOG_USEC` of systemd. */
   readonly environment: Readonly<Record<string, string | undefined>>;
-  /** Calls back when the process is asked to end. */
+  /** Registers the callback for a request to stop. */
   readonly onStop: (stop: () => void) => void;
-  /** Calls back whenever somebody asks to look at the bundle directory now (SIGHUP). */
+  /** Registers the callback for a request to check the bundle directory now (SIGHUP). */
   readonly onLook: (look: () => void) => void;
 }
 
-/** `sluiced run`: watches the bundle directory until it is asked to end. */
+/** `sluiced run`: watches the bundle directory until it is stopped. */
 export async function run(options: CommonOptions, surroundings: Surroundings): Promise<number> {
   const config = loadConfig(options);
   const log = await surroundings.openLog(logSettings(config));
@@ -54,9 +54,9 @@ export async function run(options: CommonOptions, surroundings: Surroundings): P
   const status = new Status(config.node, monotonicMs, 3 * scanIntervalMs + 2 * limits.commandTimeoutMs, Date.now);
   status.signatures(config.signatures.policy);
   if (config.signatures.policy === 'none')
-    log.warn({}, 'signatures: {policy: none}: bundles are taken from whoever can write them');
+    log.warn({}, 'signatures: {policy: none}: bundles are accepted from every user who can write them');
   status.rehearses(config.rehearse);
-  if (config.rehearse === 'off') log.warn({}, 'rehearse: off: the kernel is not asked before it gets new rules');
+  if (config.rehearse === 'off') log.warn({}, 'rehearse: off: new rules are applied without a rehearsal');
   const order = orderAlarm(status, log);
   let journal: Session['journal'] | undefined;
   let daemon: Daemon | undefined;
@@ -78,7 +78,7 @@ export async function run(options: CommonOptions, surroundings: Surroundings): P
       if (details['chains'] === 0) return status.clear('STRANGERS');
       status.raise(
         'STRANGERS',
-        `${String(details['chains'])} chains with kube-proxy's names are not ours: does a kube-proxy run?`,
+        `${String(details['chains'])} chains with kube-proxy's names are not Sluice's: is kube-proxy running?`,
       );
     },
     probeAlarm(status, log),
@@ -110,7 +110,7 @@ export async function run(options: CommonOptions, surroundings: Surroundings): P
     ports,
     memory: new HealthMemory(config.state),
     unwritten: (error) =>
-      log.warn({ because: messageOf(error) }, 'a restart will not know the health-check node ports'),
+      log.warn({ because: messageOf(error) }, 'cannot save the health-check node ports for the next start'),
   });
   const repairs = new Repairs(config.state);
   const backend = alarm('BACKEND_DOUBTFUL');
@@ -169,7 +169,7 @@ export async function run(options: CommonOptions, surroundings: Surroundings): P
       await control.refresh();
       await port.refresh();
       await ports.refresh();
-      // It need not be waited for: what happens before it is done is found by the next scan.
+      // Not awaited: the next scan finds what happens before it is done.
       void watcher.refresh();
     },
     repaired: (repair) => {
@@ -178,7 +178,7 @@ export async function run(options: CommonOptions, surroundings: Surroundings): P
       try {
         repairs.add(one);
       } catch (error) {
-        log.warn({ because: messageOf(error) }, 'the history will not know of this repair');
+        log.warn({ because: messageOf(error) }, 'cannot add this repair to the history');
       }
     },
     idle: () => {
@@ -196,10 +196,7 @@ export async function run(options: CommonOptions, surroundings: Surroundings): P
   });
   surroundings.onLook(() => daemon.poke('whole'));
   surroundings.onStop(() => {
-    log.info(
-      {},
-      'asked to end; a release on trial is taken back first, and anything else that is in progress is finished',
-    );
+    log.info({}, 'stopping: a release on probation is rolled back, and any other change in progress is finished');
     daemon.stop();
   });
   log.info({ node: config.node, bundle: config.bundle, listen: config.listen }, 'sluiced runs');
@@ -214,11 +211,11 @@ export async function run(options: CommonOptions, surroundings: Surroundings): P
     control.close();
     session.close();
   }
-  log.info({}, 'sluiced ends; the rules stay');
+  log.info({}, 'sluiced stopped; the rules stay in the kernel');
   return 0;
 }
 
-/** What foreign rules before our jumps do stands in the status for as long as they stand; the log says it when it changes. */
+/** Keeps the alarm of foreign rules before our jumps raised while there are any; logs changes only. */
 function orderAlarm(status: Status, log: Log): (order: OrderFindings) => void {
   const alarm = lastingAlarm('FOREIGN_RULE_FIRST', status, log);
   let noted: string | undefined;
@@ -231,7 +228,7 @@ function orderAlarm(status: Status, log: Log): (order: OrderFindings) => void {
   };
 }
 
-/** What of the machine may be missing for a while. */
+/** Alarms of resources of the machine that may be missing for a while. */
 type MachineAlarm =
   | 'STATUS_PORT'
   | 'HEALTH_PORT'
@@ -240,7 +237,7 @@ type MachineAlarm =
   | 'BACKEND_DOUBTFUL'
   | 'CONTROL_SOCKET';
 
-/** An alarm for as long as something is missing, which the log has, too: the status may be what is missing. */
+/** Raises an alarm while a resource is missing; logs it as well, because the status port may be what is missing. */
 function lastingAlarm(code: MachineAlarm, status: Status, log: Log): (why: string | undefined) => void {
   let last: string | undefined;
   return (why) => {
@@ -248,7 +245,7 @@ function lastingAlarm(code: MachineAlarm, status: Status, log: Log): (why: strin
     last = why;
     if (why === undefined) {
       status.clear(code);
-      log.info({ alarm: code }, 'this alarm is over');
+      log.info({ alarm: code }, 'alarm cleared');
     } else {
       status.raise(code, why);
       log.warn({ alarm: code }, why);
@@ -256,7 +253,7 @@ function lastingAlarm(code: MachineAlarm, status: Status, log: Log): (why: strin
   };
 }
 
-/** The log says it once, the status for as long as the probe fails. */
+/** Logs the first failing probe once; keeps the alarm raised while a probe fails. */
 function probeAlarm(status: Status, log: Log): (why: string | undefined) => void {
   const code = 'PROBE_FAILED_AFTER_UPDATE';
   let isRaised = false;
@@ -273,14 +270,14 @@ function probeAlarm(status: Status, log: Log): (why: string | undefined) => void
 }
 
 const manyChanges = (share: number): string =>
-  `keys for endpoints changed those of ${Math.round(share * 100)} % of all Services within an hour: more than endpoints.alarmShare`;
+  `endpoint keys changed the endpoints of ${Math.round(share * 100)} % of all Services within an hour: more than endpoints.alarmShare`;
 
 const withoutBpf =
-  'the kernel has lost -m bpf: pods do not reach themselves by Services. Load xt_bpf and restart sluiced; without it `sluiced cleanup` and `sluiced apply` make rules that do without';
+  'the kernel has lost -m bpf: pods cannot reach themselves through their Services. Load xt_bpf and restart sluiced; or run `sluiced cleanup` and `sluiced apply`, which make rules without it';
 const withoutSwitch =
-  'this machine has no switch between two programs (ipset with xt_set): releases go in table by table, and the kernel holds no dead-man';
+  'this machine cannot switch between two programs (needs ipset with xt_set): releases are applied table by table, without a dead-man switch';
 
-/** What metrics ask the journal for. */
+/** The journal's figures for metrics. */
 function memoryOf(journal: Session['journal']): NodeMemory {
   return {
     quarantined: () => Object.keys(journal.record.quarantined).length,
@@ -293,5 +290,5 @@ function memoryOf(journal: Session['journal']): NodeMemory {
   };
 }
 
-/** What of the history says that a generation, or a revision of it, came into the kernel to stay. */
+/** History entries after which a generation, or a revision of it, is active. */
 const stands: ReadonlySet<string> = new Set(['first-run', 'confirmed', 'updated', 'chosen', 'fell-back']);

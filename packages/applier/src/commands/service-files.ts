@@ -23,16 +23,16 @@ import { procTunables } from '../kernel/sysctl.ts';
 import type { Unnamed } from '../rollout/service-view.ts';
 import { lookAt } from './preflight.ts';
 
-/** The files of a Service as this node has them: guards decided, variables filled in. */
+/** The files of a Service as this node resolves them: guards decided, variables filled in. */
 export interface ServiceFiles extends Unnamed {
-  /** The version of the bundle that they are in. */
+  /** The version of their bundle. */
   readonly version: string;
   readonly files: readonly { readonly path: string; readonly text: string }[];
 }
 
 /**
- * Reads the files of a Service from the bundle directory of the config, which need not be what the kernel runs.
- * @returns undefined when there is no bundle; a text when it cannot be read
+ * Reads the files of a Service from the bundle directory of the config, which may differ from the active generation.
+ * @returns undefined without a bundle; a text when it cannot be read
  */
 export async function readServiceFiles(config: Config, service: string): Promise<ServiceFiles | string | undefined> {
   const arrival = await lookAt(config, false);
@@ -65,7 +65,7 @@ function isFileOf(path: string, profile: string, service: string): boolean {
   return what?.kind === 'service' && what.profile === profile && `${what.namespace}/${what.name}` === service;
 }
 
-/** What one file says on this node. */
+/** One file as this node resolves it. */
 function resolvedText(files: BundleFiles, node: string, whole: ResolvedFiles, path: string): string {
   const { profile, profileName } = whole;
   const only = [clusterFile, nodeFile(node), profileFile(profileName), path];

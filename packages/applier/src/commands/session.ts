@@ -27,40 +27,38 @@ import type { ProbationRules } from '../transaction/probation.ts';
 import { limits } from '../limits.ts';
 import { bootMs } from './clock.ts';
 
-/** A reconciler with the real kernel, disk and clock behind it. */
+/** A reconciler with the real kernel, disk and clock. */
 export interface Session {
   readonly reconciler: Reconciler;
   readonly journal: DiskJournal;
-  /** What operators say to a release on probation. */
+  /** Operators' decisions about a release on probation. */
   readonly decisions: Decisions;
-  /** Whether packets come to new rules by one switch, where the layout is `tree`. */
+  /** Whether one switch moves packets to new rules, in layout `tree`. */
   readonly hasSwitch: boolean;
-  /** `hasLostBpf` */
   readonly hasLostBpf: boolean;
-  /** Notices what others change in the tables, from now on. */
+  /** Watches for changes of the tables by other programs, from now on. */
   watch(monotonicMs: () => number, onChange: (change: Change) => void): ChangeWatch;
-  /** The rule store that the rules are in. */
+  /** The rule store that holds the rules. */
   readonly backend: Backend;
-  /** What the tools of a rule store can do with this node. */
+  /** The ports with the tools of another rule store. */
   portsOf(backend: Backend): Promise<Ports>;
-  /** `storeDoubt` */
   storeDoubt(): Promise<StoreDoubt | undefined>;
-  /** To be called when there is nothing to do: gets ready what the next change takes. */
+  /** To be called when idle: prepares tools for the next change. */
   idle(): void;
   close(): void;
 }
 
 /**
- * What a session may do. 'look' changes nothing and needs no lock; 'frozen' writes nothing either, and puts rules into the kernel from
- * what is left on the disk, also without a journal that can be read; 'change' holds the lock until `close`, and so does 'back', also on a
+ * What a session may do. 'look' changes nothing and takes no lock; 'frozen' writes nothing to the disk, but loads rules into the kernel
+ * from what is left there, even without a readable journal; 'change' holds the lock until `close`; so does 'back', which also works on a
  * disk that takes no write.
  */
 export type SessionMode = 'look' | 'frozen' | 'change' | 'back';
 
 /**
  * Opens the node for one command or for the daemon.
- * @param onProbe `AfterUpdateParts.alarm`; left out: nobody watches probes after updates of endpoints
- * @throws StateError when another sluiced works here or the state directory cannot be used
+ * @param onProbe `AfterUpdateParts.alarm`; default: probes are not watched after endpoint updates
+ * @throws StateError when another sluiced holds the lock or the state directory cannot be used
  */
 export async function openSession(
   config: Config,
@@ -93,12 +91,12 @@ export async function openSession(
       journal.open?.flip === 'switch',
     );
     const rehearse = rehearser(config.rehearse, tools, run, report);
-    // In layout `flat`, too: what stands may be in the other one.
+    // In layout `flat`, too: the active generation may have the other layout.
     const bpf = await knowsBpf(tools, run);
     const kernel = new LinuxKernel(tools, run, procTunables, switchStates, rehearse, bpf);
     const clock = { now: () => Date.now(), sleep: (ms: number) => sleep(ms), bootMs };
     const probes = configuredProbes(config.probes, clock);
-    // Nothing waits for what watches updates.
+    // Watching probes after an update must not keep the process alive.
     const idly = { bootMs, sleep: (ms: number) => sleep(ms, undefined, { ref: false }) };
     const decisions = new Decisions(config.node, journal);
     const ports: Ports = {

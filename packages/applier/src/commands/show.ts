@@ -20,7 +20,7 @@ import { readServiceFiles, type ServiceFiles } from './service-files.ts';
 import { openSession, type Session } from './session.ts';
 import { answer, loadConfig, type Terminal } from './terminal.ts';
 
-/** What `sluiced show -o json` prints. */
+/** The document of `sluiced show -o json`. */
 interface ServiceDocument extends ServiceView {
   readonly kind: 'NodeService';
   readonly node: string;
@@ -29,26 +29,26 @@ interface ServiceDocument extends ServiceView {
   readonly version: string;
   readonly layout: 'tree' | 'flat' | 'ipvs';
   readonly backend: string;
-  /** A change that is in progress: the kernel may hold its rules, too. */
+  /** The version of a change in progress: the kernel may hold its rules, too. */
   readonly open: string | null;
-  /** Whether the kernel has exactly what the generation has of the Service. */
+  /** Whether the kernel has exactly the generation's rules of the Service. */
   readonly holds: boolean;
   readonly bundle: BundleSide;
 }
 
-/** The bundle directory, and whether the files of the Service there are those of the generation. */
+/** The bundle directory, and whether its files of the Service are those of the generation. */
 interface BundleSide {
   readonly directory: string;
   readonly version: string | null;
   readonly isActive: boolean;
   readonly files: ServiceFiles['files'];
-  /** Why no file is known. */
+  /** Why there are no files. */
   readonly because?: string;
 }
 
 /**
- * `sluiced show SERVICE`: what the kernel holds of a Service beside its part of the active generation and its files. Exit code 0 when the
- * kernel holds what the generation has, 1 when it differs or there is no such Service.
+ * `sluiced show SERVICE`: the rules of a Service in the kernel, compared with the active generation, and its files. Exit code 0 when the
+ * kernel matches, 1 when it differs or the Service does not exist.
  */
 export async function show(service: string, options: InspectOptions, terminal: Terminal): Promise<number> {
   if (!/^[a-z0-9-]+\/[a-z0-9-]+$/.test(service)) throw new CommandError([noServiceName(service)]);
@@ -61,14 +61,14 @@ export async function show(service: string, options: InspectOptions, terminal: T
   return document.holds ? exitCodes.done : exitCodes.different;
 }
 
-/** So often the kernel is read again because the daemon changed something meanwhile. */
+/** Attempts to read the kernel when the daemon changes something meanwhile. */
 const attemptsMax = 5;
 
 type Files = Awaited<ReturnType<typeof readServiceFiles>>;
 
 async function documentOf(config: Config, service: string, files: Files): Promise<ServiceDocument> {
   for (let attempt = 1; ; attempt++) {
-    // Whatever the config says by now: the rules are where the journal says.
+    // The journal knows the store, whatever the config has by now.
     const session = await openSession({ ...config, backend: 'auto' }, 'look', () => undefined);
     try {
       const document = await look(config, service, files, session);
@@ -152,32 +152,32 @@ const printLines = (lines: readonly ServiceLine[]): string =>
 
 function verdict({ holds: isHeld, generation, bundle }: ServiceDocument): string {
   const kernel = isHeld
-    ? `The kernel holds what generation ${generation} has of it.`
-    : `The kernel DIFFERS from generation ${generation}: + only the kernel has it, - only the generation has it.`;
-  if (bundle.because !== undefined) return `${kernel}\nNo file of ${bundle.directory} is shown: ${bundle.because}.`;
+    ? `The kernel matches generation ${generation}.`
+    : `The kernel DIFFERS from generation ${generation}: lines only in the kernel begin with +, lines only in the generation with -.`;
+  if (bundle.because !== undefined) return `${kernel}\nNo files of ${bundle.directory} are shown: ${bundle.because}.`;
   if (bundle.isActive) return kernel;
-  return `${kernel}\n${bundle.directory} holds version ${bundle.version}, which is not the active one.`;
+  return `${kernel}\n${bundle.directory} holds version ${bundle.version}, which is not active.`;
 }
 
 const notRoot: Problem = {
   code: 'NODE_NOT_ROOT',
   level: 'error',
-  message: 'Cannot read the rules of the kernel: only root may',
-  hint: 'Run the command with sudo; away from the node, `sluice show --service NS/NAME --node NODE` prints what a bundle has',
+  message: 'Cannot read the rules of the kernel: only root can',
+  hint: 'Run the command with sudo; to print the rules of a bundle on another machine, run `sluice show --service NS/NAME --node NODE`',
 };
 
 const noServiceName = (text: string): Problem => ({
   code: 'INPUT_UNREADABLE',
   level: 'error',
-  message: `Cannot show ${JSON.stringify(text)}: it is not of the form namespace/name`,
-  hint: 'Write shop/web; `sluice explain` says which Service a chain belongs to',
+  message: `Cannot show ${JSON.stringify(text)}: not of the form namespace/name`,
+  hint: 'Pass namespace/name, such as shop/web; `sluice explain` finds the Service of a chain',
 });
 
 const noGeneration = (service: string, held: string | undefined): Problem => ({
   code: 'NODE_STATE_INVALID',
   level: 'error',
   message: `Cannot show ${service}: ${held ?? 'this node has no active generation'}`,
-  hint: '`sluiced status` says how the node is',
+  hint: 'See `sluiced status`',
 });
 
 /** As many names as a line takes. */
@@ -190,14 +190,14 @@ function noService(service: string, { number, state }: Generation, files: Files)
   return {
     code: 'INPUT_EMPTY',
     level: 'error',
-    message: `Cannot show ${service}: neither generation ${number} nor the kernel has anything of it`,
+    message: `Cannot show ${service}: not found in generation ${number} or in the kernel`,
     hint: state.ipvs
-      ? `In mode ipvs the files of the bundle say what belongs to a Service, and ${unread}`
-      : `It has ${names.length === 0 ? 'no Service' : some}; headless and ExternalName Services have no rules`,
+      ? `In mode ipvs the files of the bundle tell what belongs to a Service, and ${unread}`
+      : `The generation has ${names.length === 0 ? 'no Service' : some}; headless and ExternalName Services have no rules`,
   };
 }
 
-/** The Services whose keys stand in the rules of a state. */
+/** The Services whose keys are in the rules of a state. */
 function servicesOf(state: NodeState): readonly string[] {
   const keys = familiesOf(state).flatMap((family) =>
     tableNames.flatMap((table) =>

@@ -40,9 +40,9 @@ const said = (options: CommonOptions): string => {
 };
 
 test.each([
-  ['a name that no node has', { node: 'Node_A' }, 'Cannot take --node "Node_A": it is no DNS subdomain'],
-  ['a name that leads out of a folder', { node: '../a' }, 'Cannot take --node "../a": it is no DNS subdomain'],
-  ['an empty name', { node: '' }, 'Cannot take --node "": it is no DNS subdomain'],
+  ['a name that no node has', { node: 'Node_A' }, 'Cannot use --node "Node_A": not a valid DNS subdomain'],
+  ['a name that leads out of a folder', { node: '../a' }, 'Cannot use --node "../a": not a valid DNS subdomain'],
+  ['an empty name', { node: '' }, 'Cannot use --node "": not a valid DNS subdomain'],
   ['a file that is not there', { config: '/nowhere/sluiced.yaml' }, 'Cannot read /nowhere/sluiced.yaml: ENOENT'],
 ])('%s is refused with its reason', (_title, options, reason) => {
   expect(said(options)).toMatch(/\[NODE_CONFIG_INVALID\]$/);
@@ -50,5 +50,5 @@ test.each([
 });
 
 test('a bad name is refused also beside a good file', () => {
-  expect(said({ config: configFile(), node: '../a' })).toContain('Cannot take --node "../a"');
+  expect(said({ config: configFile(), node: '../a' })).toContain('Cannot use --node "../a"');
 });

@@ -7,15 +7,15 @@ import { type Config, defaultConfig, nodeMisfit, readConfig } from '../config.ts
 import { StateError } from '../store/state-error.ts';
 import { describe, exitCodes, type Outcome, rating } from '../rollout/outcome.ts';
 
-/** Where commands write; main.ts gives the process's own. */
+/** The output of commands; main.ts provides the process's own. */
 export interface Terminal {
   out(text: string): void;
   err(text: string): void;
-  /** Every problem that was printed: documents hold them too. */
+  /** Every problem that was printed, for documents. */
   readonly problems?: Problem[];
   /** Opens the log, for a command that runs unattended. */
   openLog?(settings: LogSettings): Promise<AdjustableLog>;
-  /** Asks somebody who sits there, and takes anything but yes for no; left out where nobody does. */
+  /** Asks the operator a yes-or-no question; left out without a terminal. */
   ask?(question: string): Promise<boolean>;
 }
 
@@ -24,22 +24,22 @@ export interface CommonOptions {
   readonly config?: string;
   readonly node?: string;
   readonly state?: string;
-  /** Wins over the policy of the config. */
+  /** Overrides the policy of the config. */
   readonly signatures?: 'required' | 'none';
   /** False with `--no-rehearse`. */
   readonly rehearse?: boolean;
-  /** Of commands that run unattended; both win over the config. */
+  /** Of commands that run unattended; both override the config. */
   readonly logFormat?: LogFormat;
   readonly logLevel?: LogLevel;
-  /** How the result is printed. */
+  /** The output format. */
   readonly output?: string;
 }
 
 export const defaultConfigPath = '/etc/sluice/sluiced.yaml';
 
 /**
- * The config of a command: the file that was named, or the usual one if it is there, or the defaults for a node that was named.
- * Flags win over the file.
+ * Loads the config of a command: the file given with -c, or the default file if it exists, or the defaults for the node given with --node.
+ * Flags override the file.
  * @throws CommandError with every problem of the file, or of a flag
  */
 export function loadConfig(options: CommonOptions): Config {
@@ -47,12 +47,12 @@ export function loadConfig(options: CommonOptions): Config {
   const text = readText(path, options.config !== undefined);
   const misfit = options.node === undefined ? undefined : nodeMisfit(options.node);
   if (misfit !== undefined) {
-    const hint = 'Names of nodes are small letters, digits, dashes and dots: `kubectl get nodes` lists them';
-    throw new CommandError([configProblem(`Cannot take --node ${JSON.stringify(options.node)}: ${misfit}`, hint)]);
+    const hint = 'Node names have lower-case letters, digits, dashes and dots: `kubectl get nodes` lists them';
+    throw new CommandError([configProblem(`Cannot use --node ${JSON.stringify(options.node)}: ${misfit}`, hint)]);
   }
   if (text === undefined && options.node === undefined) {
-    const hint = `Write ${defaultConfigPath} (/usr/share/sluice/sluiced.yaml shows every field), or name the node with --node`;
-    throw new CommandError([configProblem(`Cannot read ${path}: it is not there`, hint)]);
+    const hint = `Write ${defaultConfigPath} (/usr/share/sluice/sluiced.yaml shows every field), or pass the node's name with --node`;
+    throw new CommandError([configProblem(`Cannot read ${path}: no such file or directory`, hint)]);
   }
   const config = text === undefined ? defaultConfig(options.node ?? '') : readConfig(path, text);
   if ('problems' in config) throw new CommandError(config.problems);
@@ -75,7 +75,7 @@ function readText(path: string, required: boolean): string | undefined {
   } catch (error) {
     const { code, message } = error as NodeJS.ErrnoException;
     if (code === 'ENOENT' && !required) return undefined;
-    throw new CommandError([configProblem(`Cannot read ${path}: ${message}`, 'Name the file with -c')]);
+    throw new CommandError([configProblem(`Cannot read ${path}: ${message}`, 'Pass the path of the config with -c')]);
   }
 }
 
@@ -84,8 +84,8 @@ function configProblem(message: string, hint: string): Problem {
 }
 
 /**
- * Prints the result of a command, once: the document of its kind, or lines for people.
- * @param fields of the document; a reader finds what it knows also when there are more
+ * Prints the result of a command, once: the document of its kind, or lines for the terminal.
+ * @param fields of the document; readers ignore fields that they do not know
  */
 export function answer(
   { output }: Pick<CommonOptions, 'output'>,
@@ -96,19 +96,19 @@ export function answer(
   terminal.out(output === 'json' ? document(result.kind, { ...result.fields, problems }) : result.text);
 }
 
-/** Where lines go that only people read: with `-o json` standard output holds one document and nothing else. */
+/** Where human-readable lines go: with `-o json` standard output holds one document and nothing else. */
 export function linesOf({ output }: Pick<CommonOptions, 'output'>, terminal: Terminal): (text: string) => void {
   return output === 'json' ? (text) => terminal.err(text) : (text) => terminal.out(text);
 }
 
-/** Prints how a bundle ended, with every problem of a refusal. Returns the exit code. */
+/** Prints the outcome of a bundle, with every problem of a refusal. @returns the exit code */
 export function tell(outcome: Outcome, terminal: Terminal, options: Pick<CommonOptions, 'output'> = {}): number {
   if (outcome.kind === 'refused') tellProblems(outcome.refusal.problems, terminal);
   answer(options, terminal, { kind: 'Outcome', fields: outcomeFields(outcome), text: `${describe(outcome)}\n` });
   return rating[outcome.kind].exitCode;
 }
 
-/** An ending for programs. `because` is null where nothing went wrong. */
+/** The outcome in the document; `because` is null without a failure. */
 function outcomeFields(outcome: Outcome): object {
   const generation = 'generation' in outcome ? outcome.generation : undefined;
   return {
@@ -130,7 +130,7 @@ export function tellProblems(problems: readonly Problem[], terminal: Terminal): 
   }
 }
 
-/** What an error that a command could not deal with prints, and its exit code. */
+/** Prints an unhandled error of a command. @returns the exit code */
 export function tellError(error: unknown, terminal: Terminal): number {
   if (error instanceof CommandError) {
     tellProblems(error.problems, terminal);

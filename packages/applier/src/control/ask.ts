@@ -7,9 +7,9 @@ import { type Control, type ControlRequest, type ControlStatus, controlPath, isT
 import { jsonOf, type RefusedAnswer } from './socket.ts';
 
 /**
- * What the process that works on a state directory says of itself and the node.
+ * Asks the process that holds a state directory for its status.
  * @returns undefined where none listens
- * @throws StateError where this user may not ask; CommandError where it does not answer
+ * @throws StateError without permission; CommandError when it does not answer
  */
 export async function statusOf(state: string): Promise<ControlStatus | undefined> {
   const path = controlPath(state);
@@ -22,7 +22,7 @@ export async function statusOf(state: string): Promise<ControlStatus | undefined
   }
 }
 
-/** That process, by its socket. @returns and throws as `statusOf` */
+/** Connects to that process. @returns and throws as `statusOf` */
 export async function reach(state: string): Promise<Control | undefined> {
   if ((await statusOf(state)) === undefined) return undefined;
   const ask = <T>(request: ControlRequest): Promise<T> => post<T>(controlPath(state), request);
@@ -36,11 +36,11 @@ export async function reach(state: string): Promise<Control | undefined> {
   };
 }
 
-/** No socket, or that of a process that was killed. */
+/** No socket, or a dead one of a process that was killed. */
 const isAbsent = (error: unknown): boolean =>
   error instanceof Error && 'code' in error && (error.code === 'ENOENT' || error.code === 'ECONNREFUSED');
 
-/** @throws CommandError with what was refused; the error of the socket where nothing listens */
+/** @throws CommandError with the problems of a refusal; the error of the socket where nothing listens */
 async function post<T>(path: string, body: ControlRequest, timeoutMs?: number): Promise<T> {
   const { promise, resolve, reject } = Promise.withResolvers<T>();
   let isConnected = false;
@@ -70,13 +70,13 @@ async function post<T>(path: string, body: ControlRequest, timeoutMs?: number): 
 const silent = (path: string, timeoutMs: number): CommandError =>
   stateError(
     `sluiced does not answer on ${path} within ${timeoutMs / 1000} s`,
-    'Look at its log (journalctl -u sluiced), or stop it and try again',
+    'Check its log (journalctl -u sluiced), or stop it and try again',
     exitCodes.refused,
   );
 
 const ended = (): CommandError =>
   stateError(
-    'Cannot tell how it ended: sluiced ended before it answered',
-    '`sluiced status` and `sluiced history` show what was done',
+    'Cannot tell the outcome: sluiced stopped before it answered',
+    'Run `sluiced status` and `sluiced history` to see what was done',
     exitCodes.problem,
   );

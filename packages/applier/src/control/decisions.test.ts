@@ -23,9 +23,9 @@ describe('a decision', () => {
     const decisions = on(release);
     decisions.take({ decision: { kind: 'extend', seconds: 5 } });
     decisions.take({ decision: { kind: 'cancel' } });
-    expect(() => decisions.take({ decision: { kind: 'confirm' } })).toThrow('it is cancelled already');
+    expect(() => decisions.take({ decision: { kind: 'confirm' } })).toThrow('it is already cancelled');
     expect(await decisions.ask()).toEqual({ kind: 'cancel' });
-    expect(() => decisions.take({ decision: { kind: 'extend', seconds: 5 } })).toThrow('it is cancelled already');
+    expect(() => decisions.take({ decision: { kind: 'extend', seconds: 5 } })).toThrow('it is already cancelled');
     decisions.forget();
     expect(decisions.take({ decision: { kind: 'confirm' } }), 'of the next release').toMatchObject({ version: 'v2' });
   });
@@ -46,11 +46,11 @@ describe('a decision', () => {
     ['the release is committed', { ...release, phase: 'committed' }, undefined],
     ['the node is halted', release, 'the way back failed'],
   ])('is refused when %s', (_title, open, held) => {
-    expect(() => on(open, held).take({ decision: { kind: 'confirm' } })).toThrow('none is on probation');
+    expect(() => on(open, held).take({ decision: { kind: 'confirm' } })).toThrow('no release is on probation');
   });
 
   test('is refused where a process before this one left the release open', () => {
     const decisions = new Decisions('node-a', { open: release as never, halted: undefined });
-    expect(() => decisions.take({ decision: { kind: 'cancel' } })).toThrow('none is on probation');
+    expect(() => decisions.take({ decision: { kind: 'cancel' } })).toThrow('no release is on probation');
   });
 });

@@ -3,7 +3,7 @@ import { stateError } from '../command-error.ts';
 import type { Decision, Journal, Operator } from '../rollout/ports.ts';
 import type { Decide, Probation } from './protocol.ts';
 
-/** What an operator says to a release on probation, from the socket to the transaction. Nothing of it outlives the process. */
+/** An operator's decision about a release on probation, on its way from the socket to the transaction. Not kept across a restart. */
 export class Decisions implements Operator {
   readonly #node: string;
   readonly #journal: Pick<Journal, 'open' | 'halted'>;
@@ -16,7 +16,7 @@ export class Decisions implements Operator {
     this.#journal = journal;
   }
 
-  /** A probation may begin: what was said so far is about another one, and so is its token. */
+  /** Probation may begin: earlier decisions, and their token, were about another release. */
   forget(): void {
     this.#said = undefined;
     this.#isCancelled = false;
@@ -34,7 +34,7 @@ export class Decisions implements Operator {
     return said;
   }
 
-  /** What a process before this one left open, or what a halted node has open, is on probation no more. */
+  /** The release on probation. Not one that an earlier process left open, nor an open change of a halted node. */
   get probation(): Probation | undefined {
     const { open, halted } = this.#journal;
     if (this.#token === '' || halted !== undefined) return undefined;
@@ -48,16 +48,16 @@ export class Decisions implements Operator {
     const { probation } = this;
     if (!probation) throw noProbation(decision, this.#node);
     if (token !== undefined && token !== probation.token) {
-      const why = 'this token is not the one of the probation in progress';
+      const why = 'the token belongs to another probation';
       throw stateError(
         `Cannot ${decision.kind} the release on node ${this.#node}: ${why}`,
-        '`sluiced status` shows the version on probation and its token',
+        'Run `sluiced status` for the version on probation and its token',
       );
     }
     if (this.#isCancelled && decision.kind !== 'cancel')
       throw stateError(
-        `Cannot ${decision.kind} the release on node ${this.#node}: it is cancelled already`,
-        '`sluiced history` shows how it ended',
+        `Cannot ${decision.kind} the release on node ${this.#node}: it is already cancelled`,
+        'Run `sluiced history` for the outcome',
       );
     this.#isCancelled = decision.kind === 'cancel';
     this.#said = decision;
@@ -67,6 +67,6 @@ export class Decisions implements Operator {
 
 export const noProbation = ({ kind }: Decision, node: string) =>
   stateError(
-    `Cannot ${kind} a release on node ${node}: none is on probation`,
-    '`sluiced status` shows the active generation and what is in progress',
+    `Cannot ${kind} a release on node ${node}: no release is on probation`,
+    'Run `sluiced status` for the active generation and the change in progress',
   );

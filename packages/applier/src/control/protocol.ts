@@ -6,15 +6,15 @@ import type { StatusReport } from '../status.ts';
 import type { EndpointChange } from '../transaction/endpoint-changes.ts';
 
 /**
- * What a command asks of the `sluiced` that works on the same state directory: HTTP on a Unix socket in that directory, which only root
- * opens. One POST of a request as JSON; the answer is its result, or problems with an exit code. Both ends are of one version, as one
- * package holds them; a request of another form is refused.
+ * Requests of commands to the `sluiced` that holds the same state directory: HTTP on a Unix socket in that directory, which only root can
+ * open. One POST with the request as JSON; the answer is its result, or problems with an exit code. Both ends have the same version, as
+ * they come in one package; a request of another form is refused.
  */
 
-/** The socket, below the state directory: its path has at most 107 bytes, unix(7). */
+/** The socket in the state directory: its path has at most 107 bytes, unix(7). */
 export const controlPath = (state: string): string => `${state}/control.sock`;
 
-/** unix(7): with a longer path, bind(2) would take another name than the one that is asked for. */
+/** unix(7): with a longer path, bind(2) would truncate the name. */
 export const pathBytesMax = 107;
 
 export const isTooLong = (path: string): boolean => Buffer.byteLength(path) > pathBytesMax;
@@ -59,15 +59,15 @@ export type ControlRequest = v.InferOutput<typeof requestSchema>;
 type Of<K extends ControlRequest['do']> = Omit<Extract<ControlRequest, { do: K }>, 'do'>;
 
 export type Decide = Of<'decide'>;
-/** `to`: a generation, a version or how it begins, or a checkpoint; left out: the generation before the active one. */
+/** `to`: a generation, a version or a prefix of one, or a checkpoint; default: the previous generation. */
 export type RollbackRequest = Of<'planRollback'>;
-/** `from`, `generation` (that of `to`) and `cancels` as the plan has them, so that no other change is made than the one that was agreed to. */
+/** `from`, `generation` (that of `to`) and `cancels` are those of the plan, so that only the agreed change is made. */
 export type RollbackOrder = Of<'rollBack'>;
 
-/** What each request is answered with. */
+/** The result of each request. */
 export interface Control {
   status(): Promise<ControlStatus>;
-  /** @returns the version that the decision is about */
+  /** @returns the version that was decided about */
   decide(request: Decide): Promise<{ readonly version: string }>;
   planRollback(request: RollbackRequest): Promise<RollbackPlan>;
   rollBack(order: RollbackOrder): Promise<RollbackEnding>;
@@ -76,9 +76,9 @@ export interface Control {
   removeCheckpoint(request: Of<'removeCheckpoint'>): Promise<Checkpoint>;
 }
 
-/** The process that holds the state directory, and what it knows. */
+/** The status of the process that holds the state directory. */
 export interface ControlStatus {
-  /** null of `sluiced apply`, which watches nothing. */
+  /** null in `sluiced apply`, which has no daemon status. */
   readonly report: StatusReport | null;
   readonly probation: Probation | null;
   readonly record: NodeRecord;
@@ -88,36 +88,36 @@ export interface ControlStatus {
 /** A release on probation. */
 export interface Probation {
   readonly version: string;
-  /** Another one for each probation: `sluiced confirm --token` takes it alone. */
+  /** Differs for each probation: `sluiced confirm --token` confirms only this one. */
   readonly token: string;
 }
 
-/** A rollback, decided before anything is touched. */
+/** A rollback, planned before anything is changed. */
 export interface RollbackPlan {
   /** The active generation; null where none can be read. */
   readonly from: number | null;
   readonly to: RollbackTarget;
-  /** The release on probation, which is taken back first; an order names its token. */
+  /** The release on probation, which is rolled back first; the order names its token. */
   readonly cancels: Probation | null;
   readonly endpoints: 'newest' | 'old';
-  /** Null where the active generation cannot be read, so that nothing can be compared. */
+  /** Null where the active generation cannot be read, so that there is nothing to compare. */
   readonly services: { readonly removed: readonly string[]; readonly restored: readonly string[] } | null;
-  /** Services of both that get the endpoints of the target, which may be stale. */
+  /** Services in both generations that get the endpoints of the target, which may be stale. */
   readonly stale: readonly EndpointChange[];
-  /** How many lines of rules change. */
+  /** The number of changed rule lines. */
   readonly lines: number;
 }
 
 export interface RollbackTarget {
   readonly generation: number;
   readonly version: string;
-  /** When it was confirmed, RFC 3339; null where the history does not say. */
+  /** When it was confirmed, RFC 3339; null where the history does not tell. */
   readonly confirmedAt: string | null;
   /** The serial of the release; null without one. */
   readonly serial: number | null;
 }
 
 export type RollbackEnding =
-  /** @property unwritten why the journal does not know of it */
+  /** @property unwritten why the journal could not be updated; null when it was */
   | { readonly kind: 'done'; readonly unwritten: string | null }
   | { readonly kind: 'held'; readonly because: string; readonly rollback: string };

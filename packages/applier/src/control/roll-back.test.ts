@@ -93,7 +93,7 @@ describe('a rollback through the socket', () => {
     expect(journal.active).toMatchObject({ number: 1, revision: 1 });
     expect(rules()).toContain('10.244.0.8:8080');
     expect(rules()).not.toContain('10.244.0.3:8080');
-    expect(told).toEqual([{ outcome: 'chosen', because: 'a person chose the generation' }]);
+    expect(told).toEqual([{ outcome: 'chosen', because: 'an operator rolled back to this generation' }]);
   });
 
   test('with old endpoints does not let early endpoint sync bring the newest ones back', async () => {
@@ -121,7 +121,7 @@ describe('a rollback through the socket', () => {
     const { control } = await serving();
     await expect(control.rollBack({ ...newest, from: 1, to: '1', generation: 1, cancels: null })).rejects.toMatchObject(
       {
-        problems: [{ code: 'NODE_STATE_INVALID', message: expect.stringContaining('generation 2 is active by now') }],
+        problems: [{ code: 'NODE_STATE_INVALID', message: expect.stringContaining('generation 2 is active now') }],
         exitCode: 2,
       },
     );

@@ -6,16 +6,16 @@ import type { Reconciler } from '../transaction/reconciler.ts';
 import { planRollbackTo } from '../transaction/roll-back-to-plan.ts';
 import type { Probation, RollbackEnding, RollbackOrder, RollbackPlan, RollbackRequest } from './protocol.ts';
 
-/** What a rollback works on, in the daemon as in a command of its own. */
+/** The parts of a session that a rollback uses, in the daemon and in a command. */
 export interface Rollback {
   readonly journal: DiskJournal;
   readonly reconciler: Pick<Reconciler, 'recover' | 'rollBackTo'>;
 }
 
 /**
- * Says what a rollback changes; nothing is changed.
- * @param cancels the release on probation, which a rollback takes back first
- * @throws CommandError where there is no such generation, or it would remove all Services and that is not allowed
+ * Plans a rollback; changes nothing.
+ * @param cancels the release on probation, which the rollback cancels first
+ * @throws CommandError where there is no such generation, or it would remove all Services without permission
  */
 export async function planRollback(
   request: RollbackRequest,
@@ -46,17 +46,17 @@ export async function planRollback(
 }
 
 /**
- * Carries out a rollback that was agreed to. The version that is left is not applied again by itself; with old endpoints, the newest ones
- * do not return early either.
- * @throws CommandError where another generation is active, or meant, by now than the plan said
+ * Carries out an agreed rollback. The version that it replaces is quarantined; with old endpoints, the newest ones are not synced early
+ * either.
+ * @throws CommandError where another generation is active, or meant, than when the plan was made
  */
 export async function rollBack(order: RollbackOrder, { journal, reconciler }: Rollback): Promise<RollbackEnding> {
   const active = journal.active?.number ?? null;
   if (active !== order.from)
-    throw disagreed(`generation ${active ?? 'none'} is active by now, not ${order.from ?? 'none'}`);
+    throw disagreed(`generation ${active ?? 'none'} is active now, not ${order.from ?? 'none'}`);
   const old = await targetOf(order, journal);
   if (old.number !== order.generation)
-    throw disagreed(`${order.to} is generation ${old.number} by now, not ${order.generation}`);
+    throw disagreed(`${order.to} is generation ${old.number} now, not ${order.generation}`);
   const { target } = planRollbackTo(journal.active, old, order.endpoints === 'newest');
   const outcome = await reconciler.rollBackTo(target, { stored: old, declines: order.endpoints === 'old' });
   if (outcome.kind === 'held') return { kind: 'held', because: outcome.because, rollback: outcome.rollback };
@@ -64,11 +64,11 @@ export async function rollBack(order: RollbackOrder, { journal, reconciler }: Ro
 }
 
 const disagreed = (why: string) =>
-  stateError(`Cannot roll back as agreed: ${why}`, 'Run `sluiced rollback` again, and read what it says');
+  stateError(`Cannot roll back as agreed: ${why}`, 'Run `sluiced rollback` again and check the new plan');
 
 /**
- * Of a journal that is lost, finds out which generation is active, as the daemon does at its start.
- * @throws CommandError where that is not known: then no rule can be told to be Sluice's
+ * Finds the active generation of a lost journal, as the daemon does at its start.
+ * @throws CommandError where that is not possible: then Sluice's rules cannot be told from foreign ones
  */
 export async function mustBeKnown({ journal, reconciler }: Rollback): Promise<void> {
   if (journal.lost !== undefined) await reconciler.recover();
@@ -78,8 +78,8 @@ export async function mustBeKnown({ journal, reconciler }: Rollback): Promise<vo
 
 const unknown = (lost: string) =>
   stateError(
-    `Cannot go on: ${lost}`,
-    '/usr/share/doc/sluice/runbooks/halted.md says how to find out by hand which rules are whose',
+    `Cannot continue: ${lost}`,
+    'See /usr/share/doc/sluice/runbooks/halted.md to find the owner of each rule by hand',
   );
 
 async function targetOf(
@@ -87,7 +87,7 @@ async function targetOf(
   journal: DiskJournal,
 ): Promise<Generation> {
   if (journal.lost !== undefined) throw unknown(journal.lost);
-  // The rules from before Sluice, and its sysctls, are known from generation 0, which an apply stores.
+  // Generation 0, which the first apply stores, has the rules and sysctls from before Sluice.
   if (journal.record.current === null)
     throw stateError('Cannot roll back: no generation of Sluice is active', 'Apply a bundle first');
   const target = await find(to, journal);
@@ -95,10 +95,10 @@ async function targetOf(
   if (target) return target;
   const message =
     to === undefined
-      ? 'Cannot roll back: this node keeps no generation before the active one but generation 0, without the rules of Sluice'
-      : `Cannot roll back to ${to}: this node keeps no such generation`;
+      ? 'Cannot roll back: the only earlier generation is 0, without the rules of Sluice'
+      : `Cannot roll back to ${to}: this node has no such generation`;
   const hint =
-    '`sluiced history` lists generations, `sluiced checkpoint` those with names; `sluiced rollback 0 --remove-all-services` removes the rules of Sluice';
+    'Run `sluiced history` for generations and `sluiced checkpoint` for checkpoints; `sluiced rollback 0 --remove-all-services` removes the rules of Sluice';
   throw stateError(message, hint);
 }
 
@@ -111,18 +111,18 @@ async function find(to: string | undefined, journal: DiskJournal): Promise<Gener
 
 function removesAll() {
   return stateError(
-    'Cannot roll back to generation 0: that removes the rules of every Service from this node; it has the rules from before Sluice then',
-    'Name another generation (`sluiced history`), or add --remove-all-services',
+    'Cannot roll back to generation 0: that removes the rules of every Service and leaves the rules this node had before Sluice',
+    'Choose another generation (`sluiced history`), or pass --remove-all-services',
   );
 }
 
 const confirmedAt = ({ record }: DiskJournal, { number }: Generation): string | null =>
   record.history.findLast(({ what, generation }) => what === 'confirmed' && generation === number)?.at ?? null;
 
-/** So much of a version names it, as the history prints it. */
+/** The shortest prefix of a version; the history prints as much. */
 const versionCharactersMin = 8;
 
-/** @param to the number of a generation, or its version or how that begins */
+/** @param to the number of a generation, a version or a prefix of one */
 function numberOf(to: string, { kept, current }: DiskJournal['record']): number | undefined {
   const all = [...kept, ...(current ? [current] : [])];
   const exact = all.find(({ version }) => version === to);
@@ -134,11 +134,11 @@ function numberOf(to: string, { kept, current }: DiskJournal['record']): number 
 }
 
 /**
- * The generation that was active before the active one; where that is not kept or is blocked, the newest one with a lower number that is
- * not. Where a release is open, the generation that it began with.
+ * The previous generation; where it is not kept or is quarantined, the newest earlier one that is not. While a release is open, the
+ * generation before it.
  */
 function defaultTarget({ record, active }: DiskJournal): number | undefined {
-  // An update of endpoints begins and ends with the active generation.
+  // An endpoint update does not change the number of the active generation.
   if (record.open?.lane === 'release' || (record.open && record.held !== null)) return record.open.from.number;
   if (record.held !== null && record.current !== null && active) return record.current.number;
   const activeNumber = record.current?.number ?? 0;
@@ -149,6 +149,6 @@ function defaultTarget({ record, active }: DiskJournal): number | undefined {
   return (good.find(({ number }) => number === before?.generation) ?? good.at(-1))?.number;
 }
 
-/** Whether a generation is active behind an entry of the history. */
+/** Whether a generation is active after an entry of the history. */
 const isActive = (what: HistoryEntry['what']): boolean =>
   what !== 'rolled-back' && what !== 'held' && what !== 'cleaned-up';

@@ -15,20 +15,20 @@ export interface Holder extends Rollback {
   readonly journal: DiskJournal;
   readonly decisions: Decisions;
   readonly repairs: () => readonly RepairAt[];
-  /** What the daemon says of itself; null in a command. */
+  /** The daemon's status; null in a command. */
   readonly report: () => StatusReport | null;
   /**
-   * Carries work out when no change is in progress.
-   * @throws CommandError, at once, where this process does not take orders
+   * Carries out work when no change is in progress.
+   * @throws CommandError, at once, where this process takes no orders
    */
   readonly order: <T>(work: () => Promise<T>) => Promise<T>;
-  /** Called with how a rollback ended; for receipts. */
+  /** Called with the result of a rollback, for receipts. */
   readonly ended: (account: Account) => Promise<void>;
 }
 
-const byHand: Account = { outcome: 'chosen', because: 'a person chose the generation' };
+const byHand: Account = { outcome: 'chosen', because: 'an operator rolled back to this generation' };
 
-/** Answers requests with what this process holds. */
+/** Answers requests on behalf of this process. */
 export function controlOf(holder: Holder): Control {
   const { journal, decisions } = holder;
   return {
@@ -42,11 +42,11 @@ export function controlOf(holder: Holder): Control {
     planRollback: async (request) => planRollback(request, holder, decisions.probation ?? null),
     rollBack: async (plan) => {
       const { probation } = decisions;
-      // By its token: endpoints that come meanwhile make it another version.
+      // By its token: endpoint updates change the version of the release.
       if ((probation?.token ?? null) !== plan.cancels)
         throw stateError(
-          'Cannot roll back as agreed: another release is on probation by now, or none',
-          'Run `sluiced rollback` again, and read what it says',
+          'Cannot roll back as agreed: the release on probation has changed',
+          'Run `sluiced rollback` again and check the new plan',
         );
       const done = holder.order(async () => {
         await mustBeKnown(holder);
@@ -55,7 +55,7 @@ export function controlOf(holder: Holder): Control {
         await holder.ended(ending.kind === 'held' ? accountOf(ending) : byHand);
         return ending;
       });
-      // Not before: an order that is refused cancels nothing.
+      // Not before: a refused order must cancel nothing.
       if (probation) decisions.take({ decision: { kind: 'cancel' } });
       return done;
     },
@@ -63,7 +63,10 @@ export function controlOf(holder: Holder): Control {
     removeCheckpoint: async ({ name }) => {
       const found = journal.notes.checkpoints.find((one) => one.name === name);
       if (!found)
-        throw stateError(`Cannot remove checkpoint ${name}: there is none`, '`sluiced checkpoint` lists them');
+        throw stateError(
+          `Cannot remove checkpoint ${name}: no such checkpoint`,
+          'Run `sluiced checkpoint` to list them',
+        );
       journal.notes.unpin(name);
       return found;
     },
@@ -75,15 +78,15 @@ function pin(name: string, journal: DiskJournal) {
   if (!isCheckpointName(name))
     throw stateError(
       `${what}: the name is not valid`,
-      'Up to 63 small letters, digits, dots, dashes and underscores, a letter first, and unlike a version',
+      'Use up to 63 lower-case letters, digits, dots, dashes and underscores, starting with a letter; not 8 or more hex digits, which would be a version',
     );
   const { checkpoints } = journal.notes;
   if (checkpoints.some((one) => one.name === name))
-    throw stateError(`${what}: it exists`, `\`sluiced checkpoint --remove ${name}\` removes it`);
+    throw stateError(`${what}: it already exists`, `Remove it with \`sluiced checkpoint --remove ${name}\``);
   if (isFull(checkpoints))
     throw stateError(
-      `${what}: this node keeps ${limits.checkpointsMax} checkpoints, and no more`,
-      '`sluiced checkpoint` lists them; --remove NAME removes one',
+      `${what}: the limit of ${limits.checkpointsMax} checkpoints is reached`,
+      'List them with `sluiced checkpoint`, and remove one with --remove NAME',
     );
   const made = (journal.active?.number ?? 0) > 0 ? journal.checkpoint(name) : undefined;
   if (made) return made;

@@ -81,7 +81,7 @@ describe('the socket', () => {
     await listen(still);
     const control = await reach(state);
     await expect(control?.decide({ decision: { kind: 'cancel' } })).rejects.toMatchObject({
-      message: 'Cannot do that: out of order',
+      message: 'Cannot carry out the request: out of order',
       exitCode: 2,
     });
   });

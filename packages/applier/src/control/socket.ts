@@ -9,15 +9,15 @@ import { exitCodes } from '../rollout/outcome.ts';
 import { StateError } from '../store/state-error.ts';
 import { type Control, type ControlRequest, controlPath, isTooLong, pathBytesMax, requestSchema } from './protocol.ts';
 
-/** What a request that was refused is answered with. */
+/** The answer to a refused request. */
 export interface RefusedAnswer {
   readonly problems: readonly Problem[];
   readonly exitCode: number;
 }
 
 /**
- * The socket of `controlPath`, for as long as a process holds the lock of the state directory. The directory is 0700 and the socket
- * 0600: who can open it may do everything here anyway.
+ * The socket of `controlPath`, open while a process holds the lock of the state directory. The directory has mode 0700 and the socket 0600:
+ * a user who can open it may do everything here anyway.
  */
 export class ControlSocket {
   readonly #path: string;
@@ -42,7 +42,7 @@ export class ControlSocket {
     }
   }
 
-  /** What is being answered is finished by then, or is cut off. */
+  /** Closes the socket; requests in progress are cut off. */
   close(): void {
     this.#server?.close();
     this.#server?.closeAllConnections();
@@ -55,8 +55,8 @@ async function listen(
   handler: (request: IncomingMessage, response: ServerResponse) => void,
 ): Promise<Server> {
   if (isTooLong(path))
-    throw new Error(`the path of a socket has at most ${pathBytesMax} bytes; use a shorter state directory`);
-  // What is there is left of a process that was killed: the lock is ours.
+    throw new Error(`a socket path has at most ${pathBytesMax} bytes: use a shorter state directory`);
+  // An existing socket is left over from a process that was killed: we hold the lock.
   rmSync(path, { force: true });
   const server = createServer(serverTimes, handler);
   server.maxConnections = limits.controlConnectionsMax;
@@ -107,7 +107,7 @@ async function readBody(request: IncomingMessage): Promise<string> {
   return Buffer.concat(chunks).toString('utf8');
 }
 
-/** @throws StateError for what is no request of this version */
+/** @throws StateError for a text that is not a request of this version */
 export function readControlRequest(text: string): ControlRequest {
   const parsed = v.safeParse(requestSchema, jsonOf(text));
   if (parsed.success) return parsed.output;
@@ -126,7 +126,7 @@ const unknownRequest = (): StateError =>
   new StateError(
     'NODE_STATE_INVALID',
     'the running sluiced does not know this request',
-    'Both must be of one version: restart it with `systemctl restart sluiced`',
+    'Both must have the same version: run `systemctl restart sluiced`',
   );
 
 function refusedAnswer(error: unknown): RefusedAnswer {
@@ -135,7 +135,7 @@ function refusedAnswer(error: unknown): RefusedAnswer {
     const { code, message, hint } = error;
     return { problems: [{ code, level: 'error', message, hint }], exitCode: exitCodes.refused };
   }
-  const message = `Cannot do that: ${messageOf(error)}`;
-  const hint = 'The log of sluiced says more: journalctl -u sluiced';
+  const message = `Cannot carry out the request: ${messageOf(error)}`;
+  const hint = 'See the log of sluiced: journalctl -u sluiced';
   return { problems: [{ code: 'NODE_STATE_INVALID', level: 'error', message, hint }], exitCode: exitCodes.problem };
 }

@@ -9,11 +9,11 @@ export interface ActiveHealthParts {
   readonly node: string;
   readonly ports: Pick<HealthPorts, 'follow' | 'count'>;
   readonly memory: HealthMemory;
-  /** What the ports say now cannot be written down. */
+  /** Called with why the state could not be saved. */
   readonly unwritten: (error: unknown) => void;
 }
 
-/** Has the health-check node ports say what the rules that stand do, and remembers it for a restart. */
+/** Makes the health-check node ports follow the active generation, and saves their state for a restart. */
 export class ActiveHealth {
   readonly #parts: ActiveHealthParts;
   readonly #reader: HealthReader;
@@ -25,15 +25,15 @@ export class ActiveHealth {
   }
 
   /**
-   * Opens what a process before this one had open: a load balancer must not take the node out because `sluiced` was started again,
-   * whatever lies in the bundle directory now.
+   * Opens the ports of the previous process: a restart of `sluiced` must not make a load balancer remove the node, whatever the bundle
+   * directory holds now.
    */
   async recall(): Promise<void> {
     this.#active = this.#parts.memory.read();
     if (this.#active) await this.#parts.ports.follow(this.#active);
   }
 
-  /** @param files those that the kernel now holds */
+  /** @param files of the bundle that the kernel now holds */
   async taken(files: BundleFiles): Promise<void> {
     this.#active = this.#reader.read(files);
     await this.#parts.ports.follow(this.#active);
@@ -41,8 +41,8 @@ export class ActiveHealth {
   }
 
   /**
-   * @param files those of which endpoints came to what stands, though the rest of them does not stand
-   * @param rules what stands, with these endpoints
+   * @param files whose endpoints reached the active generation, without the rest of them
+   * @param rules the active generation, with these endpoints
    */
   earlyEndpoints(files: BundleFiles, rules: Rules): void {
     if (!this.#active) return;

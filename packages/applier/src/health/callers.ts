@@ -2,18 +2,17 @@ import type { ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 
 /**
- * The connections to some ports that anybody may open. Whoever can reach one may open as many connections as it likes, and to refuse the
- * newest would keep out whom the port is for, such as the load balancer: the one that has asked for nothing longest makes room, or else
- * the oldest.
+ * The connections to ports that any client can open. A client may open as many as it likes, and refusing the newest would lock out the load
+ * balancer: the connection that was silent longest is closed, or else the oldest.
  */
 export class Callers {
   readonly #most: number;
-  /** Each with how many answers it waits for: who asks again without waiting is answered one by one. */
+  /** Each connection with the answers it waits for. */
   readonly #all = new Map<Socket, number>();
-  /** Those that wait for no answer, the longest silent first. */
+  /** The connections that wait for no answer, silent longest first. */
   readonly #silent = new Set<Socket>();
 
-  /** @param most so many at the same time */
+  /** @param most connections at the same time */
   constructor(most: number) {
     this.#most = most;
   }
@@ -25,7 +24,7 @@ export class Callers {
     caller.once('close', () => this.#forget(caller));
   }
 
-  /** A caller has asked, and is silent again when its last answer is out. */
+  /** A connection has sent a request; it is silent again when its last answer is out. */
   ask(caller: Socket, answer: ServerResponse): void {
     this.#awaits(caller, 1);
     answer.once('close', () => this.#awaits(caller, -1));

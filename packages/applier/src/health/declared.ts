@@ -11,16 +11,16 @@ import {
   readProfile,
 } from '@sluice/bundle';
 
-/** A Service whose load balancer asks each node whether it has an endpoint of it. */
+/** A Service with a health-check node port: its load balancer checks each node for a local endpoint. */
 export interface HealthService {
   readonly namespace: string;
   readonly name: string;
   readonly port: number;
-  /** How many distinct addresses of ready endpoints the node has. */
+  /** The number of distinct addresses of ready endpoints on the node. */
   readonly localEndpoints: number;
 }
 
-/** What a bundle asks of one node. */
+/** The health-check node ports that a bundle declares for one node. */
 export interface DeclaredHealth {
   readonly services: readonly HealthService[];
   /** CIDRs that choose the addresses to listen on; empty: every address. */
@@ -28,10 +28,10 @@ export interface DeclaredHealth {
 }
 
 /**
- * What stands, with newer numbers of endpoints: those of a release come to what stands before the rest of it does, or without it.
- * @param newer of a Service that does not stand nothing is taken, and one that it does not have keeps its number
- * @param isServed asked of a Service that had no endpoint: the release may not have brought those of every Service, and a load balancer
- *   must not be sent to where its packets are dropped. That there are fewer, or none, is safe to say.
+ * The active health-check node ports with newer endpoint counts, for early endpoint sync.
+ * @param newer other Services than the active ones are ignored, and missing ones keep their count
+ * @param isServed checked for a Service that had no endpoint: not every Service may have its new endpoints yet, and a load balancer must
+ * not send packets to a node that drops them. Fewer endpoints, or none, need no check.
  */
 export function withCounts(
   active: DeclaredHealth,
@@ -48,12 +48,12 @@ export function withCounts(
   return { ...active, services };
 }
 
-/** What lets packets to the port in, in mode iptables or ipvs. A rule, because who may only sign endpoints can change comments. */
+/** The rule that accepts packets to the port, in mode iptables or ipvs. Not a comment, because endpoint keys may change comments. */
 const portLine =
   /^(?:-A KUBE-NODEPORTS .* --dport (\d{1,5}) -j ACCEPT|add (?:KUBE|KUBE-6)-HEALTH-CHECK-NODE-PORT (\d{1,5}))$/m;
 const endpointLine = /^# endpoint (?:[a-z0-9-]+ )?(?:\[([0-9a-f:]+)\]|([0-9.]+)):\d+ ([^\s,]+)(.*)$/gm;
 
-/** What the file of one Service declares. */
+/** The declaration in the file of one Service. */
 interface Declared {
   /** `namespace/name`. */
   readonly service: string;
@@ -62,10 +62,10 @@ interface Declared {
 }
 
 /**
- * The health-check node ports that a bundle opens, with what stands on one node. The endpoints come from the comment block of a Service's
- * files, which says what the Service declares: rules say where traffic goes, which is not the same while endpoints end.
- * kube-proxy counts addresses of ready endpoints that do not end (`pkg/proxy/healthcheck/service_health.go`).
- * @param files of a bundle that was admitted; of one that the node cannot read, nothing is declared
+ * The health-check node ports that a bundle opens, with the endpoints on one node. Endpoints are read from the comment block of a Service's
+ * files, which has what the Service declares: rules have where traffic goes, which differs while endpoints terminate. kube-proxy counts
+ * addresses of ready endpoints that do not terminate (`pkg/proxy/healthcheck/service_health.go`).
+ * @param files of an admitted bundle; one that the node cannot read declares nothing
  * @returns Services sorted by port; each once, with both families counted together
  */
 export function declaredHealth(files: BundleFiles, node: string): DeclaredHealth {
@@ -78,18 +78,18 @@ export function profileOf(files: BundleFiles, node: string): string | undefined 
   return isProblem(own) ? undefined : own.profile;
 }
 
-/** Reads one bundle after the other: a file that did not change is not read again. */
+/** Reads successive bundles: an unchanged file is not read again. */
 export class HealthReader {
   readonly #node: string;
   #last: { readonly files: BundleFiles; readonly profile: string } | undefined;
-  /** By path, of the files that declare something. */
+  /** By path, for files with a declaration. */
   readonly #declared = new Map<string, Declared>();
 
   constructor(node: string) {
     this.#node = node;
   }
 
-  /** See `declaredHealth`. */
+  /** As `declaredHealth`. */
   read(files: BundleFiles): DeclaredHealth {
     const node = readNode(nodeFile(this.#node), files.get(nodeFile(this.#node)) ?? '');
     if (isProblem(node)) return { services: [], nodePortAddresses: [] };
@@ -123,7 +123,7 @@ function declaredIn(path: string, files: BundleFiles, profile: string, node: str
   return { service: `${kind.namespace}/${kind.name}`, port, addresses: [...localAddresses(text, node)] };
 }
 
-/** A Service has a file for each family. */
+/** Groups the files of each Service: one per family. */
 function servicesOf(declared: Iterable<Declared>): readonly HealthService[] {
   return [...Map.groupBy(declared, ({ service }) => service)]
     .map(([service, files]) => {

@@ -16,8 +16,8 @@ const schema = v.strictObject({
 });
 
 /**
- * What the rules that stand declare, for a process that begins while the bundle directory says something else, or nothing: rules do not
- * tell which Services a load balancer asks for. A file in the state directory.
+ * The health-check node ports of the active generation, for a process that starts while the bundle directory has other content, or none:
+ * rules do not tell which Services have a load balancer. A file in the state directory.
  */
 export class HealthMemory {
   readonly #file: StateFile<v.InferOutput<typeof schema>>;
@@ -26,12 +26,12 @@ export class HealthMemory {
     this.#file = new StateFile(`${state}/health.json`, schema);
   }
 
-  /** @returns undefined where nothing is known: before the first bundle, or of a file that cannot be read */
+  /** @returns undefined before the first bundle, or for a file that cannot be read */
   read(): DeclaredHealth | undefined {
     return this.#file.read();
   }
 
-  /** @throws StateError when the disk does not take it */
+  /** @throws StateError when the disk takes no write */
   write({ services, nodePortAddresses }: DeclaredHealth): void {
     this.#file.write({ services: [...services], nodePortAddresses: [...nodePortAddresses] });
   }

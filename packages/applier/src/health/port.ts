@@ -4,8 +4,8 @@ import { limits, serverTimes } from '../limits.ts';
 import type { Callers } from './callers.ts';
 
 /**
- * Opens a port for HTTP. Its clients are held to `serverTimes`, and share the room of `callers` with those of its other ports.
- * @throws when it cannot be opened, as while somebody else has it
+ * Opens a port for HTTP. Its clients are bound by `serverTimes`, and share the limit of `callers` with those of its other ports.
+ * @throws when it cannot be opened, for example while another process has it
  */
 export async function openPort(where: ListenOptions, callers: Callers, answer: RequestListener): Promise<Server> {
   const server = createServer(serverTimes, (request, response) => {
@@ -15,13 +15,13 @@ export async function openPort(where: ListenOptions, callers: Callers, answer: R
   server.timeout = limits.clientMs;
   server.on('connection', (socket) => callers.come(socket));
   const { promise, resolve, reject } = Promise.withResolvers<Server>();
-  // For as long as it lives: an error that nobody hears ends the process.
+  // Stays registered: an unhandled error would end the process.
   server.on('error', reject);
   server.listen(where, () => resolve(server));
   return promise;
 }
 
-/** Closes it, to those that are connected, too. */
+/** Closes it and its connections. */
 export function closePort(server: Server): void {
   server.close();
   server.closeAllConnections();

@@ -5,22 +5,22 @@ import { Callers } from './callers.ts';
 import type { DeclaredHealth, HealthService } from './declared.ts';
 import { closePort, openPort } from './port.ts';
 
-/** What the ports take from the daemon. */
+/** What the ports need from the daemon. */
 export interface HealthPortsParts {
-  /** Whether the rules in the kernel are known to be kept right: what `serviceProxyHealthy` says. */
+  /** Whether the rules in the kernel are known to be right: the value of `serviceProxyHealthy`. */
   readonly healthy: () => boolean;
   /** The addresses of the machine's interfaces. */
   readonly addresses: () => readonly string[];
-  /** A port could not be opened, or is open at last (`why` is undefined). */
+  /** A port could not be opened; undefined: all are open. */
   readonly failed: (why: string | undefined) => void;
 }
 
-/** Listens on every address of both families; no address of a machine looks like it. */
+/** Listens on every address of both families; never equal to an address. */
 const everywhere = '*';
 
 /**
- * The health-check node ports of a node: load balancers ask each node whether it has an endpoint of a Service with
- * `externalTrafficPolicy: Local`. A port is open exactly while the node's bundle has its Service. Bodies and headers are kube-proxy's
+ * The health-check node ports of a node: load balancers check each node for a local endpoint of a Service with `externalTrafficPolicy:
+ * Local`. A port is open exactly while the node's bundle has its Service. Bodies and headers are kube-proxy's
  * (`pkg/proxy/healthcheck/service_health.go`), so load balancers see no difference.
  */
 export class HealthPorts {
@@ -34,20 +34,20 @@ export class HealthPorts {
     this.#parts = parts;
   }
 
-  /** The node's rules are those of another bundle. */
+  /** The node has the rules of another bundle. */
   async follow(declared: DeclaredHealth): Promise<void> {
     this.count(declared);
     await this.refresh();
   }
 
-  /** The same with other numbers of endpoints alone: no port opens or closes. */
+  /** Only endpoint counts have changed: no port opens or closes. */
   count(declared: DeclaredHealth): void {
     this.#declared = declared;
     this.#services.clear();
     for (const service of declared.services) this.#services.set(service.port, service);
   }
 
-  /** Opens what is to be open and is not, such as a port that was taken or an address that came, and closes the rest. */
+  /** Opens missing ports, such as one that was in use or whose address is new, and closes the rest. */
   async refresh(): Promise<void> {
     const { services, nodePortAddresses } = this.#declared;
     const hosts = this.#hosts(nodePortAddresses);

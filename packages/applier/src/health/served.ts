@@ -9,7 +9,7 @@ import {
 } from '@sluice/bundle';
 import { type HealthService, profileOf } from './declared.ts';
 
-/** What stands, as far as it leads to endpoints. */
+/** The rules of the active generation that lead to endpoints. */
 export interface Rules {
   readonly families: { readonly [F in Family]?: FamilyProgram };
   readonly ipvs?: IpvsState;
@@ -18,9 +18,8 @@ export interface Rules {
 const tools = ['iptables', 'ip6tables', 'ipvs'] as const;
 
 /**
- * Says of a Service whether the rules that stand lead packets from outside to an endpoint on this node that it has in a bundle, though
- * the bundle does not stand: a node must not ask for packets that it drops. A release may bring endpoints of some Services and not of
- * others, such as one whose port moves with it.
+ * Whether the active rules lead packets from outside to an endpoint on this node that a Service has in a newer bundle: a node must not ask
+ * for packets that it drops. Early endpoint sync may reach some Services and not others, such as one whose port changes too.
  */
 export function servedBy(
   rules: Rules,
@@ -40,7 +39,7 @@ const chainLine = /^@node=(\S+) -A KUBE-(SVL-\S+) .*-j (KUBE-SEP-\S+)$/gm;
 const realLine = /^@node=(\S+) -a (?:-t|-u|--sctp-service) (\S+) -r (\S+) /gm;
 const destination = / --to-destination (\S+)$/;
 
-/** The endpoints of a node in the file of a Service, each with what leads there: `SVL-… 10.244.1.5:8080`. */
+/** The endpoints of a node in the file of a Service, each with the chain or frontend that leads to it: `SVL-… 10.244.1.5:8080`. */
 function* choicesIn(text: string, node: string): Generator<string> {
   for (const [, at, frontend = '', to] of text.matchAll(realLine))
     if (at === node) yield `${frontend.replace(/^\$\{.*\}/, '*')} ${to}`;
@@ -51,7 +50,7 @@ function* choicesIn(text: string, node: string): Generator<string> {
     if (at === node) yield `${frontend} ${endpoints.get(chain)}`;
 }
 
-/** The same of the rules that stand, in either layout: there an endpoint may be in place, or behind a group. */
+/** The same of the active rules, in either layout, where a chain may hold its endpoints itself or jump to a group. */
 function* localChoices({ families }: Rules): Generator<string> {
   for (const { nat } of Object.values(families))
     for (const chain of nat.chains.keys()) {
@@ -69,7 +68,7 @@ function* destinations(chain: string, table: TableProgram): Generator<string> {
   }
 }
 
-/** In mode ipvs: there a weight of 0 is as good as gone. With `*` for the addresses of machines, of which no file knows. */
+/** The same in mode ipvs, where a weight of 0 means removed. `*` replaces addresses of the machine, which files do not have. */
 function* serverChoices({ ipvs }: Rules): Generator<string> {
   for (const { address, port, real } of ipvs?.virtualServers.values() ?? [])
     for (const one of real.values()) {

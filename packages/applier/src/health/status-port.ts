@@ -4,16 +4,16 @@ import { limits } from '../limits.ts';
 import { Callers } from './callers.ts';
 import { closePort, openPort } from './port.ts';
 
-/** What the port takes from the daemon. */
+/** What the port needs from the daemon. */
 export interface StatusPortParts {
   readonly answer: RequestListener;
-  /** It could not be opened, or is open at last (`why` is undefined). */
+  /** It could not be opened; undefined: it is open. */
   readonly failed: (why: string | undefined) => void;
 }
 
 /**
- * The port on which the daemon says how it is. Any user of the node can have it while `sluiced` does not run, and its address may come
- * late: no rule waits for it.
+ * The port of the daemon's status. Another user of the node can take it while `sluiced` is stopped, and its address may appear late: no
+ * rule waits for it.
  */
 export class StatusPort {
   readonly #listen: string;

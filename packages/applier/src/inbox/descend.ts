@@ -2,7 +2,7 @@ import { closeSync, constants, fstatSync, lstatSync, openSync, readlinkSync, typ
 import { resolve } from 'node:path';
 import { checkTrust, InboxError, type Trust } from './trust.ts';
 
-/** An open directory: it stays the same one whatever is renamed or linked above it. */
+/** An open directory: it stays the same one when names above it are renamed or linked. */
 export interface OpenDirectory {
   readonly fd: number;
   /** Without links, for programs that take a path, and for messages. */
@@ -10,12 +10,12 @@ export interface OpenDirectory {
   close(): void;
 }
 
-/** As many as the kernel follows in one path (`MAXSYMLINKS`). */
+/** The kernel's limit for one path (`MAXSYMLINKS`). */
 const linksMax = 40;
 
 const openFlags = constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW;
 
-/** The path of an entry of an open directory. Node has no openat(2); /proc has the same meaning. */
+/** The path of an entry of an open directory. Node has no openat(2); /proc has the same effect. */
 export function entryPath(fd: number, name: string): string {
   return `/proc/self/fd/${fd}/${name}`;
 }
@@ -27,10 +27,10 @@ export function openFolder(fd: number, name: string): { fd: number; stats: BigIn
 }
 
 /**
- * Opens a directory by going down from the root, one name at a time, following links by hand: every folder on the way, and every
- * link, must be one that nobody else can replace.
- * @param trust left out: owners and modes are not asked
- * @throws InboxError when one of them is not; the error of the system when a name is not there
+ * Opens a directory by descending from the root, one name at a time, following links by hand: other users must not be able to replace any
+ * folder or link on the path.
+ * @param trust left out: owners and modes are not checked
+ * @throws InboxError when one of them is not trusted; the error of the system when a name does not exist
  */
 export function descend(path: string, trust: Trust | undefined): OpenDirectory {
   const way = new Way(trust);
@@ -77,8 +77,7 @@ class Way {
     const stats = lstatSync(entryPath(this.#fd, name), { bigint: true });
     checkTrust(path, stats, 'above', this.#trust);
     if (stats.isSymbolicLink()) return this.#follow(path, name);
-    if (!stats.isDirectory())
-      throw new InboxError(`Cannot read ${path}: it is no directory`, 'Name the bundle directory');
+    if (!stats.isDirectory()) throw new InboxError(`Cannot read ${path}: not a directory`, 'Pass the bundle directory');
     const folder = openFolder(this.#fd, name);
     this.#enter(folder.fd);
     checkTrust(path, folder.stats, 'above', this.#trust);
@@ -87,7 +86,10 @@ class Way {
 
   #follow(path: string, name: string): void {
     if (++this.#links > linksMax) {
-      throw new InboxError(`Cannot read ${path}: more than ${linksMax} links lead to it`, 'Look for links in a circle');
+      throw new InboxError(
+        `Cannot read ${path}: more than ${linksMax} symbolic links on the path`,
+        'Check for a loop of links',
+      );
     }
     const target = readlinkSync(entryPath(this.#fd, name));
     if (target.startsWith('/')) this.restart();
@@ -103,7 +105,7 @@ class Way {
     return `/${this.#names.join('/')}`;
   }
 
-  /** The directory that was reached: inside of it nothing may be shared, not even with the sticky bit. */
+  /** The directory that was reached: it must not be shared, not even with the sticky bit. */
   end(): OpenDirectory {
     checkTrust(this.path, fstatSync(this.#fd, { bigint: true }), 'inside', this.#trust);
     const { path } = this;

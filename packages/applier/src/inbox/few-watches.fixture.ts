@@ -3,8 +3,8 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { watchBundle } from './watch.ts';
 
 /**
- * Runs in a user namespace of its own, for the limits of its own, with a directory and the limit to set. Says what a watcher tells, first
- * where nothing can be watched from the start, then where that comes to be so when a link is swapped.
+ * Runs in its own user namespace, for its own inotify limits, with a directory and the limit to set. Prints what a watcher reports, first
+ * where nothing can be watched from the start, then when watching becomes impossible while a link is swapped.
  */
 const [directory = '', limit = ''] = process.argv.slice(2);
 const allow = (count: number): void => writeFileSync(`/proc/sys/user/${limit}`, String(count));
@@ -13,7 +13,7 @@ const say = (word: string): void => {
   words.push(word);
   process.stdout.write(`${word}\n`);
 };
-/** Waits until these were said since the last time; a machine that is busy takes its time. */
+/** Waits until these words were printed since the last call; a busy machine takes its time. */
 async function told(...wanted: readonly string[]): Promise<void> {
   for (let tries = 0; !wanted.every((word) => words.some((one) => one.startsWith(word))); tries++) {
     if (tries > 500) return say(`not told: ${wanted.join(' and ')}`);
@@ -43,7 +43,7 @@ await told('event');
 allow(0);
 symlinkSync('two', `${directory}/next`);
 renameSync(`${directory}/next`, `${directory}/rendered`);
-// An instance that is there already needs no second one.
+// An existing inotify instance needs no second one.
 const isLost = limit === 'max_inotify_watches';
 await told('event', ...(isLost ? ['unwatched'] : []));
 allow(1000);

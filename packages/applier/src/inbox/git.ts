@@ -10,32 +10,32 @@ import { Repository } from './repository.ts';
 import { InboxError, type Trust } from './trust.ts';
 
 /**
- * The tree of HEAD of a Git work tree, never the work files: a checkout is not atomic, a commit is.
+ * Reads the tree of HEAD of a Git work tree, never the work files: a checkout is not atomic, a commit is.
  *
- * git runs as root on a directory whose config others may have written: `readingGit` says why it starts nothing. It asks whose the top of
- * the work tree is, and refuses that of somebody else, as we do; who can write what lies in it, `Repository` asks.
+ * git runs as root on a directory whose config others may have written: `readingGit` explains why it starts no program. git refuses a work
+ * tree whose top has another owner, as we do; `Repository` checks who can write to its contents.
  */
 export class GitTree {
   readonly #repository: Repository | undefined;
   /** Texts by object id: an object never changes. */
   #texts = new Map<string, PackedText>();
-  /** SHA-256 by object id: Git's own ids are SHA-1, and it is not asked whether they are right. */
+  /** SHA-256 by object id: Git's own ids are SHA-1, and Git does not verify them on reading. */
   #digests = new Map<string, string>();
   #last: Tree | undefined;
 
   /**
    * @param nowMs the time of day
-   * @param trust who may write the repository; left out: nothing is asked
+   * @param trust who may write to the repository; left out: not checked
    */
   constructor(nowMs: () => number, trust: Trust | undefined) {
     this.#repository = trust && new Repository(trust, nowMs);
   }
 
   /**
-   * The tree that HEAD has for a directory.
-   * @returns the same value as before when HEAD's tree is the same; undefined when the directory is in no work tree
+   * Reads the tree that HEAD has for a directory.
+   * @returns the same value as before for the same tree; undefined when the directory is in no work tree
    * @param extent see `Inbox.look`
-   * @throws InboxError when git cannot read it, somebody else can write it, or the tree holds what no bundle has
+   * @throws InboxError when git cannot read it, other users can write to it, or the tree has files that no bundle has
    */
   async read(directory: string, extent: Extent): Promise<Tree | undefined> {
     const inside = await git(directory, ['rev-parse', '--absolute-git-dir', '--git-common-dir', '--show-prefix']);
@@ -68,7 +68,7 @@ export class GitTree {
     return this.#last;
   }
 
-  /** A release that was committed: its `SHA256SUMS` is held against the bytes, as on a disk. */
+  /** A committed release: its `SHA256SUMS` is compared with the bytes, as on a disk. */
   #seal(entries: readonly Entry[], texts: SourceFiles): Tree['seal'] {
     const known = this.#digests;
     this.#digests = new Map(entries.map(({ id }) => [id, known.get(id) ?? '']));
@@ -80,7 +80,7 @@ export class GitTree {
     );
   }
 
-  /** Reads the objects that are not known yet, each once: a tree may have one object at many paths. */
+  /** Reads unknown objects, each once: a tree may have one object at many paths. */
   async #fetch(directory: string, entries: readonly Entry[], isRelease: boolean): Promise<void> {
     const wanted = new Map<string, Wanted>();
     for (const { path, id, size } of entries) {
@@ -91,7 +91,7 @@ export class GitTree {
     for (const batch of batches([...wanted.values()])) await this.#fetchBatch(directory, batch, isRelease);
   }
 
-  /** With one `cat-file`, whose whole output is held until it is read. */
+  /** With one `cat-file`, whose whole output is in memory until it is read. */
   async #fetchBatch(directory: string, batch: readonly Wanted[], isRelease: boolean): Promise<void> {
     const input = batch.map(({ id }) => `${id}\n`).join('');
     const bytesMax = batch.reduce((sum, { size }) => sum + size + limits.gitHeaderBytesMax, 0);
@@ -114,7 +114,7 @@ export class GitTree {
   }
 
   #needs(path: string): boolean {
-    // Those of other nodes, too: they say where endpoints may be.
+    // Including files of other nodes: they tell where endpoints may be.
     return isReleaseFile(path) || readPath(path) !== undefined;
   }
 }
@@ -122,17 +122,17 @@ export class GitTree {
 interface Entry {
   readonly path: string;
   readonly id: string;
-  /** In bytes, as the object says: nothing of it was read. */
+  /** In bytes, from the list of the tree: the object is not read yet. */
   readonly size: number;
 }
 
 /** An object to read. */
 interface Wanted extends Entry {
-  /** False for one of which the digest is enough. */
+  /** False where only the digest is needed. */
   readonly keep: boolean;
 }
 
-/** Parts that are read one after the other, so that what git says never is in memory as a whole. */
+/** Batches that are read one after the other, so that git's whole output is never in memory at once. */
 function* batches(wanted: readonly Wanted[]): Generator<readonly Wanted[]> {
   let batch: Wanted[] = [];
   let bytes = 0;
@@ -147,7 +147,7 @@ function* batches(wanted: readonly Wanted[]): Generator<readonly Wanted[]> {
   if (batch.length > 0) yield batch;
 }
 
-/** What a tree holds. Its size is known before anything of it is read: a small commit can name one object often. */
+/** The files of a tree. Their sizes are checked before any is read: a small commit can name one object many times. */
 async function listTree(directory: string, tree: string): Promise<readonly Entry[]> {
   const { stdout } = await must(directory, ['ls-tree', '-r', '-l', '-z', '--full-tree', tree], limits.gitListBytesMax);
   const entries = stdout
@@ -165,7 +165,7 @@ function entryOf(line: string): Entry {
   const [, mode, id, digits, path] = /^(\d+) \S+ ([0-9a-f]+) +(\S+)\t(.*)$/s.exec(line) ?? [];
   if (mode === undefined || id === undefined || path === undefined || !mode.startsWith('100'))
     throw new InboxError(
-      `Cannot read ${path ?? line} from Git: it is no regular file`,
+      `Cannot read ${path ?? line} from Git: not a regular file`,
       'A bundle has no links and no submodules',
     );
   if (!readPath(path) && !isReleaseFile(path)) throw stranger(path);
@@ -182,7 +182,7 @@ function entryOf(line: string): Entry {
 function tooLarge(what: string): InboxError {
   return new InboxError(
     `Cannot read the tree from Git: ${what}`,
-    '/usr/share/doc/sluice/bundle-format.md has the limits',
+    'See /usr/share/doc/sluice/bundle-format.md for the limits',
   );
 }
 
@@ -192,7 +192,7 @@ interface Said {
   readonly stderr: string;
 }
 
-/** @param bytesMax of what it says: with more it is ended */
+/** @param bytesMax limit for the output: beyond it git is killed */
 async function git(
   directory: string,
   args: readonly string[],
@@ -211,12 +211,12 @@ async function git(
     ...(input === undefined ? { stdin: 'ignore' as const } : { input }),
   });
   const stderr = result.isMaxBuffer
-    ? `it says more than ${bytesMax} bytes`
+    ? `more than ${bytesMax} bytes of output`
     : viewOf(result.stderr).toString('utf8').trim();
   return { exitCode: result.exitCode, stdout: viewOf(result.stdout), stderr };
 }
 
-/** The same bytes, not a copy of them. */
+/** The same bytes, not a copy. */
 function viewOf({ buffer, byteOffset, byteLength }: Uint8Array): Buffer {
   return Buffer.from(buffer, byteOffset, byteLength);
 }
@@ -234,6 +234,6 @@ function notGit(why: string): undefined {
   if (!why.includes('dubious ownership')) return undefined;
   throw new InboxError(
     `Cannot read the Git tree: ${quoted(why.split('\n')[0] ?? '')}`,
-    'Let the user that runs sluiced own the repository',
+    'Change the owner of the repository to the user that runs sluiced',
   );
 }

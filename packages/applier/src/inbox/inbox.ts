@@ -8,29 +8,29 @@ import type { ReleaseGate } from './release-gate.ts';
 import { InboxError, type Trust } from './trust.ts';
 import type { WaveGate, Waiting } from './wave-gate.ts';
 
-/** What a look at the bundle directory found. */
+/** The result of a look at the bundle directory. */
 export type Arrival =
   | {
       readonly kind: 'bundle';
       readonly tree: Tree;
-      /** Where signatures are required: which release it is. */
+      /** The release, where signatures are required. */
       readonly release?: Accepted;
-      /** Its signers say that it must not wait for what became of others. */
+      /** It is signed as urgent: it does not wait because other releases failed. */
       readonly isUrgent?: boolean;
-      /** What a person should know of a release that is taken all the same. */
+      /** Warnings about a release that is accepted all the same. */
       readonly alarms?: readonly Problem[];
-      /** The wave of this node is not open yet: the bundle is to be rehearsed and not applied. */
+      /** The wave of this node is not open yet: the bundle is rehearsed and not applied. */
       readonly waits?: Waiting;
     }
-  /** The directory is not there. That changes nothing: removal is not a command. */
+  /** The directory does not exist. That changes nothing: rules are never removed by absence. */
   | { readonly kind: 'absent' }
   | { readonly kind: 'refused'; readonly problems: readonly Problem[] };
 
 /**
- * Finds complete bundles in one directory, which may be a link that is swapped, and reads each file as rarely as possible.
- * What a directory is, is decided in this order: a Git work tree of its own, a release, what `sluice render` wrote, a folder of
- * a Git work tree. A directory that once was what `sluice render` writes is never read as part of a larger work tree: while a
- * writer is busy its mark is missing, and HEAD is not what was meant.
+ * Finds complete bundles in one directory, which may be a link that is swapped, and reads each file as rarely as possible. The kind of a
+ * directory is decided in this order: a Git work tree of its own, a release, output of `sluice render`, a folder of a Git work tree. A
+ * directory that once was output of `sluice render` is never read as part of a larger work tree: while a writer is busy its mark is
+ * missing, and HEAD is not what was meant.
  */
 export class Inbox {
   readonly #directory: string;
@@ -43,8 +43,8 @@ export class Inbox {
 
   /**
    * @param nowMs the time of day
-   * @param trust whose files are taken; left out where a person names the directory and so vouches for it
-   * @param gate which releases are taken; left out where signatures are not required
+   * @param trust whose files are accepted; left out where an operator named the directory and so vouches for it
+   * @param gate which releases are accepted; left out where signatures are not required
    * @param waves when releases are applied; left out where nothing is
    */
   constructor(directory: string, nowMs: () => number, trust?: Trust, gate?: ReleaseGate, waves?: WaveGate) {
@@ -58,8 +58,8 @@ export class Inbox {
 
   /**
    * Looks at the directory. `tree` is the same value as at the last look when nothing changed.
-   * @param extent `changed` after an event: what the folders and the seal show to be unchanged is not asked file by file. Modes,
-   * owners and contents that were changed in place are found by a whole look.
+   * @param extent `changed` after an event: files that the folders and the seal show to be unchanged are not checked one by one. A whole
+   * look finds modes, owners and contents that were changed in place.
    */
   async look(extent: Extent = 'whole'): Promise<Arrival> {
     try {
@@ -75,7 +75,7 @@ export class Inbox {
       if (code === 'ENOENT' && !isThere(this.#directory)) return { kind: 'absent' };
       const hint =
         code === 'ENOENT' || code === 'ELOOP'
-          ? 'It changed while it was read: it is read again'
+          ? 'It changed while it was read and will be read again'
           : 'Check its permissions';
       return {
         kind: 'refused',
@@ -87,7 +87,7 @@ export class Inbox {
   async #admit(tree: Tree): Promise<Arrival> {
     const verdict = await this.#gate?.check(tree);
     if (verdict?.kind === 'refused') return verdict;
-    // An update of endpoints waits for no wave: nothing else of it is taken.
+    // An endpoint update waits for no wave: only its endpoints are applied.
     const waits = verdict?.release.onlyEndpoints ? undefined : await this.#waves?.check(tree.seal);
     if (waits && 'problems' in waits) return { kind: 'refused', problems: waits.problems };
     return {
@@ -111,7 +111,7 @@ export class Inbox {
   }
 }
 
-/** @param seal of a tree that was let in: who signed it has been seen to */
+/** @param seal of an accepted tree, whose signatures are verified */
 function isUrgent(seal: Tree['seal']): boolean {
   const release = readRelease(seal?.release ?? '');
   return !isProblem(release) && release.requires.includes('urgent');

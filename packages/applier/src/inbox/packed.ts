@@ -2,7 +2,7 @@ import { deflateRawSync, inflateRawSync } from 'node:zlib';
 import type { TextSource } from '@sluice/bundle';
 import { limits } from '../limits.ts';
 
-/** What files of Services are made of: a packed text names the places here that it has in common with these. */
+/** Typical contents of Service files, as a dictionary for compression. */
 const usual = Buffer.from(`\
 # endpoint http 10.244.0.10:8080 node-0000 zone-0
 *filter
@@ -25,18 +25,18 @@ const usual = Buffer.from(`\
 COMMIT
 `);
 
-/** Files of a bundle have some kilobytes. A higher level saves little more of these. */
+/** Files of a bundle have a few kilobytes. A higher level saves little more. */
 const compression = { level: 1, memLevel: 4, windowBits: 13, dictionary: usual } as const;
 
 /**
- * A text of which a seventh of its size is kept. Files of a bundle are read once, when they changed, and kept so that whoever needs one
- * later has what was hashed, whatever became of it on the disk: 28 MB of 10,000 Services are 4 MB so. A large one is kept as it is: what
- * others put there must not cost time.
+ * A text that is kept compressed to a seventh of its size. Files of a bundle are read once, when they change, and kept, so that later
+ * readers get what was hashed, whatever happens to the file: 28 MB of 10,000 Services become 4 MB. Large files are not compressed: other
+ * users' files must not cost time.
  */
 export class PackedText implements TextSource {
   readonly key: string;
-  readonly isInMemory: boolean;
-  /** The text, or its packed bytes, one character for each. */
+  readonly isAtHand: boolean;
+  /** The text, or its compressed bytes, one character for each. */
   readonly #kept: string;
 
   /** @param digest of the bytes */
@@ -46,7 +46,7 @@ export class PackedText implements TextSource {
     this.#kept = this.isInMemory ? bytes.toString('utf8') : deflateRawSync(bytes, compression).toString('latin1');
   }
 
-  /** Made anew each time, but for a large one. */
+  /** Decompressed on each call, unless the file is large. */
   get text(): string {
     return this.isInMemory
       ? this.#kept

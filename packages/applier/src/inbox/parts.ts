@@ -2,7 +2,7 @@ import { compareText, isOutsideTree, isSealedFile, type TextSource } from '@slui
 import type { Stamp } from './read.ts';
 import type { Folder } from './walk.ts';
 
-/** What a file holds, whenever it was written. */
+/** The content of a file, independent of when it was written. */
 export interface Copy {
   readonly path: string;
   readonly digest: string;
@@ -12,16 +12,16 @@ export interface Copy {
   readonly isRule: boolean;
 }
 
-/** One file as it was when it was read last. */
+/** One file when it was read last. */
 export interface Known {
   readonly stamp: Stamp;
   readonly copy: Copy;
 }
 
-/** A folder with its share of what is digested, so that only changed folders are put together again. */
+/** A folder with its part of the digest, so that only changed folders are digested again. */
 export interface Part {
   readonly folder: Folder<Known>;
-  /** Its lines of `SHA256SUMS`, of what lies below it too, in pieces that the folders above share. */
+  /** Its lines of `SHA256SUMS`, including folders in it, in pieces that the parent folders share. */
   readonly sums: readonly string[];
   /** In the order of those lines. */
   readonly items: readonly (Copy | Part)[];
@@ -30,11 +30,11 @@ export interface Part {
 }
 
 /**
- * Puts together what a walk found.
+ * Builds the parts from the result of a walk.
  *
- * All paths in one folder begin alike, so they stand together in the order of bytes, where the folder's name with its slash stands
- * among the names beside it. So the lines of a folder are the lines of what is in it, one after the other.
- * @param before what the last walk found; folders that are the same value are not looked into
+ * All paths in one folder have the same prefix, so they are adjacent in byte order, at the place of the folder's name with its slash. So
+ * the lines of a folder are the lines of its entries, in order.
+ * @param before of the last walk; folders of the same value are not read
  */
 export function partOf(folder: Folder<Known>, before: Part | undefined): Part {
   if (before?.folder === folder) return before;
@@ -50,18 +50,18 @@ export function partOf(folder: Folder<Known>, before: Part | undefined): Part {
   return { folder, sums: linesOf(items, (path) => !isOutsideTree(path)), items, parts };
 }
 
-/** The lines of `SHA256SUMS` as a release has them: what it adds at the top counts too. */
+/** The lines of a release's `SHA256SUMS`: files that it adds at the top count too. */
 export function releaseSumsOf(top: Part): string {
   return linesOf(top.items, (path) => isSealedFile(path) || !isOutsideTree(path)).join('');
 }
 
-/** Lines in the same form for what lies at the top and no digest of the tree covers: seals, signatures, which waves are open. */
+/** Lines in the same form for files at the top that the digest of the tree does not cover: seals, signatures, open waves. */
 export function outsideOf(top: Part): string {
   const files = top.items.filter((item) => !('items' in item));
   return linesOf(files, isOutsideTree).join('');
 }
 
-/** Every file, in the order of bytes. */
+/** Every file, in byte order. */
 export function* copiesOf(part: Part): Generator<Copy> {
   for (const item of part.items) {
     if ('items' in item) yield* copiesOf(item);
@@ -69,7 +69,7 @@ export function* copiesOf(part: Part): Generator<Copy> {
   }
 }
 
-/** The files that came, went or have other contents since another walk. What is in a folder of the same value is not looked at. */
+/** The files that were added, removed or changed since another walk. Folders of the same value are skipped. */
 export function* changedCopies(
   before: Part | undefined,
   now: Part | undefined,

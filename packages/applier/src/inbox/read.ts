@@ -3,20 +3,23 @@ import { limits } from '../limits.ts';
 import { entryPath, type OpenDirectory } from './descend.ts';
 import { checkTrust, InboxError, type Trust } from './trust.ts';
 
-/** Says whether a file is the one that was read before: device, inode, size, mtime and ctime, in nanoseconds. */
+/** Identifies the version of a file: device, inode, size, mtime and ctime, in nanoseconds. */
 export type Stamp = string;
 
 export function stampOf(stats: BigIntStats): Stamp {
-  // Joined, so that it is one string of its length: there is one for each of 10,000 files.
+  // Joined, to be one compact string: there is one for each of 10,000 files.
   return [stats.dev, stats.ino, stats.size, stats.mtimeNs, stats.ctimeNs].join(':');
 }
 
-/** The stamp of what will not change again without another one; empty within one tick of the file system's clock, where a change leaves no trace. */
+/**
+ * The stamp of a file whose next change will change the stamp; empty within one tick of the file system's clock, where a change leaves no
+ * trace.
+ */
 export function settledStamp(stats: BigIntStats, nowMs: number): Stamp {
   return nowMs - Number(stats.ctimeMs) < limits.racyMs ? '' : stampOf(stats);
 }
 
-/** One file of a directory that is walked through. */
+/** One file of a walk. */
 export interface Seen {
   readonly path: string;
   readonly stamp: Stamp;
@@ -24,29 +27,29 @@ export interface Seen {
   read(): Content;
 }
 
-/** What was really read, with what the file that it was read from was then. */
+/** The bytes of a file, with its stats at that time. */
 export interface Content {
   readonly bytes: Buffer;
   readonly stats: BigIntStats;
 }
 
-/** True when the directory has an entry of this name, whatever it is. */
+/** True when the directory has an entry of this name, of any kind. */
 export function hasEntry(top: OpenDirectory, name: string): boolean {
   return lstatSync(entryPath(top.fd, name), { throwIfNoEntry: false }) !== undefined;
 }
 
-/** @throws InboxError for what is no regular file, is too large, or can be written by others */
+/** @throws InboxError when it is not a regular file, is too large, or other users can write to it */
 export function checkFile(path: string, stats: BigIntStats, trust: Trust | undefined): void {
   if (!stats.isFile())
-    throw new InboxError(`Cannot read ${path}: it is no regular file`, 'A bundle has no links, devices or pipes');
+    throw new InboxError(`Cannot read ${path}: not a regular file`, 'A bundle has no links, devices or pipes');
   checkTrust(path, stats, 'inside', trust);
   if (stats.size > limits.fileBytesMax) {
-    const what = `Cannot read ${path}: it is larger than ${limits.fileBytesMax} bytes`;
-    throw new InboxError(what, '/usr/share/doc/sluice/bundle-format.md has the limits');
+    const what = `Cannot read ${path}: larger than ${limits.fileBytesMax} bytes`;
+    throw new InboxError(what, 'See /usr/share/doc/sluice/bundle-format.md for the limits');
   }
 }
 
-/** Reads a file of an open folder. The open neither follows a link nor waits for a pipe; what was opened is checked, not what a name said before. */
+/** Reads a file of an open folder. The open follows no link and waits for no pipe; the open file is checked, not its name. */
 export function readIn(folder: number, name: string, path: string, trust: Trust | undefined): Content {
   const fd = openSync(
     entryPath(folder, name),

@@ -15,11 +15,11 @@ const schema = v.strictObject({
   digest: digestForm,
   revision: v.optional(serialForm),
   signers: v.array(v.string()),
-  /** In files from before `update`: then no older release of this serial may come, whoever signed it. */
+  /** In files written before `update` existed: then no older release of this serial is accepted, with any signature. */
   onlyEndpoints: v.optional(v.literal(true)),
   expires: v.optional(v.string()),
   opened: v.optional(v.literal(true)),
-  /** What keys for endpoints alone have signed; its serial and cluster are those above. */
+  /** The last release that was signed by endpoint keys only; serial and cluster are those above. */
   update: v.optional(
     v.strictObject({
       revision: serialForm,
@@ -32,8 +32,8 @@ const schema = v.strictObject({
 type Stored = v.InferOutput<typeof schema>;
 
 /**
- * Which release this node has accepted last, and which update of its endpoints; a file in the state directory, beside the journal.
- * Neither ever goes down.
+ * The last release that this node accepted, and the last endpoint update of it; a file in the state directory, beside the journal. Neither
+ * ever decreases.
  */
 export class ReleaseFloor {
   readonly #directory: string;
@@ -46,7 +46,7 @@ export class ReleaseFloor {
     return `${this.#directory}/release.json`;
   }
 
-  /** @returns undefined before the first release, or `NODE_STATE_INVALID`: who guesses here takes an old release for a new one */
+  /** @returns undefined before the first release, or `NODE_STATE_INVALID`: guessing here could accept an old release as new */
   read(): Floor | undefined | { readonly problem: Problem } {
     const record = this.#record();
     return record === undefined || 'problem' in record ? record : floorOf(record);
@@ -57,21 +57,21 @@ export class ReleaseFloor {
       const text = readIfThere(this.#path);
       return text === undefined ? undefined : v.parse(schema, JSON.parse(text));
     } catch (error) {
-      const message = `Cannot read which release was accepted last: ${this.#path} is damaged (${error instanceof Error ? error.message : String(error)})`;
+      const message = `Cannot read the last accepted release: ${this.#path} is damaged (${error instanceof Error ? error.message : String(error)})`;
       const hint = `Set \`signatures.floor\` in sluiced.yaml to the newest serial that this node ran, then remove the file. The rules stay as they are`;
       return { problem: { code: 'NODE_STATE_INVALID', level: 'error', message, hint } };
     }
   }
 
-  /** Whether the wave of this node was open for the release that was accepted last, if its `SHA256SUMS` has this digest. */
+  /** Whether the wave of this node was open for the last accepted release, if its `SHA256SUMS` has this digest. */
   isOpened(digest: string): boolean {
     const record = this.#record();
     return record !== undefined && !('problem' in record) && record.digest === digest && record.opened === true;
   }
 
   /**
-   * Remembers that the wave of this node is open for the release that was accepted last.
-   * @throws StateError when the disk does not take it
+   * Remembers that the wave of this node is open for the last accepted release.
+   * @throws StateError when the disk takes no write
    */
   open(digest: string): void {
     const record = this.#record();
@@ -80,8 +80,8 @@ export class ReleaseFloor {
   }
 
   /**
-   * Remembers a release, or an update of its endpoints. When it returns, it is on the disk.
-   * @throws StateError when the disk does not take it: then the release is not accepted
+   * Remembers a release, or an endpoint update of it. When it returns, it is on the disk.
+   * @throws StateError when the disk takes no write: then the release is not accepted
    */
   write(accepted: Accepted): void {
     writing(this.#directory, () => mkdirSync(this.#directory, { recursive: true, mode: 0o700 }));
@@ -115,7 +115,7 @@ function floorOf({
   };
 }
 
-/** An update of endpoints leaves what is known of the release; a release leaves an update of it that is newer. */
+/** An endpoint update keeps the record of the release; a release keeps a newer update of it. */
 function raised(before: Stored | undefined, accepted: Accepted): Stored {
   const { cluster: _cluster, serial, onlyEndpoints, revision, ...rest } = accepted;
   if (before && onlyEndpoints && revision !== undefined)

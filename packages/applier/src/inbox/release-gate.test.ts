@@ -197,7 +197,7 @@ describe('attacks', () => {
     [
       'no release at all, but a complete bundle',
       () => (rmSync(directory, { recursive: true }), writeBundle(directory, other)),
-      'it is no release',
+      'it is not a release',
     ],
     [
       'a release without release.yaml',

@@ -18,14 +18,14 @@ import { ReleaseFloor } from './release-floor.ts';
 import { loadSigners, whoSigned } from './release-signatures.ts';
 import type { Trust } from './trust.ts';
 
-/** Who signed a release, and whether that is good for endpoints alone. */
+/** The signers of a release, and whether they may sign endpoints only. */
 interface Signers {
   readonly principals: readonly string[];
-  /** Why it is not good for more. */
+  /** Why they may not sign more. */
   readonly onlyEndpoints?: Problem;
 }
 
-/** What the node's config says about releases. */
+/** The node's config for releases. */
 export interface GateRules {
   readonly node: string;
   readonly cluster?: string | undefined;
@@ -40,9 +40,9 @@ export interface GateParts {
   readonly run: Run;
   /** The time of day. */
   readonly nowMs: () => number;
-  /** Who may write `allowedSigners`. */
+  /** Who may write to `allowedSigners`. */
   readonly trust: Trust;
-  /** False where nothing may be changed: what is accepted is not remembered. */
+  /** False for a dry run: accepted releases are not remembered. */
   readonly remember: () => boolean;
 }
 
@@ -51,8 +51,8 @@ export type Verdict =
   | { readonly kind: 'refused'; readonly problems: readonly Problem[] };
 
 /**
- * Lets in releases that are signed, for this node, and not older than what it has had: packages/bundle/README.md, "What a node
- * accepts". Of a release that was accepted before, the digest decides: a rotated key or a dead clock must not make what runs unusable.
+ * Accepts releases that are signed, for this node, and not older than those it has had: packages/bundle/README.md, "What a node accepts". A
+ * release that was accepted before is recognised by its digest: a rotated key or a wrong clock must not make the active release unusable.
  */
 export class ReleaseGate {
   readonly #rules: GateRules;
@@ -65,12 +65,12 @@ export class ReleaseGate {
     this.#floor = new ReleaseFloor(rules.state);
   }
 
-  /** @param tree one whose files are those that its seal names */
+  /** @param tree whose files match its seal */
   async check({ seal }: Tree): Promise<Verdict> {
     if (seal === undefined) return refused(noRelease);
     const digest = fileDigest(seal.sums);
     const signers = await this.#signers(seal);
-    // Read after the wait, so that what another process accepted meanwhile counts.
+    // Read after the wait, so that releases accepted by another process meanwhile count.
     const accepted = this.#floor.read();
     if (accepted && 'problem' in accepted) return refused(accepted.problem);
     const known = [accepted?.release, accepted?.update].find((one) => one?.digest === digest);
@@ -79,7 +79,7 @@ export class ReleaseGate {
     return this.#fresh(seal, digest, accepted, signers);
   }
 
-  /** Who signed, when they are enough; for an update of endpoints one key with that role is. */
+  /** The signers, when they are enough; for an endpoint update one endpoint key is. */
   async #signers(seal: Seal): Promise<Signers | { problems: readonly Problem[] }> {
     const { allowedSigners, threshold } = this.#rules;
     const signers = loadSigners(allowedSigners, this.#parts.trust);
@@ -97,7 +97,7 @@ export class ReleaseGate {
     return principals.length === 0 ? { problems: [tooFew] } : { principals, onlyEndpoints: tooFew };
   }
 
-  /** The release that was accepted: it stays so, and what has become of its signatures is told. */
+  /** A release that was accepted before stays accepted; problems with its signatures become alarms. */
   #again(accepted: Accepted, signers: { problems: readonly Problem[] } | Signers): Verdict {
     if (accepted.onlyEndpoints && !('problems' in signers) && !signers.onlyEndpoints) {
       const { onlyEndpoints: _before, ...rest } = accepted;
@@ -138,7 +138,7 @@ export class ReleaseGate {
     return unwritable ? refused(unwritable) : { kind: 'accepted', release: fresh, alarms: this.#expired(fresh) };
   }
 
-  /** Before anything is done with the release: a node that forgets what it has accepted can be led back. */
+  /** Before anything is done with the release: a node that forgets what it accepted can be rolled back to an old release by an attacker. */
   #remember(fresh: Accepted): Problem | undefined {
     try {
       this.#floor.write(fresh);
@@ -148,7 +148,7 @@ export class ReleaseGate {
       return {
         code: error.code,
         level: 'error',
-        message: `Cannot take the release: ${error.message}`,
+        message: `Cannot accept the release: ${error.message}`,
         hint: error.hint,
       };
     }
@@ -168,15 +168,15 @@ function refused(problem: Problem): Verdict {
 const noRelease: Problem = {
   code: 'RELEASE_UNSIGNED',
   level: 'error',
-  message: 'Cannot trust the bundle: it is no release, so nobody can have signed it',
-  hint: 'Make and sign one (`sluice release`, `sluice sign`), or write `signatures: {policy: none}` into sluiced.yaml to take what is not signed',
+  message: 'Cannot trust the bundle: it is not a release, so it has no signature',
+  hint: 'Create and sign one (`sluice release`, `sluice sign`), or set `signatures: {policy: none}` in sluiced.yaml to accept unsigned bundles',
 };
 
 function signersChanged(serial: number, why: string): Problem {
   return {
     code: 'RELEASE_SIGNERS_CHANGED',
     level: 'warning',
-    message: `Cannot verify release ${serial} any more, which this node accepted and keeps: ${why}`,
-    hint: 'If a key was withdrawn, ship a release that others have signed; if it was not, see allowed_signers and the clock of the node',
+    message: `Cannot verify the signatures of release ${serial} any more (it stays accepted): ${why}`,
+    hint: 'If a key was withdrawn, ship a release with other signatures; otherwise check allowed_signers and the clock of the node',
   };
 }

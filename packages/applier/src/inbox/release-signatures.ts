@@ -33,8 +33,8 @@ import { descend, entryPath } from './descend.ts';
 import { checkTrust, InboxError, type Trust } from './trust.ts';
 
 /**
- * Who may sign, from a file that nobody but its owner may write, above which nobody may put another one.
- * @returns the signers, or `SIGNERS_INVALID`: without the file nothing new is taken
+ * Reads the allowed signers from a file that only its owner can write, in folders where other users cannot replace it.
+ * @returns the signers, or `SIGNERS_INVALID`: without the file no new release is accepted
  */
 export function loadSigners(path: string, trust: Trust): readonly Signer[] | { readonly problems: readonly Problem[] } {
   try {
@@ -44,7 +44,10 @@ export function loadSigners(path: string, trust: Trust): readonly Signer[] | { r
     const why = error instanceof InboxError ? message : `Cannot read ${path}: ${message}`;
     return {
       problems: [
-        unusable(why, hint ?? 'Write who may sign there; /usr/share/doc/sluice/bundle-format.md has the form'),
+        unusable(
+          why,
+          hint ?? 'List the allowed signers there; see /usr/share/doc/sluice/bundle-format.md for the format',
+        ),
       ],
     };
   }
@@ -62,7 +65,7 @@ function readTrusted(path: string, trust: Trust): string {
       checkTrust(path, stats, 'inside', trust);
       if (!stats.isFile() || stats.size > releaseLimits.signersBytesMax)
         throw new InboxError(
-          `Cannot read ${path}: it is no regular file of usual size`,
+          `Cannot read ${path}: not a regular file, or larger than ${releaseLimits.signersBytesMax} bytes`,
           'Write a line for each signer',
         );
       return readFileSync(fd, 'latin1');
@@ -74,17 +77,17 @@ function readTrusted(path: string, trust: Trust): string {
   }
 }
 
-/** How `ssh-keygen` is asked. */
+/** What `ssh-keygen` is run with. */
 export interface Asking {
   readonly run: Run;
-  /** The state directory: what is asked about lies there for a moment, where nobody else can use up the room. */
+  /** The state directory: the files to check are there for a moment, where other users cannot use up the space. */
   readonly state: string;
 }
 
 /**
- * Who has signed. Each question goes to a process of its own with one line of `allowed_signers`, so no other line can say yes. What
- * keeps a question from being asked, such as a full disk, is why that signature does not count.
- * @returns who signed, or problems: no `ssh-keygen`
+ * Finds the signers. Each check is its own process with one line of `allowed_signers`, so no other line can match. A check that fails to
+ * run, for example on a full disk, is why that signature does not count.
+ * @returns the signers, or problems: no `ssh-keygen`
  */
 export async function whoSigned(
   sums: string,
@@ -119,7 +122,7 @@ async function verifyOne(
     });
     return { exitCode, stdout, stderr: exitCode === undefined ? why : stderr };
   } catch (error) {
-    return { exitCode: undefined, stdout: '', stderr: `it could not be asked: ${(error as Error).message}` };
+    return { exitCode: undefined, stdout: '', stderr: `cannot run the check: ${(error as Error).message}` };
   } finally {
     if (scratch !== undefined) removeScratch(scratch);
   }
@@ -128,8 +131,8 @@ async function verifyOne(
 const [signersName, signatureName] = ['allowed_signers', 'signature'];
 
 /**
- * The two files are ours alone: made new in a new directory, which only this user can enter. Before there is a state directory, and
- * for whoever may not write there, it is made where temporary files go.
+ * Two files that only this user can read, in a new directory: in the state directory, or where temporary files go when that does not exist
+ * or cannot be written to.
  */
 function writeScratch(state: string, check: SignatureCheck): string {
   try {
@@ -142,8 +145,7 @@ function writeScratch(state: string, check: SignatureCheck): string {
 const scratchName = 'sluiced-verify-';
 
 /**
- * Takes away what processes left below the state directory that were killed in a check. One that is younger than an hour may be in use:
- * a check takes seconds.
+ * Removes what killed processes left in the state directory. One younger than an hour may be in use: a check takes seconds.
  * @param nowMs the time of day
  */
 export function removeLeftScratch(state: string, nowMs: number): void {
@@ -171,7 +173,7 @@ function writeBelow(place: string, { signer, signature }: SignatureCheck): strin
   }
 }
 
-/** What stays is in nobody's way: no answer depends on it. */
+/** A leftover does no harm: no check depends on it. */
 function removeScratch(scratch: string): void {
   try {
     rmSync(scratch, { recursive: true, force: true });
@@ -187,6 +189,6 @@ function unusable(message: string, hint: string): Problem {
 const noTool: Problem = {
   code: 'NODE_TOOL_MISSING',
   level: 'error',
-  message: 'Cannot check signatures: ssh-keygen is not on the node',
+  message: 'Cannot check signatures: ssh-keygen is not installed',
   hint: 'Install the OpenSSH client (Debian: openssh-client)',
 };

@@ -96,15 +96,15 @@ function mkdir(name: string): string {
 
 describe('is refused', () => {
   test.each([
-    ['the Git directory', () => chmodSync(gitPath(''), 0o775), '.git can be written by others (mode 0775)'],
+    ['the Git directory', () => chmodSync(gitPath(''), 0o775), '.git is writable by other users (mode 0775)'],
     ['HEAD', () => chmodSync(gitPath('HEAD'), 0o664), '/HEAD can be written'],
     ['the config', () => chmodSync(gitPath('config'), 0o666), '/config can be written'],
     ['a folder of refs', () => chmodSync(gitPath('refs/heads'), 0o775), '/refs/heads can be written'],
     ['a ref', () => chmodSync(gitPath('refs/heads/main'), 0o664), '/refs/heads/main can be written'],
     ['the folder of objects', () => chmodSync(gitPath('objects'), 0o777), '/objects can be written'],
     ['the folder of packs', () => chmodSync(gitPath('objects/pack'), 0o777), '/objects/pack can be written'],
-    ['a folder of objects', () => chmodSync(dirname(anObject()), 0o775), 'can be written by others (mode 0775)'],
-    ['an object', () => chmodSync(anObject(), 0o664), 'can be written by others (mode 0664)'],
+    ['a folder of objects', () => chmodSync(dirname(anObject()), 0o775), 'is writable by other users (mode 0775)'],
+    ['an object', () => chmodSync(anObject(), 0o664), 'is writable by other users (mode 0664)'],
     [
       'packed refs',
       () => (git('pack-refs', '--all'), chmodSync(gitPath('packed-refs'), 0o666)),
@@ -135,13 +135,13 @@ describe('is refused', () => {
   test('one with links in it', async () => {
     renameSync(gitPath('refs'), gitPath('elsewhere'));
     symlinkSync('elsewhere', gitPath('refs'));
-    expect(await lookAt()).toContain('/refs is no regular file or folder');
+    expect(await lookAt()).toContain('/refs is not a regular file or folder');
   });
 
   test('one whose HEAD is a link', async () => {
     rmSync(gitPath('HEAD'));
     symlinkSync('refs/heads/main', gitPath('HEAD'));
-    expect(await lookAt()).toContain('/HEAD is no regular file or folder');
+    expect(await lookAt()).toContain('/HEAD is not a regular file or folder');
   });
 
   test('one whose .git is a link that goes by where others may write, or to a file', async () => {
@@ -155,7 +155,7 @@ describe('is refused', () => {
     writeFileSync(`${base}/leads`, `gitdir: ${base}/elsewhere\n`);
     rmSync(gitPath(''));
     symlinkSync('../leads', gitPath(''));
-    expect(await lookAt()).toContain('.git is no regular file or folder');
+    expect(await lookAt()).toContain('.git is not a regular file or folder');
   });
 
   test.skipIf(process.getuid?.() !== 0)('one whose .git is a link of somebody else', async () => {

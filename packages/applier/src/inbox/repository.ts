@@ -6,29 +6,29 @@ import type { Extent } from './files.ts';
 import { settledStamp, type Stamp, stampOf } from './read.ts';
 import { checkWriters, InboxError, type Trust, untrusted } from './trust.ts';
 
-/** Where Git reads. */
+/** The directories that Git reads. */
 export interface GitPlaces {
-  /** The directory that was asked for, in a work tree. */
+  /** The requested directory, in a work tree. */
   readonly directory: string;
-  /** What `.git` is or leads to. */
+  /** The `.git` directory, or where `.git` leads. */
   readonly own: string;
-  /** What all work trees of the repository share: the same one, but for work trees of `git worktree`. */
+  /** The directory that all work trees of the repository share; equal to `own`, except for `git worktree`. */
   readonly common: string;
 }
 
-/** What lies at the top of a Git directory and says what HEAD is, and how it is read. What else lies there is not read here. */
+/** The files and folders of a Git directory that decide what HEAD is, and how it is read. */
 const files = ['HEAD', 'config', 'config.worktree', 'commondir', 'gitdir', 'packed-refs'];
 const folders = ['refs', 'reftable', 'objects'];
 
-/** A folder in which nothing is wrong. */
+/** A folder in which everything is trusted. */
 interface Known {
   readonly stamp: Stamp;
   readonly folders: readonly string[];
 }
 
 /**
- * Who can write what Git reads of a repository. Whoever can move a ref or replace an object, which Git does not hold against its name,
- * decides what the bundle is; a work tree that is shared by a group (`umask 002`, `core.sharedRepository`) is such a one.
+ * Checks who can write what Git reads of a repository. A user who can move a ref or replace an object, which Git does not verify, decides
+ * what the bundle is; so does a group that shares the work tree (`umask 002`, `core.sharedRepository`).
  */
 export class Repository {
   readonly #trust: Trust;
@@ -44,9 +44,9 @@ export class Repository {
   }
 
   /**
-   * Nothing is opened but folders.
-   * @param extent `changed`: files in folders that are what they were are not asked again
-   * @throws InboxError (`BUNDLE_UNTRUSTED`) when somebody else can write something of it
+   * Opens folders only.
+   * @param extent `changed`: files in unchanged folders are not checked again
+   * @throws InboxError (`BUNDLE_UNTRUSTED`) when another user can write to some of it
    */
   check({ directory, own, common }: GitPlaces, extent: Extent): void {
     if (extent === 'whole') this.#known.clear();
@@ -57,7 +57,7 @@ export class Repository {
     this.#known = this.#next;
   }
 
-  /** The `.git` that led Git there: where it is a file or a link, that leads where its owner wants. */
+  /** Checks the `.git` that led Git there: a file or a link leads where its owner wants. */
   #checkEntry(directory: string, own: string): void {
     const path = join(directory, '.git');
     if (path === own) return;
@@ -65,11 +65,11 @@ export class Repository {
     if (stats?.isSymbolicLink() && leadsToFolder(path)) {
       if (this.#targetOf(path) === own) return;
     } else if (stats && !stats.isDirectory()) return this.#file(path, stats, path);
-    // Git passes over a directory that is no repository.
+    // Git ignores a directory that is not a repository.
     if (directory !== '/') this.#checkEntry(dirname(directory), own);
   }
 
-  /** Where links to a folder end. Each on the way, and each folder with one in it, must be one that nobody else can replace. */
+  /** Follows links to a folder. Other users must not be able to replace any link or folder on the path. */
   #targetOf(path: string): string {
     const target = descend(path, this.#trust);
     target.close();
@@ -84,7 +84,7 @@ export class Repository {
       const stats = look(`${place}/${name}`);
       if (stats) this.#file(`${place}/${name}`, stats, place);
     }
-    // An empty one borrows nothing.
+    // An empty file has no alternates.
     const others = look(`${place}/objects/info/alternates`);
     if (others && others.size > 0n) throw borrows(place);
     for (const name of folders) this.#folder(`${place}/${name}`, place);
@@ -108,7 +108,7 @@ export class Repository {
     for (const entry of entriesIn(path)) {
       const stats = entry.isDirectory() ? undefined : look(`${path}/${entry.name}`);
       if (entry.isDirectory()) inside.push(entry.name);
-      // Git removes its temporary files.
+      // Git removes its temporary files meanwhile.
       else if (stats) this.#file(`${path}/${entry.name}`, stats, place);
     }
     return inside;
@@ -129,7 +129,7 @@ export class Repository {
   }
 }
 
-/** What is in a folder. Git removes those that it empties: one that is gone by now has nothing. */
+/** The entries of a folder; none when Git has removed the emptied folder meanwhile. */
 function entriesIn(path: string): readonly Dirent[] {
   try {
     return readdirSync(path, { withFileTypes: true });
@@ -148,12 +148,12 @@ function look(path: string): BigIntStats | undefined {
 }
 
 function strange(path: string): InboxError {
-  return untrusted(`${path} is no regular file or folder`, 'Make a clone of the repository, without links in it');
+  return untrusted(`${path} is not a regular file or folder`, 'Clone the repository again, without links in it');
 }
 
 function borrows(place: string): InboxError {
   return untrusted(
     `${place} borrows objects of another repository (objects/info/alternates)`,
-    `Copy them, and borrow no more: git repack -a -d, then rm ${place}/objects/info/alternates`,
+    `Copy them into this repository: git repack -a -d, then rm ${place}/objects/info/alternates`,
   );
 }

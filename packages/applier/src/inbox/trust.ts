@@ -14,29 +14,29 @@ export class InboxError extends Error {
 }
 
 /**
- * Whose files are read. Who can write a bundle can take the node off the network, so each file, each folder and each folder above
- * them must belong to one of these users and be writable by nobody else.
+ * Whose files are accepted. A user who can write a bundle can take the node off the network, so each file, each folder and each folder
+ * above them must belong to one of these users and be writable by no other.
  */
 export interface Trust {
   /** User ids. */
   readonly owners: ReadonlySet<number>;
 }
 
-/** The superuser, the user that sluiced runs as, and the one that the config names. */
+/** The superuser, the user that sluiced runs as, and the bundle owner of the config. */
 export function trustOf(bundleOwner: number | undefined): Trust {
   const own = process.geteuid?.() ?? 0;
   return { owners: new Set([0, own, ...(bundleOwner === undefined ? [] : [bundleOwner])]) };
 }
 
-/** Where a folder or file stands: above the bundle, or inside of it. Links stand above. */
+/** Whether a folder or file is above the bundle, or inside it. Links count as above. */
 export type Standing = 'above' | 'inside';
 
 const stickyBit = 0o1000n;
 const writableByOthers = 0o022n;
 
 /**
- * Refuses what somebody else owns or may write.
- * @param trust left out: a person vouches for the directory, as on a command line, and nothing is asked
+ * Refuses files that other users own or can write.
+ * @param trust left out: an operator vouches for the directory, as on a command line, and nothing is checked
  * @throws InboxError (`BUNDLE_UNTRUSTED`)
  */
 export function checkTrust(path: string, stats: BigIntStats, standing: Standing, trust: Trust | undefined): void {
@@ -48,8 +48,8 @@ export function checkTrust(path: string, stats: BigIntStats, standing: Standing,
 }
 
 /**
- * The same, whatever other names it has: `git clone` of a directory links the objects.
- * @param all a directory in which what is wrong with one file is wrong with many; the hint is about all of it
+ * The same, except for hard links: `git clone` of a local directory links the objects.
+ * @param all a directory in which one wrong file means many; the hint covers all of it
  */
 export function checkWriters(path: string, stats: BigIntStats, standing: Standing, trust: Trust, all?: string): void {
   if (!trust.owners.has(Number(stats.uid))) {
@@ -59,11 +59,11 @@ export function checkWriters(path: string, stats: BigIntStats, standing: Standin
     throw untrusted(`${path} belongs to user ${stats.uid}`, hint);
   }
   if (stats.isSymbolicLink()) return;
-  // In a folder with the sticky bit, such as /tmp, nobody renames what belongs to somebody else.
+  // In a folder with the sticky bit, such as /tmp, users cannot rename the files of others.
   const isShared = standing === 'above' && (stats.mode & stickyBit) !== 0n;
   if ((stats.mode & writableByOthers) !== 0n && !isShared) {
     const hint = all === undefined ? `chmod go-w ${path}` : `chmod -R go-w ${all}`;
-    throw untrusted(`${path} can be written by others (mode ${modeOf(stats)})`, hint);
+    throw untrusted(`${path} is writable by other users (mode ${modeOf(stats)})`, hint);
   }
 }
 

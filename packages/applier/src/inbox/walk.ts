@@ -4,11 +4,11 @@ import { entryPath, type OpenDirectory, openFolder } from './descend.ts';
 import { checkFile, readIn, type Seen, settledStamp, type Stamp, stampOf } from './read.ts';
 import { checkTrust, InboxError, type Trust } from './trust.ts';
 
-/** One folder as a walk found it. */
+/** One folder of a walk. */
 export interface Folder<File> {
   /** Empty while it, or a file in it, may change without leaving a trace: such a folder is always listed again. */
   readonly stamp: Stamp;
-  /** How much lies in it directly. */
+  /** Its direct entries and their size. */
   readonly entries: number;
   readonly bytes: number;
   /** By name. */
@@ -16,25 +16,26 @@ export interface Folder<File> {
   readonly folders: ReadonlyMap<string, Folder<File>>;
 }
 
-/** What a walk makes of each file. An empty stamp says that it may change without leaving a trace. */
+/** The result of a visit. An empty stamp means that the file may change without leaving a trace. */
 export interface Visited {
   readonly stamp: Stamp;
 }
 
 export interface Manner<File extends Visited> {
-  /** Left out: nothing is asked. */
+  /** Left out: not checked. */
   readonly trust: Trust | undefined;
   readonly nowMs: number;
-  /** False: folders that have the stamp of the last walk are not listed, and their files are taken to be what they were. */
+  /** False: folders with the stamp of the last walk are not listed, and their files count as unchanged. */
   readonly whole: boolean;
-  /** @param before what the last walk made of the file in this place */
+  /** @param before the result for this file in the last walk */
   readonly visit: (file: Seen, before: File | undefined) => File;
 }
 
 /**
- * Visits every regular file below a directory, reading none. `.git` is passed over. Each folder is opened from the one above it and
- * each file from its folder, without following links: what is swapped meanwhile leads nowhere else.
- * @throws InboxError for anything that is neither a directory nor a regular file, for what others may write, and beyond the limits
+ * Visits every regular file below a directory, without reading it. `.git` is skipped. Each folder is opened from its parent and each file
+ * from its folder, without following links: swapping names meanwhile has no effect.
+ * @throws InboxError for anything that is neither a directory nor a regular file, for files that other users can write, and beyond the
+ * limits
  */
 export function walk(top: OpenDirectory, trust: Trust | undefined, visit: (file: Seen) => void): void {
   const nothing: Visited = { stamp: '' };
@@ -42,9 +43,9 @@ export function walk(top: OpenDirectory, trust: Trust | undefined, visit: (file:
 }
 
 /**
- * The same, remembering what it found. The top is always listed; whose the folders are and who may write to them is always asked, and the
- * limits hold for all files, those that are not visited too.
- * @param before what the last walk found
+ * The same, reusing the result of the last walk. The top is always listed; owners and modes of folders are always checked, and the limits
+ * include files that are not visited.
+ * @param before the result of the last walk
  * @returns the same value for a folder in which nothing was visited
  */
 export function walkAgain<File extends Visited>(
@@ -56,7 +57,7 @@ export function walkAgain<File extends Visited>(
   return new Walk(manner).list({ fd: top.fd, path: '', depth: 0 }, stats, before);
 }
 
-/** Where a walk is. */
+/** The position of a walk. */
 interface Spot {
   readonly fd: number;
   readonly path: string;
@@ -72,7 +73,7 @@ class Walk<File extends Visited> {
     this.#manner = manner;
   }
 
-  /** The stamp is from before the listing: what comes or goes meanwhile makes another one. */
+  /** The stamp is from before the listing: changes during it change the stamp. */
   list(spot: Spot, stats: BigIntStats, before: Folder<File> | undefined): Folder<File> {
     const { visit, nowMs } = this.#manner;
     const files = new Map<string, File>();
@@ -112,7 +113,7 @@ class Walk<File extends Visited> {
     }
   }
 
-  /** A folder whose own entries are those of the last walk: what is in its folders may still be another. */
+  /** A folder with unchanged entries: its subfolders may still have changed. */
   #again(spot: Spot, before: Folder<File>): Folder<File> {
     this.#count(before.entries, before.bytes);
     const folders = new Map<string, Folder<File>>();
@@ -150,6 +151,6 @@ function pathIn(spot: Spot, name: string): string {
 function beyond(what: string): InboxError {
   return new InboxError(
     `Cannot read the directory: ${what}`,
-    '/usr/share/doc/sluice/bundle-format.md has the limits of a bundle',
+    'See /usr/share/doc/sluice/bundle-format.md for the limits of a bundle',
   );
 }

@@ -3,31 +3,31 @@ import { dirname, resolve } from 'node:path';
 import { type ChokidarOptions, type FSWatcher, watch } from 'chokidar';
 import { limits } from '../limits.ts';
 
-/** The watching of a bundle directory. */
+/** Watches a bundle directory. */
 export interface Watcher {
   /** Watches what could not be watched before. */
   refresh(): Promise<void>;
-  /** Ends the watching. */
+  /** Stops watching. */
   close(): Promise<void>;
 }
 
-/** Whom a watcher calls. */
+/** The callbacks of a watcher. */
 export interface WatchParts {
-  /** Something may have happened. */
+  /** Something may have changed. */
   readonly onEvent: () => void;
-  /** Why not everything is watched: then only a scan finds what happens. `why` is undefined when everything is, at last. */
+  /** Called with why not everything is watched, so that only a scan finds changes; with undefined when everything is. */
   readonly failed: (why: string | undefined) => void;
 }
 
 /**
- * Calls back soon after something happens at the top of a bundle directory. Never a watch on the tree: 41,000 files would take
- * 430 MB. A writer removes and writes a file at the top, Git writes into .git, a link is swapped: all of that shows here, and the
- * scan finds the rest.
+ * Calls back soon after a change at the top of a bundle directory. It never watches the whole tree: 41,000 files would take 430 MB. A
+ * writer removes and writes a file at the top, Git writes into .git, a link is swapped: all of these are seen here, and the scan finds the
+ * rest.
  *
- * chokidar alone says nothing when a link is swapped and its old target stays. So the link, and the directory that it stands in, are
- * watched without following, and the target is watched afresh whenever it is another one.
+ * chokidar alone reports nothing when a link is swapped and its old target stays. So the link and its parent directory are watched without
+ * following links, and the target is watched anew whenever it changes.
  *
- * The kernel counts watches by user, and any container of root can use them up: without them, the scan finds everything.
+ * The kernel limits watches per user, and any container of root can use them up: then the scan finds everything.
  */
 export async function watchBundle(path: string, parts: WatchParts): Promise<Watcher> {
   const watcher = new BundleWatcher(resolve(path), parts);
@@ -43,7 +43,7 @@ class BundleWatcher implements Watcher {
   #closed = false;
   #outside: FSWatcher | undefined;
   #target: { readonly key: string; readonly watcher: FSWatcher } | undefined;
-  /** One after the other. */
+  /** Refreshes run one after the other. */
   #refreshing = Promise.resolve();
 
   constructor(directory: string, parts: WatchParts) {
@@ -56,7 +56,7 @@ class BundleWatcher implements Watcher {
     return this.#refreshing;
   }
 
-  /** What happened until now is known. */
+  /** Ignores the events until now. */
   hush(): void {
     clearTimeout(this.#timer);
   }
@@ -109,7 +109,7 @@ class BundleWatcher implements Watcher {
     const { promise, resolve: done, reject } = Promise.withResolvers<FSWatcher>();
     watcher.on('all', onEvent);
     watcher.once('ready', () => done(watcher));
-    // For as long as it lives: an error that nobody hears ends the process.
+    // Stays registered: an unhandled error would end the process.
     watcher.on('error', (error) => {
       reject(error);
       this.#lose(watcher, error);
@@ -135,7 +135,7 @@ class BundleWatcher implements Watcher {
   }
 }
 
-/** The directory behind the path, told apart by its inode: a directory that was replaced has the same name. */
+/** The directory behind the path, identified by its inode: a replaced directory has the same name. */
 function identity(path: string): { key: string; path: string } | undefined {
   try {
     const real = realpathSync(path);

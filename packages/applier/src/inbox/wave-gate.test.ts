@@ -114,6 +114,6 @@ describe('a wave', () => {
 
 test('a release without waves waits for nothing; one whose waves leave this node out is refused', async () => {
   expect(await said({ waves: undefined })).toBe('open');
-  expect(await said({}, 'node-x')).toContain('refused Cannot take the release: node node-x is in none');
+  expect(await said({}, 'node-x')).toContain('refused Cannot accept the release: no wave contains node node-x');
   expect(await said({ waves: 'waves: 7\n' })).toContain('refused Cannot read waves.yaml');
 });

@@ -17,7 +17,7 @@ import type { Trust } from './trust.ts';
 
 /** A release that this node may not apply yet. */
 export interface Waiting {
-  /** Of this node, from 1. */
+  /** The wave of this node, from 1. */
   readonly wave: number;
   readonly name: string;
   /** `RELEASE_WAITS`, with why. */
@@ -34,16 +34,16 @@ export interface WaveRules {
 
 export interface WaveParts {
   readonly run: Run;
-  /** Who may write `allowedSigners`. */
+  /** Who may write to `allowedSigners`. */
   readonly trust: Trust;
-  /** False where nothing may be changed. */
+  /** False for a dry run. */
   readonly remember: () => boolean;
 }
 
 /**
- * Says whether the wave of this node is open: packages/bundle/README.md, "Waves". Whatever is wrong with the opening keeps the wave
- * shut; it never refuses the release, which has its own signatures. What was open once stays so for that release: a key that is
- * withdrawn later must not keep a node from putting its own rules right.
+ * Decides whether the wave of this node is open: packages/bundle/README.md, "Waves". A problem with the opening keeps the wave closed; it
+ * never refuses the release, which has its own signatures. A wave that was open stays open for that release: withdrawing a key later must
+ * not keep a node from repairing its own rules.
  */
 export class WaveGate {
   readonly #rules: WaveRules;
@@ -57,8 +57,8 @@ export class WaveGate {
   }
 
   /**
-   * @param seal of a release that was let in, so that `waves.yaml` is what was signed
-   * @returns undefined when the release may be applied, or why it waits; problems where the waves make no sense for this node
+   * @param seal of an accepted release, so that `waves.yaml` is signed
+   * @returns undefined when the release may be applied, or why it waits; problems where the waves are not valid for this node
    */
   async check(seal: Seal | undefined): Promise<Waiting | { readonly problems: readonly Problem[] } | undefined> {
     if (seal?.waves === undefined) return undefined;
@@ -75,11 +75,11 @@ export class WaveGate {
     return waiting(wave, index + 1, why);
   }
 
-  /** How many waves are open for the release of this digest, or why none counts as open, in words. */
+  /** The number of open waves for the release of this digest, or why none counts as open. */
   async #openWaves(seal: Seal, digest: string): Promise<number | string> {
     if (seal.opening === undefined) return 0;
     const unsigned = await this.#unsigned(seal);
-    if (unsigned !== undefined) return `waves-open.yaml does not count: ${unsigned}`;
+    if (unsigned !== undefined) return `waves-open.yaml is ignored: ${unsigned}`;
     const opening = readOpening(seal.opening);
     if (isProblem(opening)) return opening.message;
     return opening.release === digest ? opening.open : 'waves-open.yaml is for another release';
@@ -104,7 +104,7 @@ export class WaveGate {
       return undefined;
     } catch (error) {
       if (!(error instanceof StateError)) throw error;
-      const message = `Cannot take the release: ${error.message}`;
+      const message = `Cannot accept the release: ${error.message}`;
       return { problems: [{ code: error.code, level: 'error', message, hint: error.hint }] };
     }
   }
@@ -118,7 +118,7 @@ function waiting({ name }: Wave, wave: number, why: string): Waiting {
       code: 'RELEASE_WAITS',
       level: 'note',
       message: `Cannot apply the release yet: this node is in wave ${wave} (${name}), and ${why}`,
-      hint: 'Open the wave with `sluice promote`. On this node alone: `sluiced apply DIR --ignore-waves`',
+      hint: 'Open the wave with `sluice promote`; on this node alone: `sluiced apply DIR --ignore-waves`',
     },
   };
 }
@@ -127,7 +127,7 @@ function inNoWave(node: string): Problem {
   return {
     code: 'WAVES_INVALID',
     level: 'error',
-    message: `Cannot take the release: node ${node} is in none of its waves`,
-    hint: 'Make the release again with `sluice release --wave FILE`, which names every node',
+    message: `Cannot accept the release: no wave contains node ${node}`,
+    hint: 'Create the release again with `sluice release --wave FILE`, which names every node',
   };
 }

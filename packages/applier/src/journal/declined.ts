@@ -4,7 +4,7 @@ import { StateFile } from '../store/state-file.ts';
 
 const schema = v.strictObject({ schema: v.literal(1), declined: v.record(v.string(), v.string()) });
 
-/** `declined.json` in the state directory. Where it is lost, a probe fails once more. */
+/** `declined.json` in the state directory: endpoints that failed a probe. Without it, they fail once more. */
 export class DeclinedFile implements DeclinedEndpoints {
   readonly #file: StateFile<v.InferOutput<typeof schema>>;
   #known: ReadonlyMap<string, string> | undefined;

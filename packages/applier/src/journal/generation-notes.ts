@@ -11,12 +11,12 @@ const schema = v.strictObject({
   checkpoints: v.array(checkpoint),
 });
 
-/** A generation that is kept under a name until the name is removed, with the endpoints that it had then. */
+/** A generation that is kept under a name until the name is removed, with its endpoints of that time. */
 export type Checkpoint = v.InferOutput<typeof checkpoint>;
 
 /**
- * What operators want to know of generations beside what decides: `generations.json` in the state directory. A `sluiced` without
- * checkpoints passes it over, and sweeps their programs with the next release; such a checkpoint cannot be read any more.
+ * Notes for operators that nothing is decided by: `generations.json` in the state directory. A `sluiced` without checkpoints ignores the
+ * file, and sweeps their programs with the next release; such a checkpoint can no longer be read.
  */
 export class GenerationNotes {
   readonly #file: StateFile<v.InferOutput<typeof schema>>;
@@ -35,19 +35,19 @@ export class GenerationNotes {
     return this.#notes.releases.findLast(({ generation: one }) => one === number)?.serial;
   }
 
-  /** @throws StateError when the disk does not take it */
+  /** @throws StateError when the disk takes no write */
   came(number: number, serial: number, kept: readonly GenerationRecord[]): void {
     const numbers = new Set([...kept, ...this.checkpoints.map((one) => one.generation)].map((one) => one.number));
     const others = this.#notes.releases.filter(({ generation: one }) => one !== number && numbers.has(one));
     this.#write({ ...this.#notes, releases: [...others, { generation: number, serial }] });
   }
 
-  /** @throws StateError when the disk does not take it */
+  /** @throws StateError when the disk takes no write */
   pin(one: Checkpoint): void {
     this.#write({ ...this.#notes, checkpoints: [...this.#without(one.name), one] });
   }
 
-  /** @throws StateError when the disk does not take it */
+  /** @throws StateError when the disk takes no write */
   unpin(name: string): void {
     this.#write({ ...this.#notes, checkpoints: this.#without(name) });
   }
@@ -66,5 +66,5 @@ export class GenerationNotes {
 export const isCheckpointName = (name: string): boolean =>
   /^[a-z][a-z0-9._-]{0,62}$/.test(name) && !/^[0-9a-f]{8,}$/.test(name);
 
-/** No more are kept: each holds its programs on the disk. */
+/** Whether the limit is reached: each checkpoint keeps its programs on the disk. */
 export const isFull = (checkpoints: readonly Checkpoint[]): boolean => checkpoints.length >= limits.checkpointsMax;

@@ -37,8 +37,8 @@ import { CurrentText } from './text.ts';
 import { allocateSlots, slotBytes, writeSlot } from './slots.ts';
 
 /**
- * The journal on disk. Every method that changes something returns when it is durable; one write of one slot is the moment at which
- * it happens. Programs are in the store before the journal names them, and are swept after it does not.
+ * The journal on disk. Every method that changes something returns when the change is durable; the write of one slot decides it. Programs
+ * are in the store before the journal names them, and are swept after it no longer does.
  */
 export class DiskJournal implements Journal {
   readonly #path: string;
@@ -46,7 +46,7 @@ export class DiskJournal implements Journal {
   readonly #store: Store;
   readonly #text: CurrentText;
   readonly #memory = new ManifestMemory();
-  /** The manifests of states that were read from the store: to go back to one takes no room on the disk. */
+  /** The manifests of states that were read from the store: rolling back to one needs no disk space. */
   readonly #manifests = new WeakMap<NodeState, string>();
   readonly #directory: string;
   /** Releases and checkpoints, for operators. */
@@ -55,12 +55,12 @@ export class DiskJournal implements Journal {
   #record: NodeRecord;
   #sequence: number;
   #active: Generation | undefined;
-  /** The generation that an open transaction leads to, and its flows, as far as this process knows them. */
+  /** The generation that an open transaction leads to, and its flows, where this process knows them. */
   #next: Generation | undefined;
   #flows: FlowDifference | undefined;
-  /** This process is among those that tried to finish the open transaction. */
+  /** This process is counted in the recoveries of the open transaction. */
   #hasCounted = false;
-  /** Since the last sweep. */
+  /** Updates since the last sweep. */
   #updates = 0;
   #offered: { readonly from: Generation; readonly to: Generation; readonly flows: FlowDifference } | undefined;
 
@@ -78,8 +78,8 @@ export class DiskJournal implements Journal {
   }
 
   /**
-   * Opens, or makes, a state directory. The caller holds its lock.
-   * @param now the time of day, for people who read the history; nothing is decided by it
+   * Opens, or creates, a state directory. The caller holds its lock.
+   * @param now the time of day, for the history; nothing is decided by it
    * @param whole false: both slots may be damaged, and then the journal is `lost`
    * @throws StateError when it cannot be read, or belongs to another node
    */
@@ -88,7 +88,7 @@ export class DiskJournal implements Journal {
   }
 
   /**
-   * Opens a state directory for a look, beside a process that may have its lock. Methods that change something must not be called.
+   * Opens a state directory read-only, beside a process that may hold its lock. Methods that change something must not be called.
    * @throws StateError when it cannot be read, is damaged, or belongs to another node
    */
   static look(directory: string, node: string, now: () => Date): DiskJournal {
@@ -103,7 +103,7 @@ export class DiskJournal implements Journal {
     return this.#active;
   }
 
-  /** A node that was held before waits for a person anyway. */
+  /** A node that was halted before waits for an operator anyway. */
   get damaged(): Journal['damaged'] {
     return this.#record.held === null ? this.#damaged : undefined;
   }
@@ -111,7 +111,7 @@ export class DiskJournal implements Journal {
   get #damaged(): Journal['damaged'] {
     const { current } = this.#record;
     if (!current || this.#active) return undefined;
-    const because = `the store does not hold what was written for generation ${current.number}`;
+    const because = `the store has no whole copy of generation ${current.number}`;
     return { number: current.number, because };
   }
 
@@ -141,13 +141,13 @@ export class DiskJournal implements Journal {
     try {
       this.#stands(target, { history: this.#and({ what: 'fell-back', generation: number, version, because }) });
     } catch (error) {
-      // The disk took no write: a later look tries again.
+      // The disk took no write: it is tried again later.
       [this.#lost, this.#record] = [lost, record];
       throw error;
     }
   }
 
-  /** Begins anew with what the kernel holds, where nothing is known of what was. */
+  /** Starts anew from the rules in the kernel, where their history is not known. */
   async recognised(state: NodeState, because: string): Promise<Generation> {
     const target: Generation = { number: 1, revision: 0, version: 'recognised', state };
     const { node, backend } = this.#record;
@@ -197,8 +197,8 @@ export class DiskJournal implements Journal {
   }
 
   /**
-   * Keeps the active generation under a name, with the endpoints that it has now, until the name is removed.
-   * @throws StateError when the disk does not take it
+   * Keeps the active generation under a name, with its current endpoints, until the name is removed.
+   * @throws StateError when the disk takes no write
    */
   checkpoint(name: string): Checkpoint | undefined {
     const { current } = this.#record;
@@ -226,9 +226,9 @@ export class DiskJournal implements Journal {
   }
 
   /**
-   * Remembers in which rule store the rules are; they are never written to another one by accident. Before the first change it is written
-   * down with it: a command that is refused claims no state directory.
-   * @throws StateError when the rules are in the other one
+   * Remembers the rule store of the rules, so that they are never written to another one by accident. Written to the disk with the first
+   * change: a refused command does not claim a state directory.
+   * @throws StateError when the rules are in the other store
    */
   async pin(backend: 'legacy' | 'nft'): Promise<void> {
     const pinned = this.#record.backend;
@@ -258,7 +258,7 @@ export class DiskJournal implements Journal {
 
   async begin({ changeKind, flip, version, state, sysctls, timeouts, flows }: TransactionIntent): Promise<void> {
     const { current, next } = this.#record;
-    if (!current) throw new Error('no generation stands');
+    if (!current) throw new Error('no generation is active');
     const isUpdate = changeKind === 'endpoints';
     const number = isUpdate ? current.number : next;
     const generation: Generation = { number, revision: isUpdate ? current.revision + 1 : 0, version, state };
@@ -281,7 +281,8 @@ export class DiskJournal implements Journal {
   }
 
   /**
-   * Flows are for connections alone, and the process that began has them: a disk without room for them keeps nobody from going back.
+   * Stores the flows of a change. Only connections depend on them, and this process has them: a disk without room for them must not prevent
+   * a rollback.
    * @returns their digest, empty where they could not be stored
    */
   #keptFlows(flows: FlowDifference): string {
@@ -337,7 +338,7 @@ export class DiskJournal implements Journal {
       current: to,
       kept: recent([...others, to]),
       next: Math.max(this.#record.next, to.number + 1),
-      // Nothing is left to do for an update: what the old endpoints needed went with them.
+      // An update is finished when it is committed: its old endpoints left the kernel with it.
       open: release ? { ...open, phase: 'committed', recoveries: 0 } : null,
       quarantined,
       failures: release ? 0 : this.#record.failures,
@@ -385,22 +386,22 @@ export class DiskJournal implements Journal {
   chooseUnwritten(target: Generation, stored: Generation): void {
     const { current, open, held } = this.#record;
     const record = this.#stored(stored);
-    // What is stored may be written down already, for want of room for the newest endpoints.
+    // The journal may already name the stored generation, without the newest endpoints, for which there was no room.
     const isChosen = open === null && held === null && current?.manifest === record.manifest;
     if (!isChosen) this.#record = { ...this.#record, ...this.#chosen(target), current: record };
     this.#active = target;
     this.#forgetTransaction();
   }
 
-  /** What a manual rollback changes in the record. */
+  /** The record's changes for a manual rollback. */
   #chosen(target: Generation): Partial<NodeRecord> {
     const { open, current } = this.#record;
-    // What is open may be this very way back, announced before it was gone.
-    // Generation 0 is what was there before Sluice: no bundle has its version.
+    // The open change may be this very rollback, announced before it was done.
+    // Generation 0 is the state before Sluice: no bundle has its version.
     const active = current?.number === 0 ? undefined : current?.version;
     const versions = [open?.began, open?.version, active].filter((one) => one !== undefined);
     const left = new Set(versions.filter((one) => one !== target.version));
-    const because = `a person went back to generation ${target.number}`;
+    const because = `rolled back manually to generation ${target.number}`;
     const others = without(this.#record.quarantined, target.version);
     const quarantined = [...left].reduce((all, one) => remember(all, one, because), others);
     const history = this.#and({ what: 'chosen', generation: target.number, version: target.version });
@@ -413,8 +414,8 @@ export class DiskJournal implements Journal {
   }
 
   /**
-   * Before an older generation is loaded and the transaction stays open: the next process has to know that the kernel may hold its
-   * chains. It is written down as an update on its way is; one that was on its way already stays.
+   * Called before an older generation is loaded while the transaction stays open: the next process has to know that the kernel may hold its
+   * chains. Recorded like an update in progress; one that is in progress already stays.
    */
   async standsIn({ number, revision }: Generation): Promise<void> {
     const { open } = this.#record;
@@ -453,7 +454,7 @@ export class DiskJournal implements Journal {
   async countRecovery(): Promise<number> {
     const { open } = this.#record;
     if (!open) return 0;
-    // A process that lives and tries again is not one that ended.
+    // A process that is alive and retries has not crashed.
     if (this.#hasCounted) return open.recoveries;
     const recoveries = open.recoveries + 1;
     this.#save({ ...this.#record, open: { ...open, recoveries } });
@@ -480,7 +481,7 @@ export class DiskJournal implements Journal {
   #save(record: NodeRecord): void {
     if (this.#lost !== undefined) throw new Error(`the journal is lost: ${this.#lost}`);
     const { saved, text } = fitted(record, slotBytes - 256);
-    // After a failed write the next one goes to the same slot: the other one holds the newest whole record.
+    // After a failed write the next one goes to the same slot: the other slot has the newest whole record.
     writing(this.#path, () => writeSlot(this.#path, this.#sequence + 1, text));
     this.#sequence += 1;
     this.#record = saved;
@@ -495,19 +496,19 @@ export class DiskJournal implements Journal {
     return this.#now().toISOString();
   }
 
-  /** Where nobody tidies up in between. */
+  /** For processes that never idle. */
   #sweepSometimes(): void {
     this.#updates += 1;
     if (this.#updates >= limits.updatesPerSweepMax) this.#sweep();
   }
 
-  /** Objects that nothing kept needs. A disk that does not take it, or a read that fails, loses space and nothing else. */
+  /** Removes objects that no kept generation needs. A failed read or write loses space only. */
   #sweep(): void {
     this.#updates = 0;
     const pinned = this.notes.checkpoints.map(({ generation }) => generation);
     const manifests = [...generationsOf(this.#record), ...pinned].map(({ manifest }) => manifest);
     try {
-      // What the text for people is of: without the journal that is what is known to have stood.
+      // The generation of the text counts, too: without the journal it is the one known to have been active.
       const needed = new Set([...manifests, this.#text.manifest].flatMap((one) => objectsOf(one, this.#store)));
       for (const digest of flowsOf(this.#record)) needed.add(digest);
       this.#store.sweep(needed);

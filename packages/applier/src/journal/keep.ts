@@ -1,17 +1,17 @@
 import { limits } from '../limits.ts';
 import type { GenerationRecord, HistoryEntry, NodeRecord } from './record.ts';
 
-/** What the journal keeps of what grows: bounded, so that a record fits into its slot. */
+/** Bounds for the growing parts of the journal, so that a record fits into its slot. */
 
-/** The last ones, and the first: what was there before Sluice stays the way out. */
+/** The newest generations, and the first: the state before Sluice remains a target of rollbacks. */
 export function recent(kept: readonly GenerationRecord[]): GenerationRecord[] {
   const [first, ...others] = kept.toSorted((a, b) => a.number - b.number);
   return first ? [first, ...others.slice(-limits.generationsKept)] : [];
 }
 
 /**
- * Updates of endpoints come every few seconds: one entry stands for all of a row. One whose version failed before stays, as it says
- * that the version was taken after all.
+ * Merges endpoint updates, which come every few seconds: one entry represents a whole run. An entry whose version failed before stays,
+ * because it tells that the version was accepted after all.
  */
 export function updated(history: readonly HistoryEntry[], to: GenerationRecord, at: string): HistoryEntry[] {
   const entry: HistoryEntry = { at, what: 'updated', generation: to.number, version: to.version };
@@ -41,7 +41,7 @@ export function shortened(text: string): string {
   return text.length > limits.reasonCharactersMax ? `${text.slice(0, limits.reasonCharactersMax)}…` : text;
 }
 
-/** A record that has grown too large for its slot loses the oldest of its history. */
+/** Drops the oldest history of a record that is too large for its slot. */
 export function fitted(record: NodeRecord, bytesMax: number): { readonly saved: NodeRecord; readonly text: string } {
   let saved = record;
   let text = JSON.stringify(saved);

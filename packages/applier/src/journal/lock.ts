@@ -7,14 +7,14 @@ import { StateError } from '../store/state-error.ts';
 
 /** The right to change the kernel and the state directory, held by one process and its tools. */
 export interface Lock {
-  /** Inherited by tools, so that a successor waits until they end, too. */
+  /** Inherited by tools, so that a successor also waits for their end. */
   readonly fd: number;
   release(): void;
 }
 
 /**
- * For ways back, which a disk that takes no write must not stop. The file is there from before; where it is not, nobody can have its lock,
- * so that of the directory stands in for it.
+ * For rollbacks, which a disk that takes no write must not prevent. Normally the lock file exists; where it does not, no process can hold
+ * its lock, so the lock of the directory replaces it.
  */
 function openAnyway(stateDirectory: string, path: string): number {
   try {
@@ -34,27 +34,31 @@ function openLock(stateDirectory: string, path: string): number {
 }
 
 /**
- * Takes the lock of a state directory. flock(1) locks the open file that it inherits; the lock lives as long as this process, or a
- * child that shares the file, does. No file has to be cleaned up after a crash.
- * @param isWayBack whether a disk that takes no write is good enough
- * @throws StateError (`NODE_LOCKED`) when another process has it
+ * Takes the lock of a state directory. flock(1) locks the open file that it inherits; the lock lives as long as this process, or a child
+ * that shares the file. Nothing has to be cleaned up after a crash.
+ * @param isRollback also takes the lock on a disk that takes no write
+ * @throws StateError (`NODE_LOCKED`) when another process holds it
  */
 export function takeLock(
   stateDirectory: string,
   waitSeconds: number = limits.lockWaitSeconds,
-  isWayBack = false,
+  isRollback = false,
 ): Lock {
   const path = `${stateDirectory}/lock`;
   const flock = findTool('flock');
-  if (flock === undefined) throw new StateError('NODE_TOOL_MISSING', 'the node has no flock', 'Install util-linux');
-  const fd = isWayBack ? openAnyway(stateDirectory, path) : openLock(stateDirectory, path);
+  if (flock === undefined) throw new StateError('NODE_TOOL_MISSING', 'flock is not installed', 'Install util-linux');
+  const fd = isRollback ? openAnyway(stateDirectory, path) : openLock(stateDirectory, path);
   const { status } = spawnSync(flock, ['-x', '-w', String(waitSeconds), '3'], {
     stdio: ['ignore', 'ignore', 'ignore', fd],
     env: {},
   });
   if (status !== 0) {
     closeSync(fd);
-    throw new StateError('NODE_LOCKED', `${path} is held by another sluiced`, 'Stop it first: systemctl stop sluiced');
+    throw new StateError(
+      'NODE_LOCKED',
+      `${path} is held by another sluiced`,
+      'Stop it first: `systemctl stop sluiced`',
+    );
   }
   return { fd, release: () => closeSync(fd) };
 }

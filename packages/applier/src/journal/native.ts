@@ -7,9 +7,9 @@ import { familiesOf, type NodeState } from '../rollout/state.ts';
 const fileOf = { ipv4: 'iptables.rules', ipv6: 'ip6tables.rules' } as const;
 
 /**
- * What a node runs as native text, by file name, which a person loads by hand in an emergency: `iptables-restore --noflush <
- * iptables.rules`, `sysctl -p sysctl.conf`; in mode ipvs first `ipset restore < ipset.rules`, then `ipvsadm -R < ipvs.rules` and
- * `ip -batch addresses.batch`.
+ * The rules of a node as native text, by file name, which an operator can load by hand in an emergency: `iptables-restore --noflush <
+ * iptables.rules`, `sysctl -p sysctl.conf`; in mode ipvs first `ipset restore < ipset.rules`, then `ipvsadm -R < ipvs.rules` and `ip -batch
+ * addresses.batch`.
  */
 export function nativeFiles(state: NodeState): Readonly<Record<string, string>> {
   const files: Record<string, string> = {};

@@ -4,7 +4,7 @@ import { StateFile } from '../store/state-file.ts';
 
 const schema = v.strictObject({ schema: v.literal(1), networks: v.array(v.string()) });
 
-/** `networks.json` in the state directory. Where it is lost, keys for endpoints can do less until the next release. */
+/** `networks.json` in the state directory. Without it, endpoint keys can do less until the next release. */
 export class NetworksFile implements ReleasedNetworks {
   readonly #file: StateFile<v.InferOutput<typeof schema>>;
   #known: readonly string[] | undefined;

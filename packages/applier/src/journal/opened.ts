@@ -5,16 +5,16 @@ import { lostBecause, peek } from './peek.ts';
 import { freshRecord, type NodeRecord } from './record.ts';
 import { allocateSlots, readSlots } from './slots.ts';
 
-/** A journal as it was found. */
+/** The content of a journal. */
 export interface Opened {
-  /** That of a node that has never run Sluice where there is none, or none that can be read. */
+  /** A fresh record where there is none, or none that can be read. */
   readonly record: NodeRecord;
   readonly sequence: number;
-  /** Why none can be read, though there is one. */
+  /** Why an existing journal cannot be read. */
   readonly lost: string | undefined;
 }
 
-/** What is written beside its place in a state directory, which may be one that others use, too. */
+/** Our files in a state directory, which may be shared with other programs. */
 const ownFiles: ReadonlySet<string> = new Set([
   'journal',
   'current',
@@ -32,12 +32,12 @@ const ownFiles: ReadonlySet<string> = new Set([
 export interface OpenOptions {
   /** false: both slots may be damaged, or the file may be missing. */
   readonly whole: boolean;
-  /** Another process may be at work: nothing is made or discarded. */
+  /** Another process may be running: nothing is created or discarded. */
   readonly isShared: boolean;
 }
 
 /**
- * Opens, or makes, the journal of a state directory.
+ * Opens, or creates, the journal of a state directory.
  * @throws StateError when it cannot be read, or belongs to another node
  */
 export function openRecord(directory: string, node: string, { whole, isShared }: OpenOptions): Opened {
@@ -48,7 +48,7 @@ export function openRecord(directory: string, node: string, { whole, isShared }:
   if (lost !== undefined) return { record: fresh, sequence: 0, lost };
   const known = peek(directory);
   if (known && known.node !== node) {
-    const hint = 'Use another state directory, or the node name that this one was made for';
+    const hint = 'Use another state directory, or the node name that this one was created for';
     throw new StateError('NODE_STATE_INVALID', `it belongs to node ${known.node}, not to ${node}`, hint);
   }
   if (!isShared) {

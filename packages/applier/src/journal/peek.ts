@@ -6,7 +6,8 @@ import { stoodLast } from './remains.ts';
 import { readSlots } from './slots.ts';
 
 /**
- * The newest record, for commands that only look; undefined before the first.
+ * Reads the newest record, for commands that take no lock.
+ * @returns undefined before the first
  * @throws StateError when it cannot be read
  */
 export function peek(directory: string): NodeRecord | undefined {
@@ -21,8 +22,8 @@ export function peek(directory: string): NodeRecord | undefined {
 }
 
 /**
- * The rule store that a node's rules are in; undefined before the first change and after a cleanup.
- * @throws StateError when that cannot be read
+ * @returns the rule store of a node's rules; undefined before the first change and after a cleanup
+ * @throws StateError when it cannot be read
  */
 export function pinnedStore(directory: string): NodeRecord['backend'] {
   const record = peek(directory);
@@ -30,18 +31,18 @@ export function pinnedStore(directory: string): NodeRecord['backend'] {
 }
 
 /**
- * Why the journal of a node that has run Sluice cannot be read, in words: both slots are damaged, or somebody deleted the file. It is
- * made, in its full size, before the first program is stored, so a store with programs beside no journal has lost it.
- * @param read what its slots hold
- * @returns undefined when it is whole, or the node has never run Sluice
- * @throws StateError when that cannot be read now
+ * Detects a lost journal: both slots are damaged, or the file was deleted. The file is created in full size before the first program is
+ * stored, so a store with programs but no journal has lost it.
+ * @param read the content of its slots
+ * @returns why it is lost; undefined when it is whole, or the node has never run Sluice
+ * @throws StateError when it cannot be read now
  */
 export function lostBecause(directory: string, read = readSlots(`${directory}/journal`)): string | undefined {
   const path = `${directory}/journal`;
   if (read.kind === 'damaged') return `both slots of ${path} are damaged`;
   const isMissing = readPatiently(path, () => isThere(path)) === false;
   const isOld = existsSync(`${directory}/state.json`);
-  return isMissing && !isOld && hasPrograms(directory) ? `${path} is missing beside stored programs` : undefined;
+  return isMissing && !isOld && hasPrograms(directory) ? `${path} is missing, but the store has programs` : undefined;
 }
 
 function hasPrograms(directory: string): boolean {
@@ -50,8 +51,8 @@ function hasPrograms(directory: string): boolean {
 }
 
 /**
- * To a user who may not look into it, a directory seems to be empty.
- * @throws StateError for such a user
+ * Without permission to read it, a directory would seem to be empty.
+ * @throws StateError without permission
  */
 export function checkReadable(directory: string): void {
   try {
@@ -65,12 +66,12 @@ export function checkReadable(directory: string): void {
 
 function damaged(lost: string): StateError {
   const hint =
-    'The kernel was not touched and keeps its rules. `sluiced run`, `boot` and `apply` go on from what the kernel holds, where the store has it; else restore the file from a backup';
+    'The kernel was not changed and keeps its rules. `sluiced run`, `boot` and `apply` continue from the rules in the kernel, if the store has them; otherwise restore the file from a backup';
   return new StateError('NODE_STATE_INVALID', lost, hint);
 }
 
 function oldForm(directory: string): StateError {
   const hint =
-    'Run `sluiced cleanup` of the release that wrote it, or move the directory away if none of its rules are in the kernel';
-  return new StateError('NODE_STATE_INVALID', `${directory}/state.json is of an older sluiced`, hint);
+    'Run `sluiced cleanup` of the version that wrote it, or move the directory away if none of its rules are in the kernel';
+  return new StateError('NODE_STATE_INVALID', `${directory}/state.json was written by an older sluiced`, hint);
 }

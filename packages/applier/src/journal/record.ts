@@ -3,7 +3,7 @@ import * as v from 'valibot';
 import type { OpenTransaction } from '../rollout/ports.ts';
 import { StateError } from '../store/state-error.ts';
 
-/** The record of the journal: everything that decides what the node runs. Programs are in the store. */
+/** The record of the journal: everything that decides which rules the node runs. Programs are in the store. */
 export const generation = v.strictObject({
   number: v.number(),
   revision: v.number(),
@@ -21,11 +21,11 @@ const open = v.strictObject({
   from: generation,
   to: generation,
   sysctls,
-  /** The digest of the flows that change, in the store. */
+  /** The digest of the changed flows, in the store. */
   flows: v.string(),
-  /** Both generations with newer endpoints, which the kernel does not hold yet for sure. */
+  /** Both generations with newer endpoints, which the kernel may not hold yet. */
   update: v.optional(v.strictObject({ from: generation, to: generation, version: v.string(), flows: v.string() })),
-  /** The version that it began with, where updates of endpoints made it another one. */
+  /** The version that it began with, when endpoint updates changed it. */
   began: v.optional(v.string()),
   at: v.string(),
   /** How many processes have tried to finish it. */
@@ -37,30 +37,30 @@ const entry = v.strictObject({
   generation: v.number(),
   version: v.string(),
   because: v.optional(v.string()),
-  /** Of what was taken back: it was no release. */
+  /** On a rollback: the change was an endpoint update, not a release. */
   lane: v.optional(v.literal('endpoints')),
-  /** Of what was taken back: that says nothing against it, so releases after it need not wait. */
+  /** On a rollback: the version is not to blame, so later releases need not wait. */
   blameless: v.optional(v.literal(true)),
 });
 const record = v.strictObject({
   schema: v.literal(2),
   node: v.string(),
-  /** The tools that the rules are in; another backend needs `sluiced cleanup` first. */
+  /** The rule store of the rules; `sluiced backend` moves them. */
   backend: v.optional(v.picklist(['legacy', 'nft'])),
-  /** What the node boots. */
+  /** The generation that is loaded at boot. */
   current: v.nullable(generation),
-  /** The newest revision of every generation that is kept, the newest last; `current` included. */
+  /** The newest revision of every kept generation, newest last; includes `current`. */
   kept: v.array(generation),
   next: v.number(),
   open: v.nullable(open),
   held: v.nullable(v.string()),
   quarantined: v.record(v.string(), v.string()),
-  /** Releases taken back since the last one that was confirmed: the hold-down doubles with each. */
+  /** Releases rolled back since the last confirmed one: the back-off doubles with each. */
   failures: v.number(),
   originals: sysctls,
-  /** The time-outs that IPVS had before Sluice first set them, in seconds. */
+  /** The timeouts of IPVS before Sluice first set them, in seconds. */
   originalTimeouts: v.optional(v.strictObject({ tcp: v.number(), tcpFin: v.number(), udp: v.number() })),
-  /** Real servers of mode ipvs that are on their way out. */
+  /** Draining real servers of mode ipvs. */
   draining: v.array(drain),
   history: v.array(entry),
 });
@@ -90,10 +90,10 @@ export function freshRecord(node: string): NodeRecord {
 
 /**
  * Reads the text of a record.
- * @throws StateError for a schema of another Sluice and for another form: whoever guesses here loses the way back
+ * @throws StateError for another schema or form: guessing here could lose the target of a rollback
  */
 export function readRecord(text: string, path: string): NodeRecord {
-  const hint = 'The kernel was not touched. Run the sluiced that wrote it, or restore the file from a backup';
+  const hint = 'The kernel was not changed. Run the sluiced that wrote it, or restore the file from a backup';
   let value: unknown;
   try {
     value = JSON.parse(text);
@@ -104,7 +104,7 @@ export function readRecord(text: string, path: string): NodeRecord {
   if (schema !== 2) {
     throw new StateError(
       'NODE_STATE_INVALID',
-      `${path} has schema ${JSON.stringify(schema)}, this sluiced knows 2`,
+      `${path} has schema ${JSON.stringify(schema)}; this sluiced reads schema 2`,
       hint,
     );
   }
@@ -114,7 +114,7 @@ export function readRecord(text: string, path: string): NodeRecord {
   throw new StateError('NODE_STATE_INVALID', `${path} is damaged at ${where === '' ? 'the top' : where}`, hint);
 }
 
-/** The transaction of a record as the state machine sees it. */
+/** An open transaction as the reconciler sees it. */
 export function openFrom({
   phase,
   lane,

@@ -7,21 +7,21 @@ import type { Store } from '../store/store.ts';
 import { freshRecord, generation as generationForm, type GenerationRecord, type NodeRecord } from './record.ts';
 
 /**
- * What is left of a node's memory when both slots of its journal are damaged: the store, which holds every generation that was kept,
- * and `current/generation.json`, which says which of them stood last. It is not said there what was open or quarantined.
+ * What is left of a node's state when both slots of its journal are damaged: the store, with every kept generation, and
+ * `current/generation.json`, which names the last active one. Open changes and quarantined versions are lost.
  */
 
 const standsName = 'generation.json';
 
-/** The file that says which generation the directory `current` is the text of. */
+/** The file that names the generation of the directory `current`. */
 export function standsFile({ number, revision, version }: Generation, manifest: string): Record<string, string> {
   return { [standsName]: `${JSON.stringify({ number, revision, version, manifest })}\n` };
 }
 
 /**
- * The generation that the text for people is of; undefined where there is none, or the file is damaged.
  * @param current the directory of the text
- * @throws StateError when it cannot be read now, and nobody knows
+ * @returns the generation of the text; undefined where there is none, or the file is damaged
+ * @throws StateError when it cannot be read now
  */
 export function stoodLast(current: string): GenerationRecord | undefined {
   const text = readIfWhole(`${current}/${standsName}`);
@@ -33,8 +33,8 @@ export function stoodLast(current: string): GenerationRecord | undefined {
 }
 
 /**
- * Every generation that the store still holds whole, one after the other, since each may be large: first the one that stood last, then
- * the others by their digests. Numbers of the others are lost: they count as the one after the last.
+ * Yields every generation that the store still has whole, one at a time, since each may be large: first the last active one, then the
+ * others by their digests. The numbers of the others are lost: each gets the one after the last.
  */
 export function* remainsOf(directory: string, store: Store): Generator<StoredGeneration> {
   const last = stoodLast(`${directory}/current`);
@@ -51,16 +51,16 @@ export function* remainsOf(directory: string, store: Store): Generator<StoredGen
   }
 }
 
-/** The record of a node that goes on from one generation, of which nothing else is known. */
+/** The record of a node that continues from one generation, of which nothing else is known. */
 export function recordFrom(node: string, current: GenerationRecord): NodeRecord {
   return { ...freshRecord(node), current, kept: [current], next: current.number + 1 };
 }
 
-/** Keeps the damaged file for whoever wants to know what happened. Without room for it the node goes on all the same. */
+/** Keeps the damaged file for later diagnosis. Without room for it the node continues all the same. */
 export function keepDamaged(path: string): void {
   try {
     copyFileSync(path, `${path}.damaged`);
   } catch {
-    // What it held cannot be read anyway.
+    // Its content cannot be read anyway.
   }
 }

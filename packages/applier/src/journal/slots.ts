@@ -4,9 +4,9 @@ import { dirname } from 'node:path';
 import { isThere, type Pause, readPatiently, syncDirectory } from '../store/files.ts';
 
 /**
- * Two slots of fixed size in one file that is as large as it will ever be. A write goes to the slot that does not hold the newest
- * record, so the newest one stays whole whatever happens to the write; it needs no free space on the disk. The first line of a slot
- * holds the number, the length and the SHA-256 of what follows: a slot that was torn, or lost by the disk, is not read.
+ * Two slots of fixed size in one preallocated file. A write goes to the slot without the newest record, so the newest one stays whole if
+ * the write fails; a write needs no free disk space. The first line of a slot has the number, the length and the SHA-256 of the rest: a
+ * torn or lost slot is not read.
  *
  * `sluice-journal 1 <sequence> <bytes> <digest>`
  */
@@ -14,7 +14,7 @@ export const slotBytes = 128 * 1024;
 const slots = 2;
 const magic = 'sluice-journal 1';
 
-/** What the file holds. */
+/** The content of the file. */
 export type SlotsRead =
   | { readonly kind: 'fresh' }
   | { readonly kind: 'record'; readonly sequence: number; readonly text: string; readonly torn: boolean }
@@ -22,13 +22,13 @@ export type SlotsRead =
   | { readonly kind: 'damaged' };
 
 /**
- * Reads the newest whole record. A file that is not there, or was never written to, is fresh. A slot that the disk does not give back
- * is like one that was torn: the other one counts.
+ * Reads the newest whole record. A missing or never written file is fresh. A slot that the disk cannot read counts as torn: the other one
+ * is used.
  * @param pause between two attempts to read
- * @throws StateError when it cannot be read now, and nobody knows
+ * @throws StateError when it cannot be read now
  */
 export function readSlots(path: string, pause?: Pause): SlotsRead {
-  // What the disk does not tell is not `false`: a journal that is taken for a new one is lost.
+  // A read error is not `false`: a journal that is mistaken for a new one is lost.
   if (readPatiently(path, () => isThere(path), pause) === false) return { kind: 'fresh' };
   const texts = Array.from(
     { length: slots },
@@ -36,7 +36,7 @@ export function readSlots(path: string, pause?: Pause): SlotsRead {
   );
   const whole = texts.flatMap((text) => readRecord(text) ?? []);
   const newest = whole.toSorted((a, b) => b.sequence - a.sequence)[0];
-  // It was made in its full size: one that is shorter was cut.
+  // The file is created in full size: a shorter one was truncated.
   const isBlank = (text: Buffer): boolean => text.length === slotBytes && text.every((byte) => byte === 0);
   if (!newest) return { kind: texts.every(isBlank) ? 'fresh' : 'damaged' };
   const torn = texts.some((text) => !isBlank(text) && readRecord(text) === undefined);
@@ -64,7 +64,7 @@ function readRecord(slot: Buffer): { readonly sequence: number; readonly text: s
   return { sequence: Number(sequence), text: body.toString('utf8') };
 }
 
-/** Of the number, too: a slot's first line alone must not make an old record new. */
+/** Includes the number: changing a slot's first line alone must not make an old record new. */
 function digestOf(sequence: string, body: Buffer): string {
   return hash('sha256', Buffer.concat([Buffer.from(`${sequence}\n`), body]), 'hex');
 }
@@ -72,14 +72,14 @@ function digestOf(sequence: string, body: Buffer): string {
 /**
  * Writes a record. When it returns, the record is on the disk.
  * @param sequence one more than that of the record before
- * @throws what the disk says; the record before stays readable
+ * @throws the error of the disk; the record before stays readable
  */
 export function writeSlot(path: string, sequence: number, text: string): void {
   const body = Buffer.from(text);
   const head = Buffer.from(`${magic} ${sequence} ${body.length} ${digestOf(String(sequence), body)}\n`);
   const slot = Buffer.concat([head, body]);
   if (slot.length > slotBytes) throw new RangeError(`a record of ${slot.length} bytes does not fit into a slot`);
-  // A new descriptor each time: after a failed fsync the old one may call lost pages clean.
+  // A new descriptor each time: after a failed fsync the old one may report lost pages as clean.
   const fd = openSync(path, 'r+');
   try {
     for (let at = 0; at < slot.length; )
@@ -90,7 +90,7 @@ export function writeSlot(path: string, sequence: number, text: string): void {
   }
 }
 
-/** Makes the file in its full size, if it is not there: real blocks, not a hole that needs space later. */
+/** Creates the file in full size if it does not exist: with allocated blocks, not a hole that needs space later. */
 export function allocateSlots(path: string): void {
   if (isThere(path)) return;
   const temporary = `${path}.tmp`;

@@ -5,8 +5,8 @@ import { nativeFiles } from './native.ts';
 import { standsFile, stoodLast } from './remains.ts';
 
 /**
- * The text of what stands, for people who load it by hand: the directory `current`, with which generation it is. Only who has lost
- * the journal reads it back, so a disk that does not take it is no failure of a change.
+ * The native text of the active generation, for operators who load it by hand: the directory `current`, with the generation's number. Only
+ * recovery from a lost journal reads it back, so a failed write does not fail the change.
  */
 export class CurrentText {
   readonly #directory: string;
@@ -21,7 +21,7 @@ export class CurrentText {
     this.#manifest = stoodLast(directory)?.manifest ?? '';
   }
 
-  /** The digest of the manifest that it is the text of; empty where that is not known. */
+  /** The digest of its generation's manifest; empty where that is not known. */
   get manifest(): string {
     return this.#manifest;
   }
@@ -38,7 +38,7 @@ export class CurrentText {
     }
   }
 
-  /** Writes it where it says something else, though not again and again: at 10,000 Services it is 25 MB. */
+  /** Writes it when the active generation has changed, but not often: at 10,000 Services it is 25 MB. */
   catchUp(generation: Generation, manifest: string): void {
     const isDue = this.#nowMs() - this.#writtenMs >= limits.textIntervalMs;
     if (generation !== this.#written && isDue) this.write(generation, manifest);

@@ -4,7 +4,7 @@ import type { Fault } from '../rollout/ports.ts';
 import { recent, remember, updated } from './keep.ts';
 import type { GenerationRecord, HistoryEntry, NodeRecord, OpenRecord } from './record.ts';
 
-/** What becomes of the record while a transaction is open. */
+/** Changes of the record while a transaction is open. */
 
 /** Every generation that a record names. */
 export function generationsOf({ kept, current, open }: NodeRecord): readonly GenerationRecord[] {
@@ -17,7 +17,7 @@ export function flowsOf({ open }: NodeRecord): readonly string[] {
   return open ? [open.flows, ...(open.update ? [open.update.flows] : [])] : [];
 }
 
-/** A generation that is kept. Without a revision the newest that stood: not one that is on its way. */
+/** A kept generation. Without a revision: its newest active one, not one in progress. */
 export function findGeneration(
   record: NodeRecord,
   number: number,
@@ -28,7 +28,7 @@ export function findGeneration(
   return generationsOf(record).findLast((one) => one.number === number && one.revision === revision);
 }
 
-/** The record of a transaction that begins. What was there before Sluice is remembered at the first time. */
+/** The record when a transaction begins; the first one remembers the values from before Sluice. */
 export function opened(record: NodeRecord, open: OpenRecord, timeouts: IpvsTimeouts | undefined): NodeRecord {
   const { originals, originalTimeouts = timeouts } = record;
   return {
@@ -39,7 +39,7 @@ export function opened(record: NodeRecord, open: OpenRecord, timeouts: IpvsTimeo
   };
 }
 
-/** The record once the kernel holds what `open.update` says, in both programs. */
+/** The record when the kernel holds `open.update` in both programs. */
 export function accepted(record: NodeRecord, at: string): NodeRecord {
   const { open, kept, history } = record;
   if (!open?.update) throw new Error('nothing was offered');
@@ -55,9 +55,9 @@ export function accepted(record: NodeRecord, at: string): NodeRecord {
 }
 
 /**
- * The record once an open transaction was taken back. A version that is bad, or ends too often, is not applied again by itself; only
- * releases that fail make those after them wait.
- * @param record with its history up to this ending, which `endingOf` makes
+ * The record after an open transaction was rolled back. A version that is bad, or crashes too often, is quarantined; only failed releases
+ * make later ones wait.
+ * @param record with its history including this entry, which `endingOf` makes
  */
 export function abandoned(record: NodeRecord, open: OpenRecord, because: string, fault: Fault): NodeRecord {
   const isBad = fault === 'bundle' || (fault === 'process' && endsTooOften(record.history, open.version, because));
@@ -66,7 +66,7 @@ export function abandoned(record: NodeRecord, open: OpenRecord, because: string,
   return { ...record, open: null, failures, quarantined: quarantinedWith(record, open, because) };
 }
 
-/** What the history says of an open transaction that was taken back. */
+/** The history entry of an open transaction that was rolled back. */
 export function endingOf({ from, version, lane }: OpenRecord, because: string): Omit<HistoryEntry, 'at'> {
   const ofLane = lane === 'endpoints' ? { lane } : {};
   return { what: 'rolled-back', generation: from.number, version, because, ...ofLane };
@@ -77,8 +77,8 @@ function withoutBlame(history: readonly HistoryEntry[]): HistoryEntry[] {
 }
 
 /**
- * The versions that must not be applied again by themselves: that of the transaction, and the one that it began with. An update of
- * endpoints that was made for the generation that stands has its version, which stays good.
+ * Quarantines the versions of a transaction: its own, and the one that it began with. An endpoint update of the active generation has that
+ * one's version, which stays good.
  */
 function quarantinedWith(
   { quarantined }: NodeRecord,
@@ -89,17 +89,17 @@ function quarantinedWith(
   return versions.reduce((all, one) => remember(all, one, because), { ...quarantined });
 }
 
-/** Whether a version ended so, for the same reason, as often since it was last taken that it counts as bad itself. */
+/** Whether a version failed for the same reason so often since it was last accepted that it counts as bad. */
 function endsTooOften(history: readonly HistoryEntry[], bad: string, because: string): boolean {
   const since = history.findLastIndex(({ what, version }) => isTaken(what) && version === bad);
   const tries = history.slice(since + 1).filter((one) => one.version === bad && one.because === because).length;
   return tries >= limits.interruptedMax;
 }
 
-/** A release is confirmed; what only brings other endpoints is an update. */
+/** A release was confirmed, or an endpoint update applied. */
 const isTaken = (what: HistoryEntry['what']): boolean => what === 'confirmed' || what === 'updated';
 
-/** How many releases ended within a span of time. What a clock that was set back calls later is not counted. */
+/** The number of releases that ended within a time span. Entries later than now, after the clock was set back, are not counted. */
 export function releasesBetween(history: readonly HistoryEntry[], fromMs: number, toMs: number): number {
   return history.filter((entry) => {
     const atMs = Date.parse(entry.at);
@@ -107,13 +107,13 @@ export function releasesBetween(history: readonly HistoryEntry[], fromMs: number
   }).length;
 }
 
-/** Entries of an older `sluiced` do not tell endpoints apart. */
+/** Entries of an older `sluiced` do not tell endpoint updates from releases. */
 const isReleaseTakenBack = ({ what, lane }: HistoryEntry): boolean => what === 'rolled-back' && lane !== 'endpoints';
 
 /**
- * When a release may be tried again, in milliseconds since 1970: from the third failure in a row on, each doubles the wait. 0 before: the
- * next version is likely to be the mend of a bad one, which is not tried again by itself anyway. Nobody waits
- * for one that a clock calls later which was set back since: that may be years.
+ * When a release may be tried again, in milliseconds since 1970; 0: now. The back-off begins with the third failure in a row and doubles
+ * with each: the next version is likely to fix a bad one, which is quarantined anyway. A failure later than now, after the clock was set
+ * back, is ignored: waiting for it could take years.
  */
 export function heldDownUntil({ failures, history }: NodeRecord, nowMs: number): number {
   const last = history.findLast((entry) => isReleaseTakenBack(entry) && entry.blameless !== true);
@@ -123,7 +123,7 @@ export function heldDownUntil({ failures, history }: NodeRecord, nowMs: number):
   return lastMs + Math.min(limits.holdDownMs * 2 ** (beyond - 1), limits.holdDownMsMax);
 }
 
-/** The record of a node whose kernel holds nothing of Sluice any more; its history and what it knows of versions stay. */
+/** The record of a node without any rules of Sluice; keeps history and quarantined versions. */
 export function forgotten(record: NodeRecord): NodeRecord {
   const { originalTimeouts: _, ...others } = record;
   return { ...others, current: null, kept: [], open: null, held: null, originals: {}, draining: [] };

@@ -4,29 +4,29 @@ import type { OwnProcesses } from './own-processes.ts';
 import { SavePoll } from './save-poll.ts';
 import { findTool, type Tools } from './tools.ts';
 
-/** Something that somebody else did to the tables. */
+/** A change of the tables by another program. */
 export interface Change {
-  /** Who, where the kernel says so: `iptables-nft (process 4711)`. */
+  /** The program, where the kernel tells: `iptables-nft (process 4711)`. */
   readonly by: string | undefined;
-  /** A few of the things that were changed in our chains and jumps, each as the command that does it; empty: none is known. */
+  /** Some of the changes in our chains and jumps, each as the command that makes it; empty: none is known. */
   readonly what: readonly string[];
-  /** Nobody was seen to change anything; it is only unknown what happened for a while. */
+  /** No change was seen; only it is not known what happened for a while. */
   readonly isDoubt?: true;
 }
 
-/** Notices that the tables change, or at least that they have changed. */
+/** Detects changes of the tables. */
 export interface ChangeWatch {
-  /** When `look` is to be called next, by the clock that was given; Infinity where events tell. */
+  /** When `look` is to be called next, by the given clock; Infinity where events report changes. */
   readonly dueMs: number;
-  /** Says whether the tables are other than at the last look, or there was none. */
+  /** @returns a change since the last look; also when there was none */
   look(): Promise<Change | undefined>;
-  /** What was seen before does not count: Sluice has changed something itself. */
+  /** Sluice itself has changed the tables: earlier looks do not count. */
   forget(): void;
   close(): void;
 }
 
 /**
- * Events of nf_tables, where `xtables-monitor` runs; otherwise, and in the legacy store, a look every few seconds.
+ * Watches events of nf_tables, where `xtables-monitor` runs; otherwise, and in the legacy store, polls every few seconds.
  * @param onChange called for events; it must not take long
  */
 export function watchChanges(

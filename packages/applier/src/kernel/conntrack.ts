@@ -3,18 +3,18 @@ import { type TrackedFlow, KernelError } from '../rollout/ports.ts';
 import type { Command, Ran, Run } from './run.ts';
 
 /**
- * Forgets the connections of some flows, of TCP only those that nobody has answered yet: one process looks per family and protocol, and
- * one more forgets those of one way to one endpoint, or all of an endpoint where none is to stay. Other connections are never touched:
- * one of TCP that was answered in between is told by its state.
+ * Forgets the connections of some flows, of TCP only those without an answer yet. One process per family and protocol lists them, and one
+ * more forgets those from one address and port to one endpoint, or all of an endpoint when none is to stay. Other connections are never
+ * touched: a TCP connection that was answered in between has another state.
  *
- * Each process takes a walk over the kernel's table, 2 to 4 s with a million entries, so it is a matter of their number and not of how
- * many connections there are. `conntrack -R` would save none: it walks for each line, and opens /dev/stdin by its path, which cannot be
- * opened where that is a socket, as it is for a child of Node.
+ * Each process walks over the kernel's table, 2 to 4 s with a million entries, so the number of processes matters, not that of connections.
+ * `conntrack -R` would save none: it walks for each line, and opens /dev/stdin by its path, which fails where that is a socket, as for a
+ * child of Node.
  *
  * @param conntrack the tool
  * @param local the machine's own addresses: only these have node ports
- * @param found is told how many connections there are, before the first is forgotten
- * @returns how many there were
+ * @param found called with the number of connections, before the first is forgotten
+ * @returns that number
  * @throws KernelError when the tool fails; some may be forgotten then
  */
 export async function forgetFlows(
@@ -41,13 +41,13 @@ export async function forgetFlows(
   found(connections);
   for (const args of all.flatMap((one) => one.commands())) {
     const ran = await run({ file: conntrack, args });
-    // It says 1 where all have timed out since then.
+    // Exit code 1 also when all have timed out meanwhile.
     if (ran.exitCode !== 0 && !ran.stderr.includes(' 0 flow entries ')) throw failed(conntrack, args, ran);
   }
   return connections;
 }
 
-/** UDP has no end of a connection; one of TCP ends by itself, unless its first packet was never answered. */
+/** UDP connections have no end; those of TCP end by themselves, unless the first packet was never answered. */
 const kindOf = { udp: ['-p', 'udp'], tcp: ['-p', 'tcp', '--state', 'SYN_SENT'] } as const;
 
 async function must(command: Command, run: Run): Promise<void> {
@@ -58,7 +58,7 @@ async function must(command: Command, run: Run): Promise<void> {
 const failed = (file: string, args: readonly string[], { why }: Ran): KernelError =>
   new KernelError(`${file} ${args.join(' ')}`, why);
 
-/** Cuts what a tool prints into lines, however it comes. */
+/** Splits a tool's output into lines. */
 class Lines {
   readonly #read: (line: string) => void;
   #rest = '';
@@ -78,7 +78,7 @@ class Lines {
   }
 }
 
-/** A connection: what its client asked for, and who answers. */
+/** A connection: the address that its client asked for, and the endpoint that answers. */
 export interface Tracked {
   readonly family: Family;
   readonly protocol: keyof typeof kindOf;
@@ -90,7 +90,7 @@ export interface Tracked {
   readonly answers: string;
 }
 
-/** Reads a line of `conntrack -L`: the first four addresses and ports are those of the question, the others of the answer. */
+/** Reads a line of `conntrack -L`: the first addresses and ports are those of the original direction, the others of the reply. */
 export function readTracked(line: string, family: Family): Tracked | undefined {
   const protocol = line.startsWith('udp ') ? 'udp' : line.startsWith('tcp ') ? 'tcp' : undefined;
   if (protocol === undefined) return undefined;
@@ -111,20 +111,20 @@ interface Found {
   commands(): readonly (readonly string[])[];
 }
 
-/** The connections of one way to one endpoint. */
+/** The connections from one address and port to one endpoint. */
 interface Way extends Pick<Tracked, 'family' | 'protocol' | 'address' | 'port' | 'answers'> {
   connections: number;
 }
 
-/** Finds the connections that belong to flows; it holds ways and no connections, for there may be a million of these. */
+/** Finds the connections of flows; keeps paths only, not connections, of which there may be a million. */
 class Finder implements Found {
   readonly #family: Family;
   readonly #local: ReadonlySet<string>;
   readonly #wanted: ReadonlySet<string>;
-  /** The addresses that answer on these flows; undefined: any, for node ports that no rule translated. */
+  /** The addresses that reply on these flows; undefined: any, for node ports that no rule translated. */
   readonly #answerers: ReadonlySet<string> | undefined;
   readonly #ways = new Map<string, Way>();
-  /** Who also answers on connections that stay. */
+  /** Endpoints that also reply on connections that stay. */
   readonly #kept = new Set<string>();
 
   constructor(family: Family, flows: readonly TrackedFlow[], local: ReadonlySet<string>) {
@@ -141,7 +141,7 @@ class Finder implements Found {
   }
 
   read(line: string): void {
-    // Most lines of a large table are of no interest, and reading one whole is dear.
+    // Most lines of a large table are irrelevant, and parsing a whole line is slow.
     if (this.#answerers && !this.#answerers.has(lastSource(line))) return;
     const tracked = readTracked(line, this.#family);
     if (!tracked) return;
@@ -162,7 +162,7 @@ class Finder implements Found {
     return has(answers) || (answers === printEndpoint(address, port) && has('nobody'));
   }
 
-  /** The ways with the most connections first: when time is short, most clients are helped. */
+  /** The paths with the most connections first: when time is short, most clients are helped. */
   commands(): readonly (readonly string[])[] {
     const byEndpoint = Map.groupBy(this.#ways.values(), ({ answers }) => answers);
     const groups = [...byEndpoint].flatMap(([answers, ways]) =>
@@ -184,14 +184,14 @@ const wayText = (way: Way | undefined): string => (way ? keyOf(way.address, way.
 /** `[fd00::5]:8080` and `10.244.1.5:8080` without the port. */
 const addressOf = (endpoint: string): string => endpoint.slice(0, endpoint.lastIndexOf(':')).replaceAll(/^\[|\]$/g, '');
 
-/** Who answers, in a line of `conntrack -L`. */
+/** The replying address in a line of `conntrack -L`. */
 function lastSource(line: string): string {
   const from = line.lastIndexOf(' src=') + 5;
   const text = line.slice(from, line.indexOf(' ', from));
   return text.includes(':') ? (canonicalAddress(text) ?? text) : text;
 }
 
-/** @param isWhole all connections on which the endpoint answers, whatever they asked for */
+/** @param isWhole all connections on which the endpoint replies, whatever address they asked for */
 function argumentsFor({ family, protocol, address, port, answers }: Way, isWhole: boolean): readonly string[] {
   const question = isWhole ? [] : ['--orig-dst', address, '--orig-port-dst', String(port)];
   const answer = ['--reply-src', addressOf(answers), '--reply-port-src', answers.slice(answers.lastIndexOf(':') + 1)];

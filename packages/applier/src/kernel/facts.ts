@@ -6,7 +6,7 @@ import { findIpvsTools } from './ipvs-linux.ts';
 import type { Tunables } from './sysctl.ts';
 import type { Tools } from './tools.ts';
 
-/** What of this machine goes into rules, as of now. */
+/** The facts of this machine that rules depend on, as of now. */
 export function readMachine(tunables: Tunables): Machine {
   return {
     kernelRelease: release(),
@@ -15,7 +15,7 @@ export function readMachine(tunables: Tunables): Machine {
   };
 }
 
-/** What this machine is and can do, as of now. Addresses come and go: read it again for each bundle. */
+/** The facts of this machine, as of now. Addresses change: read them again for each bundle. */
 export function readFacts(tools: Tools, tunables: Tunables): NodeFacts {
   const versions: { [F in Family]?: string } = {};
   for (const family of ['ipv4', 'ipv6'] as const) {
@@ -33,7 +33,7 @@ export function readFacts(tools: Tools, tunables: Tunables): NodeFacts {
   };
 }
 
-/** The addresses of all interfaces but that of mode ipvs, sorted by the system; IPv6 without its zone. */
+/** The addresses of all interfaces except that of mode ipvs, sorted; IPv6 without its zone. */
 export function interfaceAddresses(): Record<Family, readonly string[]> {
   const all = Object.entries(networkInterfaces()).flatMap(([name, list]) =>
     name === ipvsInterface ? [] : (list ?? []),
@@ -44,7 +44,7 @@ export function interfaceAddresses(): Record<Family, readonly string[]> {
   return { ipv4: of('IPv4').toSorted(), ipv6: of('IPv6').toSorted() };
 }
 
-/** All interfaces of this network namespace, up or not: `/proc/net/dev` has two lines of heads, then one for each. */
+/** All interfaces of this network namespace, up or not: `/proc/net/dev` has two header lines, then one line each. */
 export function interfaceNames(): ReadonlySet<string> {
   const lines = readFileSync('/proc/self/net/dev', 'utf8').split('\n').slice(2);
   return new Set(lines.map((line) => line.slice(0, Math.max(0, line.lastIndexOf(':'))).trim()));
@@ -59,7 +59,7 @@ export function processesNamed(name: string): readonly number[] {
       const program = readFileSync(`/proc/${entry}/cmdline`, 'utf8').split('\0', 1)[0] ?? '';
       if (program.slice(program.lastIndexOf('/') + 1) === name) found.push(Number(entry));
     } catch {
-      // It ended while we looked.
+      // It has ended meanwhile.
     }
   }
   return found.toSorted((a, b) => a - b);

@@ -2,11 +2,11 @@ import { type TableName, switches } from '@sluice/bundle';
 import { limits } from '../limits.ts';
 import { KernelError, type SwitchState, type Switch } from '../rollout/ports.ts';
 
-/** The sets of a kernel in memory, with their time-outs. */
+/** The sets of a kernel in memory, with their timeouts. */
 export class FakeSwitch implements Switch {
   readonly #nowMs: () => number;
   readonly #isNamed: (set: string) => boolean;
-  /** When each table's entries go, by its set; undefined: no entries. */
+  /** When each table's entries expire, by its set; undefined: no entries. */
   #sets: Map<string, number | undefined> | undefined;
 
   /**
@@ -18,12 +18,12 @@ export class FakeSwitch implements Switch {
     this.#isNamed = isNamed;
   }
 
-  /** Whether there is a set of this name. */
+  /** Whether a set of this name exists. */
   has(set: string): boolean {
     return this.#sets?.has(set) ?? false;
   }
 
-  /** Whether packets of everybody are in a set. */
+  /** Whether all packets match a set. */
   holds(set: string): boolean {
     return (this.#sets?.get(set) ?? -Infinity) > this.#nowMs();
   }
@@ -58,7 +58,7 @@ export class FakeSwitch implements Switch {
     this.#sets = undefined;
   }
 
-  /** A machine that starts again has no sets. */
+  /** A reboot removes all sets. */
   clear(): void {
     this.#sets = undefined;
   }

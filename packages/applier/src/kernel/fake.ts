@@ -27,39 +27,39 @@ const builtIns = {
   filter: ['INPUT', 'FORWARD', 'OUTPUT'],
   nat: ['PREROUTING', 'INPUT', 'OUTPUT', 'POSTROUTING'],
 } as const;
-/** Targets that the kernel takes in one table only. */
+/** Targets that the kernel accepts in one table only. */
 const onlyIn: Readonly<Record<string, TableName>> = { DNAT: 'nat', MASQUERADE: 'nat', REJECT: 'filter' };
 const targets: ReadonlySet<string> = new Set(['ACCEPT', 'DROP', 'RETURN', 'REJECT', 'MARK', 'DNAT', 'MASQUERADE']);
 
-/** What a fake kernel starts with: text as iptables-save prints it. */
+/** The initial state of a fake kernel: text as iptables-save prints it. */
 export interface FakeStart {
   readonly rules?: { readonly [F in Family]?: string };
   readonly sysctls?: Readonly<Partial<Record<SysctlKey, number>>>;
-  /** The kernel's clock, for time-outs of sets. */
+  /** The kernel's clock, for timeouts of sets. */
   readonly nowMs?: () => number;
   /** A node without ipset. */
   readonly withoutSwitch?: boolean;
-  /** A kernel without `xt_bpf`: it refuses rules that ask for it. */
+  /** A kernel without `xt_bpf`: it refuses rules that use it. */
   readonly withoutBpf?: boolean;
 }
 
 /**
- * A kernel in memory. It reads the same payloads as `iptables-restore --noflush`, takes them table by table, and prints rules back
- * in the form of iptables-save. It sits the same exam as the real one: test/netns/kernel.contract.ts.
+ * A kernel in memory. It reads the same payloads as `iptables-restore --noflush`, commits them table by table, and prints rules in the form
+ * of iptables-save. It passes the same contract tests as the real one: test/netns/kernel.contract.ts.
  */
 export class FakeKernel implements Kernel {
   readonly slowWithManyChains: boolean = false;
   readonly ipvs = new FakeIpvs({ ipv4: ['192.0.2.11'] });
-  /** Steps taken so far, in order. */
+  /** Applied steps, in order. */
   readonly taken: Step[] = [];
   readonly switch: FakeSwitch | undefined;
   knowsBpf: boolean;
-  /** Whether a kube-proxy in mode nftables left its table. */
+  /** Whether kube-proxy in mode nftables left its table. */
   hasProxyTable = false;
   /** Flows that were to be forgotten. */
-  readonly forgotten: TrackedFlow[] = [];
-  /** Connections of UDP, each by its flow, which a test sets. */
-  readonly tracked: TrackedFlow[] = [];
+  readonly forgotten: Flow[] = [];
+  /** UDP connections, each by its flow, which a test sets. */
+  readonly tracked: Flow[] = [];
   readonly #families: Record<Family, Tables>;
   readonly #sysctls: Map<SysctlKey, number>;
   #hashSize = 16_384;
@@ -73,7 +73,7 @@ export class FakeKernel implements Kernel {
     this.switch = start.withoutSwitch ? undefined : new FakeSwitch(start.nowMs ?? (() => 0), isNamed);
   }
 
-  /** The machine starts again, maybe with another kernel: nothing is left. */
+  /** A reboot, maybe with another kernel: nothing is left. */
   reboot({ withoutBpf = !this.knowsBpf }: Pick<FakeStart, 'withoutBpf'> = {}): void {
     this.knowsBpf = !withoutBpf;
     for (const family of ['ipv4', 'ipv6'] as const) this.#families[family] = tablesFrom(family, undefined);
@@ -91,7 +91,7 @@ export class FakeKernel implements Kernel {
     return observed;
   }
 
-  /** What iptables-save would print. */
+  /** The output of iptables-save. */
   save(family: Family): string {
     const tables = this.#families[family];
     return (['filter', 'nat'] as const).map((table) => printTable(table, tables[table])).join('');
@@ -116,7 +116,7 @@ export class FakeKernel implements Kernel {
     this.taken.push(step);
   }
 
-  /** What anybody may do: `iptables-restore --noflush`, each table whole or not at all. */
+  /** `iptables-restore --noflush` by any program: each table as a whole or not at all. */
   load(family: Family, text: string): void {
     const tables = this.#families[family];
     if (!this.knowsBpf && text.includes(' -m bpf ')) throw refused('the kernel has no match bpf');
@@ -213,7 +213,7 @@ function execute(family: Family, chains: Chains, line: string): void {
   else throw refused(`the line is not taken: ${line}`);
 }
 
-/** As iptables-save prints it. */
+/** In the spelling of iptables-save. */
 function spell(family: Family, text: string): string {
   const rule = readRule(text, family);
   return isRuleError(rule) ? canonicalRule(text) : printRule(rule, family);
@@ -225,7 +225,7 @@ function removeRule(rules: string[], rule: string): void {
   rules.splice(at, 1);
 }
 
-/** A rule must lead to a chain that is there, and its target must be one that the table takes. */
+/** Refuses a rule that leads to a missing chain, or whose target is not valid in the table. */
 function check(table: TableName, chains: Chains, chain: string, rule: string): void {
   const target = targetOf(rule);
   if (target === undefined || chains.has(target)) return;

@@ -9,10 +9,10 @@ import { LinuxSwitch } from './switch.ts';
 import { type FamilyTools, findTool, type Tools } from './tools.ts';
 
 /**
- * The switch of this machine, where it has ipset and its rules can ask sets (`xt_set`).
- * @param inNamespace whether namespaces may be made: then a rule is loaded for real. Otherwise, and where none can be made, the kernel is
- *   asked whether it knows the match
- * @throws KernelError when that cannot be found out: what is done without the switch has no dead-man, so a no must be one
+ * Finds the switch of this machine, where it has ipset and its rules can match sets (`xt_set`).
+ * @param inNamespace whether namespaces can be made: then a rule is loaded for real. Otherwise, and where none can be made, the kernel is
+ * asked whether it knows the match
+ * @throws KernelError when that cannot be found out: without the switch there is no dead-man switch, so only a definite no counts
  */
 export async function findSwitch(tools: Tools, run: Run, inNamespace: boolean): Promise<Switch | undefined> {
   const ipset = findTool('ipset');
@@ -25,9 +25,9 @@ export async function findSwitch(tools: Tools, run: Run, inNamespace: boolean): 
 }
 
 /**
- * The same for a process that goes on where others ended: packets may go by a switch that they turned on.
- * @param wasUsed whether the journal has a change open that is made by the switch
- * @throws KernelError when there is none and it cannot be excluded that one is on
+ * The same for a process that continues after another one: packets may follow a switch that it turned on.
+ * @param wasUsed whether the journal has an open change that uses the switch
+ * @throws KernelError when there is none, but one may be on
  */
 export async function switchOf(
   tools: Tools,
@@ -40,7 +40,7 @@ export async function switchOf(
   return found;
 }
 
-/** A kernel that has none of the sets has no rule that asks them, as after a boot. */
+/** A kernel with none of the sets has no rule that matches them, as after a boot. */
 export async function mustBeGone(ipset: string | undefined, run: Run, wasUsed: boolean): Promise<void> {
   const action = 'the switch between two programs';
   if (ipset === undefined) {
@@ -69,7 +69,7 @@ async function loads(tools: FamilyTools, ipset: string, run: Run): Promise<boole
   }
 }
 
-/** A tool that was killed, or lacked memory, says nothing of the kernel; a load that failed at its rule does. */
+/** A tool that was killed, or lacked memory, says nothing about the kernel; a load that failed at its rule does. */
 function isRefusal(error: unknown): boolean {
   const said = messageOf(error);
   const hasFailed = /RULE_APPEND failed|line \d+ failed/.test(said) && !said.includes('Cannot allocate memory');

@@ -19,14 +19,14 @@ type Server = Omit<VirtualServer, 'real'> & { readonly real: Map<string, RealSer
 type Entries = Omit<IpSet, 'entries'> & { entries: Set<string> };
 
 /**
- * A kernel with mode ipvs in memory. It takes batches line by line, as the tools do: `ipset` and `ip` stop at the first line that
- * is wrong, `ipvsadm` goes on behind it.
+ * A kernel with mode ipvs in memory. It takes batches line by line, as the tools do: `ipset` and `ip` stop at the first wrong line,
+ * `ipvsadm` continues after it.
  */
 export class FakeIpvs implements IpvsKernel {
   readonly taken: IpvsStep[] = [];
   /** Connections for `connections`, which a test sets. */
   readonly open = new Map<string, Map<string, number>>();
-  /** Fails this step (counting from 0) after so many of its lines. */
+  /** Fails this step (counting from 0) after this many of its lines. */
   failAt: { readonly step: number; readonly lines: number } | undefined;
   readonly #servers = new Map<string, Server>();
   readonly #sets = new Map<string, Entries>();

@@ -19,15 +19,15 @@ export function findIpvsTools(): IpvsTools | { readonly missing: readonly string
   return Object.fromEntries(found) as IpvsTools;
 }
 
-/** What each tool is called with to take a batch from its standard input. */
+/** The arguments with which each tool reads a batch from its standard input. */
 const batchArgs = {
-  // Entries that are there already and entries that are gone already are no mistake.
+  // Entries that already exist, or are already removed, are no error.
   ipset: ['restore', '-exist'],
   ipvsadm: ['-R'],
   ip: ['-batch', '-'],
 } as const satisfies Record<IpvsStep['kind'], readonly string[]>;
 
-/** Virtual servers, sets and addresses of this machine. One process for each question and each step. */
+/** Virtual servers, sets and addresses of this machine. One process for each query and each step. */
 export class LinuxIpvs implements IpvsKernel {
   readonly #tools: IpvsTools;
   readonly #run: Run;
@@ -37,8 +37,8 @@ export class LinuxIpvs implements IpvsKernel {
     this.#run = run;
   }
 
-  async observe(known: KnownIpvsParts = {}): Promise<ObservedIpvs> {
-    // The first call also loads the module, and with it the time-outs of connections.
+  async observe(known: IpvsKnown = {}): Promise<ObservedIpvs> {
+    // The first call also loads the module, and with it the timeouts of connections.
     const servers = known.servers ?? readServers(await this.#ask('ipvsadm', ['-S', '-n']));
     const timeouts = known.timeouts ?? { timeouts: readTimeouts(await this.#ask('ipvsadm', ['-L', '--timeout'])) };
     const sets = known.sets ?? { sets: readSets(await this.#ask('ipset', ['save'])) };
@@ -52,7 +52,7 @@ export class LinuxIpvs implements IpvsKernel {
 
   async apply({ kind, text }: IpvsStep): Promise<void> {
     const ran = await this.#run({ file: this.#tools[kind], args: batchArgs[kind], input: text });
-    // ipvsadm ends with 0 although the kernel refused a line, but then says so.
+    // ipvsadm exits with 0 although the kernel refused a line, but then prints why.
     if (ran.exitCode !== 0 || (kind === 'ipvsadm' && ran.stderr.trim() !== '')) throw failed(this.#tools[kind], ran);
   }
 

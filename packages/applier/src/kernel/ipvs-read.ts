@@ -15,8 +15,8 @@ import { isGenerationName } from '../ipvs/sets.ts';
 import type { ObservedIpvs } from '../ipvs/values.ts';
 
 /**
- * Reads what `ipvsadm -S -n` prints. It leaves out what is the default: the whole-address mask of persistence.
- * @returns servers that a bundle can have, and by their key those that it cannot
+ * Reads the output of `ipvsadm -S -n`, which omits a default: the whole-address mask of persistence.
+ * @returns servers that a bundle can have, and the keys of those that it cannot
  */
 export function readServers(text: string): Pick<ObservedIpvs, 'servers' | 'foreign'> {
   const servers = new Map<string, Omit<VirtualServer, 'real'> & { readonly real: Map<string, RealServer> }>();
@@ -41,7 +41,7 @@ export function readServers(text: string): Pick<ObservedIpvs, 'servers' | 'forei
 
 const endpointOf = (line: string): string => line.split(' ')[4] ?? '';
 
-/** `-M 128` behind the persistence of an IPv6 server, where it is not printed. */
+/** `-M 128` after the persistence of an IPv6 server, where it is not printed. */
 function withMask(line: string): string {
   if (!line.startsWith('-A ') || !line.includes('[') || line.includes(' -M ')) return line;
   return line.replace(/ -p (\d+)/, ' -p $1 -M 128');
@@ -49,14 +49,14 @@ function withMask(line: string): string {
 
 const protocols = { '-t': 'tcp', '-u': 'udp', '--sctp-service': 'sctp' } as const;
 
-/** The key of a line that the grammar does not have; undefined for firewall marks, which clash with nothing. */
+/** The key of a line outside of the grammar; undefined for firewall marks, which clash with nothing. */
 function keyOf(line: string): string | undefined {
   const [, option = '', name = ''] = line.split(' ');
   const protocol = Object.hasOwn(protocols, option) ? protocols[option as keyof typeof protocols] : undefined;
   return protocol && name !== '' ? `${name}/${protocol.toUpperCase()}` : undefined;
 }
 
-/** The time-outs that `ipvsadm -L --timeout` prints: `Timeout (tcp tcpfin udp): 900 120 300`. */
+/** The timeouts that `ipvsadm -L --timeout` prints: `Timeout (tcp tcpfin udp): 900 120 300`. */
 export function readTimeouts(text: string): ObservedIpvs['timeouts'] {
   const match = /:\s*(\d+)\s+(\d+)\s+(\d+)\s*$/m.exec(text);
   return match ? { tcp: Number(match[1]), tcpFin: Number(match[2]), udp: Number(match[3]) } : undefined;
@@ -65,7 +65,7 @@ export function readTimeouts(text: string): ObservedIpvs['timeouts'] {
 const virtualForm = /^(TCP|UDP|SCTP) +(\S+) /;
 const realForm = /^ +-> (\S+) +\S+ +\d+ +(\d+) +(\d+)/;
 
-/** How many connections each real server has, active and inactive, from what `ipvsadm -L -n` prints. */
+/** The number of connections of each real server, active and inactive, from the output of `ipvsadm -L -n`. */
 export function readConnections(text: string): Connections {
   const all = new Map<string, Map<string, number>>();
   let current: Map<string, number> | undefined;
@@ -79,7 +79,7 @@ export function readConnections(text: string): Connections {
   return all;
 }
 
-/** Reads the sets of mode ipvs, and those that are being filled for it, from what `ipset save` prints. */
+/** Reads the sets of mode ipvs, and those that are being built for it, from the output of `ipset save`. */
 export function readSets(text: string): ReadonlyMap<string, IpSet> {
   const sets = new Map<string, Omit<IpSet, 'entries'> & { readonly entries: Set<string> }>();
   for (const line of text.split('\n')) {
@@ -96,7 +96,7 @@ export function readSets(text: string): ReadonlyMap<string, IpSet> {
   return sets;
 }
 
-/** The kernel may have made the hash larger, and newer ones print its seed: neither counts. */
+/** The kernel may have enlarged the hash, and newer ones print its seed: neither counts. */
 function readCreated(line: string, name: string): Omit<IpSet, 'entries'> | undefined {
   const [, , type = '', ...options] = line.split(' ');
   if (!findSet(name) && !isGenerationName(name)) return undefined;
@@ -115,7 +115,7 @@ interface Link {
   readonly addr_info?: readonly { readonly local?: string; readonly family?: string }[];
 }
 
-/** Reads what `ip -json addr show` prints. */
+/** Reads the output of `ip -json addr show`. */
 export function readAddresses(text: string): Pick<ObservedIpvs, 'bound' | 'elsewhere'> {
   const links = JSON.parse(text === '' ? '[]' : text) as readonly Link[];
   const of = (some: readonly Link[]): Record<Family, ReadonlySet<string>> => {

@@ -5,10 +5,10 @@ import type { Run } from './run.ts';
 import type { FamilyTools, Tools } from './tools.ts';
 
 /**
- * Whether rules may ask for a packet's own bytes (`xt_bpf`), which layout `tree` does for pods that reach themselves. Asked for a rule
- * that is not there, so nothing changes.
- * @returns false when a tool or the kernel says no. What fails otherwise is no answer, and nearly every kernel has it: then true, and
- *   rules that the kernel does not take are found by the rehearsal
+ * Whether rules can match a packet's own bytes (`xt_bpf`), which layout `tree` uses for pods that reach themselves. Checks for a rule that
+ * does not exist, so nothing changes.
+ * @returns false when a tool or the kernel says no. Other failures are no answer, and nearly every kernel has it: then true, and the
+ * rehearsal finds rules that the kernel refuses
  */
 export async function knowsBpf({ families }: Tools, run: Run): Promise<boolean> {
   for (const [family, tools] of Object.entries(families) as [Family, FamilyTools][])
@@ -19,6 +19,6 @@ export async function knowsBpf({ families }: Tools, run: Run): Promise<boolean> 
 async function lacksBpf(family: Family, { iptables }: FamilyTools, run: Run): Promise<boolean> {
   const rule = ['OUTPUT', '-m', 'bpf', '--bytecode', reflexiveBytecode[family], '-j', 'ACCEPT'];
   const asked = await run({ file: iptables, args: ['-w', String(limits.xtablesLockSeconds), '-C', ...rule] });
-  // With nf_tables a match that the kernel lacks is told by a warning, before the rule is not found.
+  // With nf_tables a missing match is a warning, before the rule is not found.
   return isDefinite(asked) || saysMissing(asked.stderr);
 }

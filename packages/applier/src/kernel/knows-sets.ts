@@ -4,31 +4,31 @@ import { KernelError } from '../rollout/ports.ts';
 import type { Ran, Run } from './run.ts';
 import type { FamilyTools } from './tools.ts';
 
-/** A name is this with the number of the process that asks: what another one does to its set must not look like a no. */
+/** The name has the pid of the process appended: another process must not remove our set, which would look like a no. */
 const probeSet = 'SLUICE-PROBE';
 
 /**
- * What tools say when the kernel has no sets, or no rules that ask them. Anything else that fails says nothing of that: a lock that
- * somebody holds, a set that somebody removed, too little memory.
+ * Errors of tools when the kernel has no sets, or no rules that match them. Other errors do not mean that: a lock that another process
+ * holds, a set that it removed, too little memory.
  */
 const isMissing =
   /set type (does )?not supported|ipset protocol error|protocol versions|Cannot open session to kernel|Kernel error received: (Invalid argument|Operation not supported)|Couldn't (load|find) match|No chain\/target\/match by that name|xt_set is not loaded|missing kernel module/;
 
-/** Whether words of a tool are such. */
+/** Whether a tool's output has such an error. */
 export function saysMissing(words: string): boolean {
   return isMissing.test(words);
 }
 
-/** Whether a tool that failed has said that the kernel cannot do it, now or later. */
+/** Whether a failed tool has said that the kernel cannot do it, now or later. */
 export function isDefinite({ exitCode, stderr }: Ran): boolean {
   return exitCode !== undefined && saysMissing(stderr);
 }
 
 /**
- * Whether the kernel lets rules ask sets, found out on the node itself without a change that a packet meets: a set that no rule names
- * is there for as long as the question takes.
+ * Whether the kernel's rules can match sets, found out on the node itself without a change that affects packets: a set that no rule names
+ * exists for a moment.
  * @param pid of this process
- * @throws KernelError when the kernel does not say, however often it is asked
+ * @throws KernelError when the kernel gives no clear answer in all attempts
  */
 export async function knowsSets(tools: FamilyTools, ipset: string, run: Run, pid = process.pid): Promise<boolean> {
   await removeLeft(ipset, run);
@@ -44,19 +44,19 @@ export async function knowsSets(tools: FamilyTools, ipset: string, run: Run, pid
 
 type Answer = boolean | { readonly unsure: string };
 
-/** Asks for a rule that is not there. The tool says so only after the kernel has said that it knows the match. */
+/** Checks for a rule that does not exist. The tool says so only after the kernel has said that it knows the match. */
 async function ask({ iptables }: FamilyTools, ipset: string, set: string, run: Run): Promise<Answer> {
   const made = await run({ file: ipset, args: ['create', set, 'list:set', 'timeout', '30', '-exist'] });
   if (made.exitCode !== 0) return isDefinite(made) ? false : { unsure: made.why };
   const rule = ['OUTPUT', '-m', 'set', '--match-set', set, 'src', '-j', 'ACCEPT'];
   const asked = await run({ file: iptables, args: ['-w', String(limits.xtablesLockSeconds), '-C', ...rule] });
   await run({ file: ipset, args: ['destroy', set] });
-  // First: nf_tables warns of a match that the kernel lacks, and says then that there is no such rule.
+  // First: nf_tables warns of a missing match, and then says that there is no such rule.
   if (isDefinite(asked)) return false;
   return asked.exitCode !== undefined && asked.stderr.includes('Bad rule') ? true : { unsure: asked.why };
 }
 
-/** Processes that were killed left theirs. A process that lives and lost its set all the same asks again. */
+/** Removes the sets of killed processes. A live process that loses its set tries again. */
 async function removeLeft(ipset: string, run: Run): Promise<void> {
   const { exitCode, stdout } = await run({ file: ipset, args: ['list', '-n'] });
   if (exitCode !== 0) return;

@@ -12,10 +12,10 @@ import { readList, SaveReader } from './save.ts';
 import type { Tunables } from './sysctl.ts';
 import { type FamilyTools, findTool, type Tools } from './tools.ts';
 
-/** Said by both backends when a chain, or the table, is not there. */
+/** The errors of both stores for a missing chain or table. */
 const absent = /No chain\/target\/match by that name|does not exist|is incompatible, use 'nft' tool/;
 
-/** The kernel of this machine, through the tools that were found on it. */
+/** The kernel of this machine, through its tools. */
 export class LinuxKernel implements Kernel {
   readonly #tools: Tools;
   readonly #run: Run;
@@ -27,9 +27,9 @@ export class LinuxKernel implements Kernel {
   #hashSizeFixed = false;
 
   /**
-   * @param switchStates what `findSwitch` found
-   * @param rehearse where rehearsals are held; left out: in namespaces of children
-   * @param bpf what `knowsBpf` found
+   * @param switchStates the result of `findSwitch`
+   * @param rehearse where rehearsals run; default: in namespaces of children
+   * @param bpf the result of `knowsBpf`
    */
   constructor(
     tools: Tools,
@@ -67,7 +67,7 @@ export class LinuxKernel implements Kernel {
     const { save } = this.#toolsOf(family);
     let reader = new SaveReader(known);
     const begin = (): void => {
-      // A tool that is asked again prints all of it again.
+      // A retried tool prints everything again.
       reader = new SaveReader(known);
     };
     const command = { file: save, args: [], onOutput: (part: string) => reader.take(part), signal: interrupt };
@@ -117,7 +117,7 @@ export class LinuxKernel implements Kernel {
     }
   }
 
-  /** Only the host's own network namespace may raise it. A smaller table is slower and nothing else, so that is no failure. */
+  /** Only the host's own network namespace may raise it. A smaller table is only slower, so that is no failure. */
   #raiseHashSize(value: number): void {
     try {
       this.#tunables.writeHashSize(value);
@@ -136,7 +136,7 @@ export class LinuxKernel implements Kernel {
 
   async proxyTraces(): Promise<{ readonly ipvs: boolean; readonly nftables: boolean }> {
     const nft = findTool('nft');
-    // Without the tool nobody can say; a node without one has no kube-proxy that started outside of a container.
+    // Without the tool it is not known; a node without one has no kube-proxy outside of a container.
     const tables = nft === undefined ? undefined : await this.#run({ file: nft, args: ['list', 'tables'] });
     return {
       ipvs: interfaceNames().has(ipvsInterface),
@@ -170,7 +170,7 @@ export class LinuxKernel implements Kernel {
     return ran;
   }
 
-  /** Asks again when a legacy tool did not get the lock (exit code 4): somebody else is busy, nothing is wrong. */
+  /** Retries a legacy tool that did not get the lock (exit code 4): another process is busy, nothing is wrong. */
   async #patiently(command: Command, begin?: () => void): Promise<Ran> {
     for (let attempt = 1; ; attempt++) {
       begin?.();

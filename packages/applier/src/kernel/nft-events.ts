@@ -1,37 +1,37 @@
 import { limits } from '../limits.ts';
 import type { Change } from './changes.ts';
 
-/** Said after everything that one process changed in one go. */
+/** The line after all changes of one process in one transaction. */
 const generation = /^NEWGEN:\s+GENID=\d+\s+PID=(\d+)\s+NAME=(.*)$/;
 
-/** What happened to a rule or a chain of iptables: it is told as the command that does it. */
+/** A change of an iptables rule or chain, printed as the command that makes it. */
 const command = /^ ?EVENT: -([46]) (-t (?:nat|filter) -[A-Z] (\S+).*)$/;
 
-/** A table of iptables goes as a whole. */
+/** An iptables table that was removed as a whole. */
 const lost = /^ ?EVENT: nft: (DEL table: table (?:nat|filter) ip6?) /;
 
-/** Our jumps stand there, and their order counts: a reason to compare, though most of what others do there is their own business. */
+/** The chains with our jumps, whose order counts: a reason to compare, though most foreign changes there do not concern us. */
 const builtIn = /^(?:PREROUTING|INPUT|FORWARD|OUTPUT|POSTROUTING)$/;
 /** Names one of our chains. */
 const ours = / (?:SLU|SLUICE|KUBE)-/;
 
 /**
- * Reads what `xtables-monitor --event` prints, line by line. What a process changed in one go is one change; changes of ourselves, and
- * of chains that have nothing to do with us, are passed over.
+ * Reads the output of `xtables-monitor --event`, line by line. All changes of a process in one transaction are one change; our own changes,
+ * and those of unrelated chains, are ignored.
  */
 export class NftEvents {
   readonly #isOwn: (pid: number, name: string) => boolean;
   #what: string[] = [];
   #concerns = false;
-  /** Whether anybody's change was told yet, our own ones too. */
+  /** Whether any change was reported yet, including our own. */
   tells = false;
 
-  /** @param isOwn asked once for each change, with who the kernel says made it */
+  /** @param isOwn called once for each change, with the process that made it according to the kernel */
   constructor(isOwn: (pid: number, name: string) => boolean) {
     this.#isOwn = isOwn;
   }
 
-  /** @returns the change that the line ends, if it does and concerns us */
+  /** @returns the change that this line completes, if it concerns us */
   read(line: string): Change | undefined {
     const [, pid, name = ''] = generation.exec(line) ?? [];
     if (pid === undefined) {

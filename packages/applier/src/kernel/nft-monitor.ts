@@ -14,9 +14,9 @@ export interface MonitorTools {
 }
 
 /**
- * One `xtables-monitor`, which tells what happens to the tables of iptables in nf_tables, started again when it ends, later and later. It
- * holds no rules, so it takes 2 MB whatever there is (`nft monitor` takes 127 MB for 60,000 rules). When more happens at once than the
- * kernel keeps for it, it ends, and everything is compared. It ends with this process, however that ends.
+ * Runs `xtables-monitor`, which reports changes of the iptables tables in nf_tables, and restarts it when it ends, with growing delays. It
+ * holds no rules, so it takes 2 MB (`nft monitor` takes 127 MB for 60,000 rules). When more happens at once than the kernel buffers for it,
+ * it ends, and everything is compared. It ends with this process, in any case.
  */
 export class NftMonitor {
   readonly #tools: MonitorTools;
@@ -28,7 +28,7 @@ export class NftMonitor {
   #closed = false;
   /** Whether it has run for long enough. */
   #runs = false;
-  /** Whether one of these has ever told anything: an old one may not know how to. */
+  /** Whether any run has ever reported anything: an old version may not be able to. */
   #tells = false;
 
   constructor(tools: MonitorTools, own: OwnProcesses, onChange: (change: Change) => void) {
@@ -38,7 +38,7 @@ export class NftMonitor {
     void this.#listen();
   }
 
-  /** Whether it can be relied on. */
+  /** Whether its events can be relied on. */
   get listens(): boolean {
     return this.#runs && this.#tells;
   }
@@ -51,13 +51,13 @@ export class NftMonitor {
 
   async #listen(): Promise<void> {
     const { monitor, stdbuf, setpriv } = this.#tools;
-    // Line by line: into a pipe it would be told a few kilobytes at a time.
+    // Line buffered: a pipe would be flushed every few kilobytes.
     const args = ['--pdeathsig', 'KILL', stdbuf, '--output=L', monitor, '--event'];
     const child = execa(setpriv, args, {
       env: toolEnvironment,
       extendEnv: false,
       reject: false,
-      // Read as it comes: what a process prints for weeks is not kept.
+      // Read as it comes: the output of weeks is not kept.
       buffer: false,
       stdio: ['ignore', 'pipe', 'ignore'],
     });
@@ -72,7 +72,7 @@ export class NftMonitor {
     await child;
     clearTimeout(this.#timer);
     if (this.#closed) return;
-    // While it was relied on all was known up to now; what others do from here on is found by a look.
+    // All earlier changes were reported; later ones are found by polling.
     if (this.#runs) this.#onChange({ by: undefined, what: [], isDoubt: true });
     this.#runs = false;
     this.#failures += 1;
@@ -80,7 +80,7 @@ export class NftMonitor {
     this.#timer = setTimeout(() => void this.#listen(), delayMs);
   }
 
-  /** What was changed before it listened is unknown, so everything is compared once. */
+  /** Earlier changes are not known, so everything is compared once. */
   #relied(): void {
     this.#runs = true;
     this.#failures = 0;

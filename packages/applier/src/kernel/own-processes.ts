@@ -3,19 +3,19 @@ import { basename } from 'node:path';
 import { limits } from '../limits.ts';
 import type { Command, Ended } from './run.ts';
 
-/** A change that a program of this name is to be heard of. */
+/** An expected change by a program of this name. */
 interface Writer {
   readonly name: string;
   readonly untilMs: number;
 }
 
-/** Of the name of a program the kernel tells so much (TASK_COMM_LEN). */
+/** The kernel reports this much of a program's name (TASK_COMM_LEN). */
 const nameCharactersMax = 15;
 
-/** Where the kernel's own ids of processes are valid (PROC_PID_INIT_INO). */
+/** Where the kernel's own process ids are valid (PROC_PID_INIT_INO). */
 const firstPidNamespace = 'pid:[4026531836]';
 
-/** Whether the ids that the kernel tells are those of this process' namespace: not in a container with one of its own. */
+/** Whether the process ids that the kernel reports are those of this process' namespace: not in a container with its own. */
 export function readsProcessIds(): boolean {
   try {
     return readlinkSync('/proc/self/ns/pid') === firstPidNamespace;
@@ -25,11 +25,11 @@ export function readsProcessIds(): boolean {
 }
 
 /**
- * The processes that Sluice started itself, the newest of them: what they change is no drift. In a namespace of process ids the kernel
- * tells other ids than `sluiced` knows. There each of our writers stands for one change by a program of its name, within a minute: when
- * somebody else's change is taken for it, ours is taken for somebody else's, and everything is compared all the same. A writer that
- * failed stands for none: what it may have changed before is compared, too. One that ends well and changes nothing may hide a change of
- * somebody else's for that minute; what no event tells is found by a later comparison.
+ * The newest processes that Sluice started itself: their changes are not drift. In a PID namespace the kernel reports other ids than
+ * `sluiced` knows. There each of our writers accounts for one change by a program of its name, within a minute: when a foreign change is
+ * mistaken for it, ours is mistaken for a foreign one, and everything is compared all the same. A failed writer accounts for none: its
+ * possible changes are compared, too. A successful writer that changes nothing may hide a foreign change for that minute; a later
+ * comparison finds it.
  */
 export class OwnProcesses {
   readonly #ids = new Set<number>();
@@ -37,7 +37,7 @@ export class OwnProcesses {
   readonly #monotonicMs: () => number;
   #awaited: readonly Writer[] = [];
 
-  /** @param readsIds what `readsProcessIds` says */
+  /** @param readsIds the result of `readsProcessIds` */
   constructor(readsIds: boolean, monotonicMs: () => number) {
     this.#readsIds = readsIds;
     this.#monotonicMs = monotonicMs;
@@ -45,14 +45,14 @@ export class OwnProcesses {
 
   /**
    * To be called before the process can have changed anything.
-   * @returns to be called when it has ended; undefined: nobody needs to know
+   * @returns a callback for its end; undefined: not needed
    */
   add(pid: number, { file, input }: Pick<Command, 'file' | 'input'>): Ended | undefined {
     if (this.#readsIds) {
       this.#remember(pid);
       return undefined;
     }
-    // Only what reads something changes tables.
+    // Only tools with input change tables.
     if (input === undefined) return undefined;
     const untilMs = this.#monotonicMs() + limits.ownChangeToldMs;
     const name = basename(file).slice(0, nameCharactersMax);
@@ -72,12 +72,12 @@ export class OwnProcesses {
     return this.#awaited.filter(({ untilMs }) => nowMs < untilMs);
   }
 
-  /** Whether a change that the kernel tells of is our own. To be asked once for each. */
+  /** Whether a reported change is our own. To be called once for each. */
   made(pid: number, name: string): boolean {
     return this.#readsIds ? this.#ids.has(pid) : this.#take(name);
   }
 
-  /** Whether one of a name was awaited; it is not any more. Those of one name are alike. */
+  /** Whether a writer of this name was expected; it no longer is. Those of one name are interchangeable. */
   #take(name: string): boolean {
     const waiting = this.#waiting();
     const at = waiting.findIndex((one) => one.name === name);

@@ -4,15 +4,15 @@ import { readFileSync } from 'node:fs';
 const ticksPerSecond = 100;
 
 /**
- * Milliseconds of a processor that this process has used, with those of its children that have ended. What a look costs must not depend on
- * how long it waits for others: on a busy machine it would come most seldom there.
+ * Processor time in milliseconds that this process has used, with its ended children. The cost of a poll must not depend on waiting: a busy
+ * machine would be polled least often.
  */
 export function processorMs(): number {
   const { user, system } = process.cpuUsage();
   return (user + system) / 1_000 + childrenMs();
 }
 
-/** `cutime` and `cstime`, fields 16 and 17 of /proc/self/stat (proc(5)); the name in field 2 may hold anything. */
+/** `cutime` and `cstime`, fields 16 and 17 of /proc/self/stat (proc(5)); the name in field 2 may contain anything. */
 function childrenMs(): number {
   try {
     const text = readFileSync('/proc/self/stat', 'latin1');

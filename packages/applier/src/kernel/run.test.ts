@@ -49,7 +49,7 @@ test('a tool that did not get all of its input did not end well, whatever it say
 
 test('a tool that ends well when it is asked to, because its time is over, did not end well', async () => {
   const ran = await run({ ...shell('trap "exit 0" TERM; while :; do sleep 0.05; done'), timeoutMs: 300 });
-  expect(ran).toMatchObject({ exitCode: undefined, why: 'it did not end in time' });
+  expect(ran).toMatchObject({ exitCode: undefined, why: 'timed out' });
 });
 
 test.each([

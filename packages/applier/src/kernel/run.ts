@@ -6,47 +6,47 @@ import type { Spares } from './spares.ts';
 
 /** One run of a tool. */
 export interface Command {
-  /** Absolute: nothing is looked up in PATH. */
+  /** Absolute: PATH is not searched. */
   readonly file: string;
   readonly args: readonly string[];
-  /** What the tool reads; in parts, each is asked for when the tool has taken the one before. */
+  /** The tool's input; in parts, each is produced when the tool has read the one before. */
   readonly input?: string | Iterable<string> | AsyncIterable<string>;
   readonly timeoutMs?: number;
-  /** Of each of the two outputs; a tool that prints more is ended. */
+  /** Limit for each of the two outputs; a tool that prints more is killed. */
   readonly outputBytesMax?: number;
-  /** Takes what the tool prints, in parts as they come; then `stdout` is empty. */
+  /** Takes the output in parts as they come; then `stdout` is empty. */
   readonly onOutput?: (part: string) => void;
-  /** Ends the tool when it aborts: only for tools that change nothing. */
+  /** Kills the tool when it aborts: only for tools that change nothing. */
   readonly signal?: AbortSignal | undefined;
-  /** Worth having one started before the next time. Only with `input` in one text. */
+  /** Worth starting one in advance. Only with `input` in one text. */
   readonly isFrequent?: boolean;
 }
 
 /**
- * How a run ended. A tool that could not be started, timed out, was killed or did not get all of its input has no exit code, whatever it
- * says.
+ * The result of a run. A tool that could not be started, timed out, was killed or did not get all of its input has no exit code, whatever
+ * it reported.
  */
 export interface Ran {
   readonly exitCode: number | undefined;
   readonly stdout: string;
   readonly stderr: string;
-  /** In words, when it did not end with 0. */
+  /** The reason of a failure; empty for exit code 0. */
   readonly why: string;
 }
 
-/** Starts tools; the only thing in the applier that does. */
+/** Starts tools; nothing else in the applier does. */
 export type Run = (command: Command) => Promise<Ran>;
 
-/** Is told how a child ended. */
+/** Called with the exit code of a child. */
 export type Ended = (exitCode: Ran['exitCode']) => void;
 
-/** Nothing of the caller's environment reaches a tool: XTABLES_* and LD_* would load other code into it. */
+/** The caller's environment does not reach tools: XTABLES_* and LD_* would load other code into them. */
 export const toolEnvironment = { LC_ALL: 'C', PATH: '/usr/sbin:/usr/bin:/sbin:/bin', TZ: 'UTC' } as const;
 
 /**
- * How every tool is started, and when it is ended.
+ * The options with which every tool is started and killed.
  * @param lockFd see `runChildren`
- * @param stdin what it reads
+ * @param stdin the tool's input
  */
 export const startOptions = <const Stdin extends 'pipe' | 'ignore' | AsyncIterable<string>>(
   lockFd: number | undefined,
@@ -64,10 +64,10 @@ export const startOptions = <const Stdin extends 'pipe' | 'ignore' | AsyncIterab
 
 /**
  * Runs tools as children of this process.
- * @param lockFd an open file whose lock the children share, so that a successor of this process waits for them: a child
- *   outlives its parent's `kill -9` and commits later
- * @param started is told of every child, and how it ended where it says so
- * @param spares tools that run already
+ * @param lockFd an open file whose lock the children share, so that a successor of this process waits for them: a child outlives its
+ * parent's `kill -9` and commits later
+ * @param started called with every child; its result is called with the child's exit code
+ * @param spares tools that are running already
  */
 export function runChildren(
   lockFd?: number,
@@ -118,7 +118,7 @@ function start(command: Command, lockFd: number | undefined, timeout: number) {
   });
 }
 
-/** The machine has too little of something right now; nothing was started, and what a tool would have read is still there. */
+/** The machine is short of something right now; nothing was started, and the input is unread. */
 const isShort = (code: string | undefined): boolean =>
   code !== undefined && ['EAGAIN', 'ENOMEM', 'EMFILE', 'ENFILE'].includes(code);
 
@@ -135,8 +135,8 @@ interface Failure {
 
 function whyFailed(result: Failure, exitCode: number | undefined, isLate: boolean): string {
   if (!result.failed) return '';
-  if (result.timedOut === true || isLate) return 'it did not end in time';
+  if (result.timedOut === true || isLate) return 'timed out';
   const said = (typeof result.stderr === 'string' ? result.stderr : '').trim().split('\n').slice(0, 3).join('; ');
-  if (exitCode === undefined) return result.originalMessage ?? 'it was killed';
+  if (exitCode === undefined) return result.originalMessage ?? 'killed';
   return `exit code ${exitCode}${said === '' ? '' : `: ${quoted(said)}`}`;
 }

@@ -5,9 +5,9 @@ import { processorMs } from './processor-time.ts';
 import type { Run } from './run.ts';
 
 /**
- * Looks at the tables every few seconds and only sees whether they are other than before: who changed what is not to be known. Cheaper
- * than a comparison with what they should be, and still a walk over all rules, so the pause grows with what of a processor a look takes. What it sees
- * first asks for a comparison, too: only what was there before a comparison that found nothing is known to be right.
+ * Polls the tables every few seconds and only sees whether they differ from the last time, not who changed what. Cheaper than a comparison
+ * with the desired rules, but still a walk over all rules, so the pause grows with the processor time of a poll. The first poll asks for a
+ * comparison, too: only content from before a comparison without findings is known to be right.
  */
 export class SavePoll implements ChangeWatch {
   readonly #saves: readonly string[];
@@ -19,7 +19,7 @@ export class SavePoll implements ChangeWatch {
 
   /**
    * @param saves the save tools of all families
-   * @param usedMs what of a processor this process and its children have used
+   * @param usedMs the processor time of this process and its children
    */
   constructor(saves: readonly string[], run: Run, monotonicMs: () => number, usedMs: () => number = processorMs) {
     this.#processorMs = usedMs;
@@ -34,7 +34,7 @@ export class SavePoll implements ChangeWatch {
   }
 
   close(): void {
-    // Nothing is kept open between two looks.
+    // Nothing is open between two polls.
   }
 
   async look(): Promise<Change | undefined> {
@@ -49,7 +49,7 @@ export class SavePoll implements ChangeWatch {
     return { by: undefined, what: [], ...(isDoubt ? { isDoubt } : {}) };
   }
 
-  /** undefined: a tool did not answer, and the comparison says what is wrong. */
+  /** undefined: a tool failed, and the comparison reports why. */
   async #read(): Promise<string | undefined> {
     const digest = new SaveDigest();
     for (const file of this.#saves) {
@@ -60,7 +60,7 @@ export class SavePoll implements ChangeWatch {
   }
 }
 
-/** The digest of what save tools print, taken as it comes: all rules of a node as one text would be 50 MB. */
+/** The digest of the output of save tools, computed as it comes: all rules of a node as one text would be 50 MB. */
 class SaveDigest {
   readonly #hash = createHash('sha256');
   #rest = '';
@@ -77,5 +77,5 @@ class SaveDigest {
   }
 }
 
-/** Dates in comments and the counters of built-in chains change by themselves. */
+/** Dates in comments and the counters of built-in chains change constantly. */
 const withoutCounters = (lines: string): string => lines.replaceAll(/^#.*\n/gm, '').replaceAll(/ \[\d+:\d+\]$/gm, '');

@@ -4,21 +4,21 @@ import type { ObservedChain, ObservedFamily, ObservedTable } from '../rollout/st
 const declaration = /^:(\S+) (\S+)/;
 
 /**
- * Reads what `iptables-save` prints of one family, in parts as they come, and keeps nothing of what is known: a chain that has the rules
- * of a known one is told with the very same value. So looking at 230,000 rules costs no memory for them, and whoever compares what was
- * seen with what was known compares identities. Tables other than filter and nat are passed over; one that is not printed is empty.
+ * Reads the output of `iptables-save` of one family, in parts as they come, and keeps no copy of known rules: a chain with the rules of a
+ * known one has the very same value. So reading 230,000 rules costs no memory for them, and a comparison with the known rules compares
+ * identities. Tables other than filter and nat are ignored; one that is not printed is empty.
  */
 export class SaveReader {
   readonly #known: FamilyProgram | undefined;
   readonly #tables: Record<TableName, Map<string, Reading>> = { filter: new Map(), nat: new Map() };
   #table: TableName | undefined;
-  /** The chain of the rule before, for its rules stand together, and how these begin. */
+  /** The chain of the previous rule, whose rules are adjacent, and their common prefix. */
   #chain: Reading | undefined;
   #prefix = '';
-  /** The beginning of a line whose end has not come yet. */
+  /** The beginning of an incomplete line. */
   #rest = '';
 
-  /** @param known what the kernel is thought to hold */
+  /** @param known the rules that the kernel probably holds */
   constructor(known?: FamilyProgram) {
     this.#known = known;
   }
@@ -34,7 +34,7 @@ export class SaveReader {
     this.#rest = text.slice(at);
   }
 
-  /** What was read, when all of it came. */
+  /** The result, after the whole text. */
   done(): ObservedFamily {
     this.take('\n');
     return { filter: tableOf(this.#tables.filter), nat: tableOf(this.#tables.nat) };
@@ -68,7 +68,7 @@ export class SaveReader {
   }
 }
 
-/** A chain that is being read. As long as its rules are those that are known, it has none of its own. */
+/** A chain that is being read. As long as its rules are the known ones, it has none of its own. */
 class Reading {
   readonly builtIn: boolean;
   readonly #known: readonly string[];
@@ -97,14 +97,14 @@ function tableOf(read: ReadonlyMap<string, Reading>): ObservedTable {
   return { chains };
 }
 
-/** The same for a text as a whole. */
+/** The same for a whole text. */
 export function readSave(text: string, known?: FamilyProgram): ObservedFamily {
   const reader = new SaveReader(known);
   reader.take(text);
   return reader.done();
 }
 
-/** Reads what `iptables -S CHAIN` prints: the rules of one chain. */
+/** Reads the output of `iptables -S CHAIN`: the rules of one chain. */
 export function readList(text: string): readonly string[] {
   return text.split('\n').filter((line) => line.startsWith('-A '));
 }

@@ -88,7 +88,7 @@ test('its time begins when it reads, and when it is over the tool is ended', asy
   await run({ ...slow, timeoutMs: 100 });
   spares.refill();
   await sleep(400);
-  expect(await run({ ...slow, timeoutMs: 100 })).toMatchObject({ exitCode: undefined, why: 'it did not end in time' });
+  expect(await run({ ...slow, timeoutMs: 100 })).toMatchObject({ exitCode: undefined, why: 'timed out' });
 });
 
 test('one that ended before it was needed is not started again, and the next time is as the first', async () => {

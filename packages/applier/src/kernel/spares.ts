@@ -5,23 +5,23 @@ import { type Command, startOptions } from './run.ts';
 const start = ({ file, args }: Command, lockFd: number | undefined, cancelSignal: AbortSignal) =>
   execa(file, args, { ...startOptions(lockFd, 'pipe'), cancelSignal });
 
-/** A tool that runs and waits for what it is to read. */
+/** A running tool that waits for its input. */
 export interface Spare {
   readonly child: ReturnType<typeof start>;
-  /** Whether it was ended because its time was over. */
+  /** Whether it was killed by its timeout. */
   readonly isLate: boolean;
-  /** Gives it all that it reads, and from now on so much time. */
+  /** Gives it its whole input; its timeout begins now. */
   feed(input: string, timeoutMs: number): void;
 }
 
-/** A spare of a program that was replaced, as by an upgrade, is none: it may not fit what it loads. */
+/** Not used when its program was replaced, as by an upgrade: the old one may not fit what it loads. */
 interface Waiting {
   readonly spare: Spare;
-  /** Which file it was started from. */
+  /** Identifies the file that it was started from. */
   readonly program: string;
 }
 
-/** Says whether a file is the one that it was; empty where nobody can say: who starts it says why. */
+/** Identifies the version of a program file; empty when it cannot be read: starting it reports why. */
 function programOf(file: string): string {
   try {
     const { dev, ino, size, mtimeNs } = statSync(file, { bigint: true });
@@ -34,11 +34,11 @@ function programOf(file: string): string {
 const keyOf = ({ file, args }: Command): string => JSON.stringify([file, args]);
 
 /**
- * Tools that were started before anybody needs them. Beside the rules of 10,000 Services it takes this process 10 to 15 ms to start one:
- * a tenth of what an endpoint that changes takes in all.
+ * Tools that are started before they are needed. With the rules of 10,000 Services in memory, starting one takes this process 10 to 15 ms:
+ * a tenth of the time for an endpoint update.
  *
- * A tool that reads what it is to do has asked the kernel nothing and holds no lock before it has read the first line, and it ends when
- * its input does: with `end`, or with this process, however that ends. Both are so for iptables-restore in legacy and nf_tables.
+ * A tool that reads its task from its input has asked the kernel nothing and holds no lock before the first line, and it ends with its
+ * input: at `end`, or with this process, in any case. Both hold for iptables-restore in legacy and nf_tables.
  */
 export class Spares {
   readonly #lockFd: number | undefined;
@@ -50,7 +50,7 @@ export class Spares {
     this.#lockFd = lockFd;
   }
 
-  /** @returns the one for a command, if there is one: it is the caller's; the next `refill` starts another */
+  /** @returns the spare for a command, if any, which now belongs to the caller; the next `refill` starts another */
   take(command: Command): Spare | undefined {
     if (command.isFrequent !== true || typeof command.input !== 'string') return undefined;
     const key = keyOf(command);
@@ -60,7 +60,7 @@ export class Spares {
     return fit?.spare;
   }
 
-  /** The one that waits, if it is still of the program that would be started now; another one ends. */
+  /** The spare, if its program is still the one that would be started now; otherwise it ends. */
   #fit(key: string, { file }: Command): Waiting | undefined {
     const waiting = this.#waiting.get(key);
     if (waiting === undefined || waiting.program === programOf(file)) return waiting;
@@ -69,7 +69,7 @@ export class Spares {
     return undefined;
   }
 
-  /** Starts those that were taken. To be called when there is nothing else to do. */
+  /** Starts replacements of spares that were taken. To be called when idle. */
   refill(): void {
     for (const [key, command] of this.#wanted) if (!this.#fit(key, command)) this.#start(key, command);
   }
@@ -93,13 +93,13 @@ export class Spares {
     void child.then(() => {
       clearTimeout(timer);
       if (this.#waiting.get(key)?.spare !== spare) return;
-      // It ended before it was needed: nobody is to start one after the other.
+      // It ended before it was needed: do not start one after the other.
       this.#waiting.delete(key);
       this.#wanted.delete(key);
     });
   }
 
-  /** Ends those that nobody took. */
+  /** Ends the spares that were not taken. */
   end(): void {
     this.#wanted.clear();
     for (const { spare } of this.#waiting.values()) spare.child.stdin.end();

@@ -5,8 +5,8 @@ import { interfaceAddresses } from './facts.ts';
 import type { Run } from './run.ts';
 
 /**
- * The switch as ipsets. Each table asks a `list:set`, whose members are one `hash:net` per family, so that both families share one
- * set and one moment: it is turned on by swapping a filled spare in, which the kernel does in one operation.
+ * The switch as ipsets. Each table matches a `list:set`, whose members are one `hash:net` per family, so that both families share one set
+ * and one moment: it is turned on by swapping in a filled spare set, which the kernel does in one operation.
  */
 const members = {
   'SLUICE-ALL4': { family: 'inet', everything: ['0.0.0.0/1', '128.0.0.0/1'] },
@@ -14,7 +14,7 @@ const members = {
 } as const;
 const spare = 'SLUICE-SPARE';
 
-/** Entries without a time-out of their own get this one: a time-out of 0 would make an entry that nobody meant permanent. */
+/** For entries without a timeout of their own: a default of 0 would make such an entry permanent. */
 const timeoutSeconds = 30;
 
 /** The sets of this machine. Every change is one process. */
@@ -27,7 +27,7 @@ export class LinuxSwitch implements Switch {
     this.#run = run;
   }
 
-  /** nat's set is made last and removed first: while it is there, the others are, too. */
+  /** nat's set is created last and removed first: while it exists, the others do, too. */
   async look(): Promise<Readonly<Record<TableName, SwitchState>> | undefined> {
     const nat = await this.#switchState('nat');
     return nat === undefined ? undefined : { nat, filter: (await this.#switchState('filter')) ?? 'off' };
@@ -41,7 +41,7 @@ export class LinuxSwitch implements Switch {
     return entries.every(([, timeout]) => timeout === '0') ? 'pinned' : 'on';
   }
 
-  /** What `ipset save` prints of a set; undefined when it is not there. */
+  /** The output of `ipset save`; undefined without such a set. */
   async #save(set: string): Promise<string | undefined> {
     const { exitCode, stdout, stderr, why } = await this.#run({ file: this.#ipset, args: ['save', set] });
     if (exitCode === 0) return stdout;
@@ -77,13 +77,13 @@ export class LinuxSwitch implements Switch {
   }
 
   async off(table: TableName): Promise<void> {
-    // One process and no question before it: whoever goes back is in a hurry.
+    // One process and no query before it: a rollback is urgent.
     const { exitCode, stderr, why } = await this.#run({ file: this.#ipset, args: ['flush', switches[table]] });
     if (exitCode !== 0 && !stderr.includes('does not exist'))
       throw new KernelError(`${this.#ipset} flush ${switches[table]}`, why);
   }
 
-  /** Asks first which of them are there: a process that ended in the middle left some. */
+  /** Lists them first: a process that was killed halfway left only some. */
   async remove(): Promise<void> {
     const listed = await this.#run({ file: this.#ipset, args: ['list', '-n'] });
     if (listed.exitCode !== 0) throw new KernelError(`${this.#ipset} list`, listed.why);

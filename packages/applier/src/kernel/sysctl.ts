@@ -1,7 +1,7 @@
 import { accessSync, constants, readFileSync, writeFileSync } from 'node:fs';
 import { procPath, type SysctlKey } from '@sluice/bundle';
 
-/** Reads and writes the few files of /proc and /sys that the applier touches. */
+/** Reads and writes the few files of /proc and /sys that the applier uses. */
 export interface Tunables {
   read(key: SysctlKey): number | undefined;
   write(key: SysctlKey, value: number): void;
@@ -12,7 +12,7 @@ export interface Tunables {
 
 const hashSizePath = '/sys/module/nf_conntrack/parameters/hashsize';
 
-/** The tunables of the network namespace that this process is in. Paths come from a constant map, never from a text. */
+/** The tunables of the network namespace of this process. Paths come from a constant map, never from a text. */
 export const procTunables: Tunables = {
   read: (key) => readNumber(procPath(key)),
   write: (key, value) => writeFileSync(procPath(key), `${value}\n`),

@@ -7,7 +7,7 @@ import type { Command, Ran, Run } from './run.ts';
 
 export type Backend = 'legacy' | 'nft';
 
-/** The tools of one family, pinned by absolute path: an alternative that is switched later changes nothing here. */
+/** The tools of one family, pinned by absolute path: switching alternatives later has no effect here. */
 export interface FamilyTools {
   readonly iptables: string;
   readonly save: string;
@@ -16,7 +16,7 @@ export interface FamilyTools {
   readonly version: string;
 }
 
-/** Everything that the applier runs on this node. */
+/** The tools of this node. */
 export interface Tools {
   readonly backend: Backend;
   readonly families: { readonly [F in Family]?: FamilyTools };
@@ -42,7 +42,7 @@ export function findTool(name: string): string | undefined {
 /**
  * Chooses the rule store and finds its tools.
  *
- * `auto` takes the store that the machine uses (`backendFor`): rules in two stores filter twice and nobody sees why.
+ * `auto` takes the store that the machine uses (`backendFor`): rules in two stores filter twice, which is hard to notice.
  * @returns the tools; a family whose tools are missing or do not run is absent
  */
 export async function detectTools(wanted: Config['backend'], run: Run): Promise<Tools> {
@@ -69,8 +69,8 @@ async function familyTools(family: Family, backend: Backend, run: Run): Promise<
 }
 
 /**
- * A machine that is short of processes, files or memory for a moment still has its tools, and so has one where somebody holds the
- * lock of legacy tools (exit code 4): whoever took them for missing would hold the node.
+ * Runs a tool with retries. A machine that is short of processes, files or memory for a moment still has its tools, and so has one where
+ * another process holds the lock of legacy tools (exit code 4): mistaking them for missing would halt the node.
  */
 async function started(run: Run, command: Command): Promise<Ran> {
   for (let attempt = 1; ; attempt++) {
@@ -90,7 +90,7 @@ function toolPaths(family: Family, backend: Backend): Paths | undefined {
   return pathsOf(`${prefixes[family]}-${backend}`);
 }
 
-/** Systems with one store have only plain names; they say of themselves which store it is. */
+/** Systems with one store have only plain names, which tell their store. */
 async function unnamedTools(family: Family, backend: Backend, run: Run): Promise<Paths | undefined> {
   const paths = pathsOf(prefixes[family]);
   return paths && (await backendOf(paths.iptables, run)) === backend ? paths : undefined;
@@ -101,23 +101,23 @@ function pathsOf(name: string): Paths | undefined {
   return iptables && save && restore ? { iptables, save, restore } : undefined;
 }
 
-/** Before 1.8 there was only the legacy store, and tools did not say so. */
+/** Before 1.8 there was only the legacy store, and tools did not tell. */
 async function backendOf(iptables: string, run: Run): Promise<Backend> {
   const { stdout } = await run({ file: iptables, args: ['--version'] });
   return stdout.includes('nf_tables') ? 'nft' : 'legacy';
 }
 
-/** What a rule store holds besides Sluice's rules. */
+/** The content of a rule store besides Sluice's rules. */
 export interface StoreUse {
   /** Rules in both families. */
   readonly rules: number;
-  /** Whether the kubelet has left its marks there (`KUBE-IPTABLES-HINT`, `KUBE-KUBELET-CANARY`): it uses what the machine uses. */
+  /** Whether the kubelet's chains are there (`KUBE-IPTABLES-HINT`, `KUBE-KUBELET-CANARY`): it uses the store of the machine. */
   readonly isKubelets: boolean;
-  /** Whether there are chains of Sluice's, of layout `tree`. */
+  /** Whether there are chains of Sluice, of layout `tree`. */
   readonly hasSluice: boolean;
 }
 
-/** What `iptables` itself is; undefined where there is none. */
+/** The store of plain `iptables`; undefined without it. */
 async function plainBackend(run: Run): Promise<Backend | undefined> {
   const plain = findTool(prefixes.ipv4) ?? findTool(prefixes.ipv6);
   return plain === undefined ? undefined : backendOf(plain, run);
@@ -129,10 +129,10 @@ async function detectBackend(run: Run): Promise<Backend> {
 }
 
 /**
- * The store that a node uses: where Sluice's rules are, else where the kubelet is, else what `iptables` is. A few leftover rules in the other
- * one say nothing; `limits.storeRulesMin` of them do, where the store of `iptables` is empty (kubernetes-sigs/iptables-wrappers decides
- * so, too).
- * @param plain what `iptables` is
+ * The store of a node: that of Sluice's rules, else that of the kubelet, else that of plain `iptables`. A few leftover rules in the other
+ * one mean nothing; `limits.storeRulesMin` of them do, where the store of `iptables` is empty (as kubernetes-sigs/iptables-wrappers
+ * decides).
+ * @param plain the store of plain `iptables`
  */
 export function backendFor(uses: Readonly<Record<Backend, StoreUse>>, plain: Backend): Backend {
   if (uses.nft.hasSluice !== uses.legacy.hasSluice) return uses.nft.hasSluice ? 'nft' : 'legacy';
@@ -145,7 +145,7 @@ export const otherBackend = (backend: Backend): Backend => (backend === 'nft' ? 
 
 /**
  * Saving needs no lock and creates no table.
- * @param isOurs our rules are in this store: what has kube-proxy's names there is ours, too
+ * @param isOurs our rules are in this store: chains with kube-proxy's names there are ours, too
  */
 export async function useOf(backend: Backend, run: Run, isOurs = false): Promise<StoreUse> {
   let rules = 0;
@@ -166,13 +166,13 @@ const ofOthers = /^-A (?!SLU(?:ICE)?-)(?!.* -[jg] SLU(?:ICE)?-).*$/gm;
 const besideUs = /^-A (?!(?:SLU|SLUICE|KUBE)-)(?!.* -[jg] (?:SLU|SLUICE|KUBE)-).*$/gm;
 const kubelets = /^:(?:KUBE-IPTABLES-HINT|KUBE-KUBELET-CANARY) /m;
 
-/** What speaks against a rule store, and what to do about it. */
+/** Why a rule store looks wrong, with a hint. */
 export interface StoreDoubt {
   readonly message: string;
   readonly hint: string;
 }
 
-/** `doubtOf`, asked of this machine; the store in use is read only where the other one gives a reason. */
+/** `doubtOf` for this machine; the store in use is read only where the other one gives a reason. */
 export async function storeDoubt(backend: Backend, run: Run): Promise<StoreDoubt | undefined> {
   const there = await useOf(otherBackend(backend), run);
   return isUsed(there) ? doubtOf(backend, await useOf(backend, run, true), there) : undefined;
@@ -182,34 +182,35 @@ const isUsed = ({ rules, isKubelets, hasSluice }: StoreUse): boolean =>
   hasSluice || isKubelets || rules >= limits.storeRulesMin;
 
 /**
- * What speaks against the store that this node's rules are in; undefined when nothing does. Packets meet the rules of both.
- * @param here what the store in use holds @param there what the other one holds
+ * Why the store of this node's rules looks wrong; undefined when it does not. Packets meet the rules of both.
+ * @param here the content of the store in use
+ * @param there the content of the other one
  */
 export function doubtOf(backend: Backend, here: StoreUse, there: StoreUse): StoreDoubt | undefined {
   const other = otherBackend(backend);
   if (there.hasSluice)
     return {
-      message: `Rules of Sluice are in both rule stores, and packets meet both: a move to or from ${other} did not end`,
-      hint: `Finish it with \`sluiced backend ${backend}\``,
+      message: `Both rule stores hold rules of Sluice, and packets meet both: a move to or from ${other} was interrupted`,
+      hint: `Run \`sluiced backend ${backend}\` to finish it`,
     };
   const uses = { [backend]: { ...here, hasSluice: false }, [other]: there } as Record<Backend, StoreUse>;
   if (backendFor(uses, backend) === backend) return undefined;
   const use = (name: Backend): string =>
-    `${name} holds ${uses[name].rules} foreign rules${uses[name].isKubelets ? ', with marks of the kubelet' : ''}`;
+    `${name} holds ${uses[name].rules} foreign rules${uses[name].isKubelets ? ', including rules of the kubelet' : ''}`;
   return {
-    message: `The rules are in the ${backend} store, and this machine seems to use ${other}, so packets meet both: ${use(other)}, ${use(backend)}`,
+    message: `The rules are in the ${backend} store, but this machine seems to use ${other}; packets meet both: ${use(other)}, ${use(backend)}`,
     hint: `Move them with \`sluiced backend ${other}\`, or remove the rules there`,
   };
 }
 
 /**
  * The store that a config asks for.
- * @param pinned the one that the rules are in; undefined where there are none yet
+ * @param pinned the store of the rules; undefined where there are none yet
  */
 export const storeOf = (wanted: Config['backend'], pinned: Backend | undefined): Config['backend'] =>
   wanted === 'auto' ? (pinned ?? 'auto') : wanted;
 
-/** The file behind a tool's links, for people: `/usr/sbin/xtables-nft-multi`. */
+/** The file that a tool links to, for messages: `/usr/sbin/xtables-nft-multi`. */
 export function realTool(path: string): string {
   return realpathSync(path);
 }

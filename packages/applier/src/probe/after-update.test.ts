@@ -44,7 +44,7 @@ test('raises an alarm that names Services and endpoints while a probe fails that
   let told = 0;
   watch.after(good, () => (told++, 'shop/web (10.244.0.9:8080 added)'));
   await settled();
-  expect(alarms).toEqual(['web (status 500) fails since endpoints changed: shop/web (10.244.0.9:8080 added)']);
+  expect(alarms).toEqual(['web (status 500) fails since an endpoint update: shop/web (10.244.0.9:8080 added)']);
   watch.after(await watch.before(), () => 'shop/cart (10.244.0.7:8080 added)');
   await pass(1_000);
   expect(alarms.at(-1), 'the first update since is the suspect').toContain('shop/web');

@@ -12,8 +12,8 @@ export interface AfterUpdateParts {
 }
 
 /**
- * Updates of endpoints go in without probation, within a second, so a probe cannot stop them. This says which update broke one, and
- * goes on asking until it passes again.
+ * Watches probes after endpoint updates, which are applied without probation, within a second, so that no probe can stop them. Names the
+ * update that broke a probe, and retries the probe until it passes.
  */
 export class AfterUpdate implements UpdateWatch {
   readonly #parts: AfterUpdateParts;
@@ -23,14 +23,14 @@ export class AfterUpdate implements UpdateWatch {
   #isAlarming = false;
   /** When the last round began. */
   #askedMs = -Infinity;
-  /** The last verdict on all probes, and when it was. */
+  /** The last verdict on all probes, and its time. */
   #last: { readonly good: readonly string[]; readonly atMs: number } | undefined;
 
   constructor(parts: AfterUpdateParts) {
     this.#parts = parts;
   }
 
-  /** Many updates a second do not ask more often than the probes are meant to be asked. */
+  /** Many updates a second do not start more probes than their interval allows. */
   async before(): Promise<readonly string[]> {
     const { probes, clock } = this.#parts;
     if (probes.policies.length === 0) return [];
@@ -46,7 +46,7 @@ export class AfterUpdate implements UpdateWatch {
     void this.#watch();
   }
 
-  /** One loop for all updates: those that come meanwhile are judged by its next round. */
+  /** One loop for all updates: later ones are judged by its next round. */
   async #watch(): Promise<void> {
     const { probes, clock } = this.#parts;
     while (this.#suspects.size > 0) {
@@ -66,10 +66,10 @@ export class AfterUpdate implements UpdateWatch {
   #judge(asked: ReadonlyMap<string, () => string>, answers: readonly ProbeResult[]): void {
     this.#learn(answers);
     const bad = answers.filter(({ name, healthy }) => !healthy && asked.has(name));
-    // One that an update came for meanwhile is asked again.
+    // A probe with another update meanwhile is tried again.
     for (const [name, changes] of asked)
       if (!bad.some((one) => one.name === name) && this.#suspects.get(name) === changes) this.#suspects.delete(name);
-    // A program that is gone must not stay in memory for as long as its probe fails.
+    // Text instead of a closure: a replaced program must not stay in memory while its probe fails.
     for (const { name } of bad) {
       const text = asked.get(name)?.() ?? '';
       this.#suspects.set(name, () => text);
@@ -77,7 +77,7 @@ export class AfterUpdate implements UpdateWatch {
     const [first] = bad;
     if (first) {
       const names = bad.map(({ name, seen }) => `${name} (${seen})`).join(', ');
-      this.#raise(`${names} fails since endpoints changed: ${this.#suspects.get(first.name)?.()}`);
+      this.#raise(`${names} fails since an endpoint update: ${this.#suspects.get(first.name)?.()}`);
     } else if (this.#isAlarming) {
       this.#isAlarming = false;
       this.#parts.alarm(undefined);

@@ -2,7 +2,7 @@ import { withExcerpt } from './excerpt.ts';
 import type { RunGroup } from './run-group.ts';
 import type { Seen } from './seen.ts';
 
-/** Healthy: exit code 0. Otherwise the reason, and what the command printed. */
+/** Healthy: exit code 0. Otherwise the reason, and the output of the command. */
 export async function tryCommand([file, ...args]: readonly string[], timeoutMs: number, run: RunGroup): Promise<Seen> {
   const ran = await run(file ?? '', args, timeoutMs);
   if (ran.exitCode === 0) return { healthy: true, seen: 'exit code 0' };

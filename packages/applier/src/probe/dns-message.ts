@@ -1,4 +1,4 @@
-/** The two record types that a name of a Service has. */
+/** The record types of a Service's name. */
 export const recordTypes = { A: 1, AAAA: 28 } as const;
 export type RecordType = keyof typeof recordTypes;
 
@@ -11,8 +11,8 @@ const flagsQuery = 0x0100;
 const codes = ['NOERROR', 'FORMERR', 'SERVFAIL', 'NXDOMAIN', 'NOTIMP', 'REFUSED'];
 
 /**
- * A question for one name (RFC 1035, section 4.1).
- * @param id tells which question an answer belongs to
+ * Makes a query for one name (RFC 1035, section 4.1).
+ * @param id matches the answer to the query
  * @param name without an empty label; the config has checked it
  */
 export function dnsQuestion(id: number, name: string, type: RecordType): Buffer {
@@ -28,7 +28,7 @@ export function dnsQuestion(id: number, name: string, type: RecordType): Buffer 
   return Buffer.concat([header, ...labels, end]);
 }
 
-/** What an answer says. */
+/** The parts of an answer that a probe needs. */
 export interface DnsAnswer {
   /** Such as `NOERROR`. */
   readonly code: string;
@@ -36,8 +36,8 @@ export interface DnsAnswer {
 }
 
 /**
- * Reads an answer as far as health asks: whether it belongs to the question, its code and how many records it has.
- * @returns undefined for anything that is no answer to this question; it is not counted, as a resolver would not
+ * Reads an answer: whether it belongs to the query, its code and its number of records.
+ * @returns undefined for other messages, which are ignored, as a resolver would
  */
 export function readDnsAnswer(message: Buffer, question: Buffer): DnsAnswer | undefined {
   if (message.length < question.length || message.readUInt16BE(0) !== question.readUInt16BE(0)) return undefined;

@@ -4,7 +4,7 @@ import { isIPv6 } from 'node:net';
 import { dnsQuestion, readDnsAnswer, type RecordType } from './dns-message.ts';
 import { hostAndPort, type Seen } from './seen.ts';
 
-/** A question to a name server over UDP. */
+/** A query to a name server over UDP. */
 export interface DnsProbe {
   /** `address:port` of the server. */
   readonly dns: string;
@@ -13,8 +13,8 @@ export interface DnsProbe {
 }
 
 /**
- * Healthy: the server answers NOERROR with at least one record. Each try has a socket, and so a port, of its own: connection tracking
- * has an entry for an old one and sends it where it went before.
+ * Healthy: the server answers NOERROR with at least one record. Each try has its own socket, and so its own port: for an old one,
+ * connection tracking has an entry that leads to the old endpoint.
  */
 export function tryDns({ dns, query, type }: DnsProbe, timeoutMs: number): Promise<Seen> {
   const { promise, resolve } = Promise.withResolvers<Seen>();
@@ -36,7 +36,7 @@ export function tryDns({ dns, query, type }: DnsProbe, timeoutMs: number): Promi
     const records = `${answer.answers} record${answer.answers === 1 ? '' : 's'}`;
     end(answer.code === 'NOERROR' && answer.answers > 0, `${answer.code}, ${records} of type ${type}`);
   });
-  // Connected, so that "port unreachable" comes back as an error instead of silence.
+  // Connected, so that "port unreachable" becomes an error instead of a timeout.
   socket.connect(port, host, () => socket.send(question));
   return promise;
 }

@@ -1,9 +1,9 @@
 import { limits } from '../limits.ts';
 
 /**
- * The end of what a check printed, as one line of printable text for logs, histories and alarms: whatever a server answers, it cannot
- * break a line or a terminal.
- * @returns empty for nothing, else in quotes and at most `limits.probeExcerptCharsMax` characters of it
+ * The beginning of a probe's output as one line of printable text, for logs, history and alarms: no answer of a server can break a line or
+ * a terminal.
+ * @returns empty for no output, else at most `limits.probeExcerptCharsMax` characters in quotes
  */
 export function excerpt(text: string): string {
   const plain = text
@@ -15,7 +15,7 @@ export function excerpt(text: string): string {
   return plain.length <= most ? `"${plain}"` : `"${plain.slice(0, most)}…"`;
 }
 
-/** A sentence with what was printed behind it. */
+/** Adds the output to a sentence. */
 export function withExcerpt(seen: string, text: string): string {
   const said = excerpt(text);
   return said === '' ? seen : `${seen}: ${said}`;

@@ -4,7 +4,7 @@ import { limits } from '../limits.ts';
 import { withExcerpt } from './excerpt.ts';
 import type { Seen } from './seen.ts';
 
-/** Healthy: a status from 200 to 399, as the kubelet counts. Redirects are not followed; of other answers the body is told. */
+/** Healthy: a status from 200 to 399, as for the kubelet. Redirects are not followed; other answers are reported with their body. */
 export function tryHttp(url: string, timeoutMs: number): Promise<Seen> {
   const { promise, resolve } = Promise.withResolvers<Seen>();
   const get = url.startsWith('https:') ? getSecure : getPlain;
@@ -22,7 +22,7 @@ export function tryHttp(url: string, timeoutMs: number): Promise<Seen> {
   return promise;
 }
 
-/** The beginning of a body. A server that sends no end is cut off by the time-out of the request. */
+/** Reads the beginning of a body. The timeout of the request ends an endless one. */
 function readSome(response: IncomingMessage, done: (text: string) => void): void {
   const chunks: Buffer[] = [];
   let bytes = 0;

@@ -9,15 +9,15 @@ import { type RunGroup, runGroup } from './run-group.ts';
 import type { Seen } from './seen.ts';
 import { tryTcp } from './tcp.ts';
 
-/** Those of a config. */
+/** The probes of a config. */
 export interface ConfiguredProbes extends Probes {
-  /** Every probe once, side by side; one that has not answered within so many milliseconds counts as not healthy. */
+  /** Tries every probe once, in parallel; one without an answer within this time counts as unhealthy. */
   glance(ms: number): Promise<readonly ProbeResult[]>;
 }
 
 /**
- * The node's health checks. Each try opens a new connection: an old one rides on conntrack and hides that new ones fail.
- * @param probes from the node's config; a bundle brings none
+ * The node's health checks. Each try opens a new connection: an old one keeps its conntrack entry and hides that new ones fail.
+ * @param probes from the node's config; a bundle has none
  */
 export function configuredProbes(
   probes: readonly ProbeConfig[],
@@ -37,7 +37,7 @@ export function configuredProbes(
   };
 }
 
-/** The answer of a probe, or that there is none yet: it goes on, and nobody hears what it says. */
+/** The answer of a probe, or that there is none yet; a late answer is ignored. */
 async function within(ms: number, name: string, answer: Promise<ProbeResult>): Promise<ProbeResult> {
   const { promise: late, resolve } = Promise.withResolvers<ProbeResult>();
   const timer = setTimeout(() => resolve({ name, healthy: false, seen: `no answer within ${ms} ms` }), ms);
@@ -53,8 +53,8 @@ function policyOf({ name, attempts, failures }: ProbeConfig): ProbePolicy {
 }
 
 /**
- * One window of tries, ended as soon as the rest of it cannot change the verdict. Everything waits for it, endpoints too, so a verdict that
- * would come late is that of the last try.
+ * Tries a probe until the rest of its window cannot change the verdict. Everything waits for it, endpoint updates too, so a late verdict is
+ * replaced by the last try.
  */
 async function judged(
   probe: ProbeConfig,
@@ -83,7 +83,7 @@ function counted(seen: string, bad: number, tries: number): string {
   return `failed ${bad} of ${tries} times, the last: ${seen}`;
 }
 
-/** One try, which ends soon after its time-out whatever it waits for. What goes wrong with it is an answer, and no end of the trial. */
+/** One try, which ends soon after its timeout. An error is an unhealthy answer, and does not end probation. */
 async function tryOnce(probe: ProbeConfig, run: RunGroup): Promise<Seen> {
   const timeoutMs = probe.timeoutSeconds * 1000;
   const { promise: late, resolve } = Promise.withResolvers<Seen>();

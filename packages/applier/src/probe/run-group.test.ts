@@ -39,13 +39,13 @@ test('a command has the environment of a tool, and what it printed is told', asy
 
 test('a time-out ends a shell and what it waits for', async () => {
   const ran = await soon('sleep 12 & echo $!; wait; exit 1', 300);
-  expect(ran).toMatchObject({ exitCode: undefined, why: 'it did not end in time', isSoon: true });
+  expect(ran).toMatchObject({ exitCode: undefined, why: 'timed out', isSoon: true });
   expect(await isGone(ran.stdout.trim())).toBe(true);
 });
 
 test('a time-out is not put off by who does not listen', async () => {
   const ran = await soon("trap '' TERM INT HUP; while :; do sleep 0.1; done", 300);
-  expect(ran).toMatchObject({ exitCode: undefined, why: 'it did not end in time', isSoon: true });
+  expect(ran).toMatchObject({ exitCode: undefined, why: 'timed out', isSoon: true });
 });
 
 test.each([0, 3])('exit code %i counts, and what runs in the background ends with the command', async (code) => {

@@ -3,20 +3,20 @@ import { execa } from 'execa';
 import { type Ran, toolEnvironment } from '../kernel/run.ts';
 import { limits } from '../limits.ts';
 
-/** Runs the command of a probe. `why` counts where there is no exit code. */
+/** Runs the command of a probe. Without an exit code, `why` has the reason. */
 export type RunGroup = (file: string, args: readonly string[], timeoutMs: number) => Promise<Ran>;
 
-/** Groups of commands that run: nobody else ends them when this process ends. */
+/** Process groups of running commands, which this process kills when it ends. */
 const running = new Set<number>();
 const endAll = (): void => {
   for (const group of running) killGroup(group);
 };
 process.on('exit', endAll);
 
-/** Signals that end a process which does not listen to them; a terminal's go to its own group alone. */
+/** Signals that end a process without a listener; a terminal sends them to its own group only. */
 const signals = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
 
-/** Who else listens decides what a signal means. */
+/** With another listener, that one decides what the signal does. */
 function onSignal(signal: (typeof signals)[number]): void {
   if (process.listenerCount(signal) > 1) return;
   endAll();
@@ -35,9 +35,9 @@ function end(group: number): void {
 }
 
 /**
- * Runs a command in a process group of its own, and ends with the command or at the time-out, whatever it started: a shell that is killed
- * leaves its `curl` behind, which holds the output open, and so does a process in the background. What is left of the group is killed.
- * It gets no lock: what left the group must not keep a successor of this process out.
+ * Runs a command in its own process group, until it ends or the timeout. Then the group is killed, with all that the command started: a
+ * killed shell would leave its `curl` behind, holding the output open. The command does not inherit the lock: a process that left the group
+ * must not lock out the next sluiced.
  */
 export const runGroup: RunGroup = async (file, args, timeoutMs) => {
   for (let attempt = 1; ; attempt++) {
@@ -47,7 +47,7 @@ export const runGroup: RunGroup = async (file, args, timeoutMs) => {
   }
 };
 
-/** @returns also whether nothing was started because the machine has too little of something right now */
+/** @returns `isShort`: it was not started because the machine is short of memory, processes or files */
 async function once(file: string, args: readonly string[], timeoutMs: number): Promise<Ran & { isShort: boolean }> {
   const child = execa(file, args, {
     env: toolEnvironment,
@@ -81,7 +81,7 @@ async function once(file: string, args: readonly string[], timeoutMs: number): P
     exitCode: failed && exitCode === 0 ? undefined : exitCode,
     stdout,
     stderr,
-    why: isLate ? 'it did not end in time' : (originalMessage ?? 'it was killed'),
+    why: isLate ? 'timed out' : (originalMessage ?? 'killed'),
     isShort: pid === undefined && ['EAGAIN', 'ENOMEM', 'EMFILE', 'ENFILE'].includes(code ?? ''),
   };
 }
@@ -91,6 +91,6 @@ function killGroup(group: number): void {
   try {
     process.kill(-group, 'SIGKILL');
   } catch {
-    // Nobody of it is left.
+    // The group has ended already.
   }
 }

@@ -13,14 +13,14 @@ import type { Seal } from '../inbox/files.ts';
 import type { Outcome } from '../rollout/outcome.ts';
 import type { ProbeResult } from '../rollout/ports.ts';
 
-/** What happened, as far as it is known where it happened. */
+/** The result of a change, for a receipt. */
 export interface Account {
   readonly outcome: ReceiptOutcome;
   readonly codes?: readonly string[];
   readonly because?: string;
 }
 
-/** How a change ended, or why a directory was not taken. */
+/** The account of an outcome, or of a refused directory. */
 export function accountOf(
   ending: Outcome | { readonly kind: 'refused'; readonly problems: readonly Problem[] },
 ): Account {
@@ -31,7 +31,7 @@ export function accountOf(
     case 'rolled-back':
       return { outcome: 'rolled-back', because: ending.because };
     case 'held':
-      return { outcome: 'held', because: `${ending.because}; the way back failed: ${ending.rollback}` };
+      return { outcome: 'held', because: `${ending.because}; the rollback failed: ${ending.rollback}` };
     case 'refused':
       return refused('problems' in ending ? ending.problems : ending.refusal.problems);
   }
@@ -44,9 +44,9 @@ function refused(problems: readonly Problem[]): Account {
 }
 
 /**
- * The release that a seal belongs to, with the version that it has for a node.
- * @param seal of a tree that was let in: who signed it has been seen to
- * @returns null for a bundle that is no release, or one without this node
+ * The release that a seal belongs to, with its version for a node.
+ * @param seal of an accepted tree, whose signatures are verified
+ * @returns null for a bundle that is not a release, or one without this node
  */
 export function releaseOf(seal: Seal | undefined, node: string): Receipt['release'] {
   if (seal?.release === undefined) return null;
@@ -57,10 +57,10 @@ export function releaseOf(seal: Seal | undefined, node: string): Receipt['releas
   return version === undefined ? null : { cluster, serial, digest: fileDigest(seal.sums), version };
 }
 
-/** What of a receipt does not depend on when it is written: two of the same content in a row are one. */
+/** The part of a receipt that does not depend on its time: two equal ones in a row are one receipt. */
 export type ReceiptContent = Omit<Receipt, 'number' | 'at'>;
 
-/** The content of a receipt. What was printed or answered stays on the node: it may hold anything. */
+/** The content of a receipt. Output of probes stays on the node: it may contain anything. */
 export function contentOf(
   node: string,
   { outcome, codes = [], because = '' }: Account,

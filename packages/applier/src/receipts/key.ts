@@ -7,7 +7,7 @@ import { limits } from '../limits.ts';
 import { discard, readIfThere, syncDirectory, writeDurably, writeSynced, writing } from '../store/files.ts';
 import { StateError } from '../store/state-error.ts';
 
-/** The key of a node is made there and never leaves it; the state directory is root's alone. */
+/** The key of a node is created there and never leaves it; only root can read the state directory. */
 export const keyFile = (state: string): string => join(state, 'receipt_key');
 const publicFile = (state: string): string => `${keyFile(state)}.pub`;
 
@@ -17,10 +17,10 @@ export function hasKey(state: string): boolean {
 }
 
 /**
- * Makes the key of this node, and puts right what a process that was killed left of it.
- * @param renew replaces a key that is there; without it such a key stays
+ * Creates the key of this node, and repairs what a killed process left of it.
+ * @param renew replaces an existing key; otherwise it is kept
  * @returns the line for `allowed_receipts`
- * @throws StateError when it cannot be made or written
+ * @throws StateError when it cannot be created or written
  */
 export async function makeKey(state: string, node: string, renew: boolean, run: Run): Promise<string> {
   const tool = sshKeygen();
@@ -36,7 +36,7 @@ export async function makeKey(state: string, node: string, renew: boolean, run: 
   return `${node} namespaces="${receiptNamespace}" ${type} ${key}`;
 }
 
-/** Takes away what processes left that were killed. What is young may be another one's at work. */
+/** Removes what killed processes left. Young files may belong to a running process. */
 function removeLeft(state: string, nowMs: number): void {
   const left = writing(state, () => readdirSync(state).filter((name) => name.startsWith(scratchName)));
   for (const path of left.map((name) => join(state, name))) {
@@ -48,8 +48,8 @@ function removeLeft(state: string, nowMs: number): void {
 const scratchName = '.keygen-';
 
 /**
- * Written where nobody looks and moved into place: a node never has half a key. The old one works until the new one is whole. Whoever
- * calls this writes its public half anew.
+ * Generates the key elsewhere and moves it into place: a node never has half a key. The old one works until the new one is whole. The
+ * caller writes its public half.
  */
 async function generate(tool: string, state: string, node: string, run: Run): Promise<void> {
   const scratch = writing(state, () => mkdtempSync(join(state, scratchName)));
@@ -57,11 +57,11 @@ async function generate(tool: string, state: string, node: string, run: Run): Pr
     const made = join(scratch, 'key');
     const args = ['-q', '-t', 'ed25519', '-N', '', '-C', node, '-f', made];
     const { exitCode, why } = await run({ file: tool, args, timeoutMs: limits.verifyTimeoutMs });
-    if (exitCode !== 0) throw broken(`ssh-keygen made no key: ${why}`, 'See that the disk has room');
+    if (exitCode !== 0) throw broken(`ssh-keygen could not create a key: ${why}`, 'Check the free disk space');
     writing(keyFile(state), () => {
-      // ssh-keygen does not wait for the disk.
+      // ssh-keygen does not sync its files.
       writeSynced(made, readFileSync(made, 'latin1'));
-      // In this order there is never a public half that does not fit: beside one, ssh-keygen would not sign.
+      // In this order a public half always fits: next to a wrong one, ssh-keygen would not sign.
       rmSync(publicFile(state), { force: true });
       renameSync(made, keyFile(state));
       syncDirectory(state);
@@ -71,12 +71,12 @@ async function generate(tool: string, state: string, node: string, run: Run): Pr
   }
 }
 
-/** The public half of the key that is there. `-P`: nobody is there who could be asked for a passphrase. */
+/** The public half of the existing key. `-P`: never ask for a passphrase. */
 async function publicHalf(tool: string, state: string, run: Run): Promise<string> {
   const args = ['-y', '-P', '', '-f', keyFile(state)];
   const { exitCode, stdout, why } = await run({ file: tool, args, timeoutMs: limits.verifyTimeoutMs });
   if (exitCode === 0 && /^\S+ \S+/.test(stdout)) return stdout;
-  throw broken(`receipt_key is no key that ssh-keygen can use${why === '' ? '' : `: ${why}`}`, renewHint);
+  throw broken(`ssh-keygen cannot use receipt_key${why === '' ? '' : `: ${why}`}`, renewHint);
 }
 
 /**
@@ -98,22 +98,22 @@ export async function signReceipt(state: string, text: string, run: Run): Promis
   return stdout;
 }
 
-/** A key that others can read proves nothing. */
+/** A key that other users can read proves nothing. */
 function checkKey(state: string): void {
   const stats = lstatSync(keyFile(state), { throwIfNoEntry: false });
   const owner = process.geteuid?.();
   if (stats?.isFile() && (stats.mode & 0o077) === 0 && stats.uid === owner) return;
-  throw broken('receipt_key is not a file that only its owner can read', renewHint);
+  throw broken('receipt_key must be a regular file that only its owner can read', renewHint);
 }
 
 function sshKeygen(): string {
   const tool = findTool('ssh-keygen');
   if (tool === undefined)
-    throw broken('ssh-keygen is not on the node', 'Install the OpenSSH client (Debian: openssh-client)');
+    throw broken('ssh-keygen is not installed', 'Install the OpenSSH client (Debian: openssh-client)');
   return tool;
 }
 
-const renewHint = 'Make a new key with `sluiced keygen --renew`, and put its line into allowed_receipts';
+const renewHint = 'Create a new key with `sluiced keygen --renew`, and add its line to allowed_receipts';
 
 function broken(why: string, hint: string): StateError {
   return new StateError('NODE_STATE_INVALID', why, hint);

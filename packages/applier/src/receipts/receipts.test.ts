@@ -194,7 +194,7 @@ describe('a receipt', () => {
     expect(why).toContain('hunter2');
     const { message } = new KernelError('iptables-restore', why);
     await witness().tell(accountOf({ kind: 'held', because: 'health failed', rollback: message }), seal);
-    expect(newest().because).toBe('health failed; the way back failed: Cannot run iptables-restore: exit code 2:');
+    expect(newest().because).toBe('health failed; the rollback failed: Cannot run iptables-restore: exit code 2:');
   });
 
   const problem: Problem = { code: 'RELEASE_SERIAL', level: 'error', message: 'Cannot take it: too old', hint: 'x' };
@@ -212,7 +212,7 @@ describe('a receipt', () => {
     [
       'a node that is held',
       accountOf({ kind: 'held', because: 'a', rollback: 'b' }),
-      { outcome: 'held', because: 'a; the way back failed: b' },
+      { outcome: 'held', because: 'a; the rollback failed: b' },
     ],
     ['rules that were there already', accountOf({ kind: 'same', generation }), { outcome: 'same', because: null }],
   ])('tells of %s', async (_title, account, expected) => {

@@ -10,31 +10,31 @@ import { StateError } from '../store/state-error.ts';
 import type { ReceiptContent } from './account.ts';
 import { hasKey, keyFile, signReceipt } from './key.ts';
 
-/** What the node's config says about receipts. */
+/** The node's config for receipts. */
 export interface ReceiptRules {
   readonly node: string;
-  /** The state directory: the key and the number of the last receipt are there. */
+  /** The state directory, with the key and the number of the last receipt. */
   readonly state: string;
-  /** Where receipts are put, for whoever carries them away. */
+  /** Where receipts are written, to be collected. */
   readonly directory: string;
-  /** So many of the newest stay. */
+  /** How many of the newest are kept. */
   readonly keep: number;
 }
 
 const toldSchema = v.strictObject({
-  /** Whether the last word was that something was refused. */
+  /** Whether the last receipt was a refusal. */
   refused: v.boolean(),
-  /** The release that was told last to be in the kernel, and as which generation. */
+  /** The release that was last reported to be in the kernel, and its generation. */
   isIn: v.optional(
     v.strictObject({
       release: v.strictObject({ cluster: v.string(), serial: v.number(), digest: v.string(), version: v.string() }),
       generation: v.number(),
     }),
   ),
-  /** Whether anything else was told of a release since, such as that it was refused: endpoints that go in do not cover that. */
+  /** Whether the release was reported otherwise since, such as refused: endpoint updates do not cancel that. */
   isOvertaken: v.optional(v.boolean()),
 });
-/** What was said of the node's release, for whoever goes on after this process. */
+/** What receipts have reported about the node's release, kept for the next process. */
 export type Told = v.InferOutput<typeof toldSchema>;
 
 const lastSchema = v.strictObject({
@@ -45,8 +45,8 @@ const lastSchema = v.strictObject({
 });
 
 /**
- * Writes what this node says of itself: packages/bundle/README.md, "Receipts". Without a key nothing is written, because what is not
- * signed is no evidence.
+ * Writes the receipts of this node: packages/bundle/README.md, "Receipts". Without a key it writes nothing, because an unsigned receipt is
+ * no evidence.
  */
 export class Receipts {
   readonly #rules: ReceiptRules;
@@ -61,16 +61,16 @@ export class Receipts {
   }
 
   /**
-   * Writes a receipt, unless the last one says the same.
+   * Writes a receipt, unless the last one has the same content.
    * @param told is kept with it
    * @returns its file, or undefined when there was nothing to write
-   * @throws StateError when the key, the disk or the directory does not do
+   * @throws StateError when the key cannot be used, or the disk takes no write
    */
   async write(content: ReceiptContent, told?: Told): Promise<string | undefined> {
     const { state, directory, keep } = this.#rules;
     if (!hasKey(state)) return undefined;
     const last = this.#last();
-    // Under another key the same words are new evidence.
+    // Signed by another key, the same content is new evidence.
     const same = JSON.stringify([content, this.#key]);
     if (last?.content === same) return undefined;
     const receipt: Receipt = { ...content, number: this.#nextNumber(last?.number ?? 0), at: this.#at() };
@@ -78,14 +78,14 @@ export class Receipts {
     const signature = await signReceipt(state, text, this.#run);
     const file = join(directory, receiptFile(receipt));
     openDirectory(directory);
-    // The number first: two receipts never share one. The signature before its receipt: one that is there is complete.
+    // The number first: two receipts never share one. The signature before its receipt: an existing receipt is complete.
     this.#remember(receipt.number, last?.content ?? '', last?.told);
     for (const [path, body] of [
       [`${file}.sig`, signature],
       [file, text],
     ] as const) {
       writeDurably(path, body);
-      // Whoever carries receipts need not be root; they hold nothing that others may not read.
+      // Readable by all users: receipts may be collected by any of them, and contain nothing secret.
       writing(path, () => chmodSync(path, 0o644));
     }
     this.#remember(receipt.number, same, told);
@@ -97,7 +97,7 @@ export class Receipts {
     return readIfThere(`${keyFile(this.#rules.state)}.pub`);
   }
 
-  /** Whether the last receipt was signed by another key than the one that is there: nobody believes it any more. */
+  /** Whether the last receipt was signed by a key that was replaced since: it is no longer trusted. */
   get isOfOtherKey(): boolean {
     const content = this.#last()?.content ?? '';
     try {
@@ -112,7 +112,7 @@ export class Receipts {
     return this.#last()?.told;
   }
 
-  /** By the clock, so that a node which lost its state goes on above what it said before; and always above the last one. */
+  /** From the clock, so that a node that lost its state continues with higher numbers; always above the last one. */
   #nextNumber(last: number): number {
     return Math.max(last + 1, Math.floor(this.#nowMs() / 1000), 1);
   }
@@ -125,7 +125,7 @@ export class Receipts {
     return join(this.#rules.state, 'receipt.json');
   }
 
-  /** A record that is damaged counts as none: the clock keeps numbers growing. */
+  /** A damaged record counts as none: the clock keeps numbers growing. */
   #last(): v.InferOutput<typeof lastSchema> | undefined {
     try {
       const text = readIfThere(this.#path);
@@ -152,17 +152,13 @@ export class Receipts {
   }
 }
 
-/** Makes the directory, and refuses one where others could lead our writes elsewhere. */
+/** Creates the directory, and refuses one where other users could redirect our writes. */
 function openDirectory(directory: string): void {
   writing(directory, () => mkdirSync(directory, { recursive: true, mode: 0o755 }));
   try {
     descend(directory, trustOf(undefined)).close();
   } catch (error) {
     if (!(error instanceof InboxError)) throw error;
-    throw new StateError(
-      'NODE_STATE_INVALID',
-      `receipts cannot be put into ${directory}: ${error.message}`,
-      error.hint,
-    );
+    throw new StateError('NODE_STATE_INVALID', `cannot write receipts to ${directory}: ${error.message}`, error.hint);
   }
 }

@@ -4,19 +4,19 @@ import type { Generation, ProbeResult } from '../rollout/ports.ts';
 import { type Account, contentOf, releaseOf } from './account.ts';
 import type { Receipts, Told } from './receipts.ts';
 
-/** Where the witness looks for what a receipt says besides how it ended. */
+/** What a receipt writer reads and calls. */
 export interface WitnessParts {
   readonly receipts: Receipts;
   readonly node: string;
-  /** What the journal says stands. */
+  /** The active generation of the journal. */
   readonly active: () => Generation | undefined;
   /** The version of `sluiced`. */
   readonly sluiced: string;
-  /** Called with why a receipt could not be written, or with undefined when it could. A receipt never decides anything here. */
+  /** Called with why a receipt could not be written, or with undefined when it was. Nothing is decided by a receipt here. */
   readonly failed: (why: string | undefined) => void;
 }
 
-/** Hears what a change says on its way, and writes down how it ended. */
+/** Follows the events of a change, and writes a receipt of its outcome. */
 export class Witness {
   readonly #parts: WitnessParts;
   #probes: readonly ProbeResult[] = [];
@@ -27,16 +27,16 @@ export class Witness {
     this.#told = parts.receipts.told ?? { refused: false };
   }
 
-  /** An event of a transaction; the answers of the last round of probes are kept. */
+  /** Takes an event of a transaction; keeps the results of the last probe round. */
   hear(event: string, details: Readonly<Record<string, unknown>>): void {
     if (event === 'probation' && Array.isArray(details['probes'])) this.#probes = details['probes'] as ProbeResult[];
   }
 
   /**
-   * A change ended. Endpoints that went in say nothing new of their release, which has a digest of its own: what was told of it holds,
-   * and is told again when a refusal or another key came between.
-   * @param seal of the release that it was about, where there was one
-   * @param onlyEndpoints whether nothing else of it counts
+   * Writes the receipt of a change. Applied endpoint updates report nothing new about their release, which has its own digest: the last
+   * report holds, and is repeated after a refusal or a new key.
+   * @param seal of its release, if any
+   * @param onlyEndpoints whether only its endpoints count
    */
   async tell(account: Account, seal: Seal | undefined, onlyEndpoints = false): Promise<void> {
     const probes = this.#probes;
@@ -52,14 +52,14 @@ export class Witness {
   }
 
   /**
-   * The release in the directory waits for its wave and for nothing else. If the last word was a refusal, which stops every wave, it is
-   * over: what stands is said again. The release that waits is not what the node runs, so it is not named.
+   * The release in the directory waits for its wave only. If the last receipt was a refusal, which stops every wave, it is over: the active
+   * release is reported again. The waiting release is not named, because the node does not run it.
    */
   async tellWaits(): Promise<void> {
     if (this.#told.refused) await this.#tellActive();
   }
 
-  /** The release that stands; undefined where that is not known, as of a generation that a person chose. */
+  /** The active release; undefined where it is not known, as after a rollback by an operator. */
   get #active(): Told['isIn'] {
     const { isIn } = this.#told;
     return isIn?.generation === this.#parts.active()?.number ? isIn : undefined;
@@ -79,7 +79,7 @@ export class Witness {
     return { ...this.#told, refused, ...(isOfNone ? {} : { isOvertaken: true }) };
   }
 
-  /** @param told is so once it is written: what the disk did not take is said again by whoever comes next */
+  /** @param told counts once it is written: a failed write is repeated with the next receipt */
   async #write(
     account: Account,
     release: Receipt['release'],
@@ -94,7 +94,7 @@ export class Witness {
       this.#told = told;
       failed(undefined);
     } catch (error) {
-      failed(withoutQuotes(error instanceof Error ? error.message : String(error)) ?? 'for no reason that was told');
+      failed(withoutQuotes(error instanceof Error ? error.message : String(error)) ?? 'for an unknown reason');
     }
   }
 }

@@ -12,8 +12,8 @@ import { limits } from '../limits.ts';
 import { familiesOf, familyNames, type NodeState } from '../rollout/state.ts';
 
 /**
- * A state as what differs from another one that is stored: an update of endpoints changes about ten chains of 60,000, and one small
- * object is on the disk sooner than the groups that hold them.
+ * A state as the difference from another stored one: an endpoint update changes about ten chains of 60,000, and one small object is written
+ * faster than the groups that hold them.
  */
 const change = v.strictObject({
   write: v.array(v.tuple([v.string(), v.array(v.string())])),
@@ -24,23 +24,23 @@ export const deltaForm = v.strictObject({
   schema: v.literal(3),
   /** The digest of the manifest that it differs from. */
   base: v.string(),
-  /** How many of these lie between it and a whole manifest, itself included. */
+  /** The number of deltas from a whole manifest to this one, itself included. */
   depth: v.number(),
   families: v.strictObject({ ipv4: v.optional(tables), ipv6: v.optional(tables) }),
 });
 export type Delta = v.InferOutput<typeof deltaForm>;
 type Change = v.InferOutput<typeof change>;
 
-/** A state that is stored. */
+/** A state in the store. */
 export interface Stored {
   readonly digest: string;
   readonly state: NodeState;
 }
 
 /**
- * What leads from a stored state to another one.
- * @param depth that of the stored one
- * @returns undefined where more differs than some chains
+ * The difference from a stored state to another one.
+ * @param depth of the stored one
+ * @returns undefined where too much differs
  */
 export function deltaOf(state: NodeState, base: Stored, depth: number): Delta | undefined {
   if (!sameAround(base.state, state)) return undefined;
@@ -57,9 +57,9 @@ export function deltaOf(state: NodeState, base: Stored, depth: number): Delta | 
 }
 
 /**
- * Several as one, which leads from where the first begins to where the last ends.
- * @param row each on what the one before leads to
- * @returns undefined where so much differs by now that a whole state is due
+ * Merges consecutive deltas into one, from the base of the first to the state of the last.
+ * @param row each based on the one before
+ * @returns undefined where so much differs that the state should be stored whole
  */
 export function mergeDeltas(row: readonly [Delta, ...Delta[]]): Delta | undefined {
   const families: Delta['families'] = {};
@@ -93,7 +93,7 @@ function mergeChanges(row: readonly Change[]): Change {
   return { write: [...write], drop: [...drop] };
 }
 
-/** Everything but chains. */
+/** Whether everything except chains is equal. */
 function sameAround(a: NodeState, b: NodeState): boolean {
   const jumps = (state: NodeState): unknown =>
     familyNames.map(

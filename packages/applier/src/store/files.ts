@@ -15,13 +15,13 @@ import { limits } from '../limits.ts';
 import { StateError } from './state-error.ts';
 
 /**
- * Files that survive power loss. A file is either what it was or what it should be: written beside its place, synced, renamed,
- * and then its directory is synced. Without the first sync ext4 and xfs leave an empty file, without the last one the old one.
+ * Files that survive power loss. A file has either its old or its new content: written under another name, synced, renamed, and then its
+ * directory is synced. Without the first sync ext4 and xfs leave an empty file, without the last one the old one.
  */
 
 /**
- * Replaces a file whole. When it returns, the new content is on the disk.
- * @throws StateError when the disk does not take it
+ * Replaces a file. When it returns, the new content is on the disk.
+ * @throws StateError when the disk takes no write
  */
 export function writeDurably(path: string, content: string): void {
   writing(path, () => {
@@ -32,23 +32,23 @@ export function writeDurably(path: string, content: string): void {
   });
 }
 
-/** Does what writes to the state directory. A disk that is full, read-only or broken is a `StateError` with what to do about it. */
+/** Runs a write to the state directory. A full, read-only or broken disk becomes a `StateError` with a hint. */
 export function writing<T>(path: string, write: () => T): T {
   try {
     return write();
   } catch (error) {
     const { code, message } = error as NodeJS.ErrnoException;
     if (code === undefined) throw error;
-    const hint = hints[code] ?? 'See that root can write there and that the disk is well';
+    const hint = hints[code] ?? 'Check that root can write there, and that the disk works';
     throw new StateError('NODE_STATE_INVALID', `${path} cannot be written: ${message}`, hint, error);
   }
 }
 
-const full = 'Make room on its file system, or set `state` in sluiced.yaml to a directory on another one';
-const readOnly = 'Mount its file system writable, or set `state` in sluiced.yaml to a directory on another one';
+const full = 'Free space on its file system, or set `state` in sluiced.yaml to a directory on another one';
+const readOnly = 'Remount its file system read-write, or set `state` in sluiced.yaml to a directory on another one';
 const hints: Readonly<Record<string, string>> = { ENOSPC: full, EDQUOT: full, EROFS: readOnly };
 
-/** Writes a file where nobody looks yet; its directory is not synced. */
+/** Writes a file that is not in use yet; its directory is not synced. */
 export function writeSynced(path: string, content: string): void {
   const fd = openSync(path, 'w', 0o600);
   try {
@@ -60,8 +60,8 @@ export function writeSynced(path: string, content: string): void {
 }
 
 /**
- * Makes a directory of files appear under its name at once. What was there under this name before goes.
- * @throws StateError when the disk does not take it; what was written by then is gone again
+ * Publishes a directory of files under a name, replacing what was there.
+ * @throws StateError when the disk takes no write; its partial files are removed
  */
 export function publishDirectory(path: string, files: Readonly<Record<string, string>>): void {
   const temporary = `${path}.tmp`;
@@ -81,25 +81,25 @@ export function publishDirectory(path: string, files: Readonly<Record<string, st
   }
 }
 
-/** Gives the room back that a failed attempt took, where the disk lets us. */
+/** Frees the space of a failed attempt, if the disk allows that. */
 export function discard(path: string): void {
   try {
     rmSync(path, { recursive: true, force: true });
   } catch {
-    // Why nothing can be written is said where something must be.
+    // The write that must succeed reports the error.
   }
 }
 
 /**
- * Gives back what a process left that ended while it wrote files of this directory. It does no harm on a disk that takes no write any more.
- * @param isOwn whether a file of this name is Sluice's, where others may have theirs, too
+ * Removes partial files that a killed process left in this directory. Does nothing on a disk that takes no write.
+ * @param isOwn whether a file of this name is Sluice's, in a directory shared with other programs
  */
 export function discardParts(directory: string, pause?: Pause, isOwn = (_name: string): boolean => true): void {
   for (const name of namesIn(directory, pause))
     if (isPart(name) && isOwn(name.slice(0, -partEnd.length))) discard(`${directory}/${name}`);
 }
 
-/** The names of everything in a directory but of what a process writes, or left, beside its place; none where it is not there. */
+/** The names in a directory without partial files; none where it does not exist. */
 export function wholeNames(directory: string, pause?: Pause): readonly string[] {
   return namesIn(directory, pause).filter((name) => !isPart(name));
 }
@@ -131,13 +131,13 @@ export function readIfThere(path: string): string | undefined {
 }
 
 /**
- * Reads what may not be guessed at: what fails is tried again, because the next read may succeed. In the end the reason decides. What
- * the disk says, such as EIO of a bad sector or EUCLEAN of a file system that found itself damaged, no later read will make good, and a
- * node that waited for it would have no rules after a boot. What is the matter with this process says nothing of the disk.
- * @param path for words
- * @param attempts 1 where waiting was of no use before
- * @returns undefined when the disk does not give it back: others may stand in for it
- * @throws StateError when this process may not read it, or lacks the means: nothing may be concluded
+ * Reads with retries, because the next read may succeed. If it does not, the error decides. An error of the disk, such as EIO of a bad
+ * sector or EUCLEAN of a damaged file system, will not go away, and a node that waited for it would have no rules after a boot. A shortage
+ * of this process says nothing about the disk.
+ * @param path for messages
+ * @param attempts 1 where waiting has not helped before
+ * @returns undefined when the disk cannot read it: a replacement may be used
+ * @throws StateError when this process has no permission, or is short of memory or files: nothing may be concluded
  */
 export function readPatiently<T>(
   path: string,
@@ -159,30 +159,30 @@ export function readPatiently<T>(
   }
 }
 
-/** Between two attempts. */
+/** The pause between two attempts. */
 export type Pause = () => void;
 
-/** Nobody gives rights while we wait. */
+/** Permissions do not change while we wait. */
 const withoutRights: ReadonlySet<string> = new Set(['EACCES', 'EPERM']);
 const withoutMeans: ReadonlySet<string> = new Set(['EMFILE', 'ENFILE', 'ENOMEM', 'EAGAIN', 'EINTR', 'EBUSY']);
 const meansHint =
-  'The kernel was not touched and keeps its rules. Find out what takes all files or memory of this machine; then it is read again';
+  'The kernel was not changed and keeps its rules. Find the process that uses up the files or memory of this machine; then sluiced reads it again';
 
 function unreadable(path: string, why: string, hint: string): StateError {
   return new StateError('NODE_STATE_INVALID', `${path} cannot be read: ${why}`, hint);
 }
 
-/** Holds everything up: whoever reads the state directory can do nothing without it. */
+/** Blocks the process, which can do nothing without the state directory. */
 function pauseShortly(): void {
   Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, limits.readPauseMs);
 }
 
-/** The text of a file that others may stand in for: undefined when it is not there, else as `readPatiently`. */
+/** The text of a file that has a replacement: undefined when it does not exist, else as `readPatiently`. */
 export function readIfWhole(path: string, pause?: Pause, attempts?: number): string | undefined {
   return readPatiently(path, () => readIfThere(path), pause, attempts);
 }
 
-/** Whether a file is there. Other errors are thrown: what cannot be looked for may be there. */
+/** Whether a file exists. Other errors are thrown: a file that cannot be checked may exist. */
 export function isThere(path: string): boolean {
   return statSync(path, { throwIfNoEntry: false }) !== undefined;
 }

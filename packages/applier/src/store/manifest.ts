@@ -17,8 +17,8 @@ import { applyDelta, type Delta, deltaForm, deltaOf, mergeDeltas, type Stored } 
 import type { Texts } from './store.ts';
 
 /**
- * What a generation put into the kernel, as one small text: its jumps and sysctls, and the digests of the objects that hold its
- * chains. Two programs that share most chains share most objects.
+ * What a generation put into the kernel, as one small text: its jumps and sysctls, and the digests of the objects that hold its chains. Two
+ * programs that share most chains share most objects.
  */
 const table = v.strictObject({ objects: v.array(v.string()), jumps: v.array(v.string()) });
 const family = v.strictObject({ filter: table, nat: table });
@@ -40,11 +40,11 @@ const manifest = v.strictObject({
 type Manifest = v.InferOutput<typeof manifest>;
 type TableManifest = v.InferOutput<typeof table>;
 
-/** Chains of one object; a program of 60,000 chains has 256 objects. */
+/** Chains per object; a program of 60,000 chains has 256 objects. */
 const chainsPerObject = 256;
 const objectsMax = 256;
 
-/** What was written last: an object whose chains are the same is not printed again. */
+/** The last stored tables: an object with the same chains is not printed again. */
 export class ManifestMemory {
   readonly tables = new Map<string, Written>();
 }
@@ -57,7 +57,7 @@ interface Written {
 
 /**
  * Stores a state. When it returns, all of it is on the disk.
- * @param base a stored state that it may be told by, where little differs
+ * @param base a stored state to store the difference from, if that is small
  * @returns the digest of its manifest
  */
 export function putState(state: NodeState, store: Texts, memory: ManifestMemory, base?: Stored): string {
@@ -86,7 +86,7 @@ export function putState(state: NodeState, store: Texts, memory: ManifestMemory,
   return store.put([JSON.stringify(text)])[0] as string;
 }
 
-/** What leads to a state from a stored one; where a long row of these lies below it, from the whole one at the end of that. */
+/** The delta from a stored state; when its row of deltas is long, merged into one from the whole state at its beginning. */
 function deltaTo(state: NodeState, base: Stored, store: Texts): Delta | undefined {
   const text = store.get(base.digest);
   if (text === undefined) return undefined;
@@ -129,7 +129,7 @@ function putChains(key: string, chains: TableProgram['chains'], store: Texts, me
   return digests;
 }
 
-/** Which objects are not on the disk as they were written last. */
+/** Tells which objects are not on the disk as they were written last. */
 function freshObjects(
   chains: TableProgram['chains'],
   count: number,
@@ -142,8 +142,8 @@ function freshObjects(
 }
 
 /**
- * The chains in groups by their names without a tag, so that one that changes stays in its group.
- * @returns by number, the names of those that are asked for
+ * Groups chains by their names without a tag, so that a changed chain stays in its group.
+ * @returns by number, the names of the requested groups
  */
 function bucketsOf(
   chains: TableProgram['chains'],
@@ -172,8 +172,8 @@ function printBucket(names: readonly string[], chains: TableProgram['chains']): 
 }
 
 /**
- * Reads a state back.
- * @returns undefined when the manifest or one of its objects is not there or was damaged
+ * Reads a state.
+ * @returns undefined when the manifest or one of its objects is missing or damaged
  */
 export function getState(digest: string, store: Texts): NodeState | undefined {
   const text = store.get(digest);
@@ -219,12 +219,12 @@ function readTable({ objects, jumps }: TableManifest, store: Texts): TableProgra
   return { chains: chains.size > chainsPerObject ? PackedChains.of(chains) : chains, jumps };
 }
 
-/** Whether a text of the store is a manifest, whole or a delta, to judge by how it begins. */
+/** Whether a text of the store is a manifest, whole or a delta, judging by its beginning. */
 export function isManifest(text: string | undefined): boolean {
   return text !== undefined && /^\{"schema":[23],/.test(text);
 }
 
-/** A string of its own: a part of a text keeps all of the text in memory. */
+/** A copy of the string: a substring keeps the whole text in memory. */
 const apart = (text: string): string => Buffer.from(text).toString();
 
 /** The digests that a manifest needs, itself included; only itself when it cannot be read. */

@@ -2,8 +2,8 @@ import * as v from 'valibot';
 import { readIfThere, writeDurably } from './files.ts';
 
 /**
- * A small file of its own in the state directory, for what is good to know after a restart and no more: a `sluiced` of before passes it
- * over, and what cannot be read is as good as not there. What decides stands in the journal.
+ * A small file in the state directory, for facts that are useful after a restart but decide nothing: older versions of `sluiced` ignore it,
+ * and an unreadable file counts as missing.
  */
 export class StateFile<T> {
   readonly #path: string;
@@ -26,8 +26,8 @@ export class StateFile<T> {
   }
 
   /**
-   * Writes it, unless it was the last that was written.
-   * @throws StateError when the disk does not take it
+   * Writes it, unless the content is that of the last write.
+   * @throws StateError when the disk takes no write
    */
   write(value: T): void {
     const text = `${JSON.stringify(value)}\n`;

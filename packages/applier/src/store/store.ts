@@ -21,20 +21,20 @@ export interface Texts {
 }
 
 /**
- * Texts by their digest. What two generations share is stored once, and a text that is not what its name says is not read. An
- * object appears under its name when it is whole and on the disk.
+ * Texts by their digest. What two generations share is stored once, and a text that does not match its name is not read. An object appears
+ * under its name when it is whole and on the disk.
  */
 export class Store implements Texts {
   readonly #directory: string;
   /** Digests that are known to be on the disk. */
   readonly #known = new Set<string>();
   readonly #pause: Pause | undefined;
-  /** The disk answered when it was asked last. Of one that does not, each of thousands of texts would be waited for. */
+  /** Whether the last read succeeded. On a broken disk, waiting for each of thousands of texts would take too long. */
   #answers = true;
 
   /**
    * @param pause between two attempts to read
-   * @param isShared another process may be writing to it: nothing is made or discarded
+   * @param isShared another process may write to it: nothing is created or discarded
    */
   constructor(directory: string, pause?: Pause, isShared = false) {
     this.#directory = directory;
@@ -67,13 +67,13 @@ export class Store implements Texts {
   }
 
   /**
-   * The text of a digest; undefined when it is not there or was damaged.
-   * @throws StateError when it cannot be read now, and nobody knows
+   * @returns the text of a digest; undefined when it is missing or damaged
+   * @throws StateError when it cannot be read now
    */
   get(digest: string): string | undefined {
     const text = /^[0-9a-f]{64}$/.test(digest) ? this.#read(digest) : undefined;
     if (text !== undefined && fileDigest(text) === digest) return text;
-    // Whoever stores it again writes it again.
+    // So that it is written again when it is stored again.
     this.#known.delete(digest);
     return undefined;
   }
@@ -90,12 +90,12 @@ export class Store implements Texts {
     return this.#known.has(digest);
   }
 
-  /** What it holds, sorted. */
+  /** The stored digests, sorted. */
   get digests(): readonly string[] {
     return [...this.#known].toSorted(compareText);
   }
 
-  /** Removes everything but some digests. */
+  /** Removes everything except some digests. */
   sweep(kept: ReadonlySet<string>): void {
     for (const digest of this.#known) {
       if (kept.has(digest)) continue;
@@ -104,7 +104,7 @@ export class Store implements Texts {
     }
   }
 
-  /** How many bytes the objects have. */
+  /** The size of all objects. */
   get bytes(): number {
     return [...this.#known].reduce((sum, digest) => sum + statSync(`${this.#directory}/${digest}`).size, 0);
   }

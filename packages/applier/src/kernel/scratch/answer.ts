@@ -1,7 +1,7 @@
 import * as v from 'valibot';
 import { limits } from '../../limits.ts';
 
-/** The parts of a request that a tool loads, in the order in which they travel. */
+/** The parts of a request that a tool loads, in their order. */
 export const partNames = ['sets', 'servers', 'ipv4', 'ipv6'] as const;
 export type PartName = (typeof partNames)[number];
 
@@ -14,20 +14,20 @@ const schema = v.variant('answer', [
 ]);
 
 /**
- * How a rehearsal ended, as the far end says it:
+ * The result of a rehearsal:
  * - `good`: everything was loaded.
- * - `refused`: a tool ran to its end and did not take this part.
- * - `invalid`: the request is not of the grammar; nothing of that part was committed behind the place.
- * - `failed`: a tool is missing, was ended, or this is no place to load rules.
+ * - `refused`: a tool ran to its end and refused this part.
+ * - `invalid`: the request violates the grammar; nothing of that part was committed after that place.
+ * - `failed`: a tool is missing or was killed, or rules must not be loaded here.
  */
 export type Answer = v.InferOutput<typeof schema>;
 
-/** One line of JSON, whatever tools said in it. */
+/** One line of JSON, whatever tools printed. */
 export function printAnswer(answer: Answer): string {
   return `${JSON.stringify('why' in answer ? { ...answer, why: plain(answer.why) } : answer)}\n`;
 }
 
-/** The answer in what came; undefined when it is none. Words of tools in it are made printable again: whoever sent them may not be the far end. */
+/** @returns undefined for a text that is no answer. Output of tools in it is made printable again: the sender may not be our unit. */
 export function readAnswer(text: string): Answer | undefined {
   if (text.length > limits.rehearsalAnswerBytesMax || text.indexOf('\n') !== text.length - 1) return undefined;
   let value: unknown;
@@ -41,7 +41,7 @@ export function readAnswer(text: string): Answer | undefined {
   return 'why' in parsed.output ? { ...parsed.output, why: plain(parsed.output.why) } : parsed.output;
 }
 
-/** Printable ASCII, and not more of it than a log line should have. */
+/** Printable ASCII, shortened for a log line. */
 function plain(text: string): string {
   return text
     .replaceAll(/[^\x20-\x7e]+/g, ' ')

@@ -1,22 +1,22 @@
 import { bundleLimits, type Family, isRuleError, readRule, readServerLine, readSetLine } from '@sluice/bundle';
 import type { PartName } from './answer.ts';
 
-/** A request that is none, or more than it may be. */
+/** An invalid or oversized request. */
 export class RequestError extends Error {
   override readonly name = 'RequestError';
 }
 
-/** What reads the lines of one part. */
+/** Checks the lines of one part. */
 export interface LineReader {
-  /** Why a line is none of the part; undefined when it is one. */
+  /** Why a line is not valid in the part; undefined when it is. */
   read(line: string): string | undefined;
   /** Why the part must not end here; undefined when it may. */
   end(): string | undefined;
 }
 
 /**
- * The grammar of a part: what each tool gets is closed, as it is for bundles. iptables-restore knows options that run programs (`-M`)
- * or open files; of those none is in it.
+ * The grammar of a part, which is closed, as it is for bundles: iptables-restore has options that run programs (`-M`) or open files, and
+ * the grammar has none of them.
  */
 export function readersOf(name: PartName): LineReader {
   switch (name) {
@@ -34,15 +34,15 @@ function each(read: LineReader['read']): LineReader {
   return { read, end: () => undefined };
 }
 
-/** Why a line that was read is not of the one sort that the part has. */
+/** Why a line is not of the one kind that the part has. */
 function isSort(line: { kind: string } | { error: string }, kind: string, does: string): string | undefined {
   if ('error' in line) return line.error;
-  return line.kind === kind ? undefined : `the line is none that ${does}`;
+  return line.kind === kind ? undefined : `the line is not one that ${does}`;
 }
 
-/** `:SLU-SVC-NPX46M4PTMTKRN6Y.a1 - [0:0]`: the kernel takes names of up to 28 characters. */
+/** `:SLU-SVC-NPX46M4PTMTKRN6Y.a1 - [0:0]`: the kernel limits names to 28 characters. */
 const declaration = /^:[A-Z0-9][A-Za-z0-9.-]{0,27} - \[0:0\]$/;
-/** `-I OUTPUT 1 …`: our jumps stand before what built-in chains hold. */
+/** `-I OUTPUT 1 …`: our jumps precede the rules of built-in chains. */
 const insertion = /^-I (INPUT|FORWARD|OUTPUT|PREROUTING|POSTROUTING) [1-9][0-9]{0,3}(?= )/;
 
 /** Tables from their names to COMMIT, with declarations of chains, rules and insertions. */
@@ -57,13 +57,13 @@ class RuleLines implements LineReader {
   read(line: string): string | undefined {
     if (!this.#isOpen) {
       this.#isOpen = line === '*filter' || line === '*nat';
-      return this.#isOpen ? undefined : 'a line stands outside of the tables filter and nat';
+      return this.#isOpen ? undefined : 'a line is outside of the tables filter and nat';
     }
     if (line === 'COMMIT') {
       this.#isOpen = false;
       return undefined;
     }
-    if (line.startsWith(':')) return declaration.test(line) ? undefined : 'a chain is declared otherwise than here';
+    if (line.startsWith(':')) return declaration.test(line) ? undefined : 'the declaration of a chain is not valid';
     const rule = readRule(line.replace(insertion, '-A $1'), this.#family, 'program');
     return isRuleError(rule) ? rule.error : undefined;
   }
@@ -77,8 +77,8 @@ class RuleLines implements LineReader {
 const lineBytesMax = bundleLimits.ruleBytesMax + 16;
 
 /**
- * The whole lines of a text that comes in pieces, each read.
- * @throws RequestError at the first line that its reader does not take, or at an end inside of a line
+ * Yields the whole lines of a text in pieces, after reading each.
+ * @throws RequestError at the first invalid line, or at an end inside a line
  */
 export async function* linesOf(pieces: AsyncIterable<string>, reader: LineReader): AsyncGenerator<string> {
   let rest = '';
@@ -94,8 +94,8 @@ export async function* linesOf(pieces: AsyncIterable<string>, reader: LineReader
       at = next + 1;
     }
     rest = text.slice(end);
-    if (rest.length > lineBytesMax) must('a line is longer than any of the grammar');
+    if (rest.length > lineBytesMax) must('a line is too long');
     if (end > 0) yield text.slice(0, end);
   }
-  must(rest === '' ? reader.end() : 'the last line has no end');
+  must(rest === '' ? reader.end() : 'the last line is truncated');
 }

@@ -6,18 +6,18 @@ import { stagedSections } from '../../rollout/stages.ts';
 import { familiesOf, type NodeState } from '../../rollout/state.ts';
 import type { Backend } from '../tools.ts';
 
-/** What a rehearsal loads: texts for tools, and the store that the rules go into. Which tool gets which text follows from that alone. */
+/** The texts that a rehearsal loads, and their rule store. The tool for each text follows from that alone. */
 export interface Load {
   readonly backend: Backend;
-  /** For `ipset restore`: the sets that rules ask, empty, for a namespace has sets of its own. `''` outside of mode ipvs. */
+  /** For `ipset restore`: the sets that rules match, empty, because a namespace has its own sets. `''` outside of mode ipvs. */
   readonly sets: string;
   /** For `ipvsadm -R`: one virtual server of each kind. `''` outside of mode ipvs. */
   readonly servers: string;
-  /** For `iptables-restore --noflush` of each family, section by section: 10,000 Services are 25 MB, which nobody needs to hold at once. */
+  /** For `iptables-restore --noflush` of each family, section by section: 10,000 Services are 25 MB, too much for one text. */
   readonly rules: ReadonlyMap<Family, Iterable<string>>;
 }
 
-/** What is loaded to know whether a kernel takes a state. */
+/** The load that shows whether a kernel accepts a state. */
 export function loadOf(state: NodeState, backend: Backend): Load {
   const rules = new Map<Family, Iterable<string>>();
   for (const family of familiesOf(state)) {
@@ -36,7 +36,7 @@ function emptySets({ sets }: NodeIpvs): string {
   return [...sets.values()].map((set) => `${printCreate(set)}\n`).join('');
 }
 
-/** One virtual server for each kind that there is, at addresses for documentation (RFC 5737, RFC 3849). */
+/** One virtual server for each kind, at addresses for documentation (RFC 5737, RFC 3849). */
 function sampleServers(ipvs: NodeIpvs): string {
   const lines = [...kindsOf(ipvs)].map((kind, index) => {
     const isIPv6 = kind.includes('-M 128');

@@ -5,10 +5,10 @@ import { findTool, type Tools } from '../tools.ts';
 import type { Load } from './load.ts';
 
 /**
- * Loads rules for real into a network namespace that ends with the command. It has its own /run, so that the xtables lock is not
- * shared with the node's tools, and no packet. In mode ipvs one of them takes virtual servers, too.
- * @throws KernelError when they are not taken
- * @throws RehearsalError when no namespace can be made, or a tool does not come to its end
+ * Loads rules for real into a network namespace that ends with the command. It has its own /run, so that the xtables lock is not shared
+ * with the node's tools, and no packets. In mode ipvs the first family also loads virtual servers.
+ * @throws KernelError when they are refused
+ * @throws RehearsalError when no namespace can be made, or a tool does not finish
  */
 export async function rehearseInNamespace(load: Load, tools: Tools, run: Run): Promise<void> {
   let { servers } = load;
@@ -22,7 +22,7 @@ export async function rehearseInNamespace(load: Load, tools: Tools, run: Run): P
   }
 }
 
-/** `ipvsadm` ends with 0 also when the kernel refused a line, and then says so. */
+/** `ipvsadm` exits with 0 although the kernel refused a line, but then prints why. */
 const preparation = `set -e
 printf %s "$1" | "$3" restore
 said=$(printf %s "$2" | "$4" -R 2>&1) || said=\${said:-it failed}
@@ -30,7 +30,7 @@ said=$(printf %s "$2" | "$4" -R 2>&1) || said=\${said:-it failed}
 shift 4
 exec "$@"`;
 
-/** The command behind one that prepares its namespace for mode ipvs. */
+/** The command, after one that prepares its namespace for mode ipvs. */
 function behindServers(sets: string, servers: string, command: readonly string[]): readonly string[] {
   const shell = toolOf('sh');
   return [shell, '-c', preparation, shell, sets, servers, toolOf('ipset'), toolOf('ipvsadm'), ...command];
@@ -38,20 +38,20 @@ function behindServers(sets: string, servers: string, command: readonly string[]
 
 function toolOf(name: string): string {
   const tool = findTool(name);
-  if (tool === undefined) throw new RehearsalError(`the node has no ${name}`, `Install ${name}`);
+  if (tool === undefined) throw new RehearsalError(`${name} is not installed`, `Install ${name}`);
   return tool;
 }
 
 const elsewhere =
   'Start sluiced-rehearse.socket, which makes such a namespace (`systemctl enable --now sluiced-rehearse.socket`), or set `rehearse: off` in sluiced.yaml';
 
-/** How the script below ends when there is no /run to be had; no tool of iptables, ipset or ipvs ends so. */
+/** The exit code of the script below without a /run; no tool of iptables, ipset or ipvs uses it. */
 const noRun = 125;
 
 /**
- * Runs one command with a network and a /run of its own.
- * @throws KernelError when it ends with another code than 0
- * @throws RehearsalError when there is no such place, or the command does not come to its end
+ * Runs one command with its own network and /run.
+ * @throws KernelError for an exit code other than 0
+ * @throws RehearsalError when no namespace can be made, or the command does not finish
  */
 export async function inScratchNamespace(
   action: string,

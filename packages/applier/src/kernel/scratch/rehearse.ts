@@ -7,12 +7,12 @@ import { loadOf } from './load.ts';
 import { rehearseInNamespace } from './namespace.ts';
 import { rehearseInUnit, rehearsalSocket } from './unit.ts';
 
-/** Where a rehearsal is held. */
+/** Where rehearsals run. */
 export type Place = 'unit' | 'namespace';
 
 /**
- * Where rehearsals are held now. With `auto` the socket decides: where one is there and does not do its work, that is said and not gone
- * around, for a process that systemd keeps out of namespaces could not make one either.
+ * Where rehearsals run now. `auto` uses the socket if it exists; if the socket then fails, that is reported and not bypassed, because a
+ * process that systemd keeps out of namespaces could not make one either.
  */
 export function placeOf(wanted: Config['rehearse'], path = rehearsalSocket): Place | 'off' {
   if (wanted !== 'auto') return wanted;
@@ -21,7 +21,7 @@ export function placeOf(wanted: Config['rehearse'], path = rehearsalSocket): Pla
 
 /**
  * Loads states for real where no packet meets them: in the unit that systemd starts for it, or in a namespace of a child.
- * @param report is told of each rehearsal that came to its end, with its place
+ * @param report called for each finished rehearsal, with its place
  */
 export function rehearser(
   wanted: Config['rehearse'],

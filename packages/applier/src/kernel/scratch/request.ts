@@ -16,12 +16,12 @@ import { linesOf, readersOf, RequestError } from './lines.ts';
  * end
  * ```
  *
- * No tool, path or argument travels. The far end decides by the store and the name of a part which tool reads it, and gives a tool
- * only lines that the grammar of that part has understood whole.
+ * No tool, path or argument is transmitted. The server decides by the store and the name of a part which tool reads it, and gives a tool
+ * only lines that the grammar of that part accepts.
  */
 const protocol = 'sluice-rehearsal/1';
 
-/** The bytes of a request, each piece made when it is asked for. */
+/** The bytes of a request, each piece produced on demand. */
 export function* printRequest({ backend, sets, servers, rules }: Load): Generator<Buffer> {
   yield Buffer.from(`${protocol} ${backend}\n`);
   yield* printPart('sets', [sets]);
@@ -42,21 +42,21 @@ function* printPart(name: PartName, sections: Iterable<string>): Generator<Buffe
   if (isOpen) yield Buffer.from('0\n');
 }
 
-/** A part of a request on its way in. */
+/** A part of a received request. */
 export interface Part {
   readonly name: PartName;
-  /** Whole lines that the part's grammar took, in pieces as they come; throws a `RequestError` at the first that it does not. */
+  /** Whole lines that the part's grammar accepts, in pieces as they come; throws a `RequestError` at the first invalid one. */
   readonly text: AsyncIterable<string>;
 }
 
-/** A request on its way in: each part's text is to be read before the next part is asked for. */
+/** A received request: each part's text must be read before the next part. */
 export interface Request {
   readonly backend: Backend;
   readonly parts: AsyncIterable<Part>;
 }
 
 /**
- * Reads a request as it comes. Nothing is held but the piece that is being read.
+ * Reads a request as it comes. Only the current piece is in memory.
  * @throws RequestError when it does not begin as a request; parts and their texts throw it later
  */
 export async function readRequest(source: AsyncIterable<Buffer>): Promise<Request> {
@@ -72,11 +72,11 @@ async function* readParts(intake: Intake): AsyncGenerator<Part> {
   for (let line = await intake.line(); line !== 'end'; line = await intake.line()) {
     const at = allowed.findIndex((name) => name === line);
     const name = allowed[at];
-    if (name === undefined) throw new RequestError('a part has another name or place than the grammar has for it');
+    if (name === undefined) throw new RequestError('a part has an unknown name, or is out of order');
     allowed = allowed.slice(at + 1);
     yield { name, text: linesOf(chunks(intake, name), readersOf(name)) };
   }
-  if (intake.hasMore) throw new RequestError('something stands behind the end');
+  if (intake.hasMore) throw new RequestError('trailing data after the end');
 }
 
 async function* chunks(intake: Intake, name: PartName): AsyncGenerator<string> {
@@ -84,9 +84,9 @@ async function* chunks(intake: Intake, name: PartName): AsyncGenerator<string> {
   let left: number = isSetup ? limits.rehearsalSetupBytesMax : limits.rehearsalBytesMax;
   for (let line = await intake.line(); line !== '0'; line = await intake.line()) {
     const length = /^[1-9][0-9]{0,5}$/.test(line) ? Number(line) : Infinity;
-    if (length > limits.rehearsalChunkBytesMax) throw new RequestError('a chunk has no length, or too great a one');
+    if (length > limits.rehearsalChunkBytesMax) throw new RequestError('the length of a chunk is missing or too large');
     left -= length;
-    if (left < 0) throw new RequestError(`part ${name} has more bytes than it may have`);
+    if (left < 0) throw new RequestError(`part ${name} is too large`);
     yield await intake.take(length);
   }
 }
@@ -94,7 +94,7 @@ async function* chunks(intake: Intake, name: PartName): AsyncGenerator<string> {
 /** Names of parts and lengths are shorter. */
 const headBytesMax = 64;
 
-/** Bytes in the order in which they come, by lines and by lengths. */
+/** Reads bytes in order, by lines and by lengths. */
 class Intake {
   readonly #source: AsyncIterator<Buffer>;
   #held: Buffer = Buffer.alloc(0);
@@ -108,12 +108,12 @@ class Intake {
     return this.#held.length > 0;
   }
 
-  /** A short line without its end. */
+  /** A short line without its newline. */
   async line(): Promise<string> {
     for (;;) {
       const end = this.#held.indexOf(0x0a);
       if (end > headBytesMax || (end < 0 && this.#held.length > headBytesMax))
-        throw new RequestError('a line is longer than any of the grammar');
+        throw new RequestError('a line is too long');
       if (end >= 0) return this.#cut(end + 1).slice(0, -1);
       await this.#more();
     }
@@ -132,9 +132,9 @@ class Intake {
 
   async #more(): Promise<void> {
     const { value, done } = await this.#source.next();
-    if (done === true) throw new RequestError('it ends before its end');
+    if (done === true) throw new RequestError('the request is truncated');
     this.#left -= value.length;
-    if (this.#left < 0) throw new RequestError('it has more bytes than a request may have');
+    if (this.#left < 0) throw new RequestError('the request is too large');
     this.#held = this.#held.length === 0 ? value : Buffer.concat([this.#held, value]);
   }
 }

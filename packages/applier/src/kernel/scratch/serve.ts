@@ -9,7 +9,7 @@ import { type Answer, printAnswer } from './answer.ts';
 import { RequestError } from './lines.ts';
 import { type Part, readRequest } from './request.ts';
 
-/** Devices that the kernel makes in every network namespace (tunnels of the modules that are loaded); a node has more than these. */
+/** Devices that the kernel creates in every network namespace (tunnels of loaded modules); a node has more than these. */
 const everywhere: ReadonlySet<string> = new Set([
   'lo',
   'tunl0',
@@ -24,38 +24,38 @@ const everywhere: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * Why rules must not be loaded where this process is; undefined in a network namespace that leads nowhere.
- * @param table what /proc/self/net/dev says
+ * Why rules must not be loaded in the network namespace of this process; undefined in an isolated one.
+ * @param table the content of /proc/self/net/dev
  */
 export function notScratch(table = readFileSync('/proc/self/net/dev', 'utf8')): string | undefined {
   const devices = [...table.matchAll(/^ *([^\s:]+):/gm)].map(([, name = '']) => name);
   const real = devices.filter((name) => !everywhere.has(name));
-  return real.length === 0 ? undefined : `this network namespace is somebody's: it has the device ${real[0]}`;
+  return real.length === 0 ? undefined : `this network namespace is in use: it has the device ${real[0]}`;
 }
 
-/** What the far end works with. */
+/** What the server of rehearsals works with. */
 export interface FarEnd {
   readonly run: Run;
   /** The tools of a store. */
   readonly tools: (backend: Backend) => Promise<Tools>;
   /** `notScratch()` */
   readonly unfit: string | undefined;
-  /** How long the next part of a request may be away. */
+  /** How long the next part of a request may take to arrive. */
   readonly idleMs: number;
 }
 
-/** The far end of this process. */
+/** The server of rehearsals in this process. */
 export function farEnd(run: Run): FarEnd {
   return { run, tools: (backend) => detectTools(backend, run), unfit: notScratch(), idleMs: limits.rehearsalIdleMs };
 }
 
 /**
- * The far end of a rehearsal: reads one request, loads it here, and says how that ended. What is loaded goes away with the namespace.
- * @param connection what the request comes by and the answer leaves by; whoever sits at the other end is not trusted
+ * Serves one rehearsal: reads a request, loads it here, and answers. Loaded rules disappear with the namespace.
+ * @param connection carries request and answer; its other end is not trusted
  * @returns the answer that was given
  */
 export async function serveRehearsal(connection: Duplex, end: FarEnd): Promise<Answer> {
-  // Whoever leaves in the middle is no reason to end otherwise than with the request.
+  // A client that disconnects must not change the result.
   connection.on('error', () => {});
   const answer = await rehearse(piecesOf(connection, end.idleMs), end);
   connection.write(printAnswer(answer));
@@ -65,8 +65,8 @@ export async function serveRehearsal(connection: Duplex, end: FarEnd): Promise<A
 }
 
 /**
- * What comes by a connection, until it ends. In contrast to its own iterator this one leaves a connection that is silent.
- * @throws RequestError when nothing came for too long
+ * The data of a connection, until it ends. Unlike the connection's own iterator, this one gives up on a silent client.
+ * @throws RequestError when nothing arrives for too long
  */
 async function* piecesOf(connection: Duplex, idleMs: number): AsyncGenerator<Buffer> {
   for (;;) {
@@ -77,11 +77,11 @@ async function* piecesOf(connection: Duplex, idleMs: number): AsyncGenerator<Buf
   }
 }
 
-/** Waits until there is something to read, or the end. */
+/** Waits for data, or the end. */
 async function news(connection: Duplex, idleMs: number): Promise<void> {
   const waiting = new AbortController();
   const { promise, reject } = Promise.withResolvers<never>();
-  const timer = setTimeout(() => reject(new RequestError(`nothing came for ${idleMs / 1000} s`)), idleMs);
+  const timer = setTimeout(() => reject(new RequestError(`no data for ${idleMs / 1000} s`)), idleMs);
   const events = ['readable', 'end', 'close'].map((event) =>
     // An error ends the connection, which the next look sees.
     once(connection, event, { signal: waiting.signal }).catch(() => {}),
@@ -94,7 +94,7 @@ async function news(connection: Duplex, idleMs: number): Promise<void> {
   }
 }
 
-/** Reads what is left of a request: whoever closes with words unread takes the answer away from the one who still writes. */
+/** Reads the rest of a request: closing with unread data would destroy the answer for a client that is still writing. */
 async function dismiss(connection: Duplex, idleMs: number): Promise<void> {
   if (connection.readableEnded || connection.destroyed) return;
   const { promise, resolve } = Promise.withResolvers<void>();
@@ -124,13 +124,13 @@ async function rehearse(source: AsyncIterable<Buffer>, { run, tools: find, unfit
 
 async function loadPart(part: Part, tools: Tools, run: Run): Promise<Answer> {
   const command = commandOf(part, tools);
-  if (command === undefined) return { answer: 'failed', why: `there is no working tool for part ${part.name}` };
+  if (command === undefined) return { answer: 'failed', why: `no working tool for part ${part.name}` };
   let wrong: unknown;
   const watched = async function* (): AsyncGenerator<string> {
     try {
       yield* part.text;
     } catch (error) {
-      // The run only says that it did not end well; the answer says whose fault that was.
+      // The result of the run only shows a failure; the answer tells its cause.
       wrong = error;
       throw error;
     }
@@ -140,7 +140,7 @@ async function loadPart(part: Part, tools: Tools, run: Run): Promise<Answer> {
   return verdictOf(part, ran, tools);
 }
 
-/** The tool for a part. Nothing of a request is in it. */
+/** The tool for a part. It depends on nothing else in the request. */
 function commandOf({ name }: Part, { families }: Tools): Command | undefined {
   switch (name) {
     case 'sets':
@@ -157,7 +157,7 @@ function withArgs(file: string | undefined, args: readonly string[]): Command | 
   return file === undefined ? undefined : { file, args };
 }
 
-/** Only a tool that ran to its end has an opinion. `ipvsadm` ends with 0 also when the kernel refused a line, and then says so. */
+/** Only a tool that ran to its end gives a verdict. `ipvsadm` exits with 0 although the kernel refused a line, but then prints why. */
 function verdictOf({ name }: Part, { exitCode, stdout, stderr, why }: Ran, { backend }: Tools): Answer {
   if (exitCode === undefined) return { answer: 'failed', why: `the tool for part ${name}: ${why}` };
   // Exit code 4 of iptables-legacy: no lock, or no memory (RESOURCE_PROBLEM).

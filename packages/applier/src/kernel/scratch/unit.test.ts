@@ -75,7 +75,7 @@ describe('a rehearsal that could not be held says nothing of the rules:', () => 
   const hold = (socket: Socket): unknown => socket.resume();
   const say = (words: string) => (socket: Socket) => socket.resume().end(words);
   test.each([
-    ['the tool was ended', far(ended(undefined, 'it did not end in time')), 'it did not end in time'],
+    ['the tool was ended', far(ended(undefined, 'timed out')), 'timed out'],
     ['it is not where it should be', far(ended(0), true, 'it has the device eth0'), 'device eth0'],
     ['the far end ends at once', (socket: Socket) => socket.destroy(), 'ended without an answer'],
     ['the far end ends when it has read', (socket: Socket) => socket.once('data', () => socket.destroy()), 'ended'],
@@ -117,7 +117,7 @@ test.each([
   let said = '';
   connection.on('data', (part) => (said += String(part)));
   await once(connection, 'close');
-  expect(said).toBe('{"answer":"invalid","why":"nothing came for 0.2 s"}\n');
+  expect(said).toBe('{"answer":"invalid","why":"no data for 0.2 s"}\n');
 });
 
 test('what tools said comes as printable text of bounded length', async () => {

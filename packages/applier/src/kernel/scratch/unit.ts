@@ -10,19 +10,19 @@ import { printRequest } from './request.ts';
 export const rehearsalSocket = '/run/sluice/rehearse.sock';
 
 const lookThere =
-  "Look at `systemctl status sluiced-rehearse.socket` and `journalctl -u 'sluiced-rehearse@*'`; nothing was touched, and it is tried again by itself, or at once with `systemctl reload sluiced.service`";
+  "Check `systemctl status sluiced-rehearse.socket` and `journalctl -u 'sluiced-rehearse@*'`. Nothing was changed; sluiced retries automatically, or at once with `systemctl reload sluiced.service`";
 
 /**
- * Has rules loaded by the process behind a socket, which lives in a network namespace of its own.
- * @param mostMs how long the whole may take
- * @throws KernelError when they are not taken
- * @throws RehearsalError when nobody is there, the far end ends, hangs or says what is no answer, or could not do it
+ * Rehearses rules in the process behind a socket, which has its own network namespace.
+ * @param mostMs timeout for the whole rehearsal
+ * @throws KernelError when the kernel refuses them
+ * @throws RehearsalError when the server is missing, ends, hangs, gives no valid answer, or fails
  */
 export async function rehearseInUnit(path: string, load: Load, mostMs: number = limits.rehearsalMs): Promise<void> {
   const socket = connect({ path });
   const timer = setTimeout(() => socket.destroy(late(path, mostMs)), mostMs);
   try {
-    // The listener is there before anything can end.
+    // The listener is registered before anything can end.
     const answer = answerOf(socket, path);
     answer.catch(() => {});
     await send(socket, load);
@@ -33,7 +33,7 @@ export async function rehearseInUnit(path: string, load: Load, mostMs: number = 
   }
 }
 
-/** Writes the request as the far end takes it. A far end that has gone is told of by `answerOf`. */
+/** Writes the request at the pace of the server. `answerOf` reports a server that ended. */
 async function send(socket: Socket, load: Load): Promise<void> {
   for (const piece of printRequest(load)) {
     if (socket.destroyed) return;
@@ -47,7 +47,7 @@ async function send(socket: Socket, load: Load): Promise<void> {
   socket.end();
 }
 
-/** Everything that the far end says, which is one line. */
+/** Everything that the server sends, which is one line. */
 async function answerOf(socket: Socket, path: string): Promise<Answer> {
   let text = '';
   socket.setEncoding('latin1').on('data', (piece: string) => {
@@ -76,12 +76,12 @@ function judge(answer: Answer, path: string): void {
         sameVersion,
       );
     case 'failed':
-      throw new RehearsalError(`the process behind ${path} could not do it: ${answer.why}`, lookThere);
+      throw new RehearsalError(`the process behind ${path} failed: ${answer.why}`, lookThere);
   }
 }
 
 const sameVersion =
-  'Both ends are one program: `systemctl daemon-reload` and `systemctl try-restart sluiced.service` after an upgrade make them the same';
+  'Both ends must have the same version: after an upgrade run `systemctl daemon-reload` and `systemctl try-restart sluiced.service`';
 
 const toolFor = { sets: 'ipset', servers: 'ipvsadm', ipv4: 'iptables-restore', ipv6: 'ip6tables-restore' } as const;
 
@@ -90,12 +90,12 @@ function late(path: string, ms: number): RehearsalError {
 }
 
 function rubbish(path: string): RehearsalError {
-  return new RehearsalError(`what came from ${path} is no answer`, lookThere);
+  return new RehearsalError(`${path} sent no valid answer`, lookThere);
 }
 
 function gone(path: string, error: NodeJS.ErrnoException | undefined, text: string): RehearsalError {
-  if (error?.code === 'ENOENT') return new RehearsalError(`${path} is not there`, lookThere);
-  if (error?.code === 'ECONNREFUSED') return new RehearsalError(`nobody listens at ${path}`, lookThere);
+  if (error?.code === 'ENOENT') return new RehearsalError(`${path} does not exist`, lookThere);
+  if (error?.code === 'ECONNREFUSED') return new RehearsalError(`no process listens at ${path}`, lookThere);
   const how = error === undefined || text !== '' ? '' : ` (${error.code ?? error.message})`;
   return new RehearsalError(`the process behind ${path} ended without an answer${how}`, lookThere);
 }
