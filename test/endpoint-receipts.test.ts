@@ -10,7 +10,7 @@ import { runChildren } from '../packages/applier/src/kernel/run.ts';
 import { accountOf } from '../packages/applier/src/receipts/account.ts';
 import { makeKey } from '../packages/applier/src/receipts/key.ts';
 import { Receipts } from '../packages/applier/src/receipts/receipts.ts';
-import { Witness } from '../packages/applier/src/receipts/witness.ts';
+import { ReceiptWriter } from '../packages/applier/src/receipts/receipt-writer.ts';
 import type { Outcome } from '../packages/applier/src/rollout/outcome.ts';
 import { Status } from '../packages/applier/src/status.ts';
 import { sampleBundle, sampleNode } from '../packages/applier/src/testing/bundle.fixture.ts';
@@ -53,7 +53,7 @@ type Look = readonly [Arrival, Outcome];
 async function live(looks: readonly Look[]): Promise<void> {
   const rules = { node: sampleNode, state: join(scratch, 'state'), directory: join(scratch, 'receipts'), keep: 32 };
   let nowMs = Date.parse('2026-12-01T12:00:00Z');
-  const witness = new Witness({
+  const receiptWriter = new ReceiptWriter({
     receipts: new Receipts(rules, run, () => (nowMs += 60_000)),
     node: sampleNode,
     active: () => generation,
@@ -86,7 +86,7 @@ async function live(looks: readonly Look[]): Promise<void> {
     monotonicMs: () => 0,
     scanIntervalMs: 1000,
     ready: silent,
-    ended: (ending, tree, isUpdate) => witness.tell(accountOf(ending), tree?.seal, isUpdate),
+    ended: (ending, tree, isUpdate) => receiptWriter.report(accountOf(ending), tree?.seal, isUpdate),
   });
   await daemon.run();
 }

@@ -6,7 +6,7 @@ import { loadOf } from '../../packages/applier/src/kernel/scratch/load.ts';
 import { rehearseInNamespace } from '../../packages/applier/src/kernel/scratch/namespace.ts';
 import { rehearseInUnit } from '../../packages/applier/src/kernel/scratch/unit.ts';
 import { runChildren } from '../../packages/applier/src/kernel/run.ts';
-import { type Backend, detectTools } from '../../packages/applier/src/kernel/tools.ts';
+import { type RuleStore, detectTools } from '../../packages/applier/src/kernel/tools.ts';
 import type { NodeState } from '../../packages/applier/src/rollout/state.ts';
 import { readTree } from '../../packages/renderer/src/load/tree.ts';
 import { buildTestPrograms } from '../../tools/test-programs.ts';
@@ -29,7 +29,7 @@ export async function rehearsalBench(services: number, rounds = 3): Promise<void
   }
 }
 
-async function measure(state: NodeState, backend: Backend, services: number, rounds: number): Promise<void> {
+async function measure(state: NodeState, backend: RuleStore, services: number, rounds: number): Promise<void> {
   const run = runChildren();
   const tools = await detectTools(backend, run);
   await using unit = await RehearsalUnit.listen();

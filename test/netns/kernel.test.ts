@@ -7,7 +7,7 @@ import { LinuxKernel } from '../../packages/applier/src/kernel/linux.ts';
 import { type Run, runChildren } from '../../packages/applier/src/kernel/run.ts';
 import { LinuxSwitch } from '../../packages/applier/src/kernel/switch.ts';
 import type { Tunables } from '../../packages/applier/src/kernel/sysctl.ts';
-import { type Backend, detectTools } from '../../packages/applier/src/kernel/tools.ts';
+import { type RuleStore, detectTools } from '../../packages/applier/src/kernel/tools.ts';
 import { kernelContract } from './kernel.contract.ts';
 import { switchContract } from './switch.contract.ts';
 import { needBackend, needKernel } from './privileges.ts';
@@ -16,7 +16,7 @@ import { needBackend, needKernel } from './privileges.ts';
 
 /** The contract is the same on both; tier quick, and an emulated guest, which is slow, take the one that most nodes have. */
 const isGuest = process.env['SLUICE_GUEST'] === '1';
-const backends = atTier<readonly Backend[]>({
+const backends = atTier<readonly RuleStore[]>({
   quick: ['nft'],
   test: isGuest ? ['nft'] : ['nft', 'legacy'],
   all: ['nft', 'legacy'],

@@ -17,7 +17,7 @@ test.each([
   ['takeOver: kube-proxy', ['kube-proxy']],
   ['takeOver: [order, kube-proxy]', ['order', 'kube-proxy']],
   ['', []],
-])('%s is what may be taken over', (line, taken) => {
+])('accepts takeOver: %s', (line, taken) => {
   expect(readConfig('sluiced.yaml', `${head}node: a\n${line}\n`)).toMatchObject({ takeOver: taken });
 });
 
@@ -84,7 +84,7 @@ test.each([
     'two probes of one name',
     'node: a\nprobes: [{name: x, tcp: "10.0.0.1:80"}, {name: x, tcp: "10.0.0.2:80"}]\n',
     '4:',
-    'two probes',
+    'another probe',
     '/usr/share/sluice/sluiced.yaml',
   ],
   [
@@ -149,7 +149,7 @@ test.each([
   expect(`${problem?.at?.line}:${problem?.at?.column}`).toMatch(new RegExp(`^${at}`));
 });
 
-test('all that is wrong with probes is told', () => {
+test('reports every problem of the probes', () => {
   const one = '{name: x, tcp: "10.0.0.1:80", attempts: 2, failures: 3}';
   expect(readConfig('sluiced.yaml', `${head}node: a\nprobes:\n- ${one}\n- ${one}\n`)).toMatchObject({
     problems: [5, 6, 6].map((line) => ({ code: 'NODE_CONFIG_INVALID', at: { line } })),
@@ -160,7 +160,7 @@ test.each([
   ['true', 'auto'],
   ['false', 'off'],
   ['namespace', 'namespace'],
-])('rehearse: %s, as a config of any version may say it, is %s', (said, means) => {
+])('reads rehearse: %s of any version as %s', (said, means) => {
   expect(readConfig('sluiced.yaml', `${head}node: a\nrehearse: ${said}\n`)).toMatchObject({ rehearse: means });
 });
 
@@ -176,11 +176,11 @@ test.each([
   ['signatures: {allowedSigners: /srv/x/../signers}', { signatures: { allowedSigners: '/srv/signers' } }],
   ['receipts: {directory: //receipts/}', { receipts: { directory: '/receipts' } }],
   ['probes: [{name: x, exec: [/bin//sh, ./as/it/is/]}]', { probes: [{ exec: ['/bin/sh', './as/it/is/'] }] }],
-])('the path in %s is taken in its shortest spelling', (text, expected) => {
+])('normalises the path in %s', (text, expected) => {
   expect(readConfig('sluiced.yaml', `${head}node: a\n${text}\n`)).toMatchObject(expected);
 });
 
-test('signatures are required where the config says nothing about them', () => {
+test('requires signatures by default', () => {
   expect(defaultConfig('node-a').signatures).toEqual({
     policy: 'required',
     allowedSigners: '/etc/sluice/allowed_signers',

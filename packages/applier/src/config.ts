@@ -167,12 +167,12 @@ const schema = v.strictObject({
 });
 
 /** `sluiced.yaml` with its defaults. docs/sluiced.yaml explains every field. */
-export type Config = v.InferOutput<typeof schema>;
+export type SluicedConfig = v.InferOutput<typeof schema>;
 /** One probe: its target, attempts, interval and timeout. */
 export type ProbeConfig = v.InferOutput<typeof probeSchema>;
 
 /** The config of a node without a file: `sluiced apply DIR --node NAME`. */
-export function defaultConfig(node: string): Config {
+export function defaultConfig(node: string): SluicedConfig {
   return v.parse(schema, { apiVersion: 'sluice.dev/v1alpha1', kind: 'SluicedConfig', node });
 }
 
@@ -186,7 +186,7 @@ export function nodeMisfit(name: string): string | undefined {
  * @param file its path, for problems
  * @returns the config, or every problem in it (`NODE_CONFIG_INVALID`)
  */
-export function readConfig(file: string, text: string): Config | { readonly problems: readonly Problem[] } {
+export function readConfig(file: string, text: string): SluicedConfig | { readonly problems: readonly Problem[] } {
   const lineCounter = new LineCounter();
   const document = parseDocument(text, { lineCounter, prettyErrors: false });
   const place = (offset: number): Place => {
@@ -205,10 +205,12 @@ export function readConfig(file: string, text: string): Config | { readonly prob
       problems: parsed.issues.flatMap(innermost).map((issue) => problemOf(issue, (path) => place(offset(path)))),
     };
   }
-  const wrong = wrongProbes(parsed.output);
-  if (wrong.length === 0) return parsed.output;
+  const mistakes = probeMistakes(parsed.output);
+  if (mistakes.length === 0) return parsed.output;
   return {
-    problems: wrong.map(({ index, field, why }) => invalid(place(offsetOf(document, ['probes', index, field])), why)),
+    problems: mistakes.map(({ index, field, why }) =>
+      invalid(place(offsetOf(document, ['probes', index, field])), why),
+    ),
   };
 }
 
@@ -276,20 +278,20 @@ function offsetOf(document: ReturnType<typeof parseDocument>, path: readonly unk
   return document.contents?.range?.[0] ?? 0;
 }
 
-interface Wrong {
+interface ProbeMistake {
   readonly index: number;
   readonly field: keyof typeof probeTimes;
   readonly why: string;
 }
 
 /** Problems of several probes, or of several fields of one. */
-function wrongProbes({ probes }: Config): readonly Wrong[] {
-  const wrong: Wrong[] = [];
+function probeMistakes({ probes }: SluicedConfig): readonly ProbeMistake[] {
+  const mistakes: ProbeMistake[] = [];
   for (const [index, { name, attempts, failures = attempts }] of probes.entries()) {
     if (probes.findIndex((probe) => probe.name === name) < index)
-      wrong.push({ index, field: 'name', why: 'another probe has the same name' });
+      mistakes.push({ index, field: 'name', why: 'another probe has the same name' });
     if (failures > attempts)
-      wrong.push({ index, field: 'failures', why: 'failures is greater than attempts: the probe could never fail' });
+      mistakes.push({ index, field: 'failures', why: 'failures is greater than attempts: the probe could never fail' });
   }
-  return wrong;
+  return mistakes;
 }

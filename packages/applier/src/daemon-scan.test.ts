@@ -61,11 +61,11 @@ async function scan(
   return { compared, whole };
 }
 
-test('where it takes little, every scan compares the tables and looks at every file', async () => {
+test('compares the tables and reads every file at every scan when that is fast', async () => {
   expect(await scan(4, { compare: () => 1, look: 1 })).toEqual({ compared: [0, 1, 2, 3], whole: [0, 1, 2, 3] });
 });
 
-test('where it takes long, few scans do, so that a node with many rules has peace', async () => {
+test('compares and reads rarely when that is slow', async () => {
   const compare = (): number => (9.9 * scanMs) / limits.compareAgainFactor;
   const look = (3.9 * scanMs) / limits.wholeLookFactor;
   const { compared, whole } = await scan(24, { compare, look });
@@ -73,12 +73,12 @@ test('where it takes long, few scans do, so that a node with many rules has peac
   expect(whole).toEqual([0, 4, 8, 12, 16, 20]);
 });
 
-test('a comparison that failed is made again by the next scan', async () => {
+test('retries a failed comparison at the next scan', async () => {
   const compare = (): number => (9.9 * scanMs) / limits.compareAgainFactor;
   expect((await scan(8, { compare, look: 0 }, 0)).compared).toEqual([0, 1]);
 });
 
-test('however long they took, a comparison and a look at every file are due again after the maximum', async () => {
+test('compares and reads every file after the maximum interval, however slow', async () => {
   const [compareScans, wholeScans] = [limits.compareAgainMsMax / scanMs, limits.wholeLookMsMax / scanMs];
   const scans = Math.max(compareScans, wholeScans) + 2;
   const { compared, whole } = await scan(scans, { compare: () => 4_000, look: 5_000 });
@@ -86,13 +86,13 @@ test('however long they took, a comparison and a look at every file are due agai
   expect(whole).toEqual([0, wholeScans + 1]);
 });
 
-test('the scan after a repair compares, and only what that takes says when the next one is', async () => {
+test('compares at the scan after a repair, whose duration sets the next interval', async () => {
   const compare = (at: number): number => (at === 0 ? 8_000 : (3.9 * scanMs) / limits.compareAgainFactor);
   const { compared } = await scan(12, { compare, look: 0 }, -1, (at) => (at === 0 ? 1 : 0));
   expect(compared).toEqual([0, 1, 5, 9]);
 });
 
-test('in a fight scans compare at the pace of a fight, however long that takes, for nothing else tells of changes then', async () => {
+test('compares at the slower pace in a drift loop, however slow a comparison is', async () => {
   const paceScans = limits.driftLoopPaceMs / scanMs;
   // Nobody undoes anything after the repair that began the fight, and a comparison would be due again when all scans are over.
   const compare = (): number => (100 * scanMs) / limits.compareAgainFactor;
@@ -104,7 +104,7 @@ test('in a fight scans compare at the pace of a fight, however long that takes, 
   expect(inFight.every((at, index) => index === 0 || at - (inFight[index - 1] ?? 0) <= paceScans + 1)).toBe(true);
 });
 
-test('a comparison is left off for what happens in the bundle directory, and the scan after that makes it', async () => {
+test('interrupts a comparison for an event of the bundle directory, and makes it at the next scan', async () => {
   let nowMs = 0;
   const done: string[] = [];
   const bundle = { kind: 'bundle', tree: { files: new Map() } } as unknown as Arrival;

@@ -83,7 +83,7 @@ async function watch(
 const bundle = (one: Tree): Arrival => ({ kind: 'bundle', tree: one });
 const [a, b] = [tree('a'), tree('b')];
 
-test('what a crash left is finished first, then the confirmed rules, then the bundle', async () => {
+test('finishes what a crash left, then repairs drift, then applies the bundle', async () => {
   expect((await watch([bundle(a)], [confirmed])).asked).toEqual(['recover', 'reconcile', 'ready', 'put a']);
 });
 
@@ -97,7 +97,7 @@ test.each([
   expect(asked.filter((one) => one.startsWith('put'))).toEqual(puts);
 });
 
-test('a refusal is tried again at every look, said once, and its alarm clears when the bundle is taken', async () => {
+test('retries a refused bundle at every look, logs it once, and clears its alarm when it is applied', async () => {
   const refused: Outcome = { kind: 'refused', refusal: { problems: [problem] } };
   const { asked, said, report } = await watch([bundle(a), bundle(a), bundle(a)], [refused, refused, confirmed]);
   expect(asked.filter((one) => one === 'put a')).toHaveLength(3);
@@ -105,14 +105,14 @@ test('a refusal is tried again at every look, said once, and its alarm clears wh
   expect(report).toMatchObject({ healthy: true, alarms: {} });
 });
 
-test('what waits for its last endpoints is put in again, and told when it is in', async () => {
+test('applies a bundle again after the last-endpoint delay, and reports it then', async () => {
   const waits: Outcome = { ...confirmed, waitsMs: 0 };
   const { asked, told } = await watch([bundle(a), bundle(a), bundle(a)], [waits, confirmed]);
   expect(asked.filter((one) => one.startsWith('put'))).toEqual(['put a', 'put a']);
   expect(told).toEqual(['confirmed a']);
 });
 
-test('of what only endpoints are taken, that is told with how it ended, also after a refusal', async () => {
+test('reports an endpoint-only update with its outcome, also after a refusal', async () => {
   const accepted = { cluster: 'test', serial: 42, revision: 1, digest: 'd'.repeat(64), signers: ['ends'] };
   const update: Arrival = { kind: 'bundle', tree: b, release: { ...accepted, onlyEndpoints: true } };
   const { told } = await watch([bundle(a), update, { kind: 'refused', problems: [problem] }, update], [confirmed]);
@@ -135,7 +135,7 @@ test.each([
   expect(Object.keys(report.alarms)).toEqual(alarms);
 });
 
-test('who undoes the rules again and again raises an alarm, slows repairs down, and it clears when he stops', async () => {
+test('raises DRIFT_LOOP and slows repairs while another program keeps undoing the rules', async () => {
   let nowMs = 0;
   let drifts = true;
   const settledAt: number[] = [];
@@ -173,7 +173,7 @@ test('who undoes the rules again and again raises an alarm, slows repairs down, 
   expect(healthy.at(-1)).toBe(true);
 });
 
-test('a directory that was refused in between and is what it was before raises no alarm any more', async () => {
+test('clears the alarms of a refused directory when it is as before', async () => {
   const between: Arrival = { kind: 'refused', problems: [problem] };
   expect((await watch([bundle(a), between], [confirmed])).report.alarms).toEqual({ NODE_CHAINS_NOT_OURS: 'not ours' });
   const { asked, report } = await watch([bundle(a), between, bundle(a)], [confirmed]);
@@ -191,7 +191,7 @@ const shut: Arrival = {
   },
 };
 
-test('a release whose wave is shut is rehearsed once, said once, and put in when the wave opens', async () => {
+test('rehearses and logs a release with a closed wave once, and applies it when the wave opens', async () => {
   const { asked, said, report } = await watch([bundle(a), shut, shut], [confirmed]);
   expect(asked).toEqual(['recover', 'reconcile', 'ready', 'put a', 'rehearse']);
   expect(said).toEqual(['info confirmed', 'info Cannot apply the release yet']);
@@ -205,20 +205,20 @@ test('a release whose wave is shut is rehearsed once, said once, and put in when
   expect(later.report.waits).toBeNull();
 });
 
-test('a release that waits and that the node could not run is an alarm before its wave opens', async () => {
+test('raises an alarm for a waiting release that fails its rehearsal', async () => {
   const { asked, report } = await watch([shut, shut], [confirmed], ['a'], { problems: [problem] });
   expect(asked.filter((one) => one === 'rehearse')).toHaveLength(2);
   expect(report).toMatchObject({ waits: { wave: 2 }, alarms: { NODE_CHAINS_NOT_OURS: 'not ours' } });
 });
 
-test('a release that waits is told to be no longer refused, once a rehearsal goes well or the directory is what it was', async () => {
+test('reports that a waiting release is no longer refused, after a rehearsal or when the directory is as before', async () => {
   const refused: Arrival = { kind: 'refused', problems: [untrusted] };
   const opinions = [{ problems: [problem] }, 'ready'] as const;
   const { told } = await watch([shut, shut, refused, shut], [confirmed], ['a'], opinions);
   expect(told).toEqual(['refused b', 'waits', 'refused nothing', 'waits']);
 });
 
-test('a release that leaves the rules of this node as they are needs no wave', async () => {
+test('does not wait for a wave when a release leaves the rules of this node unchanged', async () => {
   expect((await watch([shut], [confirmed], ['a'], 'same')).asked.at(-1)).toBe('put b');
 });
 
@@ -240,11 +240,11 @@ test.each([
     [bundle(a), { kind: 'refused', problems: [half] }, bundle(a)],
     ['confirmed a'],
   ],
-] as const)('receipts tell %s', async (_title, looks, expected) => {
+] as const)('reports %s in receipts', async (_title, looks, expected) => {
   expect((await watch(looks, [confirmed])).told).toEqual(expected);
 });
 
-test('what arrives during a trial is offered to it once, and is looked at again when the trial is over', async () => {
+test('offers a tree that arrives during probation once, and reads it again after probation', async () => {
   const looks: Arrival[] = [bundle(a), bundle(a), bundle(b), bundle(b)];
   const asked: string[] = [];
   let look = 0;
@@ -284,7 +284,7 @@ test('what arrives during a trial is offered to it once, and is looked at again 
   expect(asked).toEqual(['put', 'nothing new', 'offered b', 'put']);
 });
 
-test('a scan and a person look at the whole directory, an event at what changed', async () => {
+test("reads the whole directory at a scan or an operator's request, and the changes after an event", async () => {
   let nowMs = 0;
   const extents: unknown[] = [];
   const next = [
@@ -319,7 +319,7 @@ test('a scan and a person look at the whole directory, an event at what changed'
   expect(extents).toEqual(['whole', 'changed', 'whole', 'changed', 'whole']);
 });
 
-describe('endpoints that come to what stands', () => {
+describe('early endpoint sync', () => {
   const at = (revision: number, number = 1): Generation => ({ ...generation, number, revision });
   const refused: Outcome = { kind: 'refused', refusal: { problems: [problem] } };
 
@@ -344,7 +344,7 @@ describe('endpoints that come to what stands', () => {
         put: (_files, _byHand, offers) =>
           put((now) => {
             journal.active = now;
-            daemon.heard();
+            daemon.onEvent();
           }, offers),
       },
       journal,
@@ -374,7 +374,7 @@ describe('endpoints that come to what stands', () => {
     return { told, said };
   }
 
-  test('are told though their release is refused, once, and so says the log', async () => {
+  test('is reported once, and logged, though its release is refused', async () => {
     let revision = 0;
     const { told, said } = await follow([a, b, b], async (stand) => {
       if (revision < 2) stand(at(++revision));
@@ -384,7 +384,7 @@ describe('endpoints that come to what stands', () => {
     expect(said).toEqual(['refused: 1 problem(s), only endpoints were applied']);
   });
 
-  test('are told while the release is on trial, and again when it is in', async () => {
+  test('is reported while the release is on probation, and again when it is confirmed', async () => {
     const { told } = await follow([a, b], async (stand, offers) => {
       stand(at(1));
       await offers?.look();
@@ -395,7 +395,7 @@ describe('endpoints that come to what stands', () => {
     expect(told).toEqual(['brought a', 'brought b', 'taken a', 'brought b']);
   });
 
-  test('are not told of a release that is refused whole, nor of one that is in', async () => {
+  test('is not reported for a release that is refused as a whole or confirmed', async () => {
     expect((await follow([a], async () => refused)).told).toEqual([]);
     const { told } = await follow([a], async (stand) => {
       stand(at(0, 2));
@@ -443,7 +443,7 @@ describe('an order of an operator', () => {
     return steps;
   }
 
-  test('ends a release on probation, waits for its end, and then the directory is looked at afresh', async () => {
+  test('cancels a release on probation, waits for its end, and has the whole directory read again', async () => {
     expect(await ordered()).toEqual(['put begins', 'put shall end', 'put ends', 'order', 'put begins', 'put ends']);
   });
 });

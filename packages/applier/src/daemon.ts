@@ -1,7 +1,7 @@
 import type { Problem } from '@sluice/bundle';
 import type { Arrival, Inbox } from './inbox/inbox.ts';
 import type { Extent, Tree } from './inbox/files.ts';
-import type { Waiting } from './inbox/wave-gate.ts';
+import type { WaitingRelease } from './inbox/wave-gate.ts';
 import { describe, type Outcome, rating } from './rollout/outcome.ts';
 import type { Journal } from './rollout/ports.ts';
 import type { Reconciler } from './transaction/reconciler.ts';
@@ -10,14 +10,14 @@ import { messageOf } from './rollout/message.ts';
 import { StillDiffers } from './rollout/still-differs.ts';
 import { EarlyEndpointsWatch } from './early-endpoints-watch.ts';
 import type { Drift } from './drift.ts';
-import type { Change } from './kernel/changes.ts';
+import type { TableChange } from './kernel/changes.ts';
 import { type Repair, repairOf } from './repairs.ts';
 import { Orders } from './orders.ts';
 import type { Status } from './status.ts';
 import { limits } from './limits.ts';
 import { RehearsalBackOff } from './rehearsal-back-off.ts';
 
-export interface Log {
+export interface DaemonLog {
   info(details: object, message: string): void;
   warn(details: object, message: string): void;
   error(details: object, message: string): void;
@@ -25,14 +25,14 @@ export interface Log {
 }
 
 /** The result of a change, or the refusal of a directory. */
-type Ending = Outcome | { readonly kind: 'refused'; readonly problems: readonly Problem[] };
+type DaemonOutcome = Outcome | { readonly kind: 'refused'; readonly problems: readonly Problem[] };
 
 export interface DaemonParts {
   readonly reconciler: Pick<Reconciler, 'recover' | 'reconcile' | 'put' | 'rehearse'>;
   readonly journal: Pick<Journal, 'active' | 'halted'>;
   readonly inbox: Pick<Inbox, 'look'>;
   readonly status: Status;
-  readonly log: Log;
+  readonly log: DaemonLog;
   /** The facts of the machine that rules depend on, such as its addresses; when they change, the bundle is applied again. */
   readonly machine: () => string;
   readonly monotonicMs: () => number;
@@ -50,7 +50,7 @@ export interface DaemonParts {
   /**
    * Called with the result of a change or the refusal of a directory, for receipts. `onlyEndpoints`: only the endpoints of the tree count.
    */
-  readonly ended?: (ending: Ending, tree?: Tree, onlyEndpoints?: boolean) => Promise<void>;
+  readonly ended?: (ending: DaemonOutcome, tree?: Tree, onlyEndpoints?: boolean) => Promise<void>;
   /** Called when the release in the directory waits for its wave only: an earlier refusal is over. */
   readonly waits?: () => Promise<void>;
   /** Called once per round, for work that is retried until it succeeds. */
@@ -69,9 +69,9 @@ export class Daemon {
   readonly #parts: DaemonParts;
   #wake = Promise.withResolvers<'event' | 'stop'>();
   /** As `#wake`, for a wait during probation; replaced after each look. */
-  #news = Promise.withResolvers<void>();
+  #arrived = Promise.withResolvers<void>();
   /** Ends a rest because the kernel changed. */
-  #stirred = Promise.withResolvers<false>();
+  #kernelChanged = Promise.withResolvers<false>();
   /** How much the next look reads: everything at a scan, less often where that is slow. */
   #extent: Extent = 'whole';
   #wholeDueMs = -Infinity;
@@ -79,7 +79,7 @@ export class Daemon {
   readonly #early: EarlyEndpointsWatch;
   /** The tree and machine facts that the kernel holds: nothing to do while both are unchanged. */
   #done: { readonly tree: Tree; readonly machine: string } | undefined;
-  #said = '';
+  #lastLogged = '';
   /** When the tree in the directory has to be applied again: the last endpoint of a Service is removed late. */
   #againMs = Infinity;
   /** The tree that was rehearsed last while its wave was closed. */
@@ -87,7 +87,7 @@ export class Daemon {
   readonly #rehearsalBackOff: RehearsalBackOff;
   readonly #orders = new Orders();
   /** Whether the last reported result is the refusal of a directory. */
-  #toldRefusal = false;
+  #hasReportedRefusal = false;
   /** A bundle is being applied. */
   #isChanging = false;
   /** When drift was repaired, within the last `limits.repairsWindowMs`. */
@@ -112,7 +112,7 @@ export class Daemon {
       this.#rehearsalBackOff.forget();
     }
     this.#wake.resolve('event');
-    this.#news.resolve();
+    this.#arrived.resolve();
   }
 
   /**
@@ -123,7 +123,7 @@ export class Daemon {
   async order<T>(work: () => Promise<T>): Promise<T> {
     const done = this.#orders.add(work);
     this.#wake.resolve('event');
-    this.#news.resolve();
+    this.#arrived.resolve();
     return done;
   }
 
@@ -131,7 +131,7 @@ export class Daemon {
   stop(): void {
     this.#stopping = true;
     this.#wake.resolve('stop');
-    this.#news.resolve();
+    this.#arrived.resolve();
   }
 
   async run(): Promise<void> {
@@ -140,7 +140,7 @@ export class Daemon {
     for (let first = true; !this.#stopping; first = false) {
       const { monotonicMs, scanIntervalMs, ready } = this.#parts;
       this.#wake = Promise.withResolvers();
-      await this.#obey();
+      await this.#carryOutOrders();
       if (monotonicMs() >= dueMs) {
         if (monotonicMs() >= this.#wholeDueMs) this.#extent = 'whole';
         await this.#reconcile(this.#isInDriftLoop || (this.#parts.drift?.isDue ?? true));
@@ -157,7 +157,7 @@ export class Daemon {
   }
 
   /** After an order the directory is read as if for the first time: it may hold the release that was rolled back. */
-  async #obey(): Promise<void> {
+  async #carryOutOrders(): Promise<void> {
     if (this.#orders.size === 0) return;
     this.#isChanging = true;
     try {
@@ -168,7 +168,7 @@ export class Daemon {
     }
     this.#done = undefined;
     this.#extent = 'whole';
-    this.#tellActive();
+    this.#showActive();
   }
 
   /** Sleeps until the next scan or an event of the bundle directory, and repairs drift meanwhile. */
@@ -187,8 +187,8 @@ export class Daemon {
 
   /** @returns true after an event of the bundle directory, false after the time or a change in the kernel */
   async #rest(ms: number): Promise<boolean> {
-    this.#stirred = Promise.withResolvers();
-    const { promise, resolve } = this.#stirred;
+    this.#kernelChanged = Promise.withResolvers();
+    const { promise, resolve } = this.#kernelChanged;
     const timer = setTimeout(() => resolve(false), ms);
     const woken = await Promise.race([this.#wake.promise.then(() => true), promise]);
     clearTimeout(timer);
@@ -203,9 +203,9 @@ export class Daemon {
   }
 
   /** Another program changed something in the kernel. */
-  changed(change: Change): void {
-    this.#parts.drift?.heard(change);
-    this.#stirred.resolve(false);
+  changed(change: TableChange): void {
+    this.#parts.drift?.onEvent(change);
+    this.#kernelChanged.resolve(false);
   }
 
   /** Why the rules are not known to be right: they were not read for too long. Undefined during a change, which reads them itself. */
@@ -216,7 +216,7 @@ export class Daemon {
   }
 
   /** A transaction reported an event. */
-  heard(): void {
+  onEvent(): void {
     this.#early.look();
   }
 
@@ -225,7 +225,7 @@ export class Daemon {
     try {
       const outcome = await reconciler.recover();
       if (!outcome) return;
-      this.#say(outcome);
+      this.#report(outcome);
       await this.#ended(outcome);
     } catch (error) {
       log.error({ because: messageOf(error) }, 'cannot finish the change that was left open');
@@ -261,10 +261,10 @@ export class Daemon {
       log.error({ because: messageOf(error) }, 'cannot restore the confirmed rules in the kernel; retrying');
     }
     this.#judgeDriftLoop();
-    this.#tellActive();
+    this.#showActive();
   }
 
-  #tellActive(): void {
+  #showActive(): void {
     const { status, journal } = this.#parts;
     status.activate(journal.active);
     if (journal.halted === undefined) status.clear('NODE_HELD');
@@ -306,11 +306,11 @@ export class Daemon {
     status.clear('BUNDLE_ABSENT');
     if (arrival.kind === 'refused') {
       status.refused(arrival.problems);
-      this.#sayOnce('warn', { problems: arrival.problems }, 'no complete bundle in the bundle directory');
+      this.#logOnce('warn', { problems: arrival.problems }, 'no complete bundle in the bundle directory');
       // A half-copied directory says nothing about a release.
       const isRefused = arrival.problems.some(({ code }) => code !== 'BUNDLE_INCOMPLETE');
       if (isRefused) await this.#ended({ kind: 'refused', problems: arrival.problems });
-      this.#toldRefusal ||= isRefused;
+      this.#hasReportedRefusal ||= isRefused;
       return;
     }
     status.accepted(arrival.release, arrival.alarms ?? []);
@@ -319,9 +319,9 @@ export class Daemon {
     if (journal.halted !== undefined) return;
     const onlyEndpoints = arrival.release?.onlyEndpoints === true;
     if (arrival.tree === this.#done?.tree && machine === this.#done.machine)
-      return this.#again(arrival.tree, onlyEndpoints);
+      return this.#unchanged(arrival.tree, onlyEndpoints);
     const paused = this.#rehearsalBackOff.of(arrival.tree, machine);
-    if (paused) return this.#say(paused);
+    if (paused) return this.#report(paused);
     if (arrival.waits && (await this.#waits(arrival.tree, machine, arrival.waits))) return;
     const startMs = this.#parts.monotonicMs();
     const outcome = await this.#put(arrival.tree, onlyEndpoints, arrival.isUrgent);
@@ -349,14 +349,15 @@ export class Daemon {
   }
 
   /** A directory that was refused in between holds the same tree as before: only the status changes. */
-  async #again(tree: Tree, onlyEndpoints: boolean): Promise<void> {
+  async #unchanged(tree: Tree, onlyEndpoints: boolean): Promise<void> {
     const { active } = this.#parts.journal;
     this.#parts.status.clearBundle();
-    if (this.#toldRefusal && active) await this.#ended({ kind: 'same', generation: active }, tree, onlyEndpoints);
+    if (this.#hasReportedRefusal && active)
+      await this.#ended({ kind: 'same', generation: active }, tree, onlyEndpoints);
   }
 
-  async #ended(ending: Ending, tree?: Tree, onlyEndpoints = false): Promise<void> {
-    this.#toldRefusal = false;
+  async #ended(ending: DaemonOutcome, tree?: Tree, onlyEndpoints = false): Promise<void> {
+    this.#hasReportedRefusal = false;
     await this.#parts.ended?.(ending, tree, onlyEndpoints);
   }
 
@@ -364,7 +365,7 @@ export class Daemon {
    * Rehearses a release whose wave is closed, until that succeeds once, so that problems show before the wave opens.
    * @returns false when the release does not change the rules of this node: then there is nothing to wait for
    */
-  async #waits(tree: Tree, machine: string, waiting: Waiting): Promise<boolean> {
+  async #waits(tree: Tree, machine: string, waiting: WaitingRelease): Promise<boolean> {
     const { reconciler, status, log } = this.#parts;
     if (tree === this.#rehearsed) return this.#onlyWaits();
     const startMs = this.#parts.monotonicMs();
@@ -375,12 +376,12 @@ export class Daemon {
       if (opinion !== 'ready') {
         const refused: Outcome = { kind: 'refused', refusal: opinion };
         this.#rehearsalBackOff.ended(tree, machine, refused, startMs);
-        this.#say(refused);
+        this.#report(refused);
         await this.#ended(refused, tree);
         return true;
       }
       this.#rehearsed = tree;
-      this.#sayOnce('info', { wave: waiting.wave, name: waiting.name }, waiting.problem.message);
+      this.#logOnce('info', { wave: waiting.wave, name: waiting.name }, waiting.problem.message);
       return await this.#onlyWaits();
     } catch (error) {
       status.waits(waiting);
@@ -408,7 +409,7 @@ export class Daemon {
       if (outcome.kind === 'confirmed' || outcome.kind === 'rolled-back') this.#parts.drift?.saw();
       status.ended(outcome, (monotonicMs() - startMs) / 1000);
       status.activate(journal.active);
-      this.#say(outcome);
+      this.#report(outcome);
       if (!('waitsMs' in outcome)) await this.#ended(outcome, tree, onlyEndpoints);
       return outcome;
     } catch (error) {
@@ -427,10 +428,10 @@ export class Daemon {
     const { inbox, status, scanIntervalMs } = this.#parts;
     let last = first;
     this.#early.begin(first.files);
-    this.#news = Promise.withResolvers();
-    const timer = setInterval(() => this.#news.resolve(), scanIntervalMs);
+    this.#arrived = Promise.withResolvers();
+    const timer = setInterval(() => this.#arrived.resolve(), scanIntervalMs);
     const look: Offers['look'] = async () => {
-      this.#news = Promise.withResolvers();
+      this.#arrived = Promise.withResolvers();
       status.heartbeat();
       const arrival = await inbox.look('changed');
       // A release whose wave is closed offers nothing, not even endpoints.
@@ -441,7 +442,7 @@ export class Daemon {
     };
     try {
       return await work({
-        arrival: () => this.#news.promise,
+        arrival: () => this.#arrived.promise,
         look,
         isEnding: () => this.#stopping || this.#orders.size > 0,
       });
@@ -451,7 +452,7 @@ export class Daemon {
     }
   }
 
-  #say(outcome: Outcome): void {
+  #report(outcome: Outcome): void {
     const { status } = this.#parts;
     switch (outcome.kind) {
       case 'refused':
@@ -472,13 +473,13 @@ export class Daemon {
     const message = isPartly
       ? `refused: ${outcome.refusal.problems.length} problem(s), only endpoints were applied`
       : describe(outcome);
-    this.#sayOnce(rating[outcome.kind].level, { outcome: outcome.kind, ...problems }, message);
+    this.#logOnce(rating[outcome.kind].level, { outcome: outcome.kind, ...problems }, message);
   }
 
   /** Logs a lasting state when it begins, not at every scan. */
-  #sayOnce(level: keyof Log, details: object, message: string): void {
-    const said = JSON.stringify([message, details]);
-    if (said !== this.#said) this.#parts.log[level](details, message);
-    this.#said = said;
+  #logOnce(level: keyof DaemonLog, details: object, message: string): void {
+    const text = JSON.stringify([message, details]);
+    if (text !== this.#lastLogged) this.#parts.log[level](details, message);
+    this.#lastLogged = text;
   }
 }

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { Drift } from './drift.ts';
-import type { Change, ChangeWatch } from './kernel/changes.ts';
+import type { TableChange, ChangeWatch } from './kernel/changes.ts';
 import type { Run } from './kernel/run.ts';
 import { SavePoll } from './kernel/save-poll.ts';
 import { limits } from './limits.ts';
@@ -12,41 +12,41 @@ const silent: ChangeWatch = {
   forget: () => undefined,
   close: () => undefined,
 };
-const flush: Change = { by: 'nft (process 1)', what: ['delete table ip nat'] };
+const flush: TableChange = { by: 'nft (process 1)', what: ['delete table ip nat'] };
 
 /** The next comparison is the last one without a pause behind it. */
 const spent = (drift: Drift): void => {
   for (let times = 0; times < limits.comparisonsAtOnce - 1; times++) drift.compared(1_000, 0);
 };
 
-test('changes ask for a comparison at once, some in a row, then after a pause that grows with what comparing takes', async () => {
+test('compares at once after a few changes, then after a pause that grows with the cost of a comparison', async () => {
   let nowMs = 0;
   const drift = new Drift(silent, () => nowMs);
   expect([drift.dueMs, await drift.look()]).toEqual([Infinity, false]);
   for (let times = 0; times < limits.comparisonsAtOnce; times++) {
-    drift.heard(flush);
+    drift.onEvent(flush);
     nowMs = Math.max(nowMs, drift.dueMs);
     expect(nowMs, 'no long pause').toBe(times * limits.comparePauseMs);
     expect(await drift.look()).toBe(true);
     expect(drift.take()).toEqual([flush]);
     drift.compared(1_000, 0);
   }
-  drift.heard(flush);
+  drift.onEvent(flush);
   nowMs += limits.comparePauseMs;
   expect(await drift.look(), 'too early').toBe(false);
   const paidMs = (limits.comparisonsAtOnce + 1) * 1_000 * limits.comparePauseFactor;
   nowMs = paidMs;
   drift.take();
   drift.compared(1_000, 0);
-  drift.heard(flush);
+  drift.onEvent(flush);
   expect(drift.dueMs - nowMs, 'all are paid for').toBe(limits.comparePauseMs);
 });
 
-test('a comparison that failed is followed by the same pause, and by a scan that compares', async () => {
+test('pauses after a failed comparison too, and compares at the next scan', async () => {
   let nowMs = 0;
   const drift = new Drift(silent, () => nowMs);
   spent(drift);
-  drift.heard(flush);
+  drift.onEvent(flush);
   drift.failed(1_000);
   expect([drift.isDue, await drift.look()]).toEqual([true, false]);
   nowMs = drift.dueMs;
@@ -57,12 +57,12 @@ test('a comparison that failed is followed by the same pause, and by a scan that
   expect(drift.isDue).toBe(true);
 });
 
-test('rules are not called right when nobody has looked for long, however long a change takes to be compared', async () => {
+test('does not report rules as right when they were not read for long', async () => {
   let nowMs = 0;
   const told = new Drift(silent, () => nowMs);
   nowMs = 10 * limits.unseenMsMax;
   expect(told.unseenMs, 'events tell').toBeUndefined();
-  told.heard(flush);
+  told.onEvent(flush);
   expect(told.unseenMs).toBeUndefined();
   nowMs += limits.unseenMsMax + 1;
   expect(told.unseenMs).toBe(limits.unseenMsMax + 1);
@@ -70,7 +70,7 @@ test('rules are not called right when nobody has looked for long, however long a
   told.compared(0, 1);
   expect(told.unseenMs).toBeUndefined();
 
-  let looks: readonly (Change | undefined)[] = [undefined];
+  let looks: readonly (TableChange | undefined)[] = [undefined];
   const polled = new Drift({ ...silent, dueMs: 0, look: async () => looks[0] }, () => nowMs);
   nowMs += limits.unseenMsMax;
   expect(polled.unseenMs).toBeUndefined();
@@ -84,14 +84,14 @@ test('rules are not called right when nobody has looked for long, however long a
   expect(polled.unseenMs, 'a look that saw something').toBe(limits.unseenMsMax + 1);
 });
 
-test('who changed what is told of each', () => {
+test('reports each program with its changes', () => {
   const drift = new Drift(silent, () => 0);
-  drift.heard({ by: undefined, what: [], isDoubt: true });
-  drift.heard({ by: 'docker (process 2)', what: [] });
-  drift.heard(flush);
-  drift.heard({ by: 'docker (process 2)', what: [] });
+  drift.onEvent({ by: undefined, what: [], isDoubt: true });
+  drift.onEvent({ by: 'docker (process 2)', what: [] });
+  drift.onEvent(flush);
+  drift.onEvent({ by: 'docker (process 2)', what: [] });
   expect(repairOf(3, drift.take())).toEqual({ steps: 3, by: flush.by, what: flush.what });
-  drift.heard({ by: 'docker (process 2)', what: [] });
+  drift.onEvent({ by: 'docker (process 2)', what: [] });
   expect(repairOf(1, drift.take()), 'nobody else').toEqual({ steps: 1, by: 'docker (process 2)', what: [] });
   expect(repairOf(1, drift.take())).toEqual({ steps: 1, by: null, what: [] });
 });
@@ -100,7 +100,7 @@ test.each([
   ['a comparison', 100, 0, 100 * limits.compareAgainFactor],
   ['a comparison that took very long', 60_000, 0, limits.compareAgainMsMax],
   ['a repair, whatever that took', 8_000, 1, 0],
-])('after %s it is known for so long what the tables hold', (_title, tookMs, steps, knownMs) => {
+])('trusts the tables for a while after %s', (_title, tookMs, steps, knownMs) => {
   let nowMs = 0;
   const drift = new Drift(silent, () => nowMs);
   drift.compared(tookMs, steps);
@@ -110,7 +110,7 @@ test.each([
   expect(drift.isDue).toBe(true);
 });
 
-test('a comparison that nobody asked for lets others go first, though not for ever', () => {
+test('postpones a periodic comparison for urgent work, within a limit', () => {
   let nowMs = 0;
   const drift = new Drift(silent, () => nowMs);
   expect(drift.canWait).toBe(true);
@@ -122,25 +122,25 @@ test('a comparison that nobody asked for lets others go first, though not for ev
   expect(drift.canWait).toBe(false);
   drift.compared(1_000, 0);
   expect([drift.canWait, drift.isDue]).toEqual([true, false]);
-  drift.heard({ by: undefined, what: [], isDoubt: true });
+  drift.onEvent({ by: undefined, what: [], isDoubt: true });
   expect(drift.canWait, 'nobody was seen').toBe(true);
-  drift.heard(flush);
+  drift.onEvent(flush);
   expect(drift.canWait, 'somebody was seen').toBe(false);
 });
 
-test('what is heard while a comparison runs asks for another one', async () => {
+test('compares again after a change that arrives during a comparison', async () => {
   let nowMs = 0;
   const drift = new Drift(silent, () => nowMs);
-  drift.heard(flush);
+  drift.onEvent(flush);
   drift.take();
-  drift.heard({ by: undefined, what: ['later'] });
+  drift.onEvent({ by: undefined, what: ['later'] });
   drift.compared(1, 1);
   nowMs = drift.dueMs;
   expect(await drift.look()).toBe(true);
   expect(drift.take().map(({ what }) => what)).toEqual([['later']]);
 });
 
-test('without events a look sees that tables are other than before, whatever their counters and dates say', async () => {
+test('polls for changed tables without events, ignoring counters and dates', async () => {
   let nowMs = 0;
   let rules = '-A SLUICE-SERVICES -g ROOT';
   let reads = 0;
@@ -163,12 +163,12 @@ test('without events a look sees that tables are other than before, whatever the
     ),
     () => nowMs,
   );
-  const later = async (): Promise<readonly Change[]> => {
+  const later = async (): Promise<readonly TableChange[]> => {
     nowMs = drift.dueMs;
     return (await drift.look()) ? drift.take() : [];
   };
-  const changed: Change = { by: undefined, what: [] };
-  const unknown: Change = { ...changed, isDoubt: true };
+  const changed: TableChange = { by: undefined, what: [] };
+  const unknown: TableChange = { ...changed, isDoubt: true };
   expect(await later(), 'nothing is known yet').toEqual([unknown]);
   drift.compared(0, 0);
   expect(await later(), 'the same').toEqual([]);

@@ -1,4 +1,4 @@
-import type { Change, ChangeWatch } from './kernel/changes.ts';
+import type { TableChange, ChangeWatch } from './kernel/changes.ts';
 import { limits } from './limits.ts';
 
 /**
@@ -9,7 +9,7 @@ export class Drift {
   readonly #watch: ChangeWatch;
   readonly #monotonicMs: () => number;
   /** Changes by other programs since the last comparison, one entry per program; undefined: none. */
-  #heard: readonly Change[] | undefined;
+  #changes: readonly TableChange[] | undefined;
   #restUntilMs = -Infinity;
   /** When all earlier comparisons are paid for by pauses. */
   #paidMs = -Infinity;
@@ -29,24 +29,24 @@ export class Drift {
   }
 
   /** Another program changed something. */
-  heard({ by, what, isDoubt }: Change): void {
+  onEvent({ by, what, isDoubt }: TableChange): void {
     if (this.#isSure) this.#rightMs = this.#monotonicMs();
-    const others = this.#heard ?? [];
+    const others = this.#changes ?? [];
     const known = others.find((one) => one.by === by && one.isDoubt === isDoubt);
     const all = [...(known?.what ?? []), ...what].slice(0, limits.changesToldMax);
     const change = { by, what: all, ...(isDoubt ? { isDoubt } : {}) };
-    if (known) this.#heard = others.map((one) => (one === known ? change : one));
-    else this.#heard = [...others, change].slice(0, limits.changesToldMax);
+    if (known) this.#changes = others.map((one) => (one === known ? change : one));
+    else this.#changes = [...others, change].slice(0, limits.changesToldMax);
   }
 
   /** Whether a change was seen, not only suspected. */
   get #isSeen(): boolean {
-    return this.#heard?.some(({ isDoubt }) => isDoubt !== true) === true;
+    return this.#changes?.some(({ isDoubt }) => isDoubt !== true) === true;
   }
 
   /** Events report every change, and reported none. */
   get #isSure(): boolean {
-    return this.#watch.dueMs === Infinity && this.#heard === undefined;
+    return this.#watch.dueMs === Infinity && this.#changes === undefined;
   }
 
   /**
@@ -67,24 +67,24 @@ export class Drift {
 
   /** When `look` is to be called next. */
   get dueMs(): number {
-    return this.#heard ? this.#restUntilMs : this.#watch.dueMs;
+    return this.#changes ? this.#restUntilMs : this.#watch.dueMs;
   }
 
   /** Whether a scan has to compare the tables: a change was reported, or the last comparison is too old. */
   get isDue(): boolean {
-    const isHeard = this.#heard !== undefined && this.#monotonicMs() >= this.#restUntilMs;
+    const isHeard = this.#changes !== undefined && this.#monotonicMs() >= this.#restUntilMs;
     return this.#isSeen || isHeard || this.#monotonicMs() >= this.#knownUntilMs;
   }
 
   /** @returns whether a comparison is due now */
   async look(): Promise<boolean> {
-    if (!this.#heard && this.#monotonicMs() >= this.#watch.dueMs) {
+    if (!this.#changes && this.#monotonicMs() >= this.#watch.dueMs) {
       const change = await this.#watch.look();
-      if (change) this.heard(change);
+      if (change) this.onEvent(change);
       else this.saw();
       this.#lookPauseMs = this.#watch.dueMs === Infinity ? 0 : this.#watch.dueMs - this.#monotonicMs();
     }
-    return this.#heard !== undefined && this.#monotonicMs() >= this.#restUntilMs;
+    return this.#changes !== undefined && this.#monotonicMs() >= this.#restUntilMs;
   }
 
   /** Whether a comparison may be postponed for urgent work: no change was seen, and it was not postponed for long. */
@@ -100,10 +100,10 @@ export class Drift {
   }
 
   /** Begins a comparison. @returns the changes reported until now; later reports ask for another comparison */
-  take(): readonly Change[] {
-    const heard = this.#heard ?? [];
-    this.#heard = undefined;
-    return heard;
+  take(): readonly TableChange[] {
+    const onEvent = this.#changes ?? [];
+    this.#changes = undefined;
+    return onEvent;
   }
 
   /** Sluice has changed the tables itself. */

@@ -54,8 +54,8 @@ async function finish(work: () => Promise<number>): Promise<void> {
   try {
     process.exitCode = await work();
   } catch (error) {
-    const { tellError } = await import('./commands/terminal.ts');
-    process.exitCode = tellError(error, terminal);
+    const { printFailure } = await import('./commands/terminal.ts');
+    process.exitCode = printFailure(error, terminal);
   }
   if (process.exitCode !== exitCodes.done) printError(problems);
 }

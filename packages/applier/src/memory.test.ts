@@ -16,7 +16,7 @@ function setUp(tookMs: number) {
   return { state, tidier: new Tidier(heap, () => state.nowMs) };
 }
 
-test('what work leaves behind is given back once, when there is nothing else to do', () => {
+test('returns memory once when idle', () => {
   const { state, tidier } = setUp(1);
   tidier.idle();
   state.nowMs += limits.collectPauseMs + 1;
@@ -24,7 +24,7 @@ test('what work leaves behind is given back once, when there is nothing else to 
   expect(state).toMatchObject({ collections: 1, size: 40_000_000 });
 });
 
-test('little is not worth the time, much is', () => {
+test('returns much memory, not a little', () => {
   const { state, tidier } = setUp(1);
   tidier.idle();
   state.nowMs += limits.collectPauseMs + 1;
@@ -41,7 +41,7 @@ test.each([
   ['a longer one where a collection takes long', 1_000, 1, 1_000 * limits.collectPauseFactor],
   ['half of that where there is twice as much to give back', 1_000, 2, 500 * limits.collectPauseFactor],
   ['never less than a pause, however much there is', 1_000, 1_000_000, limits.collectPauseMs],
-])('between two collections there is %s', (_title, tookMs, slacks, pauseMs) => {
+])('pauses between two collections for %s', (_title, tookMs, slacks, pauseMs) => {
   const { state, tidier } = setUp(tookMs);
   tidier.idle();
   state.size += slacks * limits.heapSlackBytes;

@@ -154,7 +154,7 @@ export class TransactionMetrics {
   }
 
   /** Takes an event of a transaction. */
-  heard(event: string, details: Readonly<Record<string, unknown>>): void {
+  onEvent(event: string, details: Readonly<Record<string, unknown>>): void {
     if (event === 'phase') this.#enter(String(details['phase']));
     if (event === 'rolling-back') this.#rollbacks.inc();
     if (event === 'endpoints-updated') this.#updates.inc();

@@ -2,7 +2,7 @@ import { expect, test, vi } from 'vitest';
 import { limits } from './limits.ts';
 import { Orders } from './orders.ts';
 
-test('orders are carried out one after the other, and each caller gets its own result', async () => {
+test('carries out orders one by one, and gives each caller its result', async () => {
   const orders = new Orders();
   const steps: string[] = [];
   const work = (name: string) => async (): Promise<string> => {
@@ -20,7 +20,7 @@ test('orders are carried out one after the other, and each caller gets its own r
   expect(orders.size).toBe(0);
 });
 
-test('an order that a change in progress keeps waiting too long is refused, and never carried out', async () => {
+test('refuses an order that waits too long for a change in progress', async () => {
   vi.useFakeTimers();
   try {
     const orders = new Orders();
@@ -36,7 +36,7 @@ test('an order that a change in progress keeps waiting too long is refused, and 
   }
 });
 
-test('orders that wait when sluiced ends are refused', async () => {
+test('refuses queued orders when sluiced stops', async () => {
   const orders = new Orders();
   const ends = Promise.allSettled([orders.add(async () => undefined)]);
   orders.refuse();
@@ -45,7 +45,7 @@ test('orders that wait when sluiced ends are refused', async () => {
   ]);
 });
 
-test('an order that waited too long behind another is refused, and not carried out', async () => {
+test('refuses an order that waits too long behind another one', async () => {
   vi.useFakeTimers();
   try {
     const orders = new Orders();
@@ -62,7 +62,7 @@ test('an order that waited too long behind another is refused, and not carried o
   }
 });
 
-test('an order that comes when the loop has ended is refused at once, and keeps no process waiting', async () => {
+test('refuses an order at once after the loop has ended', async () => {
   vi.useFakeTimers();
   try {
     const orders = new Orders();

@@ -2,14 +2,14 @@ import { stateError } from './command-error.ts';
 import { limits } from './limits.ts';
 import { exitCodes } from './rollout/outcome.ts';
 
-interface Order {
+interface QueuedOrder {
   readonly carryOut: () => Promise<void>;
   readonly refuse: (why: string) => void;
 }
 
 /** A queue of operators' orders, which the daemon's loop carries out. */
 export class Orders {
-  #waiting: readonly Order[] = [];
+  #waiting: readonly QueuedOrder[] = [];
   #isEnded = false;
 
   get size(): number {
@@ -27,7 +27,7 @@ export class Orders {
       this.#waiting = this.#waiting.filter((one) => one !== order);
       order.refuse(`the change in progress did not end within ${limits.orderWaitMs / 1000} s`);
     }, limits.orderWaitMs);
-    const order: Order = {
+    const order: QueuedOrder = {
       carryOut: () => {
         clearTimeout(timer);
         return work().then(resolve, reject);

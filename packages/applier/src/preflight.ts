@@ -9,7 +9,7 @@ import {
   resolveNode,
   isRuleError,
 } from '@sluice/bundle';
-import type { Config } from './config.ts';
+import type { SluicedConfig } from './config.ts';
 import { readFacts } from './kernel/facts.ts';
 import { findSwitch } from './kernel/find-switch.ts';
 import { knowsBpf } from './kernel/knows-bpf.ts';
@@ -28,7 +28,7 @@ import { messageOf } from './rollout/message.ts';
 import { familyNames, type Observed } from './rollout/state.ts';
 
 /** The result of one check, with the action to take. */
-export interface Finding {
+export interface PreflightFinding {
   readonly level: 'good' | 'note' | 'bad';
   readonly what: string;
   readonly todo: string;
@@ -42,10 +42,10 @@ const nothing = 'nothing to do';
  * @param problems why the directory is not a bundle
  */
 export async function findings(
-  config: Config,
+  config: SluicedConfig,
   files: BundleFiles | undefined,
   problems: readonly Problem[],
-): Promise<readonly Finding[]> {
+): Promise<readonly PreflightFinding[]> {
   const run = runChildren();
   // Only root reads the kernel's rules; for other users every check would look like a missing tool.
   if (process.getuid?.() !== 0) return [...helperFindings(), notRoot, ...(files ? [] : noBundle(config, problems))];
@@ -68,13 +68,21 @@ export async function findings(
   ];
 }
 
-const good = (what: string, seen: string): Finding => ({ level: 'good', what: `${what} (${seen})`, todo: nothing });
-const note = (what: string, seen: string, todo: string): Finding => ({
+const good = (what: string, seen: string): PreflightFinding => ({
+  level: 'good',
+  what: `${what} (${seen})`,
+  todo: nothing,
+});
+const note = (what: string, seen: string, todo: string): PreflightFinding => ({
   level: 'note',
   what: `${what} (${seen})`,
   todo,
 });
-const bad = (what: string, seen: string, todo: string): Finding => ({ level: 'bad', what: `${what} (${seen})`, todo });
+const bad = (what: string, seen: string, todo: string): PreflightFinding => ({
+  level: 'bad',
+  what: `${what} (${seen})`,
+  todo,
+});
 
 const notRoot = bad(
   'rights',
@@ -84,7 +92,7 @@ const notRoot = bad(
 
 const helpers = { unshare: 'util-linux', mount: 'mount', sh: 'dash', flock: 'util-linux' } as const;
 
-function helperFindings(): Finding[] {
+function helperFindings(): PreflightFinding[] {
   const conntrack = findTool('conntrack');
   const flows =
     conntrack === undefined
@@ -100,7 +108,7 @@ function helperFindings(): Finding[] {
 /** The first version that accepts times in UTC in `allowed_signers`; we accept no others there. */
 const opensshWithTimes = [9, 1] as const;
 
-async function opensshFindings(run: Run): Promise<Finding[]> {
+async function opensshFindings(run: Run): Promise<PreflightFinding[]> {
   // ssh-keygen does not print its version; ssh comes from the same package.
   const file = findTool('ssh');
   const ran = file && (await run({ file, args: ['-V'] }));
@@ -113,7 +121,7 @@ async function opensshFindings(run: Run): Promise<Finding[]> {
  * @param output of `ssh -V`: `OpenSSH_8.9p1 Ubuntu-3ubuntu0.10, OpenSSL 3.0.2 15 Mar 2022`
  * @returns undefined when it has no version
  */
-export function opensshFinding(said: string): Finding | undefined {
+export function opensshFinding(said: string): PreflightFinding | undefined {
   const [, major, minor] = /^OpenSSH_(\d+)\.(\d+)/.exec(said) ?? [];
   if (major === undefined || minor === undefined) return undefined;
   const [majorMin, minorMin] = opensshWithTimes;
@@ -123,7 +131,7 @@ export function opensshFinding(said: string): Finding | undefined {
   return isFine ? good('OpenSSH', `${major}.${minor}`) : note('OpenSSH', `${major}.${minor}`, todo);
 }
 
-function familyFindings(tools: Tools): Finding[] {
+function familyFindings(tools: Tools): PreflightFinding[] {
   return familyNames.map((family) => {
     const found = tools.families[family];
     const name = family === 'ipv4' ? 'iptables' : 'ip6tables';
@@ -137,7 +145,7 @@ function familyFindings(tools: Tools): Finding[] {
   });
 }
 
-async function storeFindings({ backend }: Tools, isPinned: boolean, run: Run): Promise<Finding[]> {
+async function storeFindings({ backend }: Tools, isPinned: boolean, run: Run): Promise<PreflightFinding[]> {
   const other = otherBackend(backend);
   const there = await useOf(other, run);
   const doubt = doubtOf(backend, await useOf(backend, run, true), there);
@@ -170,10 +178,10 @@ const extensions: readonly (readonly [name: string, table: string, rule: string]
 ];
 const addresses = { ipv4: '192.0.2.1:80', ipv6: '[2001:db8::1]:80' } as const satisfies Record<Family, string>;
 
-async function extensionFindings(tools: Tools, run: Run): Promise<Finding[]> {
+async function extensionFindings(tools: Tools, run: Run): Promise<PreflightFinding[]> {
   const none = await withoutNamespace(run);
   if (none) return [none];
-  const all: Finding[] = [];
+  const all: PreflightFinding[] = [];
   for (const family of familyNames) {
     const restore = tools.families[family]?.restore;
     if (restore === undefined) continue;
@@ -202,7 +210,7 @@ async function extensionFindings(tools: Tools, run: Run): Promise<Finding[]> {
 }
 
 /** The one cause why no rule can be tested here; undefined when rules can be. */
-async function withoutNamespace(run: Run): Promise<Finding | undefined> {
+async function withoutNamespace(run: Run): Promise<PreflightFinding | undefined> {
   const shell = findTool('sh');
   if (shell === undefined) return undefined;
   try {
@@ -216,7 +224,7 @@ async function withoutNamespace(run: Run): Promise<Finding | undefined> {
 }
 
 /** Rehearses a tiny program where the config has rules rehearsed. */
-async function rehearsalFindings({ rehearse }: Config, tools: Tools, run: Run): Promise<Finding[]> {
+async function rehearsalFindings({ rehearse }: SluicedConfig, tools: Tools, run: Run): Promise<PreflightFinding[]> {
   const what = 'rehearsals';
   const place = placeOf(rehearse);
   if (place === 'off')
@@ -237,7 +245,7 @@ async function rehearsalFindings({ rehearse }: Config, tools: Tools, run: Run): 
 }
 
 /** The sysctls that the profile sets. Those that cannot be written are problems of the bundle, which name them. */
-function sysctlFindings(files: BundleFiles, node: string, facts: NodeFacts): Finding[] {
+function sysctlFindings(files: BundleFiles, node: string, facts: NodeFacts): PreflightFinding[] {
   const resolved = resolveNode(files, node);
   if (!('version' in resolved)) return [];
   const settings = resolved.sysctls.flatMap((line) => {
@@ -249,7 +257,12 @@ function sysctlFindings(files: BundleFiles, node: string, facts: NodeFacts): Fin
 }
 
 /** Mode ipvs, where the bundle uses it. Like an apply, the check loads its module, which creates its sysctls. */
-async function ipvsFindings(files: BundleFiles, config: Config, tools: Tools, run: Run): Promise<Finding[]> {
+async function ipvsFindings(
+  files: BundleFiles,
+  config: SluicedConfig,
+  tools: Tools,
+  run: Run,
+): Promise<PreflightFinding[]> {
   const resolved = resolveNode(files, config.node);
   const { ipvs } = new LinuxKernel(tools, run, procTunables);
   // Missing tools are problems of the bundle.
@@ -262,7 +275,12 @@ async function ipvsFindings(files: BundleFiles, config: Config, tools: Tools, ru
   }
 }
 
-async function ownerFindings(config: Config, tools: Tools, facts: NodeFacts, run: Run): Promise<Finding[]> {
+async function ownerFindings(
+  config: SluicedConfig,
+  tools: Tools,
+  facts: NodeFacts,
+  run: Run,
+): Promise<PreflightFinding[]> {
   const running = facts.kubeProxies();
   const kernel = new LinuxKernel(tools, run, procTunables);
   const observed: Observed = await kernel.observe(familyNames.filter((family) => tools.families[family]));
@@ -280,7 +298,7 @@ async function ownerFindings(config: Config, tools: Tools, facts: NodeFacts, run
   return [proxy, ...chainFindings(countNames(others), countNames(refused), config)];
 }
 
-function proxyFinding(running: readonly number[], beside: boolean): Finding {
+function proxyFinding(running: readonly number[], beside: boolean): PreflightFinding {
   if (running.length === 0) return good('kube-proxy', 'not running');
   const seen = `process ${running.join(', ')}`;
   return beside
@@ -288,7 +306,7 @@ function proxyFinding(running: readonly number[], beside: boolean): Finding {
     : bad('kube-proxy', seen, 'stop it before sluiced starts: each would undo the rules of the other');
 }
 
-function chainFindings(count: number, refused: number, config: Config): Finding[] {
+function chainFindings(count: number, refused: number, config: SluicedConfig): PreflightFinding[] {
   const what = 'chains of another owner (kube-proxy?)';
   if (count === 0) return [good(what, 'none')];
   if (config.takeOver.includes('kube-proxy'))
@@ -300,7 +318,11 @@ function chainFindings(count: number, refused: number, config: Config): Finding[
 }
 
 /** How packets reach new rules: without ipset there is no switch, and the kernel does not roll back by itself. */
-async function switchFindings({ layout, rehearse }: Config, tools: Tools, run: Run): Promise<Finding[]> {
+async function switchFindings(
+  { layout, rehearse }: SluicedConfig,
+  tools: Tools,
+  run: Run,
+): Promise<PreflightFinding[]> {
   if (layout === 'flat') return [];
   const what = 'the switch between two programs';
   try {
@@ -312,7 +334,7 @@ async function switchFindings({ layout, rehearse }: Config, tools: Tools, run: R
 }
 
 /** A kernel without `-m bpf` is served too, with more chains. */
-async function bpfFindings({ layout }: Config, tools: Tools, run: Run): Promise<Finding[]> {
+async function bpfFindings({ layout }: SluicedConfig, tools: Tools, run: Run): Promise<PreflightFinding[]> {
   if (layout === 'flat') return [];
   const what = 'rules that compare addresses';
   if (await knowsBpf(tools, run)) return [good(what, 'work')];
@@ -322,12 +344,12 @@ async function bpfFindings({ layout }: Config, tools: Tools, run: Run): Promise<
 }
 
 /** A missing directory may still be created; an existing one that is not a bundle would be refused. */
-function noBundle(config: Config, problems: readonly Problem[]): Finding[] {
+function noBundle(config: SluicedConfig, problems: readonly Problem[]): PreflightFinding[] {
   if (problems.length > 0) return problems.map(({ message, hint }) => bad('bundle', message, hint));
   return [note('bundle', `${config.bundle} does not exist yet`, 'render one, then run preflight again')];
 }
 
-function bundleFindings(config: Config, files: BundleFiles, facts: NodeFacts): Finding[] {
+function bundleFindings(config: SluicedConfig, files: BundleFiles, facts: NodeFacts): PreflightFinding[] {
   const bundle = admit(files, config, facts, new AdmitMemory());
   const problems: readonly Problem[] = 'problems' in bundle ? bundle.problems : [];
   const refused = problems.map((problem) => bad('bundle', problem.message, problem.hint));
@@ -344,17 +366,17 @@ function bundleFindings(config: Config, files: BundleFiles, facts: NodeFacts): F
   ];
 }
 
-interface Clash {
+interface AddressClash {
   readonly address: string;
   readonly cluster: boolean;
 }
 
 /** Service addresses that are also on an interface of this node: the node would answer for the Service, or lose its own address. */
-function addressClashes(config: Config, files: BundleFiles, facts: NodeFacts): readonly Clash[] {
+function addressClashes(config: SluicedConfig, files: BundleFiles, facts: NodeFacts): readonly AddressClash[] {
   const resolved = resolveNode(files, config.node);
   if (!('version' in resolved)) return [];
   const own = new Set([...facts.addresses.ipv4, ...facts.addresses.ipv6]);
-  const found = new Map<string, Clash>();
+  const found = new Map<string, AddressClash>();
   for (const family of familyNames) {
     for (const text of resolved.rules[family]?.nat.rules ?? []) {
       const rule = readRule(text, family);

@@ -2,14 +2,14 @@ import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
-import { buildProgram, type Surroundings } from './program.ts';
+import { buildProgram, type CommandContext } from './program.ts';
 
 /** What `sluiced complete` prints for the words so far. */
 async function completed(...words: readonly string[]): Promise<readonly string[]> {
   let out = '';
-  const terminal: Surroundings['terminal'] = { out: (text) => (out += text), err() {} };
-  const surroundings = { terminal, finish: async () => {}, runDaemon: async () => 0 };
-  await buildProgram(surroundings).parseAsync(['complete', '--', ...words], { from: 'user' });
+  const terminal: CommandContext['terminal'] = { out: (text) => (out += text), err() {} };
+  const context = { terminal, finish: async () => {}, runDaemon: async () => 0 };
+  await buildProgram(context).parseAsync(['complete', '--', ...words], { from: 'user' });
   return out.split('\n').slice(0, -1);
 }
 
@@ -23,11 +23,11 @@ test.each([
   ['a choice', ['preflight', '--signatures', ''], ['required', 'none']],
   ['a file, for an archive', ['import', ''], [':files']],
   ['nothing, for a number of seconds', ['extend', ''], []],
-] as const)('completion of sluiced knows %s', async (_title, words, lines) => {
+] as const)('completes %s', async (_title, words, lines) => {
   expect(await completed(...words)).toEqual(lines);
 });
 
-test('completion of sluiced knows the nodes of the bundle that was named before', async () => {
+test('completes the nodes of the bundle on the command line', async () => {
   const dir = mkdtempSync(join(tmpdir(), 'sluiced-nodes-'));
   onTestFinished(() => rmSync(dir, { recursive: true }));
   for (const node of ['node-b', 'node-a']) mkdirSync(join(dir, 'nodes', node), { recursive: true });

@@ -6,7 +6,7 @@ import type { Decision } from './rollout/ports.ts';
 import { version, versionSource } from './version.ts';
 
 /** What the process provides to its commands. */
-export interface Surroundings {
+export interface CommandContext {
   readonly terminal: Terminal;
   /** Runs a command and sets the process's exit code from its result. */
   readonly finish: (work: () => Promise<number>) => Promise<void>;
@@ -15,7 +15,7 @@ export interface Surroundings {
 }
 
 /** For man pages and shell completion, which read the commands and run none. */
-const nowhere: Surroundings = {
+const noContext: CommandContext = {
   terminal: { out() {}, err() {} },
   finish: async () => {},
   runDaemon: async () => 0,
@@ -25,7 +25,7 @@ const nowhere: Surroundings = {
  * Every command of `sluiced` with its options and help, ready to parse. A command's code is loaded when it runs, so that `sluiced
  * --version` starts fast.
  */
-export function buildProgram(surroundings = nowhere): Command {
+export function buildProgram(context = noContext): Command {
   const program = new Command('sluiced')
     .description("Applies a node's rule bundle to its kernel, checks health, and rolls back when a probe fails.")
     .version(version)
@@ -41,12 +41,12 @@ export function buildProgram(surroundings = nowhere): Command {
     ],
     exitLine([0, 1, 2, 3, 4, 5]),
   );
-  applying(program, surroundings);
-  inspecting(program, surroundings);
-  undoing(program, surroundings);
-  deciding(program, surroundings);
-  vouching(program, surroundings);
-  shellCommands(program, { '--node': ([dir]) => nodesIn(dir) }, (text) => surroundings.terminal.out(text));
+  applyCommands(program, context);
+  inspectCommands(program, context);
+  rollbackCommands(program, context);
+  probationCommands(program, context);
+  receiptCommands(program, context);
+  shellCommands(program, { '--node': ([dir]) => nodesIn(dir) }, (text) => context.terminal.out(text));
   return program;
 }
 
@@ -65,7 +65,7 @@ const signatures = (): Option =>
     'none',
   ]);
 
-function applying(program: Command, { terminal, finish, runDaemon }: Surroundings): void {
+function applyCommands(program: Command, { terminal, finish, runDaemon }: CommandContext): void {
   examples(onNode(program.command('preflight').argument('[DIR]', 'the bundle directory (default: from the config)')), [
     'sluiced preflight',
     'sluiced preflight /srv/rules --node node-a --signatures none',
@@ -134,7 +134,7 @@ function applying(program: Command, { terminal, finish, runDaemon }: Surrounding
     .action((options) => finish(async () => (await import('./commands/rehearse.ts')).rehearse(options, terminal)));
 }
 
-function inspecting(program: Command, { terminal, finish }: Surroundings): void {
+function inspectCommands(program: Command, { terminal, finish }: CommandContext): void {
   examples(onNode(program.command('status')), ['sluiced status', "sluiced status -o json | jq -r '.version'"])
     .summary('show the active generation and the health of the daemon')
     .description(
@@ -174,7 +174,7 @@ function inspecting(program: Command, { terminal, finish }: Surroundings): void 
   );
 }
 
-function undoing(program: Command, { terminal, finish }: Surroundings): void {
+function rollbackCommands(program: Command, { terminal, finish }: CommandContext): void {
   examples(
     onNode(
       program
@@ -244,7 +244,7 @@ function undoing(program: Command, { terminal, finish }: Surroundings): void {
 }
 
 /** The key for signed receipts. */
-function vouching(program: Command, { terminal, finish }: Surroundings): void {
+function receiptCommands(program: Command, { terminal, finish }: CommandContext): void {
   examples(onNode(program.command('keygen')), ['sluiced keygen', 'sluiced keygen --renew'])
     .summary('make the key that signs receipts')
     .description(
@@ -255,7 +255,7 @@ function vouching(program: Command, { terminal, finish }: Surroundings): void {
 }
 
 /** What an operator decides about a release on probation. */
-function deciding(program: Command, { terminal, finish }: Surroundings): void {
+function probationCommands(program: Command, { terminal, finish }: CommandContext): void {
   const decide = async (decision: Decision, options: CommonOptions): Promise<void> =>
     finish(async () => (await import('./commands/decide.ts')).decide(decision, options, terminal));
   examples(onNode(program.command('confirm')), [

@@ -79,17 +79,17 @@ test.each(['NODE_CANNOT_REHEARSE', 'NODE_REFUSES_RULES'] as const)(
   },
 );
 
-test('where it takes next to nothing, every scan tries', async () => {
+test('retries at every scan when a rehearsal is fast', async () => {
   expect((await scan({ scans: 4, tookMs: 1 })).rehearsed).toEqual([0, 1, 2, 3]);
 });
 
-test('however long it took, it is tried again after the maximum', async () => {
+test('retries after the maximum, however slow a rehearsal is', async () => {
   const longMs = limits.rehearsalMs;
   const again = Math.ceil((longMs + limits.rehearsePauseMsMax) / scanMs);
   expect((await scan({ scans: again + 4, tookMs: longMs })).rehearsed).toEqual([0, again]);
 });
 
-test('a release that waits for its wave is rehearsed no more often', async () => {
+test('rehearses a release that waits for its wave no more often', async () => {
   const arrival = (): Arrival => ({ kind: 'bundle', tree: one, waits: waiting });
   expect((await scan({ scans: 13, tookMs, arrival })).rehearsed).toEqual([0, 5, 10]);
 });
@@ -98,11 +98,11 @@ test.each([
   ['another bundle is there', { arrival: (at: number): Arrival => ({ kind: 'bundle', tree: at < 2 ? one : other }) }],
   ['an address came', { machine: (at: number) => (at < 2 ? 'a' : 'b') }],
   ['a person asks', { behind: (at: number, daemon: Daemon) => void (at === 1 && daemon.poke('whole')) }],
-])('it is tried at once when %s', async (_title, happens) => {
+])('retries at once when %s', async (_title, happens) => {
   expect((await scan({ scans: 4, tookMs, ...happens })).rehearsed).toEqual([0, 2]);
 });
 
-test('what is wrong with the directory in between is told, and what could not be rehearsed again behind that', async () => {
+test('reports a bad directory in between, and then the failed rehearsal again', async () => {
   const refused: Arrival = { kind: 'refused', problems: [because('BUNDLE_INCOMPLETE')] };
   const arrival = (at: number): Arrival => (at === 1 ? refused : { kind: 'bundle', tree: one });
   expect(await scan({ scans: 3, tookMs, arrival })).toEqual({
@@ -111,6 +111,6 @@ test('what is wrong with the directory in between is told, and what could not be
   });
 });
 
-test('other reasons are looked at again at every scan', async () => {
+test('retries other refusals at every scan', async () => {
   expect((await scan({ scans: 3, tookMs, code: 'NODE_CHAINS_NOT_OURS' })).rehearsed).toEqual([0, 1, 2]);
 });

@@ -1,5 +1,5 @@
 import * as v from 'valibot';
-import type { Change } from './kernel/changes.ts';
+import type { TableChange } from './kernel/changes.ts';
 import { limits } from './limits.ts';
 import { StateFile } from './store/state-file.ts';
 
@@ -23,13 +23,13 @@ export type RepairAt = v.InferOutput<typeof repairAt>;
 const kept = v.object({ schema: v.literal(1), repairs: v.array(repairAt) });
 
 /** Names the programs behind a repair. Those that changed none of our chains and jumps are left out, unless there are no others. */
-export function repairOf(steps: number, changes: readonly Change[]): Repair {
+export function repairOf(steps: number, changes: readonly TableChange[]): Repair {
   const guilty = changes.filter(({ what }) => what.length > 0);
-  const heard = guilty.length > 0 ? guilty : changes;
+  const named = guilty.length > 0 ? guilty : changes;
   return {
     steps,
-    by: heard.flatMap(({ by }) => by ?? []).join(', ') || null,
-    what: heard.flatMap(({ what }) => what).slice(0, limits.changesToldMax),
+    by: named.flatMap(({ by }) => by ?? []).join(', ') || null,
+    what: named.flatMap(({ what }) => what).slice(0, limits.changesToldMax),
   };
 }
 

@@ -68,7 +68,7 @@ function readExposition(text: string): ReadonlyMap<string, string> {
   return samples;
 }
 
-test('metrics are in the format of Prometheus, with the names of kube-proxy', async () => {
+test('serves metrics in the Prometheus format, with the names of kube-proxy', async () => {
   const status = new Status(
     'node-a',
     () => 0,
@@ -106,7 +106,7 @@ test('metrics are in the format of Prometheus, with the names of kube-proxy', as
   }
 });
 
-test('a start does not call the rules right, nor deny a bundle that was confirmed, before the kernel was compared', () => {
+test('is unhealthy after a start until the kernel is compared, and says that a bundle may be confirmed', () => {
   const status = new Status('node-a', () => 0, 1000);
   const why =
     'no bundle was confirmed yet, or the kernel was not compared with the confirmed rules since sluiced started';
@@ -117,7 +117,7 @@ test('a start does not call the rules right, nor deny a bundle that was confirme
   expect(status.report()).toMatchObject({ healthy: true, alarms: {} });
 });
 
-test('what is known of signatures is in /status and in metrics, and alarms about a release stay until it is well, those about the machine for good', async () => {
+test('reports signatures in /status and metrics, and keeps alarms of a release until the next one, those of the machine until they clear', async () => {
   const status = new Status('node-a', () => 0, 1000);
   status.signatures('none');
   const { port, close } = await serve(status);
@@ -142,22 +142,22 @@ test('what is known of signatures is in /status and in metrics, and alarms about
   close();
 });
 
-test('what a transaction says on its way is measured, and a kernel that takes nothing for long is not healthy', async () => {
+test('measures the phases of a transaction, and is unhealthy when the kernel refuses updates for long', async () => {
   let nowMs = 0;
   const status = new Status('node-a', () => nowMs, 1e9);
   status.remembers({ quarantined: () => 3, notBeforeMs: () => 130_000, standsSinceMs: () => 40_000 }, () => 100_000);
   status.activate(generation);
-  status.heard('phase', { phase: 'write' });
+  status.onEvent('phase', { phase: 'write' });
   nowMs = 400;
-  status.heard('phase', { phase: 'back' });
-  status.heard('kernel-refused', { because: 'a release that is bad', lane: 'release' });
-  status.heard('rolling-back', {});
+  status.onEvent('phase', { phase: 'back' });
+  status.onEvent('kernel-refused', { because: 'a release that is bad', lane: 'release' });
+  status.onEvent('rolling-back', {});
   nowMs = 500;
-  status.heard('phase', { phase: 'end' });
-  status.heard('endpoints-updated', {});
+  status.onEvent('phase', { phase: 'end' });
+  status.onEvent('endpoints-updated', {});
   nowMs += limits.unwrittenMsMax;
   expect(status.healthy).toBe(true);
-  status.heard('kernel-refused', { because: 'x', lane: 'endpoints' });
+  status.onEvent('kernel-refused', { because: 'x', lane: 'endpoints' });
   const { port, close } = await serve(status);
   const samples = readExposition((await ask(port, '/metrics')).body);
   expect(samples.get('sluice_apply_phase_seconds_sum{phase="write"}')).toBe('0.4');
@@ -173,10 +173,10 @@ test('what a transaction says on its way is measured, and a kernel that takes no
   expect((await ask(port, '/healthz')).status).toBe(503);
   expect(status.report().alarms).toMatchObject({ KERNEL_REFUSES: 'x' });
   expect((await ask(port, '/metrics')).body).toContain('sluice_alarm{code="KERNEL_REFUSES"} 1');
-  status.heard('in-kernel', {});
+  status.onEvent('in-kernel', {});
   expect((await ask(port, '/healthz')).status).toBe(200);
   expect(status.report().alarms).toEqual({});
-  status.heard('kernel-refused', { because: 'x', lane: 'endpoints' });
+  status.onEvent('kernel-refused', { because: 'x', lane: 'endpoints' });
   nowMs += limits.unwrittenMsMax;
   expect(status.healthy).toBe(false);
   status.ended({ kind: 'same', generation }, 0);

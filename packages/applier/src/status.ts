@@ -149,8 +149,8 @@ export class Status {
   }
 
   /** Takes an event of a transaction. */
-  heard(event: string, details: Readonly<Record<string, unknown>>): void {
-    this.#transactions?.heard(event, details);
+  onEvent(event: string, details: Readonly<Record<string, unknown>>): void {
+    this.#transactions?.onEvent(event, details);
     if (event === 'flows-healed') {
       this.clear('FLOWS_STALE');
       this.#staleFlows.set(0);

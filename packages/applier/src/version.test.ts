@@ -12,7 +12,7 @@ test.each(['../package.json', '../../../package.json'])('the version is the one 
   expect(version).toBe(stated);
 });
 
-test('the line for people starts with the name and the version', async () => {
+test('starts the text with the name and the version', async () => {
   const line = versionLine('sluiced', versionReport(await versionSource(runtime)));
   expect(line).toBe(`sluiced ${version} (linux arm64, Node 26.10.0, bundle format 1)\n`);
 });
@@ -32,7 +32,7 @@ async function runVersion(...more: readonly string[]): Promise<string> {
   return said;
 }
 
-test('sluiced version -o json says what it reads, and holds no clock', async () => {
+test('sluiced version -o json has the supported formats, and no time', async () => {
   expect(JSON.parse(await runVersion('-o', 'json'))).toEqual({
     apiVersion: 'sluice.dev/v1alpha1',
     kind: 'Version',

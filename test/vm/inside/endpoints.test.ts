@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { peek } from '../../../packages/applier/src/journal/peek.ts';
-import { readTracked } from '../../../packages/applier/src/kernel/conntrack.ts';
+import { readTrackedConnection } from '../../../packages/applier/src/kernel/conntrack.ts';
 import { type PodName, podAddresses, Shop, type ShopService, shopBundle, tally, until } from './shop.ts';
 import type { Talk } from './talk-client.ts';
 
@@ -154,7 +154,7 @@ test('connections of UDP with an endpoint that goes are forgotten, the last one 
   await shop.node.sysctl({ 'net/netfilter/nf_conntrack_udp_timeout': '3600' });
   const kept = async (): Promise<object> => {
     const lines = (await shop.node.run(['/usr/sbin/conntrack', '-L', '-p', 'udp'])).split('\n');
-    const all = lines.flatMap((line) => readTracked(line, 'ipv4') ?? []);
+    const all = lines.flatMap((line) => readTrackedConnection(line, 'ipv4') ?? []);
     const answering = ({ address }: ShopService): readonly string[] =>
       all.filter((one) => one.address === address).map(({ answers }) => answers.split(':')[0] ?? '');
     return { search: tally(answering(search({}))), cart: tally(answering(cart)) };

@@ -1,8 +1,8 @@
 import type { Problem } from '@sluice/bundle';
-import type { Config } from '../config.ts';
+import type { SluicedConfig } from '../config.ts';
 import { type Arrival, Inbox } from '../inbox/inbox.ts';
 import { CommandError, stateError } from '../command-error.ts';
-import { controlOf, type Holder } from '../control/serve.ts';
+import { controlOf, type StateHolder } from '../control/serve.ts';
 import { ControlSocket } from '../control/socket.ts';
 import { accountOf, releaseOf } from '../receipts/account.ts';
 import { Repairs } from '../repairs.ts';
@@ -13,9 +13,17 @@ import { type PlannedChange, describeFlip } from '../transaction/transaction.ts'
 import { stepsOf } from '../transaction/transaction-plan.ts';
 import { gateOf, wavesOf } from './gate.ts';
 import { noteRelease } from './note-release.ts';
-import { failedReceipt, witnessOf } from './receipts.ts';
-import { openSession, type Session } from './session.ts';
-import { answer, type CommonOptions, linesOf, loadConfig, tell, tellProblems, type Terminal } from './terminal.ts';
+import { failedReceipt, receiptWriterOf } from './receipts.ts';
+import { openSession, type NodeSession } from './session.ts';
+import {
+  answer,
+  type CommonOptions,
+  linesOf,
+  loadConfig,
+  printOutcome,
+  printProblems,
+  type Terminal,
+} from './terminal.ts';
 
 export interface ApplyOptions extends CommonOptions {
   readonly dryRun?: boolean;
@@ -32,10 +40,10 @@ export async function apply(directory: string, options: ApplyOptions, terminal: 
   const inbox = inboxOf(directory, config, options, () => isLocked);
   // Before the lock is taken: a refusal needs no lock, and nothing is remembered yet.
   let arrival = await arrivalIn(inbox, directory, options);
-  let journal: Session['journal'] | undefined;
-  const witness = witnessOf(config, () => journal, failedReceipt(terminal));
+  let journal: NodeSession['journal'] | undefined;
+  const receiptWriter = receiptWriterOf(config, () => journal, failedReceipt(terminal));
   const report: Report = (event, details) => {
-    witness.hear(event, details);
+    receiptWriter.onEvent(event, details);
     if (event === 'flows-stale')
       terminal.err(`warning: connections to removed endpoints are not forgotten yet: ${String(details['because'])}\n`);
     if (options.verbose) terminal.err(`${event} ${JSON.stringify(details)}\n`);
@@ -53,25 +61,25 @@ export async function apply(directory: string, options: ApplyOptions, terminal: 
       arrival = await arrivalIn(inbox, directory, options);
     }
     const { tree, release, alarms = [], waits } = arrival;
-    tellProblems([...alarms, ...(waits ? [waits.problem] : [])], terminal);
+    printProblems([...alarms, ...(waits ? [waits.problem] : [])], terminal);
     const onlyEndpoints = release?.onlyEndpoints === true;
     if (options.dryRun) {
       const change = await session.reconciler.preview(tree.files, onlyEndpoints);
       if ('problems' in change) {
-        tellProblems(change.problems, terminal);
+        printProblems(change.problems, terminal);
         return exitCodes.refused;
       }
       return showPlan(change, config, options, terminal);
     }
     const left = await session.reconciler.recover();
     if (left) linesOf(options, terminal)(`first: ${describe(left)}\n`);
-    if (left?.kind === 'held') return tell(left, terminal, options);
+    if (left?.kind === 'held') return printOutcome(left, terminal, options);
     await session.reconciler.reconcile();
     const outcome = await session.reconciler.put(tree.files, true, undefined, onlyEndpoints);
     const account = accountOf(outcome);
     noteRelease(account, onlyEndpoints ? null : releaseOf(tree.seal, config.node), session.journal);
-    await witness.tell(account, tree.seal, onlyEndpoints);
-    return tell(outcome, terminal, options);
+    await receiptWriter.report(account, tree.seal, onlyEndpoints);
+    return printOutcome(outcome, terminal, options);
   } finally {
     control.close();
     session.close();
@@ -79,7 +87,7 @@ export async function apply(directory: string, options: ApplyOptions, terminal: 
 }
 
 /** Serves confirm and cancel for the release that is being applied; a rollback has to wait for its end. */
-function holderOf(session: Session, { state }: Config): Holder {
+function holderOf(session: NodeSession, { state }: SluicedConfig): StateHolder {
   const busy = (): never => {
     throw stateError(
       'Cannot roll back now: `sluiced apply` is in progress',
@@ -97,7 +105,12 @@ function holderOf(session: Session, { state }: Config): Holder {
 }
 
 /** @param remember whether releases accepted from now on are remembered */
-function inboxOf(directory: string, config: Config, { ignoreWaves }: ApplyOptions, remember: () => boolean): Inbox {
+function inboxOf(
+  directory: string,
+  config: SluicedConfig,
+  { ignoreWaves }: ApplyOptions,
+  remember: () => boolean,
+): Inbox {
   const waves = ignoreWaves ? undefined : wavesOf(config, remember);
   return new Inbox(directory, Date.now, undefined, gateOf(config, remember), waves);
 }
@@ -128,8 +141,13 @@ function notThere(directory: string): Problem {
 }
 
 /** Prints the plan. With `-o json` each step that has a text for the kernel includes it. */
-function showPlan({ plan }: PlannedChange, { node, probation }: Config, options: ApplyOptions, terminal: Terminal): number {
-  const steps = stepsOf(plan).map((step) => ({
+function showPlan(
+  { way }: Change,
+  { node, probation }: SluicedConfig,
+  options: ApplyOptions,
+  terminal: Terminal,
+): number {
+  const steps = stepsOf(way).map((step) => ({
     kind: step.kind,
     what: describeStep(step),
     text: step.kind === 'restore-table' ? step.text : null,

@@ -1,7 +1,7 @@
 import { runChildren } from '../kernel/run.ts';
 import { pinnedStore } from '../journal/peek.ts';
 import {
-  type Backend,
+  type RuleStore,
   detectTools,
   doubtOf,
   otherBackend,
@@ -13,7 +13,7 @@ import {
 import { exitCodes } from '../rollout/outcome.ts';
 import { familiesOf } from '../rollout/state.ts';
 import { moveStore } from '../transaction/move-store.ts';
-import { openSession, type Session } from './session.ts';
+import { openSession, type NodeSession } from './session.ts';
 import { CommandError } from '../command-error.ts';
 import { answer, type CommonOptions, loadConfig, type Terminal } from './terminal.ts';
 
@@ -34,8 +34,8 @@ interface BackendDocument {
   readonly kind: 'RuleStore';
   readonly node: string;
   /** The store that holds the rules, or would hold them. */
-  readonly backend: Backend;
-  readonly stores: Readonly<Record<Backend, StoreUse>>;
+  readonly backend: RuleStore;
+  readonly stores: Readonly<Record<RuleStore, StoreUse>>;
   /** Why the store in use looks wrong; null when it does not. */
   readonly doubt: StoreDoubt | null;
 }
@@ -67,7 +67,7 @@ function printStores({ backend: used, stores, doubt }: BackendDocument): readonl
   return doubt === null ? lines : [...lines, doubt.message, `    ${doubt.hint}`];
 }
 
-async function move(wanted: Backend, options: CommonOptions, terminal: Terminal): Promise<number> {
+async function move(wanted: RuleStore, options: CommonOptions, terminal: Terminal): Promise<number> {
   const config = loadConfig(options);
   const tellMoved = (moved: boolean, text: string): void =>
     answer(options, terminal, { kind: 'RuleStoreMove', fields: { node: config.node, backend: wanted, moved }, text });
@@ -94,7 +94,7 @@ async function move(wanted: Backend, options: CommonOptions, terminal: Terminal)
 }
 
 /** Whether an earlier move has finished. */
-async function isOnlyIn(wanted: Backend, session: Session): Promise<boolean> {
+async function isOnlyIn(wanted: RuleStore, session: NodeSession): Promise<boolean> {
   const { active } = session.journal;
   if (!active) return true;
   const { kernel } = await session.portsOf(otherBackend(wanted));
@@ -108,7 +108,7 @@ async function isOnlyIn(wanted: Backend, session: Session): Promise<boolean> {
   );
 }
 
-function mustBeSettled({ journal }: Session): void {
+function mustBeSettled({ journal }: NodeSession): void {
   if (journal.halted === undefined && !journal.open && journal.active) return;
   const why =
     journal.halted !== undefined

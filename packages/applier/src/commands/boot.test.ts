@@ -6,16 +6,16 @@ import type { Kernel, Probes } from '../rollout/ports.ts';
 import { StateError } from '../store/state-error.ts';
 import { sampleBundle } from '../testing/bundle.fixture.ts';
 import { type Scene, scene } from '../testing/scene.fixture.ts';
-import { bootAsUsual, bootFrozen, type BootNode, type BootTime, turnsMs } from './boot.ts';
-import type { Time } from './patiently.ts';
+import { bootAsUsual, bootFrozen, type BootNode, type BootTime, fallbacksMs } from './boot.ts';
+import type { Time } from './until-verdict.ts';
 
 const bundleOf = (...endpoints: readonly number[]): ReadonlyMap<string, string> =>
   sampleBundle({ services: { 'shop/web': endpoints } });
 const never = (): AbortSignal => new AbortController().signal;
 /** Nothing here waits on the clock between tries. */
 const waits: Time = { monotonicMs: () => 0, sleep: async () => undefined };
-const inTime = (): BootTime => ({ patience: never(), turns: never(), waits });
-const late = (): BootTime => ({ patience: AbortSignal.abort(), turns: never(), waits });
+const inTime = (): BootTime => ({ patience: never(), fallbacks: never(), waits });
+const late = (): BootTime => ({ patience: AbortSignal.abort(), fallbacks: never(), waits });
 const readOnly = new StateError('NODE_STATE_INVALID', 'the disk takes no write', 'Mount it');
 
 let node: Scene;
@@ -77,12 +77,12 @@ const refusing = (...endpoints: readonly number[]): Kernel =>
     if (call === 'apply' && refused !== undefined) throw new Error(`it does not take endpoint ${refused}`);
   });
 
-describe.each(['flat', 'tree'] as const)('a node that is held, in layout %s', (layout) => {
+describe.each(['flat', 'tree'] as const)('a halted node after a boot, in layout %s', (layout) => {
   beforeEach(() => {
     node.layout = layout;
   });
 
-  test('has the newest older rules that its kernel takes, stays held, and nothing of these is left later', async () => {
+  test('loads the newest older rules that the kernel accepts, stays halted, and leaks none of them', async () => {
     const [first, , third] = await put([1, 2], [3, 4], [5, 6]);
     await (await node.start()).journal.halt('a person must look');
     node.kernel.reboot();
@@ -96,7 +96,7 @@ describe.each(['flat', 'tree'] as const)('a node that is held, in layout %s', (l
     expect(rules()).toBe(third);
   });
 
-  test('whose disk has lost the confirmed generation, has the one before', async () => {
+  test('loads the previous generation when the disk has lost the confirmed one', async () => {
     const [first] = await put([1, 2], [3, 4]);
     const { journal } = await node.start();
     await journal.halt('a person must look');
@@ -107,7 +107,7 @@ describe.each(['flat', 'tree'] as const)('a node that is held, in layout %s', (l
     expect(rules()).toBe(first);
   });
 
-  test('keeps rules that it still has', async () => {
+  test('keeps the rules that are in the kernel', async () => {
     await put([1, 2], [3, 4]);
     await (await node.start()).journal.halt('a person must look');
     node.kernel.load('ipv4', '*nat\n:KUBE-OTHER - [0:0]\nCOMMIT\n');
@@ -116,7 +116,7 @@ describe.each(['flat', 'tree'] as const)('a node that is held, in layout %s', (l
     expect(rules()).toBe(before);
   });
 
-  test('has older rules where the way back from a release fails', async () => {
+  test('loads older rules when the rollback of a release fails', async () => {
     const [first, second] = await put([1, 2], [3, 4]);
     await leaveOnProbation();
     node.kernel.reboot();
@@ -130,7 +130,7 @@ describe.each(['flat', 'tree'] as const)('a node that is held, in layout %s', (l
 });
 
 /** Two generations, a release on trial and a reboot; then the second one hangs, and the next process finds a kernel that takes it. */
-describe.each(['flat', 'tree'] as const)('a change that stays open, in layout %s', (layout) => {
+describe.each(['flat', 'tree'] as const)('an open change at boot, in layout %s', (layout) => {
   test.each([
     ['another release', [8, 9]],
     ['a release that is the first one again', [1, 2]],
@@ -154,7 +154,7 @@ describe.each(['flat', 'tree'] as const)('a change that stays open, in layout %s
     },
   );
 
-  test('leaves the confirmed rules where the one before does not go in, and nothing of that', async () => {
+  test('loads the confirmed rules when the previous generation is refused, and leaks none of it', async () => {
     node.layout = layout;
     const [, confirmed] = await put([1, 2], [3, 4]);
     await leaveOnProbation();
@@ -176,7 +176,7 @@ describe('boot', () => {
     node.layout = 'tree';
   });
 
-  test('where nothing can be written and the kernel does not take the confirmed rules, those before are in', async () => {
+  test('loads the previous rules on a read-only disk when the kernel refuses the confirmed ones', async () => {
     const [first] = await put([1, 2], [3, 4]);
     const journal = readFileSync(`${node.directory}/journal`, 'latin1');
     node.kernel.reboot();
@@ -186,14 +186,14 @@ describe('boot', () => {
     expect(readFileSync(`${node.directory}/journal`, 'latin1')).toBe(journal);
   });
 
-  test('where that kernel takes none, a person is called', async () => {
+  test('asks for manual intervention when the kernel refuses all generations', async () => {
     await put([1, 2], [3, 4]);
     node.kernel.reboot();
     expect(await bootFrozen(await node.start({}, { kernel: refusing(1, 3) }), readOnly, inTime(), terminal)).toBe(5);
-    expect(said.err).toContain('a person must look');
+    expect(said.err).toContain('manual intervention is required');
   });
 
-  test('a tool that fails in passing while a change is taken back keeps no rules from a node', async () => {
+  test('loads the rules when a tool fails once during a rollback', async () => {
     const [first] = await put([1, 2]);
     await leaveOnProbation();
     node.kernel.reboot();
@@ -208,7 +208,7 @@ describe('boot', () => {
     expect(rules()).toBe(first);
   });
 
-  test('a change that cannot be taken back leaves the confirmed rules, and is finished by the next process', async () => {
+  test('loads the confirmed rules when a rollback fails, and lets the next process finish it', async () => {
     const [, confirmed] = await put([1, 2], [3, 4]);
     await leaveOnProbation();
     node.kernel.reboot();
@@ -227,7 +227,7 @@ describe('boot', () => {
     expect(rules()).toBe(confirmed);
   });
 
-  test('with no generation before it, the confirmed one has one more turn', async () => {
+  test('retries the confirmed generation when there is no earlier one', async () => {
     const [first] = await put([1, 2]);
     await leaveOnProbation();
     node.kernel.reboot();
@@ -242,11 +242,11 @@ describe('boot', () => {
   test.each([
     ['the one before', [[1, 2]], 1],
     ['with none before it, the confirmed one', [], 3],
-  ])('when two tools hung, one generation has its turn all the same: %s', async (_name, older, endpoint) => {
+  ])('still tries one generation after two tools hung: %s', async (_name, older, endpoint) => {
     await put(...older, [3, 4]);
     await leaveOnProbation();
     node.kernel.reboot();
-    const [patience, turns] = [new AbortController(), new AbortController()];
+    const [patience, fallbacks] = [new AbortController(), new AbortController()];
     // The clock of this test stands still for `patiently`, which tries again.
     const hangs: Record<string, number> = { observe: 1, apply: limits.bootAttemptsMax };
     let passedMs = 0;
@@ -254,30 +254,30 @@ describe('boot', () => {
       hangs[call]! -= 1;
       passedMs += limits.commandTimeoutMs + limits.commandKillDelayMs;
       if (passedMs > limits.bootPatienceMs) patience.abort();
-      if (passedMs > turnsMs) turns.abort();
+      if (passedMs > fallbacksMs) fallbacks.abort();
       throw new Error('it hangs');
     };
     const kernel = spoilt((call) => {
       if ((hangs[call] ?? 0) > 0) hang(call);
     });
-    const time = { patience: patience.signal, turns: turns.signal, waits };
+    const time = { patience: patience.signal, fallbacks: fallbacks.signal, waits };
     expect(await asUsual(await node.start({}, { kernel }), time)).toBe(4);
-    expect(turns.signal.aborted).toBe(true);
+    expect(fallbacks.signal.aborted).toBe(true);
     expect(rules()).toContain(`10.244.0.${endpoint + 1}:8080`);
   });
 
-  test('when no time is left, no second one is tried', async () => {
+  test('tries no second generation when no time is left', async () => {
     await put([1, 2], [3, 4], [5, 6]);
     await leaveOnProbation();
     node.kernel.reboot();
     const session = await node.start({}, { kernel: refusing(3, 5) });
-    expect(await asUsual(session, { patience: AbortSignal.abort(), turns: AbortSignal.abort(), waits })).toBe(5);
+    expect(await asUsual(session, { patience: AbortSignal.abort(), fallbacks: AbortSignal.abort(), waits })).toBe(5);
     expect(said.err).toContain('endpoint 3');
     expect(rules()).not.toContain('10.244.0.2:8080');
     expect(session.journal.halted).toBeUndefined();
   });
 
-  test('of a journal that is lost, where nothing can be written, what stood last is in, and nothing else', async () => {
+  test('loads the last active generation of a lost journal on a read-only disk', async () => {
     const [, second] = await put([1, 2], [3, 4]);
     writeFileSync(`${node.directory}/journal`, 'x'.repeat(2 * slotBytes));
     node.kernel.reboot();
@@ -297,11 +297,11 @@ describe('boot', () => {
   });
 });
 
-test('a tool that hangs in the last turn is ended before the unit is', () => {
+test('kills a hanging tool before the unit times out', () => {
   const unit = readFileSync(new URL('../../systemd/sluiced-boot.service', import.meta.url), 'utf8');
   const allowedMs = Number(/^TimeoutStartSec=(\d+)$/m.exec(unit)?.[1]) * 1000;
   const hangMs = limits.commandTimeoutMs + limits.commandKillDelayMs;
-  expect(turnsMs + hangMs).toBeLessThan(allowedMs);
+  expect(fallbacksMs + hangMs).toBeLessThan(allowedMs);
   const secondHangMs = limits.lockWaitSeconds * 1000 + 2 * hangMs;
   expect(secondHangMs + limits.bootPatienceMs, 'time for an older generation behind two that hang').toBeLessThan(
     allowedMs,

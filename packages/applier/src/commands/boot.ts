@@ -1,20 +1,28 @@
-import type { Config } from '../config.ts';
+import type { SluicedConfig } from '../config.ts';
 import { limits } from '../limits.ts';
 import { describe, exitCodes, type Outcome } from '../rollout/outcome.ts';
 import type { Generation } from '../rollout/ports.ts';
 import { messageOf } from '../rollout/message.ts';
 import { StateError } from '../store/state-error.ts';
-import { patiently, type Time } from './patiently.ts';
-import { openSession, type Session, type SessionMode } from './session.ts';
-import { answer, type CommonOptions, linesOf, loadConfig, logSettings, tell, type Terminal } from './terminal.ts';
+import { untilVerdict, type Time } from './until-verdict.ts';
+import { openSession, type NodeSession, type SessionMode } from './session.ts';
+import {
+  answer,
+  type CommonOptions,
+  linesOf,
+  loadConfig,
+  logSettings,
+  printOutcome,
+  type Terminal,
+} from './terminal.ts';
 
 /** The parts of a session that a boot uses. */
-export type BootNode = Pick<Session, 'reconciler' | 'journal'>;
+export type BootNode = Pick<NodeSession, 'reconciler' | 'journal'>;
 
 /** The output of a boot. */
 export interface BootTerminal extends Terminal {
   /** Called with each generation that is in the kernel now. */
-  inPlace?(generation: Generation): void;
+  loaded?(generation: Generation): void;
   /** Prints what is not a failure; default: `err`. */
   note?(text: string): void;
 }
@@ -24,13 +32,13 @@ export interface BootTime {
   /** Aborts when failures are not retried any more. */
   readonly patience: AbortSignal;
   /** Aborts when no further generation is tried, except the first: without one the node has no rules. */
-  readonly turns: AbortSignal;
+  readonly fallbacks: AbortSignal;
   /** The clock for pauses between tries; default: the machine's. */
   readonly waits?: Time;
 }
 
 /** Includes a wait for the lock of the state directory, and a tool that hangs at the last try of the confirmed generation. */
-export const turnsMs =
+export const fallbacksMs =
   limits.lockWaitSeconds * 1000 +
   limits.bootPatienceMs +
   limits.rollbackIntervalMs +
@@ -45,7 +53,7 @@ export const turnsMs =
 export async function boot(options: CommonOptions, terminal: Terminal): Promise<number> {
   const config = loadConfig(options);
   const placed: Generation[] = [];
-  const exitCode = await bootWith(config, await told(config, options, terminal, (one) => placed.push(one)));
+  const exitCode = await bootWith(config, await bootTerminal(config, options, terminal, (one) => placed.push(one)));
   answer(options, terminal, { kind: 'Boot', fields: fieldsOf(config.node, placed.at(-1), exitCode), text: '' });
   return exitCode;
 }
@@ -58,8 +66,8 @@ const fieldsOf = (node: string, placed: Generation | undefined, exitCode: number
   isHalted: exitCode === exitCodes.halted,
 });
 
-async function bootWith(config: Config, terminal: BootTerminal): Promise<number> {
-  const time = { patience: AbortSignal.timeout(limits.bootPatienceMs), turns: AbortSignal.timeout(turnsMs) };
+async function bootWith(config: SluicedConfig, terminal: BootTerminal): Promise<number> {
+  const time = { patience: AbortSignal.timeout(limits.bootPatienceMs), fallbacks: AbortSignal.timeout(fallbacksMs) };
   try {
     return await within(config, 'change', (node) => bootAsUsual(node, time, terminal));
   } catch (error) {
@@ -69,23 +77,27 @@ async function bootWith(config: Config, terminal: BootTerminal): Promise<number>
 }
 
 /** Logs failures with a priority, because a unit runs this command. */
-async function told(
-  config: Config,
+async function bootTerminal(
+  config: SluicedConfig,
   options: CommonOptions,
   terminal: Terminal,
-  inPlace: (generation: Generation) => void,
+  loaded: (generation: Generation) => void,
 ): Promise<BootTerminal> {
   const log = await terminal.openLog?.(logSettings(config));
   const out = linesOf(options, terminal);
-  if (!log) return { ...terminal, out, inPlace };
+  if (!log) return { ...terminal, out, loaded };
   const err = (text: string): void => {
     const [message = '', ...hint] = text.trim().split(/\n\s*/);
     log.error(hint.length === 0 ? {} : { hint: hint.join(' ') }, message);
   };
-  return { ...terminal, out, err, note: (text) => log.info({}, text.trim()), inPlace };
+  return { ...terminal, out, err, note: (text) => log.info({}, text.trim()), loaded };
 }
 
-async function within(config: Config, mode: SessionMode, work: (node: BootNode) => Promise<number>): Promise<number> {
+async function within(
+  config: SluicedConfig,
+  mode: SessionMode,
+  work: (node: BootNode) => Promise<number>,
+): Promise<number> {
   const session = await openSession(config, mode, () => undefined);
   try {
     return await work(session);
@@ -95,7 +107,7 @@ async function within(config: Config, mode: SessionMode, work: (node: BootNode) 
 }
 
 /** What the attempts of one boot found. */
-interface Found {
+interface BootFindings {
   /** Whether the kernel held no rules before. */
   wasBare?: boolean | undefined;
   /** The outcome of the change that was left open. */
@@ -106,10 +118,10 @@ interface Found {
 export async function bootAsUsual(node: BootNode, time: BootTime, terminal: BootTerminal): Promise<number> {
   const { journal } = node;
   const isDamaged = journal.damaged !== undefined || journal.lost !== undefined;
-  const found: Found = {};
+  const found: BootFindings = {};
   let steps: number | undefined;
   try {
-    steps = await patiently(() => recoverAndSettle(node, found, time), time.waits);
+    steps = await untilVerdict(() => recoverAndReconcile(node, found, time), time.waits);
   } catch (error) {
     // A disk that takes no write says nothing about the rules.
     if (error instanceof StateError) throw error;
@@ -117,9 +129,9 @@ export async function bootAsUsual(node: BootNode, time: BootTime, terminal: Boot
   }
   if (journal.halted !== undefined || found.left?.kind === 'held') return bootHalted(node, found, time, terminal);
   if (found.left) note(`first: ${describe(found.left)}\n`, terminal);
-  if (steps === undefined) return bootOtherwise(node, time, terminal);
+  if (steps === undefined) return bootEarlier(node, time, terminal);
   const { active } = journal;
-  if (active) tellPlace(active, ` (${steps} steps)`, terminal);
+  if (active) printLoaded(active, ` (${steps} steps)`, terminal);
   else terminal.out('no generation is confirmed yet: nothing to load\n');
   return active && isDamaged ? exitCodes.rolledBack : exitCodes.done;
 }
@@ -135,9 +147,9 @@ function failed({ halted, open, record }: BootNode['journal']): string {
 }
 
 /** @returns the number of steps that it took to load the confirmed generation */
-async function recoverAndSettle(
+async function recoverAndReconcile(
   { reconciler, journal }: BootNode,
-  found: Found,
+  found: BootFindings,
   { patience }: BootTime,
 ): Promise<number> {
   // Finishing an open change may load rules before the node is halted. A failed check must not leave the node without rules.
@@ -152,14 +164,15 @@ async function recoverAndSettle(
  */
 async function bootHalted(
   node: BootNode,
-  { wasBare, left }: Found,
+  { wasBare, left }: BootFindings,
   time: BootTime,
   terminal: BootTerminal,
 ): Promise<number> {
   const { reconciler, journal } = node;
-  if (wasBare ?? (await soon(() => reconciler.isBare(), time).catch(() => false))) await loadAny(node, time, terminal);
+  if (wasBare ?? (await retried(() => reconciler.isBare(), time).catch(() => false)))
+    await loadAny(node, time, terminal);
   const held = { kind: 'held', because: journal.halted ?? '', rollback: 'not tried again' } as const;
-  return tell(left?.kind === 'held' ? left : held, terminal);
+  return printOutcome(left?.kind === 'held' ? left : held, terminal);
 }
 
 /** Without a writable disk: loads the confirmed generation, or an earlier one, and finishes nothing that was left open. */
@@ -171,7 +184,7 @@ export async function bootFrozen(
 ): Promise<number> {
   const { reconciler, journal } = node;
   const isHalted = journal.halted !== undefined;
-  const wasBare = isHalted && (await soon(() => reconciler.isBare(), time));
+  const wasBare = isHalted && (await retried(() => reconciler.isBare(), time));
   if (isHalted ? !wasBare : !journal.active) throw because;
   terminal.err(`${because.message}\n    ${because.hint}\n`);
   if (isHalted) return bootHalted(node, { wasBare }, time, terminal);
@@ -184,25 +197,25 @@ export async function bootFrozen(
  * Where the confirmed generation cannot be loaded, an earlier one becomes active. A change that cannot be finished stays open instead, and
  * an earlier generation stands in for it: the next process finishes the change, and its release is not blocked.
  */
-async function bootOtherwise(node: BootNode, time: BootTime, terminal: BootTerminal): Promise<number> {
+async function bootEarlier(node: BootNode, time: BootTime, terminal: BootTerminal): Promise<number> {
   const { reconciler, journal } = node;
   const instead = ` instead of ${journal.record.current?.number ?? 0}`;
-  const standsIn = async (target: Generation): Promise<boolean> => {
+  const loadsInstead = async (target: Generation): Promise<boolean> => {
     // A disk that takes no write must not leave the node without rules.
     if (target !== journal.active) await journal.standsIn(target).catch(() => undefined);
-    return isIn(node, target, terminal);
+    return isLoaded(node, target, terminal);
   };
-  const stands = async (target: Generation): Promise<boolean> => {
-    const outcome = await reconciler.rollBackTo(target, { isLastResort: true });
+  const rollsBackTo = async (target: Generation): Promise<boolean> => {
+    const outcome = await reconciler.backTo(target, { isLastResort: true });
     if (outcome.kind !== 'confirmed') return false;
-    tellPlace(target, instead, terminal);
+    printLoaded(target, instead, terminal);
     return true;
   };
   const isOpen = journal.open !== undefined;
   if (!isOpen) note('    Trying an earlier generation\n', terminal);
   const isDone = isOpen
-    ? await inTurn(unfinished(journal, time), time, standsIn)
-    : await inTurn(before(journal), time, stands);
+    ? await firstLoaded(unfinished(journal, time), time, loadsInstead)
+    : await firstLoaded(before(journal), time, rollsBackTo);
   return isDone ? exitCodes.rolledBack : noneLoaded(terminal);
 }
 
@@ -226,19 +239,21 @@ function noneLoaded(terminal: BootTerminal): number {
  */
 async function loadAny(node: BootNode, time: BootTime, terminal: BootTerminal): Promise<boolean> {
   const { active } = node.journal;
-  if (active && (await isIn(node, active, terminal, time))) return true;
-  return inTurn(before(node.journal), time, async (target) => isIn(node, target, terminal, active ? undefined : time));
+  if (active && (await isLoaded(node, active, terminal, time))) return true;
+  return firstLoaded(before(node.journal), time, async (target) =>
+    isLoaded(node, target, terminal, active ? undefined : time),
+  );
 }
 
 /** Tries one after the other; the first one always, even late: it may fit into the time left, and a node without rules loses nothing. */
-async function inTurn(
+async function firstLoaded(
   targets: AsyncIterable<Generation>,
-  { turns }: BootTime,
+  { fallbacks }: BootTime,
   work: (target: Generation) => Promise<boolean>,
 ): Promise<boolean> {
   let isFirst = true;
   for await (const target of targets) {
-    if (turns.aborted && !isFirst) return false;
+    if (fallbacks.aborted && !isFirst) return false;
     if (await work(target)) return true;
     isFirst = false;
   }
@@ -246,7 +261,7 @@ async function inTurn(
 }
 
 /** @param time retries as long as there is some; default: no retry */
-async function isIn(
+async function isLoaded(
   { reconciler }: BootNode,
   target: Generation,
   terminal: BootTerminal,
@@ -254,17 +269,17 @@ async function isIn(
 ): Promise<boolean> {
   const work = async (): Promise<void> => reconciler.load(target);
   try {
-    await (time ? soon(work, time) : work());
+    await (time ? retried(work, time) : work());
   } catch (error) {
     terminal.err(`Cannot load generation ${target.number}: ${messageOf(error)}\n`);
     return false;
   }
-  tellPlace(target, '', terminal);
+  printLoaded(target, '', terminal);
   return true;
 }
 
-async function soon<T>(work: () => Promise<T>, { patience, waits }: BootTime): Promise<T> {
-  return patience.aborted ? work() : patiently(work, waits);
+async function retried<T>(work: () => Promise<T>, { patience, waits }: BootTime): Promise<T> {
+  return patience.aborted ? work() : untilVerdict(work, waits);
 }
 
 /**
@@ -285,8 +300,8 @@ async function* before(journal: BootNode['journal']): AsyncGenerator<Generation>
   }
 }
 
-function tellPlace(generation: Generation, more: string, terminal: BootTerminal): void {
+function printLoaded(generation: Generation, more: string, terminal: BootTerminal): void {
   const { number, version } = generation;
-  terminal.inPlace?.(generation);
+  terminal.loaded?.(generation);
   terminal.out(`loaded generation ${number} (version ${version})${more}\n`);
 }

@@ -1,8 +1,8 @@
 import { stateError } from '../command-error.ts';
 import { mustBeKnown } from '../control/roll-back.ts';
 import { exitCodes } from '../rollout/outcome.ts';
-import { failedReceipt, witnessOf } from './receipts.ts';
-import { openSession, type Session } from './session.ts';
+import { failedReceipt, receiptWriterOf } from './receipts.ts';
+import { openSession, type NodeSession } from './session.ts';
 import { answer, type CommonOptions, loadConfig, type Terminal } from './terminal.ts';
 
 /** `sluiced cleanup`: removes all rules of Sluice from the kernel and restores the sysctls. */
@@ -13,8 +13,8 @@ export async function cleanup(options: CommonOptions, terminal: Terminal): Promi
     await mustBeKnown(session);
     mustBeReadable(session);
     const steps = await session.reconciler.cleanup();
-    const witness = witnessOf(config, () => session.journal, failedReceipt(terminal));
-    await witness.tell({ outcome: 'removed', because: 'an operator ran `sluiced cleanup`' }, undefined);
+    const receiptWriter = receiptWriterOf(config, () => session.journal, failedReceipt(terminal));
+    await receiptWriter.report({ outcome: 'removed', because: 'an operator ran `sluiced cleanup`' }, undefined);
     answer(options, terminal, {
       kind: 'Cleanup',
       fields: { node: config.node, steps },
@@ -33,7 +33,7 @@ export async function cleanup(options: CommonOptions, terminal: Terminal): Promi
  * Only a generation knows which rules it made.
  * @throws CommandError when the active one cannot be read
  */
-function mustBeReadable({ journal }: Session): void {
+function mustBeReadable({ journal }: NodeSession): void {
   const { current } = journal.record;
   if (current === null || journal.active) return;
   const message = `Cannot clean up: generation ${current.number} cannot be read, so its rules are not known`;

@@ -1,4 +1,4 @@
-import type { Config } from '../config.ts';
+import type { SluicedConfig } from '../config.ts';
 import { peek } from '../journal/peek.ts';
 import type { NodeRecord } from '../journal/record.ts';
 import { messageOf } from '../rollout/message.ts';
@@ -21,7 +21,7 @@ const attemptsMax = 5;
  * Compares the kernel with the confirmed generation, also beside a running daemon. Changes nothing.
  * @param record the journal's latest record
  */
-export async function compareKernel(config: Config, record: NodeRecord | undefined): Promise<KernelView> {
+export async function compareKernel(config: SluicedConfig, record: NodeRecord | undefined): Promise<KernelView> {
   let before = record;
   for (let attempt = 0; attempt < attemptsMax; attempt++) {
     if (!before || before.current === null) return notCompared('no generation is confirmed yet');
@@ -41,7 +41,7 @@ export async function compareKernel(config: Config, record: NodeRecord | undefin
 const notCompared = (because: string): KernelView => ({ holds: null, differences: [], because });
 
 /** @returns the differences, or why they are not known */
-async function differencesOf(config: Config): Promise<readonly string[] | string> {
+async function differencesOf(config: SluicedConfig): Promise<readonly string[] | string> {
   try {
     // The journal knows the store, whatever the config has by now.
     const session = await openSession({ ...config, backend: 'auto' }, 'look', () => undefined);

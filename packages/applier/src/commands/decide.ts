@@ -29,7 +29,7 @@ export async function decide(decision: Decision, options: DecideOptions, termina
   answer(options, terminal, {
     kind: 'Decision',
     fields: { node, version, decision },
-    text: `told: ${decision.kind} version ${version}\n`,
+    text: `sent: ${decision.kind} version ${version}\n`,
   });
   return exitCodes.done;
 }

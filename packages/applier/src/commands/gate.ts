@@ -1,4 +1,4 @@
-import type { Config } from '../config.ts';
+import type { SluicedConfig } from '../config.ts';
 import { ReleaseGate } from '../inbox/release-gate.ts';
 import { trustOf } from '../inbox/trust.ts';
 import { WaveGate } from '../inbox/wave-gate.ts';
@@ -9,7 +9,7 @@ import { runChildren } from '../kernel/run.ts';
  * @param remember false for a dry run, and before the lock is taken
  * @returns undefined where signatures are not required
  */
-export function gateOf(config: Config, remember: () => boolean): ReleaseGate | undefined {
+export function gateOf(config: SluicedConfig, remember: () => boolean): ReleaseGate | undefined {
   const { policy, allowedSigners, threshold, floor } = config.signatures;
   if (policy === 'none') return undefined;
   const { node, cluster, state } = config;
@@ -21,7 +21,7 @@ export function gateOf(config: Config, remember: () => boolean): ReleaseGate | u
 }
 
 /** The gate that waits for this node's wave. @param remember as for `gateOf` */
-export function wavesOf({ node, state, signatures }: Config, remember: () => boolean): WaveGate {
+export function wavesOf({ node, state, signatures }: SluicedConfig, remember: () => boolean): WaveGate {
   const { policy, allowedSigners } = signatures;
   return new WaveGate(
     { node, state, allowedSigners: policy === 'required' ? allowedSigners : undefined },

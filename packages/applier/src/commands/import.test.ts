@@ -31,7 +31,7 @@ import { trustOf } from '../inbox/trust.ts';
 import { sampleBundle, sampleNode, writeBundle } from '../testing/bundle.fixture.ts';
 import { gateOf } from './gate.ts';
 import { importArchive } from './import.ts';
-import { loadConfig, tellError } from './terminal.ts';
+import { loadConfig, printFailure } from './terminal.ts';
 
 const scratch = mkdtempSync(join(tmpdir(), 'sluiced-import-'));
 const at = (name: string): string => join(scratch, name);
@@ -88,7 +88,7 @@ async function bring(...more: readonly ReadonlyMap<string, string>[]): Promise<{
   try {
     return { status: await importArchive(archive, { config: at('sluiced.yaml') }, terminal), said };
   } catch (error) {
-    return { status: tellError(error, terminal), said };
+    return { status: printFailure(error, terminal), said };
   }
 }
 
@@ -111,7 +111,7 @@ const inStore = (): readonly string[] =>
     .toSorted();
 
 describe('sluiced import', () => {
-  test('places a release where the daemon takes it, with links that lead to it', async () => {
+  test('installs a release where the daemon finds it, with a link to it', async () => {
     expect(await bring(release(5))).toMatchObject({
       status: 0,
       said: expect.stringContaining(`${bundle}: release 5 of test, signed by alice\n`),
@@ -121,13 +121,13 @@ describe('sluiced import', () => {
     expect(readdirSync(at('node')).toSorted()).toEqual(['rendered', 'rendered.releases']);
   });
 
-  test('places the next one in its stead, keeps the former and removes older ones', async () => {
+  test('replaces it by the next one, keeps the previous one and removes older ones', async () => {
     for (const serial of [5, 6, 7]) await bring(release(serial, [serial]));
     expect(await seen()).toBe('serial 7');
     expect(inStore()).toEqual(['6', '7']);
   });
 
-  test('lays changes over the release that is there', async () => {
+  test('applies an incremental archive to the installed release', async () => {
     const [old, fresh] = [release(5), release(6, [1, 2])];
     await bring(old);
     expect(await bring(fresh, old)).toMatchObject({ status: 0 });
@@ -135,12 +135,12 @@ describe('sluiced import', () => {
     for (const [path, text] of fresh) expect(readFileSync(join(bundle, path), 'utf8')).toBe(text);
   });
 
-  test('takes changes again where they led, and with them what was signed since', async () => {
+  test('accepts an incremental archive again, with signatures added since', async () => {
     const [old, fresh] = [release(5), release(6, [1, 2])];
     await bring(old);
     await bring(fresh, old);
     const before = readlinkSync(bundle);
-    expect(await bring(fresh, old)).toMatchObject({ status: 0, said: expect.stringContaining('as it was') });
+    expect(await bring(fresh, old)).toMatchObject({ status: 0, said: expect.stringContaining('unchanged') });
     expect(readlinkSync(bundle)).toBe(before);
     fresh.set(signatureFile('bob'), fresh.get(signatureFile()) as string);
     expect(await bring(fresh, old)).toMatchObject({ status: 0 });
@@ -148,9 +148,9 @@ describe('sluiced import', () => {
     for (const [path, text] of fresh) expect(readFileSync(join(bundle, path), 'utf8')).toBe(text);
   });
 
-  test('says so when it was there, and mends what was damaged since', async () => {
+  test('reports an unchanged release, and repairs a damaged one', async () => {
     await bring(release(5));
-    expect(await bring()).toMatchObject({ status: 0, said: expect.stringContaining('as it was') });
+    expect(await bring()).toMatchObject({ status: 0, said: expect.stringContaining('unchanged') });
     expect(inStore()).toEqual(['5']);
     truncateSync(join(bundle, 'cluster.yaml'));
     expect(await seen()).toBe('BUNDLE_INCOMPLETE');
@@ -158,7 +158,7 @@ describe('sluiced import', () => {
     expect(await seen()).toBe('serial 5');
   });
 
-  test('replaces a release that lay there as a plain directory, and keeps that', async () => {
+  test('replaces a plain directory, and keeps it', async () => {
     for (const [path, text] of release(4)) {
       mkdirSync(join(bundle, path, '..'), { recursive: true });
       writeFileSync(join(bundle, path), text);
@@ -169,7 +169,7 @@ describe('sluiced import', () => {
     expect(inStore()).toEqual(['5', 'before-import.1']);
   });
 
-  test('follows a link of somebody else by replacing the link alone', async () => {
+  test('replaces only the link when the bundle directory is a foreign link', async () => {
     mkdirSync(at('elsewhere/kept'), { recursive: true });
     symlinkSync(at('elsewhere'), bundle);
     expect(await bring(release(5))).toMatchObject({ status: 0 });
@@ -209,7 +209,7 @@ test('a second import waits for the first', async () => {
 test.each([
   ['does not take the files', { exitCode: 1, stdout: '', stderr: '', why: 'exit code 1: No space left on device' }],
   ['does not answer', { exitCode: undefined, stdout: '', stderr: '', why: 'timed out' }],
-])('a disk that %s keeps the former release', async (_title, ran) => {
+])('keeps the previous release on a disk that %s', async (_title, ran) => {
   await bring(release(5));
   const placed = await place(bundle, `6-${'0'.repeat(12)}`, release(6), async () => ran);
   expect(placed).toMatchObject({ code: 'OUTPUT_UNWRITABLE', message: expect.stringContaining(ran.why) });
@@ -217,7 +217,7 @@ test.each([
   expect(inStore()).toEqual(['5']);
 });
 
-test('whenever an import is killed, the daemon finds the former release or the new one, whole', {
+test('leaves the previous or the new release whole whenever an import is killed', {
   timeout: 120_000,
 }, async () => {
   const program = programPath('sluiced');
@@ -283,12 +283,16 @@ const refused: readonly [title: string, prepare: () => void, says: string][] = [
   ['a file that is missing', () => write(without('profiles/default/profile.yaml')), 'is listed, but missing'],
   ['a file too many', () => write(release(5).set('nodes/node-b/node.yaml', 'x\n')), 'does not name'],
   ['an archive for another node', () => write(foreign()), 'RELEASE_ELSEWHERE'],
-  ['an archive without the file of the node', () => write(without(`nodes/${sampleNode}/node.yaml`)), 'is not for'],
+  [
+    'an archive without the file of the node',
+    () => write(without(`nodes/${sampleNode}/node.yaml`)),
+    'it has no rules for',
+  ],
   ['rules that are not those that release.yaml names', () => write(lying()), 'release.yaml has 0000'],
   ['changes without their base', () => write(release(6), release(5)), 'ARCHIVE_BASE'],
 ];
 
-test('a store that cannot be written is named, and not the state directory', async () => {
+test('names a store that cannot be written', async () => {
   mkdirSync(join(store, 'lock'), { recursive: true });
   const { status, said } = await bring(release(5));
   expect(status).toBe(3);
@@ -307,7 +311,7 @@ describe('sluiced import refuses, and leaves everything as it was:', () => {
     expect(existsSync(store) ? inStore() : []).toEqual([]);
   });
 
-  test('changes that are for another release than the one that is there', async () => {
+  test('an incremental archive for another base', async () => {
     await bring(release(5));
     expect(await bring(release(7, [7]), release(6, [6]))).toMatchObject({
       status: 3,
@@ -316,7 +320,7 @@ describe('sluiced import refuses, and leaves everything as it was:', () => {
     expect(await seen()).toBe('serial 5');
   });
 
-  test('changes of which the base was damaged on the node', async () => {
+  test('an incremental archive with a damaged base', async () => {
     const [old, fresh] = [release(5), release(6, [1, 2])];
     await bring(old);
     truncateSync(join(bundle, 'cluster.yaml'));
@@ -334,9 +338,9 @@ describe('sluiced import refuses, and leaves everything as it was:', () => {
   test.each([
     ['a Git work tree', () => mkdirSync(join(bundle, '.git'), { recursive: true })],
     ['a link to a Git work tree', () => (mkdirSync(at('node/w/.git'), { recursive: true }), symlinkSync('w', bundle))],
-    ['what sluice render wrote', () => writeBundle(bundle, sampleBundle())],
+    ['output of sluice render', () => writeBundle(bundle, sampleBundle())],
     ['a file', () => writeFileSync(bundle, 'x')],
-  ])('to put a release in the place of %s', async (_title, prepare) => {
+  ])('to replace %s', async (_title, prepare) => {
     prepare();
     const before = lstatSync(bundle).ino;
     expect(await bring(release(5))).toMatchObject({ status: 3, said: expect.stringContaining('OUTPUT_NOT_A_BUNDLE') });

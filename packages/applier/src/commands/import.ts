@@ -2,14 +2,14 @@ import { isProblem, layOver, type Problem } from '@sluice/bundle';
 import { type Checked, checkRelease } from '../archive/check.ts';
 import { makeStore, mayPlace, place, type Placed, storeOf } from '../archive/place.ts';
 import { readArchiveFile, readPlaced } from '../archive/read.ts';
-import type { Config } from '../config.ts';
+import type { SluicedConfig } from '../config.ts';
 import { type Lock, takeLock } from '../journal/lock.ts';
 import { runChildren } from '../kernel/run.ts';
 import { exitCodes } from '../rollout/outcome.ts';
 import { StateError } from '../store/state-error.ts';
 import { gateOf } from './gate.ts';
 import { CommandError } from '../command-error.ts';
-import { answer, type CommonOptions, loadConfig, tellProblems, type Terminal } from './terminal.ts';
+import { answer, type CommonOptions, loadConfig, printProblems, type Terminal } from './terminal.ts';
 
 /**
  * `sluiced import FILE`: checks a release archive and installs it as the bundle directory. This accepts nothing: the daemon, or `sluiced
@@ -32,7 +32,7 @@ export async function importArchive(file: string, options: CommonOptions, termin
       gateOf(config, () => false),
     );
     if ('problems' in checked) throw new CommandError(checked.problems, exitCodes.refused);
-    tellProblems(checked.alarms, terminal);
+    printProblems(checked.alarms, terminal);
     const placed = await placeRelease(config, checked, files);
     answer(options, terminal, {
       kind: 'Import',
@@ -46,7 +46,7 @@ export async function importArchive(file: string, options: CommonOptions, termin
 }
 
 async function placeRelease(
-  { bundle }: Config,
+  { bundle }: SluicedConfig,
   { release, digest }: Checked,
   files: ReadonlyMap<string, string>,
 ): Promise<Placed> {
@@ -88,12 +88,16 @@ function unwritable(bundle: string, why: string): Problem {
   };
 }
 
-function fieldsOf({ release, accepted }: Checked, { directory, same }: Placed, { node, bundle }: Config): object {
+function fieldsOf(
+  { release, accepted }: Checked,
+  { directory, same }: Placed,
+  { node, bundle }: SluicedConfig,
+): object {
   const { serial, revision = null, cluster } = release;
   return { node, bundle, directory, same, cluster, serial, revision, signers: accepted?.signers ?? [] };
 }
 
-function describe({ release, accepted }: Checked, { directory, same }: Placed, { bundle }: Config): string {
+function describe({ release, accepted }: Checked, { directory, same }: Placed, { bundle }: SluicedConfig): string {
   const by = accepted ? `signed by ${accepted.signers.join(', ')}` : 'signatures are not required';
   return `${bundle}: release ${release.serial} of ${release.cluster}, ${by}${same ? ', unchanged' : ''}\n  in ${directory}\n`;
 }

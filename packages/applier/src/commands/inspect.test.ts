@@ -27,7 +27,7 @@ test.skipIf(process.getuid?.() !== 0).each(['status', 'history', 'confirm', 'rol
   30_000,
 );
 
-test('the history tells of repairs, with when, what and by whom, and keeps the newest', async () => {
+test('lists drift repairs in the history with time, changes and program, and keeps the newest', async () => {
   const state = mkdtempSync(join(tmpdir(), 'sluiced-state-'));
   onTestFinished(() => rmSync(state, { recursive: true }));
   const repairs = new Repairs(state);
@@ -57,7 +57,7 @@ test('the history tells of repairs, with when, what and by whom, and keeps the n
   });
 });
 
-test('the history is shown, too, where the daemon holds its socket and does not answer', {
+test('shows the history when the daemon does not answer', {
   timeout: 30_000,
 }, async () => {
   const state = mkdtempSync(join(tmpdir(), 'sluiced-state-'));

@@ -1,9 +1,9 @@
 import { get } from 'node:http';
 import type { Accepted } from '@sluice/bundle';
-import type { Config } from '../config.ts';
+import type { SluicedConfig } from '../config.ts';
 import { ReleaseFloor } from '../inbox/release-floor.ts';
 import { statusOf } from '../control/ask.ts';
-import type { ControlStatus, Probation } from '../control/protocol.ts';
+import type { ControlStatus, ProbationStatus } from '../control/protocol.ts';
 import { GenerationNotes } from '../journal/generation-notes.ts';
 import { checkReadable, peek } from '../journal/peek.ts';
 import type { HistoryEntry, NodeRecord } from '../journal/record.ts';
@@ -28,7 +28,7 @@ export interface InspectOptions extends CommonOptions {
 export async function status(options: InspectOptions, terminal: Terminal): Promise<number> {
   const config = loadConfig(options);
   const record = peek(config.state);
-  const running = await heard(config.state);
+  const running = await controlStatus(config.state);
   const daemon = running ? running.report : await askDaemon(config.listen);
   const kernel = await compareKernel(config, record);
   const summary = summarise(config, running?.record ?? record, {
@@ -42,14 +42,14 @@ export async function status(options: InspectOptions, terminal: Terminal): Promi
   return isWell(summary) ? exitCodes.done : exitCodes.different;
 }
 
-function isWell({ kernel, daemon }: Summary): boolean {
-  const said = daemon as DaemonSays | null;
+function isWell({ kernel, daemon }: StatusSummary): boolean {
+  const said = daemon as DaemonStatus | null;
   const isHealthy = said === null || (said.healthy !== false && Object.keys(said.alarms ?? {}).length === 0);
   return kernel.holds !== false && isHealthy;
 }
 
 /** The fields that are read of the daemon's status. A daemon of another version may leave some out. */
-interface DaemonSays {
+interface DaemonStatus {
   readonly healthy?: boolean;
   readonly waits?: AwaitedWave | null;
   readonly lastRepair?: RepairAt | null;
@@ -58,7 +58,7 @@ interface DaemonSays {
 }
 
 /** The document of `status -o json`. */
-interface Summary {
+interface StatusSummary {
   readonly apiVersion: 'sluice.dev/v1alpha1';
   readonly kind: 'NodeStatus';
   readonly node: string;
@@ -66,12 +66,12 @@ interface Summary {
   readonly version: string | null;
   readonly backend: string | null;
   readonly signatures: 'required' | 'none';
-  readonly rehearse: Config['rehearse'];
+  readonly rehearse: SluicedConfig['rehearse'];
   /** The release that was accepted last, where signatures are required. */
   readonly release: Accepted | null;
   readonly open: string | null;
   /** The release on probation, with the token that `sluiced confirm --token` takes. */
-  readonly probation: Probation | null;
+  readonly probation: ProbationStatus | null;
   readonly held: string | null;
   readonly quarantined: Readonly<Record<string, string>>;
   /** Until when a newer release waits after failed ones; null when none does. */
@@ -81,10 +81,10 @@ interface Summary {
 }
 
 function summarise(
-  config: Config,
+  config: SluicedConfig,
   record: NodeRecord | undefined,
-  seen: Pick<Summary, 'daemon' | 'probation' | 'kernel'>,
-): Summary {
+  seen: Pick<StatusSummary, 'daemon' | 'probation' | 'kernel'>,
+): StatusSummary {
   return {
     apiVersion: 'sluice.dev/v1alpha1',
     kind: 'NodeStatus',
@@ -131,9 +131,9 @@ function currentAlarms(alarms: Readonly<Record<string, string>>): readonly (read
   return Object.entries(alarms).filter(([code]) => !former.has(code));
 }
 
-function printStatus(summary: Summary): string {
+function printStatus(summary: StatusSummary): string {
   const generation = summary.generation === null ? 'none yet' : `${summary.generation}, version ${summary.version}`;
-  const daemon = summary.daemon as DaemonSays | null;
+  const daemon = summary.daemon as DaemonStatus | null;
   const lines = [
     `node        ${summary.node}`,
     `generation  ${generation}`,
@@ -166,7 +166,7 @@ function printStatus(summary: Summary): string {
 }
 
 /** The status of the running process; undefined where none runs or it hangs: then only disk and kernel are shown. */
-async function heard(state: string): Promise<ControlStatus | undefined> {
+async function controlStatus(state: string): Promise<ControlStatus | undefined> {
   try {
     return await statusOf(state);
   } catch (error) {
@@ -228,7 +228,7 @@ interface RepairItem {
 export async function history(options: InspectOptions, terminal: Terminal): Promise<number> {
   const config = loadConfig(options);
   checkReadable(config.state);
-  const running = await heard(config.state);
+  const running = await controlStatus(config.state);
   const record = running?.record ?? peek(config.state);
   const changes = withVersions(record?.history ?? [], new GenerationNotes(config.state));
   const items = inTime(changes, (running?.repairs ?? new Repairs(config.state).read()).map(itemOf));

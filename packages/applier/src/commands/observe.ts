@@ -2,7 +2,7 @@ import { writeFileSync } from 'node:fs';
 import { type HostFacts, type Problem, printHostFacts } from '@sluice/bundle';
 import type { Format } from '@sluice/cli';
 import { CommandError } from '../command-error.ts';
-import type { Config } from '../config.ts';
+import type { SluicedConfig } from '../config.ts';
 import { readMachine } from '../kernel/facts.ts';
 import { runChildren } from '../kernel/run.ts';
 import { procTunables } from '../kernel/sysctl.ts';
@@ -40,7 +40,7 @@ export async function observe({ output, report, ...options }: ObserveOptions, te
   return exitCodes.done;
 }
 
-async function factsOf(config: Config): Promise<HostFacts> {
+async function factsOf(config: SluicedConfig): Promise<HostFacts> {
   const session = await openSession(config, 'look', () => undefined);
   try {
     const ports = await session.portsOf(session.backend);

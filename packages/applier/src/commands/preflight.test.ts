@@ -47,7 +47,7 @@ async function look(): Promise<string> {
   return arrival.problems.map(({ code, message }) => `${code} ${message}`).join('\n');
 }
 
-test('says which release it is, and its alarms, and accepts nothing', async () => {
+test('reports the release and its alarms, and accepts nothing', async () => {
   release();
   const said = await look();
   expect(said).toMatch(/^ok {4}release \(serial 7, signed by alice, read by sluiced \d+\.\d+\.\d+\): nothing to do$/m);
@@ -62,12 +62,12 @@ test.each([
     () => release((text) => text.replace('[mode-iptables]', '[mode-iptables, mode-x]')),
     'RELEASE_INVALID Cannot read the release: it requires mode-x',
   ],
-])('a release that %s cannot be run', async (_title, prepare, says) => {
+])('fails for a release that %s', async (_title, prepare, says) => {
   prepare();
   expect(await look()).toContain(says);
 });
 
-test('a node without a key is told that it will be silent', () => {
+test('notes that a node without a key cannot report results', () => {
   const config = { state: at('silent') };
   expect(printFinding(receiptFinding(config))).toMatch(
     /^note {2}receipts \(this node has no key\): run `sluiced keygen`/,
@@ -78,17 +78,17 @@ test('a node without a key is told that it will be silent', () => {
 });
 
 test.each([
-  ['OpenSSH_8.9p1 Ubuntu-3ubuntu0.10, OpenSSL 3.0.2 15 Mar 2022\n', 'note  OpenSSH (8.9): leave valid-after'],
+  ['OpenSSH_8.9p1 Ubuntu-3ubuntu0.10, OpenSSL 3.0.2 15 Mar 2022\n', 'note  OpenSSH (8.9): remove valid-after'],
   ['OpenSSH_9.0p1, OpenSSL\n', 'note  OpenSSH (9.0): '],
   ['OpenSSH_9.1p1, OpenSSL\n', 'ok    OpenSSH (9.1): nothing to do'],
   ['OpenSSH_10.0p2 Debian-7, OpenSSL 3.5.1 1 Jul 2025\n', 'ok    OpenSSH (10.0): nothing to do'],
   ['Sun_SSH_2.2\n', ''],
-])('of %s is said whether keys may have times', (said, expected) => {
+])('tells whether %s accepts keys with times', (said, expected) => {
   const finding = opensshFinding(said);
   expect(finding ? printFinding(finding) : '').toContain(expected);
 });
 
-test('problems come first, one cause is told once, and what is good is counted', () => {
+test('prints problems first, each cause once, and counts passed checks', () => {
   const finding = (level: 'good' | 'note' | 'bad', what: string) => ({
     level,
     what: `${what} (seen)`,

@@ -1,7 +1,7 @@
-import type { Config } from '../config.ts';
+import type { SluicedConfig } from '../config.ts';
 import { type Arrival, Inbox } from '../inbox/inbox.ts';
 import { trustOf } from '../inbox/trust.ts';
-import { findings, type Finding } from '../preflight.ts';
+import { findings, type PreflightFinding } from '../preflight.ts';
 import { hasKey } from '../receipts/key.ts';
 import { exitCodes } from '../rollout/outcome.ts';
 import { version } from '../version.ts';
@@ -38,7 +38,7 @@ export async function preflight(
  * Reads the bundle as the daemon does, without accepting it.
  * @param vouched an operator named the directory: its write permissions are not checked
  */
-export function lookAt(config: Config, vouched: boolean): Promise<Arrival> {
+export function lookAt(config: SluicedConfig, vouched: boolean): Promise<Arrival> {
   const trust = vouched ? undefined : trustOf(config.bundleOwner);
   return new Inbox(
     config.bundle,
@@ -49,18 +49,18 @@ export function lookAt(config: Config, vouched: boolean): Promise<Arrival> {
 }
 
 /** The release of a bundle; problems with it are findings of the bundle. */
-export function releaseFindings(arrival: Arrival): readonly Finding[] {
+export function releaseFindings(arrival: Arrival): readonly PreflightFinding[] {
   if (arrival.kind !== 'bundle' || arrival.release === undefined) return [];
   const { serial, signers } = arrival.release;
   const what = `release (serial ${serial}, signed by ${signers.join(', ')}, read by sluiced ${version})`;
   const alarms = (arrival.alarms ?? []).map(
-    ({ message, hint }): Finding => ({ level: 'note', what: `release (${message})`, todo: hint }),
+    ({ message, hint }): PreflightFinding => ({ level: 'note', what: `release (${message})`, todo: hint }),
   );
   return [{ level: 'good', what, todo: 'nothing to do' }, ...alarms];
 }
 
 /** Whether this node can sign receipts. */
-export function receiptFinding({ state }: Pick<Config, 'state'>): Finding {
+export function receiptFinding({ state }: Pick<SluicedConfig, 'state'>): PreflightFinding {
   if (hasKey(state)) return { level: 'good', what: 'receipts (this node has a key)', todo: 'nothing to do' };
   const todo =
     'run `sluiced keygen`: without a receipt key the node cannot report results, so rollouts stop at its wave';
@@ -74,20 +74,20 @@ interface PreflightDocument {
   readonly node: string;
   /** Whether the node can run the bundle. */
   readonly ready: boolean;
-  readonly findings: readonly Finding[];
+  readonly findings: readonly PreflightFinding[];
 }
 
-function documentOf({ node }: Config, all: readonly Finding[]): PreflightDocument {
+function documentOf({ node }: SluicedConfig, all: readonly PreflightFinding[]): PreflightDocument {
   const ready = all.every(({ level }) => level !== 'bad');
   return { apiVersion: 'sluice.dev/v1alpha1', kind: 'Preflight', node, ready, findings: worstFirst(all) };
 }
 
 const levels = ['bad', 'note', 'good'] as const;
-const worstFirst = (all: readonly Finding[]): readonly Finding[] =>
+const worstFirst = (all: readonly PreflightFinding[]): readonly PreflightFinding[] =>
   levels.flatMap((wanted) => all.filter(({ level }) => level === wanted));
 
 /** Lines for the terminal: each cause once; passed checks only counted, unless `verbose`. */
-export function printFindings(all: readonly Finding[], verbose: boolean): readonly string[] {
+export function printFindings(all: readonly PreflightFinding[], verbose: boolean): readonly string[] {
   const lines = worstFirst(all).flatMap((one) => (one.level === 'good' && !verbose ? [] : [printFinding(one)]));
   const good = all.filter(({ level }) => level === 'good').length;
   const rest = verbose || good === 0 ? [] : [`${marks.good}  ${good} more: nothing to do (--verbose lists them)`];
@@ -96,6 +96,6 @@ export function printFindings(all: readonly Finding[], verbose: boolean): readon
 
 const marks = { good: 'ok  ', note: 'note', bad: 'FAIL' } as const;
 
-export function printFinding({ level, what, todo }: Finding): string {
+export function printFinding({ level, what, todo }: PreflightFinding): string {
   return `${marks[level]}  ${what}: ${todo}`;
 }

@@ -2,9 +2,9 @@ import { reach } from '../control/ask.ts';
 import type { Control } from '../control/protocol.ts';
 import { mustBeKnown } from '../control/roll-back.ts';
 import { controlOf } from '../control/serve.ts';
-import type { Config } from '../config.ts';
+import type { SluicedConfig } from '../config.ts';
 import { Repairs } from '../repairs.ts';
-import { failedReceipt, witnessOf } from './receipts.ts';
+import { failedReceipt, receiptWriterOf } from './receipts.ts';
 import { openSession } from './session.ts';
 import type { Terminal } from './terminal.ts';
 
@@ -13,20 +13,20 @@ import type { Terminal } from './terminal.ts';
  * @throws StateError without permission, or when another process holds the lock and does not answer
  */
 export async function withControl<T>(
-  config: Config,
+  config: SluicedConfig,
   terminal: Terminal,
   work: (control: Control) => Promise<T>,
 ): Promise<T> {
   const running = await reach(config.state);
   if (running) return work(running);
   const session = await openSession(config, 'back', () => undefined);
-  const witness = witnessOf(config, () => session.journal, failedReceipt(terminal));
+  const receiptWriter = receiptWriterOf(config, () => session.journal, failedReceipt(terminal));
   const holder = {
     ...session,
     repairs: () => new Repairs(config.state).read(),
     report: () => null,
     order: <R>(one: () => Promise<R>): Promise<R> => one(),
-    ended: (account: Parameters<typeof witness.tell>[0]) => witness.tell(account, undefined),
+    ended: (account: Parameters<typeof receiptWriter.report>[0]) => receiptWriter.report(account, undefined),
   };
   try {
     await mustBeKnown(holder);

@@ -1,8 +1,8 @@
-import type { Config } from '../config.ts';
+import type { SluicedConfig } from '../config.ts';
 import { runChildren } from '../kernel/run.ts';
 import { makeKey } from '../receipts/key.ts';
 import { Receipts } from '../receipts/receipts.ts';
-import { Witness } from '../receipts/witness.ts';
+import { ReceiptWriter } from '../receipts/receipt-writer.ts';
 import { exitCodes } from '../rollout/outcome.ts';
 import type { Journal } from '../rollout/ports.ts';
 import { version } from '../version.ts';
@@ -13,13 +13,13 @@ import { answer, type CommonOptions, loadConfig, type Terminal } from './termina
  * @param journal read when a change has ended, not before
  * @param failed called with why a receipt could not be written, or with undefined when it was
  */
-export function witnessOf(
-  config: Config,
+export function receiptWriterOf(
+  config: SluicedConfig,
   journal: () => Pick<Journal, 'active'> | undefined,
   failed: (why: string | undefined) => void,
-): Witness {
+): ReceiptWriter {
   const { node, state, receipts } = config;
-  return new Witness({
+  return new ReceiptWriter({
     receipts: new Receipts({ node, state, ...receipts }, runChildren(), Date.now),
     node,
     active: () => journal()?.active,

@@ -1,17 +1,17 @@
 import { Socket } from 'node:net';
 import type { Problem } from '@sluice/bundle';
-import { farEnd, serveRehearsal } from '../kernel/scratch/serve.ts';
+import { rehearsalServer, serveRehearsal } from '../kernel/scratch/serve.ts';
 import { runChildren } from '../kernel/run.ts';
 import { exitCodes } from '../rollout/outcome.ts';
 import { CommandError } from '../command-error.ts';
-import { answer as print, type CommonOptions, tellProblems, type Terminal } from './terminal.ts';
+import { answer as print, type CommonOptions, printProblems, type Terminal } from './terminal.ts';
 
 /**
  * `sluiced rehearse --stdin`: serves one rehearsal, as sluiced-rehearse@.service starts it. Standard input is the connection, in both
  * directions. Exit code 0 when everything was loaded, 3 when a tool refused it, 2 when that could not be found out.
  */
 export async function rehearse(options: CommonOptions, terminal: Terminal): Promise<number> {
-  const answer = await serveRehearsal(connection(), farEnd(runChildren()));
+  const answer = await serveRehearsal(connection(), rehearsalServer(runChildren()));
   switch (answer.answer) {
     case 'good':
       print(options, terminal, {
@@ -29,7 +29,7 @@ export async function rehearse(options: CommonOptions, terminal: Terminal): Prom
       return exitCodes.refused;
     case 'invalid':
     case 'failed':
-      tellProblems([notRehearsed(answer.answer, answer.why)], terminal);
+      printProblems([notRehearsed(answer.answer, answer.why)], terminal);
       return exitCodes.problem;
   }
 }

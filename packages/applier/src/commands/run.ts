@@ -1,6 +1,6 @@
 import { repackChains } from '@sluice/bundle';
 import type { AdjustableLog, LogSettings } from '@sluice/cli/log';
-import { Daemon, type Log } from '../daemon.ts';
+import { Daemon, type DaemonLog } from '../daemon.ts';
 import { Drift } from '../drift.ts';
 import { HealthMemory } from '../health/memory.ts';
 import { HealthPorts } from '../health/ports.ts';
@@ -27,12 +27,12 @@ import { ControlSocket } from '../control/socket.ts';
 import { accountOf, releaseOf } from '../receipts/account.ts';
 import { gateOf, wavesOf } from './gate.ts';
 import { noteRelease } from './note-release.ts';
-import { witnessOf } from './receipts.ts';
-import { openSession, type Session } from './session.ts';
+import { receiptWriterOf } from './receipts.ts';
+import { openSession, type NodeSession } from './session.ts';
 import { type CommonOptions, loadConfig, logSettings } from './terminal.ts';
 
 /** What the process provides to the daemon. */
-export interface Surroundings {
+export interface DaemonHost {
   readonly heap: Heap;
   readonly monotonicMs: () => number;
   /** Opens the log with the settings of the config. */
@@ -46,10 +46,10 @@ export interface Surroundings {
 }
 
 /** `sluiced run`: watches the bundle directory until it is stopped. */
-export async function run(options: CommonOptions, surroundings: Surroundings): Promise<number> {
+export async function run(options: CommonOptions, host: DaemonHost): Promise<number> {
   const config = loadConfig(options);
-  const log = await surroundings.openLog(logSettings(config));
-  const { monotonicMs } = surroundings;
+  const log = await host.openLog(logSettings(config));
+  const { monotonicMs } = host;
   const scanIntervalMs = config.scanIntervalSeconds * 1000;
   const status = new Status(config.node, monotonicMs, 3 * scanIntervalMs + 2 * limits.commandTimeoutMs, Date.now);
   status.signatures(config.signatures.policy);
@@ -58,9 +58,9 @@ export async function run(options: CommonOptions, surroundings: Surroundings): P
   status.rehearses(config.rehearse);
   if (config.rehearse === 'off') log.warn({}, 'rehearse: off: new rules are applied without a rehearsal');
   const order = orderAlarm(status, log);
-  let journal: Session['journal'] | undefined;
+  let journal: NodeSession['journal'] | undefined;
   let daemon: Daemon | undefined;
-  const witness = witnessOf(
+  const receiptWriter = receiptWriterOf(
     config,
     () => journal,
     (why) => (why === undefined ? status.clear('RECEIPT') : status.raise('RECEIPT', why)),
@@ -69,9 +69,9 @@ export async function run(options: CommonOptions, surroundings: Surroundings): P
     config,
     'change',
     (event, details) => {
-      witness.hear(event, details);
-      status.heard(event, details);
-      daemon?.heard();
+      receiptWriter.onEvent(event, details);
+      status.onEvent(event, details);
+      daemon?.onEvent();
       if (event === 'phase') return log.debug(details, event);
       if (event === 'order') return order(details as unknown as OrderFindings);
       if (event !== 'strangers') return log.info(details, event);
@@ -99,7 +99,7 @@ export async function run(options: CommonOptions, surroundings: Surroundings): P
     failed: alarm('STATUS_PORT'),
   });
   await port.refresh();
-  const notifier = startNotifier(surroundings.environment, () => status.alive);
+  const notifier = startNotifier(host.environment, () => status.alive);
   const ports = new HealthPorts({
     healthy: () => status.healthy,
     addresses: () => Object.values(interfaceAddresses()).flat(),
@@ -115,7 +115,7 @@ export async function run(options: CommonOptions, surroundings: Surroundings): P
   const repairs = new Repairs(config.state);
   const backend = alarm('BACKEND_DOUBTFUL');
   let storesDueMs = -Infinity;
-  const tidier = new Tidier(surroundings.heap, monotonicMs);
+  const tidier = new Tidier(host.heap, monotonicMs);
   const changes = session.watch(monotonicMs, (change) => daemon?.changed(change));
   const control = new ControlSocket(
     config.state,
@@ -127,7 +127,7 @@ export async function run(options: CommonOptions, surroundings: Surroundings): P
         if (!daemon) throw stateError('Cannot do that now: sluiced is starting', 'Nothing was changed. Try again');
         return daemon.order(work);
       },
-      ended: (account) => witness.tell(account, undefined),
+      ended: (account) => receiptWriter.report(account, undefined),
     }),
     alarm('CONTROL_SOCKET'),
   );
@@ -154,9 +154,9 @@ export async function run(options: CommonOptions, surroundings: Surroundings): P
     ended: async (ending, tree, onlyEndpoints) => {
       const account = accountOf(ending);
       noteRelease(account, onlyEndpoints ? null : releaseOf(tree?.seal, config.node), session.journal);
-      await witness.tell(account, tree?.seal, onlyEndpoints);
+      await receiptWriter.report(account, tree?.seal, onlyEndpoints);
     },
-    waits: () => witness.tellWaits(),
+    waits: () => receiptWriter.reportWaiting(),
     round: async () => {
       const share = session.reconciler.endpointShare;
       if (share > config.endpoints.alarmShare) status.raise('ENDPOINT_CHANGES_MANY', manyChanges(share));
@@ -194,8 +194,8 @@ export async function run(options: CommonOptions, surroundings: Surroundings): P
     onEvent: () => daemon.poke(),
     failed: alarm('BUNDLE_UNWATCHED'),
   });
-  surroundings.onLook(() => daemon.poke('whole'));
-  surroundings.onStop(() => {
+  host.onLook(() => daemon.poke('whole'));
+  host.onStop(() => {
     log.info({}, 'stopping: a release on probation is rolled back, and any other change in progress is finished');
     daemon.stop();
   });
@@ -216,7 +216,7 @@ export async function run(options: CommonOptions, surroundings: Surroundings): P
 }
 
 /** Keeps the alarm of foreign rules before our jumps raised while there are any; logs changes only. */
-function orderAlarm(status: Status, log: Log): (order: OrderFindings) => void {
+function orderAlarm(status: Status, log: DaemonLog): (order: Order) => void {
   const alarm = lastingAlarm('FOREIGN_RULE_FIRST', status, log);
   let noted: string | undefined;
   return (order) => {
@@ -238,7 +238,7 @@ type MachineAlarm =
   | 'CONTROL_SOCKET';
 
 /** Raises an alarm while a resource is missing; logs it as well, because the status port may be what is missing. */
-function lastingAlarm(code: MachineAlarm, status: Status, log: Log): (why: string | undefined) => void {
+function lastingAlarm(code: MachineAlarm, status: Status, log: DaemonLog): (why: string | undefined) => void {
   let last: string | undefined;
   return (why) => {
     if (why === last) return;
@@ -254,7 +254,7 @@ function lastingAlarm(code: MachineAlarm, status: Status, log: Log): (why: strin
 }
 
 /** Logs the first failing probe once; keeps the alarm raised while a probe fails. */
-function probeAlarm(status: Status, log: Log): (why: string | undefined) => void {
+function probeAlarm(status: Status, log: DaemonLog): (why: string | undefined) => void {
   const code = 'PROBE_FAILED_AFTER_UPDATE';
   let isRaised = false;
   return (why) => {
@@ -278,7 +278,7 @@ const withoutSwitch =
   'this machine cannot switch between two programs (needs ipset with xt_set): releases are applied table by table, without a dead-man switch';
 
 /** The journal's figures for metrics. */
-function memoryOf(journal: Session['journal']): NodeMemory {
+function memoryOf(journal: NodeSession['journal']): NodeMemory {
   return {
     quarantined: () => Object.keys(journal.record.quarantined).length,
     notBeforeMs: () => journal.notBeforeMs,

@@ -3,11 +3,11 @@ import { tmpdir } from 'node:os';
 import { canonicalRule } from '@sluice/bundle';
 import { beforeEach, expect, onTestFinished, test } from 'vitest';
 import { ipvsBundle } from '../../../bundle/src/virtual/bundle.fixture.ts';
-import { type Config, defaultConfig } from '../config.ts';
+import { type SluicedConfig, defaultConfig } from '../config.ts';
 import { sampleBundle, writeBundle } from '../testing/bundle.fixture.ts';
 import { readServiceFiles, type ServiceFiles } from './service-files.ts';
 
-let config: Config;
+let config: SluicedConfig;
 beforeEach(() => {
   const bundle = mkdtempSync(`${tmpdir()}/sluiced-files-`);
   onTestFinished(() => rmSync(bundle, { recursive: true }));
@@ -22,7 +22,7 @@ async function filesOf(bundle: ReadonlyMap<string, string>, service: string): Pr
   return read;
 }
 
-test('the files of a Service are those of this node: guards are decided, variables filled in', async () => {
+test('resolves the files of a Service for this node', async () => {
   const { files, servers, rules } = await filesOf(ipvsBundle, 'shop/web');
   expect(files.map(({ path }) => path)).toEqual(
     ['ipset', 'iptables', 'ipvs'].map((tool) => `${config.bundle}/profiles/default/services/shop/web.${tool}`),
@@ -37,7 +37,7 @@ test('the files of a Service are those of this node: guards are decided, variabl
   expect(rule).toContain('-A KUBE-IPVS-OUT-FILTER -s 203.0.113.9');
 });
 
-test('in mode iptables rules say whose they are, and none is taken from the files', async () => {
+test('takes no rules from the files in mode iptables, where rules name their Service', async () => {
   const { files, servers, rules, version } = await filesOf(
     sampleBundle({ services: { 'shop/web': [1], 'shop/web-2': [2] } }),
     'shop/web',
@@ -48,7 +48,7 @@ test('in mode iptables rules say whose they are, and none is taken from the file
   expect(version).toMatch(/^[0-9a-f]{16}$/);
 });
 
-test('a Service without files has none, and a directory without a bundle says why', async () => {
+test('returns no files for an unknown Service, and the reason for a directory without a bundle', async () => {
   expect((await filesOf(sampleBundle(), 'shop/none')).files).toEqual([]);
   writeBundle(config.bundle, new Map([...sampleBundle(), ['cluster.yaml', 'nothing\n']]));
   expect(await readServiceFiles(config, 'shop/web')).toMatch(/cluster\.yaml/);

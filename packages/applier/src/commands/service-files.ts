@@ -17,7 +17,7 @@ import {
   type Tool,
   type VirtualTool,
 } from '@sluice/bundle';
-import type { Config } from '../config.ts';
+import type { SluicedConfig } from '../config.ts';
 import { readMachine } from '../kernel/facts.ts';
 import { procTunables } from '../kernel/sysctl.ts';
 import type { Unnamed } from '../rollout/service-view.ts';
@@ -34,7 +34,10 @@ export interface ServiceFiles extends Unnamed {
  * Reads the files of a Service from the bundle directory of the config, which may differ from the active generation.
  * @returns undefined without a bundle; a text when it cannot be read
  */
-export async function readServiceFiles(config: Config, service: string): Promise<ServiceFiles | string | undefined> {
+export async function readServiceFiles(
+  config: SluicedConfig,
+  service: string,
+): Promise<ServiceFiles | string | undefined> {
   const arrival = await lookAt(config, false);
   if (arrival.kind === 'absent') return undefined;
   if (arrival.kind === 'refused') return arrival.problems.map(({ message }) => message).join('; ');

@@ -1,12 +1,12 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Config } from '../config.ts';
+import type { SluicedConfig } from '../config.ts';
 import { removeLeftScratch } from '../inbox/release-signatures.ts';
 import { Decisions } from '../control/decisions.ts';
 import { DeclinedFile } from '../journal/declined.ts';
 import { DiskJournal } from '../journal/journal.ts';
 import { NetworksFile } from '../journal/networks.ts';
 import { type Lock, takeLock } from '../journal/lock.ts';
-import { type Change, type ChangeWatch, watchChanges } from '../kernel/changes.ts';
+import { type TableChange, type ChangeWatch, watchChanges } from '../kernel/changes.ts';
 import { readFacts } from '../kernel/facts.ts';
 import { switchOf } from '../kernel/find-switch.ts';
 import { knowsBpf } from '../kernel/knows-bpf.ts';
@@ -16,7 +16,7 @@ import { runChildren } from '../kernel/run.ts';
 import { placeOf, rehearser } from '../kernel/scratch/rehearse.ts';
 import { Spares } from '../kernel/spares.ts';
 import { procTunables } from '../kernel/sysctl.ts';
-import { type Backend, detectTools, type StoreDoubt, storeDoubt, storeOf } from '../kernel/tools.ts';
+import { type RuleStore, detectTools, type StoreDoubt, storeDoubt, storeOf } from '../kernel/tools.ts';
 import { AfterUpdate, type AfterUpdateParts } from '../probe/after-update.ts';
 import { configuredProbes } from '../probe/probes.ts';
 import type { Ports, Report } from '../rollout/ports.ts';
@@ -28,7 +28,7 @@ import { limits } from '../limits.ts';
 import { bootMs } from './clock.ts';
 
 /** A reconciler with the real kernel, disk and clock. */
-export interface Session {
+export interface NodeSession {
   readonly reconciler: Reconciler;
   readonly journal: DiskJournal;
   /** Operators' decisions about a release on probation. */
@@ -37,11 +37,11 @@ export interface Session {
   readonly hasSwitch: boolean;
   readonly hasLostBpf: boolean;
   /** Watches for changes of the tables by other programs, from now on. */
-  watch(monotonicMs: () => number, onChange: (change: Change) => void): ChangeWatch;
+  watch(monotonicMs: () => number, onChange: (change: TableChange) => void): ChangeWatch;
   /** The rule store that holds the rules. */
-  readonly backend: Backend;
+  readonly backend: RuleStore;
   /** The ports with the tools of another rule store. */
-  portsOf(backend: Backend): Promise<Ports>;
+  portsOf(backend: RuleStore): Promise<Ports>;
   storeDoubt(): Promise<StoreDoubt | undefined>;
   /** To be called when idle: prepares tools for the next change. */
   idle(): void;
@@ -61,11 +61,11 @@ export type SessionMode = 'look' | 'frozen' | 'change' | 'back';
  * @throws StateError when another sluiced holds the lock or the state directory cannot be used
  */
 export async function openSession(
-  config: Config,
+  config: SluicedConfig,
   mode: SessionMode,
   report: Report,
   onProbe?: AfterUpdateParts['alarm'],
-): Promise<Session> {
+): Promise<NodeSession> {
   const changes = mode === 'change' || mode === 'back';
   const lock: Lock | undefined = changes ? takeLock(config.state, limits.lockWaitSeconds, mode === 'back') : undefined;
   try {
@@ -152,7 +152,7 @@ export async function openSession(
   }
 }
 
-function probationOf({ probation }: Config): ProbationRules {
+function probationOf({ probation }: SluicedConfig): ProbationRules {
   const { seconds, deadmanSeconds, confirm, decisionSeconds, sources } = probation;
   return { seconds, deadmanSeconds, mode: confirm, decisionSeconds, sources };
 }

@@ -16,7 +16,7 @@ test.skipIf(process.getuid?.() !== 0)(
     const asked = [sluiced, 'show', 'shop/web', '--node', 'node-a', '--state', state];
     const { exitCode, stdout, stderr } = execaSync('setpriv', [...nobody, ...asked], { reject: false });
     expect({ exitCode, stdout }).toEqual({ exitCode: 3, stdout: '' });
-    expect(stderr).toMatch(/only root may \[NODE_NOT_ROOT\]\n.*sudo.*sluice show/);
+    expect(stderr).toMatch(/only root can \[NODE_NOT_ROOT\]\n.*sudo.*sluice show/);
   },
   30_000,
 );

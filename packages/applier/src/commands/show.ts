@@ -1,6 +1,6 @@
 import { compareText, type Problem, serviceKeyOf, serviceOfKey, tableNames } from '@sluice/bundle';
 import { CommandError } from '../command-error.ts';
-import type { Config } from '../config.ts';
+import type { SluicedConfig } from '../config.ts';
 import { peek } from '../journal/peek.ts';
 import { exitCodes } from '../rollout/outcome.ts';
 import { type Generation, type Kernel, KernelError } from '../rollout/ports.ts';
@@ -17,7 +17,7 @@ import { noTimeouts } from '../rollout/virtual.ts';
 import { isTree } from '../transaction/entries.ts';
 import type { InspectOptions } from './inspect.ts';
 import { readServiceFiles, type ServiceFiles } from './service-files.ts';
-import { openSession, type Session } from './session.ts';
+import { openSession, type NodeSession } from './session.ts';
 import { answer, loadConfig, type Terminal } from './terminal.ts';
 
 /** The document of `sluiced show -o json`. */
@@ -64,9 +64,9 @@ export async function show(service: string, options: InspectOptions, terminal: T
 /** Attempts to read the kernel when the daemon changes something meanwhile. */
 const attemptsMax = 5;
 
-type Files = Awaited<ReturnType<typeof readServiceFiles>>;
+type FoundFiles = Awaited<ReturnType<typeof readServiceFiles>>;
 
-async function documentOf(config: Config, service: string, files: Files): Promise<ServiceDocument> {
+async function documentOf(config: SluicedConfig, service: string, files: FoundFiles): Promise<ServiceDocument> {
   for (let attempt = 1; ; attempt++) {
     // The journal knows the store, whatever the config has by now.
     const session = await openSession({ ...config, backend: 'auto' }, 'look', () => undefined);
@@ -81,7 +81,12 @@ async function documentOf(config: Config, service: string, files: Files): Promis
   }
 }
 
-async function look(config: Config, service: string, files: Files, session: Session): Promise<ServiceDocument> {
+async function look(
+  config: SluicedConfig,
+  service: string,
+  files: FoundFiles,
+  session: NodeSession,
+): Promise<ServiceDocument> {
   const { journal, backend } = session;
   const { active } = journal;
   if (!active) throw new CommandError([noGeneration(service, journal.halted)]);
@@ -183,7 +188,7 @@ const noGeneration = (service: string, held: string | undefined): Problem => ({
 /** As many names as a line takes. */
 const namedMax = 5;
 
-function noService(service: string, { number, state }: Generation, files: Files): Problem {
+function noService(service: string, { number, state }: Generation, files: FoundFiles): Problem {
   const names = servicesOf(state);
   const some = names.slice(0, namedMax).join(', ') + (names.length > namedMax ? `, … (${names.length} in all)` : '');
   const unread = typeof files === 'string' ? files : 'the bundle directory has no file of it';

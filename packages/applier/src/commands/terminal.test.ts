@@ -14,7 +14,7 @@ function configFile(): string {
   return path;
 }
 
-test('flags win over the file, and what they leave out stays as the file has it', () => {
+test('lets flags override the file', () => {
   const config = configFile();
   expect(loadConfig({ config })).toMatchObject({ node: 'node-a', state: '/srv/state', rehearse: 'auto' });
   const flags = { config, node: 'node-b', rehearse: false, signatures: 'none' } as const;
@@ -26,7 +26,7 @@ test('flags win over the file, and what they leave out stays as the file has it'
   });
 });
 
-test('a node that is named needs no file', () => {
+test('needs no file with --node', () => {
   expect(loadConfig({ node: 'node-b' })).toMatchObject({ node: 'node-b', bundle: '/etc/sluice/rendered' });
 });
 
@@ -49,6 +49,6 @@ test.each([
   expect(said(options)).toContain(reason);
 });
 
-test('a bad name is refused also beside a good file', () => {
+test('refuses a bad name also with a good file', () => {
   expect(said({ config: configFile(), node: '../a' })).toContain('Cannot use --node "../a"');
 });

@@ -3,7 +3,7 @@ import { printProblem, type Problem } from '@sluice/bundle';
 import { document } from '@sluice/cli';
 import type { AdjustableLog, LogFormat, LogLevel, LogSettings } from '@sluice/cli/log';
 import { CommandError } from '../command-error.ts';
-import { type Config, defaultConfig, nodeMisfit, readConfig } from '../config.ts';
+import { type SluicedConfig, defaultConfig, nodeMisfit, readConfig } from '../config.ts';
 import { StateError } from '../store/state-error.ts';
 import { describe, exitCodes, type Outcome, rating } from '../rollout/outcome.ts';
 
@@ -42,7 +42,7 @@ export const defaultConfigPath = '/etc/sluice/sluiced.yaml';
  * Flags override the file.
  * @throws CommandError with every problem of the file, or of a flag
  */
-export function loadConfig(options: CommonOptions): Config {
+export function loadConfig(options: CommonOptions): SluicedConfig {
   const path = options.config ?? defaultConfigPath;
   const text = readText(path, options.config !== undefined);
   const misfit = options.node === undefined ? undefined : nodeMisfit(options.node);
@@ -67,7 +67,10 @@ export function loadConfig(options: CommonOptions): Config {
   };
 }
 
-export const logSettings = ({ logFormat, logLevel }: Config): LogSettings => ({ format: logFormat, level: logLevel });
+export const logSettings = ({ logFormat, logLevel }: SluicedConfig): LogSettings => ({
+  format: logFormat,
+  level: logLevel,
+});
 
 function readText(path: string, required: boolean): string | undefined {
   try {
@@ -102,8 +105,12 @@ export function linesOf({ output }: Pick<CommonOptions, 'output'>, terminal: Ter
 }
 
 /** Prints the outcome of a bundle, with every problem of a refusal. @returns the exit code */
-export function tell(outcome: Outcome, terminal: Terminal, options: Pick<CommonOptions, 'output'> = {}): number {
-  if (outcome.kind === 'refused') tellProblems(outcome.refusal.problems, terminal);
+export function printOutcome(
+  outcome: Outcome,
+  terminal: Terminal,
+  options: Pick<CommonOptions, 'output'> = {},
+): number {
+  if (outcome.kind === 'refused') printProblems(outcome.refusal.problems, terminal);
   answer(options, terminal, { kind: 'Outcome', fields: outcomeFields(outcome), text: `${describe(outcome)}\n` });
   return rating[outcome.kind].exitCode;
 }
@@ -123,7 +130,7 @@ function outcomeFields(outcome: Outcome): object {
   };
 }
 
-export function tellProblems(problems: readonly Problem[], terminal: Terminal): void {
+export function printProblems(problems: readonly Problem[], terminal: Terminal): void {
   for (const problem of problems) {
     terminal.problems?.push(problem);
     terminal.err(printProblem(problem));
@@ -131,13 +138,13 @@ export function tellProblems(problems: readonly Problem[], terminal: Terminal): 
 }
 
 /** Prints an unhandled error of a command. @returns the exit code */
-export function tellError(error: unknown, terminal: Terminal): number {
+export function printFailure(error: unknown, terminal: Terminal): number {
   if (error instanceof CommandError) {
-    tellProblems(error.problems, terminal);
+    printProblems(error.problems, terminal);
     return error.exitCode;
   }
   if (error instanceof StateError) {
-    tellProblems([{ code: error.code, level: 'error', message: error.message, hint: error.hint }], terminal);
+    printProblems([{ code: error.code, level: 'error', message: error.message, hint: error.hint }], terminal);
     return exitCodes.refused;
   }
   const message = error instanceof Error ? error.message : String(error);

@@ -9,7 +9,7 @@ describe('a decision', () => {
     return decisions;
   }
 
-  test('is heard once, and forgotten when another probation begins', async () => {
+  test('is delivered once, and dropped when another probation begins', async () => {
     const decisions = on(release);
     decisions.take({ decision: { kind: 'confirm' } });
     expect(await decisions.ask()).toEqual({ kind: 'confirm' });
@@ -19,7 +19,7 @@ describe('a decision', () => {
     expect(await decisions.ask()).toBeUndefined();
   });
 
-  test('to cancel stays: no other takes its place before or after it is heard', async () => {
+  test('to cancel is final', async () => {
     const decisions = on(release);
     decisions.take({ decision: { kind: 'extend', seconds: 5 } });
     decisions.take({ decision: { kind: 'cancel' } });
@@ -30,13 +30,13 @@ describe('a decision', () => {
     expect(decisions.take({ decision: { kind: 'confirm' } }), 'of the next release').toMatchObject({ version: 'v2' });
   });
 
-  test('with a token is about the probation that showed it alone', async () => {
+  test('with a token applies only to its probation', async () => {
     const decisions = on(release);
     const { token } = decisions.probation!;
     expect(token).toMatch(/^[0-9a-f]{8}$/);
     expect(decisions.take({ decision: { kind: 'confirm' }, token })).toMatchObject({ version: 'v2' });
     decisions.forget();
-    expect(() => decisions.take({ decision: { kind: 'confirm' }, token })).toThrow('not the one of the probation');
+    expect(() => decisions.take({ decision: { kind: 'confirm' }, token })).toThrow('belongs to another probation');
     expect(await decisions.ask()).toBeUndefined();
   });
 
@@ -49,7 +49,7 @@ describe('a decision', () => {
     expect(() => on(open, held).take({ decision: { kind: 'confirm' } })).toThrow('no release is on probation');
   });
 
-  test('is refused where a process before this one left the release open', () => {
+  test('is refused for a release that an earlier process left open', () => {
     const decisions = new Decisions('node-a', { open: release as never, halted: undefined });
     expect(() => decisions.take({ decision: { kind: 'cancel' } })).toThrow('no release is on probation');
   });

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { stateError } from '../command-error.ts';
-import type { Decision, Journal, Operator } from '../rollout/ports.ts';
-import type { Decide, Probation } from './protocol.ts';
+import type { Decision, Journal, Person } from '../rollout/ports.ts';
+import type { Decide, ProbationStatus } from './protocol.ts';
 
 /** An operator's decision about a release on probation, on its way from the socket to the transaction. Not kept across a restart. */
 export class Decisions implements Operator {
@@ -35,7 +35,7 @@ export class Decisions implements Operator {
   }
 
   /** The release on probation. Not one that an earlier process left open, nor an open change of a halted node. */
-  get probation(): Probation | undefined {
+  get probation(): ProbationStatus | undefined {
     const { open, halted } = this.#journal;
     if (this.#token === '' || halted !== undefined) return undefined;
     return open?.phase === 'open' && open.changeKind === 'release'
@@ -44,7 +44,7 @@ export class Decisions implements Operator {
   }
 
   /** @throws CommandError where no release is on probation or it is cancelled, or the token is that of another probation */
-  take({ decision, token }: Decide): Probation {
+  take({ decision, token }: Decide): ProbationStatus {
     const { probation } = this;
     if (!probation) throw noProbation(decision, this.#node);
     if (token !== undefined && token !== probation.token) {

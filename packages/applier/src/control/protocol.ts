@@ -56,13 +56,13 @@ export const requestSchema = v.variant('do', [
 ]);
 
 export type ControlRequest = v.InferOutput<typeof requestSchema>;
-type Of<K extends ControlRequest['do']> = Omit<Extract<ControlRequest, { do: K }>, 'do'>;
+type RequestOf<K extends ControlRequest['do']> = Omit<Extract<ControlRequest, { do: K }>, 'do'>;
 
-export type Decide = Of<'decide'>;
+export type Decide = RequestOf<'decide'>;
 /** `to`: a generation, a version or a prefix of one, or a checkpoint; default: the previous generation. */
-export type RollbackRequest = Of<'planRollback'>;
+export type RollbackRequest = RequestOf<'planRollback'>;
 /** `from`, `generation` (that of `to`) and `cancels` are those of the plan, so that only the agreed change is made. */
-export type RollbackOrder = Of<'rollBack'>;
+export type RollbackOrder = RequestOf<'rollBack'>;
 
 /** The result of each request. */
 export interface Control {
@@ -72,21 +72,21 @@ export interface Control {
   planRollback(request: RollbackRequest): Promise<RollbackPlan>;
   rollBack(order: RollbackOrder): Promise<RollbackEnding>;
   /** Pins the active generation under a name. */
-  checkpoint(request: Of<'checkpoint'>): Promise<Checkpoint>;
-  removeCheckpoint(request: Of<'removeCheckpoint'>): Promise<Checkpoint>;
+  checkpoint(request: RequestOf<'checkpoint'>): Promise<Checkpoint>;
+  removeCheckpoint(request: RequestOf<'removeCheckpoint'>): Promise<Checkpoint>;
 }
 
 /** The status of the process that holds the state directory. */
 export interface ControlStatus {
   /** null in `sluiced apply`, which has no daemon status. */
   readonly report: StatusReport | null;
-  readonly probation: Probation | null;
+  readonly probation: ProbationStatus | null;
   readonly record: NodeRecord;
   readonly repairs: readonly RepairAt[];
 }
 
 /** A release on probation. */
-export interface Probation {
+export interface ProbationStatus {
   readonly version: string;
   /** Differs for each probation: `sluiced confirm --token` confirms only this one. */
   readonly token: string;
@@ -98,7 +98,7 @@ export interface RollbackPlan {
   readonly from: number | null;
   readonly to: RollbackTarget;
   /** The release on probation, which is rolled back first; the order names its token. */
-  readonly cancels: Probation | null;
+  readonly cancels: ProbationStatus | null;
   readonly endpoints: 'newest' | 'old';
   /** Null where the active generation cannot be read, so that there is nothing to compare. */
   readonly services: { readonly removed: readonly string[]; readonly restored: readonly string[] } | null;

@@ -11,7 +11,7 @@ import { reach } from './ask.ts';
 import { Decisions } from './decisions.ts';
 import type { Control } from './protocol.ts';
 import { rollBack } from './roll-back.ts';
-import { controlOf, type Holder } from './serve.ts';
+import { controlOf, type StateHolder } from './serve.ts';
 import { ControlSocket } from './socket.ts';
 
 let node: Scene;
@@ -39,12 +39,12 @@ async function listen(control: Control): Promise<void> {
 }
 
 /** A process that holds the state directory and has put in both bundles, and a client that reaches it by the socket. */
-async function serving(changes: Partial<Holder> = {}) {
+async function serving(changes: Partial<StateHolder> = {}) {
   const { reconciler, journal } = await node.start();
   for (const files of [one, two]) expect(await reconciler.put(files, true)).toMatchObject({ kind: 'confirmed' });
   const decisions = new Decisions('node-a', { open: undefined, halted: undefined });
   const told: Account[] = [];
-  const holder: Holder = {
+  const holder: StateHolder = {
     reconciler,
     journal,
     decisions,
@@ -64,7 +64,7 @@ const newest = { endpoints: 'newest', removeAllServices: false } as const;
 const rules = (): string => node.kernel.save('ipv4');
 
 describe('a rollback through the socket', () => {
-  test('says what changes, and puts the generation before back with the newest endpoints', async () => {
+  test('shows the changes, and rolls back to the previous generation with the newest endpoints', async () => {
     const { control, journal, told } = await serving();
     journal.notes.came(1, 41, journal.record.kept);
     const plan = await control.planRollback(newest);
@@ -131,7 +131,7 @@ describe('a rollback through the socket', () => {
     expect(rules()).toContain('10.244.0.8:8080');
   });
 
-  test('cancels the release that the plan names, whatever endpoints came to it meanwhile', async () => {
+  test('cancels the release of the plan, also after endpoint updates', async () => {
     const open = { phase: 'open', changeKind: 'release', version: 'v3' };
     const decisions = new Decisions('node-a', { open: open as never, halted: undefined });
     decisions.forget();
@@ -144,7 +144,7 @@ describe('a rollback through the socket', () => {
     expect(journal.active).toMatchObject({ number: 1 });
   });
 
-  test('is no probation itself while it is carried out', async () => {
+  test('is not shown as a probation itself', async () => {
     const { reconciler, journal } = await serving();
     const decisions = new Decisions('node-a', journal);
     decisions.forget();
@@ -165,7 +165,7 @@ describe('a rollback through the socket', () => {
     expect(seen.filter(([, probation]) => probation !== undefined)).toEqual([]);
   });
 
-  test('is refused by a process that takes no orders, which goes on with its release', async () => {
+  test('is refused by a process that takes no orders, which continues its release', async () => {
     const open = { phase: 'open', changeKind: 'release', version: 'v3' } as never;
     const decisions = new Decisions('node-a', { open, halted: undefined });
     decisions.forget();
@@ -179,7 +179,7 @@ describe('a rollback through the socket', () => {
     expect(await decisions.ask(), 'nothing is cancelled').toBeUndefined();
   });
 
-  test('goes to the generation before the active one while endpoints change, too', async () => {
+  test('targets the previous generation during an endpoint update', async () => {
     const { control, journal } = await serving();
     const { state: same } = journal.active!;
     const flows = { old: [], fresh: [] };
@@ -214,7 +214,7 @@ describe('a rollback through the socket', () => {
     expect(await next.reconciler.put(two, false)).toMatchObject({ kind: 'refused' });
   });
 
-  test('goes to the generation that was active before, not to one that was passed over', async () => {
+  test('targets the previously active generation, not one that was skipped', async () => {
     const { control, reconciler } = await serving();
     const next = (n: number) => reconciler.put(sampleBundle({ services: { [`shop/s${n}`]: [n] } }), true);
     await next(3);
@@ -223,7 +223,7 @@ describe('a rollback through the socket', () => {
     expect(await control.planRollback(newest)).toMatchObject({ from: 4, to: { generation: 1 } });
   });
 
-  test('reaches generation 0 with leave alone', async () => {
+  test('reaches generation 0 only with --remove-all-services', async () => {
     const { control } = await serving();
     await expect(control.planRollback({ ...newest, to: '0' })).rejects.toThrow('removes the rules of every Service');
     expect(await control.planRollback({ ...newest, to: '0', removeAllServices: true })).toMatchObject({
@@ -239,7 +239,7 @@ describe('a rollback through the socket', () => {
 });
 
 describe('a checkpoint', () => {
-  test('outlives ten further generations, and a rollback takes its name', async () => {
+  test('is kept beyond ten generations, and is a rollback target by name', async () => {
     const { control, reconciler, journal } = await serving();
     expect(await control.checkpoint({ name: 'before-1.31' })).toMatchObject({ generation: { number: 2 } });
     for (let n = 10; n < 12 + limits.generationsKept; n++)
@@ -261,10 +261,10 @@ describe('a checkpoint', () => {
     expect(next.journal.active).toMatchObject({ number: 2 });
     expect(await next.reconciler.reconcile()).toBe(0);
     expect(await control.removeCheckpoint({ name: 'before-1.31' })).toMatchObject({ name: 'before-1.31' });
-    await expect(control.removeCheckpoint({ name: 'before-1.31' })).rejects.toThrow('there is none');
+    await expect(control.removeCheckpoint({ name: 'before-1.31' })).rejects.toThrow('no such checkpoint');
   });
 
-  test('that another generation got the name of between plan and order is not gone to', async () => {
+  test('is refused as target when its name moved between plan and order', async () => {
     const { control, journal } = await serving();
     await control.checkpoint({ name: 'good' });
     const plan = await control.planRollback({ ...newest, to: 'good' });
@@ -272,11 +272,11 @@ describe('a checkpoint', () => {
     await control.removeCheckpoint({ name: 'good' });
     journal.notes.pin({ name: 'good', at: '', generation: journal.record.kept.find(({ number }) => number === 1)! });
     const order = { ...newest, from: 2, to: 'good', generation: plan.to.generation, cancels: null };
-    await expect(control.rollBack(order)).rejects.toThrow('good is generation 1 by now, not 2');
+    await expect(control.rollBack(order)).rejects.toThrow('good is generation 1 now, not 2');
     expect(journal.active).toMatchObject({ number: 2 });
   });
 
-  test('is not gone to after a cleanup, which keeps no way back from there', async () => {
+  test('is refused as target after a cleanup', async () => {
     const { control, reconciler, journal } = await serving();
     await control.checkpoint({ name: 'good' });
     await reconciler.cleanup();
@@ -298,10 +298,10 @@ describe('a checkpoint', () => {
     },
   );
 
-  test('is never replaced, and there are not more than 16', async () => {
+  test('is never replaced, and limited to 16', async () => {
     const { control } = await serving();
     for (let n = 0; n < limits.checkpointsMax; n++) await control.checkpoint({ name: `c${n}` });
-    await expect(control.checkpoint({ name: 'c3' })).rejects.toThrow('it exists');
+    await expect(control.checkpoint({ name: 'c3' })).rejects.toThrow('it already exists');
     await expect(control.checkpoint({ name: 'more' })).rejects.toThrow('keeps 16 checkpoints');
   });
 });

@@ -3,8 +3,8 @@ import type { DiskJournal } from '../journal/journal.ts';
 import type { HistoryEntry } from '../journal/record.ts';
 import type { Generation } from '../rollout/ports.ts';
 import type { Reconciler } from '../transaction/reconciler.ts';
-import { planRollbackTo } from '../transaction/roll-back-to-plan.ts';
-import type { Probation, RollbackEnding, RollbackOrder, RollbackPlan, RollbackRequest } from './protocol.ts';
+import { planWayBack } from '../transaction/way-back-plan.ts';
+import type { ProbationStatus, RollbackEnding, RollbackOrder, RollbackPlan, RollbackRequest } from './protocol.ts';
 
 /** The parts of a session that a rollback uses, in the daemon and in a command. */
 export interface Rollback {
@@ -20,7 +20,7 @@ export interface Rollback {
 export async function planRollback(
   request: RollbackRequest,
   { journal }: Pick<Rollback, 'journal'>,
-  cancels: Probation | null,
+  cancels: ProbationStatus | null,
 ): Promise<RollbackPlan> {
   const old = await targetOf(request, journal);
   const {

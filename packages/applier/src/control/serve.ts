@@ -11,7 +11,7 @@ import type { Control } from './protocol.ts';
 import { mustBeKnown, planRollback, type Rollback, rollBack } from './roll-back.ts';
 
 /** The process that holds the lock of a state directory. */
-export interface Holder extends Rollback {
+export interface StateHolder extends Rollback {
   readonly journal: DiskJournal;
   readonly decisions: Decisions;
   readonly repairs: () => readonly RepairAt[];
@@ -29,7 +29,7 @@ export interface Holder extends Rollback {
 const byHand: Account = { outcome: 'chosen', because: 'an operator rolled back to this generation' };
 
 /** Answers requests on behalf of this process. */
-export function controlOf(holder: Holder): Control {
+export function controlOf(holder: StateHolder): Control {
   const { journal, decisions } = holder;
   return {
     status: async () => ({

@@ -54,7 +54,7 @@ describe('the socket', () => {
     return promise;
   }
 
-  test('is opened by root alone, and goes with its process', async () => {
+  test('can be opened only by root, and is removed with its process', async () => {
     await listen(still);
     expect(statSync(`${state}/control.sock`).mode & 0o777).toBe(0o600);
     expect(failures).toEqual([undefined]);
@@ -69,7 +69,7 @@ describe('the socket', () => {
     ['a request with more than it has', '{"do":"status","and":1}'],
     ['a decision out of range', '{"do":"decide","decision":{"kind":"extend","seconds":1e9}}'],
     ['too much', `{"do":"status"${' '.repeat(limits.controlRequestBytesMax)}}`],
-  ])('refuses %s, and answers the next one', async (_title, body) => {
+  ])('refuses %s, and serves the next request', async (_title, body) => {
     await listen(still);
     const { status, text } = await send(body);
     expect(status).toBe(409);
@@ -77,7 +77,7 @@ describe('the socket', () => {
     expect((await send('{"do":"status"}')).status).toBe(200);
   });
 
-  test('says what went wrong inside, too', async () => {
+  test('reports internal errors', async () => {
     await listen(still);
     const control = await reach(state);
     await expect(control?.decide({ decision: { kind: 'cancel' } })).rejects.toMatchObject({
@@ -86,7 +86,7 @@ describe('the socket', () => {
     });
   });
 
-  test('that a killed process left is replaced, and nothing is reached by it before', async () => {
+  test('replaces a stale one of a killed process', async () => {
     const left = await killedServer(`${state}/control.sock`);
     left.close();
     writeFileSync(`${state}/control.sock`, '');
@@ -95,15 +95,15 @@ describe('the socket', () => {
     expect(await reach(state)).toBeDefined();
   });
 
-  test('of a process that ends before it answers leads to an error, not to a wait', async () => {
+  test('returns an error when the process ends before it answers', async () => {
     await listen(still);
     const control = await reach(state);
     const asked = control?.rollBack({ ...newest, from: 1, to: '1', generation: 1, cancels: null });
     setTimeout(() => sockets[0]?.close(), 50);
-    await expect(asked).rejects.toThrow('ended before it answered');
+    await expect(asked).rejects.toThrow('stopped before it answered');
   });
 
-  test('with too long a path is a failure that says so', async () => {
+  test('reports a path that is too long', async () => {
     const deep = `${state}/${'d'.repeat(100)}`;
     mkdirSync(deep);
     const socket = new ControlSocket(deep, still, (why) => void failures.push(why));

@@ -4,7 +4,7 @@ import { afterEach, beforeEach, expect, test } from 'vitest';
 import { sampleBundle, sampleNode } from '../testing/bundle.fixture.ts';
 import type { DeclaredHealth } from './declared.ts';
 import { HealthMemory } from './memory.ts';
-import type { Rules } from './served.ts';
+import type { ActiveRules } from './served.ts';
 import { ActiveHealth } from './active.ts';
 
 let state: string;
@@ -38,7 +38,7 @@ const start = (): ActiveHealth =>
     unwritten: (error) => void said.push(String(error)),
   });
 
-test('of a bundle of which only endpoints came in, Services that stand are counted, and no port opens, closes or moves', async () => {
+test('updates counts, but no port, when only endpoints of a bundle are applied', async () => {
   const health = start();
   await health.taken(bundle({ web: [31_001, 1], cart: [31_002, 1], gone: [31_003, 1] }));
   health.earlyEndpoints(bundle({ web: [31_001, 3], cart: [31_009, 0], other: [31_004, 1] }), nothing);
@@ -50,7 +50,7 @@ test('of a bundle of which only endpoints came in, Services that stand are count
   ]);
 });
 
-test('a Service comes to its first endpoint once that is in the rules that stand, and may have fewer at any time', async () => {
+test('counts a first endpoint only when the active rules have it', async () => {
   const health = start();
   await health.taken(bundle({ web: [31_001, 0], cart: [31_002, 0] }));
   const offered = bundle({ web: [31_001, 1], cart: [31_002, 2] });
@@ -61,7 +61,7 @@ test('a Service comes to its first endpoint once that is in the rules that stand
     '-A KUBE-SEP-B -m tcp -p tcp -j DNAT --to-destination 10.244.1.1:80',
   ];
   offered.set(path, `${offered.get(path) ?? ''}*nat\n${rules.join('\n')}\nCOMMIT\n`);
-  const stands = (to: string): Rules => {
+  const stands = (to: string): ActiveRules => {
     const nat = { chains: new Map([[chain, [`-A ${chain} -p tcp -j DNAT --to-destination ${to}`]]]), jumps: [] };
     return { families: { ipv4: { filter: { chains: new Map(), jumps: [] }, nat } } };
   };
@@ -82,7 +82,7 @@ test('a Service comes to its first endpoint once that is in the rules that stand
   ]);
 });
 
-test('a restart knows the ports, with the endpoints that came last', async () => {
+test('restores the ports after a restart, with the latest endpoint counts', async () => {
   const health = start();
   health.earlyEndpoints(bundle({ web: [31_001, 3] }), nothing);
   await health.taken(bundle({ web: [31_001, 1] }));

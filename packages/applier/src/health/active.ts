@@ -2,7 +2,7 @@ import type { BundleFiles } from '@sluice/bundle';
 import { type DeclaredHealth, HealthReader, withCounts } from './declared.ts';
 import type { HealthMemory } from './memory.ts';
 import type { HealthPorts } from './ports.ts';
-import { type Rules, servedBy } from './served.ts';
+import { type ActiveRules, servedBy } from './served.ts';
 
 /** What it works with. */
 export interface ActiveHealthParts {
@@ -44,7 +44,7 @@ export class ActiveHealth {
    * @param files whose endpoints reached the active generation, without the rest of them
    * @param rules the active generation, with these endpoints
    */
-  earlyEndpoints(files: BundleFiles, rules: Rules): void {
+  earlyEndpoints(files: BundleFiles, rules: ActiveRules): void {
     if (!this.#active) return;
     const isServed = servedBy(rules, files, this.#parts.node);
     this.#active = withCounts(this.#active, this.#reader.read(files), isServed);

@@ -54,7 +54,7 @@ const portLine =
 const endpointLine = /^# endpoint (?:[a-z0-9-]+ )?(?:\[([0-9a-f:]+)\]|([0-9.]+)):\d+ ([^\s,]+)(.*)$/gm;
 
 /** The declaration in the file of one Service. */
-interface Declared {
+interface DeclaredService {
   /** `namespace/name`. */
   readonly service: string;
   readonly port: number;
@@ -83,7 +83,7 @@ export class HealthReader {
   readonly #node: string;
   #last: { readonly files: BundleFiles; readonly profile: string } | undefined;
   /** By path, for files with a declaration. */
-  readonly #declared = new Map<string, Declared>();
+  readonly #declared = new Map<string, DeclaredService>();
 
   constructor(node: string) {
     this.#node = node;
@@ -113,7 +113,7 @@ export class HealthReader {
   }
 }
 
-function declaredIn(path: string, files: BundleFiles, profile: string, node: string): Declared | undefined {
+function declaredIn(path: string, files: BundleFiles, profile: string, node: string): DeclaredService | undefined {
   const kind = readPath(path);
   if (kind?.kind !== 'service' || kind.profile !== profile) return undefined;
   const text = files.get(path) ?? '';
@@ -124,7 +124,7 @@ function declaredIn(path: string, files: BundleFiles, profile: string, node: str
 }
 
 /** Groups the files of each Service: one per family. */
-function servicesOf(declared: Iterable<Declared>): readonly HealthService[] {
+function servicesOf(declared: Iterable<DeclaredService>): readonly HealthService[] {
   return [...Map.groupBy(declared, ({ service }) => service)]
     .map(([service, files]) => {
       const [namespace = '', name = ''] = service.split('/');

@@ -57,7 +57,7 @@ describe('what a bundle declares', () => {
     expect(declaredHealth(bundleOf(lines, rule), sampleNode).services).toEqual([]);
   });
 
-  test('in mode ipvs the set names the port', () => {
+  test('reads the port from the set in mode ipvs', () => {
     const files = new Map([
       ...sampleBundle(),
       [path.replace('.iptables', '.ipset'), '# endpoint 10.244.1.5:80 node-a\nadd KUBE-HEALTH-CHECK-NODE-PORT 32000\n'],
@@ -65,7 +65,7 @@ describe('what a bundle declares', () => {
     expect(declaredHealth(files, sampleNode).services).toMatchObject([{ port: 32_000, localEndpoints: 1 }]);
   });
 
-  test("the node's own address is one to listen on where the profile names it", () => {
+  test("listens on the node's own address where the profile names it", () => {
     const edit = (text: string | undefined, from: string, to: string): string => (text ?? '').replace(from, to);
     const [profile, node] = ['profiles/default/profile.yaml', `nodes/${sampleNode}/node.yaml`];
     const files = sampleBundle();
@@ -74,7 +74,7 @@ describe('what a bundle declares', () => {
     expect(declaredHealth(files, sampleNode).nodePortAddresses).toEqual(['127.0.0.0/8', '192.0.2.11/32']);
   });
 
-  test('a reader says of each bundle what one that reads it first says', () => {
+  test('gives the same result for a bundle, whatever was read before', () => {
     const reader = new HealthReader(sampleNode);
     const endpoint = 'endpoint http 10.244.1.5:8080 node-a';
     const other = new Map([...bundle(...local, endpoint), ['nodes/node-a/node.yaml', 'profile: [']]);
@@ -83,7 +83,7 @@ describe('what a bundle declares', () => {
     expect(bundles.map((files) => declaredHealth(files, sampleNode).services.length)).toEqual([1, 1, 0, 0, 1]);
   });
 
-  test('a node that the bundle lacks has none', () => {
+  test('declares none for a node that is not in the bundle', () => {
     expect(declaredHealth(bundle(...local), 'other').services).toEqual([]);
   });
 });
@@ -147,7 +147,7 @@ describe('the ports', () => {
     });
   });
 
-  test('a port is open exactly while the bundle has the Service', async () => {
+  test('opens a port exactly while the bundle has its Service', async () => {
     const port = await freePort();
     await start().follow(one(port, 1));
     expect(await ask(port)).toMatchObject({ status: 200 });
@@ -155,7 +155,7 @@ describe('the ports', () => {
     expect(await ask(port)).toBe('ECONNREFUSED');
   });
 
-  test('who comes gets through, whoever else holds connections: the longest silent makes room', async () => {
+  test('accepts a new connection by closing the one that was silent longest', async () => {
     const [port, other] = [await freePort(), await freePort()];
     const services = [port, other].map((each) => ({ namespace: 'shop', name: 'web', port: each, localEndpoints: 1 }));
     await start().follow({ services, nodePortAddresses: ['127.0.0.0/8'] });
@@ -179,7 +179,7 @@ describe('the ports', () => {
     for (const socket of [...idle, more, last]) socket.destroy();
   });
 
-  test('a port that somebody else has is told, and opened once it is free', async () => {
+  test('reports a port that is in use, and opens it once it is free', async () => {
     const other = createServer();
     const port = await freePort();
     await new Promise<void>((resolve) => other.listen(port, '127.0.0.1', resolve));

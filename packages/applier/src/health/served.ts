@@ -10,7 +10,7 @@ import {
 import { type HealthService, profileOf } from './declared.ts';
 
 /** The rules of the active generation that lead to endpoints. */
-export interface Rules {
+export interface ActiveRules {
   readonly families: { readonly [F in Family]?: FamilyProgram };
   readonly ipvs?: IpvsState;
 }
@@ -22,7 +22,7 @@ const tools = ['iptables', 'ip6tables', 'ipvs'] as const;
  * for packets that it drops. Early endpoint sync may reach some Services and not others, such as one whose port changes too.
  */
 export function servedBy(
-  rules: Rules,
+  rules: ActiveRules,
   files: BundleFiles,
   node: string,
 ): (service: Pick<HealthService, 'namespace' | 'name'>) => boolean {
@@ -51,7 +51,7 @@ function* choicesIn(text: string, node: string): Generator<string> {
 }
 
 /** The same of the active rules, in either layout, where a chain may hold its endpoints itself or jump to a group. */
-function* localChoices({ families }: Rules): Generator<string> {
+function* localChoices({ families }: ActiveRules): Generator<string> {
   for (const { nat } of Object.values(families))
     for (const chain of nat.chains.keys()) {
       const [, frontend] = /^(?:KUBE|SLU)-(SVL-[^.]+)/.exec(chain) ?? [];
@@ -69,7 +69,7 @@ function* destinations(chain: string, table: TableProgram): Generator<string> {
 }
 
 /** The same in mode ipvs, where a weight of 0 means removed. `*` replaces addresses of the machine, which files do not have. */
-function* serverChoices({ ipvs }: Rules): Generator<string> {
+function* serverChoices({ ipvs }: ActiveRules): Generator<string> {
   for (const { address, port, real } of ipvs?.virtualServers.values() ?? [])
     for (const one of real.values()) {
       if (one.weight === 0) continue;

@@ -31,7 +31,7 @@ const ask = (): Promise<number | undefined> =>
     }).on('error', reject);
   });
 
-test('a port that somebody else has is told, and opened once it is free', async () => {
+test('reports a port that is in use, and opens it once it is free', async () => {
   const server = createServer();
   other = server;
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
@@ -46,12 +46,12 @@ test('a port that somebody else has is told, and opened once it is free', async 
   expect(await ask()).toBe(200);
 });
 
-test('an address that is not there yet is told', async () => {
+test('reports a missing address', async () => {
   await open('192.0.2.1:10276').refresh();
   expect(said).toEqual([expect.stringContaining('EADDRNOTAVAIL')]);
 });
 
-test('who asks is answered, whoever else holds connections and asks nothing', async () => {
+test('answers a request while idle clients hold connections', async () => {
   await open('127.0.0.1:0').refresh();
   let connected = 0;
   const idle = (): void => {
@@ -70,7 +70,7 @@ test('who asks is answered, whoever else holds connections and asks nothing', as
   await expect.poll(() => connected, { timeout: waitMs, interval: 100 }).toBe(0);
 }, 15_000);
 
-test('who has asked twice at once is not silent before the second answer', async () => {
+test('does not count a client with a pending second answer as silent', async () => {
   const answers: ServerResponse[] = [];
   port = new StatusPort('127.0.0.1:0', {
     answer: (_request, response) => void answers.push(response),
@@ -100,7 +100,7 @@ test('who has asked twice at once is not silent before the second answer', async
   await gone;
 });
 
-test('who asks is answered, whoever else waits for an answer', async () => {
+test('answers a request while other clients wait for answers', async () => {
   await open('127.0.0.1:0').refresh();
   for (let n = 0; n < limits.statusConnectionsMax; n++) {
     const socket = connect(port?.number ?? 0, '127.0.0.1').on('error', () => undefined);

@@ -91,12 +91,12 @@ function replaceSums(): void {
   replace('SHA256SUMS', sumsText(digestsOf(withText('nodes/elsewhere/node.yaml', 'x'))));
 }
 
-test.each(edits)('%s is seen as by who looks for the first time', async (_title, edit) => {
+test.each(edits)('sees %s like a first look', async (_title, edit) => {
   edit();
   expect(told(await inbox.look('changed'))).toEqual(told(await inboxOf().look()));
 });
 
-test('the digest is the one of the format, in whatever order the folders lie', async () => {
+test('computes the digest of the format in any order of folders', async () => {
   const more = withText(`${services}/shop-2/a.iptables`, 'x').set(`${services}/shop/a.ip6tables`, 'y');
   replace(`${services}/shop-2/a.iptables`, 'x');
   replace(`${services}/shop/a.ip6tables`, 'y');
@@ -104,7 +104,7 @@ test('the digest is the one of the format, in whatever order the folders lie', a
   expect(await inbox.look('changed')).toMatchObject({ tree: { digest: treeDigest(digestsOf(more)) } });
 });
 
-test('the same tree after an event is the same value, also after it was refused', async () => {
+test('returns the same value for the same tree, also after a refusal', async () => {
   const first = await inbox.look();
   rmSync(`${bundle}/.sluice-complete`);
   expect([(await inbox.look()).kind, (await inbox.look()).kind], 'both times').toEqual(['refused', 'refused']);
@@ -113,13 +113,13 @@ test('the same tree after an event is the same value, also after it was refused'
   expect(first.kind === 'bundle' && last.kind === 'bundle' && first.tree === last.tree).toBe(true);
 });
 
-describe('what no folder and no seal shows', () => {
+describe('a change that neither folders nor seal show', () => {
   const spoiled: readonly [title: string, spoil: () => void][] = [
     ['a file that others may write', () => chmodSync(`${bundle}/${web}`, 0o666)],
     ['a file with a second name', () => linkSync(`${bundle}/${web}`, `${directory}/second`)],
     ['a file that was written in place, against the seal', () => writeFileSync(`${bundle}/${web}`, 'x')],
   ];
-  test.each(spoiled)('%s is refused by the next whole look, and until one finds it mended', async (_title, spoil) => {
+  test.each(spoiled)('refuses %s at the next whole look, until one finds it repaired', async (_title, spoil) => {
     spoil();
     const after = await inbox.look('changed');
     expect(after.kind === 'bundle' && after.tree.digest, 'the tree that its writer sealed').toBe(
@@ -129,7 +129,7 @@ describe('what no folder and no seal shows', () => {
   });
 });
 
-test('a folder that changed a moment ago is listed again, whatever its stamp says', async () => {
+test('lists a recently changed folder again, whatever its stamp', async () => {
   nowMs = Date.now();
   replace(web, 'x');
   seal(withText(web, 'x'));
@@ -139,7 +139,7 @@ test('a folder that changed a moment ago is listed again, whatever its stamp say
   expect((await inbox.look('changed')).kind).toBe('refused');
 });
 
-test('the limits hold for files that are not asked, too', async () => {
+test('applies the limits to files that are not read, too', async () => {
   const folder = `${services}/many`;
   const all = new Map(files);
   for (let n = 0; n < 30; n++) all.set(`${folder}/s${n}.iptables`, 'x'.repeat(n));
@@ -167,7 +167,7 @@ const step = fc.record({
   laterMs: fc.constantFrom(0, 60_000),
 });
 
-test('whatever happens to a directory, a look after an event finds what a first look finds', async () => {
+test('finds the same after an event as a first look, whatever happens to the directory', async () => {
   await fc.assert(
     fc.asyncProperty(fc.array(step, { minLength: 1, maxLength: 12 }), async (steps) => {
       rmSync(bundle, { recursive: true, force: true });

@@ -33,18 +33,18 @@ export function openFolder(fd: number, name: string): { fd: number; stats: BigIn
  * @throws InboxError when one of them is not trusted; the error of the system when a name does not exist
  */
 export function descend(path: string, trust: Trust | undefined): OpenDirectory {
-  const way = new Way(trust);
+  const directory = new DirectoryPath(trust);
   try {
-    way.restart();
-    way.go(resolve(path).split('/'));
-    return way.end();
+    directory.restart();
+    directory.go(resolve(path).split('/'));
+    return directory.end();
   } catch (error) {
-    way.close();
+    directory.close();
     throw error;
   }
 }
 
-class Way {
+class DirectoryPath {
   readonly #trust: Trust | undefined;
   #fd = -1;
   #names: string[] = [];

@@ -23,14 +23,14 @@ import {
   changedCopies,
   copiesOf,
   type Copy,
-  type Known,
+  type KnownFile,
   outsideOf,
-  type Part,
+  type FolderPart,
   partOf,
   releaseSumsOf,
 } from './parts.ts';
 import { PackedText } from './packed.ts';
-import { hasEntry, type Seen, settledStamp } from './read.ts';
+import { hasEntry, type WalkedFile, settledStamp } from './read.ts';
 import { InboxError, type Trust } from './trust.ts';
 import { type Folder, walkAgain } from './walk.ts';
 
@@ -60,13 +60,13 @@ export interface Tree {
 export type Extent = 'whole' | 'changed';
 
 /** The last tree, and what its seal covers. */
-interface Last extends Held {
+interface Last extends TreeFiles {
   readonly outside: string;
-  readonly part: Part;
+  readonly part: FolderPart;
 }
 
 /** A tree, and its files: those of the format, and all others. */
-interface Held {
+interface TreeFiles {
   readonly tree: Tree;
   readonly files: Layered<TextSource>;
   readonly others: Layered<TextSource>;
@@ -84,8 +84,8 @@ interface Held {
  * written in place, against the seal, is found by the next whole look.
  */
 export class PlainFiles {
-  #top: Folder<Known> | undefined;
-  #part: Part | undefined;
+  #top: Folder<KnownFile> | undefined;
+  #part: FolderPart | undefined;
   readonly #digest = new TextsDigest();
   #last: Last | undefined;
   /** Whether the last whole look passed: problems that it found, such as a file writable by others, only a whole look can clear. */
@@ -125,26 +125,26 @@ export class PlainFiles {
 
   #take(directory: OpenDirectory, extent: Extent): Tree {
     const nowMs = this.#nowMs();
-    const visit = (file: Seen, before: Known | undefined): Known =>
+    const visit = (file: WalkedFile, before: KnownFile | undefined): KnownFile =>
       before?.stamp === file.stamp ? before : this.#copy(file, nowMs, before);
-    const manner = { trust: this.#trust, nowMs, whole: extent === 'whole', visit };
-    this.#top = walkAgain(directory, manner, this.#top);
+    const options = { trust: this.#trust, nowMs, whole: extent === 'whole', visit };
+    this.#top = walkAgain(directory, options, this.#top);
     this.#part = partOf(this.#top, this.#part);
     const outside = outsideOf(this.#part);
     const last = this.#last;
     const digest = last?.part === this.#part ? last.tree.digest : this.#digest.of(this.#part.sums);
     const isSame = last?.tree.digest === digest && last.outside === outside;
-    const held = isSame ? last : treeOf(this.#part, digest, last);
+    const current = isSame ? last : treeOf(this.#part, digest, last);
     // Remembered for an equal tree too: folders that were young when they were read have other stamps now, and only one walk is kept.
-    this.#last = { ...held, outside, part: this.#part };
-    return held.tree;
+    this.#last = { ...current, outside, part: this.#part };
+    return current.tree;
   }
 
-  #copy(file: Seen, nowMs: number, before: Known | undefined): Known {
+  #copy(file: WalkedFile, nowMs: number, before: KnownFile | undefined): KnownFile {
     const { path } = file;
     const kind = readPath(path);
     const seal = path === completeFile || isReleaseFile(path);
-    if (!kind && !seal && !path.startsWith('.sluice-')) throw stranger(path);
+    if (!kind && !seal && !path.startsWith('.sluice-')) throw unknownFile(path);
     const { bytes, stats } = file.read();
     const digest = fileDigest(bytes);
     const stamp = settledStamp(stats, nowMs);
@@ -160,7 +160,7 @@ export class PlainFiles {
  * @param last the last result; an unchanged file is the same object
  * @throws InboxError when the files do not match the seal
  */
-function treeOf(top: Part, digest: string, last: Last | undefined): Held {
+function treeOf(top: FolderPart, digest: string, last: Last | undefined): TreeFiles {
   const changed = [...changedCopies(last?.part, top)];
   // New files are inserted in order; other changes keep the order.
   const isInOrder = changed.every(([path, copy]) => !copy?.isRule || last?.files.has(path));
@@ -180,10 +180,10 @@ function sourcesOf(
   return before.with([...changed].map(([path, copy]) => [path, copy?.isRule === isRule ? copy.source : undefined]));
 }
 
-const all = (top: Part): (readonly [string, Copy])[] => [...copiesOf(top)].map((copy) => [copy.path, copy]);
+const all = (top: FolderPart): (readonly [string, Copy])[] => [...copiesOf(top)].map((copy) => [copy.path, copy]);
 
 /** True when the seal is, byte for byte, the one that these files have: then nothing needs to be parsed. */
-function fits(top: Part, digest: string, text: (path: string) => string | undefined): boolean {
+function fits(top: FolderPart, digest: string, text: (path: string) => string | undefined): boolean {
   const sums = text(sumsFile);
   if (sums === undefined) return text(completeFile) === `sha256:${digest}\n`;
   if (!top.folder.files.has(clusterFile)) return false;
@@ -205,7 +205,7 @@ export function sealOf(paths: readonly string[], text: (path: string) => string 
   };
 }
 
-export function stranger(path: string): InboxError {
+export function unknownFile(path: string): InboxError {
   return new InboxError(
     `Cannot read the bundle: unknown file ${JSON.stringify(path)}`,
     'Render into an empty directory, or use a sluiced that knows this format',

@@ -4,19 +4,19 @@ import { readingGit } from '@sluice/cli';
 import { limits } from '../limits.ts';
 import { findTool } from '../kernel/tools.ts';
 import { execa } from 'execa';
-import { checkSeal, type Extent, sealOf, stranger, type Tree } from './files.ts';
+import { checkSeal, type Extent, sealOf, unknownFile, type Tree } from './files.ts';
 import { PackedText } from './packed.ts';
-import { Repository } from './repository.ts';
+import { GitRepository } from './repository.ts';
 import { InboxError, type Trust } from './trust.ts';
 
 /**
  * Reads the tree of HEAD of a Git work tree, never the work files: a checkout is not atomic, a commit is.
  *
  * git runs as root on a directory whose config others may have written: `readingGit` explains why it starts no program. git refuses a work
- * tree whose top has another owner, as we do; `Repository` checks who can write to its contents.
+ * tree whose top has another owner, as we do; `GitRepository` checks who can write to its contents.
  */
 export class GitTree {
-  readonly #repository: Repository | undefined;
+  readonly #repository: GitRepository | undefined;
   /** Texts by object id: an object never changes. */
   #texts = new Map<string, PackedText>();
   /** SHA-256 by object id: Git's own ids are SHA-1, and Git does not verify them on reading. */
@@ -28,7 +28,7 @@ export class GitTree {
    * @param trust who may write to the repository; left out: not checked
    */
   constructor(nowMs: () => number, trust: Trust | undefined) {
-    this.#repository = trust && new Repository(trust, nowMs);
+    this.#repository = trust && new GitRepository(trust, nowMs);
   }
 
   /**
@@ -69,7 +69,7 @@ export class GitTree {
   }
 
   /** A committed release: its `SHA256SUMS` is compared with the bytes, as on a disk. */
-  #seal(entries: readonly Entry[], texts: SourceFiles): Tree['seal'] {
+  #seal(entries: readonly TreeEntry[], texts: SourceFiles): Tree['seal'] {
     const known = this.#digests;
     this.#digests = new Map(entries.map(({ id }) => [id, known.get(id) ?? '']));
     const text = (path: string): string | undefined => texts.get(path);
@@ -81,8 +81,8 @@ export class GitTree {
   }
 
   /** Reads unknown objects, each once: a tree may have one object at many paths. */
-  async #fetch(directory: string, entries: readonly Entry[], isRelease: boolean): Promise<void> {
-    const wanted = new Map<string, Wanted>();
+  async #fetch(directory: string, entries: readonly TreeEntry[], isRelease: boolean): Promise<void> {
+    const wanted = new Map<string, WantedObject>();
     for (const { path, id, size } of entries) {
       const keep = this.#needs(path) && !this.#texts.has(id);
       if (!keep && !(isRelease && !this.#digests.has(id))) continue;
@@ -92,7 +92,7 @@ export class GitTree {
   }
 
   /** With one `cat-file`, whose whole output is in memory until it is read. */
-  async #fetchBatch(directory: string, batch: readonly Wanted[], isRelease: boolean): Promise<void> {
+  async #fetchBatch(directory: string, batch: readonly WantedObject[], isRelease: boolean): Promise<void> {
     const input = batch.map(({ id }) => `${id}\n`).join('');
     const bytesMax = batch.reduce((sum, { size }) => sum + size + limits.gitHeaderBytesMax, 0);
     const { stdout } = await must(directory, ['cat-file', '--batch', '--buffer'], bytesMax, input);
@@ -119,7 +119,7 @@ export class GitTree {
   }
 }
 
-interface Entry {
+interface TreeEntry {
   readonly path: string;
   readonly id: string;
   /** In bytes, from the list of the tree: the object is not read yet. */
@@ -127,14 +127,14 @@ interface Entry {
 }
 
 /** An object to read. */
-interface Wanted extends Entry {
+interface WantedObject extends TreeEntry {
   /** False where only the digest is needed. */
   readonly keep: boolean;
 }
 
 /** Batches that are read one after the other, so that git's whole output is never in memory at once. */
-function* batches(wanted: readonly Wanted[]): Generator<readonly Wanted[]> {
-  let batch: Wanted[] = [];
+function* batches(wanted: readonly WantedObject[]): Generator<readonly WantedObject[]> {
+  let batch: WantedObject[] = [];
   let bytes = 0;
   for (const one of wanted) {
     if (batch.length > 0 && bytes + one.size > limits.gitBatchBytesMax) {
@@ -148,7 +148,7 @@ function* batches(wanted: readonly Wanted[]): Generator<readonly Wanted[]> {
 }
 
 /** The files of a tree. Their sizes are checked before any is read: a small commit can name one object many times. */
-async function listTree(directory: string, tree: string): Promise<readonly Entry[]> {
+async function listTree(directory: string, tree: string): Promise<readonly TreeEntry[]> {
   const { stdout } = await must(directory, ['ls-tree', '-r', '-l', '-z', '--full-tree', tree], limits.gitListBytesMax);
   const entries = stdout
     .toString('utf8')
@@ -161,14 +161,14 @@ async function listTree(directory: string, tree: string): Promise<readonly Entry
   return entries;
 }
 
-function entryOf(line: string): Entry {
+function entryOf(line: string): TreeEntry {
   const [, mode, id, digits, path] = /^(\d+) \S+ ([0-9a-f]+) +(\S+)\t(.*)$/s.exec(line) ?? [];
   if (mode === undefined || id === undefined || path === undefined || !mode.startsWith('100'))
     throw new InboxError(
       `Cannot read ${path ?? line} from Git: not a regular file`,
       'A bundle has no links and no submodules',
     );
-  if (!readPath(path) && !isReleaseFile(path)) throw stranger(path);
+  if (!readPath(path) && !isReleaseFile(path)) throw unknownFile(path);
   const size = Number(digits);
   if (Number.isNaN(size))
     throw new InboxError(
@@ -186,7 +186,7 @@ function tooLarge(what: string): InboxError {
   );
 }
 
-interface Said {
+interface GitOutput {
   readonly exitCode: number | undefined;
   readonly stdout: Buffer;
   readonly stderr: string;
@@ -198,7 +198,7 @@ async function git(
   args: readonly string[],
   bytesMax: number = limits.gitAnswerBytesMax,
   input?: string,
-): Promise<Said> {
+): Promise<GitOutput> {
   const file = findTool('git');
   if (file === undefined) return { exitCode: 127, stdout: Buffer.alloc(0), stderr: 'git is not installed' };
   const { args: all, ...how } = readingGit(directory, args);
@@ -221,11 +221,11 @@ function viewOf({ buffer, byteOffset, byteLength }: Uint8Array): Buffer {
   return Buffer.from(buffer, byteOffset, byteLength);
 }
 
-async function must(directory: string, args: readonly string[], bytesMax: number, input?: string): Promise<Said> {
-  const said = await git(directory, args, bytesMax, input);
-  if (said.exitCode === 0) return said;
+async function must(directory: string, args: readonly string[], bytesMax: number, input?: string): Promise<GitOutput> {
+  const output = await git(directory, args, bytesMax, input);
+  if (output.exitCode === 0) return output;
   throw new InboxError(
-    `Cannot read the Git tree: ${quoted(said.stderr)}`,
+    `Cannot read the Git tree: ${quoted(output.stderr)}`,
     `Check the repository: git -C ${directory} fsck`,
   );
 }

@@ -28,15 +28,15 @@ function writeSums(change: (sums: string) => string): void {
 }
 
 const spoiled: readonly [title: string, spoil: () => void, says: string][] = [
-  ['a link to a file', () => symlinkSync('/etc/passwd', `${bundle}/${place}/x.iptables`), 'no regular file'],
-  ['a link to a directory', () => symlinkSync('/etc', `${bundle}/${place}/x`), 'no regular file'],
-  ['a pipe, which would wait for ever', () => mkfifo(`${bundle}/${place}/x.iptables`), 'no regular file'],
-  ['a pipe in place of the seal', () => replaceByPipe(`${bundle}/.sluice-complete`), 'no regular file'],
+  ['a link to a file', () => symlinkSync('/etc/passwd', `${bundle}/${place}/x.iptables`), 'not a regular file'],
+  ['a link to a directory', () => symlinkSync('/etc', `${bundle}/${place}/x`), 'not a regular file'],
+  ['a pipe, which would wait for ever', () => mkfifo(`${bundle}/${place}/x.iptables`), 'not a regular file'],
+  ['a pipe in place of the seal', () => replaceByPipe(`${bundle}/.sluice-complete`), 'not a regular file'],
   ['a huge file without content', () => makeSparse(`${bundle}/${place}/x.iptables`, 9), 'larger than'],
   ['more bytes than a bundle may have', () => makeManySparse(`${bundle}/${place}`, 8, 65), 'more than'],
-  ['a device', () => execFileSync('mknod', [`${bundle}/${place}/x.iptables`, 'c', '1', '5']), 'no regular file'],
+  ['a device', () => execFileSync('mknod', [`${bundle}/${place}/x.iptables`, 'c', '1', '5']), 'not a regular file'],
   ['folders in folders', () => mkdirSync(`${bundle}/${'a/'.repeat(20)}`, { recursive: true }), 'deep'],
-  ['a seal of another tree', () => writeFileSync(`${bundle}/.sluice-complete`, 'x\n'), 'does not fit'],
+  ['a seal of another tree', () => writeFileSync(`${bundle}/.sluice-complete`, 'x\n'), 'does not match'],
   [
     'sums with a path that leads out',
     () => writeSums((s) => `${s}${'0'.repeat(64)}  ../../etc/passwd\n`),
@@ -46,7 +46,7 @@ const spoiled: readonly [title: string, spoil: () => void, says: string][] = [
   ['sums that name one file twice', () => writeSums((s) => s + s.slice(0, s.indexOf('\n') + 1)), 'SHA256SUMS'],
 ];
 
-test.each(spoiled)('%s is refused with words and a hint', async (title, spoil, says) => {
+test.each(spoiled)('refuses %s with a message and a hint', async (title, spoil, says) => {
   if (title === 'a device' && process.getuid?.() !== 0) return;
   spoil();
   const arrival = await look();
@@ -111,19 +111,22 @@ describe('a Git work tree whose config names programs', () => {
     expect(existsSync(marker())).toBe(false);
   });
 
-  test.each(['uploadpack', 'vcs'])('that lacks an object is refused; remote.origin.%s is not asked', async (key) => {
-    const id = git('rev-parse', 'HEAD:cluster.yaml').trim();
-    rmSync(`${bundle}/.git/objects/${id.slice(0, 2)}/${id.slice(2)}`);
-    git('config', 'core.repositoryformatversion', '1');
-    git('config', 'extensions.partialClone', 'origin');
-    git('config', 'remote.origin.promisor', 'true');
-    git('config', 'remote.origin.url', key === 'vcs' ? `ext::sh -c "${evil()}"` : bundle);
-    git('config', `remote.origin.${key}`, key === 'vcs' ? 'ext' : evil());
-    expect(await look()).toMatchObject({ kind: 'refused', problems: [{ message: expect.stringContaining('Git') }] });
-    expect(existsSync(marker())).toBe(false);
-  });
+  test.each(['uploadpack', 'vcs'])(
+    'that lacks an object is refused without contacting remote.origin.%s',
+    async (key) => {
+      const id = git('rev-parse', 'HEAD:cluster.yaml').trim();
+      rmSync(`${bundle}/.git/objects/${id.slice(0, 2)}/${id.slice(2)}`);
+      git('config', 'core.repositoryformatversion', '1');
+      git('config', 'extensions.partialClone', 'origin');
+      git('config', 'remote.origin.promisor', 'true');
+      git('config', 'remote.origin.url', key === 'vcs' ? `ext::sh -c "${evil()}"` : bundle);
+      git('config', `remote.origin.${key}`, key === 'vcs' ? 'ext' : evil());
+      expect(await look()).toMatchObject({ kind: 'refused', problems: [{ message: expect.stringContaining('Git') }] });
+      expect(existsSync(marker())).toBe(false);
+    },
+  );
 
-  test('that belongs to another user is refused, whatever safe.directory says there', async () => {
+  test('that belongs to another user is refused, whatever its safe.directory', async () => {
     if (process.getuid?.() !== 0) return;
     git('config', 'safe.directory', '*');
     execFileSync('chown', ['-R', '65534', bundle]);
@@ -146,7 +149,7 @@ describe('a Git work tree of large objects', () => {
   }
   const many = (count: number): string[] => Array.from({ length: count }, (_, n) => `x${n}`);
 
-  test('with one object at many paths is refused for what it would be, before anything of it is read', async () => {
+  test('with one object at many paths is refused for its total size before any is read', async () => {
     commitOften(8, 'x', many(110));
     expect(await look()).toMatchObject({
       kind: 'refused',

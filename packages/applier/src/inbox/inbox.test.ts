@@ -26,7 +26,7 @@ function git(...args: readonly string[]): void {
   execFileSync('git', ['-C', bundle, ...who, ...args], { env, stdio: 'ignore' });
 }
 
-describe('what sluice render wrote', () => {
+describe('output of sluice render', () => {
   test('a complete directory is a bundle, with all that its format knows', async () => {
     writeBundle(bundle, new Map([...files, ['nodes/other/node.yaml', 'anything']]));
     const arrival = await inboxOf().look();
@@ -53,24 +53,24 @@ describe('what sluice render wrote', () => {
     const path = `${bundle}/cluster.yaml`;
     writeFileSync(path, readFileSync(path, 'utf8').replace('name: test', 'name: best'));
     utimesSync(path, new Date(0), new Date(0));
-    expect(why(await inbox.look())).toContain('.sluice-complete does not fit');
+    expect(why(await inbox.look())).toContain('.sluice-complete does not match');
   });
 
   test.each([
     ['the mark is missing', () => rmSync(`${bundle}/.sluice-complete`), 'Cannot use the directory as a bundle'],
-    ['a file is missing', () => rmSync(`${bundle}/cluster.yaml`), 'does not fit'],
-    ['a file is half written', () => writeFileSync(`${bundle}/cluster.yaml`, 'apiVersion'), 'does not fit'],
-    ['a foreign file lies in it', () => writeFileSync(`${bundle}/notes.txt`, 'x'), 'does not know'],
-    ['a file is a link', () => symlinkSync('/etc/passwd', `${bundle}/profiles/default/link`), 'no regular file'],
-    ['a file is a pipe', () => execFileSync('mkfifo', [`${bundle}/pipe`]), 'no regular file'],
-    ['a folder is a link', () => symlinkSync('/etc', `${bundle}/nodes/linked`), 'no regular file'],
+    ['a file is missing', () => rmSync(`${bundle}/cluster.yaml`), 'does not match'],
+    ['a file is half written', () => writeFileSync(`${bundle}/cluster.yaml`, 'apiVersion'), 'does not match'],
+    ['a foreign file lies in it', () => writeFileSync(`${bundle}/notes.txt`, 'x'), 'unknown file'],
+    ['a file is a link', () => symlinkSync('/etc/passwd', `${bundle}/profiles/default/link`), 'not a regular file'],
+    ['a file is a pipe', () => execFileSync('mkfifo', [`${bundle}/pipe`]), 'not a regular file'],
+    ['a folder is a link', () => symlinkSync('/etc', `${bundle}/nodes/linked`), 'not a regular file'],
   ])('is refused when %s', async (_title, spoil, expected) => {
     writeBundle(bundle, files);
     spoil();
     expect(why(await inboxOf().look())).toContain(expected);
   });
 
-  test('a directory that is not there is absent, not empty', async () => {
+  test('a missing directory is absent, not empty', async () => {
     expect((await inboxOf().look()).kind).toBe('absent');
   });
 
@@ -99,7 +99,7 @@ describe('a release', () => {
     seal();
     expect((await inboxOf().look()).kind).toBe('bundle');
     writeFileSync(`${bundle}/nodes/${sampleNode}/node.yaml`, 'changed');
-    expect(why(await inboxOf().look())).toContain('SHA256SUMS does not fit');
+    expect(why(await inboxOf().look())).toContain('SHA256SUMS does not match');
   });
 });
 
@@ -133,7 +133,7 @@ describe('a Git work tree', () => {
     symlinkSync('/etc/passwd', `${bundle}/nodes/evil`);
     git('add', '-A');
     git('commit', '-q', '-m', 'link');
-    expect(why(await inboxOf().look())).toContain('no regular file');
+    expect(why(await inboxOf().look())).toContain('not a regular file');
   });
 
   test('a folder of a larger work tree is read from HEAD too, until sluice render has written there', async () => {

@@ -6,7 +6,7 @@ import { GitTree } from './git.ts';
 import { hasEntry } from './read.ts';
 import type { ReleaseGate } from './release-gate.ts';
 import { InboxError, type Trust } from './trust.ts';
-import type { WaveGate, Waiting } from './wave-gate.ts';
+import type { WaveGate, WaitingRelease } from './wave-gate.ts';
 
 /** The result of a look at the bundle directory. */
 export type Arrival =
@@ -20,7 +20,7 @@ export type Arrival =
       /** Warnings about a release that is accepted all the same. */
       readonly alarms?: readonly Problem[];
       /** The wave of this node is not open yet: the bundle is rehearsed and not applied. */
-      readonly waits?: Waiting;
+      readonly waits?: WaitingRelease;
     }
   /** The directory does not exist. That changes nothing: rules are never removed by absence. */
   | { readonly kind: 'absent' }

@@ -9,7 +9,7 @@ const packed = (text: string): PackedText => new PackedText(Buffer.from(text), f
 const packedFiles = (files: ReadonlyMap<string, string>): SourceFiles =>
   new SourceFiles(new Map([...files].map(([path, text]) => [path, packed(text)])));
 
-test('a text comes out as it went in, byte by byte', () => {
+test('returns a text byte for byte', () => {
   fc.assert(fc.property(fc.string({ unit: 'grapheme', maxLength: 500 }), (text) => packed(text).text === text));
   expect(packed('').text).toBe('');
   const large = 'é'.repeat(limits.packedBytesMax);

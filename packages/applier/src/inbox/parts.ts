@@ -13,20 +13,20 @@ export interface Copy {
 }
 
 /** One file when it was read last. */
-export interface Known {
+export interface KnownFile {
   readonly stamp: Stamp;
   readonly copy: Copy;
 }
 
 /** A folder with its part of the digest, so that only changed folders are digested again. */
-export interface Part {
-  readonly folder: Folder<Known>;
+export interface FolderPart {
+  readonly folder: Folder<KnownFile>;
   /** Its lines of `SHA256SUMS`, including folders in it, in pieces that the parent folders share. */
   readonly sums: readonly string[];
   /** In the order of those lines. */
-  readonly items: readonly (Copy | Part)[];
+  readonly items: readonly (Copy | FolderPart)[];
   /** By name. */
-  readonly parts: ReadonlyMap<string, Part>;
+  readonly parts: ReadonlyMap<string, FolderPart>;
 }
 
 /**
@@ -36,10 +36,10 @@ export interface Part {
  * the lines of a folder are the lines of its entries, in order.
  * @param before of the last walk; folders of the same value are not read
  */
-export function partOf(folder: Folder<Known>, before: Part | undefined): Part {
+export function partOf(folder: Folder<KnownFile>, before: FolderPart | undefined): FolderPart {
   if (before?.folder === folder) return before;
-  const parts = new Map<string, Part>();
-  const named: [key: string, item: Copy | Part][] = [];
+  const parts = new Map<string, FolderPart>();
+  const named: [key: string, item: Copy | FolderPart][] = [];
   for (const [name, { copy }] of folder.files) named.push([name, copy]);
   for (const [name, inner] of folder.folders) {
     const part = partOf(inner, before?.parts.get(name));
@@ -51,18 +51,18 @@ export function partOf(folder: Folder<Known>, before: Part | undefined): Part {
 }
 
 /** The lines of a release's `SHA256SUMS`: files that it adds at the top count too. */
-export function releaseSumsOf(top: Part): string {
+export function releaseSumsOf(top: FolderPart): string {
   return linesOf(top.items, (path) => isSealedFile(path) || !isOutsideTree(path)).join('');
 }
 
 /** Lines in the same form for files at the top that the digest of the tree does not cover: seals, signatures, open waves. */
-export function outsideOf(top: Part): string {
+export function outsideOf(top: FolderPart): string {
   const files = top.items.filter((item) => !('items' in item));
   return linesOf(files, isOutsideTree).join('');
 }
 
 /** Every file, in byte order. */
-export function* copiesOf(part: Part): Generator<Copy> {
+export function* copiesOf(part: FolderPart): Generator<Copy> {
   for (const item of part.items) {
     if ('items' in item) yield* copiesOf(item);
     else yield item;
@@ -71,8 +71,8 @@ export function* copiesOf(part: Part): Generator<Copy> {
 
 /** The files that were added, removed or changed since another walk. Folders of the same value are skipped. */
 export function* changedCopies(
-  before: Part | undefined,
-  now: Part | undefined,
+  before: FolderPart | undefined,
+  now: FolderPart | undefined,
 ): Generator<readonly [path: string, Copy | undefined]> {
   if (before === now) return;
   const gone = new Map<string, Copy>();
@@ -87,7 +87,7 @@ export function* changedCopies(
     yield* changedCopies(before?.parts.get(name), now?.parts.get(name));
 }
 
-function linesOf(items: readonly (Copy | Part)[], isIn: (path: string) => boolean): readonly string[] {
+function linesOf(items: readonly (Copy | FolderPart)[], isIn: (path: string) => boolean): readonly string[] {
   const pieces: string[] = [];
   let lines: string[] = [];
   for (const item of items) {

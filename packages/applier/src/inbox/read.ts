@@ -20,7 +20,7 @@ export function settledStamp(stats: BigIntStats, nowMs: number): Stamp {
 }
 
 /** One file of a walk. */
-export interface Seen {
+export interface WalkedFile {
   readonly path: string;
   readonly stamp: Stamp;
   /** Its bytes; only while the walk is at this file. */

@@ -29,7 +29,7 @@ const schema = v.strictObject({
     }),
   ),
 });
-type Stored = v.InferOutput<typeof schema>;
+type StoredFloor = v.InferOutput<typeof schema>;
 
 /**
  * The last release that this node accepted, and the last endpoint update of it; a file in the state directory, beside the journal. Neither
@@ -52,7 +52,7 @@ export class ReleaseFloor {
     return record === undefined || 'problem' in record ? record : floorOf(record);
   }
 
-  #record(): Stored | undefined | { readonly problem: Problem } {
+  #record(): StoredFloor | undefined | { readonly problem: Problem } {
     try {
       const text = readIfThere(this.#path);
       return text === undefined ? undefined : v.parse(schema, JSON.parse(text));
@@ -99,7 +99,7 @@ function floorOf({
   onlyEndpoints,
   expires,
   ...rest
-}: Stored): Floor {
+}: StoredFloor): Floor {
   const release = {
     ...rest,
     ...(revision === undefined ? {} : { revision }),
@@ -116,7 +116,7 @@ function floorOf({
 }
 
 /** An endpoint update keeps the record of the release; a release keeps a newer update of it. */
-function raised(before: Stored | undefined, accepted: Accepted): Stored {
+function raised(before: StoredFloor | undefined, accepted: Accepted): StoredFloor {
   const { cluster: _cluster, serial, onlyEndpoints, revision, ...rest } = accepted;
   if (before && onlyEndpoints && revision !== undefined)
     return { ...before, update: { revision, ...rest, signers: [...rest.signers] } };

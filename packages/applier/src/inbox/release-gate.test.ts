@@ -37,15 +37,15 @@ const {
 beforeEach(reset);
 afterAll(end);
 
-describe('a release that is as it should be', () => {
-  test('is taken with the files that the node needs', async () => {
+describe('a valid release', () => {
+  test('is accepted with the files that the node needs', async () => {
     publish();
     const arrival = await look();
     expect(arrival).toMatchObject({ kind: 'bundle', release: { cluster: 'test', serial: 5, signers: ['alice'] } });
     expect(arrival.kind === 'bundle' && arrival.tree.files.has('cluster.yaml')).toBe(true);
   });
 
-  test('needs as many signers as the threshold says; more, and strangers, do no harm', async () => {
+  test('needs as many signers as the threshold; more signers, and unknown ones, do no harm', async () => {
     publish();
     expect(await said({ threshold: 2 })).toContain('good signatures of alice only, 2 needed');
     publish({ by: ['alice', 'mallory', 'bob'] });
@@ -60,7 +60,7 @@ describe('a release that is as it should be', () => {
     expect(await said()).toBe('serial 5 by alice');
   });
 
-  test('is taken from a Git work tree, and refused there when a byte differs', async () => {
+  test('is accepted from a Git work tree, and refused there when a byte differs', async () => {
     publish();
     const git = (...args: readonly string[]): void =>
       void execFileSync('/usr/bin/git', ['-C', directory, '-c', 'user.name=a', '-c', 'user.email=a@b', ...args], {
@@ -218,7 +218,7 @@ describe('attacks', () => {
     [
       'allowed_signers that others may write',
       () => (publish({ serial: 6 }), chmodSync(signersFile, 0o666)),
-      'can be written by others',
+      'is writable by other users',
     ],
     [
       'allowed_signers that is a link',
@@ -247,7 +247,7 @@ describe('attacks', () => {
     ],
   ];
   const rows = attacks.map(([title, attack, expected, rules = {}]) => ({ title, attack, expected, rules }));
-  test.each(rows)('$title: refused, and the next good release is taken', async ({ attack, expected, rules }) => {
+  test.each(rows)('refuses $title, and accepts the next good release', async ({ attack, expected, rules }) => {
     await acceptFive();
     attack();
     expect(await said(rules)).toMatch(new RegExp(`^refused .*${expected}`));
@@ -262,21 +262,21 @@ describe('attacks', () => {
     ['a malformed signature', 1, () => 'garbage\n'],
     ['2,000 files that are no signatures', 2000, () => 'garbage\n'],
     ['17 copies of the signature', 17, () => readFileSync(at('SHA256SUMS.sig'), 'latin1')],
-  ])('%s beside a good one: the release is taken', async (_title, count, text) => {
+  ])('accepts a release with a good signature and %s', async (_title, count, text) => {
     publish({ serial: 6 });
     const content = text();
     for (let one = 0; one < count; one++) writeFileSync(at(`SHA256SUMS.a${one}.sig`), content);
     expect(await said()).toBe('serial 6 by alice');
   });
 
-  test('a release that its signers call urgent is told from others', async () => {
+  test('recognises an urgent release', async () => {
     publish({ serial: 6, change: (one) => ({ ...one, requires: ['mode-iptables', 'urgent'] }) });
     expect(await look()).toMatchObject({ kind: 'bundle', isUrgent: true });
     publish({ serial: 7 });
     expect(await look()).not.toHaveProperty('isUrgent');
   });
 
-  test('freeze: an expired release is an alarm, and is taken and kept all the same', async () => {
+  test('accepts and keeps an expired release, with an alarm (freeze attack)', async () => {
     publish({ expires: '2026-12-01T12:00:00Z' });
     expect(await said({}, noon - 1000)).toBe('serial 5 by alice');
     expect(await said()).toBe('serial 5 by alice RELEASE_EXPIRED');
@@ -285,7 +285,7 @@ describe('attacks', () => {
   });
 });
 
-describe('what was accepted once stays so', () => {
+describe('an accepted release stays accepted', () => {
   test.each([
     ['the key was withdrawn', () => allow(lineOf('bob'))],
     [
@@ -300,7 +300,7 @@ describe('what was accepted once stays so', () => {
     expect(await said()).toBe('serial 5 by alice RELEASE_SIGNERS_CHANGED');
   });
 
-  test('when nothing can be written to ask about signatures: an alarm, and nothing new is taken', async () => {
+  test('raises an alarm when signatures cannot be checked for want of disk space, and accepts nothing new', async () => {
     await acceptFive();
     vi.stubEnv('TMPDIR', join(scratch, 'nowhere'));
     try {
@@ -310,25 +310,25 @@ describe('what was accepted once stays so', () => {
       const full = { state: state + '/.'.repeat(Math.floor((4095 - state.length - '/release.json'.length) / 2)) };
       expect(await said(full)).toBe('serial 5 by alice RELEASE_SIGNERS_CHANGED');
       publish({ serial: 6 });
-      expect(await said(full)).toMatch(/^refused RELEASE_UNSIGNED .*could not be asked/);
+      expect(await said(full)).toMatch(/^refused RELEASE_UNSIGNED .*cannot run the check/);
     } finally {
       vi.unstubAllEnvs();
     }
   });
 
-  test('but a changed byte is no longer what was accepted', async () => {
+  test('refuses it when a byte changes', async () => {
     await acceptFive();
     appendFileSync(at('cluster.yaml'), '# x\n');
     expect(await said()).toContain('BUNDLE_INCOMPLETE');
   });
 
-  test('a state directory that cannot be written keeps the node where it is', async () => {
+  test('accepts no new release when the state directory cannot be written', async () => {
     publish();
     writeFileSync(state, 'a file in its place');
     expect(await said()).toContain('NODE_STATE_INVALID');
   });
 
-  test('a copy elsewhere with a signature more is the same release', async () => {
+  test('recognises a copy with an additional signature', async () => {
     await acceptFive();
     mkdirSync(join(scratch, 'copy'), { recursive: true });
     cpSync(directory, join(scratch, 'copy'), { recursive: true });

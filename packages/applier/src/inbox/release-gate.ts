@@ -46,7 +46,7 @@ export interface GateParts {
   readonly remember: () => boolean;
 }
 
-export type Verdict =
+export type GateVerdict =
   | { readonly kind: 'accepted'; readonly release: Accepted; readonly alarms: readonly Problem[] }
   | { readonly kind: 'refused'; readonly problems: readonly Problem[] };
 
@@ -66,7 +66,7 @@ export class ReleaseGate {
   }
 
   /** @param tree whose files match its seal */
-  async check({ seal }: Tree): Promise<Verdict> {
+  async check({ seal }: Tree): Promise<GateVerdict> {
     if (seal === undefined) return refused(noRelease);
     const digest = fileDigest(seal.sums);
     const signers = await this.#signers(seal);
@@ -86,19 +86,19 @@ export class ReleaseGate {
     if ('problems' in signers) return signers;
     const never = unreachable(allowedSigners, signers, threshold);
     if (never) return { problems: [never] };
-    const asking = { run: this.#parts.run, state: this.#rules.state };
-    const signed = await whoSigned(seal.sums, seal.signatures, signers, asking);
+    const checker = { run: this.#parts.run, state: this.#rules.state };
+    const signed = await whoSigned(seal.sums, seal.signatures, signers, checker);
     if ('problems' in signed) return signed;
     const tooFew = unsigned(signed, threshold);
     if (!tooFew) return signed;
-    const updaters = await whoSigned(seal.sums, seal.signatures, signers, asking, endpointsNamespace);
+    const updaters = await whoSigned(seal.sums, seal.signatures, signers, checker, endpointsNamespace);
     if ('problems' in updaters) return updaters;
     const { principals } = updaters;
     return principals.length === 0 ? { problems: [tooFew] } : { principals, onlyEndpoints: tooFew };
   }
 
   /** A release that was accepted before stays accepted; problems with its signatures become alarms. */
-  #again(accepted: Accepted, signers: { problems: readonly Problem[] } | Signers): Verdict {
+  #again(accepted: Accepted, signers: { problems: readonly Problem[] } | Signers): GateVerdict {
     if (accepted.onlyEndpoints && !('problems' in signers) && !signers.onlyEndpoints) {
       const { onlyEndpoints: _before, ...rest } = accepted;
       return this.#accept({ ...rest, signers: signers.principals });
@@ -109,7 +109,7 @@ export class ReleaseGate {
     return { kind: 'accepted', release: accepted, alarms: [...this.#expired(accepted), ...changed] };
   }
 
-  #fresh(seal: Seal, digest: string, accepted: Floor | undefined, signers: Signers): Verdict {
+  #fresh(seal: Seal, digest: string, accepted: Floor | undefined, signers: Signers): GateVerdict {
     const release = readRelease(seal.release ?? '');
     if (isProblem(release)) return refused(release);
     const { node, cluster, floor } = this.#rules;
@@ -133,7 +133,7 @@ export class ReleaseGate {
     });
   }
 
-  #accept(fresh: Accepted): Verdict {
+  #accept(fresh: Accepted): GateVerdict {
     const unwritable = this.#parts.remember() ? this.#remember(fresh) : undefined;
     return unwritable ? refused(unwritable) : { kind: 'accepted', release: fresh, alarms: this.#expired(fresh) };
   }
@@ -161,7 +161,7 @@ export class ReleaseGate {
   }
 }
 
-function refused(problem: Problem): Verdict {
+function refused(problem: Problem): GateVerdict {
   return { kind: 'refused', problems: [problem] };
 }
 

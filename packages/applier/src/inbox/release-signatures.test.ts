@@ -20,7 +20,7 @@ function make(name: string, minutes: number): void {
   utimesSync(join(state, name), seconds, seconds);
 }
 
-test('what killed processes left of checks goes after an hour; what may be in use and everything else stays', () => {
+test('removes leftovers of killed checks after an hour, and nothing else', () => {
   make('sluiced-verify-aaaaaa', 61);
   make('sluiced-verify-bbbbbb', 59);
   make('store', 1_000);
@@ -28,6 +28,6 @@ test('what killed processes left of checks goes after an hour; what may be in us
   expect(readdirSync(state).toSorted()).toEqual(['sluiced-verify-bbbbbb', 'store']);
 });
 
-test('a state directory that is not there is no error', () => {
+test('ignores a missing state directory', () => {
   expect(() => removeLeftScratch(join(state, 'none'), nowMs)).not.toThrow();
 });

@@ -78,7 +78,7 @@ function readTrusted(path: string, trust: Trust): string {
 }
 
 /** What `ssh-keygen` is run with. */
-export interface Asking {
+export interface SignatureChecker {
   readonly run: Run;
   /** The state directory: the files to check are there for a moment, where other users cannot use up the space. */
   readonly state: string;
@@ -93,14 +93,14 @@ export async function whoSigned(
   sums: string,
   signatures: ReadonlyMap<string, string>,
   signers: readonly Signer[],
-  asking: Asking,
+  checker: SignatureChecker,
   namespace: SignatureNamespace = releaseNamespace,
 ): Promise<Signed | { readonly problems: readonly Problem[] }> {
   const plan = planSignatures(signatures, signers, namespace);
   const tool = findTool('ssh-keygen');
   if (tool === undefined) return { problems: [noTool] };
   const runs: (readonly [SignatureCheck, SignatureRun])[] = [];
-  for (const check of plan.checks) runs.push([check, await verifyOne(tool, check, sums, asking)]);
+  for (const check of plan.checks) runs.push([check, await verifyOne(tool, check, sums, checker)]);
   return judgeSignatures(runs, plan.passedOver);
 }
 
@@ -108,7 +108,7 @@ async function verifyOne(
   tool: string,
   check: SignatureCheck,
   sums: string,
-  { run, state }: Asking,
+  { run, state }: SignatureChecker,
 ): Promise<SignatureRun> {
   let scratch: string | undefined;
   try {

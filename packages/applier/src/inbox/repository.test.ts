@@ -17,7 +17,7 @@ import { dirname } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { sampleBundle, writeBundle } from '../testing/bundle.fixture.ts';
 import { type Arrival, Inbox } from './inbox.ts';
-import { Repository } from './repository.ts';
+import { GitRepository } from './repository.ts';
 import { trustOf } from './trust.ts';
 
 let base: string;
@@ -72,7 +72,7 @@ describe('is read', () => {
     symlinkSync('../elsewhere', `${base}/clone/.git`);
     expect(await lookAt(`${base}/clone`)).toBe('bundle');
     chmodSync(`${base}/elsewhere/HEAD`, 0o666);
-    expect(await lookAt(`${base}/clone`)).toContain('/HEAD can be written');
+    expect(await lookAt(`${base}/clone`)).toContain('/HEAD is writable');
   });
 
   test('a work tree of git worktree', async () => {
@@ -85,7 +85,7 @@ describe('is read', () => {
     git('commit', '-q', '-m', 'deep');
     expect(await lookAt(`${bundle}/deep`)).toBe('bundle');
     chmodSync(gitPath('refs/heads'), 0o777);
-    expect(await lookAt(`${bundle}/deep`)).toContain('refs/heads can be written by others');
+    expect(await lookAt(`${bundle}/deep`)).toContain('refs/heads is writable by other users');
   });
 });
 
@@ -97,27 +97,27 @@ function mkdir(name: string): string {
 describe('is refused', () => {
   test.each([
     ['the Git directory', () => chmodSync(gitPath(''), 0o775), '.git is writable by other users (mode 0775)'],
-    ['HEAD', () => chmodSync(gitPath('HEAD'), 0o664), '/HEAD can be written'],
-    ['the config', () => chmodSync(gitPath('config'), 0o666), '/config can be written'],
-    ['a folder of refs', () => chmodSync(gitPath('refs/heads'), 0o775), '/refs/heads can be written'],
-    ['a ref', () => chmodSync(gitPath('refs/heads/main'), 0o664), '/refs/heads/main can be written'],
-    ['the folder of objects', () => chmodSync(gitPath('objects'), 0o777), '/objects can be written'],
-    ['the folder of packs', () => chmodSync(gitPath('objects/pack'), 0o777), '/objects/pack can be written'],
+    ['HEAD', () => chmodSync(gitPath('HEAD'), 0o664), '/HEAD is writable'],
+    ['the config', () => chmodSync(gitPath('config'), 0o666), '/config is writable'],
+    ['a folder of refs', () => chmodSync(gitPath('refs/heads'), 0o775), '/refs/heads is writable'],
+    ['a ref', () => chmodSync(gitPath('refs/heads/main'), 0o664), '/refs/heads/main is writable'],
+    ['the folder of objects', () => chmodSync(gitPath('objects'), 0o777), '/objects is writable'],
+    ['the folder of packs', () => chmodSync(gitPath('objects/pack'), 0o777), '/objects/pack is writable'],
     ['a folder of objects', () => chmodSync(dirname(anObject()), 0o775), 'is writable by other users (mode 0775)'],
     ['an object', () => chmodSync(anObject(), 0o664), 'is writable by other users (mode 0664)'],
     [
       'packed refs',
       () => (git('pack-refs', '--all'), chmodSync(gitPath('packed-refs'), 0o666)),
-      '/packed-refs can be written',
+      '/packed-refs is writable',
     ],
-  ])('one of which others can write %s', async (_title, spoil, says) => {
+  ])('a work tree in which other users can write %s', async (_title, spoil, says) => {
     spoil();
     const said = await lookAt();
     expect(said).toContain('BUNDLE_UNTRUSTED: ');
     expect(said).toContain(says);
   });
 
-  test('one that umask 002 made, with words on how to mend all of it', async () => {
+  test('a work tree made with umask 002, with a hint that repairs all of it', async () => {
     execFileSync('chmod', ['-R', 'g+w', gitPath('')]);
     const arrival = await inboxOf().look();
     const hint = arrival.kind === 'refused' ? (arrival.problems[0]?.hint ?? '') : '';
@@ -126,84 +126,84 @@ describe('is refused', () => {
     expect(await lookAt()).toBe('bundle');
   });
 
-  test('one that borrows objects', async () => {
+  test('a work tree with alternates', async () => {
     git('clone', '-q', '--shared', bundle, `${base}/clone`);
     expect(await lookAt(`${base}/clone`)).toContain('BUNDLE_UNTRUSTED: ');
     expect(await lookAt(`${base}/clone`)).toContain('borrows objects of another repository');
   });
 
-  test('one with links in it', async () => {
+  test('a repository with links in it', async () => {
     renameSync(gitPath('refs'), gitPath('elsewhere'));
     symlinkSync('elsewhere', gitPath('refs'));
     expect(await lookAt()).toContain('/refs is not a regular file or folder');
   });
 
-  test('one whose HEAD is a link', async () => {
+  test('a repository whose HEAD is a link', async () => {
     rmSync(gitPath('HEAD'));
     symlinkSync('refs/heads/main', gitPath('HEAD'));
     expect(await lookAt()).toContain('/HEAD is not a regular file or folder');
   });
 
-  test('one whose .git is a link that goes by where others may write, or to a file', async () => {
+  test('a work tree whose .git is a link through an untrusted folder, or to a file', async () => {
     renameSync(gitPath(''), `${base}/elsewhere`);
     mkdirSync(`${base}/open`);
     symlinkSync('../elsewhere', `${base}/open/by`);
     symlinkSync('../open/by', gitPath(''));
     expect(await lookAt()).toBe('bundle');
     chmodSync(`${base}/open`, 0o777);
-    expect(await lookAt()).toContain('/open can be written');
+    expect(await lookAt()).toContain('/open is writable');
     writeFileSync(`${base}/leads`, `gitdir: ${base}/elsewhere\n`);
     rmSync(gitPath(''));
     symlinkSync('../leads', gitPath(''));
     expect(await lookAt()).toContain('.git is not a regular file or folder');
   });
 
-  test.skipIf(process.getuid?.() !== 0)('one whose .git is a link of somebody else', async () => {
+  test.skipIf(process.getuid?.() !== 0)('a work tree whose .git is a link of another user', async () => {
     renameSync(gitPath(''), `${base}/elsewhere`);
     symlinkSync('../elsewhere', gitPath(''));
     lchownSync(gitPath(''), 4711, 0);
     expect(await lookAt()).toContain('dubious ownership');
     const places = { directory: bundle, own: `${base}/elsewhere`, common: `${base}/elsewhere` };
-    const check = (): void => new Repository(trustOf(undefined), Date.now).check(places, 'whole');
+    const check = (): void => new GitRepository(trustOf(undefined), Date.now).check(places, 'whole');
     expect(check).toThrow('belongs to user 4711');
     lchownSync(gitPath(''), 0, 0);
     expect(check).not.toThrow();
   });
 
-  test('a work tree of git worktree of whose repository others can write the refs, or where it lies', async () => {
+  test('a work tree of git worktree whose repository has refs, or a parent folder, writable by other users', async () => {
     git('worktree', 'add', '-q', '--detach', `${base}/more`);
     chmodSync(`${base}/more/.git`, 0o666);
-    expect(await lookAt(`${base}/more`)).toContain('more/.git can be written');
+    expect(await lookAt(`${base}/more`)).toContain('more/.git is writable');
     chmodSync(`${base}/more/.git`, 0o644);
     chmodSync(gitPath('worktrees/more/HEAD'), 0o666);
-    expect(await lookAt(`${base}/more`)).toContain('worktrees/more/HEAD can be written');
+    expect(await lookAt(`${base}/more`)).toContain('worktrees/more/HEAD is writable');
     chmodSync(gitPath('worktrees/more/HEAD'), 0o644);
     chmodSync(gitPath('refs'), 0o777);
-    expect(await lookAt(`${base}/more`)).toContain('.git/refs can be written');
+    expect(await lookAt(`${base}/more`)).toContain('.git/refs is writable');
   });
 
-  test.skipIf(process.getuid?.() !== 0)('one with an object of somebody else', async () => {
+  test.skipIf(process.getuid?.() !== 0)('a repository with an object of another user', async () => {
     chownSync(anObject(), 4711, 0);
     expect(await lookAt()).toContain('belongs to user 4711');
   });
 });
 
-test('after an event files are asked again only where something changed, and a look at all of it asks for all', async () => {
+test('checks only changed folders again after an event, and everything at a whole look', async () => {
   const inbox = inboxOf();
   expect(spell(await inbox.look())).toBe('bundle');
   const object = anObject();
   chmodSync(object, 0o664);
   expect(spell(await inbox.look('changed'))).toBe('bundle');
-  expect(spell(await inbox.look('whole'))).toContain('can be written');
+  expect(spell(await inbox.look('whole'))).toContain('is writable');
   chmodSync(object, 0o444);
   expect(spell(await inbox.look('changed'))).toBe('bundle');
   writeFileSync(gitPath('refs/heads/other'), 'x', { mode: 0o666 });
   chmodSync(gitPath('refs/heads/other'), 0o666);
   expect(existsSync(object)).toBe(true);
-  expect(spell(await inbox.look('changed'))).toContain('refs/heads/other can be written');
+  expect(spell(await inbox.look('changed'))).toContain('refs/heads/other is writable');
 });
 
-test('a folder that goes while it is looked at, as by git gc, is as good as empty', () => {
+test('treats a folder that git gc removes meanwhile as empty', () => {
   let asked = 0;
   for (let at = 0; at <= asked; at++) {
     mkdirSync(gitPath('refs/heads/gone'), { recursive: true });
@@ -215,12 +215,12 @@ test('a folder that goes while it is looked at, as by git gc, is as good as empt
       return true;
     };
     const [directory, own] = [bundle, `${bundle}/.git`];
-    new Repository({ owners }, Date.now).check({ directory, own, common: own }, 'whole');
+    new GitRepository({ owners }, Date.now).check({ directory, own, common: own }, 'whole');
   }
   expect(asked).toBeGreaterThan(10);
 });
 
-test('without trust, as on a command line, nothing is asked', async () => {
+test('checks nothing without trust, as on a command line', async () => {
   execFileSync('chmod', ['-R', 'go+w', gitPath('')]);
   expect((await new Inbox(bundle, Date.now).look()).kind).toBe('bundle');
 });

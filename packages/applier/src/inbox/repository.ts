@@ -21,7 +21,7 @@ const files = ['HEAD', 'config', 'config.worktree', 'commondir', 'gitdir', 'pack
 const folders = ['refs', 'reftable', 'objects'];
 
 /** A folder in which everything is trusted. */
-interface Known {
+interface KnownFolder {
   readonly stamp: Stamp;
   readonly folders: readonly string[];
 }
@@ -30,11 +30,11 @@ interface Known {
  * Checks who can write what Git reads of a repository. A user who can move a ref or replace an object, which Git does not verify, decides
  * what the bundle is; so does a group that shares the work tree (`umask 002`, `core.sharedRepository`).
  */
-export class Repository {
+export class GitRepository {
   readonly #trust: Trust;
   readonly #nowMs: () => number;
-  #known = new Map<string, Known>();
-  #next = new Map<string, Known>();
+  #known = new Map<string, KnownFolder>();
+  #next = new Map<string, KnownFolder>();
   #entries = 0;
 
   /** @param nowMs the time of day */
@@ -94,7 +94,7 @@ export class Repository {
     const stats = look(path);
     if (!stats) return;
     this.#count();
-    if (!stats.isDirectory()) throw strange(path);
+    if (!stats.isDirectory()) throw irregular(path);
     checkWriters(path, stats, 'inside', this.#trust, place);
     const known = this.#known.get(path);
     const inside = known?.stamp === stampOf(stats) ? known.folders : this.#list(path, place);
@@ -116,7 +116,7 @@ export class Repository {
 
   #file(path: string, stats: BigIntStats, place: string): void {
     this.#count();
-    if (!stats.isFile()) throw strange(path);
+    if (!stats.isFile()) throw irregular(path);
     checkWriters(path, stats, 'inside', this.#trust, place);
   }
 
@@ -147,7 +147,7 @@ function look(path: string): BigIntStats | undefined {
   return lstatSync(path, { bigint: true, throwIfNoEntry: false });
 }
 
-function strange(path: string): InboxError {
+function irregular(path: string): InboxError {
   return untrusted(`${path} is not a regular file or folder`, 'Clone the repository again, without links in it');
 }
 

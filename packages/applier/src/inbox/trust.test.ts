@@ -42,11 +42,11 @@ test('a directory that only its owner can write is read, also below a folder wit
 });
 
 test.each([
-  ['a file that the group can write', () => chmodSync(`${bundle}/cluster.yaml`, 0o664), 'cluster.yaml can be written'],
-  ['a folder that everybody can write', () => chmodSync(`${bundle}/${shop}`, 0o777), 'shop can be written'],
-  ['a sticky folder inside', () => chmodSync(`${bundle}/${shop}`, 0o1777), 'shop can be written'],
-  ['the top, sticky and for everybody', () => chmodSync(bundle, 0o1777), 'rendered can be written'],
-  ['a folder above that everybody can write', () => chmodSync(`${base}/srv`, 0o777), 'srv can be written'],
+  ['a file that the group can write', () => chmodSync(`${bundle}/cluster.yaml`, 0o664), 'cluster.yaml is writable'],
+  ['a folder that everybody can write', () => chmodSync(`${bundle}/${shop}`, 0o777), 'shop is writable'],
+  ['a sticky folder inside', () => chmodSync(`${bundle}/${shop}`, 0o1777), 'shop is writable'],
+  ['the top, sticky and for everybody', () => chmodSync(bundle, 0o1777), 'rendered is writable'],
+  ['a folder above that everybody can write', () => chmodSync(`${base}/srv`, 0o777), 'srv is writable'],
   ['a file with two names', () => linkSync(`${bundle}/cluster.yaml`, `${base}/kept`), 'cluster.yaml has 2 names'],
 ])('%s is refused', async (_title, spoil, says) => {
   spoil();
@@ -82,17 +82,17 @@ describe.skipIf(process.getuid?.() !== 0)('owners, which only root can change', 
     renameSync(bundle, `${base}/open/inner/rendered`);
     chmodSync(`${base}/open`, 0o777);
     symlinkSync('../open/inner', `${base}/srv/link`);
-    expect(await lookAt(`${base}/srv/link/rendered`)).toContain('open can be written');
+    expect(await lookAt(`${base}/srv/link/rendered`)).toContain('open is writable');
   });
 });
 
-test('links in a circle end with words', async () => {
+test('reports a loop of links', async () => {
   symlinkSync('b', `${base}/a`);
   symlinkSync('a', `${base}/b`);
-  expect(await lookAt(`${base}/a/rendered`)).toContain('more than 40 links');
+  expect(await lookAt(`${base}/a/rendered`)).toContain('more than 40 symbolic links');
 });
 
-test('a folder that is swapped for a link in the middle of a copy is copied from where it was', () => {
+test('copies from the opened folder when it is swapped for a link meanwhile', () => {
   const evil = `${base}/evil`;
   writeBundle(
     evil,

@@ -29,7 +29,7 @@ export function trustOf(bundleOwner: number | undefined): Trust {
 }
 
 /** Whether a folder or file is above the bundle, or inside it. Links count as above. */
-export type Standing = 'above' | 'inside';
+export type TrustPosition = 'above' | 'inside';
 
 const stickyBit = 0o1000n;
 const writableByOthers = 0o022n;
@@ -39,9 +39,9 @@ const writableByOthers = 0o022n;
  * @param trust left out: an operator vouches for the directory, as on a command line, and nothing is checked
  * @throws InboxError (`BUNDLE_UNTRUSTED`)
  */
-export function checkTrust(path: string, stats: BigIntStats, standing: Standing, trust: Trust | undefined): void {
+export function checkTrust(path: string, stats: BigIntStats, position: TrustPosition, trust: Trust | undefined): void {
   if (!trust) return;
-  checkWriters(path, stats, standing, trust);
+  checkWriters(path, stats, position, trust);
   if (stats.isFile() && stats.nlink !== 1n) {
     throw untrusted(`${path} has ${stats.nlink} names (hard links)`, 'Copy the file instead of linking it');
   }
@@ -51,7 +51,13 @@ export function checkTrust(path: string, stats: BigIntStats, standing: Standing,
  * The same, except for hard links: `git clone` of a local directory links the objects.
  * @param all a directory in which one wrong file means many; the hint covers all of it
  */
-export function checkWriters(path: string, stats: BigIntStats, standing: Standing, trust: Trust, all?: string): void {
+export function checkWriters(
+  path: string,
+  stats: BigIntStats,
+  position: TrustPosition,
+  trust: Trust,
+  all?: string,
+): void {
   if (!trust.owners.has(Number(stats.uid))) {
     const owners = [...trust.owners].toSorted((a, b) => a - b).join(' or ');
     const give = all === undefined ? 'Give it to user' : `Give all of ${all} to user`;
@@ -60,7 +66,7 @@ export function checkWriters(path: string, stats: BigIntStats, standing: Standin
   }
   if (stats.isSymbolicLink()) return;
   // In a folder with the sticky bit, such as /tmp, users cannot rename the files of others.
-  const isShared = standing === 'above' && (stats.mode & stickyBit) !== 0n;
+  const isShared = position === 'above' && (stats.mode & stickyBit) !== 0n;
   if ((stats.mode & writableByOthers) !== 0n && !isShared) {
     const hint = all === undefined ? `chmod go-w ${path}` : `chmod -R go-w ${all}`;
     throw untrusted(`${path} is writable by other users (mode ${modeOf(stats)})`, hint);

@@ -29,7 +29,7 @@ describe('an update of endpoints', () => {
     expect(await said(), 'the key was withdrawn').toBe('serial 5.2 by ends, endpoints only RELEASE_SIGNERS_CHANGED');
   });
 
-  test('that signers of releases sign, too, is a release; one that they sign later becomes one', async () => {
+  test('signed by release signers as well is a release, also when they sign later', async () => {
     update(1, { by: ['ends', 'alice'] });
     expect(await said()).toBe('serial 5.1 by alice');
     update(2);
@@ -76,7 +76,7 @@ describe('an update of endpoints', () => {
       },
       'RELEASE_UNSIGNED',
     ],
-  ])('by its key alone, %s: refused, and the next good one is taken', async (_title, attack, expected) => {
+  ])('by its key alone, %s, is refused, and the next good one is accepted', async (_title, attack, expected) => {
     update(3);
     await look();
     attack();
@@ -85,7 +85,7 @@ describe('an update of endpoints', () => {
     expect(await said()).toBe('serial 5.4 by ends, endpoints only');
   });
 
-  test('uses up no serial: the release that it updates is taken before it and behind it, until a newer one was', async () => {
+  test('uses no serial: the release that it updates is accepted before and after it, until a newer one is', async () => {
     update(1, { serial: 6 });
     expect(await said()).toContain('RELEASE_ENDPOINTS_ONLY');
     publish({ serial: 6 });
@@ -130,7 +130,7 @@ describe('an update of endpoints', () => {
     expect(await said()).toMatch(/^refused RELEASE_SERIAL .*older than 6/);
   });
 
-  test('that a record of before counts as the release keeps out what is older, whoever signed it', async () => {
+  test('that an older version recorded as the release keeps out older ones, whoever signed them', async () => {
     update(2);
     const digest = fileDigest(readFileSync(at('SHA256SUMS'), 'utf8'));
     const record = {

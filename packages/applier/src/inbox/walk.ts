@@ -1,7 +1,7 @@
 import { closeSync, fstatSync, lstatSync, readdirSync, type BigIntStats } from 'node:fs';
 import { limits } from '../limits.ts';
 import { entryPath, type OpenDirectory, openFolder } from './descend.ts';
-import { checkFile, readIn, type Seen, settledStamp, type Stamp, stampOf } from './read.ts';
+import { checkFile, readIn, type WalkedFile, settledStamp, type Stamp, stampOf } from './read.ts';
 import { checkTrust, InboxError, type Trust } from './trust.ts';
 
 /** One folder of a walk. */
@@ -21,14 +21,14 @@ export interface Visited {
   readonly stamp: Stamp;
 }
 
-export interface Manner<File extends Visited> {
+export interface WalkOptions<File extends Visited> {
   /** Left out: not checked. */
   readonly trust: Trust | undefined;
   readonly nowMs: number;
   /** False: folders with the stamp of the last walk are not listed, and their files count as unchanged. */
   readonly whole: boolean;
   /** @param before the result for this file in the last walk */
-  readonly visit: (file: Seen, before: File | undefined) => File;
+  readonly visit: (file: WalkedFile, before: File | undefined) => File;
 }
 
 /**
@@ -37,7 +37,7 @@ export interface Manner<File extends Visited> {
  * @throws InboxError for anything that is neither a directory nor a regular file, for files that other users can write, and beyond the
  * limits
  */
-export function walk(top: OpenDirectory, trust: Trust | undefined, visit: (file: Seen) => void): void {
+export function walk(top: OpenDirectory, trust: Trust | undefined, visit: (file: WalkedFile) => void): void {
   const nothing: Visited = { stamp: '' };
   walkAgain(top, { trust, nowMs: -Infinity, whole: true, visit: (file) => (visit(file), nothing) });
 }
@@ -50,45 +50,45 @@ export function walk(top: OpenDirectory, trust: Trust | undefined, visit: (file:
  */
 export function walkAgain<File extends Visited>(
   top: OpenDirectory,
-  manner: Manner<File>,
+  options: WalkOptions<File>,
   before?: Folder<File>,
 ): Folder<File> {
   const stats = fstatSync(top.fd, { bigint: true });
-  return new Walk(manner).list({ fd: top.fd, path: '', depth: 0 }, stats, before);
+  return new TreeWalk(options).list({ fd: top.fd, path: '', depth: 0 }, stats, before);
 }
 
 /** The position of a walk. */
-interface Spot {
+interface WalkPosition {
   readonly fd: number;
   readonly path: string;
   readonly depth: number;
 }
 
-class Walk<File extends Visited> {
-  readonly #manner: Manner<File>;
+class TreeWalk<File extends Visited> {
+  readonly #options: WalkOptions<File>;
   #entries = 0;
   #bytes = 0;
 
-  constructor(manner: Manner<File>) {
-    this.#manner = manner;
+  constructor(options: WalkOptions<File>) {
+    this.#options = options;
   }
 
   /** The stamp is from before the listing: changes during it change the stamp. */
-  list(spot: Spot, stats: BigIntStats, before: Folder<File> | undefined): Folder<File> {
-    const { visit, nowMs } = this.#manner;
+  list(position: WalkPosition, stats: BigIntStats, before: Folder<File> | undefined): Folder<File> {
+    const { visit, nowMs } = this.#options;
     const files = new Map<string, File>();
     const folders = new Map<string, Folder<File>>();
     let ownBytes = 0;
     let isSettled = true;
-    for (const entry of readdirSync(`/proc/self/fd/${spot.fd}`, { withFileTypes: true })) {
+    for (const entry of readdirSync(`/proc/self/fd/${position.fd}`, { withFileTypes: true })) {
       const { name } = entry;
-      if (spot.path === '' && name === '.git') continue;
+      if (position.path === '' && name === '.git') continue;
       this.#count(1, 0);
       if (entry.isDirectory()) {
-        folders.set(name, this.#enter(spot, name, before?.folders.get(name)));
+        folders.set(name, this.#enter(position, name, before?.folders.get(name)));
         continue;
       }
-      const { seen, bytes } = this.#look(spot, name);
+      const { seen, bytes } = this.#look(position, name);
       ownBytes += bytes;
       const file = visit(seen, before?.files.get(name));
       files.set(name, file);
@@ -98,42 +98,42 @@ class Walk<File extends Visited> {
     return { stamp, entries: files.size + folders.size, bytes: ownBytes, files, folders };
   }
 
-  #enter(above: Spot, name: string, before: Folder<File> | undefined): Folder<File> {
+  #enter(above: WalkPosition, name: string, before: Folder<File> | undefined): Folder<File> {
     const path = pathIn(above, name);
     const depth = above.depth + 1;
     const { fd, stats } = openFolder(above.fd, name);
     try {
-      checkTrust(path, stats, 'inside', this.#manner.trust);
+      checkTrust(path, stats, 'inside', this.#options.trust);
       if (depth > limits.bundleDepthMax) throw beyond(`${path} is nested more than ${limits.bundleDepthMax} deep`);
-      const spot = { fd, path, depth };
-      const isKnown = !this.#manner.whole && before?.stamp === stampOf(stats);
-      return isKnown ? this.#again(spot, before) : this.list(spot, stats, before);
+      const position = { fd, path, depth };
+      const isKnown = !this.#options.whole && before?.stamp === stampOf(stats);
+      return isKnown ? this.#again(position, before) : this.list(position, stats, before);
     } finally {
       closeSync(fd);
     }
   }
 
   /** A folder with unchanged entries: its subfolders may still have changed. */
-  #again(spot: Spot, before: Folder<File>): Folder<File> {
+  #again(position: WalkPosition, before: Folder<File>): Folder<File> {
     this.#count(before.entries, before.bytes);
     const folders = new Map<string, Folder<File>>();
     let isSame = true;
     for (const [name, known] of before.folders) {
-      const folder = this.#enter(spot, name, known);
+      const folder = this.#enter(position, name, known);
       folders.set(name, folder);
       isSame &&= folder === known;
     }
     return isSame ? before : { ...before, folders };
   }
 
-  #look(spot: Spot, name: string): { seen: Seen; bytes: number } {
-    const path = pathIn(spot, name);
-    const { trust } = this.#manner;
-    const stats = lstatSync(entryPath(spot.fd, name), { bigint: true });
+  #look(position: WalkPosition, name: string): { seen: WalkedFile; bytes: number } {
+    const path = pathIn(position, name);
+    const { trust } = this.#options;
+    const stats = lstatSync(entryPath(position.fd, name), { bigint: true });
     checkFile(path, stats, trust);
     const bytes = Number(stats.size);
     this.#count(0, bytes);
-    return { seen: { path, stamp: stampOf(stats), read: () => readIn(spot.fd, name, path, trust) }, bytes };
+    return { seen: { path, stamp: stampOf(stats), read: () => readIn(position.fd, name, path, trust) }, bytes };
   }
 
   #count(entries: number, bytes: number): void {
@@ -144,8 +144,8 @@ class Walk<File extends Visited> {
   }
 }
 
-function pathIn(spot: Spot, name: string): string {
-  return spot.path === '' ? name : `${spot.path}/${name}`;
+function pathIn(position: WalkPosition, name: string): string {
+  return position.path === '' ? name : `${position.path}/${name}`;
 }
 
 function beyond(what: string): InboxError {

@@ -80,7 +80,7 @@ test('a commit in a work tree of its own is noticed', async () => {
   expect(await noticed()).toBe(true);
 });
 
-test('what happens beside the directory is none of our business', async () => {
+test('ignores changes beside the directory', async () => {
   mkdirSync(bundle);
   await begin();
   writeFileSync(`${directory}/neighbour`, 'x');
@@ -95,12 +95,12 @@ function withFewWatches(limit: string): string | undefined {
   return stderr.includes('unshare: ') ? undefined : `${stdout}${stderr}`;
 }
 
-test('where the kernel has no watch left, it is told that only scans find changes, until there are some', (context) => {
+test('reports that only scans find changes while the kernel has no watch left', (context) => {
   const said = withFewWatches('max_inotify_watches') ?? context.skip();
   expect(said.replace(/(event\n)+/g, '')).toBe('unwatched ENOSPC\nwatched\nunwatched ENOSPC\nwatched\nend\n');
 }, 20_000);
 
-test('the same where a process may have no instance of inotify', (context) => {
+test('reports the same when inotify instances are exhausted', (context) => {
   const said = withFewWatches('max_inotify_instances') ?? context.skip();
   expect(said.replace(/(event\n)+/g, '')).toMatch(/^unwatched EMFILE\nwatched\n/);
   expect(said).not.toContain('not told');

@@ -77,7 +77,7 @@ describe('a wave', () => {
     expect(line).toContain(expected);
   });
 
-  test('is open for its nodes when it is, and shut for the next', async () => {
+  test('is open for its nodes, and closed for later waves', async () => {
     expect(await said(signed(opened(1)), 'node-b')).toContain('waits 2 ');
     expect(await said(signed(opened(1)), 'node-a')).toBe('open');
     // Each node has a state directory of its own.
@@ -90,7 +90,7 @@ describe('a wave', () => {
     expect(await said(signed(opened(2)))).toContain('not allowed for namespace sluice-wave');
   });
 
-  test('that was open stays open for this release, whatever becomes of keys and files', async () => {
+  test('that was open stays open for this release, whatever happens to keys and files', async () => {
     expect(await said(signed(opened(2)))).toBe('open');
     allow('sluice-release');
     expect(await said({})).toBe('open');
@@ -112,7 +112,7 @@ describe('a wave', () => {
   });
 });
 
-test('a release without waves waits for nothing; one whose waves leave this node out is refused', async () => {
+test('a release without waves does not wait; one whose waves lack this node is refused', async () => {
   expect(await said({ waves: undefined })).toBe('open');
   expect(await said({}, 'node-x')).toContain('refused Cannot accept the release: no wave contains node node-x');
   expect(await said({ waves: 'waves: 7\n' })).toContain('refused Cannot read waves.yaml');

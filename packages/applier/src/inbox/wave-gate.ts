@@ -16,7 +16,7 @@ import { loadSigners, whoSigned } from './release-signatures.ts';
 import type { Trust } from './trust.ts';
 
 /** A release that this node may not apply yet. */
-export interface Waiting {
+export interface WaitingRelease {
   /** The wave of this node, from 1. */
   readonly wave: number;
   readonly name: string;
@@ -60,7 +60,7 @@ export class WaveGate {
    * @param seal of an accepted release, so that `waves.yaml` is signed
    * @returns undefined when the release may be applied, or why it waits; problems where the waves are not valid for this node
    */
-  async check(seal: Seal | undefined): Promise<Waiting | { readonly problems: readonly Problem[] } | undefined> {
+  async check(seal: Seal | undefined): Promise<WaitingRelease | { readonly problems: readonly Problem[] } | undefined> {
     if (seal?.waves === undefined) return undefined;
     const waves = readWaves(seal.waves);
     if (isProblem(waves)) return { problems: [waves] };
@@ -92,8 +92,8 @@ export class WaveGate {
     const signers = loadSigners(allowedSigners, this.#parts.trust);
     if ('problems' in signers) return signers.problems[0]?.message ?? 'allowed_signers cannot be used';
     const signatures = new Map([[openingSignatureFile, openingSignature]]);
-    const asking = { run: this.#parts.run, state };
-    const signed = await whoSigned(opening, signatures, signers, asking, waveNamespace);
+    const checker = { run: this.#parts.run, state };
+    const signed = await whoSigned(opening, signatures, signers, checker, waveNamespace);
     if ('problems' in signed) return signed.problems[0]?.message ?? 'its signature cannot be read';
     return signed.principals.length > 0 ? undefined : signed.passedOver.join('; ');
   }
@@ -110,7 +110,7 @@ export class WaveGate {
   }
 }
 
-function waiting({ name }: Wave, wave: number, why: string): Waiting {
+function waiting({ name }: Wave, wave: number, why: string): WaitingRelease {
   return {
     wave,
     name,

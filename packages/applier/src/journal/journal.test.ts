@@ -67,7 +67,7 @@ async function confirm(journal: DiskJournal, version: string, to: NodeState): Pr
   await journal.finish();
 }
 
-test('what was confirmed stands after a restart, with everything that it holds', async () => {
+test('keeps the confirmed generation over a restart', async () => {
   await confirm(open(), 'aaaa', one);
   const again = open();
   expect(again.active).toEqual({ number: 1, revision: 0, version: 'aaaa', state: one });
@@ -75,7 +75,7 @@ test('what was confirmed stands after a restart, with everything that it holds',
   expect(again.originals).toEqual(new Map([['net.ipv4.ip_forward', 0]]));
 });
 
-test('a change that was begun is open after a restart with all it leads from and to, and what stood before it stands', async () => {
+test('keeps an open change over a restart, with the generation before it active', async () => {
   const journal = open();
   await journal.adopt(nothing);
   await journal.begin(opening('aaaa', one));
@@ -92,7 +92,7 @@ test('a change that was begun is open after a restart with all it leads from and
   expect(await again.openFlows()).toEqual(opening('aaaa', one).flows);
 });
 
-test('the token alone makes the new generation stand, before anything is settled', async () => {
+test('makes the new generation active with the commit record alone', async () => {
   const journal = open();
   await journal.adopt(nothing);
   await journal.begin(opening('aaaa', one));
@@ -103,7 +103,7 @@ test('the token alone makes the new generation stand, before anything is settled
   expect([open().active?.number, open().open]).toEqual([1, undefined]);
 });
 
-test('what stands has the native text that a person loads by hand', async () => {
+test('writes the native text of the active generation', async () => {
   await confirm(open(), 'aaaa', one);
   const file = (name: string): string => readFileSync(`${directory}/current/${name}`, 'utf8');
   expect(file('iptables.rules')).toBe(
@@ -112,7 +112,7 @@ test('what stands has the native text that a person loads by hand', async () => 
   expect(file('sysctl.conf')).toBe('net.ipv4.ip_forward = 1\n');
 });
 
-test('a bundle that failed is remembered as bad; one during which the process ended only after the third time', async () => {
+test('quarantines a failed version at once, a crashing one after the third time', async () => {
   const journal = open();
   await journal.adopt(nothing);
   await journal.begin(opening('bad', one));
@@ -126,7 +126,7 @@ test('a bundle that failed is remembered as bad; one during which the process en
   expect(open().quarantined('unlucky')).toBe('the process ended');
 });
 
-test('a version that was taken after an interruption, as a release or as an update, starts to count anew', async () => {
+test('resets the crash count when a version is accepted', async () => {
   const journal = open();
   await confirm(journal, 'aaaa', one);
   const update = (version: string): TransactionIntent => ({ ...opening(version, two), changeKind: 'endpoints' });
@@ -142,7 +142,7 @@ test('a version that was taken after an interruption, as a release or as an upda
   expect(open().quarantined('unlucky')).toBeUndefined();
 });
 
-test('a long row of updates is what a new process finds, and the store does not grow with it', async () => {
+test('reads a long row of updates back, in a store of bounded size', async () => {
   const journal = open();
   const rules = (n: number): NodeState => state(`-A KUBE-SERVICES -m mark --mark ${n} -j RETURN`);
   await confirm(journal, 'aaaa', one);
@@ -157,7 +157,7 @@ test('a long row of updates is what a new process finds, and the store does not 
   expect(readdirSync(`${directory}/store`).length).toBeLessThan(limits.deltasMax + limits.updatesPerSweep + 20);
 });
 
-test('old generations go from the store, the first and the newest stay', async () => {
+test('removes old generations from the store, except the first and the newest', async () => {
   const journal = open();
   const rule = (i: number): NodeState => state(`-A KUBE-SERVICES -m mark --mark ${i} -j RETURN`);
   for (let i = 1; i <= limits.generationsKept + 5; i++) await confirm(journal, `v${i}`, rule(i));
@@ -170,23 +170,23 @@ test('old generations go from the store, the first and the newest stay', async (
   expect(objects.length).toBeLessThanOrEqual(2 * needed.size + 2);
 });
 
-test('a state directory of an older form is refused with what to do about it, and left as it is', async () => {
+test('refuses a state directory of an older form with a hint, and leaves it unchanged', async () => {
   writeFileSync(`${directory}/state.json`, '{"schema":1}');
-  expect(open).toThrow('is of an older sluiced');
+  expect(open).toThrow('was written by an older sluiced');
   expect(readdirSync(directory)).toEqual(['state.json']);
 });
 
 test.each([
   ['overwritten', 'x'.repeat(2 * slotBytes)],
   ['cut short', ''],
-])('a journal that was %s is refused and left as it is', async (_title, bytes) => {
+])('refuses a journal that was %s, and leaves it unchanged', async (_title, bytes) => {
   await confirm(open(), 'aaaa', one);
   writeFileSync(`${directory}/journal`, bytes);
   expect(open).toThrow('both slots');
   expect(readFileSync(`${directory}/journal`, 'utf8')).toBe(bytes);
 });
 
-test('a write that was torn by a power cut leaves the record before it', async () => {
+test('reads the previous record after a torn write', async () => {
   const journal = open();
   await confirm(journal, 'aaaa', one);
   await journal.begin(opening('bbbb', two));
@@ -199,19 +199,19 @@ test('a write that was torn by a power cut leaves the record before it', async (
   expect([again.active?.version, again.open]).toEqual(['aaaa', undefined]);
 });
 
-test('a directory of another node is refused', async () => {
+test('refuses the state directory of another node', async () => {
   await confirm(open(), 'aaaa', one);
   expect(() => DiskJournal.open(directory, 'node-b', () => new Date(0))).toThrow('belongs to node node-a');
 });
 
-test('what a process left that was killed while it wrote a file is gone', () => {
+test('removes partial files of a killed process', () => {
   open();
   writeFileSync(`${directory}/decision.json.tmp`, '');
   open();
   expect(readdirSync(directory)).not.toContain('decision.json.tmp');
 });
 
-test('a look makes, discards and writes nothing: another process may be at work', async () => {
+test('creates, discards and writes nothing in a read-only look', async () => {
   rmSync(directory, { recursive: true });
   expect(DiskJournal.look(directory, 'node-a', () => new Date(0)).active).toBeUndefined();
   expect(existsSync(directory)).toBe(false);
@@ -223,7 +223,7 @@ test('a look makes, discards and writes nothing: another process may be at work'
   expect(readdirSync(directory, { recursive: true })).toEqual(before);
 });
 
-test('which store the rules go to is written down with the first change, and claims nothing before', async () => {
+test('remembers the rule store with the first change, not before', async () => {
   const journal = open();
   await journal.pin('nft');
   expect(DiskJournal.open(directory, 'node-b', () => new Date(0)).record.backend).toBeUndefined();
@@ -232,7 +232,7 @@ test('which store the rules go to is written down with the first change, and cla
   expect(open().record.backend).toBe('nft');
 });
 
-test('a generation that was damaged on disk is not used, and another may take its place', async () => {
+test('replaces a generation that is damaged on disk', async () => {
   const journal = open();
   await confirm(journal, 'aaaa', one);
   await confirm(journal, 'bbbb', two);
@@ -268,7 +268,7 @@ const forbidden = '/proc/sys/vm/drop_caches';
 /** Its first page is nobody's: every read of it fails with EIO, as that of a bad sector. */
 const badSector = '/proc/self/mem';
 
-test('a generation that the disk never gives back is damaged, and the one before may take its place', async () => {
+test('counts a generation that the disk cannot read as damaged', async () => {
   const journal = open();
   await confirm(journal, 'aaaa', one);
   await confirm(journal, 'bbbb', two);
@@ -278,7 +278,7 @@ test('a generation that the disk never gives back is damaged, and the one before
   expect((await again.generation(1))?.version).toBe('aaaa');
 });
 
-test('a generation that this process cannot read is not damaged: nothing is opened, and the next process has it', async () => {
+test('does not count a generation as damaged when this process is short of resources', async () => {
   await confirm(open(), 'aaaa', one);
   const before = readFileSync(`${directory}/journal`);
   const giveBack = replace('-j RETURN', forbidden);
@@ -289,7 +289,7 @@ test('a generation that this process cannot read is not damaged: nothing is open
   expect([open().active?.version, open().halted]).toEqual(['aaaa', undefined]);
 });
 
-test('a journal that this process cannot read is neither lost nor that of a new node', async () => {
+test('does not count a journal as lost or fresh when this process cannot read it', async () => {
   await confirm(open(), 'aaaa', one);
   renameSync(`${directory}/journal`, `${directory}/aside`);
   symlinkSync(forbidden, `${directory}/journal`);
@@ -298,7 +298,7 @@ test('a journal that this process cannot read is neither lost nor that of a new 
   expect(open().active?.version).toBe('aaaa');
 });
 
-test('what cannot be read just now keeps what it needs, and ends no change', async () => {
+test('keeps the objects of a generation that cannot be read now', async () => {
   const journal = open();
   await confirm(journal, 'aaaa', one);
   const giveBack = replace('"schema":2', forbidden);
@@ -308,14 +308,14 @@ test('what cannot be read just now keeps what it needs, and ends no change', asy
   expect(open().active?.version).toBe('bbbb');
 });
 
-test('rules are never written to another store than the one that holds them', async () => {
+test('refuses another rule store than the one in use', async () => {
   const journal = open();
   await journal.pin('nft');
   await confirm(journal, 'aaaa', one);
   await expect(journal.pin('legacy')).rejects.toThrow("the node's rules are in the nft store");
 });
 
-test('many chains over a long row of updates come and go as they did', async () => {
+test('replays a long row of updates with many chains', async () => {
   const journal = open();
   const chain = (n: number): string => `KUBE-SVC-${String(n).padStart(16, 'A')}`;
   const of = (step: number): NodeState => {
@@ -333,7 +333,7 @@ test('many chains over a long row of updates come and go as they did', async () 
   }
 });
 
-test('an update of endpoints is a revision of its generation and no entry for each in the history', async () => {
+test('records endpoint updates as revisions, with one history entry per run', async () => {
   const journal = open();
   await confirm(journal, 'aaaa', one);
   for (const to of [two, one, two]) {
@@ -355,7 +355,7 @@ async function failThrice(journal: DiskJournal): Promise<void> {
   }
 }
 
-test('endpoints that were taken back are no release that was tried, and no release waits for them', async () => {
+test('does not count a rolled-back endpoint update as a failed release', async () => {
   let nowMs = 0;
   const journal = DiskJournal.open(directory, 'node-a', () => new Date(nowMs));
   await confirm(journal, 'aaaa', one);
@@ -367,7 +367,7 @@ test('endpoints that were taken back are no release that was tried, and no relea
   expect([journal.releasesSince(0), journal.notBeforeMs]).toEqual([4, limits.holdDownMs]);
 });
 
-test('a release that ended without blame is one that was tried, and the next one does not wait longer for it', async () => {
+test('counts a blameless rollback as a release, without back-off', async () => {
   let nowMs = 0;
   const journal = DiskJournal.open(directory, 'node-a', () => new Date(nowMs));
   await confirm(journal, 'aaaa', one);
@@ -378,7 +378,7 @@ test('a release that ended without blame is one that was tried, and the next one
   expect([journal.releasesSince(0), journal.notBeforeMs]).toEqual([5, limits.holdDownMs]);
 });
 
-test('a clock that was ahead when a release failed, and was set right, holds no release down', async () => {
+test('ignores failures later than now after the clock was set back', async () => {
   let nowMs = Date.parse('2099-01-01T00:00:00Z');
   const journal = DiskJournal.open(directory, 'node-a', () => new Date(nowMs));
   await confirm(journal, 'aaaa', one);

@@ -17,7 +17,7 @@ import { StateError } from '../store/state-error.ts';
 import { Store } from '../store/store.ts';
 import { writing } from '../store/files.ts';
 import { type Checkpoint, GenerationNotes } from './generation-notes.ts';
-import { type Opened, openRecord } from './opened.ts';
+import { type OpenedJournal, openRecord } from './opened.ts';
 import { keepDamaged, recordFrom, remainsOf } from './remains.ts';
 import { fitted, recent, remember, shortened, updated, without } from './keep.ts';
 import {
@@ -64,7 +64,12 @@ export class DiskJournal implements Journal {
   #updates = 0;
   #offered: { readonly from: Generation; readonly to: Generation; readonly flows: FlowDifference } | undefined;
 
-  private constructor(directory: string, { record, sequence, lost }: Opened, now: () => Date, isShared: boolean) {
+  private constructor(
+    directory: string,
+    { record, sequence, lost }: OpenedJournal,
+    now: () => Date,
+    isShared: boolean,
+  ) {
     this.#directory = directory;
     this.#lost = lost;
     this.#path = `${directory}/journal`;

@@ -6,7 +6,7 @@ import { freshRecord, type NodeRecord } from './record.ts';
 import { allocateSlots, readSlots } from './slots.ts';
 
 /** The content of a journal. */
-export interface Opened {
+export interface OpenedJournal {
   /** A fresh record where there is none, or none that can be read. */
   readonly record: NodeRecord;
   readonly sequence: number;
@@ -40,7 +40,7 @@ export interface OpenOptions {
  * Opens, or creates, the journal of a state directory.
  * @throws StateError when it cannot be read, or belongs to another node
  */
-export function openRecord(directory: string, node: string, { whole, isShared }: OpenOptions): Opened {
+export function openRecord(directory: string, node: string, { whole, isShared }: OpenOptions): OpenedJournal {
   if (!isShared) writing(directory, () => mkdirSync(directory, { recursive: true, mode: 0o700 }));
   const path = `${directory}/journal`;
   const fresh = freshRecord(node);

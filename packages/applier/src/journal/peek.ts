@@ -1,5 +1,5 @@
 import { accessSync, constants, existsSync } from 'node:fs';
-import { isThere, readPatiently, wholeNames } from '../store/files.ts';
+import { isThere, readWithRetry, wholeNames } from '../store/files.ts';
 import { StateError } from '../store/state-error.ts';
 import { type NodeRecord, readRecord } from './record.ts';
 import { stoodLast } from './remains.ts';
@@ -40,7 +40,7 @@ export function pinnedStore(directory: string): NodeRecord['backend'] {
 export function lostBecause(directory: string, read = readSlots(`${directory}/journal`)): string | undefined {
   const path = `${directory}/journal`;
   if (read.kind === 'damaged') return `both slots of ${path} are damaged`;
-  const isMissing = readPatiently(path, () => isThere(path)) === false;
+  const isMissing = readWithRetry(path, () => isThere(path)) === false;
   const isOld = existsSync(`${directory}/state.json`);
   return isMissing && !isOld && hasPrograms(directory) ? `${path} is missing, but the store has programs` : undefined;
 }

@@ -11,11 +11,14 @@ import { freshRecord, generation as generationForm, type GenerationRecord, type 
  * `current/generation.json`, which names the last active one. Open changes and quarantined versions are lost.
  */
 
-const standsName = 'generation.json';
+const activeGenerationName = 'generation.json';
 
 /** The file that names the generation of the directory `current`. */
-export function standsFile({ number, revision, version }: Generation, manifest: string): Record<string, string> {
-  return { [standsName]: `${JSON.stringify({ number, revision, version, manifest })}\n` };
+export function activeGenerationFile(
+  { number, revision, version }: Generation,
+  manifest: string,
+): Record<string, string> {
+  return { [activeGenerationName]: `${JSON.stringify({ number, revision, version, manifest })}\n` };
 }
 
 /**
@@ -24,7 +27,7 @@ export function standsFile({ number, revision, version }: Generation, manifest: 
  * @throws StateError when it cannot be read now
  */
 export function stoodLast(current: string): GenerationRecord | undefined {
-  const text = readIfWhole(`${current}/${standsName}`);
+  const text = readIfWhole(`${current}/${activeGenerationName}`);
   try {
     return v.parse(generationForm, JSON.parse(text ?? ''));
   } catch {

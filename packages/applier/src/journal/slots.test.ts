@@ -33,12 +33,12 @@ function scribble(at: number, bytes: Uint8Array): void {
 
 const slotOf = (sequence: number): number => (sequence % 2) * slotBytes;
 
-test('slots that the disk does not give back are damaged ones', () => {
+test('counts slots that the disk cannot read as damaged', () => {
   // A directory opens like a file, and no read of it succeeds.
   expect(readSlots(directory, () => undefined)).toEqual({ kind: 'damaged' });
 });
 
-test('slots that the disk gives back when it is asked again are what they are, not the ones before', () => {
+test('retries slots that cannot be read at first', () => {
   allocateSlots(path);
   for (const sequence of [1, 2]) writeSlot(path, sequence, `record ${sequence}`);
   renameSync(path, `${directory}/aside`);
@@ -48,14 +48,14 @@ test('slots that the disk gives back when it is asked again are what they are, n
   expect(readSlots(path, mend)).toEqual({ kind: 'record', sequence: 2, text: 'record 2', torn: false });
 });
 
-test('a file that cannot be looked for is not taken for one that is not there', () => {
+test('does not mistake a file that cannot be checked for a missing one', () => {
   // No name is that long, so nobody can say that it is not there.
   const nowhere = `${directory}/${'x'.repeat(300)}`;
   expect(readSlots(nowhere, () => undefined)).toEqual({ kind: 'damaged' });
   expect(() => allocateSlots(nowhere)).toThrow('ENAMETOOLONG');
 });
 
-test('no file and an allocated one are fresh; the newest record is read', () => {
+test('reads a missing and a preallocated file as fresh, and otherwise the newest record', () => {
   expect(readSlots(path)).toEqual({ kind: 'fresh' });
   allocateSlots(path);
   expect(readSlots(path)).toEqual({ kind: 'fresh' });
@@ -67,7 +67,7 @@ test.each([
   ['its first line', 0, 'x'],
   ['its number', 'sluice-journal 1 '.length, '9'],
   ['its text', 120, '\0\0'],
-])('a slot with %s damaged is not read, the one before is', (_title, offset, bytes) => {
+])('falls back to the other slot when %s is damaged', (_title, offset, bytes) => {
   allocateSlots(path);
   writeSlot(path, 1, 'old'.repeat(100));
   writeSlot(path, 2, 'new'.repeat(100));
@@ -75,14 +75,14 @@ test.each([
   expect(readSlots(path)).toEqual({ kind: 'record', sequence: 1, text: 'old'.repeat(100), torn: true });
 });
 
-test('both slots damaged is said, and not taken for a fresh file', () => {
+test('reports two damaged slots, not a fresh file', () => {
   allocateSlots(path);
   writeSlot(path, 1, 'old');
   scribble(slotOf(1), Buffer.from('y'));
   expect(readSlots(path)).toEqual({ kind: 'damaged' });
 });
 
-test('whatever part of a write reaches the disk, the record before or the new one is read', { timeout: 60_000 }, () => {
+test('reads the old or the new record, whatever part of a write reaches the disk', { timeout: 60_000 }, () => {
   const piece = fc.record({ from: fc.nat(400), to: fc.nat(400), old: fc.string(), fresh: fc.string() });
   fc.assert(
     fc.property(piece, ({ from, to, old, fresh }) => {
@@ -104,7 +104,7 @@ test('whatever part of a write reaches the disk, the record before or the new on
   );
 });
 
-test('any bytes at all are a record, fresh or damaged: reading never throws', () => {
+test('never throws, whatever bytes a slot has', () => {
   fc.assert(
     fc.property(fc.uint8Array({ maxLength: 600 }), fc.nat(2 * slotBytes), (bytes, length) => {
       writeFileSync(path, bytes);

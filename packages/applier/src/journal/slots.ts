@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto';
 import { closeSync, fsyncSync, openSync, readSync, renameSync, writeSync } from 'node:fs';
 import { dirname } from 'node:path';
-import { isThere, type Pause, readPatiently, syncDirectory } from '../store/files.ts';
+import { isThere, type Pause, readWithRetry, syncDirectory } from '../store/files.ts';
 
 /**
  * Two slots of fixed size in one preallocated file. A write goes to the slot without the newest record, so the newest one stays whole if
@@ -29,10 +29,10 @@ export type SlotsRead =
  */
 export function readSlots(path: string, pause?: Pause): SlotsRead {
   // A read error is not `false`: a journal that is mistaken for a new one is lost.
-  if (readPatiently(path, () => isThere(path), pause) === false) return { kind: 'fresh' };
+  if (readWithRetry(path, () => isThere(path), pause) === false) return { kind: 'fresh' };
   const texts = Array.from(
     { length: slots },
-    (_, slot) => readPatiently(path, () => readSlot(path, slot), pause) ?? Buffer.alloc(0),
+    (_, slot) => readWithRetry(path, () => readSlot(path, slot), pause) ?? Buffer.alloc(0),
   );
   const whole = texts.flatMap((text) => readRecord(text) ?? []);
   const newest = whole.toSorted((a, b) => b.sequence - a.sequence)[0];

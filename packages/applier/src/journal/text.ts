@@ -2,7 +2,7 @@ import { limits } from '../limits.ts';
 import type { Generation } from '../rollout/ports.ts';
 import { publishDirectory } from '../store/files.ts';
 import { nativeFiles } from './native.ts';
-import { standsFile, stoodLast } from './remains.ts';
+import { activeGenerationFile, stoodLast } from './remains.ts';
 
 /**
  * The native text of the active generation, for operators who load it by hand: the directory `current`, with the generation's number. Only
@@ -31,7 +31,10 @@ export class CurrentText {
     this.#written = generation;
     this.#writtenMs = this.#nowMs();
     try {
-      publishDirectory(this.#directory, { ...nativeFiles(generation.state), ...standsFile(generation, manifest) });
+      publishDirectory(this.#directory, {
+        ...nativeFiles(generation.state),
+        ...activeGenerationFile(generation, manifest),
+      });
       this.#manifest = manifest;
     } catch {
       // The next one is written again.

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import type { TrackedFlow } from '../rollout/ports.ts';
 import { forgetFlows } from './conntrack.ts';
-import type { Command, Ran } from './run.ts';
+import type { Command, ToolResult } from './run.ts';
 
 /** As conntrack 1.4.7 prints them. */
 const entry = (client: string, asked: string, answers: string): string => {
@@ -33,7 +33,7 @@ interface Seen {
 /** @param partBytes how much of the table comes at a time */
 async function forget(table: string, flows: readonly TrackedFlow[], partBytes = 1000): Promise<Seen> {
   const commands: Command[] = [];
-  const run = async (command: Command): Promise<Ran> => {
+  const run = async (command: Command): Promise<ToolResult> => {
     commands.push(command);
     if (command.args[0] === '-L')
       for (let at = 0; at < table.length; at += partBytes) command.onOutput?.(table.slice(at, at + partBytes));
@@ -57,26 +57,26 @@ test.each([1, 7, 1000])(
   },
 );
 
-test('of TCP, only a connection that nobody has answered is looked for, and forgotten as long as that is so', async () => {
+test('forgets TCP connections only while they have no answer', async () => {
   const pending = stale.replace('udp      17 29', 'tcp      6 119 SYN_SENT');
   const seen = await forget(pending + others, [{ ...gone, protocol: 'tcp' }]);
   expect(seen.commands[0]?.args.join(' ')).toBe('-L -f ipv4 -p tcp --state SYN_SENT');
   expect(seen.forgotten).toEqual([line.replace('-p udp', '-p tcp --state SYN_SENT')]);
 });
 
-test('nothing to forget costs one look, and no flow none at all', async () => {
+test('lists connections once when none match, and never without flows', async () => {
   expect((await forget(others, [gone])).commands).toHaveLength(1);
   expect((await forget(others, [])).commands).toHaveLength(0);
 });
 
-test('a node port belongs to the addresses of the machine, and to nobody else on the way through it', async () => {
+test("matches a node port only at the machine's own addresses", async () => {
   const mine = entry('10.1.1.1/4004', '192.0.2.11/30053', '192.0.2.11/30053');
   const seen = await forget(mine + others, [flow(undefined, 30053, undefined)]);
   expect(seen.forgotten).toEqual([expect.stringContaining('--orig-dst 192.0.2.11')]);
   expect(seen.count).toBe(1);
 });
 
-test('connections that no rule translated are told from those that one did', async () => {
+test('distinguishes translated from untranslated connections', async () => {
   const waiting = entry('10.1.1.1/4005', '10.96.0.10/53', '10.96.0.10/53');
   const seen = await forget(stale + waiting, [flow('10.96.0.10', 53, undefined)]);
   expect(seen.forgotten).toEqual([line.replace('10.244.1.5 --reply-port-src 5353', '10.96.0.10 --reply-port-src 53')]);
@@ -89,12 +89,12 @@ function apart(length: number): { readonly table: string; readonly flows: readon
   return { table, flows: addresses.map((address) => flow(address, 53, '10.244.1.5:5353')) };
 }
 
-test('many connections of one way to an endpoint are forgotten with one walk over the table', async () => {
+test('forgets many connections of one path with one walk over the table', async () => {
   const many = Array.from({ length: 5000 }, (_, n) => entry(`10.1.1.2/${n + 1}`, '10.96.0.10/53', '10.244.1.5/5353'));
   expect(await forget(many.join('') + others, [gone])).toMatchObject({ count: 5000, forgotten: [line] });
 });
 
-test('so are those of all Services to one endpoint, unless some of its connections stay', async () => {
+test('forgets those of all Services to one endpoint with one walk, unless some stay', async () => {
   const { table, flows } = apart(600);
   expect(await forget(table, flows)).toMatchObject({
     count: 600,
@@ -104,13 +104,13 @@ test('so are those of all Services to one endpoint, unless some of its connectio
   expect(seen.forgotten).toHaveLength(600);
 });
 
-test('the ways with the most connections go first', async () => {
+test('forgets the paths with the most connections first', async () => {
   const busy = [1, 2, 3].map((n) => entry(`10.1.1.2/${n}`, '10.96.0.12/53', '10.244.1.7/5353')).join('');
   const seen = await forget(stale + busy, [gone, flow('10.96.0.12', 53, '10.244.1.7:5353')]);
   expect(seen.forgotten.map((one) => / --reply-src (\S+)/.exec(one)?.[1])).toEqual(['10.244.1.7', '10.244.1.5']);
 });
 
-test('addresses of IPv6 are compared in one form, and brackets go', async () => {
+test('compares IPv6 addresses in canonical form', async () => {
   const v6 = entry('fd00::1/4000', 'fd00:96::10/53', 'fd00:10:0:0::5/5353');
   const wanted: TrackedFlow = {
     family: 'ipv6',
@@ -127,8 +127,8 @@ test('addresses of IPv6 are compared in one form, and brackets go', async () => 
 test.each([
   ['is no failure where it has timed out meanwhile', '0 flow entries have been deleted.', 1],
   ['is one otherwise', 'Operation failed: sorry', 'Cannot run /usr/sbin/conntrack'],
-] as const)('a command that forgets nothing %s', async (_title, words, ends) => {
-  const run = async ({ args, onOutput }: Command): Promise<Ran> => {
+] as const)('treats a command that forgets nothing as %s', async (_title, words, ends) => {
+  const run = async ({ args, onOutput }: Command): Promise<ToolResult> => {
     if (args[0] === '-L') onOutput?.(stale);
     const stderr = `conntrack v1.4.7 (conntrack-tools): ${words}`;
     return { exitCode: args[0] === '-L' ? 0 : 1, stdout: '', stderr, why: 'exit code 1' };

@@ -1,6 +1,6 @@
 import { canonicalAddress, compareText, type Family, printEndpoint } from '@sluice/bundle';
-import { type TrackedFlow, KernelError } from '../rollout/ports.ts';
-import type { Command, Ran, Run } from './run.ts';
+import { type Flow, KernelError } from '../rollout/ports.ts';
+import type { Command, ToolResult, Run } from './run.ts';
 
 /**
  * Forgets the connections of some flows, of TCP only those without an answer yet. One process per family and protocol lists them, and one
@@ -24,13 +24,13 @@ export async function forgetFlows(
   run: Run,
   found: (connections: number) => void = () => undefined,
 ): Promise<number> {
-  const all: Found[] = [];
+  const all: FoundConnections[] = [];
   for (const family of ['ipv4', 'ipv6'] as const) {
     for (const protocol of ['udp', 'tcp'] as const) {
       const wanted = flows.filter((flow) => flow.family === family && flow.protocol === protocol);
       if (wanted.length === 0) continue;
-      const finder = new Finder(family, wanted, new Set(local[family]));
-      const lines = new Lines((line) => finder.read(line));
+      const finder = new ConnectionFinder(family, wanted, new Set(local[family]));
+      const lines = new LineSplitter((line) => finder.read(line));
       const args = ['-L', '-f', family, ...kindOf[protocol]];
       await must({ file: conntrack, args, onOutput: (part) => lines.take(part) }, run);
       lines.end();
@@ -51,15 +51,15 @@ export async function forgetFlows(
 const kindOf = { udp: ['-p', 'udp'], tcp: ['-p', 'tcp', '--state', 'SYN_SENT'] } as const;
 
 async function must(command: Command, run: Run): Promise<void> {
-  const ran: Ran = await run(command);
+  const ran: ToolResult = await run(command);
   if (ran.exitCode !== 0) throw failed(command.file, command.args, ran);
 }
 
-const failed = (file: string, args: readonly string[], { why }: Ran): KernelError =>
+const failed = (file: string, args: readonly string[], { why }: ToolResult): KernelError =>
   new KernelError(`${file} ${args.join(' ')}`, why);
 
 /** Splits a tool's output into lines. */
-class Lines {
+class LineSplitter {
   readonly #read: (line: string) => void;
   #rest = '';
 
@@ -79,7 +79,7 @@ class Lines {
 }
 
 /** A connection: the address that its client asked for, and the endpoint that answers. */
-export interface Tracked {
+export interface TrackedConnection {
   readonly family: Family;
   readonly protocol: keyof typeof kindOf;
   readonly client: string;
@@ -91,7 +91,7 @@ export interface Tracked {
 }
 
 /** Reads a line of `conntrack -L`: the first addresses and ports are those of the original direction, the others of the reply. */
-export function readTracked(line: string, family: Family): Tracked | undefined {
+export function readTrackedConnection(line: string, family: Family): TrackedConnection | undefined {
   const protocol = line.startsWith('udp ') ? 'udp' : line.startsWith('tcp ') ? 'tcp' : undefined;
   if (protocol === undefined) return undefined;
   const values = (name: string): readonly string[] =>
@@ -106,24 +106,24 @@ export function readTracked(line: string, family: Family): Tracked | undefined {
 }
 
 /** Connections of one family and protocol. */
-interface Found {
+interface FoundConnections {
   readonly connections: number;
   commands(): readonly (readonly string[])[];
 }
 
 /** The connections from one address and port to one endpoint. */
-interface Way extends Pick<Tracked, 'family' | 'protocol' | 'address' | 'port' | 'answers'> {
+interface ConnectionPath extends Pick<TrackedConnection, 'family' | 'protocol' | 'address' | 'port' | 'answers'> {
   connections: number;
 }
 
 /** Finds the connections of flows; keeps paths only, not connections, of which there may be a million. */
-class Finder implements Found {
+class ConnectionFinder implements FoundConnections {
   readonly #family: Family;
   readonly #local: ReadonlySet<string>;
   readonly #wanted: ReadonlySet<string>;
   /** The addresses that reply on these flows; undefined: any, for node ports that no rule translated. */
   readonly #answerers: ReadonlySet<string> | undefined;
-  readonly #ways = new Map<string, Way>();
+  readonly #paths = new Map<string, ConnectionPath>();
   /** Endpoints that also reply on connections that stay. */
   readonly #kept = new Set<string>();
 
@@ -137,25 +137,25 @@ class Finder implements Found {
   }
 
   get connections(): number {
-    return [...this.#ways.values()].reduce((sum, one) => sum + one.connections, 0);
+    return [...this.#paths.values()].reduce((sum, one) => sum + one.connections, 0);
   }
 
   read(line: string): void {
     // Most lines of a large table are irrelevant, and parsing a whole line is slow.
     if (this.#answerers && !this.#answerers.has(lastSource(line))) return;
-    const tracked = readTracked(line, this.#family);
+    const tracked = readTrackedConnection(line, this.#family);
     if (!tracked) return;
     if (!this.#isWanted(tracked)) {
       this.#kept.add(tracked.answers);
       return;
     }
     const key = keyOf(tracked.address, tracked.port, tracked.answers);
-    const way = this.#ways.get(key);
-    if (way) way.connections++;
-    else this.#ways.set(key, { ...tracked, connections: 1 });
+    const path = this.#paths.get(key);
+    if (path) path.connections++;
+    else this.#paths.set(key, { ...tracked, connections: 1 });
   }
 
-  #isWanted({ address, port, answers }: Tracked): boolean {
+  #isWanted({ address, port, answers }: TrackedConnection): boolean {
     const has = (endpoint: string): boolean =>
       this.#wanted.has(keyOf(address, port, endpoint)) ||
       (this.#local.has(address) && this.#wanted.has(keyOf(undefined, port, endpoint)));
@@ -164,22 +164,24 @@ class Finder implements Found {
 
   /** The paths with the most connections first: when time is short, most clients are helped. */
   commands(): readonly (readonly string[])[] {
-    const byEndpoint = Map.groupBy(this.#ways.values(), ({ answers }) => answers);
-    const groups = [...byEndpoint].flatMap(([answers, ways]) =>
-      ways.length > 1 && !this.#kept.has(answers)
-        ? [{ ways, isWhole: true }]
-        : ways.map((way) => ({ ways: [way], isWhole: false })),
+    const byEndpoint = Map.groupBy(this.#paths.values(), ({ answers }) => answers);
+    const groups = [...byEndpoint].flatMap(([answers, paths]) =>
+      paths.length > 1 && !this.#kept.has(answers)
+        ? [{ paths, isWhole: true }]
+        : paths.map((path) => ({ paths: [path], isWhole: false })),
     );
-    const sizeOf = (ways: readonly Way[]): number => ways.reduce((sum, { connections }) => sum + connections, 0);
+    const sizeOf = (paths: readonly ConnectionPath[]): number =>
+      paths.reduce((sum, { connections }) => sum + connections, 0);
     return groups
-      .toSorted((a, b) => sizeOf(b.ways) - sizeOf(a.ways) || compareText(wayText(a.ways[0]), wayText(b.ways[0])))
-      .flatMap(({ ways: [way], isWhole }) => (way ? [argumentsFor(way, isWhole)] : []));
+      .toSorted((a, b) => sizeOf(b.paths) - sizeOf(a.paths) || compareText(pathText(a.paths[0]), pathText(b.paths[0])))
+      .flatMap(({ paths: [path], isWhole }) => (path ? [argumentsFor(path, isWhole)] : []));
   }
 }
 
 const keyOf = (address: string | undefined, port: number, endpoint: string): string =>
   `${address ?? '*'} ${port} ${endpoint}`;
-const wayText = (way: Way | undefined): string => (way ? keyOf(way.address, way.port, way.answers) : '');
+const pathText = (path: ConnectionPath | undefined): string =>
+  path ? keyOf(path.address, path.port, path.answers) : '';
 
 /** `[fd00::5]:8080` and `10.244.1.5:8080` without the port. */
 const addressOf = (endpoint: string): string => endpoint.slice(0, endpoint.lastIndexOf(':')).replaceAll(/^\[|\]$/g, '');
@@ -192,7 +194,10 @@ function lastSource(line: string): string {
 }
 
 /** @param isWhole all connections on which the endpoint replies, whatever address they asked for */
-function argumentsFor({ family, protocol, address, port, answers }: Way, isWhole: boolean): readonly string[] {
+function argumentsFor(
+  { family, protocol, address, port, answers }: ConnectionPath,
+  isWhole: boolean,
+): readonly string[] {
   const question = isWhole ? [] : ['--orig-dst', address, '--orig-port-dst', String(port)];
   const answer = ['--reply-src', addressOf(answers), '--reply-port-src', answers.slice(answers.lastIndexOf(':') + 1)];
   return ['-D', '-f', family, ...kindOf[protocol], ...question, ...answer];

@@ -20,8 +20,8 @@ import { FakeIpvs } from './ipvs-fake.ts';
 import { FakeSwitch } from './fake-switch.ts';
 import { readSave } from './save.ts';
 
-type Chains = Map<string, { builtIn: boolean; rules: string[] }>;
-type Tables = Record<TableName, Chains>;
+type FakeChains = Map<string, { builtIn: boolean; rules: string[] }>;
+type FakeTables = Record<TableName, FakeChains>;
 
 const builtIns = {
   filter: ['INPUT', 'FORWARD', 'OUTPUT'],
@@ -60,7 +60,7 @@ export class FakeKernel implements Kernel {
   readonly forgotten: Flow[] = [];
   /** UDP connections, each by its flow, which a test sets. */
   readonly tracked: Flow[] = [];
-  readonly #families: Record<Family, Tables>;
+  readonly #families: Record<Family, FakeTables>;
   readonly #sysctls: Map<SysctlKey, number>;
   #hashSize = 16_384;
 
@@ -164,10 +164,10 @@ function refused(why: string): KernelError {
   return new KernelError('fake iptables-restore', why);
 }
 
-function tablesFrom(family: Family, text: string | undefined): Tables {
-  const empty = (table: TableName): Chains =>
+function tablesFrom(family: Family, text: string | undefined): FakeTables {
+  const empty = (table: TableName): FakeChains =>
     new Map(builtIns[table].map((name) => [name, { builtIn: true, rules: [] as string[] }]));
-  const tables: Tables = { filter: empty('filter'), nat: empty('nat') };
+  const tables: FakeTables = { filter: empty('filter'), nat: empty('nat') };
   if (text === undefined) return tables;
   const read = readSave(text);
   for (const table of ['filter', 'nat'] as const) {
@@ -177,7 +177,7 @@ function tablesFrom(family: Family, text: string | undefined): Tables {
   return tables;
 }
 
-function printTable(table: TableName, chains: Chains): string {
+function printTable(table: TableName, chains: FakeChains): string {
   const sorted = [...chains].toSorted(
     ([a, one], [b, other]) => Number(other.builtIn) - Number(one.builtIn) || (one.builtIn ? 0 : compareText(a, b)),
   );
@@ -187,14 +187,14 @@ function printTable(table: TableName, chains: Chains): string {
 }
 
 /** The table after the lines, or a KernelError and no change. */
-function commit(family: Family, table: TableName, before: Chains, lines: readonly string[]): Chains {
-  const chains: Chains = new Map([...before].map(([name, chain]) => [name, { ...chain, rules: [...chain.rules] }]));
+function commit(family: Family, table: TableName, before: FakeChains, lines: readonly string[]): FakeChains {
+  const chains: FakeChains = new Map([...before].map(([name, chain]) => [name, { ...chain, rules: [...chain.rules] }]));
   for (const line of lines) execute(family, chains, line);
   for (const [name, chain] of chains) for (const rule of chain.rules) check(table, chains, name, rule);
   return chains;
 }
 
-function execute(family: Family, chains: Chains, line: string): void {
+function execute(family: Family, chains: FakeChains, line: string): void {
   const declared = /^:(\S+) - \[0:0\]$/.exec(line)?.[1];
   if (declared !== undefined) {
     if (chains.get(declared)?.builtIn) throw refused(`${declared} is built in`);
@@ -226,7 +226,7 @@ function removeRule(rules: string[], rule: string): void {
 }
 
 /** Refuses a rule that leads to a missing chain, or whose target is not valid in the table. */
-function check(table: TableName, chains: Chains, chain: string, rule: string): void {
+function check(table: TableName, chains: FakeChains, chain: string, rule: string): void {
   const target = targetOf(rule);
   if (target === undefined || chains.has(target)) return;
   if (!targets.has(target)) throw refused(`a rule of ${chain} leads to ${target}, which is not there`);

@@ -15,8 +15,8 @@ import { isGenerationName } from '../ipvs/sets.ts';
 import type { KnownIpvsParts, ObservedIpvs, IpvsStep } from '../ipvs/values.ts';
 import { KernelError } from '../rollout/ports.ts';
 
-type Server = Omit<VirtualServer, 'real'> & { readonly real: Map<string, RealServer> };
-type Entries = Omit<IpSet, 'entries'> & { entries: Set<string> };
+type FakeServer = Omit<VirtualServer, 'real'> & { readonly real: Map<string, RealServer> };
+type FakeSet = Omit<IpSet, 'entries'> & { entries: Set<string> };
 
 /**
  * A kernel with mode ipvs in memory. It takes batches line by line, as the tools do: `ipset` and `ip` stop at the first wrong line,
@@ -28,8 +28,8 @@ export class FakeIpvs implements IpvsKernel {
   readonly open = new Map<string, Map<string, number>>();
   /** Fails this step (counting from 0) after this many of its lines. */
   failAt: { readonly step: number; readonly lines: number } | undefined;
-  readonly #servers = new Map<string, Server>();
-  readonly #sets = new Map<string, Entries>();
+  readonly #servers = new Map<string, FakeServer>();
+  readonly #sets = new Map<string, FakeSet>();
   #bound: Record<Family, Set<string>> | undefined;
   readonly #elsewhere: Record<Family, ReadonlySet<string>>;
   #timeouts: IpvsTimeouts = { tcp: 900, tcpFin: 120, udp: 300 };

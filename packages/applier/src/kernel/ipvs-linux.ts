@@ -4,7 +4,7 @@ import type { Connections } from '../ipvs/drain.ts';
 import type { IpvsKernel } from '../ipvs/ports.ts';
 import type { KnownIpvsParts, ObservedIpvs, IpvsStep } from '../ipvs/values.ts';
 import { readAddresses, readConnections, readServers, readSets, readTimeouts } from './ipvs-read.ts';
-import type { Ran, Run } from './run.ts';
+import type { ToolResult, Run } from './run.ts';
 import { findTool } from './tools.ts';
 
 /** The tools of mode ipvs, each by its absolute path. */
@@ -63,6 +63,6 @@ export class LinuxIpvs implements IpvsKernel {
   }
 }
 
-function failed(action: string, { why, stderr }: Ran): KernelError {
+function failed(action: string, { why, stderr }: ToolResult): KernelError {
   return new KernelError(action, why === '' ? quoted(stderr.trim().split('\n').slice(0, 3).join('; ')) : why);
 }

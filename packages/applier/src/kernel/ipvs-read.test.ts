@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest';
 import { readAddresses, readConnections, readServers, readSets, readTimeouts } from './ipvs-read.ts';
 
-test('what a bundle cannot have is somebody else’s, real servers included', () => {
-  const { servers, foreign } = readServers(
+test('treats virtual servers outside of the grammar as foreign, with their real servers', () => {
+  const { servers, strange } = readServers(
     [
       '-A -t 10.96.0.10:80 -s rr',
       '-a -t 10.96.0.10:80 -r 10.244.1.5:8080 -m -w 1',
@@ -19,7 +19,7 @@ test('what a bundle cannot have is somebody else’s, real servers included', ()
   expect([...foreign]).toEqual(['192.0.2.80:80/TCP', '192.0.2.81:80/TCP', '192.0.2.82:53/UDP']);
 });
 
-test('connections of real servers, active and inactive, are added up', () => {
+test('adds active and inactive connections of real servers', () => {
   const text = `IP Virtual Server version 1.2.1 (size=4096)
 Prot LocalAddress:Port Scheduler Flags
   -> RemoteAddress:Port           Forward Weight ActiveConn InActConn
@@ -47,7 +47,7 @@ SCTP 10.9.0.3:2905 rr
   );
 });
 
-test('sets of others are not read, and a hash that grew is the same set', () => {
+test('ignores foreign sets, and the size of a grown hash', () => {
   const sets = readSets(
     [
       'create KUBE-CLUSTER-IP hash:ip,port family inet hashsize 4096 maxelem 65536 bucketsize 12 initval 0xf4805e1f',
@@ -72,7 +72,7 @@ test('sets of others are not read, and a hash that grew is the same set', () => 
   ]);
 });
 
-test('addresses of the interface are apart from those of all others', () => {
+test('separates the addresses of our interface from the others', () => {
   const link = (ifname: string, family: string, local: string): object => ({ ifname, addr_info: [{ family, local }] });
   const text = JSON.stringify([
     link('lo', 'inet', '127.0.0.1'),

@@ -110,15 +110,15 @@ function readCreated(line: string, name: string): Omit<IpSet, 'entries'> | undef
   return { name, type: type as IpSet['type'], family, ...size };
 }
 
-interface Link {
+interface IpLink {
   readonly ifname?: string;
   readonly addr_info?: readonly { readonly local?: string; readonly family?: string }[];
 }
 
 /** Reads the output of `ip -json addr show`. */
-export function readAddresses(text: string): Pick<ObservedIpvs, 'bound' | 'elsewhere'> {
-  const links = JSON.parse(text === '' ? '[]' : text) as readonly Link[];
-  const of = (some: readonly Link[]): Record<Family, ReadonlySet<string>> => {
+export function readAddresses(text: string): Pick<IpvsSeen, 'bound' | 'elsewhere'> {
+  const links = JSON.parse(text === '' ? '[]' : text) as readonly IpLink[];
+  const of = (some: readonly IpLink[]): Record<Family, ReadonlySet<string>> => {
     const all = some.flatMap(({ addr_info: list = [] }) => list);
     const inFamily = (family: string): Set<string> =>
       new Set(

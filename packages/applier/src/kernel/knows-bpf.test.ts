@@ -1,13 +1,18 @@
 import { expect, test } from 'vitest';
 import { knowsBpf } from './knows-bpf.ts';
-import type { Ran, Run } from './run.ts';
+import type { ToolResult, Run } from './run.ts';
 import type { Tools } from './tools.ts';
 
 /** The words of iptables 1.8.9 on a kernel with and without the match, and of one whose extension is not installed. */
 
 const tools = (name: string) => ({ iptables: `/x/${name}`, save: '/x/save', restore: '/x/restore', version: '1.8.9' });
 const both: Tools = { backend: 'nft', families: { ipv4: tools('iptables'), ipv6: tools('ip6tables') } };
-const failed = (exitCode: number | undefined, stderr: string): Ran => ({ exitCode, stdout: '', stderr, why: stderr });
+const failed = (exitCode: number | undefined, stderr: string): ToolResult => ({
+  exitCode,
+  stdout: '',
+  stderr,
+  why: stderr,
+});
 const badRule = 'iptables: Bad rule (does a matching rule exist in that chain?).\n';
 
 test.each([
@@ -25,7 +30,7 @@ test.each([
   expect(await knowsBpf(both, async () => said)).toBe(expected);
 });
 
-test('a kernel that has it for one family alone has it not', async () => {
+test('requires it in both families', async () => {
   const asked: string[] = [];
   const run: Run = async ({ file, args }) => {
     asked.push(args.at(args.indexOf('--bytecode') + 1)?.split(',')[0] ?? '');

@@ -4,20 +4,25 @@ import { KernelError } from '../rollout/ports.ts';
 import { messageOf } from '../rollout/message.ts';
 import { findSwitch, mustBeGone } from './find-switch.ts';
 import { knowsSets } from './knows-sets.ts';
-import type { Command, Ran, Run } from './run.ts';
+import type { Command, ToolResult, Run } from './run.ts';
 import { detectTools, findTool } from './tools.ts';
 
 /** What is asked of the kernel before a node relies on a dead-man, by tools that say what iptables 1.8.9 and ipset 7.17 say. */
 
 const tools = { iptables: '/x/iptables', save: '/x/save', restore: '/x/restore', version: '1.8.9' };
-const good: Ran = { exitCode: 0, stdout: '', stderr: '', why: '' };
-const failed = (exitCode: number | undefined, stderr: string): Ran => ({ exitCode, stdout: '', stderr, why: stderr });
+const good: ToolResult = { exitCode: 0, stdout: '', stderr: '', why: '' };
+const failed = (exitCode: number | undefined, stderr: string): ToolResult => ({
+  exitCode,
+  stdout: '',
+  stderr,
+  why: stderr,
+});
 const badRule = failed(1, 'iptables: Bad rule (does a matching rule exist in that chain?).\n');
-const noSet = (name: string): Ran => failed(2, `iptables v1.8.9 (legacy): Set ${name} doesn't exist.\n`);
+const noSet = (name: string): ToolResult => failed(2, `iptables v1.8.9 (legacy): Set ${name} doesn't exist.\n`);
 const locked = failed(4, 'Another app is currently holding the xtables lock. Stopped waiting after 5s.\n');
 
 /** The sets of a kernel that knows them, with tools that take some time. */
-function kernel(left: readonly string[] = [], before: (command: Command) => Ran | undefined = () => undefined) {
+function kernel(left: readonly string[] = [], before: (command: Command) => ToolResult | undefined = () => undefined) {
   const sets = new Set(left);
   const run: Run = async (command) => {
     const [verb = '', name = ''] = command.args;
@@ -40,7 +45,7 @@ async function answer(asked: Promise<boolean>): Promise<boolean | string> {
 }
 
 describe('whether rules may ask sets', () => {
-  test('any number of processes find out at the same time, and nothing is left', async () => {
+  test('works in concurrent processes, and leaves nothing', async () => {
     const { run, sets } = kernel();
     const whole = Array.from({ length: 20 }, (_, at) =>
       knowsSets(tools, 'ipset', run, at === 0 ? process.pid : 4_000_000 + at),
@@ -49,7 +54,7 @@ describe('whether rules may ask sets', () => {
     expect([...sets]).toEqual([]);
   });
 
-  test('a process whose set somebody removed asks again', async () => {
+  test('retries when another process removes the set', async () => {
     let removed = 0;
     const self = kernel([], (command) => {
       if (asksRule(command) && removed++ < 2) self.sets.clear();
@@ -59,7 +64,7 @@ describe('whether rules may ask sets', () => {
     expect(removed).toBe(3);
   });
 
-  test('a name is one that the kernel takes, and sets of processes that were killed go', async () => {
+  test('uses a valid name, and removes the sets of killed processes', async () => {
     const names: string[] = [];
     const left = ['SLUICE-PROBE', 'SLUICE-PROBE-4194999', 'SLUICE-PROBE-1', 'SLUICE-N', 'OTHER'];
     const { run, sets } = kernel(left, ({ args }) => void (args[0] === 'create' && names.push(args[1] ?? '')));
@@ -72,7 +77,7 @@ describe('whether rules may ask sets', () => {
     ['the lock of legacy tools is held', locked],
     ['the tool was killed', failed(undefined, 'it was killed')],
     ['the tool says what nobody knows', failed(1, 'out of cheese')],
-  ])('when %s for a while, it is found out later', async (_title, said) => {
+  ])('retries while %s', async (_title, said) => {
     let times = 0;
     const { run, sets } = kernel([], (command) => (asksRule(command) && times++ < 2 ? said : undefined));
     expect(await answer(knowsSets(tools, 'ipset', run))).toBe(true);
@@ -87,7 +92,7 @@ describe('whether rules may ask sets', () => {
       failed(1, 'ipset v7.17: Kernel error received: Cannot allocate memory'),
       'memory',
     ],
-  ])('when %s, that is an error and no answer', async (_title, which, said, why) => {
+  ])('throws when %s', async (_title, which, said, why) => {
     let times = 0;
     const { run } = kernel([], (command) => (which(command) && ++times > 0 ? said : undefined));
     expect(await answer(knowsSets(tools, 'ipset', run))).toContain(why);
@@ -112,7 +117,7 @@ describe('whether rules may ask sets', () => {
     ],
     ['the kernel has no such sets', isCreate, failed(1, 'ipset v7.17: Kernel error received: set type not supported')],
     ['the kernel has no sets', isCreate, failed(1, 'ipset v7.17: Cannot open session to kernel.')],
-  ])('they may not when %s, and nobody is asked twice', async (_title, which, said) => {
+  ])('answers no when %s, without a retry', async (_title, which, said) => {
     let times = 0;
     const { run, sets } = kernel([], (command) => (which(command) && ++times > 0 ? said : undefined));
     expect([await knowsSets(tools, 'ipset', run), times, [...sets]]).toEqual([false, 1, []]);
@@ -140,7 +145,7 @@ describe.skipIf(findTool('ipset') === undefined)('where namespaces may be made',
     ['ipset was killed', failed(137, 'Killed'), true],
     ['memory was short', failed(4, 'line 2: RULE_APPEND failed (Cannot allocate memory): rule in chain OUTPUT'), true],
     ['no namespace could be made', failed(1, 'unshare: unshare failed: Operation not permitted'), true],
-  ])('a load in one says no, or nothing and the node is asked: %s', async (_title, said, isFound) => {
+  ])('uses a load in a namespace, or else asks the node: %s', async (_title, said, isFound) => {
     const { run } = kernel([], (command) => (isLoad(command) ? said : undefined));
     const found = await findSwitch({ backend: 'nft', families: { ipv4: tools } }, run, true);
     expect(found !== undefined).toBe(isFound);
@@ -170,7 +175,7 @@ describe('a process that finds no switch', () => {
     expect(await gone.then(() => 'goes on', messageOf)).toContain(why);
   });
 
-  test('does not go on when nobody says which sets there are', async () => {
+  test('stops when the sets cannot be listed', async () => {
     const { run } = kernel([], () => failed(1, 'ipset v7.17: Kernel error received: Cannot allocate memory'));
     await expect(mustBeGone('ipset', run, false)).rejects.toBeInstanceOf(KernelError);
     const none = kernel([], () => failed(1, 'ipset v7.17: Cannot open session to kernel.'));

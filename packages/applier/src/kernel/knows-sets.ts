@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { limits } from '../limits.ts';
 import { KernelError } from '../rollout/ports.ts';
-import type { Ran, Run } from './run.ts';
+import type { ToolResult, Run } from './run.ts';
 import type { FamilyTools } from './tools.ts';
 
 /** The name has the pid of the process appended: another process must not remove our set, which would look like a no. */
@@ -20,7 +20,7 @@ export function saysMissing(words: string): boolean {
 }
 
 /** Whether a failed tool has said that the kernel cannot do it, now or later. */
-export function isDefinite({ exitCode, stderr }: Ran): boolean {
+export function isDefinite({ exitCode, stderr }: ToolResult): boolean {
   return exitCode !== undefined && saysMissing(stderr);
 }
 
@@ -42,10 +42,10 @@ export async function knowsSets(tools: FamilyTools, ipset: string, run: Run, pid
   throw new KernelError(`${tools.iptables} to find out whether rules may ask sets`, why);
 }
 
-type Answer = boolean | { readonly unsure: string };
+type SetsAnswer = boolean | { readonly unsure: string };
 
 /** Checks for a rule that does not exist. The tool says so only after the kernel has said that it knows the match. */
-async function ask({ iptables }: FamilyTools, ipset: string, set: string, run: Run): Promise<Answer> {
+async function ask({ iptables }: FamilyTools, ipset: string, set: string, run: Run): Promise<SetsAnswer> {
   const made = await run({ file: ipset, args: ['create', set, 'list:set', 'timeout', '30', '-exist'] });
   if (made.exitCode !== 0) return isDefinite(made) ? false : { unsure: made.why };
   const rule = ['OUTPUT', '-m', 'set', '--match-set', set, 'src', '-j', 'ACCEPT'];

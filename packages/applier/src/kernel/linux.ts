@@ -7,7 +7,7 @@ import { interfaceAddresses, interfaceNames } from './facts.ts';
 import { findIpvsTools, LinuxIpvs } from './ipvs-linux.ts';
 import { forgetFlows } from './conntrack.ts';
 import { rehearser } from './scratch/rehearse.ts';
-import type { Command, Ran, Run } from './run.ts';
+import type { Command, ToolResult, Run } from './run.ts';
 import { readList, SaveReader } from './save.ts';
 import type { Tunables } from './sysctl.ts';
 import { type FamilyTools, findTool, type Tools } from './tools.ts';
@@ -88,7 +88,7 @@ export class LinuxKernel implements Kernel {
     const found = new Map<string, readonly string[]>();
     const read = async (chain: string): Promise<void> => {
       const command = { file: iptables, args: ['-w', String(limits.xtablesLockSeconds), '-t', table, '-S', chain] };
-      const ran = await this.#patiently(command);
+      const ran = await this.#withRetry(command);
       if (ran.exitCode === 0) found.set(chain, readList(ran.stdout));
       else if (!absent.test(ran.stderr)) throw new KernelError(`${iptables} -t ${table} -S ${chain}`, ran.why);
     };
@@ -164,14 +164,14 @@ export class LinuxKernel implements Kernel {
     }
   }
 
-  async #must(command: Command, action = command.file, begin?: () => void): Promise<Ran> {
-    const ran = await this.#patiently(command, begin);
+  async #must(command: Command, action = command.file, begin?: () => void): Promise<ToolResult> {
+    const ran = await this.#withRetry(command, begin);
     if (ran.exitCode !== 0) throw new KernelError(action, ran.why);
     return ran;
   }
 
   /** Retries a legacy tool that did not get the lock (exit code 4): another process is busy, nothing is wrong. */
-  async #patiently(command: Command, begin?: () => void): Promise<Ran> {
+  async #withRetry(command: Command, begin?: () => void): Promise<ToolResult> {
     for (let attempt = 1; ; attempt++) {
       begin?.();
       const ran = await this.#run(command);

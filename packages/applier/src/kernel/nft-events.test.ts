@@ -1,10 +1,10 @@
 import { describe, expect, test } from 'vitest';
 import { limits } from '../limits.ts';
-import type { Change } from './changes.ts';
+import type { TableChange } from './changes.ts';
 import { NftEvents } from './nft-events.ts';
 
 /** What a text of `xtables-monitor --event` tells when process 7 is our own. */
-const told = (text: string): readonly Change[] => {
+const told = (text: string): readonly TableChange[] => {
   const events = new NftEvents((pid) => pid === 7);
   return text.split('\n').flatMap((line) => events.read(line) ?? []);
 };
@@ -60,7 +60,7 @@ describe('xtables-monitor', () => {
     expect(told(text)).toEqual(changes);
   });
 
-  test('only who told of the end of a change can be relied on', () => {
+  test('is relied on only after it has reported the end of a change', () => {
     const events = new NftEvents(() => true);
     events.read(' EVENT: -4 -t nat -N SLU-A');
     expect(events.tells).toBe(false);
@@ -68,7 +68,7 @@ describe('xtables-monitor', () => {
     expect(events.tells).toBe(true);
   });
 
-  test('of a large change a few lines are kept, each cut', () => {
+  test('keeps a few truncated lines of a large change', () => {
     const line = ` EVENT: -4 -t nat -D SLUICE-SERVICES -m comment --comment ${'x'.repeat(5_000)}`;
     const [change] = told(`${`${line}\n`.repeat(10_000)}NEWGEN: GENID=5 PID=9 NAME=iptables`);
     expect(change?.what).toHaveLength(limits.changesToldMax);

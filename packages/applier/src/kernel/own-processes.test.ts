@@ -5,13 +5,13 @@ import { OwnProcesses } from './own-processes.ts';
 const restore = { file: '/usr/sbin/iptables-nft-restore', input: '*nat\nCOMMIT\n' };
 const name = 'iptables-nft-re';
 
-test('of our own processes the newest are known', () => {
+test('remembers the newest of our own processes', () => {
   const own = new OwnProcesses(true, () => 0);
   for (let pid = 1; pid <= limits.ownProcessesKept + 3; pid++) own.add(pid, restore);
   expect([3, 4, limits.ownProcessesKept + 3].map((pid) => own.made(pid, name))).toEqual([false, true, true]);
 });
 
-test('where the kernel tells other ids, each of our writers stands for one change by a program of its name', () => {
+test('attributes one change to each of our writers by name where process ids differ', () => {
   const own = new OwnProcesses(false, () => 0);
   own.add(1, restore);
   own.add(2, restore);
@@ -19,7 +19,7 @@ test('where the kernel tells other ids, each of our writers stands for one chang
   expect([own.made(4711, name), own.made(4712, name), own.made(4713, name)]).toEqual([true, true, false]);
 });
 
-test('what only reads stands for no change, nor does a writer of long ago', () => {
+test('attributes no change to readers or old writers', () => {
   let nowMs = 0;
   const own = new OwnProcesses(false, () => nowMs);
   own.add(1, { file: '/usr/sbin/iptables-nft' });
@@ -32,7 +32,7 @@ test('what only reads stands for no change, nor does a writer of long ago', () =
 test.each([
   ['failed', 1],
   ['was killed', undefined],
-])('a writer that %s stands for no change, another of its name still does', (_title, exitCode) => {
+])('attributes no change to a writer that %s, only to another one of its name', (_title, exitCode) => {
   const own = new OwnProcesses(false, () => 0);
   own.add(1, restore)?.(exitCode);
   expect(own.made(4711, name), "somebody else's").toBe(false);

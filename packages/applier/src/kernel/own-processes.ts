@@ -1,10 +1,10 @@
 import { readlinkSync } from 'node:fs';
 import { basename } from 'node:path';
 import { limits } from '../limits.ts';
-import type { Command, Ended } from './run.ts';
+import type { Command, OnExit } from './run.ts';
 
 /** An expected change by a program of this name. */
-interface Writer {
+interface ExpectedWriter {
   readonly name: string;
   readonly untilMs: number;
 }
@@ -35,7 +35,7 @@ export class OwnProcesses {
   readonly #ids = new Set<number>();
   readonly #readsIds: boolean;
   readonly #monotonicMs: () => number;
-  #awaited: readonly Writer[] = [];
+  #awaited: readonly ExpectedWriter[] = [];
 
   /** @param readsIds the result of `readsProcessIds` */
   constructor(readsIds: boolean, monotonicMs: () => number) {
@@ -47,7 +47,7 @@ export class OwnProcesses {
    * To be called before the process can have changed anything.
    * @returns a callback for its end; undefined: not needed
    */
-  add(pid: number, { file, input }: Pick<Command, 'file' | 'input'>): Ended | undefined {
+  add(pid: number, { file, input }: Pick<Command, 'file' | 'input'>): OnExit | undefined {
     if (this.#readsIds) {
       this.#remember(pid);
       return undefined;
@@ -67,7 +67,7 @@ export class OwnProcesses {
     if (this.#ids.size > limits.ownProcessesKept && oldest !== undefined) this.#ids.delete(oldest);
   }
 
-  #waiting(): readonly Writer[] {
+  #waiting(): readonly ExpectedWriter[] {
     const nowMs = this.#monotonicMs();
     return this.#awaited.filter(({ untilMs }) => nowMs < untilMs);
   }

@@ -2,7 +2,7 @@ import { execaSync } from 'execa';
 import { expect, test } from 'vitest';
 import { processorMs } from './processor-time.ts';
 
-test('counts what children have used that have ended, and no time that is waited', () => {
+test('counts the time of ended children, and no waiting', () => {
   const before = processorMs();
   execaSync('sh', ['-c', 'i=0; while [ $i -lt 300000 ]; do i=$((i + 1)); done']);
   const worked = processorMs() - before;

@@ -26,7 +26,7 @@ export interface Command {
  * The result of a run. A tool that could not be started, timed out, was killed or did not get all of its input has no exit code, whatever
  * it reported.
  */
-export interface Ran {
+export interface ToolResult {
   readonly exitCode: number | undefined;
   readonly stdout: string;
   readonly stderr: string;
@@ -35,10 +35,10 @@ export interface Ran {
 }
 
 /** Starts tools; nothing else in the applier does. */
-export type Run = (command: Command) => Promise<Ran>;
+export type Run = (command: Command) => Promise<ToolResult>;
 
 /** Called with the exit code of a child. */
-export type Ended = (exitCode: Ran['exitCode']) => void;
+export type OnExit = (exitCode: ToolResult['exitCode']) => void;
 
 /** The caller's environment does not reach tools: XTABLES_* and LD_* would load other code into them. */
 export const toolEnvironment = { LC_ALL: 'C', PATH: '/usr/sbin:/usr/bin:/sbin:/bin', TZ: 'UTC' } as const;
@@ -71,10 +71,10 @@ export const startOptions = <const Stdin extends 'pipe' | 'ignore' | AsyncIterab
  */
 export function runChildren(
   lockFd?: number,
-  started?: (pid: number, command: Command) => Ended | undefined,
+  started?: (pid: number, command: Command) => OnExit | undefined,
   spares?: Spares,
 ): Run {
-  const once = async (command: Command): Promise<Ran & { readonly code: string | undefined }> => {
+  const once = async (command: Command): Promise<ToolResult & { readonly code: string | undefined }> => {
     const { input, timeoutMs = limits.commandTimeoutMs, onOutput } = command;
     const spare = spares?.take(command);
     const child = spare?.child ?? start(command, lockFd, timeoutMs);
@@ -126,14 +126,14 @@ async function* partsOf(input: Iterable<string> | AsyncIterable<string>): AsyncI
   yield* input;
 }
 
-interface Failure {
+interface FailedRun {
   readonly failed: boolean;
   readonly timedOut?: boolean;
   readonly stderr?: unknown;
   readonly originalMessage?: string | undefined;
 }
 
-function whyFailed(result: Failure, exitCode: number | undefined, isLate: boolean): string {
+function whyFailed(result: FailedRun, exitCode: number | undefined, isLate: boolean): string {
   if (!result.failed) return '';
   if (result.timedOut === true || isLate) return 'timed out';
   const said = (typeof result.stderr === 'string' ? result.stderr : '').trim().split('\n').slice(0, 3).join('; ');

@@ -17,7 +17,7 @@ const saved = (...lines: readonly string[]): string =>
   `# made now\n*raw\n:SLU-SVC-A.aa - [0:0]\n-A SLU-SVC-A.aa -j LOG\nCOMMIT\n*nat\n:OUTPUT ACCEPT [7:9]\n:SLU-SVC-A.aa - [0:0]\n${lines.map((line) => `${line}\n`).join('')}COMMIT\n`;
 const [first = '', second = ''] = web;
 
-test('a chain that is what was known is the same value', () => {
+test('returns the same value for a known chain', () => {
   const { nat } = readSave(saved(...web), known);
   expect(nat.chains.get('SLU-SVC-A.aa')?.rules).toBe(web);
 });
@@ -29,18 +29,18 @@ test.each([
   ['a rule is there twice', [first, second, second]],
   ['rules are in another order', [second, first]],
   ['a rule says something else', [first, `${second} `]],
-] as const)('a chain is told as it stands when %s', (_title, rules) => {
+] as const)('reads a chain as it is when %s', (_title, rules) => {
   const { nat } = readSave(saved(...rules), known);
   expect(nat.chains.get('SLU-SVC-A.aa')).toEqual({ builtIn: false, rules });
 });
 
-test('a chain whose rules do not stand together has all of them', () => {
+test('reads all rules of a chain that are not adjacent', () => {
   const { nat } = readSave(saved(first, '-A OUTPUT -j RETURN', second), known);
   expect(nat.chains.get('SLU-SVC-A.aa')?.rules).toBe(web);
   expect(nat.chains.get('OUTPUT')).toEqual({ builtIn: true, rules: ['-A OUTPUT -j RETURN'] });
 });
 
-test('only chains that are there are told, and rules of chains that are not declared are passed over', () => {
+test('reads declared chains only', () => {
   const { filter, nat } = readSave(saved('-A SLU-EMPTY.aa -j RETURN'), known);
   expect([...nat.chains.keys()]).toEqual(['OUTPUT', 'SLU-SVC-A.aa']);
   expect(filter.chains.size).toBe(0);

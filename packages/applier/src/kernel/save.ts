@@ -10,10 +10,10 @@ const declaration = /^:(\S+) (\S+)/;
  */
 export class SaveReader {
   readonly #known: FamilyProgram | undefined;
-  readonly #tables: Record<TableName, Map<string, Reading>> = { filter: new Map(), nat: new Map() };
+  readonly #tables: Record<TableName, Map<string, ChainReading>> = { filter: new Map(), nat: new Map() };
   #table: TableName | undefined;
   /** The chain of the previous rule, whose rules are adjacent, and their common prefix. */
-  #chain: Reading | undefined;
+  #chain: ChainReading | undefined;
   #prefix = '';
   /** The beginning of an incomplete line. */
   #rest = '';
@@ -53,7 +53,7 @@ export class SaveReader {
     const [, name, policy] = declaration.exec(line) ?? [];
     if (name === undefined || this.#table === undefined) return;
     const known = this.#known?.[this.#table].chains.get(name);
-    this.#tables[this.#table].set(name, new Reading(policy !== '-', known));
+    this.#tables[this.#table].set(name, new ChainReading(policy !== '-', known));
   }
 
   #rule(line: string): void {
@@ -69,7 +69,7 @@ export class SaveReader {
 }
 
 /** A chain that is being read. As long as its rules are the known ones, it has none of its own. */
-class Reading {
+class ChainReading {
   readonly builtIn: boolean;
   readonly #known: readonly string[];
   #count = 0;
@@ -91,7 +91,7 @@ class Reading {
   }
 }
 
-function tableOf(read: ReadonlyMap<string, Reading>): ObservedTable {
+function tableOf(read: ReadonlyMap<string, ChainReading>): ObservedTable {
   const chains = new Map<string, ObservedChain>();
   for (const [name, { builtIn, rules }] of read) chains.set(name, { builtIn, rules });
   return { chains };

@@ -29,7 +29,7 @@ async function until(condition: () => boolean): Promise<void> {
   while (!condition()) await sleep(20);
 }
 
-test('a tool that was asked for runs before the next time, and reads then', async () => {
+test('starts a requested tool in advance', async () => {
   const told: (readonly [number, string | undefined])[] = [];
   const run = runChildren(undefined, (id, { input }) => void told.push([id, input as string]), spares);
   const first = await running(run, 'a');
@@ -45,7 +45,7 @@ test('a tool that was asked for runs before the next time, and reads then', asyn
   expect(told[1]?.[0]).toBe(second[0]);
 });
 
-test('one that is there is used whatever came in between', async () => {
+test('uses a waiting tool whatever ran in between', async () => {
   const run = runChildren(undefined, undefined, spares);
   const before = Number((await run({ file: '/bin/sh', args: ['-c', 'echo $$'] })).stdout);
   await running(run, 'a');
@@ -56,7 +56,7 @@ test('one that is there is used whatever came in between', async () => {
   expect(id).toBeLessThan(after);
 });
 
-test('one of a program that was replaced since is not used, and ends', async () => {
+test('ends a waiting tool whose program was replaced', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'sluice-spares-'));
   try {
     const file = join(folder, 'tool');
@@ -82,7 +82,7 @@ test('one of a program that was replaced since is not used, and ends', async () 
   }
 });
 
-test('its time begins when it reads, and when it is over the tool is ended', async () => {
+test('starts the timeout with the input, and kills the tool when it expires', async () => {
   const run = runChildren(undefined, undefined, spares);
   const slow: Command = { file: '/bin/sh', args: ['-c', 'cat; exec sleep 60'], input: 'x', isFrequent: true };
   await run({ ...slow, timeoutMs: 100 });
@@ -91,7 +91,7 @@ test('its time begins when it reads, and when it is over the tool is ended', asy
   expect(await run({ ...slow, timeoutMs: 100 })).toMatchObject({ exitCode: undefined, why: 'timed out' });
 });
 
-test('one that ended before it was needed is not started again, and the next time is as the first', async () => {
+test('does not restart a waiting tool that ended early', async () => {
   const run = runChildren(undefined, undefined, spares);
   const mortal: Command = { file: '/bin/sh', args: ['-c', 'read line; echo "$line"'], isFrequent: true };
   const once = async (): Promise<string> => {
@@ -111,7 +111,7 @@ test('one that ended before it was needed is not started again, and the next tim
 test.each([
   ['is asked to', 'spares.end()'],
   ['is killed', "process.kill(process.pid, 'SIGKILL')"],
-])('it ends when this process %s', async (_title, end) => {
+])('ends a waiting tool when this process %s', async (_title, end) => {
   const source = (name: string): string => JSON.stringify(`${import.meta.dirname}/${name}`);
   const script = `
     import { runChildren } from ${source('run.ts')};

@@ -15,7 +15,7 @@ export interface Spare {
 }
 
 /** Not used when its program was replaced, as by an upgrade: the old one may not fit what it loads. */
-interface Waiting {
+interface WaitingSpare {
   readonly spare: Spare;
   /** Identifies the file that it was started from. */
   readonly program: string;
@@ -43,7 +43,7 @@ const keyOf = ({ file, args }: Command): string => JSON.stringify([file, args]);
 export class Spares {
   readonly #lockFd: number | undefined;
   readonly #wanted = new Map<string, Command>();
-  readonly #waiting = new Map<string, Waiting>();
+  readonly #waiting = new Map<string, WaitingSpare>();
 
   /** @param lockFd as `runChildren` takes it */
   constructor(lockFd?: number) {
@@ -61,7 +61,7 @@ export class Spares {
   }
 
   /** The spare, if its program is still the one that would be started now; otherwise it ends. */
-  #fit(key: string, { file }: Command): Waiting | undefined {
+  #fit(key: string, { file }: Command): WaitingSpare | undefined {
     const waiting = this.#waiting.get(key);
     if (waiting === undefined || waiting.program === programOf(file)) return waiting;
     this.#waiting.delete(key);

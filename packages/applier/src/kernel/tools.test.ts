@@ -20,7 +20,7 @@ test.each([
   expect(backendFor({ nft, legacy }, plain)).toBe(chosen);
 });
 
-test('rules of Sluice are none of others', async () => {
+test("does not count Sluice's rules as foreign", async () => {
   const save = [
     '*mangle',
     ':KUBE-KUBELET-CANARY - [0:0]',

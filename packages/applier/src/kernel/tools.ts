@@ -1,11 +1,11 @@
 import { accessSync, constants, realpathSync } from 'node:fs';
 import type { Family } from '@sluice/bundle';
-import type { Config } from '../config.ts';
+import type { SluicedConfig } from '../config.ts';
 import { limits } from '../limits.ts';
 import { KernelError } from '../rollout/ports.ts';
-import type { Command, Ran, Run } from './run.ts';
+import type { Command, ToolResult, Run } from './run.ts';
 
-export type Backend = 'legacy' | 'nft';
+export type RuleStore = 'legacy' | 'nft';
 
 /** The tools of one family, pinned by absolute path: switching alternatives later has no effect here. */
 export interface FamilyTools {
@@ -18,7 +18,7 @@ export interface FamilyTools {
 
 /** The tools of this node. */
 export interface Tools {
-  readonly backend: Backend;
+  readonly backend: RuleStore;
   readonly families: { readonly [F in Family]?: FamilyTools };
 }
 
@@ -45,7 +45,7 @@ export function findTool(name: string): string | undefined {
  * `auto` takes the store that the machine uses (`backendFor`): rules in two stores filter twice, which is hard to notice.
  * @returns the tools; a family whose tools are missing or do not run is absent
  */
-export async function detectTools(wanted: Config['backend'], run: Run): Promise<Tools> {
+export async function detectTools(wanted: SluicedConfig['backend'], run: Run): Promise<Tools> {
   const backend = wanted === 'auto' ? await detectBackend(run) : wanted;
   const families: { [F in Family]?: FamilyTools } = {};
   for (const family of ['ipv4', 'ipv6'] as const) {
@@ -55,7 +55,7 @@ export async function detectTools(wanted: Config['backend'], run: Run): Promise<
   return { backend, families };
 }
 
-async function familyTools(family: Family, backend: Backend, run: Run): Promise<FamilyTools | undefined> {
+async function familyTools(family: Family, backend: RuleStore, run: Run): Promise<FamilyTools | undefined> {
   const paths = toolPaths(family, backend) ?? (await unnamedTools(family, backend, run));
   if (!paths) return undefined;
   const { exitCode, stdout } = await started(run, { file: paths.iptables, args: ['--version'] });
@@ -72,7 +72,7 @@ async function familyTools(family: Family, backend: Backend, run: Run): Promise<
  * Runs a tool with retries. A machine that is short of processes, files or memory for a moment still has its tools, and so has one where
  * another process holds the lock of legacy tools (exit code 4): mistaking them for missing would halt the node.
  */
-async function started(run: Run, command: Command): Promise<Ran> {
+async function started(run: Run, command: Command): Promise<ToolResult> {
   for (let attempt = 1; ; attempt++) {
     const ran = await run(command);
     const isLocked = ran.exitCode === 4 && ran.stderr.includes('xtables lock');
@@ -86,12 +86,12 @@ async function started(run: Run, command: Command): Promise<Ran> {
 type Paths = Omit<FamilyTools, 'version'>;
 
 /** `iptables-nft`, `iptables-nft-save` and so on, or `iptables-legacy…`. */
-function toolPaths(family: Family, backend: Backend): Paths | undefined {
+function toolPaths(family: Family, backend: RuleStore): Paths | undefined {
   return pathsOf(`${prefixes[family]}-${backend}`);
 }
 
 /** Systems with one store have only plain names, which tell their store. */
-async function unnamedTools(family: Family, backend: Backend, run: Run): Promise<Paths | undefined> {
+async function unnamedTools(family: Family, backend: RuleStore, run: Run): Promise<Paths | undefined> {
   const paths = pathsOf(prefixes[family]);
   return paths && (await backendOf(paths.iptables, run)) === backend ? paths : undefined;
 }
@@ -102,7 +102,7 @@ function pathsOf(name: string): Paths | undefined {
 }
 
 /** Before 1.8 there was only the legacy store, and tools did not tell. */
-async function backendOf(iptables: string, run: Run): Promise<Backend> {
+async function backendOf(iptables: string, run: Run): Promise<RuleStore> {
   const { stdout } = await run({ file: iptables, args: ['--version'] });
   return stdout.includes('nf_tables') ? 'nft' : 'legacy';
 }
@@ -118,12 +118,12 @@ export interface StoreUse {
 }
 
 /** The store of plain `iptables`; undefined without it. */
-async function plainBackend(run: Run): Promise<Backend | undefined> {
+async function plainBackend(run: Run): Promise<RuleStore | undefined> {
   const plain = findTool(prefixes.ipv4) ?? findTool(prefixes.ipv6);
   return plain === undefined ? undefined : backendOf(plain, run);
 }
 
-async function detectBackend(run: Run): Promise<Backend> {
+async function detectBackend(run: Run): Promise<RuleStore> {
   const plain = (await plainBackend(run)) ?? (findTool('iptables-nft') ? 'nft' : 'legacy');
   return backendFor({ legacy: await useOf('legacy', run), nft: await useOf('nft', run) }, plain);
 }
@@ -134,20 +134,20 @@ async function detectBackend(run: Run): Promise<Backend> {
  * decides).
  * @param plain the store of plain `iptables`
  */
-export function backendFor(uses: Readonly<Record<Backend, StoreUse>>, plain: Backend): Backend {
+export function backendFor(uses: Readonly<Record<RuleStore, StoreUse>>, plain: RuleStore): RuleStore {
   if (uses.nft.hasSluice !== uses.legacy.hasSluice) return uses.nft.hasSluice ? 'nft' : 'legacy';
   if (uses.nft.isKubelets !== uses.legacy.isKubelets) return uses.nft.isKubelets ? 'nft' : 'legacy';
   const other = otherBackend(plain);
   return uses[plain].rules === 0 && uses[other].rules >= limits.storeRulesMin ? other : plain;
 }
 
-export const otherBackend = (backend: Backend): Backend => (backend === 'nft' ? 'legacy' : 'nft');
+export const otherBackend = (backend: RuleStore): RuleStore => (backend === 'nft' ? 'legacy' : 'nft');
 
 /**
  * Saving needs no lock and creates no table.
  * @param isOurs our rules are in this store: chains with kube-proxy's names there are ours, too
  */
-export async function useOf(backend: Backend, run: Run, isOurs = false): Promise<StoreUse> {
+export async function useOf(backend: RuleStore, run: Run, isOurs = false): Promise<StoreUse> {
   let rules = 0;
   let isKubelets = false;
   let hasSluice = false;
@@ -173,7 +173,7 @@ export interface StoreDoubt {
 }
 
 /** `doubtOf` for this machine; the store in use is read only where the other one gives a reason. */
-export async function storeDoubt(backend: Backend, run: Run): Promise<StoreDoubt | undefined> {
+export async function storeDoubt(backend: RuleStore, run: Run): Promise<StoreDoubt | undefined> {
   const there = await useOf(otherBackend(backend), run);
   return isUsed(there) ? doubtOf(backend, await useOf(backend, run, true), there) : undefined;
 }
@@ -186,16 +186,16 @@ const isUsed = ({ rules, isKubelets, hasSluice }: StoreUse): boolean =>
  * @param here the content of the store in use
  * @param there the content of the other one
  */
-export function doubtOf(backend: Backend, here: StoreUse, there: StoreUse): StoreDoubt | undefined {
+export function doubtOf(backend: RuleStore, here: StoreUse, there: StoreUse): StoreDoubt | undefined {
   const other = otherBackend(backend);
   if (there.hasSluice)
     return {
       message: `Both rule stores hold rules of Sluice, and packets meet both: a move to or from ${other} was interrupted`,
       hint: `Run \`sluiced backend ${backend}\` to finish it`,
     };
-  const uses = { [backend]: { ...here, hasSluice: false }, [other]: there } as Record<Backend, StoreUse>;
+  const uses = { [backend]: { ...here, hasSluice: false }, [other]: there } as Record<RuleStore, StoreUse>;
   if (backendFor(uses, backend) === backend) return undefined;
-  const use = (name: Backend): string =>
+  const use = (name: RuleStore): string =>
     `${name} holds ${uses[name].rules} foreign rules${uses[name].isKubelets ? ', including rules of the kubelet' : ''}`;
   return {
     message: `The rules are in the ${backend} store, but this machine seems to use ${other}; packets meet both: ${use(other)}, ${use(backend)}`,
@@ -207,7 +207,7 @@ export function doubtOf(backend: Backend, here: StoreUse, there: StoreUse): Stor
  * The store that a config asks for.
  * @param pinned the store of the rules; undefined where there are none yet
  */
-export const storeOf = (wanted: Config['backend'], pinned: Backend | undefined): Config['backend'] =>
+export const storeOf = (wanted: SluicedConfig['backend'], pinned: RuleStore | undefined): SluicedConfig['backend'] =>
   wanted === 'auto' ? (pinned ?? 'auto') : wanted;
 
 /** The file that a tool links to, for messages: `/usr/sbin/xtables-nft-multi`. */

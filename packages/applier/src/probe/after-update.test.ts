@@ -65,7 +65,7 @@ test('is silent about a probe that failed before the update, and where there are
   expect([one.alarms, none.alarms, none.counts()]).toEqual([[], [], { glances: 0, rounds: 0 }]);
 });
 
-test('asks once an interval, however many updates come', async () => {
+test('probes once per interval, however many updates there are', async () => {
   const { watch, counts, settled, pass } = scene(['web']);
   for (let update = 0; update < 50; update++) watch.after(await watch.before(), () => 'shop/web');
   await settled();

@@ -32,7 +32,7 @@ const otherId = (message: Buffer): Buffer => {
 const upper = (message: Buffer): Buffer =>
   Buffer.from(message.toString('latin1').replace('cluster', 'CLUSTER'), 'latin1');
 
-test('a question is what RFC 1035 says', () => {
+test('encodes a query as in RFC 1035', () => {
   expect(dnsQuestion(0x1234, 'a.bc.', 'AAAA').toString('hex')).toBe('123401000001000000000000016102626300001c0001');
 });
 
@@ -64,7 +64,7 @@ test.each([
   });
 });
 
-test('a port that nobody listens on is told at once', async () => {
+test('reports a closed port at once', async () => {
   const dns = await serve(() => []);
   server?.close();
   server = undefined;
@@ -74,7 +74,7 @@ test('a port that nobody listens on is told at once', async () => {
   });
 });
 
-test('any bytes are an answer or are not, and nothing is thrown', () => {
+test('never throws, whatever bytes an answer has', () => {
   const question = dnsQuestion(1, 'a', 'A');
   for (let length = 0; length < 64; length++) {
     expect(readDnsAnswer(Buffer.alloc(length, 0xff), question)).toBeUndefined();

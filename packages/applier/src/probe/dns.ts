@@ -2,7 +2,7 @@ import { randomInt } from 'node:crypto';
 import { createSocket } from 'node:dgram';
 import { isIPv6 } from 'node:net';
 import { dnsQuestion, readDnsAnswer, type RecordType } from './dns-message.ts';
-import { hostAndPort, type Seen } from './seen.ts';
+import { hostAndPort, type ProbeAnswer } from './answer.ts';
 
 /** A query to a name server over UDP. */
 export interface DnsProbe {
@@ -16,8 +16,8 @@ export interface DnsProbe {
  * Healthy: the server answers NOERROR with at least one record. Each try has its own socket, and so its own port: for an old one,
  * connection tracking has an entry that leads to the old endpoint.
  */
-export function tryDns({ dns, query, type }: DnsProbe, timeoutMs: number): Promise<Seen> {
-  const { promise, resolve } = Promise.withResolvers<Seen>();
+export function tryDns({ dns, query, type }: DnsProbe, timeoutMs: number): Promise<ProbeAnswer> {
+  const { promise, resolve } = Promise.withResolvers<ProbeAnswer>();
   const { host, port } = hostAndPort(dns);
   const socket = createSocket(isIPv6(host) ? 'udp6' : 'udp4');
   const question = dnsQuestion(randomInt(0x10000), query, type);

@@ -2,11 +2,11 @@ import { get as getPlain, type IncomingMessage } from 'node:http';
 import { get as getSecure } from 'node:https';
 import { limits } from '../limits.ts';
 import { withExcerpt } from './excerpt.ts';
-import type { Seen } from './seen.ts';
+import type { ProbeAnswer } from './answer.ts';
 
 /** Healthy: a status from 200 to 399, as for the kubelet. Redirects are not followed; other answers are reported with their body. */
-export function tryHttp(url: string, timeoutMs: number): Promise<Seen> {
-  const { promise, resolve } = Promise.withResolvers<Seen>();
+export function tryHttp(url: string, timeoutMs: number): Promise<ProbeAnswer> {
+  const { promise, resolve } = Promise.withResolvers<ProbeAnswer>();
   const get = url.startsWith('https:') ? getSecure : getPlain;
   const request = get(url, { agent: false, headers: { 'user-agent': 'sluiced', connection: 'close' } }, (response) => {
     const status = response.statusCode ?? 0;

@@ -68,14 +68,14 @@ test.each([
   expect(result?.seen).toContain(seen);
 });
 
-test('a patient probe asks until it passes, with the pauses between', async () => {
+test('retries until a probe passes, with pauses', async () => {
   asked = 0;
   slept.length = 0;
   expect(await probesOf(http('/third')).untilVerdict()).toMatchObject([{ healthy: true }]);
   expect([asked, slept]).toEqual([3, [250, 250]]);
 });
 
-test('a patient probe gives up after its attempts', async () => {
+test('gives up after the configured attempts', async () => {
   asked = 0;
   expect(await probesOf(http('/500')).untilVerdict()).toMatchObject([
     { healthy: false, seen: 'failed 3 of 3 times, the last: status 500: "x"' },
@@ -99,14 +99,14 @@ test.each([
   expect(result?.seen ?? '').toContain(healthy ? 'exit code' : 'exit code 1: "no luck"');
 });
 
-test('what a probe printed is one line of plain text and has an end', async () => {
+test('prints output as one bounded line of plain text', async () => {
   const stderr = `a\nb\u001b[31m${'x'.repeat(5000)}`;
   const run = async () => ({ exitCode: 1, stdout: '', stderr, why: '' });
   const [result] = await configuredProbes([{ ...times, exec: ['/bin/check'] }], clock, run).once();
   expect(result?.seen).toMatch(/^exit code 1: "a b\?\[31mx{10,400}…"$/);
 });
 
-test('a probe that does not end is bad soon after its time-out', async () => {
+test('fails a probe soon after its timeout', async () => {
   const never = (): Promise<never> => new Promise(() => undefined);
   const [result] = await configuredProbes([{ ...times, exec: ['/bin/check'] }], clock, never).once();
   expect(result).toEqual({ name: 'x', healthy: false, seen: 'no answer within 200 ms' });
@@ -116,7 +116,7 @@ test.each([
   ['a port', { tcp: '127.0.0.1:70000' }],
   ['a URL', { http: 'http://[::1/' }],
   ['a name server', { dns: '127.0.0.1:0', query: 'a.b', type: 'A' }],
-] as const)('%s that cannot be asked is bad and throws nothing', async (_title, target) => {
+] as const)('reports %s that cannot run as unhealthy', async (_title, target) => {
   const [result] = await probesOf({ ...times, ...target }).once();
   expect(result).toMatchObject({ healthy: false, seen: expect.stringMatching(/./) });
 });
@@ -124,7 +124,7 @@ test.each([
 test.each([
   ['/200', true],
   ['/500', false],
-])('a verdict that would come after half a minute is that of the last try: %s', async (path, healthy) => {
+])('uses the last try when the verdict would be late: %s', async (path, healthy) => {
   const startMs = nowMs;
   const slow: ProbeConfig = { ...http(path), attempts: 10, intervalSeconds: 20 };
   expect(await probesOf({ ...slow, failures: 2 }).untilVerdict()).toMatchObject([{ healthy }]);

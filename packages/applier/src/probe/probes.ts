@@ -6,7 +6,7 @@ import { tryCommand } from './command.ts';
 import { tryDns } from './dns.ts';
 import { tryHttp } from './http.ts';
 import { type RunGroup, runGroup } from './run-group.ts';
-import type { Seen } from './seen.ts';
+import type { ProbeAnswer } from './answer.ts';
 import { tryTcp } from './tcp.ts';
 
 /** The probes of a config. */
@@ -84,9 +84,9 @@ function counted(seen: string, bad: number, tries: number): string {
 }
 
 /** One try, which ends soon after its timeout. An error is an unhealthy answer, and does not end probation. */
-async function tryOnce(probe: ProbeConfig, run: RunGroup): Promise<Seen> {
+async function tryOnce(probe: ProbeConfig, run: RunGroup): Promise<ProbeAnswer> {
   const timeoutMs = probe.timeoutSeconds * 1000;
-  const { promise: late, resolve } = Promise.withResolvers<Seen>();
+  const { promise: late, resolve } = Promise.withResolvers<ProbeAnswer>();
   const failed = { healthy: false, seen: `no answer within ${timeoutMs} ms` };
   const timer = setTimeout(() => resolve(failed), timeoutMs + limits.probeLateMs);
   try {
@@ -98,7 +98,7 @@ async function tryOnce(probe: ProbeConfig, run: RunGroup): Promise<Seen> {
   }
 }
 
-function tryKind(probe: ProbeConfig, timeoutMs: number, run: RunGroup): Promise<Seen> {
+function tryKind(probe: ProbeConfig, timeoutMs: number, run: RunGroup): Promise<ProbeAnswer> {
   if ('http' in probe) return tryHttp(probe.http, timeoutMs);
   if ('tcp' in probe) return tryTcp(probe.tcp, timeoutMs);
   if ('dns' in probe) return tryDns(probe, timeoutMs);

@@ -22,7 +22,7 @@ async function isGone(pid: string): Promise<boolean> {
   return /^[0-9]+$/.test(pid) && !isAlive();
 }
 
-test('a command has the environment of a tool, and what it printed is told', async () => {
+test('runs a command with the environment of tools, and returns its output', async () => {
   process.env['SLUICE_SECRET'] = 'x';
   const { stdout, ...ran } = await runGroup('/usr/bin/env', [], 5000);
   delete process.env['SLUICE_SECRET'];
@@ -37,30 +37,30 @@ test('a command has the environment of a tool, and what it printed is told', asy
   ).toEqual(toolEnvironment);
 });
 
-test('a time-out ends a shell and what it waits for', async () => {
+test('kills a shell and its children at the timeout', async () => {
   const ran = await soon('sleep 12 & echo $!; wait; exit 1', 300);
   expect(ran).toMatchObject({ exitCode: undefined, why: 'timed out', isSoon: true });
   expect(await isGone(ran.stdout.trim())).toBe(true);
 });
 
-test('a time-out is not put off by who does not listen', async () => {
+test('kills a command that ignores SIGTERM at the timeout', async () => {
   const ran = await soon("trap '' TERM INT HUP; while :; do sleep 0.1; done", 300);
   expect(ran).toMatchObject({ exitCode: undefined, why: 'timed out', isSoon: true });
 });
 
-test.each([0, 3])('exit code %i counts, and what runs in the background ends with the command', async (code) => {
+test.each([0, 3])('returns exit code %i, and kills background processes of the command', async (code) => {
   const ran = await soon(`sleep 12 & echo $!; exit ${code}`);
   expect(ran).toMatchObject({ exitCode: code, isSoon: true });
   expect(await isGone(ran.stdout.trim())).toBe(true);
 });
 
-test('who left the group and holds the output is not waited for', async () => {
+test('does not wait for a process that left the group with the output open', async () => {
   const ran = await soon('setsid sh -c "echo \\$\\$; exec sleep 12" & sleep 0.3; exit 0');
   process.kill(Number(ran.stdout.trim()), 'SIGKILL');
   expect(ran).toMatchObject({ exitCode: 0, isSoon: true });
 });
 
-test('a command that prints without end is ended', async () => {
+test('kills a command with endless output', async () => {
   const ran = await soon('yes & yes', 5000);
   expect(ran).toMatchObject({ isSoon: true, why: expect.stringContaining('maxBuffer') });
   // Killed, or told by the closed pipe: whichever is faster.

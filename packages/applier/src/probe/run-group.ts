@@ -1,10 +1,10 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { execa } from 'execa';
-import { type Ran, toolEnvironment } from '../kernel/run.ts';
+import { type ToolResult, toolEnvironment } from '../kernel/run.ts';
 import { limits } from '../limits.ts';
 
 /** Runs the command of a probe. Without an exit code, `why` has the reason. */
-export type RunGroup = (file: string, args: readonly string[], timeoutMs: number) => Promise<Ran>;
+export type RunGroup = (file: string, args: readonly string[], timeoutMs: number) => Promise<ToolResult>;
 
 /** Process groups of running commands, which this process kills when it ends. */
 const running = new Set<number>();
@@ -48,7 +48,11 @@ export const runGroup: RunGroup = async (file, args, timeoutMs) => {
 };
 
 /** @returns `isShort`: it was not started because the machine is short of memory, processes or files */
-async function once(file: string, args: readonly string[], timeoutMs: number): Promise<Ran & { isShort: boolean }> {
+async function once(
+  file: string,
+  args: readonly string[],
+  timeoutMs: number,
+): Promise<ToolResult & { isShort: boolean }> {
   const child = execa(file, args, {
     env: toolEnvironment,
     extendEnv: false,

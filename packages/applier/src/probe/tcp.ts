@@ -1,9 +1,9 @@
 import { connect } from 'node:net';
-import { hostAndPort, type Seen } from './seen.ts';
+import { hostAndPort, type ProbeAnswer } from './answer.ts';
 
 /** Healthy: the connection is accepted. */
-export function tryTcp(address: string, timeoutMs: number): Promise<Seen> {
-  const { promise, resolve } = Promise.withResolvers<Seen>();
+export function tryTcp(address: string, timeoutMs: number): Promise<ProbeAnswer> {
+  const { promise, resolve } = Promise.withResolvers<ProbeAnswer>();
   const socket = connect(hostAndPort(address));
   socket.setTimeout(timeoutMs, () => socket.destroy(new Error(`no answer within ${timeoutMs} ms`)));
   socket.on('connect', () => {

@@ -21,7 +21,7 @@ import { sampleBundle, sampleNode } from '../testing/bundle.fixture.ts';
 import { type Account, accountOf } from './account.ts';
 import { makeKey } from './key.ts';
 import { Receipts } from './receipts.ts';
-import { Witness } from './witness.ts';
+import { ReceiptWriter } from './receipt-writer.ts';
 
 const scratch = mkdtempSync(join(tmpdir(), 'sluiced-receipts-'));
 const state = join(scratch, 'state');
@@ -42,8 +42,8 @@ const generation = { number: 3, revision: 0, version: '7'.repeat(16), state: { f
 
 const failures: (string | undefined)[] = [];
 /** A new process each time: only the disk remembers. */
-function witness({ nowMs = noon, keep = 32, stands = generation.number } = {}): Witness {
-  return new Witness({
+function receiptWriter({ nowMs = noon, keep = 32, stands = generation.number } = {}): ReceiptWriter {
+  return new ReceiptWriter({
     receipts: new Receipts({ node: sampleNode, state, directory, keep }, run, () => nowMs),
     node: sampleNode,
     active: () => ({ ...generation, number: stands }),
@@ -77,7 +77,7 @@ beforeEach(() => {
 });
 
 describe('the key', () => {
-  test('is its owner’s alone, stays when it is there, and is another one when it is renewed', async () => {
+  test('is readable only by its owner, kept if it exists, and replaced by --renew', async () => {
     const line = await makeKey(state, sampleNode, false, run);
     expect(line).toMatch(/^node-a namespaces="sluice-receipt" ssh-ed25519 \S+$/);
     expect(statSync(join(state, 'receipt_key')).mode & 0o777).toBe(0o600);
@@ -92,7 +92,7 @@ describe('the key', () => {
     ['is gone', () => rmSync(publicFile)],
     ['is that of a former key', () => writeFileSync(publicFile, former)],
     ['was cut', () => writeFileSync(publicFile, 'ssh-ed25519')],
-  ])('is what keygen vouches for, and its public half is put right when that %s', async (_title, harm) => {
+  ])('is what keygen prints, and its public half is repaired when it %s', async (_title, harm) => {
     await makeKey(state, sampleNode, false, run);
     former = readFileSync(publicFile, 'utf8');
     const line = await makeKey(state, sampleNode, true, run);
@@ -100,26 +100,26 @@ describe('the key', () => {
     harm();
     expect(await makeKey(state, sampleNode, false, run)).toBe(line);
     expect(readFileSync(publicFile, 'utf8')).toBe(whole);
-    await witness().tell({ outcome: 'confirmed' }, seal);
+    await receiptWriter().report({ outcome: 'confirmed' }, seal);
     expect(verified(line)).toContain('Good');
   });
 
-  test('signs although its renewal was killed before the public half was written, and the next keygen writes that', async () => {
+  test('signs after a renewal was killed before the public half was written, which the next keygen writes', async () => {
     const before = await makeKey(state, sampleNode, false, run);
     const killed: Run = async (command) => {
       if (command.args.includes('-y')) throw new Error('killed');
       return run(command);
     };
     await expect(makeKey(state, sampleNode, true, killed)).rejects.toThrow('killed');
-    await witness().tell({ outcome: 'held' }, seal);
+    await receiptWriter().report({ outcome: 'held' }, seal);
     expect(failures).toEqual([undefined]);
     const line = await makeKey(state, sampleNode, false, run);
     expect(line).not.toBe(before);
-    await witness().tell({ outcome: 'confirmed' }, seal);
+    await receiptWriter().report({ outcome: 'confirmed' }, seal);
     expect(verified(line)).toContain('Good');
   });
 
-  test('takes away what one that was killed long ago left, and leaves another one at its work', async () => {
+  test('removes leftovers of an old killed run, not those of a running one', async () => {
     for (const name of ['.keygen-old', '.keygen-new']) mkdirSync(join(state, name), { recursive: true });
     utimesSync(join(state, '.keygen-old'), 0, 0);
     await makeKey(state, sampleNode, false, run);
@@ -127,10 +127,10 @@ describe('the key', () => {
   });
 
   test.each([
-    ['is no key', () => writeFileSync(join(state, 'receipt_key'), 'x', { mode: 0o600 }), 'is no key'],
+    ['is no key', () => writeFileSync(join(state, 'receipt_key'), 'x', { mode: 0o600 }), 'cannot use receipt_key'],
     ['is a folder', () => mkdirSync(join(state, 'receipt_key')), 'only its owner can read'],
     ['lies in a folder that is a file', () => (rmSync(state, { recursive: true }), writeFileSync(state, '')), state],
-  ])('that %s is an error with what to do about it', async (_title, harm, why) => {
+  ])('that %s is an error with a hint', async (_title, harm, why) => {
     mkdirSync(state);
     harm();
     const made = makeKey(state, sampleNode, false, run);
@@ -141,11 +141,11 @@ describe('the key', () => {
     });
   });
 
-  test('signs nothing when others can read it', async () => {
+  test('signs nothing when other users can read it', async () => {
     await makeKey(state, sampleNode, false, run);
     chmodSync(join(state, 'receipt_key'), 0o640);
     await expect(makeKey(state, sampleNode, false, run)).rejects.toThrow('only its owner can read');
-    await witness().tell({ outcome: 'confirmed' }, seal);
+    await receiptWriter().report({ outcome: 'confirmed' }, seal);
     expect(failures).toEqual([expect.stringContaining('only its owner can read')]);
   });
 });
@@ -156,10 +156,10 @@ describe('a receipt', () => {
     line = await makeKey(state, sampleNode, false, run);
   });
 
-  test('says which release ended how, with the probes, under the key of the node', async () => {
-    const one = witness();
-    one.hear('probation', { probes: [{ name: 'web', healthy: true, seen: 'status 200' }] });
-    await one.tell(accountOf({ kind: 'confirmed', generation, steps: 4 }), seal);
+  test('has the release, its outcome and the probes, signed with the key of the node', async () => {
+    const one = receiptWriter();
+    one.onEvent('probation', { probes: [{ name: 'web', healthy: true, seen: 'status 200' }] });
+    await one.report(accountOf({ kind: 'confirmed', generation, steps: 4 }), seal);
     expect(newest()).toEqual({
       node: sampleNode,
       number: noon / 1000,
@@ -180,20 +180,20 @@ describe('a receipt', () => {
     expect(verified(line)).toContain('Good "sluice-receipt" signature for node-a');
   });
 
-  test('keeps to itself what a probe was answered', async () => {
-    await witness().tell(
+  test('leaves out the output of probes', async () => {
+    await receiptWriter().report(
       accountOf({ kind: 'rolled-back', because: 'health failed: web (status 500: "password=hunter2")' }),
       seal,
     );
     expect(newest().because).toBe('health failed: web (status 500: )');
   });
 
-  test('keeps to itself what a tool printed', async () => {
+  test('leaves out the output of tools', async () => {
     const args = ['-c', 'echo "bad line: \\"password=hunter2\\"" >&2; exit 2'];
     const { why } = await run({ file: '/bin/sh', args });
     expect(why).toContain('hunter2');
     const { message } = new KernelError('iptables-restore', why);
-    await witness().tell(accountOf({ kind: 'held', because: 'health failed', rollback: message }), seal);
+    await receiptWriter().report(accountOf({ kind: 'held', because: 'health failed', rollback: message }), seal);
     expect(newest().because).toBe('health failed; the rollback failed: Cannot run iptables-restore: exit code 2:');
   });
 
@@ -215,14 +215,14 @@ describe('a receipt', () => {
       { outcome: 'held', because: 'a; the rollback failed: b' },
     ],
     ['rules that were there already', accountOf({ kind: 'same', generation }), { outcome: 'same', because: null }],
-  ])('tells of %s', async (_title, account, expected) => {
-    await witness().tell(account, undefined);
+  ])('has the outcome of %s', async (_title, account, expected) => {
+    await receiptWriter().report(account, undefined);
     expect(newest()).toMatchObject({ ...expected, release: null });
   });
 
   test('is written once for one state, and again when it changes', async () => {
     for (const outcome of ['confirmed', 'confirmed', 'rolled-back', 'confirmed'] as const)
-      await witness().tell({ outcome }, seal);
+      await receiptWriter().report({ outcome }, seal);
     expect(names()).toHaveLength(3);
   });
 
@@ -287,7 +287,7 @@ describe('a receipt', () => {
     ],
   ])('%s, also over restarts', async (_title, words, last, count) => {
     for (const [outcome, of] of words)
-      await witness().tell(
+      await receiptWriter().report(
         outcome === 'refused' ? refused : { outcome },
         { release: seal, update, nothing: undefined }[of],
         of === 'update',
@@ -318,90 +318,90 @@ describe('a receipt', () => {
       ],
       { release: null },
     ],
-  ])('names %s when a release that waits is no longer refused, also over restarts', async (_title, before, last) => {
-    for (const [outcome, of] of before) await witness().tell({ outcome }, of);
+  ])('names %s when a waiting release is no longer refused, also over restarts', async (_title, before, last) => {
+    for (const [outcome, of] of before) await receiptWriter().report({ outcome }, of);
     const stands = before.at(-1)?.[0] === 'removed' ? 4 : 3;
-    await witness({ stands }).tell(refused, next);
+    await receiptWriter({ stands }).report(refused, next);
     expect(newest()).toMatchObject({ outcome: 'refused', release: { digest: fileDigest(next.sums) } });
     const count = names().length;
-    for (let turn = 0; turn < 2; turn++) await witness({ stands }).tellWaits();
+    for (let turn = 0; turn < 2; turn++) await receiptWriter({ stands }).reportWaiting();
     expect(newest()).toMatchObject({ outcome: 'same', standing: { generation: stands }, codes: [], ...last });
     expect(names()).toHaveLength(count + 1);
-    await witness({ stands }).tell(refused, next);
+    await receiptWriter({ stands }).report(refused, next);
     expect(newest().outcome).toBe('refused');
   });
 
-  test('of a release that waits is none where nothing was refused', async () => {
-    await witness().tellWaits();
-    await witness().tell({ outcome: 'rolled-back' }, seal);
-    await witness().tellWaits();
+  test('is not written for a waiting release without a refusal before', async () => {
+    await receiptWriter().reportWaiting();
+    await receiptWriter().report({ outcome: 'rolled-back' }, seal);
+    await receiptWriter().reportWaiting();
     expect(names()).toHaveLength(1);
   });
 
-  test('that a release is no longer refused is written with the next look where the disk did not take it', async () => {
-    const one = witness();
-    await one.tell(refused, next);
+  test('is retried at the next look after a failed write', async () => {
+    const one = receiptWriter();
+    await one.report(refused, next);
     chmodSync(directory, 0o777);
-    await one.tellWaits();
-    expect(failures.at(-1)).toContain('can be written by others');
+    await one.reportWaiting();
+    expect(failures.at(-1)).toContain('is writable by other users');
     chmodSync(directory, 0o755);
-    await one.tellWaits();
+    await one.reportWaiting();
     expect([newest().outcome, failures.at(-1)]).toEqual(['same', undefined]);
   });
 
   test('is written again under a new key', async () => {
-    await witness().tell({ outcome: 'same' }, seal);
+    await receiptWriter().report({ outcome: 'same' }, seal);
     line = await makeKey(state, sampleNode, true, run);
-    await witness().tell({ outcome: 'same' }, seal);
+    await receiptWriter().report({ outcome: 'same' }, seal);
     expect(names()).toHaveLength(2);
     expect(verified(line)).toContain('Good');
   });
 
-  test('is written again under a new key also where only endpoints came since', async () => {
-    await witness().tell({ outcome: 'confirmed' }, seal);
-    await witness().tell({ outcome: 'same' }, update, true);
+  test('is written again under a new key also after endpoint updates only', async () => {
+    await receiptWriter().report({ outcome: 'confirmed' }, seal);
+    await receiptWriter().report({ outcome: 'same' }, update, true);
     expect(names()).toHaveLength(1);
     line = await makeKey(state, sampleNode, true, run);
-    for (let turn = 0; turn < 2; turn++) await witness().tell({ outcome: 'same' }, update, true);
+    for (let turn = 0; turn < 2; turn++) await receiptWriter().report({ outcome: 'same' }, update, true);
     expect(newest()).toMatchObject({ outcome: 'same', release: { digest } });
     expect(names()).toHaveLength(2);
     expect(verified(line)).toContain('Good');
   });
 
-  test('has a greater number than the one before, also when the clock goes back, and after the state was lost', async () => {
-    await witness().tell({ outcome: 'confirmed' }, seal);
-    await witness({ nowMs: 0 }).tell({ outcome: 'same' }, seal);
+  test('has a growing number, also when the clock is set back or the state was lost', async () => {
+    await receiptWriter().report({ outcome: 'confirmed' }, seal);
+    await receiptWriter({ nowMs: 0 }).report({ outcome: 'same' }, seal);
     expect(newest().number).toBe(noon / 1000 + 1);
     rmSync(join(state, 'receipt.json'));
-    await witness({ nowMs: noon + 60_000 }).tell({ outcome: 'held' }, seal);
+    await receiptWriter({ nowMs: noon + 60_000 }).report({ outcome: 'held' }, seal);
     expect(newest()).toMatchObject({ number: noon / 1000 + 60, outcome: 'held' });
   });
 
-  test('pushes the oldest out, and leaves what others put there', async () => {
+  test('removes the oldest, and keeps foreign files', async () => {
     mkdirSync(directory);
     writeFileSync(join(directory, 'node-b.0000000000000001.json'), '');
     for (let turn = 0; turn < 5; turn++)
-      await witness({ keep: 2 }).tell({ outcome: turn % 2 === 0 ? 'confirmed' : 'same' }, seal);
+      await receiptWriter({ keep: 2 }).report({ outcome: turn % 2 === 0 ? 'confirmed' : 'same' }, seal);
     expect(readdirSync(directory)).toHaveLength(5);
     expect(names().at(-1)).toBe('node-b.0000000000000001.json');
     rmSync(join(directory, 'node-b.0000000000000001.json'));
     expect(newest().outcome).toBe('confirmed');
   });
 
-  test('is not put where others may write, and why is told', async () => {
+  test('is not written where other users can write, with an error', async () => {
     mkdirSync(directory);
     chmodSync(directory, 0o777);
-    await witness().tell({ outcome: 'confirmed' }, seal);
-    expect(failures).toEqual([expect.stringContaining('can be written by others')]);
+    await receiptWriter().report({ outcome: 'confirmed' }, seal);
+    expect(failures).toEqual([expect.stringContaining('is writable by other users')]);
     chmodSync(directory, 0o755);
-    await witness().tell({ outcome: 'confirmed' }, seal);
+    await receiptWriter().report({ outcome: 'confirmed' }, seal);
     expect(failures.at(-1)).toBeUndefined();
     expect(names()).toHaveLength(1);
   });
 });
 
-test('a node without a key writes nothing: what is not signed is no evidence', async () => {
-  await witness().tell({ outcome: 'confirmed' }, seal);
+test('writes nothing without a key', async () => {
+  await receiptWriter().report({ outcome: 'confirmed' }, seal);
   expect(failures).toEqual([undefined]);
   expect(() => readdirSync(directory)).toThrow('ENOENT');
 });

@@ -21,7 +21,7 @@ export interface ReceiptRules {
   readonly keep: number;
 }
 
-const toldSchema = v.strictObject({
+const reportedSchema = v.strictObject({
   /** Whether the last receipt was a refusal. */
   refused: v.boolean(),
   /** The release that was last reported to be in the kernel, and its generation. */
@@ -35,13 +35,13 @@ const toldSchema = v.strictObject({
   isOvertaken: v.optional(v.boolean()),
 });
 /** What receipts have reported about the node's release, kept for the next process. */
-export type Told = v.InferOutput<typeof toldSchema>;
+export type ReportedRelease = v.InferOutput<typeof reportedSchema>;
 
 const lastSchema = v.strictObject({
   schema: v.literal(1),
   number: v.number(),
   content: v.string(),
-  told: v.optional(toldSchema),
+  told: v.optional(reportedSchema),
 });
 
 /**
@@ -66,7 +66,7 @@ export class Receipts {
    * @returns its file, or undefined when there was nothing to write
    * @throws StateError when the key cannot be used, or the disk takes no write
    */
-  async write(content: ReceiptContent, told?: Told): Promise<string | undefined> {
+  async write(content: ReceiptContent, told?: ReportedRelease): Promise<string | undefined> {
     const { state, directory, keep } = this.#rules;
     if (!hasKey(state)) return undefined;
     const last = this.#last();
@@ -108,7 +108,7 @@ export class Receipts {
   }
 
   /** What was kept with the last receipt. */
-  get told(): Told | undefined {
+  get told(): ReportedRelease | undefined {
     return this.#last()?.told;
   }
 
@@ -135,7 +135,7 @@ export class Receipts {
     }
   }
 
-  #remember(number: number, content: string, told: Told | undefined): void {
+  #remember(number: number, content: string, told: ReportedRelease | undefined): void {
     writeDurably(this.#path, `${JSON.stringify({ schema: 1, number, content, told })}\n`);
   }
 

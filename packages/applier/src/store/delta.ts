@@ -29,10 +29,10 @@ export const deltaForm = v.strictObject({
   families: v.strictObject({ ipv4: v.optional(tables), ipv6: v.optional(tables) }),
 });
 export type Delta = v.InferOutput<typeof deltaForm>;
-type Change = v.InferOutput<typeof change>;
+type ChainChange = v.InferOutput<typeof change>;
 
 /** A state in the store. */
-export interface Stored {
+export interface StoredState {
   readonly digest: string;
   readonly state: NodeState;
 }
@@ -42,7 +42,7 @@ export interface Stored {
  * @param depth of the stored one
  * @returns undefined where too much differs
  */
-export function deltaOf(state: NodeState, base: Stored, depth: number): Delta | undefined {
+export function deltaOf(state: NodeState, base: StoredState, depth: number): Delta | undefined {
   if (!sameAround(base.state, state)) return undefined;
   const families: Delta['families'] = {};
   let count = 0;
@@ -77,7 +77,7 @@ export function mergeDeltas(row: readonly [Delta, ...Delta[]]): Delta | undefine
   return count > limits.mergedChainsMax ? undefined : { schema: 3, base: row[0].base, depth: 1, families };
 }
 
-function mergeChanges(row: readonly Change[]): Change {
+function mergeChanges(row: readonly ChainChange[]): ChainChange {
   const write = new Map<string, string[]>();
   const drop = new Set<string>();
   for (const one of row) {
@@ -104,8 +104,8 @@ function sameAround(a: NodeState, b: NodeState): boolean {
   return a.ipvs === b.ipvs && around(a) === around(b);
 }
 
-function changeOf(from: TableProgram, to: TableProgram): Change {
-  const write: Change['write'] = [];
+function changeOf(from: TableProgram, to: TableProgram): ChainChange {
+  const write: ChainChange['write'] = [];
   const drop: string[] = [];
   for (const name of differing(from.chains, to.chains)) {
     const rules = to.chains.get(name);
@@ -134,6 +134,6 @@ export function applyDelta(base: NodeState, { families }: Delta): NodeState {
   return { ...base, families: programs };
 }
 
-function changed(chains: TableProgram['chains'], { write, drop }: Change): TableProgram['chains'] {
+function changed(chains: TableProgram['chains'], { write, drop }: ChainChange): TableProgram['chains'] {
   return Layered.of(chains).with([...drop.map((name) => [name, undefined] as const), ...write]);
 }

@@ -1,13 +1,13 @@
 import { expect, test } from 'vitest';
 import { limits } from '../limits.ts';
-import { readIfWhole, readPatiently } from './files.ts';
+import { readIfWhole, readWithRetry } from './files.ts';
 import { StateError } from './state-error.ts';
 
 /** A read that fails some times, and counts how often it was made and waited for. */
 function failing(code: string, times: number) {
   const counts = { reads: 0, pauses: 0 };
   const read = (): string | undefined =>
-    readPatiently(
+    readWithRetry(
       '/state/journal',
       () => {
         counts.reads += 1;
@@ -28,34 +28,37 @@ test.each(['EIO', 'EMFILE', 'ENFILE', 'ENOMEM', 'EAGAIN', 'EUCLEAN'])(
   },
 );
 
-test.each(['EIO', 'EUCLEAN', 'EBADMSG', 'ENODATA'])('what the disk never gives back (%s) is damaged', (code) => {
-  const { read, counts } = failing(code, Infinity);
-  expect(read()).toBeUndefined();
-  expect(counts.reads).toBe(limits.readAttemptsMax);
-});
+test.each(['EIO', 'EUCLEAN', 'EBADMSG', 'ENODATA'])(
+  'reports data that the disk cannot read (%s) as damaged',
+  (code) => {
+    const { read, counts } = failing(code, Infinity);
+    expect(read()).toBeUndefined();
+    expect(counts.reads).toBe(limits.readAttemptsMax);
+  },
+);
 
-test.each(['EMFILE', 'ENFILE', 'ENOMEM', 'EAGAIN'])('a process without means (%s) says nothing of the disk', (code) => {
+test.each(['EMFILE', 'ENFILE', 'ENOMEM', 'EAGAIN'])('throws when the process is short of resources (%s)', (code) => {
   const { read, counts } = failing(code, Infinity);
   expect(read).toThrow(StateError);
   expect(read).toThrow('/state/journal cannot be read: ' + code);
   expect(counts.reads).toBe(2 * limits.readAttemptsMax);
 });
 
-test.each(['EACCES', 'EPERM'])('nobody waits for rights (%s)', (code) => {
+test.each(['EACCES', 'EPERM'])('does not retry without permission (%s)', (code) => {
   const { read, counts } = failing(code, Infinity);
   expect(read).toThrow(StateError);
   expect(counts).toEqual({ reads: 1, pauses: 0 });
 });
 
-test('nobody waits for a file that is not there', () => {
+test('does not retry a missing file', () => {
   const pauses: string[] = [];
   expect(readIfWhole('/nowhere/at/all', () => void pauses.push('one'))).toBeUndefined();
   expect(pauses).toEqual([]);
 });
 
-test('a mistake of the program is no damage', () => {
+test('rethrows programming errors', () => {
   const broken = (): never => {
     throw new TypeError('it is not a function');
   };
-  expect(() => readPatiently('/state/journal', broken)).toThrow(TypeError);
+  expect(() => readWithRetry('/state/journal', broken)).toThrow(TypeError);
 });

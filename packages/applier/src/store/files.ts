@@ -105,7 +105,7 @@ export function wholeNames(directory: string, pause?: Pause): readonly string[] 
 }
 
 function namesIn(directory: string, pause?: Pause): readonly string[] {
-  return readPatiently(directory, () => (isThere(directory) ? readdirSync(directory) : []), pause) ?? [];
+  return readWithRetry(directory, () => (isThere(directory) ? readdirSync(directory) : []), pause) ?? [];
 }
 
 const partEnd = '.tmp';
@@ -139,7 +139,7 @@ export function readIfThere(path: string): string | undefined {
  * @returns undefined when the disk cannot read it: a replacement may be used
  * @throws StateError when this process has no permission, or is short of memory or files: nothing may be concluded
  */
-export function readPatiently<T>(
+export function readWithRetry<T>(
   path: string,
   read: () => T,
   pause: Pause = pauseShortly,
@@ -177,9 +177,9 @@ function pauseShortly(): void {
   Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, limits.readPauseMs);
 }
 
-/** The text of a file that has a replacement: undefined when it does not exist, else as `readPatiently`. */
+/** The text of a file that has a replacement: undefined when it does not exist, else as `readWithRetry`. */
 export function readIfWhole(path: string, pause?: Pause, attempts?: number): string | undefined {
-  return readPatiently(path, () => readIfThere(path), pause, attempts);
+  return readWithRetry(path, () => readIfThere(path), pause, attempts);
 }
 
 /** Whether a file exists. Other errors are thrown: a file that cannot be checked may exist. */

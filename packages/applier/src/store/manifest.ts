@@ -13,7 +13,7 @@ import * as v from 'valibot';
 import { type IpvsText, ipvsFromText, ipvsToText } from '../ipvs/text.ts';
 import { limits } from '../limits.ts';
 import { familiesOf, type NodeState } from '../rollout/state.ts';
-import { applyDelta, type Delta, deltaForm, deltaOf, mergeDeltas, type Stored } from './delta.ts';
+import { applyDelta, type Delta, deltaForm, deltaOf, mergeDeltas, type StoredState } from './delta.ts';
 import type { Texts } from './store.ts';
 
 /**
@@ -37,7 +37,7 @@ const manifest = v.strictObject({
     }),
   ),
 });
-type Manifest = v.InferOutput<typeof manifest>;
+type StateManifest = v.InferOutput<typeof manifest>;
 type TableManifest = v.InferOutput<typeof table>;
 
 /** Chains per object; a program of 60,000 chains has 256 objects. */
@@ -46,10 +46,10 @@ const objectsMax = 256;
 
 /** The last stored tables: an object with the same chains is not printed again. */
 export class ManifestMemory {
-  readonly tables = new Map<string, Written>();
+  readonly tables = new Map<string, WrittenTable>();
 }
 
-interface Written {
+interface WrittenTable {
   readonly chains: TableProgram['chains'];
   /** Of its objects. */
   readonly digests: readonly string[];
@@ -60,7 +60,7 @@ interface Written {
  * @param base a stored state to store the difference from, if that is small
  * @returns the digest of its manifest
  */
-export function putState(state: NodeState, store: Texts, memory: ManifestMemory, base?: Stored): string {
+export function putState(state: NodeState, store: Texts, memory: ManifestMemory, base?: StoredState): string {
   const delta = base && deltaTo(state, base, store);
   if (delta) return store.put([JSON.stringify(delta)])[0] as string;
   const families: { -readonly [F in Family]?: Record<TableName, TableManifest> } = {};
@@ -75,10 +75,10 @@ export function putState(state: NodeState, store: Texts, memory: ManifestMemory,
   const { sysctls, conntrackHashSize, ipvs, endpointRanges } = state;
   const size = conntrackHashSize === undefined ? {} : { conntrackHashSize };
   const virtual = ipvs ? { ipvs: mutable(ipvsToText(ipvs)) } : {};
-  const text: Manifest = {
+  const text: StateManifest = {
     schema: 2,
     families,
-    sysctls: Object.fromEntries(sysctls) as Manifest['sysctls'],
+    sysctls: Object.fromEntries(sysctls) as StateManifest['sysctls'],
     ...size,
     ...(endpointRanges ? { endpointRanges: [...endpointRanges] } : {}),
     ...virtual,
@@ -87,7 +87,7 @@ export function putState(state: NodeState, store: Texts, memory: ManifestMemory,
 }
 
 /** The delta from a stored state; when its row of deltas is long, merged into one from the whole state at its beginning. */
-function deltaTo(state: NodeState, base: Stored, store: Texts): Delta | undefined {
+function deltaTo(state: NodeState, base: StoredState, store: Texts): Delta | undefined {
   const text = store.get(base.digest);
   if (text === undefined) return undefined;
   const below = v.safeParse(deltaForm, JSON.parse(text));
@@ -112,7 +112,7 @@ function rowOf(digest: string, store: Texts): readonly Delta[] | undefined {
   }
 }
 
-function mutable({ ipset, ipvs, addresses, excludeCIDRs }: IpvsText): NonNullable<Manifest['ipvs']> {
+function mutable({ ipset, ipvs, addresses, excludeCIDRs }: IpvsText): NonNullable<StateManifest['ipvs']> {
   return { ipset, ipvs, addresses: [...addresses], excludeCIDRs: [...excludeCIDRs] };
 }
 
@@ -133,7 +133,7 @@ function putChains(key: string, chains: TableProgram['chains'], store: Texts, me
 function freshObjects(
   chains: TableProgram['chains'],
   count: number,
-  before: Written | undefined,
+  before: WrittenTable | undefined,
   store: Texts,
 ): (number: number) => boolean {
   if (before?.digests.length !== count) return () => true;
@@ -212,8 +212,8 @@ function readTable({ objects, jumps }: TableManifest, store: Texts): TableProgra
     if (text === undefined) return undefined;
     let open: string[] = [];
     for (const line of text.split('\n')) {
-      if (line.startsWith(':')) chains.set(apart(line.slice(1)), (open = []));
-      else if (line !== '') open.push(apart(line));
+      if (line.startsWith(':')) chains.set(detached(line.slice(1)), (open = []));
+      else if (line !== '') open.push(detached(line));
     }
   }
   return { chains: chains.size > chainsPerObject ? PackedChains.of(chains) : chains, jumps };
@@ -225,7 +225,7 @@ export function isManifest(text: string | undefined): boolean {
 }
 
 /** A copy of the string: a substring keeps the whole text in memory. */
-const apart = (text: string): string => Buffer.from(text).toString();
+const detached = (text: string): string => Buffer.from(text).toString();
 
 /** The digests that a manifest needs, itself included; only itself when it cannot be read. */
 export function objectsOf(digest: string, store: Texts): readonly string[] {

@@ -11,7 +11,7 @@ beforeEach(() => {
 });
 afterEach(() => rmSync(directory, { recursive: true, force: true }));
 
-test('a text that the disk does not give back is like one that was damaged, and is written anew', () => {
+test('rewrites a text that the disk cannot read', () => {
   const [digest = ''] = new Store(directory).put(['rules']);
   rmSync(`${directory}/${digest}`);
   // Its first page is nobody's: every read of it fails with EIO, as that of a bad sector.
@@ -23,7 +23,7 @@ test('a text that the disk does not give back is like one that was damaged, and 
   expect(store.get(digest)).toBe('rules');
 });
 
-test('a read that fails in passing is made again, and nothing is damaged', () => {
+test('retries a read that fails once', () => {
   const [digest = ''] = new Store(directory).put(['rules']);
   const path = `${directory}/${digest}`;
   renameSync(path, `${directory}/aside`);
@@ -37,7 +37,7 @@ test('a read that fails in passing is made again, and nothing is damaged', () =>
   expect([pauses, store.has(digest)]).toEqual([2, true]);
 });
 
-test('a disk that gives nothing back is waited for once, not once for each text', () => {
+test('waits once for a broken disk, not for each text', () => {
   const digests = new Store(directory).put(['one', 'two', 'three']);
   for (const digest of digests) {
     rmSync(`${directory}/${digest}`);
@@ -49,7 +49,7 @@ test('a disk that gives nothing back is waited for once, not once for each text'
   expect(pauses).toBe(limits.readAttemptsMax - 1);
 });
 
-test('after one that is not there, others are waited for', () => {
+test('still retries after a missing text', () => {
   const [gone = '', digest = ''] = new Store(directory).put(['gone', 'rules']);
   rmSync(`${directory}/${gone}`);
   const path = `${directory}/${digest}`;
@@ -59,7 +59,7 @@ test('after one that is not there, others are waited for', () => {
   expect([store.get(gone), store.get(digest)]).toEqual([undefined, 'rules']);
 });
 
-test('a text that this process may not read is none that was damaged', () => {
+test('does not count a text without permission as damaged', () => {
   const [digest = ''] = new Store(directory).put(['rules']);
   rmSync(`${directory}/${digest}`);
   // Nobody may read it, root neither.
@@ -69,7 +69,7 @@ test('a text that this process may not read is none that was damaged', () => {
   expect(store.has(digest)).toBe(true);
 });
 
-test('what a process left half written is no text of the store', () => {
+test('ignores partial files', () => {
   writeFileSync(`${directory}/abc.tmp`, 'half');
   expect(new Store(directory).digests).toEqual([]);
   expect(existsSync(`${directory}/abc.tmp`)).toBe(false);

@@ -5,7 +5,7 @@ import {
   discardParts,
   type Pause,
   readIfThere,
-  readPatiently,
+  readWithRetry,
   syncDirectory,
   wholeNames,
   writeSynced,
@@ -81,7 +81,7 @@ export class Store implements Texts {
   #read(digest: string): string | undefined {
     const path = `${this.#directory}/${digest}`;
     const attempts = this.#answers ? limits.readAttemptsMax : 1;
-    const text = readPatiently(path, () => readIfThere(path) ?? null, this.#pause, attempts);
+    const text = readWithRetry(path, () => readIfThere(path) ?? null, this.#pause, attempts);
     this.#answers = text !== undefined;
     return text ?? undefined;
   }

@@ -20,15 +20,15 @@ const schema = v.variant('answer', [
  * - `invalid`: the request violates the grammar; nothing of that part was committed after that place.
  * - `failed`: a tool is missing or was killed, or rules must not be loaded here.
  */
-export type Answer = v.InferOutput<typeof schema>;
+export type RehearsalAnswer = v.InferOutput<typeof schema>;
 
 /** One line of JSON, whatever tools printed. */
-export function printAnswer(answer: Answer): string {
+export function printAnswer(answer: RehearsalAnswer): string {
   return `${JSON.stringify('why' in answer ? { ...answer, why: plain(answer.why) } : answer)}\n`;
 }
 
 /** @returns undefined for a text that is no answer. Output of tools in it is made printable again: the sender may not be our unit. */
-export function readAnswer(text: string): Answer | undefined {
+export function readAnswer(text: string): RehearsalAnswer | undefined {
   if (text.length > limits.rehearsalAnswerBytesMax || text.indexOf('\n') !== text.length - 1) return undefined;
   let value: unknown;
   try {

@@ -4,11 +4,11 @@ import type { NodeIpvs } from '../../ipvs/values.ts';
 import { limits } from '../../limits.ts';
 import { stagedSections } from '../../rollout/stages.ts';
 import { familiesOf, type NodeState } from '../../rollout/state.ts';
-import type { Backend } from '../tools.ts';
+import type { RuleStore } from '../tools.ts';
 
 /** The texts that a rehearsal loads, and their rule store. The tool for each text follows from that alone. */
-export interface Load {
-  readonly backend: Backend;
+export interface RehearsalLoad {
+  readonly backend: RuleStore;
   /** For `ipset restore`: the sets that rules match, empty, because a namespace has its own sets. `''` outside of mode ipvs. */
   readonly sets: string;
   /** For `ipvsadm -R`: one virtual server of each kind. `''` outside of mode ipvs. */
@@ -18,7 +18,7 @@ export interface Load {
 }
 
 /** The load that shows whether a kernel accepts a state. */
-export function loadOf(state: NodeState, backend: Backend): Load {
+export function loadOf(state: NodeState, backend: RuleStore): RehearsalLoad {
   const rules = new Map<Family, Iterable<string>>();
   for (const family of familiesOf(state)) {
     const program = state.families[family];

@@ -2,7 +2,7 @@ import { limits } from '../../limits.ts';
 import { KernelError, RehearsalError } from '../../rollout/ports.ts';
 import type { Command, Run } from '../run.ts';
 import { findTool, type Tools } from '../tools.ts';
-import type { Load } from './load.ts';
+import type { RehearsalLoad } from './load.ts';
 
 /**
  * Loads rules for real into a network namespace that ends with the command. It has its own /run, so that the xtables lock is not shared
@@ -10,7 +10,7 @@ import type { Load } from './load.ts';
  * @throws KernelError when they are refused
  * @throws RehearsalError when no namespace can be made, or a tool does not finish
  */
-export async function rehearseInNamespace(load: Load, tools: Tools, run: Run): Promise<void> {
+export async function rehearseInNamespace(load: RehearsalLoad, tools: Tools, run: Run): Promise<void> {
   let { servers } = load;
   for (const [family, text] of load.rules) {
     const restore = tools.families[family]?.restore;

@@ -1,5 +1,5 @@
 import { lstatSync } from 'node:fs';
-import type { Config } from '../../config.ts';
+import type { SluicedConfig } from '../../config.ts';
 import type { Kernel, Report } from '../../rollout/ports.ts';
 import type { Run } from '../run.ts';
 import type { Tools } from '../tools.ts';
@@ -8,13 +8,13 @@ import { rehearseInNamespace } from './namespace.ts';
 import { rehearseInUnit, rehearsalSocket } from './unit.ts';
 
 /** Where rehearsals run. */
-export type Place = 'unit' | 'namespace';
+export type RehearsalPlace = 'unit' | 'namespace';
 
 /**
  * Where rehearsals run now. `auto` uses the socket if it exists; if the socket then fails, that is reported and not bypassed, because a
  * process that systemd keeps out of namespaces could not make one either.
  */
-export function placeOf(wanted: Config['rehearse'], path = rehearsalSocket): Place | 'off' {
+export function placeOf(wanted: SluicedConfig['rehearse'], path = rehearsalSocket): RehearsalPlace | 'off' {
   if (wanted !== 'auto') return wanted;
   return lstatSync(path, { throwIfNoEntry: false })?.isSocket() === true ? 'unit' : 'namespace';
 }
@@ -24,7 +24,7 @@ export function placeOf(wanted: Config['rehearse'], path = rehearsalSocket): Pla
  * @param report called for each finished rehearsal, with its place
  */
 export function rehearser(
-  wanted: Config['rehearse'],
+  wanted: SluicedConfig['rehearse'],
   tools: Tools,
   run: Run,
   report?: Report,

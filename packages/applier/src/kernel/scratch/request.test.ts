@@ -1,10 +1,10 @@
 import { describe, expect, test } from 'vitest';
-import type { Load } from './load.ts';
+import type { RehearsalLoad } from './load.ts';
 import { RequestError } from './lines.ts';
 import { printRequest, readRequest } from './request.ts';
 
 const rules = '*nat\n:KUBE-A - [0:0]\n-A KUBE-A -j RETURN\n-I OUTPUT 1 -m comment --comment "a b" -j KUBE-A\nCOMMIT\n';
-const load: Load = {
+const load: RehearsalLoad = {
   backend: 'nft',
   sets: 'create KUBE-NODE-PORT-TCP bitmap:port range 0-65535\n',
   servers: '-A -t 198.51.100.1:1 -s rr -p 360\n',
@@ -31,7 +31,7 @@ async function readWhole(source: AsyncIterable<Buffer>): Promise<Record<string, 
 
 const read = (text: string): Promise<Record<string, string>> => readWhole(inPieces(Buffer.from(text, 'latin1'), 1000));
 
-test.each([1, 7, 100, 65_536])('what is sent arrives, in pieces of %s bytes', async (size) => {
+test.each([1, 7, 100, 65_536])('transmits a request in pieces of %s bytes', async (size) => {
   const bytes = Buffer.concat([...printRequest(load)]);
   expect(await readWhole(inPieces(bytes, size))).toEqual({
     backend: 'nft',
@@ -42,7 +42,7 @@ test.each([1, 7, 100, 65_536])('what is sent arrives, in pieces of %s bytes', as
   });
 });
 
-test('a text that is longer than a chunk travels in several', async () => {
+test('splits a long text into chunks', async () => {
   const long = `*nat\n:KUBE-A - [0:0]\n${'-A KUBE-A -j RETURN\n'.repeat(10_000)}COMMIT\n`;
   const pieces = [...printRequest({ ...load, sets: '', servers: '', rules: new Map([['ipv4', [long]]]) })];
   expect(pieces.length).toBeGreaterThan(4);
@@ -100,7 +100,7 @@ describe('a request is refused when', () => {
   });
 });
 
-test('lines before a bad one are given on, the bad one and what follows are not', async () => {
+test('passes on the lines before a bad one only', async () => {
   const { parts } = await readRequest(inPieces(Buffer.from(table('-A KUBE-A -M /x'), 'latin1'), 10));
   let seen = '';
   await expect(async () => {

@@ -1,7 +1,7 @@
 import { limits } from '../../limits.ts';
-import type { Backend } from '../tools.ts';
+import type { RuleStore } from '../tools.ts';
 import { partNames, type PartName } from './answer.ts';
-import type { Load } from './load.ts';
+import type { RehearsalLoad } from './load.ts';
 import { linesOf, readersOf, RequestError } from './lines.ts';
 
 /**
@@ -22,7 +22,7 @@ import { linesOf, readersOf, RequestError } from './lines.ts';
 const protocol = 'sluice-rehearsal/1';
 
 /** The bytes of a request, each piece produced on demand. */
-export function* printRequest({ backend, sets, servers, rules }: Load): Generator<Buffer> {
+export function* printRequest({ backend, sets, servers, rules }: RehearsalLoad): Generator<Buffer> {
   yield Buffer.from(`${protocol} ${backend}\n`);
   yield* printPart('sets', [sets]);
   yield* printPart('servers', [servers]);
@@ -43,23 +43,23 @@ function* printPart(name: PartName, sections: Iterable<string>): Generator<Buffe
 }
 
 /** A part of a received request. */
-export interface Part {
+export interface RequestPart {
   readonly name: PartName;
   /** Whole lines that the part's grammar accepts, in pieces as they come; throws a `RequestError` at the first invalid one. */
   readonly text: AsyncIterable<string>;
 }
 
 /** A received request: each part's text must be read before the next part. */
-export interface Request {
-  readonly backend: Backend;
-  readonly parts: AsyncIterable<Part>;
+export interface RehearsalRequest {
+  readonly backend: RuleStore;
+  readonly parts: AsyncIterable<RequestPart>;
 }
 
 /**
  * Reads a request as it comes. Only the current piece is in memory.
  * @throws RequestError when it does not begin as a request; parts and their texts throw it later
  */
-export async function readRequest(source: AsyncIterable<Buffer>): Promise<Request> {
+export async function readRequest(source: AsyncIterable<Buffer>): Promise<RehearsalRequest> {
   const intake = new Intake(source);
   const [word, backend, ...rest] = (await intake.line()).split(' ');
   if (word !== protocol || (backend !== 'nft' && backend !== 'legacy') || rest.length > 0)
@@ -67,7 +67,7 @@ export async function readRequest(source: AsyncIterable<Buffer>): Promise<Reques
   return { backend, parts: readParts(intake) };
 }
 
-async function* readParts(intake: Intake): AsyncGenerator<Part> {
+async function* readParts(intake: Intake): AsyncGenerator<RequestPart> {
   let allowed: readonly PartName[] = partNames;
   for (let line = await intake.line(); line !== 'end'; line = await intake.line()) {
     const at = allowed.findIndex((name) => name === line);

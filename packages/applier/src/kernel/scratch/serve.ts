@@ -3,11 +3,11 @@ import { readFileSync } from 'node:fs';
 import type { Duplex } from 'node:stream';
 import { quoted } from '@sluice/bundle';
 import { limits } from '../../limits.ts';
-import type { Command, Ran, Run } from '../run.ts';
-import { type Backend, detectTools, findTool, type Tools } from '../tools.ts';
-import { type Answer, printAnswer } from './answer.ts';
+import type { Command, ToolResult, Run } from '../run.ts';
+import { type RuleStore, detectTools, findTool, type Tools } from '../tools.ts';
+import { type RehearsalAnswer, printAnswer } from './answer.ts';
 import { RequestError } from './lines.ts';
-import { type Part, readRequest } from './request.ts';
+import { type RequestPart, readRequest } from './request.ts';
 
 /** Devices that the kernel creates in every network namespace (tunnels of loaded modules); a node has more than these. */
 const everywhere: ReadonlySet<string> = new Set([
@@ -34,19 +34,24 @@ export function notScratch(table = readFileSync('/proc/self/net/dev', 'utf8')): 
 }
 
 /** What the server of rehearsals works with. */
-export interface FarEnd {
+export interface RehearsalServer {
   readonly run: Run;
   /** The tools of a store. */
-  readonly tools: (backend: Backend) => Promise<Tools>;
+  readonly tools: (backend: RuleStore) => Promise<Tools>;
   /** `notScratch()` */
-  readonly unfit: string | undefined;
+  readonly notIsolated: string | undefined;
   /** How long the next part of a request may take to arrive. */
   readonly idleMs: number;
 }
 
 /** The server of rehearsals in this process. */
-export function farEnd(run: Run): FarEnd {
-  return { run, tools: (backend) => detectTools(backend, run), unfit: notScratch(), idleMs: limits.rehearsalIdleMs };
+export function rehearsalServer(run: Run): RehearsalServer {
+  return {
+    run,
+    tools: (backend) => detectTools(backend, run),
+    notIsolated: notScratch(),
+    idleMs: limits.rehearsalIdleMs,
+  };
 }
 
 /**
@@ -54,7 +59,7 @@ export function farEnd(run: Run): FarEnd {
  * @param connection carries request and answer; its other end is not trusted
  * @returns the answer that was given
  */
-export async function serveRehearsal(connection: Duplex, end: FarEnd): Promise<Answer> {
+export async function serveRehearsal(connection: Duplex, end: RehearsalServer): Promise<RehearsalAnswer> {
   // A client that disconnects must not change the result.
   connection.on('error', () => {});
   const answer = await rehearse(piecesOf(connection, end.idleMs), end);
@@ -105,8 +110,11 @@ async function dismiss(connection: Duplex, idleMs: number): Promise<void> {
   clearTimeout(timer);
 }
 
-async function rehearse(source: AsyncIterable<Buffer>, { run, tools: find, unfit }: FarEnd): Promise<Answer> {
-  if (unfit !== undefined) return { answer: 'failed', why: unfit };
+async function rehearse(
+  source: AsyncIterable<Buffer>,
+  { run, tools: find, notIsolated }: RehearsalServer,
+): Promise<RehearsalAnswer> {
+  if (notIsolated !== undefined) return { answer: 'failed', why: notIsolated };
   try {
     const { backend, parts } = await readRequest(source);
     let tools: Tools | undefined;
@@ -122,7 +130,7 @@ async function rehearse(source: AsyncIterable<Buffer>, { run, tools: find, unfit
   }
 }
 
-async function loadPart(part: Part, tools: Tools, run: Run): Promise<Answer> {
+async function loadPart(part: RequestPart, tools: Tools, run: Run): Promise<RehearsalAnswer> {
   const command = commandOf(part, tools);
   if (command === undefined) return { answer: 'failed', why: `no working tool for part ${part.name}` };
   let wrong: unknown;
@@ -141,7 +149,7 @@ async function loadPart(part: Part, tools: Tools, run: Run): Promise<Answer> {
 }
 
 /** The tool for a part. It depends on nothing else in the request. */
-function commandOf({ name }: Part, { families }: Tools): Command | undefined {
+function commandOf({ name }: RequestPart, { families }: Tools): Command | undefined {
   switch (name) {
     case 'sets':
       return withArgs(findTool('ipset'), ['restore']);
@@ -158,7 +166,11 @@ function withArgs(file: string | undefined, args: readonly string[]): Command | 
 }
 
 /** Only a tool that ran to its end gives a verdict. `ipvsadm` exits with 0 although the kernel refused a line, but then prints why. */
-function verdictOf({ name }: Part, { exitCode, stdout, stderr, why }: Ran, { backend }: Tools): Answer {
+function verdictOf(
+  { name }: RequestPart,
+  { exitCode, stdout, stderr, why }: ToolResult,
+  { backend }: Tools,
+): RehearsalAnswer {
   if (exitCode === undefined) return { answer: 'failed', why: `the tool for part ${name}: ${why}` };
   // Exit code 4 of iptables-legacy: no lock, or no memory (RESOURCE_PROBLEM).
   if (exitCode === 4 && backend === 'legacy') return { answer: 'failed', why: `the tool for part ${name}: ${why}` };

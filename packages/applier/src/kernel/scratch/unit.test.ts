@@ -6,8 +6,8 @@ import { join } from 'node:path';
 import { afterEach, describe, expect, test } from 'vitest';
 import { limits } from '../../limits.ts';
 import { KernelError, RehearsalError } from '../../rollout/ports.ts';
-import type { Command, Ran } from '../run.ts';
-import type { Load } from './load.ts';
+import type { Command, ToolResult } from '../run.ts';
+import type { RehearsalLoad } from './load.ts';
 import { placeOf } from './rehearse.ts';
 import { notScratch, serveRehearsal } from './serve.ts';
 import { rehearseInUnit } from './unit.ts';
@@ -34,25 +34,35 @@ async function behind(serve: (socket: Socket) => unknown): Promise<void> {
 }
 
 const text = '*nat\n:KUBE-A - [0:0]\n-A KUBE-A -j RETURN\nCOMMIT\n';
-const load = (rules = text): Load => ({ backend: 'nft', sets: '', servers: '', rules: new Map([['ipv4', [rules]]]) });
+const load = (rules = text): RehearsalLoad => ({
+  backend: 'nft',
+  sets: '',
+  servers: '',
+  rules: new Map([['ipv4', [rules]]]),
+});
 const tools = {
   backend: 'nft',
   families: { ipv4: { iptables: '/x/iptables', save: '/x/save', restore: '/x/restore', version: '1.8.9' } },
 } as const;
-const ended = (exitCode: number | undefined, stderr = ''): Ran => ({ exitCode, stdout: '', stderr, why: stderr });
+const ended = (exitCode: number | undefined, stderr = ''): ToolResult => ({
+  exitCode,
+  stdout: '',
+  stderr,
+  why: stderr,
+});
 
 /** The far end with a tool that reads everything, or nothing, and ends so. */
-function far(ran: Ran, reads = true, unfit?: string): (socket: Socket) => Promise<unknown> {
-  const run = async ({ input }: Command): Promise<Ran> => {
+function far(ran: ToolResult, reads = true, notIsolated?: string): (socket: Socket) => Promise<unknown> {
+  const run = async ({ input }: Command): Promise<ToolResult> => {
     if (reads && input !== undefined && typeof input !== 'string') for await (const part of input) taken.push(part);
     return ran;
   };
-  return (socket) => serveRehearsal(socket, { run, tools: async () => tools, unfit, idleMs: 200 });
+  return (socket) => serveRehearsal(socket, { run, tools: async () => tools, notIsolated, idleMs: 200 });
 }
 let taken: string[] = [];
 
-describe('a rehearsal that came to its end', () => {
-  test('is good when the tool took everything, which is what was sent', async () => {
+describe('a finished rehearsal', () => {
+  test('is good when the tool accepted everything that was sent', async () => {
     taken = [];
     await behind(far(ended(0)));
     await rehearseInUnit(path, load());
@@ -63,7 +73,7 @@ describe('a rehearsal that came to its end', () => {
     ['a short text', text, true],
     ['a text of which the tool read nothing', text, false],
     ['25 MB of which the tool read nothing', text.repeat(500_000), false],
-  ])('is a refusal of the rules when the tool said no: %s', async (_title, rules, reads) => {
+  ])('refuses the rules when the tool does: %s', async (_title, rules, reads) => {
     await behind(far(ended(2, 'line 3 failed'), reads));
     const rehearsal = rehearseInUnit(path, load(rules));
     await expect(rehearsal).rejects.toBeInstanceOf(KernelError);
@@ -71,7 +81,7 @@ describe('a rehearsal that came to its end', () => {
   });
 });
 
-describe('a rehearsal that could not be held says nothing of the rules:', () => {
+describe('a rehearsal that could not run gives no verdict:', () => {
   const hold = (socket: Socket): unknown => socket.resume();
   const say = (words: string) => (socket: Socket) => socket.resume().end(words);
   test.each([
@@ -82,12 +92,20 @@ describe('a rehearsal that could not be held says nothing of the rules:', () => 
     ['the far end reads and says nothing', (socket: Socket) => socket.resume().end(), 'ended without an answer'],
     ['the far end hangs', hold, 'did not answer within 0.3 s'],
     ['the far end reads nothing', () => undefined, 'did not answer within 0.3 s'],
-    ['it says something else', say('HTTP/1.1 200 OK\n'), 'is no answer'],
-    ['it says an answer that there is not', say('{"answer":"perhaps"}\n'), 'is no answer'],
-    ['it says more than the answer', say('{"answer":"good"}\n{"answer":"good"}\n'), 'is no answer'],
-    ['it says half of the answer', say('{"answer":"good"}'), 'is no answer'],
-    ['it says more than any answer', say(`{"answer":"${'x'.repeat(limits.rehearsalAnswerBytesMax)}"}\n`), 'no answer'],
-    ['a part that there is not is refused', say('{"answer":"refused","part":"/bin/sh","why":"x"}\n'), 'is no answer'],
+    ['it says something else', say('HTTP/1.1 200 OK\n'), 'no valid answer'],
+    ['it says an answer that there is not', say('{"answer":"perhaps"}\n'), 'no valid answer'],
+    ['it says more than the answer', say('{"answer":"good"}\n{"answer":"good"}\n'), 'no valid answer'],
+    ['it says half of the answer', say('{"answer":"good"}'), 'no valid answer'],
+    [
+      'it says more than any answer',
+      say(`{"answer":"${'x'.repeat(limits.rehearsalAnswerBytesMax)}"}\n`),
+      'no valid answer',
+    ],
+    [
+      'a part that there is not is refused',
+      say('{"answer":"refused","part":"/bin/sh","why":"x"}\n'),
+      'no valid answer',
+    ],
   ])('%s', async (_title, serve, why) => {
     await behind(serve);
     // Only who hangs is waited for: on a busy machine the others take long, too.
@@ -98,8 +116,8 @@ describe('a rehearsal that could not be held says nothing of the rules:', () => 
   });
 
   test.each([
-    ['there is no socket', join(folder, 'none'), 'is not there'],
-    ['there is a file', import.meta.filename, 'nobody listens'],
+    ['there is no socket', join(folder, 'none'), 'does not exist'],
+    ['there is a file', import.meta.filename, 'no process listens'],
   ])('%s', async (_title, where, why) => {
     const rehearsal = rehearseInUnit(where, load());
     await expect(rehearsal).rejects.toBeInstanceOf(RehearsalError);
@@ -110,7 +128,7 @@ describe('a rehearsal that could not be held says nothing of the rules:', () => 
 test.each([
   ['nothing', ''],
   ['the beginning of a request', 'sluice-rehearsal/1 nft\nipv4\n'],
-])('the far end does not wait for ever for whoever says %s', async (_title, words) => {
+])('stops waiting for a client that sends %s', async (_title, words) => {
   await behind(far(ended(0)));
   const connection = connect(path).setEncoding('utf8');
   connection.write(words);
@@ -120,7 +138,7 @@ test.each([
   expect(said).toBe('{"answer":"invalid","why":"no data for 0.2 s"}\n');
 });
 
-test('what tools said comes as printable text of bounded length', async () => {
+test('returns tool output as printable text of bounded length', async () => {
   const why = `\\u001b[31m\\n${'x'.repeat(2_000)}`;
   await behind((socket) => socket.resume().end(`{"answer":"refused","part":"ipv6","why":"${why}"}\n`));
   const error = await rehearseInUnit(path, load()).catch((caught: unknown) => caught as Error);
@@ -144,6 +162,6 @@ test.each([
   ['only what is in every namespace', `${head}    lo: 0 0\n  sit0: 0 0\n`, undefined],
   ['a card', `${head}    lo: 0 0\n  eth0: 0 0\n`, expect.stringContaining('eth0')],
   ['a name that looks like it', `${head}    lo0: 0 0\n`, expect.stringContaining('lo0')],
-])('rules are loaded where there is %s, or not', (_title, devices, why) => {
+])('decides whether rules may be loaded where there is %s', (_title, devices, why) => {
   expect(notScratch(devices)).toEqual(why);
 });

@@ -2,8 +2,8 @@ import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import { limits } from '../../limits.ts';
 import { KernelError, RehearsalError } from '../../rollout/ports.ts';
-import { type Answer, readAnswer } from './answer.ts';
-import type { Load } from './load.ts';
+import { type RehearsalAnswer, readAnswer } from './answer.ts';
+import type { RehearsalLoad } from './load.ts';
 import { printRequest } from './request.ts';
 
 /** Where systemd listens for rehearsals (sluiced-rehearse.socket). */
@@ -18,7 +18,11 @@ const lookThere =
  * @throws KernelError when the kernel refuses them
  * @throws RehearsalError when the server is missing, ends, hangs, gives no valid answer, or fails
  */
-export async function rehearseInUnit(path: string, load: Load, mostMs: number = limits.rehearsalMs): Promise<void> {
+export async function rehearseInUnit(
+  path: string,
+  load: RehearsalLoad,
+  mostMs: number = limits.rehearsalMs,
+): Promise<void> {
   const socket = connect({ path });
   const timer = setTimeout(() => socket.destroy(late(path, mostMs)), mostMs);
   try {
@@ -34,7 +38,7 @@ export async function rehearseInUnit(path: string, load: Load, mostMs: number = 
 }
 
 /** Writes the request at the pace of the server. `answerOf` reports a server that ended. */
-async function send(socket: Socket, load: Load): Promise<void> {
+async function send(socket: Socket, load: RehearsalLoad): Promise<void> {
   for (const piece of printRequest(load)) {
     if (socket.destroyed) return;
     if (socket.write(piece)) continue;
@@ -48,7 +52,7 @@ async function send(socket: Socket, load: Load): Promise<void> {
 }
 
 /** Everything that the server sends, which is one line. */
-async function answerOf(socket: Socket, path: string): Promise<Answer> {
+async function answerOf(socket: Socket, path: string): Promise<RehearsalAnswer> {
   let text = '';
   socket.setEncoding('latin1').on('data', (piece: string) => {
     text += piece;
@@ -64,7 +68,7 @@ async function answerOf(socket: Socket, path: string): Promise<Answer> {
   return answer;
 }
 
-function judge(answer: Answer, path: string): void {
+function judge(answer: RehearsalAnswer, path: string): void {
   switch (answer.answer) {
     case 'good':
       return;

@@ -1,7 +1,7 @@
 import type { ProbeResult } from '../rollout/ports.ts';
 
 /** The result of one try of a probe. */
-export type Seen = Omit<ProbeResult, 'name'>;
+export type ProbeAnswer = Omit<ProbeResult, 'name'>;
 
 /** Splits `10.96.0.10:53` or `[fd00::10]:53`, which the config has checked. */
 export function hostAndPort(address: string): { readonly host: string; readonly port: number } {

@@ -2,10 +2,10 @@ import { type Receipt, withoutQuotes } from '@sluice/bundle';
 import type { Seal } from '../inbox/files.ts';
 import type { Generation, ProbeResult } from '../rollout/ports.ts';
 import { type Account, contentOf, releaseOf } from './account.ts';
-import type { Receipts, Told } from './receipts.ts';
+import type { Receipts, ReportedRelease } from './receipts.ts';
 
 /** What a receipt writer reads and calls. */
-export interface WitnessParts {
+export interface ReceiptWriterParts {
   readonly receipts: Receipts;
   readonly node: string;
   /** The active generation of the journal. */
@@ -17,18 +17,18 @@ export interface WitnessParts {
 }
 
 /** Follows the events of a change, and writes a receipt of its outcome. */
-export class Witness {
-  readonly #parts: WitnessParts;
+export class ReceiptWriter {
+  readonly #parts: ReceiptWriterParts;
   #probes: readonly ProbeResult[] = [];
-  #told: Told;
+  #reported: ReportedRelease;
 
-  constructor(parts: WitnessParts) {
+  constructor(parts: ReceiptWriterParts) {
     this.#parts = parts;
-    this.#told = parts.receipts.told ?? { refused: false };
+    this.#reported = parts.receipts.told ?? { refused: false };
   }
 
   /** Takes an event of a transaction; keeps the results of the last probe round. */
-  hear(event: string, details: Readonly<Record<string, unknown>>): void {
+  onEvent(event: string, details: Readonly<Record<string, unknown>>): void {
     if (event === 'probation' && Array.isArray(details['probes'])) this.#probes = details['probes'] as ProbeResult[];
   }
 
@@ -38,45 +38,45 @@ export class Witness {
    * @param seal of its release, if any
    * @param onlyEndpoints whether only its endpoints count
    */
-  async tell(account: Account, seal: Seal | undefined, onlyEndpoints = false): Promise<void> {
+  async report(account: Account, seal: Seal | undefined, onlyEndpoints = false): Promise<void> {
     const probes = this.#probes;
     this.#probes = [];
     const { outcome } = account;
     if (onlyEndpoints && (outcome === 'confirmed' || outcome === 'same')) {
-      const { refused, isOvertaken } = this.#told;
+      const { refused, isOvertaken } = this.#reported;
       if (!refused && !this.#parts.receipts.isOfOtherKey) return;
-      return isOvertaken || !this.#active ? undefined : this.#tellActive();
+      return isOvertaken || !this.#active ? undefined : this.#reportActive();
     }
     const release = releaseOf(seal, this.#parts.node);
-    await this.#write(account, release, probes, this.#toldBy(outcome, release, onlyEndpoints));
+    await this.#write(account, release, probes, this.#reportedBy(outcome, release, onlyEndpoints));
   }
 
   /**
    * The release in the directory waits for its wave only. If the last receipt was a refusal, which stops every wave, it is over: the active
    * release is reported again. The waiting release is not named, because the node does not run it.
    */
-  async tellWaits(): Promise<void> {
-    if (this.#told.refused) await this.#tellActive();
+  async reportWaiting(): Promise<void> {
+    if (this.#reported.refused) await this.#reportActive();
   }
 
   /** The active release; undefined where it is not known, as after a rollback by an operator. */
-  get #active(): Told['isIn'] {
-    const { isIn } = this.#told;
+  get #active(): ReportedRelease['isIn'] {
+    const { isIn } = this.#reported;
     return isIn?.generation === this.#parts.active()?.number ? isIn : undefined;
   }
 
-  async #tellActive(): Promise<void> {
+  async #reportActive(): Promise<void> {
     const isIn = this.#active;
     await this.#write({ outcome: 'same' }, isIn?.release ?? null, [], { refused: false, ...(isIn ? { isIn } : {}) });
   }
 
-  #toldBy(outcome: Account['outcome'], release: Receipt['release'], onlyEndpoints: boolean): Told {
+  #reportedBy(outcome: Account['outcome'], release: Receipt['release'], onlyEndpoints: boolean): ReportedRelease {
     const generation = this.#parts.active()?.number;
     if (outcome === 'confirmed' || outcome === 'same')
       return { refused: false, ...(release && generation !== undefined ? { isIn: { release, generation } } : {}) };
     const refused = outcome === 'refused';
     const isOfNone = refused && (release === null || onlyEndpoints);
-    return { ...this.#told, refused, ...(isOfNone ? {} : { isOvertaken: true }) };
+    return { ...this.#reported, refused, ...(isOfNone ? {} : { isOvertaken: true }) };
   }
 
   /** @param told counts once it is written: a failed write is repeated with the next receipt */
@@ -84,14 +84,14 @@ export class Witness {
     account: Account,
     release: Receipt['release'],
     probes: readonly ProbeResult[],
-    told: Told,
+    told: ReportedRelease,
   ): Promise<void> {
     const { receipts, node, active, sluiced, failed } = this.#parts;
     const now = active();
     const stands = now ? { generation: now.number, version: now.version } : null;
     try {
       await receipts.write(contentOf(node, account, { release, standing: stands, sluiced }, probes), told);
-      this.#told = told;
+      this.#reported = told;
       failed(undefined);
     } catch (error) {
       failed(withoutQuotes(error instanceof Error ? error.message : String(error)) ?? 'for an unknown reason');

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
 import { limits } from '../limits.ts';
-import { patiently } from './patiently.ts';
+import { untilVerdict } from './until-verdict.ts';
 
 /** Work that fails so many times, and takes so long to fail. */
 function failing(times: number, takesMs: number) {
@@ -16,22 +16,22 @@ function failing(times: number, takesMs: number) {
   return { time, work, nowMs: () => nowMs };
 }
 
-test('what fails once or twice, soon, is tried again', async () => {
+test('retries work that fails fast once or twice', async () => {
   const { work, time } = failing(limits.bootAttemptsMax - 1, 1_000);
-  expect(await patiently(work, time)).toBe('done');
+  expect(await untilVerdict(work, time)).toBe('done');
 });
 
-test('what fails again and again is given up', async () => {
+test('gives up after repeated failures', async () => {
   const { work, time } = failing(Infinity, 1_000);
-  await expect(patiently(work, time)).rejects.toThrow(`try ${limits.bootAttemptsMax}`);
+  await expect(untilVerdict(work, time)).rejects.toThrow(`try ${limits.bootAttemptsMax}`);
 });
 
-test('what takes long to fail is not tried again', async () => {
+test('does not retry work that takes long to fail', async () => {
   const { work, time } = failing(1, limits.commandTimeoutMs);
-  await expect(patiently(work, time)).rejects.toThrow('try 1');
+  await expect(untilVerdict(work, time)).rejects.toThrow('try 1');
 });
 
-test('after the slowest tries, a tool that hangs at the last of them, the unit leaves time for a tool that hangs on the way back', async () => {
+test("leaves time within the unit's timeout for a rollback after the slowest tries", async () => {
   const unit = readFileSync(new URL('../../systemd/sluiced-boot.service', import.meta.url), 'utf8');
   const allowedMs = Number(/^TimeoutStartSec=(\d+)$/m.exec(unit)?.[1]) * 1000;
   const hangsMs = limits.commandTimeoutMs + limits.commandKillDelayMs;

@@ -14,7 +14,7 @@ const realTime: Time = { monotonicMs: () => performance.now(), sleep: (ms) => se
  * that hangs, is not repeated, so that time is left for a rollback.
  * @throws the error of the last try
  */
-export async function patiently<T>(work: () => Promise<T>, { monotonicMs, sleep }: Time = realTime): Promise<T> {
+export async function untilVerdict<T>(work: () => Promise<T>, { monotonicMs, sleep }: Time = realTime): Promise<T> {
   const beginMs = monotonicMs();
   for (let attempt = 1; ; attempt++) {
     try {
