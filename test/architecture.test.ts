@@ -70,6 +70,7 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
     'applier/control',
     'applier/daemon',
     'applier/drift',
+    'applier/former-alarm-codes',
     'applier/health',
     'applier/inbox',
     'applier/journal',
@@ -120,8 +121,8 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
   'applier/metrics': ['applier/limits', 'applier/rollout', 'bundle'],
   'applier/drift': ['applier/kernel', 'applier/limits'],
   'applier/repairs': ['applier/kernel', 'applier/limits', 'applier/store'],
-  'applier/alarms': ['bundle'],
-  'applier/status': ['applier/alarms', 'applier/metrics', 'applier/repairs', 'applier/rollout', 'bundle'],
+  'applier/former-alarm-codes': [],
+  'applier/status': ['applier/former-alarm-codes', 'applier/metrics', 'applier/repairs', 'applier/rollout', 'bundle'],
   'applier/receipts': [
     'applier/inbox',
     'applier/kernel',

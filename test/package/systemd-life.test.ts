@@ -157,8 +157,8 @@ test('a tool that is at work when the daemon is asked to end is waited for, and 
   await machine.must('systemctl', 'stop', 'sluiced.service');
   expect(await rulesOf(machine, 'nft')).toBe(before);
   const said = await machine.journal(`_SYSTEMD_INVOCATION_ID=${invocation}`);
-  expect(said).toContain('asked to end');
-  expect(said).not.toContain('it was killed');
+  expect(said).toContain('stopping: a release on probation');
+  expect(said).not.toContain('the tool was killed');
   expect((await statusOf(machine)).quarantined).toEqual({});
 });
 

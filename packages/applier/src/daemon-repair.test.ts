@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { Daemon } from './daemon.ts';
 import { Drift } from './drift.ts';
-import type { TableChange } from './kernel/changes.ts';
+import type { ForeignChange } from './kernel/changes.ts';
 import { limits } from './limits.ts';
 import type { Generation } from './rollout/ports.ts';
 import { StillDiffers } from './rollout/still-differs.ts';
@@ -9,7 +9,7 @@ import { Status } from './status.ts';
 
 const active: Generation = { number: 1, revision: 0, version: 'v1', state: { families: {}, sysctls: new Map() } };
 const silent = { dueMs: Infinity, look: async () => undefined, forget: () => undefined, close: () => undefined };
-const foreign: TableChange = { by: 'agent (process 7)', what: ['iptables -t nat -D PREROUTING 1'] };
+const foreign: ForeignChange = { by: 'agent (process 7)', what: ['iptables -t nat -D PREROUTING 1'] };
 const tookMs = 100;
 
 beforeEach(() => void vi.useFakeTimers());

@@ -10,7 +10,7 @@ import { messageOf } from './rollout/message.ts';
 import { StillDiffers } from './rollout/still-differs.ts';
 import { EarlyEndpointsWatch } from './early-endpoints-watch.ts';
 import type { Drift } from './drift.ts';
-import type { TableChange } from './kernel/changes.ts';
+import type { ForeignChange } from './kernel/changes.ts';
 import { type Repair, repairOf } from './repairs.ts';
 import { Orders } from './orders.ts';
 import type { Status } from './status.ts';
@@ -203,7 +203,7 @@ export class Daemon {
   }
 
   /** Another program changed something in the kernel. */
-  changed(change: TableChange): void {
+  changed(change: ForeignChange): void {
     this.#parts.drift?.onEvent(change);
     this.#kernelChanged.resolve(false);
   }

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { Drift } from './drift.ts';
-import type { TableChange, ChangeWatch } from './kernel/changes.ts';
+import type { ForeignChange, ChangeWatch } from './kernel/changes.ts';
 import type { Run } from './kernel/run.ts';
 import { SavePoll } from './kernel/save-poll.ts';
 import { limits } from './limits.ts';
@@ -12,7 +12,7 @@ const silent: ChangeWatch = {
   forget: () => undefined,
   close: () => undefined,
 };
-const flush: TableChange = { by: 'nft (process 1)', what: ['delete table ip nat'] };
+const flush: ForeignChange = { by: 'nft (process 1)', what: ['delete table ip nat'] };
 
 /** The next comparison is the last one without a pause behind it. */
 const spent = (drift: Drift): void => {
@@ -70,7 +70,7 @@ test('does not report rules as right when they were not read for long', async ()
   told.compared(0, 1);
   expect(told.unseenMs).toBeUndefined();
 
-  let looks: readonly (TableChange | undefined)[] = [undefined];
+  let looks: readonly (ForeignChange | undefined)[] = [undefined];
   const polled = new Drift({ ...silent, dueMs: 0, look: async () => looks[0] }, () => nowMs);
   nowMs += limits.unseenMsMax;
   expect(polled.unseenMs).toBeUndefined();
@@ -163,12 +163,12 @@ test('polls for changed tables without events, ignoring counters and dates', asy
     ),
     () => nowMs,
   );
-  const later = async (): Promise<readonly TableChange[]> => {
+  const later = async (): Promise<readonly ForeignChange[]> => {
     nowMs = drift.dueMs;
     return (await drift.look()) ? drift.take() : [];
   };
-  const changed: TableChange = { by: undefined, what: [] };
-  const unknown: TableChange = { ...changed, isDoubt: true };
+  const changed: ForeignChange = { by: undefined, what: [] };
+  const unknown: ForeignChange = { ...changed, isDoubt: true };
   expect(await later(), 'nothing is known yet').toEqual([unknown]);
   drift.compared(0, 0);
   expect(await later(), 'the same').toEqual([]);

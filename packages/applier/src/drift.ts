@@ -1,4 +1,4 @@
-import type { TableChange, ChangeWatch } from './kernel/changes.ts';
+import type { ForeignChange, ChangeWatch } from './kernel/changes.ts';
 import { limits } from './limits.ts';
 
 /**
@@ -9,7 +9,7 @@ export class Drift {
   readonly #watch: ChangeWatch;
   readonly #monotonicMs: () => number;
   /** Changes by other programs since the last comparison, one entry per program; undefined: none. */
-  #changes: readonly TableChange[] | undefined;
+  #changes: readonly ForeignChange[] | undefined;
   #restUntilMs = -Infinity;
   /** When all earlier comparisons are paid for by pauses. */
   #paidMs = -Infinity;
@@ -29,7 +29,7 @@ export class Drift {
   }
 
   /** Another program changed something. */
-  onEvent({ by, what, isDoubt }: TableChange): void {
+  onEvent({ by, what, isDoubt }: ForeignChange): void {
     if (this.#isSure) this.#rightMs = this.#monotonicMs();
     const others = this.#changes ?? [];
     const known = others.find((one) => one.by === by && one.isDoubt === isDoubt);
@@ -100,7 +100,7 @@ export class Drift {
   }
 
   /** Begins a comparison. @returns the changes reported until now; later reports ask for another comparison */
-  take(): readonly TableChange[] {
+  take(): readonly ForeignChange[] {
     const onEvent = this.#changes ?? [];
     this.#changes = undefined;
     return onEvent;

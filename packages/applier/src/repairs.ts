@@ -1,5 +1,5 @@
 import * as v from 'valibot';
-import type { TableChange } from './kernel/changes.ts';
+import type { ForeignChange } from './kernel/changes.ts';
 import { limits } from './limits.ts';
 import { StateFile } from './store/state-file.ts';
 
@@ -23,7 +23,7 @@ export type RepairAt = v.InferOutput<typeof repairAt>;
 const kept = v.object({ schema: v.literal(1), repairs: v.array(repairAt) });
 
 /** Names the programs behind a repair. Those that changed none of our chains and jumps are left out, unless there are no others. */
-export function repairOf(steps: number, changes: readonly TableChange[]): Repair {
+export function repairOf(steps: number, changes: readonly ForeignChange[]): Repair {
   const guilty = changes.filter(({ what }) => what.length > 0);
   const named = guilty.length > 0 ? guilty : changes;
   return {

@@ -6,7 +6,7 @@ import { DeclinedFile } from '../journal/declined.ts';
 import { DiskJournal } from '../journal/journal.ts';
 import { NetworksFile } from '../journal/networks.ts';
 import { type Lock, takeLock } from '../journal/lock.ts';
-import { type TableChange, type ChangeWatch, watchChanges } from '../kernel/changes.ts';
+import { type ForeignChange, type ChangeWatch, watchChanges } from '../kernel/changes.ts';
 import { readFacts } from '../kernel/facts.ts';
 import { switchOf } from '../kernel/find-switch.ts';
 import { knowsBpf } from '../kernel/knows-bpf.ts';
@@ -37,7 +37,7 @@ export interface NodeSession {
   readonly hasSwitch: boolean;
   readonly hasLostBpf: boolean;
   /** Watches for changes of the tables by other programs, from now on. */
-  watch(monotonicMs: () => number, onChange: (change: TableChange) => void): ChangeWatch;
+  watch(monotonicMs: () => number, onChange: (change: ForeignChange) => void): ChangeWatch;
   /** The rule store that holds the rules. */
   readonly backend: RuleStore;
   /** The ports with the tools of another rule store. */

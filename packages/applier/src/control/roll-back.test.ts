@@ -302,6 +302,6 @@ describe('a checkpoint', () => {
     const { control } = await serving();
     for (let n = 0; n < limits.checkpointsMax; n++) await control.checkpoint({ name: `c${n}` });
     await expect(control.checkpoint({ name: 'c3' })).rejects.toThrow('it already exists');
-    await expect(control.checkpoint({ name: 'more' })).rejects.toThrow('keeps 16 checkpoints');
+    await expect(control.checkpoint({ name: 'more' })).rejects.toThrow('the limit of 16 checkpoints');
   });
 });

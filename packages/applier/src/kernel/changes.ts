@@ -5,7 +5,7 @@ import { SavePoll } from './save-poll.ts';
 import { findTool, type Tools } from './tools.ts';
 
 /** A change of the tables by another program. */
-export interface TableChange {
+export interface ForeignChange {
   /** The program, where the kernel tells: `iptables-nft (process 4711)`. */
   readonly by: string | undefined;
   /** Some of the changes in our chains and jumps, each as the command that makes it; empty: none is known. */
@@ -19,7 +19,7 @@ export interface ChangeWatch {
   /** When `look` is to be called next, by the given clock; Infinity where events report changes. */
   readonly dueMs: number;
   /** @returns a change since the last look; also when there was none */
-  look(): Promise<TableChange | undefined>;
+  look(): Promise<ForeignChange | undefined>;
   /** Sluice itself has changed the tables: earlier looks do not count. */
   forget(): void;
   close(): void;
@@ -34,7 +34,7 @@ export function watchChanges(
   run: Run,
   own: OwnProcesses,
   monotonicMs: () => number,
-  onChange: (change: TableChange) => void,
+  onChange: (change: ForeignChange) => void,
 ): ChangeWatch {
   const saves = Object.values(tools.families).map(({ save }) => save);
   const poll = new SavePoll(saves, run, monotonicMs);

@@ -1,10 +1,10 @@
 import { describe, expect, test } from 'vitest';
 import { limits } from '../limits.ts';
-import type { TableChange } from './changes.ts';
+import type { ForeignChange } from './changes.ts';
 import { NftEvents } from './nft-events.ts';
 
 /** What a text of `xtables-monitor --event` tells when process 7 is our own. */
-const told = (text: string): readonly TableChange[] => {
+const told = (text: string): readonly ForeignChange[] => {
   const events = new NftEvents((pid) => pid === 7);
   return text.split('\n').flatMap((line) => events.read(line) ?? []);
 };

@@ -1,5 +1,5 @@
 import { limits } from '../limits.ts';
-import type { TableChange } from './changes.ts';
+import type { ForeignChange } from './changes.ts';
 
 /** The line after all changes of one process in one transaction. */
 const generation = /^NEWGEN:\s+GENID=\d+\s+PID=(\d+)\s+NAME=(.*)$/;
@@ -32,7 +32,7 @@ export class NftEvents {
   }
 
   /** @returns the change that this line completes, if it concerns us */
-  read(line: string): TableChange | undefined {
+  read(line: string): ForeignChange | undefined {
     const [, pid, name = ''] = generation.exec(line) ?? [];
     if (pid === undefined) {
       this.#take(line);

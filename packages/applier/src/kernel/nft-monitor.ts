@@ -1,7 +1,7 @@
 import { createInterface } from 'node:readline';
 import { execa } from 'execa';
 import { limits } from '../limits.ts';
-import type { TableChange } from './changes.ts';
+import type { ForeignChange } from './changes.ts';
 import { NftEvents } from './nft-events.ts';
 import type { OwnProcesses } from './own-processes.ts';
 import { toolEnvironment } from './run.ts';
@@ -21,7 +21,7 @@ export interface MonitorTools {
 export class NftMonitor {
   readonly #tools: MonitorTools;
   readonly #own: OwnProcesses;
-  readonly #onChange: (change: TableChange) => void;
+  readonly #onChange: (change: ForeignChange) => void;
   #stop = (): void => undefined;
   #timer: NodeJS.Timeout | undefined;
   #failures = 0;
@@ -31,7 +31,7 @@ export class NftMonitor {
   /** Whether any run has ever reported anything: an old version may not be able to. */
   #tells = false;
 
-  constructor(tools: MonitorTools, own: OwnProcesses, onChange: (change: TableChange) => void) {
+  constructor(tools: MonitorTools, own: OwnProcesses, onChange: (change: ForeignChange) => void) {
     this.#tools = tools;
     this.#own = own;
     this.#onChange = onChange;

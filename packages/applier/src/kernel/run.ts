@@ -137,6 +137,6 @@ function whyFailed(result: FailedRun, exitCode: number | undefined, isLate: bool
   if (!result.failed) return '';
   if (result.timedOut === true || isLate) return 'timed out';
   const said = (typeof result.stderr === 'string' ? result.stderr : '').trim().split('\n').slice(0, 3).join('; ');
-  if (exitCode === undefined) return result.originalMessage ?? 'killed';
+  if (exitCode === undefined) return result.originalMessage ?? 'the tool was killed';
   return `exit code ${exitCode}${said === '' ? '' : `: ${quoted(said)}`}`;
 }

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { limits } from '../limits.ts';
-import type { TableChange, ChangeWatch } from './changes.ts';
+import type { ForeignChange, ChangeWatch } from './changes.ts';
 import { processorMs } from './processor-time.ts';
 import type { Run } from './run.ts';
 
@@ -37,7 +37,7 @@ export class SavePoll implements ChangeWatch {
     // Nothing is open between two polls.
   }
 
-  async look(): Promise<TableChange | undefined> {
+  async look(): Promise<ForeignChange | undefined> {
     const usedMs = this.#processorMs();
     const digest = await this.#read();
     const before = this.#digest;

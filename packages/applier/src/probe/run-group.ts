@@ -85,7 +85,7 @@ async function once(
     exitCode: failed && exitCode === 0 ? undefined : exitCode,
     stdout,
     stderr,
-    why: isLate ? 'timed out' : (originalMessage ?? 'killed'),
+    why: isLate ? 'timed out' : (originalMessage ?? 'the command was killed'),
     isShort: pid === undefined && ['EAGAIN', 'ENOMEM', 'EMFILE', 'ENFILE'].includes(code ?? ''),
   };
 }
