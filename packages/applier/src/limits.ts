@@ -237,8 +237,8 @@ export const limits = {
   /** Releases in a row, of different versions, that may fail before the next one waits. */
   failuresAtOnce: 2,
   /** The wait after one more failure; doubled after each further one. */
-  holdDownMs: 5 * 60_000,
-  holdDownMsMax: 4 * 3_600_000,
+  backOffMs: 5 * 60_000,
+  backOffMsMax: 4 * 3_600_000,
   hourMs: 3_600_000,
   /**
    * Releases that a node applies automatically in an hour, unless the config sets it: with a probation of 10 s each, a sixth of the time.

@@ -61,8 +61,8 @@ async function finish(work: () => Promise<number>): Promise<void> {
 }
 
 /** With `-o json`, a command that failed before printing a document prints its error as one. */
-function printError(said: readonly Problem[]): void {
-  if (!hasPrinted && requestedFormat(program, words) === 'json') process.stdout.write(errorDocument(said));
+function printError(printed: readonly Problem[]): void {
+  if (!hasPrinted && askedFormat(program, words) === 'json') process.stdout.write(errorDocument(printed));
 }
 
 async function runDaemon(options: CommonOptions): Promise<number> {

@@ -121,8 +121,8 @@ async function opensshFindings(run: Run): Promise<PreflightFinding[]> {
  * @param output of `ssh -V`: `OpenSSH_8.9p1 Ubuntu-3ubuntu0.10, OpenSSL 3.0.2 15 Mar 2022`
  * @returns undefined when it has no version
  */
-export function opensshFinding(said: string): PreflightFinding | undefined {
-  const [, major, minor] = /^OpenSSH_(\d+)\.(\d+)/.exec(said) ?? [];
+export function opensshFinding(output: string): PreflightFinding | undefined {
+  const [, major, minor] = /^OpenSSH_(\d+)\.(\d+)/.exec(output) ?? [];
   if (major === undefined || minor === undefined) return undefined;
   const [majorMin, minorMin] = opensshWithTimes;
   const isFine = Number(major) > majorMin || (Number(major) === majorMin && Number(minor) >= minorMin);

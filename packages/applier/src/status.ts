@@ -269,11 +269,11 @@ export class Status {
   }
 
   report(): StatusReport {
-    const asked = { KERNEL_REFUSES: this.#transactions?.refusal, RULES_UNSEEN: this.#unseen() };
+    const derived = { KERNEL_REFUSES: this.#transactions?.refusal, RULES_UNSEEN: this.#unseen() };
     const raised = [
       ...this.#alarms,
       ...this.#formerCodes(),
-      ...Object.entries(asked).flatMap(([code, why]) => (why === undefined ? [] : [[code, why] as const])),
+      ...Object.entries(derived).flatMap(([code, why]) => (why === undefined ? [] : [[code, why] as const])),
     ];
     const alarms = Object.fromEntries(raised.toSorted(([a], [b]) => compareText(a, b)));
     return {

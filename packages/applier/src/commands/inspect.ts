@@ -7,7 +7,7 @@ import type { ControlStatus, ProbationStatus } from '../control/protocol.ts';
 import { GenerationNotes } from '../journal/generation-notes.ts';
 import { checkReadable, peek } from '../journal/peek.ts';
 import type { HistoryEntry, NodeRecord } from '../journal/record.ts';
-import { heldDownUntil } from '../journal/update.ts';
+import { backOffUntil } from '../journal/update.ts';
 import { limits } from '../limits.ts';
 import { exitCodes } from '../rollout/outcome.ts';
 import { type RepairAt, Repairs } from '../repairs.ts';
@@ -43,8 +43,9 @@ export async function status(options: InspectOptions, terminal: Terminal): Promi
 }
 
 function isWell({ kernel, daemon }: StatusSummary): boolean {
-  const said = daemon as DaemonStatus | null;
-  const isHealthy = said === null || (said.healthy !== false && Object.keys(said.alarms ?? {}).length === 0);
+  const daemonStatus = daemon as DaemonStatus | null;
+  const isHealthy =
+    daemonStatus === null || (daemonStatus.healthy !== false && Object.keys(daemonStatus.alarms ?? {}).length === 0);
   return kernel.holds !== false && isHealthy;
 }
 
@@ -104,7 +105,7 @@ function summarise(
 }
 
 function waitsUntil(record: NodeRecord, nowMs: number): string | null {
-  const untilMs = heldDownUntil(record, nowMs);
+  const untilMs = backOffUntil(record, nowMs);
   return untilMs > nowMs ? new Date(untilMs).toISOString() : null;
 }
 

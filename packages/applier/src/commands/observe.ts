@@ -31,12 +31,12 @@ export async function observe({ output, report, ...options }: ObserveOptions, te
     return exitCodes.done;
   }
   write(output, text);
-  const said = {
+  const result = {
     kind: 'Observation',
     fields: { node: config.node, file: output },
     text: `${output}: ${config.node}\n`,
   };
-  answer(report ? { output: report } : {}, terminal, said);
+  answer(report ? { output: report } : {}, terminal, result);
   return exitCodes.done;
 }
 

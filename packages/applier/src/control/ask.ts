@@ -44,7 +44,7 @@ const isAbsent = (error: unknown): boolean =>
 async function post<T>(path: string, body: ControlRequest, timeoutMs?: number): Promise<T> {
   const { promise, resolve, reject } = Promise.withResolvers<T>();
   let isConnected = false;
-  const asked = httpRequest({ socketPath: path, path: '/', method: 'POST', agent: false }, (response) => {
+  const request = httpRequest({ socketPath: path, path: '/', method: 'POST', agent: false }, (response) => {
     const chunks: Buffer[] = [];
     response.on('data', (chunk: Buffer) => chunks.push(chunk));
     response.on('error', () => reject(ended()));
@@ -55,15 +55,15 @@ async function post<T>(path: string, body: ControlRequest, timeoutMs?: number): 
       reject(refused?.problems ? new CommandError(refused.problems, refused.exitCode) : ended());
     });
   });
-  asked.on('socket', (socket) => socket.once('connect', () => (isConnected = true)));
-  asked.on('error', (error: Error & { readonly code?: string }) => {
+  request.on('socket', (socket) => socket.once('connect', () => (isConnected = true)));
+  request.on('error', (error: Error & { readonly code?: string }) => {
     if (error instanceof CommandError) return reject(error);
     if (isConnected) return reject(ended());
     if (error.code !== 'EACCES' && error.code !== 'EPERM') return reject(error);
     reject(new StateError('NODE_STATE_INVALID', `${path} cannot be opened: ${error.message}`, 'Run it as root'));
   });
-  if (timeoutMs !== undefined) asked.setTimeout(timeoutMs, () => void asked.destroy(silent(path, timeoutMs)));
-  asked.end(JSON.stringify(body));
+  if (timeoutMs !== undefined) request.setTimeout(timeoutMs, () => void request.destroy(silent(path, timeoutMs)));
+  request.end(JSON.stringify(body));
   return promise;
 }
 

@@ -7,7 +7,7 @@ import type { Decide, ProbationStatus } from './protocol.ts';
 export class Decisions implements Operator {
   readonly #node: string;
   readonly #journal: Pick<Journal, 'open' | 'halted'>;
-  #said: Decision | undefined;
+  #decision: Decision | undefined;
   #token = '';
   #isCancelled = false;
 
@@ -18,7 +18,7 @@ export class Decisions implements Operator {
 
   /** Probation may begin: earlier decisions, and their token, were about another release. */
   forget(): void {
-    this.#said = undefined;
+    this.#decision = undefined;
     this.#isCancelled = false;
     this.#token = randomBytes(4).toString('hex');
   }
@@ -29,9 +29,9 @@ export class Decisions implements Operator {
   }
 
   async ask(): Promise<Decision | undefined> {
-    const said = this.#said;
-    this.#said = undefined;
-    return said;
+    const decision = this.#decision;
+    this.#decision = undefined;
+    return decision;
   }
 
   /** The release on probation. Not one that an earlier process left open, nor an open change of a halted node. */
@@ -60,7 +60,7 @@ export class Decisions implements Operator {
         'Run `sluiced history` for the outcome',
       );
     this.#isCancelled = decision.kind === 'cancel';
-    this.#said = decision;
+    this.#decision = decision;
     return probation;
   }
 }

@@ -364,7 +364,7 @@ test('does not count a rolled-back endpoint update as a failed release', async (
     await journal.begin({ ...opening('aaaa', two), changeKind: 'endpoints' });
     await journal.abandon('the kernel refused', 'bundle');
   }
-  expect([journal.releasesSince(0), journal.notBeforeMs]).toEqual([4, limits.holdDownMs]);
+  expect([journal.releasesSince(0), journal.notBeforeMs]).toEqual([4, limits.backOffMs]);
 });
 
 test('counts a blameless rollback as a release, without back-off', async () => {
@@ -372,10 +372,10 @@ test('counts a blameless rollback as a release, without back-off', async () => {
   const journal = DiskJournal.open(directory, 'node-a', () => new Date(nowMs));
   await confirm(journal, 'aaaa', one);
   await failThrice(journal);
-  nowMs = limits.holdDownMs;
+  nowMs = limits.backOffMs;
   await journal.begin(opening('eeee', two));
   await journal.abandon('the process ended', 'process');
-  expect([journal.releasesSince(0), journal.notBeforeMs]).toEqual([5, limits.holdDownMs]);
+  expect([journal.releasesSince(0), journal.notBeforeMs]).toEqual([5, limits.backOffMs]);
 });
 
 test('ignores failures later than now after the clock was set back', async () => {
@@ -383,7 +383,7 @@ test('ignores failures later than now after the clock was set back', async () =>
   const journal = DiskJournal.open(directory, 'node-a', () => new Date(nowMs));
   await confirm(journal, 'aaaa', one);
   await failThrice(journal);
-  expect(journal.notBeforeMs).toBe(nowMs + limits.holdDownMs);
+  expect(journal.notBeforeMs).toBe(nowMs + limits.backOffMs);
   nowMs = Date.parse('2026-12-01T12:00:00Z');
   expect([journal.failures, journal.notBeforeMs]).toEqual([3, 0]);
 });

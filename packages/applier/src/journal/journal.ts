@@ -28,7 +28,7 @@ import {
   flowsOf,
   forgotten,
   generationsOf,
-  heldDownUntil,
+  backOffUntil,
   opened,
   releasesBetween,
 } from './update.ts';
@@ -172,7 +172,7 @@ export class DiskJournal implements Journal {
   }
 
   get notBeforeMs(): number {
-    return heldDownUntil(this.#record, this.#now().getTime());
+    return backOffUntil(this.#record, this.#now().getTime());
   }
 
   releasesSince(sinceMs: number): number {

@@ -115,12 +115,12 @@ const isReleaseTakenBack = ({ what, lane }: HistoryEntry): boolean => what === '
  * with each: the next version is likely to fix a bad one, which is quarantined anyway. A failure later than now, after the clock was set
  * back, is ignored: waiting for it could take years.
  */
-export function heldDownUntil({ failures, history }: NodeRecord, nowMs: number): number {
+export function backOffUntil({ failures, history }: NodeRecord, nowMs: number): number {
   const last = history.findLast((entry) => isReleaseTakenBack(entry) && entry.blameless !== true);
   const lastMs = last ? Date.parse(last.at) : 0;
   const beyond = failures - limits.failuresAtOnce;
   if (beyond <= 0 || !last || lastMs > nowMs) return 0;
-  return lastMs + Math.min(limits.holdDownMs * 2 ** (beyond - 1), limits.holdDownMsMax);
+  return lastMs + Math.min(limits.backOffMs * 2 ** (beyond - 1), limits.backOffMsMax);
 }
 
 /** The record of a node without any rules of Sluice; keeps history and quarantined versions. */

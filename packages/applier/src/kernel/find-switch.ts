@@ -71,7 +71,7 @@ async function loads(tools: FamilyTools, ipset: string, run: Run): Promise<boole
 
 /** A tool that was killed, or lacked memory, says nothing about the kernel; a load that failed at its rule does. */
 function isRefusal(error: unknown): boolean {
-  const said = messageOf(error);
-  const hasFailed = /RULE_APPEND failed|line \d+ failed/.test(said) && !said.includes('Cannot allocate memory');
-  return !(error instanceof RehearsalError) && (hasFailed || saysMissing(said));
+  const message = messageOf(error);
+  const hasFailed = /RULE_APPEND failed|line \d+ failed/.test(message) && !message.includes('Cannot allocate memory');
+  return !(error instanceof RehearsalError) && (hasFailed || saysMissing(message));
 }

@@ -18,7 +18,7 @@ export async function knowsBpf({ families }: Tools, run: Run): Promise<boolean> 
 
 async function lacksBpf(family: Family, { iptables }: FamilyTools, run: Run): Promise<boolean> {
   const rule = ['OUTPUT', '-m', 'bpf', '--bytecode', reflexiveBytecode[family], '-j', 'ACCEPT'];
-  const asked = await run({ file: iptables, args: ['-w', String(limits.xtablesLockSeconds), '-C', ...rule] });
+  const checked = await run({ file: iptables, args: ['-w', String(limits.xtablesLockSeconds), '-C', ...rule] });
   // With nf_tables a missing match is a warning, before the rule is not found.
-  return isDefinite(asked) || saysMissing(asked.stderr);
+  return isDefinite(checked) || saysMissing(checked.stderr);
 }

@@ -49,11 +49,11 @@ async function ask({ iptables }: FamilyTools, ipset: string, set: string, run: R
   const made = await run({ file: ipset, args: ['create', set, 'list:set', 'timeout', '30', '-exist'] });
   if (made.exitCode !== 0) return isDefinite(made) ? false : { unsure: made.why };
   const rule = ['OUTPUT', '-m', 'set', '--match-set', set, 'src', '-j', 'ACCEPT'];
-  const asked = await run({ file: iptables, args: ['-w', String(limits.xtablesLockSeconds), '-C', ...rule] });
+  const checked = await run({ file: iptables, args: ['-w', String(limits.xtablesLockSeconds), '-C', ...rule] });
   await run({ file: ipset, args: ['destroy', set] });
   // First: nf_tables warns of a missing match, and then says that there is no such rule.
-  if (isDefinite(asked)) return false;
-  return asked.exitCode !== undefined && asked.stderr.includes('Bad rule') ? true : { unsure: asked.why };
+  if (isDefinite(checked)) return false;
+  return checked.exitCode !== undefined && checked.stderr.includes('Bad rule') ? true : { unsure: checked.why };
 }
 
 /** Removes the sets of killed processes. A live process that loses its set tries again. */

@@ -85,10 +85,10 @@ export function runChildren(
     const { stdout, stderr } = result;
     const exitCode = result.failed && result.exitCode === 0 ? undefined : result.exitCode;
     ended?.(exitCode);
-    const said = { stdout: typeof stdout === 'string' ? stdout : '', stderr };
+    const printed = { stdout: typeof stdout === 'string' ? stdout : '', stderr };
     return {
       exitCode,
-      ...said,
+      ...printed,
       why: whyFailed(result, exitCode, spare?.isLate === true),
       code: child.pid === undefined ? result.code : undefined,
     };
@@ -136,7 +136,7 @@ interface FailedRun {
 function whyFailed(result: FailedRun, exitCode: number | undefined, isLate: boolean): string {
   if (!result.failed) return '';
   if (result.timedOut === true || isLate) return 'timed out';
-  const said = (typeof result.stderr === 'string' ? result.stderr : '').trim().split('\n').slice(0, 3).join('; ');
+  const printed = (typeof result.stderr === 'string' ? result.stderr : '').trim().split('\n').slice(0, 3).join('; ');
   if (exitCode === undefined) return result.originalMessage ?? 'the tool was killed';
-  return `exit code ${exitCode}${said === '' ? '' : `: ${quoted(said)}`}`;
+  return `exit code ${exitCode}${printed === '' ? '' : `: ${quoted(printed)}`}`;
 }

@@ -53,9 +53,9 @@ export class AfterUpdate implements UpdateWatch {
       const restMs = this.#askedMs + probes.intervalMs - clock.bootMs();
       if (restMs > 0) await clock.sleep(restMs);
       this.#askedMs = clock.bootMs();
-      const asked = new Map(this.#suspects);
+      const tried = new Map(this.#suspects);
       try {
-        this.#judge(asked, await probes.untilVerdict());
+        this.#judge(tried, await probes.patiently());
       } catch (error) {
         this.#raise(`Cannot probe after an endpoint update: ${messageOf(error)}`);
       }
@@ -63,15 +63,15 @@ export class AfterUpdate implements UpdateWatch {
     this.#isWatching = false;
   }
 
-  #judge(asked: ReadonlyMap<string, () => string>, answers: readonly ProbeResult[]): void {
+  #judge(tried: ReadonlyMap<string, () => string>, answers: readonly ProbeResult[]): void {
     this.#learn(answers);
-    const bad = answers.filter(({ name, healthy }) => !healthy && asked.has(name));
+    const bad = answers.filter(({ name, healthy }) => !healthy && tried.has(name));
     // A probe with another update meanwhile is tried again.
-    for (const [name, changes] of asked)
+    for (const [name, changes] of tried)
       if (!bad.some((one) => one.name === name) && this.#suspects.get(name) === changes) this.#suspects.delete(name);
     // Text instead of a closure: a replaced program must not stay in memory while its probe fails.
     for (const { name } of bad) {
-      const text = asked.get(name)?.() ?? '';
+      const text = tried.get(name)?.() ?? '';
       this.#suspects.set(name, () => text);
     }
     const [first] = bad;

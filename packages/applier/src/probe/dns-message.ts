@@ -44,8 +44,8 @@ export function readDnsAnswer(message: Buffer, question: Buffer): DnsAnswer | un
   const flags = message.readUInt16BE(2);
   const isAnswer = (flags & 0x8000) !== 0;
   // Servers may change the case of names, RFC 1035 section 2.3.3.
-  const asked = (bytes: Buffer): string => bytes.toString('latin1', headerBytes, question.length).toLowerCase();
-  if (!isAnswer || message.readUInt16BE(4) !== 1 || asked(message) !== asked(question)) return undefined;
+  const queryOf = (bytes: Buffer): string => bytes.toString('latin1', headerBytes, question.length).toLowerCase();
+  if (!isAnswer || message.readUInt16BE(4) !== 1 || queryOf(message) !== queryOf(question)) return undefined;
   const code = flags & 0x000f;
   return { code: codes[code] ?? `code ${code}`, answers: message.readUInt16BE(6) };
 }

@@ -17,6 +17,6 @@ export function excerpt(text: string): string {
 
 /** Adds the output to a sentence. */
 export function withExcerpt(seen: string, text: string): string {
-  const said = excerpt(text);
-  return said === '' ? seen : `${seen}: ${said}`;
+  const quoted = excerpt(text);
+  return quoted === '' ? seen : `${seen}: ${quoted}`;
 }

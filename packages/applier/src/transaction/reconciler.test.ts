@@ -189,15 +189,15 @@ describe.each(['flat', 'tree'] as const)('layout %s', (layout) => {
         'rolled-back',
         'rolled-back',
       ]);
-      expect(journal.notBeforeMs).toBe(limits.holdDownMs);
+      expect(journal.notBeforeMs).toBe(limits.backOffMs);
       const refused = await reconciler.put(release(73), false);
       expect(refused.kind === 'refused' && refused.refusal.problems[0]?.message).toContain(
         'back-off until 1970-01-01T00:05:00Z',
       );
       expect((await reconciler.put(three, false)).kind).toBe('confirmed');
-      now = limits.holdDownMs;
+      now = limits.backOffMs;
       expect(await fails(73)).toBe('rolled-back');
-      expect(journal.notBeforeMs).toBe(2 * limits.holdDownMs);
+      expect(journal.notBeforeMs).toBe(2 * limits.backOffMs);
       expect((await reconciler.put(release(74), false)).kind).toBe('refused');
       expect((await reconciler.put(release(74), false, undefined, false, true)).kind).toBe('confirmed');
       expect(journal.notBeforeMs).toBe(0);

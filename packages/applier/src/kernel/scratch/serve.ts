@@ -175,6 +175,6 @@ function verdictOf(
   // Exit code 4 of iptables-legacy: no lock, or no memory (RESOURCE_PROBLEM).
   if (exitCode === 4 && backend === 'legacy') return { answer: 'failed', why: `the tool for part ${name}: ${why}` };
   if (exitCode !== 0) return { answer: 'refused', part: name, why };
-  const said = name === 'servers' ? `${stdout}${stderr}`.trim() : '';
-  return said === '' ? { answer: 'good' } : { answer: 'refused', part: name, why: quoted(said) };
+  const output = name === 'servers' ? `${stdout}${stderr}`.trim() : '';
+  return output === '' ? { answer: 'good' } : { answer: 'refused', part: name, why: quoted(output) };
 }
