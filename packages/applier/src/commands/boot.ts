@@ -63,7 +63,7 @@ const fieldsOf = (node: string, placed: Generation | undefined, exitCode: number
   generation: placed?.number ?? null,
   version: placed?.version ?? null,
   isOlder: exitCode === exitCodes.rolledBack,
-  isHalted: exitCode === exitCodes.halted,
+  isHeld: exitCode === exitCodes.halted,
 });
 
 async function bootWith(config: SluicedConfig, terminal: BootTerminal): Promise<number> {
