@@ -45,7 +45,7 @@ describe.each(['nft', 'legacy'] as const)('after a boot, on %s', (backend) => {
 
   test('the confirmed rules are back; with a damaged generation, those of the one before', async () => {
     node.writeConfig(backend);
-    expect(await node.sluiced('boot')).toMatchObject({ exitCode: 0, stdout: expect.stringContaining('nothing to do') });
+    expect(await node.sluiced('boot')).toMatchObject({ exitCode: 0, stdout: expect.stringContaining('nothing to load') });
     const first = await put(1);
     const second = await put(2);
     await forget();

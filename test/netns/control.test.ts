@@ -89,7 +89,7 @@ describe('a rollback with the daemon at work', { timeout: 60_000 }, () => {
     expect(token).toBeDefined();
     expect(await node.sluiced('confirm', '--token', 'ffffffff')).toMatchObject({
       exitCode: 2,
-      stderr: expect.stringContaining('not the one of the probation in progress'),
+      stderr: expect.stringContaining('the token belongs to another probation'),
     });
     expect(await reached(node)).toBe('2');
     expect(await node.sluiced('rollback', '--yes')).toMatchObject({
@@ -135,7 +135,7 @@ test('`sluiced apply` hears decisions, too, and takes no other orders', { timeou
   await until('it is on probation', async () => node.journal()?.open?.phase === 'open');
   expect(await node.sluiced('rollback', '0', '--remove-all-services', '--yes')).toMatchObject({
     exitCode: 3,
-    stderr: expect.stringContaining('`sluiced apply` is at work'),
+    stderr: expect.stringContaining('`sluiced apply` is in progress'),
   });
   expect(await node.sluiced('confirm')).toMatchObject({ exitCode: 0, stderr: '' });
   expect(await applying).toMatchObject({ exitCode: 0, stderr: '' });
