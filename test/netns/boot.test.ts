@@ -45,7 +45,10 @@ describe.each(['nft', 'legacy'] as const)('after a boot, on %s', (backend) => {
 
   test('the confirmed rules are back; with a damaged generation, those of the one before', async () => {
     node.writeConfig(backend);
-    expect(await node.sluiced('boot')).toMatchObject({ exitCode: 0, stdout: expect.stringContaining('nothing to load') });
+    expect(await node.sluiced('boot')).toMatchObject({
+      exitCode: 0,
+      stdout: expect.stringContaining('nothing to load'),
+    });
     const first = await put(1);
     const second = await put(2);
     await forget();
@@ -198,7 +201,9 @@ describe.each(['nft', 'legacy'] as const)('after a boot, on %s', (backend) => {
       const readOnly = `mount --bind ${state} ${state} && mount -o remount,bind,ro ${state} &&`;
       expect(await node.sluicedAfter(readOnly, 'boot'), 'on a disk that takes no write').toMatchObject({
         exitCode: 5,
-        stdout: expect.stringMatching(new RegExp(`^loaded generation 2 .*\nhalted, manual intervention required: .*${why.source}`)),
+        stdout: expect.stringMatching(
+          new RegExp(`^loaded generation 2 .*\nhalted, manual intervention required: .*${why.source}`),
+        ),
         stderr: expect.stringContaining('Remount its file system read-write'),
       });
       expect(await node.rules(backend)).toBe(second);

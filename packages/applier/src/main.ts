@@ -62,7 +62,7 @@ async function finish(work: () => Promise<number>): Promise<void> {
 
 /** With `-o json`, a command that failed before printing a document prints its error as one. */
 function printError(printed: readonly Problem[]): void {
-  if (!hasPrinted && askedFormat(program, words) === 'json') process.stdout.write(errorDocument(printed));
+  if (!hasPrinted && requestedFormat(program, words) === 'json') process.stdout.write(errorDocument(printed));
 }
 
 async function runDaemon(options: CommonOptions): Promise<number> {

@@ -3,7 +3,7 @@ import { type Accepted, compareText, type Problem } from '@sluice/bundle';
 import { Counter, Gauge, Histogram, Registry } from 'prom-client';
 import { type AlarmCode, endsWithBundle, isUnhealthy } from './alarms.ts';
 import { type NodeMemory, ProxyMetrics, TransactionMetrics } from './metrics.ts';
-import { formerAlarmCodes } from './former-alarm-codes.ts';
+import { formerAlarmCodes } from './alarms.ts';
 import type { RepairAt } from './repairs.ts';
 import type { Outcome } from './rollout/outcome.ts';
 import type { Generation } from './rollout/ports.ts';

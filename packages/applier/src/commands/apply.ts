@@ -142,12 +142,12 @@ function notThere(directory: string): Problem {
 
 /** Prints the plan. With `-o json` each step that has a text for the kernel includes it. */
 function showPlan(
-  { way }: Change,
+  { plan }: PlannedChange,
   { node, probation }: SluicedConfig,
   options: ApplyOptions,
   terminal: Terminal,
 ): number {
-  const steps = stepsOf(way).map((step) => ({
+  const steps = stepsOf(plan).map((step) => ({
     kind: step.kind,
     what: describeStep(step),
     text: step.kind === 'restore-table' ? step.text : null,

@@ -206,7 +206,7 @@ async function bootEarlier(node: BootNode, time: BootTime, terminal: BootTermina
     return isLoaded(node, target, terminal);
   };
   const rollsBackTo = async (target: Generation): Promise<boolean> => {
-    const outcome = await reconciler.backTo(target, { isLastResort: true });
+    const outcome = await reconciler.rollBackTo(target, { isLastResort: true });
     if (outcome.kind !== 'confirmed') return false;
     printLoaded(target, instead, terminal);
     return true;

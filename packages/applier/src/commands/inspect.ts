@@ -11,7 +11,7 @@ import { backOffUntil } from '../journal/update.ts';
 import { limits } from '../limits.ts';
 import { exitCodes } from '../rollout/outcome.ts';
 import { type RepairAt, Repairs } from '../repairs.ts';
-import { formerAlarmCodes } from '../former-alarm-codes.ts';
+import { formerAlarmCodes } from '../alarms.ts';
 import type { AwaitedWave } from '../status.ts';
 import { compareKernel, type KernelView } from './compare.ts';
 import { CommandError } from '../command-error.ts';

@@ -216,7 +216,7 @@ export async function run(options: CommonOptions, host: DaemonHost): Promise<num
 }
 
 /** Keeps the alarm of foreign rules before our jumps raised while there are any; logs changes only. */
-function orderAlarm(status: Status, log: DaemonLog): (order: Order) => void {
+function orderAlarm(status: Status, log: DaemonLog): (order: OrderFindings) => void {
   const alarm = lastingAlarm('FOREIGN_RULE_FIRST', status, log);
   let noted: string | undefined;
   return (order) => {

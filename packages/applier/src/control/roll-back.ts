@@ -3,7 +3,7 @@ import type { DiskJournal } from '../journal/journal.ts';
 import type { HistoryEntry } from '../journal/record.ts';
 import type { Generation } from '../rollout/ports.ts';
 import type { Reconciler } from '../transaction/reconciler.ts';
-import { planWayBack } from '../transaction/way-back-plan.ts';
+import { planRollbackTo } from '../transaction/roll-back-to-plan.ts';
 import type { ProbationStatus, RollbackEnding, RollbackOrder, RollbackPlan, RollbackRequest } from './protocol.ts';
 
 /** The parts of a session that a rollback uses, in the daemon and in a command. */

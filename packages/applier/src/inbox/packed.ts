@@ -35,7 +35,7 @@ const compression = { level: 1, memLevel: 4, windowBits: 13, dictionary: usual }
  */
 export class PackedText implements TextSource {
   readonly key: string;
-  readonly isAtHand: boolean;
+  readonly isInMemory: boolean;
   /** The text, or its compressed bytes, one character for each. */
   readonly #kept: string;
 

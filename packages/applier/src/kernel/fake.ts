@@ -57,9 +57,9 @@ export class FakeKernel implements Kernel {
   /** Whether kube-proxy in mode nftables left its table. */
   hasProxyTable = false;
   /** Flows that were to be forgotten. */
-  readonly forgotten: Flow[] = [];
+  readonly forgotten: TrackedFlow[] = [];
   /** UDP connections, each by its flow, which a test sets. */
-  readonly tracked: Flow[] = [];
+  readonly tracked: TrackedFlow[] = [];
   readonly #families: Record<Family, FakeTables>;
   readonly #sysctls: Map<SysctlKey, number>;
   #hashSize = 16_384;

@@ -37,7 +37,7 @@ export class LinuxIpvs implements IpvsKernel {
     this.#run = run;
   }
 
-  async observe(known: IpvsKnown = {}): Promise<ObservedIpvs> {
+  async observe(known: KnownIpvsParts = {}): Promise<ObservedIpvs> {
     // The first call also loads the module, and with it the timeouts of connections.
     const servers = known.servers ?? readServers(await this.#ask('ipvsadm', ['-S', '-n']));
     const timeouts = known.timeouts ?? { timeouts: readTimeouts(await this.#ask('ipvsadm', ['-L', '--timeout'])) };

@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import { readAddresses, readConnections, readServers, readSets, readTimeouts } from './ipvs-read.ts';
 
 test('treats virtual servers outside of the grammar as foreign, with their real servers', () => {
-  const { servers, strange } = readServers(
+  const { servers, foreign } = readServers(
     [
       '-A -t 10.96.0.10:80 -s rr',
       '-a -t 10.96.0.10:80 -r 10.244.1.5:8080 -m -w 1',

@@ -116,7 +116,7 @@ interface IpLink {
 }
 
 /** Reads the output of `ip -json addr show`. */
-export function readAddresses(text: string): Pick<IpvsSeen, 'bound' | 'elsewhere'> {
+export function readAddresses(text: string): Pick<ObservedIpvs, 'bound' | 'elsewhere'> {
   const links = JSON.parse(text === '' ? '[]' : text) as readonly IpLink[];
   const of = (some: readonly IpLink[]): Record<Family, ReadonlySet<string>> => {
     const all = some.flatMap(({ addr_info: list = [] }) => list);

@@ -55,7 +55,7 @@ export class AfterUpdate implements UpdateWatch {
       this.#askedMs = clock.bootMs();
       const tried = new Map(this.#suspects);
       try {
-        this.#judge(tried, await probes.patiently());
+        this.#judge(tried, await probes.untilVerdict());
       } catch (error) {
         this.#raise(`Cannot probe after an endpoint update: ${messageOf(error)}`);
       }
