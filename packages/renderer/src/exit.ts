@@ -1,2 +1,2 @@
-/** The exit codes, which `sluiced` shares; `sluice` ends with 0, 1 or 2. */
+/** Exit codes, shared with `sluiced`; `sluice` uses 0, 1 and 2. */
 export { exitCodes } from '@sluice/cli';

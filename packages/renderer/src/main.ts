@@ -3,7 +3,7 @@ import { CommanderError } from 'commander';
 import { buildProgram } from './cli/program.ts';
 import { exitCodes } from './exit.ts';
 
-/** A reader that has seen enough (`| head`) is no failure; a disk that is full is one. Without a listener Node prints a stack. */
+/** A closed pipe (`| head`) is not an error; a full disk is. Without a listener Node prints a stack trace. */
 process.stdout.on('error', (error: NodeJS.ErrnoException) => {
   if (error.code === 'EPIPE') return;
   process.stderr.write(`error: Cannot write to standard output: ${error.message} [OUTPUT_UNWRITABLE]\n`);

@@ -1,9 +1,9 @@
 import type { VersionSource } from '@sluice/cli';
 
-/** The version of both programs; a test compares it with package.json. A single executable has no package.json beside it. */
+/** The version of both programs; a test compares it with package.json, which a single executable does not carry. */
 export const version = '0.1.0';
 
-/** What the command `version` says. */
+/** Input of the command `version`: the program's version, bundle formats, release features and runtime. */
 export async function versionSource(runtime: VersionSource['runtime']): Promise<VersionSource> {
   const { bundleFormats, releaseFeatures } = await import('@sluice/bundle');
   return { version, bundleFormats, releaseFeatures, runtime };

@@ -2,29 +2,29 @@ import { examples, outputOption, reportOption } from '@sluice/cli';
 import { type Command, Option } from 'commander';
 import { notEmpty, run } from './options.ts';
 
-/** From a release directory to wherever nodes are. */
+/** Adds the commands that transport releases: `pack`, `push` and `pull`. */
 export function carryCommands(program: Command): void {
   examples(program.command('pack'), [
     'sluice pack release --node node-a -o node-a.tar.zst',
     'sluice pack release --all -o release.tar.zst',
     'sluice pack release --node node-a --base release.old -o node-a.changes.tar.zst',
   ])
-    .summary('put a release into one file, for one node or for all')
+    .summary('pack a release into one file, for one node or all')
     .description(
-      'Writes an archive of a release, or of what one node needs of it, that `sluiced import` takes. The same release gives the same bytes. Prints the digest.',
+      'Writes an archive of a release, or of the files that one node needs, for `sluiced import`. The same release gives the same bytes. Prints the digest.',
     )
     .argument('<DIR>', 'a release directory')
-    .option('--node <NAME>', 'only what this node needs', notEmpty)
-    .addOption(new Option('--all', 'everything').conflicts('node'))
-    .option('--base <DIR>', 'only what this release, which the nodes have, does not have', notEmpty)
-    .requiredOption('-o, --output <FILE>', 'the archive, such as node-a.tar.zst; - is standard output', notEmpty)
+    .option('--node <NAME>', 'include only the files that this node needs', notEmpty)
+    .addOption(new Option('--all', 'include the files of all nodes').conflicts('node'))
+    .option('--base <DIR>', 'include only differences from this release, which the nodes already have', notEmpty)
+    .requiredOption('-o, --output <FILE>', 'the archive, such as node-a.tar.zst; - for standard output', notEmpty)
     .addOption(reportOption())
     .action(run(async (options, dir) => (await import('../commands/pack.ts')).packCommand(dir, options)));
 
   examples(program.command('push'), ['sluice push release registry.example.com/sluice/shop:42'])
-    .summary('send a release to a registry')
+    .summary('push a release to a registry')
     .description(
-      'Sends a release to a registry for container images, with its signatures. Credentials come from the docker config. Prints the reference by digest.',
+      'Pushes a release and its signatures to a container registry. Credentials come from the docker config. Prints the reference by digest.',
     )
     .argument('<DIR>', 'a release directory')
     .argument('<REF>', 'REGISTRY/REPOSITORY:TAG')
@@ -36,10 +36,10 @@ export function carryCommands(program: Command): void {
     'sluice pull registry.example.com/sluice/shop@"$DIGEST" -o release',
     'sluice pull registry.example.com/sluice/shop@"$DIGEST" --node node-a -o release',
   ])
-    .summary('fetch a release from a registry')
-    .description('Fetches a release and its signatures by digest and writes a release directory.')
+    .summary('pull a release from a registry')
+    .description('Pulls a release and its signatures by digest and writes a release directory.')
     .argument('<REF>', 'REGISTRY/REPOSITORY@sha256:DIGEST, as `sluice push` prints it')
-    .option('--node <NAME>', 'only what this node needs', notEmpty)
+    .option('--node <NAME>', 'include only the files that this node needs', notEmpty)
     .addOption(plainHttp())
     .requiredOption('-o, --output <DIR>', 'the release directory', notEmpty)
     .addOption(reportOption())
@@ -47,4 +47,4 @@ export function carryCommands(program: Command): void {
 }
 
 const plainHttp = (): Option =>
-  new Option('--plain-http', 'without TLS also to a registry that is not on this machine');
+  new Option('--plain-http', 'use HTTP instead of HTTPS, also for a registry on another machine');

@@ -2,14 +2,14 @@ import { examples, reportOption, withLog } from '@sluice/cli';
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import { collect, notEmpty, run } from './options.ts';
 
-/** The options that say which cluster is read, as whom. */
+/** Adds the options that select the cluster and the credentials. */
 export function withCluster(command: Command): Command {
   return command
-    .option('--kubeconfig <FILE>', 'otherwise KUBECONFIG, ~/.kube/config or the account of the pod', notEmpty)
-    .option('--context <NAME>', 'the context of the kubeconfig', notEmpty);
+    .option('--kubeconfig <FILE>', 'the kubeconfig; default: KUBECONFIG, ~/.kube/config or the ServiceAccount of the pod', notEmpty)
+    .option('--context <NAME>', 'the context in the kubeconfig', notEmpty);
 }
 
-/** What is read from a running cluster. */
+/** Adds the commands that read a running cluster: `snapshot` and `watch`. */
 export function clusterCommands(program: Command): void {
   examples(withCluster(program.command('snapshot')), [
     'sluice snapshot -o snapshot.yaml',
@@ -17,14 +17,14 @@ export function clusterCommands(program: Command): void {
     'sluice snapshot --redact -o report.yaml',
     'sluice render -f manifests/ --base snapshot.yaml -o rendered',
   ])
-    .summary('write what a cluster holds into a file')
+    .summary('write the state of a cluster to a file')
     .description(
-      'Reads Services, endpoints, Nodes, ServiceCIDRs and the config of kube-proxy from a cluster, for -f and --base.',
+      'Reads Services, endpoints, Nodes, ServiceCIDRs and the kube-proxy configuration from a cluster and writes a snapshot for -f and --base.',
     )
-    .requiredOption('-o, --output <FILE|DIR|->', 'where to write; a DIR gets a file for each kind', notEmpty)
-    .option('-n, --namespace <NS>', 'only Services of this namespace; may be repeated', collect)
+    .requiredOption('-o, --output <FILE|DIR|->', 'where to write; a DIR gets one file per kind', notEmpty)
+    .option('-n, --namespace <NS>', 'only Services in this namespace; may be repeated', collect)
     .option('-l, --selector <SELECTOR>', 'only Services with these labels', notEmpty)
-    .option('--redact', 'put other names and addresses in their place, for bug reports')
+    .option('--redact', 'replace names and addresses, for bug reports')
     .addOption(reportOption())
     .action(run(async (options) => (await import('../commands/snapshot.ts')).snapshotCommand(options)));
 
@@ -34,20 +34,20 @@ export function clusterCommands(program: Command): void {
     'sluice watch -o rendered --commit --push --listen 127.0.0.1:9780',
     'sluice watch -o /bundle --lease kube-system/sluice --events --listen 0.0.0.0:9780 --log-format json',
   ])
-    .summary('keep a directory what a cluster is')
+    .summary('render continuously from a running cluster')
     .description(
-      'Follows Services, endpoints and Nodes and writes what changed into a bundle directory, until a signal. What is bad is left out and listed in quarantine.yaml. SIGUSR1 makes the log more detailed by one level, SIGUSR2 less.',
+      'Watches Services, endpoints and Nodes and writes changes to a bundle directory until it is stopped by a signal. Objects that cannot be rendered are left out and listed in quarantine.yaml. SIGUSR1 raises the log level by one, SIGUSR2 lowers it.',
     )
     .requiredOption('-o, --output <DIR>', 'the bundle directory', notEmpty)
     .option('-c, --config <FILE>', 'the SluiceConfig', notEmpty)
-    .option('--min-interval <TIME>', 'the least time between two publications', duration, 200)
-    .option('--max-delay <TIME>', 'no change waits longer than this', duration, 1_000)
-    .option('--listen <ADDRESS:PORT>', 'serve /healthz, /livez and /metrics there', address)
-    .option('--lease <NAMESPACE/NAME>', 'write only while holding this Lease, of several that run', leaseName)
-    .option('--events', 'say on an object why it is in quarantine')
-    .option('--commit', 'make a Git commit of each settled change')
+    .option('--min-interval <TIME>', 'the minimum time between two publications', duration, 200)
+    .option('--max-delay <TIME>', 'the maximum time until a change is published', duration, 1_000)
+    .option('--listen <ADDRESS:PORT>', 'serve /healthz, /livez and /metrics on this address', address)
+    .option('--lease <NAMESPACE/NAME>', 'write only while holding this Lease, for several replicas', leaseName)
+    .option('--events', 'emit an Event on each quarantined object with the reason')
+    .option('--commit', 'make a Git commit for each burst of changes')
     .addOption(
-      new Option('--push', 'as --commit, and push it; over what others pushed, it is laid').implies({ commit: true }),
+      new Option('--push', 'as --commit, and push; rebase onto the remote branch before pushing').implies({ commit: true }),
     )
     .addOption(reportOption())
     .action(run(async (options) => (await import('../commands/watch/watch.ts')).watchCommand(options)));

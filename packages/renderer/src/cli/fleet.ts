@@ -2,7 +2,7 @@ import { examples, outputOption } from '@sluice/cli';
 import { type Command, InvalidArgumentError } from 'commander';
 import { notEmpty, run } from './options.ts';
 
-/** How a release goes out wave by wave, and what the nodes say of it. */
+/** Adds the commands of staged rollouts: `promote` and `fleet`. */
 export function fleetCommands(program: Command): void {
   examples(program.command('promote'), [
     'sluice promote release --key ~/.ssh/waves                     # the first wave',
@@ -10,19 +10,19 @@ export function fleetCommands(program: Command): void {
   ])
     .summary('open the next wave of a release')
     .description(
-      'Changes the one line that says how many waves are open, when the nodes of the open ones have said that they are well, and none of the others has rehearsed the release and refused it. Ends with 1 when not, and says which node. With a key, a promotion that was killed, or had no key, is finished first.',
+      'Opens the next wave once all nodes of the open waves have reported that they run the release and no node of a later wave has rejected it in a rehearsal. Otherwise prints the nodes and exits with 1. With a key, it first completes a promotion that was interrupted or unsigned.',
     )
     .argument('<DIR>', 'a release directory')
     .option('--receipts <DIR>', 'a folder of receipts; the first wave needs none', notEmpty)
-    .option('--allowed-receipts <FILE>', 'which key each node has: lines of `sluiced keygen`', notEmpty)
+    .option('--allowed-receipts <FILE>', 'the key of each node: lines printed by `sluiced keygen`', notEmpty)
     .option(
       '--quorum <PERCENT>',
-      'how many nodes of open waves must have said yes; one that says no always stops',
+      'how many nodes of the open waves must report success; a single failure always stops',
       percent,
       100,
     )
-    .option('--key <FILE>', 'signs the line, with namespace sluice-wave', notEmpty)
-    .option('--dry-run', 'only say whether it may be opened')
+    .option('--key <FILE>', 'the key to sign with, in namespace sluice-wave', notEmpty)
+    .option('--dry-run', 'only report whether the wave can be opened')
     .addOption(outputOption())
     .action(run(async (options, dir) => (await import('../commands/promote.ts')).promoteCommand(dir, options)));
 
@@ -30,20 +30,20 @@ export function fleetCommands(program: Command): void {
     'sluice fleet receipts --allowed-receipts allowed_receipts --release release',
     'sluice fleet receipts --allowed-receipts allowed_receipts -o html --out receipts/fleet.html',
   ])
-    .summary('say who runs what, who rolled back, who is silent')
+    .summary('show the rollout state of every node')
     .description(
-      'Reads a folder of receipts, believes those that their nodes have signed, and compares them with a release. Nodes are listed by state, the worst first, then by name, in every form. The page (html) links each node to its receipt, relative to the folder of the page. Ends with 1 when a node is not where it should be.',
+      'Reads a folder of receipts, verifies the signatures of the nodes and compares the receipts with a release. Nodes are sorted by state, the worst first, then by name. The page (html) links each node to its receipt, relative to the folder of the page. Exits with 1 if a node is not in the desired state.',
     )
     .argument('<DIR>', 'a folder of receipts')
-    .requiredOption('--allowed-receipts <FILE>', 'which key each node has: lines of `sluiced keygen`', notEmpty)
+    .requiredOption('--allowed-receipts <FILE>', 'the key of each node: lines printed by `sluiced keygen`', notEmpty)
     .option(
       '--release <DIR>',
-      'the release to hold them against; without it the newest that a receipt speaks of',
+      'the release to compare with; default: the newest release in the receipts',
       notEmpty,
     )
     .option(
       '--out <FILE>',
-      'write there; without it to standard output, and links of a page lead from the current directory',
+      'write to this file instead of standard output; without it, links in the page are relative to the current directory',
       notEmpty,
     )
     .addOption(outputOption('html'))

@@ -2,23 +2,23 @@ import { examples, outputOption } from '@sluice/cli';
 import { type Command, Option } from 'commander';
 import { notEmpty, run } from './options.ts';
 
-/** What a bundle holds. */
+/** Adds the commands that print a bundle: `show` and `ls`. */
 export function inspectCommands(program: Command): void {
   examples(program.command('show'), [
     'sluice show --node node-a',
     'sluice show rendered --node node-a --service shop/web',
-    'sluice show rendered --node node-a --service shop/web --layout tree      # with the names that the kernel has',
+    'sluice show rendered --node node-a --service shop/web --layout tree      # with the chain names in the kernel',
     'sluice show rendered --node node-a --tool iptables | iptables-restore --noflush',
     'sluice show rendered --node node-a --host host.yaml      # a file of `sluiced observe -o host.yaml`',
   ])
-    .summary('print what a node loads, in the native syntax of the tool')
-    .description('Prints the resolved text of one node, which a person can load by hand.')
+    .summary('print the rules of a node in native syntax')
+    .description('Prints the resolved rules of one node, in a form that can be loaded by hand.')
     .argument('[DIR]', 'the bundle directory', 'rendered')
     .requiredOption('--node <NAME>', 'the node', notEmpty)
-    .option('--host <FILE>', 'what only the node knows, as `sluiced observe` writes it', notEmpty)
-    .option('--service <NS/NAME>', 'only the lines of one Service', notEmpty)
+    .option('--host <FILE>', 'facts about the host, as written by `sluiced observe`', notEmpty)
+    .option('--service <NS/NAME>', 'print only the lines of one Service', notEmpty)
     .addOption(
-      new Option('--tool <TOOL>', 'only the text for one tool').choices([
+      new Option('--tool <TOOL>', 'print only the text for one tool').choices([
         'ipset',
         'iptables',
         'ip6tables',
@@ -27,7 +27,7 @@ export function inspectCommands(program: Command): void {
       ]),
     )
     .addOption(
-      new Option('--layout <LAYOUT>', "how rules are put together: under kube-proxy's names, or as trees under our own")
+      new Option('--layout <LAYOUT>', "the layout of the rules: flat (kube-proxy's chain names) or tree (Sluice's)")
         .choices(['flat', 'tree'])
         .default('flat'),
     )
@@ -38,8 +38,8 @@ export function inspectCommands(program: Command): void {
     'sluice ls',
     "sluice ls rendered -o json | jq -r '.nodes[].version' | sort | uniq -c",
   ])
-    .summary('list profiles, nodes and the version of each')
-    .description('Lists profiles and nodes with the version of each. Nodes with one version have the same rules.')
+    .summary('list profiles, nodes and their versions')
+    .description('Lists profiles and nodes with their versions. Nodes with the same version have the same rules.')
     .argument('[DIR]', 'the bundle directory', 'rendered')
     .addOption(outputOption())
     .action(run(async (options, dir) => (await import('../commands/ls.ts')).lsCommand(dir, options)));

@@ -1,36 +1,36 @@
 import { type Command, InvalidArgumentError } from 'commander';
 
-/** The value of an option that must say something. */
+/** Parses the value of an option that must not be empty. */
 export function notEmpty(value: string): string {
-  if (value === '') throw new InvalidArgumentError('It is empty.');
+  if (value === '') throw new InvalidArgumentError('The value is empty.');
   return value;
 }
 
-/** The values of an option that may be repeated. */
+/** Collects the values of an option that may be repeated. */
 export const collect = (value: string, list: readonly string[] = []): readonly string[] => [...list, notEmpty(value)];
 
-/** The options with which every command that reads manifests says where they are. */
+/** Adds the input options that all commands that read manifests have. */
 export function withInput(command: Command, source: 'files' | 'or a cluster' = 'files'): Command {
   const filename = [
     '-f, --filename <FILE|DIR|->',
-    'manifests to read, in YAML or JSON; - is standard input; may be repeated',
+    'manifests in YAML or JSON; - for standard input; may be repeated',
   ] as const;
   const read = source === 'files' ? command.requiredOption(...filename, collect) : command.option(...filename, collect);
   return read
-    .option('-R, --recursive', 'read directories below a DIR too')
-    .option('--base <SNAPSHOT>', 'what the cluster has now; the manifests are laid over it; may be repeated', collect)
-    .option('-c, --config <FILE>', 'the SluiceConfig; allocations are kept beside it', notEmpty)
-    .option('--strict', 'take warnings for errors');
+    .option('-R, --recursive', 'read directories recursively')
+    .option('--base <SNAPSHOT>', 'the current state of the cluster, overlaid with the manifests; may be repeated', collect)
+    .option('-c, --config <FILE>', 'the SluiceConfig; allocations/ is beside it', notEmpty)
+    .option('--strict', 'treat warnings as errors');
 }
 
 /**
- * A command's own part: its options and its arguments in, its exit code out. An argument that may be left out has a default,
- * so each comes as a text; the last may be a list.
+ * The body of a command: options and arguments in, exit code out. Optional arguments have defaults, so each is a string; the last
+ * may be a list.
  */
 // oxlint-disable-next-line typescript/no-explicit-any -- commander gives options and arguments without types; each command names its own
 type Body = (options: any, ...args: any[]) => number | Promise<number>;
 
-/** The action of a command: runs its body and keeps its exit code for the end of the process. */
+/** Makes a commander action of a command body; its result becomes the exit code of the process. */
 export function run(body: Body): (...args: unknown[]) => Promise<void> {
   // Commander passes the arguments, then the options, then the command itself.
   return async (...args) => {

@@ -17,13 +17,13 @@ async function completed(...words: readonly string[]): Promise<readonly string[]
 }
 
 test.each([
-  ['a verb, with what it does', ['sho'], ['show\tprint what a node loads, in the native syntax of the tool']],
-  ['a verb below a verb', ['allocations', 'f'], ['fix\t']],
+  ['a command, with its summary', ['sho'], ['show\tprint the rules of a node in native syntax']],
+  ['a subcommand', ['allocations', 'f'], ['fix\t']],
   ['the nodes of a bundle', ['show', example, '--node', ''], ['node-1', 'node-2']],
   ['the Services of a bundle', ['show', example, '--service', 'shop/we'], ['shop/web']],
   ['a file, for manifests', ['render', '-f', 'man'], [':files']],
-  ['a directory, for what is compared', ['diff', 'a', ''], [':files']],
-] as const)('completion of sluice knows %s', async (_title, words, lines) => {
+  ['a directory, for diff', ['diff', 'a', ''], [':files']],
+] as const)('completes %s', async (_title, words, lines) => {
   const found = await completed(...words);
   expect(found).toHaveLength(lines.length);
   for (const [index, line] of lines.entries()) expect(found[index]).toContain(line);

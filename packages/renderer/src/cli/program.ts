@@ -13,15 +13,15 @@ import { releaseCommands } from './release.ts';
 import { renderCommands } from './render.ts';
 import { reviewCommands } from './review.ts';
 
-/** What completion asks a bundle directory. */
+/** Completion of names that a bundle directory contains. */
 const names = {
   '--node': ([dir = 'rendered']: readonly string[]) => bundleNames.nodes(dir),
   '--service': ([dir = 'rendered']: readonly string[]) => bundleNames.services(dir),
 };
 
 /**
- * Every command of `sluice` with its options and help, ready to parse. Each command's own code is loaded when it is called:
- * `sluice --version` must not wait for parsers that it does not use.
+ * Builds the command line of `sluice`. The code of each command is loaded when it is called: `sluice --version` must not wait for
+ * parsers that it does not use.
  */
 export function buildProgram(): Command {
   const program = new Command('sluice')

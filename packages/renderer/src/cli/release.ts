@@ -2,28 +2,28 @@ import { examples, outputOption, reportOption } from '@sluice/cli';
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import { notEmpty, run } from './options.ts';
 
-/** From a merged bundle to one that nodes take: what it is, and who vouches for it. */
+/** Adds the commands that make and check releases: `release`, `sign` and `verify`. */
 export function releaseCommands(program: Command): void {
   examples(program.command('release'), [
     'sluice release rendered --serial auto --source $(git rev-parse HEAD) -o /srv/release',
     'sluice release rendered --serial auto --source $(git rev-parse HEAD) --wave waves.yaml -o /srv/release',
     'sluice release main:rendered --serial 42 --source $(git rev-parse main) --expires 2027-01-31T00:00:00Z -o release',
   ])
-    .summary('make a release of a bundle, to be signed')
+    .summary('make a release of a bundle')
     .description(
-      'Writes a bundle with release.yaml, which says what it is, and SHA256SUMS, which covers all of it. The same arguments give the same bytes. Prints the serial.',
+      'Writes a bundle with release.yaml, its metadata, and SHA256SUMS, which covers all files and is what gets signed. The same arguments give the same bytes. Prints the serial.',
     )
     .argument('<DIR>', 'a bundle directory, or a Git revision of one (REV:PATH)')
-    .option('--serial <N|auto>', 'greater than that of every release before; auto: one more than in DIR of -o', serial)
+    .option('--serial <N|auto>', 'greater than the serials of all earlier releases; auto: one more than the release in DIR of -o', serial)
     .addOption(
-      new Option('--endpoints', 'an update of endpoints of the release in DIR of -o, with the next revision').conflicts(
+      new Option('--endpoints', 'make an endpoint update of the release in DIR of -o, with the next revision').conflicts(
         ['serial', 'wave', 'urgent'],
       ),
     )
-    .requiredOption('--source <COMMIT>', 'the commit that the bundle is from', commit)
-    .option('--expires <TIME>', 'after this time nodes raise an alarm, such as 2027-01-31T00:00:00Z', instant)
-    .option('--urgent', 'nodes try it at once, also those that wait after three releases that failed in a row')
-    .option('--wave <FILE>', 'waves of nodes that `sluice promote` opens one by one', notEmpty)
+    .requiredOption('--source <COMMIT>', 'the commit of the bundle', commit)
+    .option('--expires <TIME>', 'when nodes raise an alarm about an old release, such as 2027-01-31T00:00:00Z', instant)
+    .option('--urgent', 'nodes apply it at once, also nodes in back-off after three failed releases in a row')
+    .option('--wave <FILE>', 'the waves of nodes that `sluice promote` opens one by one', notEmpty)
     .requiredOption('-o, --output <DIR>', 'the release directory', notEmpty)
     .addOption(reportOption())
     .hook('preAction', (command) => {
@@ -38,11 +38,11 @@ export function releaseCommands(program: Command): void {
     'sluice sign release --key /etc/sluice/endpoints --endpoints',
   ])
     .summary('add a signature to a release')
-    .description('Adds one signature, made by ssh-keygen over SHA256SUMS, and touches nothing else.')
+    .description('Adds one signature over SHA256SUMS, made by ssh-keygen, and changes nothing else.')
     .argument('<DIR>', 'a release directory')
-    .requiredOption('--key <FILE>', 'a private key, or a public one whose private half an agent or token has', notEmpty)
-    .option('--as <NAME>', 'for a further signer: writes SHA256SUMS.NAME.sig', label)
-    .option('--endpoints', 'with a key that may sign updates of endpoints and nothing else')
+    .requiredOption('--key <FILE>', 'a private key, or a public key whose private key is in an agent or on a token', notEmpty)
+    .option('--as <NAME>', 'for an additional signer: writes SHA256SUMS.NAME.sig', label)
+    .option('--endpoints', 'sign with a key that is restricted to endpoint updates')
     .addOption(outputOption())
     .action(run(async (options, dir) => (await import('../commands/sign.ts')).signCommand(dir, options)));
 
@@ -51,15 +51,15 @@ export function releaseCommands(program: Command): void {
     "sluice verify release --allowed-signers allowed_signers -o json | jq '.signers'",
   ])
     .summary('check the signatures and digests of a release')
-    .description('Checks a release as a node does: signatures, digests, release.yaml, and the version of each node.')
+    .description('Checks a release as a node does: signatures, digests, release.yaml and the version of each node.')
     .argument('<DIR>', 'a release directory')
-    .requiredOption('--allowed-signers <FILE>', 'who may sign, as ssh-keygen reads it, but stricter', notEmpty)
-    .option('--threshold <N>', 'how many different principals must have signed', count, 1)
+    .requiredOption('--allowed-signers <FILE>', 'the keys that may sign, in the format of ssh-keygen, read more strictly', notEmpty)
+    .option('--threshold <N>', 'the number of different principals that must have signed', count, 1)
     .addOption(outputOption())
     .action(run(async (options, dir) => (await import('../commands/verify.ts')).verifyCommand(dir, options)));
 }
 
-// Checked here by form; what a release may hold is known to the bundle package, which commands load when they run.
+// Only the form is checked here; the limits of a release are in the bundle package, which commands load when they run.
 
 function serial(text: string): number | 'auto' {
   if (text !== 'auto' && !/^[1-9]\d{0,11}$/.test(text))
@@ -69,7 +69,7 @@ function serial(text: string): number | 'auto' {
 
 function commit(text: string): string {
   if (!/^(?:[0-9a-f]{40}|[0-9a-f]{64})$/.test(text))
-    throw new InvalidArgumentError('Write the whole commit, as `git rev-parse HEAD` prints it.');
+    throw new InvalidArgumentError('Write the full commit ID, as printed by `git rev-parse HEAD`.');
   return text;
 }
 
@@ -86,7 +86,7 @@ function instant(text: string): string {
 
 function label(text: string): string {
   if (!/^[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?$/.test(text))
-    throw new InvalidArgumentError('Write small letters, digits and dashes.');
+    throw new InvalidArgumentError('Use lower-case letters, digits and dashes.');
   return text;
 }
 
