@@ -16,7 +16,7 @@ import { print, progress, say } from './progress.ts';
 import { isStopped, joinProblems } from './render.ts';
 import { printDocument, tellProblems } from './told.ts';
 
-/** `sluice allocations fix`: where two files hold one number, the one that the base branch does not have moves. */
+/** `sluice allocations fix`: where two files allocate the same address or port, moves the one that is not on the base branch. */
 export function fixCommand(options: {
   readonly config: string;
   readonly baseBranch: string;
@@ -35,13 +35,13 @@ export function fixCommand(options: {
   writing(dir, () => writeAllocations(dir, fixed?.moved ?? []));
   if (options.output === 'text')
     for (const move of fixed?.moves ?? []) print(`${move.service}: ${move.from} → ${move.to}\n`);
-  if (fixed?.moves.length === 0) say(`No two files in ${dir} hold one number\n`);
+  if (fixed?.moves.length === 0) say(`No duplicate allocations in ${dir}\n`);
   if (isStopped(problems, false)) return exitCodes.problem;
   printDocument(options.output, 'AllocationMoves', { moves: fixed?.moves ?? [] });
   return exitCodes.done;
 }
 
-/** `sluice allocations manifests`: the Services with every number that Sluice gave, for an API server to adopt. */
+/** `sluice allocations manifests`: prints the Services with all allocated addresses and ports, for an API server to adopt. */
 export async function manifestsCommand({
   output,
   ...options
@@ -68,17 +68,17 @@ export async function manifestsCommand({
   return exitCodes.done;
 }
 
-/** What `kubectl apply -f -` takes as well. */
+/** A List, which `kubectl apply -f -` accepts. */
 const listOf = (items: readonly object[]): string =>
   `${JSON.stringify({ apiVersion: 'v1', kind: 'List', items }, undefined, 2)}\n`;
 
-/** Numbers that no file keeps yet could go to another Service before this one is applied. */
+/** An allocation that is not in a file yet could go to another Service before this one is applied. */
 function notKept(allocation: Allocation): Problem {
   return {
     code: 'ALLOCATION_MISSING',
     level: 'warning',
     object: `Service ${allocation.namespace}/${allocation.name}`,
-    message: 'Cannot promise the numbers that are printed: no allocation file keeps them yet',
+    message: 'Cannot guarantee the printed addresses and ports: they are not in an allocation file yet',
     hint: 'Run `sluice render` with the same input first, and commit allocations/',
   };
 }

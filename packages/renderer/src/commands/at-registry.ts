@@ -2,7 +2,7 @@ import { RegistryFailure } from '../registry/failure.ts';
 import { Stopped } from './failure.ts';
 
 /**
- * Runs what talks to a registry.
+ * Runs a call to a registry.
  * @throws Stopped with the registry's problem
  */
 export async function atRegistry<T>(work: () => Promise<T>): Promise<T> {

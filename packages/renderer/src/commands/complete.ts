@@ -15,8 +15,8 @@ import { readText } from '../load/tree.ts';
 import { reading } from './failure.ts';
 
 /**
- * Whether a node would take the directory for a bundle (README.md of the format, "When is a directory a bundle?"). In a Git work
- * tree `.sluice-complete` may be missing: there the node reads the tree of HEAD.
+ * Checks whether a node accepts the directory as a bundle (README.md of the format, "When is a directory a bundle?"). In a Git
+ * work tree `.sluice-complete` may be missing: there the node reads the tree of HEAD.
  * @param files all files of the directory
  * @returns a warning, or nothing
  */
@@ -24,19 +24,19 @@ export function incomplete(dir: string, files: BundleFiles): readonly Problem[] 
   const sums = reading(dir, () => readText(dir, sumsFile));
   if (sums !== undefined) {
     const misfit = unlikeSums(dir, sums, files);
-    return misfit === undefined ? [] : [warning(dir, `its files are not those of ${sumsFile}: ${misfit}`)];
+    return misfit === undefined ? [] : [warning(dir, `its files do not match ${sumsFile}: ${misfit}`)];
   }
   const complete = reading(dir, () => readText(dir, completeFile));
   if (complete === completeText(digestsOf(files))) return [];
-  if (complete !== undefined) return [warning(dir, `its files are not those that ${completeFile} was written for`)];
+  if (complete !== undefined) return [warning(dir, `its files do not match ${completeFile}`)];
   return isInWorkTree(resolve(dir))
     ? []
-    : [warning(dir, `it has no ${completeFile}, so a write may have been interrupted`)];
+    : [warning(dir, `${completeFile} is missing, so a write may have been interrupted`)];
 }
 
 /**
- * Holds files against the `SHA256SUMS` of a directory, with what its release has besides them.
- * @returns what does not fit, in words
+ * Compares files, with `release.yaml` and `waves.yaml` of the directory, with its `SHA256SUMS`.
+ * @returns the first mismatch, in words; undefined when all match
  */
 export function unlikeSums(dir: string, sums: string, files: BundleFiles): string | undefined {
   const digests = digestsOf(files);
@@ -59,7 +59,7 @@ function warning(dir: string, why: string): Problem {
   return {
     code: 'BUNDLE_INCOMPLETE',
     level: 'warning',
-    message: `Cannot take ${dir} for a complete bundle: ${why}`,
-    hint: 'What is shown is what is there; a node refuses it until `sluice render` has written it again',
+    message: `${dir} is not a complete bundle: ${why}`,
+    hint: 'The files are shown as they are; nodes refuse the bundle until `sluice render` has written it again',
   };
 }

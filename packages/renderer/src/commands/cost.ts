@@ -17,7 +17,7 @@ export interface CostOptions {
   readonly layout: Layout;
 }
 
-/** `sluice cost`: what a bundle costs its nodes, held against the budgets of the config. */
+/** `sluice cost`: estimates what a bundle costs its nodes and compares it with the budgets of the config. */
 export function costCommand(dir: string, options: CostOptions): number {
   const budgets = budgetsIn(options.config);
   if (budgets === undefined) return exitCodes.problem;
@@ -34,7 +34,7 @@ export function costCommand(dir: string, options: CostOptions): number {
   return spent.length === 0 ? exitCodes.done : exitCodes.different;
 }
 
-/** `budgets` of the config; undefined when the config is wrong, which has been said then. */
+/** Reads `budgets` of the config; undefined when the config is invalid and its problems have been printed. */
 function budgetsIn(file: string | undefined): Budgets | undefined {
   if (file === undefined) return {};
   const sluice = readSluice(

@@ -14,14 +14,14 @@ export interface DiffOptions extends SideOptions {
   readonly raw?: boolean;
 }
 
-/** `sluice diff`: what two bundles, or two directories of manifests, say and do differently. */
+/** `sluice diff`: prints the differences of two bundles, or of two directories of manifests, and their effect on traffic. */
 export async function diffCommand(old: string, fresh: string, options: DiffOptions): Promise<number> {
   progress(`reading ${old}`);
   const before = await sideAt(old, options);
   progress(`reading ${fresh}`);
   const after = await sideAt(fresh, options);
   if (isRefused(before) || isRefused(after)) {
-    // One sluice.yaml for both sides: what is wrong with it is said once.
+    // Both sides share one sluice.yaml: its problems are printed once.
     tellProblems([before, after].filter(isRefused).flat());
     return exitCodes.problem;
   }
@@ -45,7 +45,7 @@ export async function diffCommand(old: string, fresh: string, options: DiffOptio
 
 const isRefused = (side: BundleFiles | readonly Problem[]): side is readonly Problem[] => Array.isArray(side);
 
-/** Loaded when it is asked for: nothing else of a comparison needs a page. */
+/** The page is loaded on demand: no other format needs it. */
 async function printPage(sides: ReportSides): Promise<number> {
   const [{ reportOn }, { reportHtml }] = await Promise.all([
     import('../review/report/report.ts'),

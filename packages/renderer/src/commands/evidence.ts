@@ -7,19 +7,19 @@ import { reading, Stopped } from './failure.ts';
 import { sshKeygen, whoSigned } from './ssh-keygen.ts';
 
 export interface Gathered {
-  /** For every node that `allowed_receipts` names. */
+  /** Of every node in `allowed_receipts`. */
   readonly evidence: ReadonlyMap<string, Evidence>;
-  /** Nodes that it does not name. */
+  /** Nodes with receipts that are not in `allowed_receipts`. */
   readonly strangers: readonly string[];
 }
 
 /**
- * What the nodes of a folder of receipts said, as far as it can be believed.
+ * Reads the receipts of a folder and verifies their signatures.
  * @throws Stopped when the folder or `allowed_receipts` cannot be used
  */
 export function gatherEvidence(dir: string, allowedReceipts: string): Gathered {
   if (!existsSync(sshKeygen))
-    throw new Stopped(unusable(dir, `${sshKeygen} is not there`, 'Install the OpenSSH client'));
+    throw new Stopped(unusable(dir, `${sshKeygen} is not installed`, 'Install the OpenSSH client'));
   const signers = readSigners(
     allowedReceipts,
     reading(allowedReceipts, () => readFileSync(allowedReceipts, 'latin1')),
@@ -45,16 +45,16 @@ function evidenceOf(dir: string, paths: readonly ReceiptPath[], keys: readonly S
   return { receipt: undefined, file: undefined, passedOver };
 }
 
-/** A receipt that its node has signed, or why it is none. The signature is looked at before the text is read. */
+/** Returns the receipt, or the reason to ignore it. The signature is verified before the text is parsed. */
 function believe(path: ReceiptPath, keys: readonly Signer[]): ReturnType<typeof readReceipt> {
   const { text, signature } = readReceiptTexts(path);
-  if (text === undefined) return 'it cannot be read';
-  if (signature === undefined) return 'it has no signature';
+  if (text === undefined) return 'the file cannot be read';
+  if (signature === undefined) return 'its signature is missing';
   const signed = whoSigned(text, new Map([['its signature', signature]]), keys, receiptNamespace);
-  if (signed.principals.length === 0) return 'its signature is none of this node';
+  if (signed.principals.length === 0) return 'its signature is not from a key of this node';
   const receipt = readReceipt(text);
   if (typeof receipt === 'string') return receipt;
-  return receipt.node === path.node && receipt.number === path.number ? receipt : 'it is not what its name says';
+  return receipt.node === path.node && receipt.number === path.number ? receipt : 'its node or number does not match its file name';
 }
 
 function unusable(dir: string, why: string, hint: string): Problem {

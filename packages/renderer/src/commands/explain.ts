@@ -18,7 +18,7 @@ export interface ExplainOptions {
   readonly output: 'text' | 'json';
 }
 
-/** `sluice explain`: which Service a chain, a rule or an address belongs to, where that is written and by whom. */
+/** `sluice explain`: finds the Service of a chain, a rule or an address, its manifest and the author. */
 export async function explainCommand(asked: string, options: ExplainOptions): Promise<number> {
   if (options.blame && options.manifests === undefined) throw new Stopped(blameWithoutManifests);
   progress(`reading ${options.dir}`);
@@ -41,7 +41,7 @@ export async function explainCommand(asked: string, options: ExplainOptions): Pr
   return exitCodes.done;
 }
 
-/** Where a Service is written. Manifests that cannot be read are no reason to keep silent about the bundle. */
+/** Finds the manifest of a Service. Unreadable manifests are reported and do not hide the result from the bundle. */
 async function placeOf(manifests: string, service: string): Promise<Place | undefined> {
   const read = await readSources([manifests], { recursive: true, stdin: process.stdin });
   const loaded = load(read.sources);
@@ -56,15 +56,15 @@ async function placeOf(manifests: string, service: string): Promise<Place | unde
 const blameWithoutManifests: Problem = {
   code: 'INPUT_UNREADABLE',
   level: 'error',
-  message: 'Cannot say who wrote the Service: --blame needs the manifests',
-  hint: 'Name them with -f',
+  message: 'Cannot find the author of the Service: --blame needs the manifests',
+  hint: 'Pass the manifests with -f',
 };
 
 function notFound(asked: string, dir: string): Problem {
   return {
     code: 'INPUT_EMPTY',
     level: 'error',
-    message: `Cannot explain ${JSON.stringify(asked)}: no file of ${dir} has it`,
-    hint: 'The kernel may run another version of the bundle: name that one with --dir REV:PATH',
+    message: `Cannot explain ${JSON.stringify(asked)}: it is not in any file of ${dir}`,
+    hint: 'The kernel may run another version of the bundle: pass that version with --dir REV:PATH',
   };
 }

@@ -3,7 +3,7 @@ import { exitCodes } from '../exit.ts';
 import { reasonOf } from '../load/reason.ts';
 import { tellProblems } from './told.ts';
 
-/** A problem outside the input that ends a command: a file system that does not give or take a file. */
+/** Ends a command with a problem outside of the input, such as an unreadable file. */
 export class Stopped extends Error {
   override readonly name = 'Stopped';
   readonly problem: Problem;
@@ -15,28 +15,28 @@ export class Stopped extends Error {
 }
 
 /**
- * Runs what reads `path`.
- * @throws Stopped with `INPUT_UNREADABLE` when the file system refuses
+ * Runs a function that reads `path`.
+ * @throws Stopped with `INPUT_UNREADABLE` for an error of the file system
  */
 export function reading<T>(path: string, read: () => T): T {
   return attempt(read, (why) => ({
     code: 'INPUT_UNREADABLE',
     level: 'error',
     message: `Cannot read ${path}: ${why}`,
-    hint: 'Check the path and who may read it',
+    hint: 'Check the path and its permissions',
   }));
 }
 
 /**
- * Runs what writes `path`.
- * @throws Stopped with `OUTPUT_UNWRITABLE` when the file system refuses
+ * Runs a function that writes `path`.
+ * @throws Stopped with `OUTPUT_UNWRITABLE` for an error of the file system
  */
 export function writing<T>(path: string, write: () => T): T {
   return attempt(write, (why) => ({
     code: 'OUTPUT_UNWRITABLE',
     level: 'error',
     message: `Cannot write ${path}: ${why}`,
-    hint: 'Check the path, who may write there and how much space is left; then run the same command again',
+    hint: 'Check the path, its permissions and the free space; then run the same command again',
   }));
 }
 
@@ -49,7 +49,7 @@ function attempt<T>(call: () => T, problem: (why: string) => Problem): T {
   }
 }
 
-/** Says why a command could not end as it should. Returns the exit code. */
+/** Prints why a command failed. Returns the exit code. */
 export function tellFailure(error: unknown): number {
   tellProblems([error instanceof Stopped ? error.problem : internal(error)]);
   return exitCodes.problem;
@@ -59,7 +59,7 @@ function internal(error: unknown): Problem {
   return {
     code: 'INTERNAL',
     level: 'error',
-    message: `Cannot go on: ${error instanceof Error ? error.message : String(error)}`,
-    hint: 'This is a mistake in sluice: report it with the command and its input',
+    message: `Internal error: ${error instanceof Error ? error.message : String(error)}`,
+    hint: 'This is a bug in sluice: report it with the command and its input',
   };
 }

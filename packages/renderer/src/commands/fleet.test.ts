@@ -170,24 +170,24 @@ describe('sluice fleet', async () => {
   });
 
   test.each([
-    ['another node signed', () => say('node-1', 'confirmed', { by: 'node-2' }), 'its signature is none of this node'],
-    ['a stranger signed', () => say('node-1', 'confirmed', { by: 'mallory' }), 'its signature is none of this node'],
+    ['another node signed', () => say('node-1', 'confirmed', { by: 'node-2' }), 'its signature is not from a key of this node'],
+    ['a stranger signed', () => say('node-1', 'confirmed', { by: 'mallory' }), 'its signature is not from a key of this node'],
     [
       'was signed for something else',
       () => say('node-1', 'confirmed', { namespace: 'sluice-release' }),
-      'its signature is none of this node',
+      'its signature is not from a key of this node',
     ],
     ['nobody signed', () => rmSync(`${say('node-1', 'confirmed')}.sig`), 'it has no signature'],
-    ['was changed', () => appendFileSync(say('node-1', 'rolled-back'), ' '), 'its signature is none of this node'],
+    ['was changed', () => appendFileSync(say('node-1', 'rolled-back'), ' '), 'its signature is not from a key of this node'],
     [
       'has the name of a newer one',
       () => say('node-1', 'confirmed', { file: receiptFile({ node: 'node-1', number: 99 }) }),
-      'it is not what its name says',
+      'its node or number does not match its file name',
     ],
     [
       'has the name of another node',
       () => say('node-2', 'confirmed', { by: 'node-1', file: receiptFile({ node: 'node-1', number: 10 }) }),
-      'it is not what its name says',
+      'its node or number does not match its file name',
     ],
     [
       'is a link',
@@ -478,7 +478,7 @@ describe('sluice promote', async () => {
       async () => writeFileSync(join(release, 'waves.yaml'), 'waves: 7\n'),
       'another digest',
     ],
-    ['a key that is not there', async () => renameSync(at('waves'), at('waves.away')), 'ssh-keygen did not sign'],
+    ['a key that is not there', async () => renameSync(at('waves'), at('waves.away')), 'ssh-keygen failed'],
   ] as const)('refuses %s, and nothing is opened', async (_title, spoil, expected) => {
     await spoil();
     expect(await promote()).toMatchObject({ status: 2, stderr: expect.stringContaining(expected) });

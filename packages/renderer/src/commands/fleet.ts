@@ -22,13 +22,13 @@ export interface FleetOptions {
 
 const printers = { text: fleetText, json: fleetJson, html: fleetHtml } as const;
 
-/** `sluice fleet`: who runs what, who rolled back and why, who is silent. Ends with 1 when not every node is where it should be. */
+/** `sluice fleet`: prints the rollout state of every node. Exits with 1 unless all nodes are in the desired state. */
 export function fleetCommand(dir: string, { allowedReceipts, release, output, out }: FleetOptions): number {
   const target = release === undefined ? undefined : targetOf(stagedRelease(release));
   progress(`checking the receipts in ${dir}`);
   const { evidence, strangers } = gatherEvidence(dir, allowedReceipts);
   const fleet = judgeFleet(evidence, strangers, target);
-  // Links of the page lead from its own folder; what is printed is taken to be kept in this one.
+  // Links are relative to the folder of the page; a page on standard output is assumed to be saved in the current directory.
   const text = printers[output](fleet, relative(out === undefined ? '.' : dirname(out), dir));
   if (out === undefined) print(text);
   else {

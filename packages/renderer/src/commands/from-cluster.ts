@@ -4,7 +4,7 @@ import { type Snapshot, takeSnapshot } from '../cluster/snapshot.ts';
 import { Stopped } from './failure.ts';
 import { progress, say } from './progress.ts';
 
-/** The options with which a command says which cluster it reads, as whom, and what of it. */
+/** The options that select a cluster, the credentials and the Services to read. */
 export interface ClusterOptions {
   readonly kubeconfig?: string;
   readonly context?: string;
@@ -13,8 +13,8 @@ export interface ClusterOptions {
 }
 
 /**
- * Finds the way to a cluster, and says what is not as it should be about it.
- * @throws Stopped when there is none
+ * Opens the access to a cluster and prints warnings about its kubeconfig.
+ * @throws Stopped when there is no usable kubeconfig
  */
 export function openCluster({ kubeconfig, context }: ClusterOptions): Access {
   const options = { ...(kubeconfig !== undefined && { kubeconfig }), ...(context !== undefined && { context }) };
@@ -29,7 +29,7 @@ export function openCluster({ kubeconfig, context }: ClusterOptions): Access {
 
 /**
  * Takes a snapshot of a cluster.
- * @throws Stopped when the cluster does not give everything
+ * @throws Stopped when the cluster does not return everything
  */
 export async function readCluster(options: ClusterOptions): Promise<Snapshot> {
   const { selector } = options;
@@ -38,7 +38,7 @@ export async function readCluster(options: ClusterOptions): Promise<Snapshot> {
   return stopping(() => takeSnapshot(access, asked, { onProgress: progress }));
 }
 
-/** Runs what talks to a cluster; its failure ends the command. */
+/** Runs a call to a cluster; its failure ends the command. */
 export async function stopping<T>(call: () => Promise<T>): Promise<T> {
   try {
     return await call();

@@ -16,7 +16,7 @@ import { say } from './progress.ts';
 import { isStopped } from './render.ts';
 import { printDocument, tellProblems } from './told.ts';
 
-/** `sluice init`: a commented config to start from. A file that is there stays unless `--force` is given. */
+/** `sluice init`: writes a commented config to start from. An existing file is kept unless `--force` is given. */
 export async function initCommand(
   file: string,
   options: { readonly filename?: string; readonly force?: boolean; readonly output: Format },
@@ -33,25 +33,25 @@ export async function initCommand(
   writeConfig(file, initConfig(kubeProxy, version), options.force ?? false);
   if (kubeProxy !== undefined && version === undefined)
     say(
-      `kubeProxyVersion is "${versionByDefault}", which the input does not tell: change it where nodes run another\n`,
+      `kubeProxyVersion is set to "${versionByDefault}": the input does not contain the version; change it if nodes run another\n`,
     );
-  if (newer.length > 0) say(`kube-proxy runs as ${[version, ...newer].join(', ')}: give the nodes of each a profile\n`);
-  // Editors complete the config from it; it belongs to this version of Sluice, so it may be replaced, and a link in its place too.
+  if (newer.length > 0) say(`kube-proxy runs in versions ${[version, ...newer].join(', ')}: add a profile for the nodes of each version\n`);
+  // The schema is for editors and belongs to this version of Sluice, so it is replaced, even if it is a link.
   const schema = join(dirname(file), 'sluiceconfig.schema.json');
   writing(schema, () => writeAnew(schema, printSluiceSchema()));
-  say(`${file} written: read it, change it, then run sluice render -f MANIFESTS -c ${file} -o rendered\n`);
+  say(`Wrote ${file}: review and edit it, then run sluice render -f MANIFESTS -c ${file} -o rendered\n`);
   printDocument(options.output, 'InitResult', { file, schema });
   return exitCodes.done;
 }
 
-/** Writes the config, over one that is there only when `force` says so. */
+/** Writes the config; replaces an existing one only with `force`. */
 function writeConfig(file: string, text: string, force: boolean): void {
   if (!force && existsSync(file)) {
     throw new Stopped({
       code: 'OUTPUT_UNWRITABLE',
       level: 'error',
-      message: `Cannot write ${file}: it is there already`,
-      hint: 'Name another file, or replace this one with --force',
+      message: `Cannot write ${file}: it already exists`,
+      hint: 'Choose another file, or overwrite this one with --force',
     });
   }
   writing(file, () => writeFileSync(file, text, { flag: force ? 'w' : 'wx' }));
@@ -61,7 +61,7 @@ function noKubeProxy(from: string): Problem {
   return {
     code: 'INPUT_EMPTY',
     level: 'error',
-    message: `Cannot find a KubeProxyConfiguration in ${from === '-' ? 'standard input' : from}: no document holds one`,
-    hint: 'Give the ConfigMap (`kubectl get configmap kube-proxy -n kube-system -o yaml`) or the configuration itself',
+    message: `Cannot find a KubeProxyConfiguration in ${from === '-' ? 'standard input' : from}: no document contains one`,
+    hint: 'Pass the ConfigMap (`kubectl get configmap kube-proxy -n kube-system -o yaml`) or the configuration itself',
   };
 }

@@ -19,38 +19,38 @@ export interface InputOptions extends Pick<ClusterOptions, 'kubeconfig' | 'conte
   readonly base?: readonly string[];
   readonly config?: string;
   readonly strict?: boolean;
-  /** Where the bundle goes, in commands that write one. */
+  /** The bundle directory, in commands that write one. */
   readonly output?: string;
 }
 
-/** Everything that `render` is told, with what was wrong on the way. */
+/** The input of `render`, with the problems found while reading it. */
 export interface Input {
   readonly input: RenderInput;
-  /** Objects of kinds that Sluice has no use for, by kind. */
+  /** The number of ignored objects, by kind. */
   readonly passedOver: ReadonlyMap<string, number>;
-  /** Where allocation files are and go. */
+  /** The directory of the allocation files. */
   readonly allocationsDir: string;
   readonly problems: readonly Problem[];
 }
 
 /**
  * Reads the config, the manifests, the base and the allocation files.
- * @returns all that could be read, and every problem: with one of level `error` nothing may be written
- * @throws Stopped when the config cannot be read, or when two layers want standard input
+ * @returns all that could be read, and every problem: after one of level `error` nothing may be written
+ * @throws Stopped when the config cannot be read, or when two layers are read from standard input
  */
 export async function readInput(options: InputOptions): Promise<Input> {
   return inputOf(await readLayers(options), options);
 }
 
-/** What is rendered, before it is parsed. */
+/** The layers to render, before they are parsed. */
 export interface Layers {
   readonly change: ReadSources;
-  /** What the cluster has now; undefined: there is no such layer. */
+  /** The current state of the cluster; undefined without a base. */
   readonly base: ReadSources | undefined;
 }
 
 /**
- * Parses the layers, and reads the config and the allocation files that go with them.
+ * Parses the layers and reads the config and the allocation files.
  * @throws Stopped when the config cannot be read
  */
 export function inputOf({ change, base }: Layers, options: InputOptions): Input {
@@ -70,7 +70,7 @@ export function inputOf({ change, base }: Layers, options: InputOptions): Input 
       change: changed.objects,
       config: config.config,
       allocations: allocations.allocations,
-      // With a base the API server has the last word on addresses: two allocators would give out the same ones.
+      // With a base, the API server allocates addresses: a second allocator would hand out the same ones.
       allocate: !hasBase && snapshots.length === 0,
       snapshot: (hasBase || snapshots.length > 0) && snapshots.every((isComplete) => isComplete),
       strict: options.strict ?? false,
@@ -81,7 +81,7 @@ export function inputOf({ change, base }: Layers, options: InputOptions): Input 
   };
 }
 
-/** What `-f` and `--base` name, with a problem for each of them that holds nothing. */
+/** Reads `-f` and `--base`, with a problem for each that is empty. */
 async function readLayers(options: InputOptions): Promise<Layers> {
   const filename = options.filename ?? [];
   if (filename.length === 0 && options.fromCluster !== true) throw new Stopped(noInput);
@@ -98,9 +98,9 @@ async function readLayers(options: InputOptions): Promise<Layers> {
   return { change: emptyInput(change, '-f', how.recursive), base: base && emptyInput(base, '--base', how.recursive) };
 }
 
-/** The cluster as if `sluice snapshot` had written it to a file. */
+/** Reads the cluster as if `sluice snapshot` had written it to a file. */
 async function clusterSource(options: InputOptions): Promise<ReadSources> {
-  // Loaded here and not before: the client library takes longer than most commands.
+  // Loaded on demand: loading the client library takes longer than most commands.
   const { printSnapshot } = await import('../cluster/snapshot.ts');
   const { readCluster } = await import('./from-cluster.ts');
   const snapshot = await readCluster(options);
@@ -110,30 +110,30 @@ async function clusterSource(options: InputOptions): Promise<ReadSources> {
 const twoBases: Problem = {
   code: 'INPUT_UNREADABLE',
   level: 'error',
-  message: 'Cannot take two bases: --base and --from-cluster both name one',
-  hint: 'Leave one of the two out',
+  message: 'Cannot use two bases: both --base and --from-cluster are given',
+  hint: 'Remove one of the two options',
 };
 
 const noInput: Problem = {
   code: 'INPUT_EMPTY',
   level: 'error',
-  message: 'Cannot render: neither -f nor --from-cluster says what',
-  hint: 'Name manifests with -f, or read the cluster with --from-cluster',
+  message: 'Nothing to render: neither -f nor --from-cluster is given',
+  hint: 'Pass -f FILE or --from-cluster',
 };
 
 const stdinTwice: Problem = {
   code: 'INPUT_UNREADABLE',
   level: 'error',
-  message: 'Cannot read standard input twice: -f and --base both name it',
+  message: 'Cannot read standard input twice: both -f and --base are -',
   hint: 'Write one of the two to a file first',
 };
 
-/** Where the allocation files of a config are: beside it. Without a config, beside the output. */
+/** The directory of the allocation files: beside the config, or beside the output without one. */
 export function siblingAllocations(path: string): string {
   return join(dirname(path), 'allocations');
 }
 
-/** The config's text for `readConfig`; nothing without a file. */
+/** Reads the text of the config for `readConfig`; empty without a file. */
 export function readConfigFile(file: string | undefined): { sluice?: { file: string; text: string } } {
   return file === undefined ? {} : { sluice: { file, text: reading(file, () => readFileSync(file, 'utf8')) } };
 }

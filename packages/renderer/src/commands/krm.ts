@@ -16,8 +16,8 @@ import { isStopped, joinProblems, staleProblem } from './render.ts';
 import { tellProblems } from './told.ts';
 
 /**
- * `sluice krm`: a function for kustomize and kpt. A ResourceList comes in and goes out with its items untouched: a bundle is no Kubernetes
- * object, so it is written to `spec.output` of the functionConfig. What is wrong is in `results`, and on standard error.
+ * `sluice krm`: a function for kustomize and kpt. The items of the ResourceList are passed through unchanged: a bundle is not a
+ * Kubernetes object, so it is written to `spec.output` of the functionConfig. Problems go to `results` and to standard error.
  */
 export async function krmCommand({ output }: { readonly output: Format }): Promise<number> {
   const read = await readSources(['-'], { recursive: false, stdin: process.stdin });
@@ -36,7 +36,7 @@ export async function krmCommand({ output }: { readonly output: Format }): Promi
   return ran.exit;
 }
 
-/** Without a list there is nothing to hand on. */
+/** Without a list there is no output. */
 function refuse(problems: readonly Problem[]): number {
   tellProblems(problems);
   return exitCodes.problem;
@@ -47,7 +47,7 @@ interface Ran {
   readonly problems: readonly Problem[];
 }
 
-/** What the file system does not give or take is a result as well. */
+/** Errors of the file system become results as well. */
 async function runOn(source: Source, config: FunctionConfig): Promise<Ran> {
   try {
     const how = { recursive: false, stdin: process.stdin };
@@ -59,7 +59,7 @@ async function runOn(source: Source, config: FunctionConfig): Promise<Ran> {
   }
 }
 
-const staleHint = 'Take check out of the functionConfig, run the function again and commit what it writes';
+const staleHint = 'Remove check from the functionConfig, run the function again and commit the files that it writes';
 
 function write({ input, allocationsDir, problems }: Input, { output, check, strict }: FunctionConfig): Ran {
   const rendered = render(input);

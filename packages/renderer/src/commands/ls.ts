@@ -14,7 +14,7 @@ interface Row {
   readonly version: string;
 }
 
-/** `sluice ls`: profiles, nodes and the version of each. */
+/** `sluice ls`: prints profiles, nodes and their versions. */
 export function lsCommand(dir: string, options: { readonly output: 'text' | 'json' }): number {
   progress(`reading ${dir}`);
   const listed = list(dir);
@@ -30,7 +30,7 @@ export function lsCommand(dir: string, options: { readonly output: 'text' | 'jso
 interface Listed {
   readonly cluster: string;
   readonly rows: readonly Row[];
-  /** `NODES_MISSING` where there are none. */
+  /** `NODES_MISSING` for a bundle without nodes. */
   readonly without: readonly Problem[];
 }
 
@@ -48,7 +48,7 @@ function list(dir: string): Listed | { problems: readonly Problem[] } {
     const node = summariseNode(files, name, cache);
     if (!('version' in node)) {
       addAll(problems, node);
-      break; // what is wrong with one node's profile is wrong with all of them
+      break; // the other nodes of the profile would report the same problem
     }
     cluster = node.cluster.name;
     const { zone } = node.nodeFile;

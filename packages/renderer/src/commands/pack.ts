@@ -30,7 +30,7 @@ import { printDocument, tellProblems } from './told.ts';
 export interface PackOptions {
   readonly node?: string;
   readonly all?: boolean;
-  /** A release directory: what it has, with `node` what that node has of it, is left out. */
+  /** A release directory: its files (with `node`, that node's files) are left out. */
   readonly base?: string;
   /** A path, or `-`. */
   readonly output: string;
@@ -38,8 +38,8 @@ export interface PackOptions {
 }
 
 /**
- * `sluice pack`: a release, or what one node needs of it, in one file. The same release gives the same bytes. Prints the file's digest, on
- * standard error where the archive goes to standard output.
+ * `sluice pack`: packs a release, or the files that one node needs, into one file. The same release gives the same bytes. Prints the
+ * digest of the file, to standard error when the archive goes to standard output.
  */
 export function packCommand(dir: string, { node, all, base, output, report }: PackOptions): number {
   if (node === undefined && all !== true) throw new Stopped(whose);
@@ -72,7 +72,7 @@ export function packCommand(dir: string, { node, all, base, output, report }: Pa
   return exitCodes.done;
 }
 
-/** Also under a name such as /dev/stdout: what goes there is the archive alone. */
+/** True also for a name such as /dev/stdout: nothing but the archive may go there. */
 function isStandardOutput(output: string): boolean {
   if (output === '-') return true;
   const there = statSync(output, { throwIfNoEntry: false });
@@ -80,7 +80,7 @@ function isStandardOutput(output: string): boolean {
   return there?.dev === own.dev && there.ino === own.ino;
 }
 
-/** To the last byte: the stream of Node forgets what a full disk has not taken, and a reader that has gone has no archive. */
+/** Writes every byte or throws: Node's stream drops data on a full disk, and a reader that closed the pipe has no archive. */
 function writeOut(bytes: Uint8Array): void {
   clearProgress();
   for (let at = 0; at < bytes.length; ) {
@@ -88,7 +88,7 @@ function writeOut(bytes: Uint8Array): void {
       at += writeSync(process.stdout.fd, bytes, at);
     } catch (error) {
       if ((error as NodeJS.ErrnoException).code !== 'EAGAIN') throw error;
-      // The pipe is full, and Node has made it one that does not wait.
+      // The pipe is full, and Node has made it non-blocking.
       Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, retryMs);
     }
   }
@@ -97,8 +97,8 @@ const retryMs = 5;
 
 function partOf(dir: string, { release, files }: WholeRelease, node: string): ReadonlyMap<string, string> {
   const profile = profileOf(release, node);
-  if (profile === undefined) throw new Stopped(unknownNode(dir, node, 'it has no such node'));
-  if (!files.has(nodeFile(node))) throw new Stopped(unknownNode(dir, node, 'it holds what other nodes need'));
+  if (profile === undefined) throw new Stopped(unknownNode(dir, node, 'the release does not contain this node'));
+  if (!files.has(nodeFile(node))) throw new Stopped(unknownNode(dir, node, 'the directory contains only files for other nodes'));
   return filesOfNode(files, node, profile);
 }
 
@@ -106,24 +106,24 @@ function profileOf({ nodes }: Release, node: string): string | undefined {
   return Object.hasOwn(nodes, node) ? nodes[node]?.profile : undefined;
 }
 
-/** For one node: what that node has of the base, which is less than the base where its profile was another one. */
+/** Packs the changes since the base. A node has only its own files of the base, so fewer where its profile was another one. */
 function changes(files: ReadonlyMap<string, string>, base: string, node: string | undefined): Archive {
   const sums = readBase(base, sumsFile).toString('latin1');
   const before = node === undefined ? undefined : nodeIn(base, sums, node);
-  // Not a file of the base is on a node that it does not have: there it would wait for that base in vain.
+  // A node that is not in the base has none of its files and would wait for the base forever.
   if (node !== undefined && before === undefined) return { files };
   const archive = changesSince(files, sums, before);
   if (typeof archive === 'string') throw new Stopped(noBase(base, `${archive} (${sumsFile})`));
   return archive;
 }
 
-/** What the base says of a node, in the very release.yaml that its sums name. */
+/** Reads the node's entry in release.yaml of the base, after checking its digest. */
 function nodeIn(base: string, sums: string, name: string): NodeInRelease | undefined {
   const named = readSums(sums);
   if (typeof named === 'string') throw new Stopped(noBase(base, `${named} (${sumsFile})`));
   const text = readBase(base, releaseFile).toString('utf8');
   if (named.get(releaseFile) !== fileDigest(text))
-    throw new Stopped(noBase(base, `${releaseFile} has another digest than ${sumsFile} says`));
+    throw new Stopped(noBase(base, `the digest of ${releaseFile} does not match ${sumsFile}`));
   const release = readRelease(text);
   if (isProblem(release)) throw new Stopped(release);
   const profile = profileOf(release, name);
@@ -132,7 +132,7 @@ function nodeIn(base: string, sums: string, name: string): NodeInRelease | undef
 
 function readBase(base: string, file: string): Buffer {
   const bytes = reading(base, () => readRegular(`${base}/${file}`, bundleLimits.fileBytesMax));
-  if (bytes === undefined) throw new Stopped(noBase(base, `it has no ${file}`));
+  if (bytes === undefined) throw new Stopped(noBase(base, `${file} is missing`));
   if (typeof bytes === 'string') throw new Stopped(noBase(base, `${bytes} (${file})`));
   return bytes;
 }
@@ -142,7 +142,7 @@ function noBase(base: string, why: string): Problem {
     code: 'RELEASE_INVALID',
     level: 'error',
     message: `Cannot use ${base} as the base: ${why}`,
-    hint: 'Name the release directory that the nodes have now',
+    hint: 'Pass the release directory that the nodes run now',
   };
 }
 
@@ -155,8 +155,8 @@ function summary(output: string, { serial, cluster }: Release, { files, base }: 
 const whose: Problem = {
   code: 'INPUT_EMPTY',
   level: 'error',
-  message: 'Cannot pack the release: it is not said for whom',
-  hint: 'Give --node with a name, or --all',
+  message: 'Cannot pack the release: neither --node nor --all is given',
+  hint: 'Pass --node NAME or --all',
 };
 
 function unknownNode(dir: string, node: string, why: string): Problem {
@@ -164,7 +164,7 @@ function unknownNode(dir: string, node: string, why: string): Problem {
     code: 'BUNDLE_UNKNOWN_NODE',
     level: 'error',
     message: `Cannot pack ${dir} for ${node}: ${why}`,
-    hint: 'The names under `nodes:` in release.yaml are those that it is for',
+    hint: '`nodes:` in release.yaml lists the nodes of the release',
   };
 }
 
@@ -181,7 +181,7 @@ function tooLarge(dir: string, bytes: number): Problem {
   return {
     code: 'INPUT_TOO_LARGE',
     level: 'error',
-    message: `Cannot pack ${dir}: the archive would have ${bytes} bytes, and readers take ${archiveLimits.archiveBytesMax}`,
-    hint: 'Pack it node by node (--node)',
+    message: `Cannot pack ${dir}: the archive would be ${bytes} bytes, and the limit is ${archiveLimits.archiveBytesMax}`,
+    hint: 'Pack one archive per node (--node)',
   };
 }

@@ -18,11 +18,11 @@ export interface PolicyOptions {
   readonly base?: string;
   readonly config?: string;
   readonly strict?: boolean;
-  /** `2026-11-21`; absent: the day it is, in UTC. */
+  /** `2026-11-21`; default: the current day in UTC. */
   readonly today?: string;
 }
 
-/** `sluice policy`: whether a bundle is what its owners let through. */
+/** `sluice policy`: checks a bundle, or a change to it, against the policy of the config. */
 export function policyCommand(dir: string, options: PolicyOptions): number {
   const today = dayOf(options.today);
   const settings = policyIn(options.config);
@@ -30,7 +30,7 @@ export function policyCommand(dir: string, options: PolicyOptions): number {
   progress(`reading ${dir}`);
   const files = bundleAt(dir);
   const base = options.base === undefined ? {} : { base: bundleAt(options.base) };
-  progress('asking the rules of the policy');
+  progress('checking the policy');
   const result = checkPolicy({ files, ...base, settings, today });
   if (!('findings' in result)) {
     tellProblems(result);
@@ -42,8 +42,8 @@ export function policyCommand(dir: string, options: PolicyOptions): number {
 }
 
 /**
- * The day on which waivers are looked at. The only place of the review that asks a clock.
- * @throws Stopped when the option is no day
+ * The day for checking the expiry of waivers. The only place in the review that reads the clock.
+ * @throws Stopped when the option is not a valid date
  */
 export function dayOf(text: string | undefined): string {
   const day = text ?? new Date().toISOString().slice(0, 10);
@@ -51,13 +51,13 @@ export function dayOf(text: string | undefined): string {
   const problem: Problem = {
     code: 'INPUT_UNREADABLE',
     level: 'error',
-    message: `Cannot take --today ${JSON.stringify(day)}: it is no day of the calendar`,
+    message: `Cannot use --today ${JSON.stringify(day)}: it is not a valid date`,
     hint: 'Write it like 2026-12-31',
   };
   throw new Stopped(problem);
 }
 
-/** `policy` of the config; undefined when the config is wrong, which has been said then. */
+/** Reads `policy` of the config; undefined when the config is invalid and its problems have been printed. */
 export function policyIn(file: string | undefined): PolicySettings | undefined {
   if (file === undefined) return {};
   const sluice = readSluice(

@@ -1,12 +1,12 @@
 import { fstatSync } from 'node:fs';
 import { isJournal, withPriorities } from '@sluice/cli';
 
-// What is being done stands on one line of a terminal, which every other text clears first. It is said before each stage:
-// the stages are synchronous, so no timer could say it later.
+// The current stage is shown on one line of a terminal, which every other text clears first. It is printed before each stage: the
+// stages are synchronous, so no timer could print it later.
 
 let isShown = false;
 
-/** Says on one line of a terminal what is being done, until something else is printed. Silent where nobody watches. */
+/** Shows the current stage on one line, until something else is printed. Does nothing without a terminal. */
 export function progress(what: string): void {
   if (!process.stderr.isTTY) return;
   clearProgress();
@@ -14,7 +14,7 @@ export function progress(what: string): void {
   isShown = true;
 }
 
-/** Leaves a clean line. */
+/** Clears the line of the progress. */
 export function clearProgress(): void {
   if (isShown) process.stderr.write('\r\u001B[K');
   isShown = false;
@@ -22,7 +22,7 @@ export function clearProgress(): void {
 
 const isInJournal = isJournal(process.env['JOURNAL_STREAM'], () => fstatSync(process.stderr.fd));
 
-/** Prints for people: problems, summaries, hints. */
+/** Prints problems, summaries and hints to standard error. */
 export function say(text: string): void {
   clearProgress();
   if (text !== '') process.stderr.write(isInJournal ? withPriorities(text) : text);
@@ -33,7 +33,7 @@ let isPrinted = false;
 /** Whether anything was printed by `print`. */
 export const hasPrinted = (): boolean => isPrinted;
 
-/** Prints what the command was asked for. */
+/** Prints the result of the command to standard output. */
 export function print(text: string): void {
   clearProgress();
   isPrinted ||= text !== '';

@@ -29,15 +29,15 @@ export interface PromoteOptions {
   /** A folder of receipts; not needed for the first wave. */
   readonly receipts?: string;
   readonly allowedReceipts?: string;
-  /** In whole per cent. */
+  /** In percent. */
   readonly quorum: number;
   readonly key?: string;
   readonly dryRun?: boolean;
 }
 
 /**
- * `sluice promote`: opens the next wave of a release by changing one line, when every node of the open waves has said that it is
- * well. Ends with 1 when one has not: a pipeline asks again.
+ * `sluice promote`: opens the next wave of a release once every node of the open waves has reported that it runs the release.
+ * Otherwise exits with 1, so that a pipeline tries again.
  */
 export function promoteCommand(dir: string, options: PromoteOptions): number {
   const staged = stagedRelease(dir);
@@ -71,10 +71,10 @@ export function promoteCommand(dir: string, options: PromoteOptions): number {
 }
 
 /**
- * Who has a key opens no wave that its nodes do not see: judging goes on from the wave up to which the opening is signed. A line that
- * says more was left by a promotion that was killed or had no key, or written by anybody. It is followed as far as all nodes of each wave
- * say that they run the release, and no quorum stands in for them: of a wave that was never opened none can, though those before it
- * may be many enough.
+ * Decides which wave to open. With a key, the decision starts from the waves that a signature covers, because nodes see only these. An
+ * opening beyond the signature comes from an interrupted or unsigned promotion, or from a foreign write. It is confirmed wave by wave, as
+ * long as all nodes of each wave report the release. The quorum does not apply there: of a wave that was never opened no node can report
+ * it, yet the nodes of earlier waves could make up a quorum.
  */
 function decide(dir: string, staged: Staged, options: PromoteOptions): Promotion {
   const { opening } = staged;
@@ -93,8 +93,8 @@ function decide(dir: string, staged: Staged, options: PromoteOptions): Promotion
   return decision;
 }
 
-/** The greatest number of open waves, up to what the opening says, of which the signature beside it is one, whoever made it. */
-function signedSoFar(dir: string, opening: WavesOpening): number {
+/** The greatest number of open waves, up to that of the opening, for which the signature is valid, whatever its key. */
+function signedSoFar(dir: string, opening: Opening): number {
   for (let { open } = opening; open > 0; open--) {
     const isThere = open === opening.open;
     if (isSigned(dir, isThere ? readFileSync(join(dir, openingFile)) : printOpening({ ...opening, open }))) return open;
@@ -107,7 +107,7 @@ function isSigned(dir: string, text: Buffer | string): boolean {
   return spawnSync(sshKeygen, args, { input: text, stdio: ['pipe', 'ignore', 'ignore'] }).status === 0;
 }
 
-/** @param open how many waves are */
+/** @param open the number of open waves */
 function evidenceOf({ receipts, allowedReceipts }: PromoteOptions, open: number): ReadonlyMap<string, Evidence> {
   if (receipts !== undefined && allowedReceipts !== undefined) {
     progress(`checking the receipts in ${receipts}`);
@@ -117,7 +117,7 @@ function evidenceOf({ receipts, allowedReceipts }: PromoteOptions, open: number)
   return new Map();
 }
 
-/** A signature of the old line fits the new one no more, so it goes with it. */
+/** Writes the opening with its signature. The old signature does not match the new text, so it is replaced or removed. */
 function openWave(dir: string, release: string, text: string, key: string | undefined): void {
   const signature = key === undefined ? undefined : sign(dir, text, key);
   const write = (): void => writeOpening(dir, text, signature);
@@ -125,11 +125,11 @@ function openWave(dir: string, release: string, text: string, key: string | unde
   if (refused) throw new Stopped(refused);
   if (signature === undefined)
     say(
-      `${openingFile} is not signed; nodes that require signatures want:\n    ssh-keygen -Y sign -n ${waveNamespace} -f KEY ${join(dir, openingFile)}\n`,
+      `${openingFile} is not signed; for nodes that require signatures, run:\n    ssh-keygen -Y sign -n ${waveNamespace} -f KEY ${join(dir, openingFile)}\n`,
     );
 }
 
-/** As with `sluice sign`, agent, token and terminal are the signer's. */
+/** As in `sluice sign`, ssh-keygen uses the agent, the token and the terminal of the user. */
 function sign(dir: string, text: string, key: string): string {
   let signature: string;
   try {
@@ -139,7 +139,7 @@ function sign(dir: string, text: string, key: string): string {
       stdio: ['pipe', 'pipe', 'inherit'],
     });
   } catch {
-    throw new Stopped(notSigned(dir, 'ssh-keygen did not sign; what it said stands above'));
+    throw new Stopped(notSigned(dir, 'ssh-keygen failed; see its message above'));
   }
   const claim = readSignature(signature, waveNamespace);
   if (typeof claim === 'string') throw new Stopped(notSigned(dir, `nodes would refuse the signature: ${claim}`));
@@ -151,7 +151,7 @@ function notSigned(dir: string, why: string): Problem {
     code: 'WAVES_INVALID',
     level: 'error',
     message: `Cannot write ${join(dir, openingSignatureFile)}: ${why}`,
-    hint: 'Nothing was opened. --key is a private key, or a public one whose private half the agent has',
+    hint: 'No wave was opened. Pass --key with a private key, or with a public key whose private key is in the agent',
   };
 }
 
@@ -159,24 +159,24 @@ function noWaves(dir: string): Problem {
   return {
     code: 'WAVES_INVALID',
     level: 'error',
-    message: `Cannot open a wave of ${dir}: this release has none, every node takes it at once`,
+    message: `Cannot open a wave of ${dir}: this release has no waves, all nodes apply it at once`,
     hint: 'Make a release with `sluice release --wave FILE`',
   };
 }
 
-/** An opening of it would open nothing: neither of the update, which nodes take at once, nor of its release, which has another digest. */
+/** An opening would have no effect: nodes apply the update at once, and its release has another digest. */
 function onlyUpdate(dir: string, { serial, revision }: Release): Problem {
   return {
     code: 'WAVES_INVALID',
     level: 'error',
-    message: `Cannot open a wave of ${dir}: it holds revision ${revision} of release ${serial}, an update that only keys for endpoints have signed, which waits for no wave`,
-    hint: `Bring release ${serial} back into its place, with its ${openingFile}, and promote that; or let signers of releases sign the update, too (\`sluice sign DIR --key FILE --as NAME\`), so that it goes out in waves`,
+    message: `Cannot open a wave of ${dir}: it contains revision ${revision} of release ${serial}, an endpoint update signed only by endpoint keys, which does not use waves`,
+    hint: `Restore release ${serial} with its ${openingFile} and promote that; or sign the update with a release key, too (\`sluice sign DIR --key FILE --as NAME\`), so that it is rolled out in waves`,
   };
 }
 
 const noReceipts: Problem = {
   code: 'WAVE_NOT_READY',
   level: 'error',
-  message: 'Cannot open the next wave: nothing says how the nodes of the open ones are',
-  hint: 'Give a folder of receipts with --receipts, and who may sign them with --allowed-receipts',
+  message: 'Cannot open the next wave: no receipts of the nodes in the open waves are given',
+  hint: 'Pass a folder of receipts with --receipts and the keys of the nodes with --allowed-receipts',
 };

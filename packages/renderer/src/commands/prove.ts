@@ -10,15 +10,15 @@ import { tellProblems } from './told.ts';
 
 export interface ProveOptions {
   readonly output: 'text' | 'json';
-  /** Holds ways to run the Services against each other instead. */
+  /** Compare modes and layouts with each other instead. */
   readonly alike?: boolean;
 }
 
-/** `sluice prove`: whether the rules do what the Services declare. */
+/** `sluice prove`: checks that the rules implement the Services. */
 export function proveCommand(dir: string, options: ProveOptions): number {
   progress(`reading ${dir}`);
   const files = bundleAt(dir);
-  progress('following packets');
+  progress('tracing packets');
   return options.alike ? proveAlike(files, options) : proveDeclared(files, options);
 }
 

@@ -14,14 +14,14 @@ import { isStopped } from './render.ts';
 import { printDocument, tellProblems } from './told.ts';
 
 export interface PruneOptions extends Omit<InputOptions, 'output'> {
-  /** Remove them; else they are listed. */
+  /** Remove them instead of listing them. */
   readonly yes?: boolean;
   readonly output: 'text' | 'json';
 }
 
 /**
- * `sluice allocations prune`: lists or removes allocations of Services that the input does not have.
- * @returns 1 when there are some and they stay
+ * `sluice allocations prune`: lists or removes allocations of Services that are not in the input.
+ * @returns exit code 1 when there are such allocations and they are kept
  */
 export async function pruneCommand({ yes = false, output, ...options }: PruneOptions): Promise<number> {
   progress('reading');
@@ -30,7 +30,7 @@ export async function pruneCommand({ yes = false, output, ...options }: PruneOpt
   const found = [...problems.map(asError), ...doubts(objects)];
   tellProblems(found);
   if (isStopped(found, options.strict)) {
-    say('Nothing was removed: allocations of Services that could not be read would go with the others\n');
+    say('Nothing was removed: allocations of unreadable Services would be removed as well\n');
     return exitCodes.problem;
   }
   const unowned = unownedAllocations(input.allocations, objects);
@@ -40,17 +40,17 @@ export async function pruneCommand({ yes = false, output, ...options }: PruneOpt
   printDocument(output, 'AllocationList', { removed: yes, items });
   say(
     input.allocations.length === 0
-      ? `${allocationsDir} holds no allocation; they are kept beside the config, which -c names\n`
+      ? `${allocationsDir} contains no allocations; they are beside the config, which -c names\n`
       : summary(allocationsDir, unowned.length, yes),
   );
   return unowned.length === 0 || yes ? exitCodes.done : exitCodes.different;
 }
 
-/** A misspelled Service is not in the input. */
+/** A Service of a misspelled kind is missing from the input. */
 const asError = (problem: Problem): Problem =>
   problem.code === 'KIND_UNKNOWN' ? { ...problem, level: 'error' } : problem;
 
-/** What is wrong with Services: the allocation of one whose name cannot be read would seem to belong to none. */
+/** Errors in Services: the allocation of a Service whose name cannot be read would look unused. */
 function doubts(objects: readonly KubeObject[]): readonly Problem[] {
   const services = objects.filter(({ kind }) => kind === 'Service');
   if (services.length === 0) return [noService];
@@ -62,22 +62,22 @@ function doubts(objects: readonly KubeObject[]): readonly Problem[] {
 const noService: Problem = {
   code: 'INPUT_EMPTY',
   level: 'error',
-  message: 'Cannot tell which allocations are in use: the input has no Service',
-  hint: 'Give the manifests of all Services with -f; to remove all allocations, delete the directory',
+  message: 'Cannot determine which allocations are in use: the input contains no Service',
+  hint: 'Pass the manifests of all Services with -f; to remove all allocations, delete the directory',
 };
 
 const fileOf = (dir: string, allocation: Allocation): string => `${dir}/${allocationPath(allocation)}`;
 
 function text(dir: string, allocations: readonly Allocation[]): string {
   return allocations
-    .map((allocation) => `${fileOf(dir, allocation)}: ${numbersOf(allocation).join(', ') || 'no number'}\n`)
+    .map((allocation) => `${fileOf(dir, allocation)}: ${numbersOf(allocation).join(', ') || 'nothing allocated'}\n`)
     .join('');
 }
 
 function summary(dir: string, count: number, removed: boolean): string {
-  if (count === 0) return `Every allocation in ${dir} belongs to a Service of the input\n`;
+  if (count === 0) return `All allocations in ${dir} belong to Services of the input\n`;
   const what = count === 1 ? '1 allocation' : `${count} allocations`;
   return removed
-    ? `Removed ${what}; commit ${dir}. The next render may give these numbers to other Services\n`
-    : `${what} of Services that the input does not have: nothing was removed, --yes removes ${count === 1 ? 'it' : 'them'}\n`;
+    ? `Removed ${what}; commit ${dir}. The next render may reuse these addresses and ports\n`
+    : `${what} of Services that are not in the input: nothing was removed; pass --yes to remove ${count === 1 ? 'it' : 'them'}\n`;
 }

@@ -34,7 +34,7 @@ export interface PullOptions {
 
 type Files = ReadonlyMap<string, string>;
 
-/** `sluice pull`: a release from a registry, by its digest, into a directory. */
+/** `sluice pull`: fetches a release from a registry by its digest and writes it to a directory. */
 export async function pullCommand(spec: string, { output, report, node, plainHttp }: PullOptions): Promise<number> {
   const reference = readReference(spec);
   if (reference?.digest === undefined) throw new Stopped(noDigest(spec));
@@ -46,14 +46,14 @@ export async function pullCommand(spec: string, { output, report, node, plainHtt
   const files = node === undefined ? pulled : filesOfNode(pulled, node, profileIn(spec, pulled, node));
   const sums = files.get(sumsFile) ?? '';
   const misfit = sumsMisfit(sums, new Map([...files].map(([path, text]) => [path, fileDigest(text)])));
-  if (misfit !== undefined) throw new Stopped(invalid(spec, `SHA256SUMS does not fit its files: ${misfit}`));
+  if (misfit !== undefined) throw new Stopped(invalid(spec, `SHA256SUMS does not match the files: ${misfit}`));
   progress(`writing ${output}`);
   const done = writing(output, () => write(output, files));
   if (typeof done !== 'string') throw new Stopped(done);
-  for (const why of passedOver) say(`passed over: ${why.slice(0, 500).replaceAll(/[^\x20-\x7e]/g, '?')}\n`);
+  for (const why of passedOver) say(`ignored: ${why.slice(0, 500).replaceAll(/[^\x20-\x7e]/g, '?')}\n`);
   const signatures = [...files.keys()].filter(isSignatureFile).length;
   say(
-    `${output}: ${files.size} files, ${signatures} signatures${done === 'same' ? ', as it was' : ''}; \`sluice verify\` says whose\n`,
+    `${output}: ${files.size} files, ${signatures} signatures${done === 'same' ? ', unchanged' : ''}; verify them with \`sluice verify\`\n`,
   );
   printDocument(report, 'PullResult', { output, digest, files: files.size, signatures, same: done === 'same' });
   return exitCodes.done;
@@ -77,8 +77,8 @@ function profileIn(spec: string, files: Files, node: string): string {
   throw new Stopped({
     code: 'BUNDLE_UNKNOWN_NODE',
     level: 'error',
-    message: `Cannot fetch ${spec} for ${node}: it has no such node`,
-    hint: 'The names under `nodes:` in release.yaml are those that it is for',
+    message: `Cannot fetch ${spec} for ${node}: the release does not contain this node`,
+    hint: '`nodes:` in release.yaml lists the nodes of the release',
   });
 }
 
@@ -96,6 +96,6 @@ function invalid(spec: string, why: string): Problem {
     code: 'RELEASE_INVALID',
     level: 'error',
     message: `Cannot use ${spec}: ${why}`,
-    hint: 'Push the release again, and compare digests',
+    hint: 'Push the release again and compare the digests',
   };
 }

@@ -15,7 +15,7 @@ export interface PushOptions {
   readonly plainHttp?: boolean;
 }
 
-/** `sluice push`: a release into a registry, under a tag. Prints the reference by digest, which is what `sluice pull` takes. */
+/** `sluice push`: sends a release to a registry under a tag. Prints the reference by digest, for `sluice pull`. */
 export async function pushCommand(dir: string, spec: string, { plainHttp, output }: PushOptions): Promise<number> {
   const reference = readReference(spec);
   if (reference?.tag === undefined || reference.digest !== undefined) throw new Stopped(noTag(spec));
@@ -23,7 +23,7 @@ export async function pushCommand(dir: string, spec: string, { plainHttp, output
   const whole = reading(dir, () => readWholeRelease(dir));
   if (isProblem(whole)) throw new Stopped(whole);
   const { release, files } = whole;
-  progress(`sending it to ${reference.registry}`);
+  progress(`sending to ${reference.registry}`);
   const client = new RegistryClient(reference, { plainHttp: plainHttp === true, env: process.env });
   const { tag } = reference;
   const pushed = await atRegistry(() => pushRelease(client, release, files, tag));
@@ -44,7 +44,7 @@ function noTag(spec: string): Problem {
     code: 'REGISTRY_INVALID',
     level: 'error',
     message: `Cannot push to ${JSON.stringify(spec)}: it is not of the form REGISTRY/REPOSITORY:TAG`,
-    hint: 'Such as registry.example.com/sluice/shop:42; the registry has to be written',
+    hint: 'Write it as registry.example.com/sluice/shop:42, with the registry',
   };
 }
 

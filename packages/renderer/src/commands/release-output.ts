@@ -3,24 +3,24 @@ import { basename, dirname, join, resolve } from 'node:path';
 import { clusterFile, fileDigest, isReleaseFile, type Problem, readSums, releaseFile } from '@sluice/bundle';
 import { reading, Stopped } from './failure.ts';
 
-// The directory that a release is written to: whether it may be, and what an earlier one has left there.
+// Checks of the output directory: whether a release may be written there, and what an earlier one left.
 
-/** @throws Stopped when there was a release: a serial that was given must not be given again, and which ones were nobody knows */
+/** @throws Stopped when remains of a release are there: a serial must not be reused, and without release.yaml it is not known */
 export function refuseRest(output: string): void {
   const rest = reading(output, () => (existsSync(output) ? readdirSync(output).find(isReleaseFile) : undefined));
   if (rest === undefined) return;
   throw new Stopped({
     code: 'RELEASE_SERIAL',
     level: 'error',
-    message: `Cannot choose a serial: ${output} has ${rest}, which a release left there, and no ${releaseFile} that tells its serial`,
-    hint: `Bring ${releaseFile} back, or give a serial that is greater than all before with --serial`,
+    message: `Cannot choose a serial: ${output} contains ${rest} of a release, but no ${releaseFile} with its serial`,
+    hint: `Restore ${releaseFile}, or pass a serial greater than all earlier ones with --serial`,
   });
 }
 
 /**
- * Whether a write of this release broke off: it has said that it has begun, and `SHA256SUMS` is not there, or not of this release.yaml.
- * That alone says nothing: a person may have brought release.yaml back, or kept nothing else.
- * @param begun what `.sluice-begun` says
+ * Whether a write of this release was interrupted: `.sluice-begun` is there, and `SHA256SUMS` is missing or does not match this
+ * release.yaml. Either alone is not enough: an operator may have restored release.yaml, or kept nothing else.
+ * @param begun the content of `.sluice-begun`
  */
 export function isHalfWritten(release: string, sums: string | undefined, begun: string | undefined): boolean {
   const named = sums === undefined ? undefined : readSums(sums);
@@ -28,16 +28,16 @@ export function isHalfWritten(release: string, sums: string | undefined, begun: 
   return begun !== undefined && !isNamed;
 }
 
-/** @throws Stopped when the output is a directory under review, or lies in one: what is reviewed stays without digests and serials */
+/** @throws Stopped when the output is, or is in, the reviewed bundle directory, which must not contain digests and serials */
 export function refuseReviewed(spec: string, output: string): void {
   if (existsSync(spec) && `${realPath(output)}/`.startsWith(`${realPath(spec)}/`))
-    throw new Stopped(underReview(output, 'the release is made from what is there'));
+    throw new Stopped(underReview(output, 'it is the directory of the bundle to release'));
   const there = reading(output, () => (existsSync(output) ? readdirSync(output) : []));
   if (there.includes(clusterFile) && !there.some(isReleaseFile))
-    throw new Stopped(underReview(output, 'it holds a bundle, and no release'));
+    throw new Stopped(underReview(output, 'it contains a bundle that is not a release'));
 }
 
-/** A path without links, as far as it is there. */
+/** Resolves the links of a path, as far as it exists. */
 function realPath(path: string): string {
   const whole = resolve(path);
   try {
@@ -52,6 +52,6 @@ function underReview(output: string, why: string): Problem {
     code: 'OUTPUT_NOT_A_BUNDLE',
     level: 'error',
     message: `Cannot write the release to ${output}: ${why}`,
-    hint: 'Name another directory with -o: what is reviewed stays without digests and serials',
+    hint: 'Choose another directory with -o: the reviewed bundle must not contain digests and serials',
   };
 }

@@ -33,9 +33,9 @@ import { isHalfWritten, refuseRest, refuseReviewed } from './release-output.ts';
 import { printDocument, tellProblems } from './told.ts';
 
 export interface ReleaseOptions {
-  /** Left out for an update of endpoints. */
+  /** Absent for an endpoint update. */
   readonly serial?: number | 'auto';
-  /** An update of endpoints of the release that the output directory holds. */
+  /** Make an endpoint update of the release in the output directory. */
   readonly endpoints?: boolean;
   readonly source: string;
   readonly expires?: string;
@@ -46,7 +46,7 @@ export interface ReleaseOptions {
   readonly report: Format;
 }
 
-/** `sluice release`: a bundle with what it is, and one file that covers all of it. The same arguments give the same bytes. */
+/** `sluice release`: writes a bundle with release.yaml and SHA256SUMS. The same arguments give the same bytes. */
 export function releaseCommand(spec: string, options: ReleaseOptions): number {
   const { output } = options;
   refuseReviewed(spec, output);
@@ -54,7 +54,7 @@ export function releaseCommand(spec: string, options: ReleaseOptions): number {
   const files = bundleAt(spec);
   const half = existsSync(spec) ? incomplete(spec, files)[0] : undefined;
   if (half)
-    throw new Stopped({ ...half, level: 'error', hint: 'Render it again, so that what is released is what was meant' });
+    throw new Stopped({ ...half, level: 'error', hint: 'Render the bundle again before releasing it' });
   const before = reading(output, () => readText(output, releaseFile));
   const former = before === undefined ? undefined : formerRelease(before);
   const wishes = options.wave === undefined ? undefined : wishesOf(options.wave);
@@ -64,7 +64,7 @@ export function releaseCommand(spec: string, options: ReleaseOptions): number {
     const release = makeRelease(files, termsOf(options, at, wishes !== undefined || carried !== undefined));
     if ('serial' in release) return release;
     tellProblems(release);
-    throw new Stopped({ ...notReleased(spec), message: `Cannot release ${spec}: a node could not read it` });
+    throw new Stopped({ ...notReleased(spec), message: `Cannot release ${spec}: nodes could not read it` });
   };
   const texts = (release: Release): ReleaseTexts => {
     const text = printRelease(release);
@@ -78,10 +78,10 @@ export function releaseCommand(spec: string, options: ReleaseOptions): number {
     return sums === sumsThere || begunText(sums) === begun;
   };
   if (former === undefined && options.serial === 'auto') refuseRest(output);
-  // Nobody has that release yet, and no node takes an update of what it has not taken.
+  // An interrupted release was never published, and nodes refuse an update of a release that they do not have.
   const isHalf = before !== undefined && isHalfWritten(before, sumsThere, begun);
   if (options.endpoints === true && isHalf && former?.revision === undefined)
-    throw new Stopped(nothingToUpdate('the release in the output directory was not written to its end'));
+    throw new Stopped(nothingToUpdate('the release in the output directory is incomplete'));
   const release =
     options.endpoints === true
       ? decideRevision(former, made, isThere)
@@ -93,7 +93,7 @@ export function releaseCommand(spec: string, options: ReleaseOptions): number {
   const done = writing(output, () => writeRelease(output, files, written, objection));
   if (typeof done !== 'string') throw new Stopped(done);
   say(
-    `${output}: ${nameOf(release)} of ${release.cluster}, ${files.size} files, ${Object.keys(release.nodes).length} nodes${done === 'same' ? ', as it was' : ''}\n`,
+    `${output}: ${nameOf(release)} of ${release.cluster}, ${files.size} files, ${Object.keys(release.nodes).length} nodes${done === 'same' ? ', unchanged' : ''}\n`,
   );
   if (options.report === 'text') print(`${release.serial}\n`);
   const { serial, revision = null, cluster, source, nodes } = release;
@@ -102,26 +102,26 @@ export function releaseCommand(spec: string, options: ReleaseOptions): number {
   return exitCodes.done;
 }
 
-/** What a release, or an update of its endpoints, is ordered by. */
+/** The order of releases and their endpoint updates. */
 interface Ordinal {
   readonly serial: number;
   readonly revision?: number;
 }
 
-/** How people call it. */
+/** `release 7` or `update 3 of release 7`. */
 export const nameOf = ({ serial, revision }: Ordinal): string =>
   revision === undefined ? `release ${serial}` : `update ${revision} of release ${serial}`;
 
 /**
- * Chooses the revision: one more than that of the output directory, or the same when nothing differs.
- * @throws Stopped when there is no release there to update, or another cluster's
+ * Chooses the revision: that of the output directory plus one, or the same when nothing changed.
+ * @throws Stopped when the output directory has no release, or one of another cluster
  */
 function decideRevision(
   former: Release | undefined,
   made: (at: Ordinal) => Release,
   isThere: (release: Release) => boolean,
 ): Release {
-  if (former === undefined) throw new Stopped(nothingToUpdate('the output directory holds no release'));
+  if (former === undefined) throw new Stopped(nothingToUpdate('the output directory contains no release'));
   const { serial, revision = 0 } = former;
   const again = revision === 0 ? undefined : made({ serial, revision });
   if (again && isThere(again)) return again;
@@ -134,15 +134,15 @@ function nothingToUpdate(why: string): Problem {
   return {
     code: 'RELEASE_SERIAL',
     level: 'error',
-    message: `Cannot make an update of endpoints: ${why}`,
-    hint: 'Make the release first, with --serial; its updates go into the same directory',
+    message: `Cannot make an endpoint update: ${why}`,
+    hint: 'Make the release first, with --serial; write its updates to the same directory',
   };
 }
 
 /**
- * Chooses the serial. A serial is given once: the former release keeps its own when nothing differs, so running again changes nothing.
- * @param isThere whether the output already holds exactly this release, or is to hold it
- * @throws Stopped when a serial was asked for that has been given
+ * Chooses the serial. A serial is never reused; without changes the release keeps its serial, so running the command again is a no-op.
+ * @param isThere whether the output contains exactly this release, or its interrupted write
+ * @throws Stopped when the requested serial is already in use
  */
 function decideSerial(
   wanted: number | 'auto',
@@ -159,8 +159,8 @@ function decideSerial(
   throw new Stopped({
     code: 'RELEASE_SERIAL',
     level: 'error',
-    message: `Cannot give serial ${wanted}: the release in the output directory is ${former.serial}, with other content`,
-    hint: 'Serials only grow, also to go back: give a greater one, or `--serial auto`',
+    message: `Cannot use serial ${wanted}: the output directory contains release ${former.serial} with other content`,
+    hint: 'Serials must increase, also for a rollback: pass a greater one, or `--serial auto`',
   });
 }
 
@@ -184,20 +184,20 @@ function wavesText(file: string, wishes: readonly WaveSpec[], { nodes }: Release
 }
 
 /**
- * The waves of the release that is updated. Without them, an update that signers of releases sign would go to all nodes at once.
- * @returns undefined when it has none
- * @throws Stopped when it has some that cannot be read
+ * Reads the waves of the release to update. Without them, an update signed by a release key would go to all nodes at once.
+ * @returns undefined when the release has no waves
+ * @throws Stopped when the waves cannot be read
  */
 function carriedWaves(output: string, { requires }: Release): string | undefined {
   if (!requires.includes('waves')) return undefined;
   const text = reading(output, () => readText(output, wavesFile));
-  if (text === undefined) throw new Stopped(wavesNotCarried('waves.yaml is not there'));
+  if (text === undefined) throw new Stopped(wavesNotCarried('waves.yaml is missing'));
   const waves = readWaves(text);
   if (isProblem(waves)) throw new Stopped(waves);
   return text;
 }
 
-/** @throws Stopped when the waves are for other nodes than the update has */
+/** @throws Stopped when the nodes of the waves are not the nodes of the update */
 function fitting(text: string | undefined, { nodes }: Release): string | undefined {
   const waves = text === undefined ? [] : readWaves(text);
   if (text === undefined || isProblem(waves)) return undefined;
@@ -210,19 +210,19 @@ function wavesNotCarried(why: string): Problem {
   return {
     code: 'WAVES_INVALID',
     level: 'error',
-    message: `Cannot take over the waves of the release that is updated: ${why}`,
-    hint: 'Make a release instead, with `--serial auto --wave FILE`: an update of endpoints goes out in the waves of its release',
+    message: `Cannot take over the waves of the updated release: ${why}`,
+    hint: 'Make a release instead, with `--serial auto --wave FILE`: an endpoint update uses the waves of its release',
   };
 }
 
-/** The release that the output directory holds, of which only the serial and the cluster count. */
+/** Parses release.yaml of the output directory. */
 function formerRelease(text: string): Release {
   const release = readRelease(text);
   if (isProblem(release)) throw new Stopped(release);
   return release;
 }
 
-/** @throws Stopped where no reader would take what is about to be written */
+/** @throws Stopped when readers would refuse the release because of a limit */
 function refuseUnreadable(spec: string, texts: ReleaseTexts): void {
   if (Object.values(texts).some((text = '') => text.length > bundleLimits.fileBytesMax))
     throw new Stopped(tooLarge(spec));
@@ -234,8 +234,8 @@ function meanwhile(output: string, release: Release): Problem {
   return {
     code: 'RELEASE_SERIAL',
     level: 'error',
-    message: `Cannot write ${nameOf(release)} to ${output}: another release was written there meanwhile`,
-    hint: 'Run the same command again: it goes on from that one',
+    message: `Cannot write ${nameOf(release)} to ${output}: another release was written there in the meantime`,
+    hint: 'Run the same command again: it continues from that release',
   };
 }
 
@@ -243,13 +243,13 @@ function beyondLimits(spec: string, { message }: Problem): Problem {
   return {
     code: 'RELEASE_SERIAL',
     level: 'error',
-    message: `Cannot release ${spec}: nobody could read what would be written. ${message}`,
-    hint: `Serials and revisions end at ${releaseLimits.serialMax}; where one was too great by mistake, bring the ${releaseFile} before it back`,
+    message: `Cannot release ${spec}: readers would refuse it. ${message}`,
+    hint: `Serials and revisions end at ${releaseLimits.serialMax}; if one was too great by mistake, restore the previous ${releaseFile}`,
   };
 }
 
 function notReleased(spec: string): Problem {
-  const hint = 'Render it again; `sluice ls` says which node is meant';
+  const hint = 'Render the bundle again; `sluice ls` shows the node';
   return { code: 'BUNDLE_INVALID', level: 'error', message: `Cannot release ${spec}`, hint };
 }
 
@@ -259,7 +259,7 @@ function otherCluster(former: string, now: string): Problem {
     code: 'RELEASE_ELSEWHERE',
     level: 'error',
     message,
-    hint: 'Name another output directory: serials are given for each cluster',
+    hint: 'Choose another output directory: each cluster has its own serials',
   };
 }
 
@@ -269,6 +269,6 @@ function tooLarge(spec: string): Problem {
     code: 'INPUT_TOO_LARGE',
     level: 'error',
     message,
-    hint: 'Split the cluster into bundles, one for each group of nodes',
+    hint: 'Split the cluster into one bundle per group of nodes',
   };
 }

@@ -21,12 +21,12 @@ export interface RenderOptions extends InputOptions {
   readonly output: string;
   readonly report: Format;
   readonly check?: boolean;
-  /** Go around bad objects: their last good files stay. */
+  /** Leave invalid objects out and keep their last good files. */
   readonly quarantine?: boolean;
   readonly verbose?: boolean;
 }
 
-/** `sluice render`: read, render, and write the directory or say whether it is what would be written. */
+/** `sluice render`: reads, renders and writes the directory, or with `--check` reports whether it is up to date. */
 export async function renderCommand(options: RenderOptions): Promise<number> {
   progress('reading');
   const { input, passedOver, allocationsDir, problems } = await readInput(options);
@@ -34,7 +34,7 @@ export async function renderCommand(options: RenderOptions): Promise<number> {
   const last = (path: string): string | undefined => readText(options.output, path);
   const rendered = options.quarantine ? renderWithQuarantine(input, last) : render(input);
   const told = joinProblems(problems, rendered.problems);
-  // Beside errors nobody knows which Nodes there would be.
+  // After an error the Nodes are not known.
   const found = isStopped(told) ? told : [...told, ...withoutNodes(rendered.files)];
   const verbose = options.verbose ?? false;
   if (isStopped(found, options.strict)) {
@@ -61,23 +61,23 @@ export async function renderCommand(options: RenderOptions): Promise<number> {
   return exitCodes.done;
 }
 
-/** Rules are for nodes: a bundle without one is right, and of no use to anybody. */
+/** Warns about a bundle without nodes, which is valid and useless. */
 export function withoutNodes(files: BundleFiles): readonly Problem[] {
   if (files.size === 0 || nodesOf(files).length > 0) return [];
-  const message = 'Cannot find a node for these rules: no manifest and no sluice.yaml names one';
+  const message = 'Cannot find a node for these rules: neither the manifests nor sluice.yaml contain one';
   const hint =
     'Add Nodes to the input (`kubectl get nodes -o yaml`, `--base SNAPSHOT`), or list them in `nodes` of sluice.yaml';
   return [{ code: 'NODES_MISSING', level: 'warning', message, hint }];
 }
 
-/** True when a problem forbids to write anything. */
+/** True when a problem prevents writing. */
 export function isStopped(problems: readonly Problem[], strict = false): boolean {
   return problems.some(({ level }) => level === 'error' || (strict && level === 'warning'));
 }
 
 /**
- * What reading and rendering found. Beside errors of what was read, a setting that seems to be missing may be what could not be read:
- * `DETECTOR_MISSING` is not told then.
+ * Joins the problems of reading and rendering. After an error in the input, `DETECTOR_MISSING` is left out: the missing setting may be
+ * in the part that could not be read.
  */
 export function joinProblems(read: readonly Problem[], rendered: readonly Problem[]): readonly Problem[] {
   return [...read, ...(isStopped(read) ? rendered.filter(({ code }) => code !== 'DETECTOR_MISSING') : rendered)];
@@ -89,7 +89,7 @@ function refuse(problems: readonly Problem[], output: string, { verbose = false,
   return exitCodes.problem;
 }
 
-/** How to render the rest; empty where no object that is left out helps. */
+/** Suggests `--quarantine`; empty when leaving objects out does not help. */
 function quarantineHint(input: RenderInput): string {
   const { files, quarantine } = renderWithQuarantine(input, () => undefined);
   if (files.size === 0) return '';
@@ -98,9 +98,9 @@ function quarantineHint(input: RenderInput): string {
 }
 
 /**
- * A release stays as it is: with a `SHA256SUMS` that does not fit no node would take the directory, and to take that away, with
- * signatures and serial, is for a person to decide.
- * @returns undefined where there is none, or it holds these very files
+ * Refuses to render over a release: with a `SHA256SUMS` that does not match, nodes would refuse the directory, and removing that file,
+ * with signatures and serial, is the operator's decision.
+ * @returns undefined when the directory has no release, or one of exactly these files
  */
 function releaseThere(dir: string, files: BundleFiles, plan: TreePlan): Problem | undefined {
   const sums = reading(dir, () => readText(dir, sumsFile));
@@ -109,18 +109,18 @@ function releaseThere(dir: string, files: BundleFiles, plan: TreePlan): Problem 
   const misfit =
     changed === 0
       ? unlikeSums(dir, sums, files)
-      : `${changed} of its files ${changed === 1 ? 'is' : 'are'} not what was rendered`;
+      : `${changed} of its files ${changed === 1 ? 'differs' : 'differ'} from the rendered ones`;
   return misfit === undefined
     ? undefined
     : {
         code: 'OUTPUT_NOT_A_BUNDLE',
         level: 'error',
-        message: `Cannot render to ${dir}: a release is there (${sumsFile}), and ${misfit}`,
-        hint: 'Render into a directory of its own; if the release is there by mistake, remove release.yaml, SHA256SUMS and its signatures',
+        message: `Cannot render to ${dir}: it contains a release (${sumsFile}), and ${misfit}`,
+        hint: 'Render to another directory; if the release is there by mistake, remove release.yaml, SHA256SUMS and its signatures',
       };
 }
 
-/** What `--check` finds: nothing, or the hunks on stdout and a problem that counts them. */
+/** `--check`: prints the differences and a problem that counts them, or that the directory is up to date. */
 function check(
   { output: dir, report }: RenderOptions,
   rendered: Rendered,
@@ -130,7 +130,7 @@ function check(
   const result = resultOf(dir, rendered, plan);
   const problem = staleProblem(dir, rendered, plan, allocationsDir);
   if (problem === undefined) {
-    say(`${dir} is what would be written: ${rendered.files.size} files\n`);
+    say(`${dir} is up to date: ${rendered.files.size} files\n`);
     printDocument(report, 'RenderCheck', result);
     return exitCodes.done;
   }
@@ -140,7 +140,7 @@ function check(
   return exitCodes.different;
 }
 
-/** For programs: which files are written or removed, or would be, and which Services are given numbers. */
+/** The JSON result: files that are, or would be, written and removed, and Services that get allocations. */
 const resultOf = (output: string, { files, created }: Rendered, { write, remove }: TreePlan): object => ({
   output,
   files: files.size,
@@ -150,7 +150,7 @@ const resultOf = (output: string, { files, created }: Rendered, { write, remove 
   partial: isPartial(files),
 });
 
-/** `OUTPUT_STALE` when something would be written: files of the bundle or numbers of Services. */
+/** Returns `OUTPUT_STALE` when bundle files or allocations would be written. */
 export function staleProblem(
   dir: string,
   rendered: Rendered,
@@ -161,20 +161,20 @@ export function staleProblem(
   if (stale === 0 && rendered.created.length === 0) return undefined;
   const missing = rendered.created.map((allocation) => `${allocationsDir}/${allocationPath(allocation)}`);
   const why = [
-    stale === 0 ? '' : `${stale} of its files would be written, changed or removed`,
-    missing.length === 0 ? '' : `${services(missing.length)} would get numbers, to be kept in ${some(missing)}`,
+    stale === 0 ? '' : `${stale} ${stale === 1 ? 'file differs' : 'files differ'}`,
+    missing.length === 0 ? '' : `${services(missing.length)} would get allocations in ${some(missing)}`,
   ];
   return {
     code: 'OUTPUT_STALE',
     level: 'error',
-    message: `Cannot take ${dir} as current: ${why.filter((text) => text !== '').join('; ')}`,
-    hint: 'Run the same command without --check and commit what it writes',
+    message: `${dir} is out of date: ${why.filter((text) => text !== '').join('; ')}`,
+    hint: 'Run the same command without --check and commit the result',
   };
 }
 
 const services = (count: number): string => (count === 1 ? '1 Service' : `${count} Services`);
 
-/** A list that a person reads to its end. */
+/** At most five items, and the number of the others. */
 function some(list: readonly string[]): string {
   return list.length <= 5 ? list.join(', ') : `${list.slice(0, 5).join(', ')} and ${list.length - 5} more`;
 }
@@ -189,7 +189,7 @@ interface Done {
   readonly rendered: Rendered;
   readonly plan: TreePlan;
   readonly passedOver: ReadonlyMap<string, number>;
-  /** How many allocations belong to no Service. */
+  /** The number of allocations without a Service. */
   readonly unowned: number;
   readonly problems: readonly Problem[];
 }
@@ -199,11 +199,11 @@ function summary({ dir, rendered, plan, passedOver, unowned, problems }: Done): 
   return [
     `${dir}: ${rendered.files.size} files, ${plan.write.length} written, ${plan.remove.length} removed\n`,
     rendered.created.length > 0
-      ? `Numbers given to ${services(rendered.created.length)}: commit allocations/ with the rest\n`
+      ? `Allocated addresses or ports for ${services(rendered.created.length)}; commit allocations/\n`
       : '',
     unownedText(unowned),
     isPartial(rendered.files)
-      ? 'Partial: the input may not name every Service of the cluster. If it does, say `complete: true` in sluice.yaml; otherwise nodes take it with --allow-partial alone\n'
+      ? 'Partial: the input may not contain every Service of the cluster. If it does, set `complete: true` in sluice.yaml; otherwise nodes accept the bundle only with --allow-partial\n'
       : '',
     ignoredText(passedOver),
     counted === '' ? '' : `${counted}\n`,
@@ -213,5 +213,5 @@ function summary({ dir, rendered, plan, passedOver, unowned, problems }: Done): 
 function unownedText(count: number): string {
   if (count === 0) return '';
   const what = count === 1 ? '1 allocation belongs' : `${count} allocations belong`;
-  return `${what} to no Service of the input: sluice allocations prune lists and removes ${count === 1 ? 'it' : 'them'}\n`;
+  return `${what} to Services that are not in the input; sluice allocations prune lists and removes ${count === 1 ? 'it' : 'them'}\n`;
 }

@@ -15,7 +15,7 @@ import { tellProblems } from './told.ts';
 
 export interface ReportOptions {
   readonly output: 'html' | 'markdown' | Format;
-  /** With it the report says what the policy says. */
+  /** With a config, the report includes the results of its policy. */
   readonly config?: string;
   readonly today?: string;
   /** Markdown that fits into a comment. */
@@ -23,7 +23,7 @@ export interface ReportOptions {
   readonly reportUrl?: string;
 }
 
-/** `sluice report`: a page, or a comment, on what a change does. */
+/** `sluice report`: prints a page, or a comment, on the effect of a change. */
 export async function reportCommand(old: string, fresh: string, options: ReportOptions): Promise<number> {
   const today = dayOf(options.today);
   const settings = policyIn(options.config);
@@ -55,7 +55,7 @@ async function printed(report: ChangeReport, sides: ReportSides, options: Report
   });
 }
 
-/** What the policy says of the new bundle; nothing where it was not asked. */
+/** The results of the policy for the new bundle; empty without a config. */
 function policyText({ policy }: ChangeReport, { fresh, config }: ReportSides): string {
   if (policy === undefined) return '';
   const settings = config === undefined ? {} : { config };

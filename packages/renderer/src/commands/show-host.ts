@@ -21,7 +21,7 @@ import {
 import { readRegular } from '../load/regular.ts';
 import { reading } from './failure.ts';
 
-/** The machine that a node's text is shown for: the one whose facts are given, or what is known of it away from it. */
+/** The host that a node's text is shown for: from the given facts, or from what the bundle knows about the node. */
 export class ShownHost {
   /** With `--host`. */
   readonly facts: HostFacts | undefined;
@@ -42,7 +42,7 @@ export class ShownHost {
     return ipvsHost(this.#node.profile, this.#machine.addresses);
   }
 
-  /** A line of `sysctl.conf`: one for other kernels is left out, and one for some a comment while the kernel is not known. */
+  /** A line of `sysctl.conf`. A line for other kernels is left out; while the kernel is not known, it is a comment. */
   sysctl(line: string): readonly string[] {
     if (!line.startsWith('@')) return [line];
     const release = this.facts && parseKernelRelease(this.facts.kernelRelease);
@@ -50,7 +50,7 @@ export class ShownHost {
   }
 }
 
-/** Away from the machine, the Node's own address and that of loopback stand for those of its interfaces. */
+/** Without facts, the Node's own address and loopback are used as the addresses of its interfaces. */
 function standIn({ nodeFile }: ResolvedNode): Machine {
   const own = (family: Family): readonly string[] => {
     const address = valueOf(nodeFile.values, family, 'address');
@@ -61,49 +61,49 @@ function standIn({ nodeFile }: ResolvedNode): Machine {
 
 /**
  * Reads the file of `--host`.
- * @returns the facts, or `HOST_FACTS_INVALID`, also where they are of another node
+ * @returns the facts, or `HOST_FACTS_INVALID`, also for facts of another node
  */
 export function readHostFile(path: string, node: string): HostFacts | Problem {
   const bytes = reading(path, () => readRegular(path, hostFactsLimits.bytesMax));
   if (bytes === undefined || typeof bytes === 'string')
-    return hostFactsProblem(`Cannot read ${path}: ${bytes ?? 'it is not there'}`);
+    return hostFactsProblem(`Cannot read ${path}: ${bytes ?? 'it does not exist'}`);
   const facts = readHostFacts(path, bytes.toString('utf8'));
   if (isProblem(facts) || facts.node === node) return facts;
-  return hostFactsProblem(`Cannot show node ${node} with ${path}: it has the facts of node ${facts.node}`);
+  return hostFactsProblem(`Cannot show node ${node} with ${path}: the facts are of node ${facts.node}`);
 }
 
-/** What of a node is shown. */
+/** The part of a node that is shown. */
 export interface ShownLines {
-  /** Lines of rule files, sets and virtual servers as the bundle has them. */
+  /** Lines of rule files, sets and virtual servers, as in the bundle. */
   readonly lines: readonly string[];
   readonly sysctls: readonly string[];
-  /** Whether all sets of mode ipvs are put together. */
+  /** Whether all sets of mode ipvs are included. */
   readonly hasSets: boolean;
   readonly isTree: boolean;
 }
 
-/** Values of these lines that only the node knows, each in a line with its substitute. */
+/** One note for each value in these lines that only the node knows, with its substitute. */
 export function hostNotes(node: ResolvedNode, { lines, sysctls, hasSets, isTree }: ShownLines): readonly string[] {
   const isOpen = node.sysctls.some((line) => line.startsWith(`${liberalKey} = `));
   const notes: readonly (readonly [boolean, string])[] = [
     [
       lines.some((line) => line.includes('${host.nodePortAddresses}')),
-      "${host.nodePortAddresses}: the Node's own address and loopback, where they are in nodePortAddresses, stand for those of its interfaces",
+      "${host.nodePortAddresses}: the Node's own address and loopback, if they are in nodePortAddresses, are used for its interfaces",
     ],
-    [!isOpen && lines.includes(invalidDrop), `${liberalKey}: 0; where it is not, no rule drops INVALID packets`],
-    [sysctls.some((line) => line.startsWith('@')), 'the kernel: lines of sysctl.conf for some kernels are comments'],
-    [hasSets, "the machine's own addresses: only the Node's own address is left out of the addresses that are bound"],
-    [isTree, 'iptables -m bpf: assumed; without it each endpoint has a chain'],
+    [!isOpen && lines.includes(invalidDrop), `${liberalKey}: assumed to be 0; otherwise no rule drops INVALID packets`],
+    [sysctls.some((line) => line.startsWith('@')), 'the kernel release: lines of sysctl.conf for specific kernels are commented out'],
+    [hasSets, "the host's own addresses: only the Node's own address is excluded from the bound addresses"],
+    [isTree, 'iptables -m bpf: assumed to exist; without it each endpoint has a chain'],
     [
       isTree,
-      'KUBE-MARK-MASQ and KUBE-POSTROUTING: left out, as beside a kube-proxy; else they stand there for CNI plugins',
+      'KUBE-MARK-MASQ and KUBE-POSTROUTING: left out, as beside a kube-proxy; otherwise they are there for CNI plugins',
     ],
   ];
   return notes.flatMap(([isAsked, note]) => (isAsked ? [note] : []));
 }
 
-/** The notes with what to do, for standard error; `''` for none. */
+/** Prints the notes with a hint, for standard error; empty without notes. */
 export function printHostNotes(notes: readonly string[]): string {
-  const hint = 'write it there with `sluiced observe -o FILE` and add --host FILE';
+  const hint = 'run `sluiced observe -o FILE` on the node and pass --host FILE';
   return notes.map((note) => `note: only the node knows ${note} (${hint})\n`).join('');
 }

@@ -39,14 +39,14 @@ import { print, say } from './progress.ts';
 import { hostNotes, printHostNotes, readHostFile, ShownHost, type ShownLines } from './show-host.ts';
 import { printDocument, tellProblems } from './told.ts';
 
-/** How a node's rules are put together. */
+/** The layout of a node's rules. */
 export type Layout = 'flat' | 'tree';
 
-/** What can be printed alone. */
+/** The tools whose text can be printed alone. */
 export type ShowTool = Tool | VirtualTool | 'sysctl';
 
 export interface ShowOptions {
-  /** `flat`, or left out: the chains as kube-proxy names them; `tree`: the program that a node switches to. */
+  /** `flat`, the default: kube-proxy's chain names; `tree`: the program that a node switches to. */
   readonly layout?: Layout;
   readonly node: string;
   /** A file of `sluiced observe`. */
@@ -56,7 +56,7 @@ export interface ShowOptions {
   readonly output?: Format;
 }
 
-/** `sluice show`: what a node loads, resolved, as native text. */
+/** `sluice show`: prints the resolved rules of a node as native text. */
 export function showCommand(dir: string, options: ShowOptions): number {
   const shown = show(dir, options);
   if (!('parts' in shown)) {
@@ -69,13 +69,13 @@ export function showCommand(dir: string, options: ShowOptions): number {
   return exitCodes.done;
 }
 
-/** What one tool loads. */
+/** The text for one tool. */
 interface Part {
   readonly tool: ShowTool;
   readonly text: string;
 }
 
-/** With one tool the text is loadable as it is; with several, a line says which is which. */
+/** The text of a single tool is loadable; with several tools each starts with a comment line. */
 const printOfTool = ({ tool, text }: Part, isOfSeveral: boolean): string =>
   isOfSeveral && text !== '' ? `# ${loaders[tool]}\n${text}` : text;
 
@@ -106,7 +106,7 @@ function show(
   return { node, parts };
 }
 
-/** In the order of loading: rules ask sets. */
+/** In the order of loading: rules refer to sets. */
 const toolsInOrder = ['ipset', 'iptables', 'ip6tables', 'ipvs', 'sysctl'] as const satisfies readonly ShowTool[];
 const loaders = {
   ipset: 'ipset restore -exist',
@@ -127,7 +127,7 @@ function textOf(
   return rulesText(node, tool, options, host);
 }
 
-/** The lines of the bundle that these tools are shown of. */
+/** The lines of the bundle that are shown for these tools. */
 function linesOf(node: ResolvedNode, tools: readonly ShowTool[], { service, layout }: ShowOptions): ShownLines {
   const lines = tools.flatMap((tool) => {
     if (tool === 'sysctl') return [];
@@ -146,8 +146,8 @@ function linesOf(node: ResolvedNode, tools: readonly ShowTool[], { service, layo
 }
 
 /**
- * Only the files that are needed: a mistake in another Service does not hide this one. In layout `tree` all are, because the rule that
- * leads to a Service stands beside those of its neighbours, in a chain with a name of their common content.
+ * Selects the files that are needed: a mistake in another Service does not hide this one. Layout `tree` needs all, because the rule that
+ * leads to a Service is in a chain with those of its neighbours, named after their common content.
  */
 function wanted({ node, service, layout }: ShowOptions): (path: string) => boolean {
   return (path) => {
@@ -195,9 +195,9 @@ function treeText(
   return tableNames.map((table) => printPart(table, partOfService(program[table], service))).join('');
 }
 
-/** What cannot be known of a name away from the node (`ChainNamer` in packages/bundle/src/link/tree/names.ts). */
-const namesNote = `note: the two characters behind the dot of a name follow from the chain's content; a node whose kernel has other content
-    under that name takes the next two, and one without -m bpf has a chain for each endpoint: \`sluiced show\` prints a node's own
+/** Why a chain name may differ on the node (`ChainNamer` in packages/bundle/src/link/tree/names.ts). */
+const namesNote = `note: the two characters after the dot of a chain name are a hash of the chain's content; a node whose kernel already has the name with
+    other content uses the next two, and a node without -m bpf has a chain for each endpoint: \`sluiced show\` prints a node's own names
 `;
 
 function noTree({ node, profile }: ResolvedNode): Problem {
@@ -205,11 +205,11 @@ function noTree({ node, profile }: ResolvedNode): Problem {
     code: 'CONFIG_UNSUPPORTED',
     level: 'error',
     message: `Cannot show node ${node} in layout tree: its profile has mode ${profile.mode}`,
-    hint: 'Leave --layout out; layout tree is for mode iptables',
+    hint: 'Remove --layout: layout tree is for mode iptables',
   };
 }
 
-/** Sets or virtual servers; of one Service, its lines, and of all, what they add up to. */
+/** Sets or virtual servers: the lines of one Service, or all of them merged. */
 function virtualText(
   node: ResolvedNode,
   tool: VirtualTool,
@@ -243,7 +243,7 @@ function noService(service: string, dir: string): Problem {
   return {
     code: 'BUNDLE_INVALID',
     level: 'error',
-    message: `Cannot show Service ${service}: the bundle in ${dir} has no rules for it on this node's profile`,
-    hint: 'Name it as <namespace>/<name>; headless and ExternalName Services have no rules',
+    message: `Cannot show Service ${service}: the bundle in ${dir} has no rules for it in the profile of this node`,
+    hint: 'Write it as <namespace>/<name>; headless and ExternalName Services have no rules',
   };
 }

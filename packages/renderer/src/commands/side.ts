@@ -10,16 +10,16 @@ import { reading } from './failure.ts';
 import { readConfigFile, siblingAllocations } from './input.ts';
 import { isStopped, joinProblems } from './render.ts';
 
-/** How manifests are rendered where a directory of them is compared. */
+/** How to render a directory of manifests for a comparison. */
 export interface SideOptions {
   readonly config?: string;
-  /** What the cluster has now; both sides are laid over it. */
+  /** The current state of the cluster, the base of both sides. */
   readonly base?: readonly string[];
 }
 
 /**
- * One side of a comparison: a bundle, or a directory of manifests, which is rendered in memory. Nothing is written.
- * @returns what is wrong when the manifests cannot be rendered
+ * Reads one side of a comparison: a bundle, or a directory of manifests, which is rendered in memory.
+ * @returns the files, or the problems when the manifests cannot be rendered
  * @throws Stopped when there is no bundle
  */
 export async function sideAt(spec: string, options: SideOptions): Promise<BundleFiles | readonly Problem[]> {

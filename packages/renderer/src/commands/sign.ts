@@ -28,20 +28,20 @@ export interface SignOptions {
   readonly output: Format;
   readonly key: string;
   readonly as?: string;
-  /** With a key for updates of endpoints. */
+  /** Sign with a key that is restricted to endpoint updates. */
   readonly endpoints?: boolean;
 }
 
 /**
- * `sluice sign`: adds one signature file and touches nothing else. `ssh-keygen` finds the key: in a file, in the agent (then `--key`
- * is its public half) or on a token; it asks for passphrase and touch itself.
+ * `sluice sign`: adds one signature file and changes nothing else. `ssh-keygen` takes the key from a file, from the agent (then `--key`
+ * is the public key) or from a token, and asks for passphrase and touch itself.
  */
 export function signCommand(dir: string, { key, as: label, endpoints = false, output }: SignOptions): number {
   const release = reading(dir, () => readReleaseDirectory(dir));
   if ('code' in release) throw new Stopped(release);
   const misfit = sumsMisfit(release.sums, release.digests);
   if (misfit !== undefined)
-    throw new Stopped(cannot(dir, `its files are not those of SHA256SUMS: ${misfit}`, 'Make the release again'));
+    throw new Stopped(cannot(dir, `its files do not match SHA256SUMS: ${misfit}`, 'Make the release again'));
   const what = readRelease(release.release);
   if (isProblem(what)) throw new Stopped(what);
   if (endpoints) checkUpdate(dir, what);
@@ -49,13 +49,13 @@ export function signCommand(dir: string, { key, as: label, endpoints = false, ou
   const file = signatureFile(label);
   if (existsSync(join(dir, file)))
     throw new Stopped(
-      cannot(dir, `${file} is there`, 'Add yours beside it with --as NAME, or remove it if it is to be made again'),
+      cannot(dir, `${file} already exists`, 'Add another signature with --as NAME, or remove the existing one'),
     );
   say(`${dir}: ${describe(what, release.sums)}\n`);
   const signature = sign(dir, key, release.sums, namespace);
   const claim = readSignature(signature, namespace);
   if (typeof claim === 'string')
-    throw new Stopped(cannot(dir, `ssh-keygen made a signature that nodes refuse: ${claim}`, 'Use another key'));
+    throw new Stopped(cannot(dir, `nodes would refuse the signature of ssh-keygen: ${claim}`, 'Use another key'));
   const add = (): void => writeSignature(dir, file, signature);
   const refused = writing(join(dir, file), () => besideRelease(dir, fileDigest(release.sums), add));
   if (refused) throw new Stopped(refused);
@@ -74,24 +74,24 @@ export function signCommand(dir: string, { key, as: label, endpoints = false, ou
   return exitCodes.done;
 }
 
-/** What is about to be signed, said before passphrase or touch is asked for: by its digest others can hold it against what they have. */
+/** Describes the release before ssh-keygen asks for passphrase or touch; signers can compare the digest. */
 function describe(release: Release, sums: string): string {
   return `${nameOf(release)} of ${release.cluster}, from commit ${release.source}, SHA256SUMS has sha256:${fileDigest(sums)}`;
 }
 
-/** Nodes take nothing else from such a key. */
+/** Nodes accept nothing but endpoint updates from such a key. */
 function checkUpdate(dir: string, release: Release): void {
   if (release.revision === undefined)
     throw new Stopped(
       cannot(
         dir,
-        'it is no update of endpoints',
+        'it is not an endpoint update',
         'Make one with `sluice release --endpoints`, or sign it as a release',
       ),
     );
 }
 
-/** The agent, the terminal and the user's ssh settings are the signer's: here, unlike on a node, the environment is theirs. */
+/** Keeps the environment, unlike on a node: ssh-keygen needs the agent, the terminal and the ssh settings of the user. */
 function sign(dir: string, key: string, sums: string, namespace: SignatureNamespace): string {
   try {
     return execFileSync(sshKeygen, ['-Y', 'sign', '-q', '-n', namespace, '-f', key], {
@@ -103,8 +103,8 @@ function sign(dir: string, key: string, sums: string, namespace: SignatureNamesp
     throw new Stopped(
       cannot(
         dir,
-        'ssh-keygen did not sign',
-        'What it said stands above; --key is a private key, or a public one whose private half the agent has',
+        'ssh-keygen failed',
+        'See its message above; pass --key with a private key, or with a public key whose private key is in the agent',
       ),
     );
   }

@@ -11,11 +11,11 @@ export interface SnapshotOptions extends ClusterOptions {
   readonly report: Format;
   /** `-`, a file, or a directory. */
   readonly output: string;
-  /** Put other names and addresses in the place of those of the cluster. */
+  /** Replace names and addresses. */
   readonly redact?: boolean;
 }
 
-/** `sluice snapshot`: reads a cluster and writes what it holds as one file, as a directory, or to stdout. */
+/** `sluice snapshot`: reads a cluster and writes its state to a file, a directory or standard output. */
 export async function snapshotCommand(options: SnapshotOptions): Promise<number> {
   const taken = await readCluster(options);
   const snapshot = options.redact ? (await import('../cluster/redact/redact.ts')).redact(taken) : taken;

@@ -15,13 +15,14 @@ import {
 } from '@sluice/bundle';
 import { writing } from './failure.ts';
 
-/** Where every distribution has it; PATH is not asked. */
+/** The path in every distribution; PATH is not used. */
 export const sshKeygen = '/usr/bin/ssh-keygen';
 const timeoutMs = 10_000;
 
 /**
- * Who has signed. Each question goes to a process of its own with one line of `allowed_signers`, so no other line can say yes.
- * @throws Stopped when the folder for temporary files takes none
+ * Verifies signatures. Each check runs ssh-keygen with a single line of `allowed_signers`, so that no other line can match.
+ * @returns the principals with valid signatures
+ * @throws Stopped when no temporary file can be written
  */
 export function whoSigned(
   sums: string,

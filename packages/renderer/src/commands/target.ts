@@ -18,20 +18,20 @@ import type { Target } from '../fleet/fleet.ts';
 import { readReleaseDirectory } from '../load/release.ts';
 import { reading, Stopped } from './failure.ts';
 
-/** A release, with how far it has gone out. */
+/** A release with the number of its open waves. */
 export interface Staged {
   readonly release: Release;
   readonly digest: string;
-  /** None where all nodes take it at once. */
+  /** Empty when all nodes apply the release at once. */
   readonly waves: readonly Wave[];
-  readonly opening: WavesOpening;
-  /** An update of endpoints with signatures for endpoints and none for releases; whose they are is not asked. */
+  readonly opening: Opening;
+  /** An endpoint update signed by endpoint keys alone; the signatures are not verified. */
   readonly onlyEndpoints: boolean;
 }
 
 /**
- * Reads a release whose files are what its `SHA256SUMS` says. Who signed it is not asked: nodes do.
- * @throws Stopped when the directory is none
+ * Reads a release and checks its files against `SHA256SUMS`. Signatures are not verified: nodes do that.
+ * @throws Stopped when the directory is not a valid release
  */
 export function stagedRelease(dir: string): Staged {
   const directory = reading(dir, () => readReleaseDirectory(dir));
@@ -42,7 +42,7 @@ export function stagedRelease(dir: string): Staged {
   const waves = directory.waves === undefined ? [] : orStop(readWaves(directory.waves));
   const digest = fileDigest(directory.sums);
   const opening = directory.opening === undefined ? undefined : orStop(readOpening(directory.opening));
-  // The opening of another release opens nothing of this one.
+  // An opening of another release does not count.
   return {
     release,
     digest,
@@ -63,7 +63,7 @@ function orStop<T extends object>(read: T | Problem): T {
   return read;
 }
 
-/** What a fleet is held against. */
+/** The release to compare a fleet with. */
 export function targetOf({ release, digest, waves, opening }: Staged): Target {
   const { cluster, serial, nodes } = release;
   return { cluster, serial, digest, nodes: Object.keys(nodes), waves, open: opening.open };
@@ -73,7 +73,7 @@ function notWhole(dir: string, why: string): Problem {
   return {
     code: 'RELEASE_INVALID',
     level: 'error',
-    message: `Cannot use ${dir}: its files are not those of SHA256SUMS: ${why}`,
+    message: `Cannot use ${dir}: its files do not match SHA256SUMS: ${why}`,
     hint: 'Fetch the release again, or make it again',
   };
 }

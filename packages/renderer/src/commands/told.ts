@@ -3,12 +3,12 @@ import { document, errorDocument, type Format } from '@sluice/cli';
 import { printProblems } from '../emit/problems.ts';
 import { hasPrinted, print, say } from './progress.ts';
 
-// With format json a command prints one document: its result, or, where it has none, its error. Both hold every problem that was told.
+// With format json a command prints one document: its result or its error. Both contain all problems that were printed.
 
 const told: Problem[] = [];
 
 /**
- * Prints problems for people, and remembers them for the document.
+ * Prints problems as text, and keeps them for the JSON document.
  * @param verbose `printProblems`
  */
 export function tellProblems(problems: readonly Problem[], verbose?: boolean): void {
@@ -16,12 +16,12 @@ export function tellProblems(problems: readonly Problem[], verbose?: boolean): v
   say(printProblems(problems, verbose));
 }
 
-/** Prints the result of a command that was asked for json; to standard error where standard output holds what it wrote. */
+/** Prints the JSON result of a command; to standard error when `isTaken`, because standard output has the artifact. */
 export function printDocument(format: Format, kind: string, fields: object, isTaken = false): void {
   if (format === 'json') (isTaken ? say : print)(document(kind, { ...fields, problems: told }));
 }
 
-/** Ends a command that was asked for json and failed: with the document of its error, unless it has printed one. */
+/** Prints the JSON error of a failed command, unless it has already printed a document. */
 export function printError(problems: readonly Problem[] = told): void {
   if (!hasPrinted()) print(errorDocument(problems));
 }

@@ -19,7 +19,7 @@ export interface TraceOptions {
   readonly output: 'text' | 'json';
 }
 
-/** `sluice trace`: a packet's ways through the rules of a node. */
+/** `sluice trace`: prints the paths of a packet through the rules of a node. */
 export function traceCommand(dir: string, options: TraceOptions): number {
   const to = readTarget(options.to);
   const from = readSource(options.from, 'family' in to ? to.family : undefined);
@@ -40,12 +40,12 @@ export function traceCommand(dir: string, options: TraceOptions): number {
   return exitCodes.done;
 }
 
-/** @param family that it must be of; undefined: any */
+/** @param family the required address family; undefined: either */
 function readSource(text: string, family: Family | undefined): string {
   if (text === 'node') return text;
   const address = parseAddress(text);
   if (address && (family === undefined || address.family === family)) return address.text;
-  throw new Stopped(badOption('--from', text, `it is neither \`node\` nor an ${family ?? 'IPv4 or IPv6'} address`));
+  throw new Stopped(badOption('--from', text, `it is neither \`node\` nor a valid ${family ?? 'IPv4 or IPv6'} address`));
 }
 
 interface Target extends Pick<Packet, 'destination' | 'port' | 'protocol'> {
@@ -81,7 +81,7 @@ function badOption(option: string, value: string, why: string): Problem {
   return {
     code: 'INPUT_UNREADABLE',
     level: 'error',
-    message: `Cannot take ${option} ${JSON.stringify(value)}: ${why}`,
+    message: `Cannot use ${option} ${JSON.stringify(value)}: ${why}`,
     hint: 'Write --from 10.244.1.7 --to 10.96.0.10:80/tcp, or --to shop/web:80 for the ClusterIP of a Service',
   };
 }

@@ -7,11 +7,11 @@ import { type InputOptions, readInput } from './input.ts';
 import { print, progress, say } from './progress.ts';
 import { isStopped, joinProblems } from './render.ts';
 
-/** `sluice validate`: everything that `render` would say, without a directory. */
+/** `sluice validate`: reports the problems of the input without writing. */
 export async function validateCommand(
   options: Omit<InputOptions, 'output'> & {
     readonly output: Format;
-    /** The older name of `output`. */
+    /** The former name of `output`. */
     readonly report?: Format;
     readonly verbose?: boolean;
   },

@@ -34,12 +34,12 @@ export interface VerifyOptions {
   readonly output: 'text' | 'json';
 }
 
-/** Who signed, when they are enough; for an update of endpoints one key with that role is. */
+/** The signers, when they reach the threshold; for an endpoint update one endpoint key is enough. */
 interface Vouched extends Signed {
   readonly onlyEndpoints?: true;
 }
 
-/** `sluice verify`: what a node will say about a release, but for what only the node knows: its name and the serial it has accepted. */
+/** `sluice verify`: checks a release as a node does, except for the node's name and the serial that it has accepted. */
 export function verifyCommand(dir: string, options: VerifyOptions): number {
   const directory = reading(dir, () => readReleaseDirectory(dir));
   if ('code' in directory) throw new Stopped(directory);
@@ -47,7 +47,7 @@ export function verifyCommand(dir: string, options: VerifyOptions): number {
   const signed = verifySignatures(directory, options);
   if ('problems' in signed) return refuse(signed.problems);
   const misfit = sumsMisfit(directory.sums, directory.digests);
-  if (misfit !== undefined) return refuse([invalid(`SHA256SUMS does not fit the files: ${misfit}`)]);
+  if (misfit !== undefined) return refuse([invalid(`SHA256SUMS does not match the files: ${misfit}`)]);
   const release = readRelease(directory.release);
   if (isProblem(release)) return refuse([release]);
   if (signed.onlyEndpoints && release.revision === undefined)
@@ -55,7 +55,7 @@ export function verifyCommand(dir: string, options: VerifyOptions): number {
   progress('resolving nodes');
   const wrong = [...wrongContent(release, directory), ...wrongWaves(release, directory)];
   if (wrong.length > 0) return refuse(wrong);
-  for (const why of signed.passedOver) say(`passed over: ${why}\n`);
+  for (const why of signed.passedOver) say(`ignored: ${why}\n`);
   const late = expired(release, `${new Date().toISOString().slice(0, 19)}Z`);
   if (late) tellProblems([late]);
   print(options.output === 'json' ? json(release, signed, directory) : text(dir, release, signed, directory));
@@ -87,7 +87,7 @@ function verifySignatures(
   return updaters.principals.length === 0 ? { problems: [tooFew] } : { ...updaters, onlyEndpoints: true };
 }
 
-/** Whether release.yaml says of the files what they are. A directory may lack other nodes and profiles; what is there must be right. */
+/** Checks release.yaml against the files. The directory may lack nodes and profiles; what is there must match. */
 function wrongContent(release: Release, { files }: ReleaseDirectory): readonly Problem[] {
   const { serial, revision, source, expires } = release;
   const hasWaves = release.requires.includes('waves');
@@ -100,7 +100,7 @@ function wrongContent(release: Release, { files }: ReleaseDirectory): readonly P
   });
   if (!('serial' in made)) return made;
   if (made.cluster !== release.cluster)
-    return [invalid(`release.yaml is for cluster ${release.cluster}, the files for ${made.cluster}`)];
+    return [invalid(`release.yaml is for cluster ${release.cluster}, the files are for ${made.cluster}`)];
   const differs = [
     ...differing('node', made.nodes, release.nodes),
     ...differing('profile', made.profiles, release.profiles),
@@ -108,14 +108,14 @@ function wrongContent(release: Release, { files }: ReleaseDirectory): readonly P
   if (differs.length > 0) return [invalid(`release.yaml and the files differ in ${differs.slice(0, 5).join(', ')}`)];
   const isWhole = Object.keys(made.nodes).length === Object.keys(release.nodes).length;
   return isWhole && printRelease(made) !== printRelease({ ...release, profiles: made.profiles })
-    ? [invalid('release.yaml does not say of the files what they are')]
+    ? [invalid('release.yaml does not match the files')]
     : [];
 }
 
-/** Whether the waves are those of the release: every node in exactly one. */
+/** Checks that every node of the release is in exactly one wave. */
 function wrongWaves(release: Release, { waves: written }: ReleaseDirectory): readonly Problem[] {
   if (release.requires.includes('waves') !== (written !== undefined))
-    return [invalid(`release.yaml and ${wavesFile} do not agree whether there are waves`)];
+    return [invalid(`release.yaml and ${wavesFile} disagree on whether there are waves`)];
   const waves = written === undefined ? undefined : readWaves(written);
   if (waves === undefined) return [];
   if (isProblem(waves)) return [waves];
@@ -141,7 +141,7 @@ function differing(
     .map((name) => `${kind} ${name}`);
 }
 
-/** How far the release has gone out; who signed that is asked by nodes. Undefined where all take it at once. */
+/** The number of open waves, whose signature nodes verify; undefined for a release without waves. */
 function openedOf({
   waves: written,
   opening: said,
@@ -198,13 +198,13 @@ function invalid(why: string): Problem {
     code: 'RELEASE_INVALID',
     level: 'error',
     message: `Cannot trust the release: ${why}`,
-    hint: 'Fetch it again; if that does not help, make it again and find out who changed it',
+    hint: 'Fetch the release again; if that does not help, make it again and find out what changed it',
   };
 }
 
 const noTool: Problem = {
   code: 'INPUT_UNREADABLE',
   level: 'error',
-  message: `Cannot check signatures: ${sshKeygen} is not there`,
+  message: `Cannot check signatures: ${sshKeygen} is not installed`,
   hint: 'Install the OpenSSH client (Debian: openssh-client)',
 };

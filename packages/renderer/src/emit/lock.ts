@@ -3,7 +3,7 @@ import { closeSync, constants, existsSync, fstatSync, openSync, statSync } from 
 import { join } from 'node:path';
 import { removeFile } from './file.ts';
 
-/** Where every distribution has it; PATH is not asked. */
+/** The path in every distribution; PATH is not used. */
 const flock = '/usr/bin/flock';
 const waitSeconds = 60;
 /** What flock(1) ends with when the time is up; it has codes of its own for what it cannot do. */

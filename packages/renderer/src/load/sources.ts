@@ -130,6 +130,6 @@ function unreadable(path: string, error: unknown): Problem {
     code: 'INPUT_UNREADABLE',
     level: 'error',
     message: `Cannot read ${path}: ${reasonOf(error)}`,
-    hint: 'Check the path and who may read it',
+    hint: 'Check the path and its permissions',
   };
 }
