@@ -96,7 +96,7 @@ test('what a git that was killed left in the repository does not keep it from st
   utimesSync(lock, new Date(0), new Date(0));
   const text = heard(watch('--commit'));
   await until(() => text().includes('committed: sluice: initial render of 1 Service for 1 node\n'));
-  expect(text()).toContain(`took away ${lock}, which a git that was killed had left`);
+  expect(text()).toContain(`removed ${lock} of a killed git`);
   expect(text()).not.toContain('warning: COMMIT');
   expect(git('ls-tree', '-r', '--name-only', 'HEAD')).toContain('rendered/');
 });

@@ -63,7 +63,7 @@ export class Reflector {
         this.#after(await this.#watch(signal));
       } catch (error) {
         if (!(error instanceof ClusterFailure)) throw error;
-        // What a signal ends did not fail.
+        // An aborted request is not a failure.
         if (signal.aborted) return;
         this.#fail(wordsOf(error));
       }

@@ -6,7 +6,7 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { LiveTree } from '../../emit/live-tree.ts';
 import { Committer, type Writer } from './commits.ts';
 
-/** As those of the program, in less time. */
+/** The limits of the program, scaled down. */
 const limits = { maxDelayMs: 600, settleMs: 20, pushesMax: 5, pushPauseMs: 5, retryMs: 50, retryMaxMs: 100 };
 const fileA = 'profiles/default/services/shop/a.iptables';
 const first = 'sluice: initial render of 1 Service for 0 nodes';
@@ -45,11 +45,11 @@ function git(cwd: string, ...args: readonly string[]): string {
   return execFileSync('git', args, { cwd, encoding: 'utf8', stdio: 'pipe' }).trim();
 }
 
-/** A publisher that publishes what it is given, when it is told to. */
+/** A publisher that publishes given files on demand. */
 class Hand implements Writer {
   readonly tree = new LiveTree(rendered);
   files: ReadonlyMap<string, string> = new Map();
-  /** What is to be published cannot be rendered. */
+  /** Simulates files that cannot be rendered. */
   isBad = false;
 
   get isWhole(): boolean {
@@ -79,7 +79,7 @@ class Hand implements Writer {
   }
 }
 
-/** Starts a committer over a publisher by hand. */
+/** Starts a committer with a manual publisher. */
 async function commits(isPushing: boolean): Promise<Hand> {
   const hand = new Hand();
   const listener = {
@@ -100,7 +100,7 @@ async function until(isSo: () => boolean): Promise<void> {
 const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
 const log = (repository: string): string[] => git(repository, 'log', '--format=%s', 'main').split('\n');
 
-test('a server that is away for longer than all pushes of a try gets the commit when it is back', async () => {
+test('pushes the commit when the remote returns after all push attempts failed', async () => {
   const hand = await commits(true);
   renameSync(origin, `${origin}.away`);
   hand.publish(new Map([[fileA, '1\n']]));
@@ -111,7 +111,7 @@ test('a server that is away for longer than all pushes of a try gets the commit 
   await until(() => log(origin).length === 2 && isClear);
 });
 
-test('the first commit of a directory says what it brings, later ones what changed, also of another process', async () => {
+test('the first commit message counts Services, later ones name changes, also from another process', async () => {
   const committed = async (hand: Hand, text: string, count: number): Promise<void> => {
     hand.publish(new Map([[fileA, text]]));
     await until(() => said.split('committed: ').length === count + 1);
@@ -125,9 +125,9 @@ test('the first commit of a directory says what it brings, later ones what chang
   expect(log(join(dir, 'work'))).toEqual(['watch: Service shop/a', 'watch: Service shop/a', first, 'start']);
 });
 
-test('changes that never settle are committed all the same', async () => {
+test('commits during changes that never settle', async () => {
   const hand = await commits(false);
-  // Git says that a file changed while it was added; the publisher waits meanwhile.
+  // Git fails when a file changes while it is added, so the publisher is on hold during a commit.
   const change = (): void => {
     if (hand.holds === 0) hand.publish(new Map([[fileA, `${Date.now()}\n`]]));
   };
@@ -137,7 +137,7 @@ test('changes that never settle are committed all the same', async () => {
   expect(alarms).toEqual([]);
 });
 
-test('a commit that Git refused is tried again though nothing changes', async () => {
+test('retries a failed commit without a new change', async () => {
   const hand = await commits(false);
   const hook = join(dir, 'work', '.git', 'hooks', 'prepare-commit-msg');
   writeFileSync(hook, '#!/bin/sh\nexit 1\n', { mode: 0o755 });
@@ -148,32 +148,32 @@ test('a commit that Git refused is tried again though nothing changes', async ()
   expect(said).toContain(`committed: ${first}`);
 });
 
-test('a lock that a git left that was killed meanwhile goes away with the next try', async () => {
+test('removes the lock of a killed git before the next attempt', async () => {
   const hand = await commits(true);
   const lock = join(dir, 'work', '.git', 'index.lock');
   writeFileSync(lock, '');
   utimesSync(lock, new Date(0), new Date(0));
   hand.publish(new Map([[fileA, '1\n']]));
-  await until(() => said.includes('took away'));
+  await until(() => said.includes('removed'));
   expect(alarms[0]).toContain('index.lock');
-  // The publisher compares everything again, as somebody else may have written.
+  // The publisher compares all files again, as another process may have written.
   await pause(limits.retryMs);
   hand.publishNow();
   await until(() => log(origin).length === 2 && isClear);
 });
 
-test('a lock that an earlier process left goes away before the first commit', async () => {
+test('removes the lock of an earlier process before the first commit', async () => {
   const lock = join(dir, 'work', '.git', 'index.lock');
   writeFileSync(lock, '');
   utimesSync(lock, new Date(0), new Date(0));
   const hand = await commits(true);
-  expect(said).toMatch(/took away .*index\.lock/);
+  expect(said).toMatch(/removed .*index\.lock/);
   hand.publish(new Map([[fileA, '1\n']]));
   await until(() => log(origin).length === 2);
   expect(alarms).toEqual([]);
 });
 
-test('who does not lead tries nothing again and has no alarm', async () => {
+test('does not retry and has no alarm while it is not the leader', async () => {
   const hand = await commits(true);
   renameSync(origin, `${origin}.away`);
   hand.publish(new Map([[fileA, '1\n']]));
@@ -187,13 +187,13 @@ test('who does not lead tries nothing again and has no alarm', async () => {
   expect([alarms.length, isClear]).toEqual([before, true]);
 });
 
-describe('what is half written is neither committed nor pushed:', () => {
+describe('neither commits nor pushes an incomplete directory:', () => {
   const inHead = (path: string): string => git(origin, 'show', `main:rendered/${path}`);
 
-  /** Stands in the way of the second file, so that a publication ends after the first. */
+  /** A directory in place of the second file, so that a publication fails after the first. */
   const obstacle = (): string => join(rendered, fileB, 'x');
 
-  test('a publication that fails before the last one was committed, which is committed with the next', async () => {
+  test('after a failed publication, until the next one succeeds', async () => {
     const hand = await commits(true);
     hand.publish(new Map([[fileA, '1\n']]));
     mkdirSync(obstacle(), { recursive: true });
@@ -210,7 +210,7 @@ describe('what is half written is neither committed nor pushed:', () => {
     expect([inHead(fileA), inHead(fileB)]).toEqual(['2', '2']);
   });
 
-  test('a publication that fails, though the next one finds nothing to write', async () => {
+  test('after a failed publication, also when the next one has nothing to write', async () => {
     const hand = await commits(false);
     hand.publish(new Map([[fileA, '1\n']]));
     mkdirSync(obstacle(), { recursive: true });
@@ -225,7 +225,7 @@ describe('what is half written is neither committed nor pushed:', () => {
     await until(() => log(join(dir, 'work')).length === 2);
   });
 
-  test('a publication that fails while the server is away', async () => {
+  test('after a publication that failed while the remote was unreachable', async () => {
     const hand = await commits(true);
     renameSync(origin, `${origin}.away`);
     hand.publish(new Map([[fileA, '1\n']]));
@@ -241,7 +241,7 @@ describe('what is half written is neither committed nor pushed:', () => {
     await until(() => log(origin).length === 3 && isClear);
   });
 
-  test('what lies over what others pushed and could not be rendered again, until it can', async () => {
+  test('after a rebase, until the directory is rendered again', async () => {
     const hand = await commits(true);
     hand.publish(new Map([[fileA, '1\n']]));
     await until(() => log(origin).length === 2);

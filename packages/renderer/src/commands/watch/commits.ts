@@ -4,30 +4,30 @@ import { Repository } from './repository.ts';
 
 /** Every bound on commits and pushes. */
 export const commitLimits = {
-  /** So long after the last change what there is is committed. */
+  /** Time after the last change until the commit. */
   settleMs: 1_000,
-  /** No change waits longer than this, however fast others follow. */
+  /** Maximum time from a change to its commit. */
   maxDelayMs: 10_000,
-  /** Pushes of one try, over what others pushed meanwhile. */
+  /** Pushes in one attempt, each after a rebase onto the remote branch. */
   pushesMax: 5,
   pushPauseMs: 1_000,
-  /** What did not succeed is tried again; doubles with each failure, up to `retryMaxMs`. */
+  /** Delay before a retry; doubles with each failure, up to `retryMaxMs`. */
   retryMs: 5_000,
   retryMaxMs: 60_000,
 } as const;
 
-/** Who writes the directory, as far as commits need to know. */
+/** The publisher, as far as commits need it. */
 export type Writer = Pick<Publisher, 'isWhole' | 'hold' | 'release' | 'publishNow'>;
 
 export interface CommitterListener {
   readonly alarm: (why: string) => void;
-  /** What was wrong is not any more. */
+  /** The cause of the alarm is gone. */
   readonly clear: () => void;
   /** Takes one line. */
   readonly say: (text: string) => void;
 }
 
-/** Makes one Git commit of the directory for each settled change, and pushes it. What does not succeed is tried again until it does. */
+/** Makes one Git commit of the directory for each burst of changes and pushes it. Retries until it succeeds. */
 export class Committer {
   readonly #dir: string;
   readonly #repository: Repository;
@@ -38,17 +38,17 @@ export class Committer {
   readonly #about = new Set<string>();
   /** The last publication. */
   #files: BundleFiles = new Map();
-  /** What commits that are not pushed yet are about. */
+  /** The objects of commits that are not pushed yet. */
   readonly #unpushed = new Set<string>();
   #isOn = false;
   /** An earlier process may have written and not committed, or committed and not pushed. */
   #isFirst = true;
-  /** What was published last is not committed, or not pushed. */
+  /** The last publication is not committed, or not pushed. */
   #isOwed = false;
-  /** Tries in a row that did not succeed. */
+  /** Failed attempts in a row. */
   #failures = 0;
   #timer: NodeJS.Timeout | undefined;
-  /** When the first change came that waits. */
+  /** The time of the oldest uncommitted change. */
   #sinceMs: number | undefined;
   #work: Promise<void> = Promise.resolve();
 
@@ -67,7 +67,7 @@ export class Committer {
     this.#limits = limits;
   }
 
-  /** @param others whether another process may have written until now: what it pushed is what this one goes on from */
+  /** @param others whether another process may have written before: then this one continues from the remote branch */
   async start(others: boolean): Promise<void> {
     await this.#work;
     await this.#mend();
@@ -80,7 +80,7 @@ export class Committer {
     this.#isFirst = true;
   }
 
-  /** Commits and pushes nothing any more: another process does. */
+  /** Stops committing and pushing: another process takes over. */
   stop(): void {
     this.#isOn = false;
     clearTimeout(this.#timer);
@@ -96,14 +96,14 @@ export class Committer {
     this.#isFirst = false;
     this.#files = files;
     for (const thing of about) this.#about.add(thing);
-    // What just failed would fail again.
+    // A retry is already scheduled; an earlier one would fail again.
     if (this.#failures > 0 && this.#timer !== undefined) return;
     const { settleMs, maxDelayMs } = this.#limits;
     this.#sinceMs ??= performance.now();
     this.#startIn(Math.max(0, Math.min(settleMs, this.#sinceMs + maxDelayMs - performance.now())));
   }
 
-  /** Commits what is left, unless that did not succeed just now: then the next process does, and this one ends. */
+  /** Commits pending changes and stops. After a failure it leaves them to the next process. */
   async finish(): Promise<void> {
     if (this.#timer !== undefined && this.#failures === 0) this.#start();
     await this.#work;
@@ -122,7 +122,7 @@ export class Committer {
     this.#work = this.#work.then(() => this.#try());
   }
 
-  /** Commits and pushes, unless the directory is half written: then the next publication starts this again. */
+  /** Commits and pushes, unless the directory is incomplete: then the next publication triggers it again. */
   async #try(): Promise<void> {
     this.#isOwed = true;
     try {
@@ -133,12 +133,12 @@ export class Committer {
       this.#failures = 0;
       this.#listener.clear();
     } catch (error) {
-      // Another process commits and pushes now.
+      // After a stop, another process commits and pushes.
       if (this.#isOn) this.#failed(error instanceof Error ? error.message : String(error));
     }
   }
 
-  /** A git may have been killed in the middle of what it did, such as for want of memory, and left what stops every other one. */
+  /** A git process may have been killed, for example by the OOM killer, and its lock or rebase makes every other git fail. */
   async #mendAmidst(): Promise<void> {
     this.#publisher.hold();
     let isMended = false;
@@ -155,7 +155,7 @@ export class Committer {
     return done.length > 0;
   }
 
-  /** Tries again by itself: whoever follows the repository has old rules until then, also when nothing else changes. */
+  /** Schedules a retry, also without another change: nodes that follow the repository have old rules until then. */
   #failed(why: string): void {
     this.#listener.alarm(why);
     const { retryMs, retryMaxMs } = this.#limits;
@@ -163,11 +163,11 @@ export class Committer {
     this.#failures += 1;
   }
 
-  /** @returns whether what is committed now is the last publication, whole */
+  /** @returns whether HEAD now has the last publication, complete */
   async #commit(): Promise<boolean> {
     const about = [...this.#about];
     let message: string | undefined;
-    // The files must not change between the look at them and the commit.
+    // The files must not change between `git add` and the commit.
     this.#publisher.hold();
     try {
       if (!this.#isOn || !this.#publisher.isWhole) return false;
@@ -183,8 +183,8 @@ export class Committer {
   }
 
   /**
-   * Pushes; over what others pushed meanwhile, this is laid.
-   * @returns false when what lies over that is not to be pushed yet
+   * Pushes; after a rejected push, rebases onto the remote branch first.
+   * @returns false when the result of the rebase must not be pushed yet
    */
   async #push(): Promise<boolean> {
     const { pushesMax, pushPauseMs } = this.#limits;
@@ -201,18 +201,18 @@ export class Committer {
     throw new Error(`Cannot push ${this.#dir}: ${why}`);
   }
 
-  /** @returns whether what is committed now is the last publication, whole */
+  /** @returns whether HEAD now has the last publication, complete */
   async #layOver(): Promise<boolean> {
     if ((await this.#repository.fetch()) !== undefined) return true;
     this.#publisher.hold();
     try {
-      // Where commits cannot be laid one by one the directory as it is becomes one.
+      // A rebase that conflicts commits the directory as it is, so that must be complete.
       if (!this.#publisher.isWhole) return false;
       await this.#repository.rebase({ about: [...this.#unpushed], files: this.#files });
     } finally {
       this.#publisher.release('changed');
     }
-    // What others pushed may have changed the directory: what is pushed next is what the cluster is.
+    // The rebase may have changed the directory: publish the state of the cluster again before the push.
     this.#publisher.publishNow();
     return await this.#commit();
   }

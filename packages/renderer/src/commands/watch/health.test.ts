@@ -14,7 +14,7 @@ afterEach(() => {
   alarms.clear('api');
 });
 
-/** Serves on a free port and asks it. */
+/** Serves on a free port and sends a request. */
 async function ask(path: string, method = 'GET'): Promise<{ status: number; body: string }> {
   server ??= await serveHealth('127.0.0.1:0', alarms, new Metrics());
   const { port } = server.address() as AddressInfo;
@@ -22,7 +22,7 @@ async function ask(path: string, method = 'GET'): Promise<{ status: number; body
   return { status: response.status, body: await response.text() };
 }
 
-test('an alarm makes healthz red after ten seconds and not before, and livez never', async () => {
+test('healthz fails after an alarm of ten seconds, livez never', async () => {
   now = 1000;
   alarms.raise('api', 'the API does not answer');
   now = 10_999;
@@ -34,7 +34,7 @@ test('an alarm makes healthz red after ten seconds and not before, and livez nev
   expect((await ask('/healthz')).status).toBe(200);
 });
 
-test('an alarm that changes its reason is as old as it was', () => {
+test('keeps the age of an alarm when its reason changes', () => {
   now = 0;
   expect(alarms.raise('api', 'refused')).toBe(true);
   now = 9000;
@@ -44,13 +44,13 @@ test('an alarm that changes its reason is as old as it was', () => {
   expect(alarms.standing(10_000)).toEqual(['api: certificate expired']);
 });
 
-test('nothing can be changed and nothing else can be read', async () => {
+test('refuses other methods and other paths', async () => {
   expect((await ask('/healthz', 'POST')).status).toBe(405);
   expect((await ask('/../etc/passwd')).status).toBe(404);
   expect((await ask('/healthz?verbose')).status).toBe(200);
 });
 
-test('an address that is taken is said with its reason', async () => {
+test('reports why it cannot listen on an address', async () => {
   const other = createServer().listen(0, '127.0.0.1');
   await new Promise((resolve) => other.once('listening', resolve));
   const { port } = other.address() as AddressInfo;

@@ -3,7 +3,7 @@ import { compareText, type Problem } from '@sluice/bundle';
 import { Stopped } from '../failure.ts';
 import type { Metrics } from './metrics.ts';
 
-/** What is not as it should be. */
+/** The active alarms with their reasons. */
 export class Alarms {
   readonly #alarms = new Map<string, { readonly why: string; readonly sinceMs: number }>();
   readonly #now: () => number;
@@ -13,26 +13,26 @@ export class Alarms {
     this.#now = now;
   }
 
-  /** @returns whether it did not stand for this reason yet */
+  /** @returns whether the alarm or its reason is new */
   raise(name: string, why: string): boolean {
     const before = this.#alarms.get(name);
     this.#alarms.set(name, { why, sinceMs: before?.sinceMs ?? this.#now() });
     return before?.why !== why;
   }
 
-  /** @returns whether it stood */
+  /** @returns whether the alarm was active */
   clear(name: string): boolean {
     return this.#alarms.delete(name);
   }
 
-  /** Those that have stood for longer than `ms`, sorted. */
+  /** The alarms that have been active for at least `ms`, sorted. */
   standing(ms = 0): readonly string[] {
     const old = [...this.#alarms].filter(([, { sinceMs }]) => this.#now() - sinceMs >= ms);
     return old.map(([name, { why }]) => `${name}: ${why}`).toSorted(compareText);
   }
 }
 
-/** A connection that is lost and found again is no reason to call anybody. */
+/** A connection that is lost for a moment must not fail the health check. */
 const patienceMs = 10_000;
 
 /**
@@ -41,10 +41,10 @@ const patienceMs = 10_000;
  */
 export function serveHealth(address: string, alarms: Alarms, metrics: Metrics): Promise<Server> {
   const server = createServer((request, response) => {
-    if (request.method !== 'GET' && request.method !== 'HEAD') reply(response, 405, 'only GET\n');
+    if (request.method !== 'GET' && request.method !== 'HEAD') reply(response, 405, 'use GET\n');
     else void answer(request.url ?? '/', response, alarms, metrics);
   });
-  // A client that sends nothing holds a socket and nothing else.
+  // A client that sends nothing occupies only a socket, and not for long.
   server.requestTimeout = 10_000;
   const colon = address.lastIndexOf(':');
   const host = address.slice(0, colon).replaceAll(/[[\]]/g, '');
@@ -79,7 +79,7 @@ async function answer(url: string, response: ServerResponse, alarms: Alarms, met
       response.setHeader('content-type', metrics.registry.contentType);
       return reply(response, 200, await metrics.registry.metrics());
     default:
-      return reply(response, 404, 'there are /healthz, /livez and /metrics\n');
+      return reply(response, 404, 'use /healthz, /livez or /metrics\n');
   }
 }
 

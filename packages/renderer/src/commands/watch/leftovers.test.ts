@@ -57,7 +57,7 @@ function ageLocks(): void {
     if (name.endsWith('.lock')) utimesSync(inGit(name), then, then);
 }
 
-/** A rebase over what others pushed, killed when the commit of this clone is not laid over it yet. */
+/** Kills a rebase onto the remote branch before it has applied the commit of this clone. */
 function killRebase(): void {
   git(dir, 'clone', '--quiet', join(dir, 'origin.git'), 'other');
   const other = join(dir, 'other');
@@ -74,7 +74,7 @@ function killRebase(): void {
 
 const nothing = { about: [], files: new Map() };
 
-/** The repository is on its branch with what was committed, and takes commits and pushes. */
+/** Expects the repository on its branch, with its commits, and ready for commits and pushes. */
 async function expectSound(): Promise<void> {
   expect(git(work, 'symbolic-ref', 'HEAD')).toBe('refs/heads/main');
   expect(existsSync(inGit('rebase-merge'))).toBe(false);
@@ -87,7 +87,7 @@ async function expectSound(): Promise<void> {
   expect(git(work, 'status', '--porcelain')).toBe('');
 }
 
-test('a lock that a killed commit left goes away', async () => {
+test('removes the lock of a killed commit', async () => {
   writeFileSync(join(rendered, 'file'), '2\n');
   git(work, 'add', '--all');
   killAt('prepare-commit-msg', 'commit', '--no-verify', '--message', 'x', '--', 'rendered');
@@ -98,20 +98,20 @@ test('a lock that a killed commit left goes away', async () => {
   await expectSound();
 });
 
-test('a lock of a moment ago is left to whoever works there until it is old', async () => {
+test('waits for a recent lock, which may belong to a running git', async () => {
   writeFileSync(inGit('index.lock'), '');
   setTimeout(() => rmSync(inGit('index.lock')), 200);
   expect(await repository.mend()).toEqual([]);
 });
 
-test.each(['HEAD.lock', 'refs/heads/main.lock', 'refs/remotes/origin/main.lock'])('%s goes away', async (lock) => {
+test.each(['HEAD.lock', 'refs/heads/main.lock', 'refs/remotes/origin/main.lock'])('removes %s', async (lock) => {
   writeFileSync(inGit(lock), '');
   ageLocks();
   expect((await repository.mend()).join()).toContain(lock);
   await expectSound();
 });
 
-test('a rebase that was killed is taken back, and what was not pushed is still there', async () => {
+test('aborts a killed rebase and keeps unpushed commits', async () => {
   killRebase();
   expect((await repository.lacks(true))?.code).toBe('GIT_UNREADY');
   ageLocks();
@@ -121,7 +121,7 @@ test('a rebase that was killed is taken back, and what was not pushed is still t
   await expectSound();
 });
 
-test('a rebase that left too little to be taken back is left, and the branch checked out', async () => {
+test('quits a rebase that cannot be aborted and checks out the branch', async () => {
   killRebase();
   writeFileSync(inGit('index.lock'), '');
   ageLocks();
@@ -131,16 +131,16 @@ test('a rebase that left too little to be taken back is left, and the branch che
   await expectSound();
 });
 
-test('a sound repository is left alone, and where there is none nothing is said', async () => {
+test('does nothing in an intact repository and without a repository', async () => {
   expect(await repository.mend()).toEqual([]);
   expect(await new Repository(dir).mend()).toEqual([]);
 });
 
-test('no branch at all is said as what it is', async () => {
+test('reports a detached HEAD', async () => {
   git(work, 'checkout', '--quiet', '--detach');
   expect(await repository.lacks(true)).toMatchObject({
     code: 'GIT_UNREADY',
     message: expect.stringContaining('no branch is checked out'),
-    hint: 'Check out the branch that is to be pushed',
+    hint: 'Check out the branch to push',
   });
 });

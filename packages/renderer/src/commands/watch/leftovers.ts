@@ -2,7 +2,7 @@ import { existsSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs
 import { join, resolve } from 'node:path';
 import { sleep } from '../../cluster/sleep.ts';
 
-/** So long the command of a person in the same repository may take: an older lock is nobody's, as no git of the watcher runs. */
+/** The time that a command of an operator may hold a lock. An older lock is stale, as no git of the watcher runs. */
 const staleMs = 5_000;
 const lookMs = 100;
 
@@ -11,21 +11,21 @@ export type Git = (
   args: readonly string[],
 ) => Promise<{ readonly exitCode: number | undefined; readonly stdout: string }>;
 
-/** A repository with what stands in it, as far as a killed git leaves it. */
+/** The parts of a repository that a killed git may leave locked or in a rebase. */
 interface Place {
   readonly gitDir: string;
-  /** Where the refs are: of a linked work tree not in its own directory. */
+  /** The directory of the refs, which a linked work tree shares. */
   readonly commonDir: string;
-  /** `refs/heads/main`, also while a rebase is on; undefined where no branch is checked out. */
+  /** `refs/heads/main`, also during a rebase; undefined for a detached HEAD. */
   readonly branch: string | undefined;
   readonly git: Git;
 }
 
 /**
- * Takes away what a git that was killed left: locks, with which every other one fails, and a rebase, during which no branch is checked out.
- * Nothing else may be at work in the repository: a directory is one watcher's own.
- * @param dir what `git` runs in
- * @returns what was done, in sentences; nothing in a sound repository and where there is none
+ * Removes the leftovers of a killed git: stale locks, which make every other git fail, and a rebase, during which HEAD is detached.
+ * No other git may run in the repository: a directory belongs to one watcher.
+ * @param dir the directory that `git` runs in
+ * @returns what was done, in sentences; empty for an intact repository and without one
  */
 export async function mendLeftovers(dir: string, git: Git): Promise<readonly string[]> {
   const place = await placeOf(dir, git);
@@ -47,7 +47,7 @@ async function checkedOut(git: Git): Promise<string | undefined> {
   return exitCode === 0 ? stdout : undefined;
 }
 
-/** The branch that a rebase is to go back to. */
+/** The branch that a rebase returns to. */
 function rebasedBranch(gitDir: string): string | undefined {
   const file = join(gitDir, 'rebase-merge', 'head-name');
   const name = existsSync(file) ? readFileSync(file, 'utf8').trim() : '';
@@ -57,14 +57,14 @@ function rebasedBranch(gitDir: string): string | undefined {
 async function unlock(place: Place): Promise<readonly string[]> {
   const removed: string[] = [];
   for (const lock of await locksOf(place)) if ((await isStale(lock)) && remove(lock)) removed.push(lock);
-  return removed.map((lock) => `took away ${lock}, which a git that was killed had left`);
+  return removed.map((lock) => `removed ${lock} of a killed git`);
 }
 
-/** The locks that there can be of what `Repository` does. */
+/** The existing locks of all git commands in `Repository`. */
 async function locksOf({ gitDir, commonDir, branch, git }: Place): Promise<readonly string[]> {
   const upstream = branch === undefined ? '' : (await git(['for-each-ref', '--format=%(upstream)', branch])).stdout;
   const refs = [branch ?? '', upstream].filter((ref) => ref !== '');
-  // A commit of some paths makes the next index beside the one that there is.
+  // A commit of some paths writes the next index beside the current one.
   const indexes = readdirSync(gitDir).filter((name) => /^next-index-\d+\.lock$/.test(name));
   return [
     ...['index.lock', 'HEAD.lock', 'ORIG_HEAD.lock', ...indexes].map((name) => join(gitDir, name)),
@@ -72,7 +72,7 @@ async function locksOf({ gitDir, commonDir, branch, git }: Place): Promise<reado
   ].filter((lock) => existsSync(lock));
 }
 
-/** Waits until a lock is old, and no longer than a lock can be young. */
+/** Waits until a lock is old enough to be stale. @returns false when it changes or disappears */
 async function isStale(lock: string): Promise<boolean> {
   const first = changedMs(lock);
   if (first === undefined) return false;
@@ -84,7 +84,7 @@ async function isStale(lock: string): Promise<boolean> {
 
 const changedMs = (path: string): number | undefined => statSync(path, { throwIfNoEntry: false })?.mtimeMs;
 
-/** @returns false when it cannot be removed: then the next command says what it is that fails */
+/** @returns false when it cannot be removed: then the next command fails with the reason */
 function remove(lock: string): boolean {
   try {
     rmSync(lock, { force: true });
@@ -94,14 +94,14 @@ function remove(lock: string): boolean {
   }
 }
 
-/** Makes the branch what it was before a rebase. What it was to lay over what others pushed is pushed anew. */
+/** Returns the branch to its state before a rebase. Its commits are rebased again at the next push. */
 async function endRebase({ gitDir, branch, git }: Place): Promise<readonly string[]> {
   const state = join(gitDir, 'rebase-merge');
   if (!existsSync(state)) return [];
   const aborted = await git(['rebase', '--abort']);
-  if (aborted.exitCode === 0) return [`took back a rebase in ${gitDir} that was not brought to its end`];
-  // It was killed before it had written where it began.
+  if (aborted.exitCode === 0) return [`aborted an interrupted rebase in ${gitDir}`];
+  // It was killed before it recorded the original HEAD.
   await git(['rebase', '--quit']);
   if (branch !== undefined) await git(['checkout', '--quiet', '--force', branch.replace('refs/heads/', '')]);
-  return existsSync(state) ? [] : [`left a rebase in ${gitDir} that could not be taken back for ${branch ?? 'HEAD'}`];
+  return existsSync(state) ? [] : [`quit a rebase in ${gitDir} that could not be aborted and checked out ${branch ?? 'HEAD'}`];
 }

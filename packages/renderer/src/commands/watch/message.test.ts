@@ -5,21 +5,21 @@ const services = (count: number): readonly string[] =>
   Array.from({ length: count }, (_, index) => `Service shop/s${String(index).padStart(3, '0')}`);
 
 test.each([
-  [[], 'watch: the cluster as it is'],
+  [[], 'watch: current state of the cluster'],
   [['Service shop/web'], 'watch: Service shop/web'],
   [['Service shop/web', 'Node a', 'Service shop/api'], 'watch: Node a, Service shop/api, Service shop/web'],
-])('what changed stands in one line: %j', (about, message) => {
+])('names up to three changed objects in one line: %j', (about, message) => {
   expect(messageOf(about)).toBe(message);
 });
 
-test('of more than three, three are in the first line and all of them below', () => {
+test('names three of many objects in the first line and all of them below', () => {
   const [head, empty, ...rest] = messageOf(services(5)).split('\n');
   expect(head).toBe('watch: Service shop/s000, Service shop/s001, Service shop/s002 and 2 more');
   expect(empty).toBe('');
   expect(rest).toEqual(services(5));
 });
 
-test('a message has an end, and says that it was cut', () => {
+test('truncates a long message with an ellipsis', () => {
   const lines = messageOf(services(1000)).split('\n');
   expect(lines[0]).toMatch(/ and 997 more$/);
   expect(lines).toHaveLength(203);
@@ -44,11 +44,11 @@ test.each([
     ),
     'sluice: initial render of 1 Service for 2 nodes',
   ],
-])('the first commit counts Services and nodes, whatever the profiles and families: %#', (bundle, message) => {
+])('the first commit message counts Services and nodes across profiles and families: %#', (bundle, message) => {
   expect(firstMessageOf(bundle)).toBe(message);
 });
 
-test('files are about Services, Nodes and Profiles', () => {
+test('maps files to Services, Nodes and Profiles', () => {
   const paths = [
     web,
     'profiles/default/services/shop/web.ip6tables',

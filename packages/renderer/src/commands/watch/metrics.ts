@@ -1,40 +1,34 @@
 import { Counter, Gauge, Histogram, Registry } from 'prom-client';
 
-/** What `sluice watch` counts and measures. Names are public contract. */
+/** The metrics of `sluice watch`. Their names are a public contract. */
 export class Metrics {
   readonly registry = new Registry();
-  readonly publications = this.#counter('sluice_watch_publications_total', 'Updates of the bundle directory');
-  readonly failures = this.#counter(
-    'sluice_watch_failures_total',
-    'Updates that failed: nothing could be rendered or written',
-  );
-  readonly pending = this.#gauge(
-    'sluice_watch_pending_changes',
-    'Objects whose change is not in the bundle directory yet',
-  );
+  readonly publications = this.#counter('sluice_watch_publications_total', 'Publications that changed the directory');
+  readonly failures = this.#counter('sluice_watch_failures_total', 'Failed attempts to render or write');
+  readonly pending = this.#gauge('sluice_watch_pending_changes', 'Changed objects that are not in the directory yet');
   readonly quarantined = this.#gauge(
     'sluice_watch_quarantined',
-    'Quarantined objects: left out, or kept at their last good rules',
+    'Objects that are left out or kept with their last good rules',
   );
   readonly away = this.#gauge(
     'sluice_watch_api_away',
-    '1 while the API server does not answer, so that the bundle directory is stale',
+    '1 while the API server is unreachable and the directory may be out of date',
   );
   readonly leading = this.#gauge('sluice_watch_leading', '1 while this process writes the bundle directory');
   readonly lastPublication = this.#gauge(
     'sluice_watch_last_publication_timestamp_seconds',
-    'When the bundle directory was last updated',
+    'Time of the last publication',
   );
   readonly files = this.#gauge('sluice_watch_files', 'Files of the bundle');
   readonly render = this.#histogram(
     'sluice_watch_render_duration_seconds',
-    'From the objects to the texts of all files',
+    'Duration of rendering all files from the objects',
   );
-  readonly write = this.#histogram('sluice_watch_write_duration_seconds', 'From the texts to the complete directory');
-  /** As kube-proxy's `network_programming_duration_seconds`, up to the directory. */
+  readonly write = this.#histogram('sluice_watch_write_duration_seconds', 'Duration of writing the directory');
+  /** Like kube-proxy's `network_programming_duration_seconds`, up to the directory. */
   readonly programming = this.#histogram(
     'sluice_watch_network_programming_duration_seconds',
-    'From the change of an endpoint, as its controller says, to the complete directory',
+    'Time from the change of an endpoint, as recorded by its controller, to the complete directory',
   );
 
   #counter(name: string, help: string): Counter {

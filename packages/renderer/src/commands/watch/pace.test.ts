@@ -3,7 +3,7 @@ import { Pacer } from './pace.ts';
 
 const pace = { minIntervalMs: 200, maxDelayMs: 1000 };
 
-test('nothing is due before a change, nor after it is published', () => {
+test('no publication is due before a change or after its publication', () => {
   const pacer = new Pacer(pace);
   expect(pacer.dueMs).toBeUndefined();
   pacer.changed(5000);
@@ -11,14 +11,14 @@ test('nothing is due before a change, nor after it is published', () => {
   expect(pacer.dueMs).toBeUndefined();
 });
 
-test('the first change after a quiet time waits only until its burst is over', () => {
+test('publishes the first change after a quiet period when its burst is over', () => {
   const pacer = new Pacer(pace);
   pacer.changed(5000);
   pacer.changed(5015);
   expect(pacer.dueMs).toBe(5035);
 });
 
-test('changes soon after a publication wait for the interval', () => {
+test('delays changes soon after a publication by the minimum interval', () => {
   const pacer = new Pacer(pace);
   pacer.changed(5000);
   pacer.published(5020);
@@ -26,13 +26,13 @@ test('changes soon after a publication wait for the interval', () => {
   expect(pacer.dueMs).toBe(5220);
 });
 
-test('a burst that does not end is published after the greatest delay', () => {
+test('publishes a burst that does not end after the maximum delay', () => {
   const pacer = new Pacer(pace);
   for (let now = 5000; now < 9000; now += 10) pacer.changed(now);
   expect(pacer.dueMs).toBe(6000);
 });
 
-test('under a change every 10 ms, publications are an interval apart and each change is in one within the delay', () => {
+test('with a change every 10 ms, keeps the minimum interval and the maximum delay', () => {
   const pacer = new Pacer({ minIntervalMs: 200, maxDelayMs: 300 });
   const published: number[] = [];
   const waited: number[] = [];

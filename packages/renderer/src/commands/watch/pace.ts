@@ -1,15 +1,15 @@
-/** How fast publications may follow each other. */
+/** The rate of publications. */
 export interface Pace {
-  /** The least time between two publications. */
+  /** Minimum time between two publications. */
   readonly minIntervalMs: number;
-  /** No change waits longer than this, however fast others follow. */
+  /** Maximum time from a change to its publication. */
   readonly maxDelayMs: number;
 }
 
-/** Changes come in bursts, such as a Service and its endpoints: so long after the last one it is taken to be over. */
+/** Changes come in bursts, such as a Service with its endpoints; a burst ends this long after its last change. */
 const settleMs = 20;
 
-/** When changes are published: soon after they settle, not more often than allowed, and never later than allowed. */
+/** Decides when changes are published: when a burst is over, within the minimum interval and the maximum delay. */
 export class Pacer {
   readonly #pace: Pace;
   #firstMs: number | undefined;
@@ -30,7 +30,7 @@ export class Pacer {
     this.#publishedMs = nowMs;
   }
 
-  /** When to publish what changed; undefined: nothing did. */
+  /** When to publish; undefined without a change. */
   get dueMs(): number | undefined {
     if (this.#firstMs === undefined) return undefined;
     const settled = Math.min(this.#lastMs + settleMs, this.#firstMs + this.#pace.maxDelayMs);

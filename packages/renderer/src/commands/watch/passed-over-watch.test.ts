@@ -12,7 +12,7 @@ const of = (...names: readonly string[]): { readonly passedOver: readonly Proble
   })),
 });
 
-test('a slice that is passed over is told once, until it was gone', () => {
+test('logs an ignored slice once, and again after it was gone', () => {
   const said: string[] = [];
   const warn = (_details: object, message: string): void => void said.push(...(message.match(/shop\/\w+/g) ?? []));
   const not = (): never => {

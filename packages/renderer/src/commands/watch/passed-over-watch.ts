@@ -2,7 +2,7 @@ import type { Problem } from '@sluice/bundle';
 import type { Log } from '@sluice/cli/log';
 import { logProblems } from './start.ts';
 
-/** Tells of objects that are passed over: of each once, and again when it comes back. */
+/** Logs ignored objects: each once, and again when it reappears. */
 export class PassedOverWatch {
   readonly #log: Log;
   #told: ReadonlySet<string | undefined> = new Set();

@@ -1,14 +1,14 @@
 import type { Change } from '../../cluster/watch/feed.ts';
 
-/** So much is remembered, however long nothing can be published: messages name 200 things, and the oldest times say how late it is. */
+/** Bound of memory while nothing can be published: messages name 200 objects, and the oldest times suffice for the latency. */
 const pendingMax = 10_000;
 
-/** What of a cluster's changes is not in the directory yet. */
+/** The changes of the cluster that are not published yet. */
 export class Pending {
   readonly #about = new Set<string>();
   #triggeredMs: number[] = [];
 
-  /** How many things changed. */
+  /** The number of changed objects. */
   get size(): number {
     return this.#about.size;
   }
@@ -18,7 +18,7 @@ export class Pending {
     if (triggeredMs !== undefined && this.#triggeredMs.length < pendingMax) this.#triggeredMs.push(triggeredMs);
   }
 
-  /** All of it, which is forgotten. */
+  /** Returns and clears all pending changes. */
   take(): { readonly about: readonly string[]; readonly triggeredMs: readonly number[] } {
     const taken = { about: [...this.#about], triggeredMs: this.#triggeredMs };
     this.#about.clear();

@@ -31,7 +31,7 @@ beforeEach(() => {
       tree: new LiveTree(dir),
       textOnDisk: (path) => textOnDisk(path),
       metrics,
-      // Only what is published at once is looked at here.
+      // These tests publish explicitly, never by the pace.
       pace: { minIntervalMs: 3_600_000, maxDelayMs: 3_600_000 },
       clock: { now: () => nowMs, monotonic: () => nowMs },
     },
@@ -49,7 +49,7 @@ const latencies = async (): Promise<number> =>
   (await metrics.programming.get()).values.find(({ metricName }) => metricName?.endsWith('_count'))?.value ?? 0;
 const change = (name: string): void => publisher.changed({ about: `Service shop/${name}`, triggeredMs: nowMs - 50 });
 
-test('what changes while another process writes is not remembered', async () => {
+test('ignores changes while another process writes', async () => {
   for (let index = 0; index < 10; index++) change(`s${index}`);
   expect(await pending()).toBe(0);
   publisher.start();
@@ -57,7 +57,7 @@ test('what changes while another process writes is not remembered', async () => 
   expect(published[0]?.about).not.toContain('Service shop/s0');
 });
 
-test('what the first publication is about, its files say; then changes do', () => {
+test('names the objects of the first publication from its files, of later ones from changes', () => {
   publisher.start();
   for (const name of ['web', 'api', 'gone']) change(name);
   publisher.publishNow();
@@ -72,7 +72,7 @@ test('what the first publication is about, its files say; then changes do', () =
   expect(about().slice(1)).toEqual([['Service shop/api'], ['Service shop/web']]);
 });
 
-test('slices of no Service are told with a publication', () => {
+test('reports slices without a Service with a publication', () => {
   objects = [...objects, slice('loose', {}, { labels: {} })];
   publisher.start();
   publisher.publishNow();
@@ -82,7 +82,7 @@ test('slices of no Service are told with a publication', () => {
   expect(published[0]?.quarantine).toEqual([]);
 });
 
-test('a thing that changes often is one thing, and is named once', async () => {
+test('names an object with several changes once', async () => {
   publisher.start();
   publisher.publishNow();
   for (let index = 0; index < 10; index++) change('web');
@@ -92,14 +92,14 @@ test('a thing that changes often is one thing, and is named once', async () => {
   expect(await pending()).toBe(0);
 });
 
-test('while nothing can be rendered, no more is remembered than messages and measures need', async () => {
+test('bounds the memory of pending changes while nothing can be rendered', async () => {
   publisher.start();
   objects = [];
   for (let index = 0; index < 30_000; index++) change(`s${index}`);
   expect(await pending()).toBe(10_000);
 });
 
-test('latency is measured from the first publication of each turn on', async () => {
+test('measures latency from the first publication of each term on', async () => {
   publisher.start();
   change('web');
   publisher.publishNow();
@@ -117,13 +117,13 @@ test('latency is measured from the first publication of each turn on', async () 
   expect(await latencies()).toBe(1);
 });
 
-/** A Service that cannot be rendered keeps what its file on disk says. */
+/** A Service that cannot be rendered, so its file is read from disk. */
 const bad = (): KubeObject => ({
   ...service('web'),
   value: { ...service('web').value, spec: { sessionAffinity: 'Maybe' } },
 });
 
-test('a disk that cannot be read is a failure like one that cannot be written', () => {
+test('reports a disk that cannot be read as a failure', () => {
   publisher.start();
   objects = [bad(), slice('web')];
   textOnDisk = (): never => {
@@ -135,7 +135,7 @@ test('a disk that cannot be read is a failure like one that cannot be written', 
   ]);
 });
 
-test('what failed is tried again once, however often it failed meanwhile', () => {
+test('schedules one retry after several failures', () => {
   vi.useFakeTimers();
   try {
     publisher.start();

@@ -12,39 +12,39 @@ import { type Pace, Pacer } from './pace.ts';
 import { Pending } from './pending.ts';
 
 export interface PublisherParts {
-  /** All objects as they are now, or undefined while not all are known. */
+  /** All current objects; undefined until every resource is listed. */
   readonly objects: () => readonly KubeObject[] | undefined;
   readonly config: SluiceConfig;
   readonly tree: LiveTree;
-  /** What a file has that this process did not write. */
+  /** Reads a file that this process did not write. */
   readonly textOnDisk: (path: string) => string | undefined;
   readonly metrics: Metrics;
   readonly pace: Pace;
-  /** The time of day and the time since some moment, in milliseconds. */
+  /** Wall-clock and monotonic time, in milliseconds. */
   readonly clock: { readonly now: () => number; readonly monotonic: () => number };
 }
 
-/** What others do after a publication. */
+/** Callbacks of the publisher. */
 export interface PublisherEvents {
   readonly published: (publication: Publication) => void;
-  /** Nothing was written: the last directory stays. */
+  /** Nothing was written: the directory keeps the last bundle. */
   readonly failed: (problems: readonly Problem[]) => void;
 }
 
 export interface Publication extends Published {
-  /** What changed in the cluster, such as `Service shop/web`; of the first publication of a turn, what its files are about. */
+  /** The changed objects, such as `Service shop/web`; for the first publication of a term, the objects of its files. */
   readonly about: readonly string[];
   /** The whole bundle. */
   readonly files: ReadonlyMap<string, string>;
-  /** `SLICE_WITHOUT_SERVICE`: objects that are passed over. */
+  /** `SLICE_WITHOUT_SERVICE`: ignored objects. */
   readonly passedOver: readonly Problem[];
   readonly quarantine: readonly Quarantined[];
 }
 
-/** So long after a failure the same is tried again. */
+/** Delay before a retry after a failure. */
 const retryMs = 5_000;
 
-/** Keeps a directory what the cluster is: collects changes, renders what they concern, and publishes at its pace. */
+/** Keeps a directory up to date with the cluster: collects changes, renders and publishes at a limited rate. */
 export class Publisher {
   readonly #parts: PublisherParts;
   readonly #events: PublisherEvents;
@@ -52,12 +52,12 @@ export class Publisher {
   readonly #memo = new Memo();
   readonly #pending = new Pending();
   #timer: NodeJS.Timeout | undefined;
-  /** Tries again what failed. */
+  /** The retry after a failure. */
   #retry: NodeJS.Timeout | undefined;
   #isOn = false;
   #holds = 0;
   #hasPublished = false;
-  /** What happened before the first publication of a turn is no latency of it. */
+  /** False until the first publication of a term: earlier changes do not count as latency. */
   #isMeasuring = false;
 
   constructor(parts: PublisherParts, events: PublisherEvents) {
@@ -66,17 +66,17 @@ export class Publisher {
     this.#pacer = new Pacer(parts.pace);
   }
 
-  /** True once the directory was what the cluster is. */
+  /** True after the first successful publication. */
   get hasPublished(): boolean {
     return this.#hasPublished;
   }
 
-  /** True while the directory is one bundle, that of the last publication, and not half of the next or what others wrote. */
+  /** True while the directory has exactly the last publication: false after a failed one and after foreign writes. */
   get isWhole(): boolean {
     return this.#parts.tree.isWhole;
   }
 
-  /** While another process writes, changes are that one's. */
+  /** Records a change, unless another process writes the directory. */
   changed(change: Change): void {
     if (!this.#isOn) return;
     this.#pending.add(change);
@@ -85,13 +85,13 @@ export class Publisher {
     this.#schedule();
   }
 
-  /** Something else may have changed, such as what is known of the cluster. */
+  /** Schedules a publication without a change of an object. */
   look(): void {
     this.#pacer.changed(this.#parts.clock.monotonic());
     this.#schedule();
   }
 
-  /** Writes from now on; the directory may be anything. */
+  /** Starts writing; the content of the directory is not known. */
   start(): void {
     this.#isOn = true;
     this.#isMeasuring = false;
@@ -99,7 +99,7 @@ export class Publisher {
     this.look();
   }
 
-  /** Writes nothing any more. */
+  /** Stops writing. */
   stop(): void {
     this.#isOn = false;
     this.#pending.take();
@@ -114,12 +114,12 @@ export class Publisher {
     this.#retry = undefined;
   }
 
-  /** Leaves the files alone until `release`. */
+  /** Suspends writing until `release`. */
   hold(): void {
     this.#holds += 1;
   }
 
-  /** @param how `changed`: somebody else wrote files meanwhile */
+  /** @param how `changed`: files were changed during the hold */
   release(how: 'same' | 'changed' = 'same'): void {
     this.#holds -= 1;
     if (how === 'changed') {
@@ -129,7 +129,7 @@ export class Publisher {
     this.#schedule();
   }
 
-  /** Publishes without waiting for the pace, unless it may not write now. */
+  /** Publishes immediately, unless stopped or on hold. */
   publishNow(): void {
     if (this.#isOn && this.#holds === 0) this.#publish();
   }
@@ -145,7 +145,7 @@ export class Publisher {
     this.#timer = undefined;
     const due = this.#pacer.dueMs;
     if (due === undefined || !this.#isOn || this.#holds > 0) return;
-    // Changes that came in between moved the moment.
+    // Later changes may have postponed the publication.
     if (due > this.#parts.clock.monotonic()) this.#schedule();
     else this.#publish();
   }
@@ -163,11 +163,11 @@ export class Publisher {
     if (problems.length === 0) return;
     metrics.failures.inc();
     this.#events.failed(problems);
-    // One, however many changes fail meanwhile.
+    // At most one retry is scheduled.
     this.#retry = setTimeout(() => this.look(), retryMs).unref();
   }
 
-  /** @returns why nothing was written; nothing when it was */
+  /** @returns the reasons why nothing was written; empty after success */
   #tryPublish(change: readonly KubeObject[]): readonly Problem[] {
     const { config, tree, textOnDisk, metrics, clock } = this.#parts;
     const started = clock.monotonic();
@@ -194,7 +194,7 @@ export class Publisher {
     const { metrics, clock } = this.#parts;
     const { written, removed } = published;
     const { about: changed, triggeredMs } = this.#pending.take();
-    // At first every object of the cluster is news, whatever the directory had before.
+    // At first every object counts as changed, whatever the directory had before.
     const about = this.#isMeasuring ? changed : thingsOf([...written, ...removed]);
     metrics.pending.set(0);
     if (written.length + removed.length > 0) metrics.publications.inc();
@@ -216,7 +216,7 @@ function attempt<T extends object>(what: 'read' | 'write', act: () => T): T | Pr
       code: 'OUTPUT_UNWRITABLE',
       level: 'error',
       message: `Cannot ${what} the bundle: ${error.message}`,
-      hint: 'Check the disk, who may read and write there, and how much space is left; it is tried again',
+      hint: 'Check the disk, its permissions and the free space; sluice retries automatically',
     };
   }
 }

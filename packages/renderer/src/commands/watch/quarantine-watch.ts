@@ -2,7 +2,7 @@ import type { Log } from '@sluice/cli/log';
 import type { EventSender } from '../../cluster/watch/events.ts';
 import type { Quarantined } from '../../render/quarantine/quarantine.ts';
 
-/** Tells what comes into quarantine and what leaves it: once, in the log and on the object. */
+/** Reports objects that enter or leave quarantine: once, in the log and as an Event on the object. */
 export class QuarantineWatch {
   readonly #log: Pick<Log, 'info' | 'warn'>;
   readonly #events: EventSender | undefined;
@@ -22,14 +22,14 @@ export class QuarantineWatch {
     }
     for (const object of this.#inside.keys()) {
       if (next.has(object)) continue;
-      this.#log.info({ object }, `quarantine: ${object} is good again`);
-      this.#events?.add({ object, reason: 'Released', message: 'Its rules are what it says' });
+      this.#log.info({ object }, `quarantine: ${object} is valid again`);
+      this.#events?.add({ object, reason: 'Released', message: 'The object is valid and rendered again' });
     }
     this.#inside = next;
   }
 }
 
 function wordsOf({ rules, reasons }: Quarantined): string {
-  const kept = rules === 'none' ? 'it has no rules' : 'its last good rules stay';
+  const kept = rules === 'none' ? 'it has no rules' : 'its last good rules are kept';
   return `${kept}: ${reasons.map(({ code, message }) => `${message} [${code}]`).join('; ')}`;
 }

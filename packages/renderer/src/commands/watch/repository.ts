@@ -14,13 +14,13 @@ interface Said {
   readonly stderr: string;
 }
 
-/** What a commit is about, and the bundle that the directory holds. */
+/** The changed objects of a commit, and the bundle in the directory. */
 export interface Recorded {
   readonly about: readonly string[];
   readonly files: BundleFiles;
 }
 
-/** The Git work tree that a bundle directory lies in, as far as commits of the directory need it. */
+/** The Git work tree of a bundle directory: commits, pushes and rebases of that directory. */
 export class Repository {
   readonly #dir: string;
 
@@ -29,63 +29,63 @@ export class Repository {
   }
 
   /**
-   * Takes away what a git that was killed left here. To be called while no other one runs.
+   * Removes the leftovers of a killed git. Call it only while no other git runs.
    * @returns what was done, in sentences
    */
   async mend(): Promise<readonly string[]> {
     return await mendLeftovers(existing(this.#dir), (args) => this.#git(args));
   }
 
-  /** What is missing for commits, and for pushes if there will be any. */
+  /** The first prerequisite that is missing for commits, and for pushes if `isPushing`. */
   async lacks(isPushing: boolean): Promise<Problem | undefined> {
     const inside = await this.#git(['rev-parse', '--is-inside-work-tree']);
     if (inside.stdout !== 'true')
-      return unready(`commit ${this.#dir}`, 'it is in no Git work tree', 'Clone the repository of the rules there');
+      return unready(`commit ${this.#dir}`, 'it is not in a Git work tree', 'Clone the repository of the rules there');
     const author = await this.#git(['var', 'GIT_COMMITTER_IDENT']);
     if (author.exitCode !== 0)
-      return unready(`commit ${this.#dir}`, lastLine(author.stderr), 'Set user.name and user.email for Git');
+      return unready(`commit ${this.#dir}`, lastLine(author.stderr), 'Set user.name and user.email in the Git config');
     if (!isPushing) return undefined;
     const upstream = await this.#git(['rev-parse', '--symbolic-full-name', '@{upstream}']);
     if (upstream.exitCode === 0) return undefined;
     if ((await this.#git(['symbolic-ref', '--quiet', 'HEAD'])).exitCode !== 0)
-      return unready(`push ${this.#dir}`, 'no branch is checked out', 'Check out the branch that is to be pushed');
-    return unready(`push ${this.#dir}`, lastLine(upstream.stderr), 'Push the branch once with git push --set-upstream');
+      return unready(`push ${this.#dir}`, 'no branch is checked out', 'Check out the branch to push');
+    return unready(`push ${this.#dir}`, lastLine(upstream.stderr), 'Run git push --set-upstream once for the branch');
   }
 
   /**
    * Commits the directory and nothing else.
-   * @returns the first line of the message; undefined when there is nothing to commit
-   * @throws Error with what Git said
+   * @returns the first line of the message; undefined without changes
+   * @throws Error with the message of Git
    */
   async record({ about, files }: Recorded): Promise<string | undefined> {
     await this.#must(['add', '--all', '--', '.']);
     const staged = await this.#git(['diff', '--cached', '--quiet', '--', '.']);
     if (staged.exitCode === 0) return undefined;
-    // It fails where there is no commit yet.
+    // It fails before the first commit.
     const committed = await this.#git(['ls-tree', '--name-only', 'HEAD']);
     const message = committed.stdout === '' ? firstMessageOf(files) : messageOf(about);
     await this.#must(['commit', '--quiet', '--no-verify', '--message', message, '--', '.']);
     return message.split('\n', 1)[0];
   }
 
-  /** @returns why it was not taken; undefined when it was */
+  /** @returns why the push failed; undefined after success */
   async push(): Promise<string | undefined> {
     const { exitCode, stderr } = await this.#git(['push', '--quiet']);
     return exitCode === 0 ? undefined : stderr;
   }
 
-  /** @returns why not; undefined when what others pushed is known here */
+  /** @returns why the fetch failed; undefined after success */
   async fetch(): Promise<string | undefined> {
     const { exitCode, stderr } = await this.#git(['fetch', '--quiet']);
     return exitCode === 0 ? undefined : stderr;
   }
 
   /**
-   * Lays what is not pushed over what others pushed. Where commits cannot be laid one by one, such as when one removes a file that
-   * somebody changed, all of them become one: the directory is this process's own, so its files are what they are to be.
+   * Rebases unpushed commits onto the remote branch. After a conflict, such as a removed file that was changed there, they become one
+   * commit: the directory belongs to this process, so its files are right.
    */
   async rebase(recorded: Recorded): Promise<void> {
-    // Here both sides are renders of one cluster: of two texts of a file, the one of this process is the newer.
+    // Both sides are renders of the same cluster: in a conflict, the file of this process is newer.
     const rebased = await this.#git(['rebase', '--quiet', '--strategy-option', 'theirs', '@{upstream}']);
     if (rebased.exitCode === 0) return;
     await this.#git(['rebase', '--abort']);
@@ -96,11 +96,10 @@ export class Repository {
   }
 
   /**
-   * Makes the directory what others pushed last: the last good text of a Service is there, and not in what lies here since an
-   * earlier time.
+   * Resets the directory to the remote branch: the last good text of a Service is there, and not in an older local state.
    */
   async follow(): Promise<void> {
-    // Both fail where nothing is to be done: in an empty repository, and over commits that were never pushed.
+    // Both fail where there is nothing to do: in an empty repository, and with unpushed commits.
     await this.#git(['restore', '--source=@{upstream}', '--staged', '--worktree', '--', '.']);
     await this.#git(['merge', '--quiet', '--ff-only', '@{upstream}']);
   }
@@ -128,7 +127,7 @@ function unready(what: string, why: string, hint: string): Problem {
 
 const lastLine = (text: string): string => text.trim().split('\n').at(-1) ?? '';
 
-/** The directory, or what it will be made in. */
+/** The directory, or its nearest existing parent. */
 function existing(dir: string): string {
   const path = resolve(dir);
   return existsSync(path) || dirname(path) === path ? path : existing(dirname(path));
@@ -136,7 +135,7 @@ function existing(dir: string): string {
 
 let found: string | undefined;
 
-/** The absolute path of git, looked up once: a directory that a file appears in later is not asked. */
+/** The absolute path of git, looked up once: a file that appears in PATH later is not used. */
 function gitPath(): string {
   found ??= (process.env['PATH'] ?? '')
     .split(delimiter)

@@ -15,7 +15,7 @@ import { readConfigFile } from '../input.ts';
 import { isStopped } from '../render.ts';
 import { Repository } from './repository.ts';
 
-/** What a directory must be for `sluice watch` to keep it. */
+/** The output directory of `sluice watch` and its use of Git. */
 export interface Place {
   readonly output: string;
   readonly commit?: boolean;
@@ -23,8 +23,8 @@ export interface Place {
 }
 
 /**
- * Looks whether the directory can be kept: who starts the program is there to mend it now, and not later.
- * @throws Stopped when it holds something else, cannot be written, or cannot be committed though it should
+ * Checks at the start that the directory can be written and committed, while the operator is there to fix it.
+ * @throws Stopped when it has foreign files, cannot be written, or cannot be committed although `commit` is set
  */
 export async function checkPlace({ output, commit, push }: Place, log: Pick<Log, 'info'>): Promise<void> {
   writing(output, () => makeFolder(output));
@@ -32,13 +32,13 @@ export async function checkPlace({ output, commit, push }: Place, log: Pick<Log,
   if ('code' in plan) throw new Stopped(plan);
   if (commit !== true) return;
   const repository = new Repository(output);
-  // What an earlier process was killed at is nothing that a person has to mend.
+  // Leftovers of a killed process need no manual intervention.
   for (const done of await repository.mend()) log.info({}, `${output}: ${done}`);
   const lack = await repository.lacks(push === true);
   if (lack !== undefined) throw new Stopped(lack);
 }
 
-/** Each problem is an entry: its hint and its place are fields. */
+/** Logs each problem as one entry, with its hint and its place as fields. */
 export function logProblems(log: Log, problems: readonly Problem[]): void {
   for (const { level, message, ...details } of problems) {
     const object = details.object === undefined ? '' : `${details.object}: `;
@@ -54,7 +54,7 @@ const calls = {
   note: 'info',
 } as const satisfies Record<Level, keyof Log>;
 
-/** How a cluster that does not answer is waited for. */
+/** Callbacks while waiting for a cluster that does not answer. */
 export interface Waiting {
   readonly signal: AbortSignal;
   readonly away: (why: string) => void;
@@ -62,9 +62,9 @@ export interface Waiting {
 }
 
 /**
- * The config of the file over kube-proxy's own, as `render` takes it. While the API server does not answer it is asked again.
+ * Reads the config of the file and kube-proxy's own, as `render` does. Retries until the API server answers.
  * @returns undefined when the signal came first
- * @throws Stopped when a config is not valid, and for what waiting does not mend
+ * @throws Stopped when a config is invalid, and for errors that a retry does not solve
  */
 export async function readClusterConfig(
   access: Access,
@@ -91,7 +91,7 @@ async function patiently(access: Access, { signal, away, back }: Waiting) {
       return found;
     } catch (error) {
       if (!(error instanceof ClusterFailure)) throw error;
-      // What a signal ends did not fail.
+      // An aborted request is not a failure.
       if (signal.aborted) return undefined;
       if (error.problem.code !== 'CLUSTER_UNREACHABLE') throw new Stopped(error.problem);
       away(error.message);

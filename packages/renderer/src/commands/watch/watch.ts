@@ -33,7 +33,7 @@ export interface WatchOptions {
   readonly maxDelay: number;
   /** `127.0.0.1:9780` */
   readonly listen?: string;
-  /** `namespace/name` of a Lease that one of several holds. */
+  /** `namespace/name` of the Lease for leader election among several replicas. */
   readonly lease?: string;
   readonly events?: boolean;
   readonly commit?: boolean;
@@ -48,7 +48,7 @@ export interface WatchOptions {
  */
 const heapGrowth = 40;
 
-/** `sluice watch`: keeps a bundle directory what the cluster is, until a signal. */
+/** `sluice watch`: keeps a bundle directory up to date with the cluster, until a signal. */
 export async function watchCommand(options: WatchOptions): Promise<number> {
   setFlagsFromString(`--heap-growing-percent=${heapGrowth}`);
   const log = openLog(options);
@@ -57,7 +57,7 @@ export async function watchCommand(options: WatchOptions): Promise<number> {
   const stop = new AbortController();
   const forget = stopAtSignals(stop);
   const state = { log, metrics: new Metrics(), alarms: new Alarms(() => performance.now()) };
-  state.alarms.raise('NOT_READY', 'the cluster was not read yet');
+  state.alarms.raise('NOT_READY', 'the cluster has not been read yet');
   const { listen } = options;
   const server = listen === undefined ? undefined : await serveHealth(listen, state.alarms, state.metrics);
   try {
@@ -87,9 +87,9 @@ function openLog({ logFormat, logLevel }: WatchOptions): AdjustableLog {
 }
 
 /**
- * The first signal ends the run in order, a second one at once. The listeners stay until the end: while git runs, execa has one too, which
- * takes a signal that nobody else listens to for the end of the process, and a listener for one time is gone when it looks.
- * @returns what takes the listeners away
+ * The first signal ends the run in order, a second one immediately. The listeners stay until the end: while git runs, execa has a
+ * listener as well, which ends the process if it is the only one, and a one-time listener is removed before execa checks.
+ * @returns removes the listeners
  */
 function stopAtSignals(stop: AbortController): () => void {
   const end = (_signal: NodeJS.Signals, number: number): void => {
@@ -102,14 +102,14 @@ function stopAtSignals(stop: AbortController): () => void {
   };
 }
 
-/** What a run is seen by. */
+/** The log, metrics and alarms of a run. */
 interface State {
   readonly log: Log;
   readonly metrics: Metrics;
   readonly alarms: Alarms;
 }
 
-/** Waits for a cluster under an alarm. */
+/** Raises an alarm while waiting for a cluster. */
 function waitingWith({ log, metrics, alarms }: State, signal: AbortSignal): Waiting {
   const alarm = 'API configmaps';
   return {
@@ -125,7 +125,7 @@ function waitingWith({ log, metrics, alarms }: State, signal: AbortSignal): Wait
   };
 }
 
-/** One run of `sluice watch`: everything that it is made of, tied together. */
+/** One run of `sluice watch`: connects feed, publisher, committer and leader election. */
 class Session {
   readonly #options: WatchOptions;
   readonly #access: Access;
@@ -138,7 +138,7 @@ class Session {
   readonly #quarantine: QuarantineWatch;
   readonly #passedOver: PassedOverWatch;
   #isLeading = false;
-  /** Counts how often this process began or ceased to write. */
+  /** Counts gains and losses of leadership. */
   #turn = 0;
   #hasTold = false;
 
@@ -182,13 +182,13 @@ class Session {
     await this.#committer?.finish();
   }
 
-  /** @param others whether another process wrote until now */
+  /** @param others whether another process may have written before */
   async #lead(others: boolean): Promise<void> {
     this.#isLeading = true;
     const turn = ++this.#turn;
     this.#metrics.leading.set(1);
     await this.#committer?.start(others);
-    // What takes time may end after the Lease was lost again, and got again.
+    // The Lease may have been lost, and gained again, while the committer started.
     if (turn === this.#turn) this.#publisher.start();
     else if (!this.#isLeading) this.#committer?.stop();
   }
@@ -196,7 +196,7 @@ class Session {
   #follow(): void {
     this.#isLeading = false;
     this.#turn += 1;
-    // Whoever writes now says what cannot be rendered.
+    // The new leader reports what cannot be rendered.
     this.#alarms.clear('RENDER');
     this.#metrics.leading.set(0);
     this.#publisher.stop();
@@ -217,7 +217,7 @@ class Session {
       failed: (why: string) => this.#alarm('LEASE', why),
       answered: () => this.#alarms.clear('LEASE'),
     };
-    // Another one writes: that this process did not is no alarm.
+    // Waiting for leadership is not an alarm.
     this.#alarms.clear('NOT_READY');
     const holder = `${hostname()}_${randomUUID()}`;
     await new Elector(this.#access, { namespace, name, holder }, listener, leaseLimits, watchLimits).run(signal);
@@ -246,7 +246,7 @@ class Session {
       this.#metrics.away.set(1);
     },
     without: ({ resource }: { resource: string }, why: string): void =>
-      this.#log.warn({}, `${resource} are not followed, so the config says which ranges there are: ${why}`),
+      this.#log.warn({}, `cannot watch ${resource}, so their ranges are taken from the config: ${why}`),
   };
 
   #published(publication: Publication): void {
@@ -258,7 +258,7 @@ class Session {
       const what = `${written.length} files written, ${removed.length} removed`;
       this.#log.info(
         {},
-        `${this.#options.output} is what ${this.#access.server} has: ${what}; it is followed until a signal`,
+        `${this.#options.output} is up to date with ${this.#access.server}: ${what}; watching for changes`,
       );
     }
     this.#hasTold = true;
@@ -269,7 +269,7 @@ class Session {
 
   #failed(problems: readonly Problem[]): void {
     logProblems(this.#log, problems);
-    this.#alarm('RENDER', problems[0]?.message ?? 'nothing could be rendered');
+    this.#alarm('RENDER', problems[0]?.message ?? 'rendering failed');
   }
 
   #alarm(name: string, why: string): void {
