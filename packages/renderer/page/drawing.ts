@@ -1,7 +1,7 @@
 import type { PageData, PageEndpoint, PageNode, PageService } from '../src/emit/report/data.ts';
 import { shape } from './element.ts';
 
-/** What a drawing shows at most; the rest is counted in it. */
+/** The maximum of a drawing; it counts the rest. */
 const most = { services: 12, endpoints: 60 } as const;
 
 /** Columns and rows in units of the drawing. */
@@ -14,8 +14,8 @@ interface Drawn {
 }
 
 /**
- * Services on the left, their endpoints in the middle, nodes by zones on the right. What comes is drawn thick, what goes dashed, so that no
- * colour is needed to tell.
+ * Services on the left, their endpoints in the middle, nodes by zones on the right. Added lines are thick and removed ones dashed, so that
+ * the drawing does not depend on colours.
  */
 export function drawing(data: PageData, services: readonly PageService[]): Node {
   const drawn = pick(services);
@@ -48,7 +48,7 @@ export function drawing(data: PageData, services: readonly PageService[]): Node 
   return svg;
 }
 
-/** Those that change first, as many as can be told apart. */
+/** Picks Services, and of each the changed endpoints first, as many as are legible. */
 function pick(services: readonly PageService[]): readonly Drawn[] {
   const chosen = services.slice(0, most.services);
   const share = Math.max(4, Math.floor(most.endpoints / Math.max(1, chosen.length)));
@@ -136,5 +136,5 @@ function heading(left: number, text: string, top = 18): Node {
 
 function labelOf(drawn: readonly Drawn[], nodes: number): string {
   const names = drawn.map(({ service }) => `${service.name} (${service.fate})`).join(', ');
-  return `Drawing of ${names || 'no Service'}, with ${count(drawn)} endpoints on ${nodes} nodes. The lists below say the same.`;
+  return `Drawing of ${names || 'no Service'}, with ${count(drawn)} endpoints on ${nodes} nodes. The lists below show the same.`;
 }

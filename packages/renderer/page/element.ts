@@ -2,7 +2,7 @@
 export type Attributes = Readonly<Record<string, string | number | boolean | undefined>>;
 type Child = Node | string;
 
-/** An element of HTML. Texts become text nodes: nothing of a manifest is ever read as mark-up. */
+/** Creates an HTML element. Texts become text nodes: input is never parsed as mark-up. */
 export function element<K extends keyof HTMLElementTagNameMap>(
   name: K,
   attributes: Attributes = {},
@@ -13,7 +13,7 @@ export function element<K extends keyof HTMLElementTagNameMap>(
   return made;
 }
 
-/** An element of SVG. */
+/** Creates an SVG element. */
 export function shape(name: string, attributes: Attributes = {}, ...children: readonly Child[]): SVGElement {
   const made = document.createElementNS('http://www.w3.org/2000/svg', name);
   fill(made, attributes, children);
@@ -28,7 +28,7 @@ function fill(made: Element, attributes: Attributes, children: readonly Child[])
   made.append(...children);
 }
 
-/** The element with an id of the page. @throws Error when the page has none */
+/** Returns the element with this id. @throws Error when the page has none */
 export function byId(id: string): HTMLElement {
   const found = document.getElementById(id);
   if (!found) throw new Error(`the page has no #${id}`);

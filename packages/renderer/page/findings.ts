@@ -1,15 +1,15 @@
 import type { PageData, PageFinding } from '../src/emit/report/data.ts';
 import { byId, element } from './element.ts';
 
-/** Rows of one table: more is nothing that a person reads on a page. */
+/** The maximum number of rows of one table. */
 const rowsMax = 500;
-/** Rows that stand on the page unfolded, before what the change does to traffic. */
+/** Rows that are shown unfolded, above the traffic changes. */
 const openMax = 20;
 
-/** Worst first. Notes are no reason to stop a change, so they are folded. */
+/** Worst first. Notes do not block a change, so they are folded. */
 const order = ['error', 'warning', 'waived', 'note'] as const satisfies readonly PageFinding['level'][];
 
-/** What the policy says, where it was asked: the worst at once, the rest folded. */
+/** Shows the findings of the policy: the worst unfolded, the rest folded. */
 export function showFindings({ findings }: PageData): void {
   if (findings === undefined || findings.length === 0) return;
   const weighty = order.slice(0, -1).flatMap((level) => findings.filter((finding) => finding.level === level));
@@ -22,14 +22,14 @@ export function showFindings({ findings }: PageData): void {
   );
 }
 
-/** A table that is made when somebody opens it. */
+/** A table that is built when it is opened. */
 function folded(title: string, findings: readonly PageFinding[]): HTMLElement {
   const details = element('details', {}, element('summary', {}, title));
   details.addEventListener('toggle', () => {
     if (details.childElementCount > 1) return;
     details.append(tableOf(findings.slice(0, rowsMax)));
     const left = findings.length - rowsMax;
-    if (left > 0) details.append(element('p', {}, `${left} more; sluice policy prints them all`));
+    if (left > 0) details.append(element('p', {}, `${left} more; sluice policy prints all`));
   });
   return details;
 }

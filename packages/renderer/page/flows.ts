@@ -8,7 +8,7 @@ const colours = { opens: 'added', closes: 'removed', moves: 'changed' } as const
   string
 >;
 
-/** The table of flows with search and filters; the chosen flow is shown whole below it. */
+/** The table of flows with search and filters; the details of the chosen flow are below it. */
 export function showFlows({ flows }: PageData): void {
   const search = byId('flow-search') as HTMLInputElement;
   const turn = byId('flow-turn') as HTMLSelectElement;
@@ -53,6 +53,6 @@ function detailOf(flow: PageFlow): readonly Node[] {
   ] as const;
   return [
     element('dl', {}, ...pairs.flatMap(([name, text]) => [element('dt', {}, name), element('dd', {}, text)])),
-    element('p', {}, 'Follow it yourself: ', element('code', {}, flow.packet)),
+    element('p', {}, 'Trace it: ', element('code', {}, flow.packet)),
   ];
 }

@@ -1,22 +1,22 @@
 import { element } from './element.ts';
 
-/** A list of any length: only the rows that can be seen are in the document. */
+/** A list of any length: only the visible rows are in the document. */
 export interface VirtualList<T> {
-  /** Shows other items, from the top. */
+  /** Replaces the items and scrolls to the top. */
   show(items: readonly T[]): void;
 }
 
 export interface ListOptions<T> {
   readonly box: HTMLElement;
-  /** In pixels; the style sheet gives rows the same. */
+  /** In pixels, as in the style sheet. */
   readonly rowHeight: number;
-  /** The inside of a row. */
+  /** Builds the content of a row. */
   readonly row: (item: T) => readonly Node[];
   /** Called when a row becomes the active one. */
   readonly choose: (item: T) => void;
 }
 
-/** Rows above and below those that can be seen, so that scrolling shows no gaps. */
+/** Rows above and below the visible ones, so that scrolling shows no gaps. */
 const spareRows = 8;
 
 /** How far a key moves the active row. */
@@ -30,8 +30,8 @@ const steps: Readonly<Record<string, (rows: number) => number>> = {
 };
 
 /**
- * Makes a box a list box: arrow keys, Page Up and Down, Home and End move the active row, a click does too. Screen readers hear each row's
- * place in the whole list.
+ * Turns an element into a list box: arrow keys, Page Up and Down, Home, End and clicks move the active row. Screen readers announce each
+ * row's position in the whole list.
  */
 export function virtualList<T>({ box, rowHeight, row, choose }: ListOptions<T>): VirtualList<T> {
   let items: readonly T[] = [];

@@ -12,7 +12,7 @@ showFindings(data);
 showRaw();
 document.documentElement.dataset['ready'] = 'true';
 
-/** A file's difference is put into the page when it is opened: all at once would be too much. */
+/** The diff of a file is added when it is opened: all at once would be too much. */
 function showRaw(): void {
   const { files, cut } = data.raw;
   const box = byId('raw-files');

@@ -3,13 +3,13 @@ import { drawing } from './drawing.ts';
 import { byId, element } from './element.ts';
 import { virtualList } from './list.ts';
 
-/** Signs beside the colours, for those who do not see these. */
+/** Signs beside the colours, for colour-blind readers. */
 const signs = { same: ' ', added: '+', removed: '−', changed: '~' } as const satisfies Record<
   PageService['fate'],
   string
 >;
 
-/** The list of Services with its search, and the drawing of the chosen one or of all that change. */
+/** The list of Services with its search, and the drawing of the chosen Service or of all changed ones. */
 export function showServices(data: PageData): void {
   const search = byId('service-search') as HTMLInputElement;
   const fate = byId('service-fate') as HTMLSelectElement;
@@ -58,14 +58,14 @@ function titleOf(services: readonly PageService[], data: PageData): string {
   if (services.length === 1 && only && changedOf(data).length !== 1) return only.name;
   return services.length === 0
     ? 'No Service changes'
-    : `${services.length === 1 ? 'The Service' : `The ${services.length} Services`} that change`;
+    : `${services.length === 1 ? '1 changed Service' : `${services.length} changed Services`}`;
 }
 
-/** Lists that are shown at once, and how many of them are open from the start. */
+/** The maximum number of lists, and of lists that are initially open. */
 const listsMax = 40;
 const openMax = 4;
 
-/** What changes about Services, a list for each. */
+/** The changes of Services, a list for each. */
 function factsOf(services: readonly PageService[]): readonly Node[] {
   const left = services.length - listsMax;
   const lists = services.slice(0, listsMax).map(({ name, fate, facts, addresses }) => {

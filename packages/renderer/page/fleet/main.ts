@@ -1,12 +1,12 @@
 import { byId } from '../element.ts';
 
-/** A node on the page, with the words that a search finds it by. */
+/** The row of a node and its text for the search. */
 interface Entry {
   readonly row: HTMLElement;
   readonly text: string;
 }
 
-/** More rows than this are not laid out at each key. */
+/** Tables with more hits stay folded: laying them out at each key stroke is slow. */
 const unfoldedMax = 500;
 
 const search = byId('search') as HTMLInputElement;
@@ -19,7 +19,7 @@ let entries: readonly Entry[] | undefined;
 byId('filter').hidden = false;
 search.addEventListener('input', () => show(search.value.toLowerCase().split(/\s+/).filter(Boolean)));
 
-/** Leaves the nodes that hold all words, and the parts of the page that have such nodes. */
+/** Shows only the nodes whose text has all words, and the sections with such nodes. */
 function show(words: readonly string[]): void {
   entries ??= sections.flatMap(entriesOf);
   const found = entries.filter(({ row, text }) => {
@@ -31,12 +31,12 @@ function show(words: readonly string[]): void {
   hits.textContent = words.length === 0 ? '' : `${grouped(found.length)} of ${grouped(entries.length)} nodes`;
 }
 
-/** As the page writes counts. */
+/** A count with thousands separators. */
 function grouped(count: number): string {
   return count.toLocaleString('en');
 }
 
-/** Opens folds that hold few enough hits to be read while words are searched, and leaves all as they were afterwards. */
+/** Opens sections with few hits during a search, and restores all of them afterwards. */
 function unfold(isSearching: boolean): void {
   wasOpen ??= folds.map(({ open }) => open);
   for (const [index, fold] of folds.entries()) {

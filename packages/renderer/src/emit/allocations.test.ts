@@ -16,12 +16,12 @@ afterEach(() => rmSync(dir, { recursive: true }));
 
 const web: Allocation = { namespace: 'shop', name: 'web', file: '', clusterIPs: ['10.96.0.31'], nodePorts: {} };
 
-test('an allocation is written, in folders that are made for it', () => {
+test('writes an allocation and creates its folders', () => {
   writeAllocations(join(dir, 'a/b'), [web]);
   expect(readFileSync(join(dir, 'a/b', allocationPath(web)), 'utf8')).toBe(printAllocation(web));
 });
 
-test('a link under the name that is used while an allocation is written is not written through', () => {
+test('does not write through a link at the temporary name', () => {
   mkdirSync(join(dir, 'shop'));
   symlinkSync('../elsewhere/secret', join(dir, 'shop/.web.unfinished'));
   writeAllocations(dir, [web]);
@@ -29,13 +29,13 @@ test('a link under the name that is used while an allocation is written is not w
   expect(readFileSync(join(dir, 'shop/web.yaml'), 'utf8')).toBe(printAllocation(web));
 });
 
-test('a link in the place of the folder of a namespace leads nowhere', () => {
+test('refuses a link in place of the folder of a namespace', () => {
   symlinkSync('elsewhere', join(dir, 'shop'));
   expect(() => writeAllocations(dir, [web])).toThrow('EEXIST');
   expect(readdirSync(join(dir, 'elsewhere'))).toEqual(['secret']);
 });
 
-test('allocations are removed with the folders that they leave empty, and nothing else', () => {
+test('removes allocations and the folders that become empty, and nothing else', () => {
   const [api, other] = [
     { ...web, name: 'api' },
     { ...web, namespace: 'other' },

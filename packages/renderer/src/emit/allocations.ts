@@ -5,16 +5,16 @@ import type { Allocation } from '../render/allocate/allocation.ts';
 import { makeFolder } from './folder.ts';
 
 /**
- * Writes `<dir>/<namespace>/<name>.yaml` for each allocation, each whole or not at all: a file cut short would hold no number,
- * and the Service would get another one.
- * @throws what the file system throws
+ * Writes `<dir>/<namespace>/<name>.yaml` for each allocation, each atomically: after a truncated file the Service would get another
+ * address or port.
+ * @throws errors of the file system
  */
 export function writeAllocations(dir: string, allocations: readonly Allocation[]): void {
   for (const allocation of allocations) {
     const file = join(dir, allocationPath(allocation));
     makeOwnFolder(dirname(file));
     const unfinished = join(dirname(file), `.${allocation.name}.unfinished`);
-    // A link under that name would lead elsewhere.
+    // A link with that name could point elsewhere.
     rmSync(unfinished, { force: true });
     writeFileSync(unfinished, printAllocation(allocation), { flag: 'wx', flush: true });
     renameSync(unfinished, file);
@@ -22,8 +22,8 @@ export function writeAllocations(dir: string, allocations: readonly Allocation[]
 }
 
 /**
- * Removes the file of each allocation, and folders of namespaces that are empty then.
- * @throws what the file system throws
+ * Removes the file of each allocation, and folders of namespaces that become empty.
+ * @throws errors of the file system
  */
 export function removeAllocations(dir: string, allocations: readonly Allocation[]): void {
   for (const allocation of allocations) rmSync(join(dir, allocationPath(allocation)), { force: true });
@@ -33,7 +33,7 @@ export function removeAllocations(dir: string, allocations: readonly Allocation[
   }
 }
 
-/** A link in its place would lead elsewhere: it is in the way, as a file there would be. */
+/** Refuses a link, which could point elsewhere, like a file. */
 function makeOwnFolder(path: string): void {
   makeFolder(dirname(path));
   if (lstatSync(path, { throwIfNoEntry: false })?.isDirectory() !== true) mkdirSync(path);

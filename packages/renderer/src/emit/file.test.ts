@@ -16,14 +16,14 @@ import { atTier } from '@sluice/testing';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { removeFile, writeOutput } from './file.ts';
 
-/** One in some hundred removals meets the other process in the middle. */
+/** One in some hundred removals races with the other process. */
 const rounds = atTier({ quick: 2_000, all: 20_000 });
 
 let dir: string;
 beforeEach(() => void (dir = mkdtempSync(join(tmpdir(), 'sluice-file-'))));
 afterEach(() => rmSync(dir, { recursive: true }));
 
-test('a file that somebody else removes at the same time is removed', async () => {
+test('removes a file that another process removes at the same time', async () => {
   const path = join(dir, 'file');
   const loop = 'console.log("go"); for (;;) require("node:fs").rmSync(process.argv[1], { force: true })';
   const other = spawn(process.execPath, ['-e', loop, path]);
@@ -39,7 +39,7 @@ test('a file that somebody else removes at the same time is removed', async () =
   expect(readdirSync(dir)).toEqual([]);
 });
 
-test('what a link leads to is replaced whole, and the link stays', () => {
+test('replaces the target of a link atomically and keeps the link', () => {
   const [path, link] = [join(dir, 'real'), join(dir, 'link')];
   writeFileSync(path, 'before');
   symlinkSync('real', link);
@@ -51,7 +51,7 @@ test('what a link leads to is replaced whole, and the link stays', () => {
   expect(readdirSync(dir).toSorted()).toEqual(['link', 'real']);
 });
 
-test('a link that leads nowhere yet leads to what is written', () => {
+test('writes the missing target of a link', () => {
   symlinkSync('real', join(dir, 'link'));
   writeOutput(join(dir, 'link'), Buffer.from('first'));
   expect([readlinkSync(join(dir, 'link')), readFileSync(join(dir, 'real'), 'utf8')]).toEqual(['real', 'first']);

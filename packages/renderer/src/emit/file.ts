@@ -3,9 +3,9 @@ import { lstatSync, realpathSync, renameSync, statSync, unlinkSync, writeFileSyn
 import { dirname, join } from 'node:path';
 
 /**
- * Replaces a file whole: whoever reads it meanwhile sees the old one or the new one, and a disk that is full leaves the old one.
- * What is beside it until then has a name that readers of bundles pass over, and that nobody else uses or knows before.
- * @throws what the file system throws
+ * Replaces a file atomically: readers see the old file or the new one, and a full disk leaves the old one. The temporary file has a
+ * name that readers of bundles ignore and that cannot be guessed.
+ * @throws errors of the file system
  */
 export function replaceFile(path: string, content: Uint8Array | string): void {
   const temporary = join(dirname(path), `.sluice-${randomUUID()}.tmp`);
@@ -19,9 +19,8 @@ export function replaceFile(path: string, content: Uint8Array | string): void {
 }
 
 /**
- * Writes what a person wants to have under this name, or under the one that a link there leads to: into a pipe or a device; a file is
- * replaced whole.
- * @throws what the file system throws
+ * Writes the output of a command to a file, which is replaced atomically, a pipe or a device. Follows a link.
+ * @throws errors of the file system
  */
 export function writeOutput(path: string, content: Uint8Array): void {
   if (statSync(path, { throwIfNoEntry: false })?.isFile()) replaceFile(realpathSync(path), content);
@@ -30,8 +29,8 @@ export function writeOutput(path: string, content: Uint8Array): void {
 }
 
 /**
- * Removes a file where there is one, also where somebody else does so at the same time. `rmSync` with `force` does not say why a file
- * system that is read-only refuses.
+ * Removes a file if it exists, also when another process removes it at the same time. `rmSync` with `force` hides the error of a
+ * read-only file system.
  */
 export function removeFile(path: string): void {
   try {

@@ -8,13 +8,13 @@ let dir: string;
 beforeEach(() => void (dir = mkdtempSync(join(tmpdir(), 'sluice-folder-'))));
 afterEach(() => rmSync(dir, { recursive: true }));
 
-test('a folder is made with all above it, and stays when it is there', () => {
+test('creates a folder with its parents, and accepts an existing one', () => {
   makeFolder(join(dir, 'a/b/c'));
   makeFolder(join(dir, 'a/b/c'));
   expect(statSync(join(dir, 'a/b/c')).isDirectory()).toBe(true);
 });
 
-test('a link to a folder is a folder', () => {
+test('accepts a link to a folder', () => {
   makeFolder(join(dir, 'real'));
   symlinkSync('real', join(dir, 'link'));
   makeFolder(join(dir, 'link/a'));
@@ -26,6 +26,6 @@ test.each([
   ['below a file', 'EEXIST', () => (writeFileSync(join(dir, 'file'), ''), join(dir, 'file/a'))],
   ['a link to nothing', 'EEXIST', () => (symlinkSync('nothing', join(dir, 'link')), join(dir, 'link'))],
   ['below /proc', 'ENOENT', () => '/proc/sluice/a'],
-])('no folder can be made where there is %s', (_title, code, path) => {
+])('cannot create a folder in place of %s', (_title, code, path) => {
   expect(() => makeFolder(path())).toThrow(code);
 });

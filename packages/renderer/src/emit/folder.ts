@@ -2,9 +2,9 @@ import { mkdirSync, statSync } from 'node:fs';
 import { dirname } from 'node:path';
 
 /**
- * Makes a folder and those above it. Unlike `mkdirSync` with `recursive` it ends everywhere: below /proc that one tries for ever
- * (a folder that is there, but in which making another one answers ENOENT).
- * @throws what the file system throws
+ * Creates a folder and its parents. `mkdirSync` with `recursive` does not terminate below /proc, where creating a folder in an existing
+ * one fails with ENOENT.
+ * @throws errors of the file system
  */
 export function makeFolder(path: string): void {
   if (statSync(path, { throwIfNoEntry: false })?.isDirectory()) return;
@@ -13,7 +13,7 @@ export function makeFolder(path: string): void {
   try {
     mkdirSync(path);
   } catch (error) {
-    // Somebody else may have made it just now.
+    // Another process may have created it just now.
     if (!statSync(path, { throwIfNoEntry: false })?.isDirectory()) throw error;
   }
 }

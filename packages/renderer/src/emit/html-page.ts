@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto';
 import { html } from './report/html-text.ts';
 
-/** What a page is made of. The body is mark-up; style and script are the page's own and hold nothing of the input. */
+/** The parts of a page. The body is mark-up; style and script contain no input. */
 export interface PageParts {
   readonly title: string;
   readonly body: string;
@@ -10,7 +10,7 @@ export interface PageParts {
 }
 
 /**
- * A page that is whole by itself and needs no network. Its policy lets run its one script and its one style, by their hashes, and
+ * A self-contained page that needs no network. Its Content-Security-Policy allows its one script and its one style, by their hashes, and
  * nothing else.
  */
 export function htmlPage({ title, body, style, script }: PageParts): string {

@@ -9,6 +9,6 @@ test.each<[Record<string, number>, string]>([
     { Gateway: 2, Ingress: 3, NetworkPolicy: 2, Pod: 1, 'Service.serving.knative.dev': 2 },
     'Ignored 10 objects of other kinds (2 Gateways, 3 Ingresses, 2 NetworkPolicies, 1 Pod, 2 Services.serving.knative.dev)\n',
   ],
-])('%j is one line', (kinds, text) => {
+])('prints %j in one line', (kinds, text) => {
   expect(ignoredText(new Map(Object.entries(kinds)))).toBe(text);
 });

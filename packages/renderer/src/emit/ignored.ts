@@ -1,6 +1,6 @@
 /**
  * `Ignored 14 objects of other kinds (13 Deployments, 1 Ingress)`; empty when there are none.
- * @param kinds how many objects of each kind Sluice has no use for
+ * @param kinds the number of ignored objects of each kind
  */
 export function ignoredText(kinds: ReadonlyMap<string, number>): string {
   const total = [...kinds.values()].reduce((sum, count) => sum + count, 0);

@@ -14,7 +14,7 @@ function kubeProxy(text: string): KubeProxyInput {
 }
 const read = (text: string) => saying(readConfig({ sluice: { file: 'sluice.yaml', text }, kubeProxy: [] }));
 
-/** What a config says; that it says so itself is no difference, nor is the version that holds anyway. */
+/** The settings of a config; explicit defaults and the default version do not count as a difference. */
 function saying({ config, problems }: ReturnType<typeof readConfig>) {
   const { named: _, ...rest } = config;
   const profiles = config.profiles.map(({ kubeProxyVersion: version = versionByDefault, ...profile }) => ({
@@ -24,15 +24,15 @@ function saying({ config, problems }: ReturnType<typeof readConfig>) {
   return { config: { ...rest, profiles }, problems };
 }
 
-test('the first line tells editors where the schema is, without an address of anybody', () => {
+test('names a local schema for editors in the first line', () => {
   expect(initConfig().split('\n')[0]).toBe('# yaml-language-server: $schema=sluiceconfig.schema.json');
 });
 
-test('as it is, the text changes nothing', () => {
+test('sets nothing but defaults', () => {
   expect(read(initConfig())).toEqual(saying(readConfig({ kubeProxy: [] })));
 });
 
-test('with every field made active it is accepted too, and still says the same', () => {
+test('sets the same defaults with every field uncommented', () => {
   const active = initConfig()
     .split('\n')
     .map((line) => line.replace(/^( *)# ((?!nodes|nodeSelector|sysctls)[A-Za-z]+:(?: \S.*)?)$/, '$1$2'));
@@ -49,7 +49,7 @@ test.each([
   ['time-outs', 'conntrack: { tcpEstablishedTimeout: 1h, udpTimeout: 90s, tcpCloseWaitTimeout: 0s, maxPerCore: 0 }\n'],
   ['both families', 'clusterCIDR: 10.244.0.0/16,fd00:10:244::/56\n'],
   ['a detector', 'detectLocalMode: BridgeInterface\ndetectLocal: { bridgeInterface: cni0 }\n'],
-])("kube-proxy's values are carried over: %s", (_title, text) => {
+])("takes over kube-proxy's values: %s", (_title, text) => {
   const config = initConfig(kubeProxy(text));
   expect(read(config)).toEqual(saying(readConfig({ kubeProxy: [kubeProxy(text)] })));
   // Both files together agree, so nothing is overridden.
@@ -58,14 +58,14 @@ test.each([
   );
 });
 
-test('a mode that is not rendered is not carried over', () => {
+test('does not take over a mode that is not supported', () => {
   expect(read(initConfig(kubeProxy('mode: nftables\n')))).toMatchObject({
     config: { profiles: [{ mode: 'iptables' }] },
     problems: [],
   });
 });
 
-test('mode ipvs is carried over with its options', () => {
+test('takes over mode ipvs with its options', () => {
   const text =
     'mode: ipvs\nipvs: { scheduler: wlc, excludeCIDRs: [192.0.2.0/24], strictARP: true, tcpTimeout: 15m, udpTimeout: 90s }\n';
   expect(read(initConfig(kubeProxy(text))).config.profiles).toMatchObject([
@@ -81,7 +81,7 @@ test('mode ipvs is carried over with its options', () => {
   ]);
 });
 
-test('the version of kube-proxy is written, known or not', () => {
+test('always writes the version of kube-proxy', () => {
   expect(initConfig()).toContain('\n    kubeProxyVersion: "1.37"\n');
   expect(read(initConfig(undefined, '1.34')).config.profiles).toMatchObject([{ version: '1.34' }]);
 });

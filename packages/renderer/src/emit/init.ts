@@ -8,9 +8,9 @@ import type { Json } from '../render/kube.ts';
 import { type KubeProxyVersion, versionByDefault } from '../render/versions/version.ts';
 
 /**
- * A sluice.yaml to start from: every field with what it means. What holds anyway stands in comments.
- * @param kubeProxy what kube-proxy runs with now; the profile then carries its values, except a mode that sluice does not render
- * @param version of kube-proxy, as far as it is known
+ * Prints a sluice.yaml to start from: every field with its description, defaults commented out.
+ * @param kubeProxy the current configuration of kube-proxy; the profile takes over its values, except an unsupported mode
+ * @param version of kube-proxy; default: the latest known version
  * @returns text that `readConfig` accepts
  */
 export function initConfig(kubeProxy?: KubeProxyInput, version: KubeProxyVersion = versionByDefault): string {
@@ -38,7 +38,7 @@ export function initConfig(kubeProxy?: KubeProxyInput, version: KubeProxyVersion
 const head = [
   '# yaml-language-server: $schema=sluiceconfig.schema.json',
   '# With sluiceconfig.schema.json beside this file, editors complete and check it.',
-  '# Lines that are commented out show what holds without them.',
+  '# Lines that are commented out show the defaults.',
   'apiVersion: sluice.dev/v1alpha1',
   'kind: SluiceConfig',
 ];
@@ -52,7 +52,7 @@ const nodesExample = [
   '#     cores: 4',
 ];
 
-/** A field of a profile; one with fields of its own is active as soon as one of these is. */
+/** A field of a profile; a field with subfields is active if one of them is. */
 function profileField(schema: Schema, name: string, settings: Settings): string[] {
   const indent = '    ';
   if (!schema.properties) {
@@ -72,7 +72,7 @@ function profileField(schema: Schema, name: string, settings: Settings): string[
   ];
 }
 
-/** What kube-proxy's configuration says, in sluice's spelling. A mode that sluice does not render is left to the comment. */
+/** The value in kube-proxy's configuration, as written in sluice.yaml; undefined for an unsupported mode. */
 function valueOf(settings: Settings, name: string): Json | undefined {
   const value = settings.get(name as SettingName)?.value;
   if (name === 'mode') return value === 'iptables' || value === 'ipvs' ? value : undefined;
@@ -80,7 +80,7 @@ function valueOf(settings: Settings, name: string): Json | undefined {
   return name === 'clusterCIDR' && Array.isArray(value) ? value.join(',') : value;
 }
 
-/** The description, then `name: value`, or `# name: default` when nothing is set. */
+/** The description, then `name: value`, or `# name: default` without a value. */
 function field(schema: Schema | undefined, name: string, indent: string, value?: Json, example?: Json): string[] {
   const text = stringify(value ?? example ?? schema?.default ?? null, { lineWidth: 0, collectionStyle: 'flow' }).trim();
   return [...about(schema, indent), `${indent}${value === undefined ? '# ' : ''}${name}: ${text}`];

@@ -16,10 +16,10 @@ function printed(text: string, results: readonly Result[] = []): string {
 test.each([
   ['at the end', `${head}${items}results:\n- message: old\n  tags: {}\n`],
   ['in the middle', `${head}results:\n  - message: |\n      old\n\n      items: none\n# a remark\n${items}`],
-  ['of an earlier form', `${head}"results":\n  name: f\n  results:\n  - message: old\n${items}`],
+  ['in an earlier form', `${head}"results":\n  name: f\n  results:\n  - message: old\n${items}`],
   ['that are empty', `${head}results: []\n${items}`],
-  ['that are not there', `${head}${items}`],
-])('results %s are replaced, and every item keeps its bytes', (_title, text) => {
+  ['that are missing', `${head}${items}`],
+])('replaces results %s and keeps every byte of the items', (_title, text) => {
   expect(printed(text)).toBe(`${head}${items}`);
   expect(printed(text, [result])).toMatch(new RegExp(`^${head}[^]*results:\n  - message: "?'?a: b`));
   expect(parse(printed(text, [result]))).toEqual({ ...parse(`${head}${items}`), results: [result] });
@@ -28,7 +28,7 @@ test.each([
 test.each([
   ['JSON', '{"kind":"ResourceList","items":[{"results":[1]}],"results":[{"message":"old"}]}'],
   ['YAML in flow style', '{kind: ResourceList, items: [{results: [1]}]}'],
-])('%s goes out as JSON', (_title, text) => {
+])('prints %s as JSON', (_title, text) => {
   expect(JSON.parse(printed(text, [result]))).toEqual({
     kind: 'ResourceList',
     items: [{ results: [1] }],
@@ -36,7 +36,7 @@ test.each([
   });
 });
 
-test('a text without an end of line gets one before results', () => {
+test('adds a missing newline before results', () => {
   expect(parse(printed(`${head}items: []`, [result])).results).toEqual([result]);
 });
 
@@ -46,13 +46,13 @@ test.each([
   ['a Service', 'apiVersion: v1\nkind: Service\n', 'its kind is no list'],
   ['items that are a map', `${head}items: {}\n`, 'its items are no list'],
   ['a functionConfig that is a text', `${head}functionConfig: x\n`, 'its functionConfig is no map'],
-])('%s is no list for a function', (_title, text, why) => {
+])('refuses %s as a ResourceList', (_title, text, why) => {
   expect(readResourceList({ file: 'stdin', text })).toMatchObject([
     { code: 'OBJECT_MALFORMED', message: expect.stringContaining(why) },
   ]);
 });
 
-test('a problem is about the item that it stands in, wherever the functionConfig is', () => {
+test('refers a problem to the item that contains it, wherever the functionConfig is', () => {
   const config = 'functionConfig:\n  kind: SluiceFunction\n';
   const list = readResourceList({ file: 'stdin', text: `${head}items:\n- kind: A\n- kind: B\n${config}` });
   if (!('text' in list)) throw new Error(list[0]?.message);

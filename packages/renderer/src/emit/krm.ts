@@ -7,11 +7,11 @@ import type { Json, JsonObject } from '../render/kube.ts';
 export interface Result {
   readonly message: string;
   readonly severity: 'error' | 'warning' | 'info';
-  /** The object that it is about. */
+  /** The object of the problem. */
   readonly resourceRef?: JsonObject;
-  /** The file that the orchestrator read the object from, or one that the functionConfig names. */
+  /** The file of the object, from its annotations, or a file named by the functionConfig. */
   readonly file?: JsonObject;
-  /** Free texts: the code of the problem, and its place where that is in a file. */
+  /** The code of the problem, and its place if it is in a file. */
   readonly tags: Readonly<Record<string, string>>;
 }
 
@@ -24,8 +24,8 @@ const severities = {
 } as const satisfies Record<Level, Result['severity']>;
 
 /**
- * Problems as results. A place in the list means nothing to whoever wrote the manifests, so that the object and the file it came from are
- * named instead.
+ * Converts problems to results. A line of the list means nothing to the author of the manifests, so the result names the object and its
+ * file instead.
  */
 export function resultsOf(list: ResourceList, file: string, problems: readonly Problem[]): readonly Result[] {
   if (problems.length === 0) return [];
@@ -95,8 +95,7 @@ function textsOf(map: JsonObject, keys: readonly string[]): readonly (readonly [
 }
 
 /**
- * The list as it came, with these results in place of those that it had. YAML in block style keeps every byte of its items; flow style goes
- * out as JSON.
+ * Prints the list with its results replaced by these. YAML in block style keeps every byte of its items; flow style is printed as JSON.
  */
 export function printResourceList({ value, text, isFlow }: ResourceList, results: readonly Result[]): string {
   if (isFlow) {
@@ -109,8 +108,8 @@ export function printResourceList({ value, text, isFlow }: ResourceList, results
 }
 
 /**
- * Takes `results` out of a map in block style. Its value ends at the next line with a key in the first column: nothing else may stand there
- * but what belongs to a list, a comment or a marker.
+ * Removes `results` from a map in block style. Its value ends at the next line with a key in the first column; list items, comments and
+ * markers may be in that column as well.
  */
 function withoutResults(text: string): string {
   const whole = text.endsWith('\n') ? text : `${text}\n`;

@@ -17,7 +17,7 @@ afterEach(() => rmSync(dir, { recursive: true }));
 
 const path = (name: string): string => serviceFile('default', 'shop', name, 'iptables');
 
-test('whatever is published, the directory is what one render would write', () => {
+test('leaves the same directory as a single render, for any sequence of publications', () => {
   const files = fc.dictionary(fc.constantFrom('a', 'b', 'c'), fc.constantFrom('1\n', '2\n'));
   fc.assert(
     fc.property(fc.array(files, { minLength: 1, maxLength: 6 }), (publications) => {
@@ -33,7 +33,7 @@ test('whatever is published, the directory is what one render would write', () =
   );
 });
 
-test('only files that changed are touched, and none when nothing changed', () => {
+test('writes only changed files, and none without a change', () => {
   const tree = new LiveTree(dir);
   tree.publish(
     new Map([
@@ -63,7 +63,7 @@ test('only files that changed are touched, and none when nothing changed', () =>
   expect(statSync(join(dir, completeFile)).ino).toBe(seal);
 });
 
-test('a directory with a strange file is left alone, and what others changed is repaired after forget', () => {
+test('refuses a directory with a foreign file, and repairs foreign changes after forget', () => {
   writeFileSync(join(dir, 'notes.txt'), 'mine');
   const tree = new LiveTree(dir);
   const files = new Map([[path('a'), '1\n']]);

@@ -1,18 +1,17 @@
 import { compareText, completeText, fileDigest, type Problem } from '@sluice/bundle';
 import { planTree, writeTree } from './tree.ts';
 
-/** What one publication did to the directory. Paths are sorted. */
+/** The files that one publication wrote and removed. Paths are sorted. */
 export interface Published {
   readonly written: readonly string[];
   readonly removed: readonly string[];
 }
 
 /**
- * A bundle directory that one process keeps writing. The first time it is compared with what is on the disk; after that only files
- * that changed are touched and only their digests computed. `.sluice-complete` is away while files change, so whoever watches the
- * directory sees one bundle or the next.
+ * A bundle directory that one process writes repeatedly. The first publication compares it with the disk; after that only changed files
+ * are written and only their digests computed. `.sluice-complete` is removed while files change, so a node sees one bundle or the next.
  *
- * Invariant: nobody else writes here. Where somebody may have, `forget` makes the next publication compare everything again.
+ * Invariant: no other process writes here. If one may have, `forget` makes the next publication compare everything again.
  */
 export class LiveTree {
   readonly #dir: string;
@@ -23,25 +22,25 @@ export class LiveTree {
     this.#dir = dir;
   }
 
-  /** The text that was published last. */
+  /** The text of a file in the last publication. */
   text(path: string): string | undefined {
     return this.#files?.get(path);
   }
 
-  /** True while the directory holds what was published last: not after a publication that failed, which may have ended halfway. */
+  /** True while the directory has exactly the last publication: false after a failed one, which may be incomplete. */
   get isWhole(): boolean {
     return this.#files !== undefined;
   }
 
-  /** What is in the directory is not known any more. */
+  /** Marks the content of the directory as unknown. */
   forget(): void {
     this.#files = undefined;
   }
 
   /**
-   * Makes the directory hold these files.
-   * @returns what changed, or `OUTPUT_NOT_A_BUNDLE` when it holds a file that no bundle has
-   * @throws what the file system throws; the next call then compares everything again
+   * Writes these files and removes all others.
+   * @returns the changed files, or `OUTPUT_NOT_A_BUNDLE` when the directory has a foreign file
+   * @throws errors of the file system; the next call then compares everything again
    */
   publish(files: ReadonlyMap<string, string>): Published | Problem {
     const before = this.#files;

@@ -6,16 +6,16 @@ import { removeFile } from './file.ts';
 /** The path in every distribution; PATH is not used. */
 const flock = '/usr/bin/flock';
 const waitSeconds = 60;
-/** What flock(1) ends with when the time is up; it has codes of its own for what it cannot do. */
+/** The exit code of flock(1) after a timeout, distinct from its error codes. */
 const isHeld = 75;
-/** Not the directory itself: a pipeline may hold that one while it calls us. Readers of bundles pass over the name. */
+/** Not the directory itself: a pipeline may lock that while it runs sluice. Readers of bundles ignore the name. */
 const lockFile = '.sluice-lock';
 
 /**
- * Does something in a directory while nobody else does so in this way. flock(1) locks the open file that it inherits; what one that was
- * killed leaves is nobody's. Where flock(1) is missing, or the file system has no such locks, nobody is kept out.
- * @returns what `work` returned, or undefined when another process did not end in time; then nothing was done
- * @throws what the file system and `work` throw
+ * Runs `work` while holding the lock of a directory. flock(1) locks the open file that it inherits, so the lock of a killed process is
+ * released. Without flock(1), or on a file system without locks, `work` runs unlocked.
+ * @returns the result of `work`, or undefined when the lock was not released in time; then nothing was done
+ * @throws errors of the file system and of `work`
  */
 export function whileLocked<T>(dir: string, work: () => T): T | undefined {
   const path = join(dir, lockFile);
@@ -33,7 +33,7 @@ export function whileLocked<T>(dir: string, work: () => T): T | undefined {
   }
 }
 
-/** Undefined where no file can be made: there nothing can be written either, and who finds all as it should be need not be refused. */
+/** Undefined in a read-only directory: it cannot be written anyway, and a command with nothing to change must not fail. */
 function open(path: string): number | undefined {
   const { O_RDONLY, O_CREAT, O_NOFOLLOW, O_NONBLOCK } = constants;
   try {
@@ -45,13 +45,13 @@ function open(path: string): number | undefined {
   }
 }
 
-/** False when who had the lock has removed its file meanwhile: the next one locks another. */
+/** False when the previous holder has removed the lock file: the next holder locks a new file. */
 function isAt(fd: number, path: string): boolean {
   const [own, there] = [fstatSync(fd, { bigint: true }), statSync(path, { bigint: true, throwIfNoEntry: false })];
   return there?.ino === own.ino && there.dev === own.dev;
 }
 
-/** The file goes while it is still locked, so that nobody finds it in a release, nor one of somebody else that may not be opened. */
+/** Removes the file while it is still locked, so that it is never found in a release or left behind unreadable. */
 function removedAfter<T>(path: string, work: () => T): T {
   try {
     return work();

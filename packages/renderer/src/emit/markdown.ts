@@ -1,9 +1,9 @@
-/** A text in a code span. Nothing in it ends the span or the cell of a table that it stands in. */
+/** A text in a code span, escaped so that it ends neither the span nor the cell of a table. */
 export function code(text: string): string {
   return `\`${text.replaceAll('`', "'").replaceAll('|', '\\|').replaceAll(/\s+/g, ' ')}\``;
 }
 
-/** A text as itself: no mark-up, no link, no mention of a person. */
+/** A text as itself: no mark-up, link or mention. */
 export function plain(text: string): string {
   return text
     .replaceAll(/\s+/g, ' ')

@@ -17,15 +17,15 @@ test.each<[string, Level[], string]>([
     '1 error, 1 warning, 1 difference, 1 guess, 1 note',
   ],
   ['several', ['differs', 'guess', 'differs', 'guess'], '2 differences, 2 guesses'],
-])('%s is counted in words, the worst first', (_title, levels, text) => {
+])('counts %s, the worst first', (_title, levels, text) => {
   expect(countProblems(levels.map(problem))).toBe(text);
 });
 
-test('what mode ipvs does otherwise has a word of its own', () => {
+test('prints differences of mode ipvs with their own level', () => {
   expect(printProblems([problem('differs')])).toBe('differs: Cannot do a thing [DIFFERS_LOCALHOST]\n    Do another\n');
 });
 
-test('what is the same of many objects is said once, unless it is an error or all of it is asked for', () => {
+test('prints the same problem of many objects once, unless it is an error or --verbose is given', () => {
   const of = (level: Level, count: number): readonly Problem[] =>
     Array.from({ length: count }, (_, index) => ({ ...problem(level), object: `Service shop/s-${index}` }));
   expect(printProblems(of('warning', 3)).match(/^warning:/gm)).toHaveLength(3);
@@ -37,7 +37,7 @@ test('what is the same of many objects is said once, unless it is an error or al
   expect(printProblems(of('warning', 7), true).match(/^warning:/gm)).toHaveLength(7);
 });
 
-test('of a command that cannot list them, not all objects are promised', () => {
+test('does not mention --verbose for a command without it', () => {
   const all = Array.from({ length: 7 }, (_, index) => ({ ...problem('note'), object: `Service shop/s-${index}` }));
   expect(printProblems(all)).toContain('Service shop/s-4 and 2 more\n');
 });
@@ -55,7 +55,7 @@ test.each<[string, ProblemCode, string, string]>([
     'EndpointSlice',
     'warning: 14 EndpointSlices name no Service and are ignored, as by kube-proxy: shop/a-10, shop/a-11, shop/a-12, shop/a-13, shop/a-14 and 9 more (--verbose lists them) [SLICE_WITHOUT_SERVICE]\n    Do another\n',
   ],
-])('%s are counted in one line', (_title, code, kind, text) => {
+])('counts %s in one line', (_title, code, kind, text) => {
   const objects = Array.from({ length: 14 }, (_, index) => `${kind} shop/a-${index + 10}`);
   const all = objects.map((object) => ({ ...problem('warning'), code, object }));
   expect(printProblems(all, false)).toBe(text);

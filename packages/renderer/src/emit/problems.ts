@@ -1,19 +1,19 @@
 import { compareProblems, type Level, printProblem, type Problem, type ProblemCode } from '@sluice/bundle';
 
-/** One thing that is said of more objects than these is said once, with their names. */
+/** The same problem of more objects than this is printed once, with their names. */
 const apartMax = 3;
 const namedMax = 5;
 
-/** What is said of many objects in a sentence of its own; of other problems one message stands for all. */
+/** Sentences for many objects; other problems print the message of the first. */
 const sentences: Partial<Record<ProblemCode, (count: number) => string>> = {
   SERVICE_WITHOUT_ENDPOINTS: (count) => `${count} Services have no endpoints, so their traffic is rejected`,
   SLICE_WITHOUT_SERVICE: (count) => `${count} EndpointSlices name no Service and are ignored, as by kube-proxy`,
 };
 
 /**
- * Prints problems for a person, in the order of the files; the same problem twice is printed once, and what is said of many objects alike
- * stands where the first of them does, unless it is an error.
- * @param verbose true: each object has lines of its own; undefined: the command has no such option
+ * Prints problems as text, in the order of the files. Duplicates are printed once, and the same problem of many objects, unless it is an
+ * error, is printed once at the place of the first.
+ * @param verbose true: print every object; undefined: the command has no such option
  */
 export function printProblems(problems: readonly Problem[], verbose?: boolean): string {
   const groups = Map.groupBy(problems.toSorted(compareProblems), (one) =>
@@ -42,7 +42,7 @@ function printTogether(group: readonly Problem[], hasVerbose: boolean): string {
 /** `shop/web` of `Service shop/web`. */
 const nameOf = (title: string): string => title.slice(title.indexOf(' ') + 1);
 
-/** How each level is counted: one, and several. */
+/** The singular and plural of each level. */
 const words = {
   error: ['error', 'errors'],
   warning: ['warning', 'warnings'],
@@ -51,7 +51,7 @@ const words = {
   note: ['note', 'notes'],
 } as const satisfies Record<Level, readonly [one: string, several: string]>;
 
-/** `2 errors, 1 warning`; empty when there is nothing to say. */
+/** `2 errors, 1 warning`; empty without problems. */
 export function countProblems(problems: readonly Problem[]): string {
   const levels: readonly Level[] = ['error', 'warning', 'differs', 'guess', 'note'];
   return levels
@@ -61,7 +61,7 @@ export function countProblems(problems: readonly Problem[]): string {
     .join(', ');
 }
 
-/** Problems as a versioned document for programs. */
+/** Prints problems as a versioned JSON document. */
 export function problemsJson(problems: readonly Problem[]): string {
   const items = problems.toSorted(compareProblems);
   return `${JSON.stringify({ apiVersion: 'sluice.dev/v1alpha1', kind: 'ProblemList', items }, null, 2)}\n`;

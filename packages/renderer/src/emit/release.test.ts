@@ -22,7 +22,7 @@ afterAll(() => rmSync(scratch, { recursive: true, force: true }));
 const files = new Map([['cluster.yaml', 'x\n']]);
 const texts = { release: 'serial: 2\n', sums: 'sums\n', waves: undefined };
 
-test('a release waits for another one, and then may be out of date', async () => {
+test('waits for another writer and then checks for objections', async () => {
   const [dir, done] = [join(scratch, 'a'), join(scratch, 'done')];
   writeRelease(dir, files, { ...texts, release: 'serial: 1\n' });
   const before = readdirSync(dir);
@@ -33,7 +33,7 @@ test('a release waits for another one, and then may be out of date', async () =>
   expect(readdirSync(dir)).toEqual(before);
 });
 
-test('a pipeline that locks the directory itself does not keep its own release out', () => {
+test('writes in a directory that the pipeline itself has locked', () => {
   const dir = join(scratch, 'own');
   writeRelease(dir, files, { ...texts, release: 'serial: 1\n' });
   const held = openSync(dir, 'r');
@@ -45,7 +45,7 @@ test('a pipeline that locks the directory itself does not keep its own release o
   }
 });
 
-test('a lock that one left that was killed is nobody’s', () => {
+test('takes over the lock of a killed process', () => {
   const dir = join(scratch, 'killed');
   mkdirSync(dir);
   writeFileSync(join(dir, '.sluice-lock'), '', { mode: 0o400 });
@@ -53,7 +53,7 @@ test('a lock that one left that was killed is nobody’s', () => {
   expect(readdirSync(dir)).not.toContain('.sluice-lock');
 });
 
-test('a link in the place of the lock leads nowhere', () => {
+test('refuses a link in place of the lock', () => {
   const dir = join(scratch, 'linked');
   mkdirSync(dir);
   symlinkSync('../made', join(dir, '.sluice-lock'));
@@ -61,7 +61,7 @@ test('a link in the place of the lock leads nowhere', () => {
   expect(readdirSync(scratch)).not.toContain('made');
 });
 
-test('a write says until its end which SHA256SUMS it is to have, also when it breaks off', () => {
+test('keeps the digest of SHA256SUMS in .sluice-begun during a write, also after an interruption', () => {
   const dir = join(scratch, 'begun');
   mkdirSync(join(dir, 'SHA256SUMS'), { recursive: true });
   expect(() => writeRelease(dir, files, texts)).toThrow('EISDIR');
@@ -71,7 +71,7 @@ test('a write says until its end which SHA256SUMS it is to have, also when it br
   expect(readdirSync(dir)).not.toContain('.sluice-begun');
 });
 
-test('of a write that was killed when all was there the mark goes, and nothing else', () => {
+test('removes only .sluice-begun after a write that was killed at its end', () => {
   const dir = join(scratch, 'ended');
   writeRelease(dir, files, texts);
   const before = readdirSync(dir);
@@ -81,13 +81,13 @@ test('of a write that was killed when all was there the mark goes, and nothing e
   expect(readdirSync(dir).toSorted()).toEqual([...before, 'SHA256SUMS.sig'].toSorted());
 });
 
-test('what is there already is no question of time', () => {
+test('does not check for objections when the release is already there', () => {
   const dir = join(scratch, 'b');
   expect(writeRelease(dir, files, texts)).toBe('written');
   expect(writeRelease(dir, files, texts, () => expect.unreachable())).toBe('same');
 });
 
-test('the names that a write uses for a while are nobody else’s, and none is left', () => {
+test('uses temporary names that cannot collide and leaves none behind', () => {
   const dir = join(scratch, 'c');
   writeRelease(dir, files, texts);
   writeFileSync(join(dir, '.sluice-opening'), 'mine\n');

@@ -18,28 +18,28 @@ import { makeFolder } from './folder.ts';
 import { whileLocked } from './lock.ts';
 import { planTree, writeAnew } from './tree.ts';
 
-/** What a release consists of besides the bundle's files. */
+/** The files of a release besides those of the bundle. */
 export interface ReleaseTexts {
   readonly release: string;
   readonly sums: string;
-  /** `waves.yaml`; undefined where all nodes take the release at once. */
+  /** `waves.yaml`; undefined when all nodes apply the release at once. */
   readonly waves: string | undefined;
 }
 
-/** Lies in the directory while a release is written to it. Readers pass over it: what is half written, no `SHA256SUMS` fits. */
+/** Exists while a release is written. Readers ignore it: an incomplete release has no matching `SHA256SUMS`. */
 export const begunFile = '.sluice-begun';
 
-/** What it says: which `SHA256SUMS` the directory is to have, and so which release. */
+/** Its content: the digest of the `SHA256SUMS` to be written, which identifies the release. */
 export const begunText = (sums: string): string => `sha256:${fileDigest(sums)}\n`;
 
 /**
- * Writes a release, one process at a time. `SHA256SUMS` comes last: a directory without the right one is no release. Signatures and
- * open waves of another release go; those of this very one stay. `release.yaml` comes first and is there at every instant: a write that
- * breaks off must not make anybody forget which serials were given. `.sluice-begun` is there even before it and goes at the very end:
- * by it the same command goes on, and does not take a directory that a person has changed for one that broke off.
- * @param objection asked before anything is changed, while nobody else writes: why this may not be written after all
- * @returns what was there: the same, or another one; or why nothing may be written there (`OUTPUT_NOT_A_BUNDLE`, the objection)
- * @throws what the file system throws
+ * Writes a release, one process at a time. `SHA256SUMS` is written last: a directory without a matching one is not a release. Signatures
+ * and the opening of another release are removed; those of this release are kept. `release.yaml` is written first and always exists: an
+ * interrupted write must not lose the last serial. `.sluice-begun` is written before it and removed at the very end: it lets the same
+ * command resume, and distinguishes an interrupted write from a directory that an operator has changed.
+ * @param objection called before anything is changed, under the lock: a reason not to write after all
+ * @returns `same` when the release was already there, or `written`; or why it was not written (`OUTPUT_NOT_A_BUNDLE`, the objection)
+ * @throws errors of the file system
  */
 export function writeRelease(
   dir: string,
@@ -69,7 +69,7 @@ function place(
   if (problem) return problem;
   replaceFile(join(dir, begunFile), begunText(sums));
   replaceFile(join(dir, releaseFile), release);
-  // Waves that stay are never away: an update of endpoints takes them over.
+  // Waves that do not change always exist: an endpoint update takes them over.
   const keepsWaves = waves !== undefined && readText(dir, wavesFile) === waves;
   const goes = (name: string): boolean => goesFirst(name) && !(name === wavesFile && keepsWaves);
   for (const name of [sumsFile, ...readdirSync(dir).filter(goes)]) removeFile(join(dir, name));
@@ -92,17 +92,16 @@ function busy(dir: string): Problem {
   return {
     code: 'OUTPUT_UNWRITABLE',
     level: 'error',
-    message: `Cannot write ${dir}: another sluice writes a release there`,
-    hint: 'Wait until it has ended; then run the same command again',
+    message: `Cannot write ${dir}: another sluice process is writing a release there`,
+    hint: 'Wait until that process has finished; then run the same command again',
   };
 }
 
 /**
- * Writes beside a release what was made for it, unless another one was written there since: a signer may have looked for the passphrase
- * all the while.
- * @param digest of the `SHA256SUMS` for which it was made
- * @returns why nothing was written
- * @throws what the file system throws
+ * Adds a file to a release, unless another release was written in the meantime: entering a passphrase may take a while.
+ * @param digest of the `SHA256SUMS` that the file was made for
+ * @returns why nothing was written; undefined after success
+ * @throws errors of the file system
  */
 export function besideRelease(dir: string, digest: string, write: () => void): Problem | undefined {
   const done = whileLocked(dir, () => {
@@ -117,25 +116,25 @@ function replaced(dir: string): Problem {
   return {
     code: 'RELEASE_INVALID',
     level: 'error',
-    message: `Cannot write to ${dir}: another release was written there meanwhile`,
-    hint: 'Nothing was written. Look at that release; then run the same command again',
+    message: `Cannot write to ${dir}: another release was written there in the meantime`,
+    hint: 'Nothing was written. Check that release; then run the same command again',
   };
 }
 
 /**
  * Adds a signature.
- * @param file a signature file that is not there yet
- * @throws what the file system throws: `EEXIST` when it is there
+ * @param file a new signature file
+ * @throws errors of the file system: `EEXIST` for an existing file
  */
 export function writeSignature(dir: string, file: string, signature: string): void {
-  if (!isSignatureFile(file)) throw new RangeError(`${file} is no name of a signature file`);
+  if (!isSignatureFile(file)) throw new RangeError(`${file} is not the name of a signature file`);
   writeFileSync(join(dir, file), signature, { flag: 'wx', flush: true });
 }
 
 /**
- * Writes how many waves are open. Each file is whole at every instant; between the two the signature does not fit, which opens nothing.
- * @param signature undefined: the one that is there goes, because it is of another text
- * @throws what the file system throws
+ * Writes the opening of waves. Each file is replaced atomically; between the two the signature does not match, which opens nothing.
+ * @param signature undefined: the existing signature, of the old text, is removed
+ * @throws errors of the file system
  */
 export function writeOpening(dir: string, text: string, signature: string | undefined): void {
   replaceFile(join(dir, openingFile), text);

@@ -3,14 +3,14 @@ import { closeSync, fsyncSync, mkdirSync, openSync, renameSync, statSync, writeF
 import { dirname, join } from 'node:path';
 import { removeFile } from './file.ts';
 
-/** The file of a directory that says what the others are: it comes last and goes first. */
+/** The header of a snapshot directory: written last and removed first. */
 const headerFile = 'snapshot.yaml';
 
 /**
  * Writes a snapshot: into a directory when one is there or the path ends with a slash, otherwise into one file.
- * @param files the header under `snapshot.yaml`, and the objects of each kind
- * @param kinds every file that a directory may have from an earlier snapshot
- * @throws the error of the file system; then what was there before is still there, whole
+ * @param files the header `snapshot.yaml` and the objects of each kind
+ * @param kinds all files that an earlier snapshot may have left in the directory
+ * @throws errors of the file system; then the previous snapshot is still complete
  */
 export function writeSnapshot(output: string, files: ReadonlyMap<string, string>, kinds: readonly string[]): void {
   const there = statSync(output, { throwIfNoEntry: false });
@@ -19,7 +19,7 @@ export function writeSnapshot(output: string, files: ReadonlyMap<string, string>
   else replaceAll(dirname(output), [[output, [...files.values()].join('')]]);
 }
 
-/** Everything is on the disk before the first name changes, and a set without its header is no snapshot. */
+/** All files are on the disk before the first rename, and a directory without the header is not a snapshot. */
 function writeSet(dir: string, files: ReadonlyMap<string, string>, kinds: readonly string[]): void {
   const parts = [...files].filter(([name]) => name !== headerFile);
   const header = [...files].filter(([name]) => name === headerFile);
@@ -30,10 +30,10 @@ function writeSet(dir: string, files: ReadonlyMap<string, string>, kinds: readon
   });
 }
 
-/** Whole or not at all: a snapshot cut short would take Services away. */
+/** Replaces files atomically: a truncated snapshot would remove Services. */
 function replaceAll(dir: string, files: readonly (readonly [string, string])[], between = (): void => {}): void {
   mkdirSync(dir, { recursive: true });
-  // A name of its own, so that two that write one snapshot at a time do not mix their bytes.
+  // A unique name, so that two concurrent writers do not mix their bytes.
   const unfinished = files.map(([path, text]) => ({ path, text, at: `${path}.${randomUUID()}.unfinished` }));
   try {
     for (const { at, text } of unfinished) writeFileSync(at, text, { flush: true });

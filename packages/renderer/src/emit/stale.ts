@@ -2,12 +2,12 @@ import { createTwoFilesPatch } from 'diff';
 import { readText } from '../load/tree.ts';
 import type { TreePlan } from './tree.ts';
 
-/** Bounds of what `--check` prints: past them a person looks at the directory itself. */
+/** Limits of the output of `--check`. */
 export const staleLimits = { filesMax: 50, diffTimeoutMs: 2_000 } as const;
 
 /**
- * What a stale directory lacks, as unified diffs from what is there to what would be written.
- * Files past the limit are counted; a diff that takes too long is replaced by a line that says so.
+ * Prints unified diffs from the directory to the rendered files.
+ * Files above the limit are counted; a diff that takes too long is replaced by a line.
  */
 export function printStale(dir: string, files: ReadonlyMap<string, string>, plan: TreePlan): string {
   const paths = [...plan.write, ...plan.remove].toSorted();

@@ -34,14 +34,14 @@ function plan(of: ReadonlyMap<string, string> = files): TreePlan {
   return planned;
 }
 
-test('a new directory gets every file and then says that it is complete', () => {
+test('writes every file and then .sluice-complete to a new directory', () => {
   writeTree(dir, files, plan());
   expect(listTree(dir)).toEqual([...files.keys()].toSorted());
   expect(readFileSync(join(dir, '.sluice-complete'), 'utf8')).toMatch(/^sha256:[0-9a-f]{64}\n$/);
   expect(plan()).toMatchObject({ write: [], remove: [], complete: { isThere: true } });
 });
 
-test('an unchanged directory is not touched', () => {
+test('does not touch an unchanged directory', () => {
   writeTree(dir, files, plan());
   const before = statSync(join(dir, '.sluice-complete'), { bigint: true });
   writeTree(dir, files, plan());
@@ -49,7 +49,7 @@ test('an unchanged directory is not touched', () => {
   expect([after.ino, after.mtimeNs]).toEqual([before.ino, before.mtimeNs]);
 });
 
-test('only what changed is written, and what is gone is removed with its empty folders', () => {
+test('writes only changed files, and removes deleted ones with their empty folders', () => {
   writeTree(dir, files, plan());
   const next = new Map(files).set('cluster.yaml', 'kind: Cluster\nname: shop\n');
   next.delete(service);
@@ -59,7 +59,7 @@ test('only what changed is written, and what is gone is removed with its empty f
   expect(() => statSync(join(dir, 'profiles'))).toThrow(/ENOENT/);
 });
 
-test('a file that changes is another file, so that its folder changes too', () => {
+test('replaces a changed file by a new one, so that its folder changes too', () => {
   writeTree(dir, files, plan());
   utimesSync(join(dir, 'profiles/default/services/shop'), 1, 1);
   const [opened, next] = [openSync(join(dir, service), 'r'), new Map(files).set(service, '*filter\nCOMMIT\n')];
@@ -71,10 +71,10 @@ test('a file that changes is another file, so that its folder changes too', () =
 
 test.each([
   ['a file is missing', () => rmSync(join(dir, 'cluster.yaml'))],
-  ['a file is cut short', () => writeFileSync(join(dir, service), '*nat\n')],
-  ['the last word is missing', () => rmSync(join(dir, '.sluice-complete'))],
-  ['an unfinished file is too many', () => writeFileSync(join(dir, service.replace('web', 'old')), '*nat')],
-])('the next write repairs an interrupted one: %s', (_title, interrupt) => {
+  ['a file is truncated', () => writeFileSync(join(dir, service), '*nat\n')],
+  ['.sluice-complete is missing', () => rmSync(join(dir, '.sluice-complete'))],
+  ['there is an unfinished file', () => writeFileSync(join(dir, service.replace('web', 'old')), '*nat')],
+])('repairs an interrupted write: %s', (_title, interrupt) => {
   writeTree(dir, files, plan());
   interrupt();
   const planned = plan();
@@ -87,13 +87,13 @@ test.each([
   'notes.txt',
   'profiles/default/services/shop/Web.iptables',
   'profiles/default/services/shop/deep/web.iptables',
-])('a directory with %s is refused: it is somebody else’s', (path) => {
+])('refuses a directory with the foreign file %s', (path) => {
   mkdirSync(join(dir, path, '..'), { recursive: true });
   writeFileSync(join(dir, path), '');
   expect(planTree(dir, files)).toMatchObject({ code: 'OUTPUT_NOT_A_BUNDLE', at: { file: join(dir, path) } });
 });
 
-test('.git and the files of a release stay where they are', () => {
+test('keeps .git and the files of a release', () => {
   mkdirSync(join(dir, '.git'));
   writeFileSync(join(dir, '.git/HEAD'), '');
   writeFileSync(join(dir, 'SHA256SUMS'), '');
@@ -101,7 +101,7 @@ test('.git and the files of a release stay where they are', () => {
   expect(readFileSync(join(dir, '.git/HEAD'), 'utf8')).toBe('');
 });
 
-test('a link is replaced by the file, and what it led to stays as it is, also where it says the same', () => {
+test('replaces a link by a file and leaves its target alone, also with the same content', () => {
   writeTree(dir, files, plan());
   const elsewhere = join(dir, '.git');
   for (const [path, text] of [...files, ['.sluice-complete', readFileSync(join(dir, '.sluice-complete'), 'utf8')]]) {

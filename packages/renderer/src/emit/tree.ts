@@ -5,17 +5,17 @@ import { listTree, readText } from '../load/tree.ts';
 import { removeFile } from './file.ts';
 import { makeFolder } from './folder.ts';
 
-/** What is to be done with a directory so that it holds exactly a bundle's files. Paths are sorted. */
+/** The changes that make a directory contain exactly the files of a bundle. Paths are sorted. */
 export interface TreePlan {
   readonly write: readonly string[];
   readonly remove: readonly string[];
-  /** `.sluice-complete` as it has to be, and whether it already is. */
+  /** The desired content of `.sluice-complete`, and whether it is already there. */
   readonly complete: { readonly text: string; readonly isThere: boolean };
 }
 
 /**
- * Compares a bundle with what a directory holds.
- * @returns the plan, or `OUTPUT_NOT_A_BUNDLE` when the directory holds a file that no bundle has: then nothing may be touched
+ * Compares a bundle with a directory.
+ * @returns the plan, or `OUTPUT_NOT_A_BUNDLE` when the directory has a foreign file: then nothing may be written
  */
 export function planTree(dir: string, files: ReadonlyMap<string, string>): TreePlan | Problem {
   const present = listTree(dir);
@@ -33,9 +33,9 @@ export function planTree(dir: string, files: ReadonlyMap<string, string>): TreeP
 }
 
 /**
- * Does what the plan says. `.sluice-complete` goes first and comes last, so an interrupted write is not taken for a bundle,
- * and the next write finds what is left to do by comparing again.
- * @throws what the file system throws: no space, no permission
+ * Executes the plan. `.sluice-complete` is removed first and written last, so an interrupted write is not mistaken for a bundle, and the
+ * next write finds the remaining work by comparing again.
+ * @throws errors of the file system: no space, no permission
  */
 export function writeTree(dir: string, files: ReadonlyMap<string, string>, plan: TreePlan): void {
   if (plan.complete.isThere && plan.write.length === 0 && plan.remove.length === 0) return;
@@ -45,7 +45,7 @@ export function writeTree(dir: string, files: ReadonlyMap<string, string>, plan:
   let made = '';
   for (const path of plan.write) {
     const parent = dirname(path);
-    // Paths are sorted, so the files of one folder follow each other.
+    // Paths are sorted, so files of a folder are adjacent.
     if (parent !== made) makeFolder(join(dir, (made = parent)));
     writeAnew(join(dir, path), files.get(path) as string);
   }
@@ -53,8 +53,8 @@ export function writeTree(dir: string, files: ReadonlyMap<string, string>, plan:
 }
 
 /**
- * Writes a file in place of another one, never into it: then its folder changes, too, and a reader that remembers folders needs to list
- * no others.
+ * Writes a new file instead of overwriting the old one: this changes the folder's modification time, so a reader that caches folders
+ * lists only changed ones.
  */
 export function writeAnew(path: string, text: string): void {
   removeFile(path);
@@ -67,7 +67,7 @@ function removeWithEmptyFolders(dir: string, path: string): void {
     try {
       rmdirSync(join(dir, parent));
     } catch {
-      return; // not empty: another file lives there
+      return; // not empty
     }
   }
 }
@@ -77,7 +77,7 @@ function notABundle(dir: string, path: string): Problem {
     code: 'OUTPUT_NOT_A_BUNDLE',
     level: 'error',
     at: { file: join(dir, path), line: 1, column: 1 },
-    message: `Cannot write the bundle to ${dir}: it holds ${path}, which is no part of a bundle`,
-    hint: 'Give an empty directory or one that an earlier `sluice render` wrote',
+    message: `Cannot write the bundle to ${dir}: ${path} is not part of a bundle`,
+    hint: 'Use an empty directory or one written by `sluice render`',
   };
 }

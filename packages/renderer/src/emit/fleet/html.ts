@@ -6,14 +6,14 @@ import { stateSections } from './state-sections.ts';
 import { grouped, headline, nodesText } from './words.ts';
 import { tilesOf, wavesOf } from './summary.ts';
 
-/** More nodes without a key are counted, not named. */
+/** The maximum number of named nodes without a key; more are counted. */
 const strangersNamedMax = 100;
 
 const filter =
   '<div id="filter" role="search" hidden><input id="search" type="search" placeholder="node, reason, wave, state" aria-label="Filter nodes"> <span id="hits" class="quiet" role="status"></span></div>\n';
 
 /**
- * The fleet as one page: the counts, then what is wrong, then what is well, folded. Its script is the filter; without one all is there.
+ * Prints the fleet as one page: the counts, then nodes with problems, then the others, folded. The script is only for the filter.
  * @param folder of the receipts, as a path relative to the folder of the page
  */
 export function fleetHtml(fleet: Fleet, folder: string): string {
@@ -39,5 +39,5 @@ function strangersOf({ strangers }: Fleet): string {
   if (strangers.length === 0) return '';
   const named = strangers.slice(0, strangersNamedMax).join(', ');
   const rest = strangers.length > strangersNamedMax ? ` and ${grouped(strangers.length - strangersNamedMax)} more` : '';
-  return `<h2 class="late">Not in allowed_receipts</h2>\n<p>Receipts of ${nodesText(strangers.length)} are no evidence, for no key of theirs is known: ${html(named)}${rest}</p>\n`;
+  return `<h2 class="late">Not in allowed_receipts</h2>\n<p>Receipts of ${nodesText(strangers.length)} are ignored because their keys are not known: ${html(named)}${rest}</p>\n`;
 }

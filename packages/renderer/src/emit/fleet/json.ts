@@ -1,6 +1,6 @@
 import type { Fleet } from '../../fleet/fleet.ts';
 
-/** The fleet for programs: rows as they were judged, each with the whole receipt. */
+/** Prints the fleet as JSON: the rows with their states and receipts. */
 export function fleetJson({ cluster, serial, waves, counts, rows, strangers }: Fleet): string {
   const document = {
     apiVersion: 'sluice.dev/v1alpha1',

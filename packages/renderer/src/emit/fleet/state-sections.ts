@@ -4,7 +4,7 @@ import { html } from '../report/html-text.ts';
 import { colours } from './summary.ts';
 import { generationOf, grouped, nodesText, stateWords } from './words.ts';
 
-/** So many nodes with something to say are shown at once; what is beyond is folded, so that a browser lays out a page, not a fleet. */
+/** The maximum number of unfolded nodes with a reason; the others are folded, to keep the page fast. */
 const shownMax = 100;
 /** The most frequent reasons of a state are counted, where it has this many nodes or more. */
 const reasonsMax = 5;
@@ -12,17 +12,17 @@ const countedMin = 10;
 
 const meanings = {
   held: 'Automatic work has stopped on these nodes; manual intervention required.',
-  'rolled-back': 'The change failed there, and the rules of before are back.',
-  refused: 'These nodes did not take it; nothing changed on them.',
-  'by-hand': 'An operator put other rules in place.',
-  silent: 'Nothing that these nodes said counts.',
-  behind: 'What these nodes said last is about another release.',
-  waits: 'Their wave is shut, and they are well on what they had.',
-  runs: 'They run the release.',
+  'rolled-back': 'The release failed on these nodes, and they returned to the previous rules.',
+  refused: 'These nodes refused the release; nothing changed on them.',
+  'by-hand': 'An operator activated other rules on these nodes.',
+  silent: 'These nodes have no valid receipt.',
+  behind: 'The last receipts of these nodes are about another release.',
+  waits: 'The wave of these nodes is not open, and they run their previous release without problems.',
+  runs: 'These nodes run the release.',
 } as const satisfies Record<NodeState, string>;
 
 /**
- * The nodes by state, the worst first, then by name. Nodes with nothing to say of are folded.
+ * The nodes by state, the worst first, then by name. Nodes without a reason are folded.
  * @param folder of the receipts, as a path relative to the folder of the page
  */
 export function stateSections({ rows, waves }: Fleet, folder: string): string {
@@ -55,7 +55,7 @@ function folded(summary: string, content: string): string {
   return content === '' ? '' : `<details>\n<summary>${summary}</summary>\n${content}</details>\n`;
 }
 
-/** One cause is said once, with a count. */
+/** The most frequent reasons, each once with a count. */
 function reasonsOf(rows: readonly FleetRow[]): string {
   if (rows.length < countedMin) return '';
   const counts = [...Map.groupBy(rows, ({ why }) => why ?? '')]
@@ -85,15 +85,15 @@ function tableWith(folder: string, waves: readonly string[]): Table {
   return (rows) => (rows.length === 0 ? '' : `${open}${rows.map(line).join('')}</tbody>\n</table>\n`);
 }
 
-const titles = { node: 'Node', wave: 'Wave', generation: 'Generation', at: 'Said at', why: 'Why' } as const;
+const titles = { node: 'Node', wave: 'Wave', generation: 'Generation', at: 'Reported at', why: 'Why' } as const;
 
-/** The name of the node, with a link to its receipt. A long name breaks at its dots. */
+/** The name of the node with a link to its receipt. A long name may break at its dots. */
 function linkOf({ node, file }: FleetRow, folder: string): string {
   const name = html(node).replaceAll('.', '.<wbr>');
   return file === null ? name : `<a href="${html(hrefOf(folder, file))}">${name}</a>`;
 }
 
-/** A relative address: each part is encoded, so that no name of a folder is taken for a scheme, a query or a host. */
+/** A relative URL: each part is encoded, so that a folder name is not parsed as a scheme, a query or a host. */
 function hrefOf(folder: string, file: string): string {
   const parts = `${folder}/${file}`.split('/').filter((part) => part !== '');
   return parts.map((part) => encodeURIComponent(part.toWellFormed())).join('/');

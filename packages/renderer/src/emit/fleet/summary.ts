@@ -2,7 +2,7 @@ import { type Fleet, type FleetRow, type NodeState, nodeStates } from '../../fle
 import { html } from '../report/html-text.ts';
 import { grouped, stateWords } from './words.ts';
 
-/** Red, amber and green stand beside the word, never in its place. */
+/** Colours accompany the words and never replace them. */
 export const colours = {
   held: 'bad',
   'rolled-back': 'bad',
@@ -14,7 +14,7 @@ export const colours = {
   runs: 'good',
 } as const satisfies Record<NodeState, string>;
 
-/** How many nodes are in which state, each with a link to them. */
+/** The number of nodes in each state, with links to them. */
 export function tilesOf({ counts }: Fleet): string {
   const tiles = nodeStates
     .filter((state) => counts[state] > 0)
@@ -25,12 +25,12 @@ export function tilesOf({ counts }: Fleet): string {
   return tiles.length === 0 ? '' : `<ul class="tiles">\n${tiles.join('')}</ul>\n`;
 }
 
-/** The same wave by wave; nothing for a release without waves. */
+/** The number of nodes in each state per wave; empty for a release without waves. */
 export function wavesOf({ waves, rows }: Fleet): string {
   if (waves.length === 0) return '';
   const byWave = Map.groupBy(rows, ({ wave }) => wave);
   const lines = waves.map(({ name, isOpen }, index) =>
-    waveLine(`${index + 1} ${name}`, isOpen ? 'open' : 'shut', byWave.get(index + 1) ?? []),
+    waveLine(`${index + 1} ${name}`, isOpen ? 'open' : 'closed', byWave.get(index + 1) ?? []),
   );
   const others = byWave.get(null);
   if (others !== undefined) lines.push(waveLine('none', '-', others));

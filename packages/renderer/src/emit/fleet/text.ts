@@ -3,13 +3,13 @@ import { cellsOf, headline, nodesText } from './words.ts';
 
 const strangersNamedMax = 10;
 
-/** The fleet for a terminal: one line for each node, the worst first. */
+/** Prints the fleet as text: one line for each node, the worst first. */
 export function fleetText(fleet: Fleet): string {
   const waves = fleet.waves.map(
     ({ name, nodes, isOpen }, index) =>
-      `wave ${index + 1} (${name}, ${nodesText(nodes)}) is ${isOpen ? 'open' : 'shut'}\n`,
+      `wave ${index + 1} (${name}, ${nodesText(nodes)}) is ${isOpen ? 'open' : 'closed'}\n`,
   );
-  const rows = [['NODE', 'WAVE', 'STATE', 'GENERATION', 'SAID AT', 'WHY'], ...fleet.rows.map(cellsOf)];
+  const rows = [['NODE', 'WAVE', 'STATE', 'GENERATION', 'REPORTED AT', 'WHY'], ...fleet.rows.map(cellsOf)];
   const widths = (rows[0] ?? []).map((_, column) => Math.max(...rows.map((cells) => cells[column]?.length ?? 0)));
   const table = rows.map((cells) => {
     const line = cells.map((cell, column) => cell.padEnd(widths[column] ?? 0)).join('  ');
@@ -22,5 +22,5 @@ function strangersText({ strangers }: Fleet): string {
   if (strangers.length === 0) return '';
   const named = strangers.slice(0, strangersNamedMax).join(', ');
   const rest = strangers.length > strangersNamedMax ? ` and ${strangers.length - strangersNamedMax} more` : '';
-  return `\nnot in allowed_receipts, so no evidence: ${named}${rest}\n`;
+  return `\nignored receipts of nodes that are not in allowed_receipts: ${named}${rest}\n`;
 }

@@ -1,6 +1,6 @@
 import type { Fleet, FleetRow, NodeState } from '../../fleet/fleet.ts';
 
-/** Each state as people read it. */
+/** The states as printed. */
 export const stateWords = {
   held: 'halted',
   'rolled-back': 'rolled back',
@@ -14,11 +14,11 @@ export const stateWords = {
 
 /** The whole fleet in one line. */
 export function headline({ serial, cluster, counts, rows }: Fleet): string {
-  if (serial === null) return `no receipt speaks of a release; ${grouped(rows.length)} nodes are known`;
+  if (serial === null) return `no receipt mentions a release; ${nodesText(rows.length)} known`;
   return `release ${serial} of ${cluster}: ${grouped(counts.runs)} of ${grouped(rows.length)} nodes run it`;
 }
 
-/** The cells of a row: node, wave, state, active generation, when it said so, why. */
+/** The cells of a row: node, wave, state, active generation, time of the receipt, reason. */
 export function cellsOf(row: FleetRow): readonly string[] {
   const { node, wave, state, receipt, why } = row;
   return [
@@ -37,7 +37,7 @@ export function generationOf({ receipt }: FleetRow): string {
   return standing ? `${standing.generation} ${standing.version}` : '-';
 }
 
-/** A count with a comma before each three digits. */
+/** A count with thousands separators. */
 export function grouped(count: number): string {
   return String(count).replaceAll(/\B(?=(?:\d{3})+$)/g, ',');
 }

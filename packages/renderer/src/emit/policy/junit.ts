@@ -3,8 +3,8 @@ import type { PolicyFinding } from '../../review/policy/finding.ts';
 import { fileOf, type PolicyReport } from './report.ts';
 
 /**
- * JUnit XML, as Jenkins and GitLab read it: a test for every rule that was asked, failed by each of its errors and warnings. What is waived
- * is skipped; notes are passed tests with a text.
+ * JUnit XML for Jenkins and GitLab: a test for every rule that was checked, failed by each of its errors and warnings. Waived findings are
+ * skipped tests; notes are passed tests with output.
  */
 export function junitOf(report: PolicyReport): string {
   const { findings, compared } = report.result;
@@ -54,7 +54,7 @@ const entities: Readonly<Record<string, string>> = {
   "'": '&apos;',
 };
 
-/** Text for XML 1.0, which has no way to write most control characters and takes no lone halves of a pair. */
+/** Escapes text for XML 1.0, which cannot represent most control characters and lone surrogates. */
 function xml(text: string): string {
   return text
     .toWellFormed()

@@ -1,10 +1,10 @@
 import { code, plain } from '../markdown.ts';
 import { countText, fileOf, type PolicyReport } from './report.ts';
 
-/** Past this many findings a comment says how many more there are. */
+/** The maximum number of findings in a comment; it counts the rest. */
 const shownMax = 100;
 
-/** For a comment on a pull request. */
+/** Prints the findings for a comment on a pull request. */
 export function markdownOf(report: PolicyReport): string {
   const { findings, losses, compared } = report.result;
   const rows = findings.slice(0, shownMax).map((finding) => {
@@ -21,8 +21,8 @@ export function markdownOf(report: PolicyReport): string {
     ...(findings.length > shownMax ? [`… and ${findings.length - shownMax} more findings`, ''] : []),
     ...(lost.length === 0
       ? []
-      : ['<details><summary>What would lose every endpoint with a place</summary>', '', ...lost, '', '</details>', '']),
-    ...(compared ? [] : ['Rules about changes were not asked.', '']),
+      : ['<details><summary>Ports that would lose all endpoints with a known node or zone</summary>', '', ...lost, '', '</details>', '']),
+    ...(compared ? [] : ['Rules about changes were not checked.', '']),
     `**${countText(report.result)}**`,
   ];
   return `${lines.join('\n')}\n`;

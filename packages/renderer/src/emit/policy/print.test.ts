@@ -43,7 +43,7 @@ interface Sarif {
   }[];
 }
 
-test('SARIF names each rule once, points into the work tree and keeps what is waived as suppressed', () => {
+test('SARIF names each rule once, points into the work tree and marks waived findings as suppressed', () => {
   const { version, runs } = JSON.parse(printed([finding, waived], 'sarif')) as Sarif;
   expect(version).toBe('2.1.0');
   const [run] = runs;
@@ -62,7 +62,7 @@ test('SARIF names each rule once, points into the work tree and keeps what is wa
   expect(new Set(run?.results.map((result) => result.partialFingerprints['sluice/v1'])).size).toBe(2);
 });
 
-test('JUnit counts what fails and what is skipped, and no text leaves its attribute', () => {
+test('JUnit counts failures and skipped tests and escapes attributes', () => {
   const hostile = { ...finding, subject: `a"/><evil x='&\u0007`, message: ']]></testcase>' };
   const xml = printed([finding, waived, hostile], 'junit');
   expect(xml).toMatch(/<testsuites tests="\d+" failures="2">/);
@@ -74,7 +74,7 @@ test('JUnit counts what fails and what is skipped, and no text leaves its attrib
   );
 });
 
-test('in Markdown a text is no mark-up, no link and no mention', () => {
+test('Markdown escapes mark-up, links and mentions', () => {
   const text = printed(
     [{ ...waived, waived: { reason: '![x](http://e) @team <img> | a\n# b', expires: '2027-01-01' } }],
     'markdown',
@@ -84,11 +84,11 @@ test('in Markdown a text is no mark-up, no link and no mention', () => {
   expect(row.match(/(?<!\\)\|/g)).toHaveLength(6);
 });
 
-test('text ends in what a person counts', () => {
+test('text ends with the counts', () => {
   expect(printed([finding, waived], 'text').split('\n').slice(-3)).toEqual([
-    'Rules about changes were not asked: --base names what the bundle replaces',
+    'Rules about changes were not checked: pass --base with the bundle that is replaced',
     '1 error, 1 waived',
     '',
   ]);
-  expect(printed([], 'text')).toContain('Nothing against the policy');
+  expect(printed([], 'text')).toContain('No policy findings');
 });

@@ -7,7 +7,7 @@ import type { PolicyReport } from './report.ts';
 export const policyFormats = ['text', 'json', 'sarif', 'junit', 'markdown'] as const;
 export type PolicyFormat = (typeof policyFormats)[number];
 
-/** Prints what the policy says of a bundle. */
+/** Prints the findings of the policy for a bundle. */
 export function printPolicy(report: PolicyReport, format: PolicyFormat): string {
   return writers[format](report);
 }

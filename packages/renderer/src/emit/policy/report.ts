@@ -1,18 +1,18 @@
 import type { PolicyFinding } from '../../review/policy/finding.ts';
 import type { PolicyResult } from '../../review/policy/policy.ts';
 
-/** What the policy says, with where its files are. */
+/** The findings of the policy, with the names of the bundle and the config. */
 export interface PolicyReport {
   readonly result: PolicyResult;
   /** The bundle as the user named it: `rendered`, `main:rendered`. */
   readonly bundle: string;
-  /** The SluiceConfig, where there is one. */
+  /** The path of the SluiceConfig. */
   readonly config?: string;
   readonly version: string;
 }
 
-/** The file of a finding as a path from where the command runs; a Git revision is left out. */
-export function fileOf({ bundle, config }: Pick<PolicyReport, 'bundle' | 'config'>, { path }: PolicyFinding): string {
+/** The file of a finding, relative to the current directory; without the Git revision. */
+export function fileOf({ bundle, config }: Pick<PolicyReport, 'bundle' | 'config'>, { path }: Finding): string {
   if (path === 'sluice.yaml') return config ?? path;
   const dir = bundle
     .slice(bundle.indexOf(':') + 1)
@@ -21,7 +21,7 @@ export function fileOf({ bundle, config }: Pick<PolicyReport, 'bundle' | 'config
   return dir === '' || dir === '.' ? path : `${dir}/${path}`;
 }
 
-/** `2 errors, 1 warning and 3 waived`, or that there is nothing. */
+/** `2 errors, 1 warning, 3 waived`; a sentence without findings. */
 export function countText({ findings }: PolicyResult): string {
   const count = (level: PolicyFinding['level']): number =>
     findings.filter((finding) => finding.level === level && finding.waived === undefined).length;
@@ -33,5 +33,5 @@ export function countText({ findings }: PolicyResult): string {
     notes === 0 ? '' : `${notes} ${notes === 1 ? 'note' : 'notes'}`,
     waived === 0 ? '' : `${waived} waived`,
   ].filter(Boolean);
-  return parts.length === 0 ? 'Nothing against the policy' : parts.join(', ');
+  return parts.length === 0 ? 'No policy findings' : parts.join(', ');
 }

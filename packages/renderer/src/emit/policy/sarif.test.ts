@@ -129,13 +129,13 @@ test.each([
 });
 
 test.each(['./my rules/é', 'main:rendered/', '.', 'a%b#c?d'])(
-  'the bundle %j gives references inside of the repository',
+  'makes relative references for the bundle %j',
   (bundle) => {
     expect(against(logOf([finding], bundle))).toEqual([]);
   },
 );
 
-test('what is not SARIF would be seen', () => {
+test('the schema of this test rejects invalid SARIF', () => {
   const wrong = JSON.stringify(logOf([finding]))
     .replace('"startLine":3', '"startLine":0')
     .replace('"ruleId"', '"rule"')
@@ -147,7 +147,7 @@ interface Log {
   readonly runs: readonly [{ readonly invocations: unknown; readonly results: readonly { readonly level: string }[] }];
 }
 
-test('of too many findings the worst stay, and the file says that it is cut', () => {
+test('keeps the worst of too many findings and counts the others', () => {
   const notes = Array.from({ length: sarifResultsMax }, (_, at) => ({
     ...finding,
     level: 'note' as const,

@@ -3,7 +3,7 @@ import { policyCodes, policyRules } from '../../review/policy/catalogue.ts';
 import type { PolicyFinding } from '../../review/policy/finding.ts';
 import { fileOf, type PolicyReport } from './report.ts';
 
-/** SARIF's own levels. */
+/** The levels of SARIF. */
 const levels = { error: 'error', warning: 'warning', note: 'note', off: 'none' } as const;
 
 /** Code scanning of GitHub refuses a run with more results than this, and shows the worst 5,000 of them. */
@@ -38,21 +38,18 @@ export function sarifOf(report: PolicyReport): string {
 
 const order: readonly PolicyFinding['level'][] = ['error', 'warning', 'note'];
 
-/** All findings in their order, or the worst of too many. */
-function mostSevere(findings: readonly PolicyFinding[]): {
-  readonly shown: readonly PolicyFinding[];
-  readonly left: number;
-} {
+/** All findings in their order, or the worst ones above the limit. */
+function mostSevere(findings: readonly Finding[]): { readonly shown: readonly Finding[]; readonly left: number } {
   if (findings.length <= sarifResultsMax) return { shown: findings, left: 0 };
   const rank = ({ waived, level }: PolicyFinding): number => (waived ? order.length : order.indexOf(level));
   const shown = findings.toSorted((a, b) => rank(a) - rank(b)).slice(0, sarifResultsMax);
   return { shown, left: findings.length - shown.length };
 }
 
-/** Says what was left out (3.20.21): a file that is cut must not look like a whole one. */
+/** Reports omitted findings (3.20.21), so that a truncated file does not look complete. */
 function invocationOf(left: number): object {
   if (left === 0) return { executionSuccessful: true };
-  const text = `${left} ${left === 1 ? 'finding is' : 'findings are'} left out: a run takes ${sarifResultsMax}. The text of sluice policy has all of them.`;
+  const text = `${left} ${left === 1 ? 'finding is' : 'findings are'} left out: the limit of a run is ${sarifResultsMax}. The text format of sluice policy prints all.`;
   return { executionSuccessful: true, toolExecutionNotifications: [{ level: 'warning', message: { text } }] };
 }
 
@@ -72,7 +69,7 @@ function resultOf(report: PolicyReport, finding: PolicyFinding): object {
         },
       },
     ],
-    // One finding stays one alert when lines above it move.
+    // Keeps the identity of an alert when its line moves.
     partialFingerprints: { 'sluice/v1': hash('sha256', `${code}\n${subject}\n${message}`, 'hex').slice(0, 32) },
     ...(waived === undefined
       ? {}

@@ -1,10 +1,10 @@
 import type { PolicyFinding } from '../../review/policy/finding.ts';
 import { countText, fileOf, type PolicyReport } from './report.ts';
 
-/** Ports that one line names of what a node or zone takes with it. */
+/** The maximum number of ports in a line. */
 const portsMax = 5;
 
-/** For a person at a terminal: each finding as problems are printed, then what single places would take with them. */
+/** Prints the findings as text, like problems, then the ports that depend on a single node or zone. */
 export function textOf(report: PolicyReport): string {
   const { findings, losses, compared } = report.result;
   const lost = losses.map(({ kind, name, ports }) => {
@@ -13,8 +13,8 @@ export function textOf(report: PolicyReport): string {
   });
   return [
     ...findings.map((finding) => findingText(finding, fileOf(report, finding))),
-    ...(lost.length === 0 ? [] : ['What would lose every endpoint with a place:\n', ...lost]),
-    compared ? '' : 'Rules about changes were not asked: --base names what the bundle replaces\n',
+    ...(lost.length === 0 ? [] : ['Ports that would lose all endpoints with a known node or zone:\n', ...lost]),
+    compared ? '' : 'Rules about changes were not checked: pass --base with the bundle that is replaced\n',
     `${countText(report.result)}\n`,
   ].join('');
 }

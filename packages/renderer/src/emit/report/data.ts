@@ -6,14 +6,14 @@ export interface PageData {
   readonly verdict: string;
   readonly old: string;
   readonly new: string;
-  /** Figures for the summary: how many of what. */
+  /** Counts for the summary. */
   readonly tiles: readonly { readonly label: string; readonly value: string }[];
   readonly nodes: readonly PageNode[];
   /** Changed ones first, then by name. */
   readonly services: readonly PageService[];
   readonly flows: readonly PageFlow[];
   readonly settings: readonly string[];
-  /** Absent where the policy was not asked. */
+  /** Absent without a policy. */
   readonly findings?: readonly PageFinding[];
   readonly raw: PageRaw;
 }
@@ -29,13 +29,13 @@ export interface PageService {
   readonly fate: Fate;
   readonly addresses: readonly string[];
   readonly endpoints: readonly PageEndpoint[];
-  /** What changes, a sentence each. */
+  /** The changes, one sentence each. */
   readonly facts: readonly string[];
 }
 
 export interface PageEndpoint {
   readonly text: string;
-  /** Of the list of nodes; absent where it is not known. */
+  /** Index into the list of nodes; absent when the node is not known. */
   readonly at?: number;
   readonly fate: ChangeReport['nodes'][number]['fate'];
 }
@@ -64,6 +64,6 @@ export interface PageFinding {
 export interface PageRaw {
   /** A patch for each file. */
   readonly files: readonly { readonly path: string; readonly patch: string }[];
-  /** How many files are left out because the page would be too large. */
+  /** The number of files that are left out to limit the size of the page. */
   readonly cut: number;
 }

@@ -1,21 +1,21 @@
 import type { BundleFiles } from '@sluice/bundle';
 import { patches } from '../review/diff.ts';
 
-/** How much a difference is to a web page that shows it. */
+/** The size of a diff. */
 export interface DiffSize {
   readonly files: number;
-  /** Lines that are added or removed, and those shown around them. */
+  /** Added and removed lines with their context. */
   readonly lines: number;
   readonly bytes: number;
 }
 
 /**
- * What GitHub shows of a difference at most: "Limits for viewing content and diffs in a repository". Past one of them the web page leaves
- * files out without saying what is in them.
+ * The limits of GitHub for a diff: "Limits for viewing content and diffs in a repository". Above one of them the web page hides the
+ * content of files.
  */
 export const webLimits = { files: 300, lines: 20_000, bytes: 1_000_000 } as const satisfies DiffSize;
 
-/** Measures the difference of two bundles as Git would print it. */
+/** Measures the diff of two bundles in Git's format. */
 export function diffSize(old: BundleFiles, fresh: BundleFiles): DiffSize {
   const size = { files: 0, lines: 0, bytes: 0 };
   for (const { patch } of patches(old, fresh)) {
@@ -26,7 +26,7 @@ export function diffSize(old: BundleFiles, fresh: BundleFiles): DiffSize {
   return size;
 }
 
-/** One sentence on what the web page of Git will show. */
+/** One sentence on how much of the diff a Git hosting page will show. */
 export function webText({ files, lines, bytes }: DiffSize): string {
   const amount = `${files} files, ${lines} lines, ${Math.ceil(bytes / 1000)} kB`;
   const beyond = (['files', 'lines', 'bytes'] as const).filter(

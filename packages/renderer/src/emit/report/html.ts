@@ -5,7 +5,7 @@ import { pageBody } from './page-body.ts';
 import { pageData, type ReportSides } from './page-data.ts';
 import { pageScript, pageStyle } from './page.generated.ts';
 
-/** The report as one page; what manifests say is data, and gets onto the page as text alone. */
+/** Prints the report as one page; input is embedded as data and shown as text only. */
 export function reportHtml(report: ChangeReport, sides: ReportSides): string {
   const data = pageData(report, sides);
   return htmlPage({
@@ -16,7 +16,7 @@ export function reportHtml(report: ChangeReport, sides: ReportSides): string {
   });
 }
 
-/** JSON that no reader of HTML takes for the end of its element, a comment or another script. */
+/** JSON escaped so that an HTML parser cannot find the end of the element, a comment or a script in it. */
 export function inScript(data: PageData): string {
   return JSON.stringify(data).replaceAll(
     /[<>&\u2028\u2029]/g,

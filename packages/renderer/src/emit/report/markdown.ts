@@ -8,32 +8,32 @@ import { factText, flowHead, packetText } from '../review/diff.ts';
 import { settingLines } from '../review/settings.ts';
 import { type DiffSize, webText } from './diff-size.ts';
 
-/** The first line of a comment, by which a pipeline finds its own to write it anew. */
+/** The first line of a comment, by which a pipeline finds and updates its own comment. */
 export const commentMark = '<!-- sluice: report -->';
 
-/** How long a comment may be. GitHub takes 65,536 characters, GitLab a million. */
+/** The maximum length of a comment. GitHub accepts 65,536 characters, GitLab a million. */
 export const commentCharactersMax = 60_000;
 
 export interface MarkdownOptions {
-  /** How many characters it may have; absent: all there is. */
+  /** The maximum length; absent: unlimited. */
   readonly charactersMax?: number;
-  /** Where the whole report is. */
+  /** A link to the full report. */
   readonly reportUrl?: string;
   readonly size: DiffSize;
 }
 
-/** A part of the text: lines that always stand, and rows of which as many stand as there is room for. */
+/** A section of the text: fixed lines, and rows of which as many are kept as fit. */
 interface Part {
   readonly head: readonly string[];
   readonly rows: readonly string[];
   readonly tail: readonly string[];
-  /** What its rows are called when some are left out. */
+  /** The plural noun for its rows. */
   readonly what: string;
 }
 
 /**
- * The report for a comment or a page of text: verdict first, then policy, Services, flows and settings. Where it does not fit, rows are left
- * out from the end of each part, and it says how many and where the rest is.
+ * Prints the report for a comment: verdict first, then policy, Services, flows and settings. If it does not fit, rows are left out from the
+ * end of each section, with a count and a link to the rest.
  */
 export function reportMarkdown(report: ChangeReport, options: MarkdownOptions): string {
   const top = [
@@ -54,18 +54,18 @@ export function reportMarkdown(report: ChangeReport, options: MarkdownOptions): 
     cut.length === 0
       ? []
       : [
-          `> **This text is cut: ${cut.join(', ')} more.**${link === '' ? ' `sluice diff` shows all.' : `${link} shows all.`}`,
+          `> **Truncated: ${cut.join(', ')} more.**${link === '' ? ' `sluice diff` shows all.' : `${link} shows all.`}`,
           '',
         ];
   return `${[...top, ...notice, ...kept, ...bottom].join('\n')}\n`;
 }
 
-/** Room for the sentence that says what is cut. */
+/** Room for the sentence on omitted rows. */
 const reserve = 1_000;
 
 const lengthOf = (lines: readonly string[]): number => lines.reduce((sum, line) => sum + line.length + 1, 0);
 
-/** Gives each part an equal share of the room; what one does not need, those after it may use. */
+/** Gives each section an equal share of the room; later sections may use what is left over. */
 function fit(parts: readonly Part[], room: number): { kept: readonly string[]; cut: readonly string[] } {
   const kept: string[] = [];
   const cut: string[] = [];
@@ -82,7 +82,7 @@ function fit(parts: readonly Part[], room: number): { kept: readonly string[]; c
   return { kept, cut };
 }
 
-/** What fails, then what somebody answers for: a reviewer agrees to waivers too. Notes are counted above. */
+/** Failures, then waived findings, which a reviewer has to accept as well. Notes are only counted. */
 function policyPart(policy: PolicyResult | undefined): readonly Part[] {
   const findings = policy?.findings ?? [];
   const failing = findings.filter(({ level, waived }) => waived === undefined && level !== 'note');
@@ -108,14 +108,14 @@ function servicesPart({ diff }: ChangeReport): Part {
 const signs = { opens: 'opens', closes: '**closes**', moves: 'moves' } as const;
 
 function flowsPart({ diff }: ChangeReport): Part {
-  // What is lost is read first.
+  // Lost traffic first.
   const order = { closes: 0, opens: 1, moves: 2 } as const;
   const turned = diff.flows
     .map((flow) => ({ flow, turn: effectOf(flow.old, flow.new) }))
     .toSorted((a, b) => order[a.turn] - order[b.turn]);
   const rows = turned.map(({ flow, turn }) => flowRow(flow, signs[turn]));
   const head = [
-    '<details><summary>Traffic that is treated differently</summary>',
+    '<details><summary>Traffic changes</summary>',
     '',
     '| | flow | before | after | example |',
     '|---|---|---|---|---|',
@@ -133,7 +133,7 @@ function settingsPart({ diff }: ChangeReport): Part {
   return { head: ['#### Settings and nodes', ''], rows, tail: [''], what: 'lines of settings' };
 }
 
-/** A URL as the target of a link in angle brackets. */
+/** Escapes a URL as the target of a Markdown link in angle brackets. */
 function urlOf(url: string): string {
   return url.replaceAll(/[<>\s]/g, (character) => encodeURIComponent(character));
 }

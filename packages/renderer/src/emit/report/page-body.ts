@@ -1,27 +1,27 @@
 import type { PageData } from './data.ts';
 import { html } from './html-text.ts';
 
-/** What stands on the page before its script runs, and all there is without one. */
+/** The content of the page before, or without, its script. */
 export function pageBody(data: PageData): string {
   return [
     '<a class="skip" href="#flows">To the flows</a>\n<header>\n',
     `<p class="quiet">Sluice compares <code>${html(data.old)}</code> with <code>${html(data.new)}</code></p>\n`,
     `<h1>${html(data.verdict)}</h1>\n`,
     `<dl class="tiles">${data.tiles.map(({ label, value }) => `<div><dt>${html(label)}</dt><dd>${html(value)}</dd></div>`).join('')}</dl>\n`,
-    '<noscript><p>The lists of this page need its script; <code>sluice diff</code> prints the same as text.</p></noscript>\n',
+    '<noscript><p>The lists on this page need JavaScript; <code>sluice diff</code> prints the same as text.</p></noscript>\n',
     '</header>\n<main>\n',
     policySection(data),
     servicesSection,
     flowsSection,
     settingsSection(data),
     rawSection(data),
-    '<footer>Made by sluice from the two bundles alone. Shares of endpoints are those of new connections.</footer>\n</main>\n',
+    '<footer>Made by sluice from the two bundles alone. Shares of endpoints are shares of new connections.</footer>\n</main>\n',
   ].join('');
 }
 
 function policySection({ findings }: PageData): string {
   if (findings === undefined) return '';
-  const text = findings.length === 0 ? '<p>Nothing against the policy.</p>' : '<div id="findings"></div>';
+  const text = findings.length === 0 ? '<p>No policy findings.</p>' : '<div id="findings"></div>';
   return `<section aria-labelledby="policy-title"><h2 id="policy-title">Policy</h2>${text}</section>\n`;
 }
 
@@ -34,7 +34,7 @@ const servicesSection = `<section aria-labelledby="services-title">
 <div class="bar"><input id="service-search" type="search" placeholder="name or address" aria-label="Search Services">
 <select id="service-fate" aria-label="Which Services">${(
   [
-    ['touched', 'all that change'],
+    ['touched', 'changed, added or removed'],
     ['added', 'added'],
     ['removed', 'removed'],
     ['changed', 'changed'],
@@ -47,7 +47,7 @@ const servicesSection = `<section aria-labelledby="services-title">
 <div id="service-list" class="list" role="listbox" tabindex="0" aria-label="Services"></div>
 </div>
 <div>
-<div class="bar"><h3 id="drawing-title"></h3><button id="drawing-all" type="button">Draw all that change</button></div>
+<div class="bar"><h3 id="drawing-title"></h3><button id="drawing-all" type="button">Draw all changes</button></div>
 <div id="drawing" class="panel" tabindex="0"></div>
 <div id="facts"></div>
 </div>
@@ -56,21 +56,21 @@ const servicesSection = `<section aria-labelledby="services-title">
 `;
 
 const flowsSection = `<section id="flows" aria-labelledby="flows-title">
-<h2 id="flows-title">Traffic that is treated differently</h2>
+<h2 id="flows-title">Traffic changes</h2>
 <div class="bar"><input id="flow-search" type="search" placeholder="Service, address, port, node, endpoint" aria-label="Search flows">
-<select id="flow-turn" aria-label="What happens">${(
+<select id="flow-turn" aria-label="Kind of change">${(
   [
     ['all', 'everything'],
-    ['opens', 'opens: reaches somebody now'],
-    ['closes', 'closes: reaches nobody now'],
-    ['moves', 'moves: otherwise than before'],
+    ['opens', 'opens: now has a destination'],
+    ['closes', 'closes: no longer has a destination'],
+    ['moves', 'moves: has another destination'],
   ] as const
 )
   .map(option)
   .join('')}</select>
-<select id="flow-source" aria-label="Who sends">${(
+<select id="flow-source" aria-label="Source">${(
   [
-    ['all', 'from anybody'],
+    ['all', 'from any source'],
     ['pod-here', 'from pods of the node'],
     ['pod-elsewhere', 'from other pods'],
     ['node', 'from the node itself'],
@@ -83,7 +83,7 @@ const flowsSection = `<section id="flows" aria-labelledby="flows-title">
 <span id="flow-count" class="quiet" role="status"></span></div>
 <div class="head" aria-hidden="true"><span class="sign"></span><span>Service</span><span>to</span><span>from</span><span>before</span><span>after</span></div>
 <div id="flow-list" class="list short" role="listbox" tabindex="0" aria-label="Flows"></div>
-<div id="flow-detail" class="panel" aria-live="polite"><p class="quiet">Choose a flow to see it whole, with a packet to follow.</p></div>
+<div id="flow-detail" class="panel" aria-live="polite"><p class="quiet">Choose a flow to see its details and a packet to trace.</p></div>
 </section>
 `;
 
@@ -94,5 +94,5 @@ function settingsSection({ settings }: PageData): string {
 
 function rawSection({ raw }: PageData): string {
   const count = raw.files.length + raw.cut;
-  return `<section><h2>Rules</h2><details id="raw"><summary>The difference of ${count} files as text</summary><div id="raw-files"></div></details></section>\n`;
+  return `<section><h2>Rules</h2><details id="raw"><summary>Diff of ${count} files</summary><div id="raw-files"></div></details></section>\n`;
 }

@@ -9,17 +9,17 @@ import { factText, packetText, patches } from '../review/diff.ts';
 import { settingLines } from '../review/settings.ts';
 import type { PageData, PageFinding, PageFlow, PageRaw, PageService } from './data.ts';
 
-/** How large the raw difference in a page may be; what is beyond is counted. */
+/** The maximum size of the diff in a page; files beyond it are counted. */
 const rawCharactersMax = 4_000_000;
 
-/** The two bundles that a report is on, with their names and what the policy needs to name files. */
+/** The two bundles of a report with their names, and the config for the findings of its policy. */
 export interface ReportSides {
   readonly old: { readonly name: string; readonly files: BundleFiles };
   readonly fresh: { readonly name: string; readonly files: BundleFiles };
   readonly config?: string;
 }
 
-/** Everything that the page shows, as texts. */
+/** Makes the content of the page, as texts. */
 export function pageData(report: ChangeReport, sides: ReportSides): PageData {
   const { diff, policy } = report;
   const at = new Map(report.nodes.map(({ name }, index) => [name, index]));

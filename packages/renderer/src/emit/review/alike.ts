@@ -3,24 +3,24 @@ import type { Comparison, FoundDifference } from '../../review/equivalence.ts';
 import type { FlowRow } from '../../review/flows.ts';
 import { destinationText, nodesText, outcomeText, plural, sourceText } from '../../review/words.ts';
 
-/** Past this many unexplained flows text says how many more there are; JSON has all. */
+/** The maximum number of unexplained flows in the text; it counts the rest, and JSON has all. */
 const shownMax = 100;
 
-/** Prints how ways to run the same Services compare; its last line says whether they behave alike. */
+/** Prints comparisons of modes and layouts; the last line says whether they are equivalent. */
 export function printComparisons(comparisons: readonly Comparison[], format: 'text' | 'json'): string {
   const wrong = comparisons.reduce((sum, { unexplained }) => sum + unexplained.length, 0);
   if (format === 'json') {
     const head = { apiVersion: 'sluice.dev/v1alpha1', kind: 'Comparisons', alike: wrong === 0 };
     return `${JSON.stringify({ ...head, comparisons }, null, 2)}\n`;
   }
-  const last = wrong === 0 ? 'All ways to run the Services behave alike' : `${plural(wrong, 'flow')} without a reason`;
+  const last = wrong === 0 ? 'All modes and layouts are equivalent' : `${plural(wrong, 'unexplained flow')}`;
   return [...comparisons.map(printComparison), `${last}\n`].join('');
 }
 
 function printComparison(comparison: Comparison): string {
   const { kind, between, profile, family, nodes, flows, differences, unexplained } = comparison;
   const what = kind === 'layouts' ? `profile ${profile}, layouts` : 'profiles';
-  const on = `as ${nodes.join(', ')} of profile ${profile} would`;
+  const on = `traced on ${nodes.join(', ')} of profile ${profile}`;
   const shown = unexplained.slice(0, shownMax).map((row) => printRow(between, row));
   const more = unexplained.length - shown.length;
   return [

@@ -1,7 +1,7 @@
 import type { Budgets, ExceededBudget } from '../../review/budgets.ts';
 import type { NodeCost } from '../../review/cost.ts';
 
-/** Prints what a bundle costs; the last lines name every budget that is spent. */
+/** Prints the cost of a bundle; the last lines name every exceeded budget. */
 export function printCost(
   costs: readonly NodeCost[],
   budgets: Budgets,

@@ -11,11 +11,11 @@ import { destinationText, nodesText, outcomeText, plural, sourceText, verdictTex
 export const diffFormats = ['text', 'json', 'markdown'] as const;
 export type DiffFormat = (typeof diffFormats)[number];
 
-/** Past this many flows a report says how many more there are; JSON has all. */
+/** The maximum number of flows in a report; it counts the rest, and JSON has all. */
 const flowsMax = 200;
 const rawTimeoutMs = 5_000;
 
-/** Prints a comparison. The last line of text and Markdown is the sentence that a person acts on. */
+/** Prints a comparison. The last line of text and Markdown is the verdict. */
 export function printDiff(diff: BundleDiff, format: DiffFormat): string {
   if (format === 'json') return `${JSON.stringify(documentOf(diff), null, 2)}\n`;
   return format === 'markdown' ? printMarkdown(diff) : printText(diff);
@@ -42,7 +42,7 @@ function printText(diff: BundleDiff): string {
   const parts = [
     ...services,
     ...settingLines(diff).map((line) => `${line}\n`),
-    ...(flows.length === 0 ? [] : ['\nTraffic that is treated differently:\n', ...flows]),
+    ...(flows.length === 0 ? [] : ['\nTraffic changes:\n', ...flows]),
     folded.length > flowsMax ? `… and ${folded.length - flowsMax} more flows; -o json has all\n` : '',
     diff.rules.old === diff.rules.new ? '' : `\n${diff.rules.old} rules become ${diff.rules.new}\n`,
   ];
@@ -78,25 +78,25 @@ export function factText({ what, port, old, new: fresh }: FactChange): string {
   return `~ ${names[what]} ${old} → ${fresh}${where}`;
 }
 
-/** Whose traffic a flow is, where it goes, who sends it, and on which nodes. @param to where else the same happens */
+/** Services, destinations, sources and nodes of a flow. @param to all destinations with the same change */
 export function flowHead(flow: ChangedFlow, to: readonly Destination[] = [flow.destination]): string {
   const from = some([flow.source, ...flow.alsoFrom].map(sourceText), 4);
   const services = some([...new Set(to.flatMap(({ services: own }) => own))].toSorted(compareText), 3);
   return `${services || 'other traffic'} ${some(to.map(destinationText), 3)} from ${from}, on ${nodesText(flow.nodes)}`;
 }
 
-/** Some of many texts, and how many more there are. */
+/** The first texts of a long list, and the number of the others. */
 const some = (texts: readonly string[], max: number): string =>
   texts.length <= max ? texts.join(', ') : `${texts.slice(0, max - 1).join(', ')} and ${texts.length - max + 1} more`;
 
-/** The command that follows the packet which stands for a flow. */
+/** The command that traces the example packet of a flow. */
 export function packetText({ packet, nodes }: ChangedFlow): string {
   const { source, destination, port, protocol } = packet;
   const to = destination.includes(':') ? `[${destination}]:${port}` : `${destination}:${port}`;
   return `sluice trace --node ${nodes.nodes[0]} --from ${source} --to ${to}/${protocol}`;
 }
 
-/** Texts from a bundle are names and addresses, yet nothing in them may end a code span or a cell. */
+/** A code span. Texts from a bundle are names and addresses, yet they must not end the span or the cell. */
 const code = (text: string): string => `\`${text.replaceAll('`', "'").replaceAll('|', '\\|')}\``;
 
 function printMarkdown(diff: BundleDiff): string {
@@ -116,7 +116,7 @@ function printMarkdown(diff: BundleDiff): string {
   return `${['## Sluice: what changes', '', ...services, ...plain, ...table, ...more, '', verdictText(diff)].join('\n')}\n`;
 }
 
-/** A unified diff for each file that differs, made when it is asked for. */
+/** Yields a unified diff for each file that differs. */
 export function* patches(old: BundleFiles, fresh: BundleFiles): Generator<{ path: string; patch: string }> {
   for (const path of [...new Set([...old.keys(), ...fresh.keys()])].toSorted()) {
     if (old.get(path) !== fresh.get(path)) yield { path, patch: patchOf(path, old, fresh) };

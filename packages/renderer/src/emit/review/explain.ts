@@ -2,13 +2,13 @@ import type { Place } from '@sluice/bundle';
 import type { Blame } from '../../load/blame.ts';
 import type { Explanation } from '../../review/explain.ts';
 
-/** An explanation with what is known outside of the bundle. */
+/** An explanation with its manifest and the last commit. */
 export interface Explained extends Explanation {
   readonly manifest?: Place;
   readonly blame?: Blame;
 }
 
-/** Prints whose a chain, a rule or an address is, the most important first. */
+/** Prints the Service of a chain, a rule or an address, then the details. */
 export function printExplained(explained: Explained, format: 'text' | 'json'): string {
   if (format === 'json') {
     return `${JSON.stringify({ apiVersion: 'sluice.dev/v1alpha1', kind: 'Explanation', ...explained }, null, 2)}\n`;
@@ -24,12 +24,12 @@ export function printExplained(explained: Explained, format: 'text' | 'json'): s
   ].join('');
 }
 
-/** As many Services as a line takes; `-o json` has them all. */
+/** The maximum number of Services in the line; `-o json` has all. */
 const namedMax = 10;
 
 function owner({ service, services = [] }: Explained): string {
   if (service !== undefined) return `Service ${service}`;
-  if (services.length === 0) return 'What all Services share';
+  if (services.length === 0) return 'Shared by all Services';
   const more = services.length > namedMax ? `, … (${services.length} ports in all)` : '';
   return `Services ${services.slice(0, namedMax).join(', ')}${more}`;
 }
@@ -46,7 +46,7 @@ function printPort({ key, addresses = [], nodePort = 0, endpoints }: NonNullable
 function printLayout({ layout, counterpart }: Explained): string {
   if (layout === undefined) return '';
   const other = layout === 'tree' ? 'flat' : 'tree';
-  // Most endpoints have none there.
+  // Most endpoints have no chain in layout tree.
   const name = counterpart?.startsWith('SLU-SEP-') ? `${counterpart}, where endpoints have chains` : counterpart;
   return `    layout   ${layout}${name === undefined ? '' : ` (in layout ${other}: ${name})`}\n`;
 }

@@ -1,16 +1,15 @@
 import type { ChangedFlow } from '../../review/diff-flows.ts';
 import type { Destination } from '../../review/flow.ts';
 
-/** A changed flow, and every destination for which just the same changes. */
+/** A changed flow, and every destination with the same change. */
 export interface FoldedFlow {
   readonly flow: ChangedFlow;
-  /** Its own first. */
+  /** The destination of the flow first. */
   readonly to: readonly Destination[];
 }
 
 /**
- * Puts flows together that differ in their destination alone: a mode that answers for all ports of ten thousand addresses is one
- * line to read.
+ * Merges flows that differ only in their destination, so that a change for all ports of ten thousand addresses is one line.
  */
 export function foldDestinations(flows: readonly ChangedFlow[]): readonly FoldedFlow[] {
   const alike = Map.groupBy(flows, ({ nodes, family, destination, source, alsoFrom, old, new: fresh }) => {

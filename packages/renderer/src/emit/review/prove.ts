@@ -2,10 +2,10 @@ import { profileNames } from './settings.ts';
 import { outcomeText, destinationText, nodesText, plural, sourceText } from '../../review/words.ts';
 import { type CounterExample, isProved, type ProfileFault, type Proof } from '../../review/prove.ts';
 
-/** Past this many counter-examples text says how many more there are; JSON has all. */
+/** The maximum number of counter-examples in the text; it counts the rest, and JSON has all. */
 const shownMax = 100;
 
-/** Prints a proof; its last line says whether everything is as declared. */
+/** Prints a proof; the last line is the verdict. */
 export function printProof(proof: Proof, format: 'text' | 'json'): string {
   if (format === 'json') {
     const document = { apiVersion: 'sluice.dev/v1alpha1', kind: 'Proof', proved: isProved(proof) };
@@ -19,22 +19,22 @@ export function printProof(proof: Proof, format: 'text' | 'json'): string {
     more > 0 ? `… and ${more} more; -o json has all\n` : '',
     ...proof.profiles.map(
       ({ profile, family, services, flows }) =>
-        `profile ${profile}, ${family}: ${plural(services, 'Service')}, ${plural(flows, 'flow')} followed\n`,
+        `profile ${profile}, ${family}: ${plural(services, 'Service')}, ${plural(flows, 'flow')} traced\n`,
     ),
     lastLine(proof),
   ].join('');
 }
 
 function lastLine(proof: Proof): string {
-  if (isProved(proof)) return 'Everything is as the Services declare\n';
+  if (isProved(proof)) return 'The rules implement all Services as declared\n';
   const { length } = proof.counterExamples;
   const flows = length > 0 ? [`${plural(length, 'flow')} ${length === 1 ? 'is' : 'are'} not as declared`] : [];
   const profiles = new Set(proof.faults.map(({ profile }) => profile)).size;
-  return `${[...flows, ...(profiles > 0 ? [`the base of ${plural(profiles, 'profile')} is not kube-proxy's`] : [])].join(', ')}\n`;
+  return `${[...flows, ...(profiles > 0 ? [`the base rules of ${plural(profiles, 'profile')} differ from kube-proxy's`] : [])].join(', ')}\n`;
 }
 
 function printFault({ profile, family, what, expected, found }: ProfileFault): string {
-  return `profile ${profile}, ${family}: ${profileNames[what]} ${found}, and not ${expected}\n`;
+  return `profile ${profile}, ${family}: ${profileNames[what]} ${found}, expected ${expected}\n`;
 }
 
 function printCounterExample(example: CounterExample): string {
@@ -49,7 +49,7 @@ function printCounterExample(example: CounterExample): string {
 }
 
 const words = {
-  accept: 'ACCEPT',
+  accept: 'accepted',
   pass: 'no Service matches',
   reject: 'REJECT',
   drop: 'DROP',

@@ -2,10 +2,10 @@ import type { BundleDiff, SettingChange } from '../../review/diff.ts';
 import type { ProfileChange } from '../../review/profile-changes.ts';
 import { plural } from '../../review/words.ts';
 
-/** Past this many lines of a file a report says how many more there are; JSON and the raw difference have all. */
+/** The maximum number of lines of a file; a report counts the rest, and JSON and --raw have all. */
 const linesMax = 40;
 
-/** What changes for profiles, then settings and nodes that differ, a line each. */
+/** Changes of profiles, then of settings and nodes, one per line. */
 export function settingLines({ settings, profiles, nodes }: BundleDiff): readonly string[] {
   const byProfile = Map.groupBy(profiles, ({ profile }) => profile);
   const moved = profiles.filter(({ what }) => what === 'mode').map(({ profile }) => profile);
@@ -20,13 +20,13 @@ export function settingLines({ settings, profiles, nodes }: BundleDiff): readonl
   ];
 }
 
-/** What changes, or is wrong, about a profile. */
+/** The parts of a profile that can change or be wrong. */
 export const profileNames = {
   mode: 'mode',
-  established: 'forwarded packets of connections that stand:',
-  invalid: 'forwarded packets of no connection:',
-  masqueraded: 'forwarded packets that are masqueraded:',
-  mark: 'the mark of packets that were masqueraded:',
+  established: 'forwarded packets of established connections:',
+  invalid: 'forwarded packets without a connection (INVALID):',
+  masqueraded: 'forwarded packets to masquerade:',
+  mark: 'the mark of masqueraded packets:',
   'source-ports': 'source ports of masqueraded connections:',
   sysctl: 'sysctl',
 } as const satisfies Record<ProfileChange['what'], string>;
@@ -39,7 +39,7 @@ function profileText({ what, family, old, new: fresh }: ProfileChange): string {
   return `~ ${profileNames[what]} ${old} → ${fresh}${where}`;
 }
 
-/** Lines of `sysctl.conf` are said with their profile. What makes up a mode is another text in every line, which nobody reads. */
+/** Lines of `sysctl.conf` are printed with their profile. When the mode changes, all base lines differ and are only counted. */
 function linesOf({ file, old, new: fresh }: SettingChange, moved: readonly string[]): readonly string[] {
   if (file.endsWith('/base/sysctl.conf')) return [];
   if (moved.some((profile) => file.startsWith(`profiles/${profile}/base/`))) {

@@ -2,7 +2,7 @@ import { printEndpoint } from '@sluice/bundle';
 import type { NodeTrace, TracedPath } from '../../review/trace-node.ts';
 import { percentText } from '../../review/words.ts';
 
-/** Prints a packet's ways: one block per outcome, rule by rule with the Service it belongs to. */
+/** Prints the paths of a packet: one block per outcome, rule by rule with its Service. */
 export function printTrace(traced: NodeTrace, format: 'text' | 'json'): string {
   if (format === 'json') {
     return `${JSON.stringify({ apiVersion: 'sluice.dev/v1alpha1', kind: 'Trace', ...traced }, null, 2)}\n`;
@@ -16,8 +16,8 @@ export function printTrace(traced: NodeTrace, format: 'text' | 'json'): string {
 }
 
 const verdicts = {
-  accept: 'let in as it is',
-  pass: 'no Service decides; it goes on to its own destination',
+  accept: 'accepted unchanged',
+  pass: 'No Service matches; the packet continues to its original destination',
   reject: 'REJECT',
   drop: 'DROP',
 } as const;
