@@ -27,7 +27,7 @@ const list = 'apiVersion: config.kubernetes.io/v1\nkind: ResourceList\nitems: []
 
 const rows: readonly Row[] = [
   { verb: 'render', args: `${manifests} -o fresh`, stderr: /^fresh: \d+ files, \d+ written/, progress: true },
-  { verb: 'render', args: `${manifests} -o rendered --check`, stderr: /is what would be written/, progress: true },
+  { verb: 'render', args: `${manifests} -o rendered --check`, stderr: /is up to date/, progress: true },
   {
     verb: 'render',
     args: '-f other -R -c sluice.yaml -o rendered --check',
@@ -58,7 +58,7 @@ const rows: readonly Row[] = [
     stdout: /shop\/api/,
     progress: true,
   },
-  { verb: 'prove', args: 'rendered', stdout: /Everything is as the Services declare/, progress: true },
+  { verb: 'prove', args: 'rendered', stdout: /The rules implement all Services as declared/, progress: true },
   { verb: 'explain', args: 'KUBE-SERVICES', stdout: /KUBE-SERVICES/, progress: true },
   { verb: 'cost', args: 'rendered -c sluice.yaml', stdout: /^PROFILE .* RULES/, progress: true },
   { verb: 'policy', args: 'rendered -c sluice.yaml --today 2026-11-21 -o sarif', stdout: /^\{/, progress: true },
@@ -81,12 +81,12 @@ const rows: readonly Row[] = [
     verb: 'fleet',
     args: 'manifests --allowed-receipts /dev/null',
     exit: 1,
-    stdout: /^no receipt speaks of a release; 0 nodes are known$/m,
+    stdout: /^no receipt mentions a release; 0 nodes known$/m,
     progress: true,
   },
   { verb: 'allocations fix', args: '-c sluice.yaml --base-branch nowhere', exit: 2, stderr: /^error: / },
   { verb: 'allocations manifests', args: manifests, stdout: /^ {2}clusterIP: /m, progress: true },
-  { verb: 'allocations prune', args: manifests, stderr: /^Every allocation in /m, progress: true },
+  { verb: 'allocations prune', args: manifests, stderr: /^All allocations in /m, progress: true },
   { verb: 'version', args: '', stdout: /^sluice \d+\.\d+\.\d+ \(/ },
   { verb: 'completion', args: 'bash', stdout: /^complete -F/m },
 ];

@@ -75,7 +75,7 @@ describe('of several openings', () => {
       'waves-open.yaml': printOpening({ release: sumsDigest(), open: 1 }),
       'waves-open.yaml.sig': fakeSignature('own'),
     });
-    expect(stderr).toMatch(/passed over: sha256:[0-9a-f]{64} opens 64 waves, and has no signature for that\n/);
+    expect(stderr).toMatch(/ignored: sha256:[0-9a-f]{64} opens 64 waves, and has no signature for that\n/);
   });
 
   test('where nobody has signed any the one that is open furthest counts', async () => {
@@ -142,7 +142,7 @@ describe('a release is pulled with its signature beside a referrer', () => {
     addReferrer(registry, change);
     const { status, stderr, files } = await pull(reference);
     expect({ status, files }).toEqual({ status: 0, files: good });
-    expect(stderr).toContain('passed over: ');
+    expect(stderr).toContain('ignored: ');
     expect(stderr).toContain(says);
   });
 
@@ -157,7 +157,7 @@ describe('a release is pulled with its signature beside a referrer', () => {
     addReferrer(registry, (m) => oneLayer(m, layer));
     const { status, stderr, files } = await pull(reference);
     expect({ status, files }).toEqual({ status: 0, files: good });
-    expect(stderr).toMatch(/passed over: Cannot use sha256:[0-9a-f]{64}: SHA256SUMS\.evil\.sig/);
+    expect(stderr).toMatch(/ignored: Cannot use sha256:[0-9a-f]{64}: SHA256SUMS\.evil\.sig/);
     expect(stderr).toContain(says);
   });
 

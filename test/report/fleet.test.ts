@@ -94,7 +94,7 @@ describe('the page', () => {
   });
 
   test('a silent node has no link: what is not signed is not shown as its word', () => {
-    const text = fleetHtml(judgeFleet(new Map([silent('c', 'number 9: it has no signature')]), []), 'receipts');
+    const text = fleetHtml(judgeFleet(new Map([silent('c', 'number 9: its signature is missing')]), []), 'receipts');
     expect(namesIn(text)).toEqual(['c']);
     expect(hrefOf(text)).toBeUndefined();
   });

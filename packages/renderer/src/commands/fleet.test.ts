@@ -177,7 +177,7 @@ describe('sluice fleet', async () => {
       () => say('node-1', 'confirmed', { namespace: 'sluice-release' }),
       'its signature is not from a key of this node',
     ],
-    ['nobody signed', () => rmSync(`${say('node-1', 'confirmed')}.sig`), 'it has no signature'],
+    ['has no signature', () => rmSync(`${say('node-1', 'confirmed')}.sig`), 'its signature is missing'],
     ['was changed', () => appendFileSync(say('node-1', 'rolled-back'), ' '), 'its signature is not from a key of this node'],
     [
       'has the name of a newer one',
@@ -198,7 +198,7 @@ describe('sluice fleet', async () => {
       },
       'no receipt is there',
     ],
-    ['is larger than any', () => writeFileSync(say('node-1', 'confirmed'), ' '.repeat(20_000)), 'it cannot be read'],
+    ['is larger than any', () => writeFileSync(say('node-1', 'confirmed'), ' '.repeat(20_000)), 'the file cannot be read'],
   ] as const)('does not believe a receipt that %s', async (_title, put, why) => {
     put();
     expect(await states()).toMatch(new RegExp(`^node-1 silent: .*${why} [|] node-2 silent: no receipt is there$`));
@@ -430,8 +430,8 @@ describe('sluice promote', async () => {
       await sluice('sign', release, '--key', at('mallory'), '--endpoints');
       const refused = await promote();
       expect(refused).toMatchObject({ status: 2, stdout: '' });
-      expect(refused.stderr).toContain('it holds revision 1 of release 1');
-      expect(refused.stderr).toMatch(/waits for no wave \[WAVES_INVALID\][^]*Bring release 1 back/);
+      expect(refused.stderr).toContain('it contains revision 1 of release 1');
+      expect(refused.stderr).toMatch(/does not use waves \[WAVES_INVALID\][^]*Restore release 1/);
       expect(() => readFileSync(join(release, 'waves-open.yaml'))).toThrow('ENOENT');
     });
 

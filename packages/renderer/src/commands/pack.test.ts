@@ -265,7 +265,7 @@ describe('sluice pack', () => {
         execFileSync('mkfifo', [at('old/SHA256SUMS')]);
         return [at('new'), '--all', '--base', at('old')];
       },
-      'it is no regular file',
+      'it is not a regular file',
     ],
     [
       'a base whose release.yaml is another one',

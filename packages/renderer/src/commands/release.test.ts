@@ -284,7 +284,7 @@ describe('sluice release', async () => {
     const started = [process.execPath, programPath('sluice')];
     const args = ['release', bundle, '--serial', 'auto', '--source', source, '-o', release];
     const { stderr } = inNamespace('sh', '-c', readOnly, 'sh', release, ...started, ...args);
-    expect(stderr).toContain(`Cannot write ${release}: the file system is read-only [OUTPUT_UNWRITABLE]`);
+    expect(stderr).toContain(`Cannot write ${release}: read-only file system [OUTPUT_UNWRITABLE]`);
   });
 
   const waves = join(scratch, 'waves.yaml');
@@ -565,7 +565,7 @@ describe('an update of endpoints', () => {
   test.each([
     ['a node that is in no wave', () => cpSync(node('node-1'), node('node-3'), { recursive: true }), 'node node-3'],
     ['a wave with a node that is gone', () => rmSync(node('node-2'), { recursive: true }), 'no node node-2'],
-    ['waves that are gone', () => rmSync(join(release, 'waves.yaml')), 'waves.yaml is not there'],
+    ['waves that are gone', () => rmSync(join(release, 'waves.yaml')), 'waves.yaml is missing'],
     ['waves that cannot be read', () => writeFileSync(join(release, 'waves.yaml'), 'waves: 7\n'), 'Cannot read'],
   ])('is not made with %s, and what is there stays', async (_title, change, expected) => {
     await makeInWaves();

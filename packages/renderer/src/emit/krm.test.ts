@@ -41,11 +41,11 @@ test('adds a missing newline before results', () => {
 });
 
 test.each([
-  ['nothing', '', 'there is no document'],
-  ['two lists', `${head}---\n${head}`, 'there are 2 documents'],
-  ['a Service', 'apiVersion: v1\nkind: Service\n', 'its kind is no list'],
-  ['items that are a map', `${head}items: {}\n`, 'its items are no list'],
-  ['a functionConfig that is a text', `${head}functionConfig: x\n`, 'its functionConfig is no map'],
+  ['nothing', '', 'it contains no document'],
+  ['two lists', `${head}---\n${head}`, 'it contains 2 documents'],
+  ['a Service', 'apiVersion: v1\nkind: Service\n', 'its kind is not a list'],
+  ['items that are a map', `${head}items: {}\n`, 'its items are not a list'],
+  ['a functionConfig that is a text', `${head}functionConfig: x\n`, 'its functionConfig is not a map'],
 ])('refuses %s as a ResourceList', (_title, text, why) => {
   expect(readResourceList({ file: 'stdin', text })).toMatchObject([
     { code: 'OBJECT_MALFORMED', message: expect.stringContaining(why) },

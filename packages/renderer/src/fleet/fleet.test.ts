@@ -83,9 +83,9 @@ describe('a node', () => {
     ['of which nothing came is silent', silent('a'), 'silent', 'no receipt is there'],
     [
       'of which nothing counts is silent',
-      silent('a', 'number 9: it has no signature'),
+      silent('a', 'number 9: its signature is missing'),
       'silent',
-      'no receipt counts: number 9: it has no signature',
+      'no receipt counts: number 9: its signature is missing',
     ],
   ] as const)('%s', (_title, word, state, why) => {
     const [node] = word;

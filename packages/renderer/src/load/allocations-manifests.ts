@@ -6,17 +6,17 @@ import type { Json, JsonObject, KubeObject } from '../render/kube.ts';
 import type { Protocol } from '../render/model.ts';
 
 /**
- * Services with the numbers that Sluice gave them filled in, so that an API server adopts them.
- * What a manifest sets stays as it is; `status` is the cluster's and is left out.
- * @param services objects of kind Service; others, and Services without an allocation, are passed over
- * @returns YAML documents in the order of `services`, quoted so that YAML 1.1 and 1.2 read them alike
+ * Prints Services with their allocated addresses and ports filled in, so that an API server adopts them.
+ * Fields that a manifest sets are kept; `status` belongs to the cluster and is left out.
+ * @param services objects; those of other kinds, and Services without an allocation, are ignored
+ * @returns YAML documents in the order of `services`, quoted so that YAML 1.1 and 1.2 read them the same way
  */
 export function allocationsAsManifests(services: readonly KubeObject[], allocations: Iterable<Allocation>): string {
   const documents = allocatedServices(services, allocations);
   return documents.map((value) => `---\n${stringify(value, style)}`).join('');
 }
 
-/** The same as values. */
+/** Like `allocationsAsManifests`, as values. */
 export function allocatedServices(
   services: readonly KubeObject[],
   allocations: Iterable<Allocation>,
@@ -28,7 +28,7 @@ export function allocatedServices(
   });
 }
 
-/** `compat` quotes what a YAML 1.1 reader such as kubectl would take for something else: `yes`, `012`, `1:30`. */
+/** `compat` quotes strings that a YAML 1.1 reader such as kubectl would misread: `yes`, `012`, `1:30`. */
 const style = { compat: 'yaml-1.1', lineWidth: 0, aliasDuplicateObjects: false } as const;
 
 function nameOf(service: JsonObject): string {
@@ -42,7 +42,7 @@ function filledIn(service: KubeObject, allocation: Allocation): JsonObject {
   const head = { apiVersion: service.apiVersion, kind: service.kind };
   if (spec['clusterIP'] === 'None' || spec['type'] === 'ExternalName') return { ...head, ...rest };
   const clusterIPs = addressesOf(spec, allocation);
-  // A file may hold more than the Service wants by now, and an API server refuses a node port of type ClusterIP.
+  // A file may have ports that the Service no longer needs, and an API server refuses a node port for type ClusterIP.
   const takesNodePorts = spec['type'] === 'NodePort' || spec['type'] === 'LoadBalancer';
   const ports = listOf(spec['ports']).map((port) => (takesNodePorts ? withNodePort(objectOf(port), allocation) : port));
   const takesHealthPort = spec['type'] === 'LoadBalancer' && spec['externalTrafficPolicy'] === 'Local';
@@ -59,7 +59,7 @@ function filledIn(service: KubeObject, allocation: Allocation): JsonObject {
   };
 }
 
-/** The manifest's own addresses, then those given in families that it leaves out; `ipFamilies` orders the latter. */
+/** The addresses of the manifest, then allocated ones of the other families, in the order of `ipFamilies`. */
 function addressesOf(spec: JsonObject, allocation: Allocation): readonly string[] {
   const own = [...new Set([spec['clusterIP'], ...listOf(spec['clusterIPs'])].map(textOf))].filter((ip) => ip !== '');
   const families = new Set(own.map(familyOfAddress));

@@ -143,7 +143,7 @@ test('problems of a file that is no YAML, or no directory, speak of allocations'
   expect(readAllocations(notADirectory).problems).toMatchObject([
     {
       code: 'INPUT_UNREADABLE',
-      message: `Cannot read the allocations in ${notADirectory}: a part of the path is a file, where a directory is needed`,
+      message: `Cannot read the allocations in ${notADirectory}: a part of the path is not a directory`,
     },
   ]);
 });

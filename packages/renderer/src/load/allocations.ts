@@ -16,9 +16,8 @@ export interface ReadAllocations {
 }
 
 /**
- * Reads `<directory>/<namespace>/<name>.yaml`. A directory that is not there holds nothing; files that are no YAML (a README)
- * are nobody's business.
- * @param directory as the config's place says; it is the beginning of every `file`
+ * Reads all `<directory>/<namespace>/<name>.yaml`. A missing directory is empty; other files, such as a README, are ignored.
+ * @param directory the path from which every `file` starts
  */
 export function readAllocations(directory: string): ReadAllocations {
   const allocations: Allocation[] = [];
@@ -42,7 +41,7 @@ export function readAllocations(directory: string): ReadAllocations {
   return { allocations, problems };
 }
 
-/** In byte order, so that problems come in one order everywhere. */
+/** In byte order, so that the order of problems does not depend on the file system. */
 function entriesOf(directory: string): Dirent[] {
   try {
     return readdirSync(directory, { withFileTypes: true }).toSorted((a, b) => compareText(a.name, b.name));
@@ -54,14 +53,14 @@ function entriesOf(directory: string): Dirent[] {
 
 const subject: TextSubject = {
   name: 'allocation',
-  hint: 'Take the file as it is in Git; an allocation is a few lines long',
+  hint: 'Restore the file from Git; an allocation has only a few lines',
 };
 
 const isYaml = (name: string): boolean => name.endsWith('.yaml') && !name.startsWith('.');
 const pathForm = /(?:^|\/)([a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?)\/([a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?)\.yaml$/;
 
 const schema: Schema = {
-  ...fields('What sluice gave to one Service.', {
+  ...fields('The allocations of one Service.', {
     apiVersion: text('The version of this format.', { const: 'sluice.dev/v1alpha1' }),
     kind: text('The kind.', { const: 'Allocation' }),
     clusterIPs: { type: 'array', maxItems: 2, items: text('An address.', { format: 'ip-address' }) },
@@ -80,7 +79,7 @@ const schema: Schema = {
 /**
  * Reads one allocation file.
  * @param file its path; the last two parts name the Service
- * @returns the allocation, or every problem of the file (`ALLOCATION_INVALID`, or what is wrong with its YAML)
+ * @returns the allocation, or all problems of the file (`ALLOCATION_INVALID`, or problems of its YAML)
  */
 export function readAllocation(file: string, content: string): Allocation | { readonly problems: readonly Problem[] } {
   const [, namespace, name] = pathForm.exec(file) ?? [];
@@ -99,7 +98,7 @@ export function readAllocation(file: string, content: string): Allocation | { re
   return wrong.length > 0 ? { problems: wrong } : allocation;
 }
 
-/** The shape of a file once its schema has allowed it. */
+/** The content of a file that passed the schema. */
 interface AllocationText {
   readonly clusterIPs?: readonly string[];
   readonly nodePorts?: Readonly<Record<string, number>>;
@@ -117,21 +116,21 @@ function toAllocation(namespace: string, name: string, file: string, value: Allo
   };
 }
 
-/** One address per family; one port per number, but for ports that differ in protocol. */
+/** Checks that each family has at most one address and each protocol uses a port once. */
 function crossCheck(allocation: Allocation, origin: TextOrigin, object: string): Problem[] {
   const problems: Problem[] = [];
   const complain = (path: readonly string[], message: string): void => {
-    const hint = 'Take the file as it is in Git, or delete it if the Service may get other numbers';
+    const hint = 'Restore the file from Git, or delete it if the Service may get other addresses and ports';
     problems.push({ code: 'ALLOCATION_INVALID', level: 'error', at: origin.place(path), object, message, hint });
   };
   const families = allocation.clusterIPs.map(familyOfAddress);
   if (new Set(families).size < families.length)
-    complain(['clusterIPs'], 'Cannot use clusterIPs: two addresses are of one family');
+    complain(['clusterIPs'], 'Cannot use clusterIPs: both addresses are of the same family');
   const seen = new Set<string>();
   for (const [key, port] of Object.entries(allocation.nodePorts)) {
     const held = `${port}${key.slice(key.lastIndexOf('/'))}`;
     if (seen.has(held))
-      complain(['nodePorts', key], `Cannot use nodePorts: ${port} stands there twice for one protocol`);
+      complain(['nodePorts', key], `Cannot use nodePorts: ${port} is used twice for one protocol`);
     seen.add(held);
     if (port !== allocation.healthCheckNodePort) continue;
     complain(['healthCheckNodePort'], `Cannot use healthCheckNodePort: ${port} is the node port of ${key}`);
@@ -139,12 +138,12 @@ function crossCheck(allocation: Allocation, origin: TextOrigin, object: string):
   return problems;
 }
 
-/** Where the file of an allocation belongs, below the directory of allocations. */
+/** The path of an allocation's file, below the directory of allocations. */
 export function allocationPath(allocation: Allocation): string {
   return `${allocation.namespace}/${allocation.name}.yaml`;
 }
 
-/** The text of an allocation file. `readAllocation` gives the allocation back. */
+/** Prints an allocation file, the inverse of `readAllocation`. */
 export function printAllocation(allocation: Allocation): string {
   const ports = Object.entries(allocation.nodePorts).toSorted(([a], [b]) => compareText(a, b));
   const document = {
@@ -163,18 +162,18 @@ function misplaced(file: string): Problem {
     level: 'error',
     at: { file, line: 1, column: 1 },
     message: 'Cannot read the allocation: its path does not end in <namespace>/<name>.yaml',
-    hint: 'Move the file to where sluice wrote it, or out of the allocations directory',
+    hint: 'Move the file back to its path, or out of the allocations directory',
   };
 }
 
-/** A link would lead to a file of somebody else, a pipe would keep us waiting. */
+/** A link could point to a foreign file, and reading a pipe could block. */
 function irregular(file: string): Problem {
   return {
     code: 'ALLOCATION_INVALID',
     level: 'error',
     at: { file, line: 1, column: 1 },
-    message: 'Cannot read the allocation: it is no regular file',
-    hint: 'Put the file itself there, as sluice wrote it',
+    message: 'Cannot read the allocation: it is not a regular file',
+    hint: 'Replace it with the regular file that sluice wrote',
   };
 }
 

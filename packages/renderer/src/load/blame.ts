@@ -3,7 +3,7 @@ import { basename, dirname } from 'node:path';
 import { diffLines } from 'diff';
 import { runGit } from './run-git.ts';
 
-/** Who last changed a line. */
+/** The last commit of a line. */
 export interface Blame {
   readonly commit: string;
   readonly author: string;
@@ -13,10 +13,9 @@ export interface Blame {
 const bounds = { outputBytesMax: 64 * 1024 * 1024, timeoutMs: 30_000 } as const;
 
 /**
- * Asks Git for the commit of a line. Of HEAD, not of the work tree: to read a file there git runs the filters that the repository's
- * config names.
- * @param line of the file as it is now, from 1
- * @returns nothing where the file is not in a repository, or the line is not committed yet
+ * Finds the last commit of a line. Reads HEAD and not the work tree: for a file there, git runs filters from the repository's config.
+ * @param line of the current file, from 1
+ * @returns undefined when the file is not in a repository, or the line is not committed yet
  */
 export function blameLine(file: string, line: number): Blame | undefined {
   const [directory, name] = [dirname(file), basename(file)];
@@ -33,7 +32,7 @@ export function blameLine(file: string, line: number): Blame | undefined {
   }
 }
 
-/** Where a line of a text stands in the text before; undefined where it is new. */
+/** The number of a line in the committed text; undefined for a new line. */
 function committedLine(before: string, now: string, line: number): number | undefined {
   let [old, own] = [0, 0];
   for (const { added, removed, count = 0 } of diffLines(before, now)) {

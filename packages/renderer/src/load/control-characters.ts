@@ -1,12 +1,12 @@
 import type { Json, JsonObject, Path } from '../render/kube.ts';
 
-/** C0, DEL and C1 (general category Cc): no field that Sluice reads may hold one, and in a terminal they can rewrite what a person sees. */
+/** C0, DEL and C1 (general category Cc): not allowed in any field that Sluice reads, because they can forge terminal output. */
 const control = /\p{Cc}/u;
 const controlInFreeText = /[^\P{Cc}\t\n\r]/u;
 
 /**
- * Texts where tabs and line ends are usual: annotations, who manages what, conditions of a Node; and the data of kube-proxy's
- * ConfigMap, which is a document of its own.
+ * Fields where tabs and newlines are usual: annotations, managed fields, conditions of a Node, and the data of kube-proxy's ConfigMap,
+ * which is a separate document.
  */
 function isFreeText(path: Path): boolean {
   const [first, second] = path;
@@ -23,7 +23,7 @@ export interface ControlCharacter {
   readonly name: string;
 }
 
-/** Every key and text of an object that holds a control character, with the first one of it. */
+/** Finds all keys and strings of an object with a control character, each with the first one. */
 export function findControlCharacters(object: JsonObject): ControlCharacter[] {
   const found: ControlCharacter[] = [];
   search(object, [], found);

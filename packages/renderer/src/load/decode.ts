@@ -1,8 +1,8 @@
 import type { Problem } from '@sluice/bundle';
 
 /**
- * The text of a file: UTF-8, or UTF-16 if it begins with its byte order mark, as what PowerShell redirects into a file does
- * (YAML 1.2.2, 5.2 wants both). The mark itself is left out.
+ * Decodes a file: UTF-8, or UTF-16 with a byte order mark, as PowerShell writes it (YAML 1.2.2, 5.2 requires both). The mark is
+ * removed.
  */
 export function decode(file: string, bytes: Uint8Array): { text: string } | Problem {
   const encoding = encodingOf(bytes);
@@ -37,7 +37,7 @@ function notText(file: string, encoding: Encoding, bytes: Uint8Array): Problem {
   };
 }
 
-/** No byte of a longer UTF-8 sequence is a newline, so each line can be tried by itself. */
+/** A newline byte never occurs inside a UTF-8 sequence, so lines can be decoded separately. */
 function firstBadLine(bytes: Uint8Array): number {
   const newline = 0x0a;
   let line = 1;

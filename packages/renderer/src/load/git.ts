@@ -7,13 +7,13 @@ import { runGit, whyGit } from './run-git.ts';
 const bounds = { outputBytesMax: 64 * 1024 * 1024, timeoutMs: 30_000 } as const;
 
 /**
- * The allocation files that a revision has, read through git; no work tree is touched.
+ * Reads the allocation files of a revision from the object store; the work tree is not touched.
  * @param directory the allocations directory of this checkout
  * @param revision a branch, tag or commit, such as `origin/main`
  */
 export function readAllocationsAt(directory: string, revision: string): ReadAllocations {
   // A revision that starts with a dash would be an option.
-  if (!/^[A-Za-z0-9_][\w./~^@{}-]*$/.test(revision)) return unreadable(revision, 'that is no name of a revision');
+  if (!/^[A-Za-z0-9_][\w./~^@{}-]*$/.test(revision)) return unreadable(revision, 'it is not a valid revision');
   const allocations: Allocation[] = [];
   const problems: Problem[] = [];
   try {
@@ -52,7 +52,7 @@ function unreadable(revision: string, why: string): ReadAllocations {
     code: 'INPUT_UNREADABLE',
     level: 'error',
     message: `Cannot read the allocations of ${revision}: ${why}`,
-    hint: 'Run it inside the Git checkout that holds the config, with a revision that git knows',
+    hint: 'Run the command inside the Git checkout with the config, and pass an existing revision',
   };
   return { allocations: [], problems: [problem] };
 }

@@ -5,12 +5,12 @@ import { splitDocuments } from './parse/documents.ts';
 import { parseDocument } from './parse/parse.ts';
 import type { Source } from './sources.ts';
 
-/** `registry.k8s.io/kube-proxy:v1.34.2`, or with the platform in the name, as some distributions have it. */
+/** `registry.k8s.io/kube-proxy:v1.34.2`, in some distributions with the platform in the name. */
 const image = /(?:^|\/)kube-proxy(?:-[a-z0-9]+)?:v(\d+\.\d+)\./;
 
 /**
- * The versions of the kube-proxy DaemonSets in the input, each once, oldest first. Versions that Sluice does not know are left out.
- * The Nodes do not tell: `status.nodeInfo.kubeProxyVersion` is the kubelet's.
+ * The versions of the kube-proxy DaemonSets in the input, each once, oldest first, without unknown versions.
+ * Nodes do not have it: `status.nodeInfo.kubeProxyVersion` is the version of the kubelet.
  */
 export function kubeProxyImages(sources: readonly Source[]): readonly KubeProxyVersion[] {
   const values = sources.flatMap(({ file, text }) => splitDocuments(file, text).flatMap(parseDocument));
@@ -18,7 +18,7 @@ export function kubeProxyImages(sources: readonly Source[]): readonly KubeProxyV
   return kubeProxyVersions.filter((version) => found.has(version));
 }
 
-/** The images of an object that is a DaemonSet, or of those in a list. */
+/** The images of a DaemonSet, or of the DaemonSets in a list. */
 function imagesOf(value: Json): readonly Json[] {
   const items = childOf(value, 'items');
   if (Array.isArray(items)) return (items as readonly Json[]).flatMap(imagesOf);

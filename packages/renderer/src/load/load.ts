@@ -19,20 +19,20 @@ import {
 import { otherFormat } from './snapshot.ts';
 import type { Source } from './sources.ts';
 
-/** What the input holds. Objects stand in the order of the sources, and of the documents in each. */
+/** The objects of the input, in the order of the sources and of the documents in each. */
 export interface Loaded {
   readonly objects: readonly KubeObject[];
   /** KubeProxyConfigurations, alone or inside their ConfigMap, for `readKubeProxy`. */
   readonly kubeProxy: readonly KubeProxyInput[];
-  /** For each snapshot, whether it names every Service of its cluster. */
+  /** For each snapshot, whether it contains every Service of its cluster. */
   readonly snapshots: readonly boolean[];
-  /** How many objects of kinds that Sluice has no use for there were, by kind in byte order. */
+  /** The number of ignored objects of other kinds, by kind in byte order. */
   readonly passedOver: ReadonlyMap<string, number>;
-  /** All at once, in the order of the files. */
+  /** All problems, in the order of the files. */
   readonly problems: readonly Problem[];
 }
 
-/** Reads every document of every source. Never throws over input: what cannot be read is a problem with its place. */
+/** Reads every document of every source. Never throws because of input: unreadable input becomes a problem with its place. */
 export function load(sources: readonly Source[]): Loaded {
   const loader = new Loader();
   for (const source of sources) {
@@ -73,7 +73,7 @@ class Loader {
     for (const found of findObjects(parsed.value)) this.sort(found, parsed, source);
   }
 
-  /** Puts one object where it belongs. */
+  /** Adds one object to its list. */
   private sort(found: Found, parsed: ParsedDocument, source: Source): void {
     switch (found.is) {
       case 'object':
@@ -111,10 +111,10 @@ class Loader {
   }
 
   /**
-   * Reports what only matters in objects that Sluice reads: doubts of the parser and control characters.
+   * Reports problems that only matter in objects that Sluice reads: ambiguous values and control characters.
    *
-   * @returns whether the object may be handed out. One with doubts may, so that its other problems are found in the same run;
-   * one with control characters may not, because its texts would come into messages.
+   * @returns whether the object may be used. One with ambiguous values may, so that its other problems are found in the same run; one with
+   * control characters may not, because its strings would appear in messages.
    */
   private isPresentable(value: JsonObject, path: Path, parsed: ParsedDocument, object: string): boolean {
     const doubts = parsed.doubts.filter((doubt) => startsWith(doubt.path, path));

@@ -6,8 +6,8 @@ import { loadLimits } from './limits.ts';
 import type { ReadSources, Source } from './sources.ts';
 
 /**
- * Whether a directory holds manifests and no bundle: kubectl calls its KUBECTL_EXTERNAL_DIFF with two of them. A directory with a part of a
- * bundle is taken for one, so that what it lacks is said.
+ * Whether a directory contains manifests and not a bundle: kubectl calls its KUBECTL_EXTERNAL_DIFF with two of them. An incomplete bundle
+ * counts as a bundle, so that the missing part is reported.
  */
 export function isManifestFolder(path: string): boolean {
   if (!statSync(path, { throwIfNoEntry: false })?.isDirectory()) return false;
@@ -17,8 +17,8 @@ export function isManifestFolder(path: string): boolean {
 }
 
 /**
- * Every file of a directory and those below it, whatever its name: kubectl's have no extension (`v1.Service.shop.web`). A file may be
- * empty, as that of an object that is not there yet.
+ * Reads all files of a directory tree, whatever their names: kubectl's have no extension (`v1.Service.shop.web`). A file may be empty, such
+ * as that of an object that does not exist yet.
  */
 export function readManifestFolder(path: string): ReadSources {
   const sources: Source[] = [];
@@ -37,7 +37,7 @@ function tooLarge(file: string): Problem {
   return {
     code: 'INPUT_TOO_LARGE',
     level: 'error',
-    message: `Cannot read ${file}: it has more than ${loadLimits.fileBytesMax} bytes`,
+    message: `Cannot read ${file}: it is larger than ${loadLimits.fileBytesMax} bytes`,
     hint: 'Compare directories of manifests only',
   };
 }

@@ -1,14 +1,14 @@
 import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
 
-/** Names that a bundle directory holds, sorted. A directory that is no bundle holds none. */
+/** Names in a bundle directory, sorted; empty for another directory. */
 export interface BundleNames {
   nodes(dir: string): readonly string[];
   /** As `namespace/name`. */
   services(dir: string): readonly string[];
 }
 
-/** Read from the names of folders and files alone: a key press must not wait for 10,000 files to be read. */
+/** Uses only names of folders and files: completion must not read 10,000 files. */
 export const bundleNames: BundleNames = {
   nodes: (dir) => list(join(dir, 'nodes')),
   services(dir) {
@@ -23,7 +23,7 @@ export const bundleNames: BundleNames = {
   },
 };
 
-/** Nothing where there is nothing to read: completion has nobody to complain to. */
+/** Empty for an unreadable directory: completion cannot report errors. */
 function list(dir: string): readonly string[] {
   try {
     return readdirSync(dir).toSorted();

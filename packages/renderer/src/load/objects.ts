@@ -2,7 +2,7 @@ import type { Json, JsonObject, KubeKind, Path } from '../render/kube.ts';
 import { nearest } from '../render/nearest.ts';
 import { apiVersions } from '../render/read/names.ts';
 
-/** What one document holds, object by object; lists are unwrapped. Paths lead from the document's root. */
+/** One object of a document; lists are unwrapped. Paths start at the root of the document. */
 export type Found =
   | {
       readonly is: 'object';
@@ -14,9 +14,9 @@ export type Found =
   /** A KubeProxyConfiguration, or the ConfigMap that holds one. */
   | { readonly is: 'kube-proxy'; readonly value: JsonObject; readonly path: Path }
   | { readonly is: 'sluice-config'; readonly path: Path }
-  /** The header of a snapshot: what of a cluster the objects beside it are. */
+  /** The header of a snapshot, which describes the objects beside it. */
   | { readonly is: 'snapshot'; readonly value: JsonObject; readonly path: Path }
-  /** `near`: the kind that was most likely meant. */
+  /** `near`: the kind that was probably meant. */
   | { readonly is: 'passed-over'; readonly kind: string; readonly near?: KubeKind; readonly path: Path }
   | { readonly is: 'malformed'; readonly why: string; readonly path: Path }
   | {
@@ -27,22 +27,22 @@ export type Found =
       readonly path: Path;
     };
 
-/** Those of the kinds that are read; kinds of other groups may be called as they like. */
+/** The API groups of the kinds that are read; in other groups, similar names are not misspellings. */
 const ownGroups: ReadonlySet<string> = new Set(Object.values(apiVersions).flat().map(groupOf));
 
-/** What a list says for all its items: those of a ServiceList from an API server have no kind of their own. */
+/** The type of all items of a list: items of a ServiceList from an API server have no kind. */
 interface ListType {
   readonly kind: string;
   readonly apiVersion: string;
 }
 
-/** Finds the objects of a document's value. Null, an empty document, holds none. */
+/** Finds the objects in the value of a document. An empty document (null) has none. */
 export function findObjects(value: Json, path: Path = [], listType?: ListType): Found[] {
   if (value === null) return [];
-  if (!isObject(value)) return [{ is: 'malformed', why: 'it is no map', path }];
+  if (!isObject(value)) return [{ is: 'malformed', why: 'it is not a map', path }];
   const kind = textOf(value, 'kind') ?? listType?.kind;
   const apiVersion = textOf(value, 'apiVersion') ?? listType?.apiVersion;
-  // `sluice init` puts the config's schema beside the config, so it lies in directories that are given to -f.
+  // `sluice init` writes the schema beside the config, so it is in directories that are passed to -f.
   if (kind === undefined && textOf(value, '$schema') !== undefined) {
     return [{ is: 'passed-over', kind: 'JSON Schema', path }];
   }
@@ -56,7 +56,7 @@ export function findObjects(value: Json, path: Path = [], listType?: ListType): 
 
 const listSuffix = 'List';
 
-/** `List`, `ServiceList` and the like, and any other `…List` that has items: some kinds of their own end in List too. */
+/** `List`, `ServiceList` and so on, and any other `…List` with items: names of ordinary kinds may end in List too. */
 function isListKind(kind: string, apiVersion: string, items: Json | undefined): boolean {
   if (kind === 'List') return apiVersion === 'v1';
   return kind.endsWith(listSuffix) && (isKubeKind(itemKind(kind)) || Array.isArray(items));
@@ -67,10 +67,10 @@ function itemKind(kind: string): string {
 }
 
 function unwrap(kind: string, apiVersion: string, items: Json | undefined, path: Path): Found[] {
-  // The Go types omit nothing here: an empty list of an API server can be `items: null`.
+  // An empty list of an API server can be `items: null`.
   if (items === undefined || items === null) return [];
   if (!Array.isArray(items))
-    return [{ is: 'malformed', why: `the items of the ${kind} are no list`, path: [...path, 'items'] }];
+    return [{ is: 'malformed', why: `the items of the ${kind} are not a list`, path: [...path, 'items'] }];
   const listType = kind === 'List' ? undefined : { kind: itemKind(kind), apiVersion };
   return items.flatMap((item: Json, index): Found[] => {
     const itemPath = [...path, 'items', index];
@@ -82,7 +82,7 @@ function unwrap(kind: string, apiVersion: string, items: Json | undefined, path:
 function ofKnownKind(kind: KubeKind, apiVersion: string, value: JsonObject, path: Path): Found {
   const [reads, ...older] = apiVersions[kind];
   if (apiVersion === reads || older.includes(apiVersion)) return { is: 'object', kind, apiVersion, value, path };
-  // A Service of serving.knative.dev is another kind. One without a group is ours whatever its version.
+  // A Service of serving.knative.dev is another kind. Without a group it is the core kind, whatever its version.
   const group = groupOf(apiVersion);
   if (group !== '' && group !== groupOf(reads)) return { is: 'passed-over', kind: `${kind}.${group}`, path };
   return { is: 'unknown-version', kind, apiVersion, reads, path };
@@ -100,7 +100,7 @@ function ofOtherKind(kind: string, apiVersion: string, value: JsonObject, path: 
   return { is: 'passed-over', kind, ...(near === undefined ? {} : { near: near as KubeKind }), path };
 }
 
-/** kubeadm keeps kube-proxy's configuration in `config.conf` of the ConfigMap kube-system/kube-proxy. */
+/** kubeadm stores kube-proxy's configuration in `config.conf` of the ConfigMap kube-system/kube-proxy. */
 function holdsKubeProxyConfig(configMap: JsonObject): boolean {
   const data = configMap['data'];
   const text = data !== undefined && isObject(data) ? textOf(data, 'config.conf') : undefined;
@@ -119,7 +119,7 @@ function isObject(value: Json): value is JsonObject {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
-/** A text under a key of its own, not of the prototype; undefined for everything else. */
+/** A non-empty string under an own key of the object; undefined otherwise. */
 function textOf(map: JsonObject, key: string): string | undefined {
   const value = Object.hasOwn(map, key) ? map[key] : undefined;
   return typeof value === 'string' && value !== '' ? value : undefined;

@@ -4,7 +4,7 @@ import { LineStarts } from './parse/line-starts.ts';
 import type { Marks } from './parse/marks.ts';
 import { marksOf, type ParsedDocument } from './parse/parse.ts';
 
-/** Looks places up, and remembers enough to do so often. One for each load. */
+/** Finds places and caches what that needs. One instance for each load. */
 export class Places {
   private readonly located = new Map<ParsedDocument, Located>();
   private lastSmall: ParsedDocument | undefined;
@@ -20,8 +20,8 @@ export class Places {
   }
 
   /**
-   * Every large document looked at is kept: finding places in a list of 10,000 objects must not parse it 10,000 times.
-   * Of small ones only the last, because there may be 100,000.
+   * Caches every large document: finding places in a list of 10,000 objects must not parse it 10,000 times.
+   * Of small documents it keeps only the last, because there may be 100,000.
    */
   private locate(parsed: ParsedDocument): Located {
     const known = this.located.get(parsed);
@@ -41,5 +41,5 @@ interface Located {
   readonly lines: LineStarts;
 }
 
-/** Characters from which on a document is worth remembering. */
+/** The size in characters from which a document is cached. */
 const large = 64 * 1024;

@@ -7,14 +7,14 @@ import { loadLimits } from './limits.ts';
 import { LineStarts } from './parse/line-starts.ts';
 import type { Found } from './objects.ts';
 
-/** Text from the input for a message: control and format characters, which can rewrite what a terminal shows, become escapes. */
+/** Escapes control and format characters, which can forge terminal output, in text from the input. */
 export function printable(text: string): string {
   return text.replaceAll(/[\p{Cc}\p{Cf}\u2028\u2029]/gu, (character) => {
     return `\\u${(character.codePointAt(0) ?? 0).toString(16).padStart(4, '0')}`;
   });
 }
 
-/** What the parsers found, with places. */
+/** Converts the findings of the parsers to problems with places. */
 export function problemsAt(document: SourceDocument, findings: readonly Finding[]): Problem[] {
   if (findings.length === 0) return [];
   const lines = new LineStarts(document);
@@ -32,7 +32,7 @@ export function tooManyDocuments(file: string, count: number): Problem {
     code: 'INPUT_TOO_LARGE',
     level: 'error',
     at: { file, line: 1, column: 1 },
-    message: `Cannot read the file: it has ${count} documents, and ${loadLimits.documentsMax} are the limit`,
+    message: `Cannot read the file: it has ${count} documents, and the limit is ${loadLimits.documentsMax}`,
     hint: 'Split the file, or write one List as JSON',
   };
 }
@@ -43,25 +43,25 @@ export function controlCharacterProblem(character: ControlCharacter, at: Place, 
     level: 'error',
     at,
     object,
-    message: `Cannot read ${printable(character.path.join('.'))}: it holds the control character ${character.name}`,
-    hint: 'Remove the character; an editor that shows invisible characters finds it',
+    message: `Cannot read ${printable(character.path.join('.'))}: it contains the control character ${character.name}`,
+    hint: 'Remove the character; show invisible characters in the editor to find it',
   };
 }
 
-/** A kind that is passed over, though it is spelled almost like one that is read. */
+/** A kind that is ignored, but probably misspelled. */
 export function misspelled(kind: string, near: string, at: Place): Problem {
   return {
     code: 'KIND_UNKNOWN',
     level: 'warning',
     at,
-    message: `Cannot read kind ${printable(kind)}: Kubernetes knows none of this name, and the object is passed over`,
+    message: `Cannot read kind ${printable(kind)}: Kubernetes has no such kind, and the object is ignored`,
     hint: `Did you mean ${near}?`,
   };
 }
 
 type Refused = Exclude<Found, { is: 'object' | 'kube-proxy' | 'snapshot' | 'passed-over' }>;
 
-/** What a document is refused for. */
+/** The problem of a refused document. */
 export function refusal(found: Refused, at: Place): Problem {
   switch (found.is) {
     case 'malformed':
@@ -69,8 +69,8 @@ export function refusal(found: Refused, at: Place): Problem {
         code: 'OBJECT_MALFORMED',
         level: 'error',
         at,
-        message: `Cannot take this as a Kubernetes object: ${printable(found.why)}`,
-        hint: 'Every object has apiVersion and kind; keep Helm values, kustomization.yaml and the like in another directory',
+        message: `Cannot read this as a Kubernetes object: ${printable(found.why)}`,
+        hint: 'Every object needs apiVersion and kind; keep other files, such as Helm values and kustomization.yaml, in another directory',
       };
     case 'unknown-version':
       return {
@@ -78,20 +78,20 @@ export function refusal(found: Refused, at: Place): Problem {
         level: 'error',
         at,
         message: `Cannot read the ${found.kind}: its apiVersion is "${printable(found.apiVersion)}"`,
-        hint: `Write it as apiVersion: ${found.reads}; kubectl convert does it`,
+        hint: `Convert it to apiVersion: ${found.reads}, such as with kubectl convert`,
       };
     case 'sluice-config':
       return {
         code: 'CONFIG_INVALID',
         level: 'warning',
         at,
-        message: 'Cannot take a SluiceConfig from the manifests: it was passed with -f and has no effect there',
-        hint: 'Pass it with -c, and keep it out of the directories of -f',
+        message: 'Cannot use a SluiceConfig in the manifests: it was passed with -f and has no effect',
+        hint: 'Pass it with -c, and move it out of the directories of -f',
       };
   }
 }
 
-/** `Service shop/web`; as much of it as the object tells. */
+/** `Service shop/web`, without the parts that the object lacks. */
 export function nameOf(kind: string, value: JsonObject): string {
   const metadata = value['metadata'];
   const { namespace, name } = (isObject(metadata) ? metadata : {}) as { namespace?: Json; name?: Json };

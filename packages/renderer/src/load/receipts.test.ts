@@ -33,7 +33,7 @@ test('of a folder that is too deep it is said where, and what to do', () => {
   const deep = join(dir, 'deep/a/b/c/d/e');
   mkdirSync(deep, { recursive: true });
   expect(findReceipts(join(dir, 'deep'))).toEqual({
-    why: `${deep} is nested more than 4 deep`,
+    why: `${deep} is nested deeper than 4 levels`,
     hint: expect.stringContaining('Name the folder that the receipts lie in'),
   });
 });

@@ -3,29 +3,29 @@ import { join } from 'node:path';
 import { readReceiptName, receiptLimits, releaseLimits } from '@sluice/bundle';
 import { readRegular } from './regular.ts';
 
-/** The files of one receipt, unread. */
+/** The path of one receipt, from its file name. */
 export interface ReceiptPath {
   readonly path: string;
   readonly node: string;
   readonly number: number;
 }
 
-/** In words. */
+/** Why a folder of receipts cannot be read, with a hint. */
 export interface BeyondLimits {
   readonly why: string;
   readonly hint: string;
 }
 
-/** What a folder of receipts may be: it was carried by strangers. */
+/** Limits of a folder of receipts, which comes from an untrusted transport. */
 const folderLimits = { depthMax: 4, entriesMax: 1_000_000 } as const;
 
-/** So many of the newest files of a node are looked at: who puts more bad ones there makes the node silent, which opens nothing. */
+/** The maximum number of receipts read per node, newest first. An attacker with more bad ones only silences the node. */
 const triesMax = 4;
 
 /**
- * Finds receipts below a folder by their names; nothing is opened. Links are not followed, other files are passed over, and so are
- * folders whose names begin with a dot, such as `.git` of a clone.
- * @returns node → the newest few of its receipts, the newest first; or why the folder is beyond the limits, and what to do
+ * Finds receipts below a folder by their names, without opening them. Ignores links, other files and hidden folders, such as `.git` of a
+ * clone.
+ * @returns node → its newest receipts, the newest first; or which limit the folder exceeds
  */
 export function findReceipts(dir: string): ReadonlyMap<string, readonly ReceiptPath[]> | BeyondLimits {
   const found = new Map<string, ReceiptPath[]>();
@@ -54,17 +54,17 @@ export function findReceipts(dir: string): ReadonlyMap<string, readonly ReceiptP
 
 function tooDeep(folder: string): BeyondLimits {
   return {
-    why: `${folder} is nested more than ${folderLimits.depthMax} deep`,
-    hint: 'Name the folder that the receipts lie in, or move away what is no receipt',
+    why: `${folder} is nested deeper than ${folderLimits.depthMax} levels`,
+    hint: 'Pass the folder of the receipts, or move other files out of it',
   };
 }
 
 const tooMany: BeyondLimits = {
-  why: `it has more than ${folderLimits.entriesMax} files`,
-  hint: 'Remove what is old: only the newest receipt of a node counts',
+  why: `it contains more than ${folderLimits.entriesMax} files`,
+  hint: 'Remove old receipts: only the newest one of a node counts',
 };
 
-/** The texts of a receipt and its signature; undefined for one that is not there or is no regular file of usual size. */
+/** The texts of a receipt and its signature; undefined for a missing, irregular or oversized file. */
 export function readReceiptTexts({ path }: ReceiptPath): {
   readonly text: string | undefined;
   readonly signature: string | undefined;
@@ -75,7 +75,7 @@ export function readReceiptTexts({ path }: ReceiptPath): {
   };
 }
 
-/** What cannot be read is no evidence. */
+/** An unreadable file counts as missing. */
 function readSmall(path: string, bytesMax: number): string | undefined {
   try {
     const bytes = readRegular(path, bytesMax);

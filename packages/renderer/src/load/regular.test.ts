@@ -25,5 +25,5 @@ test.each<[what: string, make: (path: string) => void]>([
 ])('%s is not read, and nobody waits for it', (what, make) => {
   writeFileSync(at('file'), 'four');
   make(at(what));
-  expect(readRegular(at(what), 4)).toBe('it is no regular file');
+  expect(readRegular(at(what), 4)).toBe('it is not a regular file');
 });

@@ -1,12 +1,11 @@
 import { closeSync, constants, fstatSync, openSync, readFileSync, readSync } from 'node:fs';
 
-const notRegular = 'it is no regular file';
+const notRegular = 'it is not a regular file';
 
 /**
- * Reads a file of a directory that others may have filled: a link, a pipe, a device or a giant in its place neither leads elsewhere
- * nor keeps us waiting.
- * @returns its bytes, undefined when nothing is there, or in words why it is not read
- * @throws what the file system throws
+ * Reads a file of an untrusted directory: links are not followed, and pipes, devices and oversized files cannot block.
+ * @returns its bytes, undefined for a missing file, or in words why it was not read
+ * @throws errors of the file system
  */
 export function readRegular(path: string, bytesMax: number): Buffer | string | undefined {
   return withRegular(path, (fd) => {
@@ -19,8 +18,8 @@ export function readRegular(path: string, bytesMax: number): Buffer | string | u
 }
 
 /**
- * The text of such a file where its size does not matter; undefined when nothing is there, or no regular file.
- * @throws what the file system throws
+ * The text of such a file of any size; undefined for a missing or irregular file.
+ * @throws errors of the file system
  */
 export function readRegularText(path: string): string | undefined {
   const read = withRegular(path, (fd) => ({ text: readFileSync(fd, 'utf8') }));
@@ -43,7 +42,7 @@ function open(path: string): number | string | undefined {
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
     if (code === 'ENOENT') return undefined;
-    // A link, and a socket.
+    // ELOOP: a link; ENXIO: a socket.
     if (code === 'ELOOP' || code === 'ENXIO') return notRegular;
     throw error;
   }

@@ -15,15 +15,15 @@ import {
 import { readRegular } from './regular.ts';
 import { listTree } from './tree.ts';
 
-/** A release as it lies in a directory; nothing is parsed and nothing is believed yet. */
+/** The files of a release directory, not parsed and not verified. */
 export interface ReleaseDirectory {
   readonly sums: string;
   readonly release: string;
-  /** `waves.yaml`, where the release goes out in waves. */
+  /** `waves.yaml`, for a release with waves. */
   readonly waves: string | undefined;
   /** `waves-open.yaml`, which `SHA256SUMS` does not cover. */
   readonly opening: string | undefined;
-  /** File → text of `waves-open.yaml` and its signature, those that are there; bytes as Latin-1. */
+  /** File → text of `waves-open.yaml` and its signature, if they exist; bytes as Latin-1. */
   readonly openings: ReadonlyMap<string, string>;
   /** File → text. */
   readonly signatures: ReadonlyMap<string, string>;
@@ -35,33 +35,33 @@ export interface ReleaseDirectory {
 
 /**
  * Reads a release.
- * @returns the release, or `RELEASE_INVALID` when the directory is none or holds what no release has
+ * @returns the release, or `RELEASE_INVALID` when a file is missing or foreign
  */
 export function readReleaseDirectory(dir: string): ReleaseDirectory | Problem {
   const files = new Map<string, string>();
   const digests = new Map<string, string>();
   for (const path of listTree(dir)) {
     const bytes = readPath(path) === undefined ? undefined : readBytes(dir, path);
-    if (bytes === undefined) return noRelease(dir, `${path} is no file of a release`);
+    if (bytes === undefined) return noRelease(dir, `${path} is not a file of a release`);
     files.set(path, bytes.toString('utf8'));
     digests.set(path, fileDigest(bytes));
   }
   const [sums, release] = [readBytes(dir, sumsFile), readBytes(dir, releaseFile)];
-  if (sums === undefined) return noRelease(dir, `it has no ${sumsFile}`);
-  if (release === undefined) return noRelease(dir, `it has no ${releaseFile}`);
+  if (sums === undefined) return noRelease(dir, `${sumsFile} is missing`);
+  if (release === undefined) return noRelease(dir, `${releaseFile} is missing`);
   digests.set(releaseFile, fileDigest(release));
   const waves = readBytes(dir, wavesFile);
   if (waves !== undefined) digests.set(wavesFile, fileDigest(waves));
   const signatures = new Map<string, string>();
   for (const name of readdirSync(dir).filter(isSignatureFile)) {
     const bytes = readBytes(dir, name);
-    if (bytes === undefined) return noRelease(dir, `${name} is no signature file`);
+    if (bytes === undefined) return noRelease(dir, `${name} is not a valid signature file`);
     signatures.set(name, bytes.toString('latin1'));
   }
   const openings = new Map<string, string>();
   for (const name of [openingFile, openingSignatureFile]) {
     const bytes = readRegular(`${dir}/${name}`, releaseLimits.signatureBytesMax);
-    if (typeof bytes === 'string') return noRelease(dir, `${name} is not as it may be: ${bytes}`);
+    if (typeof bytes === 'string') return noRelease(dir, `${name} is not valid: ${bytes}`);
     if (bytes !== undefined) openings.set(name, bytes.toString('latin1'));
   }
   return {
@@ -76,7 +76,7 @@ export function readReleaseDirectory(dir: string): ReleaseDirectory | Problem {
   };
 }
 
-/** The bytes of a regular file; links lead elsewhere. */
+/** The bytes of a regular file; links are not followed. */
 function readBytes(dir: string, path: string): Buffer | undefined {
   const stats = lstatSync(`${dir}/${path}`, { throwIfNoEntry: false });
   if (!stats?.isFile() || stats.size > bundleLimits.fileBytesMax) return undefined;
@@ -88,6 +88,6 @@ function noRelease(dir: string, why: string): Problem {
     code: 'RELEASE_INVALID',
     level: 'error',
     message: `Cannot read ${dir} as a release: ${why}`,
-    hint: 'A release is what `sluice release` writes, and nothing else may lie in its directory',
+    hint: 'Pass a directory written by `sluice release`, without other files in it',
   };
 }

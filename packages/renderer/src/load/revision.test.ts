@@ -84,8 +84,8 @@ test.each([
   ['no directory of it', 'HEAD:nowhere', /Cannot read the bundle HEAD:nowhere: /],
   ['a directory above the repository', 'HEAD:../..', /Cannot read the bundle HEAD:..\/..: /],
   ['a file', 'HEAD:rendered/cluster.yaml', /Cannot read/],
-  ['an empty revision', ':rendered', /there is no such directory/],
-  ['nothing that is there', 'nowhere', /there is no such directory/],
+  ['an empty revision', ':rendered', /no such directory/],
+  ['a missing directory', 'nowhere', /no such directory/],
 ] as const)('%s is no bundle, and nothing is run', (_title, spec, message) => {
   const read = readBundle(spec);
   expect(read).toMatchObject({ code: 'INPUT_UNREADABLE', level: 'error' });

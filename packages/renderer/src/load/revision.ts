@@ -14,19 +14,19 @@ import { type openTree, readTree } from './tree.ts';
 const bounds = { outputBytesMax: bundleLimits.treeBytesMax, timeoutMs: 60_000 } as const;
 
 /**
- * A bundle from a directory (`rendered`) or from a Git revision of one (`main:rendered`, read from the object store: no work
- * tree is touched).
- * @param spec a directory that is there is taken for one, whatever its name
- * @param readDirectory `openTree` where a directory's files are read when they are asked for
- * @returns path → text, or why it is no bundle (`BUNDLE_INVALID`, `INPUT_UNREADABLE`)
+ * Reads a bundle from a directory (`rendered`) or from a Git revision (`main:rendered`, from the object store: the work tree is not
+ * touched).
+ * @param spec an existing directory, whatever its name, or a revision and a path
+ * @param readDirectory `openTree` to read files of a directory on demand
+ * @returns path → text, or why it is not a bundle (`BUNDLE_INVALID`, `INPUT_UNREADABLE`)
  */
 export function readBundle(spec: string, readDirectory: typeof openTree = readTree): BundleFiles | Problem {
   const colon = spec.indexOf(':');
   if (colon <= 0 || existsSync(spec))
-    return existsSync(spec) ? readDirectory(spec) : unreadable(spec, 'there is no such directory');
+    return existsSync(spec) ? readDirectory(spec) : unreadable(spec, 'no such directory');
   const revision = spec.slice(0, colon);
   // A revision that starts with a dash would be an option.
-  if (!/^[A-Za-z0-9_@][\w./~^@{}+-]*$/.test(revision)) return unreadable(spec, `${revision} is no name of a revision`);
+  if (!/^[A-Za-z0-9_@][\w./~^@{}+-]*$/.test(revision)) return unreadable(spec, `${revision} is not a valid revision`);
   try {
     return readRevision(revision, spec.slice(colon + 1).replace(/\/+$/, ''));
   } catch (error) {
@@ -35,7 +35,7 @@ export function readBundle(spec: string, readDirectory: typeof openTree = readTr
 }
 
 function readRevision(revision: string, path: string): BundleFiles | Problem {
-  // Relative to where we are, as a person means it.
+  // Relative to the current directory.
   const place = path === '' || path === '.' ? `${revision}:./` : `${revision}:./${path}`;
   const tree = run(['rev-parse', '--verify', '--end-of-options', place]).toString('utf8').trim();
   const entries = run(['ls-tree', '-r', '-z', '--full-tree', tree])
@@ -44,9 +44,9 @@ function readRevision(revision: string, path: string): BundleFiles | Problem {
     .filter(Boolean)
     .flatMap(entryOf);
   const foreign = entries.find((entry) => readPath(entry.path) === undefined);
-  if (foreign) return notABundle(`${revision}:${path}/${foreign.path}`, 'no bundle has this file');
+  if (foreign) return notABundle(`${revision}:${path}/${foreign.path}`, 'this file is not part of a bundle');
   if (!entries.some((entry) => entry.path === clusterFile)) {
-    return notABundle(`${revision}:${path}/${clusterFile}`, 'there is no such file');
+    return notABundle(`${revision}:${path}/${clusterFile}`, 'no such file');
   }
   const texts = readBlobs([...new Set(entries.map(({ blob }) => blob))]);
   entries.sort((a, b) => compareText(a.path, b.path));
@@ -58,7 +58,7 @@ interface Entry {
   readonly blob: string;
 }
 
-/** A line of `git ls-tree`: `100644 blob <id>\t<path>`. Links and submodules are no files of a bundle. */
+/** A line of `git ls-tree`: `100644 blob <id>\t<path>`. Links and submodules are not valid in a bundle. */
 function entryOf(line: string): readonly Entry[] {
   const tab = line.indexOf('\t');
   const [mode = '', , blob = ''] = line.slice(0, tab).split(' ');
@@ -90,7 +90,7 @@ function unreadable(spec: string, why: string): Problem {
     code: 'INPUT_UNREADABLE',
     level: 'error',
     message: `Cannot read the bundle ${spec}: ${why}`,
-    hint: 'Give a directory, or a Git revision and a directory of it, such as main:rendered',
+    hint: 'Pass a directory, or a Git revision with a directory, such as main:rendered',
   };
 }
 
@@ -100,6 +100,6 @@ function notABundle(file: string, why: string): Problem {
     level: 'error',
     at: { file, line: 1, column: 1 },
     message: `Cannot read the bundle: ${why}`,
-    hint: 'Give a directory that `sluice render` wrote',
+    hint: 'Pass a directory written by `sluice render`',
   };
 }

@@ -1,7 +1,7 @@
 import { execFileSync } from 'node:child_process';
 import { readingGit } from '@sluice/cli';
 
-/** Where Debian and every other distribution has it; PATH is not asked. */
+/** The path in every distribution; PATH is not used. */
 const git = '/usr/bin/git';
 
 /** Bounds of one call. */
@@ -11,16 +11,16 @@ interface GitBounds {
 }
 
 /**
- * Reads objects of the repository that a directory is in. Nothing runs that its config or its attributes name: it may be a clone of
- * somebody else's, made to look at a proposal.
- * @throws Error with what git said in `stderr`
+ * Runs a git command that reads objects of the repository of a directory. Programs in its config and attributes do not run: it may be an
+ * untrusted clone.
+ * @throws Error with git's `stderr`
  */
 export function runGit(directory: string, args: readonly string[], bounds: GitBounds, input = ''): Buffer {
   try {
     return start(directory, args, bounds, input, []);
   } catch (error) {
     const { stderr } = error as { readonly stderr?: Buffer };
-    // Such as in a container, where the checkout belongs to another user: the user's own config may say that this is meant.
+    // In a container the checkout may belong to another user: the user's own config may allow that.
     if (!stderr?.includes('dubious ownership')) throw error;
     const trusted = safeDirectories();
     if (trusted.length === 0) throw error;
@@ -45,7 +45,7 @@ function start(
   });
 }
 
-/** The repositories of others that the config of this machine and user trusts; that of a repository is not asked. */
+/** The repositories of other users that the system or user config trusts; the repository's own config is not used. */
 function safeDirectories(): readonly string[] {
   return ['--system', '--global'].flatMap((whose) => {
     try {
@@ -61,7 +61,7 @@ function safeDirectories(): readonly string[] {
   });
 }
 
-/** What git said, in one line. */
+/** The message of git, in one line. */
 export function whyGit(error: unknown): string {
   const stderr = (error as { readonly stderr?: Buffer }).stderr?.toString('utf8').trim().split('\n')[0];
   return stderr || (error instanceof Error ? error.message : String(error));

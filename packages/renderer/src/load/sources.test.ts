@@ -71,14 +71,14 @@ test.each([
   [
     'a file that is not there',
     'missing.yaml',
-    'INPUT_UNREADABLE Cannot read missing.yaml: there is no such file or directory',
+    'INPUT_UNREADABLE Cannot read missing.yaml: no such file or directory',
   ],
   [
     'a link to nothing',
     'dangling.yaml',
-    'INPUT_UNREADABLE Cannot read dangling.yaml: there is no such file or directory',
+    'INPUT_UNREADABLE Cannot read dangling.yaml: no such file or directory',
   ],
-  ['a link to itself', 'round.yaml', 'INPUT_UNREADABLE Cannot read round.yaml: its symbolic links form a loop'],
+  ['a link to itself', 'round.yaml', 'INPUT_UNREADABLE Cannot read round.yaml: too many levels of symbolic links'],
 ])('%s is a problem, and the others are read', async (_title, input, problem) => {
   expect(await read([input, 'x.conf'])).toEqual({ files: ['x.conf'], problems: [problem] });
 });
@@ -94,7 +94,7 @@ test('an endless stream is refused at the limit', async () => {
     for (;;) yield new Uint8Array(8 * 1024 * 1024);
   }
   const { problems } = await read(['-'], false, endless());
-  expect(problems).toEqual([`INPUT_TOO_LARGE Cannot read stdin: it has more than ${loadLimits.fileBytesMax} bytes`]);
+  expect(problems).toEqual([`INPUT_TOO_LARGE Cannot read stdin: it is larger than ${loadLimits.fileBytesMax} bytes`]);
 });
 
 test.each([

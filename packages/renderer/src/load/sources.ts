@@ -6,9 +6,9 @@ import { decode } from './decode.ts';
 import { loadLimits } from './limits.ts';
 import { reasonOf } from './reason.ts';
 
-/** One file of the input, read. */
+/** One file of the input with its text. */
 export interface Source {
-  /** The path as the user wrote it and as problems name it; `stdin` for `-`. */
+  /** The path as the user wrote it, used in problems; `stdin` for `-`. */
   readonly file: string;
   readonly text: string;
 }
@@ -20,16 +20,16 @@ export interface ReadSources {
 }
 
 export interface SourceOptions {
-  /** `-R`: directories below the given ones too. */
+  /** `-R`: read subdirectories as well. */
   readonly recursive: boolean;
-  /** Where the bytes for `-` come from. */
+  /** The input for `-`. */
   readonly stdin: AsyncIterable<Uint8Array>;
 }
 
 /**
- * Reads what `-f` names, with kubectl's meaning: a file whatever its name, the `.yaml`, `.yml` and `.json` files of a directory,
- * or stdin for `-`. Symbolic links to files are followed, below a directory those to directories are not, so there are no loops.
- * A file that is reached twice (as in a mounted ConfigMap) is read once, under the first of its names in byte order.
+ * Reads the arguments of `-f` like kubectl: a file whatever its name, the `.yaml`, `.yml` and `.json` files of a directory,
+ * or stdin for `-`. Symbolic links to files are followed; those to directories below a directory are not, which avoids loops.
+ * A file that is found twice (as in a mounted ConfigMap) is read once, under the first of its names in byte order.
  */
 export async function readSources(inputs: readonly string[], options: SourceOptions): Promise<ReadSources> {
   const reader = new SourceReader(options);
@@ -49,7 +49,7 @@ class SourceReader {
     this.options = options;
   }
 
-  /** Notes the files that one `-f` names. */
+  /** Collects the files of one `-f`. */
   async find(input: string): Promise<void> {
     if (input === '-') return this.add('stdin', this.options.stdin);
     const found = await this.attempt(input, () => stat(input));
@@ -57,11 +57,11 @@ class SourceReader {
     else if (found !== undefined) this.files.push(input);
   }
 
-  /** Reads what was found. */
+  /** Reads the collected files. */
   async read(): Promise<ReadSources> {
     const seen = new Set<string>();
     for (const file of this.files.toSorted(compareText)) {
-      // A pipe such as /dev/fd/63 has no real path, and no second name either.
+      // A pipe such as /dev/fd/63 has no real path and no second name.
       const real = await realpath(file).catch(() => file);
       if (!seen.has(real)) await this.add(file, createReadStream(file, { highWaterMark: chunkBytes }));
       seen.add(real);
@@ -77,7 +77,7 @@ class SourceReader {
         if (this.options.recursive) await this.findIn(path);
       } else if (manifestName.test(entry.name)) {
         const target = await this.attempt(path, () => stat(path));
-        // A named pipe in a directory would wait for a writer for ever.
+        // Reading a named pipe would block until a writer opens it.
         if (target?.isFile()) this.files.push(path);
       }
     }
@@ -91,7 +91,7 @@ class SourceReader {
     else this.problems.push(decoded);
   }
 
-  /** The answer of a system call, or a problem and undefined. */
+  /** Runs a system call; after an error adds a problem and returns undefined. */
   private async attempt<T>(path: string, call: () => Promise<T>): Promise<T | undefined> {
     try {
       return await call();
@@ -104,7 +104,7 @@ class SourceReader {
 
 const chunkBytes = 1024 * 1024;
 
-/** All bytes of a stream. Stops at the limit, so that a device or an endless pipe costs no more than a large file. */
+/** Reads a stream up to the limit, so that an endless device or pipe costs no more than a large file. */
 async function readBounded(stream: AsyncIterable<Uint8Array>): Promise<Uint8Array | 'too large'> {
   const chunks: Uint8Array[] = [];
   let bytes = 0;
@@ -120,8 +120,8 @@ function tooLarge(file: string): Problem {
   return {
     code: 'INPUT_TOO_LARGE',
     level: 'error',
-    message: `Cannot read ${file}: it has more than ${loadLimits.fileBytesMax} bytes`,
-    hint: 'Split it; 100,000 objects fit in one file of this size',
+    message: `Cannot read ${file}: it is larger than ${loadLimits.fileBytesMax} bytes`,
+    hint: 'Split the file; one of this size holds about 100,000 objects',
   };
 }
 

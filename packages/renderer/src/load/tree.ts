@@ -4,9 +4,9 @@ import { type BundleFiles, clusterFile, compareText, isOutsideTree, type Problem
 import { readRegularText } from './regular.ts';
 
 /**
- * The files of a bundle directory.
- * @param wanted which of them to read; all when left out
- * @returns path → text, or `BUNDLE_INVALID` when the directory is no bundle or holds what no bundle has
+ * Reads the files of a bundle directory.
+ * @param wanted selects the files to read; default: all
+ * @returns path → text, or `BUNDLE_INVALID` when the directory is not a bundle or has a foreign file
  */
 export function readTree(dir: string, wanted: (path: string) => boolean = () => true): BundleFiles | Problem {
   const paths = listBundle(dir);
@@ -15,9 +15,9 @@ export function readTree(dir: string, wanted: (path: string) => boolean = () => 
 }
 
 /**
- * The same files, each read whenever it is asked for and not kept: for a question that needs a few of 10,000 for longer than a look,
- * where keeping all costs more than reading some twice.
- * @returns path → text, or `BUNDLE_INVALID` as `readTree` does. Asking throws the file system's error for a file that has gone since
+ * The same files, read on demand and not cached: for commands that need a few of 10,000 files, where reading some twice costs less than
+ * reading all.
+ * @returns path → text, or `BUNDLE_INVALID` like `readTree`. Access to a file that was deleted throws the error of the file system
  */
 export function openTree(dir: string): BundleFiles | Problem {
   const paths = listBundle(dir);
@@ -53,29 +53,29 @@ class OpenTree extends Map<string, string> {
     for (const [path, text] of this) visit(text, path, this);
   }
 
-  /** Nothing in its place: an answer without that file would be about another bundle. */
+  /** Throws for a deleted file: an empty text would be another bundle. */
   #read(path: string): string {
     return readFileSync(`${this.#dir}/${path}`, 'utf8');
   }
 }
 
-/** The paths of a bundle directory, or why it is none. A link in it would lead to a file of somebody else, whose lines problems show. */
+/** The paths of a bundle directory, or a problem. Refuses links: problems would print lines of a foreign file. */
 function listBundle(dir: string): readonly string[] | Problem {
   const { paths, irregular } = walkTree(dir);
   const [odd] = irregular;
-  if (odd !== undefined) return notABundle(join(dir, odd), 'it is no regular file');
+  if (odd !== undefined) return notABundle(join(dir, odd), 'it is not a regular file');
   const foreign = paths.find((path) => readPath(path) === undefined);
-  if (foreign !== undefined) return notABundle(join(dir, foreign), 'no bundle has this file');
-  if (!paths.includes(clusterFile)) return notABundle(join(dir, clusterFile), 'there is no such file');
+  if (foreign !== undefined) return notABundle(join(dir, foreign), 'this file is not part of a bundle');
+  if (!paths.includes(clusterFile)) return notABundle(join(dir, clusterFile), 'no such file');
   return paths;
 }
 
-/** The paths of all files that belong to the tree, sorted; none when the directory is not there. */
+/** The paths of all files of the tree, sorted; empty for a missing directory. */
 export function listTree(dir: string): readonly string[] {
   return walkTree(dir).paths;
 }
 
-/** @returns all paths, and those of links, pipes and the like; sorted */
+/** @returns all paths, and those of irregular files such as links and pipes; sorted */
 function walkTree(dir: string): { readonly paths: readonly string[]; readonly irregular: readonly string[] } {
   const paths: string[] = [];
   const irregular: string[] = [];
@@ -99,7 +99,7 @@ function walkTree(dir: string): { readonly paths: readonly string[]; readonly ir
   return { paths: paths.toSorted(compareText), irregular: irregular.toSorted(compareText) };
 }
 
-/** A file's text; undefined when it is not there, or something else is in its place. */
+/** The text of a file; undefined for a missing or irregular file. */
 export function readText(dir: string, path: string): string | undefined {
   return readRegularText(`${dir}/${path}`);
 }
@@ -110,6 +110,6 @@ function notABundle(file: string, why: string): Problem {
     level: 'error',
     at: { file, line: 1, column: 1 },
     message: `Cannot read the bundle: ${why}`,
-    hint: 'Give a directory that `sluice render` wrote',
+    hint: 'Pass a directory written by `sluice render`',
   };
 }

@@ -11,24 +11,24 @@ import {
 } from '@sluice/bundle';
 import { readReleaseDirectory } from './release.ts';
 
-/** A release whose files are those that its `SHA256SUMS` names. Who signed it was not asked. */
+/** A release whose files match its `SHA256SUMS`. Signatures are not verified. */
 export interface WholeRelease {
   readonly release: Release;
-  /** Path → text of every file, also those that only a release has. */
+  /** Path → text of every file, including those of the release itself. */
   readonly files: ReadonlyMap<string, string>;
 }
 
 /**
- * Reads a release with everything that travels with it.
+ * Reads a release with its signatures and its opening.
  * @returns the release, or `RELEASE_INVALID`
- * @throws what the file system throws
+ * @throws errors of the file system
  */
 export function readWholeRelease(dir: string): WholeRelease | Problem {
   const directory = readReleaseDirectory(dir);
   if ('code' in directory) return directory;
   const { sums, release: text, waves, signatures, openings } = directory;
   const misfit = sumsMisfit(sums, directory.digests) ?? notText(directory.files, directory.digests);
-  if (misfit !== undefined) return invalid(dir, `its files are not those of SHA256SUMS: ${misfit}`);
+  if (misfit !== undefined) return invalid(dir, `its files do not match SHA256SUMS: ${misfit}`);
   const release = readRelease(text);
   if (isProblem(release)) return release;
   const files = new Map([...directory.files, ...signatures, ...openings, [releaseFile, text], [sumsFile, sums]]);
@@ -36,7 +36,7 @@ export function readWholeRelease(dir: string): WholeRelease | Problem {
   return { release, files };
 }
 
-/** Bytes that are no UTF-8 would travel as others. */
+/** Bytes that are not UTF-8 would be changed by the transport. */
 function notText(files: ReadonlyMap<string, string>, digests: ReadonlyMap<string, string>): string | undefined {
   const odd = [...files].find(([path, text]) => fileDigest(text) !== digests.get(path));
   return odd && `${odd[0]} is not UTF-8`;
@@ -47,6 +47,6 @@ function invalid(dir: string, why: string): Problem {
     code: 'RELEASE_INVALID',
     level: 'error',
     message: `Cannot read ${dir} as a release: ${why}`,
-    hint: 'Fetch it again; if that does not help, make it again with `sluice release`',
+    hint: 'Fetch the release again; if that does not help, make it again with `sluice release`',
   };
 }

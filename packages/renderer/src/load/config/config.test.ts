@@ -222,7 +222,7 @@ test.each([
     'Write it like 24h0m0s, 90s or 0s',
   ],
   ['a list of lists', '[]', 'Write a mapping here'],
-  ['nothing at all', '', 'Give it a value, or remove the key'],
+  ['nothing at all', '', 'Set a value, or remove the key'],
 ])('the hint for %s says what to do', (_title, text, hint) => {
   expect(
     readConfig({ sluice: { file: 'sluice.yaml', text }, kubeProxy: [] }).problems.map((problem) => problem.hint),

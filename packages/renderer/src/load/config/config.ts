@@ -10,16 +10,16 @@ import type { Finding } from '../schema/schema.ts';
 import { parsePortRange } from '../schema/formats.ts';
 
 export interface ConfigInput {
-  /** `sluice.yaml`; absent: everything by default. */
+  /** `sluice.yaml`; absent: only defaults. */
   readonly sluice?: { readonly file: string; readonly text: string };
   /** Every KubeProxyConfiguration of the input, alone or in its ConfigMap. */
   readonly kubeProxy: readonly KubeProxyInput[];
 }
 
 /**
- * sluice.yaml over KubeProxyConfiguration over kube-proxy's defaults.
- * @returns a config that is always complete, so that later stages can look for more problems, and every problem found; with
- * one of level `error` the config must not be rendered
+ * Merges sluice.yaml over KubeProxyConfiguration over kube-proxy's defaults.
+ * @returns a complete config, so that later stages can find more problems, and all problems; after one of level `error` the config must
+ * not be rendered
  */
 export function readConfig(input: ConfigInput): { config: SluiceConfig; problems: Problem[] } {
   const kubeProxy = readKubeProxy(input.kubeProxy);
@@ -57,8 +57,8 @@ function readServiceCIDRs(sluice: SluiceText): { cidrs: readonly string[]; probl
     path: ['serviceCIDRs', 1],
     about: 'value',
     kind: 'address',
-    why: 'it is of the same family as the first',
-    hint: 'Give one CIDR, or one of IPv4 and one of IPv6',
+    why: 'it has the same family as the first',
+    hint: 'Use one CIDR, or one of IPv4 and one of IPv6',
   };
   return { cidrs, problems: [findingProblem(finding, sluice.origin, sluiceObject)] };
 }

@@ -8,8 +8,8 @@ import { settingsOf } from './settings.ts';
 import { entriesOf, isWrong, type SluiceText, sluiceObject } from './sluice.ts';
 
 /**
- * The profiles of sluice.yaml in their order, closed by one that matches every node.
- * @returns drafts to merge; a profile without a usable name or selector is left out, its problem is already known
+ * Reads the profiles of sluice.yaml in their order; the last one matches every node.
+ * @returns drafts to merge; a profile with an invalid name or selector is left out, as its problem is already reported
  */
 export function draftProfiles(sluice: SluiceText): { drafts: readonly ProfileDraft[]; problems: readonly Problem[] } {
   const problems: Problem[] = [];
@@ -26,12 +26,12 @@ export function draftProfiles(sluice: SluiceText): { drafts: readonly ProfileDra
     };
     const earlier = drafts.find((draft) => matchesEveryNode(draft.nodeSelector));
     if (drafts.some((draft) => draft.name === name))
-      complain('name', `profile ${name} is there twice`, 'Rename one of the two');
+      complain('name', `there are two profiles named ${name}`, 'Rename one of them');
     if (earlier)
       complain(
         'name',
-        `no node gets here: profile ${earlier.name} before it matches every node`,
-        `Put ${earlier.name} last`,
+        `it is unreachable: the earlier profile ${earlier.name} matches every node`,
+        `Move ${earlier.name} to the end`,
       );
     addAll(problems, checkExpressions(sluice, [...path, 'nodeSelector', 'matchExpressions'], nodeSelector));
     drafts.push({ name, nodeSelector, settings: settingsOf(value, sluice.origin, path, wrong), place, path });
@@ -39,19 +39,19 @@ export function draftProfiles(sluice: SluiceText): { drafts: readonly ProfileDra
   return { drafts: close(sluice, drafts, problems), problems };
 }
 
-/** Adds the built-in profile `default` when no other one takes the nodes that are left. */
+/** Adds the built-in profile `default` unless another profile matches every node. */
 function close(sluice: SluiceText, drafts: readonly ProfileDraft[], problems: Problem[]): readonly ProfileDraft[] {
   if (drafts.some((draft) => matchesEveryNode(draft.nodeSelector))) return drafts;
   const taken = drafts.find((draft) => draft.name === 'default');
   if (taken) {
-    const why = 'default is the name of the built-in profile, which takes the nodes that no other profile matches';
+    const why = 'default is the name of the built-in profile for nodes that no other profile matches';
     problems.push(
       configProblem(
         taken.place,
         sluiceObject,
         [...taken.path, 'name'],
         why,
-        'Rename it, or remove its nodeSelector and put it last',
+        'Rename it, or remove its nodeSelector and move it to the end',
       ),
     );
     return drafts;

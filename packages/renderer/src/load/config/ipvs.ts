@@ -4,7 +4,7 @@ import type { Complain, Get } from './profiles.ts';
 import { nearest } from '../../render/nearest.ts';
 import type { Setting, SettingName } from './settings.ts';
 
-/** The options of mode ipvs out of the merged settings; whole seconds, as the kernel counts. */
+/** The options of mode ipvs from the merged settings; in whole seconds, like in the kernel. */
 export function ipvsOf(get: Get): IpvsProfile {
   const scheduler = get('ipvs.scheduler');
   return {
@@ -19,37 +19,37 @@ export function ipvsOf(get: Get): IpvsProfile {
   };
 }
 
-/** A month: what ipvsadm takes for each time-out. */
+/** A month: the maximum of ipvsadm for each timeout. */
 const timeoutMax = 31 * 86_400;
 
-/** What only a profile of mode ipvs can have wrong; in mode iptables nobody looks at these options. */
+/** Checks the options of mode ipvs; in mode iptables they are not used. */
 export function checkIpvs(
   profile: Profile,
   chosen: (name: SettingName) => Setting | undefined,
   complain: Complain,
 ): void {
   if (profile.mode !== 'ipvs') return;
-  complain('mode', '', 'Nothing has to change here; mode iptables is there for nodes that should follow Kubernetes', {
+  complain('mode', '', 'No change is needed; use mode iptables for nodes that should follow Kubernetes', {
     code: 'MODE_DEPRECATED',
     level: 'note',
     message:
-      'Cannot count on mode ipvs in kube-proxy: Kubernetes deprecated it in 1.35 and plans to take it out. What is rendered needs no kube-proxy',
+      'Mode ipvs is deprecated in kube-proxy since Kubernetes 1.35 and will be removed there; the rendered rules do not need kube-proxy',
   });
   const scheduler = chosen('ipvs.scheduler')?.value ?? 'rr';
   if (typeof scheduler === 'string' && !isScheduler(scheduler)) {
     const guess = nearest(scheduler, schedulers);
     complain(
       'ipvs.scheduler',
-      `${JSON.stringify(scheduler)} is no scheduler that sluice knows`,
+      `${JSON.stringify(scheduler)} is not a known scheduler`,
       guess === undefined ? `Use one of ${schedulers.join(', ')}` : `Did you mean ${guess}?`,
     );
   }
   for (const name of ['ipvs.tcpTimeout', 'ipvs.tcpFinTimeout', 'ipvs.udpTimeout'] as const) {
     const seconds = Number(chosen(name)?.value ?? 0);
     if (seconds > timeoutMax)
-      complain(name, `${seconds} seconds is more than IPVS takes`, 'Use at most 744h0m0s, or 0s to leave it alone');
+      complain(name, `${seconds} seconds is more than the maximum of IPVS`, 'Use at most 744h0m0s, or 0s to keep the value of the kernel');
     else if (Math.floor(seconds) !== seconds)
-      complain(name, `IPVS counts whole seconds; it gets ${Math.floor(seconds)}`, 'Round the duration', {
+      complain(name, `IPVS uses whole seconds, so this becomes ${Math.floor(seconds)}`, 'Round the duration', {
         level: 'warning',
       });
   }

@@ -2,12 +2,11 @@ import type { Place } from '@sluice/bundle';
 import type { Locate } from './text.ts';
 
 /**
- * Turns positions inside a string of a YAML file into positions of that file.
- * Exact for a literal block scalar (`config.conf: |`), which is how people and kubectl write a file inside a ConfigMap.
- * Everything else, such as a quoted string full of `\n`, has no positions inside that a person could find: it answers with the
- * string's own place.
+ * Maps positions inside a string of a YAML file to positions in that file.
+ * Exact for a literal block scalar (`config.conf: |`), the usual form of a file inside a ConfigMap. For other strings, such as a quoted
+ * one with `\n`, it returns the place of the string.
  * @param place of the string's value: the `|`
- * @param text of the whole file; without it every answer is `place`
+ * @param text of the whole file; without it every result is `place`
  */
 export function locateInside(place: Place, text: string | undefined): Locate {
   const here: Locate = () => place;

@@ -138,7 +138,7 @@ test('sluice.yaml wins, and each difference is noted with both values and places
   expect(problems).toMatchObject([
     { code: 'CONFIG_OVERRIDES', level: 'note', at: { file: 'sluice.yaml', line: 5, column: 30 }, object: 'Profile p' },
   ]);
-  expect(problems[0]?.message).toContain('16 here wins over 15 of KubeProxyConfiguration at proxy.yaml:4');
+  expect(problems[0]?.message).toContain('16 here overrides 15 of KubeProxyConfiguration at proxy.yaml:4');
 });
 
 test.each([
@@ -202,18 +202,18 @@ const told = (text: string): string =>
     .join('\n');
 
 const periods =
-  'sluiced applies a bundle as soon as it changes, and compares rules at every event and by its own interval';
+  'sluiced applies a bundle as soon as it changes, and checks for drift at every event and at its own interval';
 
 test.each([
   [
     'a score of the process',
     'oomScoreAdj: -998',
-    '3:14 Cannot follow oomScoreAdj: it is a score of the process of kube-proxy, and sluiced has one of its own',
+    '3:14 Cannot follow oomScoreAdj: it is for the process of kube-proxy, and sluiced has its own setting',
   ],
   [
     'a name of the node',
     'hostnameOverride: a',
-    '3:19 Cannot follow hostnameOverride: nodes take their names from their own config',
+    '3:19 Cannot follow hostnameOverride: each node sets its name in its own config',
   ],
   [
     'an address of the node',
@@ -223,7 +223,7 @@ test.each([
   [
     'another port for health',
     'healthzBindAddress: 0.0.0.0:10300',
-    '3:21 Cannot follow healthzBindAddress: sluiced serves health where its own config says',
+    '3:21 Cannot follow healthzBindAddress: sluiced has its own setting for the health endpoint',
   ],
   [
     'two periods are one cause',
@@ -233,12 +233,12 @@ test.each([
   [
     'gates that kube-proxy does not read',
     `featureGates:\n${[1, 2, 3, 4, 5, 6, 7].map((index) => `  Gate${index}Of7: true\n`).join('')}`,
-    `4:13 Cannot follow ${[1, 2, 3, 4, 5].map((index) => `featureGates.Gate${index}Of7`).join(', ')} and 2 more: kube-proxy 1.37 reads no feature gate of this name`,
+    `4:13 Cannot follow ${[1, 2, 3, 4, 5].map((index) => `featureGates.Gate${index}Of7`).join(', ')} and 2 more: kube-proxy 1.37 has no feature gate of this name`,
   ],
   [
     'a gate that is locked',
     'featureGates: { PreferSameTrafficDistribution: false }',
-    '3:48 Cannot follow featureGates.PreferSameTrafficDistribution: hints for nodes are always followed, as by kube-proxy since 1.35',
+    '3:48 Cannot follow featureGates.PreferSameTrafficDistribution: hints for nodes are always used, like in kube-proxy since 1.35',
   ],
 ])('%s is a warning', (_title, text, expected) => {
   expect(told(text)).toBe(`CONFIG_IGNORED warning ${expected}`);
@@ -275,7 +275,7 @@ test.each([
 test('options of mode nftables are named where sluice.yaml sets another mode', () => {
   const { problems } = read('mode: nftables\nnftables: { masqueradeBit: 15, masqueradeAll: true }', 'mode: iptables');
   expect(problems.map(({ code, message }) => `${code} ${message}`)).toEqual([
-    'CONFIG_IGNORED Cannot follow nftables.masqueradeBit, nftables.masqueradeAll: it concerns mode nftables, and modes iptables and ipvs have an option of their own',
+    'CONFIG_IGNORED Cannot follow nftables.masqueradeBit, nftables.masqueradeAll: it affects only mode nftables; modes iptables and ipvs have their own option',
     expect.stringMatching(/^CONFIG_OVERRIDES /),
   ]);
 });

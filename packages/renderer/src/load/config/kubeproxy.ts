@@ -10,11 +10,11 @@ import { checkSchema } from '../schema/schema.ts';
 import { parseGoDuration } from '../schema/duration.ts';
 import { kubeProxySchema } from '../schema/kubeproxy.ts';
 
-/** A KubeProxyConfiguration, or the ConfigMap that kubeadm keeps it in. */
+/** A KubeProxyConfiguration, or its ConfigMap as made by kubeadm. */
 export interface KubeProxyInput {
   readonly value: JsonObject;
   readonly origin: Origin;
-  /** The text of the file that the origin's places point into; with it, places inside the ConfigMap's text are exact. */
+  /** The text of the file of the origin; needed for exact places inside the ConfigMap's text. */
   readonly text?: string;
 }
 
@@ -28,8 +28,8 @@ const object = 'KubeProxyConfiguration';
 const configMapKey = 'config.conf';
 
 /**
- * Reads every KubeProxyConfiguration of the input; all must say the same.
- * @returns what it sets. Problems are kube-proxy's own (`pkg/proxy/apis/config/validation`), and two different contents
+ * Reads all KubeProxyConfigurations of the input, which must be equal.
+ * @returns the settings. Problems are those of kube-proxy (`pkg/proxy/apis/config/validation`), and different configurations
  */
 export function readKubeProxy(inputs: readonly KubeProxyInput[]): ReadKubeProxy {
   const problems: Problem[] = [];
@@ -53,15 +53,15 @@ interface Unpacked {
   readonly origin: TextOrigin;
 }
 
-/** Takes the configuration out of its ConfigMap, if it is in one. */
+/** Extracts the configuration from its ConfigMap, if it is in one. */
 function unpack(input: KubeProxyInput): { value?: JsonObject; origin: TextOrigin; problems: readonly Problem[] } {
   const outer: TextOrigin = { place: (path) => input.origin.place(path), keyPlace: (path) => input.origin.place(path) };
   if (input.value['kind'] !== 'ConfigMap') return { value: input.value, origin: outer, problems: [] };
   const path: Path = ['data', configMapKey];
   const inner = childOf(input.value['data'], configMapKey);
   if (typeof inner !== 'string') {
-    const why = inner === undefined ? 'it is missing' : 'it is not a text';
-    const hint = `Give kube-proxy's own ConfigMap, as kubectl -n kube-system get configmap kube-proxy -o yaml prints it`;
+    const why = inner === undefined ? 'it is missing' : 'it is not a string';
+    const hint = `Pass kube-proxy's ConfigMap, as printed by kubectl -n kube-system get configmap kube-proxy -o yaml`;
     return { origin: outer, problems: [configProblem(outer.place(path), 'ConfigMap kube-proxy', path, why, hint)] };
   }
   const place = input.origin.place(path);
@@ -71,20 +71,20 @@ function unpack(input: KubeProxyInput): { value?: JsonObject; origin: TextOrigin
   if (typeof read.value === 'object' && read.value !== null && !Array.isArray(read.value)) {
     return { value: read.value as JsonObject, origin: read.origin, problems: [] };
   }
-  const why = 'it holds no KubeProxyConfiguration';
+  const why = 'it does not contain a KubeProxyConfiguration';
   return {
     origin: outer,
-    problems: [configProblem(place, 'ConfigMap kube-proxy', path, why, 'Give kube-proxy its own config')],
+    problems: [configProblem(place, 'ConfigMap kube-proxy', path, why, 'Write the KubeProxyConfiguration into it')],
   };
 }
 
 function twoContents(first: Unpacked, other: Unpacked): Problem {
   const { file, line } = first.origin.place([]);
   const why = `it differs from the one at ${file}:${line}`;
-  return configProblem(other.origin.place([]), object, [], why, 'Give one of the two, or write one file per cluster');
+  return configProblem(other.origin.place([]), object, [], why, 'Pass only one of them, or use one file per cluster');
 }
 
-/** Sorted JSON, so that the order of keys does not count. */
+/** JSON with sorted keys, to compare without their order. */
 function canonical(value: Json): string {
   return JSON.stringify(value, (_key, item: unknown) =>
     typeof item === 'object' && item !== null && !Array.isArray(item)
@@ -95,7 +95,7 @@ function canonical(value: Json): string {
 
 function check({ value, origin }: Unpacked): ReadKubeProxy {
   const findings = checkSchema(kubeProxySchema, value, { nullIsUnset: true });
-  // kube-proxy decodes leniently when strict decoding fails: an unknown field is logged and passed over.
+  // kube-proxy decodes leniently when strict decoding fails: an unknown field is logged and ignored.
   const problems = findings.map((finding) =>
     findingProblem(finding, origin, object, finding.kind === 'unknown' ? 'warning' : 'error'),
   );
@@ -110,12 +110,12 @@ function check({ value, origin }: Unpacked): ReadKubeProxy {
   return { settings: settingsOf(value, origin, [], wrong, isUnset), problems };
 }
 
-/** `null`, `""` and `[]` are what Go leaves in a field that nobody set. */
+/** `null`, `""` and `[]` are Go's values of unset fields. */
 function isUnset(value: Json): boolean {
   return value === null || value === '' || (Array.isArray(value) && value.length === 0);
 }
 
-/** A word stands once in `nodePortAddresses` (`validateKubeProxyNodePortAddress`). One problem for each word, at its second place. */
+/** A word must not be repeated in `nodePortAddresses` (`validateKubeProxyNodePortAddress`). One problem per word, at its second place. */
 function repeatedWords(value: JsonObject, origin: TextOrigin): readonly Problem[] {
   const list: Json | undefined = value['nodePortAddresses'];
   if (!Array.isArray(list)) return [];
@@ -123,11 +123,11 @@ function repeatedWords(value: JsonObject, origin: TextOrigin): readonly Problem[
     const second = list.indexOf(word, list.indexOf(word) + 1);
     if (second <= list.indexOf(word)) return [];
     const path = ['nodePortAddresses', second];
-    return [configProblem(origin.place(path), object, path, `${word} is there twice`, 'Remove one of the two')];
+    return [configProblem(origin.place(path), object, path, `${word} is listed twice`, 'Remove one of them')];
   });
 }
 
-/** In seconds; 0 is not set. */
+/** In seconds; 0 means unset. */
 function periodsOf(value: JsonObject, section: string): { readonly sync: number; readonly min: number } {
   const seconds = (key: string): number => {
     const text = childOf(value[section], key);
@@ -136,7 +136,7 @@ function periodsOf(value: JsonObject, section: string): { readonly sync: number;
   return { sync: seconds('syncPeriod') || 30, min: seconds('minSyncPeriod') };
 }
 
-/** syncPeriod is 30s when it is zero, and minSyncPeriod must not be longer (`validateProxyIPTablesConfiguration` and its like). */
+/** syncPeriod defaults to 30s, and minSyncPeriod must not be longer (`validateProxyIPTablesConfiguration` and similar). */
 function isPeriodShort(value: JsonObject, section: string): boolean {
   const { sync, min } = periodsOf(value, section);
   return sync >= 0 && min > sync;

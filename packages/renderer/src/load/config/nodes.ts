@@ -3,7 +3,7 @@ import type { ConfigNode } from '../../render/config.ts';
 import { configProblem } from './problems.ts';
 import { entriesOf, isWrong, type SluiceText, sluiceObject } from './sluice.ts';
 
-/** The shape of an entry of `nodes` once the schema has allowed it. */
+/** An entry of `nodes` that passed the schema. */
 interface NodeText {
   readonly name: string;
   readonly labels?: Readonly<Record<string, string>>;
@@ -12,7 +12,7 @@ interface NodeText {
   readonly cores?: number;
 }
 
-/** The nodes of sluice.yaml, by name, addresses canonical. Entries that the schema does not allow are left out. */
+/** Reads the nodes of sluice.yaml, sorted by name, with canonical addresses. Invalid entries are left out. */
 export function readNodes(sluice: SluiceText): { nodes: readonly ConfigNode[]; problems: readonly Problem[] } {
   const problems: Problem[] = [];
   const nodes = new Map<string, ConfigNode>();
@@ -23,10 +23,10 @@ export function readNodes(sluice: SluiceText): { nodes: readonly ConfigNode[]; p
       const path = ['nodes', index, field];
       problems.push(configProblem(sluice.origin.place(path), sluiceObject, path, why, hint));
     };
-    if (nodes.has(node.name)) complain('name', `node ${node.name} is there twice`, 'Keep one of the two');
+    if (nodes.has(node.name)) complain('name', `there are two nodes named ${node.name}`, 'Remove one of them');
     const families = (node.podCIDRs ?? []).map((cidr) => parseCidr(cidr)?.family);
     if (new Set(families).size < families.length)
-      complain('podCIDRs', 'two CIDRs are of one family', 'Give one per family');
+      complain('podCIDRs', 'both CIDRs are of the same family', 'Use one CIDR per family');
     nodes.set(node.name, toNode(node));
   }
   return { nodes: [...nodes.values()].toSorted((a, b) => compareText(a.name, b.name)), problems };

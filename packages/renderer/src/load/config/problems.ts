@@ -12,13 +12,13 @@ const codes = {
   unsupported: 'CONFIG_UNSUPPORTED',
 } as const satisfies Record<Finding['kind'], ProblemCode>;
 
-/** A finding of the schema as a problem with its place. */
+/** Converts a finding of the schema to a problem with its place. */
 export function findingProblem(finding: Finding, origin: TextOrigin, object: string, level: Level = 'error'): Problem {
   const at = finding.about === 'key' ? origin.keyPlace(finding.path) : origin.place(finding.path);
   return { ...configProblem(at, object, finding.path, finding.why, finding.hint), code: codes[finding.kind], level };
 }
 
-/** So many fields are named in one message. */
+/** The maximum number of fields named in one message. */
 const namesMax = 5;
 
 /** "Cannot follow ⟨fields⟩: ⟨why⟩" at the place of the first, `CONFIG_IGNORED`. */

@@ -8,17 +8,17 @@ import { type Defaults, defaults, type Setting, type SettingName, type Settings,
 import { isKubeProxyVersion } from '../../render/versions/version.ts';
 import { unsupportedMode } from '../schema/formats.ts';
 
-/** A profile before it is merged: what it is called, whom it fits, what sluice.yaml sets. */
+/** A profile before merging: its name, its node selector and the settings of sluice.yaml. */
 export interface ProfileDraft {
   readonly name: string;
   readonly nodeSelector: LabelSelector;
   readonly settings: Settings;
-  /** Where the profile stands; the built-in one stands where the config begins. */
+  /** The place of the profile; for the built-in one, the start of the config. */
   readonly place: Place;
   readonly path: Path;
 }
 
-/** Merges sluice.yaml over kube-proxy's configuration over the defaults, and checks what only the result can tell. */
+/** Merges sluice.yaml over kube-proxy's configuration over the defaults, and checks the result. */
 export function makeProfile(
   draft: ProfileDraft,
   kubeProxy: Settings,
@@ -83,7 +83,7 @@ function sorted(sysctls: Readonly<Record<string, string | number>>): Readonly<Re
   return Object.fromEntries(entries.map(([key, value]) => [key, String(value)]));
 }
 
-/** One note per field that both files set differently. */
+/** One note for each field with different values in both files. */
 function overridden(draft: ProfileDraft, kubeProxy: Settings): Problem[] {
   return settingNames.flatMap((name) => {
     const [ours, theirs] = [draft.settings.get(name), kubeProxy.get(name)];
@@ -95,8 +95,8 @@ function overridden(draft: ProfileDraft, kubeProxy: Settings): Problem[] {
         level: 'note',
         at: ours.place,
         object: `Profile ${draft.name}`,
-        message: `Cannot follow both files in ${name}: ${ours.spelled} here wins over ${theirs.spelled} of KubeProxyConfiguration at ${where}`,
-        hint: 'Remove the field from one of the two when they should agree',
+        message: `${name} is set twice: ${ours.spelled} here overrides ${theirs.spelled} of KubeProxyConfiguration at ${where}`,
+        hint: 'Remove the field from one of the two files if they should agree',
       } satisfies Problem,
     ];
   });
@@ -104,7 +104,7 @@ function overridden(draft: ProfileDraft, kubeProxy: Settings): Problem[] {
 
 /** Looks up a setting of the profile, with its default. */
 export type Get = <K extends SettingName>(name: K) => Defaults[K];
-/** Reports a problem of a setting: why, what to do, and what differs from an error `CONFIG_INVALID`. */
+/** Reports a problem of a setting: why, a hint, and overrides of the default, an error `CONFIG_INVALID`. */
 export type Complain = (name: SettingName, why: string, hint: string, more?: Partial<Problem>, below?: Path) => void;
 
 interface Check {
@@ -114,7 +114,7 @@ interface Check {
   readonly problems: Problem[];
 }
 
-/** A problem of a setting, at the place that set it, or at the profile when nobody did. */
+/** Adds a problem of a setting, at its place, or at the profile when it is not set. */
 function complain(
   check: Check,
   name: SettingName,
@@ -133,7 +133,7 @@ function checkMode(check: Check): void {
   const mode = check.chosen('mode')?.value;
   const wrong = typeof mode === 'string' ? unsupportedMode(mode) : undefined;
   if (!wrong) return;
-  const hint = 'Set mode: iptables or mode: ipvs in the profile of sluice.yaml; Services need no change for it';
+  const hint = 'Set mode: iptables or mode: ipvs in the profile of sluice.yaml; Services need no change';
   complain(check, 'mode', `${JSON.stringify(mode)} ${wrong.why}`, hint, { code: 'CONFIG_UNSUPPORTED' });
 }
 
@@ -149,7 +149,7 @@ function checkDetector(check: Check): void {
   complain(check, 'detectLocalMode', `${detectLocalMode} needs detectLocal.${field}`, `Set detectLocal.${field}`);
 }
 
-/** What kube-proxy writes for each time-out (`pkg/proxy/conntrack/sysctls.go`). */
+/** The sysctl that kube-proxy writes for each timeout (`pkg/proxy/conntrack/sysctls.go`). */
 const timeouts = {
   'conntrack.tcpEstablishedTimeout': 'net.netfilter.nf_conntrack_tcp_timeout_established',
   'conntrack.tcpCloseWaitTimeout': 'net.netfilter.nf_conntrack_tcp_timeout_close_wait',
@@ -162,7 +162,7 @@ function checkTimeouts(check: Check): void {
     const value = Number(check.chosen(name)?.value ?? 0);
     const seconds = Math.floor(value);
     if (seconds !== value) {
-      complain(check, name, `the kernel counts whole seconds; it gets ${seconds}`, 'Round the duration', {
+      complain(check, name, `the kernel uses whole seconds, so this becomes ${seconds}`, 'Round the duration', {
         level: 'warning',
       });
     }
@@ -172,7 +172,7 @@ function checkTimeouts(check: Check): void {
         check,
         name,
         `${seconds} seconds is outside the range of ${key}`,
-        'Use at most 720h0m0s, or 0s to leave it alone',
+        'Use at most 720h0m0s, or 0s to keep the value of the kernel',
         {
           code: 'SYSCTL_NOT_ALLOWED',
         },
@@ -190,7 +190,7 @@ function checkSysctls(check: Check): void {
       check,
       'sysctls',
       `${JSON.stringify(value)}: ${why}`,
-      'Remove it, or set it with the tools of the node',
+      'Remove it, or set it outside of Sluice',
       { code: 'SYSCTL_NOT_ALLOWED' },
       [key],
     );

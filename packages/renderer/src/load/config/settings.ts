@@ -3,12 +3,11 @@ import type { Json, JsonObject, Origin, Path } from '../../render/kube.ts';
 import { parseGoDuration } from '../schema/duration.ts';
 
 /**
- * What may be set for a profile, by path, each with what holds where neither file says anything. Defaults are kube-proxy's
- * (`pkg/proxy/apis/config/v1alpha1/defaults.go`); what it finds out at run time is decided here: both families, --random-fully.
- * Durations are seconds.
+ * The settings of a profile by path, with their defaults. Defaults are kube-proxy's (`pkg/proxy/apis/config/v1alpha1/defaults.go`); what
+ * kube-proxy detects at run time is fixed here: both families, --random-fully. Durations are in seconds.
  */
 export const defaults = {
-  // No field of KubeProxyConfiguration; `''`: no version is named.
+  // Not a field of KubeProxyConfiguration; `''` means unset.
   kubeProxyVersion: '' as string,
   mode: 'iptables' as string,
   families: ['ipv4', 'ipv6'] as readonly Family[],
@@ -44,23 +43,23 @@ export const settingNames = Object.keys(defaults) as readonly SettingName[];
 
 /** One field that a file sets. */
 export interface Setting {
-  /** In the one form that is compared and used: seconds, canonical CIDRs. */
+  /** In canonical form: seconds, canonical CIDRs. */
   readonly value: Json;
-  /** As the file spells it. */
+  /** As written in the file. */
   readonly spelled: string;
   readonly place: Place;
-  /** The file's own path to it. */
+  /** Its path in the file. */
   readonly path: Path;
 }
 
-/** The fields that one file sets. A field that is absent, or wrong and reported, is not in it. */
+/** The fields that one file sets, without absent and invalid ones. */
 export type Settings = ReadonlyMap<SettingName, Setting>;
 
 /**
- * Collects what a mapping sets.
+ * Collects the settings of a mapping.
  * @param value the profile or the KubeProxyConfiguration, checked by its schema
- * @param prefix where `value` stands in the document that `origin` is of
- * @param wrong paths with problems: what stands there is left out
+ * @param prefix the path of `value` in the document of `origin`
+ * @param wrong paths with problems, which are left out
  * @param isUnset values that mean "not set" in this file
  */
 export function settingsOf(
@@ -81,7 +80,7 @@ export function settingsOf(
   return settings;
 }
 
-/** Whether one path leads through the other. */
+/** Whether one path is a prefix of the other. */
 export function touches(a: Path, b: Path): boolean {
   const length = Math.min(a.length, b.length);
   return a.slice(0, length).every((part, index) => part === b[index]);

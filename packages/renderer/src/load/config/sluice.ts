@@ -6,21 +6,21 @@ import { checkSchema, type Finding, type Schema } from '../schema/schema.ts';
 import { kubeProxySchema } from '../schema/kubeproxy.ts';
 import { sluiceSchema } from '../schema/sluice.ts';
 
-/** sluice.yaml as it was read, with what its schema does not allow. */
+/** The parsed sluice.yaml with the findings of its schema. */
 export interface SluiceText {
   readonly value: JsonObject;
   readonly origin: TextOrigin;
-  /** Values at these paths are not used. */
+  /** Values with findings are not used. */
   readonly findings: readonly Finding[];
   readonly problems: readonly Problem[];
 }
 
-/** What a problem of sluice.yaml names as its object. */
+/** The object of problems in sluice.yaml. */
 export const sluiceObject = 'SluiceConfig';
 
 const nowhere: Place = { file: 'sluice.yaml', line: 1, column: 1 };
 
-/** Stands for a config that nobody gave. */
+/** An empty config. */
 export const noSluice: SluiceText = {
   value: {},
   origin: { place: () => nowhere, keyPlace: () => nowhere },
@@ -28,7 +28,7 @@ export const noSluice: SluiceText = {
   problems: [],
 };
 
-/** Reads the text of sluice.yaml and holds it against its schema. */
+/** Parses sluice.yaml and checks it against its schema. */
 export function readSluice(file: string, text: string): SluiceText {
   const read = readText(file, text);
   if (read.value === undefined) return { ...noSluice, origin: read.origin, problems: read.problems };
@@ -38,13 +38,13 @@ export function readSluice(file: string, text: string): SluiceText {
   return { value: isObject ? (read.value as JsonObject) : {}, origin: read.origin, findings, problems };
 }
 
-/** A field of the top level, unless it is absent or wrong. */
+/** A top-level field; undefined when it is absent or invalid. */
 export function fieldOf(sluice: SluiceText, name: string): Json | undefined {
   const wrong = sluice.findings.some((finding) => finding.path[0] === name);
   return wrong || !Object.hasOwn(sluice.value, name) ? undefined : sluice.value[name];
 }
 
-/** The entries of a list of the top level that are mappings, each with its index. */
+/** The mappings in a top-level list, each with its index. */
 export function entriesOf(sluice: SluiceText, name: string): readonly (readonly [number, JsonObject])[] {
   const list: Json | undefined = Object.hasOwn(sluice.value, name) ? sluice.value[name] : undefined;
   if (!Array.isArray(list)) return [];
@@ -55,19 +55,19 @@ export function entriesOf(sluice: SluiceText, name: string): readonly (readonly 
   ])[];
 }
 
-/** Whether something at or below `path` is wrong. */
+/** Whether there is a finding at or below `path`. */
 export function isWrong(sluice: SluiceText, path: Path): boolean {
   return sluice.findings.some((finding) => path.every((part, index) => finding.path[index] === part));
 }
 
-/** People copy kube-proxy's options into a profile: those that rules do not depend on deserve better than "no such field". */
+/** Users copy kube-proxy's options into a profile: for those without an effect on rules, "unknown field" would be misleading. */
 function explainKubeProxyField(finding: Finding): Finding {
   const [list, , ...below] = finding.path;
   if (finding.kind !== 'unknown' || list !== 'profiles' || !hasField(kubeProxySchema, below)) return finding;
   return {
     ...finding,
-    why: 'kube-proxy has this field, but no rule depends on it',
-    hint: 'Leave it out here; in a KubeProxyConfiguration it is accepted',
+    why: 'it is a field of kube-proxy without an effect on rules',
+    hint: 'Remove it here; in a KubeProxyConfiguration it is accepted',
   };
 }
 

@@ -12,43 +12,43 @@ import {
 } from 'yaml';
 import type { Json, Origin, Path } from '../../render/kube.ts';
 
-/** Where the text of a document stands in a file that a person can open. */
+/** Maps a position in the text of a document to a place in its file. */
 export type Locate = (line: number, column: number) => Place;
 
-/** An origin that also knows where keys stand. */
+/** An origin that also knows the places of keys. */
 export interface TextOrigin extends Origin {
   /** The place of the key at the end of `path`, or of the nearest value when there is no such key. */
   keyPlace(path: Path): Place;
 }
 
 export interface ReadText {
-  /** Absent when the text cannot be read at all. */
+  /** Absent when the text cannot be parsed. */
   readonly value?: Json;
   readonly origin: TextOrigin;
   readonly problems: readonly Problem[];
 }
 
-/** What a text is for: how problems name it, and what to do when it is something else altogether. */
+/** The kind of a text: its name in problems, and a hint for a text of another kind. */
 export interface TextSubject {
   /** As in `Cannot read the config`. */
   readonly name: string;
-  /** For a text that is too large or too deep to be what it should be. */
+  /** The hint for a text that is too large or too deeply nested. */
   readonly hint: string;
 }
 
-const config: TextSubject = { name: 'config', hint: 'Give the config file itself with -c' };
+const config: TextSubject = { name: 'config', hint: 'Pass the config file with -c' };
 
-/** What people write by hand is shorter; what is larger is something else. */
+/** Hand-written files are smaller; a larger one is a mistake. */
 const bytesMax = 1024 * 1024;
 const aliasesMax = 100;
-/** After so many the reader has lost the thread, and so has the person. */
+/** Later errors are usually consequences of the earlier ones. */
 const errorsMax = 20;
 
 /**
- * Reads one YAML 1.2 document (JSON is YAML too) and remembers where everything stands.
- * @param subject what the text is for
- * @param locate turns a position in `text` into one in the file, where `text` is only a part of it
- * @returns the value, or every problem that keeps the text from being one
+ * Parses one YAML 1.2 document, or JSON, and keeps the places of its keys and values.
+ * @param subject the kind of the text
+ * @param locate maps a position in `text` to one in the file, when `text` is only a part of it
+ * @returns the value, or all problems that prevent parsing
  */
 export function readText(
   file: string,
@@ -84,7 +84,7 @@ function nothing(locate: Locate, words: Words): ReadText {
   return { origin, problems: [{ level: 'error', at: start, ...words }] };
 }
 
-/** `yaml` throws for aliases that expand too far, and runs out of stack on very deep nesting. */
+/** The library `yaml` throws for aliases that expand too far and overflows the stack on very deep nesting. */
 function explain(subject: TextSubject, error: unknown): Words {
   if (error instanceof RangeError) {
     return {
@@ -107,15 +107,15 @@ function yamlProblem(subject: TextSubject, error: YAMLParseError, at: Place): Pr
   };
   const hints: Readonly<Record<string, string>> = {
     DUPLICATE_KEY: 'Keep one of the two keys',
-    RESOURCE_EXHAUSTION: `${subject.hint}; this is nested too deeply for one`,
-    MULTIPLE_DOCS: 'Keep one document; give others in files of their own',
+    RESOURCE_EXHAUSTION: `${subject.hint}; this text is nested too deeply`,
+    MULTIPLE_DOCS: 'Keep one document; move the others to separate files',
   };
   return {
     code: codes[error.code] ?? 'YAML_SYNTAX',
     level: 'error',
     at,
     message: `Cannot read the ${subject.name}: ${error.message.split('\n')[0]}`,
-    hint: hints[error.code] ?? 'Mend the YAML at this place',
+    hint: hints[error.code] ?? 'Fix the YAML at this place',
   };
 }
 

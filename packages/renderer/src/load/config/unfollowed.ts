@@ -16,10 +16,9 @@ interface Ignored {
 }
 
 /**
- * What a KubeProxyConfiguration asks for and nodes with Sluice do otherwise. Fields with kube-proxy's default, or left empty, ask
- * for nothing.
- * @param wrong paths that the schema refused
- * @returns a warning for each cause, at the first field that has it
+ * Finds settings of a KubeProxyConfiguration that Sluice does not follow. Empty fields and kube-proxy's defaults do not count.
+ * @param wrong paths with findings of the schema
+ * @returns one warning per cause, at the first field
  */
 export function unfollowedFields(value: JsonObject, origin: TextOrigin, wrong: readonly Path[]): readonly Problem[] {
   const found = [...ignoredFields(value), ...unknownGates(value)].filter(
@@ -52,7 +51,7 @@ function differs({ usual, modes }: Unfollowed, value: Json | undefined, mode: Js
   return !usual.includes(value) && (seconds === undefined || !usual.includes(seconds));
 }
 
-/** kube-proxy does not start with a gate that it does not know; one that it only does not read changes nothing. */
+/** kube-proxy does not start with an unknown gate; a known gate that it does not use changes nothing. */
 function unknownGates(value: JsonObject): readonly Ignored[] {
   const set = value['featureGates'];
   if (typeof set !== 'object' || set === null || Array.isArray(set)) return [];
@@ -60,6 +59,6 @@ function unknownGates(value: JsonObject): readonly Ignored[] {
   return unknown.map((name) => {
     const guess = nearest(name, Object.keys(gates));
     const hint = guess === undefined ? 'Check its spelling, or remove it' : `Did you mean ${guess}?`;
-    return { path: ['featureGates', name], why: 'kube-proxy 1.37 reads no feature gate of this name', hint };
+    return { path: ['featureGates', name], why: 'kube-proxy 1.37 has no feature gate of this name', hint };
   });
 }

@@ -5,17 +5,17 @@ import { fields, flag, text } from '../schema/proxy.ts';
 import { checkSchema, type Schema } from '../schema/schema.ts';
 import { own, type ResourceList } from './resource-list.ts';
 
-/** What the functionConfig asks of the function. Paths are as a person wrote them, from where the function runs. */
+/** The `spec` of a functionConfig. Paths are relative to the working directory of the function. */
 export interface FunctionConfig {
-  /** The bundle directory; absent: the Services are rendered and nothing is written. */
+  /** The bundle directory; absent: render without writing. */
   readonly output?: string;
   /** The SluiceConfig. */
   readonly config?: string;
-  /** Snapshots over which the items are laid. */
+  /** Snapshots, the base of the items. */
   readonly base?: readonly string[];
-  /** Says whether `output` is what would be written, and writes nothing. */
+  /** Check whether `output` is up to date, without writing. */
   readonly check?: boolean;
-  /** Warnings are errors. */
+  /** Treat warnings as errors. */
   readonly strict?: boolean;
 }
 
@@ -24,7 +24,7 @@ const kind = 'SluiceFunction';
 
 const path = (description: string): Schema => text(description, { pattern: '\\S' });
 
-/** Other keys are the orchestrator's: metadata, with annotations that say how the function is run. */
+/** Other keys belong to the orchestrator: metadata, with annotations on how to run the function. */
 const schema: Schema = {
   description: 'The functionConfig of sluice krm.',
   type: 'object',
@@ -33,16 +33,16 @@ const schema: Schema = {
     apiVersion: { type: 'string', const: apiVersion },
     kind: { type: 'string', const: kind },
     spec: fields('What the function does.', {
-      output: path('The bundle directory. Left out: nothing is written.'),
+      output: path('The bundle directory. Default: nothing is written.'),
       config: path('The SluiceConfig.'),
-      base: { type: 'array', items: path('A snapshot over which the items are laid.'), minItems: 1 },
-      check: flag('Only say whether the bundle directory is what would be written.'),
-      strict: flag('Take warnings for errors.'),
+      base: { type: 'array', items: path('A snapshot, the base of the items.'), minItems: 1 },
+      check: flag('Only check whether the bundle directory is up to date.'),
+      strict: flag('Treat warnings as errors.'),
     }),
   },
 };
 
-/** Reads the functionConfig; without one everything is by default. With a problem it must not be used. */
+/** Reads the functionConfig, or the defaults without one. After a problem it must not be used. */
 export function readFunctionConfig(list: ResourceList): { config: FunctionConfig; problems: readonly Problem[] } {
   if (list.functionConfig === undefined) return { config: {}, problems: [] };
   const at = (below: readonly (string | number)[]) => list.place(['functionConfig', ...below]);

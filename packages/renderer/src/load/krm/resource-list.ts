@@ -7,29 +7,29 @@ import { problemsAt } from '../problems.ts';
 import type { Source } from '../sources.ts';
 
 /**
- * The list that an orchestrator such as kustomize or kpt hands to a function (KRM Functions Specification, "Input Type").
- * `items` are not looked at here: `load` reads them from the same text, as those of every list.
+ * The list that an orchestrator such as kustomize or kpt passes to a function (KRM Functions Specification, "Input Type").
+ * `items` are not parsed here: `load` reads them from the same text.
  */
 export interface ResourceList {
   readonly value: JsonObject;
-  /** The document as it came. What goes out is this text with other results, so that comments and spellings stay. */
+  /** The original document. The output is this text with other results, so that comments and spellings are kept. */
   readonly text: string;
   /** JSON, or YAML in flow style. */
   readonly isFlow: boolean;
   readonly functionConfig: JsonObject | undefined;
-  /** Where the value at a path of the list begins. */
+  /** The place of the value at a path of the list. */
   place(path: Path): Place;
 }
 
-/** Reads the one list of an input, or says why it is none. */
+/** Reads the single list of the input, or returns the problems. */
 export function readResourceList(source: Source): ResourceList | readonly Problem[] {
   const parsed = splitDocuments(source.file, source.text).flatMap(parseDocument);
   const [document] = parsed;
-  if (document === undefined) return [noList(source, 'there is no document in it')];
-  if (parsed.length > 1) return [noList(source, `there are ${parsed.length} documents in it`)];
+  if (document === undefined) return [noList(source, 'it contains no document')];
+  if (parsed.length > 1) return [noList(source, `it contains ${parsed.length} documents`)];
   if (document.errors.length > 0) return problemsAt(document.document, document.errors);
   const { value } = document;
-  if (value === undefined || !isMap(value)) return [noList(source, 'it is no map')];
+  if (value === undefined || !isMap(value)) return [noList(source, 'it is not a map')];
   const why = whyNoList(value);
   return why === undefined ? listOf(document, value) : [noList(source, why)];
 }
@@ -47,12 +47,12 @@ function listOf(document: ParsedDocument, value: JsonObject): ResourceList {
   };
 }
 
-/** A function must take a ResourceList, and any other list of objects as well. */
+/** A function must accept a ResourceList, and any other list of objects as well. */
 function whyNoList(value: JsonObject): string | undefined {
   const [kind, items, config] = [own(value, 'kind'), own(value, 'items'), own(value, 'functionConfig')];
-  if (typeof kind !== 'string' || !kind.endsWith('List')) return 'its kind is no list';
-  if (items !== undefined && items !== null && !Array.isArray(items)) return 'its items are no list';
-  return config === undefined || config === null || isMap(config) ? undefined : 'its functionConfig is no map';
+  if (typeof kind !== 'string' || !kind.endsWith('List')) return 'its kind is not a list';
+  if (items !== undefined && items !== null && !Array.isArray(items)) return 'its items are not a list';
+  return config === undefined || config === null || isMap(config) ? undefined : 'its functionConfig is not a map';
 }
 
 /** A value under a key of its own, not of the prototype. */
@@ -70,6 +70,6 @@ function noList({ file }: Source, why: string): Problem {
     level: 'error',
     at: { file, line: 1, column: 1 },
     message: `Cannot find a ResourceList in the input: ${why}`,
-    hint: 'Let kustomize or kpt run the function; for plain manifests there is sluice render',
+    hint: 'Run the function with kustomize or kpt; for plain manifests use sluice render',
   };
 }

@@ -1,14 +1,14 @@
-/** One YAML document or JSON value of a file, not parsed yet. Line ends are `\n`, there is no byte order mark. */
+/** One YAML document or JSON value of a file, before parsing. Line ends are `\n`, without a byte order mark. */
 export interface SourceDocument {
   readonly file: string;
-  /** Where `text` begins in the file, from 1. */
+  /** The start of `text` in the file, from 1. */
   readonly line: number;
   readonly column: number;
   /** From the document's `---` or directives, if it has them, to the next document. */
   readonly text: string;
 }
 
-/** The marker of a document, then blank lines and comments: what stands before the content. Sticky, so set `lastIndex`. */
+/** The marker of a document, then blank lines and comments, up to the content. Sticky, so set `lastIndex`. */
 const prelude = /(?:---(?=[ \t\n]|$))?(?:[ \t]*(?:#[^\n]*)?\n)*[ \t]*(?:#[^\n]*$)?/y;
 
 /** The offset of the first character that is neither marker, blank nor comment; `text.length` if there is none. */
@@ -19,8 +19,7 @@ export function contentStart(text: string): number {
 }
 
 /**
- * Splits a file at `---` and `...`. Exact without parsing: both at the start of a line are markers wherever they stand,
- * in block and quoted scalars too (YAML 1.2.2, 9.1.2 and rule [206] c-forbidden). Documents without content are left out.
+ * Splits a file at `---` and `...`. Exact without parsing: at the start of a line both are always markers, also in block and quoted scalars (YAML 1.2.2, 9.1.2 and rule [206] c-forbidden). Documents without content are left out.
  *
  * CRLF becomes LF first: every YAML line break is read as LF (5.4), and JSON has line breaks only between tokens.
  */
@@ -46,7 +45,7 @@ interface Region {
   readonly to: number;
 }
 
-/** The parts between markers. A `---` opens the part it stands in, except below directives, which belong to it. */
+/** The parts between markers. A `---` starts a part, except after directives, which belong to the same part. */
 function* regions(text: string): Generator<Region> {
   let from = 0;
   for (const marker of markers(text)) {
@@ -65,9 +64,9 @@ const dot = 0x2e;
 
 interface Marker {
   readonly at: number;
-  /** Where the next line begins. */
+  /** The start of the next line. */
   readonly end: number;
-  /** Nothing but a comment stands after it on its line. */
+  /** Only a comment follows on the same line. */
   readonly bare: boolean;
 }
 
@@ -84,7 +83,7 @@ function* markers(text: string): Generator<Marker> {
   }
 }
 
-/** The start of the next line that opens with a character a marker may open with; -1 at the end. */
+/** The start of the next line whose first character may start a marker; -1 at the end. */
 function nextCandidate(text: string, after: number): number {
   for (let newline = text.indexOf('\n', after); newline >= 0; newline = text.indexOf('\n', newline + 1)) {
     const first = text.charCodeAt(newline + 1);

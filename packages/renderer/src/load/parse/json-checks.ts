@@ -5,14 +5,14 @@ import { loadLimits } from '../limits.ts';
 import { Marks } from './marks.ts';
 
 /**
- * What `JSON.parse` lets pass: nesting and maps beyond the limits, and keys that an object has twice, of which it drops the
- * first in silence. Repeated keys are looked for only if the text has more keys than the value.
+ * Finds what `JSON.parse` accepts and Sluice refuses: nesting and maps beyond the limits, and duplicate keys, of which it silently drops
+ * the first. Duplicate keys are searched only if the text has more keys than the value.
  */
 export function checkJson(value: Json, text: string): Finding[] {
   const size: Size = { keys: 0 };
   const tooLarge = measure(value, 0, size);
   if (tooLarge !== undefined)
-    return [finding('INPUT_TOO_LARGE', 0, [], tooLarge, 'No object that Sluice reads is as large')];
+    return [finding('INPUT_TOO_LARGE', 0, [], tooLarge, 'Objects that Sluice reads are never that large')];
   return size.keys === countJsonKeys(text) ? [] : duplicateKeys(text);
 }
 
@@ -20,7 +20,7 @@ interface Size {
   keys: number;
 }
 
-/** Adds up the keys; answers what is beyond the limits. */
+/** Counts the keys; returns a message when a limit is exceeded. */
 function measure(value: Json, depth: number, size: Size): string | undefined {
   if (typeof value !== 'object' || value === null) return undefined;
   if (depth >= loadLimits.depthMax) {
@@ -31,7 +31,7 @@ function measure(value: Json, depth: number, size: Size): string | undefined {
   if (!isList) {
     size.keys += children.length;
     if (children.length > loadLimits.keysPerMapMax) {
-      return `Cannot read the map: it has ${children.length} keys, and ${loadLimits.keysPerMapMax} are the limit`;
+      return `Cannot read the map: it has ${children.length} keys, and the limit is ${loadLimits.keysPerMapMax}`;
     }
   }
   for (const child of children) {
@@ -52,7 +52,7 @@ function duplicateKeys(text: string): Finding[] {
         offset,
         path,
         message,
-        'Remove one of the two; readers disagree on which of them counts',
+        'Remove one of the two: parsers disagree on which one counts',
       ),
     );
   });

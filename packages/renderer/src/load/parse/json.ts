@@ -1,7 +1,7 @@
 import type { Json, Path } from '../../render/kube.ts';
 import type { Marks } from './marks.ts';
 
-/** The value of a JSON text; undefined for everything that is not exactly one JSON value. */
+/** Parses a JSON text; undefined unless it is exactly one JSON value. */
 export function parseJson(text: string): Json | undefined {
   try {
     return JSON.parse(text) as Json;
@@ -11,8 +11,8 @@ export function parseJson(text: string): Json | undefined {
 }
 
 /**
- * Where and why a text is no JSON value, in the words of the JSON parser; undefined if it is one. For a wrong token these
- * words quote the text around it in place of an offset.
+ * Why a text is not a JSON value, with the message of the JSON parser; undefined for valid JSON. For an unexpected token the message
+ * quotes the text instead of giving an offset.
  */
 export function jsonError(text: string): { readonly offset: number; readonly why: string } | undefined {
   try {
@@ -27,8 +27,8 @@ export function jsonError(text: string): { readonly offset: number; readonly why
 }
 
 /**
- * Where one JSON value after another begins and ends, as kubectl accepts them in one file. Knows only strings and brackets,
- * so the parts are JSON only if `parseJson` says so.
+ * Splits consecutive JSON values, which kubectl accepts in one file. It parses only strings and brackets, so the parts still have to pass
+ * `parseJson`.
  */
 export function splitJson(text: string, from: number): { from: number; to: number }[] {
   const parts: { from: number; to: number }[] = [];
@@ -48,7 +48,7 @@ export function splitJson(text: string, from: number): { from: number; to: numbe
   return parts;
 }
 
-/** How many keys the objects of a valid JSON text have, repeated ones too: `JSON.parse` drops these in silence. */
+/** Counts the keys of a valid JSON text, including duplicates, which `JSON.parse` silently drops. */
 export function countJsonKeys(text: string): number {
   let keys = 0;
   for (let quote = text.indexOf('"'); quote >= 0; ) {
@@ -59,11 +59,11 @@ export function countJsonKeys(text: string): number {
   return keys;
 }
 
-/** Called for a key that its object has already. */
+/** Called for each duplicate key. */
 type OnDuplicate = (key: string, offset: number, path: Path) => void;
 
 /**
- * Marks where each value of a valid JSON text begins. The text must not be nested deeper than the limits allow.
+ * Records the offset of each value of a valid JSON text, whose nesting must be within the limits.
  *
  * @param from the offset of the value's first character, or of blanks before it.
  */
@@ -83,7 +83,7 @@ class JsonMarker {
     this.onDuplicate = onDuplicate;
   }
 
-  /** Marks the value at `at`; answers the offset of the first character after it and the blanks that follow. */
+  /** Records the value at `at`; returns the offset after it and the following blanks. */
   value(key: string | number, at: number): number {
     const { text, marks } = this;
     const mark = marks.enter(key, at);
@@ -127,7 +127,7 @@ class JsonMarker {
   }
 }
 
-/** The offset after the string that opens at `quote`; the text's length if it does not end. */
+/** The offset after the string that starts at `quote`; the text's length if it is unterminated. */
 function stringEnd(text: string, quote: number): number {
   for (let close = text.indexOf('"', quote + 1); close >= 0; close = text.indexOf('"', close + 1)) {
     let backslashes = 0;

@@ -1,7 +1,7 @@
 import type { Place } from '@sluice/bundle';
 import type { SourceDocument } from './documents.ts';
 
-/** Turns offsets of a document's text into lines and columns of its file. */
+/** Converts offsets in the text of a document to lines and columns of its file. */
 export class LineStarts {
   private readonly document: SourceDocument;
   private readonly starts: number[] = [0];

@@ -6,12 +6,12 @@ const dash = 0x2d;
 const colon = 0x3a;
 const newlineCode = 0x0a;
 
-/** The lines of a document that hold more than spaces and a comment, one at a time. There are no tabs in the text. */
+/** Iterates over the lines of a document that have content, not only spaces and a comment. The text has no tabs. */
 export class Lines {
   readonly text: string;
-  /** Where the content of the line begins. */
+  /** The offset of the content of the line. */
   start = 0;
-  /** Where the line ends: the offset of its newline, or the text's length. */
+  /** The end of the line: the offset of its newline, or the text's length. */
   end = 0;
   /** The column of `start`, from 0; -1 after the last line. */
   indent = 0;
@@ -27,7 +27,7 @@ export class Lines {
     return this.indent < 0;
   }
 
-  /** Goes to the next line with content. */
+  /** Moves to the next line with content. */
   next(): void {
     const { text } = this;
     for (let from = this.end + 1; from < text.length; from = this.end + 1) {
@@ -42,7 +42,7 @@ export class Lines {
     this.indent = -1;
   }
 
-  /** Takes the line as if its content began at `offset`: in `- name: x` a map begins after the dash. */
+  /** Treats `offset` as the start of the line's content: in `- name: x` a map starts after the dash. */
   moveTo(offset: number): void {
     this.start = offset;
     this.indent = offset - this.lineStart;
@@ -54,12 +54,12 @@ export class Lines {
     return at;
   }
 
-  /** Nothing but a comment is left of the line. `offset` must follow a space or the line's start, or be its end. */
+  /** Whether the rest of the line is empty or a comment. `offset` must follow a space or the line's start, or be its end. */
   isBlankFrom(offset: number): boolean {
     return offset >= this.end || this.text.charCodeAt(offset) === hash;
   }
 
-  /** The content is `-` alone or `- …`. */
+  /** Whether the content is `-` or `- …`. */
   atDash(): boolean {
     const { text, start, end } = this;
     return text.charCodeAt(start) === dash && (start + 1 === end || text.charCodeAt(start + 1) === space);
@@ -86,7 +86,7 @@ export class Lines {
     return at === this.end || this.text.charCodeAt(at) === space;
   }
 
-  /** The scalar that began on this line ends at `offset`, maybe on a later one: take that line for the rest of it. */
+  /** Continues on the line of `offset`, where the scalar of this line ends. */
   extendTo(offset: number): void {
     const newline = this.text.indexOf('\n', offset);
     this.end = newline < 0 ? this.text.length : newline;
@@ -100,8 +100,8 @@ export class Lines {
   }
 
   /**
-   * The lines below that go on with the plain scalar from `start`, in a parent at column `indent`, joined by spaces as YAML
-   * folds them (1.2.2, 7.3.3). Comments end it, and blank lines are left for the caller to stumble over.
+   * The plain scalar from `start`, in a parent at column `indent`, with its continuation lines joined by spaces as YAML folds them (1.2.2,
+   * 7.3.3). A comment ends it, and the caller fails at a blank line.
    */
   folded(start: number, indent: number): string {
     const first = this.untilComment(start);
@@ -120,9 +120,9 @@ export class Lines {
   }
 
   /**
-   * A literal block whose header `|` or `|-` ends the line at `start`, inside a parent at column `indent`; undefined if there
-   * is none. Goes to the line after it. A first line without content and blank lines that hold spaces are BAIL: their
-   * indentation takes more rules than this (YAML 1.2.2, 8.1.1.1).
+   * A literal block with the header `|` or `|-` at `start`, in a parent at column `indent`; undefined without such a header. Moves to the
+   * line after it. A first line without content and blank lines with spaces are BAIL: their indentation needs more rules (YAML 1.2.2,
+   * 8.1.1.1).
    */
   literal(start: number, indent: number): string | undefined {
     const { text } = this;
@@ -149,7 +149,7 @@ export class Lines {
   }
 }
 
-/** Without the spaces at the end; other blanks are text. */
+/** Removes spaces at the end; other blanks are text. */
 function trimEnd(text: string): string {
   let length = text.length;
   while (length > 0 && text.charCodeAt(length - 1) === space) length--;

@@ -1,27 +1,27 @@
 import type { Path } from '../../render/kube.ts';
 
 /**
- * Where every value of one document begins: the values in the order of the text, each with its key and the number of the
- * value after its last descendant. Three flat lists, because a list of 10,000 Services has a million values.
+ * The offsets of all values of a document, in the order of the text, each with its key and the index of the value after its last
+ * descendant. Three flat lists, because a list of 10,000 Services has a million values.
  */
 export class Marks {
   private readonly keys: (string | number)[] = [];
   private readonly offsets: number[] = [];
   private readonly ends: number[] = [];
 
-  /** Opens the value under `key` that begins at `offset`. The root's key is of no importance. Hand the answer to `leave`. */
+  /** Starts the value under `key` at `offset`; the root's key is ignored. @returns the argument for `leave` */
   enter(key: string | number, offset: number): number {
     this.offsets.push(offset);
     this.ends.push(0);
     return this.keys.push(key) - 1;
   }
 
-  /** All descendants of the value have been entered and left. */
+  /** Ends the value, after all its descendants. */
   leave(value: number): void {
     this.ends[value] = this.keys.length;
   }
 
-  /** The offset of the value at `path`, or of its nearest ancestor that is there; 0 in a document without values. */
+  /** The offset of the value at `path`, or of its nearest existing ancestor; 0 in a document without values. */
   find(path: Path): number {
     let value = 0;
     for (const key of path) {

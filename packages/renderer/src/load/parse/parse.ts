@@ -9,13 +9,13 @@ import { Marks } from './marks.ts';
 import { BAIL, parseSubset } from './subset.ts';
 import { parseYaml, type YamlDocument } from './yaml.ts';
 
-/** One document with its value, and with which parser read it, so that the same one can say where things stand. */
+/** One document with its value and its parser, which is needed to find places. */
 export interface ParsedDocument extends YamlDocument {
   readonly document: SourceDocument;
   readonly parser: 'json' | 'subset' | 'yaml';
 }
 
-/** Reads a document with the fastest parser that knows it. JSON values that follow each other are documents of their own. */
+/** Parses a document with the fastest suitable parser. Consecutive JSON values are separate documents. */
 export function parseDocument(document: SourceDocument): ParsedDocument[] {
   const content = contentStart(document.text);
   const first = document.text.charAt(content);
@@ -32,14 +32,14 @@ function general(document: SourceDocument): ParsedDocument {
   return { document, parser: 'yaml', ...parseYaml(document.text) };
 }
 
-/** JSON, JSON values in a row as `kubectl` accepts them, or YAML in flow style such as KYAML. */
+/** JSON, consecutive JSON values as `kubectl` accepts them, or YAML in flow style such as KYAML. */
 function parseFlow(document: SourceDocument, content: number): ParsedDocument[] {
   const text = document.text.slice(content);
   const value = parseJson(text);
   if (value !== undefined)
     return [parsedJson(part(document, new LineStarts(document), content, document.text.length), value)];
   const [first, ...others] = splitJson(document.text, content);
-  // Two values in a row are never YAML, so the first one decides.
+  // Two consecutive values are never valid YAML, so the first one decides.
   const isStream =
     first !== undefined && others.length > 0 && parseJson(document.text.slice(first.from, first.to)) !== undefined;
   if (!isStream)
@@ -51,7 +51,7 @@ function parseFlow(document: SourceDocument, content: number): ParsedDocument[] 
     .flatMap((from, index) => parseFlow(part(document, lines, from, starts[index + 1] ?? from), 0));
 }
 
-/** A large document in flow style is somebody's JSON with an error, not YAML: the general parser could not take it. */
+/** A large document in flow style is JSON with an error, not YAML: it exceeds the limit of the general parser. */
 function brokenJson(document: SourceDocument, content: number): ParsedDocument {
   const { offset, why } = jsonError(document.text.slice(content)) ?? { offset: 0, why: '' };
   const error: Finding = {
@@ -59,7 +59,7 @@ function brokenJson(document: SourceDocument, content: number): ParsedDocument {
     offset: content + offset,
     path: [],
     message: `Cannot read the JSON: ${why.charAt(0).toLowerCase()}${why.slice(1)}`,
-    hint: 'Correct the place, or write the document again',
+    hint: 'Fix the error, or generate the document again',
   };
   return { document, parser: 'json', errors: [error], doubts: [] };
 }
@@ -69,12 +69,12 @@ function parsedJson(document: SourceDocument, value: Json): ParsedDocument {
   return { document, parser: 'json', errors, doubts: [], ...(errors.length === 0 ? { value } : {}) };
 }
 
-/** A part of a document as a document of its own. */
+/** A part of a document as a separate document. */
 function part(document: SourceDocument, lines: LineStarts, from: number, to: number): SourceDocument {
   return { ...lines.place(from), text: document.text.slice(from, to) };
 }
 
-/** Where each value of a document begins. Costs another parse: only for documents with a problem. */
+/** Finds the offsets of all values of a document. Parses it again, so only for documents with a problem. */
 export function marksOf({ document, parser }: ParsedDocument): Marks {
   const marks = new Marks();
   if (parser === 'json') markJson(document.text, 0, marks);

@@ -1,7 +1,7 @@
 import type { Json } from '../../render/kube.ts';
 import { isAmbiguous } from './scalars.ts';
 
-/** The text is not of the subset. Thrown inside the parser, returned by it. */
+/** The text is not in the subset. Thrown inside the parser, returned by it. */
 export const BAIL = Symbol('not of the subset');
 
 const words = new Map<string, Json>([
@@ -11,17 +11,17 @@ const words = new Map<string, Json>([
 ]);
 const longestWord = 5;
 
-/** Fifteen digits at most: these are exact as a number. */
+/** At most fifteen digits, which a number represents exactly. */
 const integer = /^(?:0|-?[1-9][0-9]{0,14})$/;
 const decimal = /^-?[0-9]{1,10}\.[0-9]{1,5}$/;
-/** Whatever might be a number in some YAML; IPv4 addresses, dates and the like are not. */
+/** Possible numbers in any YAML version; not IPv4 addresses and dates. */
 const numberLike = /^[-+]?(?:\.?[0-9][0-9_]*(?:\.[0-9_]*)?(?:[eE][-+]?[0-9]*)?|0[xXoObB][0-9a-fA-F_]*|\.(?:inf|nan))$/i;
 
 /**
  * A plain scalar as YAML 1.2 core reads it.
  *
- * @param raw has no spaces around it and no comment behind it.
- * @throws BAIL where it might be something else than a text, null, boolean, integer or simple decimal, or where YAML 1.1 differs.
+ * @param raw the scalar without surrounding spaces and comment.
+ * @throws BAIL unless it is clearly a string, null, boolean, integer or simple decimal, in YAML 1.1 as well.
  */
 export function plainScalar(raw: string): null | boolean | number | string {
   const first = raw.charCodeAt(0);
@@ -42,7 +42,7 @@ export function plainScalar(raw: string): null | boolean | number | string {
   return plainText(raw);
 }
 
-/** `: ` would begin a nested map, a colon at the end too. */
+/** `: `, or a colon at the end, would start a nested map. */
 function plainText(raw: string): string {
   if (raw.includes(': ') || raw.endsWith(':')) throw BAIL;
   return raw;
@@ -55,7 +55,7 @@ export function emptyFlow(raw: string): Json | undefined {
   return undefined;
 }
 
-/** The offset after the closing quote of the quoted scalar that begins at `start`; -1 if none begins there. */
+/** The offset after the closing quote of the quoted scalar at `start`; -1 if there is none. */
 export function quotedEnd(text: string, start: number): number {
   const quote = text.charAt(start);
   if (quote !== '"' && quote !== "'") return -1;
@@ -74,8 +74,8 @@ function isEscaped(text: string, at: number): boolean {
 }
 
 /**
- * A quoted scalar with its quotes, in a parent at column `indent`. Of escapes only JSON's are taken, which are YAML's too, and
- * in scalars of several lines none; line breaks become spaces (YAML 1.2.2, 7.3).
+ * The value of a quoted scalar, in a parent at column `indent`. Only JSON's escapes are supported, which YAML shares, and none in
+ * multi-line scalars; line breaks become spaces (YAML 1.2.2, 7.3).
  */
 export function unquote(quoted: string, indent: number): string {
   const inner = quoted.slice(1, -1);
@@ -96,14 +96,14 @@ function foldQuoted(inner: string, indent: number): string {
   return pieces.join(' ');
 }
 
-/** How many spaces a line begins with: more than its parent, and not all of it. */
+/** The indentation of a line, which must be deeper than its parent's and followed by content. */
 function indentOf(line: string, parent: number): number {
   const indent = line.search(/[^ ]/);
   if (indent <= parent) throw BAIL;
   return indent;
 }
 
-/** Surrogates and the escapes that only YAML has are for the general parser. */
+/** Surrogates and escapes of YAML alone are left to the general parser. */
 function unescape(quoted: string): string {
   if (/\\u[dD][89a-fA-F]/.test(quoted)) throw BAIL;
   try {
@@ -125,7 +125,7 @@ function isSignOrDot(code: number): boolean {
   return code === 0x2b || code === 0x2e || code === 0x2d;
 }
 
-/** `/`, `_`, `$`, `(`, `*` and others may begin a plain scalar; only the usual harmless ones are taken here. */
+/** Many characters may start a plain scalar; only the common unambiguous ones are accepted here. */
 function isPlainStart(code: number): boolean {
   return code === 0x2f || code === 0x5f || code === 0x24 || code === 0x28 || code >= 0xa1;
 }

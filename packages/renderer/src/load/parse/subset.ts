@@ -7,17 +7,17 @@ import { BAIL, emptyFlow, plainScalar, quotedEnd, unquote } from './subset-scala
 
 export { BAIL };
 
-/** Tabs, other control characters, NEL, line and paragraph separator, byte order marks: YAML has a rule for each, this parser none. */
+/** Characters with special rules in YAML that this parser does not implement: control characters, NEL, separators, byte order marks. */
 const unusual = /[^\P{Cc}\n]|[\u2028\u2029\ufeff]/u;
 
 /**
- * Reads one document of the plain block style that `kubectl get -o yaml`, Helm and kustomize write: block maps and lists,
+ * Parses one document of the plain block style that `kubectl get -o yaml`, Helm and kustomize write: block maps and lists,
  * plain, quoted and literal scalars, `{}` and `[]`, comments. Thirty times as fast as the general parser.
  *
- * Invariant: what it accepts, it reads as YAML 1.2 core does; everything else, right or wrong, is BAIL and is for the general
- * parser to read or refuse. Tabs, anchors, tags, folded blocks, duplicate keys and ambiguous scalars are BAIL.
+ * Invariant: what it accepts, it reads as YAML 1.2 core does; everything else, valid or not, is BAIL and left to the general parser.
+ * Tabs, anchors, tags, folded blocks, duplicate keys and ambiguous scalars are BAIL.
  *
- * @param marks is told where each value begins.
+ * @param marks receives the offset of each value.
  */
 export function parseSubset(text: string, marks: Marks = noMarks): Json | typeof BAIL {
   const start = contentStart(text);
@@ -30,7 +30,7 @@ export function parseSubset(text: string, marks: Marks = noMarks): Json | typeof
   }
 }
 
-/** `--- a: b` is for the general parser. */
+/** `--- a: b` is left to the general parser. */
 function startsLine(text: string, start: number): boolean {
   return text.slice(text.lastIndexOf('\n', start - 1) + 1, start).trim() === '';
 }
@@ -40,7 +40,7 @@ class NoMarks extends Marks {
     return 0;
   }
   override leave(): void {
-    // nothing was entered
+    // there are no marks
   }
 }
 
@@ -56,7 +56,7 @@ class SubsetReader {
     this.marks = marks;
   }
 
-  /** A line that no map or list takes, because its indentation is that of none, is left over here in the end. */
+  /** A line whose indentation matches no map or list remains at the end. */
   document(): Json {
     if (this.lines.ended) throw BAIL;
     const value = this.block('');
@@ -64,7 +64,7 @@ class SubsetReader {
     return value;
   }
 
-  /** The map or list that begins where the reader stands. */
+  /** The map or list at the current position. */
   private block(key: string | number): Json {
     if (++this.depth > loadLimits.depthMax) throw BAIL;
     const mark = this.marks.enter(key, this.lines.start);
@@ -104,7 +104,7 @@ class SubsetReader {
     return list;
   }
 
-  /** What stands after `- ` on its line: a map or list that begins there, or a scalar. */
+  /** The value after `- ` on the same line: a map or list that starts there, or a scalar. */
   private item(index: number, content: number, indent: number): Json {
     const { lines } = this;
     const dashAt = lines.start;
@@ -114,7 +114,7 @@ class SubsetReader {
     return this.scalar(index, content, indent);
   }
 
-  /** A key between `start` and its colon. Keys that are no plain texts (numbers, `true`, `<<`) are BAIL. */
+  /** A key between `start` and its colon. Keys that are not strings (numbers, `true`, `<<`) are BAIL. */
   private key(start: number, colon: number): string {
     const { text } = this.lines;
     const quoted = quotedEnd(text, start) > 0;
@@ -124,7 +124,7 @@ class SubsetReader {
     return key;
   }
 
-  /** What follows `key:` or a lone `-`: a scalar on the line, a block below it, or null. A list may stand at `listIndent`. */
+  /** The value after `key:` or a lone `-`: a scalar on the line, a block below it, or null. A list may be at `listIndent`. */
   private value(key: string | number, after: number, indent: number, listIndent: number): Json {
     const { lines } = this;
     const content = lines.skipSpaces(after);

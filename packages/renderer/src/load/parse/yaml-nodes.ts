@@ -16,7 +16,7 @@ import { loadLimits } from '../limits.ts';
 import type { Marks } from './marks.ts';
 import { isAmbiguous } from './scalars.ts';
 
-/** What a node has become: its value, how many values that is, and how deep, with aliases expanded. */
+/** The value of a node, with the number and the depth of its values after expanding aliases. */
 interface Reading {
   readonly value: Json;
   readonly count: number;
@@ -24,15 +24,15 @@ interface Reading {
 }
 
 /**
- * Turns the nodes of one document into JSON as Kubernetes does, and finds what the library lets pass: repeated keys, keys
- * that are no texts, aliases that expand too far or into themselves, deep nesting, ambiguous scalars.
+ * Converts the nodes of a document to JSON like Kubernetes, and reports what the library accepts: duplicate keys, keys that are not
+ * strings, aliases that expand too far or recursively, deep nesting, ambiguous scalars.
  */
 export class NodeReader {
   readonly errors: Finding[] = [];
   readonly doubts: Finding[] = [];
   private readonly marks: Marks | undefined;
   private readonly path: (string | number)[] = [];
-  /** By anchor: what it stands for; undefined while the reader is inside it. */
+  /** The values of anchors; undefined while an anchor's node is being read. */
   private readonly anchors = new Map<string, Reading | undefined>();
   private aliasedValues = 0;
 
@@ -40,19 +40,19 @@ export class NodeReader {
     this.marks = marks;
   }
 
-  /** The value of the document's root; whatever it is when there are errors. */
+  /** The value of the document's root; meaningless after errors. */
   read(root: ParsedNode | null): Json {
     return this.node('', root, root?.range[0] ?? 0).value;
   }
 
-  /** @param offset where the value begins if the node does not say: a key without a value has no node. */
+  /** @param offset the start of the value for a missing node: a key without a value has none. */
   private node(key: string | number, node: Node | null, offset: number): Reading {
     const at = node?.range?.[0] ?? offset;
     const mark = this.marks?.enter(key, at);
     const anchor = node && !isAlias(node) ? (node as { anchor?: string }).anchor : undefined;
     if (anchor !== undefined) this.anchors.set(anchor, undefined);
     if (node?.tag !== undefined && !coreTags.has(node.tag))
-      this.doubt('YAML_SYNTAX', at, `Cannot read the tag ${node.tag}: it is not of the core schema`, tagHint);
+      this.doubt('YAML_SYNTAX', at, `Cannot read the tag ${node.tag}: it is not in the core schema`, tagHint);
     const reading = this.content(node, at);
     if (anchor !== undefined) this.anchors.set(anchor, reading);
     if (mark !== undefined) this.marks?.leave(mark);
@@ -81,7 +81,7 @@ export class NodeReader {
         this.refuse('YAML_DUPLICATE_KEY', at, `Cannot read the map: it has the key "${key}" twice`, duplicateHint);
       seen.add(key);
       const reading = this.node(key, pair.value, at);
-      // Not an assignment: `__proto__` is a key like any other.
+      // Not an assignment, so that `__proto__` is an ordinary key.
       Object.defineProperty(map, key, { value: reading.value, enumerable: true, configurable: true, writable: true });
       count += reading.count;
       depth = Math.max(depth, reading.depth + 1);
@@ -106,12 +106,12 @@ export class NodeReader {
     return { value: list, count, depth };
   }
 
-  /** A text, number or boolean as key, as JSON spells it. Other keys have no counterpart in JSON, and kubectl refuses them too. */
+  /** The key as a JSON string, from a string, number or boolean. JSON has no other keys, and kubectl refuses them too. */
   private key(node: Node | null, at: number): string | undefined {
     if (isScalar(node)) this.doubtScalar(node, at);
     const value = isAlias(node) ? this.anchors.get(node.source)?.value : isScalar(node) ? (node.value as Json) : null;
     if (value !== null && value !== undefined && typeof value !== 'object') return String(value);
-    const hint = 'Give the key a name; a value such as {{name}} belongs to a template that must be rendered first';
+    const hint = 'Name the key; a value such as {{name}} is part of a template that must be rendered first';
     this.refuse('YAML_SYNTAX', at, 'Cannot read the map: a key is itself a map, a list or empty', hint);
     return undefined;
   }
@@ -119,22 +119,22 @@ export class NodeReader {
   private alias(anchor: string, at: number): Reading {
     const reading = this.anchors.get(anchor);
     if (reading === undefined) {
-      const why = this.anchors.has(anchor) ? 'it stands inside what it refers to' : 'there is no such anchor before it';
+      const why = this.anchors.has(anchor) ? 'it refers to a value that contains it' : 'no anchor of this name precedes it';
       const code = this.anchors.has(anchor) ? 'YAML_ALIAS_BOMB' : 'YAML_SYNTAX';
       return this.refuse(
         code,
         at,
         `Cannot expand the alias *${anchor}: ${why}`,
-        'Write the value out in place of the alias',
+        'Replace the alias with the value',
       );
     }
     const before = this.aliasedValues;
     this.aliasedValues += reading.count;
     if (this.aliasedValues > loadLimits.aliasedValuesMax) {
-      // The first alias beyond the limit is reported, and none of those behind it.
+      // Only the first alias beyond the limit is reported.
       if (before > loadLimits.aliasedValuesMax) return nothing;
       const message = `Cannot expand the alias *${anchor}: the aliases stand for more than ${loadLimits.aliasedValuesMax} values`;
-      return this.refuse('YAML_ALIAS_BOMB', at, message, 'Write the values out, in documents of their own');
+      return this.refuse('YAML_ALIAS_BOMB', at, message, 'Write the values out, in separate documents');
     }
     if (this.path.length + reading.depth > loadLimits.depthMax)
       return this.refuse('INPUT_TOO_LARGE', at, tooDeep, deepHint);
@@ -147,7 +147,7 @@ export class NodeReader {
     const hint =
       source === '<<'
         ? 'Write the merged keys out'
-        : `Quote it if it is a text ("${source}"), or write the value it shall have`;
+        : `Quote it if it is a string ("${source}"), or write the intended value`;
     this.doubt(
       'YAML_AMBIGUOUS_SCALAR',
       at,
@@ -172,10 +172,10 @@ const nothing: Reading = { value: null, count: 1, depth: 0 };
 const coreTags = new Set(
   ['str', 'int', 'float', 'bool', 'null', 'map', 'seq'].map((name) => `tag:yaml.org,2002:${name}`),
 );
-const tagHint = 'Leave the tag out; quote the value if it is a text';
+const tagHint = 'Remove the tag; quote the value if it is a string';
 const tooDeep = `Cannot read the document: its maps and lists are nested deeper than ${loadLimits.depthMax}`;
-const deepHint = 'No Kubernetes object is nested as deep; check the indentation';
+const deepHint = 'Kubernetes objects are never nested that deeply; check the indentation';
 const tooWide = (keys: number) =>
-  `Cannot read the map: it has ${keys} keys, and ${loadLimits.keysPerMapMax} are the limit`;
-const wideHint = 'Split the object; no object that Sluice reads has as many keys';
-const duplicateHint = 'Remove one of the two; readers disagree on which of them counts';
+  `Cannot read the map: it has ${keys} keys, and the limit is ${loadLimits.keysPerMapMax}`;
+const wideHint = 'Split the object; objects that Sluice reads never have that many keys';
+const duplicateHint = 'Remove one of the two: parsers disagree on which one counts';

@@ -8,17 +8,17 @@ import { NodeReader } from './yaml-nodes.ts';
 export interface YamlDocument {
   /** Absent when there are errors. */
   readonly value?: Json;
-  /** What no reader could take. */
+  /** Errors for every reader. */
   readonly errors: readonly Finding[];
-  /** What readers disagree on: an error only in an object that Sluice reads. */
+  /** Values that parsers disagree on: an error only in an object that Sluice reads. */
   readonly doubts: readonly Finding[];
 }
 
 /**
- * One document in any YAML 1.2 there is, KYAML too, read with the core schema whatever its directive says. Slower than the
- * subset parser, complete in what it reports: every error with its offset, and bounded against bombs.
+ * Parses one document of full YAML 1.2, including KYAML, with the core schema whatever its directive says. Slower than the subset parser,
+ * with complete error reports and limits against bombs.
  *
- * @param marks is told where each value begins.
+ * @param marks receives the offset of each value.
  */
 export function parseYaml(text: string, marks?: Marks): YamlDocument {
   const tooLarge = bounds(text);
@@ -27,7 +27,7 @@ export function parseYaml(text: string, marks?: Marks): YamlDocument {
   try {
     document = parseDocument(text, options);
   } catch (error) {
-    // The library calls itself for each level of nesting.
+    // The library recurses for each level of nesting.
     if (error instanceof RangeError) return { errors: [tooDeep(0)], doubts: [] };
     throw error;
   }
@@ -38,7 +38,7 @@ export function parseYaml(text: string, marks?: Marks): YamlDocument {
   return errors.length > 0 ? { errors, doubts } : { value, errors, doubts };
 }
 
-/** The reader checks keys for repetition itself: the library's own check is quadratic in the size of a map. */
+/** `NodeReader` checks for duplicate keys: the library's check is quadratic in the size of a map. */
 const options = {
   version: '1.2',
   schema: 'core',
@@ -49,19 +49,19 @@ const options = {
   logLevel: 'silent',
 } as const;
 
-/** The library reads this many levels without harm. */
+/** The library handles this many levels. */
 const harmlessBrackets = 1000;
 const dashesInARow = new RegExp(`^ *(?:[-?:] +){${loadLimits.depthMax + 1}}`, 'm');
 
-/** What would cost the library too much time or stack to find out. */
+/** Checks limits that would cost the library too much time or stack. */
 function bounds(text: string): Finding | undefined {
   if (text.length > loadLimits.generalCharactersMax) {
     return {
       code: 'INPUT_TOO_LARGE',
       offset: 0,
       path: [],
-      message: `Cannot read the document: it has ${text.length} characters, and only JSON and plain block style may have more than ${loadLimits.generalCharactersMax}`,
-      hint: 'Write it as JSON (kubectl get -o json), or give each object a document of its own',
+      message: `Cannot read the document: it has ${text.length} characters, and the limit is ${loadLimits.generalCharactersMax} except for JSON and plain block style`,
+      hint: 'Write it as JSON (kubectl get -o json), or use a separate document for each object',
     };
   }
   const dashes = dashesInARow.exec(text);
@@ -78,8 +78,8 @@ function opensMoreThan(limit: number, text: string): boolean {
 }
 
 /**
- * Where flow collections are nested too deep. Only the library's lexer knows which brackets stand in comments and scalars;
- * it needs no stack, unlike the parser behind it.
+ * Finds flow collections that are nested too deeply. Uses the library's lexer, which knows the brackets in comments and scalars and, unlike
+ * the parser, does not recurse.
  */
 function deepFlow(text: string): Finding | undefined {
   let depth = 0;
@@ -93,7 +93,7 @@ function deepFlow(text: string): Finding | undefined {
   return undefined;
 }
 
-/** Tokens that stand for no text: a document begins, a flow collection ends early, a scalar follows. */
+/** Tokens without text: a document starts, a flow collection ends early, a scalar follows. */
 const lexerMarks = new Set(['\u0002', '\u0018', '\u001f']);
 
 function tooDeep(offset: number): Finding {
@@ -102,13 +102,13 @@ function tooDeep(offset: number): Finding {
     offset,
     path: [],
     message: `Cannot read the document: its maps and lists are nested deeper than ${loadLimits.depthMax}`,
-    hint: 'No Kubernetes object is nested as deep; look for a bracket that is never closed',
+    hint: 'Kubernetes objects are never nested that deeply; look for an unclosed bracket',
   };
 }
 
 /**
- * One error per line, and none after the parser has lost its way: the library reports the consequences of an error as errors
- * of their own. Of a template only the first says anything.
+ * One error per line, and none after the parser is out of sync: the library reports the consequences of an error as further errors. For a
+ * template only the first is useful.
  */
 function syntaxErrors(errors: readonly YAMLError[], text: string): Finding[] {
   const byLine = new Map<number, Finding>();
@@ -125,7 +125,7 @@ function syntaxErrors(errors: readonly YAMLError[], text: string): Finding[] {
 
 const templateHint = 'This looks like a template: render it first (helm template, kustomize build) and pass the result';
 
-/** What is missing at the end is reported behind the last character, not in the next document. */
+/** An error at the end is reported after the last character, not in the next document. */
 function syntaxError(error: YAMLError, text: string): Finding {
   const [sentence = ''] = error.message.split('\n', 1);
   return {
@@ -133,6 +133,6 @@ function syntaxError(error: YAMLError, text: string): Finding {
     offset: Math.min(error.pos[0], text.trimEnd().length),
     path: [],
     message: `Cannot read the YAML: ${sentence.charAt(0).toLowerCase()}${sentence.slice(1)}`,
-    hint: 'Correct the line; the error may have begun on the line above it',
+    hint: 'Fix the line; the error may start on the line above it',
   };
 }

@@ -13,7 +13,7 @@ const part = /([0-9]+(?:\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h)/gy;
 
 /**
  * Reads a duration as Go writes it: `24h0m0s`, `1.5h`, `250ms`, `-30s`, `0`.
- * @returns seconds, perhaps with a fraction; undefined when Go would refuse the text
+ * @returns seconds, possibly with a fraction; undefined when Go would refuse the text
  */
 export function parseGoDuration(text: string): number | undefined {
   const sign = text.startsWith('-') ? -1 : 1;
@@ -30,7 +30,7 @@ export function parseGoDuration(text: string): number | undefined {
   return sign * seconds;
 }
 
-/** Whole seconds as Go prints them: `86400` is `24h0m0s`, `90` is `1m30s`. */
+/** Prints whole seconds as Go does: `86400` is `24h0m0s`, `90` is `1m30s`. */
 export function printGoDuration(seconds: number): string {
   const [h, m, s] = [Math.floor(seconds / 3600), Math.floor(seconds / 60) % 60, seconds % 60];
   if (h > 0) return `${h}h${m}m${s}s`;

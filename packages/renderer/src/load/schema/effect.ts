@@ -1,25 +1,25 @@
 import type { Json } from '../../render/kube.ts';
 import type { Schema } from './schema.ts';
 
-/** What becomes of a field of KubeProxyConfiguration. */
+/** How Sluice treats a field of KubeProxyConfiguration. */
 export type Effect =
   | { readonly kind: 'followed'; readonly note: string }
   | Unfollowed
   | { readonly kind: 'none'; readonly why: string };
 
-/** kube-proxy would behave otherwise with it than Sluice does. */
+/** A field that changes kube-proxy and not Sluice. */
 export interface Unfollowed {
   readonly kind: 'unfollowed';
-  /** Values with which there is no difference: kube-proxy's default, and the values for "not set". Seconds for a duration. */
+  /** Values that make no difference: kube-proxy's default and those for "not set". Seconds for a duration. */
   readonly usual: readonly Json[];
-  /** kube-proxy's modes in which the field counts; absent: all. */
+  /** The modes of kube-proxy that use the field; absent: all. */
   readonly modes?: readonly string[];
   /** A clause that follows "Cannot follow oomScoreAdj: ". */
   readonly why: string;
   readonly hint: string;
 }
 
-/** @param note what an operator has to know besides */
+/** @param note for the operator */
 export const followed = (schema: Schema, note = ''): Schema => ({ ...schema, effect: { kind: 'followed', note } });
 
 export const allFollowed = (schemas: Readonly<Record<string, Schema>>): Record<string, Schema> =>
@@ -30,10 +30,10 @@ export const unfollowed = (schema: Schema, effect: Omit<Unfollowed, 'kind'>): Sc
   effect: { kind: 'unfollowed', ...effect },
 });
 
-/** @param why neither rules nor anything else that Sluice does would be otherwise */
+/** @param why the field has no effect on rules or on Sluice */
 export const withoutEffect = (schema: Schema, why: string): Schema => ({ ...schema, effect: { kind: 'none', why } });
 
-/** Every field below a schema of which is said what becomes of it, by its path: `iptables.masqueradeBit`. */
+/** All fields of a schema that have an effect, by path: `iptables.masqueradeBit`. */
 export function fieldEffects(schema: Schema, path: readonly string[] = []): ReadonlyMap<string, Effect> {
   const fields = Object.entries(schema.properties ?? {}).flatMap(([name, child]) => {
     const below = [...path, name];

@@ -12,12 +12,12 @@ interface Wrong {
 type Check = (text: string) => Wrong | undefined;
 
 const value = (why: string, hint: string): Wrong => ({ kind: 'value', why, hint });
-/** What `nodePortAddresses` may have besides CIDRs (`validateKubeProxyNodePortAddress`). */
+/** The words that `nodePortAddresses` accepts besides CIDRs (`validateKubeProxyNodePortAddress`). */
 export const nodePortWords: readonly string[] = ['primary', 'localhost', 'all'];
 
 const address = (why: string, hint: string): Wrong => ({ kind: 'address', why, hint });
 
-/** What a text must be beyond its letters; each check says what is wrong, or nothing. */
+/** The formats of strings; each check returns what is wrong, or undefined. */
 const formats = {
   'ip-address': (text: string) => checkAddress(text),
   'bind-ip': (text: string) => (text === '' ? undefined : checkAddress(text)),
@@ -29,28 +29,28 @@ const formats = {
   mode: (text: string) => unsupportedMode(text),
   'kube-proxy-version': (text: string) => checkVersion(text),
   'port-range': (text: string) => checkPortRange(text),
-  date: (text: string) => (isDate(text) ? undefined : value('is no day', 'Write it like 2026-12-31')),
+  date: (text: string) => (isDate(text) ? undefined : value('is not a valid date', 'Write it like 2026-12-31')),
   'dns-subdomain': (text: string) =>
     text.length <= 253 && subdomain.test(text)
       ? undefined
-      : value('is no DNS subdomain (RFC 1123)', 'Use lower-case letters, digits, "-" and ".", at most 253 characters'),
+      : value('is not a valid DNS subdomain (RFC 1123)', 'Use lower-case letters, digits, "-" and ".", at most 253 characters'),
   'cluster-name': (text: string) =>
     /^[A-Za-z0-9](?:[A-Za-z0-9._-]{0,251}[A-Za-z0-9])?$/.test(text)
       ? undefined
-      : value('is no cluster name', 'Use letters, digits, "-", "_" and ".", at most 253 characters'),
+      : value('is not a valid cluster name', 'Use letters, digits, "-", "_" and ".", at most 253 characters'),
   'label-key': (text: string) =>
-    isLabelKey(text) ? undefined : value('is no label key', 'Write it like topology.kubernetes.io/zone'),
+    isLabelKey(text) ? undefined : value('is not a valid label key', 'Write it like topology.kubernetes.io/zone'),
   'label-value': (text: string) =>
-    labelValue.test(text) ? undefined : value('is no label value', 'Use at most 63 letters, digits, "-", "_" and "."'),
+    labelValue.test(text) ? undefined : value('is not a valid label value', 'Use at most 63 letters, digits, "-", "_" and "."'),
   interface: (text: string) =>
     /^[A-Za-z0-9._-]{0,15}$/.test(text)
       ? undefined
-      : value('is no interface name', 'Use at most 15 letters, digits, ".", "_" and "-"'),
+      : value('is not a valid interface name', 'Use at most 15 letters, digits, ".", "_" and "-"'),
   'interface-prefix': (text: string) =>
     /^[A-Za-z0-9._-]{0,14}$/.test(text)
       ? undefined
       : value(
-          'is no start of an interface name',
+          'is not a valid prefix of an interface name',
           'Use at most 14 letters, digits, ".", "_" and "-", without "+" at the end',
         ),
 } as const satisfies Record<string, Check>;
@@ -64,19 +64,19 @@ const checkVersion = (text: string): Wrong | undefined => {
   );
 };
 
-/** The checks by name; a schema says which one a text must pass. */
+/** The names of the formats. */
 export type Format = keyof typeof formats;
 
-/** What is wrong with `text`, or undefined when it is of the format. */
+/** Checks `text`; returns what is wrong, or undefined. */
 export function checkFormat(format: Format, text: string): Wrong | undefined {
   return formats[format](text);
 }
 
-/** RFC 1123: what names of nodes and profiles look like. */
+/** RFC 1123: the form of names of nodes and profiles. */
 const subdomain = /^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?(\.[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)*$/;
 const labelValue = /^(?:[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?$/;
 
-/** A day of the calendar, as RFC 3339 writes one. */
+/** Whether a text is a valid date in the form of RFC 3339. */
 export function isDate(text: string): boolean {
   const [, year = '', month = '', day = ''] = /^([0-9]{4})-([0-9]{2})-([0-9]{2})$/.exec(text) ?? [];
   const days = [31, isLeap(Number(year)) ? 29 : 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31][Number(month) - 1];
@@ -94,7 +94,7 @@ function isLabelKey(text: string): boolean {
 }
 
 function checkAddress(text: string): Wrong | undefined {
-  return parseAddress(text) ? undefined : address('is no IP address', 'Write it like 192.0.2.10 or fd00::10');
+  return parseAddress(text) ? undefined : address('is not a valid IP address', 'Write it like 192.0.2.10 or fd00::10');
 }
 
 function checkCidr(text: string): Wrong | undefined {
@@ -102,10 +102,10 @@ function checkCidr(text: string): Wrong | undefined {
   const hint = parseAddress(text)
     ? `Add the prefix length: ${text}/${text.includes(':') ? 128 : 32}`
     : 'Write it like 10.96.0.0/12';
-  return address('is no CIDR', hint);
+  return address('is not a valid CIDR', hint);
 }
 
-/** `clusterCIDR`: one CIDR, or one of each family with a comma between them. Empty: none. */
+/** `clusterCIDR`: one CIDR, or one of each family separated by a comma. Empty: none. */
 function checkPair(text: string): Wrong | undefined {
   if (text === '') return undefined;
   const parts = text.split(',');
@@ -116,8 +116,8 @@ function checkPair(text: string): Wrong | undefined {
   const families = new Set(parts.map((part) => parseCidr(part)?.family));
   if (families.size === parts.length) return undefined;
   return address(
-    'has two CIDRs of one family',
-    'Give one CIDR, or one of IPv4 and one of IPv6 like 10.244.0.0/16,fd00:10:244::/56',
+    'has two CIDRs of the same family',
+    'Use one CIDR, or one of IPv4 and one of IPv6 like 10.244.0.0/16,fd00:10:244::/56',
   );
 }
 
@@ -129,28 +129,28 @@ function checkNodePortAddress(text: string): Wrong | undefined {
 function checkDuration(text: string): Wrong | undefined {
   const seconds = parseGoDuration(text);
   const hint = 'Write it like 24h0m0s, 90s or 0s';
-  if (seconds === undefined) return value('is no duration', hint);
+  if (seconds === undefined) return value('is not a valid duration', hint);
   return seconds < 0 ? value('is a negative duration', hint) : undefined;
 }
 
-/** `IP:port` as `net.SplitHostPort` and kube-proxy's `validateHostPort` take it, or an IP alone, which gets the default port (`AppendPortIfNeeded`). */
+/** `IP:port` as in `net.SplitHostPort` and kube-proxy's `validateHostPort`, or an IP, which gets the default port (`AppendPortIfNeeded`). */
 function checkBindAddress(text: string): Wrong | undefined {
   if (text === '' || parseAddress(text)) return undefined;
   const match = /^(?:\[([^\]]+)\]|([^:[\]]*)):([0-9]{1,5})$/.exec(text);
   const host = match?.[1] ?? match?.[2];
   const port = Number(match?.[3]);
   const hint = 'Write it like 0.0.0.0:10256 or [::]:10256';
-  if (!match || host === undefined) return address('is no IP:port', hint);
+  if (!match || host === undefined) return address('is not a valid IP:port', hint);
   if (!parseAddress(host)) return address('does not start with an IP address', hint);
-  return port >= 1 && port <= 65535 ? undefined : value('has a port outside 1 to 65535', hint);
+  return port >= 1 && port <= 65535 ? undefined : value('has an invalid port (1–65535)', hint);
 }
 
 function checkPortRange(text: string): Wrong | undefined {
   const range = parsePortRange(text);
   const hint = 'Write it like 30000-32767';
-  if (!range) return value('is no range of ports', hint);
+  if (!range) return value('is not a valid port range', hint);
   if (range.from > range.to) return value('ends before it starts', hint);
-  return range.from >= 1 && range.to <= 65535 ? undefined : value('leaves 1 to 65535', hint);
+  return range.from >= 1 && range.to <= 65535 ? undefined : value('is outside of 1–65535', hint);
 }
 
 /** `30000-32767` as two numbers; undefined when the text is not of that form. */
@@ -161,14 +161,14 @@ export function parsePortRange(text: string): { from: number; to: number } | und
 
 const otherModes: Readonly<Record<string, string>> = {
   userspace:
-    'is a mode that kube-proxy itself dropped in Kubernetes 1.26: it copied every byte through a process instead of writing rules',
-  nftables: 'is a mode that sluice does not render yet',
-  kernelspace: 'is a mode of Windows nodes; sluice writes rules for Linux',
+    'was removed from kube-proxy in Kubernetes 1.26: it copied every byte through a process instead of writing rules',
+  nftables: 'is not supported by sluice yet',
+  kernelspace: 'is a mode for Windows nodes; sluice supports only Linux',
 };
 
-/** Why a mode that kube-proxy has or had cannot be rendered; undefined for every other text. */
+/** Why a current or former mode of kube-proxy is not supported; undefined for any other text. */
 export function unsupportedMode(text: string): Wrong | undefined {
   if (!Object.hasOwn(otherModes, text)) return undefined;
-  const hint = 'Use mode: iptables or mode: ipvs; Services need no change for it';
+  const hint = 'Use mode: iptables or mode: ipvs; Services need no change';
   return { kind: 'unsupported', why: otherModes[text] ?? '', hint };
 }

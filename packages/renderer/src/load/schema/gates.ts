@@ -3,33 +3,33 @@ import { externalIPsGate, flag } from './proxy.ts';
 import type { Schema } from './schema.ts';
 
 const gate = flag('A feature gate of kube-proxy.');
-const otherModes = 'it concerns mode nftables alone';
-const windows = 'it concerns Windows alone';
-const logs = "it concerns kube-proxy's log";
-const served = 'it concerns what kube-proxy serves over HTTP';
-const groups = 'no gate that changes rules of modes iptables and ipvs is in this group';
+const otherModes = 'it affects only mode nftables';
+const windows = 'it affects only Windows';
+const logs = "it affects only kube-proxy's log";
+const served = "it affects only kube-proxy's HTTP endpoints";
+const groups = 'the group contains no gate that changes rules of modes iptables and ipvs';
 
 /**
- * The feature gates that kube-proxy 1.37 reads, in its own code and in the libraries it takes options from. test/parity compares
- * the names with its source.
+ * The feature gates of kube-proxy 1.37, in its own code and in the libraries of its options. test/parity compares the names with its
+ * source.
  */
 export const gates: Readonly<Record<string, Schema>> = {
   AllowServiceExternalIPs: followed(
     externalIPsGate,
-    'with `false`, which kube-proxy knows since 1.36, no rule names an external IP',
+    'with `false`, supported by kube-proxy since 1.36, there are no rules for external IPs',
   ),
   KubeProxyIPVS: unfollowed(gate, {
     usual: [true],
     modes: ['ipvs'],
-    why: 'kube-proxy does not start in mode ipvs without it, and sluice renders mode ipvs all the same',
-    hint: 'Set mode: iptables where mode ipvs is not to be used any more',
+    why: 'kube-proxy does not start in mode ipvs without it, and sluice still renders mode ipvs',
+    hint: 'Set mode: iptables to stop using mode ipvs',
   }),
   PreferSameTrafficDistribution: unfollowed(gate, {
     usual: [true],
-    why: 'hints for nodes are always followed, as by kube-proxy since 1.35',
-    hint: 'Remove it: kube-proxy does not start with it any more',
+    why: 'hints for nodes are always used, like in kube-proxy since 1.35',
+    hint: 'Remove it: kube-proxy no longer starts with it',
   }),
-  MultiCIDRServiceAllocator: withoutEffect(gate, 'no rule of modes iptables and ipvs is made from ServiceCIDRs'),
+  MultiCIDRServiceAllocator: withoutEffect(gate, 'rules of modes iptables and ipvs do not depend on ServiceCIDRs'),
   KubeProxyNFTablesLocalhostNodePorts: withoutEffect(gate, otherModes),
   NFTablesNetlink: withoutEffect(gate, otherModes),
   WinDSR: withoutEffect(gate, windows),

@@ -24,33 +24,33 @@ const free = (description: string, value: Schema): Schema => ({
   type: 'object',
   additionalProperties: value,
 });
-const processOnly = "it concerns kube-proxy's own process";
-const windows = 'it concerns Windows alone';
+const processOnly = "it affects only kube-proxy's process";
+const windows = 'it affects only Windows';
 
 /** @param minSyncPeriod kube-proxy's default in the mode, in seconds */
 const periods = (mode: string, minSyncPeriod: number): Record<string, Schema> => {
   const effect = {
     modes: mode === 'iptables' ? ['', mode] : [mode],
-    why: 'sluiced applies a bundle as soon as it changes, and compares rules at every event and by its own interval',
+    why: 'sluiced applies a bundle as soon as it changes, and checks for drift at every event and at its own interval',
     hint: 'Remove it; scanIntervalSeconds in sluiced.yaml is the interval',
   };
   return {
-    syncPeriod: unfollowed(duration('How often all rules are written again.'), { usual: [0, 30], ...effect }),
-    minSyncPeriod: unfollowed(duration('The least time between two writes.'), { usual: [0, minSyncPeriod], ...effect }),
+    syncPeriod: unfollowed(duration('How often all rules are rewritten.'), { usual: [0, 30], ...effect }),
+    minSyncPeriod: unfollowed(duration('The minimum time between two writes.'), { usual: [0, minSyncPeriod], ...effect }),
   };
 };
 const ofModeNftables = {
   modes: ['nftables'],
-  why: 'it concerns mode nftables, and modes iptables and ipvs have an option of their own',
+  why: 'it affects only mode nftables; modes iptables and ipvs have their own option',
   hint: 'Set the field of the same name under iptables in the profile of sluice.yaml',
 };
-/** `logging` and `winkernel` belong to other programs' documentation; nothing here depends on them. */
+/** `logging` and `winkernel` are documented elsewhere; Sluice does not depend on them. */
 const anything: Schema = { type: ['object', 'array', 'string', 'integer', 'number', 'boolean'] };
 
 /**
  * KubeProxyConfiguration as kube-proxy 1.37 reads it: `pkg/proxy/apis/config/types.go`, checked as `validation.go` there does.
- * Each field says what becomes of it; docs/kube-proxy-config.md is made from that, and so are warnings.
- * Kubernetes fills in defaults before it validates, so `null`, `""` and `0s` stand for "not set" almost everywhere.
+ * Each field has its effect; docs/kube-proxy-config.md and warnings are generated from it.
+ * Kubernetes sets defaults before validation, so `null`, `""` and `0s` mean "not set" almost everywhere.
  */
 export const kubeProxySchema: Schema = {
   type: 'object',
@@ -65,44 +65,44 @@ export const kubeProxySchema: Schema = {
       effect: { kind: 'followed', note: 'gate by gate, as below' },
     },
     clientConnection: withoutEffect(
-      fields('How kube-proxy talks to the API server.', {
+      fields('The connection of kube-proxy to the API server.', {
         kubeconfig: text('Path of a kubeconfig.'),
         acceptContentTypes: text('Accepted content types.'),
         contentType: text('Content type of requests.'),
         qps: { description: 'Requests per second.', type: 'number' },
         burst: integer('Requests at once.', 0, 2_147_483_647),
       }),
-      'nodes do not talk to the API server',
+      'nodes do not connect to the API server',
     ),
     logging: withoutEffect(free('Logging options.', anything), processOnly),
     hostnameOverride: unfollowed(text('The name of the node.'), {
       usual: [''],
-      why: 'nodes take their names from their own config',
+      why: 'each node sets its name in its own config',
       hint: 'Set node in sluiced.yaml of each node',
     }),
     bindAddress: unfollowed(text('The address of the node; empty: any.', { format: 'bind-ip' }), {
       usual: ['', '0.0.0.0', '::'],
       why: 'the address of a node is that of its Node object',
-      hint: 'Set nodes[].addresses in sluice.yaml where the address is another one',
+      hint: 'Set nodes[].addresses in sluice.yaml if the address differs',
     }),
-    healthzBindAddress: unfollowed(text('Where health is served.', { format: 'bind-address' }), {
+    healthzBindAddress: unfollowed(text('The address of the health endpoint.', { format: 'bind-address' }), {
       usual: ['', '0.0.0.0', '::', '0.0.0.0:10256', '[::]:10256'],
-      why: 'sluiced serves health where its own config says',
+      why: 'sluiced has its own setting for the health endpoint',
       hint: 'Set listen in sluiced.yaml of each node',
     }),
-    metricsBindAddress: withoutEffect(text('Where metrics are served.', { format: 'bind-address' }), processOnly),
+    metricsBindAddress: withoutEffect(text('The address of the metrics endpoint.', { format: 'bind-address' }), processOnly),
     bindAddressHardFail: withoutEffect(flag('Whether a failed bind is fatal.'), processOnly),
     enableProfiling: withoutEffect(flag('Whether pprof is served.'), processOnly),
     showHiddenMetricsForVersion: withoutEffect(text('A version whose hidden metrics are shown.'), processOnly),
     mode: followed(
       text('The proxy mode.', { enum: ['', 'iptables', 'ipvs', 'nftables', 'userspace', 'kernelspace'] }),
-      'iptables and ipvs; another mode is refused unless sluice.yaml sets one',
+      'iptables and ipvs; other modes are refused unless sluice.yaml overrides them',
     ),
-    iptables: fields('Options of mode iptables; those about masquerading hold in mode ipvs too.', {
+    iptables: fields('Options of mode iptables; those about masquerading apply to mode ipvs too.', {
       ...allFollowed({ masqueradeBit, masqueradeAll, localhostNodePorts }),
       ...periods('iptables', 1),
     }),
-    // kube-proxy hands any scheduler on to the kernel; which ones there are is asked where the profile is made.
+    // kube-proxy passes any scheduler to the kernel; `checkIpvs` checks the name.
     ipvs: fields('Options of mode ipvs. In other modes they have no effect.', {
       ...periods('ipvs', 0),
       ...allFollowed({ ...ipvsFields, scheduler: text(schedulerText) }),
@@ -119,22 +119,22 @@ export const kubeProxySchema: Schema = {
       rootHnsEndpointName: withoutEffect(anything, windows),
       forwardHealthCheckVip: withoutEffect(anything, windows),
     }),
-    detectLocalMode: followed(text('How traffic of local pods is recognised.', { enum: ['', ...detectLocalModes] })),
+    detectLocalMode: followed(text('How traffic from local pods is detected.', { enum: ['', ...detectLocalModes] })),
     detectLocal: { ...detectLocal, properties: allFollowed(detectLocal.properties ?? {}) },
     clusterCIDR: followed(clusterCIDR),
     nodePortAddresses: followed(
       nodePortAddresses,
-      'in mode ipvs no loopback address answers. With `primary`, a node without an address of a family opens no node port in it, where kube-proxy opens all',
+      'in mode ipvs node ports are not served on loopback addresses. With `primary`, a node without an address of a family opens no node ports in it, where kube-proxy opens all',
     ),
     oomScoreAdj: unfollowed(integer('The oom_score_adj of kube-proxy.', -1000, 1000), {
       usual: [-999],
-      why: 'it is a score of the process of kube-proxy, and sluiced has one of its own',
+      why: 'it is for the process of kube-proxy, and sluiced has its own setting',
       hint: 'Set OOMScoreAdjust= in a drop-in of sluiced.service, or remove it',
     }),
     conntrack: { ...conntrack, properties: allFollowed(conntrack.properties ?? {}) },
-    configSyncPeriod: withoutEffect(duration('How often informers list again.'), 'nodes do not talk to the API server'),
+    configSyncPeriod: withoutEffect(duration('How often informers resync.'), 'nodes do not connect to the API server'),
     portRange: withoutEffect(
-      text('Unused by the modes of today.', { pattern: '^(?:[0-9]{1,5}(?:[-+][0-9]{1,5})?)?$' }),
+      text('Unused by the current modes.', { pattern: '^(?:[0-9]{1,5}(?:[-+][0-9]{1,5})?)?$' }),
       'kube-proxy does not use it either',
     ),
     windowsRunAsService: withoutEffect(flag('Run as a Windows service.'), windows),

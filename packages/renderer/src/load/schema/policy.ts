@@ -2,8 +2,8 @@ import { fields, integer, text } from './proxy.ts';
 import type { Schema } from './schema.ts';
 
 /**
- * The rules of `sluice policy`, in the order of review/policy/catalogue.ts. They stand here once more because this place may not import
- * the review; a test holds the two lists together.
+ * The rules of `sluice policy`, in the order of review/policy/catalogue.ts. Duplicated because `load` must not import `review`; a test keeps
+ * the two lists equal.
  */
 export const policyCodesOfSchema = [
   'EXTERNAL_IP',
@@ -30,7 +30,7 @@ export const policyCodesOfSchema = [
 ] as const;
 
 const level = text(
-  'What a finding does: error fails the command, warning does so with --strict, off is not looked for.',
+  'The level of a finding: error fails the command, warning fails it with --strict, off disables the rule.',
   {
     enum: ['error', 'warning', 'note', 'off'],
   },
@@ -49,34 +49,34 @@ const percent = (description: string, byDefault: number): Schema =>
 const waiver: Schema = {
   ...fields('One exception.', {
     rule: text('The code of the rule.', { enum: policyCodesOfSchema }),
-    subject: text('What it is for, as findings name it: shop/web, profile default, bundle. Left out: everything.'),
-    reason: text('Why it may be so, for whoever reads it later.', { pattern: '\\S' }),
-    expires: text('The last day on which it holds.', { format: 'date', examples: ['2026-12-31'] }),
+    subject: text('The subject, as in findings: shop/web, profile default, bundle. Default: every subject.'),
+    reason: text('Why the exception is acceptable.', { pattern: '\\S' }),
+    expires: text('The last day of the waiver.', { format: 'date', examples: ['2026-12-31'] }),
   }),
   required: ['rule', 'reason', 'expires'],
 };
 
-/** `policy` of sluice.yaml: what `sluice policy` lets through. */
+/** `policy` of sluice.yaml: the settings of `sluice policy`. */
 export const policySchema: Schema = fields(
-  'What `sluice policy` lets through; /usr/share/doc/sluice/policy.md lists the rules.',
+  'Settings of `sluice policy`; /usr/share/doc/sluice/policy.md lists the rules.',
   {
     levels: {
-      description: 'The levels of rules that should not have their own.',
+      description: 'Levels of rules that differ from the defaults.',
       type: 'object',
       additionalProperties: false,
       properties: Object.fromEntries(policyCodesOfSchema.map((code) => [code, level])),
     },
-    externalIPs: cidrs('Networks in which external IPs may lie. None: every external IP is a finding.'),
-    endpointRanges: cidrs('Networks besides those of pods in which endpoints may lie.'),
+    externalIPs: cidrs('Allowed networks of external IPs. Empty: every external IP is a finding.'),
+    endpointRanges: cidrs('Allowed networks of endpoints, besides the pod networks.'),
     protected: {
-      description: 'Addresses that no Service may have, such as routers and resolvers outside of the cluster.',
+      description: 'Addresses that Services must not use, such as routers and resolvers outside of the cluster.',
       type: 'array',
       items: text('An IP address.', { format: 'ip-address' }),
       default: [],
     },
-    endpointsChangedPercent: percent('How many of all endpoints one change may touch.', 50),
-    nodesChangedPercent: percent('How many of all nodes one change may give other rules.', 100),
-    ruleGrowthPercent: percent('How much the rules of a profile may grow in one change.', 50),
-    waivers: { description: 'Exceptions that somebody answers for.', type: 'array', items: waiver, default: [] },
+    endpointsChangedPercent: percent('The percentage of endpoints that one change may affect.', 50),
+    nodesChangedPercent: percent('The percentage of nodes whose rules one change may modify.', 100),
+    ruleGrowthPercent: percent('By how many percent one change may grow the rules of a profile.', 50),
+    waivers: { description: 'Accepted exceptions.', type: 'array', items: waiver, default: [] },
   },
 );

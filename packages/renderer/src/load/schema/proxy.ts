@@ -1,7 +1,7 @@
 import { schedulers } from '@sluice/bundle';
 import type { Schema } from './schema.ts';
 
-/** The field names, types and meanings that KubeProxyConfiguration and a profile have in common. */
+/** The fields that KubeProxyConfiguration and a profile share. */
 
 const int32Max = 2_147_483_647;
 
@@ -36,29 +36,29 @@ export const masqueradeBit = integer('The bit of the packet mark that means "mas
   default: 14,
 });
 export const masqueradeAll = flag(
-  'Masquerade all traffic to ClusterIPs, not only what comes from outside the pod network.',
+  'Masquerade all traffic to ClusterIPs, not only traffic from outside the pod network.',
   {
     default: false,
   },
 );
-export const localhostNodePorts = flag('Node ports also answer on 127.0.0.1 (IPv4 only; needs route_localnet).', {
+export const localhostNodePorts = flag('Serve node ports on 127.0.0.1 as well (IPv4 only; needs route_localnet).', {
   default: true,
 });
 
 export const detectLocalModes = ['ClusterCIDR', 'NodeCIDR', 'BridgeInterface', 'InterfaceNamePrefix'] as const;
 
-export const detectLocal = fields('What the interface modes of detectLocalMode look for.', {
-  bridgeInterface: text('The bridge that pods of the node are attached to. Needed by mode BridgeInterface.', {
+export const detectLocal = fields('Settings of the interface modes of detectLocalMode.', {
+  bridgeInterface: text('The bridge that pods of the node are attached to. Required by mode BridgeInterface.', {
     default: '',
     format: 'interface',
   }),
-  interfaceNamePrefix: text('How names of pod interfaces begin. Needed by mode InterfaceNamePrefix.', {
+  interfaceNamePrefix: text('The prefix of the names of pod interfaces. Required by mode InterfaceNamePrefix.', {
     default: '',
     format: 'interface-prefix',
   }),
 });
 
-export const clusterCIDR = text('The pod network: one CIDR, or one of each family with a comma between them.', {
+export const clusterCIDR = text('The pod network: one CIDR, or one of each family separated by a comma.', {
   default: '',
   format: 'cidr-pair',
   examples: ['10.244.0.0/16', '10.244.0.0/16,fd00:10:244::/56'],
@@ -66,20 +66,20 @@ export const clusterCIDR = text('The pod network: one CIDR, or one of each famil
 
 export const nodePortAddresses: Schema = {
   description:
-    "Where node ports answer: networks of node addresses, primary for the Node's own address, localhost for loopback addresses, all for every address, and any of these together. Empty: every address.",
+    "The addresses of node ports: networks of node addresses, primary (the Node's own address), localhost (loopback addresses), all (every address), or a combination. Empty: every address.",
   type: 'array',
   default: [],
   items: text('A CIDR, primary, localhost or all.', { format: 'node-port-address' }),
 };
 
-export const externalIPsGate = flag('Whether spec.externalIPs of Services are served; false: no rule names them.', {
+export const externalIPsGate = flag('Whether spec.externalIPs of Services are served; false: there are no rules for them.', {
   default: true,
 });
 
 const none = { default: '0s' } as const;
 
 export const schedulerText =
-  'How the kernel chooses an endpoint, for Services without the annotation sluice.dev/scheduler.';
+  'The IPVS scheduler, for Services without the annotation sluice.dev/scheduler.';
 
 /** The options of mode ipvs that both files have. */
 export const ipvsFields = {
@@ -88,31 +88,31 @@ export const ipvsFields = {
     default: 'rr',
   }),
   excludeCIDRs: {
-    description: 'Networks whose virtual servers and addresses belong to somebody else, such as keepalived.',
+    description: 'Networks whose virtual servers and addresses are managed by another program, such as keepalived.',
     type: 'array',
     default: [],
     items: text('A CIDR.', { format: 'cidr' }),
   },
-  strictARP: flag('Answer ARP only for addresses of the interface that was asked (arp_ignore 1, arp_announce 2).', {
+  strictARP: flag('Answer ARP requests only for addresses of the receiving interface (arp_ignore 1, arp_announce 2).', {
     default: false,
   }),
-  tcpTimeout: duration('How long IPVS remembers an idle TCP connection. 0s leaves it alone.', none),
-  tcpFinTimeout: duration('How long IPVS remembers a TCP connection after a FIN. 0s leaves it alone.', none),
-  udpTimeout: duration('How long IPVS remembers a UDP flow. 0s leaves it alone.', none),
+  tcpTimeout: duration('The IPVS timeout of idle TCP connections. 0s keeps the value of the kernel.', none),
+  tcpFinTimeout: duration('The IPVS timeout of TCP connections after a FIN. 0s keeps the value of the kernel.', none),
+  udpTimeout: duration('The IPVS timeout of UDP flows. 0s keeps the value of the kernel.', none),
 } as const satisfies Readonly<Record<string, Schema>>;
 
-export const conntrack = fields('The connection table of the node.', {
-  maxPerCore: integer('Connections per CPU core. 0 leaves the limit alone.', 0, int32Max, { default: 32768 }),
-  min: integer('The least number of connections, whatever maxPerCore gives.', 0, int32Max, { default: 131072 }),
-  tcpEstablishedTimeout: duration('How long an idle TCP connection is remembered. 0s leaves it alone.', {
+export const conntrack = fields('Connection tracking of the node.', {
+  maxPerCore: integer('The maximum number of connections per CPU core. 0 keeps the limit of the kernel.', 0, int32Max, { default: 32768 }),
+  min: integer('The minimum of the limit, regardless of maxPerCore.', 0, int32Max, { default: 131072 }),
+  tcpEstablishedTimeout: duration('The timeout of idle TCP connections. 0s keeps the value of the kernel.', {
     default: '24h0m0s',
   }),
-  tcpCloseWaitTimeout: duration('How long a TCP connection in CLOSE_WAIT is remembered. 0s leaves it alone.', {
+  tcpCloseWaitTimeout: duration('The timeout of TCP connections in CLOSE_WAIT. 0s keeps the value of the kernel.', {
     default: '1h0m0s',
   }),
   tcpBeLiberal: flag('Accept packets outside the TCP window; the rule that drops INVALID packets is left out.', {
     default: false,
   }),
-  udpTimeout: duration('How long an unanswered UDP flow is remembered. 0s leaves it alone.', { default: '0s' }),
-  udpStreamTimeout: duration('How long an answered UDP flow is remembered. 0s leaves it alone.', { default: '0s' }),
+  udpTimeout: duration('The timeout of unanswered UDP flows. 0s keeps the value of the kernel.', { default: '0s' }),
+  udpStreamTimeout: duration('The timeout of answered UDP flows. 0s keeps the value of the kernel.', { default: '0s' }),
 });

@@ -8,7 +8,7 @@ type TypeName = 'object' | 'array' | 'string' | 'integer' | 'number' | 'boolean'
 
 /**
  * The part of JSON Schema (draft 2020-12) that config files need. One value of this type is both what `checkSchema` enforces
- * and what is printed for editors, so the two cannot differ. `format` names a check of ours: to an editor it is a remark.
+ * and what is printed for editors, so the two cannot differ. `format` names a check of Sluice, which editors ignore.
  */
 export interface Schema {
   readonly description?: string;
@@ -26,15 +26,15 @@ export interface Schema {
   readonly items?: Schema;
   readonly properties?: Readonly<Record<string, Schema>>;
   readonly required?: readonly string[];
-  /** What every key must be. */
+  /** The schema of every key. */
   readonly propertyNames?: Schema;
-  /** `false`: no other keys. A schema: keys are free and every value is of this kind. */
+  /** `false`: no other keys. A schema: any keys, with values of this schema. */
   readonly additionalProperties?: false | Schema;
-  /** Of a field of KubeProxyConfiguration: what becomes of it. */
+  /** For a field of KubeProxyConfiguration: how Sluice treats it. */
   readonly effect?: Effect;
 }
 
-/** One place where a value is not what the schema says. */
+/** One violation of the schema. */
 export interface Finding {
   readonly path: Path;
   /** Whether the key itself is wrong, or its value. */
@@ -45,13 +45,13 @@ export interface Finding {
   readonly hint: string;
 }
 
-/** How a reader treats what people leave empty. */
+/** How empty values are treated. */
 export interface CheckOptions {
-  /** Kubernetes reads `field: null` as if the field were not there; a file of ours says what it means. */
+  /** Whether `field: null` means unset, as in Kubernetes. */
   readonly nullIsUnset: boolean;
 }
 
-/** Everything in `value` that `schema` does not allow, in the order of the document. */
+/** All violations of `schema` in `value`, in the order of the document. */
 export function checkSchema(schema: Schema, value: Json, options: CheckOptions, path: Path = []): Finding[] {
   if (value === null && options.nullIsUnset) return [];
   const types: readonly string[] = typeof schema.type === 'string' ? [schema.type] : schema.type;
@@ -65,7 +65,7 @@ export function checkSchema(schema: Schema, value: Json, options: CheckOptions, 
   return [];
 }
 
-/** `profiles[0].iptables.masqueradeBit`: how a path is written in problems. */
+/** Prints a path for problems: `profiles[0].iptables.masqueradeBit`. */
 export function printPath(path: Path): string {
   return path.reduce<string>((text, part) => {
     if (typeof part === 'number') return `${text}[${part}]`;
@@ -84,11 +84,11 @@ function typeOf(value: Json): string {
 const words: Readonly<Record<string, string>> = {
   object: 'a mapping',
   array: 'a list',
-  string: 'a text',
+  string: 'a string',
   integer: 'a whole number',
   number: 'a number',
   boolean: 'true or false',
-  null: 'nothing',
+  null: 'null',
 };
 
 function wrongType(path: Path, types: readonly string[], value: Json, format: Format | undefined): Finding {
@@ -98,9 +98,9 @@ function wrongType(path: Path, types: readonly string[], value: Json, format: Fo
 }
 
 function hintForType(wanted: string, types: readonly string[], value: Json, format: Format | undefined): string {
-  if (value === null) return 'Give it a value, or remove the key';
+  if (value === null) return 'Set a value, or remove the key';
   if (!types.includes('string') || typeof value === 'object') return `Write ${wanted} here`;
-  // 30 for a duration needs more than quotes.
+  // Quotes alone do not make 30 a duration.
   return (format && checkFormat(format, String(value))?.hint) ?? 'Put the value in quotes';
 }
 
@@ -115,14 +115,14 @@ function checkText(schema: Schema, value: string, path: Path): Finding[] {
     const guess = nearest(value, allowed);
     const choices = allowed.map((option) => JSON.stringify(option)).join(', ');
     return finding(
-      allowed.length === 1 ? `is not ${choices}` : `is none of ${choices}`,
+      allowed.length === 1 ? `is not ${choices}` : `is not one of ${choices}`,
       guess === undefined
         ? `Use ${allowed.length === 1 ? '' : 'one of '}${choices}`
         : `Did you mean ${JSON.stringify(guess)}?`,
     );
   }
   if (schema.pattern !== undefined && !new RegExp(schema.pattern, 'u').test(value)) {
-    return finding(`does not match ${schema.pattern}`, 'Write it so that the pattern fits');
+    return finding(`does not match ${schema.pattern}`, 'Write a value that matches the pattern');
   }
   return [];
 }
@@ -139,7 +139,7 @@ function checkList(schema: Schema, value: readonly Json[], options: CheckOptions
   const findings: Finding[] = [];
   if (value.length < minItems || value.length > maxItems) {
     const why = `it has ${value.length} ${value.length === 1 ? 'entry' : 'entries'}`;
-    const hint = value.length < minItems ? `Give at least ${minItems}` : `Give at most ${maxItems}`;
+    const hint = value.length < minItems ? `List at least ${minItems}` : `List at most ${maxItems}`;
     findings.push({ path, about: 'value', kind: 'value', why, hint });
   }
   for (const [index, item] of value.entries()) {
@@ -170,5 +170,5 @@ function unknownKey(path: Path, key: string, known: readonly string[]): Finding 
   const guess = nearest(key, known);
   const fallback = known.length > 12 ? 'Check its spelling, or remove it' : `The fields here are ${known.join(', ')}`;
   const hint = guess === undefined ? fallback : `Did you mean ${guess}?`;
-  return { path, about: 'key', kind: 'unknown', why: 'there is no such field', hint };
+  return { path, about: 'key', kind: 'unknown', why: 'unknown field', hint };
 }

@@ -31,12 +31,12 @@ const labels = (description: string): Schema => ({
   additionalProperties: text('The value of the label.', { format: 'label-value' }),
 });
 
-const nodeSelector = fields('A label selector: which nodes take this profile. Left out or {}: every node.', {
+const nodeSelector = fields('A label selector for the nodes of this profile. Default, or {}: every node.', {
   matchLabels: labels('Labels that a node must have, with their values.'),
   matchExpressions: list('Further conditions; all must hold.', {
     ...fields('One condition.', {
       key: text('The label.', { format: 'label-key' }),
-      operator: text('What is asked of the label.', { enum: ['In', 'NotIn', 'Exists', 'DoesNotExist'] }),
+      operator: text('The condition on the label.', { enum: ['In', 'NotIn', 'Exists', 'DoesNotExist'] }),
       values: list('Values for In and NotIn.', text('A label value.', { format: 'label-value' })),
     }),
     required: ['key', 'operator'],
@@ -44,28 +44,28 @@ const nodeSelector = fields('A label selector: which nodes take this profile. Le
 });
 
 const profile: Schema = {
-  ...fields('Nodes that are configured alike. Fields are those of KubeProxyConfiguration where it has them.', {
+  ...fields('Nodes with the same configuration. Fields are those of KubeProxyConfiguration where they exist there.', {
     name: text('The name of the profile, and of its directory in the bundle.', { format: 'dns-subdomain' }),
     nodeSelector,
-    kubeProxyVersion: text('The version of kube-proxy that the rules follow, from 1.28 to 1.37, in quotes.', {
+    kubeProxyVersion: text('The version of kube-proxy to be compatible with, from 1.28 to 1.37, in quotes.', {
       format: 'kube-proxy-version',
       default: versionByDefault,
     }),
-    families: list('The families that these nodes have rules for.', text('A family.', { enum: ['ipv4', 'ipv6'] }), {
+    families: list('The IP families of these nodes.', text('A family.', { enum: ['ipv4', 'ipv6'] }), {
       minItems: 1,
       maxItems: 2,
       default: ['ipv4', 'ipv6'],
     }),
     featureGates: fields('Feature gates of kube-proxy, by name.', { AllowServiceExternalIPs: externalIPsGate }),
     mode: text('The proxy mode.', { enum: ['iptables', 'ipvs'], default: 'iptables', format: 'mode' }),
-    iptables: fields('Options of mode iptables; those about masquerading hold in mode ipvs too.', {
+    iptables: fields('Options of mode iptables; those about masquerading apply to mode ipvs too.', {
       masqueradeBit,
       masqueradeAll,
       localhostNodePorts,
-      randomFully: flag('Masquerade with --random-fully. Needs iptables 1.6.2 on the node.', { default: true }),
+      randomFully: flag('Masquerade with --random-fully. Requires iptables 1.6.2 on the node.', { default: true }),
     }),
     ipvs: fields('Options of mode ipvs. In other modes they have no effect.', ipvsFields),
-    detectLocalMode: text('How traffic of local pods is recognised.', {
+    detectLocalMode: text('How traffic from local pods is detected.', {
       enum: detectLocalModes,
       default: 'ClusterCIDR',
     }),
@@ -74,7 +74,7 @@ const profile: Schema = {
     nodePortAddresses,
     conntrack,
     sysctls: {
-      description: 'Further sysctls by key, from the list that sluice allows, such as net.ipv4.ip_forward.',
+      description: 'Further sysctls by key, such as net.ipv4.ip_forward; sluice allows only some.',
       type: 'object',
       additionalProperties: { description: 'The value.', type: ['string', 'integer'] },
     },
@@ -83,7 +83,7 @@ const profile: Schema = {
 };
 
 const node: Schema = {
-  ...fields('A node that no manifest names, or facts that its Node object lacks.', {
+  ...fields('A node without a manifest, or facts that are missing in its Node object.', {
     name: text('The name of the node.', { format: 'dns-subdomain' }),
     labels: labels('The labels of the node, for nodeSelector and for topology.kubernetes.io/zone.'),
     addresses: list('Addresses of the node, its own first.', text('An IP address.', { format: 'ip-address' })),
@@ -95,9 +95,9 @@ const node: Schema = {
   required: ['name'],
 };
 
-/** `sluice.yaml`. Printed as docs/schema/sluiceconfig.schema.json; the texts are what an editor shows. */
+/** The schema of `sluice.yaml`. Printed as docs/schema/sluiceconfig.schema.json; editors show the descriptions. */
 export const sluiceSchema: Schema = {
-  description: 'The config of sluice: what manifests do not say about a cluster.',
+  description: 'The config of sluice: facts about a cluster that are not in its manifests.',
   type: 'object',
   required: ['apiVersion', 'kind'],
   additionalProperties: false,
@@ -110,13 +110,13 @@ export const sluiceSchema: Schema = {
       pattern: '^[A-Za-z0-9]([A-Za-z0-9._-]{0,251}[A-Za-z0-9])?$',
     }),
     complete: flag(
-      'The manifests name every Service and endpoint of the cluster. Otherwise a bundle made from them is partial.',
+      'The manifests contain every Service and endpoint of the cluster. Otherwise a bundle made from them is partial.',
       {
         default: false,
       },
     ),
     serviceCIDRs: list(
-      "The networks of ClusterIPs as the API server's --service-cluster-ip-range, at most one per family; the first is the cluster's primary family. Left out: those of the ServiceCIDR kubernetes, where it is in the input.",
+      "The networks of ClusterIPs as the API server's --service-cluster-ip-range, at most one per family; the first is the cluster's primary family. Default: those of the ServiceCIDR kubernetes, if it is in the input.",
       text('A CIDR.', { format: 'cidr' }),
       {
         minItems: 1,
@@ -124,26 +124,26 @@ export const sluiceSchema: Schema = {
         default: ['10.96.0.0/12'],
       },
     ),
-    nodePortRange: text("The node ports, as the API server's --service-node-port-range.", {
+    nodePortRange: text("The range of node ports, as the API server's --service-node-port-range.", {
       default: '30000-32767',
       format: 'port-range',
     }),
-    nodes: list('Nodes that no manifest names.', node, { default: [] }),
-    budgets: fields('What a node may cost at most; `sluice cost` fails past one.', {
+    nodes: list('Nodes without a manifest.', node, { default: [] }),
+    budgets: fields('The maximum cost of a node; `sluice cost` fails above it.', {
       rules: integer('Rules of both families.', 1, 10_000_000),
       chains: integer('Chains of both families.', 1, 10_000_000),
-      bytes: integer('Bytes that the tools read at the first load.', 1, 1_000_000_000),
-      longestWalk: integer('Rules that the first packet of a connection is compared with.', 1, 10_000_000),
-      loadSeconds: integer('Seconds that the first load takes with the slower backend, by the model.', 1, 86_400),
+      bytes: integer('Bytes of the first load.', 1, 1_000_000_000),
+      longestWalk: integer('Rules that the first packet of a connection traverses.', 1, 10_000_000),
+      loadSeconds: integer('Estimated seconds of the first load with the slower backend.', 1, 86_400),
     }),
     policy: policySchema,
-    profiles: list('How nodes are configured. A node takes the first profile whose nodeSelector matches it.', profile, {
+    profiles: list('The configuration of nodes. A node uses the first profile whose nodeSelector matches it.', profile, {
       default: [],
     }),
   },
 };
 
-/** The schema as a document that editors read. */
+/** Prints the schema as JSON Schema for editors. */
 export function printSluiceSchema(): string {
   const head = {
     $schema: 'https://json-schema.org/draft/2020-12/schema',
