@@ -288,10 +288,10 @@ describe('a proxy', () => {
     const access = openAccess({ kubeconfig: server.kubeconfig({ token }, { ...ca(), 'proxy-url': by }) }, {});
     const bounds = { ...patience, requestTimeoutMs: 100, silenceMs: 60_000, lineBytesMax: 1_000 };
     await expect(get(access, '/api/v1/services', bounds)).rejects.toMatchObject({
-      problem: { code: 'CLUSTER_UNREACHABLE', message: expect.stringContaining('no answer within 0.1 s') },
+      problem: { code: 'CLUSTER_UNREACHABLE', message: expect.stringContaining('no response within 0.1 s') },
     });
     const reader = { onOpen: () => {}, onLine: () => {} };
-    const lost = { kind: 'lost', why: 'no answer within 0.1 s' };
+    const lost = { kind: 'lost', why: 'no response within 0.1 s' };
     expect(await readStream(access, '/x?watch=1', reader, bounds, new AbortController().signal)).toMatchObject(lost);
     await until(() => held.size === 0);
     const stop = new AbortController();

@@ -101,8 +101,8 @@ test(
     };
     const { exitCode, stderr } = await sluice('snapshot', '-o', 'snapshot.yaml');
     expect(exitCode).toBe(2);
-    expect(stderr).toMatch(/error: Cannot list nodes of https:\S+: the account has no right to \[CLUSTER_FORBIDDEN\]/);
-    expect(stderr).toContain('This rule grants it: {apiGroups: [""], resources: ["nodes"], verbs: ["list", "watch"]}');
+    expect(stderr).toMatch(/error: Cannot list nodes of https:\S+: permission denied \[CLUSTER_FORBIDDEN\]/);
+    expect(stderr).toContain('Grant this RBAC rule: {apiGroups: [""], resources: ["nodes"], verbs: ["list", "watch"]}');
     expect(readdirSync(dir)).toEqual(['snapshot.yaml']);
     expect(read('snapshot.yaml')).toBe('the last one\n');
   },

@@ -109,7 +109,7 @@ describe.each(grounds)('%s', { timeout }, (_title, open) => {
     const refused = await sluice('snapshot', '-o', 'snapshot.yaml');
     expect(refused.exitCode).toBe(2);
     expect(refused.stderr).toContain(
-      'This rule grants it: {apiGroups: [""], resources: ["services"], verbs: ["list", "watch"]}',
+      'Grant this RBAC rule: {apiGroups: [""], resources: ["services"], verbs: ["list", "watch"]}',
     );
     for (const role of shippedRoles()) await bind(role);
     await until(async () => (await sluice('snapshot', '-o', 'snapshot.yaml')).exitCode === 0);

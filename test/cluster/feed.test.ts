@@ -99,7 +99,7 @@ test('a ServiceCIDR is followed, but not what only the API server looks at', asy
 });
 
 test.each<[string, number, RegExp]>([
-  ['does not have', 404, /^servicecidrs: https:\S+ does not know servicecidrs$/],
+  ['does not have', 404, /^servicecidrs: https:\S+ does not have servicecidrs$/],
   ['refuses', 403, /^servicecidrs: Cannot list servicecidrs .*\{apiGroups: \["networking.k8s.io"\]/],
 ])(
   'ServiceCIDRs that the server %s are left out, said once, and the rest is followed',

@@ -62,7 +62,7 @@ test('who cannot renew it stops before another one begins', async () => {
   leases.isDeafTo = 'a';
   elect('b');
   await until('a+', 'a-', 'b+');
-  expect(failures[0]).toMatch(/no answer within/);
+  expect(failures[0]).toMatch(/no response within/);
 });
 
 test('one that nobody renews is taken after its time', async () => {

@@ -157,6 +157,6 @@ test.each<[string, (path: string) => boolean]>([
     const text = heard(watch());
     await until(() => text().includes('the account has no right to'));
     expect(text()).toMatch(/Cannot (list|watch) nodes of https:/);
-    expect(text()).toContain('This rule grants it: {apiGroups: [""], resources: ["nodes"], verbs: ["list", "watch"]}');
+    expect(text()).toContain('Grant this RBAC rule: {apiGroups: [""], resources: ["nodes"], verbs: ["list", "watch"]}');
   },
 );

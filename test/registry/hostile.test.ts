@@ -69,7 +69,7 @@ const lies: readonly [title: string, prepare: (registry: FakeRegistry, pushed: s
       registry.manifests.set(key, { bytes: Buffer.concat([bytes, Buffer.from(' ')]), type });
       return pushed;
     },
-    'other bytes came',
+    'its bytes do not match the digest',
   ],
   [
     'a layer with other bytes than its digest',
@@ -77,12 +77,12 @@ const lies: readonly [title: string, prepare: (registry: FakeRegistry, pushed: s
       for (const [key, bytes] of registry.blobs) registry.blobs.set(key, Buffer.from(bytes).fill(0, 1, 2));
       return pushed;
     },
-    'other bytes came',
+    'its bytes do not match the digest',
   ],
   [
     'a layer that is longer than it says',
     (registry) => layer(registry, Buffer.alloc(100), 99),
-    'the answer is larger than 99 bytes',
+    'the response is larger than 99 bytes',
   ],
   [
     'a layer of a terabyte',
@@ -96,7 +96,7 @@ const lies: readonly [title: string, prepare: (registry: FakeRegistry, pushed: s
     (registry) => layer(registry, zstdCompressSync(Buffer.alloc(64 * 1024 * 1024))),
     'would become more than',
   ],
-  ['an image of something else', (r) => replaceManifest(r, (m) => ({ ...m, artifactType: 'x' })), 'it is of type "x"'],
+  ['an image of something else', (r) => replaceManifest(r, (m) => ({ ...m, artifactType: 'x' })), 'its type is "x"'],
   ['no layer', (r) => replaceManifest(r, (m) => ({ ...m, layers: [] })), 'does not have 1 to'],
   ['a layer without a digest', (r) => replaceManifest(r, (m) => ({ ...m, layers: [{}] })), 'a descriptor without'],
   [
@@ -107,12 +107,12 @@ const lies: readonly [title: string, prepare: (registry: FakeRegistry, pushed: s
   [
     'one layer twice',
     (r) => replaceManifest(r, (m) => ({ ...m, layers: [...layersOf(m), ...layersOf(m).slice(1)] })),
-    'two of its layers have',
+    'two of its layers contain',
   ],
   [
     'a profile that is missing',
     (r) => replaceManifest(r, (m) => ({ ...m, layers: layersOf(m).slice(1) })),
-    'no layer has what all nodes need',
+    'the layer of the shared files is missing',
   ],
 ];
 
@@ -148,7 +148,7 @@ describe('a registry that gives', () => {
       },
     });
     const { stderr } = await pull(`${registry.host}/shop@sha256:${'0'.repeat(64)}`);
-    expect(stderr).toContain('the answer is larger than 4194304 bytes [REGISTRY_INVALID]');
+    expect(stderr).toContain('the response is larger than 4194304 bytes [REGISTRY_INVALID]');
   });
 });
 
@@ -195,7 +195,9 @@ describe('a registry that leads elsewhere', () => {
     ['an address with a password', 'https://a:b@registry.example.com/x'],
     ['nothing that is an address', 'https://'],
   ])('from TLS to %s is not followed', (_title, to) => {
-    expect(() => remote.next(to, remote.at('blobs/x'))).toThrow('Cannot go from https://registry.example.com');
+    expect(() => remote.next(to, remote.at('blobs/x'))).toThrow(
+      'Cannot follow a redirect from https://registry.example.com',
+    );
   });
 
   test('is asked over TLS unless it is on this machine or --plain-http is given', () => {
@@ -293,8 +295,8 @@ describe('a registry that asks for a token', () => {
     ['that is refused', 'Bearer realm="REALM"', '{"token":"t2"}', 'answered 401'],
     ['that would break a header', 'Bearer realm="REALM"', '{"token":"a\\r\\nb"}', 'Cannot get a token from'],
     ['in another form', 'Bearer realm="REALM"', 'x', 'Cannot get a token from'],
-    ['from an address without TLS', 'Bearer realm="http://auth.example.com/"', '', 'it is no address over TLS'],
-    ['from no address', 'Bearer realm="x"', '', 'it is no address over TLS'],
+    ['from an address without TLS', 'Bearer realm="http://auth.example.com/"', '', 'it is not an https URL'],
+    ['from no address', 'Bearer realm="x"', '', 'it is not an https URL'],
     ['in a way that nobody knows', 'Negotiate', '', 'answered 401'],
   ])('%s ends with words', async (_title, header, token, says) => {
     const registry = await start({

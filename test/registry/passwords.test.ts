@@ -78,7 +78,7 @@ describe.each(ways)('a storage to which a registry leads %s', (_way, lead, ask) 
     writeFileSync(join(docker, 'config.json'), JSON.stringify({ auths }));
     const reference = { registry: registry.host, repository: 'shop' };
     const client = new RegistryClient(reference, { plainHttp: false, env: { DOCKER_CONFIG: docker, PATH: '' } });
-    await expect(ask(client)).rejects.toThrow(`${storage.host}, where the registry led, answered 401`);
+    await expect(ask(client)).rejects.toThrow(`the registry redirected to ${storage.host}, which answered 401`);
     expect(storage.seen).toHaveLength(1);
     expect(storage.seen.filter((line) => line.includes('+auth'))).toEqual([]);
     expect(thief.seen).toEqual([]);

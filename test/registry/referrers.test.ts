@@ -75,7 +75,7 @@ describe('of several openings', () => {
       'waves-open.yaml': printOpening({ release: sumsDigest(), open: 1 }),
       'waves-open.yaml.sig': fakeSignature('own'),
     });
-    expect(stderr).toMatch(/ignored: sha256:[0-9a-f]{64} opens 64 waves, and has no signature for that\n/);
+    expect(stderr).toMatch(/ignored: sha256:[0-9a-f]{64} opens 64 waves without a signature\n/);
   });
 
   test('where nobody has signed any the one that is open furthest counts', async () => {
@@ -96,7 +96,7 @@ describe('of several openings', () => {
     open(64, fakeSignature('x'), 'a'.repeat(64));
     const { files, stderr } = await pull(await push(registry));
     expect(files['waves-open.yaml']).toBe(printOpening({ release: sumsDigest(), open: 1 }));
-    expect(stderr).toContain('it is the opening of another release');
+    expect(stderr).toContain('it is an opening of another release');
   });
 });
 
@@ -129,13 +129,13 @@ describe('a release is pulled with its signature beside a referrer', () => {
     ['with a name that leads out', (m) => oneLayer(m, { annotations: title('../x.sig') }), 'it has "../x.sig"'],
     ['with a name that moves the cursor', (m) => oneLayer(m, { annotations: title('\u009b2J') }), 'it has "?2J"'],
     ['without a name', (m) => oneLayer(m, { annotations: {} }), 'it has ""'],
-    ['that is too large', (m) => oneLayer(m, { size: 1e6 }), 'it has 1000000 bytes, more than 16384'],
-    ['that is larger than it says', (m) => oneLayer(m, { size: 1 }), 'the answer is larger than 1 bytes'],
-    ['that is smaller than it says', (m) => oneLayer(m, { size: 1000 }), 'other bytes came'],
+    ['that is too large', (m) => oneLayer(m, { size: 1e6 }), 'it is 1000000 bytes, and the limit is 16384'],
+    ['that is larger than it says', (m) => oneLayer(m, { size: 1 }), 'the response is larger than 1 bytes'],
+    ['that is smaller than it says', (m) => oneLayer(m, { size: 1000 }), 'its bytes do not match the digest'],
     ['whose file is gone', (m) => oneLayer(m, { digest: `sha256:${'0'.repeat(64)}` }), 'answered 404'],
     ['whose file has no digest', (m) => oneLayer(m, { digest: 'md5:0' }), 'a descriptor without'],
-    ['without files', (m) => ({ ...m, layers: [] }), 'it does not have 1 to'],
-    ['with two files', (m) => ({ ...m, layers: [...m.layers, ...m.layers] }), 'it has more files than 1'],
+    ['without files', (m) => ({ ...m, layers: [] }), 'it must have 1 to'],
+    ['with two files', (m) => ({ ...m, layers: [...m.layers, ...m.layers] }), 'it has more than 1 files'],
   ])('%s, which is passed over', async (_what, change, says) => {
     const registry = await start({});
     const reference = await push(registry);
@@ -200,7 +200,7 @@ describe('a release is pulled with its signature beside a referrer', () => {
       'refer',
     ],
     ['of nothing', (m) => ({ ...m, subject: undefined }), {}, 'it does not refer to'],
-    ['of another type than listed', (m) => ({ ...m, artifactType: 'x' }), {}, 'it is of type "x"'],
+    ['of another type than listed', (m) => ({ ...m, artifactType: 'x' }), {}, 'its type is "x"'],
     ['with a digest of another kind', (m) => m, { digest: `sha512:${'0'.repeat(128)}` }, 'a descriptor without'],
     ['that is gone', (m) => m, { digest: `sha256:${'0'.repeat(64)}` }, 'answered 404'],
   ])('%s, which is passed over', async (_what, change, entry, says) => {

@@ -16,7 +16,9 @@ export function allocationsCommands(program: Command): void {
     'sluice allocations fix -c sluice.yaml --base-branch origin/main',
   ])
     .summary('resolve duplicate allocations after a merge')
-    .description('Where two files allocate the same address or port, gives the allocation that is not on the base branch a new one.')
+    .description(
+      'Where two files allocate the same address or port, gives the allocation that is not on the base branch a new one.',
+    )
     .requiredOption('-c, --config <FILE>', 'the SluiceConfig; allocations/ is beside it', notEmpty)
     .requiredOption('--base-branch <REV>', 'the revision whose allocations are kept, such as origin/main', notEmpty)
     .addOption(outputOption())
@@ -26,7 +28,9 @@ export function allocationsCommands(program: Command): void {
     'sluice allocations manifests -f manifests/ -c sluice.yaml | kubectl apply -f -',
   ])
     .summary('print the Services with their allocations filled in')
-    .description('Prints the Services with their allocated addresses and ports filled in, so that an API server adopts them.')
+    .description(
+      'Prints the Services with their allocated addresses and ports filled in, so that an API server adopts them.',
+    )
     .addOption(outputOption())
     .action(run(async (options) => (await import('../commands/allocations.ts')).manifestsCommand(options)));
 

@@ -5,7 +5,11 @@ import { collect, notEmpty, run } from './options.ts';
 /** Adds the options that select the cluster and the credentials. */
 export function withCluster(command: Command): Command {
   return command
-    .option('--kubeconfig <FILE>', 'the kubeconfig; default: KUBECONFIG, ~/.kube/config or the ServiceAccount of the pod', notEmpty)
+    .option(
+      '--kubeconfig <FILE>',
+      'the kubeconfig; default: KUBECONFIG, ~/.kube/config or the ServiceAccount of the pod',
+      notEmpty,
+    )
     .option('--context <NAME>', 'the context in the kubeconfig', notEmpty);
 }
 
@@ -47,7 +51,9 @@ export function clusterCommands(program: Command): void {
     .option('--events', 'emit an Event on each quarantined object with the reason')
     .option('--commit', 'make a Git commit for each burst of changes')
     .addOption(
-      new Option('--push', 'as --commit, and push; rebase onto the remote branch before pushing').implies({ commit: true }),
+      new Option('--push', 'as --commit, and push; rebase onto the remote branch before pushing').implies({
+        commit: true,
+      }),
     )
     .addOption(reportOption())
     .action(run(async (options) => (await import('../commands/watch/watch.ts')).watchCommand(options)));

@@ -36,11 +36,7 @@ export function fleetCommands(program: Command): void {
     )
     .argument('<DIR>', 'a folder of receipts')
     .requiredOption('--allowed-receipts <FILE>', 'the key of each node: lines printed by `sluiced keygen`', notEmpty)
-    .option(
-      '--release <DIR>',
-      'the release to compare with; default: the newest release in the receipts',
-      notEmpty,
-    )
+    .option('--release <DIR>', 'the release to compare with; default: the newest release in the receipts', notEmpty)
     .option(
       '--out <FILE>',
       'write to this file instead of standard output; without it, links in the page are relative to the current directory',

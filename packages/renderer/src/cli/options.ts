@@ -18,7 +18,11 @@ export function withInput(command: Command, source: 'files' | 'or a cluster' = '
   const read = source === 'files' ? command.requiredOption(...filename, collect) : command.option(...filename, collect);
   return read
     .option('-R, --recursive', 'read directories recursively')
-    .option('--base <SNAPSHOT>', 'the current state of the cluster, overlaid with the manifests; may be repeated', collect)
+    .option(
+      '--base <SNAPSHOT>',
+      'the current state of the cluster, overlaid with the manifests; may be repeated',
+      collect,
+    )
     .option('-c, --config <FILE>', 'the SluiceConfig; allocations/ is beside it', notEmpty)
     .option('--strict', 'treat warnings as errors');
 }

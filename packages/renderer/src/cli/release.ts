@@ -14,11 +14,16 @@ export function releaseCommands(program: Command): void {
       'Writes a bundle with release.yaml, its metadata, and SHA256SUMS, which covers all files and is what gets signed. The same arguments give the same bytes. Prints the serial.',
     )
     .argument('<DIR>', 'a bundle directory, or a Git revision of one (REV:PATH)')
-    .option('--serial <N|auto>', 'greater than the serials of all earlier releases; auto: one more than the release in DIR of -o', serial)
+    .option(
+      '--serial <N|auto>',
+      'greater than the serials of all earlier releases; auto: one more than the release in DIR of -o',
+      serial,
+    )
     .addOption(
-      new Option('--endpoints', 'make an endpoint update of the release in DIR of -o, with the next revision').conflicts(
-        ['serial', 'wave', 'urgent'],
-      ),
+      new Option(
+        '--endpoints',
+        'make an endpoint update of the release in DIR of -o, with the next revision',
+      ).conflicts(['serial', 'wave', 'urgent']),
     )
     .requiredOption('--source <COMMIT>', 'the commit of the bundle', commit)
     .option('--expires <TIME>', 'when nodes raise an alarm about an old release, such as 2027-01-31T00:00:00Z', instant)
@@ -40,7 +45,11 @@ export function releaseCommands(program: Command): void {
     .summary('add a signature to a release')
     .description('Adds one signature over SHA256SUMS, made by ssh-keygen, and changes nothing else.')
     .argument('<DIR>', 'a release directory')
-    .requiredOption('--key <FILE>', 'a private key, or a public key whose private key is in an agent or on a token', notEmpty)
+    .requiredOption(
+      '--key <FILE>',
+      'a private key, or a public key whose private key is in an agent or on a token',
+      notEmpty,
+    )
     .option('--as <NAME>', 'for an additional signer: writes SHA256SUMS.NAME.sig', label)
     .option('--endpoints', 'sign with a key that is restricted to endpoint updates')
     .addOption(outputOption())
@@ -53,7 +62,11 @@ export function releaseCommands(program: Command): void {
     .summary('check the signatures and digests of a release')
     .description('Checks a release as a node does: signatures, digests, release.yaml and the version of each node.')
     .argument('<DIR>', 'a release directory')
-    .requiredOption('--allowed-signers <FILE>', 'the keys that may sign, in the format of ssh-keygen, read more strictly', notEmpty)
+    .requiredOption(
+      '--allowed-signers <FILE>',
+      'the keys that may sign, in the format of ssh-keygen, read more strictly',
+      notEmpty,
+    )
     .option('--threshold <N>', 'the number of different principals that must have signed', count, 1)
     .addOption(outputOption())
     .action(run(async (options, dir) => (await import('../commands/verify.ts')).verifyCommand(dir, options)));

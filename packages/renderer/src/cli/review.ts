@@ -20,9 +20,7 @@ export function reviewCommands(program: Command): void {
     'Exit codes: 0 equivalent, 1 different, 2 one of them cannot be read.',
   )
     .summary('show the changes between two bundles and their effect on traffic')
-    .description(
-      'Compares two bundles by their effect: Services, endpoints, node ports and traffic changes.',
-    )
+    .description('Compares two bundles by their effect: Services, endpoints, node ports and traffic changes.')
     .argument('<OLD>', 'a bundle directory, a Git revision of one (REV:PATH), or a directory of manifests')
     .argument('<NEW>', 'the same')
     .option('-c, --config <FILE>', 'with manifests: the SluiceConfig to render them with', notEmpty)
@@ -47,11 +45,7 @@ export function reviewCommands(program: Command): void {
       'the destination; for a Service (shop/web:80, shop/web:http), its ClusterIP',
       notEmpty,
     )
-    .option(
-      '--in <INTERFACE>',
-      'the incoming interface; default: the usual one for such a source',
-      notEmpty,
-    )
+    .option('--in <INTERFACE>', 'the incoming interface; default: the usual one for such a source', notEmpty)
     .addOption(layout())
     .addOption(outputOption())
     .action(run(async (options, dir) => (await import('../commands/trace.ts')).traceCommand(dir, options)));

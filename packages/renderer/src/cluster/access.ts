@@ -6,39 +6,39 @@ import { clusterLimits } from './limits.ts';
 import { Plugin, type PluginCall } from './plugin.ts';
 import { agentFor, proxyFor } from './proxy.ts';
 
-/** Which cluster, as whom. */
+/** Selects the cluster and the user. */
 export interface AccessOptions {
-  /** A kubeconfig; otherwise what `KUBECONFIG` names, `~/.kube/config`, or the account of the pod. */
+  /** A kubeconfig; default: `KUBECONFIG`, `~/.kube/config`, or the ServiceAccount of the pod. */
   readonly kubeconfig?: string;
   readonly context?: string;
-  /** Where the account of the pod lies, for tests. */
+  /** The directory of the pod's ServiceAccount, for tests. */
   readonly account?: string;
 }
 
-/** How long credentials are waited for. */
+/** How long to wait for credentials. */
 export interface CredentialPatience {
   readonly credentialTimeoutMs?: number;
-  /** Nobody waits for them any more. */
+  /** Cancels the wait. */
   readonly signal?: AbortSignal;
 }
 
-/** A way to one API server. */
+/** Access to one API server. */
 export interface Access {
   readonly server: string;
   /**
-   * Options of a request: trust, client certificate, headers, proxy. Asked for anew each time: tokens expire.
-   * @throws ClusterFailure when credentials cannot be got, or not in time
+   * Options of a request: trust, client certificate, headers, proxy. Called for each request, because tokens expire.
+   * @throws ClusterFailure when credentials are not available in time
    */
   readonly options: (patience?: CredentialPatience) => Promise<RequestOptions>;
-  /** Forgets credentials that the server refused: a plugin is asked again. */
+  /** Discards credentials that the server refused: the plugin is called again. */
   readonly renew: () => void;
-  /** What the user must be told about it, such as that the server's certificate is not checked. */
+  /** Warnings for the user, such as that the server's certificate is not checked. */
   readonly warnings: readonly string[];
 }
 
 /**
- * Finds the way to a cluster: client certificates, tokens, token files, exec plugins and the account of a pod; proxies of the
- * kubeconfig and of the environment.
+ * Opens access to a cluster. Supports client certificates, tokens, token files, exec plugins and the ServiceAccount of a pod, and proxies
+ * of the kubeconfig and of the environment.
  * @throws ClusterFailure with `CLUSTER_ACCESS` when there is no kubeconfig, no such context, or no https address
  */
 export function openAccess(options: AccessOptions, env: NodeJS.ProcessEnv): Access {
@@ -48,7 +48,7 @@ export function openAccess(options: AccessOptions, env: NodeJS.ProcessEnv): Acce
   if (!cluster?.server.startsWith('https://')) {
     throw new ClusterFailure(
       'CLUSTER_ACCESS',
-      `Cannot find a cluster in ${found.from}: its context leads to ${cluster?.server ?? 'none'}, which is no https address`,
+      `Cannot find a cluster in ${found.from}: its context has server ${cluster?.server ?? 'none'}, which is not an https address`,
       contextHint,
     );
   }
@@ -71,12 +71,12 @@ export function openAccess(options: AccessOptions, env: NodeJS.ProcessEnv): Acce
     },
     renew,
     warnings: cluster.skipTLSVerify
-      ? [`${found.from} says insecure-skip-tls-verify: the certificate of ${cluster.server} is not checked`]
+      ? [`${found.from} sets insecure-skip-tls-verify: the certificate of ${cluster.server} is not checked`]
       : [],
   };
 }
 
-const contextHint = 'kubectl config get-contexts shows what there is; --context chooses one';
+const contextHint = 'Choose a context with --context; kubectl config get-contexts lists them';
 
 function read({ text, from }: Kubeconfig, context: string | undefined): KubeConfig {
   const config = new KubeConfig();
@@ -85,7 +85,7 @@ function read({ text, from }: Kubeconfig, context: string | undefined): KubeConf
   } catch (error) {
     throw new ClusterFailure('CLUSTER_ACCESS', `Cannot read ${from}: ${textOf(error)}`, 'Check the kubeconfig');
   }
-  // The library passes this field of a user over; its own name for it is a provider.
+  // The library ignores this field of a user; it supports token files as an auth provider.
   const { users } = JSON.parse(text) as { users: { name: string; user?: { tokenFile?: string } }[] };
   const tokenFiles = new Map(users.map(({ name, user }) => [name, user?.tokenFile]));
   config.users = config.users.map((user) => withTokenFile(user, tokenFiles.get(user.name)));
@@ -98,21 +98,21 @@ function read({ text, from }: Kubeconfig, context: string | undefined): KubeConf
   return config;
 }
 
-/** kubectl prefers the file to a token beside it: the file is renewed. */
+/** Like kubectl, prefers the file to a token beside it, because the file is renewed. */
 function withTokenFile(user: User, tokenFile: string | undefined): User {
   if (!tokenFile) return user;
   const { token: _token, ...rest } = user;
   return { ...rest, authProvider: { name: 'tokenFile', config: { tokenFile } } };
 }
 
-/** Where credentials come from, with nothing remembered of earlier ones. */
+/** The source of credentials, without cached ones. */
 interface Credentials {
   readonly config: KubeConfig;
-  /** What the user's program gives; the rest of the user is in the config. */
+  /** The exec plugin of the user; the rest of the user is in the config. */
   readonly plugin: Plugin | undefined;
 }
 
-/** With its proxy, and with a user: without one the library leaves out the trust too. */
+/** Makes a config with the proxy and with a user: without a user the library also omits the CA. */
 function freshCredentials(config: KubeConfig, proxy: string | undefined): Credentials {
   const context = config.getContextObject(config.getCurrentContext());
   const { exec, ...user } = config.getCurrentUser() ?? { name: 'user' };
@@ -131,7 +131,7 @@ async function requestOptions(
   agent: Agent | undefined,
   signal: AbortSignal,
 ): Promise<RequestOptions> {
-  // Said explicitly, because NODE_TLS_REJECT_UNAUTHORIZED=0 would otherwise switch the check off in silence.
+  // Set explicitly, because NODE_TLS_REJECT_UNAUTHORIZED=0 would otherwise silently disable the check.
   const options: RequestOptions = { rejectUnauthorized: true };
   if (plugin) {
     const { headers, ...certificate } = await plugin.credentials(signal);
@@ -143,14 +143,14 @@ async function requestOptions(
   return options;
 }
 
-/** Plugins and providers of tokens ask others, who may never answer. */
+/** Plugins and token providers depend on other services, which may never answer. */
 function inTime<T>(ask: (signal: AbortSignal) => Promise<T>, patience: CredentialPatience): Promise<T> {
   const { credentialTimeoutMs = clusterLimits.credentialTimeoutMs, signal } = patience;
   const late = AbortSignal.timeout(credentialTimeoutMs);
   const end = signal === undefined ? late : AbortSignal.any([late, signal]);
   return new Promise((resolve, reject) => {
     const stop = (): void =>
-      reject(new Error(late.aborted ? `they did not come within ${credentialTimeoutMs / 1000} s` : 'it was stopped'));
+      reject(new Error(late.aborted ? `timeout after ${credentialTimeoutMs / 1000} s` : 'cancelled'));
     if (end.aborted) return stop();
     end.addEventListener('abort', stop);
     ask(end).then(resolve, reject);
@@ -161,11 +161,11 @@ function withoutCredentials(from: string, error: unknown): ClusterFailure {
   return new ClusterFailure(
     'CLUSTER_ACCESS',
     `Cannot get credentials from ${from}: ${textOf(error)}`,
-    'Check the files and the exec plugin that its user names',
+    'Check the files and the exec plugin of its user',
   );
 }
 
-/** Token files that people write end with a newline, which no header may have. */
+/** Hand-written token files end with a newline, which is not allowed in a header. */
 function trimToken(options: RequestOptions): void {
   const headers = options.headers as Record<string, unknown> | undefined;
   const authorization = headers?.['Authorization'];

@@ -7,14 +7,14 @@ import { configMapRule, kubeProxyConfigMap, kubeProxyPath } from './kinds.ts';
 import { refused, strangeAnswer, unreadConfigMap } from './refusal.ts';
 import { get, type Patience } from './request.ts';
 
-/** kube-proxy's ConfigMap, or a note why it is left out; neither where there is none. */
+/** kube-proxy's ConfigMap, or a note why it could not be read; neither if it does not exist. */
 export interface FoundConfigMap {
   readonly object?: JsonObject;
   readonly note?: Problem;
 }
 
 /**
- * Reads kube-proxy's ConfigMap, where there is one that may be read: without it the defaults or a config hold.
+ * Reads kube-proxy's ConfigMap, if it exists and is readable; without it the defaults or a config apply.
  * @throws ClusterFailure
  */
 export async function readConfigMap(access: Access, patience?: Patience): Promise<FoundConfigMap> {

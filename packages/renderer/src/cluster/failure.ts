@@ -1,9 +1,9 @@
 import type { Problem, ProblemCode } from '@sluice/bundle';
 
-/** Why the conversation with an API server ended. Each has a line in the list of problems. */
+/** The problem codes of failed requests to an API server. */
 export type ClusterCode = Extract<ProblemCode, `CLUSTER_${string}` | 'INPUT_TOO_LARGE'>;
 
-/** The end of a conversation with an API server, as a problem. */
+/** A failed request to an API server, as a problem. */
 export class ClusterFailure extends Error {
   override readonly name = 'ClusterFailure';
   readonly problem: Problem;

@@ -1,6 +1,6 @@
 import type { Json, JsonObject } from '../render/kube.ts';
 
-/** The value of a text that a server sent; undefined when it is no JSON. */
+/** Parses a text from a server; undefined when it is not JSON. */
 export function parseJson(text: string): Json | undefined {
   try {
     return JSON.parse(text) as Json;
@@ -13,13 +13,13 @@ export function isMap(value: Json | undefined): value is JsonObject {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
-/** The map under a key; an empty one when there is none. */
+/** The map under a key; empty if there is none. */
 export function mapAt(object: JsonObject, key: string): JsonObject {
   const value = object[key];
   return isMap(value) ? value : {};
 }
 
-/** The text under a key; an empty one when there is none. */
+/** The string under a key; empty if there is none. */
 export function textAt(object: JsonObject, key: string): string {
   const value = object[key];
   return typeof value === 'string' ? value : '';

@@ -6,8 +6,8 @@ import type { ListedKind } from './kinds.ts';
 const annotationsKept: readonly string[] = [schedulerKey, weightsKey, ...hintsKeys];
 
 /**
- * What a snapshot keeps of an object: what decides about rules, and nothing that changes while they stay the same, such as
- * managed fields, heartbeats or resource versions.
+ * Reduces an object to the fields of a snapshot: those that affect rules, and none that change without effect on rules, such as managed
+ * fields, heartbeats or resource versions.
  */
 export function keep(kind: ListedKind, object: JsonObject): JsonObject {
   return present({
@@ -18,7 +18,7 @@ export function keep(kind: ListedKind, object: JsonObject): JsonObject {
   });
 }
 
-/** kube-proxy's ConfigMap without what kubeadm keeps beside the configuration. */
+/** Reduces kube-proxy's ConfigMap to its configuration. */
 export function keepConfigMap(object: JsonObject): JsonObject {
   const config = mapAt(object, 'data')['config.conf'];
   return present({
@@ -47,10 +47,10 @@ function bodyOf(kind: ListedKind, object: JsonObject): Record<string, Json | und
   }
 }
 
-/** Of a ServiceCIDR counts only whether it is ready: no new address comes out of one that is not. */
+/** The only status of a ServiceCIDR that matters: no new addresses are allocated from one that is not ready. */
 const notReady = { conditions: [{ type: 'Ready', status: 'False' }] } as const;
 
-/** As the API server takes it: ready unless a condition says otherwise. */
+/** Like the API server: ready unless a condition says otherwise. */
 function isReady(status: JsonObject): boolean {
   const conditions = (Array.isArray(status['conditions']) ? status['conditions'] : []) as readonly Json[];
   const ready = conditions.filter(isMap).find(({ type }) => type === 'Ready');
@@ -70,12 +70,12 @@ function metadataOf(object: JsonObject, kind?: ListedKind): JsonObject {
   });
 }
 
-/** The keys that have a value. */
+/** The entries with a value. */
 function present(map: Record<string, Json | undefined>): JsonObject {
   return Object.fromEntries(Object.entries(map).filter((entry): entry is [string, Json] => entry[1] !== undefined));
 }
 
-/** As `present`; undefined when no key is left. */
+/** Like `present`; undefined without entries. */
 function some(map: Record<string, Json | undefined>): JsonObject | undefined {
   const left = present(map);
   return Object.keys(left).length === 0 ? undefined : left;

@@ -1,14 +1,14 @@
-/** A kind of which a snapshot holds all objects. */
+/** A kind that a snapshot lists completely. */
 export interface ListedKind {
   readonly kind: 'Service' | 'EndpointSlice' | 'Endpoints' | 'Node' | 'ServiceCIDR';
   readonly apiVersion: string;
-  /** The API group as a rule of a role names it. */
+  /** The API group, as in the rule of a Role. */
   readonly group: string;
   readonly resource: string;
   readonly namespaced: boolean;
 }
 
-/** In the order in which a snapshot asks for them. */
+/** In the order of the requests of a snapshot. */
 export const listedKinds = {
   Service: { kind: 'Service', apiVersion: 'v1', group: '', resource: 'services', namespaced: true },
   EndpointSlice: {
@@ -29,7 +29,7 @@ export const listedKinds = {
   },
 } as const satisfies Record<ListedKind['kind'], ListedKind>;
 
-/** Where kubeadm keeps kube-proxy's configuration. */
+/** The ConfigMap in which kubeadm stores kube-proxy's configuration. */
 export const kubeProxyConfigMap = { namespace: 'kube-system', name: 'kube-proxy' } as const;
 
 /** The path of a list, in one namespace or everywhere. */

@@ -4,18 +4,18 @@ import { parse } from 'yaml';
 import type { Json, JsonObject } from '../render/kube.ts';
 import { ClusterFailure } from './failure.ts';
 
-/** Where a pod finds its account. https://kubernetes.io/docs/tasks/run-application/access-api-from-pod/ */
+/** The directory of a pod's ServiceAccount. https://kubernetes.io/docs/tasks/run-application/access-api-from-pod/ */
 const accountDir = '/var/run/secrets/kubernetes.io/serviceaccount';
 
-/** A kubeconfig as one text, with absolute paths, and where it is from, for messages. */
+/** A kubeconfig as one text with absolute paths, and its source for messages. */
 export interface Kubeconfig {
   readonly text: string;
   readonly from: string;
 }
 
 /**
- * Finds the kubeconfig as kubectl does: the named file, else those of `KUBECONFIG` merged, else `~/.kube/config`, else the account of the pod.
- * Of two entries with one name the first one holds, and files of `KUBECONFIG` that are not there are passed over.
+ * Finds the kubeconfig like kubectl: the named file, or the merged files of `KUBECONFIG`, or `~/.kube/config`, or the ServiceAccount of the
+ * pod. Of entries with the same name the first one wins, and missing files of `KUBECONFIG` are ignored.
  * https://kubernetes.io/docs/concepts/configuration/organize-cluster-access-kubeconfig/
  * @throws ClusterFailure with `CLUSTER_ACCESS` when there is none or it cannot be read
  */
@@ -31,12 +31,12 @@ export function findKubeconfig(named: string | undefined, env: NodeJS.ProcessEnv
   if (isThere(join(account, 'token'))) return ofAccount(account, env);
   throw new ClusterFailure(
     'CLUSTER_ACCESS',
-    `Cannot find a cluster: there is no ${home}, KUBECONFIG names no file, and this is no pod with an account`,
-    'Name a kubeconfig with --kubeconfig',
+    `Cannot find a cluster: ${home} does not exist, KUBECONFIG is not set, and there is no ServiceAccount of a pod`,
+    'Pass a kubeconfig with --kubeconfig',
   );
 }
 
-/** The account that a pod runs as. */
+/** The ServiceAccount of the pod. */
 function ofAccount(account: string, env: NodeJS.ProcessEnv): Kubeconfig {
   const host = env['KUBERNETES_SERVICE_HOST'] ?? '';
   const server = `https://${host.includes(':') ? `[${host}]` : host}:${env['KUBERNETES_SERVICE_PORT'] ?? '443'}`;
@@ -46,7 +46,7 @@ function ofAccount(account: string, env: NodeJS.ProcessEnv): Kubeconfig {
     contexts: [{ name: 'pod', context: { cluster: 'pod', user: 'pod' } }],
     'current-context': 'pod',
   };
-  return { text: printed(config), from: 'the account of this pod' };
+  return { text: printed(config), from: 'the ServiceAccount of this pod' };
 }
 
 function merged(files: readonly string[]): Kubeconfig {
@@ -64,7 +64,7 @@ function merged(files: readonly string[]): Kubeconfig {
   };
 }
 
-/** The file's entries, with paths that count from the file's directory made absolute. */
+/** Reads the entries of a file and makes its relative paths absolute. */
 function readConfig(file: string): JsonObject {
   let config: unknown;
   try {
@@ -72,7 +72,7 @@ function readConfig(file: string): JsonObject {
   } catch (error) {
     throw unreadable(file, error instanceof Error ? error.message : String(error));
   }
-  if (!isMap(config)) throw unreadable(file, 'it holds no map');
+  if (!isMap(config)) throw unreadable(file, 'it is not a map');
   const dir = dirname(file);
   return {
     ...config,
@@ -87,7 +87,7 @@ function unreadable(file: string, why: string): ClusterFailure {
   return new ClusterFailure(
     'CLUSTER_ACCESS',
     `Cannot read the kubeconfig ${file}: ${why}`,
-    'Check the file; --kubeconfig names another one',
+    'Check the file, or pass another one with --kubeconfig',
   );
 }
 
@@ -101,7 +101,7 @@ function withPaths(entry: JsonObject, part: string, keys: readonly string[], dir
   return { ...entry, [part]: { ...body, ...Object.fromEntries(paths) } };
 }
 
-/** A plugin's command with a slash counts from the kubeconfig; one without is looked up in PATH. */
+/** A plugin's command with a slash is relative to the kubeconfig; without one it is looked up in PATH. */
 function withCommand(entry: JsonObject, dir: string): JsonObject {
   const { user } = entry;
   if (!isMap(user) || !isMap(user['exec'])) return entry;
@@ -120,7 +120,7 @@ function firstByName(entries: readonly JsonObject[]): JsonObject[] {
   return [...seen.values()];
 }
 
-/** JSON is YAML: what the client library reads. */
+/** The client library reads YAML, and JSON is YAML. */
 const printed = (config: JsonObject): string => JSON.stringify(config);
 
 function mapsIn(value: Json | undefined): JsonObject[] {

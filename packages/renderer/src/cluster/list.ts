@@ -8,7 +8,7 @@ import { clusterLimits } from './limits.ts';
 import { refusedList, strangeAnswer, tooMany } from './refusal.ts';
 import { get, type Patience } from './request.ts';
 
-/** All objects of a kind at one moment. */
+/** All objects of a kind at one resource version. */
 export interface Listed {
   readonly items: readonly JsonObject[];
   readonly resourceVersion: string;
@@ -18,18 +18,18 @@ export interface ListOptions {
   readonly namespace?: string;
   readonly selector?: string;
   readonly pageObjects?: number;
-  /** All of them unless said: to learn whether the server knows the kind, one is enough. */
+  /** Default: all pages. One page is enough to learn whether the server has the kind. */
   readonly pagesMax?: number;
   readonly patience?: Patience;
-  /** Told how many objects are read. */
+  /** Called with the number of objects read so far. */
   readonly onPage?: (objects: number) => void;
 }
 
 /**
- * Lists a kind page by page. When the server no longer knows the page (410 Gone), the list begins anew: pages of two moments
- * would show some objects twice and others never.
- * @returns undefined where the server does not know the kind
- * @throws ClusterFailure for a refusal, a server that does not answer, or an answer that is no list
+ * Lists a kind page by page. After 410 Gone (the continue token expired) the list restarts: pages of two resource versions could repeat
+ * or miss objects.
+ * @returns undefined when the server does not have the kind
+ * @throws ClusterFailure for a refusal, an unreachable server, or a response that is not a list
  */
 export async function list(access: Access, kind: ListedKind, options: ListOptions = {}): Promise<Listed | undefined> {
   for (let restart = 0; restart <= clusterLimits.restartsMax; restart++) {
@@ -38,8 +38,8 @@ export async function list(access: Access, kind: ListedKind, options: ListOption
   }
   throw new ClusterFailure(
     'CLUSTER_UNREACHABLE',
-    `Cannot list ${kind.resource} of ${access.server}: the server forgot the list ${clusterLimits.restartsMax + 1} times while it was read`,
-    'Look whether the server is overloaded or its etcd is compacted too often',
+    `Cannot list ${kind.resource} of ${access.server}: the list expired ${clusterLimits.restartsMax + 1} times while it was read (410 Gone)`,
+    'Check whether the server is overloaded or its etcd is compacted too often',
   );
 }
 

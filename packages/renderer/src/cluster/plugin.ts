@@ -3,7 +3,7 @@ import type { OutgoingHttpHeaders } from 'node:http';
 import type { Readable } from 'node:stream';
 import { isMap, mapAt, parseJson, textAt } from './json.ts';
 
-/** The program of a user in a kubeconfig, as its `exec` names it. */
+/** The `exec` of a user in a kubeconfig. */
 export interface PluginCall {
   readonly command: string;
   readonly args?: readonly string[] | null;
@@ -11,7 +11,7 @@ export interface PluginCall {
   readonly env?: readonly { readonly name: string; readonly value: string }[] | null;
 }
 
-/** What a plugin gives to a request. */
+/** The credentials of a plugin, for a request. */
 export interface Given {
   readonly cert?: string;
   readonly key?: string;
@@ -21,7 +21,7 @@ export interface Given {
 const answerBytesMax = 1024 * 1024;
 
 /**
- * A program that gives credentials, asked once until they expire. The client library's own way to it ends when the program does.
+ * An exec plugin. Its credentials are cached until they expire. The client library's own support has no timeout.
  * https://kubernetes.io/docs/reference/config-api/client-authentication.v1/
  */
 export class Plugin {
@@ -33,14 +33,15 @@ export class Plugin {
   }
 
   /**
-   * @param signal ends the program
-   * @throws Error with what the program said
+   * Returns cached credentials, or runs the program.
+   * @param signal kills the program
+   * @throws Error with the program's standard error
    */
   async credentials(signal: AbortSignal): Promise<Given> {
     if (this.#answer !== undefined && Date.now() < this.#answer.untilMs) return this.#answer.given;
     const credential = parseJson(await answerOf(this.#call, signal));
     if (!isMap(credential) || !isMap(credential['status']))
-      throw new Error(`${this.#call.command} answered something that is no ExecCredential`);
+      throw new Error(`${this.#call.command} did not print an ExecCredential`);
     const status = mapAt(credential, 'status');
     const expires = Date.parse(textAt(status, 'expirationTimestamp'));
     const untilMs = Number.isNaN(expires) ? Number.POSITIVE_INFINITY : expires;
@@ -60,12 +61,12 @@ function givenBy(status: ReturnType<typeof mapAt>): Given {
   };
 }
 
-/** Runs the program to its end, or to the signal: then all that it started ends too. */
+/** Runs the program; the signal kills it with all its children. */
 function answerOf(call: PluginCall, signal: AbortSignal): Promise<string> {
   return new Promise((resolve, reject) => {
     const added = (call.env ?? []).map(({ name, value }) => [name, value] as const);
     const env = { ...process.env, ...Object.fromEntries(added), KUBERNETES_EXEC_INFO: infoOf(call) };
-    // A group of its own, so that it can be ended as a whole. Nobody is there whom it could ask.
+    // A separate process group, to kill its children as well. Not interactive: there is no standard input.
     const program = spawn(call.command, call.args ?? [], { env, detached: true, stdio: ['ignore', 'pipe', 'pipe'] });
     const end = (): void => {
       endGroup(program.pid);
@@ -85,7 +86,7 @@ function answerOf(call: PluginCall, signal: AbortSignal): Promise<string> {
   });
 }
 
-/** Keeps what comes, as far as anybody would read it. */
+/** Collects output up to a limit. */
 function collect(from: Readable, tooMuch: () => void): () => string {
   let text = '';
   from.setEncoding('utf8').on('data', (piece: string) => {
@@ -95,17 +96,17 @@ function collect(from: Readable, tooMuch: () => void): () => string {
   return () => text;
 }
 
-/** Ends a program and all that it started. */
+/** Kills a process group. */
 function endGroup(pid: number | undefined): void {
   if (pid === undefined) return;
   try {
     process.kill(-pid, 'SIGKILL');
   } catch {
-    // It ended by itself.
+    // It has already exited.
   }
 }
 
-/** What plugins read to learn in which version they answer. */
+/** `KUBERNETES_EXEC_INFO`, from which plugins take the API version. */
 function infoOf({ apiVersion }: PluginCall): string {
   return JSON.stringify({ apiVersion, kind: 'ExecCredential', spec: { interactive: false } });
 }

@@ -2,9 +2,8 @@ import { Agent } from 'node:https';
 import { BlockList, isIP } from 'node:net';
 
 /**
- * `HTTPS_PROXY` unless the host is this machine, or `NO_PROXY` names it, a domain above it, or a network that it is in, as in
- * `.example.com,10.96.0.0/12,api.example.com:6443`.
- * https://pkg.go.dev/golang.org/x/net/http/httpproxy#Config, which kubectl reads both with
+ * `HTTPS_PROXY`, unless the host is this machine or matches `NO_PROXY`, such as `.example.com,10.96.0.0/12,api.example.com:6443`.
+ * Implements https://pkg.go.dev/golang.org/x/net/http/httpproxy#Config, like kubectl.
  */
 export function proxyFor(hostname: string, env: NodeJS.ProcessEnv, port = ''): string | undefined {
   const proxy = env['HTTPS_PROXY'] || env['https_proxy'];
@@ -41,8 +40,8 @@ function contains(network: string, bits: number, host: string): boolean {
 }
 
 /**
- * Connections that are kept between requests, through a proxy or not.
- * @returns undefined for a SOCKS proxy, which the client library serves
+ * An agent that keeps connections alive, with or without a proxy.
+ * @returns undefined for a SOCKS proxy, which the client library supports
  */
 export function agentFor(proxy: string | undefined): Agent | undefined {
   if (proxy === undefined) return new Agent({ keepAlive: true });

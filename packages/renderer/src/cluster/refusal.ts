@@ -4,41 +4,41 @@ import { ClusterFailure } from './failure.ts';
 import { configMapRule, grantingRule, kubeProxyConfigMap, type ListedKind } from './kinds.ts';
 import { clusterLimits } from './limits.ts';
 
-/** What an answer that is no list means. A missing right is named with the rule that grants it. */
+/** The failure for a refused list; for a missing permission with the RBAC rule that grants it. */
 export function refusedList(access: Access, kind: ListedKind, status: number, namespace?: string): ClusterFailure {
   const where = namespace === undefined ? '' : ` in namespace ${namespace}`;
   return refused(`list ${kind.resource}${where} of ${access.server}`, status, grantingRule(kind));
 }
 
-/** What an answer other than success means, for any request. */
+/** The failure for a response with an error status. */
 export function refused(what: string, status: number, rule: string): ClusterFailure {
   if (status === 403) {
     return new ClusterFailure(
       'CLUSTER_FORBIDDEN',
-      `Cannot ${what}: the account has no right to`,
-      `This rule grants it: ${rule}`,
+      `Cannot ${what}: permission denied`,
+      `Grant this RBAC rule: ${rule}`,
     );
   }
   if (status === 401) {
     return new ClusterFailure(
       'CLUSTER_ACCESS',
-      `Cannot ${what}: it does not accept the credentials`,
+      `Cannot ${what}: the server refused the credentials`,
       'Log in again, or check the user in the kubeconfig',
     );
   }
   return new ClusterFailure(
     'CLUSTER_UNREACHABLE',
-    `Cannot ${what}: it answered ${status}`,
+    `Cannot ${what}: the server answered ${status}`,
     'Check the selector and the server',
   );
 }
 
-/** Something answers with success, and not as an API server does. */
+/** The failure for a successful response that is not from an API server. */
 export function strangeAnswer(what: string, wanted: string): ClusterFailure {
   return new ClusterFailure(
     'CLUSTER_UNREACHABLE',
-    `Cannot ${what}: the answer is no ${wanted}`,
-    'Look whether something other than an API server answers there, such as a proxy that asks for a login',
+    `Cannot ${what}: the response is not a ${wanted}`,
+    'Check whether something other than an API server answers, such as a login page of a proxy',
   );
 }
 
@@ -50,19 +50,19 @@ export function tooMany(access: Access, kind: ListedKind): ClusterFailure {
   );
 }
 
-/** A cluster whose kube-proxy config may not be read is rendered with Sluice's own; said, because the two may differ. */
+/** Without read permission for kube-proxy's config, Sluice's own is used; a note, because the two may differ. */
 export function unreadConfigMap(access: Access): Problem {
   const { namespace, name } = kubeProxyConfigMap;
   return {
     code: 'CLUSTER_FORBIDDEN',
     level: 'note',
-    message: `Cannot read ConfigMap ${namespace}/${name} of ${access.server}: the account has no right to, so kube-proxy's configuration is left out`,
-    hint: `This rule of a Role in ${namespace} grants it: ${configMapRule}`,
+    message: `Cannot read ConfigMap ${namespace}/${name} of ${access.server}: permission denied, so kube-proxy's configuration is not used`,
+    hint: `Grant this RBAC rule in a Role in ${namespace}: ${configMapRule}`,
   };
 }
 
-/** A cluster whose ServiceCIDRs may not be read is rendered with the ranges of the config; said, because the two may differ. */
+/** Without read permission for ServiceCIDRs, the ranges of the config are used; a note, because the two may differ. */
 export function unreadServiceCIDRs({ problem }: ClusterFailure): Problem {
-  const message = `${problem.message}, so serviceCIDRs of sluice.yaml, or the default, hold`;
+  const message = `${problem.message}, so serviceCIDRs of sluice.yaml, or the default, are used`;
   return { ...problem, level: 'note', message };
 }

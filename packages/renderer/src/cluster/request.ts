@@ -5,7 +5,7 @@ import { ClusterFailure } from './failure.ts';
 import { clusterLimits } from './limits.ts';
 import { sleep } from './sleep.ts';
 
-/** The bounds that a test makes smaller. */
+/** The limits of a request; tests use smaller ones. */
 export interface Patience extends CredentialPatience {
   readonly requestTimeoutMs: number;
   readonly backoffMs: number;
@@ -18,9 +18,9 @@ export interface Answer {
 }
 
 /**
- * GETs one path, again after a lost connection, a time-out, 429 and 5xx, and once with new credentials after 401.
- * @returns any other answer, also a refusal
- * @throws ClusterFailure when the last try fails too, when the certificate is not trusted, or when the answer is too large
+ * GETs one path. Retries after a lost connection, a timeout, 429 and 5xx, and once with new credentials after 401.
+ * @returns any other response, including a refusal
+ * @throws ClusterFailure when all attempts fail, when the certificate is not trusted, or when the response is too large
  */
 export async function get(access: Access, path: string, patience: Patience = clusterLimits): Promise<Answer> {
   let isRenewed = false;
@@ -36,22 +36,22 @@ export async function get(access: Access, path: string, patience: Patience = clu
     const isLast = attempt === clusterLimits.attemptsMax || patience.signal?.aborted === true;
     if (isLast) throw unreachable(access, path, result);
     const pause = Math.min(patience.backoffMs * 2 ** (attempt - 1), clusterLimits.backoffMaxMs);
-    // Chance keeps many readers of one server apart; it has no part in what is written.
+    // Jitter spreads the load of many clients; it does not affect the output.
     await sleep(pause * (0.5 + Math.random() / 2), patience.signal);
   }
 }
 
-/** The address of a path. */
+/** The URL of a path. */
 export function urlOf(access: Access, path: string): URL {
   return new URL(access.server.replace(/\/$/, '') + path);
 }
 
 function unreachable(access: Access, path: string, last: Answer | Lost): ClusterFailure {
-  const why = 'lost' in last ? last.lost : `it answered ${last.status}`;
+  const why = 'lost' in last ? last.lost : `the server answered ${last.status}`;
   return new ClusterFailure(
     'CLUSTER_UNREACHABLE',
     `Cannot read ${access.server}${path.replace(/\?.*/, '')}: ${why}`,
-    'Check the server in the kubeconfig, the network and the proxy on the way to it',
+    'Check the server in the kubeconfig, the network and the proxy',
   );
 }
 
@@ -67,11 +67,11 @@ const isPassing = (status: number): boolean => status === 429 || status >= 500;
 
 interface Lost {
   readonly lost: string;
-  /** Waiting does not mend a certificate. */
+  /** A certificate error, for which a retry is useless. */
   readonly isAboutTrust: boolean;
 }
 
-/** What is asked for. */
+/** The method and the body of a request. */
 export interface Asked {
   readonly method: 'GET' | 'POST' | 'PUT';
   /** JSON. */
@@ -79,8 +79,8 @@ export interface Asked {
 }
 
 /**
- * Sends a request once: writing is not repeated blindly, because the first one may have arrived.
- * @throws ClusterFailure when there is no answer
+ * Sends a request without retries: a lost write may have arrived.
+ * @throws ClusterFailure without a response
  */
 export async function sendOnly(access: Access, path: string, asked: Asked, patience: Patience): Promise<Answer> {
   const result = await sendOnce(urlOf(access, path), asked, await access.options(patience), patience);
@@ -96,7 +96,7 @@ function sendOnce(url: URL, asked: Asked, options: RequestOptions, patience: Pat
     const lose = (error: Error): void =>
       resolve(
         late.aborted
-          ? { lost: `no answer within ${patience.requestTimeoutMs / 1000} s`, isAboutTrust: false }
+          ? { lost: `no response within ${patience.requestTimeoutMs / 1000} s`, isAboutTrust: false }
           : { lost: error.message, isAboutTrust: isAboutTrust(error) },
       );
     forget = whenGivenUp(signal, lose);
@@ -125,9 +125,8 @@ function sendOnce(url: URL, asked: Asked, options: RequestOptions, patience: Pat
 }
 
 /**
- * Begins a request. What is wrong with its options is an error of it as well: a certificate and its key are two files, and who looks while
- * they are renewed sees two that do not belong together.
- * @param options with `timeout`, in milliseconds: it alone closes the connection to a proxy that opens no tunnel
+ * Starts a request. Invalid options are reported as its error: while a certificate and its key are renewed, the two files may not match.
+ * @param options with `timeout`, in milliseconds: only this closes the connection to a proxy that opens no tunnel
  */
 export function begin(
   url: URL,
@@ -143,9 +142,9 @@ export function begin(
   }
 }
 
-/** Node ends no request that has no socket yet, such as one whose tunnel a proxy never opens: who waits goes on by himself. @returns what ends the waiting */
+/** Calls back on an abort, because Node does not end a request without a socket, such as one whose tunnel is never opened. @returns removes the listener */
 export function whenGivenUp(signal: AbortSignal, then: (error: Error) => void): () => void {
-  const given = (): void => then(new Error('it was given up'));
+  const given = (): void => then(new Error('cancelled'));
   if (signal.aborted) given();
   else signal.addEventListener('abort', given, { once: true });
   return () => signal.removeEventListener('abort', given);
@@ -154,12 +153,12 @@ export function whenGivenUp(signal: AbortSignal, then: (error: Error) => void): 
 function tooLarge(url: URL, max: number): ClusterFailure {
   return new ClusterFailure(
     'INPUT_TOO_LARGE',
-    `Cannot read ${url.origin}${url.pathname}: its answer has more than ${max} bytes`,
-    'Look at what answers there: pages of an API server are smaller',
+    `Cannot read ${url.origin}${url.pathname}: its response is larger than ${max} bytes`,
+    'Check what answers there: responses of an API server are smaller',
   );
 }
 
-/** Node's and OpenSSL's codes of certificates that do not hold. */
+/** Whether an error has one of Node's and OpenSSL's codes for certificates. */
 export function isAboutTrust(error: Error): boolean {
   const code = 'code' in error ? String(error.code) : '';
   return /^(CERT_|ERR_TLS|DEPTH_ZERO|SELF_SIGNED|UNABLE_TO_|ERR_SSL)/.test(code);

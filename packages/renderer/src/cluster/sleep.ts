@@ -1,4 +1,4 @@
-/** Waits, and no longer than until the signal. */
+/** Waits for a time or until the signal. */
 export function sleep(ms: number, signal?: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
     if (signal?.aborted) return resolve();

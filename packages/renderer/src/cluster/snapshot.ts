@@ -9,29 +9,29 @@ import { type ListedKind, listedKinds } from './kinds.ts';
 import { list, type ListOptions } from './list.ts';
 import { unreadServiceCIDRs } from './refusal.ts';
 
-/** What of a cluster a snapshot holds. */
+/** The scope of a snapshot. */
 export interface Asked {
-  /** Only Services and endpoints of these namespaces; all without one. */
+  /** Only Services and endpoints of these namespaces; empty: all. */
   readonly namespaces: readonly string[];
   /** Only Services and endpoints with these labels: endpoint controllers copy the labels of a Service. */
   readonly selector?: string;
 }
 
-/** A cluster at one moment: a header, and objects by the file that holds them in a directory. */
+/** The state of a cluster: a header, and objects by their file in a snapshot directory. */
 export interface Snapshot {
   readonly header: JsonObject;
   readonly parts: ReadonlyMap<string, readonly JsonObject[]>;
-  /** What could not be read and is not needed. */
+  /** Notes on optional objects that could not be read. */
   readonly notes: readonly Problem[];
 }
 
 export interface TakeOptions extends Pick<ListOptions, 'pageObjects' | 'patience'> {
-  /** Told what is being read, such as `services: 500`. */
+  /** Called with the progress, such as `reading services: 500`. */
   readonly onProgress?: (what: string) => void;
 }
 
 /**
- * Reads all objects that decide about rules, sorted by namespace and name.
+ * Reads all objects that affect rules, sorted by namespace and name.
  * @throws ClusterFailure
  */
 export async function takeSnapshot(access: Access, asked: Asked, options: TakeOptions = {}): Promise<Snapshot> {
@@ -59,7 +59,7 @@ class Reader {
     this.options = options;
   }
 
-  /** @returns false where the cluster does not know the kind and need not */
+  /** @returns false when the cluster does not have an optional kind */
   async read(kind: ListedKind, mayLack = false): Promise<boolean> {
     const everywhere = !kind.namespaced || this.asked.namespaces.length === 0;
     const namespaces = everywhere ? [undefined] : [...new Set(this.asked.namespaces)].toSorted(compareText);
@@ -80,7 +80,7 @@ class Reader {
     return true;
   }
 
-  /** ServiceCIDRs, where the cluster has them and they may be read: without them the config says what the ranges are. */
+  /** Reads ServiceCIDRs, if they exist and are readable; without them the ranges come from the config. */
   async readServiceCIDRs(): Promise<void> {
     try {
       await this.read(listedKinds.ServiceCIDR, true);
@@ -110,8 +110,8 @@ class Reader {
 function noSuchKind(access: Access, kind: ListedKind): ClusterFailure {
   return new ClusterFailure(
     'CLUSTER_UNREACHABLE',
-    `Cannot list ${kind.resource} of ${access.server}: it does not know them`,
-    'Look whether the address in the kubeconfig is that of an API server',
+    `Cannot list ${kind.resource} of ${access.server}: the server does not have this resource`,
+    'Check whether the address in the kubeconfig is an API server',
   );
 }
 
@@ -137,18 +137,18 @@ function headerOf(asked: Asked, versions: Readonly<Record<string, string>>): Jso
   };
 }
 
-/** Every file that the directory of a snapshot may have besides its header. */
+/** All possible files of a snapshot directory besides its header. */
 export const snapshotKinds: readonly string[] = [
   ...Object.values(listedKinds).map(({ resource }) => `${resource}.yaml`),
   'configmaps.yaml',
 ];
 
-/** The snapshot as one text: the header, then the objects by kind, namespace and name. */
+/** Prints a snapshot as one text: the header, then the objects by kind, namespace and name. */
 export function printSnapshot(snapshot: Snapshot): string {
   return [...snapshotFiles(snapshot).values()].join('');
 }
 
-/** The snapshot as a directory: `snapshot.yaml` with the header, and a file for each kind. */
+/** Prints a snapshot as files: `snapshot.yaml` with the header, and one for each kind. */
 export function snapshotFiles(snapshot: Snapshot): ReadonlyMap<string, string> {
   const parts = [...snapshot.parts].toSorted(([a], [b]) => compareText(a, b));
   return new Map([
@@ -158,13 +158,13 @@ export function snapshotFiles(snapshot: Snapshot): ReadonlyMap<string, string> {
 }
 
 function print(object: Json): string {
-  // With `compat`, scalars that YAML 1.1 reads otherwise, such as `no`, are quoted.
+  // `compat` quotes scalars that YAML 1.1 reads differently, such as `no`.
   return `---\n${stringify(object, { sortMapEntries: byKey, lineWidth: 0, compat: 'yaml-1.1', aliasDuplicateObjects: false })}`;
 }
 
 const byKey = (a: { key: unknown }, b: { key: unknown }): number => compareText(textOf(a.key), textOf(b.key));
 
-/** Keys come as nodes of the YAML library or as texts. */
+/** Keys are nodes of the YAML library or strings. */
 function textOf(key: unknown): string {
   return String(typeof key === 'object' && key !== null && 'value' in key ? key.value : key);
 }

@@ -54,7 +54,9 @@ function believe(path: ReceiptPath, keys: readonly Signer[]): ReturnType<typeof 
   if (signed.principals.length === 0) return 'its signature is not from a key of this node';
   const receipt = readReceipt(text);
   if (typeof receipt === 'string') return receipt;
-  return receipt.node === path.node && receipt.number === path.number ? receipt : 'its node or number does not match its file name';
+  return receipt.node === path.node && receipt.number === path.number
+    ? receipt
+    : 'its node or number does not match its file name';
 }
 
 function unusable(dir: string, why: string, hint: string): Problem {

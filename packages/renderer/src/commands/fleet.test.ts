@@ -170,15 +170,27 @@ describe('sluice fleet', async () => {
   });
 
   test.each([
-    ['another node signed', () => say('node-1', 'confirmed', { by: 'node-2' }), 'its signature is not from a key of this node'],
-    ['a stranger signed', () => say('node-1', 'confirmed', { by: 'mallory' }), 'its signature is not from a key of this node'],
+    [
+      'another node signed',
+      () => say('node-1', 'confirmed', { by: 'node-2' }),
+      'its signature is not from a key of this node',
+    ],
+    [
+      'a stranger signed',
+      () => say('node-1', 'confirmed', { by: 'mallory' }),
+      'its signature is not from a key of this node',
+    ],
     [
       'was signed for something else',
       () => say('node-1', 'confirmed', { namespace: 'sluice-release' }),
       'its signature is not from a key of this node',
     ],
     ['has no signature', () => rmSync(`${say('node-1', 'confirmed')}.sig`), 'its signature is missing'],
-    ['was changed', () => appendFileSync(say('node-1', 'rolled-back'), ' '), 'its signature is not from a key of this node'],
+    [
+      'was changed',
+      () => appendFileSync(say('node-1', 'rolled-back'), ' '),
+      'its signature is not from a key of this node',
+    ],
     [
       'has the name of a newer one',
       () => say('node-1', 'confirmed', { file: receiptFile({ node: 'node-1', number: 99 }) }),
@@ -196,12 +208,16 @@ describe('sluice fleet', async () => {
         renameSync(path, at('elsewhere'));
         symlinkSync(at('elsewhere'), path);
       },
-      'no receipt is there',
+      'no receipt',
     ],
-    ['is larger than any', () => writeFileSync(say('node-1', 'confirmed'), ' '.repeat(20_000)), 'the file cannot be read'],
+    [
+      'is larger than any',
+      () => writeFileSync(say('node-1', 'confirmed'), ' '.repeat(20_000)),
+      'the file cannot be read',
+    ],
   ] as const)('does not believe a receipt that %s', async (_title, put, why) => {
     put();
-    expect(await states()).toMatch(new RegExp(`^node-1 silent: .*${why} [|] node-2 silent: no receipt is there$`));
+    expect(await states()).toMatch(new RegExp(`^node-1 silent: .*${why} [|] node-2 silent: no receipt$`));
   });
 
   test('goes back to an older receipt where newer files do not count, and says so', async () => {
@@ -234,7 +250,7 @@ describe('sluice fleet', async () => {
       codes: ['RELEASE_ENDPOINTS_ONLY'],
       because: 'Cannot accept the update with signatures of endpoint keys only: it does more',
     });
-    const why = 'other content of serial 1, as of an update of endpoints: Cannot accept the update with signatures';
+    const why = 'other content of serial 1, such as an endpoint update: Cannot take it by the signatures';
     expect(await states()).toContain(`node-1 refused: ${why}`);
     expect((await fleet()).stdout).toContain(why);
     expect(await promote('--quorum', '1')).toMatchObject({
@@ -414,7 +430,7 @@ describe('sluice promote', async () => {
     expect(await promote()).toMatchObject({
       status: 1,
       stdout: expect.stringContaining('all 2 waves are open'),
-      stderr: expect.stringContaining('Cannot call the release done: node-1 is rolled back'),
+      stderr: expect.stringContaining('Cannot complete the release: node-1 is rolled back'),
     });
   });
 

@@ -35,7 +35,8 @@ export async function initCommand(
     say(
       `kubeProxyVersion is set to "${versionByDefault}": the input does not contain the version; change it if nodes run another\n`,
     );
-  if (newer.length > 0) say(`kube-proxy runs in versions ${[version, ...newer].join(', ')}: add a profile for the nodes of each version\n`);
+  if (newer.length > 0)
+    say(`kube-proxy runs in versions ${[version, ...newer].join(', ')}: add a profile for the nodes of each version\n`);
   // The schema is for editors and belongs to this version of Sluice, so it is replaced, even if it is a link.
   const schema = join(dirname(file), 'sluiceconfig.schema.json');
   writing(schema, () => writeAnew(schema, printSluiceSchema()));

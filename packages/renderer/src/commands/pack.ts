@@ -98,7 +98,8 @@ const retryMs = 5;
 function partOf(dir: string, { release, files }: WholeRelease, node: string): ReadonlyMap<string, string> {
   const profile = profileOf(release, node);
   if (profile === undefined) throw new Stopped(unknownNode(dir, node, 'the release does not contain this node'));
-  if (!files.has(nodeFile(node))) throw new Stopped(unknownNode(dir, node, 'the directory contains only files for other nodes'));
+  if (!files.has(nodeFile(node)))
+    throw new Stopped(unknownNode(dir, node, 'the directory contains only files for other nodes'));
   return filesOfNode(files, node, profile);
 }
 

@@ -53,8 +53,7 @@ export function releaseCommand(spec: string, options: ReleaseOptions): number {
   progress(`reading ${spec}`);
   const files = bundleAt(spec);
   const half = existsSync(spec) ? incomplete(spec, files)[0] : undefined;
-  if (half)
-    throw new Stopped({ ...half, level: 'error', hint: 'Render the bundle again before releasing it' });
+  if (half) throw new Stopped({ ...half, level: 'error', hint: 'Render the bundle again before releasing it' });
   const before = reading(output, () => readText(output, releaseFile));
   const former = before === undefined ? undefined : formerRelease(before);
   const wishes = options.wave === undefined ? undefined : wishesOf(options.wave);

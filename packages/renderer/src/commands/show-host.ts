@@ -91,7 +91,10 @@ export function hostNotes(node: ResolvedNode, { lines, sysctls, hasSets, isTree 
       "${host.nodePortAddresses}: the Node's own address and loopback, if they are in nodePortAddresses, are used for its interfaces",
     ],
     [!isOpen && lines.includes(invalidDrop), `${liberalKey}: assumed to be 0; otherwise no rule drops INVALID packets`],
-    [sysctls.some((line) => line.startsWith('@')), 'the kernel release: lines of sysctl.conf for specific kernels are commented out'],
+    [
+      sysctls.some((line) => line.startsWith('@')),
+      'the kernel release: lines of sysctl.conf for specific kernels are commented out',
+    ],
     [hasSets, "the host's own addresses: only the Node's own address is excluded from the bound addresses"],
     [isTree, 'iptables -m bpf: assumed to exist; without it each endpoint has a chain'],
     [

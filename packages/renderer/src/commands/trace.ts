@@ -45,7 +45,9 @@ function readSource(text: string, family: Family | undefined): string {
   if (text === 'node') return text;
   const address = parseAddress(text);
   if (address && (family === undefined || address.family === family)) return address.text;
-  throw new Stopped(badOption('--from', text, `it is neither \`node\` nor a valid ${family ?? 'IPv4 or IPv6'} address`));
+  throw new Stopped(
+    badOption('--from', text, `it is neither \`node\` nor a valid ${family ?? 'IPv4 or IPv6'} address`),
+  );
 }
 
 interface Target extends Pick<Packet, 'destination' | 'port' | 'protocol'> {

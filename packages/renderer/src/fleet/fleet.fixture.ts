@@ -3,7 +3,7 @@ import type { Evidence, Target } from './fleet.ts';
 
 export const digest = 'd'.repeat(64);
 
-/** For tests only: what a node said of release 42, of an update of it, of another one, or of none. */
+/** For tests only: the receipt of a node about release 42, an update of it, another one, or none. */
 export function said(
   node: string,
   outcome: ReceiptOutcome,
@@ -32,13 +32,13 @@ export function said(
   return [node, { receipt, file: receiptFile(receipt), passedOver: [] }];
 }
 
-/** For tests only: that release 42 was confirmed, with these answers of probes. */
+/** For tests only: a confirmation of release 42 with these probe results. */
 export function saidWith(probes: Receipt['probes']): readonly [string, Evidence] {
   const [node, evidence] = said('a', 'confirmed');
   return [node, { ...evidence, receipt: evidence.receipt && { ...evidence.receipt, probes } }];
 }
 
-/** For tests only: a node of which nothing is known. */
+/** For tests only: a node without a valid receipt. */
 export const silent = (node: string, ...passedOver: readonly string[]): readonly [string, Evidence] => [
   node,
   { receipt: undefined, file: undefined, passedOver },

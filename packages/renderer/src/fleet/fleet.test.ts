@@ -8,84 +8,79 @@ const judge = (words: Words, open = 2) => judgeFleet(new Map(words), [], target(
 
 describe('a node', () => {
   test.each([
-    ['that confirmed the release runs it', said('a', 'confirmed'), 'runs', null],
+    ['runs the release after a confirmation', said('a', 'confirmed'), 'runs', null],
     [
-      'that confirmed it with failing probes says so',
+      'runs the release with failing probes',
       saidWith([{ name: 'web', healthy: false }]),
       'runs',
       'with failing probes: web',
     ],
-    ['whose rules the release left as they were runs it', said('a', 'same'), 'runs', null],
+    ['runs a release that did not change its rules', said('a', 'same'), 'runs', null],
     [
-      'that went back says why',
+      'is rolled back with the reason',
       said('a', 'rolled-back', 'this', 'health failed: web'),
       'rolled-back',
       'health failed: web',
     ],
-    ['that refused it says why', said('a', 'refused', 'this', 'too old'), 'refused', 'too old'],
-    ['that refused something without a name says no to this one', said('a', 'refused', 'nothing', 'x'), 'refused', 'x'],
+    ['refused the release with the reason', said('a', 'refused', 'this', 'too old'), 'refused', 'too old'],
+    ['refused an unidentified release, which counts as this one', said('a', 'refused', 'nothing', 'x'), 'refused', 'x'],
     [
-      'that refused an update of its endpoints says so',
+      'refused an endpoint update',
       said('a', 'refused', 'update', 'more than endpoints'),
       'refused',
-      'other content of serial 42, as of an update of endpoints: more than endpoints',
+      'other content of serial 42, such as an endpoint update: more than endpoints',
     ],
     [
-      'on which endpoints went back says so',
+      'rolled an endpoint update back',
       said('a', 'rolled-back', 'update', 'the kernel took none'),
       'rolled-back',
-      'other content of serial 42, as of an update of endpoints: the kernel took none',
+      'other content of serial 42, such as an endpoint update: the kernel took none',
     ],
     [
-      'that runs other content of its serial is behind',
+      'is behind with other content of the same serial',
       said('a', 'confirmed', 'update'),
       'behind',
-      'it speaks of another release with serial 42: confirmed',
+      'its receipt is about another release with serial 42: confirmed',
     ],
     [
-      'that refused what is of another cluster is behind',
+      'is behind after refusing a release of another cluster',
       said('a', 'refused', 'elsewhere'),
       'behind',
-      'it speaks of another release with serial 42: refused',
+      'its receipt is about another release with serial 42: refused',
     ],
-    ['that is held is held, whatever release did it', said('a', 'held', 'older', 'x'), 'held', 'x'],
+    ['is halted by any release', said('a', 'held', 'older', 'x'), 'held', 'x'],
+    ['is on rules chosen by an operator', said('a', 'chosen', 'nothing', 'a person'), 'by-hand', 'a person'],
     [
-      'on which a person went back is not on the release',
-      said('a', 'chosen', 'nothing', 'a person'),
-      'by-hand',
-      'a person',
-    ],
-    [
-      'that rolled an older release back is behind',
+      'is behind after rolling an older release back',
       said('a', 'rolled-back', 'older'),
       'behind',
-      'it speaks of release 41: rolled-back',
+      'its receipt is about release 41: rolled-back',
     ],
     [
-      'that runs an older release is behind',
+      'is behind on an older release',
       said('a', 'confirmed', 'older'),
       'behind',
-      'it speaks of release 41: confirmed',
+      'its receipt is about release 41: confirmed',
     ],
-    ['that runs an older release waits while its wave is shut', said('d', 'confirmed', 'older'), 'waits', null],
+    ['waits on an older release while its wave is closed', said('d', 'confirmed', 'older'), 'waits', null],
     [
-      'whose wave is shut is not excused for what went wrong',
+      'is behind after a failure, also while its wave is closed',
       said('d', 'rolled-back', 'older'),
       'behind',
-      'it speaks of release 41: rolled-back',
+      'its receipt is about release 41: rolled-back',
     ],
     [
-      'that runs what is no release is behind',
+      'is behind on a bundle that is not a release',
       said('a', 'confirmed', 'nothing'),
       'behind',
-      'it runs a bundle that is no release',
+      'it runs a bundle that is not a release',
     ],
-    ['of which nothing came is silent', silent('a'), 'silent', 'no receipt is there'],
+    ['is silent without a receipt', silent('a'), 'silent', 'no receipt'],
     [
-      'of which nothing counts is silent',
+      'is silent without a valid receipt',
       silent('a', 'number 9: its signature is missing'),
       'silent',
-      'no receipt counts: number 9: its signature is missing',
+      'no valid receipt: number 9: its signature is missing',
     ],
   ] as const)('%s', (_title, word, state, why) => {
     const [node] = word;
@@ -93,7 +88,7 @@ describe('a node', () => {
   });
 });
 
-test('the worst comes first, then the name; a fleet is well when all run it or wait', () => {
+test('sorts by state and name; a fleet is healthy when all nodes run the release or wait', () => {
   const fleet = judge([said('b', 'same'), said('a', 'confirmed'), said('e', 'held'), said('d', 'same', 'older')]);
   expect(fleet.rows.map(({ node, state }) => `${node} ${state}`)).toEqual([
     'e held',
@@ -111,13 +106,13 @@ test('the worst comes first, then the name; a fleet is well when all run it or w
   expect(isWell(well)).toBe(true);
 });
 
-test('without a release the newest that is spoken of is the measure; nothing said is not well', () => {
+test('compares with the newest release in the receipts by default; a fleet without receipts is not healthy', () => {
   const fleet = judgeFleet(new Map([said('a', 'confirmed'), said('b', 'same', 'older')]), ['x']);
   expect(fleet).toMatchObject({ serial: 42, strangers: ['x'], counts: { runs: 1, behind: 1 } });
   expect(isWell(judgeFleet(new Map(), []))).toBe(false);
 });
 
-test('without a release an update that one node refused is no measure for those that run the release', () => {
+test('prefers a running release over a refused update of the same serial as the default', () => {
   const fleet = judgeFleet(new Map([said('a', 'refused', 'update', 'x'), said('b', 'confirmed')]), []);
   expect(fleet.rows.map(({ node, state }) => `${node} ${state}`)).toEqual(['a refused', 'b runs']);
 });
@@ -132,78 +127,81 @@ describe('the next wave', () => {
       : decision.problems.map(({ message }) => message.slice(message.indexOf(': ') + 2)).join('; ');
   };
   test.each([
-    ['the first opens without a word', [], 0, 100, 'opens 1 canary'],
-    ['the second when the first is well', yes('a'), 1, 100, 'opens 2 rack'],
-    ['not when a node is silent', yes('a', 'b'), 2, 100, 'c is silent: no receipt is there'],
-    ['not for a node of a shut wave that is well', yes('d', 'e'), 1, 100, 'a is silent: no receipt is there'],
-    ['with a quorum one may be missing', yes('a', 'b'), 2, 66, 'opens 3 others'],
-    ['but not two', yes('a'), 2, 66, 'b is silent: no receipt is there; c is silent: no receipt is there'],
+    ['opens the first without receipts', [], 0, 100, 'opens 1 canary'],
+    ['opens the second when the first is healthy', yes('a'), 1, 100, 'opens 2 rack'],
+    ['does not open while a node is silent', yes('a', 'b'), 2, 100, 'c is silent: no receipt'],
+    ['ignores success in a closed wave', yes('d', 'e'), 1, 100, 'a is silent: no receipt'],
+    ['opens with a quorum and one node missing', yes('a', 'b'), 2, 66, 'opens 3 others'],
+    ['does not open below the quorum', yes('a'), 2, 66, 'b is silent: no receipt; c is silent: no receipt'],
     [
-      'nor does a quorum help one that refused an update of endpoints',
+      'does not open with a quorum and one refused endpoint update',
       [...yes('b', 'c'), said('a', 'refused', 'update', 'x')],
       2,
       1,
-      'a is refusing: other content of serial 42, as of an update of endpoints: x',
+      'a is refusing: other content of serial 42, such as an endpoint update: x',
     ],
     [
-      'with a quorum one that says no still stops it',
+      'does not open with a quorum and one failure',
       [...yes('a', 'b'), said('c', 'rolled-back', 'this', 'web')],
       2,
       50,
       'c is rolled back: web',
     ],
     [
-      'not when a person went back on a node',
+      'does not open after a manual rollback on a node',
       [said('a', 'chosen', 'nothing', 'a person')],
       1,
       100,
-      'a is on what a person chose: a person',
+      'a is on rules chosen by an operator: a person',
     ],
-    ['not while a node is behind', [said('a', 'same', 'older')], 1, 100, 'a is behind: it speaks of release 41: same'],
-    ['a node of a wave that is shut stops nothing', [...yes('a'), said('d', 'held', 'older')], 1, 100, 'opens 2 rack'],
     [
-      'a node of a wave that is shut stops it when it has rehearsed the release and says no',
+      'does not open while a node is behind',
+      [said('a', 'same', 'older')],
+      1,
+      100,
+      'a is behind: its receipt is about release 41: same',
+    ],
+    ['ignores a halted node of a closed wave', [...yes('a'), said('d', 'held', 'older')], 1, 100, 'opens 2 rack'],
+    [
+      'does not open when a node of a closed wave refused the release in a rehearsal',
       [...yes('a'), said('e', 'refused', 'this', 'x')],
       1,
       1,
       'e is refusing: x',
     ],
     [
-      'which says nothing when it has refused other content of the serial, as of an update of endpoints',
+      'ignores a refused endpoint update in a closed wave',
       [...yes('a'), said('d', 'refused', 'update', 'x'), said('e', 'rolled-back', 'update', 'x')],
       1,
       100,
       'opens 2 rack',
     ],
     [
-      'after the last one may still say no',
+      'reports failures after the last wave',
       [...yes('a', 'b', 'c', 'd'), said('e', 'rolled-back', 'this', 'x')],
       3,
       100,
       'e is rolled back: x',
     ],
-    ['after the last there is none', yes('a', 'b', 'c', 'd', 'e'), 3, 100, 'all open'],
+    ['reports that all are open', yes('a', 'b', 'c', 'd', 'e'), 3, 100, 'all open'],
   ] as const)('%s', (_title, words, open, quorum, expected) => {
     expect(answer(words, open, quorum)).toBe(expected);
   });
 
-  test.each([1, 7, 14, 28, 55, 56, 99, 100])(
-    '%i per cent of a hundred nodes are so many, and not one more',
-    (quorum) => {
-      const nodes = Array.from({ length: 100 }, (_, index) => `n${index}`);
-      const two = [
-        { name: 'all', nodes },
-        { name: 'last', nodes: ['z'] },
-      ];
-      const kindWith = (count: number): string => {
-        const aim = { ...target(1), nodes: [...nodes, 'z'], waves: two };
-        return promote(two, 1, judgeFleet(new Map(yes(...nodes.slice(0, count))), [], aim), quorum).kind;
-      };
-      expect([kindWith(quorum - 1), kindWith(quorum)]).toEqual(['not-ready', 'open']);
-    },
-  );
+  test.each([1, 7, 14, 28, 55, 56, 99, 100])('needs exactly %i of a hundred nodes for that percentage', (quorum) => {
+    const nodes = Array.from({ length: 100 }, (_, index) => `n${index}`);
+    const two = [
+      { name: 'all', nodes },
+      { name: 'last', nodes: ['z'] },
+    ];
+    const kindWith = (count: number): string => {
+      const aim = { ...target(1), nodes: [...nodes, 'z'], waves: two };
+      return promote(two, 1, judgeFleet(new Map(yes(...nodes.slice(0, count))), [], aim), quorum).kind;
+    };
+    expect([kindWith(quorum - 1), kindWith(quorum)]).toEqual(['not-ready', 'open']);
+  });
 
-  test('a thousand nodes that are silent are not all named', () => {
+  test('names at most 20 of a thousand silent nodes', () => {
     const nodes = Array.from({ length: 1000 }, (_, index) => `n${index}`);
     const many = [
       { name: 'all', nodes },

@@ -1,16 +1,16 @@
 import { compareText, type Receipt, type Wave } from '@sluice/bundle';
 
-/** What is known of one node before it is judged. */
+/** The receipts of one node. */
 export interface Evidence {
-  /** Its newest receipt with a good signature of its own key. */
+  /** Its newest receipt with a valid signature of its own key. */
   readonly receipt: Receipt | undefined;
   /** The file of that receipt, relative to the folder of receipts. */
   readonly file: string | undefined;
-  /** Why newer files of it do not count, in words. */
+  /** Why newer receipts are ignored, in words. */
   readonly passedOver: readonly string[];
 }
 
-/** The release that the fleet is held against. */
+/** The release to compare the fleet with. */
 export interface Target {
   readonly cluster: string;
   readonly serial: number;
@@ -19,13 +19,13 @@ export interface Target {
   /** Its nodes. */
   readonly nodes: readonly string[];
   readonly waves: readonly Wave[];
-  /** How many of the waves are open. Without waves every node may run it. */
+  /** The number of open waves. Without waves every node applies the release. */
   readonly open: number;
 }
 
 /**
- * How a node stands to the release, the worst first. `by-hand`: a person put something else there. `behind`: it speaks of another
- * release. `silent`: nothing that it said counts. `waits`: its wave is shut and it is well on what it had.
+ * The state of a node, the worst first. `by-hand`: an operator activated other rules. `behind`: its receipt is about another release.
+ * `silent`: no valid receipt. `waits`: its wave is closed, and it runs its previous release without problems.
  */
 export const nodeStates = ['held', 'rolled-back', 'refused', 'by-hand', 'silent', 'behind', 'waits', 'runs'] as const;
 export type NodeState = (typeof nodeStates)[number];
@@ -35,31 +35,31 @@ export interface FleetRow {
   /** From 1; null without waves. */
   readonly wave: number | null;
   readonly state: NodeState;
-  /** Why, in words; null where all is well. */
+  /** The reason, in words; null without problems. */
   readonly why: string | null;
   readonly receipt: Receipt | null;
-  /** Of the receipt, relative to the folder of receipts. */
+  /** The file of the receipt, relative to the folder of receipts. */
   readonly file: string | null;
 }
 
 export interface Fleet {
   readonly cluster: string | null;
-  /** The serial that nodes are held against; null where nobody said anything. */
+  /** The serial to compare with; null without receipts. */
   readonly serial: number | null;
-  /** Of the release; null where nobody said anything. */
+  /** The digest of the release; null without receipts. */
   readonly digest: string | null;
   readonly waves: readonly { readonly name: string; readonly nodes: number; readonly isOpen: boolean }[];
   readonly counts: Readonly<Record<NodeState, number>>;
   /** The worst first, then by name. */
   readonly rows: readonly FleetRow[];
-  /** Receipts of nodes that `allowed_receipts` does not name: no evidence, and maybe a node that was forgotten there. */
+  /** Nodes with receipts that are not in `allowed_receipts`: ignored, but possibly forgotten there. */
   readonly strangers: readonly string[];
 }
 
 /**
- * Holds what nodes said against a release.
- * @param evidence node → what it said, for every node that may say something
- * @param target left out: the newest release that a receipt speaks of
+ * Compares the receipts of nodes with a release.
+ * @param evidence node → its receipts, for every node in `allowed_receipts`
+ * @param target default: the newest release in the receipts
  */
 export function judgeFleet(
   evidence: ReadonlyMap<string, Evidence>,
@@ -90,14 +90,14 @@ export function judgeFleet(
 
 const rank = ({ state }: FleetRow): number => nodeStates.indexOf(state);
 
-/** True when no node is anywhere it should not be. */
+/** True when all nodes run the release or wait for their wave. */
 export function isWell({ counts, rows }: Fleet): boolean {
   return rows.length > 0 && counts.runs + counts.waits === rows.length;
 }
 
 /**
- * The newest release that any node speaks of; of two with one serial one that a node runs, since an update of endpoints that was refused
- * is no measure for others, and then the one that sorts first, so that the answer is always the same.
+ * The newest release in the receipts. Of two with the same serial it takes one that a node runs, because a refused endpoint update must not
+ * count against other nodes, and then the first by digest, to be deterministic.
  */
 function newest(evidence: ReadonlyMap<string, Evidence>): Target | undefined {
   const spoken = [...evidence.values()].flatMap(({ receipt }) =>
@@ -111,7 +111,7 @@ function newest(evidence: ReadonlyMap<string, Evidence>): Target | undefined {
 
 const saysYes = ({ outcome }: Receipt): boolean => outcome === 'confirmed' || outcome === 'same';
 
-/** @param index of the wave of the node; undefined when it is in none */
+/** @param index of the node's wave; undefined without a wave */
 function rowOf(
   node: string,
   { receipt, file, passedOver }: Evidence = nothing,
@@ -121,11 +121,11 @@ function rowOf(
   const isShut = index !== undefined && index >= (target?.open ?? 0);
   const wave = index === undefined ? null : index + 1;
   if (receipt === undefined) {
-    const why = passedOver.length === 0 ? 'no receipt is there' : `no receipt counts: ${passedOver.join('; ')}`;
+    const why = passedOver.length === 0 ? 'no receipt' : `no valid receipt: ${passedOver.join('; ')}`;
     return { node, wave, receipt: null, file: null, state: 'silent', why };
   }
   const { state, why } = stateOf(receipt, target, isShut);
-  const note = passedOver.length === 0 ? '' : `newer files do not count: ${passedOver.join('; ')}`;
+  const note = passedOver.length === 0 ? '' : `newer receipts are ignored: ${passedOver.join('; ')}`;
   const both = [why, note].filter((part) => part !== null && part !== '').join('; ');
   return { node, wave, receipt, file: file ?? null, state, why: both === '' ? null : both };
 }
@@ -147,25 +147,25 @@ function stateOf(
     if (isAbout) return { state: 'runs', why: failingIn(receipt) };
   }
   if ((outcome === 'refused' || outcome === 'rolled-back') && isOfSerial(receipt, target))
-    return { state: outcome, why: `other content of serial ${target?.serial}, as of an update of endpoints: ${why}` };
+    return { state: outcome, why: `other content of serial ${target?.serial}, such as an endpoint update: ${why}` };
   if (isShut && saysYes(receipt)) return { state: 'waits', why: null };
   return { state: 'behind', why: speaksOf(receipt, target) };
 }
 
-/** The probes that failed before the release went in and fail still. */
+/** The probes that failed before the release and still fail. */
 function failingIn({ probes }: Receipt): string | null {
   const failing = probes.filter(({ healthy }) => !healthy).map(({ name }) => name);
   return failing.length === 0 ? null : `with failing probes: ${failing.join(', ')}`;
 }
 
-/** Whether it is about other content with the serial of the release, as an update of its endpoints has: who refuses that is not well on it. */
+/** Whether a receipt is about other content of the same serial, such as an endpoint update, whose failure counts as well. */
 function isOfSerial({ release }: Receipt, target: Target | undefined): boolean {
   return release !== null && release.cluster === target?.cluster && release.serial === target.serial;
 }
 
 function speaksOf({ release, outcome }: Receipt, target: Target | undefined): string {
-  if (release === null) return 'it runs a bundle that is no release';
+  if (release === null) return 'it runs a bundle that is not a release';
   const serial =
     release.serial === target?.serial ? `another release with serial ${release.serial}` : `release ${release.serial}`;
-  return `it speaks of ${serial}: ${outcome}`;
+  return `its receipt is about ${serial}: ${outcome}`;
 }

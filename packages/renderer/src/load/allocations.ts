@@ -129,8 +129,7 @@ function crossCheck(allocation: Allocation, origin: TextOrigin, object: string):
   const seen = new Set<string>();
   for (const [key, port] of Object.entries(allocation.nodePorts)) {
     const held = `${port}${key.slice(key.lastIndexOf('/'))}`;
-    if (seen.has(held))
-      complain(['nodePorts', key], `Cannot use nodePorts: ${port} is used twice for one protocol`);
+    if (seen.has(held)) complain(['nodePorts', key], `Cannot use nodePorts: ${port} is used twice for one protocol`);
     seen.add(held);
     if (port !== allocation.healthCheckNodePort) continue;
     complain(['healthCheckNodePort'], `Cannot use healthCheckNodePort: ${port} is the node port of ${key}`);

@@ -68,16 +68,8 @@ test.each<[string, string[], boolean, string[]]>([
 });
 
 test.each([
-  [
-    'a file that is not there',
-    'missing.yaml',
-    'INPUT_UNREADABLE Cannot read missing.yaml: no such file or directory',
-  ],
-  [
-    'a link to nothing',
-    'dangling.yaml',
-    'INPUT_UNREADABLE Cannot read dangling.yaml: no such file or directory',
-  ],
+  ['a file that is not there', 'missing.yaml', 'INPUT_UNREADABLE Cannot read missing.yaml: no such file or directory'],
+  ['a link to nothing', 'dangling.yaml', 'INPUT_UNREADABLE Cannot read dangling.yaml: no such file or directory'],
   ['a link to itself', 'round.yaml', 'INPUT_UNREADABLE Cannot read round.yaml: too many levels of symbolic links'],
 ])('%s is a problem, and the others are read', async (_title, input, problem) => {
   expect(await read([input, 'x.conf'])).toEqual({ files: ['x.conf'], problems: [problem] });

@@ -3,9 +3,9 @@ import { unlikely } from './failure.ts';
 import { registryLimits } from './limits.ts';
 import { isDigest } from './reference.ts';
 
-// A release in a registry is an image manifest of OCI image-spec 1.1 with an `artifactType`, whose layers are archives: one with what
-// all nodes need, and one for each profile, so that a profile that did not change is not sent again. Signatures, and how far waves are
-// open, come later than the release and from others: each is a manifest of its own that names the release as its `subject`.
+// A release in a registry is an image manifest of OCI image-spec 1.1 with an `artifactType`, whose layers are archives: one with the
+// shared files, and one for each profile, so that an unchanged profile is not sent again. Signatures and openings of waves are added
+// later and by other people: each is a separate manifest with the release as its `subject`.
 
 export const mediaTypes = {
   manifest: 'application/vnd.oci.image.manifest.v1+json',
@@ -18,7 +18,7 @@ export const mediaTypes = {
 } as const;
 
 export const titleKey = 'org.opencontainers.image.title';
-/** Of a layer: whose profile it is; absent on the one with what all nodes need. */
+/** The profile of a layer; absent on the layer of the shared files. */
 export const profileKey = 'dev.sluice.profile';
 
 /** OCI image-spec 1.1, "Content Descriptors". */
@@ -37,7 +37,7 @@ export interface Manifest {
   readonly annotations?: Readonly<Record<string, string>>;
 }
 
-/** The one configuration that artifacts have. */
+/** The empty configuration of artifacts. */
 export const emptyConfig = Buffer.from('{}');
 
 export function descriptorOf(
@@ -49,7 +49,7 @@ export function descriptorOf(
   return { mediaType, digest, size: bytes.length, ...(annotations ? { annotations } : {}) };
 }
 
-/** The bytes of a manifest: the same for the same release, so pushing again changes nothing. */
+/** Prints a manifest: the same bytes for the same release, so pushing again is a no-op. */
 export function printManifest({ artifactType, layers, subject, annotations }: Manifest): Buffer {
   const document = {
     schemaVersion: 2,
@@ -64,16 +64,16 @@ export function printManifest({ artifactType, layers, subject, annotations }: Ma
 }
 
 /**
- * Reads a manifest that has the right digest.
- * @param what named in problems
- * @throws RegistryFailure (`REGISTRY_INVALID`) when it is none of ours
+ * Parses a manifest whose digest was verified.
+ * @param what its name in problems
+ * @throws RegistryFailure (`REGISTRY_INVALID`) for another type or form
  */
 export function readManifest(what: string, bytes: Buffer, artifactType: string): Manifest {
   const document = readJson(what, bytes);
   const { artifactType: found, layers, subject } = document;
-  if (found !== artifactType) throw unlikely(what, `it is of type ${JSON.stringify(found)}, not ${artifactType}`);
+  if (found !== artifactType) throw unlikely(what, `its type is ${JSON.stringify(found)}, not ${artifactType}`);
   if (!Array.isArray(layers) || layers.length === 0 || layers.length > registryLimits.layersMax)
-    throw unlikely(what, `it does not have 1 to ${registryLimits.layersMax} layers`);
+    throw unlikely(what, `it must have 1 to ${registryLimits.layersMax} layers`);
   return {
     artifactType,
     layers: layers.map((layer) => readDescriptor(what, layer)),
@@ -82,13 +82,13 @@ export function readManifest(what: string, bytes: Buffer, artifactType: string):
 }
 
 /**
- * Reads the list of what refers to something: an image index.
- * @returns its entries as they are, bounded by the bytes alone: whoever lists them is not who wrote them
+ * Parses the list of referrers, an image index.
+ * @returns its unverified entries: the registry lists what anyone has pushed
  * @throws RegistryFailure (`REGISTRY_INVALID`)
  */
 export function readIndex(what: string, bytes: Buffer): readonly unknown[] {
   const { manifests } = readJson(what, bytes);
-  if (!Array.isArray(manifests)) throw unlikely(what, 'it does not list manifests');
+  if (!Array.isArray(manifests)) throw unlikely(what, 'it has no list of manifests');
   return manifests;
 }
 
@@ -101,16 +101,16 @@ function readJson(what: string, bytes: Buffer): Record<string, unknown> {
     const value: unknown = JSON.parse(bytes.toString('utf8'));
     if (typeof value === 'object' && value !== null && !Array.isArray(value)) return value as Record<string, unknown>;
   } catch {
-    // Said below.
+    // Reported below.
   }
-  throw unlikely(what, 'it is no JSON object');
+  throw unlikely(what, 'it is not a JSON object');
 }
 
-/** @throws RegistryFailure (`REGISTRY_INVALID`), as for a digest of another kind */
+/** @throws RegistryFailure (`REGISTRY_INVALID`), for example for a digest other than SHA-256 */
 export function readDescriptor(what: string, value: unknown): Descriptor {
   const { mediaType, digest, size, artifactType, annotations } = (value ?? {}) as Record<string, unknown>;
   if (typeof mediaType !== 'string' || !isDigest(digest) || !Number.isSafeInteger(size) || (size as number) < 0)
-    throw unlikely(what, 'it has a descriptor without media type, SHA-256 digest or size');
+    throw unlikely(what, 'it contains a descriptor without media type, SHA-256 digest or size');
   const texts = Object.entries((annotations ?? {}) as Record<string, unknown>).filter(
     (pair): pair is [string, string] => typeof pair[1] === 'string',
   );

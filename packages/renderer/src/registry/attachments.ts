@@ -23,7 +23,7 @@ type Files = ReadonlyMap<string, string>;
 export interface Attachments {
   /** Name → text: all signatures, and one opening. */
   readonly files: Files;
-  /** Why others do not count, in words for people. */
+  /** Why others were ignored, in words. */
   readonly passedOver: readonly string[];
 }
 
@@ -35,11 +35,11 @@ interface OpeningFound {
 }
 
 /**
- * Fetches what refers to a release. Anybody who may write to the repository can add to it, so what is not as it should be takes
- * nothing else away.
+ * Fetches the signatures and the opening of a release. Anyone with write access to the repository can add some, so an invalid one is
+ * ignored and does not hide the others.
  * @param digest of the manifest
  * @param release the digest of `SHA256SUMS`
- * @throws RegistryFailure when the registry does not give what it lists for other reasons
+ * @throws RegistryFailure when the registry fails for other reasons
  */
 export async function pullAttachments(client: RegistryClient, digest: string, release: string): Promise<Attachments> {
   const listed = await referrersOf(client, digest);
@@ -58,18 +58,17 @@ export async function pullAttachments(client: RegistryClient, digest: string, re
   }
   const opening = openings.reduce<OpeningFound | undefined>(better, undefined);
   const further = openings.filter((one) => opening !== undefined && one.open > opening.open);
-  for (const { referrer, open } of further)
-    passedOver.push(`${referrer} opens ${open} waves, and has no signature for that`);
+  for (const { referrer, open } of further) passedOver.push(`${referrer} opens ${open} waves without a signature`);
   return { files: new Map([...signatures, ...(opening?.files ?? [])]), passedOver };
 }
 
-/** What was added is bad or gone; another failure is one of the registry, and may pass. */
+/** Whether the referrer is invalid or missing; another failure is one of the registry and may be temporary. */
 function isBad(error: unknown): error is RegistryFailure {
   if (!(error instanceof RegistryFailure) || error.problem.code !== 'REGISTRY_INVALID') return false;
   return error.status === undefined || error.status === 404;
 }
 
-/** One that somebody has signed, by whatever key, counts for more than one that no node with signatures takes; then the number. */
+/** Prefers a signed opening, by any key, over an unsigned one, which nodes with signatures refuse; then the greater number. */
 function better(a: OpeningFound | undefined, b: OpeningFound): OpeningFound {
   if (a === undefined) return b;
   if (a.isSigned !== b.isSigned) return a.isSigned ? a : b;
@@ -79,16 +78,16 @@ function better(a: OpeningFound | undefined, b: OpeningFound): OpeningFound {
 function openingOf(referrer: string, files: Files, release: string): OpeningFound {
   const opening = readOpening(files.get(openingFile) ?? '');
   if (isProblem(opening)) throw unlikely(referrer, opening.message);
-  if (opening.release !== release) throw unlikely(referrer, 'it is the opening of another release');
+  if (opening.release !== release) throw unlikely(referrer, 'it is an opening of another release');
   return { referrer, files, open: opening.open, isSigned: isSignature(files.get(openingSignatureFile) ?? '') };
 }
 
-/** Whether it may open waves if its key may: signed for something else, no node takes it. */
+/** Whether a text is a signature for openings, by any key. */
 const isSignature = (text: string): boolean => typeof readSignature(text, waveNamespace) !== 'string';
 
 /**
- * A signer who signs a release anew gives the file its old name, and registries keep both. A name says nothing of who signed, so the
- * second gets one from its digest; where somebody has taken that, too, it is counted on.
+ * A repeated signature has the same file name, and registries keep both. Names do not matter for verification, so the second gets a name
+ * from its digest, with a counter if that is taken as well.
  */
 function addSignatures(found: Map<string, string>, files: Files, referrer: string): void {
   const label = referrer.slice('sha256:'.length, 'sha256:'.length + 32);
@@ -100,7 +99,7 @@ function addSignatures(found: Map<string, string>, files: Files, referrer: strin
   }
 }
 
-/** The files of a signature or an opening; none for what is something else. */
+/** Fetches the files of a signature or an opening; empty for other types. */
 async function attachment(client: RegistryClient, referrer: Descriptor, subject: string): Promise<Files> {
   const { digest, artifactType: type } = referrer;
   const files = new Map<string, string>();
@@ -109,11 +108,11 @@ async function attachment(client: RegistryClient, referrer: Descriptor, subject:
   if (manifest.subject?.digest !== subject) throw unlikely(digest, `it does not refer to ${subject}`);
   const isOfSignature = type === mediaTypes.signature;
   const layersMax = isOfSignature ? 1 : 2;
-  if (manifest.layers.length > layersMax) throw unlikely(digest, `it has more files than ${layersMax}`);
+  if (manifest.layers.length > layersMax) throw unlikely(digest, `it has more than ${layersMax} files`);
   for (const layer of manifest.layers) {
     const name = layer.annotations?.[titleKey] ?? '';
     const isFitting = isOfSignature ? isSignatureFile(name) : isOpeningFile(name);
-    if (!isFitting) throw unlikely(digest, `it has ${JSON.stringify(name.slice(0, 100))}`);
+    if (!isFitting) throw unlikely(digest, `it contains the file ${JSON.stringify(name.slice(0, 100))}`);
     const text = (await pullBlob(client, layer, releaseLimits.signatureBytesMax)).toString('latin1');
     const wrong = isOfSignature ? malformed(text) : undefined;
     if (wrong !== undefined) throw unlikely(digest, `${name} is not well-formed: ${wrong}`);
@@ -122,7 +121,7 @@ async function attachment(client: RegistryClient, referrer: Descriptor, subject:
   return files;
 }
 
-/** Why a file is a signature of no release and no update, in words. Beside good ones it would have the whole release refused. */
+/** Why a file is not a signature of a release or an update, in words. Such a file would make nodes refuse the whole release. */
 function malformed(text: string): string | undefined {
   const isUpdate = typeof readSignature(text, endpointsNamespace) !== 'string';
   const claim = readSignature(text, releaseNamespace);

@@ -5,7 +5,7 @@ import { RegistryFailure } from './failure.ts';
 import { registryLimits } from './limits.ts';
 import { isLoopback, type Reference } from './reference.ts';
 
-/** What lets us into a registry. Nothing is read or sent before the registry asks for it. */
+/** Authenticates to a registry. Credentials are neither read nor sent before the registry asks for them. */
 export class Authority {
   readonly #reference: Reference;
   readonly #env: NodeJS.ProcessEnv;
@@ -23,8 +23,8 @@ export class Authority {
   }
 
   /**
-   * Answers what a registry asks for in a 401.
-   * @returns whether there is something new to try
+   * Handles the challenge of a 401.
+   * @returns whether there are new credentials to try
    * @throws RegistryFailure
    */
   async renew({ headers }: Answer): Promise<boolean> {
@@ -49,20 +49,20 @@ export class Authority {
         : await this.#send(withQuery(realm, asked), { method: 'GET', bytesMax, headers: basicHeaders(credentials) });
     const token = answer.status === 200 ? tokenOf(answer.body) : undefined;
     if (token !== undefined) return `Bearer ${token}`;
-    const hint = `Log in (docker login ${this.#reference.registry}) with an account that may do it`;
+    const hint = `Log in with a permitted account: docker login ${this.#reference.registry}`;
     throw new RegistryFailure(
       'REGISTRY_ACCESS',
-      `Cannot get a token from ${realm.origin}: it answered ${answer.status}`,
+      `Cannot get a token from ${realm.origin}: the server answered ${answer.status}`,
       hint,
     );
   }
 
-  /** A password goes over TLS, or does not leave the machine, unless the registry itself was asked for in plain text. */
+  /** A password is sent only over TLS or to this machine. */
   #realm(text: string): URL {
     const realm = URL.canParse(text) ? new URL(text) : undefined;
     if (realm?.protocol === 'https:' || (realm?.protocol === 'http:' && isLoopback(realm.hostname))) return realm;
-    const message = `Cannot get a token from ${JSON.stringify(text.slice(0, 200))}: it is no address over TLS`;
-    throw new RegistryFailure('REGISTRY_ACCESS', message, 'Look at the configuration of the registry');
+    const message = `Cannot get a token from ${JSON.stringify(text.slice(0, 200))}: it is not an https URL`;
+    throw new RegistryFailure('REGISTRY_ACCESS', message, 'Check the configuration of the registry');
   }
 }
 

@@ -7,8 +7,8 @@ import { registryLimits } from './limits.ts';
 const answerBytesMax = registryLimits.tokenBytesMax;
 
 /**
- * Sends a blob, unless the registry has it. An upload that breaks off is begun anew: nothing tells how much of it arrived, and what the
- * registry has taken whole after all is found by its digest.
+ * Uploads a blob, unless the registry has it. An interrupted upload is restarted, after checking whether the registry has the complete
+ * blob.
  * @returns whether it was sent
  */
 export async function pushBlob(client: RegistryClient, { digest }: Descriptor, bytes: Uint8Array): Promise<boolean> {
@@ -31,7 +31,7 @@ async function hasBlob(client: RegistryClient, digest: string): Promise<boolean>
   return status === 200;
 }
 
-/** One upload in one piece. That it is opened twice does no harm: a registry forgets uploads that nobody ends. */
+/** Uploads in one request. A repeated start is harmless: registries discard unfinished uploads. */
 async function upload(client: RegistryClient, digest: string, bytes: Uint8Array): Promise<void> {
   const start = client.at('blobs/uploads/');
   const open = { method: 'POST', mayRepeat: true, bytesMax: answerBytesMax } as const;
@@ -43,7 +43,7 @@ async function upload(client: RegistryClient, digest: string, bytes: Uint8Array)
   await client.ask(`send ${digest}`, place, send, [201]);
 }
 
-/** The network, the registry, or the upload is gone: distribution-spec 1.1, "Pushing a blob", answers 404 or 416 for the last. */
+/** Whether the network, the registry or the upload session failed: distribution-spec 1.1, "Pushing a blob", has 404 or 416 for the last. */
 function isBrokenOff(error: unknown): boolean {
   if (!(error instanceof RegistryFailure)) return false;
   const { status, problem } = error;
@@ -54,22 +54,23 @@ function isBrokenOff(error: unknown): boolean {
 
 /**
  * Fetches a blob.
- * @param bytesMax a descriptor that says more is refused before anything is fetched
- * @throws RegistryFailure also when its bytes are not those of the descriptor
+ * @param bytesMax a larger descriptor is refused before fetching
+ * @throws RegistryFailure also when the bytes do not match the descriptor
  */
 export async function pullBlob(
   client: RegistryClient,
   { digest, size }: Descriptor,
   bytesMax: number,
 ): Promise<Buffer> {
-  if (size > bytesMax) throw unlikely(digest, `it has ${size} bytes, more than ${bytesMax}`);
+  if (size > bytesMax) throw unlikely(digest, `it is ${size} bytes, and the limit is ${bytesMax}`);
   const question = { method: 'GET', bytesMax: size } as const;
   const { body } = await client.ask(`fetch ${digest}`, client.at(`blobs/${digest}`), question, [200]);
-  if (body.length !== size || `sha256:${fileDigest(body)}` !== digest) throw unlikely(digest, 'other bytes came');
+  if (body.length !== size || `sha256:${fileDigest(body)}` !== digest)
+    throw unlikely(digest, 'its bytes do not match the digest');
   return body;
 }
 
-/** Sends a manifest under its tag or digest. @returns whether the registry keeps track of what the manifest refers to */
+/** Uploads a manifest under its tag or digest. @returns whether the registry maintains the list of referrers */
 export async function pushManifest(
   client: RegistryClient,
   name: string,
@@ -85,11 +86,12 @@ export async function pushManifest(
 /** Fetches a manifest by its digest. */
 export async function pullManifest(client: RegistryClient, digest: string): Promise<Buffer> {
   const body = await findManifest(client, digest, [200]);
-  if (body === undefined || `sha256:${fileDigest(body)}` !== digest) throw unlikely(digest, 'other bytes came');
+  if (body === undefined || `sha256:${fileDigest(body)}` !== digest)
+    throw unlikely(digest, 'its bytes do not match the digest');
   return body;
 }
 
-/** The manifest of a tag as it is now; undefined when there is none. */
+/** The current manifest of a tag; undefined if there is none. */
 export function manifestOfTag(client: RegistryClient, tag: string): Promise<Buffer | undefined> {
   return findManifest(client, tag, [200, 404]);
 }

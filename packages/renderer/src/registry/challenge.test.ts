@@ -15,7 +15,7 @@ test.each([
   ['Bearer realm="https://auth.example.com/token", realm="https://evil.example.com"', bearer],
   ['Bearer service="a \\"b\\"", realm="https://auth.example.com/token"', { ...bearer, service: 'a "b"' }],
   ['Negotiate, Basic realm="x"', { kind: 'basic' }],
-] as const)('%s is understood', (header, challenge) => {
+] as const)('reads %s', (header, challenge) => {
   expect(readChallenge(header)).toEqual(challenge);
 });
 
@@ -26,6 +26,6 @@ test.each([
   ['Digest realm="Basic"'],
   ['Bearer service="x"'],
   [`Basic ${'x'.repeat(9000)}`],
-])('%s asks for nothing that can be given', (header) => {
+])('finds no supported challenge in %s', (header) => {
   expect(readChallenge(header)).toBeUndefined();
 });

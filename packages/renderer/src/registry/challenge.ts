@@ -1,4 +1,4 @@
-/** What a registry asks for: `WWW-Authenticate`. */
+/** The challenge of a registry: `WWW-Authenticate`. */
 export type Challenge =
   | { readonly kind: 'basic' }
   | {
@@ -9,7 +9,7 @@ export type Challenge =
     };
 
 /**
- * Reads `WWW-Authenticate` (RFC 9110, section 11.6.1): one challenge, or the first of several that is known here.
+ * Parses `WWW-Authenticate` (RFC 9110, section 11.6.1) and returns the first supported challenge.
  * @returns undefined when there is none
  */
 export function readChallenge(header: string | undefined): Challenge | undefined {

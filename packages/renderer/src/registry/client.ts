@@ -6,7 +6,7 @@ import { registryLimits } from './limits.ts';
 import { isLoopback, type Reference } from './reference.ts';
 
 export interface ClientOptions {
-  /** Plain HTTP also to a registry that is not on this machine. */
+  /** Use HTTP, also for a registry on another machine. */
   readonly plainHttp: boolean;
   readonly env: NodeJS.ProcessEnv;
 }
@@ -26,20 +26,20 @@ export class RegistryClient {
     this.#authority = new Authority(reference, env, (url, question) => this.#send(url, question));
   }
 
-  /** The address of something in the repository, such as `manifests/latest`. */
+  /** The URL of a path in the repository, such as `manifests/latest`. */
   at(path: string): URL {
     return new URL(`${this.#origin}/v2/${this.reference.repository}/${path}`);
   }
 
   /**
-   * Asks the registry, with credentials where it wants them, and follows where it sends us.
-   * @param what named in problems
-   * @returns the answer when its status is one of those that are good
+   * Sends a request, with credentials if the registry asks for them, and follows redirects.
+   * @param what the action, for problems
+   * @returns the response, if its status is in `good`
    * @throws RegistryFailure otherwise
    */
   async ask(what: string, url: URL, question: Question, good: readonly number[]): Promise<Answer> {
     let { answer, from } = await this.#follow(url, question);
-    // Whoever else says where credentials are to be brought would get them.
+    // Another host must not direct where credentials are sent.
     const mayAsk = answer.status === 401 && this.#isOwn(from);
     if (mayAsk && (await this.#authority.renew(answer))) ({ answer, from } = await this.#follow(url, question));
     if (good.includes(answer.status)) return answer;
@@ -50,11 +50,11 @@ export class RegistryClient {
     return url.origin === new URL(this.#origin).origin;
   }
 
-  /** @returns the last answer, and the address that it came from */
+  /** @returns the last response and its URL */
   async #follow(start: URL, question: Question): Promise<{ readonly answer: Answer; readonly from: URL }> {
     let url = start;
     for (let hops = 0; hops <= registryLimits.redirectsMax; hops++) {
-      // A storage behind the registry must not learn what opens the registry.
+      // A storage backend must not see the credentials of the registry.
       const own = this.#isOwn(url) ? this.#authority.headers() : {};
       const answer = await this.#send(url, { ...question, headers: { ...question.headers, ...own } });
       const to = answer.status >= 300 && answer.status < 400 ? answer.headers.location : undefined;
@@ -62,28 +62,28 @@ export class RegistryClient {
       if (to === undefined || !mayFollow || answer.status === 304) return { answer, from: url };
       url = this.next(to, url);
     }
-    const hint = 'Look at the configuration of the registry';
-    throw new RegistryFailure('REGISTRY_INVALID', `Cannot follow ${start.href}: it goes on and on`, hint);
+    const hint = 'Check the configuration of the registry';
+    throw new RegistryFailure('REGISTRY_INVALID', `Cannot follow ${start.href}: redirect loop`, hint);
   }
 
   /**
-   * Where a registry sends us: its text is an address, in full or from here.
-   * @throws RegistryFailure when it leads from TLS to plain text, or to something that is no address
+   * Resolves the target of a redirect or a link, absolute or relative.
+   * @throws RegistryFailure for a redirect from TLS to plain text, or an invalid URL
    */
   next(to: string, from: URL): URL {
     const url = URL.canParse(to, from.href) ? new URL(to, from) : undefined;
     const isPlain =
       url?.protocol === 'http:' && (this.#plainHttp || (isLoopback(url.hostname) && from.protocol === 'http:'));
     if (url !== undefined && (url.protocol === 'https:' || isPlain) && url.username === '') return url;
-    const hint = 'Look at the configuration of the registry; --plain-http is for those without TLS';
+    const hint = 'Check the configuration of the registry; use --plain-http for one without TLS';
     throw new RegistryFailure(
       'REGISTRY_INVALID',
-      `Cannot go from ${from.origin} to ${JSON.stringify(to.slice(0, 200))}`,
+      `Cannot follow a redirect from ${from.origin} to ${JSON.stringify(to.slice(0, 200))}: it is not a permitted URL`,
       hint,
     );
   }
 
-  /** Again after what may pass, where sending twice does no harm. */
+  /** Retries temporary failures of requests that may be repeated. */
   async #send(url: URL, question: Question): Promise<Answer> {
     for (let attempt = 1; ; attempt++) {
       const isLast = attempt === registryLimits.attemptsMax || !(question.mayRepeat ?? question.method !== 'POST');
@@ -91,7 +91,7 @@ export class RegistryClient {
         const answer = await exchange(url, question);
         if (isLast || !mayPass(answer.status)) return answer;
       } catch (error) {
-        if (error instanceof TooLarge) throw unlikely(`what ${url.origin} sends`, error.message);
+        if (error instanceof TooLarge) throw unlikely(`the response of ${url.origin}`, error.message);
         if (isLast) throw unreachable(url, error as Error);
       }
       await backOff(attempt);
@@ -100,8 +100,7 @@ export class RegistryClient {
 }
 
 function unreachable(url: URL, { message }: Error): RegistryFailure {
-  const hint =
-    'Check the name, the network, HTTPS_PROXY and NO_PROXY; a certificate of your own goes into NODE_EXTRA_CA_CERTS';
+  const hint = 'Check the name, the network, HTTPS_PROXY and NO_PROXY; pass a private CA with NODE_EXTRA_CA_CERTS';
   return new RegistryFailure('REGISTRY_UNREACHABLE', `Cannot reach ${url.origin}: ${message}`, hint);
 }
 
@@ -110,20 +109,20 @@ function refused(what: string, registry: string, { status, body }: Answer): Regi
   const why = `${registry} answered ${status}${said === '' ? '' : ` (${said})`}`;
   const isAccess = status === 401 || status === 403;
   const hint = isAccess
-    ? `Log in (docker login ${registry}) with an account that may do it`
+    ? `Log in with a permitted account: docker login ${registry}`
     : status === 404
       ? 'Check the repository, the tag and the digest'
-      : 'Read what the registry says, and its log';
+      : 'Check the log of the registry';
   return new RegistryFailure(isAccess ? 'REGISTRY_ACCESS' : 'REGISTRY_INVALID', `Cannot ${what}: ${why}`, hint, status);
 }
 
-/** Nobody logs in where a registry leads to. */
+/** A failure at the target of a redirect, where logging in does not help. */
 function astray(what: string, { host }: URL, { status }: Answer): RegistryFailure {
-  const message = `Cannot ${what}: ${host}, where the registry led, answered ${status}`;
-  return new RegistryFailure('REGISTRY_INVALID', message, 'Look at the configuration of the registry', status);
+  const message = `Cannot ${what}: the registry redirected to ${host}, which answered ${status}`;
+  return new RegistryFailure('REGISTRY_INVALID', message, 'Check the configuration of the registry', status);
 }
 
-/** The first words of the registry's own error, without anything that moves a cursor. */
+/** The start of the registry's error message, without control characters. */
 function wordsOf(body: Buffer): string {
   const text = body.toString('utf8', 0, 2000);
   const [, message] = /"message"\s*:\s*"([^"]{1,200})/.exec(text) ?? [];

@@ -17,7 +17,7 @@ const look = (config: unknown, env: NodeJS.ProcessEnv = {}): Credentials | undef
   writeFileSync(at('docker/config.json'), typeof config === 'string' ? config : JSON.stringify(config));
   return credentialsFor(registry, { DOCKER_CONFIG: at('docker'), PATH: at('bin'), ...env });
 };
-/** A helper that writes down how it was called, and answers. */
+/** A helper that records its call and prints an answer. */
 function helper(name: string, answer: string, exit = 0): void {
   const file = at(`bin/docker-credential-${name}`);
   writeFileSync(
@@ -30,11 +30,11 @@ const encoded = (text: string): string => Buffer.from(text).toString('base64');
 const alice = { kind: 'password', user: 'alice', password: 'a:b c' };
 
 describe('the docker config', () => {
-  test('has a name and a password, of which the password may have colons', () => {
+  test('may contain a user and a password, with colons in the password', () => {
     expect(look({ auths: { [registry]: { auth: encoded('alice:a:b c') } } })).toEqual(alice);
   });
 
-  test('has a token that is changed for others', () => {
+  test('may contain an identity token', () => {
     const entry = { auth: encoded('alice:x'), identitytoken: 't' };
     expect(look({ auths: { [registry]: entry } })).toEqual({ kind: 'token', token: 't' });
   });
@@ -44,20 +44,20 @@ describe('the docker config', () => {
     ['that are empty', { auths: { [registry]: {} } }],
     ['of other types', { auths: { [registry]: { auth: 7 } }, credHelpers: [registry] }],
     ['at all', {}],
-  ])('has no credentials %s', (_title, config) => {
+  ])('may contain no credentials %s', (_title, config) => {
     expect(look(config)).toBeUndefined();
   });
 
-  test('need not be there', () => {
+  test('may be missing', () => {
     expect(credentialsFor(registry, { DOCKER_CONFIG: at('nowhere') })).toBeUndefined();
   });
 
   test.each([
-    ['is no JSON', '{'],
+    ['is not JSON', '{'],
     ['has an auth without a colon', { auths: { [registry]: { auth: encoded('alice') } } }],
     ['names a helper by a path', { credHelpers: { [registry]: '../x' } }],
-    ['names a helper that is not there', { credsStore: 'nowhere' }],
-  ])('that %s is a problem', (_title, config) => {
+    ['names a missing helper', { credsStore: 'nowhere' }],
+  ])('is a problem if it %s', (_title, config) => {
     expect(() => look(config)).toThrow(
       expect.objectContaining({ problem: expect.objectContaining({ code: 'REGISTRY_ACCESS' }) }),
     );
@@ -67,7 +67,7 @@ describe('the docker config', () => {
 describe('a credential helper', () => {
   const answer = '{"ServerURL":"x","Username":"alice","Secret":"a:b c"}';
 
-  test('is asked for the registry on its standard input, before the store and the file', () => {
+  test('gets the registry on its standard input, before the store and the file', () => {
     helper('one', answer);
     const config = {
       credHelpers: { [registry]: 'one' },
@@ -78,23 +78,25 @@ describe('a credential helper', () => {
     expect(readFileSync(at('bin/called'), 'utf8')).toBe(`get\n${registry}`);
   });
 
-  test('may have a token', () => {
+  test('may return a token', () => {
     helper('one', '{"Username":"<token>","Secret":"t"}');
     expect(look({ credsStore: 'one' })).toEqual({ kind: 'token', token: 't' });
   });
 
-  test('that has no credentials leaves it to the file', () => {
+  test('without credentials falls back to the file', () => {
     helper('one', 'credentials not found in native keychain\n', 1);
     const config = { credsStore: 'one', auths: { [registry]: { auth: encoded('alice:a:b c') } } };
     expect(look(config)).toEqual(alice);
   });
 
-  test('is not looked for in the current directory', () => {
+  test('is not searched in the current directory', () => {
     helper('one', answer);
     const before = process.cwd();
     process.chdir(at('bin'));
     try {
-      expect(() => look({ credsStore: 'one' }, { PATH: '.::bin' })).toThrow('in no absolute folder of PATH');
+      expect(() => look({ credsStore: 'one' }, { PATH: '.::bin' })).toThrow(
+        'not found in an absolute directory of PATH',
+      );
     } finally {
       process.chdir(before);
     }
@@ -104,9 +106,9 @@ describe('a credential helper', () => {
     ['fails', answer, 3],
     ['answers in another form', 'alice', 0],
     ['answers without a secret', '{"Username":"alice"}', 0],
-    ['does not stop talking', 'x'.repeat(100_000), 0],
-  ])('that %s is a problem', (_title, text, exit) => {
+    ['prints too much', 'x'.repeat(100_000), 0],
+  ])('is a problem if it %s', (_title, text, exit) => {
     helper('one', text, exit);
-    expect(() => look({ credsStore: 'one' })).toThrow('Cannot ask ');
+    expect(() => look({ credsStore: 'one' })).toThrow('Cannot get credentials from ');
   });
 });

@@ -4,7 +4,7 @@ import { RegistryFailure } from './failure.ts';
 import { askHelper } from './helper.ts';
 import { registryLimits } from './limits.ts';
 
-/** Who asks: a name and a password, or a token that is changed for others. */
+/** A user with a password, or an identity token, which is exchanged for access tokens. */
 export type Credentials =
   | { readonly kind: 'password'; readonly user: string; readonly password: string }
   | { readonly kind: 'token'; readonly token: string };
@@ -12,10 +12,10 @@ export type Credentials =
 type Values = Readonly<Record<string, unknown>>;
 
 /**
- * The credentials that the docker config has for a registry, looked up as docker does: `credHelpers`, else `credsStore`, else `auths`.
+ * The credentials for a registry in the docker config, looked up like docker: `credHelpers`, then `credsStore`, then `auths`.
  * https://docs.docker.com/reference/cli/docker/login/#credential-stores
- * @returns undefined where there are none: many registries let everybody read
- * @throws RegistryFailure (`REGISTRY_ACCESS`) when the file, or a helper that it names, cannot be used
+ * @returns undefined without credentials: many registries allow anonymous reads
+ * @throws RegistryFailure (`REGISTRY_ACCESS`) when the file, or its helper, cannot be used
  */
 export function credentialsFor(registry: string, env: NodeJS.ProcessEnv): Credentials | undefined {
   const path = join(env['DOCKER_CONFIG'] || join(env['HOME'] || '/', '.docker'), 'config.json');
@@ -30,7 +30,7 @@ function readConfig(path: string): Values | undefined {
   const stats = statSync(path, { throwIfNoEntry: false });
   if (stats === undefined) return undefined;
   if (!stats.isFile() || stats.size > registryLimits.dockerConfigBytesMax)
-    throw unusable(path, 'it is no file of usual size');
+    throw unusable(path, 'it is not a regular file, or too large');
   try {
     return valuesOf(JSON.parse(readFileSync(path, 'utf8')));
   } catch (error) {
@@ -45,7 +45,7 @@ function fromAuths(path: string, entry: Values): Credentials | undefined {
   if (auth === undefined || auth === '') return undefined;
   const [, user, password] = /^([^:]+):(.*)$/s.exec(Buffer.from(auth, 'base64').toString('utf8')) ?? [];
   if (user === undefined || password === undefined)
-    throw unusable(path, 'an `auth` in it is not of the form user:password');
+    throw unusable(path, 'it contains an `auth` that is not of the form user:password');
   return { kind: 'password', user, password };
 }
 
@@ -61,6 +61,6 @@ function unusable(path: string, why: string): RegistryFailure {
   return new RegistryFailure(
     'REGISTRY_ACCESS',
     `Cannot use ${path}: ${why}`,
-    'Mend it, or write it anew with `docker login`',
+    'Fix it, or write it again with `docker login`',
   );
 }

@@ -3,14 +3,14 @@ import { request as secureRequest } from 'node:https';
 import { agentFor, proxyFor } from '../cluster/proxy.ts';
 import { registryLimits } from './limits.ts';
 
-/** One request, to one address; who may see its headers was decided before. */
+/** One HTTP request, with its final headers. */
 export interface Question {
   readonly method: 'GET' | 'HEAD' | 'POST' | 'PUT';
   readonly headers?: Readonly<Record<string, string>>;
   readonly body?: Uint8Array | string;
-  /** Whether it may be sent again when it fails; left out: unless its method is POST. */
+  /** Whether it may be retried; default: unless its method is POST. */
   readonly mayRepeat?: boolean;
-  /** Of the answer when it is the one that is wanted; one that is longer is cut off and an error. */
+  /** The limit of a successful response; a larger one is an error. */
   readonly bytesMax: number;
 }
 
@@ -20,13 +20,13 @@ export interface Answer {
   readonly body: Buffer;
 }
 
-/** More came than was asked for: it will be as long again. */
+/** The response was too large; a retry is useless. */
 export class TooLarge extends Error {
   override readonly name = 'TooLarge';
 }
 
 /**
- * Sends one request and reads its answer. Redirects are answers.
+ * Sends one request and reads its response. Redirects are returned, not followed.
  * @throws TooLarge, or the error of the network or of Node
  */
 export function exchange(url: URL, { method, headers, body, bytesMax }: Question): Promise<Answer> {
@@ -42,7 +42,7 @@ export function exchange(url: URL, { method, headers, body, bytesMax }: Question
     url.protocol === 'https:'
       ? secureRequest(url, { ...options, ...(agent ? { agent } : {}) })
       : plainRequest(url, { ...options, agent: false });
-  request.on('timeout', () => request.destroy(new Error(`nothing came for ${registryLimits.idleTimeoutMs} ms`)));
+  request.on('timeout', () => request.destroy(new Error(`no data for ${registryLimits.idleTimeoutMs} ms`)));
   request.on('error', reject);
   request.on('close', () => agent?.destroy());
   request.on('response', (response) => {
@@ -55,8 +55,8 @@ export function exchange(url: URL, { method, headers, body, bytesMax }: Question
     response.on('data', (chunk: Buffer) => {
       length += chunk.length;
       if (length <= most) return void chunks.push(chunk);
-      // Before the end of the answer, which may be on its way already. Of a refusal the beginning is enough.
-      if (isWanted) reject(new TooLarge(`the answer is larger than ${bytesMax} bytes`));
+      // Settle now, because the end of the response may already be queued. The start of an error response is enough.
+      if (isWanted) reject(new TooLarge(`the response is larger than ${bytesMax} bytes`));
       else end();
       request.destroy();
     });

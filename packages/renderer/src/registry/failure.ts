@@ -2,11 +2,11 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Problem, ProblemCode } from '@sluice/bundle';
 import { registryLimits } from './limits.ts';
 
-/** Why a registry did not do what it was asked for. */
+/** A failed request to a registry, as a problem. */
 export class RegistryFailure extends Error {
   override readonly name = 'RegistryFailure';
   readonly problem: Problem;
-  /** What it answered; undefined when nothing came, or when what came was of no use. */
+  /** The status of the response; undefined without a usable response. */
   readonly status: number | undefined;
 
   constructor(code: ProblemCode & `REGISTRY_${string}`, message: string, hint: string, status?: number) {
@@ -16,16 +16,16 @@ export class RegistryFailure extends Error {
   }
 }
 
-/** What a registry holds, or says, is not what was asked for. */
+/** A failure for invalid content in a registry. */
 export function unlikely(what: string, why: string): RegistryFailure {
-  const hint = 'Compare the digest with what `sluice push` printed; if it is right, push the release again';
+  const hint = 'Compare the digest with the output of `sluice push`; if it is right, push the release again';
   return new RegistryFailure('REGISTRY_INVALID', `Cannot use ${what}: ${why}`, hint);
 }
 
-/** Whether a registry that answers so may answer otherwise in a moment: it is busy, or something behind it is. */
+/** Whether a status is temporary: the registry, or its backend, is overloaded. */
 export const mayPass = (status: number): boolean => status === 429 || status >= 500;
 
-/** Waits before another attempt, longer before each. @param attempt the one that failed, from 1 */
+/** Waits before the next attempt, with exponential back-off. @param attempt the failed one, from 1 */
 export async function backOff(attempt: number): Promise<void> {
   await sleep(registryLimits.backoffMs * 2 ** (attempt - 1));
 }

@@ -6,16 +6,17 @@ import { RegistryFailure } from './failure.ts';
 import { registryLimits } from './limits.ts';
 
 /**
- * Asks a credential helper (https://github.com/docker/docker-credential-helpers, "Development"): `docker-credential-NAME get`, with
+ * Runs a credential helper (https://github.com/docker/docker-credential-helpers, "Development"): `docker-credential-NAME get`, with
  * the registry on its standard input. It is started by its absolute path, without a shell.
  * @returns undefined when it has no credentials for this registry
- * @throws RegistryFailure (`REGISTRY_ACCESS`) when it cannot be found or does not answer
+ * @throws RegistryFailure (`REGISTRY_ACCESS`) when it cannot be found or fails
  */
 export function askHelper(name: string, registry: string, env: NodeJS.ProcessEnv): Credentials | undefined {
   const program = `docker-credential-${name}`;
-  if (!/^[a-zA-Z0-9][-a-zA-Z0-9._]*$/.test(name)) throw failed(JSON.stringify(program), 'this is no name of a helper');
+  if (!/^[a-zA-Z0-9][-a-zA-Z0-9._]*$/.test(name))
+    throw failed(JSON.stringify(program), 'it is not a valid helper name');
   const file = find(program, env['PATH'] ?? '');
-  if (file === undefined) throw failed(program, 'it is in no absolute folder of PATH');
+  if (file === undefined) throw failed(program, 'it was not found in an absolute directory of PATH');
   const { status, stdout, error } = spawnSync(file, ['get'], {
     input: registry,
     encoding: 'utf8',
@@ -25,10 +26,10 @@ export function askHelper(name: string, registry: string, env: NodeJS.ProcessEnv
     maxBuffer: registryLimits.helperOutputBytesMax,
   });
   if (error !== undefined) throw failed(file, error.message);
-  // The words of the protocol for "no such entry".
+  // The message of the protocol for a missing entry.
   if (status !== 0 && stdout.includes('credentials not found')) return undefined;
   const answer = status === 0 ? readAnswer(stdout) : undefined;
-  if (answer === undefined) throw failed(file, status === 0 ? 'it did not answer in JSON' : `exit code ${status}`);
+  if (answer === undefined) throw failed(file, status === 0 ? 'its output is not valid JSON' : `exit code ${status}`);
   return answer;
 }
 
@@ -42,7 +43,7 @@ function readAnswer(stdout: string): Credentials | undefined {
   }
 }
 
-/** Folders that are not absolute are passed over: a file in the current directory must not become a helper. */
+/** Ignores relative directories: a file in the current directory must not become a helper. */
 function find(program: string, path: string): string | undefined {
   return path
     .split(':')
@@ -59,6 +60,6 @@ function find(program: string, path: string): string | undefined {
 }
 
 function failed(program: string, why: string): RegistryFailure {
-  const hint = 'Install the helper that the docker config names, or take it out of credHelpers and credsStore';
-  return new RegistryFailure('REGISTRY_ACCESS', `Cannot ask ${program} for credentials: ${why}`, hint);
+  const hint = 'Install the helper of the docker config, or remove it from credHelpers and credsStore';
+  return new RegistryFailure('REGISTRY_ACCESS', `Cannot get credentials from ${program}: ${why}`, hint);
 }

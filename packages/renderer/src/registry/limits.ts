@@ -1,20 +1,20 @@
-/** Every bound on what a registry may send and how long it may take, with its unit. */
+/** All limits of responses and times of a registry, with units. */
 export const registryLimits = {
-  /** OCI distribution-spec 1.1, "Pushing Manifests": registries should take 4 MiB. */
+  /** OCI distribution-spec 1.1, "Pushing Manifests": registries should accept 4 MiB. */
   manifestBytesMax: 4 * 1024 * 1024,
   tokenBytesMax: 64 * 1024,
-  /** What comes with a status that is none of success: words, whatever was asked for. */
+  /** Error responses, for any request. */
   refusalBytesMax: 64 * 1024,
   redirectsMax: 5,
   attemptsMax: 3,
   backoffMs: 500,
-  /** Without a byte. */
+  /** Time without data. */
   idleTimeoutMs: 30_000,
-  /** One request with all that it carries. */
+  /** One request with its body. */
   transferTimeoutMs: 15 * 60_000,
-  /** Of the list of what refers to a release. */
+  /** Pages of the list of referrers. */
   pagesMax: 16,
-  /** Signatures and openings that are fetched; what else refers to a release is not counted. */
+  /** Signatures and openings to fetch; other referrers are not counted. */
   referrersMax: 256,
   layersMax: 256,
   dockerConfigBytesMax: 1024 * 1024,

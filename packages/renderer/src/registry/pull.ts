@@ -8,14 +8,14 @@ import { unlikely } from './failure.ts';
 export interface Pulled {
   /** Path → text. */
   readonly files: ReadonlyMap<string, string>;
-  /** Why something that refers to the release was not taken, in words for people. */
+  /** Why referrers were ignored, in words. */
   readonly passedOver: readonly string[];
 }
 
 /**
- * Fetches a release and everything that refers to it. Every byte is one that the digest leads to, but for signatures and openings: these
- * are whatever somebody has added, and who verifies the release judges them.
- * @param profile only what nodes of this profile need; everything when left out
+ * Fetches a release with its signatures and openings. The digest covers every byte of the release; signatures and openings are unverified,
+ * because anyone may add them.
+ * @param profileOf selects a profile to fetch; default: all
  * @throws RegistryFailure
  */
 export async function pullRelease(
@@ -25,13 +25,13 @@ export async function pullRelease(
 ): Promise<Pulled> {
   const manifest = readManifest(digest, await pullManifest(client, digest), mediaTypes.release);
   const [shared, ...profiles] = manifest.layers.toSorted((a, b) => Number(isProfile(a)) - Number(isProfile(b)));
-  if (shared === undefined || isProfile(shared)) throw unlikely(digest, 'no layer has what all nodes need');
+  if (shared === undefined || isProfile(shared)) throw unlikely(digest, 'the layer of the shared files is missing');
   const files = new Map(await pullLayer(client, shared));
   const wanted = profileOf?.(files);
   for (const layer of profiles) {
     if (wanted !== undefined && layer.annotations?.[profileKey] !== wanted) continue;
     for (const [path, text] of await pullLayer(client, layer)) {
-      if (files.has(path)) throw unlikely(digest, `two of its layers have ${path}`);
+      if (files.has(path)) throw unlikely(digest, `two of its layers contain ${path}`);
       files.set(path, text);
     }
   }

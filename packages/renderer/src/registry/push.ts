@@ -13,16 +13,16 @@ import type { RegistryClient } from './client.ts';
 import { pushReferrer } from './referrers.ts';
 
 export interface Pushed {
-  /** Of the release's manifest: what `sluice pull` takes. */
+  /** The digest of the manifest, for `sluice pull`. */
   readonly digest: string;
   readonly layers: number;
-  /** Of the layers, those that the registry did not have. */
+  /** The number of layers that the registry did not have. */
   readonly sent: number;
   readonly attachments: number;
 }
 
 /**
- * Sends a release, then its signatures, which refer to it. Sending it again sends what is new.
+ * Pushes a release, then its signatures, which refer to it. Pushing again sends only what is new.
  * @param files path → text of all of its files
  */
 export async function pushRelease(
@@ -57,7 +57,7 @@ interface Part {
   readonly part: ReadonlyMap<string, string>;
 }
 
-/** What all nodes need, then profile by profile. */
+/** The shared files, then the files of each profile. */
 function partsOf(files: ReadonlyMap<string, string>): readonly Part[] {
   const profiles = Map.groupBy(
     [...files].filter(([path]) => !isSignatureFile(path) && !isOpeningFile(path)),

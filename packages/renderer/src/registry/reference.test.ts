@@ -9,14 +9,14 @@ test.each([
   [`127.0.0.1:5000/x@${digest}`, { registry: '127.0.0.1:5000', repository: 'x', digest }],
   [`[::1]:5000/x:t@${digest}`, { registry: '[::1]:5000', repository: 'x', tag: 't', digest }],
   ['registry.example.com/shop', { registry: 'registry.example.com', repository: 'shop' }],
-] as const)('%s is read', (text, reference) => {
+] as const)('reads %s', (text, reference) => {
   expect(readReference(text)).toEqual(reference);
 });
 
 test.each([
-  ['a name that would lead to a public registry by itself', 'library/shop:42'],
+  ['a name with an implied public registry', 'library/shop:42'],
   ['no repository', 'registry.example.com/'],
-  ['a repository that leads out', 'registry.example.com/../v2/x:1'],
+  ['a repository with ..', 'registry.example.com/../v2/x:1'],
   ['a repository in capitals', 'registry.example.com/Shop:1'],
   ['a tag with a slash', 'registry.example.com/shop:a/b'],
   ['a tag that is too long', `registry.example.com/shop:${'t'.repeat(129)}`],
@@ -28,7 +28,7 @@ test.each([
   ['a query', 'registry.example.com/shop?x=1'],
   ['a host with a line feed', 'registry.example.com\n/shop:1'],
   ['nothing', ''],
-])('%s is no reference', (_title, text) => {
+])('refuses %s', (_title, text) => {
   expect(readReference(text)).toBeUndefined();
 });
 
@@ -39,6 +39,6 @@ test.each([
   ['127.0.0.1.example.com', false],
   ['localhost.example.com', false],
   ['10.0.0.1', false],
-])('what is sent to %s stays on this machine: %s', (host, stays) => {
+])('%s is a loopback address: %s', (host, stays) => {
   expect(isLoopback(host)).toBe(stays);
 });

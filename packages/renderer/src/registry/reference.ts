@@ -1,6 +1,6 @@
 import { isIP } from 'node:net';
 
-/** A place in a registry. */
+/** A repository in a registry, with a tag or a digest. */
 export interface Reference {
   /** `host` or `host:port`, as in `registry.example.com:5000`. */
   readonly registry: string;
@@ -19,8 +19,8 @@ const registryForm = /^(?:[a-zA-Z0-9](?:[-a-zA-Z0-9.]*[a-zA-Z0-9])?|\[[0-9a-fA-F
 export const isDigest = (text: unknown): text is string => typeof text === 'string' && digestForm.test(text);
 
 /**
- * Reads `REGISTRY/REPOSITORY[:TAG][@DIGEST]`. The registry has to be written: no name leads to a public one by itself.
- * @returns the reference, or undefined when it has another form
+ * Parses `REGISTRY/REPOSITORY[:TAG][@DIGEST]`. The registry is required: there is no default registry.
+ * @returns the reference, or undefined for another form
  */
 export function readReference(text: string): Reference | undefined {
   const slash = text.indexOf('/');
@@ -34,7 +34,7 @@ export function readReference(text: string): Reference | undefined {
   return { registry, repository, ...(tag === undefined ? {} : { tag }), ...(digest === undefined ? {} : { digest }) };
 }
 
-/** Whether what is sent there stays on this machine. A name that only resolves to it does not count: names can be changed. */
+/** Whether a host is this machine. A name that resolves to loopback does not count, because DNS can change. */
 export function isLoopback(hostname: string): boolean {
   const host = hostname.replace(/^\[(.*)\]$/, '$1');
   return host === 'localhost' || host === '::1' || (isIP(host) === 4 && host.startsWith('127.'));

@@ -5,8 +5,8 @@ import { RegistryFailure } from './failure.ts';
 import { registryLimits } from './limits.ts';
 
 /**
- * Adds a manifest that has a subject. A registry that knows OCI 1.1 lists it by itself and says so (`OCI-Subject`); for others the
- * list is an index under a tag, which whoever pushes keeps: distribution-spec 1.1, "Pushing Manifests with Subject".
+ * Pushes a manifest with a subject. A registry with OCI 1.1 adds it to the list of referrers and confirms that with `OCI-Subject`; for others
+ * the client maintains the list, an index under a tag: distribution-spec 1.1, "Pushing Manifests with Subject".
  */
 export async function pushReferrer(
   client: RegistryClient,
@@ -17,7 +17,7 @@ export async function pushReferrer(
   const own = { ...descriptorOf(mediaTypes.manifest, bytes), artifactType };
   const { tracksSubject } = await pushManifest(client, own.digest, mediaTypes.manifest, bytes);
   if (tracksSubject) return;
-  // Who writes the list anew keeps every entry of it as it is, whoever's it is, or does not write.
+  // The new list must keep all entries unchanged, including foreign ones, or must not be written.
   const listed = await listedByTag(client, subject.digest);
   const digests = listed.map((entry) => readDescriptor(listOf(subject.digest), entry).digest);
   if (digests.includes(own.digest)) return;
@@ -25,16 +25,15 @@ export async function pushReferrer(
 }
 
 export interface Referrers {
-  /** Those of our types, sorted by digest. */
+  /** Signatures and openings, sorted by digest. */
   readonly referrers: readonly Descriptor[];
-  /** Why others do not count, in words for people. */
+  /** Why others were ignored, in words. */
   readonly passedOver: readonly string[];
 }
 
 /**
- * What refers to a manifest: by the API of OCI 1.1, or by the tag where the registry does not know it. Scanners add reports without
- * end, so only what says that it is ours is looked at; and of too much of that the first that the registry lists, because by digest
- * a stranger could choose to come first.
+ * Lists the referrers of a manifest with the API of OCI 1.1, or by tag. Scanners add many reports, so only signatures and openings count;
+ * above the limit the first ones of the registry's list are kept, because an attacker could choose a low digest.
  */
 export async function referrersOf(client: RegistryClient, digest: string): Promise<Referrers> {
   const what = listOf(digest);
@@ -45,8 +44,8 @@ export async function referrersOf(client: RegistryClient, digest: string): Promi
   const { referrersMax, pagesMax } = registryLimits;
   const passedOver: string[] = [];
   if (entries.length > referrersMax)
-    passedOver.push(`${what}: signatures and openings after the first ${referrersMax}`);
-  if (isCut) passedOver.push(`${what}: all that comes after ${pagesMax} pages`);
+    passedOver.push(`${what}: all signatures and openings after the first ${referrersMax}`);
+  if (isCut) passedOver.push(`${what}: all entries after ${pagesMax} pages`);
   const referrers = entries.slice(0, referrersMax).flatMap((entry) => {
     try {
       return [readDescriptor(what, entry)];
@@ -59,16 +58,16 @@ export async function referrersOf(client: RegistryClient, digest: string): Promi
   return { referrers: referrers.toSorted((a, b) => (a.digest < b.digest ? -1 : 1)), passedOver };
 }
 
-/** What its entry says; the manifest is held against it later. */
+/** Checks the type of an entry; the manifest is checked later. */
 function isOurs(entry: unknown): boolean {
   const { artifactType } = (entry ?? {}) as Record<string, unknown>;
   return artifactType === mediaTypes.signature || artifactType === mediaTypes.opening;
 }
 
 interface Listed {
-  /** Of ours, those that were come upon until there were enough. */
+  /** Signatures and openings, up to the limit. */
   readonly entries: readonly unknown[];
-  /** There are more pages than may be. */
+  /** There are more pages than the limit. */
   readonly isCut: boolean;
 }
 

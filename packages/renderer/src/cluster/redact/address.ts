@@ -2,47 +2,47 @@ import { createHmac } from 'node:crypto';
 import { type Address, type Family, parseAddress, parseCidr, printWords } from '@sluice/bundle';
 
 /**
- * Ranges with a meaning of their own: an address inside stays inside, one outside stays outside. Of those that rules never
- * lead to, or that say nothing about a site, the addresses stay as they are.
+ * Ranges with a special meaning: addresses inside stay inside, and those outside stay outside. Addresses in ranges that are never
+ * destinations, or that reveal nothing about a site, are kept.
  */
 const special = (
   [
-    ['0.0.0.0/8', 'as it is'],
-    ['10.0.0.0/8', 'inside'],
-    ['100.64.0.0/10', 'inside'],
-    ['127.0.0.0/8', 'as it is'],
-    ['169.254.0.0/16', 'as it is'],
-    ['172.16.0.0/12', 'inside'],
-    ['192.168.0.0/16', 'inside'],
-    ['224.0.0.0/3', 'as it is'],
-    ['::/127', 'as it is'],
-    ['64:ff9b::/96', 'inside'],
-    ['2000::/3', 'inside'],
-    ['fd00::/8', 'inside'],
-    ['fe80::/10', 'as it is'],
-    ['ff00::/8', 'as it is'],
+    ['0.0.0.0/8', 'keep'],
+    ['10.0.0.0/8', 'scramble'],
+    ['100.64.0.0/10', 'scramble'],
+    ['127.0.0.0/8', 'keep'],
+    ['169.254.0.0/16', 'keep'],
+    ['172.16.0.0/12', 'scramble'],
+    ['192.168.0.0/16', 'scramble'],
+    ['224.0.0.0/3', 'keep'],
+    ['::/127', 'keep'],
+    ['64:ff9b::/96', 'scramble'],
+    ['2000::/3', 'scramble'],
+    ['fd00::/8', 'scramble'],
+    ['fe80::/10', 'keep'],
+    ['ff00::/8', 'keep'],
   ] as const
 ).map(([text, stays]) => {
   const cidr = parseCidr(text);
-  if (cidr === undefined) throw new Error(`${text} is no CIDR`);
-  return { family: cidr.family, bits: bitsOf(cidr.words).slice(0, cidr.prefix), isFixed: stays === 'as it is' };
+  if (cidr === undefined) throw new Error(`${text} is not a CIDR`);
+  return { family: cidr.family, bits: bitsOf(cidr.words).slice(0, cidr.prefix), isFixed: stays === 'keep' };
 });
 
 /**
- * Other addresses in the place of addresses: any two have as many first bits in common as before, so every network holds what it
- * held. Bits are flipped by a keyed hash of the bits before them (Xu, Fan, Ammar, Moon: Prefix-Preserving IP Address
+ * Replaces addresses and preserves prefixes: any two addresses share as many leading bits as before, so every network contains the same
+ * addresses. Bits are flipped by a keyed hash of the bits before them (Xu, Fan, Ammar, Moon: Prefix-Preserving IP Address
  * Anonymization, 2002), here one hash for each byte.
  */
 export class OtherAddresses {
   private readonly key: Buffer;
   private readonly flips = new Map<string, Buffer>();
 
-  /** @param key what decides about the flips; who knows it can undo them */
+  /** @param key of the hash; it allows undoing the replacement */
   constructor(key: Buffer) {
     this.key = key;
   }
 
-  /** The address or CIDR in the place of `text`; undefined when it is neither. */
+  /** Replaces an address or CIDR; undefined for another text. */
   of(text: string): string | undefined {
     const address = parseAddress(text);
     if (address !== undefined) return printWords(this.words(address));
@@ -74,7 +74,7 @@ export class OtherAddresses {
     return !isBound && this.flipAt(family, before) === 1;
   }
 
-  /** The 255 decisions about one byte are the bits of one hash, numbered as the nodes of a binary tree. */
+  /** The 255 decisions for one byte are the bits of one hash, numbered as the nodes of a binary tree. */
   private flipAt(family: Family, before: string): number {
     const start = before.length - (before.length % 8);
     const node = Number.parseInt(`1${before.slice(start)}`, 2);

@@ -1,6 +1,6 @@
 import { compareText } from '@sluice/bundle';
 
-/** What names are told apart by: one name stands for two things of two sorts under two other names. */
+/** The sorts of names: the same name in two sorts gets two replacements. */
 export const sorts = [
   'namespace',
   'service',
@@ -17,8 +17,8 @@ export const sorts = [
 export type Sort = (typeof sorts)[number];
 
 /**
- * Other names in the place of names, such as `service-017`: numbered in their order, so that what is sorted by name stays in
- * its order. All names are entered first.
+ * Replaces names by numbered ones, such as `service-017`, in their order, so that sorting by name is preserved. All names are entered
+ * first.
  */
 export class OtherNames {
   private readonly found: ReadonlyMap<Sort, Set<string>> = new Map(sorts.map((sort) => [sort, new Set<string>()]));
@@ -28,7 +28,7 @@ export class OtherNames {
     this.found.get(sort)?.add(name);
   }
 
-  /** Ends the entering. */
+  /** Assigns the numbers, after all names are entered. */
   number(): void {
     for (const [sort, names] of this.found) {
       const width = String(names.size).length;
@@ -39,8 +39,8 @@ export class OtherNames {
   }
 
   /**
-   * The name in the place of `name`.
-   * @throws Error when it was not entered: a name must never come through
+   * The replacement of a name.
+   * @throws Error for a name that was not entered: no original name may pass
    */
   of(sort: Sort, name: string): string {
     const given = this.given.get(`${sort} ${name}`);

@@ -7,23 +7,23 @@ import { OtherAddresses } from './address.ts';
 import { OtherNames, type Sort, sorts } from './names.ts';
 import { knownLabels, kubeProxyShape, type Leaf, type Shape, shapes } from './shape.ts';
 
-/** What stands in the place of an address or a name. */
+/** Replaces addresses and names. */
 export interface Others {
   readonly address: (text: string) => string;
   readonly name: (sort: Sort, text: string) => string;
 }
 
 /**
- * The same cluster under other names and addresses. One name or address becomes the same other one everywhere, networks hold
- * what they held, and what is sorted by name keeps its order: the rules are the same but for names, addresses and the order of endpoints.
- * Ports, protocols, policies, timestamps and numbers of cores stay; fields that decide nothing are left out.
- * @returns the same for the same snapshot; the key of the addresses is a digest of all of it, so nobody without it can undo them
+ * Replaces names and addresses of a cluster consistently: networks contain the same addresses, and sorting by name is preserved, so the
+ * rules are the same except for names, addresses and the order of endpoints. Ports, protocols, policies, timestamps and numbers of cores
+ * are kept; fields without effect on rules are left out.
+ * @returns the same result for the same snapshot; the key is a digest of the snapshot, so it cannot be undone without it
  */
 export function redact(snapshot: Snapshot): Snapshot {
   return redacted(snapshot, othersFor(snapshot));
 }
 
-/** What `redact` puts in the place of what, for a snapshot. */
+/** The replacements of `redact` for a snapshot. */
 export function othersFor(snapshot: Snapshot): Others {
   const key = createHash('sha256')
     .update(printSnapshot({ ...snapshot, header: {} }))
@@ -43,7 +43,7 @@ export function othersFor(snapshot: Snapshot): Others {
   return others((sort, text) => names.of(sort, text));
 }
 
-/** Values of address fields that are no address: no address, a headless Service, the words of `nodePortAddresses`. */
+/** Values of address fields that are not addresses: empty, headless, the words of `nodePortAddresses`. */
 const isWord = (text: string): boolean => ['', 'None', 'primary', 'localhost', 'all'].includes(text);
 
 function redacted(snapshot: Snapshot, others: Others): Snapshot {
@@ -77,7 +77,7 @@ function redactedHeader(header: JsonObject, others: Others): JsonObject {
   };
 }
 
-/** @returns undefined for what is left out */
+/** @returns undefined for a value that is left out */
 function shaped(value: Json, shape: Shape, others: Others): Json | undefined {
   if (Array.isArray(value)) {
     return (value as readonly Json[]).flatMap((item) => shaped(item, shape, others) ?? []);
@@ -123,7 +123,7 @@ function ofLeaf(value: Json, leaf: Leaf, others: Others): Json | undefined {
 /** The ServiceCIDR that every cluster has. */
 const apiRange = 'kubernetes';
 
-/** A configuration that cannot be read is left out. */
+/** A configuration that cannot be parsed is left out. */
 function ofConfig(text: string, others: Others): string | undefined {
   const [document] = parseAllDocuments(text);
   if (!document || !('errors' in document) || document.errors.length > 0) return undefined;
@@ -148,7 +148,7 @@ function ofLabel(key: string, value: Json, others: Others): Json | undefined {
   return ofLeaf(value, Object.hasOwn(knownLabels, key) ? (knownLabels[key] ?? 'value') : 'value', others);
 }
 
-/** `label=value:3`; a text of another form is a value as a whole, and stays a problem. */
+/** `label=value:3`; another text is replaced as a whole and remains invalid. */
 function ofWeight(text: string, others: Others): string {
   const [, key, value, weight] = /^([^=:]+)=([^=:]*):([0-9]+)$/.exec(text) ?? [];
   if (key === undefined || value === undefined) return others.name('value', text);

@@ -2,11 +2,11 @@ import { hintsKeys, schedulerKey, weightsKey } from '../../render/read/annotatio
 import type { Sort } from './names.ts';
 
 /**
- * What becomes of a value: it stays, becomes another name of a sort, or another address; `labels` is a map of keys and values,
- * `target` a port's number or name; `weights` and `config` are texts with an inside, `hints` are asked for or disabled.
+ * How a value is redacted: kept, or replaced as an address or as a name of a sort; `labels` is a map of keys and values, `target` a port's
+ * number or name; `weights` and `config` are structured strings, `hints` are enabled or disabled.
  */
 export type Leaf = 'keep' | 'address' | 'labels' | 'target' | 'weights' | 'hints' | 'config' | Sort;
-/** Fields that are not in a shape are left out: a field that Kubernetes adds one day is not passed on unread. */
+/** Fields that are not in a shape are left out: new fields of Kubernetes must not leak. */
 export type Shape = Leaf | { readonly [field: string]: Shape };
 
 const named = (sort: Sort): Exclude<Shape, Leaf> => ({
@@ -63,7 +63,7 @@ export const kubeProxyShape: Shape = {
   },
 };
 
-/** Every object of a snapshot, by the resource that it is of. */
+/** The shapes of all objects of a snapshot, by resource. */
 export const shapes: Readonly<Record<string, Shape>> = {
   services: {
     ...typed,
@@ -133,7 +133,7 @@ export const shapes: Readonly<Record<string, Shape>> = {
   },
 };
 
-/** Labels that decide about rules, with what their value names. */
+/** Labels that affect rules, with the kind of their values. */
 export const knownLabels: Readonly<Record<string, Leaf>> = {
   'kubernetes.io/service-name': 'service',
   'service.kubernetes.io/service-proxy-name': 'class',

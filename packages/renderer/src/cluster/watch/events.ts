@@ -4,7 +4,7 @@ import { ClusterFailure } from '../failure.ts';
 import { refused } from '../refusal.ts';
 import { type Patience, sendOnly } from '../request.ts';
 
-/** What is said on an object. */
+/** An Event on an object. */
 export interface Notice {
   /** `Service shop/web`, `Node node-a`. */
   readonly object: string;
@@ -13,15 +13,15 @@ export interface Notice {
   readonly message: string;
 }
 
-/** The rule of a ClusterRole that lets `watch` say on an object what is wrong with it. */
+/** The rule of a ClusterRole that allows `watch` to create Events. */
 export const eventRule = '{apiGroups: [""], resources: ["events"], verbs: ["create"]}';
 
-/** The API server takes no longer one. */
+/** The limit of the API server. */
 const messageMax = 1024;
 
 /**
- * Says something on an object, where `kubectl describe` shows it.
- * @throws ClusterFailure when the server does not take it
+ * Creates an Event on an object, which `kubectl describe` shows.
+ * @throws ClusterFailure when the server refuses it
  */
 export async function sendEvent(access: Access, notice: Notice, now: Date, patience: Patience): Promise<void> {
   const [kind = '', key = ''] = notice.object.split(' ');
@@ -54,7 +54,7 @@ export async function sendEvent(access: Access, notice: Notice, now: Date, patie
     throw refused(`create an Event on ${notice.object} at ${access.server}`, answer.status, eventRule);
 }
 
-/** Sends what changed in quarantine, one after the other; what cannot be sent is told once and dropped. */
+/** Sends Events about quarantine one after the other. A failed Event is dropped, and the same failure is reported once. */
 export class EventSender {
   readonly #send: (notice: Notice) => Promise<void>;
   readonly #failed: (why: string) => void;
@@ -68,7 +68,7 @@ export class EventSender {
   }
 
   add(notice: Notice): void {
-    // A server that takes none for long is not sent the history of it afterwards.
+    // Bounds the backlog of Events while the server refuses them.
     if (this.#waiting >= 1_000) return;
     this.#waiting += 1;
     this.#queue = this.#queue.then(async () => {

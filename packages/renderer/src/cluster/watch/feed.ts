@@ -9,11 +9,11 @@ import { list } from '../list.ts';
 import { Reflector, type WatchPatience, wordsOf } from './reflector.ts';
 import { sleep } from '../sleep.ts';
 
-/** Something that decides about rules is another one now. */
+/** A change of an object that affects rules. */
 export interface Change {
-  /** `Service shop/web`, `Node node-a`, or an EndpointSlice of no Service: what the change is about. */
+  /** The changed object: `Service shop/web`, `Node node-a`, or an EndpointSlice without a Service. */
   readonly about: string;
-  /** When the endpoints changed, as the endpoint controller says; milliseconds since 1970. */
+  /** When the endpoints changed, from the endpoint controller; milliseconds since 1970. */
   readonly triggeredMs?: number;
 }
 
@@ -21,21 +21,21 @@ export interface FeedListener {
   readonly changed: (change: Change) => void;
   readonly current: (kind: ListedKind) => void;
   readonly away: (kind: ListedKind, why: string) => void;
-  /** A kind that is not needed is not followed. */
+  /** An optional kind is not watched. */
   readonly without: (kind: ListedKind, why: string) => void;
 }
 
-/** What endpoint controllers write, and kube-proxy measures from. */
+/** The annotation of endpoint controllers from which kube-proxy measures its latency. */
 const triggerKey = 'endpoints.kubernetes.io/last-change-trigger-time';
 const serviceLabel = 'kubernetes.io/service-name';
 
-/** All objects of a cluster that decide about rules, as they are now. */
+/** Watches all objects of a cluster that affect rules. */
 export class Feed {
   readonly #objects = new Map<string, Map<string, KubeObject>>();
   readonly #listener: FeedListener;
   readonly #access: Access;
   readonly #patience: WatchPatience;
-  /** By title; Events name it. */
+  /** UIDs by title, for Events. */
   readonly #uids = new Map<string, string>();
   readonly #synced = new Set<string>();
   #kinds: readonly ListedKind[] = [];
@@ -46,27 +46,27 @@ export class Feed {
     this.#patience = patience;
   }
 
-  /** True once every kind was listed: before it, what is not there may only not be known. */
+  /** True once every kind was listed: before that, missing objects may only be unknown. */
   get isComplete(): boolean {
     return this.#kinds.length > 0 && this.#kinds.every(({ kind }) => this.#synced.has(kind));
   }
 
-  /** The same value for an object that did not change. */
+  /** The current objects; an unchanged object is the same value as before. */
   objects(): readonly KubeObject[] {
     return [...this.#objects.values()].flatMap((ofKind) => [...ofKind.values()]);
   }
 
-  /** What the API server calls `Service shop/web` for itself. */
+  /** The UID of an object, such as `Service shop/web`. */
   uidOf(title: string): string | undefined {
     return this.#uids.get(title);
   }
 
-  /** Follows the cluster until the signal. */
+  /** Watches the cluster until the signal. */
   async run(signal: AbortSignal): Promise<void> {
     const slices = await this.#find(listedKinds.EndpointSlice, signal);
     const ranges = await this.#find(listedKinds.ServiceCIDR, signal);
     if (signal.aborted) return;
-    // A cluster without slices has Endpoints.
+    // Without EndpointSlices, the cluster has Endpoints.
     const endpoints = typeof slices === 'string' ? listedKinds.Endpoints : slices;
     if (typeof ranges === 'string') this.#listener.without(listedKinds.ServiceCIDR, ranges);
     const optional = typeof ranges === 'string' ? [] : [ranges];
@@ -77,8 +77,8 @@ export class Feed {
   }
 
   /**
-   * Waits until the server says whether it has a kind.
-   * @returns why it is not to be followed, where it has none, or one that is not needed must not be read
+   * Waits until the server answers whether it has a kind.
+   * @returns the kind, or why it cannot be watched: it is missing, or it is optional and not readable
    */
   async #find(kind: ListedKind, signal: AbortSignal): Promise<ListedKind | string> {
     while (!signal.aborted) {
@@ -86,7 +86,7 @@ export class Feed {
         const patience = { ...this.#patience, signal };
         const listed = await list(this.#access, kind, { pageObjects: 1, pagesMax: 1, patience });
         this.#listener.current(kind);
-        return listed === undefined ? `${this.#access.server} does not know ${kind.resource}` : kind;
+        return listed === undefined ? `${this.#access.server} does not have ${kind.resource}` : kind;
       } catch (error) {
         if (!(error instanceof ClusterFailure)) throw error;
         if (kind === listedKinds.ServiceCIDR && error.problem.code === 'CLUSTER_FORBIDDEN') {
@@ -123,7 +123,7 @@ export class Feed {
     return objects;
   }
 
-  /** Heartbeats and the like change nothing that is kept, and so nothing at all. */
+  /** Ignores changes of other fields, such as heartbeats. */
   #put(kind: ListedKind, raw: JsonObject): void {
     const key = keyOf(raw);
     const value = keep(kind, raw);
@@ -152,12 +152,12 @@ function keyOf(object: JsonObject): string {
 }
 
 function objectOf(kind: ListedKind, key: string, value: JsonObject): KubeObject {
-  // An object of a running cluster has no line; its path in the API says which one it is.
+  // An object of a running cluster has no line; its path in the API identifies it.
   const place = { file: `cluster/${kind.resource}/${key}`, line: 1, column: 1 };
   return { kind: kind.kind, apiVersion: kind.apiVersion, value, origin: { place: () => place } };
 }
 
-/** Slices are about the Service that they belong to, or about nothing else. */
+/** The Service of an EndpointSlice with one, otherwise the object itself. */
 function aboutOf({ kind, value }: KubeObject): string {
   const metadata = mapAt(value, 'metadata');
   const service = textAt(mapAt(metadata, 'labels'), serviceLabel);

@@ -6,7 +6,7 @@ import { refused } from '../refusal.ts';
 import { type Answer, type Patience, sendOnly } from '../request.ts';
 import { sleep } from '../sleep.ts';
 
-/** Which Lease, held as whom. */
+/** The Lease and the identity of this process. */
 export interface LeaseName {
   readonly namespace: string;
   readonly name: string;
@@ -22,19 +22,19 @@ export interface LeaseBounds {
 export interface LeaseListener {
   readonly gained: () => void;
   readonly lost: (why: string) => void;
-  /** Neither held nor to be had, for this reason. */
+  /** A request for the Lease failed. */
   readonly failed: (why: string) => void;
-  /** The server answered, whoever holds the Lease. */
+  /** The server answered, with or without leadership. */
   readonly answered: () => void;
 }
 
-/** The rule of a Role that lets several run of which one writes. */
+/** The rule of a Role that allows leader election. */
 export const leaseRule =
   '{apiGroups: ["coordination.k8s.io"], resources: ["leases"], verbs: ["get", "create", "update"]}';
 
 /**
- * One of several holds a Lease (coordination.k8s.io) and acts. As in client-go, clocks of different machines are never compared: a Lease is
- * free when nobody changed it for its duration, on the clock of the one who looks.
+ * Leader election with a Lease (coordination.k8s.io). Like client-go it never compares clocks of different machines: a Lease is free when it
+ * has not changed for its duration, on the local clock.
  */
 export class Elector {
   readonly #access: Access;
@@ -44,7 +44,7 @@ export class Elector {
   readonly #patience: Patience;
   #isHeld = false;
   #renewedMs = 0;
-  /** The Lease as it was last seen, and since when it has been so. */
+  /** The last observed version of the Lease, and since when. */
   #seen: { readonly version: string; readonly sinceMs: number } | undefined;
 
   constructor(access: Access, name: LeaseName, listener: LeaseListener, bounds: LeaseBounds, patience: Patience) {
@@ -55,9 +55,9 @@ export class Elector {
     this.#patience = { ...patience, requestTimeoutMs: Math.min(patience.requestTimeoutMs, bounds.renewWithinMs / 2) };
   }
 
-  /** Tries for ever, and gives the Lease back at the signal. */
+  /** Tries to hold the Lease until the signal, then releases it. */
   async run(signal: AbortSignal): Promise<void> {
-    // A request that hangs must not hide that the time to renew is over.
+    // A hanging request must not delay the loss of leadership.
     const watchdog = setInterval(() => this.#expire(), this.#bounds.retryMs / 2);
     while (!signal.aborted) {
       await this.#guarded(() => this.#try());
@@ -65,7 +65,7 @@ export class Elector {
     }
     clearInterval(watchdog);
     if (!this.#isHeld) return;
-    this.#lose('it was given back');
+    this.#lose('it was released');
     await this.#guarded(() => this.#giveBack());
   }
 
@@ -97,20 +97,20 @@ export class Elector {
     const lease = parseJson(got.body);
     if (got.status !== 200 || !isMap(lease)) throw refused(`read ${this.#words}`, got.status, leaseRule);
     if (!this.#mayTake(lease)) {
-      if (this.#isHeld) this.#lose(`${textAt(mapAt(lease, 'spec'), 'holderIdentity')} has it`);
+      if (this.#isHeld) this.#lose(`${textAt(mapAt(lease, 'spec'), 'holderIdentity')} holds it`);
       return;
     }
     const put = await this.#send('PUT', this.#path, this.#body(this.#name.holder, lease));
     this.#written(put, 200, asked);
   }
 
-  /** Somebody else may have been quicker; any other refusal would keep everybody from holding it, in silence. */
+  /** A conflict means that another process was faster; any other refusal is a failure to report. */
   #written({ status }: Answer, wanted: number, asked: number): void {
     if (status === wanted) this.#hold(asked);
     else if (status !== 409) throw refused(`write ${this.#words}`, status, leaseRule);
   }
 
-  /** Mine, nobody's, or of somebody who was not heard of for the Lease's time. */
+  /** Whether the Lease is held by this process, free, or expired. */
   #mayTake(lease: JsonObject): boolean {
     const version = textAt(mapAt(lease, 'metadata'), 'resourceVersion');
     if (this.#seen?.version !== version) this.#seen = { version, sinceMs: performance.now() };
@@ -119,7 +119,7 @@ export class Elector {
     return performance.now() - this.#seen.sinceMs > this.#bounds.durationMs;
   }
 
-  /** @param sinceMs when the renewal was asked for: others count from then */
+  /** @param sinceMs when the renewal was sent: other processes count from then */
   #hold(sinceMs: number): void {
     this.#renewedMs = sinceMs;
     if (this.#isHeld) return;
@@ -155,7 +155,7 @@ export class Elector {
     return `Lease ${this.#name.namespace}/${this.#name.name} of ${this.#access.server}`;
   }
 
-  /** With the version that was seen, so that of two who take it at once one is refused. */
+  /** Includes the observed version, so that of two concurrent updates one is refused. */
   #body(holder: string, lease: JsonObject): string {
     const { namespace, name } = this.#name;
     const before = mapAt(lease, 'spec');

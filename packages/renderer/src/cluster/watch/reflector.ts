@@ -9,44 +9,44 @@ import type { Patience } from '../request.ts';
 import { readStream, type StreamEnd } from './stream.ts';
 import { sleep } from '../sleep.ts';
 
-/** What a reflector tells about the objects of a kind. */
+/** Callbacks of a reflector. */
 export interface Sink {
-  /** These are all there are; what is not among them is gone. */
+  /** The complete list of objects; all others are deleted. */
   readonly replaced: (kind: ListedKind, objects: readonly JsonObject[]) => void;
   readonly changed: (kind: ListedKind, object: JsonObject) => void;
   readonly deleted: (kind: ListedKind, object: JsonObject) => void;
-  /** What is known is what the server has, as far as it tells. */
+  /** The watch is up to date. */
   readonly current: (kind: ListedKind) => void;
-  /** The server tells nothing, and what is known grows old. */
+  /** The server is unreachable, and the known state is becoming stale. */
   readonly away: (kind: ListedKind, why: string) => void;
 }
 
-/** How long a reflector waits, and for what. */
+/** The timeouts of a reflector. */
 export interface WatchPatience extends Patience {
   readonly backoffMaxMs: number;
   readonly silenceMs: number;
-  /** The server ends a watch after this time, or up to twice of it: so that not all come back at once. */
+  /** The server ends a watch after this time, or up to twice as long, so that clients do not reconnect all at once. */
   readonly watchSeconds: number;
   readonly lineBytesMax: number;
 }
 
 /**
- * Follows all objects of one kind for ever: lists them, then watches from where the list ended. A watch that ends is resumed, and
- * when the server no longer knows the place (410 Gone) the objects are listed again. Nothing it meets ends it but the signal.
+ * Watches all objects of one kind: lists them, then watches from the version of the list. Resumes a watch that ends, and lists again after
+ * 410 Gone. Only the signal stops it.
  */
 export class Reflector {
   readonly #access: Access;
   readonly #kind: ListedKind;
   readonly #sink: Sink;
   readonly #patience: WatchPatience;
-  /** Where to go on watching; undefined: list first. */
+  /** The version to watch from; undefined: list first. */
   #version: string | undefined;
   #failures = 0;
   /** The last wait, milliseconds. */
   #pausedMs = 0;
-  /** Waits for the stream of now to have stood for a while. */
+  /** Fires when the current stream has been open for a while. */
   #standing: NodeJS.Timeout | undefined;
-  /** It was said that what is known is current. */
+  /** `current` was called for this stream. */
   #isCurrent = false;
 
   constructor(access: Access, kind: ListedKind, sink: Sink, patience: WatchPatience) {
@@ -74,7 +74,7 @@ export class Reflector {
   async #list(signal: AbortSignal): Promise<void> {
     const listed = await list(this.#access, this.#kind, { patience: { ...this.#patience, signal } });
     if (listed === undefined) {
-      this.#fail(`${this.#access.server} does not know ${this.#kind.resource}`);
+      this.#fail(`${this.#access.server} does not have ${this.#kind.resource}`);
       return;
     }
     this.#version = listed.resourceVersion;
@@ -95,10 +95,10 @@ export class Reflector {
     return readStream(this.#access, path, reader, this.#patience, signal);
   }
 
-  /** Something that answers every watch with success and ends it at once, such as a page that asks for a login, is no news of the cluster. */
+  /** After several failures an open stream alone does not count as current: a login page also answers with success. */
   #open(): void {
-    // A stream that stands for longer than was waited for it was none of several failures in a row: where something on the way cuts every
-    // connection after seconds, most of the time goes to following and not to waiting.
+    // A stream that stays open for longer than the last pause resets the failures: if a middlebox cuts every connection after seconds,
+    // most of the time must go to watching and not to waiting.
     this.#standing = setTimeout(() => this.#stands(), Math.max(this.#patience.backoffMs, this.#pausedMs));
     if (this.#failures <= 1) this.#tellCurrent();
   }
@@ -114,13 +114,13 @@ export class Reflector {
     this.#isCurrent = true;
   }
 
-  /** @throws Error for what is no event: the place is lost then, and the stream is begun anew */
+  /** @throws Error for an invalid event: then the stream is restarted */
   #take(line: string): void {
     const event = parseJson(line);
-    if (!isMap(event) || !isMap(event['object'])) throw new Error('something came that is no event');
+    if (!isMap(event) || !isMap(event['object'])) throw new Error('invalid watch event');
     const { type, object } = event as { type?: unknown; object: JsonObject };
     if (type === 'ERROR') {
-      // Listing again is right after any error: it is the one way that needs no place.
+      // Listing again is right after any error, because it needs no resource version.
       this.#version = undefined;
       throw new Error(
         `the server ended the watch: ${textAt(object, 'message') || textAt(object, 'reason') || 'no reason given'}`,
@@ -137,14 +137,14 @@ export class Reflector {
     this.#isCurrent = false;
     if (end === undefined) return;
     if (end.kind === 'silent') {
-      // Not every server sends bookmarks, so it is no failure. Something on the way may keep back what comes: listing finds that.
+      // Not a failure, as not every server sends bookmarks. A middlebox may hold back events: listing again detects that.
       this.#version = undefined;
       return;
     }
     if (end.kind === 'ended') {
-      // In order, after minutes; a server that ends every watch at once is given time too.
+      // Normal after minutes; back off from a server that ends every watch immediately.
       if (this.#failures === 0) this.#failures = 1;
-      else this.#fail('the server ends every watch at once');
+      else this.#fail('the server ends every watch immediately');
       return;
     }
     if (end.kind === 'lost') {
@@ -159,7 +159,7 @@ export class Reflector {
 
   #fail(why: string): void {
     this.#failures += 1;
-    // One lost connection is resumed at once and is no news; what lasts is.
+    // A single lost connection is resumed immediately and not reported.
     if (this.#failures > 1 || this.#version === undefined) this.#sink.away(this.#kind, why);
   }
 
@@ -171,7 +171,7 @@ export class Reflector {
   }
 }
 
-/** What is wrong, and for a right that is missing the rule that grants it. */
+/** The message of a failure, for a missing permission with the RBAC rule. */
 export function wordsOf({ message, problem: { code, hint } }: ClusterFailure): string {
   return code === 'CLUSTER_UNREACHABLE' ? message : `${message}. ${hint}`;
 }

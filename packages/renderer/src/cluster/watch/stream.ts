@@ -2,33 +2,33 @@ import type { ClientRequest } from 'node:http';
 import type { Access, CredentialPatience } from '../access.ts';
 import { begin, isAboutTrust, urlOf, whenGivenUp } from '../request.ts';
 
-/** How a stream ended. All endings are followed by another try; which one, is for the reader to decide. */
+/** How a stream ended; the reflector decides how to continue. */
 export type StreamEnd =
   /** The server refused it with this status. */
   | { readonly kind: 'refused'; readonly status: number }
-  /** The server ended it in order, as it does after the time that was asked for. */
+  /** The server ended it normally, as after the requested time. */
   | { readonly kind: 'ended' }
   | { readonly kind: 'lost'; readonly why: string; readonly isAboutTrust: boolean }
-  /** It was open, and for too long nothing came: what happened meanwhile is not known. */
+  /** The open stream was silent for too long: events may have been lost. */
   | { readonly kind: 'silent' };
 
 export interface StreamBounds extends Pick<CredentialPatience, 'credentialTimeoutMs'> {
-  /** So long the server may take until it opens the stream. */
+  /** Maximum time until the server opens the stream. */
   readonly requestTimeoutMs: number;
-  /** So long nothing may come then; bookmarks come once a minute. */
+  /** Maximum time without data after that; bookmarks arrive every minute. */
   readonly silenceMs: number;
   readonly lineBytesMax: number;
 }
 
 export interface StreamReader {
-  /** The server took the request. */
+  /** The server accepted the request. */
   readonly onOpen: () => void;
   /** Called for every line, in order; when it throws the stream is lost. */
   readonly onLine: (line: string) => void;
 }
 
 /**
- * Reads a watch: one JSON text a line.
+ * Reads a watch: one JSON text per line.
  * @param signal ends the stream
  * @throws ClusterFailure when there are no credentials
  */
@@ -41,8 +41,8 @@ export async function readStream(
 ): Promise<StreamEnd> {
   const options = await access.options({ ...bounds, signal });
   return new Promise((resolve) => {
-    // A timer of its own: that of a request begins with its socket, which a proxy that opens no tunnel keeps away for ever.
-    const unopened = `no answer within ${bounds.requestTimeoutMs / 1000} s`;
+    // A separate timer: that of a request starts with its socket, which a proxy that opens no tunnel never provides.
+    const unopened = `no response within ${bounds.requestTimeoutMs / 1000} s`;
     let timer = setTimeout(() => finish(lost(new Error(unopened))), bounds.requestTimeoutMs);
     let asked: ClientRequest | undefined;
     let forget = (): void => {};
@@ -55,7 +55,7 @@ export async function readStream(
       if (end.kind !== 'ended') asked?.destroy();
     };
     const fail = (error: Error): void => finish(lost(error));
-    // The signal lives as long as the program: nothing of a stream that ended may hang on it.
+    // The signal lives as long as the program: a finished stream must remove its listener.
     forget = whenGivenUp(signal, fail);
     const timeout = bounds.requestTimeoutMs;
     asked = begin(urlOf(access, path), { ...options, method: 'GET', signal, timeout }, fail, (response) => {
@@ -78,10 +78,10 @@ export async function readStream(
         }
       });
       response.on('error', fail);
-      response.on('end', () => finish(lines.isWhole ? { kind: 'ended' } : lost(new Error('an event has no end'))));
+      response.on('end', () => finish(lines.isWhole ? { kind: 'ended' } : lost(new Error('truncated watch event'))));
     });
     asked?.setHeader('accept', 'application/json');
-    // A peer that vanished answers no probe of the kernel; one that hangs is seen by its silence.
+    // Keep-alive detects a peer that vanished; one that hangs is detected by its silence.
     asked?.on('socket', (socket) => socket.setKeepAlive(true, 15_000));
     asked?.end();
   });
@@ -91,7 +91,7 @@ function lost(error: Error): StreamEnd {
   return { kind: 'lost', why: error.message, isAboutTrust: isAboutTrust(error) };
 }
 
-/** Cuts what comes in pieces into lines. */
+/** Splits chunks into lines. */
 class Lines {
   readonly #onLine: (line: string) => void;
   readonly #max: number;
@@ -102,7 +102,7 @@ class Lines {
     this.#max = max;
   }
 
-  /** Nothing came behind the last line. */
+  /** Whether the data ended with a complete line. */
   get isWhole(): boolean {
     return this.#rest === '';
   }
@@ -110,7 +110,7 @@ class Lines {
   take(text: string): void {
     const lines = (this.#rest + text).split('\n');
     this.#rest = lines.pop() ?? '';
-    if (this.#rest.length > this.#max) throw new Error(`an event has more than ${this.#max} bytes`);
+    if (this.#rest.length > this.#max) throw new Error(`a watch event is larger than ${this.#max} bytes`);
     for (const line of lines) if (line !== '') this.#onLine(line);
   }
 }

@@ -103,5 +103,7 @@ async function endRebase({ gitDir, branch, git }: Place): Promise<readonly strin
   // It was killed before it recorded the original HEAD.
   await git(['rebase', '--quit']);
   if (branch !== undefined) await git(['checkout', '--quiet', '--force', branch.replace('refs/heads/', '')]);
-  return existsSync(state) ? [] : [`quit a rebase in ${gitDir} that could not be aborted and checked out ${branch ?? 'HEAD'}`];
+  return existsSync(state)
+    ? []
+    : [`quit a rebase in ${gitDir} that could not be aborted and checked out ${branch ?? 'HEAD'}`];
 }

@@ -21,7 +21,14 @@ export function markdownOf(report: PolicyReport): string {
     ...(findings.length > shownMax ? [`… and ${findings.length - shownMax} more findings`, ''] : []),
     ...(lost.length === 0
       ? []
-      : ['<details><summary>Ports that would lose all endpoints with a known node or zone</summary>', '', ...lost, '', '</details>', '']),
+      : [
+          '<details><summary>Ports that would lose all endpoints with a known node or zone</summary>',
+          '',
+          ...lost,
+          '',
+          '</details>',
+          '',
+        ]),
     ...(compared ? [] : ['Rules about changes were not checked.', '']),
     `**${countText(report.result)}**`,
   ];

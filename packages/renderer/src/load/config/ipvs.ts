@@ -47,7 +47,11 @@ export function checkIpvs(
   for (const name of ['ipvs.tcpTimeout', 'ipvs.tcpFinTimeout', 'ipvs.udpTimeout'] as const) {
     const seconds = Number(chosen(name)?.value ?? 0);
     if (seconds > timeoutMax)
-      complain(name, `${seconds} seconds is more than the maximum of IPVS`, 'Use at most 744h0m0s, or 0s to keep the value of the kernel');
+      complain(
+        name,
+        `${seconds} seconds is more than the maximum of IPVS`,
+        'Use at most 744h0m0s, or 0s to keep the value of the kernel',
+      );
     else if (Math.floor(seconds) !== seconds)
       complain(name, `IPVS uses whole seconds, so this becomes ${Math.floor(seconds)}`, 'Round the duration', {
         level: 'warning',

@@ -119,14 +119,11 @@ export class NodeReader {
   private alias(anchor: string, at: number): Reading {
     const reading = this.anchors.get(anchor);
     if (reading === undefined) {
-      const why = this.anchors.has(anchor) ? 'it refers to a value that contains it' : 'no anchor of this name precedes it';
+      const why = this.anchors.has(anchor)
+        ? 'it refers to a value that contains it'
+        : 'no anchor of this name precedes it';
       const code = this.anchors.has(anchor) ? 'YAML_ALIAS_BOMB' : 'YAML_SYNTAX';
-      return this.refuse(
-        code,
-        at,
-        `Cannot expand the alias *${anchor}: ${why}`,
-        'Replace the alias with the value',
-      );
+      return this.refuse(code, at, `Cannot expand the alias *${anchor}: ${why}`, 'Replace the alias with the value');
     }
     const before = this.aliasedValues;
     this.aliasedValues += reading.count;

@@ -33,7 +33,10 @@ const formats = {
   'dns-subdomain': (text: string) =>
     text.length <= 253 && subdomain.test(text)
       ? undefined
-      : value('is not a valid DNS subdomain (RFC 1123)', 'Use lower-case letters, digits, "-" and ".", at most 253 characters'),
+      : value(
+          'is not a valid DNS subdomain (RFC 1123)',
+          'Use lower-case letters, digits, "-" and ".", at most 253 characters',
+        ),
   'cluster-name': (text: string) =>
     /^[A-Za-z0-9](?:[A-Za-z0-9._-]{0,251}[A-Za-z0-9])?$/.test(text)
       ? undefined
@@ -41,7 +44,9 @@ const formats = {
   'label-key': (text: string) =>
     isLabelKey(text) ? undefined : value('is not a valid label key', 'Write it like topology.kubernetes.io/zone'),
   'label-value': (text: string) =>
-    labelValue.test(text) ? undefined : value('is not a valid label value', 'Use at most 63 letters, digits, "-", "_" and "."'),
+    labelValue.test(text)
+      ? undefined
+      : value('is not a valid label value', 'Use at most 63 letters, digits, "-", "_" and "."'),
   interface: (text: string) =>
     /^[A-Za-z0-9._-]{0,15}$/.test(text)
       ? undefined

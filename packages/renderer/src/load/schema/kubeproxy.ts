@@ -36,7 +36,10 @@ const periods = (mode: string, minSyncPeriod: number): Record<string, Schema> =>
   };
   return {
     syncPeriod: unfollowed(duration('How often all rules are rewritten.'), { usual: [0, 30], ...effect }),
-    minSyncPeriod: unfollowed(duration('The minimum time between two writes.'), { usual: [0, minSyncPeriod], ...effect }),
+    minSyncPeriod: unfollowed(duration('The minimum time between two writes.'), {
+      usual: [0, minSyncPeriod],
+      ...effect,
+    }),
   };
 };
 const ofModeNftables = {
@@ -90,7 +93,10 @@ export const kubeProxySchema: Schema = {
       why: 'sluiced has its own setting for the health endpoint',
       hint: 'Set listen in sluiced.yaml of each node',
     }),
-    metricsBindAddress: withoutEffect(text('The address of the metrics endpoint.', { format: 'bind-address' }), processOnly),
+    metricsBindAddress: withoutEffect(
+      text('The address of the metrics endpoint.', { format: 'bind-address' }),
+      processOnly,
+    ),
     bindAddressHardFail: withoutEffect(flag('Whether a failed bind is fatal.'), processOnly),
     enableProfiling: withoutEffect(flag('Whether pprof is served.'), processOnly),
     showHiddenMetricsForVersion: withoutEffect(text('A version whose hidden metrics are shown.'), processOnly),

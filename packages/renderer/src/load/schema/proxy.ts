@@ -72,14 +72,16 @@ export const nodePortAddresses: Schema = {
   items: text('A CIDR, primary, localhost or all.', { format: 'node-port-address' }),
 };
 
-export const externalIPsGate = flag('Whether spec.externalIPs of Services are served; false: there are no rules for them.', {
-  default: true,
-});
+export const externalIPsGate = flag(
+  'Whether spec.externalIPs of Services are served; false: there are no rules for them.',
+  {
+    default: true,
+  },
+);
 
 const none = { default: '0s' } as const;
 
-export const schedulerText =
-  'The IPVS scheduler, for Services without the annotation sluice.dev/scheduler.';
+export const schedulerText = 'The IPVS scheduler, for Services without the annotation sluice.dev/scheduler.';
 
 /** The options of mode ipvs that both files have. */
 export const ipvsFields = {
@@ -102,7 +104,9 @@ export const ipvsFields = {
 } as const satisfies Readonly<Record<string, Schema>>;
 
 export const conntrack = fields('Connection tracking of the node.', {
-  maxPerCore: integer('The maximum number of connections per CPU core. 0 keeps the limit of the kernel.', 0, int32Max, { default: 32768 }),
+  maxPerCore: integer('The maximum number of connections per CPU core. 0 keeps the limit of the kernel.', 0, int32Max, {
+    default: 32768,
+  }),
   min: integer('The minimum of the limit, regardless of maxPerCore.', 0, int32Max, { default: 131072 }),
   tcpEstablishedTimeout: duration('The timeout of idle TCP connections. 0s keeps the value of the kernel.', {
     default: '24h0m0s',

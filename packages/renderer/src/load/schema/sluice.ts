@@ -137,9 +137,13 @@ export const sluiceSchema: Schema = {
       loadSeconds: integer('Estimated seconds of the first load with the slower backend.', 1, 86_400),
     }),
     policy: policySchema,
-    profiles: list('The configuration of nodes. A node uses the first profile whose nodeSelector matches it.', profile, {
-      default: [],
-    }),
+    profiles: list(
+      'The configuration of nodes. A node uses the first profile whose nodeSelector matches it.',
+      profile,
+      {
+        default: [],
+      },
+    ),
   },
 };
 
