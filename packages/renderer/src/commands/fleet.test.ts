@@ -29,7 +29,7 @@ afterAll(() => rmSync(scratch, { recursive: true, force: true }));
 for (const name of ['node-1', 'node-2', 'mallory', 'waves'])
   execFileSync('/usr/bin/ssh-keygen', ['-q', '-t', 'ed25519', '-N', '', '-C', name, '-f', at(name)]);
 
-/** The command in this process: a start of Node for each would take most of the time. */
+/** Runs the command in this process, because starting Node takes most of the time. */
 async function sluice(...args: readonly string[]): Promise<{ status: number; stdout: string; stderr: string }> {
   const output = { stdout: '', stderr: '' };
   const spies = (['stdout', 'stderr'] as const).map((name) =>
@@ -60,10 +60,10 @@ const lineOf = (name: string, key = name): string =>
 interface Word extends Partial<Receipt> {
   readonly by?: string;
   readonly namespace?: string;
-  /** The name of the file; that of the receipt where it is left out. */
+  /** The name of the file; default: that of the receipt. */
   readonly file?: string;
 }
-/** Puts a receipt where they are collected. */
+/** Writes a signed receipt to the folder. */
 function say(
   node: string,
   outcome: ReceiptOutcome,
@@ -108,7 +108,7 @@ beforeEach(async () => {
   for (const dir of [bundle, release, receipts]) rmSync(dir, { recursive: true, force: true });
   mkdirSync(receipts);
   cpSync(join(root, 'examples/10-ipvs/out'), bundle, { recursive: true });
-  // The mark of a complete directory is not in Git; in a work tree nothing asks for it.
+  // `.sluice-complete` is not in Git, and a work tree does not need it.
   rmSync(join(bundle, '.sluice-complete'), { force: true });
   execFileSync('/usr/bin/git', ['init', '-q', bundle]);
   writeFileSync(
@@ -132,7 +132,7 @@ beforeEach(async () => {
 });
 
 describe('sluice fleet', async () => {
-  test('believes the newest receipt of each node', async () => {
+  test('uses the newest receipt of each node', async () => {
     say('node-1', 'confirmed', { number: 11 });
     say('node-1', 'rolled-back', { number: 9 });
     say('node-2', 'rolled-back', { because: 'health failed: web' });
@@ -143,7 +143,7 @@ describe('sluice fleet', async () => {
     });
   });
 
-  test('ends with 0 when all is well, in every form', async () => {
+  test('exits with 0 for a healthy fleet, in every format', async () => {
     for (const node of ['node-1', 'node-2']) say(node, 'same');
     for (const form of ['text', 'json', 'html']) expect((await fleet('-o', form)).status).toBe(0);
   });
@@ -151,8 +151,8 @@ describe('sluice fleet', async () => {
   test.each([
     ['in the folder of receipts', 'receipts/fleet.html', ''],
     ['beside it', 'fleet.html', 'receipts/'],
-    ['far from it', 'pages/today/fleet.html', '../../receipts/'],
-  ])('its page %s links to receipts by the way from there', async (_title, page, prefix) => {
+    ['in another tree', 'pages/today/fleet.html', '../../receipts/'],
+  ])('links receipts relative to a page %s', async (_title, page, prefix) => {
     mkdirSync(at('pages/today'), { recursive: true });
     mkdirSync(join(receipts, 'rack 1'));
     say('node-1', 'confirmed', { number: 11, file: `rack 1/${receiptFile({ node: 'node-1', number: 11 })}` });
@@ -164,40 +164,40 @@ describe('sluice fleet', async () => {
     expect(text).not.toContain(scratch);
   });
 
-  test('says where it cannot write', async () => {
+  test('reports an output that cannot be written', async () => {
     const refused = await fleet('-o', 'html', '--out', at('nowhere/fleet.html'));
     expect(refused).toMatchObject({ status: 2, stderr: expect.stringContaining('[OUTPUT_UNWRITABLE]') });
   });
 
   test.each([
     [
-      'another node signed',
+      'is signed by another node',
       () => say('node-1', 'confirmed', { by: 'node-2' }),
       'its signature is not from a key of this node',
     ],
     [
-      'a stranger signed',
+      'is signed by an unknown key',
       () => say('node-1', 'confirmed', { by: 'mallory' }),
       'its signature is not from a key of this node',
     ],
     [
-      'was signed for something else',
+      'is signed for another namespace',
       () => say('node-1', 'confirmed', { namespace: 'sluice-release' }),
       'its signature is not from a key of this node',
     ],
     ['has no signature', () => rmSync(`${say('node-1', 'confirmed')}.sig`), 'its signature is missing'],
     [
-      'was changed',
+      'was modified',
       () => appendFileSync(say('node-1', 'rolled-back'), ' '),
       'its signature is not from a key of this node',
     ],
     [
-      'has the name of a newer one',
+      'has the file name of a newer one',
       () => say('node-1', 'confirmed', { file: receiptFile({ node: 'node-1', number: 99 }) }),
       'its node or number does not match its file name',
     ],
     [
-      'has the name of another node',
+      'has the file name of another node',
       () => say('node-2', 'confirmed', { by: 'node-1', file: receiptFile({ node: 'node-1', number: 10 }) }),
       'its node or number does not match its file name',
     ],
@@ -210,23 +210,19 @@ describe('sluice fleet', async () => {
       },
       'no receipt',
     ],
-    [
-      'is larger than any',
-      () => writeFileSync(say('node-1', 'confirmed'), ' '.repeat(20_000)),
-      'the file cannot be read',
-    ],
-  ] as const)('does not believe a receipt that %s', async (_title, put, why) => {
+    ['is too large', () => writeFileSync(say('node-1', 'confirmed'), ' '.repeat(20_000)), 'the file cannot be read'],
+  ] as const)('ignores a receipt that %s', async (_title, put, why) => {
     put();
     expect(await states()).toMatch(new RegExp(`^node-1 silent: .*${why} [|] node-2 silent: no receipt$`));
   });
 
-  test('goes back to an older receipt where newer files do not count, and says so', async () => {
+  test('falls back to an older receipt when newer ones are invalid, with the reason', async () => {
     say('node-1', 'confirmed', { number: 5 });
     say('node-1', 'held', { number: 6, by: 'mallory' });
-    expect(await states()).toContain('node-1 runs: newer files do not count: number 6');
+    expect(await states()).toContain('node-1 runs: newer receipts are ignored: number 6');
   });
 
-  test('takes a list of as many nodes as a large cluster has', async () => {
+  test('reads the keys of 3,000 nodes', async () => {
     const keyOf = (n: number): string => {
       const [, blob = ''] = readFileSync(at('node-1.pub'), 'utf8').split(' ');
       const bytes = Buffer.from(blob, 'base64');
@@ -243,7 +239,7 @@ describe('sluice fleet', async () => {
     expect(nodes.filter(({ state }) => state === 'runs')).toMatchObject([{ node: 'node-1' }]);
   });
 
-  test('says which node refused an update of endpoints, and why, and no wave opens behind it', async () => {
+  test('reports a node that refused an endpoint update, and opens no further wave', async () => {
     await promote();
     say('node-1', 'refused', {
       release: { cluster: 'ipvs', serial: 1, digest: 'e'.repeat(64), version: '8'.repeat(16) },
@@ -259,9 +255,9 @@ describe('sluice fleet', async () => {
     });
   });
 
-  test('names nodes that nobody listed, and takes neither their word nor a bad list', async () => {
+  test('lists nodes that are not in allowed_receipts, ignores their receipts, and refuses an invalid list', async () => {
     say('node-3', 'held', { by: 'mallory' });
-    expect((await fleet()).stdout).toContain('not in allowed_receipts, so no evidence: node-3');
+    expect((await fleet()).stdout).toContain('ignored receipts of nodes that are not in allowed_receipts: node-3');
     writeFileSync(allowed, 'node-1 ssh-ed25519 AAAA\n');
     expect(await fleet()).toMatchObject({ status: 2, stderr: expect.stringContaining('SIGNERS_INVALID') });
   });
@@ -271,7 +267,7 @@ describe('sluice promote', async () => {
   let signatureBefore = '';
   const line = (): string | undefined => readFileSync(join(release, 'waves-open.yaml'), 'utf8').split('\n').at(-2);
 
-  test('opens wave after wave, one line and its signature each, and stops in between', async () => {
+  test('opens wave after wave with a signed opening each, and waits for receipts in between', async () => {
     expect(await sluice('promote', release, '--key', at('waves'))).toMatchObject({
       status: 0,
       stdout: expect.stringContaining('wave 1 of 2 (canary, 1 node) is open'),
@@ -307,7 +303,7 @@ describe('sluice promote', async () => {
     ).toContain('Good');
   });
 
-  test('wants to know how nodes are once a wave is open', async () => {
+  test('requires receipts once a wave is open', async () => {
     await sluice('promote', release);
     expect(await sluice('promote', release)).toMatchObject({
       status: 2,
@@ -315,7 +311,7 @@ describe('sluice promote', async () => {
     });
   });
 
-  test('without a key no signature of another line stays', async () => {
+  test('removes the old signature when it opens a wave without a key', async () => {
     await promote();
     say('node-1', 'confirmed');
     const unsigned = ['promote', release, '--receipts', receipts, '--allowed-receipts', allowed];
@@ -328,11 +324,11 @@ describe('sluice promote', async () => {
 
   test.each([
     [
-      'was killed between the line and its signature',
+      'was killed before it wrote the signature',
       async () => writeFileSync(join(release, 'waves-open.yaml.sig'), signatureBefore),
     ],
     ['had no key', async () => rmSync(join(release, 'waves-open.yaml.sig'))],
-  ] as const)('finishes a promotion that %s', async (_title, spoil) => {
+  ] as const)('completes a promotion that %s', async (_title, spoil) => {
     await promote();
     signatureBefore = readFileSync(join(release, 'waves-open.yaml.sig'), 'utf8');
     say('node-1', 'confirmed');
@@ -344,14 +340,14 @@ describe('sluice promote', async () => {
     expect(await promote()).toMatchObject({ status: 0, stdout: expect.stringContaining('all 2 waves are open') });
   });
 
-  test('opens no more than its nodes allow where somebody without a key wrote the line', async () => {
+  test('does not trust an unsigned opening beyond the receipts', async () => {
     await promote();
     const opening = join(release, 'waves-open.yaml');
     writeFileSync(opening, readFileSync(opening, 'utf8').replace('open: 1', 'open: 2'));
     expect(await promote()).toMatchObject({ status: 1, stderr: expect.stringContaining('node-1 is silent') });
   });
 
-  describe('in three waves, where somebody without a key wrote that all are open', () => {
+  describe('with three waves and an unsigned opening of all of them', () => {
     const opening = join(release, 'waves-open.yaml');
     const jump = () => writeFileSync(opening, readFileSync(opening, 'utf8').replace(/open: .*/, 'open: 3'));
     const unsigned = () => rmSync(`${opening}.sig`);
@@ -367,7 +363,7 @@ describe('sluice promote', async () => {
       say('node-1', 'confirmed');
     });
 
-    test('goes on from the wave that is signed', async () => {
+    test('continues from the signed wave', async () => {
       jump();
       expect(await promote('--quorum', '50')).toMatchObject({
         status: 0,
@@ -380,7 +376,7 @@ describe('sluice promote', async () => {
       });
     });
 
-    test('goes as far as all nodes of each wave say where nothing is signed', async () => {
+    test('without a signature opens waves as long as all of their nodes report the release', async () => {
       jump();
       unsigned();
       expect(await promote('--quorum', '50')).toMatchObject({ stdout: expect.stringContaining('wave 2 of 3') });
@@ -392,21 +388,21 @@ describe('sluice promote', async () => {
       expect(line()).toBe('open: 3');
     });
 
-    test('and no receipts are given, opens the first wave alone', async () => {
+    test('without receipts opens only the first wave', async () => {
       jump();
       unsigned();
       expect(await sluice('promote', release, '--key', at('waves'))).toMatchObject({ status: 0 });
       expect(line()).toBe('open: 1');
     });
 
-    test('a signature over a line of another form is one, too', async () => {
+    test('accepts a signature of an opening in another form', async () => {
       writeFileSync(opening, `# by hand\n${readFileSync(opening, 'utf8').replace(/open: .*/, 'open: 2')}`);
       writeFileSync(`${opening}.sig`, sign(readFileSync(opening, 'utf8'), 'waves', 'sluice-wave'));
       expect(await promote('--quorum', '50')).toMatchObject({ stdout: expect.stringContaining('wave 3 of 3') });
     });
   });
 
-  test('signs nothing beside another release that was written while the signer was asked', async () => {
+  test('does not sign when another release is written during the passphrase prompt', async () => {
     const slow = at('slow');
     if (!existsSync(slow)) execFileSync('/usr/bin/ssh-keygen', ['-q', '-t', 'ed25519', '-N', 'secret', '-f', slow]);
     writeFileSync(at('ask'), `#!/bin/sh\necho '# another' >> '${release}/SHA256SUMS'\necho secret\n`, { mode: 0o755 });
@@ -415,14 +411,14 @@ describe('sluice promote', async () => {
     try {
       const refused = await sluice('promote', release, '--key', slow);
       expect(refused).toMatchObject({ status: 2, stdout: '', stderr: expect.stringContaining('[RELEASE_INVALID]') });
-      expect(refused.stderr).toContain('another release was written there meanwhile');
+      expect(refused.stderr).toContain('another release was written there in the meantime');
     } finally {
       vi.unstubAllEnvs();
     }
     expect(readdirSync(release).filter((name) => name.startsWith('waves-open'))).toEqual([]);
   });
 
-  test('with all waves open ends with 1 while a node says no', async () => {
+  test('exits with 1 after the last wave while a node has failed', async () => {
     await promote();
     say('node-1', 'confirmed');
     await promote();
@@ -434,7 +430,7 @@ describe('sluice promote', async () => {
     });
   });
 
-  describe('where an update of endpoints stands in the place of its release', async () => {
+  describe('with an endpoint update in place of its release', async () => {
     beforeEach(async () => {
       await promote();
       say('node-1', 'confirmed');
@@ -442,7 +438,7 @@ describe('sluice promote', async () => {
       if (made.status !== 0) throw new Error(made.stderr);
     });
 
-    test('and only keys for endpoints have signed it, opens nothing and says what to do', async () => {
+    test('refuses an update that only endpoint keys have signed, with a hint', async () => {
       await sluice('sign', release, '--key', at('mallory'), '--endpoints');
       const refused = await promote();
       expect(refused).toMatchObject({ status: 2, stdout: '' });
@@ -451,14 +447,14 @@ describe('sluice promote', async () => {
       expect(() => readFileSync(join(release, 'waves-open.yaml'))).toThrow('ENOENT');
     });
 
-    test('and signers of releases have signed it, too, it has waves as any other', async () => {
+    test('opens waves of an update that a release key has signed', async () => {
       await sluice('sign', release, '--key', at('mallory'), '--endpoints');
       await sluice('sign', release, '--key', at('waves'), '--as', 'signer');
       expect(await promote()).toMatchObject({ status: 0, stdout: expect.stringContaining('wave 1 of 2') });
     });
   });
 
-  test('the opening of an older release counts for nothing', async () => {
+  test('ignores the opening of an older release', async () => {
     await promote();
     say('node-1', 'confirmed');
     await promote();
@@ -487,15 +483,15 @@ describe('sluice promote', async () => {
         rmSync(release, { recursive: true });
         return sluice('release', bundle, '--serial', '7', '--source', 'c'.repeat(40), '-o', release);
       },
-      'this release has none',
+      'this release has no waves',
     ],
     [
-      'files that are not those of the release',
+      'files that do not match the release',
       async () => writeFileSync(join(release, 'waves.yaml'), 'waves: 7\n'),
       'another digest',
     ],
-    ['a key that is not there', async () => renameSync(at('waves'), at('waves.away')), 'ssh-keygen failed'],
-  ] as const)('refuses %s, and nothing is opened', async (_title, spoil, expected) => {
+    ['a missing key', async () => renameSync(at('waves'), at('waves.away')), 'ssh-keygen failed'],
+  ] as const)('refuses %s and opens no wave', async (_title, spoil, expected) => {
     await spoil();
     expect(await promote()).toMatchObject({ status: 2, stderr: expect.stringContaining(expected) });
     expect(() => readFileSync(join(release, 'waves-open.yaml'))).toThrow('ENOENT');

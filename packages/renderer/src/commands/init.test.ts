@@ -14,7 +14,7 @@ afterEach(() => {
   rmSync(dir, { recursive: true });
 });
 
-test('a link in the place of the schema is not written through', async () => {
+test('replaces a link in place of the schema', async () => {
   writeFileSync(join(dir, 'secret'), 'a secret\n');
   symlinkSync('secret', join(dir, 'sluiceconfig.schema.json'));
   await initCommand(join(dir, 'sluice.yaml'), { output: 'text' });

@@ -49,7 +49,7 @@ const [first, other] = [nodes[0], nodes.find((node) => profileOf(node) !== profi
   string,
 ];
 
-/** A signed release, as far as a packer looks: it carries signatures and believes none. */
+/** A release with a fake signature: pack does not verify signatures. */
 function release(name: string, serial: number, files: ReadonlyMap<string, string>): void {
   const made = makeRelease(files, { serial, source: 'c'.repeat(40) });
   if (!('serial' in made)) throw new Error(JSON.stringify(made));
@@ -67,7 +67,7 @@ beforeEach(() => {
   release('new', 2, changed);
 });
 
-/** The command in this process: a start of Node for each would take most of the time. */
+/** Runs the command in this process, because starting Node takes most of the time. */
 const sluice = (...args: readonly string[]) => sluiceTo(at('a.tar.zst'), ...args);
 
 async function sluiceTo(
@@ -99,7 +99,7 @@ const misfitOf = (files: ReadonlyMap<string, string>): string | undefined =>
   sumsMisfit(files.get('SHA256SUMS') as string, new Map([...files].map(([path, text]) => [path, fileDigest(text)])));
 
 describe('sluice pack', () => {
-  test('prints the digest of the file, the same for the same release wherever it lies', async () => {
+  test('prints the digest of the file, the same for the same release in another directory', async () => {
     const { status, stdout } = await sluice(at('new'), '--all');
     expect(status).toBe(0);
     const bytes = readFileSync(at('a.tar.zst'));
@@ -110,7 +110,7 @@ describe('sluice pack', () => {
     expect(readdirSync(scratch).toSorted()).toEqual(['a.tar.zst', 'copy', 'new', 'old']);
   });
 
-  test('writes into a pipe and through a link, and puts no file in their place', async () => {
+  test('writes to a pipe and through a link without replacing them', async () => {
     await sluice(at('new'), '--all');
     const bytes = readFileSync(at('a.tar.zst'));
     execFileSync('mkfifo', [at('pipe')]);
@@ -146,7 +146,7 @@ describe('sluice pack', () => {
       release('new', 2, new Map([...bundle, ['cluster.yaml', `${bundle.get('cluster.yaml')}${note}`]]));
     });
 
-    test.each(['-', '/dev/stdout'])('%s: an archive that is cut is no archive', (output) => {
+    test.each(['-', '/dev/stdout'])('%s: fails for a truncated archive', (output) => {
       const full = shell(`trap '' XFSZ; ulimit -f 64; "$@" > cut`, output);
       expect(full).toMatchObject({ status: 2, stderr: expect.stringContaining('[OUTPUT_UNWRITABLE]') });
       expect(full.stderr).not.toContain('sha256:');
@@ -154,7 +154,7 @@ describe('sluice pack', () => {
       expect(gone).toMatchObject({ status: 2, stderr: expect.stringContaining('[OUTPUT_UNWRITABLE]') });
     });
 
-    test.each(['-', '/dev/stdout'])('%s: a reader that is slow has all of it', (output) => {
+    test.each(['-', '/dev/stdout'])('%s: writes everything to a slow reader', (output) => {
       expect(shell('"$@" | (sleep 2; cat) > slow', output)).toMatchObject({
         status: 0,
         stderr: expect.stringContaining('sha256:'),
@@ -162,14 +162,14 @@ describe('sluice pack', () => {
       expect(isProblem(readArchive('a', readFileSync(at('slow'))))).toBe(false);
     });
 
-    test.each(['-', '/dev/stdout'])('%s: what stands in the file already stays', (output) => {
+    test.each(['-', '/dev/stdout'])('%s: appends to a file', (output) => {
       writeFileSync(at('log'), 'before\n');
       expect(shell('"$@" >> log', output).status).toBe(0);
       expect(readFileSync(at('log'), 'latin1')).toMatch(/^before\n./);
     });
   });
 
-  test('--all has every file of the release', async () => {
+  test('--all packs every file of the release', async () => {
     await sluice(at('new'), '--all');
     const { files } = packed();
     const there = readdirSync(at('new'), { recursive: true, withFileTypes: true }).filter((entry) => entry.isFile());
@@ -179,7 +179,7 @@ describe('sluice pack', () => {
     for (const [path, text] of files) expect(text).toBe(readFileSync(at(`new/${path}`), 'utf8'));
   });
 
-  test('--node has the node, its profile and what all share, and is still what SHA256SUMS says', async () => {
+  test('--node packs the node, its profile and the shared files, which match SHA256SUMS', async () => {
     await sluice(at('new'), '--node', first);
     const { files } = packed();
     expect(misfitOf(files)).toBeUndefined();
@@ -189,7 +189,7 @@ describe('sluice pack', () => {
     expect(isProblem(readRelease(files.get('release.yaml') as string))).toBe(false);
   });
 
-  test('--base leaves out what the base has; laid over it, the whole comes out', async () => {
+  test('--base packs only differences, which applied to the base give the release', async () => {
     await sluice(at('new'), '--node', first);
     const whole = packed().files;
     await sluice(at('old'), '--node', first);
@@ -200,13 +200,13 @@ describe('sluice pack', () => {
     expect([...archive.files.keys()].filter((path) => path.startsWith('profiles/'))).toHaveLength(1);
     expect(layOver(archive, old)).toEqual(whole);
     expect(layOver(archive, undefined)).toMatchObject({ code: 'ARCHIVE_BASE' });
-    expect(layOver(archive, whole), 'where it is already').toEqual(whole);
+    expect(layOver(archive, whole), 'on the release itself').toEqual(whole);
     release('third', 3, bundle);
     await sluice(at('third'), '--node', first);
     expect(layOver(archive, packed().files)).toMatchObject({ code: 'ARCHIVE_BASE' });
   });
 
-  test('changes for one node fit a base that holds all nodes: what they leave half new is left out', async () => {
+  test('--base applies changes for one node to a base with all nodes, without stale profiles', async () => {
     await sluice(at('old'), '--all');
     const base = packed().files;
     await sluice(at('new'), '--node', other, '--base', at('old'));
@@ -216,7 +216,7 @@ describe('sluice pack', () => {
     expect(laid.has(`profiles/${profileOf(first)}/profile.yaml`)).toBe(false);
   });
 
-  test('--base does not count on a profile that the node did not have', async () => {
+  test('--base includes a profile that the node did not have before', async () => {
     const path = `nodes/${first}/node.yaml`;
     const [from, to] = [profileOf(first), profileOf(other)];
     const text = (bundle.get(path) as string).replace(`profile: ${from}\n`, `profile: ${to}\n`);
@@ -227,14 +227,14 @@ describe('sluice pack', () => {
     const old = packed().files;
     await sluice(at('moved'), '--node', first, '--base', at('old'));
     const archive = packed();
-    expect(archive.files.has('cluster.yaml'), 'what the node has is left out').toBe(false);
+    expect(archive.files.has('cluster.yaml'), 'files that the node has are left out').toBe(false);
     const laid = layOver(archive, old) as ReadonlyMap<string, string>;
     expect(misfitOf(laid)).toBeUndefined();
     expect(laid.has(`profiles/${to}/profile.yaml`)).toBe(true);
     for (const [name, part] of whole) expect(laid.get(name)).toBe(part);
   });
 
-  test('--base has nothing of a node that it does not have: the archive is whole, and is laid over nothing', async () => {
+  test('--base packs the whole release for a node that is not in the base', async () => {
     release('small', 1, new Map([...bundle].filter(([path]) => !path.startsWith(`nodes/${first}/`))));
     await sluice(at('new'), '--node', first);
     const whole = packed().files;
@@ -244,7 +244,7 @@ describe('sluice pack', () => {
     expect(packed()).toEqual({ files: whole });
   });
 
-  test('a release that nobody signed is packed with a warning', async () => {
+  test('packs an unsigned release with a warning', async () => {
     rmSync(at('new/SHA256SUMS.sig'));
     expect(await sluice(at('new'), '--all')).toMatchObject({
       status: 0,
@@ -253,11 +253,11 @@ describe('sluice pack', () => {
   });
 
   test.each([
-    ['a directory that is no release', () => [example, '--all'], 'RELEASE_INVALID'],
+    ['a directory that is not a release', () => [example, '--all'], 'RELEASE_INVALID'],
     ['neither a node nor all', () => [at('new')], 'INPUT_EMPTY'],
     ['a node that the release does not have', () => [at('new'), '--node', 'nobody'], 'BUNDLE_UNKNOWN_NODE'],
     ['a node with a name that every object has', () => [at('new'), '--node', 'constructor'], 'BUNDLE_UNKNOWN_NODE'],
-    ['a base that is not there', () => [at('new'), '--all', '--base', at('none')], 'it has no SHA256SUMS'],
+    ['a missing base', () => [at('new'), '--all', '--base', at('none')], 'SHA256SUMS is missing'],
     [
       'a base with a pipe for SHA256SUMS',
       () => {
@@ -268,12 +268,12 @@ describe('sluice pack', () => {
       'it is not a regular file',
     ],
     [
-      'a base whose release.yaml is another one',
+      'a base with another release.yaml',
       () => (writeFileSync(at('old/release.yaml'), 'x\n'), [at('new'), '--node', first, '--base', at('old')]),
-      'another digest than SHA256SUMS says',
+      'the digest of release.yaml does not match SHA256SUMS',
     ],
     ['a file that was changed', () => (writeFileSync(at('new/cluster.yaml'), 'x\n'), [at('new'), '--all']), 'digest'],
-  ] as const)('%s is refused, and no archive is left', async (_title, args, says) => {
+  ] as const)('refuses %s and leaves no archive', async (_title, args, says) => {
     const { status, stderr } = await sluice(...args());
     expect(status).toBe(2);
     expect(stderr).toContain(says);

@@ -30,7 +30,7 @@ afterAll(() => rmSync(scratch, { recursive: true, force: true }));
 for (const name of ['alice', 'bob', 'mallory', 'ends'])
   execFileSync('/usr/bin/ssh-keygen', ['-q', '-t', 'ed25519', '-N', '', '-C', name, '-f', join(scratch, name)]);
 
-/** The command in this process: a start of Node for each would take most of the time. */
+/** Runs the command in this process, because starting Node takes most of the time. */
 async function sluice(...args: readonly string[]): Promise<{ status: number; stdout: string; stderr: string }> {
   const said = { stdout: '', stderr: '' };
   const spies = (['stdout', 'stderr'] as const).map((name) =>
@@ -68,14 +68,14 @@ const filesOf = (dir: string): Record<string, string> =>
 beforeEach(() => {
   for (const dir of [bundle, release]) rmSync(dir, { recursive: true, force: true });
   cpSync(example, bundle, { recursive: true });
-  // What is changed here would need its mark anew, were it not in a work tree.
+  // In a work tree a changed bundle needs no `.sluice-complete`.
   rmSync(join(bundle, '.sluice-complete'), { force: true });
   execFileSync('/usr/bin/git', ['init', '-q', bundle]);
   writeFileSync(signers, lineOf('alice') + lineOf('bob'));
 });
 
 describe('sluice release', async () => {
-  test('is the same bytes for the same arguments, and sha256sum checks them', async () => {
+  test('writes the same bytes for the same arguments, which sha256sum verifies', async () => {
     expect(await make()).toMatchObject({ status: 0, stdout: '1\n' });
     const before = filesOf(release);
     rmSync(release, { recursive: true });
@@ -89,7 +89,7 @@ describe('sluice release', async () => {
     ).toBe('');
   });
 
-  test('running again keeps serial and signatures; another content gets the next serial and loses them', async () => {
+  test('keeps serial and signatures without changes; changed content gets the next serial and no signatures', async () => {
     await make();
     await sign('alice');
     expect((await make()).stdout).toBe('1\n');
@@ -99,7 +99,7 @@ describe('sluice release', async () => {
     expect(await verify()).toMatchObject({ status: 2, stderr: expect.stringContaining('RELEASE_UNSIGNED') });
   });
 
-  test('says that it is urgent only when asked to, and another release then', async () => {
+  test('marks a release as urgent only with --urgent, as another release', async () => {
     const required = (): string =>
       /^requires: .*$/m.exec(readFileSync(join(release, 'release.yaml'), 'utf8'))?.[0] ?? '';
     await make();
@@ -108,38 +108,34 @@ describe('sluice release', async () => {
     expect(required()).toBe('requires: [mode-ipvs, urgent]');
   });
 
-  test('that breaks off keeps the serial that was given', async () => {
+  test('keeps the last serial after an interrupted write', async () => {
     await make();
     appendFileSync(join(bundle, 'cluster.yaml'), '# a note\n');
     const blocked = join(release, 'cluster.yaml');
     rmSync(blocked);
     mkdirSync(blocked);
-    expect((await make()).status, 'a folder is in the way of a file').not.toBe(0);
+    expect((await make()).status, 'a folder in place of a file').not.toBe(0);
     rmSync(blocked, { recursive: true });
     expect(await make()).toMatchObject({ status: 0, stdout: '2\n' });
   });
 
   test.each(['SHA256SUMS.sig', 'waves-open.yaml'])(
-    'chooses no serial where only %s tells of a release',
+    'does not choose a serial when only %s of a release is left',
     async (file) => {
       await make();
       for (const name of ['release.yaml', 'SHA256SUMS']) rmSync(join(release, name));
       writeFileSync(join(release, file), 'x\n');
       expect(await make()).toMatchObject({ status: 2, stderr: expect.stringContaining('RELEASE_SERIAL') });
-      expect((await make('--serial', '7')).stdout, 'a person may give one').toBe('7\n');
+      expect((await make('--serial', '7')).stdout, 'an explicit serial is accepted').toBe('7\n');
     },
   );
 
   test.each([
-    [
-      'a serial that was given, for other content',
-      ['--serial', '1', '--source', source.replace('0', '1')],
-      'RELEASE_SERIAL',
-    ],
+    ['a used serial for other content', ['--serial', '1', '--source', source.replace('0', '1')], 'RELEASE_SERIAL'],
     ['serial 0', ['--serial', '0'], 'whole number'],
-    ['a short commit', ['--source', 'abc123'], 'whole commit'],
+    ['a short commit', ['--source', 'abc123'], 'full commit ID'],
     ['a day that does not exist', ['--expires', '2027-02-30T00:00:00Z'], 'in UTC'],
-    ['the directory that it is made from', ['-o', bundle], 'OUTPUT_NOT_A_BUNDLE'],
+    ['the directory of the bundle', ['-o', bundle], 'OUTPUT_NOT_A_BUNDLE'],
     ['a directory below that one', ['-o', join(bundle, 'made/here')], 'OUTPUT_NOT_A_BUNDLE'],
   ])('refuses %s', async (_title, more, expected) => {
     await make();
@@ -149,14 +145,17 @@ describe('sluice release', async () => {
     });
   });
 
-  test('refuses a directory under review, whatever it is made from', async () => {
+  test('refuses a directory with a reviewed bundle', async () => {
     cpSync(example, release, { recursive: true });
     const before = filesOf(release);
-    expect(await make()).toMatchObject({ status: 2, stderr: expect.stringContaining('a bundle, and no release') });
+    expect(await make()).toMatchObject({
+      status: 2,
+      stderr: expect.stringContaining('a bundle that is not a release'),
+    });
     expect(filesOf(release)).toEqual(before);
   });
 
-  test('a serial that is beyond the last one is not given, and what is there stays', async () => {
+  test('refuses a serial beyond the maximum and keeps the directory', async () => {
     expect(await make('--serial', '999999999999')).toMatchObject({ status: 0 });
     appendFileSync(join(bundle, 'cluster.yaml'), '# a note\n');
     const before = filesOf(release);
@@ -164,17 +163,17 @@ describe('sluice release', async () => {
     expect(filesOf(release)).toEqual(before);
   });
 
-  describe('where one broke off', () => {
+  describe('after an interrupted write', () => {
     const again = (...more: readonly string[]) => make('--serial', '7', ...more);
     const update = () => sluice('release', bundle, '--endpoints', '--source', source, '-o', release);
-    /** A folder is in the way of the last file, or of the first that goes. */
+    /** A folder in place of SHA256SUMS, the first file removed and the last file written. */
     const breakOff = async (...more: readonly string[]): Promise<void> => {
       mkdirSync(join(release, 'SHA256SUMS'), { recursive: true });
       expect(await again(...more)).toMatchObject({ status: 2, stderr: expect.stringContaining('OUTPUT_UNWRITABLE') });
       rmSync(join(release, 'SHA256SUMS'), { recursive: true });
     };
 
-    test('before SHA256SUMS, the same command goes on', async () => {
+    test('completes the release with the same command', async () => {
       await again();
       const whole = filesOf(release);
       rmSync(release, { recursive: true });
@@ -183,7 +182,7 @@ describe('sluice release', async () => {
       expect(filesOf(release)).toEqual(whole);
     });
 
-    test('before the SHA256SUMS of the release before it was away, the same command goes on', async () => {
+    test('completes the release while the SHA256SUMS of the previous one still exists', async () => {
       await make();
       const sums = readFileSync(join(release, 'SHA256SUMS'));
       rmSync(join(release, 'SHA256SUMS'));
@@ -194,16 +193,19 @@ describe('sluice release', async () => {
       expect(await verify()).toMatchObject({ status: 0 });
     });
 
-    test('another content is another release, and an update waits for it', async () => {
+    test('gives changed content another serial, and refuses an update', async () => {
       await breakOff();
-      expect(await sign('alice')).toMatchObject({ status: 2, stderr: expect.stringContaining('has no SHA256SUMS') });
+      expect(await sign('alice')).toMatchObject({
+        status: 2,
+        stderr: expect.stringContaining('SHA256SUMS is missing'),
+      });
       appendFileSync(join(bundle, 'nodes/node-1/node.yaml'), '# a note\n');
-      expect(await update()).toMatchObject({ status: 2, stderr: expect.stringContaining('not written to its end') });
+      expect(await update()).toMatchObject({ status: 2, stderr: expect.stringContaining('is incomplete') });
       expect(await again('--source', source.replace('0', '1'))).toMatchObject({ status: 2 });
       expect(await make('--source', source.replace('0', '1'))).toMatchObject({ status: 0, stdout: '8\n' });
     });
 
-    test('and a person brought the release before it back, an update does not wait', async () => {
+    test('makes an update after the previous release was restored', async () => {
       await make();
       const before = ['SHA256SUMS', 'release.yaml'].map(
         (name) => [join(release, name), readFileSync(join(release, name))] as const,
@@ -214,7 +216,7 @@ describe('sluice release', async () => {
       expect(await update()).toMatchObject({ status: 0, stdout: '1\n' });
     });
 
-    describe('or a person brought release.yaml back, or kept nothing else', () => {
+    describe('or with a release.yaml that was restored or is the only file left', () => {
       const wavesAgain = join(scratch, 'waves-again.yaml');
       const list = (text: string): void =>
         writeFileSync(wavesAgain, `apiVersion: sluice.dev/v1alpha1\nkind: Waves\nwaves: [${text}]\n`);
@@ -229,13 +231,13 @@ describe('sluice release', async () => {
         writeFileSync(join(release, 'release.yaml'), before);
       };
 
-      test.each([true, false])('no serial is given to two releases, kept: %s', async (isKept) => {
+      test.each([true, false])('does not reuse a serial, only file: %s', async (isKept) => {
         await brought(isKept);
         list('{name: canary, nodes: [node-1]}, {name: all, nodes: rest}');
         expect(await make('--wave', wavesAgain)).toMatchObject({ status: 0, stdout: '8\n' });
       });
 
-      test('an update is made', async () => {
+      test('makes an update', async () => {
         await again();
         for (const name of readdirSync(release))
           if (name !== 'release.yaml') rmSync(join(release, name), { recursive: true });
@@ -244,7 +246,7 @@ describe('sluice release', async () => {
       });
     });
 
-    test('one that was finished is not given again with other waves, which release.yaml does not name', async () => {
+    test('does not reuse the serial of a complete release with other waves', async () => {
       const waves = join(scratch, 'waves-again.yaml');
       const say = (list: string): void =>
         writeFileSync(waves, `apiVersion: sluice.dev/v1alpha1\nkind: Waves\nwaves: [${list}]\n`);
@@ -258,7 +260,7 @@ describe('sluice release', async () => {
     });
   });
 
-  test('of several at once each serial is given once', async () => {
+  test('gives each serial once to concurrent commands', async () => {
     const path = programPath('sluice');
     const given = ['1', '2', '3', '4'].map(async (digit) => {
       const args = ['release', bundle, '--serial', 'auto', '--source', digit.repeat(40), '-o', release];
@@ -272,14 +274,14 @@ describe('sluice release', async () => {
     expect(serials.length).toBeGreaterThan(0);
     expect(new Set(serials).size).toBe(serials.length);
     const refused = said.filter((text) => !serials.includes(text));
-    expect(refused.filter((text) => !text.includes('written there meanwhile'))).toEqual([]);
+    expect(refused.filter((text) => !text.includes('written there in the meantime'))).toEqual([]);
     await sign('alice');
     expect(await verify()).toMatchObject({ status: 0 });
   });
 
   const readOnly = 'mount -t tmpfs -o ro none "$1" && shift && exec "$@"';
   const inNamespace = (...args: readonly string[]) => spawnSync('unshare', ['-rm', ...args], { encoding: 'utf8' });
-  test.skipIf(inNamespace('true').status !== 0)('says that a file system is read-only', () => {
+  test.skipIf(inNamespace('true').status !== 0)('reports a read-only file system', () => {
     mkdirSync(release);
     const started = [process.execPath, programPath('sluice')];
     const args = ['release', bundle, '--serial', 'auto', '--source', source, '-o', release];
@@ -290,7 +292,7 @@ describe('sluice release', async () => {
   const waves = join(scratch, 'waves.yaml');
   const write = (text: string): void => writeFileSync(waves, `apiVersion: sluice.dev/v1alpha1\nkind: Waves\n${text}`);
 
-  test('puts every node in a wave, under the signature; other waves are another release', async () => {
+  test('assigns every node to a signed wave; other waves are another release', async () => {
     write('waves: [{name: canary, nodes: [node-1]}, {name: others, nodes: rest}]\n');
     expect(await make('--wave', waves)).toMatchObject({ status: 0, stdout: '1\n' });
     expect(readFileSync(join(release, 'waves.yaml'), 'utf8')).toContain(
@@ -305,7 +307,7 @@ describe('sluice release', async () => {
     expect(readdirSync(release)).not.toContain('waves.yaml');
   });
 
-  test('refuses waves that leave a node out, and a changed file of waves is seen', async () => {
+  test('refuses waves without a node, and detects a modified waves.yaml', async () => {
     write('waves: [{name: canary, nodes: [node-1]}]\n');
     expect(await make('--wave', waves)).toMatchObject({ status: 2, stderr: expect.stringContaining('is in no wave') });
     write('waves: [{name: all, nodes: rest}]\n');
@@ -318,14 +320,14 @@ describe('sluice release', async () => {
     });
   });
 
-  test('a render that was interrupted is not released', async () => {
+  test('refuses an interrupted render', async () => {
     writeFileSync(join(bundle, '.sluice-complete'), 'sha256:0\n');
     expect(await make()).toMatchObject({ status: 2, stderr: expect.stringContaining('BUNDLE_INCOMPLETE') });
   });
 });
 
 describe('sluice sign and verify', async () => {
-  test('two signers add a file each and change nothing else; ssh-keygen by hand agrees', async () => {
+  test('adds one file per signer, which plain ssh-keygen verifies', async () => {
     await make();
     const before = filesOf(release);
     expect(await sign('alice')).toMatchObject({ status: 0 });
@@ -344,7 +346,7 @@ describe('sluice sign and verify', async () => {
     ).toContain('Good');
   });
 
-  test('who signs is told what, before the key is asked for', async () => {
+  test('describes the release before it asks for the key', async () => {
     await make();
     const [digest] = execFileSync('/usr/bin/sha256sum', [join(release, 'SHA256SUMS')], { encoding: 'utf8' }).split(' ');
     const what = `${release}: release 1 of ipvs, from commit ${source}, SHA256SUMS has sha256:${digest}\n`;
@@ -354,7 +356,7 @@ describe('sluice sign and verify', async () => {
     expect(await sign('nobody', '--as', 'nobody')).toMatchObject({ status: 2, stderr: expect.stringContaining(what) });
   });
 
-  test('nothing is signed beside another release that was written while the signer was asked', async () => {
+  test('does not sign when another release is written during the passphrase prompt', async () => {
     const [slow, ask] = [join(scratch, 'slow'), join(scratch, 'ask')];
     execFileSync('/usr/bin/ssh-keygen', ['-q', '-t', 'ed25519', '-N', 'secret', '-f', slow]);
     await make();
@@ -364,14 +366,14 @@ describe('sluice sign and verify', async () => {
     try {
       const refused = await sign('slow');
       expect(refused).toMatchObject({ status: 2, stderr: expect.stringContaining('[RELEASE_INVALID]') });
-      expect(refused.stderr).toContain('another release was written there meanwhile');
+      expect(refused.stderr).toContain('another release was written there in the meantime');
     } finally {
       vi.unstubAllEnvs();
     }
     expect(readdirSync(release)).not.toContain('SHA256SUMS.sig');
   });
 
-  test('a folder for temporary files that takes none is told as such', async () => {
+  test('reports a directory for temporary files that is not writable', async () => {
     await make();
     await sign('alice');
     try {
@@ -382,7 +384,7 @@ describe('sluice sign and verify', async () => {
     }
   });
 
-  test('a release past its time is good, as nodes take it, and it is said that they raise an alarm', async () => {
+  test('accepts an expired release with a warning, as nodes do', async () => {
     await make('--expires', '2020-01-31T00:00:00Z');
     await sign('alice');
     expect(await verify()).toMatchObject({ status: 0, stderr: expect.stringContaining('[RELEASE_EXPIRED]') });
@@ -391,7 +393,7 @@ describe('sluice sign and verify', async () => {
     expect(await verify()).toMatchObject({ status: 0, stderr: '' });
   });
 
-  test('an agent signs with a key that is nowhere on the disk', async () => {
+  test('signs with a key that only an agent has', async () => {
     const [key, socket] = [join(scratch, 'agent-only'), join(scratch, 'agent')];
     execFileSync('/usr/bin/ssh-keygen', ['-q', '-t', 'ed25519', '-N', '', '-C', 'agent-only', '-f', key]);
     const started = execFileSync('/usr/bin/ssh-agent', ['-s', '-a', socket], { encoding: 'utf8' });
@@ -409,7 +411,7 @@ describe('sluice sign and verify', async () => {
     }
   });
 
-  test('one key that signs twice counts once', async () => {
+  test('counts two signatures of one key once', async () => {
     await make();
     await sign('alice');
     await sign('alice', '--as', 'again');
@@ -419,7 +421,7 @@ describe('sluice sign and verify', async () => {
     });
   });
 
-  test('one person with two keys counts once', async () => {
+  test('counts two keys of one principal once', async () => {
     await make();
     await sign('alice');
     await sign('bob', '--as', 'bob');
@@ -428,7 +430,7 @@ describe('sluice sign and verify', async () => {
     expect((await verify('--threshold', '1')).status).toBe(0);
   });
 
-  test('a signature that is there is not replaced, and files that do not fit are not signed', async () => {
+  test('does not replace a signature, and does not sign files that do not match', async () => {
     await make();
     await sign('alice');
     expect((await sign('bob')).status).toBe(2);
@@ -453,11 +455,11 @@ describe('sluice sign and verify', async () => {
     execFileSync('/bin/sh', ['-c', recount], { cwd: release });
   };
 
-  // Each was made and signed by alice before it is spoilt.
+  // Each release is signed by alice before it is modified.
   test.each([
     ['no signature', () => rmSync(signature), 'no good signature'],
     [
-      'a signature of somebody else',
+      'a signature of an unknown key',
       () => writeFileSync(signature, signedFor('sluice-release', 'mallory')),
       'not in allowed_signers',
     ],
@@ -469,7 +471,7 @@ describe('sluice sign and verify', async () => {
       () => allow(lineOf('alice', 'namespaces="git"'), lineOf('bob')),
       'not allowed for namespace',
     ],
-    ['nobody who may sign', () => allow(''), 'principals for namespace sluice-release: 0, needed: 1'],
+    ['no permitted signer', () => allow(''), 'principals for namespace sluice-release: 0, needed: 1'],
     [
       'a line without namespaces',
       () => allow(lineOf('alice').replace('namespaces="sluice-release" ', '')),
@@ -483,12 +485,12 @@ describe('sluice sign and verify', async () => {
       () => writeFileSync(signature, signedFor('sluice-release', 'alice', 'old')),
       'refuses it',
     ],
-    ['a file that was changed', () => changed('nodes/node-1/node.yaml'), 'another digest'],
-    ['release.yaml changed', () => changed('release.yaml'), 'another digest'],
-    ['a changed file and SHA256SUMS made anew', () => (changed('cluster.yaml'), sumsAnew()), 'refuses it'],
-    ['a file that is missing', () => rmSync(join(release, 'profiles/default/services/shop/web.ipvs')), 'but missing'],
-    ['a stranger among the files', () => writeFileSync(join(release, 'run.sh'), 'x'), 'no file of a release'],
-  ] as const)('a release with %s is refused', async (_title, spoil, expected) => {
+    ['a modified file', () => changed('nodes/node-1/node.yaml'), 'another digest'],
+    ['a modified release.yaml', () => changed('release.yaml'), 'another digest'],
+    ['a modified file and regenerated SHA256SUMS', () => (changed('cluster.yaml'), sumsAnew()), 'refuses it'],
+    ['a missing file', () => rmSync(join(release, 'profiles/default/services/shop/web.ipvs')), 'not there'],
+    ['a foreign file', () => writeFileSync(join(release, 'run.sh'), 'x'), 'not a file of a release'],
+  ] as const)('refuses a release with %s', async (_title, spoil, expected) => {
     await make();
     await sign('alice');
     spoil();
@@ -496,7 +498,7 @@ describe('sluice sign and verify', async () => {
   });
 });
 
-describe('an update of endpoints', () => {
+describe('an endpoint update', () => {
   const update = () => sluice('release', bundle, '--endpoints', '--source', source, '-o', release);
   const edit = (n: number) => appendFileSync(join(bundle, 'cluster.yaml'), `# ${n}\n`);
   const node = (name: string): string => join(bundle, 'nodes', name);
@@ -507,8 +509,8 @@ describe('an update of endpoints', () => {
     expect(await make('--wave', file)).toMatchObject({ status: 0 });
   };
 
-  test('has the serial of the release that it updates and the next revision, and the same again when nothing differs', async () => {
-    expect(await update()).toMatchObject({ status: 2, stderr: expect.stringContaining('holds no release') });
+  test('has the serial of its release and the next revision, and keeps it without changes', async () => {
+    expect(await update()).toMatchObject({ status: 2, stderr: expect.stringContaining('contains no release') });
     await make();
     for (const revision of [1, 2]) {
       edit(revision);
@@ -519,16 +521,16 @@ describe('an update of endpoints', () => {
       expect(readFileSync(join(release, 'release.yaml'), 'utf8')).toContain(`serial: 1\nrevision: ${revision}\n`);
     }
     expect((await update()).stderr).toContain('update 2 of release 1');
-    expect((await make()).stdout, 'the next release counts anew').toBe('2\n');
+    expect((await make()).stdout, 'the next release has no revision').toBe('2\n');
     expect(readFileSync(join(release, 'release.yaml'), 'utf8')).not.toContain('revision');
   });
 
-  test('is good with one signature of a key with that role, and nothing else is', async () => {
+  test('is valid with one signature of an endpoint key, which is valid for nothing else', async () => {
     writeFileSync(signers, lineOf('alice') + lineOf('ends', 'namespaces="sluice-endpoints"'));
     await make();
     expect(await sign('ends', '--endpoints')).toMatchObject({
       status: 2,
-      stderr: expect.stringContaining('no update'),
+      stderr: expect.stringContaining('not an endpoint update'),
     });
     edit(1);
     await update();
@@ -546,7 +548,7 @@ describe('an update of endpoints', () => {
     expect(await verify()).toMatchObject({ status: 2, stderr: expect.stringContaining('RELEASE_UNSIGNED') });
   });
 
-  test('has the waves of the release that it updates, all shut again', async () => {
+  test('has the waves of its release, all closed', async () => {
     await makeInWaves();
     await sluice('promote', release);
     const waves = readFileSync(join(release, 'waves.yaml'), 'utf8');
@@ -557,17 +559,17 @@ describe('an update of endpoints', () => {
       expect(readFileSync(join(release, 'release.yaml'), 'utf8')).toMatch(/requires: \[.*waves\]/);
       expect(readdirSync(release)).not.toContain('waves-open.yaml');
     }
-    expect((await update()).stderr).toContain('as it was');
+    expect((await update()).stderr).toContain('unchanged');
     await sign('alice');
     expect(await verify()).toMatchObject({ status: 0, stdout: expect.stringContaining('waves     0 of 2 open\n') });
   });
 
   test.each([
-    ['a node that is in no wave', () => cpSync(node('node-1'), node('node-3'), { recursive: true }), 'node node-3'],
-    ['a wave with a node that is gone', () => rmSync(node('node-2'), { recursive: true }), 'no node node-2'],
-    ['waves that are gone', () => rmSync(join(release, 'waves.yaml')), 'waves.yaml is missing'],
-    ['waves that cannot be read', () => writeFileSync(join(release, 'waves.yaml'), 'waves: 7\n'), 'Cannot read'],
-  ])('is not made with %s, and what is there stays', async (_title, change, expected) => {
+    ['a node that is not in a wave', () => cpSync(node('node-1'), node('node-3'), { recursive: true }), 'node node-3'],
+    ['a wave with a deleted node', () => rmSync(node('node-2'), { recursive: true }), 'no node node-2'],
+    ['missing waves', () => rmSync(join(release, 'waves.yaml')), 'waves.yaml is missing'],
+    ['invalid waves', () => writeFileSync(join(release, 'waves.yaml'), 'waves: 7\n'), 'Cannot read'],
+  ])('is refused with %s, and the directory is kept', async (_title, change, expected) => {
     await makeInWaves();
     change();
     const before = filesOf(release);
@@ -577,7 +579,7 @@ describe('an update of endpoints', () => {
     expect(filesOf(release)).toEqual(before);
   });
 
-  test('takes no serial and no waves', async () => {
+  test('does not accept a serial or waves', async () => {
     expect(
       (await sluice('release', bundle, '--endpoints', '--serial', '3', '--source', source, '-o', release)).status,
     ).toBe(2);

@@ -19,7 +19,7 @@ const given: Allocation = {
   healthCheckNodePort: 30003,
 };
 
-/** What an API server would read, as YAML 1.1 reads it. */
+/** The specs as an API server reads them, in YAML 1.1. */
 const specs = (services: readonly KubeObject[], allocation = given): unknown[] =>
   parseAllDocuments(allocationsAsManifests(services, [allocation]), { version: '1.1' }).map(
     (document) => (document.toJS() as { spec: unknown }).spec,
@@ -28,34 +28,34 @@ const specs = (services: readonly KubeObject[], allocation = given): unknown[] =
 const http = { name: 'http', port: 80 };
 
 test.each<[string, JsonObject, JsonObject]>([
-  ['one family is the rule', {}, { clusterIP: '10.96.0.31', clusterIPs: ['10.96.0.31'] }],
+  ['uses one family by default', {}, { clusterIP: '10.96.0.31', clusterIPs: ['10.96.0.31'] }],
   [
-    'two families where they are asked for',
+    'uses two families for dual stack',
     { ipFamilyPolicy: 'PreferDualStack' },
     { clusterIP: '10.96.0.31', clusterIPs: ['10.96.0.31', 'fd00:96::1f'] },
   ],
   [
-    'the family is the one asked for',
+    'uses the family of ipFamilies',
     { ipFamilies: ['IPv6'] },
     { clusterIP: 'fd00:96::1f', clusterIPs: ['fd00:96::1f'] },
   ],
   [
-    'the order of ipFamilies counts',
+    'uses the order of ipFamilies',
     { ipFamilies: ['IPv6'], ipFamilyPolicy: 'RequireDualStack' },
     { clusterIP: 'fd00:96::1f', clusterIPs: ['fd00:96::1f', '10.96.0.31'] },
   ],
   [
-    "the manifest's own address stays, the other family is added",
+    "keeps the manifest's own address and adds the other family",
     { clusterIP: '10.96.0.7', ipFamilies: ['IPv4', 'IPv6'] },
     { clusterIP: '10.96.0.7', clusterIPs: ['10.96.0.7', 'fd00:96::1f'] },
   ],
   [
-    "the manifest's own address alone stays alone",
+    "keeps the manifest's own single address",
     { clusterIP: '10.96.0.7' },
     { clusterIP: '10.96.0.7', clusterIPs: ['10.96.0.7'] },
   ],
   [
-    'ports are found by name and protocol, TCP where none is said',
+    'finds ports by name and protocol, TCP by default',
     { type: 'NodePort', ports: [http, { port: 53, protocol: 'UDP' }, { ...http, protocol: 'UDP' }] },
     {
       ports: [
@@ -66,7 +66,7 @@ test.each<[string, JsonObject, JsonObject]>([
     },
   ],
   [
-    "the manifest's own numbers stay",
+    "keeps the manifest's own ports",
     {
       type: 'LoadBalancer',
       externalTrafficPolicy: 'Local',
@@ -76,7 +76,7 @@ test.each<[string, JsonObject, JsonObject]>([
     { ports: [{ ...http, nodePort: 31000 }], healthCheckNodePort: 31001 },
   ],
   [
-    'a load balancer with local traffic gets a health-check port',
+    'gives a load balancer with policy Local a health-check port',
     { type: 'LoadBalancer', externalTrafficPolicy: 'Local', ports: [http] },
     { ports: [{ ...http, nodePort: 30001 }], healthCheckNodePort: 30003 },
   ],
@@ -84,7 +84,7 @@ test.each<[string, JsonObject, JsonObject]>([
   expect(specs([service(spec)])).toMatchObject([expected]);
 });
 
-test('a number that the type does not take any more is left out', () => {
+test('omits a port that the type no longer allows', () => {
   expect(specs([service({ ports: [http] })])).toEqual([
     { clusterIP: '10.96.0.31', clusterIPs: ['10.96.0.31'], ports: [http] },
   ]);
@@ -93,18 +93,18 @@ test('a number that the type does not take any more is left out', () => {
 test.each<[string, JsonObject]>([
   ['a headless Service', { clusterIP: 'None', ports: [{ name: 'http', port: 80 }] }],
   ['an ExternalName', { type: 'ExternalName', externalName: 'example.org' }],
-])('%s stays as it is', (_title, spec) => {
+])('leaves %s unchanged', (_title, spec) => {
   expect(specs([service(spec)])).toEqual([spec]);
 });
 
-test('Services without an allocation are passed over, and status is left out', () => {
+test('ignores Services without an allocation, and omits status', () => {
   const other = { ...service({}), value: { metadata: { name: 'other', namespace: 'shop' } } };
   const text = allocationsAsManifests([other, service({}, { status: { loadBalancer: {} } })], [given]);
   expect(parseAllDocuments(text)).toHaveLength(1);
   expect(text).not.toContain('status');
 });
 
-test('texts that YAML 1.1 takes for something else are quoted', () => {
+test('quotes strings that YAML 1.1 would misread', () => {
   const selector = { a: 'yes', b: '012', c: '1:30', d: 'null', e: '~', f: '1e3' };
   expect(specs([service({ selector })])).toMatchObject([{ selector }]);
 });

@@ -15,7 +15,7 @@ const full: Allocation = {
   healthCheckNodePort: 30003,
 };
 
-test('the file of an allocation is small and says what it is for', () => {
+test('prints a small file with its purpose', () => {
   expect(
     printAllocation(full),
   ).toBe(`# Given by sluice. Commit this file: as long as it stays, the Service keeps these numbers.
@@ -38,11 +38,11 @@ test.each([
     'ports alone',
     { namespace: 'shop', name: 'web', file, clusterIPs: [], nodePorts: { 'a/TCP': 1, 'a-b/SCTP': 65535 } },
   ],
-] as const)('what is printed is read back: %s', (_title, allocation) => {
+] as const)('reads back what it prints: %s', (_title, allocation) => {
   expect(readAllocation(file, printAllocation(allocation))).toEqual(allocation);
 });
 
-test('an address is read in its one spelling, whoever wrote the file', () => {
+test('reads an address in canonical form', () => {
   const text = 'apiVersion: sluice.dev/v1alpha1\nkind: Allocation\nclusterIPs: ["FD00:0::1"]\n';
   expect(readAllocation(file, text)).toMatchObject({ clusterIPs: ['fd00::1'], nodePorts: {} });
 });
@@ -61,16 +61,16 @@ test.each([
     `${head}nodePorts: { a/TCP: 30000 }\nhealthCheckNodePort: 30000`,
     'ALLOCATION_INVALID 4:22',
   ],
-  ['a merge that nobody finished', `${head}<<<<<<< HEAD\nclusterIPs: [10.96.0.1]\n=======\n`, 'YAML_SYNTAX 3:1'],
-  ['a key twice', `${head}kind: Allocation`, 'YAML_DUPLICATE_KEY 3:1'],
-])('%s is a problem at its place', (_title, text, expected) => {
+  ['an unfinished merge', `${head}<<<<<<< HEAD\nclusterIPs: [10.96.0.1]\n=======\n`, 'YAML_SYNTAX 3:1'],
+  ['a duplicate key', `${head}kind: Allocation`, 'YAML_DUPLICATE_KEY 3:1'],
+])('reports %s at its place', (_title, text, expected) => {
   const read = readAllocation(file, text);
   const first = 'problems' in read ? read.problems[0] : undefined;
   expect(`${first?.code} ${first?.at?.line}:${first?.at?.column}`).toBe(expected);
 });
 
 test.each(['allocations/web.yml', 'Shop/web.yaml', 'shop/-web.yaml', 'shop/a.b.yaml'])(
-  '%s names no Service',
+  'refuses the path %s',
   (path) => {
     expect(readAllocation(path, printAllocation(full))).toMatchObject({
       problems: [{ code: 'ALLOCATION_INVALID', at: { file: path } }],
@@ -89,7 +89,7 @@ function directoryOf(files: Readonly<Record<string, string>>): string {
   return root;
 }
 
-test('a directory is read in one order, other files in it are left alone', () => {
+test('reads a directory in byte order and ignores other files', () => {
   const other: Allocation = { namespace: 'data', name: 'db', clusterIPs: ['10.96.0.9'], nodePorts: {} };
   const root = directoryOf({
     [allocationPath(full)]: printAllocation(full),
@@ -107,7 +107,7 @@ test('a directory is read in one order, other files in it are left alone', () =>
   });
 });
 
-test('one bad file does not hide the others', () => {
+test('reads valid files beside invalid ones', () => {
   const root = directoryOf({
     'shop/web.yaml': printAllocation(full),
     'shop/bad.yaml': 'x',
@@ -118,7 +118,7 @@ test('one bad file does not hide the others', () => {
   expect(problems.map(({ at }) => at?.file)).toEqual([`${root}/lost.yaml`, `${root}/shop/bad.yaml`]);
 });
 
-test('a link in the place of an allocation is not followed', () => {
+test('does not follow a link in place of an allocation', () => {
   const directory = mkdtempSync(join(tmpdir(), 'sluice-allocations-'));
   onTestFinished(() => rmSync(directory, { recursive: true }));
   mkdirSync(join(directory, 'shop'));
@@ -126,14 +126,16 @@ test('a link in the place of an allocation is not followed', () => {
   symlinkSync('../elsewhere', join(directory, 'shop/web.yaml'));
   const { allocations, problems } = readAllocations(directory);
   expect(allocations).toEqual([]);
-  expect(problems).toMatchObject([{ code: 'ALLOCATION_INVALID', message: expect.stringContaining('no regular file') }]);
+  expect(problems).toMatchObject([
+    { code: 'ALLOCATION_INVALID', message: expect.stringContaining('not a regular file') },
+  ]);
 });
 
-test('a directory that is not there holds nothing', () => {
+test('reads a missing directory as empty', () => {
   expect(readAllocations('/nowhere/at/all')).toEqual({ allocations: [], problems: [] });
 });
 
-test('problems of a file that is no YAML, or no directory, speak of allocations', () => {
+test('mentions allocations in problems of invalid YAML and of a file in place of the directory', () => {
   const broken = readAllocation('allocations/shop/web.yaml', 'clusterIPs: [10.0.0.1');
   expect('problems' in broken && broken.problems[0]?.message).toMatch(/^Cannot read the allocation: /);
   const place = mkdtempSync(join(tmpdir(), 'sluice-allocations-'));

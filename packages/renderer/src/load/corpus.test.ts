@@ -11,7 +11,7 @@ async function* nothing(): AsyncGenerator<Uint8Array> {}
 const { sources, problems: unreadable } = await readSources([corpus], { recursive: true, stdin: nothing() });
 const index = readFileSync(join(corpus, 'SOURCES.md'), 'utf8');
 
-/** What SOURCES.md says about a file, by its name: the note, and the number of objects of each kind. */
+/** The notes of SOURCES.md by file name, with the number of objects of each kind. */
 const notes = new Map(
   [...index.matchAll(/^\| (\S+\.(?:ya?ml|json)) \|.*?\| ([^|]*) \| ([^|]*) \|$/gm)].map(
     ([, name = '', note = '', counts = '']) => [
@@ -24,7 +24,7 @@ const notes = new Map(
   ),
 );
 
-/** Files that cannot be loaded, with the places of their problems. Other NEGATIVE notes are about what fields say. */
+/** Files that cannot be loaded, with the places of their problems. Other NEGATIVE notes are about fields. */
 const refused = new Map([
   [
     'frontend.yaml',
@@ -43,7 +43,7 @@ const refused = new Map([
   ['frontend-service-v1beta3.json', ['3:17 API_VERSION_UNKNOWN']],
   ['duplicate_property.yaml', ['16:7 YAML_DUPLICATE_KEY']],
 ]);
-/** NEGATIVE for a reason that is not about documents and objects: fields, or kinds that Sluice passes over. */
+/** NEGATIVE because of fields, or of kinds that Sluice ignores. */
 const refusedLater = ['deployment-multi-service.yaml', 'list_invalid.yaml', 'multi_invalid.yaml'];
 
 test('the corpus is complete and readable', () => {
@@ -51,13 +51,13 @@ test('the corpus is complete and readable', () => {
   expect(sources.map(nameOf).toSorted()).toEqual([...notes.keys()].toSorted());
 });
 
-test('every NEGATIVE note of SOURCES.md is accounted for', () => {
+test('covers every NEGATIVE note of SOURCES.md', () => {
   const negative = [...notes].filter(([, { note }]) => note.includes('NEGATIVE')).map(([name]) => name);
   expect([...refused.keys(), ...refusedLater]).toEqual(expect.arrayContaining(negative));
 });
 
 test.each(sources.map((source) => [nameOf(source), source] as const))(
-  '%s loads, or is refused as its note says',
+  'loads %s or refuses it according to its note',
   (name, source) => {
     const { objects, problems } = load([source]);
     expect(problems.map(({ at, code }) => `${at?.line}:${at?.column} ${code}`)).toEqual(refused.get(name) ?? []);
@@ -69,7 +69,7 @@ test.each(sources.map((source) => [nameOf(source), source] as const))(
   },
 );
 
-test('every object of the corpus says where its name stands', () => {
+test('finds the place of the name of every object of the corpus', () => {
   const { objects } = load(sources);
   const texts = new Map(sources.map(({ file, text }) => [file, text.split('\n')]));
   expect(objects.length).toBeGreaterThan(400);

@@ -7,7 +7,7 @@ import { blameLine } from './blame.ts';
 import { readAllocationsAt } from './git.ts';
 import { readBundle } from './revision.ts';
 
-/** A repository of somebody else, made to look at a proposal: its config and attributes name programs. */
+/** An untrusted repository whose config and attributes name programs. */
 
 let root: string;
 let before: string;
@@ -37,7 +37,7 @@ function git(...args: readonly string[]): string {
   return execFileSync('/usr/bin/git', [...who, ...args], { cwd: root, env, encoding: 'utf8', stdio: 'pipe' });
 }
 
-/** Everything that asks git about this repository. */
+/** Runs every function that calls git. */
 function askAll(): readonly unknown[] {
   return [
     readBundle('main:rendered'),
@@ -46,7 +46,7 @@ function askAll(): readonly unknown[] {
   ];
 }
 
-test('with programs for hooks, filters and files runs none of them', () => {
+test('runs no program from the config of a repository', () => {
   for (const key of [
     'core.fsmonitor',
     'core.sshCommand',
@@ -71,9 +71,9 @@ test('with programs for hooks, filters and files runs none of them', () => {
 
 test.each([
   ['uploadpack', (): readonly string[] => ['remote.origin.uploadpack', evil()]],
-  ['an address that is a command', (): readonly string[] => ['remote.origin.url', `ext::sh -c "${evil()}"`]],
+  ['a URL that is a command', (): readonly string[] => ['remote.origin.url', `ext::sh -c "${evil()}"`]],
   ['core.sshCommand', (): readonly string[] => ['core.sshCommand', evil()]],
-])('that lacks objects fetches none, by %s', (_title, setting) => {
+])('does not fetch missing objects by %s', (_title, setting) => {
   git('config', 'remote.origin.url', _title === 'core.sshCommand' ? 'ssh://host.invalid/x' : root);
   git('config', ...setting());
   git('config', 'protocol.allow', 'always');

@@ -35,7 +35,7 @@ test.each([
     `${service}spec:\n  publishNotReadyAddresses: yes\n`,
     ['7:29 YAML_AMBIGUOUS_SCALAR (Service shop/web)'],
   ],
-  ['an ambiguous value of a kind that is passed over', 'apiVersion: v1\nkind: Pod\nspec: yes\n', []],
+  ['an ambiguous value of an ignored kind', 'apiVersion: v1\nkind: Pod\nspec: yes\n', []],
   [
     'an ambiguous value in one item of a List',
     'apiVersion: v1\nkind: List\nitems:\n- apiVersion: v1\n  kind: Pod\n  a: on\n- apiVersion: v1\n  kind: Service\n  a: on\n',
@@ -63,7 +63,7 @@ test.each([
     ['3:2 YAML_DUPLICATE_KEY'],
   ],
   ['a second JSON value that is broken', '{"apiVersion": "v1", "kind": "Pod"}\n{"a": }}', ['2:8 YAML_SYNTAX']],
-])('problems of %s', (_title, text, expected) => {
+])('reports problems of %s', (_title, text, expected) => {
   expect(problems(text)).toEqual(expected);
 });
 
@@ -79,7 +79,7 @@ const parsers: [string, string][] = [
     `\n\n{\napiVersion: "v1", kind: "Service",\nmetadata: {name: "web"},\n\n\nspec: {ports: [\n {\n    port: 80}]}}`,
   ],
 ];
-test.each(parsers)('%s: an object knows where its values stand', (_title, text) => {
+test.each(parsers)('%s: finds the places of values', (_title, text) => {
   const [object] = load([source(text)]).objects;
   const { line, column } = object?.origin.place(['spec', 'ports', 0, 'port']) ?? { line: 0, column: 0 };
   expect(line).toBe(10);
@@ -87,13 +87,13 @@ test.each(parsers)('%s: an object knows where its values stand', (_title, text) 
   expect(object?.origin.place(['spec', 'ports', 0, 'protocol'])).toEqual(object?.origin.place(['spec', 'ports', 0]));
 });
 
-test('an object with an ambiguous scalar is handed out, one with a control character is not', () => {
+test('loads an object with an ambiguous scalar and refuses one with a control character', () => {
   const texts = ['a: yes\n', 'a: "\\e"\n'].map((text) => service + text);
   expect(load([source(texts.join('---\n'))]).objects.map(({ value }) => value['a'])).toEqual(['yes']);
 });
 
 test.each(['"\\ra": 1\n"\\ra": 2\n', '{"\\ra": 1, "\\ra": 2}'])(
-  'a key of %j that is there twice is told in printable words',
+  'reports a duplicate key of %j with escapes',
   (text) => {
     expect(load([source(text)]).problems.map(({ message }) => message)).toEqual([
       'Cannot read the map: it has the key "\\u000da" twice',
@@ -101,7 +101,7 @@ test.each(['"\\ra": 1\n"\\ra": 2\n', '{"\\ra": 1, "\\ra": 2}'])(
   },
 );
 
-test('no input makes it throw, and no problem is without place', () => {
+test('never throws, and every problem has a place', () => {
   const text = fc.oneof(yamlDocument([service, list]), fc.string({ unit: 'binary' }), fc.json());
   fc.assert(
     fc.property(fc.array(text, { maxLength: 3 }), (texts) => {
@@ -117,7 +117,7 @@ test('no input makes it throw, and no problem is without place', () => {
   );
 });
 
-test('objects of other kinds are counted by kind, in byte order', () => {
+test('counts objects of other kinds, in byte order', () => {
   const kinds = ['Pod', 'Deployment', 'Pod'].map((kind) => `apiVersion: v1\nkind: ${kind}\n`);
   expect([...load([source(kinds.join('---\n'))]).passedOver]).toEqual([
     ['Deployment', 1],
@@ -125,7 +125,7 @@ test('objects of other kinds are counted by kind, in byte order', () => {
   ]);
 });
 
-test('a KubeProxyConfiguration is handed out with its origin and the text of its file', () => {
+test('loads a KubeProxyConfiguration with its origin and the text of its file', () => {
   const text = `${service}---\napiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\nmode: iptables\n`;
   const { kubeProxy, passedOver } = load([source(text)]);
   expect(kubeProxy.map(({ value, text: of }) => [value['mode'], of])).toEqual([['iptables', text]]);
@@ -133,7 +133,7 @@ test('a KubeProxyConfiguration is handed out with its origin and the text of its
   expect(passedOver.size).toBe(0);
 });
 
-test('a file with too many documents is refused as a whole', () => {
+test('refuses a file with too many documents', () => {
   expect(problems('--- x\n'.repeat(100_001))).toEqual(['1:1 INPUT_TOO_LARGE']);
 });
 
@@ -142,12 +142,12 @@ test.each([
   ['a missing end', '"c":', '8:5'],
   ['an open string', '"c": "x', '8:8'],
   ['a wrong word', '"c": x}', '1:1'],
-])('a large JSON document with %s says where', (_title, end, place) => {
+])('reports the place of %s in a large JSON document', (_title, end, place) => {
   const filler = `{"apiVersion": "v1",\n\n\n\n\n\n"b": "${'x'.repeat(9_000_000)}",\n`;
   expect(problems(filler + end)).toEqual([`${place} YAML_SYNTAX`]);
 });
 
-test('twenty thousand JSON values in a row are read one by one', () => {
+test('reads twenty thousand consecutive JSON values', () => {
   const count = 20_000;
   const text = '{"apiVersion": "v1", "kind": "Pod"}\n'.repeat(count);
   expect(load([source(text)]).passedOver.get('Pod')).toBe(count);
@@ -163,7 +163,7 @@ test.each([
   ['ServiceAccount', 'v1', undefined],
   ['Secret', 'v1', undefined],
   ['Pod', 'v1', undefined],
-])('kind %s of %s', (kind, apiVersion, hint) => {
+])('suggests a kind for %s of %s', (kind, apiVersion, hint) => {
   const loaded = load([source(`apiVersion: ${apiVersion}\nkind: ${kind}\nmetadata: {name: a}\n`)]);
   expect(loaded.passedOver.size).toBe(1);
   expect(loaded.problems.map((one) => [one.code, one.level, one.at?.line, one.hint])).toEqual(

@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import type { Json } from '../render/kube.ts';
 import { findObjects } from './objects.ts';
 
-/** `what kind path` of everything found. */
+/** `what kind path` of all objects found. */
 function found(value: Json): string[] {
   return findObjects(value).map((object) => {
     const kind = 'kind' in object ? ` ${object.kind}` : '';
@@ -87,15 +87,15 @@ test.each<[string, Json, string[]]>([
   ['a list without kind', [service], ['malformed']],
   ['a map without kind', { apiVersion: 'v1' }, ['malformed']],
   ['a map without apiVersion', { kind: 'Service' }, ['malformed']],
-  ['a kind that is no text', { apiVersion: 'v1', kind: 1 }, ['malformed']],
-  ['items that are no list', { apiVersion: 'v1', kind: 'List', items: {} }, ['malformed items']],
+  ['a kind that is not a string', { apiVersion: 'v1', kind: 1 }, ['malformed']],
+  ['items that are not a list', { apiVersion: 'v1', kind: 'List', items: {} }, ['malformed items']],
   ['an empty item', { apiVersion: 'v1', kind: 'List', items: [null] }, ['malformed items.0']],
   ['a kind that every object inherits', { apiVersion: 'v1', kind: 'toString' }, ['passed-over toString']],
 ])('%s', (_title, value, expected) => {
   expect(found(value)).toEqual(expected);
 });
 
-test('a JSON Schema, such as the one beside sluice.yaml, is passed over; a map without any kind is not', () => {
+test('ignores a JSON Schema, and refuses another map without a kind', () => {
   expect(findObjects({ $schema: 'https://json-schema.org/draft/2020-12/schema', type: 'object' })).toEqual([
     { is: 'passed-over', kind: 'JSON Schema', path: [] },
   ]);

@@ -8,7 +8,7 @@ import { findReceipts } from './receipts.ts';
 const dir = mkdtempSync(join(tmpdir(), 'sluice-receipts-'));
 afterAll(() => rmSync(dir, { recursive: true, force: true }));
 
-test('of each node the newest few are kept, in whatever order and folder they lie', () => {
+test('keeps the newest receipts of each node across folders', () => {
   const folders = ['monday', 'tuesday'].map((name) => join(dir, name));
   for (const folder of folders) mkdirSync(folder);
   for (let number = 1; number <= 500; number++)
@@ -20,7 +20,7 @@ test('of each node the newest few are kept, in whatever order and folder they li
   for (const paths of found.values()) expect(paths.map(({ number }) => number)).toEqual([500, 499, 498, 497]);
 });
 
-test('a clone is a folder of receipts, and what Git keeps in it is passed over', () => {
+test('reads a clone as a folder of receipts and ignores .git', () => {
   const clone = join(dir, 'clone');
   mkdirSync(join(clone, '.git/objects/a/b/c/d'), { recursive: true });
   writeFileSync(join(clone, '.git', receiptFile({ node: 'node-z', number: 1 })), '');
@@ -29,11 +29,11 @@ test('a clone is a folder of receipts, and what Git keeps in it is passed over',
   expect('why' in found ? found : [...found.keys()]).toEqual(['node-a']);
 });
 
-test('of a folder that is too deep it is said where, and what to do', () => {
+test('reports a folder that is too deep with a hint', () => {
   const deep = join(dir, 'deep/a/b/c/d/e');
   mkdirSync(deep, { recursive: true });
   expect(findReceipts(join(dir, 'deep'))).toEqual({
     why: `${deep} is nested deeper than 4 levels`,
-    hint: expect.stringContaining('Name the folder that the receipts lie in'),
+    hint: expect.stringContaining('Pass the folder of the receipts'),
   });
 });

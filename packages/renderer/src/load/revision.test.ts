@@ -9,7 +9,7 @@ const cluster = 'kind: Cluster\n';
 let root = '';
 const before = process.cwd();
 
-/** Runs git without the person's own settings. */
+/** Runs git without the user's settings. */
 function git(...args: readonly string[]): string {
   const env = { PATH: '/usr/bin:/bin', HOME: root, GIT_CONFIG_GLOBAL: '/dev/null', GIT_CONFIG_NOSYSTEM: '1' };
   const who = ['-c', 'user.name=t', '-c', 'user.email=t@example.org', '-c', 'init.defaultBranch=main'];
@@ -31,7 +31,7 @@ beforeEach(() => {
   git('init', '-q');
   write('rendered/cluster.yaml', cluster);
   write('rendered/nodes/node-a/node.yaml', 'kind: Node\nname: ä\n');
-  // Same bytes twice are one blob, and an empty file is one of no bytes.
+  // Equal files are one blob, and an empty file is an empty blob.
   write('rendered/nodes/node-b/node.yaml', 'kind: Node\nname: ä\n');
   write('rendered/quarantine.yaml', '');
   commit();
@@ -43,7 +43,7 @@ afterEach(() => {
   rmSync(root, { recursive: true });
 });
 
-test('a revision of a directory is read as it was, whatever the work tree holds', () => {
+test('reads a directory of a revision independent of the work tree', () => {
   git('tag', 'v1');
   write('rendered/cluster.yaml', 'other\n');
   const status = git('status', '--porcelain');
@@ -60,13 +60,13 @@ test('a revision of a directory is read as it was, whatever the work tree holds'
 });
 
 test.each(['HEAD:rendered', 'HEAD:rendered/', 'main:rendered', 'HEAD^{commit}:rendered', '@:rendered'])(
-  '%s names the bundle',
+  'accepts %s as the bundle',
   (spec) => {
     expect(readBundle(spec)).toBeInstanceOf(Map);
   },
 );
 
-test('a path is meant from where one stands', () => {
+test('resolves a path relative to the current directory', () => {
   process.chdir(join(root, 'rendered'));
   expect(readBundle('HEAD:')).toBeInstanceOf(Map);
   expect(readBundle('HEAD:.')).toBeInstanceOf(Map);
@@ -74,11 +74,11 @@ test('a path is meant from where one stands', () => {
 });
 
 test.each([
-  ['an option', '--upload-pack=touch hit:rendered', /no name of a revision/],
-  ['an option that git knows', '--all:rendered', /no name of a revision/],
+  ['an option', '--upload-pack=touch hit:rendered', /is not a valid revision/],
+  ['an option that git knows', '--all:rendered', /is not a valid revision/],
   ['an option as directory', 'HEAD:--output=hit', /Cannot read the bundle HEAD:--output=hit/],
-  ['a command', '$(touch hit):rendered', /no name of a revision/],
-  ['a line break', 'HEAD\nHEAD:rendered', /no name of a revision/],
+  ['a command', '$(touch hit):rendered', /is not a valid revision/],
+  ['a line break', 'HEAD\nHEAD:rendered', /is not a valid revision/],
   ['a range', 'HEAD..HEAD:rendered', /Cannot read/],
   ['no revision', 'nothing:rendered', /Cannot read the bundle nothing:rendered: /],
   ['no directory of it', 'HEAD:nowhere', /Cannot read the bundle HEAD:nowhere: /],
@@ -86,14 +86,14 @@ test.each([
   ['a file', 'HEAD:rendered/cluster.yaml', /Cannot read/],
   ['an empty revision', ':rendered', /no such directory/],
   ['a missing directory', 'nowhere', /no such directory/],
-] as const)('%s is no bundle, and nothing is run', (_title, spec, message) => {
+] as const)('refuses %s as a bundle and runs no program', (_title, spec, message) => {
   const read = readBundle(spec);
   expect(read).toMatchObject({ code: 'INPUT_UNREADABLE', level: 'error' });
   expect('message' in read ? read.message : '').toMatch(message);
   expect(existsSync(join(root, 'hit'))).toBe(false);
 });
 
-test('outside of a repository the reason is git’s', () => {
+test('reports git’s message outside of a repository', () => {
   const bare = mkdtempSync(join(tmpdir(), 'sluice-nowhere-'));
   process.chdir(bare);
   try {
@@ -108,17 +108,17 @@ test('outside of a repository the reason is git’s', () => {
 });
 
 test.each([
-  ['a file that no bundle has', () => write('rendered/notes.txt', 'x\n')],
+  ['a foreign file', () => write('rendered/notes.txt', 'x\n')],
   ['a name with a line break', () => write('rendered/nodes/a\nb/node.yaml', 'x\n')],
   ['a link', () => symlinkSync('/etc/passwd', join(root, 'rendered/.gitattributes'))],
   ['no cluster.yaml', () => rmSync(join(root, 'rendered/cluster.yaml'))],
-] as const)('a directory with %s is refused', (_title, change) => {
+] as const)('refuses a directory with %s', (_title, change) => {
   change();
   commit();
   expect(readBundle('HEAD:rendered')).toMatchObject({ code: 'BUNDLE_INVALID' });
 });
 
-test('a directory that is there wins over a revision of that name', () => {
+test('prefers an existing directory over a revision of the same name', () => {
   mkdirSync(join(root, 'HEAD:rendered'));
   expect(readBundle('HEAD:rendered')).not.toBeInstanceOf(Map);
 });

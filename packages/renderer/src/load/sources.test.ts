@@ -34,7 +34,7 @@ async function* bytes(...chunks: Uint8Array[]): AsyncGenerator<Uint8Array> {
   yield* chunks;
 }
 
-/** Paths below the root of what is read, and `CODE why` of each problem. */
+/** Paths of the sources below the root, and `CODE message` of each problem. */
 async function read(inputs: string[], recursive = false, stdin = bytes()) {
   const { sources, problems } = await readSources(
     inputs.map((input) => (input === '-' ? input : join(root, input))),
@@ -47,10 +47,10 @@ async function read(inputs: string[], recursive = false, stdin = bytes()) {
 }
 
 test.each<[string, string[], boolean, string[]]>([
-  ['a file whatever its name', ['x.conf'], false, ['x.conf']],
+  ['a file with any name', ['x.conf'], false, ['x.conf']],
   ['the manifests of a directory, in byte order', ['d'], false, ['d/Z.yml', 'd/a.json', 'd/b.yaml', 'd/link.yaml']],
   [
-    'with -R those below it, and no loop',
+    'subdirectories with -R, without a loop',
     ['d'],
     true,
     ['d/Z.yml', 'd/a.json', 'd/b.yaml', 'd/link.yaml', 'd/sub/c.yaml'],
@@ -68,20 +68,20 @@ test.each<[string, string[], boolean, string[]]>([
 });
 
 test.each([
-  ['a file that is not there', 'missing.yaml', 'INPUT_UNREADABLE Cannot read missing.yaml: no such file or directory'],
+  ['a missing file', 'missing.yaml', 'INPUT_UNREADABLE Cannot read missing.yaml: no such file or directory'],
   ['a link to nothing', 'dangling.yaml', 'INPUT_UNREADABLE Cannot read dangling.yaml: no such file or directory'],
   ['a link to itself', 'round.yaml', 'INPUT_UNREADABLE Cannot read round.yaml: too many levels of symbolic links'],
-])('%s is a problem, and the others are read', async (_title, input, problem) => {
+])('reports %s and reads the others', async (_title, input, problem) => {
   expect(await read([input, 'x.conf'])).toEqual({ files: ['x.conf'], problems: [problem] });
 });
 
-test('stdin is read once, in any number of pieces', async () => {
+test('reads stdin once, in any number of chunks', async () => {
   const stdin = bytes(Buffer.from('a: \u00e9').subarray(0, 4), Buffer.from('a: \u00e9').subarray(4));
   const { sources } = await readSources(['-', '-'], { recursive: false, stdin });
   expect(sources).toEqual([{ file: 'stdin', text: 'a: \u00e9' }]);
 });
 
-test('an endless stream is refused at the limit', async () => {
+test('refuses an endless stream at the limit', async () => {
   async function* endless(): AsyncGenerator<Uint8Array> {
     for (;;) yield new Uint8Array(8 * 1024 * 1024);
   }
@@ -92,13 +92,13 @@ test('an endless stream is refused at the limit', async () => {
 test.each([
   ['UTF-8 with its mark', Buffer.from('\ufeffa: 1'), 'a: 1'],
   ['UTF-16, as PowerShell writes it', Buffer.from('\ufeffa: 1', 'utf16le'), 'a: 1'],
-  ['UTF-16, big end first', Buffer.from('\ufeffa: 1', 'utf16le').swap16(), 'a: 1'],
+  ['UTF-16, big-endian', Buffer.from('\ufeffa: 1', 'utf16le').swap16(), 'a: 1'],
 ])('decodes %s', async (_title, content, text) => {
   const { sources } = await readSources(['-'], { recursive: false, stdin: bytes(content) });
   expect(sources.map((source) => source.text)).toEqual([text]);
 });
 
-test('bytes that are no UTF-8 are a problem with their line', async () => {
+test('reports the line of bytes that are not UTF-8', async () => {
   const { problems } = await readSources(['-'], {
     recursive: false,
     stdin: bytes(Buffer.from('a: 1\nb: \xe9\n', 'latin1')),

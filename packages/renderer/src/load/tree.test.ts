@@ -14,7 +14,7 @@ beforeEach(() => {
 });
 afterEach(() => rmSync(dir, { recursive: true }));
 
-test('a tree that is open has what one has that was read, whichever way it is asked', () => {
+test('an open tree has the same files as a read one, with every method of Map', () => {
   const open = openTree(dir) as Map<string, string>;
   const read = readTree(dir) as Map<string, string>;
   expect(read.size).toBe(2);
@@ -29,29 +29,29 @@ test('a tree that is open has what one has that was read, whichever way it is as
   expect(open.size).toBe(2);
 });
 
-test('a file that has gone since a tree was opened is no empty one', () => {
+test('throws for a file that was deleted after a tree was opened', () => {
   const open = openTree(dir) as Map<string, string>;
   rmSync(join(dir, 'nodes/node-1/node.yaml'));
   expect(() => open.get('nodes/node-1/node.yaml')).toThrow('ENOENT');
   expect(() => [...open]).toThrow('ENOENT');
 });
 
-test.each([openTree, readTree])('a directory with a file that no bundle has is none: %o', (reader) => {
+test.each([openTree, readTree])('refuses a directory with a foreign file: %o', (reader) => {
   writeFileSync(join(dir, 'stray.txt'), '');
   expect(reader(dir)).toMatchObject({ code: 'BUNDLE_INVALID', at: { file: join(dir, 'stray.txt') } });
 });
 
 describe.each<[what: string, make: (path: string) => void]>([
   ['a link', (path) => symlinkSync('../../cluster.yaml', path)],
-  ['a link without end', (path) => symlinkSync('/dev/zero', path)],
+  ['a link to a device', (path) => symlinkSync('/dev/zero', path)],
   ['a pipe', (path) => void execFileSync('mkfifo', [path])],
-])('%s in the place of a file', (_what, make) => {
+])('%s in place of a file', (_what, make) => {
   beforeEach(() => {
     rmSync(join(dir, 'nodes/node-1/node.yaml'));
     make(join(dir, 'nodes/node-1/node.yaml'));
   });
 
-  test.each([openTree, readTree])('makes a directory none that is read: %o', (reader) => {
+  test.each([openTree, readTree])('is refused: %o', (reader) => {
     const at = { file: join(dir, 'nodes/node-1/node.yaml') };
     expect(reader(dir)).toMatchObject({ code: 'BUNDLE_INVALID', at, message: expect.stringContaining('regular') });
   });

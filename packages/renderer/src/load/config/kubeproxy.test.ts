@@ -22,7 +22,7 @@ const read = (kubeProxy: string, profile?: string) =>
     kubeProxy: [input(head + kubeProxy)],
   });
 
-/** What kubeadm writes: every field is there, and next to none is set. */
+/** The ConfigMap of kubeadm: it has every field, most of them unset. */
 const kubeadm = `apiVersion: v1
 kind: ConfigMap
 metadata: { name: kube-proxy, namespace: kube-system }
@@ -97,7 +97,7 @@ data:
     apiVersion: v1
 `;
 
-test("kubeadm's ConfigMap is the default plus its clusterCIDR", () => {
+test("reads kubeadm's ConfigMap as the defaults plus its clusterCIDR", () => {
   const plain = readConfig({ kubeProxy: [] }).config;
   const { config, problems } = readConfig({ kubeProxy: [input(kubeadm, 'cm.yaml')] });
   expect(problems).toEqual([]);
@@ -105,7 +105,7 @@ test("kubeadm's ConfigMap is the default plus its clusterCIDR", () => {
 });
 
 test.each([['primary'], ['localhost'], ['all'], ['primary, localhost'], ['localhost, 10.0.0.0/8, primary']])(
-  'node ports on %s are what kube-proxy 1.37 takes, and so does a profile',
+  "accepts node ports on %s, in kube-proxy's configuration and in a profile",
   (list) => {
     const text = `nodePortAddresses: [${list}]`;
     for (const { config, problems } of [read(text), read('', text)]) {
@@ -115,7 +115,7 @@ test.each([['primary'], ['localhost'], ['all'], ['primary, localhost'], ['localh
   },
 );
 
-test('what kube-proxy is told holds for every profile that says nothing else', () => {
+test("applies kube-proxy's configuration to every profile without its own value", () => {
   const text = `iptables: { masqueradeBit: 15, localhostNodePorts: false }\nconntrack: { tcpEstablishedTimeout: 1h }\nnodePortAddresses: [primary]\n`;
   const { config, problems } = read(text, 'nodeSelector: { matchLabels: { a: b } }');
   expect(problems).toEqual([]);
@@ -129,7 +129,7 @@ test('what kube-proxy is told holds for every profile that says nothing else', (
   }
 });
 
-test('sluice.yaml wins, and each difference is noted with both values and places', () => {
+test('prefers sluice.yaml, with a note on each difference with both values and places', () => {
   const { config, problems } = read(
     'iptables:\n  masqueradeBit: 15\n  masqueradeAll: true\n',
     'iptables: { masqueradeBit: 16 }',
@@ -142,15 +142,15 @@ test('sluice.yaml wins, and each difference is noted with both values and places
 });
 
 test.each([
-  ['a duration in other words', 'conntrack: { udpTimeout: 90s }', 'conntrack: { udpTimeout: 1m30s }'],
+  ['a duration in another form', 'conntrack: { udpTimeout: 90s }', 'conntrack: { udpTimeout: 1m30s }'],
   ['a CIDR in another spelling', 'clusterCIDR: FD00:0::/56', 'clusterCIDR: fd00::/56'],
   ['the same list', 'nodePortAddresses: [10.0.0.0/8]', 'nodePortAddresses: [10.0.0.0/8]'],
-  ['a field that kube-proxy leaves open', 'mode: ""', 'mode: iptables'],
-])('%s is no difference', (_title, kubeProxy, profile) => {
+  ['an unset field of kube-proxy', 'mode: ""', 'mode: iptables'],
+])('accepts %s as equal', (_title, kubeProxy, profile) => {
   expect(read(kubeProxy, profile).problems).toEqual([]);
 });
 
-test('a mode that sluice.yaml replaces does no harm', () => {
+test('accepts an unsupported mode that sluice.yaml overrides', () => {
   expect(read('mode: ipvs', 'mode: iptables').problems.map(({ code }) => code)).toEqual(['CONFIG_OVERRIDES']);
 });
 
@@ -159,35 +159,35 @@ test.each([
   ['mode userspace', 'mode: userspace', 'CONFIG_UNSUPPORTED error 3:7'],
   ['mode ipvs', 'mode: ipvs', 'MODE_DEPRECATED note 3:7'],
   [
-    'a scheduler that nobody has',
+    'an unknown scheduler',
     'mode: ipvs\nipvs: { scheduler: wrrr }',
     'MODE_DEPRECATED note 3:7,CONFIG_INVALID error 4:20',
   ],
   [
-    'a time-out that IPVS does not take',
+    'a timeout beyond the maximum of IPVS',
     'mode: ipvs\nipvs: { udpTimeout: 745h }',
     'MODE_DEPRECATED note 3:7,CONFIG_INVALID error 4:21',
   ],
   ['mode kernelspace', 'mode: kernelspace', 'CONFIG_UNSUPPORTED error 3:7'],
-  ['a mode that nobody has', 'mode: iptable', 'CONFIG_INVALID error 3:7'],
+  ['an unknown mode', 'mode: iptable', 'CONFIG_INVALID error 3:7'],
   ['a bit out of range', 'iptables: { masqueradeBit: 32 }', 'CONFIG_INVALID error 3:28'],
   ['a score out of range', 'oomScoreAdj: 1001', 'CONFIG_INVALID error 3:14'],
   ['a negative period', 'iptables: { syncPeriod: -1s }', 'CONFIG_INVALID error 3:25'],
   ['a minimum above the period', 'iptables: { minSyncPeriod: 31s }', 'CONFIG_INVALID error 3:28'],
   ['the same in nftables', 'nftables: { syncPeriod: 5s, minSyncPeriod: 6s }', 'CONFIG_INVALID error 3:44'],
   ['a period that is a number', 'configSyncPeriod: 900', 'CONFIG_INVALID error 3:19'],
-  ['an address that is none', 'bindAddress: localhost', 'ADDRESS_INVALID error 3:14'],
-  ['a health address that is a name', 'healthzBindAddress: localhost:10256', 'ADDRESS_INVALID error 3:21'],
+  ['an invalid address', 'bindAddress: localhost', 'ADDRESS_INVALID error 3:14'],
+  ['a host name as health address', 'healthzBindAddress: localhost:10256', 'ADDRESS_INVALID error 3:21'],
   ['a metrics port out of range', 'metricsBindAddress: "[::1]:70000"', 'CONFIG_INVALID error 3:21'],
-  ['a CIDR that is none', 'ipvs: { excludeCIDRs: [10.0.0.0] }', 'ADDRESS_INVALID error 3:24'],
+  ['an invalid CIDR', 'ipvs: { excludeCIDRs: [10.0.0.0] }', 'ADDRESS_INVALID error 3:24'],
   ['three cluster CIDRs', 'clusterCIDR: 10.1.0.0/16,fd00::/56,fd01::/56', 'ADDRESS_INVALID error 3:14'],
-  ['a detector that nobody has', 'detectLocalMode: NodeCIDRs', 'CONFIG_INVALID error 3:18'],
+  ['an unknown detector', 'detectLocalMode: NodeCIDRs', 'CONFIG_INVALID error 3:18'],
   ['a bridge mode without a bridge', 'detectLocalMode: BridgeInterface', 'CONFIG_INVALID error 3:18'],
   ['a negative table size', 'conntrack: { min: -1 }', 'CONFIG_INVALID error 3:19'],
-  ['a feature gate that is no switch', 'featureGates: { A: "true" }', 'CONFIG_INVALID error 3:20'],
-  ['a word that does not exist', 'nodePortAddresses: [localhosts]', 'ADDRESS_INVALID error 3:21'],
-  ['a word that is there twice', 'nodePortAddresses: [primary, 10.0.0.0/8, primary]', 'CONFIG_INVALID error 3:42'],
-])('%s is a problem at its place', (_title, text, expected) => {
+  ['a feature gate that is not a boolean', 'featureGates: { A: "true" }', 'CONFIG_INVALID error 3:20'],
+  ['an unknown word', 'nodePortAddresses: [localhosts]', 'ADDRESS_INVALID error 3:21'],
+  ['a duplicate word', 'nodePortAddresses: [primary, 10.0.0.0/8, primary]', 'CONFIG_INVALID error 3:42'],
+])('reports %s at its place', (_title, text, expected) => {
   expect(
     read(text)
       .problems.map(({ code, level, at }) => `${code} ${level} ${at?.line}:${at?.column}`)
@@ -195,7 +195,7 @@ test.each([
   ).toBe(expected);
 });
 
-/** Every code and message, each on a line. */
+/** All problems, one per line. */
 const told = (text: string): string =>
   read(text)
     .problems.map(({ code, level, at, message }) => `${code} ${level} ${at?.line}:${at?.column} ${message}`)
@@ -226,25 +226,25 @@ test.each([
     '3:21 Cannot follow healthzBindAddress: sluiced has its own setting for the health endpoint',
   ],
   [
-    'two periods are one cause',
+    'two periods for one cause',
     'iptables: { syncPeriod: 1m, minSyncPeriod: 10s }',
     `3:25 Cannot follow iptables.syncPeriod, iptables.minSyncPeriod: ${periods}`,
   ],
   [
-    'gates that kube-proxy does not read',
+    'unknown gates',
     `featureGates:\n${[1, 2, 3, 4, 5, 6, 7].map((index) => `  Gate${index}Of7: true\n`).join('')}`,
     `4:13 Cannot follow ${[1, 2, 3, 4, 5].map((index) => `featureGates.Gate${index}Of7`).join(', ')} and 2 more: kube-proxy 1.37 has no feature gate of this name`,
   ],
   [
-    'a gate that is locked',
+    'a locked gate',
     'featureGates: { PreferSameTrafficDistribution: false }',
     '3:48 Cannot follow featureGates.PreferSameTrafficDistribution: hints for nodes are always used, like in kube-proxy since 1.35',
   ],
-])('%s is a warning', (_title, text, expected) => {
+])('warns of %s', (_title, text, expected) => {
   expect(told(text)).toBe(`CONFIG_IGNORED warning ${expected}`);
 });
 
-test('a gate with a name like one of kube-proxy has it in the hint, beside others too', () => {
+test('suggests a gate with a similar name', () => {
   const { problems } = read('featureGates: { GracefulNodeShutdown: true, AllowServiceExternalIP: false }');
   expect(problems.map(({ message, hint }) => [message.split(':')[0], hint])).toEqual([
     ['Cannot follow featureGates.GracefulNodeShutdown', 'Check its spelling, or remove it'],
@@ -256,23 +256,20 @@ test.each([
   ["kube-proxy's defaults, written out", 'oomScoreAdj: -999\niptables: { syncPeriod: 30s, minSyncPeriod: 1000ms }'],
   ['health at the default port', 'healthzBindAddress: "[::]:10256"'],
   ['periods of another mode', 'ipvs: { minSyncPeriod: 10s }\nnftables: { masqueradeAll: true, syncPeriod: 1m }'],
-  [
-    'gates with the values that are followed',
-    'featureGates: { KubeProxyIPVS: false, PreferSameTrafficDistribution: true }',
-  ],
+  ['gates with the supported values', 'featureGates: { KubeProxyIPVS: false, PreferSameTrafficDistribution: true }'],
   [
     'gates of other modes',
     'featureGates: { NFTablesNetlink: false, WinDSR: false, AllAlpha: true, ContextualLogging: false }',
   ],
   [
-    'what concerns the process alone',
+    'fields that affect only the process',
     'metricsBindAddress: 0.0.0.0:10249\nenableProfiling: true\nclientConnection: { qps: 50 }',
   ],
-])('%s is no warning', (_title, text) => {
+])('does not warn of %s', (_title, text) => {
   expect(told(text)).toBe('');
 });
 
-test('options of mode nftables are named where sluice.yaml sets another mode', () => {
+test('warns of options of mode nftables when sluice.yaml sets another mode', () => {
   const { problems } = read('mode: nftables\nnftables: { masqueradeBit: 15, masqueradeAll: true }', 'mode: iptables');
   expect(problems.map(({ code, message }) => `${code} ${message}`)).toEqual([
     'CONFIG_IGNORED Cannot follow nftables.masqueradeBit, nftables.masqueradeAll: it affects only mode nftables; modes iptables and ipvs have their own option',
@@ -280,12 +277,12 @@ test('options of mode nftables are named where sluice.yaml sets another mode', (
   ]);
 });
 
-test('the gate for mode ipvs is a warning in mode ipvs alone', () => {
+test('warns of the gate for mode ipvs only in mode ipvs', () => {
   const codes = read('mode: ipvs\nfeatureGates: { KubeProxyIPVS: false }').problems.map(({ code }) => code);
   expect(codes).toEqual(['CONFIG_IGNORED', 'MODE_DEPRECATED']);
 });
 
-test('external IPs are off in every profile where the feature gate says so, and sluice.yaml wins', () => {
+test('applies the feature gate for external IPs to every profile, and sluice.yaml overrides it', () => {
   const off = 'featureGates: { AllowServiceExternalIPs: false }';
   const gatesOf = (profile?: string) => read(off, profile).config.profiles.map(({ featureGates }) => featureGates);
   expect(gatesOf('nodeSelector: { matchLabels: { a: b } }')).toEqual(
@@ -295,7 +292,7 @@ test('external IPs are off in every profile where the feature gate says so, and 
   expect(told(off)).toBe('');
 });
 
-test('another version of the format is refused', () => {
+test('refuses another version of the format', () => {
   const { problems } = readConfig({
     kubeProxy: [input('apiVersion: kubeproxy.config.k8s.io/v1alpha2\nkind: KubeProxyConfiguration')],
   });
@@ -311,16 +308,16 @@ test.each([
   ['a literal block that begins with an empty line', configMap(`|-\n\n${indented(inner)}`), '7:18'],
   ['a quoted string, which has no lines of its own', configMap(JSON.stringify(inner)), '3:16'],
   [
-    'a folded block, whose lines are not those of the text',
+    'a folded block, whose lines differ from the text',
     configMap(`>\n${indented(inner).replaceAll('\n', '\n\n')}`),
     '3:16',
   ],
-])('a place inside a ConfigMap is right in %s', (_title, text, expected) => {
+])('finds places inside a ConfigMap in %s', (_title, text, expected) => {
   const { problems } = readConfig({ kubeProxy: [input(text, 'cm.yaml')] });
   expect(problems.map(({ at }) => `${at?.file} ${at?.line}:${at?.column}`)).toEqual([`cm.yaml ${expected}`]);
 });
 
-test('broken YAML inside a ConfigMap is found at its line', () => {
+test('reports invalid YAML inside a ConfigMap at its line', () => {
   const { problems } = readConfig({
     kubeProxy: [input(configMap(`|\n${indented(`${inner}oomScoreAdj: 3\n`)}`), 'cm.yaml')],
   });
@@ -331,11 +328,11 @@ test.each([
   ['a ConfigMap without config.conf', 'kind: ConfigMap\ndata: { other: x }'],
   ['a ConfigMap whose config.conf is a list', configMap('"[]"')],
   ['a ConfigMap whose config.conf is empty', configMap('""')],
-])('%s is a problem', (_title, text) => {
+])('reports %s', (_title, text) => {
   expect(readConfig({ kubeProxy: [input(text)] }).problems).toMatchObject([{ code: 'CONFIG_INVALID', level: 'error' }]);
 });
 
-test('the same configuration twice is one, two different ones are a problem naming both', () => {
+test('accepts two equal configurations and refuses different ones with both places', () => {
   const [one, same, other] = [
     'mode: iptables\nclusterCIDR: 10.1.0.0/16\n',
     'clusterCIDR: 10.1.0.0/16\nmode: iptables\n',

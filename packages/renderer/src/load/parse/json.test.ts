@@ -5,11 +5,11 @@ import { countJsonKeys, markJson, parseJson, splitJson } from './json.ts';
 import { checkJson } from './json-checks.ts';
 import { Marks } from './marks.ts';
 
-test('keys are counted as the text has them, inside strings none', () => {
+test('counts keys in the text, but not inside strings', () => {
   expect(countJsonKeys('{"a": 1, "a" : {"b\\"": ": \\"x\\":"}, "c": ["d"]}')).toBe(4);
 });
 
-test('marks lead to the value, whatever the blanks and escapes', () => {
+test('finds offsets despite blanks and escapes', () => {
   const text = ' {"a\\u0041" : [ 1, {"b": "x\\"]"} ,[]], "c":null}';
   const marks = new Marks();
   markJson(text, 0, marks);
@@ -22,7 +22,7 @@ test('marks lead to the value, whatever the blanks and escapes', () => {
   expect(at('aA', 1, 'missing', 0)).toMatch(/^\{"b"/);
 });
 
-test('for any JSON the keys add up and every mark is where a value of that text begins', () => {
+test('counts keys and finds offsets in any JSON', () => {
   fc.assert(
     fc.property(fc.jsonValue({ maxDepth: 5 }), fc.constantFrom(0, 1, 4), (value, spaces) => {
       const text = JSON.stringify(value, undefined, spaces);
@@ -44,17 +44,17 @@ function leaves(value: Json, path: Path): [Path, Json][] {
 }
 
 test.each([
-  ['a key twice', '{"a": 1, "b": {"c": 1, "c": 2}}', ['23 YAML_DUPLICATE_KEY b.c']],
-  ['a key twice in two spellings', '{"a": 1, "\\u0061": 2}', ['9 YAML_DUPLICATE_KEY a']],
-  ['__proto__ twice', '{"__proto__": 1, "__proto__": 2}', ['17 YAML_DUPLICATE_KEY __proto__']],
+  ['a duplicate key', '{"a": 1, "b": {"c": 1, "c": 2}}', ['23 YAML_DUPLICATE_KEY b.c']],
+  ['a duplicate key in two spellings', '{"a": 1, "\\u0061": 2}', ['9 YAML_DUPLICATE_KEY a']],
+  ['a duplicate __proto__', '{"__proto__": 1, "__proto__": 2}', ['17 YAML_DUPLICATE_KEY __proto__']],
   ['65 levels', `${'['.repeat(65)}${']'.repeat(65)}`, ['0 INPUT_TOO_LARGE ']],
   ['20,000 levels', `${'{"a":'.repeat(20_000)}1${'}'.repeat(20_000)}`, ['0 INPUT_TOO_LARGE ']],
-])('%s are found', (_title, text, expected) => {
+])('reports %s', (_title, text, expected) => {
   const findings = checkJson(parseJson(text) ?? null, text);
   expect(findings.map(({ offset, code, path }) => `${offset} ${code} ${path.join('.')}`)).toEqual(expected);
 });
 
-test('values in a row are told apart by their brackets', () => {
+test('splits consecutive values by their brackets', () => {
   const text = '{"a": "}{"}\n[1, {}] {"b": 2}';
   expect(splitJson(text, 0).map(({ from, to }) => text.slice(from, to))).toEqual([
     '{"a": "}{"}',

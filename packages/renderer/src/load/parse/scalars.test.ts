@@ -16,7 +16,7 @@ test.each(
   words(
     'true FALSE null ~ yEs nO 0 7 -1 80 1.5 .5 1. 1e3 0x1F .inf 10.0.0.1 10.96.0.0/12 fd00::1 ::1 12ab 2018-02-12 2018-02-12T15:48:44Z a_b v1_2 web:80 _1 1:75 0xyz',
   ),
-)('%s is not', (scalar) => {
+)('%s is not ambiguous', (scalar) => {
   expect(isAmbiguous(scalar)).toBe(false);
 });
 
@@ -28,7 +28,7 @@ test.each(words('y yes no on off 014 0b11 1_000 0x_1F -0x1F 1:30 12:34:56 1:30.5
   },
 );
 test.each(words('true null 0 80 1.5 .5 10.0.0.1 fd00::1 12ab a_b 1:75'))(
-  'the yaml library reads %s alike in 1.1 and 1.2',
+  'the yaml library reads %s the same in 1.1 and 1.2',
   (scalar) => {
     expect(parse(scalar, { version: '1.1' })).toEqual(parse(scalar, { version: '1.2' }));
   },

@@ -18,18 +18,18 @@ const documents = readdirSync(corpus, { recursive: true, encoding: 'utf8' })
   .toSorted()
   .flatMap((name) => splitDocuments(name, readFileSync(join(corpus, name), 'utf8')));
 
-test('every corpus document that the subset takes is what the yaml library reads', () => {
+test('reads corpus documents like the yaml library', () => {
   const disagreements = documents.map((document) => disagreement(document.text)).filter((found) => found !== undefined);
   expect(disagreements).toEqual([]);
 });
 
-test('the subset takes most documents of the corpus with Services, Endpoints, EndpointSlices and Nodes', () => {
+test('accepts most documents of the corpus with Services, Endpoints, EndpointSlices and Nodes', () => {
   const relevant = documents.filter(({ text }) => /^kind: (?:Service|Endpoints|EndpointSlice|Node|List)$/m.test(text));
   const taken = relevant.filter(({ text }) => parseSubset(text) !== BAIL);
   expect(taken.length / relevant.length).toBeGreaterThan(0.9);
 });
 
-test('generated and mutated documents that the subset takes are what the yaml library reads', {
+test('reads generated and mutated documents like the yaml library', {
   timeout: 120_000,
 }, () => {
   const small = documents.map(({ text }) => text).filter((text) => text.length < 3000);
@@ -40,7 +40,7 @@ test('generated and mutated documents that the subset takes are what the yaml li
   });
   const { numRuns } = runs(10_000);
   fc.assert(property, { numRuns });
-  // Else the property would hold for a parser that refuses everything; it is about a third.
+  // Otherwise the property would hold for a parser that refuses everything; it is about a third.
   expect(taken / numRuns).toBeGreaterThan(0.2);
 });
 
@@ -65,24 +65,24 @@ function withDigit(pattern: RegExp): RegExp {
   return new RegExp(`^(?=[-+]?\\.?[0-9])(?:${pattern.source})`);
 }
 
-/** What the subset parser says about a text that YAML 1.2, YAML 1.1 or the general parser's positions do not confirm. */
+/** How the subset parser differs from YAML 1.2, YAML 1.1 or the positions of the general parser; undefined if it does not. */
 function disagreement(text: string): string | undefined {
   const marks = new Marks();
   const value = parseSubset(text, marks);
   if (value === BAIL) return undefined;
   const document = parseDocument(text, core);
-  if (document.errors.length > 0) return `takes what is no YAML: ${document.errors[0]?.message} in ${text}`;
+  if (document.errors.length > 0) return `accepts invalid YAML: ${document.errors[0]?.message} in ${text}`;
   if (!isDeepStrictEqual(value, document.toJS())) return `reads another value than YAML 1.2 from ${text}`;
   if (!isDeepStrictEqual(value, parseDocument(text, yaml11).toJS()))
     return `reads another value than YAML 1.1 from ${text}`;
   const general = new Marks();
   const { errors, doubts } = parseYaml(text, general);
-  if (errors.length + doubts.length > 0) return `takes what the general parser refuses: ${text}`;
+  if (errors.length + doubts.length > 0) return `accepts what the general parser refuses: ${text}`;
   const moved = paths(value, []).find((path) => marks.find(path) !== general.find(path));
   return moved && `places ${moved.join('.')} at ${marks.find(moved)}, not at ${general.find(moved)}, in ${text}`;
 }
 
-/** Of every value but null: `key:` has nothing that could have a place. */
+/** The paths of all values but null: `key:` has no value with a place. */
 function paths(value: Json, path: Path): Path[] {
   if (value === null) return [];
   if (typeof value !== 'object') return [path];

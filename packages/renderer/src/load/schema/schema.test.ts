@@ -6,7 +6,7 @@ import { nearest } from '../../render/nearest.ts';
 import { printSluiceSchema, sluiceSchema } from './sluice.ts';
 import type { Schema } from './schema.ts';
 
-test('the schema that editors read is the one that is enforced', async () => {
+test('prints the enforced schema for editors', async () => {
   // `vitest -u` writes it again.
   await expect(printSluiceSchema()).toMatchFileSnapshot('../../../../../docs/schema/sluiceconfig.schema.json');
 });
@@ -22,7 +22,7 @@ function below(schema: Schema, path: string): [string, Schema][] {
 }
 
 test.each(below(sluiceSchema, 'sluice.yaml'))(
-  '%s has a description, and its default and examples are allowed',
+  '%s has a description and a valid default and examples',
   (_path, schema) => {
     expect(schema.description).toMatch(/\.$/);
     const values = [...(schema.default === undefined ? [] : [schema.default]), ...(schema.examples ?? [])];
@@ -38,20 +38,20 @@ const shared = below({ type: 'object', properties: profileFields }, '')
       !/^$|^name$|^nodeSelector|^kubeProxyVersion$|^families|^sysctls|^iptables.randomFully$|[\]*]$/.test(path),
   );
 
-test.each(shared)('%s is of the same type in a profile and in KubeProxyConfiguration', (path, schema) => {
+test.each(shared)('%s has the same type in a profile and in KubeProxyConfiguration', (path, schema) => {
   const theirs = path.split('.').reduce<Schema | undefined>((at, key) => at?.properties?.[key], kubeProxySchema);
   const { type, minimum, maximum, description } = theirs ?? {};
   const own = { type: schema.type, minimum: schema.minimum, maximum: schema.maximum, description: schema.description };
   expect({ type, minimum, maximum, description }).toEqual(own);
 });
 
-test('null is a value here, and nothing to Kubernetes', () => {
+test('treats null as a value, or as unset like Kubernetes', () => {
   const schema: Schema = { type: 'object', required: ['a'], properties: { a: { type: 'string' } } };
   expect(checkSchema(schema, { a: null }, { nullIsUnset: false })).toMatchObject([{ kind: 'type', path: ['a'] }]);
   expect(checkSchema(schema, { a: null }, { nullIsUnset: true })).toMatchObject([{ kind: 'missing', path: [] }]);
 });
 
-test('a key of the prototype is a key like any other', () => {
+test('treats keys of the prototype as ordinary keys', () => {
   const schema: Schema = { type: 'object', additionalProperties: false, properties: {} };
   const value = JSON.parse('{"__proto__": 1, "constructor": 2}') as never;
   expect(checkSchema(schema, value, { nullIsUnset: false }).map(({ path }) => path[0])).toEqual([
@@ -64,7 +64,7 @@ test.each([
   [[], ''],
   [['profiles', 0, 'iptables'], 'profiles[0].iptables'],
   [['sysctls', 'net.ipv4.ip_forward'], 'sysctls["net.ipv4.ip_forward"]'],
-] as const)('the path %j is written %s', (path, expected) => {
+] as const)('prints the path %j as %s', (path, expected) => {
   expect(printPath(path)).toBe(expected);
 });
 
@@ -89,7 +89,7 @@ test.each([
   ['--1s', undefined],
   ['1e3s', undefined],
   ['10000000h', undefined],
-])('Go reads the duration %j as %s seconds', (text, seconds) => {
+])('reads the duration %j as %s seconds like Go', (text, seconds) => {
   expect(parseGoDuration(text)).toBe(seconds);
 });
 
@@ -99,7 +99,7 @@ test.each([
   [90, '1m30s'],
   [3600, '1h0m0s'],
   [86399, '23h59m59s'],
-])('%i seconds are printed as Go does: %s', (seconds, text) => {
+])('prints %i seconds like Go: %s', (seconds, text) => {
   expect(printGoDuration(seconds)).toBe(text);
   expect(parseGoDuration(text)).toBe(seconds);
 });
@@ -111,6 +111,6 @@ test.each([
   ['node', 'nodes'],
   ['replicas', undefined],
   ['x', undefined],
-] as const)('who types %s means %s', (text, expected) => {
+] as const)('suggests for %s: %s', (text, expected) => {
   expect(nearest(text, Object.keys(sluiceSchema.properties ?? {}))).toBe(expected);
 });
