@@ -15,7 +15,7 @@ import type { Outcome } from '../packages/applier/src/rollout/outcome.ts';
 import { Status } from '../packages/applier/src/status.ts';
 import { sampleBundle, sampleNode } from '../packages/applier/src/testing/bundle.fixture.ts';
 import { gatherEvidence } from '../packages/renderer/src/commands/evidence.ts';
-import { judgeFleet, type Target } from '../packages/renderer/src/fleet/fleet.ts';
+import { judgeFleet, type RolloutTarget } from '../packages/renderer/src/fleet/fleet.ts';
 import { promote } from '../packages/renderer/src/fleet/promote.ts';
 
 /** What a node says while endpoints change, and what `sluice promote` makes of it. */
@@ -103,9 +103,9 @@ async function judged(...looks: readonly Look[]) {
   writeFileSync(allowed, `${await makeKey(join(scratch, 'state'), sampleNode, false, run)}\n`);
   await live(looks);
   const nodes = [sampleNode, 'node-b'];
-  const target: Target = { cluster: 'test', serial: 42, digest: fileDigest(release.sums), nodes, waves, open: 1 };
-  const { evidence, strangers } = gatherEvidence(join(scratch, 'receipts'), allowed);
-  const fleet = judgeFleet(evidence, strangers, target);
+  const target: RolloutTarget = { cluster: 'test', serial: 42, digest: fileDigest(release.sums), nodes, waves, open: 1 };
+  const { evidence, foreignNodes } = gatherEvidence(join(scratch, 'receipts'), allowed);
+  const fleet = judgeFleet(evidence, foreignNodes, target);
   return { row: fleet.rows.find(({ node }) => node === sampleNode), decision: promote(waves, 1, fleet, 1) };
 }
 const update = (revision: number): Arrival => arrivalOf(sealOf(revision), revision);

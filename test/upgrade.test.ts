@@ -4,7 +4,7 @@ import { describe, expect, test } from 'vitest';
 import { peek } from '../packages/applier/src/journal/peek.ts';
 import { gatherEvidence } from '../packages/renderer/src/commands/evidence.ts';
 import { stagedRelease, targetOf } from '../packages/renderer/src/commands/target.ts';
-import { isWell, judgeFleet } from '../packages/renderer/src/fleet/fleet.ts';
+import { isHealthyFleet, judgeFleet } from '../packages/renderer/src/fleet/fleet.ts';
 import { setups, upgradeFolder, versions } from './upgrade/node.ts';
 
 /** What versions before wrote, read by this one; `netns/upgrade.test.ts` runs it on a kernel. */
@@ -21,10 +21,10 @@ describe.each(versions)('version %s', (version) => {
     ({ name }) => {
       const own = join(folder, name);
       const target = targetOf(stagedRelease(join(folder, 'release')));
-      const { evidence, strangers } = gatherEvidence(join(own, 'receipts'), join(own, 'allowed_receipts'));
-      const fleet = judgeFleet(evidence, strangers, { ...target, nodes: ['node-1'] });
+      const { evidence, foreignNodes } = gatherEvidence(join(own, 'receipts'), join(own, 'allowed_receipts'));
+      const fleet = judgeFleet(evidence, foreignNodes, { ...target, nodes: ['node-1'] });
       expect(fleet.rows).toMatchObject([{ node: 'node-1', state: 'runs', why: null, receipt: { sluiced: version } }]);
-      expect(isWell(fleet)).toBe(true);
+      expect(isHealthyFleet(fleet)).toBe(true);
       const { generation } = fleet.rows[0]?.receipt?.standing ?? {};
       expect(peek(join(own, 'state'))).toMatchObject({ node: 'node-1', open: null, current: { number: generation } });
     },

@@ -115,8 +115,8 @@ export async function standing(machine: Machine, generation: number): Promise<vo
 /** Throws where a person is called, or a version is held against somebody. */
 export async function untroubled(machine: Machine): Promise<void> {
   const { held, quarantined, daemon } = await statusOf(machine);
-  const isWell = held === null && Object.keys(quarantined).length === 0 && daemon?.healthy === true;
-  if (!isWell) throw new Error(JSON.stringify({ held, quarantined, daemon }));
+  const isHealthyFleet = held === null && Object.keys(quarantined).length === 0 && daemon?.healthy === true;
+  if (!isHealthyFleet) throw new Error(JSON.stringify({ held, quarantined, daemon }));
 }
 
 /** Waits until packets go by a release on trial. */

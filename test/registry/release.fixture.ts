@@ -4,7 +4,7 @@ import { isProblem, makeRelease, printRelease, sumsOf } from '@sluice/bundle';
 import { CommanderError } from 'commander';
 import { vi } from 'vitest';
 import { buildProgram } from '../../packages/renderer/src/cli/program.ts';
-import { tellFailure } from '../../packages/renderer/src/commands/failure.ts';
+import { reportFailure } from '../../packages/renderer/src/commands/failure.ts';
 import { writeRelease } from '../../packages/renderer/src/emit/release.ts';
 import { readTree } from '../../packages/renderer/src/load/tree.ts';
 
@@ -68,7 +68,7 @@ export async function sluice(...args: readonly string[]): Promise<Said> {
     await buildProgram().parseAsync(args, { from: 'user' });
     return { status: Number(process.exitCode), ...said };
   } catch (error) {
-    return { status: error instanceof CommanderError ? 2 : tellFailure(error), ...said };
+    return { status: error instanceof CommanderError ? 2 : reportFailure(error), ...said };
   } finally {
     process.exitCode = before;
     for (const spy of spies) spy.mockRestore();

@@ -18,10 +18,10 @@ try {
   await program.parseAsync(words, { from: 'user' });
 } catch (error) {
   if (error instanceof CommanderError) usage = error;
-  else process.exitCode = (await import('./commands/failure.ts')).tellFailure(error);
+  else process.exitCode = (await import('./commands/failure.ts')).reportFailure(error);
 }
 if (usage !== undefined) process.exitCode = usage.exitCode === 0 ? exitCodes.done : exitCodes.problem;
-if ((process.exitCode ?? exitCodes.done) !== exitCodes.done && requestedFormat(program, words) === 'json') {
-  const { printError } = await import('./commands/told.ts');
+if ((process.exitCode ?? exitCodes.done) !== exitCodes.done && askedFormat(program, words) === 'json') {
+  const { printError } = await import('./commands/output.ts');
   printError(usage && [usageProblem(program, words, usage)]);
 }

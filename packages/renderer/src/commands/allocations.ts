@@ -14,7 +14,7 @@ import { writing } from './failure.ts';
 import { type InputOptions, readConfigFile, readInput, siblingAllocations } from './input.ts';
 import { print, progress, say } from './progress.ts';
 import { isStopped, joinProblems } from './render.ts';
-import { printDocument, tellProblems } from './told.ts';
+import { printDocument, reportProblems } from './output.ts';
 
 /** `sluice allocations fix`: where two files allocate the same address or port, moves the one that is not on the base branch. */
 export function fixCommand(options: {
@@ -31,7 +31,7 @@ export function fixCommand(options: {
     ? undefined
     : fixAllocations(current.allocations, base.allocations, config.config);
   const problems = [...read, ...(fixed?.problems ?? [])];
-  tellProblems(problems);
+  reportProblems(problems);
   writing(dir, () => writeAllocations(dir, fixed?.moved ?? []));
   if (options.output === 'text')
     for (const move of fixed?.moves ?? []) print(`${move.service}: ${move.from} → ${move.to}\n`);
@@ -50,12 +50,12 @@ export async function manifestsCommand({
   const { input, problems } = await readInput(options);
   const rendered = render(input);
   const found = joinProblems(problems, rendered.problems);
-  tellProblems(found);
+  reportProblems(found);
   if (isStopped(found, options.strict)) {
     say(`Nothing was printed: ${countProblems(found)}\n`);
     return exitCodes.problem;
   }
-  if (rendered.created.length > 0) tellProblems(rendered.created.map(notKept));
+  if (rendered.created.length > 0) reportProblems(rendered.created.map(notKept));
   const services = input.change.filter(({ kind }) => kind === 'Service');
   const held = new Map(
     [...input.allocations, ...rendered.created].map((allocation) => [allocationPath(allocation), allocation]),

@@ -23,7 +23,7 @@ import { reading } from './failure.ts';
 export function incomplete(dir: string, files: BundleFiles): readonly Problem[] {
   const sums = reading(dir, () => readText(dir, sumsFile));
   if (sums !== undefined) {
-    const misfit = unlikeSums(dir, sums, files);
+    const misfit = sumsMismatch(dir, sums, files);
     return misfit === undefined ? [] : [warning(dir, `its files do not match ${sumsFile}: ${misfit}`)];
   }
   const complete = reading(dir, () => readText(dir, completeFile));
@@ -38,7 +38,7 @@ export function incomplete(dir: string, files: BundleFiles): readonly Problem[] 
  * Compares files, with `release.yaml` and `waves.yaml` of the directory, with its `SHA256SUMS`.
  * @returns the first mismatch, in words; undefined when all match
  */
-export function unlikeSums(dir: string, sums: string, files: BundleFiles): string | undefined {
+export function sumsMismatch(dir: string, sums: string, files: BundleFiles): string | undefined {
   const digests = digestsOf(files);
   for (const file of [releaseFile, wavesFile]) {
     const text = reading(dir, () => readText(dir, file));

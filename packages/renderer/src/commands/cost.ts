@@ -9,7 +9,7 @@ import { bundleAt } from './bundle-at.ts';
 import { reading } from './failure.ts';
 import { print, progress } from './progress.ts';
 import { isStopped } from './render.ts';
-import { tellProblems } from './told.ts';
+import { reportProblems } from './output.ts';
 
 export interface CostOptions {
   readonly output: 'text' | 'json';
@@ -25,7 +25,7 @@ export function costCommand(dir: string, options: CostOptions): number {
   const costs = costOf(bundleAt(dir), options.layout);
   const problems = costs.filter((one) => 'code' in one);
   if (problems.length > 0) {
-    tellProblems(problems);
+    reportProblems(problems);
     return exitCodes.problem;
   }
   const known = costs as readonly NodeCost[];
@@ -41,6 +41,6 @@ function budgetsIn(file: string | undefined): Budgets | undefined {
     file,
     reading(file, () => readFileSync(file, 'utf8')),
   );
-  if (sluice.problems.length > 0) tellProblems(sluice.problems);
+  if (sluice.problems.length > 0) reportProblems(sluice.problems);
   return isStopped(sluice.problems) ? undefined : ((fieldOf(sluice, 'budgets') ?? {}) as Budgets);
 }

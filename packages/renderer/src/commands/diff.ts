@@ -6,7 +6,7 @@ import { exitCodes } from '../exit.ts';
 import { diffBundles, isSame } from '../review/diff.ts';
 import { print, progress } from './progress.ts';
 import { type SideOptions, sideAt } from './side.ts';
-import { tellProblems } from './told.ts';
+import { reportProblems } from './output.ts';
 
 export interface DiffOptions extends SideOptions {
   /** `html` is the page of `sluice report`. */
@@ -22,7 +22,7 @@ export async function diffCommand(old: string, fresh: string, options: DiffOptio
   const after = await sideAt(fresh, options);
   if (isRefused(before) || isRefused(after)) {
     // Both sides share one sluice.yaml: its problems are printed once.
-    tellProblems([before, after].filter(isRefused).flat());
+    reportProblems([before, after].filter(isRefused).flat());
     return exitCodes.problem;
   }
   if (options.raw) {
@@ -36,7 +36,7 @@ export async function diffCommand(old: string, fresh: string, options: DiffOptio
   }
   const diff = diffBundles(before, after);
   if (!('flows' in diff)) {
-    tellProblems(diff);
+    reportProblems(diff);
     return exitCodes.problem;
   }
   print(printDiff(diff, options.output));
@@ -53,7 +53,7 @@ async function printPage(sides: ReportSides): Promise<number> {
   ]);
   const report = reportOn({ old: sides.old.files, fresh: sides.fresh.files });
   if (!('diff' in report)) {
-    tellProblems(report);
+    reportProblems(report);
     return exitCodes.problem;
   }
   print(reportHtml(report, sides));

@@ -6,18 +6,18 @@ import { findReceipts, readReceiptTexts, type ReceiptPath } from '../load/receip
 import { reading, Stopped } from './failure.ts';
 import { sshKeygen, whoSigned } from './ssh-keygen.ts';
 
-export interface Gathered {
+export interface GatheredReceipts {
   /** Of every node in `allowed_receipts`. */
   readonly evidence: ReadonlyMap<string, Evidence>;
   /** Nodes with receipts that are not in `allowed_receipts`. */
-  readonly strangers: readonly string[];
+  readonly foreignNodes: readonly string[];
 }
 
 /**
  * Reads the receipts of a folder and verifies their signatures.
  * @throws Stopped when the folder or `allowed_receipts` cannot be used
  */
-export function gatherEvidence(dir: string, allowedReceipts: string): Gathered {
+export function gatherEvidence(dir: string, allowedReceipts: string): GatheredReceipts {
   if (!existsSync(sshKeygen))
     throw new Stopped(unusable(dir, `${sshKeygen} is not installed`, 'Install the OpenSSH client'));
   const signers = readSigners(
@@ -31,7 +31,7 @@ export function gatherEvidence(dir: string, allowedReceipts: string): Gathered {
   const keys = Map.groupBy(signers, ({ principal }) => principal);
   return {
     evidence: new Map([...keys].map(([node, own]) => [node, evidenceOf(dir, found.get(node) ?? [], own)])),
-    strangers: [...found.keys()].filter((node) => !keys.has(node)),
+    foreignNodes: [...found.keys()].filter((node) => !keys.has(node)),
   };
 }
 

@@ -8,7 +8,7 @@ import { explain } from '../review/explain.ts';
 import { bundleAt } from './bundle-at.ts';
 import { Stopped } from './failure.ts';
 import { print, progress } from './progress.ts';
-import { tellProblems } from './told.ts';
+import { reportProblems } from './output.ts';
 
 export interface ExplainOptions {
   readonly dir: string;
@@ -24,7 +24,7 @@ export async function explainCommand(asked: string, options: ExplainOptions): Pr
   progress(`reading ${options.dir}`);
   const explanation = explain(bundleAt(options.dir), asked, options.node);
   if (explanation === undefined || 'code' in explanation) {
-    tellProblems([explanation ?? notFound(asked, options.dir)]);
+    reportProblems([explanation ?? notFound(asked, options.dir)]);
     return exitCodes.problem;
   }
   const manifest =
@@ -45,7 +45,7 @@ export async function explainCommand(asked: string, options: ExplainOptions): Pr
 async function placeOf(manifests: string, service: string): Promise<Place | undefined> {
   const read = await readSources([manifests], { recursive: true, stdin: process.stdin });
   const loaded = load(read.sources);
-  tellProblems([...read.problems, ...loaded.problems].filter(({ level }) => level === 'error'));
+  reportProblems([...read.problems, ...loaded.problems].filter(({ level }) => level === 'error'));
   const object = loaded.objects.find(({ kind, value }) => {
     const { name, namespace = 'default' } = (value['metadata'] ?? {}) as { name?: string; namespace?: string };
     return kind === 'Service' && `${namespace}/${name}` === service;

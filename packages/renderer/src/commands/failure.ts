@@ -1,7 +1,7 @@
 import type { Problem } from '@sluice/bundle';
 import { exitCodes } from '../exit.ts';
 import { reasonOf } from '../load/reason.ts';
-import { tellProblems } from './told.ts';
+import { reportProblems } from './output.ts';
 
 /** Ends a command with a problem outside of the input, such as an unreadable file. */
 export class Stopped extends Error {
@@ -50,8 +50,8 @@ function attempt<T>(call: () => T, problem: (why: string) => Problem): T {
 }
 
 /** Prints why a command failed. Returns the exit code. */
-export function tellFailure(error: unknown): number {
-  tellProblems([error instanceof Stopped ? error.problem : internal(error)]);
+export function reportFailure(error: unknown): number {
+  reportProblems([error instanceof Stopped ? error.problem : internal(error)]);
   return exitCodes.problem;
 }
 

@@ -19,7 +19,7 @@ import { fileDigest, printReceipt, type Receipt, receiptFile, type ReceiptOutcom
 import { CommanderError } from 'commander';
 import { afterAll, beforeEach, describe, expect, test, vi } from 'vitest';
 import { buildProgram } from '../cli/program.ts';
-import { tellFailure } from './failure.ts';
+import { reportFailure } from './failure.ts';
 
 const root = join(import.meta.dirname, '../../../..');
 const scratch = mkdtempSync(join(tmpdir(), 'sluice-fleet-'));
@@ -40,7 +40,7 @@ async function sluice(...args: readonly string[]): Promise<{ status: number; std
     await buildProgram().parseAsync(args, { from: 'user' });
     return { status: Number(process.exitCode), ...output };
   } catch (error) {
-    return { status: error instanceof CommanderError ? 2 : tellFailure(error), ...output };
+    return { status: error instanceof CommanderError ? 2 : reportFailure(error), ...output };
   } finally {
     process.exitCode = before;
     for (const spy of spies) spy.mockRestore();

@@ -5,7 +5,7 @@ import { fleetJson } from '../emit/fleet/json.ts';
 import { fleetText } from '../emit/fleet/text.ts';
 import { headline } from '../emit/fleet/words.ts';
 import { exitCodes } from '../exit.ts';
-import { isWell, judgeFleet } from '../fleet/fleet.ts';
+import { isHealthyFleet, judgeFleet } from '../fleet/fleet.ts';
 import { gatherEvidence } from './evidence.ts';
 import { writing } from './failure.ts';
 import { print, progress, say } from './progress.ts';
@@ -26,8 +26,8 @@ const printers = { text: fleetText, json: fleetJson, html: fleetHtml } as const;
 export function fleetCommand(dir: string, { allowedReceipts, release, output, out }: FleetOptions): number {
   const target = release === undefined ? undefined : targetOf(stagedRelease(release));
   progress(`checking the receipts in ${dir}`);
-  const { evidence, strangers } = gatherEvidence(dir, allowedReceipts);
-  const fleet = judgeFleet(evidence, strangers, target);
+  const { evidence, foreignNodes } = gatherEvidence(dir, allowedReceipts);
+  const fleet = judgeFleet(evidence, foreignNodes, target);
   // Links are relative to the folder of the page; a page on standard output is assumed to be saved in the current directory.
   const text = printers[output](fleet, relative(out === undefined ? '.' : dirname(out), dir));
   if (out === undefined) print(text);
@@ -35,5 +35,5 @@ export function fleetCommand(dir: string, { allowedReceipts, release, output, ou
     writing(out, () => writeOutput(out, Buffer.from(text)));
     say(`${out}: ${headline(fleet)}\n`);
   }
-  return isWell(fleet) ? exitCodes.done : exitCodes.different;
+  return isHealthyFleet(fleet) ? exitCodes.done : exitCodes.different;
 }

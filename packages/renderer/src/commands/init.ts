@@ -14,7 +14,7 @@ import { Stopped, writing } from './failure.ts';
 import { versionByDefault } from '../render/versions/version.ts';
 import { say } from './progress.ts';
 import { isStopped } from './render.ts';
-import { printDocument, tellProblems } from './told.ts';
+import { printDocument, reportProblems } from './output.ts';
 
 /** `sluice init`: writes a commented config to start from. An existing file is kept unless `--force` is given. */
 export async function initCommand(
@@ -25,7 +25,7 @@ export async function initCommand(
   const { sources, problems } = await readSources(from, { recursive: false, stdin: process.stdin });
   const loaded = load(sources);
   const found = [...problems, ...loaded.problems, ...readKubeProxy(loaded.kubeProxy).problems];
-  tellProblems(found);
+  reportProblems(found);
   if (isStopped(found)) return exitCodes.problem;
   const [kubeProxy] = loaded.kubeProxy;
   if (options.filename !== undefined && kubeProxy === undefined) throw new Stopped(noKubeProxy(options.filename));

@@ -13,7 +13,7 @@ import { Stopped, writing } from './failure.ts';
 import { type Input, inputOf } from './input.ts';
 import { print, say } from './progress.ts';
 import { isStopped, joinProblems, staleProblem } from './render.ts';
-import { tellProblems } from './told.ts';
+import { reportProblems } from './output.ts';
 
 /**
  * `sluice krm`: a function for kustomize and kpt. The items of the ResourceList are passed through unchanged: a bundle is not a
@@ -32,23 +32,23 @@ export async function krmCommand({ output }: { readonly output: Format }): Promi
       : await runOn(source, asked.config);
   const shown = output === 'json' ? { ...list, isFlow: true } : list;
   print(printResourceList(shown, resultsOf(list, source.file, ran.problems)));
-  tellProblems(ran.problems);
+  reportProblems(ran.problems);
   return ran.exit;
 }
 
 /** Without a list there is no output. */
 function refuse(problems: readonly Problem[]): number {
-  tellProblems(problems);
+  reportProblems(problems);
   return exitCodes.problem;
 }
 
-interface Ran {
+interface FunctionRun {
   readonly exit: number;
   readonly problems: readonly Problem[];
 }
 
 /** Errors of the file system become results as well. */
-async function runOn(source: Source, config: FunctionConfig): Promise<Ran> {
+async function runOn(source: Source, config: FunctionConfig): Promise<FunctionRun> {
   try {
     const how = { recursive: false, stdin: process.stdin };
     const base = config.base === undefined ? undefined : await readSources(config.base, how);
@@ -61,7 +61,7 @@ async function runOn(source: Source, config: FunctionConfig): Promise<Ran> {
 
 const staleHint = 'Remove check from the functionConfig, run the function again and commit the files that it writes';
 
-function write({ input, allocationsDir, problems }: Input, { output, check, strict }: FunctionConfig): Ran {
+function write({ input, allocationsDir, problems }: Input, { output, check, strict }: FunctionConfig): FunctionRun {
   const rendered = render(input);
   const found = joinProblems(problems, rendered.problems);
   if (isStopped(found, strict)) return { exit: exitCodes.problem, problems: found };

@@ -5,9 +5,9 @@ import { incomplete } from './complete.ts';
 import { reading } from './failure.ts';
 import { withoutNodes } from './render.ts';
 import { print, progress } from './progress.ts';
-import { tellProblems } from './told.ts';
+import { reportProblems } from './output.ts';
 
-interface Row {
+interface NodeRow {
   readonly node: string;
   readonly profile: string;
   readonly zone?: string;
@@ -19,30 +19,30 @@ export function lsCommand(dir: string, options: { readonly output: 'text' | 'jso
   progress(`reading ${dir}`);
   const listed = list(dir);
   if ('problems' in listed) {
-    tellProblems(listed.problems);
+    reportProblems(listed.problems);
     return exitCodes.problem;
   }
-  tellProblems(listed.without);
+  reportProblems(listed.without);
   print(options.output === 'json' ? json(listed.cluster, listed.rows) : text(listed.rows));
   return exitCodes.done;
 }
 
-interface Listed {
+interface BundleListing {
   readonly cluster: string;
-  readonly rows: readonly Row[];
+  readonly rows: readonly NodeRow[];
   /** `NODES_MISSING` for a bundle without nodes. */
   readonly without: readonly Problem[];
 }
 
-function list(dir: string): Listed | { problems: readonly Problem[] } {
+function list(dir: string): BundleListing | { problems: readonly Problem[] } {
   const files = reading(dir, () => readTree(dir));
   if (!(files instanceof Map)) return { problems: [files as Problem] };
-  tellProblems(incomplete(dir, files));
+  reportProblems(incomplete(dir, files));
   const names = nodesOf(files);
   progress(`resolving ${names.length} nodes`);
   const cache = new ResolveCache();
   const problems: Problem[] = [];
-  const rows: Row[] = [];
+  const rows: NodeRow[] = [];
   let cluster = '';
   for (const name of names) {
     const node = summariseNode(files, name, cache);
@@ -62,7 +62,7 @@ function list(dir: string): Listed | { problems: readonly Problem[] } {
   return problems.length > 0 ? { problems } : { cluster, rows, without: withoutNodes(files) };
 }
 
-function json(cluster: string, rows: readonly Row[]): string {
+function json(cluster: string, rows: readonly NodeRow[]): string {
   const profiles = [...Map.groupBy(rows, (row) => row.profile)]
     .toSorted(([a], [b]) => compareText(a, b))
     .map(([name, of]) => ({ name, nodes: of.length }));
@@ -70,7 +70,7 @@ function json(cluster: string, rows: readonly Row[]): string {
   return `${JSON.stringify(document, null, 2)}\n`;
 }
 
-function text(rows: readonly Row[]): string {
+function text(rows: readonly NodeRow[]): string {
   const table = [
     ['PROFILE', 'NODE', 'ZONE', 'VERSION'],
     ...rows.map((row) => [row.profile, row.node, row.zone ?? '-', row.version]),

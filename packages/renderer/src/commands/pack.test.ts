@@ -31,7 +31,7 @@ import { afterAll, beforeEach, describe, expect, test, vi } from 'vitest';
 import { buildProgram } from '../cli/program.ts';
 import { writeRelease } from '../emit/release.ts';
 import { readTree } from '../load/tree.ts';
-import { tellFailure } from './failure.ts';
+import { reportFailure } from './failure.ts';
 
 const root = join(import.meta.dirname, '../../../..');
 const example = join(root, 'examples/11-mixed/out');
@@ -83,7 +83,7 @@ async function sluiceTo(
     await buildProgram().parseAsync(['pack', ...args, '-o', output], { from: 'user' });
     return { status: Number(process.exitCode), ...said };
   } catch (error) {
-    return { status: error instanceof CommanderError ? 2 : tellFailure(error), ...said };
+    return { status: error instanceof CommanderError ? 2 : reportFailure(error), ...said };
   } finally {
     process.exitCode = before;
     for (const spy of spies) spy.mockRestore();

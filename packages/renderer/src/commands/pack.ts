@@ -25,7 +25,7 @@ import { readRegular } from '../load/regular.ts';
 import { readWholeRelease, type WholeRelease } from '../load/whole-release.ts';
 import { reading, Stopped, writing } from './failure.ts';
 import { clearProgress, print, progress, say } from './progress.ts';
-import { printDocument, tellProblems } from './told.ts';
+import { printDocument, reportProblems } from './output.ts';
 
 export interface PackOptions {
   readonly node?: string;
@@ -54,7 +54,7 @@ export function packCommand(dir: string, { node, all, base, output, report }: Pa
   const isOut = writing(output, () => isStandardOutput(output));
   if (isOut) writing('standard output', () => writeOut(packed));
   else writing(output, () => writeOutput(output, packed));
-  if (![...files.keys()].some(isSignatureFile)) tellProblems([unsigned(dir)]);
+  if (![...files.keys()].some(isSignatureFile)) reportProblems([unsigned(dir)]);
   say(summary(output, whole.release, archive, packed));
   const digest = `sha256:${fileDigest(packed)}`;
   if (report === 'text') (isOut ? say : print)(`${digest}\n`);

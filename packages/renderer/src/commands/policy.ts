@@ -11,7 +11,7 @@ import { reading, Stopped } from './failure.ts';
 import { print, progress } from './progress.ts';
 import { isStopped } from './render.ts';
 import { bundleAt } from './bundle-at.ts';
-import { tellProblems } from './told.ts';
+import { reportProblems } from './output.ts';
 
 export interface PolicyOptions {
   readonly output: PolicyFormat;
@@ -33,7 +33,7 @@ export function policyCommand(dir: string, options: PolicyOptions): number {
   progress('checking the policy');
   const result = checkPolicy({ files, ...base, settings, today });
   if (!('findings' in result)) {
-    tellProblems(result);
+    reportProblems(result);
     return exitCodes.problem;
   }
   const config = options.config === undefined ? {} : { config: options.config };
@@ -64,6 +64,6 @@ export function policyIn(file: string | undefined): PolicySettings | undefined {
     file,
     reading(file, () => readFileSync(file, 'utf8')),
   );
-  if (sluice.problems.length > 0) tellProblems(sluice.problems);
+  if (sluice.problems.length > 0) reportProblems(sluice.problems);
   return isStopped(sluice.problems) ? undefined : ((fieldOf(sluice, 'policy') ?? {}) as PolicySettings);
 }

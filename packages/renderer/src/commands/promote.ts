@@ -21,8 +21,8 @@ import { gatherEvidence } from './evidence.ts';
 import { Stopped, writing } from './failure.ts';
 import { print, progress, say } from './progress.ts';
 import { sshKeygen } from './ssh-keygen.ts';
-import { type Staged, stagedRelease, targetOf } from './target.ts';
-import { printDocument, tellProblems } from './told.ts';
+import { type StagedRelease, stagedRelease, targetOf } from './target.ts';
+import { printDocument, reportProblems } from './output.ts';
 
 export interface PromoteOptions {
   readonly output: Format;
@@ -49,13 +49,13 @@ export function promoteCommand(dir: string, options: PromoteOptions): number {
   const printResult = (result: 'not-ready' | 'all-open' | 'may-open' | 'opened', open: number): void =>
     printDocument(output, 'Promotion', { dir, result, open, waves: waves.length });
   if (decision.kind === 'not-ready') {
-    tellProblems(decision.problems);
+    reportProblems(decision.problems);
     printResult('not-ready', opening.open);
     return exitCodes.different;
   }
   if (decision.kind === 'all-open') {
     if (output === 'text') print(`${dir}: all ${waves.length} waves are open\n`);
-    tellProblems(decision.problems);
+    reportProblems(decision.problems);
     printResult('all-open', waves.length);
     return decision.problems.length === 0 ? exitCodes.done : exitCodes.different;
   }
@@ -76,7 +76,7 @@ export function promoteCommand(dir: string, options: PromoteOptions): number {
  * long as all nodes of each wave report the release. The quorum does not apply there: of a wave that was never opened no node can report
  * it, yet the nodes of earlier waves could make up a quorum.
  */
-function decide(dir: string, staged: Staged, options: PromoteOptions): Promotion {
+function decide(dir: string, staged: StagedRelease, options: PromoteOptions): Promotion {
   const { opening } = staged;
   const signed = options.key === undefined ? opening.open : signedSoFar(dir, opening);
   const evidence = evidenceOf(options, signed);

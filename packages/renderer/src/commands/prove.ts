@@ -6,7 +6,7 @@ import { type Comparison, compareModesAndLayouts } from '../review/equivalence.t
 import { isProved, proveBundle } from '../review/prove.ts';
 import { bundleAt } from './bundle-at.ts';
 import { print, progress } from './progress.ts';
-import { tellProblems } from './told.ts';
+import { reportProblems } from './output.ts';
 
 export interface ProveOptions {
   readonly output: 'text' | 'json';
@@ -19,24 +19,24 @@ export function proveCommand(dir: string, options: ProveOptions): number {
   progress(`reading ${dir}`);
   const files = bundleAt(dir);
   progress('tracing packets');
-  return options.alike ? proveAlike(files, options) : proveDeclared(files, options);
+  return options.alike ? proveEquivalence(files, options) : proveDeclared(files, options);
 }
 
 function proveDeclared(files: BundleFiles, { output }: ProveOptions): number {
   const proof = proveBundle(files);
   if (!('counterExamples' in proof)) {
-    tellProblems(proof);
+    reportProblems(proof);
     return exitCodes.problem;
   }
   print(printProof(proof, output));
   return isProved(proof) ? exitCodes.done : exitCodes.different;
 }
 
-function proveAlike(files: BundleFiles, { output }: ProveOptions): number {
-  const compared = compareModesAndLayouts(files);
+function proveEquivalence(files: BundleFiles, { output }: ProveOptions): number {
+  const compared = compareWays(files);
   const problems = compared.filter((one) => 'message' in one);
   if (problems.length > 0) {
-    tellProblems(problems);
+    reportProblems(problems);
     return exitCodes.problem;
   }
   const comparisons = compared as readonly Comparison[];

@@ -11,7 +11,7 @@ import { writing } from './failure.ts';
 import { type InputOptions, readInput } from './input.ts';
 import { print, progress, say } from './progress.ts';
 import { isStopped } from './render.ts';
-import { printDocument, tellProblems } from './told.ts';
+import { printDocument, reportProblems } from './output.ts';
 
 export interface PruneOptions extends Omit<InputOptions, 'output'> {
   /** Remove them instead of listing them. */
@@ -28,7 +28,7 @@ export async function pruneCommand({ yes = false, output, ...options }: PruneOpt
   const { input, allocationsDir, problems } = await readInput(options);
   const objects = [...input.base, ...input.change];
   const found = [...problems.map(asError), ...doubts(objects)];
-  tellProblems(found);
+  reportProblems(found);
   if (isStopped(found, options.strict)) {
     say('Nothing was removed: allocations of unreadable Services would be removed as well\n');
     return exitCodes.problem;

@@ -23,7 +23,7 @@ import { readReference } from '../registry/reference.ts';
 import { atRegistry } from './at-registry.ts';
 import { Stopped, writing } from './failure.ts';
 import { progress, say } from './progress.ts';
-import { printDocument } from './told.ts';
+import { printDocument } from './output.ts';
 
 export interface PullOptions {
   readonly output: string;
@@ -32,7 +32,7 @@ export interface PullOptions {
   readonly plainHttp?: boolean;
 }
 
-type Files = ReadonlyMap<string, string>;
+type PulledFiles = ReadonlyMap<string, string>;
 
 /** `sluice pull`: fetches a release from a registry by its digest and writes it to a directory. */
 export async function pullCommand(spec: string, { output, report, node, plainHttp }: PullOptions): Promise<number> {
@@ -41,7 +41,7 @@ export async function pullCommand(spec: string, { output, report, node, plainHtt
   progress(`fetching ${spec}`);
   const client = new RegistryClient(reference, { plainHttp: plainHttp === true, env: process.env });
   const { digest } = reference;
-  const profileOf = node === undefined ? undefined : (shared: Files) => profileIn(spec, shared, node);
+  const profileOf = node === undefined ? undefined : (shared: PulledFiles) => profileIn(spec, shared, node);
   const { files: pulled, passedOver } = await atRegistry(() => pullRelease(client, digest, profileOf));
   const files = node === undefined ? pulled : filesOfNode(pulled, node, profileIn(spec, pulled, node));
   const sums = files.get(sumsFile) ?? '';
@@ -59,7 +59,7 @@ export async function pullCommand(spec: string, { output, report, node, plainHtt
   return exitCodes.done;
 }
 
-function write(output: string, files: Files): 'same' | 'written' | Problem {
+function write(output: string, files: PulledFiles): 'same' | 'written' | Problem {
   const rules = new Map([...files].filter(([path]) => readPath(path) !== undefined));
   const [release = '', sums = ''] = [files.get(releaseFile), files.get(sumsFile)];
   const done = writeRelease(output, rules, { release, sums, waves: files.get(wavesFile) });
@@ -69,7 +69,7 @@ function write(output: string, files: Files): 'same' | 'written' | Problem {
   return done;
 }
 
-function profileIn(spec: string, files: Files, node: string): string {
+function profileIn(spec: string, files: PulledFiles, node: string): string {
   const release = readRelease(files.get(releaseFile) ?? '');
   if (isProblem(release)) throw new Stopped(release);
   const found = Object.hasOwn(release.nodes, node) ? release.nodes[node]?.profile : undefined;

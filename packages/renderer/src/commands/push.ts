@@ -8,7 +8,7 @@ import { readReference } from '../registry/reference.ts';
 import { reading, Stopped } from './failure.ts';
 import { print, progress, say } from './progress.ts';
 import { atRegistry } from './at-registry.ts';
-import { printDocument, tellProblems } from './told.ts';
+import { printDocument, reportProblems } from './output.ts';
 
 export interface PushOptions {
   readonly output: Format;
@@ -27,7 +27,7 @@ export async function pushCommand(dir: string, spec: string, { plainHttp, output
   const client = new RegistryClient(reference, { plainHttp: plainHttp === true, env: process.env });
   const { tag } = reference;
   const pushed = await atRegistry(() => pushRelease(client, release, files, tag));
-  if (![...files.keys()].some(isSignatureFile)) tellProblems([unsigned(dir)]);
+  if (![...files.keys()].some(isSignatureFile)) reportProblems([unsigned(dir)]);
   const { layers, sent, attachments } = pushed;
   say(
     `${spec}: release ${release.serial} of ${release.cluster}, ${layers} layers, ${sent} of them new; ${attachments} signatures and openings\n`,

@@ -16,7 +16,7 @@ import { programPath } from '@sluice/testing';
 import { CommanderError } from 'commander';
 import { afterAll, beforeEach, describe, expect, test, vi } from 'vitest';
 import { buildProgram } from '../cli/program.ts';
-import { tellFailure } from './failure.ts';
+import { reportFailure } from './failure.ts';
 
 const root = join(import.meta.dirname, '../../../..');
 const example = join(root, 'examples/10-ipvs/out');
@@ -41,7 +41,7 @@ async function sluice(...args: readonly string[]): Promise<{ status: number; std
     await buildProgram().parseAsync(args, { from: 'user' });
     return { status: Number(process.exitCode), ...said };
   } catch (error) {
-    const status = error instanceof CommanderError ? 2 : tellFailure(error);
+    const status = error instanceof CommanderError ? 2 : reportFailure(error);
     return { status, ...said };
   } finally {
     process.exitCode = before;

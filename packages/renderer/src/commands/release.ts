@@ -30,7 +30,7 @@ import { incomplete } from './complete.ts';
 import { reading, Stopped, writing } from './failure.ts';
 import { print, progress, say } from './progress.ts';
 import { isHalfWritten, refuseRest, refuseReviewed } from './release-output.ts';
-import { printDocument, tellProblems } from './told.ts';
+import { printDocument, reportProblems } from './output.ts';
 
 export interface ReleaseOptions {
   /** Absent for an endpoint update. */
@@ -52,40 +52,41 @@ export function releaseCommand(spec: string, options: ReleaseOptions): number {
   refuseReviewed(spec, output);
   progress(`reading ${spec}`);
   const files = bundleAt(spec);
-  const half = existsSync(spec) ? incomplete(spec, files)[0] : undefined;
-  if (half) throw new Stopped({ ...half, level: 'error', hint: 'Render the bundle again before releasing it' });
+  const incompleteBundle = existsSync(spec) ? incomplete(spec, files)[0] : undefined;
+  if (incompleteBundle)
+    throw new Stopped({ ...incompleteBundle, level: 'error', hint: 'Render the bundle again before releasing it' });
   const before = reading(output, () => readText(output, releaseFile));
-  const former = before === undefined ? undefined : formerRelease(before);
+  const previous = before === undefined ? undefined : readPreviousRelease(before);
   const wishes = options.wave === undefined ? undefined : wishesOf(options.wave);
-  const carried = options.endpoints === true && former ? carriedWaves(output, former) : undefined;
+  const carriedOver = options.endpoints === true && previous ? wavesToCarryOver(output, previous) : undefined;
   progress('resolving nodes');
-  const made = (at: Ordinal): Release => {
-    const release = makeRelease(files, termsOf(options, at, wishes !== undefined || carried !== undefined));
+  const releaseAt = (at: Ordinal): Release => {
+    const release = makeRelease(files, termsOf(options, at, wishes !== undefined || carriedOver !== undefined));
     if ('serial' in release) return release;
-    tellProblems(release);
+    reportProblems(release);
     throw new Stopped({ ...notReleased(spec), message: `Cannot release ${spec}: nodes could not read it` });
   };
-  const texts = (release: Release): ReleaseTexts => {
+  const textsOf = (release: Release): ReleaseTexts => {
     const text = printRelease(release);
-    const waves = wishes ? wavesText(options.wave ?? '', wishes, release) : fitting(carried, release);
+    const waves = wishes ? wavesText(options.wave ?? '', wishes, release) : fitting(carriedOver, release);
     return { release: text, waves, sums: sumsOf(files, text, waves) };
   };
   const sumsThere = reading(output, () => readText(output, sumsFile));
   const begun = reading(output, () => readText(output, begunFile));
   const isThere = (one: Release): boolean => {
-    const { sums } = texts(one);
+    const { sums } = textsOf(one);
     return sums === sumsThere || begunText(sums) === begun;
   };
-  if (former === undefined && options.serial === 'auto') refuseRest(output);
+  if (previous === undefined && options.serial === 'auto') refuseRest(output);
   // An interrupted release was never published, and nodes refuse an update of a release that they do not have.
   const isHalf = before !== undefined && isHalfWritten(before, sumsThere, begun);
-  if (options.endpoints === true && isHalf && former?.revision === undefined)
+  if (options.endpoints === true && isHalf && previous?.revision === undefined)
     throw new Stopped(nothingToUpdate('the release in the output directory is incomplete'));
   const release =
     options.endpoints === true
-      ? decideRevision(former, made, isThere)
-      : decideSerial(options.serial ?? 'auto', former, (serial) => made({ serial }), isThere);
-  const written = texts(release);
+      ? decideRevision(previous, releaseAt, isThere)
+      : decideSerial(options.serial ?? 'auto', previous, (serial) => releaseAt({ serial }), isThere);
+  const written = textsOf(release);
   refuseUnreadable(spec, written);
   const objection = (): Problem | undefined =>
     readText(output, releaseFile) === before ? undefined : meanwhile(output, release);
@@ -116,16 +117,16 @@ export const nameOf = ({ serial, revision }: Ordinal): string =>
  * @throws Stopped when the output directory has no release, or one of another cluster
  */
 function decideRevision(
-  former: Release | undefined,
-  made: (at: Ordinal) => Release,
+  previous: Release | undefined,
+  releaseAt: (at: Ordinal) => Release,
   isThere: (release: Release) => boolean,
 ): Release {
-  if (former === undefined) throw new Stopped(nothingToUpdate('the output directory contains no release'));
-  const { serial, revision = 0 } = former;
-  const again = revision === 0 ? undefined : made({ serial, revision });
+  if (previous === undefined) throw new Stopped(nothingToUpdate('the output directory contains no release'));
+  const { serial, revision = 0 } = previous;
+  const again = revision === 0 ? undefined : releaseAt({ serial, revision });
   if (again && isThere(again)) return again;
-  const next = made({ serial, revision: revision + 1 });
-  if (next.cluster !== former.cluster) throw new Stopped(otherCluster(former.cluster, next.cluster));
+  const next = releaseAt({ serial, revision: revision + 1 });
+  if (next.cluster !== previous.cluster) throw new Stopped(otherCluster(previous.cluster, next.cluster));
   return next;
 }
 
@@ -145,20 +146,20 @@ function nothingToUpdate(why: string): Problem {
  */
 function decideSerial(
   wanted: number | 'auto',
-  former: Release | undefined,
-  made: (serial: number) => Release,
+  previous: Release | undefined,
+  releaseAt: (serial: number) => Release,
   isThere: (release: Release) => boolean,
 ): Release {
-  if (former === undefined) return made(wanted === 'auto' ? 1 : wanted);
-  const again = made(former.serial);
-  if ((wanted === 'auto' || wanted === former.serial) && isThere(again)) return again;
-  if (again.cluster !== former.cluster) throw new Stopped(otherCluster(former.cluster, again.cluster));
-  if (wanted === 'auto') return made(former.serial + 1);
-  if (wanted > former.serial) return made(wanted);
+  if (previous === undefined) return releaseAt(wanted === 'auto' ? 1 : wanted);
+  const again = releaseAt(previous.serial);
+  if ((wanted === 'auto' || wanted === previous.serial) && isThere(again)) return again;
+  if (again.cluster !== previous.cluster) throw new Stopped(otherCluster(previous.cluster, again.cluster));
+  if (wanted === 'auto') return releaseAt(previous.serial + 1);
+  if (wanted > previous.serial) return releaseAt(wanted);
   throw new Stopped({
     code: 'RELEASE_SERIAL',
     level: 'error',
-    message: `Cannot use serial ${wanted}: the output directory contains release ${former.serial} with other content`,
+    message: `Cannot use serial ${wanted}: the output directory contains release ${previous.serial} with other content`,
     hint: 'Serials must increase, also for a rollback: pass a greater one, or `--serial auto`',
   });
 }
@@ -187,7 +188,7 @@ function wavesText(file: string, wishes: readonly WaveSpec[], { nodes }: Release
  * @returns undefined when the release has no waves
  * @throws Stopped when the waves cannot be read
  */
-function carriedWaves(output: string, { requires }: Release): string | undefined {
+function wavesToCarryOver(output: string, { requires }: Release): string | undefined {
   if (!requires.includes('waves')) return undefined;
   const text = reading(output, () => readText(output, wavesFile));
   if (text === undefined) throw new Stopped(wavesNotCarried('waves.yaml is missing'));
@@ -215,17 +216,17 @@ function wavesNotCarried(why: string): Problem {
 }
 
 /** Parses release.yaml of the output directory. */
-function formerRelease(text: string): Release {
+function readPreviousRelease(text: string): Release {
   const release = readRelease(text);
   if (isProblem(release)) throw new Stopped(release);
   return release;
 }
 
 /** @throws Stopped when readers would refuse the release because of a limit */
-function refuseUnreadable(spec: string, texts: ReleaseTexts): void {
-  if (Object.values(texts).some((text = '') => text.length > bundleLimits.fileBytesMax))
+function refuseUnreadable(spec: string, textsOf: ReleaseTexts): void {
+  if (Object.values(textsOf).some((text = '') => text.length > bundleLimits.fileBytesMax))
     throw new Stopped(tooLarge(spec));
-  const unread = readRelease(texts.release);
+  const unread = readRelease(textsOf.release);
   if (isProblem(unread)) throw new Stopped(beyondLimits(spec, unread));
 }
 
@@ -252,8 +253,8 @@ function notReleased(spec: string): Problem {
   return { code: 'BUNDLE_INVALID', level: 'error', message: `Cannot release ${spec}`, hint };
 }
 
-function otherCluster(former: string, now: string): Problem {
-  const message = `Cannot write a release of cluster ${now} over one of cluster ${former}`;
+function otherCluster(previous: string, now: string): Problem {
+  const message = `Cannot write a release of cluster ${now} over one of cluster ${previous}`;
   return {
     code: 'RELEASE_ELSEWHERE',
     level: 'error',

@@ -11,11 +11,11 @@ import { readText } from '../load/tree.ts';
 import { unownedAllocations } from '../render/allocate/unowned.ts';
 import { renderWithQuarantine } from '../render/quarantine/with-quarantine.ts';
 import { render, type Rendered, type RenderInput } from '../render/render.ts';
-import { unlikeSums } from './complete.ts';
+import { sumsMismatch } from './complete.ts';
 import { reading, writing } from './failure.ts';
 import { type InputOptions, readInput } from './input.ts';
 import { print, progress, say } from './progress.ts';
-import { printDocument, tellProblems } from './told.ts';
+import { printDocument, reportProblems } from './output.ts';
 
 export interface RenderOptions extends InputOptions {
   readonly output: string;
@@ -41,7 +41,7 @@ export async function renderCommand(options: RenderOptions): Promise<number> {
     const mayHelp = !options.quarantine && !options.strict && !isStopped(problems);
     return refuse(found, options.output, { verbose, hint: mayHelp ? quarantineHint(input) : '' });
   }
-  tellProblems(found, verbose);
+  reportProblems(found, verbose);
   progress(`comparing ${rendered.files.size} files with ${options.output}`);
   const plan = writing(options.output, () => planTree(options.output, rendered.files));
   if ('code' in plan) return refuse([plan], options.output);
@@ -84,7 +84,7 @@ export function joinProblems(read: readonly Problem[], rendered: readonly Proble
 }
 
 function refuse(problems: readonly Problem[], output: string, { verbose = false, hint = '' } = {}): number {
-  tellProblems(problems, verbose);
+  reportProblems(problems, verbose);
   say(`Nothing was written to ${output}: ${countProblems(problems)}\n${hint}`);
   return exitCodes.problem;
 }
@@ -108,7 +108,7 @@ function releaseThere(dir: string, files: BundleFiles, plan: TreePlan): Problem 
   const changed = plan.write.length + plan.remove.length;
   const misfit =
     changed === 0
-      ? unlikeSums(dir, sums, files)
+      ? sumsMismatch(dir, sums, files)
       : `${changed} of its files ${changed === 1 ? 'differs' : 'differ'} from the rendered ones`;
   return misfit === undefined
     ? undefined
@@ -135,7 +135,7 @@ function check(
     return exitCodes.done;
   }
   if (report === 'text') print(printStale(dir, rendered.files, plan));
-  tellProblems([problem]);
+  reportProblems([problem]);
   printDocument(report, 'RenderCheck', result);
   return exitCodes.different;
 }
@@ -184,7 +184,7 @@ function isPartial(files: BundleFiles): boolean {
   return !isProblem(cluster) && !cluster.complete;
 }
 
-interface Done {
+interface RenderOutcome {
   readonly dir: string;
   readonly rendered: Rendered;
   readonly plan: TreePlan;
@@ -194,7 +194,7 @@ interface Done {
   readonly problems: readonly Problem[];
 }
 
-function summary({ dir, rendered, plan, passedOver, unowned, problems }: Done): string {
+function summary({ dir, rendered, plan, passedOver, unowned, problems }: RenderOutcome): string {
   const counted = countProblems(problems);
   return [
     `${dir}: ${rendered.files.size} files, ${plan.write.length} written, ${plan.remove.length} removed\n`,

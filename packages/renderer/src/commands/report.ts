@@ -11,7 +11,7 @@ import { dayOf, policyIn } from './policy.ts';
 import { print, progress } from './progress.ts';
 import { bundleAt } from './bundle-at.ts';
 import type { ReportSides } from '../emit/report/page-data.ts';
-import { tellProblems } from './told.ts';
+import { reportProblems } from './output.ts';
 
 export interface ReportOptions {
   readonly output: 'html' | 'markdown' | Format;
@@ -35,7 +35,7 @@ export async function reportCommand(old: string, fresh: string, options: ReportO
   const policy = options.config === undefined ? {} : { policy: { settings, today } };
   const report = reportOn({ old: before.files, fresh: after.files, ...policy });
   if (!('diff' in report)) {
-    tellProblems(report);
+    reportProblems(report);
     return exitCodes.problem;
   }
   progress('writing');

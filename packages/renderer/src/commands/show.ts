@@ -33,14 +33,12 @@ import {
 import type { Format } from '@sluice/cli';
 import { exitCodes } from '../exit.ts';
 import { readTree } from '../load/tree.ts';
+import type { Layout } from '../review/layout.ts';
 import { incomplete } from './complete.ts';
 import { reading } from './failure.ts';
 import { print, say } from './progress.ts';
 import { hostNotes, printHostNotes, readHostFile, ShownHost, type ShownLines } from './show-host.ts';
-import { printDocument, tellProblems } from './told.ts';
-
-/** The layout of a node's rules. */
-export type Layout = 'flat' | 'tree';
+import { printDocument, reportProblems } from './output.ts';
 
 /** The tools whose text can be printed alone. */
 export type ShowTool = Tool | VirtualTool | 'sysctl';
@@ -60,7 +58,7 @@ export interface ShowOptions {
 export function showCommand(dir: string, options: ShowOptions): number {
   const shown = show(dir, options);
   if (!('parts' in shown)) {
-    tellProblems(shown);
+    reportProblems(shown);
     return exitCodes.problem;
   }
   const { node, parts } = shown;
@@ -70,24 +68,24 @@ export function showCommand(dir: string, options: ShowOptions): number {
 }
 
 /** The text for one tool. */
-interface Part {
+interface ToolText {
   readonly tool: ShowTool;
   readonly text: string;
 }
 
 /** The text of a single tool is loadable; with several tools each starts with a comment line. */
-const printOfTool = ({ tool, text }: Part, isOfSeveral: boolean): string =>
+const printOfTool = ({ tool, text }: ToolText, isOfSeveral: boolean): string =>
   isOfSeveral && text !== '' ? `# ${loaders[tool]}\n${text}` : text;
 
 function show(
   dir: string,
   options: ShowOptions,
-): { readonly node: ResolvedNode; readonly parts: readonly Part[] } | readonly Problem[] {
+): { readonly node: ResolvedNode; readonly parts: readonly ToolText[] } | readonly Problem[] {
   const facts = options.host === undefined ? undefined : readHostFile(options.host, options.node);
   if (facts && isProblem(facts)) return [facts];
   const all = reading(dir, () => readTree(dir));
   if (!(all instanceof Map)) return [all as Problem];
-  tellProblems(incomplete(dir, all));
+  reportProblems(incomplete(dir, all));
   const isWanted = wanted(options);
   const files = new Map([...(all as BundleFiles)].filter(([path]) => isWanted(path)));
   const node = resolveNode(files, options.node);
@@ -95,7 +93,7 @@ function show(
   if (options.service !== undefined && !hasService(files, options.service)) return [noService(options.service, dir)];
   const tools = options.tool === undefined ? toolsInOrder : [options.tool];
   const host = new ShownHost(node, facts);
-  const parts: Part[] = [];
+  const parts: ToolText[] = [];
   for (const tool of tools) {
     const text = textOf(node, tool, options, host);
     if (typeof text !== 'string') return text;

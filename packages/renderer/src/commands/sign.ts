@@ -22,7 +22,7 @@ import { reading, Stopped, writing } from './failure.ts';
 import { nameOf } from './release.ts';
 import { sshKeygen } from './ssh-keygen.ts';
 import { say } from './progress.ts';
-import { printDocument } from './told.ts';
+import { printDocument } from './output.ts';
 
 export interface SignOptions {
   readonly output: Format;

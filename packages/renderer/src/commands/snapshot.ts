@@ -5,7 +5,7 @@ import { exitCodes } from '../exit.ts';
 import { writing } from './failure.ts';
 import { type ClusterOptions, readCluster } from './from-cluster.ts';
 import { print, say } from './progress.ts';
-import { printDocument, tellProblems } from './told.ts';
+import { printDocument, reportProblems } from './output.ts';
 
 export interface SnapshotOptions extends ClusterOptions {
   readonly report: Format;
@@ -22,7 +22,7 @@ export async function snapshotCommand(options: SnapshotOptions): Promise<number>
   const { output } = options;
   if (output === '-') print(printSnapshot(snapshot));
   else writing(output, () => writeSnapshot(output, snapshotFiles(snapshot), snapshotKinds));
-  tellProblems(snapshot.notes);
+  reportProblems(snapshot.notes);
   const counts = [...snapshot.parts].map(([resource, objects]) => `${objects.length} ${resource}`).join(', ');
   say(`${output === '-' ? 'snapshot' : output}: ${counts}\n`);
   const objects = Object.fromEntries([...snapshot.parts].map(([resource, list]) => [resource, list.length]));

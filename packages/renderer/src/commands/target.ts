@@ -14,12 +14,12 @@ import {
   sumsMisfit,
   type Wave,
 } from '@sluice/bundle';
-import type { Target } from '../fleet/fleet.ts';
+import type { RolloutTarget } from '../fleet/fleet.ts';
 import { readReleaseDirectory } from '../load/release.ts';
 import { reading, Stopped } from './failure.ts';
 
 /** A release with the number of its open waves. */
-export interface Staged {
+export interface StagedRelease {
   readonly release: Release;
   readonly digest: string;
   /** Empty when all nodes apply the release at once. */
@@ -33,7 +33,7 @@ export interface Staged {
  * Reads a release and checks its files against `SHA256SUMS`. Signatures are not verified: nodes do that.
  * @throws Stopped when the directory is not a valid release
  */
-export function stagedRelease(dir: string): Staged {
+export function stagedRelease(dir: string): StagedRelease {
   const directory = reading(dir, () => readReleaseDirectory(dir));
   if (isProblem(directory)) throw new Stopped(directory);
   const misfit = sumsMisfit(directory.sums, directory.digests);
@@ -64,7 +64,7 @@ function orStop<T extends object>(read: T | Problem): T {
 }
 
 /** The release to compare a fleet with. */
-export function targetOf({ release, digest, waves, opening }: Staged): Target {
+export function targetOf({ release, digest, waves, opening }: StagedRelease): RolloutTarget {
   const { cluster, serial, nodes } = release;
   return { cluster, serial, digest, nodes: Object.keys(nodes), waves, open: opening.open };
 }

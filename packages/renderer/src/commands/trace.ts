@@ -8,7 +8,7 @@ import { traceOnNode } from '../review/trace-node.ts';
 import { bundleAt } from './bundle-at.ts';
 import { reading, Stopped } from './failure.ts';
 import { print, progress } from './progress.ts';
-import { tellProblems } from './told.ts';
+import { reportProblems } from './output.ts';
 
 export interface TraceOptions {
   readonly node: string;
@@ -33,7 +33,7 @@ export function traceCommand(dir: string, options: TraceOptions): number {
   };
   const traced = reading(dir, () => traceOnNode(bundleAt(dir, openTree), question));
   if (!('ways' in traced)) {
-    tellProblems(traced);
+    reportProblems(traced);
     return exitCodes.problem;
   }
   print(printTrace(traced, options.output));
@@ -50,7 +50,7 @@ function readSource(text: string, family: Family | undefined): string {
   );
 }
 
-interface Target extends Pick<Packet, 'destination' | 'port' | 'protocol'> {
+interface AddressTarget extends Pick<Packet, 'destination' | 'port' | 'protocol'> {
   readonly family: Family;
 }
 
@@ -58,7 +58,7 @@ const targetForm = /^(?:\[([0-9a-fA-F:.]+)\]|([0-9.]+)):([1-9][0-9]{0,4})\/(tcp|
 /** `shop/web`, `shop/web:80`, `shop/web:http`, `shop/dns:53/udp`. */
 const serviceForm = /^([a-z0-9-]+\/[a-z0-9-]+)(?::([a-z0-9-]+))?(?:\/(tcp|udp|sctp))?$/i;
 
-function readTarget(text: string): Target | ServiceTarget {
+function readTarget(text: string): AddressTarget | ServiceTarget {
   const [, service, servicePort, itsProtocol] = serviceForm.exec(text) ?? [];
   if (service !== undefined) {
     return {

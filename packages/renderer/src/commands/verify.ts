@@ -26,7 +26,7 @@ import { readReleaseDirectory, type ReleaseDirectory } from '../load/release.ts'
 import { reading, Stopped } from './failure.ts';
 import { print, progress, say } from './progress.ts';
 import { sshKeygen, whoSigned } from './ssh-keygen.ts';
-import { tellProblems } from './told.ts';
+import { reportProblems } from './output.ts';
 
 export interface VerifyOptions {
   readonly allowedSigners: string;
@@ -35,7 +35,7 @@ export interface VerifyOptions {
 }
 
 /** The signers, when they reach the threshold; for an endpoint update one endpoint key is enough. */
-interface Vouched extends Signed {
+interface VerifiedSigners extends Signed {
   readonly onlyEndpoints?: true;
 }
 
@@ -57,20 +57,20 @@ export function verifyCommand(dir: string, options: VerifyOptions): number {
   if (wrong.length > 0) return refuse(wrong);
   for (const why of signed.passedOver) say(`ignored: ${why}\n`);
   const late = expired(release, `${new Date().toISOString().slice(0, 19)}Z`);
-  if (late) tellProblems([late]);
+  if (late) reportProblems([late]);
   print(options.output === 'json' ? json(release, signed, directory) : text(dir, release, signed, directory));
   return exitCodes.done;
 }
 
 function refuse(problems: readonly Problem[]): number {
-  tellProblems(problems);
+  reportProblems(problems);
   return exitCodes.problem;
 }
 
 function verifySignatures(
   directory: ReleaseDirectory,
   options: VerifyOptions,
-): Vouched | { problems: readonly Problem[] } {
+): VerifiedSigners | { problems: readonly Problem[] } {
   const { allowedSigners, threshold } = options;
   if (!existsSync(sshKeygen)) throw new Stopped(noTool);
   const signers = readSigners(
@@ -157,7 +157,7 @@ function openedOf({
 function text(
   dir: string,
   release: Release,
-  { principals, onlyEndpoints: only }: Vouched,
+  { principals, onlyEndpoints: only }: VerifiedSigners,
   directory: ReleaseDirectory,
 ): string {
   const opened = openedOf(directory);
@@ -177,7 +177,7 @@ function text(
 
 function json(
   release: Release,
-  { principals, passedOver, onlyEndpoints: only }: Vouched,
+  { principals, passedOver, onlyEndpoints: only }: VerifiedSigners,
   directory: ReleaseDirectory,
 ): string {
   const opened = openedOf(directory);

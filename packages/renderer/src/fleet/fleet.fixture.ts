@@ -1,5 +1,5 @@
 import { type Receipt, receiptFile, type ReceiptOutcome } from '@sluice/bundle';
-import type { Evidence, Target } from './fleet.ts';
+import type { Evidence, RolloutTarget } from './fleet.ts';
 
 export const digest = 'd'.repeat(64);
 
@@ -51,7 +51,7 @@ export const waves = [
 ] as const;
 
 /** For tests only: release 42 of five nodes in three waves. */
-export const target = (open: number): Target => ({
+export const target = (open: number): RolloutTarget => ({
   cluster: 'shop',
   serial: 42,
   digest,

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { said, saidWith, silent, target, waves } from './fleet.fixture.ts';
-import { type Evidence, isWell, judgeFleet } from './fleet.ts';
+import { type Evidence, isHealthyFleet, judgeFleet } from './fleet.ts';
 import { promote } from './promote.ts';
 
 type Words = readonly (readonly [string, Evidence])[];
@@ -97,19 +97,19 @@ test('sorts by state and name; a fleet is healthy when all nodes run the release
     'a runs',
     'b runs',
   ]);
-  expect(isWell(fleet)).toBe(false);
+  expect(isHealthyFleet(fleet)).toBe(false);
   const well = judge([
     ...['a', 'b', 'c'].map((node) => said(node, 'same')),
     said('d', 'same', 'older'),
     said('e', 'confirmed'),
   ]);
-  expect(isWell(well)).toBe(true);
+  expect(isHealthyFleet(well)).toBe(true);
 });
 
 test('compares with the newest release in the receipts by default; a fleet without receipts is not healthy', () => {
   const fleet = judgeFleet(new Map([said('a', 'confirmed'), said('b', 'same', 'older')]), ['x']);
-  expect(fleet).toMatchObject({ serial: 42, strangers: ['x'], counts: { runs: 1, behind: 1 } });
-  expect(isWell(judgeFleet(new Map(), []))).toBe(false);
+  expect(fleet).toMatchObject({ serial: 42, foreignNodes: ['x'], counts: { runs: 1, behind: 1 } });
+  expect(isHealthyFleet(judgeFleet(new Map(), []))).toBe(false);
 });
 
 test('prefers a running release over a refused update of the same serial as the default', () => {

@@ -11,7 +11,7 @@ export interface Evidence {
 }
 
 /** The release to compare the fleet with. */
-export interface Target {
+export interface RolloutTarget {
   readonly cluster: string;
   readonly serial: number;
   /** Of its `SHA256SUMS`. */
@@ -28,13 +28,13 @@ export interface Target {
  * `silent`: no valid receipt. `waits`: its wave is closed, and it runs its previous release without problems.
  */
 export const nodeStates = ['held', 'rolled-back', 'refused', 'by-hand', 'silent', 'behind', 'waits', 'runs'] as const;
-export type NodeState = (typeof nodeStates)[number];
+export type NodeRolloutState = (typeof nodeStates)[number];
 
 export interface FleetRow {
   readonly node: string;
   /** From 1; null without waves. */
   readonly wave: number | null;
-  readonly state: NodeState;
+  readonly state: NodeRolloutState;
   /** The reason, in words; null without problems. */
   readonly why: string | null;
   readonly receipt: Receipt | null;
@@ -42,18 +42,18 @@ export interface FleetRow {
   readonly file: string | null;
 }
 
-export interface Fleet {
+export interface FleetStatus {
   readonly cluster: string | null;
   /** The serial to compare with; null without receipts. */
   readonly serial: number | null;
   /** The digest of the release; null without receipts. */
   readonly digest: string | null;
   readonly waves: readonly { readonly name: string; readonly nodes: number; readonly isOpen: boolean }[];
-  readonly counts: Readonly<Record<NodeState, number>>;
+  readonly counts: Readonly<Record<NodeRolloutState, number>>;
   /** The worst first, then by name. */
   readonly rows: readonly FleetRow[];
   /** Nodes with receipts that are not in `allowed_receipts`: ignored, but possibly forgotten there. */
-  readonly strangers: readonly string[];
+  readonly foreignNodes: readonly string[];
 }
 
 /**
@@ -63,9 +63,9 @@ export interface Fleet {
  */
 export function judgeFleet(
   evidence: ReadonlyMap<string, Evidence>,
-  strangers: readonly string[],
-  target: Target | undefined = newest(evidence),
-): Fleet {
+  foreignNodes: readonly string[],
+  target: RolloutTarget | undefined = newest(evidence),
+): FleetStatus {
   const nodes = [...new Set([...evidence.keys(), ...(target?.nodes ?? [])])];
   const waveOf = new Map((target?.waves ?? []).flatMap((wave, index) => wave.nodes.map((node) => [node, index])));
   const rows = nodes.map((node) => rowOf(node, evidence.get(node), target, waveOf.get(node)));
@@ -82,16 +82,16 @@ export function judgeFleet(
     serial: target?.serial ?? null,
     digest: target?.digest ?? null,
     waves,
-    counts: counts as Record<NodeState, number>,
+    counts: counts as Record<NodeRolloutState, number>,
     rows: rows.toSorted((a, b) => rank(a) - rank(b) || compareText(a.node, b.node)),
-    strangers: strangers.toSorted(compareText),
+    foreignNodes: foreignNodes.toSorted(compareText),
   };
 }
 
 const rank = ({ state }: FleetRow): number => nodeStates.indexOf(state);
 
 /** True when all nodes run the release or wait for their wave. */
-export function isWell({ counts, rows }: Fleet): boolean {
+export function isHealthyFleet({ counts, rows }: FleetStatus): boolean {
   return rows.length > 0 && counts.runs + counts.waits === rows.length;
 }
 
@@ -99,9 +99,9 @@ export function isWell({ counts, rows }: Fleet): boolean {
  * The newest release in the receipts. Of two with the same serial it takes one that a node runs, because a refused endpoint update must not
  * count against other nodes, and then the first by digest, to be deterministic.
  */
-function newest(evidence: ReadonlyMap<string, Evidence>): Target | undefined {
+function newest(evidence: ReadonlyMap<string, Evidence>): RolloutTarget | undefined {
   const spoken = [...evidence.values()].flatMap(({ receipt }) =>
-    receipt?.release ? [{ ...receipt.release, runs: saysYes(receipt) }] : [],
+    receipt?.release ? [{ ...receipt.release, runs: reportsSuccess(receipt) }] : [],
   );
   const [first] = spoken.toSorted(
     (a, b) => b.serial - a.serial || Number(b.runs) - Number(a.runs) || compareText(a.digest, b.digest),
@@ -109,22 +109,22 @@ function newest(evidence: ReadonlyMap<string, Evidence>): Target | undefined {
   return first && { ...first, nodes: [...evidence.keys()], waves: [], open: 0 };
 }
 
-const saysYes = ({ outcome }: Receipt): boolean => outcome === 'confirmed' || outcome === 'same';
+const reportsSuccess = ({ outcome }: Receipt): boolean => outcome === 'confirmed' || outcome === 'same';
 
 /** @param index of the node's wave; undefined without a wave */
 function rowOf(
   node: string,
   { receipt, file, passedOver }: Evidence = nothing,
-  target: Target | undefined,
+  target: RolloutTarget | undefined,
   index: number | undefined,
 ): FleetRow {
-  const isShut = index !== undefined && index >= (target?.open ?? 0);
+  const isClosed = index !== undefined && index >= (target?.open ?? 0);
   const wave = index === undefined ? null : index + 1;
   if (receipt === undefined) {
     const why = passedOver.length === 0 ? 'no receipt' : `no valid receipt: ${passedOver.join('; ')}`;
     return { node, wave, receipt: null, file: null, state: 'silent', why };
   }
-  const { state, why } = stateOf(receipt, target, isShut);
+  const { state, why } = stateOf(receipt, target, isClosed);
   const note = passedOver.length === 0 ? '' : `newer receipts are ignored: ${passedOver.join('; ')}`;
   const both = [why, note].filter((part) => part !== null && part !== '').join('; ');
   return { node, wave, receipt, file: file ?? null, state, why: both === '' ? null : both };
@@ -134,9 +134,9 @@ const nothing: Evidence = { receipt: undefined, file: undefined, passedOver: [] 
 
 function stateOf(
   receipt: Receipt,
-  target: Target | undefined,
-  isShut: boolean,
-): { readonly state: NodeState; readonly why: string | null } {
+  target: RolloutTarget | undefined,
+  isClosed: boolean,
+): { readonly state: NodeRolloutState; readonly why: string | null } {
   const { outcome, release, because } = receipt;
   const why = because ?? outcome;
   if (outcome === 'held') return { state: 'held', why };
@@ -148,8 +148,8 @@ function stateOf(
   }
   if ((outcome === 'refused' || outcome === 'rolled-back') && isOfSerial(receipt, target))
     return { state: outcome, why: `other content of serial ${target?.serial}, such as an endpoint update: ${why}` };
-  if (isShut && saysYes(receipt)) return { state: 'waits', why: null };
-  return { state: 'behind', why: speaksOf(receipt, target) };
+  if (isClosed && reportsSuccess(receipt)) return { state: 'waits', why: null };
+  return { state: 'behind', why: otherReleaseReason(receipt, target) };
 }
 
 /** The probes that failed before the release and still fail. */
@@ -159,11 +159,11 @@ function failingIn({ probes }: Receipt): string | null {
 }
 
 /** Whether a receipt is about other content of the same serial, such as an endpoint update, whose failure counts as well. */
-function isOfSerial({ release }: Receipt, target: Target | undefined): boolean {
+function isOfSerial({ release }: Receipt, target: RolloutTarget | undefined): boolean {
   return release !== null && release.cluster === target?.cluster && release.serial === target.serial;
 }
 
-function speaksOf({ release, outcome }: Receipt, target: Target | undefined): string {
+function otherReleaseReason({ release, outcome }: Receipt, target: RolloutTarget | undefined): string {
   if (release === null) return 'it runs a bundle that is not a release';
   const serial =
     release.serial === target?.serial ? `another release with serial ${release.serial}` : `release ${release.serial}`;

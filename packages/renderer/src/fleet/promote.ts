@@ -1,5 +1,5 @@
 import type { Problem, Wave } from '@sluice/bundle';
-import type { Fleet, FleetRow } from './fleet.ts';
+import type { FleetStatus, FleetRow } from './fleet.ts';
 
 /** The decision on the next wave of a release. */
 export type Promotion =
@@ -15,30 +15,30 @@ const namedMax = 20;
  * also that of a rehearsal in a closed wave; the quorum only covers nodes without a result.
  * @param quorum the share of nodes in open waves that must report success, in percent, 1 to 100
  */
-export function promote(waves: readonly Wave[], open: number, fleet: Fleet, quorum: number): Promotion {
+export function promote(waves: readonly Wave[], open: number, fleet: FleetStatus, quorum: number): Promotion {
   const wave = waves[open];
   const asked = new Set(waves.slice(0, open).flatMap(({ nodes }) => nodes));
   const rows = fleet.rows.filter(({ node }) => asked.has(node));
   const yes = rows.filter(({ state }) => state === 'runs');
-  const no = fleet.rows.filter((row) => (asked.has(row.node) ? saysNo(row) : refusesIt(row, fleet)));
-  if (wave === undefined) return { kind: 'all-open', problems: tell(no, 'Cannot complete the release') };
-  const missing = rows.filter((row) => row.state !== 'runs' && !saysNo(row));
+  const no = fleet.rows.filter((row) => (asked.has(row.node) ? reportsFailure(row) : refusedRehearsal(row, fleet)));
+  if (wave === undefined) return { kind: 'all-open', problems: problemsOf(no, 'Cannot complete the release') };
+  const missing = rows.filter((row) => row.state !== 'runs' && !reportsFailure(row));
   // Integer arithmetic: as floating point, 7 % of 100 nodes would be slightly more than 7.
   const isEnough = yes.length * 100 >= asked.size * quorum;
   if (no.length === 0 && isEnough) return { kind: 'open', wave, open: open + 1 };
-  return { kind: 'not-ready', problems: [...tell(no), ...(isEnough ? [] : tell(missing))] };
+  return { kind: 'not-ready', problems: [...problemsOf(no), ...(isEnough ? [] : problemsOf(missing))] };
 }
 
-function saysNo({ state }: FleetRow): boolean {
+function reportsFailure({ state }: FleetRow): boolean {
   return state === 'held' || state === 'rolled-back' || state === 'refused' || state === 'by-hand';
 }
 
 /** Whether a node of a closed wave refused exactly this release; receipts about other releases and updates do not count. */
-function refusesIt({ state, receipt }: FleetRow, { digest }: Fleet): boolean {
+function refusedRehearsal({ state, receipt }: FleetRow, { digest }: FleetStatus): boolean {
   return (state === 'refused' || state === 'rolled-back') && receipt?.release?.digest === digest;
 }
 
-function tell(rows: readonly FleetRow[], cannot = 'Cannot open the next wave'): readonly Problem[] {
+function problemsOf(rows: readonly FleetRow[], cannot = 'Cannot open the next wave'): readonly Problem[] {
   const named = rows
     .slice(0, namedMax)
     .map((row) => notReady(cannot, `${row.node} is ${words[row.state]}: ${row.why ?? ''}`));

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { LiveTree } from '../../emit/live-tree.ts';
-import { Committer, type Writer } from './commits.ts';
+import { Committer, type HoldablePublisher } from './commits.ts';
 
 /** The limits of the program, scaled down. */
 const limits = { maxDelayMs: 600, settleMs: 20, pushesMax: 5, pushPauseMs: 5, retryMs: 50, retryMaxMs: 100 };
@@ -46,7 +46,7 @@ function git(cwd: string, ...args: readonly string[]): string {
 }
 
 /** A publisher that publishes given files on demand. */
-class Hand implements Writer {
+class ManualPublisher implements HoldablePublisher {
   readonly tree = new LiveTree(rendered);
   files: ReadonlyMap<string, string> = new Map();
   /** Simulates files that cannot be rendered. */
@@ -75,13 +75,13 @@ class Hand implements Writer {
     this.files = files;
     const published = this.tree.publish(files);
     if ('code' in published) throw new Error(published.message);
-    committer?.add({ ...published, about: ['Service shop/a'], files, quarantine: [], passedOver: [] });
+    committer?.add({ ...published, about: ['Service shop/a'], files, quarantine: [], ignored: [] });
   }
 }
 
 /** Starts a committer with a manual publisher. */
-async function commits(isPushing: boolean): Promise<Hand> {
-  const hand = new Hand();
+async function commits(isPushing: boolean): Promise<ManualPublisher> {
+  const hand = new ManualPublisher();
   const listener = {
     alarm: (why: string) => ((isClear = false), alarms.push(why)),
     clear: () => (isClear = true),
@@ -112,7 +112,7 @@ test('pushes the commit when the remote returns after all push attempts failed',
 });
 
 test('the first commit message counts Services, later ones name changes, also from another process', async () => {
-  const committed = async (hand: Hand, text: string, count: number): Promise<void> => {
+  const committed = async (hand: ManualPublisher, text: string, count: number): Promise<void> => {
     hand.publish(new Map([[fileA, text]]));
     await until(() => said.split('committed: ').length === count + 1);
   };

@@ -1,6 +1,6 @@
 import type { BundleFiles } from '@sluice/bundle';
 import type { Publication, Publisher } from './publisher.ts';
-import { Repository } from './repository.ts';
+import { BundleRepository } from './repository.ts';
 
 /** Every bound on commits and pushes. */
 export const commitLimits = {
@@ -17,7 +17,7 @@ export const commitLimits = {
 } as const;
 
 /** The publisher, as far as commits need it. */
-export type Writer = Pick<Publisher, 'isWhole' | 'hold' | 'release' | 'publishNow'>;
+export type HoldablePublisher = Pick<Publisher, 'isWhole' | 'hold' | 'release' | 'publishNow'>;
 
 export interface CommitterListener {
   readonly alarm: (why: string) => void;
@@ -30,9 +30,9 @@ export interface CommitterListener {
 /** Makes one Git commit of the directory for each burst of changes and pushes it. Retries until it succeeds. */
 export class Committer {
   readonly #dir: string;
-  readonly #repository: Repository;
+  readonly #repository: BundleRepository;
   readonly #isPushing: boolean;
-  readonly #publisher: Writer;
+  readonly #publisher: HoldablePublisher;
   readonly #listener: CommitterListener;
   readonly #limits: Readonly<Record<keyof typeof commitLimits, number>>;
   readonly #about = new Set<string>();
@@ -44,7 +44,7 @@ export class Committer {
   /** An earlier process may have written and not committed, or committed and not pushed. */
   #isFirst = true;
   /** The last publication is not committed, or not pushed. */
-  #isOwed = false;
+  #isUnfinished = false;
   /** Failed attempts in a row. */
   #failures = 0;
   #timer: NodeJS.Timeout | undefined;
@@ -55,23 +55,23 @@ export class Committer {
   constructor(
     dir: string,
     isPushing: boolean,
-    publisher: Writer,
+    publisher: HoldablePublisher,
     listener: CommitterListener,
     limits: Readonly<Record<keyof typeof commitLimits, number>> = commitLimits,
   ) {
     this.#dir = dir;
-    this.#repository = new Repository(dir);
+    this.#repository = new BundleRepository(dir);
     this.#isPushing = isPushing;
     this.#publisher = publisher;
     this.#listener = listener;
     this.#limits = limits;
   }
 
-  /** @param others whether another process may have written before: then this one continues from the remote branch */
-  async start(others: boolean): Promise<void> {
+  /** @param hadOtherWriter whether another process may have written before: then this one continues from the remote branch */
+  async start(hadOtherWriter: boolean): Promise<void> {
     await this.#work;
-    await this.#mend();
-    if (others && this.#isPushing) {
+    await this.#repair();
+    if (hadOtherWriter && this.#isPushing) {
       const why = await this.#repository.fetch();
       if (why === undefined) await this.#repository.follow();
       else this.#listener.alarm(`Cannot fetch ${this.#dir}: ${why}`);
@@ -92,7 +92,7 @@ export class Committer {
   }
 
   add({ about, files, written, removed }: Publication): void {
-    if (written.length + removed.length === 0 && !this.#isFirst && !this.#isOwed) return;
+    if (written.length + removed.length === 0 && !this.#isFirst && !this.#isUnfinished) return;
     this.#isFirst = false;
     this.#files = files;
     for (const thing of about) this.#about.add(thing);
@@ -124,12 +124,12 @@ export class Committer {
 
   /** Commits and pushes, unless the directory is incomplete: then the next publication triggers it again. */
   async #try(): Promise<void> {
-    this.#isOwed = true;
+    this.#isUnfinished = true;
     try {
-      if (this.#failures > 0) await this.#mendAmidst();
+      if (this.#failures > 0) await this.#repairOnHold();
       if (!(await this.#commit())) return;
       if (this.#isPushing && !(await this.#push())) return;
-      this.#isOwed = false;
+      this.#isUnfinished = false;
       this.#failures = 0;
       this.#listener.clear();
     } catch (error) {
@@ -139,18 +139,18 @@ export class Committer {
   }
 
   /** A git process may have been killed, for example by the OOM killer, and its lock or rebase makes every other git fail. */
-  async #mendAmidst(): Promise<void> {
+  async #repairOnHold(): Promise<void> {
     this.#publisher.hold();
-    let isMended = false;
+    let isRepaired = false;
     try {
-      isMended = await this.#mend();
+      isRepaired = await this.#repair();
     } finally {
-      this.#publisher.release(isMended ? 'changed' : 'same');
+      this.#publisher.release(isRepaired ? 'changed' : 'same');
     }
   }
 
-  async #mend(): Promise<boolean> {
-    const done = await this.#repository.mend();
+  async #repair(): Promise<boolean> {
+    const done = await this.#repository.repair();
     for (const what of done) this.#listener.say(`${this.#dir}: ${what}`);
     return done.length > 0;
   }
@@ -195,14 +195,14 @@ export class Committer {
         this.#unpushed.clear();
         return true;
       }
-      if (!(await this.#layOver())) return false;
+      if (!(await this.#rebaseAndCommit())) return false;
       await new Promise((resolve) => setTimeout(resolve, pushPauseMs * attempt * Math.random()));
     }
     throw new Error(`Cannot push ${this.#dir}: ${why}`);
   }
 
   /** @returns whether HEAD now has the last publication, complete */
-  async #layOver(): Promise<boolean> {
+  async #rebaseAndCommit(): Promise<boolean> {
     if ((await this.#repository.fetch()) !== undefined) return true;
     this.#publisher.hold();
     try {

@@ -41,7 +41,7 @@ test('keeps the age of an alarm when its reason changes', () => {
   expect(alarms.raise('api', 'refused')).toBe(false);
   expect(alarms.raise('api', 'certificate expired')).toBe(true);
   now = 10_000;
-  expect(alarms.standing(10_000)).toEqual(['api: certificate expired']);
+  expect(alarms.active(10_000)).toEqual(['api: certificate expired']);
 });
 
 test('refuses other methods and other paths', async () => {

@@ -26,14 +26,14 @@ export class Alarms {
   }
 
   /** The alarms that have been active for at least `ms`, sorted. */
-  standing(ms = 0): readonly string[] {
+  active(ms = 0): readonly string[] {
     const old = [...this.#alarms].filter(([, { sinceMs }]) => this.#now() - sinceMs >= ms);
     return old.map(([name, { why }]) => `${name}: ${why}`).toSorted(compareText);
   }
 }
 
 /** A connection that is lost for a moment must not fail the health check. */
-const patienceMs = 10_000;
+const graceMs = 10_000;
 
 /**
  * Serves `/healthz`, `/livez` and `/metrics`. Read-only: no request changes anything.
@@ -49,12 +49,12 @@ export function serveHealth(address: string, alarms: Alarms, metrics: Metrics): 
   const colon = address.lastIndexOf(':');
   const host = address.slice(0, colon).replaceAll(/[[\]]/g, '');
   return new Promise((resolve, reject) => {
-    server.once('error', (error) => reject(new Stopped(deaf(address, error.message))));
+    server.once('error', (error) => reject(new Stopped(listenFailed(address, error.message))));
     server.listen(Number(address.slice(colon + 1)), host, () => resolve(server));
   });
 }
 
-function deaf(address: string, why: string): Problem {
+function listenFailed(address: string, why: string): Problem {
   return {
     code: 'LISTEN_FAILED',
     level: 'error',
@@ -68,12 +68,8 @@ async function answer(url: string, response: ServerResponse, alarms: Alarms, met
     case '/livez':
       return reply(response, 200, 'ok\n');
     case '/healthz': {
-      const standing = alarms.standing(patienceMs);
-      return reply(
-        response,
-        standing.length === 0 ? 200 : 503,
-        standing.length === 0 ? 'ok\n' : `${standing.join('\n')}\n`,
-      );
+      const active = alarms.active(graceMs);
+      return reply(response, active.length === 0 ? 200 : 503, active.length === 0 ? 'ok\n' : `${active.join('\n')}\n`);
     }
     case '/metrics':
       response.setHeader('content-type', metrics.registry.contentType);

@@ -12,12 +12,12 @@ import {
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { Repository } from './repository.ts';
+import { BundleRepository } from './repository.ts';
 
 let dir: string;
 let work: string;
 let rendered: string;
-let repository: Repository;
+let repository: BundleRepository;
 
 beforeEach(() => {
   dir = mkdtempSync(join(tmpdir(), 'sluice-leftovers-'));
@@ -32,7 +32,7 @@ beforeEach(() => {
   git(work, 'add', '--all');
   git(work, 'commit', '--quiet', '--message', 'start');
   git(work, 'push', '--quiet', '--set-upstream', 'origin', 'main');
-  repository = new Repository(rendered);
+  repository = new BundleRepository(rendered);
 });
 afterEach(() => rmSync(dir, { recursive: true }));
 
@@ -78,7 +78,7 @@ const nothing = { about: [], files: new Map() };
 async function expectSound(): Promise<void> {
   expect(git(work, 'symbolic-ref', 'HEAD')).toBe('refs/heads/main');
   expect(existsSync(inGit('rebase-merge'))).toBe(false);
-  expect(await repository.lacks(true)).toBe(undefined);
+  expect(await repository.missingPrerequisite(true)).toBe(undefined);
   writeFileSync(join(rendered, 'file'), '3\n');
   expect(await repository.record({ ...nothing, about: ['Service shop/a'] })).toBe('watch: Service shop/a');
   git(work, 'fetch', '--quiet');
@@ -93,29 +93,29 @@ test('removes the lock of a killed commit', async () => {
   killAt('prepare-commit-msg', 'commit', '--no-verify', '--message', 'x', '--', 'rendered');
   await expect(repository.record(nothing)).rejects.toThrow(/index\.lock/);
   ageLocks();
-  expect((await repository.mend()).join()).toContain('index.lock');
-  expect(await repository.mend()).toEqual([]);
+  expect((await repository.repair()).join()).toContain('index.lock');
+  expect(await repository.repair()).toEqual([]);
   await expectSound();
 });
 
 test('waits for a recent lock, which may belong to a running git', async () => {
   writeFileSync(inGit('index.lock'), '');
   setTimeout(() => rmSync(inGit('index.lock')), 200);
-  expect(await repository.mend()).toEqual([]);
+  expect(await repository.repair()).toEqual([]);
 });
 
 test.each(['HEAD.lock', 'refs/heads/main.lock', 'refs/remotes/origin/main.lock'])('removes %s', async (lock) => {
   writeFileSync(inGit(lock), '');
   ageLocks();
-  expect((await repository.mend()).join()).toContain(lock);
+  expect((await repository.repair()).join()).toContain(lock);
   await expectSound();
 });
 
 test('aborts a killed rebase and keeps unpushed commits', async () => {
   killRebase();
-  expect((await repository.lacks(true))?.code).toBe('GIT_UNREADY');
+  expect((await repository.missingPrerequisite(true))?.code).toBe('GIT_UNREADY');
   ageLocks();
-  expect((await repository.mend()).join()).toContain('rebase');
+  expect((await repository.repair()).join()).toContain('rebase');
   expect(git(work, 'log', '-1', '--format=%s')).toBe('not pushed');
   expect(readFileSync(join(rendered, 'file'), 'utf8')).toBe('2\n');
   await expectSound();
@@ -126,19 +126,19 @@ test('quits a rebase that cannot be aborted and checks out the branch', async ()
   writeFileSync(inGit('index.lock'), '');
   ageLocks();
   rmSync(inGit('rebase-merge/orig-head'));
-  expect((await repository.mend()).join()).toContain('rebase');
+  expect((await repository.repair()).join()).toContain('rebase');
   expect(git(work, 'log', '-1', '--format=%s')).toBe('not pushed');
   await expectSound();
 });
 
 test('does nothing in an intact repository and without a repository', async () => {
-  expect(await repository.mend()).toEqual([]);
-  expect(await new Repository(dir).mend()).toEqual([]);
+  expect(await repository.repair()).toEqual([]);
+  expect(await new BundleRepository(dir).repair()).toEqual([]);
 });
 
 test('reports a detached HEAD', async () => {
   git(work, 'checkout', '--quiet', '--detach');
-  expect(await repository.lacks(true)).toMatchObject({
+  expect(await repository.missingPrerequisite(true)).toMatchObject({
     code: 'GIT_UNREADY',
     message: expect.stringContaining('no branch is checked out'),
     hint: 'Check out the branch to push',

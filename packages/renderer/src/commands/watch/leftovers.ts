@@ -12,7 +12,7 @@ export type Git = (
 ) => Promise<{ readonly exitCode: number | undefined; readonly stdout: string }>;
 
 /** The parts of a repository that a killed git may leave locked or in a rebase. */
-interface Place {
+interface RepositoryState {
   readonly gitDir: string;
   /** The directory of the refs, which a linked work tree shares. */
   readonly commonDir: string;
@@ -27,19 +27,19 @@ interface Place {
  * @param dir the directory that `git` runs in
  * @returns what was done, in sentences; empty for an intact repository and without one
  */
-export async function mendLeftovers(dir: string, git: Git): Promise<readonly string[]> {
-  const place = await placeOf(dir, git);
-  if (place === undefined) return [];
-  const unlocked = await unlock(place);
-  return [...unlocked, ...(await endRebase(place))];
+export async function repairRepository(dir: string, git: Git): Promise<readonly string[]> {
+  const state = await stateOf(dir, git);
+  if (state === undefined) return [];
+  const unlocked = await unlock(state);
+  return [...unlocked, ...(await endRebase(state))];
 }
 
-async function placeOf(dir: string, git: Git): Promise<Place | undefined> {
+async function stateOf(dir: string, git: Git): Promise<RepositoryState | undefined> {
   const found = await git(['rev-parse', '--git-dir', '--git-common-dir']);
   const [gitDir, commonDir] = found.stdout.split('\n');
   if (found.exitCode !== 0 || gitDir === undefined || commonDir === undefined) return undefined;
-  const place = { gitDir: resolve(dir, gitDir), commonDir: resolve(dir, commonDir), git };
-  return { ...place, branch: rebasedBranch(place.gitDir) ?? (await checkedOut(git)) };
+  const state = { gitDir: resolve(dir, gitDir), commonDir: resolve(dir, commonDir), git };
+  return { ...state, branch: rebasedBranch(state.gitDir) ?? (await checkedOut(git)) };
 }
 
 async function checkedOut(git: Git): Promise<string | undefined> {
@@ -54,14 +54,14 @@ function rebasedBranch(gitDir: string): string | undefined {
   return /^refs\/heads\/(?!.*\.\.)\S+$/.test(name) ? name : undefined;
 }
 
-async function unlock(place: Place): Promise<readonly string[]> {
+async function unlock(state: RepositoryState): Promise<readonly string[]> {
   const removed: string[] = [];
-  for (const lock of await locksOf(place)) if ((await isStale(lock)) && remove(lock)) removed.push(lock);
+  for (const lock of await locksOf(state)) if ((await isStale(lock)) && remove(lock)) removed.push(lock);
   return removed.map((lock) => `removed ${lock} of a killed git`);
 }
 
-/** The existing locks of all git commands in `Repository`. */
-async function locksOf({ gitDir, commonDir, branch, git }: Place): Promise<readonly string[]> {
+/** The existing locks of all git commands in `BundleRepository`. */
+async function locksOf({ gitDir, commonDir, branch, git }: RepositoryState): Promise<readonly string[]> {
   const upstream = branch === undefined ? '' : (await git(['for-each-ref', '--format=%(upstream)', branch])).stdout;
   const refs = [branch ?? '', upstream].filter((ref) => ref !== '');
   // A commit of some paths writes the next index beside the current one.
@@ -95,7 +95,7 @@ function remove(lock: string): boolean {
 }
 
 /** Returns the branch to its state before a rebase. Its commits are rebased again at the next push. */
-async function endRebase({ gitDir, branch, git }: Place): Promise<readonly string[]> {
+async function endRebase({ gitDir, branch, git }: RepositoryState): Promise<readonly string[]> {
   const state = join(gitDir, 'rebase-merge');
   if (!existsSync(state)) return [];
   const aborted = await git(['rebase', '--abort']);

@@ -76,7 +76,7 @@ test('reports slices without a Service with a publication', () => {
   objects = [...objects, slice('loose', {}, { labels: {} })];
   publisher.start();
   publisher.publishNow();
-  expect(published[0]?.passedOver).toMatchObject([
+  expect(published[0]?.ignored).toMatchObject([
     { code: 'SLICE_WITHOUT_SERVICE', object: 'EndpointSlice shop/loose-1' },
   ]);
   expect(published[0]?.quarantine).toEqual([]);

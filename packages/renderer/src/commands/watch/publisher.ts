@@ -37,7 +37,7 @@ export interface Publication extends Published {
   /** The whole bundle. */
   readonly files: ReadonlyMap<string, string>;
   /** `SLICE_WITHOUT_SERVICE`: ignored objects. */
-  readonly passedOver: readonly Problem[];
+  readonly ignored: readonly Problem[];
   readonly quarantine: readonly Quarantined[];
 }
 
@@ -86,7 +86,7 @@ export class Publisher {
   }
 
   /** Schedules a publication without a change of an object. */
-  look(): void {
+  recheck(): void {
     this.#pacer.changed(this.#parts.clock.monotonic());
     this.#schedule();
   }
@@ -96,7 +96,7 @@ export class Publisher {
     this.#isOn = true;
     this.#isMeasuring = false;
     this.#parts.tree.forget();
-    this.look();
+    this.recheck();
   }
 
   /** Stops writing. */
@@ -124,7 +124,7 @@ export class Publisher {
     this.#holds -= 1;
     if (how === 'changed') {
       this.#parts.tree.forget();
-      this.look();
+      this.recheck();
     }
     this.#schedule();
   }
@@ -164,7 +164,7 @@ export class Publisher {
     metrics.failures.inc();
     this.#events.failed(problems);
     // At most one retry is scheduled.
-    this.#retry = setTimeout(() => this.look(), retryMs).unref();
+    this.#retry = setTimeout(() => this.recheck(), retryMs).unref();
   }
 
   /** @returns the reasons why nothing was written; empty after success */
@@ -185,8 +185,8 @@ export class Publisher {
     metrics.write.observe((clock.monotonic() - rendered) / 1000);
     metrics.files.set(files.size);
     metrics.quarantined.set(quarantine.length);
-    const passedOver = problems.filter(({ code }) => code === 'SLICE_WITHOUT_SERVICE');
-    this.#done({ ...published, files, quarantine, passedOver });
+    const ignored = problems.filter(({ code }) => code === 'SLICE_WITHOUT_SERVICE');
+    this.#done({ ...published, files, quarantine, ignored });
     return [];
   }
 

@@ -3,12 +3,12 @@ import { delimiter, dirname, join, resolve } from 'node:path';
 import type { BundleFiles, Problem } from '@sluice/bundle';
 import { writingGit } from '@sluice/cli';
 import { execa } from 'execa';
-import { mendLeftovers } from './leftovers.ts';
+import { repairRepository } from './leftovers.ts';
 import { firstMessageOf, messageOf } from './message.ts';
 
 const commandTimeoutMs = 60_000;
 
-interface Said {
+interface GitOutput {
   readonly exitCode: number | undefined;
   readonly stdout: string;
   readonly stderr: string;
@@ -21,7 +21,7 @@ export interface Recorded {
 }
 
 /** The Git work tree of a bundle directory: commits, pushes and rebases of that directory. */
-export class Repository {
+export class BundleRepository {
   readonly #dir: string;
 
   constructor(dir: string) {
@@ -32,12 +32,12 @@ export class Repository {
    * Removes the leftovers of a killed git. Call it only while no other git runs.
    * @returns what was done, in sentences
    */
-  async mend(): Promise<readonly string[]> {
-    return await mendLeftovers(existing(this.#dir), (args) => this.#git(args));
+  async repair(): Promise<readonly string[]> {
+    return await repairRepository(existing(this.#dir), (args) => this.#git(args));
   }
 
   /** The first prerequisite that is missing for commits, and for pushes if `isPushing`. */
-  async lacks(isPushing: boolean): Promise<Problem | undefined> {
+  async missingPrerequisite(isPushing: boolean): Promise<Problem | undefined> {
     const inside = await this.#git(['rev-parse', '--is-inside-work-tree']);
     if (inside.stdout !== 'true')
       return unready(`commit ${this.#dir}`, 'it is not in a Git work tree', 'Clone the repository of the rules there');
@@ -109,7 +109,7 @@ export class Repository {
     if (exitCode !== 0) throw new Error(`Cannot commit ${this.#dir}: git ${args[0]}: ${stderr}`);
   }
 
-  async #git(args: readonly string[]): Promise<Said> {
+  async #git(args: readonly string[]): Promise<GitOutput> {
     const { args: all, ...how } = writingGit(existing(this.#dir), args, process.env);
     const { exitCode, stdout, stderr, message } = await execa(gitPath(), all, {
       ...how,

@@ -13,10 +13,10 @@ import type { SluiceConfig } from '../../render/config.ts';
 import { Stopped, writing } from '../failure.ts';
 import { readConfigFile } from '../input.ts';
 import { isStopped } from '../render.ts';
-import { Repository } from './repository.ts';
+import { BundleRepository } from './repository.ts';
 
 /** The output directory of `sluice watch` and its use of Git. */
-export interface Place {
+export interface WatchOutput {
   readonly output: string;
   readonly commit?: boolean;
   readonly push?: boolean;
@@ -26,15 +26,15 @@ export interface Place {
  * Checks at the start that the directory can be written and committed, while the operator is there to fix it.
  * @throws Stopped when it has foreign files, cannot be written, or cannot be committed although `commit` is set
  */
-export async function checkPlace({ output, commit, push }: Place, log: Pick<Log, 'info'>): Promise<void> {
+export async function checkOutput({ output, commit, push }: WatchOutput, log: Pick<Log, 'info'>): Promise<void> {
   writing(output, () => makeFolder(output));
   const plan = writing(output, () => planTree(output, new Map()));
   if ('code' in plan) throw new Stopped(plan);
   if (commit !== true) return;
-  const repository = new Repository(output);
+  const repository = new BundleRepository(output);
   // Leftovers of a killed process need no manual intervention.
-  for (const done of await repository.mend()) log.info({}, `${output}: ${done}`);
-  const lack = await repository.lacks(push === true);
+  for (const done of await repository.repair()) log.info({}, `${output}: ${done}`);
+  const lack = await repository.missingPrerequisite(push === true);
   if (lack !== undefined) throw new Stopped(lack);
 }
 
@@ -55,7 +55,7 @@ const calls = {
 } as const satisfies Record<Level, keyof Log>;
 
 /** Callbacks while waiting for a cluster that does not answer. */
-export interface Waiting {
+export interface ClusterWait {
   readonly signal: AbortSignal;
   readonly away: (why: string) => void;
   readonly back: () => void;
@@ -69,9 +69,9 @@ export interface Waiting {
 export async function readClusterConfig(
   access: Access,
   file: string | undefined,
-  { log, ...waiting }: Waiting & { readonly log: Log },
-): Promise<SluiceConfig | undefined> {
-  const { object, note } = (await patiently(access, waiting)) ?? {};
+  { log, ...waiting }: ClusterWait & { readonly log: Log },
+): Promise<Config | undefined> {
+  const { object, note } = (await untilAnswered(access, waiting)) ?? {};
   if (waiting.signal.aborted) return undefined;
   const source = { file: 'cluster', text: JSON.stringify(object ?? null) };
   const { kubeProxy, problems } = load(object === undefined ? [] : [source]);
@@ -83,7 +83,7 @@ export async function readClusterConfig(
   return read.config;
 }
 
-async function patiently(access: Access, { signal, away, back }: Waiting) {
+async function untilAnswered(access: Access, { signal, away, back }: ClusterWait) {
   while (!signal.aborted) {
     try {
       const found = await readConfigMap(access, { ...watchLimits, signal });

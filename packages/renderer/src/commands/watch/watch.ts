@@ -18,10 +18,10 @@ import { openCluster } from '../from-cluster.ts';
 import { Committer } from './commits.ts';
 import { Alarms, serveHealth } from './health.ts';
 import { Metrics } from './metrics.ts';
-import { PassedOverWatch } from './passed-over-watch.ts';
+import { IgnoredObjectsWatch } from './ignored-objects-watch.ts';
 import { type Publication, Publisher } from './publisher.ts';
 import { QuarantineWatch } from './quarantine-watch.ts';
-import { checkPlace, logProblems, readClusterConfig, type Waiting } from './start.ts';
+import { checkOutput, logProblems, readClusterConfig, type ClusterWait } from './start.ts';
 
 export interface WatchOptions {
   readonly output: string;
@@ -53,7 +53,7 @@ export async function watchCommand(options: WatchOptions): Promise<number> {
   setFlagsFromString(`--heap-growing-percent=${heapGrowth}`);
   const log = openLog(options);
   const access = openCluster(options);
-  await checkPlace(options, log);
+  await checkOutput(options, log);
   const stop = new AbortController();
   const forget = stopAtSignals(stop);
   const state = { log, metrics: new Metrics(), alarms: new Alarms(() => performance.now()) };
@@ -61,8 +61,8 @@ export async function watchCommand(options: WatchOptions): Promise<number> {
   const { listen } = options;
   const server = listen === undefined ? undefined : await serveHealth(listen, state.alarms, state.metrics);
   try {
-    const config = await readClusterConfig(access, options.config, { log, ...waitingWith(state, stop.signal) });
-    if (config !== undefined) await new Session(access, config, options, state).run(stop.signal);
+    const config = await readClusterConfig(access, options.config, { log, ...clusterWait(state, stop.signal) });
+    if (config !== undefined) await new WatchSession(access, config, options, state).run(stop.signal);
   } finally {
     stop.abort();
     server?.close();
@@ -103,14 +103,14 @@ function stopAtSignals(stop: AbortController): () => void {
 }
 
 /** The log, metrics and alarms of a run. */
-interface State {
+interface WatchState {
   readonly log: Log;
   readonly metrics: Metrics;
   readonly alarms: Alarms;
 }
 
 /** Raises an alarm while waiting for a cluster. */
-function waitingWith({ log, metrics, alarms }: State, signal: AbortSignal): Waiting {
+function clusterWait({ log, metrics, alarms }: WatchState, signal: AbortSignal): ClusterWait {
   const alarm = 'API configmaps';
   return {
     signal,
@@ -126,7 +126,7 @@ function waitingWith({ log, metrics, alarms }: State, signal: AbortSignal): Wait
 }
 
 /** One run of `sluice watch`: connects feed, publisher, committer and leader election. */
-class Session {
+class WatchSession {
   readonly #options: WatchOptions;
   readonly #access: Access;
   readonly #log: Log;
@@ -136,13 +136,13 @@ class Session {
   readonly #publisher: Publisher;
   readonly #committer: Committer | undefined;
   readonly #quarantine: QuarantineWatch;
-  readonly #passedOver: PassedOverWatch;
+  readonly #ignored: IgnoredObjectsWatch;
   #isLeading = false;
   /** Counts gains and losses of leadership. */
-  #turn = 0;
-  #hasTold = false;
+  #term = 0;
+  #hasLoggedStart = false;
 
-  constructor(access: Access, config: SluiceConfig, options: WatchOptions, { log, metrics, alarms }: State) {
+  constructor(access: Access, config: Config, options: WatchOptions, { log, metrics, alarms }: WatchState) {
     this.#options = options;
     this.#log = log;
     this.#metrics = metrics;
@@ -162,7 +162,7 @@ class Session {
       },
       { published: (publication) => this.#published(publication), failed: (problems) => this.#failed(problems) },
     );
-    this.#passedOver = new PassedOverWatch(log);
+    this.#ignored = new IgnoredObjectsWatch(log);
     this.#quarantine = new QuarantineWatch(log, options.events === true ? this.#eventSender() : undefined);
     if (options.commit === true) {
       this.#committer = new Committer(options.output, options.push === true, this.#publisher, {
@@ -182,20 +182,20 @@ class Session {
     await this.#committer?.finish();
   }
 
-  /** @param others whether another process may have written before */
-  async #lead(others: boolean): Promise<void> {
+  /** @param hadOtherWriter whether another process may have written before */
+  async #lead(hadOtherWriter: boolean): Promise<void> {
     this.#isLeading = true;
-    const turn = ++this.#turn;
+    const term = ++this.#term;
     this.#metrics.leading.set(1);
-    await this.#committer?.start(others);
+    await this.#committer?.start(hadOtherWriter);
     // The Lease may have been lost, and gained again, while the committer started.
-    if (turn === this.#turn) this.#publisher.start();
+    if (term === this.#term) this.#publisher.start();
     else if (!this.#isLeading) this.#committer?.stop();
   }
 
   #follow(): void {
     this.#isLeading = false;
-    this.#turn += 1;
+    this.#term += 1;
     // The new leader reports what cannot be rendered.
     this.#alarms.clear('RENDER');
     this.#metrics.leading.set(0);
@@ -238,8 +238,8 @@ class Session {
     current: ({ resource }: { resource: string }): void => {
       const alarm = `API ${resource}`;
       if (this.#alarms.clear(alarm)) this.#log.info({ alarm }, `${resource}: the API server answers again`);
-      this.#metrics.away.set(this.#alarms.standing().some((one) => one.startsWith('API ')) ? 1 : 0);
-      if (!this.#publisher.hasPublished) this.#publisher.look();
+      this.#metrics.away.set(this.#alarms.active().some((one) => one.startsWith('API ')) ? 1 : 0);
+      if (!this.#publisher.hasPublished) this.#publisher.recheck();
     },
     away: ({ resource }: { resource: string }, why: string): void => {
       this.#alarm(`API ${resource}`, why);
@@ -254,16 +254,16 @@ class Session {
     this.#log.debug({ written: written.length, removed: removed.length, about }, 'published');
     this.#alarms.clear('NOT_READY');
     this.#alarms.clear('RENDER');
-    if (!this.#hasTold) {
+    if (!this.#hasLoggedStart) {
       const what = `${written.length} files written, ${removed.length} removed`;
       this.#log.info(
         {},
         `${this.#options.output} is up to date with ${this.#access.server}: ${what}; watching for changes`,
       );
     }
-    this.#hasTold = true;
+    this.#hasLoggedStart = true;
     this.#quarantine.now(publication);
-    this.#passedOver.now(publication);
+    this.#ignored.now(publication);
     this.#committer?.add(publication);
   }
 

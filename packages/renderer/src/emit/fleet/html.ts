@@ -1,4 +1,4 @@
-import type { Fleet } from '../../fleet/fleet.ts';
+import type { FleetStatus } from '../../fleet/fleet.ts';
 import { htmlPage } from '../html-page.ts';
 import { html } from '../report/html-text.ts';
 import { pageScript, pageStyle } from './page.generated.ts';
@@ -7,7 +7,7 @@ import { grouped, headline, nodesText } from './words.ts';
 import { tilesOf, wavesOf } from './summary.ts';
 
 /** The maximum number of named nodes without a key; more are counted. */
-const strangersNamedMax = 100;
+const foreignNodesNamedMax = 100;
 
 const filter =
   '<div id="filter" role="search" hidden><input id="search" type="search" placeholder="node, reason, wave, state" aria-label="Filter nodes"> <span id="hits" class="quiet" role="status"></span></div>\n';
@@ -16,7 +16,7 @@ const filter =
  * Prints the fleet as one page: the counts, then nodes with problems, then the others, folded. The script is only for the filter.
  * @param folder of the receipts, as a path relative to the folder of the page
  */
-export function fleetHtml(fleet: Fleet, folder: string): string {
+export function fleetHtml(fleet: FleetStatus, folder: string): string {
   const body = [
     `<main>\n<h1>${html(headline(fleet))}</h1>\n`,
     fleet.digest === null ? '' : `<p class="quiet">digest <code class="digest">${html(fleet.digest)}</code></p>\n`,
@@ -24,7 +24,7 @@ export function fleetHtml(fleet: Fleet, folder: string): string {
     wavesOf(fleet),
     filter,
     stateSections(fleet, folder),
-    strangersOf(fleet),
+    foreignNodesOf(fleet),
     '</main>\n',
   ];
   return htmlPage({
@@ -35,9 +35,12 @@ export function fleetHtml(fleet: Fleet, folder: string): string {
   });
 }
 
-function strangersOf({ strangers }: Fleet): string {
-  if (strangers.length === 0) return '';
-  const named = strangers.slice(0, strangersNamedMax).join(', ');
-  const rest = strangers.length > strangersNamedMax ? ` and ${grouped(strangers.length - strangersNamedMax)} more` : '';
-  return `<h2 class="late">Not in allowed_receipts</h2>\n<p>Receipts of ${nodesText(strangers.length)} are ignored because their keys are not known: ${html(named)}${rest}</p>\n`;
+function foreignNodesOf({ foreignNodes }: FleetStatus): string {
+  if (foreignNodes.length === 0) return '';
+  const named = foreignNodes.slice(0, foreignNodesNamedMax).join(', ');
+  const rest =
+    foreignNodes.length > foreignNodesNamedMax
+      ? ` and ${grouped(foreignNodes.length - foreignNodesNamedMax)} more`
+      : '';
+  return `<h2 class="late">Not in allowed_receipts</h2>\n<p>Receipts of ${nodesText(foreignNodes.length)} are ignored because their keys are not known: ${html(named)}${rest}</p>\n`;
 }

@@ -1,7 +1,7 @@
-import type { Fleet } from '../../fleet/fleet.ts';
+import type { FleetStatus } from '../../fleet/fleet.ts';
 
 /** Prints the fleet as JSON: the rows with their states and receipts. */
-export function fleetJson({ cluster, serial, waves, counts, rows, strangers }: Fleet): string {
+export function fleetJson({ cluster, serial, waves, counts, rows, foreignNodes }: FleetStatus): string {
   const document = {
     apiVersion: 'sluice.dev/v1alpha1',
     kind: 'Fleet',
@@ -10,7 +10,7 @@ export function fleetJson({ cluster, serial, waves, counts, rows, strangers }: F
     counts,
     waves,
     nodes: rows.map(({ node, wave, state, why, receipt }) => ({ node, wave, state, why, receipt })),
-    strangers,
+    strangers: foreignNodes,
   };
   return `${JSON.stringify(document, undefined, 2)}\n`;
 }

@@ -1,5 +1,5 @@
 import { compareText } from '@sluice/bundle';
-import { type Fleet, type FleetRow, type NodeState, nodeStates } from '../../fleet/fleet.ts';
+import { type FleetStatus, type FleetRow, type NodeRolloutState, nodeStates } from '../../fleet/fleet.ts';
 import { html } from '../report/html-text.ts';
 import { colours } from './summary.ts';
 import { generationOf, grouped, nodesText, stateWords } from './words.ts';
@@ -19,13 +19,13 @@ const meanings = {
   behind: 'The last receipts of these nodes are about another release.',
   waits: 'The wave of these nodes is not open, and they run their previous release without problems.',
   runs: 'These nodes run the release.',
-} as const satisfies Record<NodeState, string>;
+} as const satisfies Record<NodeRolloutState, string>;
 
 /**
  * The nodes by state, the worst first, then by name. Nodes without a reason are folded.
  * @param folder of the receipts, as a path relative to the folder of the page
  */
-export function stateSections({ rows, waves }: Fleet, folder: string): string {
+export function stateSections({ rows, waves }: FleetStatus, folder: string): string {
   const byState = Map.groupBy(rows, ({ state }) => state);
   const table = tableWith(
     folder,
@@ -36,7 +36,7 @@ export function stateSections({ rows, waves }: Fleet, folder: string): string {
 
 type Table = (rows: readonly FleetRow[]) => string;
 
-function section(state: NodeState, rows: readonly FleetRow[], table: Table): string {
+function section(state: NodeRolloutState, rows: readonly FleetRow[], table: Table): string {
   if (rows.length === 0) return '';
   const [told, plain] = [rows.filter(({ why }) => why !== null), rows.filter(({ why }) => why === null)];
   const rest = told.slice(shownMax);

@@ -1,4 +1,4 @@
-import { type Fleet, type FleetRow, type NodeState, nodeStates } from '../../fleet/fleet.ts';
+import { type FleetStatus, type FleetRow, type NodeRolloutState, nodeStates } from '../../fleet/fleet.ts';
 import { html } from '../report/html-text.ts';
 import { grouped, stateWords } from './words.ts';
 
@@ -12,10 +12,10 @@ export const colours = {
   behind: 'late',
   waits: 'good',
   runs: 'good',
-} as const satisfies Record<NodeState, string>;
+} as const satisfies Record<NodeRolloutState, string>;
 
 /** The number of nodes in each state, with links to them. */
-export function tilesOf({ counts }: Fleet): string {
+export function tilesOf({ counts }: FleetStatus): string {
   const tiles = nodeStates
     .filter((state) => counts[state] > 0)
     .map(
@@ -26,7 +26,7 @@ export function tilesOf({ counts }: Fleet): string {
 }
 
 /** The number of nodes in each state per wave; empty for a release without waves. */
-export function wavesOf({ waves, rows }: Fleet): string {
+export function wavesOf({ waves, rows }: FleetStatus): string {
   if (waves.length === 0) return '';
   const byWave = Map.groupBy(rows, ({ wave }) => wave);
   const lines = waves.map(({ name, isOpen }, index) =>

@@ -1,10 +1,10 @@
-import type { Fleet } from '../../fleet/fleet.ts';
+import type { FleetStatus } from '../../fleet/fleet.ts';
 import { cellsOf, headline, nodesText } from './words.ts';
 
-const strangersNamedMax = 10;
+const foreignNodesNamedMax = 10;
 
 /** Prints the fleet as text: one line for each node, the worst first. */
-export function fleetText(fleet: Fleet): string {
+export function fleetText(fleet: FleetStatus): string {
   const waves = fleet.waves.map(
     ({ name, nodes, isOpen }, index) =>
       `wave ${index + 1} (${name}, ${nodesText(nodes)}) is ${isOpen ? 'open' : 'closed'}\n`,
@@ -15,12 +15,13 @@ export function fleetText(fleet: Fleet): string {
     const line = cells.map((cell, column) => cell.padEnd(widths[column] ?? 0)).join('  ');
     return `${line.trimEnd()}\n`;
   });
-  return `${headline(fleet)}\n${waves.join('')}\n${table.join('')}${strangersText(fleet)}`;
+  return `${headline(fleet)}\n${waves.join('')}\n${table.join('')}${foreignNodesText(fleet)}`;
 }
 
-function strangersText({ strangers }: Fleet): string {
-  if (strangers.length === 0) return '';
-  const named = strangers.slice(0, strangersNamedMax).join(', ');
-  const rest = strangers.length > strangersNamedMax ? ` and ${strangers.length - strangersNamedMax} more` : '';
+function foreignNodesText({ foreignNodes }: FleetStatus): string {
+  if (foreignNodes.length === 0) return '';
+  const named = foreignNodes.slice(0, foreignNodesNamedMax).join(', ');
+  const rest =
+    foreignNodes.length > foreignNodesNamedMax ? ` and ${foreignNodes.length - foreignNodesNamedMax} more` : '';
   return `\nignored receipts of nodes that are not in allowed_receipts: ${named}${rest}\n`;
 }

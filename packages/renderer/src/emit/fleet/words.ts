@@ -1,4 +1,4 @@
-import type { Fleet, FleetRow, NodeState } from '../../fleet/fleet.ts';
+import type { FleetStatus, FleetRow, NodeRolloutState } from '../../fleet/fleet.ts';
 
 /** The states as printed. */
 export const stateWords = {
@@ -10,10 +10,10 @@ export const stateWords = {
   behind: 'behind',
   waits: 'waits',
   runs: 'runs',
-} as const satisfies Record<NodeState, string>;
+} as const satisfies Record<NodeRolloutState, string>;
 
 /** The whole fleet in one line. */
-export function headline({ serial, cluster, counts, rows }: Fleet): string {
+export function headline({ serial, cluster, counts, rows }: FleetStatus): string {
   if (serial === null) return `no receipt mentions a release; ${nodesText(rows.length)} known`;
   return `release ${serial} of ${cluster}: ${grouped(counts.runs)} of ${grouped(rows.length)} nodes run it`;
 }

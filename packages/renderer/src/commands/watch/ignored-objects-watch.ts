@@ -3,19 +3,19 @@ import type { Log } from '@sluice/cli/log';
 import { logProblems } from './start.ts';
 
 /** Logs ignored objects: each once, and again when it reappears. */
-export class PassedOverWatch {
+export class IgnoredObjectsWatch {
   readonly #log: Log;
-  #told: ReadonlySet<string | undefined> = new Set();
+  #logged: ReadonlySet<string | undefined> = new Set();
 
   constructor(log: Log) {
     this.#log = log;
   }
 
-  now({ passedOver }: { readonly passedOver: readonly Problem[] }): void {
+  now({ ignored }: { readonly ignored: readonly Problem[] }): void {
     logProblems(
       this.#log,
-      passedOver.filter(({ object }) => !this.#told.has(object)),
+      ignored.filter(({ object }) => !this.#logged.has(object)),
     );
-    this.#told = new Set(passedOver.map(({ object }) => object));
+    this.#logged = new Set(ignored.map(({ object }) => object));
   }
 }

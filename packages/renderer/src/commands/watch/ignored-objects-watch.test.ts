@@ -1,9 +1,9 @@
 import type { Problem } from '@sluice/bundle';
 import { expect, test } from 'vitest';
-import { PassedOverWatch } from './passed-over-watch.ts';
+import { IgnoredObjectsWatch } from './ignored-objects-watch.ts';
 
-const of = (...names: readonly string[]): { readonly passedOver: readonly Problem[] } => ({
-  passedOver: names.map((name) => ({
+const of = (...names: readonly string[]): { readonly ignored: readonly Problem[] } => ({
+  ignored: names.map((name) => ({
     code: 'SLICE_WITHOUT_SERVICE',
     level: 'warning',
     object: `EndpointSlice shop/${name}`,
@@ -18,7 +18,7 @@ test('logs an ignored slice once, and again after it was gone', () => {
   const not = (): never => {
     throw new Error('not a warning');
   };
-  const watch = new PassedOverWatch({ debug: not, info: not, warn, error: not, fatal: not });
+  const watch = new IgnoredObjectsWatch({ debug: not, info: not, warn, error: not, fatal: not });
   for (const now of [of('a'), of('a'), of('a', 'b'), of('b'), of('a', 'b')]) watch.now(now);
   expect(said).toEqual(['shop/a', 'shop/b', 'shop/a']);
 });
