@@ -131,7 +131,7 @@ describe('credentials', () => {
       changed: () => {},
       current: () => {},
       away: (_kind: unknown, why: string) => away.push(why),
-      without: () => {},
+      notWatched: () => {},
     };
     const bounds = { ...watchLimits, credentialTimeoutMs: 50 };
     const stop = new AbortController();

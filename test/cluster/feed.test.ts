@@ -3,7 +3,7 @@ import { copyFileSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test, vi } from 'vitest';
 import { openAccess } from '../../packages/renderer/src/cluster/access.ts';
-import { type Change, Feed } from '../../packages/renderer/src/cluster/watch/feed.ts';
+import { type ObjectChange, Feed } from '../../packages/renderer/src/cluster/watch/feed.ts';
 import type { WatchPatience } from '../../packages/renderer/src/cluster/watch/reflector.ts';
 import { send, type Item, token } from './apiserver.fixture.ts';
 import { LiveCluster } from './live.fixture.ts';
@@ -21,9 +21,9 @@ const patience: WatchPatience = {
 
 let cluster: LiveCluster;
 let feed: Feed;
-let changes: Change[];
+let changes: ObjectChange[];
 let away: string[];
-let without: string[];
+let notWatched: string[];
 let stop: AbortController;
 let running: Promise<void>;
 
@@ -45,13 +45,13 @@ afterEach(async () => {
 afterAll(() => vi.resetConfig());
 
 function start(more: Partial<WatchPatience> = {}, user: Item = { token }): void {
-  [changes, away, without, stop] = [[], [], [], new AbortController()];
+  [changes, away, notWatched, stop] = [[], [], [], new AbortController()];
   const access = openAccess({ kubeconfig: cluster.server.kubeconfig(user) }, {});
   const listener = {
-    changed: (change: Change) => changes.push(change),
+    changed: (change: ObjectChange) => changes.push(change),
     current: () => {},
     away: (_kind: unknown, why: string) => away.push(why),
-    without: ({ resource }: { resource: string }, why: string) => without.push(`${resource}: ${why}`),
+    notWatched: ({ resource }: { resource: string }, why: string) => notWatched.push(`${resource}: ${why}`),
   };
   feed = new Feed(access, listener, { ...patience, ...more });
   running = feed.run(stop.signal);
@@ -116,7 +116,7 @@ test.each<[string, number, RegExp]>([
     await until(() => feed.isComplete && cluster.watching === 3);
     cluster.put('services', serviceOf('b', 2));
     await until(() => names().includes('Service b'));
-    expect(without).toEqual([expect.stringMatching(word)]);
+    expect(notWatched).toEqual([expect.stringMatching(word)]);
     expect(away).toEqual([]);
   },
 );

@@ -5,8 +5,8 @@ import { describe, expect, test } from 'vitest';
 import { canonicalCidr, cidrContains } from '@sluice/bundle';
 import { keep } from '../../packages/renderer/src/cluster/keep.ts';
 import { listedKinds } from '../../packages/renderer/src/cluster/kinds.ts';
-import { OtherAddresses } from '../../packages/renderer/src/cluster/redact/address.ts';
-import { type Others, othersFor, redact } from '../../packages/renderer/src/cluster/redact/redact.ts';
+import { AddressReplacer } from '../../packages/renderer/src/cluster/redact/address.ts';
+import { type Replacements, replacementsFor, redact } from '../../packages/renderer/src/cluster/redact/redact.ts';
 import { printSnapshot, type Snapshot } from '../../packages/renderer/src/cluster/snapshot.ts';
 import { readConfig } from '../../packages/renderer/src/load/config/config.ts';
 import { load } from '../../packages/renderer/src/load/load.ts';
@@ -46,12 +46,12 @@ function rulesOf(snapshot: Snapshot): ReadonlyMap<string, string> {
  * The lines of all rules under other names, without what follows from an order of addresses: which of the endpoints is the first,
  * and the hashes in the names of chains.
  */
-function shapeOf(files: ReadonlyMap<string, string>, others: Others): readonly string[] {
+function shapeOf(files: ReadonlyMap<string, string>, others: Replacements): readonly string[] {
   const lines = [...files].filter(([path]) => path.includes('/services/')).flatMap(([, text]) => text.split('\n'));
   return lines.map((line) => underOthers(line, others)).toSorted();
 }
 
-function underOthers(line: string, others: Others): string {
+function underOthers(line: string, others: Replacements): string {
   return line
     .replaceAll(/(KUBE-[A-Z]{2,3})-[A-Z2-7]{16}/g, '$1')
     .replace(/ -> [^" ]+/, '')
@@ -71,16 +71,16 @@ function underOthers(line: string, others: Others): string {
 }
 
 /** `shop/web:http` */
-function keyOf([namespace, service, port]: readonly string[], others: Others): string {
+function keyOf([namespace, service, port]: readonly string[], others: Replacements): string {
   const key = `${others.name('namespace', namespace ?? '')}/${others.name('service', service ?? '')}`;
   return port === undefined ? key : `${key}:${others.name('port', port)}`;
 }
 
-const placeOf = (name: string, line: string, others: Others): string =>
+const placeOf = (name: string, line: string, others: Replacements): string =>
   others.name(line.includes('@zone') ? 'zone' : 'node', name);
 
 /** Nothing changes: what the redacted rules are compared under. */
-const same: Others = { address: (text) => text, name: (_sort, text) => text };
+const same: Replacements = { address: (text) => text, name: (_sort, text) => text };
 
 describe('a redacted snapshot', () => {
   test.each(inputs)('of %s renders to the same rules under other names', async (example) => {
@@ -88,7 +88,7 @@ describe('a redacted snapshot', () => {
     const before = rulesOf(snapshot);
     const after = rulesOf(redact(snapshot));
     expect(after.size).toBe(before.size);
-    expect(shapeOf(after, same)).toEqual(shapeOf(before, othersFor(snapshot)));
+    expect(shapeOf(after, same)).toEqual(shapeOf(before, replacementsFor(snapshot)));
   });
 
   test.each(inputs)('of %s holds none of its names and addresses', async (example) => {
@@ -175,7 +175,7 @@ test("what rules depend on in kube-proxy's configuration comes through, words am
 });
 
 describe('other addresses', () => {
-  const others = new OtherAddresses(Buffer.from('a key'));
+  const others = new AddressReplacer(Buffer.from('a key'));
   const octets = fc.tuple(...Array.from({ length: 4 }, () => fc.nat(255)));
   const words = fc.tuple(...Array.from({ length: 8 }, () => fc.nat(0xffff)));
   const v4 = octets.map((parts) => parts.join('.'));

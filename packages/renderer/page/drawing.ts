@@ -8,7 +8,7 @@ const most = { services: 12, endpoints: 60 } as const;
 const size = { width: 980, service: 230, endpoint: 210, node: 190, row: 26, gap: 14, top: 34 } as const;
 const x = { service: 10, endpoint: 370, node: 760 } as const;
 
-interface Drawn {
+interface DrawnService {
   readonly service: PageService;
   readonly endpoints: readonly PageEndpoint[];
 }
@@ -49,7 +49,7 @@ export function drawing(data: PageData, services: readonly PageService[]): Node 
 }
 
 /** Picks Services, and of each the changed endpoints first, as many as are legible. */
-function pick(services: readonly PageService[]): readonly Drawn[] {
+function pick(services: readonly PageService[]): readonly DrawnService[] {
   const chosen = services.slice(0, most.services);
   const share = Math.max(4, Math.floor(most.endpoints / Math.max(1, chosen.length)));
   return chosen.map((service) => {
@@ -59,9 +59,10 @@ function pick(services: readonly PageService[]): readonly Drawn[] {
   });
 }
 
-const count = (drawn: readonly Drawn[]): number => drawn.reduce((sum, { endpoints }) => sum + endpoints.length, 0);
+const count = (drawn: readonly DrawnService[]): number =>
+  drawn.reduce((sum, { endpoints }) => sum + endpoints.length, 0);
 
-function nodesOf({ nodes }: PageData, drawn: readonly Drawn[]): readonly number[] {
+function nodesOf({ nodes }: PageData, drawn: readonly DrawnService[]): readonly number[] {
   const used = new Set(drawn.flatMap(({ endpoints }) => endpoints.flatMap(({ at }) => (at === undefined ? [] : [at]))));
   return nodes.flatMap((_, index) => (used.has(index) ? [index] : []));
 }
@@ -134,7 +135,7 @@ function heading(left: number, text: string, top = 18): Node {
   return shape('text', { x: left, y: top, class: 'heading' }, text);
 }
 
-function labelOf(drawn: readonly Drawn[], nodes: number): string {
+function labelOf(drawn: readonly DrawnService[], nodes: number): string {
   const names = drawn.map(({ service }) => `${service.name} (${service.fate})`).join(', ');
   return `Drawing of ${names || 'no Service'}, with ${count(drawn)} endpoints on ${nodes} nodes. The lists below show the same.`;
 }

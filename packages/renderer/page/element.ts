@@ -1,12 +1,12 @@
 /** Attributes of an element; `false` and `undefined` leave one out. */
 export type Attributes = Readonly<Record<string, string | number | boolean | undefined>>;
-type Child = Node | string;
+type ElementChild = Node | string;
 
 /** Creates an HTML element. Texts become text nodes: input is never parsed as mark-up. */
 export function element<K extends keyof HTMLElementTagNameMap>(
   name: K,
   attributes: Attributes = {},
-  ...children: readonly Child[]
+  ...children: readonly ElementChild[]
 ): HTMLElementTagNameMap[K] {
   const made = document.createElement(name);
   fill(made, attributes, children);
@@ -14,13 +14,13 @@ export function element<K extends keyof HTMLElementTagNameMap>(
 }
 
 /** Creates an SVG element. */
-export function shape(name: string, attributes: Attributes = {}, ...children: readonly Child[]): SVGElement {
+export function shape(name: string, attributes: Attributes = {}, ...children: readonly ElementChild[]): SVGElement {
   const made = document.createElementNS('http://www.w3.org/2000/svg', name);
   fill(made, attributes, children);
   return made;
 }
 
-function fill(made: Element, attributes: Attributes, children: readonly Child[]): void {
+function fill(made: Element, attributes: Attributes, children: readonly ElementChild[]): void {
   for (const [key, value] of Object.entries(attributes)) {
     if (value === undefined || value === false) continue;
     made.setAttribute(key, value === true ? '' : String(value));

@@ -6,7 +6,7 @@ export interface VirtualList<T> {
   show(items: readonly T[]): void;
 }
 
-export interface ListOptions<T> {
+export interface VirtualListOptions<T> {
   readonly box: HTMLElement;
   /** In pixels, as in the style sheet. */
   readonly rowHeight: number;
@@ -33,7 +33,7 @@ const steps: Readonly<Record<string, (rows: number) => number>> = {
  * Turns an element into a list box: arrow keys, Page Up and Down, Home, End and clicks move the active row. Screen readers announce each
  * row's position in the whole list.
  */
-export function virtualList<T>({ box, rowHeight, row, choose }: ListOptions<T>): VirtualList<T> {
+export function virtualList<T>({ box, rowHeight, row, choose }: VirtualListOptions<T>): VirtualList<T> {
   let items: readonly T[] = [];
   let active = -1;
   const track = element('div', { class: 'track' });

@@ -1,7 +1,7 @@
 import { byId } from '../element.ts';
 
 /** The row of a node and its text for the search. */
-interface Entry {
+interface FilterEntry {
   readonly row: HTMLElement;
   readonly text: string;
 }
@@ -14,7 +14,7 @@ const hits = byId('hits');
 const sections = [...document.querySelectorAll('section')];
 const folds = [...document.querySelectorAll('details')];
 let wasOpen: readonly boolean[] | undefined;
-let entries: readonly Entry[] | undefined;
+let entries: readonly FilterEntry[] | undefined;
 
 byId('filter').hidden = false;
 search.addEventListener('input', () => show(search.value.toLowerCase().split(/\s+/).filter(Boolean)));
@@ -46,7 +46,7 @@ function unfold(isSearching: boolean): void {
   if (!isSearching) wasOpen = undefined;
 }
 
-function entriesOf(section: HTMLElement): readonly Entry[] {
+function entriesOf(section: HTMLElement): readonly FilterEntry[] {
   const state = section.querySelector('h2')?.textContent ?? '';
   return [...section.querySelectorAll<HTMLElement>('tbody tr')].map((row) => ({
     row,

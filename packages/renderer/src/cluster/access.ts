@@ -106,14 +106,14 @@ function withTokenFile(user: User, tokenFile: string | undefined): User {
 }
 
 /** The source of credentials, without cached ones. */
-interface Credentials {
+interface CredentialSource {
   readonly config: KubeConfig;
   /** The exec plugin of the user; the rest of the user is in the config. */
   readonly plugin: Plugin | undefined;
 }
 
 /** Makes a config with the proxy and with a user: without a user the library also omits the CA. */
-function freshCredentials(config: KubeConfig, proxy: string | undefined): Credentials {
+function freshCredentials(config: KubeConfig, proxy: string | undefined): CredentialSource {
   const context = config.getContextObject(config.getCurrentContext());
   const { exec, ...user } = config.getCurrentUser() ?? { name: 'user' };
   const changed = new KubeConfig();
@@ -127,7 +127,7 @@ function freshCredentials(config: KubeConfig, proxy: string | undefined): Creden
 }
 
 async function requestOptions(
-  { config, plugin }: Credentials,
+  { config, plugin }: CredentialSource,
   agent: Agent | undefined,
   signal: AbortSignal,
 ): Promise<RequestOptions> {

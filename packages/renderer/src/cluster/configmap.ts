@@ -4,7 +4,7 @@ import type { Access } from './access.ts';
 import { isMap, parseJson } from './json.ts';
 import { keepConfigMap } from './keep.ts';
 import { configMapRule, kubeProxyConfigMap, kubeProxyPath } from './kinds.ts';
-import { refused, strangeAnswer, unreadConfigMap } from './refusal.ts';
+import { refused, unexpectedResponse, unreadConfigMap } from './refusal.ts';
 import { get, type Patience } from './request.ts';
 
 /** kube-proxy's ConfigMap, or a note why it could not be read; neither if it does not exist. */
@@ -24,6 +24,6 @@ export async function readConfigMap(access: Access, patience?: Patience): Promis
   if (status === 403) return { note: unreadConfigMap(access) };
   if (status !== 200) throw refused(what, status, configMapRule);
   const value = parseJson(body);
-  if (!isMap(value) || value['kind'] !== 'ConfigMap') throw strangeAnswer(what, 'ConfigMap');
+  if (!isMap(value) || value['kind'] !== 'ConfigMap') throw unexpectedResponse(what, 'ConfigMap');
   return { object: keepConfigMap(value) };
 }

@@ -5,16 +5,16 @@ import { ClusterFailure } from './failure.ts';
 import { type ListedKind, listPath } from './kinds.ts';
 import { isMap, parseJson } from './json.ts';
 import { clusterLimits } from './limits.ts';
-import { refusedList, strangeAnswer, tooMany } from './refusal.ts';
+import { refusedList, unexpectedResponse, tooMany } from './refusal.ts';
 import { get, type Patience } from './request.ts';
 
 /** All objects of a kind at one resource version. */
-export interface Listed {
+export interface ObjectList {
   readonly items: readonly JsonObject[];
   readonly resourceVersion: string;
 }
 
-export interface ListOptions {
+export interface KindListOptions {
   readonly namespace?: string;
   readonly selector?: string;
   readonly pageObjects?: number;
@@ -31,7 +31,11 @@ export interface ListOptions {
  * @returns undefined when the server does not have the kind
  * @throws ClusterFailure for a refusal, an unreachable server, or a response that is not a list
  */
-export async function list(access: Access, kind: ListedKind, options: ListOptions = {}): Promise<Listed | undefined> {
+export async function list(
+  access: Access,
+  kind: ListedKind,
+  options: KindListOptions = {},
+): Promise<ObjectList | undefined> {
   for (let restart = 0; restart <= clusterLimits.restartsMax; restart++) {
     const listed = await listOnce(access, kind, options);
     if (listed !== 'gone') return listed;
@@ -43,7 +47,11 @@ export async function list(access: Access, kind: ListedKind, options: ListOption
   );
 }
 
-async function listOnce(access: Access, kind: ListedKind, options: ListOptions): Promise<Listed | undefined | 'gone'> {
+async function listOnce(
+  access: Access,
+  kind: ListedKind,
+  options: KindListOptions,
+): Promise<ObjectList | undefined | 'gone'> {
   const items: JsonObject[] = [];
   let next = '';
   for (let pages = 1; ; pages++) {
@@ -60,14 +68,14 @@ async function listOnce(access: Access, kind: ListedKind, options: ListOptions):
   }
 }
 
-function pagePath(kind: ListedKind, options: ListOptions, next: string): string {
+function pagePath(kind: ListedKind, options: KindListOptions, next: string): string {
   const query = new URLSearchParams({ limit: String(options.pageObjects ?? clusterLimits.pageObjects) });
   if (options.selector !== undefined) query.set('labelSelector', options.selector);
   if (next !== '') query.set('continue', next);
   return `${listPath(kind, options.namespace)}?${query.toString()}`;
 }
 
-interface Page extends Listed {
+interface Page extends ObjectList {
   readonly next: string;
 }
 
@@ -76,7 +84,7 @@ function readPage(access: Access, kind: ListedKind, body: string): Page {
   const metadata = isMap(value) ? value['metadata'] : undefined;
   const items = isMap(value) && value['kind'] === `${kind.kind}List` ? (value['items'] ?? []) : undefined;
   if (!isMap(metadata) || !Array.isArray(items) || !items.every(isMap)) {
-    throw strangeAnswer(`list ${kind.resource} of ${access.server}`, `${kind.kind}List`);
+    throw unexpectedResponse(`list ${kind.resource} of ${access.server}`, `${kind.kind}List`);
   }
   return { items, resourceVersion: textOf(metadata['resourceVersion']), next: textOf(metadata['continue']) };
 }

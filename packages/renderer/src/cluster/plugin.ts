@@ -12,7 +12,7 @@ export interface PluginCall {
 }
 
 /** The credentials of a plugin, for a request. */
-export interface Given {
+export interface PluginCredentials {
   readonly cert?: string;
   readonly key?: string;
   readonly headers?: OutgoingHttpHeaders;
@@ -26,7 +26,7 @@ const answerBytesMax = 1024 * 1024;
  */
 export class Plugin {
   readonly #call: PluginCall;
-  #answer: { readonly given: Given; readonly untilMs: number } | undefined;
+  #answer: { readonly given: PluginCredentials; readonly untilMs: number } | undefined;
 
   constructor(call: PluginCall) {
     this.#call = call;
@@ -37,7 +37,7 @@ export class Plugin {
    * @param signal kills the program
    * @throws Error with the program's standard error
    */
-  async credentials(signal: AbortSignal): Promise<Given> {
+  async credentials(signal: AbortSignal): Promise<PluginCredentials> {
     if (this.#answer !== undefined && Date.now() < this.#answer.untilMs) return this.#answer.given;
     const credential = parseJson(await answerOf(this.#call, signal));
     if (!isMap(credential) || !isMap(credential['status']))
@@ -50,7 +50,7 @@ export class Plugin {
   }
 }
 
-function givenBy(status: ReturnType<typeof mapAt>): Given {
+function givenBy(status: ReturnType<typeof mapAt>): PluginCredentials {
   const cert = textAt(status, 'clientCertificateData');
   const key = textAt(status, 'clientKeyData');
   const token = textAt(status, 'token');

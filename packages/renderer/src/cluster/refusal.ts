@@ -34,7 +34,7 @@ export function refused(what: string, status: number, rule: string): ClusterFail
 }
 
 /** The failure for a successful response that is not from an API server. */
-export function strangeAnswer(what: string, wanted: string): ClusterFailure {
+export function unexpectedResponse(what: string, wanted: string): ClusterFailure {
   return new ClusterFailure(
     'CLUSTER_UNREACHABLE',
     `Cannot ${what}: the response is not a ${wanted}`,

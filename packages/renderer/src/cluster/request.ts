@@ -12,7 +12,7 @@ export interface Patience extends CredentialPatience {
   readonly answerBytesMax: number;
 }
 
-export interface Answer {
+export interface ApiResponse {
   readonly status: number;
   readonly body: string;
 }
@@ -22,7 +22,7 @@ export interface Answer {
  * @returns any other response, including a refusal
  * @throws ClusterFailure when all attempts fail, when the certificate is not trusted, or when the response is too large
  */
-export async function get(access: Access, path: string, patience: Patience = clusterLimits): Promise<Answer> {
+export async function get(access: Access, path: string, patience: Patience = clusterLimits): Promise<ApiResponse> {
   let isRenewed = false;
   for (let attempt = 1; ; attempt++) {
     const result = await sendOnce(urlOf(access, path), { method: 'GET' }, await access.options(patience), patience);
@@ -46,7 +46,7 @@ export function urlOf(access: Access, path: string): URL {
   return new URL(access.server.replace(/\/$/, '') + path);
 }
 
-function unreachable(access: Access, path: string, last: Answer | Lost): ClusterFailure {
+function unreachable(access: Access, path: string, last: ApiResponse | LostConnection): ClusterFailure {
   const why = 'lost' in last ? last.lost : `the server answered ${last.status}`;
   return new ClusterFailure(
     'CLUSTER_UNREACHABLE',
@@ -65,14 +65,14 @@ function untrusted(access: Access, why: string): ClusterFailure {
 
 const isPassing = (status: number): boolean => status === 429 || status >= 500;
 
-interface Lost {
+interface LostConnection {
   readonly lost: string;
   /** A certificate error, for which a retry is useless. */
   readonly isAboutTrust: boolean;
 }
 
 /** The method and the body of a request. */
-export interface Asked {
+export interface ApiRequest {
   readonly method: 'GET' | 'POST' | 'PUT';
   /** JSON. */
   readonly body?: string;
@@ -82,26 +82,36 @@ export interface Asked {
  * Sends a request without retries: a lost write may have arrived.
  * @throws ClusterFailure without a response
  */
-export async function sendOnly(access: Access, path: string, asked: Asked, patience: Patience): Promise<Answer> {
+export async function sendOnly(
+  access: Access,
+  path: string,
+  asked: ApiRequest,
+  patience: Patience,
+): Promise<ApiResponse> {
   const result = await sendOnce(urlOf(access, path), asked, await access.options(patience), patience);
   if (!('lost' in result)) return result;
   throw result.isAboutTrust ? untrusted(access, result.lost) : unreachable(access, path, result);
 }
 
-function sendOnce(url: URL, asked: Asked, options: RequestOptions, patience: Patience): Promise<Answer | Lost> {
+function sendOnce(
+  url: URL,
+  asked: ApiRequest,
+  options: RequestOptions,
+  patience: Patience,
+): Promise<ApiResponse | LostConnection> {
   const late = AbortSignal.timeout(patience.requestTimeoutMs);
   const signal = patience.signal === undefined ? late : AbortSignal.any([late, patience.signal]);
   let forget = (): void => {};
-  const answer = new Promise<Answer | Lost>((resolve, reject) => {
+  const answer = new Promise<ApiResponse | LostConnection>((resolve, reject) => {
     const lose = (error: Error): void =>
       resolve(
         late.aborted
           ? { lost: `no response within ${patience.requestTimeoutMs / 1000} s`, isAboutTrust: false }
           : { lost: error.message, isAboutTrust: isAboutTrust(error) },
       );
-    forget = whenGivenUp(signal, lose);
+    forget = onAbort(signal, lose);
     const timeout = patience.requestTimeoutMs;
-    const sent = begin(url, { ...options, method: asked.method, signal, timeout }, lose, (response) => {
+    const sent = startRequest(url, { ...options, method: asked.method, signal, timeout }, lose, (response) => {
       const chunks: Buffer[] = [];
       let bytes = 0;
       response.on('data', (chunk: Buffer) => {
@@ -128,7 +138,7 @@ function sendOnce(url: URL, asked: Asked, options: RequestOptions, patience: Pat
  * Starts a request. Invalid options are reported as its error: while a certificate and its key are renewed, the two files may not match.
  * @param options with `timeout`, in milliseconds: only this closes the connection to a proxy that opens no tunnel
  */
-export function begin(
+export function startRequest(
   url: URL,
   options: RequestOptions,
   failed: (error: Error) => void,
@@ -143,7 +153,7 @@ export function begin(
 }
 
 /** Calls back on an abort, because Node does not end a request without a socket, such as one whose tunnel is never opened. @returns removes the listener */
-export function whenGivenUp(signal: AbortSignal, then: (error: Error) => void): () => void {
+export function onAbort(signal: AbortSignal, then: (error: Error) => void): () => void {
   const given = (): void => then(new Error('cancelled'));
   if (signal.aborted) given();
   else signal.addEventListener('abort', given, { once: true });

@@ -6,11 +6,11 @@ import { ClusterFailure } from './failure.ts';
 import { readConfigMap } from './configmap.ts';
 import { keep } from './keep.ts';
 import { type ListedKind, listedKinds } from './kinds.ts';
-import { list, type ListOptions } from './list.ts';
+import { list, type KindListOptions } from './list.ts';
 import { unreadServiceCIDRs } from './refusal.ts';
 
 /** The scope of a snapshot. */
-export interface Asked {
+export interface SnapshotScope {
   /** Only Services and endpoints of these namespaces; empty: all. */
   readonly namespaces: readonly string[];
   /** Only Services and endpoints with these labels: endpoint controllers copy the labels of a Service. */
@@ -25,7 +25,7 @@ export interface Snapshot {
   readonly notes: readonly Problem[];
 }
 
-export interface TakeOptions extends Pick<ListOptions, 'pageObjects' | 'patience'> {
+export interface TakeOptions extends Pick<KindListOptions, 'pageObjects' | 'patience'> {
   /** Called with the progress, such as `reading services: 500`. */
   readonly onProgress?: (what: string) => void;
 }
@@ -34,7 +34,7 @@ export interface TakeOptions extends Pick<ListOptions, 'pageObjects' | 'patience
  * Reads all objects that affect rules, sorted by namespace and name.
  * @throws ClusterFailure
  */
-export async function takeSnapshot(access: Access, asked: Asked, options: TakeOptions = {}): Promise<Snapshot> {
+export async function takeSnapshot(access: Access, asked: SnapshotScope, options: TakeOptions = {}): Promise<Snapshot> {
   const reader = new Reader(access, asked, options);
   await reader.read(listedKinds.Service);
   const hasSlices = await reader.read(listedKinds.EndpointSlice, true);
@@ -50,10 +50,10 @@ class Reader {
   readonly versions: Record<string, string> = {};
   readonly notes: Problem[] = [];
   private readonly access: Access;
-  private readonly asked: Asked;
+  private readonly asked: SnapshotScope;
   private readonly options: TakeOptions;
 
-  constructor(access: Access, asked: Asked, options: TakeOptions) {
+  constructor(access: Access, asked: SnapshotScope, options: TakeOptions) {
     this.access = access;
     this.asked = asked;
     this.options = options;
@@ -96,7 +96,7 @@ class Reader {
     if (note !== undefined) this.notes.push(note);
   }
 
-  private listOptions(kind: ListedKind, namespace: string | undefined): ListOptions {
+  private listOptions(kind: ListedKind, namespace: string | undefined): KindListOptions {
     const { onProgress, ...rest } = this.options;
     return {
       ...rest,
@@ -125,7 +125,7 @@ function keyOf(object: JsonObject): string {
   return `${namespace} ${name}`;
 }
 
-function headerOf(asked: Asked, versions: Readonly<Record<string, string>>): JsonObject {
+function headerOf(asked: SnapshotScope, versions: Readonly<Record<string, string>>): JsonObject {
   const namespaces = [...new Set(asked.namespaces)].toSorted(compareText);
   return {
     apiVersion: 'sluice.dev/v1alpha1',

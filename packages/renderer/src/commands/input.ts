@@ -27,7 +27,7 @@ export interface InputOptions extends Pick<ClusterOptions, 'kubeconfig' | 'conte
 export interface Input {
   readonly input: RenderInput;
   /** The number of ignored objects, by kind. */
-  readonly passedOver: ReadonlyMap<string, number>;
+  readonly ignored: ReadonlyMap<string, number>;
   /** The directory of the allocation files. */
   readonly allocationsDir: string;
   readonly problems: readonly Problem[];
@@ -75,7 +75,7 @@ export function inputOf({ change, base }: Layers, options: InputOptions): Input 
       snapshot: (hasBase || snapshots.length > 0) && snapshots.every((isComplete) => isComplete),
       strict: options.strict ?? false,
     },
-    passedOver: changed.passedOver,
+    ignored: changed.ignored,
     allocationsDir,
     problems: [change, base, changed, based, config, allocations].flatMap((part) => part?.problems ?? []),
   };

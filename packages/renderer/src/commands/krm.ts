@@ -7,7 +7,7 @@ import { planTree, writeTree } from '../emit/tree.ts';
 import { exitCodes } from '../exit.ts';
 import { type FunctionConfig, readFunctionConfig } from '../load/krm/function-config.ts';
 import { readResourceList } from '../load/krm/resource-list.ts';
-import { readSources, type Source } from '../load/sources.ts';
+import { readSources, type SourceFile } from '../load/sources.ts';
 import { render } from '../render/render.ts';
 import { Stopped, writing } from './failure.ts';
 import { type Input, inputOf } from './input.ts';
@@ -48,7 +48,7 @@ interface FunctionRun {
 }
 
 /** Errors of the file system become results as well. */
-async function runOn(source: Source, config: FunctionConfig): Promise<FunctionRun> {
+async function runOn(source: SourceFile, config: FunctionConfig): Promise<FunctionRun> {
   try {
     const how = { recursive: false, stdin: process.stdin };
     const base = config.base === undefined ? undefined : await readSources(config.base, how);

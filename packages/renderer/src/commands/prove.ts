@@ -1,5 +1,5 @@
 import type { BundleFiles } from '@sluice/bundle';
-import { printComparisons } from '../emit/review/alike.ts';
+import { printComparisons } from '../emit/review/equivalence.ts';
 import { printProof } from '../emit/review/prove.ts';
 import { exitCodes } from '../exit.ts';
 import { type Comparison, compareModesAndLayouts } from '../review/equivalence.ts';

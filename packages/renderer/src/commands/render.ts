@@ -29,7 +29,7 @@ export interface RenderOptions extends InputOptions {
 /** `sluice render`: reads, renders and writes the directory, or with `--check` reports whether it is up to date. */
 export async function renderCommand(options: RenderOptions): Promise<number> {
   progress('reading');
-  const { input, passedOver, allocationsDir, problems } = await readInput(options);
+  const { input, ignored, allocationsDir, problems } = await readInput(options);
   progress(`rendering ${input.base.length + input.change.length} objects`);
   const last = (path: string): string | undefined => readText(options.output, path);
   const rendered = options.quarantine ? renderWithQuarantine(input, last) : render(input);
@@ -52,10 +52,10 @@ export async function renderCommand(options: RenderOptions): Promise<number> {
   writing(allocationsDir, () => writeAllocations(allocationsDir, rendered.created));
   writing(options.output, () => writeTree(options.output, rendered.files, plan));
   const unowned = unownedAllocations(input.allocations, [...input.base, ...input.change]).length;
-  say(summary({ dir: options.output, rendered, plan, passedOver, unowned, problems: found }));
+  say(summary({ dir: options.output, rendered, plan, ignored, unowned, problems: found }));
   printDocument(options.report, 'RenderResult', {
     ...resultOf(options.output, rendered, plan),
-    ignored: Object.fromEntries(passedOver),
+    ignored: Object.fromEntries(ignored),
     unownedAllocations: unowned,
   });
   return exitCodes.done;
@@ -188,13 +188,13 @@ interface RenderOutcome {
   readonly dir: string;
   readonly rendered: Rendered;
   readonly plan: TreePlan;
-  readonly passedOver: ReadonlyMap<string, number>;
+  readonly ignored: ReadonlyMap<string, number>;
   /** The number of allocations without a Service. */
   readonly unowned: number;
   readonly problems: readonly Problem[];
 }
 
-function summary({ dir, rendered, plan, passedOver, unowned, problems }: RenderOutcome): string {
+function summary({ dir, rendered, plan, ignored, unowned, problems }: RenderOutcome): string {
   const counted = countProblems(problems);
   return [
     `${dir}: ${rendered.files.size} files, ${plan.write.length} written, ${plan.remove.length} removed\n`,
@@ -205,7 +205,7 @@ function summary({ dir, rendered, plan, passedOver, unowned, problems }: RenderO
     isPartial(rendered.files)
       ? 'Partial: the input may not contain every Service of the cluster. If it does, set `complete: true` in sluice.yaml; otherwise nodes accept the bundle only with --allow-partial\n'
       : '',
-    ignoredText(passedOver),
+    ignoredText(ignored),
     counted === '' ? '' : `${counted}\n`,
   ].join('');
 }

@@ -18,13 +18,13 @@ export async function validateCommand(
 ): Promise<number> {
   progress('reading');
   const { output: _format, ...inputs } = options;
-  const { input, passedOver, problems } = await readInput(inputs);
+  const { input, ignored, problems } = await readInput(inputs);
   progress(`rendering ${input.base.length + input.change.length} objects`);
   const rendered = render(input);
   const found = joinProblems(problems, rendered.problems);
   const format = options.report ?? options.output;
   print(format === 'json' ? problemsJson(found) : printProblems(found, options.verbose ?? false));
   const objects = input.base.length + input.change.length;
-  say(`${objects} objects read: ${countProblems(found) || 'no problems'}\n${ignoredText(passedOver)}`);
+  say(`${objects} objects read: ${countProblems(found) || 'no problems'}\n${ignoredText(ignored)}`);
   return isStopped(found, options.strict) ? exitCodes.problem : exitCodes.done;
 }

@@ -1,13 +1,13 @@
 import { expect, test } from 'vitest';
 import { parse } from 'yaml';
 import { readResourceList } from '../load/krm/resource-list.ts';
-import { printResourceList, type Result, resultsOf } from './krm.ts';
+import { printResourceList, type FunctionResult, resultsOf } from './krm.ts';
 
-const result: Result = { message: 'a: b', severity: 'error', tags: { code: 'PORT_INVALID' } };
+const result: FunctionResult = { message: 'a: b', severity: 'error', tags: { code: 'PORT_INVALID' } };
 const head = 'apiVersion: config.kubernetes.io/v1\nkind: ResourceList\n';
 const items = 'items:\n- a: 0o17 # kept\n  b: |\n    results: no\n\n- c: yes\n';
 
-function printed(text: string, results: readonly Result[] = []): string {
+function printed(text: string, results: readonly FunctionResult[] = []): string {
   const list = readResourceList({ file: 'stdin', text });
   if (!('text' in list)) throw new Error(list[0]?.message);
   return printResourceList(list, results);

@@ -4,7 +4,7 @@ import { isMap, own, type ResourceList } from '../load/krm/resource-list.ts';
 import type { Json, JsonObject } from '../render/kube.ts';
 
 /** One entry of `results` (KRM Functions Specification, "Output Results"). */
-export interface Result {
+export interface FunctionResult {
   readonly message: string;
   readonly severity: 'error' | 'warning' | 'info';
   /** The object of the problem. */
@@ -21,13 +21,13 @@ const severities = {
   differs: 'info',
   guess: 'info',
   note: 'info',
-} as const satisfies Record<Level, Result['severity']>;
+} as const satisfies Record<Level, FunctionResult['severity']>;
 
 /**
  * Converts problems to results. A line of the list means nothing to the author of the manifests, so the result names the object and its
  * file instead.
  */
-export function resultsOf(list: ResourceList, file: string, problems: readonly Problem[]): readonly Result[] {
+export function resultsOf(list: ResourceList, file: string, problems: readonly Problem[]): readonly FunctionResult[] {
   if (problems.length === 0) return [];
   const entries = entriesOf(list);
   return problems.toSorted(compareProblems).map((problem) => {
@@ -41,13 +41,13 @@ export function resultsOf(list: ResourceList, file: string, problems: readonly P
   });
 }
 
-interface Entry {
+interface PlacedItem {
   readonly at: Place;
   readonly value: JsonObject;
 }
 
 /** The items and the functionConfig, in the order of the text. */
-function entriesOf(list: ResourceList): readonly Entry[] {
+function entriesOf(list: ResourceList): readonly PlacedItem[] {
   const items = own(list.value, 'items');
   const ofItems = (Array.isArray(items) ? (items as readonly Json[]) : []).flatMap((value, index) =>
     isMap(value) ? [{ at: list.place(['items', index]), value }] : [],
@@ -59,14 +59,14 @@ function entriesOf(list: ResourceList): readonly Entry[] {
 
 const comparePlaces = (a: Place, b: Place): number => a.line - b.line || a.column - b.column;
 
-function entryAt(entries: readonly Entry[], at: Place): JsonObject | undefined {
+function entryAt(entries: readonly PlacedItem[], at: Place): JsonObject | undefined {
   return entries.findLast((entry) => comparePlaces(entry.at, at) <= 0)?.value;
 }
 
 const pathAnnotations = ['internal.config.kubernetes.io/path', 'config.kubernetes.io/path'];
 const indexAnnotations = ['internal.config.kubernetes.io/index', 'config.kubernetes.io/index'];
 
-function aboutOf(value: JsonObject | undefined): Pick<Result, 'resourceRef' | 'file'> {
+function aboutOf(value: JsonObject | undefined): Pick<FunctionResult, 'resourceRef' | 'file'> {
   if (value === undefined) return {};
   const metadata = mapOf(own(value, 'metadata'));
   const annotations = mapOf(own(metadata, 'annotations'));
@@ -97,7 +97,7 @@ function textsOf(map: JsonObject, keys: readonly string[]): readonly (readonly [
 /**
  * Prints the list with its results replaced by these. YAML in block style keeps every byte of its items; flow style is printed as JSON.
  */
-export function printResourceList({ value, text, isFlow }: ResourceList, results: readonly Result[]): string {
+export function printResourceList({ value, text, isFlow }: ResourceList, results: readonly FunctionResult[]): string {
   if (isFlow) {
     const { results: _old, ...rest } = value;
     return `${JSON.stringify({ ...rest, ...(results.length === 0 ? {} : { results }) }, null, 2)}\n`;

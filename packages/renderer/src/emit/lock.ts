@@ -7,7 +7,7 @@ import { removeFile } from './file.ts';
 const flock = '/usr/bin/flock';
 const waitSeconds = 60;
 /** The exit code of flock(1) after a timeout, distinct from its error codes. */
-const isHeld = 75;
+const timeoutExitCode = 75;
 /** Not the directory itself: a pipeline may lock that while it runs sluice. Readers of bundles ignore the name. */
 const lockFile = '.sluice-lock';
 
@@ -23,9 +23,9 @@ export function whileLocked<T>(dir: string, work: () => T): T | undefined {
     const fd = open(path);
     if (fd === undefined) return work();
     try {
-      const wait = ['-x', '-w', String(waitSeconds), '-E', String(isHeld), '3'];
+      const wait = ['-x', '-w', String(waitSeconds), '-E', String(timeoutExitCode), '3'];
       const { status } = spawnSync(flock, wait, { stdio: ['ignore', 'ignore', 'ignore', fd], env: {} });
-      if (status === isHeld) return undefined;
+      if (status === timeoutExitCode) return undefined;
       if (isAt(fd, path)) return removedAfter(path, work);
     } finally {
       closeSync(fd);

@@ -1,7 +1,7 @@
 import { compareProblems, type Level, printProblem, type Problem, type ProblemCode } from '@sluice/bundle';
 
 /** The same problem of more objects than this is printed once, with their names. */
-const apartMax = 3;
+const separateMax = 3;
 const namedMax = 5;
 
 /** Sentences for many objects; other problems print the message of the first. */
@@ -22,12 +22,12 @@ export function printProblems(problems: readonly Problem[], verbose?: boolean): 
       : `${one.code}\n${one.level}\n${one.message}\n${one.hint}`,
   );
   const texts = [...groups.values()].flatMap((group) =>
-    group.length <= apartMax ? group.map(printProblem) : [printTogether(group, verbose !== undefined)],
+    group.length <= separateMax ? group.map(printProblem) : [printMerged(group, verbose !== undefined)],
   );
   return [...new Set(texts)].join('');
 }
 
-function printTogether(group: readonly Problem[], hasVerbose: boolean): string {
+function printMerged(group: readonly Problem[], hasVerbose: boolean): string {
   const [{ level, message, code, hint }] = group as [Problem];
   const titles = [...new Set(group.flatMap(({ object }) => object ?? []))];
   const more = titles.length - namedMax;

@@ -71,8 +71,8 @@ function place(
   replaceFile(join(dir, releaseFile), release);
   // Waves that do not change always exist: an endpoint update takes them over.
   const keepsWaves = waves !== undefined && readText(dir, wavesFile) === waves;
-  const goes = (name: string): boolean => goesFirst(name) && !(name === wavesFile && keepsWaves);
-  for (const name of [sumsFile, ...readdirSync(dir).filter(goes)]) removeFile(join(dir, name));
+  const isRemoved = (name: string): boolean => isRemovedFirst(name) && !(name === wavesFile && keepsWaves);
+  for (const name of [sumsFile, ...readdirSync(dir).filter(isRemoved)]) removeFile(join(dir, name));
   for (const path of plan.remove) removeFile(join(dir, path));
   for (const path of plan.write) {
     makeFolder(dirname(join(dir, path)));
@@ -84,7 +84,7 @@ function place(
   return 'written';
 }
 
-function goesFirst(name: string): boolean {
+function isRemovedFirst(name: string): boolean {
   return (isReleaseFile(name) && name !== releaseFile) || name === completeFile;
 }
 

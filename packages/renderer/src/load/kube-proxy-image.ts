@@ -3,7 +3,7 @@ import { isKubeProxyVersion, type KubeProxyVersion, kubeProxyVersions } from '..
 import { childOf } from './config/settings.ts';
 import { splitDocuments } from './parse/documents.ts';
 import { parseDocument } from './parse/parse.ts';
-import type { Source } from './sources.ts';
+import type { SourceFile } from './sources.ts';
 
 /** `registry.k8s.io/kube-proxy:v1.34.2`, in some distributions with the platform in the name. */
 const image = /(?:^|\/)kube-proxy(?:-[a-z0-9]+)?:v(\d+\.\d+)\./;
@@ -12,7 +12,7 @@ const image = /(?:^|\/)kube-proxy(?:-[a-z0-9]+)?:v(\d+\.\d+)\./;
  * The versions of the kube-proxy DaemonSets in the input, each once, oldest first, without unknown versions.
  * Nodes do not have it: `status.nodeInfo.kubeProxyVersion` is the version of the kubelet.
  */
-export function kubeProxyImages(sources: readonly Source[]): readonly KubeProxyVersion[] {
+export function kubeProxyImages(sources: readonly SourceFile[]): readonly KubeProxyVersion[] {
   const values = sources.flatMap(({ file, text }) => splitDocuments(file, text).flatMap(parseDocument));
   const found = new Set(values.flatMap(({ value }) => (value === undefined ? [] : imagesOf(value))).flatMap(versionOf));
   return kubeProxyVersions.filter((version) => found.has(version));

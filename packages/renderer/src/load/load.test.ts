@@ -2,10 +2,10 @@ import { runs } from '@sluice/testing';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { load } from './load.ts';
-import type { Source } from './sources.ts';
+import type { SourceFile } from './sources.ts';
 import { yamlDocument } from './parse/subset.fixture.ts';
 
-const source = (text: string, file = 'in.yaml'): Source => ({ file, text });
+const source = (text: string, file = 'in.yaml'): SourceFile => ({ file, text });
 
 /** `line:column CODE level object` of each problem. */
 function problems(text: string): string[] {
@@ -119,7 +119,7 @@ test('never throws, and every problem has a place', () => {
 
 test('counts objects of other kinds, in byte order', () => {
   const kinds = ['Pod', 'Deployment', 'Pod'].map((kind) => `apiVersion: v1\nkind: ${kind}\n`);
-  expect([...load([source(kinds.join('---\n'))]).passedOver]).toEqual([
+  expect([...load([source(kinds.join('---\n'))]).ignored]).toEqual([
     ['Deployment', 1],
     ['Pod', 2],
   ]);
@@ -127,10 +127,10 @@ test('counts objects of other kinds, in byte order', () => {
 
 test('loads a KubeProxyConfiguration with its origin and the text of its file', () => {
   const text = `${service}---\napiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\nmode: iptables\n`;
-  const { kubeProxy, passedOver } = load([source(text)]);
+  const { kubeProxy, ignored } = load([source(text)]);
   expect(kubeProxy.map(({ value, text: of }) => [value['mode'], of])).toEqual([['iptables', text]]);
   expect(kubeProxy[0]?.origin.place(['mode'])).toEqual({ file: 'in.yaml', line: 9, column: 7 });
-  expect(passedOver.size).toBe(0);
+  expect(ignored.size).toBe(0);
 });
 
 test('refuses a file with too many documents', () => {
@@ -150,7 +150,7 @@ test.each([
 test('reads twenty thousand consecutive JSON values', () => {
   const count = 20_000;
   const text = '{"apiVersion": "v1", "kind": "Pod"}\n'.repeat(count);
-  expect(load([source(text)]).passedOver.get('Pod')).toBe(count);
+  expect(load([source(text)]).ignored.get('Pod')).toBe(count);
 });
 
 test.each([
@@ -165,7 +165,7 @@ test.each([
   ['Pod', 'v1', undefined],
 ])('suggests a kind for %s of %s', (kind, apiVersion, hint) => {
   const loaded = load([source(`apiVersion: ${apiVersion}\nkind: ${kind}\nmetadata: {name: a}\n`)]);
-  expect(loaded.passedOver.size).toBe(1);
+  expect(loaded.ignored.size).toBe(1);
   expect(loaded.problems.map((one) => [one.code, one.level, one.at?.line, one.hint])).toEqual(
     hint === undefined ? [] : [['KIND_UNKNOWN', 'warning', 1, hint]],
   );

@@ -4,8 +4,8 @@ import { findControlCharacters } from './control-characters.ts';
 import { splitDocuments } from './parse/documents.ts';
 import type { KubeProxyInput } from './config/kubeproxy.ts';
 import { loadLimits } from './limits.ts';
-import { type Found, findObjects } from './objects.ts';
-import { Places } from './origin.ts';
+import { type FoundObject, findObjects } from './objects.ts';
+import { PlaceFinder } from './origin.ts';
 import { type ParsedDocument, parseDocument } from './parse/parse.ts';
 import {
   controlCharacterProblem,
@@ -17,7 +17,7 @@ import {
   tooManyDocuments,
 } from './problems.ts';
 import { otherFormat } from './snapshot.ts';
-import type { Source } from './sources.ts';
+import type { SourceFile } from './sources.ts';
 
 /** The objects of the input, in the order of the sources and of the documents in each. */
 export interface Loaded {
@@ -27,13 +27,13 @@ export interface Loaded {
   /** For each snapshot, whether it contains every Service of its cluster. */
   readonly snapshots: readonly boolean[];
   /** The number of ignored objects of other kinds, by kind in byte order. */
-  readonly passedOver: ReadonlyMap<string, number>;
+  readonly ignored: ReadonlyMap<string, number>;
   /** All problems, in the order of the files. */
   readonly problems: readonly Problem[];
 }
 
 /** Reads every document of every source. Never throws because of input: unreadable input becomes a problem with its place. */
-export function load(sources: readonly Source[]): Loaded {
+export function load(sources: readonly SourceFile[]): Loaded {
   const loader = new Loader();
   for (const source of sources) {
     const documents = splitDocuments(source.file, source.text);
@@ -53,20 +53,20 @@ class Loader {
   private readonly objects: KubeObject[] = [];
   private readonly kubeProxy: KubeProxyInput[] = [];
   private readonly snapshots: boolean[] = [];
-  private readonly passedOver = new Map<string, number>();
-  private readonly places = new Places();
+  private readonly ignored = new Map<string, number>();
+  private readonly places = new PlaceFinder();
 
   loaded(): Loaded {
     return {
       objects: this.objects,
       kubeProxy: this.kubeProxy,
       snapshots: this.snapshots,
-      passedOver: new Map([...this.passedOver].toSorted(([a], [b]) => compareText(a, b))),
+      ignored: new Map([...this.ignored].toSorted(([a], [b]) => compareText(a, b))),
       problems: this.problems.toSorted(compareProblems),
     };
   }
 
-  add(parsed: ParsedDocument, source: Source): void {
+  add(parsed: ParsedDocument, source: SourceFile): void {
     const { document } = parsed;
     if (parsed.errors.length > 0) addAll(this.problems, problemsAt(document, parsed.errors));
     if (parsed.value === undefined) return;
@@ -74,7 +74,7 @@ class Loader {
   }
 
   /** Adds one object to its list. */
-  private sort(found: Found, parsed: ParsedDocument, source: Source): void {
+  private sort(found: FoundObject, parsed: ParsedDocument, source: SourceFile): void {
     switch (found.is) {
       case 'object':
         if (!this.isPresentable(found.value, found.path, parsed, nameOf(found.kind, found.value))) return;
@@ -87,9 +87,9 @@ class Loader {
       case 'snapshot':
         this.enterSnapshot(found.value, parsed, found.path);
         return;
-      case 'passed-over':
+      case 'ignored':
         if (found.near) this.problems.push(misspelled(found.kind, found.near, this.places.place(parsed, found.path)));
-        this.passOver(printable(found.kind));
+        this.countIgnored(printable(found.kind));
         return;
       case 'unknown-version':
         this.problems.push(refusal(found, this.places.place(parsed, [...found.path, 'apiVersion'])));
@@ -106,8 +106,8 @@ class Loader {
     this.snapshots.push(header['complete'] === true);
   }
 
-  private passOver(kind: string): void {
-    this.passedOver.set(kind, (this.passedOver.get(kind) ?? 0) + 1);
+  private countIgnored(kind: string): void {
+    this.ignored.set(kind, (this.ignored.get(kind) ?? 0) + 1);
   }
 
   /**
@@ -128,7 +128,7 @@ class Loader {
   }
 }
 
-function objectOf({ kind, apiVersion, value }: Found & { is: 'object' }, origin: Origin): KubeObject {
+function objectOf({ kind, apiVersion, value }: FoundObject & { is: 'object' }, origin: Origin): KubeObject {
   return { kind, apiVersion, value, origin };
 }
 

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { clusterFile, compareText, type Problem } from '@sluice/bundle';
 import { decode } from './decode.ts';
 import { loadLimits } from './limits.ts';
-import type { ReadSources, Source } from './sources.ts';
+import type { ReadSources, SourceFile } from './sources.ts';
 
 /**
  * Whether a directory contains manifests and not a bundle: kubectl calls its KUBECTL_EXTERNAL_DIFF with two of them. An incomplete bundle
@@ -21,7 +21,7 @@ export function isManifestFolder(path: string): boolean {
  * as that of an object that does not exist yet.
  */
 export function readManifestFolder(path: string): ReadSources {
-  const sources: Source[] = [];
+  const sources: SourceFile[] = [];
   const problems: Problem[] = [];
   const entries = readdirSync(path, { recursive: true, withFileTypes: true });
   for (const file of entries.filter((entry) => entry.isFile()).map((entry) => join(entry.parentPath, entry.name))) {

@@ -3,7 +3,7 @@ import { nearest } from '../render/nearest.ts';
 import { apiVersions } from '../render/read/names.ts';
 
 /** One object of a document; lists are unwrapped. Paths start at the root of the document. */
-export type Found =
+export type FoundObject =
   | {
       readonly is: 'object';
       readonly kind: KubeKind;
@@ -17,7 +17,7 @@ export type Found =
   /** The header of a snapshot, which describes the objects beside it. */
   | { readonly is: 'snapshot'; readonly value: JsonObject; readonly path: Path }
   /** `near`: the kind that was probably meant. */
-  | { readonly is: 'passed-over'; readonly kind: string; readonly near?: KubeKind; readonly path: Path }
+  | { readonly is: 'ignored'; readonly kind: string; readonly near?: KubeKind; readonly path: Path }
   | { readonly is: 'malformed'; readonly why: string; readonly path: Path }
   | {
       readonly is: 'unknown-version';
@@ -37,14 +37,14 @@ interface ListType {
 }
 
 /** Finds the objects in the value of a document. An empty document (null) has none. */
-export function findObjects(value: Json, path: Path = [], listType?: ListType): Found[] {
+export function findObjects(value: Json, path: Path = [], listType?: ListType): FoundObject[] {
   if (value === null) return [];
   if (!isObject(value)) return [{ is: 'malformed', why: 'it is not a map', path }];
   const kind = textOf(value, 'kind') ?? listType?.kind;
   const apiVersion = textOf(value, 'apiVersion') ?? listType?.apiVersion;
   // `sluice init` writes the schema beside the config, so it is in directories that are passed to -f.
   if (kind === undefined && textOf(value, '$schema') !== undefined) {
-    return [{ is: 'passed-over', kind: 'JSON Schema', path }];
+    return [{ is: 'ignored', kind: 'JSON Schema', path }];
   }
   if (kind === undefined) return [{ is: 'malformed', why: 'it has no kind', path }];
   if (apiVersion === undefined) return [{ is: 'malformed', why: `the ${kind} has no apiVersion`, path }];
@@ -66,29 +66,29 @@ function itemKind(kind: string): string {
   return kind.slice(0, -listSuffix.length);
 }
 
-function unwrap(kind: string, apiVersion: string, items: Json | undefined, path: Path): Found[] {
+function unwrap(kind: string, apiVersion: string, items: Json | undefined, path: Path): FoundObject[] {
   // An empty list of an API server can be `items: null`.
   if (items === undefined || items === null) return [];
   if (!Array.isArray(items))
     return [{ is: 'malformed', why: `the items of the ${kind} are not a list`, path: [...path, 'items'] }];
   const listType = kind === 'List' ? undefined : { kind: itemKind(kind), apiVersion };
-  return items.flatMap((item: Json, index): Found[] => {
+  return items.flatMap((item: Json, index): FoundObject[] => {
     const itemPath = [...path, 'items', index];
     if (item === null) return [{ is: 'malformed', why: 'the item is empty', path: itemPath }];
     return findObjects(item, itemPath, listType);
   });
 }
 
-function ofKnownKind(kind: KubeKind, apiVersion: string, value: JsonObject, path: Path): Found {
+function ofKnownKind(kind: KubeKind, apiVersion: string, value: JsonObject, path: Path): FoundObject {
   const [reads, ...older] = apiVersions[kind];
   if (apiVersion === reads || older.includes(apiVersion)) return { is: 'object', kind, apiVersion, value, path };
   // A Service of serving.knative.dev is another kind. Without a group it is the core kind, whatever its version.
   const group = groupOf(apiVersion);
-  if (group !== '' && group !== groupOf(reads)) return { is: 'passed-over', kind: `${kind}.${group}`, path };
+  if (group !== '' && group !== groupOf(reads)) return { is: 'ignored', kind: `${kind}.${group}`, path };
   return { is: 'unknown-version', kind, apiVersion, reads, path };
 }
 
-function ofOtherKind(kind: string, apiVersion: string, value: JsonObject, path: Path): Found {
+function ofOtherKind(kind: string, apiVersion: string, value: JsonObject, path: Path): FoundObject {
   const group = groupOf(apiVersion);
   if (kind === 'SluiceConfig' && group === 'sluice.dev') return { is: 'sluice-config', path };
   if (kind === 'Snapshot' && group === 'sluice.dev') return { is: 'snapshot', value, path };
@@ -97,7 +97,7 @@ function ofOtherKind(kind: string, apiVersion: string, value: JsonObject, path: 
     (kind === 'ConfigMap' && group === '' && holdsKubeProxyConfig(value));
   if (isKubeProxy) return { is: 'kube-proxy', value, path };
   const near = ownGroups.has(group) ? nearest(kind, Object.keys(apiVersions)) : undefined;
-  return { is: 'passed-over', kind, ...(near === undefined ? {} : { near: near as KubeKind }), path };
+  return { is: 'ignored', kind, ...(near === undefined ? {} : { near: near as KubeKind }), path };
 }
 
 /** kubeadm stores kube-proxy's configuration in `config.conf` of the ConfigMap kube-system/kube-proxy. */

@@ -5,7 +5,7 @@ import type { Marks } from './parse/marks.ts';
 import { marksOf, type ParsedDocument } from './parse/parse.ts';
 
 /** Finds places and caches what that needs. One instance for each load. */
-export class Places {
+export class PlaceFinder {
   private readonly located = new Map<ParsedDocument, Located>();
   private lastSmall: ParsedDocument | undefined;
 

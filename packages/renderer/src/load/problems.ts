@@ -2,10 +2,10 @@ import type { Place, Problem } from '@sluice/bundle';
 import type { Json, JsonObject } from '../render/kube.ts';
 import type { ControlCharacter } from './control-characters.ts';
 import type { SourceDocument } from './parse/documents.ts';
-import type { Finding } from './parse/finding.ts';
+import type { ParseFinding } from './parse/finding.ts';
 import { loadLimits } from './limits.ts';
 import { LineStarts } from './parse/line-starts.ts';
-import type { Found } from './objects.ts';
+import type { FoundObject } from './objects.ts';
 
 /** Escapes control and format characters, which can forge terminal output, in text from the input. */
 export function printable(text: string): string {
@@ -15,7 +15,7 @@ export function printable(text: string): string {
 }
 
 /** Converts the findings of the parsers to problems with places. */
-export function problemsAt(document: SourceDocument, findings: readonly Finding[]): Problem[] {
+export function problemsAt(document: SourceDocument, findings: readonly ParseFinding[]): Problem[] {
   if (findings.length === 0) return [];
   const lines = new LineStarts(document);
   return findings.map(({ code, offset, message, hint }) => ({
@@ -59,10 +59,10 @@ export function misspelled(kind: string, near: string, at: Place): Problem {
   };
 }
 
-type Refused = Exclude<Found, { is: 'object' | 'kube-proxy' | 'snapshot' | 'passed-over' }>;
+type RefusedObject = Exclude<FoundObject, { is: 'object' | 'kube-proxy' | 'snapshot' | 'ignored' }>;
 
 /** The problem of a refused document. */
-export function refusal(found: Refused, at: Place): Problem {
+export function refusal(found: RefusedObject, at: Place): Problem {
   switch (found.is) {
     case 'malformed':
       return {

@@ -53,13 +53,13 @@ function readRevision(revision: string, path: string): BundleFiles | Problem {
   return new Map(entries.map((entry) => [entry.path, texts.get(entry.blob) ?? '']));
 }
 
-interface Entry {
+interface BlobEntry {
   readonly path: string;
   readonly blob: string;
 }
 
 /** A line of `git ls-tree`: `100644 blob <id>\t<path>`. Links and submodules are not valid in a bundle. */
-function entryOf(line: string): readonly Entry[] {
+function entryOf(line: string): readonly BlobEntry[] {
   const tab = line.indexOf('\t');
   const [mode = '', , blob = ''] = line.slice(0, tab).split(' ');
   const path = line.slice(tab + 1);

@@ -7,7 +7,7 @@ import { loadLimits } from './limits.ts';
 import { reasonOf } from './reason.ts';
 
 /** One file of the input with its text. */
-export interface Source {
+export interface SourceFile {
   /** The path as the user wrote it, used in problems; `stdin` for `-`. */
   readonly file: string;
   readonly text: string;
@@ -15,7 +15,7 @@ export interface Source {
 
 export interface ReadSources {
   /** By path in byte order. */
-  readonly sources: readonly Source[];
+  readonly sources: readonly SourceFile[];
   readonly problems: readonly Problem[];
 }
 
@@ -41,7 +41,7 @@ const manifestName = /\.(?:ya?ml|json)$/;
 
 class SourceReader {
   private readonly files: string[] = [];
-  private readonly sources: Source[] = [];
+  private readonly sources: SourceFile[] = [];
   private readonly problems: Problem[] = [];
   private readonly options: SourceOptions;
 

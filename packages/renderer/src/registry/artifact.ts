@@ -1,5 +1,5 @@
 import { fileDigest } from '@sluice/bundle';
-import { unlikely } from './failure.ts';
+import { invalidContent } from './failure.ts';
 import { registryLimits } from './limits.ts';
 import { isDigest } from './reference.ts';
 
@@ -22,7 +22,7 @@ export const titleKey = 'org.opencontainers.image.title';
 export const profileKey = 'dev.sluice.profile';
 
 /** OCI image-spec 1.1, "Content Descriptors". */
-export interface Descriptor {
+export interface OciDescriptor {
   readonly mediaType: string;
   readonly digest: string;
   readonly size: number;
@@ -30,10 +30,10 @@ export interface Descriptor {
   readonly annotations?: Readonly<Record<string, string>>;
 }
 
-export interface Manifest {
+export interface ImageManifest {
   readonly artifactType: string;
-  readonly layers: readonly Descriptor[];
-  readonly subject?: Descriptor;
+  readonly layers: readonly OciDescriptor[];
+  readonly subject?: OciDescriptor;
   readonly annotations?: Readonly<Record<string, string>>;
 }
 
@@ -44,13 +44,13 @@ export function descriptorOf(
   mediaType: string,
   bytes: Uint8Array,
   annotations?: Readonly<Record<string, string>>,
-): Descriptor {
+): OciDescriptor {
   const digest = `sha256:${fileDigest(bytes)}`;
   return { mediaType, digest, size: bytes.length, ...(annotations ? { annotations } : {}) };
 }
 
 /** Prints a manifest: the same bytes for the same release, so pushing again is a no-op. */
-export function printManifest({ artifactType, layers, subject, annotations }: Manifest): Buffer {
+export function printManifest({ artifactType, layers, subject, annotations }: ImageManifest): Buffer {
   const document = {
     schemaVersion: 2,
     mediaType: mediaTypes.manifest,
@@ -68,12 +68,12 @@ export function printManifest({ artifactType, layers, subject, annotations }: Ma
  * @param what its name in problems
  * @throws RegistryFailure (`REGISTRY_INVALID`) for another type or form
  */
-export function readManifest(what: string, bytes: Buffer, artifactType: string): Manifest {
+export function readManifest(what: string, bytes: Buffer, artifactType: string): ImageManifest {
   const document = readJson(what, bytes);
   const { artifactType: found, layers, subject } = document;
-  if (found !== artifactType) throw unlikely(what, `its type is ${JSON.stringify(found)}, not ${artifactType}`);
+  if (found !== artifactType) throw invalidContent(what, `its type is ${JSON.stringify(found)}, not ${artifactType}`);
   if (!Array.isArray(layers) || layers.length === 0 || layers.length > registryLimits.layersMax)
-    throw unlikely(what, `it must have 1 to ${registryLimits.layersMax} layers`);
+    throw invalidContent(what, `it must have 1 to ${registryLimits.layersMax} layers`);
   return {
     artifactType,
     layers: layers.map((layer) => readDescriptor(what, layer)),
@@ -88,7 +88,7 @@ export function readManifest(what: string, bytes: Buffer, artifactType: string):
  */
 export function readIndex(what: string, bytes: Buffer): readonly unknown[] {
   const { manifests } = readJson(what, bytes);
-  if (!Array.isArray(manifests)) throw unlikely(what, 'it has no list of manifests');
+  if (!Array.isArray(manifests)) throw invalidContent(what, 'it has no list of manifests');
   return manifests;
 }
 
@@ -103,14 +103,14 @@ function readJson(what: string, bytes: Buffer): Record<string, unknown> {
   } catch {
     // Reported below.
   }
-  throw unlikely(what, 'it is not a JSON object');
+  throw invalidContent(what, 'it is not a JSON object');
 }
 
 /** @throws RegistryFailure (`REGISTRY_INVALID`), for example for a digest other than SHA-256 */
-export function readDescriptor(what: string, value: unknown): Descriptor {
+export function readDescriptor(what: string, value: unknown): OciDescriptor {
   const { mediaType, digest, size, artifactType, annotations } = (value ?? {}) as Record<string, unknown>;
   if (typeof mediaType !== 'string' || !isDigest(digest) || !Number.isSafeInteger(size) || (size as number) < 0)
-    throw unlikely(what, 'it contains a descriptor without media type, SHA-256 digest or size');
+    throw invalidContent(what, 'it contains a descriptor without media type, SHA-256 digest or size');
   const texts = Object.entries((annotations ?? {}) as Record<string, unknown>).filter(
     (pair): pair is [string, string] => typeof pair[1] === 'string',
   );

@@ -12,24 +12,24 @@ import {
   signatureFile,
   waveNamespace,
 } from '@sluice/bundle';
-import { type Descriptor, mediaTypes, readManifest, titleKey } from './artifact.ts';
+import { type OciDescriptor, mediaTypes, readManifest, titleKey } from './artifact.ts';
 import { pullBlob, pullManifest } from './blobs.ts';
 import type { RegistryClient } from './client.ts';
-import { RegistryFailure, unlikely } from './failure.ts';
+import { RegistryFailure, invalidContent } from './failure.ts';
 import { referrersOf } from './referrers.ts';
 
-type Files = ReadonlyMap<string, string>;
+type AttachmentFiles = ReadonlyMap<string, string>;
 
 export interface Attachments {
   /** Name → text: all signatures, and one opening. */
-  readonly files: Files;
+  readonly files: AttachmentFiles;
   /** Why others were ignored, in words. */
   readonly passedOver: readonly string[];
 }
 
 interface OpeningFound {
   readonly referrer: string;
-  readonly files: Files;
+  readonly files: AttachmentFiles;
   readonly open: number;
   readonly isSigned: boolean;
 }
@@ -75,10 +75,10 @@ function better(a: OpeningFound | undefined, b: OpeningFound): OpeningFound {
   return b.open > a.open ? b : a;
 }
 
-function openingOf(referrer: string, files: Files, release: string): OpeningFound {
+function openingOf(referrer: string, files: AttachmentFiles, release: string): OpeningFound {
   const opening = readOpening(files.get(openingFile) ?? '');
-  if (isProblem(opening)) throw unlikely(referrer, opening.message);
-  if (opening.release !== release) throw unlikely(referrer, 'it is an opening of another release');
+  if (isProblem(opening)) throw invalidContent(referrer, opening.message);
+  if (opening.release !== release) throw invalidContent(referrer, 'it is an opening of another release');
   return { referrer, files, open: opening.open, isSigned: isSignature(files.get(openingSignatureFile) ?? '') };
 }
 
@@ -89,7 +89,7 @@ const isSignature = (text: string): boolean => typeof readSignature(text, waveNa
  * A repeated signature has the same file name, and registries keep both. Names do not matter for verification, so the second gets a name
  * from its digest, with a counter if that is taken as well.
  */
-function addSignatures(found: Map<string, string>, files: Files, referrer: string): void {
+function addSignatures(found: Map<string, string>, files: AttachmentFiles, referrer: string): void {
   const label = referrer.slice('sha256:'.length, 'sha256:'.length + 32);
   for (const [name, text] of files) {
     if ([...found.values()].includes(text)) continue;
@@ -100,22 +100,22 @@ function addSignatures(found: Map<string, string>, files: Files, referrer: strin
 }
 
 /** Fetches the files of a signature or an opening; empty for other types. */
-async function attachment(client: RegistryClient, referrer: Descriptor, subject: string): Promise<Files> {
+async function attachment(client: RegistryClient, referrer: OciDescriptor, subject: string): Promise<AttachmentFiles> {
   const { digest, artifactType: type } = referrer;
   const files = new Map<string, string>();
   if (type !== mediaTypes.signature && type !== mediaTypes.opening) return files;
   const manifest = readManifest(digest, await pullManifest(client, digest), type);
-  if (manifest.subject?.digest !== subject) throw unlikely(digest, `it does not refer to ${subject}`);
+  if (manifest.subject?.digest !== subject) throw invalidContent(digest, `it does not refer to ${subject}`);
   const isOfSignature = type === mediaTypes.signature;
   const layersMax = isOfSignature ? 1 : 2;
-  if (manifest.layers.length > layersMax) throw unlikely(digest, `it has more than ${layersMax} files`);
+  if (manifest.layers.length > layersMax) throw invalidContent(digest, `it has more than ${layersMax} files`);
   for (const layer of manifest.layers) {
     const name = layer.annotations?.[titleKey] ?? '';
     const isFitting = isOfSignature ? isSignatureFile(name) : isOpeningFile(name);
-    if (!isFitting) throw unlikely(digest, `it contains the file ${JSON.stringify(name.slice(0, 100))}`);
+    if (!isFitting) throw invalidContent(digest, `it contains the file ${JSON.stringify(name.slice(0, 100))}`);
     const text = (await pullBlob(client, layer, releaseLimits.signatureBytesMax)).toString('latin1');
     const wrong = isOfSignature ? malformed(text) : undefined;
-    if (wrong !== undefined) throw unlikely(digest, `${name} is not well-formed: ${wrong}`);
+    if (wrong !== undefined) throw invalidContent(digest, `${name} is not well-formed: ${wrong}`);
     files.set(name, text);
   }
   return files;

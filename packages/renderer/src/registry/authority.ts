@@ -1,6 +1,6 @@
 import { type Challenge, readChallenge } from './challenge.ts';
 import { type Credentials, credentialsFor } from './credentials.ts';
-import type { Answer, Question } from './exchange.ts';
+import type { RegistryResponse, RegistryRequest } from './exchange.ts';
 import { RegistryFailure } from './failure.ts';
 import { registryLimits } from './limits.ts';
 import { isLoopback, type Reference } from './reference.ts';
@@ -9,10 +9,14 @@ import { isLoopback, type Reference } from './reference.ts';
 export class Authority {
   readonly #reference: Reference;
   readonly #env: NodeJS.ProcessEnv;
-  readonly #send: (url: URL, question: Question) => Promise<Answer>;
+  readonly #send: (url: URL, question: RegistryRequest) => Promise<RegistryResponse>;
   #header: string | undefined;
 
-  constructor(reference: Reference, env: NodeJS.ProcessEnv, send: (url: URL, question: Question) => Promise<Answer>) {
+  constructor(
+    reference: Reference,
+    env: NodeJS.ProcessEnv,
+    send: (url: URL, question: RegistryRequest) => Promise<RegistryResponse>,
+  ) {
     this.#reference = reference;
     this.#env = env;
     this.#send = send;
@@ -27,7 +31,7 @@ export class Authority {
    * @returns whether there are new credentials to try
    * @throws RegistryFailure
    */
-  async renew({ headers }: Answer): Promise<boolean> {
+  async renew({ headers }: RegistryResponse): Promise<boolean> {
     const challenge = readChallenge(headers['www-authenticate']);
     if (challenge === undefined) return false;
     const credentials = credentialsFor(this.#reference.registry, this.#env);
@@ -76,7 +80,10 @@ function basicHeaders(credentials: Credentials | undefined): Readonly<Record<str
   return header === undefined ? {} : { authorization: header };
 }
 
-function refresh(token: string, asked: readonly (readonly [string, string])[]): Pick<Question, 'headers' | 'body'> {
+function refresh(
+  token: string,
+  asked: readonly (readonly [string, string])[],
+): Pick<RegistryRequest, 'headers' | 'body'> {
   const form = new URLSearchParams([
     ['grant_type', 'refresh_token'],
     ['client_id', 'sluice'],

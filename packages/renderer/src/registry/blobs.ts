@@ -1,7 +1,7 @@
 import { fileDigest } from '@sluice/bundle';
-import { type Descriptor, mediaTypes } from './artifact.ts';
+import { type OciDescriptor, mediaTypes } from './artifact.ts';
 import type { RegistryClient } from './client.ts';
-import { backOff, mayPass, RegistryFailure, unlikely } from './failure.ts';
+import { backOff, mayPass, RegistryFailure, invalidContent } from './failure.ts';
 import { registryLimits } from './limits.ts';
 
 const answerBytesMax = registryLimits.tokenBytesMax;
@@ -11,7 +11,7 @@ const answerBytesMax = registryLimits.tokenBytesMax;
  * blob.
  * @returns whether it was sent
  */
-export async function pushBlob(client: RegistryClient, { digest }: Descriptor, bytes: Uint8Array): Promise<boolean> {
+export async function pushBlob(client: RegistryClient, { digest }: OciDescriptor, bytes: Uint8Array): Promise<boolean> {
   if (await hasBlob(client, digest)) return false;
   for (let attempt = 1; ; attempt++) {
     try {
@@ -59,14 +59,14 @@ function isBrokenOff(error: unknown): boolean {
  */
 export async function pullBlob(
   client: RegistryClient,
-  { digest, size }: Descriptor,
+  { digest, size }: OciDescriptor,
   bytesMax: number,
 ): Promise<Buffer> {
-  if (size > bytesMax) throw unlikely(digest, `it is ${size} bytes, and the limit is ${bytesMax}`);
+  if (size > bytesMax) throw invalidContent(digest, `it is ${size} bytes, and the limit is ${bytesMax}`);
   const question = { method: 'GET', bytesMax: size } as const;
   const { body } = await client.ask(`fetch ${digest}`, client.at(`blobs/${digest}`), question, [200]);
   if (body.length !== size || `sha256:${fileDigest(body)}` !== digest)
-    throw unlikely(digest, 'its bytes do not match the digest');
+    throw invalidContent(digest, 'its bytes do not match the digest');
   return body;
 }
 
@@ -87,7 +87,7 @@ export async function pushManifest(
 export async function pullManifest(client: RegistryClient, digest: string): Promise<Buffer> {
   const body = await findManifest(client, digest, [200]);
   if (body === undefined || `sha256:${fileDigest(body)}` !== digest)
-    throw unlikely(digest, 'its bytes do not match the digest');
+    throw invalidContent(digest, 'its bytes do not match the digest');
   return body;
 }
 

@@ -1,7 +1,7 @@
-import type { Answer, Question } from './exchange.ts';
+import type { RegistryResponse, RegistryRequest } from './exchange.ts';
 import { exchange, TooLarge } from './exchange.ts';
 import { Authority } from './authority.ts';
-import { backOff, mayPass, RegistryFailure, unlikely } from './failure.ts';
+import { backOff, mayPass, RegistryFailure, invalidContent } from './failure.ts';
 import { registryLimits } from './limits.ts';
 import { isLoopback, type Reference } from './reference.ts';
 
@@ -37,13 +37,13 @@ export class RegistryClient {
    * @returns the response, if its status is in `good`
    * @throws RegistryFailure otherwise
    */
-  async ask(what: string, url: URL, question: Question, good: readonly number[]): Promise<Answer> {
+  async ask(what: string, url: URL, question: RegistryRequest, good: readonly number[]): Promise<RegistryResponse> {
     let { answer, from } = await this.#follow(url, question);
     // Another host must not direct where credentials are sent.
     const mayAsk = answer.status === 401 && this.#isOwn(from);
     if (mayAsk && (await this.#authority.renew(answer))) ({ answer, from } = await this.#follow(url, question));
     if (good.includes(answer.status)) return answer;
-    throw this.#isOwn(from) ? refused(what, this.reference.registry, answer) : astray(what, from, answer);
+    throw this.#isOwn(from) ? refused(what, this.reference.registry, answer) : redirectRefused(what, from, answer);
   }
 
   #isOwn(url: URL): boolean {
@@ -51,7 +51,10 @@ export class RegistryClient {
   }
 
   /** @returns the last response and its URL */
-  async #follow(start: URL, question: Question): Promise<{ readonly answer: Answer; readonly from: URL }> {
+  async #follow(
+    start: URL,
+    question: RegistryRequest,
+  ): Promise<{ readonly answer: RegistryResponse; readonly from: URL }> {
     let url = start;
     for (let hops = 0; hops <= registryLimits.redirectsMax; hops++) {
       // A storage backend must not see the credentials of the registry.
@@ -84,14 +87,14 @@ export class RegistryClient {
   }
 
   /** Retries temporary failures of requests that may be repeated. */
-  async #send(url: URL, question: Question): Promise<Answer> {
+  async #send(url: URL, question: RegistryRequest): Promise<RegistryResponse> {
     for (let attempt = 1; ; attempt++) {
       const isLast = attempt === registryLimits.attemptsMax || !(question.mayRepeat ?? question.method !== 'POST');
       try {
         const answer = await exchange(url, question);
         if (isLast || !mayPass(answer.status)) return answer;
       } catch (error) {
-        if (error instanceof TooLarge) throw unlikely(`the response of ${url.origin}`, error.message);
+        if (error instanceof TooLarge) throw invalidContent(`the response of ${url.origin}`, error.message);
         if (isLast) throw unreachable(url, error as Error);
       }
       await backOff(attempt);
@@ -104,7 +107,7 @@ function unreachable(url: URL, { message }: Error): RegistryFailure {
   return new RegistryFailure('REGISTRY_UNREACHABLE', `Cannot reach ${url.origin}: ${message}`, hint);
 }
 
-function refused(what: string, registry: string, { status, body }: Answer): RegistryFailure {
+function refused(what: string, registry: string, { status, body }: RegistryResponse): RegistryFailure {
   const said = wordsOf(body);
   const why = `${registry} answered ${status}${said === '' ? '' : ` (${said})`}`;
   const isAccess = status === 401 || status === 403;
@@ -117,7 +120,7 @@ function refused(what: string, registry: string, { status, body }: Answer): Regi
 }
 
 /** A failure at the target of a redirect, where logging in does not help. */
-function astray(what: string, { host }: URL, { status }: Answer): RegistryFailure {
+function redirectRefused(what: string, { host }: URL, { status }: RegistryResponse): RegistryFailure {
   const message = `Cannot ${what}: the registry redirected to ${host}, which answered ${status}`;
   return new RegistryFailure('REGISTRY_INVALID', message, 'Check the configuration of the registry', status);
 }

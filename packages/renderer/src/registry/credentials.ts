@@ -9,7 +9,7 @@ export type Credentials =
   | { readonly kind: 'password'; readonly user: string; readonly password: string }
   | { readonly kind: 'token'; readonly token: string };
 
-type Values = Readonly<Record<string, unknown>>;
+type JsonObjectValues = Readonly<Record<string, unknown>>;
 
 /**
  * The credentials for a registry in the docker config, looked up like docker: `credHelpers`, then `credsStore`, then `auths`.
@@ -26,7 +26,7 @@ export function credentialsFor(registry: string, env: NodeJS.ProcessEnv): Creden
   return said ?? fromAuths(path, valuesOf(valuesOf(config['auths'])[registry]));
 }
 
-function readConfig(path: string): Values | undefined {
+function readConfig(path: string): JsonObjectValues | undefined {
   const stats = statSync(path, { throwIfNoEntry: false });
   if (stats === undefined) return undefined;
   if (!stats.isFile() || stats.size > registryLimits.dockerConfigBytesMax)
@@ -38,7 +38,7 @@ function readConfig(path: string): Values | undefined {
   }
 }
 
-function fromAuths(path: string, entry: Values): Credentials | undefined {
+function fromAuths(path: string, entry: JsonObjectValues): Credentials | undefined {
   const token = textOf(entry['identitytoken']);
   if (token !== undefined && token !== '') return { kind: 'token', token };
   const auth = textOf(entry['auth']);
@@ -49,7 +49,7 @@ function fromAuths(path: string, entry: Values): Credentials | undefined {
   return { kind: 'password', user, password };
 }
 
-function valuesOf(value: unknown): Values {
+function valuesOf(value: unknown): JsonObjectValues {
   return typeof value === 'object' && value !== null && !Array.isArray(value) ? { __proto__: null, ...value } : {};
 }
 

@@ -4,7 +4,7 @@ import { agentFor, proxyFor } from '../cluster/proxy.ts';
 import { registryLimits } from './limits.ts';
 
 /** One HTTP request, with its final headers. */
-export interface Question {
+export interface RegistryRequest {
   readonly method: 'GET' | 'HEAD' | 'POST' | 'PUT';
   readonly headers?: Readonly<Record<string, string>>;
   readonly body?: Uint8Array | string;
@@ -14,7 +14,7 @@ export interface Question {
   readonly bytesMax: number;
 }
 
-export interface Answer {
+export interface RegistryResponse {
   readonly status: number;
   readonly headers: IncomingHttpHeaders;
   readonly body: Buffer;
@@ -29,8 +29,8 @@ export class TooLarge extends Error {
  * Sends one request and reads its response. Redirects are returned, not followed.
  * @throws TooLarge, or the error of the network or of Node
  */
-export function exchange(url: URL, { method, headers, body, bytesMax }: Question): Promise<Answer> {
-  const { promise, resolve, reject } = Promise.withResolvers<Answer>();
+export function exchange(url: URL, { method, headers, body, bytesMax }: RegistryRequest): Promise<RegistryResponse> {
+  const { promise, resolve, reject } = Promise.withResolvers<RegistryResponse>();
   const options = {
     method,
     headers: { ...headers, ...(body === undefined ? {} : { 'content-length': Buffer.byteLength(body) }) },

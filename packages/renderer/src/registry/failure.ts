@@ -17,7 +17,7 @@ export class RegistryFailure extends Error {
 }
 
 /** A failure for invalid content in a registry. */
-export function unlikely(what: string, why: string): RegistryFailure {
+export function invalidContent(what: string, why: string): RegistryFailure {
   const hint = 'Compare the digest with the output of `sluice push`; if it is right, push the release again';
   return new RegistryFailure('REGISTRY_INVALID', `Cannot use ${what}: ${why}`, hint);
 }

@@ -1,9 +1,9 @@
 import { archiveLimits, type Archive, fileDigest, isProblem, readArchive, sumsFile } from '@sluice/bundle';
-import { type Descriptor, mediaTypes, profileKey, readManifest } from './artifact.ts';
+import { type OciDescriptor, mediaTypes, profileKey, readManifest } from './artifact.ts';
 import { pullAttachments } from './attachments.ts';
 import { pullBlob, pullManifest } from './blobs.ts';
 import type { RegistryClient } from './client.ts';
-import { unlikely } from './failure.ts';
+import { invalidContent } from './failure.ts';
 
 export interface Pulled {
   /** Path → text. */
@@ -25,13 +25,14 @@ export async function pullRelease(
 ): Promise<Pulled> {
   const manifest = readManifest(digest, await pullManifest(client, digest), mediaTypes.release);
   const [shared, ...profiles] = manifest.layers.toSorted((a, b) => Number(isProfile(a)) - Number(isProfile(b)));
-  if (shared === undefined || isProfile(shared)) throw unlikely(digest, 'the layer of the shared files is missing');
+  if (shared === undefined || isProfile(shared))
+    throw invalidContent(digest, 'the layer of the shared files is missing');
   const files = new Map(await pullLayer(client, shared));
   const wanted = profileOf?.(files);
   for (const layer of profiles) {
     if (wanted !== undefined && layer.annotations?.[profileKey] !== wanted) continue;
     for (const [path, text] of await pullLayer(client, layer)) {
-      if (files.has(path)) throw unlikely(digest, `two of its layers contain ${path}`);
+      if (files.has(path)) throw invalidContent(digest, `two of its layers contain ${path}`);
       files.set(path, text);
     }
   }
@@ -39,10 +40,10 @@ export async function pullRelease(
   return { files: new Map([...files, ...attached.files]), passedOver: attached.passedOver };
 }
 
-const isProfile = ({ annotations }: Descriptor): boolean => annotations?.[profileKey] !== undefined;
+const isProfile = ({ annotations }: OciDescriptor): boolean => annotations?.[profileKey] !== undefined;
 
-async function pullLayer(client: RegistryClient, layer: Descriptor): Promise<Archive['files']> {
+async function pullLayer(client: RegistryClient, layer: OciDescriptor): Promise<Archive['files']> {
   const archive = readArchive(layer.digest, await pullBlob(client, layer, archiveLimits.archiveBytesMax));
-  if (isProblem(archive)) throw unlikely(layer.digest, archive.message);
+  if (isProblem(archive)) throw invalidContent(layer.digest, archive.message);
   return archive.files;
 }

@@ -1,6 +1,6 @@
 import { compareText, isOpeningFile, isSignatureFile, printArchive, readPath, type Release } from '@sluice/bundle';
 import {
-  type Descriptor,
+  type OciDescriptor,
   descriptorOf,
   emptyConfig,
   mediaTypes,
@@ -32,7 +32,7 @@ export async function pushRelease(
   tag: string,
 ): Promise<Pushed> {
   await pushBlob(client, descriptorOf(mediaTypes.empty, emptyConfig), emptyConfig);
-  const layers: Descriptor[] = [];
+  const layers: OciDescriptor[] = [];
   let sent = 0;
   for (const { annotations, part } of partsOf(files)) {
     const bytes = printArchive({ files: part });
@@ -52,13 +52,13 @@ export async function pushRelease(
   return { digest: subject.digest, layers: layers.length, sent, attachments: attachments.length };
 }
 
-interface Part {
+interface LayerPart {
   readonly annotations: Readonly<Record<string, string>>;
   readonly part: ReadonlyMap<string, string>;
 }
 
 /** The shared files, then the files of each profile. */
-function partsOf(files: ReadonlyMap<string, string>): readonly Part[] {
+function partsOf(files: ReadonlyMap<string, string>): readonly LayerPart[] {
   const profiles = Map.groupBy(
     [...files].filter(([path]) => !isSignatureFile(path) && !isOpeningFile(path)),
     ([path]) => {
@@ -90,12 +90,12 @@ function attachmentsOf(files: ReadonlyMap<string, string>): readonly Attachment[
 
 async function attach(
   client: RegistryClient,
-  subject: Descriptor,
+  subject: OciDescriptor,
   type: string,
   names: readonly string[],
   files: ReadonlyMap<string, string>,
 ): Promise<void> {
-  const layers: Descriptor[] = [];
+  const layers: OciDescriptor[] = [];
   for (const name of names) {
     const bytes = Buffer.from(files.get(name) as string, 'latin1');
     const layer = descriptorOf(type, bytes, { [titleKey]: name });

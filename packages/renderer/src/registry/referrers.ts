@@ -1,4 +1,4 @@
-import { type Descriptor, descriptorOf, mediaTypes, printIndex, readDescriptor, readIndex } from './artifact.ts';
+import { type OciDescriptor, descriptorOf, mediaTypes, printIndex, readDescriptor, readIndex } from './artifact.ts';
 import { manifestOfTag, pushManifest } from './blobs.ts';
 import type { RegistryClient } from './client.ts';
 import { RegistryFailure } from './failure.ts';
@@ -10,7 +10,7 @@ import { registryLimits } from './limits.ts';
  */
 export async function pushReferrer(
   client: RegistryClient,
-  subject: Descriptor,
+  subject: OciDescriptor,
   artifactType: string,
   bytes: Buffer,
 ): Promise<void> {
@@ -26,7 +26,7 @@ export async function pushReferrer(
 
 export interface Referrers {
   /** Signatures and openings, sorted by digest. */
-  readonly referrers: readonly Descriptor[];
+  readonly referrers: readonly OciDescriptor[];
   /** Why others were ignored, in words. */
   readonly passedOver: readonly string[];
 }
@@ -64,14 +64,14 @@ function isOurs(entry: unknown): boolean {
   return artifactType === mediaTypes.signature || artifactType === mediaTypes.opening;
 }
 
-interface Listed {
+interface ReferrerList {
   /** Signatures and openings, up to the limit. */
   readonly entries: readonly unknown[];
   /** There are more pages than the limit. */
   readonly isCut: boolean;
 }
 
-async function listedByApi(client: RegistryClient, digest: string): Promise<Listed | undefined> {
+async function listedByApi(client: RegistryClient, digest: string): Promise<ReferrerList | undefined> {
   let entries: readonly unknown[] = [];
   let url: URL | undefined = client.at(`referrers/${digest}`);
   for (let page = 0; url !== undefined && entries.length <= registryLimits.referrersMax; page++) {

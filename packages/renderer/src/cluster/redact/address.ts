@@ -33,7 +33,7 @@ const special = (
  * addresses. Bits are flipped by a keyed hash of the bits before them (Xu, Fan, Ammar, Moon: Prefix-Preserving IP Address
  * Anonymization, 2002), here one hash for each byte.
  */
-export class OtherAddresses {
+export class AddressReplacer {
   private readonly key: Buffer;
   private readonly flips = new Map<string, Buffer>();
 

@@ -20,7 +20,7 @@ export type Sort = (typeof sorts)[number];
  * Replaces names by numbered ones, such as `service-017`, in their order, so that sorting by name is preserved. All names are entered
  * first.
  */
-export class OtherNames {
+export class NameReplacer {
   private readonly found: ReadonlyMap<Sort, Set<string>> = new Map(sorts.map((sort) => [sort, new Set<string>()]));
   private readonly given = new Map<string, string>();
 

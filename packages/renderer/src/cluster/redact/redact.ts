@@ -3,12 +3,12 @@ import { parseAllDocuments, stringify } from 'yaml';
 import type { Json, JsonObject } from '../../render/kube.ts';
 import { isMap } from '../json.ts';
 import { printSnapshot, type Snapshot } from '../snapshot.ts';
-import { OtherAddresses } from './address.ts';
-import { OtherNames, type Sort, sorts } from './names.ts';
+import { AddressReplacer } from './address.ts';
+import { NameReplacer, type Sort, sorts } from './names.ts';
 import { knownLabels, kubeProxyShape, type Leaf, type Shape, shapes } from './shape.ts';
 
 /** Replaces addresses and names. */
-export interface Others {
+export interface Replacements {
   readonly address: (text: string) => string;
   readonly name: (sort: Sort, text: string) => string;
 }
@@ -20,49 +20,49 @@ export interface Others {
  * @returns the same result for the same snapshot; the key is a digest of the snapshot, so it cannot be undone without it
  */
 export function redact(snapshot: Snapshot): Snapshot {
-  return redacted(snapshot, othersFor(snapshot));
+  return redacted(snapshot, replacementsFor(snapshot));
 }
 
 /** The replacements of `redact` for a snapshot. */
-export function othersFor(snapshot: Snapshot): Others {
+export function replacementsFor(snapshot: Snapshot): Replacements {
   const key = createHash('sha256')
     .update(printSnapshot({ ...snapshot, header: {} }))
     .digest();
-  const addresses = new OtherAddresses(key);
-  const names = new OtherNames();
-  const others = (name: Others['name']): Others => ({
+  const addresses = new AddressReplacer(key);
+  const names = new NameReplacer();
+  const replacements = (name: Replacements['name']): Replacements => ({
     name,
     address: (text) => (isWord(text) ? text : (addresses.of(text) ?? name('host', text))),
   });
-  const entering = others((sort, text) => {
+  const entering = replacements((sort, text) => {
     names.enter(sort, text);
     return text;
   });
   redacted(snapshot, entering);
   names.number();
-  return others((sort, text) => names.of(sort, text));
+  return replacements((sort, text) => names.of(sort, text));
 }
 
 /** Values of address fields that are not addresses: empty, headless, the words of `nodePortAddresses`. */
 const isWord = (text: string): boolean => ['', 'None', 'primary', 'localhost', 'all'].includes(text);
 
-function redacted(snapshot: Snapshot, others: Others): Snapshot {
+function redacted(snapshot: Snapshot, replacements: Replacements): Snapshot {
   const parts = [...snapshot.parts].map(([resource, objects]) => {
     const shape = shapes[resource];
     if (shape === undefined) throw new Error(`${resource} has no shape`);
-    return [resource, objects.map((object) => shaped(object, shape, others) as JsonObject)] as const;
+    return [resource, objects.map((object) => shaped(object, shape, replacements) as JsonObject)] as const;
   });
-  return { ...snapshot, header: redactedHeader(snapshot.header, others), parts: new Map(parts) };
+  return { ...snapshot, header: redactedHeader(snapshot.header, replacements), parts: new Map(parts) };
 }
 
-function redactedHeader(header: JsonObject, others: Others): JsonObject {
+function redactedHeader(header: JsonObject, replacements: Replacements): JsonObject {
   const { asked, resourceVersions, ...rest } = header;
   const namespaces = isMap(asked) && Array.isArray(asked['namespaces']) ? (asked['namespaces'] as string[]) : [];
   const hasSelector = isMap(asked) && asked['selector'] !== undefined;
   const versions = Object.entries(isMap(resourceVersions) ? resourceVersions : {}).map(([key, version]) => {
     const [resource = '', namespace] = key.split('/');
     return [
-      namespace === undefined ? resource : `${resource}/${others.name('namespace', namespace)}`,
+      namespace === undefined ? resource : `${resource}/${replacements.name('namespace', namespace)}`,
       version,
     ] as const;
   });
@@ -70,7 +70,7 @@ function redactedHeader(header: JsonObject, others: Others): JsonObject {
     ...rest,
     redacted: true,
     asked: {
-      namespaces: namespaces.map((namespace) => others.name('namespace', namespace)),
+      namespaces: namespaces.map((namespace) => replacements.name('namespace', namespace)),
       ...(hasSelector ? { selector: 'left out' } : {}),
     },
     resourceVersions: Object.fromEntries(versions),
@@ -78,43 +78,44 @@ function redactedHeader(header: JsonObject, others: Others): JsonObject {
 }
 
 /** @returns undefined for a value that is left out */
-function shaped(value: Json, shape: Shape, others: Others): Json | undefined {
+function shaped(value: Json, shape: Shape, replacements: Replacements): Json | undefined {
   if (Array.isArray(value)) {
-    return (value as readonly Json[]).flatMap((item) => shaped(item, shape, others) ?? []);
+    return (value as readonly Json[]).flatMap((item) => shaped(item, shape, replacements) ?? []);
   }
-  if (typeof shape === 'string') return ofLeaf(value, shape, others);
+  if (typeof shape === 'string') return ofLeaf(value, shape, replacements);
   if (!isMap(value)) return undefined;
   const fields = Object.entries(value).flatMap(([key, field]) => {
     const inner = Object.hasOwn(shape, key) ? shape[key] : undefined;
-    const changed = inner === undefined ? undefined : shaped(field, inner, others);
+    const changed = inner === undefined ? undefined : shaped(field, inner, replacements);
     return changed === undefined ? [] : [[key, changed] as const];
   });
   return Object.fromEntries(fields);
 }
 
-function ofLeaf(value: Json, leaf: Leaf, others: Others): Json | undefined {
-  if (leaf === 'labels') return isMap(value) ? ofLabels(value, others) : undefined;
+function ofLeaf(value: Json, leaf: Leaf, replacements: Replacements): Json | undefined {
+  if (leaf === 'labels') return isMap(value) ? ofLabels(value, replacements) : undefined;
   if (value === null || isMap(value) || Array.isArray(value)) return undefined;
   if (leaf === 'keep' || (leaf === 'target' && typeof value === 'number')) return value;
   if (typeof value !== 'string') return undefined;
-  if (isSort(leaf)) return value === '' || (leaf === 'range' && value === apiRange) ? value : others.name(leaf, value);
+  if (isSort(leaf))
+    return value === '' || (leaf === 'range' && value === apiRange) ? value : replacements.name(leaf, value);
   switch (leaf) {
     case 'address':
       return value
         .split(',')
-        .map((text) => others.address(text.trim()))
+        .map((text) => replacements.address(text.trim()))
         .join(',');
     case 'target':
-      return value === '' ? '' : others.name('port', value);
+      return value === '' ? '' : replacements.name('port', value);
     case 'weights':
       return value
         .split(',')
-        .map((text) => ofWeight(text.trim(), others))
+        .map((text) => ofWeight(text.trim(), replacements))
         .join(',');
     case 'hints':
       return ['', 'disabled', 'Disabled'].includes(value) ? value : 'Auto';
     case 'config':
-      return ofConfig(value, others);
+      return ofConfig(value, replacements);
     default:
       return undefined;
   }
@@ -124,34 +125,34 @@ function ofLeaf(value: Json, leaf: Leaf, others: Others): Json | undefined {
 const apiRange = 'kubernetes';
 
 /** A configuration that cannot be parsed is left out. */
-function ofConfig(text: string, others: Others): string | undefined {
+function ofConfig(text: string, replacements: Replacements): string | undefined {
   const [document] = parseAllDocuments(text);
   if (!document || !('errors' in document) || document.errors.length > 0) return undefined;
-  return stringify(shaped(document.toJS() as Json, kubeProxyShape, others) ?? {}, { lineWidth: 0 });
+  return stringify(shaped(document.toJS() as Json, kubeProxyShape, replacements) ?? {}, { lineWidth: 0 });
 }
 
 function isSort(leaf: Leaf): leaf is Sort {
   return (sorts as readonly string[]).includes(leaf);
 }
 
-function ofLabels(labels: JsonObject, others: Others): JsonObject {
+function ofLabels(labels: JsonObject, replacements: Replacements): JsonObject {
   const entries = Object.entries(labels).map(
-    ([key, value]) => [otherKey(key, others), ofLabel(key, value, others)] as const,
+    ([key, value]) => [otherKey(key, replacements), ofLabel(key, value, replacements)] as const,
   );
   return Object.fromEntries(entries.filter((entry): entry is [string, Json] => entry[1] !== undefined));
 }
 
-const otherKey = (key: string, others: Others): string =>
-  Object.hasOwn(knownLabels, key) ? key : others.name('label', key);
+const otherKey = (key: string, replacements: Replacements): string =>
+  Object.hasOwn(knownLabels, key) ? key : replacements.name('label', key);
 
-function ofLabel(key: string, value: Json, others: Others): Json | undefined {
-  return ofLeaf(value, Object.hasOwn(knownLabels, key) ? (knownLabels[key] ?? 'value') : 'value', others);
+function ofLabel(key: string, value: Json, replacements: Replacements): Json | undefined {
+  return ofLeaf(value, Object.hasOwn(knownLabels, key) ? (knownLabels[key] ?? 'value') : 'value', replacements);
 }
 
 /** `label=value:3`; another text is replaced as a whole and remains invalid. */
-function ofWeight(text: string, others: Others): string {
+function ofWeight(text: string, replacements: Replacements): string {
   const [, key, value, weight] = /^([^=:]+)=([^=:]*):([0-9]+)$/.exec(text) ?? [];
-  if (key === undefined || value === undefined) return others.name('value', text);
-  const other = ofLabel(key, value, others);
-  return `${otherKey(key, others)}=${typeof other === 'string' ? other : ''}:${weight}`;
+  if (key === undefined || value === undefined) return replacements.name('value', text);
+  const other = ofLabel(key, value, replacements);
+  return `${otherKey(key, replacements)}=${typeof other === 'string' ? other : ''}:${weight}`;
 }

@@ -10,7 +10,7 @@ import { Reflector, type WatchPatience, wordsOf } from './reflector.ts';
 import { sleep } from '../sleep.ts';
 
 /** A change of an object that affects rules. */
-export interface Change {
+export interface ObjectChange {
   /** The changed object: `Service shop/web`, `Node node-a`, or an EndpointSlice without a Service. */
   readonly about: string;
   /** When the endpoints changed, from the endpoint controller; milliseconds since 1970. */
@@ -18,11 +18,11 @@ export interface Change {
 }
 
 export interface FeedListener {
-  readonly changed: (change: Change) => void;
+  readonly changed: (change: ObjectChange) => void;
   readonly current: (kind: ListedKind) => void;
   readonly away: (kind: ListedKind, why: string) => void;
   /** An optional kind is not watched. */
-  readonly without: (kind: ListedKind, why: string) => void;
+  readonly notWatched: (kind: ListedKind, why: string) => void;
 }
 
 /** The annotation of endpoint controllers from which kube-proxy measures its latency. */
@@ -68,7 +68,7 @@ export class Feed {
     if (signal.aborted) return;
     // Without EndpointSlices, the cluster has Endpoints.
     const endpoints = typeof slices === 'string' ? listedKinds.Endpoints : slices;
-    if (typeof ranges === 'string') this.#listener.without(listedKinds.ServiceCIDR, ranges);
+    if (typeof ranges === 'string') this.#listener.notWatched(listedKinds.ServiceCIDR, ranges);
     const optional = typeof ranges === 'string' ? [] : [ranges];
     this.#kinds = [listedKinds.Service, endpoints, listedKinds.Node, ...optional];
     await Promise.all(

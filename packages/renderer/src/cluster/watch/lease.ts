@@ -3,7 +3,7 @@ import type { Access } from '../access.ts';
 import { ClusterFailure } from '../failure.ts';
 import { isMap, mapAt, parseJson, textAt } from '../json.ts';
 import { refused } from '../refusal.ts';
-import { type Answer, type Patience, sendOnly } from '../request.ts';
+import { type ApiResponse, type Patience, sendOnly } from '../request.ts';
 import { sleep } from '../sleep.ts';
 
 /** The Lease and the identity of this process. */
@@ -105,7 +105,7 @@ export class Elector {
   }
 
   /** A conflict means that another process was faster; any other refusal is a failure to report. */
-  #written({ status }: Answer, wanted: number, asked: number): void {
+  #written({ status }: ApiResponse, wanted: number, asked: number): void {
     if (status === wanted) this.#hold(asked);
     else if (status !== 409) throw refused(`write ${this.#words}`, status, leaseRule);
   }
@@ -138,7 +138,7 @@ export class Elector {
       await this.#send('PUT', this.#path, this.#body('', lease));
   }
 
-  async #send(method: 'GET' | 'POST' | 'PUT', path: string, body?: string): Promise<Answer> {
+  async #send(method: 'GET' | 'POST' | 'PUT', path: string, body?: string): Promise<ApiResponse> {
     const asked = body === undefined ? { method } : { method, body };
     const answer = await sendOnly(this.#access, path, asked, this.#patience);
     if (answer.status === 401) this.#access.renew();

@@ -45,7 +45,7 @@ export class Reflector {
   /** The last wait, milliseconds. */
   #pausedMs = 0;
   /** Fires when the current stream has been open for a while. */
-  #standing: NodeJS.Timeout | undefined;
+  #openTimer: NodeJS.Timeout | undefined;
   /** `current` was called for this stream. */
   #isCurrent = false;
 
@@ -99,17 +99,17 @@ export class Reflector {
   #open(): void {
     // A stream that stays open for longer than the last pause resets the failures: if a middlebox cuts every connection after seconds,
     // most of the time must go to watching and not to waiting.
-    this.#standing = setTimeout(() => this.#stands(), Math.max(this.#patience.backoffMs, this.#pausedMs));
-    if (this.#failures <= 1) this.#tellCurrent();
+    this.#openTimer = setTimeout(() => this.#stayedOpen(), Math.max(this.#patience.backoffMs, this.#pausedMs));
+    if (this.#failures <= 1) this.#reportCurrent();
   }
 
-  #stands(): void {
-    clearTimeout(this.#standing);
+  #stayedOpen(): void {
+    clearTimeout(this.#openTimer);
     this.#failures = 0;
-    this.#tellCurrent();
+    this.#reportCurrent();
   }
 
-  #tellCurrent(): void {
+  #reportCurrent(): void {
     if (!this.#isCurrent) this.#sink.current(this.#kind);
     this.#isCurrent = true;
   }
@@ -129,11 +129,11 @@ export class Reflector {
     if (type === 'DELETED') this.#sink.deleted(this.#kind, object);
     else if (type !== 'BOOKMARK') this.#sink.changed(this.#kind, object);
     this.#version = textAt(mapAt(object, 'metadata'), 'resourceVersion') || this.#version;
-    this.#stands();
+    this.#stayedOpen();
   }
 
   #after(end: StreamEnd | undefined): void {
-    clearTimeout(this.#standing);
+    clearTimeout(this.#openTimer);
     this.#isCurrent = false;
     if (end === undefined) return;
     if (end.kind === 'silent') {

@@ -1,6 +1,6 @@
 import type { ClientRequest } from 'node:http';
 import type { Access, CredentialPatience } from '../access.ts';
-import { begin, isAboutTrust, urlOf, whenGivenUp } from '../request.ts';
+import { startRequest, isAboutTrust, urlOf, onAbort } from '../request.ts';
 
 /** How a stream ended; the reflector decides how to continue. */
 export type StreamEnd =
@@ -56,9 +56,9 @@ export async function readStream(
     };
     const fail = (error: Error): void => finish(lost(error));
     // The signal lives as long as the program: a finished stream must remove its listener.
-    forget = whenGivenUp(signal, fail);
+    forget = onAbort(signal, fail);
     const timeout = bounds.requestTimeoutMs;
-    asked = begin(urlOf(access, path), { ...options, method: 'GET', signal, timeout }, fail, (response) => {
+    asked = startRequest(urlOf(access, path), { ...options, method: 'GET', signal, timeout }, fail, (response) => {
       if (response.statusCode !== 200) {
         finish({ kind: 'refused', status: response.statusCode ?? 0 });
         return;
@@ -66,7 +66,7 @@ export async function readStream(
       clearTimeout(timer);
       timer = setTimeout(() => finish({ kind: 'silent' }), bounds.silenceMs);
       reader.onOpen();
-      const lines = new Lines(reader.onLine, bounds.lineBytesMax);
+      const lines = new LineSplitter(reader.onLine, bounds.lineBytesMax);
       response.setEncoding('utf8');
       response.on('data', (text: string) => {
         if (isOver) return;
@@ -92,7 +92,7 @@ function lost(error: Error): StreamEnd {
 }
 
 /** Splits chunks into lines. */
-class Lines {
+class LineSplitter {
   readonly #onLine: (line: string) => void;
   readonly #max: number;
   #rest = '';

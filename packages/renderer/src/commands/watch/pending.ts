@@ -1,4 +1,4 @@
-import type { Change } from '../../cluster/watch/feed.ts';
+import type { ObjectChange } from '../../cluster/watch/feed.ts';
 
 /** Bound of memory while nothing can be published: messages name 200 objects, and the oldest times suffice for the latency. */
 const pendingMax = 10_000;
@@ -13,7 +13,7 @@ export class Pending {
     return this.#about.size;
   }
 
-  add({ about, triggeredMs }: Change): void {
+  add({ about, triggeredMs }: ObjectChange): void {
     if (this.#about.size < pendingMax) this.#about.add(about);
     if (triggeredMs !== undefined && this.#triggeredMs.length < pendingMax) this.#triggeredMs.push(triggeredMs);
   }

@@ -1,5 +1,5 @@
 import type { Problem } from '@sluice/bundle';
-import type { Change } from '../../cluster/watch/feed.ts';
+import type { ObjectChange } from '../../cluster/watch/feed.ts';
 import type { LiveTree, Published } from '../../emit/live-tree.ts';
 import type { SluiceConfig } from '../../render/config.ts';
 import type { KubeObject } from '../../render/kube.ts';
@@ -77,7 +77,7 @@ export class Publisher {
   }
 
   /** Records a change, unless another process writes the directory. */
-  changed(change: Change): void {
+  changed(change: ObjectChange): void {
     if (!this.#isOn) return;
     this.#pending.add(change);
     this.#parts.metrics.pending.set(this.#pending.size);

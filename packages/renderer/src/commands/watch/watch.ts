@@ -245,7 +245,7 @@ class WatchSession {
       this.#alarm(`API ${resource}`, why);
       this.#metrics.away.set(1);
     },
-    without: ({ resource }: { resource: string }, why: string): void =>
+    notWatched: ({ resource }: { resource: string }, why: string): void =>
       this.#log.warn({}, `cannot watch ${resource}, so their ranges are taken from the config: ${why}`),
   };
 

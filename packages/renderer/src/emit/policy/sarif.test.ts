@@ -143,7 +143,7 @@ test('the schema of this test rejects invalid SARIF', () => {
   expect(against(JSON.parse(wrong) as Json)).toHaveLength(3);
 });
 
-interface Log {
+interface SarifLog {
   readonly runs: readonly [{ readonly invocations: unknown; readonly results: readonly { readonly level: string }[] }];
 }
 
@@ -154,7 +154,7 @@ test('keeps the worst of too many findings and counts the others', () => {
     line: at + 1,
   }));
   const cut = logOf([...notes, finding]);
-  const [run] = (cut as unknown as Log).runs;
+  const [run] = (cut as unknown as SarifLog).runs;
   expect(run.results).toHaveLength(sarifResultsMax);
   expect(run.results[0]?.level).toBe('error');
   expect(JSON.stringify(run.invocations)).toContain('1 finding is left out');

@@ -23,7 +23,7 @@ export interface MarkdownOptions {
 }
 
 /** A section of the text: fixed lines, and rows of which as many are kept as fit. */
-interface Part {
+interface MarkdownSection {
   readonly head: readonly string[];
   readonly rows: readonly string[];
   readonly tail: readonly string[];
@@ -66,7 +66,7 @@ const reserve = 1_000;
 const lengthOf = (lines: readonly string[]): number => lines.reduce((sum, line) => sum + line.length + 1, 0);
 
 /** Gives each section an equal share of the room; later sections may use what is left over. */
-function fit(parts: readonly Part[], room: number): { kept: readonly string[]; cut: readonly string[] } {
+function fit(parts: readonly MarkdownSection[], room: number): { kept: readonly string[]; cut: readonly string[] } {
   const kept: string[] = [];
   const cut: string[] = [];
   let left = room;
@@ -83,7 +83,7 @@ function fit(parts: readonly Part[], room: number): { kept: readonly string[]; c
 }
 
 /** Failures, then waived findings, which a reviewer has to accept as well. Notes are only counted. */
-function policyPart(policy: PolicyResult | undefined): readonly Part[] {
+function policyPart(policy: PolicyResult | undefined): readonly MarkdownSection[] {
   const findings = policy?.findings ?? [];
   const failing = findings.filter(({ level, waived }) => waived === undefined && level !== 'note');
   const rows = [...failing, ...findings.filter(({ waived }) => waived !== undefined)].map(
@@ -96,7 +96,7 @@ function policyPart(policy: PolicyResult | undefined): readonly Part[] {
   return [{ head, rows, tail: [''], what: 'findings' }];
 }
 
-function servicesPart({ diff }: ChangeReport): Part {
+function servicesPart({ diff }: ChangeReport): MarkdownSection {
   const rows = diff.services.map(({ kind, service, family, changes }) =>
     [`- **${kind}** ${code(`${service} (${family})`)}`, ...changes.map((fact) => `  - ${code(factText(fact))}`)].join(
       '\n',
@@ -107,7 +107,7 @@ function servicesPart({ diff }: ChangeReport): Part {
 
 const signs = { opens: 'opens', closes: '**closes**', moves: 'moves' } as const;
 
-function flowsPart({ diff }: ChangeReport): Part {
+function flowsPart({ diff }: ChangeReport): MarkdownSection {
   // Lost traffic first.
   const order = { closes: 0, opens: 1, moves: 2 } as const;
   const turned = diff.flows
@@ -128,7 +128,7 @@ function flowRow(flow: ChangedFlow, sign: string): string {
   return `| ${sign} | ${cells.map(code).join(' | ')} |`;
 }
 
-function settingsPart({ diff }: ChangeReport): Part {
+function settingsPart({ diff }: ChangeReport): MarkdownSection {
   const rows = settingLines(diff).map((line) => `- ${code(line.trim())}`);
   return { head: ['#### Settings and nodes', ''], rows, tail: [''], what: 'lines of settings' };
 }

@@ -12,9 +12,9 @@ export interface FoldedFlow {
  * Merges flows that differ only in their destination, so that a change for all ports of ten thousand addresses is one line.
  */
 export function foldDestinations(flows: readonly ChangedFlow[]): readonly FoldedFlow[] {
-  const alike = Map.groupBy(flows, ({ nodes, family, destination, source, alsoFrom, old, new: fresh }) => {
+  const groups = Map.groupBy(flows, ({ nodes, family, destination, source, alsoFrom, old, new: fresh }) => {
     const sources = [source, ...alsoFrom].map((one) => `${one.class} ${one.network ?? ''}`);
     return JSON.stringify([nodes, family, destination.kind, sources, old.key, fresh.key]);
   });
-  return [...alike.values()].map((all) => ({ flow: all[0]!, to: all.map(({ destination }) => destination) }));
+  return [...groups.values()].map((all) => ({ flow: all[0]!, to: all.map(({ destination }) => destination) }));
 }

@@ -6,7 +6,7 @@ import { findingProblem } from './problems.ts';
 import { makeProfile } from './profiles.ts';
 import { fieldOf, noSluice, readSluice, type SluiceText, sluiceObject } from './sluice.ts';
 import { type KubeProxyInput, readKubeProxy } from './kubeproxy.ts';
-import type { Finding } from '../schema/schema.ts';
+import type { SchemaFinding } from '../schema/schema.ts';
 import { parsePortRange } from '../schema/formats.ts';
 
 export interface ConfigInput {
@@ -53,7 +53,7 @@ function readServiceCIDRs(sluice: SluiceText): { cidrs: readonly string[]; probl
   const written = (fieldOf(sluice, 'serviceCIDRs') ?? serviceCIDRsByDefault) as readonly string[];
   const cidrs = written.map((text) => parseCidr(text)?.text ?? text);
   if (new Set(cidrs.map(familyOf)).size === cidrs.length) return { cidrs, problems: [] };
-  const finding: Finding = {
+  const finding: SchemaFinding = {
     path: ['serviceCIDRs', 1],
     about: 'value',
     kind: 'address',

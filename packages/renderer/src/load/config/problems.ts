@@ -1,7 +1,7 @@
 import type { Level, Place, Problem, ProblemCode } from '@sluice/bundle';
 import type { Path } from '../../render/kube.ts';
 import type { TextOrigin } from './text.ts';
-import { type Finding, printPath } from '../schema/schema.ts';
+import { type SchemaFinding, printPath } from '../schema/schema.ts';
 
 const codes = {
   type: 'CONFIG_INVALID',
@@ -10,10 +10,15 @@ const codes = {
   unknown: 'CONFIG_INVALID',
   address: 'ADDRESS_INVALID',
   unsupported: 'CONFIG_UNSUPPORTED',
-} as const satisfies Record<Finding['kind'], ProblemCode>;
+} as const satisfies Record<SchemaFinding['kind'], ProblemCode>;
 
 /** Converts a finding of the schema to a problem with its place. */
-export function findingProblem(finding: Finding, origin: TextOrigin, object: string, level: Level = 'error'): Problem {
+export function findingProblem(
+  finding: SchemaFinding,
+  origin: TextOrigin,
+  object: string,
+  level: Level = 'error',
+): Problem {
   const at = finding.about === 'key' ? origin.keyPlace(finding.path) : origin.place(finding.path);
   return { ...configProblem(at, object, finding.path, finding.why, finding.hint), code: codes[finding.kind], level };
 }

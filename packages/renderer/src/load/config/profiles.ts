@@ -57,7 +57,7 @@ export function makeProfile(
     },
     sysctls: sorted(get('sysctls')),
   };
-  const check: Check = { profile, draft, chosen, problems: [] };
+  const check: ProfileCheck = { profile, draft, chosen, problems: [] };
   checkMode(check);
   checkIpvs(profile, chosen, (...complaint) => complain(check, ...complaint));
   checkDetector(check);
@@ -107,7 +107,7 @@ export type Get = <K extends SettingName>(name: K) => Defaults[K];
 /** Reports a problem of a setting: why, a hint, and overrides of the default, an error `CONFIG_INVALID`. */
 export type Complain = (name: SettingName, why: string, hint: string, more?: Partial<Problem>, below?: Path) => void;
 
-interface Check {
+interface ProfileCheck {
   readonly profile: Profile;
   readonly draft: ProfileDraft;
   readonly chosen: (name: SettingName) => Setting | undefined;
@@ -116,7 +116,7 @@ interface Check {
 
 /** Adds a problem of a setting, at its place, or at the profile when it is not set. */
 function complain(
-  check: Check,
+  check: ProfileCheck,
   name: SettingName,
   why: string,
   hint: string,
@@ -129,7 +129,7 @@ function complain(
   check.problems.push({ ...configProblem(at, `Profile ${check.draft.name}`, path, why, hint), ...more });
 }
 
-function checkMode(check: Check): void {
+function checkMode(check: ProfileCheck): void {
   const mode = check.chosen('mode')?.value;
   const wrong = typeof mode === 'string' ? unsupportedMode(mode) : undefined;
   if (!wrong) return;
@@ -138,7 +138,7 @@ function checkMode(check: Check): void {
 }
 
 /** `ValidateKubeProxyConfiguration`: the interface modes need their interface. */
-function checkDetector(check: Check): void {
+function checkDetector(check: ProfileCheck): void {
   const { detectLocalMode, detectLocal } = check.profile;
   const needed = { BridgeInterface: 'bridgeInterface', InterfaceNamePrefix: 'interfaceNamePrefix' } as const;
   const field =
@@ -157,7 +157,7 @@ const timeouts = {
   'conntrack.udpStreamTimeout': 'net.netfilter.nf_conntrack_udp_timeout_stream',
 } as const satisfies Partial<Record<SettingName, string>>;
 
-function checkTimeouts(check: Check): void {
+function checkTimeouts(check: ProfileCheck): void {
   for (const [name, key] of Object.entries(timeouts) as [keyof typeof timeouts, string][]) {
     const value = Number(check.chosen(name)?.value ?? 0);
     const seconds = Math.floor(value);
@@ -181,7 +181,7 @@ function checkTimeouts(check: Check): void {
   }
 }
 
-function checkSysctls(check: Check): void {
+function checkSysctls(check: ProfileCheck): void {
   for (const [key, value] of Object.entries(check.profile.sysctls)) {
     const wrong: Json | object = checkSysctl(key, value);
     if (typeof wrong !== 'string') continue;

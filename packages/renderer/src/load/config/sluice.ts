@@ -2,7 +2,7 @@ import type { Place, Problem } from '@sluice/bundle';
 import type { Json, JsonObject, Path } from '../../render/kube.ts';
 import { findingProblem } from './problems.ts';
 import { readText, type TextOrigin } from './text.ts';
-import { checkSchema, type Finding, type Schema } from '../schema/schema.ts';
+import { checkSchema, type SchemaFinding, type Schema } from '../schema/schema.ts';
 import { kubeProxySchema } from '../schema/kubeproxy.ts';
 import { sluiceSchema } from '../schema/sluice.ts';
 
@@ -11,7 +11,7 @@ export interface SluiceText {
   readonly value: JsonObject;
   readonly origin: TextOrigin;
   /** Values with findings are not used. */
-  readonly findings: readonly Finding[];
+  readonly findings: readonly SchemaFinding[];
   readonly problems: readonly Problem[];
 }
 
@@ -61,7 +61,7 @@ export function isWrong(sluice: SluiceText, path: Path): boolean {
 }
 
 /** Users copy kube-proxy's options into a profile: for those without an effect on rules, "unknown field" would be misleading. */
-function explainKubeProxyField(finding: Finding): Finding {
+function explainKubeProxyField(finding: SchemaFinding): SchemaFinding {
   const [list, , ...below] = finding.path;
   if (finding.kind !== 'unknown' || list !== 'profiles' || !hasField(kubeProxySchema, below)) return finding;
   return {

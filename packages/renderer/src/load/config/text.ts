@@ -76,16 +76,16 @@ export function readText(
   }
 }
 
-type Words = Pick<Problem, 'code' | 'message' | 'hint'>;
+type ProblemText = Pick<Problem, 'code' | 'message' | 'hint'>;
 
-function nothing(locate: Locate, words: Words): ReadText {
+function nothing(locate: Locate, words: ProblemText): ReadText {
   const start = locate(1, 1);
   const origin = { place: () => start, keyPlace: () => start };
   return { origin, problems: [{ level: 'error', at: start, ...words }] };
 }
 
 /** The library `yaml` throws for aliases that expand too far and overflows the stack on very deep nesting. */
-function explain(subject: TextSubject, error: unknown): Words {
+function explain(subject: TextSubject, error: unknown): ProblemText {
   if (error instanceof RangeError) {
     return {
       code: 'INPUT_TOO_LARGE',

@@ -1,10 +1,10 @@
 import type { Place, Problem } from '@sluice/bundle';
 import type { Json, JsonObject, Path } from '../../render/kube.ts';
-import { Places } from '../origin.ts';
+import { PlaceFinder } from '../origin.ts';
 import { contentStart, splitDocuments } from '../parse/documents.ts';
 import { parseDocument, type ParsedDocument } from '../parse/parse.ts';
 import { problemsAt } from '../problems.ts';
-import type { Source } from '../sources.ts';
+import type { SourceFile } from '../sources.ts';
 
 /**
  * The list that an orchestrator such as kustomize or kpt passes to a function (KRM Functions Specification, "Input Type").
@@ -22,7 +22,7 @@ export interface ResourceList {
 }
 
 /** Reads the single list of the input, or returns the problems. */
-export function readResourceList(source: Source): ResourceList | readonly Problem[] {
+export function readResourceList(source: SourceFile): ResourceList | readonly Problem[] {
   const parsed = splitDocuments(source.file, source.text).flatMap(parseDocument);
   const [document] = parsed;
   if (document === undefined) return [noList(source, 'it contains no document')];
@@ -36,7 +36,7 @@ export function readResourceList(source: Source): ResourceList | readonly Proble
 
 function listOf(document: ParsedDocument, value: JsonObject): ResourceList {
   const { text } = document.document;
-  const places = new Places();
+  const places = new PlaceFinder();
   const functionConfig = own(value, 'functionConfig');
   return {
     value,
@@ -64,7 +64,7 @@ export function isMap(value: Json | undefined): value is JsonObject {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
-function noList({ file }: Source, why: string): Problem {
+function noList({ file }: SourceFile, why: string): Problem {
   return {
     code: 'OBJECT_MALFORMED',
     level: 'error',

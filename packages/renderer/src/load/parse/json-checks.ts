@@ -1,5 +1,5 @@
 import type { Json, Path } from '../../render/kube.ts';
-import type { Finding } from './finding.ts';
+import type { ParseFinding } from './finding.ts';
 import { countJsonKeys, markJson } from './json.ts';
 import { loadLimits } from '../limits.ts';
 import { Marks } from './marks.ts';
@@ -8,20 +8,20 @@ import { Marks } from './marks.ts';
  * Finds what `JSON.parse` accepts and Sluice refuses: nesting and maps beyond the limits, and duplicate keys, of which it silently drops
  * the first. Duplicate keys are searched only if the text has more keys than the value.
  */
-export function checkJson(value: Json, text: string): Finding[] {
-  const size: Size = { keys: 0 };
+export function checkJson(value: Json, text: string): ParseFinding[] {
+  const size: JsonSize = { keys: 0 };
   const tooLarge = measure(value, 0, size);
   if (tooLarge !== undefined)
     return [finding('INPUT_TOO_LARGE', 0, [], tooLarge, 'Objects that Sluice reads are never that large')];
   return size.keys === countJsonKeys(text) ? [] : duplicateKeys(text);
 }
 
-interface Size {
+interface JsonSize {
   keys: number;
 }
 
 /** Counts the keys; returns a message when a limit is exceeded. */
-function measure(value: Json, depth: number, size: Size): string | undefined {
+function measure(value: Json, depth: number, size: JsonSize): string | undefined {
   if (typeof value !== 'object' || value === null) return undefined;
   if (depth >= loadLimits.depthMax) {
     return `Cannot read the document: its maps and lists are nested deeper than ${loadLimits.depthMax}`;
@@ -41,8 +41,8 @@ function measure(value: Json, depth: number, size: Size): string | undefined {
   return undefined;
 }
 
-function duplicateKeys(text: string): Finding[] {
-  const findings: Finding[] = [];
+function duplicateKeys(text: string): ParseFinding[] {
+  const findings: ParseFinding[] = [];
   markJson(text, 0, new Marks(), (key, offset, path) => {
     if (findings.length === loadLimits.errorsPerDocumentMax) return;
     const message = `Cannot read the map: it has the key "${key}" twice`;
@@ -59,6 +59,6 @@ function duplicateKeys(text: string): Finding[] {
   return findings;
 }
 
-function finding(code: Finding['code'], offset: number, path: Path, message: string, hint: string): Finding {
+function finding(code: ParseFinding['code'], offset: number, path: Path, message: string, hint: string): ParseFinding {
   return { code, offset, path, message, hint };
 }

@@ -7,7 +7,7 @@ const colon = 0x3a;
 const newlineCode = 0x0a;
 
 /** Iterates over the lines of a document that have content, not only spaces and a comment. The text has no tabs. */
-export class Lines {
+export class YamlLines {
   readonly text: string;
   /** The offset of the content of the line. */
   start = 0;

@@ -1,6 +1,6 @@
 import type { Json } from '../../render/kube.ts';
 import { contentStart, type SourceDocument } from './documents.ts';
-import type { Finding } from './finding.ts';
+import type { ParseFinding } from './finding.ts';
 import { jsonError, markJson, parseJson, splitJson } from './json.ts';
 import { checkJson } from './json-checks.ts';
 import { loadLimits } from '../limits.ts';
@@ -54,7 +54,7 @@ function parseFlow(document: SourceDocument, content: number): ParsedDocument[] 
 /** A large document in flow style is JSON with an error, not YAML: it exceeds the limit of the general parser. */
 function brokenJson(document: SourceDocument, content: number): ParsedDocument {
   const { offset, why } = jsonError(document.text.slice(content)) ?? { offset: 0, why: '' };
-  const error: Finding = {
+  const error: ParseFinding = {
     code: 'YAML_SYNTAX',
     offset: content + offset,
     path: [],
@@ -65,7 +65,7 @@ function brokenJson(document: SourceDocument, content: number): ParsedDocument {
 }
 
 function parsedJson(document: SourceDocument, value: Json): ParsedDocument {
-  const errors: Finding[] = checkJson(value, document.text);
+  const errors: ParseFinding[] = checkJson(value, document.text);
   return { document, parser: 'json', errors, doubts: [], ...(errors.length === 0 ? { value } : {}) };
 }
 

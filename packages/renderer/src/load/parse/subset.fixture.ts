@@ -66,9 +66,16 @@ const parts =
 const indents = fc.constantFrom(2, 2, 2, 2, 2, 1, 0);
 
 /** Lines of a node, the first one without its indentation. */
-type Node = { readonly lines: readonly string[]; readonly inline: boolean };
+type YamlLinesOfNode = { readonly lines: readonly string[]; readonly inline: boolean };
 
-const { map, list } = fc.letrec<{ node: Node; map: Node; list: Node; leaf: Node; lines: Node; block: Node }>((tie) => ({
+const { map, list } = fc.letrec<{
+  node: YamlLinesOfNode;
+  map: YamlLinesOfNode;
+  list: YamlLinesOfNode;
+  leaf: YamlLinesOfNode;
+  lines: YamlLinesOfNode;
+  block: YamlLinesOfNode;
+}>((tie) => ({
   node: fc.oneof(
     { depthSize: 'small', withCrossShrink: true },
     { weight: 8, arbitrary: tie('leaf') },
@@ -110,13 +117,13 @@ const { map, list } = fc.letrec<{ node: Node; map: Node; list: Node; leaf: Node;
     .map((entries) => ({ lines: entries.flatMap(([child, end, blank]) => item(child, end, blank)), inline: false })),
 }));
 
-function entry(head: string, child: Node, end: string, blank: string, by: number): string[] {
+function entry(head: string, child: YamlLinesOfNode, end: string, blank: string, by: number): string[] {
   const [first = '', ...rest] = child.lines;
   if (child.inline) return [`${blank}${head} ${first}`, ...rest];
   return [`${blank}${head}${end}`, ...child.lines.map((line) => indent(line, by))];
 }
 
-function item(child: Node, end: string, blank: string): string[] {
+function item(child: YamlLinesOfNode, end: string, blank: string): string[] {
   const [first = '', ...rest] = child.lines;
   if (end !== '' && !child.inline) return [`${blank}-${end}`, ...child.lines.map((line) => indent(line, 2))];
   return [`${blank}- ${first}`, ...rest.map((line) => indent(line, 2))];

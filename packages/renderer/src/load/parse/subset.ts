@@ -1,6 +1,6 @@
 import type { Json } from '../../render/kube.ts';
 import { contentStart } from './documents.ts';
-import { Lines } from './lines.ts';
+import { YamlLines } from './lines.ts';
 import { loadLimits } from '../limits.ts';
 import { Marks } from './marks.ts';
 import { BAIL, emptyFlow, plainScalar, quotedEnd, unquote } from './subset-scalars.ts';
@@ -23,7 +23,7 @@ export function parseSubset(text: string, marks: Marks = noMarks): Json | typeof
   const start = contentStart(text);
   if (text.startsWith('%') || unusual.test(text) || !startsLine(text, start)) return BAIL;
   try {
-    return new SubsetReader(new Lines(text, start), marks).document();
+    return new SubsetReader(new YamlLines(text, start), marks).document();
   } catch (error) {
     if (error === BAIL) return BAIL;
     throw error;
@@ -48,10 +48,10 @@ const noMarks = new NoMarks();
 
 class SubsetReader {
   private depth = 0;
-  private readonly lines: Lines;
+  private readonly lines: YamlLines;
   private readonly marks: Marks;
 
-  constructor(lines: Lines, marks: Marks) {
+  constructor(lines: YamlLines, marks: Marks) {
     this.lines = lines;
     this.marks = marks;
   }

@@ -1,6 +1,6 @@
 import { type Document, Lexer, parseDocument, type YAMLError } from 'yaml';
 import type { Json } from '../../render/kube.ts';
-import type { Finding } from './finding.ts';
+import type { ParseFinding } from './finding.ts';
 import { loadLimits } from '../limits.ts';
 import type { Marks } from './marks.ts';
 import { NodeReader } from './yaml-nodes.ts';
@@ -9,9 +9,9 @@ export interface YamlDocument {
   /** Absent when there are errors. */
   readonly value?: Json;
   /** Errors for every reader. */
-  readonly errors: readonly Finding[];
+  readonly errors: readonly ParseFinding[];
   /** Values that parsers disagree on: an error only in an object that Sluice reads. */
-  readonly doubts: readonly Finding[];
+  readonly doubts: readonly ParseFinding[];
 }
 
 /**
@@ -54,7 +54,7 @@ const harmlessBrackets = 1000;
 const dashesInARow = new RegExp(`^ *(?:[-?:] +){${loadLimits.depthMax + 1}}`, 'm');
 
 /** Checks limits that would cost the library too much time or stack. */
-function bounds(text: string): Finding | undefined {
+function bounds(text: string): ParseFinding | undefined {
   if (text.length > loadLimits.generalCharactersMax) {
     return {
       code: 'INPUT_TOO_LARGE',
@@ -81,7 +81,7 @@ function opensMoreThan(limit: number, text: string): boolean {
  * Finds flow collections that are nested too deeply. Uses the library's lexer, which knows the brackets in comments and scalars and, unlike
  * the parser, does not recurse.
  */
-function deepFlow(text: string): Finding | undefined {
+function deepFlow(text: string): ParseFinding | undefined {
   let depth = 0;
   let offset = 0;
   for (const token of new Lexer().lex(text)) {
@@ -96,7 +96,7 @@ function deepFlow(text: string): Finding | undefined {
 /** Tokens without text: a document starts, a flow collection ends early, a scalar follows. */
 const lexerMarks = new Set(['\u0002', '\u0018', '\u001f']);
 
-function tooDeep(offset: number): Finding {
+function tooDeep(offset: number): ParseFinding {
   return {
     code: 'INPUT_TOO_LARGE',
     offset,
@@ -110,8 +110,8 @@ function tooDeep(offset: number): Finding {
  * One error per line, and none after the parser is out of sync: the library reports the consequences of an error as further errors. For a
  * template only the first is useful.
  */
-function syntaxErrors(errors: readonly YAMLError[], text: string): Finding[] {
-  const byLine = new Map<number, Finding>();
+function syntaxErrors(errors: readonly YAMLError[], text: string): ParseFinding[] {
+  const byLine = new Map<number, ParseFinding>();
   const [first] = errors;
   if (first !== undefined && text.includes('{{')) return [{ ...syntaxError(first, text), hint: templateHint }];
   for (const error of errors) {
@@ -126,7 +126,7 @@ function syntaxErrors(errors: readonly YAMLError[], text: string): Finding[] {
 const templateHint = 'This looks like a template: render it first (helm template, kustomize build) and pass the result';
 
 /** An error at the end is reported after the last character, not in the next document. */
-function syntaxError(error: YAMLError, text: string): Finding {
+function syntaxError(error: YAMLError, text: string): ParseFinding {
   const [sentence = ''] = error.message.split('\n', 1);
   return {
     code: 'YAML_SYNTAX',

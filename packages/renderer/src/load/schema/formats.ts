@@ -2,20 +2,20 @@ import { parseAddress, parseCidr } from '@sluice/bundle';
 import { isKubeProxyVersion, kubeProxyVersions } from '../../render/versions/version.ts';
 import { parseGoDuration } from './duration.ts';
 
-interface Wrong {
+interface FormatError {
   readonly kind: 'value' | 'address' | 'unsupported';
   /** A clause that follows the value. */
   readonly why: string;
   readonly hint: string;
 }
 
-type Check = (text: string) => Wrong | undefined;
+type FormatCheck = (text: string) => FormatError | undefined;
 
-const value = (why: string, hint: string): Wrong => ({ kind: 'value', why, hint });
+const value = (why: string, hint: string): FormatError => ({ kind: 'value', why, hint });
 /** The words that `nodePortAddresses` accepts besides CIDRs (`validateKubeProxyNodePortAddress`). */
 export const nodePortWords: readonly string[] = ['primary', 'localhost', 'all'];
 
-const address = (why: string, hint: string): Wrong => ({ kind: 'address', why, hint });
+const address = (why: string, hint: string): FormatError => ({ kind: 'address', why, hint });
 
 /** The formats of strings; each check returns what is wrong, or undefined. */
 const formats = {
@@ -58,9 +58,9 @@ const formats = {
           'is not a valid prefix of an interface name',
           'Use at most 14 letters, digits, ".", "_" and "-", without "+" at the end',
         ),
-} as const satisfies Record<string, Check>;
+} as const satisfies Record<string, FormatCheck>;
 
-const checkVersion = (text: string): Wrong | undefined => {
+const checkVersion = (text: string): FormatError | undefined => {
   if (isKubeProxyVersion(text)) return undefined;
   const [first, last] = [kubeProxyVersions[0], kubeProxyVersions.at(-1)];
   return value(
@@ -70,10 +70,10 @@ const checkVersion = (text: string): Wrong | undefined => {
 };
 
 /** The names of the formats. */
-export type Format = keyof typeof formats;
+export type FormatName = keyof typeof formats;
 
 /** Checks `text`; returns what is wrong, or undefined. */
-export function checkFormat(format: Format, text: string): Wrong | undefined {
+export function checkFormat(format: FormatName, text: string): FormatError | undefined {
   return formats[format](text);
 }
 
@@ -98,11 +98,11 @@ function isLabelKey(text: string): boolean {
   );
 }
 
-function checkAddress(text: string): Wrong | undefined {
+function checkAddress(text: string): FormatError | undefined {
   return parseAddress(text) ? undefined : address('is not a valid IP address', 'Write it like 192.0.2.10 or fd00::10');
 }
 
-function checkCidr(text: string): Wrong | undefined {
+function checkCidr(text: string): FormatError | undefined {
   if (parseCidr(text)) return undefined;
   const hint = parseAddress(text)
     ? `Add the prefix length: ${text}/${text.includes(':') ? 128 : 32}`
@@ -111,7 +111,7 @@ function checkCidr(text: string): Wrong | undefined {
 }
 
 /** `clusterCIDR`: one CIDR, or one of each family separated by a comma. Empty: none. */
-function checkPair(text: string): Wrong | undefined {
+function checkPair(text: string): FormatError | undefined {
   if (text === '') return undefined;
   const parts = text.split(',');
   for (const part of parts) {
@@ -126,12 +126,12 @@ function checkPair(text: string): Wrong | undefined {
   );
 }
 
-function checkNodePortAddress(text: string): Wrong | undefined {
+function checkNodePortAddress(text: string): FormatError | undefined {
   const wrong = checkCidr(text);
   return wrong && { ...wrong, why: `is neither a CIDR nor one of ${nodePortWords.join(', ')}` };
 }
 
-function checkDuration(text: string): Wrong | undefined {
+function checkDuration(text: string): FormatError | undefined {
   const seconds = parseGoDuration(text);
   const hint = 'Write it like 24h0m0s, 90s or 0s';
   if (seconds === undefined) return value('is not a valid duration', hint);
@@ -139,7 +139,7 @@ function checkDuration(text: string): Wrong | undefined {
 }
 
 /** `IP:port` as in `net.SplitHostPort` and kube-proxy's `validateHostPort`, or an IP, which gets the default port (`AppendPortIfNeeded`). */
-function checkBindAddress(text: string): Wrong | undefined {
+function checkBindAddress(text: string): FormatError | undefined {
   if (text === '' || parseAddress(text)) return undefined;
   const match = /^(?:\[([^\]]+)\]|([^:[\]]*)):([0-9]{1,5})$/.exec(text);
   const host = match?.[1] ?? match?.[2];
@@ -150,7 +150,7 @@ function checkBindAddress(text: string): Wrong | undefined {
   return port >= 1 && port <= 65535 ? undefined : value('has an invalid port (1–65535)', hint);
 }
 
-function checkPortRange(text: string): Wrong | undefined {
+function checkPortRange(text: string): FormatError | undefined {
   const range = parsePortRange(text);
   const hint = 'Write it like 30000-32767';
   if (!range) return value('is not a valid port range', hint);
@@ -172,7 +172,7 @@ const otherModes: Readonly<Record<string, string>> = {
 };
 
 /** Why a current or former mode of kube-proxy is not supported; undefined for any other text. */
-export function unsupportedMode(text: string): Wrong | undefined {
+export function unsupportedMode(text: string): FormatError | undefined {
   if (!Object.hasOwn(otherModes, text)) return undefined;
   const hint = 'Use mode: iptables or mode: ipvs; Services need no change';
   return { kind: 'unsupported', why: otherModes[text] ?? '', hint };

@@ -1,7 +1,7 @@
 import { addAll } from '@sluice/bundle';
 import type { Json, Path, JsonObject } from '../../render/kube.ts';
 import type { Effect } from './effect.ts';
-import { checkFormat, type Format } from './formats.ts';
+import { checkFormat, type FormatName } from './formats.ts';
 import { nearest } from '../../render/nearest.ts';
 
 type TypeName = 'object' | 'array' | 'string' | 'integer' | 'number' | 'boolean';
@@ -18,7 +18,7 @@ export interface Schema {
   readonly default?: Json;
   readonly examples?: readonly Json[];
   readonly pattern?: string;
-  readonly format?: Format;
+  readonly format?: FormatName;
   readonly minimum?: number;
   readonly maximum?: number;
   readonly minItems?: number;
@@ -35,7 +35,7 @@ export interface Schema {
 }
 
 /** One violation of the schema. */
-export interface Finding {
+export interface SchemaFinding {
   readonly path: Path;
   /** Whether the key itself is wrong, or its value. */
   readonly about: 'key' | 'value';
@@ -52,7 +52,7 @@ export interface CheckOptions {
 }
 
 /** All violations of `schema` in `value`, in the order of the document. */
-export function checkSchema(schema: Schema, value: Json, options: CheckOptions, path: Path = []): Finding[] {
+export function checkSchema(schema: Schema, value: Json, options: CheckOptions, path: Path = []): SchemaFinding[] {
   if (value === null && options.nullIsUnset) return [];
   const types: readonly string[] = typeof schema.type === 'string' ? [schema.type] : schema.type;
   if (!types.includes(typeOf(value)) && !(typeOf(value) === 'integer' && types.includes('number'))) {
@@ -91,21 +91,21 @@ const words: Readonly<Record<string, string>> = {
   null: 'null',
 };
 
-function wrongType(path: Path, types: readonly string[], value: Json, format: Format | undefined): Finding {
+function wrongType(path: Path, types: readonly string[], value: Json, format: FormatName | undefined): SchemaFinding {
   const wanted = types.map((type) => words[type]).join(' or ');
   const why = `it is ${words[typeOf(value)]}, not ${wanted}`;
   return { path, about: 'value', kind: 'type', why, hint: hintForType(wanted, types, value, format) };
 }
 
-function hintForType(wanted: string, types: readonly string[], value: Json, format: Format | undefined): string {
+function hintForType(wanted: string, types: readonly string[], value: Json, format: FormatName | undefined): string {
   if (value === null) return 'Set a value, or remove the key';
   if (!types.includes('string') || typeof value === 'object') return `Write ${wanted} here`;
   // Quotes alone do not make 30 a duration.
   return (format && checkFormat(format, String(value))?.hint) ?? 'Put the value in quotes';
 }
 
-function checkText(schema: Schema, value: string, path: Path): Finding[] {
-  const finding = (why: string, hint: string, kind: Finding['kind'] = 'value'): Finding[] => [
+function checkText(schema: Schema, value: string, path: Path): SchemaFinding[] {
+  const finding = (why: string, hint: string, kind: SchemaFinding['kind'] = 'value'): SchemaFinding[] => [
     { path, about: 'value', kind, why: `${JSON.stringify(value)} ${why}`, hint },
   ];
   const wrong = schema.format && checkFormat(schema.format, value);
@@ -127,16 +127,16 @@ function checkText(schema: Schema, value: string, path: Path): Finding[] {
   return [];
 }
 
-function checkNumber(schema: Schema, value: number, path: Path): Finding[] {
+function checkNumber(schema: Schema, value: number, path: Path): SchemaFinding[] {
   const { minimum, maximum } = schema;
   if ((minimum === undefined || value >= minimum) && (maximum === undefined || value <= maximum)) return [];
   const range = maximum === undefined ? `${minimum} or more` : `from ${minimum ?? 'below'} to ${maximum}`;
   return [{ path, about: 'value', kind: 'value', why: `${value} is out of range`, hint: `Use a number ${range}` }];
 }
 
-function checkList(schema: Schema, value: readonly Json[], options: CheckOptions, path: Path): Finding[] {
+function checkList(schema: Schema, value: readonly Json[], options: CheckOptions, path: Path): SchemaFinding[] {
   const { minItems = 0, maxItems = Number.POSITIVE_INFINITY, items } = schema;
-  const findings: Finding[] = [];
+  const findings: SchemaFinding[] = [];
   if (value.length < minItems || value.length > maxItems) {
     const why = `it has ${value.length} ${value.length === 1 ? 'entry' : 'entries'}`;
     const hint = value.length < minItems ? `List at least ${minItems}` : `List at most ${maxItems}`;
@@ -148,9 +148,9 @@ function checkList(schema: Schema, value: readonly Json[], options: CheckOptions
   return findings;
 }
 
-function checkObject(schema: Schema, value: JsonObject, options: CheckOptions, path: Path): Finding[] {
+function checkObject(schema: Schema, value: JsonObject, options: CheckOptions, path: Path): SchemaFinding[] {
   const properties = schema.properties ?? {};
-  const findings: Finding[] = [];
+  const findings: SchemaFinding[] = [];
   for (const key of schema.required ?? []) {
     if (Object.hasOwn(value, key) && !(value[key] === null && options.nullIsUnset)) continue;
     findings.push({ path, about: 'value', kind: 'missing', why: `${key} is missing`, hint: `Add the field ${key}` });
@@ -166,7 +166,7 @@ function checkObject(schema: Schema, value: JsonObject, options: CheckOptions, p
   return findings;
 }
 
-function unknownKey(path: Path, key: string, known: readonly string[]): Finding {
+function unknownKey(path: Path, key: string, known: readonly string[]): SchemaFinding {
   const guess = nearest(key, known);
   const fallback = known.length > 12 ? 'Check its spelling, or remove it' : `The fields here are ${known.join(', ')}`;
   const hint = guess === undefined ? fallback : `Did you mean ${guess}?`;
