@@ -100,18 +100,18 @@ describe('of several openings', () => {
   });
 });
 
-type ImageManifest = Record<string, unknown> & { layers: Record<string, unknown>[]; subject: Record<string, unknown> };
+type RawManifest = Record<string, unknown> & { layers: Record<string, unknown>[]; subject: Record<string, unknown> };
 
 /** Adds a copy of the signature's manifest, changed. @returns its digest */
-function addReferrer(registry: FakeRegistry, change: (manifest: ImageManifest) => object): string {
+function addReferrer(registry: FakeRegistry, change: (manifest: RawManifest) => object): string {
   const own = [...registry.manifests.values()].find(({ bytes }) => bytes.includes('vnd.sluice.signature.v1'));
-  const bytes = Buffer.from(JSON.stringify(change(JSON.parse(String(own?.bytes)) as ImageManifest)));
+  const bytes = Buffer.from(JSON.stringify(change(JSON.parse(String(own?.bytes)) as RawManifest)));
   const digest = `sha256:${fileDigest(bytes)}`;
   registry.manifests.set(digest, { bytes, type: 'application/vnd.oci.image.manifest.v1+json' });
   return digest;
 }
 const title = (name: string) => ({ 'org.opencontainers.image.title': name });
-const oneLayer = (manifest: ImageManifest, change: object): object => ({
+const oneLayer = (manifest: RawManifest, change: object): object => ({
   ...manifest,
   layers: manifest.layers.map((layer) => ({ ...layer, ...change })),
 });
@@ -125,7 +125,7 @@ describe('a release is pulled with its signature beside a referrer', () => {
     return { digest, size: text.length };
   };
 
-  test.each<[what: string, change: (manifest: ImageManifest) => object, says: string]>([
+  test.each<[what: string, change: (manifest: RawManifest) => object, says: string]>([
     ['with a name that leads out', (m) => oneLayer(m, { annotations: title('../x.sig') }), 'it has "../x.sig"'],
     ['with a name that moves the cursor', (m) => oneLayer(m, { annotations: title('\u009b2J') }), 'it has "?2J"'],
     ['without a name', (m) => oneLayer(m, { annotations: {} }), 'it has ""'],
@@ -192,7 +192,7 @@ describe('a release is pulled with its signature beside a referrer', () => {
     response.end(JSON.stringify({ schemaVersion: 2, manifests }));
     return true;
   };
-  test.each<[what: string, change: (manifest: ImageManifest) => object, entry: object, says: string]>([
+  test.each<[what: string, change: (manifest: RawManifest) => object, entry: object, says: string]>([
     [
       'of another release',
       (m) => ({ ...m, subject: { ...m.subject, digest: `sha256:${'0'.repeat(64)}` } }),

@@ -2,7 +2,7 @@ import { inflateSync } from 'node:zlib';
 import { receiptOutcomes } from '@sluice/bundle';
 import { expect, test } from 'vitest';
 import { fleetHtml } from '../../packages/renderer/src/emit/fleet/html.ts';
-import { said, target } from '../../packages/renderer/src/fleet/fleet.fixture.ts';
+import { receiptOf, target } from '../../packages/renderer/src/fleet/fleet.fixture.ts';
 import { judgeFleet } from '../../packages/renderer/src/fleet/fleet.ts';
 import { chromium, type Scheme, screenshot, visit } from './chromium.ts';
 import { bundle, pageOf } from './example.ts';
@@ -50,7 +50,7 @@ const measure = `
 
 const fleet = fleetHtml(
   judgeFleet(
-    new Map(Array.from({ length: 20 }, (_, index) => said(`n${index}`, receiptOutcomes[index % 7] ?? 'same'))),
+    new Map(Array.from({ length: 20 }, (_, index) => receiptOf(`n${index}`, receiptOutcomes[index % 7] ?? 'same'))),
     ['foreign'],
     target(1),
   ),

@@ -1,15 +1,15 @@
 import { hash } from 'node:crypto';
 import { describe, expect, test } from 'vitest';
 import { fleetHtml } from '../../packages/renderer/src/emit/fleet/html.ts';
-import { said, saidWith, silent, target } from '../../packages/renderer/src/fleet/fleet.fixture.ts';
+import { receiptOf, receiptWith, silent, target } from '../../packages/renderer/src/fleet/fleet.fixture.ts';
 import { type Evidence, judgeFleet, nodeStates } from '../../packages/renderer/src/fleet/fleet.ts';
 import { chromium, visit } from './chromium.ts';
 
 const hostile = '</td><script>document.title="owned"</script><img src=x onerror=alert(1)>';
 const words = [
-  said('a', 'confirmed'),
-  said('b', 'rolled-back', 'this', hostile),
-  said('d', 'same', 'older'),
+  receiptOf('a', 'confirmed'),
+  receiptOf('b', 'rolled-back', 'this', hostile),
+  receiptOf('d', 'same', 'older'),
   silent('c'),
 ] as const;
 const page = fleetHtml(judgeFleet(new Map(words), ['x"><b>'], target(2)), 'receipts');
@@ -21,15 +21,15 @@ const hrefOf = (text: string): string | undefined => /<td class="node"><a href="
 
 /** One node in each state, and further ones of them whose names sort otherwise. */
 const everyState = [
-  said('h', 'confirmed'),
-  said('g', 'same', 'older'),
-  said('f', 'same', 'older'),
+  receiptOf('h', 'confirmed'),
+  receiptOf('g', 'same', 'older'),
+  receiptOf('f', 'same', 'older'),
   silent('e'),
-  said('z', 'chosen', 'nothing', 'an operator'),
-  said('c', 'refused', 'this', 'too old'),
-  said('y', 'refused', 'this', 'too old'),
-  said('b', 'rolled-back', 'this', 'web'),
-  said('i', 'held', 'older', 'x'),
+  receiptOf('z', 'chosen', 'nothing', 'an operator'),
+  receiptOf('c', 'refused', 'this', 'too old'),
+  receiptOf('y', 'refused', 'this', 'too old'),
+  receiptOf('b', 'rolled-back', 'this', 'web'),
+  receiptOf('i', 'held', 'older', 'x'),
 ] as const;
 const staged = {
   ...target(1),
@@ -75,7 +75,10 @@ describe('the page', () => {
   });
 
   test('folds nodes with nothing to say of, and no other', () => {
-    const text = fleetHtml(judgeFleet(new Map([...everyState, saidWith([{ name: 'web', healthy: false }])]), []), '');
+    const text = fleetHtml(
+      judgeFleet(new Map([...everyState, receiptWith([{ name: 'web', healthy: false }])]), []),
+      '',
+    );
     const folded = [...text.matchAll(/<details>[^]*?<\/details>/g)].flatMap(([fold]) => namesIn(fold));
     expect(folded).toEqual(['h']);
     expect(namesIn(text)).toContain('a');
@@ -89,7 +92,7 @@ describe('the page', () => {
     ['//evil.example', '"><b>?#/a.1.json', 'evil.example/%22%3E%3Cb%3E%3F%23/a.1.json'],
     ['\ud800', 'a.1.json', '%EF%BF%BD/a.1.json'],
   ])('in a folder from which receipts are %j links to %j as %s', (folder, file, href) => {
-    const [node, evidence] = said('a', 'confirmed');
+    const [node, evidence] = receiptOf('a', 'confirmed');
     expect(hrefOf(fleetHtml(judgeFleet(new Map([[node, { ...evidence, file }]]), []), folder))).toBe(href);
   });
 
@@ -107,7 +110,7 @@ const fleetOf = (evidence: (node: string, index: number) => readonly [string, Ev
   return fleetHtml(judgeFleet(new Map(all), []), 'receipts');
 };
 const mostlyWell = fleetOf((node, index) =>
-  index % 100 === 0 ? said(node, 'refused', 'this', 'too old') : said(node, 'confirmed'),
+  index % 100 === 0 ? receiptOf(node, 'refused', 'this', 'too old') : receiptOf(node, 'confirmed'),
 );
 
 describe('with 10,000 nodes', () => {
@@ -117,7 +120,7 @@ describe('with 10,000 nodes', () => {
   });
 
   test('all of them bad, it shows a hundred of a state, and says a common reason once with its count', () => {
-    const text = fleetOf((node) => said(node, 'refused', 'this', 'too old'));
+    const text = fleetOf((node) => receiptOf(node, 'refused', 'this', 'too old'));
     const shown = namesIn(text.replaceAll(/<details>[^]*?<\/details>/g, ''));
     expect(shown).toHaveLength(100);
     expect(text).toContain('<summary>and 9,900 more</summary>');
@@ -145,7 +148,12 @@ describe.skipIf(chromium === undefined)('a browser (needs Chromium)', () => {
     document.title = title.join("|");`;
 
   test.each([390, 1280, 1920])('%i pixels wide has room for every column', { timeout: browserMs }, async (width) => {
-    const long = said(`${'node-of-a-long-name.'.repeat(12)}example`, 'refused', 'this', `it says ${'word'.repeat(50)}`);
+    const long = receiptOf(
+      `${'node-of-a-long-name.'.repeat(12)}example`,
+      'refused',
+      'this',
+      `it says ${'word'.repeat(50)}`,
+    );
     const text = fleetHtml(judgeFleet(new Map([...everyState, long]), ['x'], staged), 'receipts');
     const steps = width < 500 ? inFrame(measure) : `const doc = document; ${measure}`;
     const { dom } = await visit(text, steps, width);
@@ -161,7 +169,7 @@ describe.skipIf(chromium === undefined)('a browser (needs Chromium)', () => {
       const said = () => document.getElementById("hits").textContent;
       const all = seen();
       const slowest = Math.max(type("ip"), type("ip-10-0-3-"), type("Runs 10-0-3-9."));
-      const found = [seen(), said(), document.querySelectorAll("section:not([hidden])").length];
+      const found = [seen(), receiptOf(), document.querySelectorAll("section:not([hidden])").length];
       type("");
       document.title = JSON.stringify({ all, found, after: seen(), open: document.querySelectorAll("details[open]").length, isQuick: slowest < 3000 });`;
     const { dom, console: lines } = await visit(mostlyWell, steps);

@@ -19,12 +19,12 @@ export interface ExplainOptions {
 }
 
 /** `sluice explain`: finds the Service of a chain, a rule or an address, its manifest and the author. */
-export async function explainCommand(asked: string, options: ExplainOptions): Promise<number> {
+export async function explainCommand(query: string, options: ExplainOptions): Promise<number> {
   if (options.blame && options.manifests === undefined) throw new Stopped(blameWithoutManifests);
   progress(`reading ${options.dir}`);
-  const explanation = explain(bundleAt(options.dir), asked, options.node);
+  const explanation = explain(bundleAt(options.dir), query, options.node);
   if (explanation === undefined || 'code' in explanation) {
-    reportProblems([explanation ?? notFound(asked, options.dir)]);
+    reportProblems([explanation ?? notFound(query, options.dir)]);
     return exitCodes.problem;
   }
   const manifest =
@@ -60,11 +60,11 @@ const blameWithoutManifests: Problem = {
   hint: 'Pass the manifests with -f',
 };
 
-function notFound(asked: string, dir: string): Problem {
+function notFound(query: string, dir: string): Problem {
   return {
     code: 'INPUT_EMPTY',
     level: 'error',
-    message: `Cannot explain ${JSON.stringify(asked)}: it is not in any file of ${dir}`,
+    message: `Cannot explain ${JSON.stringify(query)}: it is not in any file of ${dir}`,
     hint: 'The kernel may run another version of the bundle: pass that version with --dir REV:PATH',
   };
 }

@@ -25,11 +25,11 @@ export async function krmCommand({ output }: { readonly output: Format }): Promi
   if (source === undefined) return refuse(read.problems);
   const list = readResourceList(source);
   if (!('text' in list)) return refuse(list);
-  const asked = readFunctionConfig(list);
+  const parsed = readFunctionConfig(list);
   const ran =
-    asked.problems.length > 0
-      ? { exit: exitCodes.problem, problems: asked.problems }
-      : await runOn(source, asked.config);
+    parsed.problems.length > 0
+      ? { exit: exitCodes.problem, problems: parsed.problems }
+      : await runOn(source, parsed.config);
   const shown = output === 'json' ? { ...list, isFlow: true } : list;
   print(printResourceList(shown, resultsOf(list, source.file, ran.problems)));
   reportProblems(ran.problems);

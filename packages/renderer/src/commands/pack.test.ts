@@ -74,16 +74,16 @@ async function sluiceTo(
   output: string,
   ...args: readonly string[]
 ): Promise<{ status: number; stdout: string; stderr: string }> {
-  const said = { stdout: '', stderr: '' };
+  const printed = { stdout: '', stderr: '' };
   const spies = (['stdout', 'stderr'] as const).map((name) =>
-    vi.spyOn(process[name], 'write').mockImplementation((text) => ((said[name] += String(text)), true)),
+    vi.spyOn(process[name], 'write').mockImplementation((text) => ((printed[name] += String(text)), true)),
   );
   const before = process.exitCode;
   try {
     await buildProgram().parseAsync(['pack', ...args, '-o', output], { from: 'user' });
-    return { status: Number(process.exitCode), ...said };
+    return { status: Number(process.exitCode), ...printed };
   } catch (error) {
-    return { status: error instanceof CommanderError ? 2 : reportFailure(error), ...said };
+    return { status: error instanceof CommanderError ? 2 : reportFailure(error), ...printed };
   } finally {
     process.exitCode = before;
     for (const spy of spies) spy.mockRestore();

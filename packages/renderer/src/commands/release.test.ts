@@ -32,17 +32,17 @@ for (const name of ['alice', 'bob', 'mallory', 'ends'])
 
 /** Runs the command in this process, because starting Node takes most of the time. */
 async function sluice(...args: readonly string[]): Promise<{ status: number; stdout: string; stderr: string }> {
-  const said = { stdout: '', stderr: '' };
+  const output = { stdout: '', stderr: '' };
   const spies = (['stdout', 'stderr'] as const).map((name) =>
-    vi.spyOn(process[name], 'write').mockImplementation((text) => ((said[name] += String(text)), true)),
+    vi.spyOn(process[name], 'write').mockImplementation((text) => ((output[name] += String(text)), true)),
   );
   const before = process.exitCode;
   try {
     await buildProgram().parseAsync(args, { from: 'user' });
-    return { status: Number(process.exitCode), ...said };
+    return { status: Number(process.exitCode), ...output };
   } catch (error) {
     const status = error instanceof CommanderError ? 2 : reportFailure(error);
-    return { status, ...said };
+    return { status, ...output };
   } finally {
     process.exitCode = before;
     for (const spy of spies) spy.mockRestore();
@@ -220,7 +220,7 @@ describe('sluice release', async () => {
       const wavesAgain = join(scratch, 'waves-again.yaml');
       const list = (text: string): void =>
         writeFileSync(wavesAgain, `apiVersion: sluice.dev/v1alpha1\nkind: Waves\nwaves: [${text}]\n`);
-      const brought = async (isKept: boolean): Promise<void> => {
+      const restored = async (isKept: boolean): Promise<void> => {
         list('{name: all, nodes: rest}');
         await again('--wave', wavesAgain);
         const before = readFileSync(join(release, 'release.yaml'));
@@ -232,7 +232,7 @@ describe('sluice release', async () => {
       };
 
       test.each([true, false])('does not reuse a serial, only file: %s', async (isKept) => {
-        await brought(isKept);
+        await restored(isKept);
         list('{name: canary, nodes: [node-1]}, {name: all, nodes: rest}');
         expect(await make('--wave', wavesAgain)).toMatchObject({ status: 0, stdout: '8\n' });
       });
@@ -269,11 +269,11 @@ describe('sluice release', async () => {
         ({ stderr }: { stderr: string }) => stderr,
       );
     });
-    const said = await Promise.all(given);
-    const serials = said.filter((text) => /^\d+\n$/.test(text));
+    const output = await Promise.all(given);
+    const serials = output.filter((text) => /^\d+\n$/.test(text));
     expect(serials.length).toBeGreaterThan(0);
     expect(new Set(serials).size).toBe(serials.length);
-    const refused = said.filter((text) => !serials.includes(text));
+    const refused = output.filter((text) => !serials.includes(text));
     expect(refused.filter((text) => !text.includes('written there in the meantime'))).toEqual([]);
     await sign('alice');
     expect(await verify()).toMatchObject({ status: 0 });

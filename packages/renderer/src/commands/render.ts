@@ -33,9 +33,9 @@ export async function renderCommand(options: RenderOptions): Promise<number> {
   progress(`rendering ${input.base.length + input.change.length} objects`);
   const last = (path: string): string | undefined => readText(options.output, path);
   const rendered = options.quarantine ? renderWithQuarantine(input, last) : render(input);
-  const told = joinProblems(problems, rendered.problems);
+  const joined = joinProblems(problems, rendered.problems);
   // After an error the Nodes are not known.
-  const found = isStopped(told) ? told : [...told, ...withoutNodes(rendered.files)];
+  const found = isStopped(joined) ? joined : [...joined, ...withoutNodes(rendered.files)];
   const verbose = options.verbose ?? false;
   if (isStopped(found, options.strict)) {
     const mayHelp = !options.quarantine && !options.strict && !isStopped(problems);

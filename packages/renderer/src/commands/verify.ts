@@ -126,10 +126,10 @@ function wrongWaves(release: Release, { waves: written }: ReleaseDirectory): rea
 function differing(
   kind: string,
   made: Readonly<Record<string, object>>,
-  said: Readonly<Record<string, object>>,
+  stated: Readonly<Record<string, object>>,
 ): readonly string[] {
   const same = (name: string): boolean => {
-    const [a, b] = [made[name], said[name]] as [object, object | undefined];
+    const [a, b] = [made[name], stated[name]] as [object, object | undefined];
     return (
       b !== undefined &&
       Object.entries(a).every(([key, value]) => JSON.stringify(value) === JSON.stringify(b[key as keyof typeof b]))
@@ -144,12 +144,12 @@ function differing(
 /** The number of open waves, whose signature nodes verify; undefined for a release without waves. */
 function openedOf({
   waves: written,
-  opening: said,
+  opening: stated,
   sums,
 }: ReleaseDirectory): { waves: number; open: number } | undefined {
   const waves = written === undefined ? undefined : readWaves(written);
   if (waves === undefined || isProblem(waves)) return undefined;
-  const opening = said === undefined ? undefined : readOpening(said);
+  const opening = stated === undefined ? undefined : readOpening(stated);
   const isOurs = opening !== undefined && !isProblem(opening) && opening.release === fileDigest(sums);
   return { waves: waves.length, open: isOurs ? Math.min(opening.open, waves.length) : 0 };
 }

@@ -4,7 +4,7 @@ import type { Evidence, RolloutTarget } from './fleet.ts';
 export const digest = 'd'.repeat(64);
 
 /** For tests only: the receipt of a node about release 42, an update of it, another one, or none. */
-export function said(
+export function receiptOf(
   node: string,
   outcome: ReceiptOutcome,
   about: 'this' | 'update' | 'elsewhere' | 'older' | 'nothing' = 'this',
@@ -33,8 +33,8 @@ export function said(
 }
 
 /** For tests only: a confirmation of release 42 with these probe results. */
-export function saidWith(probes: Receipt['probes']): readonly [string, Evidence] {
-  const [node, evidence] = said('a', 'confirmed');
+export function receiptWith(probes: Receipt['probes']): readonly [string, Evidence] {
+  const [node, evidence] = receiptOf('a', 'confirmed');
   return [node, { ...evidence, receipt: evidence.receipt && { ...evidence.receipt, probes } }];
 }
 

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { said, saidWith, silent, target, waves } from './fleet.fixture.ts';
+import { receiptOf, receiptWith, silent, target, waves } from './fleet.fixture.ts';
 import { type Evidence, isHealthyFleet, judgeFleet } from './fleet.ts';
 import { promote } from './promote.ts';
 
@@ -8,70 +8,75 @@ const judge = (words: Words, open = 2) => judgeFleet(new Map(words), [], target(
 
 describe('a node', () => {
   test.each([
-    ['runs the release after a confirmation', said('a', 'confirmed'), 'runs', null],
+    ['runs the release after a confirmation', receiptOf('a', 'confirmed'), 'runs', null],
     [
       'runs the release with failing probes',
-      saidWith([{ name: 'web', healthy: false }]),
+      receiptWith([{ name: 'web', healthy: false }]),
       'runs',
       'with failing probes: web',
     ],
-    ['runs a release that did not change its rules', said('a', 'same'), 'runs', null],
+    ['runs a release that did not change its rules', receiptOf('a', 'same'), 'runs', null],
     [
       'is rolled back with the reason',
-      said('a', 'rolled-back', 'this', 'health failed: web'),
+      receiptOf('a', 'rolled-back', 'this', 'health failed: web'),
       'rolled-back',
       'health failed: web',
     ],
-    ['refused the release with the reason', said('a', 'refused', 'this', 'too old'), 'refused', 'too old'],
-    ['refused an unidentified release, which counts as this one', said('a', 'refused', 'nothing', 'x'), 'refused', 'x'],
+    ['refused the release with the reason', receiptOf('a', 'refused', 'this', 'too old'), 'refused', 'too old'],
+    [
+      'refused an unidentified release, which counts as this one',
+      receiptOf('a', 'refused', 'nothing', 'x'),
+      'refused',
+      'x',
+    ],
     [
       'refused an endpoint update',
-      said('a', 'refused', 'update', 'more than endpoints'),
+      receiptOf('a', 'refused', 'update', 'more than endpoints'),
       'refused',
       'other content of serial 42, such as an endpoint update: more than endpoints',
     ],
     [
       'rolled an endpoint update back',
-      said('a', 'rolled-back', 'update', 'the kernel took none'),
+      receiptOf('a', 'rolled-back', 'update', 'the kernel took none'),
       'rolled-back',
       'other content of serial 42, such as an endpoint update: the kernel took none',
     ],
     [
       'is behind with other content of the same serial',
-      said('a', 'confirmed', 'update'),
+      receiptOf('a', 'confirmed', 'update'),
       'behind',
       'its receipt is about another release with serial 42: confirmed',
     ],
     [
       'is behind after refusing a release of another cluster',
-      said('a', 'refused', 'elsewhere'),
+      receiptOf('a', 'refused', 'elsewhere'),
       'behind',
       'its receipt is about another release with serial 42: refused',
     ],
-    ['is halted by any release', said('a', 'held', 'older', 'x'), 'held', 'x'],
-    ['is on rules chosen by an operator', said('a', 'chosen', 'nothing', 'a person'), 'by-hand', 'a person'],
+    ['is halted by any release', receiptOf('a', 'held', 'older', 'x'), 'held', 'x'],
+    ['is on rules chosen by an operator', receiptOf('a', 'chosen', 'nothing', 'a person'), 'by-hand', 'a person'],
     [
       'is behind after rolling an older release back',
-      said('a', 'rolled-back', 'older'),
+      receiptOf('a', 'rolled-back', 'older'),
       'behind',
       'its receipt is about release 41: rolled-back',
     ],
     [
       'is behind on an older release',
-      said('a', 'confirmed', 'older'),
+      receiptOf('a', 'confirmed', 'older'),
       'behind',
       'its receipt is about release 41: confirmed',
     ],
-    ['waits on an older release while its wave is closed', said('d', 'confirmed', 'older'), 'waits', null],
+    ['waits on an older release while its wave is closed', receiptOf('d', 'confirmed', 'older'), 'waits', null],
     [
       'is behind after a failure, also while its wave is closed',
-      said('d', 'rolled-back', 'older'),
+      receiptOf('d', 'rolled-back', 'older'),
       'behind',
       'its receipt is about release 41: rolled-back',
     ],
     [
       'is behind on a bundle that is not a release',
-      said('a', 'confirmed', 'nothing'),
+      receiptOf('a', 'confirmed', 'nothing'),
       'behind',
       'it runs a bundle that is not a release',
     ],
@@ -89,7 +94,12 @@ describe('a node', () => {
 });
 
 test('sorts by state and name; a fleet is healthy when all nodes run the release or wait', () => {
-  const fleet = judge([said('b', 'same'), said('a', 'confirmed'), said('e', 'held'), said('d', 'same', 'older')]);
+  const fleet = judge([
+    receiptOf('b', 'same'),
+    receiptOf('a', 'confirmed'),
+    receiptOf('e', 'held'),
+    receiptOf('d', 'same', 'older'),
+  ]);
   expect(fleet.rows.map(({ node, state }) => `${node} ${state}`)).toEqual([
     'e held',
     'c silent',
@@ -99,26 +109,26 @@ test('sorts by state and name; a fleet is healthy when all nodes run the release
   ]);
   expect(isHealthyFleet(fleet)).toBe(false);
   const well = judge([
-    ...['a', 'b', 'c'].map((node) => said(node, 'same')),
-    said('d', 'same', 'older'),
-    said('e', 'confirmed'),
+    ...['a', 'b', 'c'].map((node) => receiptOf(node, 'same')),
+    receiptOf('d', 'same', 'older'),
+    receiptOf('e', 'confirmed'),
   ]);
   expect(isHealthyFleet(well)).toBe(true);
 });
 
 test('compares with the newest release in the receipts by default; a fleet without receipts is not healthy', () => {
-  const fleet = judgeFleet(new Map([said('a', 'confirmed'), said('b', 'same', 'older')]), ['x']);
+  const fleet = judgeFleet(new Map([receiptOf('a', 'confirmed'), receiptOf('b', 'same', 'older')]), ['x']);
   expect(fleet).toMatchObject({ serial: 42, foreignNodes: ['x'], counts: { runs: 1, behind: 1 } });
   expect(isHealthyFleet(judgeFleet(new Map(), []))).toBe(false);
 });
 
 test('prefers a running release over a refused update of the same serial as the default', () => {
-  const fleet = judgeFleet(new Map([said('a', 'refused', 'update', 'x'), said('b', 'confirmed')]), []);
+  const fleet = judgeFleet(new Map([receiptOf('a', 'refused', 'update', 'x'), receiptOf('b', 'confirmed')]), []);
   expect(fleet.rows.map(({ node, state }) => `${node} ${state}`)).toEqual(['a refused', 'b runs']);
 });
 
 describe('the next wave', () => {
-  const yes = (...nodes: readonly string[]): Words => nodes.map((node) => said(node, 'confirmed'));
+  const yes = (...nodes: readonly string[]): Words => nodes.map((node) => receiptOf(node, 'confirmed'));
   const answer = (words: Words, open: number, quorum = 100): string => {
     const decision = promote(waves, open, judge(words, open), quorum);
     if (decision.kind === 'open') return `opens ${decision.open} ${decision.wave.name}`;
@@ -135,50 +145,50 @@ describe('the next wave', () => {
     ['does not open below the quorum', yes('a'), 2, 66, 'b is silent: no receipt; c is silent: no receipt'],
     [
       'does not open with a quorum and one refused endpoint update',
-      [...yes('b', 'c'), said('a', 'refused', 'update', 'x')],
+      [...yes('b', 'c'), receiptOf('a', 'refused', 'update', 'x')],
       2,
       1,
       'a is refusing: other content of serial 42, such as an endpoint update: x',
     ],
     [
       'does not open with a quorum and one failure',
-      [...yes('a', 'b'), said('c', 'rolled-back', 'this', 'web')],
+      [...yes('a', 'b'), receiptOf('c', 'rolled-back', 'this', 'web')],
       2,
       50,
       'c is rolled back: web',
     ],
     [
       'does not open after a manual rollback on a node',
-      [said('a', 'chosen', 'nothing', 'a person')],
+      [receiptOf('a', 'chosen', 'nothing', 'a person')],
       1,
       100,
       'a is on rules chosen by an operator: a person',
     ],
     [
       'does not open while a node is behind',
-      [said('a', 'same', 'older')],
+      [receiptOf('a', 'same', 'older')],
       1,
       100,
       'a is behind: its receipt is about release 41: same',
     ],
-    ['ignores a halted node of a closed wave', [...yes('a'), said('d', 'held', 'older')], 1, 100, 'opens 2 rack'],
+    ['ignores a halted node of a closed wave', [...yes('a'), receiptOf('d', 'held', 'older')], 1, 100, 'opens 2 rack'],
     [
       'does not open when a node of a closed wave refused the release in a rehearsal',
-      [...yes('a'), said('e', 'refused', 'this', 'x')],
+      [...yes('a'), receiptOf('e', 'refused', 'this', 'x')],
       1,
       1,
       'e is refusing: x',
     ],
     [
       'ignores a refused endpoint update in a closed wave',
-      [...yes('a'), said('d', 'refused', 'update', 'x'), said('e', 'rolled-back', 'update', 'x')],
+      [...yes('a'), receiptOf('d', 'refused', 'update', 'x'), receiptOf('e', 'rolled-back', 'update', 'x')],
       1,
       100,
       'opens 2 rack',
     ],
     [
       'reports failures after the last wave',
-      [...yes('a', 'b', 'c', 'd'), said('e', 'rolled-back', 'this', 'x')],
+      [...yes('a', 'b', 'c', 'd'), receiptOf('e', 'rolled-back', 'this', 'x')],
       3,
       100,
       'e is rolled back: x',

@@ -49,12 +49,12 @@ function start(
 function safeDirectories(): readonly string[] {
   return ['--system', '--global'].flatMap((whose) => {
     try {
-      const said = execFileSync(git, ['-C', '/', 'config', whose, '--get-all', 'safe.directory'], {
+      const output = execFileSync(git, ['-C', '/', 'config', whose, '--get-all', 'safe.directory'], {
         encoding: 'utf8',
         timeout: 10_000,
         stdio: ['ignore', 'pipe', 'ignore'],
       });
-      return said.split('\n').filter(Boolean);
+      return output.split('\n').filter(Boolean);
     } catch {
       return [];
     }

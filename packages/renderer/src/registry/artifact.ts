@@ -30,7 +30,7 @@ export interface OciDescriptor {
   readonly annotations?: Readonly<Record<string, string>>;
 }
 
-export interface ImageManifest {
+export interface OciManifest {
   readonly artifactType: string;
   readonly layers: readonly OciDescriptor[];
   readonly subject?: OciDescriptor;
@@ -50,7 +50,7 @@ export function descriptorOf(
 }
 
 /** Prints a manifest: the same bytes for the same release, so pushing again is a no-op. */
-export function printManifest({ artifactType, layers, subject, annotations }: ImageManifest): Buffer {
+export function printManifest({ artifactType, layers, subject, annotations }: OciManifest): Buffer {
   const document = {
     schemaVersion: 2,
     mediaType: mediaTypes.manifest,
@@ -68,7 +68,7 @@ export function printManifest({ artifactType, layers, subject, annotations }: Im
  * @param what its name in problems
  * @throws RegistryFailure (`REGISTRY_INVALID`) for another type or form
  */
-export function readManifest(what: string, bytes: Buffer, artifactType: string): ImageManifest {
+export function readManifest(what: string, bytes: Buffer, artifactType: string): OciManifest {
   const document = readJson(what, bytes);
   const { artifactType: found, layers, subject } = document;
   if (found !== artifactType) throw invalidContent(what, `its type is ${JSON.stringify(found)}, not ${artifactType}`);

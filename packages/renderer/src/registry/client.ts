@@ -108,8 +108,8 @@ function unreachable(url: URL, { message }: Error): RegistryFailure {
 }
 
 function refused(what: string, registry: string, { status, body }: RegistryResponse): RegistryFailure {
-  const said = wordsOf(body);
-  const why = `${registry} answered ${status}${said === '' ? '' : ` (${said})`}`;
+  const detail = wordsOf(body);
+  const why = `${registry} answered ${status}${detail === '' ? '' : ` (${detail})`}`;
   const isAccess = status === 401 || status === 403;
   const hint = isAccess
     ? `Log in with a permitted account: docker login ${registry}`

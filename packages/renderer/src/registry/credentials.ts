@@ -22,8 +22,8 @@ export function credentialsFor(registry: string, env: NodeJS.ProcessEnv): Creden
   const config = readConfig(path);
   if (config === undefined) return undefined;
   const helper = textOf(valuesOf(config['credHelpers'])[registry]) ?? textOf(config['credsStore']);
-  const said = helper === undefined || helper === '' ? undefined : askHelper(helper, registry, env);
-  return said ?? fromAuths(path, valuesOf(valuesOf(config['auths'])[registry]));
+  const fromHelper = helper === undefined || helper === '' ? undefined : askHelper(helper, registry, env);
+  return fromHelper ?? fromAuths(path, valuesOf(valuesOf(config['auths'])[registry]));
 }
 
 function readConfig(path: string): JsonObjectValues | undefined {

@@ -16,7 +16,7 @@ let dir: string;
 let rendered: string;
 let origin: string;
 let alarms: string[];
-let said: string;
+let output: string;
 let isClear: boolean;
 let committer: Committer | undefined;
 
@@ -24,7 +24,7 @@ beforeEach(() => {
   dir = mkdtempSync(join(tmpdir(), 'sluice-commits-'));
   origin = join(dir, 'origin.git');
   rendered = join(dir, 'work', 'rendered');
-  [alarms, said, isClear] = [[], '', true];
+  [alarms, output, isClear] = [[], '', true];
   git(dir, 'init', '--quiet', '--bare', '--initial-branch=main', origin);
   git(dir, 'clone', '--quiet', origin, 'work');
   git(join(dir, 'work'), 'checkout', '--quiet', '-b', 'main');
@@ -85,7 +85,7 @@ async function commits(isPushing: boolean): Promise<ManualPublisher> {
   const listener = {
     alarm: (why: string) => ((isClear = false), alarms.push(why)),
     clear: () => (isClear = true),
-    say: (text: string) => (said += text),
+    say: (text: string) => (output += text),
   };
   committer = new Committer(rendered, isPushing, hand, listener, limits);
   await committer.start(false);
@@ -114,7 +114,7 @@ test('pushes the commit when the remote returns after all push attempts failed',
 test('the first commit message counts Services, later ones name changes, also from another process', async () => {
   const committed = async (hand: ManualPublisher, text: string, count: number): Promise<void> => {
     hand.publish(new Map([[fileA, text]]));
-    await until(() => said.split('committed: ').length === count + 1);
+    await until(() => output.split('committed: ').length === count + 1);
   };
   const hand = await commits(false);
   await committed(hand, '1\n', 1);
@@ -145,7 +145,7 @@ test('retries a failed commit without a new change', async () => {
   await until(() => alarms.length > 0);
   rmSync(hook);
   await until(() => log(join(dir, 'work')).length === 2 && isClear);
-  expect(said).toContain(`committed: ${first}`);
+  expect(output).toContain(`committed: ${first}`);
 });
 
 test('removes the lock of a killed git before the next attempt', async () => {
@@ -154,7 +154,7 @@ test('removes the lock of a killed git before the next attempt', async () => {
   writeFileSync(lock, '');
   utimesSync(lock, new Date(0), new Date(0));
   hand.publish(new Map([[fileA, '1\n']]));
-  await until(() => said.includes('removed'));
+  await until(() => output.includes('removed'));
   expect(alarms[0]).toContain('index.lock');
   // The publisher compares all files again, as another process may have written.
   await pause(limits.retryMs);
@@ -167,7 +167,7 @@ test('removes the lock of an earlier process before the first commit', async () 
   writeFileSync(lock, '');
   utimesSync(lock, new Date(0), new Date(0));
   const hand = await commits(true);
-  expect(said).toMatch(/removed .*index\.lock/);
+  expect(output).toMatch(/removed .*index\.lock/);
   hand.publish(new Map([[fileA, '1\n']]));
   await until(() => log(origin).length === 2);
   expect(alarms).toEqual([]);

@@ -13,12 +13,12 @@ const of = (...names: readonly string[]): { readonly ignored: readonly Problem[]
 });
 
 test('logs an ignored slice once, and again after it was gone', () => {
-  const said: string[] = [];
-  const warn = (_details: object, message: string): void => void said.push(...(message.match(/shop\/\w+/g) ?? []));
+  const output: string[] = [];
+  const warn = (_details: object, message: string): void => void output.push(...(message.match(/shop\/\w+/g) ?? []));
   const not = (): never => {
     throw new Error('not a warning');
   };
   const watch = new IgnoredObjectsWatch({ debug: not, info: not, warn, error: not, fatal: not });
   for (const now of [of('a'), of('a'), of('a', 'b'), of('b'), of('a', 'b')]) watch.now(now);
-  expect(said).toEqual(['shop/a', 'shop/b', 'shop/a']);
+  expect(output).toEqual(['shop/a', 'shop/b', 'shop/a']);
 });

@@ -173,9 +173,9 @@ export class Publisher {
     const started = clock.monotonic();
     const input = { base: [], change, config, allocations: [], allocate: false, snapshot: true, strict: false };
     const lastText = (path: string): string | undefined => tree.text(path) ?? textOnDisk(path);
-    const around = attempt('read', () => renderWithQuarantine(input, lastText, this.#memo));
-    if ('code' in around) return [around];
-    const { files, problems, quarantine } = around;
+    const outcome = attempt('read', () => renderWithQuarantine(input, lastText, this.#memo));
+    if ('code' in outcome) return [outcome];
+    const { files, problems, quarantine } = outcome;
     const errors = problems.filter(({ level }) => level === 'error');
     if (errors.length > 0) return errors;
     const rendered = clock.monotonic();

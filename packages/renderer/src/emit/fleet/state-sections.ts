@@ -38,15 +38,15 @@ type Table = (rows: readonly FleetRow[]) => string;
 
 function section(state: NodeRolloutState, rows: readonly FleetRow[], table: Table): string {
   if (rows.length === 0) return '';
-  const [told, plain] = [rows.filter(({ why }) => why !== null), rows.filter(({ why }) => why === null)];
-  const rest = told.slice(shownMax);
+  const [explained, plain] = [rows.filter(({ why }) => why !== null), rows.filter(({ why }) => why === null)];
+  const rest = explained.slice(shownMax);
   return [
     `<section id="${state}">\n<h2 class="${colours[state]}">${grouped(rows.length)} ${stateWords[state]}</h2>\n`,
     `<p class="quiet">${meanings[state]}</p>\n`,
-    reasonsOf(told),
-    table(told.slice(0, shownMax)),
+    reasonsOf(explained),
+    table(explained.slice(0, shownMax)),
     folded(`and ${grouped(rest.length)} more`, table(rest)),
-    folded(told.length === 0 ? nodesText(plain.length) : `and ${grouped(plain.length)} more`, table(plain)),
+    folded(explained.length === 0 ? nodesText(plain.length) : `and ${grouped(plain.length)} more`, table(plain)),
     '</section>\n',
   ].join('');
 }

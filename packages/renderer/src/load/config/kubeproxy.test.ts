@@ -196,7 +196,7 @@ test.each([
 });
 
 /** All problems, one per line. */
-const told = (text: string): string =>
+const warningsOf = (text: string): string =>
   read(text)
     .problems.map(({ code, level, at, message }) => `${code} ${level} ${at?.line}:${at?.column} ${message}`)
     .join('\n');
@@ -241,7 +241,7 @@ test.each([
     '3:48 Cannot follow featureGates.PreferSameTrafficDistribution: hints for nodes are always used, like in kube-proxy since 1.35',
   ],
 ])('warns of %s', (_title, text, expected) => {
-  expect(told(text)).toBe(`CONFIG_IGNORED warning ${expected}`);
+  expect(warningsOf(text)).toBe(`CONFIG_IGNORED warning ${expected}`);
 });
 
 test('suggests a gate with a similar name', () => {
@@ -266,7 +266,7 @@ test.each([
     'metricsBindAddress: 0.0.0.0:10249\nenableProfiling: true\nclientConnection: { qps: 50 }',
   ],
 ])('does not warn of %s', (_title, text) => {
-  expect(told(text)).toBe('');
+  expect(warningsOf(text)).toBe('');
 });
 
 test('warns of options of mode nftables when sluice.yaml sets another mode', () => {
@@ -289,7 +289,7 @@ test('applies the feature gate for external IPs to every profile, and sluice.yam
     Array.from({ length: 2 }, () => ({ AllowServiceExternalIPs: false })),
   );
   expect(gatesOf('featureGates: { AllowServiceExternalIPs: true }')[0]).toEqual({ AllowServiceExternalIPs: true });
-  expect(told(off)).toBe('');
+  expect(warningsOf(off)).toBe('');
 });
 
 test('refuses another version of the format', () => {

@@ -17,7 +17,7 @@ import type { Marks } from './marks.ts';
 import { isAmbiguous } from './scalars.ts';
 
 /** The value of a node, with the number and the depth of its values after expanding aliases. */
-interface ReadNode {
+interface NodeValue {
   readonly value: Json;
   readonly count: number;
   readonly depth: number;
@@ -33,7 +33,7 @@ export class NodeReader {
   private readonly marks: Marks | undefined;
   private readonly path: (string | number)[] = [];
   /** The values of anchors; undefined while an anchor's node is being read. */
-  private readonly anchors = new Map<string, ReadNode | undefined>();
+  private readonly anchors = new Map<string, NodeValue | undefined>();
   private aliasedValues = 0;
 
   constructor(marks?: Marks) {
@@ -46,7 +46,7 @@ export class NodeReader {
   }
 
   /** @param offset the start of the value for a missing node: a key without a value has none. */
-  private node(key: string | number, node: Node | null, offset: number): ReadNode {
+  private node(key: string | number, node: Node | null, offset: number): NodeValue {
     const at = node?.range?.[0] ?? offset;
     const mark = this.marks?.enter(key, at);
     const anchor = node && !isAlias(node) ? (node as { anchor?: string }).anchor : undefined;
@@ -59,7 +59,7 @@ export class NodeReader {
     return reading;
   }
 
-  private content(node: Node | null, at: number): ReadNode {
+  private content(node: Node | null, at: number): NodeValue {
     if (this.path.length > loadLimits.depthMax) return this.refuse('INPUT_TOO_LARGE', at, tooDeep, deepHint);
     if (isMap(node)) return this.map(node);
     if (isSeq(node)) return this.list(node);
@@ -68,7 +68,7 @@ export class NodeReader {
     return { value: isScalar(node) ? (node.value as Json) : null, count: 1, depth: 0 };
   }
 
-  private map(node: YAMLMap): ReadNode {
+  private map(node: YAMLMap): NodeValue {
     const map: Record<string, Json> = {};
     const seen = new Set<string>();
     let [count, depth] = [1, 0];
@@ -92,7 +92,7 @@ export class NodeReader {
     return { value: map, count, depth };
   }
 
-  private list(node: YAMLSeq): ReadNode {
+  private list(node: YAMLSeq): NodeValue {
     const list: Json[] = [];
     let [count, depth] = [1, 0];
     for (const item of node.items as (Node | null)[]) {
@@ -116,7 +116,7 @@ export class NodeReader {
     return undefined;
   }
 
-  private alias(anchor: string, at: number): ReadNode {
+  private alias(anchor: string, at: number): NodeValue {
     const reading = this.anchors.get(anchor);
     if (reading === undefined) {
       const why = this.anchors.has(anchor)
@@ -157,7 +157,7 @@ export class NodeReader {
     this.doubts.push({ code, offset, path: [...this.path], message, hint });
   }
 
-  private refuse(code: ParseFinding['code'], offset: number, message: string, hint: string): ReadNode {
+  private refuse(code: ParseFinding['code'], offset: number, message: string, hint: string): NodeValue {
     if (this.errors.length < loadLimits.errorsPerDocumentMax) {
       this.errors.push({ code, offset, path: [...this.path], message, hint });
     }
@@ -165,7 +165,7 @@ export class NodeReader {
   }
 }
 
-const nothing: ReadNode = { value: null, count: 1, depth: 0 };
+const nothing: NodeValue = { value: null, count: 1, depth: 0 };
 const coreTags = new Set(
   ['str', 'int', 'float', 'bool', 'null', 'map', 'seq'].map((name) => `tag:yaml.org,2002:${name}`),
 );
