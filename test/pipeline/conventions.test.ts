@@ -45,7 +45,7 @@ const rows: readonly Row[] = [
   },
   { verb: 'render', args: '-f nowhere -o fresh', exit: 2, stderr: /\[INPUT_UNREADABLE\]/, progress: true },
   { verb: 'validate', args: manifests, stderr: /objects read: no problems/, progress: true },
-  { verb: 'init', args: 'new.yaml', stderr: /^new\.yaml written/ },
+  { verb: 'init', args: 'new.yaml', stderr: /^Wrote new\.yaml/ },
   { verb: 'snapshot', args: '--kubeconfig nowhere -o -', exit: 2, stderr: /\[CLUSTER_ACCESS\]/ },
   { verb: 'watch', args: '--kubeconfig nowhere -o fresh', exit: 2, stderr: /\[CLUSTER_ACCESS\]/ },
   { verb: 'show', args: '--node node-1', stdout: /^\*nat$/m, stderr: /^note: only the node knows / },

@@ -71,7 +71,7 @@ describe('the page', () => {
     const summary = bodyOf(text).slice(0, bodyOf(text).indexOf('<section'));
     const tiles = [...summary.matchAll(/href="#([^"]*)"><b>(\d+)/g)].map(([, state, count]) => `${state} ${count}`);
     expect(tiles).toEqual(nodeStates.map((state) => `${state} ${state === 'refused' ? 2 : 1}`));
-    expect(summary.replaceAll(/<[^>]*>/g, ' ').replaceAll(/ +/g, ' ')).toContain('2 last shut 1 1 waits');
+    expect(summary.replaceAll(/<[^>]*>/g, ' ').replaceAll(/ +/g, ' ')).toContain('2 last closed 1 1 waits');
   });
 
   test('folds nodes with nothing to say of, and no other', () => {
@@ -166,10 +166,10 @@ describe.skipIf(chromium === undefined)('a browser (needs Chromium)', () => {
     const steps = `const search = document.getElementById("search");
       const type = (text) => { const before = performance.now(); search.value = text; search.dispatchEvent(new Event("input")); document.body.offsetHeight; return performance.now() - before; };
       const seen = () => [...document.querySelectorAll("section tbody tr")].filter((row) => row.checkVisibility()).length;
-      const said = () => document.getElementById("hits").textContent;
+      const hitsText = () => document.getElementById("hits").textContent;
       const all = seen();
       const slowest = Math.max(type("ip"), type("ip-10-0-3-"), type("Runs 10-0-3-9."));
-      const found = [seen(), receiptOf(), document.querySelectorAll("section:not([hidden])").length];
+      const found = [seen(), hitsText(), document.querySelectorAll("section:not([hidden])").length];
       type("");
       document.title = JSON.stringify({ all, found, after: seen(), open: document.querySelectorAll("details[open]").length, isQuick: slowest < 3000 });`;
     const { dom, console: lines } = await visit(mostlyWell, steps);

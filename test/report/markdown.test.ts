@@ -43,19 +43,19 @@ const comment: MarkdownOptions = { charactersMax: commentCharactersMax, size };
 test('a comment that fits is whole, and starts with the mark by which it is found again', () => {
   const text = reportMarkdown(reportOf(), comment);
   expect(text.startsWith(`${commentMark}\n### Sluice: 2 Services appear`)).toBe(true);
-  expect(text).not.toContain('This text is cut');
+  expect(text).not.toContain('Truncated:');
   expect(text.match(/^\| (?:opens|moves|\*\*closes\*\*) \|/gm)).toHaveLength(reportOf().diff.flows.length);
   expect(text).toBe(reportMarkdown(reportOf(), { size }));
 });
 
 test.each([1, 7, 60, 1_000])(
-  'a comment on %i times the changes stays below its limit and says what is cut',
+  'a comment on %i times the changes stays below its limit and counts what is left out',
   (times) => {
     const report = large(times);
     const text = reportMarkdown(report, { ...comment, reportUrl: 'https://ci.example/report' });
     expect(text.length).toBeLessThan(60_000);
     const rows = text.match(/^\| (?:opens|moves|\*\*closes\*\*) \|/gm)?.length ?? 0;
-    const cut = Number(/cut:.*?(\d+) flows/.exec(text)?.[1] ?? 0);
+    const cut = Number(/Truncated:.*?(\d+) flows/.exec(text)?.[1] ?? 0);
     expect(rows + cut).toBe(report.diff.flows.length);
     expect(text.includes('[The full report](<https://ci.example/report>) shows all.')).toBe(cut > 0);
     // What opens a part closes it too, however much of it is cut.
