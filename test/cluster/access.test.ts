@@ -114,7 +114,7 @@ describe('credentials', () => {
     const access = openAccess({ kubeconfig: hanging() }, {});
     const asked = takeSnapshot(access, { namespaces: [] }, { patience: { ...patience, credentialTimeoutMs: 100 } });
     await expect(asked).rejects.toMatchObject({
-      problem: { code: 'CLUSTER_ACCESS', message: expect.stringContaining('did not come within 0.1 s') },
+      problem: { code: 'CLUSTER_ACCESS', message: expect.stringContaining('timeout after 0.1 s') },
     });
   });
 
@@ -143,7 +143,7 @@ describe('credentials', () => {
       !/^State:\s+[^Z]/m.test(existsSync(`/proc/${pid}`) ? readFileSync(`/proc/${pid}/status`, 'utf8') : '');
     const children = readFileSync(file('children'), 'utf8').trim().split('\n');
     await until(() => children.every(isGone));
-    expect(away[0]).toMatch(/Cannot get credentials .* within 0.05 s/);
+    expect(away[0]).toMatch(/Cannot get credentials .* after 0.05 s/);
   });
 
   test('what a plugin says is in the message, and an answer without credentials is none', async () => {
@@ -151,7 +151,7 @@ describe('credentials', () => {
     chmodSync(write('empty', '#!/bin/sh\necho {}\n'), 0o755);
     for (const [name, why] of [
       ['failing', 'no session'],
-      ['empty', 'no ExecCredential'],
+      ['empty', 'did not print an ExecCredential'],
       ['absent', 'ENOENT'],
     ] as const) {
       const asked = seen({ kubeconfig: server.kubeconfig(exec(file(name))) });
@@ -200,7 +200,7 @@ describe('kubeconfigs', () => {
       'a cluster without https',
       () => server.kubeconfig({ token }, { server: 'http://127.0.0.1:1' }),
       {},
-      /which is no https address/,
+      /which is not an https address/,
     ],
   ])('%s is a problem of the access', (_title, kubeconfig, options, message) => {
     expect(() => openAccess({ ...options, kubeconfig: kubeconfig() }, {})).toThrow(
@@ -213,7 +213,7 @@ describe('kubeconfigs', () => {
 
   test('where there is nothing at all, the message says where it was looked for', () => {
     expect(() => openAccess({ account: dir }, { HOME: dir })).toThrow(
-      /there is no .*\.kube\/config, KUBECONFIG names no file/,
+      /\.kube\/config does not exist, KUBECONFIG is not set/,
     );
   });
 });
@@ -223,7 +223,7 @@ describe('trust', () => {
     const strict = server.kubeconfig({ token }, {});
     await expect(seen({ kubeconfig: strict })).rejects.toMatchObject({ problem: { code: 'CLUSTER_UNTRUSTED' } });
     const lax = openAccess({ kubeconfig: server.kubeconfig({ token }, { 'insecure-skip-tls-verify': true }) }, {});
-    expect(lax.warnings).toEqual([expect.stringContaining('kubeconfig says insecure-skip-tls-verify')]);
+    expect(lax.warnings).toEqual([expect.stringContaining('kubeconfig sets insecure-skip-tls-verify')]);
     await expect(takeSnapshot(lax, { namespaces: [] }, { patience })).resolves.toBeDefined();
   });
 

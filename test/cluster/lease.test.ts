@@ -92,7 +92,7 @@ test.each([
 test('who has no right to it is told the rule that grants it', async () => {
   leases.status = 403;
   elect('a');
-  await vi.waitFor(() => expect(failures[0]).toMatch(/Cannot hold Lease kube-system\/sluice .*no right/), {
+  await vi.waitFor(() => expect(failures[0]).toMatch(/Cannot hold Lease kube-system\/sluice .*permission denied/), {
     timeout: 5_000,
   });
   expect(log).toEqual([]);

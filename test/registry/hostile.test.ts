@@ -88,7 +88,7 @@ const lies: readonly [title: string, prepare: (registry: FakeRegistry, pushed: s
     'a layer of a terabyte',
     (registry) =>
       replaceManifest(registry, (m) => ({ ...m, layers: layersOf(m).map((one) => ({ ...one, size: 1e12 })) })),
-    'more than 268435456',
+    'the limit is 268435456',
   ],
   ['a layer that is no archive', (registry) => layer(registry, Buffer.from('x')), 'no zstd archive'],
   [
@@ -97,7 +97,7 @@ const lies: readonly [title: string, prepare: (registry: FakeRegistry, pushed: s
     'would become more than',
   ],
   ['an image of something else', (r) => replaceManifest(r, (m) => ({ ...m, artifactType: 'x' })), 'its type is "x"'],
-  ['no layer', (r) => replaceManifest(r, (m) => ({ ...m, layers: [] })), 'does not have 1 to'],
+  ['no layer', (r) => replaceManifest(r, (m) => ({ ...m, layers: [] })), 'must have 1 to'],
   ['a layer without a digest', (r) => replaceManifest(r, (m) => ({ ...m, layers: [{}] })), 'a descriptor without'],
   [
     'a digest that leads out of the repository',
@@ -135,7 +135,7 @@ describe('a registry that gives', () => {
       registry.manifests.delete(key);
       registry.manifests.set(`sha256:${fileDigest(text)}`, { bytes: Buffer.from(text), type });
     }
-    expect((await pull(stdout)).stderr).toContain('it has "../SHA256SUMS.sig"');
+    expect((await pull(stdout)).stderr).toContain('it contains the file "../SHA256SUMS.sig"');
   });
 
   test('an endless manifest is cut off', async () => {
@@ -180,7 +180,7 @@ describe('a registry that leads elsewhere', () => {
         return true;
       },
     });
-    expect((await pull(`${registry.host}/shop@sha256:${'0'.repeat(64)}`)).stderr).toContain('it goes on and on');
+    expect((await pull(`${registry.host}/shop@sha256:${'0'.repeat(64)}`)).stderr).toContain('redirect loop');
     expect(registry.seen).toHaveLength(6);
   });
 

@@ -126,9 +126,9 @@ describe('a release is pulled with its signature beside a referrer', () => {
   };
 
   test.each<[what: string, change: (manifest: RawManifest) => object, says: string]>([
-    ['with a name that leads out', (m) => oneLayer(m, { annotations: title('../x.sig') }), 'it has "../x.sig"'],
-    ['with a name that moves the cursor', (m) => oneLayer(m, { annotations: title('\u009b2J') }), 'it has "?2J"'],
-    ['without a name', (m) => oneLayer(m, { annotations: {} }), 'it has ""'],
+    ['with a name that leads out', (m) => oneLayer(m, { annotations: title('../x.sig') }), 'it contains the file "../x.sig"'],
+    ['with a name that moves the cursor', (m) => oneLayer(m, { annotations: title('\u009b2J') }), 'it contains the file "?2J"'],
+    ['without a name', (m) => oneLayer(m, { annotations: {} }), 'it contains the file ""'],
     ['that is too large', (m) => oneLayer(m, { size: 1e6 }), 'it is 1000000 bytes, and the limit is 16384'],
     ['that is larger than it says', (m) => oneLayer(m, { size: 1 }), 'the response is larger than 1 bytes'],
     ['that is smaller than it says', (m) => oneLayer(m, { size: 1000 }), 'its bytes do not match the digest'],
@@ -176,7 +176,7 @@ describe('a release is pulled with its signature beside a referrer', () => {
       (n: number) => ({ artifactType: 'application/spdx+json', n }),
       /^(?!passed)/,
     ],
-    ['without files, of which the first count', (n: number) => ({ n, layers: [] }), /^passed .* after the first 256$/m],
+    ['without files, of which the first count', (n: number) => ({ n, layers: [] }), /^ignored .* after the first 256$/m],
   ])('of which there are hundreds %s', async (_what, change, says) => {
     const registry = await start({});
     const reference = await push(registry);
@@ -233,7 +233,7 @@ describe('a release is pulled with its signature beside a referrer', () => {
     listed.push({ mediaType: 'x', size: 1, artifactType: 'application/vnd.sluice.signature.v1', digest });
     const { status, stderr, files } = await pull(reference);
     expect({ status, files }).toEqual({ status: 0, files: good });
-    expect(stderr).toContain('all that comes after 16 pages');
+    expect(stderr).toContain('all entries after 16 pages');
     expect(registry.seen.filter((line) => line.includes('/referrers/'))).toHaveLength(16);
   });
 
