@@ -28,10 +28,10 @@ afterEach(() => {
 });
 
 const kinds: readonly [what: string, make: (path: string) => void, says: string][] = [
-  ['a link', (path) => symlinkSync('../secret', path), 'no regular file'],
-  ['a link to nothing', (path) => symlinkSync('nowhere', path), 'no regular file'],
-  ['a link without end', (path) => symlinkSync('/dev/zero', path), 'no regular file'],
-  ['a pipe', (path) => void execFileSync('mkfifo', [path]), 'no regular file'],
+  ['a link', (path) => symlinkSync('../secret', path), 'not a regular file'],
+  ['a link to nothing', (path) => symlinkSync('nowhere', path), 'not a regular file'],
+  ['a link without end', (path) => symlinkSync('/dev/zero', path), 'not a regular file'],
+  ['a pipe', (path) => void execFileSync('mkfifo', [path]), 'not a regular file'],
   ['a giant', (path) => writeFileSync(path, Buffer.alloc(16 * 1024 + 1)), 'larger than 16384 bytes'],
 ];
 
