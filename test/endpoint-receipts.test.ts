@@ -103,7 +103,14 @@ async function judged(...looks: readonly Look[]) {
   writeFileSync(allowed, `${await makeKey(join(scratch, 'state'), sampleNode, false, run)}\n`);
   await live(looks);
   const nodes = [sampleNode, 'node-b'];
-  const target: RolloutTarget = { cluster: 'test', serial: 42, digest: fileDigest(release.sums), nodes, waves, open: 1 };
+  const target: RolloutTarget = {
+    cluster: 'test',
+    serial: 42,
+    digest: fileDigest(release.sums),
+    nodes,
+    waves,
+    open: 1,
+  };
   const { evidence, foreignNodes } = gatherEvidence(join(scratch, 'receipts'), allowed);
   const fleet = judgeFleet(evidence, foreignNodes, target);
   return { row: fleet.rows.find(({ node }) => node === sampleNode), decision: promote(waves, 1, fleet, 1) };

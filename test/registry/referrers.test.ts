@@ -126,8 +126,16 @@ describe('a release is pulled with its signature beside a referrer', () => {
   };
 
   test.each<[what: string, change: (manifest: RawManifest) => object, says: string]>([
-    ['with a name that leads out', (m) => oneLayer(m, { annotations: title('../x.sig') }), 'it contains the file "../x.sig"'],
-    ['with a name that moves the cursor', (m) => oneLayer(m, { annotations: title('\u009b2J') }), 'it contains the file "?2J"'],
+    [
+      'with a name that leads out',
+      (m) => oneLayer(m, { annotations: title('../x.sig') }),
+      'it contains the file "../x.sig"',
+    ],
+    [
+      'with a name that moves the cursor',
+      (m) => oneLayer(m, { annotations: title('\u009b2J') }),
+      'it contains the file "?2J"',
+    ],
     ['without a name', (m) => oneLayer(m, { annotations: {} }), 'it contains the file ""'],
     ['that is too large', (m) => oneLayer(m, { size: 1e6 }), 'it is 1000000 bytes, and the limit is 16384'],
     ['that is larger than it says', (m) => oneLayer(m, { size: 1 }), 'the response is larger than 1 bytes'],
@@ -176,7 +184,11 @@ describe('a release is pulled with its signature beside a referrer', () => {
       (n: number) => ({ artifactType: 'application/spdx+json', n }),
       /^(?!passed)/,
     ],
-    ['without files, of which the first count', (n: number) => ({ n, layers: [] }), /^ignored: .* all signatures and openings after the first 256$/m],
+    [
+      'without files, of which the first count',
+      (n: number) => ({ n, layers: [] }),
+      /^ignored: .* all signatures and openings after the first 256$/m,
+    ],
   ])('of which there are hundreds %s', async (_what, change, says) => {
     const registry = await start({});
     const reference = await push(registry);

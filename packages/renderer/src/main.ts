@@ -21,7 +21,7 @@ try {
   else process.exitCode = (await import('./commands/failure.ts')).reportFailure(error);
 }
 if (usage !== undefined) process.exitCode = usage.exitCode === 0 ? exitCodes.done : exitCodes.problem;
-if ((process.exitCode ?? exitCodes.done) !== exitCodes.done && askedFormat(program, words) === 'json') {
+if ((process.exitCode ?? exitCodes.done) !== exitCodes.done && requestedFormat(program, words) === 'json') {
   const { printError } = await import('./commands/output.ts');
   printError(usage && [usageProblem(program, words, usage)]);
 }

@@ -94,7 +94,7 @@ function decide(dir: string, staged: StagedRelease, options: PromoteOptions): Pr
 }
 
 /** The greatest number of open waves, up to that of the opening, for which the signature is valid, whatever its key. */
-function signedSoFar(dir: string, opening: Opening): number {
+function signedSoFar(dir: string, opening: WavesOpening): number {
   for (let { open } = opening; open > 0; open--) {
     const isThere = open === opening.open;
     if (isSigned(dir, isThere ? readFileSync(join(dir, openingFile)) : printOpening({ ...opening, open }))) return open;

@@ -33,7 +33,7 @@ function proveDeclared(files: BundleFiles, { output }: ProveOptions): number {
 }
 
 function proveEquivalence(files: BundleFiles, { output }: ProveOptions): number {
-  const compared = compareWays(files);
+  const compared = compareModesAndLayouts(files);
   const problems = compared.filter((one) => 'message' in one);
   if (problems.length > 0) {
     reportProblems(problems);

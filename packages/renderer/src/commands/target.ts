@@ -24,7 +24,7 @@ export interface StagedRelease {
   readonly digest: string;
   /** Empty when all nodes apply the release at once. */
   readonly waves: readonly Wave[];
-  readonly opening: Opening;
+  readonly opening: WavesOpening;
   /** An endpoint update signed by endpoint keys alone; the signatures are not verified. */
   readonly onlyEndpoints: boolean;
 }

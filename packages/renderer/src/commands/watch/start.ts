@@ -70,7 +70,7 @@ export async function readClusterConfig(
   access: Access,
   file: string | undefined,
   { log, ...waiting }: ClusterWait & { readonly log: Log },
-): Promise<Config | undefined> {
+): Promise<SluiceConfig | undefined> {
   const { object, note } = (await untilAnswered(access, waiting)) ?? {};
   if (waiting.signal.aborted) return undefined;
   const source = { file: 'cluster', text: JSON.stringify(object ?? null) };

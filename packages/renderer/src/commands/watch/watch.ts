@@ -142,7 +142,7 @@ class WatchSession {
   #term = 0;
   #hasLoggedStart = false;
 
-  constructor(access: Access, config: Config, options: WatchOptions, { log, metrics, alarms }: WatchState) {
+  constructor(access: Access, config: SluiceConfig, options: WatchOptions, { log, metrics, alarms }: WatchState) {
     this.#options = options;
     this.#log = log;
     this.#metrics = metrics;

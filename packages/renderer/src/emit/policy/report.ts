@@ -12,7 +12,7 @@ export interface PolicyReport {
 }
 
 /** The file of a finding, relative to the current directory; without the Git revision. */
-export function fileOf({ bundle, config }: Pick<PolicyReport, 'bundle' | 'config'>, { path }: Finding): string {
+export function fileOf({ bundle, config }: Pick<PolicyReport, 'bundle' | 'config'>, { path }: PolicyFinding): string {
   if (path === 'sluice.yaml') return config ?? path;
   const dir = bundle
     .slice(bundle.indexOf(':') + 1)

@@ -39,7 +39,10 @@ export function sarifOf(report: PolicyReport): string {
 const order: readonly PolicyFinding['level'][] = ['error', 'warning', 'note'];
 
 /** All findings in their order, or the worst ones above the limit. */
-function mostSevere(findings: readonly Finding[]): { readonly shown: readonly Finding[]; readonly left: number } {
+function mostSevere(findings: readonly PolicyFinding[]): {
+  readonly shown: readonly PolicyFinding[];
+  readonly left: number;
+} {
   if (findings.length <= sarifResultsMax) return { shown: findings, left: 0 };
   const rank = ({ waived, level }: PolicyFinding): number => (waived ? order.length : order.indexOf(level));
   const shown = findings.toSorted((a, b) => rank(a) - rank(b)).slice(0, sarifResultsMax);
