@@ -1,9 +1,9 @@
 /**
- * One network namespace's hands: a process that serves and connects on command. Started by `cluster-host.ts` inside the namespace;
+ * The process that acts for one network namespace: it serves and connects on command. Started by `cluster-host.ts` inside the namespace;
  * it must import nothing from the workspace, so that a cluster of ten is up in a second.
  *
  * Reads one JSON request per line (`AgentRequest`), answers one JSON line each (`AgentResponse`) in any order.
- * Ends when its standard input does, and the namespace with it: whatever happens to the test, nothing is left behind.
+ * Ends with its standard input, and the namespace with it: however the test ends, nothing is left behind.
  */
 import { createSocket } from 'node:dgram';
 import { writeFileSync } from 'node:fs';
@@ -23,7 +23,7 @@ export interface Connect {
   readonly timeoutMs: number;
 }
 
-/** Who answered and which address it saw, or the way in which nobody did. Only TCP over IPv4 tells an unreachable address from a time-out. */
+/** What answered and which address it saw, or how the connection failed. Only TCP over IPv4 tells an unreachable address from a time-out. */
 export type Reply =
   | { readonly kind: 'answer'; readonly answer: string; readonly seenAs: string }
   | { readonly kind: 'refused' | 'timeout' | 'unreachable' };
@@ -70,7 +70,7 @@ const failures: ReadonlyMap<string, Exclude<Reply['kind'], 'answer'>> = new Map(
   ['ENETUNREACH', 'unreachable'],
 ]);
 
-/** A refused or lost packet as a value; an error that no rule can cause is thrown. */
+/** A refused or lost packet as a value; throws an error that no rule can cause. */
 function failure(error: NodeJS.ErrnoException): Reply {
   const kind = failures.get(error.code ?? '');
   if (kind === undefined) throw error;
@@ -106,7 +106,7 @@ function connectUdp(wanted: Connect): Promise<Reply> {
   socket.on('error', (error) => reconcile(error, done.resolve, done.reject));
   socket.on('message', (body) => done.resolve(answer(body.toString())));
   socket.bind(0, wanted.from, () => {
-    // Only a connected socket hears of ICMP errors.
+    // Only a connected socket receives ICMP errors.
     socket.connect(wanted.port, wanted.to, () => {
       socket.send('who are you?', (error) => {
         if (error) reconcile(error, done.resolve, done.reject);
@@ -152,5 +152,5 @@ function listen(): void {
   say({ id: 0, result: null });
 }
 
-// Others import the types only.
+// Other modules import the types only.
 if (import.meta.main) listen();

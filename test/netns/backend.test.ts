@@ -5,7 +5,7 @@ import { needBackend, needKernel } from './privileges.ts';
 import { SluicedNode, until } from './sluiced-node.ts';
 import { confirmFirst, publishRelease, reached } from './sluiced-probation.ts';
 
-/** In which of the two rule stores the rules are, and how they come to the other one. */
+/** In which of the two rule stores the rules are, and how they move to the other one. */
 
 let node: SluicedNode;
 beforeEach(needKernel);
@@ -18,8 +18,8 @@ afterEach(() => node.remove());
 
 const other = { nft: 'legacy', legacy: 'nft' } as const;
 
-/** What others use. */
-async function rulesOfOthers(backend: string, count: number): Promise<void> {
+/** Foreign rules in a store. */
+async function foreignRules(backend: string, count: number): Promise<void> {
   const lines = Array.from({ length: count }, (_, n) => `-A POSTROUTING -s 198.51.100.${n}/32 -j ACCEPT`);
   await node.tool([`iptables-${backend}-restore`, '--noflush'], `*nat\n${lines.join('\n')}\nCOMMIT\n`);
 }
@@ -27,10 +27,10 @@ async function rulesOfOthers(backend: string, count: number): Promise<void> {
 describe.each(['nft', 'legacy'] as const)('rules in %s', (from) => {
   const to = other[from];
 
-  test('move to the other store while clients are served', { timeout: 90_000 }, async () => {
+  test('rules move to the other store while clients are served', { timeout: 90_000 }, async () => {
     await confirmFirst(node, from);
     node.writeConfig('auto');
-    await rulesOfOthers(from, 2);
+    await foreignRules(from, 2);
     const ours = async (backend: string): Promise<string> => {
       const lines = (await node.rules(backend)).split('\n');
       return lines.filter((line) => !line.includes('198.51.100.') && line.startsWith('-A')).join('\n');
@@ -49,7 +49,7 @@ describe.each(['nft', 'legacy'] as const)('rules in %s', (from) => {
     clients.abort();
     await asking;
     expect([failed, await ours(to), await ours(from)]).toEqual([0, before, '']);
-    expect(await node.rules(from), 'rules of others stay').toContain('198.51.100.1/32');
+    expect(await node.rules(from), 'foreign rules stay').toContain('198.51.100.1/32');
     expect(node.journal()?.backend).toBe(to);
     expect(await node.sluiced('backend', to)).toMatchObject({ exitCode: 0, stdout: expect.stringContaining('same') });
     expect(await node.sluiced('status')).toMatchObject({ exitCode: 0 });
@@ -57,31 +57,31 @@ describe.each(['nft', 'legacy'] as const)('rules in %s', (from) => {
     expect(await reached(node)).toBe('1');
   });
 
-  test('stay there when others use the other store, which is an alarm with both counts', {
+  test('rules stay, and an alarm names both counts, when foreign rules use the other store', {
     timeout: 60_000,
   }, async () => {
     await confirmFirst(node, from);
     node.writeConfig('auto');
-    await rulesOfOthers(to, limits.storeRulesMin);
+    await foreignRules(to, limits.storeRulesMin);
     node.start();
     const status = async (): Promise<{ readonly alarms: Record<string, string> }> =>
-      JSON.parse((await node.ask()) ?? '{"alarms":{}}') as never;
+      JSON.parse((await node.get()) ?? '{"alarms":{}}') as never;
     const alarm = await until('an alarm', async () => (await status()).alarms['BACKEND_DOUBTFUL'], 20_000);
     expect(alarm).toContain(`${to} holds ${limits.storeRulesMin} foreign rules, ${from} holds 0 foreign rules`);
     expect(node.journal()?.backend).toBe(from);
     const said = await node.sluiced('backend', '-o', 'json');
     expect(said.exitCode).toBe(1);
     expect(JSON.parse(said.stdout)).toMatchObject({ backend: from, stores: { [to]: { rules: limits.storeRulesMin } } });
-    expect((await node.sluiced('backend', to)).stderr, 'the daemon works here').toContain('held by another sluiced');
+    expect((await node.sluiced('backend', to)).stderr, 'the daemon holds the lock').toContain('held by another sluiced');
   });
 });
 
-test('one leftover rule chooses no store', { timeout: 60_000 }, async () => {
+test('one leftover rule does not decide the store', { timeout: 60_000 }, async () => {
   node.writeConfig('auto');
   const plain = JSON.parse((await node.sluiced('backend', '-o', 'json')).stdout) as {
     readonly backend: 'nft' | 'legacy';
   };
-  await rulesOfOthers(other[plain.backend], 1);
+  await foreignRules(other[plain.backend], 1);
   publishRelease(node, 1);
   expect(await node.apply()).toMatchObject({ exitCode: 0 });
   expect(node.journal()?.backend).toBe(plain.backend);

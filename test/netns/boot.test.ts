@@ -7,7 +7,7 @@ import { slotBytes } from '../../packages/applier/src/journal/slots.ts';
 import { needBackend, needKernel } from './privileges.ts';
 import { SluicedNode, until } from './sluiced-node.ts';
 
-/** `sluiced boot` on the real kernel: what a node has before anything else runs. */
+/** `sluiced boot` on the real kernel: the rules of a node before anything else runs. */
 
 let node: SluicedNode;
 beforeEach(needKernel);
@@ -19,14 +19,14 @@ afterEach(() => node.remove());
 describe.each(['nft', 'legacy'] as const)('after a boot, on %s', (backend) => {
   beforeEach((context) => needBackend(context, backend));
 
-  /** Takes every rule away, as a reboot does. */
+  /** Removes every rule, as a reboot does. */
   const forget = async (): Promise<void> => {
     for (const table of ['nat', 'filter']) {
       await node.tool([`iptables-${backend}`, '-t', table, '-F']);
       await node.tool([`iptables-${backend}`, '-t', table, '-X']);
     }
   };
-  /** Lays a restore tool over that of the system which takes no rules for one endpoint. */
+  /** Mounts a restore tool over that of the system which refuses the rules of one endpoint. */
   const refuseEndpoint = (endpoint: number): string => {
     mkdirSync(`${node.directory}/tools`);
     const restore = `iptables-${backend}-restore`;
@@ -37,13 +37,13 @@ describe.each(['nft', 'legacy'] as const)('after a boot, on %s', (backend) => {
     return `mount -t overlay overlay -o lowerdir=${node.directory}/tools:/usr/sbin /usr/sbin &&`;
   };
   const put = async (endpoint: number): Promise<string> => {
-    // Two that are replaced at once are a release; one would be an update of endpoints.
+    // Two endpoints replaced at once are a release; one would be an endpoint update.
     writeBundle(`${node.directory}/rendered`, sampleBundle({ services: { 'shop/web': [endpoint, endpoint + 100] } }));
     expect((await node.apply()).exitCode).toBe(0);
     return node.rules(backend);
   };
 
-  test('the confirmed rules are back; with a damaged generation, those of the one before', async () => {
+  test('restores the confirmed rules; with a damaged generation, those of the previous one', async () => {
     node.writeConfig(backend);
     expect(await node.sluiced('boot')).toMatchObject({
       exitCode: 0,
@@ -64,7 +64,7 @@ describe.each(['nft', 'legacy'] as const)('after a boot, on %s', (backend) => {
     expect(await node.rules(backend)).toBe(first);
   });
 
-  test('a disk that takes no write keeps no rules from a node: the confirmed ones, and nothing of a trial', {
+  test('restores the confirmed rules, and nothing of a release on probation, from a read-only disk', {
     timeout: 120_000,
   }, async () => {
     node.writeConfig(backend);
@@ -84,7 +84,7 @@ describe.each(['nft', 'legacy'] as const)('after a boot, on %s', (backend) => {
     node.writeConfig(backend, 'probation: {seconds: 600}\nprobes: [{name: good, exec: [/bin/true]}]\n');
     writeBundle(`${node.directory}/rendered`, sampleBundle({ services: { 'shop/web': [1, 101], 'shop/other': [5] } }));
     const daemon = node.start();
-    await until('a release is on trial', async () => (await node.rules(backend)).includes('shop/other'), 30_000);
+    await until('the release is on probation', async () => (await node.rules(backend)).includes('shop/other'), 30_000);
     await node.kill(daemon);
     expect(await node.sluicedAfter(readOnly, 'boot'), 'as after a boot').toMatchObject(inPlace);
     expect(await node.rules(backend)).toBe(confirmed);
@@ -94,11 +94,11 @@ describe.each(['nft', 'legacy'] as const)('after a boot, on %s', (backend) => {
     expect(await node.rules(backend)).toBe(confirmed);
   });
 
-  test('a node that is held has the confirmed rules after a boot, and stays held', async () => {
+  test('restores the confirmed rules of a halted node, which stays halted', async () => {
     node.writeConfig(backend);
     const confirmed = await put(1);
     const journal = DiskJournal.open(`${node.directory}/state`, sampleNode, () => new Date());
-    await journal.halt('a person must look');
+    await journal.halt('manual intervention required');
     await forget();
     expect(await node.sluiced('boot')).toMatchObject({
       exitCode: 5,
@@ -109,7 +109,7 @@ describe.each(['nft', 'legacy'] as const)('after a boot, on %s', (backend) => {
     await forget();
     const state = `${node.directory}/state`;
     const readOnly = `mount --bind ${state} ${state} && mount -o remount,bind,ro ${state} &&`;
-    expect(await node.sluicedAfter(readOnly, 'boot'), 'on a disk that takes no write').toMatchObject({
+    expect(await node.sluicedAfter(readOnly, 'boot'), 'on a read-only disk').toMatchObject({
       exitCode: 5,
       stdout: expect.stringMatching(/^loaded generation 1 .*\nhalted, manual intervention required/),
       stderr: expect.stringContaining('Remount its file system read-write'),
@@ -123,11 +123,11 @@ describe.each(['nft', 'legacy'] as const)('after a boot, on %s', (backend) => {
     expect(await node.rules(backend)).toBe(confirmed);
   });
 
-  test('a node that is held, and whose kernel refuses the confirmed rules, has those before, and stays held', async () => {
+  test('restores the previous rules of a halted node whose kernel refuses the confirmed ones; it stays halted', async () => {
     node.writeConfig(backend);
     const first = await put(1);
     const second = await put(2);
-    await DiskJournal.open(`${node.directory}/state`, sampleNode, () => new Date()).halt('a person must look');
+    await DiskJournal.open(`${node.directory}/state`, sampleNode, () => new Date()).halt('manual intervention required');
     await forget();
     expect(await node.sluicedAfter(refuseEndpoint(3), 'boot')).toMatchObject({
       exitCode: 5,
@@ -140,23 +140,23 @@ describe.each(['nft', 'legacy'] as const)('after a boot, on %s', (backend) => {
     expect(await node.rules(backend)).toBe(second);
   });
 
-  test('of a release on trial that the disk has lost nothing is left, nor when it is cleaned up', {
+  test('leaves nothing of a release on probation that the disk has lost, nor after a cleanup', {
     timeout: 120_000,
   }, async () => {
     node.writeConfig(backend, 'layout: tree\nprobation: {seconds: 600}\nprobes: [{name: good, exec: [/bin/true]}]\n');
     const bare = await node.rules(backend);
     writeBundle(`${node.directory}/rendered`, sampleBundle({ services: { 'shop/web': [1, 101] } }));
     const daemon = node.start();
-    await until('the first release is on trial', async () => node.journal()?.open, 30_000);
+    await until('the first release is on probation', async () => node.journal()?.open, 30_000);
     await until('it is confirmed', async () => (await node.sluiced('confirm')).exitCode === 0, 30_000);
-    await until('it stands', async () => node.journal()?.current?.number === 1 && !node.journal()?.open, 30_000);
+    await until('it is active', async () => node.journal()?.current?.number === 1 && !node.journal()?.open, 30_000);
     const confirmed = await node.rules(backend);
     const lose = async (by: ReturnType<SluicedNode['start']>): Promise<void> => {
       writeBundle(
         `${node.directory}/rendered`,
         sampleBundle({ services: { 'shop/web': [1, 101], 'shop/other': [5] } }),
       );
-      await until('a release is on trial', async () => (await node.rules(backend)).includes('shop/other'), 30_000);
+      await until('the release is on probation', async () => (await node.rules(backend)).includes('shop/other'), 30_000);
       await node.kill(by);
       rmSync(`${node.directory}/state/store/${node.journal()?.open?.to.manifest}`);
     };
@@ -176,7 +176,7 @@ describe.each(['nft', 'legacy'] as const)('after a boot, on %s', (backend) => {
     ],
     ['the journal deleted', /is missing, but the store has programs/, (file: string) => rmSync(file, { force: true })],
   ] as const)(
-    'with %s, what the kernel holds goes on, after a boot what was confirmed; else a person is called',
+    'with %s, keeps what the kernel holds, restores what was confirmed after a boot, and otherwise halts',
     async (_title, why, lose) => {
       node.writeConfig(backend);
       await put(1);
@@ -199,7 +199,7 @@ describe.each(['nft', 'legacy'] as const)('after a boot, on %s', (backend) => {
       await forget();
       const state = `${node.directory}/state`;
       const readOnly = `mount --bind ${state} ${state} && mount -o remount,bind,ro ${state} &&`;
-      expect(await node.sluicedAfter(readOnly, 'boot'), 'on a disk that takes no write').toMatchObject({
+      expect(await node.sluicedAfter(readOnly, 'boot'), 'on a read-only disk').toMatchObject({
         exitCode: 5,
         stdout: expect.stringMatching(
           new RegExp(`^loaded generation 2 .*\nhalted, manual intervention required: .*${why.source}`),
@@ -207,7 +207,7 @@ describe.each(['nft', 'legacy'] as const)('after a boot, on %s', (backend) => {
         stderr: expect.stringContaining('Remount its file system read-write'),
       });
       expect(await node.rules(backend)).toBe(second);
-      expect(await node.sluicedAfter(readOnly, 'boot'), 'and the kernel holds rules').toMatchObject({ exitCode: 3 });
+      expect(await node.sluicedAfter(readOnly, 'boot'), 'while the kernel holds rules').toMatchObject({ exitCode: 3 });
       expect(await node.rules(backend)).toBe(second);
       await node.tool([`iptables-${backend}`, '-t', 'nat', '-F', 'SLUICE-SERVICES']);
       const strange = await node.rules(backend);

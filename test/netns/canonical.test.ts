@@ -22,7 +22,7 @@ import { feed, inScratchNamespace } from './scratch.ts';
 
 beforeEach(needKernel);
 
-/** Forms that the Service `shop/cart` has no use for, as kube-proxy feeds them. */
+/** Forms that the Service `shop/cart` does not use, as kube-proxy writes them. */
 const otherForms: Readonly<Record<Family, readonly string[]>> = {
   ipv4: [
     '-j REJECT',
@@ -60,7 +60,7 @@ const bothFamilies: readonly string[] = [
   ),
 ];
 
-/** The Service and every other form, linked; the forms stand in a chain that the Service leaves empty. */
+/** The Service and every other form, linked; the forms are in a chain that the Service leaves empty. */
 function everything(family: Family): FamilyProgram {
   const rules = family === 'ipv4' ? cart() : cartIPv6();
   const forms = [...bothFamilies, ...otherForms[family]].map((rest) => `-A KUBE-EXTERNAL-SERVICES ${rest}`);
@@ -70,7 +70,7 @@ function everything(family: Family): FamilyProgram {
   return program;
 }
 
-/** Another program: without one chain and its jump, and with a rule less in every chain of nat. */
+/** A smaller program: without one chain and its jump, and with a rule less in every chain of nat. */
 function smaller(program: FamilyProgram): FamilyProgram {
   const chains = new Map([...program.filter.chains].filter(([chain]) => chain !== 'KUBE-NODEPORTS'));
   const jumps = program.filter.jumps.filter((jump) => !jump.endsWith('-j KUBE-NODEPORTS'));
@@ -107,7 +107,7 @@ describe.each([
   const change = (from: FamilyProgram, to: FamilyProgram): string =>
     tableNames.map((table) => restore(printChange(table, changeTable(from[table], to[table])))).join('');
 
-  test('what was loaded is read back as equal, and printed exactly as iptables-save prints it', () => {
+  test('loaded rules are read back as equal, and printed exactly as iptables-save prints them', () => {
     const program = everything(family);
     const saved = readSaved(inScratchNamespace(`${restore(printProgram(program))}${tool}-save\n`));
     for (const table of tableNames) {
@@ -121,7 +121,7 @@ describe.each([
     }
   });
 
-  test('changes lead there, back and to nothing, and what others wrote stays', () => {
+  test('changes go forward, back and to nothing, and leave foreign rules', () => {
     const big = everything(family);
     const small = smaller(big);
     const nothing: FamilyProgram = { filter: emptyTable, nat: emptyTable };
@@ -141,7 +141,7 @@ describe.each([
   });
 });
 
-/** What a change would still do. The shared chain and the jumps to it are left in any case. */
+/** The steps that a change would still take. The shared chain and the jumps to it stay in any case. */
 function leftOf(saved: TableProgram, wanted: TableProgram): readonly string[] {
   return printChange('filter', changeTable(saved, wanted)).split('\n').filter(Boolean);
 }

@@ -13,7 +13,7 @@ export interface ExecOptions {
   readonly timeoutMs?: number;
 }
 
-/** What a command in a namespace said. */
+/** The output of a command in a namespace, and how it ended. */
 export interface ExecResult {
   readonly exitCode: number;
   readonly stdout: string;
@@ -35,7 +35,7 @@ function launch() {
 
 /**
  * A machine of the cluster: network, mount and process namespaces without a name, held by one agent process.
- * They live as long as the agent, and the agent as long as its standard input: nothing has to be swept up, not even after `kill -9`
+ * They live as long as the agent, and the agent as long as its standard input: nothing has to be cleaned up, not even after `kill -9`
  * of the test. Everything started inside dies with the agent, because the agent is process 1 of its namespace.
  * `/run` is private, as is the xtables lock in it; `/proc` shows this machine's processes only.
  */
@@ -69,7 +69,7 @@ export class Host {
     return pid;
   }
 
-  /** Runs a program inside to its end; a program that fails or is too slow is a result, not an error. The paths in it must be absolute. */
+  /** Runs a program inside to its end; failure and time-out are results, not errors. Paths in it must be absolute. */
   async exec(argv: readonly string[], options: ExecOptions = {}): Promise<ExecResult> {
     const { exitCode, stdout, stderr, timedOut } = await execa('nsenter', [...this.#enter(), ...argv], {
       reject: false,
@@ -79,16 +79,16 @@ export class Host {
     return { exitCode: exitCode ?? -1, stdout, stderr: timedOut ? `${stderr}\n(stopped: too slow)` : stderr };
   }
 
-  /** Like `exec`, but a program that fails is an error. */
+  /** Like `exec`, but throws when the program fails. */
   async run(argv: readonly string[], options: ExecOptions = {}): Promise<string> {
     const result = await this.exec(argv, options);
     if (result.exitCode === 0) return result.stdout;
     throw new Error(`Cannot run ${argv.join(' ')} on ${this.name}: exit code ${result.exitCode}\n${result.stderr}`);
   }
 
-  /** Starts a program that stays. `stop` sends SIGTERM to it and waits. */
+  /** Starts a program in the background. `stop` sends SIGTERM to it and waits. */
   start(argv: readonly string[], env: Readonly<Record<string, string>> = {}): Daemon {
-    // nsenter forks and passes no signal on: the program's own number is kept in the machine's private /run.
+    // nsenter forks and passes no signal on: the program's own process number is kept in the machine's private /run.
     const pidFile = `/run/daemon-${++this.#lastId}.pid`;
     const wrapper = ['sh', '-c', 'echo $$ > "$0" && exec "$@"', pidFile];
     const child = execa('nsenter', [...this.#enter(), ...wrapper, ...argv], {
@@ -153,7 +153,7 @@ export class Host {
   }
 }
 
-/** A program that stays until it is stopped. */
+/** A program in the background. */
 export interface Daemon {
   signal(name: 'TERM' | 'KILL' | 'HUP'): Promise<void>;
   readonly ended: Promise<{ readonly exitCode: number; readonly output: string }>;

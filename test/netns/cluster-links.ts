@@ -19,7 +19,7 @@ export interface Wiring {
   readonly machines: ReadonlyMap<string, string>;
 }
 
-/** The router's and the nodes' address on their wires: a machine drops what comes from an address that it has itself. */
+/** The router's and the nodes' address on their wires: a machine drops packets from an address that it has itself. */
 const routerGateway = { v4: '169.254.1.1', v6: 'fe80::1' } as const;
 const nodeGateway = { v4: '169.254.1.2', v6: 'fe80::2' } as const;
 type Gateway = typeof routerGateway | typeof nodeGateway;
@@ -50,7 +50,7 @@ export function wiring(spec: ClusterSpec, pidOf: (name: string) => number): Wiri
 export function routeThrough(destination: string, addresses: readonly string[], port: string): string {
   const v6 = destination.includes(':');
   const next = addresses.find((address) => isIPv6(address) === v6);
-  if (next === undefined) throw new Error(`Cannot route ${destination}: ${addresses.join(', ')} is of another family`);
+  if (next === undefined) throw new Error(`Cannot route ${destination}: ${addresses.join(', ')} has no address of its family`);
   return `route replace ${destination} via ${next} dev ${port} onlink`;
 }
 

@@ -18,7 +18,7 @@ const spec: ClusterSpec = {
   outside: ['198.51.100.10', '2001:db8:ffff::10'],
 };
 
-/** Two rules by hand: a VIP of web-1 with masquerading, as short as it can be. */
+/** Two rules written by hand: a VIP of web-1 with masquerading, as short as possible. */
 const rules = (family: 'v4' | 'v6'): string => {
   const [vip, pod] = family === 'v4' ? ['10.96.0.10', '10.244.1.5'] : ['fd00:10:96::10', '[fd00:10:244:1::5]'];
   const dnat = `-p tcp -d ${vip} --dport 80 -j DNAT --to-destination ${pod}:8080`;
@@ -57,7 +57,7 @@ test('pods, nodes and the outside reach each other through the rules of the node
   expect(await Promise.all(seen)).toEqual(table);
 });
 
-test('a machine ends with everything that was started in it', async () => {
+test('a machine ends all programs that were started in it', async () => {
   const cluster = await openCluster({ ...spec, nodes: spec.nodes.slice(0, 1), pods: [] });
   const daemon = cluster.host('node-1').start(['sleep', '600']);
   const said = await cluster.host('node-1').run(['sh', '-c', 'ls /run; ip -br link show lo']);
@@ -66,7 +66,7 @@ test('a machine ends with everything that was started in it', async () => {
   expect((await daemon.ended).exitCode).not.toBe(0);
 });
 
-test('two machines of one name are refused before anything starts', async () => {
+test('refuses two machines of one name before anything starts', async () => {
   const twice = { ...spec, pods: [{ name: 'outside', node: 'node-1', addresses: [], ports: [] }] };
   await expect(openCluster(twice)).rejects.toThrow('twice');
 });

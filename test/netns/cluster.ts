@@ -29,11 +29,11 @@ export interface Cluster extends AsyncDisposable {
   readonly spec: ClusterSpec;
   /** A node, a pod or `outside`. */
   host(name: string): Host;
-  /** Lets traffic for an address that no machine has (a VIP) enter the cluster at a node, as a load balancer or a BGP route would. */
+  /** Routes traffic for an address that no machine has (a VIP) into the cluster at a node, as a load balancer or a BGP route would. */
   enterAt(address: string, node: string): Promise<void>;
 }
 
-/** Nothing here may depend on what the machine's defaults are, and no limit may hold back an ICMP error that a test waits for. */
+/** Sysctls that a test must not inherit from this machine, and no rate limit on ICMP errors that a test waits for. */
 export const quietSysctls: Readonly<Record<string, string>> = {
   'net/ipv4/ip_forward': '1',
   'net/ipv4/icmp_ratelimit': '0',
@@ -53,13 +53,13 @@ export const quietSysctls: Readonly<Record<string, string>> = {
 export async function openCluster(spec: ClusterSpec): Promise<Cluster> {
   const names = ['router', 'outside', ...spec.nodes.map((n) => n.name), ...spec.pods.map((p) => p.name)];
   if (new Set(names).size < names.length)
-    throw new Error(`Cannot build the cluster: a name is there twice: ${names.join(', ')}`);
+    throw new Error(`Cannot build the cluster: duplicate names: ${names.join(', ')}`);
   const started = await Promise.allSettled(names.map((name) => Host.start(name)));
   const hosts = new Map(started.flatMap((s) => (s.status === 'fulfilled' ? [[s.value.name, s.value] as const] : [])));
   const close = async (): Promise<void> => void (await Promise.all([...hosts.values()].map((host) => host.close())));
   const host = (name: string): Host => {
     const found = hosts.get(name);
-    if (!found) throw new Error(`There is no machine ${name} in the cluster`);
+    if (!found) throw new Error(`The cluster has no machine ${name}`);
     return found;
   };
   try {
@@ -84,7 +84,7 @@ async function setUp(spec: ClusterSpec, host: (name: string) => Host, names: rea
 async function serve(pod: Host, text: string): Promise<void> {
   const [port, protocol] = text.split('/');
   if (protocol !== 'tcp' && protocol !== 'udp')
-    throw new Error(`Cannot serve ${text} on ${pod.name}: neither tcp nor udp`);
+    throw new Error(`Cannot serve ${text} on ${pod.name}: the protocol must be tcp or udp`);
   await pod.serve(protocol, Number(port));
 }
 

@@ -6,7 +6,7 @@ import { needBackend, needKernel } from './privileges.ts';
 import { SluicedNode, until } from './sluiced-node.ts';
 import { reached, startProbation } from './sluiced-probation.ts';
 
-/** What an operator asks of a daemon at work, by its socket. */
+/** Commands of an operator to a running daemon, through its socket. */
 
 let node: SluicedNode;
 beforeEach(needKernel);
@@ -15,7 +15,7 @@ beforeEach(async () => {
 });
 afterEach(() => node.remove());
 
-/** Services that the bundle before had may be gone. */
+/** Services of the previous bundle may be removed. */
 function publish(services: Readonly<Record<string, readonly number[]>>): void {
   rmSync(`${node.directory}/rendered`, { recursive: true, force: true });
   writeBundle(`${node.directory}/rendered`, sampleBundle({ services }));
@@ -27,7 +27,7 @@ const active = (number: number) => async (): Promise<boolean> => {
   return record?.open === null && record.current?.number === number;
 };
 
-/** Starts the daemon on release 1, then brings release 2. */
+/** Starts the daemon on release 1, then publishes release 2. */
 async function startOnSecond(): Promise<void> {
   node.writeConfig('nft');
   publish({ 'shop/web': [1, 2], 'shop/was': [9] });
@@ -37,11 +37,11 @@ async function startOnSecond(): Promise<void> {
   await until('release 2 is confirmed', active(2));
 }
 
-/** Long enough for two scans and what they would change. */
+/** Long enough for two scans and their changes. */
 const scans = (): Promise<void> => new Promise((resolve) => void setTimeout(resolve, 2_500));
 
 describe('a rollback with the daemon at work', { timeout: 60_000 }, () => {
-  test('asks nothing without a terminal and changes nothing, puts the generation before back, and stays', async (context) => {
+  test('does not prompt without a terminal and changes nothing; with --yes it restores the previous generation, which stays', async (context) => {
     needBackend(context, 'nft');
     await startOnSecond();
     const before = await node.rules('nft');
@@ -62,14 +62,14 @@ describe('a rollback with the daemon at work', { timeout: 60_000 }, () => {
     await scans();
     const rules = await node.rules('nft');
     expect(rules, 'the newest endpoints').toContain('10.244.0.8:8080');
-    expect(rules, 'what was gone').toContain('10.244.0.10:8080');
-    expect(rules, 'what was new').not.toContain('10.244.0.6:8080');
+    expect(rules, 'the removed endpoints').toContain('10.244.0.10:8080');
+    expect(rules, 'the new endpoints').not.toContain('10.244.0.6:8080');
     expect(await node.sluiced('status')).toMatchObject({
       stdout: expect.stringMatching(/generation {2}1, .*\n[^]*quarantined \w+: rolled back manually/),
     });
   });
 
-  test('with old endpoints keeps them until the endpoints change again', async (context) => {
+  test('--endpoints old keeps them until the endpoints change again', async (context) => {
     needBackend(context, 'nft');
     await startOnSecond();
     expect(await node.sluiced('rollback', '--endpoints', 'old', '--yes')).toMatchObject({ exitCode: 0 });
@@ -78,7 +78,7 @@ describe('a rollback with the daemon at work', { timeout: 60_000 }, () => {
     expect(rules).toContain('10.244.0.3:8080');
     expect(rules).not.toContain('10.244.0.8:8080');
     publish({ 'shop/web': [1], 'shop/new': [5] });
-    await until('what changes is taken', async () => !(await node.rules('nft')).includes('10.244.0.3:8080'));
+    await until('the change is applied', async () => !(await node.rules('nft')).includes('10.244.0.3:8080'));
   });
 
   test('cancels the release on probation first', async (context) => {
@@ -102,7 +102,7 @@ describe('a rollback with the daemon at work', { timeout: 60_000 }, () => {
     expect(Object.keys(node.journal()?.quarantined ?? {}), 'the cancelled version is blocked').toHaveLength(1);
   });
 
-  test('goes to a checkpoint by its name', async (context) => {
+  test('rolls back to a checkpoint by its name', async (context) => {
     needBackend(context, 'nft');
     await startOnSecond();
     const checkpoint = await node.sluiced('checkpoint', 'good');
@@ -116,7 +116,7 @@ describe('a rollback with the daemon at work', { timeout: 60_000 }, () => {
   });
 });
 
-test('confirm takes the token of the probation in progress', { timeout: 60_000 }, async (context) => {
+test('confirm accepts the token of the probation in progress', { timeout: 60_000 }, async (context) => {
   needBackend(context, 'nft');
   await startProbation(node, 'nft', ', confirm: manual');
   const { probation } = JSON.parse((await node.sluiced('status', '-o', 'json')).stdout) as {
@@ -127,7 +127,7 @@ test('confirm takes the token of the probation in progress', { timeout: 60_000 }
   expect(JSON.parse((await node.sluiced('status', '-o', 'json')).stdout)).toMatchObject({ probation: null });
 });
 
-test('`sluiced apply` hears decisions, too, and takes no other orders', { timeout: 60_000 }, async (context) => {
+test('`sluiced apply` accepts confirm, cancel and extend, and refuses other commands', { timeout: 60_000 }, async (context) => {
   needBackend(context, 'nft');
   node.writeConfig('nft', 'probation: {seconds: 30, confirm: manual}\n');
   publish({ 'shop/web': [1, 2] });

@@ -11,24 +11,24 @@ import { type Sample, Sampler } from './sampler.ts';
 import { SluicedNode, until } from './sluiced-node.ts';
 
 /**
- * Round after round `sluiced` is killed while its release is on trial, and the kernel goes back by itself. From the kill to behind the
- * expiry clients on the node and outside of it ask every Service at once, again and again: each must answer or refuse at once, by one
- * program or the other. `SLUICE_ROUND=118 ./dev soak test/netns/deadman-rounds.test.ts` goes on with round 118 of each store.
+ * Round after round `sluiced` is killed while its release is on probation, and the dead-man switch rolls back. From the kill until after the
+  * expiry clients on the node and outside of it connect to every Service at once, repeatedly: each must be served or refused at once, by one
+  * program or the other. `SLUICE_ROUND=118 ./dev soak test/netns/deadman-rounds.test.ts` continues with round 118 of each store.
  */
 
 const rounds = atTier({ quick: 2, soak: 100 });
 const first = Number(process.env['SLUICE_ROUND'] ?? 1);
-/** The least that `sluiced.yaml` takes. */
+/** The minimum of `sluiced.yaml`. */
 const deadmanSeconds = 6;
 const everyMs = 250;
 const timeoutMs = 5_000;
 /**
- * What takes longer met a lost packet: the next one comes 1 s later. Over IPv6 Linux takes the first refusal of a connection for one that
- * may pass, and goes by what its second packet meets; so it does with a plain REJECT and no other rule.
+ * A slower connection lost a packet: TCP sends the next one after 1 s. Over IPv6 Linux takes the first refusal of a connection for one that
+  * may pass, and obeys the answer to its second packet; it does so with a plain REJECT and no other rule, too.
  */
 const slowMs = (address: string): number => (address.includes(':') && isEverRefused(address) ? 1_900 : 900);
 
-/** Endpoints before the release and on trial: some stay, some are replaced two at once, some go, some never were. */
+/** Endpoints before the release and on probation: some stay, some are replaced two at once, some are removed, some never existed. */
 const services: Readonly<Record<string, readonly [readonly number[], readonly number[]]>> = Object.fromEntries([
   ...Array.from({ length: 25 }, (_, n) => [`shop/stays-${n}`, [[n + 1], [n + 1]]]),
   ...Array.from({ length: 25 }, (_, n) => [
@@ -47,7 +47,7 @@ const addressesOf = (n: number): readonly string[] => [`10.244.0.${n + 1}`, `fd0
 const vipsOf = (index: number): readonly string[] => [`10.96.0.${index + 11}`, `fd00:96::${(index + 10).toString(16)}`];
 const vips = names.flatMap((_, index) => vipsOf(index));
 
-/** By VIP: what the old program and the one on trial answer. */
+/** By VIP: the answers of the old program and of the one on probation. */
 const wanted = new Map(
   names.flatMap((name, index) => {
     const [old, fresh] = services[name]!.map((ends) =>
@@ -85,7 +85,7 @@ afterEach(async () => {
   await node.remove();
 });
 
-/** The node with its endpoints, and a client outside. What leaves either untranslated goes to nobody. */
+/** The node with its endpoints, and a client outside. Packets that leave either untranslated reach no machine. */
 async function build(): Promise<void> {
   const places = endpoints.flatMap((n) => {
     const [v4, v6] = addressesOf(n);
@@ -113,7 +113,7 @@ async function build(): Promise<void> {
   const tunables = [
     'echo 1 > /proc/sys/net/ipv4/ip_forward',
     'echo 1 > /proc/sys/net/ipv6/conf/all/forwarding',
-    // Else a kernel refuses no more than one connection a second to one client, and lets the others wait (icmp(7)).
+    // Otherwise a kernel refuses no more than one connection a second to one client, and delays the rest (icmp(7)).
     'echo 0 > /proc/sys/net/ipv4/icmp_ratemask',
     'echo > /proc/sys/net/ipv6/icmp/ratemask',
   ];
@@ -123,7 +123,7 @@ async function build(): Promise<void> {
   samplers = [new Sampler(node.name), new Sampler(outside)];
 }
 
-/** The old program, or a release for one round: a version that was interrupted three times is not tried again. */
+/** The old program, or a release for one round: a version that was interrupted three times is not retried. */
 const put = (round?: number): void => {
   const which = round === undefined ? 0 : 1;
   const ends: Record<string, readonly number[]> = Object.fromEntries(
@@ -137,7 +137,7 @@ const put = (round?: number): void => {
 const ask = async (): Promise<readonly Sample[]> =>
   (await Promise.all(samplers.map((one) => one.ask(vips, 80, timeoutMs)))).flat();
 
-/** Asks every Service at once, again and again. @param ms for how long @returns each sample with when it began, in ms after the first */
+/** Connects to every Service at once, repeatedly. @param ms for how long @returns each sample with its start, in ms after the first */
 async function sample(ms: number): Promise<readonly (Sample & { readonly atMs: number })[]> {
   const beginMs = performance.now();
   const pending: Promise<readonly (Sample & { readonly atMs: number })[]>[] = [];
@@ -152,10 +152,10 @@ async function sample(ms: number): Promise<readonly (Sample & { readonly atMs: n
 const isServed = (samples: readonly Sample[], by: 'old' | 'fresh'): boolean =>
   samples.every(({ address, met }) => wanted.get(address)?.[by].includes(met));
 
-describe.each(['nft', 'legacy'] as const)('killed on trial, on %s', (backend) => {
+describe.each(['nft', 'legacy'] as const)('killed on probation, on %s', (backend) => {
   beforeEach((context) => needBackend(context, backend));
 
-  test('every Service answers or refuses at once, from the kill to behind the expiry', {
+  test('every Service answers or refuses at once, from the kill until after the expiry', {
     timeout: 120_000 + (rounds - first + 1) * 60_000,
   }, async () => {
     await build();
@@ -174,8 +174,8 @@ describe.each(['nft', 'legacy'] as const)('killed on trial, on %s', (backend) =>
       probation(300);
       put(round);
       const daemon = node.start();
-      await until('the trial serves', async () => isServed(await ask(), 'fresh'), 1_000);
-      // Somewhere between two signs of life.
+      await until('the release on probation serves', async () => isServed(await ask(), 'fresh'), 1_000);
+      // Somewhere between two heartbeats.
       await sleep((round * 677) % 3_000);
       await node.kill(daemon);
       const samples = await sample((deadmanSeconds + 3) * 1_000);
@@ -194,7 +194,7 @@ describe.each(['nft', 'legacy'] as const)('killed on trial, on %s', (backend) =>
       if (!isServed(await ask(), 'old'))
         wrong.push(`round ${round}: the old program does not serve ${deadmanSeconds + 3} s after the kill`);
       console.log(
-        `${backend} round ${round} of ${rounds}: back ${back?.atMs} ms after the kill, ${late.length} wrong of ${samples.length}`,
+        `${backend} round ${round} of ${rounds}: rolled back ${back?.atMs} ms after the kill, ${late.length} wrong of ${samples.length}`,
       );
       probation(0);
       put();

@@ -8,9 +8,9 @@ import { needBackend, needKernel } from './privileges.ts';
 import { SluicedNode, until } from './sluiced-node.ts';
 import { deadmanSeconds, publishRelease, reached, startProbation } from './sluiced-probation.ts';
 
-/** A release on trial, and a sluiced that gives no sign of life: the kernel goes back by itself, told by what clients reach. */
+/** A release on probation, and a sluiced that sends no heartbeat: the kernel rolls back by itself, which clients observe. */
 
-/** What a busy machine may add. */
+/** The allowance for a busy machine. */
 const slackSeconds = 4;
 
 let node: SluicedNode;
@@ -22,13 +22,13 @@ afterEach(() => node.remove());
 
 const version = (): string | undefined => node.journal()?.current?.version;
 
-/** A daemon that was stopped goes on, and must not turn the switch on again. @returns why it took the release back */
+/** Resumes a stopped daemon, which must not turn the switch on again. @returns why it rolled the release back */
 async function wakeUp(daemon: ChildProcess): Promise<string | undefined> {
   daemon.kill('SIGCONT');
-  return until('the trial is over', async () => node.journal()?.history.at(-1)?.because);
+  return until('the probation has ended', async () => node.journal()?.history.at(-1)?.because);
 }
 
-/** @returns why the process that comes next took the release back; it leaves nothing of the trial */
+/** @returns why the next process rolled the release back; it leaves nothing of the release */
 async function startAgain(): Promise<string | undefined> {
   expect(await node.apply()).toMatchObject({ exitCode: 0 });
   expect(await node.tool(['ipset', 'list', '-n'])).toBe('');
@@ -42,9 +42,9 @@ const losses = [
   ['legacy', 'SIGKILL'],
 ] as const;
 
-describe('a release on trial', { timeout: 60_000 }, () => {
+describe('a release on probation', { timeout: 60_000 }, () => {
   test.for(losses.slice(0, atTier({ quick: 1, test: 2, soak: 4 })))(
-    'on %s, %s of sluiced: the old rules serve again without it, and a restart says why',
+    'on %s, %s of sluiced: the old rules serve again without it, and a restart reports why',
     async ([backend, signal], context) => {
       needBackend(context, backend);
       const daemon = await startProbation(node, backend);
@@ -53,7 +53,7 @@ describe('a release on trial', { timeout: 60_000 }, () => {
       expect(await reached(node), 'it was renewed').toBe('2');
       daemon.kill(signal);
       const killedMs = performance.now();
-      await until('the kernel goes back', async () => (await reached(node)) === '1');
+      await until('the kernel rolls back', async () => (await reached(node)) === '1');
       expect(performance.now() - killedMs).toBeLessThan((deadmanSeconds + slackSeconds) * 1000);
       expect([version(), node.journal()?.open?.phase]).toEqual([before, 'open']);
       if (signal === 'SIGKILL') publishRelease(node, 1);

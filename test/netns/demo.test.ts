@@ -23,7 +23,7 @@ test('the demo ends well, and prints what README.md shows', { timeout: 180_000 }
   expect(matches(printed, shown ?? []) ? '' : printed).toBe('');
 });
 
-test('an interrupted demo says so and leaves nothing behind', async () => {
+test('an interrupted demo reports it and leaves nothing behind', async () => {
   const interrupted = new AbortController();
   const say = (line: string): void => {
     if (line.includes('sluiced run')) interrupted.abort();

@@ -9,7 +9,7 @@ import type { RepairAt } from '../../packages/applier/src/repairs.ts';
 import { needBackend, needKernel } from './privileges.ts';
 import { SluicedNode, until } from './sluiced-node.ts';
 
-/** What somebody else does to our rules is found within seconds, though the next scan is an hour away, and put right. */
+/** Foreign changes to our rules are detected within seconds, though the next scan is an hour away, and repaired. */
 
 let node: SluicedNode;
 beforeEach(needKernel);
@@ -18,25 +18,25 @@ beforeEach(async () => {
 });
 afterEach(() => node.remove());
 
-/** The first bundle is in, and the watch of changes has compared everything once. */
+/** Applies the first bundle, and waits for the first comparison of the drift watch. */
 async function start(backend: 'nft' | 'legacy', more = ''): Promise<string> {
   node.writeConfig(backend, more);
   const config = `${node.directory}/sluiced.yaml`;
   writeFileSync(config, readFileSync(config, 'utf8').replace('scanIntervalSeconds: 1', 'scanIntervalSeconds: 3600'));
   writeBundle(`${node.directory}/rendered`, sampleBundle({ families: ['ipv4', 'ipv6'] }));
   node.start();
-  await until('the bundle is in', async () => node.journal()?.open === null && node.journal()?.current?.number === 1);
+  await until('the bundle is applied', async () => node.journal()?.open === null && node.journal()?.current?.number === 1);
   await sleep(backend === 'nft' ? limits.monitorTrustMs + limits.comparePauseMs + 500 : 2 * limits.pollPauseMs + 1_000);
   return node.rules(backend);
 }
 
 const lastRepair = async (): Promise<RepairAt | null> =>
-  (JSON.parse((await node.ask()) ?? '{}') as { lastRepair: never }).lastRepair;
+  (JSON.parse((await node.get()) ?? '{}') as { lastRepair: never }).lastRepair;
 
 describe.each(['nft', 'legacy'] as const)('on %s', { timeout: 240_000 }, (backend) => {
   beforeEach((context) => needBackend(context, backend));
 
-  test('a flush, an edit of one chain and a jump that is gone are put right, and told', async () => {
+  test('repairs and reports a flush, an edit of one chain and a removed jump', async () => {
     const good = await start(backend);
     const jump = (await node.tool([`iptables-${backend}`, '-t', 'nat', '-S', 'PREROUTING']))
       .split('\n')
@@ -49,12 +49,12 @@ describe.each(['nft', 'legacy'] as const)('on %s', { timeout: 240_000 }, (backen
     for (const [title, tool, ...args] of [
       ['everything of nat is flushed', 'iptables', '-t', 'nat', '-F'],
       ['a chain of IPv6 is flushed', 'ip6tables', '-t', 'nat', '-F', 'SLUICE-SERVICES'],
-      ['our jump is taken out', 'iptables', '-t', 'nat', ...remove],
+      ['our jump is removed', 'iptables', '-t', 'nat', ...remove],
     ] as const) {
       await node.tool([`${tool}-${backend}`, ...args]);
       expect(await node.rules(backend)).not.toBe(good);
-      await until(`${title}, and put right`, async () => (await node.rules(backend)) === good, 60_000);
-      await until('the daemon says so', lastRepair);
+      await until(`${title} and it is repaired`, async () => (await node.rules(backend)) === good, 60_000);
+      await until('the daemon reports it', lastRepair);
     }
     const last = await lastRepair();
     expect(String(last?.by)).toMatch(backend === 'nft' ? /^iptables(-nft)? \(process \d+\)$/ : /^null$/);
@@ -73,11 +73,11 @@ describe.each(['nft', 'legacy'] as const)('a foreign rule before our jump on %s'
   const status = async (): Promise<{
     readonly alarms: Record<string, string>;
     readonly notes: Record<string, string>;
-  }> => JSON.parse((await node.ask()) ?? '{"alarms":{},"notes":{}}') as never;
+  }> => JSON.parse((await node.get()) ?? '{"alarms":{},"notes":{}}') as never;
   const prerouting = async (): Promise<readonly string[]> =>
     (await node.tool([`iptables-${backend}`, '-t', 'nat', '-S', 'PREROUTING'])).split('\n').slice(1);
 
-  test('is an alarm with its Services until it goes, or a note where it cannot be read', async () => {
+  test('raises an alarm with its Services until it is removed, or a note where it cannot be read', async () => {
     await start(backend);
     await node.tool([...insert, '-p', 'tcp', '-m', 'multiport', '--dports', '80,443', '-j', 'ACCEPT']);
     await until('a note', async () => (await status()).notes['FOREIGN_RULE_UNREAD'], 30_000);
@@ -88,23 +88,23 @@ describe.each(['nft', 'legacy'] as const)('a foreign rule before our jump on %s'
     expect(await node.sluiced('status').then(({ stdout }) => stdout)).toMatch(
       /alarm +FOREIGN_RULE_FIRST[^]*note +FOREIGN_RULE_UNREAD/,
     );
-    expect(await prerouting(), 'nothing is moved').toHaveLength(3);
+    expect(await prerouting(), 'no rule is moved').toHaveLength(3);
     await node.tool([`iptables-${backend}`, '-t', 'nat', '-D', 'PREROUTING', '1']);
-    await until('it is over', async () => !('FOREIGN_RULE_FIRST' in (await status()).alarms), 30_000);
+    await until('the alarm is cleared', async () => !('FOREIGN_RULE_FIRST' in (await status()).alarms), 30_000);
   });
 
-  test('is put behind it where the config says so, and whoever insists meets the alarm of a fight', async () => {
+  test('is moved behind our jump where the config says so; moving it back repeatedly raises an alarm', async () => {
     await start(backend, 'takeOver: [order]\n');
     for (let times = 0; times <= limits.repairsMax; times++) {
       await node.tool([...insert, '-d', '10.96.0.11', '-j', 'ACCEPT']);
-      await until('ours is first', async () => (await prerouting())[0]?.endsWith('-j SLUICE-SERVICES'), 30_000);
+      await until('our jump is first', async () => (await prerouting())[0]?.endsWith('-j SLUICE-SERVICES'), 30_000);
     }
     expect(await prerouting()).toHaveLength(limits.repairsMax + 2);
     await until('an alarm is raised', async () => 'DRIFT_LOOP' in (await status()).alarms);
   });
 });
 
-test('a flush right after a start is put right within seconds, though another store holds rules, too', {
+test('repairs a flush right after a start within seconds, though another store holds rules, too', {
   timeout: 120_000,
 }, async (context) => {
   needBackend(context, 'nft');
@@ -114,17 +114,17 @@ test('a flush right after a start is put right within seconds, though another st
   await node.killAll();
   for (let starts = 0; starts < 2; starts++) {
     node.start();
-    await until('it runs', async () => node.ask());
+    await until('it runs', async () => node.get());
     for (let times = 0; times < 3; times++) {
       await node.tool(['iptables-nft', '-t', 'nat', '-F', 'SLUICE-SERVICES']);
       expect(await node.rules('nft')).not.toBe(good);
-      await until('it is put right', async () => (await node.rules('nft')) === good, 5_000);
+      await until('it is repaired', async () => (await node.rules('nft')) === good, 5_000);
     }
     await node.killAll();
   }
 });
 
-test('somebody who does it again and again meets an alarm, and slower repairs', {
+test('repeated changes raise an alarm and slow repairs down', {
   timeout: 120_000,
 }, async (context) => {
   needBackend(context, 'nft');
@@ -132,7 +132,7 @@ test('somebody who does it again and again meets an alarm, and slower repairs', 
   const flush = async (): Promise<string> => node.tool(['iptables-nft', '-t', 'nat', '-F', 'SLUICE-SERVICES']);
   for (let times = 0; times <= limits.repairsMax; times++) {
     await flush();
-    await until('it is put right', async () => (await node.rules('nft')) === good);
+    await until('it is repaired', async () => (await node.rules('nft')) === good);
   }
   await until('an alarm is raised', async () => (await node.ask())?.includes('DRIFT_LOOP'));
   expect(await node.ask('/metrics')).toContain(`sluice_repairs_total ${limits.repairsMax + 1}`);
@@ -141,7 +141,7 @@ test('somebody who does it again and again meets an alarm, and slower repairs', 
   expect(await node.rules('nft'), 'not outrun').not.toBe(good);
 });
 
-test('xtables-monitor ends with sluiced, and comes back when it was ended', { timeout: 60_000 }, async (context) => {
+test('xtables-monitor ends with sluiced, and is restarted when it was killed', { timeout: 60_000 }, async (context) => {
   needBackend(context, 'nft');
   const good = await start('nft');
   const monitors = async (): Promise<readonly string[]> =>
@@ -151,12 +151,12 @@ test('xtables-monitor ends with sluiced, and comes back when it was ended', { ti
   const [first] = await monitors();
   expect(first).toBeDefined();
   process.kill(Number(first), 'SIGKILL');
-  await until('another one listens', async () => (await monitors()).some((pid) => pid !== first));
+  await until('a new xtables-monitor listens', async () => (await monitors()).some((pid) => pid !== first));
   await sleep(limits.monitorTrustMs + 500);
   await node.tool(['iptables-nft', '-t', 'nat', '-F', 'SLUICE-SERVICES']);
-  await until('it is put right', async () => (await node.rules('nft')) === good);
+  await until('it is repaired', async () => (await node.rules('nft')) === good);
   await node.killAll();
-  await until('none is left', async () => (await monitors()).length === 0);
+  await until('no xtables-monitor is left', async () => (await monitors()).length === 0);
 });
 
 /** Empty for a process that has ended meanwhile. */

@@ -37,7 +37,7 @@ describe.each(kinds.slice(0, atTier({ quick: 1, test: 2, all: 4 })))(
       node.writeConfig(backend, `layout: ${layout}\nprobation: {seconds: 2}\n${probe}\n`);
     };
 
-    test('a release whose new endpoint breaks a probe is rolled back, and so are its endpoints', async (context) => {
+    test('rolls back a release whose new endpoint breaks a probe, and its endpoints', async (context) => {
       needBackend(context, backend);
       await start();
       publish({ 'shop/web': [9], 'shop/new': [1] });
@@ -52,12 +52,12 @@ describe.each(kinds.slice(0, atTier({ quick: 1, test: 2, all: 4 })))(
       expect(await node.sluiced('history')).toMatchObject({ stdout: expect.stringContaining('rolled-back') });
     });
 
-    test('an update of endpoints that breaks a probe is an alarm until the probe passes again', async (context) => {
+    test('an endpoint update that breaks a probe raises an alarm until the probe passes again', async (context) => {
       needBackend(context, backend);
       await start();
       node.start();
       const status = async (): Promise<string> => (await node.sluiced('status')).stdout;
-      await until('the daemon is there', async () => (await status()).includes('daemon      healthy'));
+      await until('the daemon is healthy', async () => (await status()).includes('daemon      healthy'));
       publish({ 'shop/web': [9] });
       await until('an alarm names the Service and its endpoints', async () =>
         /PROBE_FAILED_AFTER_UPDATE: web .*shop\/web \(10\.244\.0\.2:8080 removed, 10\.244\.0\.10:8080 added\)/.test(
@@ -65,7 +65,7 @@ describe.each(kinds.slice(0, atTier({ quick: 1, test: 2, all: 4 })))(
         ),
       );
       publish(old);
-      await until('it is over', async () => !(await status()).includes('PROBE_FAILED_AFTER_UPDATE'));
+      await until('the alarm is cleared', async () => !(await status()).includes('PROBE_FAILED_AFTER_UPDATE'));
       expect(await reached(node)).toBe('1');
     });
   },

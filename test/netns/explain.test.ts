@@ -21,7 +21,7 @@ const examples = listExamples().flatMap(({ name, output }) => {
 const show = (output: string, ...more: readonly string[]): string =>
   execaSync(sluice, ['show', output, '--node', 'node-1', ...more], { stripFinalNewline: false }).stdout;
 
-/** Lines for which there is no place in the bundle. */
+/** Lines that `sluice explain` finds no place for in the bundle. */
 const unexplained = (files: BundleFiles, lines: readonly string[]): readonly string[] =>
   lines.filter((line) => {
     const found = explain(files, line);
@@ -35,7 +35,7 @@ test.each(
   examples
     .filter(({ name }) => name !== '10-ipvs')
     .flatMap((example) => (['flat', 'tree'] as const).map((layout) => ({ ...example, layout }))),
-)('every line that a kernel prints for $name in layout $layout is explained', ({ output, files, layout }) => {
+)('explains every line that a kernel prints for $name in layout $layout', ({ output, files, layout }) => {
   for (const tool of ['iptables', 'ip6tables']) {
     const text = show(output, '--tool', tool, '--layout', layout);
     if (text === '') continue;
@@ -46,7 +46,7 @@ test.each(
   }
 });
 
-test.each(['list', 'save'])('every set and entry that `ipset %s` prints for 10-ipvs is explained', (verb) => {
+test.each(['list', 'save'])('explains every set and entry that `ipset %s` prints for 10-ipvs', (verb) => {
   const { output, files } = examples.find(({ name }) => name === '10-ipvs')!;
   const printed = inScratchNamespace(`${feed('ipset restore', show(output, '--tool', 'ipset'))}\nipset ${verb}\n`);
   const about = /^(?:Type|Revision|Header|Size in memory|References|Number of entries|Members):/;

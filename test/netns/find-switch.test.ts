@@ -3,14 +3,14 @@ import { beforeEach, expect, test } from 'vitest';
 import { needBackend, needKernel } from './privileges.ts';
 import { inScratchNamespace } from './scratch.ts';
 
-/** Whether there is a switch is asked of the node's own kernel where no namespace may be made, beside whoever else works there. */
+/** Where no namespace may be made, the node's own kernel is probed for the switch, while other programs use its rules. */
 
 beforeEach(needKernel);
 
 const source = (file: string): string => new URL(`../../packages/applier/src/kernel/${file}`, import.meta.url).pathname;
 
-/** A process that asks some times, and prints each answer. */
-const asking = (backend: string): string => `
+/** A process that probes repeatedly, and prints each answer. */
+const probing = (backend: string): string => `
   const { findSwitch } = await import('${source('find-switch.ts')}');
   const { runChildren } = await import('${source('run.ts')}');
   const { detectTools } = await import('${source('tools.ts')}');
@@ -19,11 +19,11 @@ const asking = (backend: string): string => `
 `;
 
 test.for(['nft', 'legacy'] as const)(
-  'processes that ask at the same time all find it, with the tools of %s, also when somebody held the lock, and leave nothing',
+  'processes that probe at the same time all find it, with the tools of %s, also while another program holds the lock, and leave nothing',
   { timeout: 60_000 },
   (backend, context) => {
     needBackend(context, backend);
-    const asker = `"${process.execPath}" --input-type=module <<'END' &\n${asking(backend)}END\n`;
+    const asker = `"${process.execPath}" --input-type=module <<'END' &\n${probing(backend)}END\n`;
     const lock = '( flock 9; sleep 6 ) 9>/run/xtables.lock &\nsleep 0.2\n';
     const said = inScratchNamespace(`${lock}${asker.repeat(3)}wait\nipset list -n\n`);
     expect(said.split('\n')).toEqual(Array<string>(12).fill('yes'));

@@ -5,7 +5,7 @@ import { sampleBundle, writeBundle } from '../../packages/applier/src/testing/bu
 import { needBackend, needKernel } from './privileges.ts';
 import { SluicedNode, until } from './sluiced-node.ts';
 
-/** Clients of UDP that keep their port, against the real program: they must not be left with endpoints that are gone. */
+/** UDP clients that keep their port, against the real program: they must not stay on removed endpoints. */
 
 let node: SluicedNode;
 beforeEach(needKernel);
@@ -20,7 +20,7 @@ function bundle(services: Readonly<Record<string, readonly number[]>>): Readonly
   return new Map([...files].map(([path, text]) => [path, text.replaceAll('-m tcp -p tcp', '-m udp -p udp')]));
 }
 
-/** Endpoints that answer with their number, and two clients that ask every 20 ms from one port each and write down who answered. */
+/** Endpoints that answer with their number, and two clients that ask every 20 ms from one port each and record the answers. */
 const program = (directory: string): string => `
   const { createSocket } = require('node:dgram');
   const { writeFileSync, renameSync } = require('node:fs');
@@ -46,7 +46,7 @@ const program = (directory: string): string => `
 describe.each(['nft', 'legacy'] as const)('connections of UDP on %s', (backend) => {
   beforeEach((context) => needBackend(context, backend));
 
-  test('a client moves to the new endpoint at once, also from none and over none, and another Service keeps its entry', async () => {
+  test('a client moves to the new endpoint at once, also from and by way of no endpoint; another Service keeps its entry', async () => {
     const { directory } = node;
     node.writeConfig(backend);
     const setUp = ['192.0.2.11', '10.244.0.2', '10.244.0.3'].map((one) => `ip addr add ${one}/32 dev lo`).join(' && ');
@@ -65,23 +65,23 @@ describe.each(['nft', 'legacy'] as const)('connections of UDP on %s', (backend) 
         / id=\d+/,
       )?.[0] ?? '';
     await until(
-      'the clients ask',
+      'the clients send',
       async () => (await entry(4000)).includes('id=') && (await entry(4001)).includes('id='),
     );
     await put([1]);
-    await until('who was not served is', async () => who('web') === '1' && who('cart') === '2');
+    await until('clients without an endpoint are served', async () => who('web') === '1' && who('cart') === '2');
     const kept = await entry(4001);
     await put([2]);
     await until('the client moves', async () => who('web') === '2');
     await put([]);
     await until('nobody answers', async () => who('web') === '');
     await put([1]);
-    await until('the client is back', async () => who('web') === '1');
+    await until('the client has moved back', async () => who('web') === '1');
     expect(await entry(4001)).toBe(kept);
   });
 });
 
-/** Endpoints that count who asks them, and clients that ask from one port each; what they count is written down every 100 ms. */
+/** Endpoints that count their clients, and clients that ask from one port each; the counts are written every 100 ms. */
 const crowd = (directory: string, clients: number, services: number): string => `
   const { createSocket } = require('node:dgram');
   const { writeFileSync, renameSync } = require('node:fs');
@@ -111,7 +111,7 @@ const crowd = (directory: string, clients: number, services: number): string => 
 `;
 
 test.each([1, 17, 600, 5000])(
-  '%i clients of UDP all leave an endpoint that is gone, also over none',
+  'all of %i UDP clients leave a removed endpoint, also by way of no endpoint',
   { timeout: 90_000 },
   async (clients) => {
     const { directory } = node;
@@ -128,18 +128,18 @@ test.each([1, 17, 600, 5000])(
     await put([1]);
     writeFileSync(`${directory}/crowd.cjs`, crowd(directory, clients, services));
     node.startProgram([process.execPath, `${directory}/crowd.cjs`]);
-    await until('all are served', async () => existsSync(`${directory}/asked`) && asked() === `${clients} 0`);
+    await until('all clients are served', async () => existsSync(`${directory}/asked`) && asked() === `${clients} 0`);
     await put([2]);
-    await until('all have moved', async () => asked() === `0 ${clients}`);
+    await until('all clients have moved', async () => asked() === `0 ${clients}`);
     await put([]);
-    await until('nobody is served', async () => asked() === '0 0');
+    await until('no client is served', async () => asked() === '0 0');
     await put([1]);
-    await until('all are back', async () => asked() === `${clients} 0`);
+    await until('all clients have moved back', async () => asked() === `${clients} 0`);
   },
 );
 
 test.each([1, 17, 600, 5000])(
-  '%i connections of TCP that nobody has answered leave a release that is taken back',
+  '%i unanswered TCP connections leave a release that is rolled back',
   { timeout: 60_000 },
   async (clients) => {
     const { directory } = node;
@@ -158,7 +158,7 @@ test.each([1, 17, 600, 5000])(
     writeBundle(`${directory}/rendered`, of([7, 8, 9]));
     node.writeConfig('nft', 'probation: {seconds: 300, confirm: manual}\n');
     node.start();
-    await until('it is on trial', async () => (await node.rules('nft')).includes('10.244.0.8'));
+    await until('it is on probation', async () => (await node.rules('nft')).includes('10.244.0.8'));
     const connecting = `
     const { connect } = require('node:net');
     for (let n = 0; n < ${clients}; n++) connect({ host: '10.96.0.11', port: 80, localAddress: '192.0.2.11' }).on('error', () => {});
@@ -169,9 +169,9 @@ test.each([1, 17, 600, 5000])(
       (await node.tool(['conntrack', '-L', '-p', 'tcp', '--state', 'SYN_SENT']))
         .split('\n')
         .filter((line) => /src=10\.244\.0\.(8|9|10) /.test(line)).length;
-    await until('all wait', async () => (await pending()) === clients);
+    await until('all connections wait', async () => (await pending()) === clients);
     expect(await node.sluiced('cancel')).toMatchObject({ exitCode: 0 });
-    await until('it is taken back', async () => node.journal()?.open === null);
+    await until('it is rolled back', async () => node.journal()?.open === null);
     await until('no entry leads there', async () => (await pending()) === 0);
   },
 );

@@ -4,10 +4,10 @@ import type { Kernel, Step } from '../../packages/applier/src/rollout/ports.ts';
 import type { ObservedChain } from '../../packages/applier/src/rollout/state.ts';
 import { Interrupted } from '../../packages/applier/src/rollout/interrupted.ts';
 
-/** A kernel to sit the exam, with a way to put foreign rules in. */
+/** A kernel under test, with a way to put foreign rules in. */
 export interface Candidate {
   readonly kernel: Kernel;
-  /** What somebody else does with `iptables-restore --noflush`. */
+  /** Runs `iptables-restore --noflush`, as another program would. */
   readonly foreign: (family: Family, text: string) => Promise<void>;
 }
 
@@ -16,7 +16,7 @@ const restore = (family: Family, table: 'filter' | 'nat', ...lines: readonly str
   family,
   table,
   text: `*${table}\n${lines.map((line) => `${line}\n`).join('')}COMMIT\n`,
-  because: 'the exam asks for it',
+  because: 'the contract suite needs it',
 });
 
 const dnat = { ipv4: '10.244.1.5:8080', ipv6: '[fd00:10::5]:8080' } as const;
@@ -24,7 +24,7 @@ const sep = (family: Family, chain: string): string =>
   `-A ${chain} -p tcp -m tcp -j DNAT --to-destination ${dnat[family]}`;
 
 /**
- * The exam that every kernel sits, the fake one and the real ones: what the transaction relies on.
+ * The contract of every kernel, the fake one and the real ones: what the transaction relies on.
  * @param open gives a kernel without rules
  */
 export function kernelContract(name: string, open: () => Promise<Candidate>): void {
@@ -33,26 +33,26 @@ export function kernelContract(name: string, open: () => Promise<Candidate>): vo
     return Object.fromEntries([...nat].filter(([, chain]) => !chain.builtIn).map(([key, chain]) => [key, chain.rules]));
   };
 
-  test(`${name}: connections that are not there need not be forgotten`, async () => {
+  test(`${name}: accepts removal of connections that do not exist`, async () => {
     const { kernel } = await open();
     const flow = { family: 'ipv4', protocol: 'udp', address: '10.96.0.10', port: 53, endpoint: undefined } as const;
     expect(await kernel.forgetFlows([flow])).toBe(0);
   });
 
   for (const family of ['ipv4', 'ipv6'] as const) {
-    test(`${name}, ${family}: a declared chain is made with its rules, and printed as the grammar prints it`, async () => {
+    test(`${name}, ${family}: a declared chain is created with its rules, and printed as the grammar prints it`, async () => {
       const { kernel } = await open();
       await kernel.apply(restore(family, 'nat', ':KUBE-SEP-A - [0:0]', sep(family, 'KUBE-SEP-A')));
       expect(await chains(kernel, family)).toEqual({ 'KUBE-SEP-A': [sep(family, 'KUBE-SEP-A')] });
     });
 
-    test(`${name}, ${family}: a look is left off when something more urgent comes`, async () => {
+    test(`${name}, ${family}: an observation is aborted when its signal fires`, async () => {
       const { kernel } = await open();
       await expect(kernel.observe([family], undefined, AbortSignal.abort())).rejects.toThrow(Interrupted);
       expect((await kernel.observe([family]))[family]).toBeDefined();
     });
 
-    test(`${name}, ${family}: declaring a chain again empties this chain and no other`, async () => {
+    test(`${name}, ${family}: declaring a chain again flushes this chain and no other`, async () => {
       const { kernel } = await open();
       await kernel.apply(
         restore(family, 'nat', ':KUBE-A - [0:0]', ':KUBE-B - [0:0]', '-A KUBE-A -j RETURN', '-A KUBE-B -j RETURN'),
@@ -72,7 +72,7 @@ export function kernelContract(name: string, open: () => Promise<Candidate>): vo
       expect(seen?.has('KUBE-A')).toBe(false);
     });
 
-    test(`${name}, ${family}: jumps are inserted at the position that is named`, async () => {
+    test(`${name}, ${family}: jumps are inserted at the named position`, async () => {
       const { kernel, foreign } = await open();
       await foreign(family, '*nat\n-A OUTPUT -j RETURN\nCOMMIT\n');
       await kernel.apply(
@@ -83,11 +83,11 @@ export function kernelContract(name: string, open: () => Promise<Candidate>): vo
     });
 
     test.each([
-      ['a rule that leads to a chain that is not there', ['-A KUBE-A -j KUBE-MISSING']],
-      ['deleting a jump that is not there', ['-D OUTPUT -j KUBE-A']],
-      ['deleting a chain that a rule leads to', [':KUBE-C - [0:0]', '-A KUBE-A -j KUBE-C', '-X KUBE-C']],
-      ['a target that this table does not have', ['-A KUBE-A -j REJECT', '-A OUTPUT -j KUBE-A']],
-    ] as const)(`${name}, ${family}: a step is refused whole: %s`, async (_title, lines) => {
+      ['a rule whose target chain is missing', ['-A KUBE-A -j KUBE-MISSING']],
+      ['deleting a missing jump', ['-D OUTPUT -j KUBE-A']],
+      ['deleting a chain that a rule refers to', [':KUBE-C - [0:0]', '-A KUBE-A -j KUBE-C', '-X KUBE-C']],
+      ['a target of another table', ['-A KUBE-A -j REJECT', '-A OUTPUT -j KUBE-A']],
+    ] as const)(`${name}, ${family}: refuses a step as a whole: %s`, async (_title, lines) => {
       const { kernel } = await open();
       await kernel.apply(restore(family, 'nat', ':KUBE-A - [0:0]', '-A KUBE-A -j RETURN'));
       const before = await kernel.observe([family]);
@@ -97,14 +97,14 @@ export function kernelContract(name: string, open: () => Promise<Candidate>): vo
       expect(await kernel.observe([family])).toEqual(before);
     });
 
-    test(`${name}, ${family}: single chains are read like the whole table; one that is not there is absent`, async () => {
+    test(`${name}, ${family}: single chains are read like the whole table; a missing one is absent`, async () => {
       const { kernel } = await open();
       await kernel.apply(restore(family, 'nat', ':KUBE-SEP-A - [0:0]', ':KUBE-E - [0:0]', sep(family, 'KUBE-SEP-A')));
       const seen = await kernel.observeChains(family, 'nat', ['KUBE-SEP-A', 'KUBE-E', 'KUBE-NONE']);
       expect(Object.fromEntries(seen)).toEqual({ 'KUBE-SEP-A': [sep(family, 'KUBE-SEP-A')], 'KUBE-E': [] });
     });
 
-    test(`${name}, ${family}: a rehearsal takes good rules, refuses bad ones, and changes nothing`, async () => {
+    test(`${name}, ${family}: a rehearsal accepts good rules, refuses bad ones, and changes nothing`, async () => {
       const { kernel } = await open();
       const before = await kernel.observe([family]);
       const empty = { chains: new Map(), jumps: [] };
@@ -123,7 +123,7 @@ export function kernelContract(name: string, open: () => Promise<Candidate>): vo
     });
   }
 
-  test(`${name}: tables that nobody has used are empty, with their built-in chains or without`, async () => {
+  test(`${name}: unused tables are empty, with or without their built-in chains`, async () => {
     const { kernel } = await open();
     const observed = await kernel.observe(['ipv4', 'ipv6']);
     const rules = [observed.ipv4, observed.ipv6].flatMap((one) =>
@@ -138,7 +138,7 @@ export function kernelContract(name: string, open: () => Promise<Candidate>): vo
       kind: 'set-sysctl',
       key: 'net.ipv4.conf.all.route_localnet',
       value: 1,
-      because: 'the exam asks for it',
+      because: 'the contract suite needs it',
     });
     expect(await kernel.readSysctl('net.ipv4.conf.all.route_localnet')).toBe(1);
   });

@@ -12,9 +12,9 @@ import { kernelContract } from './kernel.contract.ts';
 import { switchContract } from './switch.contract.ts';
 import { needBackend, needKernel } from './privileges.ts';
 
-/** The exam on the real kernel, each candidate in a network namespace of its own with a /run of its own. */
+/** The contract suite on the real kernel, each candidate in a network namespace of its own with a /run of its own. */
 
-/** The contract is the same on both; tier quick, and an emulated guest, which is slow, take the one that most nodes have. */
+/** The contract is the same on both; tier quick, and an emulated guest, which is slow, run the one that most nodes have. */
 const isGuest = process.env['SLUICE_GUEST'] === '1';
 const backends = atTier<readonly RuleStore[]>({
   quick: ['nft'],
@@ -65,7 +65,7 @@ describe.each(backends)('the %s kernel', (backend) => {
   });
 });
 
-describe.each(backends)('the switch, asked by rules of %s', (backend) => {
+describe.each(backends)('the switch, used by rules of %s', (backend) => {
   beforeEach(needKernel);
   beforeEach((context) => needBackend(context, backend));
 
@@ -77,7 +77,7 @@ describe.each(backends)('the switch, asked by rules of %s', (backend) => {
   });
 });
 
-/** /proc/sys/net shows the namespace of whoever opens it, so a child in the namespace does. */
+/** /proc/sys/net shows the network namespace of the process that opens it, so a child in the namespace opens it. */
 function procTunablesOf(name: string): Tunables {
   const inside = (script: string): string => execaSync('ip', ['netns', 'exec', name, 'sh', '-c', script]).stdout;
   return {

@@ -9,7 +9,7 @@ import { afterAll, beforeEach, describe, expect, test } from 'vitest';
 import { needBackend, needKernel } from './privileges.ts';
 import { feed, inScratchNamespace } from './scratch.ts';
 
-/** The comments by which rules of a kernel say whose they are. */
+/** The comments by which rules in a kernel name their Service. */
 
 const root = join(import.meta.dirname, '../..');
 const sluice = programPath('sluice');
@@ -17,7 +17,7 @@ const scratch = mkdtempSync(join(tmpdir(), 'sluice-comments-'));
 beforeEach(needKernel);
 afterAll(() => rmSync(scratch, { recursive: true }));
 
-/** A Service with every kind of frontend, under names as long as Kubernetes takes them (63 characters each). */
+/** A Service with every kind of frontend, under the longest names of Kubernetes (63 characters each). */
 const [namespace, name, port] = ['n', 's', 'p'].map((letter) => letter.repeat(63)) as [string, string, string];
 const objects = [
   {
@@ -79,7 +79,7 @@ describe.each(['nft', 'legacy'] as const)('on %s', (backend) => {
   const tool = `iptables-${backend}`;
 
   test.each(['flat', 'tree'])(
-    'layout %s: rules with the longest names say whose they are, and come through save and restore',
+    'layout %s: rules with the longest names begin their comment with the Service, and survive save and restore',
     (layout) => {
       const loaded = feed(`${tool}-restore --noflush`, show(layout));
       const again = `${tool}-save > /run/first\n${tool}-restore < /run/first\n${tool}-save > /run/second`;
@@ -100,7 +100,7 @@ describe.each(['nft', 'legacy'] as const)('on %s', (backend) => {
     },
   );
 
-  test('a kernel prints the rules of docs/layouts.md as the page has them', () => {
+  test('a kernel prints the rules of docs/layouts.md as the page shows them', () => {
     const page = readFileSync(join(root, 'docs/layouts.md'), 'utf8');
     const [, block = ''] = /--layout tree\n(\*nat\n[^`]*)```/.exec(page) ?? [];
     const expected = block.split('\n').filter((line) => line.startsWith('-A '));

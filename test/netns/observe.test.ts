@@ -8,7 +8,7 @@ import { afterEach, beforeEach, expect, test } from 'vitest';
 import { Host } from './cluster-host.ts';
 import { needBackend, needKernel } from './privileges.ts';
 
-/** What `sluiced observe` writes on a node makes `sluice show` print elsewhere what `sluiced apply` loads there. */
+/** With the facts that `sluiced observe` writes on a node, `sluice show` prints elsewhere what `sluiced apply` loads there. */
 
 const cluster = `apiVersion: v1
 kind: Node
@@ -62,7 +62,7 @@ afterEach(async () => {
   if (dir) rmSync(dir, { recursive: true, force: true });
 });
 
-/** With more addresses for node ports than the Node has. */
+/** A machine with more addresses for node ports than its Node object has. */
 async function machine(): Promise<Host> {
   const host = await Host.start('node-1');
   const addresses = ['192.0.2.11', '192.0.2.77', '198.51.100.1', 'fd00::11', 'fd00::77'];
@@ -106,7 +106,7 @@ async function rulesOf(host: Host, tool: (typeof tools)[number]): Promise<readon
     .toSorted();
 }
 
-/** What a machine without any rule holds once the text was loaded by hand. */
+/** What a machine without rules holds after the text was loaded by hand. */
 async function loaded(tool: (typeof tools)[number], text: string): Promise<readonly string[]> {
   const bare = await Host.start('bare');
   try {
@@ -130,7 +130,7 @@ test.each([
     const before = await rulesOf(node, 'iptables');
     const host = join(dir, 'host.yaml');
     expect(await sluiced(layout, 'observe', '-o', host)).toContain('host.yaml: node-1');
-    expect(await rulesOf(node, 'iptables'), 'it changes nothing').toEqual(before);
+    expect(await rulesOf(node, 'iptables'), 'observe changes nothing').toEqual(before);
     await sluiced(layout, 'apply', join(dir, 'rendered'));
     for (const tool of tools) {
       const { stdout, stderr } = await show(layout, '--tool', tool, '--host', host);
@@ -144,7 +144,7 @@ test.each([
   },
 );
 
-test('a node that became liberal leaves the INVALID drop out of the same bundle, and takes it back', {
+test('a node that became liberal leaves the INVALID drop out of the same bundle, and restores it afterwards', {
   timeout: 120_000,
 }, async () => {
   const seen: boolean[] = [];
@@ -159,14 +159,14 @@ test('a node that became liberal leaves the INVALID drop out of the same bundle,
   expect(seen).toEqual([true, false, true]);
 });
 
-test('the same facts are the same bytes, on standard output, too', async () => {
+test('prints the same bytes for the same facts, on standard output, too', async () => {
   const host = join(dir, 'host.yaml');
   const report = JSON.parse(await sluiced('flat', 'observe', '-o', host, '--report', 'json')) as object;
   expect(report).toMatchObject({ kind: 'Observation', node: 'node-1', file: host });
   expect(`${(await sluiced('flat', 'observe', '-o', '-')).trimEnd()}\n`).toBe(readFileSync(host, 'utf8'));
 });
 
-test('without the facts each value that only the node knows is named', async () => {
+test('without the facts, show names each value that only the node knows', async () => {
   const { stderr, stdout } = await show('flat');
   expect(stderr).toContain('note: only the node knows ${host.nodePortAddresses}');
   expect(stderr).toContain('note: only the node knows net.netfilter.nf_conntrack_tcp_be_liberal');
@@ -175,7 +175,7 @@ test('without the facts each value that only the node knows is named', async () 
   expect((await show('tree')).stderr).toContain('note: only the node knows iptables -m bpf');
 });
 
-test('facts of another node are refused', async () => {
+test('refuses facts of another node', async () => {
   const host = join(dir, 'host.yaml');
   await sluiced('flat', 'observe', '-o', host);
   writeFileSync(host, readFileSync(host, 'utf8').replace('node-1', 'node-2'));

@@ -1,7 +1,7 @@
 import { execaSync } from 'execa';
 import type { TestContext } from 'vitest';
 
-/** `beforeEach(needKernel)`: skips the tests of a file where this machine gives us no namespaces; the summary says why. */
+/** `beforeEach(needKernel)`: skips the tests of a file where this machine allows no namespaces; the summary says why. */
 export function needKernel(context: TestContext): void {
   const reason = (answer ??= whyNot());
   if (reason !== '') context.skip(reason);
@@ -15,14 +15,14 @@ function whyNot(): string {
   return failed ? `needs the right to create namespaces: ${stderr.trim()}` : '';
 }
 
-/** Skips a test where the kernel or the machine lacks one of the two iptables; newer kernels are built without the legacy tables. */
+/** Skips a test where the kernel or the machine lacks one of the two variants of iptables; newer kernels are built without legacy tables. */
 export function needBackend(context: TestContext, backend: 'nft' | 'legacy'): void {
   const list = `mount -t tmpfs tmpfs /run && iptables-${backend} -t nat -S && ip6tables-${backend} -t nat -S`;
   const { failed, stderr } = execaSync('unshare', ['--net', '--mount', 'sh', '-c', list], { reject: false });
   if (failed) context.skip(`iptables-${backend} does not work here: ${stderr.trim()}`);
 }
 
-/** Skips tests that let system calls fail where nothing can do that. */
+/** Skips tests that inject errors into system calls where strace cannot. */
 export function needStrace(context: TestContext): void {
   const { failed, shortMessage } = execaSync('strace', ['-qq', '-o', '/dev/null', 'true'], { reject: false });
   if (failed) context.skip(`needs strace, and the right to trace: ${shortMessage ?? ''}`);

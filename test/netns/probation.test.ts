@@ -4,7 +4,7 @@ import { needBackend, needKernel } from './privileges.ts';
 import { SluicedNode, until } from './sluiced-node.ts';
 import { publish, publishRelease, reached, startProbation } from './sluiced-probation.ts';
 
-/** A release in probation: endpoints that come meanwhile, and what an operator may say. */
+/** A release on probation: endpoints that change meanwhile, and the commands of an operator. */
 
 let node: SluicedNode;
 beforeEach(needKernel);
@@ -13,9 +13,9 @@ beforeEach(async () => {
 });
 afterEach(() => node.remove());
 
-describe('a release in probation', { timeout: 60_000 }, () => {
+describe('a release on probation', { timeout: 60_000 }, () => {
   test.for(['nft', 'legacy'] as const)(
-    'on %s, an endpoint that comes meanwhile does not wait, and stays when the release is taken back',
+    'on %s, an endpoint that is added meanwhile is applied at once, and stays when the release is rolled back',
     async (backend, context) => {
       needBackend(context, backend);
       await startProbation(node, backend);
@@ -29,7 +29,7 @@ describe('a release in probation', { timeout: 60_000 }, () => {
       expect(node.journal()?.open?.phase).toBe('open');
       expect(['1', '2']).toContain(await reached(node));
       expect(await node.sluiced('cancel')).toMatchObject({ exitCode: 0 });
-      await until('it is taken back', async () => node.journal()?.open === null);
+      await until('it is rolled back', async () => node.journal()?.open === null);
       expect(await led()).toEqual(['2', '3']);
       expect(['1', '2']).toContain(await reached(node));
       expect(node.journal()?.current).toMatchObject({ number: 1, revision: 1 });
@@ -37,14 +37,14 @@ describe('a release in probation', { timeout: 60_000 }, () => {
     },
   );
 
-  test('for some sources takes what the node itself sends too, so that its probes meet the release', async (context) => {
+  test('for some sources includes packets of the node itself, so that its probes reach the release', async (context) => {
     needBackend(context, 'nft');
     await startProbation(node, 'nft', ', sources: [10.244.7.0/24]');
     expect(await node.sluiced('cancel')).toMatchObject({ exitCode: 0 });
-    await until('it is taken back', async () => (await reached(node)) === '1');
+    await until('it is rolled back', async () => (await reached(node)) === '1');
   });
 
-  test('a person confirms it, in manual mode after good probes, or cancels it, and is heard at once', async (context) => {
+  test('an operator confirms it, in manual mode after good probes, or cancels it, at once', async (context) => {
     needBackend(context, 'nft');
     await startProbation(node, 'nft', ', confirm: manual');
     expect(await node.sluiced('extend', '200')).toMatchObject({ exitCode: 0 });
@@ -59,7 +59,7 @@ describe('a release in probation', { timeout: 60_000 }, () => {
       stderr: expect.stringContaining('no release is on probation'),
     });
     publishRelease(node, 1);
-    await until('the next is on trial', async () => (await reached(node)) === '1');
+    await until('the next one is on probation', async () => (await reached(node)) === '1');
     expect(await node.sluiced('cancel')).toMatchObject({ exitCode: 0 });
     await until(
       'it is taken back',

@@ -17,7 +17,7 @@ afterEach(() => node.remove());
 describe.each(['nft', 'legacy'] as const)('on %s', (backend) => {
   beforeEach((context) => needBackend(context, backend));
 
-  test('it goes on from what the kernel holds, and clients are served all the time', { timeout: 60_000 }, async () => {
+  test('continues from the rules in the kernel, and clients are served all the time', { timeout: 60_000 }, async () => {
     await confirmFirst(node, backend);
     const good = await node.rules(backend);
     node.writeConfig('auto');
@@ -36,8 +36,8 @@ describe.each(['nft', 'legacy'] as const)('on %s', (backend) => {
     expect(await node.sluiced('recover'), 'once').toMatchObject({ exitCode: 2 });
     expect((await node.sluiced('status')).stdout).toContain('holds the confirmed rules');
     node.start();
-    await until('the daemon knows the bundle', async () => node.journal()?.current?.version !== 'recognised');
-    await until('nothing is open', async () => node.journal()?.open === null);
+    await until('the daemon has recognised the bundle', async () => node.journal()?.current?.version !== 'recognised');
+    await until('no transaction is open', async () => node.journal()?.open === null);
     expect(await node.rules(backend)).toBe(good);
     clients.abort();
     await asking;

@@ -5,7 +5,7 @@ import { sampleBundle, writeBundle } from '../../packages/applier/src/testing/bu
 import { needBackend, needKernel } from './privileges.ts';
 import { SluicedNode } from './sluiced-node.ts';
 
-/** Redirections of others, which translate like Services do: what meets them has to go on as without Sluice. */
+/** Foreign redirections, which translate as Services do: their packets must be treated as without Sluice. */
 
 let node: SluicedNode;
 beforeEach(needKernel);
@@ -14,7 +14,7 @@ beforeEach(async () => {
 });
 afterEach(() => node.remove());
 
-/** Asks by the redirected port whom a server takes its client for. */
+/** Asks the redirected port which client address its server sees. */
 const program = (address: string): string => `
   const { connect, createServer } = require('node:net');
   const server = createServer((socket) => socket.end(socket.remoteAddress)).listen(8080, '${address}', () => {
@@ -32,7 +32,7 @@ describe.each(['nft', 'legacy'] as const)('a redirection on loopback, on %s', (b
   test.each([
     ['iptables', '127.0.0.1'],
     ['ip6tables', '::1'],
-  ])('%s: the server still sees %s, though the machine has other addresses', async (tool, address) => {
+  ])('%s: the server still sees %s, though the machine has more addresses', async (tool, address) => {
     await node.tool([
       'sh',
       '-c',

@@ -7,11 +7,11 @@ import { needBackend, needKernel } from './privileges.ts';
 import { RehearsalUnit } from './rehearsal.ts';
 import { SluicedNode, until } from './sluiced-node.ts';
 
-/** The real sluiced with the unit that rehearses for it, with one that does not do its work, and without it. */
+/** The real sluiced with a rehearsal unit, with a broken one, and without one. */
 
 let node: SluicedNode;
 let folder: string;
-/** What sluiced starts behind: `folder` is its /run/sluice. */
+/** Shell text in front of sluiced: `folder` becomes its /run/sluice. */
 let mount: string;
 beforeEach(needKernel);
 beforeEach(async (context) => {
@@ -26,7 +26,7 @@ afterEach(() => node.remove());
 const apply = (): ReturnType<SluicedNode['sluiced']> =>
   node.sluicedAfter(mount, 'apply', `${node.directory}/rendered`, '--verbose');
 
-test('a bundle is rehearsed by the unit where its socket is, and goes in', { timeout: 60_000 }, async () => {
+test('rehearses a bundle through the unit where its socket exists, and applies it', { timeout: 60_000 }, async () => {
   await using unit = await RehearsalUnit.listen(undefined, folder);
   node.writeConfig('nft');
   const said = await apply();
@@ -36,17 +36,17 @@ test('a bundle is rehearsed by the unit where its socket is, and goes in', { tim
   expect(await node.rules('nft')).toContain('SLU-SVC-');
 });
 
-test('without a socket a namespace is made, as ever', { timeout: 60_000 }, async () => {
+test('rehearses in a namespace where there is no socket', { timeout: 60_000 }, async () => {
   node.writeConfig('nft');
   const said = await apply();
   expect(said).toMatchObject({ exitCode: 0 });
   expect(said.stdout + said.stderr).toMatch(/rehearsed.*namespace/);
 });
 
-test('what the kernel refuses is refused in the unit, and the node is as it was', { timeout: 60_000 }, async () => {
+test('refuses rules that the kernel refuses in the unit, and leaves the node unchanged', { timeout: 60_000 }, async () => {
   await using unit = await RehearsalUnit.listen(undefined, folder);
   node.writeConfig('nft');
-  // Masquerading is possible behind routing alone.
+  // MASQUERADE is valid after routing only.
   const extraNat = ['-A KUBE-SERVICES -j MASQUERADE'];
   writeBundle(`${node.directory}/rendered`, sampleBundle({ families: ['ipv4', 'ipv6'], extraNat }));
   expect(await apply()).toMatchObject({ exitCode: 3, stderr: expect.stringContaining('NODE_REFUSES_RULES') });
@@ -55,12 +55,12 @@ test('what the kernel refuses is refused in the unit, and the node is as it was'
 });
 
 test.each([
-  ['the socket that the config asks for is not there', 'rehearse: unit\n', undefined, 'is not there'],
+  ['the configured socket is missing', 'rehearse: unit\n', undefined, 'is not there'],
   ['its instances cannot start', '', ['false'], 'ended without an answer'],
-  ['its instances say something else', '', ['sh', '-c', 'cat >/dev/null; echo hello >&0'], 'is no answer'],
-  ['no namespace can be made', 'rehearse: namespace\n', undefined, 'Operation not permitted'],
+  ['its instances send an invalid answer', '', ['sh', '-c', 'cat >/dev/null; echo hello >&0'], 'is no answer'],
+  ['no namespace can be created', 'rehearse: namespace\n', undefined, 'Operation not permitted'],
 ] as const)(
-  'where %s, nothing is touched and nothing is said against the bundle, which goes in later',
+  'where %s, changes nothing and does not blame the bundle, which is applied later',
   { timeout: 60_000 },
   async (_title, more, place, why) => {
     node.writeConfig('nft', more);
@@ -82,19 +82,19 @@ test.each([
   },
 );
 
-test('a daemon says that it cannot rehearse, waits, and goes on by itself when it can', {
+test('a daemon that cannot rehearse raises an alarm, waits, and continues when it can', {
   timeout: 60_000,
 }, async () => {
   node.writeConfig('nft', 'rehearse: unit\n');
   node.start(mount);
   const alarms = async (): Promise<object | undefined> => {
-    const said = await node.ask();
+    const said = await node.get();
     return said === undefined ? undefined : (JSON.parse(said) as { alarms: object }).alarms;
   };
-  await until('the alarm', async () => Object.keys((await alarms()) ?? {}).includes('NODE_CANNOT_REHEARSE'), 20_000);
+  await until('the alarm is raised', async () => Object.keys((await alarms()) ?? {}).includes('NODE_CANNOT_REHEARSE'), 20_000);
   expect(await node.rules('nft')).not.toContain('SLU-');
   await using unit = await RehearsalUnit.listen(undefined, folder);
   await until('the release', async () => (await node.rules('nft')).includes('SLU-SVC-'), 20_000);
-  await until('the end of the alarm', async () => Object.keys((await alarms()) ?? { x: 1 }).length === 0);
+  await until('the alarm is cleared', async () => Object.keys((await alarms()) ?? { x: 1 }).length === 0);
   expect(unit.said).toBe('the rules were loaded in a scratch namespace\n');
 });

@@ -23,7 +23,7 @@ describe.each(['nft', 'legacy'] as const)('on %s', (backend) => {
   beforeEach((context) => needBackend(context, backend));
 
   test.each(['tree', 'flat'] as const)(
-    'takes what a node of each example in mode iptables runs, in layout %s',
+    'accepts the rules of a node of each example in mode iptables, in layout %s',
     async (layout) => {
       await using unit = await RehearsalUnit.listen();
       // The last node of each.
@@ -33,9 +33,9 @@ describe.each(['nft', 'legacy'] as const)('on %s', (backend) => {
     },
   );
 
-  test('refuses what the kernel refuses, and says why; the next one is good again', async () => {
+  test('refuses rules that the kernel refuses, with the reason; the next rehearsal succeeds', async () => {
     await using unit = await RehearsalUnit.listen();
-    // `iptables-restore --test` takes it.
+    // `iptables-restore --test` accepts it.
     const bad = rehearseInUnit(unit.path, loadOf(stateOf('-A KUBE-A -j REJECT'), backend));
     await expect(bad).rejects.toBeInstanceOf(KernelError);
     await expect(bad).rejects.toThrow(/^Cannot run iptables-restore in a scratch namespace: exit code \d/);
@@ -43,7 +43,7 @@ describe.each(['nft', 'legacy'] as const)('on %s', (backend) => {
     expect(unit.said).toMatch(/^part ipv4 was refused: .*\nthe rules were loaded in a scratch namespace\n$/);
   });
 
-  test('two at a time do not meet', async () => {
+  test('two rehearsals at the same time do not interfere', async () => {
     await using unit = await RehearsalUnit.listen();
     const state = stateOf('-A KUBE-A -j RETURN');
     const both = [1, 2].map(() => rehearseInUnit(unit.path, loadOf(state, backend)));
@@ -51,7 +51,7 @@ describe.each(['nft', 'legacy'] as const)('on %s', (backend) => {
   });
 });
 
-test('in a network that leads somewhere nothing is loaded', async () => {
+test('loads nothing in a network with an interface', async () => {
   const place = [
     'unshare',
     '--net',
@@ -67,7 +67,7 @@ test('in a network that leads somewhere nothing is loaded', async () => {
   expect(unit.said).not.toContain('KUBE-A');
 });
 
-test('a process without the rights of its unit says that it cannot, and nothing against the rules', async () => {
+test('a process without the rights of its unit reports that, and does not blame the rules', async () => {
   await using unit = await RehearsalUnit.listen(['unshare', '--net', 'setpriv', '--bounding-set=-all']);
   const rehearsal = rehearseInUnit(unit.path, loadOf(stateOf('-A KUBE-A -j RETURN'), 'nft'));
   await expect(rehearsal).rejects.toBeInstanceOf(RehearsalError);
@@ -77,7 +77,7 @@ test('a process without the rights of its unit says that it cannot, and nothing 
 test.each([
   ['a file', '/dev/null'],
   ['a terminal or nothing at all', '/dev/zero'],
-])('standard input that is %s is no connection', (_title, input) => {
+])('refuses standard input that is %s', (_title, input) => {
   const script = `exec "$0" rehearse --stdin <${input}`;
   const { exitCode, stderr } = execaSync('timeout', ['10', 'unshare', '--net', 'sh', '-c', script, 'bin/sluiced'], {
     reject: false,

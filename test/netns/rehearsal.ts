@@ -25,7 +25,7 @@ const facts: NodeFacts = {
 export function exampleStates(layout: ChainLayout): readonly (readonly [example: string, state: NodeState])[] {
   return listExamples().flatMap(({ name, output }) => {
     const files = readTree(output);
-    if (!(files instanceof Map)) throw new Error(`${name} is no bundle`);
+    if (!(files instanceof Map)) throw new Error(`${name} is not a bundle`);
     const nodes = [...files.keys()].flatMap((path) => /^nodes\/([^/]+)\/node\.yaml$/.exec(path)?.[1] ?? []);
     return nodes.toSorted(compareText).map((node) => [name, stateOf(files, node, layout)] as const);
   });
@@ -38,11 +38,11 @@ export function stateOf(files: BundleFiles, node: string, layout: ChainLayout): 
   return bundle.state;
 }
 
-/** What stands in for sluiced-rehearse.socket: each connection is the standard input of a process with a network and a /run of its own. */
+/** A substitute for sluiced-rehearse.socket: each connection is the standard input of a process with a network and a /run of its own. */
 export class RehearsalUnit {
   readonly folder: string;
   readonly path: string;
-  /** What the instances printed, one after the other. */
+  /** The output of the instances, one after the other. */
   said = '';
   /** The process of the newest connection. */
   pid: number | undefined;
@@ -55,15 +55,15 @@ export class RehearsalUnit {
       const args = [...place, process.execPath, programPath('sluiced'), 'rehearse', '--stdin'];
       const child = spawn('env', args, { stdio: [connection, 'pipe', 'pipe'], env: {} });
       this.pid = child.pid;
-      // The child has it now; as long as this process had it too, nobody would see it end.
+      // The child has it now; while this process held it too, the other end would not see it close.
       connection.destroy();
       for (const stream of [child.stdout, child.stderr]) stream?.on('data', (part) => (this.said += String(part)));
     });
   }
 
   /**
-   * @param place the command that brings a process where it is to rehearse
-   * @param folder where the socket is, as `rehearse.sock`; it is removed in the end
+   * @param place the command that starts a process where it is to rehearse
+   * @param folder of the socket `rehearse.sock`; it is removed at the end
    */
   static async listen(place = scratch, folder = mkdtempSync(`${tmpdir()}/slt-unit-`)): Promise<RehearsalUnit> {
     const unit = new RehearsalUnit(place, folder);

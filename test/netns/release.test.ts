@@ -8,7 +8,7 @@ import { sampleBundle, sampleNode, writeBundle } from '../../packages/applier/sr
 import { needBackend, needKernel } from './privileges.ts';
 import { SluicedNode, until } from './sluiced-node.ts';
 
-/** From `sluice release` over `sluice sign` to the kernel of a node, with both real programs. */
+/** From `sluice release` and `sluice sign` to the kernel of a node, with both real programs. */
 
 const sluice = programPath('sluice');
 let node: SluicedNode;
@@ -19,7 +19,7 @@ beforeEach(async (context) => {
 });
 afterEach(() => node.remove());
 
-/** Where a bundle is rendered, and where the node looks for a release of it. */
+/** Where a bundle is rendered, and the release directory of the node. */
 const places = () => ({ bundle: join(node.directory, 'bundle'), release: join(node.directory, 'rendered') });
 
 const run = (...args: readonly string[]): string =>
@@ -32,14 +32,14 @@ function keyOf(name: string, space: 'sluice-release' | 'sluice-endpoints'): stri
   return `${name} namespaces="${space}" ${type} ${key}\n`;
 }
 
-/** The node takes what these sign, and nothing else. */
+/** Lets the node accept signatures of these keys, and no others. */
 function trust(...lines: readonly string[]): void {
   const signers = join(node.directory, 'allowed_signers');
   writeFileSync(signers, lines.join(''), { mode: 0o644 });
   node.writeConfig('nft', `signatures: {allowedSigners: ${signers}}\n`);
 }
 
-test('a node takes signed releases, stays where it is when they are not, and says what it accepted', {
+test('a node applies signed releases, ignores unsigned ones, and reports what it accepted', {
   timeout: 120_000,
 }, async () => {
   const { bundle, release } = places();
@@ -71,7 +71,7 @@ test('a node takes signed releases, stays where it is when they are not, and say
   expect((await node.sluiced('status')).stdout).toContain('serial 1, signed by alice');
 });
 
-test('what is refused for want of the lock is not accepted: the daemon that has it goes on', {
+test('a release that apply refuses for want of the lock is not accepted; the daemon with the lock applies it', {
   timeout: 120_000,
 }, async () => {
   const { bundle, release } = places();
@@ -88,7 +88,7 @@ test('what is refused for want of the lock is not accepted: the daemon that has 
   };
   publish(5, release);
   const daemon = node.start();
-  await until('release 5 is in', async () => (await accepted()) === 5);
+  await until('release 5 is accepted', async () => (await accepted()) === 5);
   const newer = join(node.directory, 'newer');
   publish(6, newer);
   expect(await node.sluiced('apply', newer)).toMatchObject({

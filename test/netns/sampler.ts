@@ -1,10 +1,10 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { createInterface, type Interface } from 'node:readline';
 
-/** What one connection met. */
+/** The result of one connection. */
 export interface Sample {
   readonly address: string;
-  /** What answered, or the code of the error; `no answer` within the time. */
+  /** The answer, or the code of the error; `no answer` after the time-out. */
   readonly met: string;
   readonly ms: number;
 }
@@ -29,14 +29,14 @@ const program = `
   }).on('close', () => process.exit(0));
 `;
 
-/** A client in a network namespace that asks many addresses at once, each by a new connection of TCP. */
+/** A client in a network namespace that connects to many addresses at once, each by a new TCP connection. */
 export class Sampler {
   readonly #child: ChildProcess;
   readonly #lines: Interface;
   readonly #waiting = new Map<number, (samples: readonly Sample[]) => void>();
   #last = 0;
 
-  /** @param namespace that it asks from */
+  /** @param namespace of the client */
   constructor(namespace: string) {
     const stdio = ['pipe', 'pipe', 'inherit'] as const;
     this.#child = spawn('ip', ['netns', 'exec', namespace, process.execPath, '-e', program], { stdio: [...stdio] });
@@ -48,7 +48,7 @@ export class Sampler {
     });
   }
 
-  /** @param timeoutMs after which nobody has answered */
+  /** @param timeoutMs after which a connection counts as unanswered */
   ask(addresses: readonly string[], port: number, timeoutMs: number): Promise<readonly Sample[]> {
     const id = ++this.#last;
     const { promise, resolve } = Promise.withResolvers<readonly Sample[]>();
@@ -57,7 +57,7 @@ export class Sampler {
     return promise;
   }
 
-  /** Ends it, by its standard input. */
+  /** Ends the client through its standard input. */
   async close(): Promise<void> {
     const ended = new Promise((resolve) => this.#child.once('exit', resolve));
     this.#child.stdin!.end();

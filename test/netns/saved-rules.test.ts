@@ -4,7 +4,7 @@ import { afterEach, beforeEach, expect, test } from 'vitest';
 import { needBackend, needKernel } from './privileges.ts';
 import { SluicedNode } from './sluiced-node.ts';
 
-/** Rules that another tool saved while a release was finished, and restores at boot: docs/threats.md, "Rules that others save". */
+/** Rules that another tool saved while a release was finishing, and restores at boot: docs/threats.md, "Rules that others save". */
 
 let node: SluicedNode;
 beforeEach(needKernel);
@@ -24,7 +24,7 @@ COMMIT
 `;
 
 test.for(['nft', 'legacy'] as const)(
-  'on %s are restored where both sets are made first, as the page says',
+  'on %s are restored where both sets are created first, as the page says',
   async (backend, context) => {
     needBackend(context, backend);
     const restore = [`iptables-${backend}-restore`, '--noflush'];

@@ -2,8 +2,8 @@ import { execaSync } from 'execa';
 
 /**
  * Runs a shell script in network and mount namespaces of its own, with an empty /run, so that neither rules nor the lock of
- * iptables are shared with the machine. Everything is gone when it ends.
- * @returns what it printed. Throws when a command fails
+ * iptables are shared with the machine. The namespaces end with the script.
+ * @returns its output. Throws when a command fails
  */
 export function inScratchNamespace(script: string): string {
   const setUp = 'set -e\nmount -t tmpfs tmpfs /run\n';

@@ -11,7 +11,7 @@ beforeEach(needKernel);
 
 const sluice = programPath('sluice');
 
-/** What a command printed, as a shell would hand it on. */
+/** The output of a command, as a shell would pipe it. */
 function print(args: readonly string[]): string {
   return execaSync(sluice, args, { stripFinalNewline: false }).stdout;
 }
@@ -21,15 +21,15 @@ const nodes = listExamples().flatMap(({ name, output }) => {
   return listed.slice(0, 1).map(({ node }) => ({ name, output, node }));
 });
 
-/** A kernel without IPVS has not the match that asks for its virtual servers either. Those rules are loaded in the guest. */
+/** A kernel without IPVS lacks the match for virtual servers, too. Those rules are loaded in the guest. */
 const hasIpvs = existsSync('/proc/net/ip_vs');
 const loadable = (text: string): string => (hasIpvs ? text : text.replaceAll(/^-A .* -m ipvs .*\n/gm, ''));
 
 /** Chains of both tables that a text declares or a kernel holds. */
 const chainsOf = (text: string): readonly string[] => [...new Set(text.match(/^:(?:KUBE|SLU)-\S+/gm))].toSorted();
 
-test.each(nodes)('what show prints for $node of $name is loaded by hand', ({ output, node }) => {
-  // Rules of mode ipvs ask sets, which come first; virtual servers are loaded in the guest, where the kernel has them.
+test.each(nodes)('the output of show for $node of $name can be loaded by hand', ({ output, node }) => {
+  // Rules of mode ipvs refer to sets, which are loaded first; virtual servers are loaded in the guest, whose kernel has them.
   const sets = feed('ipset restore', print(['show', output, '--node', node, '--tool', 'ipset']));
   for (const tool of ['iptables', 'ip6tables']) {
     const text = loadable(print(['show', output, '--node', node, '--tool', tool]));

@@ -24,7 +24,7 @@ describe.each(kinds.slice(0, atTier({ quick: 1, test: 2, all: 4 })))(
     const writeConfig = (more = ''): void => node.writeConfig(backend, `layout: ${layout}\n${more}`);
     beforeEach((context) => needBackend(context, backend));
 
-    test('applies, repairs, goes back and cleans up; rules of others stay byte for byte', async () => {
+    test('applies, repairs, rolls back and cleans up; foreign rules stay byte for byte', async () => {
       writeConfig();
       await node.tool([`iptables-${backend}-restore`, '--noflush'], foreign);
       const before = await node.rules(backend);
@@ -57,7 +57,7 @@ describe.each(kinds.slice(0, atTier({ quick: 1, test: 2, all: 4 })))(
       expect(await node.rules(backend)).toBe(before);
     });
 
-    test('status compares the kernel, and ends with 1 when it differs', async () => {
+    test('status compares the kernel, and exits with 1 when it differs', async () => {
       writeConfig();
       writeBundle(`${directory}/rendered`, web(1, 2));
       expect(await node.sluiced('status')).toMatchObject({
@@ -77,7 +77,7 @@ describe.each(kinds.slice(0, atTier({ quick: 1, test: 2, all: 4 })))(
         1,
         { holds: false, differences: [expect.stringMatching(/^ipv4 nat: /)] },
       ]);
-      expect(await node.rules(backend), 'it only looked').toBe(broken);
+      expect(await node.rules(backend), 'status changes nothing').toBe(broken);
       expect((await node.apply()).exitCode).toBe(0);
       expect((await node.sluiced('status')).exitCode).toBe(0);
       rmSync(`${directory}/state/store`, { recursive: true });
@@ -86,7 +86,7 @@ describe.each(kinds.slice(0, atTier({ quick: 1, test: 2, all: 4 })))(
       );
     });
 
-    test('a command that is refused claims nothing', async () => {
+    test('a refused command changes nothing', async () => {
       writeConfig();
       writeBundle(`${directory}/rendered`, web(1, 2));
       const nope = await node.apply('--node', 'nope');
@@ -96,7 +96,7 @@ describe.each(kinds.slice(0, atTier({ quick: 1, test: 2, all: 4 })))(
       expect(node.journal()).toMatchObject({ node: 'node-a', backend });
     });
 
-    test('when a probe fails after the change, the old rules are back and the exit code is 4', async () => {
+    test('rolls back and exits with 4 when a probe fails after the change', async () => {
       writeConfig(
         `probes:\n  - {name: flag, exec: [/usr/bin/test, -e, ${directory}/healthy], attempts: 2, intervalSeconds: 0.1}\n`,
       );

@@ -7,7 +7,7 @@ import { needBackend, needKernel } from './privileges.ts';
 import { programPath } from '@sluice/testing';
 import { SluicedNode, until } from './sluiced-node.ts';
 
-/** The real program on the real kernel, when a tool, the way back or the disk fails, and when nobody tells it of a new bundle. */
+/** The real program on the real kernel, when a tool, the rollback or the disk fails, and when no event announces a new bundle. */
 
 let node: SluicedNode;
 let directory: string;
@@ -25,9 +25,9 @@ const dual = (...endpoints: readonly number[]): ReadonlyMap<string, string> =>
   sampleBundle({ services: { 'shop/web': endpoints }, families: ['ipv4', 'ipv6'] });
 
 /**
- * Lets restore tools end with 1, on the node and not in scratch namespaces, which lack the chain that tells the node.
+ * Makes restore tools end with 1 on the node, but not in scratch namespaces, which lack the chain that marks the node.
  * @param broken by tool, such as `ip6tables`, a shell condition
- * @returns what lays the tools over those of the system
+ * @returns shell text that mounts the tools over those of the system
  */
 async function breakTools(backend: Backend, broken: Readonly<Record<string, string>>): Promise<string> {
   mkdirSync(`${directory}/tools`);
@@ -48,7 +48,7 @@ const applyAfter = (before: string): ReturnType<SluicedNode['sluiced']> =>
 describe.each(['nft', 'legacy'] as const)('sluiced on %s', (backend) => {
   beforeEach((context) => needBackend(context, backend));
 
-  test('when ip6tables refuses after IPv4 was changed, both families are as before', async () => {
+  test('restores both families when ip6tables refuses after IPv4 was changed', async () => {
     node.writeConfig(backend);
     writeBundle(`${directory}/rendered`, dual(1));
     expect(await node.apply()).toMatchObject({ exitCode: 0 });
@@ -65,7 +65,7 @@ describe.each(['nft', 'legacy'] as const)('sluiced on %s', (backend) => {
     expect(node.journal()?.open).toBeNull();
   });
 
-  test('a state directory that is full or read-only is refused with what to do, and no rule is touched', async () => {
+  test('refuses a full or read-only state directory with a hint, and changes no rule', async () => {
     node.writeConfig(backend);
     writeBundle(
       `${directory}/rendered`,
@@ -87,7 +87,7 @@ describe.each(['nft', 'legacy'] as const)('sluiced on %s', (backend) => {
 describe('sluiced', () => {
   beforeEach((context) => needBackend(context, 'nft'));
 
-  test('is held with exit code 5 when the way back fails, too, and `rollback N` frees it', {
+  test('halts with exit code 5 when the rollback fails, too, and `rollback N` resumes it', {
     timeout: 60_000,
   }, async () => {
     node.writeConfig('nft');
@@ -102,13 +102,13 @@ describe('sluiced', () => {
       stdout: expect.stringContaining('a person must look'),
     });
     expect(await node.rules('nft')).not.toBe(before);
-    expect(await node.apply(), 'a held node takes nothing').toMatchObject({ exitCode: 5 });
+    expect(await node.apply(), 'a halted node applies nothing').toMatchObject({ exitCode: 5 });
     expect(await node.sluiced('rollback', '1', '--endpoints', 'old', '--yes')).toMatchObject({ exitCode: 0 });
     expect(await node.rules('nft')).toBe(before);
     expect(await node.apply()).toMatchObject({ exitCode: 0, stdout: expect.stringContaining('confirmed') });
   });
 
-  test('is freed by a rollback with the daemon at work, which goes on', { timeout: 60_000 }, async () => {
+  test('is resumed by a rollback through the daemon, which continues', { timeout: 60_000 }, async () => {
     node.writeConfig('nft');
     writeBundle(`${directory}/rendered`, dual(1));
     expect(await node.apply()).toMatchObject({ exitCode: 0 });
@@ -117,20 +117,20 @@ describe('sluiced', () => {
     const tools = await breakTools('nft', { iptables: `test -e ${flag}`, ip6tables });
     const before = await node.rules('nft');
     node.start(tools);
-    await until('the daemon runs', async () => (await node.ask('/healthz')) !== undefined);
+    await until('the daemon runs', async () => (await node.get('/healthz')) !== undefined);
     writeBundle(`${directory}/rendered`, dual(2));
     await until('the node is halted', async () => node.journal()?.held != null, 30_000);
-    // Both tools: the daemon may try again before the rollback does, and must not find one of them broken.
+    // Both tools: the daemon may retry before the rollback does, and must not find one of them broken.
     writeFileSync(mended, '');
     rmSync(flag);
     expect((await node.sluiced('status')).stdout).not.toContain('probation');
     expect(await node.sluiced('rollback', '--yes')).toMatchObject({ exitCode: 0, stderr: '' });
     expect(await node.rules('nft')).toBe(before);
-    await until('the daemon is healthy', async () => JSON.parse((await node.ask()) ?? '{}').healthy === true);
+    await until('the daemon is healthy', async () => JSON.parse((await node.get()) ?? '{}').healthy === true);
     expect(node.journal()).toMatchObject({ held: null, open: null, current: { number: 1 } });
   });
 
-  test('looks at once when it gets SIGHUP, also where no event tells it of a new bundle', async () => {
+  test('scans at once on SIGHUP, also where no event announces a new bundle', async () => {
     node.writeConfig('nft');
     const config = `${directory}/sluiced.yaml`;
     writeFileSync(config, readFileSync(config, 'utf8').replace('scanIntervalSeconds: 1', 'scanIntervalSeconds: 600'));
@@ -139,25 +139,25 @@ describe('sluiced', () => {
       ['two', 2],
     ] as const)
       writeBundle(`${directory}/far/${name}`, dual(endpoint, endpoint + 100));
-    // A link in the middle of the way: neither the first nor the last directory shows that it is swapped.
+    // A link in the middle of the path: neither the first nor the last directory shows that it was swapped.
     symlinkSync('one', `${directory}/far/now`);
     symlinkSync('far/now', `${directory}/rendered`);
     const daemon = node.start();
-    await until('the first bundle is in', async () => node.journal()?.current?.number === 1);
-    // At the end of the round it looks whether it watches the right directory.
+    await until('the first bundle is applied', async () => node.journal()?.current?.number === 1);
+    // At the end of the round it checks whether it watches the right directory.
     await sleep(2_000);
     symlinkSync('two', `${directory}/far/next`);
     renameSync(`${directory}/far/next`, `${directory}/far/now`);
     await sleep(1_000);
-    expect(node.journal()?.current?.number, 'nobody told it').toBe(1);
+    expect(node.journal()?.current?.number, 'no event announced it').toBe(1);
     daemon.kill('SIGHUP');
-    await until('the second bundle is in', async () => node.journal()?.current?.number === 2);
+    await until('the second bundle is applied', async () => node.journal()?.current?.number === 2);
   });
 });
 
 const main = programPath('sluiced');
 
-/** Every way back on a disk that is full, has no inode left or takes no write. */
+/** Rollbacks on a disk that is full, has no inode left or is read-only. */
 describe.each([
   ['full', 'size=4m', 'dd if=/dev/zero of=$state/filler bs=4096 2> /dev/null || true'],
   ['without inodes', 'size=64m,nr_inodes=96', 'n=0; while touch $state/filler$n 2> /dev/null; do n=$((n + 1)); done'],
@@ -176,7 +176,7 @@ describe.each([
   const publish = (name: string, ...endpoints: readonly number[]): void =>
     writeBundle(`${directory}/${name}`, dual(...endpoints));
 
-  test('`sluiced rollback` brings the generation before back', { timeout: 60_000 }, async () => {
+  test('`sluiced rollback` restores the previous generation', { timeout: 60_000 }, async () => {
     node.writeConfig('nft');
     publish('one', 1, 2);
     publish('two', 7, 8, 9);
@@ -194,9 +194,9 @@ describe.each([
     expect(rules).not.toContain('10.244.0.8:8080');
   });
 
-  // Nobody can make a file system read-only on which a file is open for writing, as the kernel does after an error.
+  // A file system with a file open for writing cannot be remounted read-only, as the kernel does after an error.
   test.each(kind === 'read-only' ? [] : [kind])(
-    '`sluiced cancel` takes a release on probation back',
+    '`sluiced cancel` rolls a release on probation back',
     {
       timeout: 60_000,
     },

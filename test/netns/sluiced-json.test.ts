@@ -3,9 +3,9 @@ import { existsSync, readFileSync, rmSync } from 'node:fs';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { writeBundle } from '../../packages/applier/src/testing/bundle.fixture.ts';
 import { needBackend, needKernel } from './privileges.ts';
-import { type Said, SluicedNode, until, web } from './sluiced-node.ts';
+import { type CommandResult, SluicedNode, until, web } from './sluiced-node.ts';
 
-/** What programs read of `sluiced` on the real kernel: one document of each command, and the log of the daemon. */
+/** The machine-readable output of `sluiced` on the real kernel: one document per command, and the log of the daemon. */
 
 let node: SluicedNode;
 let directory: string;
@@ -21,9 +21,9 @@ beforeEach(async (context) => {
 });
 afterEach(() => node.remove());
 
-/** The one document of standard output, and the exit code. */
+/** The one document on standard output, and the exit code. */
 async function answered(...args: readonly string[]): Promise<readonly [number | undefined, object]> {
-  const { stdout, exitCode }: Said = await node.sluiced(...args, '-o', 'json');
+  const { stdout, exitCode }: CommandResult = await node.sluiced(...args, '-o', 'json');
   return [exitCode, JSON.parse(stdout) as object];
 }
 
@@ -88,7 +88,7 @@ test('each command that changes the kernel prints its result as one document', a
   expect(await answered('history')).toEqual([0, expect.objectContaining({ kind: 'NodeHistory' })]);
 });
 
-test('a command that cannot do its work prints the error with its code', async () => {
+test('a failing command prints the error with its code', async () => {
   const error = (code: string): object =>
     expect.objectContaining({ kind: 'Error', error: expect.objectContaining({ code }) as object }) as object;
   expect(await answered('confirm')).toEqual([2, error('NODE_STATE_INVALID')]);
@@ -101,7 +101,7 @@ test('a command that cannot do its work prints the error with its code', async (
   await node.kill(daemon, 'SIGTERM');
 });
 
-test('the log of the daemon is JSON with levels by name, and signals change how detailed it is', async () => {
+test('the log of the daemon is JSON with levels by name, and signals change its level', async () => {
   const daemon = node.start('', '--log-format', 'json', '--log-level', 'warning');
   let text = '';
   daemon.stderr?.on('data', (chunk: Buffer) => (text += chunk.toString()));
@@ -130,8 +130,8 @@ test('the log of the daemon is JSON with levels by name, and signals change how 
   expect(lines().at(-1)).toMatchObject({ level: 'info', msg: 'sluiced stopped; the rules stay in the kernel' });
 });
 
-test('a log that the journal reads has priorities, and one that was redirected since has none', async () => {
-  // JOURNAL_STREAM as systemd.exec(5) describes it, for a file that stands for the socket of the journal.
+test('a log that the journal reads has priorities, and a redirected one has none', async () => {
+  // JOURNAL_STREAM as systemd.exec(5) describes it, for a file in place of the socket of the journal.
   const logged = async (redirected: string): Promise<string> => {
     const file = `${directory}/log`;
     const before = `: >${file}; export JOURNAL_STREAM=$(stat -c %d:%i ${file}); exec 2>${redirected};`;

@@ -6,7 +6,7 @@ import { writeBundle } from '../../packages/applier/src/testing/bundle.fixture.t
 import { needBackend, needKernel } from './privileges.ts';
 import { foreign, kinds, SluicedNode, until, web } from './sluiced-node.ts';
 
-/** `kill -9` of the real `sluiced` on the real kernel, while it takes a bundle. */
+/** `kill -9` of the real `sluiced` on the real kernel, while it applies a bundle. */
 
 let node: SluicedNode;
 let directory: string;
@@ -23,7 +23,7 @@ describe.each(kinds.slice(0, atTier({ quick: 2, all: 4 })))(
   ({ backend, layout }) => {
     beforeEach((context) => needBackend(context, backend));
 
-    test('killed at any moment, the next one ends on the old or the new rules', { timeout: 180_000 }, async () => {
+    test('killed at any moment, its next start ends on the old or the new rules', { timeout: 180_000 }, async () => {
       node.writeConfig(backend, `layout: ${layout}\n`);
       await node.tool([`iptables-${backend}-restore`, '--noflush'], foreign);
       const bundles = [web(1, 2), web(2, 3, 4)];
@@ -36,19 +36,19 @@ describe.each(kinds.slice(0, atTier({ quick: 2, all: 4 })))(
       const rounds = atTier({ quick: 2, all: 8, soak: 200 });
       for (let round = 0; round < rounds; round++) {
         const daemon = node.start();
-        await until('the daemon starts', async () => (await node.ask()) !== undefined);
+        await until('the daemon starts', async () => (await node.get()) !== undefined);
         writeBundle(`${directory}/rendered`, bundles[round % 2] as ReadonlyMap<string, string>);
         await sleep(40 + ((round * 37) % 160));
         await node.kill(daemon);
         const next = node.start();
         await until('the restart reaches old or new rules', async () => {
           return (
-            (await node.ask()) !== undefined &&
+            (await node.get()) !== undefined &&
             node.journal()?.open === null &&
             good.includes(await node.rules(backend))
           );
         });
-        await until('the newest bundle is in', async () => {
+        await until('the newest bundle is applied', async () => {
           return node.journal()?.open === null && (await node.rules(backend)) === good[round % 2];
         });
         await node.kill(next);

@@ -10,7 +10,7 @@ import { sampleBundle, sampleNode } from '../../packages/applier/src/testing/bun
 
 export { until } from './until.ts';
 
-/** Where `sluiced` is tried: the first is the one that most nodes have. */
+/** The settings under which `sluiced` is tested: the first is the one that most nodes have. */
 export const kinds = [
   { backend: 'nft', layout: 'tree' },
   { backend: 'legacy', layout: 'tree' },
@@ -28,8 +28,8 @@ export const web = (...endpoints: readonly number[]): ReadonlyMap<string, string
 
 const main = programPath('sluiced');
 
-/** What a command said and how it ended. */
-export interface Said {
+/** The output of a command and its exit code. */
+export interface CommandResult {
   readonly exitCode?: number | undefined;
   readonly stdout: string;
   readonly stderr: string;
@@ -44,7 +44,7 @@ export class SluicedNode {
   readonly directory = mkdtempSync(`${tmpdir()}/slt-`);
   readonly #children: ChildProcess[] = [];
 
-  /** Makes the namespace. The caller ends it with `remove`. */
+  /** Makes the namespace; `remove` ends it. */
   static async make(): Promise<SluicedNode> {
     const node = new SluicedNode();
     await execa('ip', ['netns', 'add', node.name]);
@@ -58,14 +58,14 @@ export class SluicedNode {
     rmSync(this.directory, { recursive: true, force: true });
   }
 
-  /** Ends every program that was started here. */
+  /** Kills every program that was started here. */
   async killAll(): Promise<void> {
     for (const child of this.#children.splice(0))
       if (child.exitCode === null && child.signalCode === null) await this.kill(child);
   }
 
   /**
-   * A command line that runs inside the namespace. `exec` all the way: the process that is started is the program itself.
+   * A command line that runs inside the namespace. Every shell execs: the started process is the program itself.
    * @param before shell text to run first, in the same mount namespace
    */
   #inside(command: readonly string[], before = ''): [string, string[]] {
@@ -73,30 +73,30 @@ export class SluicedNode {
     return ['ip', ['netns', 'exec', this.name, 'unshare', '-m', 'sh', '-c', script, 'sh', ...command]];
   }
 
-  /** Runs a tool and gives what it printed. */
+  /** Runs a tool. @returns its output */
   async tool(command: readonly string[], input = ''): Promise<string> {
     const [file, args] = this.#inside(command);
     return (await execa(file, args, { input })).stdout;
   }
 
   /** Runs `sluiced` with the node's config. */
-  async sluiced(...args: readonly string[]): Promise<Said> {
+  async sluiced(...args: readonly string[]): Promise<CommandResult> {
     return this.sluicedAfter('', ...args);
   }
 
-  /** Runs `sluiced` after a shell text that prepares the place it runs in, such as `mount … &&`. */
-  async sluicedAfter(before: string, ...args: readonly string[]): Promise<Said> {
+  /** Runs `sluiced` after a shell text that prepares its mount namespace, such as `mount … &&`. */
+  async sluicedAfter(before: string, ...args: readonly string[]): Promise<CommandResult> {
     const config = ['-c', `${this.directory}/sluiced.yaml`];
     const [file, rest] = this.#inside([process.execPath, main, ...args, ...config], before);
     return execa(file, rest, { reject: false });
   }
 
   /** `sluiced apply` of the bundle `rendered`. */
-  async apply(...more: readonly string[]): Promise<Said> {
+  async apply(...more: readonly string[]): Promise<CommandResult> {
     return this.sluiced('apply', `${this.directory}/rendered`, ...more);
   }
 
-  /** Starts `sluiced run`; `remove` ends it if nobody else does. */
+  /** Starts `sluiced run`; `remove` ends it at the latest. */
   start(before = '', ...more: readonly string[]): ChildProcess {
     return this.startProgram([process.execPath, main, 'run', '-c', `${this.directory}/sluiced.yaml`, ...more], before);
   }
@@ -106,7 +106,7 @@ export class SluicedNode {
     const [file, args] = this.#inside(command, before);
     const child = spawn(file, args, { stdio: ['ignore', 'pipe', 'pipe'] });
     child.stdout?.resume();
-    // The log: a test that wants it listens.
+    // Read the log, or the pipe fills; a test that needs it listens.
     child.stderr?.resume();
     this.#children.push(child);
     return child;
@@ -126,7 +126,7 @@ export class SluicedNode {
       `backend: ${backend}`,
       ...(/^signatures:/m.test(more) ? [] : ['signatures: {policy: none}']),
     ];
-    // Probes that pass are believed at once, unless a test says otherwise.
+    // Probes that pass are believed at once, unless a test configures otherwise.
     const probation = /^probation:/m.test(more) ? '' : 'probation: {seconds: 0}\n';
     writeFileSync(
       `${this.directory}/sluiced.yaml`,
@@ -156,8 +156,8 @@ export class SluicedNode {
     }
   }
 
-  /** What the daemon answers; undefined when it does not. */
-  async ask(path = '/status'): Promise<string | undefined> {
+  /** What the daemon answers to a GET; undefined without an answer. */
+  async get(path = '/status'): Promise<string | undefined> {
     return this.tool(['curl', '-s', '-m', '2', `http://127.0.0.1:10276${path}`]).catch(() => undefined);
   }
 }

@@ -8,15 +8,15 @@ const vip = '10.96.0.11';
 export const deadmanSeconds = 6;
 
 /**
- * Endpoint n of a sample bundle has the address 10.244.0.(n + 1). Endpoints 1 and 11 answer with 1, 2 and 12 with 2: two that are
- * replaced at once are a release, one would be an update of endpoints.
+ * Endpoint n of a sample bundle has the address 10.244.0.(n + 1). Endpoints 1 and 11 answer with 1, 2 and 12 with 2: two endpoints
+  * replaced at once are a release, one would be an endpoint update.
  */
 const servers = `
   const { createServer } = require('node:http');
   for (const n of [1, 2, 11, 12]) createServer((_, to) => to.end(String(n % 10))).listen(8080, '10.244.0.' + (n + 1));
 `;
 
-/** What a client reaches at the VIP, or why it reaches nothing. */
+/** What a client reaches at the VIP, or the error of its connection. */
 export const reached = async (node: SluicedNode): Promise<string> =>
   node.tool(['curl', '-s', '-m', '2', `http://${vip}/`]).catch((error: Error) => error.message);
 
@@ -35,7 +35,7 @@ export async function confirmFirst(node: SluicedNode, backend: string): Promise<
   await node.tool(['sh', '-c', `${addresses} && ip route add 10.96.0.0/12 dev lo`]);
   writeFileSync(`${node.directory}/servers.cjs`, servers);
   node.startProgram([process.execPath, `${node.directory}/servers.cjs`]);
-  // The probe fails before there is a Service, and would be tried nine times.
+  // The probe fails while there is no Service, and would be retried nine times.
   node.writeConfig(backend);
   publishRelease(node, 1);
   expect(await node.apply()).toMatchObject({ exitCode: 0 });
@@ -43,7 +43,7 @@ export async function confirmFirst(node: SluicedNode, backend: string): Promise<
 }
 
 /**
- * Confirms release 1 and brings release 2 into probation, for longer than a test lasts.
+ * Confirms release 1 and starts the probation of release 2, which lasts longer than a test.
  * @param more fields of `probation` in sluiced.yaml, with a comma before each
  * @returns the daemon
  */

@@ -26,7 +26,7 @@ interface Shown {
 
 const shown = async (): Promise<Shown> =>
   JSON.parse((await node.sluiced('show', 'shop/web', '-o', 'json')).stdout) as Shown;
-/** The lines of a Service as an operator finds them: rules with its key, and the chains that these lead to. */
+/** The lines of a Service that an operator finds: rules with its key, and the chains that they refer to. */
 const linesIn = ({ rules }: Shown): readonly string[] => rules.flatMap(({ lines }) => lines.map(({ text }) => text));
 
 describe.each(kinds)('on $backend in layout $layout', ({ backend, layout }) => {
@@ -36,7 +36,7 @@ describe.each(kinds)('on $backend in layout $layout', ({ backend, layout }) => {
     writeBundle(`${node.directory}/rendered`, web(1, 2));
   });
 
-  test('prints the chains and rules that the kernel has, beside the files', async () => {
+  test('prints the chains and rules in the kernel, and the files of the bundle', async () => {
     expect(await node.sluiced('show', 'shop/web')).toMatchObject({
       exitCode: 2,
       stderr: expect.stringContaining('no active generation'),
@@ -69,10 +69,10 @@ describe.each(kinds)('on $backend in layout $layout', ({ backend, layout }) => {
     const document = await shown();
     expect(document).toMatchObject({ holds: true, layout, bundle: { isActive: true, files: [{}, {}] } });
     expect(document.rules.map(({ family, table }) => `${family} ${table}`)).toEqual(['ipv4 nat', 'ipv6 nat']);
-    expect(await node.rules(backend), 'it only looked').toBe(kernel);
+    expect(await node.rules(backend), 'show changes nothing').toBe(kernel);
   });
 
-  test('says what differs, and that the bundle is another version', async () => {
+  test('reports differences, and that the bundle has another version', async () => {
     await node.apply();
     const leading =
       linesIn(await shown()).find((line) => line.startsWith('-A ') && line.includes('"shop/web cluster IP"')) ?? '';
@@ -84,7 +84,7 @@ describe.each(kinds)('on $backend in layout $layout', ({ backend, layout }) => {
     expect(said.stdout).toContain('which is not active');
   });
 
-  test('a Service that is not there is named with those that are', async () => {
+  test('an unknown Service is refused with the list of known ones', async () => {
     await node.apply();
     expect(await node.sluiced('show', 'shop/none')).toMatchObject({
       exitCode: 1,

@@ -8,7 +8,7 @@ import { sampleBundle, writeBundle } from '../../packages/applier/src/testing/bu
 
 /** The real program on the real kernel, in a network namespace with a /run of its own. */
 
-/** shop/web is asked for by a load balancer; these of its endpoints are on this node. */
+/** shop/web has a health-check node port for a load balancer; these of its endpoints are on this node. */
 function withHealthPort(
   files: ReadonlyMap<string, string>,
   port: number,
@@ -39,43 +39,43 @@ beforeEach(async () => {
 afterEach(() => node.remove());
 
 describe('sluiced run', () => {
-  /** How many releases were confirmed and are finished. */
+  /** The number of releases that were confirmed and are finished. */
   const generations = async (): Promise<number> => {
     const journal = node.journal();
     return journal?.open === null ? journal.history.filter(({ what }) => what === 'confirmed').length : 0;
   };
 
-  test('notices a written bundle, a swapped link whose old target stays, and drift; a vanished directory changes nothing', async () => {
+  test('applies a written bundle and a swapped link whose old target stays, and repairs drift; a vanished directory changes nothing', async () => {
     node.writeConfig('nft');
     const [first, second] = [`${directory}/one`, `${directory}/two`];
     writeBundle(first, web(1, 11));
     writeBundle(second, web(2, 12));
     symlinkSync(first, `${directory}/rendered`);
     const daemon = node.start();
-    await until('the first bundle is in', async () => (await generations()) === 1);
+    await until('the first bundle is applied', async () => (await generations()) === 1);
     symlinkSync(second, `${directory}/next`);
     renameSync(`${directory}/next`, `${directory}/rendered`);
-    await until('the swapped bundle is in', async () => (await generations()) === 2);
+    await until('the swapped bundle is applied', async () => (await generations()) === 2);
     const good = await node.rules('nft');
     await node.tool(['iptables-nft', '-t', 'nat', '-F']);
     await until('the rules are repaired', async () => (await node.rules('nft')) === good);
     rmSync(`${directory}/rendered`);
     const report = await until('the alarm is raised', async () => {
-      const text = await node.ask();
+      const text = await node.get();
       return text?.includes('BUNDLE_ABSENT') ? text : undefined;
     });
     expect(JSON.parse(report)).toMatchObject({ healthy: true, generation: 2 });
     expect(await node.rules('nft')).toBe(good);
-    expect(await node.ask('/metrics')).toContain('sluice_outcomes_total{outcome="confirmed"} 2');
+    expect(await node.get('/metrics')).toContain('sluice_outcomes_total{outcome="confirmed"} 2');
     mkdirSync(`${directory}/rendered`);
     writeBundle(`${directory}/rendered`, web(3, 13));
-    await until('the replaced directory is in', async () => (await generations()) === 3);
+    await until('the replaced directory is applied', async () => (await generations()) === 3);
     const ended = new Promise((resolve) => daemon.once('exit', resolve));
     daemon.kill('SIGTERM');
     expect(await ended).toBe(0);
   });
 
-  test('a load balancer reaches its port also behind a restart beside a directory that says nothing', {
+  test('a load balancer reaches its health-check port also after a restart with an empty directory', {
     timeout: 60_000,
   }, async () => {
     node.writeConfig('nft');
@@ -89,11 +89,11 @@ describe('sluiced run', () => {
     expect(await ask()).toBeUndefined();
     rmSync(`${directory}/rendered`, { recursive: true });
     node.start();
-    await until('it says that it has no directory', async () => (await node.ask())?.includes('BUNDLE_ABSENT'));
+    await until('it reports the missing bundle', async () => (await node.get())?.includes('BUNDLE_ABSENT'));
     expect(await ask()).toContain('"localEndpoints": 1');
   });
 
-  test('a load balancer is told of endpoints that come while their release is on trial, and while it waits', {
+  test('a health-check port counts endpoints that are added while their release is on probation, and while it waits', {
     timeout: 60_000,
   }, async () => {
     const fails = `exec: [/bin/sh, -c, "! iptables-nft-save -t nat | grep -q shop/bad"], attempts: 1`;
@@ -108,23 +108,23 @@ describe('sluiced run', () => {
     };
     write([1], {});
     node.start();
-    await until('the first bundle is in', async () => (await generations()) === 1 && counts(1));
+    await until('the first bundle is applied', async () => (await generations()) === 1 && counts(1));
     write([1, 2], { 'shop/new': [60] });
-    await until('it is on trial', async () => node.journal()?.open !== null);
+    await until('it is on probation', async () => node.journal()?.open !== null);
     expect(await counts(2)).toBe(true);
     write([1, 2, 3], { 'shop/new': [60] });
-    await until('the endpoint of the trial counts', async () => counts(3));
+    await until('the endpoint of the release on probation counts', async () => counts(3));
     expect(node.journal()?.open).not.toBeNull();
-    await until('the release is in', async () => (await generations()) === 2);
+    await until('the release is confirmed', async () => (await generations()) === 2);
     write([1, 2], { 'shop/new': [60], 'shop/bad': [70] });
-    await until('the bad one is taken back', async () => (await node.ask())?.includes('BUNDLE_QUARANTINED'));
+    await until('the bad one is rolled back', async () => (await node.get())?.includes('BUNDLE_QUARANTINED'));
     expect(await counts(2)).toBe(true);
     write([1], { 'shop/new': [60], 'shop/bad': [70] });
-    await until('the endpoint of what waits counts', async () => counts(1));
+    await until('the endpoint of the waiting release counts', async () => counts(1));
     expect(await generations()).toBe(2);
   });
 
-  test('while somebody else has the port of the status, rules go in and are repaired; then it is opened', {
+  test('applies and repairs rules while another program holds the status port, which is opened later', {
     timeout: 60_000,
   }, async () => {
     node.writeConfig('nft');
@@ -134,43 +134,43 @@ describe('sluiced run', () => {
     const taken = (): Promise<string> => node.tool(['ss', '-Htln', 'sport = :10276']);
     await until('the port is taken', async () => (await taken()).includes('10276'));
     node.start();
-    await until('the bundle is in', async () => (await generations()) === 1);
+    await until('the bundle is applied', async () => (await generations()) === 1);
     const good = await node.rules('nft');
     await node.tool(['iptables-nft', '-t', 'nat', '-F']);
     await until('the rules are repaired', async () => (await node.rules('nft')) === good);
-    expect(await node.ask()).toBeUndefined();
+    expect(await node.get()).toBeUndefined();
     await node.kill(other);
-    const report = await until('the port is open', async () => node.ask());
+    const report = await until('the port is open', async () => node.get());
     expect(JSON.parse(report)).toMatchObject({ healthy: true, alarms: {} });
   });
 
-  test('it has the tool of the next change ready, uses it, and ends with it', { timeout: 60_000 }, async () => {
+  test('starts the tool of the next change in advance, uses it, and ends it on exit', { timeout: 60_000 }, async () => {
     node.writeConfig('nft');
     writeBundle(`${directory}/rendered`, web(1, 11));
     const daemon = node.start();
     const tools = (): readonly number[] => childrenOf(daemon.pid ?? 0, 'iptables-nft-restore');
-    await until('the first bundle is in', async () => (await generations()) === 1);
+    await until('the first bundle is applied', async () => (await generations()) === 1);
     const ready = await until('tools are ready', async () => (tools().length > 0 ? tools() : undefined));
     writeBundle(`${directory}/rendered`, web(1, 12));
-    await until('the update is in', async () => (await node.rules('nft')).includes('10.244.0.13:8080'));
-    await until('others are ready', async () => tools().length > 0 && tools().every((id) => !ready.includes(id)));
-    expect(JSON.parse((await node.ask()) ?? '')).toMatchObject({ lastRepair: null, alarms: {} });
+    await until('the update is applied', async () => (await node.rules('nft')).includes('10.244.0.13:8080'));
+    await until('new tools are ready', async () => tools().length > 0 && tools().every((id) => !ready.includes(id)));
+    expect(JSON.parse((await node.get()) ?? '')).toMatchObject({ lastRepair: null, alarms: {} });
     daemon.kill('SIGTERM');
     await new Promise((resolve) => daemon.once('exit', resolve));
-    await until('nothing is left of it', async () => tools().length === 0);
+    await until('no tool is left', async () => tools().length === 0);
   });
 
-  test('a second one is refused while the first holds the lock', { timeout: 60_000 }, async () => {
+  test('refuses a second daemon while the first holds the lock', { timeout: 60_000 }, async () => {
     node.writeConfig('nft');
     writeBundle(`${directory}/rendered`, web(1));
     node.start();
-    await until('the first bundle is in', async () => (await generations()) === 1);
+    await until('the first bundle is applied', async () => (await generations()) === 1);
     const second = await node.sluiced('apply', `${directory}/rendered`);
     expect(second).toMatchObject({ exitCode: 3, stderr: expect.stringContaining('NODE_LOCKED') });
   });
 });
 
-test('preflight looks at the directory that is named; problems come first, each line ends in what to do', async () => {
+test('preflight checks the named directory; problems come first, each line ends with a hint', async () => {
   node.writeConfig('nft');
   const other = `${directory}/other`;
   writeBundle(other, web(1));

@@ -8,17 +8,17 @@ import { needBackend, needKernel } from './privileges.ts';
 import { SluicedNode, until } from './sluiced-node.ts';
 
 /**
- * A Service with session affinity while programs are switched: which client belongs to which endpoint is kept in lists of the kernel
- * (`-m recent`), which last as long as some rule names them. A switch must not lose one.
+ * A Service with session affinity while programs are switched: the endpoint of each client is kept in lists of the kernel
+  * (`-m recent`), which exist as long as a rule refers to them. A switch must not lose one.
  */
 
 const releases = atTier({ quick: 25, soak: 100 });
 
-/** Twelve: that by chance all of them are on one of four endpoints happens once in four million runs. */
+/** Twelve: the chance that all of them are on one of four endpoints is one in four million. */
 const clients = Array.from({ length: 12 }, (_, n) => `192.0.2.${n + 11}`);
 const vip = '10.96.0.11';
 
-/** Every endpoint says which address it was reached at; every client asks from its own address, and writes down who answered. */
+/** Every endpoint answers with the address it was reached at; every client connects from its own address, and records the answers. */
 const program = (directory: string): string => `
   const { createServer, get } = require('node:http');
   const { writeFileSync, renameSync } = require('node:fs');
@@ -59,7 +59,7 @@ const met = (): Record<string, Record<string, number>> =>
 describe.each(['nft', 'legacy'] as const)('session affinity under %s', { timeout: 600_000 }, (backend) => {
   beforeEach((context) => needBackend(context, backend));
 
-  test(`every client stays on its endpoint over ${releases} releases, also when others come and go`, async () => {
+  test(`every client stays on its endpoint over ${releases} releases, also when endpoints are added and removed`, async () => {
     const { directory } = node;
     const endpoints = [1, 2, 3, 4];
     const addresses = [...clients, ...[...endpoints, 5].map((n) => `10.244.0.${n + 1}`)];
@@ -75,7 +75,7 @@ describe.each(['nft', 'legacy'] as const)('session affinity under %s', { timeout
       async () => existsSync(`${directory}/met`) && clients.every((one) => met()[one]),
     );
     for (let count = 1; count <= releases; count++) {
-      // Two endpoints that are replaced at once are a release, one would be an update of endpoints.
+      // Two endpoints replaced at once are a release, one would be an endpoint update.
       const first = 20 + 2 * (count % 50);
       put(count % 5 === 0 ? [...endpoints, 5] : endpoints, [first, first + 1]);
       expect(await node.apply()).toMatchObject({ exitCode: 0 });
@@ -90,7 +90,7 @@ describe.each(['nft', 'legacy'] as const)('session affinity under %s', { timeout
     console.log(`${backend}: ${answers.reduce((sum, one) => sum + one, 0)} answers over ${releases} releases`);
   });
 
-  test('a shorter time that is taken back forgot nobody', async () => {
+  test('the rollback of a shorter timeout keeps the affinity of every client', async () => {
     const { directory } = node;
     const endpoints = [1, 2];
     const setUp = [...clients, '10.244.0.2', '10.244.0.3'].map((one) => `ip addr add ${one}/32 dev lo`).join(' && ');
@@ -111,7 +111,7 @@ describe.each(['nft', 'legacy'] as const)('session affinity under %s', { timeout
   });
 });
 
-/** How many clients the kernel's lists hold. */
+/** The number of clients in the kernel's lists. */
 async function known(): Promise<number> {
   const lists = await node.tool(['sh', '-c', 'cat /proc/self/net/xt_recent/*']);
   return new Set(lists.match(/(?<=^src=)\S+/gm)).size;
@@ -123,7 +123,7 @@ const ask = `
     get({ host: '${vip}', localAddress: client, agent: false, timeout: 3000 }, (from) => from.resume().on('end', then)).on('error', (error) => { throw error; });
 `;
 
-/** Both endpoints, and one question of each client, one after the other. */
+/** Both endpoints, and one connection of each client, one after the other. */
 const everybodyOnce = `${ask}
   const server = require('node:http').createServer((_asked, to) => to.end('here')).listen(8080, '0.0.0.0', () => {
     const next = ([client, ...others]) => client ? ask(client, () => next(others)) : process.exit(0);
@@ -132,8 +132,8 @@ const everybodyOnce = `${ask}
 `;
 
 /**
- * Passes as long as the old rules stand. Later, when the shorter time ran out for everybody, the client that asked last asks again: with
- * each question a rule that reaps makes the kernel forget one other client of its list. Then it says no.
+ * Passes as long as the old rules are active. Later, when the shorter time has run out for every client, the last client connects again:
+  * on each connection a rule that reaps removes one other client from its list in the kernel. Then the probe fails.
  */
 const oftenAgain = `${ask}
   const { execFileSync } = require('node:child_process');

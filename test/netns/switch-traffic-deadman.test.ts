@@ -7,15 +7,15 @@ import { needBackend, needKernel } from './privileges.ts';
 import { SluicedNode, until } from './sluiced-node.ts';
 
 /**
- * New connections all the time while the kernel goes back by itself, in both families: none is lost of a Service that the release did
- * not change, and none of one that it did meets neither program.
+ * New connections all the time while the dead-man switch rolls back, in both families: none is lost of a Service that the release did
+  * not change, and each to a changed one is served by one of the two programs.
  */
 
 const deadmanSeconds = 6;
 
 /**
- * The endpoints before the release and on trial; two that are replaced at once are a release, where one would be an update, which
- * stays when the release is taken back. Endpoints from 250 on answer nobody.
+ * The endpoints before the release and on probation; two replaced at once are a release, where one would be an update, which
+  * stays when the release is rolled back. Endpoints from 250 on do not answer.
  */
 const services = {
   'shop/web': [
@@ -38,7 +38,7 @@ const addressesOf = (n: number): readonly string[] => [
 /** Of `names`, in the order of the bundle. */
 const vipsOf = (index: number): readonly string[] => [`10.96.0.${index + 11}`, `fd00:96::${(index + 10).toString(16)}`];
 
-/** What clients may meet, by Service, whichever program serves them. The dead endpoints are one connection's affair, see `pending`. */
+/** The answers that clients may get, by Service, from either program. Only one connection goes to the dead endpoints, see `pending`. */
 const wanted = Object.fromEntries(
   names.slice(0, 3).flatMap((name, index) => {
     const answers = services[name].flatMap((ends) =>
@@ -49,8 +49,8 @@ const wanted = Object.fromEntries(
 );
 
 /**
- * Endpoints that say which address they were reached at. SIGUSR2: clients connect, and again as soon as they were answered. Again: one
- * more asks for the Service with the dead endpoints, and waits.
+ * Endpoints that answer with the address they were reached at. SIGUSR2: clients connect, and again after each answer. A second SIGUSR2: one
+  * more connects to the Service with the dead endpoints, and waits.
  */
 const program = (directory: string): string => `
   const { createServer, connect } = require('node:net');
@@ -94,7 +94,7 @@ function put(onProbation: boolean): void {
   writeBundle(`${node.directory}/rendered`, sampleBundle({ services: ends, families: ['ipv4', 'ipv6'] }));
 }
 
-/** The node's endpoints. What is sent to the dead ones goes nowhere, as does what leaves without NAT: nobody is at the other end. */
+/** The node's endpoints. Packets to the dead ones are lost, as are those that leave without NAT: the far end of the link is empty. */
 async function build(backend: string): Promise<void> {
   const [four, six] = [0, 1].map((family) => [250, 251].map((n) => addressesOf(n)[family]).join(','));
   const places = [...alive, 250, 251].flatMap((n) => {
@@ -123,14 +123,14 @@ const served = (vip: string, ...by: readonly number[]): number =>
   by.flatMap(addressesOf).reduce((sum, one) => sum + (met()[vip]?.[one] ?? 0), 0);
 
 describe.each(['nft', 'legacy'] as const)(
-  'a sluiced that is killed while its release is on trial, on %s',
+  'a sluiced that is killed while its release is on probation, on %s',
   {
     timeout: 120_000,
   },
   (backend) => {
     beforeEach((context) => needBackend(context, backend));
 
-    test('clients meet one program or the other all the way back, and who waited for an endpoint of the trial is served', async () => {
+    test('clients are served by one program or the other during the rollback, and connections that wait for an endpoint of the release are served', async () => {
       const { directory } = node;
       await build(backend);
       const probation = (seconds: number): string =>
@@ -147,14 +147,14 @@ describe.each(['nft', 'legacy'] as const)(
       put(true);
       const daemon = node.start();
       const [web4 = '', web6 = ''] = vipsOf(0);
-      await until('clients meet the trial', async () => served(web4, 2, 12) > 50 && served(web6, 2, 12) > 50);
+      await until('clients meet the release on probation', async () => served(web4, 2, 12) > 50 && served(web6, 2, 12) > 50);
       clients.kill('SIGUSR2');
       await until('a connection waits', async () =>
         (await node.tool(['conntrack', '-L', '-p', 'tcp', '--state', 'SYN_SENT'])).includes(`dst=${vipsOf(3)[0]} `),
       );
       daemon.kill('SIGKILL');
       const then = [served(web4, 1, 11), served(web6, 1, 11)];
-      await until('the kernel goes back', async () =>
+      await until('the kernel rolls back', async () =>
         [web4, web6].every((vip, index) => served(vip, 1, 11) > (then[index] ?? 0) + 50),
       );
       node.writeConfig(backend, probation(0));
@@ -164,7 +164,7 @@ describe.each(['nft', 'legacy'] as const)(
         'the kernel uses the old rules',
       );
       await until(
-        'who waited is served',
+        'the waiting connection is served',
         async () => existsSync(`${directory}/pending`) && Object.keys(read('pending')).length === 2,
         40_000,
       );
@@ -176,9 +176,9 @@ describe.each(['nft', 'legacy'] as const)(
         Object.keys(all).filter((one) => !wanted[vip]?.includes(one)),
       ]);
       expect(others).toEqual(Object.keys(seen).map((vip) => [vip, []]));
-      for (const vip of vipsOf(2)) expect(seen[vip], 'the trial was met').toHaveProperty('ECONNREFUSED');
+      for (const vip of vipsOf(2)) expect(seen[vip], 'the release on probation was met').toHaveProperty('ECONNREFUSED');
       const answers = Object.values(seen).flatMap((one) => Object.values(one));
-      console.log(`${backend}: ${answers.reduce((sum, one) => sum + one, 0)} connections over one dead-man`);
+      console.log(`${backend}: ${answers.reduce((sum, one) => sum + one, 0)} connections over one expiry of the dead-man switch`);
     });
   },
 );

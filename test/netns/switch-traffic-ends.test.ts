@@ -8,8 +8,8 @@ import { needBackend, needKernel } from './privileges.ts';
 import { SluicedNode, until } from './sluiced-node.ts';
 
 /**
- * A Service that comes to its first endpoint and loses its last one, again and again, under new connections all the time: each is served
- * or refused, none is left without an answer, and neighbours notice nothing.
+ * A Service that gets its first endpoint and loses its last one, repeatedly, under new connections all the time: each is served
+  * or refused, none goes unanswered, and other Services are not affected.
  */
 
 const rounds = atTier({ quick: 2, soak: 100 });
@@ -18,7 +18,7 @@ const lastAfterSeconds = 4;
 /** Of shop/cart, which keeps its endpoint 3, and of shop/edge. */
 const vips = { cart: ['10.96.0.11', 'fd00:96::a'], edge: ['10.96.0.12', 'fd00:96::b'] } as const;
 
-/** Every endpoint answers; clients connect again as soon as they were answered, and write down how. */
+/** Every endpoint answers; clients connect again after each answer, and record it. */
 const program = (file: string): string => `
   const { createServer, connect } = require('node:net');
   const { writeFileSync, renameSync } = require('node:fs');
@@ -63,9 +63,9 @@ const met = (): Met => {
     return {};
   }
 };
-/** How often the edge was answered so, in the family where that is less. */
+/** How often this was the answer of the edge, in the family with fewer. */
 const count = (what: string): number => Math.min(...vips.edge.map((vip) => met()[vip]?.[what] ?? 0));
-/** Waits until clients of both families are answered so, and says how long that took. The kernel refuses one a second (icmp_ratelimit). */
+/** Waits until clients of both families get this answer. @returns after how many ms; the kernel refuses one a second (icmp_ratelimit) */
 async function answered(what: string): Promise<number> {
   const [before, startMs] = [count(what), performance.now()];
   await until(`clients meet ${what}`, async () => count(what) > before + (what === 'served' ? 20 : 0));
@@ -78,12 +78,12 @@ describe.each(['nft', 'legacy'] as const)(
   (backend) => {
     beforeEach((context) => needBackend(context, backend));
 
-    test(`${rounds} times: the last one goes late, the first one comes at once, and no connection is lost`, async () => {
+    test(`${rounds} times: the last one is removed late, the first one added at once, and no connection is lost`, async () => {
       const { directory } = node;
       const places = [3, 4, 5].flatMap((n) => [`10.244.0.${n + 1}/32 dev lo`, `fd00:10::${n}/128 dev lo nodad`]);
       const setUp = [
         ...places.map((one) => `ip addr add ${one}`),
-        // What leaves without NAT meets nobody at the other end.
+        // Packets that leave without NAT are lost: the far end of the link is empty.
         'ip link add out type veth peer name nowhere',
         'ip addr add 192.0.2.1/24 dev out',
         'ip addr add fd00:1::1/64 dev out nodad',
@@ -98,16 +98,16 @@ describe.each(['nft', 'legacy'] as const)(
       expect(await node.apply()).toMatchObject({ exitCode: 0 });
       writeFileSync(`${directory}/clients.cjs`, program(`${directory}/met`));
       const clients = node.startProgram([process.execPath, `${directory}/clients.cjs`]);
-      await until('the clients are there', async () => existsSync(`${directory}/met`));
+      await until('the clients run', async () => existsSync(`${directory}/met`));
       node.start();
-      await until('the daemon answers', async () => node.ask());
+      await until('the daemon answers', async () => node.get());
       clients.kill('SIGUSR2');
       await answered('served');
       for (let round = 0; round < rounds; round++) {
         put([]);
-        expect(await answered('ECONNREFUSED'), 'the last one goes late').toBeGreaterThan(lastAfterSeconds * 900);
+        expect(await answered('ECONNREFUSED'), 'the last one is removed late').toBeGreaterThan(lastAfterSeconds * 900);
         put([4 + (round % 2)]);
-        expect(await answered('served'), 'the first one does not wait').toBeLessThan(lastAfterSeconds * 1000);
+        expect(await answered('served'), 'the first one is added at once').toBeLessThan(lastAfterSeconds * 1000);
       }
       const seen = met();
       const kinds = (ones: readonly string[]): readonly (readonly string[])[] =>
@@ -117,7 +117,7 @@ describe.each(['nft', 'legacy'] as const)(
         ['ECONNREFUSED', 'served'],
         ['ECONNREFUSED', 'served'],
       ]);
-      expect(node.journal()?.current, 'no release was tried').toMatchObject({ number: 1, revision: 2 * rounds });
+      expect(node.journal()?.current, 'no release was made').toMatchObject({ number: 1, revision: 2 * rounds });
       const answers = Object.values(seen).flatMap((one) => Object.values(one));
       console.log(`${backend}: ${answers.reduce((sum, one) => sum + one, 0)} connections over ${2 * rounds} changes`);
     });

@@ -9,38 +9,38 @@ import { SluicedNode, until } from './sluiced-node.ts';
 
 /**
  * Clients on the node (OUTPUT), behind it (PREROUTING) and in a pod that reaches itself through its own Services (hairpin), of TCP and
- * UDP, IPv4 and IPv6, with new connections all the time and one that stays: releases go in and are taken back around them, and none is
- * lost, misled or left without NAT.
+  * UDP, IPv4 and IPv6, with new connections all the time and one that stays open, while releases are applied and rolled back: none is
+  * lost, misdirected or left without NAT.
  */
 
 const rounds = atTier({ quick: 12, soak: 250 });
 
 const endsOf = (n: number): readonly string[] => [`10.244.0.${n + 1}`, `fd00:10::${n.toString(16)}`];
-/** Of a Service by its place in the bundle. */
+/** The VIPs of a Service by its place in the bundle. */
 const vipsOf = (index: number): readonly string[] => [`10.96.0.${index + 11}`, `fd00:96::${(index + 10).toString(16)}`];
 
-/** Two endpoints that are replaced at once are a release. The pod is the only endpoint of its two Services. */
+/** Two endpoints replaced at once are a release. The pod is the only endpoint of its two Services. */
 const [first, second, cart, dns, pod] = [[1, 11], [2, 12], [3], [4], [100]] as const;
 const names = ['shop/web', 'shop/cart', 'shop/dns', 'shop/self', 'shop/sip'] as const;
 const endpoints = [[...first, ...second], cart, dns, pod, pod];
 const ofUdp = [2, 4];
 const addresses = [...first, ...second, ...cart, ...dns].flatMap(endsOf);
 
-/** What is asked for from a place, and who may answer. */
+/** The VIPs that a client connects to, and the answers that each may give. */
 const wantedBy = (services: readonly number[]): Readonly<Record<string, readonly string[]>> =>
   Object.fromEntries(
     services.flatMap((index) =>
       vipsOf(index).map((vip, family) => [vip, (endpoints[index] ?? []).map((n) => endsOf(n)[family] ?? '')]),
     ),
   );
-/** The place, the Services that it asks for, and the one that it stays connected to. */
+/** A client's place, the Services that it connects to, and the one that it stays connected to. */
 const places = [
   { place: 'on', asks: [0, 1, 2], stays: 1 },
   { place: 'behind', asks: [0, 1, 2], stays: 1 },
   { place: 'inside', asks: [3, 4], stays: 3 },
 ] as const;
 
-/** Every endpoint says which address it was reached at, by TCP, by UDP, and to whoever stays connected. */
+/** Every endpoint answers with the address it was reached at, over TCP, UDP, and each open connection. */
 const servers = (ready: string, at: readonly string[]): string => `
   let missing = ${2 * at.length};
   const count = () => { if (--missing === 0) require('node:fs').writeFileSync('${ready}', ''); };
@@ -54,7 +54,7 @@ const servers = (ready: string, at: readonly string[]): string => `
   }
 `;
 
-/** Writes down what each kind of client met, by what it asked for. */
+/** Records the answers to each kind of client, by VIP. */
 const clients = (file: string, { asks, stays }: (typeof places)[number]): string => `
   const { connect } = require('node:net');
   const { createSocket } = require('node:dgram');
@@ -123,7 +123,7 @@ afterEach(async () => {
   await node.remove();
 });
 
-/** The Services, with `bad` one more, which a probe does not like. */
+/** The Services, with `bad` one more, which fails a probe. */
 function put(web: readonly number[], bad?: number): void {
   const ends = [web, cart, dns, pod, pod];
   const services = Object.fromEntries(names.map((name, index) => [name, ends[index] ?? []]));
@@ -204,7 +204,7 @@ const met = (where: string): Record<string, Record<string, number>> => {
     return {};
   }
 };
-const described = { on: 'on the node', behind: 'behind it', inside: 'in a pod that asks for itself' } as const;
+const described = { on: 'on the node', behind: 'behind it', inside: 'in a pod that reaches itself' } as const;
 /** Each kind of client of a place: `tcp 10.96.0.11`. */
 const kindsOf = ({ asks, stays }: (typeof places)[number]): readonly string[] => [
   ...asks.flatMap((index) => vipsOf(index).map((vip) => `${ofUdp.includes(index) ? 'udp' : 'tcp'} ${vip}`)),
@@ -214,10 +214,10 @@ const kindsOf = ({ asks, stays }: (typeof places)[number]): readonly string[] =>
 describe.each(['nft', 'legacy'] as const)('traffic under %s', { timeout: 3_600_000 }, (backend) => {
   beforeEach((context) => needBackend(context, backend));
 
-  test(`${rounds} releases that go in and ${rounds} that are taken back harm no connection`, async () => {
+  test(`${rounds} confirmed and ${rounds} rolled back releases harm no connection`, async () => {
     const { directory } = node;
     await build();
-    // Of others: no new connection goes back to where it came from, but for what kube-proxy's rules accept before.
+    // A foreign firewall: no new connection leaves by the interface it came from, except those that kube-proxy's rules accept before.
     const back = ['FORWARD', '-i', 'veth2', '-o', 'veth2', '-m', 'conntrack', '--ctstate', 'NEW', '-j', 'DROP'];
     for (const tool of ['iptables', 'ip6tables']) await node.tool([`${tool}-${backend}`, '-A', ...back]);
     const save = `/usr/sbin/xtables-${backend}-multi iptables-${backend}-save`;

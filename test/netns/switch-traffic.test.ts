@@ -6,11 +6,11 @@ import { sampleBundle, writeBundle } from '../../packages/applier/src/testing/bu
 import { needBackend, needKernel } from './privileges.ts';
 import { SluicedNode, until } from './sluiced-node.ts';
 
-/** New connections all the time while programs are switched: none is lost or misled, of Services that change and of those that do not. */
+/** New connections all the time while programs are switched: none is lost or misdirected, of changed and of unchanged Services. */
 
 const applies = atTier({ quick: 10, all: 50, soak: 1_000 });
 
-/** Every pod answers with its own address; four clients open a connection as soon as the last one has ended, and write down what they met. */
+/** Every pod answers with its own address; four clients open a connection as soon as the last one has ended, and record the answers. */
 const program = (file: string): string => `
   const { createServer, get } = require('node:http');
   const { writeFileSync, renameSync } = require('node:fs');
@@ -48,7 +48,7 @@ function put(web: readonly number[]): void {
   writeBundle(`${node.directory}/rendered`, sampleBundle({ services, families: ['ipv4', 'ipv6'] }));
 }
 
-/** A number that grows with each change that is done: endpoints are revisions of a generation. */
+/** A number that grows with each finished change: endpoint updates are revisions of a generation. */
 const confirmed = (): number => {
   const { open, current } = node.journal() ?? {};
   return open === null && current ? current.number * 1e6 + (current.revision ?? 0) : 0;
@@ -57,7 +57,7 @@ const confirmed = (): number => {
 describe.each(['nft', 'legacy'] as const)('traffic under %s', { timeout: 1_800_000 }, (backend) => {
   beforeEach((context) => needBackend(context, backend));
 
-  test(`${applies} changes lose and mislead no connection`, async () => {
+  test(`${applies} changes lose and misdirect no connection`, async () => {
     const { directory } = node;
     const addresses = [1, 2, 3].flatMap((n) => [`10.244.0.${n + 1}/32 dev lo`, `fd00:10::${n}/128 dev lo nodad`]);
     const setUp = [
@@ -74,7 +74,7 @@ describe.each(['nft', 'legacy'] as const)('traffic under %s', { timeout: 1_800_0
     const clients = node.startProgram([process.execPath, `${directory}/clients.cjs`]);
     const met = (): Record<string, Record<string, number>> =>
       JSON.parse(readFileSync(`${directory}/met`, 'utf8')) as Record<string, Record<string, number>>;
-    await until('the clients are there', async () => {
+    await until('the clients run', async () => {
       try {
         return met();
       } catch {
@@ -84,7 +84,7 @@ describe.each(['nft', 'legacy'] as const)('traffic under %s', { timeout: 1_800_0
     clients.kill('SIGUSR2');
     node.start();
     for (let count = 0; count < applies; count++) {
-      const before = await until('the change before is done', async () => confirmed());
+      const before = await until('the previous change is finished', async () => confirmed());
       put(count % 2 === 0 ? [2] : [1, 2].slice(0, 1 + (count % 3)));
       await until(`change ${count} is confirmed`, async () => confirmed() > before);
     }

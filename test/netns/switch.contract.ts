@@ -4,7 +4,7 @@ import type { TableName } from '@sluice/bundle';
 import { limits } from '../../packages/applier/src/limits.ts';
 import type { Kernel, SwitchState, Step, Switch } from '../../packages/applier/src/rollout/ports.ts';
 
-/** A kernel with a switch, and a way to let its clock go on. */
+/** A kernel with a switch, and a way to advance its clock. */
 export interface SwitchCandidate {
   readonly kernel: Kernel;
   readonly passMs?: (ms: number) => void;
@@ -15,23 +15,23 @@ const asks = (command: string): Step => ({
   family: 'ipv6',
   table: 'filter',
   text: `*filter\n${command}COMMIT\n`,
-  because: 'the exam asks for it',
+  because: 'the contract suite needs it',
 });
 const namesSet = asks(':SLUICE-X - [0:0]\n-A SLUICE-X -m set --match-set SLUICE-F src -j RETURN\n');
 
 /** Milliseconds before something was done and after it. */
 type Span = readonly [number, number];
 
-/** What a set with a time-out may be, as narrowly as anybody knows who cannot tell when within the two spans it was renewed and looked at. */
+/** The possible states of a set with a time-out, given only the two spans within which it was renewed and read. */
 function mayBe([renewedFrom, renewedTo]: Span, [from, to]: Span, timeoutSeconds: number): readonly SwitchState[] {
-  // The kernel looks once in a while for what has run out.
+  // The kernel removes expired entries only now and then.
   const lateMs = 1_000;
   if (to - renewedFrom < timeoutSeconds * 1_000) return ['on'];
   return from - renewedTo > timeoutSeconds * 1_000 + lateMs ? ['off'] : ['on', 'off'];
 }
 
 /**
- * The exam of the switch: what a trial, its dead-man and the way back rely on.
+ * The contract of the switch: what probation, the dead-man switch and rollback rely on.
  * @param open gives a kernel without rules and sets
  */
 export function switchContract(name: string, open: () => Promise<SwitchCandidate>): void {
@@ -42,7 +42,7 @@ export function switchContract(name: string, open: () => Promise<SwitchCandidate
     return { ...candidate, switchStates };
   };
 
-  test(`${name}: there is nothing to look at, to turn off or to remove before the sets are made`, async () => {
+  test(`${name}: read, turn off and remove are no-ops before the sets are created`, async () => {
     const { switchStates } = await start();
     expect(await switchStates.look()).toBeUndefined();
     await switchStates.off('nat');
@@ -50,7 +50,7 @@ export function switchContract(name: string, open: () => Promise<SwitchCandidate
     await expect(switchStates.on(30)).rejects.toThrow('Cannot run');
   });
 
-  test(`${name}: the sets are made off, turned on together and off one by one, and making them again changes nothing`, async () => {
+  test(`${name}: the sets are created off, turned on together and off one by one, and creating them again changes nothing`, async () => {
     const { switchStates } = await start();
     await switchStates.make([]);
     expect(await switchStates.look()).toEqual({ nat: 'off', filter: 'off' });
@@ -63,7 +63,7 @@ export function switchContract(name: string, open: () => Promise<SwitchCandidate
     expect(await switchStates.look()).toEqual({ nat: 'off', filter: 'off' });
   });
 
-  test(`${name}: what is on goes off by itself, nat's before filter's, unless it is renewed or pinned`, async () => {
+  test(`${name}: the sets expire, nat's before filter's, unless they are renewed or pinned`, async () => {
     const { switchStates, passMs } = await start();
     let passedMs = 0;
     const nowMs = (): number => (passMs ? passedMs : performance.now());
@@ -72,7 +72,7 @@ export function switchContract(name: string, open: () => Promise<SwitchCandidate
       await (passMs ? passMs(ms) : sleep(ms));
     };
     await switchStates.make([]);
-    // In an emulated machine a look takes seconds: what is looked at has to last longer than the looks.
+    // In an emulated machine one read takes seconds: the time-outs have to be longer than the reads.
     const beforeLookMs = nowMs();
     await switchStates.look();
     const seconds = Math.max(2, Math.ceil((3 * (nowMs() - beforeLookMs)) / 1_000));
@@ -97,7 +97,7 @@ export function switchContract(name: string, open: () => Promise<SwitchCandidate
     expect(await switchStates.look()).toEqual({ nat: 'pinned', filter: 'pinned' });
   });
 
-  test(`${name}: a rule names a set that is there, which stays as long as it does`, async () => {
+  test(`${name}: a rule needs an existing set, which cannot be removed before the rule`, async () => {
     const { kernel, switchStates } = await start();
     await expect(kernel.apply(namesSet)).rejects.toThrow('Cannot run');
     await switchStates.make([]);
@@ -108,7 +108,7 @@ export function switchContract(name: string, open: () => Promise<SwitchCandidate
     expect(await switchStates.look()).toBeUndefined();
   });
 
-  test(`${name}: a trial for some sources is a switch like any other`, async () => {
+  test(`${name}: a switch for some sources works as one for all`, async () => {
     const { switchStates } = await start();
     await switchStates.make(['10.244.7.0/24', 'fd00:7::/64']);
     await switchStates.on(30);

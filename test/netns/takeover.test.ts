@@ -5,10 +5,10 @@ import { needBackend, needKernel } from './privileges.ts';
 import { SluicedNode } from './sluiced-node.ts';
 import { sampleBundle, writeBundle } from '../../packages/applier/src/testing/bundle.fixture.ts';
 
-/** A node that kube-proxy served, with the kubelet's and a CNI plugin's rules beside kube-proxy's. */
+/** A node that kube-proxy served, with the kubelet's and a CNI plugin's rules in the same tables. */
 
-/** What others have in the tables, besides kube-proxy. The CNI plugin's rule leads into kube-proxy's chain. */
-const others = `*mangle
+/** The foreign rules in the tables, besides kube-proxy's. The CNI plugin's rule refers to kube-proxy's chain. */
+const foreignRules = `*mangle
 :KUBE-KUBELET-CANARY - [0:0]
 :KUBE-IPTABLES-HINT - [0:0]
 :KUBE-PROXY-CANARY - [0:0]
@@ -55,13 +55,13 @@ COMMIT
 `;
 }
 
-/** Lines that neither kube-proxy nor Sluice wrote. */
+/** Lines of a third party, neither kube-proxy's nor Sluice's. */
 const foreign = (rules: string): string =>
   rules
     .split('\n')
     .filter((line) => /CNI-X|0x99|KUBE-FIREWALL|KUBE-KUBELET-CANARY|KUBE-IPTABLES-HINT/.test(line))
     .join('\n');
-/** Chain by chain, each in its order: chains are listed in the order in which they were made, jumps of ours come before those of others. */
+/** Chain by chain, each in its order: chains are listed in order of creation, and our jumps come before foreign ones. */
 const sorted = (rules: string): readonly string[] => {
   const chain = (line: string): string => (line.startsWith('-A KUBE-') ? (line.split(' ', 2)[1] ?? '') : line);
   return rules.split('\n').toSorted((a, b) => (chain(a) < chain(b) ? -1 : chain(a) > chain(b) ? 1 : 0));
@@ -95,7 +95,7 @@ describe.each(['nft', 'legacy'] as const)('a node that kube-proxy served, on %s'
     expect(await node.rules(backend)).toBe(before);
   });
 
-  test("is served beside kube-proxy's rules without takeOver, and cleaned up to the last line", async () => {
+  test("serves beside kube-proxy's rules without takeOver, and cleans up to the last line", async () => {
     node.writeConfig(backend);
     expect(await node.apply()).toMatchObject({ exitCode: 0 });
     const both = await node.rules(backend);
@@ -106,7 +106,7 @@ describe.each(['nft', 'legacy'] as const)('a node that kube-proxy served, on %s'
     expect(await node.rules(backend)).toBe(before);
   });
 
-  test('is taken over; rollback 0 brings every line back, and rules of others never change', async () => {
+  test('is taken over; rollback 0 restores every line, and foreign rules never change', async () => {
     node.writeConfig(backend, 'takeOver: kube-proxy\n');
     expect(await node.apply()).toMatchObject({ exitCode: 0 });
     const taken = await node.rules(backend);
@@ -118,18 +118,18 @@ describe.each(['nft', 'legacy'] as const)('a node that kube-proxy served, on %s'
     expect(sorted(back)).toEqual(sorted(before));
   });
 
-  test('is cleaned up after a takeover: what is left is what others have and refer to', async () => {
+  test('is cleaned up after a takeover: foreign rules and the chains that they refer to are left', async () => {
     node.writeConfig(backend, 'takeOver: kube-proxy\n');
     expect(await node.apply()).toMatchObject({ exitCode: 0 });
     expect(await node.sluiced('cleanup')).toMatchObject({ exitCode: 0 });
     const left = await node.rules(backend);
     expect(foreign(left)).toBe(foreign(before));
     expect(left).not.toMatch(/KUBE-(SERVICES|SVC|SEP|POSTROUTING|FORWARD)/);
-    // The CNI plugin's rule leads there.
+    // The CNI plugin's rule refers to it.
     expect(left).toContain(':KUBE-MARK-MASQ');
   });
 
-  test("has kube-proxy's rules back, line for line, when health fails after the takeover", async () => {
+  test("restores kube-proxy's rules, line for line, when a probe fails after the takeover", async () => {
     const flag = `${node.directory}/healthy`;
     const fails = `probes:\n  - {name: flag, exec: [/bin/sh, -c, "rm ${flag}"], attempts: 2, intervalSeconds: 0.1}\n`;
     node.writeConfig(backend, `takeOver: kube-proxy\n${fails}`);
@@ -153,7 +153,7 @@ describe('a node that kube-proxy served in another mode', () => {
   test.each([
     ['nftables, its table', ['nft', 'add', 'table', 'ip', 'kube-proxy'], 'takeOver: kube-proxy\n', 'nft delete table'],
     ['ipvs, its interface', ['ip', 'link', 'add', 'kube-ipvs0', 'type', 'veth'], '', 'set `takeOver: kube-proxy`'],
-  ])('is refused for what is left of mode %s', async (_title, leave, config, hint) => {
+  ])('is refused for leftovers of mode %s', async (_title, leave, config, hint) => {
     await node.tool(leave);
     node.writeConfig('nft', config);
     expect(await node.apply()).toMatchObject({ exitCode: 3, stderr: expect.stringContaining(hint) });

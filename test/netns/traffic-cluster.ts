@@ -4,7 +4,7 @@ import { parse, parseAllDocuments } from 'yaml';
 import type { ClusterSpec, NodeSpec, PodSpec } from './cluster.ts';
 import type { PacketTable } from './traffic-table.ts';
 
-/** The little of a Kubernetes object that a cluster is built from. */
+/** The fields of a Kubernetes object that a cluster is built from. */
 interface Manifest {
   readonly kind: string;
   readonly metadata: { readonly name: string };
@@ -27,7 +27,7 @@ interface Endpoint {
 }
 
 /**
- * Builds the machines that an example speaks of: its Nodes, the pods behind its slices, and the table's clients.
+ * Builds the machines of an example: its Nodes, the pods behind its slices, and the table's clients.
  * @param input the folder of manifests
  * @param config its sluice.yaml, which may name nodes as well
  */
@@ -52,7 +52,7 @@ export function clusterOf(input: string, config: string | undefined, table: Pack
     name,
     node: pod.node,
     addresses: [...pod.addresses],
-    // The machines here speak no SCTP: such rows are for the tracer alone.
+    // The machines here have no SCTP: such rows are for the tracer alone.
     ports: [...pod.ports].filter((port) => !port.endsWith('/sctp')),
   }));
   const clients: PodSpec[] = table.pods.map((pod) => ({ ...pod, ports: [] }));

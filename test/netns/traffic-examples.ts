@@ -10,23 +10,23 @@ import type { ClusterSpec } from './cluster.ts';
 import { clusterOf } from './traffic-cluster.ts';
 import { type PacketTable, type Row, readPacketTable, type Verdict } from './traffic-table.ts';
 
-/** Not bin/sluice, which wants the checkout's own Node: the emulated guest has another. */
+/** Not bin/sluice, which requires the checkout's own Node: the emulated guest has another. */
 const sluice = programPath('sluice');
 
 /** An example with a table of packets. */
 export interface TrafficExample {
   readonly name: string;
-  /** Some node is in mode ipvs, which needs a kernel that has it: traced only here. */
+  /** Some node is in mode ipvs, which needs a kernel with IPVS: only traced here. */
   readonly inIpvs: boolean;
   readonly table: PacketTable;
   readonly spec: ClusterSpec;
-  /** Renders the example, once, and gives the bundle's directory. */
+  /** Renders the example, once. @returns the bundle's directory */
   readonly render: () => Promise<string>;
 }
 
-/** Every example that has a `packets.yaml`. To be called once, outside all tests: the bundles are removed after the last one. */
+/** Every example with a `packets.yaml`. Call it once, outside all tests: the bundles are removed after the last one. */
 export function trafficExamples(): readonly TrafficExample[] {
-  // Made when the first bundle is: a run in which every test is left out calls no hook that could remove it.
+  // Created with the first bundle: a run that skips every test calls no hook that could remove it.
   let scratch: string | undefined;
   const bundleDir = (name: string): string => join((scratch ??= mkdtempSync(join(tmpdir(), 'sluice-traffic-'))), name);
   afterAll(() => {
@@ -51,7 +51,7 @@ function renderOnce(example: Example, bundleDir: () => string): () => Promise<st
   return () => (rendered ??= render());
 }
 
-/** One line per row with what became of it, so that a difference reads like the table itself. */
+/** One line per row with its result, so that a difference reads like the table itself. */
 export function asLines(
   rows: readonly Row[],
   verdicts: (row: Row) => readonly Verdict[] = (row) => row.expect,

@@ -5,11 +5,11 @@ import type { Cluster, ClusterSpec } from './cluster.ts';
 import { machineAt, nodeOf, sourceOf } from './traffic-places.ts';
 import type { PacketTable, Row, Verdict } from './traffic-table.ts';
 
-/** Connections for one row, at most: enough to meet each of four endpoints but once in 10^7 runs. */
+/** The most connections for one row: enough to meet each of four endpoints, but for one case in 10^7. */
 const attemptsMax = 64;
-/** And at least, so that an endpoint that must not answer has its chance to. */
+/** The fewest, so that a wrong endpoint has its chance to answer. */
 const attemptsMin = 4;
-/** Nothing here is further away than two hops on one machine. */
+/** Every machine here is at most two hops away, on one host. */
 export const usualPace: Pace = { atOnce: 50, silenceMs: 1_000 };
 /** How long an answer may take on a machine that is busy with other tests. */
 const answerMs = 10_000;
@@ -19,15 +19,15 @@ const endings: ReadonlySet<Verdict> = new Set(['drop', 'reject', 'pass', 'accept
 
 /** How connections are opened. */
 export interface Pace {
-  /** How many rows are looked at side by side. */
+  /** The number of rows that are observed side by side. */
   readonly atOnce: number;
   /** A silence this long is a drop. */
   readonly silenceMs: number;
 }
 
 /**
- * Opens the connections of a row for real and says what became of them, in the words of the row's `expect`.
- * @returns every verdict seen; one that could be told from an expected one only by the tracer is taken for the expected one
+ * Opens the connections of a row for real and reports their results, in the words of the row's `expect`.
+  * @returns every verdict seen; one that only the tracer could tell from an expected one is taken for the expected one
  */
 export async function observe(
   cluster: Cluster,
@@ -47,22 +47,22 @@ export async function observe(
     const done = row.stays || row.expect.every((expected) => seen.has(expected));
     if (done && attempt + 1 >= attemptsMin) break;
   }
-  // Affinity lets one client meet one endpoint only, whichever it is.
+  // With affinity one client meets one endpoint only, any of them.
   const stayed = row.stays && seen.size === 1 && row.expect.some((expected) => seen.has(expected));
   return stayed ? row.expect : [...seen];
 }
 
 function connectOf(row: Row, timeoutMs: number): Connect {
   const { address, port, protocol } = row.to;
-  if (protocol === 'sctp') throw new Error(`Cannot open ${row.title}: no machine here speaks SCTP`);
+  if (protocol === 'sctp') throw new Error(`Cannot open ${row.title}: SCTP is not available here`);
   return { to: address, port, protocol, timeoutMs, ...(row.source === undefined ? {} : { from: row.source }) };
 }
 
 const silences = { refused: ['reject'], timeout: ['drop'], unreachable: [] } as const;
 
 /**
- * The verdicts that would lead to a reply. A refusal comes from a REJECT or from a closed port, a silence from a DROP or from an address that
- * nobody has; and a pod cannot tell whether a node has masqueraded what the node itself had sent.
+ * The verdicts that would lead to a reply. A refusal comes from a REJECT or from a closed port, a silence from a DROP or from an unused
+  * address; and a pod cannot tell whether a node has masqueraded a packet of the node itself.
  */
 function causesOf(spec: ClusterSpec, table: PacketTable, row: Row, reply: Reply): readonly Verdict[] {
   const source = sourceOf(spec, row);
@@ -75,7 +75,7 @@ function causesOf(spec: ClusterSpec, table: PacketTable, row: Row, reply: Reply)
   return known.length > 0 ? known : [`${answer} seeing ${seenAs}`];
 }
 
-/** What a connection meets that no Service rule touches: the owner of the address, or the edge of this small world. */
+/** The reply where no Service rule matches: from the owner of the address, or from the edge of the test network. */
 function untouched(spec: ClusterSpec, table: PacketTable, row: Row, source: string): Reply {
   const { address, port, protocol } = row.to;
   const owner = machineAt(spec, row.from, address);
@@ -86,7 +86,7 @@ function untouched(spec: ClusterSpec, table: PacketTable, row: Row, source: stri
     : { kind: 'refused' };
 }
 
-/** What answers besides the pods. */
+/** Starts the servers besides those of the pods. */
 export async function serveExtras(cluster: Cluster, table: PacketTable): Promise<void> {
   const extras = [...Object.entries(table.listen), ['outside', table.outside.ports] as const];
   for (const [name, ports] of extras) {
@@ -97,7 +97,7 @@ export async function serveExtras(cluster: Cluster, table: PacketTable): Promise
   }
 }
 
-/** Rows at the same time, but for those that need another route from outside: they go node by node. */
+/** Rows at the same time, except those that need another route from outside: they run node by node. */
 export async function observeAll(
   cluster: Cluster,
   table: PacketTable,

@@ -30,13 +30,13 @@ const sluice = programPath('sluice');
 
 export type Layout = 'flat' | 'tree';
 
-/** What a node runs: its rules per family and, in mode ipvs, its virtual servers and sets. */
+/** The programs of a node: its rules per family and, in mode ipvs, its virtual servers and sets. */
 export type Programs = { readonly [F in Family]?: FamilyProgram } & {
   /** @param addresses of the node's interfaces */
   readonly ipvs?: (addresses: readonly string[]) => IpvsState;
 };
 
-/** What every node of a bundle directory runs, by the node's name, as the linker makes it. */
+/** The programs of every node of a bundle directory, by the node's name, as the linker makes them. */
 export function programsOf(bundle: string, layout: Layout = 'flat'): ReadonlyMap<string, Programs> {
   const entries = readdirSync(bundle, { recursive: true, withFileTypes: true }).filter((entry) => entry.isFile());
   const paths = entries.map((entry) => join(entry.parentPath, entry.name));
@@ -55,7 +55,7 @@ function programsOfNode(files: ReadonlyMap<string, string>, node: string, layout
     const { program, problems } =
       layout === 'tree' && !ipvs
         ? linkSettled(rules, family)
-        : // The rules of mode ipvs are few and stay: layout tree is for those of mode iptables.
+        : // The rules of mode ipvs are few and fixed: layout tree is for mode iptables.
           linkFlat(rules, family, undefined, profile.mode);
     if (problems.length > 0) throw new Error(`Cannot link ${node}: ${problems.map((p) => p.message).join('; ')}`);
     programs[family] = program;
@@ -90,7 +90,7 @@ function linkSettled(rules: ResolvedRules, family: Family): LinkedFlat {
 
 const shown = new Map<string, Promise<string>>();
 
-/** The output of `sluice show`, asked for once: the same text is loaded by both backends. */
+/** The output of `sluice show`, run once: both backends load the same text. */
 function show(bundle: string, node: string, tool: string): Promise<string> {
   const key = JSON.stringify([bundle, node, tool]);
   const started =
@@ -103,7 +103,7 @@ function show(bundle: string, node: string, tool: string): Promise<string> {
 }
 
 /**
- * Loads a node's rules and sysctls as a person would in an emergency: `sluice show | iptables-restore`.
+ * Loads a node's rules and sysctls as an operator would in an emergency: `sluice show | iptables-restore`.
  * @param backend which of the two iptables
  */
 export async function loadNode(bundle: string, node: Host, backend: 'nft' | 'legacy'): Promise<void> {

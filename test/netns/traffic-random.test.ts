@@ -11,7 +11,7 @@ beforeEach(needKernel);
 
 const packets = atTier({ quick: 100, soak: 500 });
 
-/** Virtual servers have a test of their own: many machines have no kernel for them. */
+/** Virtual servers have a test of their own: many kernels lack them. */
 const examples = trafficExamples().filter(({ name }) => !/ipvs|mixed/.test(name));
 
 test.each(examples)(

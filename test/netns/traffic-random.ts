@@ -8,7 +8,7 @@ import type { PacketTable, Row, Verdict } from './traffic-table.ts';
 import { predict } from './traffic-trace.ts';
 
 /**
- * Rows that nobody thought of: anybody to any address and port that an example speaks of, and to some that it does not.
+ * Random rows: any machine to any address and port of an example, and to some that it does not have.
  * Their `expect` is empty; the tracer fills it in.
  */
 export function randomRows(spec: ClusterSpec, table: PacketTable, count: number, random: () => number): readonly Row[] {
@@ -31,7 +31,7 @@ export function randomRows(spec: ClusterSpec, table: PacketTable, count: number,
       ...(from === 'outside' && !isOwned ? { via: pick(spec.nodes, random).name } : {}),
       to: { ...to, protocol },
       expect: [],
-      // One answer is enough where several may come: that each of them does is for the written rows.
+      // One of several possible answers is enough: the written rows check that each occurs.
       stays: true,
     };
   }).filter(({ from, to }) => hasFamily(spec, from, to.address) && !isLinkOnly(spec, from, to.address));
@@ -42,18 +42,18 @@ function addressesOf(spec: ClusterSpec, name: string): readonly string[] {
   return [...spec.nodes, ...spec.pods].find((machine) => machine.name === name)?.addresses ?? [];
 }
 
-/** A machine can only speak to addresses of a family that it has itself. */
+/** Whether a machine has an address of the destination's family. */
 function hasFamily(spec: ClusterSpec, name: string, address: string): boolean {
   return addressesOf(spec, name).some((own) => isIPv6(own) === isIPv6(address));
 }
 
-/** A node speaks to its pods themselves from the address of their link, which no rule sees. */
+/** A node reaches its pods from the address of their link, which no rule sees. */
 function isLinkOnly(spec: ClusterSpec, from: string, address: string): boolean {
   const isNode = spec.nodes.some(({ name }) => name === from);
   return isNode && spec.pods.some(({ addresses }) => addresses.includes(address));
 }
 
-/** Rows with what the tracer says of them, without those whose answers do not come back. */
+/** Rows with the verdicts of the tracer, without those whose replies do not come back. */
 export function predictedRows(
   spec: ClusterSpec,
   programs: ReadonlyMap<string, Programs>,
@@ -64,7 +64,7 @@ export function predictedRows(
     .filter((row) => comesBack(spec, row));
 }
 
-/** What answers outside; nodes answer by themselves on no port here. */
+/** Starts the servers outside the cluster; nodes have none here. */
 export async function serveOutside(cluster: Cluster, table: PacketTable): Promise<void> {
   for (const text of table.outside.ports) {
     const [port, protocol] = text.split('/');
@@ -72,7 +72,7 @@ export async function serveOutside(cluster: Cluster, table: PacketTable): Promis
   }
 }
 
-/** Opens the connections of rows for real. @returns those that ended otherwise than predicted, in words */
+/** Opens the connections of rows for real. @returns the rows that ended otherwise than predicted, as text */
 export async function unlikePredicted(
   cluster: Cluster,
   table: PacketTable,
@@ -84,8 +84,8 @@ export async function unlikePredicted(
   const look = async (row: Row): Promise<void> => {
     const seen = await observe(cluster, { ...table, listen: { outside: table.outside.ports } }, row, pace);
     if (seen.every((verdict) => row.expect.includes(verdict) || isLost(spec, row, verdict))) return;
-    const way = `${row.from} via ${row.via} → ${JSON.stringify(row.to)}`;
-    wrong.push(`${way}: ${seen.join()} instead of ${row.expect.join()}`);
+    const flow = `${row.from} via ${row.via} → ${JSON.stringify(row.to)}`;
+    wrong.push(`${flow}: ${seen.join()} instead of ${row.expect.join()}`);
   };
   for (const [via, group] of Map.groupBy(rows, (row) => row.via)) {
     if (via !== undefined) for (const { to } of group) await cluster.enterAt(to.address, via);
@@ -96,8 +96,8 @@ export async function unlikePredicted(
 }
 
 /**
- * A packet that no Service decides about, to an address of nobody: whether this little world is silent or says so (`''`, that it is
- * unreachable, once an earlier packet has looked for the neighbour in vain) is its own affair.
+ * A packet that matches no Service, to an unused address: whether this test network drops it or answers (`''`, unreachable,
+  * once an earlier packet has looked for the neighbour in vain) is not under test.
  */
 function isLost(spec: ClusterSpec, row: Row, verdict: Verdict): boolean {
   const isNobodys = machineAt(spec, row.from, row.to.address) === undefined;

@@ -17,7 +17,7 @@ function read(text: string): ReturnType<typeof readPacketTable> {
   return readPacketTable(file);
 }
 
-test('a row names its target and every verdict that must occur', () => {
+test('reads a row with its target and every verdict that must occur', () => {
   expect(read(row('[fd00:10:96::10]:53/udp')).packets).toEqual([
     {
       title: 't',
@@ -29,7 +29,7 @@ test('a row names its target and every verdict that must occur', () => {
   ]);
 });
 
-test('what is left out has its default', () => {
+test('missing fields have defaults', () => {
   const { outside, pods, listen } = read(row('10.96.0.10:80/tcp'));
   expect({ outside, pods, listen }).toEqual({
     outside: { addresses: ['198.51.100.10'], ports: [] },
@@ -45,6 +45,6 @@ test.each([
   'fd00::1:80/tcp',
   '[10.96.0.10]:80/tcp',
   '10.96.0.10:80/http',
-])('a target %s is refused', (target) => {
+])('refuses a target %s', (target) => {
   expect(() => read(row(target))).toThrow(`Cannot read the target ${target}`);
 });

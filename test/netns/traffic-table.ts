@@ -2,10 +2,10 @@ import { readFileSync } from 'node:fs';
 import { isIPv4, isIPv6 } from 'node:net';
 import { parse } from 'yaml';
 
-/** `packets.yaml` of an example: who opens a connection to where, and what must become of it. */
+/** `packets.yaml` of an example: which client opens a connection to which target, and the expected results. */
 export interface PacketTable {
   readonly outside: OutsideMachine;
-  /** Pods that are no endpoints, such as clients. */
+  /** Pods that are not endpoints, such as clients. */
   readonly pods: readonly ClientPod[];
   /** Ports on which nodes answer by themselves, as `32000/tcp`. */
   readonly listen: Readonly<Record<string, readonly string[]>>;
@@ -44,7 +44,7 @@ export interface Target {
 }
 
 /**
- * What becomes of a connection: the machine that answers, with `masquerade ` before it when it sees a node's address;
+ * The result of a connection: the machine that answers, with `masquerade ` before it when it sees a node's address;
  * `reject` (refused at once), `drop` (no answer at all), `accept` (a rule lets it in as it is), `pass` (no Service rule decided).
  */
 export type Verdict = string;

@@ -6,12 +6,12 @@ import { firstNode, machineAt, nodeOf, sourceOf } from './traffic-places.ts';
 import type { Row, Verdict } from './traffic-table.ts';
 
 /**
- * What the tracer says of a row, in the words of its `expect`, sorted.
- * A packet that no rule of the first node touches goes on to the node that it is for, and is traced there.
+ * The verdicts of the tracer for a row, in the words of its `expect`, sorted.
+  * A packet that matches no rule of the first node continues to the node of its destination, and is traced there.
  */
 export function predict(spec: ClusterSpec, programs: ReadonlyMap<string, Programs>, row: Row): readonly Verdict[] {
   const first = firstNode(spec, row);
-  if (!first) throw new Error(`Cannot trace ${row.title}: it passes no node; say by which it enters (via)`);
+  if (!first) throw new Error(`Cannot trace ${row.title}: it passes no node; name the node by which it enters (via)`);
   const here = verdictsAt(spec, programs, row, first);
   const last = nodeOf(spec, row);
   const goesOn = here.length === 1 && here[0] === 'pass' && last !== undefined && last !== first;
@@ -41,7 +41,7 @@ function packetAt(spec: ClusterSpec, row: Row, node: NodeSpec): Packet {
     destination: address,
     protocol,
     port,
-    // A packet that starts on the node itself has come in by no interface. The names are those of cluster-links.ts.
+    // A packet of the node itself has no incoming interface. The names are those of cluster-links.ts.
     ...(row.from === node.name ? {} : { in: pod < 0 ? 'eth0' : `pod${pod}` }),
   };
 }

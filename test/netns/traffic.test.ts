@@ -11,7 +11,7 @@ import { predict } from './traffic-trace.ts';
 
 beforeEach(needKernel);
 
-/** The legacy tools read the same text; the examples with most kinds of rules are enough to see that. ./dev soak runs all. */
+/** The legacy tools read the same text; the examples with most kinds of rules are enough to check that. ./dev soak runs all. */
 const onLegacyToo = new Set(['03-load-balancer', '04-affinity-and-udp', '05-dual-stack', '09-profiles']);
 
 const examples = trafficExamples().filter(({ inIpvs }) => !inIpvs);
@@ -28,7 +28,7 @@ const runs = examples.flatMap((example) => {
 });
 
 describe.each(runs)('$name on $backend ($note)', ({ table, spec, render, backend, rows }) => {
-  test('real connections end as the tracer says, and as the table says', async (context) => {
+  test('real connections end as traced, and as the table expects', async (context) => {
     needBackend(context, backend);
     const bundle = await render();
     const programs = programsOf(bundle);
@@ -42,7 +42,7 @@ describe.each(runs)('$name on $backend ($note)', ({ table, spec, render, backend
   });
 });
 
-test('a kernel that has lost one chain is found out', async () => {
+test('detects a kernel that has lost one chain', async () => {
   const [example] = examples;
   if (!example) throw new Error('There are no examples');
   const { table, spec, render } = example;

@@ -60,7 +60,7 @@ describe.each([
   test.each([
     ['one Service', family === 'ipv4' ? cart() : cartIPv6()],
     ['many Services', crowd(family)],
-  ] as const)('%s: the kernel prints every chain as the linker did', (_title, rules) => {
+  ] as const)('%s: the kernel prints every chain as the linker does', (_title, rules) => {
     const program = link(rules, family);
     const held = readBack(inScratchNamespace(`${restore(printProgram(settledProgram(program)))}${save}`), family);
     for (const table of tableNames) {
@@ -75,7 +75,7 @@ describe.each([
     }
   });
 
-  test('one program is staged in small batches beside another, and the first one is collected', () => {
+  test('stages one program in small batches beside another, and removes the first one', () => {
     const [from, to] = [link(family === 'ipv4' ? clusterPolicy : cartIPv6(), family), link(crowd(family), family)];
     const script = tableNames.map((table) => {
       const { stage, remove } = changeTree(from[table], to[table]);

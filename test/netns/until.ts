@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 
-/** Looks until something is so. Throws after ten seconds, or as many as are given. */
+/** Polls until `look` gives a value. Throws after ten seconds, or as many as are given. */
 export async function until<T>(
   what: string,
   look: () => Promise<T | undefined | false>,
@@ -11,5 +11,5 @@ export async function until<T>(
     if (seen) return seen;
     await sleep(50);
   }
-  throw new Error(`${what} did not happen`);
+  throw new Error(`timed out after ${timeoutMs / 1000} s, waiting until ${what}`);
 }

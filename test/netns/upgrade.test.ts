@@ -23,14 +23,14 @@ import { needBackend, needKernel } from './privileges.ts';
 import { until } from './until.ts';
 
 /**
- * A node as a version before left it, taken over by this one under traffic: `test/upgrade` has the state directory and the rules in the
- * kernel that the version wrote.
+ * A node as an earlier version left it, taken over by this one under traffic: `test/upgrade` has the state directory and the rules in the
+  * kernel that the earlier version wrote.
  */
 
 const web = ['a', 'b', 'c'];
-/** Of a question that times out, one try takes seconds. */
+/** This connection times out: each attempt takes seconds. */
 const dropped = 'outside of the source ranges';
-/** Who asks for what, and what may answer. */
+/** The connections of each client, and the answers that each may get. */
 const asked: Readonly<
   Record<'outside' | 'client' | 'node-1', readonly (Question & { readonly may: readonly string[] })[]>
 > = {
@@ -63,7 +63,7 @@ const asked: Readonly<
 };
 /** The setups of this run. */
 const tried: readonly Setup[] = atTier({ quick: setups.filter(({ backend }) => backend === 'nft'), all: setups });
-/** Those that one endpoint answers, whichever it is. */
+/** Connections that must stay on one endpoint, any of them. */
 const faithful = new Set(['affinity', 'one connection']);
 const places = Object.keys(asked) as (keyof typeof asked)[];
 
@@ -82,7 +82,7 @@ const count = (place: string, name: string, answer?: string): number =>
     0,
   );
 
-/** Starts what answers and what asks. */
+/** Starts the servers and the clients. */
 async function startTraffic(cluster: Cluster): Promise<void> {
   for (const address of ['203.0.113.20', '203.0.113.21', '2001:db8:100::20']) await cluster.enterAt(address, 'node-1');
   for (const pod of web) cluster.host(pod).start([...program('server'), pod]);
@@ -91,10 +91,10 @@ async function startTraffic(cluster: Cluster): Promise<void> {
     cluster.host(place).start([...program('client'), join(directory, `met-${place}`), JSON.stringify(asked[place])]);
 }
 
-/** Waits until every question was answered so often again. */
+/** Waits until every connection was answered so often again. */
 async function answeredAgain(times = 3): Promise<void> {
   const all = places.flatMap((place) => asked[place].map(({ name }) => ({ place, name })));
-  const before = await until('the clients ask', async () => {
+  const before = await until('the clients run', async () => {
     try {
       return all.map(({ place, name }) => count(place, name));
     } catch {
@@ -108,7 +108,7 @@ async function answeredAgain(times = 3): Promise<void> {
   await until('all are answered', async () => !all.some((_, index) => isBehind(index)), 20_000);
 }
 
-/** What answered that may not. */
+/** Answers that a connection must not get. */
 const wrong = (): readonly string[] =>
   places.flatMap((place) =>
     asked[place].flatMap(({ name, may }) => {
@@ -125,7 +125,7 @@ const wrong = (): readonly string[] =>
     }),
   );
 
-/** node-1 as the version left it. */
+/** node-1 as the earlier version left it. */
 async function leftBehind(cluster: Cluster, version: string, setup: Setup): Promise<{ node: UpgradeNode; old: Rules }> {
   const [from, own] = [join(upgradeFolder, version), join(upgradeFolder, version, setup.name)];
   const node = new UpgradeNode(cluster.host('node-1'), programPath('sluiced'), setup);
@@ -135,7 +135,7 @@ async function leftBehind(cluster: Cluster, version: string, setup: Setup): Prom
   return { node, old: rulesIn(own) };
 }
 
-/** What `sluice fleet` makes of the receipts on the node. */
+/** The verdict of `sluice fleet` on the receipts on the node. */
 async function fleetOf(node: UpgradeNode, release: string, allowed: string): Promise<string> {
   const receipts = join(directory, 'receipts');
   rmSync(receipts, { recursive: true, force: true });
@@ -151,27 +151,27 @@ describe.each(versions)('a node of version %s', (version) => {
   describe.each(tried)('in layout $layout under $backend', (setup) => {
     beforeEach((context) => needBackend(context, setup.backend));
 
-    test('is taken over as it is, takes endpoints and a release and goes back; no connection is lost', {
+    test('is taken over unchanged, applies endpoints and a release and rolls back; no connection is lost', {
       timeout: 120_000,
     }, async () => {
       await using cluster = await openUpgradeCluster();
       const { node, old } = await leftBehind(cluster, version, setup);
       const from = join(upgradeFolder, version);
       await node.restore(old, join(from, 'release'));
-      expect(await node.rules(), 'what was restored').toEqual(old);
+      expect(await node.rules(), 'the restored rules').toEqual(old);
       await startTraffic(cluster);
       await answeredAgain();
 
-      // A new key: the old one is not kept among the data.
+      // A new key: the test data do not include the old one.
       const allowed = join(directory, 'allowed_receipts');
       cpSync(join(from, setup.name, 'allowed_receipts'), allowed);
       appendFileSync(allowed, await node.keygen());
       const before = node.journal();
       let daemon = node.start();
-      await until('the daemon is well', async () => (await node.status()).daemon?.healthy, 20_000);
+      await until('the daemon is healthy', async () => (await node.status()).daemon?.healthy, 20_000);
       await answeredAgain();
       expect(await node.rules(), 'a start changes no rule').toEqual(old);
-      expect(node.journal(), 'nor what is confirmed').toEqual(before);
+      expect(node.journal(), 'nor the journal').toEqual(before);
       expect(await node.status()).toMatchObject({
         generation: before?.current?.number,
         kernel: { holds: true },

@@ -65,7 +65,7 @@ function endpoints(...pods: readonly string[]): Item {
   };
 }
 
-/** Which pods answer a client at the VIP, in so many connections. */
+/** The pods that answer a client at the VIP, in so many connections. */
 async function answering(cluster: Cluster, client: string, connections: number): Promise<readonly string[]> {
   const replies = Array.from({ length: connections }, () =>
     cluster.host(client).connect({ protocol: 'tcp', to: vip, port: 80, timeoutMs: 2_000 }),
@@ -74,7 +74,7 @@ async function answering(cluster: Cluster, client: string, connections: number):
   return [...new Set(seen)].toSorted();
 }
 
-test('an endpoint that the API takes away is reached no more on any node, and one that it gives is', async () => {
+test('endpoints that the API removes or adds are removed or added on every node', async () => {
   const api = await LiveCluster.start();
   const dir = mkdtempSync(join(tmpdir(), 'sluice-follow-'));
   await using cluster = await openCluster(spec);
@@ -91,7 +91,7 @@ test('an endpoint that the API takes away is reached no more on any node, and on
     ({ name }) => new DemoNode(cluster.host(name), dir, bundle, { name: 'web', http: `http://${vip}:80/` }),
   );
   const reached = async (client: string, pods: string): Promise<void> => {
-    await waitFor(`${client} reaches ${pods} and nobody else`, 40_000, async () =>
+    await waitFor(`${client} reaches ${pods} and no other pod`, 40_000, async () =>
       (await answering(cluster, client, 24)).join() === pods ? true : undefined,
     );
   };
