@@ -5,8 +5,8 @@ import { expect, test } from 'vitest';
 const root = join(import.meta.dirname, '..');
 
 /**
- * Who may import whom. A place is a package's folder, or its file where it has no folder. Imports within a place are free.
- * What is not listed here does not exist: a new folder needs a line.
+ * The allowed imports. A place is a package's folder, or its file where it has no folder. Imports within a place are free.
+ * The list is closed: a new folder needs a line.
  */
 const mayImport: Readonly<Record<string, readonly string[]>> = {
   bundle: [],
@@ -50,7 +50,7 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
   'applier/version': ['bundle', 'cli'],
   'applier/command-error': ['applier/rollout', 'bundle'],
   'applier/orders': ['applier/command-error', 'applier/limits', 'applier/rollout'],
-  // What operators ask of the process that holds the state directory.
+  // Commands of operators to the process that holds the state directory.
   'applier/control': [
     'applier/command-error',
     'applier/journal',
@@ -109,7 +109,7 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
   'applier/early-endpoints-watch': ['applier/rollout', 'bundle'],
   'applier/rehearsal-back-off': ['applier/inbox', 'applier/limits', 'applier/rollout'],
   'applier/preflight': ['applier/config', 'applier/journal', 'applier/kernel', 'applier/rollout', 'bundle'],
-  // What surrounds the transaction implements its ports and starts tools through kernel/run.ts.
+  // The callers of the transaction implement its ports and start tools through kernel/run.ts.
   'applier/journal': ['applier/ipvs', 'applier/kernel', 'applier/limits', 'applier/rollout', 'applier/store', 'bundle'],
   'applier/store': ['applier/ipvs', 'applier/limits', 'applier/rollout', 'bundle'],
   'applier/inbox': ['applier/kernel', 'applier/limits', 'applier/store', 'bundle', 'cli'],
@@ -138,7 +138,7 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
   'applier/limits': ['bundle'],
 };
 
-/** Places whose functions only turn values into values: they see no disk, no process, no clock. */
+/** Pure places: their functions turn values into values, without disk, process or clock. */
 const pure: Readonly<Record<string, readonly string[]>> = {
   bundle: ['node:crypto', 'node:zlib', 'yaml'],
   cli: ['commander', 'pino'],
@@ -157,7 +157,7 @@ interface Import {
   readonly to: string;
 }
 
-/** Tests and what only tests use. */
+/** Tests and their helpers. */
 function isForTests(path: string): boolean {
   return /\.(test|fixture)\.ts$|\/testing\.ts$/.test(path) || path.includes('node_modules');
 }
@@ -203,7 +203,7 @@ test.each(unique(imports.filter(({ from, to }) => from in pure && !isOurs(to))))
 );
 
 test.each(Object.keys(pure))('nothing in %s reads the clock, chance, the environment or the locale', (place) => {
-  // A date that is made of a number reads no clock.
+  // A date made from a number reads no clock.
   const forbidden = /\bDate\b(?!\([A-Za-z])|Math\.random|process\.|localeCompare|Intl\.|toLocale/;
   const files = imports.filter(({ from }) => from === place).map(({ file }) => file);
   const found = [...new Set(files)].filter((file) =>
@@ -221,7 +221,7 @@ test('the renderer and the applier never import each other', () => {
   expect(crossing.map(({ file }) => relative('.', file))).toEqual([]);
 });
 
-test('the number of runs of a property, and the tier and seed of a run, come from @sluice/testing alone', () => {
+test('only @sluice/testing sets the number of runs of a property, and the tier and seed of a run', () => {
   const deciding = /\bnumRuns:|SLUICE_(TIER|SEED|SOAK)'\]|process\.env\['CI'\]/;
   const own = ['test/architecture.test.ts'];
   const files = ['packages', 'test']
@@ -234,7 +234,7 @@ test('the number of runs of a property, and the tier and seed of a run, come fro
   );
 });
 
-/** They take what git is started with from `packages/cli/src/git.ts`. */
+/** Files that take their git settings from `packages/cli/src/git.ts`. */
 const startsGit = [
   'packages/applier/src/inbox/git.ts',
   'packages/renderer/src/commands/watch/repository.ts',
@@ -253,10 +253,10 @@ test('git is started in one hardened way', () => {
     expect(`${file}: ${readFileSync(join(root, file), 'utf8')}`).toMatch(/(?:reading|writing)Git\(/);
 });
 
-/** Of a page of bounded size. */
+/** It spreads lists of a page of bounded size. */
 const spreadsFew = ['renderer/src/emit/report/markdown.ts'];
 
-test('no list of any length is put on the stack', () => {
+test('no list of unbounded length is spread into arguments', () => {
   const files = readdirSync(join(root, 'packages'), { recursive: true, encoding: 'utf8' }).filter(
     (path) =>
       path.endsWith('.ts') && !isForTests(path) && !path.endsWith('.generated.ts') && !path.includes('/testing/'),

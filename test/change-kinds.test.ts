@@ -21,8 +21,8 @@ import {
 import type { ServicePort } from '../packages/renderer/src/render/model.ts';
 
 /**
- * What a node makes of endpoints that come and go, on rules that `sluice render` writes: whatever the policies and addresses of a
- * Service, they are an update within the bounds, and who comes to a first endpoint or loses the last one is told by name.
+ * The change kind of changed endpoints, on rules that `sluice render` writes: whatever the policies and addresses of a Service, they
+ * are an endpoint update within the bounds, and the frontends with a first endpoint or without a last one are named.
  */
 
 /** The endpoints of a port, by the node that each is on: the same in both families. */
@@ -46,7 +46,7 @@ const facts: NodeFacts = {
   sysctlTakes: () => true,
 };
 
-/** Another Service beside it, so that there is more than one way through the dispatch trees. */
+/** A second Service, so that the dispatch trees branch. */
 const other = {
   ...serviceOf([
     portWith(
@@ -59,7 +59,7 @@ const other = {
 
 type Program = ChainLayout | 'ipvs';
 
-/** What node-0 runs when the port has these endpoints. */
+/** The state of node-0 when the port has these endpoints. */
 function stateOf(port: ServicePort, places: Places, program: Program): NodeState {
   const at = (family: Family) => {
     const text = (pod: string, place: 'here' | 'there'): string =>
@@ -102,7 +102,7 @@ const near = (places: Places): readonly string[] => every(places).filter((one) =
 const overall = (before: Places, after: Places): Change => ({ had: every(before), has: every(after) });
 const local = (before: Places, after: Places): Change => ({ had: near(before), has: near(after) });
 
-/** Whether more of what stays served goes at once than goes without a trial. */
+/** Whether more of the endpoints change at once than an endpoint update may. */
 const isTooMuch = ({ had, has }: Change): boolean => {
   const lost = had.filter((one) => !has.includes(one)).length;
   return had.length > 0 && has.length > 0 && lost > Math.max(1, had.length / 2);
@@ -113,12 +113,12 @@ const end = ({ had, has }: Change): End | undefined => {
 };
 type End = 'first' | 'last';
 
-/** An address of the port, as `Ends` names it. */
+/** An address of the port, as `FirstAndLast` names it. */
 interface Frontend {
   readonly name: string;
   readonly isInside: boolean;
   readonly isLocal: boolean;
-  /** Whether nothing leads to endpoints of other nodes: then there are none to take in the place of own ones. */
+  /** Whether it never leads to endpoints of other nodes, which could replace local ones. */
   readonly isOnlyLocal: boolean;
 }
 
@@ -139,10 +139,10 @@ function frontendsOf(port: ServicePort, family: Family, program: Program): reado
   ];
 }
 
-/** What becomes of a frontend; `too much`: a trial has to tell. */
+/** The effect on a frontend; `too much`: it needs probation. */
 type Judge = (frontend: Frontend, before: Places, after: Places) => End | 'too much' | undefined;
 
-/** Rules: from outside, policy Local counts for others than pods and the node. A DROP in the place of a REJECT is told as a first one. */
+/** Rules: from outside, policy Local applies except to pods and the node. A DROP in the place of a REJECT counts as a first endpoint. */
 const inIptables: Judge = ({ isInside, isLocal }, before, after) => {
   const [all, here] = [overall(before, after), local(before, after)];
   const used = [...(isLocal ? [here] : []), ...(isInside && isLocal ? [] : [all])];
@@ -151,7 +151,7 @@ const inIptables: Judge = ({ isInside, isLocal }, before, after) => {
   return ends.find((one) => one !== undefined) ?? (end(all) === undefined ? undefined : 'first');
 };
 
-/** Virtual servers: policy Local takes all where this node has none, and goes from the ones to the others. */
+/** Virtual servers: with policy Local they use all endpoints where this node has none, and switch between the two sets. */
 const inIpvs: Judge = ({ isInside, isLocal, isOnlyLocal }, before, after) => {
   const real = (places: Places): readonly string[] =>
     isLocal && (isOnlyLocal || near(places).length > 0) ? near(places) : every(places);
@@ -163,7 +163,7 @@ const inIpvs: Judge = ({ isInside, isLocal, isOnlyLocal }, before, after) => {
   return isLocal && !isInside ? 'first' : 'last';
 };
 
-/** What the change is, by the Service itself. */
+/** The expected change kind, from the Service itself. */
 function expected(port: ServicePort, before: Places, after: Places, program: Program): ChangeClass {
   const frontends = families.flatMap((family) => frontendsOf(port, family, program));
   const judge = program === 'ipvs' ? inIpvs : inIptables;
@@ -181,7 +181,7 @@ const sorted = ({ changeKind, first, last }: ChangeClass): ChangeClass => ({
 });
 
 test.each(['tree', 'flat', 'ipvs'] as const)(
-  'endpoints that come and go are an update within the bounds, in %s',
+  'added and removed endpoints are an update within the bounds, in %s',
   (program) => {
     const met = new Map<string, number>();
     fc.assert(
@@ -194,7 +194,7 @@ test.each(['tree', 'flat', 'ipvs'] as const)(
       }),
       runs(200),
     );
-    // Too few draws to tell in tier quick.
+    // Tier quick draws too few cases to meet every kind.
     if (!reaches('test')) return;
     const kinds = ['endpoints false false', 'endpoints true false', 'endpoints false true', 'release false false'];
     expect(
@@ -204,19 +204,19 @@ test.each(['tree', 'flat', 'ipvs'] as const)(
   },
 );
 
-/** Everything that a node runs, as one text. */
+/** The whole state of a node, as one text. */
 const textOf = ({ families: tables, ipvs }: NodeState): string =>
   JSON.stringify([tables, ipvs], (_key, value: unknown) =>
     value instanceof Map || value instanceof Set ? [...value] : value,
   );
 
-test.each(['tree', 'flat', 'ipvs'] as const)('what else changes with them is a release, in %s', (program) => {
+test.each(['tree', 'flat', 'ipvs'] as const)('any other change with them is a release, in %s', (program) => {
   fc.assert(
     fc.property(somePort, somePort, somePlaces, somePlaces, (port, changed, before, after) => {
-      // Rules can be compared where the port is served before and after.
+      // Rules can be compared if the port is served before and after.
       const fixed: Places = { 8: 'here', 9: 'there' };
       const { protocol, nodePort, externalTrafficPolicy } = changed;
-      // Which endpoints a virtual server has is all that mode ipvs knows of the policy inside.
+      // Mode ipvs knows of the policy inside only through the endpoints of a virtual server.
       const { internalTrafficPolicy } = program === 'ipvs' ? port : changed;
       const fresh = { ...port, protocol, nodePort, internalTrafficPolicy, externalTrafficPolicy };
       fc.pre(textOf(stateOf(port, fixed, program)) !== textOf(stateOf(fresh, fixed, program)));

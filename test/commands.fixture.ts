@@ -2,7 +2,7 @@ import type { Command } from 'commander';
 import { buildProgram as buildSluiced } from '../packages/applier/src/program.ts';
 import { buildProgram as buildSluice } from '../packages/renderer/src/cli/program.ts';
 
-/** Every command that does something, hidden ones too. */
+/** All commands without subcommands, hidden ones too. */
 function leaves(command: Command): readonly Command[] {
   return command.commands.length === 0 ? [command] : command.commands.flatMap(leaves);
 }

@@ -9,7 +9,7 @@ import { render } from '../packages/renderer/src/render/render.ts';
 const root = join(import.meta.dirname, 'corpus');
 const notes = readFileSync(join(root, 'SOURCES.md'), 'utf8');
 
-/** What must be refused, with the codes that say so and a line that must be among their places. */
+/** Files that must be refused, with their problem codes and a line that must be among the places. */
 const refused: Readonly<
   Record<string, { readonly codes: readonly string[]; readonly line: number; readonly why?: string }>
 > = {
@@ -22,10 +22,10 @@ const refused: Readonly<
   'yannh__kubeconform/list_invalid.yaml': {
     codes: [],
     line: 0,
-    why: 'its bad member is a ReplicationController, which is passed over',
+    why: 'its bad member is a ReplicationController, which is ignored',
   },
   'yannh__kubeconform/multi_invalid.yaml': { codes: ['FIELD_TYPE'], line: 12 },
-  // without a note, and still no Kubernetes objects
+  // without a note, and still not Kubernetes objects
   'istio__istio/virtualservice_destinationhosts.yaml': {
     codes: ['FIELD_VALUE'],
     line: 21,
@@ -79,7 +79,7 @@ function renderFile(path: string): { readonly files: number; readonly errors: re
   return { files: rendered.files.size, errors };
 }
 
-test('the corpus is whole', () => {
+test('the corpus is complete', () => {
   expect(files).toHaveLength(103);
 });
 

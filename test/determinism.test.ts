@@ -23,7 +23,7 @@ function bytesOf(dir: string): Record<string, string> {
 
 const examples = readdirSync(join(root, 'examples')).filter((name) => existsSync(join(root, 'examples', name, 'in')));
 
-test.each(examples)('%s has the same bytes in another place, locale, time zone and order of files', (name) => {
+test.each(examples)('renders %s to the same bytes in another directory, locale, time zone and order of files', (name) => {
   const copy = join(scratch, `copy of ${name}`);
   cpSync(join(root, 'examples', name), copy, { recursive: true });
   const run = (example: string, out: string, env: Record<string, string>, reverse: boolean): Record<string, string> => {
@@ -98,7 +98,7 @@ test('a restarted pod of a DaemonSet with Local policy changes one file', () => 
   expect(changedFiles(list.items, after)).toEqual(['profiles/default/services/kube-system/dns.iptables']);
 });
 
-test('and about ten lines of it', () => {
+test('… and about ten lines of it', () => {
   const after = withRestartedPod((slice) => slice.metadata.namespace === 'kube-system');
   const path = 'profiles/default/services/kube-system/dns.iptables';
   const lines = new Set(renderItems(list.items).get(path)?.split('\n'));

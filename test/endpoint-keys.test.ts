@@ -19,7 +19,7 @@ import {
   serviceOf,
 } from '../packages/renderer/src/render/compile/sample.fixture.ts';
 
-/** What goes in without a trial, and by keys for endpoints, on rules that `sluice render` writes: endpoints, and no other change to any rule. */
+/** Changes that need no probation, and that keys for endpoints may sign, on rules that `sluice render` writes: only endpoints. */
 
 type Files = ReadonlyMap<string, string>;
 
@@ -77,7 +77,7 @@ const textOf = ({ families }: NodeState): string =>
     .join();
 
 /** One line of a file of rules. */
-interface Place {
+/** A line of a rule file. */
   readonly path: string;
   readonly at: number;
 }
@@ -89,14 +89,14 @@ const placesOf = (files: Files): readonly Place[] =>
       text.split('\n').flatMap((line, at) => (/^(?:@\S+ )?-A /.test(line) ? [{ path, at }] : [])),
     );
 
-/** What is done to a line; `pick` chooses among the words of it. */
+/** A change to a line; `pick` chooses one of its words. */
 type Mutation = (lines: string[], at: number, pick: number) => void;
 
 const mutations: Readonly<Record<string, Mutation>> = {
   'left out': (lines, at) => void lines.splice(at, 1),
   twice: (lines, at) => void lines.splice(at, 0, lines[at] ?? ''),
-  'behind the next one': (lines, at) => void lines.splice(at, 2, lines[at + 1] ?? '', lines[at] ?? ''),
-  'behind all others': (lines, at) => void lines.splice(lines.lastIndexOf('COMMIT') - 1, 0, ...lines.splice(at, 1)),
+  'after the next one': (lines, at) => void lines.splice(at, 2, lines[at + 1] ?? '', lines[at] ?? ''),
+  'after all others': (lines, at) => void lines.splice(lines.lastIndexOf('COMMIT') - 1, 0, ...lines.splice(at, 1)),
   'without a word': (lines, at, pick) => changeWord(lines, at, pick, () => ''),
   'with another word': (lines, at, pick) => changeWord(lines, at, pick, (word) => otherWord(word, lines, pick)),
   'for all of a network': (lines, at) =>
@@ -132,7 +132,7 @@ const few = [1, 2, 3, 4];
 const many = Array.from({ length: 40 }, (_one, at) => at + 1);
 const changes: Readonly<Record<string, readonly [readonly number[], readonly number[]]>> = {
   'one more': [few, [...few, 5]],
-  'one in the place of another': [few, [1, 2, 3, 5]],
+  'one replaced': [few, [1, 2, 3, 5]],
   'one of two left': [[1, 2], [2]],
   'one of many replaced': [many, [...many.slice(1), 99]],
   'so many that they come in groups': [many.slice(0, 32), [...many.slice(0, 32), 99]],
@@ -148,7 +148,7 @@ interface Case {
   readonly pick: number;
 }
 
-/** An update as it is rendered, and what stood before it. */
+/** An endpoint update as it is rendered, and the state before it. */
 interface Update {
   readonly from: NodeState;
   readonly files: Files;
@@ -159,7 +159,7 @@ function updateOf(change: string, shape: Shape, layout: ChainLayout): Update {
   const [had, has] = changes[change] ?? [[], []];
   const files = rendered(has, shape);
   const [from, desired] = [admitted(rendered(had, shape), layout), admitted(files, layout)];
-  if (!from || !desired) throw new Error('what is rendered is admitted');
+  if (!from || !desired) throw new Error('a rendered bundle was not admitted');
   return { from, files, desired };
 }
 
@@ -176,34 +176,34 @@ interface Mutated {
 }
 
 /**
- * Whether the changed rules are those of an update, too: one endpoint less is chosen, and each of the others as likely as before; or
- * one is chosen in the place of another; or an endpoint that no client can have had before is asked sooner or later whether one had it.
+ * Whether the changed rules are an endpoint update, too: one endpoint less is chosen, and each other one as likely as before; or
+ * one is replaced; or a new endpoint's affinity is checked sooner or later, which no client can have yet.
  */
 function isUpdateToo({ how, path, files, changed }: Mutated): boolean {
   const [had, has] = [rulesHere(files, path), rulesHere(changed, path)];
   const at = had.findIndex((line, place) => line !== has[place]);
   const [before, line = '', after] = [had[at - 1], had[at], had[at + 1]];
   const chain = (text = ''): string | undefined => /-A (\S+) .* -j KUBE-SEP-/.exec(text)?.[1];
-  // A rule that is another node's now is left out here.
+  // It ignores a rule that another node has now.
   if (has.length === had.length - 1) return chain(line) !== undefined && chain(line) !== chain(before);
   if (isReplaced(line, has[at] ?? '')) return has.filter((one) => isSameChoice(one, has[at] ?? '')).length === 1;
   const isNew = [line, after].some((text) => text?.includes('.99:80') || text?.includes(':99]:80'));
-  return how === 'behind the next one' && isNew && [line, after].every((text) => text?.includes(' --rcheck '));
+  return how === 'after the next one' && isNew && [line, after].every((text) => text?.includes(' --rcheck '));
 }
 
-/** Whether two rules of a file, so of one Service, differ in the endpoint that they lead to, and in nothing else. */
+/** Whether two rules of one file, and so of one Service, differ only in their endpoint. */
 function isReplaced(rule: string, other: string): boolean {
   const shared = (text: string): string => text.replace(/ -j KUBE-SEP-\S+$/, ' -j KUBE-SEP-');
   return / -j KUBE-SEP-/.test(rule) && rule !== other && shared(rule) === shared(other);
 }
 
-/** Whether two rules lead from one chain to one endpoint. */
+/** Whether two rules choose the same endpoint in the same chain. */
 function isSameChoice(rule: string, other: string): boolean {
   const [ends, others] = [rule, other].map((text) => /-A (\S+) .*-j (KUBE-SEP-\S+)$/.exec(text)?.slice(1).join(' '));
   return ends !== undefined && ends === others;
 }
 
-test.each(layouts)('an update goes in, and no other change to any rule with it, in layout %s', (layout) => {
+test.each(layouts)('accepts an endpoint update, and no other change to any rule with it, in layout %s', (layout) => {
   const known = new Map<string, Update>();
   const met = new Map<string, number>();
   const someCase = fc.record({
@@ -218,7 +218,7 @@ test.each(layouts)('an update goes in, and no other change to any rule with it, 
     const update = known.get(key) ?? updateOf(change, shape, layout);
     known.set(key, update);
     const { from, files, desired } = update;
-    expect(isMore(classify(from, desired)), `${key}: as it is rendered`).toBe(false);
+    expect(isMore(classify(from, desired)), `${key}: as rendered`).toBe(false);
     const places = placesOf(files);
     const where = places[place % places.length] as Place;
     const changed = mutated(files, where, mutations[how] as Mutation, pick);
@@ -230,42 +230,42 @@ test.each(layouts)('an update goes in, and no other change to any rule with it, 
     );
   };
   fc.assert(fc.property(someCase, holds), runs(1500));
-  // Too few draws to tell in tier quick.
+  // Tier quick draws too few cases to meet every kind.
   if (!reaches('test')) return;
   expect([...met.keys()].toSorted(compareText), 'each kind is met').toEqual(
     Object.keys(mutations).toSorted(compareText),
   );
 });
 
-/** The first endpoint of this node by policy Local, which has number 2; the Service has others elsewhere. */
+/** The first endpoint of this node with policy Local, number 2; the Service has more on other nodes. */
 test.each(
   layouts.flatMap((layout) =>
     (
       [
-        ['as it is rendered', (text: string) => text, 'endpoints'],
+        ['as rendered', (text: string) => text, 'endpoints'],
         [
-          'which no client comes back to',
+          'without the affinity check',
           (text: string) => text.replaceAll(/^.*-A KUBE-SVL-.* --rcheck .*\n/gm, ''),
           'release',
         ],
         [
-          'which remembers nobody',
+          'without recording clients',
           (text: string) => text.replace(/ -m recent --name \S+ --set(?=.*[.:]2\]?:80)/, ''),
           'release',
         ],
         [
-          'which does not reach itself',
+          'without the hairpin rule',
           (text: string) => text.replace(/^.* -s \S+[.:]2 -j KUBE-MARK-MASQ\n/m, ''),
           'release',
         ],
       ] as const
     ).map(([title, change, changeKind]) => ({ layout, title, change, changeKind })),
   ),
-)('a first endpoint of the node, $title, in layout $layout: $lane', ({ layout, change, changeKind }) => {
+)('a first endpoint of the node, $title, in layout $layout: $changeKind', ({ layout, change, changeKind }) => {
   const shape = { affinity: true, local: true };
   const files = rendered([1, 2, 3], shape);
   const bad = new Map([...files].map(([path, text]) => [path, path.includes('/cart.') ? change(text) : text]));
   const [from, desired] = [admitted(rendered([1, 3], shape), layout), admitted(bad, layout)];
-  if (!from || !desired) throw new Error('what is rendered is admitted');
+  if (!from || !desired) throw new Error('a rendered bundle was not admitted');
   expect(classify(from, desired).changeKind).toBe(changeKind);
 });

@@ -18,7 +18,7 @@ import { gatherEvidence } from '../packages/renderer/src/commands/evidence.ts';
 import { judgeFleet, type RolloutTarget } from '../packages/renderer/src/fleet/fleet.ts';
 import { promote } from '../packages/renderer/src/fleet/promote.ts';
 
-/** What a node says while endpoints change, and what `sluice promote` makes of it. */
+/** The receipts of a node while endpoints change, and the verdict of `sluice promote` on them. */
 
 const generation = { number: 3, revision: 0, version: '7'.repeat(16), state: { families: {}, sysctls: new Map() } };
 const confirmed: Outcome = { kind: 'confirmed', generation, steps: 1 };
@@ -46,10 +46,10 @@ function arrivalOf(seal: Seal, revision?: number): Arrival {
   return { kind: 'bundle', tree, release: { ...accepted, revision, onlyEndpoints: true } };
 }
 
-/** A directory that a daemon sees, and how it ends there. */
+/** A directory that a daemon scans, and the outcome. */
 type Look = readonly [Arrival, Outcome];
 
-/** Lets a daemon see one directory after the other. */
+/** Lets a daemon scan one directory after the other. */
 async function live(looks: readonly Look[]): Promise<void> {
   const rules = { node: sampleNode, state: join(scratch, 'state'), directory: join(scratch, 'receipts'), keep: 32 };
   let nowMs = Date.parse('2026-12-01T12:00:00Z');
@@ -97,7 +97,7 @@ const waves = [
 ];
 const release = sealOf();
 
-/** What its receipts say of a node whose wave is open. @returns its row, and whether the next wave may open */
+/** The verdict on a node whose wave is open, from its receipts. @returns its row, and whether the next wave may open */
 async function judged(...looks: readonly Look[]) {
   const allowed = join(scratch, 'allowed_receipts');
   writeFileSync(allowed, `${await makeKey(join(scratch, 'state'), sampleNode, false, run)}\n`);
@@ -117,7 +117,7 @@ async function judged(...looks: readonly Look[]) {
 }
 const update = (revision: number): Arrival => arrivalOf(sealOf(revision), revision);
 
-test('a node whose endpoints changed since counts for the next wave of its release', async () => {
+test('a node counts for the next wave of its release after its endpoints changed', async () => {
   const { row, decision } = await judged(
     [arrivalOf(release), confirmed],
     [update(1), confirmed],
@@ -129,14 +129,14 @@ test('a node whose endpoints changed since counts for the next wave of its relea
 
 const refused: Outcome = { kind: 'refused', refusal: { problems: [onlyEndpoints('a port is new')] } };
 
-test('a node that refused an update of endpoints says so and why, and no wave opens behind it', async () => {
+test('a node that refused an endpoint update reports the reason, and the next wave stays closed', async () => {
   const { row, decision } = await judged([arrivalOf(release), confirmed], [update(1), refused]);
   expect(row).toMatchObject({ state: 'refused', why: expect.stringContaining('a port is new') });
   expect(row?.receipt?.codes).toEqual(['RELEASE_ENDPOINTS_ONLY']);
   expect(decision).toMatchObject({ kind: 'not-ready', problems: [{ code: 'WAVE_NOT_READY' }] });
 });
 
-test('… until it takes a later one', async () => {
+test('… until it applies a later one', async () => {
   const { row, decision } = await judged([arrivalOf(release), confirmed], [update(1), refused], [update(2), confirmed]);
   expect(row).toMatchObject({ state: 'runs', why: null });
   expect(decision).toMatchObject({ kind: 'open', open: 2 });

@@ -12,7 +12,7 @@ import { commands, wordsOf } from './commands.fixture.ts';
 const dir = mkdtempSync(join(tmpdir(), 'sluice-formats-'));
 afterAll(() => rmSync(dir, { recursive: true }));
 
-/** The least that a command line of this command needs, so that only the format can be wrong with it. */
+/** The shortest valid command line of this command, so that only the format can be wrong with it. */
 function line(command: Command, format: string): readonly string[] {
   const option = command.options.find(isFormatOption)?.long ?? '';
   const required = command.options
@@ -27,11 +27,11 @@ function line(command: Command, format: string): readonly string[] {
   const more = [...(command.name() === 'release' ? ['--serial', '1'] : []), ...(hasConfig ? nowhere : [])];
   return [...wordsOf(command), ...required, ...more, option, format, '--', ...operands];
 }
-/** No command reads a config of this machine, nor works on its rules. */
+/** No command reads a config of this machine, or works on its rules. */
 const nowhere = ['--config', 'nowhere.yaml'];
 const values: Readonly<Record<string, string>> = { SECONDS: '5', '--source': 'a'.repeat(40) };
 
-/** The kinds of documents of commands that need nothing. */
+/** The kinds of documents of commands that need no input. */
 const works: Readonly<Record<string, string>> = {
   'sluice init': 'InitResult',
   ...Object.fromEntries(
@@ -52,7 +52,7 @@ const failed = {
 
 describe.concurrent('command lines', () => {
   test.each(commands)(
-    '$title refuses a format that it does not have, as a usage error',
+    '$title refuses an unknown format with a usage error',
     { timeout: 60_000 },
     async ({ name, command }) => {
       const ran = await start(name, line(command, 'nonsense'));
@@ -61,9 +61,9 @@ describe.concurrent('command lines', () => {
     },
   );
 
-  // In an empty directory, without a config, a cluster or input, most commands fail; `run` and `watch` do so before they begin.
+  // In an empty directory, without a config, a cluster or input, most commands fail; `run` and `watch` fail before they start.
   test.each(commands)(
-    '$title prints one document when it is asked for json',
+    '$title prints one document with -o json',
     { timeout: 60_000 },
     async ({ name, command, title }) => {
       const { stdout } = await start(name, line(command, 'json'));
@@ -73,7 +73,7 @@ describe.concurrent('command lines', () => {
   );
 });
 
-test('a command line that cannot be parsed is a document too', async () => {
+test('an invalid command line prints a document, too', async () => {
   for (const words of [
     ['status', '-o', 'json', '--nonsense'],
     ['status', '--nonsense', '--output=json'],
@@ -89,22 +89,22 @@ test('a command line that cannot be parsed is a document too', async () => {
 });
 
 test.each(['sluice', 'sluiced'] as const)(
-  '%s says its version as a command and as an option, for people and as a document',
+  '%s prints its version as a command and as an option, as text and as a document',
   async (name) => {
     const [command, option, json, optionJson] = await Promise.all(
       [['version'], ['--version'], ['version', '-o', 'json'], ['--version', '-o', 'json']].map((words) =>
         start(name, words),
       ),
     );
-    const said = JSON.parse(json!.stdout) as { readonly version: string };
-    expect(said).toMatchObject({ kind: 'Version', bundleFormats: [1], node: process.versions.node });
-    expect(option?.stdout).toBe(said.version);
+    const result = JSON.parse(json!.stdout) as { readonly version: string };
+    expect(result).toMatchObject({ kind: 'Version', bundleFormats: [1], node: process.versions.node });
+    expect(option?.stdout).toBe(result.version);
     expect(optionJson?.stdout).toBe(json?.stdout);
-    expect(command?.stdout).toContain(`${name} ${said.version} (`);
+    expect(command?.stdout).toContain(`${name} ${result.version} (`);
   },
 );
 
-/** Runs a program in an empty directory, where it finds no cluster, no config and nothing to read. */
+/** Runs a program in an empty directory, without a cluster, a config or input. */
 async function start(name: 'sluice' | 'sluiced', words: readonly string[]) {
   const env = {
     PATH: process.env['PATH'] ?? '',
@@ -122,6 +122,6 @@ async function start(name: 'sluice' | 'sluiced', words: readonly string[]) {
   return { stdout: ran.stdout, stderr: ran.stderr, exitCode: ran.exitCode };
 }
 
-test('nothing was written but by init, which needs nothing', () => {
+test('only init, which needs no input, writes files', () => {
   expect(readdirSync(dir).toSorted()).toEqual(['sluice.yaml', 'sluiceconfig.schema.json']);
 });

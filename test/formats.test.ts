@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import { isFormatOption, formats } from '../packages/cli/src/index.ts';
 import { commands } from './commands.fixture.ts';
 
-/** Commands whose `-o` is what they write: there the format is `--report`. */
+/** Commands whose `-o` is a path: there the format is `--report`. */
 const writesOutput = [
   'sluice render',
   'sluice snapshot',
@@ -13,7 +13,7 @@ const writesOutput = [
   'sluiced observe',
 ];
 
-test('both programs were found with their commands', () => {
+test('the commands of both programs are found', () => {
   expect(commands.length).toBeGreaterThan(40);
   expect(commands.filter(({ title }) => writesOutput.includes(title))).toHaveLength(writesOutput.length);
 });
@@ -23,6 +23,6 @@ test.each(commands)('$title takes text and json, with -o unless that is a path',
   expect(options.length).toBeGreaterThan(0);
   expect(options[0]?.flags).toBe(writesOutput.includes(title) ? '--report <FORMAT>' : '-o, --output <FORMAT>');
   expect(options[0]?.argChoices).toEqual(expect.arrayContaining([...formats]));
-  // The page of `report` is what it is for.
+  // The page is the only purpose of `report`.
   expect(options[0]?.defaultValue).toBe(title === 'sluice report' ? 'html' : 'text');
 });

@@ -9,7 +9,7 @@ const sluice = programPath('sluice');
 const startsProgramsMs = 30_000;
 
 test.each(listExamples())(
-  'examples/$name holds what its input renders to',
+  'examples/$name has the rendered files of its input',
   async (example) => {
     const { exitCode, all } = await execa(sluice, [...renderArguments(example), '--check'], {
       reject: false,

@@ -5,7 +5,7 @@ import { installedFiles } from '../tools/package/tree.ts';
 
 const root = join(import.meta.dirname, '..');
 
-/** Texts in quotes of everything that is shipped: what messages, hints, helps and files that are written are made of. */
+/** String literals of everything that is shipped: the texts of messages, hints, helps and generated files. */
 const texts = readdirSync(join(root, 'packages'), { recursive: true, encoding: 'utf8' })
   .filter((path) => /^(?:applier|renderer|bundle|cli)\/src\/.*(?<!\.test|\.fixture)\.ts$/.test(path))
   .flatMap((path) => {
@@ -19,11 +19,11 @@ const texts = readdirSync(join(root, 'packages'), { recursive: true, encoding: '
 const named = (form: RegExp): readonly { readonly path: string; readonly name: string }[] =>
   texts.flatMap(({ path, text }) => [...text.matchAll(form)].map(([name]) => ({ path, name })));
 
-test('what messages name below /usr/share is installed by the packages', () => {
+test('the packages install every file below /usr/share that messages name', () => {
   const names = named(/\/usr\/share\/(?:doc\/)?sluice\/[-\w/.]*\w/g);
   const installed = installedFiles(root);
   expect(names.filter(({ name }) => !installed.includes(name))).toEqual([]);
-  // The search finds what it should.
+  // The search finds at least one.
   expect(new Set(names.map(({ name }) => name)).size).toBeGreaterThanOrEqual(4);
 });
 
@@ -31,7 +31,7 @@ test('no message names a path of the checkout, which no node has', () => {
   expect(named(/(?<![-\w/.])(?:docs|examples|packaging|packages|deploy|test|tools)\/[-\w/.]+/g)).toEqual([]);
 });
 
-test('what the scripts and units of the package name below /usr/share is installed', () => {
+test('the packages install every file below /usr/share that scripts and units name', () => {
   const folders = ['packaging/debian', 'packages/applier/systemd'];
   const files = folders.flatMap((folder) => readdirSync(join(root, folder)).map((name) => join(root, folder, name)));
   const names = files.flatMap((file) => [

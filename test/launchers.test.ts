@@ -12,7 +12,7 @@ const dir = mkdtempSync(join(tmpdir(), 'sluice-launchers-'));
 afterAll(() => rmSync(dir, { recursive: true }));
 
 test.each(['sluice', 'sluiced'])(
-  'bin/%s runs from any directory, through links too',
+  'bin/%s runs from any directory, also through symbolic links',
   async (name) => {
     symlinkSync(join(root, 'bin', name), join(dir, name));
     const { stdout } = await execa(join(dir, name), ['--version'], { cwd: '/' });
@@ -21,7 +21,7 @@ test.each(['sluice', 'sluiced'])(
   startsProgramsMs,
 );
 
-test.each(['sluice', 'sluiced'])('bin/%s says what to do in a checkout that is not set up', async (name) => {
+test.each(['sluice', 'sluiced'])('bin/%s prints the set-up command in a fresh checkout', async (name) => {
   cpSync(join(root, 'bin'), join(dir, 'fresh', 'bin'), { recursive: true });
   const { exitCode, stderr } = await execa(join(dir, 'fresh', 'bin', name), ['--version'], { reject: false });
   expect(exitCode).toBe(2);
@@ -31,7 +31,7 @@ test.each(['sluice', 'sluiced'])('bin/%s says what to do in a checkout that is n
 
 test.each([
   ['without a command lists the commands', [], 0, 'stdout', '  test     the tests before a push'],
-  ['refuses a command that there is not', ['tests'], 2, 'stderr', 'dev: there is no command tests'],
+  ['refuses an unknown command', ['tests'], 2, 'stderr', 'dev: there is no command tests'],
 ] as const)('./dev %s', async (_title, argv, code, stream, text) => {
   const result = await execa(join(root, 'dev'), argv, { cwd: '/', reject: false });
   expect(result.exitCode).toBe(code);

@@ -19,12 +19,12 @@ const block = (text: string): string => `\`\`\`\n${text}\n\`\`\`\n`;
 
 const flat = shown();
 const tree = shown('--layout', 'tree');
-/** The name and the rule that are looked up on the page. */
+/** The name and the rule that the page looks up. */
 const chain = /^:(SLU-SVC-\S+)/m.exec(tree)?.[1] ?? '';
 const endpoint = tree.split('\n').find((line) => line.includes('-j DNAT')) ?? '';
 const leaf = /^-A (SLUICE-T-\S+)/m.exec(tree)?.[1] ?? '';
 
-/** Each command with what it prints. */
+/** Each command with its output. */
 const explained = (asked: string): string => {
   const quoted = asked.startsWith('-') ? `-- '${asked}'` : asked;
   const printed = sluice('explain', '--dir', relative(root, bundle), '--', asked);
@@ -70,6 +70,6 @@ ${explained(leaf)}
 /** UPDATE_DOCS=1 writes the page anew. */
 if (process.env['UPDATE_DOCS'] === '1') writeFileSync(page, text);
 
-test('docs/layouts.md shows one Service as it is in both layouts', () => {
+test('docs/layouts.md is up to date', () => {
   expect(readFileSync(page, 'utf8')).toBe(text);
 });

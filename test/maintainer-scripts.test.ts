@@ -5,8 +5,8 @@ import { join } from 'node:path';
 import { afterAll, beforeEach, expect, test } from 'vitest';
 
 /**
- * The scripts of the Debian package, one by one, on a root that is a folder, with a systemctl that writes down what it was asked. What dpkg
- * makes of them is `package/deb.test.ts`.
+ * The scripts of the Debian package, one by one, on a folder as root, with a systemctl that records its arguments. `package/deb.test.ts`
+ * covers dpkg's side.
  */
 
 const root = mkdtempSync(join(tmpdir(), 'sluice-scripts-'));
@@ -22,7 +22,7 @@ beforeEach(() => {
   writeFileSync(config, '');
 });
 
-/** What systemctl is asked when dpkg calls a script so. */
+/** The calls of systemctl when dpkg calls a script with these arguments. */
 function called(script: string, ...args: readonly string[]): readonly string[] {
   const text = readFileSync(join(import.meta.dirname, '../packaging/debian', script), 'utf8');
   const moved = text.replaceAll(/(?<=\s)\/(?=(?:etc|run|var)\/)/g, `${root}/`);
@@ -36,22 +36,22 @@ const started = ['enable --now sluiced-boot.service sluiced.service'];
 
 // The arguments are those of deb-prerm(5) and deb-postinst(5).
 test.each([
-  ['a removal stops it', 'prerm', ['remove'], stopped],
-  ['a removal for another package stops it', 'prerm', ['remove', 'in-favour', 'other', '1.0'], stopped],
-  ['an upgrade leaves it at work', 'prerm', ['upgrade', '9.9.9'], []],
-  ['a deconfiguration leaves it at work', 'prerm', ['deconfigure', 'in-favour', 'other', '1.0'], []],
-  ['a removal that is given up starts it again', 'postinst', ['abort-remove'], started],
-  ['also one for another package', 'postinst', ['abort-remove', 'in-favour', 'other', '1.0'], started],
+  ['removal stops the daemon', 'prerm', ['remove'], stopped],
+  ['removal in favour of another package stops the daemon', 'prerm', ['remove', 'in-favour', 'other', '1.0'], stopped],
+  ['an upgrade leaves it running', 'prerm', ['upgrade', '9.9.9'], []],
+  ['a deconfiguration leaves it running', 'prerm', ['deconfigure', 'in-favour', 'other', '1.0'], []],
+  ['an aborted removal starts it again', 'postinst', ['abort-remove'], started],
+  ['an aborted removal in favour of another package starts it again', 'postinst', ['abort-remove', 'in-favour', 'other', '1.0'], started],
   [
-    'a deconfiguration that is given up does nothing',
+    'an aborted deconfiguration does nothing',
     'postinst',
     ['abort-deconfigure', 'in-favour', 'other', '1.0'],
     [],
   ],
-  ['an upgrade that is given up does nothing', 'postinst', ['abort-upgrade', '9.9.9'], []],
-  ['a first install starts it', 'postinst', ['configure', ''], ['daemon-reload', ...started]],
+  ['an aborted upgrade does nothing', 'postinst', ['abort-upgrade', '9.9.9'], []],
+  ['a first installation starts it', 'postinst', ['configure', ''], ['daemon-reload', ...started]],
   [
-    'an upgrade, and what follows a deconfiguration, starts it anew where it runs',
+    'an upgrade, or a configuration after a deconfiguration, restarts it if it runs',
     'postinst',
     ['configure', '0.1.0'],
     ['daemon-reload', 'try-restart sluiced.service', 'is-active --quiet sluiced.service'],
@@ -60,7 +60,7 @@ test.each([
   expect(called(script, ...args)).toEqual(expected);
 });
 
-test.each([['configure'], ['abort-remove']])('without a config %s starts nothing', (word) => {
+test.each([['configure'], ['abort-remove']])('%s starts nothing without a config', (word) => {
   rmSync(config);
   expect(called('postinst', word).filter((call) => call !== 'daemon-reload')).toEqual([]);
 });

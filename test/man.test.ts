@@ -31,12 +31,12 @@ if (process.env['UPDATE_DOCS'] === '1') {
   for (const [name, text] of Object.entries(pages)) writeFileSync(join(directory, name), text);
 }
 
-test.each(Object.entries(pages))('docs/man/%s says what --help says', (name, text) => {
+test.each(Object.entries(pages))('docs/man/%s is up to date', (name, text) => {
   expect(readFileSync(join(directory, name), 'utf8')).toBe(text);
 });
 
 test.skipIf(!existsSync('/usr/bin/groff')).each(Object.entries(pages))(
-  'groff sets %s without a warning (needs groff)',
+  'groff formats %s without a warning (needs groff)',
   (_name, text) => {
     const script = 'exec groff -man -Tascii -ww -z 2>&1';
     expect(execFileSync('/bin/sh', ['-c', script], { input: text, encoding: 'utf8' })).toBe('');

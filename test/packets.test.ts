@@ -8,7 +8,7 @@ const startsProgramsMs = 30_000;
 
 describe.each(trafficExamples())('$name', ({ table, spec, render }) => {
   test.each(['flat', 'tree'] as const)(
-    'the tracer follows every packet of the table to its verdict, in layout %s',
+    'traces every packet of the table to its verdict, in layout %s',
     async (layout) => {
       const programs = programsOf(await render(), layout);
       expect(asLines(table.packets, (row) => predict(spec, programs, row))).toEqual(asLines(table.packets));

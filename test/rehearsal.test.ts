@@ -3,7 +3,7 @@ import { loadOf } from '../packages/applier/src/kernel/scratch/load.ts';
 import { printRequest, readRequest } from '../packages/applier/src/kernel/scratch/request.ts';
 import { exampleStates } from './netns/rehearsal.ts';
 
-/** The far end of a rehearsal takes a closed grammar; what it must take is what nodes load. */
+/** The rehearsal unit reads a closed grammar, which must cover the rules that nodes load. */
 
 describe.each([
   ['tree', 'nft'],
@@ -12,7 +12,7 @@ describe.each([
   ['flat', 'legacy'],
 ] as const)('in layout %s on %s', (layout, backend) => {
   test.each(exampleStates(layout))(
-    'what a node of %s rehearses is understood, and arrives as it was',
+    'the unit reads the rehearsal of a node of %s unchanged',
     async (_name, state) => {
       const sent = loadOf(state, backend);
       const wanted = Object.fromEntries([...sent.rules].map(([family, text]) => [family, [...text].join('')]));

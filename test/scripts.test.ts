@@ -10,7 +10,7 @@ const texts = readdirSync(folder)
   .filter((name) => name.endsWith('.txt'))
   .map((name) => ({ name, text: readFileSync(join(folder, name), 'utf8') }));
 
-/** With UPDATE_SCRIPTS=1 every script is rewritten with what its commands print: the diff is for a person to read. */
+/** With UPDATE_SCRIPTS=1 every script is rewritten with the output of its commands: review the diff. */
 const updates = process.env['UPDATE_SCRIPTS'] === '1';
 
 describe.concurrent('terminal scripts', () => {
@@ -21,7 +21,7 @@ describe.concurrent('terminal scripts', () => {
       const wrong = new Map<Step, Ran>();
       await runScript(script, (step, ran) => {
         const where = `${name}:${step.line}: $ ${step.command}`;
-        expect(ran.exit === 0 ? ran.before : ran.after, `${where} failed, and left something behind`).toEqual(
+        expect(ran.exit === 0 ? ran.before : ran.after, `${where} failed, and left files or processes behind`).toEqual(
           ran.before,
         );
         if (!updates) expectListed(where, step, ran);
@@ -46,7 +46,7 @@ function isListed(step: Step, { stdout, stderr, exit }: Ran): boolean {
   return matches(stdout, step.stdout) && matches(stderr, step.stderr) && exit === step.exit;
 }
 
-/** Fails with a diff of what was listed and what came. */
+/** Fails with a diff of the listed and the real output. */
 function expectListed(where: string, step: Step, ran: Ran): void {
   const listed = { where, stdout: step.stdout, stderr: step.stderr, exit: step.exit };
   const { stdout, stderr, exit } = ran;
@@ -57,11 +57,11 @@ function expectListed(where: string, step: Step, ran: Ran): void {
 test.each([
   ['one line', 'a\n', ['a'], true],
   ['another line', 'a\n', ['b'], false],
-  ['a line more than listed', 'a\nb\n', ['a'], false],
-  ['a line less than listed', 'a\n', ['a', 'b'], false],
-  ['text left open', 'at 12 ms\n', ['at … ms'], true],
-  ['lines left open', 'a\nb\nc\n', ['a', '…'], true],
-  ['lines left open before a wrong one', 'a\nb\nc\n', ['…', 'b'], false],
+  ['one line more than listed', 'a\nb\n', ['a'], false],
+  ['one line less than listed', 'a\n', ['a', 'b'], false],
+  ['an ellipsis within a line', 'at 12 ms\n', ['at … ms'], true],
+  ['an ellipsis for lines', 'a\nb\nc\n', ['a', '…'], true],
+  ['an ellipsis for lines before a wrong one', 'a\nb\nc\n', ['…', 'b'], false],
   ['nothing', '', [], true],
 ])('a script compares %s', (_title, text, lines, equal) => {
   expect(matches(text, lines)).toBe(equal);

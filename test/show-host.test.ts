@@ -6,7 +6,7 @@ import { programPath } from '@sluice/testing';
 import { execaSync } from 'execa';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 
-/** Mode ipvs with the facts of a host; what modes iptables load is compared on the kernel: netns/observe.test.ts. */
+/** Mode ipvs with the facts of a host; netns/observe.test.ts compares modes iptables on the kernel. */
 
 const bundle = join(import.meta.dirname, '..', 'examples/10-ipvs/out');
 const facts: HostFacts = {
@@ -29,7 +29,7 @@ const show = (...more: readonly string[]) =>
   execaSync(programPath('sluice'), ['show', bundle, '--node', 'node-1', ...more], { reject: false });
 const withFacts = (...more: readonly string[]) => show('--host', join(dir, 'host.yaml'), ...more);
 
-test('virtual servers stand on each address of the machine but loopback and link-local ones', () => {
+test('virtual servers have each address of the machine except loopback and link-local ones', () => {
   const { stdout, stderr } = withFacts('--tool', 'ipvs');
   expect(stderr).toBe('');
   const nodePorts = [...stdout.matchAll(/^-A -\S+ (\S+):3\d{4} /gm)].map(([, address]) => address);
@@ -47,7 +47,7 @@ test.each([
   expect(stdout.split('\n').find((one) => one.includes('conn_reuse_mode'))).toBe(line);
 });
 
-test('without the facts each value is named once, for what is shown alone', () => {
+test('without the facts, names each value once, and only those of the shown rules', () => {
   const named = (...more: readonly string[]) =>
     [...show(...more).stderr.matchAll(/^note: only the node knows ([^:]+):/gm)].map(([, what]) => what);
   expect(named()).toEqual(['${host.nodePortAddresses}', 'the kernel', "the machine's own addresses"]);
@@ -59,7 +59,7 @@ test.each([
   ['of another node', printHostFacts({ ...facts, node: 'node-2' }), 'facts of node node-2'],
   ['of a newer format', printHostFacts(facts).replace('format: 1', 'format: 2'), 'format is 2'],
   ['larger than any', '#'.repeat(1024 * 1024 + 1), 'larger than'],
-])('facts %s are refused', (_title, text, why) => {
+])('refuses facts %s', (_title, text, why) => {
   writeFileSync(join(dir, 'bad.yaml'), text);
   const { stdout, stderr, exitCode } = show('--host', join(dir, 'bad.yaml'));
   expect({ stdout, exitCode }).toEqual({ stdout: '', exitCode: 2 });
@@ -67,6 +67,6 @@ test.each([
   expect(stderr).toContain(why);
 });
 
-test('a file that is not there is told', () => {
+test('reports a missing file', () => {
   expect(show('--host', join(dir, 'none.yaml')).stderr).toContain('none.yaml: it is not there [HOST_FACTS_INVALID]');
 });

@@ -9,11 +9,11 @@ import { listExamples } from '../tools/examples.ts';
 
 const v1beta1 = 'discovery.k8s.io/v1beta1';
 
-/** A slice as an API server of 1.21 to 1.24 gives it in v1beta1 (`Convert_discovery_Endpoint_To_v1beta1_Endpoint`). */
+/** A slice as an API server of 1.21 to 1.24 converts it to v1beta1 (`Convert_discovery_Endpoint_To_v1beta1_Endpoint`). */
 function asBeta({ value }: KubeObject): JsonObject {
   const endpoints = ((value['endpoints'] ?? []) as readonly JsonObject[]).map(({ zone, nodeName, ...rest }, index) => ({
     ...rest,
-    // Before 1.20 there was no nodeName; after it both say the same.
+    // nodeName exists since 1.20, with the same value.
     ...(nodeName !== undefined && index % 2 === 0 ? { nodeName } : {}),
     topology: {
       ...(zone === undefined ? {} : { 'topology.kubernetes.io/zone': zone }),

@@ -13,7 +13,7 @@ const socket = 'sluiced-rehearse.socket';
 const units = [...daemons, rehearsal];
 const textOf = (unit: string): string => readFileSync(join(folder, unit), 'utf8');
 const analyze = '/usr/bin/systemd-analyze';
-const whyNot = existsSync(analyze) ? '' : `${analyze} is not here: apt-get install systemd`;
+const whyNot = existsSync(analyze) ? '' : `${analyze} is missing: apt-get install systemd`;
 
 describe.each(units)('%s', (unit) => {
   test('is exposed at most 2.1 as root with both rule stores', (context) => {
@@ -25,11 +25,11 @@ describe.each(units)('%s', (unit) => {
     expect(run.exitCode).toBe(0);
   });
 
-  test('is what systemd understands', (context) => {
+  test('is valid for systemd', (context) => {
     if (whyNot !== '') return context.skip(whyNot);
     const directory = mkdtempSync(join(tmpdir(), 'sluice-unit-'));
     try {
-      // The program is not installed on a machine that builds it. Units name each other.
+      // The program is not installed on the build machine. Units name each other.
       for (const name of [...units, socket])
         writeFileSync(join(directory, name), textOf(name).replaceAll(/^ExecStart=\S+/gm, 'ExecStart=/bin/true'));
       const { exitCode, stderr } = execaSync(analyze, ['verify', '--man=no', join(directory, unit)], { reject: false });
@@ -42,8 +42,8 @@ describe.each(units)('%s', (unit) => {
 
   test.each([
     ['tools end with the unit', /^KillMode=(control-group|mixed)$/m],
-    ['no module is loaded by it', /^ProtectKernelModules=yes$/m],
-    ['it makes no namespaces', /^RestrictNamespaces=yes$/m],
+    ['it loads no modules', /^ProtectKernelModules=yes$/m],
+    ['it creates no namespaces', /^RestrictNamespaces=yes$/m],
     ['Node starts although it asks for pkey_alloc', /^SystemCallErrorNumber=EPERM$/m],
   ])('%s', (_title, line) => {
     expect(textOf(unit)).toMatch(line);
@@ -63,7 +63,7 @@ test.each(
   expect(textOf(unit)).toMatch(line);
 });
 
-test('systemd never gives up to start the daemon', () => {
+test('systemd never gives up starting the daemon', () => {
   expect(textOf('sluiced.service')).toMatch(/^StartLimitIntervalSec=0$/m);
   expect(textOf('sluiced.service')).toMatch(/^Restart=always$/m);
 });
@@ -71,32 +71,32 @@ test('systemd never gives up to start the daemon', () => {
 describe('a rehearsal', () => {
   const seconds = Number(/^RuntimeMaxSec=(\d+)$/m.exec(textOf(rehearsal))?.[1]);
 
-  test('is asked for by the daemon, which does not go without', () => {
+  test('is required by the daemon', () => {
     expect(textOf('sluiced.service')).not.toContain('--no-rehearse');
     expect(textOf('sluiced.service')).toMatch(/^Wants=sluiced-rehearse\.socket$/m);
   });
 
-  test('keeps its socket when the daemon ends, whose runtime directory it is in', () => {
+  test('keeps its socket in the daemon's runtime directory when the daemon ends', () => {
     expect(textOf(socket)).toContain(`\nListenStream=${rehearsalSocket}\n`);
     expect(textOf('sluiced.service')).toMatch(/^RuntimeDirectoryPreserve=yes$/m);
   });
 
-  test('lasts no longer than the daemon waits for it', () => {
+  test('has a time-out no longer than the daemon's', () => {
     expect(seconds * 1000).toBe(limits.rehearsalMs);
   });
 
   test.each([
-    ['only root can ask for one', socket, /^SocketMode=0600$/m],
+    ['only root can request one', socket, /^SocketMode=0600$/m],
     ['each has a process of its own', socket, /^Accept=yes$/m],
-    ['there are few at a time', socket, /^MaxConnections=[1-4]$/m],
-    ['no packet meets what it loads', rehearsal, /^PrivateNetwork=yes$/m],
-    ['its lock is not that of the node', rehearsal, /^TemporaryFileSystem=\/run:/m],
-    ['it sees neither state nor keys', rehearsal, /^InaccessiblePaths=-\/var\/lib\/sluice -\/etc\/sluice$/m],
-    ['it can write nothing else', rehearsal, /^ProtectSystem=strict$/m],
-    ['it may do two things', rehearsal, /^CapabilityBoundingSet=CAP_NET_ADMIN CAP_NET_RAW$/m],
-    ['memory is bounded', rehearsal, /^MemoryMax=1G$/m],
-    ['processes are bounded', rehearsal, /^TasksMax=\d+$/m],
-    ['a request is all that it reads', rehearsal, /^StandardInput=socket$/m],
+    ['at most four run at a time', socket, /^MaxConnections=[1-4]$/m],
+    ['no packet meets its rules', rehearsal, /^PrivateNetwork=yes$/m],
+    ['it does not share the node's lock', rehearsal, /^TemporaryFileSystem=\/run:/m],
+    ['it can read neither state nor keys', rehearsal, /^InaccessiblePaths=-\/var\/lib\/sluice -\/etc\/sluice$/m],
+    ['it cannot write elsewhere', rehearsal, /^ProtectSystem=strict$/m],
+    ['it has two capabilities', rehearsal, /^CapabilityBoundingSet=CAP_NET_ADMIN CAP_NET_RAW$/m],
+    ['its memory is bounded', rehearsal, /^MemoryMax=1G$/m],
+    ['its processes are bounded', rehearsal, /^TasksMax=\d+$/m],
+    ['it reads only the request', rehearsal, /^StandardInput=socket$/m],
   ])('%s', (_title, unit, line) => {
     expect(textOf(unit)).toMatch(line);
     expect(textOf(rehearsal)).not.toMatch(/^(ReadWritePaths|StateDirectory|BindPaths)=/m);

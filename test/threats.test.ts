@@ -4,10 +4,10 @@ import { expect, test } from 'vitest';
 
 const root = join(import.meta.dirname, '..');
 const page = readFileSync(join(root, 'docs/threats.md'), 'utf8');
-/** Where tests may be that are named without a file. */
+/** The test file of rows that name none. */
 const usual = 'packages/applier/src/inbox/release-gate.test.ts';
 
-/** What the last column of a row names: files, and titles of tests in them. */
+/** The files in the last column of a row, and titles of tests in them. */
 const rows = page
   .split('\n')
   .filter((line) => /^\| [^|]+ \| [^|]+ \| .*`.* \|$/.test(line))
@@ -24,7 +24,7 @@ test('the page has a row for each attack', () => {
   expect(rows.length).toBeGreaterThan(25);
 });
 
-test.each(rows)('a test stands against: $attack', ({ files, titles }) => {
+test.each(rows)('a test covers: $attack', ({ files, titles }) => {
   expect(files.filter((file) => !existsSync(join(root, file)))).toEqual([]);
   const texts = files.map((file) => readFileSync(join(root, file), 'utf8')).join('\n');
   for (const title of titles) expect(texts).toContain(title);

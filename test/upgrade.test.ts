@@ -7,9 +7,9 @@ import { stagedRelease, targetOf } from '../packages/renderer/src/commands/targe
 import { isHealthyFleet, judgeFleet } from '../packages/renderer/src/fleet/fleet.ts';
 import { setups, upgradeFolder, versions } from './upgrade/node.ts';
 
-/** What versions before wrote, read by this one; `netns/upgrade.test.ts` runs it on a kernel. */
+/** Data of earlier versions, read by this one; `netns/upgrade.test.ts` runs them on a kernel. */
 
-test('there are data of at least one version', () => {
+test('has data of at least one version', () => {
   expect(versions).toContain('0.1.0');
 });
 
@@ -17,7 +17,7 @@ describe.each(versions)('version %s', (version) => {
   const folder = join(upgradeFolder, version);
 
   test.each(setups)(
-    '$name: the state says which release is confirmed, and its signed receipts say the same',
+    '$name: the state and its signed receipts name the same confirmed release',
     ({ name }) => {
       const own = join(folder, name);
       const target = targetOf(stagedRelease(join(folder, 'release')));
@@ -30,12 +30,12 @@ describe.each(versions)('version %s', (version) => {
     },
   );
 
-  test('its update of endpoints is of its release', () => {
+  test('its endpoint update belongs to its release', () => {
     const update = stagedRelease(join(folder, 'update'));
     expect(update.release).toMatchObject({ cluster: 'upgrade', serial: 2, revision: 1 });
   });
 
-  test('it holds no private key and no path of the machine that wrote it', () => {
+  test('it has no private key and no path of the machine that wrote it', () => {
     const files = readdirSync(folder, { recursive: true, withFileTypes: true }).filter((entry) => entry.isFile());
     const paths = files.map(({ parentPath, name }) => join(parentPath, name));
     expect(paths.length).toBeGreaterThan(50);

@@ -110,15 +110,15 @@ test('its log is JSON when asked, with the level that signals change', { timeout
       .split('\n')
       .slice(0, -1)
       .map((line) => JSON.parse(line) as { level: string; msg: string });
-  const said = (message: string): boolean => entries().some(({ msg }) => msg === message);
+  const hasLogged = (message: string): boolean => entries().some(({ msg }) => msg === message);
   await until(() => existsSync(join(out, completeFile)));
   expect(entries().filter(({ level }) => level === 'info')).toEqual([]);
   started.kill('SIGUSR1');
-  await until(() => said('log level is info'));
+  await until(() => hasLogged('log level is info'));
   started.kill('SIGUSR1');
-  await until(() => said('log level is debug'));
+  await until(() => hasLogged('log level is debug'));
   cluster.put('services', serviceOf('b', 2));
-  await until(() => said('published'));
+  await until(() => hasLogged('published'));
   started.kill('SIGUSR2');
   await until(() => entries().filter(({ msg }) => msg === 'log level is info').length === 2);
   for (const entry of entries())

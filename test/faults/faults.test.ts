@@ -4,8 +4,8 @@ import { atTier, reaches, seed } from '@sluice/testing';
 import { afterAll, beforeEach, describe, expect, test } from 'vitest';
 import { needBackend, needKernel, needStrace } from '../netns/privileges.ts';
 import { kinds } from '../netns/sluiced-node.ts';
-import { wrongAfterFault, wrongAfterRecovery } from './judge.ts';
-import { FaultPlace, type Kind } from './place.ts';
+import { wrongAfterFault, wrongAfterRecovery } from './invariants.ts';
+import { FaultPlace, type NodeKind } from './place.ts';
 import {
   countStarts,
   errorPoints,
@@ -19,22 +19,22 @@ import {
 import { makeScenarios, type Scenario, type ScenarioName, scenarioNames } from './scenarios.ts';
 
 /**
- * The program ends, or a call fails, at every place where it changes something; then the next process has to end on the old rules or the
- * new ones. A soak takes every place; otherwise some of each scenario, by the seed of the run, which in tier quick is always the same.
- * `SLUICE_FAULT='nft tree apply: …'` takes those that begin so, `SLUICE_POINTS` at most so many.
+ * The program ends, or a call fails, at every place where it changes something; the next process has to end on the old rules or the
+ * new ones. A soak covers every place; otherwise some of each scenario, chosen by the seed of the run, which in tier quick is fixed.
+ * `SLUICE_FAULT='nft tree apply: …'` runs the places with this prefix, `SLUICE_POINTS` limits their number.
  */
 const wanted = process.env['SLUICE_FAULT'];
 const chosenKinds =
   wanted === undefined
     ? kinds.slice(0, atTier({ quick: 1, all: 2, soak: 4 }))
     : kinds.filter(({ backend, layout }) => wanted.startsWith(`${backend} ${layout} `));
-/** What a node does every day, and a recovery. */
-const core: readonly ScenarioName[] = ['apply', 'update', 'trial-fails', 'recover-committed'];
+/** The daily work of a node, and a recovery. */
+const core: readonly ScenarioName[] = ['apply', 'update', 'probation-fails', 'recover-committed'];
 const chosenScenarios =
   wanted === undefined
     ? atTier({ quick: core, test: scenarioNames })
     : scenarioNames.filter((name) => wanted.includes(` ${name}: `));
-/** For each kind. */
+/** The limit of each kind. */
 const most = Number(process.env['SLUICE_POINTS'] ?? Infinity);
 const kills = Math.min(atTier({ quick: 32, test: 40, all: 130, soak: Infinity }), most);
 const errors = Math.min(atTier({ quick: 8, test: 12, all: 30, soak: Infinity }), most);
@@ -74,14 +74,14 @@ describe.each(chosenKinds)(
   },
 );
 
-/** A node to start from, and everything that can go wrong on it, by scenario. */
+/** A node to start from, and all its faults, by scenario. */
 interface Prepared {
   readonly place: FaultPlace;
   readonly killed: ReadonlyMap<string, readonly Attempt[]>;
   readonly failed: ReadonlyMap<string, readonly Attempt[]>;
 }
 
-async function prepare(kind: Kind): Promise<Prepared> {
+async function prepare(kind: NodeKind): Promise<Prepared> {
   const place = await FaultPlace.make(kind);
   const scenarios = await makeScenarios(place, kind, chosenScenarios);
   const killed = new Map<string, readonly Attempt[]>();
@@ -100,7 +100,7 @@ async function prepare(kind: Kind): Promise<Prepared> {
   return { place, killed, failed };
 }
 
-const nameOf = ({ backend, layout }: Kind, { scenario, point }: Attempt): string =>
+const nameOf = ({ backend, layout }: NodeKind, { scenario, point }: Attempt): string =>
   `${backend} ${layout} ${scenario.name}: ${printPoint(point)}`;
 
 async function pointsOf(
@@ -113,8 +113,8 @@ async function pointsOf(
   return { kills: [...own, ...ofTools], errors: errorPoints(own, countStarts(program)) };
 }
 
-/** Tries points, as many at a time as there are processors. @returns what was wrong, each with the command that shows it again */
-async function failures(place: FaultPlace, kind: Kind, attempts: readonly Attempt[]): Promise<readonly string[]> {
+/** Runs points, as many in parallel as there are processors. @returns the errors, each with the command that reproduces it */
+async function failures(place: FaultPlace, kind: NodeKind, attempts: readonly Attempt[]): Promise<readonly string[]> {
   const queue = [...attempts];
   const found: string[] = [];
   const worker = async (): Promise<void> => {
@@ -139,12 +139,12 @@ async function tryPoint(place: FaultPlace, { scenario, point }: Attempt): Promis
   ];
   if (ran.recoverySeconds > recoverySecondsMax) wrong.push(`I5: the next process took ${ran.recoverySeconds} s`);
   if (ran.recoveryExitCode !== 0)
-    wrong.push(`I5: the next process ended with ${ran.recoveryExitCode}: ${ran.recoverySaid}`);
-  if (/^ +at .+:\d+:\d+\)?$/m.test(ran.said)) wrong.push(`it fell: ${ran.said}`);
-  return wrong.length === 0 ? [] : [...wrong, `it ended with ${ran.exitCode}: ${ran.said}`];
+    wrong.push(`I5: the next process exited with ${ran.recoveryExitCode}: ${ran.recoveryOutput}`);
+  if (/^ +at .+:\d+:\d+\)?$/m.test(ran.output)) wrong.push(`it crashed: ${ran.output}`);
+  return wrong.length === 0 ? [] : [...wrong, `it exited with ${ran.exitCode}: ${ran.output}`];
 }
 
-test('a point is read back as it was printed', () => {
+test('reads a point back as it was printed', () => {
   const points: readonly Point[] = [
     { at: 'program', call: 'openat', path: '/state/journal', nth: 3, fault: 'ENOSPC+' },
     { at: 'program', call: 'fsync', path: undefined, nth: 1, fault: 'kill' },

@@ -4,29 +4,29 @@ import { programPath } from '@sluice/testing';
 import { execa } from 'execa';
 import { peek } from '../../packages/applier/src/journal/peek.ts';
 import { sampleNode } from '../../packages/applier/src/testing/bundle.fixture.ts';
-import type { Seen } from './judge.ts';
+import type { NodeSnapshot } from './invariants.ts';
 import type { Point } from './points.ts';
 
 /** A rule store and a layout. */
-export interface Kind {
+export interface NodeKind {
   readonly backend: 'nft' | 'legacy';
   readonly layout: 'tree' | 'flat';
 }
 
-/** How one run of `sluiced` ended, and what the node showed right after it and after the process that came next. */
-export interface Ran {
+/** How one run of `sluiced` ended, and the state of the node right after it and after the next process. */
+export interface FaultRun {
   readonly exitCode: number;
-  readonly said: string;
-  readonly after: Seen;
+  readonly output: string;
+  readonly after: NodeSnapshot;
   readonly recoveryExitCode: number;
-  readonly recoverySaid: string;
+  readonly recoveryOutput: string;
   readonly recoverySeconds: number;
-  readonly recovered: Seen;
+  readonly recovered: NodeSnapshot;
 }
 
-/** What a run begins with. */
-export interface Template {
-  /** The state directory as it was left; absent on a new node. */
+/** The state that a run begins with. */
+export interface NodeTemplate {
+  /** The state directory; absent on a new node. */
   readonly directory: string;
 }
 
@@ -38,14 +38,14 @@ const counted = (backend: string): readonly string[] => [
   'conntrack',
 ];
 
-/** The real tool behind a script: it was copied under another name, or is one of the many names of a program. */
+/** The real tool behind a script: copied under another name, or one of the many names of a program. */
 const realTool = (directory: string, name: string): string =>
   /^ip6?tables-/.test(name)
     ? `/usr/sbin/xtables-${name.includes('nft') ? 'nft' : 'legacy'}-multi ${name}`
     : `${directory}/real/${name}`;
 
 /**
- * Counts the tools of a run and lets one of them, or the program, end as `plan` says. Shell, because the program clears the environment
+ * Counts the tools of a run and kills one of them, or the program, as `plan` says. Shell, because the program clears the environment
  * of its tools and starts them by absolute path.
  */
 const wrapper = (directory: string, name: string): string => `#!/bin/sh
@@ -71,32 +71,32 @@ exit "$code"
 `;
 
 /**
- * Lets a file system write nothing more, its log included: `FS_IOC_SHUTDOWN` with `NOLOGFLUSH`, as ext4 and xfs know it, which has no
- * tool that is there everywhere.
+ * Stops all writes of a file system, its log included: `FS_IOC_SHUTDOWN` with `NOLOGFLUSH`, as ext4 and xfs implement it; no common
+ * tool does it.
  */
 const goesDown = (path: string): string =>
   `perl -e 'open(my $at, "<", shift) or die; my $how = pack("L", 2); ioctl($at, 0x8004587D, $how) or die "$!"' ${path}`;
 
 /**
- * A node that can be made again and again in the same state: namespaces of its own with a state directory in memory, whose paths are the
+ * A node that can be recreated in the same state: namespaces of its own with a state directory in memory, whose paths are the
  * same in every run. Nothing of it is left when the command ends.
  */
 export class FaultPlace {
   readonly directory = mkdtempSync(`${tmpdir()}/slf-`);
   readonly state = `${this.directory}/work/state`;
-  readonly #kind: Kind;
+  readonly #kind: NodeKind;
   #runs = 0;
 
-  private constructor(kind: Kind) {
+  private constructor(kind: NodeKind) {
     this.#kind = kind;
   }
 
-  static async make(kind: Kind): Promise<FaultPlace> {
+  static async make(kind: NodeKind): Promise<FaultPlace> {
     const place = new FaultPlace(kind);
     const { directory } = place;
     for (const name of ['work', 'tools', 'real', 'bundles']) mkdirSync(`${directory}/${name}`);
-    // Once: who writes it again empties it first, while another run may read it.
-    writeFileSync(`${directory}/others`, others);
+    // Once: a second write would truncate it while another run reads it.
+    writeFileSync(`${directory}/foreign`, foreign);
     for (const name of counted(kind.backend)) {
       writeFileSync(`${directory}/tools/${name}`, wrapper(directory, name), { mode: 0o755 });
       if (!/^ip6?tables-/.test(name)) cpSync(`/usr/sbin/${name}`, `${directory}/real/${name}`);
@@ -127,8 +127,8 @@ export class FaultPlace {
     return path;
   }
 
-  /** Runs `sluiced`, with a fault, from a template on; then `sluiced boot` as the process that comes next. */
-  async run(from: Template | undefined, config: string, args: readonly string[], point?: Point): Promise<Ran> {
+  /** Runs `sluiced`, with a fault, from a template; then `sluiced boot` as the next process. */
+  async run(from: NodeTemplate | undefined, config: string, args: readonly string[], point?: Point): Promise<FaultRun> {
     const out = this.#out();
     await this.#inside(out, from, config, [
       this.#sluiced(config, args, point, out),
@@ -138,20 +138,20 @@ export class FaultPlace {
     const read = (name: string): string => readFileSync(`${out}/${name}`, 'utf8').trim();
     const ran = {
       exitCode: Number(read('code')),
-      said: read('said'),
-      after: this.#seen(`${out}/after`),
+      output: read('output'),
+      after: this.#snapshot(`${out}/after`),
       recoveryExitCode: Number(read('boot-code')),
-      recoverySaid: read('boot-said'),
+      recoveryOutput: read('boot-output'),
       recoverySeconds: Number(read('boot-ms')) / 1000,
-      recovered: this.#seen(`${out}/recovered`),
+      recovered: this.#snapshot(`${out}/recovered`),
     };
     rmSync(out, { recursive: true });
     return ran;
   }
 
   /**
-   * The power goes when the program reaches a point: what the file system has handed to its disk by then is all that is left, and the
-   * machine starts again without a rule of Sluice. @returns how `sluiced boot` ended, and what the node then shows
+   * The power fails when the program reaches a point: the data that the file system has handed to its disk by then are left, and the
+   * machine starts again without a rule of Sluice. @returns how `sluiced boot` ended, and the state of the node after it
    */
   async cutPower(
     disk: Disk,
@@ -159,9 +159,9 @@ export class FaultPlace {
       from,
       config,
       args,
-    }: { readonly from: Template | undefined; readonly config: string; readonly args: readonly string[] },
+    }: { readonly from: NodeTemplate | undefined; readonly config: string; readonly args: readonly string[] },
     point: Point,
-  ): Promise<{ readonly exitCode: number; readonly said: string; readonly recovered: Seen }> {
+  ): Promise<{ readonly exitCode: number; readonly output: string; readonly recovered: NodeSnapshot }> {
     const out = this.#out();
     const { directory, state } = this;
     const [image, left] = [`${directory}/work/disk`, `${directory}/work/left`];
@@ -175,7 +175,7 @@ export class FaultPlace {
       ...(from ? [`cp -a ${state}-before/. ${state}/`] : []),
       `sync -f ${state}`,
       this.#sluiced(config, args, point, out),
-      // A file system that goes on writing while it is copied would leave a disk that no moment had.
+      // A file system that kept writing during the copy would leave a disk of no single moment.
       goesDown(state),
       `cp --sparse=always ${image} ${left}`,
       `umount ${state}`,
@@ -184,15 +184,15 @@ export class FaultPlace {
     ];
     await this.#inside(out, from, config, lines);
     const read = (name: string): string => readFileSync(`${out}/${name}`, 'utf8').trim();
-    const ended = { exitCode: Number(read('boot-code')), said: read('boot-said') };
-    const recovered = this.#seen(`${out}/recovered`);
+    const ended = { exitCode: Number(read('boot-code')), output: read('boot-output') };
+    const recovered = this.#snapshot(`${out}/recovered`);
     rmSync(out, { recursive: true });
     return { ...ended, recovered };
   }
 
-  /** Runs without a fault and writes down what was called. @returns the trace of the program, and name and trace of every tool */
+  /** Runs without a fault and records the calls. @returns the trace of the program, and name and trace of every tool */
   async record(
-    from: Template | undefined,
+    from: NodeTemplate | undefined,
     config: string,
     args: readonly string[],
   ): Promise<{ readonly program: string; readonly tools: readonly (readonly [string, string])[] }> {
@@ -214,30 +214,30 @@ export class FaultPlace {
     return { program: trace, tools };
   }
 
-  /** Runs, and keeps what is left as a template, together with what the node then shows. */
+  /** Runs, and keeps the result as a template, together with the state of the node. */
   async keep(
-    from: Template | undefined,
+    from: NodeTemplate | undefined,
     config: string,
     args: readonly string[],
     point?: Point,
     exitCode = '0',
-  ): Promise<{ readonly template: Template; readonly seen: Seen }> {
+  ): Promise<{ readonly template: NodeTemplate; readonly snapshot: NodeSnapshot }> {
     const out = this.#out();
     await this.#inside(out, from, config, [
       this.#sluiced(config, args, point, out),
       this.#see('after'),
       `cp -a ${this.state} ${out}/state`,
     ]);
-    const [code, said] = ['code', 'said'].map((name) => readFileSync(`${out}/${name}`, 'utf8').trim());
-    if (!point && code !== exitCode) throw new Error(`sluiced ${args.join(' ')} ended with ${code}: ${said}`);
-    return { template: { directory: out }, seen: this.#seen(`${out}/after`) };
+    const [code, output] = ['code', 'output'].map((name) => readFileSync(`${out}/${name}`, 'utf8').trim());
+    if (!point && code !== exitCode) throw new Error(`sluiced ${args.join(' ')} exited with ${code}: ${output}`);
+    return { template: { directory: out }, snapshot: this.#snapshot(`${out}/after`) };
   }
 
-  /** What a node shows before anything was done. */
-  async bare(): Promise<Seen> {
+  /** The state of a node before anything was done. */
+  async bare(): Promise<NodeSnapshot> {
     const out = this.#out();
     await this.#inside(out, undefined, '', [this.#see('after')]);
-    return this.#seen(`${out}/after`);
+    return this.#snapshot(`${out}/after`);
   }
 
   #out(): string {
@@ -264,13 +264,13 @@ export class FaultPlace {
     );
   }
 
-  /** The tools that outlived the program end first: they share its lock. */
+  /** Waits for tools that outlive the program: they share its lock. */
   #start(before: string, config: string, args: readonly string[]): string {
     const { directory } = this;
     const command = `${before} ${process.execPath} ${programPath('sluiced')} ${args.join(' ')} -c ${config}`;
     return [
       'code=0',
-      `sh -c 'echo $$ >${directory}/work/pid; ${command}' >$OUT/said 2>&1 || code=$?`,
+      `sh -c 'echo $$ >${directory}/work/pid; ${command}' >$OUT/output 2>&1 || code=$?`,
       'echo $code >$OUT/code',
       `[ ! -e ${this.state}/lock ] || flock -w 20 ${this.state}/lock true`,
     ].join('\n');
@@ -282,7 +282,7 @@ export class FaultPlace {
       `rm -f ${directory}/work/plan`,
       'code=0',
       'begin=$(date +%s%N)',
-      `${process.execPath} ${programPath('sluiced')} boot -c ${config} >$OUT/boot-said 2>&1 || code=$?`,
+      `${process.execPath} ${programPath('sluiced')} boot -c ${config} >$OUT/boot-output 2>&1 || code=$?`,
       'echo $(( ($(date +%s%N) - begin) / 1000000 )) >$OUT/boot-ms',
       'echo $code >$OUT/boot-code',
       this.#see('recovered'),
@@ -302,7 +302,7 @@ export class FaultPlace {
     ].join('\n');
   }
 
-  #seen(directory: string): Seen {
+  #snapshot(directory: string): NodeSnapshot {
     const read = (name: string): string => {
       const path = `${directory}/${name}`;
       return existsSync(path) ? readFileSync(path, 'utf8').trim() : '';
@@ -316,12 +316,12 @@ export class FaultPlace {
   }
 
   /** The sets and rules of a template, or those of a machine that has just started. */
-  #load(from: Template | undefined): readonly string[] {
+  #load(from: NodeTemplate | undefined): readonly string[] {
     const { directory } = this;
     const { backend } = this.#kind;
     const restore = (version: string, save: string): string =>
       `/usr/sbin/xtables-${backend}-multi ip${version}tables-${backend}-restore <${save}`;
-    if (!from) return [restore('', `${directory}/others`), restore('6', `${directory}/others`)];
+    if (!from) return [restore('', `${directory}/foreign`), restore('6', `${directory}/foreign`)];
     const after = `${from.directory}/after`;
     return [
       `${directory}/real/ipset restore <${after}/sets`,
@@ -330,8 +330,8 @@ export class FaultPlace {
     ];
   }
 
-  /** Runs lines of shell in a new node that shows what the template showed. */
-  async #inside(out: string, from: Template | undefined, config: string, lines: readonly string[]): Promise<void> {
+  /** Runs lines of shell in a new node in the state of the template. */
+  async #inside(out: string, from: NodeTemplate | undefined, config: string, lines: readonly string[]): Promise<void> {
     const { directory } = this;
     const script = [
       'set -e',
@@ -350,7 +350,7 @@ export class FaultPlace {
       timeout: runTimeoutMs,
       stdin: 'ignore',
     });
-    if (exitCode !== 0) throw new Error(`the node for ${config} could not be made: ${stderr}`);
+    if (exitCode !== 0) throw new Error(`Cannot create the node for ${config}: ${stderr}`);
   }
 }
 
@@ -362,8 +362,8 @@ export interface Disk {
   readonly make: string;
 }
 
-/** What somebody else has in the kernel: it must come through everything. */
-const others = `*nat
+/** Foreign rules in the kernel: they must survive every fault. */
+const foreign = `*nat
 :CNI-X - [0:0]
 -A CNI-X -j RETURN
 -A POSTROUTING -o cni0 -j CNI-X

@@ -2,20 +2,20 @@ import { compareText } from '@sluice/bundle';
 import { randomOf } from '@sluice/testing';
 
 /**
- * One place at which something goes wrong, in a form that can be said on a command line and found again: system calls of the program
+ * One place where a fault is injected, in a form that fits a command line and can be found again: system calls of the program
  * are counted by their name and the file that they touch, tools by the order in which they are started.
  */
 export type Point =
-  /** A system call of the program itself: the process ends right before it, or it returns an error. */
+  /** A system call of the program itself: the process is killed right before it, or it returns an error. */
   | {
       readonly at: 'program';
       readonly call: string;
-      /** The file, where the program makes the same call for files that come in another order each time. */
+      /** The file, where the order of the program's calls for several files varies. */
       readonly path: string | undefined;
       readonly nth: number;
-      readonly fault: Fault;
+      readonly fault: CallFault;
     }
-  /** A tool that changes something: it ends, or the program does, or both. */
+  /** A tool that changes something: it is killed, or the program, or both. */
   | {
       readonly at: 'tool';
       /** Counted from 1 over the whole run. */
@@ -25,13 +25,13 @@ export type Point =
       readonly fault: ToolFault;
     };
 
-/** `kill`, or an error of errno(3): once, or with a `+` from then on. */
-export type Fault = string;
+/** `kill`, or an error of errno(3): once, or with a `+` every time from then on. */
+export type CallFault = string;
 
 /**
  * - `tool`: the tool alone is killed right before its system call
  * - `both`: the program right after it
- * - `orphan`: the program is killed and the tool goes on
+ * - `orphan`: the program is killed and the tool continues
  */
 export type ToolFault = 'tool' | 'both' | 'orphan';
 
@@ -46,19 +46,19 @@ export function printPoint(point: Point): string {
   return parts.join(separator);
 }
 
-/** @throws when the text is no point */
+/** @throws when the text is not a point */
 export function readPoint(text: string): Point {
   const [at, fault = '', ...rest] = text.split(separator);
   if (at === 'program') {
     const [call = '', nth, path] = rest;
     return { at, fault, call, nth: Number(nth), path: path === '-' ? undefined : path };
   }
-  if (at !== 'tool') throw new Error(`no point: ${text}`);
+  if (at !== 'tool') throw new Error(`not a valid point: ${text}`);
   const [tool, call = '', nth] = rest;
   return { at, fault: fault as ToolFault, tool: Number(tool), call, nth: Number(nth) };
 }
 
-/** Calls that change the disk whenever they are made; of the others, those that a file is open for. */
+/** Calls that always change the disk, and those that change it when a file is open for them. */
 const alwaysCounted = /^(fsync|pwrite64|rename|unlink|unlinkat|mkdir|rmdir)$/;
 const countedByFile = /^(openat|write)$/;
 
@@ -66,7 +66,7 @@ const callLine = /^(?:\d+ +)?(\w+)\((.*)$/;
 
 /**
  * The points of a program, from what `strace -y` wrote of its main thread.
- * @param state the state directory; what happens elsewhere changes nothing that lasts
+ * @param state the state directory; calls elsewhere change nothing that lasts
  */
 export function programPoints(trace: string, state: string): readonly Point[] {
   const counts = new Map<string, number>();
@@ -95,7 +95,7 @@ export function countStarts(trace: string): number {
 }
 
 /**
- * The points of one tool, from what `strace` wrote of it. The netlink batch of nf_tables, the table of the legacy store and every
+ * The points of one tool, from its `strace` output. The netlink batch of nf_tables, the table of the legacy store and every
  * message of ipset and conntrack change something.
  */
 export function toolPoints(tool: number, name: string, trace: string): readonly Point[] {
@@ -119,8 +119,8 @@ function changesKernel(name: string, call: string, rest: string): boolean {
   return call === 'sendto' || call === 'sendmsg';
 }
 
-/** What a disk, and a machine that is short of something, answer to a call. */
-const answers: Readonly<Record<string, readonly Fault[]>> = {
+/** The errors of a call on a broken disk, or on a machine that is short of a resource. */
+const answers: Readonly<Record<string, readonly CallFault[]>> = {
   openat: ['ENOSPC', 'EROFS+', 'EMFILE'],
   write: ['ENOSPC+', 'EIO'],
   pwrite64: ['ENOSPC', 'EIO', 'EROFS+'],
@@ -132,7 +132,7 @@ const answers: Readonly<Record<string, readonly Fault[]>> = {
   rmdir: ['EIO'],
 };
 
-/** The same points with errors instead of ends, and one for each process that cannot be started. */
+/** The same points with errors instead of kills, and one for each process that cannot be started. */
 export function errorPoints(points: readonly Point[], starts: number): readonly Point[] {
   const failing = points.flatMap((point) =>
     point.at === 'program' ? (answers[point.call] ?? []).map((fault) => ({ ...point, fault })) : [],
@@ -143,7 +143,7 @@ export function errorPoints(points: readonly Point[], starts: number): readonly 
   return [...failing, ...unstarted.flat()];
 }
 
-/** Takes so many points in all, from every group about as many, by chance. */
+/** Draws so many points in all, about equally many from every group. */
 export function spread<T>(groups: ReadonlyMap<string, readonly T[]>, count: number, seed: number): readonly T[] {
   const random = randomOf(seed);
   const shuffled = [...groups]

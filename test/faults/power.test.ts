@@ -4,24 +4,24 @@ import { atTier, seed } from '@sluice/testing';
 import { execaSync } from 'execa';
 import { afterAll, beforeEach, describe, expect, test, type TestContext } from 'vitest';
 import { needBackend, needKernel, needStrace } from '../netns/privileges.ts';
-import { wrongAfterRecovery } from './judge.ts';
+import { wrongAfterRecovery } from './invariants.ts';
 import { type Disk, FaultPlace } from './place.ts';
 import { type Point, printPoint, programPoints, spread } from './points.ts';
 import { makeScenarios, type Scenario } from './scenarios.ts';
 
 /**
- * The power goes between any two writes of `sluiced`: the disk has what was synced by then and nothing else, the kernel has no rule. The
- * machine comes up on the old rules or the new ones. A soak takes every point, otherwise some by a seed; `SLUICE_POWER` takes one.
+ * The power fails between any two writes of `sluiced`: the disk has the data that were synced by then and nothing else, the kernel has no
+ * rule. The machine starts on the old rules or the new ones. A soak covers every point, otherwise some by a seed; `SLUICE_POWER` runs one.
  */
 const disks: readonly Disk[] = [
   { name: 'ext4', megabytes: 32, make: 'mkfs.ext4 -q -F' },
   { name: 'xfs', megabytes: 300, make: 'mkfs.xfs -q -f' },
 ];
 const wanted = process.env['SLUICE_POWER'];
-/** For each file system. */
+/** The limit for each file system. */
 const cuts = Math.min(atTier({ quick: 10, all: 20, soak: Infinity }), Number(process.env['SLUICE_POINTS'] ?? Infinity));
 
-/** Skips where the machine gives no loop devices or lacks the tools. */
+/** Skips where the machine has no loop devices or lacks the tools. */
 function needDisk(context: TestContext, { name, megabytes, make }: Disk): void {
   const script = [
     'mount -t tmpfs tmpfs /mnt',
@@ -95,9 +95,9 @@ describe.each(disks)(
 
 async function tryCut(place: FaultPlace, disk: Disk, cut: Cut): Promise<readonly string[]> {
   const { scenario, point } = cut;
-  const { exitCode, said, recovered } = await place.cutPower(disk, scenario, point);
+  const { exitCode, output, recovered } = await place.cutPower(disk, scenario, point);
   const wrong = [...wrongAfterRecovery(recovered, scenario)];
-  if (exitCode !== 0) wrong.push(`it came up with ${exitCode}: ${said}`);
+  if (exitCode !== 0) wrong.push(`boot exited with ${exitCode}: ${output}`);
   const again = `SLUICE_POWER='${nameOf(disk, cut)}' ./dev test test/faults/power.test.ts`;
-  return wrong.length === 0 ? [] : [[...wrong, said, again].join('\n  ')];
+  return wrong.length === 0 ? [] : [[...wrong, output, again].join('\n  ')];
 }

@@ -1,20 +1,20 @@
 import { sampleBundle, writeBundle } from '../../packages/applier/src/testing/bundle.fixture.ts';
-import type { Expected, Seen } from './judge.ts';
-import { FaultPlace, type Kind, type Template } from './place.ts';
+import type { Invariants, NodeSnapshot } from './invariants.ts';
+import { FaultPlace, type NodeKind, type NodeTemplate } from './place.ts';
 import { programPoints } from './points.ts';
 
-/** One thing that `sluiced` does, from a known state of the node on. */
+/** One operation of `sluiced`, from a known state of the node. */
 export interface Scenario {
   readonly name: string;
-  readonly from: Template | undefined;
-  readonly before: Seen;
+  readonly from: NodeTemplate | undefined;
+  readonly before: NodeSnapshot;
   readonly config: string;
   readonly args: readonly string[];
-  /** The programs that packets may meet on the way, by name. */
-  readonly settled: ReadonlyMap<string, Seen>;
+  /** The programs that packets may meet during it, by name. */
+  readonly settled: ReadonlyMap<string, NodeSnapshot>;
   /** Those of them that it may end on. */
-  readonly ends: readonly string[];
-  readonly whole: Expected['whole'];
+  readonly finalStates: readonly string[];
+  readonly atomicScope: Invariants['atomicScope'];
 }
 
 /** One Service, with other endpoints, with a further Service, with both, and with one that has lost its only endpoint. */
@@ -26,38 +26,38 @@ const bundles = {
   off: { 'shop/web': [1, 2], 'shop/cart': [] },
 } as const;
 
-/** How a node is left before a scenario, and what it shows then; `kept` is a release that failed, whose endpoints stay. */
-type State = 'none' | keyof typeof bundles | 'kept';
+/** The state of a node before a scenario; `kept` is a release that failed, whose endpoints stay. */
+type StateName = 'none' | keyof typeof bundles | 'kept';
 
-/** What a scenario does, in words: names of states instead of what it takes minutes to make. */
-interface Plan {
-  readonly from: State | 'open' | 'committed';
+/** A scenario in names: states are named here, as it takes minutes to make them. */
+interface ScenarioPlan {
+  readonly from: StateName | 'open' | 'committed';
   readonly args: readonly string[];
-  readonly settled: readonly State[];
-  readonly ends?: readonly State[];
+  readonly settled: readonly StateName[];
+  readonly finalStates?: readonly StateName[];
   readonly isFailing?: true;
-  readonly whole: Expected['whole'];
+  readonly atomicScope: Invariants['atomicScope'];
 }
 
 const apply = (bundle: keyof typeof bundles): readonly string[] => ['apply', bundle];
-const release = { whole: 'node' } as const;
-const update = { whole: 'family' } as const;
-const inPlace = { whole: 'table' } as const;
+const release = { atomicScope: 'node' } as const;
+const update = { atomicScope: 'family' } as const;
+const inPlace = { atomicScope: 'table' } as const;
 
-/** Everything that must hold under faults: what a node does from its first rule to its last. `apply NAME` takes the bundle of that name. */
+/** The operations that must survive faults, from a node's first rule to its last. `apply NAME` applies the bundle of that name. */
 const plans = {
   first: { from: 'none', args: apply('one'), settled: ['none', 'one'], ...release },
   apply: { from: 'one', args: apply('more'), settled: ['one', 'more'], ...release },
   update: { from: 'one', args: apply('moved'), settled: ['one', 'moved'], ...update },
-  // A release that is taken back leaves the endpoints that came with it.
+  // A rolled back release leaves its endpoints.
   'apply-and-update': { from: 'one', args: apply('both'), settled: ['one', 'kept', 'both'], ...update },
   'last-endpoint': { from: 'more', args: apply('off'), settled: ['more', 'off'], ...update },
   'first-endpoint': { from: 'off', args: apply('more'), settled: ['more', 'off'], ...update },
-  'trial-fails': {
+  'probation-fails': {
     from: 'one',
     args: apply('more'),
     settled: ['one', 'more'],
-    ends: ['one'],
+    finalStates: ['one'],
     isFailing: true,
     ...release,
   },
@@ -67,55 +67,55 @@ const plans = {
     settled: ['one', 'more'],
     ...inPlace,
   },
-  'recover-open': { from: 'open', args: ['boot'], settled: ['one', 'more'], ends: ['one'], ...release },
-  'recover-committed': { from: 'committed', args: ['boot'], settled: ['one', 'more'], ends: ['more'], ...release },
+  'recover-open': { from: 'open', args: ['boot'], settled: ['one', 'more'], finalStates: ['one'], ...release },
+  'recover-committed': { from: 'committed', args: ['boot'], settled: ['one', 'more'], finalStates: ['more'], ...release },
   cleanup: { from: 'one', args: ['cleanup'], settled: ['none', 'one'], ...inPlace },
-} as const satisfies Readonly<Record<string, Plan>>;
+} as const satisfies Readonly<Record<string, ScenarioPlan>>;
 
 export type ScenarioName = keyof typeof plans;
 export const scenarioNames = Object.keys(plans) as readonly ScenarioName[];
 
-/** @param names those that are wanted: what the others begin with is not made, and each state takes seconds */
+/** @param names of the scenarios to make: only the states that they begin with are made, as each takes seconds */
 export async function makeScenarios(
   place: FaultPlace,
-  kind: Kind,
+  kind: NodeKind,
   names: readonly ScenarioName[] = scenarioNames,
 ): Promise<readonly Scenario[]> {
   const states = new States(place, kind);
   const scenarios: Scenario[] = [];
   for (const name of names) {
-    const { from, args, settled, ends = settled, isFailing, whole }: Plan = plans[name];
-    const seen: (readonly [State, Seen])[] = [];
-    for (const state of settled) seen.push([state, (await states.of(state)).seen]);
+    const { from, args, settled, finalStates = settled, isFailing, atomicScope }: ScenarioPlan = plans[name];
+    const snapshots: (readonly [StateName, NodeSnapshot])[] = [];
+    for (const state of settled) snapshots.push([state, (await states.of(state)).snapshot]);
     scenarios.push({
       name,
       from: from === 'none' ? undefined : (await states.of(from)).template,
-      before: (await states.of(from === 'open' || from === 'committed' ? 'one' : from)).seen,
+      before: (await states.of(from === 'open' || from === 'committed' ? 'one' : from)).snapshot,
       config: isFailing ? states.failing : states.plain,
       args: args[0] === 'apply' ? ['apply', states.path(args[1] ?? '')] : args,
-      settled: new Map(seen),
-      ends,
+      settled: new Map(snapshots),
+      finalStates,
       // Layout flat changes table by table, whatever the change.
-      whole: kind.layout === 'tree' ? whole : 'table',
+      atomicScope: kind.layout === 'tree' ? atomicScope : 'table',
     });
   }
   return scenarios;
 }
 
-interface Made {
-  readonly template: Template;
-  readonly seen: Seen;
+interface PreparedState {
+  readonly template: NodeTemplate;
+  readonly snapshot: NodeSnapshot;
 }
 
-/** States of a node, each made when it is asked for first. */
+/** States of a node, each made when first needed. */
 class States {
   readonly plain: string;
-  /** With a probe that is bad as soon as the further Service is in the kernel. */
+  /** With a probe that fails as soon as the further Service is in the kernel. */
   readonly failing: string;
   readonly #place: FaultPlace;
-  readonly #made = new Map<string, Made>();
+  readonly #made = new Map<string, PreparedState>();
 
-  constructor(place: FaultPlace, { backend }: Kind) {
+  constructor(place: FaultPlace, { backend }: NodeKind) {
     this.#place = place;
     for (const [name, services] of Object.entries(bundles))
       writeBundle(this.path(name), sampleBundle({ services, families: ['ipv4', 'ipv6'] }));
@@ -128,16 +128,16 @@ class States {
     return `${this.#place.directory}/bundles/${bundle}`;
   }
 
-  async of(state: Plan['from']): Promise<Made> {
+  async of(state: ScenarioPlan['from']): Promise<PreparedState> {
     const made = this.#made.get(state) ?? (await this.#make(state));
     this.#made.set(state, made);
     return made;
   }
 
-  async #make(state: Plan['from']): Promise<Made> {
+  async #make(state: ScenarioPlan['from']): Promise<PreparedState> {
     switch (state) {
       case 'none':
-        return { template: { directory: '' }, seen: await this.#place.bare() };
+        return { template: { directory: '' }, snapshot: await this.#place.bare() };
       case 'one':
         return this.#place.keep(undefined, this.plain, ['apply', this.path('one')]);
       case 'more':
@@ -160,15 +160,15 @@ class States {
     }
   }
 
-  /** The node as a process left it that ended on trial, or right behind the commit token. */
-  async #cutShort(state: 'open' | 'committed'): Promise<Made> {
+  /** The node as a process left it that was killed on probation, or right after the commit record. */
+  async #cutShort(state: 'open' | 'committed'): Promise<PreparedState> {
     const { template } = await this.of('one');
     const args = ['apply', this.path('more')];
     const { program } = await this.#place.record(template, this.plain, args);
     const points = programPoints(program, this.#place.state);
-    const token = points.filter(({ call }) => call === 'pwrite64').at(-2);
-    const synced = token && points[points.indexOf(token) + 1];
-    if (!token || synced?.call !== 'fsync') throw new Error('the commit token was not found');
-    return this.#place.keep(template, this.plain, args, state === 'open' ? token : synced);
+    const commitRecord = points.filter(({ call }) => call === 'pwrite64').at(-2);
+    const synced = commitRecord && points[points.indexOf(commitRecord) + 1];
+    if (!commitRecord || synced?.call !== 'fsync') throw new Error('found no write of the commit record');
+    return this.#place.keep(template, this.plain, args, state === 'open' ? commitRecord : synced);
   }
 }

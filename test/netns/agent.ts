@@ -82,16 +82,16 @@ const answer = (body: string): Reply => ({
   ...(JSON.parse(body) as { answer: string; seenAs: string }),
 });
 
-function connectTcp(wanted: Connect): Promise<Reply> {
+function connectTcp(target: Connect): Promise<Reply> {
   const done = Promise.withResolvers<Reply>();
-  const local = wanted.from === undefined ? {} : { localAddress: wanted.from };
-  const req = request({ host: wanted.to, port: wanted.port, agent: false, ...local }, (res) => {
+  const local = target.from === undefined ? {} : { localAddress: target.from };
+  const req = request({ host: target.to, port: target.port, agent: false, ...local }, (res) => {
     let body = '';
     res.setEncoding('utf8').on('data', (chunk: string) => (body += chunk));
     res.on('end', () => done.resolve(answer(body)));
   });
   // Not `req.setTimeout`: that one counts from the established connection.
-  const timer = setTimeout(() => done.resolve({ kind: 'timeout' }), wanted.timeoutMs);
+  const timer = setTimeout(() => done.resolve({ kind: 'timeout' }), target.timeoutMs);
   req.on('error', (error) => reconcile(error, done.resolve, done.reject)).end();
   return done.promise.finally(() => {
     clearTimeout(timer);
@@ -99,15 +99,15 @@ function connectTcp(wanted: Connect): Promise<Reply> {
   });
 }
 
-function connectUdp(wanted: Connect): Promise<Reply> {
-  const socket = createSocket(isIPv6(wanted.to) ? 'udp6' : 'udp4');
+function connectUdp(target: Connect): Promise<Reply> {
+  const socket = createSocket(isIPv6(target.to) ? 'udp6' : 'udp4');
   const done = Promise.withResolvers<Reply>();
-  const timer = setTimeout(() => done.resolve({ kind: 'timeout' }), wanted.timeoutMs);
+  const timer = setTimeout(() => done.resolve({ kind: 'timeout' }), target.timeoutMs);
   socket.on('error', (error) => reconcile(error, done.resolve, done.reject));
   socket.on('message', (body) => done.resolve(answer(body.toString())));
-  socket.bind(0, wanted.from, () => {
+  socket.bind(0, target.from, () => {
     // Only a connected socket receives ICMP errors.
-    socket.connect(wanted.port, wanted.to, () => {
+    socket.connect(target.port, target.to, () => {
       socket.send('who are you?', (error) => {
         if (error) reconcile(error, done.resolve, done.reject);
       });
@@ -127,12 +127,12 @@ function reconcile(error: Error, resolve: (reply: Reply) => void, reject: (error
   }
 }
 
-async function perform(wanted: AgentRequest): Promise<Reply | null> {
-  if (wanted.do === 'connect') return wanted.protocol === 'tcp' ? connectTcp(wanted) : connectUdp(wanted);
-  if (wanted.do === 'serve') {
-    await (wanted.protocol === 'tcp' ? serveTcp : serveUdp)(wanted.name, wanted.port);
+async function perform(command: AgentRequest): Promise<Reply | null> {
+  if (command.do === 'connect') return command.protocol === 'tcp' ? connectTcp(command) : connectUdp(command);
+  if (command.do === 'serve') {
+    await (command.protocol === 'tcp' ? serveTcp : serveUdp)(command.name, command.port);
   } else {
-    for (const [key, value] of Object.entries(wanted.values)) writeFileSync(`/proc/sys/${key}`, value);
+    for (const [key, value] of Object.entries(command.values)) writeFileSync(`/proc/sys/${key}`, value);
   }
   return null;
 }
@@ -142,8 +142,8 @@ const say = (response: AgentResponse): boolean => process.stdout.write(`${JSON.s
 function listen(): void {
   createInterface({ input: process.stdin })
     .on('line', (line) => {
-      const { id, ...wanted } = JSON.parse(line) as AgentRequest & { id: number };
-      perform(wanted).then(
+      const { id, ...command } = JSON.parse(line) as AgentRequest & { id: number };
+      perform(command).then(
         (result) => say({ id, result }),
         (error: unknown) => say({ id, error: String(error) }),
       );

@@ -69,9 +69,9 @@ describe.each(['nft', 'legacy'] as const)('rules in %s', (from) => {
     const alarm = await until('an alarm', async () => (await status()).alarms['BACKEND_DOUBTFUL'], 20_000);
     expect(alarm).toContain(`${to} holds ${limits.storeRulesMin} foreign rules, ${from} holds 0 foreign rules`);
     expect(node.journal()?.backend).toBe(from);
-    const said = await node.sluiced('backend', '-o', 'json');
-    expect(said.exitCode).toBe(1);
-    expect(JSON.parse(said.stdout)).toMatchObject({ backend: from, stores: { [to]: { rules: limits.storeRulesMin } } });
+    const result = await node.sluiced('backend', '-o', 'json');
+    expect(result.exitCode).toBe(1);
+    expect(JSON.parse(result.stdout)).toMatchObject({ backend: from, stores: { [to]: { rules: limits.storeRulesMin } } });
     expect((await node.sluiced('backend', to)).stderr, 'the daemon holds the lock').toContain('held by another sluiced');
   });
 });

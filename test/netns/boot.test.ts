@@ -210,10 +210,10 @@ describe.each(['nft', 'legacy'] as const)('after a boot, on %s', (backend) => {
       expect(await node.sluicedAfter(readOnly, 'boot'), 'while the kernel holds rules').toMatchObject({ exitCode: 3 });
       expect(await node.rules(backend)).toBe(second);
       await node.tool([`iptables-${backend}`, '-t', 'nat', '-F', 'SLUICE-SERVICES']);
-      const strange = await node.rules(backend);
+      const broken = await node.rules(backend);
       expect(await node.sluiced('boot')).toMatchObject({ exitCode: 5 });
       expect(await node.apply()).toMatchObject({ exitCode: 5 });
-      expect(await node.rules(backend)).toBe(strange);
+      expect(await node.rules(backend)).toBe(broken);
     },
   );
 });

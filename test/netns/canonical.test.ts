@@ -113,8 +113,8 @@ describe.each([
     for (const table of tableNames) {
       expect(isEmptyChange(changeTable(saved[table], program[table]))).toBe(true);
       for (const [chain, lines] of saved[table].chains) {
-        const wanted = program[table].chains.get(chain)?.map((rule) => exact(rule, family));
-        expect(lines).toEqual(wanted);
+        const expected = program[table].chains.get(chain)?.map((rule) => exact(rule, family));
+        expect(lines).toEqual(expected);
         expect(lines.map(canonicalRule)).toEqual(program[table].chains.get(chain)?.map(canonicalRule));
       }
       expect(saved[table].jumps).toEqual(program[table].jumps.map((rule) => exact(rule, family)).toSorted(byBuiltIn));
@@ -124,11 +124,11 @@ describe.each([
   test('changes go forward, back and to nothing, and leave foreign rules', () => {
     const big = everything(family);
     const small = smaller(big);
-    const nothing: FamilyProgram = { filter: emptyTable, nat: emptyTable };
-    const steps = [nothing, big, small, big, nothing];
+    const empty: FamilyProgram = { filter: emptyTable, nat: emptyTable };
+    const steps = [empty, big, small, big, empty];
     const script = steps
       .slice(1)
-      .map((to, index) => `${change(steps[index] ?? nothing, to)}${tool}-save\necho =====\n`)
+      .map((to, index) => `${change(steps[index] ?? empty, to)}${tool}-save\necho =====\n`)
       .join('');
     const output = inScratchNamespace(restore(`*filter\n${foreign}\nCOMMIT\n`) + script).split('=====\n');
     for (const [index, to] of steps.slice(1).entries()) {
@@ -142,8 +142,8 @@ describe.each([
 });
 
 /** The steps that a change would still take. The shared chain and the jumps to it stay in any case. */
-function leftOf(saved: TableProgram, wanted: TableProgram): readonly string[] {
-  return printChange('filter', changeTable(saved, wanted)).split('\n').filter(Boolean);
+function leftOf(saved: TableProgram, expected: TableProgram): readonly string[] {
+  return printChange('filter', changeTable(saved, expected)).split('\n').filter(Boolean);
 }
 
 function exact(text: string, family: Family): string {

@@ -110,17 +110,17 @@ export class Host {
   }
 
   sysctl(values: Readonly<Record<string, string>>): Promise<unknown> {
-    return this.#ask({ do: 'sysctl', values });
+    return this.#send({ do: 'sysctl', values });
   }
 
   /** Answers on a port of all addresses with the host's name and the peer's address. */
   serve(protocol: Protocol, port: number): Promise<unknown> {
-    return this.#ask({ do: 'serve', name: this.name, protocol, port });
+    return this.#send({ do: 'serve', name: this.name, protocol, port });
   }
 
   /** Opens one new connection from here. */
-  async connect(wanted: Connect): Promise<Reply> {
-    const reply = await this.#ask({ do: 'connect', ...wanted });
+  async connect(target: Connect): Promise<Reply> {
+    const reply = await this.#send({ do: 'connect', ...target });
     if (!reply) throw new Error(`The agent of ${this.name} gave no reply`);
     return reply;
   }
@@ -136,11 +136,11 @@ export class Host {
     return [`--target=${pid}`, '--net', '--mount', `--pid=/proc/${pid}/ns/pid_for_children`, '--'];
   }
 
-  #ask(wanted: AgentRequest): Promise<Reply | null> {
+  #send(command: AgentRequest): Promise<Reply | null> {
     const id = ++this.#lastId;
     const waiting = Promise.withResolvers<Reply | null>();
     this.#waiting.set(id, waiting);
-    this.#process.stdin.write(`${JSON.stringify({ id, ...wanted })}\n`);
+    this.#process.stdin.write(`${JSON.stringify({ id, ...command })}\n`);
     return waiting.promise;
   }
 

@@ -60,8 +60,8 @@ test('pods, nodes and the outside reach each other through the rules of the node
 test('a machine ends all programs that were started in it', async () => {
   const cluster = await openCluster({ ...spec, nodes: spec.nodes.slice(0, 1), pods: [] });
   const daemon = cluster.host('node-1').start(['sleep', '600']);
-  const said = await cluster.host('node-1').run(['sh', '-c', 'ls /run; ip -br link show lo']);
-  expect(said).toMatch(/daemon-\d+\.pid\nlo/);
+  const result = await cluster.host('node-1').run(['sh', '-c', 'ls /run; ip -br link show lo']);
+  expect(result).toMatch(/daemon-\d+\.pid\nlo/);
   await cluster[Symbol.asyncDispose]();
   expect((await daemon.ended).exitCode).not.toBe(0);
 });

@@ -52,9 +52,9 @@ describe('a rollback with the daemon at work', { timeout: 60_000 }, () => {
     });
     expect(await node.sluiced('rollback', '--dry-run')).toMatchObject({ exitCode: 1 });
     expect(await node.rules('nft')).toBe(before);
-    const said = await node.sluiced('rollback', '--yes', '-o', 'json');
-    expect(said).toMatchObject({ exitCode: 0, stderr: expect.stringContaining('1 Service removed: shop/new') });
-    expect(JSON.parse(said.stdout)).toMatchObject({
+    const result = await node.sluiced('rollback', '--yes', '-o', 'json');
+    expect(result).toMatchObject({ exitCode: 0, stderr: expect.stringContaining('1 Service removed: shop/new') });
+    expect(JSON.parse(result.stdout)).toMatchObject({
       kind: 'Rollback',
       plan: { from: 2, to: { generation: 1 }, services: { removed: ['shop/new'], restored: ['shop/was'] } },
       ending: { kind: 'done', unwritten: null },

@@ -12,8 +12,8 @@ import { SluicedNode, until } from './sluiced-node.ts';
 
 /**
  * Round after round `sluiced` is killed while its release is on probation, and the dead-man switch rolls back. From the kill until after the
-  * expiry clients on the node and outside of it connect to every Service at once, repeatedly: each must be served or refused at once, by one
-  * program or the other. `SLUICE_ROUND=118 ./dev soak test/netns/deadman-rounds.test.ts` continues with round 118 of each store.
+ * expiry clients on the node and outside of it connect to every Service at once, repeatedly: each must be served or refused at once, by one
+ * program or the other. `SLUICE_ROUND=118 ./dev soak test/netns/deadman-rounds.test.ts` continues with round 118 of each store.
  */
 
 const rounds = atTier({ quick: 2, soak: 100 });
@@ -24,7 +24,7 @@ const everyMs = 250;
 const timeoutMs = 5_000;
 /**
  * A slower connection lost a packet: TCP sends the next one after 1 s. Over IPv6 Linux takes the first refusal of a connection for one that
-  * may pass, and obeys the answer to its second packet; it does so with a plain REJECT and no other rule, too.
+ * may pass, and obeys the answer to its second packet; it does so with a plain REJECT and no other rule, too.
  */
 const slowMs = (address: string): number => (address.includes(':') && isEverRefused(address) ? 1_900 : 900);
 
@@ -48,7 +48,7 @@ const vipsOf = (index: number): readonly string[] => [`10.96.0.${index + 11}`, `
 const vips = names.flatMap((_, index) => vipsOf(index));
 
 /** By VIP: the answers of the old program and of the one on probation. */
-const wanted = new Map(
+const expected = new Map(
   names.flatMap((name, index) => {
     const [old, fresh] = services[name]!.map((ends) =>
       ends.length === 0 ? ['ECONNREFUSED'] : ends.flatMap(addressesOf),
@@ -58,8 +58,8 @@ const wanted = new Map(
 );
 
 function isEverRefused(address: string): boolean {
-  const either = wanted.get(address);
-  return either !== undefined && [...either.old, ...either.fresh].includes('ECONNREFUSED');
+  const answers = expected.get(address);
+  return answers !== undefined && [...answers.old, ...answers.fresh].includes('ECONNREFUSED');
 }
 
 const servers = `
@@ -150,7 +150,7 @@ async function sample(ms: number): Promise<readonly (Sample & { readonly atMs: n
 }
 
 const isServed = (samples: readonly Sample[], by: 'old' | 'fresh'): boolean =>
-  samples.every(({ address, met }) => wanted.get(address)?.[by].includes(met));
+  samples.every(({ address, met }) => expected.get(address)?.[by].includes(met));
 
 describe.each(['nft', 'legacy'] as const)('killed on probation, on %s', (backend) => {
   beforeEach((context) => needBackend(context, backend));
@@ -181,11 +181,11 @@ describe.each(['nft', 'legacy'] as const)('killed on probation, on %s', (backend
       const samples = await sample((deadmanSeconds + 3) * 1_000);
       connections += samples.length;
       const back = samples.find(
-        ({ address, met }) => address === vipsOf(25)[0] && wanted.get(address)?.old.includes(met),
+        ({ address, met }) => address === vipsOf(25)[0] && expected.get(address)?.old.includes(met),
       );
       const late = samples.filter((one) => {
-        const either = wanted.get(one.address);
-        return one.ms > slowMs(one.address) || !(either?.old.includes(one.met) || either?.fresh.includes(one.met));
+        const answers = expected.get(one.address);
+        return one.ms > slowMs(one.address) || !(answers?.old.includes(one.met) || answers?.fresh.includes(one.met));
       });
       for (const { address, met, ms, atMs } of late)
         wrong.push(

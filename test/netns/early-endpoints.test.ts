@@ -41,8 +41,8 @@ describe.each(kinds.slice(0, atTier({ quick: 1, test: 2, all: 4 })))(
       needBackend(context, backend);
       await start();
       publish({ 'shop/web': [9], 'shop/new': [1] });
-      const said = await node.apply();
-      expect(said).toMatchObject({
+      const result = await node.apply();
+      expect(result).toMatchObject({
         exitCode: 4,
         stdout: expect.stringMatching(
           /old endpoints restored, for the newest ones fail web, too: shop\/web \(10\.244\.0\.10:8080 removed/,

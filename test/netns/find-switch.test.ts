@@ -23,9 +23,9 @@ test.for(['nft', 'legacy'] as const)(
   { timeout: 60_000 },
   (backend, context) => {
     needBackend(context, backend);
-    const asker = `"${process.execPath}" --input-type=module <<'END' &\n${probing(backend)}END\n`;
+    const prober = `"${process.execPath}" --input-type=module <<'END' &\n${probing(backend)}END\n`;
     const lock = '( flock 9; sleep 6 ) 9>/run/xtables.lock &\nsleep 0.2\n';
-    const said = inScratchNamespace(`${lock}${asker.repeat(3)}wait\nipset list -n\n`);
-    expect(said.split('\n')).toEqual(Array<string>(12).fill('yes'));
+    const output = inScratchNamespace(`${lock}${prober.repeat(3)}wait\nipset list -n\n`);
+    expect(output.split('\n')).toEqual(Array<string>(12).fill('yes'));
   },
 );

@@ -55,7 +55,7 @@ describe.each(['nft', 'legacy'] as const)('connections of UDP on %s', (backend) 
     await node.tool([`iptables-${backend}`, '-A', 'OUTPUT', '-m', 'conntrack', '--ctstate', 'NEW']);
     writeFileSync(`${directory}/clients.cjs`, program(directory));
     node.startProgram([process.execPath, `${directory}/clients.cjs`]);
-    const who = (name: string): string => readFileSync(`${directory}/${name}`, 'utf8');
+    const answerOf = (name: string): string => readFileSync(`${directory}/${name}`, 'utf8');
     const put = async (web: readonly number[]): Promise<void> => {
       writeBundle(`${directory}/rendered`, bundle({ 'shop/web': web, 'shop/cart': [2] }));
       expect(await node.apply()).toMatchObject({ exitCode: 0 });
@@ -69,14 +69,14 @@ describe.each(['nft', 'legacy'] as const)('connections of UDP on %s', (backend) 
       async () => (await entry(4000)).includes('id=') && (await entry(4001)).includes('id='),
     );
     await put([1]);
-    await until('clients without an endpoint are served', async () => who('web') === '1' && who('cart') === '2');
+    await until('clients without an endpoint are served', async () => answerOf('web') === '1' && answerOf('cart') === '2');
     const kept = await entry(4001);
     await put([2]);
-    await until('the client moves', async () => who('web') === '2');
+    await until('the client moves', async () => answerOf('web') === '2');
     await put([]);
-    await until('nobody answers', async () => who('web') === '');
+    await until('nobody answers', async () => answerOf('web') === '');
     await put([1]);
-    await until('the client has moved back', async () => who('web') === '1');
+    await until('the client has moved back', async () => answerOf('web') === '1');
     expect(await entry(4001)).toBe(kept);
   });
 });
@@ -85,11 +85,11 @@ describe.each(['nft', 'legacy'] as const)('connections of UDP on %s', (backend) 
 const crowd = (directory: string, clients: number, services: number): string => `
   const { createSocket } = require('node:dgram');
   const { writeFileSync, renameSync } = require('node:fs');
-  const asked = { 1: new Set(), 2: new Set() };
+  const counts = { 1: new Set(), 2: new Set() };
   for (const n of [1, 2]) {
     const socket = createSocket({ type: 'udp4', recvBufferSize: 1 << 22 });
     socket.bind(8080, '10.244.0.' + (n + 1));
-    socket.on('message', (_, from) => asked[n].add(from.address + from.port));
+    socket.on('message', (_, from) => counts[n].add(from.address + from.port));
   }
   const sockets = Array.from({ length: ${clients} }, (_, n) => {
     const socket = createSocket('udp4');
@@ -103,10 +103,10 @@ const crowd = (directory: string, clients: number, services: number): string => 
       sockets[at].send('who', 80, '10.96.0.' + (11 + (at % ${services})), () => {});
   }, 20);
   setInterval(() => {
-    writeFileSync('${directory}/asked.tmp', asked[1].size + ' ' + asked[2].size);
-    renameSync('${directory}/asked.tmp', '${directory}/asked');
-    asked[1].clear();
-    asked[2].clear();
+    writeFileSync('${directory}/counts.tmp', counts[1].size + ' ' + counts[2].size);
+    renameSync('${directory}/counts.tmp', '${directory}/counts');
+    counts[1].clear();
+    counts[2].clear();
   }, 1000);
 `;
 
@@ -124,17 +124,17 @@ test.each([1, 17, 600, 5000])(
       writeBundle(`${directory}/rendered`, bundle(Object.fromEntries(names.map((name) => [name, endpoints]))));
       expect(await node.apply()).toMatchObject({ exitCode: 0, stderr: '' });
     };
-    const asked = (): string => readFileSync(`${directory}/asked`, 'utf8');
+    const counts = (): string => readFileSync(`${directory}/counts`, 'utf8');
     await put([1]);
     writeFileSync(`${directory}/crowd.cjs`, crowd(directory, clients, services));
     node.startProgram([process.execPath, `${directory}/crowd.cjs`]);
-    await until('all clients are served', async () => existsSync(`${directory}/asked`) && asked() === `${clients} 0`);
+    await until('all clients are served', async () => existsSync(`${directory}/counts`) && counts() === `${clients} 0`);
     await put([2]);
-    await until('all clients have moved', async () => asked() === `0 ${clients}`);
+    await until('all clients have moved', async () => counts() === `0 ${clients}`);
     await put([]);
-    await until('no client is served', async () => asked() === '0 0');
+    await until('no client is served', async () => counts() === '0 0');
     await put([1]);
-    await until('all clients have moved back', async () => asked() === `${clients} 0`);
+    await until('all clients have moved back', async () => counts() === `${clients} 0`);
   },
 );
 

@@ -19,18 +19,18 @@ describe('a release on probation', { timeout: 60_000 }, () => {
     async (backend, context) => {
       needBackend(context, backend);
       await startProbation(node, backend);
-      const led = async (): Promise<readonly string[]> => {
+      const dnatTargets = async (): Promise<readonly string[]> => {
         const rules = await node.rules(backend);
         return [...new Set(rules.match(/(?<=--to-destination 10\.244\.0\.)\d+/g))].toSorted();
       };
-      expect(await led(), 'both programs').toEqual(['12', '13', '2', '3']);
+      expect(await dnatTargets(), 'both programs').toEqual(['12', '13', '2', '3']);
       publish(node, [2, 1]);
-      await until('it is in both programs', async () => (await led()).join() === '2,3');
+      await until('it is in both programs', async () => (await dnatTargets()).join() === '2,3');
       expect(node.journal()?.open?.phase).toBe('open');
       expect(['1', '2']).toContain(await reached(node));
       expect(await node.sluiced('cancel')).toMatchObject({ exitCode: 0 });
       await until('it is rolled back', async () => node.journal()?.open === null);
-      expect(await led()).toEqual(['2', '3']);
+      expect(await dnatTargets()).toEqual(['2', '3']);
       expect(['1', '2']).toContain(await reached(node));
       expect(node.journal()?.current).toMatchObject({ number: 1, revision: 1 });
       expect(await node.tool(['ipset', 'list', '-n'])).toBe('');

@@ -29,18 +29,18 @@ const apply = (): ReturnType<SluicedNode['sluiced']> =>
 test('rehearses a bundle through the unit where its socket exists, and applies it', { timeout: 60_000 }, async () => {
   await using unit = await RehearsalUnit.listen(undefined, folder);
   node.writeConfig('nft');
-  const said = await apply();
-  expect(said).toMatchObject({ exitCode: 0, stdout: expect.stringContaining('confirmed') });
-  expect(said.stdout + said.stderr).toMatch(/rehearsed.*unit/);
-  expect(unit.said).toBe('the rules were loaded in a scratch namespace\n');
+  const result = await apply();
+  expect(result).toMatchObject({ exitCode: 0, stdout: expect.stringContaining('confirmed') });
+  expect(result.stdout + result.stderr).toMatch(/rehearsed.*unit/);
+  expect(unit.log).toBe('the rules were loaded in a scratch namespace\n');
   expect(await node.rules('nft')).toContain('SLU-SVC-');
 });
 
 test('rehearses in a namespace where there is no socket', { timeout: 60_000 }, async () => {
   node.writeConfig('nft');
-  const said = await apply();
-  expect(said).toMatchObject({ exitCode: 0 });
-  expect(said.stdout + said.stderr).toMatch(/rehearsed.*namespace/);
+  const result = await apply();
+  expect(result).toMatchObject({ exitCode: 0 });
+  expect(result.stdout + result.stderr).toMatch(/rehearsed.*namespace/);
 });
 
 test('refuses rules that the kernel refuses in the unit, and leaves the node unchanged', { timeout: 60_000 }, async () => {
@@ -70,15 +70,15 @@ test.each([
       const powerless = more.includes('namespace')
         ? `${elsewhere} set -- setpriv --bounding-set=-sys_admin "$@" &&`
         : elsewhere;
-      const said = await node.sluicedAfter(powerless, 'apply', `${node.directory}/rendered`);
-      expect(said).toMatchObject({ exitCode: 3, stderr: expect.stringContaining('NODE_CANNOT_REHEARSE') });
-      expect(said.stderr).toContain(why);
+      const result = await node.sluicedAfter(powerless, 'apply', `${node.directory}/rendered`);
+      expect(result).toMatchObject({ exitCode: 3, stderr: expect.stringContaining('NODE_CANNOT_REHEARSE') });
+      expect(result.stderr).toContain(why);
       expect(await node.rules('nft')).not.toContain('SLU-');
       expect((await node.sluiced('status')).stdout).not.toMatch(/quarantined +[^ n]/);
     }
     await using good = await RehearsalUnit.listen(undefined, folder);
     expect(await apply()).toMatchObject({ exitCode: 0, stdout: expect.stringContaining('confirmed') });
-    expect(good.said).toBe(more.includes('namespace') ? '' : 'the rules were loaded in a scratch namespace\n');
+    expect(good.log).toBe(more.includes('namespace') ? '' : 'the rules were loaded in a scratch namespace\n');
   },
 );
 
@@ -88,13 +88,13 @@ test('a daemon that cannot rehearse raises an alarm, waits, and continues when i
   node.writeConfig('nft', 'rehearse: unit\n');
   node.start(mount);
   const alarms = async (): Promise<object | undefined> => {
-    const said = await node.get();
-    return said === undefined ? undefined : (JSON.parse(said) as { alarms: object }).alarms;
+    const result = await node.get();
+    return result === undefined ? undefined : (JSON.parse(result) as { alarms: object }).alarms;
   };
   await until('the alarm is raised', async () => Object.keys((await alarms()) ?? {}).includes('NODE_CANNOT_REHEARSE'), 20_000);
   expect(await node.rules('nft')).not.toContain('SLU-');
   await using unit = await RehearsalUnit.listen(undefined, folder);
   await until('the release', async () => (await node.rules('nft')).includes('SLU-SVC-'), 20_000);
   await until('the alarm is cleared', async () => Object.keys((await alarms()) ?? { x: 1 }).length === 0);
-  expect(unit.said).toBe('the rules were loaded in a scratch namespace\n');
+  expect(unit.log).toBe('the rules were loaded in a scratch namespace\n');
 });

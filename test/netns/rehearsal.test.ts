@@ -64,7 +64,7 @@ test('loads nothing in a network with an interface', async () => {
   const rehearsal = rehearseInUnit(unit.path, loadOf(stateOf('-A KUBE-A -j RETURN'), 'nft'));
   await expect(rehearsal).rejects.toBeInstanceOf(RehearsalError);
   await expect(rehearsal).rejects.toThrow(/it has the device eth[01]/);
-  expect(unit.said).not.toContain('KUBE-A');
+  expect(unit.log).not.toContain('KUBE-A');
 });
 
 test('a process without the rights of its unit reports that, and does not blame the rules', async () => {

@@ -43,7 +43,7 @@ export class RehearsalUnit {
   readonly folder: string;
   readonly path: string;
   /** The output of the instances, one after the other. */
-  said = '';
+  log = '';
   /** The process of the newest connection. */
   pid: number | undefined;
   readonly #server: Server;
@@ -57,7 +57,7 @@ export class RehearsalUnit {
       this.pid = child.pid;
       // The child has it now; while this process held it too, the other end would not see it close.
       connection.destroy();
-      for (const stream of [child.stdout, child.stderr]) stream?.on('data', (part) => (this.said += String(part)));
+      for (const stream of [child.stdout, child.stderr]) stream?.on('data', (part) => (this.log += String(part)));
     });
   }
 

@@ -12,7 +12,7 @@ export interface Sample {
 const program = `
   const { connect } = require('node:net');
   const { createInterface } = require('node:readline');
-  const who = (address, port, timeout) => new Promise((done) => {
+  const connect = (address, port, timeout) => new Promise((done) => {
     const begin = performance.now();
     let socket;
     const end = (met) => { clearTimeout(timer); socket.destroy(); done({ address, met, ms: Math.round(performance.now() - begin) }); };
@@ -24,7 +24,7 @@ const program = `
   });
   createInterface({ input: process.stdin }).on('line', async (line) => {
     const { id, addresses, port, timeout } = JSON.parse(line);
-    const samples = await Promise.all(addresses.map((address) => who(address, port, timeout)));
+    const samples = await Promise.all(addresses.map((address) => connect(address, port, timeout)));
     process.stdout.write(JSON.stringify({ id, samples }) + '\\n');
   }).on('close', () => process.exit(0));
 `;

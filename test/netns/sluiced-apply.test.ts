@@ -89,8 +89,8 @@ describe.each(kinds.slice(0, atTier({ quick: 1, test: 2, all: 4 })))(
     test('a refused command changes nothing', async () => {
       writeConfig();
       writeBundle(`${directory}/rendered`, web(1, 2));
-      const nope = await node.apply('--node', 'nope');
-      expect(nope).toMatchObject({ exitCode: 3, stderr: expect.stringContaining('It has node-a') });
+      const refused = await node.apply('--node', 'nope');
+      expect(refused).toMatchObject({ exitCode: 3, stderr: expect.stringContaining('It has node-a') });
       expect(node.journal()).toBeUndefined();
       expect(await node.apply()).toMatchObject({ exitCode: 0, stdout: expect.stringContaining('confirmed') });
       expect(node.journal()).toMatchObject({ node: 'node-a', backend });

@@ -180,7 +180,7 @@ describe.each([
     node.writeConfig('nft');
     publish('one', 1, 2);
     publish('two', 7, 8, 9);
-    const said = await on([
+    const output = await on([
       `sluiced apply ${directory}/one`,
       `sluiced apply ${directory}/two`,
       spoil,
@@ -205,7 +205,7 @@ describe.each([
       publish('rendered', 1, 2);
       publish('two', 7, 8, 9);
       const released = 'until sluiced history | grep -q "confirmed.*1"; do sleep 0.1; done';
-      const said = await on([
+      const output = await on([
         `${process.execPath} ${main} run -c ${directory}/sluiced.yaml > ${directory}/log 2>&1 & pid=$!`,
         'until sluiced confirm > /dev/null; do sleep 0.1; done',
         released,
@@ -216,8 +216,8 @@ describe.each([
         'until ! iptables-nft-save -t nat | grep -q 10.244.0.8:8080; do sleep 0.1; done',
         'kill $pid || true; wait $pid || true; iptables-nft-save -t nat',
       ]);
-      expect(said).toContain('10.244.0.2:8080');
-      expect(said).not.toContain('10.244.0.8:8080');
+      expect(output).toContain('10.244.0.2:8080');
+      expect(output).not.toContain('10.244.0.8:8080');
     },
   );
 });

@@ -110,7 +110,7 @@ test('the log of the daemon is JSON with levels by name, and signals change its 
       .split('\n')
       .slice(0, -1)
       .map((line) => JSON.parse(line) as { level: string; msg: string });
-  const said = (message: string): boolean => lines().some(({ msg }) => msg === message);
+  const hasLogged = (message: string): boolean => lines().some(({ msg }) => msg === message);
   await until('the daemon has applied', async () => (await node.sluiced('history')).stdout.includes('generation 1'));
   expect(lines().filter(({ level }) => level === 'info')).toEqual([]);
   expect(lines()).toContainEqual({
@@ -119,9 +119,9 @@ test('the log of the daemon is JSON with levels by name, and signals change its 
     msg: 'signatures: {policy: none}: bundles are accepted from every user who can write them',
   });
   daemon.kill('SIGUSR1');
-  await until('level info', async () => said('log level is info'));
+  await until('level info', async () => hasLogged('log level is info'));
   daemon.kill('SIGUSR1');
-  await until('level debug', async () => said('log level is debug'));
+  await until('level debug', async () => hasLogged('log level is debug'));
   writeBundle(rendered(), web(1, 2, 3));
   await until('a phase', async () => lines().some(({ level, phase }) => level === 'debug' && phase !== undefined));
   daemon.kill('SIGUSR2');

@@ -9,7 +9,7 @@ export const deadmanSeconds = 6;
 
 /**
  * Endpoint n of a sample bundle has the address 10.244.0.(n + 1). Endpoints 1 and 11 answer with 1, 2 and 12 with 2: two endpoints
-  * replaced at once are a release, one would be an endpoint update.
+ * replaced at once are a release, one would be an endpoint update.
  */
 const servers = `
   const { createServer } = require('node:http');

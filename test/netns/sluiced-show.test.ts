@@ -43,9 +43,9 @@ describe.each(kinds)('on $backend in layout $layout', ({ backend, layout }) => {
     });
     await node.apply();
     const kernel = await node.rules(backend);
-    const said = await node.sluiced('show', 'shop/web');
-    expect(said).toMatchObject({ exitCode: 0, stderr: '' });
-    const printed = said.stdout.split('\n').filter((line) => line.startsWith('  '));
+    const result = await node.sluiced('show', 'shop/web');
+    expect(result).toMatchObject({ exitCode: 0, stderr: '' });
+    const printed = result.stdout.split('\n').filter((line) => line.startsWith('  '));
     const ofChains = printed
       .filter((line) => line.startsWith('  :'))
       .map((line) => line.slice(3).split(' ')[0] as string);

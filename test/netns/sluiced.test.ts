@@ -103,8 +103,8 @@ describe('sluiced run', () => {
       writeBundle(`${directory}/rendered`, withHealthPort(files, 31_999, endpoints));
     };
     const counts = async (endpoints: number): Promise<boolean> => {
-      const said = await node.tool(['curl', '-s', '-m', '2', 'http://127.0.0.1:31999/']).catch(() => '');
-      return said.includes(`"localEndpoints": ${endpoints},`);
+      const output = await node.tool(['curl', '-s', '-m', '2', 'http://127.0.0.1:31999/']).catch(() => '');
+      return output.includes(`"localEndpoints": ${endpoints},`);
     };
     write([1], {});
     node.start();
@@ -129,8 +129,8 @@ describe('sluiced run', () => {
   }, async () => {
     node.writeConfig('nft');
     writeBundle(`${directory}/rendered`, web(1, 11));
-    const squat = `require('node:net').createServer((one) => one.destroy()).listen(10276, '127.0.0.1')`;
-    const other = node.startProgram([process.execPath, '-e', squat]);
+    const listener = `require('node:net').createServer((one) => one.destroy()).listen(10276, '127.0.0.1')`;
+    const other = node.startProgram([process.execPath, '-e', listener]);
     const taken = (): Promise<string> => node.tool(['ss', '-Htln', 'sport = :10276']);
     await until('the port is taken', async () => (await taken()).includes('10276'));
     node.start();
@@ -182,7 +182,7 @@ test('preflight checks the named directory; problems come first, each line ends 
   const bad = await node.sluiced('preflight', other);
   expect(bad).toMatchObject({ exitCode: 3, stdout: expect.stringMatching(/^FAIL {2}bundle .*render it again/) });
   expect(bad.stdout).toMatch(/\nok {4}\d+ more: nothing to do \(--verbose lists them\)$/);
-  const said = JSON.parse((await node.sluiced('preflight', other, '-o', 'json')).stdout) as object;
-  expect(said).toMatchObject({ kind: 'Preflight', node: 'node-a', ready: false });
-  expect((said as { readonly findings: readonly object[] }).findings[0]).toMatchObject({ level: 'bad' });
+  const output = JSON.parse((await node.sluiced('preflight', other, '-o', 'json')).stdout) as object;
+  expect(output).toMatchObject({ kind: 'Preflight', node: 'node-a', ready: false });
+  expect((output as { readonly findings: readonly object[] }).findings[0]).toMatchObject({ level: 'bad' });
 });

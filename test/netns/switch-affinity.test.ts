@@ -9,7 +9,7 @@ import { SluicedNode, until } from './sluiced-node.ts';
 
 /**
  * A Service with session affinity while programs are switched: the endpoint of each client is kept in lists of the kernel
-  * (`-m recent`), which exist as long as a rule refers to them. A switch must not lose one.
+ * (`-m recent`), which exist as long as a rule refers to them. A switch must not lose one.
  */
 
 const releases = atTier({ quick: 25, soak: 100 });
@@ -95,12 +95,12 @@ describe.each(['nft', 'legacy'] as const)('session affinity under %s', { timeout
     const endpoints = [1, 2];
     const setUp = [...clients, '10.244.0.2', '10.244.0.3'].map((one) => `ip addr add ${one}/32 dev lo`).join(' && ');
     await node.tool(['sh', '-c', `${setUp} && ip route add 10.96.0.0/12 dev lo`]);
-    writeFileSync(`${directory}/again.cjs`, oftenAgain);
+    writeFileSync(`${directory}/again.cjs`, reapingProbe);
     const probe = `probation: {seconds: 4}\nprobes: [{name: again, exec: [${process.execPath}, ${directory}/again.cjs], attempts: 1, timeoutSeconds: 10}]\n`;
     node.writeConfig(backend);
     put(endpoints, [20, 21], 600);
     expect(await node.apply()).toMatchObject({ exitCode: 0 });
-    writeFileSync(`${directory}/all.cjs`, everybodyOnce);
+    writeFileSync(`${directory}/all.cjs`, oneConnectionEach);
     await node.tool([process.execPath, `${directory}/all.cjs`]);
     expect(await known()).toBe(clients.length);
 
@@ -124,7 +124,7 @@ const ask = `
 `;
 
 /** Both endpoints, and one connection of each client, one after the other. */
-const everybodyOnce = `${ask}
+const oneConnectionEach = `${ask}
   const server = require('node:http').createServer((_asked, to) => to.end('here')).listen(8080, '0.0.0.0', () => {
     const next = ([client, ...others]) => client ? ask(client, () => next(others)) : process.exit(0);
     next(${JSON.stringify(clients)});
@@ -133,9 +133,9 @@ const everybodyOnce = `${ask}
 
 /**
  * Passes as long as the old rules are active. Later, when the shorter time has run out for every client, the last client connects again:
-  * on each connection a rule that reaps removes one other client from its list in the kernel. Then the probe fails.
+ * on each connection a rule that reaps removes one other client from its list in the kernel. Then the probe fails.
  */
-const oftenAgain = `${ask}
+const reapingProbe = `${ask}
   const { execFileSync } = require('node:child_process');
   const rules = execFileSync('/bin/sh', ['-c', 'iptables-nft-save; iptables-legacy-save'], { encoding: 'utf8' });
   if (!rules.includes('10.244.0.24')) process.exit(0);

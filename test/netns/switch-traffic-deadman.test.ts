@@ -8,14 +8,14 @@ import { SluicedNode, until } from './sluiced-node.ts';
 
 /**
  * New connections all the time while the dead-man switch rolls back, in both families: none is lost of a Service that the release did
-  * not change, and each to a changed one is served by one of the two programs.
+ * not change, and each to a changed one is served by one of the two programs.
  */
 
 const deadmanSeconds = 6;
 
 /**
  * The endpoints before the release and on probation; two replaced at once are a release, where one would be an update, which
-  * stays when the release is rolled back. Endpoints from 250 on do not answer.
+ * stays when the release is rolled back. Endpoints from 250 on do not answer.
  */
 const services = {
   'shop/web': [
@@ -50,7 +50,7 @@ const wanted = Object.fromEntries(
 
 /**
  * Endpoints that answer with the address they were reached at. SIGUSR2: clients connect, and again after each answer. A second SIGUSR2: one
-  * more connects to the Service with the dead endpoints, and waits.
+ * more connects to the Service with the dead endpoints, and waits.
  */
 const program = (directory: string): string => `
   const { createServer, connect } = require('node:net');

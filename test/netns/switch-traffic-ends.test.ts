@@ -9,7 +9,7 @@ import { SluicedNode, until } from './sluiced-node.ts';
 
 /**
  * A Service that gets its first endpoint and loses its last one, repeatedly, under new connections all the time: each is served
-  * or refused, none goes unanswered, and other Services are not affected.
+ * or refused, none goes unanswered, and other Services are not affected.
  */
 
 const rounds = atTier({ quick: 2, soak: 100 });

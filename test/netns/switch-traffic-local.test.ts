@@ -22,8 +22,8 @@ import { until } from './sluiced-node.ts';
 
 /**
  * Services with policy Local that lose the last endpoint of their node and get a first one, repeatedly, under new connections
-  * all the time, from outside and from a pod. Clients under policy Cluster are served all the time, and no frontend with policy Local
-  * ever leads to an endpoint of another node.
+ * all the time, from outside and from a pod. Clients under policy Cluster are served all the time, and no frontend with policy Local
+ * ever leads to an endpoint of another node.
  */
 
 const rounds = atTier({ quick: 2, soak: 50 });

@@ -9,13 +9,13 @@ import { SluicedNode, until } from './sluiced-node.ts';
 
 /**
  * Clients on the node (OUTPUT), behind it (PREROUTING) and in a pod that reaches itself through its own Services (hairpin), of TCP and
-  * UDP, IPv4 and IPv6, with new connections all the time and one that stays open, while releases are applied and rolled back: none is
-  * lost, misdirected or left without NAT.
+ * UDP, IPv4 and IPv6, with new connections all the time and one that stays open, while releases are applied and rolled back: none is
+ * lost, misdirected or left without NAT.
  */
 
 const rounds = atTier({ quick: 12, soak: 250 });
 
-const endsOf = (n: number): readonly string[] => [`10.244.0.${n + 1}`, `fd00:10::${n.toString(16)}`];
+const addressesOf = (n: number): readonly string[] => [`10.244.0.${n + 1}`, `fd00:10::${n.toString(16)}`];
 /** The VIPs of a Service by its place in the bundle. */
 const vipsOf = (index: number): readonly string[] => [`10.96.0.${index + 11}`, `fd00:96::${(index + 10).toString(16)}`];
 
@@ -24,13 +24,13 @@ const [first, second, cart, dns, pod] = [[1, 11], [2, 12], [3], [4], [100]] as c
 const names = ['shop/web', 'shop/cart', 'shop/dns', 'shop/self', 'shop/sip'] as const;
 const endpoints = [[...first, ...second], cart, dns, pod, pod];
 const ofUdp = [2, 4];
-const addresses = [...first, ...second, ...cart, ...dns].flatMap(endsOf);
+const addresses = [...first, ...second, ...cart, ...dns].flatMap(addressesOf);
 
 /** The VIPs that a client connects to, and the answers that each may give. */
-const wantedBy = (services: readonly number[]): Readonly<Record<string, readonly string[]>> =>
+const allowedFor = (services: readonly number[]): Readonly<Record<string, readonly string[]>> =>
   Object.fromEntries(
     services.flatMap((index) =>
-      vipsOf(index).map((vip, family) => [vip, (endpoints[index] ?? []).map((n) => endsOf(n)[family] ?? '')]),
+      vipsOf(index).map((vip, family) => [vip, (endpoints[index] ?? []).map((n) => addressesOf(n)[family] ?? '')]),
     ),
   );
 /** A client's place, the Services that it connects to, and the one that it stays connected to. */
@@ -59,7 +59,7 @@ const clients = (file: string, { asks, stays }: (typeof places)[number]): string
   const { connect } = require('node:net');
   const { createSocket } = require('node:dgram');
   const { writeFileSync, renameSync } = require('node:fs');
-  const wanted = ${JSON.stringify(wantedBy(asks))};
+  const wanted = ${JSON.stringify(allowedFor(asks))};
   const met = {};
   const note = (kind, vip, what) => {
     const seen = wanted[vip].includes(what) ? 'served' : what;
@@ -160,7 +160,7 @@ async function build(): Promise<void> {
     'addr add fd00:2::1/64 dev veth0 nodad',
     'addr add 192.0.3.1/24 dev veth2',
     'addr add fd00:3::1/64 dev veth2 nodad',
-    ...endsOf(pod[0]).map((one, family) => `route add ${one} via ${['192.0.3.2', 'fd00:3::2'][family]}`),
+    ...addressesOf(pod[0]).map((one, family) => `route add ${one} via ${['192.0.3.2', 'fd00:3::2'][family]}`),
   ]);
   await node.tool(['sysctl', '-qw', 'net.ipv4.ip_forward=1', 'net.ipv6.conf.all.forwarding=1']);
   await ip(outside(), [
@@ -173,9 +173,9 @@ async function build(): Promise<void> {
   await ip(inside(), [
     'addr add 192.0.3.2/24 dev eth0',
     'addr add fd00:3::2/64 dev eth0 nodad',
-    ...endsOf(pod[0]).map((one) => `addr add ${one}/${isSix(one) ? '128 dev eth0 nodad' : '32 dev eth0'}`),
+    ...addressesOf(pod[0]).map((one) => `addr add ${one}/${isSix(one) ? '128 dev eth0 nodad' : '32 dev eth0'}`),
     'link set eth0 up',
-    ...endsOf(pod[0]).map(
+    ...addressesOf(pod[0]).map(
       (one, family) =>
         `${family === 1 ? '-6 ' : ''}route add default via ${['192.0.3.1', 'fd00:3::1'][family]} src ${one}`,
     ),
@@ -228,7 +228,7 @@ describe.each(['nft', 'legacy'] as const)('traffic under %s', { timeout: 3_600_0
     put(first);
     expect(await node.apply()).toMatchObject({ exitCode: 0 });
     start(node.name, `${directory}/servers.cjs`, servers(`${directory}/ready`, addresses));
-    start(inside(), `${directory}/pod.cjs`, servers(`${directory}/ready-pod`, endsOf(pod[0])));
+    start(inside(), `${directory}/pod.cjs`, servers(`${directory}/ready-pod`, addressesOf(pod[0])));
     for (const ready of ['ready', 'ready-pod'])
       await until('the endpoints listen', async () => existsSync(`${directory}/${ready}`));
     const spaceOf = { on: node.name, behind: outside(), inside: inside() };

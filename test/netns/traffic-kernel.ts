@@ -27,7 +27,7 @@ export interface Pace {
 
 /**
  * Opens the connections of a row for real and reports their results, in the words of the row's `expect`.
-  * @returns every verdict seen; one that only the tracer could tell from an expected one is taken for the expected one
+ * @returns every verdict seen; one that only the tracer could tell from an expected one is taken for the expected one
  */
 export async function observe(
   cluster: Cluster,
@@ -62,7 +62,7 @@ const silences = { refused: ['reject'], timeout: ['drop'], unreachable: [] } as 
 
 /**
  * The verdicts that would lead to a reply. A refusal comes from a REJECT or from a closed port, a silence from a DROP or from an unused
-  * address; and a pod cannot tell whether a node has masqueraded a packet of the node itself.
+ * address; and a pod cannot tell whether a node has masqueraded a packet of the node itself.
  */
 function causesOf(spec: ClusterSpec, table: PacketTable, row: Row, reply: Reply): readonly Verdict[] {
   const source = sourceOf(spec, row);

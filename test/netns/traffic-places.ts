@@ -46,7 +46,7 @@ export function firstNode(spec: ClusterSpec, row: Row): NodeSpec | undefined {
 
 /**
  * Whether a reply takes the path that it must: through the node that translated the connection. A reply to packets of that node which are
-  * not masqueraded, from a pod of another node, bypasses it, unless the node is the client itself: so it is in every cluster.
+ * not masqueraded, from a pod of another node, bypasses it, unless the node is the client itself: so it is in every cluster.
  */
 export function comesBack(spec: ClusterSpec, row: Row): boolean {
   const decides = nodeOf(spec, row)?.name;

@@ -5,7 +5,7 @@ import { openCluster } from './cluster.ts';
 import { needKernel } from './privileges.ts';
 import { trafficExamples } from './traffic-examples.ts';
 import { loadNode, programsOf } from './traffic-nodes.ts';
-import { predictedRows, randomRows, serveOutside, unlikePredicted } from './traffic-random.ts';
+import { predictedRows, randomRows, serveOutside, mispredicted } from './traffic-random.ts';
 
 beforeEach(needKernel);
 
@@ -24,6 +24,6 @@ test.each(examples)(
     await using cluster = await openCluster(spec);
     await Promise.all(spec.nodes.map((node) => loadNode(bundle, cluster.host(node.name), 'nft')));
     await serveOutside(cluster, table);
-    expect(await unlikePredicted(cluster, table, rows)).toEqual([]);
+    expect(await mispredicted(cluster, table, rows)).toEqual([]);
   },
 );

@@ -73,7 +73,7 @@ export async function serveOutside(cluster: Cluster, table: PacketTable): Promis
 }
 
 /** Opens the connections of rows for real. @returns the rows that ended otherwise than predicted, as text */
-export async function unlikePredicted(
+export async function mispredicted(
   cluster: Cluster,
   table: PacketTable,
   rows: readonly Row[],
@@ -97,7 +97,7 @@ export async function unlikePredicted(
 
 /**
  * A packet that matches no Service, to an unused address: whether this test network drops it or answers (`''`, unreachable,
-  * once an earlier packet has looked for the neighbour in vain) is not under test.
+ * once an earlier packet has looked for the neighbour in vain) is not under test.
  */
 function isLost(spec: ClusterSpec, row: Row, verdict: Verdict): boolean {
   const isNobodys = machineAt(spec, row.from, row.to.address) === undefined;

@@ -7,7 +7,7 @@ import type { Row, Verdict } from './traffic-table.ts';
 
 /**
  * The verdicts of the tracer for a row, in the words of its `expect`, sorted.
-  * A packet that matches no rule of the first node continues to the node of its destination, and is traced there.
+ * A packet that matches no rule of the first node continues to the node of its destination, and is traced there.
  */
 export function predict(spec: ClusterSpec, programs: ReadonlyMap<string, Programs>, row: Row): readonly Verdict[] {
   const first = firstNode(spec, row);

@@ -24,7 +24,7 @@ import { until } from './until.ts';
 
 /**
  * A node as an earlier version left it, taken over by this one under traffic: `test/upgrade` has the state directory and the rules in the
-  * kernel that the earlier version wrote.
+ * kernel that the earlier version wrote.
  */
 
 const web = ['a', 'b', 'c'];
@@ -141,8 +141,8 @@ async function fleetOf(node: UpgradeNode, release: string, allowed: string): Pro
   rmSync(receipts, { recursive: true, force: true });
   node.take('receipts', receipts);
   const args = ['fleet', receipts, '--allowed-receipts', allowed, '--release', release, '-o', 'json'];
-  const said = await execa(programPath('sluice'), args, { reject: false });
-  return (JSON.parse(said.stdout) as { nodes: { node: string; state: string }[] }).nodes
+  const result = await execa(programPath('sluice'), args, { reject: false });
+  return (JSON.parse(result.stdout) as { nodes: { node: string; state: string }[] }).nodes
     .map(({ node: name, state }) => `${name} ${state}`)
     .join(', ');
 }

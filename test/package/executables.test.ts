@@ -33,8 +33,8 @@ describe.each([
       const { stdout, stderr, exitCode } = start(root, program, ['--version']);
       expect({ stdout, stderr, exitCode }).toEqual({ stdout: version, stderr: '', exitCode: 0 });
     }
-    const said = JSON.parse(start(root, 'sluiced', ['version', '-o', 'json']).stdout) as object;
-    expect(said).toMatchObject({ version, platform: 'linux', arch: nodeArch });
+    const output = JSON.parse(start(root, 'sluiced', ['version', '-o', 'json']).stdout) as object;
+    expect(output).toMatchObject({ version, platform: 'linux', arch: nodeArch });
   });
 
   test('render an example to the bytes of its golden files', (context) => {

@@ -107,8 +107,8 @@ export async function standing(machine: Machine, generation: number): Promise<vo
   try {
     await until(`generation ${generation}`, look);
   } catch (error) {
-    const said = (await machine.journal('-u', 'sluice*', '-n', '40')).split('\n');
-    throw new Error([String(error), JSON.stringify(await statusOf(machine)), ...said].join('\n'), { cause: error });
+    const output = (await machine.journal('-u', 'sluice*', '-n', '40')).split('\n');
+    throw new Error([String(error), JSON.stringify(await statusOf(machine)), ...output].join('\n'), { cause: error });
   }
 }
 

@@ -61,8 +61,8 @@ const restarts = async (): Promise<number> => Number(await machine.property('slu
 /** Waits until another process than before says that it is ready. */
 async function anew(pid: string): Promise<void> {
   await until('a new process', async () => {
-    const said = await machine.must('systemctl', 'show', '-p', 'ActiveState', '-p', 'MainPID', 'sluiced.service');
-    return said.includes('ActiveState=active') && !said.split('\n').includes(`MainPID=${pid}`);
+    const output = await machine.must('systemctl', 'show', '-p', 'ActiveState', '-p', 'MainPID', 'sluiced.service');
+    return output.includes('ActiveState=active') && !output.split('\n').includes(`MainPID=${pid}`);
   });
 }
 

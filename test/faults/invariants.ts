@@ -1,0 +1,193 @@
+import { readSave } from '../../packages/applier/src/kernel/save.ts';
+import type { NodeRecord } from '../../packages/applier/src/journal/record.ts';
+
+/** The state of a node at one moment. */
+export interface NodeSnapshot {
+  /** What the save tools print of IPv4 and IPv6. */
+  readonly saves: readonly [string, string];
+  /** What `ipset save` prints. */
+  readonly sets: string;
+  /** The record of the journal; undefined before the first. */
+  readonly journal: NodeRecord | undefined;
+  /** The files below the state directory, one per line. */
+  readonly files: string;
+}
+
+type ChainRules = ReadonlyMap<string, readonly string[]>;
+type OwnTables = { readonly filter: ChainRules; readonly nat: ChainRules };
+
+const isOurs = (chain: string): boolean => /^(SLU|KUBE)-|^SLUICE-/.test(chain);
+const jumpsToUs = (rule: string): boolean => / -[jg] (SLU|KUBE)/.test(rule);
+
+/** Foreign chains and rules, and those of Sluice, of one family. */
+function parts(save: string): { readonly ours: OwnTables; readonly foreign: string } {
+  const family = readSave(save);
+  const ours = { filter: new Map<string, readonly string[]>(), nat: new Map<string, readonly string[]>() };
+  const foreign: string[] = [];
+  for (const table of ['filter', 'nat'] as const) {
+    for (const [name, { rules }] of family[table].chains) {
+      const own = isOurs(name) ? rules : rules.filter(jumpsToUs);
+      if (own.length > 0 || isOurs(name)) ours[table].set(name, own);
+      if (!isOurs(name)) foreign.push(`${table} ${name}`, ...rules.filter((rule) => !jumpsToUs(rule)));
+    }
+  }
+  return { ours, foreign: foreign.filter((line) => line.startsWith('-A') || !/ [A-Z]+$/.test(line)).join('\n') };
+}
+
+const print = (chains: ChainRules): string =>
+  [...chains]
+    .map(([name, rules]) => [`:${name}`, ...rules].join('\n'))
+    .toSorted()
+    .join('\n');
+
+/** All rules of Sluice on a node, as one text. */
+export function ownText({ saves }: NodeSnapshot): string {
+  return saves
+    .map((save) => parts(save).ours)
+    .map(({ filter, nat }) => `${print(filter)}\n\n${print(nat)}`)
+    .join('\n\n');
+}
+
+/** All foreign rules. */
+export function foreignText({ saves }: NodeSnapshot): string {
+  return saves.map((save) => parts(save).foreign).join('\n\n');
+}
+
+const switchRule = / --match-set (\S+) src /;
+
+/** Whether a set has entries: then packets take the branch of the rule that matches it. */
+function hasEntries(sets: string, name: string): boolean {
+  return sets.split('\n').some((line) => line.startsWith(`add ${name} `));
+}
+
+/** The chains where packets for Services come in. Other rules in the built-in chains do not affect unmarked packets. */
+const entry = /^(SLUICE|KUBE)-(SERVICES|EXTERNAL-SERVICES|NODEPORTS|PROXY-FIREWALL)$/;
+
+/**
+ * The chains that packets for Services can reach in one table, with the rules that check the switch removed or followed.
+ * @param isOn whether the rule that matches a set is followed; packets do not reach the rules after it then
+ */
+function reachable(chains: ChainRules, isOn: (set: string) => boolean, branch: Branch = 'last'): string {
+  const found = new Map<string, readonly string[]>();
+  const follow = (name: string): void => {
+    const rules = chains.get(name) ?? [];
+    if (found.has(name) || rules.length === 0) return;
+    const effective = oneBranch(name, chosen(name, rules, isOn), branch);
+    if (effective.length > 0) found.set(name, effective);
+    for (const target of effective.flatMap(targetOf)) follow(target);
+  };
+  for (const target of [...chains].filter(([name]) => !isOurs(name)).flatMap(([, rules]) => rules.flatMap(targetOf)))
+    if (entry.test(target)) follow(target);
+  return print(found);
+}
+
+/** Which of two programs is followed where a chain leads to both one after the other, as filter does while nat changes over. */
+type Branch = 'first' | 'last';
+
+function oneBranch(name: string, rules: readonly string[], branch: Branch): readonly string[] {
+  const [first = '', last = ''] = rules;
+  const isBoth = rules.length === 2 && / -j SLUICE-R-/.test(first) && / -g SLUICE-R-/.test(last);
+  if (!isBoth) return rules;
+  return branch === 'last' ? [last] : [`-A ${name} -g ${targetOf(first)[0]}`];
+}
+
+const targetOf = (rule: string): readonly string[] => {
+  const target = / -[jg] (\S+)/.exec(rule)?.[1];
+  return target === undefined ? [] : [target];
+};
+
+/** The rules of a chain without the one that checks the switch; where the switch is on, its root replaces the last rule. */
+function chosen(name: string, rules: readonly string[], isOn: (set: string) => boolean): readonly string[] {
+  const checking = rules.find((rule) => switchRule.test(rule));
+  const plain = rules.filter((rule) => rule !== checking);
+  const [set, root] = [switchRule.exec(checking ?? '')?.[1], targetOf(checking ?? '')[0]];
+  const isFollowed = set !== undefined && root !== undefined && isOn(set);
+  return isFollowed ? [...plain.slice(0, -1), `-A ${name} -g ${root}`] : plain;
+}
+
+/** The settled programs that packets meet, for each table and family. */
+export function selected(snapshot: NodeSnapshot, settled: ReadonlyMap<string, NodeSnapshot>): readonly (readonly string[])[] {
+  return snapshot.saves.flatMap((save, family) =>
+    (['nat', 'filter'] as const).map((table) => {
+      const chains = parts(save).ours[table];
+      const now = [reachable(chains, (set) => hasEntries(snapshot.sets, set))];
+      // While the switch of filter is on, packets pass the rules of both programs there.
+      if (table === 'filter')
+        now.push(
+          reachable(chains, () => false),
+          reachable(chains, () => false, 'first'),
+        );
+      return [...settled].flatMap(([name, { saves }]) =>
+        now.includes(reachable(parts(saves[family] as string).ours[table], () => false)) ? [name] : [],
+      );
+    }),
+  );
+}
+
+/** The invariants of a run, however it ended. */
+export interface Invariants {
+  /** The programs that packets may meet, by name. */
+  readonly settled: ReadonlyMap<string, NodeSnapshot>;
+  /** Those of them that the node may end on. */
+  readonly finalStates: readonly string[];
+  /**
+   * The scope that must run one program at every moment: the node, or each family where an endpoint update changes the tables one after
+   * the other, or each table where an operator rolls them back.
+   */
+  readonly atomicScope: 'node' | 'family' | 'table';
+  /** The journal before the run. */
+  readonly before: NodeSnapshot;
+}
+
+/** Violations right after the fault, with no process alive: I1, I2 and I4 of the invariants. */
+export function wrongAfterFault(snapshot: NodeSnapshot, { settled, atomicScope }: Invariants): readonly string[] {
+  const wrong: string[] = [];
+  const choices = selected(snapshot, settled);
+  const [nat4 = [], filter4 = [], nat6 = [], filter6 = []] = choices;
+  const both = nat4.filter((name) => nat6.includes(name));
+  const [meant4, meant6] = atomicScope === 'node' ? [both, both] : [nat4, nat6];
+  if (meant4.length === 0 || meant6.length === 0)
+    wrong.push(`I1: packets meet neither program as a whole: ${JSON.stringify(choices)}`);
+  const isMixed = !filter4.some((name) => meant4.includes(name)) || !filter6.some((name) => meant6.includes(name));
+  if (isMixed && atomicScope !== 'table') wrong.push(`I1: filter is of another program: ${JSON.stringify(choices)}`);
+  wrong.push(...wrongForeign(snapshot, settled), ...unknownRules(snapshot, settled));
+  return wrong;
+}
+
+function wrongForeign(snapshot: NodeSnapshot, settled: ReadonlyMap<string, NodeSnapshot>): readonly string[] {
+  const [any] = settled.values();
+  if (!any || foreignText(any) === foreignText(snapshot)) return [];
+  return [`I2: foreign rules changed: found\n${foreignText(snapshot)}\n  expected\n${foreignText(any)}`];
+}
+
+/** Rules in our chains that belong to neither program, nor check the switch for one of their roots. */
+function unknownRules(snapshot: NodeSnapshot, settled: ReadonlyMap<string, NodeSnapshot>): readonly string[] {
+  const linesOf = (text: string): readonly string[] => text.split('\n').filter((line) => line.startsWith('-A'));
+  const known = new Set([...settled.values()].flatMap((one) => linesOf(ownText(one))));
+  const plain = (rule: string): string =>
+    rule.replace(/ -m set --match-set \S+ src -[jg] /, ' -g ').replace(/ -j (?=SLUICE-R-)/, ' -g ');
+  const unknown = linesOf(ownText(snapshot)).filter((rule) => !known.has(plain(rule)) && !known.has(rule));
+  return unknown.map((rule) => `I4: a rule of neither program: ${rule}`);
+}
+
+/** Violations once the next process has ended: all invariants. */
+export function wrongAfterRecovery(snapshot: NodeSnapshot, expected: Invariants): readonly string[] {
+  const { finalStates, before } = expected;
+  const settled = new Map([...expected.settled].filter(([name]) => finalStates.includes(name)));
+  const wrong = [...wrongForeign(snapshot, settled)];
+  const { journal } = snapshot;
+  const text = ownText(snapshot);
+  const named = [...settled].filter(([, one]) => ownText(one) === text).map(([name]) => name);
+  if (named.length === 0) wrong.push('I1: the kernel holds neither program alone');
+  const meant = [...settled].filter(([, one]) => versionOf(one) === versionOf(snapshot));
+  if (!meant.some(([name]) => named.includes(name)))
+    wrong.push(`I1: the kernel holds ${named.join(' or ')}, the journal says ${meant.map(([name]) => name).join()}`);
+  if (journal && journal.next < (before.journal?.next ?? 0)) wrong.push('I3: the number of generations went down');
+  if (journal?.open) wrong.push('I6: the transaction is still open');
+  if (snapshot.sets !== '') wrong.push(`I6: leftover sets: ${snapshot.sets.split('\n')[0]}`);
+  if (/\.tmp/.test(snapshot.files)) wrong.push(`I6: leftover files: ${snapshot.files}`);
+  return wrong;
+}
+
+/** The state before Sluice has no version of its own. */
+const versionOf = ({ journal }: NodeSnapshot): string => journal?.current?.version ?? 'before';
