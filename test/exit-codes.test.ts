@@ -17,7 +17,7 @@ const rows = (name: 'sluice' | 'sluiced'): string =>
 /** The one page on exit codes. */
 const text = `# Exit codes
 
-Both programs end with the same codes; \`sluice\` with 0, 1 or 2. A code never changes its meaning.
+Both programs exit with the same codes; \`sluice\` with 0, 1 or 2. A code never changes its meaning.
 
 | code | means |
 |---|---|
@@ -30,17 +30,17 @@ Every command ends with 0 when it has done its work, and with 2 for a command li
 | command | further codes |
 |---|---|
 ${rows('sluice')}${rows('sluiced')}
-A process that a signal ended has 128 and the number of the signal, as shells show it. \`apply\`, \`recover\`, \`backend\` with a store and \`cleanup\` end with 3 beside a daemon that works on the same state directory.
+A process that a signal ended has 128 plus the number of the signal, as shells show it. \`apply\`, \`recover\`, \`backend\` with a store and \`cleanup\` exit with 3 while a daemon uses the same state directory.
 `;
 
-/** UPDATE_DOCS=1 writes the page anew. */
+/** UPDATE_DOCS=1 rewrites the page. */
 if (process.env['UPDATE_DOCS'] === '1') writeFileSync(page, text);
 
-test('docs/exit-codes.md says what the code says', () => {
+test('docs/exit-codes.md is up to date', () => {
   expect(readFileSync(page, 'utf8')).toBe(text);
 });
 
-test('both programs have the one table of codes', () => {
+test('both programs share one table of codes', () => {
   expect(ofSluice).toBe(exitCodes);
   expect(ofSluiced).toBe(exitCodes);
   expect(Object.values(exitCodes)).toEqual(Object.keys(exitMeanings).map(Number));
@@ -49,7 +49,7 @@ test('both programs have the one table of codes', () => {
 test.each([
   ['sluice', buildSluice()],
   ['sluiced', buildSluiced()],
-] as const)('the commands that the page names are commands of %s', (name, program) => {
+] as const)('the page names only commands of %s', (name, program) => {
   const known = program.commands.flatMap((command) => [
     command.name(),
     ...command.commands.map((one) => `${command.name()} ${one.name()}`),

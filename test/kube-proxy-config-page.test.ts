@@ -41,13 +41,13 @@ const text = `# Effect of a KubeProxyConfiguration
 ${rows(fieldEffects(kubeProxySchema))}
 ## Feature gates
 
-Another gate is a **warning**: kube-proxy 1.37 does not read it, and does not start with one that no part of Kubernetes knows.
+Another gate is a **warning**: kube-proxy 1.37 does not read it, and does not start with a gate that is unknown to Kubernetes.
 
 | in \`featureGates\` | effect |
 |---|---|
 ${rows(fieldEffects({ type: 'object', properties: gates }))}`;
 
-/** UPDATE_DOCS=1 writes the page anew. */
+/** UPDATE_DOCS=1 rewrites the page. */
 if (process.env['UPDATE_DOCS'] === '1') writeFileSync(page, text);
 
 test('docs/kube-proxy-config.md is up to date', () => {

@@ -27,22 +27,22 @@ profiles:
     kubeProxyVersion: "1.34"
 \`\`\`
 
-A profile that names none follows ${versionByDefault}, also with a later Sluice; where another version would serve a Service of the input differently, a note says so (\`KUBE_PROXY_VERSION_UNSET\`).
+A profile without a version follows ${versionByDefault}, also with a later Sluice; where another version would serve a Service of the input differently, a note says so (\`KUBE_PROXY_VERSION_UNSET\`).
 \`sluice init\` writes the version, and takes it from kube-proxy's DaemonSet where it is in the input.
 Name the version that the nodes run before Sluice takes over from kube-proxy, and the new one when Kubernetes is upgraded: \`sluice diff\` then shows the effect on traffic.
 
-## What rules follow
+## Differences that rules follow
 
 | since | kube-proxy does | before | followed by |
 |---|---|---|---|
 ${followed.map(({ since, now, before, followedBy }) => `| ${since} | ${now} | ${before} | \`${followedBy}\` |\n`).join('')}
-## What they do not follow
+## Differences that rules do not follow
 
 | since | kube-proxy does | before | why rules do not follow |
 |---|---|---|---|
 ${otherDifferences.map(({ since, now, before, why }) => `| ${since} | ${now} | ${before} | ${why} |\n`).join('')}`;
 
-/** UPDATE_DOCS=1 writes the page anew. */
+/** UPDATE_DOCS=1 rewrites the page. */
 if (process.env['UPDATE_DOCS'] === '1') writeFileSync(page, text);
 
 test('docs/kube-proxy-versions.md is up to date', () => {

@@ -67,7 +67,7 @@ ${explained(leaf)}
 \`sluice explain\` takes Services (\`shop/web\`) and addresses (\`10.96.0.10:80\`), too, and \`sluice trace --to shop/web:80 --layout tree\` follows a packet through the names of layout \`tree\`.
 `;
 
-/** UPDATE_DOCS=1 writes the page anew. */
+/** UPDATE_DOCS=1 rewrites the page. */
 if (process.env['UPDATE_DOCS'] === '1') writeFileSync(page, text);
 
 test('docs/layouts.md is up to date', () => {

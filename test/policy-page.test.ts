@@ -21,9 +21,9 @@ const text = `# Policy
 # sluice.yaml
 policy:
   levels: { SINGLE_NODE: warning, ROUTE_LOCALNET: 'off' }   # error, warning, note or off
-  externalIPs: [203.0.113.0/28]          # networks in which external IPs may lie
-  endpointRanges: [198.51.100.0/24]      # networks besides those of pods in which endpoints may lie
-  protected: [192.0.2.1, 192.0.2.53]     # routers, resolvers: addresses that no Service may have
+  externalIPs: [203.0.113.0/28]          # networks of permitted external IPs
+  endpointRanges: [198.51.100.0/24]      # networks of permitted endpoints, besides those of pods
+  protected: [192.0.2.1, 192.0.2.53]     # addresses that no Service may have: routers, resolvers
   endpointsChangedPercent: 50
   nodesChangedPercent: 100
   ruleGrowthPercent: 50
@@ -31,10 +31,10 @@ policy:
     - rule: NODE_PORT_OPENED
       subject: shop/web                  # as in the finding; without it: every subject
       reason: the old load balancer needs it until it is replaced
-      expires: '2026-12-31'              # the last day; after it the finding counts again, and so does the waiver
+      expires: '2026-12-31'              # the last day; afterwards the finding counts again, and the waiver itself is a finding
 \`\`\`
 
-A code never changes its meaning and is never used again for another rule.
+A code never changes its meaning and is never reused for another rule.
 
 ## Rules about a bundle
 
@@ -49,7 +49,7 @@ Checked if \`--base\` names the previous bundle.
 |---|---|---|---|
 ${table(true)}`;
 
-/** UPDATE_DOCS=1 writes the page anew. */
+/** UPDATE_DOCS=1 rewrites the page. */
 if (process.env['UPDATE_DOCS'] === '1') writeFileSync(page, text);
 
 test('docs/policy.md is up to date', () => {

@@ -20,7 +20,7 @@ The document has \`apiVersion: sluice.dev/v1alpha1\`, \`kind: ProblemList\` and 
 With \`-o json\` every other command that fails prints a document of kind \`Error\`: \`error\` has \`code\`, \`message\` and \`hint\` of the first error, \`problems\` lists all problems.
 A version may add fields; no field changes its meaning or is removed.
 
-A code never changes its meaning and is never used again for another one.
+A code never changes its meaning and is never reused for another problem.
 
 | code | means |
 |---|---|
@@ -28,7 +28,7 @@ ${Object.entries(problemCodes)
   .map(([code, meaning]) => `| \`${code}\` | ${meaning} |\n`)
   .join('')}`;
 
-/** UPDATE_DOCS=1 writes the page anew. */
+/** UPDATE_DOCS=1 rewrites the page. */
 if (process.env['UPDATE_DOCS'] === '1') writeFileSync(page, text);
 
 test('docs/problems.md is up to date', () => {
