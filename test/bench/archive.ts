@@ -1,4 +1,4 @@
-// A release on its way to a node without a network: packed, then checked and unpacked there. Run by itself:
+// A release for a node without a network: packed, then verified and unpacked there. Run it with
 // `node test/bench/archive.ts [SERVICES]`.
 import { execFileSync } from 'node:child_process';
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
@@ -11,7 +11,7 @@ const root = join(import.meta.dirname, '../..');
 const sluice = join(root, 'bin/sluice');
 const sluiced = join(root, 'bin/sluiced');
 
-/** Measures `sluice pack` and `sluiced import` of the archive for one node, held against tar and sha256sum on the same files. */
+/** Measures `sluice pack` and `sluiced import` of the archive for one node, compared with tar and sha256sum on the same files. */
 export async function archiveBench(services: number, rounds = 3): Promise<void> {
   const scratch = mkdtempSync(join(tmpdir(), 'sluice-archive-bench-'));
   try {
@@ -20,7 +20,7 @@ export async function archiveBench(services: number, rounds = 3): Promise<void> 
     const pack = ['pack', at('release'), '--node', node, '-o', at('a.tar.zst')];
     await runMeasured(sluice, pack);
     let round = 0;
-    // A new directory for each: an import of what is there would have less to do.
+    // A new directory for each: an import into an existing one would have less to do.
     const importInto = (dir: string) => {
       mkdirSync(dir);
       writeFileSync(join(dir, 'sluiced.yaml'), config(dir, node, at('allowed_signers')));
@@ -37,7 +37,7 @@ export async function archiveBench(services: number, rounds = 3): Promise<void> 
     const megabytes = (statSync(at('a.tar.zst')).size / 1e6).toFixed(1);
     const title = `a release of ${services} Services for one node, ${megabytes} MB packed`;
     report(
-      `${title}: verified, unpacked and on the disk (sluiced import)`,
+      `${title}: verify, unpack and sync (sluiced import)`,
       `${runs.ours.seconds.toFixed(2)} s, ${runs.ours.megabytes.toFixed(0)} MB`,
       'under 3 s',
       `tar, sha256sum and sync ${runs.tar.seconds.toFixed(2)} s, ratio ${ratio(runs.ours.seconds, runs.tar.seconds)}; A/A control ${ratio(runs.again.seconds, runs.ours.seconds)}`,
@@ -53,7 +53,7 @@ export async function archiveBench(services: number, rounds = 3): Promise<void> 
   }
 }
 
-/** A signed release; returns the name of its node. */
+/** Makes a signed release. @returns the name of its node */
 function release(at: (name: string) => string, services: number): string {
   const run = (...args: readonly string[]): void => void execFileSync(sluice, args, { stdio: 'ignore' });
   writeFileSync(at('list.json'), JSON.stringify(clusterList({ services, endpointsPerService: 5, nodes: 1 })));

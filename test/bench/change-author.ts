@@ -1,5 +1,5 @@
-// Writes bundles for change.ts, and what kube-proxy would send for them: a process of its own, as on a node, where who renders is not who
-// applies. Starting a tool takes the longer the more memory a process has. Answers each message when it is done.
+// Writes bundles for change.ts, and the rules that kube-proxy would load for them: a process of its own, as the renderer is on a real
+// node. The more memory a process has, the longer a fork takes. Answers each message when it is done.
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type BundleFiles, chainOf, linkFlat, type ResolvedRules, resolveNode } from '@sluice/bundle';
@@ -18,7 +18,7 @@ const sluice = `apiVersion: sluice.dev/v1alpha1\nkind: SluiceConfig\ncomplete: t
 const { config } = readConfig({ sluice: { file: 'sluice.yaml', text: sluice }, kubeProxy: [] });
 const list = clusterList({ services, endpointsPerService: 5, nodes: 1 });
 
-/** Where first endpoints went, by the name of their EndpointSlice. They stay there: else each change would be one of two Services. */
+/** The addresses of moved first endpoints, by the name of their EndpointSlice. They stay: otherwise each change would affect two Services. */
 const moved = new Map<string, string>();
 
 /** The whole cluster with the first endpoint of one more Service at another address. */
@@ -58,14 +58,14 @@ function rulesOf(files: BundleFiles): ResolvedRules {
   return node.rules.ipv4 as ResolvedRules;
 }
 
-/** What kube-proxy would have loaded before. */
+/** The rules that kube-proxy would have loaded before. */
 function wholeSync(files: BundleFiles): string {
   const linked = linkFlat(rulesOf(files), 'ipv4');
   if (linked.problems.length > 0) throw new Error(linked.problems[0]?.message);
   return printStaged(linked.program, 500);
 }
 
-/** What it sends for a change: every portal rule, and the chains of the one Service. */
+/** The payload of kube-proxy for a change: every portal rule, and the chains of the one Service. */
 function partialSync(files: BundleFiles, service: number): string {
   const text = files.get(`profiles/default/services/ns-${service % 50}/svc-${service}.iptables`) ?? '';
   const changed = new Set([...text.matchAll(/^:(\S+)/gm)].map((match) => match[1] as string));

@@ -1,5 +1,5 @@
-// One endpoint of one Service changes: from the moment a complete bundle lies there to the rules in the kernel, with every step that
-// sluiced takes. Runs inside a network namespace of its own, started by main.ts. Prints one JSON line.
+// One endpoint of one Service changes: from the complete bundle to the rules in the kernel, with every step of sluiced. Runs inside a
+// network namespace of its own, started by main.ts. Prints one JSON line.
 import { execFileSync, fork } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
@@ -13,7 +13,7 @@ import { median } from './measure.ts';
 import { mustBeInNamespace } from './in-namespace.ts';
 
 mustBeInNamespace();
-// As the daemon has it: see allocator.ts.
+// As in the daemon: see allocator.ts.
 const heap = smallHeap();
 const services = Number(process.argv[2] ?? 1000);
 const rounds = Number(process.argv[3] ?? 15);
@@ -25,15 +25,15 @@ process.on('exit', () => rmSync(scratch, { recursive: true, force: true }));
 const author = fork(join(import.meta.dirname, 'change-author.ts'), [String(services), scratch, nodeName]);
 const authorEnded = once(author, 'exit');
 
-/** The whole cluster with the first endpoint of one more Service at another address; below 0: as it is. @returns what kube-proxy would send */
+/** The whole cluster with the first endpoint of one more Service at another address; below 0: unchanged. @returns kube-proxy's payload */
 async function publish(service: number, address = ''): Promise<string> {
   author.send({ service, address });
-  const [said] = (await Promise.race([once(author, 'message'), authorEnded])) as [unknown];
-  if (said !== 'done') throw new Error('the process that writes bundles ended');
+  const [answer] = (await Promise.race([once(author, 'message'), authorEnded])) as [unknown];
+  if (answer !== 'done') throw new Error('the process that writes bundles ended');
   return readFileSync(join(scratch, 'kube-proxy.rules'), 'utf8');
 }
 
-/** kube-proxy's rules have a kernel of their own: beside those of sluiced each commit would pay for both. */
+/** kube-proxy's rules have a kernel of their own: in one kernel each commit would pay for both. */
 const baseline = `slb-${process.pid}`;
 execFileSync('/usr/sbin/ip', ['netns', 'add', baseline]);
 process.on('exit', () => execFileSync('/usr/sbin/ip', ['netns', 'delete', baseline]));
@@ -43,7 +43,7 @@ function inBaseline(command: readonly string[], input: string): void {
   execFileSync('/usr/bin/nsenter', args, { input, stdio: ['pipe', 'ignore', 'pipe'] });
 }
 
-/** What kube-proxy takes for the same change. */
+/** The duration of kube-proxy's restore for the same change. */
 function partialSync(payload: string): number {
   const started = performance.now();
   inBaseline(['/usr/sbin/iptables-nft-restore', '-w', '5', '--noflush', '--counters'], payload);
@@ -56,7 +56,7 @@ const session = await openSession(
   { ...defaultConfig(nodeName), state: join(scratch, 'state'), backend: 'nft' },
   'change',
   (event, fields) => {
-    // All rules are in the kernel and packets meet them; what is left is to read them back and to write down that they stand.
+    // All rules are in the kernel and packets meet them; the rest is to read them back and to write the journal.
     if (event === 'phase' && fields['phase'] === 'verify') switchedAt = performance.now();
     if (event === 'step') steps++;
   },
@@ -66,7 +66,7 @@ const inbox = new Inbox(bundle, Date.now);
 /** Milliseconds until packets meet the new rules, and until they are verified and confirmed on disk. */
 async function put(): Promise<{ switched: number; confirmed: number }> {
   const started = performance.now();
-  // As the daemon looks after an event; the first time that is a look at everything.
+  // As the daemon scans after an event; the first scan reads everything.
   const arrival = await inbox.look('changed');
   if (arrival.kind !== 'bundle') throw new Error(JSON.stringify(arrival));
   const outcome = await session.reconciler.put(arrival.tree.files, false);
@@ -74,7 +74,7 @@ async function put(): Promise<{ switched: number; confirmed: number }> {
   return { switched: switchedAt - started, confirmed: performance.now() - started };
 }
 
-/** What the kernel takes for any commit to this table, however small: it checks every rule that a packet can reach. */
+/** The kernel's duration for any commit to this table, however small: it checks every rule that a packet can reach. */
 function commitAlone(): number {
   const restore = (lines: string): void => {
     execFileSync('/usr/sbin/iptables-nft-restore', ['--noflush'], { input: `*nat\n${lines}COMMIT\n` });
@@ -99,11 +99,11 @@ for (let round = 0; round < rounds * 2; round++) {
   (round % 2 === 0 ? ours : again).push(await put());
   alone.push(commitAlone());
   theirs.push(partialSync(payload));
-  // As the daemon does when it has nothing to do.
+  // As the idle daemon does.
   session.idle();
 }
 
-/** The same tree once more, as another process would bring it: nothing is known of it but its bytes. */
+/** The same tree again, as from another process: only its bytes are known. */
 async function equal(): Promise<{ ms: number; steps: number }> {
   const before = steps;
   const started = performance.now();

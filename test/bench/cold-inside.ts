@@ -1,5 +1,5 @@
-// Rules of many Services come into an empty kernel, once. Runs inside network and mount namespaces of its own, started by cold.ts, with
-// the number of Services, the backend, and who loads them: `ours`, all of sluiced, or `theirs`, one iptables-restore of the same flat
+// Loads the rules of many Services into an empty kernel, once. Runs inside network and mount namespaces of its own, started by cold.ts, with
+// the number of Services, the backend, and the program: `ours`, all of sluiced, or `theirs`, one iptables-restore of the same flat
 // rules. Prints one JSON line.
 import { execFileSync } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
@@ -17,7 +17,7 @@ const services = Number(process.argv[2] ?? 1_000);
 const backend = process.argv[3] === 'legacy' ? 'legacy' : 'nft';
 const ours = process.argv[4] !== 'theirs';
 const nodeName = 'node-0000';
-/** A baseline that takes longer says enough. */
+/** A slower baseline is reported as this time. */
 const patienceMs = 600_000;
 const scratch = mkdtempSync(join(tmpdir(), 'sluice-cold-'));
 process.on('exit', () => rmSync(scratch, { recursive: true, force: true }));
@@ -31,7 +31,7 @@ async function files(): Promise<BundleFiles> {
   return arrival.tree.files;
 }
 
-/** Milliseconds from the directory to packets that meet the rules, and of those from the first rule that the kernel was given. */
+/** Milliseconds from the directory to packets that meet the rules, and from the first rule in the kernel. */
 async function sluiced(): Promise<{ readonly ms: number; readonly loadMs: number }> {
   const at = new Map<string, number>();
   const see = (event: string): void => void (at.has(event) || at.set(event, performance.now()));
@@ -47,7 +47,7 @@ async function sluiced(): Promise<{ readonly ms: number; readonly loadMs: number
   return { ms: inKernel - started, loadMs: inKernel - (at.get('step') ?? Number.NaN) };
 }
 
-/** The same of one restore; more than `patienceMs` when it was ended. */
+/** The same for one restore; more than `patienceMs` when it timed out. */
 async function oneRestore(): Promise<{ readonly ms: number; readonly loadMs: number }> {
   const node = resolveNode(await files(), nodeName);
   if (!('version' in node)) throw new Error(node[0]?.message);

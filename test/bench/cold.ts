@@ -1,26 +1,26 @@
-// How long a kernel without rules takes to come to those of many Services: all of sluiced, beside one iptables-restore of the same rules
-// in layout flat, interleaved at sizes where that ends soon, with the exponent of both; at the size that counts the restore runs once.
+// The first load of the rules of many Services into an empty kernel: all of sluiced, compared with one iptables-restore of the same rules
+// in layout flat, interleaved at sizes where that is quick, with the exponent of both; at the full size the restore runs once.
 import { execFileSync } from 'node:child_process';
 import { join } from 'node:path';
 import { median, ms, ratio, report } from './measure.ts';
 
-/** As cold-inside.ts prints it. */
-interface Loaded {
+/** The output of cold-inside.ts. */
+interface LoadTimes {
   readonly ms: number;
   readonly loadMs: number;
 }
 
 const sizes = [500, 1_000, 2_000] as const;
 
-/** Needs root and iptables. @param services the size that counts */
+/** Needs root and iptables. @param services the full size */
 export function coldBench(services: number, rounds = 3): void {
   if (process.getuid?.() !== 0) {
     process.stdout.write('the first load: not measured, it needs root\n');
     return;
   }
   for (const [backend, asked] of [
-    ['nft', 'the load 60 times faster than the restore'],
-    ['legacy', 'the load at most 1.4 times the restore'],
+    ['nft', 'load 60 times faster than the restore'],
+    ['legacy', 'load at most 1.4 times the restore'],
   ] as const) {
     const fit = fitted(backend, rounds);
     const ours = [inside(services, backend, 'ours'), inside(services, backend, 'ours')];
@@ -37,16 +37,16 @@ export function coldBench(services: number, rounds = 3): void {
   }
 }
 
-/** The exponent of the load over the sizes, of both: 1 is linear, 2 is quadratic. */
+/** The exponent of the load over the sizes, for both programs: 1 is linear, 2 is quadratic. */
 function fitted(backend: string, rounds: number): { readonly ours: string; readonly theirs: string } {
   const measured = { ours: sizes.map((): number[] => []), theirs: sizes.map((): number[] => []) };
   for (let round = 0; round < rounds; round++) {
     for (const [index, size] of sizes.entries()) {
-      for (const who of ['ours', 'theirs'] as const) measured[who][index]?.push(inside(size, backend, who).loadMs);
+      for (const program of ['ours', 'theirs'] as const) measured[program][index]?.push(inside(size, backend, program).loadMs);
     }
   }
-  const tell = (who: 'ours' | 'theirs'): string => {
-    const medians = measured[who].map((times) => median(times));
+  const tell = (program: 'ours' | 'theirs'): string => {
+    const medians = measured[program].map((times) => median(times));
     const each = sizes.map((size, index) => `${size}: ${ms((medians[index] ?? Number.NaN) / 1000)}`).join(', ');
     return `${each}, exponent ${exponent(sizes, medians).toFixed(2)}`;
   };
@@ -62,11 +62,11 @@ function exponent(xs: readonly number[], ys: readonly number[]): number {
   return across / u.reduce((sum, one) => sum + (one - mu) ** 2, 0);
 }
 
-function inside(services: number, backend: string, who: 'ours' | 'theirs'): Loaded {
+function inside(services: number, backend: string, program: 'ours' | 'theirs'): LoadTimes {
   const script = join(import.meta.dirname, 'cold-inside.ts');
   const shell = 'mount -t tmpfs tmpfs /run && exec "$@"';
-  const command = ['-n', '-m', 'sh', '-c', shell, 'sh', process.execPath, script, String(services), backend, who];
-  return JSON.parse(execFileSync('/usr/bin/unshare', command, { encoding: 'utf8' })) as Loaded;
+  const command = ['-n', '-m', 'sh', '-c', shell, 'sh', process.execPath, script, String(services), backend, program];
+  return JSON.parse(execFileSync('/usr/bin/unshare', command, { encoding: 'utf8' })) as LoadTimes;
 }
 
 if (import.meta.main) coldBench(Number(process.argv[2] ?? 10_000), Number(process.argv[3] ?? 3));

@@ -1,4 +1,4 @@
-// What the key of a Service costs in the rules that lead to its chains: the nat table of layout `tree` with these comments and without,
+// The cost of the Service's key in the rules that lead to its chains: the nat table of layout `tree` with these comments and without,
 // each in a network namespace of its own. Started by comments.ts. Prints one JSON line.
 import { execFileSync } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
@@ -33,53 +33,53 @@ const commented = /^(-A SLUICE-T-\S+ .*?)-m comment --comment "(?:[^"\\]|\\.)*" 
 const bare = text.replaceAll(commented, '$1');
 const comments = text.match(commented)?.length ?? 0;
 const texts = { with: text, without: bare, again: text } as const;
-type Way = keyof typeof texts;
-const ways = Object.keys(texts) as readonly Way[];
+type Variant = keyof typeof texts;
+const variants = Object.keys(texts) as readonly Variant[];
 
-const nameOf = (way: Way): string => `slb-${process.pid}-${way}`;
+const nameOf = (variant: Variant): string => `slb-${process.pid}-${variant}`;
 
-function restore(way: Way, input: string): number {
-  const command = [`--net=/run/netns/${nameOf(way)}`, `/usr/sbin/iptables-${backend}-restore`, '--noflush'];
+function restore(variant: Variant, input: string): number {
+  const command = [`--net=/run/netns/${nameOf(variant)}`, `/usr/sbin/iptables-${backend}-restore`, '--noflush'];
   const started = performance.now();
   execFileSync('/usr/bin/nsenter', command, { input, stdio: ['pipe', 'ignore', 'pipe'] });
   return performance.now() - started;
 }
 
-/** A rule more that no packet meets, and away with it. */
-function commit(way: Way): number {
-  const took = restore(way, '*nat\n:SLB-ALONE - [0:0]\n-A SLB-ALONE -j ACCEPT\nCOMMIT\n');
-  restore(way, '*nat\n:SLB-ALONE - [0:0]\n-X SLB-ALONE\nCOMMIT\n');
+/** Adds a rule that no packet meets, and removes it. */
+function commit(variant: Variant): number {
+  const took = restore(variant, '*nat\n:SLB-ALONE - [0:0]\n-A SLB-ALONE -j ACCEPT\nCOMMIT\n');
+  restore(variant, '*nat\n:SLB-ALONE - [0:0]\n-X SLB-ALONE\nCOMMIT\n');
   return took;
 }
 
-/** On a machine with other work the fastest run says more than the one in the middle. */
+/** On a busy machine the minimum is more meaningful than the median. */
 const summary = (all: readonly number[]) => ({ median: median(all), least: Math.min(...all) });
 
-function taken(measure: (way: Way) => number, times: number) {
-  const all: Record<Way, number[]> = { with: [], without: [], again: [] };
+function measured(measure: (variant: Variant) => number, times: number) {
+  const all: Record<Variant, number[]> = { with: [], without: [], again: [] };
   for (let round = 0; round < times; round++) {
-    // Each way comes first as often as the others.
-    for (let at = 0; at < ways.length; at++) {
-      const way = ways[(at + round) % ways.length] as Way;
-      all[way].push(measure(way));
+    // Each variant is first equally often.
+    for (let at = 0; at < variants.length; at++) {
+      const variant = variants[(at + round) % variants.length] as Variant;
+      all[variant].push(measure(variant));
     }
   }
   return { with: summary(all.with), without: summary(all.without), again: summary(all.again) };
 }
 
-const makeNamespace = (way: Way): void => {
-  execFileSync('/usr/sbin/ip', ['netns', 'add', nameOf(way)]);
+const makeNamespace = (variant: Variant): void => {
+  execFileSync('/usr/sbin/ip', ['netns', 'add', nameOf(variant)]);
 };
-const removeNamespace = (way: Way): void => {
-  execFileSync('/usr/sbin/ip', ['netns', 'delete', nameOf(way)]);
+const removeNamespace = (variant: Variant): void => {
+  execFileSync('/usr/sbin/ip', ['netns', 'delete', nameOf(variant)]);
 };
 
-for (const way of ways) makeNamespace(way);
-const load = taken((way) => {
-  removeNamespace(way);
-  makeNamespace(way);
-  return restore(way, texts[way]);
+for (const variant of variants) makeNamespace(variant);
+const load = measured((variant) => {
+  removeNamespace(variant);
+  makeNamespace(variant);
+  return restore(variant, texts[variant]);
 }, 3);
-const change = taken(commit, rounds);
-for (const way of ways) removeNamespace(way);
+const change = measured(commit, rounds);
+for (const variant of variants) removeNamespace(variant);
 process.stdout.write(`${JSON.stringify({ comments, load, change })}\n`);

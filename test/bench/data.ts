@@ -1,20 +1,20 @@
-/** Made-up clusters for the benchmarks: the same arguments give the same bytes. */
-export interface Shape {
+/** Synthetic clusters for the benchmarks: the same arguments give the same bytes. */
+export interface ClusterShape {
   readonly services: number;
   readonly endpointsPerService: number;
   readonly nodes: number;
 }
 
-type Item = Record<string, unknown>;
+type JsonItem = Record<string, unknown>;
 
 const namespaces = 50;
 const podAddress = (n: number): string => `10.${128 + (n >> 16)}.${(n >> 8) & 255}.${n & 255}`;
 const serviceAddress = (n: number): string =>
   `10.${96 + ((n + 256) >> 16)}.${((n + 256) >> 8) & 255}.${(n + 256) & 255}`;
 
-/** A `kind: List` with Nodes, Services and one EndpointSlice per Service, as `kubectl get -o json` gives it. */
-export function clusterList(shape: Shape): { apiVersion: string; kind: string; items: Item[] } {
-  const items: Item[] = [];
+/** A `kind: List` with Nodes, Services and one EndpointSlice per Service, as `kubectl get -o json` prints it. */
+export function clusterList(shape: ClusterShape): { apiVersion: string; kind: string; items: JsonItem[] } {
+  const items: JsonItem[] = [];
   for (let n = 0; n < shape.nodes; n++) items.push(node(n));
   for (let n = 0; n < shape.services; n++) {
     items.push(service(n));
@@ -25,7 +25,7 @@ export function clusterList(shape: Shape): { apiVersion: string; kind: string; i
 
 const nodeName = (n: number): string => `node-${String(n).padStart(4, '0')}`;
 
-function node(n: number): Item {
+function node(n: number): JsonItem {
   return {
     apiVersion: 'v1',
     kind: 'Node',
@@ -35,7 +35,7 @@ function node(n: number): Item {
   };
 }
 
-function service(n: number): Item {
+function service(n: number): JsonItem {
   return {
     apiVersion: 'v1',
     kind: 'Service',
@@ -55,7 +55,7 @@ function service(n: number): Item {
   };
 }
 
-function slice(n: number, shape: Shape): Item {
+function slice(n: number, shape: ClusterShape): JsonItem {
   return {
     apiVersion: 'discovery.k8s.io/v1',
     kind: 'EndpointSlice',
@@ -80,9 +80,9 @@ function slice(n: number, shape: Shape): Item {
 }
 
 /** A DaemonSet behind a Service with Local policies: one endpoint on every node. */
-export function daemonSet(nodes: number): Item[] {
-  const daemon = service(0) as { metadata: Item; spec: Item };
-  const spread = slice(0, { services: 1, endpointsPerService: nodes, nodes }) as { metadata: Item; endpoints: Item[] };
+export function daemonSet(nodes: number): JsonItem[] {
+  const daemon = service(0) as { metadata: JsonItem; spec: JsonItem };
+  const spread = slice(0, { services: 1, endpointsPerService: nodes, nodes }) as { metadata: JsonItem; endpoints: JsonItem[] };
   Object.assign(daemon.metadata, { name: 'dns', namespace: 'kube-system' });
   Object.assign(daemon.spec, { clusterIP: '10.111.0.10', clusterIPs: ['10.111.0.10'], internalTrafficPolicy: 'Local' });
   Object.assign(spread.metadata, {

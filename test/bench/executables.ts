@@ -1,4 +1,4 @@
-// The executables without a Node beside them: how fast they start. Run by itself: `node test/bench/executables.ts`.
+// The start of the executables without Node installed. Run it with `node test/bench/executables.ts`.
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -11,7 +11,7 @@ import { interleave, ms, ratio, report, runMeasured } from './measure.ts';
 /**
  * Builds the executables of this machine as `./dev package` does, and starts them.
  * @param root the checkout
- * @param folder where they go
+ * @param folder for the executables
  */
 export async function executablesBench(root: string, folder: string, rounds: number): Promise<void> {
   const whyNot = await build(root, folder);
@@ -35,7 +35,7 @@ export async function executablesBench(root: string, folder: string, rounds: num
   }
 }
 
-/** @returns why there are none: a tool that is missing, or another architecture */
+/** @returns the reason why they cannot be built: a missing tool, or another architecture */
 async function build(root: string, folder: string): Promise<string | undefined> {
   const arch = archNames.find((name) => name === process.arch);
   if (arch === undefined) return `they are built for ${archNames.join(' and ')}`;
@@ -45,7 +45,7 @@ async function build(root: string, folder: string): Promise<string | undefined> 
   } catch (error) {
     if (error instanceof PackageError) return `${error.message} (${error.hint})`;
     if ((error as NodeJS.ErrnoException).code === 'ENOENT')
-      return `${(error as Error).message} (./dev package says more)`;
+      return `${(error as Error).message} (see ./dev package)`;
     throw error;
   }
 }

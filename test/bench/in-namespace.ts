@@ -1,8 +1,8 @@
 import { networkInterfaces } from 'node:os';
 
 /**
- * For scripts that load rules: never into the machine's own tables. A network namespace that was just made has no address but those of
- * loopback. @throws Error where there are others
+ * For scripts that load rules: never into the machine's own tables. A new network namespace has only loopback addresses.
+ * @throws Error where there are others
  */
 export function mustBeInNamespace(): void {
   const others = Object.values(networkInterfaces())

@@ -1,5 +1,5 @@
-// What looking at a bundle directory costs: copied for the first time, unchanged, with one file touched, and with one file replaced, as
-// the look after an event sees it. Run by itself:
+// The cost of scanning a bundle directory: copied for the first time, unchanged, with one file touched, and with one file replaced, as
+// after an event. Run it with
 // `node test/bench/inbox.ts [SERVICES]`.
 import { createHash } from 'node:crypto';
 import { mkdtempSync, readFileSync, rmSync, utimesSync } from 'node:fs';
@@ -16,7 +16,7 @@ import { render } from '../../packages/renderer/src/render/render.ts';
 import { clusterList } from './data.ts';
 import { median, ms, ratio, report } from './measure.ts';
 
-/** Writes a bundle of this many Services and measures the inbox against reading and hashing the same files by name. */
+/** Writes a bundle of this many Services and compares the inbox with reading and hashing the same files by name. */
 export async function inboxBench(services: number, rounds = 7): Promise<void> {
   const scratch = mkdtempSync(join(tmpdir(), 'sluice-inbox-'));
   try {
@@ -28,7 +28,7 @@ export async function inboxBench(services: number, rounds = 7): Promise<void> {
     const replaced: number[] = [];
     const eventIdle: number[] = [];
     const plain: number[] = [];
-    // Files count as old, so that they are remembered although they were written a moment ago.
+    // The clock is ahead, so that files count as old and are cached although they were just written.
     for (let round = 0; round < rounds; round++) {
       const inbox = new Inbox(bundle, () => Date.now() + 60_000, trustOf(undefined));
       copied.push(await timed(() => inbox.look()));
@@ -44,7 +44,7 @@ export async function inboxBench(services: number, rounds = 7): Promise<void> {
     const files = listTree(bundle).length;
     const title = `inbox, ${services} Services, ${files} files`;
     report(
-      `${title}: copied and hashed`,
+      `${title}: copy and hash`,
       ms(median(copied)),
       'once at start',
       `${floor}, ratio ${ratio(median(copied), median(plain))}`,
@@ -61,11 +61,11 @@ export async function inboxBench(services: number, rounds = 7): Promise<void> {
       'each scan',
       `${floor}, ratio ${ratio(median(oneFile), median(plain))}`,
     );
-    const whole = `looking at the whole directory ${ms(median(oneFile))}`;
+    const whole = `a scan of the whole directory ${ms(median(oneFile))}`;
     report(
       `${title}: one file replaced, after an event`,
       ms(median(replaced)),
-      'each update of an endpoint',
+      'each endpoint update',
       `${whole}, ratio ${ratio(median(replaced), median(oneFile))}`,
     );
     report(
@@ -92,7 +92,7 @@ function readAll(directory: string): void {
       .digest('hex');
 }
 
-/** What `sluice watch` does when an endpoint changes: the seal goes, one file is replaced, the new seal comes. */
+/** As `sluice watch` does when an endpoint changes: remove the seal, replace one file, write the new seal. */
 function replaceOne(bundle: string, round: number): void {
   const files = new Map(listTree(bundle).map((path) => [path, readFileSync(join(bundle, path), 'utf8')]));
   files.delete(completeFile);
@@ -103,7 +103,7 @@ function replaceOne(bundle: string, round: number): void {
   writeTree(bundle, files, plan);
 }
 
-/** Writes what `sluice render` gives for a made-up cluster of one node, `node-0000`. */
+/** Writes the rendered bundle of a synthetic cluster of one node, `node-0000`. */
 export function publish(bundle: string, services: number): void {
   const sluice =
     'apiVersion: sluice.dev/v1alpha1\nkind: SluiceConfig\ncomplete: true\nprofiles:\n- name: default\n  clusterCIDR: 10.128.0.0/9\n  conntrack: { maxPerCore: 0 }\n';

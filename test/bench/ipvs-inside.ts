@@ -12,11 +12,11 @@ import { load } from '../../packages/renderer/src/load/load.ts';
 import { render } from '../../packages/renderer/src/render/render.ts';
 import { clusterList } from './data.ts';
 
-/** What a release took. */
-export interface Taken {
+/** The processes and the time of a release. */
+export interface ReleaseCost {
   readonly ms: number;
   readonly total: number;
-  /** How many of them change the kernel. The others ask what it holds, or rehearse. */
+  /** The number that change the kernel. The rest read its state, or rehearse. */
   readonly changing: number;
   /** The processes by tool. */
   readonly byTool: Readonly<Record<string, number>>;
@@ -49,13 +49,13 @@ function rendered(address?: string): BundleFiles {
 }
 
 let started: string[] = [];
-interface Child {
+interface SpawnedTool {
   readonly spawnargs: readonly string[];
   once(event: 'spawn', listener: () => void): void;
 }
 subscribe('child_process', (message) => {
-  const { process: child } = message as { readonly process: Child };
-  // The command is known once it is spawned.
+  const { process: child } = message as { readonly process: SpawnedTool };
+  // The command is known after the spawn.
   child.once('spawn', () => started.push(child.spawnargs.join(' ')));
 });
 const changes = /^\S*(tables-nft-restore|ipset restore|ipvsadm -R|ip -batch)/;
@@ -67,10 +67,10 @@ const session = await openSession(
   'change',
   () => {},
 );
-/** What looks for tools when sluiced starts. */
+/** The processes that look for tools at the start of sluiced. */
 const atStart = started.length;
 
-async function put(files: BundleFiles): Promise<Taken> {
+async function put(files: BundleFiles): Promise<ReleaseCost> {
   started = [];
   const begin = performance.now();
   const outcome = await session.reconciler.put(files, false);

@@ -1,10 +1,10 @@
-// `sluice watch` and two nodes with `sluiced run`: from a change at the API to the first connection that the switched kernel sends elsewhere.
+// `sluice watch` and two nodes with `sluiced run`: from a change at the API to the first new connection that the kernel sends elsewhere.
 import { execa } from 'execa';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { type Item, token } from '../cluster/apiserver.fixture.ts';
+import { type ApiObject, token } from '../cluster/apiserver.fixture.ts';
 import { LiveCluster } from '../cluster/live.fixture.ts';
 import { DemoNode } from '../demo/node.ts';
 import { waitFor } from '../demo/wait.ts';
@@ -12,13 +12,13 @@ import { type Cluster, type ClusterSpec, openCluster } from '../netns/cluster.ts
 import { clusterList } from './data.ts';
 import { percentile, report } from './measure.ts';
 
-/** The figure is for a cluster of this size; SLUICE_BENCH_SERVICES makes it smaller for a look. */
+/** The figure is for a cluster of this size; SLUICE_BENCH_SERVICES makes it smaller for a quick run. */
 const services = Number(process.env['SLUICE_BENCH_SERVICES'] ?? 10_000);
-/** One of a hundred may be slower than what is asked; so many are needed to tell. */
+/** One in a hundred may be slower than the target; so many are needed to tell. */
 const changes = Number(process.env['SLUICE_BENCH_CHANGES'] ?? 120);
-/** Fewer: a release is on trial for ten seconds. */
+/** Fewer: a release is on probation for ten seconds. */
 const hastyChanges = Math.ceil(changes / 4);
-/** As `sluiced.yaml` has it when it says nothing. */
+/** The default of `sluiced.yaml`. */
 const scanSeconds = 30;
 const firstLoadMs = 900_000;
 const changeMs = 60_000;
@@ -80,12 +80,12 @@ export async function kernelBench(sluice: string): Promise<void> {
     tell(
       await measure(api, cluster, changes, next, () => settled(members)),
       first,
-      'each change after the one before is confirmed',
+      'each change after the previous one is confirmed',
     );
     tell(
       await measure(api, cluster, hastyChanges, next, () => onProbation(api, members)),
       first,
-      'while a release is on trial, which brought a Service',
+      'while a release with a new Service is on probation',
     );
   } finally {
     for (const member of members) await member.stop();
@@ -96,10 +96,10 @@ export async function kernelBench(sluice: string): Promise<void> {
   }
 }
 
-/** The cluster of the benchmarks, two nodes that are really there, and a Service of which one pod answers. */
+/** The cluster of the benchmarks, two real nodes, and a Service with one pod that answers. */
 function fill(api: LiveCluster): void {
   const { items } = clusterList({ services, endpointsPerService: 5, nodes: 98 });
-  const of = (kind: string): Item[] => items.filter((item) => item['kind'] === kind);
+  const of = (kind: string): ApiObject[] => items.filter((item) => item['kind'] === kind);
   const nodes = spec.nodes.map(({ name, addresses: [address], podCIDRs }) => ({
     metadata: { name, labels: {} },
     spec: { podCIDR: podCIDRs[0], podCIDRs },
@@ -112,7 +112,7 @@ function fill(api: LiveCluster): void {
   api.load('endpointslices', [...of('EndpointSlice'), endpointAt('web-1')]);
 }
 
-function endpointAt(name: string): Item {
+function endpointAt(name: string): ApiObject {
   const pod = spec.pods.find((one) => one.name === name);
   return {
     metadata: { name: 'web-1', namespace: 'shop', labels: { 'kubernetes.io/service-name': 'web' } },
@@ -122,7 +122,7 @@ function endpointAt(name: string): Item {
   };
 }
 
-/** The pods in turns, as the first load has the first of them. */
+/** The pods alternately; the first load has the first of them. */
 function turns(): () => string {
   let turn = 0;
   return () => (turn++ % 2 === 0 ? 'web-2' : 'web-1');
@@ -161,7 +161,7 @@ async function switched(cluster: Cluster, name: string, pod: string, timeoutMs: 
 
 let releases = 0;
 
-/** Makes sure that every node has a release on trial: a Service more is one. */
+/** Puts a release on probation on every node: a new Service is one. */
 async function onProbation(api: LiveCluster, members: readonly DemoNode[]): Promise<void> {
   const open = await Promise.all(members.map((member) => member.status()));
   if (open.every((status) => status.open !== null)) return sleep(250);
@@ -173,12 +173,12 @@ async function onProbation(api: LiveCluster, members: readonly DemoNode[]): Prom
     spec: { clusterIP, clusterIPs: [clusterIP], ports },
   });
   for (const member of members)
-    await waitFor(`${member.host.name} tries a release`, changeMs, async () =>
+    await waitFor(`${member.host.name} has a release on probation`, changeMs, async () =>
       (await member.status()).open === null ? undefined : true,
     );
 }
 
-/** Waits until no node has a change on its way. */
+/** Waits until no node has a change in progress. */
 async function settled(members: readonly DemoNode[]): Promise<void> {
   for (const member of members)
     await waitFor(`${member.host.name} has confirmed`, changeMs, async () =>

@@ -1,4 +1,4 @@
-// `./dev bench`: every figure beside what was asked and beside a baseline of the same run, as a ratio. No test depends on a time.
+// `./dev bench`: every figure with its target and the ratio to a baseline of the same run. No test depends on a time.
 import { execFileSync } from 'node:child_process';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { cpus, tmpdir } from 'node:os';
@@ -9,7 +9,7 @@ import { allocator } from './allocator.ts';
 import { coldBench } from './cold.ts';
 import { archiveBench } from './archive.ts';
 import { commentsBench } from './comments.ts';
-import { clusterList, daemonSet, type Shape } from './data.ts';
+import { clusterList, daemonSet, type ClusterShape } from './data.ts';
 import { ipvsBench } from './ipvs.ts';
 import { interleave, ms, ratio, report, runMeasured } from './measure.ts';
 import { rehearsalBench } from './rehearsal.ts';
@@ -33,7 +33,7 @@ let directories = 0;
 const renderInto = (input: string, ...more: readonly string[]) =>
   runMeasured(sluice, ['render', '-f', input, '-o', join(scratch, `out-${directories++}`), ...more]);
 /** The floor under every reader: node itself, parsing the same bytes and throwing them away. */
-const parseOnly = (input: string) =>
+/** The minimum for every reader: node itself, parsing the same bytes. */
   runMeasured(node, ['-e', `JSON.parse(require('node:fs').readFileSync(${JSON.stringify(input)}, 'utf8'))`]);
 
 function write(name: string, text: string): string {
@@ -57,7 +57,7 @@ async function startup(): Promise<void> {
   );
 }
 
-async function renderJson(title: string, shape: Shape, asked: string): Promise<void> {
+async function renderJson(title: string, shape: ClusterShape, target: string): Promise<void> {
   const list = clusterList(shape);
   if (shape.nodes > 1) list.items.push(...daemonSet(shape.nodes));
   const input = write(`${shape.nodes}.json`, JSON.stringify(list));
@@ -70,12 +70,12 @@ async function renderJson(title: string, shape: Shape, asked: string): Promise<v
   report(
     `${title}, ${files} files`,
     `${runs.ours.seconds.toFixed(2)} s, ${runs.ours.megabytes.toFixed(0)} MB`,
-    asked,
+    target,
     `JSON.parse alone ${runs.parse.seconds.toFixed(2)} s, ratio ${ratio(runs.ours.seconds, runs.parse.seconds)}; A/A control ${ratio(runs.again.seconds, runs.ours.seconds)}`,
   );
 }
 
-async function readYaml(shape: Shape): Promise<void> {
+async function readYaml(shape: ClusterShape): Promise<void> {
   const text = clusterList(shape)
     .items.map((item) => stringify(item))
     .join('---\n');

@@ -1,7 +1,7 @@
 import { spawn } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 
-export interface Run {
+export interface MeasuredRun {
   readonly seconds: number;
   /** The child's high-water mark of resident memory. */
   readonly megabytes: number;
@@ -12,7 +12,7 @@ export async function runMeasured(
   command: string,
   args: readonly string[],
   env: NodeJS.ProcessEnv = process.env,
-): Promise<Run> {
+): Promise<MeasuredRun> {
   const started = performance.now();
   const child = spawn(command, args, { stdio: ['ignore', 'ignore', 'pipe'], env });
   let kilobytes = 0;
@@ -21,32 +21,32 @@ export async function runMeasured(
   const look = setInterval(() => (kilobytes = Math.max(kilobytes, highWaterMark(child.pid))), 10);
   const code = await new Promise<number | null>((resolve, reject) => child.once('exit', resolve).once('error', reject));
   clearInterval(look);
-  if (code !== 0) throw new Error(`${command} ${args.join(' ')} ended with ${code}: ${errors.slice(-2000)}`);
+  if (code !== 0) throw new Error(`${command} ${args.join(' ')} exited with ${code}: ${errors.slice(-2000)}`);
   return { seconds: (performance.now() - started) / 1000, megabytes: kilobytes / 1024 };
 }
 
-/** The most memory that a process had so far, in KiB; 0 when it has ended. */
+/** The peak memory of a process, in KiB; 0 when it has exited. */
 export function highWaterMark(pid: number | undefined): number {
   try {
     return Number(/VmHWM:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1] ?? 0);
   } catch {
-    return 0; // it has ended
+    return 0; // it has exited
   }
 }
 
-/** Runs several ways of one thing in turns, so that a busy machine is unfair to all of them alike. */
+/** Runs several commands alternately, so that a busy machine slows all of them down alike. */
 export async function interleave<K extends string>(
   rounds: number,
-  ways: Readonly<Record<K, () => Promise<Run>>>,
-): Promise<Record<K, Run>> {
-  const runs = Object.fromEntries(Object.keys(ways).map((name) => [name, [] as Run[]])) as Record<K, Run[]>;
+  ways: Readonly<Record<K, () => Promise<MeasuredRun>>>,
+): Promise<Record<K, MeasuredRun>> {
+  const runs = Object.fromEntries(Object.keys(ways).map((name) => [name, [] as MeasuredRun[]])) as Record<K, MeasuredRun[]>;
   for (let round = 0; round < rounds; round++) {
     for (const name of Object.keys(ways) as K[]) runs[name].push(await ways[name]());
   }
-  return Object.fromEntries((Object.keys(ways) as K[]).map((name) => [name, medianRun(runs[name])])) as Record<K, Run>;
+  return Object.fromEntries((Object.keys(ways) as K[]).map((name) => [name, medianRun(runs[name])])) as Record<K, MeasuredRun>;
 }
 
-const medianRun = (runs: readonly Run[]): Run => ({
+const medianRun = (runs: readonly MeasuredRun[]): MeasuredRun => ({
   seconds: median(runs.map((run) => run.seconds)),
   megabytes: Math.max(...runs.map((run) => run.megabytes)),
 });
@@ -56,7 +56,7 @@ export function median(values: readonly number[]): number {
   return sorted[Math.floor(sorted.length / 2)] ?? Number.NaN;
 }
 
-/** Of milliseconds that are sorted: so large is this share of them at most. */
+/** The percentile of sorted milliseconds. */
 export const percentile = (sorted: readonly number[], share: number): string =>
   `${(sorted[Math.ceil(sorted.length * share) - 1] ?? Number.NaN).toFixed(0)} ms`;
 
@@ -64,6 +64,6 @@ export const ms = (seconds: number): string => `${(seconds * 1000).toFixed(0)} m
 export const ratio = (a: number, b: number): string => `${(a / b).toFixed(2)}×`;
 
 /** One line of the report. */
-export function report(what: string, ours: string, asked: string, baseline: string): void {
-  process.stdout.write(`${what}\n    ours     ${ours}\n    asked    ${asked}\n    baseline ${baseline}\n`);
+export function report(what: string, ours: string, target: string, baseline: string): void {
+  process.stdout.write(`${what}\n    ours     ${ours}\n    asked    ${target}\n    baseline ${baseline}\n`);
 }

@@ -1,6 +1,6 @@
-// What a node with many Services costs when nothing happens, and what going back costs. Runs inside a network namespace of its own, started
+// The cost of an idle node with many Services, and of a rollback. Runs inside a network namespace of its own, started
 // by node.ts, with the number of Services and the backend. Prints one JSON line. sluiced runs as `./dev build` makes it, in one file: from
-// the checkout it also holds the text of 400 modules, 10 MB.
+// the checkout it also keeps the text of 400 modules in memory, 10 MB.
 import { execFileSync, spawn } from 'node:child_process';
 import { createSocket } from 'node:dgram';
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -36,7 +36,7 @@ writeFileSync(
 );
 execFileSync('/usr/sbin/ip', ['link', 'set', 'lo', 'up']);
 
-/** Of the daemon alone; what it starts is not counted. */
+/** Of the daemon alone, without its children. */
 function resident(pid: number): { now: number; own: number; file: number; most: number } {
   const text = readFileSync(`/proc/${pid}/status`, 'utf8');
   const megabytes = (key: string): number => Number(new RegExp(`${key}:\\s+(\\d+)`).exec(text)?.[1] ?? 0) / 1024;
@@ -48,13 +48,13 @@ function resident(pid: number): { now: number; own: number; file: number; most: 
   };
 }
 
-/** Seconds of processor time of the daemon and of what it started and waited for. */
+/** Seconds of processor time of the daemon and of its children that have exited. */
 function processorSeconds(pid: number): number {
   const fields = readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ')[1]?.split(' ') ?? [];
   return fields.slice(11, 15).reduce((sum, ticks) => sum + Number(ticks), 0) / 100;
 }
 
-/** What follows a first apply is over: at the next scan the tables are compared once more since somebody listens to what others do. */
+/** The work after a first apply is done: the next scan compares the tables once more, as the drift watch has started. */
 async function untilQuiet(pid: number): Promise<void> {
   for (let tries = 0, quiet = 0; tries < 36 && quiet < 6; tries++) {
     const before = processorSeconds(pid);
@@ -75,7 +75,7 @@ async function untilConfirmed(): Promise<void> {
   throw new Error('sluiced did not confirm the bundle');
 }
 
-/** Microseconds of a packet that begins a connection, as its sender sees it. */
+/** Microseconds of the first packet of a connection, as its sender measures it. */
 async function firstPacket(address: string): Promise<number> {
   const times: number[] = [];
   for (let round = 0; round < 2_000; round++) {

@@ -1,4 +1,4 @@
-// What a rehearsal of the whole program costs: in the unit that systemd starts for it, and in a namespace of a child. Needs root.
+// The cost of a rehearsal of the whole program: in the unit that systemd starts for it, and in a namespace of a child. Needs root.
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -12,7 +12,7 @@ import { readTree } from '../../packages/renderer/src/load/tree.ts';
 import { buildTestPrograms } from '../../tools/test-programs.ts';
 import { RehearsalUnit, stateOf } from '../netns/rehearsal.ts';
 import { publish } from './inbox.ts';
-import { highWaterMark, interleave, report, type Run } from './measure.ts';
+import { highWaterMark, interleave, report, type MeasuredRun } from './measure.ts';
 
 /** @param services with five endpoints each */
 export async function rehearsalBench(services: number, rounds = 3): Promise<void> {
@@ -21,7 +21,7 @@ export async function rehearsalBench(services: number, rounds = 3): Promise<void
   try {
     publish(bundle, services);
     const files = readTree(bundle);
-    if (!(files instanceof Map)) throw new Error('it is no bundle');
+    if (!(files instanceof Map)) throw new Error('not a bundle');
     const state = stateOf(files, 'node-0000', 'tree');
     for (const backend of ['nft', 'legacy'] as const) await measure(state, backend, services, rounds);
   } finally {
@@ -42,7 +42,7 @@ async function measure(state: NodeState, backend: RuleStore, services: number, r
       clearInterval(look);
       return { seconds, megabytes: kilobytes / 1024 };
     },
-    namespace: async (): Promise<Run> => ({
+    namespace: async (): Promise<MeasuredRun> => ({
       seconds: await timed(() => rehearseInNamespace(loadOf(state, backend), tools, run)),
       megabytes: 0,
     }),

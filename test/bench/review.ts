@@ -4,7 +4,7 @@ import { execFileSync } from 'node:child_process';
 import { clusterList } from './data.ts';
 import { interleave, ms, ratio, report, runMeasured } from './measure.ts';
 
-/** How many Services of the second bundle have another endpoint. */
+/** The number of Services of the second bundle with another endpoint. */
 const changedServices = 100;
 
 /**
@@ -60,7 +60,7 @@ export async function review(sluice: string, scratch: string, rounds: number): P
   );
 }
 
-/** A program that says with exit code 1 that two things differ. */
+/** A program that exits with 1 when two things differ. */
 async function differing(command: string, args: readonly string[]): ReturnType<typeof runMeasured> {
   const program = command === 'diff' ? 'diff "$@"' : '"$0" diff "$@"';
   return runMeasured('/bin/sh', ['-c', `${program}; test $? -eq 1`, command, ...args]);

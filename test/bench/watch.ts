@@ -1,13 +1,13 @@
-// `sluice watch` on a large cluster: from a change at the API to the complete directory, its memory and what it does when nothing happens.
+// `sluice watch` on a large cluster: from a change at the API to the complete directory, its memory and its idle load.
 import { spawn } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync, watch as watchFile } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { completeFile } from '@sluice/bundle';
-import { type Item, token } from '../cluster/apiserver.fixture.ts';
+import { type ApiObject, token } from '../cluster/apiserver.fixture.ts';
 import { LiveCluster } from '../cluster/live.fixture.ts';
-import { clusterList, type Shape } from './data.ts';
+import { clusterList, type ClusterShape } from './data.ts';
 import { percentile, report } from './measure.ts';
 
 const resources: Readonly<Record<string, string>> = {
@@ -21,10 +21,10 @@ const startMs = 120_000;
 const changeMs = 30_000;
 
 /** @param sluice the program to measure */
-export async function watchBench(sluice: string, shape: Shape): Promise<void> {
+export async function watchBench(sluice: string, shape: ClusterShape): Promise<void> {
   const api = await LiveCluster.start();
   const { items } = clusterList(shape);
-  const of = (kind: string): Item[] => items.filter((item) => item['kind'] === kind);
+  const of = (kind: string): ApiObject[] => items.filter((item) => item['kind'] === kind);
   for (const [kind, resource] of Object.entries(resources)) api.load(resource, of(kind));
   const dir = mkdtempSync(join(tmpdir(), 'sluice-watch-bench-'));
   const out = join(dir, 'rendered');
@@ -54,7 +54,7 @@ export async function watchBench(sluice: string, shape: Shape): Promise<void> {
       'under 600 MB',
       'resident, after the changes',
     );
-    report(`${title}: processor while nothing happens`, `${idle.toFixed(2)} %`, 'under 1 %', `over ${idleSeconds} s`);
+    report(`${title}: processor when idle`, `${idle.toFixed(2)} %`, 'under 1 %', `over ${idleSeconds} s`);
   } finally {
     child.kill('SIGTERM');
     await new Promise((resolve) => child.once('exit', resolve));
@@ -64,17 +64,17 @@ export async function watchBench(sluice: string, shape: Shape): Promise<void> {
 }
 
 /** Milliseconds, sorted. */
-async function measureChanges(api: LiveCluster, slices: readonly Item[], out: string): Promise<number[]> {
+async function measureChanges(api: LiveCluster, slices: readonly ApiObject[], out: string): Promise<number[]> {
   const latencies: number[] = [];
   for (let change = 0; change < changes; change++) {
-    const slice = slices[(change * 97) % slices.length] as Item;
-    const [head, ...others] = slice['endpoints'] as Item[];
+    const slice = slices[(change * 97) % slices.length] as ApiObject;
+    const [head, ...others] = slice['endpoints'] as ApiObject[];
     const seal = sealOf(out);
     const begun = performance.now();
     api.put('endpointslices', { ...slice, endpoints: [{ ...head, addresses: [`10.200.${change}.1`] }, ...others] });
     await changed(out, seal);
     latencies.push(performance.now() - begun);
-    // As far apart that the pace does not count.
+    // So far apart that the back-off does not count.
     await sleep(300);
   }
   return latencies.toSorted((a, b) => a - b);
@@ -99,7 +99,7 @@ async function changed(out: string, seal: string): Promise<void> {
 async function until(condition: () => boolean, timeoutMs: number): Promise<void> {
   const end = performance.now() + timeoutMs;
   while (!condition()) {
-    if (performance.now() > end) throw new Error('waited in vain');
+    if (performance.now() > end) throw new Error('timed out');
     await sleep(50);
   }
 }

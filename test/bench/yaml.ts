@@ -3,8 +3,8 @@ import { splitDocuments } from '../../packages/renderer/src/load/parse/documents
 import { load } from '../../packages/renderer/src/load/load.ts';
 
 /**
- * How long loading 10,000 Services and as many EndpointSlices takes, in each form that the input may have, and how many times
- * as fast that is as the `yaml` library, which is tried on one document in forty. Run it with `node test/bench/yaml.ts`.
+ * The duration of loading 10,000 Services and as many EndpointSlices, in each form of the input, and its ratio to
+ * the `yaml` library, which reads one document in forty. Run it with `node test/bench/yaml.ts`.
  */
 const services = 10_000;
 const endpointsPerSlice = 5;
@@ -39,7 +39,7 @@ function report(what: string, text: string, milliseconds: number): void {
   );
 }
 
-/** The best of three: the machine has other things to do. */
+/** The best of three, as the machine may be busy. */
 function loading(text: string): number {
   const runs = [1, 2, 3].map(() =>
     timed(() => {

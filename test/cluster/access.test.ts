@@ -11,7 +11,7 @@ import { get } from '../../packages/renderer/src/cluster/request.ts';
 import { takeSnapshot } from '../../packages/renderer/src/cluster/snapshot.ts';
 import { Feed } from '../../packages/renderer/src/cluster/watch/feed.ts';
 import { readStream } from '../../packages/renderer/src/cluster/watch/stream.ts';
-import { type Item, startApiServer, type TestApiServer, token } from './apiserver.fixture.ts';
+import { type ApiObject, startApiServer, type TestApiServer, token } from './apiserver.fixture.ts';
 import { node, serviceOf, slice } from './objects.fixture.ts';
 import { until } from './program.fixture.ts';
 
@@ -28,14 +28,14 @@ afterAll(async () => {
   rmSync(dir, { recursive: true });
 });
 beforeEach(() => {
-  server.meddle = () => false;
+  server.intercept = () => false;
   server.objects.clear();
   server.objects.set('services', [serviceOf('a', 1)]);
   server.objects.set('endpointslices', [slice]);
   server.objects.set('nodes', [node]);
 });
 
-/** How many Services somebody sees who comes this way. */
+/** The number of Services that a client with this access can list. */
 async function seen(options: AccessOptions, env: NodeJS.ProcessEnv = {}): Promise<number | undefined> {
   const snapshot = await takeSnapshot(openAccess(options, env), { namespaces: [] }, { patience });
   return snapshot.parts.get('services')?.length;
@@ -47,7 +47,7 @@ function write(name: string, text: string): string {
   return file(name);
 }
 
-/** A program that counts its runs in the file `runs`, and answers with `status`. */
+/** A plugin that counts its runs in the file `runs`, and answers with `status`. */
 function plugin(status: object): string {
   const credential = { apiVersion: 'client.authentication.k8s.io/v1', kind: 'ExecCredential', status };
   rmSync(file('runs'), { force: true });
@@ -58,15 +58,15 @@ function plugin(status: object): string {
   chmodSync(path, 0o755);
   return path;
 }
-const exec = (command: string): Item => ({
+const exec = (command: string): ApiObject => ({
   exec: { apiVersion: 'client.authentication.k8s.io/v1', command, interactiveMode: 'Never' },
 });
 const runs = (): string[] => readFileSync(file('runs'), 'utf8').trim().split('\n');
 
 describe('credentials', () => {
-  test.each<[string, () => Item]>([
+  test.each<[string, () => ApiObject]>([
     ['a token', () => ({ token })],
-    ['a token file, whose last line ends', () => ({ tokenFile: write('token', `${token}\n`) })],
+    ['a token file with a trailing newline', () => ({ tokenFile: write('token', `${token}\n`) })],
     ['a token file beside the kubeconfig', () => (write('token', token), { tokenFile: 'token' })],
     ['a client certificate', () => ({ 'client-certificate': file('client.crt'), 'client-key': file('client.key') })],
     [
@@ -88,29 +88,29 @@ describe('credentials', () => {
           }),
         ),
     ],
-  ])('%s is taken', async (_title, user) => {
+  ])('accepts %s', async (_title, user) => {
     expect(await seen({ kubeconfig: server.kubeconfig(user()) })).toBe(1);
   });
 
-  test('a plugin is asked once for many requests, and told in which version to answer', async () => {
+  test('runs a plugin once for many requests, with the version of its answer', async () => {
     await seen({ kubeconfig: server.kubeconfig(exec(plugin({ token }))) });
     expect(runs()).toHaveLength(1);
     expect(JSON.parse(runs()[0] ?? '')).toMatchObject({ apiVersion: 'client.authentication.k8s.io/v1' });
   });
 
-  test('a plugin whose token the server no longer takes is asked again, once', async () => {
+  test('runs a plugin again, once, when the server rejects its token', async () => {
     const kubeconfig = server.kubeconfig(exec(plugin({ token: 'old' })));
     await expect(seen({ kubeconfig })).rejects.toMatchObject({ problem: { code: 'CLUSTER_ACCESS' } });
     expect(runs()).toHaveLength(2);
   });
 
-  /** A program that does not come to its end, and whose child has its output. */
+  /** A program that never ends, and whose child keeps its output open. */
   function hanging(): string {
     chmodSync(write('hanging', `#!/bin/sh\nsleep 100 & echo $! >>${file('children')}\nwait\n`), 0o755);
     return server.kubeconfig(exec(file('hanging')));
   }
 
-  test('a plugin that hangs is a problem after a while, and no request waits for it', async () => {
+  test('reports a plugin that hangs after a time-out, and no request waits for it', async () => {
     const access = openAccess({ kubeconfig: hanging() }, {});
     const asked = takeSnapshot(access, { namespaces: [] }, { patience: { ...patience, credentialTimeoutMs: 100 } });
     await expect(asked).rejects.toMatchObject({
@@ -118,14 +118,14 @@ describe('credentials', () => {
     });
   });
 
-  test('a plugin that hangs does not keep what is stopped', async () => {
+  test('a plugin that hangs does not delay a stop', async () => {
     const stop = new AbortController();
     const asked = openAccess({ kubeconfig: hanging() }, {}).options({ signal: stop.signal });
     setTimeout(() => stop.abort(), 50);
     await expect(asked).rejects.toMatchObject({ problem: { code: 'CLUSTER_ACCESS' } });
   });
 
-  test('those who follow the cluster tell of a plugin that hangs, and end at the signal', async () => {
+  test('a watch reports a plugin that hangs, and ends at the signal', async () => {
     const away: string[] = [];
     const listener = {
       changed: () => {},
@@ -146,7 +146,7 @@ describe('credentials', () => {
     expect(away[0]).toMatch(/Cannot get credentials .* after 0.05 s/);
   });
 
-  test('what a plugin says is in the message, and an answer without credentials is none', async () => {
+  test('the message has the output of a plugin; an answer without credentials is invalid', async () => {
     chmodSync(write('failing', '#!/bin/sh\necho no session >&2\nexit 1\n'), 0o755);
     chmodSync(write('empty', '#!/bin/sh\necho {}\n'), 0o755);
     for (const [name, why] of [
@@ -159,13 +159,13 @@ describe('credentials', () => {
     }
   });
 
-  test('a plugin whose credentials expired is asked again', async () => {
+  test('runs a plugin again after its credentials expired', async () => {
     const kubeconfig = server.kubeconfig(exec(plugin({ token, expirationTimestamp: '2020-01-01T00:00:00Z' })));
     await seen({ kubeconfig });
     expect(runs().length).toBeGreaterThan(1);
   });
 
-  test('the account of a pod is found where no kubeconfig is', async () => {
+  test('uses the account of the pod without a kubeconfig', async () => {
     const account = join(dir, 'account');
     mkdirSync(account);
     writeFileSync(join(account, 'token'), token);
@@ -177,8 +177,8 @@ describe('credentials', () => {
 });
 
 describe('kubeconfigs', () => {
-  const part = (name: string, config: Item): string => write(name, JSON.stringify(config));
-  test('files of KUBECONFIG are merged, the first entry of a name holds, and one that is not there is passed over', async () => {
+  const part = (name: string, config: ApiObject): string => write(name, JSON.stringify(config));
+  test('merges the files of KUBECONFIG: the first entry of a name counts, and missing files are ignored', async () => {
     const first = part('first', {
       users: [{ name: 'u', user: { token } }],
       contexts: [{ name: 'x', context: { cluster: 'c', user: 'u' } }],
@@ -192,9 +192,9 @@ describe('kubeconfigs', () => {
   });
 
   test.each<[string, () => string, AccessOptions, RegExp]>([
-    ['a file that is not there', () => '/nowhere', {}, /ENOENT/],
-    ['a file that is no YAML', () => write('bad', '{'), {}, /Cannot read the kubeconfig .*bad/],
-    ['a context that is not there', () => server.kubeconfig({ token }), { context: 'y' }, /context "y"/],
+    ['a missing file', () => '/nowhere', {}, /ENOENT/],
+    ['invalid YAML', () => write('bad', '{'), {}, /Cannot read the kubeconfig .*bad/],
+    ['an unknown context', () => server.kubeconfig({ token }), { context: 'y' }, /context "y"/],
     ['no current context', () => part('none', { clusters: [], users: [], contexts: [] }), {}, /a current context/],
     [
       'a cluster without https',
@@ -202,7 +202,7 @@ describe('kubeconfigs', () => {
       {},
       /which is not an https address/,
     ],
-  ])('%s is a problem of the access', (_title, kubeconfig, options, message) => {
+  ])('reports %s', (_title, kubeconfig, options, message) => {
     expect(() => openAccess({ ...options, kubeconfig: kubeconfig() }, {})).toThrow(
       expect.objectContaining({
         message: expect.stringMatching(message),
@@ -211,7 +211,7 @@ describe('kubeconfigs', () => {
     );
   });
 
-  test('where there is nothing at all, the message says where it was looked for', () => {
+  test('without any kubeconfig, the message lists the places that were searched', () => {
     expect(() => openAccess({ account: dir }, { HOME: dir })).toThrow(
       /\.kube\/config does not exist, KUBECONFIG is not set/,
     );
@@ -219,7 +219,7 @@ describe('kubeconfigs', () => {
 });
 
 describe('trust', () => {
-  test('a certificate of an unknown authority is refused at once, and taken with a warning where the kubeconfig says so', async () => {
+  test('refuses a certificate of an unknown authority at once, and accepts it with a warning where the kubeconfig says so', async () => {
     const strict = server.kubeconfig({ token }, {});
     await expect(seen({ kubeconfig: strict })).rejects.toMatchObject({ problem: { code: 'CLUSTER_UNTRUSTED' } });
     const lax = openAccess({ kubeconfig: server.kubeconfig({ token }, { 'insecure-skip-tls-verify': true }) }, {});
@@ -227,7 +227,7 @@ describe('trust', () => {
     await expect(takeSnapshot(lax, { namespaces: [] }, { patience })).resolves.toBeDefined();
   });
 
-  test('an expired certificate is refused', async () => {
+  test('refuses an expired certificate', async () => {
     const expired = await startApiServer('expired');
     const kubeconfig = expired.kubeconfig({ token });
     await expect(seen({ kubeconfig })).rejects.toMatchObject({
@@ -262,13 +262,13 @@ describe('a proxy', () => {
   });
 
   const url = (): string => `http://127.0.0.1:${(proxy.address() as AddressInfo).port}`;
-  const ca = (): Item => ({ 'certificate-authority': file('ca.crt') });
+  const ca = (): ApiObject => ({ 'certificate-authority': file('ca.crt') });
   /** The server under a name that only the proxy knows. */
-  const away = (): Item => ({
+  const away = (): ApiObject => ({
     server: `https://api.test:${new URL(server.url).port}`,
     'insecure-skip-tls-verify': true,
   });
-  test.each<[string, () => Item, () => NodeJS.ProcessEnv, string[]]>([
+  test.each<[string, () => ApiObject, () => NodeJS.ProcessEnv, string[]]>([
     ['of the environment is used', away, () => ({ HTTPS_PROXY: url() }), ['api.test']],
     ['of the kubeconfig is used', () => ({ ...ca(), 'proxy-url': url() }), () => ({}), ['127.0.0.1']],
     ['of the environment is not used for this machine', ca, () => ({ HTTPS_PROXY: url() }), []],
@@ -277,7 +277,7 @@ describe('a proxy', () => {
     expect(asked).toEqual(hosts.map((host) => `${host}:${new URL(server.url).port}`));
   });
 
-  test('that takes connections and opens no tunnel is waited for no longer than a server that does not answer', async () => {
+  test('that accepts connections and opens no tunnel meets the time-out for answers', async () => {
     const held = new Set<Socket>();
     const mute = createServer((socket) => {
       held.add(socket.on('error', () => {}).on('close', () => held.delete(socket)));
@@ -303,9 +303,9 @@ describe('a proxy', () => {
     mute.close();
   });
 
-  test('carries a stream on which nothing comes for longer than an answer may take', async () => {
+  test('carries a stream that is silent for longer than the time-out for answers', async () => {
     let say = (): void => {};
-    server.meddle = (_path, _request, response) => {
+    server.intercept = (_path, _request, response) => {
       response.writeHead(200).flushHeaders();
       say = () => void response.end('{"type":"BOOKMARK"}\n');
       return true;
@@ -321,7 +321,7 @@ describe('a proxy', () => {
     expect([end, lines]).toEqual([{ kind: 'ended' }, ['{"type":"BOOKMARK"}']]);
   });
 
-  test('does not see what is asked: the certificate is still checked behind it', async () => {
+  test('does not see requests: the certificate of the server is still checked', async () => {
     const kubeconfig = server.kubeconfig({ token }, { 'proxy-url': url() });
     await expect(seen({ kubeconfig })).rejects.toMatchObject({ problem: { code: 'CLUSTER_UNTRUSTED' } });
   });
@@ -350,8 +350,8 @@ test.each([
   ['[fd00::1]', { HTTPS_PROXY: 'http://p:1', NO_PROXY: '[fd00:0::1]:6443' }, undefined],
   ['[fd00::1]', { HTTPS_PROXY: 'http://p:1', NO_PROXY: 'fd00:0::1' }, undefined],
   ['api.example.com', { HTTPS_PROXY: 'http://p:1', NO_PROXY: ',:,:6443,/,[' }, 'http://p:1'],
-])('%s with %o is asked through %s', (host, env, proxy) => expect(proxyFor(host, env, '6443')).toBe(proxy));
+])('reaches %s with %o through %s', (host, env, proxy) => expect(proxyFor(host, env, '6443')).toBe(proxy));
 
-test('a port that an address does not say is that of HTTPS', () => {
+test('the default port is that of HTTPS', () => {
   expect(proxyFor('example.com', { HTTPS_PROXY: 'http://p:1', NO_PROXY: 'example.com:443' })).toBeUndefined();
 });

@@ -1,37 +1,37 @@
 import { copyFileSync } from 'node:fs';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { join } from 'node:path';
-import { type Item, send, token } from './apiserver.fixture.ts';
-import { isGranted, type Role, type Wanted, wantedBy } from './authorizer.fixture.ts';
+import { type ApiObject, send, token } from './apiserver.fixture.ts';
+import { isGranted, type RbacRole, type RequestAttributes, attributesOf } from './authorizer.fixture.ts';
 import { LeaseServer } from './lease.fixture.ts';
 import { LiveCluster } from './live.fixture.ts';
 
 /** An API server to run tests against, empty at first. */
 export interface TestApi {
-  /** Of an administrator, for kubectl. */
+  /** The kubeconfig of an administrator, for kubectl. */
   readonly admin: string;
-  /** Of the account `sluice`, which may do nothing until a role says so. */
+  /** The kubeconfig of the account `sluice`, which has no rights without a role. */
   readonly kubeconfig: string;
   close(): Promise<void>;
 }
 
-/** The project's own API server: what kubectl writes is there, and roles hold for who comes with the token. */
+/** The project's own API server: it stores what kubectl writes, and checks roles for requests with the token of `sluice`. */
 export async function ownApi(): Promise<TestApi> {
   const cluster = await LiveCluster.start();
   const leases = new LeaseServer();
   const { server } = cluster;
-  const roles = (): readonly Role[] =>
-    [...(server.objects.get('roles') ?? []), ...(server.objects.get('clusterroles') ?? [])] as unknown as Role[];
-  server.meddle = (path, request, response) => {
-    const wanted = wantedBy(request.method ?? 'GET', path);
+  const roles = (): readonly RbacRole[] =>
+    [...(server.objects.get('roles') ?? []), ...(server.objects.get('clusterroles') ?? [])] as unknown as RbacRole[];
+  server.intercept = (path, request, response) => {
+    const attributes = attributesOf(request.method ?? 'GET', path);
     const isAdmin = request.headers.authorization !== `Bearer ${token}`;
-    if (!isAdmin && !isGranted(roles(), wanted)) {
+    if (!isAdmin && !isGranted(roles(), attributes)) {
       send(response, 403, { kind: 'Status', reason: 'Forbidden' });
       return true;
     }
     return (
       leases.answer(path, request, response) ||
-      takeWrite(cluster, wanted, request, response) ||
+      takeWrite(cluster, attributes, request, response) ||
       cluster.answer(path, request, response)
     );
   };
@@ -41,25 +41,25 @@ export async function ownApi(): Promise<TestApi> {
   return { admin, kubeconfig: server.kubeconfig({ token }), close: () => server.close() };
 }
 
-/** Creates, replaces and deletes, as far as tests do; @returns false for what only reads */
-function takeWrite(cluster: LiveCluster, wanted: Wanted, request: IncomingMessage, response: ServerResponse): boolean {
-  if (!['create', 'update', 'delete'].includes(wanted.verb)) return false;
-  void write(cluster, wanted, request).then((item) => send(response, wanted.verb === 'create' ? 201 : 200, item));
+/** Creates, replaces and deletes, as far as tests do; @returns false for reads */
+function takeWrite(cluster: LiveCluster, attributes: RequestAttributes, request: IncomingMessage, response: ServerResponse): boolean {
+  if (!['create', 'update', 'delete'].includes(attributes.verb)) return false;
+  void write(cluster, attributes, request).then((item) => send(response, attributes.verb === 'create' ? 201 : 200, item));
   return true;
 }
 
 async function write(
   cluster: LiveCluster,
-  { verb, resource, namespace, name }: Wanted,
+  { verb, resource, namespace, name }: RequestAttributes,
   request: IncomingMessage,
-): Promise<Item> {
+): Promise<ApiObject> {
   let text = '';
   for await (const chunk of request) text += String(chunk);
   if (verb === 'delete') {
     cluster.remove(resource, name ?? '', namespace);
     return { kind: 'Status', status: 'Success' };
   }
-  const sent = JSON.parse(text) as Item & { metadata: Item };
+  const sent = JSON.parse(text) as ApiObject & { metadata: ApiObject };
   const creationTimestamp = new Date().toISOString().replace(/\.\d+Z$/, 'Z');
   const item = verb === 'update' ? sent : { ...sent, metadata: { ...sent.metadata, creationTimestamp, uid: 'u' } };
   if (['services', 'endpointslices', 'nodes', 'servicecidrs'].includes(resource)) cluster.put(resource, item);

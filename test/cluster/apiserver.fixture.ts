@@ -6,30 +6,30 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { makeAuthority } from './certificates.fixture.ts';
 
-export type Item = Readonly<Record<string, unknown>>;
+export type ApiObject = Readonly<Record<string, unknown>>;
 
 /** Answers a request itself and returns true, or leaves it to the server. */
-export type Meddler = (path: string, request: IncomingMessage, response: ServerResponse) => boolean;
+export type Interceptor = (path: string, request: IncomingMessage, response: ServerResponse) => boolean;
 
 export interface TestApiServer {
   readonly url: string;
-  /** Holds the certificates (`ca.crt`, `client.crt`, `client.key`) and kubeconfigs; gone after `close`. */
+  /** Has the certificates (`ca.crt`, `client.crt`, `client.key`) and kubeconfigs; removed by `close`. */
   readonly dir: string;
   /** By resource, such as `services`. */
-  readonly objects: Map<string, readonly Item[]>;
-  /** Looked at before each answer. */
-  meddle: Meddler;
+  readonly objects: Map<string, readonly ApiObject[]>;
+  /** Called before each answer. */
+  intercept: Interceptor;
   readonly asked: string[];
-  /** What a list says it is of. */
+  /** The resource version of a list. */
   version: () => string;
   /** Writes a kubeconfig with this user (JSON is YAML) and returns its path. */
-  kubeconfig(user: Item, cluster?: Item): string;
+  kubeconfig(user: ApiObject, cluster?: ApiObject): string;
   close(): Promise<void>;
 }
 
 export const token = 'a-token-of-the-test';
 
-/** A real HTTPS server that lists objects in pages and asks for a token or a client certificate. */
+/** A real HTTPS server that lists objects in pages and requires a token or a client certificate. */
 export async function startApiServer(notAfter?: 'expired'): Promise<TestApiServer> {
   const dir = mkdtempSync(join(tmpdir(), 'sluice-apiserver-'));
   writeCertificates(dir, notAfter === 'expired');
@@ -37,15 +37,15 @@ export async function startApiServer(notAfter?: 'expired'): Promise<TestApiServe
   const tls = { key: read('server.key'), cert: read('server.crt'), ca: read('ca.crt') };
   const sockets = new Set<Socket>();
   const self = {
-    objects: new Map<string, readonly Item[]>(),
-    meddle: (() => false) as Meddler,
+    objects: new Map<string, readonly ApiObject[]>(),
+    intercept: (() => false) as Interceptor,
     asked: [] as string[],
     version: (): string => '7',
   };
   const server = createServer({ ...tls, requestCert: true, rejectUnauthorized: false }, (request, response) => {
     const path = request.url ?? '';
     self.asked.push(path);
-    if (!self.meddle(path, request, response)) answer(path, request, response, self);
+    if (!self.intercept(path, request, response)) answer(path, request, response, self);
   });
   server.on('connection', (socket) => sockets.add(socket));
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));

@@ -1,20 +1,20 @@
 /** A rule of a role. https://kubernetes.io/docs/reference/access-authn-authz/rbac/ */
-export interface Rule {
+export interface RbacRule {
   readonly apiGroups: readonly string[];
   readonly resources: readonly string[];
   readonly resourceNames?: readonly string[];
   readonly verbs: readonly string[];
 }
 
-/** A role that is bound: everywhere, or in its namespace. */
-export interface Role {
+/** A bound role: everywhere, or in its namespace. */
+export interface RbacRole {
   readonly kind: string;
   readonly metadata: { readonly name: string; readonly namespace?: string };
-  readonly rules?: readonly Rule[];
+  readonly rules?: readonly RbacRule[];
 }
 
-/** What a request wants to do with what. */
-export interface Wanted {
+/** The verb and resource of a request. */
+export interface RequestAttributes {
   readonly verb: string;
   readonly group: string;
   readonly resource: string;
@@ -25,7 +25,7 @@ export interface Wanted {
 const verbs: Readonly<Record<string, string>> = { POST: 'create', PUT: 'update', DELETE: 'delete' };
 
 /** Reads a request as the API server does: `/apis/GROUP/VERSION/namespaces/NAMESPACE/RESOURCE/NAME`, without a group below `/api`. */
-export function wantedBy(method: string, path: string): Wanted {
+export function attributesOf(method: string, path: string): RequestAttributes {
   const url = new URL(path, 'https://server');
   const [root, ...parts] = url.pathname.split('/').filter((part) => part !== '');
   const [group = '', rest] = root === 'api' ? ['', parts.slice(1)] : [parts[0], parts.slice(2)];
@@ -41,17 +41,17 @@ export function wantedBy(method: string, path: string): Wanted {
   };
 }
 
-/** Whether one of the roles allows it. */
-export function isGranted(roles: readonly Role[], wanted: Wanted): boolean {
+/** Whether one of the roles permits the request. */
+export function isGranted(roles: readonly RbacRole[], attributes: RequestAttributes): boolean {
   return roles.some(
     ({ kind, metadata, rules = [] }) =>
-      (kind === 'ClusterRole' || metadata.namespace === wanted.namespace) && rules.some((rule) => allows(rule, wanted)),
+      (kind === 'ClusterRole' || metadata.namespace === attributes.namespace) && rules.some((rule) => allows(rule, attributes)),
   );
 }
 
-function allows({ apiGroups, resources, resourceNames, verbs: allowed }: Rule, wanted: Wanted): boolean {
-  const isNamed = resourceNames === undefined || (wanted.name !== undefined && resourceNames.includes(wanted.name));
+function allows({ apiGroups, resources, resourceNames, verbs: allowed }: RbacRule, attributes: RequestAttributes): boolean {
+  const isNamed = resourceNames === undefined || (attributes.name !== undefined && resourceNames.includes(attributes.name));
   return (
-    apiGroups.includes(wanted.group) && resources.includes(wanted.resource) && allowed.includes(wanted.verb) && isNamed
+    apiGroups.includes(attributes.group) && resources.includes(attributes.resource) && allowed.includes(attributes.verb) && isNamed
   );
 }

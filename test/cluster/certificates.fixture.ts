@@ -1,23 +1,23 @@
 import { generateKeyPairSync, type KeyObject, sign } from 'node:crypto';
 
 /** A private key with its certificate, both as PEM. */
-export interface Identity {
+export interface KeyPair {
   readonly key: string;
   readonly certificate: string;
 }
 
-export interface Authority extends Identity {
-  /** A certificate of this authority for an IPv4 address, 127.0.0.1 unless told otherwise. */
-  issue(name: string, notAfter: Date, address?: readonly number[]): Identity;
+export interface CertificateAuthority extends KeyPair {
+  /** A certificate of this authority for an IPv4 address, by default 127.0.0.1. */
+  issue(name: string, notAfter: Date, address?: readonly number[]): KeyPair;
 }
 
-// DER, as much of it as an X.509 certificate needs (RFC 5280, section 4.1): node:crypto signs and does not compose.
+// The DER that an X.509 certificate needs (RFC 5280, section 4.1): node:crypto signs but does not build certificates.
 
 function der(tag: number, ...contents: readonly Buffer[]): Buffer {
   const body = Buffer.concat(contents);
   return Buffer.concat([Buffer.from([tag, ...sizeOf(body.length)]), body]);
 }
-/** In as few bytes as it takes: readers that keep to DER refuse more. */
+/** In as few bytes as possible: strict readers of DER refuse more. */
 function sizeOf(length: number): readonly number[] {
   if (length < 0x80) return [length];
   return length < 0x100 ? [0x81, length] : [0x82, length >> 8, length & 0xff];
@@ -30,7 +30,7 @@ const yes = der(0x01, Buffer.from([0xff]));
 
 const ecdsaWithSha256 = sequence(oid(0x2a, 0x86, 0x48, 0xce, 0x3d, 0x04, 0x03, 0x02));
 const commonName = oid(0x55, 0x04, 0x03);
-/** basicConstraints, critical: it is an authority. */
+/** basicConstraints, critical: a certificate authority. */
 const isAuthority = sequence(oid(0x55, 0x1d, 0x13), yes, octets(sequence(yes)));
 /** subjectAltName: an address. */
 const forAddress = (address: readonly number[]): Buffer =>
@@ -43,7 +43,7 @@ function time(date: Date): Buffer {
   return der(0x18, Buffer.from(`${date.toISOString().replaceAll(/[-:T]/g, '').slice(0, 14)}Z`));
 }
 
-interface Wanted {
+interface CertificateRequest {
   readonly name: string;
   readonly notAfter: Date;
   readonly extension: Buffer;
@@ -54,7 +54,7 @@ interface Wanted {
 
 let serial = 0;
 
-function certify({ name, notAfter, extension, publicKey, issuer, issuerKey }: Wanted): string {
+function certify({ name, notAfter, extension, publicKey, issuer, issuerKey }: CertificateRequest): string {
   serial += 1;
   const validity = sequence(time(new Date(0)), time(notAfter));
   const body = sequence(
@@ -74,7 +74,7 @@ function certify({ name, notAfter, extension, publicKey, issuer, issuerKey }: Wa
 const pem = (key: KeyObject): string => key.export({ type: 'pkcs8', format: 'pem' });
 
 /** An authority of its own, valid until `notAfter`. */
-export function makeAuthority(issuer: string, notAfter: Date): Authority {
+export function makeAuthority(issuer: string, notAfter: Date): CertificateAuthority {
   const own = generateKeyPairSync('ec', { namedCurve: 'prime256v1' });
   const from = { issuer, issuerKey: own.privateKey };
   const certificate = certify({ ...from, name: issuer, notAfter, extension: isAuthority, publicKey: own.publicKey });

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { programPath } from '@sluice/testing';
 import { execa } from 'execa';
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
-import { type Item, send, startApiServer, type TestApiServer, token } from './apiserver.fixture.ts';
+import { type ApiObject, send, startApiServer, type TestApiServer, token } from './apiserver.fixture.ts';
 import { node, serviceOf, slice } from './objects.fixture.ts';
 
 /** These tests start programs, on a machine that may be busy. */
@@ -18,7 +18,7 @@ beforeAll(async () => {
   server = await startApiServer();
 });
 beforeEach(() => {
-  server.meddle = () => false;
+  server.intercept = () => false;
   dir = mkdtempSync(join(tmpdir(), 'sluice-cli-'));
   server.objects.set('services', [serviceOf('a', 1)]);
   server.objects.set('endpointslices', [slice]);
@@ -27,14 +27,14 @@ beforeEach(() => {
 });
 afterAll(() => server.close());
 
-interface Ran {
+interface SluiceRun {
   readonly stdout: string;
   readonly stderr: string;
   readonly exitCode: number | undefined;
 }
 
-/** Runs the program as a person does, with the kubeconfig in the environment. */
-async function sluice(...args: string[]): Promise<Ran> {
+/** Runs the program as a user does, with the kubeconfig in the environment. */
+async function sluice(...args: string[]): Promise<SluiceRun> {
   const env = { KUBECONFIG: server.kubeconfig({ token }) };
   const { stdout, stderr, exitCode } = await execa(sluicePath, args, { cwd: dir, env, reject: false });
   return { stdout, stderr, exitCode };
@@ -43,7 +43,7 @@ async function sluice(...args: string[]): Promise<Ran> {
 const read = (path: string): string => readFileSync(join(dir, path), 'utf8');
 
 test(
-  'a snapshot in a file, rendered, is what --from-cluster renders',
+  'a rendered snapshot equals the result of --from-cluster',
   async () => {
     expect(await sluice('snapshot', '-o', 'snapshot.yaml')).toEqual({
       stdout: '',
@@ -60,10 +60,10 @@ test(
 );
 
 test(
-  'a directory is a set: a kind that is gone goes, and the header is there again',
+  'a directory is a set: files of removed kinds are deleted, and the header is rewritten',
   async () => {
     mkdirSync(join(dir, 'set'));
-    for (const name of ['endpoints.yaml', 'notes.txt']) writeFileSync(join(dir, 'set', name), 'of an earlier time\n');
+    for (const name of ['endpoints.yaml', 'notes.txt']) writeFileSync(join(dir, 'set', name), 'from an earlier run\n');
     expect(await sluice('snapshot', '-o', 'set')).toMatchObject({ exitCode: 0 });
     const files = ['endpointslices.yaml', 'nodes.yaml', 'notes.txt', 'services.yaml', 'snapshot.yaml'];
     expect(readdirSync(join(dir, 'set')).toSorted()).toEqual(files);
@@ -78,11 +78,11 @@ test(
 );
 
 test(
-  'a device is written to, not replaced',
+  'writes to a device and does not replace it',
   async () => {
     const { stdout } = await sluice('snapshot', '-o', '-');
     const env = { KUBECONFIG: server.kubeconfig({ token }) };
-    // Through a real pipe: what execa gives a program is a socket, which cannot be opened.
+    // Through a real pipe: execa gives a program a socket, which cannot be opened by path.
     const piped = await execa('sh', ['-c', `${sluicePath} snapshot -o /dev/stdout | cat`], { cwd: dir, env });
     expect(piped.stdout).toBe(stdout);
     expect(stdout).toContain('kind: Snapshot');
@@ -91,10 +91,10 @@ test(
 );
 
 test(
-  'a snapshot that fails leaves the last one and nothing else',
+  'a failed snapshot leaves the last one and no other file',
   async () => {
     writeFileSync(join(dir, 'snapshot.yaml'), 'the last one\n');
-    server.meddle = (path, _request, response) => {
+    server.intercept = (path, _request, response) => {
       if (!path.includes('/nodes')) return false;
       send(response, 403, {});
       return true;
@@ -110,7 +110,7 @@ test(
 );
 
 test(
-  '--redact writes other names',
+  '--redact replaces names',
   async () => {
     await sluice('snapshot', '-o', 'snapshot.yaml', '--redact');
     expect(read('snapshot.yaml')).toContain('redacted: true');
@@ -125,10 +125,10 @@ test.each([
   ['under other names', ['snapshot', '-o', 'in.yaml', '--redact'], ['-f', 'in.yaml'], 1],
   ['of the cluster itself', ['snapshot', '-o', 'in.yaml'], ['--from-cluster'], 0],
 ])(
-  'EndpointSlices of no Service are kept in a snapshot and passed over when it is rendered: %s',
+  'keeps EndpointSlices without a Service in a snapshot, and ignores them when it is rendered: %s',
   async (_title, snapshot, input, difference) => {
     await sluice('render', '--from-cluster', '-o', 'before');
-    const loose = (name: string, labels?: Item): Item => ({
+    const loose = (name: string, labels?: ApiObject): ApiObject => ({
       ...slice,
       metadata: { name, namespace: 'shop', ...(labels && { labels }) },
     });

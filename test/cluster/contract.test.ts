@@ -7,15 +7,15 @@ import { execa } from 'execa';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { parseAllDocuments } from 'yaml';
 import { apiServerPrograms } from '../parity/binaries.ts';
-import type { Item } from './apiserver.fixture.ts';
-import type { Role } from './authorizer.fixture.ts';
+import type { ApiObject } from './apiserver.fixture.ts';
+import type { RbacRole } from './authorizer.fixture.ts';
 import { type TestApi, ownApi } from './api.fixture.ts';
 import { node, serviceOf, slice } from './objects.fixture.ts';
 import { type Started, sluicePath, startSluice, until } from './program.fixture.ts';
 import { realApi } from './real-api.fixture.ts';
 
-// The same tests on the project's own API server and on a real one. What the server holds is written and read a second time by kubectl,
-// with requests that need nothing but the objects themselves.
+// The same tests on the project's own API server and on a real one. kubectl writes the objects, and reads them a second time with
+// raw requests.
 
 const kubectl = [
   join(process.env['KUBEBUILDER_ASSETS'] ?? '/nowhere', 'kubectl'),
@@ -23,15 +23,15 @@ const kubectl = [
   '/usr/local/bin/kubectl',
 ].find((path) => existsSync(path));
 
-/** An API server, or why there is none here. */
-type Opened = TestApi | { readonly lack: string };
+/** An API server, or the reason why none is available. */
+type ApiOrLack = TestApi | { readonly lack: string };
 
-async function openReal(): Promise<Opened> {
+async function openReal(): Promise<ApiOrLack> {
   const programs = await apiServerPrograms();
   return 'lack' in programs ? programs : realApi(programs);
 }
 
-const grounds: readonly [string, () => Promise<Opened>][] = [
+const servers: readonly [string, () => Promise<ApiOrLack>][] = [
   ["the project's own API server", ownApi],
   ['a real API server', openReal],
 ];
@@ -41,7 +41,7 @@ const rbac = '/apis/rbac.authorization.k8s.io/v1';
 const services = '/api/v1/namespaces/shop/services';
 const slices = '/apis/discovery.k8s.io/v1/namespaces/shop/endpointslices';
 
-describe.each(grounds)('%s', { timeout }, (_title, open) => {
+describe.each(servers)('%s', { timeout }, (_title, open) => {
   let api: TestApi;
   let lack: string | undefined;
   let dir: string;
@@ -77,8 +77,8 @@ describe.each(grounds)('%s', { timeout }, (_title, open) => {
     return stdout;
   }
   const create = (path: string, object: object): Promise<string> => ask('create', path, object);
-  const items = async (path: string): Promise<readonly Named[]> =>
-    (JSON.parse(await ask('get', path)) as { items: readonly Named[] }).items;
+  const items = async (path: string): Promise<readonly NamedObject[]> =>
+    (JSON.parse(await ask('get', path)) as { items: readonly NamedObject[] }).items;
 
   async function sluice(
     ...args: readonly string[]
@@ -87,7 +87,7 @@ describe.each(grounds)('%s', { timeout }, (_title, open) => {
     const { exitCode, stdout, stderr } = await execa(sluicePath, args, { cwd: dir, env, reject: false });
     return { exitCode, stdout, stderr };
   }
-  /** @returns what it has said up to now */
+  /** @returns its output up to now */
   function watch(
     output: string,
     ...more: readonly string[]
@@ -105,7 +105,7 @@ describe.each(grounds)('%s', { timeout }, (_title, open) => {
   const isFresh = async (output: string): Promise<boolean> =>
     (await sluice('render', '--from-cluster', '-o', output, '--check')).exitCode === 0;
 
-  test('an account without rights is told the rules, and with the shipped roles it reads everything', async () => {
+  test('reports the missing rules to an account without rights; with the shipped roles it reads everything', async () => {
     const refused = await sluice('snapshot', '-o', 'snapshot.yaml');
     expect(refused.exitCode).toBe(2);
     expect(refused.stderr).toContain(
@@ -116,7 +116,7 @@ describe.each(grounds)('%s', { timeout }, (_title, open) => {
     expect(read('snapshot.yaml')).toContain('10.244.1.5');
   });
 
-  async function bind(role: Role): Promise<void> {
+  async function bind(role: RbacRole): Promise<void> {
     const { kind, metadata } = role;
     const where = metadata.namespace === undefined ? rbac : `${rbac}/namespaces/${metadata.namespace}`;
     const plural = `${kind.toLowerCase()}s`;
@@ -130,21 +130,21 @@ describe.each(grounds)('%s', { timeout }, (_title, open) => {
     });
   }
 
-  test('a snapshot has what kubectl sees, twice the same, and renders as the cluster does', async () => {
+  test('a snapshot has what kubectl lists, is the same twice, and renders as the cluster does', async () => {
     const first = await sluice('snapshot', '-o', '-', '-n', 'shop');
     expect(first).toMatchObject({ exitCode: 0, stderr: expect.stringContaining('snapshot: ') });
     expect((await sluice('snapshot', '-o', '-', '-n', 'shop')).stdout.replaceAll(/: "\d+"$/gm, '')).toBe(
       first.stdout.replaceAll(/: "\d+"$/gm, ''),
     );
     const seen = (await items(services)).map(({ metadata }) => metadata.name);
-    const held = parseAllDocuments(first.stdout).map((document) => document.toJS() as Named & { kind: string });
+    const held = parseAllDocuments(first.stdout).map((document) => document.toJS() as NamedObject & { kind: string });
     expect(held.filter(({ kind }) => kind === 'Service').map(({ metadata }) => metadata.name)).toEqual(seen.toSorted());
     await sluice('snapshot', '-o', 'snapshot.yaml');
     expect(await sluice('render', '-f', 'snapshot.yaml', '-o', 'rendered')).toMatchObject({ exitCode: 0 });
     expect(await isFresh('rendered')).toBe(true);
   });
 
-  test('watch follows what kubectl creates, replaces and deletes', async () => {
+  test('watch renders what kubectl creates, replaces and deletes', async () => {
     watch('followed');
     await until(() => rules('followed', 'a').includes('10.244.1.5:8080'));
     await create(services, serviceIn(serviceOf('b', 12)));
@@ -159,7 +159,7 @@ describe.each(grounds)('%s', { timeout }, (_title, open) => {
     expect(rules('followed', 'a')).toContain('10.244.1.5:8080');
   });
 
-  test('of two Services that claim one address the older keeps it, and the other is told by an Event', async () => {
+  test('the older of two Services with one address keeps it, and the younger gets an Event', async () => {
     const { text } = watch('around', '--events');
     await create(services, claiming(serviceOf('old', 13)));
     await until(() => rules('around', 'old').includes('192.0.2.80'));
@@ -182,7 +182,7 @@ describe.each(grounds)('%s', { timeout }, (_title, open) => {
     await until(() => isFresh('around'));
   });
 
-  test('of two watchers the one with the Lease writes, and when it ends the other one does', async () => {
+  test('of two watchers the holder of the Lease writes; when it ends, the other one does', async () => {
     const first = watch('one', '--lease', 'sluice/sluice-watch');
     await until(() => rules('one', 'a') !== '');
     const second = watch('two', '--lease', 'sluice/sluice-watch');
@@ -199,20 +199,20 @@ describe.each(grounds)('%s', { timeout }, (_title, open) => {
   });
 });
 
-interface Named {
+interface NamedObject {
   readonly metadata: { readonly name: string; readonly creationTimestamp?: string };
   readonly reason?: string;
   readonly involvedObject?: { readonly name: string };
 }
 
-/** As kubectl would send it: without what only a server sets. */
-function serviceIn(item: Item): object {
+/** The object as kubectl would send it: without fields that only a server sets. */
+function serviceIn(item: ApiObject): object {
   const { name, namespace } = item['metadata'] as { name: string; namespace: string };
   return { apiVersion: 'v1', kind: 'Service', metadata: { name, namespace }, spec: item['spec'] };
 }
 
-function claiming(item: Item): object {
-  return { ...serviceIn(item), spec: { ...(item['spec'] as Item), externalIPs: ['192.0.2.80'] } };
+function claiming(item: ApiObject): object {
+  return { ...serviceIn(item), spec: { ...(item['spec'] as ApiObject), externalIPs: ['192.0.2.80'] } };
 }
 
 function sliceOf(name: string, address: string): object {
@@ -221,11 +221,11 @@ function sliceOf(name: string, address: string): object {
   return { ...slice, apiVersion: 'discovery.k8s.io/v1', kind: 'EndpointSlice', metadata, endpoints };
 }
 
-/** The roles of the manifests that are shipped. */
-function shippedRoles(): readonly Role[] {
+/** The roles of the shipped manifests. */
+function shippedRoles(): readonly RbacRole[] {
   const deploy = join(import.meta.dirname, '..', '..', 'deploy');
   return ['clusterrole.yaml', 'watch.yaml']
     .flatMap((file) => parseAllDocuments(readFileSync(join(deploy, file), 'utf8')))
-    .map((document) => document.toJS() as Role)
+    .map((document) => document.toJS() as RbacRole)
     .filter(({ kind }) => kind === 'ClusterRole' || kind === 'Role');
 }

@@ -12,20 +12,20 @@ import { leaseRule } from '../../packages/renderer/src/cluster/watch/lease.ts';
 const deploy = join(import.meta.dirname, '..', '..', 'deploy');
 const read = (file: string): string => readFileSync(join(deploy, file), 'utf8');
 
-interface Manifest {
+interface DeployManifest {
   readonly kind: string;
   readonly metadata: { readonly name: string; readonly namespace?: string };
   readonly rules?: readonly unknown[];
   readonly roleRef?: { readonly kind: string; readonly name: string };
   readonly subjects?: readonly { readonly name: string; readonly namespace: string }[];
-  readonly spec?: { readonly template: { readonly spec: PodSpec } };
+  readonly spec?: { readonly template: { readonly spec: PodTemplateSpec } };
 }
-interface PodSpec {
+interface PodTemplateSpec {
   readonly securityContext: Readonly<Record<string, unknown>>;
-  readonly containers: readonly Container[];
-  readonly initContainers: readonly Container[];
+  readonly containers: readonly ContainerSpec[];
+  readonly initContainers: readonly ContainerSpec[];
 }
-interface Container {
+interface ContainerSpec {
   readonly args?: readonly string[];
   readonly command?: readonly string[];
   readonly volumeMounts?: readonly { readonly mountPath: string }[];
@@ -34,9 +34,9 @@ interface Container {
 }
 
 const manifests = ['clusterrole.yaml', 'watch.yaml'].flatMap((file) =>
-  parseAllDocuments(read(file)).map((document) => document.toJS() as Manifest),
+  parseAllDocuments(read(file)).map((document) => document.toJS() as DeployManifest),
 );
-const named = (kind: string, name: string): Manifest | undefined =>
+const named = (kind: string, name: string): DeployManifest | undefined =>
   manifests.find((manifest) => manifest.kind === kind && manifest.metadata.name === name);
 
 test('the roles for Events and the Lease are the rules that the messages name', () => {
@@ -44,7 +44,7 @@ test('the roles for Events and the Lease are the rules that the messages name', 
   expect(named('Role', 'sluice-lease')?.rules).toEqual([parse(leaseRule)]);
 });
 
-test('every binding binds a role that is there to the account of the pods', () => {
+test('every binding binds an existing role to the account of the pods', () => {
   const bindings = manifests.filter(({ kind }) => kind.endsWith('Binding'));
   expect(bindings).toHaveLength(4);
   for (const { roleRef, subjects } of bindings) {
@@ -57,7 +57,7 @@ test('every binding binds a role that is there to the account of the pods', () =
 
 const pods = named('Deployment', 'sluice-watch')?.spec?.template.spec;
 
-test('pods run as the restricted standard asks, on a root that cannot be written', () => {
+test('pods meet the restricted standard, with a read-only root', () => {
   expect(pods?.securityContext).toMatchObject({ runAsNonRoot: true, seccompProfile: { type: 'RuntimeDefault' } });
   const containers = [...(pods?.containers ?? []), ...(pods?.initContainers ?? [])];
   expect(containers).toHaveLength(2);
@@ -70,7 +70,7 @@ test('pods run as the restricted standard asks, on a root that cannot be written
   }
 });
 
-/** The options of `sluice watch`, as its help has them. */
+/** The options of `sluice watch` from its help. */
 function knownOptions(): readonly string[] {
   const watch = buildProgram().commands.find((command) => command.name() === 'watch');
   return watch?.options.flatMap(({ long }) => long ?? []) ?? [];
@@ -79,12 +79,12 @@ function knownOptions(): readonly string[] {
 test.each([
   ['the Deployment', (pods?.containers[0]?.args ?? []).slice(1)],
   ['the systemd unit', (/^ExecStart=\S+ watch (.*)$/m.exec(read('sluice-watch.service'))?.[1] ?? '').split(' ')],
-])('%s uses options that there are', (_title, args) => {
+])('%s uses known options only', (_title, args) => {
   expect(args.length).toBeGreaterThan(2);
   for (const arg of args) expect(knownOptions()).toContain(arg.replace(/=.*/, ''));
 });
 
-test('all that the pods write lies in a volume', () => {
+test('the pods write to volumes only', () => {
   for (const { env, volumeMounts } of [...(pods?.containers ?? []), ...(pods?.initContainers ?? [])]) {
     const mounts = volumeMounts?.map(({ mountPath }) => mountPath) ?? [];
     const written = [
@@ -96,7 +96,7 @@ test('all that the pods write lies in a volume', () => {
   }
 });
 
-test('the first container clones once, again over what is there, and anew over what was cut off', () => {
+test('the init container clones once, updates a clone, and replaces an incomplete one', () => {
   const dir = mkdtempSync(join(tmpdir(), 'sluice-deploy-'));
   const git = (...args: readonly string[]): string => execFileSync('git', args, { cwd: dir, encoding: 'utf8' });
   git('init', '--quiet', '--initial-branch=main', 'origin');
@@ -115,7 +115,7 @@ test('the first container clones once, again over what is there, and anew over w
   rmSync(dir, { recursive: true });
 });
 
-test('Git takes passwords from .git-credentials of its home, as the manifest says', () => {
+test('Git reads passwords from .git-credentials in its home, as the manifest says', () => {
   const dir = mkdtempSync(join(tmpdir(), 'sluice-deploy-'));
   writeFileSync(join(dir, '.git-credentials'), 'https://sluice:secret@git.example.com\n', { mode: 0o600 });
   const asked = 'protocol=https\nhost=git.example.com\npath=network/rules.git\n\n';
@@ -128,7 +128,7 @@ test('Git takes passwords from .git-credentials of its home, as the manifest say
   rmSync(dir, { recursive: true });
 });
 
-test('the systemd unit writes where its account may, and not where sluiced keeps its state', () => {
+test('the systemd unit writes to directories of its account, outside of the state of sluiced', () => {
   const unit = read('sluice-watch.service');
   const state = /^StateDirectory=(\S+)$/m.exec(unit)?.[1];
   const output = /--output=(\S+)/.exec(unit)?.[1];

@@ -5,7 +5,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, expect, test, vi } from 'vi
 import { openAccess } from '../../packages/renderer/src/cluster/access.ts';
 import { type ObjectChange, Feed } from '../../packages/renderer/src/cluster/watch/feed.ts';
 import type { WatchPatience } from '../../packages/renderer/src/cluster/watch/reflector.ts';
-import { send, type Item, token } from './apiserver.fixture.ts';
+import { send, type ApiObject, token } from './apiserver.fixture.ts';
 import { LiveCluster } from './live.fixture.ts';
 import { node, serviceCIDROf, serviceOf, slice } from './objects.fixture.ts';
 
@@ -68,7 +68,7 @@ const names = (): string[] =>
     .toSorted();
 const about = (): string[] => changes.map((change) => change.about);
 
-test('what is created, changed and deleted is known, and said once', async () => {
+test('reports creation, change and deletion once each', async () => {
   cluster.put('services', serviceOf('b', 2));
   cluster.put('services', serviceOf('b', 3));
   cluster.remove('endpointslices', 'a-1');
@@ -77,18 +77,18 @@ test('what is created, changed and deleted is known, and said once', async () =>
   expect(names()).toEqual(['Node node-a', 'Service a', 'Service b']);
 });
 
-test('a ServiceCIDR that ends, or is not ready, is a change', async () => {
+test('reports a ServiceCIDR that is being deleted, or is not ready, as a change', async () => {
   const { metadata, ...rest } = serviceCIDROf('more', '10.200.0.0/24');
   const deletionTimestamp = '2026-01-02T03:04:05Z';
   cluster.put('servicecidrs', { metadata, ...rest });
   cluster.put('servicecidrs', { metadata, ...rest, status: { conditions: [{ type: 'Ready', status: 'False' }] } });
-  cluster.put('servicecidrs', { metadata: { ...(metadata as Item), deletionTimestamp }, ...rest });
+  cluster.put('servicecidrs', { metadata: { ...(metadata as ApiObject), deletionTimestamp }, ...rest });
   await until(() => changes.length === 3);
   const { metadata: kept, status } = feed.objects().find(({ kind }) => kind === 'ServiceCIDR')!.value;
   expect([kept, status]).toEqual([{ name: 'more', deletionTimestamp }, undefined]);
 });
 
-test('a ServiceCIDR is followed, but not what only the API server looks at', async () => {
+test('follows a ServiceCIDR, but not fields for the API server alone', async () => {
   cluster.put('servicecidrs', serviceCIDROf('kubernetes', '10.96.0.0/16'));
   cluster.put('servicecidrs', { ...serviceCIDROf('kubernetes', '10.96.0.0/16'), status: {} });
   cluster.put('servicecidrs', serviceCIDROf('more', '10.200.0.0/24'));
@@ -102,12 +102,12 @@ test.each<[string, number, RegExp]>([
   ['does not have', 404, /^servicecidrs: https:\S+ does not have servicecidrs$/],
   ['refuses', 403, /^servicecidrs: Cannot list servicecidrs .*\{apiGroups: \["networking.k8s.io"\]/],
 ])(
-  'ServiceCIDRs that the server %s are left out, said once, and the rest is followed',
+  'leaves out ServiceCIDRs that the server %s, reports that once, and follows the rest',
   async (_title, status, word) => {
     stop.abort();
     await running;
-    const answer = cluster.server.meddle;
-    cluster.server.meddle = (path, request, response) => {
+    const answer = cluster.server.intercept;
+    cluster.server.intercept = (path, request, response) => {
       if (!path.includes('/servicecidrs')) return answer(path, request, response);
       send(response, status, {});
       return true;
@@ -121,18 +121,18 @@ test.each<[string, number, RegExp]>([
   },
 );
 
-test('an object that did not change is the same value, whatever else of it changed', async () => {
+test('an object keeps its value when only ignored fields changed', async () => {
   const before = feed.objects();
-  cluster.put('nodes', { ...node, status: { ...(node['status'] as Item), conditions: [{ heartbeat: 'now' }] } });
+  cluster.put('nodes', { ...node, status: { ...(node['status'] as ApiObject), conditions: [{ heartbeat: 'now' }] } });
   cluster.put('services', serviceOf('b', 2));
   await until(() => changes.length > 0);
   expect(about()).toEqual(['Service shop/b']);
   for (const object of before) expect(feed.objects()).toContain(object);
 });
 
-test('the time at which endpoints changed comes along', async () => {
+test('passes on the time of a change of endpoints', async () => {
   const annotations = { 'endpoints.kubernetes.io/last-change-trigger-time': '2026-01-01T00:00:01Z' };
-  const metadata = { ...(slice['metadata'] as Item), annotations };
+  const metadata = { ...(slice['metadata'] as ApiObject), annotations };
   cluster.put('endpointslices', { ...slice, metadata, endpoints: [] });
   await until(() => changes.length > 0);
   expect(changes).toEqual([{ about: 'Service shop/a', triggeredMs: Date.UTC(2026, 0, 1, 0, 0, 1) }]);
@@ -140,12 +140,12 @@ test('the time at which endpoints changed comes along', async () => {
 
 test.each<[string, () => void]>([
   ['are dropped', () => cluster.drop()],
-  ['end in order', () => cluster.drop('end')],
+  ['end cleanly', () => cluster.drop('end')],
   [
-    'end after a bookmark, and what was before it is forgotten',
+    'end after a bookmark, with earlier versions compacted',
     () => (cluster.bookmark(), cluster.compact(), cluster.drop('end')),
   ],
-])('nothing is lost when the watches %s, and nothing is listed again', async (_title, happen) => {
+])('loses nothing, and lists nothing again, when the watches %s', async (_title, happen) => {
   cluster.put('services', serviceOf('b', 2));
   await until(() => changes.length === 1);
   cluster.server.asked.length = 0;
@@ -157,11 +157,11 @@ test.each<[string, () => void]>([
   expect(cluster.server.asked.filter((path) => path.includes('limit='))).toEqual([]);
 });
 
-test('watches that are cut again and again, each after a while, are taken up again at once', async () => {
+test('resumes at once watches that are cut repeatedly, each after a while', async () => {
   stop.abort();
   await running;
   start({ backoffMs: 50, backoffMaxMs: 60_000 });
-  // Were these failures in a row, the last wait would be half a minute at least.
+  // If these failures counted as consecutive, the last wait would be half a minute at least.
   for (let cut = 0; cut < 11; cut++) {
     await until(() => cluster.watching === 4);
     await new Promise((resolve) => setTimeout(resolve, 150));
@@ -171,15 +171,15 @@ test('watches that are cut again and again, each after a while, are taken up aga
   await vi.waitFor(() => expect(names()).toContain('Service b'), { timeout: 10_000, interval: 5 });
 });
 
-test('what happened while the place was forgotten is found by listing again', async () => {
-  cluster.server.meddle = (_path, request) => (request.socket.destroy(), true);
+test('lists again to find changes after its resource version was compacted', async () => {
+  cluster.server.intercept = (_path, request) => (request.socket.destroy(), true);
   cluster.drop();
   cluster.put('services', serviceOf('b', 2));
   cluster.remove('services', 'a');
   cluster.compact();
   await until(() => away.length > 0);
   expect(names()).toContain('Service a');
-  cluster.server.meddle = (path, request, response) => cluster.answer(path, request, response);
+  cluster.server.intercept = (path, request, response) => cluster.answer(path, request, response);
   await until(() => names().join() === 'EndpointSlice a-1,Node node-a,Service b');
   expect(about().toSorted()).toEqual(['Service shop/a', 'Service shop/b']);
 });
@@ -188,11 +188,11 @@ test.each<[string, (path: string) => number | string]>([
   ['410 at once', () => 410],
   ['500', () => 500],
   ['403', () => 403],
-  ['something that is no event', () => 'hello\n'],
-  ['an event without end', () => 'x'.repeat(200_000)],
-])('a watch that is answered with %s for a while loses nothing', async (_title, reply) => {
+  ['a line that is not an event', () => 'hello\n'],
+  ['an endless event', () => 'x'.repeat(200_000)],
+])('a watch that gets %s for a while loses nothing', async (_title, reply) => {
   let times = 0;
-  cluster.server.meddle = (path, request, response) => {
+  cluster.server.intercept = (path, request, response) => {
     if (!path.includes('watch=1') || times > 8) return cluster.answer(path, request, response);
     times += 1;
     const answer = reply(path);
@@ -206,13 +206,13 @@ test.each<[string, (path: string) => number | string]>([
   expect(about()).toContain('Service shop/b');
 });
 
-test('a connection on which nothing comes is opened again, and what it may have kept back is listed', async () => {
+test('reopens a silent connection, and lists what it may have withheld', async () => {
   stop.abort();
   await running;
   start({ silenceMs: 100 });
   await until(() => feed.isComplete);
-  // As a proxy that passes on the head of an answer and keeps its body.
-  cluster.server.meddle = (path, request, response) => {
+  // Like a proxy that forwards the head of an answer and withholds its body.
+  cluster.server.intercept = (path, request, response) => {
     if (!path.includes('watch=1')) return cluster.answer(path, request, response);
     response.writeHead(200).flushHeaders();
     return true;
@@ -224,18 +224,18 @@ test('a connection on which nothing comes is opened again, and what it may have 
 });
 
 test.each([
-  ['a page that asks for a login', '<html>log in</html>'],
-  ['one of several lines', '<html>\n</html>\n'],
-  ['nothing at all', ''],
+  ['a login page', '<html>log in</html>'],
+  ['a page of several lines', '<html>\n</html>\n'],
+  ['an empty body', ''],
 ])(
-  'watches that are answered with success and %s are told to be no news, with ever longer waits',
+  'reports watches that are answered with success and %s as failed, with growing back-off',
   async (_title, page) => {
     stop.abort();
     await running;
     start({ backoffMs: 20, backoffMaxMs: 60_000 });
     await until(() => feed.isComplete && cluster.watching === 4);
     let isOpen = false;
-    cluster.server.meddle = (path, request, response) => {
+    cluster.server.intercept = (path, request, response) => {
       if (isOpen || !path.includes('watch=1')) return cluster.answer(path, request, response);
       response.writeHead(200).end(page);
       return true;
@@ -244,7 +244,7 @@ test.each([
     cluster.drop();
     cluster.put('services', serviceOf('b', 2));
     await until(() => away.length >= 9);
-    // Three kinds; one that came back every 20 ms would have asked for hundreds by now.
+    // Three kinds; a retry every 20 ms would have sent hundreds of requests by now.
     expect(cluster.server.asked.length).toBeLessThan(40);
     expect(feed.isComplete).toBe(true);
     isOpen = true;
@@ -252,7 +252,7 @@ test.each([
   },
 );
 
-test('streams that ended leave nothing behind at the signal that ends all of them', async () => {
+test('ended streams leave no listener on the signal that ends all of them', async () => {
   const hanging = (): number => getEventListeners(stop.signal, 'abort').length;
   const few = hanging();
   for (let cut = 0; cut < 5; cut++) {
@@ -262,7 +262,7 @@ test('streams that ended leave nothing behind at the signal that ends all of the
   expect(hanging()).toBeLessThanOrEqual(few);
 });
 
-test('a certificate and a key that do not belong together, as while they are renewed, are waited for', async () => {
+test('waits while a certificate and its key do not match, as during a renewal', async () => {
   stop.abort();
   await running;
   const at = (name: string): string => join(cluster.server.dir, name);

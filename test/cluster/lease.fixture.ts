@@ -1,24 +1,24 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { type Item, send } from './apiserver.fixture.ts';
+import { type ApiObject, send } from './apiserver.fixture.ts';
 
-/** Leases as the API server keeps them: a change needs the version that it was made from. */
+/** Leases as the API server stores them: a change names the version that it was made from. */
 export class LeaseServer {
-  /** What every request is answered with; 200: as it should be. */
+  /** The status of every answer; 200: normal operation. */
   status = 200;
-  /** What every change is answered with, such as in a namespace that is not there; 200: as it should be. */
+  /** The status of every answer to a change, such as in a missing namespace; 200: normal operation. */
   writeStatus = 200;
-  /** Whose changes never arrive. */
+  /** The holders whose changes never arrive. */
   isDeafTo = '';
   #version = 1;
-  readonly #leases = new Map<string, Item>();
+  readonly #leases = new Map<string, ApiObject>();
 
-  put(name: string, spec: Item): void {
+  put(name: string, spec: ApiObject): void {
     this.#version += 1;
     this.#leases.set(name, { metadata: { name, resourceVersion: String(this.#version) }, spec });
   }
 
-  spec(name: string): Item | undefined {
-    return this.#leases.get(name)?.['spec'] as Item | undefined;
+  spec(name: string): ApiObject | undefined {
+    return this.#leases.get(name)?.['spec'] as ApiObject | undefined;
   }
 
   answer(path: string, request: IncomingMessage, response: ServerResponse): boolean {
@@ -34,7 +34,7 @@ export class LeaseServer {
     const name = path.split('/').at(-1) ?? '';
     if (request.method === 'GET') return this.#show(name, response);
     if (this.writeStatus !== 200) return send(response, this.writeStatus, {});
-    const body = JSON.parse(text) as { metadata: { name: string; resourceVersion?: string }; spec: Item };
+    const body = JSON.parse(text) as { metadata: { name: string; resourceVersion?: string }; spec: ApiObject };
     if (this.isDeafTo !== '' && body.spec['holderIdentity'] === this.isDeafTo) return;
     const there = this.#leases.get(body.metadata.name)?.['metadata'] as { resourceVersion?: string } | undefined;
     if (there?.resourceVersion !== body.metadata.resourceVersion) return send(response, 409, {});

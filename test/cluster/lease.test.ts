@@ -10,7 +10,7 @@ const bounds = { durationMs: 300, renewWithinMs: 200, retryMs: 20 };
 
 let cluster: LiveCluster;
 let leases: LeaseServer;
-/** What happened, in order: `a+` a gained it, `a-` a lost it. */
+/** Events in order: `a+` a gained it, `a-` a lost it. */
 let log: string[];
 let failures: string[];
 const runs: { readonly stop: AbortController; readonly done: Promise<void> }[] = [];
@@ -18,7 +18,7 @@ const runs: { readonly stop: AbortController; readonly done: Promise<void> }[] =
 beforeEach(async () => {
   cluster = await LiveCluster.start();
   leases = new LeaseServer();
-  cluster.server.meddle = (path, request, response) => leases.answer(path, request, response);
+  cluster.server.intercept = (path, request, response) => leases.answer(path, request, response);
   [log, failures] = [[], []];
 });
 afterEach(async () => {
@@ -45,7 +45,7 @@ async function until(...wanted: readonly string[]): Promise<void> {
   await vi.waitFor(() => expect(log).toEqual(wanted), { timeout: 5_000, interval: 5 });
 }
 
-test('of several one holds it, and when it ends another one has it at once', async () => {
+test('one of several holds it; when it ends, another one gets it at once', async () => {
   const first = elect('a');
   await until('a+');
   elect('b');
@@ -56,7 +56,7 @@ test('of several one holds it, and when it ends another one has it at once', asy
   expect(leases.spec('sluice')).toMatchObject({ holderIdentity: 'b', leaseTransitions: 2, leaseDurationSeconds: 1 });
 });
 
-test('who cannot renew it stops before another one begins', async () => {
+test('a holder that cannot renew it stops before the next one starts', async () => {
   elect('a');
   await until('a+');
   leases.isDeafTo = 'a';
@@ -65,7 +65,7 @@ test('who cannot renew it stops before another one begins', async () => {
   expect(failures[0]).toMatch(/no response within/);
 });
 
-test('one that nobody renews is taken after its time', async () => {
+test('takes over an expired Lease', async () => {
   leases.put('sluice', { holderIdentity: 'dead', renewTime: '2999-01-01T00:00:00.000000Z' });
   elect('a');
   await new Promise((resolve) => setTimeout(resolve, bounds.durationMs / 2));
@@ -78,7 +78,7 @@ test.each([
   ['made', 422],
   ['made', 500],
   ['changed', 429],
-])('one that cannot be %s (%i) is not had in silence', async (how, status) => {
+])('reports that it cannot be %s (%i)', async (how, status) => {
   if (how === 'changed') leases.put('sluice', { holderIdentity: 'a' });
   leases.writeStatus = status;
   elect('a');
@@ -89,7 +89,7 @@ test.each([
   await until('a+');
 });
 
-test('who has no right to it is told the rule that grants it', async () => {
+test('names the rule that grants missing rights', async () => {
   leases.status = 403;
   elect('a');
   await vi.waitFor(() => expect(failures[0]).toMatch(/Cannot hold Lease kube-system\/sluice .*permission denied/), {
@@ -98,7 +98,7 @@ test('who has no right to it is told the rule that grants it', async () => {
   expect(log).toEqual([]);
 });
 
-test('of two that take it at once one is refused', async () => {
+test('refuses one of two simultaneous takers', async () => {
   leases.put('sluice', { holderIdentity: '' });
   elect('a');
   elect('b');

@@ -1,34 +1,34 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { type Item, send, startApiServer, type TestApiServer, token } from './apiserver.fixture.ts';
+import { type ApiObject, send, startApiServer, type TestApiServer, token } from './apiserver.fixture.ts';
 
-interface Logged {
+interface LoggedChange {
   readonly version: number;
   readonly resource: string;
   readonly type: 'ADDED' | 'MODIFIED' | 'DELETED';
-  readonly object: Item;
+  readonly object: ApiObject;
 }
 
-/** Somebody who watches a resource. */
-interface Watcher {
+/** A client that watches a resource. */
+interface WatchClient {
   readonly resource: string;
   readonly response: ServerResponse;
 }
 
 /**
- * A cluster that changes: the test API server with watches, as etcd keeps them. Every change gets the next resource version; a
- * watch starts with what was logged since its own, or ends with 410 when that is forgotten.
+ * A cluster that changes: the test API server with watches, as etcd provides them. Every change gets the next resource version; a
+ * watch starts with the changes since its own version, or ends with 410 when these are compacted.
  */
 export class LiveCluster {
   readonly server: TestApiServer;
-  /** Says with which status an object that is sent is taken. */
-  onPost: (path: string, body: Item) => number = () => 404;
-  /** How long a change takes to those who watch. */
+  /** The status with which it accepts or refuses an object. */
+  onPost: (path: string, body: ApiObject) => number = () => 404;
+  /** The delay of a change for watchers. */
   delayMs = 0;
   #version = 100;
   #forgotten = 0;
-  #log: Logged[] = [];
-  readonly #watchers = new Set<Watcher>();
-  readonly #objects = new Map<string, Map<string, Item>>();
+  #log: LoggedChange[] = [];
+  readonly #watchers = new Set<WatchClient>();
+  readonly #objects = new Map<string, Map<string, ApiObject>>();
 
   private constructor(server: TestApiServer) {
     this.server = server;
@@ -38,12 +38,12 @@ export class LiveCluster {
     const server = await startApiServer();
     const self = new LiveCluster(server);
     server.version = () => String(self.#version);
-    server.meddle = (path, request, response) => self.answer(path, request, response);
+    server.intercept = (path, request, response) => self.answer(path, request, response);
     for (const resource of ['services', 'endpointslices', 'nodes', 'servicecidrs']) self.#publish(resource);
     return self;
   }
 
-  /** Answers watches; lists are left to the server. */
+  /** Answers watches; the server answers lists. */
   answer(path: string, request: IncomingMessage, response: ServerResponse): boolean {
     const url = new URL(path, 'https://server');
     if (request.method === 'POST') {
@@ -75,14 +75,14 @@ export class LiveCluster {
     response.on('close', () => this.#watchers.delete(watcher));
   }
 
-  /** Puts in many objects at once, before anybody looks. */
-  load(resource: string, items: readonly Item[]): void {
+  /** Creates many objects at once, before the first request. */
+  load(resource: string, items: readonly ApiObject[]): void {
     for (const item of items) this.#of(resource).set(keyOf(item), item);
     this.#publish(resource);
   }
 
   /** Creates an object, or changes the one of its namespace and name. */
-  put(resource: string, item: Item): void {
+  put(resource: string, item: ApiObject): void {
     const key = keyOf(item);
     const type = this.#of(resource).has(key) ? 'MODIFIED' : 'ADDED';
     this.#tell(resource, type, item);
@@ -93,7 +93,7 @@ export class LiveCluster {
     if (item !== undefined) this.#tell(resource, 'DELETED', item);
   }
 
-  /** Tells all watchers how far they are. */
+  /** Sends a bookmark to all watchers. */
   bookmark(): void {
     for (const { response } of this.#watchers) {
       const object = { metadata: { resourceVersion: String(this.#version) } };
@@ -101,13 +101,13 @@ export class LiveCluster {
     }
   }
 
-  /** Forgets all changes so far, as etcd does when it is compacted. */
+  /** Compacts all changes so far, as etcd does. */
   compact(): void {
     this.#forgotten = this.#version;
     this.#log = [];
   }
 
-  /** Cuts every watch, in order or not. */
+  /** Cuts every watch, cleanly or not. */
   drop(how: 'end' | 'destroy' = 'destroy'): void {
     for (const { response } of this.#watchers) {
       if (how === 'end') response.end();
@@ -120,15 +120,15 @@ export class LiveCluster {
     return this.#watchers.size;
   }
 
-  #of(resource: string): Map<string, Item> {
+  #of(resource: string): Map<string, ApiObject> {
     let items = this.#objects.get(resource);
     if (items === undefined) this.#objects.set(resource, (items = new Map()));
     return items;
   }
 
-  #tell(resource: string, type: Logged['type'], item: Item): void {
+  #tell(resource: string, type: LoggedChange['type'], item: ApiObject): void {
     this.#version += 1;
-    const metadata = { ...(item['metadata'] as Item), resourceVersion: String(this.#version) };
+    const metadata = { ...(item['metadata'] as ApiObject), resourceVersion: String(this.#version) };
     const object = { ...item, metadata };
     if (type === 'DELETED') this.#of(resource).delete(keyOf(item));
     else this.#of(resource).set(keyOf(item), object);
@@ -147,17 +147,17 @@ export class LiveCluster {
   }
 }
 
-function write(response: ServerResponse, { type, object }: Logged): void {
+function write(response: ServerResponse, { type, object }: LoggedChange): void {
   response.write(`${JSON.stringify({ type, object })}\n`);
 }
 
-async function readBody(request: IncomingMessage): Promise<Item> {
+async function readBody(request: IncomingMessage): Promise<ApiObject> {
   let text = '';
   for await (const chunk of request) text += String(chunk);
-  return JSON.parse(text) as Item;
+  return JSON.parse(text) as ApiObject;
 }
 
-function keyOf(item: Item): string {
+function keyOf(item: ApiObject): string {
   const { namespace, name } = item['metadata'] as { namespace?: string; name: string };
   return `${namespace ?? ''}/${name}`;
 }

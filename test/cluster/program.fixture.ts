@@ -6,22 +6,22 @@ export { freePort } from './port.fixture.ts';
 
 export const sluicePath = programPath('sluice');
 
-/** Starts the program as a person does. A test that starts it ends it. */
+/** Starts the program as a user does. A test that starts it ends it. */
 export function startSluice(args: readonly string[], cwd?: string) {
-  // After a signal it finishes a commit and a push; a busy machine takes its time over them.
+  // After a signal it finishes a commit and a push, which takes time on a busy machine.
   const patience = { forceKillAfterDelay: 30_000 };
   return execa(sluicePath, args, { ...(cwd !== undefined && { cwd }), reject: false, all: true, ...patience });
 }
 
 export type Started = ReturnType<typeof startSluice>;
 
-/** Waits for what will be so, and fails when it never is. */
+/** Waits for a condition, and fails after the time-out. */
 export async function until(condition: () => boolean | Promise<boolean>, timeout = 20_000): Promise<void> {
   await vi.waitFor(async () => expect(await condition()).toBe(true), { timeout, interval: 10 });
 }
 
-/** Everything that the program has said up to now. */
-export function heard(started: Started): () => string {
+/** The output of the program up to now. */
+export function outputOf(started: Started): () => string {
   let text = '';
   started.all?.on('data', (chunk: Buffer) => (text += chunk.toString('utf8')));
   return () => text;

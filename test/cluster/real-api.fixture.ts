@@ -15,7 +15,7 @@ const sluiceToken = 'a-token-of-sluice';
 const startMs = 120_000;
 
 /**
- * A real API server with its etcd, and its state in a directory that goes with it.
+ * A real API server with its etcd, and its state in a directory that is removed at the end.
  * @param address of this network namespace, where the API server listens; etcd is on loopback
  */
 export async function realApi(programs: ApiServerPrograms, address = '127.0.0.1'): Promise<TestApi> {
@@ -33,12 +33,12 @@ export async function realApi(programs: ApiServerPrograms, address = '127.0.0.1'
   const url = `https://${address}:${ports.secure}`;
   const ca = readFileSync(join(dir, 'ca.crt'));
   try {
-    // The namespace is made by a controller of the server, some time after it is ready.
+    // A controller of the server creates the namespace some time after it is ready.
     for (const path of ['/readyz', '/api/v1/namespaces/kube-system']) {
       const isReady = async (): Promise<boolean> =>
         children.some(hasEnded) || (await statusOf(new URL(path, url), ca)) === 200;
       await until(`an answer to ${path}`, isReady, startMs);
-      if (children.some(hasEnded)) throw new Error('a program ended');
+      if (children.some(hasEnded)) throw new Error('a process has exited');
     }
   } catch (error) {
     const logs = ['etcd.log', 'kube-apiserver.log'].map((name) => readFileSync(join(dir, name), 'utf8'));
@@ -53,7 +53,7 @@ export async function realApi(programs: ApiServerPrograms, address = '127.0.0.1'
   };
 }
 
-/** What the server answers the administrator; 0 where it does not answer. */
+/** The status of an answer to the administrator; 0 without an answer. */
 function statusOf(url: URL, ca: Buffer): Promise<number> {
   return new Promise((resolve) => {
     const asked = request(url, { ca, headers: { authorization: `Bearer ${adminToken}` } }, (response) => {
@@ -64,13 +64,13 @@ function statusOf(url: URL, ca: Buffer): Promise<number> {
   });
 }
 
-interface Ports {
+interface ApiPorts {
   readonly client: number;
   readonly peer: number;
   readonly secure: number;
 }
 
-function etcdArgs(dir: string, { client, peer }: Ports): readonly string[] {
+function etcdArgs(dir: string, { client, peer }: ApiPorts): readonly string[] {
   return [
     `--data-dir=${join(dir, 'etcd')}`,
     `--listen-client-urls=http://127.0.0.1:${client}`,
@@ -81,13 +81,13 @@ function etcdArgs(dir: string, { client, peer }: Ports): readonly string[] {
 }
 
 /** https://kubernetes.io/docs/reference/command-line-tools-reference/kube-apiserver/ */
-function apiserverArgs(dir: string, address: string, { client, secure }: Ports): readonly string[] {
+function apiserverArgs(dir: string, address: string, { client, secure }: ApiPorts): readonly string[] {
   return [
     `--etcd-servers=http://127.0.0.1:${client}`,
     `--secure-port=${secure}`,
     `--bind-address=${address}`,
     `--advertise-address=${address}`,
-    // It makes no EndpointSlice of itself, which may not hold an address of loopback.
+    // The server would create an EndpointSlice for itself, which may not have a loopback address.
     '--endpoint-reconciler-type=none',
     '--service-cluster-ip-range=10.96.0.0/16',
     `--cert-dir=${dir}`,
@@ -109,7 +109,7 @@ function writeIdentities(dir: string, address: string): void {
   writeFileSync(join(dir, 'ca.crt'), authority.certificate);
   writeFileSync(join(dir, 'server.crt'), server.certificate);
   writeFileSync(join(dir, 'server.key'), server.key, { mode: 0o600 });
-  // In the forms that every version reads: SEC 1 and SubjectPublicKeyInfo.
+  // In the forms that all versions read: SEC 1 and SubjectPublicKeyInfo.
   const accounts = createPrivateKey(server.key);
   writeFileSync(join(dir, 'accounts.key'), accounts.export({ type: 'sec1', format: 'pem' }), { mode: 0o600 });
   writeFileSync(join(dir, 'accounts.pub'), createPublicKey(accounts).export({ type: 'spki', format: 'pem' }));
@@ -134,12 +134,12 @@ function kubeconfig(dir: string, name: string, server: string, token: string): s
 function start(dir: string, name: string, program: string, args: readonly string[]): ChildProcess {
   const log = openSync(join(dir, `${name}.log`), 'w');
   const child = spawn(program, args, { cwd: dir, stdio: ['ignore', log, log] });
-  // That it did not start is seen by the server that never is ready, and by what its log says.
+  // A failed start shows as a server that never gets ready, and in its log.
   child.on('error', () => {});
   return child;
 }
 
-/** It did not start, or is no more. */
+/** It did not start, or has exited. */
 const hasEnded = ({ pid, exitCode, signalCode }: ChildProcess): boolean =>
   pid === undefined || exitCode !== null || signalCode !== null;
 

@@ -43,7 +43,7 @@ function rulesOf(snapshot: Snapshot): ReadonlyMap<string, string> {
 }
 
 /**
- * The lines of all rules under other names, without what follows from an order of addresses: which of the endpoints is the first,
+ * The lines of all rules with replaced names, without the parts that follow from the order of addresses: which endpoint is first,
  * and the hashes in the names of chains.
  */
 function shapeOf(files: ReadonlyMap<string, string>, others: Replacements): readonly string[] {
@@ -83,7 +83,7 @@ const placeOf = (name: string, line: string, others: Replacements): string =>
 const same: Replacements = { address: (text) => text, name: (_sort, text) => text };
 
 describe('a redacted snapshot', () => {
-  test.each(inputs)('of %s renders to the same rules under other names', async (example) => {
+  test.each(inputs)('of %s renders to the same rules with replaced names', async (example) => {
     const snapshot = await snapshotOf(example);
     const before = rulesOf(snapshot);
     const after = rulesOf(redact(snapshot));
@@ -91,7 +91,7 @@ describe('a redacted snapshot', () => {
     expect(shapeOf(after, same)).toEqual(shapeOf(before, replacementsFor(snapshot)));
   });
 
-  test.each(inputs)('of %s holds none of its names and addresses', async (example) => {
+  test.each(inputs)('of %s has none of its names and addresses', async (example) => {
     const snapshot = await snapshotOf(example);
     const text = printSnapshot(redact(snapshot));
     const secrets = [
@@ -99,18 +99,18 @@ describe('a redacted snapshot', () => {
     ];
     expect(secrets.length).toBeGreaterThan(3);
     const words = new Set(text.split(/[^A-Za-z0-9.-]+/));
-    // Names of the examples such as node-1 are what a node may be called afterwards.
+    // Names of the examples such as node-1 may be replacements, too.
     const kept = secrets.filter(([, secret]) => words.has(secret ?? '') && !/^[a-z]+-[0-9]+$/.test(secret ?? ''));
     expect(kept).toEqual([]);
   });
 
-  test('is the same every time', async () => {
+  test('is deterministic', async () => {
     const snapshot = await snapshotOf(inputs[0] as string);
     expect(printSnapshot(redact(snapshot))).toBe(printSnapshot(redact(await snapshotOf(inputs[0] as string))));
   });
 });
 
-test('fields that are not known, and labels of people, do not come through', () => {
+test('drops unknown fields and custom labels', () => {
   const service: JsonObject = {
     apiVersion: 'v1',
     kind: 'Service',
@@ -130,7 +130,7 @@ test('fields that are not known, and labels of people, do not come through', () 
   expect(text).toContain('service.kubernetes.io/topology-mode: Auto');
 });
 
-test('ServiceCIDRs hold the ClusterIPs that they held, and only the one of the API server keeps its name', () => {
+test('ServiceCIDRs contain the same ClusterIPs, and only the one of the API server keeps its name', () => {
   const typed = { apiVersion: 'networking.k8s.io/v1', kind: 'ServiceCIDR' };
   const status = { conditions: [{ type: 'Ready', status: 'False' }] };
   const deletionTimestamp = '2026-01-02T03:04:05Z';
@@ -164,7 +164,7 @@ test('ServiceCIDRs hold the ClusterIPs that they held, and only the one of the A
   expect(cidrContains(canonicalCidr(acme?.spec.cidrs[0] ?? '') ?? '', web?.spec.clusterIP ?? '')).toBe(true);
 });
 
-test("what rules depend on in kube-proxy's configuration comes through, words among addresses, too", () => {
+test("keeps the fields of kube-proxy's configuration that rules depend on, also words among addresses", () => {
   const conf =
     'featureGates: { AllowServiceExternalIPs: false, Acme: true }\nnodePortAddresses: [primary, localhost, all, 10.9.8.0/24]\n';
   const configMap = { kind: 'ConfigMap', metadata: { name: 'kube-proxy' }, data: { 'config.conf': conf } };
@@ -184,7 +184,7 @@ describe('other addresses', () => {
   test.each([
     ['IPv4', v4, 32],
     ['IPv6', v6, 128],
-  ] as const)('lie in the networks that the %s addresses lay in, and in no others', (_title, address, bits) => {
+  ] as const)('are in the same networks as the %s addresses, and in no others', (_title, address, bits) => {
     fc.assert(
       fc.property(address, address, fc.nat(bits), (one, network, prefix) => {
         const cidr = `${network}/${prefix}`;
@@ -202,7 +202,7 @@ describe('other addresses', () => {
     ['100.100.1.1', '100.64.0.0/10'],
     ['fd00:1::5', 'fd00::/8'],
     ['2001:db8::7', '2000::/3'],
-  ])('%s becomes another address of %s', (text, range) => {
+  ])('%s is replaced by an address of %s', (text, range) => {
     expect(others.of(text)).not.toBe(text);
     expect(cidrContains(range, others.of(text) ?? '')).toBe(true);
   });
@@ -219,11 +219,11 @@ describe('other addresses', () => {
     'fe80::1',
     'ff02::1',
     '::/0',
-  ])('%s stays, because it means the same everywhere', (text) => {
+  ])('%s stays, as it means the same everywhere', (text) => {
     expect(others.of(text)).toBe(text);
   });
 
-  test.each(['', 'a.example', '10.0.0', '10.0.0.0/33'])('%o is none', (text) =>
+  test.each(['', 'a.example', '10.0.0', '10.0.0.0/33'])('%o is not an address', (text) =>
     expect(others.of(text)).toBeUndefined(),
   );
 });

@@ -9,7 +9,7 @@ import { printSnapshot, takeSnapshot } from '../../packages/renderer/src/cluster
 import { readInput } from '../../packages/renderer/src/commands/input.ts';
 import { normalise } from '../../packages/renderer/src/render/normalise.ts';
 import { render } from '../../packages/renderer/src/render/render.ts';
-import { type Item, send, startApiServer, type TestApiServer, token } from './apiserver.fixture.ts';
+import { type ApiObject, send, startApiServer, type TestApiServer, token } from './apiserver.fixture.ts';
 import { endpoints, node, serviceCIDROf, serviceOf, slice } from './objects.fixture.ts';
 
 let server: TestApiServer;
@@ -25,7 +25,7 @@ afterAll(async () => {
   rmSync(out, { recursive: true });
 });
 beforeEach(() => {
-  server.meddle = () => false;
+  server.intercept = () => false;
   server.asked.length = 0;
   server.objects.clear();
   server.objects.set('services', [serviceOf('c', 3), serviceOf('a', 1), serviceOf('b', 2)]);
@@ -33,13 +33,13 @@ beforeEach(() => {
   server.objects.set('nodes', [node]);
 });
 
-const access = (user: Item = { token }, cluster?: Item) =>
+const access = (user: ApiObject = { token }, cluster?: ApiObject) =>
   openAccess({ kubeconfig: server.kubeconfig(user, cluster) }, {});
 const everything = { namespaces: [] };
 const take = async (pageObjects = 2): Promise<string> =>
   printSnapshot(await takeSnapshot(access(), everything, { pageObjects, patience }));
 
-test('the order and the pages in which a server lists change no byte', async () => {
+test('the order and pages of lists change no byte', async () => {
   const before = await take(1);
   server.objects.set('services', [serviceOf('b', 2), serviceOf('c', 3), serviceOf('a', 1)]);
   expect(await take(500)).toBe(before);
@@ -49,15 +49,15 @@ test('the order and the pages in which a server lists change no byte', async () 
 
 describe('a server that misbehaves once', () => {
   test.each<[string, (response: import('node:http').ServerResponse) => void]>([
-    ['forgets the list between two pages', (response) => send(response, 410, {})],
+    ['expires the list between two pages', (response) => send(response, 410, {})],
     ['drops the connection', (response) => response.socket?.destroy()],
-    ['drops it in the middle of an answer', (response) => response.write('{"kind":', () => response.socket?.destroy())],
+    ['drops it within an answer', (response) => response.write('{"kind":', () => response.socket?.destroy())],
     ['is overloaded', (response) => send(response, 503, {})],
     ['never answers', () => {}],
-  ])('and %s is asked again', async (_title, misbehave) => {
+  ])('and %s is retried', async (_title, misbehave) => {
     const calm = await take();
     let isFirst = true;
-    server.meddle = (path, _request, response) => {
+    server.intercept = (path, _request, response) => {
       if (!path.includes('continue') || !isFirst) return false;
       isFirst = false;
       misbehave(response);
@@ -76,12 +76,12 @@ test.each<[string, number | string, string, RegExp, RegExp]>([
     /no right to/,
     /resources: \["endpointslices"\], verbs: \["list", "watch"\]/,
   ],
-  ['whose credentials are refused', 401, 'CLUSTER_ACCESS', /credentials/, /Log in/],
-  ['who meets a login page', '<html>', 'CLUSTER_UNREACHABLE', /no EndpointSliceList/, /proxy/],
-  ['who gets an endless answer', 'x'.repeat(200_000), 'INPUT_TOO_LARGE', /more than 100000 bytes/, /pages/],
+  ['with refused credentials', 401, 'CLUSTER_ACCESS', /credentials/, /Log in/],
+  ['behind a login page', '<html>', 'CLUSTER_UNREACHABLE', /no EndpointSliceList/, /proxy/],
+  ['with an endless answer', 'x'.repeat(200_000), 'INPUT_TOO_LARGE', /more than 100000 bytes/, /pages/],
   ['of a server that stays broken', 500, 'CLUSTER_UNREACHABLE', /answered 500/, /network/],
-])('a reader %s is told so', async (_title, answer, code, message, hint) => {
-  server.meddle = (path, _request, response) => {
+])('reports the cause to a client %s', async (_title, answer, code, message, hint) => {
+  server.intercept = (path, _request, response) => {
     if (!path.includes('endpointslices')) return false;
     if (typeof answer === 'number') send(response, answer, {});
     else response.end(answer);
@@ -92,9 +92,9 @@ test.each<[string, number | string, string, RegExp, RegExp]>([
   });
 });
 
-test('no new address comes out of a ServiceCIDR that a snapshot says is closed', async () => {
+test('allocates no address from a ServiceCIDR that is closed in the snapshot', async () => {
   const { metadata, spec } = serviceCIDROf('more', '10.200.0.0/24');
-  const ended = { metadata: { ...(metadata as Item), deletionTimestamp: '2026-01-02T03:04:05Z' }, spec };
+  const ended = { metadata: { ...(metadata as ApiObject), deletionTimestamp: '2026-01-02T03:04:05Z' }, spec };
   const notReady = {
     metadata,
     spec,
@@ -112,7 +112,7 @@ test('no new address comes out of a ServiceCIDR that a snapshot says is closed',
   }
 });
 
-test('rendering the cluster gives the bytes of rendering its snapshot', async () => {
+test('rendering a cluster and its snapshot gives the same bytes', async () => {
   const kubeconfig = server.kubeconfig({ token });
   const file = join(out, 'snapshot.yaml');
   writeFileSync(file, await take());
@@ -124,7 +124,7 @@ test('rendering the cluster gives the bytes of rendering its snapshot', async ()
   expect(render(direct.input).files.size).toBeGreaterThan(5);
 });
 
-test('a cluster without slices gives Endpoints, and the same rules', async () => {
+test('a snapshot of a cluster without slices has Endpoints, and renders to the same rules', async () => {
   const rules = async (): Promise<string | undefined> => {
     const kubeconfig = server.kubeconfig({ token });
     const { input } = await readInput({ fromCluster: true, kubeconfig, output: join(out, 'rendered') });
@@ -146,7 +146,7 @@ describe("kube-proxy's ConfigMap", () => {
     data: { 'config.conf': conf, 'kubeconfig.conf': 'a path' },
   };
   const answering = (status: number, body: unknown): void => {
-    server.meddle = (path, _request, response) => {
+    server.intercept = (path, _request, response) => {
       if (!path.includes('/configmaps/kube-proxy')) return false;
       if (typeof body === 'string') response.end(body);
       else send(response, status, body);
@@ -154,7 +154,7 @@ describe("kube-proxy's ConfigMap", () => {
     };
   };
 
-  test('is kept as far as kube-proxy reads it, and decides about the rules', async () => {
+  test('is kept as far as kube-proxy reads it, and affects the rules', async () => {
     answering(200, configMap);
     const text = await take();
     expect(text).toContain('clusterCIDR: 10.244.0.0/16');
@@ -164,7 +164,7 @@ describe("kube-proxy's ConfigMap", () => {
     expect(render(input).files.get('profiles/default/profile.yaml')).toContain('clusterCIDR: 10.244.0.0/16');
   });
 
-  test('that may not be read is a note that names the rule, and the snapshot goes on', async () => {
+  test('without the right to read it is a note with the missing rule, and the snapshot continues', async () => {
     answering(403, {});
     const { notes, parts } = await takeSnapshot(access(), everything, { patience });
     expect(notes).toMatchObject([
@@ -176,7 +176,7 @@ describe("kube-proxy's ConfigMap", () => {
   test.each([
     ['no JSON', '{'],
     ['another kind', { kind: 'Status' }],
-  ])('that is %s is a problem of the server', async (_title, body) => {
+  ])('that is %s is reported as a problem of the server', async (_title, body) => {
     answering(200, body);
     await expect(take()).rejects.toMatchObject({ problem: { code: 'CLUSTER_UNREACHABLE' } });
   });
@@ -189,7 +189,7 @@ describe('ServiceCIDRs', () => {
     return render(input).files.get('cluster.yaml');
   };
 
-  test('are kept without what the API server says of them, and set serviceCIDRs', async () => {
+  test('are kept without their status, and set serviceCIDRs', async () => {
     server.objects.set('servicecidrs', [
       serviceCIDROf('more', '10.200.0.0/24'),
       serviceCIDROf('kubernetes', '10.64.0.0/16', 'fd00:96::/112'),
@@ -201,15 +201,15 @@ describe('ServiceCIDRs', () => {
     expect(await clusterFile()).toContain('serviceCIDRs:\n  - 10.200.0.0/24\n  - 10.64.0.0/16\n  - fd00:96::/112\n');
   });
 
-  test('that the cluster does not have leave the default', async () => {
+  test('are optional: without them the default applies', async () => {
     const { notes, parts } = await takeSnapshot(access(), everything, { patience });
     expect(notes).toEqual([]);
     expect(parts.has('servicecidrs')).toBe(false);
     expect(await clusterFile()).toContain('serviceCIDRs:\n  - 10.96.0.0/12\n');
   });
 
-  test('that may not be read are a note that names the rule, and the snapshot goes on', async () => {
-    server.meddle = (path, _request, response) => {
+  test('without the right to read them are a note with the missing rule, and the snapshot continues', async () => {
+    server.intercept = (path, _request, response) => {
       if (!path.includes('/servicecidrs')) return false;
       send(response, 403, {});
       return true;
@@ -227,8 +227,8 @@ describe('ServiceCIDRs', () => {
     expect(parts.has('servicecidrs')).toBe(false);
   });
 
-  test('of a server that stays broken end the snapshot', async () => {
-    server.meddle = (path, _request, response) => {
+  test('fail the snapshot when the server stays broken', async () => {
+    server.intercept = (path, _request, response) => {
       if (!path.includes('/servicecidrs')) return false;
       send(response, 500, {});
       return true;
@@ -237,7 +237,7 @@ describe('ServiceCIDRs', () => {
   });
 });
 
-test('a snapshot of another format is refused', async () => {
+test('refuses a snapshot of another format', async () => {
   const file = join(out, 'later.yaml');
   writeFileSync(file, (await take()).replace('format: 1', 'format: 2'));
   expect((await readInput({ filename: [file] })).problems).toMatchObject([
@@ -245,7 +245,7 @@ test('a snapshot of another format is refused', async () => {
   ]);
 });
 
-test('a snapshot of some namespaces does not count as complete', async () => {
+test('treats a snapshot of some namespaces as incomplete', async () => {
   const snapshot = await takeSnapshot(access(), { namespaces: ['shop'] }, { patience });
   const file = join(out, 'partial.yaml');
   writeFileSync(file, printSnapshot(snapshot));
@@ -253,9 +253,9 @@ test('a snapshot of some namespaces does not count as complete', async () => {
   expect((await readInput({ filename: [file] })).input.snapshot).toBe(false);
 });
 
-test('the shipped roles grant what the code asks for, and nothing else', () => {
+test('the shipped roles grant exactly the rights that the code needs', () => {
   const text = readFileSync(join(import.meta.dirname, '../../deploy/clusterrole.yaml'), 'utf8');
-  const [everywhere, one] = parseAllDocuments(text).map((document) => document.toJS() as Role) as [Role, Role];
+  const [everywhere, one] = parseAllDocuments(text).map((document) => document.toJS() as RoleManifest) as [RoleManifest, RoleManifest];
   const granted = everywhere.rules.flatMap(({ apiGroups, resources, verbs }) =>
     resources.map((resource) => `${apiGroups.join()}/${resource} ${verbs.join()}`),
   );
@@ -265,7 +265,7 @@ test('the shipped roles grant what the code asks for, and nothing else', () => {
   expect(one.rules).toEqual([parse(configMapRule)]);
 });
 
-interface Role {
+interface RoleManifest {
   readonly metadata: { readonly namespace?: string };
   readonly rules: readonly {
     readonly apiGroups: readonly string[];

@@ -10,7 +10,7 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { send, token } from './apiserver.fixture.ts';
 import { LiveCluster } from './live.fixture.ts';
 import { node, serviceOf, slice } from './objects.fixture.ts';
-import { heard, freePort, type Started, startSluice, until } from './program.fixture.ts';
+import { outputOf, freePort, type Started, startSluice, until } from './program.fixture.ts';
 
 let cluster: LiveCluster;
 let dir: string;
@@ -40,27 +40,27 @@ function watch(...more: readonly string[]): Started {
 
 const isThere = (): boolean => existsSync(join(out, completeFile));
 
-describe('what a person can mend now ends it at once:', () => {
+describe('an error that the operator can fix ends it at once:', () => {
   test.each<[string, () => readonly string[], RegExp]>([
     [
-      'a directory that holds something else',
+      'a directory with other content',
       () => {
         writeFileSync(join(dir, 'letters.txt'), 'dear');
         return ['-o', dir];
       },
       /holds letters\.txt, .*\[OUTPUT_NOT_A_BUNDLE\]/,
     ],
-    ['a directory that cannot be made', () => ['-o', '/proc/nowhere'], /\[OUTPUT_UNWRITABLE\]/],
-    ['commits where there is no repository', () => ['--commit'], /in no Git work tree \[GIT_UNREADY\]/],
-    ['pushes where there is no repository', () => ['--push'], /in no Git work tree \[GIT_UNREADY\]/],
-    ['a port that there is not', () => ['--listen', '127.0.0.1:99999'], /option '--listen <ADDRESS:PORT>'/],
+    ['a directory that cannot be created', () => ['-o', '/proc/nowhere'], /\[OUTPUT_UNWRITABLE\]/],
+    ['commits outside of a repository', () => ['--commit'], /in no Git work tree \[GIT_UNREADY\]/],
+    ['pushes outside of a repository', () => ['--push'], /in no Git work tree \[GIT_UNREADY\]/],
+    ['an invalid port', () => ['--listen', '127.0.0.1:99999'], /option '--listen <ADDRESS:PORT>'/],
   ])('%s', { timeout: 30_000 }, async (_title, options, message) => {
     const { exitCode, all } = await watch(...options());
     expect(all).toMatch(message);
     expect(exitCode).toBe(2);
   });
 
-  test('a port that somebody has', { timeout: 30_000 }, async () => {
+  test('a port in use', { timeout: 30_000 }, async () => {
     const other = createServer();
     await new Promise<void>((resolve) => other.listen(0, '127.0.0.1', resolve));
     const { port } = other.address() as AddressInfo;
@@ -72,20 +72,20 @@ describe('what a person can mend now ends it at once:', () => {
   });
 });
 
-test('a cluster that is away at the start is waited for under an alarm', { timeout: 60_000 }, async () => {
-  cluster.server.meddle = (_path, request) => (request.socket.destroy(), true);
+test('waits with an alarm for a cluster that is unreachable at the start', { timeout: 60_000 }, async () => {
+  cluster.server.intercept = (_path, request) => (request.socket.destroy(), true);
   const port = await freePort();
-  const text = heard(watch('--listen', `127.0.0.1:${port}`));
+  const text = outputOf(watch('--listen', `127.0.0.1:${port}`));
   await until(() => text().includes('warning: API configmaps: Cannot read https://'), 40_000);
   const metrics = await (await fetch(`http://127.0.0.1:${port}/metrics`)).text();
   expect(metrics).toContain('sluice_watch_api_away 1');
   expect(isThere()).toBe(false);
-  cluster.server.meddle = (path, request, response) => cluster.answer(path, request, response);
+  cluster.server.intercept = (path, request, response) => cluster.answer(path, request, response);
   await until(isThere, 40_000);
   await until(() => text().includes('rendered is what https://'));
 });
 
-test('what a git that was killed left in the repository does not keep it from starting', {
+test('starts in a repository with the lock of a killed git', {
   timeout: 30_000,
 }, async () => {
   const git = (...args: readonly string[]): string => execFileSync('git', args, { cwd: dir, encoding: 'utf8' });
@@ -94,14 +94,14 @@ test('what a git that was killed left in the repository does not keep it from st
   const lock = join(dir, '.git', 'index.lock');
   writeFileSync(lock, '');
   utimesSync(lock, new Date(0), new Date(0));
-  const text = heard(watch('--commit'));
+  const text = outputOf(watch('--commit'));
   await until(() => text().includes('committed: sluice: initial render of 1 Service for 1 node\n'));
   expect(text()).toContain(`removed ${lock} of a killed git`);
   expect(text()).not.toContain('warning: COMMIT');
   expect(git('ls-tree', '-r', '--name-only', 'HEAD')).toContain('rendered/');
 });
 
-test('its log is JSON when asked, with the level that signals change', { timeout: 30_000 }, async () => {
+test('writes its log as JSON when configured, with the level that signals change', { timeout: 30_000 }, async () => {
   const started = watch('--log-format', 'json', '--log-level', 'warning');
   let log = '';
   started.stderr?.on('data', (chunk: Buffer) => (log += chunk.toString()));
@@ -128,9 +128,9 @@ test('its log is JSON when asked, with the level that signals change', { timeout
     });
 });
 
-test('a signal ends it while a server takes requests and never answers', { timeout: 25_000 }, async () => {
+test('ends at a signal while a server accepts requests and never answers', { timeout: 25_000 }, async () => {
   let isAsked = false;
-  cluster.server.meddle = (path, request, response) => {
+  cluster.server.intercept = (path, request, response) => {
     if (!path.includes('/services')) return cluster.answer(path, request, response);
     isAsked = true;
     return true;
@@ -138,7 +138,7 @@ test('a signal ends it while a server takes requests and never answers', { timeo
   const started = watch();
   await until(() => isAsked);
   started.kill('SIGTERM');
-  // Requests are given up after 30 seconds, five times.
+  // Requests time out after 30 seconds, five times.
   expect(await started).toMatchObject({ exitCode: 0 });
 });
 
@@ -146,15 +146,15 @@ test.each<[string, (path: string) => boolean]>([
   ['to list', (path) => path.includes('/nodes')],
   ['to watch', (path) => path.includes('/nodes?watch=1')],
 ])(
-  'a right %s that is missing is named with the rule that grants it',
+  'names a missing right %s with the rule that grants it',
   { timeout: 30_000 },
   async (_title, isRefused) => {
-    cluster.server.meddle = (path, request, response) => {
+    cluster.server.intercept = (path, request, response) => {
       if (!isRefused(path)) return cluster.answer(path, request, response);
       send(response, 403, {});
       return true;
     };
-    const text = heard(watch());
+    const text = outputOf(watch());
     await until(() => text().includes('the account has no right to'));
     expect(text()).toMatch(/Cannot (list|watch) nodes of https:/);
     expect(text()).toContain('Grant this RBAC rule: {apiGroups: [""], resources: ["nodes"], verbs: ["list", "watch"]}');

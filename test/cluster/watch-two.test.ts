@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { quarantineFile, serviceFile } from '@sluice/bundle';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { type Item, token } from './apiserver.fixture.ts';
+import { type ApiObject, token } from './apiserver.fixture.ts';
 import { LeaseServer } from './lease.fixture.ts';
 import { LiveCluster } from './live.fixture.ts';
 import { node, serviceOf, slice } from './objects.fixture.ts';
@@ -18,7 +18,7 @@ const running: Started[] = [];
 beforeEach(async () => {
   cluster = await LiveCluster.start();
   const leases = new LeaseServer();
-  cluster.server.meddle = (path, request, response) =>
+  cluster.server.intercept = (path, request, response) =>
     leases.answer(path, request, response) || cluster.answer(path, request, response);
   dir = mkdtempSync(join(tmpdir(), 'sluice-watch-two-'));
   cluster.put('services', serviceOf('a', 1));
@@ -56,7 +56,7 @@ function makeOrigin(): void {
   git(first, 'push', '--quiet', '--set-upstream', 'origin', 'main');
 }
 
-/** Starts a watcher in a clone, and tells what it says. */
+/** Starts a watcher in a clone, and collects its output. */
 function watchIn(work: string): { readonly started: Started; readonly text: () => string } {
   const kubeconfig = cluster.server.kubeconfig({ token });
   const where = ['-o', join(work, 'rendered'), '--kubeconfig', kubeconfig];
@@ -68,7 +68,7 @@ function watchIn(work: string): { readonly started: Started; readonly text: () =
 }
 
 const fileOf = (name: string): string => join('rendered', serviceFile('default', 'shop', name, 'iptables'));
-/** What everybody sees; empty while it is not there. */
+/** A file as pushed; empty while it does not exist. */
 function pushed(path: string): string {
   try {
     return git(join(dir, 'origin.git'), 'show', `main:${path}`);
@@ -76,12 +76,12 @@ function pushed(path: string): string {
     return '';
   }
 }
-const bad = (service: Item): Item => ({
+const bad = (service: ApiObject): ApiObject => ({
   ...service,
-  spec: { ...(service['spec'] as Item), sessionAffinity: 'Maybe' },
+  spec: { ...(service['spec'] as ApiObject), sessionAffinity: 'Maybe' },
 });
 
-test('of two watchers one writes; the other goes on from what that one pushed, and over what people push', async () => {
+test('one of two watchers writes; the other one continues from its pushes, and on top of commits by users', async () => {
   makeOrigin();
   const [one, two] = [clone('one'), clone('two')];
   const first = watchIn(one);
@@ -99,7 +99,7 @@ test('of two watchers one writes; the other goes on from what that one pushed, a
   cluster.put('services', serviceOf('c', 5));
   await until(() => pushed(fileOf('c')) !== '');
   expect(second.text()).toContain('holds Lease');
-  // The second one never saw this Service when it was good.
+  // The second one never saw a valid version of this Service.
   expect(pushed(fileOf('b'))).toContain('10.96.0.3');
   expect(pushed(join('rendered', quarantineFile))).toContain('rules: last good');
   expect(git(join(dir, 'origin.git'), 'log', '--patch', 'main')).not.toContain('rules: none');
@@ -111,7 +111,7 @@ test('of two watchers one writes; the other goes on from what that one pushed, a
   git(person, 'push', '--quiet');
   cluster.put('services', serviceOf('d', 6));
   await until(() => pushed(fileOf('d')) !== '');
-  // With the push that brings the one file the other one is again what the cluster is.
+  // The push adds one file, and restores the other one.
   expect(pushed(fileOf('a'))).toBe(good);
   expect(readFileSync(join(two, fileOf('a')), 'utf8')).toBe(good);
   await until(() => git(two, 'status', '--porcelain') === '');

@@ -9,10 +9,10 @@ import { atTier } from '@sluice/testing';
 import { readInput } from '../../packages/renderer/src/commands/input.ts';
 import { planTree } from '../../packages/renderer/src/emit/tree.ts';
 import { render } from '../../packages/renderer/src/render/render.ts';
-import { type Item, token } from './apiserver.fixture.ts';
+import { type ApiObject, token } from './apiserver.fixture.ts';
 import { LiveCluster } from './live.fixture.ts';
 import { node, serviceCIDROf, serviceOf, slice } from './objects.fixture.ts';
-import { freePort, heard, type Started, startSluice, until } from './program.fixture.ts';
+import { freePort, outputOf, type Started, startSluice, until } from './program.fixture.ts';
 
 let cluster: LiveCluster;
 let dir: string;
@@ -39,7 +39,7 @@ afterEach(async () => {
 
 const kubeconfig = (): string => cluster.server.kubeconfig({ token });
 
-/** Starts the program as a person does, and waits until the directory is there. */
+/** Starts the program as a user does, and waits until the directory exists. */
 async function watch(...more: readonly string[]): Promise<void> {
   const args = ['watch', '-o', out, '--kubeconfig', kubeconfig(), '--listen', `127.0.0.1:${port}`, ...more];
   watching = startSluice(args, dir);
@@ -54,14 +54,14 @@ const ask = async (path: string): Promise<{ status: number; text: string }> => {
   return { status: response.status, text: await response.text() };
 };
 
-/** Whether the directory is, byte for byte, what one render of the cluster would write. */
+/** Whether the directory equals, byte for byte, a fresh render of the cluster. */
 async function isFresh(): Promise<boolean> {
   const { input } = await readInput({ fromCluster: true, kubeconfig: kubeconfig(), output: out });
   const plan = planTree(out, render(input).files);
   return 'write' in plan && plan.write.length + plan.remove.length === 0 && plan.complete.isThere;
 }
 
-const endpointsOf = (name: string, hosts: readonly number[]): Item => ({
+const endpointsOf = (name: string, hosts: readonly number[]): ApiObject => ({
   ...slice,
   metadata: { name: `${name}-1`, namespace: 'shop', labels: { 'kubernetes.io/service-name': name } },
   endpoints: hosts.map((host) => ({
@@ -71,7 +71,7 @@ const endpointsOf = (name: string, hosts: readonly number[]): Item => ({
   })),
 });
 
-test('what changes at the API changes in the directory, and a signal ends it in order', async () => {
+test('changes at the API change the directory, and a signal ends it cleanly', async () => {
   await watch();
   expect(await isFresh()).toBe(true);
   cluster.put('services', serviceOf('b', 2));
@@ -85,7 +85,7 @@ test('what changes at the API changes in the directory, and a signal ends it in 
   expect(await isFresh()).toBe(true);
 }, 60_000);
 
-test('a new ServiceCIDR changes the service CIDRs of the bundle, and its removal changes them back', async () => {
+test('a new ServiceCIDR changes the service CIDRs of the bundle, and its removal restores them', async () => {
   cluster.put('servicecidrs', serviceCIDROf('kubernetes', '10.96.0.0/16'));
   await watch();
   expect(read('cluster.yaml')).toContain('serviceCIDRs:\n  - 10.96.0.0/16\n');
@@ -97,30 +97,30 @@ test('a new ServiceCIDR changes the service CIDRs of the bundle, and its removal
   await until(isFresh);
 }, 60_000);
 
-test('while the API is away the last directory stays, with an alarm that clears', async () => {
+test('keeps the last directory while the API is unreachable, with an alarm that clears', async () => {
   await watch();
   expect(await ask('/healthz')).toEqual({ status: 200, text: 'ok\n' });
   const before = rulesOf('a');
-  cluster.server.meddle = (_path, request) => (request.socket.destroy(), true);
+  cluster.server.intercept = (_path, request) => (request.socket.destroy(), true);
   cluster.drop();
   await until(async () => (await ask('/metrics')).text.includes('sluice_watch_api_away 1'));
   expect((await ask('/livez')).status).toBe(200);
   expect(rulesOf('a')).toBe(before);
   cluster.put('services', serviceOf('a', 9));
-  cluster.server.meddle = (path, request, response) => cluster.answer(path, request, response);
+  cluster.server.intercept = (path, request, response) => cluster.answer(path, request, response);
   await until(() => rulesOf('a')?.includes('10.96.0.9') ?? false, 40_000);
   await until(async () => (await ask('/metrics')).text.includes('sluice_watch_api_away 0'), 40_000);
   expect((await ask('/healthz')).status).toBe(200);
 }, 90_000);
 
-test('a bad Service keeps its last good rules and is said on it, and the others go on', async () => {
-  const events: Item[] = [];
+test('a bad Service keeps its last good rules and gets an Event; the rest is updated', async () => {
+  const events: ApiObject[] = [];
   cluster.onPost = (path, body) => (path.endsWith('/events') ? (events.push(body), 201) : 404);
   await watch('--events');
   const before = rulesOf('a');
   cluster.put('services', {
     ...serviceOf('a', 1),
-    spec: { ...(serviceOf('a', 1)['spec'] as Item), sessionAffinity: 'Maybe' },
+    spec: { ...(serviceOf('a', 1)['spec'] as ApiObject), sessionAffinity: 'Maybe' },
   });
   cluster.put('services', serviceOf('b', 2));
   await until(() => rulesOf('b') !== undefined);
@@ -136,10 +136,10 @@ test('a bad Service keeps its last good rules and is said on it, and the others 
   expect(await isFresh()).toBe(true);
 }, 60_000);
 
-test('EndpointSlices of no Service are told once and change nothing', async () => {
-  const loose = (name: string): Item => ({ ...slice, metadata: { name, namespace: 'shop' } });
+test('EndpointSlices without a Service are reported once and change nothing', async () => {
+  const loose = (name: string): ApiObject => ({ ...slice, metadata: { name, namespace: 'shop' } });
   await watch();
-  const text = heard(watching!);
+  const text = outputOf(watching!);
   cluster.put('endpointslices', loose('loose'));
   await until(() => text().includes('EndpointSlice shop/loose: '));
   cluster.put('endpointslices', {
@@ -154,10 +154,10 @@ test('EndpointSlices of no Service are told once and change nothing', async () =
   expect(await isFresh()).toBe(true);
 }, 60_000);
 
-test('endpoints on nodes that somebody made up make no files, and the others go on', async () => {
+test('endpoints on unknown nodes write no files, and the rest is updated', async () => {
   await watch();
   const endpoints = [0, 1].map((n) => ({ addresses: [`10.244.9.${n + 1}`], nodeName: `made-up-${n}` }));
-  cluster.put('endpointslices', { ...slice, metadata: { ...(slice['metadata'] as Item), name: 'a-2' }, endpoints });
+  cluster.put('endpointslices', { ...slice, metadata: { ...(slice['metadata'] as ApiObject), name: 'a-2' }, endpoints });
   await until(() => rulesOf('a')?.includes('10.244.9.1') ?? false);
   expect(readdirSync(join(out, 'nodes'))).toEqual(['node-a']);
   expect(await isFresh()).toBe(true);
@@ -169,13 +169,13 @@ describe('churn', () => {
   const services = 200;
 
   test(
-    `${perSecond} endpoint changes a second for ${seconds} s: none is lost, memory is flat, the directory is what a fresh render gives`,
+    `${perSecond} endpoint changes a second for ${seconds} s: none is lost, memory is flat, the directory equals a fresh render`,
     async () => {
       for (let n = 0; n < services; n++) {
         cluster.put('services', serviceOf(`s${n}`, (n % 250) + 3));
         cluster.put('services', {
           ...serviceOf(`s${n}`, 0),
-          spec: { ...(serviceOf('x', 0)['spec'] as Item), clusterIP: `10.97.0.${n}`, clusterIPs: [`10.97.0.${n}`] },
+          spec: { ...(serviceOf('x', 0)['spec'] as ApiObject), clusterIP: `10.97.0.${n}`, clusterIPs: [`10.97.0.${n}`] },
         });
         cluster.put('endpointslices', endpointsOf(`s${n}`, [1, 2]));
       }
@@ -216,7 +216,7 @@ describe('commits', () => {
       stdio: 'pipe',
     });
 
-  test('each settled change is one commit that names its Services, laid over what others pushed', async () => {
+  test('each change is one commit that names its Services, rebased onto foreign pushes', async () => {
     const origin = join(dir, 'origin.git');
     git(dir, 'init', '--quiet', '--bare', '--initial-branch=main', origin);
     const work = join(dir, 'work');
@@ -243,7 +243,7 @@ describe('commits', () => {
     git(other, 'push', '--quiet');
     cluster.put('services', serviceOf('b', 2));
     cluster.put('services', serviceOf('c', 3));
-    // On a machine that is busy one of them may come after the other's commit.
+    // On a busy machine the commits of the two may be apart.
     await until(() => log()[0]?.includes('shop/c') === true);
     const own = log().slice(0, -3).toReversed();
     expect([
@@ -255,14 +255,14 @@ describe('commits', () => {
     expect(git(work, 'status', '--porcelain')).toBe('');
     expect(await isFresh()).toBe(true);
 
-    // What cannot be laid over it line by line: one removes the file that the other changed.
+    // A conflict: one commit removes the file that the other one changed.
     git(other, 'pull', '--quiet', '--rebase');
     writeFileSync(join(other, 'rendered', serviceFile('default', 'shop', 'b', 'iptables')), 'by hand\n');
     writeFileSync(join(other, 'README'), 'c\n');
     git(other, 'commit', '--quiet', '-am', 'by hand');
     git(other, 'push', '--quiet');
     cluster.remove('services', 'b');
-    // A look that began before may come between and put back what was written by hand: a commit of its own, and rightly so.
+    // An earlier scan may restore the file that was edited by hand: a correct commit of its own.
     const gone = serviceFile('default', 'shop', 'b', 'iptables');
     await until(() => !git(origin, 'ls-tree', '-r', '--name-only', 'main').includes(gone));
     expect(log()[0]).toBe('watch: Service shop/b');

@@ -4,18 +4,18 @@ import { ask, meet, waitForAnswer } from './look.ts';
 import type { DemoNode } from './node.ts';
 import { waitFor } from './wait.ts';
 
-/** Bounds for what sluiced does by itself. */
+/** Time-outs for what sluiced does without a command. */
 const applyMs = 30_000;
 const rollBackMs = 40_000;
-/** Two scans of the bundle directory: time enough for a mistake to show. */
+/** Two scans of the bundle directory: enough for a mistake to show. */
 const quarantineMs = 2_000;
 
 export interface DemoOptions {
-  /** Where the story goes, a line at a time. */
+  /** Receives the story, a line at a time. */
   readonly say: (line: string) => void;
-  /** Leave out what only shows more of the same. */
+  /** Skips steps that show nothing new. */
   readonly short: boolean;
-  /** Ends the demo before its time; it cleans up first. */
+  /** Interrupts the demo, which then cleans up. */
   readonly signal: AbortSignal;
 }
 
@@ -29,7 +29,7 @@ export async function runDemo({ say, short, signal }: DemoOptions): Promise<void
   );
   await using stage = await openStage();
   await Promise.race([tell(stage, { say, short, signal }), interruption(signal)]);
-  say('That is all. Nothing of it is left on this machine.');
+  say('The demo is finished, and has left nothing on this machine.');
 }
 
 async function tell(stage: Stage, { say, short, signal }: DemoOptions): Promise<void> {
@@ -42,7 +42,7 @@ async function tell(stage: Stage, { say, short, signal }: DemoOptions): Promise<
     await stopSluiced(stage, say);
   } catch (error) {
     if (signal.aborted) return;
-    for (const node of stage.nodes) say(`--- sluiced on ${node.host.name} said:\n${await node.stop()}`);
+    for (const node of stage.nodes) say(`--- log of sluiced on ${node.host.name}:\n${await node.stop()}`);
     throw error;
   }
 }
@@ -93,7 +93,7 @@ async function reachService(stage: Stage, say: Say): Promise<void> {
   const { cluster } = stage;
   const reach = async (title: string, from: string, to: string, port: number): Promise<void> => {
     const seenAs = await meet(cluster, from, to, port, api.pods);
-    say(`   ${title.padEnd(48)} ${to}:${port} → ${api.pods.join(' and ')}, who see ${seenAs.join(', ')}`);
+    say(`   ${title.padEnd(48)} ${to}:${port} → ${api.pods.join(' and ')}, which see ${seenAs.join(', ')}`);
   };
   await reach('a pod through the cluster address', 'client', api.clusterIP, api.port);
   await reach('the client outside through a node port', 'outside', '192.0.2.12', api.nodePort);
@@ -152,10 +152,10 @@ async function rollBack(node: DemoNode, { wrong, bad, before }: BadRelease, say:
     return (await inQuarantine()) ? 'the bad rules were in the kernel' : undefined;
   });
   say(`   ${name}: ${seen}, and the probe http://${api.clusterIP}:${api.port}/ fails …`);
-  await waitFor(`${name} goes back`, rollBackMs, async () =>
+  await waitFor(`${name} rolls back`, rollBackMs, async () =>
     (await inQuarantine()) && (await node.rules()) === before ? true : undefined,
   );
-  say(`   ${name}: … the rules from before are back, line for line; version ${bad} is in quarantine`);
+  say(`   ${name}: … the previous rules are restored, line for line; version ${bad} is quarantined`);
   await sleep(quarantineMs);
   if ((await node.rules()) !== before) throw new Error(`${name} has applied the bad release again`);
 }
@@ -169,7 +169,7 @@ async function stopSluiced(stage: Stage, say: Say): Promise<void> {
   await meet(stage.cluster, 'client', api.clusterIP, api.port, api.pods);
 }
 
-/** The lines that only one of two texts has, as a diff shows them. */
+/** The lines of only one of the texts, as a diff shows them. */
 function changedLines(before: string, after: string): string {
   const old = before.split('\n');
   const now = after.split('\n');

@@ -2,7 +2,7 @@ import type { Reply } from '../netns/agent.ts';
 import type { Cluster } from '../netns/cluster.ts';
 import { waitFor } from './wait.ts';
 
-/** Connections that are opened until every pod has answered. */
+/** The number of connections within which every pod has to answer. */
 const connectionsMax = 64;
 const answerMs = 3_000;
 
@@ -14,7 +14,7 @@ export function ask(cluster: Cluster, from: string, to: string, port: number): P
 /**
  * Opens connections until each of `pods` has answered.
  * @returns the addresses that the pods have seen, sorted
- * @throws when anything else happens, or when a pod never answers
+ * @throws when a connection fails, or when a pod never answers
  */
 export async function meet(
   cluster: Cluster,

@@ -1,8 +1,8 @@
-/** `./dev demo`: exit code 0 when everything happened that should, 1 when something did not. */
+/** `./dev demo`: exit code 0 when every step succeeded, 1 when one failed. */
 import { runDemo } from './demo.ts';
 
 const interrupted = new AbortController();
-// Not `once`: execa ends the process at once when it finds itself alone with a signal.
+// Not `once`: without a listener execa ends the process at the next signal.
 for (const name of ['SIGINT', 'SIGTERM'] as const) process.on(name, () => interrupted.abort());
 
 const started = performance.now();

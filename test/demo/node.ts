@@ -10,14 +10,14 @@ export interface ProbeSpec {
   readonly http: string;
 }
 
-/** As much of sluiced's status as the demo looks at. */
+/** The fields of sluiced's status that the demo reads. */
 export interface NodeStatus {
-  /** What stands, null before the first bundle. */
+  /** The active version, null before the first bundle. */
   readonly version: string | null;
   readonly backend: 'nft' | 'legacy' | null;
-  /** The version of a change that is on its way. */
+  /** The version of a change in progress. */
   readonly open: string | null;
-  /** Versions that will not be applied again, with the reason. */
+  /** Quarantined versions, with the reason. */
   readonly quarantined: Readonly<Record<string, string>>;
 }
 
@@ -30,7 +30,7 @@ export class DemoNode {
   /**
    * @param dir a scratch directory for the node's config and state
    * @param bundle the directory that sluiced watches
-   * @param scanIntervalSeconds how often it compares everything, besides at events
+   * @param scanIntervalSeconds the interval of full scans, besides those after events
    */
   constructor(host: Host, dir: string, bundle: string, probe: ProbeSpec, scanIntervalSeconds = 1) {
     this.host = host;
@@ -55,7 +55,7 @@ export class DemoNode {
     this.#daemon = this.host.start([sluiced, 'run', '-c', this.#config]);
   }
 
-  /** Ends sluiced; its rules stay, as they do on a real node. @returns everything that it printed */
+  /** Ends sluiced; its rules stay, as on a real node. @returns its output */
   async stop(): Promise<string> {
     await this.#daemon?.stop();
     return (await this.#daemon?.ended)?.output ?? '';

@@ -11,7 +11,7 @@ import { DemoNode } from './node.ts';
 const sluice = join(import.meta.dirname, '..', '..', 'bin', 'sluice');
 const exampleName = '03-load-balancer';
 
-/** The Service that the demo looks at, as examples/03-load-balancer/in/api.yaml has it. */
+/** The Service of the demo, as in examples/03-load-balancer/in/api.yaml. */
 export const api = {
   clusterIP: '10.96.0.31',
   port: 443,
@@ -21,13 +21,13 @@ export const api = {
   pods: ['api-1', 'api-2'],
 } as const;
 
-/** Everything that the demo acts on: a cluster, a working copy of an example, a sluiced per node. */
+/** The environment of the demo: a cluster, a working copy of an example, a sluiced per node. */
 export interface Stage extends AsyncDisposable {
   readonly cluster: Cluster;
   readonly nodes: readonly DemoNode[];
   /** Replaces text in a manifest of the working copy. */
   edit(file: string, from: string, to: string): void;
-  /** `sluice render` over the working copy. @returns what it printed */
+  /** `sluice render` over the working copy. @returns its output */
   render(): Promise<string>;
   /** `sluice ls` of the bundle. */
   list(): Promise<string>;
@@ -41,7 +41,7 @@ export interface Stage extends AsyncDisposable {
 export async function openStage(): Promise<Stage> {
   const example = listExamples().find(({ name }) => name === exampleName);
   if (example?.config === undefined || example.packets === undefined)
-    throw new Error(`examples/${exampleName} is not whole`);
+    throw new Error(`examples/${exampleName} is incomplete`);
   const dir = mkdtempSync(join(tmpdir(), 'sluice-demo-'));
   const remove = (): void => rmSync(dir, { recursive: true, force: true });
   const manifests = join(dir, 'in');
@@ -83,6 +83,6 @@ function readVersions(json: string): ReadonlyMap<string, string> {
 
 function replaceIn(file: string, from: string, to: string): void {
   const before = readFileSync(file, 'utf8');
-  if (!before.includes(from)) throw new Error(`Cannot edit ${file}: it does not hold ${JSON.stringify(from)}`);
+  if (!before.includes(from)) throw new Error(`Cannot edit ${file}: missing text ${JSON.stringify(from)}`);
   writeFileSync(file, before.replaceAll(from, to));
 }

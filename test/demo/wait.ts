@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 
-/** How often something that is waited for is looked at. */
+/** The polling interval. */
 const intervalMs = 200;
 
 /**
@@ -13,7 +13,7 @@ export async function waitFor<T>(what: string, timeoutMs: number, look: () => Pr
   for (;;) {
     const value = await look();
     if (value !== undefined) return value;
-    if (performance.now() > end) throw new Error(`Waited ${timeoutMs / 1000} s in vain: ${what}`);
+    if (performance.now() > end) throw new Error(`timed out after ${timeoutMs / 1000} s, waiting until ${what}`);
     await sleep(intervalMs);
   }
 }

@@ -3,12 +3,12 @@ import { expect, test } from 'vitest';
 import { sampleBundle, sampleNode } from '../../packages/applier/src/testing/bundle.fixture.ts';
 import { scene } from '../../packages/applier/src/testing/scene.fixture.ts';
 
-/** Files as large as they may be, with as much wrong in them as fits; and each limit at its edge. */
+/** Files of the maximal size, with as many problems as possible; and each limit at its edge. */
 
 const web = 'profiles/default/services/shop/web.iptables';
 const { fileBytesMax, lineBytesMax, ruleBytesMax, problemsPerFileMax } = bundleLimits;
 
-/** As many of a line as a file may hold. */
+/** A file full of one line. */
 const full = (line: string): string => line.repeat(Math.floor(fileBytesMax / line.length));
 const misplaced = '-A KUBE-SVC-A -j X\n';
 
@@ -16,15 +16,15 @@ test.each([
   ['a rule file', () => readRuleFile('x.iptables', full(misplaced))],
   ['an .ipset file', () => readVirtualFile('x.ipset', 'ipset', 'service', full('destroy x\n'))],
   ['an .ipvs file', () => readVirtualFile('x.ipvs', 'ipvs', 'service', full('-E -t 10.0.0.1:80\n'))],
-])('%s with something wrong in each line: the first problems are told, and how many more there are', (_title, read) => {
+])('%s with a problem in each line: reports the first problems, and the number of the rest', (_title, read) => {
   const found = read();
-  if (!Array.isArray(found)) throw new Error('it was taken');
+  if (!Array.isArray(found)) throw new Error('it was accepted');
   expect(found).toHaveLength(problemsPerFileMax);
   expect(found.at(-1)).toMatchObject({ message: expect.stringMatching(/ \(and \d{6} more problems in this file\)$/) });
 });
 
 test.each(['flat', 'tree'] as const)(
-  'a bundle with a full file of bad rules is refused in short, in layout %s',
+  'refuses a bundle with a full file of bad rules with a short message, in layout %s',
   async (layout) => {
     const node = scene();
     node.layout = layout;
@@ -43,7 +43,7 @@ test.each(['flat', 'tree'] as const)(
   },
 );
 
-/** What is made of a bundle whose one Service has this text. */
+/** The result for a bundle whose one Service has this text. */
 const resolved = (change: (text: string) => string): ReturnType<typeof resolveSections> => {
   const files = sampleBundle({ services: { 'shop/web': [1] } });
   return resolveSections(new Map([...files, [web, change(files.get(web) ?? '')]]), sampleNode);
@@ -57,15 +57,15 @@ const withComment = (bytes: number): ReturnType<typeof resolveSections> =>
   resolved((text) => `# ${'x'.repeat(bytes - 2)}\n${text}`);
 
 test.each([
-  ['a rule as long as it may be is taken', () => withRule(ruleBytesMax), true],
-  ['a rule that is longer is refused', () => withRule(ruleBytesMax + 1), false],
-  ['a line as long as it may be is taken', () => withComment(lineBytesMax), true],
-  ['a line that is longer is refused', () => withComment(lineBytesMax + 1), false],
+  ['accepts a rule of the maximal length', () => withRule(ruleBytesMax), true],
+  ['refuses a longer rule', () => withRule(ruleBytesMax + 1), false],
+  ['accepts a line of the maximal length', () => withComment(lineBytesMax), true],
+  ['refuses a longer line', () => withComment(lineBytesMax + 1), false],
 ])('%s', (_title, read, isTaken) => {
   expect('version' in read()).toBe(isTaken);
 });
 
-test('a million items are added to a list', () => {
+test('adds a million items to a list', () => {
   const list = [0];
   addAll(
     list,

@@ -35,7 +35,7 @@ import { readReference } from '../../packages/renderer/src/registry/reference.ts
 import { StateError } from '../../packages/applier/src/store/state-error.ts';
 import { sampleBundle, sampleNode } from '../../packages/applier/src/testing/bundle.fixture.ts';
 
-/** Bytes that somebody else wrote: each parser takes them or refuses them with a type of its own; none throws anything else. */
+/** Untrusted bytes: each parser accepts them or refuses them with a type of its own; none throws anything else. */
 
 const scratch = mkdtempSync(join(tmpdir(), 'sluice-fuzz-'));
 let executions = 0;
@@ -64,7 +64,7 @@ const words = [
   '@local=X ',
 ];
 
-/** Texts made of good ones: a part is cut out, doubled, replaced by a dangerous word, or a bit is another one. */
+/** Texts derived from valid ones: a part is removed, doubled, replaced by a dangerous word, or one bit is flipped. */
 function mutated(good: readonly string[]): fc.Arbitrary<string> {
   const change = fc.record({
     at: fc.nat(),
@@ -110,7 +110,7 @@ const requests = [
   '{"do":"rollBack","from":2,"to":"1","generation":1,"cancels":null,"endpoints":"newest","removeAllServices":false}',
 ];
 
-/** A journal whose slots both hold a record, of which one is damaged. */
+/** A journal with a record in both slots, one of which gets damaged. */
 const journal = join(scratch, 'journal');
 allocateSlots(journal);
 for (const sequence of [1, 2]) writeSlot(journal, sequence, state);
@@ -143,7 +143,7 @@ const hostFacts = printHostFacts({
   providesKubeChains: true,
 });
 
-/** Each with how often it runs, a good input, and what may come out: a value or a typed refusal. */
+/** Each with its number of runs, valid inputs, and a reader that throws on any result but a value or a typed refusal. */
 const parsers: readonly (readonly [
   title: string,
   runs: number,
@@ -165,7 +165,7 @@ const parsers: readonly (readonly [
   ['packed archives', 4_000, [archive.toString('latin1')], (input) => readsArchive(Buffer.from(input, 'latin1'))],
   ['answers of a rehearsal', 6_000, [answer], (input) => void readAnswer(input)],
   ['references', 6_000, [`registry.example.com:5000/a/b:1@${digest}`], (input) => void readReference(input)],
-  ['what registries ask for', 4_000, [challenge], (input) => void readChallenge(input)],
+  ['challenges of registries', 4_000, [challenge], (input) => void readChallenge(input)],
   ['manifests of registries', 6_000, [manifest], readsManifest],
   [
     'whole bundles',
@@ -183,25 +183,25 @@ const parsers: readonly (readonly [
   ],
 ];
 
-/** The record that stays whole is read whatever happened to the other; with neither the file is damaged, and nothing is made up. */
+/** The intact record is read whatever happened to the other one; without either the file counts as damaged, and nothing is invented. */
 function readDamaged(input: string): void {
   writeFileSync(journal, input, 'latin1');
   const read = readSlots(journal);
-  if (read.kind === 'record' && read.text !== state) throw new Error(`read what was never written: ${read.text}`);
+  if (read.kind === 'record' && read.text !== state) throw new Error(`read a record that was never written: ${read.text}`);
 }
 
-/** What is taken from an archive is what would be written again. */
+/** An accepted archive is written again with the same bytes. */
 function readsArchive(bytes: Uint8Array): void {
   const read = readArchive('a', bytes);
   if (!isProblem(read)) readArchive('a', printArchive(read));
 }
 
-/** What is taken can be printed, and is the same then. */
+/** Accepted facts can be printed, and are read back equal. */
 function readsHostFacts(input: string): void {
   const read = readHostFacts('h', input);
   if (isProblem(read)) return;
   const again = readHostFacts('h', printHostFacts(read));
-  if (JSON.stringify(again) !== JSON.stringify(read)) throw new Error(`read back otherwise: ${JSON.stringify(again)}`);
+  if (JSON.stringify(again) !== JSON.stringify(read)) throw new Error(`read back with a difference: ${JSON.stringify(again)}`);
 }
 
 function readsManifest(input: string): void {
@@ -212,8 +212,8 @@ function readsManifest(input: string): void {
   }
 }
 
-/** Whatever arrives, a tool gets lines that the grammar took and nothing else. */
-test('requests for a rehearsal: anything is read or refused by type', { timeout: 120_000 }, async () => {
+/** For any request, a tool gets only lines that the grammar accepts. */
+test('requests for a rehearsal: reads or refuses any input with a type', { timeout: 120_000 }, async () => {
   const before = executions;
   const takes = async (input: string): Promise<void> => {
     const pieces = async function* (): AsyncGenerator<Buffer> {
@@ -232,7 +232,7 @@ test('requests for a rehearsal: anything is read or refused by type', { timeout:
     fc.asyncProperty(mutated([requestOf(tableText), tableText]), async (input) => {
       executions++;
       await takes(input);
-      // With lengths that are right again.
+      // With corrected lengths.
       await takes(requestOf(input));
     }),
     { numRuns },
@@ -249,7 +249,7 @@ function refusesTyped(read: () => unknown): void {
   }
 }
 
-test.each(parsers)('%s: anything is read or refused by type', { timeout: 120_000 }, (_title, count, good, read) => {
+test.each(parsers)('%s: reads or refuses any input with a type', { timeout: 120_000 }, (_title, count, good, read) => {
   const { numRuns } = runs(count);
   const before = executions;
   fc.assert(

@@ -1,20 +1,20 @@
-/** One line of a dangerous function made wrong. `./dev mutants` shows that tests see it. */
+/** A dangerous line of a function with a mistake. `./dev mutants` shows that a test detects it. */
 export interface Mutant {
   /** Below the checkout. */
   readonly file: string;
-  /** Text that the file has once. */
+  /** Text that occurs exactly once in the file. */
   readonly from: string;
   readonly to: string;
-  /** What goes wrong on a node. */
+  /** The effect on a node. */
   readonly harm: string;
-  /** Beginnings of the test files that are asked first, below the checkout. */
+  /** Prefixes of the test files that run first, below the checkout. */
   readonly tests: readonly string[];
 }
 
 const applier = 'packages/applier/src';
 const transaction = [`${applier}/transaction/`, `${applier}/commands/`, `${applier}/daemon`];
 
-/** Of the functions in which a mistake takes a node off the network: at least one mutant each. */
+/** Of the functions whose mistakes take a node off the network: at least one mutant each. */
 export const mutants: readonly Mutant[] = [
   {
     file: `${applier}/transaction/transaction.ts`,
@@ -27,7 +27,7 @@ export const mutants: readonly Mutant[] = [
     file: `${applier}/transaction/transaction.ts`,
     from: '    await deadman.renewLate();\n',
     to: '',
-    harm: 'a release is committed that the kernel has left by itself',
+    harm: 'a release is committed after the dead-man switch has expired',
     tests: transaction,
   },
   {
@@ -48,7 +48,7 @@ export const mutants: readonly Mutant[] = [
     file: `${applier}/transaction/deadman.ts`,
     from: 'this.#seconds * 1000 - this.#marginMs) return;',
     to: 'this.#seconds * 1000 + this.#marginMs) return;',
-    harm: 'a stopped process turns the switch on again after the kernel went back',
+    harm: 'a stopped process turns the switch on again after the dead-man switch expired',
     tests: transaction,
   },
   {
@@ -62,7 +62,7 @@ export const mutants: readonly Mutant[] = [
     file: `${applier}/rollout/admit.ts`,
     from: '    ...lackingNeeds(resolved, facts),\n',
     to: '',
-    harm: 'a node takes a bundle that needs what it does not have',
+    harm: 'a node applies a bundle that needs missing features',
     tests: [`${applier}/rollout/`, `${applier}/transaction/`],
   },
   {
@@ -139,28 +139,28 @@ export const mutants: readonly Mutant[] = [
     file: `${applier}/journal/slots.ts`,
     from: '  if (digestOf(sequence, body) !== digest) return undefined;\n',
     to: '',
-    harm: 'a torn record is believed',
+    harm: 'a torn record is accepted',
     tests: [`${applier}/journal/`],
   },
   {
     file: `${applier}/inbox/release-gate.ts`,
     from: "    if ('problems' in signers) return { kind: 'refused', problems: signers.problems };\n    return this.#fresh",
     to: "    if ('problems' in signers) return this.#fresh(seal, digest, accepted, { principals: [] });\n    return this.#fresh",
-    harm: 'a release without signatures is taken',
+    harm: 'a release without signatures is accepted',
     tests: [`${applier}/inbox/`],
   },
   {
     file: `${applier}/rollout/stages.ts`,
     from: '  const early = calleesFirst(to, new Set(fresh))',
     to: '  const early = calleesFirst(to, new Set(fresh)).toReversed()',
-    harm: 'a payload names a chain that is not there yet',
+    harm: 'a payload refers to a missing chain',
     tests: [`${applier}/rollout/`],
   },
   {
     file: 'packages/bundle/src/link/tree/dispatch.ts',
     from: '${condition}-j ${tree.chain.name}',
     to: '${condition}-g ${tree.chain.name}',
-    harm: 'packets that no address decides never meet node ports',
+    harm: 'packets to unknown addresses never reach node ports',
     tests: ['packages/bundle/src/link/'],
   },
   {

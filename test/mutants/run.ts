@@ -1,6 +1,6 @@
 /**
- * `./dev mutants [TEXT]`: makes the lines of `mutants.ts` wrong, one at a time and in a copy of the checkout, and runs tests until one fails.
- * TEXT takes those whose file or harm has it. Ends with 1 where a mutant survives its tests.
+ * `./dev mutants [TEXT]`: applies the mutants of `mutants.ts`, one at a time and in a copy of the checkout, and runs tests until one fails.
+ * TEXT selects those with it in their file or harm. Exits with 1 where a mutant survives its tests.
  */
 import { spawnSync } from 'node:child_process';
 import { cpSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
@@ -12,8 +12,8 @@ import { type Mutant, mutants } from './mutants.ts';
 const root = join(import.meta.dirname, '..', '..');
 const parts = [...checkoutParts, 'vitest.config.ts'];
 
-/** What saw a mutant: the tier whose counts were enough, and the name of the test. */
-type Seen = { readonly tier: 'quick' | 'test'; readonly test: string } | undefined;
+/** The detection of a mutant: the tier whose number of runs was enough, and the name of the test. */
+type Detection = { readonly tier: 'quick' | 'test'; readonly test: string } | undefined;
 
 function main(wanted: string): void {
   const copy = mkdtempSync(join(tmpdir(), 'sluice-mutants-'));
@@ -21,7 +21,7 @@ function main(wanted: string): void {
     for (const part of parts) cpSync(join(root, part), join(copy, part), { recursive: true, verbatimSymlinks: true });
     symlinkSync(join(root, 'node_modules'), join(copy, 'node_modules'));
     const chosen = mutants.filter(({ file, harm }) => `${file} ${harm}`.includes(wanted));
-    const survivors = chosen.filter((mutant) => !tellSeen(mutant, whatSees(copy, mutant)));
+    const survivors = chosen.filter((mutant) => !reportDetection(mutant, detect(copy, mutant)));
     process.stdout.write(`${chosen.length - survivors.length} passed, ${survivors.length} failed\n`);
     process.exitCode = survivors.length === 0 ? 0 : 1;
   } finally {
@@ -29,13 +29,13 @@ function main(wanted: string): void {
   }
 }
 
-function tellSeen({ file, harm }: Mutant, seen: Seen): boolean {
-  const by = seen === undefined ? 'SURVIVED' : `${seen.tier}: ${seen.test}`;
+function reportDetection({ file, harm }: Mutant, detection: Detection): boolean {
+  const by = detection === undefined ? 'SURVIVED' : `${detection.tier}: ${detection.test}`;
   process.stdout.write(`${file}: ${harm}\n  ${by}\n`);
-  return seen !== undefined;
+  return detection !== undefined;
 }
 
-function whatSees(copy: string, { file, from, to, tests }: Mutant): Seen {
+function detect(copy: string, { file, from, to, tests }: Mutant): Detection {
   const path = join(copy, file);
   const text = readFileSync(path, 'utf8');
   writeFileSync(

@@ -5,13 +5,13 @@ import type { ClusterSpec, NodeSpec, PodSpec } from './cluster.ts';
 import type { PacketTable } from './traffic-table.ts';
 
 /** The fields of a Kubernetes object that a cluster is built from. */
-interface Manifest {
+interface KubeManifest {
   readonly kind: string;
   readonly metadata: { readonly name: string };
   readonly spec?: { readonly podCIDR?: string; readonly podCIDRs?: readonly string[] };
   readonly status?: { readonly addresses?: readonly { readonly type: string; readonly address: string }[] };
   readonly ports?: readonly { readonly port: number; readonly protocol?: string }[];
-  readonly endpoints?: readonly Endpoint[];
+  readonly endpoints?: readonly SliceEndpoint[];
 }
 
 interface EndpointPod {
@@ -20,7 +20,7 @@ interface EndpointPod {
   readonly ports: ReadonlySet<string>;
 }
 
-interface Endpoint {
+interface SliceEndpoint {
   readonly addresses: readonly string[];
   readonly nodeName?: string;
   readonly targetRef?: { readonly name: string };
@@ -59,11 +59,11 @@ export function clusterOf(input: string, config: string | undefined, table: Pack
   return { nodes, pods: [...endpoints, ...clients], outside: table.outside.addresses };
 }
 
-function readManifests(dir: string): readonly Manifest[] {
+function readManifests(dir: string): readonly KubeManifest[] {
   const files = readdirSync(dir, { recursive: true, encoding: 'utf8' }).filter((file) => file.endsWith('.yaml'));
   return files.toSorted().flatMap((file) => {
     const documents = parseAllDocuments(readFileSync(join(dir, file), 'utf8'));
-    return [...documents].map((document) => document.toJS() as Manifest);
+    return [...documents].map((document) => document.toJS() as KubeManifest);
   });
 }
 
@@ -72,7 +72,7 @@ function nodesOfConfig(file: string): readonly NodeSpec[] {
   return (nodes ?? []).map(({ name, addresses, podCIDRs }) => ({ name, addresses, podCIDRs }));
 }
 
-function nodeOf({ metadata, spec, status }: Manifest): NodeSpec {
+function nodeOf({ metadata, spec, status }: KubeManifest): NodeSpec {
   const addresses = (status?.addresses ?? []).filter(({ type }) => type === 'InternalIP').map(({ address }) => address);
   return { name: metadata.name, addresses, podCIDRs: spec?.podCIDRs ?? (spec?.podCIDR ? [spec.podCIDR] : []) };
 }

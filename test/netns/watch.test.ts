@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { programPath } from '@sluice/testing';
 import { execa } from 'execa';
 import { beforeEach, expect, test } from 'vitest';
-import { type Item, token } from '../cluster/apiserver.fixture.ts';
+import { type ApiObject, token } from '../cluster/apiserver.fixture.ts';
 import { LiveCluster } from '../cluster/live.fixture.ts';
 import { DemoNode } from '../demo/node.ts';
 import { waitFor } from '../demo/wait.ts';
@@ -39,14 +39,14 @@ profiles:
     conntrack: { maxPerCore: 0 }
 `;
 
-function nodes(): Item[] {
+function nodes(): ApiObject[] {
   return spec.nodes.map(({ name, addresses: [address], podCIDRs }) => ({
     metadata: { name, labels: {} },
     spec: { podCIDR: podCIDRs[0], podCIDRs },
     status: { addresses: [{ type: 'InternalIP', address }], capacity: { cpu: '2' } },
   }));
 }
-const service: Item = {
+const service: ApiObject = {
   metadata: { name: 'web', namespace: 'shop' },
   spec: {
     clusterIP: vip,
@@ -55,7 +55,7 @@ const service: Item = {
     ports: [{ name: 'http', port: 80, protocol: 'TCP' }],
   },
 };
-function endpoints(...pods: readonly string[]): Item {
+function endpoints(...pods: readonly string[]): ApiObject {
   const of = spec.pods.filter(({ name }) => pods.includes(name));
   return {
     metadata: { name: 'web-1', namespace: 'shop', labels: { 'kubernetes.io/service-name': 'web' } },
@@ -103,7 +103,7 @@ test('endpoints that the API removes or adds are removed or added on every node'
     api.put('endpointslices', endpoints('web-2'));
     for (const client of clients) await reached(client, 'web-2');
     // While the API is away the rules stay.
-    api.server.meddle = (_path, request) => (request.socket.destroy(), true);
+    api.server.intercept = (_path, request) => (request.socket.destroy(), true);
     api.drop();
     for (const client of clients) expect(await answering(cluster, client, 24)).toEqual(['web-2']);
   } finally {

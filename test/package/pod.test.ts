@@ -14,7 +14,7 @@ import { type Image, inImage, noImageBecause, unpackImage } from './image.fixtur
 
 /** The pod of deploy/watch.yaml, container by container, in the image that is shipped. */
 
-interface Container {
+interface ContainerManifest {
   readonly command?: readonly string[];
   readonly args?: readonly string[];
   readonly env: readonly { readonly name: string; readonly value: string }[];
@@ -23,7 +23,7 @@ interface Deployment {
   readonly kind: string;
   readonly spec: {
     readonly template: {
-      readonly spec: { readonly initContainers: readonly [Container]; readonly containers: readonly [Container] };
+      readonly spec: { readonly initContainers: readonly [ContainerManifest]; readonly containers: readonly [ContainerManifest] };
     };
   };
 }
@@ -82,7 +82,7 @@ test('its other container takes the Lease, follows the cluster, commits what cha
   cluster = await LiveCluster.start();
   const api = cluster;
   const leases = new LeaseServer();
-  api.server.meddle = (path, request, response) =>
+  api.server.intercept = (path, request, response) =>
     leases.answer(path, request, response) || api.answer(path, request, response);
   api.put('services', serviceOf('a', 1));
   api.put('endpointslices', slice);

@@ -8,7 +8,7 @@ import { zstdCompressSync } from 'node:zlib';
 import { fileDigest } from '@sluice/bundle';
 import { afterAll, afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { RegistryClient } from '../../packages/renderer/src/registry/client.ts';
-import { type Identity, makeAuthority } from '../cluster/certificates.fixture.ts';
+import { type KeyPair, makeAuthority } from '../cluster/certificates.fixture.ts';
 import { FakeRegistry, type Nature } from './fake.fixture.ts';
 import { filesOf, makeSampleRelease, type Said, sluice } from './release.fixture.ts';
 
@@ -223,7 +223,7 @@ describe('a registry with a certificate', () => {
   const authority = makeAuthority('an authority of our own', until);
   const trusted = getCACertificates('default');
   afterEach(() => setDefaultCACertificates(trusted));
-  const pushTo = async (identity: Identity): Promise<Said> => {
+  const pushTo = async (identity: KeyPair): Promise<Said> => {
     const { port } = await start({ identity });
     return sluice('push', at('release'), `0.0.0.0:${port}/shop:1`);
   };

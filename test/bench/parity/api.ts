@@ -1,4 +1,4 @@
-// The API server that all subjects follow: a real one where it is built, else that of the tests with the real kube-proxy.
+// The API server that all subjects follow: a real one where it is built, otherwise that of the tests with the real kube-proxy.
 import { spawn } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { Agent, request } from 'node:https';
@@ -9,31 +9,31 @@ import { freePort } from '../../cluster/port.fixture.ts';
 import { realApi } from '../../cluster/real-api.fixture.ts';
 import { until } from '../../netns/until.ts';
 import type { ApiServerPrograms } from '../../parity/binaries.ts';
-import { type Item, namespaces } from './cluster.ts';
+import { type ListItem, namespaces } from './cluster.ts';
 
 export interface Api {
   readonly kubeconfig: string;
-  /** What kube-proxy asks for: its own default of a real API server. */
+  /** The content type of kube-proxy: its own default for a real API server. */
   readonly contentType: string;
-  /** Replaces an object that is there. */
-  put(item: Item): Promise<void>;
+  /** Replaces an existing object. */
+  put(item: ListItem): Promise<void>;
   close(): Promise<void>;
 }
 
-/** How many requests are under way at once while a cluster is loaded. */
-const lanes = 32;
+/** The number of parallel requests while a cluster is loaded. */
+const parallel = 32;
 const startMs = 60_000;
 
 /** @param address of this network namespace, where the server listens */
 export const openApi = (
   programs: ApiServerPrograms | undefined,
-  items: readonly Item[],
+  items: readonly ListItem[],
   address: string,
 ): Promise<Api> => (programs === undefined ? openOwn(items, address) : openReal(programs, items, address));
 
-async function openReal(programs: ApiServerPrograms, items: readonly Item[], address: string): Promise<Api> {
+async function openReal(programs: ApiServerPrograms, items: readonly ListItem[], address: string): Promise<Api> {
   const api = await realApi(programs, address);
-  const client = new Client(api.admin);
+  const client = new ApiClient(api.admin);
   try {
     const spaces = namespaces.map((name) => ({ apiVersion: 'v1', kind: 'Namespace', metadata: { name } }));
     await client.createAll(spaces);
@@ -53,7 +53,7 @@ async function openReal(programs: ApiServerPrograms, items: readonly Item[], add
   };
 }
 
-async function openOwn(items: readonly Item[], address: string): Promise<Api> {
+async function openOwn(items: readonly ListItem[], address: string): Promise<Api> {
   const dir = mkdtempSync(join(tmpdir(), 'sluice-parity-api-'));
   const notAfter = new Date(Date.now() + 24 * 3_600_000);
   const authority = makeAuthority('test-ca', notAfter);
@@ -78,7 +78,7 @@ async function openOwn(items: readonly Item[], address: string): Promise<Api> {
   const child = spawn(process.execPath, [program, join(dir, 'objects.json'), String(port), address, dir], {
     stdio: ['ignore', 'ignore', 'inherit'],
   });
-  const client = new Client(kubeconfig);
+  const client = new ApiClient(kubeconfig);
   await until('an answer of the API server', () => client.isThere('/api/v1/nodes'), startMs);
   return {
     kubeconfig,
@@ -96,18 +96,18 @@ async function openOwn(items: readonly Item[], address: string): Promise<Api> {
 const plurals: Readonly<Record<string, string>> = {
   Namespace: '/api/v1/namespaces',
   Node: '/api/v1/nodes',
-  Service: '/api/v1/namespaces/NS/services',
+  ServiceShape: '/api/v1/namespaces/NS/services',
   EndpointSlice: '/apis/discovery.k8s.io/v1/namespaces/NS/endpointslices',
 };
 
-function folderOf({ kind, metadata: { namespace = '' } }: Item): string {
+function folderOf({ kind, metadata: { namespace = '' } }: ListItem): string {
   const folder = plurals[kind];
   if (folder === undefined) throw new Error(`Cannot send a ${kind} to the API server`);
   return folder.replace('NS', namespace);
 }
 
-/** Over connections that stay open, as the administrator of a kubeconfig. */
-class Client {
+/** Over keep-alive connections, as the administrator of a kubeconfig. */
+class ApiClient {
   readonly #url: URL;
   readonly #authorization: string;
   readonly #agent: Agent;
@@ -120,21 +120,21 @@ class Client {
     const { server = '', 'certificate-authority': authority = '' } = clusters[0]?.cluster ?? {};
     this.#url = new URL(server);
     this.#authorization = `Bearer ${users[0]?.user.token}`;
-    this.#agent = new Agent({ ca: readFileSync(authority), keepAlive: true, maxSockets: lanes });
+    this.#agent = new Agent({ ca: readFileSync(authority), keepAlive: true, maxSockets: parallel });
   }
 
-  /** @throws where it is not taken */
+  /** @throws where the server refuses it */
   async send(method: string, path: string, body: object): Promise<void> {
     const { status, text } = await this.#ask(method, path, JSON.stringify(body));
     if (status >= 300) throw new Error(`Cannot ${method} ${path}: ${status} ${text.slice(0, 500)}`);
   }
 
-  async createAll(items: readonly Item[]): Promise<void> {
+  async createAll(items: readonly ListItem[]): Promise<void> {
     const left = items.values();
-    const lane = async (): Promise<void> => {
+    const worker = async (): Promise<void> => {
       for (const item of left) await this.send('POST', folderOf(item), item);
     };
-    await Promise.all(Array.from({ length: lanes }, lane));
+    await Promise.all(Array.from({ length: parallel }, worker));
   }
 
   isThere(path: string): Promise<boolean> {
@@ -151,13 +151,13 @@ class Client {
   #ask(method: string, path: string, body?: string): Promise<{ readonly status: number; readonly text: string }> {
     const headers = { authorization: this.#authorization, 'content-type': 'application/json' };
     return new Promise((resolve, reject) => {
-      const asked = request(new URL(path, this.#url), { method, headers, agent: this.#agent }, (response) => {
+      const sent = request(new URL(path, this.#url), { method, headers, agent: this.#agent }, (response) => {
         let text = '';
         response.on('data', (chunk) => (text += String(chunk)));
         response.on('end', () => resolve({ status: response.statusCode ?? 0, text }));
         response.on('error', reject);
       });
-      asked.on('error', reject).end(body);
+      sent.on('error', reject).end(body);
     });
   }
 }

@@ -1,5 +1,5 @@
-// `./dev bench parity`: Sluice beside the real kube-proxy on one API server, in turns, each on a node that has nothing yet. What is measured
-// and how is in test/README.md.
+// `./dev bench parity`: Sluice compared with the real kube-proxy on one API server, alternately, each on an empty node. The method
+// is described in test/README.md.
 import { spawn } from 'node:child_process';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { cpus, loadavg, release, tmpdir } from 'node:os';
@@ -9,10 +9,10 @@ import { parseArgs } from 'node:util';
 import { execa } from 'execa';
 import { bundleProgram } from '../../../tools/bundle.ts';
 import { apiServerPrograms, kubeProxy } from '../../parity/binaries.ts';
-import type { Plan, Told } from './inside.ts';
+import type { BenchPlan, RoundResult } from './inside.ts';
 import type { Round } from './round.ts';
-import { type Programs, type SubjectName, subjectNames } from './subjects.ts';
-import { type Summary, summarise } from './summary.ts';
+import { type BenchPrograms, type SubjectName, subjectNames } from './subjects.ts';
+import { type BenchSummary, summarise } from './summary.ts';
 import { tableOf } from './table.ts';
 
 const root = join(import.meta.dirname, '../../..');
@@ -52,11 +52,11 @@ function readOptions() {
     rounds >= 1 &&
     changes >= rounds &&
     steady >= 0;
-  if (!isGood || subjects.length === 0) throw new Error('an option has no good value');
+  if (!isGood || subjects.length === 0) throw new Error('an option has an invalid value');
   return { sizes, endpoints, rounds, changes, steady, subjects, output: values.output };
 }
 
-async function preparePrograms(dir: string): Promise<Programs | { readonly lack: string }> {
+async function preparePrograms(dir: string): Promise<BenchPrograms | { readonly lack: string }> {
   if (process.getuid?.() !== 0) return { lack: 'it needs root' };
   const built = await kubeProxy();
   if ('lack' in built) return built;
@@ -66,8 +66,8 @@ async function preparePrograms(dir: string): Promise<Programs | { readonly lack:
   return { sluice, sluiced, kubeProxy: built.path };
 }
 
-/** What the figures depend on. */
-async function versionsOf(programs: Programs, apiServer: Plan['apiServer']): Promise<Readonly<Record<string, string>>> {
+/** The versions that the figures depend on. */
+async function versionsOf(programs: BenchPrograms, apiServer: BenchPlan['apiServer']): Promise<Readonly<Record<string, string>>> {
   const first = async (...argv: readonly [string, ...string[]]): Promise<string> => {
     const { stdout } = await execa(argv[0], argv.slice(1), { reject: false });
     return stdout.split('\n')[0]?.trim() ?? '';
@@ -87,24 +87,24 @@ async function versionsOf(programs: Programs, apiServer: Plan['apiServer']): Pro
   };
 }
 
-/** Runs a plan in namespaces of its own, which end with this process, however it ends. @returns its rounds by subject, and what failed */
-async function carryOut(plan: Plan): Promise<{ rounds: Map<SubjectName, Round[]>; failures: readonly string[] }> {
+/** Runs a plan in namespaces of its own, which end with this process, however it ends. @returns its rounds by subject, and the failures */
+async function carryOut(plan: BenchPlan): Promise<{ rounds: Map<SubjectName, Round[]>; failures: readonly string[] }> {
   const script = join(import.meta.dirname, 'inside.ts');
   const shell = 'mount -t tmpfs tmpfs /run && exec "$@"';
   const namespaces = ['--net', '--mount', '--pid', '--fork', '--kill-child', '--mount-proc'];
   const argv = [...namespaces, 'sh', '-c', shell, 'sh', process.execPath, script, JSON.stringify(plan)];
-  // Its standard input tells it that this process has ended.
+  // Its standard input ends with this process.
   const child = spawn('/usr/bin/unshare', argv, { stdio: ['pipe', 'pipe', 'inherit'] });
   const ended = new Promise<number | null>((resolve) => child.once('exit', resolve));
   const rounds = new Map<SubjectName, Round[]>();
   const failures: string[] = [];
   for await (const line of createInterface({ input: child.stdout })) {
-    const told = JSON.parse(line) as Told;
-    if ('failure' in told) failures.push(`${told.subject}: ${told.failure.split('\n')[0]}`);
-    else rounds.set(told.subject, [...(rounds.get(told.subject) ?? []), told.round]);
+    const result = JSON.parse(line) as RoundResult;
+    if ('failure' in result) failures.push(`${result.subject}: ${result.failure.split('\n')[0]}`);
+    else rounds.set(result.subject, [...(rounds.get(result.subject) ?? []), result.round]);
   }
   const code = await ended;
-  if (code !== 0) failures.push(`the bench of ${plan.services} Services ended with ${code}`);
+  if (code !== 0) failures.push(`the bench of ${plan.services} Services exited with ${code}`);
   return { rounds, failures };
 }
 
@@ -141,7 +141,7 @@ async function main(): Promise<void> {
     };
     const measured = await carryOut(plan);
     const summaries = new Map(
-      [...measured.rounds].map(([name, all]): [SubjectName, Summary] => [name, summarise(all)]),
+      [...measured.rounds].map(([name, all]): [SubjectName, BenchSummary] => [name, summarise(all)]),
     );
     const title = `${services} Services with ${endpoints} endpoints each; starts of each: ${rounds}, in turns, with ${plan.changesPerRound} changes each time; load of the machine before: ${load.toFixed(1)}`;
     process.stdout.write(`\n${title}\n\n${tableOf(summaries)}`);

@@ -5,13 +5,13 @@ import { createInterface } from 'node:readline';
 import { execa } from 'execa';
 import { Host } from '../../netns/cluster-host.ts';
 import { nodeAddress, servers } from './cluster.ts';
-import type { Seen } from './witness.ts';
+import type { WitnessEvent } from './witness.ts';
 
-/** Where the API server listens, in the namespace of the bench. */
+/** The address of the API server, in the namespace of the bench. */
 export const apiAddress = '10.255.0.1';
 const linkAddress = '10.255.0.2';
 
-/** Milliseconds of the clock that the witness has too. */
+/** Milliseconds of a clock that the witness shares. */
 export const now = (): number => Number(process.hrtime.bigint()) / 1e6;
 
 export async function setUpApiAddress(): Promise<void> {
@@ -22,8 +22,8 @@ export async function setUpApiAddress(): Promise<void> {
 let links = 0;
 
 /**
- * A node that reaches the API server by a wire, and serves two endpoints itself. What no rule takes goes to the API server's namespace,
- * which forwards nothing.
+ * A node with a wire to the API server, which serves two endpoints itself. Packets that no rule translates go to the API server's
+ * namespace, which forwards nothing.
  */
 export async function startNode(): Promise<Host> {
   const host = await Host.start('node');
@@ -43,15 +43,15 @@ export async function startNode(): Promise<Host> {
   return host;
 }
 
-/** The process namespace of what is started on a node, as /proc prints it. */
+/** The process namespace of programs on a node, as /proc prints it. */
 export const processNamespace = (host: Host): string => readlinkSync(`/proc/${host.pid}/ns/pid_for_children`);
 
-type Of<K extends Seen['kind']> = Extract<Seen, { kind: K }>;
+type EventOf<K extends WitnessEvent['kind']> = Extract<WitnessEvent, { kind: K }>;
 
 /** The client and the servers of `witness.ts`, in the network namespace of a node and outside of its processes. */
 export class Witness {
   readonly #child: ChildProcess;
-  readonly #seen: Seen[] = [];
+  readonly #events: WitnessEvent[] = [];
   readonly #ended: Promise<never>;
   #wake = Promise.withResolvers<void>();
 
@@ -64,36 +64,36 @@ export class Witness {
     );
     this.#ended.catch(() => {});
     createInterface({ input: this.#child.stdout! }).on('line', (line) => {
-      this.#seen.push(JSON.parse(line) as Seen);
+      this.#events.push(JSON.parse(line) as WitnessEvent);
       this.#wake.resolve();
       this.#wake = Promise.withResolvers();
     });
   }
 
-  /** Waits until all these Services have answered. @returns when the last of them was asked */
+  /** Waits until all these Services have answered. @returns when the last of them was probed */
   async answered(services: readonly string[], timeoutMs: number): Promise<number> {
-    const of = (service: string): Of<'answered'> | undefined =>
-      this.#seen.find((one): one is Of<'answered'> => one.kind === 'answered' && one.service === service);
+    const of = (service: string): EventOf<'answered'> | undefined =>
+      this.#events.find((one): one is EventOf<'answered'> => one.kind === 'answered' && one.service === service);
     await this.#until('every Service to answer', timeoutMs, () => services.every(of));
     return Math.max(...services.map((service) => of(service)?.at ?? 0));
   }
 
-  /** Waits until a server answers since then. @returns when the first packet that it answered was sent */
+  /** Waits for an answer of a server since then. @returns when the first packet that it answered was sent */
   async moved(to: string, since: number, timeoutMs: number): Promise<number> {
-    const found = (): Of<'moved'> | undefined =>
-      this.#seen.find((one): one is Of<'moved'> => one.kind === 'moved' && one.to === to && one.at >= since);
+    const found = (): EventOf<'moved'> | undefined =>
+      this.#events.find((one): one is EventOf<'moved'> => one.kind === 'moved' && one.to === to && one.at >= since);
     await this.#until(`an answer of ${to}`, timeoutMs, () => found() !== undefined);
     return found()?.at ?? 0;
   }
 
-  /** How many packets were sent and lost since the last time this was asked, a second ago for the last ones. */
-  async count(): Promise<Of<'count'>> {
-    const before = this.#seen.length;
+  /** The packets sent and lost since the last call, up to a second ago. */
+  async count(): Promise<EventOf<'count'>> {
+    const before = this.#events.length;
     this.#child.stdin!.write('\n');
-    const found = (): Of<'count'> | undefined =>
-      this.#seen.slice(before).find((one): one is Of<'count'> => one.kind === 'count');
+    const found = (): EventOf<'count'> | undefined =>
+      this.#events.slice(before).find((one): one is EventOf<'count'> => one.kind === 'count');
     await this.#until('a count', 10_000, () => found() !== undefined);
-    return found() as Of<'count'>;
+    return found() as EventOf<'count'>;
   }
 
   async close(): Promise<void> {
@@ -108,7 +108,7 @@ export class Witness {
       const left = setTimeout(timer.resolve, Math.max(0, end - now()));
       await Promise.race([this.#wake.promise, timer.promise, this.#ended]);
       clearTimeout(left);
-      if (!isSo() && now() >= end) throw new Error(`waited ${timeoutMs / 1000} s in vain for ${what}`);
+      if (!isSo() && now() >= end) throw new Error(`timed out after ${timeoutMs / 1000} s, waiting for ${what}`);
     }
   }
 }

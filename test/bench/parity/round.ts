@@ -6,28 +6,28 @@ import type { Daemon, Host } from '../../netns/cluster-host.ts';
 import type { Api } from './api.ts';
 import { type ParityCluster, servers } from './cluster.ts';
 import { now, processNamespace, startNode, Witness } from './node.ts';
-import type { Programs, Subject } from './subjects.ts';
+import type { BenchPrograms, Subject } from './subjects.ts';
 import { type Usage, usageIn } from './usage.ts';
 
-/** What one start of a subject and some changes came to. Times are milliseconds. */
+/** The figures of one start of a subject and some changes. Times are milliseconds. */
 export interface Round {
   /** From the start of its programs to a packet that the last Service answers. */
   readonly cold: number;
-  /** Processor time up to then and until it was quiet, by program. */
+  /** Processor time until then and until it was idle, by program. */
   readonly coldCpu: Readonly<Record<string, number>>;
-  /** From the request that changes an endpoint to a packet that meets the new one. */
+  /** From the request that changes an endpoint to a packet to the new one. */
   readonly latencies: readonly number[];
   /** Processor time of all the changes, by program. */
   readonly changesCpu: Readonly<Record<string, number>>;
   readonly memory: Readonly<Record<string, Pick<Usage, 'residentMb' | 'peakMb'>>>;
-  /** The most that all of its processes had at once. */
+  /** The peak of all of its processes together. */
   readonly mostMb: number;
   /** Packets of the witness during the changes. */
   readonly packets: { readonly sent: number; readonly lost: number };
   readonly steady?: Steady;
 }
 
-/** 100 changes a second: of one each second the time to a packet is measured. */
+/** 100 changes a second: once a second the time to a packet is measured. */
 export interface Steady {
   readonly seconds: number;
   readonly sent: number;
@@ -36,11 +36,11 @@ export interface Steady {
 }
 
 export interface RoundOptions {
-  readonly programs: Programs;
+  readonly programs: BenchPrograms;
   readonly api: Api;
   readonly cluster: ParityCluster;
   readonly changes: number;
-  /** Of 100 changes a second at the end; 0: none. */
+  /** Seconds of 100 changes a second at the end; 0: none. */
   readonly steadySeconds: number;
 }
 
@@ -49,7 +49,7 @@ const coldMs = 1_800_000;
 const changeMs = 120_000;
 const steadyRate = 100;
 
-/** One subject on a new node. @throws where a Service is not served in time, with what the programs said */
+/** One subject on a new node. @throws where a Service is not served in time, with the logs of the programs */
 export async function runRound(subject: Subject, options: RoundOptions): Promise<Round> {
   const { api, cluster, programs } = options;
   await api.put(cluster.moved(servers[0]));
@@ -88,7 +88,7 @@ export async function runRound(subject: Subject, options: RoundOptions): Promise
       ...(steady && { steady }),
     };
   } catch (error) {
-    throw new Error(`${(error as Error).message}\n${await said(daemons)}`, { cause: error });
+    throw new Error(`${(error as Error).message}\n${await logsOf(daemons)}`, { cause: error });
   } finally {
     clearInterval(sampler);
     await end(witness, daemons, host);
@@ -102,7 +102,7 @@ async function end(witness: Witness, daemons: readonly Daemon[], host: Host): Pr
   await host.close();
 }
 
-async function said(daemons: readonly Daemon[]): Promise<string> {
+async function logsOf(daemons: readonly Daemon[]): Promise<string> {
   await Promise.all(daemons.map((daemon) => daemon.stop()));
   const outputs = await Promise.all(daemons.map(async (daemon) => (await daemon.ended).output));
   return outputs.map((output) => output.slice(-2_000)).join('\n');
@@ -115,7 +115,7 @@ function cpuSince(
   return Object.fromEntries([...after].map(([name, { cpuMs }]) => [name, cpuMs - (before.get(name)?.cpuMs ?? 0)]));
 }
 
-/** What follows a start is over: for 3 s its programs take less than a twentieth of a processor. */
+/** The work after a start is done: for 3 s its programs take less than a twentieth of a processor. */
 async function untilQuiet(look: () => ReadonlyMap<string, Usage>): Promise<void> {
   const total = (): number => [...look().values()].reduce((sum, { cpuMs }) => sum + cpuMs, 0);
   for (let tries = 0, quiet = 0; tries < 60 && quiet < 3; tries++) {
@@ -125,7 +125,7 @@ async function untilQuiet(look: () => ReadonlyMap<string, Usage>): Promise<void>
   }
 }
 
-/** One change at a time, so far apart that no pace counts: kube-proxy waits a second between two syncs. */
+/** One change at a time, so far apart that no back-off counts: kube-proxy waits a second between two syncs. */
 async function change({ api, cluster, changes }: RoundOptions, witness: Witness): Promise<readonly number[]> {
   const latencies: number[] = [];
   for (let turn = 0; turn < changes; turn++) {
@@ -160,7 +160,7 @@ async function steadily(
     const due = Math.floor(((now() - started) / 1000) * steadyRate);
     for (; sent < due; sent++) {
       const put = api.put(cluster.churn(sent));
-      // Told at the end, by Promise.all.
+      // Reported at the end, by Promise.all.
       put.catch(() => {});
       sending.push(put);
     }

@@ -1,32 +1,32 @@
-// What is measured: how each is set up on a node that has nothing yet, and the programs whose processor time and memory count.
+// The subjects: how each is set up on an empty node, and the programs whose processor time and memory count.
 import { mkdirSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { allocator } from '../allocator.ts';
 import type { Api } from './api.ts';
 import { clusterCIDR, nodeName } from './cluster.ts';
 
-/** Paths of the programs: both of Sluice's as one file each, as `./dev build` makes them. */
-export interface Programs {
+/** Paths of the programs: both of Sluice's as single files, as `./dev build` makes them. */
+export interface BenchPrograms {
   readonly sluice: string;
   readonly sluiced: string;
   readonly kubeProxy: string;
 }
 
-export interface Command {
+export interface SubjectCommand {
   readonly argv: readonly string[];
   readonly env: Readonly<Record<string, string>>;
 }
 
 /** @param dir empty, for what the programs read and write */
-type SetUp = (programs: Programs, api: Api, dir: string) => readonly Command[];
+type SetUp = (programs: BenchPrograms, api: Api, dir: string) => readonly SubjectCommand[];
 
 export interface Subject {
-  /** What the command lines of its programs have, the one that writes rules first. */
+  /** Words in the command lines of its programs, that of the rule writer first. */
   readonly programs: readonly string[];
   readonly setUp: SetUp;
 }
 
-/** By name, in the order of a round. The first is what ratios are of, and `… again` its A/A control. */
+/** By name, in the order of a round. Ratios refer to the first, and `… again` is its A/A control. */
 export const subjects = {
   'Sluice, nf_tables': sluice('nft'),
   'kube-proxy iptables, nf_tables': kubeProxy('iptables', 'nft'),
@@ -38,9 +38,9 @@ export const subjects = {
 export type SubjectName = keyof typeof subjects;
 export const subjectNames = Object.keys(subjects) as readonly SubjectName[];
 
-type Backend = 'nft' | 'legacy';
+type RuleStore = 'nft' | 'legacy';
 
-function sluice(backend: Backend): Subject {
+function sluice(backend: RuleStore): Subject {
   return {
     programs: ['sluiced.mjs', 'sluice.mjs'],
     setUp: (programs, { kubeconfig }, dir) => {
@@ -71,7 +71,7 @@ const write = (dir: string, name: string, config: object): string => {
   return path;
 };
 
-function kubeProxy(mode: 'iptables' | 'nftables', backend: Backend): Subject {
+function kubeProxy(mode: 'iptables' | 'nftables', backend: RuleStore): Subject {
   return {
     programs: ['kube-proxy'],
     setUp: (programs, { kubeconfig, contentType }, dir) => {
@@ -83,7 +83,7 @@ function kubeProxy(mode: 'iptables' | 'nftables', backend: Backend): Subject {
         clusterCIDR,
         detectLocalMode: 'ClusterCIDR',
         clientConnection: { kubeconfig, contentType, acceptContentTypes: contentType },
-        // A namespace may not set the node's own limits.
+        // A namespace cannot set the node's own limits.
         conntrack: { maxPerCore: 0, min: 0, tcpEstablishedTimeout: '0s', tcpCloseWaitTimeout: '0s' },
       };
       const path = join(dir, 'kube-proxy.yaml');
@@ -94,8 +94,8 @@ function kubeProxy(mode: 'iptables' | 'nftables', backend: Backend): Subject {
   };
 }
 
-/** kube-proxy calls `iptables`, whichever that is. @returns a folder where it is the one for this store */
-function iptablesOf(backend: Backend, dir: string): string {
+/** kube-proxy calls `iptables`, of either store. @returns a folder where it is the one for this store */
+function iptablesOf(backend: RuleStore, dir: string): string {
   const folder = join(dir, 'bin');
   mkdirSync(folder);
   for (const family of ['iptables', 'ip6tables'])

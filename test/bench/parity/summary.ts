@@ -2,11 +2,11 @@ import { median } from '../measure.ts';
 import type { Round, Steady } from './round.ts';
 
 /** The rounds of one subject as figures: times in milliseconds, memory in MiB. */
-export interface Summary {
+export interface BenchSummary {
   /** Medians and the worst, over all rounds. */
   readonly cold: { readonly median: number; readonly worst: number };
   readonly endpoint: { readonly p50: number; readonly p90: number; readonly worst: number; readonly count: number };
-  /** Processor time of a change, by program: with what the program does anyway meanwhile. */
+  /** Processor time of a change, by program, including the background work of the program. */
   readonly cpuPerChange: Readonly<Record<string, number>>;
   readonly coldCpu: Readonly<Record<string, number>>;
   readonly residentMb: Readonly<Record<string, number>>;
@@ -18,13 +18,13 @@ export interface Summary {
     readonly p50: number;
     readonly p90: number;
     readonly worst: number;
-    /** Of one processor, in per cent. */
+    /** In per cent of one processor. */
     readonly cpu: Readonly<Record<string, number>>;
   };
 }
 
 /** @param rounds at least one */
-export function summarise(rounds: readonly Round[]): Summary {
+export function summarise(rounds: readonly Round[]): BenchSummary {
   const latencies = rounds.flatMap((round) => round.latencies);
   const steadies = rounds.flatMap(({ steady }) => (steady ? [steady] : []));
   return {
@@ -51,7 +51,7 @@ export function summarise(rounds: readonly Round[]): Summary {
   };
 }
 
-function summariseSteady(steadies: readonly Steady[]): NonNullable<Summary['steady']> {
+function summariseSteady(steadies: readonly Steady[]): NonNullable<BenchSummary['steady']> {
   const seconds = sum(steadies.map((steady) => steady.seconds));
   const cpu = byProgram(
     steadies,
@@ -62,7 +62,7 @@ function summariseSteady(steadies: readonly Steady[]): NonNullable<Summary['stea
   return { changesPerSecond, ...spread(steadies.flatMap(({ latencies }) => latencies)), cpu };
 }
 
-/** The nearest rank: so large is that share of the values at most. */
+/** The nearest rank of the percentile. */
 function spread(values: readonly number[]): { readonly p50: number; readonly p90: number; readonly worst: number } {
   const sorted = values.toSorted((a, b) => a - b);
   const at = (share: number): number => sorted[Math.ceil(sorted.length * share) - 1] ?? Number.NaN;

@@ -1,10 +1,10 @@
 import { ratio } from '../measure.ts';
-import type { Summary } from './summary.ts';
+import type { BenchSummary } from './summary.ts';
 
-/** Figures of all subjects as text: one line each, those of the first beside it as ratios. */
-export function tableOf(summaries: ReadonlyMap<string, Summary>): string {
+/** Figures of all subjects as text: one line each, with ratios to the first. */
+export function tableOf(summaries: ReadonlyMap<string, BenchSummary>): string {
   const [first] = summaries.values();
-  if (first === undefined) return 'no round came to an end\n';
+  if (first === undefined) return 'no round was completed\n';
   const rows = [...summaries].map(([name, summary]) => [name, ...cellsOf(summary, first)]);
   const all = [titles, ...rows];
   const widths = titles.map((_title, column) => Math.max(...all.map((row) => row[column]?.length ?? 0)));
@@ -34,7 +34,7 @@ const titles = [
 const sum = (values: Readonly<Record<string, number>>): number =>
   Object.values(values).reduce((total, one) => total + one, 0);
 
-/** What runs on each node; `sluice watch` runs once in a cluster. */
+/** Programs that run on each node; `sluice watch` runs once in a cluster. */
 const isOfNode = (program: string): boolean => program !== 'sluice.mjs';
 
 function parts(values: Readonly<Record<string, number>>): { readonly node: number; readonly cluster: number } {
@@ -43,8 +43,8 @@ function parts(values: Readonly<Record<string, number>>): { readonly node: numbe
   return { node: of(isOfNode), cluster: of((name) => !isOfNode(name)) };
 }
 
-function cellsOf(own: Summary, first: Summary): readonly string[] {
-  const against = (value: (summary: Summary) => number, digits = 0): string => {
+function cellsOf(own: BenchSummary, first: BenchSummary): readonly string[] {
+  const against = (value: (summary: BenchSummary) => number, digits = 0): string => {
     const text = value(own).toFixed(digits);
     return own === first ? text : `${text} ${ratio(value(own), value(first))}`;
   };
@@ -65,7 +65,7 @@ function cellsOf(own: Summary, first: Summary): readonly string[] {
   ];
 }
 
-function steadyLines(summaries: ReadonlyMap<string, Summary>): string {
+function steadyLines(summaries: ReadonlyMap<string, BenchSummary>): string {
   const lines = [...summaries].flatMap(([name, { steady }]) => {
     if (steady === undefined) return [];
     const cpu = Object.entries(steady.cpu).map(([program, share]) => `${program} ${share.toFixed(1)} %`);

@@ -1,14 +1,14 @@
 import { readdirSync, readFileSync, readlinkSync } from 'node:fs';
 
-/** Processor time and memory of a program with what it started, from /proc. */
+/** Processor time and memory of a program with its children, from /proc. */
 export interface Usage {
-  /** User and system time in milliseconds, with that of children that have ended and were waited for. */
+  /** User and system time in milliseconds, including children that have exited and were waited for. */
   readonly cpuMs: number;
   /** Resident memory of the program alone, in MiB. */
   readonly residentMb: number;
-  /** The most that it had. */
+  /** Its peak. */
   readonly peakMb: number;
-  /** Resident memory of the program and all it has started. */
+  /** Resident memory of the program and all its children. */
   readonly treeMb: number;
 }
 
@@ -41,7 +41,7 @@ function readProcess(pid: number): Process {
   };
 }
 
-/** What runs in a process namespace, which `/proc/PID/ns/pid` names. */
+/** The processes in a process namespace, which `/proc/PID/ns/pid` names. */
 function processesIn(namespace: string): readonly Process[] {
   return readdirSync('/proc')
     .filter((name) => /^\d+$/.test(name))
@@ -49,13 +49,13 @@ function processesIn(namespace: string): readonly Process[] {
       try {
         return readlinkSync(`/proc/${name}/ns/pid`) === namespace ? [readProcess(Number(name))] : [];
       } catch {
-        return []; // it has ended
+        return []; // it has exited
       }
     });
 }
 
 /**
- * Of each program in a process namespace that was started from outside of it, by the first of these words that its command line has.
+ * The usage of each program in a process namespace that was started from outside of it, by the first of these words in its command line.
  * @param words such as `kube-proxy`; programs without one are left out
  */
 export function usageIn(namespace: string, words: readonly string[]): ReadonlyMap<string, Usage> {

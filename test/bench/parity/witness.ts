@@ -1,13 +1,13 @@
 /**
- * Two servers of UDP and a client that asks from a new port every 2 ms, all in the network namespace of a node: what it is answered tells
- * when rules take effect. Arguments: the addresses of Services, with commas, and those of the servers. Prints one line of JSON for each
- * thing it sees (`Seen`). A line on its standard input is answered with how many packets were sent and lost since the last one. It
- * imports nothing from the workspace: it starts at once. Times are those of the monotonic clock, which all processes share.
+ * Two UDP servers and a client that sends from a new port every 2 ms, all in the network namespace of a node: the answers show when
+ * rules take effect. Arguments: the addresses of Services, with commas, and those of the servers. Prints one line of JSON for each
+ * event (`WitnessEvent`). A line on its standard input is answered with the numbers of packets sent and lost since the last one. It
+ * imports nothing from the workspace, to start at once. Times are those of the monotonic clock, which all processes share.
  */
 import { createSocket } from 'node:dgram';
 import { createInterface } from 'node:readline';
 
-export type Seen =
+export type WitnessEvent =
   /** A packet sent at that time was the first that a Service answered. */
   | { readonly kind: 'answered'; readonly service: string; readonly at: number }
   /** A packet to the last of the Services, sent at that time, was the first with an answer of this server. */
@@ -21,7 +21,7 @@ const everyMs = 2;
 const lostAfterMs = 1_000;
 
 const now = (): number => Number(process.hrtime.bigint()) / 1e6;
-const say = (seen: Seen): void => void process.stdout.write(`${JSON.stringify(seen)}\n`);
+const say = (event: WitnessEvent): void => void process.stdout.write(`${JSON.stringify(event)}\n`);
 
 function main(services: readonly string[], servers: readonly string[]): void {
   for (const address of servers) serve(address);
