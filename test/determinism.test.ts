@@ -23,21 +23,34 @@ function bytesOf(dir: string): Record<string, string> {
 
 const examples = readdirSync(join(root, 'examples')).filter((name) => existsSync(join(root, 'examples', name, 'in')));
 
-test.each(examples)('renders %s to the same bytes in another directory, locale, time zone and order of files', (name) => {
-  const copy = join(scratch, `copy of ${name}`);
-  cpSync(join(root, 'examples', name), copy, { recursive: true });
-  const run = (example: string, out: string, env: Record<string, string>, reverse: boolean): Record<string, string> => {
-    const files = readdirSync(join(example, 'in')).toSorted();
-    const inputs = (reverse ? files.toReversed() : files).flatMap((file) => ['-f', join(example, 'in', file)]);
-    const config = existsSync(join(example, 'sluice.yaml')) ? ['-c', join(example, 'sluice.yaml')] : [];
-    const options = { cwd: scratch, env: { PATH: process.env['PATH'] ?? '', ...env }, stdio: 'pipe' } as const;
-    execFileSync(programPath('sluice'), ['render', ...inputs, ...config, '-o', join(scratch, out)], options);
-    return bytesOf(join(scratch, out));
-  };
-  const here = run(join(root, 'examples', name), `${name}-here`, { TZ: 'UTC', LC_ALL: 'C' }, false);
-  const there = run(copy, `${name}-there`, { TZ: 'Asia/Kathmandu', LC_ALL: 'tr_TR.UTF-8', LANG: 'tr_TR.UTF-8' }, true);
-  expect(there).toEqual(here);
-});
+test.each(examples)(
+  'renders %s to the same bytes in another directory, locale, time zone and order of files',
+  (name) => {
+    const copy = join(scratch, `copy of ${name}`);
+    cpSync(join(root, 'examples', name), copy, { recursive: true });
+    const run = (
+      example: string,
+      out: string,
+      env: Record<string, string>,
+      reverse: boolean,
+    ): Record<string, string> => {
+      const files = readdirSync(join(example, 'in')).toSorted();
+      const inputs = (reverse ? files.toReversed() : files).flatMap((file) => ['-f', join(example, 'in', file)]);
+      const config = existsSync(join(example, 'sluice.yaml')) ? ['-c', join(example, 'sluice.yaml')] : [];
+      const options = { cwd: scratch, env: { PATH: process.env['PATH'] ?? '', ...env }, stdio: 'pipe' } as const;
+      execFileSync(programPath('sluice'), ['render', ...inputs, ...config, '-o', join(scratch, out)], options);
+      return bytesOf(join(scratch, out));
+    };
+    const here = run(join(root, 'examples', name), `${name}-here`, { TZ: 'UTC', LC_ALL: 'C' }, false);
+    const there = run(
+      copy,
+      `${name}-there`,
+      { TZ: 'Asia/Kathmandu', LC_ALL: 'tr_TR.UTF-8', LANG: 'tr_TR.UTF-8' },
+      true,
+    );
+    expect(there).toEqual(here);
+  },
+);
 
 const list = clusterList({ services: 12, endpointsPerService: 3, nodes: 5 });
 list.items.push(...daemonSet(5));

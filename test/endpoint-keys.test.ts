@@ -76,8 +76,8 @@ const textOf = ({ families }: NodeState): string =>
     )
     .join();
 
-/** One line of a file of rules. */
 /** A line of a rule file. */
+interface Place {
   readonly path: string;
   readonly at: number;
 }

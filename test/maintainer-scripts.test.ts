@@ -41,13 +41,13 @@ test.each([
   ['an upgrade leaves it running', 'prerm', ['upgrade', '9.9.9'], []],
   ['a deconfiguration leaves it running', 'prerm', ['deconfigure', 'in-favour', 'other', '1.0'], []],
   ['an aborted removal starts it again', 'postinst', ['abort-remove'], started],
-  ['an aborted removal in favour of another package starts it again', 'postinst', ['abort-remove', 'in-favour', 'other', '1.0'], started],
   [
-    'an aborted deconfiguration does nothing',
+    'an aborted removal in favour of another package starts it again',
     'postinst',
-    ['abort-deconfigure', 'in-favour', 'other', '1.0'],
-    [],
+    ['abort-remove', 'in-favour', 'other', '1.0'],
+    started,
   ],
+  ['an aborted deconfiguration does nothing', 'postinst', ['abort-deconfigure', 'in-favour', 'other', '1.0'], []],
   ['an aborted upgrade does nothing', 'postinst', ['abort-upgrade', '9.9.9'], []],
   ['a first installation starts it', 'postinst', ['configure', ''], ['daemon-reload', ...started]],
   [

@@ -11,23 +11,20 @@ describe.each([
   ['flat', 'nft'],
   ['flat', 'legacy'],
 ] as const)('in layout %s on %s', (layout, backend) => {
-  test.each(exampleStates(layout))(
-    'the unit reads the rehearsal of a node of %s unchanged',
-    async (_name, state) => {
-      const sent = loadOf(state, backend);
-      const wanted = Object.fromEntries([...sent.rules].map(([family, text]) => [family, [...text].join('')]));
-      const { parts } = await readRequest(asSource(printRequest(loadOf(state, backend))));
-      const seen: Record<string, string> = {};
-      for await (const { name, text } of parts) {
-        seen[name] = '';
-        for await (const piece of text) seen[name] += piece;
-      }
-      const setup = Object.fromEntries(
-        Object.entries({ sets: sent.sets, servers: sent.servers }).filter(([, text]) => text),
-      );
-      expect(seen).toEqual({ ...setup, ...wanted });
-    },
-  );
+  test.each(exampleStates(layout))('the unit reads the rehearsal of a node of %s unchanged', async (_name, state) => {
+    const sent = loadOf(state, backend);
+    const wanted = Object.fromEntries([...sent.rules].map(([family, text]) => [family, [...text].join('')]));
+    const { parts } = await readRequest(asSource(printRequest(loadOf(state, backend))));
+    const seen: Record<string, string> = {};
+    for await (const { name, text } of parts) {
+      seen[name] = '';
+      for await (const piece of text) seen[name] += piece;
+    }
+    const setup = Object.fromEntries(
+      Object.entries({ sets: sent.sets, servers: sent.servers }).filter(([, text]) => text),
+    );
+    expect(seen).toEqual({ ...setup, ...wanted });
+  });
 });
 
 async function* asSource(pieces: Iterable<Buffer>): AsyncGenerator<Buffer> {

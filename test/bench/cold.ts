@@ -42,7 +42,8 @@ function fitted(backend: string, rounds: number): { readonly ours: string; reado
   const measured = { ours: sizes.map((): number[] => []), theirs: sizes.map((): number[] => []) };
   for (let round = 0; round < rounds; round++) {
     for (const [index, size] of sizes.entries()) {
-      for (const program of ['ours', 'theirs'] as const) measured[program][index]?.push(inside(size, backend, program).loadMs);
+      for (const program of ['ours', 'theirs'] as const)
+        measured[program][index]?.push(inside(size, backend, program).loadMs);
     }
   }
   const tell = (program: 'ours' | 'theirs'): string => {

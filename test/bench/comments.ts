@@ -9,7 +9,9 @@ interface CommentCosts {
   readonly load: CostByVariant;
   readonly change: CostByVariant;
 }
-type CostByVariant = Readonly<Record<'with' | 'without' | 'again', { readonly median: number; readonly least: number }>>;
+type CostByVariant = Readonly<
+  Record<'with' | 'without' | 'again', { readonly median: number; readonly least: number }>
+>;
 
 /** Needs root and iptables. */
 export function commentsBench(services: number, rounds = 31): void {
@@ -26,7 +28,8 @@ export function commentsBench(services: number, rounds = 31): void {
 }
 
 function tell(what: string, costs: CostByVariant): void {
-  const both = ({ median, least }: CostByVariant['with']): string => `${median.toFixed(1)} ms (the fastest ${least.toFixed(1)})`;
+  const both = ({ median, least }: CostByVariant['with']): string =>
+    `${median.toFixed(1)} ms (the fastest ${least.toFixed(1)})`;
   const ratios = (a: CostByVariant['with'], b: CostByVariant['with']): string =>
     `${ratio(a.median, b.median)} (${ratio(a.least, b.least)})`;
   report(

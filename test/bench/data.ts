@@ -82,7 +82,10 @@ function slice(n: number, shape: ClusterShape): JsonItem {
 /** A DaemonSet behind a Service with Local policies: one endpoint on every node. */
 export function daemonSet(nodes: number): JsonItem[] {
   const daemon = service(0) as { metadata: JsonItem; spec: JsonItem };
-  const spread = slice(0, { services: 1, endpointsPerService: nodes, nodes }) as { metadata: JsonItem; endpoints: JsonItem[] };
+  const spread = slice(0, { services: 1, endpointsPerService: nodes, nodes }) as {
+    metadata: JsonItem;
+    endpoints: JsonItem[];
+  };
   Object.assign(daemon.metadata, { name: 'dns', namespace: 'kube-system' });
   Object.assign(daemon.spec, { clusterIP: '10.111.0.10', clusterIPs: ['10.111.0.10'], internalTrafficPolicy: 'Local' });
   Object.assign(spread.metadata, {

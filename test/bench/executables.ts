@@ -44,8 +44,7 @@ async function build(root: string, folder: string): Promise<string | undefined> 
     return undefined;
   } catch (error) {
     if (error instanceof PackageError) return `${error.message} (${error.hint})`;
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT')
-      return `${(error as Error).message} (see ./dev package)`;
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return `${(error as Error).message} (see ./dev package)`;
     throw error;
   }
 }

@@ -32,8 +32,8 @@ let directories = 0;
 /** A new directory for each run: the first write is the slow one. */
 const renderInto = (input: string, ...more: readonly string[]) =>
   runMeasured(sluice, ['render', '-f', input, '-o', join(scratch, `out-${directories++}`), ...more]);
-/** The floor under every reader: node itself, parsing the same bytes and throwing them away. */
 /** The minimum for every reader: node itself, parsing the same bytes. */
+const parseOnly = (input: string) =>
   runMeasured(node, ['-e', `JSON.parse(require('node:fs').readFileSync(${JSON.stringify(input)}, 'utf8'))`]);
 
 function write(name: string, text: string): string {

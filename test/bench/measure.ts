@@ -39,11 +39,17 @@ export async function interleave<K extends string>(
   rounds: number,
   ways: Readonly<Record<K, () => Promise<MeasuredRun>>>,
 ): Promise<Record<K, MeasuredRun>> {
-  const runs = Object.fromEntries(Object.keys(ways).map((name) => [name, [] as MeasuredRun[]])) as Record<K, MeasuredRun[]>;
+  const runs = Object.fromEntries(Object.keys(ways).map((name) => [name, [] as MeasuredRun[]])) as Record<
+    K,
+    MeasuredRun[]
+  >;
   for (let round = 0; round < rounds; round++) {
     for (const name of Object.keys(ways) as K[]) runs[name].push(await ways[name]());
   }
-  return Object.fromEntries((Object.keys(ways) as K[]).map((name) => [name, medianRun(runs[name])])) as Record<K, MeasuredRun>;
+  return Object.fromEntries((Object.keys(ways) as K[]).map((name) => [name, medianRun(runs[name])])) as Record<
+    K,
+    MeasuredRun
+  >;
 }
 
 const medianRun = (runs: readonly MeasuredRun[]): MeasuredRun => ({

@@ -42,9 +42,16 @@ export async function ownApi(): Promise<TestApi> {
 }
 
 /** Creates, replaces and deletes, as far as tests do; @returns false for reads */
-function takeWrite(cluster: LiveCluster, attributes: RequestAttributes, request: IncomingMessage, response: ServerResponse): boolean {
+function takeWrite(
+  cluster: LiveCluster,
+  attributes: RequestAttributes,
+  request: IncomingMessage,
+  response: ServerResponse,
+): boolean {
   if (!['create', 'update', 'delete'].includes(attributes.verb)) return false;
-  void write(cluster, attributes, request).then((item) => send(response, attributes.verb === 'create' ? 201 : 200, item));
+  void write(cluster, attributes, request).then((item) =>
+    send(response, attributes.verb === 'create' ? 201 : 200, item),
+  );
   return true;
 }
 

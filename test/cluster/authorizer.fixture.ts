@@ -45,13 +45,21 @@ export function attributesOf(method: string, path: string): RequestAttributes {
 export function isGranted(roles: readonly RbacRole[], attributes: RequestAttributes): boolean {
   return roles.some(
     ({ kind, metadata, rules = [] }) =>
-      (kind === 'ClusterRole' || metadata.namespace === attributes.namespace) && rules.some((rule) => allows(rule, attributes)),
+      (kind === 'ClusterRole' || metadata.namespace === attributes.namespace) &&
+      rules.some((rule) => allows(rule, attributes)),
   );
 }
 
-function allows({ apiGroups, resources, resourceNames, verbs: allowed }: RbacRule, attributes: RequestAttributes): boolean {
-  const isNamed = resourceNames === undefined || (attributes.name !== undefined && resourceNames.includes(attributes.name));
+function allows(
+  { apiGroups, resources, resourceNames, verbs: allowed }: RbacRule,
+  attributes: RequestAttributes,
+): boolean {
+  const isNamed =
+    resourceNames === undefined || (attributes.name !== undefined && resourceNames.includes(attributes.name));
   return (
-    apiGroups.includes(attributes.group) && resources.includes(attributes.resource) && allowed.includes(attributes.verb) && isNamed
+    apiGroups.includes(attributes.group) &&
+    resources.includes(attributes.resource) &&
+    allowed.includes(attributes.verb) &&
+    isNamed
   );
 }

@@ -227,30 +227,27 @@ test.each([
   ['a login page', '<html>log in</html>'],
   ['a page of several lines', '<html>\n</html>\n'],
   ['an empty body', ''],
-])(
-  'reports watches that are answered with success and %s as failed, with growing back-off',
-  async (_title, page) => {
-    stop.abort();
-    await running;
-    start({ backoffMs: 20, backoffMaxMs: 60_000 });
-    await until(() => feed.isComplete && cluster.watching === 4);
-    let isOpen = false;
-    cluster.server.intercept = (path, request, response) => {
-      if (isOpen || !path.includes('watch=1')) return cluster.answer(path, request, response);
-      response.writeHead(200).end(page);
-      return true;
-    };
-    cluster.server.asked.length = 0;
-    cluster.drop();
-    cluster.put('services', serviceOf('b', 2));
-    await until(() => away.length >= 9);
-    // Three kinds; a retry every 20 ms would have sent hundreds of requests by now.
-    expect(cluster.server.asked.length).toBeLessThan(40);
-    expect(feed.isComplete).toBe(true);
-    isOpen = true;
-    await until(() => names().includes('Service b'));
-  },
-);
+])('reports watches that are answered with success and %s as failed, with growing back-off', async (_title, page) => {
+  stop.abort();
+  await running;
+  start({ backoffMs: 20, backoffMaxMs: 60_000 });
+  await until(() => feed.isComplete && cluster.watching === 4);
+  let isOpen = false;
+  cluster.server.intercept = (path, request, response) => {
+    if (isOpen || !path.includes('watch=1')) return cluster.answer(path, request, response);
+    response.writeHead(200).end(page);
+    return true;
+  };
+  cluster.server.asked.length = 0;
+  cluster.drop();
+  cluster.put('services', serviceOf('b', 2));
+  await until(() => away.length >= 9);
+  // Three kinds; a retry every 20 ms would have sent hundreds of requests by now.
+  expect(cluster.server.asked.length).toBeLessThan(40);
+  expect(feed.isComplete).toBe(true);
+  isOpen = true;
+  await until(() => names().includes('Service b'));
+});
 
 test('ended streams leave no listener on the signal that ends all of them', async () => {
   const hanging = (): number => getEventListeners(stop.signal, 'abort').length;

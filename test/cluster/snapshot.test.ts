@@ -255,7 +255,10 @@ test('treats a snapshot of some namespaces as incomplete', async () => {
 
 test('the shipped roles grant exactly the rights that the code needs', () => {
   const text = readFileSync(join(import.meta.dirname, '../../deploy/clusterrole.yaml'), 'utf8');
-  const [everywhere, one] = parseAllDocuments(text).map((document) => document.toJS() as RoleManifest) as [RoleManifest, RoleManifest];
+  const [everywhere, one] = parseAllDocuments(text).map((document) => document.toJS() as RoleManifest) as [
+    RoleManifest,
+    RoleManifest,
+  ];
   const granted = everywhere.rules.flatMap(({ apiGroups, resources, verbs }) =>
     resources.map((resource) => `${apiGroups.join()}/${resource} ${verbs.join()}`),
   );

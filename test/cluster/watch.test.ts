@@ -157,7 +157,11 @@ test('EndpointSlices without a Service are reported once and change nothing', as
 test('endpoints on unknown nodes write no files, and the rest is updated', async () => {
   await watch();
   const endpoints = [0, 1].map((n) => ({ addresses: [`10.244.9.${n + 1}`], nodeName: `made-up-${n}` }));
-  cluster.put('endpointslices', { ...slice, metadata: { ...(slice['metadata'] as ApiObject), name: 'a-2' }, endpoints });
+  cluster.put('endpointslices', {
+    ...slice,
+    metadata: { ...(slice['metadata'] as ApiObject), name: 'a-2' },
+    endpoints,
+  });
   await until(() => rulesOf('a')?.includes('10.244.9.1') ?? false);
   expect(readdirSync(join(out, 'nodes'))).toEqual(['node-a']);
   expect(await isFresh()).toBe(true);
@@ -175,7 +179,11 @@ describe('churn', () => {
         cluster.put('services', serviceOf(`s${n}`, (n % 250) + 3));
         cluster.put('services', {
           ...serviceOf(`s${n}`, 0),
-          spec: { ...(serviceOf('x', 0)['spec'] as ApiObject), clusterIP: `10.97.0.${n}`, clusterIPs: [`10.97.0.${n}`] },
+          spec: {
+            ...(serviceOf('x', 0)['spec'] as ApiObject),
+            clusterIP: `10.97.0.${n}`,
+            clusterIPs: [`10.97.0.${n}`],
+          },
         });
         cluster.put('endpointslices', endpointsOf(`s${n}`, [1, 2]));
       }

@@ -12,20 +12,32 @@ function save(root: string, staged?: string, more = ''): string {
     staged === undefined ? '' : `-A SLUICE-SERVICES -m set --match-set ${set} src ${jump} ${staged}\n`;
   const rules = (set: string, jump: string): string =>
     `-A OUTPUT -j SLUICE-SERVICES\n${ask(set, jump)}-A SLUICE-SERVICES -g ${root}\n`;
-  const chains = ['SLUICE-SERVICES', root, ...(staged === undefined ? [] : [staged])].map((name) => `:${name} - [0:0]\n`);
+  const chains = ['SLUICE-SERVICES', root, ...(staged === undefined ? [] : [staged])].map(
+    (name) => `:${name} - [0:0]\n`,
+  );
   const bodies = [root, ...(staged === undefined ? [] : [staged])].map((name) => `-A ${name} -j RETURN\n`).join('');
   const table = (set: string, jump: string): string =>
     `:OUTPUT ACCEPT [0:0]\n:FORWARD ACCEPT [0:0]\n${chains.join('')}${rules(set, jump)}${bodies}`;
   return `*nat\n${table('SLUICE-N', '-g')}COMMIT\n*filter\n${table('SLUICE-F', '-j')}${foreign}\n${more}COMMIT\n`;
 }
 
-const snapshot = (v4: string, v6: string, sets = ''): NodeSnapshot => ({ saves: [v4, v6], sets, journal: undefined, files: '' });
+const snapshot = (v4: string, v6: string, sets = ''): NodeSnapshot => ({
+  saves: [v4, v6],
+  sets,
+  journal: undefined,
+  files: '',
+});
 const [A, B] = ['SLUICE-R-A.aa', 'SLUICE-R-B.bb'];
 const settled = new Map([
   ['old', snapshot(save(A), save(A))],
   ['new', snapshot(save(B), save(B))],
 ]);
-const expected: Invariants = { settled, finalStates: ['old', 'new'], atomicScope: 'node', before: snapshot(save(A), save(A)) };
+const expected: Invariants = {
+  settled,
+  finalStates: ['old', 'new'],
+  atomicScope: 'node',
+  before: snapshot(save(A), save(A)),
+};
 const switchOn = 'add SLUICE-N SLUICE-ALL4 timeout 3\nadd SLUICE-F SLUICE-ALL4 timeout 5';
 
 describe('right after a fault', () => {
@@ -33,7 +45,11 @@ describe('right after a fault', () => {
     ['the old program is right', snapshot(save(A), save(A)), []],
     ['a release whose switch is off is the old program', snapshot(save(A, B), save(A, B)), []],
     ['a release whose switch is on is the new program', snapshot(save(A, B), save(A, B), switchOn), []],
-    ['while only the switch of filter is on, nat decides', snapshot(save(A, B), save(A, B), 'add SLUICE-F SLUICE-ALL4 timeout 5'), []],
+    [
+      'while only the switch of filter is on, nat decides',
+      snapshot(save(A, B), save(A, B), 'add SLUICE-F SLUICE-ALL4 timeout 5'),
+      [],
+    ],
     ['families with different programs are a mix', snapshot(save(A), save(B)), [/^I1/, /^I1/]],
     ['a default that was rewritten while the switch is off is a mix', snapshot(save(B, A), save(A, B)), [/^I1/, /^I1/]],
     ['a removed foreign rule is reported', snapshot(save(A).replace(foreign, ''), save(A)), [/^I2/]],

@@ -106,7 +106,10 @@ function chosen(name: string, rules: readonly string[], isOn: (set: string) => b
 }
 
 /** The settled programs that packets meet, for each table and family. */
-export function selected(snapshot: NodeSnapshot, settled: ReadonlyMap<string, NodeSnapshot>): readonly (readonly string[])[] {
+export function selected(
+  snapshot: NodeSnapshot,
+  settled: ReadonlyMap<string, NodeSnapshot>,
+): readonly (readonly string[])[] {
   return snapshot.saves.flatMap((save, family) =>
     (['nat', 'filter'] as const).map((table) => {
       const chains = parts(save).ours[table];

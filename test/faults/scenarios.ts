@@ -68,7 +68,13 @@ const plans = {
     ...inPlace,
   },
   'recover-open': { from: 'open', args: ['boot'], settled: ['one', 'more'], finalStates: ['one'], ...release },
-  'recover-committed': { from: 'committed', args: ['boot'], settled: ['one', 'more'], finalStates: ['more'], ...release },
+  'recover-committed': {
+    from: 'committed',
+    args: ['boot'],
+    settled: ['one', 'more'],
+    finalStates: ['more'],
+    ...release,
+  },
   cleanup: { from: 'one', args: ['cleanup'], settled: ['none', 'one'], ...inPlace },
 } as const satisfies Readonly<Record<string, ScenarioPlan>>;
 

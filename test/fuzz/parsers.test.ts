@@ -187,7 +187,8 @@ const parsers: readonly (readonly [
 function readDamaged(input: string): void {
   writeFileSync(journal, input, 'latin1');
   const read = readSlots(journal);
-  if (read.kind === 'record' && read.text !== state) throw new Error(`read a record that was never written: ${read.text}`);
+  if (read.kind === 'record' && read.text !== state)
+    throw new Error(`read a record that was never written: ${read.text}`);
 }
 
 /** An accepted archive is written again with the same bytes. */
@@ -201,7 +202,8 @@ function readsHostFacts(input: string): void {
   const read = readHostFacts('h', input);
   if (isProblem(read)) return;
   const again = readHostFacts('h', printHostFacts(read));
-  if (JSON.stringify(again) !== JSON.stringify(read)) throw new Error(`read back with a difference: ${JSON.stringify(again)}`);
+  if (JSON.stringify(again) !== JSON.stringify(read))
+    throw new Error(`read back with a difference: ${JSON.stringify(again)}`);
 }
 
 function readsManifest(input: string): void {

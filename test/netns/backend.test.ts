@@ -71,8 +71,13 @@ describe.each(['nft', 'legacy'] as const)('rules in %s', (from) => {
     expect(node.journal()?.backend).toBe(from);
     const result = await node.sluiced('backend', '-o', 'json');
     expect(result.exitCode).toBe(1);
-    expect(JSON.parse(result.stdout)).toMatchObject({ backend: from, stores: { [to]: { rules: limits.storeRulesMin } } });
-    expect((await node.sluiced('backend', to)).stderr, 'the daemon holds the lock').toContain('held by another sluiced');
+    expect(JSON.parse(result.stdout)).toMatchObject({
+      backend: from,
+      stores: { [to]: { rules: limits.storeRulesMin } },
+    });
+    expect((await node.sluiced('backend', to)).stderr, 'the daemon holds the lock').toContain(
+      'held by another sluiced',
+    );
   });
 });
 

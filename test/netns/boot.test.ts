@@ -127,7 +127,9 @@ describe.each(['nft', 'legacy'] as const)('after a boot, on %s', (backend) => {
     node.writeConfig(backend);
     const first = await put(1);
     const second = await put(2);
-    await DiskJournal.open(`${node.directory}/state`, sampleNode, () => new Date()).halt('manual intervention required');
+    await DiskJournal.open(`${node.directory}/state`, sampleNode, () => new Date()).halt(
+      'manual intervention required',
+    );
     await forget();
     expect(await node.sluicedAfter(refuseEndpoint(3), 'boot')).toMatchObject({
       exitCode: 5,
@@ -156,7 +158,11 @@ describe.each(['nft', 'legacy'] as const)('after a boot, on %s', (backend) => {
         `${node.directory}/rendered`,
         sampleBundle({ services: { 'shop/web': [1, 101], 'shop/other': [5] } }),
       );
-      await until('the release is on probation', async () => (await node.rules(backend)).includes('shop/other'), 30_000);
+      await until(
+        'the release is on probation',
+        async () => (await node.rules(backend)).includes('shop/other'),
+        30_000,
+      );
       await node.kill(by);
       rmSync(`${node.directory}/state/store/${node.journal()?.open?.to.manifest}`);
     };

@@ -50,7 +50,8 @@ export function wiring(spec: ClusterSpec, pidOf: (name: string) => number): Wiri
 export function routeThrough(destination: string, addresses: readonly string[], port: string): string {
   const v6 = destination.includes(':');
   const next = addresses.find((address) => isIPv6(address) === v6);
-  if (next === undefined) throw new Error(`Cannot route ${destination}: ${addresses.join(', ')} has no address of its family`);
+  if (next === undefined)
+    throw new Error(`Cannot route ${destination}: ${addresses.join(', ')} has no address of its family`);
   return `route replace ${destination} via ${next} dev ${port} onlink`;
 }
 

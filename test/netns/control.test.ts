@@ -127,7 +127,9 @@ test('confirm accepts the token of the probation in progress', { timeout: 60_000
   expect(JSON.parse((await node.sluiced('status', '-o', 'json')).stdout)).toMatchObject({ probation: null });
 });
 
-test('`sluiced apply` accepts confirm, cancel and extend, and refuses other commands', { timeout: 60_000 }, async (context) => {
+test('`sluiced apply` accepts confirm, cancel and extend, and refuses other commands', {
+  timeout: 60_000,
+}, async (context) => {
   needBackend(context, 'nft');
   node.writeConfig('nft', 'probation: {seconds: 30, confirm: manual}\n');
   publish({ 'shop/web': [1, 2] });

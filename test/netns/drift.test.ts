@@ -25,7 +25,10 @@ async function start(backend: 'nft' | 'legacy', more = ''): Promise<string> {
   writeFileSync(config, readFileSync(config, 'utf8').replace('scanIntervalSeconds: 1', 'scanIntervalSeconds: 3600'));
   writeBundle(`${node.directory}/rendered`, sampleBundle({ families: ['ipv4', 'ipv6'] }));
   node.start();
-  await until('the bundle is applied', async () => node.journal()?.open === null && node.journal()?.current?.number === 1);
+  await until(
+    'the bundle is applied',
+    async () => node.journal()?.open === null && node.journal()?.current?.number === 1,
+  );
   await sleep(backend === 'nft' ? limits.monitorTrustMs + limits.comparePauseMs + 500 : 2 * limits.pollPauseMs + 1_000);
   return node.rules(backend);
 }

@@ -69,7 +69,10 @@ describe.each(['nft', 'legacy'] as const)('connections of UDP on %s', (backend) 
       async () => (await entry(4000)).includes('id=') && (await entry(4001)).includes('id='),
     );
     await put([1]);
-    await until('clients without an endpoint are served', async () => answerOf('web') === '1' && answerOf('cart') === '2');
+    await until(
+      'clients without an endpoint are served',
+      async () => answerOf('web') === '1' && answerOf('cart') === '2',
+    );
     const kept = await entry(4001);
     await put([2]);
     await until('the client moves', async () => answerOf('web') === '2');

@@ -43,7 +43,9 @@ test('rehearses in a namespace where there is no socket', { timeout: 60_000 }, a
   expect(result.stdout + result.stderr).toMatch(/rehearsed.*namespace/);
 });
 
-test('refuses rules that the kernel refuses in the unit, and leaves the node unchanged', { timeout: 60_000 }, async () => {
+test('refuses rules that the kernel refuses in the unit, and leaves the node unchanged', {
+  timeout: 60_000,
+}, async () => {
   await using unit = await RehearsalUnit.listen(undefined, folder);
   node.writeConfig('nft');
   // MASQUERADE is valid after routing only.
@@ -91,7 +93,11 @@ test('a daemon that cannot rehearse raises an alarm, waits, and continues when i
     const result = await node.get();
     return result === undefined ? undefined : (JSON.parse(result) as { alarms: object }).alarms;
   };
-  await until('the alarm is raised', async () => Object.keys((await alarms()) ?? {}).includes('NODE_CANNOT_REHEARSE'), 20_000);
+  await until(
+    'the alarm is raised',
+    async () => Object.keys((await alarms()) ?? {}).includes('NODE_CANNOT_REHEARSE'),
+    20_000,
+  );
   expect(await node.rules('nft')).not.toContain('SLU-');
   await using unit = await RehearsalUnit.listen(undefined, folder);
   await until('the release', async () => (await node.rules('nft')).includes('SLU-SVC-'), 20_000);

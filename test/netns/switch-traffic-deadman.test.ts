@@ -147,7 +147,10 @@ describe.each(['nft', 'legacy'] as const)(
       put(true);
       const daemon = node.start();
       const [web4 = '', web6 = ''] = vipsOf(0);
-      await until('clients meet the release on probation', async () => served(web4, 2, 12) > 50 && served(web6, 2, 12) > 50);
+      await until(
+        'clients meet the release on probation',
+        async () => served(web4, 2, 12) > 50 && served(web6, 2, 12) > 50,
+      );
       clients.kill('SIGUSR2');
       await until('a connection waits', async () =>
         (await node.tool(['conntrack', '-L', '-p', 'tcp', '--state', 'SYN_SENT'])).includes(`dst=${vipsOf(3)[0]} `),
@@ -178,7 +181,9 @@ describe.each(['nft', 'legacy'] as const)(
       expect(others).toEqual(Object.keys(seen).map((vip) => [vip, []]));
       for (const vip of vipsOf(2)) expect(seen[vip], 'the release on probation was met').toHaveProperty('ECONNREFUSED');
       const answers = Object.values(seen).flatMap((one) => Object.values(one));
-      console.log(`${backend}: ${answers.reduce((sum, one) => sum + one, 0)} connections over one expiry of the dead-man switch`);
+      console.log(
+        `${backend}: ${answers.reduce((sum, one) => sum + one, 0)} connections over one expiry of the dead-man switch`,
+      );
     });
   },
 );

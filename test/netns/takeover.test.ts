@@ -76,8 +76,8 @@ describe.each(['nft', 'legacy'] as const)('a node that kube-proxy served, on %s'
   beforeEach((context) => needBackend(context, backend));
   beforeEach(async () => {
     node = await SluicedNode.make();
-    await node.tool([`iptables-${backend}-restore`, '--noflush'], others);
-    await node.tool([`ip6tables-${backend}-restore`, '--noflush'], others);
+    await node.tool([`iptables-${backend}-restore`, '--noflush'], foreignRules);
+    await node.tool([`ip6tables-${backend}-restore`, '--noflush'], foreignRules);
     await node.tool([`iptables-${backend}-restore`, '--noflush'], kubeProxy('10.96.7.1', '10.244.1.7:8080'));
     await node.tool([`ip6tables-${backend}-restore`, '--noflush'], kubeProxy('fd00:96::7:1', '[fd00:10::7]:8080'));
     before = await node.rules(backend);

@@ -1,4 +1,4 @@
-/** An API server of these tests as a process of its own, for a machine's network. It writes its kubeconfig on standard output, and ends with standard input. */
+/** The test API server as a process of its own, for a machine's network. It writes its kubeconfig to standard output, and ends with standard input. */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { token } from '../cluster/apiserver.fixture.ts';

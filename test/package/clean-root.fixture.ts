@@ -5,7 +5,7 @@ import { execaSync } from 'execa';
 
 const debootstrap = '/usr/sbin/debootstrap';
 
-/** The mirror that apt uses here for Debian's main part. */
+/** The mirror of Debian's main section in this machine's apt configuration. */
 function mirror(): { readonly uri: string; readonly suite: string } | undefined {
   const format = '$(CREATED_BY) $(COMPONENT) $(CODENAME) $(REPO_URI)';
   const { stdout } = execaSync('apt-get', ['indextargets', '--format', format], { reject: false });
@@ -13,14 +13,14 @@ function mirror(): { readonly uri: string; readonly suite: string } | undefined 
   return found === null ? undefined : { suite: found[1] as string, uri: found[2] as string };
 }
 
-/** Why no clean root can be made here; empty when it can. */
+/** The reason why no clean root can be made here; empty if it can. */
 export function noRootBecause(): string {
   if (process.getuid?.() !== 0) return 'a clean root needs root';
-  if (!existsSync(debootstrap)) return `${debootstrap} is not here: apt-get install debootstrap`;
+  if (!existsSync(debootstrap)) return `${debootstrap} is missing: apt-get install debootstrap`;
   return mirror() === undefined ? 'apt knows no mirror of Debian: apt-get update' : '';
 }
 
-/** Fills a folder with a minimal Debian and the packages that ours depends on, and more. */
+/** Fills a folder with a minimal Debian and the dependencies of our package, and more. */
 export function makeRoot(folder: string, more: readonly string[] = []): void {
   const { suite, uri } = mirror() as { suite: string; uri: string };
   const include = ['iptables', 'ipset', 'openssh-client', ...more].join(',');
@@ -29,7 +29,7 @@ export function makeRoot(folder: string, more: readonly string[] = []): void {
 
 const cache = join(import.meta.dirname, '../../.cache/debian');
 
-/** The same, made once: a folder that whoever wants to change it copies. It takes half a minute to make. */
+/** The same, cached: a folder to copy from, not to change. It takes half a minute to make. */
 export function rootOf(more: readonly string[]): string {
   const made = join(
     cache,
@@ -43,7 +43,7 @@ export function rootOf(more: readonly string[]): string {
   const work = mkdtempSync(join(cache, 'new-'));
   try {
     makeRoot(join(work, 'root'), more);
-    // Another process may have made the same meanwhile.
+    // Another process may have made the same root meanwhile.
     if (!existsSync(made)) renameSync(join(work, 'root'), made);
   } finally {
     rmSync(work, { recursive: true, force: true });

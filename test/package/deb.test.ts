@@ -49,7 +49,7 @@ test.for([
   ['again', `install ok installed ${version}`, [program, config, state], [], ['daemon-reload']],
   ['purged', '', [], [config, state, 'etc/sluice', 'var/lib/sluice', program], []],
 ] as const)(
-  'once %s, the rules in the kernel are those from before, and files are as they should be',
+  'once %s, the rules in the kernel are unchanged, and files are as expected',
   ([step, status, there, gone, calls], context) => {
     if (whyNot) return context.skip(whyNot);
     expect(seen('before.rules')).toContain('SLU-SVC-NPX46M4PTMTKRN6Y');
@@ -63,39 +63,39 @@ test.for([
   },
 );
 
-test.for(['installed', 'upgraded'])('once %s, nothing was stopped, started or enabled', (step, context) => {
+test.for(['installed', 'upgraded'])('once %s, no unit was stopped, started or enabled', (step, context) => {
   if (whyNot) return context.skip(whyNot);
   expect(seen(`${step}.calls`)).not.toMatch(/^(stop|disable|enable|start|restart) /m);
 });
 
-test('sluiced runs where there is no Node, and says why it was not started', (context) => {
+test('sluiced runs without Node installed, and the package reports why the daemon was not started', (context) => {
   if (whyNot) return context.skip(whyNot);
   expect(JSON.parse(seen('version'))).toMatchObject({ version });
-  expect(seen('installed.said')).toContain('sluiced is not started: there is no /etc/sluice/sluiced.yaml');
+  expect(seen('installed.output')).toContain('sluiced is not started: there is no /etc/sluice/sluiced.yaml');
 });
 
-test('the first install makes the key of the node, which root alone reads and only a purge takes', (context) => {
+test('the first installation makes the key of the node, which only root can read and only a purge removes', (context) => {
   if (whyNot) return context.skip(whyNot);
   expect(seen('installed.key')).toMatch(/^600 root root\n[0-9a-f]{64} {2}-\n$/);
-  expect(seen('installed.said')).toContain('this node has a key to sign receipts with');
+  expect(seen('installed.output')).toContain('this node has a key to sign receipts with');
   for (const step of ['upgraded', 'removed', 'again']) expect(seen(`${step}.key`)).toBe(seen('installed.key'));
   expect(seen('purged.key')).toBe('');
 });
 
-test('without /proc, as where an image is built, the package is installed and its programs work', (context) => {
+test('installs without /proc, as in the build of an image, and its programs work', (context) => {
   if (whyNot) return context.skip(whyNot);
   expect(seen('bare.package')).toBe(`install ok installed ${version}`);
   expect(seen('bare.versions')).toBe(`${version}\n${version}\n`);
-  expect(seen('bare.said')).toContain('this node has a key to sign receipts with');
+  expect(seen('bare.output')).toContain('this node has a key to sign receipts with');
   expect(seen('bare.key')).toMatch(/^600 root root\n/);
 });
 
-test('a shell in the clean root completes the words of both programs', (context) => {
+test('a shell in the clean root completes commands of both programs', (context) => {
   if (whyNot) return context.skip(whyNot);
   expect(seen('completed')).toBe('sluice: verify version\nsluiced: version\n');
 });
 
-test('the archive is installed and removed as the page inside it says, and rules stay', (context) => {
+test('the archive is installed and removed as its README says, and rules stay', (context) => {
   if (whyNot) return context.skip(whyNot);
   expect(seen('archive.line')).toMatch(/^node-a namespaces="sluice-receipt" ssh-ed25519 \S+\n$/);
   expect(seen('archive.key')).toMatch(/^600 root root\n/);
@@ -105,7 +105,7 @@ test('the archive is installed and removed as the page inside it says, and rules
   for (const step of ['archive', 'archive-removed']) expect(seen(`${step}.rules`)).toBe(seen('before.rules'));
 });
 
-test('dpkg finds every file as it was packed', (context) => {
+test('dpkg verifies every file', (context) => {
   if (whyNot) return context.skip(whyNot);
   expect(seen('verify')).toBe('');
 });

@@ -14,7 +14,7 @@ const noArm =
     ? ''
     : `${qemu} or the libraries of arm64 are missing: apt-get install qemu-user-static libstdc++6-arm64-cross`;
 
-/** Nothing of the machine helps: no Node is on PATH, and no option of Node counts. */
+/** No Node on PATH, and no option of Node. */
 const environment = { PATH: '/usr/bin:/bin', NODE_OPTIONS: '--require=/nowhere.cjs' };
 
 describe.each([
@@ -26,7 +26,7 @@ describe.each([
     return execaSync(file, rest, { env: environment, extendEnv: false, reject: false });
   };
 
-  test('say who they are, and are silent otherwise', (context) => {
+  test('print their version, and nothing else', (context) => {
     if (whyNot) return context.skip(whyNot);
     const root = unpackDeb(arch);
     for (const program of ['sluice', 'sluiced']) {
@@ -37,7 +37,7 @@ describe.each([
     expect(output).toMatchObject({ version, platform: 'linux', arch: nodeArch });
   });
 
-  test('render an example to the bytes of its golden files', (context) => {
+  test('render an example to its golden files', (context) => {
     if (whyNot) return context.skip(whyNot);
     const root = unpackDeb(arch);
     const target = join(scratch(), 'out');

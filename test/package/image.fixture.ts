@@ -7,10 +7,10 @@ import type { BlobDescriptor } from '../../tools/package/image.ts';
 import { user } from '../../tools/package/image-root.ts';
 import { artefact, packages, scratch } from './unpack.fixture.ts';
 
-/** Why the image cannot be looked into here; empty when it can. */
+/** The reason why the image cannot be unpacked here; empty if it can. */
 export const noImageBecause = packages.whyNot || (process.getuid?.() === 0 ? '' : 'chroot needs root');
 
-/** The configuration of the image, as far as tests ask. */
+/** The fields of the image's configuration that tests read. */
 export interface ImageConfig {
   readonly User: string;
   readonly Entrypoint: readonly string[];
@@ -20,12 +20,12 @@ export interface ImageConfig {
 export interface Image {
   readonly layers: readonly BlobDescriptor[];
   readonly config: ImageConfig;
-  /** The files of its layer, with the devices that whoever runs a container brings. */
+  /** The files of its layer, with the devices that a container runtime provides. */
   readonly root: string;
 }
 
 /** Unpacks the image below a folder that ends with the test. */
-export function unpackImage(): Image {
+export function unpackImage(): UnpackedImage {
   const layout = scratch();
   execaSync('tar', ['-xf', artefact('-image-amd64.tar'), '-C', layout]);
   const index = JSON.parse(readFileSync(join(layout, 'index.json'), 'utf8')) as { manifests: [BlobDescriptor] };
@@ -55,9 +55,9 @@ function blob(layout: string, { digest, size }: BlobDescriptor): Buffer {
   return bytes;
 }
 
-/** How a program of the image is started as the image's user, with the environment of the image and more. */
+/** The command that starts a program of the image as the image's user, with the environment of the image and more. */
 export function inImage(
-  { root, config }: Image,
+  { root, config }: UnpackedImage,
   argv: readonly string[],
   more: Readonly<Record<string, string>> = {},
 ): readonly [

@@ -1,5 +1,5 @@
 # The life of the Debian package in a clean root, as root in namespaces of its own. $1: the root; $2, $3: the package and a newer one, $4: the archive, inside it.
-# After each step /seen/STEP.* says what is there: rules in the kernel, calls of systemctl, files, the state of the package.
+# After each step /seen/STEP.* has the state: rules in the kernel, calls of systemctl, files, the state of the package.
 set -eu
 root=$1
 mount --make-rprivate /
@@ -27,7 +27,7 @@ inside iptables-restore <<'RULES'
 COMMIT
 RULES
 see before
-inside dpkg -i "$2" >"$root/seen/installed.said" 2>&1
+inside dpkg -i "$2" >"$root/seen/installed.output" 2>&1
 see installed
 inside sluiced version -o json >"$root/seen/version"
 for program in sluice sluiced; do
@@ -58,6 +58,6 @@ see archive-removed
 # A root in which an image is built: nothing is mounted, /proc included.
 umount "$root/proc" "$root/run"
 rm -r "$root/etc/sluice" "$root/var/lib/sluice"
-inside dpkg -i "$2" >"$root/seen/bare.said" 2>&1
+inside dpkg -i "$2" >"$root/seen/bare.output" 2>&1
 for program in sluice sluiced; do inside "$program" --version; done >"$root/seen/bare.versions" 2>&1
 see bare

@@ -17,22 +17,22 @@ import { compareText } from '@sluice/bundle';
 import { execa } from 'execa';
 import { noRootBecause, rootOf } from './clean-root.fixture.ts';
 
-/** What the machine has beside a minimal Debian and what our package depends on. */
+/** The packages of the machine besides a minimal Debian and the dependencies of ours. */
 const debian = ['systemd', 'systemd-sysv', 'conntrack', 'iproute2', 'kmod', 'procps'] as const;
 
-/** What these tests call on the real machine, by its Debian package. */
+/** The programs that these tests run on the real machine, by their Debian package. */
 const programs = { curl: '/usr/bin/curl', procps: '/usr/bin/pgrep', 'util-linux': '/usr/bin/nsenter' } as const;
 
-/** Where cgroups of version 2 are on the real machine; systemd makes its own below one of them. */
+/** The mount of cgroup v2 on the real machine; systemd makes its own groups below it. */
 const cgroups = (): string | undefined => /^\S+ (\S+) cgroup2 /m.exec(readFileSync('/proc/self/mounts', 'utf8'))?.[1];
 
-/** Why no machine can be booted here; empty when one can. */
+/** The reason why no machine can be booted here; empty if one can. */
 export function noMachineBecause(): string {
   const root = noRootBecause();
   if (root !== '') return root;
   if (cgroups() === undefined) return 'no cgroup2 is mounted: mount -t cgroup2 cgroup2 /sys/fs/cgroup/unified';
   const missing = Object.entries(programs).find(([, path]) => !existsSync(path));
-  if (missing) return `${missing[1]} is not here: apt-get install ${missing[0]}`;
+  if (missing) return `${missing[1]} is missing: apt-get install ${missing[0]}`;
   const folder = mkdtempSync(join(tmpdir(), 'sluice-overlay-'));
   try {
     const layers = `lowerdir=/usr,upperdir=${folder}/upper,workdir=${folder}/work`;
@@ -41,7 +41,7 @@ export function noMachineBecause(): string {
     execFileSync('unshare', [...namespaces, 'sh', '-c', script], { cwd: folder, stdio: 'ignore' });
     return '';
   } catch {
-    return `this container may not make namespaces (CAP_SYS_ADMIN), or mount an overlay over ${folder}`;
+    return `this container may not create namespaces (CAP_SYS_ADMIN), or mount an overlay over ${folder}`;
   } finally {
     rmSync(folder, { recursive: true, force: true });
   }
@@ -57,30 +57,30 @@ export function link(target: string, path: string): void {
   symlinkSync(target, path);
 }
 
-/** What a program in the machine said and how it ended. */
-export interface Said {
+/** The output of a program in the machine, and its exit code. */
+export interface ProgramResult {
   readonly exitCode?: number | undefined;
   readonly stdout: string;
   readonly stderr: string;
 }
 
 /**
- * A Debian of its own with systemd as process 1, on this kernel: `await using machine = await Machine.boot()`. Its disk stays from one
+ * A Debian of its own with systemd as process 1, on this kernel: `await using machine = await TestMachine.boot()`. Its disk persists from one
  * boot to the next; its network, and with it every rule, does not.
  */
-export class Machine implements AsyncDisposable {
+export class TestMachine implements AsyncDisposable {
   readonly #folder = mkdtempSync(join(tmpdir(), 'sluice-machine-'));
   readonly #name = this.#folder.slice(this.#folder.lastIndexOf('/') + 1);
   #process: ReturnType<typeof startProcess> | undefined;
   #init = 0;
 
   /**
-   * @param prepare is given a folder that stands for `/`: what it puts there is on the disk at the first boot
+   * @param prepare gets a folder for `/`: its files are on the disk at the first boot
    */
-  static async boot(prepare: (disk: string) => void = () => undefined): Promise<Machine> {
-    const machine = new Machine();
+  static async boot(prepare: (disk: string) => void = () => undefined): Promise<TestMachine> {
+    const machine = new TestMachine();
     try {
-      // The timers would ask for a network that is not there.
+      // The timers would need a network, which is missing.
       for (const name of ['apt-daily', 'apt-daily-upgrade'])
         link('/dev/null', join(machine.#disk, `etc/systemd/system/${name}.timer`));
       writeFileSync(join(machine.#disk, 'etc/hostname'), 'node-a\n');
@@ -102,7 +102,7 @@ export class Machine implements AsyncDisposable {
     return `/proc/${this.#init}/root`;
   }
 
-  /** Boots, and waits until systemd has started everything that it wants to. */
+  /** Boots, and waits until systemd has started all its units. */
   async start(): Promise<void> {
     const script = join(import.meta.dirname, 'machine.sh');
     const started = startProcess(script, this.#folder, this.#name);
@@ -123,19 +123,19 @@ export class Machine implements AsyncDisposable {
     if (state !== 'running') throw new Error((await this.run('systemctl', '--failed', '--plain')).stdout);
   }
 
-  /** The power goes: every process is gone at once, and the network with its rules. */
+  /** A power cut: every process ends at once, and the network with its rules. */
   async cut(): Promise<void> {
     this.#process?.kill('SIGKILL');
     await this.#ended();
   }
 
-  /** An orderly end. */
+  /** A clean shutdown. */
   async powerOff(): Promise<void> {
     await this.run('systemctl', 'poweroff');
     await this.#ended();
   }
 
-  /** Waits until the last process is gone: the kernel needs a moment for them, and none may write any more. */
+  /** Waits until the last process has ended: the kernel needs a moment for them, and none may write any more. */
   async #ended(): Promise<void> {
     await this.#process;
     this.#init = 0;
@@ -147,36 +147,36 @@ export class Machine implements AsyncDisposable {
   }
 
   /** Runs a program as root, outside of every unit; it is not an error when it fails. */
-  async run(...command: readonly string[]): Promise<Said> {
+  async run(...command: readonly string[]): Promise<ProgramResult> {
     const environment = ['PATH=/usr/sbin:/usr/bin:/sbin:/bin', 'LC_ALL=C', 'DEBIAN_FRONTEND=noninteractive'];
     const args = ['-t', String(this.#init), '-m', '-u', '-i', '-n', '-p', '-C', '--', 'env', '-i', ...environment];
     return execa('nsenter', [...args, ...command], { reject: false, stdin: 'ignore', timeout: 60_000 });
   }
 
-  /** Runs a program that must end with 0, and gives what it printed. */
+  /** Runs a program that must exit with 0. @returns its output */
   async must(...command: readonly string[]): Promise<string> {
     const { exitCode, stdout, stderr } = await this.run(...command);
     if (exitCode !== 0) throw new Error(`${command.join(' ')}: exit code ${exitCode}\n${stdout}\n${stderr}`);
     return stdout;
   }
 
-  /** How to start a program of the real machine in this one's network. */
+  /** The command that starts a program of the real machine in this one's network. */
   inNetwork(...command: readonly string[]): readonly [file: string, args: readonly string[]] {
     return ['nsenter', ['-t', String(this.#init), '-n', '--', ...command]];
   }
 
-  /** The body of an answer over HTTP; undefined when there is none within two seconds. */
-  async ask(url: string): Promise<string | undefined> {
+  /** The body of an HTTP answer; undefined without one within two seconds. */
+  async get(url: string): Promise<string | undefined> {
     const { exitCode, stdout } = await execa(...this.inNetwork('curl', '-s', '-m', '2', url), { reject: false });
     return exitCode === 0 ? stdout : undefined;
   }
 
-  /** One property of a unit, as `systemctl show` has it. */
+  /** One property of a unit, from `systemctl show`. */
   async property(unit: string, name: string): Promise<string> {
     return this.must('systemctl', 'show', '--value', '-p', name, unit);
   }
 
-  /** What the journal has, one message a line, without times. */
+  /** The messages of the journal, one a line, without times. */
   async journal(...matches: readonly string[]): Promise<string> {
     return this.must('journalctl', '--no-pager', '-o', 'cat', ...matches);
   }
@@ -208,7 +208,7 @@ export class Machine implements AsyncDisposable {
   }
 }
 
-/** Looks until something is so. Throws after twenty seconds, or as many as are given. */
+/** Polls until `look` gives a value. Throws after twenty seconds, or as many as are given. */
 export async function until<T>(
   what: string,
   look: () => Promise<T | undefined | false>,
@@ -220,5 +220,5 @@ export async function until<T>(
     if (seen) return seen;
     await sleep(100);
   }
-  throw new Error(`${what} did not happen within ${timeoutMs} ms`);
+  throw new Error(`timed out after ${timeoutMs / 1000} s, waiting for ${what}`);
 }

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { execaSync } from 'execa';
 import { version } from '../../packages/applier/src/version.ts';
 
-/** A version that is higher than every one that there will be. */
+/** A version that is higher than every real one. */
 export const newer = '9.9.9';
 
 /** Writes the same package under a higher version. */

@@ -2,15 +2,15 @@ import { copyFileSync, mkdirSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import type { SampleOptions } from '../../packages/applier/src/testing/bundle.fixture.ts';
 import { sampleBundle, writeBundle } from '../../packages/applier/src/testing/bundle.fixture.ts';
-import { link, Machine, noMachineBecause, type Said, until } from './machine.fixture.ts';
+import { link, TestMachine, noMachineBecause, type ProgramResult, until } from './machine.fixture.ts';
 import { artefact, packages } from './unpack.fixture.ts';
 
-/** Why the package cannot be tried under a systemd here; empty when it can. */
+/** The reason why the package cannot be tested under a systemd here; empty if it can. */
 export const noNodeBecause = packages.whyNot || noMachineBecause();
 
-export type Backend = 'nft' | 'legacy';
+export type RuleStore = 'nft' | 'legacy';
 
-/** Every pod answers on port 8080 with the address that it was asked at. */
+/** Every pod answers on port 8080 with its address. */
 const pods = {
   'etc/systemd/system/pod.socket':
     '[Socket]\nListenStream=0.0.0.0:8080\nAccept=yes\nMaxConnections=1000\n[Install]\nWantedBy=sockets.target\n',
@@ -27,7 +27,7 @@ ExecStart=/bin/sh -c 'read -r line; body=%i; printf "HTTP/1.0 200 OK\\\\r\\\\nCo
 export const vip = 'http://10.96.0.11/';
 
 /** The config of the node, with a probe through the VIP of the Service. */
-export function configOf(backend: Backend, more: Readonly<Record<string, string>> = {}): string {
+export function configOf(backend: RuleStore, more: Readonly<Record<string, string>> = {}): string {
   const fields = {
     node: 'node-a',
     signatures: '{policy: none}',
@@ -41,15 +41,15 @@ export function configOf(backend: Backend, more: Readonly<Record<string, string>
   return `apiVersion: sluice.dev/v1alpha1\nkind: SluicedConfig\n${lines.join('')}`;
 }
 
-/** A bundle with a Service at `vip`, and a sysctl that the node does not have by itself. */
+/** A bundle with a Service at `vip`, and a sysctl that differs from the node's default. */
 export function bundleOf(endpoints: readonly number[], more: SampleOptions = {}): ReadonlyMap<string, string> {
   const sysctls = ['net.ipv4.conf.all.route_localnet = 1'];
   return sampleBundle({ services: { 'shop/web': endpoints }, families: ['ipv4', 'ipv6'], sysctls, ...more });
 }
 
-/** A machine with pods, a config and a bundle, on which our package was not installed yet. */
-export async function bootNode(backend: Backend, files: Readonly<Record<string, string>> = {}): Promise<Machine> {
-  return Machine.boot((disk) => {
+/** A machine with pods, a config and a bundle, where our package was never installed. */
+export async function bootNode(backend: RuleStore, files: Readonly<Record<string, string>> = {}): Promise<TestMachine> {
+  return TestMachine.boot((disk) => {
     const all = { ...pods, 'etc/sluice/sluiced.yaml': configOf(backend), ...files };
     for (const [path, text] of Object.entries(all)) {
       mkdirSync(dirname(join(disk, path)), { recursive: true });
@@ -61,18 +61,18 @@ export async function bootNode(backend: Backend, files: Readonly<Record<string, 
   });
 }
 
-/** Another bundle for the node, as `sluice render` writes it there. */
-export function offer(machine: Machine, files: ReadonlyMap<string, string>): void {
+/** Publishes another bundle for the node, as `sluice render` writes it. */
+export function publish(machine: TestMachine, files: ReadonlyMap<string, string>): void {
   writeBundle(`${machine.root}/etc/sluice/rendered`, files);
 }
 
-export async function install(machine: Machine, deb = '/sluice.deb'): Promise<Said> {
+export async function install(machine: TestMachine, deb = '/sluice.deb'): Promise<ProgramResult> {
   const { stdout, stderr, exitCode } = await machine.run('dpkg', '-i', deb);
   return { stdout, stderr, exitCode };
 }
 
 /** The rules of all tables and both families, without counters and dates. */
-export async function rulesOf(machine: Machine, backend: Backend): Promise<string> {
+export async function rulesOf(machine: TestMachine, backend: RuleStore): Promise<string> {
   const save = async (name: string): Promise<string> => machine.must(`${name}-${backend}-save`);
   return [await save('iptables'), await save('ip6tables')]
     .join('\n')
@@ -82,7 +82,7 @@ export async function rulesOf(machine: Machine, backend: Backend): Promise<strin
     .join('\n');
 }
 
-/** What `sluiced status -o json` prints, as far as tests ask. */
+/** The fields of `sluiced status -o json` that tests read. */
 export interface StatusText {
   readonly generation: number | null;
   readonly open: string | null;
@@ -92,14 +92,14 @@ export interface StatusText {
   readonly daemon: { readonly healthy: boolean } | null;
 }
 
-/** What the node says of itself. */
-export async function statusOf(machine: Machine): Promise<StatusText> {
+/** The status of the node. */
+export async function statusOf(machine: TestMachine): Promise<StatusText> {
   const { stdout } = await machine.run('sluiced', 'status', '-o', 'json');
   return JSON.parse(stdout) as StatusText;
 }
 
-/** Waits until a generation stands, nothing is open, and the daemon answers. */
-export async function standing(machine: Machine, generation: number): Promise<void> {
+/** Waits until a generation is active, no transaction is open, and the daemon answers. */
+export async function untilActive(machine: TestMachine, generation: number): Promise<void> {
   const look = async (): Promise<boolean> => {
     const status = await statusOf(machine);
     return status.generation === generation && status.open === null && status.daemon !== null;
@@ -112,15 +112,15 @@ export async function standing(machine: Machine, generation: number): Promise<vo
   }
 }
 
-/** Throws where a person is called, or a version is held against somebody. */
-export async function untroubled(machine: Machine): Promise<void> {
+/** Throws if the node is halted, or a version is quarantined. */
+export async function expectHealthy(machine: TestMachine): Promise<void> {
   const { held, quarantined, daemon } = await statusOf(machine);
   const isHealthyFleet = held === null && Object.keys(quarantined).length === 0 && daemon?.healthy === true;
   if (!isHealthyFleet) throw new Error(JSON.stringify({ held, quarantined, daemon }));
 }
 
-/** Waits until packets go by a release on trial. */
-export async function onProbation(machine: Machine): Promise<void> {
+/** Waits until packets meet a release on probation. */
+export async function onProbation(machine: TestMachine): Promise<void> {
   await until('a trial', async () => {
     const { stdout } = await machine.run('ipset', 'list', '-n');
     const { open } = await statusOf(machine);
@@ -128,4 +128,4 @@ export async function onProbation(machine: Machine): Promise<void> {
   });
 }
 
-export const mainPid = (machine: Machine): Promise<string> => machine.property('sluiced.service', 'MainPID');
+export const mainPid = (machine: TestMachine): Promise<string> => machine.property('sluiced.service', 'MainPID');

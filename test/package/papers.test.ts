@@ -7,7 +7,7 @@ import { artefact, packages, unpackDeb } from './unpack.fixture.ts';
 const doc = 'usr/share/doc/sluice';
 const docs = join(import.meta.dirname, '../../docs');
 
-test('the parts list and the licence texts name the same parts, and none is without a text', (context) => {
+test('the parts list and the licence texts name the same parts, each with a text', (context) => {
   if (packages.whyNot) return context.skip(packages.whyNot);
   const list = JSON.parse(readFileSync(artefact('.cdx.json'), 'utf8')) as { components: { purl: string }[] };
   const parts = list.components.map(({ purl }) => decodeURIComponent(/^pkg:[a-z]+\/([^?]+)/.exec(purl)?.[1] ?? purl));
@@ -18,7 +18,7 @@ test('the parts list and the licence texts name the same parts, and none is with
   expect(texts.filter((text, index) => index % 2 === 0 && index > 0 && text.trim().length < 200)).toEqual([]);
 });
 
-test('the papers that somebody needs on a node without a network are there as they are in the checkout', (context) => {
+test('the package has the documents for nodes without a network, unchanged', (context) => {
   if (packages.whyNot) return context.skip(packages.whyNot);
   const root = unpackDeb('amd64');
   const names = readdirSync(join(docs, 'runbooks'));

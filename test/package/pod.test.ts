@@ -10,9 +10,9 @@ import { LeaseServer } from '../cluster/lease.fixture.ts';
 import { LiveCluster } from '../cluster/live.fixture.ts';
 import { node, serviceOf, slice } from '../cluster/objects.fixture.ts';
 import { until } from '../cluster/program.fixture.ts';
-import { type Image, inImage, noImageBecause, unpackImage } from './image.fixture.ts';
+import { type UnpackedImage, inImage, noImageBecause, unpackImage } from './image.fixture.ts';
 
-/** The pod of deploy/watch.yaml, container by container, in the image that is shipped. */
+/** The pod of deploy/watch.yaml, container by container, in the shipped image. */
 
 interface ContainerManifest {
   readonly command?: readonly string[];
@@ -23,7 +23,10 @@ interface Deployment {
   readonly kind: string;
   readonly spec: {
     readonly template: {
-      readonly spec: { readonly initContainers: readonly [ContainerManifest]; readonly containers: readonly [ContainerManifest] };
+      readonly spec: {
+        readonly initContainers: readonly [ContainerManifest];
+        readonly containers: readonly [ContainerManifest];
+      };
     };
   };
 }
@@ -33,7 +36,7 @@ const { initContainers, containers } = (objects.find(({ kind }) => kind === 'Dep
   .spec;
 const environment = Object.fromEntries(containers[0].env.map(({ name, value }) => [name, value]));
 
-let image: Image;
+let image: UnpackedImage;
 beforeEach((context) => {
   if (noImageBecause) context.skip(noImageBecause);
   image = unpackImage();
@@ -41,7 +44,7 @@ beforeEach((context) => {
 const run = (...argv: readonly string[]): string => execaSync(...inImage(image, argv, environment)).stdout;
 const git = (...argv: readonly string[]): string => run('/usr/bin/git', '-C', '/work/rules', ...argv);
 
-test('its first container clones the repository, goes on with a clone that is there, and begins a broken one anew', () => {
+test('its init container clones the repository, updates an existing clone, and replaces a broken one', () => {
   const [shell, options, script] = initContainers[0].command as readonly [string, string, string];
   const clone = [`/usr/bin/${shell}`, options, script.replace(/https:\S+/, '/work/origin.bundle')];
   run('/bin/sh', '-ec', 'git init -q /work/origin && cd /work/origin && git commit -q --allow-empty -m one');
@@ -55,7 +58,7 @@ test('its first container clones the repository, goes on with a clone that is th
   expect(git('log', '--format=%s')).toBe('one');
 });
 
-test('its Git takes passwords from the file that is to be mounted', () => {
+test('its Git reads passwords from the mounted file', () => {
   writeFileSync(join(image.root, 'work/.git-credentials'), 'https://sluice:secret@git.example.com\n');
   const asked = 'protocol=https\\nhost=git.example.com\\n\\n';
   expect(run('/bin/sh', '-ec', `printf '${asked}' | git credential fill`)).toContain('password=secret');
@@ -67,7 +70,7 @@ afterEach(async () => {
   cluster = undefined;
 });
 
-/** Puts what the kubelet puts into a pod where its account is; returns where the API server is. */
+/** Writes the files of a service account, as the kubelet does. @returns the address of the API server */
 function account(kubeconfig: string): Readonly<Record<string, string>> {
   const place = join(image.root, 'var/run/secrets/kubernetes.io/serviceaccount');
   mkdirSync(place, { recursive: true });
@@ -78,7 +81,7 @@ function account(kubeconfig: string): Readonly<Record<string, string>> {
   return { KUBERNETES_SERVICE_HOST: host, KUBERNETES_SERVICE_PORT: port };
 }
 
-test('its other container takes the Lease, follows the cluster, commits what changes and ends in order', async () => {
+test('its main container takes the Lease, follows the cluster, commits changes and ends cleanly', async () => {
   cluster = await LiveCluster.start();
   const api = cluster;
   const leases = new LeaseServer();
@@ -88,7 +91,7 @@ test('its other container takes the Lease, follows the cluster, commits what cha
   api.put('endpointslices', slice);
   api.put('nodes', node);
   run('/bin/sh', '-ec', 'git init -q /work/rules && cd /work/rules && git commit -q --allow-empty -m one');
-  // There is no remote repository here, and another program may listen on the usual port.
+  // There is no remote repository here, and another program may use the default port.
   const args = (containers[0].args ?? []).filter((word) => word !== '--push' && !word.startsWith('--listen'));
   const more = { ...environment, ...account(api.server.kubeconfig({ token })) };
   const [file, argv, options] = inImage(image, [...image.config.Entrypoint, ...args], more);

@@ -9,7 +9,7 @@ import { packages, scratch } from './unpack.fixture.ts';
 const root = join(import.meta.dirname, '../..');
 const lines = (file: string): readonly string[] => readFileSync(file, 'utf8').trimEnd().split('\n');
 
-/** The files of the checkout as they are, in another place, with the same libraries. */
+/** A copy of the checkout, in another place, with the same libraries. */
 function copyOfCheckout(): string {
   const copy = join(scratch(), 'another/place');
   const { stdout } = execaSync('git', [
@@ -50,7 +50,7 @@ test('another directory, umask, locale and time zone give the same bytes', (cont
   expect(ours(join(target, 'SHA256SUMS'))).toEqual(ours(join(packages.folder, 'SHA256SUMS')));
 }, 300_000);
 
-test('SHA256SUMS covers every file, and sha256sum agrees', (context) => {
+test('SHA256SUMS covers every file, and sha256sum verifies them', (context) => {
   if (packages.whyNot) return context.skip(packages.whyNot);
   const { stdout } = execaSync('sha256sum', ['-c', 'SHA256SUMS'], { cwd: packages.folder });
   const checked = stdout.split('\n').map((line) => line.replace(/: OK$/, ''));

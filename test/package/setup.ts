@@ -9,14 +9,14 @@ import { debianTools, findTool } from '../../tools/package/run.ts';
 
 declare module 'vitest' {
   export interface ProvidedContext {
-    /** The folder of the packages, and a sentence on why there is none. */
+    /** The folder of the packages, or the reason why there is none. */
     readonly packages: { readonly folder: string; readonly whyNot: string };
   }
 }
 
 const root = join(import.meta.dirname, '../..');
 
-/** Any time will do, as long as it is always the same. */
+/** Any time, as long as it is fixed. */
 export const epoch = 1_750_000_000;
 
 function reasonAgainst(): string {
@@ -27,9 +27,9 @@ function reasonAgainst(): string {
   return existsSync(arm) ? '' : `${arm} is missing: apt-get install libatomic1-arm64-cross`;
 }
 
-/** @returns what removes the packages again */
+/** @returns a function that removes the packages again */
 export default function setup(project: TestProject): () => void {
-  // To look again at packages that were built before, with the same time: a build takes its time.
+  // To reuse packages of an earlier build with the same time: a build is slow.
   const built = process.env['SLUICE_PACKAGES'];
   if (built !== undefined) {
     project.provide('packages', { folder: built, whyNot: '' });
@@ -37,7 +37,7 @@ export default function setup(project: TestProject): () => void {
   }
   const folder = mkdtempSync(join(tmpdir(), 'sluice-packages-'));
   const whyNot = reasonAgainst();
-  // Tier test installs one package; the other architecture takes as long again.
+  // Tier test installs one package; the second architecture would double the time.
   const archs = reaches('all') || process.env['SLUICE_FILES'] ? [] : ['--arch', 'x64'];
   if (whyNot === '') {
     execFileSync(process.execPath, [join(root, 'tools/package.ts'), '-o', join(folder, 'release'), ...archs], {

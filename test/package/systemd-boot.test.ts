@@ -1,11 +1,11 @@
 // @module-tag all
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import type { Machine } from './machine.fixture.ts';
-import { bootNode, bundleOf, install, noNodeBecause, offer, standing, vip } from './node.fixture.ts';
+import type { TestMachine } from './machine.fixture.ts';
+import { bootNode, bundleOf, install, noNodeBecause, publish, untilActive, vip } from './node.fixture.ts';
 
-/** What a node has when it boots: after whatever else loads rules, and before anybody needs them. */
+/** The rules of a node when it boots: after all other services that load rules, and before the first client. */
 
-/** Loads what was saved before there was Sluice, and nothing else: as netfilter-persistent does, and iptables.service elsewhere. */
+/** Loads rules that were saved before Sluice, and nothing else: as netfilter-persistent does, and iptables.service on other systems. */
 const flushes = (backend: string): string => `[Unit]
 Before=network-pre.target
 Wants=network-pre.target
@@ -19,7 +19,7 @@ ExecStart=/bin/sh -c "printf '*nat\\\\nCOMMIT\\\\n*filter\\\\n-A INPUT -m commen
 WantedBy=multi-user.target
 `;
 
-/** Writes down what it finds, as the kubelet would meet it, and what a client of a Service gets. */
+/** Records the rules that it finds, in the place of the kubelet, and the answer to a client of a Service. */
 const kubelet = (backend: string): string => `[Unit]
 After=network-online.target
 Wants=network-online.target
@@ -32,7 +32,7 @@ WantedBy=multi-user.target
 `;
 
 describe.each(['nft', 'legacy'] as const)('at the next boot, on %s', (backend) => {
-  let machine: Machine;
+  let machine: TestMachine;
   beforeAll(async () => {
     if (noNodeBecause) return;
     machine = await bootNode(backend, {
@@ -41,13 +41,13 @@ describe.each(['nft', 'legacy'] as const)('at the next boot, on %s', (backend) =
     });
     await machine.must('systemctl', 'enable', 'netfilter-persistent.service', 'kubelet.service');
     await install(machine);
-    await standing(machine, 1);
-    offer(machine, bundleOf([3, 4]));
-    await standing(machine, 2);
+    await untilActive(machine, 1);
+    publish(machine, bundleOf([3, 4]));
+    await untilActive(machine, 2);
   });
   afterAll(() => machine?.[Symbol.asyncDispose]());
 
-  /** The machine boots with no bundle, so that only what was confirmed can come back. */
+  /** The machine boots without a bundle, so that only the confirmed generation can be restored. */
   async function bootAgain(): Promise<string> {
     await machine.must('rm', '-rf', '/etc/sluice/rendered', '/var/found', '/var/found.sysctl');
     await machine.must('sync');
@@ -56,7 +56,7 @@ describe.each(['nft', 'legacy'] as const)('at the next boot, on %s', (backend) =
     return machine.read('/var/found');
   }
 
-  test('the kubelet finds the confirmed rules and sysctls, and what other services loaded', async (context) => {
+  test('the kubelet finds the confirmed rules and sysctls, and the rules of other services', async (context) => {
     if (noNodeBecause) return context.skip(noNodeBecause);
     const found = await bootAgain();
     expect(found).toContain('--comment saved');
@@ -67,7 +67,7 @@ describe.each(['nft', 'legacy'] as const)('at the next boot, on %s', (backend) =
     expect(await machine.ask(vip)).toMatch(/10\.244\.0\.[45]:8080/);
   });
 
-  test('they are put in while no network is there yet, between those two', async (context) => {
+  test('they are loaded before the network is up, between those two', async (context) => {
     if (noNodeBecause) return context.skip(noNodeBecause);
     const at = async (unit: string, name: string): Promise<number> =>
       Number(await machine.property(unit, `${name}TimestampMonotonic`));
@@ -78,13 +78,13 @@ describe.each(['nft', 'legacy'] as const)('at the next boot, on %s', (backend) =
     expect(await at(boot, 'ExecMainExit')).toBeLessThan(await at('sluiced.service', 'ExecMainStart'));
   });
 
-  test('a second start of the boot unit beside the daemon disturbs nobody', async (context) => {
+  test('a second start of the boot unit while the daemon runs changes nothing', async (context) => {
     if (noNodeBecause) return context.skip(noNodeBecause);
     await machine.must('systemctl', 'start', 'multi-user.target', 'sluiced-boot.service');
     expect(await machine.must('systemctl', 'is-system-running')).toBe('running');
   });
 
-  test('with the newest generation broken, the rules of the one before are there, which is a success', async (context) => {
+  test('with the newest generation broken, restores the previous one, and succeeds', async (context) => {
     if (noNodeBecause) return context.skip(noNodeBecause);
     await machine.must('systemctl', 'disable', 'sluiced.service');
     await machine.must('systemctl', 'stop', 'sluiced.service');

@@ -2,7 +2,7 @@
 import { connect, type Socket } from 'node:net';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { notScratch } from '../../packages/applier/src/kernel/scratch/serve.ts';
-import type { Machine } from './machine.fixture.ts';
+import type { TestMachine } from './machine.fixture.ts';
 import { until } from './machine.fixture.ts';
 import {
   bootNode,
@@ -10,16 +10,16 @@ import {
   configOf,
   install,
   noNodeBecause,
-  offer,
+  publish,
   rulesOf,
-  standing,
+  untilActive,
   statusOf,
 } from './node.fixture.ts';
 
-/** Rehearsals under systemd: each in a unit of its own, with a network that leads nowhere. */
+/** Rehearsals under systemd: each in a unit of its own, with an isolated network. */
 
-/** Everything that the other end of a connection says. */
-async function said(connection: Socket): Promise<string> {
+/** Everything that the other end of a connection sends. */
+async function receive(connection: Socket): Promise<string> {
   let text = '';
   connection.on('error', () => {});
   connection.setEncoding('utf8').on('data', (part: string) => (text += part));
@@ -30,18 +30,18 @@ async function said(connection: Socket): Promise<string> {
 const instances = 'sluiced-rehearse@*';
 const list = ['list-units', '--all', '--plain', '--no-legend', instances] as const;
 
-describe.each(['nft', 'legacy'] as const)('a node whose rules are those of %s', (backend) => {
-  let machine: Machine;
+describe.each(['nft', 'legacy'] as const)('a node on %s', (backend) => {
+  let machine: TestMachine;
   const alarms = async (): Promise<readonly string[]> => {
-    const body = (await machine.ask('http://127.0.0.1:10276/status')) ?? '{}';
+    const body = (await machine.get('http://127.0.0.1:10276/status')) ?? '{}';
     return Object.keys((JSON.parse(body) as { alarms?: object }).alarms ?? {});
   };
   const rehearsed = async (): Promise<number> =>
     (await machine.journal('-u', instances)).match(/^the rules were loaded in a scratch namespace$/gm)?.length ?? 0;
 
   /**
-   * Waits until the rules name something and no change is in progress. What could not be rehearsed is tried again many times later as
-   * the try took.
+   * Waits until the rules contain a text and no change is in progress. A failed rehearsal is retried after a back-off of many times its
+   * duration.
    */
   const settledWith = (text: string): Promise<unknown> =>
     until(
@@ -54,11 +54,11 @@ describe.each(['nft', 'legacy'] as const)('a node whose rules are those of %s', 
     if (noNodeBecause) return;
     machine = await bootNode(backend, { 'etc/sluice/sluiced.yaml': configOf(backend) });
     await install(machine);
-    await standing(machine, 1);
+    await untilActive(machine, 1);
   });
   afterAll(() => machine?.[Symbol.asyncDispose]());
 
-  test('the first bundle was rehearsed by an instance that came with sluiced.service and left nothing', async (context) => {
+  test('rehearses the first bundle in an instance that starts with sluiced.service and leaves nothing', async (context) => {
     if (noNodeBecause) return context.skip(noNodeBecause);
     expect(await rehearsed()).toBe(1);
     expect(await machine.journal('-u', 'sluiced.service')).toMatch(/^info: rehearsed .*\bin=unit\b/m);
@@ -68,16 +68,16 @@ describe.each(['nft', 'legacy'] as const)('a node whose rules are those of %s', 
     expect(await rulesOf(machine, backend)).toContain('SLU-SVC-');
   });
 
-  test('endpoints need none, after a start neither', async (context) => {
+  test('endpoint updates need no rehearsal, after a start neither', async (context) => {
     if (noNodeBecause) return context.skip(noNodeBecause);
     await machine.must('systemctl', 'restart', 'sluiced.service');
     // Endpoint 3 has the address 10.244.0.4.
-    offer(machine, bundleOf([1, 2, 3]));
+    publish(machine, bundleOf([1, 2, 3]));
     await settledWith('10.244.0.4');
     expect(await rehearsed()).toBe(1);
   });
 
-  test('the socket outlives the daemon, and serves whoever looks', async (context) => {
+  test('the socket outlives the daemon, and serves any client', async (context) => {
     if (noNodeBecause) return context.skip(noNodeBecause);
     await machine.must('systemctl', 'stop', 'sluiced.service');
     expect(await machine.must('stat', '-c', '%F', '/run/sluice/rehearse.sock')).toBe('socket');
@@ -87,13 +87,13 @@ describe.each(['nft', 'legacy'] as const)('a node whose rules are those of %s', 
     await machine.must('systemctl', 'start', 'sluiced.service');
   });
 
-  test('where the socket was stopped, new kinds of rules wait, and go in when it is back', async (context) => {
+  test('with the socket stopped, new kinds of rules wait until it is started again', async (context) => {
     if (noNodeBecause) return context.skip(noNodeBecause);
     await settledWith('10.244.0.4');
     await machine.must('systemctl', 'stop', 'sluiced-rehearse.socket');
     const before = await rulesOf(machine, backend);
     // Its REJECT is the first one.
-    offer(machine, bundleOf([], { services: { 'shop/web': [1, 2, 3], 'shop/idle': [] } }));
+    publish(machine, bundleOf([], { services: { 'shop/web': [1, 2, 3], 'shop/idle': [] } }));
     await until('the alarm', async () => (await alarms()).includes('NODE_CANNOT_REHEARSE'));
     expect(await rulesOf(machine, backend)).toBe(before);
     await machine.must('systemctl', 'start', 'sluiced-rehearse.socket');
@@ -102,23 +102,23 @@ describe.each(['nft', 'legacy'] as const)('a node whose rules are those of %s', 
     expect(await rehearsed()).toBe(3);
   });
 
-  test('systemd has nothing to say against a line of these units', async (context) => {
+  test('systemd accepts every line of these units', async (context) => {
     if (noNodeBecause) return context.skip(noNodeBecause);
     expect(await machine.journal('-u', instances, '-u', 'sluiced-rehearse.socket', '-p', 'warning')).toBe('');
   });
 
-  test('who holds connections open gets four instances, each locked in, which end with them', async (context) => {
+  test('open connections get four instances, each sandboxed, which end with them', async (context) => {
     if (noNodeBecause) return context.skip(noNodeBecause);
     const connections = [1, 2, 3, 4, 5].map(() => connect(`${machine.root}/run/sluice/rehearse.sock`));
-    const ends = connections.map(said);
-    // systemd takes the fifth and ends it at once.
+    const ends = connections.map(receive);
+    // systemd accepts the fifth and closes it at once.
     expect(await Promise.race(ends)).toBe('');
     const units = await until('four instances', async () => {
       const names = (await machine.must('systemctl', ...list)).split('\n').map((line) => line.split(' ')[0] ?? '');
       return names.length === 4 && names;
     });
     const pid = await machine.property(units[0] ?? '', 'MainPID');
-    // Before it becomes the program it is systemd's, with its name in brackets.
+    // Before its exec the process is systemd's, with its name in brackets.
     await until('the program', async () => !machine.read(`/proc/${pid}/status`).startsWith('Name:\t('));
     const inside = async (...command: readonly string[]): Promise<string> => (await machine.run(...command)).stdout;
     for (const line of ['CapBnd:\t0000000000003000', 'CapEff:\t0000000000003000', 'NoNewPrivs:\t1', 'Seccomp:\t2'])
@@ -126,10 +126,10 @@ describe.each(['nft', 'legacy'] as const)('a node whose rules are those of %s', 
     expect(notScratch(machine.read(`/proc/${pid}/net/dev`))).toBeUndefined();
     expect(await inside('readlink', `/proc/${pid}/ns/net`)).not.toBe(await inside('readlink', '/proc/1/ns/net'));
     expect(await inside('ls', '-A', '/var/lib/sluice')).not.toBe('');
-    // What is left of /run is systemd's own, for mounts.
+    // The rest of /run is systemd's own, for mounts.
     for (const [path, seen] of Object.entries({ '/var/lib/sluice': '', '/etc/sluice': '', '/run': 'systemd' }))
       expect([path, await inside('ls', '-A', `/proc/${pid}/root${path}`)]).toEqual([path, seen]);
     for (const connection of connections) connection.destroy();
-    await until('the end of all', async () => (await inside('systemctl', ...list)) === '');
+    await until('the end of all instances', async () => (await inside('systemctl', ...list)) === '');
   });
 });

@@ -2,29 +2,29 @@
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { newer, newerThan } from './newer.fixture.ts';
-import type { Machine } from './machine.fixture.ts';
-import { bootNode, install, mainPid, noNodeBecause, rulesOf, standing, vip } from './node.fixture.ts';
+import type { TestMachine } from './machine.fixture.ts';
+import { bootNode, install, mainPid, noNodeBecause, rulesOf, untilActive, vip } from './node.fixture.ts';
 import { artefact } from './unpack.fixture.ts';
 
-/** The life of the package on a machine where its units run: what is forwarded goes on, whatever dpkg does. */
+/** The package's life cycle on a machine where its units run: traffic is forwarded through every step of dpkg. */
 
-let machine: Machine;
+let machine: TestMachine;
 let before: string;
 beforeAll(async () => {
   if (noNodeBecause) return;
   machine = await bootNode('nft');
   await install(machine);
-  await standing(machine, 1);
+  await untilActive(machine, 1);
   before = await rulesOf(machine, 'nft');
   newerThan(artefact('_amd64.deb'), join(machine.root, 'newer.deb'));
 });
 afterAll(() => machine?.[Symbol.asyncDispose]());
 
-/** Which units of ours systemd knows, and their states. */
+/** Our units that systemd knows, and their states. */
 const units = async (): Promise<string> =>
   machine.must('systemctl', 'list-units', '--all', '--plain', '--no-legend', 'sluice*');
 
-test('an upgrade starts the daemon of the new version, and nothing else is started, stopped or lost', async (context) => {
+test('an upgrade restarts the daemon with the new version, and no other unit; nothing is lost', async (context) => {
   if (noNodeBecause) return context.skip(noNodeBecause);
   const [pid, state] = [await mainPid(machine), machine.list('/var/lib/sluice/store')];
   expect(await install(machine, '/newer.deb')).toMatchObject({ exitCode: 0 });
@@ -33,7 +33,7 @@ test('an upgrade starts the daemon of the new version, and nothing else is start
   const program = await machine.must('readlink', `/proc/${await mainPid(machine)}/exe`);
   expect(program).toBe('/usr/bin/sluiced');
   expect(await rulesOf(machine, 'nft')).toBe(before);
-  await standing(machine, 1);
+  await untilActive(machine, 1);
   expect(machine.list('/var/lib/sluice/store')).toEqual(state);
   expect(await machine.must('systemctl', 'is-enabled', 'sluiced.service', 'sluiced-boot.service')).toMatch(
     /^enabled\nenabled$/,
@@ -41,7 +41,7 @@ test('an upgrade starts the daemon of the new version, and nothing else is start
   expect(await machine.must('systemctl', 'is-system-running')).toBe('running');
 });
 
-test('an upgrade leaves a daemon alone that a person stopped', async (context) => {
+test('an upgrade does not start a daemon that an operator stopped', async (context) => {
   if (noNodeBecause) return context.skip(noNodeBecause);
   await machine.must('systemctl', 'stop', 'sluiced.service');
   const { exitCode, stdout } = await install(machine, '/newer.deb');
@@ -51,19 +51,19 @@ test('an upgrade leaves a daemon alone that a person stopped', async (context) =
   await machine.must('systemctl', 'start', 'sluiced.service');
 });
 
-test('when it is removed, rules go on to forward and no process of it is left', async (context) => {
+test('after a removal rules keep forwarding and no process is left', async (context) => {
   if (noNodeBecause) return context.skip(noNodeBecause);
   expect((await machine.run('dpkg', '-r', 'sluice')).exitCode).toBe(0);
   expect((await machine.run('pgrep', '-f', 'sluiced')).stdout).toBe('');
   expect(await rulesOf(machine, 'nft')).toBe(before);
-  expect(await machine.ask(vip)).toMatch(/10\.244\.0\.[23]:8080/);
+  expect(await machine.get(vip)).toMatch(/10\.244\.0\.[23]:8080/);
 });
 
-test('a node that gets it back goes on where it was', async (context) => {
+test('a reinstallation continues from the state of the node', async (context) => {
   if (noNodeBecause) return context.skip(noNodeBecause);
   expect((await install(machine)).exitCode).toBe(0);
   await machine.must('systemctl', 'enable', '--now', 'sluiced-boot.service', 'sluiced.service');
-  await standing(machine, 1);
+  await untilActive(machine, 1);
   expect(await rulesOf(machine, 'nft')).toBe(before);
 });
 

@@ -3,14 +3,14 @@ import { join } from 'node:path';
 import { once } from 'node:events';
 import { execa } from 'execa';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { type Machine, until } from './machine.fixture.ts';
+import { type TestMachine, until } from './machine.fixture.ts';
 import { bootNode, configOf, install, noNodeBecause, statusOf } from './node.fixture.ts';
 
-/** `sluice watch` as its unit has it, beside a sluiced that takes what it writes. */
+/** `sluice watch` in its unit, and a sluiced that applies its bundles. */
 
 const unit = 'sluice-watch.service';
 const bundle = '/var/lib/sluice-watch/rendered';
-let machine: Machine;
+let machine: TestMachine;
 let api: ReturnType<typeof startApi> | undefined;
 let account: string;
 
@@ -18,7 +18,7 @@ beforeAll(async () => {
   if (noNodeBecause) return;
   machine = await bootNode('nft');
   await install(machine);
-  // As the page in the unit says.
+  // As the comment in the unit says.
   await machine.must('useradd', '--system', '--no-create-home', 'sluice');
   await machine.must('cp', '/usr/share/sluice/sluice-watch.service', '/etc/systemd/system/');
   await machine.must('systemctl', 'daemon-reload');
@@ -41,7 +41,7 @@ const written = async (): Promise<string> => {
   return stdout;
 };
 
-test('without a kubeconfig it says so and tries again', async (context) => {
+test('without a kubeconfig it reports that and retries', async (context) => {
   if (noNodeBecause) return context.skip(noNodeBecause);
   await machine.run('systemctl', 'start', unit);
   expect(await until('a complaint', async () => /kubeconfig/.exec(await machine.journal('-u', unit)))).toBeTruthy();
@@ -49,7 +49,7 @@ test('without a kubeconfig it says so and tries again', async (context) => {
   expect(await machine.journal('-u', unit)).toMatch(/Cannot read .*\/etc\/sluice\/kubeconfig/);
 });
 
-test('with one it writes what the cluster is, and follows', async (context) => {
+test('with one it renders the cluster, and follows it', async (context) => {
   if (noNodeBecause) return context.skip(noNodeBecause);
   const started = startApi();
   api = started;
@@ -63,7 +63,7 @@ test('with one it writes what the cluster is, and follows', async (context) => {
   expect(await machine.must('systemctl', 'is-active', unit)).toBe('active');
 });
 
-test('it is nobody special: no capability, no way to more, a filter of system calls', async (context) => {
+test('it has no capability, cannot gain one, and has a system call filter', async (context) => {
   if (noNodeBecause) return context.skip(noNodeBecause);
   const status = machine.read(`/proc/${await machine.property(unit, 'MainPID')}/status`);
   const wanted = [`Uid:\t${account}\t${account}\t${account}\t${account}`, 'CapBnd:\t0000000000000000'];
@@ -71,7 +71,7 @@ test('it is nobody special: no capability, no way to more, a filter of system ca
   expect(await machine.journal('_PID=1', '-p', 'warning')).not.toMatch(/ignoring|Unknown/);
 });
 
-test('sluiced trusts the directory of this account once its config names it, and not before', async (context) => {
+test('sluiced trusts the directory of this account only once its config names it', async (context) => {
   if (noNodeBecause) return context.skip(noNodeBecause);
   const alarms = async (): Promise<string> => JSON.stringify((await statusOf(machine)).daemon);
   const look = async (more: Readonly<Record<string, string>>): Promise<void> => {

@@ -6,21 +6,21 @@ import { inject, onTestFinished } from 'vitest';
 
 export const packages = inject('packages');
 
-/** A folder that ends with the test. */
+/** A folder that is removed after the test. */
 export function scratch(): string {
   const folder = mkdtempSync(join(tmpdir(), 'sluice-package-'));
   onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
   return folder;
 }
 
-/** The one package whose name ends so. */
+/** The one package with this ending. */
 export function artefact(ending: string): string {
   const names = readdirSync(packages.folder).filter((name) => name.endsWith(ending));
   if (names.length !== 1) throw new Error(`${names.length} packages end with ${ending}`);
   return join(packages.folder, names[0] as string);
 }
 
-/** What the Debian package of an architecture installs, below a new folder. */
+/** Unpacks the Debian package of an architecture below a new folder. */
 export function unpackDeb(arch: 'amd64' | 'arm64'): string {
   const folder = scratch();
   execaSync('dpkg-deb', ['-x', artefact(`_${arch}.deb`), folder]);

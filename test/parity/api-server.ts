@@ -1,8 +1,8 @@
 /**
- * An API server for one kube-proxy, inside the network namespace of its node: lists and watches over plain HTTP on loopback. Started with
+ * An API server for one kube-proxy, inside the network namespace of its node: lists and watches over plain HTTP on loopback. Arguments:
  * the path of a file of objects and a port; with an address and a directory of certificates, too, it listens there, over HTTPS.
- * `POST /change` with a list of `KubeChange` is answered once watchers have them; it is served on a socket beside the file, too, which a
- * test reaches without entering the namespace. It imports nothing from the workspace, so that a namespace has it at once.
+ * `POST /change` with a list of `KubeChange` is answered once watchers have them; it is also served on a socket beside the file, which a
+ * test reaches without entering the namespace. It imports nothing from the workspace, so that a namespace starts it at once.
  */
 import { readFileSync } from 'node:fs';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
@@ -41,7 +41,7 @@ let version = 1;
 
 const keyOf = ({ kind, metadata: { namespace = '', name } }: KubeItem): string => `${kind} ${namespace}/${name}`;
 
-/** Label selectors of presence (`a`, `!a`) and equality, and field selectors of the name: all that kube-proxy asks with. */
+/** Label selectors of presence (`a`, `!a`) and equality, and field selectors of the name: all that kube-proxy uses. */
 function selects(url: URL): (item: KubeItem) => boolean {
   const labels = (url.searchParams.get('labelSelector') ?? '').split(',').filter((part) => part !== '');
   const name = /metadata\.name=([^,]+)/.exec(url.searchParams.get('fieldSelector') ?? '')?.[1];
@@ -74,14 +74,14 @@ function answer(request: IncomingMessage, response: ServerResponse): void {
     });
     return;
   }
-  // Events that kube-proxy writes.
+  // Events of kube-proxy.
   if (request.method !== 'GET') return send(response, 201, {});
   if (resource === undefined)
     return send(response, 404, { kind: 'Status', status: 'Failure', reason: 'NotFound', code: 404 });
   const kind = resources[resource] as string;
   const isWanted = (item: KubeItem): boolean => item.kind === kind && selects(url)(item);
   if (url.searchParams.has('sendInitialEvents'))
-    // As a server without streaming lists: the client lists then.
+    // Like a server without streaming lists: the client lists then.
     return send(response, 422, { kind: 'Status', apiVersion: 'v1', status: 'Failure', reason: 'Invalid', code: 422 });
   if (url.searchParams.has('watch')) {
     response.writeHead(200, { 'content-type': 'application/json' }).flushHeaders();
@@ -105,7 +105,7 @@ async function readBody(request: IncomingMessage): Promise<string> {
   return text;
 }
 
-/** A watcher whose selector no longer holds is told that the object is gone, as it was before. */
+/** A watcher whose selector no longer matches gets a deletion of the previous object. */
 function change({ type, item }: KubeChange): void {
   version += 1;
   const before = objects.get(keyOf(item));

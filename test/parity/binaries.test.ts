@@ -10,7 +10,7 @@ test.each([
   ['all', false, minors],
   ['soak', false, minors],
   ['all', true, [newest]],
-] as const)('tier %s compares with the versions it has time for (share of CI: %s)', (tier, share, expected) => {
+] as const)('tier %s compares with the versions for its time (share of CI: %s)', (tier, share, expected) => {
   expect(minorsAt(tier, share)).toEqual(expected);
 });
 

@@ -3,19 +3,19 @@ import { join } from 'node:path';
 import { atTier, isShare, reaches, type Tier, tier } from '@sluice/testing';
 import { type Built, build, type GoProgram, pathOf } from './build.ts';
 
-/** The real programs of Kubernetes. What they are built of is pinned in `versions`, by minor version; `pin.ts` writes that. */
+/** The real programs of Kubernetes. `versions` pins their modules, by minor version; `pin.ts` writes it. */
 
-/** From the oldest. */
+/** Oldest first. */
 export const minors = ['1.28', '1.31', '1.34', '1.37'] as const;
 export type Minor = (typeof minors)[number];
 export const newest: Minor = '1.37';
 
-/** The versions that a tier compares with. A build takes minutes, so that CI's share has the newest alone. */
+/** The versions that a tier compares with. A build takes minutes, so CI's share has only the newest. */
 export const minorsAt = (at: Tier, share: boolean): readonly Minor[] =>
   share ? [newest] : atTier<readonly Minor[]>({ quick: [newest], all: minors }, at);
 export const minorsOfTier = minorsAt(tier, isShare);
 
-/** The folder with the pins of a version. */
+/** The folder with the module of a version. */
 export const moduleOf = (minor: Minor): string => join(import.meta.dirname, 'versions', minor);
 
 /** The version of a module that a `go.mod` requires. */
@@ -24,11 +24,11 @@ function pinnedIn(module: string, path: string): string {
   const line = text.split('\n').find((one) => one.replace('require', '').trim().startsWith(`${path} v`));
   const version = line?.split(`${path} `)[1]?.split(' ')[0];
   if (version === undefined)
-    throw new Error(`${module}/go.mod does not require ${path}; node test/parity/pin.ts writes it`);
+    throw new Error(`${module}/go.mod does not require ${path}; node test/parity/pin.ts creates it`);
   return version;
 }
 
-/** A program of Kubernetes, as `versions` pins it. */
+/** A program of Kubernetes, as pinned in `versions`. */
 export function ofKubernetes(name: string, minor: Minor): GoProgram {
   const module = moduleOf(minor);
   const version = pinnedIn(module, 'k8s.io/kubernetes');
@@ -40,16 +40,16 @@ export function ofKubernetes(name: string, minor: Minor): GoProgram {
   return { name, module, package: `k8s.io/kubernetes/cmd/${name}`, version, variables };
 }
 
-/** kube-proxy of a minor version, built where it is not there yet: 4 minutes on two processors. */
+/** kube-proxy of a minor version, built if it is missing: 4 minutes on two processors. */
 export const kubeProxy = (minor: Minor = newest): Promise<Built> => build(ofKubernetes('kube-proxy', minor));
 
-/** The far ends of the wires of a node (`wire/`): seconds, and no module of others. */
+/** The program at the far ends of a node's wires (`wire/`): builds in seconds, without third-party modules. */
 export const wireProgram = (): Promise<Built> => build(wire);
 
 const wire: GoProgram = { name: 'wire', module: join(import.meta.dirname, 'wire'), package: '.', version: 'own' };
 
-/** What a test of packets runs. */
-export const judges = (): readonly GoProgram[] => [ofKubernetes('kube-proxy', newest), wire];
+/** The programs that a test of packets needs. */
+export const packetTestPrograms = (): readonly GoProgram[] => [ofKubernetes('kube-proxy', newest), wire];
 
 /** A real API server with its store. */
 export interface ApiServerPrograms {
@@ -58,8 +58,8 @@ export interface ApiServerPrograms {
 }
 
 /**
- * kube-apiserver of the newest version and the etcd that it was released with: from `KUBEBUILDER_ASSETS`, a folder with both as
- * controller-runtime's envtest has them, or from the cache. They are built there in tier all alone: that takes 20 minutes.
+ * kube-apiserver of the newest version and the etcd of its release: from `KUBEBUILDER_ASSETS`, a folder with both in the layout of
+ * controller-runtime's envtest, or from the cache. Only tier all builds them there: that takes 20 minutes.
  */
 export async function apiServerPrograms(
   mayBuild = reaches('all') && !isShare,
@@ -79,7 +79,7 @@ export async function apiServerPrograms(
       lack: `${names} not built; KUBEBUILDER_ASSETS names a folder with both, and ./dev test --all builds them`,
     };
   }
-  // One at a time: each takes all processors that there are.
+  // One at a time: each build uses all processors.
   const etcd = await build(programs.etcd);
   if ('lack' in etcd) return etcd;
   const apiserver = await build(programs.apiserver);

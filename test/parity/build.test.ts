@@ -18,7 +18,7 @@ beforeEach(() => {
 });
 afterEach(() => rmSync(dir, { recursive: true, force: true }));
 
-/** A Go that notes each build, and then does as the shell script says; `$out` is the file to write. */
+/** A Go that records each build, and then runs the shell script; `$out` is the file to write. */
 function goThat(script: string): string {
   const path = join(dir, 'go');
   const head = `#!/bin/sh\necho build >>"${dir}/builds"\nwhile [ "$1" != -o ]; do shift; done\nout=$2\n`;
@@ -27,7 +27,7 @@ function goThat(script: string): string {
 }
 const builds = (): number => readFileSync(join(dir, 'builds'), 'utf8').trim().split('\n').length;
 
-test('two that need the same program at once build it once', async () => {
+test('two callers that need the same program at once build it once', async () => {
   const go = goThat('sleep 0.3; echo whole >"$out"');
   const built = await Promise.all([build(program, { cache, go }), build(program, { cache, go })]);
   const path = pathOf(program, cache);
@@ -44,7 +44,7 @@ test('another go.sum is another program', async () => {
   expect(builds()).toBe(2);
 });
 
-test('a build that was killed half-way leaves neither a program nor a lock', async () => {
+test('a killed build leaves neither a program nor a lock', async () => {
   const killed = build(program, { cache, go: goThat('echo half >"$out"; echo $$ >"$out.pid"; exec sleep 60') });
   const pidFile = `${pathOf(program, cache)}.part.pid`;
   const pid = await vi.waitFor(() => {
@@ -60,7 +60,7 @@ test('a build that was killed half-way leaves neither a program nor a lock', asy
   expect(readFileSync(path, 'utf8')).toBe('whole\n');
 });
 
-test('why a program cannot be built is said in one line', async () => {
+test('reports in one line why a program cannot be built', async () => {
   expect(await build(program, { cache, go: join(dir, 'nothing') })).toEqual({
     lack: 'tool v1.2.3 is not built, and Go is not installed',
   });
@@ -78,6 +78,6 @@ test.each([
   ['# k8s.io/x\nx.go:4:2: undefined: y', 'x.go:4:2: undefined: y'],
   ['flock: failed', 'flock: failed'],
   ['', 'Go gave no reason'],
-])('of what Go says, %j, the cause is kept', (said, reason) => {
+])('extracts the cause from the output of Go: %j', (said, reason) => {
   expect(reasonOf(said)).toBe(reason);
 });

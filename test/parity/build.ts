@@ -4,24 +4,24 @@ import { homedir } from 'node:os';
 import { join } from 'node:path';
 import { execa } from 'execa';
 
-/** A program in Go, with the module that pins what it is built of. */
+/** A Go program, with the module that pins its dependencies. */
 export interface GoProgram {
   readonly name: string;
   /** A folder with `go.mod` and `go.sum`. */
   readonly module: string;
   readonly package: string;
   readonly version: string;
-  /** Values of variables, as the linker takes them. */
+  /** Values of variables, for the linker. */
   readonly variables?: Readonly<Record<string, string>>;
 }
 
-/** Where a program is, or why it is not there. */
+/** The path of a program, or the reason why it is missing. */
 export type Built = { readonly path: string } | { readonly lack: string };
 
 /** Outside of the checkout, so that a clean checkout does not build it again. */
 const defaultCache = join(process.env['XDG_CACHE_HOME'] ?? join(homedir(), '.cache'), 'sluice-parity');
 
-/** Where a program is once it is built: by its version, and by all that it is built of. The folder of its module has no folders with sources. */
+/** The path of a built program: by its version, and a digest of its sources. The folder of its module has no subfolders with sources. */
 export function pathOf(program: GoProgram, cache = defaultCache): string {
   const digest = createHash('sha256');
   const sources = readdirSync(program.module).filter((file) => /^go\.(?:mod|sum)$|\.go$/.test(file));
@@ -29,7 +29,7 @@ export function pathOf(program: GoProgram, cache = defaultCache): string {
   return join(cache, `${program.name}-${program.version}-${digest.digest('hex').slice(0, 12)}`);
 }
 
-/** Go on the path, or where its own archive and Debian put it. */
+/** Go on the path, or at the places of its own archive and of Debian. */
 export const findGo = (): string | undefined =>
   [...(process.env['PATH'] ?? '').split(':'), '/usr/local/go/bin', '/usr/lib/go/bin']
     .map((folder) => join(folder, 'go'))
@@ -42,9 +42,9 @@ export interface BuildOptions {
 }
 
 /**
- * The program from the cache, built where it is not there yet. Of several that ask at once one builds and the others wait for it: the
- * kernel holds the lock (flock) as long as the build lives, so that a build that was killed leaves nothing to clean up. A build that takes
- * longer than its caller waits goes on, and the next run has it.
+ * The program from the cache, built if it is missing. Of several simultaneous callers one builds and the others wait for it: the
+ * kernel holds the lock (flock) as long as the build lives, so that a killed build leaves nothing to clean up. A build that takes
+ * longer than its caller waits continues, and the next run uses it.
  */
 export async function build(
   program: GoProgram,
@@ -71,12 +71,12 @@ export async function build(
   return failed ? { lack: `${title} cannot be built: ${reasonOf(stderr || shortMessage || '')}` } : { path };
 }
 
-/** Behind the lock: another process may have built it meanwhile. The program gets its name when it is whole. */
+/** Runs with the lock: another process may have built it meanwhile. The program gets its name when it is complete. */
 const buildOnce = '[ -e "$0" ] || { nice -n 19 "$@" && mv "$0.part" "$0"; }';
 
-/** Of all that Go says, the line with the cause. */
-export function reasonOf(said: string): string {
-  const lines = said.split('\n').map((line) => line.trim());
+/** The line with the cause in the output of Go. */
+export function reasonOf(output: string): string {
+  const lines = output.split('\n').map((line) => line.trim());
   const causes = [/no space left on device/, /dial tcp|no such host|Forbidden|Not Found|timeout/, /^go: |: /];
   const found = causes.map((cause) => lines.find((line) => cause.test(line))).find((line) => line !== undefined);
   return found ?? (lines.find((line) => line !== '') || 'Go gave no reason');

@@ -2,15 +2,15 @@ import { pick } from '../review/mutate.ts';
 import type { KubeItem } from './api-server.ts';
 
 /**
- * Clusters by chance, each object as an API server stores it, with every default written out: kube-proxy reads nothing else, and defaults
- * nothing itself.
+ * Random clusters, each object as an API server stores it, with all defaults: kube-proxy reads only that, and sets no defaults
+ * itself.
  */
 
 export const nodeName = 'node-1';
 export const nodeAddresses = ['192.0.2.11', 'fd00::11'] as const;
 export const clusterCIDR = ['10.244.0.0/16', 'fd00:10:244::/48'] as const;
 
-export type Family = 'IPv4' | 'IPv6';
+export type IPFamily = 'IPv4' | 'IPv6';
 type Random = () => number;
 
 const chance = (share: number, random: Random): boolean => random() < share;
@@ -32,19 +32,19 @@ export const nodes: readonly KubeItem[] = ['node-1', 'node-2'].map((name, index)
   },
 }));
 
-/** A Service and its slices, and what of it stays when it changes. */
-interface Drawn {
+/** A Service and its slices, and its properties that survive a change. */
+interface DrawnService {
   readonly draft: Draft;
   readonly service: KubeItem;
   readonly slices: readonly KubeItem[];
 }
 
-export type DrawnCluster = readonly Drawn[];
+export type DrawnCluster = readonly DrawnService[];
 
-/** @param services how many: up to 12, or addresses meet those of clients */
+/** @param services at most 12, or addresses collide with those of clients */
 export function drawCluster(services: number, random: Random): DrawnCluster {
   return Array.from({ length: services }, (_, index) => {
-    const families: readonly Family[] = pick(
+    const families: readonly IPFamily[] = pick(
       [['IPv4'], ['IPv4'], ['IPv6'], ['IPv4', 'IPv6'], ['IPv6', 'IPv4']],
       random,
     );
@@ -53,7 +53,7 @@ export function drawCluster(services: number, random: Random): DrawnCluster {
   });
 }
 
-/** What may become of a cluster: endpoints of three Services come and go, and some of these Services change their type and all else. */
+/** A random change of a cluster: endpoints of three Services are added and removed, and some of these Services change their type and all other fields. */
 export function redraw(cluster: DrawnCluster, random: Random): DrawnCluster {
   const chosen = new Set(Array.from({ length: 3 }, () => upTo(cluster.length - 1, random)));
   return cluster.map((drawn, at) => {
@@ -69,8 +69,8 @@ export const itemsOf = (cluster: DrawnCluster): readonly KubeItem[] => [
   ...cluster.flatMap(({ service, slices }) => [service, ...slices]),
 ];
 
-/** A Service without `/0` among its source ranges; anything else as it is. */
-export function withoutEverybody(item: KubeItem): KubeItem {
+/** A Service without `/0` among its source ranges; other objects unchanged. */
+export function withoutOpenRange(item: KubeItem): KubeItem {
   const { spec } = item as { readonly spec?: { readonly loadBalancerSourceRanges?: readonly string[] } };
   const ranges = spec?.loadBalancerSourceRanges?.filter((range) => !range.endsWith('/0'));
   return ranges === undefined ? item : ({ ...item, spec: { ...spec, loadBalancerSourceRanges: ranges } } as KubeItem);
@@ -99,7 +99,7 @@ function portsOf(index: number, random: Random): readonly Port[] {
 interface Draft {
   readonly name: string;
   readonly index: number;
-  readonly families: readonly Family[];
+  readonly families: readonly IPFamily[];
   readonly ports: readonly Port[];
 }
 
@@ -180,7 +180,7 @@ function affinityOf(random: Random): object {
   };
 }
 
-function sourceRanges(families: readonly Family[], random: Random): readonly string[] {
+function sourceRanges(families: readonly IPFamily[], random: Random): readonly string[] {
   const all = families.flatMap((family) =>
     family === 'IPv4' ? ['203.0.113.0/24', ...(chance(0.5, random) ? ['192.0.2.0/24'] : [])] : ['fd00:203::/32'],
   );
@@ -188,7 +188,7 @@ function sourceRanges(families: readonly Family[], random: Random): readonly str
   return [...all, families[0] === 'IPv4' ? '0.0.0.0/0' : '::/0'];
 }
 
-/** One slice for a family, sometimes two: the second with another number for its ports, and with endpoints that the first has, too. */
+/** One slice for a family, sometimes two: the second with another number for its ports, and with endpoints that are also in the first. */
 function slicesOf(draft: Draft, random: Random): readonly KubeItem[] {
   return draft.families.flatMap((family) => {
     const first = sliceOf({ draft, family, at: 0 }, random);
@@ -198,8 +198,8 @@ function slicesOf(draft: Draft, random: Random): readonly KubeItem[] {
 
 interface SliceDraft {
   readonly draft: Draft;
-  readonly family: Family;
-  /** Which of the slices of its family. */
+  readonly family: IPFamily;
+  /** The number of the slice within its family. */
   readonly at: number;
 }
 

@@ -1,8 +1,8 @@
 /** Rules by table and chain, in the order of the chain. */
-export type Chains = ReadonlyMap<string, readonly string[]>;
+export type SavedChains = ReadonlyMap<string, readonly string[]>;
 
-/** Reads what a save tool prints. @returns by `nat KUBE-SERVICES`; built-in chains and those of Services alike */
-export function readSaved(text: string): Chains {
+/** Reads the output of a save tool. @returns by `nat KUBE-SERVICES`; built-in chains and those of Services alike */
+export function readSaved(text: string): SavedChains {
   const chains = new Map<string, string[]>();
   let table = '';
   for (const line of text.split('\n')) {
@@ -19,13 +19,13 @@ export function readSaved(text: string): Chains {
 const perService =
   /^(?:nat KUBE-(?:SERVICES|NODEPORTS)|filter KUBE-(?:SERVICES|EXTERNAL-SERVICES|NODEPORTS|PROXY-FIREWALL))$/;
 
-/** What kube-proxy has and no packet can tell, by name. */
-const untold: readonly {
+/** Rules of kube-proxy that no packet can detect, by name. */
+const undetectable: readonly {
   readonly name: string;
   readonly without: (chain: string, rules: readonly string[]) => readonly string[];
 }[] = [
   {
-    name: 'canaries, by which it notices that the tables were flushed',
+    name: 'canaries, which detect a flush of the tables',
     without: (chain, rules) => (/^\S+ KUBE-(?:PROXY|KUBELET)-CANARY$/.test(chain) ? [] : rules),
   },
   {
@@ -39,8 +39,8 @@ const untold: readonly {
   { name: 'counters of packets', without: (_chain, rules) => rules.map(withoutCounter) },
 ];
 
-/** Without chains of Services that no rule leads to, as kube-proxy has for external IPs while their feature gate is off. */
-function reached(chains: Chains): Chains {
+/** Without chains of Services that no rule refers to: kube-proxy has some for external IPs while their feature gate is off. */
+function reached(chains: SavedChains): SavedChains {
   const targets = new Set([...chains.values()].flat().map((rule) => / -[jg] (\S+)/.exec(rule)?.[1] ?? ''));
   const isReached = (name: string): boolean =>
     !/^nat KUBE-(?:SVC|SVL|EXT|FW|SEP)-/.test(name) || targets.has(name.slice(4));
@@ -50,18 +50,18 @@ function reached(chains: Chains): Chains {
 
 const withoutCounter = (rule: string): string => rule.replace(/ -m nfacct --nfacct-name +\S+/, '');
 
-/** Chains with rules that two nodes have otherwise, each with the rules of both. Order between Services does not count. */
-export function differences(allTheirs: Chains, ours: Chains): readonly string[] {
+/** Chains that differ between two nodes, each with the rules of both. Order between Services does not count. */
+export function differences(allTheirs: SavedChains, ours: SavedChains): readonly string[] {
   const theirs = reached(allTheirs);
   const names = [...new Set([...theirs.keys(), ...ours.keys()])].toSorted();
   return names.flatMap((name) => {
-    const [left, right] = [told(name, theirs), told(name, ours)];
+    const [left, right] = [printChain(name, theirs), printChain(name, ours)];
     return left === right ? [] : [`${name}\n kube-proxy:\n${left}\n sluice:\n${right}`];
   });
 }
 
-function told(name: string, chains: Chains): string {
-  if (!chains.has(name) && / KUBE-(?!PROXY-CANARY)/.test(name)) return '  there is no such chain';
-  const left = untold.reduce((all, { without }) => without(name, all), chains.get(name) ?? []);
+function printChain(name: string, chains: SavedChains): string {
+  if (!chains.has(name) && / KUBE-(?!PROXY-CANARY)/.test(name)) return '  no such chain';
+  const left = undetectable.reduce((all, { without }) => without(name, all), chains.get(name) ?? []);
   return (perService.test(name) ? left.toSorted() : left).map((rule) => `  ${rule}`).join('\n');
 }

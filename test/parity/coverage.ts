@@ -1,12 +1,12 @@
-import type { Answers } from './outcomes.ts';
+import type { AnswerCounts } from './outcomes.ts';
 import type { Question } from './questions.ts';
 
-/** What has been asked: frontends by sources, with the protocols and the number of questions, and how they ended. */
+/** The questions so far: frontends by sources, with the protocols, the number of questions, and their outcomes. */
 export class Coverage {
   readonly #cells = new Map<string, Map<string, { protocols: Set<string>; questions: number }>>();
   readonly #endings = new Map<string, number>();
 
-  note(questions: readonly Question[], answers: readonly Answers[]): void {
+  note(questions: readonly Question[], answers: readonly AnswerCounts[]): void {
     questions.forEach(({ frontend, from, protocol, family }, at) => {
       const row = this.#cells.get(frontend) ?? new Map<string, { protocols: Set<string>; questions: number }>();
       const cell = row.get(from) ?? { protocols: new Set(), questions: 0 };
@@ -18,7 +18,7 @@ export class Coverage {
     });
   }
 
-  /** A table of frontends by sources, each with its questions and protocols, and a line of endings. */
+  /** A table of frontends by sources, each with its questions and protocols, and a line of outcomes. */
   toString(): string {
     const rows = [...this.#cells].toSorted(([a], [b]) => (a < b ? -1 : 1));
     const lines = rows.flatMap(([frontend, row]) => [

@@ -1,6 +1,6 @@
 import type { KubeItem } from './api-server.ts';
 
-/** A Service that marks the end of a change: its addresses are new in each state of a cluster, and written once all before it is. */
+/** A Service that marks the end of a change: its addresses are new in each state of a cluster, and are written once all earlier ones are. */
 
 const isIn = (text: string, ...words: readonly string[]): boolean =>
   words.every((word) => new RegExp(`${word.replaceAll('.', '\\.')}(?![0-9a-f])`).test(text));
@@ -47,7 +47,7 @@ export const isFenceIn = (count: number, text4: string, text6: string): boolean 
   isIn(text4, `10.96.1.${count % 250}`, `10.244.2.${count % 250}`) &&
   isIn(text6, `fd00:10:96::1:${count}`, `fd00:10:244:2::1:${count}`);
 
-/** Whether a line of `ipvsadm`, `ipset` or `ip` is of the fence: it alone has port 9. */
+/** Whether a line of `ipvsadm`, `ipset` or `ip` belongs to the fence: only it has port 9. */
 export const isOfFence = (line: string): boolean =>
   /[:\]]9(?: |$)|,tcp:9(?:,|$)|^10\.96\.1\.|^fd00:10:96::1:/.test(line);
 

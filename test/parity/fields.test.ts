@@ -10,7 +10,7 @@ import { settingNames } from '../../packages/renderer/src/load/config/settings.t
 import { newest } from './binaries.ts';
 import { fieldLines, gateLines, linesOfSource } from './go-fields.ts';
 
-/** What kube-proxy reads of its configuration against what becomes of it: no field is passed over in silence. */
+/** The configuration fields that kube-proxy reads compared with their documented effects: no field is ignored silently. */
 
 const listed = readFileSync(join(import.meta.dirname, 'kube-proxy-fields.txt'), 'utf8')
   .trimEnd()
@@ -19,17 +19,17 @@ const pairs = listed.map((line) => line.split(' ') as [string, string]);
 const typeOf = new Map(pairs.filter(([first]) => first !== 'gate'));
 const effects = fieldEffects(kubeProxySchema);
 
-test('the list is what the source of the pinned version says', (context) => {
+test('the list matches the source of the pinned version', (context) => {
   const lines = linesOfSource();
   if (lines === undefined) return context.skip(`the modules of Kubernetes ${newest} are not in Go's module cache`);
   expect(listed).toEqual(lines);
 });
 
-test('of every field is said what becomes of it, and of no other', () => {
+test('every field, and no other, has a documented effect', () => {
   expect([...effects.keys()].toSorted()).toEqual([...typeOf.keys()].toSorted());
 });
 
-test('of every feature gate that kube-proxy reads is said what becomes of it, and of no other', () => {
+test('every feature gate that kube-proxy reads, and no other, has a documented effect', () => {
   const known = pairs.filter(([first]) => first === 'gate').map(([, name]) => name);
   expect(Object.keys(gates).toSorted()).toEqual(known.toSorted());
 });
@@ -44,7 +44,7 @@ const schemaTypes: Readonly<Record<string, string>> = {
   ProxyMode: 'string',
   LocalMode: 'string',
 };
-/** Nothing depends on what stands in these. */
+/** Nothing depends on the contents of these. */
 const opaque = /^(?:clientConnection|logging|winkernel\..*)$/;
 
 test.each([...typeOf].filter(([path]) => !opaque.test(path)))('%s is read as the Go type %s', (path, type) => {
@@ -53,10 +53,10 @@ test.each([...typeOf].filter(([path]) => !opaque.test(path)))('%s is read as the
   expect(schema?.format === 'go-duration').toBe(type.endsWith('metav1.Duration'));
 });
 
-/** What only sluice.yaml has. */
+/** The settings of sluice.yaml alone. */
 const ours = ['families', 'iptables.randomFully', 'kubeProxyVersion', 'sysctls'];
 
-test('what is followed is a setting of profiles, and every setting is followed', () => {
+test('every followed field is a setting of profiles, and the reverse', () => {
   const isFollowed = ([path, { kind }]: [string, { kind: string }]): boolean =>
     kind === 'followed' && !['apiVersion', 'kind', 'featureGates'].includes(path);
   const followedGates = [...fieldEffects({ type: 'object', properties: gates }, ['featureGates'])].filter(isFollowed);
@@ -64,7 +64,7 @@ test('what is followed is a setting of profiles, and every setting is followed',
   expect(followed.toSorted()).toEqual(settingNames.filter((name) => !ours.includes(name)).toSorted());
 });
 
-test('fields are read out of Go source', () => {
+test('reads fields from Go source', () => {
   const types = `type Part struct {\n\t// on says\n\tOn *bool \`json:"on"\`\n}\n\ntype KubeProxyConfiguration struct {\n\tmetav1.TypeMeta \`json:""\`\n\n\tPart Part \`json:"part"\`\n\tFar other.Thing \`json:"far,omitempty"\`\n}\n`;
   expect(fieldLines(types)).toEqual(['apiVersion string', 'kind string', 'part.on *bool', 'far other.Thing']);
   const asking =

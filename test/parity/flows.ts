@@ -1,21 +1,21 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { type Answers, endpointOf, type Examiner, isServed, titleOf, wordsOf } from './outcomes.ts';
+import { type AnswerCounts, endpointOf, type Examiner, isServed, titleOf, wordsOf } from './outcomes.ts';
 import type { Question } from './questions.ts';
 import type { Probe } from './wire.ts';
 
 /**
- * Clients that live through the changes of a cluster. One of UDP keeps its port: conntrack remembers its endpoint, and must forget it
- * once that is gone. One of a Service with affinity opens a new connection each time, and must meet the endpoint that it knows.
+ * Clients that outlive changes of a cluster. A UDP client keeps its port: conntrack remembers its endpoint, and must forget it
+ * once that is removed. A client of a Service with affinity opens a new connection each time, and must reach its endpoint.
  */
-export interface Fault {
+export interface FlowFault {
   readonly question: Question;
-  readonly fault: 'left an endpoint that stays' | 'stays with an endpoint that is gone';
+  readonly fault: 'left an endpoint that stays' | 'stays with a removed endpoint';
   readonly before: string;
   readonly now: string;
 }
 
-/** A client, what it met before the change and now, and what new clients meet now. */
-interface Client {
+/** A client, its endpoint before the change and now, and the answers that new clients get now. */
+interface FlowClient {
   readonly question: Question;
   readonly before: string;
   readonly now: string;
@@ -24,7 +24,7 @@ interface Client {
 
 export class Clients {
   readonly #examiner: Examiner;
-  /** What became of the last packet of each. */
+  /** The last packets of the clients, with their outcomes. */
   #last: ReadonlyMap<string, string> = new Map();
   #packets = 0;
 
@@ -37,17 +37,17 @@ export class Clients {
   }
 
   /**
-   * Every client that is known sends. To be called before anything else is asked, once the cluster has changed: a list of affinity has
-   * place for 100 sources, and forgets the oldest. The node forgets all clients with affinity.
-   * @param asked all questions of the cluster as it is now
-   * @param withinMs how long conntrack may remember an endpoint that is gone: it is told to forget after the rules are written
-   * @returns what clients have met and must not
+   * Sends a packet from every known client. To be called before all other questions, once the cluster has changed: an affinity list has
+   * room for 100 sources, and evicts the oldest. The node forgets all clients with affinity.
+   * @param questions all questions of the cluster in its present state
+   * @param withinMs how long conntrack may remember a removed endpoint: flows are deleted after the rules are written
+   * @returns the forbidden answers
    */
-  async send(asked: readonly Question[], withinMs: number): Promise<readonly Fault[]> {
-    const all = asked.filter((question) => hasClient(question) && this.#last.has(keyOf(question)));
+  async send(questions: readonly Question[], withinMs: number): Promise<readonly FlowFault[]> {
+    const all = questions.filter((question) => hasClient(question) && this.#last.has(keyOf(question)));
     const end = performance.now() + withinMs;
     const first = await this.#sendOnce(all);
-    // A new connection is led by the rules as they are: one that meets the same endpoint again needs no proof that the endpoint stays.
+    // A new connection follows the present rules: if it reaches the same endpoint again, that needs no proof that the endpoint stays.
     const known = all.map((question, at) => ({
       question,
       before: this.#last.get(keyOf(question)) as string,
@@ -55,11 +55,11 @@ export class Clients {
     }));
     const open = known.filter(({ question, before, now }) => !question.stays || endpointOf(before) !== endpointOf(now));
     const answers = await this.#examiner.askWidely(open.map(({ question }) => question));
-    let clients = open.map((client, at) => ({ ...client, met: endpointsOf(answers[at] as Answers) }));
+    let clients = open.map((client, at) => ({ ...client, met: endpointsOf(answers[at] as AnswerCounts) }));
     for (;;) {
       const faults = clients.flatMap(faultOf);
       const stale = faults.filter(
-        ({ question, fault }) => fault === 'stays with an endpoint that is gone' && !question.stays,
+        ({ question, fault }) => fault === 'stays with a removed endpoint' && !question.stays,
       );
       if (stale.length === 0 || performance.now() > end) return faults;
       await sleep(200);
@@ -71,12 +71,12 @@ export class Clients {
   }
 
   /**
-   * Every client sends, new ones, too: what it meets is what it must meet after the next change. To be called last: the kernel forgets all
-   * other connections, of which there are more than a node of this size has.
+   * Sends a packet from every client, new ones, too: the next change must keep its endpoint. To be called last: the kernel forgets all
+   * other connections, which are more than a node of this size has room for.
    */
-  async remember(asked: readonly Question[]): Promise<void> {
+  async remember(all: readonly Question[]): Promise<void> {
     await this.#examiner.node.forgetConnections();
-    const questions = asked.filter(hasClient);
+    const questions = all.filter(hasClient);
     const words = await this.#sendOnce(questions);
     this.#last = new Map(questions.map((question, at) => [keyOf(question), words[at] as string]));
   }
@@ -84,7 +84,7 @@ export class Clients {
   async #sendOnce(questions: readonly Question[]): Promise<readonly string[]> {
     this.#packets += 1;
     const probes = questions.map(({ via, protocol, target, port, sources, stays }): Probe => {
-      // From 10,000 on are the ports of the examiner.
+      // Ports from 10,000 belong to the examiner.
       const sport = stays ? 5_000 + this.#packets : 5_000;
       return { via, protocol, source: sources[0] as string, sport, target, port };
     });
@@ -99,14 +99,14 @@ const keyOf = ({ about, frontend, from, target, port, protocol, stays }: Questio
 const hasClient = ({ protocol, stays, frontend }: Question): boolean =>
   (protocol === 'udp' || stays) && frontend !== 'unassigned port';
 
-const endpointsOf = (answers: Answers): ReadonlySet<string> => new Set([...answers.keys()].map(endpointOf));
+const endpointsOf = (answers: AnswerCounts): ReadonlySet<string> => new Set([...answers.keys()].map(endpointOf));
 
-function faultOf({ question, before, now, met }: Client): readonly Fault[] {
+function faultOf({ question, before, now, met }: FlowClient): readonly FlowFault[] {
   const stays = isServed(before) && met.has(endpointOf(before));
   if (stays ? endpointOf(now) === endpointOf(before) : met.has(endpointOf(now))) return [];
-  const fault = stays ? 'left an endpoint that stays' : 'stays with an endpoint that is gone';
+  const fault = stays ? 'left an endpoint that stays' : 'stays with a removed endpoint';
   return [{ question, fault, before, now }];
 }
 
-export const tellFault = ({ question, fault, before, now }: Fault): string =>
+export const printFault = ({ question, fault, before, now }: FlowFault): string =>
   `${titleOf(question)}\n  ${fault}: ${before} → ${now}`;

@@ -1,5 +1,5 @@
 /**
- * What kube-proxy of the pinned version reads of its configuration, out of its Go source:
+ * The configuration fields that kube-proxy of the pinned version reads, from its Go source:
  * `node test/parity/go-fields.ts >test/parity/kube-proxy-fields.txt` writes the list that the tests compare with.
  */
 import { existsSync, globSync, readFileSync } from 'node:fs';
@@ -9,10 +9,10 @@ import { moduleOf, newest } from './binaries.ts';
 
 const goMod = readFileSync(join(moduleOf(newest), 'go.mod'), 'utf8');
 
-/** The folder of a module of the pinned version in Go's module cache; undefined where it is not there. */
+/** The folder of a module of the pinned version in Go's module cache; undefined if it is missing. */
 export function moduleFolder(module: string): string | undefined {
   const versions = [...goMod.matchAll(/(k8s\.io\/[a-z-]+) (v\S+)/g)] as unknown as [string, string, string][];
-  // The last one is that of `replace`.
+  // The last one is in `replace`.
   const version = versions.findLast(([, name]) => name === module)?.[2];
   const go = process.env['GOPATH'] ?? join(homedir(), 'go');
   const folder = join(process.env['GOMODCACHE'] ?? join(go, 'pkg/mod'), `${module}@${version}`);
@@ -31,7 +31,7 @@ export function fieldLines(types: string, struct = 'KubeProxyConfiguration', pre
   });
 }
 
-/** A line for each feature gate that kube-proxy asks for, or a library whose options it has: `gate AllowServiceExternalIPs`. */
+/** A line for each feature gate of kube-proxy, or of a library whose options it uses: `gate AllowServiceExternalIPs`. */
 export function gateLines(asking: readonly string[], declaring: readonly string[]): readonly string[] {
   const names = [
     ...asking.flatMap((text) => [...text.matchAll(/FeatureGate\.Enabled\(\w+\.(\w+)\)/g)]),
@@ -40,7 +40,7 @@ export function gateLines(asking: readonly string[], declaring: readonly string[
   return [...new Set(names)].toSorted();
 }
 
-/** Everything, from Go's module cache; undefined where a module is not there. */
+/** Everything, from Go's module cache; undefined if a module is missing. */
 export function linesOfSource(): readonly string[] | undefined {
   const modules = ['k8s.io/kube-proxy', 'k8s.io/kubernetes', 'k8s.io/component-base'].map(moduleFolder);
   const [kubeProxy, kubernetes, base] = modules;

@@ -2,28 +2,28 @@
 import { atTier, randomOf, seed } from '@sluice/testing';
 import { afterAll, expect, test } from 'vitest';
 import { drawCluster, itemsOf, redraw } from './clusters.ts';
-import { Clients, tellFault } from './flows.ts';
+import { Clients, printFault } from './flows.ts';
 import { withNodes } from './nodes.ts';
-import { differencesOf, Examiner, tell } from './outcomes.ts';
+import { differencesOf, Examiner, printDifference } from './outcomes.ts';
 import { needPrograms } from './programs.ts';
 import { questionsOf } from './questions.ts';
 import { settings } from './settings.ts';
 
-/** Clusters that change: endpoints come and go, Services change their type; clients that live through it keep what they may keep. */
+/** Clusters that change: endpoints are added and removed, Services change their type; clients that outlive it keep their endpoints. */
 
 const histories = atTier({ quick: 1, all: 6, soak: 60 });
 const changes = 6;
 const services = 12;
-/** How long conntrack may remember an endpoint that is gone: `sluiced apply` ends after it was told to forget. */
+/** How long conntrack may remember a removed endpoint: `sluiced apply` exits after deleting the flows. */
 const settlesWithinMs = 5_000;
 
 const programs = needPrograms();
-/** What kube-proxy itself leaves behind is told, and no reason to do the same. */
+/** Flows that kube-proxy itself leaves behind are reported, but do not excuse Sluice. */
 let leftByKubeProxy = 0;
-afterAll(() => console.log(`Clients whom kube-proxy left with an endpoint that is gone: ${leftByKubeProxy}`));
+afterAll(() => console.log(`Clients that kube-proxy left with a removed endpoint: ${leftByKubeProxy}`));
 
 test.for(Array.from({ length: histories }, (_, index) => index))(
-  'history %i: packets end as with kube-proxy after each change, and clients leave an endpoint only once it is gone',
+  'history %i: packets end as with kube-proxy after each change, and clients leave an endpoint only when it is removed',
   { timeout: 600_000 },
   async (index) => {
     const random = randomOf(seed + 1_000 + index);
@@ -39,12 +39,12 @@ test.for(Array.from({ length: histories }, (_, index) => index))(
         leftByKubeProxy += (await theirClients.send(questions, 0)).length;
         for (const clients of ourClients) {
           const faults = await clients.send(questions, settlesWithinMs);
-          expect.soft(faults.map(tellFault), `step ${step}, ${clients.name}`).toEqual([]);
+          expect.soft(faults.map(printFault), `step ${step}, ${clients.name}`).toEqual([]);
         }
         const answers = await judge.ask(questions);
         for (const one of examined) {
           const { differences } = await differencesOf(judge, one, questions, answers);
-          expect.soft(differences.slice(0, 20).map(tell), `step ${step}, ${one.node.host.name}`).toEqual([]);
+          expect.soft(differences.slice(0, 20).map(printDifference), `step ${step}, ${one.node.host.name}`).toEqual([]);
         }
         for (const clients of [theirClients, ...ourClients]) await clients.remember(questions);
         cluster = redraw(cluster, random);

@@ -7,7 +7,7 @@ import type { Daemon } from '../netns/cluster-host.ts';
 import type { KubeChange, KubeItem } from './api-server.ts';
 import { nodeName, nodes } from './clusters.ts';
 import { fenceOf, isFenceIn, withoutFence } from './fence.ts';
-import { type ProxyConfig, proxyConfig, type Setting } from './settings.ts';
+import { type ProxyConfig, proxyConfig, type ProxySetting } from './settings.ts';
 import { type Saved, WiredNode } from './wire.ts';
 
 const port = 18_080;
@@ -20,8 +20,8 @@ const kubeconfig = {
   'current-context': 'x',
 };
 
-/** What only the program itself is told: where its server is, and that it may write at once. */
-function ownConfig(setting: Setting, dir: string): ProxyConfig {
+/** The configuration of the program itself: its server, and no delay of writes. */
+function ownConfig(setting: ProxySetting, dir: string): ProxyConfig {
   const config = proxyConfig(setting);
   const withDefaults = (section: string, defaults: ProxyConfig): ProxyConfig => ({
     [section]: { ...defaults, ...(config[section] as ProxyConfig | undefined) },
@@ -33,7 +33,7 @@ function ownConfig(setting: Setting, dir: string): ProxyConfig {
     clientConnection: { kubeconfig: join(dir, 'kubeconfig'), contentType, acceptContentTypes: contentType },
     ...withDefaults('iptables', { minSyncPeriod: '10ms' }),
     ...withDefaults('nftables', { minSyncPeriod: '10ms' }),
-    // A namespace may not set the limits of the machine.
+    // A namespace cannot set the limits of the machine.
     ...withDefaults('conntrack', { maxPerCore: 0, min: 0, tcpEstablishedTimeout: '0s', tcpCloseWaitTimeout: '0s' }),
   };
 }
@@ -55,10 +55,10 @@ export class KubeProxyNode {
   }
 
   /** @param dir an empty directory */
-  static async start(binary: string, wire: string, setting: Setting, dir: string): Promise<KubeProxyNode> {
+  static async start(binary: string, wire: string, setting: ProxySetting, dir: string): Promise<KubeProxyNode> {
     mkdirSync(dir, { recursive: true });
     const node = await WiredNode.start('kube-proxy', wire, setting.commands);
-    // It looks for its Node at once, and goes on without one.
+    // It looks up its Node at once, and continues without one.
     writeFileSync(join(dir, 'objects.json'), JSON.stringify(nodes));
     writeFileSync(join(dir, 'kubeconfig'), JSON.stringify(kubeconfig));
     writeFileSync(join(dir, 'kube-proxy.yaml'), JSON.stringify(ownConfig(setting, dir)));
@@ -68,7 +68,7 @@ export class KubeProxyNode {
     return new KubeProxyNode(node, [proxy, api], join(dir, 'api.sock'), setting.config?.['mode'] === 'ipvs');
   }
 
-  /** Tells the server what is new, gone or changed. Ends once every rule of the cluster is in the kernel. */
+  /** Sends new, removed and changed objects to the server. Ends once every rule of the cluster is in the kernel. */
   async put(cluster: readonly KubeItem[]): Promise<void> {
     const wanted = [...cluster, ...fenceOf(++this.#fence)];
     const changes = changesBetween(this.#cluster, wanted);
@@ -78,7 +78,7 @@ export class KubeProxyNode {
     if (this.#isIpvs) await this.#untilStill();
   }
 
-  /** Mode ipvs writes virtual servers first, then sets and rules, which do not tell one state from another. */
+  /** Mode ipvs writes virtual servers first, then sets and rules, which do not reveal the state. */
   async #untilStill(): Promise<void> {
     let last = '';
     await this.#until('sets and rules stay', async () => {
@@ -101,7 +101,7 @@ export class KubeProxyNode {
     await this.node.close();
   }
 
-  /** Its informers tell it of Services and of slices in the order of their changes: the last of each is in the rules once all are. */
+  /** Its informers deliver Services and slices in the order of their changes: the last of each is in the rules once all are. */
   async #isPast(fence: number): Promise<boolean> {
     const { host } = this.node;
     const saved = await Promise.all(saveTools.map((tool) => host.run(tool).catch(() => '')));
@@ -109,22 +109,22 @@ export class KubeProxyNode {
   }
 
   async #until(what: string, isSo: () => Promise<boolean>): Promise<void> {
-    const end = performance.now() + patienceMs;
+    const end = performance.now() + syncTimeoutMs;
     while (!(await isSo())) {
       if (performance.now() > end) throw new Error(`Not within ${patienceMs} ms: ${what}\n${await this.#said()}`);
       await sleep(pauseMs);
     }
   }
 
-  async #said(): Promise<string> {
+  async #log(): Promise<string> {
     for (const daemon of this.#daemons) await daemon.stop();
     return (await Promise.all(this.#daemons.map(({ ended }) => ended))).map(({ output }) => output).join('\n');
   }
 }
 
 const isInGuest = process.env['SLUICE_GUEST'] === '1';
-/** An emulated machine takes its time. */
-export const patienceMs = isInGuest ? 600_000 : 60_000;
+/** An emulated machine is slow. */
+export const syncTimeoutMs = isInGuest ? 600_000 : 60_000;
 
 /** Between two looks, each of which starts five tools: in the guest they would take the processor from kube-proxy. */
 const pauseMs = isInGuest ? 3_000 : 50;
@@ -132,7 +132,7 @@ const pauseMs = isInGuest ? 3_000 : 50;
 /** How long sets and rules stay as they are once kube-proxy is done. */
 const stillMs = isInGuest ? 15_000 : 1_000;
 
-/** @returns whether it was taken */
+/** @returns whether it was accepted */
 function post(socketPath: string, path: string, body: string): Promise<boolean> {
   return new Promise((resolve) => {
     const sending = request({ socketPath, path, method: 'POST' }, (response) => {
@@ -150,7 +150,7 @@ const saveTools: readonly (readonly string[])[] = [
   ['/usr/sbin/ipvsadm', '-Sn'],
 ];
 
-/** What turns one state of a cluster into another, in the order of the new one: removals first. */
+/** The changes from one state of a cluster to another, in the order of the new one: removals first. */
 export function changesBetween(before: readonly KubeItem[], after: readonly KubeItem[]): readonly KubeChange[] {
   const keyOf = ({ kind, metadata: { namespace = '', name } }: KubeItem): string => `${kind} ${namespace}/${name}`;
   const known = new Map(before.map((item) => [keyOf(item), item]));

@@ -7,11 +7,11 @@ import { expect, test } from 'vitest';
 import { drawCluster, itemsOf } from './clusters.ts';
 import { KubeProxyNode } from './kube-proxy-node.ts';
 import { ofNftables } from './modes.ts';
-import { type Difference, differencesOf, Examiner, tell } from './outcomes.ts';
+import { type AnswerDifference, differencesOf, Examiner, printDifference } from './outcomes.ts';
 import { needPrograms } from './programs.ts';
 import { questionsOf } from './questions.ts';
 
-/** What becomes of packets with kube-proxy's own modes: what differs between them is named, and nothing else does. */
+/** Packets in kube-proxy's own modes: the differences between the modes are listed, and complete. */
 
 const clusters = atTier({ quick: 3, all: 8, soak: 80 });
 
@@ -25,7 +25,7 @@ test('mode nftables differs from mode iptables as listed, and in nothing else', 
   const [nftables, iptables] = [await start('nftables'), await start('iptables')];
   const [judge, examined] = [new Examiner(nftables.node), new Examiner(iptables.node)];
   try {
-    const [explained, unexplained]: [Difference[], Difference[]] = [[], []];
+    const [explained, unexplained]: [AnswerDifference[], AnswerDifference[]] = [[], []];
     for (let index = 0; index < clusters; index++) {
       const cluster = itemsOf(drawCluster(12, randomOf(seed + index)));
       await Promise.all([nftables.put(cluster), iptables.put(cluster)]);
@@ -35,13 +35,13 @@ test('mode nftables differs from mode iptables as listed, and in nothing else', 
       explained.push(...found.explained);
       unexplained.push(...found.differences);
     }
-    expect(unexplained.slice(0, 20).map(tell)).toEqual([]);
+    expect(unexplained.slice(0, 20).map(printDifference)).toEqual([]);
     const idle = ofNftables.filter(({ explains }) => !explained.some(explains)).map(({ name }) => name);
-    expect(idle, 'listed, and never seen').toEqual([]);
+    expect(idle, 'listed, and never observed').toEqual([]);
   } finally {
     await Promise.all([nftables.close(), iptables.close()]);
     rmSync(dir, { recursive: true, force: true });
   }
 });
 
-const isOfNftables = (difference: Difference): boolean => ofNftables.some(({ explains }) => explains(difference));
+const isOfNftables = (difference: AnswerDifference): boolean => ofNftables.some(({ explains }) => explains(difference));

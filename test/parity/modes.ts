@@ -1,23 +1,23 @@
-import type { Answers, Difference } from './outcomes.ts';
+import type { AnswerCounts, AnswerDifference } from './outcomes.ts';
 
-/** What kube-proxy's mode nftables does otherwise than its mode iptables, by name (`kube-proxy-nftables.md`, KEP-3866). */
+/** The differences of kube-proxy's mode nftables from its mode iptables, by name (`kube-proxy-nftables.md`, KEP-3866). */
 export interface ModeDifference {
   readonly name: string;
-  /** Whether it is the cause of a difference: `theirs` of mode nftables, `ours` of mode iptables. */
-  readonly explains: (difference: Difference) => boolean;
+  /** Whether it explains a difference: `theirs` of mode nftables, `ours` of mode iptables. */
+  readonly explains: (difference: AnswerDifference) => boolean;
 }
 
-const only = (answers: Answers, words: string): boolean => [...answers.keys()].every((one) => one === words);
-const isTheNode = (answers: Answers): boolean => [...answers.keys()].every((one) => one.startsWith('node '));
+const only = (answers: AnswerCounts, words: string): boolean => [...answers.keys()].every((one) => one === words);
+const isTheNode = (answers: AnswerCounts): boolean => [...answers.keys()].every((one) => one.startsWith('node '));
 
 export const ofNftables: readonly ModeDifference[] = [
   {
-    name: 'node ports answer on the primary address alone',
+    name: 'node ports answer on the primary address only',
     explains: ({ question: { frontend }, theirs }) =>
       (frontend === 'node port, second address' || frontend === 'node port, loopback') && isTheNode(theirs),
   },
   {
-    name: 'a port that no Service has is refused at a cluster IP',
+    name: 'unused ports of a cluster IP are refused',
     explains: ({ question: { frontend }, theirs }) => frontend === 'unassigned port' && only(theirs, 'reject'),
   },
   {

@@ -3,23 +3,23 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { KubeItem } from './api-server.ts';
 import { KubeProxyNode } from './kube-proxy-node.ts';
-import type { Programs } from './programs.ts';
-import type { Setting } from './settings.ts';
+import type { ParityPrograms } from './programs.ts';
+import type { ProxySetting } from './settings.ts';
 import { type Layout, Renderer, SluiceNode } from './sluice-node.ts';
 
 /** One node with kube-proxy, and one with Sluice for each layout. */
-export interface Nodes {
+export interface ParityNodes {
   readonly theirs: KubeProxyNode;
   readonly ours: readonly SluiceNode[];
   /** Ends once all of them have every rule of the cluster. */
   readonly put: (cluster: readonly KubeItem[]) => Promise<void>;
 }
 
-/** Starts the nodes, and ends them whatever comes of it. */
+/** Starts the nodes, and ends them in any case. */
 export async function withNodes(
-  { minor, kubeProxy, wire }: Programs,
-  setting: Setting,
-  use: (nodes: Nodes) => Promise<void>,
+  { minor, kubeProxy, wire }: ParityPrograms,
+  setting: ProxySetting,
+  use: (nodes: ParityNodes) => Promise<void>,
   layouts: readonly Layout[] = ['flat', 'tree'],
 ): Promise<void> {
   const dir = mkdtempSync(join(tmpdir(), 'sluice-parity-'));

@@ -1,16 +1,16 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { Question } from './questions.ts';
-import { moreAddresses, type Outcome, type Probe, type WiredNode } from './wire.ts';
+import { moreAddresses, type ProbeOutcome, type Probe, type WiredNode } from './wire.ts';
 
-/** Tries of each question; an endpoint of four is missed by one question of fourteen, which is asked again. */
+/** Attempts for each question; one endpoint of four is missed by one question in fourteen, which is repeated. */
 const tries = 14;
-/** Of a question whose answers differ: an endpoint of seven is missed once in 10^5, one of four once in 10^11. */
+/** Attempts for a question whose answers differ: one endpoint of seven is missed once in 10^5, one of four once in 10^11. */
 const triesAgain = moreAddresses - 1;
 
-/** The answers to one question, in words, and how often each came. */
-export type Answers = ReadonlyMap<string, number>;
+/** The answers to one question, in words, and the count of each. */
+export type AnswerCounts = ReadonlyMap<string, number>;
 
-/** Asks one node, and is the only one to: new source ports each time, so that no connection is asked about twice. */
+/** Probes one node exclusively: new source ports each time, so that no connection is used twice. */
 export class Examiner {
   readonly node: WiredNode;
   readonly #sports = new Map<string, number>();
@@ -20,7 +20,7 @@ export class Examiner {
   }
 
   /** @returns the answers to each question, in their order. With affinity each source asks twice */
-  async ask(questions: readonly Question[]): Promise<readonly Answers[]> {
+  async ask(questions: readonly Question[]): Promise<readonly AnswerCounts[]> {
     return this.#send(questions, tries, (n, { stays }) => (stays ? n % (tries / 2) : n));
   }
 
@@ -29,7 +29,7 @@ export class Examiner {
    * their Service, so that answers to one question would depend on the questions before: those of one client and Service are asked
    * separately, and the node forgets its clients in between.
    */
-  async askWidely(questions: readonly Question[]): Promise<readonly Answers[]> {
+  async askWidely(questions: readonly Question[]): Promise<readonly AnswerCounts[]> {
     const free = questions.filter(({ stays }) => !stays);
     const answers = await this.#send(free, triesAgain, (n) => n);
     const found = new Map(free.map((question, at) => [question, answers[at] as Answers]));
@@ -38,14 +38,14 @@ export class Examiner {
       const ofRound = await this.#send(round, 2 * triesAgain, (n) => n % triesAgain);
       for (const [at, question] of round.entries()) found.set(question, ofRound[at] as Answers);
     }
-    return questions.map((question) => found.get(question) as Answers);
+    return questions.map((question) => found.get(question) as AnswerCounts);
   }
 
   async #send(
     questions: readonly Question[],
     count: number,
     sourceOf: (n: number, question: Question) => number,
-  ): Promise<readonly Answers[]> {
+  ): Promise<readonly AnswerCounts[]> {
     const probes = questions.flatMap((question) =>
       Array.from({ length: count }, (_, n) => this.#probe(question, sourceOf(n, question))),
     );
@@ -81,7 +81,7 @@ const firstSport = 10_000;
 
 const moved = 'one source at two endpoints';
 
-function answersOf(question: Question, probes: readonly Probe[], outcomes: readonly Outcome[]): Answers {
+function answersOf(question: Question, probes: readonly Probe[], outcomes: readonly ProbeOutcome[]): AnswerCounts {
   const answers = new Map<string, number>();
   const bySource = new Map<string, Set<string>>();
   outcomes.forEach((outcome, index) => {
@@ -94,60 +94,60 @@ function answersOf(question: Question, probes: readonly Probe[], outcomes: reado
   return hasMoved ? answers.set(moved, 1) : answers;
 }
 
-/** What became of a packet, in words. */
-export function wordsOf(probe: Probe, { kind, via, source, target, port, back }: Outcome): string {
+/** The outcome of a packet, in words. */
+export function wordsOf(probe: Probe, { kind, via, source, target, port, back }: ProbeOutcome): string {
   if (kind === 'reject' || kind === 'drop') return kind;
   const as = source === probe.source ? '' : ` as ${source}`;
   if (kind === 'local') return `node ${target} ${port}${as}`;
   return `${via} ${target} ${port}${as}${back || probe.protocol === 'tcp-rst' ? '' : ', no answer back'}`;
 }
 
-/** The endpoint of an answer, whatever address it saw. */
+/** The endpoint of an answer, without the address that it saw. */
 export const endpointOf = (words: string): string => words.split(/ as |, /)[0] as string;
 
 export const isServed = (words: string): boolean => words !== 'reject' && words !== 'drop';
 
-/** A question to which two nodes answer otherwise. */
-export interface Difference {
+/** A question with different answers from two nodes. */
+export interface AnswerDifference {
   readonly question: Question;
-  readonly theirs: Answers;
-  readonly ours: Answers;
+  readonly theirs: AnswerCounts;
+  readonly ours: AnswerCounts;
 }
 
 /**
- * Asks both; where the answers differ, often enough that chance is no cause.
+ * Asks both; where the answers differ, repeats the question until chance is excluded.
  * @param known the answers of `theirs`
- * @param isExplained whether a difference is a known one, of which nothing more is asked
+ * @param isExplained whether a difference is a known one, whose question is not repeated
  */
 export async function differencesOf(
   theirs: Examiner,
   ours: Examiner,
   questions: readonly Question[],
-  known: readonly Answers[],
-  isExplained: (difference: Difference) => boolean = () => false,
+  known: readonly AnswerCounts[],
+  isExplained: (difference: AnswerDifference) => boolean = () => false,
 ): Promise<{
-  readonly differences: readonly Difference[];
-  readonly explained: readonly Difference[];
-  readonly ours: readonly Answers[];
+  readonly differences: readonly AnswerDifference[];
+  readonly explained: readonly AnswerDifference[];
+  readonly ours: readonly AnswerCounts[];
 }> {
   const first = await ours.ask(questions);
-  const unlike = questions.flatMap((question, at): readonly Difference[] => {
-    const [left, right] = [known[at] as Answers, first[at] as Answers];
+  const unlike = questions.flatMap((question, at): readonly AnswerDifference[] => {
+    const [left, right] = [known[at] as AnswerCounts, first[at] as AnswerCounts];
     const difference = { question, theirs: left, ours: right };
-    return isAlike(difference) ? [] : [difference];
+    return isEquivalent(difference) ? [] : [difference];
   });
   const [explained, open] = [unlike.filter(isExplained), unlike.filter((one) => !isExplained(one))];
   const asked = open.map(({ question }) => question);
   const [left, right] = [await theirs.askWidely(asked), await ours.askWidely(asked)];
-  const differences = asked.flatMap((question, at): readonly Difference[] => {
-    const difference = { question, theirs: left[at] as Answers, ours: right[at] as Answers };
-    return isAlike(difference) || isExplained(difference) ? [] : [difference];
+  const differences = asked.flatMap((question, at): readonly AnswerDifference[] => {
+    const difference = { question, theirs: left[at] as AnswerCounts, ours: right[at] as AnswerCounts };
+    return isEquivalent(difference) || isExplained(difference) ? [] : [difference];
   });
   return { differences, explained, ours: first };
 }
 
-/** The endpoint of one client with affinity is a matter of chance: of it counts that it is served. */
-function isAlike({ question: { stays, sources }, theirs, ours }: Difference): boolean {
+/** The endpoint of one client with affinity is random: only that it is served counts. */
+function isEquivalent({ question: { stays, sources }, theirs, ours }: AnswerDifference): boolean {
   const [a, b] = [theirs, ours].map(
     (answers) => new Set([...answers.keys()].map(stays && sources.length === 1 ? servedOr : same)),
   );
@@ -161,20 +161,20 @@ export function titleOf({ about, frontend, from, target, port, protocol, stays }
   return `${from} → ${about} ${frontend} ${target} ${port}/${protocol}${stays ? ', affinity' : ''}`;
 }
 
-export function tell({ question, theirs, ours }: Difference): string {
-  const words = (answers: Answers): string => [...answers.keys()].toSorted().join(' | ');
+export function printDifference({ question, theirs, ours }: AnswerDifference): string {
+  const words = (answers: AnswerCounts): string => [...answers.keys()].toSorted().join(' | ');
   return `${titleOf(question)}\n  kube-proxy: ${words(theirs)}\n  sluice:     ${words(ours)}`;
 }
 
 /**
- * How far the shares of endpoints are from equal ones, over all questions without affinity: the statistic of chi-square, in standard
- * deviations of what chance makes of it. Above 5 it is not chance.
+ * The deviation of the shares of endpoints from equal ones, over all questions without affinity: the chi-square statistic, in standard
+ * deviations of its random distribution. Above 5 it is not chance.
  */
-export function unevenness(questions: readonly Question[], answers: readonly Answers[]): number {
+export function unevenness(questions: readonly Question[], answers: readonly AnswerCounts[]): number {
   let total = 0;
   let freedom = 0;
   questions.forEach(({ stays }, at) => {
-    const counts = [...(answers[at] as Answers).values()];
+    const counts = [...(answers[at] as AnswerCounts).values()];
     if (stays || counts.length < 2) return;
     const expected = counts.reduce((sum, count) => sum + count, 0) / counts.length;
     total += counts.reduce((sum, count) => sum + (count - expected) ** 2 / expected, 0);

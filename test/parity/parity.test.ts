@@ -2,39 +2,41 @@
 import { atTier, randomOf, seed } from '@sluice/testing';
 import { afterAll, describe, expect, test } from 'vitest';
 import { minorsOfTier, newest } from './binaries.ts';
-import { drawCluster, itemsOf, withoutEverybody } from './clusters.ts';
+import { drawCluster, itemsOf, withoutOpenRange } from './clusters.ts';
 import { differences, readSaved } from './compare.ts';
 import { Coverage } from './coverage.ts';
-import { type Nodes, withNodes } from './nodes.ts';
-import { type Difference, differencesOf, Examiner, tell, unevenness } from './outcomes.ts';
+import { type ParityNodes, withNodes } from './nodes.ts';
+import { type AnswerDifference, differencesOf, Examiner, printDifference, unevenness } from './outcomes.ts';
 import { needPrograms } from './programs.ts';
 import { questionsOf } from './questions.ts';
-import { type Setting, settings } from './settings.ts';
+import { type ProxySetting, settings } from './settings.ts';
 
-/** The real kube-proxy as judge: the same cluster for both, the rules that they load, and what becomes of packets there. */
+/** The real kube-proxy as reference: both programs get the same cluster; their rules, and the outcomes of packets, are compared. */
 
 const services = 12;
-/** Above it chance is no cause. */
+/** Above it chance is excluded. */
 const mostUneven = 5;
 
 describe.each(minorsOfTier)('kube-proxy %s', (minor) => {
   const count = atTier({ quick: 1, test: 2, all: minor === newest ? 30 : 10, soak: 300 });
   const ofVersion = settings.filter(({ since = '1.28' }) => since <= minor);
   const clusters = Array.from({ length: count }, (_, index) => {
-    const setting = ofVersion[index % ofVersion.length] as Setting;
+    const setting = ofVersion[index % ofVersion.length] as ProxySetting;
     return { index, setting, title: setting.title };
   });
   const coverage = new Coverage();
   const programs = needPrograms(minor);
-  afterAll(() => console.log(`Asked of kube-proxy ${minor}, and of Sluice in both layouts:\n${coverage.toString()}`));
+  afterAll(() =>
+    console.log(`Questions to kube-proxy ${minor}, and of Sluice in both layouts:\n${coverage.toString()}`),
+  );
 
   test.for(clusters)(
-    'cluster $index, $title: flat is chain for chain the same, every packet ends alike',
+    'cluster $index, $title: flat is chain for chain the same, every packet has the same outcome',
     { timeout: 180_000 },
     async ({ index, setting }) => {
       const drawn = itemsOf(drawCluster(services, randomOf(seed + index)));
-      // Until 1.34 a source range of everybody has chains that let everybody in.
-      const cluster = minor < '1.34' ? drawn.map(withoutEverybody) : drawn;
+      // Until 1.34 a source range of /0 has chains that let all sources in.
+      const cluster = minor < '1.34' ? drawn.map(withoutOpenRange) : drawn;
       await withNodes(programs(), setting, async ({ theirs, ours, put }) => {
         await put(cluster);
         const [flat] = ours;
@@ -50,7 +52,7 @@ describe.each(minorsOfTier)('kube-proxy %s', (minor) => {
         coverage.note(questions, answers);
         for (const node of ours) {
           const found = await differencesOf(judge, new Examiner(node.node), questions, answers);
-          expect.soft(found.differences.slice(0, 20).map(tell), node.node.host.name).toEqual([]);
+          expect.soft(found.differences.slice(0, 20).map(printDifference), node.node.host.name).toEqual([]);
           expect.soft(unevenness(questions, found.ours), `shares of ${node.node.host.name}`).toBeLessThan(mostUneven);
         }
       });
@@ -58,37 +60,38 @@ describe.each(minorsOfTier)('kube-proxy %s', (minor) => {
   );
 });
 
-/** What is taken away from the rules of Sluice, and the difference that the judge has to see then. */
-const harms: readonly (readonly [harm: string, command: string, isSeen: (difference: Difference) => boolean])[] = [
+/** Rules that are removed from Sluice's, and the difference that the comparison has to find then. */
+const harms: readonly (readonly [harm: string, command: string, isSeen: (difference: AnswerDifference) => boolean])[] =
   [
-    'the drop of invalid packets',
-    'iptables-nft -D KUBE-FORWARD -m conntrack --ctstate INVALID -j DROP',
-    ({ question: { frontend } }) => frontend === 'invalid packet',
-  ],
-  [
-    'the first Service',
-    "iptables-nft-save -t nat | sed -n '/^-A KUBE-SERVICES .* cluster IP/{s/^-A/-t nat -D/p;q}' | xargs iptables-nft",
-    ({ question: { frontend } }) => frontend === 'cluster IP',
-  ],
-  [
-    'what endpoints remember of clients',
-    "ip6tables-nft-save -t nat | sed -n '/--rcheck/s/^-A/-t nat -D/p' | xargs -L 1 ip6tables-nft",
-    ({ question: { stays } }) => stays,
-  ],
-  [
-    'masquerading',
-    'iptables-nft -t nat -F KUBE-POSTROUTING',
-    ({ theirs, ours }) =>
-      [...theirs.keys()].some((words) => words.includes(' as ')) &&
-      [...ours.keys()].every((words) => !words.includes(' as ')),
-  ],
-];
+    [
+      'the drop of invalid packets',
+      'iptables-nft -D KUBE-FORWARD -m conntrack --ctstate INVALID -j DROP',
+      ({ question: { frontend } }) => frontend === 'invalid packet',
+    ],
+    [
+      'the first Service',
+      "iptables-nft-save -t nat | sed -n '/^-A KUBE-SERVICES .* cluster IP/{s/^-A/-t nat -D/p;q}' | xargs iptables-nft",
+      ({ question: { frontend } }) => frontend === 'cluster IP',
+    ],
+    [
+      'the affinity checks of endpoints',
+      "ip6tables-nft-save -t nat | sed -n '/--rcheck/s/^-A/-t nat -D/p' | xargs -L 1 ip6tables-nft",
+      ({ question: { stays } }) => stays,
+    ],
+    [
+      'masquerading',
+      'iptables-nft -t nat -F KUBE-POSTROUTING',
+      ({ theirs, ours }) =>
+        [...theirs.keys()].some((words) => words.includes(' as ')) &&
+        [...ours.keys()].every((words) => !words.includes(' as ')),
+    ],
+  ];
 
-describe('the judge', () => {
+describe('the comparison', () => {
   const programs = needPrograms();
-  test('sees what is taken away', { timeout: 300_000 }, async () => {
+  test('finds removed rules', { timeout: 300_000 }, async () => {
     const cluster = itemsOf(drawCluster(services, randomOf(seed)));
-    const use = async ({ theirs, ours, put }: Nodes): Promise<void> => {
+    const use = async ({ theirs, ours, put }: ParityNodes): Promise<void> => {
       await put(cluster);
       const [judge, questions] = [new Examiner(theirs.node), questionsOf(cluster)];
       const [flat] = ours as readonly [(typeof ours)[0]];

@@ -1,6 +1,6 @@
 /**
- * Pins a version of Kubernetes: `node test/parity/pin.ts 1.37.2 [PACKAGE …]` writes `versions/1.37/go.mod` and `go.sum`, with what builds
- * kube-proxy and the further packages. Needs Go and its module proxy.
+ * Pins a version of Kubernetes: `node test/parity/pin.ts 1.37.2 [PACKAGE …]` writes `versions/1.37/go.mod` and `go.sum`, with the
+ * dependencies of kube-proxy and the further packages. Needs Go and its module proxy.
  */
 import { execFileSync } from 'node:child_process';
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -21,12 +21,12 @@ const run = (...args: readonly string[]): string =>
 writeFileSync(join(dir, 'go.mod'), 'module sluice.dev/parity\n');
 const { GoMod } = JSON.parse(run('mod', 'download', '-json', `k8s.io/kubernetes@v${version}`)) as { GoMod: string };
 writeFileSync(join(dir, 'go.mod'), moduleFor(readFileSync(GoMod, 'utf8')));
-// Not `go get`, which takes the newest of what Kubernetes needs instead of what it was released with.
+// Not `go get`, which takes the newest dependencies of Kubernetes instead of those of its release.
 run('mod', 'tidy');
 
 /**
- * Kubernetes replaces its own parts by folders of its repository, which are modules of another numbering outside of it. Its language
- * version decides how the programs behave (GODEBUG), so that it stays.
+ * Kubernetes replaces its own parts by folders of its repository, which are modules with other version numbers outside of it. Its language
+ * version determines the behaviour of the programs (GODEBUG), so it stays.
  */
 function moduleFor(theirs: string): string {
   const parts = [...theirs.matchAll(/(k8s\.io\/\S+) => \.\/staging\//g)].map(([, path]) => path);

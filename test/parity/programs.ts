@@ -3,20 +3,20 @@ import { needBackend, needKernel } from '../netns/privileges.ts';
 import { kubeProxy, type Minor, newest, wireProgram } from './binaries.ts';
 import type { Built } from './build.ts';
 
-/** Programs that are built. */
-export interface Programs {
-  /** The version of kube-proxy, which Sluice is told to follow. */
+/** Built programs. */
+export interface ParityPrograms {
+  /** The version of kube-proxy, which Sluice is configured to follow. */
   readonly minor: Minor;
   readonly kubeProxy: string;
   readonly wire: string;
 }
 
 /**
- * For the tests of this file or group: builds what they run, and skips them with the reason where that cannot be built, or the machine
- * lacks what they need.
- * @returns the programs, once a test runs
+ * For the tests of this file or group: builds the programs, and skips the tests with the reason where that is impossible, or the machine
+ * lacks a requirement.
+ * @returns the programs, within a test
  */
-export function needPrograms(minor: Minor = newest): () => Programs {
+export function needPrograms(minor: Minor = newest): () => ParityPrograms {
   let built: Readonly<Record<'kubeProxy' | 'wire', Built>>;
   beforeAll(async () => {
     built = { kubeProxy: await kubeProxy(minor), wire: await wireProgram() };

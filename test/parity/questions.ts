@@ -1,21 +1,21 @@
 import type { KubeItem } from './api-server.ts';
-import { type Family, nodeAddresses, nodeName } from './clusters.ts';
+import { type IPFamily, nodeAddresses, nodeName } from './clusters.ts';
 import { moreAddresses, type Probe } from './wire.ts';
 
-/** What can be asked of a cluster: each frontend, from each class of source. */
+/** The questions about a cluster: each frontend, from each class of source. */
 export interface Question {
-  /** A Service and its port, or what else is asked. */
+  /** A Service and its port, or another subject. */
   readonly about: string;
   readonly frontend: string;
   readonly from: string;
   readonly via: Probe['via'];
-  readonly family: Family;
+  readonly family: IPFamily;
   readonly protocol: Probe['protocol'];
   readonly target: string;
   readonly port: number;
-  /** As many as there are tries, or fewer: then each asks more than once. */
+  /** At most as many as there are attempts: with fewer, each asks more than once. */
   readonly sources: readonly string[];
-  /** True: each source must meet one endpoint only. */
+  /** True: each source must reach one endpoint only. */
   readonly stays: boolean;
 }
 
@@ -36,22 +36,22 @@ interface ServiceItem extends KubeItem {
 }
 
 interface SliceItem extends KubeItem {
-  readonly addressType: Family;
+  readonly addressType: IPFamily;
   readonly ports: readonly { readonly name: string; readonly port: number }[];
   readonly endpoints: readonly { readonly addresses: readonly string[]; readonly nodeName?: string }[];
 }
 
-interface Source {
+interface SourceClass {
   readonly from: string;
   readonly via: Probe['via'];
   readonly IPv4: (n: number) => string;
   readonly IPv6: (n: number) => string;
 }
 
-/** How many sources a class has: the last address of the node is the one that masqueraded packets come from in IPv6. */
+/** The number of sources of a class: the last address of the node is the source of masqueraded packets in IPv6. */
 const many = moreAddresses - 1;
 
-const sources: readonly Source[] = [
+const sources: readonly SourceClass[] = [
   { from: 'pod here', via: 'pod0', IPv4: (n) => `10.244.1.${151 + n}`, IPv6: (n) => `fd00:10:244:1::1:${n}` },
   { from: 'pod elsewhere', via: 'eth0', IPv4: (n) => `10.244.2.${151 + n}`, IPv6: (n) => `fd00:10:244:2::1:${n}` },
   { from: 'node', via: '', IPv4: (n) => `192.0.2.${101 + n}`, IPv6: (n) => `fd00::1:${n + 1}` },
@@ -67,24 +67,27 @@ const sources: readonly Source[] = [
 
 const isService = (item: KubeItem): item is ServiceItem => item.kind === 'Service';
 const isSlice = (item: KubeItem): item is SliceItem => item.kind === 'EndpointSlice';
-const familyOf = (address: string): Family => (address.includes(':') ? 'IPv6' : 'IPv4');
+const familyOf = (address: string): IPFamily => (address.includes(':') ? 'IPv6' : 'IPv4');
 
-interface Frontend extends Pick<Question, 'about' | 'frontend' | 'target' | 'port' | 'protocol' | 'stays'> {
-  /** Endpoints of the Service on this node, which may ask, too. */
+interface QuestionFrontend extends Pick<Question, 'about' | 'frontend' | 'target' | 'port' | 'protocol' | 'stays'> {
+  /** Endpoints of the Service on this node, which are sources, too. */
   readonly local: readonly string[];
 }
 
-/** Every question that a cluster raises. */
+/** Every question about a cluster. */
 export function questionsOf(cluster: readonly KubeItem[]): readonly Question[] {
   const slices = cluster.filter(isSlice);
   const frontends = [
     ...cluster.filter(isService).flatMap((service) => frontendsOf(service, slices)),
-    ...others(slices),
+    ...nonServices(slices),
   ];
-  return frontends.flatMap((frontend) => [...sources.flatMap((source) => ask(frontend, source)), ...special(frontend)]);
+  return frontends.flatMap((frontend) => [
+    ...sources.flatMap((source) => ask(frontend, source)),
+    ...selfQuestions(frontend),
+  ]);
 }
 
-function ask({ local: _local, ...frontend }: Frontend, source: Source): readonly Question[] {
+function ask({ local: _local, ...frontend }: QuestionFrontend, source: SourceClass): readonly Question[] {
   const family = familyOf(frontend.target);
   if (isLoopback(frontend.target)) return [];
   const { from, via } = source;
@@ -93,8 +96,8 @@ function ask({ local: _local, ...frontend }: Frontend, source: Source): readonly
 
 const isLoopback = (address: string): boolean => address.startsWith('127.') || address === '::1';
 
-/** The node to its loopback addresses, and an endpoint to its own Service. */
-function special({ local, ...frontend }: Frontend): readonly Question[] {
+/** From the node to its loopback addresses, and from an endpoint to its own Service. */
+function selfQuestions({ local, ...frontend }: QuestionFrontend): readonly Question[] {
   const family = familyOf(frontend.target);
   if (isLoopback(frontend.target)) {
     const own = family === 'IPv6' ? ['::1'] : Array.from({ length: many }, (_, n) => `127.0.0.${n + 1}`);
@@ -104,7 +107,10 @@ function special({ local, ...frontend }: Frontend): readonly Question[] {
   return itself === undefined ? [] : [{ ...frontend, family, from: 'endpoint itself', via: 'pod0', sources: [itself] }];
 }
 
-function frontendsOf({ metadata, spec, status }: ServiceItem, slices: readonly SliceItem[]): readonly Frontend[] {
+function frontendsOf(
+  { metadata, spec, status }: ServiceItem,
+  slices: readonly SliceItem[],
+): readonly QuestionFrontend[] {
   const own = slices.filter(({ metadata: { labels } }) => labels?.['kubernetes.io/service-name'] === metadata.name);
   const endpoints = own.flatMap((slice) => slice.endpoints);
   const local = endpoints.filter((endpoint) => endpoint.nodeName === nodeName).flatMap(({ addresses }) => addresses);
@@ -144,13 +150,16 @@ function nodePortKind(target: string): string {
   return isOfNode(target) ? 'node port' : 'node port, second address';
 }
 
-const healthCheck = (port: number | undefined, common: Pick<Frontend, 'about' | 'local'>): readonly Frontend[] =>
+const healthCheck = (
+  port: number | undefined,
+  common: Pick<QuestionFrontend, 'about' | 'local'>,
+): readonly QuestionFrontend[] =>
   port === undefined
     ? []
     : [{ ...common, frontend: 'health check', protocol: 'tcp', stays: false, target: nodeAddresses[0], port }];
 
-/** Addresses of no Service: an unallocated cluster IP, an endpoint itself, the node. */
-function others(slices: readonly SliceItem[]): readonly Frontend[] {
+/** Addresses outside of Services: an unallocated cluster IP, an endpoint itself, the node. */
+function nonServices(slices: readonly SliceItem[]): readonly QuestionFrontend[] {
   const common = { local: [], protocol: 'tcp', stays: false } as const;
   const [slice] = slices.filter(({ endpoints }) => endpoints.length > 0);
   const endpoint = slice?.endpoints[0]?.addresses[0];

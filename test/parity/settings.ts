@@ -1,18 +1,18 @@
 import { clusterCIDR } from './clusters.ts';
 import type { Minor } from './binaries.ts';
 
-/** Part of a KubeProxyConfiguration, for kube-proxy and for `sluice render` alike. */
+/** Part of a KubeProxyConfiguration, for both kube-proxy and `sluice render`. */
 export type ProxyConfig = Readonly<Record<string, unknown>>;
 
-/** How both programs are told to work, and the machine that they find. */
-export interface Setting {
+/** The configuration of both programs, and the state of the machine. */
+export interface ProxySetting {
   readonly title: string;
   readonly config?: ProxyConfig;
-  /** Shell commands that make the machine another one, before either program starts. */
+  /** Shell commands that prepare the machine, before either program starts. */
   readonly commands?: readonly string[];
-  /** Chains in which the place of a jump differs, and nothing else. */
+  /** Chains that differ only in the place of a jump. */
   readonly unlike?: readonly string[];
-  /** The first version that knows it. */
+  /** The first version with this setting. */
   readonly since?: Minor;
 }
 
@@ -23,7 +23,7 @@ const nodePorts = (...nodePortAddresses: readonly string[]): { readonly config: 
 const local = (detectLocalMode: string, detectLocal: ProxyConfig = {}): { readonly config: ProxyConfig } => ({
   config: { detectLocalMode, detectLocal, clusterCIDR: '' },
 });
-/** As the kubelet leaves them: its chain has its rule, and kube-proxy takes neither that nor the jumps away. */
+/** The rules of the kubelet: its chain has its rule, and kube-proxy removes neither that nor the jumps. */
 const kubelet = [
   'iptables-nft -N KUBE-FIREWALL',
   'iptables-nft -A KUBE-FIREWALL -d 127.0.0.0/8 ! -s 127.0.0.0/8 -m conntrack ! --ctstate RELATED,ESTABLISHED,DNAT -j DROP',
@@ -31,7 +31,7 @@ const kubelet = [
   'iptables-nft -I OUTPUT -j KUBE-FIREWALL',
 ];
 
-export const settings: readonly [Setting, ...Setting[]] = [
+export const settings: readonly [ProxySetting, ...ProxySetting[]] = [
   { title: 'nothing set' },
   { title: 'masqueradeAll', config: { iptables: { masqueradeAll: true }, linux: { masqueradeAll: true } } },
   { title: 'pods by the CIDR of their node', ...local('NodeCIDR') },
@@ -41,11 +41,11 @@ export const settings: readonly [Setting, ...Setting[]] = [
   { title: 'masqueradeBit 10', ...iptables({ masqueradeBit: 10 }) },
   { title: 'no external IPs', config: { featureGates: { AllowServiceExternalIPs: false } }, since: '1.37' },
   { title: 'node ports on networks without loopback', ...nodePorts('192.0.2.0/28', 'fd00::/112') },
-  { title: 'conntrack told to be liberal', config: { conntrack: { tcpBeLiberal: true } }, since: '1.31' },
+  { title: 'liberal conntrack', config: { conntrack: { tcpBeLiberal: true } }, since: '1.31' },
   { title: 'pods by the prefix of their interfaces', ...local('InterfaceNamePrefix', { interfaceNamePrefix: 'pod' }) },
   { title: 'node ports on localhost', ...nodePorts('localhost'), since: '1.37' },
   {
-    title: 'a machine that is liberal about TCP windows',
+    title: 'a machine with liberal TCP windows',
     commands: ['echo 1 > /proc/sys/net/netfilter/nf_conntrack_tcp_be_liberal'],
     since: '1.31',
   },
@@ -59,7 +59,7 @@ export const settings: readonly [Setting, ...Setting[]] = [
   { title: 'node ports on a network of IPv6, any of IPv4', ...nodePorts('fd00::/64') },
   { title: 'node ports on loopback and a network', ...nodePorts('127.0.0.0/8', '192.0.2.0/28', '::1/128') },
   { title: 'node ports on a part of loopback', ...nodePorts('127.0.0.1/32') },
-  { title: 'node ports on a network around loopback', ...nodePorts('126.0.0.0/7') },
+  { title: 'node ports on a network that contains loopback', ...nodePorts('126.0.0.0/7') },
   { title: 'node ports on every address', ...nodePorts('0.0.0.0/0', '::/0') },
   {
     title: 'node ports on loopback, and no localhost node ports',
@@ -74,8 +74,8 @@ export const settings: readonly [Setting, ...Setting[]] = [
   },
 ];
 
-/** The whole configuration: what a test is about, and what every cluster has. */
-export const proxyConfig = ({ config = {} }: Setting): ProxyConfig => ({
+/** The whole configuration: the setting under test, and the common fields. */
+export const proxyConfig = ({ config = {} }: ProxySetting): ProxyConfig => ({
   apiVersion: 'kubeproxy.config.k8s.io/v1alpha1',
   kind: 'KubeProxyConfiguration',
   mode: 'iptables',

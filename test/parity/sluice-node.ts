@@ -5,18 +5,18 @@ import { execa } from 'execa';
 import type { KubeItem } from './api-server.ts';
 import type { Minor } from './binaries.ts';
 import { nodeName } from './clusters.ts';
-import { patienceMs } from './kube-proxy-node.ts';
-import { proxyConfig, type Setting } from './settings.ts';
+import { syncTimeoutMs } from './kube-proxy-node.ts';
+import { proxyConfig, type ProxySetting } from './settings.ts';
 import { WiredNode } from './wire.ts';
 
-/** `sluice render` of a KubeProxyConfiguration and clusters, into one directory for all nodes that are to have them. */
+/** `sluice render` of a KubeProxyConfiguration and clusters, into one directory for all nodes. */
 export class Renderer {
   readonly bundle: string;
   readonly #dir: string;
-  readonly setting: Setting;
+  readonly setting: ProxySetting;
 
   /** @param dir an empty directory */
-  constructor(setting: Setting, minor: Minor, dir: string) {
+  constructor(setting: ProxySetting, minor: Minor, dir: string) {
     mkdirSync(join(dir, 'manifests'), { recursive: true });
     this.setting = setting;
     this.#dir = dir;
@@ -41,7 +41,7 @@ export class Renderer {
 
 export type Layout = 'flat' | 'tree';
 
-/** A node with what `sluiced apply` loads of a bundle. */
+/** A node with the rules that `sluiced apply` loads from a bundle. */
 export class SluiceNode {
   readonly node: WiredNode;
   readonly #renderer: Renderer;
@@ -71,12 +71,12 @@ export class SluiceNode {
     return new SluiceNode(node, renderer, dir);
   }
 
-  /** Ends once every rule of what was rendered last is in the kernel. */
+  /** Ends once every rule of the last render is in the kernel. */
   async put(): Promise<void> {
     const { bundle } = this.#renderer;
     const apply = [process.execPath, programPath('sluiced'), 'apply', bundle, '-c', join(this.#dir, 'sluiced.yaml')];
-    const { exitCode, stderr } = await this.node.host.exec(apply, { timeoutMs: patienceMs });
-    // What it could not do besides, it says there; a slow machine may take longer than its limit to forget connections.
+    const { exitCode, stderr } = await this.node.host.exec(apply, { timeoutMs: syncTimeoutMs });
+    // It logs its incomplete work there; on a slow machine the deletion of flows may exceed its time limit.
     const isLate = stderr.includes('it takes longer than');
     if (exitCode !== 0 || (stderr !== '' && !isLate))
       throw new Error(`sluiced apply on ${this.node.host.name}: exit code ${exitCode}\n${stderr}`);

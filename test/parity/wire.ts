@@ -8,14 +8,14 @@ import { nodeAddresses } from './clusters.ts';
 
 /**
  * A node with two wires, `pod0` to its pods and `eth0` to everything else, and `wire/` at their far ends: a Go program that sends one
- * packet at a time, answers what the node forwards, and says what became of each. Nothing has a neighbour or a route to learn.
+ * packet at a time, answers forwarded packets, and reports the outcome of each. No neighbour or route needs to be learnt.
  */
 
 /** One packet. Two with the same addresses and ports belong to one connection. */
 export interface Probe {
-  /** The wire it comes in by; empty: the node sends it. */
+  /** The wire on which it arrives; empty: the node sends it. */
   readonly via: '' | 'pod0' | 'eth0';
-  /** `tcp-rst`: a RST of no connection, which conntrack calls invalid. */
+  /** `tcp-rst`: a RST without a connection, which conntrack calls invalid. */
   readonly protocol: 'tcp' | 'udp' | 'sctp' | 'tcp-rst';
   readonly source: string;
   readonly sport: number;
@@ -23,34 +23,34 @@ export interface Probe {
   readonly port: number;
 }
 
-export interface Outcome {
+export interface ProbeOutcome {
   readonly kind: 'forward' | 'local' | 'reject' | 'drop';
   readonly via?: string;
   readonly source?: string;
   readonly target?: string;
   readonly port?: number;
-  /** Whether the answer came back from the address that was asked. */
+  /** Whether the answer had the address of the request as its source. */
   readonly back?: boolean;
 }
 
-/** What a node loads of both families, as the save tools print it. */
+/** The rules of a node of both families, as the save tools print them. */
 export interface Saved {
   readonly IPv4: string;
   readonly IPv6: string;
 }
 
-/** An emulated machine takes its time. */
+/** An emulated machine is slow. */
 const usualQuietMs = process.env['SLUICE_GUEST'] === '1' ? 5_000 : 400;
 
-/** The far end knows it (`wire/sockets.go`). */
+/** The far end uses it (`wire/sockets.go`). */
 const nodeMAC = '02:00:00:00:00:01';
-/** Addresses of the node beside its first, so that it can be as many clients. */
+/** Addresses of the node besides its first, for as many clients. */
 export const moreAddresses = 95;
 
 const sysctls: Readonly<Record<string, string>> = {
   ...quietSysctls,
   'net/ipv4/icmp_ratemask': '0',
-  // No type of error at all; without it a limit of the whole machine holds.
+  // For all types of errors; otherwise a limit of the whole machine applies.
   'net/ipv6/icmp/ratemask': '\n',
 };
 
@@ -91,12 +91,12 @@ export class WiredNode {
     this.#answers = createInterface({ input: wire.stdout })[Symbol.asyncIterator]();
   }
 
-  /** @param program `wire/`, built @param commands of the shell, run on the node before anything else is */
+  /** @param program `wire/`, built @param commands of the shell, run on the node before all others */
   static async start(name: string, program: string, commands: readonly string[] = []): Promise<WiredNode> {
     const [host, far] = await Promise.all([Host.start(name), Host.start(`${name}-far`)]);
     await host.sysctl(sysctls);
     await far.sysctl({ 'net/ipv6/conf/default/disable_ipv6': '1' });
-    // From outside of their process namespaces, in which the other's number means nothing.
+    // From outside of their process namespaces, where the other's process number is unknown.
     await execa('nsenter', [`--target=${host.pid}`, '--net', '--', 'ip', '-batch', '-'], { input: wiring(far.pid) });
     await far.run(['/bin/sh', '-c', 'ip link set pod0 up && ip link set eth0 up']);
     await host.run(['/bin/sh', '-ec', commands.join('\n')]);
@@ -105,14 +105,14 @@ export class WiredNode {
   }
 
   /**
-   * Sends packets one after another. @param quietMs how long nothing may come in before those without an outcome count as dropped
-   * @returns what became of each, in their order
+   * Sends packets one after another. @param quietMs the silence after which packets without an outcome count as dropped
+   * @returns the outcome of each, in their order
    */
-  async send(probes: readonly Probe[], quietMs = usualQuietMs): Promise<readonly Outcome[]> {
+  async send(probes: readonly Probe[], quietMs = usualQuietMs): Promise<readonly ProbeOutcome[]> {
     this.#wire.stdin.write(`${JSON.stringify({ quietMs, probes })}\n`);
     const { value, done } = await this.#answers.next();
     if (done) throw new Error('The program at the far end of the wires has ended');
-    return JSON.parse(value) as readonly Outcome[];
+    return JSON.parse(value) as readonly ProbeOutcome[];
   }
 
   async saved(): Promise<Saved> {
@@ -121,12 +121,12 @@ export class WiredNode {
     return { IPv4, IPv6 };
   }
 
-  /** Empties the lists by which Services with affinity know their clients: those of iptables, and the sets of kube-proxy's mode nftables. */
+  /** Empties the affinity lists of Services: those of iptables, and the sets of kube-proxy's mode nftables. */
   async forgetClients(): Promise<void> {
     await this.host.run(['/bin/sh', '-c', forget]);
   }
 
-  /** Empties the kernel's table of connections. */
+  /** Empties the conntrack table. */
   async forgetConnections(): Promise<void> {
     await this.host.run(['/bin/sh', '-ec', 'conntrack -F -f ipv4; conntrack -F -f ipv6']);
   }

@@ -4,7 +4,7 @@ import { dirname, join } from 'node:path';
 import { programPath } from '@sluice/testing';
 import { execa, execaSync } from 'execa';
 import { checkoutParts } from '../checkout-parts.ts';
-import { judges } from '../parity/binaries.ts';
+import { packetTestPrograms } from '../parity/binaries.ts';
 import { pathOf } from '../parity/build.ts';
 import { find, type Image, makeDisk, prepareImage } from './image.ts';
 import { portName, type Ran } from './protocol.ts';
@@ -87,7 +87,7 @@ function makeProjectDisk(image: string, folder: string): void {
     if (existsSync(from)) cpSync(from, join(staging, part), { recursive: true, verbatimSymlinks: true });
   }
   cpSync(dirname(programPath('sluice')), join(staging, 'programs'), { recursive: true });
-  for (const program of judges())
+  for (const program of packetTestPrograms())
     if (existsSync(pathOf(program))) cpSync(pathOf(program), pathOf(program, join(staging, guestCache)));
   makeDisk(image, staging, 300);
   rmSync(staging, { recursive: true });

@@ -1,7 +1,7 @@
 // @module-tag test
 import { atTier, reaches } from '@sluice/testing';
 import { expect, test } from 'vitest';
-import { judges } from '../parity/binaries.ts';
+import { packetTestPrograms } from '../parity/binaries.ts';
 import { build } from '../parity/build.ts';
 import { bootGuest } from './guest.ts';
 import { whyNoGuest } from './image.ts';
@@ -37,7 +37,7 @@ declare module 'vitest' {
 const reason = whyNoGuest();
 // The guest has no Go: what it is to have of the judges is built before it boots, and its tests skip themselves without them.
 if (reason === undefined && files.some((file) => file.endsWith('/parity.test.ts')))
-  for (const one of judges()) await build(one);
+  for (const one of packetTestPrograms()) await build(one);
 const found = reason === undefined ? (await Promise.all(suites.map(results))).flat() : [];
 
 test('tests run in the emulated guest', ({ skip }) => {

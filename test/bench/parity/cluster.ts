@@ -1,7 +1,10 @@
 // The cluster that all subjects serve, and the addresses of the one node that they run on.
 import { clusterList } from '../data.ts';
 
-export type ListItem = { readonly kind: string; readonly metadata: { readonly name: string; readonly namespace?: string } };
+export type ListItem = {
+  readonly kind: string;
+  readonly metadata: { readonly name: string; readonly namespace?: string };
+};
 
 export const nodeName = 'node-0000';
 export const nodeAddress = '192.168.0.1';

@@ -20,7 +20,10 @@ export interface BenchPlan {
 }
 
 /** A round of a subject, or the reason why it failed. */
-export type RoundResult = { readonly subject: SubjectName } & ({ readonly round: Round } | { readonly failure: string });
+export type RoundResult = { readonly subject: SubjectName } & (
+  | { readonly round: Round }
+  | { readonly failure: string }
+);
 
 async function main(plan: BenchPlan): Promise<void> {
   mustBeInNamespace();

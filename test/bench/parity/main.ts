@@ -67,7 +67,10 @@ async function preparePrograms(dir: string): Promise<BenchPrograms | { readonly 
 }
 
 /** The versions that the figures depend on. */
-async function versionsOf(programs: BenchPrograms, apiServer: BenchPlan['apiServer']): Promise<Readonly<Record<string, string>>> {
+async function versionsOf(
+  programs: BenchPrograms,
+  apiServer: BenchPlan['apiServer'],
+): Promise<Readonly<Record<string, string>>> {
   const first = async (...argv: readonly [string, ...string[]]): Promise<string> => {
     const { stdout } = await execa(argv[0], argv.slice(1), { reject: false });
     return stdout.split('\n')[0]?.trim() ?? '';

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// A judge numbers probes; whatever comes out anywhere carries the number of its probe.
+// A judge numbers probes; every packet that is observed carries the number of its probe.
 type judge struct {
 	node  *node
 	links map[string]*link
@@ -31,10 +31,10 @@ func (j *judge) listen() {
 	j.node.receive(j.onNode)
 }
 
-// The kernel refuses an answer that no socket of the node waits for, with the number that follows as the sequence.
+// The kernel's refusal of an answer without a socket on the node has the following number as its sequence.
 const stride = 2
 
-// At most so many at once, so that no socket buffer runs over.
+// The limit in flight, so that no socket buffer overflows.
 const batch = 200
 
 func (j *judge) send(probes []Probe, quiet time.Duration) ([]Outcome, error) {
@@ -77,7 +77,7 @@ func (j *judge) sendOne(id uint32, probe Probe) error {
 	}
 	one, ok := j.links[probe.Via]
 	if !ok {
-		return fmt.Errorf("there is no link %s", probe.Via)
+		return fmt.Errorf("unknown link %s", probe.Via)
 	}
 	return one.send(packet)
 }
@@ -98,7 +98,7 @@ func (j *judge) waitForQuiet(quiet time.Duration) {
 	}
 }
 
-// onWire takes what the node puts on a link: a probe on its way, which is answered; a refusal; or the answer to a probe.
+// onWire handles a packet from the node on a link: a forwarded probe, which is answered; a refusal; or the answer to a probe.
 func (j *judge) onWire(name string, packet []byte) {
 	seen, ok := read(packet)
 	if !ok {
@@ -110,7 +110,7 @@ func (j *judge) onWire(name string, packet []byte) {
 	}
 }
 
-// onNode takes what the node delivers to its own sockets.
+// onNode handles a packet that the node delivers to its own sockets.
 func (j *judge) onNode(seen sighting) {
 	j.note(seen, "")
 }
@@ -133,7 +133,7 @@ func (j *judge) note(seen sighting, via string) []byte {
 		asked := netip.AddrPortFrom(netip.MustParseAddr(one.probe.Target), one.probe.Port)
 		one.outcome.Back = one.outcome.Back || (seen.source == asked && via == one.probe.Via)
 	case via == "":
-		// The node's own refusal of a port that is closed follows, and says no more.
+		// The node's own refusal of a closed port follows, and adds nothing.
 		one.outcome.Kind = "local"
 		one.outcome.Source = seen.source.Addr().String()
 		one.outcome.Target = seen.target.Addr().String()

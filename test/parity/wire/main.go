@@ -1,5 +1,5 @@
 // The wires of one node under test. It sends single packets, on the wires as a pod or a machine outside would and from the node's own
-// sockets, and says what became of each: the address it left for, that the node took it itself, that it was refused, or nothing.
+// sockets, and reports the outcome of each: the address it left for, delivery on the node itself, a refusal, or a drop.
 //
 //	wire NODE_NETNS LINK...
 //
@@ -17,9 +17,9 @@ import (
 
 // A Probe is one packet of a flow. Two probes with the same addresses and ports belong to one connection.
 type Probe struct {
-	// Via is the link on which it comes in; empty: the node sends it.
+	// Via is the link on which it arrives; empty: the node sends it.
 	Via string `json:"via"`
-	// Protocol is udp, tcp (a SYN), sctp (an INIT), or tcp-rst: a RST of no connection, which conntrack calls invalid.
+	// Protocol is udp, tcp (a SYN), sctp (an INIT), or tcp-rst: a RST without a connection, which conntrack calls invalid.
 	Protocol string `json:"protocol"`
 	Source   string `json:"source"`
 	Sport    uint16 `json:"sport"`
@@ -27,7 +27,7 @@ type Probe struct {
 	Port     uint16 `json:"port"`
 }
 
-// An Outcome says what became of a probe.
+// An Outcome is the result of a probe.
 type Outcome struct {
 	// Kind is forward, local, reject or drop.
 	Kind string `json:"kind"`
@@ -37,12 +37,12 @@ type Outcome struct {
 	Source string `json:"source,omitempty"`
 	Target string `json:"target,omitempty"`
 	Port   uint16 `json:"port,omitempty"`
-	// Back says whether the answer came back from the address that was asked.
+	// Back reports whether the answer had the address of the request as its source.
 	Back bool `json:"back,omitempty"`
 }
 
 type request struct {
-	// QuietMs is how long nothing may come in before those without an outcome count as dropped.
+	// QuietMs is the silence after which probes without an outcome count as dropped.
 	QuietMs int     `json:"quietMs"`
 	Probes  []Probe `json:"probes"`
 }

@@ -42,7 +42,7 @@ type sighting struct {
 	source, target netip.AddrPort
 }
 
-// build makes the whole IP packet of a probe.
+// build makes the IP packet of a probe.
 func build(id uint32, protocol string, source, target netip.AddrPort) []byte {
 	switch protocol {
 	case "udp":
@@ -56,7 +56,7 @@ func build(id uint32, protocol string, source, target netip.AddrPort) []byte {
 	}
 }
 
-// answerTo makes what a server would send: a datagram, a SYN with ACK, an INIT ACK. None to other packets.
+// answerTo makes the answer of a server: a datagram, a SYN with ACK, an INIT ACK. It has no answer to other packets.
 func answerTo(seen sighting) []byte {
 	source, target := seen.target, seen.source
 	switch seen.protocol {
@@ -229,7 +229,7 @@ func readTCP(segment []byte) (uint32, kind) {
 	}
 }
 
-// readRefused finds the probe inside of an ICMP error, as its sender sent it.
+// readRefused finds the probe inside of an ICMP error, with the addresses of its sender.
 func readRefused(packet []byte) (sighting, bool) {
 	protocol, source, target, segment, ok := readIP(packet)
 	if !ok || protocol == icmp4 || protocol == icmp6 {

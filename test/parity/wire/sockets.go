@@ -79,7 +79,7 @@ var heardProtocols = []struct {
 	isIPv6   bool
 }{{tcp, false}, {udp, false}, {sctp, false}, {icmp4, false}, {tcp, true}, {udp, true}, {sctp, true}, {icmp6, true}}
 
-// openNode opens sockets in another namespace: a socket stays in the one where it was made.
+// openNode opens sockets in another namespace: a socket stays in the namespace of its creation.
 func openNode(path string) (*node, error) {
 	file, err := os.Open(path)
 	if err != nil {
@@ -100,7 +100,7 @@ func openNode(path string) (*node, error) {
 	return made, <-done
 }
 
-// The number of setns(2), which the package syscall does not have.
+// The number of setns(2), which package syscall lacks.
 var setns = map[string]uintptr{"amd64": 308, "arm64": 268}
 
 func (n *node) open() (err error) {
@@ -130,7 +130,7 @@ func (n *node) open() (err error) {
 	return nil
 }
 
-// send lets the node send a packet. A rule that drops it makes the call fail; that is no error.
+// send sends a packet from the node. A rule that drops it makes the call fail, which is not an error.
 func (n *node) send(packet []byte, target netip.Addr) error {
 	var err error
 	if target.Is4() {
@@ -167,7 +167,7 @@ func (s nodeSocket) receive4(take func(sighting)) {
 	}
 }
 
-// A raw socket of IPv6 gives no header: the addresses come beside the packet.
+// A raw IPv6 socket gives no header: the addresses come as ancillary data.
 func (s nodeSocket) receive6(take func(sighting)) {
 	buffer, beside := make([]byte, 65536), make([]byte, 512)
 	for {

@@ -6,16 +6,16 @@ import { drawCluster, itemsOf } from '../../parity/clusters.ts';
 import { differences, readSaved } from '../../parity/compare.ts';
 import { isOfFence } from '../../parity/fence.ts';
 import { withNodes } from '../../parity/nodes.ts';
-import { type Difference, differencesOf, endpointOf, Examiner, tell } from '../../parity/outcomes.ts';
+import { type AnswerDifference, differencesOf, endpointOf, Examiner, printDifference } from '../../parity/outcomes.ts';
 import { needPrograms } from '../../parity/programs.ts';
 import { questionsOf } from '../../parity/questions.ts';
-import type { Setting } from '../../parity/settings.ts';
+import type { ProxySetting } from '../../parity/settings.ts';
 
 /** The real kube-proxy as judge of mode ipvs: virtual servers, sets, bound addresses, rules, and what becomes of packets. */
 
 const clusters = atTier({ quick: 1, soak: 10 });
 const services = 8;
-const setting: Setting = { title: 'mode ipvs', config: { mode: 'ipvs', ipvs: { scheduler: 'rr' } } };
+const setting: ProxySetting = { title: 'mode ipvs', config: { mode: 'ipvs', ipvs: { scheduler: 'rr' } } };
 
 const programs = needPrograms();
 
@@ -49,7 +49,7 @@ test.for(Array.from({ length: clusters }, (_, index) => index))(
           answers,
           isBoundSource,
         );
-        expect.soft(found.map(tell)).toEqual([]);
+        expect.soft(found.map(printDifference)).toEqual([]);
       },
       ['flat'],
     );
@@ -57,13 +57,13 @@ test.for(Array.from({ length: clusters }, (_, index) => index))(
 );
 
 /** What mode ipvs has beside rules. Sorted, without what only marks the end of a change. */
-interface Loaded {
+interface LoadedRules {
   readonly servers: readonly string[];
   readonly entries: readonly string[];
   readonly bound: readonly string[];
 }
 
-async function loaded(host: Host): Promise<Loaded> {
+async function loaded(host: Host): Promise<LoadedRules> {
   const lines = async (argv: readonly string[], form: RegExp): Promise<readonly string[]> =>
     (await host.run(argv))
       .split('\n')
@@ -93,7 +93,7 @@ function withoutIdle(saved: string, entries: readonly string[]): string {
  * In IPv6 kube-proxy's addresses on kube-ipvs0 may be the source that the kernel chooses to masquerade with: pods see a cluster IP then.
  * `sluiced` binds them as deprecated ones, so that pods see the node's own address.
  */
-function isBoundSource({ question: { family }, theirs, ours }: Difference): boolean {
+function isBoundSource({ question: { family }, theirs, ours }: AnswerDifference): boolean {
   const [left, right] = [theirs, ours].map((answers) => [...new Set([...answers.keys()].map(endpointOf))].toSorted());
   return (
     family === 'IPv6' &&

@@ -11,7 +11,7 @@ import { asLines, trafficExamples } from '../../netns/traffic-examples.ts';
 import { observeAll, serveExtras } from '../../netns/traffic-kernel.ts';
 import { type Programs, programsOf, sysctlsOf } from '../../netns/traffic-nodes.ts';
 import { comesBack } from '../../netns/traffic-places.ts';
-import { predictedRows, randomRows, unlikePredicted } from '../../netns/traffic-random.ts';
+import { predictedRows, randomRows, mispredicted } from '../../netns/traffic-random.ts';
 import { predict } from '../../netns/traffic-trace.ts';
 
 /** Examples of mode ipvs, put on every node by `sluiced apply`: what the table says, the tracer says and the kernel does. */
@@ -63,7 +63,7 @@ describe.each(examples)('$name', ({ name, table, spec, render }) => {
 
   test(`${packets} random connections end as the tracer says`, { timeout: 300_000 }, async () => {
     const random = randomRows(spec, table, packets, randomOf(seed));
-    expect(await unlikePredicted(cluster, table, predictedRows(spec, programs, random), slowly)).toEqual([]);
+    expect(await mispredicted(cluster, table, predictedRows(spec, programs, random), slowly)).toEqual([]);
   });
 });
 
