@@ -195,7 +195,7 @@ describe.each(versions)('a node of version %s', (version) => {
       await node.put(release, 'rendered');
       await until('the release is confirmed', async () => node.confirmed(serial), 30_000);
       await answeredAgain();
-      await until('its receipt is written', async () => node.hasSaid(serial));
+      await until('its receipt is written', async () => node.hasReceipt(serial));
       await daemon.stop();
       expect(await fleetOf(node, release, allowed), 'receipts of both versions').toBe('node-2 silent, node-1 runs');
       expect(await node.sluiced('rollback', '--yes')).toMatchObject({ exitCode: 0 });

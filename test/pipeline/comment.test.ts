@@ -16,14 +16,14 @@ beforeEach(() => {
 });
 afterEach(() => rmSync(dir, { recursive: true }));
 
-/** A command that answers with a text, and keeps what it is called with and what the file of its last `-F` holds. */
+/** A fake command that answers with a text, and records its arguments and the file of its last `-F`. */
 function fake(name: string, script: string): void {
   const keep = `printf '%s\\n' "$*" >>${dir}/calls\nfor word; do case $word in *=@*) cp "\${word#*=@}" ${dir}/sent ;; esac; done\n`;
   writeFileSync(join(dir, name), `#!/bin/sh\n${keep}${script}\n`);
   chmodSync(join(dir, name), 0o755);
 }
 
-async function run(script: string, file: string): Promise<{ exit: number; said: string; calls: readonly string[] }> {
+async function run(script: string, file: string): Promise<{ exit: number; output: string; calls: readonly string[] }> {
   const env = {
     PATH: `${dir}:${process.env['PATH'] ?? ''}`,
     GITHUB_REPOSITORY: 'shop/rules',
@@ -36,7 +36,7 @@ async function run(script: string, file: string): Promise<{ exit: number; said: 
   };
   const ran = await execa(join(integrations, script), [join(dir, file)], { env, reject: false, all: true });
   const calls = existsSync(join(dir, 'calls')) ? readFileSync(join(dir, 'calls'), 'utf8').trim().split('\n') : [];
-  return { exit: ran.exitCode ?? -1, said: ran.all, calls };
+  return { exit: ran.exitCode ?? -1, output: ran.all, calls };
 }
 
 const sent = (): string => readFileSync(join(dir, 'sent'), 'utf8');
@@ -50,7 +50,7 @@ test('the first comment of a pull request on GitHub is a new one', async () => {
   expect(sent()).toBe(body);
 });
 
-test('the next one is written over it', async () => {
+test('the next one replaces it', async () => {
   fake('gh', 'case $* in *--jq*) printf "41\\n42\\n" ;; esac');
   const { exit, calls } = await run('github/comment.sh', 'comment.md');
   expect(exit).toBe(0);
@@ -58,11 +58,11 @@ test('the next one is written over it', async () => {
   expect(calls[1]).toContain('--method PATCH repos/shop/rules/issues/comments/41');
 });
 
-test('a fork that may not comment fails nothing', async () => {
+test('a fork without the right to comment does not fail', async () => {
   fake('gh', 'echo "HTTP 403" >&2; exit 1');
-  const { exit, said } = await run('github/comment.sh', 'comment.md');
+  const { exit, output } = await run('github/comment.sh', 'comment.md');
   expect(exit).toBe(0);
-  expect(said).toContain('::warning::');
+  expect(output).toContain('::warning::');
 });
 
 test('without a comparison there is no comment', async () => {
@@ -71,7 +71,7 @@ test('without a comparison there is no comment', async () => {
   expect({ exit, calls }).toEqual({ exit: 0, calls: [] });
 });
 
-test('findings are uploaded packed, as the API takes them', async () => {
+test('findings are uploaded compressed, as the API requires', async () => {
   writeFileSync(join(dir, 'policy.sarif'), '{"version":"2.1.0"}');
   fake('gh', 'exit 0');
   const { exit, calls } = await run('github/sarif.sh', 'policy.sarif');
@@ -81,17 +81,13 @@ test('findings are uploaded packed, as the API takes them', async () => {
 });
 
 test.each([
+  ['updates its own note', [{ id: 5, author: { id: 1 }, body }], '--method PUT projects/3/merge_requests/9/notes/5'],
   [
-    'a note of its own is written over',
-    [{ id: 5, author: { id: 1 }, body }],
-    '--method PUT projects/3/merge_requests/9/notes/5',
-  ],
-  [
-    'a note of another who uses its mark is left alone',
+    'leaves a foreign note with its mark alone',
     [{ id: 5, author: { id: 2 }, body }],
     '--method POST projects/3/merge_requests/9/notes',
   ],
-  ['where there is none, it is a new one', [], '--method POST projects/3/merge_requests/9/notes'],
+  ['creates a note if there is none', [], '--method POST projects/3/merge_requests/9/notes'],
 ])('on GitLab %s', async (_title, notes, expected) => {
   const pages = `[{"id":1,"author":{"id":1},"body":"hello ] ["}]\n${JSON.stringify(notes)}`;
   writeFileSync(join(dir, 'pages'), pages);

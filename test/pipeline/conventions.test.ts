@@ -8,17 +8,17 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { buildProgram } from '../../packages/renderer/src/cli/program.ts';
 import { sluice } from './repository.ts';
 
-/** What a verb prints: its data on stdout, the rest on stderr. */
+/** The output of a verb: its data on stdout, the rest on stderr. */
 interface Row {
   readonly verb: string;
   readonly args: string;
   readonly exit?: number;
-  /** What stdout holds; absent: nothing. */
+  /** The expected stdout; absent: nothing. */
   readonly stdout?: RegExp;
-  /** What stderr holds; absent: nothing. */
+  /** The expected stderr; absent: nothing. */
   readonly stderr?: RegExp;
   readonly input?: string;
-  /** On a terminal it says what it is doing. */
+  /** On a terminal it shows its progress. */
   readonly progress?: true;
 }
 
@@ -91,7 +91,7 @@ const rows: readonly Row[] = [
   { verb: 'completion', args: 'bash', stdout: /^complete -F/m },
 ];
 
-test('the table holds every verb', () => {
+test('the table has every verb', () => {
   const leaves = (command: Command, path: readonly string[]): readonly string[] =>
     command
       .createHelp()
@@ -110,11 +110,11 @@ beforeAll(async () => {
   const example = join(import.meta.dirname, '..', '..', 'examples', 'gitops');
   const start = join(home, 'start');
   cpSync(example, start, { recursive: true });
-  // Git keeps no .sluice-complete: outside of a work tree the directory is complete when it was written.
+  // Git keeps no .sluice-complete: outside of a work tree the directory is complete after the last write.
   await execa(sluice, ['render', '-f', 'manifests', '-R', '-c', 'sluice.yaml', '-o', 'rendered'], { cwd: start });
   cpSync(join(start, 'manifests'), join(start, 'other'), { recursive: true });
   cpSync(join(start, 'pull-request', 'manifests'), join(start, 'other'), { recursive: true });
-  // In a directory of its own: numbers that it gives out stay away from the others.
+  // In a directory of its own: its allocations do not affect the other rows.
   cpSync(start, join(home, 'changed'), { recursive: true });
   const args = ['render', '-f', 'other', '-R', '-c', 'sluice.yaml', '-o', join(start, 'changed')];
   await execa(sluice, args, { cwd: join(home, 'changed') });
@@ -129,7 +129,7 @@ interface Ran {
 
 const options = (dir: string) => ({ cwd: dir, reject: false, stripFinalNewline: false, timeout: 30_000 }) as const;
 
-/** In a pipeline: no terminal anywhere, and nobody who would answer. */
+/** In a pipeline: no terminal, no input. */
 async function piped({ verb, args, input = '' }: Row, dir: string): Promise<Ran> {
   const ran = await execa('bash', ['-c', `"$SLUICE" ${verb} ${args}`], {
     ...options(dir),
@@ -141,14 +141,14 @@ async function piped({ verb, args, input = '' }: Row, dir: string): Promise<Ran>
 
 const pipedRuns = new Map<number, Promise<Ran>>();
 
-/** The same for both tests of a row. */
+/** One run for both tests of a row. */
 function pipedOnce(row: Row, at: number): Promise<Ran> {
   const known = pipedRuns.get(at) ?? piped(row, fresh(`piped-${at}`));
   pipedRuns.set(at, known);
   return known;
 }
 
-/** At a terminal, whose owner wants no colours and sends stdout into a file. */
+/** On a terminal without colours, with stdout in a file. */
 async function atTerminal({ verb, args, input = '' }: Row, dir: string): Promise<Ran> {
   const command = `printf %s "$INPUT" | "$SLUICE" ${verb} ${args} >"$OUT"`;
   const out = `${dir}.out`;
@@ -163,15 +163,15 @@ function fresh(name: string): string {
   return dir;
 }
 
-/** The line that says what is being done, and how it is cleared. */
-// oxlint-disable-next-line eslint/no-control-regex -- control characters are what is looked for
+/** The progress line, and its removal. */
+// oxlint-disable-next-line eslint/no-control-regex -- control characters are what it matches
 const progressLine = /[^\n\r]* …\r\u001B\[K/g;
 // oxlint-disable-next-line eslint/no-control-regex -- the same
 const escape = /[\u001B\r]/;
 const script = existsSync('/usr/bin/script');
 
 test.for(rows.map((row, at) => ({ ...row, at })))(
-  'sluice $verb $args: data on stdout, the rest on stderr, no escape where no terminal is',
+  'sluice $verb $args: data on stdout, the rest on stderr, no escape sequence without a terminal',
   { timeout: 60_000 },
   async (row) => {
     const { exit, stdout, stderr } = await pipedOnce(row, row.at);
@@ -183,7 +183,7 @@ test.for(rows.map((row, at) => ({ ...row, at })))(
 );
 
 test.skipIf(!script).for(rows.map((row, at) => ({ ...row, at })))(
-  '(needs script) sluice $verb $args: a terminal sees the same and the progress, in no colour',
+  '(needs script) sluice $verb $args: a terminal gets the same and the progress, without colour',
   { timeout: 60_000 },
   async (row) => {
     const plain = await pipedOnce(row, row.at);

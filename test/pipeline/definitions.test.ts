@@ -24,13 +24,13 @@ const workflow = parse(read('examples/gitops/.github/workflows/rules.yml')) as {
 };
 const steps = [...action.runs.steps, ...workflow.jobs.review.steps];
 
-test('every action of others is named by a whole commit', () => {
+test('every third-party action is pinned to a full commit', () => {
   const foreign = steps.flatMap(({ uses }) => (uses === undefined || uses.startsWith('./') ? [] : [uses]));
   expect(foreign).not.toEqual([]);
   for (const uses of foreign) expect(uses).toMatch(/^[\w.-]+\/[\w./-]+@[0-9a-f]{40}$/);
 });
 
-test('no text of a pull request becomes a part of a script, and nothing asks for a secret', () => {
+test('no text of a pull request becomes part of a script, and no step needs a secret', () => {
   for (const { run = '' } of steps) expect(run).not.toContain('${{');
   const texts = ['integrations/github/action.yml', 'examples/gitops/.github/workflows/rules.yml'].map(read);
   expect(texts.join('\n')).not.toMatch(/secrets\.|pull_request_target/);
@@ -47,17 +47,20 @@ const scripts = [
   'gitlab/comment.sh',
 ];
 
-test.each(scripts)('integrations/%s is a script that any shell reads', async (name) => {
+test.each(scripts)('integrations/%s is a portable shell script', async (name) => {
   const path = join(root, 'integrations', name);
   accessSync(path, constants.X_OK);
   expect((await execa('/bin/sh', ['-n', path])).stderr).toBe('');
 });
 
-test.each(['github/comment.sh', 'gitlab/comment.sh'])('%s looks for the mark that reports begin with', (name) => {
-  expect(read(`integrations/${name}`)).toContain(`mark='${commentMark}'\n`);
-});
+test.each(['github/comment.sh', 'gitlab/comment.sh'])(
+  '%s searches for the mark at the beginning of reports',
+  (name) => {
+    expect(read(`integrations/${name}`)).toContain(`mark='${commentMark}'\n`);
+  },
+);
 
-test('the scripts that GitLab runs are ones that any shell reads', async () => {
+test('the scripts of the GitLab template are portable', async () => {
   const template = parse(read('integrations/gitlab/sluice.gitlab-ci.yml')) as Record<
     string,
     Record<string, readonly string[]>
@@ -68,7 +71,7 @@ test('the scripts that GitLab runs are ones that any shell reads', async () => {
   }
 });
 
-test('kustomize/sluice-krm hands a list on and ends as sluice krm does', async () => {
+test('kustomize/sluice-krm passes its list to sluice krm and exits with its code', async () => {
   const script = join(root, 'integrations', 'kustomize', 'sluice-krm');
   const list = 'apiVersion: config.kubernetes.io/v1\nkind: ResourceList\nitems: []\n';
   const run = async (input: string) => {
@@ -85,7 +88,7 @@ interface Hook {
   readonly args: readonly string[];
 }
 
-test('the pre-commit hooks write what is stale, stop once, and let the next commit through', {
+test('the pre-commit hooks rewrite stale files, fail once, and pass at the next commit', {
   timeout: 60_000,
 }, async () => {
   const hooks = parse(read('.pre-commit-hooks.yaml')) as readonly Hook[];

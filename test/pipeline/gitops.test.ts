@@ -12,13 +12,15 @@ beforeEach(async () => {
 }, reviewMs);
 afterEach(() => repository.remove());
 
-test('the pull request of the example passes, and the comment says what it does', { timeout: reviewMs }, async () => {
+test('the pull request of the example passes, and the comment describes its changes', {
+  timeout: reviewMs,
+}, async () => {
   await repository.change();
   await repository.render();
   await repository.commit('shop: search, and a node port for web');
   const review = await repository.review({ SLUICE_REPORT_URL: 'https://ci.example/7' });
   expect(review).toMatchObject({ exit: 0 });
-  expect(review.said.split('\n')).toEqual([
+  expect(review.output.split('\n')).toEqual([
     'sluice: rules are rendered: good',
     'sluice: policy: good',
     'sluice: rules do what Services declare: good',
@@ -40,7 +42,7 @@ test('the pull request of the example passes, and the comment says what it does'
   expect(review.file('report.html')).toMatch(/^<!doctype html>/);
 });
 
-test('what others merged since is no part of the comparison', { timeout: reviewMs }, async () => {
+test('the comparison excludes later merges into main', { timeout: reviewMs }, async () => {
   await repository.change();
   await repository.render();
   await repository.commit('shop: search');
@@ -57,30 +59,30 @@ test('what others merged since is no part of the comparison', { timeout: reviewM
 
 test.each([
   {
-    title: 'a change that nobody rendered',
+    title: 'a change that was not rendered',
     make: async () => {
       await repository.change();
     },
-    said: 'rules are rendered: BAD',
+    output: 'rules are rendered: BAD',
     file: 'check.txt',
     found: 'search',
   },
   {
-    title: 'the last endpoint of a Service taken away',
+    title: 'the last endpoint of a Service removed',
     make: async () => {
       repository.edit('manifests/shop/api.yaml', (text) => text.replace(/endpoints:\n[^]*$/, 'endpoints: []\n'));
       await repository.render();
     },
-    said: 'policy: BAD',
+    output: 'policy: BAD',
     file: 'policy.txt',
     found: 'Cannot remove the last endpoint of shop/api:grpc 9000/TCP',
   },
   {
-    title: 'a waiver that has run out',
+    title: 'an expired waiver',
     make: async () => {
       repository.edit('sluice.yaml', (text) => text.replace('2027-03-31', '2026-11-20'));
     },
-    said: 'policy: BAD',
+    output: 'policy: BAD',
     file: 'policy.txt',
     found: 'Cannot waive NODE_PORT_OPENED of shop/web: the waiver expired',
   },
@@ -91,7 +93,7 @@ test.each([
         text.replace('--to-destination 10.244.1.5:8080', '--to-destination 10.244.3.6:9000'),
       );
     },
-    said: 'rules do what Services declare: BAD',
+    output: 'rules do what Services declare: BAD',
     file: 'prove.txt',
     found: 'not as declared',
   },
@@ -101,35 +103,35 @@ test.each([
       repository.edit('manifests/shop/api.yaml', (text) => text.replace('name: grpc', 'name: rpc'));
       await repository.render();
     },
-    said: 'policy: BAD',
+    output: 'policy: BAD',
     file: 'policy.txt',
     found: 'Cannot remove the last endpoint of shop/api:rpc 9000/TCP',
   },
   {
-    title: 'a budget that is spent',
+    title: 'an exceeded budget',
     make: async () => {
       repository.edit('sluice.yaml', (text) => text.replace('rules: 500', 'rules: 50'));
     },
-    said: 'rules are within the budgets: BAD',
+    output: 'rules are within the budgets: BAD',
     file: 'cost.txt',
     found: 'rules',
   },
-])('$title stops the pipeline', { timeout: reviewMs }, async ({ make, said, file, found }) => {
+])('$title stops the pipeline', { timeout: reviewMs }, async ({ make, output, file, found }) => {
   await make();
   await repository.commit('shop: a change');
   const review = await repository.review();
-  expect(review.said).toContain(said);
+  expect(review.output).toContain(output);
   expect(review.file(file)).toContain(found);
   expect(review.exit).toBe(1);
 });
 
-test('a history that is not there is a problem, not a comparison with nothing', { timeout: reviewMs }, async () => {
+test('reports a missing history instead of comparing with nothing', { timeout: reviewMs }, async () => {
   const review = await repository.review({ SLUICE_BASE: 'origin/nowhere' });
   expect(review).toMatchObject({ exit: 2 });
-  expect(review.said).toContain('fetch the whole history');
+  expect(review.output).toContain('fetch the whole history');
 });
 
-test('the first commit of rules has nothing to be compared with, and is reviewed all the same', {
+test('reviews the first commit of rules without a comparison', {
   timeout: reviewMs,
 }, async () => {
   await repository.git('rm', '-rqf', '--cached', 'rendered');
@@ -138,7 +140,7 @@ test('the first commit of rules has nothing to be compared with, and is reviewed
   await repository.commit('with rules');
   const review = await repository.review();
   expect(review).toMatchObject({ exit: 0 });
-  expect(review.said).toContain('has no rendered yet');
+  expect(review.output).toContain('has no rendered yet');
   expect(review.file('comment.md')).toBe('');
 });
 

@@ -39,10 +39,10 @@ const env = () => ({ HOME: dir, SLUICE: sluice, SLUICE_CONFIG: join(dir, 'sluice
 const said = '1 Service added, 1 Service changes, no port loses its last endpoint';
 
 test.each([
-  { title: 'two directories that differ', fresh: [changed, added], exit: 1, last: said },
+  { title: 'two directories that differ', fresh: [changed, added], exit: 1, last: summary },
   { title: 'two that are the same', fresh: [live], exit: 0, last: 'Nothing changes' },
-  { title: 'options that kubectl puts behind them', fresh: [live], words: ['--raw'], exit: 0, last: '' },
-])('kubectl-diff takes $title', { timeout: 30_000 }, async ({ fresh, words = [], exit, last }) => {
+  { title: 'options that kubectl appends', fresh: [live], words: ['--raw'], exit: 0, last: '' },
+])('kubectl-diff accepts $title', { timeout: 30_000 }, async ({ fresh, words = [], exit, last }) => {
   for (const [side, objects] of [['LIVE-1', [live]] as const, ['MERGED-2', fresh] as const]) {
     mkdirSync(join(dir, side));
     for (const [at, object] of objects.entries())
@@ -52,7 +52,7 @@ test.each([
   expect({ exit: ran.exitCode, last: ran.stdout.split('\n').at(-1) }).toEqual({ exit, last });
 });
 
-/** As much of an API server as `kubectl diff` asks: what there is, one Service, and what a dry run would make of a change. */
+/** The parts of an API server that `kubectl diff` uses: the discovery, one Service, and the result of a dry run. */
 function apiServer(): Server {
   const services = {
     name: 'services',
@@ -80,7 +80,7 @@ function apiServer(): Server {
 }
 
 test.skipIf(kubectl === undefined)(
-  '(needs kubectl) kubectl diff says what happens to traffic',
+  '(needs kubectl) kubectl diff shows the changes to traffic',
   { timeout: 60_000 },
   async () => {
     const server = apiServer().listen(0, '127.0.0.1');
@@ -91,7 +91,7 @@ test.skipIf(kubectl === undefined)(
       const args = ['--server', `http://127.0.0.1:${port}`, 'diff', '-f', 'change.json'];
       const variables = { ...env(), KUBECONFIG: '/dev/null', KUBECTL_EXTERNAL_DIFF: script };
       const ran = await execa(kubectl ?? '', args, { cwd: dir, env: variables, reject: false, timeout: 50_000 });
-      expect(ran.stdout.split('\n').at(-1)).toBe(said);
+      expect(ran.stdout.split('\n').at(-1)).toBe(summary);
       expect(ran.exitCode).toBe(1);
     } finally {
       server.close();

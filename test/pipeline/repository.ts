@@ -10,16 +10,16 @@ export const sluice = programPath('sluice');
 
 export const reviewPage = (): string => readFileSync(join(root, 'docs', 'review.md'), 'utf8');
 
-/** How a review ended, and what it wrote. */
+/** The result of a review, and its files. */
 export interface Review {
   readonly exit: number;
-  /** What it said on the way. */
-  readonly said: string;
-  /** A file that it wrote; empty where there is none. */
+  /** Its messages. */
+  readonly output: string;
+  /** A file that it wrote; empty if it did not. */
   file(name: string): string;
 }
 
-/** A clone of the example with a remote, in a directory of its own: what a colleague and a pipeline have. */
+/** A clone of the example with a remote, in a directory of its own, like that of a colleague or a pipeline. */
 export class Repository {
   readonly dir: string;
   private readonly home: string;
@@ -78,7 +78,7 @@ export class Repository {
     writeFileSync(file, edit(readFileSync(file, 'utf8')));
   }
 
-  /** What the pipeline runs. */
+  /** The script of the pipeline. */
   async review(env: Readonly<Record<string, string>> = {}): Promise<Review> {
     const out = join(this.home, 'review');
     rmSync(out, { recursive: true, force: true });
@@ -95,6 +95,6 @@ export class Repository {
       reject: false,
     });
     const file = (name: string): string => (existsSync(join(out, name)) ? readFileSync(join(out, name), 'utf8') : '');
-    return { exit: exitCode ?? -1, said: stderr, file };
+    return { exit: exitCode ?? -1, output: stderr, file };
   }
 }

@@ -21,15 +21,15 @@ export class DebianRegistry {
   }
 
   /**
-   * @param htpasswd who may enter; everybody when left out
-   * @returns the registry, or why there is none
+   * @param htpasswd the accounts; without it access is open
+   * @returns the registry, or the reason why there is none
    */
   static async open(htpasswd?: string): Promise<DebianRegistry | string> {
     const folder = mkdtempSync(join(tmpdir(), 'sluice-docker-registry-'));
     const program = find(folder);
     if (program === undefined) {
       rmSync(folder, { recursive: true });
-      return 'docker-registry is neither here nor can apt download it: apt-get install docker-registry';
+      return 'docker-registry is missing and apt cannot download it: apt-get install docker-registry';
     }
     const host = `127.0.0.1:${await freePort()}`;
     writeFileSync(join(folder, 'htpasswd'), htpasswd ?? '');
@@ -53,7 +53,7 @@ export class DebianRegistry {
   }
 }
 
-/** Unpacked and not installed where it is missing: its package starts a service. */
+/** Unpacks it if it is not installed: its package would start a service. */
 function find(folder: string): string | undefined {
   if (existsSync(installed)) return installed;
   try {

@@ -3,13 +3,13 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import { createServer as createSecureServer } from 'node:https';
 import type { AddressInfo } from 'node:net';
 
-/** What is special about a registry. */
+/** The properties of a registry. */
 export interface Nature {
-  /** Whether it lists what refers to a manifest (OCI 1.1). */
+  /** Whether it lists the referrers of a manifest (OCI 1.1). */
   readonly referrers?: boolean;
-  /** Its key and certificate, both as PEM; plain text where it has none. */
+  /** Its key and certificate, both as PEM; plain HTTP without them. */
   readonly identity?: { readonly key: string; readonly certificate: string };
-  /** Answers in place of the registry where it returns true. */
+  /** Answers in the place of the registry where it returns true. */
   readonly instead?: (request: IncomingMessage, response: ServerResponse) => boolean;
 }
 
@@ -20,7 +20,7 @@ interface Stored {
 
 const digestOf = (bytes: Buffer): string => `sha256:${createHash('sha256').update(bytes).digest('hex')}`;
 
-/** A registry of a hundred lines, on loopback: the OCI distribution-spec as far as releases need it. */
+/** A registry of a hundred lines, on loopback: the parts of the OCI distribution-spec that releases need. */
 export class FakeRegistry {
   readonly blobs = new Map<string, Buffer>();
   /** By tag and by digest. */
@@ -101,6 +101,6 @@ export class FakeRegistry {
 }
 
 function send(response: ServerResponse, bytes: Buffer | undefined, type: string, isHead: boolean): void {
-  if (bytes === undefined) return void response.writeHead(404).end('{"errors":[{"message":"nothing of this name"}]}');
+  if (bytes === undefined) return void response.writeHead(404).end('{"errors":[{"message":"unknown name"}]}');
   response.writeHead(200, { 'content-type': type, 'content-length': bytes.length }).end(isHead ? undefined : bytes);
 }

@@ -10,9 +10,9 @@ import { afterAll, afterEach, beforeEach, describe, expect, test, vi } from 'vit
 import { RegistryClient } from '../../packages/renderer/src/registry/client.ts';
 import { type KeyPair, makeAuthority } from '../cluster/certificates.fixture.ts';
 import { FakeRegistry, type Nature } from './fake.fixture.ts';
-import { filesOf, makeSampleRelease, type Said, sluice } from './release.fixture.ts';
+import { filesOf, makeSampleRelease, type SluiceResult, sluice } from './release.fixture.ts';
 
-/** Registries that lie, lead astray or ask for too much; none gets a password that is not its own, and nothing of theirs is written. */
+/** Registries that lie, redirect or request too much; none gets a password for another one, and none of their data are written. */
 
 const scratch = mkdtempSync(join(tmpdir(), 'sluice-registry-'));
 const at = (name: string): string => join(scratch, name);
@@ -35,15 +35,16 @@ async function start(nature: Nature = {}): Promise<FakeRegistry> {
   started.push(registry);
   return registry;
 }
-const push = (registry: FakeRegistry): Promise<Said> => sluice('push', at('release'), `${registry.host}/shop:1`);
-const pull = (reference: string): Promise<Said> => sluice('pull', reference.trim(), '-o', at('pulled'));
+const push = (registry: FakeRegistry): Promise<SluiceResult> =>
+  sluice('push', at('release'), `${registry.host}/shop:1`);
+const pull = (reference: string): Promise<SluiceResult> => sluice('pull', reference.trim(), '-o', at('pulled'));
 function password(host: string): void {
   const auth = Buffer.from('alice:s3cret').toString('base64');
   writeFileSync(at('docker/config.json'), JSON.stringify({ auths: { [host]: { auth } } }));
 }
 const basic = `Basic ${Buffer.from('alice:s3cret').toString('base64')}`;
 
-/** The manifest that pushing wrote, and another one in its place under a digest of its own. */
+/** Replaces the pushed manifest by another one, under a digest of its own. */
 function replaceManifest(registry: FakeRegistry, change: (manifest: Record<string, unknown>) => object): string {
   const own = [...registry.manifests.values()].find(({ bytes }) => bytes.includes('vnd.sluice.release.v1'));
   const bytes = Buffer.from(JSON.stringify(change(JSON.parse(String(own?.bytes)) as Record<string, unknown>)));
@@ -53,7 +54,7 @@ function replaceManifest(registry: FakeRegistry, change: (manifest: Record<strin
 }
 const layersOf = (manifest: Record<string, unknown>): Record<string, unknown>[] =>
   manifest['layers'] as Record<string, unknown>[];
-/** A blob of the registry's own, as the only layer. */
+/** A blob of the registry, as the only layer. */
 function layer(registry: FakeRegistry, bytes: Buffer, size = bytes.length): string {
   const digest = `sha256:${fileDigest(bytes)}`;
   registry.blobs.set(digest, bytes);
@@ -80,7 +81,7 @@ const lies: readonly [title: string, prepare: (registry: FakeRegistry, pushed: s
     'its bytes do not match the digest',
   ],
   [
-    'a layer that is longer than it says',
+    'a layer that is longer than declared',
     (registry) => layer(registry, Buffer.alloc(100), 99),
     'the response is larger than 99 bytes',
   ],
@@ -90,9 +91,9 @@ const lies: readonly [title: string, prepare: (registry: FakeRegistry, pushed: s
       replaceManifest(registry, (m) => ({ ...m, layers: layersOf(m).map((one) => ({ ...one, size: 1e12 })) })),
     'the limit is 268435456',
   ],
-  ['a layer that is no archive', (registry) => layer(registry, Buffer.from('x')), 'no zstd archive'],
+  ['a layer that is not an archive', (registry) => layer(registry, Buffer.from('x')), 'no zstd archive'],
   [
-    'a layer that becomes far more than it is',
+    'a layer that unpacks to far more than its size',
     (registry) => layer(registry, zstdCompressSync(Buffer.alloc(64 * 1024 * 1024))),
     'would become more than',
   ],
@@ -117,7 +118,7 @@ const lies: readonly [title: string, prepare: (registry: FakeRegistry, pushed: s
 ];
 
 describe('a registry that gives', () => {
-  test.each(lies)('%s is not believed, and nothing is written', async (_title, prepare, says) => {
+  test.each(lies)('%s is refused, and nothing is written', async (_title, prepare, says) => {
     const registry = await start({ referrers: true });
     const { stdout } = await push(registry);
     const { status, stderr } = await pull(prepare(registry, stdout));
@@ -126,7 +127,7 @@ describe('a registry that gives', () => {
     expect(readdirSync(scratch)).not.toContain('pulled');
   });
 
-  test('a signature with a name that leads out is not believed', async () => {
+  test('a signature with a name outside of the release is refused', async () => {
     const registry = await start({ referrers: true });
     const { stdout } = await push(registry);
     for (const [key, { bytes, type }] of new Map(registry.manifests)) {
@@ -138,7 +139,7 @@ describe('a registry that gives', () => {
     expect((await pull(stdout)).stderr).toContain('it contains the file "../SHA256SUMS.sig"');
   });
 
-  test('an endless manifest is cut off', async () => {
+  test('an endless manifest is refused at its limit', async () => {
     const registry = await start({
       instead: ({ method, url }, response) => {
         if (method !== 'GET' || !url?.includes('/manifests/')) return false;
@@ -152,7 +153,7 @@ describe('a registry that gives', () => {
   });
 });
 
-describe('a registry that leads elsewhere', () => {
+describe('a registry that redirects', () => {
   test('is followed to its storage, which does not get its password', async () => {
     const storage = await start();
     const registry = await start({
@@ -173,7 +174,7 @@ describe('a registry that leads elsewhere', () => {
     expect(registry.seen.filter((line) => line.includes('+auth')).length).toBeGreaterThan(0);
   });
 
-  test('in a circle is left', async () => {
+  test('in a loop is refused', async () => {
     const registry = await start({
       instead: ({ url }, response) => {
         response.writeHead(302, { location: url ?? '' }).end();
@@ -200,7 +201,7 @@ describe('a registry that leads elsewhere', () => {
     );
   });
 
-  test('is asked over TLS unless it is on this machine or --plain-http is given', () => {
+  test('is reached over TLS unless it is on this machine or --plain-http is given', () => {
     const at5000 = (host: string, plainHttp: boolean): string =>
       new RegistryClient({ registry: `${host}:5000`, repository: 'x' }, { plainHttp, env: {} }).at('tags').protocol;
     expect([at5000('10.0.0.1', false), at5000('10.0.0.1', true), at5000('127.0.0.1', false)]).toEqual([
@@ -217,31 +218,27 @@ function challenge(response: ServerResponse, text: string): true {
 }
 
 describe('a registry with a certificate', () => {
-  // 0.0.0.0 leads to this machine and is no name of it: so it counts as far away.
+  // 0.0.0.0 leads to this machine but does not name it, so it counts as remote.
   const everywhere = [0, 0, 0, 0] as const;
   const until = new Date('2099-01-01T00:00:00Z');
   const authority = makeAuthority('an authority of our own', until);
   const trusted = getCACertificates('default');
   afterEach(() => setDefaultCACertificates(trusted));
-  const pushTo = async (identity: KeyPair): Promise<Said> => {
+  const pushTo = async (identity: KeyPair): Promise<SluiceResult> => {
     const { port } = await start({ identity });
     return sluice('push', at('release'), `0.0.0.0:${port}/shop:1`);
   };
 
-  test('that the system trusts is asked over TLS', async () => {
+  test('that the system trusts is reached over TLS', async () => {
     setDefaultCACertificates([...trusted, authority.certificate]);
     expect(await pushTo(authority.issue('registry', until, everywhere))).toMatchObject({ status: 0 });
   });
 
   test.each([
-    [
-      'of an authority that nobody knows',
-      makeAuthority('somebody', until).issue('registry', until, everywhere),
-      'verify',
-    ],
+    ['of an unknown authority', makeAuthority('somebody', until).issue('registry', until, everywhere), 'verify'],
     ['for another address', authority.issue('registry', until), 'not in the cert'],
-    ['that has run out', authority.issue('registry', new Date('2001-01-01T00:00:00Z'), everywhere), 'expired'],
-  ])('%s is not spoken to', async (_title, identity, says) => {
+    ['that has expired', authority.issue('registry', new Date('2001-01-01T00:00:00Z'), everywhere), 'expired'],
+  ])('%s is refused', async (_title, identity, says) => {
     setDefaultCACertificates([...trusted, authority.certificate]);
     const { status, stderr } = await pushTo(identity);
     expect(status).toBe(2);
@@ -251,8 +248,8 @@ describe('a registry with a certificate', () => {
   });
 });
 
-describe('a registry that asks for a token', () => {
-  /** Where tokens are given, what is asked there is written down; everything else wants one. */
+describe('a registry that requires a token', () => {
+  /** A token server that records its requests; every other request needs a token. */
   function tokens(asked: string[], give: (request: IncomingMessage) => string): Required<Nature>['instead'] {
     return (request, response) => {
       if (request.url?.startsWith('/token')) {
@@ -275,7 +272,7 @@ describe('a registry that asks for a token', () => {
     expect(asked).toEqual([`GET /token?service=r&scope=repository%3Ashop%3Apull%2Cpush ${basic}`]);
   });
 
-  test('may give one to everybody', async () => {
+  test('may issue anonymous tokens', async () => {
     const registry = await start({ instead: tokens([], () => '{"access_token":"t1"}') });
     expect(await push(registry)).toMatchObject({ status: 0 });
   });
@@ -311,7 +308,7 @@ describe('a registry that asks for a token', () => {
   });
 });
 
-test('what passes is waited for: a registry that is busy for a moment', async () => {
+test('retries a registry that is busy for a moment', async () => {
   let busy = 2;
   const registry = await start({
     instead: (_request, response) => busy-- > 0 && (response.writeHead(503).end(), true),
@@ -319,7 +316,7 @@ test('what passes is waited for: a registry that is busy for a moment', async ()
   expect(await push(registry)).toMatchObject({ status: 0 });
 });
 
-describe('an upload that breaks off is begun anew', () => {
+describe('an upload that fails is restarted', () => {
   type Meddling = (request: IncomingMessage, response: ServerResponse) => void;
   test.each<[title: string, meddle: Meddling]>([
     ['when the connection ends', (request) => void request.socket.destroy()],
@@ -349,7 +346,7 @@ describe('an upload that breaks off is begun anew', () => {
     expect(await push(registry)).toMatchObject({ status: 0 });
   });
 
-  test('but not sent twice when it had arrived and only the answer was lost', async () => {
+  test('but not sent twice when only the answer was lost', async () => {
     let lost = 0;
     const registry = await start({
       instead: (request, response) => {
@@ -363,7 +360,7 @@ describe('an upload that breaks off is begun anew', () => {
     expect(lost).toBe(registry.blobs.size);
   });
 
-  test('and given up after three attempts, with words', async () => {
+  test('and abandoned after three attempts, with the reason', async () => {
     const registry = await start({
       instead: ({ method }, response) => method === 'PUT' && (response.writeHead(500).end(), true),
     });
@@ -388,9 +385,9 @@ test('a refresh token is sent once, also to an address that fails: it may be goo
   expect(asked).toBe(1);
 });
 
-test('words of a registry cannot move the cursor', async () => {
-  const said = '{"errors":[{"message":"\u001b[2Jgone"}]}';
-  const registry = await start({ instead: (_request, response) => (response.writeHead(403).end(said), true) });
+test('messages of a registry cannot move the cursor', async () => {
+  const output = '{"errors":[{"message":"\u001b[2Jgone"}]}';
+  const registry = await start({ instead: (_request, response) => (response.writeHead(403).end(output), true) });
   const { stderr } = await pull(`${registry.host}/shop@sha256:${'0'.repeat(64)}`);
   expect(stderr).toContain('(?[2Jgone) [REGISTRY_ACCESS]');
 });

@@ -9,7 +9,7 @@ import { writeOpening } from '../../packages/renderer/src/emit/release.ts';
 import { FakeRegistry } from './fake.fixture.ts';
 import { makeSampleRelease, sluice } from './release.fixture.ts';
 
-/** A release comes by Git or from a carrier, who may put links where no digest looks: none is read, and none is written through. */
+/** Git or a carrier may put links in the place of files that no digest covers: none is read, and none is written through. */
 
 const scratch = mkdtempSync(join(tmpdir(), 'sluice-links-'));
 const at = (name: string): string => join(scratch, name);
@@ -36,7 +36,7 @@ const kinds: readonly [what: string, make: (path: string) => void, says: string]
 ];
 
 describe.each(['waves-open.yaml', 'waves-open.yaml.sig'])('in the place of %s', (name) => {
-  test.each(kinds)('%s is neither packed nor pushed, and no release', async (_what, make, says) => {
+  test.each(kinds)('%s is neither packed nor pushed, nor part of a release', async (_what, make, says) => {
     make(at(`release/${name}`));
     const refused = { status: 2, stderr: expect.stringMatching(new RegExp(`${name} .*${says}.*RELEASE_INVALID`)) };
     expect(await sluice('pack', at('release'), '--all', '-o', at('packed'))).toMatchObject(refused);

@@ -9,7 +9,7 @@ import { RegistryClient } from '../../packages/renderer/src/registry/client.ts';
 import { referrersOf } from '../../packages/renderer/src/registry/referrers.ts';
 import { FakeRegistry, type Nature } from './fake.fixture.ts';
 
-/** Whoever a registry sends us to may ask for what opens the registry, and name an address for it: nobody goes there. */
+/** A server that a registry redirects to may require credentials, and name an address for tokens: it gets none, and no request goes there. */
 
 const docker = mkdtempSync(join(tmpdir(), 'sluice-docker-'));
 afterAll(() => rmSync(docker, { recursive: true, force: true }));
@@ -39,7 +39,7 @@ function challenge(response: ServerResponse, text: string): true {
 const digest = `sha256:${'a'.repeat(64)}`;
 const blob = Buffer.from('a layer');
 const pages = { 'content-type': 'application/vnd.oci.image.index.v1+json' };
-const ways: readonly [
+const redirects: readonly [
   way: string,
   lead: (response: ServerResponse, to: string) => void,
   ask: (client: RegistryClient) => Promise<unknown>,
@@ -65,7 +65,7 @@ const entries: readonly [what: string, entry: object][] = [
   ['an identity token', { identitytoken: 'r3fresh' }],
 ];
 
-describe.each(ways)('a storage to which a registry leads %s', (_way, lead, ask) => {
+describe.each(redirects)('a storage to which a registry redirects %s', (_way, lead, ask) => {
   test.each(entries)('gets %s neither itself nor for an address of its choice', async (_what, entry) => {
     const registry = await start({
       instead: ({ method }, response) => {
@@ -85,17 +85,17 @@ describe.each(ways)('a storage to which a registry leads %s', (_way, lead, ask) 
   });
 });
 
-test('a registry is told what opens it when it asks after it led elsewhere and back', async () => {
+test('a registry gets its credentials after redirects to another host and back', async () => {
   let asked = 0;
   const registry: FakeRegistry = await start({
     instead: ({ headers, url }, response) => {
-      if (url !== '/back') response.writeHead(307, { location: `http://${way.host}/` }).end();
+      if (url !== '/back') response.writeHead(307, { location: `http://${other.host}/` }).end();
       else if (headers.authorization === undefined) challenge(response, 'Basic realm="x"');
       else response.writeHead(404).end(String(asked++));
       return true;
     },
   });
-  const way = await start({
+  const other = await start({
     instead: (_request, response) => {
       response.writeHead(307, { location: `http://${registry.host}/back` }).end();
       return true;
@@ -107,5 +107,5 @@ test('a registry is told what opens it when it asks after it led elsewhere and b
   const client = new RegistryClient(reference, { plainHttp: false, env: { DOCKER_CONFIG: docker, PATH: '' } });
   await expect(pullManifest(client, digest)).rejects.toThrow(`${registry.host} answered 404`);
   expect(asked).toBe(1);
-  expect(way.seen.filter((line) => line.includes('+auth'))).toEqual([]);
+  expect(other.seen.filter((line) => line.includes('+auth'))).toEqual([]);
 });

@@ -8,7 +8,7 @@ import { afterAll, afterEach, beforeEach, describe, expect, test, vi } from 'vit
 import { FakeRegistry, type Nature } from './fake.fixture.ts';
 import { fakeSignature, filesOf, makeSampleRelease, signatureOf, sluice } from './release.fixture.ts';
 
-/** Anybody who may write to a repository can add what refers to a release: that hides nothing that others added. */
+/** Every account with write access to a repository can add referrers of a release: they hide no referrer of another account. */
 
 const scratch = mkdtempSync(join(tmpdir(), 'sluice-referrers-'));
 const at = (name: string): string => join(scratch, name);
@@ -33,7 +33,7 @@ async function start(nature: Nature): Promise<FakeRegistry> {
 async function push(registry: FakeRegistry): Promise<string> {
   return (await sluice('push', at('release'), `${registry.host}/shop:1`)).stdout.trim();
 }
-/** @returns what was said, and the files that are not covered by a digest */
+/** @returns the messages, and the files that are not covered by a digest */
 async function pull(reference: string): Promise<{ status: number; stderr: string; files: Record<string, string> }> {
   rmSync(at('pulled'), { recursive: true, force: true });
   const { status, stderr } = await sluice('pull', reference, '-o', at('pulled'));
@@ -47,10 +47,10 @@ function open(waves: number, signature?: string, release = sumsDigest()): void {
   if (signature !== undefined) writeFileSync(at('release/waves-open.yaml.sig'), signature);
 }
 
-describe('of several openings', () => {
+describe('of several wave openings', () => {
   // Which digest is smaller is chance: so there are many.
   test.each(Array.from({ length: 8 }, (_, i) => fakeSignature(String(i))))(
-    'the one that was signed after it was pushed counts (%#)',
+    'the one that was signed after the push counts (%#)',
     async (signature) => {
       const registry = await start({});
       open(1);
@@ -62,10 +62,10 @@ describe('of several openings', () => {
   );
 
   test.each([
-    ['that nobody has signed', undefined],
-    ['with something else in the place of a signature', 'signature\n'],
+    ['without a signature', undefined],
+    ['with an invalid signature', 'signature\n'],
     ['that was signed as a release', fakeSignature('other', 'sluice-release')],
-  ])('one %s does not hide one that is signed, however far it is open', async (_what, signature) => {
+  ])('one %s does not hide a signed one, however many waves it opens', async (_what, signature) => {
     const registry = await start({});
     open(1, fakeSignature('own'));
     await push(registry);
@@ -78,7 +78,7 @@ describe('of several openings', () => {
     expect(stderr).toMatch(/ignored: sha256:[0-9a-f]{64} opens 64 waves without a signature\n/);
   });
 
-  test('where nobody has signed any the one that is open furthest counts', async () => {
+  test('without signatures the one with the most waves counts', async () => {
     const registry = await start({});
     for (const waves of [1, 3, 2]) {
       open(waves);
@@ -89,7 +89,7 @@ describe('of several openings', () => {
     expect(files).not.toHaveProperty('waves-open.yaml.sig');
   });
 
-  test('one of another release does not count, signed or not', async () => {
+  test('one of another release is ignored, signed or not', async () => {
     const registry = await start({});
     open(1);
     await push(registry);
@@ -116,9 +116,9 @@ const oneLayer = (manifest: RawManifest, change: object): object => ({
   layers: manifest.layers.map((layer) => ({ ...layer, ...change })),
 });
 
-describe('a release is pulled with its signature beside a referrer', () => {
+describe('a release with a signature and a referrer is pulled with the signature:', () => {
   const good = { 'SHA256SUMS.sig': signatureOf('release 1') };
-  /** Lays a text into the registry. @returns what a layer says of it */
+  /** Pushes a text to the registry. @returns its layer descriptor */
   const blob = (registry: FakeRegistry, text: string): { digest: string; size: number } => {
     const digest = `sha256:${fileDigest(text)}`;
     registry.blobs.set(digest, Buffer.from(text));
@@ -169,7 +169,7 @@ describe('a release is pulled with its signature beside a referrer', () => {
     expect(stderr).toContain(says);
   });
 
-  test('with a signature for updates of endpoints, which is taken', async () => {
+  test('one with a signature for endpoint updates is accepted', async () => {
     const registry = await start({});
     const reference = await push(registry);
     const text = fakeSignature('x', 'sluice-endpoints');
@@ -198,7 +198,7 @@ describe('a release is pulled with its signature beside a referrer', () => {
     expect(stderr).toMatch(says);
   });
 
-  /** A list of the registry's own making. */
+  /** A list that the registry invents. */
   const listing = (response: ServerResponse, manifests: readonly object[]): true => {
     response.writeHead(200, { 'content-type': 'application/vnd.oci.image.index.v1+json' });
     response.end(JSON.stringify({ schemaVersion: 2, manifests }));
@@ -214,8 +214,8 @@ describe('a release is pulled with its signature beside a referrer', () => {
     ['of nothing', (m) => ({ ...m, subject: undefined }), {}, 'it does not refer to'],
     ['of another type than listed', (m) => ({ ...m, artifactType: 'x' }), {}, 'its type is "x"'],
     ['with a digest of another kind', (m) => m, { digest: `sha512:${'0'.repeat(128)}` }, 'a descriptor without'],
-    ['that is gone', (m) => m, { digest: `sha256:${'0'.repeat(64)}` }, 'answered 404'],
-  ])('%s, which is passed over', async (_what, change, entry, says) => {
+    ['that is missing', (m) => m, { digest: `sha256:${'0'.repeat(64)}` }, 'answered 404'],
+  ])('one %s is ignored', async (_what, change, entry, says) => {
     const artifactType = 'application/vnd.sluice.signature.v1';
     const listed: object[] = [];
     const registry = await start({
@@ -231,7 +231,7 @@ describe('a release is pulled with its signature beside a referrer', () => {
     expect(stderr).toContain(says);
   });
 
-  test('on a list that has pages without end, of which the first count', async () => {
+  test('on an endless list, whose first pages count', async () => {
     const listed: object[] = [];
     const registry = await start({
       instead: ({ url }, response) => {
@@ -249,7 +249,7 @@ describe('a release is pulled with its signature beside a referrer', () => {
     expect(registry.seen.filter((line) => line.includes('/referrers/'))).toHaveLength(16);
   });
 
-  test('that took the name which a second signature would get', async () => {
+  test('that uses the name of a second signature', async () => {
     const registry = await start({});
     const reference = await push(registry);
     for (const who of ['second', 'third']) {
@@ -266,7 +266,7 @@ describe('a release is pulled with its signature beside a referrer', () => {
   });
 });
 
-test('who adds a signature to the list under a tag keeps every entry of it, whatever it is and however many', async () => {
+test('adding a signature to the list under a tag keeps all its entries', async () => {
   const registry = await start({ referrers: false });
   const reference = await push(registry);
   const tag = (reference.split('@')[1] as string).replace(':', '-');
@@ -291,9 +291,9 @@ test('who adds a signature to the list under a tag keeps every entry of it, what
 
 test.each([
   ['manifest', '/manifests/', 0],
-  ['file, with more words than a signature has', '/blobs/', 1_000],
-  ['file, with words without end', '/blobs/', 1_000_000],
-])('a registry that is busy takes no signature away, the pull fails: its %s', async (_what, path, words) => {
+  ['file, longer than a signature', '/blobs/', 1_000],
+  ['file, of endless length', '/blobs/', 1_000_000],
+])('a busy registry does not drop signatures, but fails the pull: its %s', async (_what, path, words) => {
   let ready: readonly string[] | undefined;
   const registry = await start({
     instead: ({ url = '' }, response) => {

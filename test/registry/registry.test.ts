@@ -8,7 +8,7 @@ import { DebianRegistry } from './debian.fixture.ts';
 import { FakeRegistry } from './fake.fixture.ts';
 import { filesOf, makeSampleRelease, signatureOf, sluice } from './release.fixture.ts';
 
-/** One exam for registries: the one of this project, with and without the API of OCI 1.1, and Debian's, which is of before. */
+/** One contract suite for registries: the one of this project, with and without the API of OCI 1.1, and Debian's, which predates it. */
 
 const scratch = mkdtempSync(join(tmpdir(), 'sluice-registry-'));
 const at = (name: string): string => join(scratch, name);
@@ -45,7 +45,7 @@ describe.each(registries)('%s', (_title, open) => {
   afterEach(() => registry?.close());
   const push = () => sluice('push', at('release'), `${registry?.host}/sluice/shop:latest`);
 
-  test('gives back what was pushed, byte for byte', async () => {
+  test('returns what was pushed, byte for byte', async () => {
     const { status, stdout, stderr } = await push();
     expect(stderr).toContain('release 1 of ');
     expect(status).toBe(0);
@@ -56,7 +56,7 @@ describe.each(registries)('%s', (_title, open) => {
     expect(filesOf(at('pulled'))).toEqual(filesOf(at('release')));
   });
 
-  test('takes signatures that come later, from several signers, under the same digest', async () => {
+  test('accepts later signatures, of several signers, under the same digest', async () => {
     const first = await push();
     writeFileSync(at('release/SHA256SUMS.bob.sig'), signatureOf('bob'));
     const second = await push();
@@ -68,7 +68,7 @@ describe.each(registries)('%s', (_title, open) => {
     expect(filesOf(at('pulled'))).toEqual(filesOf(at('release')));
   });
 
-  test('keeps both signatures of a signer who signed anew under one name', async () => {
+  test('keeps both signatures of a signer with a new key under one name', async () => {
     writeFileSync(at('release/SHA256SUMS.sig'), signatureOf('a key that was lost'));
     await push();
     writeFileSync(at('release/SHA256SUMS.sig'), signatureOf('anew'));
@@ -86,7 +86,7 @@ describe.each(registries)('%s', (_title, open) => {
     expect(await pulled()).toEqual(both);
   });
 
-  test('gives the opening of waves that is open furthest', async () => {
+  test('returns the opening with the most waves', async () => {
     const release = fileDigest(readFileSync(at('release/SHA256SUMS')));
     const opening = (waves: number): string => printOpening({ release, open: waves });
     let reference = '';
@@ -109,7 +109,7 @@ describe.each(registries)('%s', (_title, open) => {
     expect((await push()).stderr).toContain('3 layers, 2 of them new');
   });
 
-  test('gives one node what it needs', async () => {
+  test('returns the parts of one node', async () => {
     const { stdout } = await push();
     expect(await sluice('pull', stdout.trim(), '--node', node, '-o', at('pulled'))).toMatchObject({ status: 0 });
     expect(readdirSync(at('pulled/nodes'))).toEqual([node]);
@@ -119,7 +119,7 @@ describe.each(registries)('%s', (_title, open) => {
     expect(filesOf(scratch)['repacked']).toBe(filesOf(scratch)['packed']);
   });
 
-  test('says so when it does not have the digest', async () => {
+  test('reports a missing digest', async () => {
     const reference = `${registry?.host}/sluice/shop@sha256:${'0'.repeat(64)}`;
     const { status, stderr } = await sluice('pull', reference, '-o', at('pulled'));
     expect(status).toBe(2);
@@ -131,7 +131,7 @@ describe.each(registries)('%s', (_title, open) => {
 // bcrypt of `s3cret`, made with libcrypt.
 const htpasswd = 'alice:$2b$04$abcdefghijklmnopqrstuuLZYjhNQAOdpbzt4WxWlUHjv1wsyH5DG\n';
 
-test("Debian's docker-registry lets in whom the docker config names, and nobody else", async (context) => {
+test("Debian's docker-registry accepts only the credentials of the docker config", async (context) => {
   const registry = await DebianRegistry.open(htpasswd);
   if (typeof registry === 'string') return context.skip(registry);
   try {

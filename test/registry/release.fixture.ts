@@ -10,7 +10,7 @@ import { readTree } from '../../packages/renderer/src/load/tree.ts';
 
 const example = join(import.meta.dirname, '../../examples/11-mixed/out');
 
-/** Writes a release of two profiles as far as a carrier looks: it carries signatures and believes none. */
+/** Writes a release of two profiles with signatures that are well-formed, but not valid. */
 export function makeSampleRelease(dir: string, serial: number, change?: { profile: string; text: string }): void {
   const bundle = readTree(example);
   if (isProblem(bundle)) throw new Error(bundle.message);
@@ -27,22 +27,22 @@ export function makeSampleRelease(dir: string, serial: number, change?: { profil
   writeFileSync(join(dir, 'SHA256SUMS.sig'), signatureOf(`release ${serial}`));
 }
 
-/** What looks as `ssh-keygen` signs (`PROTOCOL.sshsig`), and is good for nothing. @param tells it from others */
-export function fakeSignature(tells: string, namespace = 'sluice-wave'): string {
+/** Text in the form of a signature of `ssh-keygen` (`PROTOCOL.sshsig`), which is not valid. @param content distinguishes it */
+export function fakeSignature(content: string, namespace = 'sluice-wave'): string {
   const field = (bytes: string | Buffer): Buffer => {
     const length = Buffer.alloc(4);
     length.writeUInt32BE(Buffer.byteLength(bytes));
     return Buffer.concat([length, Buffer.from(bytes)]);
   };
   const key = Buffer.concat([field('ssh-ed25519'), field(Buffer.alloc(32))]);
-  const fields = [key, namespace, '', 'sha512', tells].map(field);
+  const fields = [key, namespace, '', 'sha512', content].map(field);
   const blob = Buffer.concat([Buffer.from('SSHSIG\0\0\0\u0001'), ...fields]).toString('base64');
   const lines = blob.replaceAll(/.{1,70}/g, '$&\n');
   return `-----BEGIN SSH SIGNATURE-----\n${lines}-----END SSH SIGNATURE-----\n`;
 }
 
-/** As above, of a release. @param tells it from others */
-export const signatureOf = (tells: string): string => fakeSignature(tells, 'sluice-release');
+/** The same, for a release. @param content distinguishes it */
+export const signatureOf = (content: string): string => fakeSignature(content, 'sluice-release');
 
 /** Path → bytes of a directory. */
 export function filesOf(dir: string): Readonly<Record<string, string>> {
@@ -51,22 +51,22 @@ export function filesOf(dir: string): Readonly<Record<string, string>> {
   return Object.fromEntries(paths.map((path) => [path.slice(dir.length + 1), readFileSync(path, 'latin1')]));
 }
 
-export interface Said {
+export interface SluiceResult {
   readonly status: number;
   readonly stdout: string;
   readonly stderr: string;
 }
 
 /** A command in this process: a start of Node for each would take most of the time. */
-export async function sluice(...args: readonly string[]): Promise<Said> {
-  const said = { stdout: '', stderr: '' };
+export async function sluice(...args: readonly string[]): Promise<SluiceResult> {
+  const output = { stdout: '', stderr: '' };
   const spies = (['stdout', 'stderr'] as const).map((name) =>
-    vi.spyOn(process[name], 'write').mockImplementation((text) => ((said[name] += String(text)), true)),
+    vi.spyOn(process[name], 'write').mockImplementation((text) => ((output[name] += String(text)), true)),
   );
   const before = process.exitCode;
   try {
     await buildProgram().parseAsync(args, { from: 'user' });
-    return { status: Number(process.exitCode), ...said };
+    return { status: Number(process.exitCode), ...output };
   } catch (error) {
     return { status: error instanceof CommanderError ? 2 : reportFailure(error), ...said };
   } finally {

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { execa } from 'execa';
 
-/** Where a Chromium may be; without one the tests of the page are skipped, and say so. */
+/** The path of a Chromium; without one the tests of the page are skipped, and say so. */
 export const chromium = ['/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome'].find((path) =>
   existsSync(path),
 );
@@ -22,21 +22,21 @@ export const flags = [
 ];
 const timeoutMs = 60_000;
 
-/** What a person prefers; the numbers are Chromium's (`blink::mojom::PreferredColorScheme`). */
+/** The preferred colour scheme of the user; the numbers are Chromium's (`blink::mojom::PreferredColorScheme`). */
 export const schemes = { dark: 0, light: 1 } as const;
 export type Scheme = keyof typeof schemes;
 
 export interface Visit {
-  /** The document when its script has run. */
+  /** The document after its script has run. */
   readonly dom: string;
-  /** What the page's console said: refused scripts, errors. */
+  /** The page's console: refused scripts, errors. */
   readonly console: readonly string[];
 }
 
 /**
- * Opens a page in a browser that knows no network.
- * @param steps JavaScript to run when the page is ready; it is let in beside the page's own script by a policy of its own
- * @param width of the window; Chromium makes none narrower than 500
+ * Opens a page in a browser without a network.
+ * @param steps JavaScript to run when the page is ready; a policy of its own permits it besides the page's own script
+ * @param width of the window; Chromium's minimum is 500
  */
 export async function visit(page: string, steps = '', width = 1280, scheme: Scheme = 'light'): Promise<Visit> {
   return open(steps === '' ? page : withSteps(page, steps), width, scheme, '--dump-dom', (stdout, stderr) => ({
@@ -45,7 +45,7 @@ export async function visit(page: string, steps = '', width = 1280, scheme: Sche
   }));
 }
 
-/** What a person sees of a page, as a PNG. */
+/** A screenshot of a page, as a PNG. */
 export async function screenshot(page: string, scheme: Scheme, width = 1280): Promise<Buffer> {
   return open(page, width, scheme, '--screenshot=page.png', (_stdout, _stderr, dir) =>
     readFileSync(join(dir, 'page.png')),
@@ -82,7 +82,7 @@ async function open<T>(
   }
 }
 
-/** A person's part: the page's policy would refuse it, as it refuses every script that is not its own. */
+/** The page with the test's script: the page's own policy would refuse it, as any script but its own. */
 function withSteps(page: string, steps: string): string {
   const opened = page.replace(/script-src '([^']+)'/, "script-src '$1' 'nonce-steps'");
   return opened.replace('</body>', () => `<script nonce="steps">${steps}</script></body>`);

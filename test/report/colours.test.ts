@@ -12,8 +12,8 @@ const noBrowser = chromium === undefined;
 const browserMs = 90_000;
 
 /**
- * The least contrast of any text that shows, by the formula of WCAG 2.2 (1.4.3): each text's colour against what lies behind it, layer
- * by layer. Runs in the page.
+ * The lowest contrast of any visible text, by the formula of WCAG 2.2 (1.4.3): each text's colour against the layers behind
+ * it. Runs in the page.
  */
 const measure = `
   document.querySelectorAll('details').forEach((part) => { part.open = true; });
@@ -63,7 +63,7 @@ test.skipIf(noBrowser).each([
   ['the fleet', 'light', fleet],
   ['the fleet', 'dark', fleet],
 ] as const)(
-  '(needs chromium) every text of the page of %s stands out from what is behind it, when a person prefers %s',
+  '(needs chromium) every text of the page of %s has enough contrast, with preferred scheme %s',
   { timeout: browserMs },
   async (_title, scheme, text) => {
     const { dom, console } = await visit(text, measure, 1280, scheme);
@@ -111,7 +111,7 @@ function predicted(filter: number | undefined, left: number, up: number, corner:
 }
 
 test.skipIf(noBrowser)(
-  '(needs chromium) screenshots: paper is light or dark as a person prefers',
+  '(needs chromium) screenshots: the background is light or dark as preferred',
   { timeout: browserMs },
   async () => {
     const seen = async (scheme: Scheme): Promise<number> => brightness(await screenshot(page, scheme));

@@ -9,11 +9,11 @@ const examples = join(import.meta.dirname, '..', '..', 'examples');
 /** The bundle of an example. */
 export function bundle(name: string): BundleFiles {
   const files = readTree(join(examples, name, 'out'));
-  if (!(files instanceof Map)) throw new Error(`examples/${name} is no bundle`);
+  if (!(files instanceof Map)) throw new Error(`examples/${name} is not a bundle`);
   return files;
 }
 
-/** The page on a change. @param name of the new bundle, which the page shows as it is */
+/** The page on a change. @param name of the new bundle, which the page shows */
 export function pageOf(old: BundleFiles, fresh: BundleFiles, name = 'new'): string {
   const report = reportOn({ old, fresh, policy: { settings: {}, today: '2026-11-21' } });
   if (!('diff' in report)) throw new Error(report[0]?.message);

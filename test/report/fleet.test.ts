@@ -19,7 +19,7 @@ const namesIn = (text: string): readonly string[] =>
   [...text.matchAll(/<td class="node">(?:<a [^>]*>)?([^<]*)/g)].map(([, name]) => name ?? '');
 const hrefOf = (text: string): string | undefined => /<td class="node"><a href="([^"]*)"/.exec(text)?.[1];
 
-/** One node in each state, and further ones of them whose names sort otherwise. */
+/** One node in each state, and more of them whose names sort differently. */
 const everyState = [
   receiptOf('h', 'confirmed'),
   receiptOf('g', 'same', 'older'),
@@ -41,7 +41,7 @@ const staged = {
 };
 
 describe('the page', () => {
-  test('is whole by itself: its policy lets in its own script and style and no address', () => {
+  test('is self-contained: its policy permits its own script and style and no address', () => {
     const [, policy = ''] = /Content-Security-Policy" content="([^"]*)"/.exec(page) ?? [];
     const [, style = ''] = /<style>([^]*?)<\/style>/.exec(page) ?? [];
     const [, script = ''] = /<script>([^]*?)<\/script>/.exec(page) ?? [];
@@ -55,16 +55,16 @@ describe('the page', () => {
     expect(page).not.toMatch(/https?:|@import|url\(/);
   });
 
-  test('shows what nodes said and their names as text', () => {
+  test('shows receipts and names of nodes as text', () => {
     expect(bodyOf(page)).not.toMatch(/<script|<img|<b>x|x"><b>/);
     expect(bodyOf(page)).toContain('&lt;/td&gt;&lt;script&gt;document.title=&quot;owned&quot;&lt;/script&gt;');
   });
 
-  test('is the same bytes, whatever order the receipts came in', () => {
+  test('has the same bytes for any order of receipts', () => {
     expect(fleetHtml(judgeFleet(new Map(words.toReversed()), ['x"><b>'], target(2)), 'receipts')).toBe(page);
   });
 
-  test('has the worst first, then the names; the counts of all states and waves come before any node', () => {
+  test('sorts by severity, then by name; the counts of all states and waves come before any node', () => {
     const text = fleetHtml(judgeFleet(new Map(everyState), [], staged), '');
     expect(namesIn(text).join('')).toBe('ibcyzefgh');
     expect([...text.matchAll(/<section id="([^"]*)"/g)].map(([, state]) => state)).toEqual(nodeStates);
@@ -139,7 +139,7 @@ describe.skipIf(chromium === undefined)('a browser (needs Chromium)', () => {
     expect(dom).toContain('<title>b rolled-back|c silent|e silent|d waits|a runs</title>');
   });
 
-  // Chromium makes no window narrower than 500; a frame is as narrow as a phone.
+  // Chromium's minimal width is 500; a frame is as narrow as a phone.
   const inFrame = (steps: string): string =>
     `for (const script of document.querySelectorAll("script")) script.remove(); const frame = document.createElement("iframe"); frame.style.cssText = "width:390px;height:800px"; frame.srcdoc = document.documentElement.outerHTML; frame.onload = () => { const doc = frame.contentDocument; ${steps} }; document.body.replaceChildren(frame);`;
   const measure = `const title = [doc.documentElement.scrollWidth <= doc.documentElement.clientWidth ? "fits" : "too wide " + doc.documentElement.scrollWidth];
@@ -160,7 +160,7 @@ describe.skipIf(chromium === undefined)('a browser (needs Chromium)', () => {
     expect(/<title>([^<]*)/.exec(dom)?.[1]).toBe('fits');
   });
 
-  test('filters 10,000 nodes as someone types, opens what it finds and folds it again', {
+  test('filters 10,000 nodes while typing, opens matches and folds them again', {
     timeout: browserMs,
   }, async () => {
     const steps = `const search = document.getElementById("search");

@@ -27,7 +27,7 @@ function reportOf(): ChangeReport {
   return report;
 }
 
-/** A report with the changes of the real one many times over. */
+/** A report with the changes of the real one, repeated. */
 function large(times: number): ChangeReport {
   const report = reportOf();
   const repeat = <T>(list: readonly T[]): readonly T[] => Array.from({ length: times }, () => list).flat();
@@ -40,7 +40,7 @@ function large(times: number): ChangeReport {
 const size = diffSize(old, fresh);
 const comment: MarkdownOptions = { charactersMax: commentCharactersMax, size };
 
-test('a comment that fits is whole, and starts with the mark by which it is found again', () => {
+test('a comment that fits is complete, and starts with the mark of its updates', () => {
   const text = reportMarkdown(reportOf(), comment);
   expect(text.startsWith(`${commentMark}\n### Sluice: 2 Services appear`)).toBe(true);
   expect(text).not.toContain('Truncated:');
@@ -58,12 +58,12 @@ test.each([1, 7, 60, 1_000])(
     const cut = Number(/Truncated:.*?(\d+) flows/.exec(text)?.[1] ?? 0);
     expect(rows + cut).toBe(report.diff.flows.length);
     expect(text.includes('[The full report](<https://ci.example/report>) shows all.')).toBe(cut > 0);
-    // What opens a part closes it too, however much of it is cut.
+    // Each opened part is closed, too, however much of it is left out.
     expect(text.match(/<details>/g)?.length).toBe(text.match(/<\/details>/g)?.length);
   },
 );
 
-test('an address of the report cannot end its link', () => {
+test('the URL of the report cannot end its link', () => {
   const text = reportMarkdown(reportOf(), { ...comment, reportUrl: 'https://ci.example/a b>[x](y' });
   expect(text).toContain('](<https://ci.example/a%20b%3E[x](y>)');
 });
@@ -73,7 +73,7 @@ test.each([
   [{ files: 301, lines: 10, bytes: 10 }, 'about 99 %'],
   [{ files: 10, lines: 40_000, bytes: 10 }, 'about 50 %'],
   [{ files: 600, lines: 80_000, bytes: 4_000_000 }, 'about 25 %'],
-])('of %j the web page shows %s', (measured, expected) => {
+])('for %j the web page shows %s', (measured, expected) => {
   expect(webText(measured)).toContain(expected);
 });
 

@@ -9,12 +9,12 @@ import { bundle, pageOf } from './example.ts';
 
 const page = pageOf(bundle('02-node-port'), bundle('03-load-balancer'));
 
-test.each(pages)('the module of $script is what its sources bundle to', async (source) => {
-  // `./dev golden` writes it anew.
+test.each(pages)('the module of $script is up to date', async (source) => {
+  // `./dev golden` rewrites it.
   expect(readFileSync(source.module, 'utf8')).toBe(await pageText(source));
 });
 
-test('the page names no address of anybody, and its policy lets only its own script and style in', () => {
+test('the page has no foreign address, and its policy permits only its own script and style', () => {
   const [, policy = ''] = /Content-Security-Policy" content="([^"]*)"/.exec(page) ?? [];
   const script = /<script>([^]*?)<\/script>/.exec(page)?.[1] ?? '';
   const style = /<style>([^]*?)<\/style>/.exec(page)?.[1] ?? '';
@@ -36,13 +36,13 @@ const hostile = [
   '\'"><img src=x onerror=alert(1)>',
 ];
 
-test.each(hostile)('%j in a text stays a text of the data', (text) => {
+test.each(hostile)('%j in a text stays text in the data', (text) => {
   const data = { verdict: text, services: [], flows: [] } as unknown as PageData;
   expect(inScript(data)).not.toMatch(/[<>&\u2028\u2029]/);
   expect(JSON.parse(inScript(data))).toEqual(data);
 });
 
-test('a name that is mark-up leaves the page with as many scripts as it had', () => {
+test('a name with mark-up adds no script to the page', () => {
   const scripts = (text: string): number => text.match(/<script/gi)?.length ?? 0;
   for (const name of hostile) {
     const made = pageOf(bundle('02-node-port'), bundle('03-load-balancer'), name);
@@ -51,7 +51,7 @@ test('a name that is mark-up leaves the page with as many scripts as it had', ()
   }
 });
 
-/** Skipped where no Chromium is: the titles say so in the summary of skipped tests. */
+/** Skipped without Chromium: the titles say so in the summary of skipped tests. */
 const noBrowser = chromium === undefined;
 const browserMs = 90_000;
 
@@ -69,7 +69,7 @@ test.skipIf(noBrowser)(
   },
 );
 
-test.skipIf(noBrowser)('(needs chromium) keys and search choose a flow', { timeout: browserMs }, async () => {
+test.skipIf(noBrowser)('(needs chromium) keys and search select a flow', { timeout: browserMs }, async () => {
   const steps = `
     const search = document.getElementById('flow-search');
     search.value = 'shop/audit closes 10.96'; search.dispatchEvent(new Event('input'));
@@ -100,7 +100,7 @@ test.skipIf(noBrowser)(
 );
 
 test.skipIf(noBrowser)(
-  '(needs chromium) 10,000 Services, flows and findings leave a small document',
+  '(needs chromium) 10,000 Services, flows and findings give a small document',
   { timeout: browserMs },
   async () => {
     const json = /id="data">([^]*?)<\/script>/.exec(page)?.[1] ?? '';
@@ -127,7 +127,7 @@ test.skipIf(noBrowser)(
 );
 
 test.skipIf(noBrowser).each([500, 820, 1280])(
-  '(needs chromium) in a window of %i pixels nothing lies beside it, and every part can be reached by Tab',
+  '(needs chromium) in a window of %i pixels nothing overflows, and every part is reachable by Tab',
   { timeout: browserMs },
   async (width) => {
     const steps = `

@@ -27,15 +27,15 @@ interface Config {
 
 interface Both {
   readonly files: BundleFiles;
-  /** The profile of mode iptables that is also there in mode ipvs, as `virtual`. */
+  /** The profile of mode iptables that exists in mode ipvs, too, as `virtual`. */
   readonly original: string;
-  /** What the renderer says that mode ipvs does otherwise, as `shop/web DIFFERS_…`, or `* DIFFERS_…` where it concerns all traffic. */
+  /** The differences of mode ipvs that the renderer reports, as `shop/web DIFFERS_…`, or `* DIFFERS_…` for all traffic. */
   readonly reported: readonly string[];
 }
 
 /**
- * Both modes in one bundle: the first profile of the example is there in mode ipvs, too.
- * @param virtual who has that one: the nodes of the example, or one more node, which has no endpoints
+ * Both modes in one bundle: the first profile of the example exists in mode ipvs, too.
+ * @param virtual the nodes with that profile: those of the example, or one more node, which has no endpoints
  */
 function renderBoth(example: Example, virtual: 'all' | 'added'): Both {
   const plain: Config = { apiVersion: 'sluice.dev/v1alpha1', kind: 'SluiceConfig', clusterName: example.name };
@@ -66,17 +66,17 @@ function renderBoth(example: Example, virtual: 'all' | 'added'): Both {
   };
 }
 
-/** Examples of mode iptables, with all they need in their folder of manifests. */
+/** Examples of mode iptables that need only their folder of manifests. */
 const examples = listExamples().filter(({ name }) => !['08-git', '10-ipvs', '11-mixed'].includes(name));
 
 describe.each(examples)('$name', (example) => {
   test(
-    'both modes and both layouts serve it alike, up to the published differences',
+    'both modes and both layouts are equivalent, except for the published differences',
     () => {
       const { files, original } = renderBoth(example, 'added');
       const compared = compareModesAndLayouts(files) as readonly Comparison[];
       const layouts = compared.filter(({ kind }) => kind === 'layouts');
-      // Other profiles may be configured otherwise.
+      // Other profiles may have another configuration.
       const modes = compared.filter(({ kind, between }) => kind === 'profiles' && between[0] === original);
       expect(layouts.every(({ flows }) => flows > 0)).toBe(true);
       expect(modes.reduce((sum, { flows }) => sum + flows, 0)).toBeGreaterThan(10);
@@ -86,7 +86,7 @@ describe.each(examples)('$name', (example) => {
   );
 
   test.each(['all', 'added'] as const)(
-    'what packets meet otherwise in mode ipvs is what the renderer reports, and nothing else: nodes in it: %s',
+    'the renderer reports exactly the differences for packets in mode ipvs: nodes in it: %s',
     (virtual) => {
       const { files, original, reported } = renderBoth(example, virtual);
       const met = (compareModesAndLayouts(files) as readonly Comparison[])
@@ -101,10 +101,10 @@ describe.each(examples)('$name', (example) => {
   );
 });
 
-/** What concerns all traffic is reported once for a profile. */
+/** A difference for all traffic is reported once for a profile. */
 const isOfAll = (code: string): boolean => code === 'DIFFERS_OTHER_PORTS';
 /**
- * What the first packet of a client need not show: which endpoint the next one meets at another address, what is made of one that is
- * INVALID, and whether it is a rule or the kernel that refuses it where nobody serves.
+ * Differences that the first packet of a client need not show: the endpoint of the next one at another address, the treatment of
+ * INVALID packets, and whether a rule or the kernel refuses it without endpoints.
  */
 const notByFlows = ['DIFFERS_AFFINITY', 'DIFFERS_INVALID', 'DIFFERS_NO_ENDPOINT'];

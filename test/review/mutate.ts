@@ -2,7 +2,7 @@ import { type BundleFiles, readPath } from '@sluice/bundle';
 
 export const pick = <T>(list: readonly T[], random: () => number): T => list[Math.floor(random() * list.length)] as T;
 
-/** A bundle with one thing wrong. */
+/** A bundle with one mistake. */
 export interface Mutant {
   readonly files: BundleFiles;
   readonly what: string;
@@ -12,7 +12,7 @@ type Change = (lines: string[], at: number, random: () => number) => string | un
 
 const isRule = (line: string): boolean => /^(?:@\S+ )?(?:-[Aa]|add) /.test(line);
 
-/** Each gives what it did, or nothing where it does not apply to the line. */
+/** Each returns a description of its change, or nothing where it does not apply to the line. */
 const changes: Readonly<Record<string, Change>> = {
   delete: (lines, at) => `delete ${lines.splice(at, 1)[0]}`,
   duplicate: (lines, at) => {

@@ -15,13 +15,13 @@ const bundles = listExamples().flatMap(({ name, output }) => {
   const files = readTree(output);
   return files instanceof Map ? [{ name, files: files as BundleFiles }] : [];
 });
-/** Fewer examples have this mode, so that they come up more often than others. */
+/** Fewer examples have this mode, so they are drawn more often. */
 const ofIpvs = bundles.filter(({ files }) => [...files.keys()].some((path) => path.endsWith('.ipvs')));
 
-/** How often each case came up, so that a run in which nothing ever changes is found out. */
+/** The count of each case, to detect a run in which nothing ever changes. */
 const met = { changing: 0, neutral: 0, refused: 0 };
 
-test.each(Array.from({ length: mutants }, (_, n) => n))(`mutant %i is seen for what it is`, (n) => {
+test.each(Array.from({ length: mutants }, (_, n) => n))(`classifies mutant %i correctly`, (n) => {
   const random = randomOf(seed + n);
   const among = n % 3 === 0 ? ofIpvs : bundles;
   const { name, files } = among[Math.floor(n / 3) % among.length]!;
@@ -29,7 +29,7 @@ test.each(Array.from({ length: mutants }, (_, n) => n))(`mutant %i is seen for w
   expect(misjudged(files, mutant, random), `${name}: ${mutant.what}`).toBeUndefined();
 });
 
-/** What `diff` or `prove` says of a mutant that random packets through the whole programs show to be wrong. */
+/** A wrong verdict of `diff` or `prove` on a mutant, judged by random packets through the whole programs. */
 function misjudged(files: BundleFiles, mutant: Mutant, random: () => number): string | undefined {
   const diff = diffBundles(files, mutant.files);
   const proof = proveBundle(mutant.files);
@@ -50,14 +50,14 @@ function misjudged(files: BundleFiles, mutant: Mutant, random: () => number): st
   return inventedFlow(diff, files, mutant.files);
 }
 
-test('enough of the mutants change something, and some nothing', () => {
-  // Too few to tell in tier quick.
+test('enough of the mutants change something, and some change nothing', () => {
+  // Tier quick has too few.
   if (!reaches('test')) return;
   expect(met.changing).toBeGreaterThan(mutants / 10);
   expect(met.neutral).toBeGreaterThan(0);
 });
 
-/** A random packet that the whole programs of both bundles treat differently; `refused` when a node takes neither. */
+/** A random packet that the whole programs of both bundles treat differently; `refused` when a node refuses the new one. */
 function findDifference(old: BundleFiles, fresh: BundleFiles, random: () => number): string | undefined {
   for (const family of ['ipv4', 'ipv6'] as const) {
     const [before, after] = [wholeNodes(old, family), wholeNodes(fresh, family)];
@@ -72,7 +72,7 @@ function findDifference(old: BundleFiles, fresh: BundleFiles, random: () => numb
   return undefined;
 }
 
-/** A changed flow whose example packet the whole programs treat alike; there must be none. */
+/** A changed flow whose example packet the whole programs treat the same; there must be none. */
 function inventedFlow(diff: BundleDiff, old: BundleFiles, fresh: BundleFiles): string | undefined {
   const programs = new Map<Family, readonly (readonly WholeNode[])[]>();
   for (const { family, nodes, packet } of diff.flows) {

@@ -19,7 +19,7 @@ import {
 } from '@sluice/bundle';
 import { pick } from './mutate.ts';
 
-/** All that a node runs: no file is left out, whatever a packet asks for. */
+/** The complete program of a node, with all files, whatever a packet needs. */
 export interface WholeNode {
   readonly name: string;
   readonly address: string | undefined;
@@ -66,13 +66,13 @@ function stateOf(
   return 'problems' in state ? 'refused' : state;
 }
 
-/** The kernel lets a node speak to an address that it carries from that very address. */
+/** The kernel sends a packet to an address of the node itself from that very address. */
 function asSent(node: WholeNode, packet: Packet): Packet {
   const isCarried = node.ipvs?.addresses[packet.family].includes(packet.destination);
   return packet.in === undefined && isCarried ? { ...packet, source: packet.destination } : packet;
 }
 
-/** What becomes of a packet, as one text; also for a client that comes again to each endpoint that remembers it. */
+/** The outcome of a packet, as one text; also for a client that returns to each endpoint that remembers it. */
 export function behaviour(node: WholeNode, asked: Packet): string {
   const packet = asSent(node, asked);
   const world = { localAddresses: node.address === undefined ? [] : [node.address], ipvs: node.ipvs };
@@ -109,7 +109,7 @@ function keepers({ ipvs }: WholeNode, outcomes: readonly Outcome[]): readonly st
   });
 }
 
-/** How virtual servers choose, where there is a choice, and for how long. */
+/** The schedulers of virtual servers with a choice, and their persistence. */
 function choiceOf({ ipvs }: WholeNode, outcomes: readonly Outcome[]): string {
   return outcomes
     .filter(({ verdict }) => verdict === 'dnat')
@@ -125,7 +125,7 @@ const addressForm = {
   ipv6: /(?<![0-9a-f:])[0-9a-f]*:[0-9a-f:]*:[0-9a-f:]*(?![0-9a-f:])/g,
 };
 
-/** Random packets made of everything that the texts of bundles name, and of a little that they do not. */
+/** Random packets from everything that the texts of bundles name, and from a little that they do not. */
 export function packetsFor(
   bundles: readonly BundleFiles[],
   family: Family,
@@ -155,7 +155,7 @@ export function packetsFor(
   }).filter((packet) => isPossible(packet, node));
 }
 
-/** Nothing comes in by an interface from an address that the node has or carries itself: the kernel takes it for a martian. */
+/** No packet arrives from an address of the node itself: the kernel takes it for a martian. */
 function isPossible({ family, source, port, in: incoming }: Packet, { address, ipvs }: WholeNode): boolean {
   const isOwn = source === address || ipvs?.addresses[family].includes(source) === true;
   const isLoopback = source.startsWith('127.') || source === '::1';
@@ -167,7 +167,7 @@ const isWhole = (text: string): boolean =>
     ? text.split('.').every((part) => Number(part) < 256)
     : /[0-9a-f]$/.test(text) && text.split('::').length <= 2;
 
-/** A neighbour of an address. */
+/** An adjacent address. */
 function bump(address: string, random: () => number): string {
   return address.replace(/(\d+)$/, (last) => String((Number(last) + 1 + Math.floor(random() * 9)) % 250));
 }

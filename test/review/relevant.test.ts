@@ -25,7 +25,7 @@ function view(files: BundleFiles): BundleView {
   return made;
 }
 
-test.each(bundles)(`the files that one packet can meet are found without reading all of them: $name`, ({ files }) => {
+test.each(bundles)(`finds the files that affect one packet without reading all of them: $name`, ({ files }) => {
   const random = randomOf(seed);
   for (let round = 0; round < rounds; round++) {
     const some = round === 0 ? files : mutate(files, random).files;
@@ -46,7 +46,7 @@ test.each(bundles)(`the files that one packet can meet are found without reading
   }
 });
 
-test.each(bundles)(`a packet's way through some files is its way through all: $name`, ({ files }) => {
+test.each(bundles)(`a packet takes the same path through these files as through all: $name`, ({ files }) => {
   const random = randomOf(seed);
   let met = 0;
   for (const family of families) {
@@ -57,7 +57,7 @@ test.each(bundles)(`a packet's way through some files is its way through all: $n
         const asked = { node: node.name, family, from: source, in: packet.in, destination, protocol, port };
         const some = traceOnNode(files, { ...asked, layout: 'flat' });
         if (!('ways' in some)) throw new Error(some[0]?.message);
-        expect({ packet, ways: wayText(some.ways) }).toEqual({ packet, ways: firstLine(node, some.packet) });
+        expect({ packet, ways: pathText(some.ways) }).toEqual({ packet, ways: firstLine(node, some.packet) });
         if (some.ways.some(({ path }) => path.length > 0)) met++;
       }
     }
@@ -67,8 +67,8 @@ test.each(bundles)(`a packet's way through some files is its way through all: $n
 
 type Ways = Extract<ReturnType<typeof traceOnNode>, { readonly ways: unknown }>['ways'];
 
-/** As the first line of `behaviour` says it. */
-const wayText = (ways: Ways): string =>
+/** In the words of the first line of `behaviour`. */
+const pathText = (ways: Ways): string =>
   ways
     .map((one) => `${one.verdict} ${one.to ?? ''} ${one.masquerade} ${one.probability.toFixed(7)}`)
     .toSorted()

@@ -13,7 +13,7 @@ const rounds = atTier({ quick: 2, test: 20, soak: 300 });
 const base = 'profiles/default/base/first.iptables';
 const count = 24;
 
-/** Services of a few shapes, some of which have endpoints on a node's own address, affinity, or an address of another kind. */
+/** Services of a few shapes, some of which have endpoints on a node's own address, affinity, or a different kind of address. */
 const services = Array.from({ length: count }, (_, at): Short => {
   const kind = at % 6;
   const pods = [`10.244.1.${at + 10} node-a z1`, `10.244.2.${at + 10} node-b z2`];
@@ -34,7 +34,7 @@ const services = Array.from({ length: count }, (_, at): Short => {
 });
 const bundles = { iptables: bundleOf(services), ipvs: bundleOf(services, '    mode: ipvs\n') };
 
-/** What somebody may add to or take from a base file: some of it names what only one Service has. */
+/** A random edit of a base file: some of them concern only one Service. */
 function editOf(random: () => number, mode: keyof typeof bundles): readonly [RegExp, string] {
   const pick = <T>(list: readonly T[]): T => list[Math.floor(random() * list.length)]!;
   const at = Math.floor(random() * count);
@@ -81,7 +81,7 @@ const view = (of: BundleFiles, memory: Memory): BundleView => {
 };
 
 test.each(['iptables', 'ipvs'] as const)(
-  `in mode %s what changes for none of a kind changes for no other of it`,
+  `in mode %s a change that spares one Service of a shape spares all of them`,
   { timeout: 60_000 },
   (mode) => {
     const files = bundles[mode];
@@ -117,7 +117,7 @@ test.each(['iptables', 'ipvs'] as const)(
   },
 );
 
-test('a change for all of a kind is a flow of each', () => {
+test('a change for all Services of a shape is a changed flow of each', () => {
   const files = bundles.iptables;
   const unmarked = new Map([...files, [base, files.get(base)!.replace(/^-A KUBE-MARK-MASQ .*\n/m, '')] as const]);
   const diff = diffBundles(files, unmarked);

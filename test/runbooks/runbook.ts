@@ -3,29 +3,29 @@ import { join } from 'node:path';
 
 /** One block of commands of a runbook. */
 export interface Block {
-  /** Of the line that opens it, from 1. */
+  /** The number of its first line, from 1. */
   readonly line: number;
   readonly text: string;
   /** Commands that only a real host has; each has a stand-in. */
   readonly needs: readonly string[];
-  /** What it prints, where the runbook shows it: lines in which `…` is any text, and alone any lines. */
+  /** Its output, where the runbook shows it: lines in which `…` is any text, and alone any lines. */
   readonly prints: readonly string[] | undefined;
 }
 
 export interface Runbook {
-  /** The runbook whose machine this one begins with. */
+  /** The runbook whose machine this one starts with. */
   readonly after: string | undefined;
-  /** What has happened to the machine before: a folder of shell texts has it. */
+  /** The earlier events on the machine: a shell script of this name has them. */
   readonly scene: string | undefined;
   readonly blocks: readonly Block[];
 }
 
-/** What this folder has a stand-in for. */
+/** The commands with a stand-in in this folder. */
 export const standIns: readonly string[] = readdirSync(join(import.meta.dirname, 'stand-ins')).toSorted();
 
 /**
- * Reads a runbook. Blocks of kind `sh` are commands; a block of kind `text` right behind one is what it prints; any other kind is an
- * error, so that no command hides from the test.
+ * Reads a runbook. Blocks of kind `sh` are commands; a block of kind `text` directly after one is its output; any other kind is an
+ * error, so that no command escapes the test.
  */
 export function readRunbook(markdown: string): Runbook {
   const blocks: Block[] = [];
@@ -50,13 +50,13 @@ function close(blocks: Block[], { line, info, text }: { line: number; info: stri
   const [kind, ...more] = info.split(' ');
   if (kind === 'text' && last && last.prints === undefined) blocks[blocks.length - 1] = { ...last, prints: text };
   else if (kind === 'sh') blocks.push({ line, text: text.join('\n'), needs: needsOf(more, line), prints: undefined });
-  else throw new Error(`line ${line}: a block is \`sh\`, or \`text\` behind one, not ${JSON.stringify(info)}`);
+  else throw new Error(`line ${line}: a block is \`sh\`, or \`text\` after one, not ${JSON.stringify(info)}`);
 }
 
 function needsOf(words: readonly string[], line: number): readonly string[] {
   if (words.length === 0) return [];
   const [, names] = /^needs=([a-z,-]+)$/.exec(words.join(' ')) ?? [];
-  if (names === undefined) throw new Error(`line ${line}: behind \`sh\` stands nothing, or needs=NAME,…`);
+  if (names === undefined) throw new Error(`line ${line}: after \`sh\` only needs=NAME,… is possible`);
   return names.split(',');
 }
 
@@ -68,9 +68,9 @@ export function calledIn(text: string): readonly string[] {
 }
 
 /**
- * One script of many blocks: each is told of before it runs, and the first that fails ends the script. What it prints goes into a file
- * of its own.
- * @param folder where outputs go
+ * One script of many blocks: each is announced before it runs, and the first that fails ends the script. The output goes into a file
+ * per block.
+ * @param folder of the outputs
  */
 export function scriptOf(blocks: readonly Block[], folder: string): string {
   const steps = blocks.map(

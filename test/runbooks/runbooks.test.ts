@@ -11,7 +11,7 @@ import { type Block, calledIn, type Runbook, runbookNames, runbookOf, scriptOf }
 
 const root = join(import.meta.dirname, '..', '..');
 
-/** How often each runbook needs a command that only a real host has. Another one is a decision, not an accident. */
+/** How often each runbook needs a command that only a real host has: a new one has to be a decision. */
 const standInCalls: Readonly<Record<string, Readonly<Record<string, number>>>> = {
   'air-gapped.md': {},
   'carry.md': {},
@@ -22,11 +22,11 @@ const standInCalls: Readonly<Record<string, Readonly<Record<string, number>>>> =
   'rollback.md': { scp: 1, systemctl: 1 },
 };
 
-/** Programs that not every machine has. */
+/** Programs that some machines lack. */
 const programs: Readonly<Record<string, readonly string[]>> = { 'carry.md': ['/usr/bin/rsync'] };
 
 describe.each(runbookNames)('docs/runbooks/%s', (name) => {
-  test('says of each block what of it needs a real host', () => {
+  test('marks the commands of each block that need a real host', () => {
     const { blocks } = runbookOf(name);
     for (const { line, text, needs } of blocks) expect(calledIn(text), `line ${line}`).toEqual(needs);
     const names = blocks.flatMap(({ needs }) => needs);
@@ -37,10 +37,10 @@ describe.each(runbookNames)('docs/runbooks/%s', (name) => {
   });
 });
 
-/** A block that waits for what never comes ends with it; `unshare` itself heeds nothing but SIGKILL while its child runs. */
+/** A block that waits forever ends with it; `unshare` itself reacts only to SIGKILL while its child runs. */
 const limitMs = 240_000;
 
-/** Runs blocks on a machine of their own. Returns the output of each. Throws with the output of the one that failed. */
+/** Runs blocks on a machine of their own. @returns the output of each. Throws with the output of the one that failed */
 function run(before: readonly Block[], scene: string, blocks: readonly Block[]): readonly string[] {
   const work = mkdtempSync(join(tmpdir(), 'sluice-runbook-'));
   try {
@@ -75,7 +75,7 @@ function run(before: readonly Block[], scene: string, blocks: readonly Block[]):
   }
 }
 
-/** Where it ended: the block, and what that printed. */
+/** The last block that ran, and its output. */
 function lastStep(work: string): string {
   for (const folder of ['own', 'before']) {
     try {
@@ -87,10 +87,10 @@ function lastStep(work: string): string {
       const index = /^block (\d+)/.exec(last)?.[1] ?? '0';
       return `${folder}: ${last}\n${readFileSync(join(work, folder, `${index}.out`), 'utf8')}`;
     } catch {
-      // It did not come so far.
+      // The output of the block does not exist yet.
     }
   }
-  return 'nothing was begun';
+  return 'no block was started';
 }
 
 const sceneOf = ({ scene }: Runbook): string =>
@@ -105,14 +105,14 @@ describe('on a machine of its own', () => {
     { timeout: limitMs + 10_000 },
     (name, context) => {
       const missing = (programs[name] ?? []).find((path) => !existsSync(path));
-      if (missing !== undefined) return context.skip(`${missing} is not here: apt-get install ${basename(missing)}`);
+      if (missing !== undefined) return context.skip(`${missing} is missing: apt-get install ${basename(missing)}`);
       const runbook = runbookOf(name);
       const before = runbook.after === undefined ? [] : runbookOf(runbook.after).blocks;
       const outputs = run(before, sceneOf(runbook), runbook.blocks);
       for (const [index, { line, prints }] of runbook.blocks.entries()) {
         if (prints === undefined) continue;
         const output = outputs[index] ?? '';
-        expect(matches(output, prints) ? '' : output, `line ${line} does not print what is shown`).toBe('');
+        expect(matches(output, prints) ? '' : output, `line ${line} does not print the shown output`).toBe('');
       }
     },
   );

@@ -3,7 +3,7 @@ import { dirname, join } from 'node:path';
 import { programPath } from '@sluice/testing';
 import { execa } from 'execa';
 
-/** One command with all that it must print. README.md of this folder describes the format. */
+/** One command with its complete output. README.md of this folder describes the format. */
 export interface Step {
   readonly line: number;
   readonly command: string;
@@ -19,7 +19,7 @@ export interface Script {
   readonly files: ReadonlyMap<string, string>;
 }
 
-/** Reads a script. Throws at a line that is none of the format. */
+/** Reads a script. Throws at a line that is not of the format. */
 export function readScript(text: string): Script {
   const [head = '', ...rest] = text.split(/^-- (.+) --\n/m);
   const files = new Map<string, string>();
@@ -35,7 +35,7 @@ function readLine(line: string, number: number, steps: Step[]): void {
   const [, sign, text = ''] = /^(\$|1>|2>|exit)(?: (.*))?$/.exec(line) ?? [];
   const step = steps.at(-1);
   if (sign === '$') steps.push({ line: number, command: text, stdout: [], stderr: [], exit: 0 });
-  else if (sign === undefined || step === undefined) throw new Error(`line ${number} is no part of a script: ${line}`);
+  else if (sign === undefined || step === undefined) throw new Error(`line ${number} is not part of a script: ${line}`);
   else if (sign === 'exit') step.exit = Number(text);
   else (sign === '1>' ? step.stdout : step.stderr).push(text);
 }
@@ -49,8 +49,8 @@ export function layOut(script: Script, dir: string): void {
 }
 
 /**
- * The script's text with what each command really printed in place of what was listed.
- * @param ran what each step did; those that did as listed are left out
+ * The script's text with the real output of each command in the place of the listed one.
+ * @param ran the results of steps; matching ones are left out
  */
 export function rewrite(text: string, ran: ReadonlyMap<Step, Ran>): string {
   const lines = text.split('\n');
@@ -69,7 +69,7 @@ function signed(sign: string, output: string): string[] {
     .map((line) => `${sign} ${line}`.trimEnd());
 }
 
-/** What a command did. */
+/** The result of a command. */
 export interface Ran {
   readonly stdout: string;
   readonly stderr: string;
@@ -81,7 +81,7 @@ export interface Ran {
 
 const bin = dirname(programPath('sluice'));
 
-/** Runs one command. Git finds no config but its own defaults, so that scripts do the same everywhere. */
+/** Runs one command. Git has only its default configuration, so that scripts run the same everywhere. */
 export async function runStep(step: Step, dir: string): Promise<Ran> {
   const before = contents(dir);
   const { stdout, stderr, exitCode } = await execa('bash', ['-c', step.command], {

@@ -1,5 +1,5 @@
 /**
- * Asks what it is told to, over and over, and writes down what answered. Runs in a machine of a test and imports nothing from the
+ * Sends the given requests in a loop, and records the answers. Runs in a machine of a test and imports nothing from the
  * workspace. `node client.ts FILE QUESTIONS`, where QUESTIONS is JSON.
  */
 import { createSocket } from 'node:dgram';
@@ -8,7 +8,7 @@ import { connect, isIPv6, type NetConnectOpts } from 'node:net';
 
 export interface Question {
   readonly name: string;
-  /** `stay` is one connection of TCP that is never closed. */
+  /** `stay` is one TCP connection that is never closed. */
   readonly by: 'tcp' | 'udp' | 'stay';
   readonly to: string;
   readonly port: number;
@@ -16,7 +16,7 @@ export interface Question {
   readonly from?: string;
 }
 
-/** Question → what answered, or why nothing did → how often. */
+/** Question → answer, or error → count. */
 export type Answers = Readonly<Record<string, Readonly<Record<string, number>>>>;
 
 const answerMs = 3_000;

@@ -5,31 +5,31 @@ import type { NodeRecord } from '../../packages/applier/src/journal/record.ts';
 import { type Cluster, openCluster } from '../netns/cluster.ts';
 import type { Daemon, ExecResult, Host } from '../netns/cluster-host.ts';
 
-/** Where the data of all versions are. */
+/** The folder with the data of all versions. */
 export const upgradeFolder = import.meta.dirname;
 
-/** How a node can be set up that a version left behind. */
+/** The configuration of a node that an earlier version left. */
 export interface Setup {
-  /** Of its folder. */
+  /** The name of its folder. */
   readonly name: string;
   readonly backend: 'nft' | 'legacy';
   readonly layout: 'tree' | 'flat';
 }
 
-/** Those that there are data of. Mode ipvs needs a kernel that has it. */
+/** The setups with data. Mode ipvs needs a kernel with IPVS. */
 export const setups: readonly Setup[] = [
   { name: 'tree-nft', backend: 'nft', layout: 'tree' },
   { name: 'tree-legacy', backend: 'legacy', layout: 'tree' },
   { name: 'flat-nft', backend: 'nft', layout: 'flat' },
 ];
 
-/** The versions of which there are data, the oldest first. */
+/** The versions with data, the oldest first. */
 export const versions: readonly string[] = readdirSync(upgradeFolder, { withFileTypes: true })
   .filter((entry) => entry.isDirectory() && /^\d+\.\d+\.\d+$/.test(entry.name))
   .map(({ name }) => name)
   .toSorted((a, b) => a.localeCompare(b, 'en', { numeric: true }));
 
-/** Two nodes, three pods that serve, one that asks, and an outside with one address that no source range has. */
+/** Two nodes, three pods that serve, a client pod, and an outside with one address that no source range has. */
 export const openUpgradeCluster = (): Promise<Cluster> =>
   openCluster({
     nodes: [1, 2].map((n) => ({
@@ -46,11 +46,11 @@ export const openUpgradeCluster = (): Promise<Cluster> =>
     outside: ['198.51.100.7', '2001:db8:51::7', '203.0.113.200'],
   });
 
-/** Everything of the node lies here, in its own /run: so no file of it knows where it was made. */
+/** All files of the node, in its own /run: so none of them contains the path where it was made. */
 const home = '/run/upgrade';
 const config = ['-c', `${home}/sluiced.yaml`];
 
-/** Files and sockets of the state directory that belong to a process, or that must not be kept. */
+/** Excludes files and sockets of the state directory that belong to a process, or that must not be kept. */
 const isKept = (path: string): boolean => !/\/(receipt_key|lock)$/.test(path);
 
 /** node-1 of the cluster, with `sluiced` on it. */
@@ -65,12 +65,12 @@ export class UpgradeNode {
     this.#setup = setup;
   }
 
-  /** What is at a path of the node, seen from here. */
+  /** A path on the node, as seen from here. */
   #outside(path: string): string {
     return `/proc/${this.#host.pid}/root${home}/${path}`;
   }
 
-  /** Copies a file or folder to the node; what was there under that name is replaced whole. */
+  /** Copies a file or folder to the node, and replaces an existing one. */
   async put(from: string, name: string): Promise<void> {
     const [to, fresh, old] = [join(home, name), join(home, `${name}.new`), join(home, `${name}.old`)];
     await this.#host.run(['sh', '-ec', `mkdir -p ${home}; rm -rf ${fresh} ${old}; cp -r "$0" ${fresh}`, from]);
@@ -78,7 +78,7 @@ export class UpgradeNode {
     if (name === 'state') await this.#host.run(['chmod', '-R', 'go-rwx', to]);
   }
 
-  /** Copies a folder of the node; of the state what may be kept. */
+  /** Copies a folder of the node; of the state without the excluded files. */
   take(name: string, to: string): void {
     cpSync(this.#outside(name), to, { recursive: true, filter: isKept });
   }
@@ -91,7 +91,7 @@ export class UpgradeNode {
     return this.#host.exec([process.execPath, this.#sluiced, ...args, ...config], { timeoutMs: 60_000 });
   }
 
-  /** What `sluiced status` says; of a daemon that does not answer yet, `daemon` is null, which is no failure of the command. */
+  /** `sluiced status`; while the daemon does not answer yet, `daemon` is null, which is not an error. */
   async status(): Promise<NodeStatus> {
     return JSON.parse((await this.sluiced('status', '-o', 'json')).stdout) as NodeStatus;
   }
@@ -106,7 +106,7 @@ export class UpgradeNode {
     return this.#host.start([process.execPath, this.#sluiced, 'run', ...config]);
   }
 
-  /** The record of the journal; undefined before there is one, and while it is being made. */
+  /** The record of the journal; undefined before it exists, and while it is being made. */
   journal(): NodeRecord | undefined {
     try {
       return peek(this.#outside('state'));
@@ -115,14 +115,14 @@ export class UpgradeNode {
     }
   }
 
-  /** Whether the release of a serial is confirmed and nothing is under way. */
+  /** Whether the release of a serial is confirmed and no transaction is open. */
   confirmed(serial: number): boolean {
     const { open, current, history } = this.journal() ?? {};
     return open === null && current?.number === serial && history?.at(-1)?.what === 'confirmed';
   }
 
   /** Whether the node has signed a receipt about the release of a serial. */
-  hasSaid(serial: number): boolean {
+  hasReceipt(serial: number): boolean {
     const folder = this.#outside('receipts');
     if (!existsSync(folder)) return false;
     const names = readdirSync(folder).filter((name) => name.endsWith('.json'));
@@ -138,7 +138,7 @@ export class UpgradeNode {
     return { 'iptables.save': plain(ipv4 ?? ''), 'ip6tables.save': plain(ipv6 ?? '') };
   }
 
-  /** Puts rules into the kernel, and the tunables of a release, as the version had them. */
+  /** Loads rules into the kernel, and the tunables of a release, as the earlier version had them. */
   async restore(rules: Rules, release: string): Promise<void> {
     const { backend } = this.#setup;
     await this.#host.run([`/usr/sbin/iptables-${backend}-restore`], { input: rules['iptables.save'] });
@@ -147,26 +147,26 @@ export class UpgradeNode {
   }
 }
 
-/** What a test reads of `sluiced status -o json`. */
+/** The fields of `sluiced status -o json` that tests read. */
 interface NodeStatus {
   readonly daemon: { readonly healthy: boolean } | null;
 }
 
-/** By the names of their files, what the save tools print, with counters of 0 and without dates. */
+/** The output of the save tools by file name, with counters of 0 and without dates. */
 export interface Rules {
   readonly 'iptables.save': string;
   readonly 'ip6tables.save': string;
 }
 
-/** The rules that a version left behind. */
+/** The rules that an earlier version left. */
 export const rulesIn = (folder: string): Rules => ({
   'iptables.save': readFileSync(join(folder, 'iptables.save'), 'utf8'),
   'ip6tables.save': readFileSync(join(folder, 'ip6tables.save'), 'utf8'),
 });
 
 /**
- * A save tool of the legacy store prints its tables in the order in which they were made, and its restore tool wants an end of line
- * behind the last COMMIT.
+ * A save tool of the legacy store prints its tables in the order of their creation, and its restore tool requires a newline
+ * after the last COMMIT.
  */
 const plain = (saved: string): string =>
   saved

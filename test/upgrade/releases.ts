@@ -9,7 +9,7 @@ export function makeKey(dir: string, name: string): string {
   return file;
 }
 
-/** Which manifests of the folder a release is made of, by their names without ending. */
+/** The manifests of the folder that are in a release, by their names without extension. */
 export type Manifests = readonly string[];
 
 /** Makes releases of the manifests and signs them. */
@@ -25,8 +25,8 @@ export class Releases {
   /**
    * @param sluice the program
    * @param manifests the folder that they are in
-   * @param dir where releases come to lie
-   * @param key the file of the key that signs them
+   * @param dir for the releases
+   * @param key the file of the signing key
    */
   constructor(sluice: string, manifests: string, dir: string, key: string) {
     [this.#sluice, this.#manifests, this.#dir, this.#key] = [sluice, manifests, dir, key];
@@ -42,7 +42,7 @@ export class Releases {
     return this.#signed(release);
   }
 
-  /** An update of endpoints of a release. @returns its directory */
+  /** An endpoint update of a release. @returns its directory */
   makeUpdate(of: string, manifests: Manifests): string {
     const update = this.#place();
     cpSync(of, update, { recursive: true });

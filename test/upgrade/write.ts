@@ -1,6 +1,6 @@
 /**
- * Writes the data of this version: what a node is like that it manages. README.md says when. Needs root, as the tests on a kernel do.
- * Keys that sign are made here and thrown away.
+ * Writes the data of this version: a node that it manages. README.md says when. Needs root, as the tests on a kernel do.
+ * The signing keys are made here and thrown away.
  */
 import { cpSync, existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -13,9 +13,7 @@ import { makeKey, Releases } from './releases.ts';
 
 const target = join(upgradeFolder, manifest.version);
 if (existsSync(target)) {
-  process.stderr.write(
-    `Cannot write ${target}: it is there. The data of a version that is out are never written anew\n`,
-  );
+  process.stderr.write(`Cannot write ${target}: it exists. The data of a released version are never rewritten\n`);
   process.exit(2);
 }
 const programs = await buildTestPrograms(join(upgradeFolder, '../..'));
@@ -32,13 +30,13 @@ try {
   cpSync(update, join(folder, 'update'), { recursive: true });
   writeFileSync(join(folder, 'allowed_signers'), releases.signer);
   for (const setup of setups) await writeSetup(setup, first, second);
-  // Whole, or not at all.
+  // All or nothing.
   cpSync(folder, target, { recursive: true });
 } finally {
   rmSync(scratch, { recursive: true, force: true });
 }
 
-/** Lets a node take both releases, the second in the place of the first, and keeps what it then has. */
+/** Lets a node apply both releases, the second after the first, and keeps its state. */
 async function writeSetup(setup: Setup, first: string, second: string): Promise<void> {
   await using cluster = await openUpgradeCluster();
   const node = new UpgradeNode(cluster.host('node-1'), join(programs, 'sluiced'), setup);
@@ -53,7 +51,7 @@ async function writeSetup(setup: Setup, first: string, second: string): Promise<
   await until('release 1 is confirmed', async () => node.confirmed(1), 60_000);
   await node.put(second, 'rendered');
   await until('release 2 is confirmed', async () => node.confirmed(2), 60_000);
-  await until('its receipt is written', async () => node.hasSaid(2));
+  await until('its receipt is written', async () => node.hasReceipt(2));
   await daemon.stop();
   for (const name of ['state', 'receipts']) node.take(name, join(to, name));
   for (const [name, text] of Object.entries(await node.rules())) writeFileSync(join(to, name), text);

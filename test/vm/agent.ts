@@ -1,4 +1,4 @@
-/** Runs in the guest: does what the machine asks over the virtio port, several things at once. */
+/** Runs in the guest: carries out requests from the machine over the virtio port, several in parallel. */
 import { spawn } from 'node:child_process';
 import {
   createReadStream,
@@ -13,7 +13,7 @@ import { dirname } from 'node:path';
 import { createInterface } from 'node:readline';
 import { outputBytesMax, portName, type Ran, type Reply, type Request } from './protocol.ts';
 
-/** The port's device: the kernel names it by number and tells its name in /sys. */
+/** The port's device: the kernel numbers it, and has its name in /sys. */
 function device(): string {
   const ports = '/sys/class/virtio-ports';
   const name = readdirSync(ports).find((port) => readFileSync(`${ports}/${port}/name`, 'utf8').trim() === portName);
@@ -58,7 +58,7 @@ function run(request: Request & { do: 'run' }): Promise<Ran> {
   };
   const timer = setTimeout(() => {
     killGroup(child.pid);
-    // A grandchild of another group may hold the pipes for as long as it likes.
+    // A grandchild in another process group may hold the pipes forever.
     child.stdout.destroy();
     child.stderr.destroy();
     end(null, `\nended after ${request.timeoutMs} ms`);
@@ -68,7 +68,7 @@ function run(request: Request & { do: 'run' }): Promise<Ran> {
   return promise;
 }
 
-/** A program and its children: the group is its own. Nobody may be left of it. */
+/** Kills a program and its children: the process group is its own. */
 function killGroup(pid: number | undefined): void {
   try {
     if (pid !== undefined) process.kill(-pid, 'SIGKILL');

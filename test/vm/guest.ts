@@ -11,18 +11,18 @@ import { portName, type Ran } from './protocol.ts';
 import { Talk } from './talk.ts';
 
 export interface GuestOptions {
-  /** MiB of memory; 2048 when left out. */
+  /** MiB of memory; by default 2048. */
   readonly memory?: number;
   /**
-   * A raw disk image that the guest sees as /dev/vdc and mounts itself. It is opened past the machine's cache: what the guest
-   * has flushed is there after `kill`; what it has not may be there or not.
+   * A raw disk image, /dev/vdc in the guest, which mounts it. It bypasses the machine's cache: data that the guest
+   * has flushed are there after `kill`; other data may be there or not.
    */
   readonly disk?: string;
 }
 
 export interface RunOptions {
   readonly input?: string;
-  /** After this the program and its children are killed; 60,000 when left out. */
+  /** After this time-out the program and its children are killed; by default 60,000. */
   readonly timeoutMs?: number;
   readonly cwd?: string;
   readonly env?: Readonly<Record<string, string>>;
@@ -30,13 +30,13 @@ export interface RunOptions {
 
 /** An emulated machine with a Debian kernel: `await using guest = await bootGuest()`. */
 export interface Guest extends AsyncDisposable {
-  /** From the start of the emulator to the agent's first word. */
+  /** From the start of the emulator to the agent's first message. */
   readonly bootMs: number;
   /** Runs a program; a text is a script for `sh`. The checkout is the current directory, at /sluice. */
   run(command: string | readonly string[], options?: RunOptions): Promise<Ran>;
   put(path: string, content: string | Uint8Array): Promise<void>;
   get(path: string): Promise<Buffer>;
-  /** Pulls the plug: `kill -9` of the emulator. */
+  /** A power cut: `kill -9` of the emulator. */
   kill(): Promise<void>;
 }
 
@@ -44,8 +44,8 @@ const checkout = join(import.meta.dirname, '..', '..');
 const bootMsMax = 180_000;
 
 /**
- * Boots a guest that holds this checkout as it is now.
- * @throws with the end of its console when it does not come up
+ * Boots a guest with the present checkout.
+ * @throws with the end of its console when it does not start
  */
 export async function bootGuest(options: GuestOptions = {}): Promise<Guest> {
   const image = prepareImage();
@@ -56,8 +56,8 @@ export async function bootGuest(options: GuestOptions = {}): Promise<Guest> {
   const socket = join(folder, 'port');
   const emulator = startEmulator(image, project, socket, options);
   const ended = new AbortController();
-  void emulator.then(() => ended.abort(new Error('the emulator ended')));
-  const timer = setTimeout(() => ended.abort(new Error(`it did not come up within ${bootMsMax} ms`)), bootMsMax);
+  void emulator.then(() => ended.abort(new Error('the emulator has exited')));
+  const timer = setTimeout(() => ended.abort(new Error(`it did not start within ${bootMsMax} ms`)), bootMsMax);
   try {
     const talk = await Talk.open(socket, ended.signal);
     return new Emulated(emulator, talk, folder, performance.now() - started);
@@ -71,13 +71,13 @@ export async function bootGuest(options: GuestOptions = {}): Promise<Guest> {
   }
 }
 
-/** What of the checkout the guest runs; node_modules is on the root disk, which changes less often. */
+/** The parts of the checkout that the guest runs; node_modules is on the root disk, which changes less often. */
 const parts = [...checkoutParts, 'pnpm-workspace.yaml', 'vitest.guest.config.ts', 'README.md'];
 
-/** Where the programs of the run are in the guest. */
+/** The directory of the programs of the run in the guest. */
 export const guestPrograms = '/sluice/programs';
 
-/** Where programs of test/parity are looked for there, below the checkout: those that are built here are. */
+/** The cache of the programs of test/parity in the guest, below the checkout: with those that are built here. */
 const guestCache = 'cache/sluice-parity';
 
 function makeProjectDisk(image: string, folder: string): void {
@@ -95,8 +95,8 @@ function makeProjectDisk(image: string, folder: string): void {
 
 function startEmulator(image: Image, project: string, socket: string, options: GuestOptions) {
   const readOnly = (file: string): string[] => ['-drive', `file=${file},format=raw,if=virtio,readonly=on,cache=unsafe`];
-  // One thread for both processors: with one each, a start of Node in twelve died of code that the other one was still changing.
-  // -enable-kvm may hang where the machine is itself a guest: emulation is slow and always works.
+  // One thread for both processors: with one each, one start of Node in twelve died of code that the other was still changing.
+  // -enable-kvm may hang where the machine is itself a guest: emulation is slow, but always works.
   const machine = ['-accel', 'tcg,thread=single', '-cpu', 'max', '-smp', '2', '-m', String(options.memory ?? 2048)];
   const terminal = ['-nographic', '-no-reboot', '-nic', 'none', '-monitor', 'none', '-serial', 'stdio'];
   const line = 'console=ttyS0 quiet panic=-1 mitigations=off';
@@ -159,7 +159,7 @@ class Emulated implements Guest {
   }
 }
 
-/** An empty ext4 disk for `GuestOptions.disk`, with a journal, as a machine's own would be. */
+/** An empty ext4 disk for `GuestOptions.disk`, with a journal, like a machine's own. */
 export function emptyDisk(file: string, megabytes: number): void {
   execaSync(find('mkfs.ext4') as string, ['-q', '-F', file, `${megabytes}M`]);
 }

@@ -32,18 +32,18 @@ const cache = join(checkout, '.cache', 'vm');
 const path = '/usr/sbin:/usr/bin:/sbin:/bin';
 
 /**
- * Why no guest can run here, with what would help; undefined when one can.
- * Emulation of the machine's own architecture alone is slow enough.
+ * The reason why no guest can run here, with a remedy; undefined if one can.
+ * Even emulation of the machine's own architecture is slow.
  */
 export function whyNoGuest(): string | undefined {
   if (process.arch !== 'x64') return `the guest is built for x64, this machine is ${process.arch}`;
   const missing = Object.entries(programs).filter(([, names]) => names.some((name) => find(name) === undefined));
   if (missing.length > 0) return `install these Debian packages: ${missing.map(([name]) => name).join(', ')}`;
-  return kernelPackage() === undefined ? 'no package linux-image-cloud-amd64 is to be had: apt-get update' : undefined;
+  return kernelPackage() === undefined ? 'no package linux-image-cloud-amd64 is available: apt-get update' : undefined;
 }
 
 /**
- * The image for this checkout, from the cache when nothing that it is made of has changed.
+ * The image for this checkout, from the cache when none of its parts has changed.
  * @throws when a Debian package cannot be fetched or a tool fails
  */
 export function prepareImage(): Image {
@@ -56,22 +56,22 @@ export function prepareImage(): Image {
     build(work);
     // Another process may have made the same image meanwhile.
     if (!existsSync(made)) renameSync(work, made);
-    forgetOthers(made);
+    removeOldImages(made);
   } finally {
     rmSync(work, { recursive: true, force: true });
   }
   return image;
 }
 
-/** Old images are of no use to anybody; what is being made (`new-…`) is somebody's. */
-function forgetOthers(made: string): void {
+/** Removes old images; those in progress (`new-…`) belong to another process. */
+function removeOldImages(made: string): void {
   for (const name of readdirSync(cache)) {
     if (join(cache, name) !== made && !name.startsWith('new-'))
       rmSync(join(cache, name), { recursive: true, force: true });
   }
 }
 
-/** Everything that changes what the image holds. */
+/** The digest of everything that determines the image. */
 function digestOfParts(): string {
   const hash = createHash('sha256').update(kernelPackage() ?? '');
   for (const name of ['image.ts', 'contents.ts', 'init.sh', 'initrd.sh'])
@@ -119,7 +119,7 @@ function unpackKernel(work: string, staging: string): string {
   return release;
 }
 
-/** A first program that finds the disks: busybox, a few modules, and initrd.sh. */
+/** The initrd, which finds the disks: busybox, a few modules, and initrd.sh. */
 function writeInitrd(work: string, modules: string): void {
   const root = mkdtempSync(join(tmpdir(), 'sluice-initrd-'));
   try {
@@ -143,13 +143,13 @@ function writeInitrd(work: string, modules: string): void {
   }
 }
 
-/** A module's file after those that it needs, as modules.dep names them. */
+/** The file of a module, after those of its dependencies in modules.dep. */
 function dependenciesOf(name: string, modules: string): readonly string[] {
   const dep = readFileSync(join(modules, 'modules.dep'), 'utf8');
   const line = dep.split('\n').find((one) => one.split(':')[0]?.endsWith(`/${name}.ko`));
   if (line === undefined) throw new Error(`Cannot build the guest: its kernel has no module ${name}`);
   const [file = '', needs = ''] = line.split(':');
-  // modules.dep names the nearest need first.
+  // modules.dep names the nearest dependency first.
   return [
     ...needs
       .trim()
@@ -205,7 +205,7 @@ function fillRoot(root: string): void {
     const taken = ['bin', 'sbin'].some((place) => existsSync(join(root, 'usr', place, applet)));
     if (!taken && applet !== '') link(join(root, 'usr', 'bin', applet), 'busybox');
   }
-  // The kernel calls this path when it needs a module.
+  // The kernel runs this path to load a module.
   link(join(root, 'usr', 'sbin', 'modprobe'), '../bin/busybox');
   for (const file of files) if (existsSync(file)) copy(file, root);
   writeFileSync(
@@ -235,7 +235,7 @@ function copyPackages(to: string): void {
   }
 }
 
-/** The Node that runs this. */
+/** The Node that runs this process. */
 function nodeProgram(): string {
   return realpathSync(process.execPath);
 }
@@ -249,9 +249,9 @@ function copyLibraries(source: string, root: string): void {
   for (const [, library] of stdout.matchAll(/(?:=> )?(\/\S+) \(0x/g)) copy(library as string, root);
 }
 
-/** Copies a file, whatever links lead to it, to the same path below `root`. */
+/** Copies a file, through any links, to the same path below `root`. */
 function copy(source: string, root: string): void {
-  // /lib and /bin are links into /usr here as there.
+  // /lib and /bin are links into /usr on both sides.
   const target = join(root, source.replace(/^\/(bin|sbin|lib|lib64)\//, '/usr/$1/'));
   if (existsSync(target)) return;
   mkdirSync(dirname(target), { recursive: true });
@@ -263,7 +263,7 @@ function link(at: string, target: string): void {
   symlinkSync(target, at);
 }
 
-/** Makes an ext4 image of a folder. @param megabytes its size; what is not used takes no room on disk */
+/** Makes an ext4 image of a folder. @param megabytes its size; unused space takes none on the disk */
 export function makeDisk(image: string, from: string, megabytes: number): void {
   rmSync(image, { force: true });
   execaSync(
@@ -273,7 +273,7 @@ export function makeDisk(image: string, from: string, megabytes: number): void {
   );
 }
 
-/** Where a program is; undefined when it is not installed. */
+/** The path of a program; undefined if it is not installed. */
 export function find(program: string): string | undefined {
   return path
     .split(':')

@@ -1,5 +1,5 @@
 #!/bin/sh
-# The guest's init: mounts what programs expect, then starts the agent. When the agent ends, so does the guest.
+# The guest's init: mounts the usual file systems, then starts the agent. When the agent ends, so does the guest.
 export PATH=/usr/sbin:/usr/bin HOME=/root LC_ALL=C
 mount -t proc proc /proc
 mount -t sysfs sysfs /sys

@@ -1,5 +1,5 @@
 #!/bin/busybox sh
-# The guest's first program: finds the disks, lays a memory file system over the read-only root, and goes there.
+# The guest's first program: finds the disks, mounts a tmpfs over the read-only root, and switches to it.
 B=/bin/busybox
 $B mount -t devtmpfs dev /dev
 $B mount -t proc proc /proc

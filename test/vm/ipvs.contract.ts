@@ -10,7 +10,7 @@ const options = { now: 0, drainMs: 60_000, excludeCIDRs: [] };
 const step = (kind: IpvsStep['kind'], ...lines: readonly string[]): IpvsStep => ({
   kind,
   text: lines.map((line) => `${line}\n`).join(''),
-  because: 'the exam asks for it',
+  because: 'the contract suite needs it',
 });
 const create = 'hashsize 1024 maxelem 65536';
 
@@ -30,13 +30,13 @@ const everything = [
 ];
 
 /**
- * The exam that every kernel with mode ipvs sits, the fake one and the real one.
+ * The contract of every kernel with mode ipvs, the fake one and the real one.
  * @param open gives a kernel without servers, sets and interface; its machine has no addresses but 127.0.0.1
  */
 export function ipvsContract(name: string, open: () => Promise<IpvsKernel>): void {
   const keys = ({ servers }: ObservedIpvs): readonly string[] => [...servers.keys()].toSorted(compareText);
 
-  test(`${name}: servers are shown as they were made`, async () => {
+  test(`${name}: servers are listed as they were created`, async () => {
     const kernel = await open();
     await kernel.apply(step('ipvsadm', '--set 800 0 250', ...everything));
     const seen = await kernel.observe();
@@ -71,10 +71,10 @@ export function ipvsContract(name: string, open: () => Promise<IpvsKernel>): voi
   });
 
   test.each([
-    ['a server that is there', '-A -t 10.96.0.10:80 -s rr'],
-    ['a real server that is not there', '-d -t 10.96.0.10:80 -r 10.244.9.9:80'],
-    ['a server that is not there', '-D -t 10.96.9.9:80'],
-  ])(`${name}: %s is refused, and lines behind it are taken`, async (_title, line) => {
+    ['an existing server', '-A -t 10.96.0.10:80 -s rr'],
+    ['a missing real server', '-d -t 10.96.0.10:80 -r 10.244.9.9:80'],
+    ['a missing server', '-D -t 10.96.9.9:80'],
+  ])(`${name}: refuses a change of %s, and applies the lines after it`, async (_title, line) => {
     const kernel = await open();
     await kernel.apply(step('ipvsadm', '-A -t 10.96.0.10:80 -s rr'));
     await expect(kernel.apply(step('ipvsadm', line, '-A -t 10.96.0.20:80 -s rr'))).rejects.toThrow('Cannot run');
@@ -138,7 +138,7 @@ export function ipvsContract(name: string, open: () => Promise<IpvsKernel>): voi
     expect((await kernel.observe()).bound).toBeUndefined();
   });
 
-  test(`${name}: a plan is carried out, another behind it has nothing to do, and the way back leaves nothing`, async () => {
+  test(`${name}: a plan is applied, a second one is a no-op, and the removal leaves nothing`, async () => {
     const kernel = await open();
     const wanted = state(
       [

@@ -1,4 +1,4 @@
-/** What machine and guest say to each other: one JSON document a line, over a virtio port. */
+/** The protocol between machine and guest: one JSON document a line, over a virtio port. */
 
 /** Machine → guest. */
 export type Request =
@@ -16,11 +16,11 @@ export type Request =
 
 /** How a program in the guest ended. */
 export interface Ran {
-  /** null when a signal or the time limit ended it. */
+  /** null after a signal or the time-out. */
   readonly code: number | null;
   readonly stdout: string;
   readonly stderr: string;
-  /** The output was longer than the bound; its end is missing. */
+  /** The output was longer than the limit and is truncated. */
   readonly cut: boolean;
 }
 
@@ -33,5 +33,5 @@ export type Reply =
 
 /** The port's name on both sides. */
 export const portName = 'sluice.0';
-/** Output of a program beyond this is dropped: a runaway must not fill the port. */
+/** The limit of a program's output, so that a runaway does not fill the port. */
 export const outputBytesMax = 16 * 1024 * 1024;

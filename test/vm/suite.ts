@@ -1,7 +1,7 @@
 import { seed, tier } from '@sluice/testing';
 import { type Guest, guestPrograms } from './guest.ts';
 
-/** One test as it ended in the guest. */
+/** The result of one test in the guest. */
 export interface GuestResult {
   /** Below the checkout. */
   readonly file: string;
@@ -9,15 +9,15 @@ export interface GuestResult {
   readonly state: 'passed' | 'failed' | 'skipped';
   /** Of the whole file, in seconds by the guest's clock. */
   readonly fileSeconds: number;
-  /** Why it failed, also when it then passed at the second try; empty otherwise. */
+  /** The cause of a failure, also if it passed at the second attempt; empty otherwise. */
   readonly message: string;
 }
 
-/** The parts that we read of vitest's JSON report. */
+/** The fields that we read of vitest's JSON report. */
 interface Report {
   readonly testResults: readonly {
     readonly name: string;
-    /** `failed` also when a hook failed; the tests behind it are skipped then. */
+    /** `failed` also when a hook failed; the tests after it are skipped then. */
     readonly status: string;
     readonly message?: string;
     /** In milliseconds since 1970, by the guest's clock. */
@@ -34,8 +34,8 @@ interface Report {
 /**
  * Runs test files in the guest, with the same vitest.
  * @param paths files or folders below the checkout
- * Lines that a test prints with `guest: ` in front, which are figures, are printed here too, and how long each file took.
- * @returns every test there is. Throws when vitest itself cannot run
+ * Lines with the prefix `guest: ` that a test prints, which are figures, are printed here too, with the time of each file.
+ * @returns every test. Throws when vitest itself cannot run
  */
 export async function runInGuest(
   guest: Guest,
@@ -68,7 +68,7 @@ export async function runInGuest(
 const insideGuest = {
   SLUICE_GUEST: '1',
   XDG_CACHE_HOME: '/sluice/cache',
-  // Most of the time goes into starts of Node: the second start of a program is a third faster.
+  // Most of the time is spent in starts of Node: the second start of a program is a third faster.
   NODE_COMPILE_CACHE: '/tmp/node-cache',
   SLUICE_PROGRAMS: guestPrograms,
   SLUICE_TIER: tier,
@@ -79,9 +79,7 @@ function ofModule(module: Report['testResults'][number]): readonly GuestResult[]
   const file = module.name.replace('/sluice/', '');
   const fileSeconds = Math.round((module.endTime - module.startTime) / 1000);
   if (module.assertionResults.length === 0) {
-    return [
-      { file, fileSeconds, name: 'can be loaded', state: 'failed', message: module.message ?? 'it holds no test' },
-    ];
+    return [{ file, fileSeconds, name: 'can be loaded', state: 'failed', message: module.message ?? 'it has no test' }];
   }
   const tests = module.assertionResults.map(
     ({ fullName, status, failureMessages }): GuestResult => ({

@@ -5,7 +5,7 @@ import type { Reply, Request } from './protocol.ts';
 
 type WithoutId<T> = T extends unknown ? Omit<T, 'id'> : never;
 
-/** How much longer than its program an answer may take: the guest is slow, and the program's output has to come over. */
+/** The margin of an answer beyond its program's time-out: the guest is slow, and the output has to be transferred. */
 const answerMarginMs = 60_000;
 
 /** Requests to the guest's agent and its replies, over the emulator's socket. */
@@ -13,7 +13,7 @@ export class Talk {
   readonly #socket: Socket;
   readonly #waiting = new Map<number, PromiseWithResolvers<Reply>>();
   readonly #ready = Promise.withResolvers<void>();
-  /** Why nothing can be asked any more. */
+  /** The error after which no request is possible. */
   #over: Error | undefined;
   #next = 1;
 
@@ -22,13 +22,13 @@ export class Talk {
     this.#ready.promise.catch(() => {});
     createInterface({ input: socket }).on('line', (line) => this.#hear(line));
     socket.on('error', () => {});
-    socket.on('close', () => this.#end(new Error('the guest is gone')));
+    socket.on('close', () => this.#end(new Error('the guest has ended')));
   }
 
   /**
-   * Waits until the guest's agent speaks.
-   * @param path the socket that the emulator makes
-   * @param signal ends the waiting
+   * Waits for the first message of the guest's agent.
+   * @param path the socket of the emulator
+   * @param signal aborts the wait
    */
   static async open(path: string, signal: AbortSignal): Promise<Talk> {
     const talk = new Talk(await connected(path, signal));
@@ -38,7 +38,7 @@ export class Talk {
     return talk;
   }
 
-  /** @throws when the agent could not do it, when it does not answer in time, and when the guest is gone */
+  /** @throws when the agent reports an error, when it does not answer in time, and when the guest has ended */
   async ask(request: WithoutId<Request>): Promise<Reply> {
     if (this.#over) throw this.#over;
     const id = this.#next++;
@@ -58,8 +58,7 @@ export class Talk {
 
   #hear(line: string): void {
     const reply = parse(line);
-    if (reply === undefined)
-      return this.#end(new Error(`the guest said what nobody understands: ${line.slice(0, 200)}`));
+    if (reply === undefined) return this.#end(new Error(`invalid message from the guest: ${line.slice(0, 200)}`));
     if ('ready' in reply) return this.#ready.resolve();
     this.#waiting.get(reply.id)?.resolve(reply);
     this.#waiting.delete(reply.id);

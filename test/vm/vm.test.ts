@@ -8,17 +8,17 @@ import { whyNoGuest } from './image.ts';
 import { type GuestResult, runInGuest } from './suite.ts';
 
 /**
- * Boots guests and runs in them what needs a kernel of its own: everything in `inside`, and the kernel contract, which so runs
- * on a second kernel. Each test of a guest counts as one here.
+ * Boots guests and runs the tests in them that need a kernel of their own: everything in `inside`, and the kernel contract, which thus
+ * runs on a second kernel. Each test of a guest counts as one here.
  */
 
-/** What `vitest.config.ts` chose for this run. */
+/** The files that `vitest.config.ts` chose for this run. */
 const files = (process.env['SLUICE_GUEST_FILES'] ?? '').split(' ');
-/** An emulator uses one processor, and the machines that test have two: these files run in a guest of their own, beside the others. */
+/** An emulator uses one processor, and the test machines have two: these files run in a second guest in parallel. */
 const second: ReadonlySet<string> = new Set(
   ['endpoints', 'kills', 'modes'].map((name) => `test/vm/inside/${name}.test.ts`),
 );
-/** Where other tests are at work, too, one guest is enough. */
+/** Where other tests run in parallel, too, one guest is enough. */
 const suites = (
   reaches('all') ? [files.filter((file) => !second.has(file)), files.filter((file) => second.has(file))] : [files]
 ).filter((suite) => suite.length > 0);
@@ -27,15 +27,15 @@ const suitesMsMax = atTier({ quick: 25, soak: 60 }) * 60_000;
 
 declare module 'vitest' {
   interface TaskMeta {
-    /** Why the test failed in the guest before it passed at the second try there. */
+    /** The cause of the test's first failure in the guest, if it passed at the second attempt there. */
     retriedInGuest?: string;
-    /** The file that ran in the guest, and what it took there. */
+    /** The file that ran in the guest, and its duration there. */
     inGuest?: { readonly file: string; readonly seconds: number };
   }
 }
 
 const reason = whyNoGuest();
-// The guest has no Go: what it is to have of the judges is built before it boots, and its tests skip themselves without them.
+// The guest has no Go: the programs for comparison are built before it boots, and its tests skip themselves without them.
 if (reason === undefined && files.some((file) => file.endsWith('/parity.test.ts')))
   for (const one of packetTestPrograms()) await build(one);
 const found = reason === undefined ? (await Promise.all(suites.map(results))).flat() : [];
@@ -45,11 +45,11 @@ test('tests run in the emulated guest', ({ skip }) => {
   expect(found.length).toBeGreaterThan(0);
 });
 
-// What happened in the guest does not change when it is looked at again: the tries are there.
+// A retry here would repeat the same result: the retries are in the guest.
 test.for(found)('$file: $name', { retry: 0 }, ({ file, fileSeconds, state, message }, { skip, task }) => {
   task.meta.inGuest = { file, seconds: fileSeconds };
   if (state === 'passed' && message !== '') task.meta.retriedInGuest = message.split('\n')[0] ?? '';
-  if (state === 'skipped') skip('it skipped itself in the guest');
+  if (state === 'skipped') skip('skipped in the guest');
   expect(state === 'passed' ? '' : message).toBe('');
   expect(state).toBe('passed');
 });

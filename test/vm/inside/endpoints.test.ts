@@ -8,7 +8,7 @@ import { readTrackedConnection } from '../../../packages/applier/src/kernel/conn
 import { type PodName, podAddresses, Shop, type ShopService, shopBundle, tally, until } from './shop.ts';
 import type { Talk } from './talk-client.ts';
 
-/** Which endpoint of a virtual server answers, over the changes of a bundle: with real connections through the real `sluiced`. */
+/** The endpoint of a virtual server that answers, over the changes of a bundle: with real connections through the real `sluiced`. */
 
 let shop: Shop;
 beforeAll(async () => {
@@ -40,7 +40,7 @@ const weightOf = async (service: ShopService, pod: PodName): Promise<number | un
   return line === undefined ? undefined : Number(/-w (\d+)/.exec(line)?.[1]);
 };
 
-/** The virtual servers with those real ones that do not drain. */
+/** The virtual servers, with the real ones that do not drain. */
 const serving = async (): Promise<readonly string[]> => (await shop.servers()).filter((line) => !line.endsWith('-w 0'));
 
 const turns = web('-s rr', { a: 1, b: 1, c: 1 });
@@ -48,28 +48,28 @@ const weighted = { ...web('-s wrr', { a: 3, b: 1, c: 0 }), name: 'weighted', add
 const hashed = { ...web('-s sh', { a: 1, b: 1, c: 1 }), name: 'hashed', address: '10.96.0.12' };
 const dns = { ...web('-s rr -p 4', { a: 1, b: 1 }), name: 'dns', protocol: 'udp', address: '10.96.0.13' } as const;
 
-test('a release with a Service for each way to choose goes in', { timeout: 600_000 }, async () => {
-  // Flows of UDP end after a second, so that none of them holds the template of persistence.
+test('applies a release with a Service for each scheduler', { timeout: 600_000 }, async () => {
+  // UDP flows end after a second, so that none of them keeps the template of persistence.
   const files = shopBundle([turns, weighted, hashed, dns], '900 120 1');
   expect(await shop.apply(files)).toMatchObject({ exitCode: 0, stderr: '' });
 });
 
 test.each([
-  ['rr gives each its turn', turns, { a: 40, b: 40, c: 40 }],
-  ['wrr gives as the weights say, and nothing to weight 0', weighted, { a: 90, b: 30 }],
+  ['rr chooses the endpoints in turn', turns, { a: 40, b: 40, c: 40 }],
+  ['wrr follows the weights, and skips weight 0', weighted, { a: 90, b: 30 }],
 ] as const)('%s', { timeout: 600_000 }, async (_title, service, expected) => {
   const seen = tally(await shop.ask(service, 120));
   expect(Object.keys(seen)).toEqual(Object.keys(expected));
-  // Both count exactly; a round that another connection began shifts it by at most one turn.
+  // Both count exactly; a connection of another test may shift a round by one.
   for (const [pod, count] of Object.entries(expected))
     expect(Math.abs((seen[pod] ?? 0) - count)).toBeLessThanOrEqual(1);
 });
 
-test('sh keeps a client with one endpoint, whatever its port', async () => {
+test('sh keeps a client on one endpoint, whatever its port', async () => {
   expect(new Set(await shop.ask(hashed, 12)).size).toBe(1);
 });
 
-test('persistence keeps a client with its endpoint, and not longer than its time-out', {
+test('persistence keeps a client on its endpoint until its time-out', {
   timeout: 600_000,
 }, async () => {
   const first = await shop.ask(dns, 8);
@@ -95,7 +95,7 @@ test('an endpoint drains over restarts; its connection lives until it ends, and 
   await until('both serve', async () => (await weightOf(talk({}), 'b').catch(() => undefined)) === 1);
   const client = join(import.meta.dirname, 'talk-client.ts');
   shop.host('client').start([process.execPath, client, '10.96.0.20', '80', '2', file]);
-  await until('a client talks to both', async () => {
+  await until('a client is connected to both', async () => {
     const named = await shop.host('client').exec(['/usr/bin/cat', file]);
     return named.exitCode === 0 && tally(talks().map((each) => each.with))['b'] === 1;
   });
@@ -114,32 +114,32 @@ test('an endpoint drains over restarts; its connection lives until it ends, and 
   shop.put(both!);
   daemon = shop.run();
   await until(
-    'it is wanted again',
+    'it is an endpoint again',
     async () => (await weightOf(talk({}), 'b')) === 1 && (await weightOf(web('', {}), 'b')) === 1,
   );
   shop.put(one!);
   await until('it drains again', async () => (await weightOf(talk({}), 'b')) === 0);
   expect(talks().every(({ open }) => open)).toBe(true);
   writeFileSync(`${file}.end`, '');
-  await until('it leaves with its last connection', async () => (await weightOf(talk({}), 'b')) === undefined);
+  await until('it is removed after its last connection', async () => (await weightOf(talk({}), 'b')) === undefined);
   await daemon.stop();
   shop.configure();
 });
 
-test('a probe that fails brings back the endpoints', { timeout: 600_000 }, async () => {
+test('a failed probe restores the endpoints', { timeout: 600_000 }, async () => {
   const [before, after] = [{ a: 1, b: 1 }, { c: 1 }].map((pods) => shopBundle([web('-s rr', pods)]));
   expect(await shop.apply(before!)).toMatchObject({ exitCode: 0 });
   const good = await serving();
   const check = `ipvsadm -S -n | grep -q -e "-r ${podAddresses.b}:8080 -m -w 1"`;
   shop.configure('probes:', `  - { name: web, attempts: 1, exec: [/bin/sh, -c, '${check}'] }`);
   expect(await shop.apply(after!)).toMatchObject({ exitCode: 4 });
-  // What came with the release drains as any other that goes: it may have been given connections meanwhile.
+  // The endpoints of the release drain like any removed ones: they may have been given connections meanwhile.
   expect(await serving()).toEqual(good);
   expect(tally(await shop.ask(web('', {}), 8))).toEqual({ a: 4, b: 4 });
   shop.configure();
 });
 
-test('connections of UDP with an endpoint that goes are forgotten, the last one too, and no others', {
+test('deletes UDP flows to a removed endpoint, also to the last one, and no others', {
   timeout: 600_000,
 }, async () => {
   const udp = (name: string, address: string, weights: Partial<Record<PodName, number>>): ShopService => ({
@@ -150,7 +150,7 @@ test('connections of UDP with an endpoint that goes are forgotten, the last one 
   });
   const cart = udp('cart', '10.96.0.31', { c: 1 });
   const search = (weights: Partial<Record<PodName, number>>): ShopService => udp('search', '10.96.0.30', weights);
-  // Nothing may go because its time is over.
+  // No flow may expire during the test.
   await shop.node.sysctl({ 'net/netfilter/nf_conntrack_udp_timeout': '3600' });
   const kept = async (): Promise<object> => {
     const lines = (await shop.node.run(['/usr/sbin/conntrack', '-L', '-p', 'udp'])).split('\n');
@@ -170,7 +170,7 @@ test('connections of UDP with an endpoint that goes are forgotten, the last one 
   expect(await kept()).toEqual({ search: {}, cart: { [c]: 2 } });
 });
 
-test('the last endpoint of a Service goes late, the first one comes at once, and neither is a release', {
+test('the last endpoint of a Service is removed late, the first one added at once, and neither is a release', {
   timeout: 600_000,
 }, async () => {
   const lastAfterSeconds = 5;
@@ -189,15 +189,15 @@ test('the last endpoint of a Service goes late, the first one comes at once, and
   await sleep(2_000);
   const startMs = performance.now();
   shop.put(files({}));
-  // The daemon may still be starting: on a machine that is busy that takes a minute here.
-  await until('it has none', async () => ((await weightOf(lone({}), 'a')) ?? 0) === 0, 200);
+  // The daemon may still be starting: on a busy machine that takes a minute here.
+  await until('it has no endpoint', async () => ((await weightOf(lone({}), 'a')) ?? 0) === 0, 200);
   expect(performance.now() - startMs).toBeGreaterThan(lastAfterSeconds * 1000);
   expect(new Set(await shop.ask(lone({}), 2))).toEqual(new Set(['refused']));
   expect(await shop.ask(web('', {}), 2)).toEqual(['b', 'b']);
   shop.put(files({ c: 1 }));
-  await until('it has one', async () => (await weightOf(lone({}), 'c')) === 1, 200);
+  await until('it has an endpoint', async () => (await weightOf(lone({}), 'c')) === 1, 200);
   expect(await shop.ask(lone({}), 2)).toEqual(['c', 'c']);
-  // Rules come first, and the journal says so when they were read back.
+  // Rules come first; the journal is written after they were read back.
   const { number } = before as { number: number };
   const isSecond = (): boolean => {
     const now = active() as { number: number; revision: number } | undefined;
@@ -210,7 +210,9 @@ test('the last endpoint of a Service goes late, the first one comes at once, and
   shop.configure();
 });
 
-test('sets that others empty or destroy are put right, and the node says when', { timeout: 600_000 }, async () => {
+test('sets that another program empties or destroys are repaired, and the node reports it', {
+  timeout: 600_000,
+}, async () => {
   const sh = (script: string): Promise<string> => shop.node.run(['sh', '-c', script]);
   const entries = (): Promise<string> => sh('ipset save | grep -E "^add KUBE" | sort || true');
   shop.put(shopBundle([web('-s rr', { a: 1 })]));
@@ -225,7 +227,7 @@ test('sets that others empty or destroy are put right, and the node says when', 
   ]) {
     await sh(script);
     expect(await entries()).toBe('');
-    await until('they are put right', async () => (await entries()) === good, 400);
+    await until('they are repaired', async () => (await entries()) === good, 400);
     expect(await shop.ask(web('', {}), 2)).toEqual(['a', 'a']);
   }
   const said = await shop.sluiced('history', '-o', 'json');
@@ -234,7 +236,7 @@ test('sets that others empty or destroy are put right, and the node says when', 
   await daemon.stop();
 });
 
-test('what others have stays, and cleaning up leaves nothing of ours', { timeout: 600_000 }, async () => {
+test('foreign state stays, and cleanup leaves nothing of ours', { timeout: 600_000 }, async () => {
   const sh = (script: string): Promise<string> => shop.node.run(['sh', '-c', script]);
   const keys = 'net.ipv4.vs.conntrack net.ipv4.vs.expire_nodest_conn net.ipv4.ip_forward';
   expect(await shop.sluiced('cleanup')).toMatchObject({ exitCode: 0 });

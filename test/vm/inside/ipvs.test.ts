@@ -10,7 +10,7 @@ import { ipvsContract } from '../ipvs.contract.ts';
 
 /** Mode ipvs on a real kernel, each time in a network namespace of its own. */
 
-/** 50,000 real servers take an emulator 20 to 70 s; the limit of a node is a minute. */
+/** 50,000 real servers take an emulator 20 to 70 s; a node's limit is a minute. */
 const emulatedMsMax = 200_000;
 
 const made: string[] = [];
@@ -36,7 +36,7 @@ function open(count = { processes: 0 }): LinuxIpvs {
 
 ipvsContract('linux', async () => open());
 
-test('10,000 servers with 5 real ones come in one batch for each tool, and one endpoint is two', async () => {
+test('10,000 servers with 5 real ones need one batch of each tool, and one changed endpoint needs two', async () => {
   const count = { processes: 0 };
   const kernel = open(count);
   const address = (n: number): string => `10.${100 + (n >> 16)}.${(n >> 8) & 255}.${n & 255}:80/TCP`;

@@ -25,7 +25,7 @@ const cart: ShopService = { ...web('c'), name: 'cart', address: '10.96.0.30', pr
 const outRule =
   '*filter\n-A KUBE-IPVS-OUT-FILTER -s 10.96.0.30 -m ipvs --vaddr 10.96.0.30 --vproto udp --vport 80 -j DROP\nCOMMIT\n';
 
-/** From one to the other, every kind of step is needed, both to add and to remove; endpoint b serves in both. */
+/** A change between them, in either direction, has every kind of step, both to add and to remove; endpoint b serves in both. */
 const releases = {
   one: shopBundle([web('a', 'b')]),
   two: new Map([
@@ -35,8 +35,8 @@ const releases = {
 };
 
 /**
- * In place of each tool stands a script that counts the calls that change something, in the node's own /run: a rehearsal, which has another
- * one, is none of them. When its number is up it kills who called it, before the tool runs or after.
+ * Each tool is replaced by a script that counts the calls that change something, in the node's own /run: a rehearsal has another /run
+ * and is not counted. At the chosen call it kills its caller, before the tool runs or after.
  */
 const trap = (real: string): string => `#!/bin/sh
 name=\${0##*/}
@@ -71,7 +71,7 @@ type Release = keyof typeof releases;
 type Moment = readonly [at: number, when: 'before' | 'after'];
 const never: Moment = [0, 'before'];
 const done = { exitCode: 0, stderr: '' };
-/** What `Host.exec` says of a program that a signal ended. */
+/** The exit code of `Host.exec` for a program that a signal ended. */
 const killed = -1;
 
 interface Applied {
@@ -80,20 +80,20 @@ interface Applied {
   readonly calls: number;
 }
 
-/** Applies a release with a trap set. @returns how it ended, what it complained of, and how many calls changed something */
+/** Applies a release with a trap set. @returns how it ended, its errors, and the number of calls that changed something */
 async function apply(to: Release, [at, when]: Moment): Promise<Applied> {
   await shop.node.run(['sh', '-c', `echo 0 > /run/trap-count; echo ${at} ${when} > /run/trap-at`]);
   const { exitCode, stderr } = await shop.apply(releases[to]);
   return { exitCode, stderr, calls: Number(await shop.node.run(['cat', '/run/trap-count'])) };
 }
 
-/** What the kernel holds, but for real servers that drain. */
+/** The state of the kernel, except real servers that drain. */
 async function state(): Promise<readonly string[]> {
   const asked = 'ipvsadm -S -n; ipset save | sort; ip -br addr; iptables-nft-save | sed -n "s/^-A/-A/p"';
   return (await shop.node.run(['sh', '-c', asked])).split('\n').filter((line) => !line.endsWith('-w 0'));
 }
 
-test('killed at each step on the way there and back, it goes on serving and ends where it should', {
+test('killed at each step forth and back, it keeps serving and the next run ends on the desired state', {
   timeout: atTier({ quick: 600_000, soak: 3_600_000 }),
 }, async () => {
   expect(await apply('one', never)).toMatchObject(done);
@@ -111,7 +111,7 @@ test('killed at each step on the way there and back, it goes on serving and ends
   for (const [to, [at, when]] of kills) {
     if (active === to) await apply(to === 'one' ? 'two' : 'one', never);
     const ended = await apply(to, [at, when]);
-    // What still drains makes the ways differ by a step, so that the last one may not come.
+    // Draining endpoints make the two directions differ by a step, so that the last one may not occur.
     const died = ended.calls >= at;
     expect(ended.exitCode, `${to} ${at} ${when}`).toBe(died ? killed : 0);
     fired += Number(died);
@@ -124,7 +124,7 @@ test('killed at each step on the way there and back, it goes on serving and ends
   process.stdout.write(`guest: killed ${fired} times, at ${steps.two} steps there and ${steps.one} back\n`);
 });
 
-/** In a soak before and after each step of both ways; otherwise in the middle of the way there. */
+/** In a soak before and after each step of both directions; otherwise in the middle of the first. */
 function killsOf(steps: Readonly<Record<Release, number>>): readonly (readonly [Release, Moment])[] {
   const all = Array.from({ length: Math.max(steps.one, steps.two) }, (_, step) =>
     (['before', 'after'] as const).flatMap((when) =>

@@ -6,7 +6,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { sampleBundle } from '../../../packages/applier/src/testing/bundle.fixture.ts';
 import { podAddresses, Shop, type ShopService, shopBundle, until } from './shop.ts';
 
-/** A node changes its mode while clients ask: what is lost, and that nothing of the other mode is left. */
+/** A node changes its mode under load: the losses, and that nothing of the other mode is left. */
 
 let shop: Shop;
 beforeAll(async () => {
@@ -14,7 +14,7 @@ beforeAll(async () => {
 }, 240_000);
 afterAll(() => shop[Symbol.asyncDispose]());
 
-/** The first Service of a sample bundle. UDP: nobody sends a lost packet again, so that every loss is seen. */
+/** The first Service of a sample bundle. UDP: a lost packet is not retransmitted, so that every loss is counted. */
 const web: ShopService = {
   name: 'web',
   address: '10.96.0.11',
@@ -24,7 +24,7 @@ const web: ShopService = {
   real: { [`${podAddresses.a}:8080`]: 1, [`${podAddresses.b}:8080`]: 1 },
 };
 const ipvs = shopBundle([web]);
-/** How many ask at the same time; what they take of an emulated machine, the change lacks. */
+/** The number of parallel clients; they share the emulated machine's processor with the change. */
 const clients = atTier({ quick: 2, soak: 4 });
 /** Endpoints 254 and 255 of a sample bundle are 10.244.1.5 and 10.244.1.6. */
 const iptables = new Map(
@@ -34,7 +34,7 @@ const iptables = new Map(
   ]),
 );
 
-/** Asks again and again, a few at a time. */
+/** Sends requests in a loop, a few in parallel. */
 class Load {
   readonly #asked: { readonly at: number; readonly ok: boolean }[] = [];
   readonly #askers: readonly Promise<void>[];
@@ -53,7 +53,7 @@ class Load {
     }
   }
 
-  /** Ends it. @returns how many asked, how many were lost and from the first to the last of these, in milliseconds */
+  /** Ends it. @returns the numbers of requests and losses, and the time from the first loss to the last, in milliseconds */
   async stop(): Promise<{ asked: number; lost: number; windowMs: number }> {
     this.#stopped = true;
     await Promise.all(this.#askers);
@@ -75,7 +75,7 @@ const steadyClient = (file: string): string => `
     renameSync('${file}.new', '${file}');
   }, 200));`;
 
-/** What is left of each mode. */
+/** The leftovers of each mode. */
 const left = async (): Promise<{ servers: number; sets: string; link: boolean; chains: boolean }> => ({
   servers: (await shop.servers()).length,
   sets: await shop.node.run(['sh', '-c', 'ipset list -n | grep -v ^SLUICE || true']),
@@ -83,7 +83,7 @@ const left = async (): Promise<{ servers: number; sets: string; link: boolean; c
   chains: (await shop.node.run(['sh', '-c', 'iptables-nft-save'])).includes('shop/web'),
 });
 
-test('from iptables to ipvs and back under load, with what is lost', { timeout: 600_000 }, async () => {
+test('changes from iptables to ipvs and back under load, and counts the losses', { timeout: 600_000 }, async () => {
   expect(await shop.apply(iptables)).toMatchObject({ exitCode: 0 });
   const before = await left();
   expect(before).toMatchObject({ servers: 0, link: false, chains: true });
@@ -103,13 +103,13 @@ test('from iptables to ipvs and back under load, with what is lost', { timeout: 
     for (const answer of await shop.ask(web, 8)) expect(['a', 'b']).toContain(answer);
     expect(await left()).toMatchObject(after);
     const seen = answers();
-    await until(`${way}: a client that keeps its port is answered`, async () => answers() > seen + 3);
+    await until(`${way}: a client that keeps its port is served`, async () => answers() > seen + 3);
   }
 });
 
-// What a pull request waits for must end in minutes.
+// A run that a pull request waits for must end within minutes.
 test.runIf(reaches('soak'))(
-  'a probe that fails in the new mode brings the old one back, with nothing left of the new',
+  'rolls back to the old mode when a probe fails in the new one, which leaves nothing',
   {
     timeout: 600_000,
   },

@@ -11,7 +11,7 @@ import { needPrograms } from '../../parity/programs.ts';
 import { questionsOf } from '../../parity/questions.ts';
 import type { ProxySetting } from '../../parity/settings.ts';
 
-/** The real kube-proxy as judge of mode ipvs: virtual servers, sets, bound addresses, rules, and what becomes of packets. */
+/** Mode ipvs compared with the real kube-proxy: virtual servers, sets, bound addresses, rules, and the outcomes of packets. */
 
 const clusters = atTier({ quick: 1, soak: 10 });
 const services = 8;
@@ -20,7 +20,7 @@ const setting: ProxySetting = { title: 'mode ipvs', config: { mode: 'ipvs', ipvs
 const programs = needPrograms();
 
 test.for(Array.from({ length: clusters }, (_, index) => index))(
-  'cluster %i: kube-proxy and sluiced load the same in mode ipvs, and every packet ends alike',
+  'cluster %i: kube-proxy and sluiced load the same in mode ipvs, and every packet has the same outcome',
   { timeout: 1_200_000 },
   async (index) => {
     const cluster = itemsOf(drawCluster(services, randomOf(seed + index)));
@@ -56,7 +56,7 @@ test.for(Array.from({ length: clusters }, (_, index) => index))(
   },
 );
 
-/** What mode ipvs has beside rules. Sorted, without what only marks the end of a change. */
+/** The state of mode ipvs besides rules. Sorted, without the fence that marks the end of a change. */
 interface LoadedRules {
   readonly servers: readonly string[];
   readonly entries: readonly string[];
@@ -77,7 +77,7 @@ async function loaded(host: Host): Promise<LoadedRules> {
   };
 }
 
-/** Without rules for sets that have no entry: kube-proxy writes them once there is one, and no packet can tell. */
+/** Without rules for empty sets: kube-proxy writes them with the first entry, and no packet matches them. */
 function withoutIdle(saved: string, entries: readonly string[]): string {
   const filled = new Set(entries.map((entry) => entry.split(' ', 1)[0]));
   return saved
@@ -90,8 +90,8 @@ function withoutIdle(saved: string, entries: readonly string[]): string {
 }
 
 /**
- * In IPv6 kube-proxy's addresses on kube-ipvs0 may be the source that the kernel chooses to masquerade with: pods see a cluster IP then.
- * `sluiced` binds them as deprecated ones, so that pods see the node's own address.
+ * In IPv6 the kernel may masquerade with one of kube-proxy's addresses on kube-ipvs0: pods see a cluster IP then.
+ * `sluiced` binds them as deprecated, so that pods see the node's own address.
  */
 function isBoundSource({ question: { family }, theirs, ours }: AnswerDifference): boolean {
   const [left, right] = [theirs, ours].map((answers) => [...new Set([...answers.keys()].map(endpointOf))].toSorted());

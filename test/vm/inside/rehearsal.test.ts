@@ -8,9 +8,9 @@ import { detectTools } from '../../../packages/applier/src/kernel/tools.ts';
 import { KernelError } from '../../../packages/applier/src/rollout/ports.ts';
 import { exampleStates, RehearsalUnit } from '../../netns/rehearsal.ts';
 
-/** Rehearsals of mode ipvs, on a kernel that has it: sets and virtual servers of a network namespace are its own, too. */
+/** Rehearsals of mode ipvs, on a kernel with IPVS: sets and virtual servers belong to the network namespace, too. */
 
-/** An emulated guest takes its time. */
+/** An emulated guest is slow. */
 const timeout = 180_000;
 
 const [good, withoutSets] = exampleStates('tree').flatMap(([, state]) =>
@@ -19,7 +19,7 @@ const [good, withoutSets] = exampleStates('tree').flatMap(([, state]) =>
 if (!good || !withoutSets) throw new Error('no example is in mode ipvs');
 
 test.each(['nft', 'legacy'] as const)(
-  'the unit takes sets, virtual servers and rules, and refuses rules without their sets, on %s',
+  'the unit loads sets, virtual servers and rules, and refuses rules without their sets, on %s',
   { timeout },
   async (backend) => {
     await using unit = await RehearsalUnit.listen();

@@ -8,7 +8,7 @@ import { edited } from '../../../packages/bundle/src/virtual/bundle.fixture.ts';
 import { type Cluster, openCluster } from '../../netns/cluster.ts';
 import type { Daemon, ExecResult, Host } from '../../netns/cluster-host.ts';
 
-/** A Service in mode ipvs as a test wants it. */
+/** A Service in mode ipvs. */
 export interface ShopService {
   readonly name: string;
   readonly address: string;
@@ -20,11 +20,11 @@ export interface ShopService {
   readonly real: Readonly<Record<string, number>>;
 }
 
-/** The pods of the one node, which are its endpoints; each answers HTTP and UDP on 8080 with its name, and keeps talking on 9000. */
+/** The pods of the one node, which are its endpoints; each answers HTTP and UDP on 8080 with its name, and byte by byte on 9000. */
 export const podAddresses = { a: '10.244.1.5', b: '10.244.1.6', c: '10.244.1.7' } as const;
 export type PodName = keyof typeof podAddresses;
 
-/** What the node's sysctl.conf says, as `sluice render` writes it for the kernels of today. */
+/** The node's sysctl.conf, as `sluice render` writes it for current kernels. */
 const sysctls = [
   'net.ipv4.ip_forward = 1',
   'net.ipv4.vs.conntrack = 1',
@@ -33,7 +33,7 @@ const sysctls = [
 ];
 
 /**
- * A bundle for node-a with these Services and none else.
+ * A bundle for node-a with only these Services.
  * @param timeouts of TCP, TCP after FIN and UDP, in seconds
  */
 export function shopBundle(services: readonly ShopService[], timeouts = '900 120 300'): ReadonlyMap<string, string> {
@@ -65,7 +65,7 @@ function serversOf({ name, address, port, protocol, attributes, real }: ShopServ
 
 const sluiced = programPath('sluiced');
 
-/** Names itself once for every byte that it hears, for as long as somebody talks to it. */
+/** Answers every byte with its name, as long as the connection is open. */
 const talker = (name: string): string =>
   `require('net').createServer((s) => s.on('error', () => {}).on('data', () => s.write('${name}'))).listen(9000, '::')`;
 
@@ -103,7 +103,7 @@ export class Shop implements AsyncDisposable {
     return this.#cluster.host(name);
   }
 
-  /** Writes sluiced.yaml; lines beyond those that every test needs are the caller's. */
+  /** Writes sluiced.yaml; the caller adds lines to those that every test needs. */
   configure(...lines: readonly string[]): void {
     const config = [
       'apiVersion: sluice.dev/v1alpha1',
@@ -118,7 +118,7 @@ export class Shop implements AsyncDisposable {
     writeFileSync(join(this.directory, 'sluiced.yaml'), `${text}\n`);
   }
 
-  /** Puts a bundle where `sluiced run` looks for it. */
+  /** Writes a bundle where `sluiced run` watches. */
   put(files: ReadonlyMap<string, string>): void {
     rmSync(join(this.directory, 'rendered'), { recursive: true, force: true });
     writeBundle(join(this.directory, 'rendered'), files);
@@ -134,7 +134,7 @@ export class Shop implements AsyncDisposable {
     return this.sluiced('apply', join(this.directory, 'rendered'));
   }
 
-  /** `sluiced run`; ends with the cluster if nobody ends it before. */
+  /** `sluiced run`; it ends with the cluster at the latest. */
   run(): Daemon {
     return this.node.start(this.#command(['run']));
   }
@@ -149,7 +149,7 @@ export class Shop implements AsyncDisposable {
     return text.split('\n').filter((line) => line !== '');
   }
 
-  /** Opens connections one after the other. @returns who answered, in order; how it failed where nobody did */
+  /** Opens connections one after the other. @returns the names that answered, in order, or the error */
   async ask(service: ShopService, count: number, from = 'client'): Promise<readonly string[]> {
     const { address: to, port, protocol } = service;
     const answers: string[] = [];
@@ -168,7 +168,7 @@ export class Shop implements AsyncDisposable {
 
 const both = ['8080/tcp', '8080/udp'];
 
-/** Looks until something is so. Throws after 150 seconds, or as many as are given: emulation is slow. */
+/** Polls until `look` gives a value. Throws after 150 seconds, or as many as are given: emulation is slow. */
 export async function until<T>(what: string, look: () => Promise<T | undefined | false>, seconds = 150): Promise<T> {
   const end = performance.now() + seconds * 1000;
   while (performance.now() < end) {
@@ -176,10 +176,10 @@ export async function until<T>(what: string, look: () => Promise<T | undefined |
     if (seen) return seen;
     await sleep(200);
   }
-  throw new Error(`${what} did not happen within ${seconds} s`);
+  throw new Error(`timed out after ${seconds} s, waiting until ${what}`);
 }
 
-/** How often each name was given. */
+/** The count of each name. */
 export function tally(answers: readonly string[]): Readonly<Record<string, number>> {
   const counts: Record<string, number> = {};
   for (const answer of answers.toSorted()) counts[answer] = (counts[answer] ?? 0) + 1;

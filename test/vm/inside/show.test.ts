@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { podAddresses, Shop, type ShopService, shopBundle } from './shop.ts';
 
-/** `sluiced show` where neither rules nor virtual servers say whose they are. */
+/** `sluiced show` in mode ipvs, where rules and virtual servers have no comment with their Service. */
 
 let shop: Shop;
 beforeAll(async () => {
@@ -19,7 +19,7 @@ const service = (name: string, address: string): ShopService => ({
   real: { [`${podAddresses.a}:8080`]: 1, [`${podAddresses.b}:8080`]: 1 },
 });
 
-test('its virtual servers are those that its files name, and one that is gone is said', async () => {
+test('prints the virtual servers that its files name, and reports a missing one', async () => {
   expect(await shop.apply(shopBundle([service('web', '10.96.0.11'), service('cart', '10.96.0.12')]))).toMatchObject({
     exitCode: 0,
   });

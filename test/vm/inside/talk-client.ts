@@ -1,11 +1,11 @@
-// A client that keeps connections open and talks on them ten times a second: `node talk-client.ts ADDRESS PORT COUNT FILE`. Writes who
-// answers each connection, how often, and whether it is open to FILE; resets all of them once FILE.end is there.
+// A client that keeps connections open and sends on them ten times a second: `node talk-client.ts ADDRESS PORT COUNT FILE`. Writes the
+// peer of each connection, the number of its answers, and whether it is open, to FILE; resets all of them once FILE.end exists.
 import { existsSync, renameSync, writeFileSync } from 'node:fs';
 import { connect } from 'node:net';
 
 /** A connection as the client sees it. */
 export interface Talk {
-  /** Who answers; empty before the first answer. */
+  /** The name that answers; empty before the first answer. */
   readonly with: string;
   readonly answers: number;
   readonly open: boolean;

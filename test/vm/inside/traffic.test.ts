@@ -14,7 +14,7 @@ import { comesBack } from '../../netns/traffic-places.ts';
 import { predictedRows, randomRows, mispredicted } from '../../netns/traffic-random.ts';
 import { predict } from '../../netns/traffic-trace.ts';
 
-/** Examples of mode ipvs, put on every node by `sluiced apply`: what the table says, the tracer says and the kernel does. */
+/** Examples of mode ipvs, applied on every node by `sluiced apply`: the table, the tracer and the kernel agree. */
 
 /** For each example. */
 const packets = atTier({ quick: 100, soak: 300 });
@@ -25,19 +25,19 @@ const sluiced = programPath('sluiced');
 const scratch = mkdtempSync(join(tmpdir(), 'sluiced-traffic-'));
 afterAll(() => rmSync(scratch, { recursive: true, force: true }));
 
-// nf_conntrack's machine-wide limit is there once the module is, which the first rule that needs it loads.
+// nf_conntrack's machine-wide limit exists once the module is loaded, by the first rule that needs it.
 beforeAll(() => {
   execaSync('unshare', ['-n', 'iptables-nft', '-t', 'nat', '-A', 'OUTPUT', '-m', 'conntrack', '--ctstate', 'NEW']);
 });
 
 const examples = trafficExamples().filter(({ inIpvs }) => inIpvs);
 
-test('there are examples of mode ipvs', () => {
+test('finds examples of mode ipvs', () => {
   expect(examples.map(({ name }) => name)).toEqual(['10-ipvs', '11-mixed']);
 });
 
 describe.each(examples)('$name', ({ name, table, spec, render }) => {
-  // The fallback of policy Local is not masqueraded: a node that sends to another one's pod never sees the answer.
+  // The fallback of policy Local is not masqueraded: a node that sends to another node's pod never gets the answer.
   const rows = table.packets.filter((row) => row.to.protocol !== 'sctp' && comesBack(spec, row));
   const traced = table.packets.length - rows.length;
   let cluster: Cluster;
@@ -52,7 +52,7 @@ describe.each(examples)('$name', ({ name, table, spec, render }) => {
   }, 300_000);
   afterAll(() => cluster[Symbol.asyncDispose]());
 
-  test(`${rows.length} rows, ${traced} more only traced: real connections end as the tracer says, and as the table says`, {
+  test(`${rows.length} rows, ${traced} more only traced: real connections end as traced, and as the table expects`, {
     timeout: 300_000,
   }, async () => {
     const seen = await observeAll(cluster, table, rows, slowly);
@@ -61,7 +61,7 @@ describe.each(examples)('$name', ({ name, table, spec, render }) => {
     expect(observed).toEqual(asLines(rows));
   });
 
-  test(`${packets} random connections end as the tracer says`, { timeout: 300_000 }, async () => {
+  test(`${packets} random connections end as traced`, { timeout: 300_000 }, async () => {
     const random = randomRows(spec, table, packets, randomOf(seed));
     expect(await mispredicted(cluster, table, predictedRows(spec, programs, random), slowly)).toEqual([]);
   });
@@ -69,7 +69,7 @@ describe.each(examples)('$name', ({ name, table, spec, render }) => {
 
 /** As an operator would: `sluiced apply` with a config and a state of the node's own. */
 async function applyOn(node: Host, bundle: string, prefix: string): Promise<void> {
-  // Some keys are of the whole machine and cannot be written in a namespace: sluiced refuses unless they have their value already.
+  // Some keys belong to the whole machine and cannot be written in a namespace: sluiced refuses unless they already have their value.
   for (const [key, value] of Object.entries(await sysctlsOf(bundle, node.name))) {
     if (existsSync(`/proc/sys/${key}`)) writeFileSync(`/proc/sys/${key}`, value);
   }
