@@ -1,6 +1,6 @@
 #!/bin/sh
-# pre-commit.sh check|write ARGUMENTS: `sluice render` before a commit. `write` renders what is stale and stops the commit once, so that
-# its author sees and adds the rules; `check` only says so.
+# pre-commit.sh check|write ARGUMENTS: `sluice render` before a commit. `write` renders stale rules and fails the commit once, so that
+# its author reviews and adds them; `check` only reports them.
 set -u
 
 mode=$1
@@ -20,6 +20,6 @@ fi
 code=$?
 if [ "$code" -eq 1 ] && [ "$mode" = write ]; then
   "$sluice" render "$@" || exit 2
-  echo 'sluice: the rules are written now: look at them, add them and commit again' >&2
+  echo 'sluice: the rules are rendered: review them, add them and commit again' >&2
 fi
 exit "$code"

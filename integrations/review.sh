@@ -1,20 +1,20 @@
 #!/bin/sh
-# What a pipeline asks of a change of rules: is it rendered, does the policy let it through, do the rules do what the Services declare, are
-# they within the budgets, and what changes for traffic. Everything it finds is written into a directory, for comments, code scanning and people.
+# Reviews a change of rules in a pipeline: whether it is rendered, passes the policy, does what the Services declare and stays within the
+# budgets, and how it changes traffic. The results are written to a directory, for comments, code scanning and reviewers.
 #
 #   SLUICE            the command (default: sluice)
 #   SLUICE_MANIFESTS  manifests, for render -f (default: manifests)
 #   SLUICE_CONFIG     the SluiceConfig (default: sluice.yaml)
 #   SLUICE_RENDERED   the bundle directory (default: rendered)
-#   SLUICE_SNAPSHOT   what the cluster has now, for render --base (default: none)
-#   SLUICE_BASE       the revision that the change goes into, such as origin/main (default: none, nothing is compared)
-#   SLUICE_STRICT     1: warnings fail too
-#   SLUICE_TODAY      the day on which waivers are looked at (default: today)
-#   SLUICE_REPORT_URL where the page will be, for the comment
-#   SLUICE_OUT        where to write (default: sluice-review)
+#   SLUICE_SNAPSHOT   a snapshot of the cluster, for render --base (default: none)
+#   SLUICE_BASE       the target of the change, such as origin/main (default: none, without a comparison)
+#   SLUICE_STRICT     1: warnings are errors
+#   SLUICE_TODAY      the day for the expiry of waivers (default: today)
+#   SLUICE_REPORT_URL the URL of the page, for the comment
+#   SLUICE_OUT        the output directory (default: sluice-review)
 #
 # Writes: comment.md report.html diff.json policy.txt policy.sarif policy.junit.xml prove.txt cost.txt check.txt
-# Exit codes: 0 everything is good, 1 something is not, 2 something could not be read.
+# Exit codes: 0 all checks pass, 1 a check fails, 2 an input cannot be read.
 set -u
 
 sluice=${SLUICE:-sluice}
@@ -31,7 +31,7 @@ worst=0
 
 say() { printf 'sluice: %s\n' "$*" >&2; }
 
-# gate NAME FILE COMMAND...: runs a command, keeps what it prints in FILE, remembers the worst ending.
+# gate NAME FILE COMMAND...: runs a command, stores its output in FILE, and remembers the highest exit code.
 gate() {
   name=$1 file=$2
   shift 2
@@ -40,13 +40,13 @@ gate() {
   case $code in
     0) say "$name: good" ;;
     1) say "$name: BAD" ;;
-    *) say "$name: could not be done ($code)" ;;
+    *) say "$name: ERROR (exit code $code)" ;;
   esac
   if [ "$code" -ne 0 ]; then cat "$out/$file" "$out/.stderr" >&2; fi
   if [ "$code" -gt "$worst" ]; then worst=$code; fi
 }
 
-# keep FILE COMMAND...: the same finding in another form. 1 only says that there is something.
+# keep FILE COMMAND...: the same findings in another format. Exit code 1 only means that there are some.
 keep() {
   file=$1
   shift
@@ -57,17 +57,17 @@ keep() {
   worst=2
 }
 
-# The commit that the change started from: what others did since is not part of it.
+# The commit that the change started from: later commits on the target are not part of it.
 find_base() {
   base=''
-  [ -n "${SLUICE_BASE:-}" ] || { say 'nothing is compared: SLUICE_BASE is not set'; return; }
+  [ -n "${SLUICE_BASE:-}" ] || { say 'no comparison: SLUICE_BASE is not set'; return; }
   if ! start=$(git merge-base "$SLUICE_BASE" HEAD 2>/dev/null); then
-    say "no commit is common to $SLUICE_BASE and this one: fetch the whole history (fetch-depth: 0, GIT_DEPTH: 0)"
+    say "$SLUICE_BASE and HEAD have no common commit: fetch the whole history (fetch-depth: 0, GIT_DEPTH: 0)"
     worst=2
   elif git cat-file -e "$start:./$rendered/cluster.yaml" 2>/dev/null; then
     base=$start:$rendered
   else
-    say "nothing is compared: $SLUICE_BASE has no $rendered yet"
+    say "no comparison: $SLUICE_BASE has no $rendered yet"
   fi
 }
 

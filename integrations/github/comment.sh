@@ -1,15 +1,15 @@
 #!/bin/sh
-# comment.sh FILE: writes the comment of a pull request, or writes it anew where there is one already.
+# comment.sh FILE: creates the comment of a pull request, or updates it.
 # Needs gh with GH_TOKEN, and GITHUB_REPOSITORY and PULL_REQUEST.
 set -eu
 
 file=$1
 if [ ! -f "$file" ]; then
-  echo 'sluice: no comment: nothing was compared' >&2
+  echo 'sluice: no comment: there was no comparison' >&2
   exit 0
 fi
 
-# Its own comment has the mark first and is of a bot: the comment of a person is never written over, whatever it starts with.
+# Its own comment starts with the mark and belongs to a bot: the comment of a user is never overwritten, whatever it starts with.
 mark='<!-- sluice: report -->'
 own=".[] | select(.user.type == \"Bot\" and (.body | startswith(\"$mark\"))) | .id"
 comments=repos/$GITHUB_REPOSITORY/issues/$PULL_REQUEST/comments
@@ -24,5 +24,5 @@ if [ "$status" -eq 0 ]; then
     gh api --silent --method POST "$comments" -F body=@"$file" || status=$?
   fi
 fi
-# A pull request from a fork may not comment. That is no finding.
-[ "$status" -eq 0 ] || echo '::warning::The comment could not be written; the summary of the job has the same text'
+# A pull request from a fork has no right to comment. That is not a finding.
+[ "$status" -eq 0 ] || echo '::warning::Cannot write the comment; the summary of the job has the same text'

@@ -12,5 +12,5 @@ status=0
 gh api --silent --method POST "repos/$GITHUB_REPOSITORY/code-scanning/sarifs" \
   -f commit_sha="$SARIF_COMMIT" -f ref="$SARIF_REF" -F sarif=@"$file.gz.base64" || status=$?
 rm -f "$file.gz.base64"
-# Private repositories without code scanning, and forks, may not upload.
-[ "$status" -eq 0 ] || echo '::warning::Code scanning did not take the findings; policy.sarif is in the artifact'
+# Private repositories without code scanning, and forks, have no right to upload.
+[ "$status" -eq 0 ] || echo '::warning::Cannot upload the findings to code scanning; policy.sarif is in the artifact'

@@ -71,13 +71,13 @@ test.for(['installed', 'upgraded'])('once %s, no unit was stopped, started or en
 test('sluiced runs without Node installed, and the package reports why the daemon was not started', (context) => {
   if (whyNot) return context.skip(whyNot);
   expect(JSON.parse(seen('version'))).toMatchObject({ version });
-  expect(seen('installed.output')).toContain('sluiced is not started: there is no /etc/sluice/sluiced.yaml');
+  expect(seen('installed.output')).toContain('sluiced is not started: /etc/sluice/sluiced.yaml does not exist');
 });
 
 test('the first installation makes the key of the node, which only root can read and only a purge removes', (context) => {
   if (whyNot) return context.skip(whyNot);
   expect(seen('installed.key')).toMatch(/^600 root root\n[0-9a-f]{64} {2}-\n$/);
-  expect(seen('installed.output')).toContain('this node has a key to sign receipts with');
+  expect(seen('installed.output')).toContain('this node has a receipt key');
   for (const step of ['upgraded', 'removed', 'again']) expect(seen(`${step}.key`)).toBe(seen('installed.key'));
   expect(seen('purged.key')).toBe('');
 });
@@ -86,7 +86,7 @@ test('installs without /proc, as in the build of an image, and its programs work
   if (whyNot) return context.skip(whyNot);
   expect(seen('bare.package')).toBe(`install ok installed ${version}`);
   expect(seen('bare.versions')).toBe(`${version}\n${version}\n`);
-  expect(seen('bare.output')).toContain('this node has a key to sign receipts with');
+  expect(seen('bare.output')).toContain('this node has a receipt key');
   expect(seen('bare.key')).toMatch(/^600 root root\n/);
 });
 

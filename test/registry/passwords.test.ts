@@ -40,7 +40,7 @@ const digest = `sha256:${'a'.repeat(64)}`;
 const blob = Buffer.from('a layer');
 const pages = { 'content-type': 'application/vnd.oci.image.index.v1+json' };
 const redirects: readonly [
-  way: string,
+  route: string,
   lead: (response: ServerResponse, to: string) => void,
   ask: (client: RegistryClient) => Promise<unknown>,
 ][] = [
@@ -65,7 +65,7 @@ const entries: readonly [what: string, entry: object][] = [
   ['an identity token', { identitytoken: 'r3fresh' }],
 ];
 
-describe.each(redirects)('a storage to which a registry redirects %s', (_way, lead, ask) => {
+describe.each(redirects)('a storage to which a registry redirects %s', (_route, lead, ask) => {
   test.each(entries)('gets %s neither itself nor for an address of its choice', async (_what, entry) => {
     const registry = await start({
       instead: ({ method }, response) => {

@@ -3,7 +3,7 @@ import { type BundleFiles, readPath } from '@sluice/bundle';
 export const pick = <T>(list: readonly T[], random: () => number): T => list[Math.floor(random() * list.length)] as T;
 
 /** A bundle with one mistake. */
-export interface Mutant {
+export interface MutatedBundle {
   readonly files: BundleFiles;
   readonly what: string;
 }
@@ -90,7 +90,7 @@ function replace(form: RegExp, by: (...groups: string[]) => string): Change {
 }
 
 /** Changes one random rule of a bundle. */
-export function mutate(files: BundleFiles, random: () => number): Mutant {
+export function mutate(files: BundleFiles, random: () => number): MutatedBundle {
   const paths = [...files.keys()].filter((path) => ['service', 'base'].includes(readPath(path)?.kind ?? ''));
   for (;;) {
     const path = pick(paths, random);

@@ -5,7 +5,7 @@ import { readTree } from '../../packages/renderer/src/load/tree.ts';
 import { type BundleDiff, diffBundles } from '../../packages/renderer/src/review/diff.ts';
 import { proveBundle } from '../../packages/renderer/src/review/prove.ts';
 import { listExamples } from '../../tools/examples.ts';
-import { type Mutant, mutate } from './mutate.ts';
+import { type MutatedBundle, mutate } from './mutate.ts';
 import { behaviour, packetsFor, type WholeNode, wholeNodes } from './oracle.ts';
 
 const mutants = atTier({ quick: 10, test: 100, soak: 1_000 });
@@ -30,7 +30,7 @@ test.each(Array.from({ length: mutants }, (_, n) => n))(`classifies mutant %i co
 });
 
 /** A wrong verdict of `diff` or `prove` on a mutant, judged by random packets through the whole programs. */
-function misjudged(files: BundleFiles, mutant: Mutant, random: () => number): string | undefined {
+function misjudged(files: BundleFiles, mutant: MutatedBundle, random: () => number): string | undefined {
   const diff = diffBundles(files, mutant.files);
   const proof = proveBundle(mutant.files);
   const difference = findDifference(files, mutant.files, random);

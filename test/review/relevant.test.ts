@@ -65,10 +65,10 @@ test.each(bundles)(`a packet takes the same path through these files as through 
   expect(met).toBeGreaterThan(0);
 });
 
-type Ways = Extract<ReturnType<typeof traceOnNode>, { readonly ways: unknown }>['ways'];
+type TracedPaths = Extract<ReturnType<typeof traceOnNode>, { readonly ways: unknown }>['ways'];
 
 /** In the words of the first line of `behaviour`. */
-const pathText = (ways: Ways): string =>
+const pathText = (ways: TracedPaths): string =>
   ways
     .map((one) => `${one.verdict} ${one.to ?? ''} ${one.masquerade} ${one.probability.toFixed(7)}`)
     .toSorted()

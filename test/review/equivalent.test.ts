@@ -11,13 +11,13 @@ import { type Comparison, compareModesAndLayouts } from '../../packages/renderer
 import { type Example, listExamples, renderArguments } from '../../tools/examples.ts';
 
 const sluice = programPath('sluice');
-const scratch = mkdtempSync(join(tmpdir(), 'sluice-alike-'));
+const scratch = mkdtempSync(join(tmpdir(), 'sluice-equivalent-'));
 afterAll(() => rmSync(scratch, { recursive: true }));
 
 /** These tests start programs, on a machine that may be busy. */
 const startsProgramsMs = 30_000;
 
-interface Config {
+interface ExampleConfig {
   apiVersion: string;
   kind: string;
   clusterName: string;
@@ -25,7 +25,7 @@ interface Config {
   nodes?: Record<string, unknown>[];
 }
 
-interface Both {
+interface ModePair {
   readonly files: BundleFiles;
   /** The profile of mode iptables that exists in mode ipvs, too, as `virtual`. */
   readonly original: string;
@@ -37,9 +37,9 @@ interface Both {
  * Both modes in one bundle: the first profile of the example exists in mode ipvs, too.
  * @param virtual the nodes with that profile: those of the example, or one more node, which has no endpoints
  */
-function renderBoth(example: Example, virtual: 'all' | 'added'): Both {
-  const plain: Config = { apiVersion: 'sluice.dev/v1alpha1', kind: 'SluiceConfig', clusterName: example.name };
-  const config = example.config === undefined ? plain : (parse(readFileSync(example.config, 'utf8')) as Config);
+function renderBoth(example: Example, virtual: 'all' | 'added'): ModePair {
+  const plain: ExampleConfig = { apiVersion: 'sluice.dev/v1alpha1', kind: 'SluiceConfig', clusterName: example.name };
+  const config = example.config === undefined ? plain : (parse(readFileSync(example.config, 'utf8')) as ExampleConfig);
   const [first = {}, ...others] = config.profiles ?? [];
   const { iptables: _iptables, ...common } = first;
   const name = first.name ?? 'default';
