@@ -1,5 +1,5 @@
-# One machine for the runbooks, in network, mount and process namespaces of its own: what is written under /etc, /root, /srv, /var and /media
-# is gone when it ends. $1: the checkout; $2: the blocks of a runbook as one script, beside which the log of sluiced goes; $3: where the programs are.
+# One machine for the runbooks, in network, mount and process namespaces of its own: changes under /etc, /root, /srv, /var and /media
+# are discarded when it ends. $1: the checkout; $2: the blocks of a runbook as one script, and the directory of the log; $3: the programs.
 set -eu
 checkout=$1
 programs=$3
@@ -22,13 +22,13 @@ export HOME=/root LC_ALL=C TZ=UTC STAGE="$stage" LOG="$(dirname "$2")/log"
 export GIT_CONFIG_SYSTEM=/dev/null GIT_AUTHOR_NAME=alice GIT_AUTHOR_EMAIL=alice@example.com GIT_COMMITTER_NAME=alice GIT_COMMITTER_EMAIL=alice@example.com
 export PATH="$checkout/test/runbooks/stand-ins:$programs:/usr/sbin:/usr/bin:/sbin:/bin"
 
-# The repository of rules, and a second change that somebody has merged and not released yet.
+# The repository of rules, and a second change that is merged and not yet released.
 git init -q --bare -b main /srv/rules.git
 git clone -q /srv/rules.git /root/rules 2>/dev/null
 cp -r "$checkout/examples/05-dual-stack/out" /root/rules/rendered
 rm -f /root/rules/rendered/.sluice-complete
 cd /root/rules
-# A namespace cannot set what belongs to the whole machine.
+# A namespace cannot set the values of the whole machine.
 sed -i '/nf_conntrack_max/d' rendered/profiles/*/base/sysctl.conf
 sed -i '/conntrackHashSize/d' rendered/nodes/*/node.yaml
 git add -A && git commit -q -m 'the first rules' && git push -q origin HEAD:main

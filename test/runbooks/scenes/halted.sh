@@ -1,4 +1,4 @@
-# A tool breaks in the middle of a change, and again on the way back. Scratch namespaces lack the chain that tells the node.
+# A tool breaks in the middle of a change, and again in the rollback. Scratch namespaces lack the chain that marks the node.
 mkdir "$STAGE/tools"
 for name in iptables ip6tables; do
   "$name-nft" -t nat -N SLT-NODE

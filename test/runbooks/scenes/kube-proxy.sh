@@ -1,10 +1,10 @@
-# A node that kube-proxy serves: its chains and its process. Layout flat is chain for chain what kube-proxy writes; whose they are is forgotten.
+# A node that kube-proxy serves: its chains and its process. Layout flat has kube-proxy's chains; the state that claims them is deleted.
 printf 'apiVersion: sluice.dev/v1alpha1\nkind: SluicedConfig\nnode: node-1\nlayout: flat\nstate: %s/kube-proxy\nsignatures: { policy: none }\n' "$STAGE" >"$STAGE/flat.yaml"
 sluiced apply /root/rules/rendered -c "$STAGE/flat.yaml" >/dev/null
 rm -r "$STAGE/kube-proxy"
 setsid bash -c 'exec -a kube-proxy sleep 1000' >/dev/null 2>&1 &
 echo $! >/run/kube-proxy.pid
-# The key, the release, the package and the config, as the first install has them.
+# The key, the release, the package and the config, as in the first installation.
 ssh-keygen -q -t ed25519 -N '' -C alice@example.com -f /root/.ssh/releases
 cd /root/rules
 sluice release rendered --serial auto --source "$(git rev-parse HEAD)" -o /root/release >/dev/null 2>&1

@@ -1,4 +1,4 @@
-# The change that was merged is released, carried to the node and confirmed there.
+# The merged change is released, carried to the node and confirmed there.
 cd /root/rules
 git pull -q --ff-only
 sluice release rendered --serial auto --source "$(git rev-parse HEAD)" -o /root/release >/dev/null 2>&1
