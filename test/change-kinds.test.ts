@@ -26,12 +26,12 @@ import type { ServicePort } from '../packages/renderer/src/render/model.ts';
  */
 
 /** The endpoints of a port, by the node that each is on: the same in both families. */
-type Places = Readonly<Record<string, 'here' | 'there'>>;
+type PodPlaces = Readonly<Record<string, 'here' | 'there'>>;
 
 const nodes = { here: 'node-0', there: 'node-1' } as const;
 const families = ['ipv4', 'ipv6'] as const satisfies readonly Family[];
 const pods = ['1', '2', '3', '4', '5'];
-const somePlaces: fc.Arbitrary<Places> = fc.dictionary(fc.constantFrom(...pods), fc.constantFrom('here', 'there'), {
+const somePlaces: fc.Arbitrary<PodPlaces> = fc.dictionary(fc.constantFrom(...pods), fc.constantFrom('here', 'there'), {
   maxKeys: 5,
 });
 const own = { ipv4: '192.0.2.11', ipv6: 'fd00::11' } as const;
@@ -60,7 +60,7 @@ const other = {
 type Program = ChainLayout | 'ipvs';
 
 /** The state of node-0 when the port has these endpoints. */
-function stateOf(port: ServicePort, places: Places, program: Program): NodeState {
+function stateOf(port: ServicePort, places: PodPlaces, program: NodeProgram): NodeState {
   const at = (family: Family) => {
     const text = (pod: string, place: 'here' | 'there'): string =>
       family === 'ipv4'
@@ -92,29 +92,29 @@ function stateOf(port: ServicePort, places: Places, program: Program): NodeState
 }
 
 /** A set of endpoints before and after a change. */
-interface Change {
+interface EndpointChange {
   readonly had: readonly string[];
   readonly has: readonly string[];
 }
 
-const every = (places: Places): readonly string[] => Object.entries(places).map(([pod, place]) => `${place} ${pod}`);
-const near = (places: Places): readonly string[] => every(places).filter((one) => one.startsWith('here'));
-const overall = (before: Places, after: Places): Change => ({ had: every(before), has: every(after) });
-const local = (before: Places, after: Places): Change => ({ had: near(before), has: near(after) });
+const every = (places: PodPlaces): readonly string[] => Object.entries(places).map(([pod, place]) => `${place} ${pod}`);
+const near = (places: PodPlaces): readonly string[] => every(places).filter((one) => one.startsWith('here'));
+const overall = (before: PodPlaces, after: PodPlaces): EndpointChange => ({ had: every(before), has: every(after) });
+const local = (before: PodPlaces, after: PodPlaces): EndpointChange => ({ had: near(before), has: near(after) });
 
 /** Whether more of the endpoints change at once than an endpoint update may. */
-const isTooMuch = ({ had, has }: Change): boolean => {
+const isTooMuch = ({ had, has }: EndpointChange): boolean => {
   const lost = had.filter((one) => !has.includes(one)).length;
   return had.length > 0 && has.length > 0 && lost > Math.max(1, had.length / 2);
 };
-const end = ({ had, has }: Change): End | undefined => {
+const end = ({ had, has }: EndpointChange): End | undefined => {
   if ((had.length === 0) === (has.length === 0)) return undefined;
   return had.length === 0 ? 'first' : 'last';
 };
 type End = 'first' | 'last';
 
 /** An address of the port, as `FirstAndLast` names it. */
-interface Frontend {
+interface PortAddress {
   readonly name: string;
   readonly isInside: boolean;
   readonly isLocal: boolean;
@@ -122,11 +122,11 @@ interface Frontend {
   readonly isOnlyLocal: boolean;
 }
 
-function frontendsOf(port: ServicePort, family: Family, program: Program): readonly Frontend[] {
+function frontendsOf(port: ServicePort, family: Family, program: NodeProgram): readonly PortAddress[] {
   const here = port.families[family];
   if (!here) return [];
   const isOutside = port.nodePort !== 0 || here.externalIPs.length + here.loadBalancerIPs.length > 0;
-  const frontend = (address: string, number: number, isInside: boolean): Frontend => ({
+  const frontend = (address: string, number: number, isInside: boolean): PortAddress => ({
     isOnlyLocal: port.internalTrafficPolicy === 'Local' && !isOutside,
     name: `${family} ${port.protocol.toLowerCase()} ${address} ${number}`,
     isInside,
@@ -140,7 +140,7 @@ function frontendsOf(port: ServicePort, family: Family, program: Program): reado
 }
 
 /** The effect on a frontend; `too much`: it needs probation. */
-type Judge = (frontend: Frontend, before: Places, after: Places) => End | 'too much' | undefined;
+type Judge = (frontend: PortAddress, before: PodPlaces, after: PodPlaces) => End | 'too much' | undefined;
 
 /** Rules: from outside, policy Local applies except to pods and the node. A DROP in the place of a REJECT counts as a first endpoint. */
 const inIptables: Judge = ({ isInside, isLocal }, before, after) => {
@@ -153,7 +153,7 @@ const inIptables: Judge = ({ isInside, isLocal }, before, after) => {
 
 /** Virtual servers: with policy Local they use all endpoints where this node has none, and switch between the two sets. */
 const inIpvs: Judge = ({ isInside, isLocal, isOnlyLocal }, before, after) => {
-  const real = (places: Places): readonly string[] =>
+  const real = (places: PodPlaces): readonly string[] =>
     isLocal && (isOnlyLocal || near(places).length > 0) ? near(places) : every(places);
   const change = { had: real(before), has: real(after) };
   if (!isTooMuch(change)) return end(change);
@@ -164,7 +164,7 @@ const inIpvs: Judge = ({ isInside, isLocal, isOnlyLocal }, before, after) => {
 };
 
 /** The expected change kind, from the Service itself. */
-function expected(port: ServicePort, before: Places, after: Places, program: Program): ChangeClass {
+function expected(port: ServicePort, before: PodPlaces, after: PodPlaces, program: NodeProgram): ChangeClass {
   const frontends = families.flatMap((family) => frontendsOf(port, family, program));
   const judge = program === 'ipvs' ? inIpvs : inIptables;
   const found = frontends.map((frontend) => ({ name: frontend.name, what: judge(frontend, before, after) }));
@@ -214,7 +214,7 @@ test.each(['tree', 'flat', 'ipvs'] as const)('any other change with them is a re
   fc.assert(
     fc.property(somePort, somePort, somePlaces, somePlaces, (port, changed, before, after) => {
       // Rules can be compared if the port is served before and after.
-      const fixed: Places = { 8: 'here', 9: 'there' };
+      const fixed: PodPlaces = { 8: 'here', 9: 'there' };
       const { protocol, nodePort, externalTrafficPolicy } = changed;
       // Mode ipvs knows of the policy inside only through the endpoints of a virtual server.
       const { internalTrafficPolicy } = program === 'ipvs' ? port : changed;

@@ -88,16 +88,16 @@ function changedFiles(before: readonly object[], after: readonly object[]): read
   return [...new Set([...old.keys(), ...now.keys()])].filter((path) => old.get(path) !== now.get(path));
 }
 
-interface Slice {
+interface SliceItem {
   readonly kind: string;
   readonly metadata: { readonly namespace: string };
   readonly endpoints: readonly { readonly addresses: readonly string[] }[];
 }
 
 /** The items with the address of the second endpoint of one slice replaced. */
-function withRestartedPod(of: (slice: Slice) => boolean): readonly object[] {
+function withRestartedPod(of: (slice: SliceItem) => boolean): readonly object[] {
   return list.items.map((item) => {
-    const slice = item as unknown as Slice;
+    const slice = item as unknown as SliceItem;
     if (slice.kind !== 'EndpointSlice' || !of(slice)) return item;
     const endpoints = slice.endpoints.map((endpoint, n) =>
       n === 1 ? { ...endpoint, addresses: ['10.200.9.9'] } : endpoint,

@@ -21,7 +21,7 @@ import {
 
 /** Changes that need no probation, and that keys for endpoints may sign, on rules that `sluice render` writes: only endpoints. */
 
-type Files = ReadonlyMap<string, string>;
+type BundleTexts = ReadonlyMap<string, string>;
 
 const facts: NodeFacts = {
   tools: { ipv4: '1.8.9', ipv6: '1.8.9' },
@@ -35,13 +35,13 @@ const facts: NodeFacts = {
 
 const profile = profileWith({ nodePortAddresses: ['0.0.0.0/0', '::/0'] });
 
-interface Shape {
+interface ServiceShape {
   readonly affinity: boolean;
   readonly local: boolean;
 }
 
 /** Two Services, one of them with these pods, every other one on `node-0`. */
-function rendered(pods: readonly number[], { affinity, local }: Shape): Files {
+function rendered(pods: readonly number[], { affinity, local }: ServiceShape): BundleTexts {
   const placed = (text: (pod: number) => string) =>
     pods
       .map((pod) => endpoint(text(pod), { nodeName: `node-${pod % 2}` }))
@@ -77,12 +77,12 @@ const textOf = ({ families }: NodeState): string =>
     .join();
 
 /** A line of a rule file. */
-interface Place {
+interface LinePlace {
   readonly path: string;
   readonly at: number;
 }
 
-const placesOf = (files: Files): readonly Place[] =>
+const placesOf = (files: BundleTexts): readonly LinePlace[] =>
   [...files]
     .filter(([path]) => /\.ip6?tables$/.test(path))
     .flatMap(([path, text]) =>
@@ -90,9 +90,9 @@ const placesOf = (files: Files): readonly Place[] =>
     );
 
 /** A change to a line; `pick` chooses one of its words. */
-type Mutation = (lines: string[], at: number, pick: number) => void;
+type LineMutation = (lines: string[], at: number, pick: number) => void;
 
-const mutations: Readonly<Record<string, Mutation>> = {
+const mutations: Readonly<Record<string, LineMutation>> = {
   'left out': (lines, at) => void lines.splice(at, 1),
   twice: (lines, at) => void lines.splice(at, 0, lines[at] ?? ''),
   'after the next one': (lines, at) => void lines.splice(at, 2, lines[at + 1] ?? '', lines[at] ?? ''),
@@ -119,10 +119,10 @@ function otherWord(word: string, lines: readonly string[], pick: number): string
   return word.replace(/\d(?=\D*$)/, (digit) => String((Number(digit) + 1) % 10));
 }
 
-const lineAt = (files: Files, { path, at }: Place): string => (files.get(path) ?? '').split('\n')[at] ?? '';
+const lineAt = (files: BundleTexts, { path, at }: LinePlace): string => (files.get(path) ?? '').split('\n')[at] ?? '';
 
 /** The files with one rule changed. */
-function mutated(files: Files, { path, at }: Place, mutate: Mutation, pick: number): Files {
+function mutated(files: BundleTexts, { path, at }: LinePlace, mutate: LineMutation, pick: number): BundleTexts {
   const lines = (files.get(path) ?? '').split('\n');
   mutate(lines, at, pick);
   return new Map([...files, [path, lines.join('\n')]]);
@@ -140,9 +140,9 @@ const changes: Readonly<Record<string, readonly [readonly number[], readonly num
 const layouts = ['tree', 'flat'] as const;
 const someShape = fc.record({ affinity: fc.boolean(), local: fc.boolean() });
 
-interface Case {
+interface UpdateCase {
   readonly change: string;
-  readonly shape: Shape;
+  readonly shape: ServiceShape;
   readonly how: string;
   readonly place: number;
   readonly pick: number;
@@ -151,7 +151,7 @@ interface Case {
 /** An endpoint update as it is rendered, and the state before it. */
 interface Update {
   readonly from: NodeState;
-  readonly files: Files;
+  readonly files: BundleTexts;
   readonly desired: NodeState;
 }
 
@@ -164,15 +164,15 @@ function updateOf(change: string, shape: Shape, layout: ChainLayout): Update {
 }
 
 /** The rules of `node-0` in a file: those of every node and its own. */
-const rulesHere = (files: Files, path: string): readonly string[] =>
+const rulesHere = (files: BundleTexts, path: string): readonly string[] =>
   (files.get(path) ?? '').split('\n').filter((line) => !/^@node=(?!node-0 )/.test(line));
 
 /** The files before a mutation and after it. */
 interface Mutated {
   readonly how: string;
   readonly path: string;
-  readonly files: Files;
-  readonly changed: Files;
+  readonly files: BundleTexts;
+  readonly changed: BundleTexts;
 }
 
 /**
@@ -213,15 +213,15 @@ test.each(layouts)('accepts an endpoint update, and no other change to any rule 
     place: fc.nat(),
     pick: fc.nat(),
   });
-  const holds = ({ change, shape, how, place, pick }: Case): void => {
+  const holds = ({ change, shape, how, place, pick }: UpdateCase): void => {
     const key = `${change} ${JSON.stringify(shape)}`;
     const update = known.get(key) ?? updateOf(change, shape, layout);
     known.set(key, update);
     const { from, files, desired } = update;
     expect(isMore(classify(from, desired)), `${key}: as rendered`).toBe(false);
     const places = placesOf(files);
-    const where = places[place % places.length] as Place;
-    const changed = mutated(files, where, mutations[how] as Mutation, pick);
+    const where = places[place % places.length] as LinePlace;
+    const changed = mutated(files, where, mutations[how] as LineMutation, pick);
     const bad = admitted(changed, layout);
     if (!bad || textOf(bad) === textOf(desired) || isUpdateToo({ how, path: where.path, files, changed })) return;
     met.set(how, (met.get(how) ?? 0) + 1);

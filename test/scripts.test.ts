@@ -3,7 +3,16 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'n
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { layOut, matches, type Ran, readScript, rewrite, runStep, type Script, type Step } from './scripts/script.ts';
+import {
+  layOut,
+  matches,
+  type StepResult,
+  readScript,
+  rewrite,
+  runStep,
+  type Script,
+  type ScriptStep,
+} from './scripts/script.ts';
 
 const folder = join(import.meta.dirname, 'scripts');
 const texts = readdirSync(folder)
@@ -18,7 +27,7 @@ describe.concurrent('terminal scripts', () => {
     '$script.title ($name)',
     { timeout: 180_000 },
     async ({ name, text, script }) => {
-      const wrong = new Map<Step, Ran>();
+      const wrong = new Map<ScriptStep, StepResult>();
       await runScript(script, (step, ran) => {
         const where = `${name}:${step.line}: $ ${step.command}`;
         expect(ran.exit === 0 ? ran.before : ran.after, `${where} failed, and left files or processes behind`).toEqual(
@@ -32,7 +41,7 @@ describe.concurrent('terminal scripts', () => {
   );
 });
 
-async function runScript(script: Script, check: (step: Step, ran: Ran) => void): Promise<void> {
+async function runScript(script: Script, check: (step: ScriptStep, ran: StepResult) => void): Promise<void> {
   const dir = mkdtempSync(join(tmpdir(), 'sluice-script-'));
   try {
     layOut(script, dir);
@@ -42,12 +51,12 @@ async function runScript(script: Script, check: (step: Step, ran: Ran) => void):
   }
 }
 
-function isListed(step: Step, { stdout, stderr, exit }: Ran): boolean {
+function isListed(step: ScriptStep, { stdout, stderr, exit }: StepResult): boolean {
   return matches(stdout, step.stdout) && matches(stderr, step.stderr) && exit === step.exit;
 }
 
 /** Fails with a diff of the listed and the real output. */
-function expectListed(where: string, step: Step, ran: Ran): void {
+function expectListed(where: string, step: ScriptStep, ran: StepResult): void {
   const listed = { where, stdout: step.stdout, stderr: step.stderr, exit: step.exit };
   const { stdout, stderr, exit } = ran;
   const actual = { where, stdout: stdout.split('\n'), stderr: stderr.split('\n'), exit };

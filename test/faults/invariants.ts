@@ -67,7 +67,7 @@ const entry = /^(SLUICE|KUBE)-(SERVICES|EXTERNAL-SERVICES|NODEPORTS|PROXY-FIREWA
  * The chains that packets for Services can reach in one table, with the rules that check the switch removed or followed.
  * @param isOn whether the rule that matches a set is followed; packets do not reach the rules after it then
  */
-function reachable(chains: ChainRules, isOn: (set: string) => boolean, branch: Branch = 'last'): string {
+function reachable(chains: ChainRules, isOn: (set: string) => boolean, branch: ProgramChoice = 'last'): string {
   const found = new Map<string, readonly string[]>();
   const follow = (name: string): void => {
     const rules = chains.get(name) ?? [];
@@ -82,9 +82,9 @@ function reachable(chains: ChainRules, isOn: (set: string) => boolean, branch: B
 }
 
 /** Which of two programs is followed where a chain leads to both one after the other, as filter does while nat changes over. */
-type Branch = 'first' | 'last';
+type ProgramChoice = 'first' | 'last';
 
-function oneBranch(name: string, rules: readonly string[], branch: Branch): readonly string[] {
+function oneBranch(name: string, rules: readonly string[], branch: ProgramChoice): readonly string[] {
   const [first = '', last = ''] = rules;
   const isBoth = rules.length === 2 && / -j SLUICE-R-/.test(first) && / -g SLUICE-R-/.test(last);
   if (!isBoth) return rules;

@@ -43,7 +43,7 @@ interface Cut {
 const nameOf = (disk: Disk, { scenario, point }: Cut): string => `${disk.name} ${scenario.name}: ${printPoint(point)}`;
 
 const kind = { backend: 'nft', layout: 'tree' } as const;
-let prepared: Promise<Prepared> | undefined;
+let prepared: Promise<PreparedDisk> | undefined;
 
 beforeEach(needKernel);
 beforeEach(needStrace);
@@ -51,12 +51,12 @@ beforeEach((context) => needBackend(context, kind.backend));
 afterAll(async () => (await prepared)?.place.remove());
 
 /** A node to start from, and every write of its program, by scenario. */
-interface Prepared {
+interface PreparedDisk {
   readonly place: FaultPlace;
   readonly groups: ReadonlyMap<string, readonly Cut[]>;
 }
 
-async function prepare(): Promise<Prepared> {
+async function prepare(): Promise<PreparedDisk> {
   const place = await FaultPlace.make(kind);
   const groups = new Map<string, readonly Cut[]>();
   for (const scenario of await makeScenarios(place, kind)) {

@@ -16,9 +16,10 @@ beforeEach(async () => {
 });
 afterEach(() => node.remove());
 
-type Services = Readonly<Record<string, readonly number[]>>;
-const publish = (services: Services): void => writeBundle(`${node.directory}/rendered`, sampleBundle({ services }));
-const old: Services = { 'shop/web': [1] };
+type EndpointsByService = Readonly<Record<string, readonly number[]>>;
+const publish = (services: EndpointsByService): void =>
+  writeBundle(`${node.directory}/rendered`, sampleBundle({ services }));
+const old: EndpointsByService = { 'shop/web': [1] };
 
 describe.each(kinds.slice(0, atTier({ quick: 1, test: 2, all: 4 })))(
   'on $backend, layout $layout',

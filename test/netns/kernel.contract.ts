@@ -5,7 +5,7 @@ import type { ObservedChain } from '../../packages/applier/src/rollout/state.ts'
 import { Interrupted } from '../../packages/applier/src/rollout/interrupted.ts';
 
 /** A kernel under test, with a way to put foreign rules in. */
-export interface Candidate {
+export interface KernelCandidate {
   readonly kernel: Kernel;
   /** Runs `iptables-restore --noflush`, as another program would. */
   readonly foreign: (family: Family, text: string) => Promise<void>;
@@ -27,7 +27,7 @@ const sep = (family: Family, chain: string): string =>
  * The contract of every kernel, the fake one and the real ones: what the transaction relies on.
  * @param open gives a kernel without rules
  */
-export function kernelContract(name: string, open: () => Promise<Candidate>): void {
+export function kernelContract(name: string, open: () => Promise<KernelCandidate>): void {
   const chains = async (kernel: Kernel, family: Family): Promise<Record<string, readonly string[]>> => {
     const nat = (await kernel.observe([family]))[family]?.nat.chains ?? new Map<string, ObservedChain>();
     return Object.fromEntries([...nat].filter(([, chain]) => !chain.builtIn).map(([key, chain]) => [key, chain.rules]));

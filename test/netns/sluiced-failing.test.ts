@@ -2,6 +2,7 @@
 import { mkdirSync, readFileSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import type { Backend } from '../../packages/applier/src/kernel/tools.ts';
 import { sampleBundle, writeBundle } from '../../packages/applier/src/testing/bundle.fixture.ts';
 import { needBackend, needKernel } from './privileges.ts';
 import { programPath } from '@sluice/testing';
@@ -18,8 +19,6 @@ beforeEach(async () => {
   ({ directory } = node);
 });
 afterEach(() => node.remove());
-
-type Backend = 'nft' | 'legacy';
 
 const dual = (...endpoints: readonly number[]): ReadonlyMap<string, string> =>
   sampleBundle({ services: { 'shop/web': endpoints }, families: ['ipv4', 'ipv6'] });

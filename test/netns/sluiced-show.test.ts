@@ -13,7 +13,7 @@ beforeEach(async () => {
 });
 afterEach(() => node.remove());
 
-interface Shown {
+interface ShowDocument {
   readonly holds: boolean;
   readonly layout: string;
   readonly rules: readonly {
@@ -24,10 +24,11 @@ interface Shown {
   readonly bundle: { readonly isActive: boolean; readonly files: readonly { readonly path: string }[] };
 }
 
-const shown = async (): Promise<Shown> =>
-  JSON.parse((await node.sluiced('show', 'shop/web', '-o', 'json')).stdout) as Shown;
+const shown = async (): Promise<ShowDocument> =>
+  JSON.parse((await node.sluiced('show', 'shop/web', '-o', 'json')).stdout) as ShowDocument;
 /** The lines of a Service that an operator finds: rules with its key, and the chains that they refer to. */
-const linesIn = ({ rules }: Shown): readonly string[] => rules.flatMap(({ lines }) => lines.map(({ text }) => text));
+const linesIn = ({ rules }: ShowDocument): readonly string[] =>
+  rules.flatMap(({ lines }) => lines.map(({ text }) => text));
 
 describe.each(kinds)('on $backend in layout $layout', ({ backend, layout }) => {
   beforeEach((context) => needBackend(context, backend));

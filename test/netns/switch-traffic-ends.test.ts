@@ -55,10 +55,10 @@ function put(edge: readonly number[]): void {
   writeBundle(`${node.directory}/rendered`, sampleBundle({ services, families: ['ipv4', 'ipv6'] }));
 }
 
-type Met = Record<string, Record<string, number>>;
-const met = (): Met => {
+type AnswerCountsByVip = Record<string, Record<string, number>>;
+const met = (): AnswerCountsByVip => {
   try {
-    return JSON.parse(readFileSync(`${node.directory}/met`, 'utf8')) as Met;
+    return JSON.parse(readFileSync(`${node.directory}/met`, 'utf8')) as AnswerCountsByVip;
   } catch {
     return {};
   }

@@ -118,8 +118,8 @@ afterEach(async () => {
 });
 
 const file = (who: Who): string => `${directory}/met-${who}`;
-type Met = Readonly<Record<string, Readonly<Record<string, number>>>>;
-const met = (who: Who): Met => JSON.parse(readFileSync(file(who), 'utf8')) as Met;
+type AnswerCountsByUrl = Readonly<Record<string, Readonly<Record<string, number>>>>;
+const met = (who: Who): AnswerCountsByUrl => JSON.parse(readFileSync(file(who), 'utf8')) as AnswerCountsByUrl;
 
 /** Waits until clients of shop/gate from outside and of shop/near get this answer. @returns after how long, in milliseconds */
 async function answered(what: string): Promise<number> {

@@ -6,10 +6,10 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { atTier, programPath } from '@sluice/testing';
 import { execa } from 'execa';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import type { Answers, Question } from '../upgrade/client.ts';
+import type { RecordedAnswers, ClientQuestion } from '../upgrade/client.ts';
 import {
   openUpgradeCluster,
-  type Rules,
+  type SavedRules,
   rulesIn,
   type Setup,
   setups,
@@ -32,7 +32,7 @@ const web = ['a', 'b', 'c'];
 const dropped = 'outside of the source ranges';
 /** The connections of each client, and the answers that each may get. */
 const asked: Readonly<
-  Record<'outside' | 'client' | 'node-1', readonly (Question & { readonly may: readonly string[] })[]>
+  Record<'outside' | 'client' | 'node-1', readonly (ClientQuestion & { readonly may: readonly string[] })[]>
 > = {
   outside: [
     { name: 'load balancer, IPv4', by: 'tcp', to: '203.0.113.20', port: 80, from: '198.51.100.7', may: web },
@@ -75,7 +75,8 @@ beforeEach(() => {
 afterEach(() => rmSync(directory, { recursive: true, force: true }));
 
 const program = (name: string): readonly string[] => [process.execPath, join(upgradeFolder, `${name}.ts`)];
-const met = (place: string): Answers => JSON.parse(readFileSync(join(directory, `met-${place}`), 'utf8')) as Answers;
+const met = (place: string): RecordedAnswers =>
+  JSON.parse(readFileSync(join(directory, `met-${place}`), 'utf8')) as RecordedAnswers;
 const count = (place: string, name: string, answer?: string): number =>
   Object.entries(met(place)[name] ?? {}).reduce(
     (sum, [what, times]) => sum + (answer === undefined || what === answer ? times : 0),
@@ -126,7 +127,11 @@ const wrong = (): readonly string[] =>
   );
 
 /** node-1 as the earlier version left it. */
-async function leftBehind(cluster: Cluster, version: string, setup: Setup): Promise<{ node: UpgradeNode; old: Rules }> {
+async function leftBehind(
+  cluster: Cluster,
+  version: string,
+  setup: Setup,
+): Promise<{ node: UpgradeNode; old: SavedRules }> {
   const [from, own] = [join(upgradeFolder, version), join(upgradeFolder, version, setup.name)];
   const node = new UpgradeNode(cluster.host('node-1'), programPath('sluiced'), setup);
   for (const name of ['sluiced.yaml', 'state', 'receipts']) await node.put(join(own, name), name);

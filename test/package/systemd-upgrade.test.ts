@@ -45,7 +45,10 @@ test('an upgrade does not start a daemon that an operator stopped', async (conte
   if (noNodeBecause) return context.skip(noNodeBecause);
   await machine.must('systemctl', 'stop', 'sluiced.service');
   const { exitCode, stdout } = await install(machine, '/newer.deb');
-  expect({ exitCode, stdout }).toMatchObject({ exitCode: 0, stdout: expect.stringContaining('sluiced is not running') });
+  expect({ exitCode, stdout }).toMatchObject({
+    exitCode: 0,
+    stdout: expect.stringContaining('sluiced is not running'),
+  });
   expect((await machine.run('systemctl', 'is-active', 'sluiced.service')).stdout).toBe('inactive');
   expect(await rulesOf(machine, 'nft')).toBe(before);
   await machine.must('systemctl', 'start', 'sluiced.service');

@@ -9,7 +9,7 @@ import { buildProgram } from '../../packages/renderer/src/cli/program.ts';
 import { sluice } from './repository.ts';
 
 /** The output of a verb: its data on stdout, the rest on stderr. */
-interface Row {
+interface VerbRow {
   readonly verb: string;
   readonly args: string;
   readonly exit?: number;
@@ -25,7 +25,7 @@ interface Row {
 const manifests = '-f manifests -R -c sluice.yaml';
 const list = 'apiVersion: config.kubernetes.io/v1\nkind: ResourceList\nitems: []\n';
 
-const rows: readonly Row[] = [
+const rows: readonly VerbRow[] = [
   { verb: 'render', args: `${manifests} -o fresh`, stderr: /^fresh: \d+ files, \d+ written/, progress: true },
   { verb: 'render', args: `${manifests} -o rendered --check`, stderr: /is up to date/, progress: true },
   {
@@ -121,7 +121,7 @@ beforeAll(async () => {
 }, 60_000);
 afterAll(() => rmSync(home, { recursive: true }));
 
-interface Ran {
+interface VerbOutput {
   readonly exit: number | undefined;
   readonly stdout: string;
   readonly stderr: string;
@@ -130,7 +130,7 @@ interface Ran {
 const options = (dir: string) => ({ cwd: dir, reject: false, stripFinalNewline: false, timeout: 30_000 }) as const;
 
 /** In a pipeline: no terminal, no input. */
-async function piped({ verb, args, input = '' }: Row, dir: string): Promise<Ran> {
+async function piped({ verb, args, input = '' }: VerbRow, dir: string): Promise<VerbOutput> {
   const ran = await execa('bash', ['-c', `"$SLUICE" ${verb} ${args}`], {
     ...options(dir),
     input,
@@ -139,17 +139,17 @@ async function piped({ verb, args, input = '' }: Row, dir: string): Promise<Ran>
   return { exit: ran.exitCode, stdout: ran.stdout, stderr: ran.stderr };
 }
 
-const pipedRuns = new Map<number, Promise<Ran>>();
+const pipedRuns = new Map<number, Promise<VerbOutput>>();
 
 /** One run for both tests of a row. */
-function pipedOnce(row: Row, at: number): Promise<Ran> {
+function pipedOnce(row: VerbRow, at: number): Promise<VerbOutput> {
   const known = pipedRuns.get(at) ?? piped(row, fresh(`piped-${at}`));
   pipedRuns.set(at, known);
   return known;
 }
 
 /** On a terminal without colours, with stdout in a file. */
-async function atTerminal({ verb, args, input = '' }: Row, dir: string): Promise<Ran> {
+async function atTerminal({ verb, args, input = '' }: VerbRow, dir: string): Promise<VerbOutput> {
   const command = `printf %s "$INPUT" | "$SLUICE" ${verb} ${args} >"$OUT"`;
   const out = `${dir}.out`;
   const env = { SLUICE: sluice, INPUT: input, OUT: out, NO_COLOR: '1', TERM: 'xterm-256color', SHELL: '/bin/sh' };

@@ -10,17 +10,19 @@ import { sluice } from './repository.ts';
 const root = join(import.meta.dirname, '..', '..');
 const read = (path: string): string => readFileSync(join(root, path), 'utf8');
 
-interface Step {
+interface WorkflowStep {
   readonly name?: string;
   readonly uses?: string;
   readonly run?: string;
   readonly shell?: string;
 }
 
-const action = parse(read('integrations/github/action.yml')) as { readonly runs: { readonly steps: readonly Step[] } };
+const action = parse(read('integrations/github/action.yml')) as {
+  readonly runs: { readonly steps: readonly WorkflowStep[] };
+};
 const workflow = parse(read('examples/gitops/.github/workflows/rules.yml')) as {
   readonly permissions: Readonly<Record<string, string>>;
-  readonly jobs: { readonly review: { readonly steps: readonly Step[] } };
+  readonly jobs: { readonly review: { readonly steps: readonly WorkflowStep[] } };
 };
 const steps = [...action.runs.steps, ...workflow.jobs.review.steps];
 
@@ -82,7 +84,7 @@ test('kustomize/sluice-krm passes its list to sluice krm and exits with its code
   expect(await run('kind: Service')).toEqual({ exit: 2, stdout: '' });
 });
 
-interface Hook {
+interface PreCommitHook {
   readonly id: string;
   readonly entry: string;
   readonly args: readonly string[];
@@ -91,7 +93,7 @@ interface Hook {
 test('the pre-commit hooks rewrite stale files, fail once, and pass at the next commit', {
   timeout: 60_000,
 }, async () => {
-  const hooks = parse(read('.pre-commit-hooks.yaml')) as readonly Hook[];
+  const hooks = parse(read('.pre-commit-hooks.yaml')) as readonly PreCommitHook[];
   const dir = mkdtempSync(join(tmpdir(), 'sluice-hook-'));
   onTestFinished(() => rmSync(dir, { recursive: true }));
   cpSync(join(root, 'examples', 'gitops'), dir, { recursive: true });

@@ -13,7 +13,7 @@ export interface Nature {
   readonly instead?: (request: IncomingMessage, response: ServerResponse) => boolean;
 }
 
-interface Stored {
+interface StoredManifest {
   readonly bytes: Buffer;
   readonly type: string;
 }
@@ -24,7 +24,7 @@ const digestOf = (bytes: Buffer): string => `sha256:${createHash('sha256').updat
 export class FakeRegistry {
   readonly blobs = new Map<string, Buffer>();
   /** By tag and by digest. */
-  readonly manifests = new Map<string, Stored>();
+  readonly manifests = new Map<string, StoredManifest>();
   /** Every request: method and path, with `+auth` when it had credentials. */
   readonly seen: string[] = [];
   readonly #server: Server;

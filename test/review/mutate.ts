@@ -8,12 +8,12 @@ export interface MutatedBundle {
   readonly what: string;
 }
 
-type Change = (lines: string[], at: number, random: () => number) => string | undefined;
+type LineChange = (lines: string[], at: number, random: () => number) => string | undefined;
 
 const isRule = (line: string): boolean => /^(?:@\S+ )?(?:-[Aa]|add) /.test(line);
 
 /** Each returns a description of its change, or nothing where it does not apply to the line. */
-const changes: Readonly<Record<string, Change>> = {
+const changes: Readonly<Record<string, LineChange>> = {
   delete: (lines, at) => `delete ${lines.splice(at, 1)[0]}`,
   duplicate: (lines, at) => {
     lines.splice(at, 0, lines[at] as string);
@@ -79,7 +79,7 @@ const changes: Readonly<Record<string, Change>> = {
   comment: replace(/ --comment "(\S+) /, (key) => ` --comment "${key} really `),
 };
 
-function replace(form: RegExp, by: (...groups: string[]) => string): Change {
+function replace(form: RegExp, by: (...groups: string[]) => string): LineChange {
   return (lines, at) => {
     const before = lines[at] as string;
     const after = before.replace(form, (_whole, ...groups) => by(...(groups as string[])));
@@ -98,7 +98,7 @@ export function mutate(files: BundleFiles, random: () => number): MutatedBundle 
     const rules = lines.flatMap((line, at) => (isRule(line) ? [at] : []));
     if (rules.length === 0) continue;
     const name = pick(Object.keys(changes), random);
-    const what = (changes[name] as Change)(lines, pick(rules, random), random);
+    const what = (changes[name] as LineChange)(lines, pick(rules, random), random);
     if (what !== undefined) return { files: new Map([...files, [path, lines.join('\n')]]), what: `${path}: ${what}` };
   }
 }

@@ -4,7 +4,7 @@ import { programPath } from '@sluice/testing';
 import { execa } from 'execa';
 
 /** One command with its complete output. README.md of this folder describes the format. */
-export interface Step {
+export interface ScriptStep {
   readonly line: number;
   readonly command: string;
   readonly stdout: string[];
@@ -14,7 +14,7 @@ export interface Step {
 
 export interface Script {
   readonly title: string;
-  readonly steps: readonly Step[];
+  readonly steps: readonly ScriptStep[];
   /** Path → text. */
   readonly files: ReadonlyMap<string, string>;
 }
@@ -25,12 +25,12 @@ export function readScript(text: string): Script {
   const files = new Map<string, string>();
   for (let index = 0; index < rest.length; index += 2) files.set(rest[index] as string, rest[index + 1] as string);
   const lines = head.split('\n');
-  const steps: Step[] = [];
+  const steps: ScriptStep[] = [];
   for (const [index, line] of lines.entries()) readLine(line, index + 1, steps);
   return { title: (lines[0] ?? '').replace(/^# /, ''), steps, files };
 }
 
-function readLine(line: string, number: number, steps: Step[]): void {
+function readLine(line: string, number: number, steps: ScriptStep[]): void {
   if (line === '' || line.startsWith('#')) return;
   const [, sign, text = ''] = /^(\$|1>|2>|exit)(?: (.*))?$/.exec(line) ?? [];
   const step = steps.at(-1);
@@ -52,7 +52,7 @@ export function layOut(script: Script, dir: string): void {
  * The script's text with the real output of each command in the place of the listed one.
  * @param ran the results of steps; matching ones are left out
  */
-export function rewrite(text: string, ran: ReadonlyMap<Step, Ran>): string {
+export function rewrite(text: string, ran: ReadonlyMap<ScriptStep, StepResult>): string {
   const lines = text.split('\n');
   for (const [step, { stdout, stderr, exit }] of [...ran].toReversed()) {
     const listed = lines.slice(step.line).findIndex((line) => !/^(1>|2>|exit)/.test(line));
@@ -70,7 +70,7 @@ function signed(sign: string, output: string): string[] {
 }
 
 /** The result of a command. */
-export interface Ran {
+export interface StepResult {
   readonly stdout: string;
   readonly stderr: string;
   readonly exit: number;
@@ -82,7 +82,7 @@ export interface Ran {
 const bin = dirname(programPath('sluice'));
 
 /** Runs one command. Git has only its default configuration, so that scripts run the same everywhere. */
-export async function runStep(step: Step, dir: string): Promise<Ran> {
+export async function runStep(step: ScriptStep, dir: string): Promise<StepResult> {
   const before = contents(dir);
   const { stdout, stderr, exitCode } = await execa('bash', ['-c', step.command], {
     cwd: dir,

@@ -6,7 +6,7 @@ import { createSocket } from 'node:dgram';
 import { renameSync, writeFileSync } from 'node:fs';
 import { connect, isIPv6, type NetConnectOpts } from 'node:net';
 
-export interface Question {
+export interface ClientQuestion {
   readonly name: string;
   /** `stay` is one TCP connection that is never closed. */
   readonly by: 'tcp' | 'udp' | 'stay';
@@ -17,14 +17,14 @@ export interface Question {
 }
 
 /** Question → answer, or error → count. */
-export type Answers = Readonly<Record<string, Readonly<Record<string, number>>>>;
+export type RecordedAnswers = Readonly<Record<string, Readonly<Record<string, number>>>>;
 
 const answerMs = 3_000;
 const pauseMs = 5;
 
-function ask(questions: readonly Question[], file: string): void {
+function ask(questions: readonly ClientQuestion[], file: string): void {
   const answers: Record<string, Record<string, number>> = {};
-  const note = ({ name }: Question, what: string): void => {
+  const note = ({ name }: ClientQuestion, what: string): void => {
     const own = (answers[name] ??= {});
     own[what] = (own[what] ?? 0) + 1;
   };
@@ -45,14 +45,14 @@ function ask(questions: readonly Question[], file: string): void {
   }, 50);
 }
 
-const optionsOf = ({ to, port, from }: Question): NetConnectOpts => ({
+const optionsOf = ({ to, port, from }: ClientQuestion): NetConnectOpts => ({
   host: to,
   port,
   ...(from === undefined ? {} : { localAddress: from }),
 });
 
 const once = {
-  tcp(question: Question, end: (what: string) => void): void {
+  tcp(question: ClientQuestion, end: (what: string) => void): void {
     const socket = connect(optionsOf(question), () => socket.write('who\n'));
     const timer = setTimeout(() => finish('no answer'), answerMs);
     const finish = (what: string): void => {
@@ -66,7 +66,7 @@ const once = {
       end(error.code ?? error.message);
     });
   },
-  udp(question: Question, end: (what: string) => void): void {
+  udp(question: ClientQuestion, end: (what: string) => void): void {
     const socket = createSocket(isIPv6(question.to) ? 'udp6' : 'udp4');
     const finish = (what: string): void => {
       clearTimeout(timer);
@@ -80,7 +80,7 @@ const once = {
   },
 } as const;
 
-function stay(question: Question, note: (question: Question, what: string) => void): void {
+function stay(question: ClientQuestion, note: (question: ClientQuestion, what: string) => void): void {
   const socket = connect(optionsOf(question));
   let asked = Date.now();
   const timer = setInterval(() => {
@@ -102,4 +102,4 @@ function stay(question: Question, note: (question: Question, what: string) => vo
 }
 
 // Tests import the types only.
-if (import.meta.main) ask(JSON.parse(process.argv[3] ?? '[]') as Question[], process.argv[2] ?? '');
+if (import.meta.main) ask(JSON.parse(process.argv[3] ?? '[]') as ClientQuestion[], process.argv[2] ?? '');

@@ -92,8 +92,8 @@ export class UpgradeNode {
   }
 
   /** `sluiced status`; while the daemon does not answer yet, `daemon` is null, which is not an error. */
-  async status(): Promise<NodeStatus> {
-    return JSON.parse((await this.sluiced('status', '-o', 'json')).stdout) as NodeStatus;
+  async status(): Promise<UpgradeNodeStatus> {
+    return JSON.parse((await this.sluiced('status', '-o', 'json')).stdout) as UpgradeNodeStatus;
   }
 
   /** Makes the key that signs receipts. @returns its line for `allowed_receipts` */
@@ -130,7 +130,7 @@ export class UpgradeNode {
   }
 
   /** The rules of both families in the kernel. */
-  async rules(): Promise<Rules> {
+  async rules(): Promise<SavedRules> {
     const { backend } = this.#setup;
     const [ipv4, ipv6] = await Promise.all(
       ['iptables', 'ip6tables'].map((tool) => this.#host.run([`/usr/sbin/${tool}-${backend}-save`])),
@@ -139,7 +139,7 @@ export class UpgradeNode {
   }
 
   /** Loads rules into the kernel, and the tunables of a release, as the earlier version had them. */
-  async restore(rules: Rules, release: string): Promise<void> {
+  async restore(rules: SavedRules, release: string): Promise<void> {
     const { backend } = this.#setup;
     await this.#host.run([`/usr/sbin/iptables-${backend}-restore`], { input: rules['iptables.save'] });
     await this.#host.run([`/usr/sbin/ip6tables-${backend}-restore`], { input: rules['ip6tables.save'] });
@@ -148,18 +148,18 @@ export class UpgradeNode {
 }
 
 /** The fields of `sluiced status -o json` that tests read. */
-interface NodeStatus {
+interface UpgradeNodeStatus {
   readonly daemon: { readonly healthy: boolean } | null;
 }
 
 /** The output of the save tools by file name, with counters of 0 and without dates. */
-export interface Rules {
+export interface SavedRules {
   readonly 'iptables.save': string;
   readonly 'ip6tables.save': string;
 }
 
 /** The rules that an earlier version left. */
-export const rulesIn = (folder: string): Rules => ({
+export const rulesIn = (folder: string): SavedRules => ({
   'iptables.save': readFileSync(join(folder, 'iptables.save'), 'utf8'),
   'ip6tables.save': readFileSync(join(folder, 'ip6tables.save'), 'utf8'),
 });

@@ -11,7 +11,7 @@ import {
 } from 'node:fs';
 import { dirname } from 'node:path';
 import { createInterface } from 'node:readline';
-import { outputBytesMax, portName, type Ran, type Reply, type Request } from './protocol.ts';
+import { outputBytesMax, portName, type GuestRun, type GuestReply, type GuestRequest } from './protocol.ts';
 
 /** The port's device: the kernel numbers it, and has its name in /sys. */
 function device(): string {
@@ -23,7 +23,7 @@ function device(): string {
 // One descriptor for both directions: a port can be open once only.
 const port = openSync(device(), 'r+');
 const out = createWriteStream('', { fd: port, autoClose: false });
-const say = (reply: Reply): void => void out.write(`${JSON.stringify(reply)}\n`);
+const say = (reply: GuestReply): void => void out.write(`${JSON.stringify(reply)}\n`);
 
 class Bounded {
   readonly #chunks: Buffer[] = [];
@@ -42,8 +42,8 @@ class Bounded {
   }
 }
 
-function run(request: Request & { do: 'run' }): Promise<Ran> {
-  const { promise, resolve } = Promise.withResolvers<Ran>();
+function run(request: GuestRequest & { do: 'run' }): Promise<GuestRun> {
+  const { promise, resolve } = Promise.withResolvers<GuestRun>();
   const [file = '', ...args] = request.argv;
   const child = spawn(file, args, { cwd: request.cwd, env: { ...process.env, ...request.env }, detached: true });
   const stdout = new Bounded();
@@ -77,7 +77,7 @@ function killGroup(pid: number | undefined): void {
   }
 }
 
-async function answer(request: Request): Promise<Reply> {
+async function answer(request: GuestRequest): Promise<GuestReply> {
   switch (request.do) {
     case 'run':
       return { id: request.id, ...(await run(request)) };
@@ -92,6 +92,6 @@ async function answer(request: Request): Promise<Reply> {
 
 say({ ready: true });
 for await (const line of createInterface({ input: createReadStream('', { fd: port, autoClose: false }) })) {
-  const request = JSON.parse(line) as Request;
+  const request = JSON.parse(line) as GuestRequest;
   answer(request).then(say, (error: unknown) => say({ id: request.id, error: String(error) }));
 }

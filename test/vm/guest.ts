@@ -7,8 +7,8 @@ import { checkoutParts } from '../checkout-parts.ts';
 import { packetTestPrograms } from '../parity/binaries.ts';
 import { pathOf } from '../parity/build.ts';
 import { find, type Image, makeDisk, prepareImage } from './image.ts';
-import { portName, type Ran } from './protocol.ts';
-import { Talk } from './talk.ts';
+import { portName, type GuestRun } from './protocol.ts';
+import { GuestTalk } from './talk.ts';
 
 export interface GuestOptions {
   /** MiB of memory; by default 2048. */
@@ -33,7 +33,7 @@ export interface Guest extends AsyncDisposable {
   /** From the start of the emulator to the agent's first message. */
   readonly bootMs: number;
   /** Runs a program; a text is a script for `sh`. The checkout is the current directory, at /sluice. */
-  run(command: string | readonly string[], options?: RunOptions): Promise<Ran>;
+  run(command: string | readonly string[], options?: RunOptions): Promise<GuestRun>;
   put(path: string, content: string | Uint8Array): Promise<void>;
   get(path: string): Promise<Buffer>;
   /** A power cut: `kill -9` of the emulator. */
@@ -59,7 +59,7 @@ export async function bootGuest(options: GuestOptions = {}): Promise<Guest> {
   void emulator.then(() => ended.abort(new Error('the emulator has exited')));
   const timer = setTimeout(() => ended.abort(new Error(`it did not start within ${bootMsMax} ms`)), bootMsMax);
   try {
-    const talk = await Talk.open(socket, ended.signal);
+    const talk = await GuestTalk.open(socket, ended.signal);
     return new Emulated(emulator, talk, folder, performance.now() - started);
   } catch (error) {
     emulator.kill('SIGKILL');
@@ -122,20 +122,20 @@ type Emulator = ReturnType<typeof startEmulator>;
 class Emulated implements Guest {
   readonly bootMs: number;
   readonly #emulator: Emulator;
-  readonly #talk: Talk;
+  readonly #talk: GuestTalk;
   readonly #folder: string;
 
-  constructor(emulator: Emulator, talk: Talk, folder: string, bootMs: number) {
+  constructor(emulator: Emulator, talk: GuestTalk, folder: string, bootMs: number) {
     this.#emulator = emulator;
     this.#talk = talk;
     this.#folder = folder;
     this.bootMs = bootMs;
   }
 
-  async run(command: string | readonly string[], options: RunOptions = {}): Promise<Ran> {
+  async run(command: string | readonly string[], options: RunOptions = {}): Promise<GuestRun> {
     const { input = '', timeoutMs = 60_000, cwd = '/sluice', env = {} } = options;
     const argv = typeof command === 'string' ? ['sh', '-c', command] : command;
-    return (await this.#talk.ask({ do: 'run', argv, input, timeoutMs, cwd, env })) as Ran & { id: number };
+    return (await this.#talk.ask({ do: 'run', argv, input, timeoutMs, cwd, env })) as GuestRun & { id: number };
   }
 
   async put(path: string, content: string | Uint8Array): Promise<void> {

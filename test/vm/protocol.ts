@@ -1,7 +1,7 @@
 /** The protocol between machine and guest: one JSON document a line, over a virtio port. */
 
 /** Machine → guest. */
-export type Request =
+export type GuestRequest =
   | {
       readonly id: number;
       readonly do: 'run';
@@ -15,7 +15,7 @@ export type Request =
   | { readonly id: number; readonly do: 'get'; readonly path: string };
 
 /** How a program in the guest ended. */
-export interface Ran {
+export interface GuestRun {
   /** null after a signal or the time-out. */
   readonly code: number | null;
   readonly stdout: string;
@@ -25,9 +25,9 @@ export interface Ran {
 }
 
 /** Guest → machine. The first line is `ready`. */
-export type Reply =
+export type GuestReply =
   | { readonly ready: true }
-  | ({ readonly id: number } & Ran)
+  | ({ readonly id: number } & GuestRun)
   | { readonly id: number; readonly base64: string }
   | { readonly id: number; readonly error: string };
 

@@ -14,7 +14,7 @@ export interface GuestResult {
 }
 
 /** The fields that we read of vitest's JSON report. */
-interface Report {
+interface VitestReport {
   readonly testResults: readonly {
     readonly name: string;
     /** `failed` also when a hook failed; the tests after it are skipped then. */
@@ -57,7 +57,7 @@ export async function runInGuest(
   const text = await guest.get(report).catch(() => {
     throw new Error(`Cannot run ${paths.join(' ')} in the guest: ${stderr.slice(-4000)}`);
   });
-  const modules = (JSON.parse(text.toString('utf8')) as Report).testResults;
+  const modules = (JSON.parse(text.toString('utf8')) as VitestReport).testResults;
   for (const { name, startTime, endTime } of modules)
     process.stdout.write(
       `guest: ${name.replace('/sluice/', '')} took ${((endTime - startTime) / 1000).toFixed(0)} s\n`,
@@ -75,7 +75,7 @@ const insideGuest = {
   SLUICE_SEED: String(seed),
 };
 
-function ofModule(module: Report['testResults'][number]): readonly GuestResult[] {
+function ofModule(module: VitestReport['testResults'][number]): readonly GuestResult[] {
   const file = module.name.replace('/sluice/', '');
   const fileSeconds = Math.round((module.endTime - module.startTime) / 1000);
   if (module.assertionResults.length === 0) {

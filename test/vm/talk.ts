@@ -1,7 +1,7 @@
 import { connect, type Socket } from 'node:net';
 import { createInterface } from 'node:readline';
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Reply, Request } from './protocol.ts';
+import type { GuestReply, GuestRequest } from './protocol.ts';
 
 type WithoutId<T> = T extends unknown ? Omit<T, 'id'> : never;
 
@@ -9,9 +9,9 @@ type WithoutId<T> = T extends unknown ? Omit<T, 'id'> : never;
 const answerMarginMs = 60_000;
 
 /** Requests to the guest's agent and its replies, over the emulator's socket. */
-export class Talk {
+export class GuestTalk {
   readonly #socket: Socket;
-  readonly #waiting = new Map<number, PromiseWithResolvers<Reply>>();
+  readonly #waiting = new Map<number, PromiseWithResolvers<GuestReply>>();
   readonly #ready = Promise.withResolvers<void>();
   /** The error after which no request is possible. */
   #over: Error | undefined;
@@ -30,8 +30,8 @@ export class Talk {
    * @param path the socket of the emulator
    * @param signal aborts the wait
    */
-  static async open(path: string, signal: AbortSignal): Promise<Talk> {
-    const talk = new Talk(await connected(path, signal));
+  static async open(path: string, signal: AbortSignal): Promise<GuestTalk> {
+    const talk = new GuestTalk(await connected(path, signal));
     const stop = (): void => talk.close();
     signal.addEventListener('abort', stop, { once: true });
     await talk.#ready.promise.finally(() => signal.removeEventListener('abort', stop));
@@ -39,10 +39,10 @@ export class Talk {
   }
 
   /** @throws when the agent reports an error, when it does not answer in time, and when the guest has ended */
-  async ask(request: WithoutId<Request>): Promise<Reply> {
+  async ask(request: WithoutId<GuestRequest>): Promise<GuestReply> {
     if (this.#over) throw this.#over;
     const id = this.#next++;
-    const reply = Promise.withResolvers<Reply>();
+    const reply = Promise.withResolvers<GuestReply>();
     this.#waiting.set(id, reply);
     const ms = answerMarginMs + ('timeoutMs' in request ? request.timeoutMs : 0);
     const timer = setTimeout(() => this.#end(new Error(`the guest has not answered for ${ms} ms`)), ms);
@@ -73,9 +73,9 @@ export class Talk {
   }
 }
 
-function parse(line: string): Reply | undefined {
+function parse(line: string): GuestReply | undefined {
   try {
-    return JSON.parse(line) as Reply;
+    return JSON.parse(line) as GuestReply;
   } catch {
     return undefined;
   }

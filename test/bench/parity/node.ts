@@ -49,7 +49,7 @@ export const processNamespace = (host: Host): string => readlinkSync(`/proc/${ho
 type EventOf<K extends WitnessEvent['kind']> = Extract<WitnessEvent, { kind: K }>;
 
 /** The client and the servers of `witness.ts`, in the network namespace of a node and outside of its processes. */
-export class Witness {
+export class WitnessProcess {
   readonly #child: ChildProcess;
   readonly #events: WitnessEvent[] = [];
   readonly #ended: Promise<never>;

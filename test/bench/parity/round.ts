@@ -5,8 +5,8 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Daemon, Host } from '../../netns/cluster-host.ts';
 import type { Api } from './api.ts';
 import { type ParityCluster, servers } from './cluster.ts';
-import { now, processNamespace, startNode, Witness } from './node.ts';
-import type { BenchPrograms, Subject } from './subjects.ts';
+import { now, processNamespace, startNode, WitnessProcess } from './node.ts';
+import type { BenchPrograms, BenchSubject } from './subjects.ts';
 import { type Usage, usageIn } from './usage.ts';
 
 /** The figures of one start of a subject and some changes. Times are milliseconds. */
@@ -50,12 +50,12 @@ const changeMs = 120_000;
 const steadyRate = 100;
 
 /** One subject on a new node. @throws where a Service is not served in time, with the logs of the programs */
-export async function runRound(subject: Subject, options: RoundOptions): Promise<Round> {
+export async function runRound(subject: BenchSubject, options: RoundOptions): Promise<Round> {
   const { api, cluster, programs } = options;
   await api.put(cluster.moved(servers[0]));
   const dir = mkdtempSync(join(tmpdir(), 'sluice-parity-round-'));
   const host = await startNode();
-  const witness = new Witness(host, cluster.asked);
+  const witness = new WitnessProcess(host, cluster.asked);
   const look = (): ReadonlyMap<string, Usage> => usageIn(processNamespace(host), subject.programs);
   let mostMb = 0;
   const sampler = setInterval(() => {
@@ -96,7 +96,7 @@ export async function runRound(subject: Subject, options: RoundOptions): Promise
   }
 }
 
-async function end(witness: Witness, daemons: readonly Daemon[], host: Host): Promise<void> {
+async function end(witness: WitnessProcess, daemons: readonly Daemon[], host: Host): Promise<void> {
   await witness.close();
   await Promise.all(daemons.map((daemon) => daemon.stop()));
   await host.close();
@@ -126,7 +126,7 @@ async function untilQuiet(look: () => ReadonlyMap<string, Usage>): Promise<void>
 }
 
 /** One change at a time, so far apart that no back-off counts: kube-proxy waits a second between two syncs. */
-async function change({ api, cluster, changes }: RoundOptions, witness: Witness): Promise<readonly number[]> {
+async function change({ api, cluster, changes }: RoundOptions, witness: WitnessProcess): Promise<readonly number[]> {
   const latencies: number[] = [];
   for (let turn = 0; turn < changes; turn++) {
     await sleep(1_500 + ((turn * 211) % 700));
@@ -137,7 +137,7 @@ async function change({ api, cluster, changes }: RoundOptions, witness: Witness)
 
 async function moveOnce(
   { api, cluster }: Pick<RoundOptions, 'api' | 'cluster'>,
-  witness: Witness,
+  witness: WitnessProcess,
   turn: number,
 ): Promise<number> {
   const server = servers[(turn + 1) % servers.length] as string;
@@ -148,7 +148,7 @@ async function moveOnce(
 
 async function steadily(
   { api, cluster, changes, steadySeconds }: RoundOptions,
-  witness: Witness,
+  witness: WitnessProcess,
   look: () => ReadonlyMap<string, Usage>,
 ): Promise<Steady> {
   const before = look();

@@ -1,5 +1,6 @@
 // The subjects: how each is set up on an empty node, and the programs whose processor time and memory count.
 import { mkdirSync, symlinkSync, writeFileSync } from 'node:fs';
+import type { Backend } from '../../../packages/applier/src/kernel/tools.ts';
 import { join } from 'node:path';
 import { allocator } from '../allocator.ts';
 import type { Api } from './api.ts';
@@ -20,7 +21,7 @@ export interface SubjectCommand {
 /** @param dir empty, for what the programs read and write */
 type SetUp = (programs: BenchPrograms, api: Api, dir: string) => readonly SubjectCommand[];
 
-export interface Subject {
+export interface BenchSubject {
   /** Words in the command lines of its programs, that of the rule writer first. */
   readonly programs: readonly string[];
   readonly setUp: SetUp;
@@ -34,13 +35,11 @@ export const subjects = {
   'Sluice, legacy': sluice('legacy'),
   'kube-proxy iptables, legacy': kubeProxy('iptables', 'legacy'),
   'Sluice, nf_tables, again': sluice('nft'),
-} as const satisfies Readonly<Record<string, Subject>>;
+} as const satisfies Readonly<Record<string, BenchSubject>>;
 export type SubjectName = keyof typeof subjects;
 export const subjectNames = Object.keys(subjects) as readonly SubjectName[];
 
-type RuleStore = 'nft' | 'legacy';
-
-function sluice(backend: RuleStore): Subject {
+function sluice(backend: Backend): BenchSubject {
   return {
     programs: ['sluiced.mjs', 'sluice.mjs'],
     setUp: (programs, { kubeconfig }, dir) => {
@@ -71,7 +70,7 @@ const write = (dir: string, name: string, config: object): string => {
   return path;
 };
 
-function kubeProxy(mode: 'iptables' | 'nftables', backend: RuleStore): Subject {
+function kubeProxy(mode: 'iptables' | 'nftables', backend: Backend): BenchSubject {
   return {
     programs: ['kube-proxy'],
     setUp: (programs, { kubeconfig, contentType }, dir) => {
@@ -95,7 +94,7 @@ function kubeProxy(mode: 'iptables' | 'nftables', backend: RuleStore): Subject {
 }
 
 /** kube-proxy calls `iptables`, of either store. @returns a folder where it is the one for this store */
-function iptablesOf(backend: RuleStore, dir: string): string {
+function iptablesOf(backend: Backend, dir: string): string {
   const folder = join(dir, 'bin');
   mkdirSync(folder);
   for (const family of ['iptables', 'ip6tables'])

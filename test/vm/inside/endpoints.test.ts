@@ -6,7 +6,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { peek } from '../../../packages/applier/src/journal/peek.ts';
 import { readTrackedConnection } from '../../../packages/applier/src/kernel/conntrack.ts';
 import { type PodName, podAddresses, Shop, type ShopService, shopBundle, tally, until } from './shop.ts';
-import type { Talk } from './talk-client.ts';
+import type { TalkRecord } from './talk-client.ts';
 
 /** The endpoint of a virtual server that answers, over the changes of a bundle: with real connections through the real `sluiced`. */
 
@@ -89,7 +89,7 @@ test('an endpoint drains over restarts; its connection lives until it ends, and 
   shop.configure('ipvs: { drainSeconds: 600 }');
   const [both, one] = [{ a: 1, b: 1 }, { a: 1 }].map((pods) => shopBundle([web('-s rr', pods), talk(pods)]));
   const file = join(shop.directory, 'talks');
-  const talks = (): readonly Talk[] => JSON.parse(readFileSync(file, 'utf8')) as readonly Talk[];
+  const talks = (): readonly TalkRecord[] => JSON.parse(readFileSync(file, 'utf8')) as readonly TalkRecord[];
   shop.put(both!);
   let daemon = shop.run();
   await until('both serve', async () => (await weightOf(talk({}), 'b').catch(() => undefined)) === 1);

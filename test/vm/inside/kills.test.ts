@@ -67,7 +67,7 @@ for tool in iptables ip6tables; do
   for verb in '' -save -restore; do ln -s xtables-nft-multi ${real}/$tool-nft$verb; done
 done`;
 
-type Release = keyof typeof releases;
+type ReleaseName = keyof typeof releases;
 type Moment = readonly [at: number, when: 'before' | 'after'];
 const never: Moment = [0, 'before'];
 const done = { exitCode: 0, stderr: '' };
@@ -81,7 +81,7 @@ interface Applied {
 }
 
 /** Applies a release with a trap set. @returns how it ended, its errors, and the number of calls that changed something */
-async function apply(to: Release, [at, when]: Moment): Promise<Applied> {
+async function apply(to: ReleaseName, [at, when]: Moment): Promise<Applied> {
   await shop.node.run(['sh', '-c', `echo 0 > /run/trap-count; echo ${at} ${when} > /run/trap-at`]);
   const { exitCode, stderr } = await shop.apply(releases[to]);
   return { exitCode, stderr, calls: Number(await shop.node.run(['cat', '/run/trap-count'])) };
@@ -105,7 +105,7 @@ test('killed at each step forth and back, it keeps serving and the next run ends
   const good = { one: await state(), two };
   expect(good.one).not.toEqual(good.two);
   const steps = { two: there.calls, one: back.calls };
-  let active: Release = 'one';
+  let active: ReleaseName = 'one';
   let fired = 0;
   const kills = killsOf(steps);
   for (const [to, [at, when]] of kills) {
@@ -125,7 +125,7 @@ test('killed at each step forth and back, it keeps serving and the next run ends
 });
 
 /** In a soak before and after each step of both directions; otherwise in the middle of the first. */
-function killsOf(steps: Readonly<Record<Release, number>>): readonly (readonly [Release, Moment])[] {
+function killsOf(steps: Readonly<Record<ReleaseName, number>>): readonly (readonly [ReleaseName, Moment])[] {
   const all = Array.from({ length: Math.max(steps.one, steps.two) }, (_, step) =>
     (['before', 'after'] as const).flatMap((when) =>
       (['two', 'one'] as const).map((to) => [to, [step + 1, when]] as const),

@@ -35,7 +35,7 @@ const iptables = new Map(
 );
 
 /** Sends requests in a loop, a few in parallel. */
-class Load {
+class ClientLoad {
   readonly #asked: { readonly at: number; readonly ok: boolean }[] = [];
   readonly #askers: readonly Promise<void>[];
   #stopped = false;
@@ -95,7 +95,7 @@ test('changes from iptables to ipvs and back under load, and counts the losses',
     ['ipvs → iptables', iptables, before],
   ] as const) {
     expect(await shop.ask(web, 4)).not.toContain('timeout');
-    const load = new Load(clients);
+    const load = new ClientLoad(clients);
     expect(await shop.apply(files)).toMatchObject({ exitCode: 0 });
     const { asked, lost, windowMs } = await load.stop();
     process.stdout.write(`guest: ${way}: ${lost} of ${asked} lost, within ${windowMs} ms\n`);

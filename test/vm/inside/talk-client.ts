@@ -4,7 +4,7 @@ import { existsSync, renameSync, writeFileSync } from 'node:fs';
 import { connect } from 'node:net';
 
 /** A connection as the client sees it. */
-export interface Talk {
+export interface TalkRecord {
   /** The name that answers; empty before the first answer. */
   readonly with: string;
   readonly answers: number;
