@@ -77,7 +77,7 @@ describe.each(['nft', 'legacy'] as const)('connections of UDP on %s', (backend) 
     await put([2]);
     await until('the client moves', async () => answerOf('web') === '2');
     await put([]);
-    await until('nobody answers', async () => answerOf('web') === '');
+    await until('no endpoint answers', async () => answerOf('web') === '');
     await put([1]);
     await until('the client has moved back', async () => answerOf('web') === '1');
     expect(await entry(4001)).toBe(kept);

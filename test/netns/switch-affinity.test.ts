@@ -107,7 +107,7 @@ describe.each(['nft', 'legacy'] as const)('session affinity under %s', { timeout
     node.writeConfig(backend, probe);
     put(endpoints, [22, 23], 1);
     expect(await node.apply()).toMatchObject({ exitCode: 4 });
-    expect(await known(), 'taken back').toBe(clients.length);
+    expect(await known(), 'after the rollback').toBe(clients.length);
   });
 });
 

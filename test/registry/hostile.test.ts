@@ -235,7 +235,7 @@ describe('a registry with a certificate', () => {
   });
 
   test.each([
-    ['of an unknown authority', makeAuthority('somebody', until).issue('registry', until, everywhere), 'verify'],
+    ['of an unknown authority', makeAuthority('unknown', until).issue('registry', until, everywhere), 'verify'],
     ['for another address', authority.issue('registry', until), 'not in the cert'],
     ['that has expired', authority.issue('registry', new Date('2001-01-01T00:00:00Z'), everywhere), 'expired'],
   ])('%s is refused', async (_title, identity, says) => {
@@ -253,7 +253,7 @@ describe('a registry that requires a token', () => {
   function tokens(asked: string[], give: (request: IncomingMessage) => string): Required<Nature>['instead'] {
     return (request, response) => {
       if (request.url?.startsWith('/token')) {
-        asked.push(`${request.method} ${request.url} ${request.headers.authorization ?? 'nobody'}`);
+        asked.push(`${request.method} ${request.url} ${request.headers.authorization ?? 'anonymous'}`);
         response.writeHead(200).end(give(request));
         return true;
       }
@@ -285,7 +285,7 @@ describe('a registry that requires a token', () => {
       JSON.stringify({ auths: { [registry.host]: { identitytoken: 'r3fresh' } } }),
     );
     expect(await push(registry)).toMatchObject({ status: 0 });
-    expect(asked).toEqual(['POST /token nobody']);
+    expect(asked).toEqual(['POST /token anonymous']);
   });
 
   test.each([

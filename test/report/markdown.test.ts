@@ -15,7 +15,7 @@ const examples = join(import.meta.dirname, '..', '..', 'examples');
 
 function bundle(name: string): BundleFiles {
   const files = readTree(join(examples, name, 'out'));
-  if (!(files instanceof Map)) throw new Error(`examples/${name} is no bundle`);
+  if (!(files instanceof Map)) throw new Error(`examples/${name} is not a bundle`);
   return files;
 }
 
