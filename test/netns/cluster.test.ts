@@ -68,5 +68,5 @@ test('a machine ends all programs that were started in it', async () => {
 
 test('refuses two machines of one name before anything starts', async () => {
   const twice = { ...spec, pods: [{ name: 'outside', node: 'node-1', addresses: [], ports: [] }] };
-  await expect(openCluster(twice)).rejects.toThrow('twice');
+  await expect(openCluster(twice)).rejects.toThrow('duplicate names');
 });
