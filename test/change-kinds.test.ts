@@ -57,7 +57,7 @@ const other = {
   name: 'web',
 };
 
-type Program = ChainLayout | 'ipvs';
+type NodeProgram = ChainLayout | 'ipvs';
 
 /** The state of node-0 when the port has these endpoints. */
 function stateOf(port: ServicePort, places: PodPlaces, program: NodeProgram): NodeState {

@@ -63,7 +63,7 @@ function rendered(pods: readonly number[], { affinity, local }: ServiceShape): B
   return assemble(model, configWith({ profiles: [profile] }), true).files;
 }
 
-function admitted(files: Files, layout: ChainLayout): NodeState | undefined {
+function admitted(files: BundleTexts, layout: ChainLayout): NodeState | undefined {
   const bundle = admit(files, { node: 'node-0', allowPartial: false, layout }, facts, new AdmitMemory());
   return isRefusal(bundle) ? undefined : bundle.state;
 }
@@ -155,7 +155,7 @@ interface Update {
   readonly desired: NodeState;
 }
 
-function updateOf(change: string, shape: Shape, layout: ChainLayout): Update {
+function updateOf(change: string, shape: ServiceShape, layout: ChainLayout): Update {
   const [had, has] = changes[change] ?? [[], []];
   const files = rendered(has, shape);
   const [from, desired] = [admitted(rendered(had, shape), layout), admitted(files, layout)];

@@ -16,19 +16,16 @@ test('has data of at least one version', () => {
 describe.each(versions)('version %s', (version) => {
   const folder = join(upgradeFolder, version);
 
-  test.each(setups)(
-    '$name: the state and its signed receipts name the same confirmed release',
-    ({ name }) => {
-      const own = join(folder, name);
-      const target = targetOf(stagedRelease(join(folder, 'release')));
-      const { evidence, foreignNodes } = gatherEvidence(join(own, 'receipts'), join(own, 'allowed_receipts'));
-      const fleet = judgeFleet(evidence, foreignNodes, { ...target, nodes: ['node-1'] });
-      expect(fleet.rows).toMatchObject([{ node: 'node-1', state: 'runs', why: null, receipt: { sluiced: version } }]);
-      expect(isHealthyFleet(fleet)).toBe(true);
-      const { generation } = fleet.rows[0]?.receipt?.standing ?? {};
-      expect(peek(join(own, 'state'))).toMatchObject({ node: 'node-1', open: null, current: { number: generation } });
-    },
-  );
+  test.each(setups)('$name: the state and its signed receipts name the same confirmed release', ({ name }) => {
+    const own = join(folder, name);
+    const target = targetOf(stagedRelease(join(folder, 'release')));
+    const { evidence, foreignNodes } = gatherEvidence(join(own, 'receipts'), join(own, 'allowed_receipts'));
+    const fleet = judgeFleet(evidence, foreignNodes, { ...target, nodes: ['node-1'] });
+    expect(fleet.rows).toMatchObject([{ node: 'node-1', state: 'runs', why: null, receipt: { sluiced: version } }]);
+    expect(isHealthyFleet(fleet)).toBe(true);
+    const { generation } = fleet.rows[0]?.receipt?.standing ?? {};
+    expect(peek(join(own, 'state'))).toMatchObject({ node: 'node-1', open: null, current: { number: generation } });
+  });
 
   test('its endpoint update belongs to its release', () => {
     const update = stagedRelease(join(folder, 'update'));

@@ -44,7 +44,7 @@ afterEach(async () => {
 });
 afterAll(() => vi.resetConfig());
 
-function start(more: Partial<WatchPatience> = {}, user: Item = { token }): void {
+function start(more: Partial<WatchPatience> = {}, user: ApiObject = { token }): void {
   [changes, away, notWatched, stop] = [[], [], [], new AbortController()];
   const access = openAccess({ kubeconfig: cluster.server.kubeconfig(user) }, {});
   const listener = {

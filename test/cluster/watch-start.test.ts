@@ -145,18 +145,14 @@ test('ends at a signal while a server accepts requests and never answers', { tim
 test.each<[string, (path: string) => boolean]>([
   ['to list', (path) => path.includes('/nodes')],
   ['to watch', (path) => path.includes('/nodes?watch=1')],
-])(
-  'names a missing right %s with the rule that grants it',
-  { timeout: 30_000 },
-  async (_title, isRefused) => {
-    cluster.server.intercept = (path, request, response) => {
-      if (!isRefused(path)) return cluster.answer(path, request, response);
-      send(response, 403, {});
-      return true;
-    };
-    const text = outputOf(watch());
-    await until(() => text().includes('the account has no right to'));
-    expect(text()).toMatch(/Cannot (list|watch) nodes of https:/);
-    expect(text()).toContain('Grant this RBAC rule: {apiGroups: [""], resources: ["nodes"], verbs: ["list", "watch"]}');
-  },
-);
+])('names a missing right %s with the rule that grants it', { timeout: 30_000 }, async (_title, isRefused) => {
+  cluster.server.intercept = (path, request, response) => {
+    if (!isRefused(path)) return cluster.answer(path, request, response);
+    send(response, 403, {});
+    return true;
+  };
+  const text = outputOf(watch());
+  await until(() => text().includes('the account has no right to'));
+  expect(text()).toMatch(/Cannot (list|watch) nodes of https:/);
+  expect(text()).toContain('Grant this RBAC rule: {apiGroups: [""], resources: ["nodes"], verbs: ["list", "watch"]}');
+});

@@ -137,8 +137,8 @@ test('repeated changes raise an alarm and slow repairs down', {
     await flush();
     await until('it is repaired', async () => (await node.rules('nft')) === good);
   }
-  await until('an alarm is raised', async () => (await node.ask())?.includes('DRIFT_LOOP'));
-  expect(await node.ask('/metrics')).toContain(`sluice_repairs_total ${limits.repairsMax + 1}`);
+  await until('an alarm is raised', async () => (await node.get())?.includes('DRIFT_LOOP'));
+  expect(await node.get('/metrics')).toContain(`sluice_repairs_total ${limits.repairsMax + 1}`);
   await flush();
   await sleep(5_000);
   expect(await node.rules('nft'), 'not outrun').not.toBe(good);

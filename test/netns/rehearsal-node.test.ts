@@ -52,7 +52,7 @@ test('refuses rules that the kernel refuses in the unit, and leaves the node unc
   const extraNat = ['-A KUBE-SERVICES -j MASQUERADE'];
   writeBundle(`${node.directory}/rendered`, sampleBundle({ families: ['ipv4', 'ipv6'], extraNat }));
   expect(await apply()).toMatchObject({ exitCode: 3, stderr: expect.stringContaining('NODE_REFUSES_RULES') });
-  expect(unit.said).toContain('part ipv4 was refused');
+  expect(unit.log).toContain('part ipv4 was refused');
   expect(await node.rules('nft')).not.toContain('SLU-');
 });
 

@@ -40,7 +40,7 @@ describe.each(['nft', 'legacy'] as const)('on %s', (backend) => {
     await expect(bad).rejects.toBeInstanceOf(KernelError);
     await expect(bad).rejects.toThrow(/^Cannot run iptables-restore in a scratch namespace: exit code \d/);
     await rehearseInUnit(unit.path, loadOf(stateOf('-A KUBE-A -j RETURN'), backend));
-    expect(unit.said).toMatch(/^part ipv4 was refused: .*\nthe rules were loaded in a scratch namespace\n$/);
+    expect(unit.log).toMatch(/^part ipv4 was refused: .*\nthe rules were loaded in a scratch namespace\n$/);
   });
 
   test('two rehearsals at the same time do not interfere', async () => {

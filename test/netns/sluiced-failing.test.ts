@@ -2,7 +2,7 @@
 import { mkdirSync, readFileSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import type { Backend } from '../../packages/applier/src/kernel/tools.ts';
+import type { RuleStore } from '../../packages/applier/src/kernel/tools.ts';
 import { sampleBundle, writeBundle } from '../../packages/applier/src/testing/bundle.fixture.ts';
 import { needBackend, needKernel } from './privileges.ts';
 import { programPath } from '@sluice/testing';
@@ -28,7 +28,7 @@ const dual = (...endpoints: readonly number[]): ReadonlyMap<string, string> =>
  * @param broken by tool, such as `ip6tables`, a shell condition
  * @returns shell text that mounts the tools over those of the system
  */
-async function breakTools(backend: Backend, broken: Readonly<Record<string, string>>): Promise<string> {
+async function breakTools(backend: RuleStore, broken: Readonly<Record<string, string>>): Promise<string> {
   mkdirSync(`${directory}/tools`);
   for (const [name, when] of Object.entries(broken)) {
     await node.tool([`${name}-${backend}`, '-t', 'nat', '-N', 'SLT-NODE']);
@@ -186,9 +186,9 @@ describe.each([
       'sluiced rollback --endpoints old --yes',
       'iptables-nft-save -t nat',
     ]);
-    expect(said).toContain('Rolled back to generation 1 (version');
-    expect(said.includes('warning: the journal was not updated')).toBe(kind === 'read-only');
-    const rules = said.slice(said.lastIndexOf('Rolled back to generation 1'));
+    expect(output).toContain('Rolled back to generation 1 (version');
+    expect(output.includes('warning: the journal was not updated')).toBe(kind === 'read-only');
+    const rules = output.slice(output.lastIndexOf('Rolled back to generation 1'));
     expect(rules).toContain('10.244.0.2:8080');
     expect(rules).not.toContain('10.244.0.8:8080');
   });

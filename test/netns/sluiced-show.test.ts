@@ -62,11 +62,11 @@ describe.each(kinds)('on $backend in layout $layout', ({ backend, layout }) => {
     expect(new Set(ofChains.map((name) => name.slice(0, 8)))).toEqual(
       new Set(layout === 'tree' ? ['SLU-SVC-'] : ['KUBE-SVC', 'KUBE-SEP']),
     );
-    expect(said.stdout).toMatch(/^# .*\/services\/shop\/web\.iptables\n\*nat\n:KUBE-SVC-/m);
-    expect(said.stdout).toMatch(/^# .*\/services\/shop\/web\.ip6tables\n\*nat\n:KUBE-SVC-/m);
-    expect(said.stdout).toContain('--to-destination 10.244.0.3:8080');
-    expect(said.stdout).not.toContain('shop/cart');
-    expect(said.stdout).toMatch(/\nThe kernel matches generation 1\.$/);
+    expect(result.stdout).toMatch(/^# .*\/services\/shop\/web\.iptables\n\*nat\n:KUBE-SVC-/m);
+    expect(result.stdout).toMatch(/^# .*\/services\/shop\/web\.ip6tables\n\*nat\n:KUBE-SVC-/m);
+    expect(result.stdout).toContain('--to-destination 10.244.0.3:8080');
+    expect(result.stdout).not.toContain('shop/cart');
+    expect(result.stdout).toMatch(/\nThe kernel matches generation 1\.$/);
     const document = await shown();
     expect(document).toMatchObject({ holds: true, layout, bundle: { isActive: true, files: [{}, {}] } });
     expect(document.rules.map(({ family, table }) => `${family} ${table}`)).toEqual(['ipv4 nat', 'ipv6 nat']);

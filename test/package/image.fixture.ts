@@ -17,7 +17,7 @@ export interface ImageConfig {
   readonly Env: readonly string[];
 }
 
-export interface Image {
+export interface UnpackedImage {
   readonly layers: readonly BlobDescriptor[];
   readonly config: ImageConfig;
   /** The files of its layer, with the devices that a container runtime provides. */

@@ -1,6 +1,6 @@
 import { copyFileSync, mkdirSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import type { Backend } from '../../packages/applier/src/kernel/tools.ts';
+import type { RuleStore } from '../../packages/applier/src/kernel/tools.ts';
 import type { SampleOptions } from '../../packages/applier/src/testing/bundle.fixture.ts';
 import { sampleBundle, writeBundle } from '../../packages/applier/src/testing/bundle.fixture.ts';
 import { link, TestMachine, noMachineBecause, type ProgramResult, until } from './machine.fixture.ts';
@@ -26,7 +26,7 @@ ExecStart=/bin/sh -c 'read -r line; body=%i; printf "HTTP/1.0 200 OK\\\\r\\\\nCo
 export const vip = 'http://10.96.0.11/';
 
 /** The config of the node, with a probe through the VIP of the Service. */
-export function configOf(backend: Backend, more: Readonly<Record<string, string>> = {}): string {
+export function configOf(backend: RuleStore, more: Readonly<Record<string, string>> = {}): string {
   const fields = {
     node: 'node-a',
     signatures: '{policy: none}',
@@ -47,7 +47,7 @@ export function bundleOf(endpoints: readonly number[], more: SampleOptions = {})
 }
 
 /** A machine with pods, a config and a bundle, where our package was never installed. */
-export async function bootNode(backend: Backend, files: Readonly<Record<string, string>> = {}): Promise<TestMachine> {
+export async function bootNode(backend: RuleStore, files: Readonly<Record<string, string>> = {}): Promise<TestMachine> {
   return TestMachine.boot((disk) => {
     const all = { ...pods, 'etc/sluice/sluiced.yaml': configOf(backend), ...files };
     for (const [path, text] of Object.entries(all)) {
@@ -71,7 +71,7 @@ export async function install(machine: TestMachine, deb = '/sluice.deb'): Promis
 }
 
 /** The rules of all tables and both families, without counters and dates. */
-export async function rulesOf(machine: TestMachine, backend: Backend): Promise<string> {
+export async function rulesOf(machine: TestMachine, backend: RuleStore): Promise<string> {
   const save = async (name: string): Promise<string> => machine.must(`${name}-${backend}-save`);
   return [await save('iptables'), await save('ip6tables')]
     .join('\n')

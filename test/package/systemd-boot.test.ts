@@ -64,7 +64,7 @@ describe.each(['nft', 'legacy'] as const)('at the next boot, on %s', (backend) =
     expect(found).toMatch(/-j DNAT --to-destination \[fd00:10::3\]:8080/);
     expect(machine.read('/var/found.sysctl')).toBe('1\n');
     expect(await machine.journal('-b', '-u', 'sluiced-boot.service')).toMatch(/loaded generation 2 .*/);
-    expect(await machine.ask(vip)).toMatch(/10\.244\.0\.[45]:8080/);
+    expect(await machine.get(vip)).toMatch(/10\.244\.0\.[45]:8080/);
   });
 
   test('they are loaded before the network is up, between those two', async (context) => {

@@ -111,7 +111,8 @@ export class KubeProxyNode {
   async #until(what: string, isSo: () => Promise<boolean>): Promise<void> {
     const end = performance.now() + syncTimeoutMs;
     while (!(await isSo())) {
-      if (performance.now() > end) throw new Error(`Not within ${patienceMs} ms: ${what}\n${await this.#said()}`);
+      if (performance.now() > end)
+        throw new Error(`timed out after ${syncTimeoutMs / 1000} s, waiting until ${what}\n${await this.#log()}`);
       await sleep(pauseMs);
     }
   }

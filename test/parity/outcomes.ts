@@ -32,11 +32,11 @@ export class Examiner {
   async askWidely(questions: readonly Question[]): Promise<readonly AnswerCounts[]> {
     const free = questions.filter(({ stays }) => !stays);
     const answers = await this.#send(free, triesAgain, (n) => n);
-    const found = new Map(free.map((question, at) => [question, answers[at] as Answers]));
+    const found = new Map(free.map((question, at) => [question, answers[at] as AnswerCounts]));
     for (const round of roundsOf(questions.filter(({ stays }) => stays))) {
       await this.node.forgetClients();
       const ofRound = await this.#send(round, 2 * triesAgain, (n) => n % triesAgain);
-      for (const [at, question] of round.entries()) found.set(question, ofRound[at] as Answers);
+      for (const [at, question] of round.entries()) found.set(question, ofRound[at] as AnswerCounts);
     }
     return questions.map((question) => found.get(question) as AnswerCounts);
   }

@@ -36,7 +36,7 @@ beforeEach(() => {
 afterEach(() => rmSync(dir, { recursive: true }));
 
 const env = () => ({ HOME: dir, SLUICE: sluice, SLUICE_CONFIG: join(dir, 'sluice.yaml') });
-const said = '1 Service added, 1 Service changes, no port loses its last endpoint';
+const summary = '1 Service added, 1 Service changes, no port loses its last endpoint';
 
 test.each([
   { title: 'two directories that differ', fresh: [changed, added], exit: 1, last: summary },

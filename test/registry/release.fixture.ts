@@ -68,7 +68,7 @@ export async function sluice(...args: readonly string[]): Promise<SluiceResult> 
     await buildProgram().parseAsync(args, { from: 'user' });
     return { status: Number(process.exitCode), ...output };
   } catch (error) {
-    return { status: error instanceof CommanderError ? 2 : reportFailure(error), ...said };
+    return { status: error instanceof CommanderError ? 2 : reportFailure(error), ...output };
   } finally {
     process.exitCode = before;
     for (const spy of spies) spy.mockRestore();

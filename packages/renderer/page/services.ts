@@ -58,7 +58,9 @@ function titleOf(services: readonly PageService[], data: PageData): string {
   if (services.length === 1 && only && changedOf(data).length !== 1) return only.name;
   return services.length === 0
     ? 'No Service changes'
-    : `${services.length === 1 ? '1 changed Service' : `${services.length} changed Services`}`;
+    : services.length === 1
+      ? '1 changed Service'
+      : `${services.length} changed Services`;
 }
 
 /** The maximum number of lists, and of lists that are initially open. */

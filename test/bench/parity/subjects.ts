@@ -1,6 +1,6 @@
 // The subjects: how each is set up on an empty node, and the programs whose processor time and memory count.
 import { mkdirSync, symlinkSync, writeFileSync } from 'node:fs';
-import type { Backend } from '../../../packages/applier/src/kernel/tools.ts';
+import type { RuleStore } from '../../../packages/applier/src/kernel/tools.ts';
 import { join } from 'node:path';
 import { allocator } from '../allocator.ts';
 import type { Api } from './api.ts';
@@ -39,7 +39,7 @@ export const subjects = {
 export type SubjectName = keyof typeof subjects;
 export const subjectNames = Object.keys(subjects) as readonly SubjectName[];
 
-function sluice(backend: Backend): BenchSubject {
+function sluice(backend: RuleStore): BenchSubject {
   return {
     programs: ['sluiced.mjs', 'sluice.mjs'],
     setUp: (programs, { kubeconfig }, dir) => {
@@ -70,7 +70,7 @@ const write = (dir: string, name: string, config: object): string => {
   return path;
 };
 
-function kubeProxy(mode: 'iptables' | 'nftables', backend: Backend): BenchSubject {
+function kubeProxy(mode: 'iptables' | 'nftables', backend: RuleStore): BenchSubject {
   return {
     programs: ['kube-proxy'],
     setUp: (programs, { kubeconfig, contentType }, dir) => {
@@ -94,7 +94,7 @@ function kubeProxy(mode: 'iptables' | 'nftables', backend: Backend): BenchSubjec
 }
 
 /** kube-proxy calls `iptables`, of either store. @returns a folder where it is the one for this store */
-function iptablesOf(backend: Backend, dir: string): string {
+function iptablesOf(backend: RuleStore, dir: string): string {
   const folder = join(dir, 'bin');
   mkdirSync(folder);
   for (const family of ['iptables', 'ip6tables'])

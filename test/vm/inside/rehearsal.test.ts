@@ -28,7 +28,7 @@ test.each(['nft', 'legacy'] as const)(
     const refused = rehearseInUnit(unit.path, loadOf(withoutSets, backend));
     await expect(refused).rejects.toBeInstanceOf(KernelError);
     await expect(refused).rejects.toThrow(/iptables-restore in a scratch namespace: .*KUBE-/);
-    expect(unit.said).toContain('the rules were loaded in a scratch namespace\npart ipv4 was refused');
+    expect(unit.log).toContain('the rules were loaded in a scratch namespace\npart ipv4 was refused');
   },
 );
 

@@ -13,7 +13,7 @@ export function printComparisons(comparisons: readonly Comparison[], format: 'te
     const head = { apiVersion: 'sluice.dev/v1alpha1', kind: 'Comparisons', alike: wrong === 0 };
     return `${JSON.stringify({ ...head, comparisons }, null, 2)}\n`;
   }
-  const last = wrong === 0 ? 'All modes and layouts are equivalent' : `${plural(wrong, 'unexplained flow')}`;
+  const last = wrong === 0 ? 'All modes and layouts are equivalent' : plural(wrong, 'unexplained flow');
   return [...comparisons.map(printComparison), `${last}\n`].join('');
 }
 
