@@ -50,7 +50,7 @@ const rows: readonly VerbRow[] = [
   { verb: 'watch', args: '--kubeconfig nowhere -o fresh', exit: 2, stderr: /\[CLUSTER_ACCESS\]/ },
   { verb: 'show', args: '--node node-1', stdout: /^\*nat$/m, stderr: /^note: only the node knows / },
   { verb: 'ls', args: '-o json', stdout: /^\{/, progress: true },
-  { verb: 'diff', args: 'rendered changed', exit: 1, stdout: /^1 Service appears/m, progress: true },
+  { verb: 'diff', args: 'rendered changed', exit: 1, stdout: /^1 Service added/m, progress: true },
   { verb: 'diff', args: 'rendered rendered -o json', stdout: /^\{/, progress: true },
   {
     verb: 'trace',

@@ -91,11 +91,11 @@ const lies: readonly [title: string, prepare: (registry: FakeRegistry, pushed: s
       replaceManifest(registry, (m) => ({ ...m, layers: layersOf(m).map((one) => ({ ...one, size: 1e12 })) })),
     'the limit is 268435456',
   ],
-  ['a layer that is not an archive', (registry) => layer(registry, Buffer.from('x')), 'no zstd archive'],
+  ['a layer that is not an archive', (registry) => layer(registry, Buffer.from('x')), 'not a zstd archive'],
   [
     'a layer that unpacks to far more than its size',
     (registry) => layer(registry, zstdCompressSync(Buffer.alloc(64 * 1024 * 1024))),
-    'would become more than',
+    'unpacks to more than',
   ],
   ['an image of something else', (r) => replaceManifest(r, (m) => ({ ...m, artifactType: 'x' })), 'its type is "x"'],
   ['no layer', (r) => replaceManifest(r, (m) => ({ ...m, layers: [] })), 'must have 1 to'],

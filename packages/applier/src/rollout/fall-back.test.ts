@@ -58,7 +58,7 @@ test('leaves the rules and halts while the kernel still holds some', async () =>
   expect(await reconciler.recover()).toMatchObject({ kind: 'held' });
   expect(await reconciler.reconcile()).toBe(0);
   expect(self.kernel.save('ipv4')).toBe(before);
-  expect(journal.halted).toContain('does not hold what was written');
+  expect(journal.halted).toContain('has no whole copy of');
 });
 
 test('halts if no generation can be read', async () => {

@@ -83,7 +83,7 @@ describe.each(['flat', 'tree'] as const)('layout %s', (layout) => {
       await reconciler.put(two, false);
       const left = journal.active?.version ?? '';
       expect(first && (await reconciler.rollBackTo(first)).kind).toBe('confirmed');
-      expect(journal.quarantined(left)).toContain('a person went back');
+      expect(journal.quarantined(left)).toContain('rolled back manually');
       expect(await reconciler.put(two, false)).toMatchObject({ kind: 'refused' });
     });
 

@@ -105,7 +105,7 @@ describe.each(
     const next = await node.start();
     expect(await next.reconciler.recover()).toMatchObject({
       kind: 'held',
-      because: expect.stringMatching(/both slots of|is missing beside/),
+      because: expect.stringMatching(/both slots of|is missing, but/),
     });
     expect(await next.reconciler.reconcile()).toBe(0);
     expect(await next.reconciler.put(two, false)).toMatchObject({ kind: 'held' });

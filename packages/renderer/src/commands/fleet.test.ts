@@ -246,7 +246,7 @@ describe('sluice fleet', async () => {
       codes: ['RELEASE_ENDPOINTS_ONLY'],
       because: 'Cannot accept the update with signatures of endpoint keys only: it does more',
     });
-    const why = 'other content of serial 1, such as an endpoint update: Cannot take it by the signatures';
+    const why = 'other content of serial 1, such as an endpoint update: Cannot accept the update with signatures';
     expect(await states()).toContain(`node-1 refused: ${why}`);
     expect((await fleet()).stdout).toContain(why);
     expect(await promote('--quorum', '1')).toMatchObject({

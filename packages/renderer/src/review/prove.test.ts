@@ -161,7 +161,7 @@ test('the last line reports a failure of base files alone', () => {
   const proof = proofOf(dropped);
   expect(isProved(proof)).toBe(false);
   expect(printProof(proof, 'text')).toMatch(
-    /^profile default, ipv4: forwarded packets of established connections: DROP, expected let through\n[^]*\nthe base of 1 profile is not kube-proxy's\n$/,
+    /^profile default, ipv4: forwarded packets of established connections: DROP, expected let through\n[^]*\nthe base rules of 1 profile differ from kube-proxy's\n$/,
   );
   expect(JSON.parse(printProof(proof, 'json'))).toMatchObject({ proved: false, faults: [{ what: 'established' }] });
 });
