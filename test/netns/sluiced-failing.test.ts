@@ -98,7 +98,7 @@ describe('sluiced', () => {
     writeBundle(`${directory}/rendered`, dual(2));
     expect(await applyAfter(tools)).toMatchObject({
       exitCode: 5,
-      stdout: expect.stringContaining('a person must look'),
+      stdout: expect.stringContaining('manual intervention required'),
     });
     expect(await node.rules('nft')).not.toBe(before);
     expect(await node.apply(), 'a halted node applies nothing').toMatchObject({ exitCode: 5 });

@@ -294,7 +294,7 @@ describe('a registry that requires a token', () => {
     ['in another form', 'Bearer realm="REALM"', 'x', 'Cannot get a token from'],
     ['from an address without TLS', 'Bearer realm="http://auth.example.com/"', '', 'it is not an https URL'],
     ['from no address', 'Bearer realm="x"', '', 'it is not an https URL'],
-    ['in a way that nobody knows', 'Negotiate', '', 'answered 401'],
+    ['by an unknown scheme', 'Negotiate', '', 'answered 401'],
   ])('%s ends with words', async (_title, header, token, says) => {
     const registry = await start({
       instead: (request, response) => {

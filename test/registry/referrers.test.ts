@@ -144,7 +144,7 @@ describe('a release with a signature and a referrer is pulled with the signature
     ['whose file has no digest', (m) => oneLayer(m, { digest: 'md5:0' }), 'a descriptor without'],
     ['without files', (m) => ({ ...m, layers: [] }), 'it must have 1 to'],
     ['with two files', (m) => ({ ...m, layers: [...m.layers, ...m.layers] }), 'it has more than 1 files'],
-  ])('%s, which is passed over', async (_what, change, says) => {
+  ])('%s, which is ignored', async (_what, change, says) => {
     const registry = await start({});
     const reference = await push(registry);
     addReferrer(registry, change);
@@ -158,7 +158,7 @@ describe('a release with a signature and a referrer is pulled with the signature
     ['no signature at all', 'garbage\n', 'SHA256SUMS.evil.sig is not well-formed: it is not exactly one SSH signature'],
     ['a signature for Git commits', fakeSignature('x', 'git'), 'it is for namespace "git"'],
     ['something behind a signature', `${signatureOf('x')}x\n`, 'it is not exactly one SSH signature'],
-  ])('with %s, which is passed over', async (_what, text, says) => {
+  ])('with %s, which is ignored', async (_what, text, says) => {
     const registry = await start({});
     const reference = await push(registry);
     const layer = { ...blob(registry, text), annotations: title('SHA256SUMS.evil.sig') };

@@ -95,7 +95,7 @@ export async function runStep(step: ScriptStep, dir: string): Promise<StepResult
   return { stdout, stderr, exit: exitCode ?? -1, before, after: contents(dir) };
 }
 
-const person = { NAME: 'A Person', EMAIL: 'person@example.org', DATE: '2026-01-01T00:00:00Z' };
+const person = { NAME: 'An Author', EMAIL: 'person@example.org', DATE: '2026-01-01T00:00:00Z' };
 const gitEnvironment = {
   GIT_CONFIG_GLOBAL: '/dev/null',
   GIT_CONFIG_SYSTEM: '/dev/null',

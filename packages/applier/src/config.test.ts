@@ -37,7 +37,7 @@ test.each([
     '/usr/share/sluice/sluiced.yaml',
   ],
   [
-    'a threshold of nobody',
+    'a threshold of zero',
     'node: a\nsignatures: {threshold: 0}\n',
     '4:25',
     'signatures.threshold',
@@ -51,13 +51,7 @@ test.each([
     'bundle: not an absolute path',
     '/usr/share/sluice/sluiced.yaml',
   ],
-  [
-    'something that nobody takes over',
-    'node: a\ntakeOver: calico\n',
-    '4:11',
-    'takeOver',
-    '/usr/share/sluice/sluiced.yaml',
-  ],
+  ['an unknown value of takeOver', 'node: a\ntakeOver: calico\n', '4:11', 'takeOver', '/usr/share/sluice/sluiced.yaml'],
   ['an unknown backend', 'node: a\nbackend: ipvs\n', '4:10', 'backend', '/usr/share/sluice/sluiced.yaml'],
   [
     'a listen address with a name',
@@ -137,7 +131,7 @@ test.each([
     '/usr/share/sluice/sluiced.yaml',
   ],
   ['an alias', 'node: *a\n', '1:1', 'aliases', '/usr/share/sluice/sluiced.yaml'],
-  ['a key that stands twice', 'node: a\nnode: b\n', '4:1', 'unique', '/usr/share/sluice/sluiced.yaml'],
+  ['a duplicate key', 'node: a\nnode: b\n', '4:1', 'unique', '/usr/share/sluice/sluiced.yaml'],
 ])('%s is a problem with its place', (_title, text, at, message, hint) => {
   const read = readConfig('sluiced.yaml', head + text);
   const problem = 'problems' in read ? read.problems[0] : undefined;

@@ -126,7 +126,7 @@ test.each([
     true,
     ['NODE_CHAINS_NOT_OURS'],
   ],
-  ['a way back leaves the node healthy', { kind: 'rolled-back', because: 'health' }, true, ['ROLLED_BACK']],
+  ['a rollback leaves the node healthy', { kind: 'rolled-back', because: 'health' }, true, ['ROLLED_BACK']],
   ['a node that is held is not healthy', { kind: 'held', because: 'x', rollback: 'y' }, false, ['NODE_HELD']],
   ['a kernel that cannot be asked is not healthy', new Error('no iptables'), false, ['KERNEL']],
 ] as const)('%s', async (_title, outcome, healthy, alarms) => {

@@ -92,7 +92,7 @@ test('reports each program with its changes', () => {
   drift.onEvent({ by: 'docker (process 2)', what: [] });
   expect(repairOf(3, drift.take())).toEqual({ steps: 3, by: flush.by, what: flush.what });
   drift.onEvent({ by: 'docker (process 2)', what: [] });
-  expect(repairOf(1, drift.take()), 'nobody else').toEqual({ steps: 1, by: 'docker (process 2)', what: [] });
+  expect(repairOf(1, drift.take()), 'no other program').toEqual({ steps: 1, by: 'docker (process 2)', what: [] });
   expect(repairOf(1, drift.take())).toEqual({ steps: 1, by: null, what: [] });
 });
 
@@ -123,9 +123,9 @@ test('postpones a periodic comparison for urgent work, within a limit', () => {
   drift.compared(1_000, 0);
   expect([drift.canWait, drift.isDue]).toEqual([true, false]);
   drift.onEvent({ by: undefined, what: [], isDoubt: true });
-  expect(drift.canWait, 'nobody was seen').toBe(true);
+  expect(drift.canWait, 'no foreign change was seen').toBe(true);
   drift.onEvent(flush);
-  expect(drift.canWait, 'somebody was seen').toBe(false);
+  expect(drift.canWait, 'a foreign change was seen').toBe(false);
 });
 
 test('compares again after a change that arrives during a comparison', async () => {
@@ -177,7 +177,7 @@ test('polls for changed tables without events, ignoring counters and dates', asy
   expect(await later()).toEqual([changed]);
   rules = 'ours';
   drift.compared(0, 1);
-  expect(await later(), 'what was there before the repair is not known to be right').toEqual([unknown]);
+  expect(await later(), 'the state before the repair is unknown').toEqual([unknown]);
   drift.compared(0, 0);
   expect(await later()).toEqual([]);
 });

@@ -97,7 +97,7 @@ test('rehearses a release that waits for its wave no more often', async () => {
 test.each([
   ['another bundle is there', { arrival: (at: number): Arrival => ({ kind: 'bundle', tree: at < 2 ? one : other }) }],
   ['an address came', { machine: (at: number) => (at < 2 ? 'a' : 'b') }],
-  ['a person asks', { behind: (at: number, daemon: Daemon) => void (at === 1 && daemon.poke('whole')) }],
+  ['an operator asks', { behind: (at: number, daemon: Daemon) => void (at === 1 && daemon.poke('whole')) }],
 ])('retries at once when %s', async (_title, happens) => {
   expect((await scan({ scans: 4, tookMs, ...happens })).rehearsed).toEqual([0, 2]);
 });

@@ -45,6 +45,6 @@ test('sluiced version -o json has the supported formats, and no time', async () 
   });
 });
 
-test('sluiced version is one line for people', async () => {
+test('sluiced version prints one line of text', async () => {
   expect(await runVersion()).toMatch(/^sluiced \d+\.\d+\.\d+ \(.*\)\n$/);
 });

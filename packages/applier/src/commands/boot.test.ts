@@ -84,14 +84,14 @@ describe.each(['flat', 'tree'] as const)('a halted node after a boot, in layout 
 
   test('loads the newest older rules that the kernel accepts, stays halted, and leaks none of them', async () => {
     const [first, , third] = await put([1, 2], [3, 4], [5, 6]);
-    await (await node.start()).journal.halt('a person must look');
+    await (await node.start()).journal.halt('the rollback failed');
     node.kernel.reboot();
     expect(await asUsual(await node.start({}, { kernel: refusing(3, 5) }))).toBe(5);
     expect(said.err).toMatch(/^Cannot load generation 3: .*endpoint 5\nCannot load generation 2: .*endpoint 3\n$/);
-    expect(said.out).toMatch(/^loaded generation 1 .*\nhalted, manual intervention required: a person must look/);
+    expect(said.out).toMatch(/^loaded generation 1 .*\nhalted, manual intervention required: the rollback failed/);
     expect(rules()).toBe(first);
     const { reconciler, journal } = await node.start();
-    expect(journal.halted).toBe('a person must look');
+    expect(journal.halted).toBe('the rollback failed');
     expect(await reconciler.rollBackTo(journal.active!)).toMatchObject({ kind: 'confirmed' });
     expect(rules()).toBe(third);
   });
@@ -99,7 +99,7 @@ describe.each(['flat', 'tree'] as const)('a halted node after a boot, in layout 
   test('loads the previous generation when the disk has lost the confirmed one', async () => {
     const [first] = await put([1, 2], [3, 4]);
     const { journal } = await node.start();
-    await journal.halt('a person must look');
+    await journal.halt('the rollback failed');
     rmSync(`${node.directory}/store/${journal.record.current?.manifest}`);
     node.kernel.reboot();
     expect(await asUsual(await node.start())).toBe(5);
@@ -109,7 +109,7 @@ describe.each(['flat', 'tree'] as const)('a halted node after a boot, in layout 
 
   test('keeps the rules that are in the kernel', async () => {
     await put([1, 2], [3, 4]);
-    await (await node.start()).journal.halt('a person must look');
+    await (await node.start()).journal.halt('the rollback failed');
     node.kernel.load('ipv4', '*nat\n:KUBE-OTHER - [0:0]\nCOMMIT\n');
     const before = rules();
     expect(await asUsual(await node.start())).toBe(5);

@@ -12,7 +12,7 @@ const sluiced = join(import.meta.dirname, '../../../../bin/sluiced');
 const nobody = ['--reuid=65534', '--regid=65534', '--clear-groups'];
 
 test.skipIf(process.getuid?.() !== 0).each(['status', 'history', 'confirm', 'rollback'])(
-  'to somebody who may not look, sluiced %s says so instead of what it could not see (needs root)',
+  'sluiced %s reports missing permissions instead of a partial answer (needs root)',
   (verb) => {
     const state = mkdtempSync(join(tmpdir(), 'sluiced-state-'));
     onTestFinished(() => rmSync(state, { recursive: true }));

@@ -56,7 +56,7 @@ test('reports the release and its alarms, and accepts nothing', async () => {
 });
 
 test.each([
-  ['nobody signed', () => (release(), rmSync(at('release/SHA256SUMS.sig'))), 'RELEASE_UNSIGNED'],
+  ['no signature', () => (release(), rmSync(at('release/SHA256SUMS.sig'))), 'RELEASE_UNSIGNED'],
   [
     'requires what this version does not know',
     () => release((text) => text.replace('[mode-iptables]', '[mode-iptables, mode-x]')),

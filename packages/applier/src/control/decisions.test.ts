@@ -44,7 +44,7 @@ describe('a decision', () => {
     ['no change is open', undefined, undefined],
     ['only endpoints change', { ...release, changeKind: 'endpoints' }, undefined],
     ['the release is committed', { ...release, phase: 'committed' }, undefined],
-    ['the node is halted', release, 'the way back failed'],
+    ['the node is halted', release, 'the rollback failed'],
   ])('is refused when %s', (_title, open, held) => {
     expect(() => on(open, held).take({ decision: { kind: 'confirm' } })).toThrow('no release is on probation');
   });

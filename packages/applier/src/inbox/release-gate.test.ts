@@ -193,7 +193,7 @@ describe('attacks', () => {
       'larger than',
     ],
     ['no signature', () => publish({ serial: 6, by: [] }), 'no good signature'],
-    ['a signature of somebody else', () => publish({ serial: 6, by: ['mallory'] }), 'not in allowed_signers'],
+    ['a foreign signature', () => publish({ serial: 6, by: ['mallory'] }), 'not in allowed_signers'],
     [
       'no release at all, but a complete bundle',
       () => (rmSync(directory, { recursive: true }), writeBundle(directory, other)),

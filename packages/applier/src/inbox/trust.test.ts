@@ -43,10 +43,10 @@ test('a directory that only its owner can write is read, also below a folder wit
 
 test.each([
   ['a file that the group can write', () => chmodSync(`${bundle}/cluster.yaml`, 0o664), 'cluster.yaml is writable'],
-  ['a folder that everybody can write', () => chmodSync(`${bundle}/${shop}`, 0o777), 'shop is writable'],
+  ['a world-writable folder', () => chmodSync(`${bundle}/${shop}`, 0o777), 'shop is writable'],
   ['a sticky folder inside', () => chmodSync(`${bundle}/${shop}`, 0o1777), 'shop is writable'],
-  ['the top, sticky and for everybody', () => chmodSync(bundle, 0o1777), 'rendered is writable'],
-  ['a folder above that everybody can write', () => chmodSync(`${base}/srv`, 0o777), 'srv is writable'],
+  ['the top, sticky and world-writable', () => chmodSync(bundle, 0o1777), 'rendered is writable'],
+  ['a world-writable parent folder', () => chmodSync(`${base}/srv`, 0o777), 'srv is writable'],
   ['a file with two names', () => linkSync(`${bundle}/cluster.yaml`, `${base}/kept`), 'cluster.yaml has 2 names'],
 ])('%s is refused', async (_title, spoil, says) => {
   spoil();

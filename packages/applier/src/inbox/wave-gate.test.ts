@@ -63,10 +63,10 @@ beforeEach(() => {
 
 describe('a wave', () => {
   test.each([
-    ['is shut until somebody opens it', {}, 'none is open'],
+    ['is closed until an operator opens it', {}, 'none is open'],
     ['is shut while only those before it are open', signed(opened(1)), '1 of 2 are open'],
     ['stays shut without a signature', { opening: opened(2) }, 'it has no signature'],
-    ['stays shut when a stranger opens it', signed(opened(2), 'mallory'), 'not in allowed_signers'],
+    ['stays closed when a foreign key opens it', signed(opened(2), 'mallory'), 'not in allowed_signers'],
     ['stays shut for a signature over a release', signed(opened(2), 'alice', 'sluice-release'), 'not sluice-wave'],
     ['stays shut when the line was changed and not signed', { ...signed(opened(1)), opening: opened(2) }, 'refuses it'],
     ['stays shut for the opening of another release', signed(opened(2, 'b'.repeat(64))), 'for another release'],

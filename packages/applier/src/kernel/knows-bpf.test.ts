@@ -24,7 +24,7 @@ test.each([
   ],
   ['legacy tables find no match', failed(1, 'iptables: No chain/target/match by that name.\n'), false],
   ['the extension is not installed', failed(2, "iptables v1.8.9 (nf_tables): Couldn't load match `bpf'\n"), false],
-  ['somebody holds the lock', failed(4, 'Another app is currently holding the xtables lock.\n'), true],
+  ['another program holds the lock', failed(4, 'Another app is currently holding the xtables lock.\n'), true],
   ['the tool was killed', failed(undefined, ''), true],
 ])('%s', async (_title, said, expected) => {
   expect(await knowsBpf(both, async () => said)).toBe(expected);

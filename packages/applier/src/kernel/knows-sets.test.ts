@@ -76,7 +76,7 @@ describe('whether rules may ask sets', () => {
   test.each([
     ['the lock of legacy tools is held', locked],
     ['the tool was killed', failed(undefined, 'it was killed')],
-    ['the tool says what nobody knows', failed(1, 'out of cheese')],
+    ['the tool prints an unknown error', failed(1, 'out of cheese')],
   ])('retries while %s', async (_title, said) => {
     let times = 0;
     const { run, sets } = kernel([], (command) => (asksRule(command) && times++ < 2 ? said : undefined));
@@ -184,7 +184,7 @@ describe('a process that finds no switch', () => {
 });
 
 test.skipIf(findTool('iptables-legacy') === undefined)(
-  'tools are not taken for missing while somebody holds the lock',
+  'tools are not taken for missing while another program holds the lock',
   async () => {
     const held = (times: number): Run => {
       let asked = 0;

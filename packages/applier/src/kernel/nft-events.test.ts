@@ -12,7 +12,7 @@ const told = (text: string): readonly ForeignChange[] => {
 describe('xtables-monitor', () => {
   test.each([
     [
-      'a flush by somebody else is told with who did it',
+      'reports a foreign flush with its process',
       ' EVENT: -4 -t nat -D SLUICE-SERVICES -g SLUICE-R-A.aa\nNEWGEN:\tGENID=3\tPID=12\tNAME=iptables-nft',
       [{ by: 'iptables-nft (process 12)', what: ['iptables -t nat -D SLUICE-SERVICES -g SLUICE-R-A.aa'] }],
     ],
@@ -21,18 +21,14 @@ describe('xtables-monitor', () => {
       ' EVENT: -4 -t nat -A SLU-SVC-A.aa -j RETURN\nNEWGEN: GENID=3 PID=7 NAME=nft',
       [],
     ],
-    [
-      'chains that have nothing to do with us are passed over',
-      ' EVENT: -4 -t filter -N CALICO-X\nNEWGEN: GENID=3 PID=12 NAME=felix',
-      [],
-    ],
+    ['ignores foreign chains', ' EVENT: -4 -t filter -N CALICO-X\nNEWGEN: GENID=3 PID=12 NAME=felix', []],
     [
       'a rule in a built-in chain may stand before our jump, though it is none of ours',
       ' EVENT: -6 -t filter -A FORWARD -j DROP\nNEWGEN: GENID=3 PID=12 NAME=ip6tables',
       [{ by: 'ip6tables (process 12)', what: [] }],
     ],
     [
-      'of a flush our own rules are told, though those of others came first',
+      'reports our rules of a flush, also when foreign rules came first',
       ` EVENT: -4 -t nat -D PREROUTING -j CNI-X${'\n EVENT: -4 -t nat -D PREROUTING -j CNI-X'.repeat(9)}\n EVENT: -4 -t nat -D PREROUTING -m comment --comment "kubernetes service portals" -j SLUICE-SERVICES\nNEWGEN: GENID=3 PID=12 NAME=iptables`,
       [
         {
@@ -47,7 +43,7 @@ describe('xtables-monitor', () => {
       [{ by: 'nft (process 12)', what: ['DEL table: table nat ip'] }],
     ],
     [
-      'tables of others, and what is no rule of iptables, are passed over',
+      'ignores foreign tables, and rules that are not of iptables',
       ' EVENT: nft: DEL table: table firewalld inet flags 0 use 0 handle 2\n EVENT: -4 -t mangle -A OUTPUT -j DROP\n EVENT: # nft: inet fw x use 0\n EVENT: \nNEWGEN: GENID=4 PID=12 NAME=nft',
       [],
     ],

@@ -35,7 +35,7 @@ test.each([
 ])('attributes no change to a writer that %s, only to another one of its name', (_title, exitCode) => {
   const own = new OwnProcesses(false, () => 0);
   own.add(1, restore)?.(exitCode);
-  expect(own.made(4711, name), "somebody else's").toBe(false);
+  expect(own.made(4711, name), 'a foreign change').toBe(false);
   own.add(2, restore)?.(0);
   own.add(3, restore)?.(exitCode);
   expect([own.made(4712, name), own.made(4713, name)]).toEqual([true, false]);

@@ -48,7 +48,7 @@ test.each([
   ['an unknown name is not', (q: Buffer) => [reply(q, 3, 0)], false, 'NXDOMAIN, 0 records of type A'],
   ['a server that cannot is not', (q: Buffer) => [reply(q, 2, 0)], false, 'SERVFAIL, 0 records of type A'],
   [
-    'an answer to somebody else is passed over',
+    'ignores an answer to another question',
     (q: Buffer) => [otherId(reply(q, 0, 1)), reply(q, 3, 0)],
     false,
     'NXDOMAIN, 0 records of type A',

@@ -300,7 +300,7 @@ describe('a receipt', () => {
   test.each<
     readonly [title: string, before: readonly (readonly [Account['outcome'], Seal | undefined])[], last: object]
   >([
-    ['the release that stands', [['confirmed', seal]], { release: { digest } }],
+    ['the active release', [['confirmed', seal]], { release: { digest } }],
     [
       'the same after a release that was taken back',
       [

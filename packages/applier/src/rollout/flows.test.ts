@@ -77,7 +77,7 @@ test.each([
   ],
 ])('%s', (_title, now, desired, old) => {
   expect(flowChange(now, desired).old).toEqual(old);
-  expect(flowChange(desired, now).fresh, 'the way back forgets the same').toEqual(old);
+  expect(flowChange(desired, now).fresh, 'the rollback forgets the same').toEqual(old);
 });
 
 const web = 'tcp 10.96.0.10 80';

@@ -144,7 +144,7 @@ test('loads the confirmed rules of a halted node after a boot, and keeps it halt
   const { reconciler, journal } = await node.start();
   await reconciler.put(sampleBundle(), true);
   const confirmed = node.kernel.save('ipv4');
-  await journal.halt('a person must look');
+  await journal.halt('the rollback failed');
   expect(await reconciler.isBare()).toBe(false);
   node.kernel.reboot();
   const next = await node.start();
@@ -152,7 +152,7 @@ test('loads the confirmed rules of a halted node after a boot, and keeps it halt
   expect(await next.reconciler.recover()).toMatchObject({ kind: 'held' });
   await next.reconciler.load(next.journal.active!);
   expect(node.kernel.save('ipv4')).toBe(confirmed);
-  expect(next.journal.halted).toBe('a person must look');
+  expect(next.journal.halted).toBe('the rollback failed');
 });
 
 test('mode ipvs: restores the rules although draining servers cannot be written down', async () => {

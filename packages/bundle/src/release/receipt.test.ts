@@ -87,7 +87,7 @@ test.each([
     'health failed: web (failed 3 of 5 times, the last: status 500: "token=abc "quoted" x")',
     'health failed: web (failed 3 of 5 times, the last: status 500: )',
   ],
-  ['a person cancelled it', 'a person cancelled it'],
+  ['cancelled by the operator', 'cancelled by the operator'],
   ['"all of it"', null],
   ['Cannot trust the node\'s directory: said "it\'s token=abc x"', "Cannot trust the node's directory: said"],
   ['exit code 1: "user\'s token=abc', 'exit code 1:'],

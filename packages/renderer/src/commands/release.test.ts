@@ -488,7 +488,11 @@ describe('sluice sign and verify', async () => {
     ['a modified file', () => changed('nodes/node-1/node.yaml'), 'another digest'],
     ['a modified release.yaml', () => changed('release.yaml'), 'another digest'],
     ['a modified file and regenerated SHA256SUMS', () => (changed('cluster.yaml'), sumsAnew()), 'refuses it'],
-    ['a missing file', () => rmSync(join(release, 'profiles/default/services/shop/web.ipvs')), 'is listed, but missing'],
+    [
+      'a missing file',
+      () => rmSync(join(release, 'profiles/default/services/shop/web.ipvs')),
+      'is listed, but missing',
+    ],
     ['a foreign file', () => writeFileSync(join(release, 'run.sh'), 'x'), 'not a file of a release'],
   ] as const)('refuses a release with %s', async (_title, spoil, expected) => {
     await make();

@@ -54,7 +54,7 @@ describe('a node', () => {
       'its receipt is about another release with serial 42: refused',
     ],
     ['is halted by any release', receiptOf('a', 'held', 'older', 'x'), 'held', 'x'],
-    ['is on rules chosen by an operator', receiptOf('a', 'chosen', 'nothing', 'a person'), 'by-hand', 'a person'],
+    ['is on rules chosen by an operator', receiptOf('a', 'chosen', 'nothing', 'manually'), 'by-hand', 'manually'],
     [
       'is behind after rolling an older release back',
       receiptOf('a', 'rolled-back', 'older'),
@@ -159,10 +159,10 @@ describe('the next wave', () => {
     ],
     [
       'does not open after a manual rollback on a node',
-      [receiptOf('a', 'chosen', 'nothing', 'a person')],
+      [receiptOf('a', 'chosen', 'nothing', 'manually')],
       1,
       100,
-      'a is on rules chosen by an operator: a person',
+      'a is on rules chosen by an operator: manually',
     ],
     [
       'does not open while a node is behind',

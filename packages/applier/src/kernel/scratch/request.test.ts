@@ -72,7 +72,7 @@ describe('a request is refused when', () => {
     ['a length is no number', 'sluice-rehearsal/1 nft\nipv4\n-1\n0\nend\n'],
     ['a length has more digits than any', 'sluice-rehearsal/1 nft\nipv4\n99999999999999999999\n'],
     ['a length is written otherwise than we write it', 'sluice-rehearsal/1 nft\nipv4\n005\n*nat\n0\nend\n'],
-    ['something stands behind its end', 'sluice-rehearsal/1 nft\nend\nend\n'],
+    ['trailing data', 'sluice-rehearsal/1 nft\nend\nend\n'],
     ['the setup of mode ipvs is more than any', one('sets', load.sets.repeat(2_000))],
     ['a rule names a program', table('-A KUBE-A -j RETURN -M /tmp/x')],
     ['a rule names a program in quotes', table('-A KUBE-A "--modprobe=/tmp/x" -j RETURN')],

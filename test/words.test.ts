@@ -1,0 +1,51 @@
+import { globSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, test } from 'vitest';
+import { exportedNames, findAvoided, prose, readAvoidedForms, type Reader, sentences } from './words.ts';
+
+const root = join(import.meta.dirname, '..');
+const textOf = (path: string): string => readFileSync(join(root, path), 'utf8');
+const forms = readAvoidedForms(textOf('docs/glossary.md'));
+
+const exclude = ['**/node_modules/**', 'test/corpus/**', 'test/words{,.test}.ts', 'docs/glossary.md'];
+const code = globSync('{packages,test,tools}/**/*.ts', { cwd: root, exclude });
+const pages = globSync('{*.md,{docs,packages,test,examples,integrations,deploy,packaging}/**/*.md}', {
+  cwd: root,
+  exclude,
+});
+
+const kinds: readonly (readonly [what: string, paths: readonly string[], reader: Reader])[] = [
+  ['messages, helps and titles of tests', code, sentences],
+  ['exported names', code, exportedNames],
+  ['pages', pages, prose],
+];
+
+test.each(kinds)('%s have no form that the glossary avoids', (_what, paths, reader) => {
+  expect(paths.length).toBeGreaterThan(30);
+  const found = paths.flatMap((path) => findAvoided(path, textOf(path), reader, forms));
+  expect(found.map(({ at, form, say }) => `${at}: "${form}", say: ${say}`)).toEqual([]);
+});
+
+describe('an avoided form is found', () => {
+  const avoided = readAvoidedForms(
+    '\n## Words to avoid\n\n| avoid | say | why |\n|---|---|---|\n| way back / a shelf | rollback | names nothing |\n',
+  );
+  test.each<readonly [string, Reader, string, string[]]>([
+    [
+      'in a message, over two lines of a template',
+      sentences,
+      'const a = `first\nthe way\n back ${b}`; // way back',
+      ['f:2'],
+    ],
+    ['in the title of a test', sentences, "\ntest('A way back', () => {})", ['f:2']],
+    [
+      'in an exported name',
+      exportedNames,
+      'const wayBack = 1;\nexport function wayBackTo() {}\nexport const myWayBack = 2;',
+      ['f:2', 'f:3'],
+    ],
+    ['in a page, outside of code', prose, 'A shelf.\n\n```\na shelf\n```\n`a shelf`, a shelfful', ['f:1']],
+  ])('%s', (_title, read, source, found) => {
+    expect(findAvoided('f', source, read, avoided).map(({ at }) => at)).toEqual(found);
+  });
+});
