@@ -34,7 +34,7 @@ function withoutSwitch({ chains, jumps }: TableProgram): TableProgram {
 }
 
 const onProbation = {
-  message: 'Cannot take over the rules of Sluice: packets meet a release in probation, and its journal is lost',
+  message: 'Cannot take over the rules of Sluice: packets meet a release on probation, and its journal is lost',
   hint: 'Wait until the dead-man switch has returned the kernel to the old rules (probation.deadmanSeconds), then try again',
 };
 const nothingThere = {

@@ -68,7 +68,7 @@ export interface TransactionResult {
  * One transaction: brings the kernel from its observed state to the desired one, or rolls it back.
  *
  * ```
- * rehearse    load the rules in a scratch namespace                            on failure: refused, emptyIpvs was touched
+ * rehearse    load the rules in a scratch namespace                            on failure: refused, nothing was touched
  * baseline    run every probe: only regressions count later; runs before early endpoints, if there are any
  * begin       write the intent to the journal                                  a crash from here on leads to the old program
  * stage       new chains beside the old ones; no packet meets them
