@@ -50,8 +50,8 @@ test.each([
 test('without the facts, names each value once, and only those of the shown rules', () => {
   const named = (...more: readonly string[]) =>
     [...show(...more).stderr.matchAll(/^note: only the node knows ([^:]+):/gm)].map(([, what]) => what);
-  expect(named()).toEqual(['${host.nodePortAddresses}', 'the kernel', "the machine's own addresses"]);
-  expect(named('--tool', 'sysctl')).toEqual(['the kernel']);
+  expect(named()).toEqual(['${host.nodePortAddresses}', 'the kernel release', "the host's own addresses"]);
+  expect(named('--tool', 'sysctl')).toEqual(['the kernel release']);
   expect(named('--tool', 'iptables')).toEqual([]);
 });
 
@@ -68,5 +68,5 @@ test.each([
 });
 
 test('reports a missing file', () => {
-  expect(show('--host', join(dir, 'none.yaml')).stderr).toContain('none.yaml: it is not there [HOST_FACTS_INVALID]');
+  expect(show('--host', join(dir, 'none.yaml')).stderr).toContain('none.yaml: it does not exist [HOST_FACTS_INVALID]');
 });

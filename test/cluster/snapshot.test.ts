@@ -219,7 +219,7 @@ describe('ServiceCIDRs', () => {
       {
         code: 'CLUSTER_FORBIDDEN',
         level: 'note',
-        message: expect.stringContaining('so serviceCIDRs of sluice.yaml, or the default, hold'),
+        message: expect.stringContaining('so serviceCIDRs of sluice.yaml, or the default, are used'),
         hint: expect.stringContaining('resources: ["servicecidrs"], verbs: ["list", "watch"]'),
       },
     ]);

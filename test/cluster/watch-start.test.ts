@@ -82,7 +82,7 @@ test('waits with an alarm for a cluster that is unreachable at the start', { tim
   expect(isThere()).toBe(false);
   cluster.server.intercept = (path, request, response) => cluster.answer(path, request, response);
   await until(isThere, 40_000);
-  await until(() => text().includes('rendered is what https://'));
+  await until(() => text().includes('rendered is up to date with https://'));
 });
 
 test('starts in a repository with the lock of a killed git', {
@@ -152,7 +152,7 @@ test.each<[string, (path: string) => boolean]>([
     return true;
   };
   const text = outputOf(watch());
-  await until(() => text().includes('the account has no right to'));
+  await until(() => text().includes('permission denied'));
   expect(text()).toMatch(/Cannot (list|watch) nodes of https:/);
   expect(text()).toContain('Grant this RBAC rule: {apiGroups: [""], resources: ["nodes"], verbs: ["list", "watch"]}');
 });

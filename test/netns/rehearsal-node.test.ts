@@ -57,9 +57,9 @@ test('refuses rules that the kernel refuses in the unit, and leaves the node unc
 });
 
 test.each([
-  ['the configured socket is missing', 'rehearse: unit\n', undefined, 'is not there'],
+  ['the configured socket is missing', 'rehearse: unit\n', undefined, 'does not exist'],
   ['its instances cannot start', '', ['false'], 'ended without an answer'],
-  ['its instances send an invalid answer', '', ['sh', '-c', 'cat >/dev/null; echo hello >&0'], 'is no answer'],
+  ['its instances send an invalid answer', '', ['sh', '-c', 'cat >/dev/null; echo hello >&0'], 'sent no valid answer'],
   ['no namespace can be created', 'rehearse: namespace\n', undefined, 'Operation not permitted'],
 ] as const)(
   'where %s, changes nothing and does not blame the bundle, which is applied later',

@@ -75,10 +75,10 @@ describe.each(['nft', 'legacy'] as const)('sluiced on %s', (backend) => {
     const on = (options: string): string => `mount -t tmpfs -o ${options} tmpfs ${directory}/state &&`;
     expect(await applyAfter(on('size=64k'))).toMatchObject({
       exitCode: 3,
-      stderr: expect.stringContaining('Make room'),
+      stderr: expect.stringContaining('Free space'),
     });
     expect(await node.rules(backend)).toBe(before);
-    expect(await applyAfter(on('ro'))).toMatchObject({ exitCode: 3, stderr: expect.stringContaining('writable') });
+    expect(await applyAfter(on('ro'))).toMatchObject({ exitCode: 3, stderr: expect.stringContaining('read-write') });
     expect(await node.rules(backend)).toBe(before);
   });
 });

@@ -91,7 +91,7 @@ describe.each(['nft', 'legacy'] as const)('a node that kube-proxy served, on %s'
     node.writeConfig(backend, 'takeOver: kube-proxy\n');
     const running = "{ bash -c 'exec -a kube-proxy sleep 6' & } && sleep 0.3 &&";
     const refused = await node.sluicedAfter(running, 'apply', `${node.directory}/rendered`);
-    expect(refused).toMatchObject({ exitCode: 3, stderr: expect.stringContaining('kube-proxy still runs') });
+    expect(refused).toMatchObject({ exitCode: 3, stderr: expect.stringContaining('Stop kube-proxy (process ') });
     expect(await node.rules(backend)).toBe(before);
   });
 
