@@ -247,7 +247,7 @@ describe('boot', () => {
     await leaveOnProbation();
     node.kernel.reboot();
     const [patience, fallbacks] = [new AbortController(), new AbortController()];
-    // The clock of this test stands still for `patiently`, which tries again.
+    // The clock of this test stands still for `untilVerdict`, which tries again.
     const hangs: Record<string, number> = { observe: 1, apply: limits.bootAttemptsMax };
     let passedMs = 0;
     const hang = (call: string): never => {
