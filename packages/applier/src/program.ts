@@ -260,7 +260,7 @@ function probationCommands(program: Command, { terminal, finish }: CommandContex
     finish(async () => (await import('./commands/decide.ts')).decide(decision, options, terminal));
   examples(onNode(program.command('confirm')), [
     'sluiced confirm',
-    'sluiced confirm --token 5be0c1d2     # only if this token is still on probation',
+    'sluiced confirm --token 5be0c1d2     # only while the release of this token is on probation',
   ])
     .summary('confirm the release on probation')
     .description(
