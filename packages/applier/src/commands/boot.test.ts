@@ -41,7 +41,7 @@ async function put(...bundles: readonly (readonly number[])[]): Promise<readonly
   return held;
 }
 
-/** A process that ended while a release was on trial. */
+/** A process that ended while a release was on probation. */
 async function leaveOnProbation(release: readonly number[] = [8, 9]): Promise<void> {
   const { promise, resolve } = Promise.withResolvers<void>();
   const once = (): Promise<never> => {
@@ -129,7 +129,7 @@ describe.each(['flat', 'tree'] as const)('a halted node after a boot, in layout 
   });
 });
 
-/** Two generations, a release on trial and a reboot; then the second one hangs, and the next process finds a kernel that takes it. */
+/** Two generations, a release on probation and a reboot; then the second one hangs, and the next process finds a kernel that takes it. */
 describe.each(['flat', 'tree'] as const)('an open change at boot, in layout %s', (layout) => {
   test.each([
     ['another release', [8, 9]],
