@@ -33,16 +33,16 @@ const groups: Readonly<Record<string, string>> = {
 };
 
 const objects = new Map<string, KubeItem>();
-const watchers = new Map<
-  ServerResponse,
-  { readonly resource: string; readonly isWanted: (item: KubeItem) => boolean }
->();
-let version = 1;
+type IsWanted = (item: KubeItem) => boolean;
+const watchers = new Map<ServerResponse, IsWanted>();
+/** All changes so far: the first is version 2. A client that listed before a change may open its watch after it. */
+const changes: { readonly before: KubeItem | undefined; readonly after: KubeItem | undefined }[] = [];
+const version = (): number => changes.length + 1;
 
 const keyOf = ({ kind, metadata: { namespace = '', name } }: KubeItem): string => `${kind} ${namespace}/${name}`;
 
 /** Label selectors of presence (`a`, `!a`) and equality, and field selectors of the name: all that kube-proxy uses. */
-function selects(url: URL): (item: KubeItem) => boolean {
+function selects(url: URL): IsWanted {
   const labels = (url.searchParams.get('labelSelector') ?? '').split(',').filter((part) => part !== '');
   const name = /metadata\.name=([^,]+)/.exec(url.searchParams.get('fieldSelector') ?? '')?.[1];
   return ({ metadata }) =>
@@ -55,9 +55,9 @@ function selects(url: URL): (item: KubeItem) => boolean {
     });
 }
 
-const stamped = (item: KubeItem): object => ({
+const stamped = (item: KubeItem, at = version()): object => ({
   ...item,
-  metadata: { ...item.metadata, resourceVersion: String(version) },
+  metadata: { ...item.metadata, resourceVersion: String(at) },
 });
 
 function send(response: ServerResponse, status: number, body: object): void {
@@ -85,7 +85,9 @@ function answer(request: IncomingMessage, response: ServerResponse): void {
     return send(response, 422, { kind: 'Status', apiVersion: 'v1', status: 'Failure', reason: 'Invalid', code: 422 });
   if (url.searchParams.has('watch')) {
     response.writeHead(200, { 'content-type': 'application/json' }).flushHeaders();
-    watchers.set(response, { resource: kind, isWanted });
+    const from = Number(url.searchParams.get('resourceVersion') ?? version());
+    for (let at = from + 1; at <= version(); at++) sendEvent(response, isWanted, at);
+    watchers.set(response, isWanted);
     response.on('close', () => watchers.delete(response));
     return;
   }
@@ -94,9 +96,9 @@ function answer(request: IncomingMessage, response: ServerResponse): void {
     const found = objects.get(`Node /${one}`);
     return found ? send(response, 200, stamped(found)) : send(response, 404, { kind: 'Status', code: 404 });
   }
-  const items = [...objects.values()].filter(isWanted).map(stamped);
+  const items = [...objects.values()].filter(isWanted).map((item) => stamped(item));
   const apiVersion = groups[resource] ?? 'v1';
-  send(response, 200, { kind: `${kind}List`, apiVersion, metadata: { resourceVersion: String(version) }, items });
+  send(response, 200, { kind: `${kind}List`, apiVersion, metadata: { resourceVersion: String(version()) }, items });
 }
 
 async function readBody(request: IncomingMessage): Promise<string> {
@@ -105,18 +107,22 @@ async function readBody(request: IncomingMessage): Promise<string> {
   return text;
 }
 
-/** A watcher whose selector no longer matches gets a deletion of the previous object. */
 function change({ type, item }: KubeChange): void {
-  version += 1;
-  const before = objects.get(keyOf(item));
-  if (type === 'remove') objects.delete(keyOf(item));
-  else objects.set(keyOf(item), item);
-  for (const [response, { isWanted }] of watchers) {
-    const [was, is] = [before !== undefined && isWanted(before), type === 'put' && isWanted(item)];
-    if (!was && !is) continue;
-    const event = !is ? 'DELETED' : was ? 'MODIFIED' : 'ADDED';
-    response.write(`${JSON.stringify({ type: event, object: stamped(is ? item : (before ?? item)) })}\n`);
-  }
+  const [before, after] = [objects.get(keyOf(item)), type === 'put' ? item : undefined];
+  if (after) objects.set(keyOf(item), after);
+  else objects.delete(keyOf(item));
+  changes.push({ before, after });
+  for (const [response, isWanted] of watchers) sendEvent(response, isWanted, version());
+}
+
+/** Sends the change of a version, if the watcher selects it. When its selector no longer matches it gets a deletion of the previous object. */
+function sendEvent(response: ServerResponse, isWanted: IsWanted, at: number): void {
+  const { before, after } = changes[at - 2] ?? {};
+  const [was, is] = [before && isWanted(before), after && isWanted(after)];
+  const object = is ? after : was ? before : undefined;
+  if (!object) return;
+  const type = !is ? 'DELETED' : was ? 'MODIFIED' : 'ADDED';
+  response.write(`${JSON.stringify({ type, object: stamped(object, at) })}\n`);
 }
 
 const [file = '', port, address = '127.0.0.1', certificates] = process.argv.slice(2);
