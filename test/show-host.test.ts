@@ -56,7 +56,7 @@ test('without the facts, names each value once, and only those of the shown rule
 });
 
 test.each([
-  ['of another node', printHostFacts({ ...facts, node: 'node-2' }), 'facts of node node-2'],
+  ['of another node', printHostFacts({ ...facts, node: 'node-2' }), 'the facts are of node node-2'],
   ['of a newer format', printHostFacts(facts).replace('format: 1', 'format: 2'), 'format is 2'],
   ['larger than any', '#'.repeat(1024 * 1024 + 1), 'larger than'],
 ])('refuses facts %s', (_title, text, why) => {

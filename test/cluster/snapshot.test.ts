@@ -73,12 +73,12 @@ test.each<[string, number | string, string, RegExp, RegExp]>([
     'without the right',
     403,
     'CLUSTER_FORBIDDEN',
-    /no right to/,
+    /permission denied/,
     /resources: \["endpointslices"\], verbs: \["list", "watch"\]/,
   ],
   ['with refused credentials', 401, 'CLUSTER_ACCESS', /credentials/, /Log in/],
-  ['behind a login page', '<html>', 'CLUSTER_UNREACHABLE', /no EndpointSliceList/, /proxy/],
-  ['with an endless answer', 'x'.repeat(200_000), 'INPUT_TOO_LARGE', /more than 100000 bytes/, /pages/],
+  ['behind a login page', '<html>', 'CLUSTER_UNREACHABLE', /not of kind EndpointSliceList/, /proxy/],
+  ['with an endless answer', 'x'.repeat(200_000), 'INPUT_TOO_LARGE', /larger than 100000 bytes/, /smaller/],
   ['of a server that stays broken', 500, 'CLUSTER_UNREACHABLE', /answered 500/, /network/],
 ])('reports the cause to a client %s', async (_title, answer, code, message, hint) => {
   server.intercept = (path, _request, response) => {

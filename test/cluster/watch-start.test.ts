@@ -48,11 +48,11 @@ describe('an error that the operator can fix ends it at once:', () => {
         writeFileSync(join(dir, 'letters.txt'), 'dear');
         return ['-o', dir];
       },
-      /holds letters\.txt, .*\[OUTPUT_NOT_A_BUNDLE\]/,
+      /letters\.txt.*\[OUTPUT_NOT_A_BUNDLE\]/,
     ],
     ['a directory that cannot be created', () => ['-o', '/proc/nowhere'], /\[OUTPUT_UNWRITABLE\]/],
-    ['commits outside of a repository', () => ['--commit'], /in no Git work tree \[GIT_UNREADY\]/],
-    ['pushes outside of a repository', () => ['--push'], /in no Git work tree \[GIT_UNREADY\]/],
+    ['commits outside of a repository', () => ['--commit'], /not in a Git work tree \[GIT_UNREADY\]/],
+    ['pushes outside of a repository', () => ['--push'], /not in a Git work tree \[GIT_UNREADY\]/],
     ['an invalid port', () => ['--listen', '127.0.0.1:99999'], /option '--listen <ADDRESS:PORT>'/],
   ])('%s', { timeout: 30_000 }, async (_title, options, message) => {
     const { exitCode, all } = await watch(...options());

@@ -42,7 +42,7 @@ const comment: MarkdownOptions = { charactersMax: commentCharactersMax, size };
 
 test('a comment that fits is complete, and starts with the mark of its updates', () => {
   const text = reportMarkdown(reportOf(), comment);
-  expect(text.startsWith(`${commentMark}\n### Sluice: 2 Services appear`)).toBe(true);
+  expect(text.startsWith(`${commentMark}\n### Sluice: 2 Services added`)).toBe(true);
   expect(text).not.toContain('Truncated:');
   expect(text.match(/^\| (?:opens|moves|\*\*closes\*\*) \|/gm)).toHaveLength(reportOf().diff.flows.length);
   expect(text).toBe(reportMarkdown(reportOf(), { size }));

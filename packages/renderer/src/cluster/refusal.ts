@@ -37,7 +37,7 @@ export function refused(what: string, status: number, rule: string): ClusterFail
 export function unexpectedResponse(what: string, wanted: string): ClusterFailure {
   return new ClusterFailure(
     'CLUSTER_UNREACHABLE',
-    `Cannot ${what}: the response is not a ${wanted}`,
+    `Cannot ${what}: the response is not of kind ${wanted}`,
     'Check whether something other than an API server answers, such as a login page of a proxy',
   );
 }
