@@ -1,10 +1,12 @@
 import { globSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
+import { readAvoidedForms } from './words.ts';
 
 const root = join(import.meta.dirname, '..');
 const page = 'docs/glossary.md';
-const [terms = '', avoided = ''] = readFileSync(join(root, page), 'utf8').split('## Words to avoid');
+const text = readFileSync(join(root, page), 'utf8');
+const [terms = '', avoided = ''] = text.split('## Words to avoid');
 
 /** The code of the packages and the pages, without the glossary; spaces instead of line breaks and hyphens. */
 const used = globSync(['packages/*/src/**/*.ts', '{.,docs,docs/*,packages/*}/*.{md,yaml}'], { cwd: root })
@@ -32,7 +34,7 @@ test('each row of the words to avoid says what to say instead, and why', () => {
   const cellsOf = (row: string): readonly string[] => row.slice('| '.length, -' |'.length).split(' | ');
   const isWhole = (row: string): boolean => cellsOf(row).filter((cell) => cell.trim() !== '').length === 3;
   expect(rows.filter((row) => !isWhole(row))).toEqual([]);
-  const forms = rows.flatMap((row) => cellsOf(row)[0]?.split(' / ') ?? []);
+  const forms = readAvoidedForms(text).map(({ form }) => form);
   expect(forms.filter((form, index) => forms.indexOf(form) !== index)).toEqual([]);
   expect(bold.filter((term) => forms.includes(term.toLowerCase()))).toEqual([]);
 });

@@ -14,11 +14,29 @@ const pages = globSync('{*.md,{docs,packages,test,examples,integrations,deploy,p
   exclude,
 });
 
+/** What operators read beside messages: units, scripts, commented configs, man pages. */
+const shipped = globSync(
+  [
+    'dev',
+    'packages/applier/systemd/*',
+    'packaging/**/*.*',
+    '{deploy,integrations,examples}/**/*.{sh,yaml,yml}',
+    'docs/sluiced.yaml',
+    'docs/man/*',
+  ],
+  { cwd: root, exclude: [...exclude, 'examples/**/out/**'] },
+);
+
 const kinds: readonly (readonly [what: string, paths: readonly string[], reader: Reader])[] = [
   ['messages, helps and titles of tests', code, sentences],
   ['exported names', code, exportedNames],
   ['pages', pages, prose],
+  ['units, scripts, configs and man pages', shipped, prose],
 ];
+
+test('the glossary lists the forms', () => {
+  expect(forms.length).toBeGreaterThan(50);
+});
 
 test.each(kinds)('%s have no form that the glossary avoids', (_what, paths, reader) => {
   expect(paths.length).toBeGreaterThan(30);
