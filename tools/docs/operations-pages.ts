@@ -1,4 +1,4 @@
-import { type Alarm, alarms } from '../../packages/applier/src/alarms.ts';
+import { type Alarm, alarms, formerAlarmCodes } from '../../packages/applier/src/alarms.ts';
 import { cell } from './markdown.ts';
 
 /** The page of all alarms. */
@@ -30,8 +30,14 @@ Any other code is that of the [problem](../problems.md) for which the bundle was
 function alarmTable(isOfKind: (alarm: Alarm) => boolean): string {
   const rows = Object.entries<Alarm>(alarms)
     .filter(([, alarm]) => isOfKind(alarm))
-    .map(([code, { meaning, next }]) => `| \`${code}\` | ${cell(meaning)} | ${cell(next)} |\n`);
+    .map(([code, { meaning, next }]) => `| ${codesOf(code)} | ${cell(meaning)} | ${cell(next)} |\n`);
   return `| code | means | what to do |\n|---|---|---|\n${rows.join('')}`;
+}
+
+/** A renamed alarm is raised under its former code, too. */
+function codesOf(code: string): string {
+  const former = (formerAlarmCodes as Readonly<Record<string, string>>)[code];
+  return former === undefined ? `\`${code}\`` : `\`${code}\`, formerly \`${former}\``;
 }
 
 /** One metric of a program. */

@@ -142,5 +142,6 @@ export const isUnhealthy = (code: AlarmCode): boolean => known[code]?.isUnhealth
 
 /** Whether it ends when a bundle is taken, or the directory is as it was. */
 export const endsWithBundle = (code: AlarmCode): boolean => (known[code]?.ends ?? 'bundle') === 'bundle';
+
 /** Renamed alarms, each with its code of the version before. Both are raised for one minor version. */
 export const formerAlarmCodes = { DRIFT_LOOP: 'FIGHT' } as const;

@@ -1,9 +1,8 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { type Accepted, compareText, type Problem } from '@sluice/bundle';
 import { Counter, Gauge, Histogram, Registry } from 'prom-client';
-import { type AlarmCode, endsWithBundle, isUnhealthy } from './alarms.ts';
+import { type AlarmCode, endsWithBundle, formerAlarmCodes, isUnhealthy } from './alarms.ts';
 import { type NodeMemory, ProxyMetrics, TransactionMetrics } from './metrics.ts';
-import { formerAlarmCodes } from './alarms.ts';
 import type { RepairAt } from './repairs.ts';
 import type { Outcome } from './rollout/outcome.ts';
 import type { Generation } from './rollout/ports.ts';
