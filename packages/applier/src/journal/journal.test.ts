@@ -67,6 +67,21 @@ async function confirm(journal: DiskJournal, version: string, to: NodeState): Pr
   await journal.finish();
 }
 
+test('writes the words of 0.1.0, which an older sluiced reads after a downgrade', async () => {
+  const journal = open();
+  await confirm(journal, 'aaaa', one);
+  const written = (): string => readFileSync(`${directory}/journal`, 'latin1');
+  await journal.begin({ ...opening('bbbb', two), changeKind: 'endpoints' });
+  expect(written()).toContain('"lane":"endpoints"');
+  await journal.abandon('no room', 'bundle');
+  expect(written()).toMatch(/"what":"rolled-back"[^}]*"lane":"endpoints"/);
+  await journal.begin(opening('cccc', two));
+  expect(written()).toContain('"lane":"release"');
+  await journal.halt('the rollback failed');
+  expect(written()).toContain('"held":"the rollback failed"');
+  expect(written()).toContain('"what":"held"');
+});
+
 test('keeps the confirmed generation over a restart', async () => {
   await confirm(open(), 'aaaa', one);
   const again = open();
