@@ -9,7 +9,8 @@ const root = join(import.meta.dirname, '..');
  * The list is closed: a new folder needs a line.
  */
 const mayImport: Readonly<Record<string, readonly string[]>> = {
-  bundle: [],
+  netfilter: [],
+  bundle: ['netfilter'],
   cli: [],
   'renderer/main': ['renderer/cli', 'renderer/commands', 'renderer/exit', 'cli'],
   'renderer/cli': ['cli', 'renderer/commands', 'renderer/load', 'renderer/exit', 'renderer/version'],
@@ -26,29 +27,31 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
     'renderer/exit',
     'renderer/version',
     'bundle',
+    'netfilter',
   ],
-  'renderer/cluster': ['renderer/render', 'bundle'],
-  'renderer/registry': ['renderer/cluster', 'bundle'],
-  'renderer/load': ['cli', 'renderer/render', 'bundle'],
-  'renderer/render': ['bundle'],
-  'renderer/review': ['bundle'],
-  'renderer/fleet': ['bundle'],
-  'renderer/emit': ['renderer/fleet', 'renderer/load', 'renderer/render', 'renderer/review', 'bundle'],
+  'renderer/cluster': ['renderer/render', 'bundle', 'netfilter'],
+  'renderer/registry': ['renderer/cluster', 'bundle', 'netfilter'],
+  'renderer/load': ['cli', 'renderer/render', 'bundle', 'netfilter'],
+  'renderer/render': ['bundle', 'netfilter'],
+  'renderer/review': ['bundle', 'netfilter'],
+  'renderer/fleet': ['bundle', 'netfilter'],
+  'renderer/emit': ['renderer/fleet', 'renderer/load', 'renderer/render', 'renderer/review', 'bundle', 'netfilter'],
   'renderer/exit': ['cli'],
-  'renderer/version': ['bundle', 'cli'],
+  'renderer/version': ['bundle', 'netfilter', 'cli'],
   'applier/main': [
     'applier/commands',
     'applier/memory',
     'applier/program',
     'applier/rollout',
     'bundle',
+    'netfilter',
     'cli',
     'cli/log',
   ],
   'applier/memory': ['applier/limits'],
   'applier/program': ['applier/commands', 'applier/rollout', 'applier/version', 'cli'],
-  'applier/version': ['bundle', 'cli'],
-  'applier/command-error': ['applier/rollout', 'bundle'],
+  'applier/version': ['bundle', 'netfilter', 'cli'],
+  'applier/command-error': ['applier/rollout', 'bundle', 'netfilter'],
   'applier/orders': ['applier/command-error', 'applier/limits', 'applier/rollout'],
   // Commands of operators to the process that holds the state directory.
   'applier/control': [
@@ -62,6 +65,7 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
     'applier/store',
     'applier/transaction',
     'bundle',
+    'netfilter',
   ],
   'applier/commands': [
     'applier/archive',
@@ -89,6 +93,7 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
     'applier/transaction',
     'applier/version',
     'bundle',
+    'netfilter',
     'cli',
     'cli/log',
   ],
@@ -105,24 +110,40 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
     'applier/transaction',
     'applier/rehearsal-back-off',
     'bundle',
+    'netfilter',
   ],
-  'applier/early-endpoints-watch': ['applier/rollout', 'bundle'],
+  'applier/early-endpoints-watch': ['applier/rollout', 'bundle', 'netfilter'],
   'applier/rehearsal-back-off': ['applier/inbox', 'applier/limits', 'applier/rollout'],
-  'applier/preflight': ['applier/config', 'applier/journal', 'applier/kernel', 'applier/rollout', 'bundle'],
+  'applier/preflight': [
+    'applier/config',
+    'applier/journal',
+    'applier/kernel',
+    'applier/rollout',
+    'bundle',
+    'netfilter',
+  ],
   // The callers of the transaction implement its ports and start tools through kernel/run.ts.
-  'applier/journal': ['applier/ipvs', 'applier/kernel', 'applier/limits', 'applier/rollout', 'applier/store', 'bundle'],
-  'applier/store': ['applier/ipvs', 'applier/limits', 'applier/rollout', 'bundle'],
-  'applier/inbox': ['applier/kernel', 'applier/limits', 'applier/store', 'bundle', 'cli'],
-  'applier/kernel': ['applier/config', 'applier/ipvs', 'applier/limits', 'applier/rollout', 'bundle'],
-  'applier/archive': ['applier/inbox', 'applier/kernel', 'applier/store', 'bundle'],
-  'applier/health': ['applier/limits', 'applier/store', 'bundle'],
-  'applier/ipvs': ['applier/limits', 'bundle'],
+  'applier/journal': [
+    'applier/ipvs',
+    'applier/kernel',
+    'applier/limits',
+    'applier/rollout',
+    'applier/store',
+    'bundle',
+    'netfilter',
+  ],
+  'applier/store': ['applier/ipvs', 'applier/limits', 'applier/rollout', 'bundle', 'netfilter'],
+  'applier/inbox': ['applier/kernel', 'applier/limits', 'applier/store', 'bundle', 'netfilter', 'cli'],
+  'applier/kernel': ['applier/config', 'applier/ipvs', 'applier/limits', 'applier/rollout', 'bundle', 'netfilter'],
+  'applier/archive': ['applier/inbox', 'applier/kernel', 'applier/store', 'bundle', 'netfilter'],
+  'applier/health': ['applier/limits', 'applier/store', 'bundle', 'netfilter'],
+  'applier/ipvs': ['applier/limits', 'bundle', 'netfilter'],
   'applier/probe': ['applier/config', 'applier/kernel', 'applier/limits', 'applier/rollout'],
-  'applier/metrics': ['applier/limits', 'applier/rollout', 'bundle'],
+  'applier/metrics': ['applier/limits', 'applier/rollout', 'bundle', 'netfilter'],
   'applier/drift': ['applier/kernel', 'applier/limits'],
   'applier/repairs': ['applier/kernel', 'applier/limits', 'applier/store'],
-  'applier/alarms': ['bundle'],
-  'applier/status': ['applier/alarms', 'applier/metrics', 'applier/repairs', 'applier/rollout', 'bundle'],
+  'applier/alarms': ['bundle', 'netfilter'],
+  'applier/status': ['applier/alarms', 'applier/metrics', 'applier/repairs', 'applier/rollout', 'bundle', 'netfilter'],
   'applier/receipts': [
     'applier/inbox',
     'applier/kernel',
@@ -130,16 +151,18 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
     'applier/rollout',
     'applier/store',
     'bundle',
+    'netfilter',
   ],
-  'applier/rollout': ['applier/ipvs', 'applier/limits', 'bundle', 'cli'],
-  'applier/order': ['applier/limits', 'applier/rollout', 'bundle'],
-  'applier/transaction': ['applier/ipvs', 'applier/limits', 'applier/order', 'applier/rollout', 'bundle'],
-  'applier/config': ['applier/limits', 'bundle', 'cli'],
-  'applier/limits': ['bundle'],
+  'applier/rollout': ['applier/ipvs', 'applier/limits', 'bundle', 'netfilter', 'cli'],
+  'applier/order': ['applier/limits', 'applier/rollout', 'bundle', 'netfilter'],
+  'applier/transaction': ['applier/ipvs', 'applier/limits', 'applier/order', 'applier/rollout', 'bundle', 'netfilter'],
+  'applier/config': ['applier/limits', 'bundle', 'netfilter', 'cli'],
+  'applier/limits': ['bundle', 'netfilter'],
 };
 
 /** Pure places: their functions turn values into values, without disk, process or clock. */
 const pure: Readonly<Record<string, readonly string[]>> = {
+  netfilter: ['node:crypto', 'node:zlib'],
   bundle: ['node:crypto', 'node:zlib', 'yaml'],
   cli: ['commander', 'pino'],
   'renderer/render': ['node:crypto', 'yaml'],
@@ -179,11 +202,11 @@ function resolveTarget(path: string, target: string): string {
 
 function placeOf(path: string): string {
   const [name, , ...rest] = path.split('/') as [string, string, ...string[]];
-  if (name === 'bundle' || name === 'cli') return name;
+  if (name === 'netfilter' || name === 'bundle' || name === 'cli') return name;
   return `${name}/${(rest[0] as string).replace(/\.ts$/, '')}`;
 }
 
-const isOurs = (place: string): boolean => /^(bundle|cli|renderer|applier)(\/|$)/.test(place);
+const isOurs = (place: string): boolean => /^(netfilter|bundle|cli|renderer|applier)(\/|$)/.test(place);
 const unique = (list: readonly Import[]): readonly Import[] => [
   ...new Map(list.map((item) => [JSON.stringify(item), item])).values(),
 ];
@@ -264,6 +287,6 @@ test('no list of unbounded length is spread into arguments', () => {
   const spreading = files.filter((path) =>
     /\.(?:push|unshift)\(\.\.\./.test(readFileSync(join(root, 'packages', path), 'utf8')),
   );
-  // `addAll` of packages/bundle/src/add-all.ts says why.
+  // `addAll` of packages/netfilter/src/add-all.ts says why.
   expect(spreading).toEqual(spreadsFew);
 });

@@ -1,6 +1,6 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import type { Problem } from '@sluice/bundle';
+import type { Problem } from '@sluice/netfilter';
 import { expect, test } from 'vitest';
 import { readConfig } from '../packages/renderer/src/load/config/config.ts';
 import { load } from '../packages/renderer/src/load/load.ts';

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { compareText } from '@sluice/bundle';
+import { compareText } from '@sluice/netfilter';
 import { reaches, runs } from '@sluice/testing';
 import { admit, AdmitMemory, isRefusal } from '../packages/applier/src/rollout/admit.ts';
 import type { ChainLayout } from '../packages/applier/src/rollout/linking.ts';

@@ -1,6 +1,6 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { problemCodes } from '@sluice/bundle';
+import { problemCodes } from '@sluice/netfilter';
 import { expect, test } from 'vitest';
 
 const page = join(import.meta.dirname, '..', 'docs', 'problems.md');

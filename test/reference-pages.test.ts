@@ -1,6 +1,6 @@
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { problemCodes } from '@sluice/bundle';
+import { problemCodes } from '@sluice/netfilter';
 import { describe, expect, test } from 'vitest';
 import { alarms } from '../packages/applier/src/alarms.ts';
 import { buildProgram as buildSluiced } from '../packages/applier/src/program.ts';

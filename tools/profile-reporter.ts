@@ -1,6 +1,6 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { compareText } from '@sluice/bundle';
+import { compareText } from '@sluice/netfilter';
 import { tier } from '@sluice/testing';
 import type { Reporter, TestModule } from 'vitest/node';
 import { knownSeconds } from './longest-first.ts';

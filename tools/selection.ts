@@ -1,6 +1,6 @@
 import { globSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { compareText } from '@sluice/bundle';
+import { compareText } from '@sluice/netfilter';
 import { reaches, type Tier, tiers } from '@sluice/testing';
 
 /**

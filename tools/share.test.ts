@@ -36,7 +36,7 @@ describe('a share of --all', () => {
 
   test('parity with the real kube-proxy comes first when rules were touched', () => {
     const large = [piece('test/netns/upgrade.test.ts', 200), piece('test/parity/parity.test.ts', 1_400)];
-    const { guards, left } = shareOf(large, ['packages/bundle/src/link/change.ts'], 0);
+    const { guards, left } = shareOf(large, ['packages/netfilter/src/link/change.ts'], 0);
     expect([paths(guards), paths(left)]).toEqual([['test/parity/parity.test.ts'], ['test/netns/upgrade.test.ts']]);
   });
 

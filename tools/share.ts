@@ -5,7 +5,7 @@
 import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { compareText } from '@sluice/bundle';
+import { compareText } from '@sluice/netfilter';
 import { knownSeconds } from './longest-first.ts';
 import { type ProjectName, type TestFile, testFiles } from './selection.ts';
 

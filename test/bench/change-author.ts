@@ -2,7 +2,8 @@
 // node. The more memory a process has, the longer a fork takes. Answers each message when it is done.
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { type BundleFiles, chainOf, linkFlat, type ResolvedRules, resolveNode } from '@sluice/bundle';
+import { type BundleFiles, resolveNode } from '@sluice/bundle';
+import { chainOf, linkFlat, type ResolvedRules } from '@sluice/netfilter';
 import { printStaged } from '../../packages/applier/src/rollout/stages.ts';
 import { planTree, writeTree } from '../../packages/renderer/src/emit/tree.ts';
 import { readConfig } from '../../packages/renderer/src/load/config/config.ts';

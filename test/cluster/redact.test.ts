@@ -2,7 +2,7 @@ import { existsSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { canonicalCidr, cidrContains } from '@sluice/bundle';
+import { canonicalCidr, cidrContains } from '@sluice/netfilter';
 import { keep } from '../../packages/renderer/src/cluster/keep.ts';
 import { listedKinds } from '../../packages/renderer/src/cluster/kinds.ts';
 import { AddressReplacer } from '../../packages/renderer/src/cluster/redact/address.ts';

@@ -1,4 +1,4 @@
-import { compareText } from '@sluice/bundle';
+import { compareText } from '@sluice/netfilter';
 import { randomOf } from '@sluice/testing';
 
 /**

@@ -1,4 +1,5 @@
-import { addAll, bundleLimits, readRuleFile, readVirtualFile, resolveSections } from '@sluice/bundle';
+import { addAll, ruleLimits } from '@sluice/netfilter';
+import { bundleLimits, readRuleFile, readVirtualFile, resolveSections } from '@sluice/bundle';
 import { expect, test } from 'vitest';
 import { sampleBundle, sampleNode } from '../../packages/applier/src/testing/bundle.fixture.ts';
 import { scene } from '../../packages/applier/src/testing/scene.fixture.ts';
@@ -6,7 +7,8 @@ import { scene } from '../../packages/applier/src/testing/scene.fixture.ts';
 /** Files of the maximal size, with as many problems as possible; and each limit at its edge. */
 
 const web = 'profiles/default/services/shop/web.iptables';
-const { fileBytesMax, lineBytesMax, ruleBytesMax, problemsPerFileMax } = bundleLimits;
+const { fileBytesMax, lineBytesMax } = bundleLimits;
+const { ruleBytesMax, problemsPerFileMax } = ruleLimits;
 
 /** A file full of one line. */
 const full = (line: string): string => line.repeat(Math.floor(fileBytesMax / line.length));

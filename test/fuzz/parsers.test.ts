@@ -14,10 +14,9 @@ import {
   readNode,
   readPath,
   readProfile,
-  readRule,
-  readSysctlLine,
   resolveNode,
 } from '@sluice/bundle';
+import { readRule, readSysctlLine } from '@sluice/netfilter';
 import { runs } from '@sluice/testing';
 import { afterAll, expect, test } from 'vitest';
 import { readConfig } from '../../packages/applier/src/config.ts';

@@ -157,11 +157,11 @@ export const mutants: readonly Mutant[] = [
     tests: [`${applier}/rollout/`],
   },
   {
-    file: 'packages/bundle/src/link/tree/dispatch.ts',
+    file: 'packages/netfilter/src/link/tree/dispatch.ts',
     from: '${condition}-j ${tree.chain.name}',
     to: '${condition}-g ${tree.chain.name}',
     harm: 'packets to unknown addresses never reach node ports',
-    tests: ['packages/bundle/src/link/'],
+    tests: ['packages/netfilter/src/link/'],
   },
   {
     file: 'packages/renderer/src/render/compile/chains.ts',

@@ -14,9 +14,9 @@ import {
   readRule,
   type TableProgram,
   tableNames,
-} from '@sluice/bundle';
+} from '@sluice/netfilter';
 import { beforeEach, describe, expect, test } from 'vitest';
-import { cart, cartIPv6 } from '../../packages/bundle/src/link/cart.fixture.ts';
+import { cart, cartIPv6 } from '../../packages/netfilter/src/link/cart.fixture.ts';
 import { needKernel } from './privileges.ts';
 import { feed, inScratchNamespace } from './scratch.ts';
 

@@ -1,4 +1,4 @@
-import type { Family } from '@sluice/bundle';
+import type { Family } from '@sluice/netfilter';
 import { expect, test } from 'vitest';
 import type { Kernel, Step } from '../../packages/applier/src/rollout/ports.ts';
 import type { ObservedChain } from '../../packages/applier/src/rollout/state.ts';

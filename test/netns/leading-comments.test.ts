@@ -2,7 +2,7 @@
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { isOwnChain, serviceKeyOf, targetOf } from '@sluice/bundle';
+import { isOwnChain, serviceKeyOf, targetOf } from '@sluice/netfilter';
 import { programPath } from '@sluice/testing';
 import { execaSync } from 'execa';
 import { afterAll, beforeEach, describe, expect, test } from 'vitest';

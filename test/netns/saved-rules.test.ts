@@ -1,5 +1,5 @@
 // @module-tag test
-import { switches } from '@sluice/bundle';
+import { switches } from '@sluice/netfilter';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { needBackend, needKernel } from './privileges.ts';
 import { SluicedNode } from './sluiced-node.ts';

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, test } from 'vitest';
-import type { TableName } from '@sluice/bundle';
+import type { TableName } from '@sluice/netfilter';
 import { limits } from '../../packages/applier/src/limits.ts';
 import type { Kernel, SwitchState, Step, Switch } from '../../packages/applier/src/rollout/ports.ts';
 

@@ -1,7 +1,7 @@
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { compareText } from '@sluice/bundle';
+import { compareText } from '@sluice/netfilter';
 import { programPath } from '@sluice/testing';
 import { execa } from 'execa';
 import { afterAll } from 'vitest';

@@ -11,17 +11,13 @@ import {
   type LinkedFlat,
   linkFlat,
   linkTree,
-  nodesOf,
-  type ProfileFile,
   readIpvs,
-  type ResolvedNode,
   type ResolvedRules,
   type ResolvedVirtual,
-  resolveNode,
   sectionsOf,
   settledProgram,
-  valueOf,
-} from '@sluice/bundle';
+} from '@sluice/netfilter';
+import { nodesOf, type ProfileFile, type ResolvedNode, resolveNode, valueOf } from '@sluice/bundle';
 import { programPath } from '@sluice/testing';
 import { execa } from 'execa';
 import type { Host } from './cluster-host.ts';

@@ -1,5 +1,5 @@
 import { isIPv6 } from 'node:net';
-import { compareText, type Outcome, type Packet, trace } from '@sluice/bundle';
+import { compareText, type Outcome, type Packet, trace } from '@sluice/netfilter';
 import type { ClusterSpec, NodeSpec } from './cluster.ts';
 import type { Programs } from './traffic-nodes.ts';
 import { firstNode, machineAt, nodeOf, sourceOf } from './traffic-places.ts';

@@ -12,10 +12,10 @@ import {
   tableNames,
   type TreeProgram,
   type Family,
-} from '@sluice/bundle';
+} from '@sluice/netfilter';
 import { beforeEach, describe, expect, test } from 'vitest';
-import { cart, cartIPv6, clusterPolicy } from '../../packages/bundle/src/link/cart.fixture.ts';
-import { rulesOf, type ServiceSpec } from '../../packages/bundle/src/link/tree/cluster.fixture.ts';
+import { cart, cartIPv6, clusterPolicy } from '../../packages/netfilter/src/link/cart.fixture.ts';
+import { rulesOf, type ServiceSpec } from '../../packages/netfilter/src/link/tree/cluster.fixture.ts';
 import { needBackend, needKernel } from './privileges.ts';
 import { feed, inScratchNamespace } from './scratch.ts';
 

@@ -13,7 +13,7 @@ import {
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { compareText } from '@sluice/bundle';
+import { compareText } from '@sluice/netfilter';
 import { execa } from 'execa';
 import { noRootBecause, rootOf } from './clean-root.fixture.ts';
 

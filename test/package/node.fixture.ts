@@ -1,8 +1,7 @@
 import { copyFileSync, mkdirSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import type { RuleStore } from '../../packages/applier/src/kernel/tools.ts';
-import type { SampleOptions } from '../../packages/applier/src/testing/bundle.fixture.ts';
-import { sampleBundle, writeBundle } from '../../packages/applier/src/testing/bundle.fixture.ts';
+import { type SampleOptions, sampleBundle, writeBundle } from '../../packages/applier/src/testing/bundle.fixture.ts';
 import { link, TestMachine, noMachineBecause, type ProgramResult, until } from './machine.fixture.ts';
 import { artefact, packages } from './unpack.fixture.ts';
 

@@ -2,8 +2,7 @@
 import { connect, type Socket } from 'node:net';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { notScratch } from '../../packages/applier/src/kernel/scratch/serve.ts';
-import type { TestMachine } from './machine.fixture.ts';
-import { until } from './machine.fixture.ts';
+import { type TestMachine, until } from './machine.fixture.ts';
 import {
   bootNode,
   bundleOf,

@@ -2,8 +2,7 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import type { TestMachine, ProgramResult } from './machine.fixture.ts';
-import { until } from './machine.fixture.ts';
+import { type TestMachine, type ProgramResult, until } from './machine.fixture.ts';
 import {
   bootNode,
   configOf,

@@ -1,4 +1,5 @@
-import type { BundleFiles, Family } from '@sluice/bundle';
+import type { BundleFiles } from '@sluice/bundle';
+import type { Family } from '@sluice/netfilter';
 import { atTier, randomOf, reaches, seed } from '@sluice/testing';
 import { expect, test } from 'vitest';
 import { readTree } from '../../packages/renderer/src/load/tree.ts';

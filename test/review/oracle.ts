@@ -1,5 +1,5 @@
+import { type BundleFiles, nodesOf, type ResolvedNode, resolveNode, valueOf } from '@sluice/bundle';
 import {
-  type BundleFiles,
   cidrContains,
   type Family,
   type FamilyProgram,
@@ -7,16 +7,12 @@ import {
   ipvsHost,
   type IpvsState,
   linkFlat,
-  nodesOf,
   type Outcome,
   type Packet,
   readIpvs,
-  type ResolvedNode,
-  resolveNode,
   trace,
   TraceError,
-  valueOf,
-} from '@sluice/bundle';
+} from '@sluice/netfilter';
 import { pick } from './mutate.ts';
 
 /** The complete program of a node, with all files, whatever a packet needs. */

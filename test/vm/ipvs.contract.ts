@@ -1,4 +1,4 @@
-import { compareText } from '@sluice/bundle';
+import { compareText } from '@sluice/netfilter';
 import { expect, test } from 'vitest';
 import { ipvsSteps, planIpvs } from '../../packages/applier/src/ipvs/plan.ts';
 import type { IpvsKernel } from '../../packages/applier/src/ipvs/ports.ts';

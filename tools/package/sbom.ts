@@ -17,7 +17,7 @@ export interface Native {
   readonly sha256: string;
 }
 
-const workspace = ['packages/bundle', 'packages/cli', 'packages/renderer', 'packages/applier'];
+const workspace = ['packages/netfilter', 'packages/bundle', 'packages/cli', 'packages/renderer', 'packages/applier'];
 
 /**
  * @param lockfile the text of pnpm-lock.yaml

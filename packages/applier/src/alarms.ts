@@ -1,4 +1,4 @@
-import type { ProblemCode } from '@sluice/bundle';
+import type { ProblemCode } from '@sluice/netfilter';
 
 /** What an alarm of `sluiced` says, and what ends it. */
 export interface Alarm {

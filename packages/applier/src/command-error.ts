@@ -1,4 +1,4 @@
-import type { Problem } from '@sluice/bundle';
+import type { Problem } from '@sluice/netfilter';
 import { exitCodes } from './rollout/outcome.ts';
 
 /** Problems that end a command, with its exit code. */

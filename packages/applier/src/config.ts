@@ -1,5 +1,6 @@
 import { resolve } from 'node:path';
-import { compareText, parseCidr, type Place, type Problem, releaseLimits } from '@sluice/bundle';
+import { compareText, parseCidr, type Place, type Problem } from '@sluice/netfilter';
+import { releaseLimits } from '@sluice/bundle';
 import { logFormats, logLevels } from '@sluice/cli';
 import * as v from 'valibot';
 import { LineCounter, parseDocument } from 'yaml';

@@ -1,4 +1,4 @@
-import type { Problem } from '@sluice/bundle';
+import type { Problem } from '@sluice/netfilter';
 import type { Arrival, Inbox } from './inbox/inbox.ts';
 import type { Extent, Tree } from './inbox/files.ts';
 import type { WaitingRelease } from './inbox/wave-gate.ts';

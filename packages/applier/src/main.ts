@@ -1,5 +1,5 @@
 import { fstatSync } from 'node:fs';
-import type { Problem } from '@sluice/bundle';
+import type { Problem } from '@sluice/netfilter';
 import {
   requestedFormat,
   errorDocument,

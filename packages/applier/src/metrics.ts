@@ -1,4 +1,4 @@
-import { differing, emptyTable, tableNames, type TableProgram } from '@sluice/bundle';
+import { differing, emptyTable, tableNames, type TableProgram } from '@sluice/netfilter';
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
 import { limits } from './limits.ts';
 import type { Outcome } from './rollout/outcome.ts';

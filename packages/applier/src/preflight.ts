@@ -1,14 +1,13 @@
+import { type BundleFiles, resolveNode } from '@sluice/bundle';
 import {
-  type BundleFiles,
   type Family,
   type Problem,
   onKernel,
   parseKernelRelease,
   readRule,
   readSysctlLine,
-  resolveNode,
   isRuleError,
-} from '@sluice/bundle';
+} from '@sluice/netfilter';
 import type { SluicedConfig } from './config.ts';
 import { readFacts } from './kernel/facts.ts';
 import { findSwitch } from './kernel/find-switch.ts';

@@ -1,4 +1,4 @@
-import type { Problem } from '@sluice/bundle';
+import type { Problem } from '@sluice/netfilter';
 import { expect, test } from 'vitest';
 import { Daemon } from './daemon.ts';
 import type { Tree } from './inbox/files.ts';

@@ -1,5 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { type Accepted, compareText, type Problem } from '@sluice/bundle';
+import type { Accepted } from '@sluice/bundle';
+import { compareText, type Problem } from '@sluice/netfilter';
 import { Counter, Gauge, Histogram, Registry } from 'prom-client';
 import { type AlarmCode, endsWithBundle, formerAlarmCodes, isUnhealthy } from './alarms.ts';
 import { type NodeMemory, ProxyMetrics, TransactionMetrics } from './metrics.ts';

@@ -1,8 +1,13 @@
 import { type Document, LineCounter, parseDocument } from 'yaml';
-import { type Place, type Problem } from './problem.ts';
-import type { Family } from './rulefile.ts';
-import { parseCidr } from './rules/cidr.ts';
-import { type Scheduler, schedulers } from './virtual/values.ts';
+import {
+  type Place,
+  type Problem,
+  type Family,
+  type Mode,
+  parseCidr,
+  type Scheduler,
+  schedulers,
+} from '@sluice/netfilter';
 import { areValues } from './variables.ts';
 
 type Value = string | number | readonly string[];
@@ -19,9 +24,6 @@ export interface ClusterFile {
   readonly complete: boolean;
   readonly serviceCIDRs: readonly string[];
 }
-
-/** How a node forwards packets to endpoints. */
-export type Mode = 'iptables' | 'ipvs';
 
 /** The options of a profile in mode ipvs. */
 export interface IpvsOptions {

@@ -1,9 +1,6 @@
 import { type DocumentChecks, isProblem, readDocument } from './documents.ts';
 import type { Machine } from './machine.ts';
-import type { Problem } from './problem.ts';
-import type { Family } from './rulefile.ts';
-import { parseAddress } from './rules/address.ts';
-import { parseKernelRelease } from './rules/kernel.ts';
+import { type Problem, type Family, parseAddress, parseKernelRelease } from '@sluice/netfilter';
 
 /**
  * The facts of a machine that its program depends on, as one file: `sluiced observe` writes it, `sluice show --host` reads it.

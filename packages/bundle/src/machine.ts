@@ -1,9 +1,14 @@
 import type { ProfileFile } from './documents.ts';
-import type { HostValues } from './resolve.ts';
-import type { Family } from './rulefile.ts';
-import { cidrContains } from './rules/cidr.ts';
-import { onKernel, parseKernelRelease } from './rules/kernel.ts';
-import { readSysctlLine, type Sysctl, type SysctlKey } from './rules/sysctl.ts';
+import {
+  type HostValues,
+  type Family,
+  cidrContains,
+  onKernel,
+  parseKernelRelease,
+  readSysctlLine,
+  type Sysctl,
+  type SysctlKey,
+} from '@sluice/netfilter';
 
 /** The facts of a machine that its rules and sysctls depend on. */
 export interface Machine {

@@ -1,17 +1,27 @@
-import { addAll } from './add-all.ts';
+import {
+  addAll,
+  type ResolvedRules,
+  compareText,
+  type Place,
+  type Problem,
+  type FileSections,
+  type Family,
+  familyOf,
+  type TableName,
+  type Tool,
+  type VirtualTool,
+  readKernelLine,
+  type ResolvedVirtual,
+  type ResolvedVirtualFile,
+} from '@sluice/netfilter';
 import type { ClusterFile, NodeFile, ProfileFile } from './documents.ts';
 import { fileDigest } from './seal.ts';
-import type { ResolvedRules } from './link/program.ts';
-import { compareText, type Place, type Problem } from './problem.ts';
 import { type Head, ResolveCache } from './resolve-cache.ts';
-import { type FileSections, fillVariables, type Scope, valueOf } from './resolve.ts';
-import { type Family, familyOf, type TableName, type Tool, type VirtualTool } from './rulefile.ts';
+import { fillVariables, type Scope, valueOf } from './resolve.ts';
 import { type BundleFiles, sourceOf, type TextSource } from './source.ts';
 import { readPath, sysctlFile } from './tree.ts';
-import { readKernelLine } from './rules/kernel.ts';
 import { unknownVariable } from './variables.ts';
 import { virtualScope } from './virtual/cache.ts';
-import type { ResolvedVirtual, ResolvedVirtualFile } from './virtual/resolve.ts';
 
 /** What one node runs, with `${host.*}` as written. */
 export interface ResolvedNode {

@@ -1,8 +1,15 @@
-import type { Mode } from './documents.ts';
-import { chainsOfMode, isServiceChain } from './link/chains.ts';
-import { FileProblems, type Problem } from './problem.ts';
-import type { RuleFile, TableName } from './rulefile.ts';
-import { chainOf, jumpTargetOf, type ResolvedSection } from './resolve.ts';
+import {
+  type Mode,
+  chainsOfMode,
+  isServiceChain,
+  FileProblems,
+  type Problem,
+  type TableName,
+  chainOf,
+  jumpTargetOf,
+  type ResolvedSection,
+} from '@sluice/netfilter';
+import type { RuleFile } from './rulefile.ts';
 
 /**
  * Finds chains and rules of a resolved file outside of its scope: in chains of another file, or in base chains that Services do not use.

@@ -1,4 +1,4 @@
-import { parseCidr } from './rules/cidr.ts';
+import { parseCidr } from '@sluice/netfilter';
 import type { Guard } from './rulefile.ts';
 
 const guardForm = /^@(zone|node|local|nolocal|ip-in|ip-not-in)(!?=)(\S+)$/;

@@ -1,7 +1,7 @@
 import { bundleLimits } from './limits.ts';
-import { FileProblems, type Problem } from './problem.ts';
+import { FileProblems, type Problem, ruleLimits, type TableName } from '@sluice/netfilter';
 import { readGuard } from './read-guard.ts';
-import type { GuardedRule, RuleFile, TableName } from './rulefile.ts';
+import type { GuardedRule, RuleFile } from './rulefile.ts';
 import { unknownVariable } from './variables.ts';
 
 const declaration = /^:([A-Z0-9][A-Za-z0-9-]{0,27}) - \[0:0\]$/;
@@ -86,7 +86,7 @@ function readGuardedRule(reading: RuleFileReading, open: OpenSection, line: stri
   const end = line.startsWith('@') ? line.indexOf(' ') : -1;
   const text = line.slice(end + 1);
   if (!text.startsWith('-A ')) return 'a line is neither a rule, a guarded rule nor COMMIT';
-  if (text.length > bundleLimits.ruleBytesMax) return `a rule has more than ${bundleLimits.ruleBytesMax} bytes`;
+  if (text.length > ruleLimits.ruleBytesMax) return `a rule has more than ${ruleLimits.ruleBytesMax} bytes`;
   const stray = unknownVariable(text);
   if (stray !== undefined) return `${stray} is not a variable`;
   if (end < 0) {

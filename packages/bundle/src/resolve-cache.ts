@@ -1,27 +1,26 @@
-import { addAll } from './add-all.ts';
+import {
+  addAll,
+  type Mode,
+  compareText,
+  type Problem,
+  type FileSections,
+  type ResolvedSection,
+  type Tool,
+  type VirtualTool,
+} from '@sluice/netfilter';
 import {
   type ClusterFile,
   isProblem,
-  type Mode,
   type NodeFile,
   type ProfileFile,
   readCluster,
   readNode,
   readProfile,
 } from './documents.ts';
-import { compareText, type Problem } from './problem.ts';
 import { reachProblems } from './reach.ts';
 import { readRuleFile } from './read-rulefile.ts';
-import {
-  type FileSections,
-  isSameEverywhere,
-  profileOn,
-  type ResolvedSection,
-  resolvedDigest,
-  resolveFile,
-  type Scope,
-} from './resolve.ts';
-import type { RuleFile, Tool, VirtualTool } from './rulefile.ts';
+import { isSameEverywhere, profileOn, resolvedDigest, resolveFile, type Scope } from './resolve.ts';
+import type { RuleFile } from './rulefile.ts';
 import { type BundleFiles, changedFiles, evictable, type SectionReader, sourceOf, type TextSource } from './source.ts';
 import { TextsDigest } from './texts-digest.ts';
 import { baseFile, clusterFile, nodeFile, profileFile, readPath } from './tree.ts';

@@ -1,8 +1,10 @@
 import { expect, test } from 'vitest';
 import type { ProfileFile, VariableValues } from './documents.ts';
-import { dependsOnHost, fillHost, fillVariables, invalidDrop, profileOn, resolveFile, type Scope } from './resolve.ts';
+import { dependsOnHost, fillHost, invalidDrop } from '../../netfilter/src/link/host-values.ts';
+import { fillVariables, profileOn, resolveFile, type Scope } from './resolve.ts';
 import { readRuleFile } from './read-rulefile.ts';
-import type { Family, RuleFile } from './rulefile.ts';
+import type { Family } from '../../netfilter/src/family.ts';
+import type { RuleFile } from './rulefile.ts';
 
 const scope: Scope = {
   family: 'ipv4',

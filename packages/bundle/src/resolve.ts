@@ -1,6 +1,15 @@
 import { hash } from 'node:crypto';
-import { cidrContains } from './rules/cidr.ts';
-import { type Family, type Guard, type GuardedRule, type RuleFile, type TableName } from './rulefile.ts';
+import {
+  cidrContains,
+  type Family,
+  type TableName,
+  printSection,
+  type ResolvedSection,
+  fillFrom,
+  chainOf,
+  jumpTargetOf,
+} from '@sluice/netfilter';
+import type { Guard, GuardedRule, RuleFile } from './rulefile.ts';
 import { type NodeFile, ownAddress, type ProfileFile, type VariableValues } from './documents.ts';
 
 /** The node that a rule file is resolved for. */
@@ -11,16 +20,6 @@ export interface Scope {
   readonly nodeValues: VariableValues;
   readonly profileValues: VariableValues;
 }
-
-/** One table of a file resolved for one node, still with `${host.*}`. */
-export interface ResolvedSection {
-  readonly table: TableName;
-  readonly chains: readonly string[];
-  readonly rules: readonly string[];
-}
-
-/** The resolved sections of one file. */
-export type FileSections = readonly ResolvedSection[];
 
 /**
  * Resolves a rule file for one node. README.md, "Resolving".
@@ -54,11 +53,6 @@ export function resolvedDigest(sections: readonly ResolvedSection[]): string | u
   return hash('sha256', sections.map(printSection).join(''), 'hex');
 }
 
-export function printSection(section: ResolvedSection): string {
-  const chains = section.chains.map((chain) => `:${chain} - [0:0]\n`).join('');
-  return `*${section.table}\n${chains}${section.rules.map((rule) => `${rule}\n`).join('')}COMMIT\n`;
-}
-
 /** Whether a line with this guard applies to the node. */
 export function guardHolds(guard: Exclude<Guard, { kind: 'local' }>, scope: Scope): boolean {
   switch (guard.kind) {
@@ -76,23 +70,6 @@ export function guardHolds(guard: Exclude<Guard, { kind: 'local' }>, scope: Scop
 
 function chainsWithRules(rules: readonly GuardedRule[]): ReadonlySet<string> {
   return new Set(rules.filter(({ guard }) => guard?.kind !== 'local').map(({ text }) => chainOf(text)));
-}
-
-/** The chain that a line `-A CHAIN …` appends to. */
-export function chainOf(rule: string): string {
-  const end = rule.indexOf(' ', 3);
-  return end < 0 ? rule.slice(3) : rule.slice(3, end);
-}
-
-/**
- * The target of a rule's `-j` or `-g`; undefined when it has none. A target ends its line (`readRule` enforces it), so the last match
- * is the target even if a comment contains one.
- */
-export function jumpTargetOf(rule: string): string | undefined {
-  const start = Math.max(rule.lastIndexOf(' -j '), rule.lastIndexOf(' -g '));
-  if (start < 0) return undefined;
-  const end = rule.indexOf(' ', start + 4);
-  return end < 0 ? rule.slice(start + 4) : rule.slice(start + 4, end);
 }
 
 /** Leaves out the file's own chains that are not reachable from its other rules. */
@@ -136,53 +113,6 @@ export function fillVariables(text: string, scope: Omit<Scope, 'family'> & { fam
   return fillFrom(text, variable, (owner, name) =>
     valueOf(owner === 'node' ? scope.nodeValues : scope.profileValues, scope.family, name),
   );
-}
-
-const hostVariable = /\$\{(host)\.([A-Za-z]+)\}/g;
-
-/** The machine's values in one family. */
-export interface HostValues {
-  /** `${host.nodePortAddresses}` */
-  readonly nodePortAddresses?: readonly string[];
-  /** Whether `nf_conntrack_tcp_be_liberal` is not 0. */
-  readonly tcpBeLiberal?: boolean;
-}
-
-/**
- * The rule that a machine with `nf_conntrack_tcp_be_liberal` leaves out, so that INVALID packets pass. kube-proxy decides it at its start
- * (`NewProxier` in `pkg/proxy/iptables/proxier.go`).
- */
-export const invalidDrop = '-A KUBE-FORWARD -m conntrack --ctstate INVALID -j DROP';
-
-/** Whether the result of `fillHost` depends on the machine. */
-export function dependsOnHost(text: string): boolean {
-  return text.includes('${host.') || text === invalidDrop;
-}
-
-/** Fills in `${host.*}`: one line, one per address of the machine, or none. */
-export function fillHost(text: string, host: HostValues): readonly string[] {
-  if (!dependsOnHost(text)) return [text];
-  if (text === invalidDrop) return host.tcpBeLiberal ? [] : [text];
-  return fillFrom(text, hostVariable, (_, name) => (name === 'nodePortAddresses' ? host.nodePortAddresses : undefined));
-}
-
-function fillFrom(
-  text: string,
-  form: RegExp,
-  look: (owner: string, name: string) => string | number | readonly string[] | undefined,
-): readonly string[] {
-  let lines: string[] = [text];
-  const done = new Set<string>();
-  for (const [whole, owner, name] of text.matchAll(form) as Iterable<[string, string, string]>) {
-    if (done.has(whole)) continue;
-    done.add(whole);
-    const value = look(owner, name);
-    const list =
-      value === undefined || value === '' ? [] : Array.isArray(value) ? (value as string[]) : [String(value)];
-    // A function, because `$&` in a text would be expanded.
-    lines = lines.flatMap((line) => list.map((item) => line.replaceAll(whole, () => item)));
-  }
-  return lines;
 }
 
 /** A value of `node.yaml` or `profile.yaml`; that of the family takes precedence over the common one. */

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import type { Problem } from './problem.ts';
+import type { Problem } from '../../netfilter/src/problem.ts';
 import { readRuleFile } from './read-rulefile.ts';
 import { printRuleFile, type RuleFile } from './rulefile.ts';
 

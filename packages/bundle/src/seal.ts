@@ -1,5 +1,5 @@
 import { hash } from 'node:crypto';
-import { compareText } from './problem.ts';
+import { compareText } from '@sluice/netfilter';
 import { isOutsideTree } from './tree.ts';
 
 /** SHA-256 of a file's bytes, lower-case hex. */

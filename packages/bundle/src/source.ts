@@ -1,6 +1,4 @@
-import { differing, Layered } from './link/layered.ts';
-import type { ResolvedSection } from './resolve.ts';
-import type { TableName } from './rulefile.ts';
+import { differing, Layered, type ResolvedSection, type TableName } from '@sluice/netfilter';
 
 /** A file's text, which may be unpacked at each access. */
 export interface TextSource {

@@ -1,5 +1,5 @@
 import { isReleaseFile } from './release/names.ts';
-import type { Tool, VirtualTool } from './rulefile.ts';
+import type { Tool, VirtualTool } from '@sluice/netfilter';
 
 /** The meaning of a path inside a bundle. */
 export type BundlePath =

@@ -1,7 +1,4 @@
-import { parseAddress } from './rules/address.ts';
-import { parseCidr } from './rules/cidr.ts';
-import { isInterface } from './rules/parts.ts';
-import type { Family } from './rulefile.ts';
+import { parseAddress, parseCidr, isInterface, type Family } from '@sluice/netfilter';
 
 /** A check of a value in `node.yaml` or `profile.yaml`. */
 type Form = (value: unknown, family: Family) => boolean;

@@ -3,7 +3,6 @@ import {
   fileDigest,
   isProblem,
   nodeFile,
-  type Problem,
   readPath,
   readRelease,
   type Release,
@@ -12,6 +11,7 @@ import {
   sumsFile,
   treeDigest,
 } from '@sluice/bundle';
+import type { Problem } from '@sluice/netfilter';
 import { checkSeal, sealOf, type Tree } from '../inbox/files.ts';
 import type { ReleaseGate } from '../inbox/release-gate.ts';
 import { InboxError } from '../inbox/trust.ts';

@@ -12,7 +12,8 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
-import { compareText, type Problem, sumsFile } from '@sluice/bundle';
+import { compareText, type Problem } from '@sluice/netfilter';
+import { sumsFile } from '@sluice/bundle';
 import type { Run } from '../kernel/run.ts';
 import { findTool } from '../kernel/tools.ts';
 import { syncDirectory } from '../store/files.ts';

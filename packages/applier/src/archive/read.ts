@@ -1,5 +1,6 @@
 import { closeSync, constants, fstatSync, openSync, readSync } from 'node:fs';
-import { type Archive, archiveLimits, type Problem, readArchive } from '@sluice/bundle';
+import { type Archive, archiveLimits, readArchive } from '@sluice/bundle';
+import type { Problem } from '@sluice/netfilter';
 import { descend } from '../inbox/descend.ts';
 import { walk } from '../inbox/walk.ts';
 import { InboxError } from '../inbox/trust.ts';

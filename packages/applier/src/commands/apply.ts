@@ -1,4 +1,4 @@
-import type { Problem } from '@sluice/bundle';
+import type { Problem } from '@sluice/netfilter';
 import type { SluicedConfig } from '../config.ts';
 import { type Arrival, Inbox } from '../inbox/inbox.ts';
 import { CommandError, stateError } from '../command-error.ts';

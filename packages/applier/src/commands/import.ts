@@ -1,4 +1,5 @@
-import { isProblem, layOver, type Problem } from '@sluice/bundle';
+import { isProblem, layOver } from '@sluice/bundle';
+import type { Problem } from '@sluice/netfilter';
 import { type Checked, checkRelease } from '../archive/check.ts';
 import { makeStore, mayPlace, place, type Placed, storeOf } from '../archive/place.ts';
 import { readArchiveFile, readPlaced } from '../archive/read.ts';

@@ -1,5 +1,6 @@
 import { writeFileSync } from 'node:fs';
-import { type HostFacts, type Problem, printHostFacts } from '@sluice/bundle';
+import { type HostFacts, printHostFacts } from '@sluice/bundle';
+import type { Problem } from '@sluice/netfilter';
 import type { Format } from '@sluice/cli';
 import { CommandError } from '../command-error.ts';
 import type { SluicedConfig } from '../config.ts';

@@ -1,5 +1,5 @@
 import { Socket } from 'node:net';
-import type { Problem } from '@sluice/bundle';
+import type { Problem } from '@sluice/netfilter';
 import { rehearsalServer, serveRehearsal } from '../kernel/scratch/serve.ts';
 import { runChildren } from '../kernel/run.ts';
 import { exitCodes } from '../rollout/outcome.ts';

@@ -1,4 +1,4 @@
-import { repackChains } from '@sluice/bundle';
+import { repackChains } from '@sluice/netfilter';
 import type { AdjustableLog, LogSettings } from '@sluice/cli/log';
 import { Daemon, type DaemonLog } from '../daemon.ts';
 import { Drift } from '../drift.ts';

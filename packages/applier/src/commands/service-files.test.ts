@@ -1,6 +1,6 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { canonicalRule } from '@sluice/bundle';
+import { canonicalRule } from '@sluice/netfilter';
 import { beforeEach, expect, onTestFinished, test } from 'vitest';
 import { ipvsBundle } from '../../../bundle/src/virtual/bundle.fixture.ts';
 import { type SluicedConfig, defaultConfig } from '../config.ts';

@@ -1,22 +1,24 @@
 import {
   type BundleFiles,
-  canonicalRule,
   clusterFile,
-  fillHost,
-  type HostValues,
   hostValues,
-  ipvsHost,
-  lineFamily,
   nodeFile,
-  printSection,
   profileFile,
   readPath,
   type ResolvedFiles,
   resolveSections,
   serverName,
+} from '@sluice/bundle';
+import {
+  canonicalRule,
+  fillHost,
+  type HostValues,
+  ipvsHost,
+  lineFamily,
+  printSection,
   type Tool,
   type VirtualTool,
-} from '@sluice/bundle';
+} from '@sluice/netfilter';
 import type { SluicedConfig } from '../config.ts';
 import { readMachine } from '../kernel/facts.ts';
 import { procTunables } from '../kernel/sysctl.ts';

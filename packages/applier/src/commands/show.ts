@@ -1,4 +1,4 @@
-import { compareText, type Problem, serviceKeyOf, serviceOfKey, tableNames } from '@sluice/bundle';
+import { compareText, type Problem, serviceKeyOf, serviceOfKey, tableNames } from '@sluice/netfilter';
 import { CommandError } from '../command-error.ts';
 import type { SluicedConfig } from '../config.ts';
 import { peek } from '../journal/peek.ts';

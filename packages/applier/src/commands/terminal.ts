@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs';
-import { printProblem, type Problem } from '@sluice/bundle';
+import { printProblem, type Problem } from '@sluice/netfilter';
 import { document } from '@sluice/cli';
 import type { AdjustableLog, LogFormat, LogLevel, LogSettings } from '@sluice/cli/log';
 import { CommandError } from '../command-error.ts';

@@ -1,6 +1,6 @@
 import { chmodSync, rmSync } from 'node:fs';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
-import type { Problem } from '@sluice/bundle';
+import type { Problem } from '@sluice/netfilter';
 import * as v from 'valibot';
 import { CommandError } from '../command-error.ts';
 import { limits, serverTimes } from '../limits.ts';

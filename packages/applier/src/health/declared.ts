@@ -1,7 +1,6 @@
 import {
   type BundleFiles,
   changedFiles,
-  compareText,
   isProblem,
   nodeFile,
   profileFile,
@@ -10,6 +9,7 @@ import {
   readPath,
   readProfile,
 } from '@sluice/bundle';
+import { compareText } from '@sluice/netfilter';
 
 /** A Service with a health-check node port: its load balancer checks each node for a local endpoint. */
 export interface HealthService {

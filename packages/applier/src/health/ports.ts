@@ -1,5 +1,5 @@
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
-import { cidrContains } from '@sluice/bundle';
+import { cidrContains } from '@sluice/netfilter';
 import { limits } from '../limits.ts';
 import { Callers } from './callers.ts';
 import type { DeclaredHealth, HealthService } from './declared.ts';

@@ -1,12 +1,5 @@
-import {
-  type BundleFiles,
-  type Family,
-  type FamilyProgram,
-  type IpvsState,
-  printEndpoint,
-  serviceFile,
-  type TableProgram,
-} from '@sluice/bundle';
+import { type BundleFiles, serviceFile } from '@sluice/bundle';
+import { type Family, type FamilyProgram, type IpvsState, printEndpoint, type TableProgram } from '@sluice/netfilter';
 import { type HealthService, profileOf } from './declared.ts';
 
 /** The rules of the active generation that lead to endpoints. */

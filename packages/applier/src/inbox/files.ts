@@ -6,7 +6,6 @@ import {
   fileDigest,
   isReleaseFile,
   isSignatureFile,
-  Layered,
   openingFile,
   openingSignatureFile,
   readPath,
@@ -18,6 +17,7 @@ import {
   type TextSource,
   wavesFile,
 } from '@sluice/bundle';
+import { Layered } from '@sluice/netfilter';
 import type { OpenDirectory } from './descend.ts';
 import {
   changedCopies,

@@ -1,5 +1,6 @@
 import { statSync } from 'node:fs';
-import { type Accepted, completeFile, isProblem, type Problem, readRelease } from '@sluice/bundle';
+import { type Accepted, completeFile, isProblem, readRelease } from '@sluice/bundle';
+import type { Problem } from '@sluice/netfilter';
 import { descend, type OpenDirectory } from './descend.ts';
 import { type Extent, PlainFiles, type Tree } from './files.ts';
 import { GitTree } from './git.ts';

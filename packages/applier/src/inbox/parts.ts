@@ -1,4 +1,5 @@
-import { compareText, isOutsideTree, isSealedFile, type TextSource } from '@sluice/bundle';
+import { compareText } from '@sluice/netfilter';
+import { isOutsideTree, isSealedFile, type TextSource } from '@sluice/bundle';
 import type { Stamp } from './read.ts';
 import type { Folder } from './walk.ts';
 

@@ -1,5 +1,6 @@
 import { mkdirSync } from 'node:fs';
-import { type Accepted, type Floor, isSerial, type Problem } from '@sluice/bundle';
+import { type Accepted, type Floor, isSerial } from '@sluice/bundle';
+import type { Problem } from '@sluice/netfilter';
 import * as v from 'valibot';
 import { readIfThere, writeDurably, writing } from '../store/files.ts';
 

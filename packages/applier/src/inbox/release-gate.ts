@@ -5,12 +5,12 @@ import {
   fileDigest,
   type Floor,
   isProblem,
-  type Problem,
   readRelease,
   refusedRelease,
   unreachable,
   unsigned,
 } from '@sluice/bundle';
+import type { Problem } from '@sluice/netfilter';
 import type { Run } from '../kernel/run.ts';
 import { StateError } from '../store/state-error.ts';
 import type { Seal, Tree } from './files.ts';

@@ -15,7 +15,6 @@ import { basename, dirname, join } from 'node:path';
 import {
   judgeSignatures,
   planSignatures,
-  type Problem,
   readSigners,
   releaseLimits,
   releaseNamespace,
@@ -26,6 +25,7 @@ import {
   type Signer,
   verifyArguments,
 } from '@sluice/bundle';
+import type { Problem } from '@sluice/netfilter';
 import type { Run } from '../kernel/run.ts';
 import { findTool } from '../kernel/tools.ts';
 import { limits } from '../limits.ts';

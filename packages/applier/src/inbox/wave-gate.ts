@@ -2,12 +2,12 @@ import {
   fileDigest,
   isProblem,
   openingSignatureFile,
-  type Problem,
   readOpening,
   readWaves,
   type Wave,
   waveNamespace,
 } from '@sluice/bundle';
+import type { Problem } from '@sluice/netfilter';
 import type { Run } from '../kernel/run.ts';
 import { StateError } from '../store/state-error.ts';
 import type { Seal } from './files.ts';

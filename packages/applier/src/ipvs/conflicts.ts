@@ -1,4 +1,4 @@
-import type { IpvsState, Problem } from '@sluice/bundle';
+import type { IpvsState, Problem } from '@sluice/netfilter';
 import type { IpvsOwned, ObservedIpvs } from './values.ts';
 
 /**

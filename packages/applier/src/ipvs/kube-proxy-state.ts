@@ -1,4 +1,4 @@
-import { cidrContains, findSet, type IpSet, type VirtualServer } from '@sluice/bundle';
+import { cidrContains, findSet, type IpSet, type VirtualServer } from '@sluice/netfilter';
 import type { ObservedIpvs, NodeIpvs } from './values.ts';
 
 /**

@@ -1,4 +1,4 @@
-import { compareText, type IpvsState, virtualKey } from '@sluice/bundle';
+import { compareText, type IpvsState, virtualKey } from '@sluice/netfilter';
 import { runs } from '@sluice/testing';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';

@@ -1,4 +1,4 @@
-import { type Family, ipvsInterface, type IpvsState } from '@sluice/bundle';
+import { type Family, ipvsInterface, type IpvsState } from '@sluice/netfilter';
 import { serverChanges, type ServerOptions } from './servers.ts';
 import { emptySets, fillSets } from './sets.ts';
 import type { Drain, IpvsOwned, IpvsPlan, ObservedIpvs, IpvsStep } from './values.ts';

@@ -8,7 +8,7 @@ import {
   printVirtual,
   type RealServer,
   type VirtualServer,
-} from '@sluice/bundle';
+} from '@sluice/netfilter';
 import type { Drain, IpvsOwned, ObservedIpvs } from './values.ts';
 
 /** Changes of virtual and real servers, as lines for `ipvsadm -R`, by the phase in which they may be applied. */

@@ -1,4 +1,4 @@
-import { compareText, type IpSet, type IpvsState, printCreate, setKeys, setName } from '@sluice/bundle';
+import { compareText, type IpSet, type IpvsState, printCreate, setKeys, setName } from '@sluice/netfilter';
 import { limits } from '../limits.ts';
 import type { IpvsOwned, ObservedIpvs, IpvsStep } from './values.ts';
 

@@ -5,7 +5,7 @@ import {
   type RealServer,
   type VirtualServer,
   virtualKey,
-} from '@sluice/bundle';
+} from '@sluice/netfilter';
 import fc from 'fast-check';
 
 /** A virtual server with real servers given as `10.244.1.5:8080 weight`. */

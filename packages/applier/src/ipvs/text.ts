@@ -10,7 +10,7 @@ import {
   type VirtualServer,
   virtualKey,
   printEndpoint,
-} from '@sluice/bundle';
+} from '@sluice/netfilter';
 import { bindLine } from './plan.ts';
 import type { NodeIpvs } from './values.ts';
 

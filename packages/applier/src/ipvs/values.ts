@@ -1,4 +1,4 @@
-import type { Family, IpSet, IpvsState, IpvsTimeouts, VirtualServer } from '@sluice/bundle';
+import type { Family, IpSet, IpvsState, IpvsTimeouts, VirtualServer } from '@sluice/netfilter';
 
 /** The observed state of mode ipvs, with everything that other programs made. */
 export interface ObservedIpvs {

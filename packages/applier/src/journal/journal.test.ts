@@ -11,7 +11,7 @@ import {
 } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { basename } from 'node:path';
-import { emptyTable, tableNames } from '@sluice/bundle';
+import { emptyTable, tableNames } from '@sluice/netfilter';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { limits } from '../limits.ts';
 import type { TransactionIntent } from '../rollout/ports.ts';

@@ -1,4 +1,4 @@
-import type { SysctlKey } from '@sluice/bundle';
+import type { SysctlKey } from '@sluice/netfilter';
 import type { Drain } from '../ipvs/values.ts';
 import { limits } from '../limits.ts';
 import type {

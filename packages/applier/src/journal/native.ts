@@ -1,4 +1,4 @@
-import { printServers, printSets, printSysctl } from '@sluice/bundle';
+import { printServers, printSets, printSysctl } from '@sluice/netfilter';
 import { printAddresses } from '../ipvs/text.ts';
 import { limits } from '../limits.ts';
 import { printStaged } from '../rollout/stages.ts';

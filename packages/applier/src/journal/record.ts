@@ -1,4 +1,4 @@
-import { sysctlKeys, type SysctlKey } from '@sluice/bundle';
+import { sysctlKeys, type SysctlKey } from '@sluice/netfilter';
 import * as v from 'valibot';
 import type { OpenTransaction } from '../rollout/ports.ts';
 import { StateError } from '../store/state-error.ts';

@@ -1,4 +1,4 @@
-import type { IpvsTimeouts } from '@sluice/bundle';
+import type { IpvsTimeouts } from '@sluice/netfilter';
 import { limits } from '../limits.ts';
 import type { Fault } from '../rollout/ports.ts';
 import { recent, remember, updated } from './keep.ts';

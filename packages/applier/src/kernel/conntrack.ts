@@ -1,4 +1,4 @@
-import { canonicalAddress, compareText, type Family, printEndpoint } from '@sluice/bundle';
+import { canonicalAddress, compareText, type Family, printEndpoint } from '@sluice/netfilter';
 import { type TrackedFlow, KernelError } from '../rollout/ports.ts';
 import type { Command, ToolResult, Run } from './run.ts';
 

@@ -1,4 +1,4 @@
-import { type TableName, switches } from '@sluice/bundle';
+import { type TableName, switches } from '@sluice/netfilter';
 import { limits } from '../limits.ts';
 import { KernelError, type SwitchState, type Switch } from '../rollout/ports.ts';
 

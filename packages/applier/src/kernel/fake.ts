@@ -12,7 +12,7 @@ import {
   type SysctlKey,
   type TableName,
   targetOf,
-} from '@sluice/bundle';
+} from '@sluice/netfilter';
 import { type TrackedFlow, type Kernel, KernelError, type Step } from '../rollout/ports.ts';
 import { familiesOf, type NodeState, type Observed, type ObservedFamily } from '../rollout/state.ts';
 import { Interrupted } from '../rollout/interrupted.ts';

@@ -1,4 +1,4 @@
-import { switches } from '@sluice/bundle';
+import { switches } from '@sluice/netfilter';
 import { limits } from '../limits.ts';
 import { messageOf } from '../rollout/message.ts';
 import { KernelError, RehearsalError, type Switch } from '../rollout/ports.ts';

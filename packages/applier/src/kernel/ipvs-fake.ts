@@ -8,7 +8,7 @@ import {
   type RealServer,
   type VirtualServer,
   virtualKey,
-} from '@sluice/bundle';
+} from '@sluice/netfilter';
 import type { Connections } from '../ipvs/drain.ts';
 import type { IpvsKernel } from '../ipvs/ports.ts';
 import { isGenerationName } from '../ipvs/sets.ts';

@@ -9,7 +9,7 @@ import {
   type RealServer,
   type VirtualServer,
   virtualKey,
-} from '@sluice/bundle';
+} from '@sluice/netfilter';
 import type { Connections } from '../ipvs/drain.ts';
 import { isGenerationName } from '../ipvs/sets.ts';
 import type { ObservedIpvs } from '../ipvs/values.ts';

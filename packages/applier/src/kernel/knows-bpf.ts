@@ -1,4 +1,4 @@
-import { type Family, reflexiveBytecode } from '@sluice/bundle';
+import { type Family, reflexiveBytecode } from '@sluice/netfilter';
 import { limits } from '../limits.ts';
 import { isDefinite, saysMissing } from './knows-sets.ts';
 import type { Run } from './run.ts';

@@ -1,4 +1,4 @@
-import { type Family, type FamilyProgram, ipvsInterface, type SysctlKey, type TableName } from '@sluice/bundle';
+import { type Family, type FamilyProgram, ipvsInterface, type SysctlKey, type TableName } from '@sluice/netfilter';
 import { limits } from '../limits.ts';
 import { type TrackedFlow, type Kernel, KernelError, type Step, type Switch } from '../rollout/ports.ts';
 import type { NodeState, Observed, ObservedFamily } from '../rollout/state.ts';

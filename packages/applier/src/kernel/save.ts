@@ -1,4 +1,4 @@
-import { type FamilyProgram, type TableName, tableNames } from '@sluice/bundle';
+import { type FamilyProgram, type TableName, tableNames } from '@sluice/netfilter';
 import type { ObservedChain, ObservedFamily, ObservedTable } from '../rollout/state.ts';
 
 const declaration = /^:(\S+) (\S+)/;

@@ -1,5 +1,5 @@
 import { accessSync, constants, readFileSync, writeFileSync } from 'node:fs';
-import { procPath, type SysctlKey } from '@sluice/bundle';
+import { procPath, type SysctlKey } from '@sluice/netfilter';
 
 /** Reads and writes the few files of /proc and /sys that the applier uses. */
 export interface Tunables {

@@ -1,5 +1,5 @@
 import { accessSync, constants, realpathSync } from 'node:fs';
-import type { Family } from '@sluice/bundle';
+import type { Family } from '@sluice/netfilter';
 import type { SluicedConfig } from '../config.ts';
 import { limits } from '../limits.ts';
 import { KernelError } from '../rollout/ports.ts';

@@ -1,4 +1,4 @@
-import { type Family, jumpedChains, type TableName, tableNames, targetOf } from '@sluice/bundle';
+import { type Family, jumpedChains, type TableName, tableNames, targetOf } from '@sluice/netfilter';
 import { familyNames, type NodeState, type Observed, tableOf } from '../rollout/state.ts';
 
 /** A foreign rule before one of our jumps. */

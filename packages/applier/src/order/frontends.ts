@@ -1,4 +1,4 @@
-import { compareText, type Family, serviceKeyOf } from '@sluice/bundle';
+import { compareText, type Family, serviceKeyOf } from '@sluice/netfilter';
 import { type ServiceFrontend, frontendOf } from '../rollout/frontend.ts';
 import { type NodeState, tableOf } from '../rollout/state.ts';
 

@@ -1,4 +1,4 @@
-import { type Family, printChange, type TableName } from '@sluice/bundle';
+import { type Family, printChange, type TableName } from '@sluice/netfilter';
 import type { Step } from '../rollout/ports.ts';
 import { type NodeState, tableOf } from '../rollout/state.ts';
 import type { TakingRule } from './order.ts';

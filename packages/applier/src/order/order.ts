@@ -13,10 +13,9 @@ import {
   trace,
   TraceError,
   type World,
-} from '@sluice/bundle';
+} from '@sluice/netfilter';
 import { limits } from '../limits.ts';
-import type { NodeState, Observed } from '../rollout/state.ts';
-import { tableOf } from '../rollout/state.ts';
+import { type NodeState, type Observed, tableOf } from '../rollout/state.ts';
 import { type EarlyRule, earlyRules, isOfKubeProxy } from './early-rules.ts';
 import { frontendsOf, type NamedFrontend } from './frontends.ts';
 

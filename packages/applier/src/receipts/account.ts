@@ -1,8 +1,7 @@
+import { compareText, type Problem } from '@sluice/netfilter';
 import {
-  compareText,
   fileDigest,
   isProblem,
-  type Problem,
   readRelease,
   type Receipt,
   receiptLimits,

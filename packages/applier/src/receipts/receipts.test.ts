@@ -12,7 +12,8 @@ import {
 } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { fileDigest, makeRelease, printRelease, type Problem, readReceipt, type Receipt, sumsOf } from '@sluice/bundle';
+import { fileDigest, makeRelease, printRelease, readReceipt, type Receipt, sumsOf } from '@sluice/bundle';
+import type { Problem } from '@sluice/netfilter';
 import { afterAll, beforeEach, describe, expect, test } from 'vitest';
 import type { Seal } from '../inbox/files.ts';
 import { type Run, runChildren } from '../kernel/run.ts';

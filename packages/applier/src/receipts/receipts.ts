@@ -1,6 +1,7 @@
 import { chmodSync, mkdirSync, readdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
-import { compareText, printReceipt, readReceiptName, type Receipt, receiptFile } from '@sluice/bundle';
+import { compareText } from '@sluice/netfilter';
+import { printReceipt, readReceiptName, type Receipt, receiptFile } from '@sluice/bundle';
 import * as v from 'valibot';
 import { descend } from '../inbox/descend.ts';
 import { InboxError, trustOf } from '../inbox/trust.ts';

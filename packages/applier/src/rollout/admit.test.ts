@@ -1,4 +1,5 @@
-import { invalidDrop, liberalKey } from '@sluice/bundle';
+import { invalidDrop } from '@sluice/netfilter';
+import { liberalKey } from '@sluice/bundle';
 import { describe, expect, test } from 'vitest';
 import { sampleBundle, type SampleOptions, sampleNode } from '../testing/bundle.fixture.ts';
 import { admit, AdmitMemory, isAtLeast } from './admit.ts';

@@ -1,18 +1,14 @@
+import { type BundleFiles, needs, type ResolvedFiles, ResolveCache, resolveSections } from '@sluice/bundle';
 import {
-  type BundleFiles,
   type Family,
   ipvsHost,
-  needs,
   onKernel,
   parseKernelRelease,
   readIpvs,
   type Problem,
   readSysctlLine,
-  type ResolvedFiles,
-  ResolveCache,
-  resolveSections,
   type SysctlKey,
-} from '@sluice/bundle';
+} from '@sluice/netfilter';
 import type { NodeIpvs } from '../ipvs/values.ts';
 import { type ChainLayout, linkFamilies, LinkMemory } from './linking.ts';
 import type { NodeFacts, Refusal } from './ports.ts';

@@ -7,7 +7,7 @@ import {
   type Problem,
   setName,
   type TableProgram,
-} from '@sluice/bundle';
+} from '@sluice/netfilter';
 import { familyNames, type NodeState, tableOf } from './state.ts';
 
 /** How many endpoints a refusal names. */

@@ -1,5 +1,5 @@
 import { appendFileSync } from 'node:fs';
-import { sysctlKeys } from '@sluice/bundle';
+import { sysctlKeys } from '@sluice/netfilter';
 import { afterEach, expect, test } from 'vitest';
 import { peek } from '../journal/peek.ts';
 import { FakeKernel } from '../kernel/fake.ts';

@@ -1,4 +1,4 @@
-import type { Family } from '@sluice/bundle';
+import type { Family } from '@sluice/netfilter';
 import { isBare } from './bare.ts';
 import type { Outcome } from './outcome.ts';
 import type { Generation, Ports } from './ports.ts';

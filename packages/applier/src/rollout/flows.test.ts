@@ -1,4 +1,4 @@
-import type { IpvsState, TableProgram } from '@sluice/bundle';
+import type { IpvsState, TableProgram } from '@sluice/netfilter';
 import { expect, test } from 'vitest';
 import { server, state as virtual } from '../ipvs/states.fixture.ts';
 import { flowChange, pendingFlows } from './flows.ts';

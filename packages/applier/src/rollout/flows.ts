@@ -1,4 +1,4 @@
-import { differing, type Family, type TableProgram } from '@sluice/bundle';
+import { differing, type Family, type TableProgram } from '@sluice/netfilter';
 import { frontendOf } from './frontend.ts';
 import type { TrackedFlow, FlowDifference } from './ports.ts';
 import { familyNames, type NodeState, tableOf } from './state.ts';

@@ -1,20 +1,17 @@
 import {
   addAll,
   sectionsDependOnHost,
-  collectRules,
   type Family,
   type FamilyProgram,
   fillRules,
   type HostValues,
-  hostValues,
-  evictSections,
   linkFlat,
   type Problem,
-  type ResolvedFiles,
   type ResolvedRules,
   type TableName,
   TreeLinker,
-} from '@sluice/bundle';
+} from '@sluice/netfilter';
+import { collectRules, hostValues, evictSections, type ResolvedFiles } from '@sluice/bundle';
 import type { NodeFacts } from './ports.ts';
 import { RuleMemory } from './rule-memory.ts';
 import type { NodeState } from './state.ts';

@@ -12,7 +12,7 @@ import {
   type TableProgram,
   targetOf,
   withoutLateMarks,
-} from '@sluice/bundle';
+} from '@sluice/netfilter';
 import { ipvsNames } from '../ipvs/values.ts';
 import type { Kernel } from './ports.ts';
 import {

@@ -8,7 +8,7 @@ import {
   type TableName,
   type TableProgram,
   widen,
-} from '@sluice/bundle';
+} from '@sluice/netfilter';
 import type { IpvsPlan } from '../ipvs/values.ts';
 import { limits } from '../limits.ts';
 import type { Step } from './ports.ts';

@@ -1,4 +1,5 @@
-import type { Family, IpvsTimeouts, Machine, Problem, SysctlKey, TableName } from '@sluice/bundle';
+import type { Family, IpvsTimeouts, Problem, SysctlKey, TableName } from '@sluice/netfilter';
+import type { Machine } from '@sluice/bundle';
 import type { Drain, IpvsStep } from '../ipvs/values.ts';
 import type { IpvsKernel } from '../ipvs/ports.ts';
 import type { Rehearsal } from './rehearsal.ts';

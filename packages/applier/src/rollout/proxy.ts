@@ -1,4 +1,4 @@
-import type { Problem } from '@sluice/bundle';
+import type { Problem } from '@sluice/netfilter';
 import { kubeProxyState } from '../ipvs/kube-proxy-state.ts';
 import type { NodeIpvs } from '../ipvs/values.ts';
 import type { Kernel, Refusal } from './ports.ts';

@@ -1,4 +1,4 @@
-import { changedChains, type Family, type TableName, type TableProgram, tableNames } from '@sluice/bundle';
+import { changedChains, type Family, type TableName, type TableProgram, tableNames } from '@sluice/netfilter';
 import { kindsOf } from '../ipvs/servers.ts';
 import type { Plan } from './plan.ts';
 import type { Kernel } from './ports.ts';

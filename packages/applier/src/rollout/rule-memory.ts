@@ -1,4 +1,4 @@
-import { type Family, type LinkRule, readLine, type RuleError } from '@sluice/bundle';
+import { type Family, type LinkRule, readLine, type RuleError } from '@sluice/netfilter';
 
 type RulesByText = Readonly<Record<Family, Map<string, LinkRule>>>;
 

@@ -6,7 +6,7 @@ import {
   type ResolvedRules,
   sectionsOf,
   settledProgram,
-} from '@sluice/bundle';
+} from '@sluice/netfilter';
 import { describe, expect, test } from 'vitest';
 import { server } from '../ipvs/states.fixture.ts';
 import { holds, isNowhere, type ServiceView, type Unnamed, viewService } from './service-view.ts';

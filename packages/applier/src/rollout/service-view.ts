@@ -12,7 +12,7 @@ import {
   type TableProgram,
   virtualKey,
   type VirtualServer,
-} from '@sluice/bundle';
+} from '@sluice/netfilter';
 import type { Drain, ObservedIpvs } from '../ipvs/values.ts';
 import { foreignSluiceChains, ownState } from './own.ts';
 import { chainNames, familyNames, joinNames, type NodeState, type Observed, tableOf } from './state.ts';

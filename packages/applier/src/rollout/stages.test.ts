@@ -1,5 +1,5 @@
 import fc from 'fast-check';
-import { changeTable, emptyTable, printChange, type TableProgram } from '@sluice/bundle';
+import { changeTable, emptyTable, printChange, type TableProgram } from '@sluice/netfilter';
 import { runs } from '@sluice/testing';
 import { expect, test } from 'vitest';
 import { FakeKernel } from '../kernel/fake.ts';

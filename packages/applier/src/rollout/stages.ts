@@ -1,4 +1,4 @@
-import { type FamilyProgram, printChange, type TableProgram, tableNames, targetOf } from '@sluice/bundle';
+import { type FamilyProgram, printChange, type TableProgram, tableNames, targetOf } from '@sluice/netfilter';
 
 /**
  * The intermediate states from one state of a table to another, the last one included, so that no payload creates or deletes more

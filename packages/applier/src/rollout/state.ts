@@ -6,7 +6,7 @@ import {
   type TableName,
   type TableProgram,
   tableNames,
-} from '@sluice/bundle';
+} from '@sluice/netfilter';
 import { type IpvsNames, ipvsNames, joinIpvsNames, type NodeIpvs } from '../ipvs/values.ts';
 
 /** Sluice's rules and settings of one node, desired or observed: the unit that is planned, stored, verified and restored. */

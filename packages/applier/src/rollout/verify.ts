@@ -1,4 +1,4 @@
-import { canonicalRule, changedChains, type Family, type TableName } from '@sluice/bundle';
+import { canonicalRule, changedChains, type Family, type TableName } from '@sluice/netfilter';
 import { limits } from '../limits.ts';
 import { chainNames, familiesOf, type NodeState } from './state.ts';
 import { ownState } from './own.ts';

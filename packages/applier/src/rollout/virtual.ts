@@ -1,4 +1,4 @@
-import type { IpvsState, IpvsTimeouts } from '@sluice/bundle';
+import type { IpvsState, IpvsTimeouts } from '@sluice/netfilter';
 import { ipvsSteps, planIpvs } from '../ipvs/plan.ts';
 import { continueDrains } from '../ipvs/drain.ts';
 import {

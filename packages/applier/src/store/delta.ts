@@ -6,7 +6,7 @@ import {
   type TableName,
   type TableProgram,
   tableNames,
-} from '@sluice/bundle';
+} from '@sluice/netfilter';
 import * as v from 'valibot';
 import { limits } from '../limits.ts';
 import { familiesOf, familyNames, type NodeState } from '../rollout/state.ts';

@@ -8,7 +8,7 @@ import {
   type TableName,
   type TableProgram,
   tableNames,
-} from '@sluice/bundle';
+} from '@sluice/netfilter';
 import * as v from 'valibot';
 import { type IpvsText, ipvsFromText, ipvsToText } from '../ipvs/text.ts';
 import { limits } from '../limits.ts';

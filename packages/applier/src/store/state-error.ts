@@ -1,4 +1,4 @@
-import type { ProblemCode } from '@sluice/bundle';
+import type { ProblemCode } from '@sluice/netfilter';
 
 /** A problem with the state directory; nothing was changed. */
 export class StateError extends Error {

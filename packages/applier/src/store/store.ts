@@ -1,5 +1,6 @@
 import { mkdirSync, renameSync, rmSync, statSync } from 'node:fs';
-import { compareText, fileDigest } from '@sluice/bundle';
+import { compareText } from '@sluice/netfilter';
+import { fileDigest } from '@sluice/bundle';
 import { limits } from '../limits.ts';
 import {
   discardParts,

@@ -1,6 +1,7 @@
 import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';
-import { completeFile, completeText, fileDigest, gitFiles, printEndpoint } from '@sluice/bundle';
+import { completeFile, completeText, fileDigest, gitFiles } from '@sluice/bundle';
+import { printEndpoint } from '@sluice/netfilter';
 
 /** For tests only: small bundles in the form that `sluice render` writes. */
 export interface SampleOptions {

@@ -1,6 +1,6 @@
 import { existsSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { sysctlKeys } from '@sluice/bundle';
+import { sysctlKeys } from '@sluice/netfilter';
 import { DiskJournal } from '../journal/journal.ts';
 import { FakeKernel, type FakeStart } from '../kernel/fake.ts';
 import { sampleNode } from './bundle.fixture.ts';

@@ -1,6 +1,6 @@
 import { existsSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { type Family, switches, sysctlKeys, type TableName } from '@sluice/bundle';
+import { type Family, switches, sysctlKeys, type TableName } from '@sluice/netfilter';
 import { DiskJournal } from '../journal/journal.ts';
 import { FakeKernel } from '../kernel/fake.ts';
 import { Rehearsal } from '../rollout/rehearsal.ts';

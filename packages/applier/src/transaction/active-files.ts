@@ -1,13 +1,5 @@
-import {
-  type BundleFiles,
-  changedFiles,
-  compareText,
-  differing,
-  type Family,
-  readPath,
-  type TableProgram,
-  withFilesOf,
-} from '@sluice/bundle';
+import { type BundleFiles, changedFiles, readPath, withFilesOf } from '@sluice/bundle';
+import { compareText, differing, type Family, type TableProgram } from '@sluice/netfilter';
 import { limits } from '../limits.ts';
 import type { Generation } from '../rollout/ports.ts';
 import { familiesOf, type NodeState, tableOf } from '../rollout/state.ts';

@@ -1,4 +1,4 @@
-import { cidrContains, parseAddress } from '@sluice/bundle';
+import { cidrContains, parseAddress } from '@sluice/netfilter';
 import { familyNames, type NodeState, tableOf } from '../rollout/state.ts';
 
 /**

@@ -1,4 +1,4 @@
-import { compareText, differing, tableNames, type TableProgram } from '@sluice/bundle';
+import { compareText, differing, tableNames, type TableProgram } from '@sluice/netfilter';
 import type { NodeIpvs } from '../ipvs/values.ts';
 import type { ChangeKind } from '../rollout/ports.ts';
 import { familiesOf, type NodeState, tableOf } from '../rollout/state.ts';

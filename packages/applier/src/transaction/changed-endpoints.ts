@@ -1,4 +1,4 @@
-import { differing, type TableProgram } from '@sluice/bundle';
+import { differing, type TableProgram } from '@sluice/netfilter';
 import { isEndpoint, type ServiceRules } from './service-rules.ts';
 
 /**

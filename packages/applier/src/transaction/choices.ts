@@ -1,9 +1,9 @@
-import { marksLate, type TableProgram } from '@sluice/bundle';
+import { marksLate, type TableProgram } from '@sluice/netfilter';
 import { addressOf } from './approved.ts';
 
 /** One endpoint of a Service. */
 export interface EndpointRules {
-  /** Its chain, without the tag; `''` if it is in place (packages/bundle/src/link/tree/in-place.ts). */
+  /** Its chain, without the tag; `''` if it is in place (packages/netfilter/src/link/tree/in-place.ts). */
   readonly chain: string;
   /** Its rules, with `*` for its own address and name. */
   readonly form: string;
@@ -40,7 +40,7 @@ export const bodiesOf = (chain: string, table: TableProgram): readonly string[] 
 
 /**
  * Reads the rules that choose an endpoint: first, with session affinity, one per endpoint that searches its list of clients; then random
- * choice with equal chances, perhaps by groups (`packages/bundle/src/link/tree/groups.ts`).
+ * choice with equal chances, perhaps by groups (`packages/netfilter/src/link/tree/groups.ts`).
  * @returns undefined for any other rules: an endpoint had another chance, or was meant for some clients only
  */
 export function readChoices(bodies: readonly string[], table: TableProgram): Choices | undefined {

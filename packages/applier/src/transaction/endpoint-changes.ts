@@ -1,4 +1,4 @@
-import { compareText, type Family, serviceKeyOf, type TableProgram, type VirtualServer } from '@sluice/bundle';
+import { compareText, type Family, serviceKeyOf, type TableProgram, type VirtualServer } from '@sluice/netfilter';
 import { familyNames, type NodeState, tableOf } from '../rollout/state.ts';
 import { serving } from './overlay-servers.ts';
 import { changedChains } from './rule-differences.ts';

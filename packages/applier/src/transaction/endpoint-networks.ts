@@ -1,18 +1,14 @@
 import {
   type BundleFiles,
-  type Cidr,
-  compareText,
-  isInCidr,
   isProblem,
   onlyEndpoints,
-  parseAddress,
-  parseCidr,
   readNode,
   readPath,
   sourceOf,
   type TextSource,
   valueOf,
 } from '@sluice/bundle';
+import { type Cidr, compareText, isInCidr, parseAddress, parseCidr } from '@sluice/netfilter';
 import type { Refusal } from '../rollout/ports.ts';
 import type { NodeState } from '../rollout/state.ts';
 import { addressOf } from './approved.ts';

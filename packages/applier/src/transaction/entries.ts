@@ -1,7 +1,7 @@
-import { type TableName, type TableProgram } from '@sluice/bundle';
+import type { TableName, TableProgram } from '@sluice/netfilter';
 import type { NodeState } from '../rollout/state.ts';
 
-/** The chains of layout `tree` that lead from built-in chains to Services; declared in packages/bundle/src/link/tree. */
+/** The chains of layout `tree` that lead from built-in chains to Services; declared in packages/netfilter/src/link/tree. */
 export const entryNames: Readonly<Record<TableName, readonly string[]>> = {
   filter: ['SLUICE-SERVICES', 'SLUICE-EXTERNAL-SERVICES', 'SLUICE-NODEPORTS', 'SLUICE-PROXY-FIREWALL'],
   nat: ['SLUICE-SERVICES'],

@@ -1,4 +1,4 @@
-import { compareText, type SetKey, setName, type VirtualServer } from '@sluice/bundle';
+import { compareText, type SetKey, setName, type VirtualServer } from '@sluice/netfilter';
 import type { NodeIpvs } from '../ipvs/values.ts';
 import type { NodeState } from '../rollout/state.ts';
 import { approvedBy } from './approved.ts';

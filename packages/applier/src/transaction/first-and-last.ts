@@ -1,4 +1,4 @@
-import { addAll, compareText, type Family, type TableName, tableNames, type TableProgram } from '@sluice/bundle';
+import { addAll, compareText, type Family, type TableName, tableNames, type TableProgram } from '@sluice/netfilter';
 import { familiesOf, type NodeState, tableOf } from '../rollout/state.ts';
 import { addressOf, approvedBy } from './approved.ts';
 import { changedChains, leftOver } from './rule-differences.ts';

@@ -1,5 +1,4 @@
-import { addAll } from '@sluice/bundle';
-import type { TableProgram } from '@sluice/bundle';
+import { addAll, type TableProgram } from '@sluice/netfilter';
 import { frontendOf } from '../rollout/frontend.ts';
 import type { PlainRule } from './rule-differences.ts';
 import { withoutTag } from './service-rules.ts';

@@ -1,4 +1,4 @@
-import type { Family, TableName } from '@sluice/bundle';
+import type { Family, TableName } from '@sluice/netfilter';
 import { type OwnedNames, familyNames, joinNames, type NodeState, type Observed } from '../rollout/state.ts';
 import { baseChainParts } from './side-by-side.ts';
 import { isTree } from './entries.ts';

@@ -1,4 +1,4 @@
-import { marksLate } from '@sluice/bundle';
+import { marksLate } from '@sluice/netfilter';
 import type { Ports } from '../rollout/ports.ts';
 import { familiesOf, tableOf } from '../rollout/state.ts';
 import { isTree } from './entries.ts';

@@ -1,4 +1,4 @@
-import { sysctlKeys } from '@sluice/bundle';
+import { sysctlKeys } from '@sluice/netfilter';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { FakeKernel } from '../kernel/fake.ts';
 import { KernelError } from '../rollout/ports.ts';

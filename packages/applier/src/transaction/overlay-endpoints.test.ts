@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import type { FamilyProgram } from '@sluice/bundle';
+import type { FamilyProgram } from '@sluice/netfilter';
 import { admit, AdmitMemory, isRefusal } from '../rollout/admit.ts';
 import type { ChainLayout } from '../rollout/linking.ts';
 import type { NodeFacts } from '../rollout/ports.ts';

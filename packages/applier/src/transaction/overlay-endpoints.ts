@@ -5,7 +5,7 @@ import {
   type FamilyProgram,
   replaceChains,
   type TableProgram,
-} from '@sluice/bundle';
+} from '@sluice/netfilter';
 import { familiesOf, type NodeState } from '../rollout/state.ts';
 import { approvedBy } from './approved.ts';
 import { endpointsText } from './endpoints-text.ts';

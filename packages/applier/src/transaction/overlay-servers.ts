@@ -1,4 +1,4 @@
-import { type Family, type IpSet, setName, type VirtualServer } from '@sluice/bundle';
+import { type Family, type IpSet, setName, type VirtualServer } from '@sluice/netfilter';
 import type { NodeIpvs } from '../ipvs/values.ts';
 import { familyNames } from '../rollout/state.ts';
 import { endpointsText } from './endpoints-text.ts';

@@ -1,4 +1,4 @@
-import type { Family } from '@sluice/bundle';
+import type { Family } from '@sluice/netfilter';
 import type { Ports } from '../rollout/ports.ts';
 import { familyNames, type NodeState, type Observed } from '../rollout/state.ts';
 import { isTree } from './entries.ts';

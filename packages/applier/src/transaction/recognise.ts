@@ -1,4 +1,4 @@
-import { type Problem, switches, type TableProgram } from '@sluice/bundle';
+import { type Problem, switches, type TableProgram } from '@sluice/netfilter';
 import { countNames, foreignSluiceChains, ownState } from '../rollout/own.ts';
 import type { Ports, Refusal } from '../rollout/ports.ts';
 import { familiesOf, mapTables, type NodeState, tableOf } from '../rollout/state.ts';

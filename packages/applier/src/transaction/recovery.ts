@@ -1,4 +1,4 @@
-import { addAll, type Family, type TableName, tableNames } from '@sluice/bundle';
+import { addAll, type Family, type TableName, tableNames } from '@sluice/netfilter';
 import type { Kernel, SwitchState, OpenTransaction } from '../rollout/ports.ts';
 import { familyNames, type NodeState, tableOf } from '../rollout/state.ts';
 import { entryNames, rootsOf } from './entries.ts';

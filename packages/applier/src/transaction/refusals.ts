@@ -1,4 +1,5 @@
-import { onlyEndpoints, type Problem } from '@sluice/bundle';
+import { onlyEndpoints } from '@sluice/bundle';
+import type { Problem } from '@sluice/netfilter';
 import { limits } from '../limits.ts';
 import type { Ports, Refusal } from '../rollout/ports.ts';
 import type { PlannedChange } from './transaction.ts';

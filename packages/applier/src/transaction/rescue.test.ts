@@ -1,5 +1,5 @@
 import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { sysctlKeys } from '@sluice/bundle';
+import { sysctlKeys } from '@sluice/netfilter';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { slotBytes } from '../journal/slots.ts';
 import { FakeKernel } from '../kernel/fake.ts';

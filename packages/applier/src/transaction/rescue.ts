@@ -1,4 +1,4 @@
-import { canonicalRule, type Family, type TableName, tableNames } from '@sluice/bundle';
+import { canonicalRule, type Family, type TableName, tableNames } from '@sluice/netfilter';
 import type { Outcome } from '../rollout/outcome.ts';
 import { isBare } from '../rollout/bare.ts';
 import { adaptDesired, ownState } from '../rollout/own.ts';

@@ -1,4 +1,4 @@
-import { addAll } from '@sluice/bundle';
+import { addAll } from '@sluice/netfilter';
 import { limits } from '../limits.ts';
 import { pendingFlows } from '../rollout/flows.ts';
 import { forgetAfter } from '../rollout/forgetting.ts';

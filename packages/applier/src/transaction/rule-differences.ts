@@ -1,4 +1,4 @@
-import { compareText, differing, type TableProgram } from '@sluice/bundle';
+import { compareText, differing, type TableProgram } from '@sluice/netfilter';
 import { isTagged } from './entries.ts';
 import { isEndpoint, withoutTag } from './service-rules.ts';
 

@@ -1,4 +1,4 @@
-import type { TableProgram } from '@sluice/bundle';
+import type { TableProgram } from '@sluice/netfilter';
 import { limits } from '../limits.ts';
 import { addressOf } from './approved.ts';
 import { bodiesOf, type Choices, isInPlace, readChoices, withoutTag } from './choices.ts';

@@ -1,4 +1,4 @@
-import { differing, type Family, Layered, switches, type TableName, type TableProgram } from '@sluice/bundle';
+import { differing, type Family, Layered, switches, type TableName, type TableProgram } from '@sluice/netfilter';
 import { type OwnedNames, familyNames, type NodeState, tableOf } from '../rollout/state.ts';
 import { entryNames, isTagged, rootsOf } from './entries.ts';
 

@@ -1,5 +1,5 @@
 import { deepEqual, doesNotMatch, equal, match, ok } from 'node:assert/strict';
-import type { FamilyProgram } from '@sluice/bundle';
+import type { FamilyProgram } from '@sluice/netfilter';
 import { atTier, randomOf, seed as runSeed } from '@sluice/testing';
 import { expect, test } from 'vitest';
 import type { DiskJournal } from '../journal/journal.ts';

@@ -1,4 +1,4 @@
-import { type Family, isTreeChain, type Problem } from '@sluice/bundle';
+import { type Family, isTreeChain, type Problem } from '@sluice/netfilter';
 import type { ObservedIpvs } from '../ipvs/values.ts';
 import { countNames, foreignSluiceChains, ownState, foreignProxyChains } from '../rollout/own.ts';
 import { findProxy } from '../rollout/proxy.ts';

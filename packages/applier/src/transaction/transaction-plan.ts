@@ -1,4 +1,4 @@
-import { changeTable, isEmptyChange, type TableName } from '@sluice/bundle';
+import { changeTable, isEmptyChange, type TableName } from '@sluice/netfilter';
 import { ipvsSteps } from '../ipvs/plan.ts';
 import { limits } from '../limits.ts';
 import type { IpvsPlan } from '../ipvs/values.ts';

@@ -1,4 +1,4 @@
-import type { IpvsTimeouts } from '@sluice/bundle';
+import type { IpvsTimeouts } from '@sluice/netfilter';
 import type { AdmittedBundle } from '../rollout/admit.ts';
 import { carryOut } from '../rollout/carry-out.ts';
 import type { Outcome } from '../rollout/outcome.ts';

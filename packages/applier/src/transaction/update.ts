@@ -1,4 +1,4 @@
-import { tableNames } from '@sluice/bundle';
+import { tableNames } from '@sluice/netfilter';
 import { carryOut } from '../rollout/carry-out.ts';
 import { flowChange } from '../rollout/flows.ts';
 import { forgetAfter } from '../rollout/forgetting.ts';

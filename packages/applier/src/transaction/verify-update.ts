@@ -1,4 +1,4 @@
-import type { Family, TableName } from '@sluice/bundle';
+import type { Family, TableName } from '@sluice/netfilter';
 import type { Plan } from '../rollout/plan.ts';
 import type { Kernel } from '../rollout/ports.ts';
 import { type NodeState, tableOf } from '../rollout/state.ts';

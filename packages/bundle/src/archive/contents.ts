@@ -1,4 +1,4 @@
-import type { Problem } from '../problem.ts';
+import type { Problem } from '@sluice/netfilter';
 import { isReleaseFile, sumsFile } from '../release/names.ts';
 import { readSums } from '../release/sums.ts';
 import { fileDigest } from '../seal.ts';

@@ -1,4 +1,4 @@
-import { compareText } from '../problem.ts';
+import { compareText } from '@sluice/netfilter';
 import { bundleLimits } from '../limits.ts';
 
 // One form of tar only: README.md, "Archives". An archive must equal, byte for byte, what `printTar` writes for the same files, which

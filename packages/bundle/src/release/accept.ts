@@ -1,4 +1,4 @@
-import type { Problem } from '../problem.ts';
+import type { Problem } from '@sluice/netfilter';
 import { releaseLimits } from './names.ts';
 import type { Release } from './release.ts';
 

@@ -1,11 +1,9 @@
-import { addAll } from '../add-all.ts';
-import { isProblem, ownAddress, readProfile } from '../documents.ts';
+import { addAll, compareText, type Problem } from '@sluice/netfilter';
+import { isProblem, ownAddress, readProfile, readCluster } from '../documents.ts';
 import { nodesOf, summariseNode } from '../node.ts';
 import { ResolveCache } from '../resolve-cache.ts';
 import type { BundleFiles } from '../source.ts';
-import { compareText, type Problem } from '../problem.ts';
 import { fileDigest } from '../seal.ts';
-import { readCluster } from '../documents.ts';
 import { clusterFile, readPath } from '../tree.ts';
 import { releaseFile, wavesFile } from './names.ts';
 import type { Release, ReleaseFeature, ReleaseProfile } from './release.ts';

@@ -1,4 +1,4 @@
-import { problemCodes } from '../problem.ts';
+import { problemCodes } from '@sluice/netfilter';
 import { isSerial } from './release.ts';
 import { isInstant } from './signers.ts';
 

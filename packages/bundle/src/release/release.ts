@@ -1,6 +1,5 @@
-import { type DocumentChecks, isProblem, type Mode, type Need, needs, readDocument } from '../documents.ts';
-import { compareText, type Problem } from '../problem.ts';
-import type { Family } from '../rulefile.ts';
+import { type DocumentChecks, isProblem, type Need, needs, readDocument } from '../documents.ts';
+import { type Mode, compareText, type Problem, type Family } from '@sluice/netfilter';
 import { releaseFile, releaseLimits } from './names.ts';
 import { isInstant } from './signers.ts';
 

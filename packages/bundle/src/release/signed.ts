@@ -1,4 +1,4 @@
-import { compareText, type Problem } from '../problem.ts';
+import { compareText, type Problem } from '@sluice/netfilter';
 import { readSignature } from './armour.ts';
 import {
   endpointsNamespace,

@@ -1,4 +1,4 @@
-import type { Place, Problem } from '../problem.ts';
+import type { Place, Problem } from '@sluice/netfilter';
 import { releaseLimits } from './names.ts';
 import { WireReader } from './wire.ts';
 

@@ -1,4 +1,4 @@
-import { compareText } from '../problem.ts';
+import { compareText } from '@sluice/netfilter';
 import { sumsText } from '../seal.ts';
 import { clusterFile, readPath } from '../tree.ts';
 import { isSealedFile } from './names.ts';

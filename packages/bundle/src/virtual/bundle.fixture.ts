@@ -1,9 +1,9 @@
-import type { FamilyProgram } from '../link/program.ts';
-import { linkFlat } from '../link/flat.ts';
+import type { FamilyProgram } from '../../../netfilter/src/link/program.ts';
+import { linkFlat } from '../../../netfilter/src/link/flat.ts';
 import { resolveNode, type ResolvedNode } from '../node.ts';
-import { knownSet, setKeys, setName } from './sets.ts';
-import { ipvsHost, readIpvs } from './state.ts';
-import { type IpvsState, printCreate } from './values.ts';
+import { knownSet, setKeys, setName } from '../../../netfilter/src/virtual/sets.ts';
+import { ipvsHost, readIpvs } from '../../../netfilter/src/virtual/state.ts';
+import { type IpvsState, printCreate } from '../../../netfilter/src/virtual/values.ts';
 
 /** A rule that matches a set, with kube-proxy's comment. */
 function matchSet(chain: string, set: (typeof setKeys)[number], sides: string, rest: string, protocol = ''): string {

@@ -1,10 +1,10 @@
 import type { ProfileFile } from '../documents.ts';
-import type { Problem } from '../problem.ts';
+import { type Problem, refusedLine, type ResolvedVirtualFile } from '@sluice/netfilter';
 import type { Scope } from '../resolve.ts';
 import type { TextSource } from '../source.ts';
 import { readPath } from '../tree.ts';
-import { readVirtualFile, refusedLine, type VirtualFile } from './file.ts';
-import { isVirtualSameEverywhere, type ResolvedVirtualFile, resolveVirtual, virtualDigest } from './resolve.ts';
+import { readVirtualFile, type VirtualFile } from './file.ts';
+import { isVirtualSameEverywhere, resolveVirtual, virtualDigest } from './resolve.ts';
 
 interface Resolved {
   readonly file: ResolvedVirtualFile;

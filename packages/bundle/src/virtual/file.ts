@@ -1,9 +1,8 @@
 import { bundleLimits } from '../limits.ts';
-import { FileProblems, type Problem } from '../problem.ts';
+import { ruleLimits, FileProblems, type Problem, type VirtualTool, refusedLine, serverNameOf } from '@sluice/netfilter';
 import { readGuard } from '../read-guard.ts';
-import { type Family, type Guard, type VirtualTool } from '../rulefile.ts';
+import type { Guard } from '../rulefile.ts';
 import { unknownVariable } from '../variables.ts';
-import { serverNameOf } from './read-ipvs.ts';
 
 /** A line of an `.ipset` or `.ipvs` file, optionally with variables, optionally for some nodes only. */
 export interface VirtualLine {
@@ -68,7 +67,7 @@ function readLine(reading: VirtualFileReading, line: string, number: number): st
   if (line.startsWith('#')) return reading.lines.length > 0 ? 'a comment is after the header' : undefined;
   const end = line.startsWith('@') ? line.indexOf(' ') : -1;
   const text = line.slice(end + 1);
-  if (text.length > bundleLimits.ruleBytesMax) return `the line has more than ${bundleLimits.ruleBytesMax} bytes`;
+  if (text.length > ruleLimits.ruleBytesMax) return `the line has more than ${ruleLimits.ruleBytesMax} bytes`;
   const stray = unknownVariable(text);
   if (stray !== undefined) return `${stray} is not a variable`;
   const allowed: readonly string[] = verbs[reading.tool][reading.kind];
@@ -103,20 +102,4 @@ function checkPosition(reading: VirtualFileReading, text: string, guard: Guard |
 /** The virtual server of a line `-A …` or `-a …`, as `-t ADDRESS:PORT`. */
 export function serverName(text: string): string {
   return text.split(' ', 3).slice(1).join(' ');
-}
-
-/** The family of a line, by its addresses: those of IPv6 are in brackets, or in sets of their own. */
-export function lineFamily(tool: VirtualTool, text: string): Family {
-  return tool === 'ipvs' ? (text.includes('[') ? 'ipv6' : 'ipv4') : / KUBE-6-/.test(text) ? 'ipv6' : 'ipv4';
-}
-
-/** A problem with one line of a file. */
-export function refusedLine(path: string, line: number, why: string): Problem {
-  return {
-    code: 'RULE_REFUSED',
-    level: 'error',
-    at: { file: path, line, column: 1 },
-    message: `Cannot read line: ${why}`,
-    hint: 'Files of a bundle are written by `sluice render`; render again with the same version rather than edit them',
-  };
 }

@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest';
 import { resolveNode } from '../node.ts';
-import { onKernel, parseKernelRelease } from '../rules/kernel.ts';
+import { onKernel, parseKernelRelease } from '../../../netfilter/src/rules/kernel.ts';
 import { edited, ipvsBundle, ipvsNode } from './bundle.fixture.ts';
-import { ipvsHost, readIpvs } from './state.ts';
+import { ipvsHost, readIpvs } from '../../../netfilter/src/virtual/state.ts';
 
 const real = (on: string, key: string): readonly string[] => [
   ...(ipvsNode(on).ipvs.virtualServers.get(key)?.real.keys() ?? []),

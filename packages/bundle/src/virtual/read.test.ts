@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest';
-import { readSetLine } from './read-ipset.ts';
-import { readServerLine } from './read-ipvs.ts';
-import { findSet, setKeys, setName } from './sets.ts';
-import { printAttributes, printCreate, printReal, printVirtual } from './values.ts';
+import { readSetLine } from '../../../netfilter/src/virtual/read-ipset.ts';
+import { readServerLine } from '../../../netfilter/src/virtual/read-ipvs.ts';
+import { findSet, setKeys, setName } from '../../../netfilter/src/virtual/sets.ts';
+import { printAttributes, printCreate, printReal, printVirtual } from '../../../netfilter/src/virtual/values.ts';
 
 test('names for IPv6 are truncated to the limit of ipset, and stay unique', () => {
   expect(setName('KUBE-LOAD-BALANCER-SOURCE-CIDR', 'ipv6')).toBe('KUBE-6-LOAD-BALANCER-SOURCE-CID');

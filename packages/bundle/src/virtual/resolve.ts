@@ -1,27 +1,14 @@
 import { hash } from 'node:crypto';
-import type { Problem } from '../problem.ts';
+import {
+  type Problem,
+  type Family,
+  lineFamily,
+  refusedLine,
+  type ResolvedVirtualFile,
+  serverNameOf,
+} from '@sluice/netfilter';
 import { fillVariables, guardHolds, type Scope } from '../resolve.ts';
-import type { Family } from '../rulefile.ts';
-import { lineFamily, refusedLine, serverName, type VirtualFile, type VirtualLine } from './file.ts';
-import { serverNameOf } from './read-ipvs.ts';
-
-/** A line resolved for one node, still with `${host.*}`. */
-export interface ResolvedLine {
-  readonly text: string;
-  readonly line: number;
-}
-
-/** A file resolved for one node. */
-export interface ResolvedVirtualFile {
-  readonly path: string;
-  readonly lines: readonly ResolvedLine[];
-}
-
-/** A node's files of mode ipvs besides rules, in the order of loading. */
-export interface ResolvedVirtual {
-  readonly ipset: readonly ResolvedVirtualFile[];
-  readonly ipvs: readonly ResolvedVirtualFile[];
-}
+import { serverName, type VirtualFile, type VirtualLine } from './file.ts';
 
 /**
  * Resolves an `.ipset` or `.ipvs` file for one node: guards other than `@local`, then those, then `${node.*}` and `${profile.*}`; a

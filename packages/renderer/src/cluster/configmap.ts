@@ -1,4 +1,4 @@
-import type { Problem } from '@sluice/bundle';
+import type { Problem } from '@sluice/netfilter';
 import type { JsonObject } from '../render/kube.ts';
 import type { Access } from './access.ts';
 import { isMap, parseJson } from './json.ts';

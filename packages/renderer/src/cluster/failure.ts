@@ -1,4 +1,4 @@
-import type { Problem, ProblemCode } from '@sluice/bundle';
+import type { Problem, ProblemCode } from '@sluice/netfilter';
 
 /** The problem codes of failed requests to an API server. */
 export type ClusterCode = Extract<ProblemCode, `CLUSTER_${string}` | 'INPUT_TOO_LARGE'>;

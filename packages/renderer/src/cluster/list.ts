@@ -1,4 +1,4 @@
-import { addAll } from '@sluice/bundle';
+import { addAll } from '@sluice/netfilter';
 import type { Json, JsonObject } from '../render/kube.ts';
 import type { Access } from './access.ts';
 import { ClusterFailure } from './failure.ts';

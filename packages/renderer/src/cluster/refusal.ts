@@ -1,4 +1,4 @@
-import type { Problem } from '@sluice/bundle';
+import type { Problem } from '@sluice/netfilter';
 import type { Access } from './access.ts';
 import { ClusterFailure } from './failure.ts';
 import { configMapRule, grantingRule, kubeProxyConfigMap, type ListedKind } from './kinds.ts';

@@ -1,4 +1,4 @@
-import { addAll, compareText, type Problem } from '@sluice/bundle';
+import { addAll, compareText, type Problem } from '@sluice/netfilter';
 import { stringify } from 'yaml';
 import type { Json, JsonObject } from '../render/kube.ts';
 import type { Access } from './access.ts';

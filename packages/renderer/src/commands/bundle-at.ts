@@ -1,4 +1,5 @@
-import type { BundleFiles, Problem } from '@sluice/bundle';
+import type { BundleFiles } from '@sluice/bundle';
+import type { Problem } from '@sluice/netfilter';
 import { readBundle } from '../load/revision.ts';
 import type { openTree } from '../load/tree.ts';
 import { reading, Stopped } from './failure.ts';

@@ -5,12 +5,12 @@ import {
   completeFile,
   completeText,
   fileDigest,
-  type Problem,
   releaseFile,
   sumsFile,
   sumsMisfit,
   wavesFile,
 } from '@sluice/bundle';
+import type { Problem } from '@sluice/netfilter';
 import { readText } from '../load/tree.ts';
 import { reading } from './failure.ts';
 

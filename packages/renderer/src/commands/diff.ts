@@ -1,4 +1,5 @@
-import type { BundleFiles, Problem } from '@sluice/bundle';
+import type { BundleFiles } from '@sluice/bundle';
+import type { Problem } from '@sluice/netfilter';
 import { document } from '@sluice/cli';
 import type { ReportSides } from '../emit/report/page-data.ts';
 import { type DiffFormat, patches, printDiff } from '../emit/review/diff.ts';

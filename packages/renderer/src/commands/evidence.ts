@@ -1,6 +1,7 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { relative } from 'node:path';
-import { type Problem, readReceipt, receiptNamespace, readSigners, releaseLimits, type Signer } from '@sluice/bundle';
+import type { Problem } from '@sluice/netfilter';
+import { readReceipt, receiptNamespace, readSigners, releaseLimits, type Signer } from '@sluice/bundle';
 import type { Evidence } from '../fleet/fleet.ts';
 import { findReceipts, readReceiptTexts, type ReceiptPath } from '../load/receipts.ts';
 import { reading, Stopped } from './failure.ts';

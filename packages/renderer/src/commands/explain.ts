@@ -1,4 +1,4 @@
-import type { Place, Problem } from '@sluice/bundle';
+import type { Place, Problem } from '@sluice/netfilter';
 import { type Explained, printExplained } from '../emit/review/explain.ts';
 import { exitCodes } from '../exit.ts';
 import { blameLine } from '../load/blame.ts';

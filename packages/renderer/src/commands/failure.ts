@@ -1,4 +1,4 @@
-import type { Problem } from '@sluice/bundle';
+import type { Problem } from '@sluice/netfilter';
 import { exitCodes } from '../exit.ts';
 import { reasonOf } from '../load/reason.ts';
 import { reportProblems } from './output.ts';

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import type { Problem } from '@sluice/bundle';
+import type { Problem } from '@sluice/netfilter';
 import { readAllocations } from '../load/allocations.ts';
 import { readConfig } from '../load/config/config.ts';
 import { load } from '../load/load.ts';

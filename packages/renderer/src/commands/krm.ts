@@ -1,4 +1,4 @@
-import type { Problem } from '@sluice/bundle';
+import type { Problem } from '@sluice/netfilter';
 import type { Format } from '@sluice/cli';
 import { writeAllocations } from '../emit/allocations.ts';
 import { printResourceList, resultsOf } from '../emit/krm.ts';

@@ -1,4 +1,5 @@
-import { addAll, compareText, nodesOf, type Problem, ResolveCache, summariseNode } from '@sluice/bundle';
+import { addAll, compareText, type Problem } from '@sluice/netfilter';
+import { nodesOf, ResolveCache, summariseNode } from '@sluice/bundle';
 import { exitCodes } from '../exit.ts';
 import { readTree } from '../load/tree.ts';
 import { incomplete } from './complete.ts';

@@ -1,4 +1,4 @@
-import { addAll, type Problem } from '@sluice/bundle';
+import { addAll, type Problem } from '@sluice/netfilter';
 import { document, errorDocument, type Format } from '@sluice/cli';
 import { printProblems } from '../emit/problems.ts';
 import { hasPrinted, print, say } from './progress.ts';

@@ -11,13 +11,13 @@ import {
   nodeFile,
   type NodeInRelease,
   printArchive,
-  type Problem,
   readRelease,
   readSums,
   type Release,
   releaseFile,
   sumsFile,
 } from '@sluice/bundle';
+import type { Problem } from '@sluice/netfilter';
 import type { Format } from '@sluice/cli';
 import { writeOutput } from '../emit/file.ts';
 import { exitCodes } from '../exit.ts';

@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs';
-import type { Problem } from '@sluice/bundle';
+import type { Problem } from '@sluice/netfilter';
 import { type PolicyFormat, printPolicy } from '../emit/policy/print.ts';
 import { exitCodes } from '../exit.ts';
 import { fieldOf, readSluice } from '../load/config/sluice.ts';

@@ -6,11 +6,11 @@ import {
   openingFile,
   openingSignatureFile,
   printOpening,
-  type Problem,
   readSignature,
   type Release,
   waveNamespace,
 } from '@sluice/bundle';
+import type { Problem } from '@sluice/netfilter';
 import type { Format } from '@sluice/cli';
 import { nodesText } from '../emit/fleet/words.ts';
 import { besideRelease, writeOpening } from '../emit/release.ts';

@@ -5,7 +5,6 @@ import {
   isOpeningFile,
   isProblem,
   isSignatureFile,
-  type Problem,
   readPath,
   readRelease,
   releaseFile,
@@ -13,6 +12,7 @@ import {
   sumsMisfit,
   wavesFile,
 } from '@sluice/bundle';
+import type { Problem } from '@sluice/netfilter';
 import type { Format } from '@sluice/cli';
 import { replaceFile } from '../emit/file.ts';
 import { writeRelease } from '../emit/release.ts';

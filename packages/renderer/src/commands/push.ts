@@ -1,4 +1,5 @@
-import { isProblem, isSignatureFile, type Problem } from '@sluice/bundle';
+import { isProblem, isSignatureFile } from '@sluice/bundle';
+import type { Problem } from '@sluice/netfilter';
 import type { Format } from '@sluice/cli';
 import { exitCodes } from '../exit.ts';
 import { readWholeRelease } from '../load/whole-release.ts';

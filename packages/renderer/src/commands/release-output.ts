@@ -1,6 +1,7 @@
 import { existsSync, readdirSync, realpathSync } from 'node:fs';
 import { basename, dirname, join, resolve } from 'node:path';
-import { clusterFile, fileDigest, isReleaseFile, type Problem, readSums, releaseFile } from '@sluice/bundle';
+import { clusterFile, fileDigest, isReleaseFile, readSums, releaseFile } from '@sluice/bundle';
+import type { Problem } from '@sluice/netfilter';
 import { reading, Stopped } from './failure.ts';
 
 // Checks of the output directory: whether a release may be written there, and what an earlier one left.

@@ -1,13 +1,11 @@
 import { existsSync, readFileSync } from 'node:fs';
 import {
   bundleLimits,
-  compareText,
   isProblem,
   makeRelease,
   makeWaves,
   printRelease,
   printWaves,
-  type Problem,
   readRelease,
   readWaves,
   readWaveSpecs,
@@ -21,6 +19,7 @@ import {
   wavesFile,
   type WaveSpec,
 } from '@sluice/bundle';
+import { compareText, type Problem } from '@sluice/netfilter';
 import type { Format } from '@sluice/cli';
 import { begunFile, begunText, type ReleaseTexts, writeRelease } from '../emit/release.ts';
 import { exitCodes } from '../exit.ts';

@@ -1,4 +1,5 @@
-import { type BundleFiles, clusterFile, isProblem, nodesOf, type Problem, readCluster, sumsFile } from '@sluice/bundle';
+import { type BundleFiles, clusterFile, isProblem, nodesOf, readCluster, sumsFile } from '@sluice/bundle';
+import type { Problem } from '@sluice/netfilter';
 import type { Format } from '@sluice/cli';
 import { writeAllocations } from '../emit/allocations.ts';
 import { ignoredText } from '../emit/ignored.ts';

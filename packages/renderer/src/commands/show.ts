@@ -1,17 +1,21 @@
 import {
   type BundleFiles,
   clusterFile,
+  type HostFacts,
+  isProblem,
+  nodeFile,
+  type ResolvedNode,
+  resolveNode,
+} from '@sluice/bundle';
+import {
   type Family,
   familyOf,
   fillHost,
   fillRules,
-  type HostFacts,
   type IpvsHost,
-  isProblem,
   lineFamily,
   linkFlat,
   linkTree,
-  nodeFile,
   partOfService,
   printPart,
   printProgram,
@@ -20,16 +24,14 @@ import {
   printSection,
   type Problem,
   readIpvs,
-  type ResolvedNode,
   type ResolvedRules,
   type ResolvedVirtual,
-  resolveNode,
   sectionsOf,
   settledProgram,
   tableNames,
   type Tool,
   type VirtualTool,
-} from '@sluice/bundle';
+} from '@sluice/netfilter';
 import type { Format } from '@sluice/cli';
 import { exitCodes } from '../exit.ts';
 import { readTree } from '../load/tree.ts';
@@ -193,7 +195,7 @@ function treeText(
   return tableNames.map((table) => printPart(table, partOfService(program[table], service))).join('');
 }
 
-/** Why a chain name may differ on the node (`ChainNamer` in packages/bundle/src/link/tree/names.ts). */
+/** Why a chain name may differ on the node (`ChainNamer` in packages/netfilter/src/link/tree/names.ts). */
 const namesNote = `note: the two characters after the dot of a chain name are a hash of the chain's content; a node whose kernel already has the name with
     other content uses the next two, and a node without -m bpf has a chain for each endpoint: \`sluiced show\` prints a node's own names
 `;

@@ -1,4 +1,5 @@
-import type { BundleFiles, Problem } from '@sluice/bundle';
+import type { BundleFiles } from '@sluice/bundle';
+import type { Problem } from '@sluice/netfilter';
 import { readAllocations } from '../load/allocations.ts';
 import { readConfig } from '../load/config/config.ts';
 import { load } from '../load/load.ts';

@@ -5,7 +5,6 @@ import {
   endpointsNamespace,
   fileDigest,
   isProblem,
-  type Problem,
   readRelease,
   readSignature,
   releaseNamespace,
@@ -14,6 +13,7 @@ import {
   signatureFile,
   sumsMisfit,
 } from '@sluice/bundle';
+import type { Problem } from '@sluice/netfilter';
 import type { Format } from '@sluice/cli';
 import { besideRelease, writeSignature } from '../emit/release.ts';
 import { exitCodes } from '../exit.ts';

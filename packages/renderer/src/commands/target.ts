@@ -3,7 +3,6 @@ import {
   fileDigest,
   isProblem,
   type WavesOpening,
-  type Problem,
   readOpening,
   readRelease,
   readSignature,
@@ -14,6 +13,7 @@ import {
   sumsMisfit,
   type Wave,
 } from '@sluice/bundle';
+import type { Problem } from '@sluice/netfilter';
 import type { RolloutTarget } from '../fleet/fleet.ts';
 import { readReleaseDirectory } from '../load/release.ts';
 import { reading, Stopped } from './failure.ts';

@@ -1,4 +1,4 @@
-import { type Family, parseAddress, type Packet, type Problem, type TransportProtocol } from '@sluice/bundle';
+import { type Family, parseAddress, type Packet, type Problem, type TransportProtocol } from '@sluice/netfilter';
 import { printTrace } from '../emit/review/trace.ts';
 import { exitCodes } from '../exit.ts';
 import { openTree } from '../load/tree.ts';

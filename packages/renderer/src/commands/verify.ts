@@ -1,6 +1,6 @@
 import { existsSync, readFileSync } from 'node:fs';
+import { compareText, type Problem } from '@sluice/netfilter';
 import {
-  compareText,
   endpointsNamespace,
   expired,
   fileDigest,
@@ -8,7 +8,6 @@ import {
   makeRelease,
   onlyEndpoints,
   printRelease,
-  type Problem,
   readOpening,
   readRelease,
   readSigners,

@@ -1,4 +1,4 @@
-import { compareProblems, type Level, type Place, type Problem } from '@sluice/bundle';
+import { compareProblems, type Level, type Place, type Problem } from '@sluice/netfilter';
 import { stringify } from 'yaml';
 import { isMap, own, type ResourceList } from '../load/krm/resource-list.ts';
 import type { Json, JsonObject } from '../render/kube.ts';

@@ -1,4 +1,5 @@
-import { compareText, completeText, fileDigest, type Problem } from '@sluice/bundle';
+import { compareText, type Problem } from '@sluice/netfilter';
+import { completeText, fileDigest } from '@sluice/bundle';
 import { planTree, writeTree } from './tree.ts';
 
 /** The files that one publication wrote and removed. Paths are sorted. */

@@ -1,4 +1,4 @@
-import type { Level, Problem, ProblemCode } from '@sluice/bundle';
+import type { Level, Problem, ProblemCode } from '@sluice/netfilter';
 import { expect, test } from 'vitest';
 import { countProblems, printProblems } from './problems.ts';
 

@@ -1,4 +1,4 @@
-import { compareProblems, type Level, printProblem, type Problem, type ProblemCode } from '@sluice/bundle';
+import { compareProblems, type Level, printProblem, type Problem, type ProblemCode } from '@sluice/netfilter';
 
 /** The same problem of more objects than this is printed once, with their names. */
 const separateMax = 3;

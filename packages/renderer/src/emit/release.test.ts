@@ -13,7 +13,8 @@ import {
 } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { fileDigest, type Problem } from '@sluice/bundle';
+import { fileDigest } from '@sluice/bundle';
+import type { Problem } from '@sluice/netfilter';
 import { afterAll, expect, test } from 'vitest';
 import { writeRelease } from './release.ts';
 

@@ -7,11 +7,11 @@ import {
   isSignatureFile,
   openingFile,
   openingSignatureFile,
-  type Problem,
   releaseFile,
   sumsFile,
   wavesFile,
 } from '@sluice/bundle';
+import type { Problem } from '@sluice/netfilter';
 import { readText } from '../load/tree.ts';
 import { removeFile, replaceFile } from './file.ts';
 import { makeFolder } from './folder.ts';

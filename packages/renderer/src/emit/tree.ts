@@ -1,6 +1,7 @@
 import { rmdirSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { compareText, completeFile, completeText, fileDigest, type Problem, readPath } from '@sluice/bundle';
+import { compareText, type Problem } from '@sluice/netfilter';
+import { completeFile, completeText, fileDigest, readPath } from '@sluice/bundle';
 import { listTree, readText } from '../load/tree.ts';
 import { removeFile } from './file.ts';
 import { makeFolder } from './folder.ts';

@@ -1,4 +1,5 @@
-import { compareText, type Receipt, type Wave } from '@sluice/bundle';
+import { compareText } from '@sluice/netfilter';
+import type { Receipt, Wave } from '@sluice/bundle';
 
 /** The receipts of one node. */
 export interface Evidence {

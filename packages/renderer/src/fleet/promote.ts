@@ -1,4 +1,5 @@
-import type { Problem, Wave } from '@sluice/bundle';
+import type { Problem } from '@sluice/netfilter';
+import type { Wave } from '@sluice/bundle';
 import type { FleetStatus, FleetRow } from './fleet.ts';
 
 /** The decision on the next wave of a release. */

@@ -1,4 +1,4 @@
-import { familyOfAddress } from '@sluice/bundle';
+import { familyOfAddress } from '@sluice/netfilter';
 import { stringify } from 'yaml';
 import { portKey, serviceName } from '../render/allocate/request.ts';
 import type { Allocation } from '../render/allocate/allocation.ts';

@@ -1,5 +1,5 @@
 import { type Dirent, readdirSync } from 'node:fs';
-import { addAll, compareText, familyOfAddress, parseAddress, type Problem } from '@sluice/bundle';
+import { addAll, compareText, familyOfAddress, parseAddress, type Problem } from '@sluice/netfilter';
 import { stringify } from 'yaml';
 import type { Allocation } from '../render/allocate/allocation.ts';
 import { findingProblem } from './config/problems.ts';

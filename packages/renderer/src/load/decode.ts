@@ -1,4 +1,4 @@
-import type { Problem } from '@sluice/bundle';
+import type { Problem } from '@sluice/netfilter';
 
 /**
  * Decodes a file: UTF-8, or UTF-16 with a byte order mark, as PowerShell writes it (YAML 1.2.2, 5.2 requires both). The mark is

@@ -1,5 +1,5 @@
 import { basename, dirname } from 'node:path';
-import { addAll, compareText, type Problem } from '@sluice/bundle';
+import { addAll, compareText, type Problem } from '@sluice/netfilter';
 import type { Allocation } from '../render/allocate/allocation.ts';
 import { readAllocation, type ReadAllocations } from './allocations.ts';
 import { runGit, whyGit } from './run-git.ts';

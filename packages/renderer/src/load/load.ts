@@ -1,4 +1,4 @@
-import { addAll, compareProblems, compareText, type Problem } from '@sluice/bundle';
+import { addAll, compareProblems, compareText, type Problem } from '@sluice/netfilter';
 import type { JsonObject, KubeObject, Origin, Path } from '../render/kube.ts';
 import { findControlCharacters } from './control-characters.ts';
 import { splitDocuments } from './parse/documents.ts';

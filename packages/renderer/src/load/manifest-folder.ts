@@ -1,6 +1,7 @@
 import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
-import { clusterFile, compareText, type Problem } from '@sluice/bundle';
+import { clusterFile } from '@sluice/bundle';
+import { compareText, type Problem } from '@sluice/netfilter';
 import { decode } from './decode.ts';
 import { loadLimits } from './limits.ts';
 import type { ReadSources, SourceFile } from './sources.ts';

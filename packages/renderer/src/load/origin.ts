@@ -1,4 +1,4 @@
-import type { Place } from '@sluice/bundle';
+import type { Place } from '@sluice/netfilter';
 import type { Origin, Path } from '../render/kube.ts';
 import { LineStarts } from './parse/line-starts.ts';
 import type { Marks } from './parse/marks.ts';

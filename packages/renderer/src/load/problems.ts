@@ -1,4 +1,4 @@
-import type { Place, Problem } from '@sluice/bundle';
+import type { Place, Problem } from '@sluice/netfilter';
 import type { Json, JsonObject } from '../render/kube.ts';
 import type { ControlCharacter } from './control-characters.ts';
 import type { SourceDocument } from './parse/documents.ts';

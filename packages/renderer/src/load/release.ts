@@ -5,13 +5,13 @@ import {
   isSignatureFile,
   openingFile,
   openingSignatureFile,
-  type Problem,
   readPath,
   releaseFile,
   releaseLimits,
   sumsFile,
   wavesFile,
 } from '@sluice/bundle';
+import type { Problem } from '@sluice/netfilter';
 import { readRegular } from './regular.ts';
 import { listTree } from './tree.ts';
 

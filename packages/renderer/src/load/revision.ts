@@ -1,13 +1,6 @@
 import { existsSync } from 'node:fs';
-import {
-  type BundleFiles,
-  bundleLimits,
-  clusterFile,
-  compareText,
-  isOutsideTree,
-  type Problem,
-  readPath,
-} from '@sluice/bundle';
+import { type BundleFiles, bundleLimits, clusterFile, isOutsideTree, readPath } from '@sluice/bundle';
+import { compareText, type Problem } from '@sluice/netfilter';
 import { runGit, whyGit } from './run-git.ts';
 import { type openTree, readTree } from './tree.ts';
 

@@ -1,4 +1,4 @@
-import type { Place, Problem } from '@sluice/bundle';
+import type { Place, Problem } from '@sluice/netfilter';
 import type { JsonObject } from '../render/kube.ts';
 import { printable } from './problems.ts';
 

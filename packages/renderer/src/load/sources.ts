@@ -1,7 +1,7 @@
 import { createReadStream } from 'node:fs';
 import { readdir, realpath, stat } from 'node:fs/promises';
 import { join } from 'node:path';
-import { compareText, type Problem } from '@sluice/bundle';
+import { compareText, type Problem } from '@sluice/netfilter';
 import { decode } from './decode.ts';
 import { loadLimits } from './limits.ts';
 import { reasonOf } from './reason.ts';

@@ -1,6 +1,7 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { type BundleFiles, clusterFile, compareText, isOutsideTree, type Problem, readPath } from '@sluice/bundle';
+import { type BundleFiles, clusterFile, isOutsideTree, readPath } from '@sluice/bundle';
+import { compareText, type Problem } from '@sluice/netfilter';
 import { readRegularText } from './regular.ts';
 
 /**

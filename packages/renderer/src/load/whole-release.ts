@@ -1,7 +1,6 @@
 import {
   fileDigest,
   isProblem,
-  type Problem,
   readRelease,
   type Release,
   releaseFile,
@@ -9,6 +8,7 @@ import {
   sumsMisfit,
   wavesFile,
 } from '@sluice/bundle';
+import type { Problem } from '@sluice/netfilter';
 import { readReleaseDirectory } from './release.ts';
 
 /** A release whose files match its `SHA256SUMS`. Signatures are not verified. */

@@ -1,5 +1,4 @@
-import type { RegistryResponse, RegistryRequest } from './exchange.ts';
-import { exchange, TooLarge } from './exchange.ts';
+import { type RegistryResponse, type RegistryRequest, exchange, TooLarge } from './exchange.ts';
 import { Authority } from './authority.ts';
 import { backOff, mayPass, RegistryFailure, invalidContent } from './failure.ts';
 import { registryLimits } from './limits.ts';

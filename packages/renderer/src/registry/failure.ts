@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Problem, ProblemCode } from '@sluice/bundle';
+import type { Problem, ProblemCode } from '@sluice/netfilter';
 import { registryLimits } from './limits.ts';
 
 /** A failed request to a registry, as a problem. */

@@ -1,4 +1,5 @@
-import { compareText, isOpeningFile, isSignatureFile, printArchive, readPath, type Release } from '@sluice/bundle';
+import { compareText } from '@sluice/netfilter';
+import { isOpeningFile, isSignatureFile, printArchive, readPath, type Release } from '@sluice/bundle';
 import {
   type OciDescriptor,
   descriptorOf,

@@ -1,4 +1,5 @@
-import { bundleLimits, type Problem, readPath } from '@sluice/bundle';
+import { bundleLimits, readPath } from '@sluice/bundle';
+import type { Problem } from '@sluice/netfilter';
 
 const { fileBytesMax, lineBytesMax, filesMax, treeBytesMax } = bundleLimits;
 

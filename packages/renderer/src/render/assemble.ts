@@ -1,10 +1,7 @@
-import type { Family, Problem, Tool } from '@sluice/bundle';
+import { type Family, type Problem, type Tool, addAll, compareText, familyOf } from '@sluice/netfilter';
 import {
-  addAll,
   baseFile,
   clusterFile,
-  compareText,
-  familyOf,
   gitFiles,
   nodeFile,
   printRuleFile,
@@ -14,8 +11,7 @@ import {
 } from '@sluice/bundle';
 import { firstRules, lastRules } from './compile/base.ts';
 import { clusterText, nodeText, profileText } from './compile/documents.ts';
-import type { ServiceOptions, CompileContext } from './compile/iptables.ts';
-import { compileService } from './compile/iptables.ts';
+import { type ServiceOptions, type CompileContext, compileService } from './compile/iptables.ts';
 import { sysctlText } from './compile/sysctl.ts';
 import type { SluiceConfig, Profile } from './config.ts';
 import { ipvsCompiler } from './compile/ipvs/files.ts';

@@ -1,4 +1,4 @@
-import type { Problem } from '@sluice/bundle';
+import type { Problem } from '@sluice/netfilter';
 import type { SluiceConfig, Profile } from './config.ts';
 import type { Json, JsonObject, KubeKind, KubeObject, Path } from './kube.ts';
 import type { Model } from './model.ts';

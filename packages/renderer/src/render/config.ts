@@ -1,4 +1,5 @@
-import type { Family, IpvsOptions, IpvsTimeouts, Mode } from '@sluice/bundle';
+import type { Family, IpvsTimeouts, Mode } from '@sluice/netfilter';
+import type { IpvsOptions } from '@sluice/bundle';
 import type { PerFamily } from './model.ts';
 import type { KubeProxyVersion } from './versions/version.ts';
 

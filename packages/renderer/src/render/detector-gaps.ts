@@ -1,4 +1,4 @@
-import { compareText, type Family, type Problem } from '@sluice/bundle';
+import { compareText, type Family, type Problem } from '@sluice/netfilter';
 import type { Profile } from './config.ts';
 import type { Model, Node } from './model.ts';
 import { familyWord } from './read/addresses.ts';

@@ -1,4 +1,4 @@
-import type { Place } from '@sluice/bundle';
+import type { Place } from '@sluice/netfilter';
 
 /** A path into an object: `['spec', 'ports', 0, 'port']`. */
 export type Path = readonly (string | number)[];

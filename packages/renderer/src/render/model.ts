@@ -1,4 +1,4 @@
-import type { Family, Scheduler } from '@sluice/bundle';
+import type { Family, Scheduler } from '@sluice/netfilter';
 import type { Era } from './versions/eras.ts';
 
 /** `shop/web:http`, or `shop/web` for a port without a name, as in kube-proxy's comments. */

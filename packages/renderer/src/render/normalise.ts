@@ -1,4 +1,4 @@
-import { addAll, compareProblems, compareText, type Problem } from '@sluice/bundle';
+import { addAll, compareProblems, compareText, type Problem } from '@sluice/netfilter';
 import type { Allocation } from './allocate/allocation.ts';
 import type { SluiceConfig } from './config.ts';
 import { servesExternalIPs } from './external-ips.ts';

@@ -4,8 +4,7 @@ import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { configWith, profileWith } from './compile/sample.fixture.ts';
 import type { Json, KubeKind, KubeObject } from './kube.ts';
-import type { RenderInput } from './render.ts';
-import { render } from './render.ts';
+import { type RenderInput, render } from './render.ts';
 
 function object(kind: KubeKind, apiVersion: string, value: Readonly<Record<string, Json>>): KubeObject {
   const place = { file: `${kind}.yaml`, line: 1, column: 1 };

@@ -1,5 +1,4 @@
-import type { Problem } from '@sluice/bundle';
-import { compareProblems } from '@sluice/bundle';
+import { type Problem, compareProblems } from '@sluice/netfilter';
 import type { Allocation } from './allocate/allocation.ts';
 import { type Assembled, assemble } from './assemble.ts';
 import type { SluiceConfig } from './config.ts';

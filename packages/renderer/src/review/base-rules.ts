@@ -1,4 +1,5 @@
-import { baseFile, type Family, isRuleError, readRule, type Rule } from '@sluice/bundle';
+import { baseFile } from '@sluice/bundle';
+import { type Family, isRuleError, readRule, type Rule } from '@sluice/netfilter';
 import { toolOf } from './tools.ts';
 import type { BundleView } from './view.ts';
 

@@ -1,4 +1,4 @@
-import type { Family, Rule } from '@sluice/bundle';
+import type { Family, Rule } from '@sluice/netfilter';
 import { type ProfileBaseRule, baseRulesOf } from './base-rules.ts';
 import type { BundleView } from './view.ts';
 

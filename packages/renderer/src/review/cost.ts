@@ -1,5 +1,5 @@
+import { type BundleFiles, ResolveCache, type ResolvedFiles, resolveSections } from '@sluice/bundle';
 import {
-  type BundleFiles,
   compareText,
   type Family,
   type FamilyProgram,
@@ -14,12 +14,9 @@ import {
   printSets,
   type Problem,
   readIpvs,
-  ResolveCache,
-  type ResolvedFiles,
   type ResolvedSection,
-  resolveSections,
   settledProgram,
-} from '@sluice/bundle';
+} from '@sluice/netfilter';
 import { nodesOfProfile } from './flows.ts';
 import type { Layout } from './layout.ts';
 import { type IptablesBackend, type NodeLoad, loadSeconds } from './load-model.ts';

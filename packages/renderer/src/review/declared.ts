@@ -1,4 +1,4 @@
-import type { Family, Mode } from '@sluice/bundle';
+import type { Family, Mode } from '@sluice/netfilter';
 import type { Destination } from './flow.ts';
 import { type HeaderNotes, notesFor, notesOf, type PortNote } from './header.ts';
 import { ReviewStopped } from './node.ts';

@@ -1,14 +1,13 @@
+import { baseFile, readPath } from '@sluice/bundle';
 import {
-  baseFile,
   compareText,
   type Family,
   isInCidr,
   parseAddress,
   parseCidr,
-  readPath,
   type Rule,
   type TransportProtocol,
-} from '@sluice/bundle';
+} from '@sluice/netfilter';
 import { baseRulesOf } from './base-rules.ts';
 import type { Destination } from './flow.ts';
 import { portOf } from './reach.ts';

@@ -1,4 +1,5 @@
-import { addAll, baseFile, compareText, type Family, nodeFile, profileFile } from '@sluice/bundle';
+import { addAll, compareText, type Family } from '@sluice/netfilter';
+import { baseFile, nodeFile, profileFile } from '@sluice/bundle';
 import { commonDestinations, destinationsOf, keyOf } from './destinations.ts';
 import type { Destination, FlowDifference, FlowOutcome, FlowSource } from './flow.ts';
 import { compareRows, flowRows, type FlowRow } from './flows.ts';

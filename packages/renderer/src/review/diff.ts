@@ -1,13 +1,5 @@
-import {
-  type BundleFiles,
-  compareText,
-  type Family,
-  type Problem,
-  readPath,
-  serviceFile,
-  type Tool,
-  type VirtualTool,
-} from '@sluice/bundle';
+import { type BundleFiles, readPath, serviceFile } from '@sluice/bundle';
+import { compareText, type Family, type Problem, type Tool, type VirtualTool } from '@sluice/netfilter';
 import { changedFlows, type ChangedFlow } from './diff-flows.ts';
 import { type FactChange, factChanges } from './fact-changes.ts';
 import { factsOf, type ServiceFacts } from './facts.ts';

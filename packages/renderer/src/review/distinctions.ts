@@ -1,4 +1,4 @@
-import { cidrContains, type Family } from '@sluice/bundle';
+import { cidrContains, type Family } from '@sluice/netfilter';
 import type { Claim } from './declared.ts';
 import { clusterEndpoints, endpointsOf } from './expected.ts';
 import { factOf, type NodeOf } from './node.ts';

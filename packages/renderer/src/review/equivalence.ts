@@ -1,4 +1,5 @@
-import { type BundleFiles, compareText, type Family, type Problem, TraceError } from '@sluice/bundle';
+import type { BundleFiles } from '@sluice/bundle';
+import { compareText, type Family, type Problem, TraceError } from '@sluice/netfilter';
 import { type Claim, claimsOf, declaredIn } from './declared.ts';
 import { commonDestinations, destinationsOf } from './destinations.ts';
 import type { Branch, Destination, FlowOutcome } from './flow.ts';

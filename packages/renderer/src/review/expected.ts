@@ -1,4 +1,5 @@
-import { compareText, type Family, isInCidr, parseAddress, parseCidr, valueOf } from '@sluice/bundle';
+import { compareText, type Family, isInCidr, parseAddress, parseCidr } from '@sluice/netfilter';
+import { valueOf } from '@sluice/bundle';
 import type { Claim } from './declared.ts';
 import type { Branch, Destination, FlowSource } from './flow.ts';
 import type { HeaderNote, HeaderNotes } from './header.ts';

@@ -1,4 +1,5 @@
-import { type BundleFiles, compareText, parseAddress, type Problem, readPath } from '@sluice/bundle';
+import { type BundleFiles, readPath } from '@sluice/bundle';
+import { compareText, parseAddress, type Problem } from '@sluice/netfilter';
 import { type ExplainedPort, type Explanation, placesIn } from './explanation.ts';
 import type { PortFacts } from './facts.ts';
 import { Memory } from './memory.ts';

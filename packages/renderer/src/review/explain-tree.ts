@@ -1,5 +1,5 @@
+import type { BundleFiles } from '@sluice/bundle';
 import {
-  type BundleFiles,
   compareText,
   type Family,
   isOwnChain,
@@ -7,7 +7,7 @@ import {
   tableNames,
   type TableProgram,
   targetOf,
-} from '@sluice/bundle';
+} from '@sluice/netfilter';
 import { hasFamily, type BundleView, viewOf } from './view.ts';
 import { treeOf } from './layout.ts';
 import { nodeOf, ReviewStopped } from './node.ts';

@@ -5,10 +5,10 @@ import {
   fillRules,
   linkTree,
   type ResolvedRules,
-  resolveNode,
   sectionsOf,
   settledProgram,
-} from '@sluice/bundle';
+} from '@sluice/netfilter';
+import { resolveNode } from '@sluice/bundle';
 import { bundleOf } from './example.fixture.ts';
 import { type Explanation, explain } from './explain.ts';
 

@@ -1,19 +1,17 @@
 import {
   addAll,
-  type BundleFiles,
   chainOf,
   compareText,
   type Family,
   isOwnChain,
   isRuleError,
-  nodeFile,
   type Problem,
-  readPath,
   readRule,
   type Rule,
   serviceKeyOf,
   serviceOfKey,
-} from '@sluice/bundle';
+} from '@sluice/netfilter';
+import { type BundleFiles, nodeFile, readPath } from '@sluice/bundle';
 import { layoutOf, logicalName, meaningOf } from './chain-names.ts';
 import { explainService } from './explain-service.ts';
 import { searchTree } from './explain-tree.ts';

@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { type Family, readRuleFile, type RuleFile } from '@sluice/bundle';
+import type { Family } from '@sluice/netfilter';
+import { readRuleFile, type RuleFile } from '@sluice/bundle';
 import { expect, test } from 'vitest';
 import { factsOf, type ServiceFacts } from './facts.ts';
 

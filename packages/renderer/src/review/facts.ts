@@ -1,4 +1,5 @@
-import { compareText, type Family, type RuleFile, type TransportProtocol } from '@sluice/bundle';
+import { compareText, type Family, type TransportProtocol } from '@sluice/netfilter';
+import type { RuleFile } from '@sluice/bundle';
 import { type HeaderNote, type HeaderNotes, notesOf } from './header.ts';
 import { portsOf } from './rules.ts';
 

@@ -1,4 +1,4 @@
-import type { Family, Outcome, Packet, TransportProtocol } from '@sluice/bundle';
+import type { Family, Outcome, Packet, TransportProtocol } from '@sluice/netfilter';
 
 /**
  * The treatment of traffic from a class of sources to a destination, on nodes that treat it equally. Two bundles with equal flows are

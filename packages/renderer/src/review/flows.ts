@@ -1,4 +1,4 @@
-import { compareText, type Family, type Packet, type Problem, TraceError } from '@sluice/bundle';
+import { compareText, type Family, type Packet, type Problem, TraceError } from '@sluice/netfilter';
 import type { Distinctions } from './distinctions.ts';
 import { addressOf, destinationsOf, keyOf, loopback } from './destinations.ts';
 import type { Destination, TrafficFlow, FlowOutcome, NodeGroup, FlowSource } from './flow.ts';

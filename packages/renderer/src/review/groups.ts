@@ -1,15 +1,5 @@
-import {
-  cidrContains,
-  compareText,
-  type Family,
-  type Guard,
-  guardHolds,
-  isInCidr,
-  parseAddress,
-  parseCidr,
-  type RuleFile,
-  type VirtualFile,
-} from '@sluice/bundle';
+import { cidrContains, compareText, type Family, isInCidr, parseAddress, parseCidr } from '@sluice/netfilter';
+import { type Guard, guardHolds, type RuleFile, type VirtualFile } from '@sluice/bundle';
 import type { Distinctions } from './distinctions.ts';
 import type { NodeGroup } from './flow.ts';
 import { factOf, nodeOf, type NodeOf, ReviewStopped, scopeOf } from './node.ts';

@@ -1,4 +1,4 @@
-import type { Family, TransportProtocol } from '@sluice/bundle';
+import type { Family, TransportProtocol } from '@sluice/netfilter';
 import type { Policy } from './facts.ts';
 
 /** An endpoint in the comment block. */

@@ -1,4 +1,4 @@
-import { type Family, type FamilyProgram, linkTree, settledProgram } from '@sluice/bundle';
+import { type Family, type FamilyProgram, linkTree, settledProgram } from '@sluice/netfilter';
 import { type NodeOf, ReviewStopped } from './node.ts';
 import { type NodeProgram, programOf, sectionsAt } from './program.ts';
 import type { BundleView } from './view.ts';

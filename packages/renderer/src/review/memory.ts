@@ -2,14 +2,16 @@ import {
   type Family,
   type FamilyProgram,
   type LinkRule,
-  type NodeFile,
   type Problem,
   readLine,
+  type RuleError,
+  type TableProgram,
+} from '@sluice/netfilter';
+import {
+  type NodeFile,
   readRuleFile,
   readNode,
-  type RuleError,
   type RuleFile,
-  type TableProgram,
   type VirtualFile,
   readVirtualFile,
 } from '@sluice/bundle';

@@ -1,12 +1,5 @@
-import {
-  type Family,
-  type NodeFile,
-  type Problem,
-  type ProfileFile,
-  profileOn,
-  type Scope,
-  valueOf,
-} from '@sluice/bundle';
+import type { Family, Problem } from '@sluice/netfilter';
+import { type NodeFile, type ProfileFile, profileOn, type Scope, valueOf } from '@sluice/bundle';
 import type { BundleView } from './view.ts';
 
 /** One node of a view. */

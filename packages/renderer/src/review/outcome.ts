@@ -8,7 +8,7 @@ import {
   type RuleHit,
   trace,
   type VirtualServer,
-} from '@sluice/bundle';
+} from '@sluice/netfilter';
 import type { Affinity, Branch, FlowOutcome } from './flow.ts';
 import type { NodeProgram } from './program.ts';
 

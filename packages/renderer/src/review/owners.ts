@@ -1,4 +1,12 @@
-import { chainOf, type Family, isRuleError, readRule, type RuleHit, serviceKeyOf, serviceOfKey } from '@sluice/bundle';
+import {
+  chainOf,
+  type Family,
+  isRuleError,
+  readRule,
+  type RuleHit,
+  serviceKeyOf,
+  serviceOfKey,
+} from '@sluice/netfilter';
 import { serviceOf } from './destinations.ts';
 import { toolAt } from './tools.ts';
 import type { BundleView } from './view.ts';

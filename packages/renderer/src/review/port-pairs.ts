@@ -1,4 +1,4 @@
-import { compareText } from '@sluice/bundle';
+import { compareText } from '@sluice/netfilter';
 import type { PortFacts, ServiceFacts } from './facts.ts';
 
 /** A port before and after; one side may be missing. */

@@ -1,4 +1,5 @@
-import { type Family, sysctlFile } from '@sluice/bundle';
+import type { Family } from '@sluice/netfilter';
+import { sysctlFile } from '@sluice/bundle';
 import type { SettingChange } from './diff.ts';
 import { nodesOfProfile } from './flows.ts';
 import { type BaseTreatment, baseTreatmentOf, baseTreatmentKeys } from './base-treatment.ts';

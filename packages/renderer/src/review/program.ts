@@ -1,5 +1,5 @@
+import { baseFile, reachProblems, readPath, resolveFile } from '@sluice/bundle';
 import {
-  baseFile,
   cidrContains,
   type Family,
   type FamilyProgram,
@@ -8,12 +8,9 @@ import {
   type IpvsState,
   linkFlat,
   type Packet,
-  reachProblems,
-  readPath,
-  resolveFile,
   type ResolvedSection,
   type TableName,
-} from '@sluice/bundle';
+} from '@sluice/netfilter';
 import { loopback } from './destinations.ts';
 import { factOf, type NodeOf, ReviewStopped, scopeOf } from './node.ts';
 import { toolAt, toolOf } from './tools.ts';

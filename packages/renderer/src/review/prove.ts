@@ -1,15 +1,5 @@
-import {
-  addAll,
-  type BundleFiles,
-  type Family,
-  fillRules,
-  ipvsHost,
-  linkFlat,
-  type Problem,
-  readIpvs,
-  type ResolvedNode,
-  resolveNode,
-} from '@sluice/bundle';
+import { addAll, type Family, fillRules, ipvsHost, linkFlat, type Problem, readIpvs } from '@sluice/netfilter';
+import { type BundleFiles, type ResolvedNode, resolveNode } from '@sluice/bundle';
 import { type Distinctions, distinctionsOf } from './distinctions.ts';
 import { type Claim, claimsOf, type ServiceDeclaration, declaredIn } from './declared.ts';
 import { compareDestinations, destinationsOf, commonDestinations, loopback } from './destinations.ts';

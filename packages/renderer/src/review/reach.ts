@@ -1,4 +1,4 @@
-import { type Family, isRuleError, readRule, type Rule } from '@sluice/bundle';
+import { type Family, isRuleError, readRule, type Rule } from '@sluice/netfilter';
 
 /**
  * The packets that the rules of a Service's file can match. Such a file appends only to its own chains and to dispatch chains, so the

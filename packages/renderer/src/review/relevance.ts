@@ -1,4 +1,5 @@
-import { type BundleFiles, type Family, type Mode, ruleFiles } from '@sluice/bundle';
+import { type BundleFiles, ruleFiles } from '@sluice/bundle';
+import type { Family, Mode } from '@sluice/netfilter';
 import type { Memory } from './memory.ts';
 import type { FileReach } from './reach.ts';
 import { linesReach, mayMeet, rulesReach, type DestinationQuery } from './text-reach.ts';

@@ -5,9 +5,9 @@ import {
   printEndpoint,
   readRule,
   type Rule,
-  type RuleFile,
   type TransportProtocol,
-} from '@sluice/bundle';
+} from '@sluice/netfilter';
+import type { RuleFile } from '@sluice/bundle';
 import type { AddressFacts, Policy } from './facts.ts';
 import { hostOf, portOf } from './reach.ts';
 

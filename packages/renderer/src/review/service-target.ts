@@ -4,9 +4,9 @@ import {
   type Packet,
   printEndpoint,
   type Problem,
-  serviceFile,
   type TransportProtocol,
-} from '@sluice/bundle';
+} from '@sluice/netfilter';
+import { serviceFile } from '@sluice/bundle';
 import { factsAt, hostOfText } from './policy/service-entries.ts';
 import { toolOf, virtualTools } from './tools.ts';
 import type { BundleView } from './view.ts';

@@ -1,4 +1,4 @@
-import { type Address, type Cidr, type Family, parseAddress, parseCidr } from '@sluice/bundle';
+import { type Address, type Cidr, type Family, parseAddress, parseCidr } from '@sluice/netfilter';
 import { baseRulesOf } from './base-rules.ts';
 import { addressOf, keyOf, serviceOf } from './destinations.ts';
 import type { Destination } from './flow.ts';

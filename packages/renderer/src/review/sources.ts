@@ -8,8 +8,8 @@ import {
   parseAddress,
   parseCidr,
   printWords,
-  valueOf,
-} from '@sluice/bundle';
+} from '@sluice/netfilter';
+import { valueOf } from '@sluice/bundle';
 import type { FlowSource } from './flow.ts';
 import { factOf, type NodeOf } from './node.ts';
 import type { NodeProgram } from './program.ts';

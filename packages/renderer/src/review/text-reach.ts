@@ -1,4 +1,4 @@
-import { parseAddress } from '@sluice/bundle';
+import { parseAddress } from '@sluice/netfilter';
 
 /** Destinations to look for in a text before it is parsed. */
 export interface DestinationQuery {

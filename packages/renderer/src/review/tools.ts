@@ -1,4 +1,5 @@
-import { type Family, familyOf, readPath, type Tool, type VirtualTool } from '@sluice/bundle';
+import { type Family, familyOf, type Tool, type VirtualTool } from '@sluice/netfilter';
+import { readPath } from '@sluice/bundle';
 
 /** The rule tools, each with its family. */
 export const tools = Object.entries(familyOf) as readonly (readonly [Tool, Family])[];

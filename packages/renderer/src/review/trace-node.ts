@@ -1,6 +1,5 @@
+import { type BundleFiles, isProblem } from '@sluice/bundle';
 import {
-  type BundleFiles,
-  isProblem,
   type Outcome,
   type Packet,
   parseAddress,
@@ -8,7 +7,7 @@ import {
   type Problem,
   trace,
   TraceError,
-} from '@sluice/bundle';
+} from '@sluice/netfilter';
 import { type Layout, wholeProgram } from './layout.ts';
 import { factOf, type NodeOf, nodeOf, ReviewStopped } from './node.ts';
 import { ownersOf } from './owners.ts';

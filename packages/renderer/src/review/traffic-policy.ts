@@ -1,4 +1,5 @@
-import { baseFile, cidrContains, compareText, type Family, ownAddress, valueOf } from '@sluice/bundle';
+import { baseFile, ownAddress, valueOf } from '@sluice/bundle';
+import { cidrContains, compareText, type Family } from '@sluice/netfilter';
 import { loopback } from './destinations.ts';
 import type { ProfileTrafficPolicy } from './expected.ts';
 import { toolOf } from './tools.ts';

@@ -3,17 +3,15 @@ import {
   type BundleFiles,
   type ClusterFile,
   clusterFile,
-  compareText,
-  type Family,
   isProblem,
   type NodeFile,
-  type Problem,
   type ProfileFile,
   profileFile,
   readCluster,
   readPath,
   readProfile,
 } from '@sluice/bundle';
+import { compareText, type Family, type Problem } from '@sluice/netfilter';
 import { Memory } from './memory.ts';
 import { indexReach, type ReachIndex } from './relevance.ts';
 import { toolOf } from './tools.ts';

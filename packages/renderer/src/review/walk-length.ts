@@ -1,4 +1,4 @@
-import { type FamilyProgram, type Mode, type TableProgram, targetOf } from '@sluice/bundle';
+import { type FamilyProgram, type Mode, type TableProgram, targetOf } from '@sluice/netfilter';
 
 /** The built-in chains that a connection from outside traverses; packets that IPVS forwards leave through OUTPUT. */
 const entryChains = {

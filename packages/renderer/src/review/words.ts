@@ -1,6 +1,6 @@
 import type { BundleDiff, ServiceChange } from './diff.ts';
 import type { Branch, Destination, FlowOutcome, NodeGroup, FlowSource } from './flow.ts';
-import { printEndpoint } from '@sluice/bundle';
+import { printEndpoint } from '@sluice/netfilter';
 
 // Texts that reports of all formats share.
 

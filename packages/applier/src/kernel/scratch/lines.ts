@@ -1,4 +1,4 @@
-import { bundleLimits, type Family, isRuleError, readRule, readServerLine, readSetLine } from '@sluice/bundle';
+import { type Family, isRuleError, readRule, readServerLine, readSetLine, ruleLimits } from '@sluice/netfilter';
 import type { PartName } from './answer.ts';
 
 /** An invalid or oversized request. */
@@ -74,7 +74,7 @@ class RuleLines implements LineReader {
 }
 
 /** An insertion has a few characters more than the rule that it inserts. */
-const lineBytesMax = bundleLimits.ruleBytesMax + 16;
+const lineBytesMax = ruleLimits.ruleBytesMax + 16;
 
 /**
  * Yields the whole lines of a text in pieces, after reading each.

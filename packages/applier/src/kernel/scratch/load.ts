@@ -1,4 +1,4 @@
-import { type Family, printCreate, printProgram } from '@sluice/bundle';
+import { type Family, printCreate, printProgram } from '@sluice/netfilter';
 import { kindsOf } from '../../ipvs/servers.ts';
 import type { NodeIpvs } from '../../ipvs/values.ts';
 import { limits } from '../../limits.ts';

@@ -1,5 +1,5 @@
 import { createHmac } from 'node:crypto';
-import { type Address, type Family, parseAddress, parseCidr, printWords } from '@sluice/bundle';
+import { type Address, type Family, parseAddress, parseCidr, printWords } from '@sluice/netfilter';
 
 /**
  * Ranges with a special meaning: addresses inside stay inside, and those outside stay outside. Addresses in ranges that are never

@@ -1,4 +1,4 @@
-import { compareText } from '@sluice/bundle';
+import { compareText } from '@sluice/netfilter';
 
 /** The sorts of names: the same name in two sorts gets two replacements. */
 export const sorts = [

@@ -1,4 +1,4 @@
-import type { Problem } from '@sluice/bundle';
+import type { Problem } from '@sluice/netfilter';
 import { expect, test } from 'vitest';
 import { IgnoredObjectsWatch } from './ignored-objects-watch.ts';
 

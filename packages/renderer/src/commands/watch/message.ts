@@ -1,4 +1,5 @@
-import { type BundleFiles, compareText, nodesOf, readPath } from '@sluice/bundle';
+import { type BundleFiles, nodesOf, readPath } from '@sluice/bundle';
+import { compareText } from '@sluice/netfilter';
 
 /** The maximum number of names in the first line of a message. */
 const namesMax = 3;

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { LiveTree } from '../../emit/live-tree.ts';
 import { config, service, slice } from '../../render/builders.fixture.ts';
-import type { Problem } from '@sluice/bundle';
+import type { Problem } from '@sluice/netfilter';
 import type { KubeObject } from '../../render/kube.ts';
 import { Metrics } from './metrics.ts';
 import { type Publication, Publisher } from './publisher.ts';

@@ -1,6 +1,7 @@
 import { accessSync, constants, existsSync, realpathSync } from 'node:fs';
 import { delimiter, dirname, join, resolve } from 'node:path';
-import type { BundleFiles, Problem } from '@sluice/bundle';
+import type { BundleFiles } from '@sluice/bundle';
+import type { Problem } from '@sluice/netfilter';
 import { writingGit } from '@sluice/cli';
 import { execa } from 'execa';
 import { repairRepository } from './leftovers.ts';

@@ -1,4 +1,4 @@
-import type { Level, Problem } from '@sluice/bundle';
+import type { Level, Problem } from '@sluice/netfilter';
 import type { Log } from '@sluice/cli/log';
 import type { Access } from '../../cluster/access.ts';
 import { readConfigMap } from '../../cluster/configmap.ts';

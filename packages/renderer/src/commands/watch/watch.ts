@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { fstatSync } from 'node:fs';
 import { hostname } from 'node:os';
 import { setFlagsFromString } from 'node:v8';
-import type { Problem } from '@sluice/bundle';
+import type { Problem } from '@sluice/netfilter';
 import { isJournal, type LogFormat, type LogLevel } from '@sluice/cli';
 import { type AdjustableLog, type Log, makeLog } from '@sluice/cli/log';
 import type { Access } from '../../cluster/access.ts';

@@ -1,4 +1,4 @@
-import { compareText } from '@sluice/bundle';
+import { compareText } from '@sluice/netfilter';
 import { type FleetStatus, type FleetRow, type NodeRolloutState, nodeStates } from '../../fleet/fleet.ts';
 import { html } from '../report/html-text.ts';
 import { colours } from './summary.ts';

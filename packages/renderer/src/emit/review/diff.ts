@@ -1,4 +1,5 @@
-import { type BundleFiles, compareText } from '@sluice/bundle';
+import type { BundleFiles } from '@sluice/bundle';
+import { compareText } from '@sluice/netfilter';
 import { createTwoFilesPatch } from 'diff';
 import type { ChangedFlow } from '../../review/diff-flows.ts';
 import type { BundleDiff, ServiceChange } from '../../review/diff.ts';

@@ -1,4 +1,4 @@
-import { problemCodes } from '@sluice/bundle';
+import { problemCodes } from '@sluice/netfilter';
 import type { Comparison, FoundDifference } from '../../review/equivalence.ts';
 import type { FlowRow } from '../../review/flows.ts';
 import { destinationText, nodesText, outcomeText, plural, sourceText } from '../../review/words.ts';

@@ -1,4 +1,4 @@
-import type { Place } from '@sluice/bundle';
+import type { Place } from '@sluice/netfilter';
 import type { Blame } from '../../load/blame.ts';
 import type { Explanation } from '../../review/explain.ts';
 

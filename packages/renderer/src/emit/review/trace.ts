@@ -1,4 +1,4 @@
-import { printEndpoint } from '@sluice/bundle';
+import { printEndpoint } from '@sluice/netfilter';
 import type { NodeTrace, TracedPath } from '../../review/trace-node.ts';
 import { percentText } from '../../review/words.ts';
 

@@ -1,4 +1,4 @@
-import { type Family, parseCidr, type Problem } from '@sluice/bundle';
+import { type Family, parseCidr, type Problem } from '@sluice/netfilter';
 import type { SluiceConfig } from '../../render/config.ts';
 import { draftProfiles } from './drafts.ts';
 import { readNodes } from './nodes.ts';

@@ -1,5 +1,4 @@
-import { addAll } from '@sluice/bundle';
-import type { Problem } from '@sluice/bundle';
+import { addAll, type Problem } from '@sluice/netfilter';
 import type { LabelSelector } from '../../render/config.ts';
 import type { Path } from '../../render/kube.ts';
 import { configProblem } from './problems.ts';

@@ -1,4 +1,4 @@
-import { schedulers, type Scheduler } from '@sluice/bundle';
+import { schedulers, type Scheduler } from '@sluice/netfilter';
 import type { IpvsProfile, Profile } from '../../render/config.ts';
 import type { Complain, Get } from './profiles.ts';
 import { nearest } from '../../render/nearest.ts';

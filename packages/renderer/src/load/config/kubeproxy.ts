@@ -1,4 +1,4 @@
-import { addAll, compareText, type Problem } from '@sluice/bundle';
+import { addAll, compareText, type Problem } from '@sluice/netfilter';
 import type { Json, JsonObject, Origin, Path } from '../../render/kube.ts';
 import { configProblem, findingProblem } from './problems.ts';
 import { childOf, type Settings, settingsOf } from './settings.ts';

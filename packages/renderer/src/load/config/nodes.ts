@@ -1,4 +1,4 @@
-import { compareText, parseAddress, parseCidr, type Problem } from '@sluice/bundle';
+import { compareText, parseAddress, parseCidr, type Problem } from '@sluice/netfilter';
 import type { ConfigNode } from '../../render/config.ts';
 import { configProblem } from './problems.ts';
 import { entriesOf, isWrong, type SluiceText, sluiceObject } from './sluice.ts';

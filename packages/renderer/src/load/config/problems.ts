@@ -1,4 +1,4 @@
-import type { Level, Place, Problem, ProblemCode } from '@sluice/bundle';
+import type { Level, Place, Problem, ProblemCode } from '@sluice/netfilter';
 import type { Path } from '../../render/kube.ts';
 import type { TextOrigin } from './text.ts';
 import { type SchemaFinding, printPath } from '../schema/schema.ts';

@@ -1,4 +1,4 @@
-import { checkSysctl, compareText, type Place, parseCidr, type Problem } from '@sluice/bundle';
+import { checkSysctl, compareText, type Place, parseCidr, type Problem } from '@sluice/netfilter';
 import type { LabelSelector, Profile } from '../../render/config.ts';
 import type { Json, Path } from '../../render/kube.ts';
 import type { PerFamily } from '../../render/model.ts';

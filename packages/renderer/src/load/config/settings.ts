@@ -1,4 +1,4 @@
-import { canonicalCidr, type Family, type Place } from '@sluice/bundle';
+import { canonicalCidr, type Family, type Place } from '@sluice/netfilter';
 import type { Json, JsonObject, Origin, Path } from '../../render/kube.ts';
 import { parseGoDuration } from '../schema/duration.ts';
 

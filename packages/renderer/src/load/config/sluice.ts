@@ -1,4 +1,4 @@
-import type { Place, Problem } from '@sluice/bundle';
+import type { Place, Problem } from '@sluice/netfilter';
 import type { Json, JsonObject, Path } from '../../render/kube.ts';
 import { findingProblem } from './problems.ts';
 import { readText, type TextOrigin } from './text.ts';

@@ -1,4 +1,4 @@
-import { type Place, type Problem, type ProblemCode } from '@sluice/bundle';
+import type { Place, Problem, ProblemCode } from '@sluice/netfilter';
 import {
   type Document,
   isMap,

@@ -1,4 +1,4 @@
-import type { Problem } from '@sluice/bundle';
+import type { Problem } from '@sluice/netfilter';
 import type { Json, JsonObject, Path } from '../../render/kube.ts';
 import { nearest } from '../../render/nearest.ts';
 import { parseGoDuration } from '../schema/duration.ts';

@@ -1,4 +1,4 @@
-import type { Problem } from '@sluice/bundle';
+import type { Problem } from '@sluice/netfilter';
 import type { Json } from '../../render/kube.ts';
 import { findingProblem } from '../config/problems.ts';
 import { fields, flag, text } from '../schema/proxy.ts';

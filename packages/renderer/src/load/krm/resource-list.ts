@@ -1,4 +1,4 @@
-import type { Place, Problem } from '@sluice/bundle';
+import type { Place, Problem } from '@sluice/netfilter';
 import type { Json, JsonObject, Path } from '../../render/kube.ts';
 import { PlaceFinder } from '../origin.ts';
 import { contentStart, splitDocuments } from '../parse/documents.ts';

@@ -1,4 +1,4 @@
-import type { ProblemCode } from '@sluice/bundle';
+import type { ProblemCode } from '@sluice/netfilter';
 import type { Path } from '../../render/kube.ts';
 
 /** An error at an offset of a document's text; `parse.ts` converts it to a problem with a place. */

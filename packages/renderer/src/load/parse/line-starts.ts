@@ -1,4 +1,4 @@
-import type { Place } from '@sluice/bundle';
+import type { Place } from '@sluice/netfilter';
 import type { SourceDocument } from './documents.ts';
 
 /** Converts offsets in the text of a document to lines and columns of its file. */

@@ -1,4 +1,4 @@
-import { parseAddress, parseCidr } from '@sluice/bundle';
+import { parseAddress, parseCidr } from '@sluice/netfilter';
 import { isKubeProxyVersion, kubeProxyVersions } from '../../render/versions/version.ts';
 import { parseGoDuration } from './duration.ts';
 

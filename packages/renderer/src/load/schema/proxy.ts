@@ -1,4 +1,4 @@
-import { schedulers } from '@sluice/bundle';
+import { schedulers } from '@sluice/netfilter';
 import type { Schema } from './schema.ts';
 
 /** The fields that KubeProxyConfiguration and a profile share. */

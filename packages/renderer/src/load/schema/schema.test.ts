@@ -1,10 +1,9 @@
 import { expect, test } from 'vitest';
-import { checkSchema, printPath } from './schema.ts';
+import { checkSchema, printPath, type Schema } from './schema.ts';
 import { parseGoDuration, printGoDuration } from './duration.ts';
 import { kubeProxySchema } from './kubeproxy.ts';
 import { nearest } from '../../render/nearest.ts';
 import { printSluiceSchema, sluiceSchema } from './sluice.ts';
-import type { Schema } from './schema.ts';
 
 test('prints the enforced schema for editors', async () => {
   // `vitest -u` writes it again.

@@ -1,4 +1,4 @@
-import { addAll } from '@sluice/bundle';
+import { addAll } from '@sluice/netfilter';
 import type { Json, Path, JsonObject } from '../../render/kube.ts';
 import type { Effect } from './effect.ts';
 import { checkFormat, type FormatName } from './formats.ts';

@@ -1,4 +1,4 @@
-import { addAll, compareText, type Family, familyOfAddress, type Problem } from '@sluice/bundle';
+import { addAll, compareText, type Family, familyOfAddress, type Problem } from '@sluice/netfilter';
 import { enterAllocations, enterRequests, enterTaken, type Ledger, openLedger, overriddenNumbers } from './ledger.ts';
 import { chooseFrom, namesOf, type NumberRange, type RangeConfig, type Ranges, rangesOf } from './range.ts';
 import {

@@ -1,4 +1,4 @@
-import type { Family } from '@sluice/bundle';
+import type { Family } from '@sluice/netfilter';
 import type { SluiceConfig } from '../config.ts';
 
 export interface FamilySettings {

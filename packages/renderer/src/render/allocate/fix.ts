@@ -1,4 +1,4 @@
-import { addAll, compareText, familyOfAddress, type Problem } from '@sluice/bundle';
+import { addAll, compareText, familyOfAddress, type Problem } from '@sluice/netfilter';
 import { enterAllocations, enterTaken, numbersOf, openLedger } from './ledger.ts';
 import { chooseFrom, namesOf, type NumberRange, type RangeConfig, rangesOf } from './range.ts';
 import type { AllocationRun } from './allocate.ts';

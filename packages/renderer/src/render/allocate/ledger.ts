@@ -1,4 +1,4 @@
-import { compareText, familyOfAddress, type Problem } from '@sluice/bundle';
+import { compareText, familyOfAddress, type Problem } from '@sluice/netfilter';
 import type { Allocation } from './allocation.ts';
 import type { Path } from '../kube.ts';
 import { type AllocationRequest, portKey, serviceName, type Taken } from './request.ts';

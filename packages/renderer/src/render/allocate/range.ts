@@ -1,5 +1,5 @@
 import { hash } from 'node:crypto';
-import { parseAddress, parseCidr } from '@sluice/bundle';
+import { parseAddress, parseCidr } from '@sluice/netfilter';
 import type { SluiceConfig } from '../config.ts';
 import type { PerFamily } from '../model.ts';
 

@@ -1,4 +1,4 @@
-import type { Family, Problem } from '@sluice/bundle';
+import type { Family, Problem } from '@sluice/netfilter';
 import type { Allocation } from './allocation.ts';
 import type { Origin } from '../kube.ts';
 import type { Protocol } from '../model.ts';

@@ -1,4 +1,4 @@
-import type { Family } from '@sluice/bundle';
+import type { Family } from '@sluice/netfilter';
 import fc from 'fast-check';
 import type { Profile } from '../config.ts';
 import type { Endpoint, Node, PerFamily, PortOfFamily, Protocol, ServicePort } from '../model.ts';

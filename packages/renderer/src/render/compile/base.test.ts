@@ -1,4 +1,5 @@
-import { invalidDrop, liberalKey, printRuleFile } from '@sluice/bundle';
+import { invalidDrop } from '@sluice/netfilter';
+import { liberalKey, printRuleFile } from '@sluice/bundle';
 import { expect, test } from 'vitest';
 import type { Profile } from '../config.ts';
 import { firstRules, lastRules } from './base.ts';

@@ -1,4 +1,5 @@
-import { type Family, type GuardedRule, invalidDrop, liberalKey, type RuleFile, type Section } from '@sluice/bundle';
+import { type Family, invalidDrop } from '@sluice/netfilter';
+import { type GuardedRule, liberalKey, type RuleFile, type Section } from '@sluice/bundle';
 import type { Profile } from '../config.ts';
 import { hasLocalhostNodePorts, nodePortTail } from './nodeports.ts';
 

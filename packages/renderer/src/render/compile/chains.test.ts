@@ -2,8 +2,7 @@ import { printGuard } from '@sluice/bundle';
 import { expect, test } from 'vitest';
 import type { PortOfFamily, ServicePort } from '../model.ts';
 import { fleetOf } from '../select/guards.ts';
-import type { ServiceOptions } from './iptables.ts';
-import { compileService } from './iptables.ts';
+import { type ServiceOptions, compileService } from './iptables.ts';
 import { chainNames } from './names.ts';
 import { endpoint, portWith, serviceOf } from './sample.fixture.ts';
 

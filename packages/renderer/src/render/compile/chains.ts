@@ -1,9 +1,9 @@
 import type { GuardedRule } from '@sluice/bundle';
-import { compareText } from '@sluice/bundle';
+import { compareText } from '@sluice/netfilter';
 import type { Endpoint } from '../model.ts';
 import type { Variant } from '../select/fleet.ts';
-import type { CompiledPort } from './port.ts';
 import {
+  type CompiledPort,
   addressMatch,
   comment,
   externalTarget,

@@ -1,5 +1,5 @@
-import type { ClusterFile, Family, IpvsOptions, NodeFile, ProfileFile, VariableValues } from '@sluice/bundle';
-import { compareText } from '@sluice/bundle';
+import type { ClusterFile, IpvsOptions, NodeFile, ProfileFile, VariableValues } from '@sluice/bundle';
+import { type Family, compareText } from '@sluice/netfilter';
 import { stringify } from 'yaml';
 import type { SluiceConfig, IpvsProfile, Profile } from '../config.ts';
 import type { Node } from '../model.ts';

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
-import type { Family, ResolvedRules } from '@sluice/bundle';
-import { printSection, resolveNode } from '@sluice/bundle';
+import { type Family, type ResolvedRules, printSection } from '@sluice/netfilter';
+import { resolveNode } from '@sluice/bundle';
 import { assemble } from '../assemble.ts';
 import type { Profile } from '../config.ts';
 import type { Endpoint, PortOfFamily, Service, ServicePort } from '../model.ts';

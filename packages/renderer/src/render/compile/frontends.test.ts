@@ -1,5 +1,4 @@
-import type { GuardedRule } from '@sluice/bundle';
-import { printGuard } from '@sluice/bundle';
+import { type GuardedRule, printGuard } from '@sluice/bundle';
 import { expect, test } from 'vitest';
 import type { PortOfFamily, ServicePort } from '../model.ts';
 import { fleetOf } from '../select/guards.ts';

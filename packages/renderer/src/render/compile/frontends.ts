@@ -1,6 +1,7 @@
 import type { GuardedRule } from '@sluice/bundle';
-import type { CompiledPort, NodeScope } from './port.ts';
 import {
+  type CompiledPort,
+  type NodeScope,
   addressMatch,
   comment,
   externalTarget,

@@ -1,4 +1,5 @@
-import { type Family, readRule, readRuleFile, resolveNode } from '@sluice/bundle';
+import { type Family, readRule } from '@sluice/netfilter';
+import { readRuleFile, resolveNode } from '@sluice/bundle';
 import { runs } from '@sluice/testing';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';

@@ -1,4 +1,4 @@
-import type { Family } from '@sluice/bundle';
+import type { Family } from '@sluice/netfilter';
 import type { Endpoint, PortOfFamily, Service, ServicePort } from '../model.ts';
 
 /**

@@ -1,4 +1,5 @@
-import type { Family, RuleFile, Section } from '@sluice/bundle';
+import type { Family } from '@sluice/netfilter';
+import type { RuleFile, Section } from '@sluice/bundle';
 import type { Profile } from '../config.ts';
 import { withoutExternalIPs } from '../external-ips.ts';
 import type { PortOfFamily, Service, ServicePort } from '../model.ts';

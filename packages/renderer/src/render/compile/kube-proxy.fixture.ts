@@ -1,4 +1,4 @@
-import { cidrContains, type Family, type ResolvedRules, type TableName } from '@sluice/bundle';
+import { cidrContains, type Family, type ResolvedRules, type TableName } from '@sluice/netfilter';
 import type { Profile } from '../config.ts';
 import type { Endpoint, Node, PortOfFamily, ServicePort } from '../model.ts';
 import { hash16 } from './names.ts';

@@ -1,4 +1,5 @@
-import { isServiceChain, resolveNode, type ResolvedNode, type ResolvedRules } from '@sluice/bundle';
+import { isServiceChain, type ResolvedRules } from '@sluice/netfilter';
+import { resolveNode, type ResolvedNode } from '@sluice/bundle';
 import { runs } from '@sluice/testing';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';

@@ -1,6 +1,5 @@
 import { hash } from 'node:crypto';
-import { compareText } from '@sluice/bundle';
-import type { Problem } from '@sluice/bundle';
+import { compareText, type Problem } from '@sluice/netfilter';
 import type { Protocol, ServiceKey } from '../model.ts';
 
 /** The chains of one Service port. All of them share one hash, as in kube-proxy. */

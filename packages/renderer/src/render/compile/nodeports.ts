@@ -1,4 +1,4 @@
-import { type Cidr, cidrContains, compareText, type Family, parseCidr, printWords } from '@sluice/bundle';
+import { type Cidr, cidrContains, compareText, type Family, parseCidr, printWords } from '@sluice/netfilter';
 import type { Profile } from '../config.ts';
 
 /** The addresses of a node on which node ports are open in one family. `any` may include the loopback addresses. */

@@ -1,4 +1,4 @@
-import type { Family } from '@sluice/bundle';
+import type { Family } from '@sluice/netfilter';
 import type { SluiceConfig, Profile } from '../config.ts';
 import type { Endpoint, Node, PortOfFamily, Service, ServicePort } from '../model.ts';
 

@@ -1,4 +1,4 @@
-import { compareText } from '@sluice/bundle';
+import { compareText } from '@sluice/netfilter';
 import type { IpvsProfile, Profile } from '../config.ts';
 import { needsRouteLocalnet } from './nodeports.ts';
 

@@ -1,4 +1,4 @@
-import type { Family } from '@sluice/bundle';
+import type { Family } from '@sluice/netfilter';
 import { familyOf } from '../read/addresses.ts';
 import type { ReadNode } from '../read/node.ts';
 import type { ReadService } from '../read/service.ts';

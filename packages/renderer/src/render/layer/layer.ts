@@ -1,4 +1,4 @@
-import type { Problem } from '@sluice/bundle';
+import type { Problem } from '@sluice/netfilter';
 import type { ReadNode } from '../read/node.ts';
 import type { ReadObjects } from '../read/read.ts';
 import type { ReadService } from '../read/service.ts';

@@ -1,4 +1,4 @@
-import { compareText, type Place, type Problem } from '@sluice/bundle';
+import { compareText, type Place, type Problem } from '@sluice/netfilter';
 import type { KubeObject } from '../kube.ts';
 import { titleOf } from '../read/names.ts';
 

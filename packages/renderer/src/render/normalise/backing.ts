@@ -1,4 +1,4 @@
-import { compareText, type Family, type Problem } from '@sluice/bundle';
+import { compareText, type Family, type Problem } from '@sluice/netfilter';
 import type { LayeredObjects } from '../layer/layer.ts';
 import type { Endpoint } from '../model.ts';
 import type { ReadEndpoint } from '../read/endpoint.ts';

@@ -1,4 +1,4 @@
-import { compareText, type Family, type Problem } from '@sluice/bundle';
+import { compareText, type Family, type Problem } from '@sluice/netfilter';
 import type { Path } from '../kube.ts';
 import { printPlace } from '../layer/unique.ts';
 import type { ServicePort } from '../model.ts';

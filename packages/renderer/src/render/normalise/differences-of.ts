@@ -1,4 +1,4 @@
-import type { Family, ProblemCode } from '@sluice/bundle';
+import type { Family, ProblemCode } from '@sluice/netfilter';
 import type { Path } from '../kube.ts';
 import type { PortOfFamily, Service, ServicePort } from '../model.ts';
 import { type FleetSelection, selectForFleet } from '../select/fleet.ts';

@@ -1,4 +1,4 @@
-import type { Problem } from '@sluice/bundle';
+import type { Problem } from '@sluice/netfilter';
 import { needsRouteLocalnet } from '../compile/nodeports.ts';
 import { looksAtWeights } from '../compile/ipvs/weights.ts';
 import type { SluiceConfig, IpvsProfile, Profile } from '../config.ts';

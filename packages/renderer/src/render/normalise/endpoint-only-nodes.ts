@@ -1,4 +1,4 @@
-import { compareText, type Problem } from '@sluice/bundle';
+import { compareText, type Problem } from '@sluice/netfilter';
 import type { ReadSlice } from '../read/slice.ts';
 
 /** The most nodes that only endpoints name: four times the size of cluster that Kubernetes supports. */

@@ -1,5 +1,4 @@
-import { addAll } from '@sluice/bundle';
-import type { Problem } from '@sluice/bundle';
+import { addAll, type Problem } from '@sluice/netfilter';
 import type { Service, ServicePort } from '../model.ts';
 import type { ReadService } from '../read/service.ts';
 import type { ReadSlice } from '../read/slice.ts';

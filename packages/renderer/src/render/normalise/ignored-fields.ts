@@ -1,4 +1,4 @@
-import type { Problem } from '@sluice/bundle';
+import type { Problem } from '@sluice/netfilter';
 import type { Path } from '../kube.ts';
 import type { Service } from '../model.ts';
 import { familyOf, familyWord } from '../read/addresses.ts';

@@ -1,4 +1,4 @@
-import { compareText, type Problem } from '@sluice/bundle';
+import { compareText, type Problem } from '@sluice/netfilter';
 import type { SluiceConfig, ConfigNode } from '../config.ts';
 import { fillNode } from '../layer/fill.ts';
 import type { Node, PerFamily } from '../model.ts';

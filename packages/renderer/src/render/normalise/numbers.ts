@@ -1,4 +1,4 @@
-import { addAll, compareText, type Family, type Problem } from '@sluice/bundle';
+import { addAll, compareText, type Family, type Problem } from '@sluice/netfilter';
 import { allocate } from '../allocate/allocate.ts';
 import type { Allocation } from '../allocate/allocation.ts';
 import { wantedFamilies } from '../allocate/families.ts';

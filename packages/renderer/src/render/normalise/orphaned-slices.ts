@@ -1,4 +1,4 @@
-import type { Problem } from '@sluice/bundle';
+import type { Problem } from '@sluice/netfilter';
 import type { ReadService } from '../read/service.ts';
 import type { ReadSlice } from '../read/slice.ts';
 

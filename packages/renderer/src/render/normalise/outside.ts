@@ -1,4 +1,4 @@
-import { isInCidr, parseAddress, parseCidr, type Problem } from '@sluice/bundle';
+import { isInCidr, parseAddress, parseCidr, type Problem } from '@sluice/netfilter';
 import type { SluiceConfig } from '../config.ts';
 import type { Path } from '../kube.ts';
 import { clusterIPPath } from '../read/service-addresses.ts';

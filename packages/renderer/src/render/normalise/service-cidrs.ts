@@ -1,4 +1,4 @@
-import { compareText, type Problem } from '@sluice/bundle';
+import { compareText, type Problem } from '@sluice/netfilter';
 import type { SluiceConfig } from '../config.ts';
 import type { PerFamily } from '../model.ts';
 import { familyOf } from '../read/addresses.ts';

@@ -1,4 +1,4 @@
-import { compareText, type Family, parseCidr } from '@sluice/bundle';
+import { compareText, type Family, parseCidr } from '@sluice/netfilter';
 import type { Allocation } from '../allocate/allocation.ts';
 import { portKey } from '../allocate/request.ts';
 import type { PortOfFamily, Service, ServicePort } from '../model.ts';

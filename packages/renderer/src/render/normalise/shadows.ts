@@ -1,4 +1,4 @@
-import type { Problem } from '@sluice/bundle';
+import type { Problem } from '@sluice/netfilter';
 import type { Path } from '../kube.ts';
 import type { Node, PortOfFamily, ServicePort } from '../model.ts';
 import type { ReadService } from '../read/service.ts';

@@ -1,4 +1,4 @@
-import { addAll, type Problem } from '@sluice/bundle';
+import { addAll, type Problem } from '@sluice/netfilter';
 import type { Allocation } from '../allocate/allocation.ts';
 import { withoutExternalIPs } from '../external-ips.ts';
 import type { Memo } from '../memo.ts';

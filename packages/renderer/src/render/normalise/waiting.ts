@@ -1,4 +1,4 @@
-import type { Problem } from '@sluice/bundle';
+import type { Problem } from '@sluice/netfilter';
 import type { Allocation } from '../allocate/allocation.ts';
 import { hasAddress } from '../layer/fill.ts';
 import { proxyNameLabel } from '../read/names.ts';

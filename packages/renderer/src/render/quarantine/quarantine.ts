@@ -1,4 +1,4 @@
-import { compareText, type Problem } from '@sluice/bundle';
+import { compareText, type Problem } from '@sluice/netfilter';
 import { stringify } from 'yaml';
 import type { JsonObject, KubeObject } from '../kube.ts';
 import { titleOf } from '../read/names.ts';

@@ -1,14 +1,5 @@
-import {
-  addAll,
-  compareText,
-  nodeFile,
-  type Problem,
-  quarantineFile,
-  readPath,
-  serviceFile,
-  type Tool,
-  type VirtualTool,
-} from '@sluice/bundle';
+import { addAll, compareText, type Problem, type Tool, type VirtualTool } from '@sluice/netfilter';
+import { nodeFile, quarantineFile, readPath, serviceFile } from '@sluice/bundle';
 import { assembleModel, isError, ranked, refused, type Rendered, type RenderInput, sorted } from '../render.ts';
 import { Memo } from '../memo.ts';
 import type { Model } from '../model.ts';

@@ -1,4 +1,4 @@
-import { type Address, type Family, forbiddenAddress, parseAddress, parseCidr } from '@sluice/bundle';
+import { type Address, type Family, forbiddenAddress, parseAddress, parseCidr } from '@sluice/netfilter';
 import type { Path } from '../kube.ts';
 import { report, pathText, type FieldSpot } from './fields.ts';
 import { quote } from './text.ts';

@@ -1,4 +1,4 @@
-import { type Scheduler, schedulers } from '@sluice/bundle';
+import { type Scheduler, schedulers } from '@sluice/netfilter';
 import type { WeightRule } from '../model.ts';
 import { type FieldProblem, report, type FieldSpot, textIn } from './fields.ts';
 import { isDnsSubdomain, isLabelValue, quote } from './text.ts';

@@ -1,4 +1,4 @@
-import type { Problem } from '@sluice/bundle';
+import type { Problem } from '@sluice/netfilter';
 import { expect, test } from 'vitest';
 import { endpoint, endpoints, lines, node, object, service, slice } from '../builders.fixture.ts';
 import type { KubeObject } from '../kube.ts';

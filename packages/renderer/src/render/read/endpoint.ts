@@ -1,4 +1,4 @@
-import { compareText, type Family } from '@sluice/bundle';
+import { compareText, type Family } from '@sluice/netfilter';
 import { checkRoutable, familyOf, familyWord } from './addresses.ts';
 import {
   report,

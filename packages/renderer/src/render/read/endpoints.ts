@@ -1,4 +1,4 @@
-import type { Problem } from '@sluice/bundle';
+import type { Problem } from '@sluice/netfilter';
 import type { KubeObject, Path } from '../kube.ts';
 import { checkRoutable, familyOf } from './addresses.ts';
 import type { ReadEndpoint } from './endpoint.ts';

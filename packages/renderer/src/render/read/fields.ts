@@ -1,4 +1,4 @@
-import type { Level, Problem, ProblemCode } from '@sluice/bundle';
+import type { Level, Problem, ProblemCode } from '@sluice/netfilter';
 import type { Json, JsonObject, KubeObject, Path } from '../kube.ts';
 import { quote } from './text.ts';
 

@@ -1,4 +1,4 @@
-import { addAll, type Problem } from '@sluice/bundle';
+import { addAll, type Problem } from '@sluice/netfilter';
 import type { Json, JsonObject, KubeKind, KubeObject, Path } from '../kube.ts';
 import { nearest } from '../nearest.ts';
 import { report, pathText, type FieldSpot, type Subject, spotOf } from './fields.ts';

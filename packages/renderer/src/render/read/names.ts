@@ -1,4 +1,4 @@
-import type { Problem } from '@sluice/bundle';
+import type { Problem } from '@sluice/netfilter';
 import type { JsonObject, KubeKind, KubeObject, Path } from '../kube.ts';
 import { report, mappingIn, pathText, type FieldSpot, type Subject, spotOf, textIn } from './fields.ts';
 import { hasHiddenCharacters, isDnsLabel, isDnsSubdomain, isLabelValue, isPortName, quote } from './text.ts';

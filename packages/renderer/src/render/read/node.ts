@@ -1,4 +1,4 @@
-import type { Problem } from '@sluice/bundle';
+import type { Problem } from '@sluice/netfilter';
 import type { KubeObject, Path } from '../kube.ts';
 import type { PerFamily } from '../model.ts';
 import { checkAddress, checkCidr, familyOf } from './addresses.ts';

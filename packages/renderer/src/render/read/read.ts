@@ -1,5 +1,4 @@
-import { addAll } from '@sluice/bundle';
-import type { Problem } from '@sluice/bundle';
+import { addAll, type Problem } from '@sluice/netfilter';
 import type { KubeKind, KubeObject } from '../kube.ts';
 import { Memo } from '../memo.ts';
 import { readEndpoints } from './endpoints.ts';

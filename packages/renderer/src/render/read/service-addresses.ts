@@ -1,4 +1,4 @@
-import type { Family } from '@sluice/bundle';
+import type { Family } from '@sluice/netfilter';
 import type { Path } from '../kube.ts';
 import { checkCidr, checkRoutable, familyOf, familyWord } from './addresses.ts';
 import { report, pathText, type FieldSpot, textIn, textsIn, wordIn } from './fields.ts';

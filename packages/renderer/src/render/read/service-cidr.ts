@@ -1,4 +1,4 @@
-import type { Problem } from '@sluice/bundle';
+import type { Problem } from '@sluice/netfilter';
 import type { KubeObject } from '../kube.ts';
 import { checkCidr, familyOf } from './addresses.ts';
 import { report, emptyIn, mappingIn, mappingsIn, type FieldSpot, textIn, textsIn, valueIn } from './fields.ts';

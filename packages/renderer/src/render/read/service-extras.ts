@@ -1,4 +1,4 @@
-import { compareText } from '@sluice/bundle';
+import { compareText } from '@sluice/netfilter';
 import { report, mappingIn, numberIn, pathText, type FieldSpot, textIn, wordIn } from './fields.ts';
 
 /** A selector as one text, independent of the order of its labels, for comparison. */

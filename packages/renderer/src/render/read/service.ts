@@ -1,4 +1,4 @@
-import type { Family, Problem, Scheduler } from '@sluice/bundle';
+import type { Family, Problem, Scheduler } from '@sluice/netfilter';
 import type { KubeObject } from '../kube.ts';
 import type { WeightRule } from '../model.ts';
 import { asksForHints, readScheduler, readWeights } from './annotations.ts';

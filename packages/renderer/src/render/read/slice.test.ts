@@ -1,4 +1,4 @@
-import type { Problem } from '@sluice/bundle';
+import type { Problem } from '@sluice/netfilter';
 import { expect, test } from 'vitest';
 import { changed, endpoint, lines, modelOf, node, normalised, service, slice } from '../builders.fixture.ts';
 import type { Json, JsonObject, KubeObject } from '../kube.ts';

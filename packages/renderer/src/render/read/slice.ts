@@ -1,4 +1,4 @@
-import type { Family, Problem } from '@sluice/bundle';
+import type { Family, Problem } from '@sluice/netfilter';
 import type { KubeObject, Path } from '../kube.ts';
 import type { Protocol } from '../model.ts';
 import { type ReadEndpoint, readEndpoint } from './endpoint.ts';

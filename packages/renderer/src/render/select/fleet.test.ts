@@ -4,11 +4,9 @@ import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { endpoint, inFamily, leaving, portWith } from '../compile/sample.fixture.ts';
 import type { Endpoint } from '../model.ts';
-import type { Variant } from './fleet.ts';
-import { selectForFleet } from './fleet.ts';
+import { type Variant, selectForFleet } from './fleet.ts';
 import { fleetOf } from './guards.ts';
-import type { NodeView } from './select.ts';
-import { selectEndpoints } from './select.ts';
+import { type NodeView, selectEndpoints } from './select.ts';
 
 const three: readonly NodeView[] = [
   { name: 'node-1', zone: 'a' },

@@ -1,8 +1,7 @@
 import type { Guard } from '@sluice/bundle';
-import { compareText } from '@sluice/bundle';
+import { compareText } from '@sluice/netfilter';
 import type { Endpoint, PortOfFamily, ServicePort } from '../model.ts';
-import type { NodeFleet } from './guards.ts';
-import { nodeGuards, textFits } from './guards.ts';
+import { type NodeFleet, nodeGuards, textFits } from './guards.ts';
 import { union, usable, usesOf } from './select.ts';
 
 /** A list of endpoints and the guard of the nodes that use it; no guard: every node. */

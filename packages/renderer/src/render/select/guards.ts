@@ -1,5 +1,5 @@
 import type { Guard } from '@sluice/bundle';
-import { compareText } from '@sluice/bundle';
+import { compareText } from '@sluice/netfilter';
 import type { NodeView } from './select.ts';
 
 /** The nodes of a bundle, with indexes by zone. */

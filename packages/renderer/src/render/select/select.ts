@@ -1,4 +1,4 @@
-import { compareText } from '@sluice/bundle';
+import { compareText } from '@sluice/netfilter';
 import type { Endpoint, PortOfFamily, ServicePort } from '../model.ts';
 
 /** The values of a node on which the selection of endpoints depends. */

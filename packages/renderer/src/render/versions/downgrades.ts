@@ -1,4 +1,4 @@
-import { addAll, type Problem } from '@sluice/bundle';
+import { addAll, type Problem } from '@sluice/netfilter';
 import { headlessLabel, proxyNameLabel } from '../read/names.ts';
 import type { ReadEndpoint } from '../read/endpoint.ts';
 import type { ReadService } from '../read/service.ts';

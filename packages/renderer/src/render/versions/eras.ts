@@ -1,4 +1,4 @@
-import { addAll, compareText, type Problem } from '@sluice/bundle';
+import { addAll, compareText, type Problem } from '@sluice/netfilter';
 import type { Profile } from '../config.ts';
 import type { Memo } from '../memo.ts';
 import type { Model, Service } from '../model.ts';

@@ -1,4 +1,5 @@
-import { cidrContains, type Family, forbiddenEndpoint, nodeFile, parseCidr, valueOf } from '@sluice/bundle';
+import { cidrContains, type Family, forbiddenEndpoint, parseCidr } from '@sluice/netfilter';
+import { nodeFile, valueOf } from '@sluice/bundle';
 import type { Violation } from './finding.ts';
 import { type ServiceEntry, hostOfText, hostsOf, lineOf } from './service-entries.ts';
 import { ownersOf } from './owners.ts';

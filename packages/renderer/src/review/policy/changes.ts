@@ -1,4 +1,4 @@
-import { compareText, parseCidr } from '@sluice/bundle';
+import { compareText, parseCidr } from '@sluice/netfilter';
 import { type FactChange, factChanges } from '../fact-changes.ts';
 import type { PolicyCode } from './catalogue.ts';
 import type { Violation } from './finding.ts';

@@ -1,4 +1,4 @@
-import { compareText } from '@sluice/bundle';
+import { compareText } from '@sluice/netfilter';
 import type { EndpointFacts } from '../facts.ts';
 import { eachService } from './addresses.ts';
 import type { Violation } from './finding.ts';

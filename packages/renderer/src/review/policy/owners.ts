@@ -1,4 +1,5 @@
-import { type Family, parseAddress, parseCidr, printWords, valueOf } from '@sluice/bundle';
+import { type Family, parseAddress, parseCidr, printWords } from '@sluice/netfilter';
+import { valueOf } from '@sluice/bundle';
 import { hostsOf } from './service-entries.ts';
 import type { PolicyContext } from './context.ts';
 

@@ -1,4 +1,5 @@
-import { type BundleFiles, compareText, type Problem } from '@sluice/bundle';
+import type { BundleFiles } from '@sluice/bundle';
+import { compareText, type Problem } from '@sluice/netfilter';
 import { Memory } from '../memory.ts';
 import { ReviewStopped } from '../program.ts';
 import { viewOf } from '../view.ts';

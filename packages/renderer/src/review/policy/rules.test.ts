@@ -1,4 +1,5 @@
-import { type BundleFiles, printWords } from '@sluice/bundle';
+import type { BundleFiles } from '@sluice/bundle';
+import { printWords } from '@sluice/netfilter';
 import { expect, test } from 'vitest';
 import { bundleOf, type Short } from './bundle.fixture.ts';
 import { type PolicyCode, policyCodes } from './catalogue.ts';

@@ -1,4 +1,5 @@
-import { compareText, type Family, readPath } from '@sluice/bundle';
+import { compareText, type Family } from '@sluice/netfilter';
+import { readPath } from '@sluice/bundle';
 import { type AddressFacts, factsOf, type PortFacts, type ServiceFacts } from '../facts.ts';
 import { ReviewStopped } from '../program.ts';
 import type { BundleView } from '../view.ts';

@@ -1,4 +1,5 @@
-import { type BundleFiles, compareText, type Problem } from '@sluice/bundle';
+import type { BundleFiles } from '@sluice/bundle';
+import { compareText, type Problem } from '@sluice/netfilter';
 import { type BundleDiff, diffBundles } from '../diff.ts';
 import type { FlowOutcome } from '../flow.ts';
 import { ReviewStopped } from '../program.ts';

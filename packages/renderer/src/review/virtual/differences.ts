@@ -1,4 +1,4 @@
-import type { ProblemCode } from '@sluice/bundle';
+import type { ProblemCode } from '@sluice/netfilter';
 import type { Claim } from '../declared.ts';
 import { loopback } from '../destinations.ts';
 import { endpointsOf, hostOf, localEndpoints, usable } from '../expected.ts';

@@ -1,4 +1,5 @@
-import { type BundleFiles, compareText, findSet, knownSet, readPath, readSetLine } from '@sluice/bundle';
+import { type BundleFiles, readPath } from '@sluice/bundle';
+import { compareText, findSet, knownSet, readSetLine } from '@sluice/netfilter';
 import type { Explanation } from '../explain.ts';
 
 /** A search in `.ipset` or `.ipvs` files. */

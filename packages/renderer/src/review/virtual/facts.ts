@@ -7,7 +7,7 @@ import {
   readServerLine,
   type TransportProtocol,
   type VirtualServer,
-} from '@sluice/bundle';
+} from '@sluice/netfilter';
 import type { AddressFacts, EndpointFacts, PortFacts, ServiceFacts } from '../facts.ts';
 import { type HeaderNotes, notesFor, notesOf, type PortNote } from '../header.ts';
 import { schedulerText } from '../outcome.ts';

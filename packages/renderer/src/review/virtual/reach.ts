@@ -1,4 +1,4 @@
-import { type Family, findSet, lineFamily, type TransportProtocol, type VirtualTool } from '@sluice/bundle';
+import { type Family, findSet, lineFamily, type TransportProtocol, type VirtualTool } from '@sluice/netfilter';
 import type { FileReach } from '../reach.ts';
 
 interface VirtualReach {

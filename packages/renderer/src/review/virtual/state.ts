@@ -1,17 +1,14 @@
+import { baseFile, isVirtualSameEverywhere, resolveVirtual, type VirtualFile } from '@sluice/bundle';
 import {
-  baseFile,
   type Family,
   ipvsHost,
   type IpvsHost,
   type IpvsState,
-  isVirtualSameEverywhere,
   lineFamily,
   readIpvs,
   type ResolvedVirtualFile,
-  resolveVirtual,
-  type VirtualFile,
   type VirtualTool,
-} from '@sluice/bundle';
+} from '@sluice/netfilter';
 import { factOf, type NodeOf, ReviewStopped, scopeOf } from '../node.ts';
 import { toolAt } from '../tools.ts';
 import type { BundleView } from '../view.ts';

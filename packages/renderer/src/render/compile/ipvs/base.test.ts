@@ -1,4 +1,5 @@
-import { type Guard, isRuleError, readRule, setKeys, setName } from '@sluice/bundle';
+import type { Guard } from '@sluice/bundle';
+import { isRuleError, readRule, setKeys, setName } from '@sluice/netfilter';
 import { expect, test } from 'vitest';
 import type { Profile } from '../../config.ts';
 import { profileWith } from '../sample.fixture.ts';

@@ -1,12 +1,5 @@
-import {
-  type Family,
-  type Guard,
-  type GuardedRule,
-  knownSet,
-  type RuleFile,
-  type SetKey,
-  setName,
-} from '@sluice/bundle';
+import { type Family, knownSet, type SetKey, setName } from '@sluice/netfilter';
+import type { Guard, GuardedRule, RuleFile } from '@sluice/bundle';
 import type { Profile } from '../../config.ts';
 import { markOf, masqueradeRules } from '../base.ts';
 import { detectorOf } from '../detector.ts';

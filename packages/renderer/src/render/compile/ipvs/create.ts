@@ -1,4 +1,4 @@
-import { compareText, type Family, type IpSet, knownSet, printCreate, setKeys, setName } from '@sluice/bundle';
+import { compareText, type Family, type IpSet, knownSet, printCreate, setKeys, setName } from '@sluice/netfilter';
 import type { IpvsProfile } from '../../config.ts';
 import type { IpvsLine } from './lines.ts';
 

@@ -1,4 +1,5 @@
-import { compareText, type Guard, type SetKey, setName } from '@sluice/bundle';
+import { compareText, type SetKey, setName } from '@sluice/netfilter';
+import type { Guard } from '@sluice/bundle';
 import type { Endpoint } from '../../model.ts';
 import { holdsOn } from './holds.ts';
 import { type IpvsLine, lineWhere } from './lines.ts';

@@ -1,12 +1,5 @@
-import {
-  baseFile,
-  type Family,
-  familyOf,
-  printRuleFile,
-  serviceFile,
-  type Tool,
-  type VirtualTool,
-} from '@sluice/bundle';
+import { baseFile, printRuleFile, serviceFile } from '@sluice/bundle';
+import { type Family, familyOf, type Tool, type VirtualTool } from '@sluice/netfilter';
 import type { IpvsProfile, Profile } from '../../config.ts';
 import type { Memo } from '../../memo.ts';
 import type { Model, Service } from '../../model.ts';

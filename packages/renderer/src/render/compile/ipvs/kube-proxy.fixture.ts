@@ -1,4 +1,4 @@
-import { cidrContains, type Family, type IpvsHost, setName, type SetKey } from '@sluice/bundle';
+import { cidrContains, type Family, type IpvsHost, setName, type SetKey } from '@sluice/netfilter';
 import type { IpvsProfile, Profile } from '../../config.ts';
 import type { Endpoint, Node, PortOfFamily, Service, ServicePort } from '../../model.ts';
 import { categorize } from '../kube-proxy.fixture.ts';

@@ -1,12 +1,5 @@
-import {
-  type IpvsHost,
-  ipvsHost,
-  type IpvsState,
-  readIpvs,
-  resolveNode,
-  type ResolvedNode,
-  virtualKey,
-} from '@sluice/bundle';
+import { type IpvsHost, ipvsHost, type IpvsState, readIpvs, virtualKey } from '@sluice/netfilter';
+import { resolveNode, type ResolvedNode } from '@sluice/bundle';
 import { runs } from '@sluice/testing';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';

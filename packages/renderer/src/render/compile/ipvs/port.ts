@@ -1,4 +1,4 @@
-import type { Family, Scheduler } from '@sluice/bundle';
+import type { Family, Scheduler } from '@sluice/netfilter';
 import type { Endpoint, PortOfFamily, ServicePort } from '../../model.ts';
 import type { FleetSelection } from '../../select/fleet.ts';
 import type { NodeFleet } from '../../select/guards.ts';

@@ -1,4 +1,5 @@
-import { type Guard, printAttributes } from '@sluice/bundle';
+import type { Guard } from '@sluice/bundle';
+import { printAttributes } from '@sluice/netfilter';
 import type { Endpoint } from '../../model.ts';
 import type { Variant } from '../../select/fleet.ts';
 import { nodeGuards } from '../../select/guards.ts';

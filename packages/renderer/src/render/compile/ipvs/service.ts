@@ -1,4 +1,5 @@
-import { compareText, type Family, type GuardedRule, type RuleFile, type Scheduler } from '@sluice/bundle';
+import { compareText, type Family, type Scheduler } from '@sluice/netfilter';
+import type { GuardedRule, RuleFile } from '@sluice/bundle';
 import { withoutExternalIPs } from '../../external-ips.ts';
 import type { Endpoint, Node, Service } from '../../model.ts';
 import { selectForFleet } from '../../select/fleet.ts';

@@ -1,4 +1,4 @@
-import type { Scheduler } from '@sluice/bundle';
+import type { Scheduler } from '@sluice/netfilter';
 import type { Endpoint, Node, Service } from '../../model.ts';
 
 /** The zone label: endpoints have their own zone, even if their node is unknown. */

@@ -1,0 +1,10 @@
+export type Family = 'ipv4' | 'ipv6';
+export type TableName = 'filter' | 'nat';
+
+/** The tools whose files a bundle has, each with the family of its rules. */
+export const familyOf = { iptables: 'ipv4', ip6tables: 'ipv6' } as const satisfies Record<string, Family>;
+export type Tool = keyof typeof familyOf;
+
+/** The further tools of mode ipvs, each for both families, in the order of loading. */
+export const virtualTools = ['ipset', 'ipvs'] as const;
+export type VirtualTool = (typeof virtualTools)[number];

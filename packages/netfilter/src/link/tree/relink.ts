@@ -1,0 +1,215 @@
+import type { FileSections } from '../section.ts';
+import type { TableName } from '../../family.ts';
+import { differing, Layered } from '../layered.ts';
+import { type FamilyProgram, tableNames, type TableProgram } from '../program.ts';
+import { type Dispatch, dispatchedChains, redispatch } from './dispatch.ts';
+import { settledEntries } from './entries.ts';
+import { entryChains, baseChainNames, baseChainName } from './base-chains.ts';
+import type { Swap } from './grow.ts';
+import { matchesMark } from './in-place.ts';
+import { limitProblems } from './limits.ts';
+import { dispatchAll, placeUnits, type TreeOptions } from './link.ts';
+import { sectionsDependOnHost, type TreeMemory } from './memory.ts';
+import { naturalName, NamesExhausted, sameLines, ChainNamer, stemOf, renamedOf } from './names.ts';
+import type { TreeChain } from './program.ts';
+import type { LinkedRule, TableUnit, FileUnits } from './unit.ts';
+
+/** A linked family, with the parts for making the next program from it. */
+export interface LinkState {
+  readonly files: readonly FileSections[];
+  readonly options: TreeOptions;
+  /** Of each file; no two share a chain. */
+  readonly units: readonly FileUnits[];
+  readonly tables: Readonly<Record<TableName, TableState>>;
+  readonly program: FamilyProgram;
+  /** `LinkScope.inPlace` */
+  readonly inPlace: boolean;
+}
+
+export interface TableState {
+  /** By base chain. */
+  readonly dispatched: ReadonlyMap<string, Dispatch>;
+  /** The names of all chains in these. */
+  readonly inner: ReadonlySet<string>;
+}
+
+/** A changed file. */
+interface Replaced {
+  readonly old: FileUnits;
+  readonly fresh: FileUnits;
+}
+
+/** With more changed files than this, all files are linked. */
+const replacedMax = 256;
+
+/**
+ * Makes a program from the last one, where some files changed and kept their shape: the same rules jump to the file's chains under the
+ * same addresses and ports. So the trees keep their form, and only the paths to those chains are made again.
+ * @returns undefined where anything else changed, or where a chain would get another name for a reason other than its rules
+ */
+export function relink(
+  last: LinkState,
+  files: LinkState['files'],
+  options: TreeOptions,
+  memory: TreeMemory,
+): LinkState | undefined {
+  if (files.length !== last.files.length || !sameScope(last.options, options) || !keepsNames(last, options)) {
+    return undefined;
+  }
+  const places = otherPlaces(files, last.files);
+  if (places.length > replacedMax || places.some((at) => sectionsDependOnHost(files[at] as FileSections)))
+    return undefined;
+  const namers = {
+    filter: new ChainNamer(options.taken?.filter.chains),
+    nat: new ChainNamer(options.taken?.nat.chains),
+  };
+  const scope = { family: options.family, host: options.host ?? {}, inPlace: last.inPlace };
+  const units = [...last.units];
+  const replaced: Replaced[] = [];
+  for (const at of places) {
+    const old = units[at] as FileUnits;
+    const fresh = placeUnits(files[at] as FileSections, scope, namers, memory);
+    if (!tableNames.every((table) => sameShape(table, old[table], fresh[table]))) return undefined;
+    units[at] = fresh;
+    replaced.push({ old, fresh });
+  }
+  const nat = relinkTable('nat', last, replaced, namers.nat);
+  const filter = nat && relinkTable('filter', last, replaced, namers.filter);
+  if (!nat || !filter || !haveDistinctChains(replaced)) return undefined;
+  const program = { filter: filter.program, nat: nat.program };
+  return { files, options, units, program, inPlace: last.inPlace, tables: { filter: filter.table, nat: nat.table } };
+}
+
+/** Whether no two of the files share a chain: a later change of one file would delete it from the other. */
+function haveDistinctChains(replaced: readonly Replaced[]): boolean {
+  return tableNames.every((table) => {
+    // One file may have a group twice: SVC and SVL of a Service whose endpoints are all on this node.
+    const names = replaced.flatMap(({ fresh }) => [...new Set(fresh[table].chains.map(({ name }) => name))]);
+    return new Set(names).size === names.length;
+  });
+}
+
+function otherPlaces(files: LinkState['files'], before: LinkState['files']): readonly number[] {
+  const places: number[] = [];
+  for (let at = 0; at < files.length; at++) if (files[at] !== before[at]) places.push(at);
+  return places;
+}
+
+/** Whether files are linked for the same machine. */
+function sameScope(a: TreeOptions, b: TreeOptions): boolean {
+  const scope = ({ family, host = {}, provideKubeChains = false, knowsBpf = true }: TreeOptions): string =>
+    JSON.stringify([family, host, provideKubeChains, knowsBpf]);
+  return scope(a) === scope(b);
+}
+
+/**
+ * Whether every chain of the last program would get its name again. Names depend on the chains in the kernel, so chains that changed there
+ * since are examined; mostly the kernel has the last program.
+ */
+function keepsNames({ options, program }: LinkState, { taken }: TreeOptions): boolean {
+  return tableNames.every((table) => {
+    const before = options.taken?.[table].chains ?? none;
+    const now = taken?.[table].chains ?? none;
+    const own = program[table].chains;
+    if (now === before) return true;
+    const held = renamedOf(now, now === own ? undefined : before);
+    return (
+      differing(before, now).every((name) => isFree(name, now, own)) &&
+      [...renamedOf(own, before)].every(([digest, name]) => held.get(digest) === name) &&
+      [...held].every(([digest, name]) => own.has(name) || !own.has(naturalName(stemOf(name) ?? '', digest)))
+    );
+  });
+}
+
+/** Whether the kernel has no other rules under a name of the last program. */
+function isFree(name: string, held: TableProgram['chains'], own: TableProgram['chains']): boolean {
+  const [lines, mine] = [held.get(name), own.get(name)];
+  return !lines || !mine || stemOf(name) === undefined || sameLines(lines, mine);
+}
+
+const none: TableProgram['chains'] = new Map();
+
+/** Whether the rules of two units are in the same base chains, at the same positions. */
+function sameShape(table: TableName, a: TableUnit, b: TableUnit): boolean {
+  if (b.problems.length > 0 || a.base.length !== b.base.length) return false;
+  if (!sameLines(a.bases, b.bases) || !sameLines(a.named, b.named)) return false;
+  return a.base.every((rule, at) => sameDispatch(table, rule, b.base[at] as LinkedRule));
+}
+
+function sameDispatch(table: TableName, a: LinkedRule, b: LinkedRule): boolean {
+  if (a.chain !== b.chain || a.calls !== b.calls || a.isTerminal !== b.isTerminal) return false;
+  if ((baseChainNames[table] as readonly string[]).includes(a.chain) || matchesMark(a) || matchesMark(b))
+    return a.body.text === b.body.text;
+  const key = ({ place }: LinkedRule): string => (place.kind === 'rest' ? '' : place.key);
+  return a.place.kind === b.place.kind && key(a) === key(b);
+}
+
+type ChainChanges = Map<string, readonly string[] | undefined>;
+
+function relinkTable(
+  name: TableName,
+  { options, tables, program }: LinkState,
+  replaced: readonly Replaced[],
+  namer: ChainNamer,
+): { readonly table: TableState; readonly program: TableProgram } | undefined {
+  const { dispatched: before, inner: innerBefore } = tables[name];
+  const swap: Swap = new Map(
+    replaced.flatMap(({ old, fresh }) => old[name].base.map((rule, at) => [rule, fresh[name].base[at] as LinkedRule])),
+  );
+  if (replaced.every(({ old, fresh }) => old[name] === fresh[name]))
+    return { table: tables[name], program: program[name] };
+  const dispatched = redispatched(name, before, swap, namer);
+  if (!dispatched || limitProblems(name, options.family, dispatched).length > 0) return undefined;
+  const inner = new Set(
+    [...dispatched.values()].flatMap((one) => [...dispatchedChains(one)].map((chain) => chain.name)),
+  );
+  const changes: ChainChanges = new Map(
+    [...innerBefore].filter((one) => !inner.has(one)).map((one) => [one, undefined]),
+  );
+  for (const { old } of replaced) for (const chain of old[name].chains) changes.set(chain.name, undefined);
+  const held = program[name].chains;
+  for (const chain of namer.chains.values()) if (!addChain(chain, held, changes, innerBefore)) return undefined;
+  for (const [entry, rules] of entriesOf(name, dispatched))
+    if (!sameLines(held.get(entry) ?? [], rules)) changes.set(entry, rules);
+  const next = Layered.of(held).with(changes);
+  renamedOf(next, held);
+  const table = next === held ? program[name] : { chains: next, jumps: program[name].jumps };
+  return { table: { dispatched, inner }, program: table };
+}
+
+function redispatched(
+  table: TableName,
+  before: TableState['dispatched'],
+  swap: Swap,
+  namer: ChainNamer,
+): TableState['dispatched'] | undefined {
+  try {
+    return dispatchAll(table, (base, roots) => redispatch(before.get(base) as Dispatch, swap, namer, roots));
+  } catch (error) {
+    if (error instanceof NamesExhausted) return undefined;
+    throw error;
+  }
+}
+
+function entriesOf(table: TableName, dispatched: TableState['dispatched']): ReadonlyMap<string, readonly string[]> {
+  const roots = entryChains[table].map((base) => [baseChainName(base), dispatched.get(base)?.root.name ?? ''] as const);
+  return settledEntries({ entries: new Map(roots) });
+}
+
+/**
+ * Records a chain that was made. An existing chain with equal rules keeps its identity.
+ * @param inner chains in dispatch chains, which may stay though they were made again
+ * @returns false when a chain that stays has the same name
+ */
+function addChain(
+  { name, rules }: TreeChain,
+  held: TableProgram['chains'],
+  changes: ChainChanges,
+  inner: ReadonlySet<string>,
+): boolean {
+  const old = held.get(name);
+  const isSame = old !== undefined && sameLines(old, rules);
+  if (old && !changes.has(name)) return isSame && inner.has(name);
+  changes.set(name, isSame ? old : rules);
+  return true;
+}

@@ -1,0 +1,2 @@
+/** How a node forwards packets to endpoints. */
+export type Mode = 'iptables' | 'ipvs';

@@ -1,0 +1,16 @@
+/** The chain that a line `-A CHAIN …` appends to. */
+export function chainOf(rule: string): string {
+  const end = rule.indexOf(' ', 3);
+  return end < 0 ? rule.slice(3) : rule.slice(3, end);
+}
+
+/**
+ * The target of a rule's `-j` or `-g`; undefined when it has none. A target ends its line (`readRule` enforces it), so the last match
+ * is the target even if a comment contains one.
+ */
+export function jumpTargetOf(rule: string): string | undefined {
+  const start = Math.max(rule.lastIndexOf(' -j '), rule.lastIndexOf(' -g '));
+  if (start < 0) return undefined;
+  const end = rule.indexOf(' ', start + 4);
+  return end < 0 ? rule.slice(start + 4) : rule.slice(start + 4, end);
+}

@@ -1,0 +1,58 @@
+import type { Family, TableName } from '../family.ts';
+import type { Address } from '../rules/address.ts';
+import type { IpvsState, VirtualServer } from '../virtual/values.ts';
+import type { TransportProtocol } from '../rules/rule.ts';
+import type { RuleHit } from './packet.ts';
+
+/**
+ * A packet on one of its possible paths. No field is optional: flows are copied at each rule, and copies of one shape are several
+ * times faster.
+ */
+export interface TraceFlow {
+  readonly source: Address;
+  readonly destination: Address;
+  readonly port: number;
+  /** 32 bits, unsigned. */
+  readonly mark: number;
+  readonly translated: boolean;
+  readonly masquerade: boolean;
+  /** The virtual server that translated it. */
+  readonly by: Pick<VirtualServer, 'address' | 'protocol' | 'port'> | undefined;
+  /** The verdict in the current built-in chain; undefined: none yet. */
+  readonly verdict: 'accept' | 'reject' | 'drop' | undefined;
+  /** Whether a filter rule accepted it. */
+  readonly accepted: boolean;
+  readonly probability: number;
+  readonly trail: Trail | undefined;
+}
+
+/** The rules that matched, the last one first: flows share the trail up to the point where they split. */
+export interface Trail {
+  readonly hit: RuleHit;
+  readonly before: Trail | undefined;
+}
+
+/** The rules of a trail in the order in which they matched. */
+export function pathOf(trail: Trail | undefined): readonly RuleHit[] {
+  const path: RuleHit[] = [];
+  for (let at = trail; at; at = at.before) path.push(at.hit);
+  return path.toReversed();
+}
+
+export type HookName = 'PREROUTING' | 'INPUT' | 'FORWARD' | 'OUTPUT' | 'POSTROUTING';
+
+/** A hook of the kernel, and the properties that all flows of a packet share. */
+export interface Hook {
+  readonly table: TableName;
+  readonly name: HookName;
+  readonly family: Family;
+  readonly protocol: TransportProtocol;
+  /** `''` for hooks without an incoming interface: OUTPUT and POSTROUTING. */
+  readonly in: string;
+  readonly remembers: string | undefined;
+  /** Names of the switches that are on. */
+  readonly switches: ReadonlySet<string>;
+  readonly isLocal: (address: Address) => boolean;
+  /** In mode ipvs: the sets that rules match. */
+  readonly sets?: IpvsState['sets'] | undefined;
+}

@@ -1,0 +1,110 @@
+import type { TableName } from '../family.ts';
+import { type Address, parseAddress } from '../rules/address.ts';
+import { isInCidr, type Cidr, parseCidr } from '../rules/cidr.ts';
+import { isSwitch } from '../rules/parts.ts';
+import { readRule } from '../rules/read.ts';
+import { certain, isRuleError, type Match, type Rule, type Test, type TransportProtocol } from '../rules/rule.ts';
+import type { TraceFlow, Hook } from './flow.ts';
+import { type RuleHit, TraceError } from './packet.ts';
+import { isInSet } from './set.ts';
+
+/** A rule parsed for many packets. */
+export interface ReadyRule {
+  readonly text: string;
+  readonly rule: Rule;
+  readonly source: Cidr | undefined;
+  readonly destination: Cidr | undefined;
+  /** The new destination of DNAT. */
+  readonly translation: Address | undefined;
+  /** Its entry in a path, for either table. */
+  readonly hits: Readonly<Record<TableName, RuleHit>>;
+}
+
+/** By identity: programs are values, so the lines of a chain never change. */
+const known = new WeakMap<readonly string[], readonly ReadyRule[]>();
+
+/** Parses the rules of a chain. @throws TraceError for a line outside the grammar */
+export function readyRules(lines: readonly string[], hook: Hook): readonly ReadyRule[] {
+  const done = known.get(lines);
+  if (done) return done;
+  const ready = lines.map((text): ReadyRule => {
+    const rule = readRule(text, hook.family, 'program');
+    if (isRuleError(rule)) throw new TraceError(`Cannot trace rule "${text}": ${rule.error}`);
+    const { chain, source, destination, target } = rule;
+    return {
+      text,
+      rule,
+      source: source && parseCidr(source.value),
+      destination: destination && parseCidr(destination.value),
+      translation: target?.kind === 'dnat' ? parseAddress(target.address) : undefined,
+      hits: { filter: { table: 'filter', chain, rule: text }, nat: { table: 'nat', chain, rule: text } },
+    };
+  });
+  known.set(lines, ready);
+  return ready;
+}
+
+/** The probability with which a rule matches a flow: 0, 1, or that of its `statistic`. */
+export function chanceOf(ready: ReadyRule, flow: TraceFlow, hook: Hook): number {
+  const { rule } = ready;
+  if (rule.protocol && rule.protocol !== hook.protocol) return 0;
+  if (rule.destination && ready.destination) {
+    if (isInCidr(flow.destination, ready.destination) === rule.destination.negated) return 0;
+  }
+  if (rule.source && ready.source && isInCidr(flow.source, ready.source) === rule.source.negated) return 0;
+  if (rule.in && isInterface(rule.in, hook.in) === rule.in.negated) return 0;
+  let chance = 1;
+  for (const match of rule.matches) {
+    if (match.kind === 'statistic') chance *= match.chance / certain;
+    else if (!matches(match, flow, hook)) return 0;
+  }
+  if (rule.out) refuseOut(ready, hook);
+  return chance;
+}
+
+function matches(match: Exclude<Match, { kind: 'statistic' }>, flow: TraceFlow, hook: Hook): boolean {
+  switch (match.kind) {
+    case 'comment':
+      return true;
+    case 'tcp':
+    case 'udp':
+    case 'sctp':
+      return isPort(match, flow.port);
+    case 'conntrack':
+      return match.states.some((state) => state === 'NEW' || (state === 'DNAT' && flow.translated)) !== match.negated;
+    case 'mark':
+      return ((flow.mark & match.mask) >>> 0 === match.value) !== match.negated;
+    case 'addrtype':
+      return hook.isLocal(match.side === 'source' ? flow.source : flow.destination) !== (match.negated ?? false);
+    case 'reflexive':
+      return flow.source.text === flow.destination.text;
+    case 'physdev':
+      // The tracer has no bridges, so no packet arrives through a bridge port.
+      return true;
+    case 'set':
+      return isSwitch(match.name) ? hook.switches.has(match.name) : isInSet(match, flow, hook);
+    case 'ipvs':
+      return flow.by?.address === match.address && flow.by.port === match.port && flow.by.protocol === match.protocol;
+    case 'recent':
+      return match.action === 'set' || match.name === hook.remembers;
+  }
+}
+
+function isPort(
+  { destinationPort, destinationPorts }: Extract<Match, { kind: TransportProtocol }>,
+  port: number,
+): boolean {
+  if (destinationPorts) return port >= destinationPorts[0] && port <= destinationPorts[1];
+  return destinationPort === undefined || destinationPort === port;
+}
+
+function isInterface(test: Test, name: string): boolean {
+  return test.value.endsWith('+') ? name.startsWith(test.value.slice(0, -1)) : test.value === name;
+}
+
+/** The outgoing interface depends on the routing table, which the tracer does not know. */
+function refuseOut(ready: ReadyRule, hook: Hook): never {
+  throw new TraceError(
+    `Cannot trace rule "${ready.text}" in ${hook.name}: it matches the outgoing interface, which the tracer does not know`,
+  );
+}

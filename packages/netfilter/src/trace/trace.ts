@@ -1,0 +1,151 @@
+import type { FamilyProgram } from '../link/program.ts';
+import { compareText } from '../problem.ts';
+import type { Family, TableName } from '../family.ts';
+import { type Address, parseAddress } from '../rules/address.ts';
+import { printEndpoint } from '../rules/rule.ts';
+import { type TraceFlow, type HookName, pathOf } from './flow.ts';
+import { type Outcome, type Packet, TraceError, type World } from './packet.ts';
+import { schedule } from './ipvs.ts';
+import { walkHook } from './walk.ts';
+
+/**
+ * Traces the first packet of a connection through the kernel's hooks: nat PREROUTING or OUTPUT, then filter INPUT, FORWARD or OUTPUT
+ * by the destination after translation, then nat POSTROUTING. A packet from the node to itself comes back through `lo` and traverses
+ * filter INPUT, but not nat again: the connection is translated by then.
+ *
+ * Only our rules are known. Foreign rules, routes and reverse path filters may change the outcome.
+ * @returns every possible outcome once, most probable first
+ * @throws TraceError for rules that it does not understand
+ */
+export function trace(program: FamilyProgram, packet: Packet, world: World): readonly Outcome[] {
+  const isLocal = localTest(world);
+  const switches = new Set(world.switches);
+  const sets = world.ipvs?.sets;
+  const { family, protocol, remembers } = packet;
+  const pass = (
+    flows: readonly TraceFlow[],
+    table: TableName,
+    name: HookName,
+    incoming: string,
+  ): readonly TraceFlow[] => {
+    const hook = { table, name, family, protocol, remembers, isLocal, sets, switches, in: incoming };
+    const open = flows.flatMap((flow) => (ended(flow) ? [] : [{ ...flow, verdict: undefined }]));
+    return [...flows.filter(ended), ...walkHook(program[table], open, hook)];
+  };
+  const start = [firstFlow(packet)];
+  const balance = (flow: TraceFlow): readonly TraceFlow[] => (ended(flow) ? [flow] : schedule(flow, packet, world));
+  const node: TracingNode = { pass, isLocal, balance };
+  const done = packet.in === undefined ? fromNode(start, node) : fromOutside(start, packet.in, node);
+  return merge(done);
+}
+
+type Pass = (flows: readonly TraceFlow[], table: TableName, name: HookName, incoming: string) => readonly TraceFlow[];
+
+/** The node that flows pass through: its hooks, and its virtual servers. */
+interface TracingNode {
+  readonly pass: Pass;
+  readonly isLocal: (address: Address) => boolean;
+  readonly balance: (flow: TraceFlow) => readonly TraceFlow[];
+}
+
+const ended = ({ verdict }: TraceFlow): boolean => verdict === 'drop' || verdict === 'reject';
+
+/**
+ * Packets from virtual servers traverse OUTPUT and POSTROUTING, never FORWARD; those to the node itself have arrived
+ * (`ip_vs_nat_xmit` in `net/netfilter/ipvs/ip_vs_xmit.c`). nat OUTPUT has no effect on them, as their destination is chosen.
+ */
+function fromOutside(
+  flows: readonly TraceFlow[],
+  incoming: string,
+  { pass, isLocal, balance }: TracingNode,
+): readonly TraceFlow[] {
+  const arrived = pass(flows, 'nat', 'PREROUTING', incoming);
+  const isHere = ({ destination }: TraceFlow): boolean => isLocal(destination);
+  const received = pass(arrived.filter(isHere), 'filter', 'INPUT', incoming).flatMap(balance);
+  const isForwarded = ({ by, destination }: TraceFlow): boolean => by !== undefined && !isLocal(destination);
+  const beyond = arrived.filter((flow) => !isHere(flow));
+  return [
+    ...received.filter((flow) => !isForwarded(flow)),
+    ...pass(pass(received.filter(isForwarded), 'filter', 'OUTPUT', ''), 'nat', 'POSTROUTING', ''),
+    ...pass(pass(beyond, 'filter', 'FORWARD', incoming), 'nat', 'POSTROUTING', ''),
+  ];
+}
+
+/** Virtual servers are between the nat and the filter table of OUTPUT (`ip_vs_ops` in `ip_vs_core.c`). */
+function fromNode(flows: readonly TraceFlow[], { pass, isLocal, balance }: TracingNode): readonly TraceFlow[] {
+  const sent = pass(pass(flows, 'nat', 'OUTPUT', '').flatMap(balance), 'filter', 'OUTPUT', '');
+  return pass(sent, 'nat', 'POSTROUTING', '').flatMap((flow) =>
+    isLocal(flow.destination) ? pass([flow], 'filter', 'INPUT', 'lo') : [flow],
+  );
+}
+
+function firstFlow(packet: Packet): TraceFlow {
+  return {
+    source: addressOf(packet.source, packet.family),
+    destination: addressOf(packet.destination, packet.family),
+    port: packet.port,
+    mark: 0,
+    translated: false,
+    masquerade: false,
+    by: undefined,
+    verdict: undefined,
+    accepted: false,
+    probability: 1,
+    trail: undefined,
+  };
+}
+
+function addressOf(text: string, family: Family): Address {
+  const address = parseAddress(text);
+  if (address?.family === family) return address;
+  throw new TraceError(`Cannot trace a packet: ${JSON.stringify(text)} is not an ${family} address`);
+}
+
+function localTest(world: World): (address: Address) => boolean {
+  const bound = world.ipvs ? [...world.ipvs.addresses.ipv4, ...world.ipvs.addresses.ipv6] : [];
+  const own = new Set([...world.localAddresses, ...bound].map((text) => parseAddress(text)?.text));
+  return (address) => own.has(address.text) || isLoopback(address);
+}
+
+/** `127.0.0.0/8` and `::1`. Tested for every flow, so without parsing a text. */
+const isLoopback = ({ family, words, text }: Address): boolean =>
+  family === 'ipv4' ? (words[0] ?? 0) >> 8 === 127 : text === '::1';
+
+function outcomeOf(flow: TraceFlow): Outcome {
+  const { probability, masquerade } = flow;
+  const path = pathOf(flow.trail);
+  if (flow.verdict === 'drop' || flow.verdict === 'reject') {
+    return { verdict: flow.verdict, masquerade: false, probability, path };
+  }
+  if (!flow.translated) return { verdict: flow.accepted ? 'accept' : 'pass', masquerade, probability, path };
+  return { verdict: 'dnat', to: printEndpoint(flow.destination.text, flow.port), masquerade, probability, path };
+}
+
+function merge(flows: readonly TraceFlow[]): readonly Outcome[] {
+  const merged = new Map<string, Outcome>();
+  for (const outcome of flows.map(outcomeOf)) {
+    const key = `${labelOf(outcome)} ${outcome.to ?? ''}`;
+    const same = merged.get(key);
+    merged.set(key, same ? { ...same, probability: same.probability + outcome.probability } : outcome);
+  }
+  return [...merged]
+    .toSorted(([a, x], [b, y]) => y.probability - x.probability || compareText(a, b))
+    .map(([, one]) => one);
+}
+
+function labelOf(outcome: Outcome): string {
+  return `${outcome.masquerade ? 'masquerade ' : ''}${outcome.verdict}`;
+}
+
+/**
+ * Outcomes in one line, without probabilities: `dnat 10.244.1.5:8080 | 10.244.2.6:8080`, `masquerade dnat …`, `reject`, `drop`,
+ * `pass`, separated by commas. Sorted, so that equal sets of outcomes give equal texts.
+ */
+export function summarise(outcomes: readonly Outcome[]): string {
+  const kinds = [...Map.groupBy(outcomes, labelOf)].toSorted(([a], [b]) => compareText(a, b));
+  const lines = kinds.map(([label, group]) => {
+    const targets = group.flatMap((outcome) => outcome.to ?? []).toSorted(compareText);
+    return targets.length === 0 ? label : `${label} ${targets.join(' | ')}`;
+  });
+  return lines.join(', ');
+}

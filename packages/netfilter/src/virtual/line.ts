@@ -1,0 +1,36 @@
+import type { Problem } from '../problem.ts';
+import type { Family, VirtualTool } from '../family.ts';
+
+/** A line resolved for one node, still with `${host.*}`. */
+export interface ResolvedLine {
+  readonly text: string;
+  readonly line: number;
+}
+
+/** A file resolved for one node. */
+export interface ResolvedVirtualFile {
+  readonly path: string;
+  readonly lines: readonly ResolvedLine[];
+}
+
+/** A node's files of mode ipvs besides rules, in the order of loading. */
+export interface ResolvedVirtual {
+  readonly ipset: readonly ResolvedVirtualFile[];
+  readonly ipvs: readonly ResolvedVirtualFile[];
+}
+
+/** The family of a line, by its addresses: those of IPv6 are in brackets, or in sets of their own. */
+export function lineFamily(tool: VirtualTool, text: string): Family {
+  return tool === 'ipvs' ? (text.includes('[') ? 'ipv6' : 'ipv4') : / KUBE-6-/.test(text) ? 'ipv6' : 'ipv4';
+}
+
+/** A problem with one line of a file. */
+export function refusedLine(path: string, line: number, why: string): Problem {
+  return {
+    code: 'RULE_REFUSED',
+    level: 'error',
+    at: { file: path, line, column: 1 },
+    message: `Cannot read line: ${why}`,
+    hint: 'Files of a bundle are written by `sluice render`; render again with the same version rather than edit them',
+  };
+}
