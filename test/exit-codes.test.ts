@@ -1,9 +1,9 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { exitCodes as ofSluiced } from '../packages/applier/src/rollout/outcome.ts';
+import { exitCodes as ofSluiced } from '../packages/applier/src/ports/outcome.ts';
 import { buildProgram as buildSluiced } from '../packages/applier/src/program.ts';
-import { exitCodes, exitDetails, exitMeanings } from '../packages/cli/src/index.ts';
+import { exitCodes, exitDetails, exitMeanings } from '../packages/cli/src/exit-codes.ts';
 import { buildProgram as buildSluice } from '../packages/renderer/src/cli/program.ts';
 import { exitCodes as ofSluice } from '../packages/renderer/src/exit.ts';
 

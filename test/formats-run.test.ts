@@ -6,7 +6,7 @@ import { programPath } from '@sluice/testing';
 import type { Command } from 'commander';
 import { execa } from 'execa';
 import { afterAll, describe, expect, test } from 'vitest';
-import { isFormatOption } from '../packages/cli/src/index.ts';
+import { isFormatOption } from '../packages/cli/src/format.ts';
 import { commands, wordsOf } from './commands.fixture.ts';
 
 const dir = mkdtempSync(join(tmpdir(), 'sluice-formats-'));

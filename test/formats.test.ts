@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { isFormatOption, formats } from '../packages/cli/src/index.ts';
+import { isFormatOption, formats } from '../packages/cli/src/format.ts';
 import { commands } from './commands.fixture.ts';
 
 /** Commands whose `-o` is a path: there the format is `--report`. */

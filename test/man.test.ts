@@ -3,7 +3,7 @@ import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { buildProgram as buildSluiced } from '../packages/applier/src/program.ts';
-import { exitMeanings } from '../packages/cli/src/index.ts';
+import { exitMeanings } from '../packages/cli/src/exit-codes.ts';
 import { buildProgram as buildSluice } from '../packages/renderer/src/cli/program.ts';
 import { manPage } from '../tools/man.ts';
 

@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { peek } from '../packages/applier/src/journal/peek.ts';
+import { peek } from '../packages/applier/src/state/peek.ts';
 import { gatherEvidence } from '../packages/renderer/src/commands/evidence.ts';
 import { stagedRelease, targetOf } from '../packages/renderer/src/commands/target.ts';
 import { isHealthyFleet, judgeFleet } from '../packages/renderer/src/fleet/fleet.ts';

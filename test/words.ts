@@ -7,7 +7,7 @@ export interface AvoidedForm {
 
 /** Where an avoided form is, and how to say it. */
 export interface Finding {
-  /** `packages/applier/src/daemon.ts:12` */
+  /** `packages/applier/src/daemon/daemon.ts:12` */
   readonly at: string;
   readonly form: string;
   readonly say: string;

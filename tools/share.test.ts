@@ -42,7 +42,7 @@ describe('a share of --all', () => {
 
   test('files over the time budget are listed as left out', () => {
     const large = [piece('test/faults/faults.test.ts', 1_000), piece('test/faults/power.test.ts', 900)];
-    const { guards, left } = shareOf(large, ['packages/applier/src/journal/slots.ts'], 0);
+    const { guards, left } = shareOf(large, ['packages/applier/src/state/slots.ts'], 0);
     expect([paths(guards), paths(left)]).toEqual([['test/faults/faults.test.ts'], ['test/faults/power.test.ts']]);
   });
 });

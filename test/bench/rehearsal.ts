@@ -7,7 +7,7 @@ import { rehearseInNamespace } from '../../packages/applier/src/kernel/scratch/n
 import { rehearseInUnit } from '../../packages/applier/src/kernel/scratch/unit.ts';
 import { runChildren } from '../../packages/applier/src/kernel/run.ts';
 import { type RuleStore, detectTools } from '../../packages/applier/src/kernel/tools.ts';
-import type { NodeState } from '../../packages/applier/src/rollout/state.ts';
+import type { NodeState } from '../../packages/applier/src/ports/node-state.ts';
 import { readTree } from '../../packages/renderer/src/load/tree.ts';
 import { buildTestPrograms } from '../../tools/test-programs.ts';
 import { RehearsalUnit, stateOf } from '../netns/rehearsal.ts';

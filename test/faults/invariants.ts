@@ -1,5 +1,5 @@
 import { readSave } from '../../packages/applier/src/kernel/save.ts';
-import type { NodeRecord } from '../../packages/applier/src/journal/record.ts';
+import type { NodeRecord } from '../../packages/applier/src/state/record.ts';
 
 /** The state of a node at one moment. */
 export interface NodeSnapshot {

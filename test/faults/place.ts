@@ -2,7 +2,7 @@ import { cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, write
 import { tmpdir } from 'node:os';
 import { programPath } from '@sluice/testing';
 import { execa } from 'execa';
-import { peek } from '../../packages/applier/src/journal/peek.ts';
+import { peek } from '../../packages/applier/src/state/peek.ts';
 import { sampleNode } from '../../packages/applier/src/testing/bundle.fixture.ts';
 import type { NodeSnapshot } from './invariants.ts';
 import type { Point } from './points.ts';

@@ -21,8 +21,8 @@ import { runs } from '@sluice/testing';
 import { afterAll, expect, test } from 'vitest';
 import { readConfig } from '../../packages/applier/src/config.ts';
 import { declaredHealth } from '../../packages/applier/src/health/declared.ts';
-import { freshRecord, readRecord } from '../../packages/applier/src/journal/record.ts';
-import { allocateSlots, readSlots, writeSlot } from '../../packages/applier/src/journal/slots.ts';
+import { freshRecord, readRecord } from '../../packages/applier/src/state/record.ts';
+import { allocateSlots, readSlots, writeSlot } from '../../packages/applier/src/state/slots.ts';
 import { readControlRequest } from '../../packages/applier/src/control/socket.ts';
 import { readAnswer } from '../../packages/applier/src/kernel/scratch/answer.ts';
 import { RequestError } from '../../packages/applier/src/kernel/scratch/lines.ts';
@@ -31,7 +31,7 @@ import { readManifest } from '../../packages/renderer/src/registry/artifact.ts';
 import { readChallenge } from '../../packages/renderer/src/registry/challenge.ts';
 import { RegistryFailure } from '../../packages/renderer/src/registry/failure.ts';
 import { readReference } from '../../packages/renderer/src/registry/reference.ts';
-import { StateError } from '../../packages/applier/src/store/state-error.ts';
+import { StateError } from '../../packages/applier/src/state/state-error.ts';
 import { sampleBundle, sampleNode } from '../../packages/applier/src/testing/bundle.fixture.ts';
 
 /** Untrusted bytes: each parser accepts them or refuses them with a type of its own; none throws anything else. */

@@ -1,9 +1,9 @@
 // @module-tag test
 import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { DiskJournal } from '../../packages/applier/src/journal/journal.ts';
+import { DiskJournal } from '../../packages/applier/src/state/journal.ts';
 import { sampleBundle, sampleNode, writeBundle } from '../../packages/applier/src/testing/bundle.fixture.ts';
-import { slotBytes } from '../../packages/applier/src/journal/slots.ts';
+import { slotBytes } from '../../packages/applier/src/state/slots.ts';
 import { needBackend, needKernel } from './privileges.ts';
 import { SluicedNode, until } from './sluiced-node.ts';
 

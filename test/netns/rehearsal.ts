@@ -5,10 +5,10 @@ import { tmpdir } from 'node:os';
 import type { BundleFiles } from '@sluice/bundle';
 import { compareText } from '@sluice/netfilter';
 import { programPath } from '@sluice/testing';
-import { admit, AdmitMemory, isRefusal } from '../../packages/applier/src/rollout/admit.ts';
-import type { ChainLayout } from '../../packages/applier/src/rollout/linking.ts';
-import type { NodeFacts } from '../../packages/applier/src/rollout/ports.ts';
-import type { NodeState } from '../../packages/applier/src/rollout/state.ts';
+import { admit, AdmitMemory, isRefusal } from '../../packages/applier/src/admission/admit.ts';
+import type { ChainLayout } from '../../packages/applier/src/admission/linking.ts';
+import type { NodeFacts } from '../../packages/applier/src/ports/node-facts.ts';
+import type { NodeState } from '../../packages/applier/src/ports/node-state.ts';
 import { readTree } from '../../packages/renderer/src/load/tree.ts';
 import { listExamples } from '../../tools/examples.ts';
 

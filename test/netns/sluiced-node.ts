@@ -4,8 +4,8 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { programPath } from '@sluice/testing';
 import { execa } from 'execa';
-import { peek } from '../../packages/applier/src/journal/peek.ts';
-import type { NodeRecord } from '../../packages/applier/src/journal/record.ts';
+import { peek } from '../../packages/applier/src/state/peek.ts';
+import type { NodeRecord } from '../../packages/applier/src/state/record.ts';
 import { sampleBundle, sampleNode } from '../../packages/applier/src/testing/bundle.fixture.ts';
 
 export { until } from './until.ts';

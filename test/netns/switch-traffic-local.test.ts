@@ -4,7 +4,7 @@ import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'no
 import { tmpdir } from 'node:os';
 import { atTier, programPath } from '@sluice/testing';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { peek } from '../../packages/applier/src/journal/peek.ts';
+import { peek } from '../../packages/applier/src/state/peek.ts';
 import { writeBundle } from '../../packages/applier/src/testing/bundle.fixture.ts';
 import { assemble } from '../../packages/renderer/src/render/assemble.ts';
 import {

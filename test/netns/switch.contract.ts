@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, test } from 'vitest';
 import type { TableName } from '@sluice/netfilter';
 import { limits } from '../../packages/applier/src/limits.ts';
-import type { Kernel, SwitchState, Step, Switch } from '../../packages/applier/src/rollout/ports.ts';
+import type { Kernel, SwitchState, Step, Switch } from '../../packages/applier/src/ports/kernel.ts';
 
 /** A kernel with a switch, and a way to advance its clock. */
 export interface SwitchCandidate {

@@ -1,7 +1,7 @@
 import { cpSync, existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { peek } from '../../packages/applier/src/journal/peek.ts';
-import type { NodeRecord } from '../../packages/applier/src/journal/record.ts';
+import { peek } from '../../packages/applier/src/state/peek.ts';
+import type { NodeRecord } from '../../packages/applier/src/state/record.ts';
 import { type Cluster, openCluster } from '../netns/cluster.ts';
 import type { Daemon, ExecResult, Host } from '../netns/cluster-host.ts';
 

@@ -1,4 +1,4 @@
-import { type Alarm, alarms, formerAlarmCodes } from '../../packages/applier/src/alarms.ts';
+import { type Alarm, alarms, formerAlarmCodes } from '../../packages/applier/src/status/alarms.ts';
 import { cell } from './markdown.ts';
 
 /** The page of all alarms. */

@@ -11,7 +11,7 @@ import {
 } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { constants, gzipSync } from 'node:zlib';
-import { completionScript, type Shell } from '../../packages/cli/src/index.ts';
+import { completionScript, type Shell } from '../../packages/cli/src/scripts.ts';
 import { programNames } from '../bundle.ts';
 
 /** Path in the checkout → path in the tree. Man pages are compressed. */

@@ -1,5 +1,5 @@
 import type { Problem } from '@sluice/netfilter';
-import { exitCodes } from './rollout/outcome.ts';
+import { exitCodes } from './ports/outcome.ts';
 
 /** Problems that end a command, with its exit code. */
 export class CommandError extends Error {

@@ -13,7 +13,7 @@ import type { AdjustableLog } from '@sluice/cli/log';
 import { CommanderError } from 'commander';
 import type { CommonOptions, Terminal } from './commands/terminal.ts';
 import { buildProgram } from './program.ts';
-import { exitCodes } from './rollout/outcome.ts';
+import { exitCodes } from './ports/outcome.ts';
 
 /** The only file that reads arguments, environment, clock and signals. */
 

@@ -18,13 +18,14 @@ import { placeOf, rehearser } from './kernel/scratch/rehearse.ts';
 import { type Run, runChildren } from './kernel/run.ts';
 import { procTunables } from './kernel/sysctl.ts';
 import { detectTools, doubtOf, findTool, otherBackend, realTool, storeOf, type Tools, useOf } from './kernel/tools.ts';
-import { peek, pinnedStore } from './journal/peek.ts';
-import { admit, AdmitMemory } from './rollout/admit.ts';
-import { countNames, foreignSluiceChains, foreignProxyChains } from './rollout/own.ts';
-import { type NodeFacts, RehearsalError } from './rollout/ports.ts';
-import { findProxy } from './rollout/proxy.ts';
-import { messageOf } from './rollout/message.ts';
-import { familyNames, type Observed } from './rollout/state.ts';
+import { peek, pinnedStore } from './state/peek.ts';
+import { admit, AdmitMemory } from './admission/admit.ts';
+import { countNames, foreignSluiceChains, foreignProxyChains } from './plan/ownership.ts';
+import type { NodeFacts } from './ports/node-facts.ts';
+import { RehearsalError } from './ports/rehearsal.ts';
+import { findProxy } from './admission/proxy.ts';
+import { messageOf } from './message.ts';
+import { familyNames, type Observed } from './ports/node-state.ts';
 
 /** The result of one check, with the action to take. */
 export interface PreflightFinding {

@@ -2,7 +2,7 @@ import { examples, exitLine, outputOption, reportOption, shellCommands, versionC
 import { Command, InvalidArgumentError, Option } from 'commander';
 import { nodesIn } from './commands/names.ts';
 import type { CommonOptions, Terminal } from './commands/terminal.ts';
-import type { Decision } from './rollout/ports.ts';
+import type { Decision } from './ports/operator.ts';
 import { version, versionSource } from './version.ts';
 
 /** What the process provides to its commands. */

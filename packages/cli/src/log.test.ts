@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest';
 import { isJournal, withPriorities } from './journal.ts';
-import { type LogLevel, type LogSettings, makeLog } from './log.ts';
+import type { LogLevel, LogSettings } from './log-options.ts';
+import { makeLog } from './log.ts';
 
 /** A log whose lines are kept. */
 function open(settings: Partial<LogSettings> = {}, isForJournal = false) {

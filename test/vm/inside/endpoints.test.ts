@@ -3,7 +3,7 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { peek } from '../../../packages/applier/src/journal/peek.ts';
+import { peek } from '../../../packages/applier/src/state/peek.ts';
 import { readTrackedConnection } from '../../../packages/applier/src/kernel/conntrack.ts';
 import { type PodName, podAddresses, Shop, type ShopService, shopBundle, tally, until } from './shop.ts';
 import type { TalkRecord } from './talk-client.ts';

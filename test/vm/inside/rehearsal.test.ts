@@ -5,7 +5,7 @@ import { rehearseInNamespace } from '../../../packages/applier/src/kernel/scratc
 import { rehearseInUnit } from '../../../packages/applier/src/kernel/scratch/unit.ts';
 import { runChildren } from '../../../packages/applier/src/kernel/run.ts';
 import { detectTools } from '../../../packages/applier/src/kernel/tools.ts';
-import { KernelError } from '../../../packages/applier/src/rollout/ports.ts';
+import { KernelError } from '../../../packages/applier/src/ports/kernel.ts';
 import { exampleStates, RehearsalUnit } from '../../netns/rehearsal.ts';
 
 /** Rehearsals of mode ipvs, on a kernel with IPVS: sets and virtual servers belong to the network namespace, too. */

@@ -16,7 +16,7 @@ import { compareText, type Problem } from '@sluice/netfilter';
 import { sumsFile } from '@sluice/bundle';
 import type { Run } from '../kernel/run.ts';
 import { findTool } from '../kernel/tools.ts';
-import { syncDirectory } from '../store/files.ts';
+import { syncDirectory } from '../state/files.ts';
 import { readPlaced } from './read.ts';
 
 /** The directory of imported releases, beside the bundle directory, which is a link to one of them. */

@@ -1,5 +1,5 @@
 import { runChildren } from '../kernel/run.ts';
-import { pinnedStore } from '../journal/peek.ts';
+import { pinnedStore } from '../state/peek.ts';
 import {
   type RuleStore,
   detectTools,
@@ -10,9 +10,9 @@ import {
   type StoreUse,
   useOf,
 } from '../kernel/tools.ts';
-import { exitCodes } from '../rollout/outcome.ts';
-import { familiesOf } from '../rollout/state.ts';
-import { moveStore } from '../transaction/move-store.ts';
+import { exitCodes } from '../ports/outcome.ts';
+import { familiesOf } from '../ports/node-state.ts';
+import { moveStore } from '../recovery/move-store.ts';
 import { openSession, type NodeSession } from './session.ts';
 import { CommandError } from '../command-error.ts';
 import { answer, type CommonOptions, loadConfig, type Terminal } from './terminal.ts';

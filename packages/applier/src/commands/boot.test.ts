@@ -1,9 +1,10 @@
 import { readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { slotBytes } from '../journal/slots.ts';
+import { slotBytes } from '../state/slots.ts';
 import { limits } from '../limits.ts';
-import type { Kernel, Probes } from '../rollout/ports.ts';
-import { StateError } from '../store/state-error.ts';
+import type { Kernel } from '../ports/kernel.ts';
+import type { Probes } from '../ports/probes.ts';
+import { StateError } from '../state/state-error.ts';
 import { sampleBundle } from '../testing/bundle.fixture.ts';
 import { type Scene, scene } from '../testing/scene.fixture.ts';
 import { bootAsUsual, bootFrozen, type BootNode, type BootTime, fallbacksMs } from './boot.ts';

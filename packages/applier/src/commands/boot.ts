@@ -1,9 +1,9 @@
 import type { SluicedConfig } from '../config.ts';
 import { limits } from '../limits.ts';
-import { describe, exitCodes, type Outcome } from '../rollout/outcome.ts';
-import type { Generation } from '../rollout/ports.ts';
-import { messageOf } from '../rollout/message.ts';
-import { StateError } from '../store/state-error.ts';
+import { describe, exitCodes, type Outcome } from '../ports/outcome.ts';
+import type { Generation } from '../ports/journal.ts';
+import { messageOf } from '../message.ts';
+import { StateError } from '../state/state-error.ts';
 import { untilVerdict, type Time } from './until-verdict.ts';
 import { openSession, type NodeSession, type SessionMode } from './session.ts';
 import {

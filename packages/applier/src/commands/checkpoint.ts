@@ -1,6 +1,6 @@
-import { type Checkpoint, GenerationNotes } from '../journal/generation-notes.ts';
-import { checkReadable } from '../journal/peek.ts';
-import { exitCodes } from '../rollout/outcome.ts';
+import { type Checkpoint, GenerationNotes } from '../state/generation-notes.ts';
+import { checkReadable } from '../state/peek.ts';
+import { exitCodes } from '../ports/outcome.ts';
 import { stateError } from '../command-error.ts';
 import { withControl } from './reach.ts';
 import { answer, type CommonOptions, loadConfig, type Terminal } from './terminal.ts';

@@ -1,6 +1,6 @@
 import { stateError } from '../command-error.ts';
 import { mustBeKnown } from '../control/roll-back.ts';
-import { exitCodes } from '../rollout/outcome.ts';
+import { exitCodes } from '../ports/outcome.ts';
 import { failedReceipt, receiptWriterOf } from './receipts.ts';
 import { openSession, type NodeSession } from './session.ts';
 import { answer, type CommonOptions, loadConfig, type Terminal } from './terminal.ts';

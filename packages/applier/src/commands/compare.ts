@@ -1,7 +1,7 @@
 import type { SluicedConfig } from '../config.ts';
-import { peek } from '../journal/peek.ts';
-import type { NodeRecord } from '../journal/record.ts';
-import { messageOf } from '../rollout/message.ts';
+import { peek } from '../state/peek.ts';
+import type { NodeRecord } from '../state/record.ts';
+import { messageOf } from '../message.ts';
 import { openSession } from './session.ts';
 
 /** The kernel compared with the journal. */

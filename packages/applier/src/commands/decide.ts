@@ -1,9 +1,9 @@
 import { stateError } from '../command-error.ts';
 import { reach } from '../control/ask.ts';
 import { noProbation } from '../control/decisions.ts';
-import { exitCodes } from '../rollout/outcome.ts';
-import type { Decision } from '../rollout/ports.ts';
-import { checkReadable } from '../journal/peek.ts';
+import { exitCodes } from '../ports/outcome.ts';
+import type { Decision } from '../ports/operator.ts';
+import { checkReadable } from '../state/peek.ts';
 import { answer, type CommonOptions, loadConfig, type Terminal } from './terminal.ts';
 
 export interface DecideOptions extends CommonOptions {

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { execaSync } from 'execa';
 import { expect, onTestFinished, test } from 'vitest';
 import { limits } from '../limits.ts';
-import { Repairs } from '../repairs.ts';
+import { Repairs } from '../status/repairs.ts';
 import { history } from './inspect.ts';
 
 const sluiced = join(import.meta.dirname, '../../../../bin/sluiced');

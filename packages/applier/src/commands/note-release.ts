@@ -1,5 +1,5 @@
 import type { Receipt } from '@sluice/bundle';
-import type { DiskJournal } from '../journal/journal.ts';
+import type { DiskJournal } from '../state/journal.ts';
 import type { Account } from '../receipts/account.ts';
 
 /** Remembers the release of a generation, for `sluiced history` and `sluiced rollback`. */

@@ -8,11 +8,11 @@ import { readMachine } from '../kernel/facts.ts';
 import { runChildren } from '../kernel/run.ts';
 import { procTunables } from '../kernel/sysctl.ts';
 import { detectTools } from '../kernel/tools.ts';
-import { exitCodes } from '../rollout/outcome.ts';
-import { messageOf } from '../rollout/message.ts';
-import { familyNames } from '../rollout/state.ts';
-import { linksWithBpf } from '../transaction/links-with-bpf.ts';
-import { providesKubeChains } from '../transaction/provides-kube-chains.ts';
+import { exitCodes } from '../ports/outcome.ts';
+import { messageOf } from '../message.ts';
+import { familyNames } from '../ports/node-state.ts';
+import { linksWithBpf } from '../admission/links-with-bpf.ts';
+import { providesKubeChains } from '../admission/provides-kube-chains.ts';
 import { openSession } from './session.ts';
 import { answer, type CommonOptions, loadConfig, type Terminal } from './terminal.ts';
 
@@ -47,7 +47,7 @@ async function factsOf(config: SluicedConfig): Promise<HostFacts> {
     const ports = await session.portsOf(session.backend);
     const tools = await detectTools(session.backend, runChildren());
     const families = familyNames.filter((family) => tools.families[family] !== undefined);
-    // The same conditions as for admission: transaction/admission.ts.
+    // The same conditions as for admission: admission/admission.ts.
     const isAlone = config.layout !== 'tree' || config.takeOver.includes('kube-proxy');
     return {
       node: config.node,

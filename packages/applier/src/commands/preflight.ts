@@ -3,7 +3,7 @@ import { type Arrival, Inbox } from '../inbox/inbox.ts';
 import { trustOf } from '../inbox/trust.ts';
 import { findings, type PreflightFinding } from '../preflight.ts';
 import { hasKey } from '../receipts/key.ts';
-import { exitCodes } from '../rollout/outcome.ts';
+import { exitCodes } from '../ports/outcome.ts';
 import { version } from '../version.ts';
 import { gateOf } from './gate.ts';
 import { type CommonOptions, loadConfig, type Terminal } from './terminal.ts';

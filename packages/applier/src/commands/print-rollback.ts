@@ -1,5 +1,5 @@
 import type { RollbackPlan, RollbackTarget } from '../control/protocol.ts';
-import { printEndpointChanges } from '../transaction/endpoint-changes.ts';
+import { printEndpointChanges } from '../endpoints/endpoint-changes.ts';
 
 /** How many Services a line names. */
 const namedMax = 10;

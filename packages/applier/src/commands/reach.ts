@@ -3,7 +3,7 @@ import type { Control } from '../control/protocol.ts';
 import { mustBeKnown } from '../control/roll-back.ts';
 import { controlOf } from '../control/serve.ts';
 import type { SluicedConfig } from '../config.ts';
-import { Repairs } from '../repairs.ts';
+import { Repairs } from '../status/repairs.ts';
 import { failedReceipt, receiptWriterOf } from './receipts.ts';
 import { openSession } from './session.ts';
 import type { Terminal } from './terminal.ts';

@@ -3,8 +3,8 @@ import { runChildren } from '../kernel/run.ts';
 import { makeKey } from '../receipts/key.ts';
 import { Receipts } from '../receipts/receipts.ts';
 import { ReceiptWriter } from '../receipts/receipt-writer.ts';
-import { exitCodes } from '../rollout/outcome.ts';
-import type { Journal } from '../rollout/ports.ts';
+import { exitCodes } from '../ports/outcome.ts';
+import type { Journal } from '../ports/journal.ts';
 import { version } from '../version.ts';
 import { answer, type CommonOptions, loadConfig, type Terminal } from './terminal.ts';
 

@@ -1,4 +1,4 @@
-import { exitCodes } from '../rollout/outcome.ts';
+import { exitCodes } from '../ports/outcome.ts';
 import { openSession } from './session.ts';
 import { CommandError } from '../command-error.ts';
 import { answer, type CommonOptions, loadConfig, type Terminal } from './terminal.ts';

@@ -2,7 +2,7 @@ import { Socket } from 'node:net';
 import type { Problem } from '@sluice/netfilter';
 import { rehearsalServer, serveRehearsal } from '../kernel/scratch/serve.ts';
 import { runChildren } from '../kernel/run.ts';
-import { exitCodes } from '../rollout/outcome.ts';
+import { exitCodes } from '../ports/outcome.ts';
 import { CommandError } from '../command-error.ts';
 import { answer as print, type CommonOptions, printProblems, type Terminal } from './terminal.ts';
 

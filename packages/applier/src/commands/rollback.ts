@@ -1,5 +1,5 @@
 import type { RollbackEnding, RollbackPlan } from '../control/protocol.ts';
-import { describe, exitCodes } from '../rollout/outcome.ts';
+import { describe, exitCodes } from '../ports/outcome.ts';
 import { CommandError } from '../command-error.ts';
 import { printRollback } from './print-rollback.ts';
 import { withControl } from './reach.ts';

@@ -22,7 +22,7 @@ import {
 import type { SluicedConfig } from '../config.ts';
 import { readMachine } from '../kernel/facts.ts';
 import { procTunables } from '../kernel/sysctl.ts';
-import type { Unnamed } from '../rollout/service-view.ts';
+import type { Unnamed } from './service-view.ts';
 import { lookAt } from './preflight.ts';
 
 /** The files of a Service as this node resolves them: guards decided, variables filled in. */

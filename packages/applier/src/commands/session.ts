@@ -2,10 +2,10 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { SluicedConfig } from '../config.ts';
 import { removeLeftScratch } from '../inbox/release-signatures.ts';
 import { Decisions } from '../control/decisions.ts';
-import { DeclinedFile } from '../journal/declined.ts';
-import { DiskJournal } from '../journal/journal.ts';
-import { NetworksFile } from '../journal/networks.ts';
-import { type Lock, takeLock } from '../journal/lock.ts';
+import { DeclinedFile } from '../state/declined.ts';
+import { DiskJournal } from '../state/journal.ts';
+import { NetworksFile } from '../state/networks.ts';
+import { type Lock, takeLock } from '../state/lock.ts';
 import { type ForeignChange, type ChangeWatch, watchChanges } from '../kernel/changes.ts';
 import { readFacts } from '../kernel/facts.ts';
 import { switchOf } from '../kernel/find-switch.ts';
@@ -19,10 +19,10 @@ import { procTunables } from '../kernel/sysctl.ts';
 import { type RuleStore, detectTools, type StoreDoubt, storeDoubt, storeOf } from '../kernel/tools.ts';
 import { AfterUpdate, type AfterUpdateParts } from '../probe/after-update.ts';
 import { configuredProbes } from '../probe/probes.ts';
-import type { Ports, Report } from '../rollout/ports.ts';
-import { Rehearsal } from '../rollout/rehearsal.ts';
-import { Reconciler } from '../transaction/reconciler.ts';
-import { hasLostBpf } from '../transaction/links-with-bpf.ts';
+import type { Ports, Report } from '../ports/ports.ts';
+import { KnownForms } from '../transaction/known-forms.ts';
+import { Reconciler } from '../reconcile/reconciler.ts';
+import { hasLostBpf } from '../admission/links-with-bpf.ts';
 import type { ProbationRules } from '../transaction/probation.ts';
 import { limits } from '../limits.ts';
 import { bootMs } from './clock.ts';
@@ -101,7 +101,7 @@ export async function openSession(
     const decisions = new Decisions(config.node, journal);
     const ports: Ports = {
       kernel,
-      rehearsal: new Rehearsal(kernel, config.rehearse !== 'off'),
+      rehearsal: new KnownForms(kernel, config.rehearse !== 'off'),
       journal,
       probes,
       declined: new DeclinedFile(config.state),

@@ -1,9 +1,10 @@
 import { compareText, type Problem, serviceKeyOf, serviceOfKey, tableNames } from '@sluice/netfilter';
 import { CommandError } from '../command-error.ts';
 import type { SluicedConfig } from '../config.ts';
-import { peek } from '../journal/peek.ts';
-import { exitCodes } from '../rollout/outcome.ts';
-import { type Generation, type Kernel, KernelError } from '../rollout/ports.ts';
+import { peek } from '../state/peek.ts';
+import { exitCodes } from '../ports/outcome.ts';
+import type { Generation } from '../ports/journal.ts';
+import { type Kernel, KernelError } from '../ports/kernel.ts';
 import {
   holds,
   isNowhere,
@@ -11,10 +12,10 @@ import {
   type ServiceLine,
   type ServiceView,
   viewService,
-} from '../rollout/service-view.ts';
-import { familiesOf, type NodeState, tableOf } from '../rollout/state.ts';
-import { noTimeouts } from '../rollout/virtual.ts';
-import { isTree } from '../transaction/entries.ts';
+} from './service-view.ts';
+import { familiesOf, type NodeState, tableOf } from '../ports/node-state.ts';
+import { noTimeouts } from '../plan/virtual.ts';
+import { isTree } from '../plan/entries.ts';
 import type { InspectOptions } from './inspect.ts';
 import { readServiceFiles, type ServiceFiles } from './service-files.ts';
 import { openSession, type NodeSession } from './session.ts';

@@ -4,8 +4,8 @@ import { document } from '@sluice/cli';
 import type { AdjustableLog, LogFormat, LogLevel, LogSettings } from '@sluice/cli/log';
 import { CommandError } from '../command-error.ts';
 import { type SluicedConfig, defaultConfig, nodeMisfit, readConfig } from '../config.ts';
-import { StateError } from '../store/state-error.ts';
-import { describe, exitCodes, type Outcome, rating } from '../rollout/outcome.ts';
+import { StateError } from '../state/state-error.ts';
+import { describe, exitCodes, type Outcome, rating } from '../ports/outcome.ts';
 
 /** The output of commands; main.ts provides the process's own. */
 export interface Terminal {

@@ -1,8 +1,8 @@
 import { request as httpRequest } from 'node:http';
 import { CommandError, stateError } from '../command-error.ts';
 import { limits } from '../limits.ts';
-import { StateError } from '../store/state-error.ts';
-import { exitCodes } from '../rollout/outcome.ts';
+import { StateError } from '../state/state-error.ts';
+import { exitCodes } from '../ports/outcome.ts';
 import { type Control, type ControlRequest, type ControlStatus, controlPath, isTooLong } from './protocol.ts';
 import { jsonOf, type RefusedAnswer } from './socket.ts';
 

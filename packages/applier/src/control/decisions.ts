@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { stateError } from '../command-error.ts';
-import type { Decision, Journal, Operator } from '../rollout/ports.ts';
+import type { Decision, Operator } from '../ports/operator.ts';
+import type { Journal } from '../ports/journal.ts';
 import type { Decide, ProbationStatus } from './protocol.ts';
 
 /** An operator's decision about a release on probation, on its way from the socket to the transaction. Not kept across a restart. */

@@ -1,9 +1,9 @@
 import * as v from 'valibot';
-import type { NodeRecord } from '../journal/record.ts';
-import type { Checkpoint } from '../journal/generation-notes.ts';
-import type { RepairAt } from '../repairs.ts';
-import type { StatusReport } from '../status.ts';
-import type { EndpointChange } from '../transaction/endpoint-changes.ts';
+import type { NodeRecord } from '../state/record.ts';
+import type { Checkpoint } from '../state/generation-notes.ts';
+import type { RepairAt } from '../status/repairs.ts';
+import type { StatusReport } from '../status/status.ts';
+import type { EndpointChange } from '../endpoints/endpoint-changes.ts';
 
 /**
  * Requests of commands to the `sluiced` that holds the same state directory: HTTP on a Unix socket in that directory, which only root can

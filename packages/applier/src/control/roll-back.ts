@@ -1,8 +1,8 @@
 import { stateError } from '../command-error.ts';
-import type { DiskJournal } from '../journal/journal.ts';
-import type { HistoryEntry } from '../journal/record.ts';
-import type { Generation } from '../rollout/ports.ts';
-import type { Reconciler } from '../transaction/reconciler.ts';
+import type { DiskJournal } from '../state/journal.ts';
+import type { HistoryEntry } from '../state/record.ts';
+import type { Generation } from '../ports/journal.ts';
+import type { Reconciler } from '../reconcile/reconciler.ts';
 import { planRollbackTo } from '../transaction/roll-back-to-plan.ts';
 import type { ProbationStatus, RollbackEnding, RollbackOrder, RollbackPlan, RollbackRequest } from './protocol.ts';
 

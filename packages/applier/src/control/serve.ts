@@ -1,10 +1,10 @@
 import { stateError } from '../command-error.ts';
-import type { DiskJournal } from '../journal/journal.ts';
-import { isCheckpointName, isFull } from '../journal/generation-notes.ts';
+import type { DiskJournal } from '../state/journal.ts';
+import { isCheckpointName, isFull } from '../state/generation-notes.ts';
 import { limits } from '../limits.ts';
 import { type Account, accountOf } from '../receipts/account.ts';
-import type { RepairAt } from '../repairs.ts';
-import type { StatusReport } from '../status.ts';
+import type { RepairAt } from '../status/repairs.ts';
+import type { StatusReport } from '../status/status.ts';
 import type { Decisions } from './decisions.ts';
 import type { Control } from './protocol.ts';
 import { mustBeKnown, planRollback, type Rollback, rollBack } from './roll-back.ts';

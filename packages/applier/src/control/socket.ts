@@ -4,9 +4,9 @@ import type { Problem } from '@sluice/netfilter';
 import * as v from 'valibot';
 import { CommandError } from '../command-error.ts';
 import { limits, serverTimes } from '../limits.ts';
-import { messageOf } from '../rollout/message.ts';
-import { exitCodes } from '../rollout/outcome.ts';
-import { StateError } from '../store/state-error.ts';
+import { messageOf } from '../message.ts';
+import { exitCodes } from '../ports/outcome.ts';
+import { StateError } from '../state/state-error.ts';
 import { type Control, type ControlRequest, controlPath, isTooLong, pathBytesMax, requestSchema } from './protocol.ts';
 
 /** The answer to a refused request. */

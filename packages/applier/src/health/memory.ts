@@ -1,5 +1,5 @@
 import * as v from 'valibot';
-import { StateFile } from '../store/state-file.ts';
+import { StateFile } from '../state/state-file.ts';
 import type { DeclaredHealth } from './declared.ts';
 
 const port = v.pipe(v.number(), v.integer(), v.minValue(1), v.maxValue(65_535));

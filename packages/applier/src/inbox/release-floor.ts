@@ -2,7 +2,7 @@ import { mkdirSync } from 'node:fs';
 import { type Accepted, type Floor, isSerial } from '@sluice/bundle';
 import type { Problem } from '@sluice/netfilter';
 import * as v from 'valibot';
-import { readIfThere, writeDurably, writing } from '../store/files.ts';
+import { readIfThere, writeDurably, writing } from '../state/files.ts';
 
 const digestForm = v.pipe(v.string(), v.regex(/^[0-9a-f]{64}$/));
 const serialForm = v.pipe(

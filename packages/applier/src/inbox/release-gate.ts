@@ -12,7 +12,7 @@ import {
 } from '@sluice/bundle';
 import type { Problem } from '@sluice/netfilter';
 import type { Run } from '../kernel/run.ts';
-import { StateError } from '../store/state-error.ts';
+import { StateError } from '../state/state-error.ts';
 import type { Seal, Tree } from './files.ts';
 import { ReleaseFloor } from './release-floor.ts';
 import { loadSigners, whoSigned } from './release-signatures.ts';

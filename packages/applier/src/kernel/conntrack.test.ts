@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import type { TrackedFlow } from '../rollout/ports.ts';
+import type { TrackedFlow } from '../ports/kernel.ts';
 import { forgetFlows } from './conntrack.ts';
 import type { Command, ToolResult } from './run.ts';
 

@@ -1,5 +1,5 @@
 import { canonicalAddress, compareText, type Family, printEndpoint } from '@sluice/netfilter';
-import { type TrackedFlow, KernelError } from '../rollout/ports.ts';
+import { type TrackedFlow, KernelError } from '../ports/kernel.ts';
 import type { Command, ToolResult, Run } from './run.ts';
 
 /**

@@ -2,7 +2,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { networkInterfaces, release } from 'node:os';
 import { canonicalAddress, type Family, ipvsInterface } from '@sluice/netfilter';
 import { liberalKey, type Machine } from '@sluice/bundle';
-import type { NodeFacts } from '../rollout/ports.ts';
+import type { NodeFacts } from '../ports/node-facts.ts';
 import { findIpvsTools } from './ipvs-linux.ts';
 import type { Tunables } from './sysctl.ts';
 import type { Tools } from './tools.ts';

@@ -1,7 +1,8 @@
 import { switches } from '@sluice/netfilter';
 import { limits } from '../limits.ts';
-import { messageOf } from '../rollout/message.ts';
-import { KernelError, RehearsalError, type Switch } from '../rollout/ports.ts';
+import { messageOf } from '../message.ts';
+import { KernelError, type Switch } from '../ports/kernel.ts';
+import { RehearsalError } from '../ports/rehearsal.ts';
 import { isDefinite, knowsSets, saysMissing } from './knows-sets.ts';
 import type { Run } from './run.ts';
 import { inScratchNamespace } from './scratch/namespace.ts';

@@ -1,5 +1,5 @@
 import { quoted } from '@sluice/bundle';
-import { KernelError } from '../rollout/ports.ts';
+import { KernelError } from '../ports/kernel.ts';
 import type { Connections } from '../ipvs/drain.ts';
 import type { IpvsKernel } from '../ipvs/ports.ts';
 import type { KnownIpvsParts, ObservedIpvs, IpvsStep } from '../ipvs/values.ts';

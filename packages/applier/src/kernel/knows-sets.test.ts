@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { limits } from '../limits.ts';
-import { KernelError } from '../rollout/ports.ts';
-import { messageOf } from '../rollout/message.ts';
+import { KernelError } from '../ports/kernel.ts';
+import { messageOf } from '../message.ts';
 import { findSwitch, mustBeGone } from './find-switch.ts';
 import { knowsSets } from './knows-sets.ts';
 import type { Command, ToolResult, Run } from './run.ts';

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { limits } from '../limits.ts';
-import { KernelError } from '../rollout/ports.ts';
+import { KernelError } from '../ports/kernel.ts';
 import type { ToolResult, Run } from './run.ts';
 import type { FamilyTools } from './tools.ts';
 

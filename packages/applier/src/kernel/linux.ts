@@ -1,8 +1,8 @@
 import { type Family, type FamilyProgram, ipvsInterface, type SysctlKey, type TableName } from '@sluice/netfilter';
 import { limits } from '../limits.ts';
-import { type TrackedFlow, type Kernel, KernelError, type Step, type Switch } from '../rollout/ports.ts';
-import type { NodeState, Observed, ObservedFamily } from '../rollout/state.ts';
-import { Interrupted } from '../rollout/interrupted.ts';
+import { type TrackedFlow, type Kernel, KernelError, type Step, type Switch } from '../ports/kernel.ts';
+import type { NodeState, Observed, ObservedFamily } from '../ports/node-state.ts';
+import { Interrupted } from '../transaction/interrupted.ts';
 import { interfaceAddresses, interfaceNames } from './facts.ts';
 import { findIpvsTools, LinuxIpvs } from './ipvs-linux.ts';
 import { forgetFlows } from './conntrack.ts';

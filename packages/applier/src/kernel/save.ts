@@ -1,5 +1,5 @@
 import { type FamilyProgram, type TableName, tableNames } from '@sluice/netfilter';
-import type { ObservedChain, ObservedFamily, ObservedTable } from '../rollout/state.ts';
+import type { ObservedChain, ObservedFamily, ObservedTable } from '../ports/node-state.ts';
 
 const declaration = /^:(\S+) (\S+)/;
 

@@ -1,6 +1,6 @@
 import { type TableName, switches } from '@sluice/netfilter';
 import { limits } from '../limits.ts';
-import { KernelError, type SwitchState, type Switch } from '../rollout/ports.ts';
+import { KernelError, type SwitchState, type Switch } from '../ports/kernel.ts';
 import { interfaceAddresses } from './facts.ts';
 import type { Run } from './run.ts';
 

@@ -2,7 +2,7 @@ import { accessSync, constants, realpathSync } from 'node:fs';
 import type { Family } from '@sluice/netfilter';
 import type { SluicedConfig } from '../config.ts';
 import { limits } from '../limits.ts';
-import { KernelError } from '../rollout/ports.ts';
+import { KernelError } from '../ports/kernel.ts';
 import type { Command, ToolResult, Run } from './run.ts';
 
 export type RuleStore = 'legacy' | 'nft';

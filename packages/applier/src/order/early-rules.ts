@@ -1,5 +1,5 @@
 import { type Family, jumpedChains, type TableName, tableNames, targetOf } from '@sluice/netfilter';
-import { familyNames, type NodeState, type Observed, tableOf } from '../rollout/state.ts';
+import { familyNames, type NodeState, type Observed, tableOf } from '../ports/node-state.ts';
 
 /** A foreign rule before one of our jumps. */
 export interface EarlyRule {

@@ -1,6 +1,6 @@
 import { compareText, type Family, serviceKeyOf } from '@sluice/netfilter';
-import { type ServiceFrontend, frontendOf } from '../rollout/frontend.ts';
-import { type NodeState, tableOf } from '../rollout/state.ts';
+import { type ServiceFrontend, frontendOf } from '../plan/frontend.ts';
+import { type NodeState, tableOf } from '../ports/node-state.ts';
 
 /** A frontend with its Service. */
 export interface NamedFrontend extends ServiceFrontend {

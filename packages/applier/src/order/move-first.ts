@@ -1,6 +1,6 @@
 import { type Family, printChange, type TableName } from '@sluice/netfilter';
-import type { Step } from '../rollout/ports.ts';
-import { type NodeState, tableOf } from '../rollout/state.ts';
+import type { Step } from '../ports/kernel.ts';
+import { type NodeState, tableOf } from '../ports/node-state.ts';
 import type { TakingRule } from './order.ts';
 
 /**

@@ -15,7 +15,7 @@ import {
   type World,
 } from '@sluice/netfilter';
 import { limits } from '../limits.ts';
-import { type NodeState, type Observed, tableOf } from '../rollout/state.ts';
+import { type NodeState, type Observed, tableOf } from '../ports/node-state.ts';
 import { type EarlyRule, earlyRules, isOfKubeProxy } from './early-rules.ts';
 import { frontendsOf, type NamedFrontend } from './frontends.ts';
 

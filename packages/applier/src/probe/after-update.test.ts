@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import type { ProbeResult } from '../rollout/ports.ts';
+import type { ProbeResult } from '../ports/probes.ts';
 import { AfterUpdate } from './after-update.ts';
 
 /** Probes that pass or fail as a test says, and a clock whose sleeps end when it says. */

@@ -1,6 +1,7 @@
 import { limits } from '../limits.ts';
-import { messageOf } from '../rollout/message.ts';
-import type { Clock, ProbeResult, UpdateWatch } from '../rollout/ports.ts';
+import { messageOf } from '../message.ts';
+import type { Clock } from '../ports/clock.ts';
+import type { ProbeResult, UpdateWatch } from '../ports/probes.ts';
 import type { ConfiguredProbes } from './probes.ts';
 
 /** What it works with. */

@@ -1,4 +1,4 @@
-import type { ProbeResult } from '../rollout/ports.ts';
+import type { ProbeResult } from '../ports/probes.ts';
 
 /** The result of one try of a probe. */
 export type ProbeAnswer = Omit<ProbeResult, 'name'>;

@@ -1,7 +1,8 @@
 import type { ProbeConfig } from '../config.ts';
 import { limits } from '../limits.ts';
-import { messageOf } from '../rollout/message.ts';
-import type { Clock, ProbePolicy, ProbeResult, Probes } from '../rollout/ports.ts';
+import { messageOf } from '../message.ts';
+import type { Clock } from '../ports/clock.ts';
+import type { ProbePolicy, ProbeResult, Probes } from '../ports/probes.ts';
 import { tryCommand } from './command.ts';
 import { tryDns } from './dns.ts';
 import { tryHttp } from './http.ts';

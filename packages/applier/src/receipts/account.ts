@@ -9,8 +9,8 @@ import {
   withoutQuotes,
 } from '@sluice/bundle';
 import type { Seal } from '../inbox/files.ts';
-import type { Outcome } from '../rollout/outcome.ts';
-import type { ProbeResult } from '../rollout/ports.ts';
+import type { Outcome } from '../ports/outcome.ts';
+import type { ProbeResult } from '../ports/probes.ts';
 
 /** The result of a change, for a receipt. */
 export interface Account {

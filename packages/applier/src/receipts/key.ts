@@ -4,8 +4,8 @@ import { receiptNamespace } from '@sluice/bundle';
 import type { Run } from '../kernel/run.ts';
 import { findTool } from '../kernel/tools.ts';
 import { limits } from '../limits.ts';
-import { discard, readIfThere, syncDirectory, writeDurably, writeSynced, writing } from '../store/files.ts';
-import { StateError } from '../store/state-error.ts';
+import { discard, readIfThere, syncDirectory, writeDurably, writeSynced, writing } from '../state/files.ts';
+import { StateError } from '../state/state-error.ts';
 
 /** The key of a node is created there and never leaves it; only root can read the state directory. */
 export const keyFile = (state: string): string => join(state, 'receipt_key');

@@ -1,6 +1,7 @@
 import { type Receipt, withoutQuotes } from '@sluice/bundle';
 import type { Seal } from '../inbox/files.ts';
-import type { Generation, ProbeResult } from '../rollout/ports.ts';
+import type { Generation } from '../ports/journal.ts';
+import type { ProbeResult } from '../ports/probes.ts';
 import { type Account, contentOf, releaseOf } from './account.ts';
 import type { Receipts, ReportedRelease } from './receipts.ts';
 

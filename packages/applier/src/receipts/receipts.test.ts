@@ -17,7 +17,7 @@ import type { Problem } from '@sluice/netfilter';
 import { afterAll, beforeEach, describe, expect, test } from 'vitest';
 import type { Seal } from '../inbox/files.ts';
 import { type Run, runChildren } from '../kernel/run.ts';
-import { KernelError } from '../rollout/ports.ts';
+import { KernelError } from '../ports/kernel.ts';
 import { sampleBundle, sampleNode } from '../testing/bundle.fixture.ts';
 import { type Account, accountOf } from './account.ts';
 import { makeKey } from './key.ts';

@@ -6,8 +6,8 @@ import * as v from 'valibot';
 import { descend } from '../inbox/descend.ts';
 import { InboxError, trustOf } from '../inbox/trust.ts';
 import type { Run } from '../kernel/run.ts';
-import { readIfThere, writeDurably, writing } from '../store/files.ts';
-import { StateError } from '../store/state-error.ts';
+import { readIfThere, writeDurably, writing } from '../state/files.ts';
+import { StateError } from '../state/state-error.ts';
 import type { ReceiptContent } from './account.ts';
 import { hasKey, keyFile, signReceipt } from './key.ts';
 

@@ -1,4 +1,5 @@
-import type { Journal, Kernel, Step } from '../rollout/ports.ts';
+import type { Journal } from '../ports/journal.ts';
+import type { Kernel, Step } from '../ports/kernel.ts';
 
 /** For tests only: the simulated crash of a process. */
 export class Crash extends Error {

@@ -1,13 +1,17 @@
 import { existsSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { sysctlKeys } from '@sluice/netfilter';
-import { DiskJournal } from '../journal/journal.ts';
+import { DiskJournal } from '../state/journal.ts';
 import { FakeKernel, type FakeStart } from '../kernel/fake.ts';
 import { sampleNode } from './bundle.fixture.ts';
-import { Reconciler, type ReconcilerOptions } from '../transaction/reconciler.ts';
-import type { Clock, Kernel, NodeFacts, Ports, ProbeResult } from '../rollout/ports.ts';
-import type { ChainLayout } from '../rollout/linking.ts';
-import { Rehearsal } from '../rollout/rehearsal.ts';
+import { Reconciler, type ReconcilerOptions } from '../reconcile/reconciler.ts';
+import type { Clock } from '../ports/clock.ts';
+import type { Kernel } from '../ports/kernel.ts';
+import type { NodeFacts } from '../ports/node-facts.ts';
+import type { Ports } from '../ports/ports.ts';
+import type { ProbeResult } from '../ports/probes.ts';
+import type { ChainLayout } from '../admission/linking.ts';
+import { KnownForms } from '../transaction/known-forms.ts';
 
 /** For tests only: a node with a fake kernel, a real journal in a directory of its own, and a probe whose result the test sets. */
 export interface Scene {
@@ -66,7 +70,7 @@ async function startReconciler(
   };
   const ports: Ports = {
     kernel,
-    rehearsal: new Rehearsal(kernel, true),
+    rehearsal: new KnownForms(kernel, true),
     journal,
     probes: { policies: [{ name: 'web', failures: 1, window: 1 }], intervalMs: 1000, once: probe, untilVerdict: probe },
     clock: { now: () => 0, sleep: async () => undefined, bootMs: () => 0 },

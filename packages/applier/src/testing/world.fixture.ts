@@ -1,13 +1,16 @@
 import { existsSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { type Family, switches, sysctlKeys, type TableName } from '@sluice/netfilter';
-import { DiskJournal } from '../journal/journal.ts';
+import { DiskJournal } from '../state/journal.ts';
 import { FakeKernel } from '../kernel/fake.ts';
-import { Rehearsal } from '../rollout/rehearsal.ts';
-import type { EndpointUpdate, Journal, Kernel, NodeFacts, TransactionIntent, Ports } from '../rollout/ports.ts';
-import { familyNames, type NodeState, tableOf } from '../rollout/state.ts';
-import { rootsOf } from '../transaction/entries.ts';
-import { Reconciler, type ReconcilerOptions } from '../transaction/reconciler.ts';
+import { KnownForms } from '../transaction/known-forms.ts';
+import type { EndpointUpdate, Journal, TransactionIntent } from '../ports/journal.ts';
+import type { Kernel } from '../ports/kernel.ts';
+import type { NodeFacts } from '../ports/node-facts.ts';
+import type { Ports } from '../ports/ports.ts';
+import { familyNames, type NodeState, tableOf } from '../ports/node-state.ts';
+import { rootsOf } from '../plan/entries.ts';
+import { Reconciler, type ReconcilerOptions } from '../reconcile/reconciler.ts';
 import { sampleNode } from './bundle.fixture.ts';
 import { Countdown, type CrashMoment, mortalJournal, mortalKernel } from './faults.fixture.ts';
 
@@ -73,7 +76,7 @@ export class World {
     };
     const ports: Ports = {
       kernel,
-      rehearsal: new Rehearsal(kernel, true),
+      rehearsal: new KnownForms(kernel, true),
       journal: this.#noting(mortalJournal(journal, countdown)),
       probes: {
         policies: [{ name: 'web', failures: 2, window: 3 }],

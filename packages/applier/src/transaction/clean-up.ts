@@ -1,13 +1,14 @@
-import { carryOut } from '../rollout/carry-out.ts';
-import { adaptDesired, ownState } from '../rollout/own.ts';
-import { plan } from '../rollout/plan.ts';
-import type { Generation, Ports } from '../rollout/ports.ts';
-import { withSysctls } from '../rollout/restore.ts';
-import { type OwnedNames, chainNames, familyNames, joinNames } from '../rollout/state.ts';
-import { planVirtual } from '../rollout/virtual.ts';
+import { carryOut } from './carry-out.ts';
+import { adaptDesired, ownState } from '../plan/ownership.ts';
+import { plan } from '../plan/plan.ts';
+import type { Generation } from '../ports/journal.ts';
+import type { Ports } from '../ports/ports.ts';
+import { withSysctls } from './restore.ts';
+import { type OwnedNames, chainNames, familyNames, joinNames } from '../ports/node-state.ts';
+import { planVirtual } from '../plan/virtual.ts';
 import { ownedNames, switchOff } from './roll-back.ts';
-import { isTree } from './entries.ts';
-import { leakedChains } from './leaked-chains.ts';
+import { isTree } from '../plan/entries.ts';
+import { leakedChains } from '../plan/leaked-chains.ts';
 
 /**
  * Removes every chain and jump that Sluice made, also leaked chains of no known generation, and restores the values of sysctls and IPVS

@@ -1,5 +1,5 @@
 import { limits } from '../limits.ts';
-import type { Ports } from '../rollout/ports.ts';
+import type { Ports } from '../ports/ports.ts';
 
 /** The dead-man switch has fired, or may have: the release must be rolled back. */
 export class Expired extends Error {

@@ -1,14 +1,15 @@
 import { limits } from '../limits.ts';
-import { carryOut } from '../rollout/carry-out.ts';
-import { forgetAfter } from '../rollout/forgetting.ts';
-import { messageOf } from '../rollout/message.ts';
-import type { Generation, Ports } from '../rollout/ports.ts';
-import { restore } from '../rollout/restore.ts';
-import type { NodeState } from '../rollout/state.ts';
-import { firstDifference } from '../rollout/verify.ts';
+import { carryOut } from './carry-out.ts';
+import { forgetAfter } from './forgetting.ts';
+import { messageOf } from '../message.ts';
+import type { Generation } from '../ports/journal.ts';
+import type { Ports } from '../ports/ports.ts';
+import { restore } from './restore.ts';
+import type { NodeState } from '../ports/node-state.ts';
+import { firstDifference } from './verify.ts';
 import { halt, ownedNames, switchOff } from './roll-back.ts';
 import { type PlannedChange, type TransactionResult, verifyIpvs } from './transaction.ts';
-import { stepsOf } from './transaction-plan.ts';
+import { stepsOf } from '../plan/transaction-plan.ts';
 
 /**
  * The phase after the commit record. The defaults must not be rewritten while the dead-man switch can fire: a set that expires between

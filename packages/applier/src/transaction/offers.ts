@@ -1,5 +1,5 @@
 import type { BundleFiles } from '@sluice/bundle';
-import type { VersionedState } from './transaction.ts';
+import type { VersionedState } from '../ports/journal.ts';
 
 /** Bundles that arrive during probation. */
 export interface Offers {

@@ -5,7 +5,7 @@ import { limits } from '../limits.ts';
 import { sampleBundle } from '../testing/bundle.fixture.ts';
 import { Countdown, mortalJournal, mortalKernel } from '../testing/faults.fixture.ts';
 import { type Scene, scene, steppingClock } from '../testing/scene.fixture.ts';
-import type { Decision } from '../rollout/ports.ts';
+import type { Decision } from '../ports/operator.ts';
 import type { Offers } from './offers.ts';
 
 let node: Scene = scene();

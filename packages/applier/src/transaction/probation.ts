@@ -1,13 +1,15 @@
 import { limits } from '../limits.ts';
-import { messageOf } from '../rollout/message.ts';
-import type { Kernel, Ports, ProbePolicy, ProbeResult } from '../rollout/ports.ts';
-import { familiesOf } from '../rollout/state.ts';
+import { messageOf } from '../message.ts';
+import type { Kernel } from '../ports/kernel.ts';
+import type { Ports } from '../ports/ports.ts';
+import type { ProbePolicy, ProbeResult } from '../ports/probes.ts';
+import { familiesOf } from '../ports/node-state.ts';
 import type { Deadman } from './deadman.ts';
 import { meanwhile, type ProbationOffers } from './offers.ts';
 import type { PlannedChange, RollbackReason } from './transaction.ts';
 import { entryDifference } from './verify-update.ts';
 import { takeUpdate, updateOf } from './update.ts';
-import type { TransactionPlan } from './transaction-plan.ts';
+import type { TransactionPlan } from '../plan/transaction-plan.ts';
 
 /** The settings of probation in the node's config. */
 export interface ProbationRules {

@@ -1,9 +1,9 @@
 import { frontendsOf } from '../order/frontends.ts';
-import { plan } from '../rollout/plan.ts';
-import type { Generation } from '../rollout/ports.ts';
-import { familyNames, type NodeState } from '../rollout/state.ts';
-import { type EndpointChange, endpointChanges } from './endpoint-changes.ts';
-import { overlayEndpoints } from './overlay-endpoints.ts';
+import { plan } from '../plan/plan.ts';
+import type { Generation } from '../ports/journal.ts';
+import { familyNames, type NodeState } from '../ports/node-state.ts';
+import { type EndpointChange, endpointChanges } from '../endpoints/endpoint-changes.ts';
+import { overlayEndpoints } from '../endpoints/overlay-endpoints.ts';
 
 /** A rollback on request of the operator, decided before anything is touched. */
 export interface RollbackToPlan {

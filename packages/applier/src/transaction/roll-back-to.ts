@@ -1,14 +1,15 @@
-import { flowChange, pendingFlows } from '../rollout/flows.ts';
-import { forgetAfter } from '../rollout/forgetting.ts';
-import { messageOf } from '../rollout/message.ts';
-import type { Generation, Ports } from '../rollout/ports.ts';
-import { restore, withDropped, withSysctls } from '../rollout/restore.ts';
-import type { NodeState } from '../rollout/state.ts';
+import { flowChange, pendingFlows } from '../plan/flows.ts';
+import { forgetAfter } from './forgetting.ts';
+import { messageOf } from '../message.ts';
+import type { Generation } from '../ports/journal.ts';
+import type { Ports } from '../ports/ports.ts';
+import { restore, withDropped, withSysctls } from './restore.ts';
+import type { NodeState } from '../ports/node-state.ts';
 import { switchOff, rollbackState } from './roll-back.ts';
-import { foreignSysctls } from './change.ts';
-import { endpointChanges } from './endpoint-changes.ts';
-import { decline } from './endpoint-rollback.ts';
-import { endpointsText } from './endpoints-text.ts';
+import { foreignSysctls } from './decide-change.ts';
+import { endpointChanges } from '../endpoints/endpoint-changes.ts';
+import { decline } from '../endpoints/decline.ts';
+import { endpointsText } from '../endpoints/endpoints-text.ts';
 import { ownedNow } from './clean-up.ts';
 import type { TransactionResult } from './transaction.ts';
 

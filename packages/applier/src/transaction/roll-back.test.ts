@@ -1,7 +1,7 @@
 import type { BundleFiles } from '@sluice/bundle';
 import { afterEach, expect, test } from 'vitest';
 import { ipvsBundle } from '../../../bundle/src/virtual/bundle.fixture.ts';
-import type { Kernel } from '../rollout/ports.ts';
+import type { Kernel } from '../ports/kernel.ts';
 import { sampleBundle } from '../testing/bundle.fixture.ts';
 import { Countdown, mortalJournal, mortalKernel } from '../testing/faults.fixture.ts';
 import { type Scene, scene } from '../testing/scene.fixture.ts';

@@ -1,13 +1,15 @@
 import { addAll } from '@sluice/netfilter';
 import { limits } from '../limits.ts';
-import { pendingFlows } from '../rollout/flows.ts';
-import { forgetAfter } from '../rollout/forgetting.ts';
-import { messageOf } from '../rollout/message.ts';
-import type { Fault, TrackedFlow, Generation, Ports } from '../rollout/ports.ts';
-import { restore } from '../rollout/restore.ts';
-import { type OwnedNames, chainNames, familiesOf, joinNames, type NodeState } from '../rollout/state.ts';
-import { baseChainParts } from './side-by-side.ts';
-import { leakedChains } from './leaked-chains.ts';
+import { pendingFlows } from '../plan/flows.ts';
+import { forgetAfter } from './forgetting.ts';
+import { messageOf } from '../message.ts';
+import type { Fault, Generation } from '../ports/journal.ts';
+import type { TrackedFlow } from '../ports/kernel.ts';
+import type { Ports } from '../ports/ports.ts';
+import { restore } from './restore.ts';
+import { type OwnedNames, chainNames, familiesOf, joinNames, type NodeState } from '../ports/node-state.ts';
+import { baseChainParts } from '../plan/side-by-side.ts';
+import { leakedChains } from '../plan/leaked-chains.ts';
 import type { TransactionResult } from './transaction.ts';
 
 /**

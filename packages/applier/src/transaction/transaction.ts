@@ -1,35 +1,26 @@
 import type { IpvsTimeouts } from '@sluice/netfilter';
-import type { AdmittedBundle } from '../rollout/admit.ts';
-import { carryOut } from '../rollout/carry-out.ts';
-import type { Outcome } from '../rollout/outcome.ts';
+import { carryOut } from './carry-out.ts';
+import type { Outcome } from '../ports/outcome.ts';
 import type { ObservedIpvs } from '../ipvs/values.ts';
-import { forgetAfter } from '../rollout/forgetting.ts';
-import {
-  type Fault,
-  type Flip,
-  type FlowDifference,
-  type Generation,
-  type Ports,
-  type ProbeResult,
-  type Refusal,
-  RehearsalError,
-} from '../rollout/ports.ts';
-import type { OwnedNames, NodeState, Observed } from '../rollout/state.ts';
-import { firstDifference } from '../rollout/verify.ts';
-import { verifyVirtual, type Virtual } from '../rollout/virtual.ts';
-import { messageOf } from '../rollout/message.ts';
+import { forgetAfter } from './forgetting.ts';
+import type { Fault, Flip, FlowDifference, Generation, VersionedState } from '../ports/journal.ts';
+import type { Ports } from '../ports/ports.ts';
+import type { ProbeResult } from '../ports/probes.ts';
+import type { Refusal } from '../ports/refusal.ts';
+import { RehearsalError } from '../ports/rehearsal.ts';
+import type { OwnedNames, NodeState, Observed } from '../ports/node-state.ts';
+import { firstDifference } from './verify.ts';
+import { verifyVirtual, type Virtual } from '../plan/virtual.ts';
+import { messageOf } from '../message.ts';
 import { rollBack } from './roll-back.ts';
 import { Deadman } from './deadman.ts';
-import { endpointChanges, printEndpointChanges } from './endpoint-changes.ts';
+import { endpointChanges, printEndpointChanges } from '../endpoints/endpoint-changes.ts';
 import { finish } from './finish.ts';
-import type { ChangeClass } from './change-kind.ts';
+import type { ChangeClass } from '../endpoints/change-kind.ts';
 import type { ProbationOffers } from './offers.ts';
 import { type ProbationRules, ProbationWatch } from './probation.ts';
 import { updateDifference } from './verify-update.ts';
-import type { TransactionPlan } from './transaction-plan.ts';
-
-/** A version and its rules: those of an admitted bundle, or an admitted state with the endpoints of another bundle. */
-export type VersionedState = Pick<AdmittedBundle, 'version' | 'state'>;
+import type { TransactionPlan } from '../plan/transaction-plan.ts';
 
 /** Everything that one transaction will do, decided before its first step. */
 export interface PlannedChange extends ChangeClass {
@@ -83,7 +74,7 @@ export interface TransactionResult {
  * the tables change in order (`TransactionPlan.cutOver`); then no dead-man switch exists, and `describeFlip` says so in the plan.
  *
  * The ports: `kernel` (kernel/linux.ts, kernel/fake.ts) takes a whole step, or throws and takes nothing of it; `journal`
- * (journal/journal.ts) is durable when a call returns; `clock` is CLOCK_BOOTTIME; `probes` open new connections; `operator` passes
+ * (state/journal.ts) is durable when a call returns; `clock` is CLOCK_BOOTTIME; `probes` open new connections; `operator` passes
  * decisions on. The process may end at any call of a port: `resume` then continues from the journal and the observed state.
  *
  * @param decided what `decideChange` decided
@@ -267,7 +258,7 @@ export async function rehearse(
 ): Promise<Refusal | undefined> {
   try {
     const touched = [plan.stage, plan.cutOver, plan.defaults].flatMap((part) => part.touched);
-    await rehearsal.ensure(bundle.state, { steps: [], touched }, now);
+    await rehearsal.ensure(bundle.state, touched, now);
     return undefined;
   } catch (error) {
     if (error instanceof RehearsalError) {

@@ -1,18 +1,19 @@
 import { tableNames } from '@sluice/netfilter';
-import { carryOut } from '../rollout/carry-out.ts';
-import { flowChange } from '../rollout/flows.ts';
-import { forgetAfter } from '../rollout/forgetting.ts';
-import { messageOf } from '../rollout/message.ts';
-import { type Plan, plan, tablePlan } from '../rollout/plan.ts';
-import type { Ports } from '../rollout/ports.ts';
-import { familyNames, type NodeState, tableOf } from '../rollout/state.ts';
-import { planVirtual } from '../rollout/virtual.ts';
-import { isTree } from './entries.ts';
-import { overlayEndpoints } from './overlay-endpoints.ts';
-import { changeKindOf } from './change-kind.ts';
+import { carryOut } from './carry-out.ts';
+import { flowChange } from '../plan/flows.ts';
+import { forgetAfter } from './forgetting.ts';
+import { messageOf } from '../message.ts';
+import { type Plan, plan, tablePlan } from '../plan/plan.ts';
+import type { Ports } from '../ports/ports.ts';
+import { familyNames, type NodeState, tableOf } from '../ports/node-state.ts';
+import { planVirtual } from '../plan/virtual.ts';
+import { isTree } from '../plan/entries.ts';
+import { overlayEndpoints } from '../endpoints/overlay-endpoints.ts';
+import { changeKindOf } from '../endpoints/change-kind.ts';
 import { updateDifference } from './verify-update.ts';
-import { type PlannedChange, type VersionedState, verifyIpvs } from './transaction.ts';
-import { planProbation } from './transaction-plan.ts';
+import { type PlannedChange, verifyIpvs } from './transaction.ts';
+import type { VersionedState } from '../ports/journal.ts';
+import { planProbation } from '../plan/transaction-plan.ts';
 
 /** Newer endpoints during probation: the change as it is with them, and the steps that put them in. */
 export interface ProbationUpdate {
@@ -87,7 +88,10 @@ export async function takeUpdate(
   // The old program gets new rules, too: at once, or when a rollback puts it in.
   const back = plan(before.from.state, from.state, kernel);
   const { ipvs: _ipvs, ...oldTables } = from.state;
-  if (!rehearsal.isKnown(bundle.state, steps, before.now) || !rehearsal.isKnown(oldTables, back, before.now)) {
+  if (
+    !rehearsal.isKnown(bundle.state, steps.touched, before.now) ||
+    !rehearsal.isKnown(oldTables, back.touched, before.now)
+  ) {
     report('endpoints-not-taken', {
       because: 'their rules have new forms, which must be rehearsed after probation',
     });

@@ -1,10 +1,10 @@
 import type { Family, TableName } from '@sluice/netfilter';
-import type { Plan } from '../rollout/plan.ts';
-import type { Kernel } from '../rollout/ports.ts';
-import { type NodeState, tableOf } from '../rollout/state.ts';
-import { firstDifference } from '../rollout/verify.ts';
-import { entryNames, isTree } from './entries.ts';
-import type { TransactionPlan } from './transaction-plan.ts';
+import type { Plan } from '../plan/plan.ts';
+import type { Kernel } from '../ports/kernel.ts';
+import { type NodeState, tableOf } from '../ports/node-state.ts';
+import { firstDifference } from './verify.ts';
+import { entryNames, isTree } from '../plan/entries.ts';
+import type { TransactionPlan } from '../plan/transaction-plan.ts';
 
 /** Compares the entry chains of a table with a state. Cheap: it reads few chains. @returns the first that differs */
 export async function entryDifference(

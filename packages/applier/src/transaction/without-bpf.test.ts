@@ -1,8 +1,8 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { sampleBundle } from '../testing/bundle.fixture.ts';
 import { type Scene, scene } from '../testing/scene.fixture.ts';
-import type { Reconciler } from './reconciler.ts';
-import { hasLostBpf } from './links-with-bpf.ts';
+import type { Reconciler } from '../reconcile/reconciler.ts';
+import { hasLostBpf } from '../admission/links-with-bpf.ts';
 
 /** Kernels without `-m bpf`, by which layout `tree` recognises hairpin connections. */
 

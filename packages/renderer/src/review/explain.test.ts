@@ -10,7 +10,8 @@ import {
 } from '@sluice/netfilter';
 import { resolveNode } from '@sluice/bundle';
 import { bundleOf } from './example.fixture.ts';
-import { type Explanation, explain } from './explain.ts';
+import type { Explanation } from './explanation.ts';
+import { explain } from './explain.ts';
 
 const balancer = bundleOf('03-load-balancer');
 const virtual = bundleOf('10-ipvs');

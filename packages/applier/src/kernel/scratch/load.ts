@@ -2,8 +2,8 @@ import { type Family, printCreate, printProgram } from '@sluice/netfilter';
 import { kindsOf } from '../../ipvs/servers.ts';
 import type { NodeIpvs } from '../../ipvs/values.ts';
 import { limits } from '../../limits.ts';
-import { stagedSections } from '../../rollout/stages.ts';
-import { familiesOf, type NodeState } from '../../rollout/state.ts';
+import { stagedSections } from '../../plan/stages.ts';
+import { familiesOf, type NodeState } from '../../ports/node-state.ts';
 import type { RuleStore } from '../tools.ts';
 
 /** The texts that a rehearsal loads, and their rule store. The tool for each text follows from that alone. */

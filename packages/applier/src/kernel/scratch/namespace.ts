@@ -1,5 +1,6 @@
 import { limits } from '../../limits.ts';
-import { KernelError, RehearsalError } from '../../rollout/ports.ts';
+import { KernelError } from '../../ports/kernel.ts';
+import { RehearsalError } from '../../ports/rehearsal.ts';
 import type { Command, Run } from '../run.ts';
 import { findTool, type Tools } from '../tools.ts';
 import type { RehearsalLoad } from './load.ts';

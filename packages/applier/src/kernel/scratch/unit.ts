@@ -1,7 +1,8 @@
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import { limits } from '../../limits.ts';
-import { KernelError, RehearsalError } from '../../rollout/ports.ts';
+import { KernelError } from '../../ports/kernel.ts';
+import { RehearsalError } from '../../ports/rehearsal.ts';
 import { type RehearsalAnswer, readAnswer } from './answer.ts';
 import type { RehearsalLoad } from './load.ts';
 import { printRequest } from './request.ts';

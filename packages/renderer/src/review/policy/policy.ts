@@ -1,7 +1,7 @@
 import type { BundleFiles } from '@sluice/bundle';
 import { compareText, type Problem } from '@sluice/netfilter';
 import { Memory } from '../memory.ts';
-import { ReviewStopped } from '../program.ts';
+import { ReviewStopped } from '../node.ts';
 import { viewOf } from '../view.ts';
 import { endpointRanges, externalIPs, localAddresses, rangesOfOneFamily, takenAddresses } from './addresses.ts';
 import { type FindingLevel, policyRules } from './catalogue.ts';

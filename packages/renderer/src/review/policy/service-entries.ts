@@ -1,7 +1,7 @@
 import { compareText, type Family } from '@sluice/netfilter';
 import { readPath } from '@sluice/bundle';
 import { type AddressFacts, factsOf, type PortFacts, type ServiceFacts } from '../facts.ts';
-import { ReviewStopped } from '../program.ts';
+import { ReviewStopped } from '../node.ts';
 import type { BundleView } from '../view.ts';
 import { virtualFacts } from '../virtual/facts.ts';
 

@@ -2,7 +2,7 @@ import type { BundleFiles } from '@sluice/bundle';
 import { compareText, type Problem } from '@sluice/netfilter';
 import { type BundleDiff, diffBundles } from '../diff.ts';
 import type { FlowOutcome } from '../flow.ts';
-import { ReviewStopped } from '../program.ts';
+import { ReviewStopped } from '../node.ts';
 import { type ServiceEntries, serviceEntries } from '../policy/service-entries.ts';
 import { checkPolicy, type PolicyResult } from '../policy/policy.ts';
 import type { PolicySettings } from '../policy/settings.ts';

@@ -1,6 +1,6 @@
 import { type BundleFiles, readPath } from '@sluice/bundle';
 import { compareText, findSet, knownSet, readSetLine } from '@sluice/netfilter';
-import type { Explanation } from '../explain.ts';
+import type { Explanation } from '../explanation.ts';
 
 /** A search in `.ipset` or `.ipvs` files. */
 interface LineSearch {

@@ -1,0 +1,79 @@
+import type { BundleFiles } from '@sluice/bundle';
+import { admit, type AdmittedBundle, AdmitMemory, type AdmitOptions, isRefusal } from './admit.ts';
+import { EndpointAddresses } from './endpoint-addresses.ts';
+import { messageOf } from '../message.ts';
+import type { NodeFacts } from '../ports/node-facts.ts';
+import type { Ports } from '../ports/ports.ts';
+import type { Refusal } from '../ports/refusal.ts';
+import { noTimeouts } from '../plan/virtual.ts';
+import { familiesWithTools, type AdmissionReads } from './start-state.ts';
+import { linksWithBpf } from './links-with-bpf.ts';
+import { providesKubeChains } from './provides-kube-chains.ts';
+import { lacksModule, withoutIpvs } from './ipvs-module.ts';
+
+/** The settings of admission in the node's config. */
+export interface AdmissionOptions extends AdmitOptions {
+  /** Makes kube-proxy's chains ours when no kube-proxy runs. */
+  readonly takeOver: boolean;
+}
+
+/** Admits bundles to one node. Reads what it needs of the kernel, and remembers what it parsed. */
+export class Admission {
+  readonly #ports: Ports;
+  readonly #facts: () => NodeFacts;
+  readonly #options: AdmissionOptions;
+  readonly #memory = new AdmitMemory();
+  readonly #addresses = new EndpointAddresses();
+  #reads: AdmissionReads = {};
+
+  constructor(ports: Ports, facts: () => NodeFacts, options: AdmissionOptions) {
+    this.#ports = ports;
+    this.#facts = facts;
+    this.#options = options;
+  }
+
+  /**
+   * Calls `admit` with the active state and the abilities of this kernel. Sysctls of mode ipvs exist only once its module is loaded, which
+   * happens when virtual servers are first read.
+   */
+  async of(files: BundleFiles): Promise<AdmittedBundle | Refusal> {
+    const { kernel, journal } = this.#ports;
+    this.#reads = {};
+    const startState = {
+      active: journal.active?.state,
+      provideKubeChains: await this.#provides(),
+      knowsBpf: linksWithBpf(this.#ports),
+    };
+    const read = (): AdmittedBundle | Refusal => admit(files, this.#options, this.#facts(), this.#memory, startState);
+    const admitted = read();
+    const entersIpvs = isRefusal(admitted)
+      ? admitted.problems.some(lacksModule)
+      : admitted.state.ipvs !== undefined && journal.active?.state.ipvs === undefined;
+    if (!entersIpvs || !kernel.ipvs) return this.#checked(admitted);
+    try {
+      this.#reads = { ...this.#reads, ipvs: await kernel.ipvs.observe(this.#options.takeOver ? {} : noTimeouts) };
+    } catch (error) {
+      return { problems: [withoutIpvs(messageOf(error))] };
+    }
+    return this.#checked(isRefusal(admitted) ? read() : admitted);
+  }
+
+  #checked(admitted: AdmittedBundle | Refusal): AdmittedBundle | Refusal {
+    const problems = isRefusal(admitted) ? [] : this.#addresses.check(admitted.state);
+    return problems.length === 0 ? admitted : { problems };
+  }
+
+  /** What was read of the kernel to admit the last bundle; can be taken once. */
+  takeReads(): AdmissionReads {
+    const reads = this.#reads;
+    this.#reads = {};
+    return reads;
+  }
+
+  async #provides(): Promise<boolean> {
+    if (this.#options.layout !== 'tree' || this.#options.takeOver) return true;
+    const { provides, tables } = await providesKubeChains(familiesWithTools(this.#facts()), this.#ports);
+    if (tables) this.#reads = { tables };
+    return provides;
+  }
+}

@@ -1,0 +1,211 @@
+import { type BundleFiles, needs, type ResolvedFiles, ResolveCache, resolveSections } from '@sluice/bundle';
+import {
+  type Family,
+  ipvsHost,
+  onKernel,
+  parseKernelRelease,
+  readIpvs,
+  type Problem,
+  readSysctlLine,
+  type SysctlKey,
+} from '@sluice/netfilter';
+import type { NodeIpvs } from '../ipvs/values.ts';
+import { type ChainLayout, linkFamilies, LinkMemory } from './linking.ts';
+import type { NodeFacts } from '../ports/node-facts.ts';
+import type { Refusal } from '../ports/refusal.ts';
+import type { NodeState } from '../ports/node-state.ts';
+
+declare const admitted: unique symbol;
+/** A node's part of a bundle, checked line by line against the grammar and against the abilities of the node. Only `admit` makes one. */
+export interface AdmittedBundle {
+  readonly version: string;
+  readonly state: NodeState;
+  readonly [admitted]: true;
+}
+
+/** Parsed files and linked rules of earlier bundles, so that a bundle costs only its changes. */
+export class AdmitMemory {
+  readonly files = new ResolveCache();
+  readonly links = new LinkMemory();
+}
+
+/** The settings of `admit` in the node's config. */
+export interface AdmitOptions {
+  readonly node: string;
+  readonly allowPartial: boolean;
+  /** For profiles in mode iptables; mode ipvs is `flat`. */
+  readonly layout: ChainLayout;
+  /** Networks, besides those of pods, in which endpoint updates may add endpoints. */
+  readonly endpointRanges?: readonly string[];
+}
+
+/** Facts about the kernel on which the linked program depends. */
+export interface KernelContext {
+  /** The active state: a name of its chains is not given to another content. */
+  readonly active?: NodeState | undefined;
+  /** Whether the program must contain the chains of kube-proxy that CNI plugins jump to. */
+  readonly provideKubeChains?: boolean;
+  /** Left out: true. */
+  readonly knowsBpf?: boolean;
+}
+
+/**
+ * Checks everything about a bundle that can be checked without touching the kernel.
+ * @param files of one complete bundle; only those that concern the node are read
+ * @param memory of earlier bundles; one for each caller
+ * @returns the node's rules, or all problems because of which this node must not run them
+ */
+export function admit(
+  files: BundleFiles,
+  options: AdmitOptions,
+  facts: NodeFacts,
+  memory: AdmitMemory,
+  context: KernelContext = {},
+): AdmittedBundle | Refusal {
+  const resolved = resolveSections(files, options.node, memory.files);
+  if (!('version' in resolved)) return { problems: resolved };
+  const sysctls = readSysctls(resolved, facts);
+  const linked = linkFamilies(resolved, facts, { layout: options.layout, ...context }, memory.links);
+  const virtual = readVirtual(resolved, facts);
+  const problems = [
+    ...partial(resolved, options),
+    ...missingTools(resolved, facts),
+    ...lackingNeeds(resolved, facts),
+    ...sysctls.problems,
+    ...linked.problems,
+    ...virtual.problems,
+  ];
+  if (problems.length > 0) return { problems };
+  const size = resolved.conntrackHashSize;
+  const state: NodeState = {
+    families: linked.families,
+    sysctls: sysctls.values,
+    ...(size === undefined ? {} : { conntrackHashSize: size }),
+    ...(virtual.ipvs ? { ipvs: virtual.ipvs } : {}),
+    ...endpointRanges(resolved, options),
+  };
+  return { version: resolved.version, state } as AdmittedBundle;
+}
+
+/**
+ * The networks of pods of the profile, and those of the node's config. A profile that finds pods by other means has none: then only the
+ * config bounds endpoints.
+ */
+function endpointRanges({ profile }: ResolvedFiles, options: AdmitOptions): Pick<NodeState, 'endpointRanges'> {
+  const ofPods = profile.families.flatMap((family) => {
+    const values = profile.values[family];
+    const range = typeof values === 'object' && 'clusterCIDR' in values ? values['clusterCIDR'] : undefined;
+    return typeof range === 'string' ? [range] : [];
+  });
+  const ranges = [...ofPods, ...(options.endpointRanges ?? [])];
+  return ranges.length === 0 ? {} : { endpointRanges: ranges };
+}
+
+/** Whether `admit` refused. */
+export function isRefusal(value: AdmittedBundle | Refusal): value is Refusal {
+  return 'problems' in value;
+}
+
+function partial(resolved: ResolvedFiles, options: AdmitOptions): Problem[] {
+  if (resolved.cluster.complete || options.allowPartial) return [];
+  return [
+    {
+      code: 'BUNDLE_PARTIAL',
+      level: 'error',
+      message:
+        'Cannot apply the bundle: it was rendered from an incomplete list of Services; Services that are not in it would lose their rules',
+      hint: 'Render with a snapshot, or with `complete: true` in sluice.yaml. To apply it nevertheless, use `sluiced apply --allow-partial` or `allowPartial: true` in sluiced.yaml',
+    },
+  ];
+}
+
+const toolOf = { ipv4: 'iptables', ipv6: 'ip6tables' } as const satisfies Record<Family, string>;
+
+function missingTools({ profile, profileName }: ResolvedFiles, facts: NodeFacts): Problem[] {
+  return profile.families
+    .filter((family) => facts.tools[family] === undefined)
+    .map((family) => ({
+      code: 'NODE_TOOL_MISSING',
+      level: 'error',
+      message: `Cannot apply ${family} rules: the node has no working ${toolOf[family]}`,
+      hint: `Install ${toolOf[family]}, or set \`families: [${family === 'ipv4' ? 'ipv6' : 'ipv4'}]\` in profile ${profileName}`,
+    }));
+}
+
+function lackingNeeds({ profile }: ResolvedFiles, facts: NodeFacts): Problem[] {
+  return profile.needs.flatMap((need) =>
+    profile.families
+      .filter((family) => facts.tools[family] !== undefined && !isAtLeast(facts.tools[family] ?? '', [1, 6, 2]))
+      .map((family) => ({
+        code: 'NODE_LACKS_NEED' as const,
+        level: 'error' as const,
+        message: `Cannot apply the bundle: it needs ${needs[need].what}, the node has ${facts.tools[family]}`,
+        hint: `Install a newer one, or ${needs[need].option}`,
+      })),
+  );
+}
+
+/** Compares dotted versions number by number. */
+export function isAtLeast(version: string, least: readonly number[]): boolean {
+  const parts = version.split('.').map((part) => Number.parseInt(part, 10) || 0);
+  for (const [index, wanted] of least.entries()) {
+    const difference = (parts[index] ?? 0) - wanted;
+    if (difference !== 0) return difference > 0;
+  }
+  return true;
+}
+
+function readSysctls(
+  resolved: ResolvedFiles,
+  facts: NodeFacts,
+): { values: Map<SysctlKey, number>; problems: Problem[] } {
+  const values = new Map<SysctlKey, number>();
+  const problems: Problem[] = [];
+  const release = parseKernelRelease(facts.kernelRelease) ?? [0, 0];
+  for (const guarded of resolved.sysctls) {
+    const line = onKernel(guarded, release);
+    if (line === undefined) continue;
+    const setting = readSysctlLine(line);
+    if (typeof setting === 'string') {
+      const hint = 'Remove the line from the profile; bundles set only keys of a closed list';
+      problems.push({ code: 'SYSCTL_NOT_ALLOWED', level: 'error', message: setting, hint });
+    } else if (!facts.sysctlTakes(setting.key, setting.value)) {
+      problems.push(fixedSysctl(setting.key, setting.value));
+    } else {
+      values.set(setting.key, setting.value);
+    }
+  }
+  return { values, problems };
+}
+
+function fixedSysctl(key: SysctlKey, value: number): Problem {
+  const module = key.startsWith('net.ipv4.vs.') ? 'ip_vs' : key.startsWith('net.netfilter.') ? 'nf_conntrack' : '';
+  const load = module === '' ? '' : `load ${module}, `;
+  const option = key === 'net.netfilter.nf_conntrack_max' ? 'set `conntrack.maxPerCore: 0` in' : `take ${key} out of`;
+  return {
+    code: 'NODE_SYSCTL_FIXED',
+    level: 'error',
+    message: `Cannot set sysctl ${key} to ${value}: it has another value and is read-only here`,
+    hint: `On the node: ${load}let sluiced write /proc/sys (not possible inside most containers), or ${option} the profile`,
+  };
+}
+
+interface ReadVirtual {
+  readonly ipvs?: NodeIpvs;
+  readonly problems: readonly Problem[];
+}
+
+/** Reads sets, virtual servers and addresses, and checks for the tools that apply them. */
+function readVirtual({ ipvs, profile }: ResolvedFiles, facts: NodeFacts): ReadVirtual {
+  if (!ipvs) return { problems: [] };
+  const state = readIpvs(ipvs, profile.families, ipvsHost(profile, facts.addresses));
+  const problems = facts.ipvsToolsMissing.map(missingIpvsTool);
+  if ('problems' in state) return { problems: [...problems, ...state.problems] };
+  return { ipvs: { ...state, excludeCIDRs: profile.ipvs?.excludeCIDRs ?? [] }, problems };
+}
+
+function missingIpvsTool(tool: string): Problem {
+  const message = `Cannot apply a profile in mode ipvs: the node has no ${tool}`;
+  const hint = `Install ${tool === 'ip' ? 'iproute2' : tool}, or give the node a profile in mode iptables`;
+  return { code: 'NODE_TOOL_MISSING', level: 'error', message, hint };
+}

@@ -1,0 +1,77 @@
+import fc from 'fast-check';
+import { expect, test } from 'vitest';
+import { runs } from '@sluice/testing';
+import { ipvsBundle } from '../../../bundle/src/virtual/bundle.fixture.ts';
+import { sampleBundle } from '../testing/bundle.fixture.ts';
+import { scene } from '../testing/scene.fixture.ts';
+import { EndpointAddresses } from './endpoint-addresses.ts';
+import type { NodeState } from '../ports/node-state.ts';
+
+/** A state whose only rules are those of Services `n`: ClusterIP 10.96.0.n, and these endpoints. */
+function stateOf(services: ReadonlyMap<number, readonly string[]>): NodeState {
+  const chains = new Map<string, readonly string[]>();
+  for (const [n, endpoints] of services) {
+    chains.set(`SLUICE-T-${n}`, [`-A SLUICE-T-${n} -d 10.96.0.${n}/32 -p tcp -m tcp --dport 80 -j SLU-SVC-${n}`]);
+    chains.set(
+      `SLU-SVC-${n}`,
+      endpoints.map((one) => `-A SLU-SVC-${n} -p tcp -j DNAT --to-destination ${one}:8080`),
+    );
+  }
+  const table = { chains, jumps: [] };
+  return { families: { ipv4: { nat: table, filter: { chains: new Map(), jumps: [] } } }, sysctls: new Map() };
+}
+
+test('gives the same verdict for a state after another one as for the state alone', () => {
+  const endpoint = fc.oneof(
+    fc.integer({ min: 1, max: 6 }).map((n) => `10.96.0.${n}`),
+    fc.constantFrom('10.244.0.1', '10.244.0.2', '127.0.0.1'),
+  );
+  const state = fc.array(fc.tuple(fc.integer({ min: 1, max: 6 }), fc.array(endpoint, { maxLength: 3 })), {
+    maxLength: 4,
+  });
+  const holds = (states: readonly (readonly (readonly [number, readonly string[]])[])[]): void => {
+    const one = new EndpointAddresses();
+    for (const entries of states) {
+      const next = stateOf(new Map(entries));
+      const fresh = new EndpointAddresses().check(next).length > 0;
+      expect(one.check(next).length > 0).toBe(fresh);
+      expect(one.check(next).length > 0, 'offered again').toBe(fresh);
+    }
+  };
+  fc.assert(fc.property(fc.array(state, { maxLength: 6 }), holds), runs(500));
+});
+
+test('mode ipvs: refuses a ClusterIP as an endpoint and allows an address of the node', async () => {
+  const node = scene();
+  try {
+    const { reconciler } = await node.start();
+    const at = (address: string) =>
+      new Map(
+        [...ipvsBundle].map(([path, text]) => [
+          path,
+          path.endsWith('/web.ipvs') ? text.replaceAll('10.244.2.6', address) : text,
+        ]),
+      );
+    expect(await reconciler.put(at('10.96.0.99'), true)).toMatchObject({
+      refusal: {
+        problems: [{ code: 'ADDRESS_FORBIDDEN', message: expect.stringContaining('10.96.0.99 (it is the ClusterIP') }],
+      },
+    });
+    expect((await reconciler.put(at('192.0.2.11'), true)).kind).toBe('confirmed');
+  } finally {
+    node.end();
+  }
+});
+
+test('reports many endpoints as one problem that names the first few', async () => {
+  const node = scene();
+  try {
+    const { reconciler } = await node.start();
+    const files = sampleBundle({ services: { 'shop/web': Array.from({ length: 30 }, (_, n) => n + 1) } });
+    const bad = new Map([...files].map(([path, text]) => [path, text.replaceAll('10.244.0.', '127.0.0.')]));
+    const outcome = await reconciler.put(bad, true);
+    expect(outcome).toMatchObject({ refusal: { problems: [{ message: expect.stringMatching(/, 20 more$/) }] } });
+  } finally {
+    node.end();
+  }
+});

@@ -1,0 +1,84 @@
+import { afterEach, beforeEach, expect, test, vi } from 'vitest';
+import { Daemon } from './daemon.ts';
+import { Drift } from './drift.ts';
+import type { ForeignChange } from '../kernel/changes.ts';
+import { limits } from '../limits.ts';
+import type { Generation } from '../ports/journal.ts';
+import { StillDiffers } from '../transaction/still-differs.ts';
+import { Status } from '../status/status.ts';
+
+const active: Generation = { number: 1, revision: 0, version: 'v1', state: { families: {}, sysctls: new Map() } };
+const silent = { dueMs: Infinity, look: async () => undefined, forget: () => undefined, close: () => undefined };
+const foreign: ForeignChange = { by: 'agent (process 7)', what: ['iptables -t nat -D PREROUTING 1'] };
+const tookMs = 100;
+
+beforeEach(() => void vi.useFakeTimers());
+afterEach(() => void vi.useRealTimers());
+
+/**
+ * Runs the loop while somebody changes the tables every second and during each repair, too.
+ * @param repair how each repair ends
+ * @returns the repairs that were begun within so many minutes, and the alarms that stand then
+ */
+async function repairs(minutes: number, repair: () => number) {
+  const beginsMs: number[] = [];
+  const now = (): number => performance.now();
+  const beginMs = now();
+  const status = new Status('node-a', now, 1e9);
+  const daemon: Daemon = new Daemon({
+    reconciler: {
+      recover: async () => undefined,
+      reconcile: async () => {
+        beginsMs.push(now() - beginMs);
+        await new Promise((done) => void setTimeout(done, tookMs));
+        daemon.changed(foreign);
+        return repair();
+      },
+      put: async () => ({ kind: 'same', generation: active }),
+      rehearse: async () => 'ready',
+    },
+    journal: { active, halted: undefined },
+    inbox: { look: async () => ({ kind: 'absent' }) },
+    status,
+    log: { info: () => undefined, warn: () => undefined, error: () => undefined, fatal: () => undefined },
+    machine: () => '',
+    monotonicMs: now,
+    scanIntervalMs: 30_000,
+    drift: new Drift(silent, now),
+    ready: () => undefined,
+  });
+  const running = daemon.run();
+  const agent = setInterval(() => daemon.changed(foreign), 1000);
+  await vi.advanceTimersByTimeAsync(minutes * 60_000);
+  const begun = beginsMs.length;
+  clearInterval(agent);
+  daemon.stop();
+  await vi.advanceTimersByTimeAsync(60_000);
+  await running;
+  return { begun, alarms: Object.keys(status.report().alarms) };
+}
+
+test('retries a failing repair at the pace of comparisons, however often another program changes the tables', async () => {
+  const { begun, alarms } = await repairs(1, () => {
+    throw new Error('the payload is refused');
+  });
+  expect(begun).toBeGreaterThan(10);
+  expect(begun).toBeLessThanOrEqual(60_000 / (tookMs * limits.comparePauseFactor) + limits.comparisonsAtOnce);
+  expect(alarms).toContain('KERNEL');
+  expect(alarms, 'a failed repair was not undone').not.toContain('DRIFT_LOOP');
+});
+
+test.each([
+  [
+    'before it is verified',
+    (): number => {
+      throw new StillDiffers(['a jump']);
+    },
+  ],
+  ['afterwards', (): number => 1],
+] as const)('raises DRIFT_LOOP and slows down when a program undoes each repair %s', async (_title, repair) => {
+  const { begun, alarms } = await repairs(10, repair);
+  expect(alarms).toEqual(expect.arrayContaining(['DRIFT_LOOP', 'FIGHT']));
+  expect(begun).toBeGreaterThan(limits.repairsMax + 5);
+  expect(begun).toBeLessThanOrEqual(limits.repairsMax + 1 + 10 * (60_000 / limits.driftLoopPaceMs));
+});

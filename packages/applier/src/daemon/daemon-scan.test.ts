@@ -1,0 +1,142 @@
+import { expect, test } from 'vitest';
+import { Daemon } from './daemon.ts';
+import { Drift } from './drift.ts';
+import type { Arrival } from '../inbox/inbox.ts';
+import { limits } from '../limits.ts';
+import type { Generation } from '../ports/journal.ts';
+import { Status } from '../status/status.ts';
+
+const active: Generation = { number: 1, revision: 0, version: 'v1', state: { families: {}, sysctls: new Map() } };
+const scanMs = 30_000;
+const silent = { dueMs: Infinity, look: async () => undefined, forget: () => undefined, close: () => undefined };
+
+/**
+ * Runs a number of scans on a clock that goes on by what things take.
+ * @returns the scans that compared the tables, and those that looked at every file, from 0
+ */
+async function scan(
+  scans: number,
+  tookMs: { readonly compare: (scan: number) => number; readonly look: number },
+  fails = -1,
+  steps: (scan: number) => number = () => 0,
+) {
+  let nowMs = 0;
+  let count = 0;
+  const compared: number[] = [];
+  const whole: number[] = [];
+  const daemon: Daemon = new Daemon({
+    reconciler: {
+      recover: async () => undefined,
+      reconcile: async (tables) => {
+        if (tables === true) compared.push(count);
+        nowMs += tables === true ? tookMs.compare(count) : 0;
+        if (count === fails) throw new Error('the tool does not answer');
+        return tables === true ? steps(count) : 0;
+      },
+      put: async () => ({ kind: 'same', generation: active }),
+      rehearse: async () => 'ready',
+    },
+    journal: { active, halted: undefined },
+    inbox: {
+      look: async (extent) => {
+        if (extent === 'whole') whole.push(count);
+        nowMs += extent === 'whole' ? tookMs.look : 0;
+        return { kind: 'absent' };
+      },
+    },
+    round: async () => {
+      if (++count === scans) daemon.stop();
+      nowMs = count * scanMs;
+      daemon.poke();
+    },
+    status: new Status('node-a', () => nowMs, 1e9),
+    log: { info: () => undefined, warn: () => undefined, error: () => undefined, fatal: () => undefined },
+    machine: () => '',
+    monotonicMs: () => nowMs,
+    scanIntervalMs: scanMs - 10_000,
+    drift: new Drift(silent, () => nowMs),
+    ready: () => undefined,
+  });
+  await daemon.run();
+  return { compared, whole };
+}
+
+test('compares the tables and reads every file at every scan when that is fast', async () => {
+  expect(await scan(4, { compare: () => 1, look: 1 })).toEqual({ compared: [0, 1, 2, 3], whole: [0, 1, 2, 3] });
+});
+
+test('compares and reads rarely when that is slow', async () => {
+  const compare = (): number => (9.9 * scanMs) / limits.compareAgainFactor;
+  const look = (3.9 * scanMs) / limits.wholeLookFactor;
+  const { compared, whole } = await scan(24, { compare, look });
+  expect(compared).toEqual([0, 10, 20]);
+  expect(whole).toEqual([0, 4, 8, 12, 16, 20]);
+});
+
+test('retries a failed comparison at the next scan', async () => {
+  const compare = (): number => (9.9 * scanMs) / limits.compareAgainFactor;
+  expect((await scan(8, { compare, look: 0 }, 0)).compared).toEqual([0, 1]);
+});
+
+test('compares and reads every file after the maximum interval, however slow', async () => {
+  const [compareScans, wholeScans] = [limits.compareAgainMsMax / scanMs, limits.wholeLookMsMax / scanMs];
+  const scans = Math.max(compareScans, wholeScans) + 2;
+  const { compared, whole } = await scan(scans, { compare: () => 4_000, look: 5_000 });
+  expect(compared).toEqual([0, compareScans + 1]);
+  expect(whole).toEqual([0, wholeScans + 1]);
+});
+
+test('compares at the scan after a repair, whose duration sets the next interval', async () => {
+  const compare = (at: number): number => (at === 0 ? 8_000 : (3.9 * scanMs) / limits.compareAgainFactor);
+  const { compared } = await scan(12, { compare, look: 0 }, -1, (at) => (at === 0 ? 1 : 0));
+  expect(compared).toEqual([0, 1, 5, 9]);
+});
+
+test('compares at the slower pace in a drift loop, however slow a comparison is', async () => {
+  const paceScans = limits.driftLoopPaceMs / scanMs;
+  // Nobody undoes anything after the repair that began the fight, and a comparison would be due again when all scans are over.
+  const compare = (): number => (100 * scanMs) / limits.compareAgainFactor;
+  const { compared } = await scan(19, { compare, look: 0 }, -1, (at) => (at <= limits.repairsMax ? 1 : 0));
+  const before = Array.from({ length: limits.repairsMax + 1 }, (_, at) => at);
+  expect(compared.slice(0, before.length)).toEqual(before);
+  const inFight = compared.slice(limits.repairsMax);
+  expect(inFight.length).toBeGreaterThan(2);
+  expect(inFight.every((at, index) => index === 0 || at - (inFight[index - 1] ?? 0) <= paceScans + 1)).toBe(true);
+});
+
+test('interrupts a comparison for an event of the bundle directory, and makes it at the next scan', async () => {
+  let nowMs = 0;
+  const done: string[] = [];
+  const bundle = { kind: 'bundle', tree: { files: new Map() } } as unknown as Arrival;
+  const daemon: Daemon = new Daemon({
+    reconciler: {
+      recover: async () => undefined,
+      reconcile: async (_tables, interrupt) => {
+        if (done.length === 0) daemon.poke();
+        // The signal comes as a message of its own, as it does while a tool runs.
+        await new Promise((resolve) => setImmediate(resolve));
+        const ending = interrupt?.aborted === true ? 'interrupted' : 0;
+        done.push(ending === 'interrupted' ? 'left off' : 'compared');
+        return ending;
+      },
+      put: async () => (done.push('put'), { kind: 'same', generation: active }),
+      rehearse: async () => 'ready',
+    },
+    journal: { active, halted: undefined },
+    inbox: { look: async () => bundle },
+    round: async () => {
+      nowMs += scanMs;
+      if (done.includes('compared')) daemon.stop();
+      else daemon.poke();
+    },
+    status: new Status('node-a', () => nowMs, 1e9),
+    log: { info: () => undefined, warn: () => undefined, error: () => undefined, fatal: () => undefined },
+    machine: () => '',
+    monotonicMs: () => nowMs,
+    scanIntervalMs: scanMs,
+    drift: new Drift(silent, () => nowMs),
+    ready: () => undefined,
+  });
+  await daemon.run();
+  expect(done).toEqual(['left off', 'put', 'compared']);
+});

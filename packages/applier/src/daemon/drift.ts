@@ -1,0 +1,152 @@
+import type { ForeignChange, ChangeWatch } from '../kernel/changes.ts';
+import { limits } from '../limits.ts';
+
+/**
+ * Decides when the tables are compared: soon after a change event, limited to a small share of the time however often other programs write;
+ * and periodically without events, so rarely that a node with many rules does not notice.
+ */
+export class Drift {
+  readonly #watch: ChangeWatch;
+  readonly #monotonicMs: () => number;
+  /** Changes by other programs since the last comparison, one entry per program; undefined: none. */
+  #changes: readonly ForeignChange[] | undefined;
+  #restUntilMs = -Infinity;
+  /** When all earlier comparisons are paid for by pauses. */
+  #paidMs = -Infinity;
+  #knownUntilMs = -Infinity;
+  /** When the tables were last known to be right. */
+  #rightMs: number;
+  /** The pause between two polls, where events do not tell, and between two comparisons. */
+  #lookPauseMs = 0;
+  #comparePauseMs = 0;
+  /** When a comparison was first postponed, if none was made since. */
+  #asideSinceMs: number | undefined;
+
+  constructor(watch: ChangeWatch, monotonicMs: () => number) {
+    this.#watch = watch;
+    this.#monotonicMs = monotonicMs;
+    this.#rightMs = monotonicMs();
+  }
+
+  /** Another program changed something. */
+  onEvent({ by, what, isDoubt }: ForeignChange): void {
+    if (this.#isSure) this.#rightMs = this.#monotonicMs();
+    const others = this.#changes ?? [];
+    const known = others.find((one) => one.by === by && one.isDoubt === isDoubt);
+    const all = [...(known?.what ?? []), ...what].slice(0, limits.changesToldMax);
+    const change = { by, what: all, ...(isDoubt ? { isDoubt } : {}) };
+    if (known) this.#changes = others.map((one) => (one === known ? change : one));
+    else this.#changes = [...others, change].slice(0, limits.changesToldMax);
+  }
+
+  /** Whether a change was seen, not only suspected. */
+  get #isSeen(): boolean {
+    return this.#changes?.some(({ isDoubt }) => isDoubt !== true) === true;
+  }
+
+  /** Events report every change, and reported none. */
+  get #isSure(): boolean {
+    return this.#watch.dueMs === Infinity && this.#changes === undefined;
+  }
+
+  /**
+   * For how long the tables have not been known to be right, in milliseconds; undefined while that is short enough. Where events report
+   * every change, silence is as good as a comparison.
+   */
+  get unseenMs(): number | undefined {
+    if (this.#isSure) return undefined;
+    const pauseMs = Math.max(this.#lookPauseMs, this.#comparePauseMs);
+    const ageMs = this.#monotonicMs() - this.#rightMs;
+    return ageMs > Math.max(limits.unseenMsMax, pauseMs * limits.unseenPausesMax) ? ageMs : undefined;
+  }
+
+  /** The tables were seen to be right, as after a change, which reads back what it wrote. */
+  saw(): void {
+    this.#rightMs = this.#monotonicMs();
+  }
+
+  /** When `look` is to be called next. */
+  get dueMs(): number {
+    return this.#changes ? this.#restUntilMs : this.#watch.dueMs;
+  }
+
+  /** Whether a scan has to compare the tables: a change was reported, or the last comparison is too old. */
+  get isDue(): boolean {
+    const isHeard = this.#changes !== undefined && this.#monotonicMs() >= this.#restUntilMs;
+    return this.#isSeen || isHeard || this.#monotonicMs() >= this.#knownUntilMs;
+  }
+
+  /** @returns whether a comparison is due now */
+  async look(): Promise<boolean> {
+    if (!this.#changes && this.#monotonicMs() >= this.#watch.dueMs) {
+      const change = await this.#watch.look();
+      if (change) this.onEvent(change);
+      else this.saw();
+      this.#lookPauseMs = this.#watch.dueMs === Infinity ? 0 : this.#watch.dueMs - this.#monotonicMs();
+    }
+    return this.#changes !== undefined && this.#monotonicMs() >= this.#restUntilMs;
+  }
+
+  /** Whether a comparison may be postponed for urgent work: no change was seen, and it was not postponed for long. */
+  get canWait(): boolean {
+    const sinceMs = this.#asideSinceMs ?? this.#monotonicMs();
+    return !this.#isSeen && this.#monotonicMs() - sinceMs < limits.compareLateMsMax;
+  }
+
+  /** A comparison was postponed: the next scan makes it. */
+  wasInterrupted(): void {
+    this.#asideSinceMs ??= this.#monotonicMs();
+    this.doubted();
+  }
+
+  /** Begins a comparison. @returns the changes reported until now; later reports ask for another comparison */
+  take(): readonly ForeignChange[] {
+    const onEvent = this.#changes ?? [];
+    this.#changes = undefined;
+    return onEvent;
+  }
+
+  /** Sluice has changed the tables itself. */
+  wrote(): void {
+    this.#watch.forget();
+  }
+
+  /**
+   * A comparison ended, and the tables are right.
+   * @param usedMs the processor time it took
+   * @param steps the number of repair steps it took
+   */
+  compared(usedMs: number, steps: number): void {
+    this.#asideSinceMs = undefined;
+    if (steps > 0) this.wrote();
+    this.saw();
+    this.#pay(usedMs);
+    // The cost of a repair is not that of a comparison: the next scan compares and finds out.
+    const againMs = steps > 0 ? 0 : Math.min(usedMs * limits.compareAgainFactor, limits.compareAgainMsMax);
+    this.#knownUntilMs = this.#monotonicMs() + againMs;
+  }
+
+  /**
+   * A comparison or a repair failed. It is retried like any other, after a pause: failing is not cheaper.
+   * @param usedMs the processor time it took
+   */
+  failed(usedMs: number): void {
+    this.#pay(usedMs);
+    this.doubted();
+  }
+
+  /** The content of the tables is not known: the next scan compares them. */
+  doubted(): void {
+    this.#knownUntilMs = -Infinity;
+  }
+
+  /** A few comparisons may follow each other at once; over a longer time pauses pay for them. */
+  #pay(usedMs: number): void {
+    const nowMs = this.#monotonicMs();
+    const costMs = usedMs * limits.comparePauseFactor;
+    this.#comparePauseMs = costMs;
+    // Bounded: the cost of a bad hour must not delay the next repair.
+    this.#paidMs = Math.min(Math.max(this.#paidMs, nowMs) + costMs, nowMs + costMs * limits.comparisonsAtOnce);
+    this.#restUntilMs = Math.max(nowMs + limits.comparePauseMs, this.#paidMs - costMs * (limits.comparisonsAtOnce - 1));
+  }
+}

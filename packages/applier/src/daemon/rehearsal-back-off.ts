@@ -1,0 +1,42 @@
+import type { Tree } from '../inbox/files.ts';
+import { limits } from '../limits.ts';
+import type { Outcome } from '../ports/outcome.ts';
+
+/** Refusals that come from a rehearsal and may differ at the next one. */
+const codes: ReadonlySet<string> = new Set(['NODE_CANNOT_REHEARSE', 'NODE_REFUSES_RULES']);
+
+/**
+ * Delays the retry of a bundle that failed its rehearsal. A rehearsal loads the whole program: one per scan would keep a node with many
+ * Services busy all the time. Other refusals are retried at once.
+ */
+export class RehearsalBackOff {
+  readonly #monotonicMs: () => number;
+  #last:
+    | { readonly tree: Tree; readonly machine: string; readonly outcome: Outcome; readonly untilMs: number }
+    | undefined;
+
+  constructor(monotonicMs: () => number) {
+    this.#monotonicMs = monotonicMs;
+  }
+
+  /** Takes the outcome of applying or rehearsing a tree. @param sinceMs when that began */
+  ended(tree: Tree, machine: string, outcome: Outcome | undefined, sinceMs: number): void {
+    const problems = outcome?.kind === 'refused' ? outcome.refusal.problems : [];
+    if (!outcome || !problems.some(({ code }) => codes.has(code))) return this.forget();
+    const nowMs = this.#monotonicMs();
+    const pauseMs = Math.min((nowMs - sinceMs) * limits.rehearsePauseFactor, limits.rehearsePauseMsMax);
+    this.#last = { tree, machine, outcome, untilMs: nowMs + pauseMs };
+  }
+
+  /** @returns the last outcome of the tree during its back-off, otherwise undefined */
+  of(tree: Tree, machine: string): Outcome | undefined {
+    const last = this.#last;
+    const isIt = last?.tree === tree && last.machine === machine && this.#monotonicMs() < last.untilMs;
+    return isIt ? last.outcome : undefined;
+  }
+
+  /** An operator asks for a retry now. */
+  forget(): void {
+    this.#last = undefined;
+  }
+}

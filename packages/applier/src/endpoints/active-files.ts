@@ -1,0 +1,146 @@
+import { type BundleFiles, changedFiles, readPath, withFilesOf } from '@sluice/bundle';
+import { compareText, differing, type Family, type TableProgram } from '@sluice/netfilter';
+import { limits } from '../limits.ts';
+import type { Generation } from '../ports/journal.ts';
+import { familiesOf, type NodeState, tableOf } from '../ports/node-state.ts';
+import { sameReal } from './overlay-servers.ts';
+import { isService, withoutTag } from './service-rules.ts';
+
+/**
+ * The files from which the active generation was made, as far as this process knows them: those of a whole bundle, or of a bundle without
+ * some Services. With them a bundle can be split: some Services keep their present files, for example until the last-endpoint delay ends.
+ *
+ * The active generation may have newer endpoints than these files. Before old files are used again, `wouldRevert` checks for that.
+ */
+export class ActiveFiles {
+  #known: { readonly files: BundleFiles; readonly number: number; readonly state: NodeState } | undefined;
+
+  /** @param generation made from exactly these files */
+  activate(files: BundleFiles, { number, state }: Generation): void {
+    this.#known = { files, number, state };
+  }
+
+  /** Whether a Service would return to its endpoints of these files, though it has got newer ones since. */
+  wouldRevert(desired: NodeState, active: Generation): boolean {
+    return this.#known !== undefined && isStale(this.#known.state, active.state, desired);
+  }
+
+  /**
+   * The active files, with the offered files of those Services whose addresses and ports are unchanged.
+   * @param isWanted asked for the text of each changed file
+   * @returns undefined if the active files are not known, if no such file is wanted, or if more than
+   *   `limits.firstEndpointServicesMax` Services differ
+   */
+  withServicesOf(
+    offered: BundleFiles,
+    active: Generation,
+    isWanted: (text: string) => boolean,
+  ): BundleFiles | undefined {
+    const files = this.#of(active);
+    if (!files) return undefined;
+    const changed = changedFiles(files, offered).filter((path) => serviceOf(path) !== undefined);
+    if (new Set(changed.map(serviceOf)).size > limits.firstEndpointServicesMax) return undefined;
+    const moved = new Set(changed.filter((path) => !sameFrontends(path, files, offered)).map(serviceOf));
+    const taken = changed.filter((path) => !moved.has(serviceOf(path)));
+    return taken.some((path) => isWanted(offered.get(path) ?? '')) ? withFilesOf(files, offered, taken) : undefined;
+  }
+
+  /**
+   * The offered bundle, with the active files of some Services.
+   * @param frontends of these Services, such as `ipv4 tcp 10.96.0.10 80`
+   * @returns undefined if the active files are not known
+   */
+  withoutPending(offered: BundleFiles, frontends: readonly string[], active: Generation): BundleFiles | undefined {
+    const files = this.#of(active);
+    if (!files) return undefined;
+    const changed = changedFiles(files, offered).filter((path) => serviceOf(path) !== undefined);
+    const wanted = new Set(frontends.flatMap(frontendKeys));
+    const waiting = new Set(
+      changed
+        .filter((path) => frontendsIn(files.get(path) ?? '').some((frontend) => wanted.has(frontend)))
+        .map(serviceOf),
+    );
+    if (waiting.size === 0) return undefined;
+    return withFilesOf(
+      offered,
+      files,
+      changed.filter((path) => waiting.has(serviceOf(path))),
+    );
+  }
+
+  #of({ number }: Generation): BundleFiles | undefined {
+    return this.#known?.number === number ? this.#known.files : undefined;
+  }
+}
+
+/**
+ * Tells files that may belong to a Service which gets its first endpoint by a change: those with chains that are new, or with a virtual
+ * server that gets its first real server.
+ */
+export function mayGetFirstEndpoint(from: NodeState, desired: NodeState): (text: string) => boolean {
+  const hashes = familiesOf(desired).flatMap((family) =>
+    newServices(tableOf(from, family, 'nat'), tableOf(desired, family, 'nat')),
+  );
+  const frontends = new Set<string>();
+  for (const [key, { family, protocol, address, port, real }] of desired.ipvs?.virtualServers ?? []) {
+    if (real.size === 0 || from.ipvs?.virtualServers.get(key)?.real.size !== 0) continue;
+    for (const frontend of frontendKeys(`${family} ${protocol} ${address} ${port}`)) frontends.add(frontend);
+  }
+  return (text) =>
+    hashes.some((hash) => text.includes(hash)) ||
+    (frontends.size > 0 && frontendsIn(text).some((frontend) => frontends.has(frontend)));
+}
+
+/** The hashes of Services whose chains are new: their files contain them. */
+function newServices(from: TableProgram, desired: TableProgram): readonly string[] {
+  const changed = differing(from.chains, desired.chains).filter(isService);
+  const had = new Set(changed.filter((name) => from.chains.has(name)).map(withoutTag));
+  return changed
+    .filter((name) => desired.chains.has(name) && !had.has(withoutTag(name)))
+    .map((name) => withoutTag(name).slice(-16));
+}
+
+/** Whether a Service in `desired` equals that in `known`, but not that in `active`. */
+function isStale(known: NodeState, active: NodeState, desired: NodeState): boolean {
+  const text = (state: NodeState, family: Family, name: string): string | undefined =>
+    tableOf(state, family, 'nat').chains.get(name)?.join('\n');
+  const inRules = familiesOf(known).some((family) =>
+    differing(tableOf(known, family, 'nat').chains, tableOf(active, family, 'nat').chains).some((name) => {
+      const old = isService(name) ? text(known, family, name) : undefined;
+      return old !== undefined && text(active, family, name) !== old && text(desired, family, name) === old;
+    }),
+  );
+  if (inRules || !known.ipvs || known.ipvs === active.ipvs) return inRules;
+  return [...known.ipvs.virtualServers].some(([key, old]) => {
+    const [now, next] = [active.ipvs, desired.ipvs].map((ipvs) => ipvs?.virtualServers.get(key));
+    return now && next && !sameReal(old, now) && sameReal(old, next);
+  });
+}
+
+/** Whether a file has the same frontends in both bundles. */
+const sameFrontends = (path: string, a: BundleFiles, b: BundleFiles): boolean => {
+  const frontends = (files: BundleFiles): string =>
+    [...new Set(frontendsIn(files.get(path) ?? ''))].toSorted(compareText).join();
+  return a.has(path) && b.has(path) && frontends(a) === frontends(b);
+};
+
+/** `namespace/name` of a file of any tool and profile. */
+function serviceOf(path: string): string | undefined {
+  const kind = readPath(path);
+  return kind?.kind === 'service' ? `${kind.namespace}/${kind.name}` : undefined;
+}
+
+/** The keys of a frontend in files. It may be a node port, which in mode ipvs has an address of the node, and in files has none. */
+function frontendKeys(frontend: string): readonly string[] {
+  const [, , address = '', port = ''] = frontend.split(' ');
+  return [`${address} ${port}`, `* ${port}`];
+}
+
+const frontendLine = / (?:-d (\S+) )?--dport (\d+) | (?:-t|-u|--sctp-service) \[?([^\]\s]+?)\]?:(\d+)(?= |$)/gm;
+
+/** The frontends in a file, with `*` for the node's addresses. Only a hint: the bundle that is made with it is admitted again. */
+function frontendsIn(text: string): readonly string[] {
+  return [...text.matchAll(frontendLine)].map(([, address, port, virtual, at]) =>
+    virtual === undefined ? `${address ?? '*'} ${port}` : `${virtual.startsWith('$') ? '*' : virtual} ${at}`,
+  );
+}

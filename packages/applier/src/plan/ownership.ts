@@ -1,0 +1,193 @@
+import {
+  addAll,
+  canonicalRule,
+  type Family,
+  isKubeProxyChain,
+  isTreeChain,
+  jumpedChains,
+  Layered,
+  sharedChains,
+  type TableName,
+  tableNames,
+  type TableProgram,
+  targetOf,
+  withoutLateMarks,
+} from '@sluice/netfilter';
+import { ipvsNames } from '../ipvs/values.ts';
+import type { Kernel } from '../ports/kernel.ts';
+import {
+  type OwnedNames,
+  familiesOf,
+  familyNames,
+  mapTables,
+  type NodeState,
+  type Observed,
+  type ObservedTable,
+  tableOf,
+} from '../ports/node-state.ts';
+
+/**
+ * Which part of a kernel's tables is ours.
+ *
+ * Ours is what the journal says we made, never what a name looks like: chains whose names are in `owned` or in the desired state, and
+ * the rules in built-in chains that lead into the chains from which all Services are reached. Everything else is foreign and
+ * is neither read further nor written.
+ */
+
+/** Chains with names of kube-proxy or Sluice that are not in `owned`: made by kube-proxy or another Sluice. */
+export function foreignProxyChains(observed: Observed, owned: OwnedNames): OwnedNames {
+  return chainsNotOwned(observed, owned, (name) => isKubeProxyChain(name) || isTreeChain(name));
+}
+
+/** Chains with names of layout `tree` that are not in `owned`. */
+export function foreignSluiceChains(observed: Observed, owned: OwnedNames): OwnedNames {
+  return chainsNotOwned(observed, owned, isTreeChain);
+}
+
+function chainsNotOwned(observed: Observed, owned: OwnedNames, isSuspect: (name: string) => boolean): OwnedNames {
+  const found: { [F in Family]?: Record<TableName, readonly string[]> } = {};
+  for (const family of familyNames) {
+    const tables = observed[family];
+    if (!tables) continue;
+    const names = (table: TableName): readonly string[] => {
+      const own = new Set(owned[family]?.[table]);
+      return [...tables[table].chains.keys()].filter((name) => isSuspect(name) && !own.has(name));
+    };
+    found[family] = { filter: names('filter'), nat: names('nat') };
+  }
+  return found;
+}
+
+/** Our part of the kernel's tables. Chains shared with other programs count only if the desired state has them. */
+export function ownState(
+  observed: Observed,
+  owned: OwnedNames,
+  desired: Pick<NodeState, 'families'>,
+): NodeState['families'] {
+  const families = familyNames.filter((family) => observed[family] && (owned[family] ?? desired.families[family]));
+  return mapTables(families, (family, table) =>
+    ownTable(observed[family]?.[table], new Set(owned[family]?.[table]), tableOf(desired, family, table)),
+  );
+}
+
+function ownTable(
+  observedTable: ObservedTable | undefined,
+  owned: ReadonlySet<string>,
+  desired: TableProgram,
+): TableProgram {
+  const isOwn = (name: string): boolean => desired.chains.has(name) || (owned.has(name) && !sharedChains.has(name));
+  const chains = new Map<string, readonly string[]>();
+  const jumps: string[] = [];
+  for (const [name, chain] of observedTable?.chains ?? []) {
+    if (chain.builtIn)
+      addAll(
+        jumps,
+        chain.rules.filter((rule) => isOwnJump(rule, isOwn)),
+      );
+    else if (isOwn(name)) chains.set(name, chain.rules);
+  }
+  return { chains, jumps };
+}
+
+/** The chains that layout `tree` provides under kube-proxy's names, and that built-in chains jump to, too. */
+const providedChains: ReadonlySet<string> = new Set(['KUBE-MARK-MASQ', 'KUBE-POSTROUTING']);
+
+/** A rule of a built-in chain that leads into one of our entry chains, or into a shared chain that the desired state has. */
+function isOwnJump(rule: string, isOwn: (name: string) => boolean): boolean {
+  const target = targetOf(rule);
+  if (target === undefined || !isOwn(target)) return false;
+  return jumpedChains.has(target) || sharedChains.has(target) || isTreeChain(target) || providedChains.has(target);
+}
+
+/** A state without the rules that the kernel does not know. */
+export function asKnown(state: NodeState, { knowsBpf }: Pick<Kernel, 'knowsBpf'>): NodeState {
+  if (knowsBpf) return state;
+  const families = mapTables(familiesOf(state), (family, table) => withoutLateMarks(tableOf(state, family, table)));
+  return { ...state, families };
+}
+
+/**
+ * The desired state as this kernel can have it:
+ * - a chain shared with other programs keeps their rules and gets ours after them;
+ * - a chain of ours that a foreign rule jumps to stays unchanged if the desired state lacks it: the kernel would refuse to delete it,
+ *   and emptying it would change the effect of the foreign rule. (CNI plugins refer to KUBE-MARK-MASQ.)
+ * - a kernel that lost `-m bpf` since the desired state was linked does without the rules that use it: pods then do not reach themselves
+ *   through Services, but all other traffic is served.
+ */
+export function adaptDesired(
+  desired: NodeState,
+  observed: Observed,
+  owned: OwnedNames,
+  { knowsBpf }: Pick<Kernel, 'knowsBpf'>,
+): NodeState {
+  const families = familyNames.filter((family) => desired.families[family] ?? (observed[family] && owned[family]));
+  const adapted = mapTables(families, (family, table) => {
+    const linked = tableOf(desired, family, table);
+    const program = knowsBpf ? linked : withoutLateMarks(linked);
+    const observedTable = observed[family]?.[table];
+    if (!observedTable) return program;
+    const kept = [...sharedChains].flatMap((name) => withForeignRules(name, program, observedTable));
+    const pinnedChains = [...pinned(observedTable, new Set(owned[family]?.[table]), program)].map(
+      (name) => [name, observedTable.chains.get(name)?.rules ?? []] as const,
+    );
+    const extra = [...kept, ...pinnedChains];
+    return extra.length === 0 ? program : { chains: Layered.of(program.chains).with(extra), jumps: program.jumps };
+  });
+  return { ...desired, families: adapted };
+}
+
+function withForeignRules(
+  name: string,
+  program: TableProgram,
+  observedTable: ObservedTable,
+): readonly (readonly [string, readonly string[]])[] {
+  const ours = program.chains.get(name);
+  const theirs = observedTable.chains.get(name)?.rules;
+  if (!ours || !theirs) return [];
+  const known = new Set(theirs.map(canonicalRule));
+  const rules = [...theirs, ...ours.filter((rule) => !known.has(canonicalRule(rule)))];
+  const isSame =
+    rules.length === ours.length && rules.every((rule, at) => canonicalRule(rule) === canonicalRule(ours[at] ?? ''));
+  return isSame ? [] : [[name, rules]];
+}
+
+/** Chains of ours that the desired state lacks and that foreign rules lead to, with all chains below them. */
+function pinned(observedTable: ObservedTable, owned: ReadonlySet<string>, desired: TableProgram): ReadonlySet<string> {
+  const leaving = (name: string): boolean => owned.has(name) && !desired.chains.has(name) && !sharedChains.has(name);
+  const found = new Set<string>();
+  const follow = (rules: readonly string[]): void => {
+    for (const rule of rules) {
+      const target = targetOf(rule);
+      if (target === undefined || !leaving(target) || found.has(target)) continue;
+      found.add(target);
+      follow(observedTable.chains.get(target)?.rules ?? []);
+    }
+  };
+  for (const [name, chain] of observedTable.chains) {
+    if (owned.has(name) || desired.chains.has(name)) continue;
+    follow(chain.builtIn ? chain.rules.filter((rule) => !isOwnJump(rule, (to) => owned.has(to))) : chain.rules);
+  }
+  return found;
+}
+
+/** How many chains are named. */
+export function countNames(names: OwnedNames): number {
+  return familyNames.reduce(
+    (sum, family) => sum + tableNames.reduce((n, t) => n + (names[family]?.[t].length ?? 0), 0),
+    0,
+  );
+}
+
+/** Chains of `state` that are not among `known`. */
+export function newNames(state: NodeState, known: OwnedNames): OwnedNames {
+  const fresh: { [F in Family]?: Record<TableName, readonly string[]> } = {};
+  for (const family of familiesOf(state)) {
+    const names = (table: TableName): readonly string[] => {
+      const old = new Set(known[family]?.[table]);
+      return [...tableOf(state, family, table).chains.keys()].filter((name) => !old.has(name));
+    };
+    fresh[family] = { filter: names('filter'), nat: names('nat') };
+  }
+  // All names of mode ipvs: those of the previous generation are in the journal, too, and duplicates do no harm.
+  return state.ipvs ? { ...fresh, ipvs: ipvsNames(state.ipvs) } : fresh;
+}

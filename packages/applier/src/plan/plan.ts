@@ -1,0 +1,197 @@
+import {
+  addAll,
+  changeTable,
+  type Family,
+  isEmptyChange,
+  printChange,
+  type TableChange,
+  type TableName,
+  type TableProgram,
+  widen,
+} from '@sluice/netfilter';
+import type { IpvsPlan } from '../ipvs/values.ts';
+import { limits } from '../limits.ts';
+import type { Step } from '../ports/kernel.ts';
+import type { Touched } from '../ports/rehearsal.ts';
+import { stages } from './stages.ts';
+import { familyNames, type NodeState, tableOf } from '../ports/node-state.ts';
+
+/** The steps from one state of the kernel to another, in order. A value: it can be printed, counted, tested and carried out. */
+export interface Plan {
+  readonly steps: readonly Step[];
+  /** The tables that differ between the two states, and how. */
+  readonly touched: readonly Touched[];
+}
+
+export const nothingToDo: Plan = { steps: [], touched: [] };
+
+export interface PlanOptions {
+  /** See `Kernel.slowWithManyChains`. */
+  readonly slowWithManyChains: boolean;
+}
+
+/**
+ * The steps from `now` to `desired`; none if they are equal. A rollback is a plan from the observed state to the previous one.
+ *
+ * Every intermediate state serves traffic correctly:
+ * - one step is one table of one family, which the kernel takes whole or not at all;
+ * - within a family the filter table first allows what the old and the new nat table need, then nat changes in one commit,
+ *   then, when packets that met the old nat table are past the filter, the filter table becomes the new one;
+ * - sets, virtual servers and their addresses are added before the rules that lead to them, and removed after these; a node that
+ *   leaves mode iptables gets the addresses after the rules, because its old rules would not match packets to them;
+ * - sysctls that let more in (`route_localnet`) are raised after the rules that guard them, and lowered before these are removed; those
+ *   that the kernel does not have yet, as after a boot, are set after the rules, which load their modules.
+ * @param virtual the changes in mode ipvs
+ */
+export function plan(now: NodeState, desired: NodeState, options: PlanOptions, virtual?: IpvsPlan): Plan {
+  const touched: Touched[] = [];
+  const tables = familyNames.flatMap((family) => familySteps(family, now, desired, options, touched));
+  const sysctls = sysctlSteps(now, desired);
+  const { before, after } = aroundTables(now, desired, virtual);
+  const steps = [...sysctls.before, ...before, ...tables, ...sysctls.after, ...after];
+  return { steps, touched };
+}
+
+function aroundTables(
+  now: NodeState,
+  desired: NodeState,
+  virtual: IpvsPlan | undefined,
+): { readonly before: readonly Step[]; readonly after: readonly Step[] } {
+  if (!virtual) return { before: [], after: [] };
+  const { sets, servers, bind, weights, remove } = virtual;
+  const comes = desired.ipvs !== undefined && !runsIpvs(now);
+  return comes
+    ? { before: [...sets, ...servers], after: [...bind, ...weights, ...remove] }
+    : { before: [...sets, ...servers, ...bind], after: [...weights, ...remove] };
+}
+
+/** Whether the rules are those of mode ipvs, which has this chain in each family. */
+function runsIpvs({ families }: NodeState): boolean {
+  return familyNames.some((family) => families[family]?.filter.chains.has('KUBE-IPVS-FILTER'));
+}
+
+function familySteps(
+  family: Family,
+  now: NodeState,
+  desired: NodeState,
+  options: PlanOptions,
+  touched: Touched[],
+): Step[] {
+  const from = { filter: tableOf(now, family, 'filter'), nat: tableOf(now, family, 'nat') };
+  const to = { filter: tableOf(desired, family, 'filter'), nat: tableOf(desired, family, 'nat') };
+  for (const table of ['filter', 'nat'] as const) {
+    const change = changeTable(from[table], to[table]);
+    if (!isEmptyChange(change)) touched.push({ family, table, change });
+  }
+  const differs = (table: TableName): boolean => touched.some((one) => one.family === family && one.table === table);
+  const steps = (table: TableName, a: TableProgram, b: TableProgram, why: string): Step[] =>
+    tableSteps(family, table, a, b, options, why);
+  if (!differs('nat')) return steps('filter', from.filter, to.filter, 'filter changes, nat stays');
+  if (!differs('filter')) return steps('nat', from.nat, to.nat, 'nat changes, filter stays');
+  const wide = widen(from.filter, to.filter);
+  return [
+    ...steps('filter', from.filter, wide, 'filter allows the old and the new nat table'),
+    ...steps('nat', from.nat, to.nat, 'nat changes'),
+    ...afterPause(steps('filter', wide, to.filter, 'filter allows only the new nat table')),
+  ];
+}
+
+/** Packets that were translated by the old nat table pass the filter table within 50 ms. */
+function afterPause(steps: readonly Step[]): Step[] {
+  return steps.map((step, index) => (index === 0 ? { ...step, pauseMs: limits.narrowPauseMs } : step));
+}
+
+function tableSteps(
+  family: Family,
+  table: TableName,
+  from: TableProgram,
+  to: TableProgram,
+  options: PlanOptions,
+  why: string,
+): Step[] {
+  const whole = changeTable(from, to);
+  const isSmall = whole.write.size <= limits.chainsPerPayloadMax && whole.drop.length <= limits.chainsPerPayloadMax;
+  if (isSmall || !options.slowWithManyChains) return oneStep(family, table, whole, why);
+  const states = stages(from, to, limits.chainsPerPayloadMax);
+  const steps: Step[] = [];
+  let previous = from;
+  for (const state of states) {
+    const text = printChange(table, changeTable(previous, state));
+    const because = state === to ? why : `${why}: chains that no rule leads to`;
+    if (text !== '') steps.push({ kind: 'restore-table', family, table, text, because });
+    previous = state;
+  }
+  return steps;
+}
+
+function oneStep(family: Family, table: TableName, change: TableChange, because: string): Step[] {
+  const text = printChange(table, change);
+  return text === '' ? [] : [{ kind: 'restore-table', family, table, text, because }];
+}
+
+/** A change of tables alone, in an order that the caller has chosen. */
+export interface TableOrder {
+  readonly from: NodeState;
+  /** The order of the tables within a family. */
+  readonly tables: readonly TableName[];
+  readonly because: string;
+}
+
+/** The steps that change every table that differs, each in one commit, except for chains that no rule leads to. */
+export function tablePlan(desired: NodeState, { from, tables, because }: TableOrder, options: PlanOptions): Plan {
+  const steps: Step[] = [];
+  const touched: Touched[] = [];
+  for (const family of familyNames) {
+    for (const table of tables) {
+      const [a, b] = [tableOf(from, family, table), tableOf(desired, family, table)];
+      const change = changeTable(a, b);
+      if (isEmptyChange(change)) continue;
+      touched.push({ family, table, change });
+      addAll(steps, tableSteps(family, table, a, b, options, because));
+    }
+  }
+  return { steps, touched };
+}
+
+/** Sysctls to set before the rules change; after it those that let more in (`route_localnet`), and last the hash size. */
+export function sysctlSteps(
+  now: NodeState,
+  desired: NodeState,
+): { readonly before: readonly Step[]; readonly after: readonly Step[] } {
+  const before: Step[] = [];
+  const after: Step[] = [];
+  for (const [key, value] of desired.sysctls) {
+    const old = now.sysctls.get(key);
+    if (old === value) continue;
+    const opens = key.endsWith('.route_localnet') && value > 0;
+    (opens || old === undefined ? after : before).push({
+      kind: 'set-sysctl',
+      key,
+      value,
+      because: `it is ${old ?? 'unknown'}`,
+    });
+  }
+  return { before, after: [...after, ...hashSizeSteps(now, desired)] };
+}
+
+function hashSizeSteps(now: NodeState, desired: NodeState): Step[] {
+  const [size, value] = [now.conntrackHashSize, desired.conntrackHashSize];
+  if (value === undefined || size === undefined || size >= value) return [];
+  return [{ kind: 'raise-hashsize', value, because: `it is ${size}` }];
+}
+
+/** One line of text: what a step does and why. */
+export function describeStep(step: Step): string {
+  switch (step.kind) {
+    case 'restore-table':
+      return `${step.family} ${step.table}: ${step.text.split('\n').length - 3} lines (${step.because})`;
+    case 'set-sysctl':
+      return `sysctl ${step.key} = ${step.value} (${step.because})`;
+    case 'raise-hashsize':
+      return `conntrack hash size ${step.value} (${step.because})`;
+    case 'ipset':
+    case 'ipvsadm':
+    case 'ip':
+      return `${step.kind}: ${step.text.split('\n').length - 1} lines (${step.because})`;
+  }
+}

@@ -1,0 +1,104 @@
+import { differing, type Family, Layered, switches, type TableName, type TableProgram } from '@sluice/netfilter';
+import { type OwnedNames, familyNames, type NodeState, tableOf } from '../ports/node-state.ts';
+import { entryNames, isTagged, rootsOf } from './entries.ts';
+
+/** To which of two programs, side by side in the kernel, the entry chains of a table lead. */
+export type Lead =
+  /** To the new one if the switch's set has the packet's source, else to the old one. */
+  | 'switch'
+  /** In filter: to the new one, then to the old one; in nat: to the new one. */
+  | 'both'
+  /** To the new one. */
+  | 'new';
+
+/** The chain that marks packets for masquerading. Both programs call the same one. */
+const markChain = 'SLUICE-MARK-MASQ';
+
+/**
+ * A table that holds two programs of layout `tree` side by side. They share each chain of the same name, because a tagged name stands for
+ * one content. Chains of the old program in another layout stay, and so do the jumps to them, after ours.
+ *
+ * Base chains are met by the packets of both programs, so each one calls the old rules, then the new ones. The exception is the chain
+ * that marks: it stays as it was until the new program is the default, because a packet marked by one program may be masqueraded by the
+ * other.
+ */
+export function sideBySide(table: TableName, old: TableProgram, fresh: TableProgram, lead: Lead): TableProgram {
+  const chains = new Map<string, readonly string[]>();
+  for (const name of differing(old.chains, fresh.chains)) {
+    const [before, rules] = [old.chains.get(name), fresh.chains.get(name)];
+    if (rules) chains.set(name, rules);
+    if (isTagged(name) || entryNames[table].includes(name) || !before || !rules || sameRules(before, rules)) continue;
+    if (name === markChain) chains.set(name, lead === 'switch' ? before : rules);
+    else for (const [part, lines] of inTurn(name, before, rules)) chains.set(part, lines);
+  }
+  for (const [entry, rules] of entryRules(table, old, fresh, lead)) chains.set(entry, rules);
+  const jumps = [...fresh.jumps, ...old.jumps.filter((jump) => !fresh.jumps.includes(jump))];
+  return { chains: Layered.of(old.chains).with(chains), jumps };
+}
+
+/** Whether a base chain has different rules in the two programs: it then narrows in a step of its own. */
+export function differInBaseChains(table: TableName, old: TableProgram, fresh: TableProgram): boolean {
+  return differing(old.chains, fresh.chains).some((name) => {
+    if (isTagged(name) || entryNames[table].includes(name)) return false;
+    return !sameRules(old.chains.get(name) ?? [], fresh.chains.get(name) ?? []);
+  });
+}
+
+/** A chain that calls two others, one after the other. A `RETURN` in the first one leads to the second, not out. */
+function inTurn(
+  name: string,
+  first: readonly string[],
+  second: readonly string[],
+): readonly (readonly [string, readonly string[]])[] {
+  const part = (suffix: string, rules: readonly string[]): readonly [string, readonly string[]] => [
+    `${name}.${suffix}`,
+    rules.map((rule) => `-A ${name}.${suffix}${rule.slice(3 + name.length)}`),
+  ];
+  return [part('old', first), part('new', second), [name, [`-A ${name} -j ${name}.old`, `-A ${name} -j ${name}.new`]]];
+}
+
+function* entryRules(
+  table: TableName,
+  old: TableProgram,
+  fresh: TableProgram,
+  lead: Lead,
+): Generator<readonly [string, readonly string[]]> {
+  const [before, after] = [rootsOf(table, old), rootsOf(table, fresh)];
+  for (const entry of entryNames[table]) {
+    const [a, b] = [before.get(entry), after.get(entry)];
+    const leadTo = (root: string): readonly string[] => [`-A ${entry} -g ${root}`];
+    if (b === undefined) {
+      if (a !== undefined) yield [entry, leadTo(a)];
+    } else if (a === b || lead === 'new') yield [entry, leadTo(b)];
+    else if (lead === 'switch') yield [entry, onProbation(table, entry, a, b)];
+    else if (table === 'nat' || a === undefined) yield [entry, leadTo(b)];
+    else yield [entry, [`-A ${entry} -j ${b}`, ...leadTo(a)]];
+  }
+}
+
+/** filter calls both programs, because a packet may meet the switch on in one table and off in the other. */
+function onProbation(table: TableName, entry: string, old: string | undefined, fresh: string): readonly string[] {
+  const go = table === 'nat' ? '-g' : '-j';
+  const tried = `-A ${entry} -m set --match-set ${switches[table]} src ${go} ${fresh}`;
+  return old === undefined ? [tried] : [tried, `-A ${entry} -g ${old}`];
+}
+
+function sameRules(a: readonly string[], b: readonly string[]): boolean {
+  return a === b || (a.length === b.length && a.every((rule, index) => rule === b[index]));
+}
+
+/** The names of the chains that exist only beside two programs: the old and the new part of each base chain. */
+export function baseChainParts(old: Pick<NodeState, 'families'>, fresh: Pick<NodeState, 'families'>): OwnedNames {
+  const names: { [F in Family]?: Record<TableName, readonly string[]> } = {};
+  for (const family of familyNames) {
+    const parts = (table: TableName): readonly string[] => {
+      const before = tableOf(old, family, table).chains;
+      const baseChains = [...tableOf(fresh, family, table).chains.keys()].filter(
+        (name) => !isTagged(name) && before.has(name),
+      );
+      return baseChains.flatMap((name) => [`${name}.old`, `${name}.new`]);
+    };
+    names[family] = { filter: parts('filter'), nat: parts('nat') };
+  }
+  return names;
+}

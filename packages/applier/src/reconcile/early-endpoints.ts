@@ -1,0 +1,153 @@
+import type { BundleFiles } from '@sluice/bundle';
+import { type AdmittedBundle, isRefusal } from '../admission/admit.ts';
+import type { Outcome } from '../ports/outcome.ts';
+import type { Generation, VersionedState } from '../ports/journal.ts';
+import type { Ports } from '../ports/ports.ts';
+import type { Refusal } from '../ports/refusal.ts';
+import { mayGetFirstEndpoint, ActiveFiles } from '../endpoints/active-files.ts';
+import { overlayEndpoints } from '../endpoints/overlay-endpoints.ts';
+import { changeKindOf } from '../endpoints/change-kind.ts';
+import type { PlannedChange, TransactionResult } from '../transaction/transaction.ts';
+import { stepsOf } from '../plan/transaction-plan.ts';
+
+/** The part of the reconciler that early endpoint sync needs. */
+export interface EarlyEndpointsParts {
+  readonly journal: Ports['journal'];
+  readonly declined: Ports['declined'];
+  admit(files: BundleFiles): Promise<AdmittedBundle | Refusal>;
+  decide(bundle: VersionedState): Promise<PlannedChange | Refusal>;
+  /** Carries out an endpoint update. */
+  carryOut(change: PlannedChange): Promise<TransactionResult>;
+}
+
+/**
+ * Early endpoint sync: applies to the active generation the parts of a bundle that need not wait for the rest. These are its endpoints,
+ * before a release is tried or while it must wait, and the whole bundle without the Services whose last endpoint must wait.
+ */
+export class EarlyEndpoints {
+  readonly #reconciler: EarlyEndpointsParts;
+  readonly #files = new ActiveFiles();
+  /** The version whose endpoints the kernel refused. */
+  #declined: string | undefined;
+  /** The last attempts that applied nothing, so that they are not repeated at each scan (`attemptAt`). */
+  readonly #fruitless = { first: '', partial: '' };
+
+  constructor(reconciler: EarlyEndpointsParts) {
+    this.#reconciler = reconciler;
+  }
+
+  /** Remembers that the active generation was made from exactly these files. */
+  activated(files: BundleFiles, generation: Generation): void {
+    this.#files.activate(files, generation);
+  }
+
+  /** The same after a change. If endpoints of another bundle went in during probation, the files of the generation are not known. */
+  learn(files: BundleFiles, { state }: VersionedState, { outcome }: TransactionResult): void {
+    if (outcome.kind === 'confirmed' && outcome.generation.state === state)
+      this.#files.activate(files, outcome.generation);
+  }
+
+  /**
+   * Applies the newest endpoints of a release to the active generation, before the release is tried and also while it must wait. They
+   * stay if the release is rolled back.
+   * @returns the outcome; undefined if there are none to apply
+   */
+  async endpoints(bundle: VersionedState): Promise<Outcome | undefined> {
+    const active = this.#active();
+    if (!active || this.#declined === bundle.version) return undefined;
+    const state = overlayEndpoints(active.state, bundle.state, { declined: this.#reconciler.declined.read() });
+    if (state === active.state || changeKindOf(active.state, bundle.state) === 'endpoints') return undefined;
+    const change = await this.#reconciler.decide({ version: active.version, state });
+    if ('problems' in change || change.changeKind !== 'endpoints') return undefined;
+    const ending = await this.#reconciler.carryOut(change);
+    if (isDeclined(ending)) this.#declined = bundle.version;
+    return ending.outcome;
+  }
+
+  /**
+   * Applies a bundle without the Services whose last endpoint must wait, which keep their present files.
+   * @param version of the bundle
+   * @param pending the frontends of these Services
+   * @returns the outcome, if the kernel took it; undefined if no Service must wait, or if the bundle cannot be split
+   */
+  async withoutPending(
+    offered: BundleFiles,
+    version: string,
+    pending: readonly string[],
+  ): Promise<Outcome | undefined> {
+    const active = this.#active();
+    const attempt = `${attemptAt(version, active)} ${pending.join()}`;
+    if (!active || pending.length === 0 || this.#fruitless.partial === attempt) return undefined;
+    const files = this.#files.withoutPending(offered, pending, active);
+    if (!files) return undefined;
+    const found = await this.#part(files, active);
+    if (!found || found.change.last?.some((frontend) => pending.includes(frontend))) return undefined;
+    if (stepsOf(found.change.plan).length === 0) return { kind: 'same', generation: active };
+    return this.#carryOut(files, found, () => void (this.#fruitless.partial = attempt));
+  }
+
+  /**
+   * Applies the first endpoints of a release to Services of the active generation, before probation and while the release must wait.
+   * Other changes of these Services' endpoints go in with them, except last ones.
+   * @param bundle the release, from these files
+   * @returns the outcome, if the kernel took it; undefined if there are none to apply, or more than endpoints would change with them
+   */
+  async firstEndpoints(offered: BundleFiles, { version, state }: VersionedState): Promise<Outcome | undefined> {
+    const active = this.#active();
+    const attempt = attemptAt(version, active);
+    if (!active || this.#fruitless.first === attempt) return undefined;
+    const files = this.#files.withServicesOf(offered, active, mayGetFirstEndpoint(active.state, state));
+    if (!files) return undefined;
+    const all = await this.#part(files, active);
+    const last = all?.change.last ?? [];
+    const remaining = last.length === 0 ? files : this.#files.withoutPending(files, last, active);
+    const found = remaining === files ? all : remaining && (await this.#part(remaining, active));
+    const { first = [], last: left = [] } = found?.change ?? {};
+    const giveUp = (): void => void (this.#fruitless.first = attempt);
+    if (remaining && found && first.length > 0 && left.length === 0) return this.#carryOut(remaining, found, giveUp);
+    giveUp();
+    return undefined;
+  }
+
+  #active(): Generation | undefined {
+    const { active } = this.#reconciler.journal;
+    // Generation 0, the rules before Sluice, is never changed.
+    return active?.number === 0 ? undefined : active;
+  }
+
+  /** The change from the active generation to these files; undefined if it is more than endpoints, or if the files are out of date. */
+  async #part(files: BundleFiles, active: Generation): Promise<EarlyChange | undefined> {
+    const bundle = await this.#reconciler.admit(files);
+    if (isRefusal(bundle) || this.#files.wouldRevert(bundle.state, active)) return undefined;
+    const target = { version: active.version, state: bundle.state };
+    const change = await this.#reconciler.decide(target);
+    return 'problems' in change || change.changeKind !== 'endpoints' ? undefined : { target, change };
+  }
+
+  /** @param giveUp called when another attempt would fail, too: each attempt is a record in the journal */
+  async #carryOut(
+    files: BundleFiles,
+    { target, change }: EarlyChange,
+    giveUp: () => void,
+  ): Promise<Outcome | undefined> {
+    const ending = await this.#reconciler.carryOut(change);
+    this.learn(files, target, ending);
+    if (isDeclined(ending)) giveUp();
+    const { outcome } = ending;
+    return outcome.kind === 'confirmed' || outcome.kind === 'held' ? outcome : undefined;
+  }
+}
+
+const attemptAt = (version: string, active: Generation | undefined): string =>
+  `${version} ${active?.number} ${active?.revision}`;
+
+/** Whether the kernel refused a change or its rehearsal. A change that could not be rehearsed or written down is retried instead. */
+function isDeclined({ outcome, stale }: TransactionResult): boolean {
+  if (outcome.kind === 'refused') return outcome.refusal.problems.some(({ code }) => code === 'NODE_REFUSES_RULES');
+  return outcome.kind === 'rolled-back' && stale !== true;
+}
+
+interface EarlyChange {
+  readonly target: VersionedState;
+  readonly change: PlannedChange;
+}

@@ -1,0 +1,76 @@
+import { onlyEndpoints } from '@sluice/bundle';
+import type { Problem } from '@sluice/netfilter';
+import { limits } from '../limits.ts';
+import type { Ports } from '../ports/ports.ts';
+import type { Refusal } from '../ports/refusal.ts';
+import type { PlannedChange } from '../transaction/transaction.ts';
+
+export function quarantined(version: string, because: string): Refusal {
+  const problem: Problem = {
+    code: 'BUNDLE_QUARANTINED',
+    level: 'error',
+    message: `Cannot apply version ${version} again: ${because}`,
+    hint: 'Publish another version, or retry this one with `sluiced apply DIR --node NAME`',
+  };
+  return { problems: [problem] };
+}
+
+/**
+ * Whether a change is more than keys for endpoints may make. A Service without endpoints has no rules to compare with, so its first
+ * endpoint needs a release. These keys may not remove the last endpoint either: the Service would stay down until a release is signed,
+ * whereas a last endpoint that stays is replaced by the next pod.
+ */
+export function isMore({
+  changeKind,
+  first = [],
+  last = [],
+}: Pick<PlannedChange, 'changeKind' | 'first' | 'last'>): boolean {
+  return changeKind === 'release' || first.length > 0 || last.length > 0;
+}
+
+/**
+ * Bounds how often releases are tried, because each one puts the node at risk: after `limits.failuresAtOnce` failures in a row with a
+ * growing back-off, and at most `most` per hour. Endpoint updates are not delayed. Of several waiting releases only the newest is tried:
+ * the directory holds no other.
+ * @param most releases per hour
+ * @param isUrgent signed as urgent: no back-off
+ * @returns why it must wait
+ */
+export function mustWait(
+  { changeKind, bundle }: Pick<PlannedChange, 'changeKind' | 'bundle'>,
+  most: number,
+  { journal, clock }: Pick<Ports, 'journal' | 'clock'>,
+  isUrgent = false,
+): Refusal | undefined {
+  if (changeKind !== 'release') return undefined;
+  const { notBeforeMs } = journal;
+  if (!isUrgent && clock.now() < notBeforeMs) return tooEarly(bundle.version, notBeforeMs);
+  return journal.releasesSince(clock.now() - limits.hourMs) < most ? undefined : tooMany(bundle.version, most);
+}
+
+/** Refuses the rest of a bundle by keys for endpoints, whose allowed endpoints went in before. */
+export function beyondEndpoints(version: string): Refusal {
+  const why = `version ${version} changes more than the endpoints of served Services, or more of them than an endpoint update may`;
+  return { problems: [onlyEndpoints(why)] };
+}
+
+function tooEarly(version: string, untilMs: number): Refusal {
+  const until = new Date(untilMs).toISOString().replace(/\.\d+Z$/, 'Z');
+  const problem: Problem = {
+    code: 'BUNDLE_QUARANTINED',
+    level: 'error',
+    message: `Cannot apply version ${version} yet: more than ${limits.failuresAtOnce} releases in a row failed; back-off until ${until}`,
+    hint: 'To try it now, run `sluiced apply DIR --node NAME`, or sign the release as urgent (`sluice release --urgent`). Endpoint updates are not delayed',
+  };
+  return { problems: [problem] };
+}
+
+function tooMany(version: string, most: number): Refusal {
+  const problem: Problem = {
+    code: 'RELEASES_TOO_MANY',
+    level: 'error',
+    message: `Cannot apply version ${version} yet: ${most} releases were tried within an hour, the limit of this node`,
+    hint: 'The newest release is tried when the hour is over; endpoint updates are not delayed. Raise `releases.perHour` in sluiced.yaml, or run `sluiced apply DIR --node NAME`',
+  };
+  return { problems: [problem] };
+}

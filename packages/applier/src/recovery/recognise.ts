@@ -1,0 +1,48 @@
+import { type Problem, switches, type TableProgram } from '@sluice/netfilter';
+import { countNames, foreignSluiceChains, ownState } from '../plan/ownership.ts';
+import type { Ports } from '../ports/ports.ts';
+import type { Refusal } from '../ports/refusal.ts';
+import { familiesOf, mapTables, type NodeState, tableOf } from '../ports/node-state.ts';
+import { isTree } from '../plan/entries.ts';
+import { familiesWithTools } from '../admission/start-state.ts';
+
+/**
+ * Reads Sluice's rules in layout `tree` back from the kernel, for a node that lost its state directory. The names of the chains identify
+ * them. In the other layout and mode the names are kube-proxy's, and `takeOver: kube-proxy` takes these over.
+ * @returns the rules without those of a switch, or why they cannot be taken over
+ */
+export async function recognise(
+  facts: Parameters<typeof familiesWithTools>[0],
+  { kernel }: Pick<Ports, 'kernel'>,
+): Promise<NodeState | Refusal> {
+  const switchStates = await kernel.switch?.look();
+  if (switchStates && (switchStates.nat !== 'off' || switchStates.filter !== 'off')) return refused(onProbation);
+  const observed = await kernel.observe(familiesWithTools(facts));
+  const names = foreignSluiceChains(observed, {});
+  const ours: Pick<NodeState, 'families'> = { families: ownState(observed, names, { families: {} }) };
+  if (countNames(names) === 0 || !isTree(ours)) return refused(nothingThere);
+  const families = mapTables(familiesOf(ours), (family, table) => withoutSwitch(tableOf(ours, family, table)));
+  return { families, sysctls: new Map() };
+}
+
+function withoutSwitch({ chains, jumps }: TableProgram): TableProgram {
+  const names: readonly string[] = Object.values(switches);
+  const usesSwitch = (rule: string): boolean => names.includes(/ --match-set (\S+) /.exec(rule)?.[1] ?? '');
+  const withoutIt = [...chains].map(
+    ([name, rules]) => [name, rules.some(usesSwitch) ? rules.filter((one) => !usesSwitch(one)) : rules] as const,
+  );
+  return { chains: new Map(withoutIt), jumps };
+}
+
+const onProbation = {
+  message: 'Cannot take over the rules of Sluice: packets meet a release on probation, and its journal is lost',
+  hint: 'Wait until the dead-man switch has returned the kernel to the old rules (probation.deadmanSeconds), then try again',
+};
+const nothingThere = {
+  message: 'Cannot recover: the kernel holds no rules of Sluice in layout tree',
+  hint: "Apply a bundle; chains with kube-proxy's names are taken over by `takeOver: kube-proxy` in sluiced.yaml",
+};
+
+const refused = (what: Pick<Problem, 'message' | 'hint'>): Refusal => ({
+  problems: [{ code: 'NODE_STATE_INVALID', level: 'error', ...what }],
+});

@@ -1,0 +1,139 @@
+import {
+  differing,
+  type Family,
+  type FamilyProgram,
+  Layered,
+  type TableName,
+  type TableProgram,
+  tableNames,
+} from '@sluice/netfilter';
+import * as v from 'valibot';
+import { limits } from '../limits.ts';
+import { familiesOf, familyNames, type NodeState } from '../ports/node-state.ts';
+
+/**
+ * A state as the difference from another stored one: an endpoint update changes about ten chains of 60,000, and one small object is written
+ * faster than the groups that hold them.
+ */
+const change = v.strictObject({
+  write: v.array(v.tuple([v.string(), v.array(v.string())])),
+  drop: v.array(v.string()),
+});
+const tables = v.strictObject({ filter: change, nat: change });
+export const deltaForm = v.strictObject({
+  schema: v.literal(3),
+  /** The digest of the manifest that it differs from. */
+  base: v.string(),
+  /** The number of deltas from a whole manifest to this one, itself included. */
+  depth: v.number(),
+  families: v.strictObject({ ipv4: v.optional(tables), ipv6: v.optional(tables) }),
+});
+export type Delta = v.InferOutput<typeof deltaForm>;
+type ChainChange = v.InferOutput<typeof change>;
+
+/** A state in the store. */
+export interface StoredState {
+  readonly digest: string;
+  readonly state: NodeState;
+}
+
+/**
+ * The difference from a stored state to another one.
+ * @param depth of the stored one
+ * @returns undefined where too much differs
+ */
+export function deltaOf(state: NodeState, base: StoredState, depth: number): Delta | undefined {
+  if (!sameAround(base.state, state)) return undefined;
+  const families: Delta['families'] = {};
+  let count = 0;
+  for (const family of familiesOf(state)) {
+    const [from, to] = [base.state.families[family] as FamilyProgram, state.families[family] as FamilyProgram];
+    if (from === to) continue;
+    const own = { filter: changeOf(from.filter, to.filter), nat: changeOf(from.nat, to.nat) };
+    for (const table of tableNames) count += own[table].write.length + own[table].drop.length;
+    families[family] = own;
+  }
+  return count > limits.deltaChainsMax ? undefined : { schema: 3, base: base.digest, depth: depth + 1, families };
+}
+
+/**
+ * Merges consecutive deltas into one, from the base of the first to the state of the last.
+ * @param row each based on the one before
+ * @returns undefined where so much differs that the state should be stored whole
+ */
+export function mergeDeltas(row: readonly [Delta, ...Delta[]]): Delta | undefined {
+  const families: Delta['families'] = {};
+  let count = 0;
+  for (const family of familyNames) {
+    const changes = row.flatMap((delta) => delta.families[family] ?? []);
+    if (changes.length === 0) continue;
+    const merged = {
+      filter: mergeChanges(changes.map(({ filter }) => filter)),
+      nat: mergeChanges(changes.map(({ nat }) => nat)),
+    };
+    for (const table of tableNames) count += merged[table].write.length + merged[table].drop.length;
+    families[family] = merged;
+  }
+  return count > limits.mergedChainsMax ? undefined : { schema: 3, base: row[0].base, depth: 1, families };
+}
+
+function mergeChanges(row: readonly ChainChange[]): ChainChange {
+  const write = new Map<string, string[]>();
+  const drop = new Set<string>();
+  for (const one of row) {
+    for (const name of one.drop) {
+      write.delete(name);
+      drop.add(name);
+    }
+    for (const [name, rules] of one.write) {
+      drop.delete(name);
+      write.set(name, rules);
+    }
+  }
+  return { write: [...write], drop: [...drop] };
+}
+
+/** Whether everything except chains is equal. */
+function sameAround(a: NodeState, b: NodeState): boolean {
+  const jumps = (state: NodeState): unknown =>
+    familyNames.map(
+      (family) => state.families[family] && tableNames.map((table) => state.families[family]?.[table].jumps),
+    );
+  const around = (state: NodeState): string =>
+    JSON.stringify([jumps(state), [...state.sysctls], state.conntrackHashSize ?? null, state.endpointRanges ?? null]);
+  return a.ipvs === b.ipvs && around(a) === around(b);
+}
+
+function changeOf(from: TableProgram, to: TableProgram): ChainChange {
+  const write: ChainChange['write'] = [];
+  const drop: string[] = [];
+  for (const name of differing(from.chains, to.chains)) {
+    const rules = to.chains.get(name);
+    if (!rules) drop.push(name);
+    else if (!sameRules(rules, from.chains.get(name))) write.push([name, [...rules]]);
+  }
+  return { write, drop };
+}
+
+function sameRules(a: readonly string[], b: readonly string[] | undefined): boolean {
+  return a === b || (a.length === b?.length && a.every((rule, index) => rule === b[index]));
+}
+
+/** The state that a delta leads to. */
+export function applyDelta(base: NodeState, { families }: Delta): NodeState {
+  const programs: { -readonly [F in Family]?: FamilyProgram } = { ...base.families };
+  for (const family of familyNames) {
+    const [own, changes] = [programs[family], families[family]];
+    if (!own || !changes) continue;
+    const table = (name: TableName): TableProgram => ({
+      chains: changed(own[name].chains, changes[name]),
+      jumps: own[name].jumps,
+    });
+    programs[family] = { filter: table('filter'), nat: table('nat') };
+  }
+  return { ...base, families: programs };
+}
+
+function changed(chains: TableProgram['chains'], { write, drop }: ChainChange): TableProgram['chains'] {
+  return Layered.of(chains).with([...drop.map((name) => [name, undefined] as const), ...write]);
+}

@@ -1,0 +1,240 @@
+import {
+  differing,
+  type Family,
+  type FamilyProgram,
+  PackedChains,
+  type SysctlKey,
+  sysctlKeys,
+  type TableName,
+  type TableProgram,
+  tableNames,
+} from '@sluice/netfilter';
+import * as v from 'valibot';
+import { type IpvsText, ipvsFromText, ipvsToText } from '../ipvs/text.ts';
+import { limits } from '../limits.ts';
+import { familiesOf, type NodeState } from '../ports/node-state.ts';
+import { applyDelta, type Delta, deltaForm, deltaOf, mergeDeltas, type StoredState } from './delta.ts';
+import type { Texts } from './store.ts';
+
+/**
+ * What a generation put into the kernel, as one small text: its jumps and sysctls, and the digests of the objects that hold its chains. Two
+ * programs that share most chains share most objects.
+ */
+const table = v.strictObject({ objects: v.array(v.string()), jumps: v.array(v.string()) });
+const family = v.strictObject({ filter: table, nat: table });
+const manifest = v.strictObject({
+  schema: v.literal(2),
+  families: v.strictObject({ ipv4: v.optional(family), ipv6: v.optional(family) }),
+  sysctls: v.record(v.picklist(sysctlKeys), v.number()),
+  conntrackHashSize: v.optional(v.number()),
+  endpointRanges: v.optional(v.array(v.string())),
+  ipvs: v.optional(
+    v.strictObject({
+      ipset: v.string(),
+      ipvs: v.string(),
+      addresses: v.array(v.string()),
+      excludeCIDRs: v.array(v.string()),
+    }),
+  ),
+});
+type StateManifest = v.InferOutput<typeof manifest>;
+type TableManifest = v.InferOutput<typeof table>;
+
+/** Chains per object; a program of 60,000 chains has 256 objects. */
+const chainsPerObject = 256;
+const objectsMax = 256;
+
+/** The last stored tables: an object with the same chains is not printed again. */
+export class ManifestMemory {
+  readonly tables = new Map<string, WrittenTable>();
+}
+
+interface WrittenTable {
+  readonly chains: TableProgram['chains'];
+  /** Of its objects. */
+  readonly digests: readonly string[];
+}
+
+/**
+ * Stores a state. When it returns, all of it is on the disk.
+ * @param base a stored state to store the difference from, if that is small
+ * @returns the digest of its manifest
+ */
+export function putState(state: NodeState, store: Texts, memory: ManifestMemory, base?: StoredState): string {
+  const delta = base && deltaTo(state, base, store);
+  if (delta) return store.put([JSON.stringify(delta)])[0] as string;
+  const families: { -readonly [F in Family]?: Record<TableName, TableManifest> } = {};
+  for (const name of familiesOf(state)) {
+    const program = state.families[name] as FamilyProgram;
+    const tableOf = (one: TableName): TableManifest => ({
+      objects: putChains(`${name} ${one}`, program[one].chains, store, memory),
+      jumps: [...program[one].jumps],
+    });
+    families[name] = { filter: tableOf('filter'), nat: tableOf('nat') };
+  }
+  const { sysctls, conntrackHashSize, ipvs, endpointRanges } = state;
+  const size = conntrackHashSize === undefined ? {} : { conntrackHashSize };
+  const virtual = ipvs ? { ipvs: mutable(ipvsToText(ipvs)) } : {};
+  const text: StateManifest = {
+    schema: 2,
+    families,
+    sysctls: Object.fromEntries(sysctls) as StateManifest['sysctls'],
+    ...size,
+    ...(endpointRanges ? { endpointRanges: [...endpointRanges] } : {}),
+    ...virtual,
+  };
+  return store.put([JSON.stringify(text)])[0] as string;
+}
+
+/** The delta from a stored state; when its row of deltas is long, merged into one from the whole state at its beginning. */
+function deltaTo(state: NodeState, base: StoredState, store: Texts): Delta | undefined {
+  const text = store.get(base.digest);
+  if (text === undefined) return undefined;
+  const below = v.safeParse(deltaForm, JSON.parse(text));
+  const depth = below.success ? below.output.depth : 0;
+  const delta = deltaOf(state, base, depth);
+  if (!delta || depth < limits.deltasMax) return delta;
+  const row = rowOf(base.digest, store);
+  const [first, ...others] = row ?? [];
+  return first && mergeDeltas([first, ...others, delta]);
+}
+
+/** The deltas from a whole state up to this one; undefined where one of them cannot be read. */
+function rowOf(digest: string, store: Texts): readonly Delta[] | undefined {
+  const row: Delta[] = [];
+  for (let at = digest; ; ) {
+    const text = store.get(at);
+    if (text === undefined) return undefined;
+    const delta = v.safeParse(deltaForm, JSON.parse(text));
+    if (!delta.success) return row;
+    row.unshift(delta.output);
+    at = delta.output.base;
+  }
+}
+
+function mutable({ ipset, ipvs, addresses, excludeCIDRs }: IpvsText): NonNullable<StateManifest['ipvs']> {
+  return { ipset, ipvs, addresses: [...addresses], excludeCIDRs: [...excludeCIDRs] };
+}
+
+function putChains(key: string, chains: TableProgram['chains'], store: Texts, memory: ManifestMemory): string[] {
+  let count = 1;
+  while (count < objectsMax && count * chainsPerObject < chains.size) count *= 2;
+  const before = memory.tables.get(key);
+  const isFresh = freshObjects(chains, count, before, store);
+  const fresh = [...bucketsOf(chains, count, isFresh)];
+  const digests = [...(before?.digests ?? [])].slice(0, count);
+  const written = store.put(fresh.map(([, names]) => printBucket(names, chains)));
+  for (const [index, [number]] of fresh.entries()) digests[number] = written[index] as string;
+  memory.tables.set(key, { chains, digests });
+  return digests;
+}
+
+/** Tells which objects are not on the disk as they were written last. */
+function freshObjects(
+  chains: TableProgram['chains'],
+  count: number,
+  before: WrittenTable | undefined,
+  store: Texts,
+): (number: number) => boolean {
+  if (before?.digests.length !== count) return () => true;
+  const changed = new Set(differing(before.chains, chains).map((name) => bucketOf(name, count)));
+  return (number) => changed.has(number) || !store.has(before.digests[number] as string);
+}
+
+/**
+ * Groups chains by their names without a tag, so that a changed chain stays in its group.
+ * @returns by number, the names of the requested groups
+ */
+function bucketsOf(
+  chains: TableProgram['chains'],
+  count: number,
+  isAsked: (number: number) => boolean,
+): ReadonlyMap<number, readonly string[]> {
+  const buckets = new Map<number, string[]>();
+  for (let number = 0; number < count; number++) if (isAsked(number)) buckets.set(number, []);
+  for (const name of chains.keys()) buckets.get(bucketOf(name, count))?.push(name);
+  return buckets;
+}
+
+const bucketOf = (name: string, count: number): number => (count === 1 ? 0 : numberOf(name) % count);
+
+/** FNV-1a of a name up to its tag. */
+function numberOf(name: string): number {
+  const end = name.lastIndexOf('.');
+  let sum = 0x811c9dc5;
+  for (let at = 0; at < (end < 0 ? name.length : end); at++) sum = Math.imul(sum ^ name.charCodeAt(at), 0x01000193);
+  return sum >>> 0;
+}
+
+/** `:CHAIN` and its rules, for each chain in turn. */
+function printBucket(names: readonly string[], chains: TableProgram['chains']): string {
+  return names.map((name) => `:${name}\n${(chains.get(name) ?? []).map((rule) => `${rule}\n`).join('')}`).join('');
+}
+
+/**
+ * Reads a state.
+ * @returns undefined when the manifest or one of its objects is missing or damaged
+ */
+export function getState(digest: string, store: Texts): NodeState | undefined {
+  const text = store.get(digest);
+  const value: unknown = text === undefined ? undefined : JSON.parse(text);
+  const delta = v.safeParse(deltaForm, value);
+  if (delta.success) {
+    const base = getState(delta.output.base, store);
+    return base && applyDelta(base, delta.output);
+  }
+  const parsed = v.safeParse(manifest, value);
+  if (!parsed.success) return undefined;
+  const { families, sysctls, conntrackHashSize, endpointRanges } = parsed.output;
+  const programs: { -readonly [F in Family]?: FamilyProgram } = {};
+  for (const name of ['ipv4', 'ipv6'] as const) {
+    const one = families[name];
+    if (!one) continue;
+    const [filter, nat] = tableNames.map((each) => readTable(one[each], store));
+    if (!filter || !nat) return undefined;
+    programs[name] = { filter, nat };
+  }
+  const virtual = parsed.output.ipvs && ipvsFromText(parsed.output.ipvs);
+  if (typeof virtual === 'string') return undefined;
+  return {
+    families: programs,
+    sysctls: new Map(Object.entries(sysctls) as [SysctlKey, number][]),
+    ...(conntrackHashSize === undefined ? {} : { conntrackHashSize }),
+    ...(virtual ? { ipvs: virtual } : {}),
+    ...(endpointRanges ? { endpointRanges } : {}),
+  };
+}
+
+function readTable({ objects, jumps }: TableManifest, store: Texts): TableProgram | undefined {
+  const chains = new Map<string, string[]>();
+  for (const digest of objects) {
+    const text = store.get(digest);
+    if (text === undefined) return undefined;
+    let open: string[] = [];
+    for (const line of text.split('\n')) {
+      if (line.startsWith(':')) chains.set(detached(line.slice(1)), (open = []));
+      else if (line !== '') open.push(detached(line));
+    }
+  }
+  return { chains: chains.size > chainsPerObject ? PackedChains.of(chains) : chains, jumps };
+}
+
+/** Whether a text of the store is a manifest, whole or a delta, judging by its beginning. */
+export function isManifest(text: string | undefined): boolean {
+  return text !== undefined && /^\{"schema":[23],/.test(text);
+}
+
+/** A copy of the string: a substring keeps the whole text in memory. */
+const detached = (text: string): string => Buffer.from(text).toString();
+
+/** The digests that a manifest needs, itself included; only itself when it cannot be read. */
+export function objectsOf(digest: string, store: Texts): readonly string[] {
+  const text = store.get(digest);
+  const value: unknown = text === undefined ? undefined : JSON.parse(text);
+  const delta = v.safeParse(deltaForm, value);
+  if (delta.success) return [digest, ...objectsOf(delta.output.base, store)];
+  const parsed = v.safeParse(manifest, value);
+  if (!parsed.success) return [digest];
+  const tables = Object.values(parsed.output.families).flatMap((one) => (one ? [one.filter, one.nat] : []));
+  return [digest, ...tables.flatMap(({ objects }) => objects)];
+}

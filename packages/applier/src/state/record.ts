@@ -1,0 +1,142 @@
+import { sysctlKeys, type SysctlKey } from '@sluice/netfilter';
+import * as v from 'valibot';
+import type { OpenTransaction } from '../ports/journal.ts';
+import { StateError } from './state-error.ts';
+
+/** The record of the journal: everything that decides which rules the node runs. Programs are in the store. */
+export const generation = v.strictObject({
+  number: v.number(),
+  revision: v.number(),
+  version: v.string(),
+  /** The digest of its manifest in the store. */
+  manifest: v.string(),
+});
+const drain = v.strictObject({ server: v.string(), real: v.string(), until: v.number() });
+const sysctls = v.record(v.picklist(sysctlKeys), v.number());
+const open = v.strictObject({
+  phase: v.picklist(['open', 'committed']),
+  lane: v.picklist(['release', 'endpoints']),
+  flip: v.picklist(['switch', 'ordered']),
+  version: v.string(),
+  from: generation,
+  to: generation,
+  sysctls,
+  /** The digest of the changed flows, in the store. */
+  flows: v.string(),
+  /** Both generations with newer endpoints, which the kernel may not hold yet. */
+  update: v.optional(v.strictObject({ from: generation, to: generation, version: v.string(), flows: v.string() })),
+  /** The version that it began with, when endpoint updates changed it. */
+  began: v.optional(v.string()),
+  at: v.string(),
+  /** How many processes have tried to finish it. */
+  recoveries: v.number(),
+});
+const entry = v.strictObject({
+  at: v.string(),
+  what: v.picklist(['first-run', 'confirmed', 'updated', 'rolled-back', 'held', 'chosen', 'fell-back', 'cleaned-up']),
+  generation: v.number(),
+  version: v.string(),
+  because: v.optional(v.string()),
+  /** On a rollback: the change was an endpoint update, not a release. */
+  lane: v.optional(v.literal('endpoints')),
+  /** On a rollback: the version is not to blame, so later releases need not wait. */
+  blameless: v.optional(v.literal(true)),
+});
+const record = v.strictObject({
+  schema: v.literal(2),
+  node: v.string(),
+  /** The rule store of the rules; `sluiced backend` moves them. */
+  backend: v.optional(v.picklist(['legacy', 'nft'])),
+  /** The generation that is loaded at boot. */
+  current: v.nullable(generation),
+  /** The newest revision of every kept generation, newest last; includes `current`. */
+  kept: v.array(generation),
+  next: v.number(),
+  open: v.nullable(open),
+  held: v.nullable(v.string()),
+  quarantined: v.record(v.string(), v.string()),
+  /** Releases rolled back since the last confirmed one: the back-off doubles with each. */
+  failures: v.number(),
+  originals: sysctls,
+  /** The timeouts of IPVS before Sluice first set them, in seconds. */
+  originalTimeouts: v.optional(v.strictObject({ tcp: v.number(), tcpFin: v.number(), udp: v.number() })),
+  /** Draining real servers of mode ipvs. */
+  draining: v.array(drain),
+  history: v.array(entry),
+});
+
+export type NodeRecord = v.InferOutput<typeof record>;
+export type GenerationRecord = v.InferOutput<typeof generation>;
+export type HistoryEntry = v.InferOutput<typeof entry>;
+export type OpenRecord = v.InferOutput<typeof open>;
+
+/** The record of a node that has never run Sluice. */
+export function freshRecord(node: string): NodeRecord {
+  return {
+    schema: 2,
+    node,
+    current: null,
+    kept: [],
+    next: 1,
+    open: null,
+    held: null,
+    quarantined: {},
+    failures: 0,
+    originals: {},
+    draining: [],
+    history: [],
+  };
+}
+
+/**
+ * Reads the text of a record.
+ * @throws StateError for another schema or form: guessing here could lose the target of a rollback
+ */
+export function readRecord(text: string, path: string): NodeRecord {
+  const hint = 'The kernel was not changed. Run the sluiced that wrote it, or restore the file from a backup';
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch {
+    throw new StateError('NODE_STATE_INVALID', `${path} is damaged`, hint);
+  }
+  const schema = (value as { schema?: unknown } | null)?.schema;
+  if (schema !== 2) {
+    throw new StateError(
+      'NODE_STATE_INVALID',
+      `${path} has schema ${JSON.stringify(schema)}; this sluiced reads schema 2`,
+      hint,
+    );
+  }
+  const parsed = v.safeParse(record, value);
+  if (parsed.success) return parsed.output;
+  const where = parsed.issues[0].path?.map(({ key }) => String(key)).join('.') ?? '';
+  throw new StateError('NODE_STATE_INVALID', `${path} is damaged at ${where === '' ? 'the top' : where}`, hint);
+}
+
+/** An open transaction as the reconciler sees it. */
+export function openFrom({
+  phase,
+  lane,
+  flip,
+  version,
+  from,
+  to,
+  sysctls: values,
+  update,
+}: OpenRecord): OpenTransaction {
+  return {
+    phase,
+    changeKind: lane,
+    flip,
+    version,
+    from,
+    to,
+    sysctls: sysctlMap(values),
+    ...(update ? { update } : {}),
+  };
+}
+
+export function sysctlMap(values: Readonly<Partial<Record<SysctlKey, number>>>): ReadonlyMap<SysctlKey, number> {
+  return new Map(Object.entries(values) as [SysctlKey, number][]);
+}

@@ -1,0 +1,106 @@
+import { hash } from 'node:crypto';
+import { closeSync, fsyncSync, openSync, readSync, renameSync, writeSync } from 'node:fs';
+import { dirname } from 'node:path';
+import { isThere, type Pause, readWithRetry, syncDirectory } from './files.ts';
+
+/**
+ * Two slots of fixed size in one preallocated file. A write goes to the slot without the newest record, so the newest one stays whole if
+ * the write fails; a write needs no free disk space. The first line of a slot has the number, the length and the SHA-256 of the rest: a
+ * torn or lost slot is not read.
+ *
+ * `sluice-journal 1 <sequence> <bytes> <digest>`
+ */
+export const slotBytes = 128 * 1024;
+const slots = 2;
+const magic = 'sluice-journal 1';
+
+/** The content of the file. */
+export type SlotsRead =
+  | { readonly kind: 'fresh' }
+  | { readonly kind: 'record'; readonly sequence: number; readonly text: string; readonly torn: boolean }
+  /** Neither slot is whole. */
+  | { readonly kind: 'damaged' };
+
+/**
+ * Reads the newest whole record. A missing or never written file is fresh. A slot that the disk cannot read counts as torn: the other one
+ * is used.
+ * @param pause between two attempts to read
+ * @throws StateError when it cannot be read now
+ */
+export function readSlots(path: string, pause?: Pause): SlotsRead {
+  // A read error is not `false`: a journal that is mistaken for a new one is lost.
+  if (readWithRetry(path, () => isThere(path), pause) === false) return { kind: 'fresh' };
+  const texts = Array.from(
+    { length: slots },
+    (_, slot) => readWithRetry(path, () => readSlot(path, slot), pause) ?? Buffer.alloc(0),
+  );
+  const whole = texts.flatMap((text) => readRecord(text) ?? []);
+  const newest = whole.toSorted((a, b) => b.sequence - a.sequence)[0];
+  // The file is created in full size: a shorter one was truncated.
+  const isBlank = (text: Buffer): boolean => text.length === slotBytes && text.every((byte) => byte === 0);
+  if (!newest) return { kind: texts.every(isBlank) ? 'fresh' : 'damaged' };
+  const torn = texts.some((text) => !isBlank(text) && readRecord(text) === undefined);
+  return { kind: 'record', ...newest, torn };
+}
+
+function readSlot(path: string, slot: number): Buffer {
+  const fd = openSync(path, 'r');
+  try {
+    const buffer = Buffer.alloc(slotBytes);
+    return buffer.subarray(0, readSync(fd, buffer, 0, slotBytes, slot * slotBytes));
+  } finally {
+    closeSync(fd);
+  }
+}
+
+function readRecord(slot: Buffer): { readonly sequence: number; readonly text: string } | undefined {
+  const end = slot.indexOf(10);
+  if (end < 0 || end > 200) return undefined;
+  const [, sequence, bytes, digest] =
+    /^sluice-journal 1 (\d{1,15}) (\d{1,9}) ([0-9a-f]{64})$/.exec(slot.toString('latin1', 0, end)) ?? [];
+  const body = slot.subarray(end + 1, end + 1 + Number(bytes));
+  if (sequence === undefined || body.length !== Number(bytes)) return undefined;
+  if (digestOf(sequence, body) !== digest) return undefined;
+  return { sequence: Number(sequence), text: body.toString('utf8') };
+}
+
+/** Includes the number: changing a slot's first line alone must not make an old record new. */
+function digestOf(sequence: string, body: Buffer): string {
+  return hash('sha256', Buffer.concat([Buffer.from(`${sequence}\n`), body]), 'hex');
+}
+
+/**
+ * Writes a record. When it returns, the record is on the disk.
+ * @param sequence one more than that of the record before
+ * @throws the error of the disk; the record before stays readable
+ */
+export function writeSlot(path: string, sequence: number, text: string): void {
+  const body = Buffer.from(text);
+  const head = Buffer.from(`${magic} ${sequence} ${body.length} ${digestOf(String(sequence), body)}\n`);
+  const slot = Buffer.concat([head, body]);
+  if (slot.length > slotBytes) throw new RangeError(`a record of ${slot.length} bytes does not fit into a slot`);
+  // A new descriptor each time: after a failed fsync the old one may report lost pages as clean.
+  const fd = openSync(path, 'r+');
+  try {
+    for (let at = 0; at < slot.length; )
+      at += writeSync(fd, slot, at, slot.length - at, (sequence % slots) * slotBytes + at);
+    fsyncSync(fd);
+  } finally {
+    closeSync(fd);
+  }
+}
+
+/** Creates the file in full size if it does not exist: with allocated blocks, not a hole that needs space later. */
+export function allocateSlots(path: string): void {
+  if (isThere(path)) return;
+  const temporary = `${path}.tmp`;
+  const fd = openSync(temporary, 'w', 0o600);
+  try {
+    for (let slot = 0; slot < slots; slot++) writeSync(fd, Buffer.alloc(slotBytes), 0, slotBytes, slot * slotBytes);
+    fsyncSync(fd);
+  } finally {
+    closeSync(fd);
+  }
+  renameSync(temporary, path);
+  syncDirectory(dirname(path));
+}

@@ -1,0 +1,81 @@
+import { ipvsConflicts } from '../ipvs/conflicts.ts';
+import { joinIpvsNames, knownAfter, ownedNames } from '../ipvs/values.ts';
+import { flowChange } from '../plan/flows.ts';
+import { adaptDesired } from '../plan/ownership.ts';
+import type { Flip, ChangeKind, VersionedState } from '../ports/journal.ts';
+import type { Ports } from '../ports/ports.ts';
+import type { Refusal } from '../ports/refusal.ts';
+import { withDropped, withSysctls } from './restore.ts';
+import { type OwnedNames, chainNames, type NodeState } from '../ports/node-state.ts';
+import { planVirtual, setsTimeouts, type Virtual } from '../plan/virtual.ts';
+import { isTree } from '../plan/entries.ts';
+import type { StartState } from '../admission/start-state.ts';
+import { type ChangeClass, classify } from '../endpoints/change-kind.ts';
+import type { PlannedChange } from './transaction.ts';
+import { planTransaction } from '../plan/transaction-plan.ts';
+
+/** Facts about a change that its rules do not show. */
+export interface ChangeHints {
+  /** Overrides the classification: restored endpoints are an update, however many they are. */
+  readonly changeKind?: ChangeKind;
+  /** Keys for endpoints may replace all endpoints of a Service: they are bound by networks instead (`refuseOutside`). */
+  readonly replacesAll?: boolean;
+}
+
+/**
+ * Decides everything that putting a bundle in will do, before the first step.
+ * @returns the decided change, or why it must not be made
+ * @throws KernelError if the observed state cannot be read
+ */
+export async function decideChange(
+  bundle: VersionedState,
+  startState: StartState,
+  ports: Ports,
+  { changeKind, replacesAll = false }: ChangeHints = {},
+): Promise<PlannedChange | Refusal> {
+  const { kernel, journal } = ports;
+  const { from, observed } = startState;
+  const wanted = withDropped(bundle.state, from.state, journal.originals);
+  const owned = chainNames(from.state);
+  const desired = adaptDesired(wanted, observed ?? {}, owned, kernel);
+  // First: reading mode ipvs loads its module, and with it come its sysctls.
+  const virtual = await planVirtual(desired, owned, ports, startState.ipvs && knownAfter([], startState.ipvs));
+  const conflicts = conflictsOf(desired, owned, virtual);
+  if (conflicts) return conflicts;
+  const now = await withSysctls(startState.now, desired, ports);
+  const flip: Flip = isTree(desired) && kernel.switch ? 'switch' : 'ordered';
+  const mayUpdate = from.number > 0 && bundle.state !== from.state;
+  const given = mayUpdate ? changeKind : 'release';
+  const kind: ChangeClass = given ? { changeKind: given } : classify(from.state, bundle.state, replacesAll);
+  return {
+    ...kind,
+    bundle,
+    from,
+    owned,
+    now,
+    plan: planTransaction(now, desired, { changeKind: kind.changeKind, flip }, kernel, virtual?.plan),
+    flows: flowChange({ ...now, ...(from.state.ipvs ? { ipvs: from.state.ipvs } : {}) }, desired),
+    sysctls: foreignSysctls(from.state, desired, now),
+    ...(virtual?.observed.timeouts && setsTimeouts(desired.ipvs ?? {}) ? { timeouts: virtual.observed.timeouts } : {}),
+    ...(observed ? { observed } : {}),
+    ...(virtual ? { virtual } : {}),
+  };
+}
+
+/** Refuses virtual servers and sets of the desired state that exist and are not ours. */
+function conflictsOf(desired: NodeState, owned: OwnedNames, virtual: Virtual | undefined): Refusal | undefined {
+  if (!virtual || !desired.ipvs) return undefined;
+  const problems = ipvsConflicts(virtual.observed, desired.ipvs, ownedNames(joinIpvsNames(owned.ipvs)));
+  return problems.length === 0 ? undefined : { problems };
+}
+
+/** The present values of sysctls that the desired state sets and the active generation does not. */
+export function foreignSysctls(from: NodeState, desired: NodeState, now: NodeState): NodeState['sysctls'] {
+  const keys = [...desired.sysctls.keys()].filter((key) => !from.sysctls.has(key));
+  return new Map(
+    keys.flatMap((key) => {
+      const value = now.sysctls.get(key);
+      return value === undefined ? [] : [[key, value] as const];
+    }),
+  );
+}

@@ -1,0 +1,87 @@
+import { changedChains, type Family, type TableName, type TableProgram, tableNames } from '@sluice/netfilter';
+import { kindsOf } from '../ipvs/servers.ts';
+import type { Rehearsal, Touched } from '../ports/rehearsal.ts';
+import type { Kernel } from '../ports/kernel.ts';
+import { familiesOf, type NodeState, tableOf } from '../ports/node-state.ts';
+import { asKnown } from '../plan/ownership.ts';
+
+/**
+ * Loads rules in a scratch namespace, where no packet meets them, unless the kernel is known to take them.
+ *
+ * `iptables-restore --test` accepts rules that the kernel then refuses; only a real load finds out. Whether a kernel takes a rule depends
+ * on its form: the options and extensions, the table, the kind of its chain and the kind of chain that it leads to (which decides from
+ * which hooks it is reached). It does not depend on addresses, ports, comments or probabilities, whose syntax the grammar has checked. So
+ * a change whose forms this process has loaded before, or that are in the kernel, is not loaded again; any new form, and any new kind of
+ * virtual server, loads the whole program.
+ */
+export class KnownForms implements Rehearsal {
+  readonly #kernel: Kernel;
+  readonly #enabled: boolean;
+  readonly #accepted = new Set<string>();
+  #hasReadActive = false;
+
+  constructor(kernel: Kernel, enabled: boolean) {
+    this.#kernel = kernel;
+    this.#enabled = enabled;
+  }
+
+  async ensure(desired: NodeState, touched: readonly Touched[], active: NodeState): Promise<void> {
+    if (this.isKnown(desired, touched, active)) return;
+    await this.#kernel.rehearse(asKnown(desired, this.#kernel));
+    this.#remember(desired);
+  }
+
+  isKnown(desired: NodeState, touched: readonly Touched[], active: NodeState): boolean {
+    if (!this.#enabled || this.#knows(desired, touched)) return true;
+    if (this.#hasReadActive) return false;
+    this.#hasReadActive = true;
+    this.#remember(active);
+    return this.#knows(desired, touched);
+  }
+
+  #remember(state: NodeState): void {
+    for (const family of familiesOf(state)) {
+      for (const table of tableNames)
+        for (const form of formsOfTable(family, table, tableOf(state, family, table))) this.#accepted.add(form);
+    }
+    for (const kind of kindsOf(state.ipvs)) this.#accepted.add(kind);
+  }
+
+  #knows(desired: NodeState, touched: readonly Touched[]): boolean {
+    if ([...kindsOf(desired.ipvs)].some((kind) => !this.#accepted.has(kind))) return false;
+    return touched.every(({ family, table, change: part }) => {
+      const program = tableOf(desired, family, table);
+      const rules = changedChains(part).flatMap((name) => program.chains.get(name) ?? []);
+      return [...rules, ...part.insert].every((rule) => this.#accepted.has(formOf(family, table, rule)));
+    });
+  }
+}
+
+function* formsOfTable(family: Family, table: TableName, program: TableProgram): Generator<string> {
+  for (const jump of program.jumps) yield formOf(family, table, jump);
+  for (const rules of program.chains.values()) for (const rule of rules) yield formOf(family, table, rule);
+}
+
+/** Options whose values are part of the form. */
+const named: ReadonlySet<string> = new Set([
+  '-A',
+  '-j',
+  '-g',
+  '-m',
+  '-p',
+  '--ctstate',
+  '--src-type',
+  '--dst-type',
+  '--reject-with',
+]);
+
+/** A rule without the parts that differ between Services: `KUBE-SVC-NPX46M4PTMTKRN6Y` becomes `KUBE-SVC`, values are left out. */
+export function formOf(family: Family, table: TableName, rule: string): string {
+  const words = rule.match(/"[^"]*"|\S+/g) ?? [];
+  const kept = words.filter((word, index) => word === '!' || word.startsWith('-') || named.has(words[index - 1] ?? ''));
+  return [
+    family,
+    table,
+    ...kept.map((word) => word.replace(/^((?:KUBE|SLU|SLUICE)-[A-Z]{1,3})-[A-Z2-7]{16}(\.[0-9a-z]{2})?$/, '$1')),
+  ].join(' ');
+}

@@ -1,0 +1,76 @@
+import type { Drain } from '../ipvs/values.ts';
+import { carryOut } from './carry-out.ts';
+import { messageOf } from '../message.ts';
+import { adaptDesired, ownState } from '../plan/ownership.ts';
+import { describeStep, type Plan, plan } from '../plan/plan.ts';
+import type { Ports } from '../ports/ports.ts';
+import { type OwnedNames, chainNames, familiesOf, joinNames, type NodeState } from '../ports/node-state.ts';
+import { StillDiffers } from './still-differs.ts';
+import { planVirtual } from '../plan/virtual.ts';
+
+/**
+ * Makes the kernel hold `desired`, from whatever state it is in, and verifies the result.
+ * @param owned names that are ours besides those of the desired state
+ * @returns the desired state as this kernel can have it
+ * @throws KernelError, StillDiffers
+ */
+export async function restore(
+  desired: NodeState,
+  owned: OwnedNames,
+  ports: Pick<Ports, 'kernel' | 'clock' | 'report' | 'journal' | 'drainMs'>,
+): Promise<NodeState> {
+  const { kernel } = ports;
+  const names = joinNames(owned, chainNames(desired));
+  const families = familiesOf({ families: desired.families }).concat(
+    (['ipv4', 'ipv6'] as const).filter((family) => owned[family] && !desired.families[family]),
+  );
+  const look = async (): Promise<{ adapted: NodeState; change: Plan }> => {
+    const observed = await kernel.observe(families, desired);
+    const adapted = adaptDesired(desired, observed, names, kernel);
+    // First: reading mode ipvs loads its module, and with it come its sysctls.
+    const virtual = await planVirtual(adapted, names, ports);
+    const now = await withSysctls({ families: ownState(observed, names, adapted), sysctls: new Map() }, adapted, ports);
+    if (virtual) await keepDraining(virtual.plan.draining, ports);
+    return { adapted, change: plan(now, adapted, kernel, virtual?.plan) };
+  };
+  const first = await look();
+  if (first.change.steps.length === 0) return first.adapted;
+  await carryOut(first.change, ports);
+  const second = await look();
+  if (second.change.steps.length === 0) return second.adapted;
+  throw new StillDiffers(second.change.steps.map(describeStep));
+}
+
+/** Writes down which real servers drain. A disk that takes no write must not prevent the rules: the next scan writes it again. */
+async function keepDraining(
+  drains: readonly Drain[],
+  { journal, report }: Pick<Ports, 'journal' | 'report'>,
+): Promise<void> {
+  try {
+    await journal.keepDraining(drains);
+  } catch (error) {
+    report('draining-not-written', { because: messageOf(error) });
+  }
+}
+
+/** The state, with the original values of the sysctls that the previous state set and this one does not. */
+export function withDropped(state: NodeState, before: NodeState, originals: NodeState['sysctls']): NodeState {
+  const dropped = [...originals].filter(([key]) => before.sysctls.has(key) && !state.sysctls.has(key));
+  return dropped.length === 0 ? state : { ...state, sysctls: new Map([...dropped, ...state.sysctls]) };
+}
+
+/** The state, with the present values of all sysctls of `desired`, and the present hash size. */
+export async function withSysctls(
+  state: NodeState,
+  desired: NodeState,
+  { kernel }: Pick<Ports, 'kernel'>,
+): Promise<NodeState> {
+  const sysctls = new Map(state.sysctls);
+  for (const key of desired.sysctls.keys()) {
+    const value = await kernel.readSysctl(key);
+    if (value === undefined) sysctls.delete(key);
+    else sysctls.set(key, value);
+  }
+  const size = desired.conntrackHashSize === undefined ? undefined : await kernel.readHashSize();
+  return { families: state.families, sysctls, ...(size === undefined ? {} : { conntrackHashSize: size }) };
+}

@@ -1,0 +1,68 @@
+import { canonicalRule, changedChains, type Family, type TableName } from '@sluice/netfilter';
+import { limits } from '../limits.ts';
+import { chainNames, familiesOf, type NodeState } from '../ports/node-state.ts';
+import { ownState } from '../plan/ownership.ts';
+import { describeStep, type Plan, plan } from '../plan/plan.ts';
+import type { Touched } from '../ports/rehearsal.ts';
+import type { Kernel } from '../ports/kernel.ts';
+
+/**
+ * Verifies the kernel after a plan was carried out.
+ *
+ * A plan that touched a few chains is verified by reading these back: the others were verified before, and the next full comparison
+ * covers them. A larger plan is verified by reading the tables.
+ * @returns the first difference from `desired`, in words; undefined if there is none
+ */
+export async function firstDifference(desired: NodeState, change: Plan, kernel: Kernel): Promise<string | undefined> {
+  const sysctl = await sysctlDifference(change, kernel);
+  if (sysctl !== undefined) return sysctl;
+  for (const touched of change.touched) {
+    if (!isSmall(touched)) return tablesDifference(desired, kernel);
+  }
+  for (const touched of change.touched) {
+    const difference = await chainsDifference(touched, kernel);
+    if (difference !== undefined) return difference;
+  }
+  return undefined;
+}
+
+function isSmall({ change }: Touched): boolean {
+  return (
+    changedChains(change).length <= limits.chainsReadSinglyMax && change.insert.length + change.remove.length === 0
+  );
+}
+
+async function chainsDifference({ family, table, change }: Touched, kernel: Kernel): Promise<string | undefined> {
+  const names = changedChains(change);
+  const actual = await kernel.observeChains(family, table, names);
+  return names
+    .map((name) => rulesDifference(family, table, name, change.write.get(name), actual.get(name)))
+    .find((one) => one !== undefined);
+}
+
+function rulesDifference(
+  family: Family,
+  table: TableName,
+  name: string,
+  expected: readonly string[] | undefined,
+  actual: readonly string[] | undefined,
+): string | undefined {
+  const spell = (rules: readonly string[] | undefined): string | undefined => rules?.map(canonicalRule).join('\n');
+  return spell(expected) === spell(actual) ? undefined : `${family} ${table} chain ${name}`;
+}
+
+async function tablesDifference(desired: NodeState, kernel: Kernel): Promise<string | undefined> {
+  const observed = await kernel.observe(familiesOf(desired), desired);
+  const now: NodeState = { ...desired, families: ownState(observed, chainNames(desired), desired) };
+  const left = plan(now, desired, kernel).steps;
+  return left.length === 0 ? undefined : left.map(describeStep).join('; ');
+}
+
+async function sysctlDifference(change: Plan, kernel: Kernel): Promise<string | undefined> {
+  for (const step of change.steps) {
+    if (step.kind !== 'set-sysctl') continue;
+    const value = await kernel.readSysctl(step.key);
+    if (value !== step.value) return `sysctl ${step.key} is ${value ?? 'not readable'}, not ${step.value}`;
+  }
+  return undefined;
+}
