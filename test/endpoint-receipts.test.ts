@@ -66,7 +66,7 @@ async function live(looks: readonly Look[]): Promise<void> {
   const daemon: Daemon = new Daemon({
     reconciler: {
       recover: async () => undefined,
-      reconcile: async () => 0,
+      repair: async () => 0,
       rehearse: async () => 'ready',
       put: async () => current,
     },

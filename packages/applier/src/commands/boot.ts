@@ -155,7 +155,7 @@ async function recoverAndReconcile(
   // Finishing an open change may load rules before the node is halted. A failed check must not leave the node without rules.
   if (journal.open) found.wasBare ??= await reconciler.isBare().catch(() => undefined);
   found.left ??= await reconciler.recover(patience);
-  return found.left?.kind === 'held' ? 0 : Number(await reconciler.reconcile());
+  return found.left?.kind === 'held' ? 0 : Number(await reconciler.repair());
 }
 
 /**

@@ -259,7 +259,7 @@ describe('a checkpoint', () => {
     expect(rules()).toContain('10.244.0.9:8080');
     const next = await node.start();
     expect(next.journal.active).toMatchObject({ number: 2 });
-    expect(await next.reconciler.reconcile()).toBe(0);
+    expect(await next.reconciler.repair()).toBe(0);
     expect(await control.removeCheckpoint({ name: 'before-1.31' })).toMatchObject({ name: 'before-1.31' });
     await expect(control.removeCheckpoint({ name: 'before-1.31' })).rejects.toThrow('no such checkpoint');
   });

@@ -28,7 +28,7 @@ async function repairs(minutes: number, repair: () => number) {
   const daemon: Daemon = new Daemon({
     reconciler: {
       recover: async () => undefined,
-      reconcile: async () => {
+      repair: async () => {
         beginsMs.push(now() - beginMs);
         await new Promise((done) => void setTimeout(done, tookMs));
         daemon.changed(foreign);

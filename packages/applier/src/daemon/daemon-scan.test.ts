@@ -27,7 +27,7 @@ async function scan(
   const daemon: Daemon = new Daemon({
     reconciler: {
       recover: async () => undefined,
-      reconcile: async (tables) => {
+      repair: async (tables) => {
         if (tables === true) compared.push(count);
         nowMs += tables === true ? tookMs.compare(count) : 0;
         if (count === fails) throw new Error('the tool does not answer');
@@ -111,7 +111,7 @@ test('interrupts a comparison for an event of the bundle directory, and makes it
   const daemon: Daemon = new Daemon({
     reconciler: {
       recover: async () => undefined,
-      reconcile: async (_tables, interrupt) => {
+      repair: async (_tables, interrupt) => {
         if (done.length === 0) daemon.poke();
         // The signal comes as a message of its own, as it does while a tool runs.
         await new Promise((resolve) => setImmediate(resolve));

@@ -43,7 +43,7 @@ async function watch(
         asked.push('recover');
         return undefined;
       },
-      reconcile: async () => (asked.push('reconcile'), 0),
+      repair: async () => (asked.push('repair'), 0),
       rehearse: async () => {
         asked.push('rehearse');
         return opinions[Math.min(rehearsal++, opinions.length - 1)] ?? 'ready';
@@ -84,7 +84,7 @@ const bundle = (one: Tree): Arrival => ({ kind: 'bundle', tree: one });
 const [a, b] = [tree('a'), tree('b')];
 
 test('finishes what a crash left, then repairs drift, then applies the bundle', async () => {
-  expect((await watch([bundle(a)], [confirmed])).asked).toEqual(['recover', 'reconcile', 'ready', 'put a']);
+  expect((await watch([bundle(a)], [confirmed])).asked).toEqual(['recover', 'repair', 'ready', 'put a']);
 });
 
 test.each([
@@ -144,7 +144,7 @@ test('raises DRIFT_LOOP and slows repairs while another program keeps undoing th
   const daemon: Daemon = new Daemon({
     reconciler: {
       recover: async () => undefined,
-      reconcile: async () => (settledAt.push(nowMs), drifts ? 1 : 0),
+      repair: async () => (settledAt.push(nowMs), drifts ? 1 : 0),
       put: async () => confirmed,
       rehearse: async () => 'ready',
     },
@@ -193,7 +193,7 @@ const shut: Arrival = {
 
 test('rehearses and logs a release with a closed wave once, and applies it when the wave opens', async () => {
   const { asked, said, report } = await watch([bundle(a), shut, shut], [confirmed]);
-  expect(asked).toEqual(['recover', 'reconcile', 'ready', 'put a', 'rehearse']);
+  expect(asked).toEqual(['recover', 'repair', 'ready', 'put a', 'rehearse']);
   expect(said).toEqual(['info confirmed', 'info Cannot apply the release yet']);
   expect(report).toMatchObject({ healthy: true, waits: { wave: 2, name: 'rest' }, alarms: {} });
   const between: Arrival = { kind: 'refused', problems: [problem] };
@@ -251,7 +251,7 @@ test('offers a tree that arrives during probation once, and reads it again after
   const daemon: Daemon = new Daemon({
     reconciler: {
       recover: async () => undefined,
-      reconcile: async () => 0,
+      repair: async () => 0,
       rehearse: async () => 'ready',
       put: async (files, _byHand, offers) => {
         asked.push('put');
@@ -297,7 +297,7 @@ test("reads the whole directory at a scan or an operator's request, and the chan
   const daemon: Daemon = new Daemon({
     reconciler: {
       recover: async () => undefined,
-      reconcile: async () => 0,
+      repair: async () => 0,
       rehearse: async () => 'ready',
       put: async () => confirmed,
     },
@@ -339,7 +339,7 @@ describe('early endpoint sync', () => {
     const daemon: Daemon = new Daemon({
       reconciler: {
         recover: async () => undefined,
-        reconcile: async () => 0,
+        repair: async () => 0,
         rehearse: async () => 'ready',
         put: (_files, _byHand, offers) =>
           put((now) => {
@@ -413,7 +413,7 @@ describe('an order of an operator', () => {
     const daemon: Daemon = new Daemon({
       reconciler: {
         recover: async () => undefined,
-        reconcile: async () => 0,
+        repair: async () => 0,
         rehearse: async () => 'ready',
         put: async (_files, _byHand, offers) => {
           steps.push('put begins');

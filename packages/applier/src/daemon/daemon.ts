@@ -28,7 +28,7 @@ export interface DaemonLog {
 type DaemonOutcome = Outcome | { readonly kind: 'refused'; readonly problems: readonly Problem[] };
 
 export interface DaemonParts {
-  readonly reconciler: Pick<Reconciler, 'recover' | 'reconcile' | 'put' | 'rehearse'>;
+  readonly reconciler: Pick<Reconciler, 'recover' | 'repair' | 'put' | 'rehearse'>;
   readonly journal: Pick<Journal, 'active' | 'halted'>;
   readonly inbox: Pick<Inbox, 'look'>;
   readonly status: Status;
@@ -243,7 +243,7 @@ export class Daemon {
     const interrupt = drift?.canWait === true && !this.#isInDriftLoop ? this.#woken() : undefined;
     const changes = drift?.take() ?? [];
     try {
-      const steps = await reconciler.reconcile(tables, interrupt);
+      const steps = await reconciler.repair(tables, interrupt);
       if (steps === 'interrupted') return drift?.wasInterrupted();
       if (tables || steps > 0) drift?.compared(processorMs() - beginMs, steps);
       if (steps > 0) {

@@ -44,7 +44,7 @@ async function scan({ scans, tookMs, code = 'NODE_CANNOT_REHEARSE', arrival, mac
   const daemon: Daemon = new Daemon({
     reconciler: {
       recover: async () => undefined,
-      reconcile: async () => 0,
+      repair: async () => 0,
       put: async () => tried({ kind: 'refused', refusal }),
       rehearse: async () => tried(refusal),
     },

@@ -90,7 +90,7 @@ test.each(rows)('in layout $layout, $title: $what', async ({ layout, before, aft
   expect(journal.active).toMatchObject(what === 'updated' ? { number: 1, revision: 1 } : { number: 2, revision: 0 });
   // Only a release has a probation.
   expect(asked > 0).toBe(what === 'confirmed');
-  expect(await reconciler.reconcile()).toBe(0);
+  expect(await reconciler.repair()).toBe(0);
   const fresh = scene();
   fresh.layout = layout;
   await (await fresh.start()).reconciler.put(after, false);

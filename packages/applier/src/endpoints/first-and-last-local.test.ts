@@ -100,7 +100,7 @@ describe.each(['tree', 'flat'] as const)('in layout %s', (layout) => {
     expect(await reconciler.put(bundle(after), false)).not.toHaveProperty('waitsMs');
     expect(journal.active).toMatchObject({ number: 1, revision: 1 });
     expect(node.kernel.save('ipv4')).toBe(await fresh(after));
-    expect(await reconciler.reconcile()).toBe(0);
+    expect(await reconciler.repair()).toBe(0);
   });
 
   test.each<[string, Places, Places]>([
@@ -116,7 +116,7 @@ describe.each(['tree', 'flat'] as const)('in layout %s', (layout) => {
     expect(await reconciler.put(bundle(after), false)).not.toHaveProperty('waitsMs');
     expect(journal.active?.number).toBe(1);
     expect(node.kernel.save('ipv4')).toBe(await fresh(after));
-    expect(await reconciler.reconcile()).toBe(0);
+    expect(await reconciler.repair()).toBe(0);
   });
 
   test('classifies a rule for local endpoints that takes packets of other rules as a release, and refuses it from keys for endpoints', async () => {
@@ -154,13 +154,13 @@ describe.each(['tree', 'flat'] as const)('in layout %s', (layout) => {
         if (countdown.calls <= at) break;
         const next = await node.start();
         await next.reconciler.recover();
-        await next.reconciler.reconcile();
+        await next.reconciler.repair();
         const isIn = next.journal.active?.number === 1 && next.journal.active.revision > 0;
         isNew += Number(isIn);
         expect(node.kernel.save('ipv4')).toBe(isIn ? rules.after : rules.before);
         await next.reconciler.put(bundle(after), false);
         expect(node.kernel.save('ipv4')).toBe(rules.after);
-        expect(await next.reconciler.reconcile()).toBe(0);
+        expect(await next.reconciler.repair()).toBe(0);
       }
       expect(isNew).toBeGreaterThan(0);
       expect(isNew).toBeLessThan(at);

@@ -110,7 +110,7 @@ test.each<Row>([
   expect([outcome.kind, 'waitsMs' in outcome, tried()]).toEqual(['confirmed', false, false]);
   expect(journal.active).toMatchObject({ number: 1, revision: 1 });
   expect(await isAsFresh(after)).toBe(true);
-  expect(await reconciler.reconcile()).toBe(0);
+  expect(await reconciler.repair()).toBe(0);
 });
 
 test.each<Row>([
@@ -140,7 +140,7 @@ test.each<Row>([
   expect(await reconciler.put(bundle(after), false)).not.toHaveProperty('waitsMs');
   expect([journal.active?.number, tried()]).toEqual([1, false]);
   expect(await isAsFresh(after)).toBe(true);
-  expect(await reconciler.reconcile()).toBe(0);
+  expect(await reconciler.repair()).toBe(0);
 });
 
 test.each<Row>([
@@ -227,11 +227,11 @@ test.each([
       if (countdown.calls <= at) break;
       const next = await node.start();
       await next.reconciler.recover();
-      await next.reconciler.reconcile();
+      await next.reconciler.repair();
       const isIn = next.journal.active?.revision === 1;
       isNew += Number(isIn);
       expect([next.journal.open, await isAsFresh(isIn ? after : before)]).toEqual([undefined, true]);
-      expect(await next.reconciler.reconcile()).toBe(0);
+      expect(await next.reconciler.repair()).toBe(0);
       expect(await next.reconciler.put(bundle(after), false)).toMatchObject({ kind: isIn ? 'same' : 'confirmed' });
       expect(await isAsFresh(after)).toBe(true);
     }

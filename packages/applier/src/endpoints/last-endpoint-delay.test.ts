@@ -108,7 +108,7 @@ describe.each(['tree', 'flat'] as const)('a reconciler, in layout %s', (layout) 
       const outcome = await reconciler.put(files, false);
       expect([outcome.kind, 'waitsMs' in outcome ? outcome.waitsMs : undefined], `at ${atMs}`).toEqual([kind, waitsMs]);
       expect(endpoints(), `at ${atMs}`).toEqual(wanted.map((n) => `10.244.0.${n}:8080`));
-      expect(await reconciler.reconcile()).toBe(0);
+      expect(await reconciler.repair()).toBe(0);
     }
     expect(journal.active?.number).toBe(1);
     expect((await (await node.start()).reconciler.put(three([6], [], []), false)).kind).toBe('same');

@@ -25,7 +25,7 @@ async function judged(
   const { reconciler } = await node.start({ takeOrder }, { report });
   await reconciler.put(bundle, false);
   node.kernel.load('ipv4', text);
-  const steps = await reconciler.reconcile();
+  const steps = await reconciler.repair();
   return { order: order!, steps };
 }
 
@@ -130,7 +130,7 @@ describe.each(['tree', 'flat'] as const)('layout %s', (layout) => {
       '-A PREROUTING -d 10.96.0.11/32 -j ACCEPT',
     ]);
     const { reconciler } = await node.start({ takeOrder: true });
-    expect(await reconciler.reconcile()).toBe(0);
+    expect(await reconciler.repair()).toBe(0);
   });
 });
 
@@ -143,7 +143,7 @@ test('reports a kube-proxy whose jumps are first, and moves ours before them wit
   const { order } = await judged(text);
   expect(printTaking(order)).toContain('-j KUBE-SERVICES (all Services of this kube-proxy)');
   const { reconciler } = await node.start({ takeOrder: true });
-  expect([await reconciler.reconcile(), await reconciler.reconcile()]).toEqual([1, 0]);
+  expect([await reconciler.repair(), await reconciler.repair()]).toEqual([1, 0]);
 });
 
 test('samples very many frontends, and notes a rule that exceeds the budget', async () => {
@@ -161,10 +161,10 @@ test('samples very many frontends, and notes a rule that exceeds the budget', as
   );
   const marks = Array.from({ length: 30 }, (_, n) => `-I PREROUTING 1 -s 10.9.${n}.0/24 -j MARK --set-xmark 0x1/0x1`);
   node.kernel.load('ipv4', nat(...harmless, ...marks));
-  await reconciler.reconcile();
+  await reconciler.repair();
   expect(order?.taking).toEqual([]);
   node.kernel.load('ipv4', nat('-I PREROUTING 40 -d 10.96.0.11/32 -j ACCEPT'));
-  await reconciler.reconcile();
+  await reconciler.repair();
   expect(
     order?.taking.map(({ services: taken }) => taken),
     'one rule does not hide another',

@@ -57,7 +57,7 @@ test('leaves no chain of an unreadable previous generation after a commit', asyn
   expect((await (await node.start()).reconciler.recover())?.kind).toBe('confirmed');
   const finished = rules();
   node.kernel.reboot();
-  await (await node.start()).reconciler.reconcile();
+  await (await node.start()).reconciler.repair();
   expect(finished).toBe(rules());
 });
 

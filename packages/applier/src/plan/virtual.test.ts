@@ -79,7 +79,7 @@ test.each([
     expect(between.servers.get('203.0.113.99:80/TCP')?.scheduler, 'keepalived keeps its own').toBe('lc');
     const zero = await journal.generation(0);
     expect(zero && (await reconciler.rollBackTo(zero))).toMatchObject({ kind: 'confirmed' });
-    for (let waits = 0; waits < 2; waits++) await reconciler.reconcile();
+    for (let waits = 0; waits < 2; waits++) await reconciler.repair();
     expect(await self.kernel.ipvs.observe()).toEqual(before);
   },
 );
@@ -148,7 +148,7 @@ test('takes no step for the same bundle, nor to reconcile', async () => {
   const { reconciler } = await self.start();
   await reconciler.put(bundle(), true);
   expect(await reconciler.put(bundle(), true)).toMatchObject({ kind: 'same' });
-  expect(await reconciler.reconcile()).toBe(0);
+  expect(await reconciler.repair()).toBe(0);
 });
 
 test('drains a removed real server over a restart until its connections have ended', async () => {
@@ -160,10 +160,10 @@ test('drains a removed real server over a restart until its connections have end
   const second = await self.start();
   expect(second.journal.draining).toMatchObject([{ server: web, real: '10.244.2.6:8080' }]);
   self.kernel.ipvs.open.set(web, new Map([['10.244.2.6:8080', 1]]));
-  await second.reconciler.reconcile();
+  await second.reconciler.repair();
   expect(await real()).toEqual({ '10.244.1.5:8080': 1, '10.244.2.6:8080': 0 });
   self.kernel.ipvs.open.clear();
-  await second.reconciler.reconcile();
+  await second.reconciler.repair();
   expect(await real()).toEqual({ '10.244.1.5:8080': 1 });
   expect(second.journal.draining).toEqual([]);
 });
@@ -179,10 +179,10 @@ test('ends a drain at the limit of the config', async () => {
   await reconciler.put(withoutSecond, true);
   self.kernel.ipvs.open.set(web, new Map([['10.244.2.6:8080', 1]]));
   now = 4_999;
-  await reconciler.reconcile();
+  await reconciler.repair();
   expect(await real()).toEqual({ '10.244.1.5:8080': 1, '10.244.2.6:8080': 0 });
   now = 5_000;
-  await reconciler.reconcile();
+  await reconciler.repair();
   expect(await real()).toEqual({ '10.244.1.5:8080': 1 });
 });
 
@@ -249,7 +249,7 @@ test('repairs a weight of 0 and a removed server', async () => {
   await reconciler.put(bundle(), true);
   const text = '-e -t 10.96.0.10:80 -r 10.244.1.5:8080 -m -w 0\n-D -t 192.0.2.50:80\n';
   await self.kernel.ipvs.apply({ kind: 'ipvsadm', text, because: '' });
-  expect(await reconciler.reconcile()).toBe(1);
+  expect(await reconciler.repair()).toBe(1);
   expect(await real()).toEqual({ '10.244.1.5:8080': 1, '10.244.2.6:8080': 1 });
 });
 

@@ -40,7 +40,7 @@ describe.each(['tree', 'flat'] as const)('in layout %s', (layout) => {
     });
     expect(journal.active).toMatchObject({ number: 1, revision: 1 });
     expect(endpoints()).toEqual([1, 3, 5, 7]);
-    expect(await reconciler.reconcile()).toBe(0);
+    expect(await reconciler.repair()).toBe(0);
     expect(
       await (await node.start()).reconciler.put(bundle({ ...active, 'shop/off': [7], 'shop/web': [1, 5] }), false),
     ).toMatchObject({ kind: 'confirmed', generation: { number: 1, revision: 2 } });
@@ -60,7 +60,7 @@ describe.each(['tree', 'flat'] as const)('in layout %s', (layout) => {
     expect(await reconciler.put(release({ 'shop/off': [7, 8] }), false)).toMatchObject({ kind: 'refused' });
     expect(endpoints()).toEqual([1, 2, 3, 7, 8]);
     expect(journal.active).toMatchObject({ number: 1, revision: 2 });
-    expect(await reconciler.reconcile()).toBe(0);
+    expect(await reconciler.repair()).toBe(0);
   });
 
   test('applies first endpoints after other early endpoints and reverts none of these', async () => {
@@ -95,7 +95,7 @@ describe.each(['tree', 'flat'] as const)('in layout %s', (layout) => {
     expect(endpoints(), 'its endpoints are taken').toEqual([1, 2, 5]);
     await reconciler.put(wider({ 'shop/cart': [5], 'shop/off': [7] }), false);
     expect(endpoints()).toEqual([1, 2, 5]);
-    expect(await reconciler.reconcile()).toBe(0);
+    expect(await reconciler.repair()).toBe(0);
   });
 
   test('keeps last endpoints until the release is in', async () => {
@@ -161,7 +161,7 @@ describe.each(['tree', 'flat'] as const)('in layout %s', (layout) => {
     for (let scan = 0; scan < 130; scan++) {
       node.nowMs += limits.scanIntervalMsDefault;
       expect(await reconciler.put(refused, false)).toMatchObject({ kind: 'refused' });
-      await reconciler.reconcile(false);
+      await reconciler.repair(false);
     }
     expect(journal.record.history.length).toBe(tries);
     expect(await reconciler.put(release({ 'shop/off': [8] }), false)).toMatchObject({ kind: 'confirmed' });

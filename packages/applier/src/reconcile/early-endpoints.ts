@@ -1,39 +1,31 @@
 import type { BundleFiles } from '@sluice/bundle';
-import { type AdmittedBundle, isRefusal } from '../admission/admit.ts';
+import { isRefusal } from '../admission/admit.ts';
 import type { Outcome } from '../ports/outcome.ts';
 import type { Generation, VersionedState } from '../ports/journal.ts';
 import type { Ports } from '../ports/ports.ts';
-import type { Refusal } from '../ports/refusal.ts';
 import { mayGetFirstEndpoint, ActiveFiles } from '../endpoints/active-files.ts';
 import { overlayEndpoints } from '../endpoints/overlay-endpoints.ts';
 import { changeKindOf } from '../endpoints/change-kind.ts';
+import type { Changes } from './changes.ts';
 import type { PlannedChange, TransactionResult } from '../transaction/transaction.ts';
 import { stepsOf } from '../plan/transaction-plan.ts';
-
-/** The part of the reconciler that early endpoint sync needs. */
-export interface EarlyEndpointsParts {
-  readonly journal: Ports['journal'];
-  readonly declined: Ports['declined'];
-  admit(files: BundleFiles): Promise<AdmittedBundle | Refusal>;
-  decide(bundle: VersionedState): Promise<PlannedChange | Refusal>;
-  /** Carries out an endpoint update. */
-  carryOut(change: PlannedChange): Promise<TransactionResult>;
-}
 
 /**
  * Early endpoint sync: applies to the active generation the parts of a bundle that need not wait for the rest. These are its endpoints,
  * before a release is tried or while it must wait, and the whole bundle without the Services whose last endpoint must wait.
  */
 export class EarlyEndpoints {
-  readonly #reconciler: EarlyEndpointsParts;
+  readonly #changes: Changes;
+  readonly #ports: Pick<Ports, 'journal' | 'declined'>;
   readonly #files = new ActiveFiles();
   /** The version whose endpoints the kernel refused. */
   #declined: string | undefined;
   /** The last attempts that applied nothing, so that they are not repeated at each scan (`attemptAt`). */
   readonly #fruitless = { first: '', partial: '' };
 
-  constructor(reconciler: EarlyEndpointsParts) {
-    this.#reconciler = reconciler;
+  constructor(changes: Changes, ports: Pick<Ports, 'journal' | 'declined'>) {
+    this.#changes = changes;
+    this.#ports = ports;
   }
 
   /** Remembers that the active generation was made from exactly these files. */
@@ -55,11 +47,11 @@ export class EarlyEndpoints {
   async endpoints(bundle: VersionedState): Promise<Outcome | undefined> {
     const active = this.#active();
     if (!active || this.#declined === bundle.version) return undefined;
-    const state = overlayEndpoints(active.state, bundle.state, { declined: this.#reconciler.declined.read() });
+    const state = overlayEndpoints(active.state, bundle.state, { declined: this.#ports.declined.read() });
     if (state === active.state || changeKindOf(active.state, bundle.state) === 'endpoints') return undefined;
-    const change = await this.#reconciler.decide({ version: active.version, state });
+    const change = await this.#changes.decide({ version: active.version, state });
     if ('problems' in change || change.changeKind !== 'endpoints') return undefined;
-    const ending = await this.#reconciler.carryOut(change);
+    const ending = await this.#changes.update(change);
     if (isDeclined(ending)) this.#declined = bundle.version;
     return ending.outcome;
   }
@@ -110,17 +102,17 @@ export class EarlyEndpoints {
   }
 
   #active(): Generation | undefined {
-    const { active } = this.#reconciler.journal;
+    const { active } = this.#ports.journal;
     // Generation 0, the rules before Sluice, is never changed.
     return active?.number === 0 ? undefined : active;
   }
 
   /** The change from the active generation to these files; undefined if it is more than endpoints, or if the files are out of date. */
   async #part(files: BundleFiles, active: Generation): Promise<EarlyChange | undefined> {
-    const bundle = await this.#reconciler.admit(files);
+    const bundle = await this.#changes.admit(files);
     if (isRefusal(bundle) || this.#files.wouldRevert(bundle.state, active)) return undefined;
     const target = { version: active.version, state: bundle.state };
-    const change = await this.#reconciler.decide(target);
+    const change = await this.#changes.decide(target);
     return 'problems' in change || change.changeKind !== 'endpoints' ? undefined : { target, change };
   }
 
@@ -130,7 +122,7 @@ export class EarlyEndpoints {
     { target, change }: EarlyChange,
     giveUp: () => void,
   ): Promise<Outcome | undefined> {
-    const ending = await this.#reconciler.carryOut(change);
+    const ending = await this.#changes.update(change);
     this.learn(files, target, ending);
     if (isDeclined(ending)) giveUp();
     const { outcome } = ending;

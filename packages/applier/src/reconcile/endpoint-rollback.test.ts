@@ -45,7 +45,7 @@ describe.each(['flat', 'tree'] as const)('layout %s', (layout) => {
     });
     expect(endpoints()).toEqual([1, 3]);
     expect(journal.open).toBeUndefined();
-    expect(await reconciler.reconcile()).toBe(0);
+    expect(await reconciler.repair()).toBe(0);
   });
 
   test('keeps the newest endpoints when the release alone breaks a probe', async () => {

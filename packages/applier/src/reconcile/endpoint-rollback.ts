@@ -5,6 +5,8 @@ import type { Ports } from '../ports/ports.ts';
 import type { ProbeResult } from '../ports/probes.ts';
 import { type EndpointChange, endpointChanges, printEndpointChanges } from '../endpoints/endpoint-changes.ts';
 import { endpointsText } from '../endpoints/endpoints-text.ts';
+import type { TransactionResult } from '../transaction/transaction.ts';
+import type { Changes } from './changes.ts';
 
 /** The answers of the probes before any part of a release was in the kernel, early endpoints included. */
 export interface Baseline {
@@ -13,11 +15,25 @@ export interface Baseline {
   readonly generation: Generation;
 }
 
-/** The part of the reconciler that an endpoint rollback needs. */
-export interface EndpointRollbackParts {
-  readonly ports: Ports;
-  /** Carries out an endpoint update; undefined: it was refused. */
-  readonly update: (target: VersionedState) => Promise<Outcome | undefined>;
+/**
+ * Ends a release: endpoints that were declined before a confirmed one are offered again, and a rollback for a failed probe may concern its
+ * early endpoints, too.
+ */
+export async function afterRelease(
+  { outcome, failed }: TransactionResult,
+  baseline: Baseline,
+  changes: Changes,
+  ports: Ports,
+): Promise<Outcome> {
+  if (outcome.kind === 'confirmed') decline(new Map(), ports);
+  if (outcome.kind !== 'rolled-back' || failed !== 'health') return outcome;
+  return rollBackEndpoints(outcome.because, baseline, changes, ports);
+}
+
+/** Puts endpoints in, however many they are. @returns undefined: they were refused */
+async function restoreEndpoints(target: VersionedState, changes: Changes): Promise<Outcome | undefined> {
+  const change = await changes.decide(target, { changeKind: 'endpoints' });
+  return 'problems' in change ? undefined : (await changes.update(change)).outcome;
 }
 
 /**
@@ -27,31 +43,31 @@ export interface EndpointRollbackParts {
  * @param because why the release was rolled back
  * @returns the outcome `rolled-back` with what became of the endpoints, or `held`
  */
-export async function rollBackEndpoints(
+async function rollBackEndpoints(
   because: string,
   { generation, answers }: Baseline,
-  { ports, update }: EndpointRollbackParts,
+  changes: Changes,
+  { journal, probes, declined, report }: Ports,
 ): Promise<Outcome> {
-  const { journal, probes, declined, report } = ports;
   const rolledBack = (endpoints: string): Outcome => ({ kind: 'rolled-back', because: `${because}; ${endpoints}` });
   const active = journal.active;
-  const changes = active?.number === generation.number ? endpointChanges(generation.state, active.state) : [];
-  if (!active || changes.length === 0) return { kind: 'rolled-back', because };
+  const differing = active?.number === generation.number ? endpointChanges(generation.state, active.state) : [];
+  if (!active || differing.length === 0) return { kind: 'rolled-back', because };
   const failed = regressed(answers, await probes.untilVerdict());
   if (failed.length === 0) return rolledBack('the newest endpoints stay: with them the probes pass again');
-  report('endpoint-rollback', { probes: failed, endpoints: printEndpointChanges(changes) });
-  const restored = await update({ version: active.version, state: generation.state });
+  report('endpoint-rollback', { probes: failed, endpoints: printEndpointChanges(differing) });
+  const restored = await restoreEndpoints({ version: active.version, state: generation.state }, changes);
   if (restored?.kind === 'held') return restored;
   const names = failed.join(', ');
   if (restored?.kind !== 'confirmed')
     return rolledBack(`the newest endpoints fail ${names}, too, and the old ones cannot be restored`);
   const still = regressed(answers, await probes.untilVerdict());
   if (still.length === 0) {
-    decline(new Map([...declined.read(), ...changes.map(keyed)]), { declined, report });
-    const what = printEndpointChanges(changes.map(reversed));
+    decline(new Map([...declined.read(), ...differing.map(keyed)]), { declined, report });
+    const what = printEndpointChanges(differing.map(reversed));
     return rolledBack(`old endpoints restored, for the newest ones fail ${names}, too: ${what}`);
   }
-  const newest = await update({ version: active.version, state: active.state });
+  const newest = await restoreEndpoints({ version: active.version, state: active.state }, changes);
   return newest?.kind === 'held'
     ? newest
     : rolledBack(`the newest endpoints stay: ${names} failed with the old ones, too`);

@@ -27,9 +27,9 @@ test('repairs sysctls without reading unchanged tables', async () => {
   const { reconciler } = await node.start();
   await reconciler.put(bundle, false);
   reads = 0;
-  expect([await reconciler.reconcile(false), reads]).toEqual([0, 0]);
+  expect([await reconciler.repair(false), reads]).toEqual([0, 0]);
   await node.kernel.apply({ kind: 'set-sysctl', key, value: 0, because: 'another program' });
-  expect(await reconciler.reconcile(false)).toBe(1);
+  expect(await reconciler.repair(false)).toBe(1);
   expect(await node.kernel.readSysctl(key)).toBe(1);
 });
 
@@ -38,12 +38,12 @@ test('interrupts a comparison for more urgent work only if the state of the tabl
   await reconciler.put(bundle, false);
   node.kernel.load('ipv4', flush);
   const broken = node.kernel.save('ipv4');
-  expect([await reconciler.reconcile(true, AbortSignal.abort()), node.kernel.save('ipv4')]).toEqual([
+  expect([await reconciler.repair(true, AbortSignal.abort()), node.kernel.save('ipv4')]).toEqual([
     'interrupted',
     broken,
   ]);
   const next = await node.start();
-  expect(await next.reconciler.reconcile(true, AbortSignal.abort()), 'a process that has not looked yet').toBe(1);
+  expect(await next.reconciler.repair(true, AbortSignal.abort()), 'a process that has not looked yet').toBe(1);
 });
 
 test('finds unreported changes with the next full comparison', async () => {
@@ -51,8 +51,8 @@ test('finds unreported changes with the next full comparison', async () => {
   await reconciler.put(bundle, false);
   const good = node.kernel.save('ipv4');
   node.kernel.load('ipv4', flush);
-  expect(await reconciler.reconcile(false)).toBe(0);
-  expect(await reconciler.reconcile(true)).toBe(1);
+  expect(await reconciler.repair(false)).toBe(0);
+  expect(await reconciler.repair(true)).toBe(1);
   expect(node.kernel.save('ipv4')).toBe(good);
 });
 
@@ -60,7 +60,7 @@ test('reads the tables if their state is unknown', async () => {
   await (await node.start()).reconciler.put(bundle, false);
   node.kernel.load('ipv4', flush);
   const { reconciler } = await node.start();
-  expect(await reconciler.reconcile(false)).toBe(1);
+  expect(await reconciler.repair(false)).toBe(1);
   expect(reads).toBeGreaterThan(0);
 });
 
@@ -72,9 +72,9 @@ test('distinguishes a repair that another program undoes from one that the kerne
     node.kernel.load('ipv4', flush);
     return observe(families, known);
   };
-  await expect(reconciler.reconcile()).rejects.toThrow(StillDiffers);
+  await expect(reconciler.repair()).rejects.toThrow(StillDiffers);
   node.kernel.observe = observe;
   node.kernel.load('ipv4', flush);
   node.kernel.apply = async () => Promise.reject(new Error('the payload is refused'));
-  await expect(reconciler.reconcile()).rejects.toThrow('the payload is refused');
+  await expect(reconciler.repair()).rejects.toThrow('the payload is refused');
 });

@@ -282,7 +282,7 @@ describe.each(['flat', 'tree'] as const)('layout %s', (layout) => {
           if (countdown.calls <= at) break;
           const next = await node.start();
           await next.reconciler.recover();
-          await next.reconciler.reconcile();
+          await next.reconciler.repair();
           const now = await everything();
           expect(foreignLines()).toBe(others);
           if (now === before) continue;
@@ -326,9 +326,9 @@ describe.each(['flat', 'tree'] as const)('layout %s', (layout) => {
         'ipv4',
         `*nat\n:${prefix}-SERVICES - [0:0]\n-D PREROUTING -m comment --comment "kubernetes service portals" -j ${prefix}-SERVICES\nCOMMIT\n`,
       );
-      expect(await reconciler.reconcile()).toBe(1);
+      expect(await reconciler.repair()).toBe(1);
       expect(await everything()).toBe(before);
-      expect(await reconciler.reconcile()).toBe(0);
+      expect(await reconciler.repair()).toBe(0);
     });
 
     test('confirms a bundle although our rules were changed since the last scan', async () => {
@@ -343,7 +343,7 @@ describe.each(['flat', 'tree'] as const)('layout %s', (layout) => {
       const other = sampleBundle({ services: { 'shop/web': [2, 4, 5], 'shop/new': [6] }, families: ['ipv4', 'ipv6'] });
       expect((await reconciler.put(other, false)).kind).toBe('confirmed');
       expect(node.events).toContain('rolling-back');
-      expect(await reconciler.reconcile()).toBe(0);
+      expect(await reconciler.repair()).toBe(0);
       expect(node.kernel.save('ipv4')).toContain('--to-destination 10.244.0.3:8080');
     });
 

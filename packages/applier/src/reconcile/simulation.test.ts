@@ -190,10 +190,10 @@ class History {
       const target = journal.active ?? (await journal.generation(0));
       equal(target && (await reconciler.rollBackTo(target)).kind, 'confirmed');
     }
-    await reconciler.reconcile();
+    await reconciler.repair();
     this.#disturbed = false;
     deepEqual([journal.open, journal.halted], [undefined, undefined]);
-    equal(await reconciler.reconcile(), 0, 'the kernel differs from the journal');
+    equal(await reconciler.repair(), 0, 'the kernel differs from the journal');
     equal(await this.#world.kernel.switch?.look(), undefined, 'a set is left');
     const save = this.#world.kernel.save('ipv4');
     match(save, /^-A POSTROUTING -s 10\.244\.0\.0\/16 -j CNI-X$/m);

@@ -36,7 +36,7 @@ test.each([
     kind: 'rolled-back',
     because: expect.stringContaining(`generation 2 cannot be read, so generation ${number} is active`),
   });
-  await reconciler.reconcile();
+  await reconciler.repair();
   expect(
     kernel
       .save('ipv4')
@@ -56,7 +56,7 @@ test('leaves the rules and halts while the kernel still holds some', async () =>
   const before = self.kernel.save('ipv4');
   const { reconciler, journal } = await self.start();
   expect(await reconciler.recover()).toMatchObject({ kind: 'held' });
-  expect(await reconciler.reconcile()).toBe(0);
+  expect(await reconciler.repair()).toBe(0);
   expect(self.kernel.save('ipv4')).toBe(before);
   expect(journal.halted).toContain('has no whole copy of');
 });

@@ -32,7 +32,7 @@ test('makes the rules in the kernel a generation, from which the next bundle is 
   expect(rules()).toBe(good);
   const next = await node.start();
   expect(next.journal.active).toMatchObject({ number: 1, version: 'recognised' });
-  expect(await next.reconciler.reconcile(), 'the kernel holds it').toBe(0);
+  expect(await next.reconciler.repair(), 'the kernel holds it').toBe(0);
   expect(await next.reconciler.put(bundle, true)).toMatchObject({ kind: 'confirmed' });
   expect(next.journal.active?.version).toMatch(/^[0-9a-f]{16}$/);
   expect(rules(), 'the same bundle changes nothing').toBe(good);

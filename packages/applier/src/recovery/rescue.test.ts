@@ -50,7 +50,7 @@ describe.each(
       kind: 'rolled-back',
       because: expect.stringContaining('generation 2, the one in the kernel, is active'),
     });
-    expect(await next.reconciler.reconcile()).toBe(0);
+    expect(await next.reconciler.repair()).toBe(0);
     expect([rules(), node.kernel.taken.length]).toEqual([before, steps]);
     expect((await next.reconciler.put(two, false)).kind, 'its version is known').toBe('same');
     expect((await node.start()).journal.active?.number, 'the next process reads it').toBe(2);
@@ -71,7 +71,7 @@ describe.each(
     const next = await node.start({}, { kernel });
     await expect(next.reconciler.recover()).rejects.toThrow('the lock is held');
     expect(next.journal.halted).toBeDefined();
-    expect(await next.reconciler.reconcile()).toBe(0);
+    expect(await next.reconciler.repair()).toBe(0);
     expect([next.journal.halted, next.journal.active?.number]).toEqual([undefined, 1]);
   });
 
@@ -89,7 +89,7 @@ describe.each(
     expect(await next.reconciler.recover()).toMatchObject({
       because: expect.stringContaining('generation 1, the last confirmed one, is active'),
     });
-    await next.reconciler.reconcile();
+    await next.reconciler.repair();
     expect(rules(kernel)).toBe(before);
   });
 
@@ -107,7 +107,7 @@ describe.each(
       kind: 'held',
       because: expect.stringMatching(/both slots of|is missing, but/),
     });
-    expect(await next.reconciler.reconcile()).toBe(0);
+    expect(await next.reconciler.repair()).toBe(0);
     expect(await next.reconciler.put(two, false)).toMatchObject({ kind: 'held' });
     expect(await next.reconciler.cleanup()).toBe(0);
     expect([rules(), journalText()]).toEqual([before, file]);
@@ -136,7 +136,7 @@ describe.each(
       damage();
       const next = await node.start();
       const outcome = await next.reconciler.recover();
-      await next.reconciler.reconcile();
+      await next.reconciler.repair();
       expect([old, fresh, ...(outcome?.kind === 'held' ? [left] : [])], `call ${at}`).toContain(rules());
       endings.add(`${outcome?.kind} ${rules() === old ? 'old' : rules() === fresh ? 'new' : 'as it was'}`);
       node.end();

@@ -46,7 +46,7 @@ test.each([
   const after = rules();
   expect(after).toContain('10.244.0.12:8080');
   expect(after).not.toContain('10.244.0.6:8080');
-  expect(await reconciler.reconcile(), 'no drift for this process').toBe(0);
+  expect(await reconciler.repair(), 'no drift for this process').toBe(0);
   expect(await reconciler.put(services([11, 12], { 'shop/new': [5] }), false)).toMatchObject({ kind: 'refused' });
   expect(rules()).toBe(after);
   expect(journal).toMatchObject({ active: { number: 1 }, halted: undefined });

@@ -137,7 +137,7 @@ describe.each(['flat', 'tree'] as const)('layout %s', (layout) => {
     expect(outcome).toMatchObject({ kind: 'confirmed', generation: { number: 2, revision: 1 } });
     expect(seen).toContainEqual([1, 3, 6, 7]);
     expect(endpoints()).toEqual([1, 3, 6, 7]);
-    expect(await reconciler.reconcile()).toBe(0);
+    expect(await reconciler.repair()).toBe(0);
     expect((await reconciler.put(newer, false)).kind).toBe('same');
     expect(journal.open).toBeUndefined();
   });
@@ -205,9 +205,9 @@ describe.each(['flat', 'tree'] as const)('layout %s', (layout) => {
     expect((await reconciler.put(bundle(release), false, arriving(bundle(services)))).kind).toBe('rolled-back');
     expect(endpoints()).toEqual(expected);
     expect(journal.active).toMatchObject({ number: 1, revision: 1 });
-    expect(await reconciler.reconcile()).toBe(0);
+    expect(await reconciler.repair()).toBe(0);
     // The next process finds the same state.
-    expect(await (await node.start()).reconciler.reconcile()).toBe(0);
+    expect(await (await node.start()).reconciler.repair()).toBe(0);
     expect(endpoints()).toEqual(expected);
   });
 
@@ -249,7 +249,7 @@ describe.each(['flat', 'tree'] as const)('layout %s', (layout) => {
         if (countdown.calls <= at) break;
         const next = await node.start();
         await next.reconciler.recover();
-        expect(await next.reconciler.reconcile()).toBe(0);
+        expect(await next.reconciler.repair()).toBe(0);
         expect(meant).toContainEqual(endpoints());
         met.add(endpoints().join());
         node.end();

@@ -38,7 +38,7 @@ describe.each(['tree', 'flat'] as const)('layout %s', (layout) => {
     expect(endpoints()).toEqual(['7', '8', '9', '50']);
     const next = await node.start();
     expect(next.journal.active).toMatchObject({ number: 1, revision: 1, version: plan.target.version });
-    expect(await next.reconciler.reconcile(), 'the journal equals the kernel').toBe(0);
+    expect(await next.reconciler.repair(), 'the journal equals the kernel').toBe(0);
   });
 
   test('restores the whole generation with the old endpoints', async () => {

@@ -75,7 +75,7 @@ test('restores a sysctl that only the chosen generation sets when a manual rollb
     if (left?.kind !== 'confirmed') crashes += 1;
     const next = await node.start();
     await next.reconciler.recover();
-    await next.reconciler.reconcile();
+    await next.reconciler.repair();
     const stands = next.journal.active?.state.sysctls.get(key) ?? 0;
     expect([at, await node.kernel.readSysctl(key)]).toEqual([at, stands]);
     node.end();
@@ -103,7 +103,7 @@ test('counts a process once that cannot read the kernel during recovery', async 
     },
   });
   const next = await node.start({}, { kernel });
-  for (let look = 0; look < 20; look++) await expect(next.reconciler.reconcile()).rejects.toThrow('lock');
+  for (let look = 0; look < 20; look++) await expect(next.reconciler.repair()).rejects.toThrow('lock');
   expect(next.journal.record.open?.recoveries).toBe(1);
   isBusy = false;
   expect((await next.reconciler.put(release, false)).kind).toBe('confirmed');

@@ -49,31 +49,31 @@ describe('a kernel that lost -m bpf with an update', () => {
   });
 
   test('serves all Services after the boot, except hairpin connections, and finds nothing to repair', async () => {
-    expect(await reconciler.reconcile()).toBeGreaterThan(0);
+    expect(await reconciler.repair()).toBeGreaterThan(0);
     const after = held();
     node.kernel.reboot({ withoutBpf: false });
-    await (await node.start()).reconciler.reconcile();
+    await (await node.start()).reconciler.repair();
     expect(after).toBe(held().replaceAll(/^-A .* -m bpf .*\n/gm, ''));
     node.kernel.reboot({ withoutBpf: true });
     const next = await node.start();
-    await next.reconciler.reconcile();
-    expect(await next.reconciler.reconcile()).toBe(0);
+    await next.reconciler.repair();
+    expect(await next.reconciler.repair()).toBe(0);
     expect((await next.reconciler.put(bundle, false)).kind).toBe('same');
     expect(hasLostBpf({ journal: next.journal, kernel: node.kernel })).toBe(true);
   });
 
   test('takes endpoint updates, new forms and releases', async () => {
-    await reconciler.reconcile();
+    await reconciler.repair();
     expect(await reconciler.put(others, false, undefined, true)).toMatchObject({ kind: 'confirmed' });
     expect(endpoints()).toEqual(['10.244.0.2:8080', '10.244.0.4:8080']);
     expect(await reconciler.rehearse(release)).toBe('ready');
     expect((await reconciler.put(release, false)).kind).toBe('confirmed');
-    expect([chainsOfEndpoints(), await reconciler.reconcile()]).toEqual([0, 0]);
+    expect([chainsOfEndpoints(), await reconciler.repair()]).toEqual([0, 0]);
     expect(node.events).not.toContain('rolling-back');
   });
 
   test('rolls back when a release fails', async () => {
-    await reconciler.reconcile();
+    await reconciler.repair();
     const before = held();
     node.health = () => !held().includes('10.244.0.8:8080');
     const services = { 'shop/web': [1, 2], 'shop/cart': [7] };
@@ -94,7 +94,7 @@ test('keeps a chain per endpoint on a kernel that gained -m bpf', async () => {
   await (await node.start()).reconciler.put(bundle, false);
   node.kernel.reboot({ withoutBpf: false });
   const { reconciler } = await node.start();
-  expect(await reconciler.reconcile()).toBeGreaterThan(0);
+  expect(await reconciler.repair()).toBeGreaterThan(0);
   expect((await reconciler.put(bundle, false)).kind).toBe('same');
   expect(await reconciler.put(others, false, undefined, true)).toMatchObject({ kind: 'confirmed' });
   expect((await reconciler.put(release, false)).kind).toBe('confirmed');

@@ -1,0 +1,86 @@
+import type { BundleFiles } from '@sluice/bundle';
+import { Admission, type AdmissionOptions } from '../admission/admission.ts';
+import type { AdmittedBundle } from '../admission/admit.ts';
+import { knowsStartState, readStartState, type StartState } from '../admission/start-state.ts';
+import type { VersionedState } from '../ports/journal.ts';
+import type { NodeFacts } from '../ports/node-facts.ts';
+import type { NodeState } from '../ports/node-state.ts';
+import type { Ports } from '../ports/ports.ts';
+import type { Refusal } from '../ports/refusal.ts';
+import { type ChangeHints, decideChange } from '../transaction/decide-change.ts';
+import type { ProbationRules } from '../transaction/probation.ts';
+import {
+  type PlannedChange,
+  transaction,
+  type TransactionContext,
+  type TransactionResult,
+} from '../transaction/transaction.ts';
+import type { KernelMemory } from './kernel-memory.ts';
+
+/** The settings of changes in the node's config. */
+export interface ChangeOptions extends AdmissionOptions {
+  readonly probation: ProbationRules;
+}
+
+/** The three steps of every change: admit files, decide the change, transact it. They share what is known of the kernel. */
+export class Changes {
+  readonly #ports: Ports;
+  readonly #facts: () => NodeFacts;
+  readonly #options: ChangeOptions;
+  readonly #memory: KernelMemory;
+  readonly #admission: Admission;
+
+  constructor(ports: Ports, facts: () => NodeFacts, options: ChangeOptions, memory: KernelMemory) {
+    this.#ports = ports;
+    this.#facts = facts;
+    this.#options = options;
+    this.#memory = memory;
+    this.#admission = new Admission(ports, facts, options);
+  }
+
+  /** @see Admission.of */
+  async admit(files: BundleFiles): Promise<AdmittedBundle | Refusal> {
+    return this.#admission.of(files);
+  }
+
+  /** @see decideChange */
+  async decide(bundle: VersionedState, hints: ChangeHints = {}): Promise<PlannedChange | Refusal> {
+    const startState = await this.#startState(bundle);
+    return 'problems' in startState ? startState : decideChange(bundle, startState, this.#ports, hints);
+  }
+
+  /** The state before the change: remembered, or read from the kernel. */
+  async #startState({ state }: VersionedState): Promise<StartState | Refusal> {
+    const { active } = this.#ports.journal;
+    const { tables, ipvs } = this.#memory;
+    if (active && tables && knowsStartState(state, active))
+      return { from: active, now: tables, ...(ipvs ? { ipvs } : {}) };
+    const reads = this.#admission.takeReads();
+    return readStartState(state, this.#facts(), { takeOver: this.#options.takeOver, reads }, this.#ports);
+  }
+
+  /** @see transaction */
+  async transact(change: PlannedChange, context: TransactionContext = {}): Promise<TransactionResult> {
+    const ending = await transaction(change, this.#options.probation, this.#ports, context);
+    // The rollback of a stale change has made the kernel equal to the journal, which may differ from what was remembered.
+    this.#memory.remember(isStale(ending) ? {} : ending);
+    return ending;
+  }
+
+  /** A change that needs no step: the kernel holds its state. */
+  isInKernel(state: NodeState): void {
+    this.#memory.tables = state;
+  }
+
+  /** Transacts an endpoint update; again if the remembered state of the kernel was out of date. */
+  async update(change: PlannedChange): Promise<TransactionResult> {
+    const ending = await this.transact(change);
+    const again = isStale(ending) ? await this.decide(change.bundle, { changeKind: change.changeKind }) : undefined;
+    return again && !('problems' in again) ? this.update(again) : ending;
+  }
+}
+
+/** Whether a change was rolled back because the remembered state of the kernel was out of date. */
+export function isStale({ outcome, stale }: TransactionResult): boolean {
+  return stale === true && outcome.kind === 'rolled-back';
+}

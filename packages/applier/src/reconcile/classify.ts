@@ -1,0 +1,59 @@
+import { type AdmittedBundle, isRefusal } from '../admission/admit.ts';
+import type { LastEndpointWaits } from '../endpoints/last-endpoint-delay.ts';
+import type { Refusal } from '../ports/refusal.ts';
+import type { PlannedChange } from '../transaction/transaction.ts';
+import type { EarlyScope } from './early-step.ts';
+import { beyondEndpoints, isMore, quarantined } from './gate.ts';
+import type { PutRequest } from './put-request.ts';
+import type { ReconcileParts } from './reconcile.ts';
+
+/** What may become of a bundle. */
+export type Classified =
+  /** Nothing of it may go in. */
+  | { readonly kind: 'refused'; readonly refusal: Refusal }
+  /** Its endpoints may go in, the rest is refused. */
+  | {
+      readonly kind: 'barred';
+      readonly bundle: AdmittedBundle;
+      readonly refusal: Refusal;
+      readonly scope: EarlyScope;
+    }
+  /** All of it may go in, some of it perhaps later. */
+  | {
+      readonly kind: 'change';
+      readonly bundle: AdmittedBundle;
+      readonly change: PlannedChange;
+      readonly waits: LastEndpointWaits;
+      readonly scope: EarlyScope;
+    };
+
+/** Admits a bundle, and decides what may become of it. */
+export async function classify(
+  { files, byHand, onlyEndpoints }: PutRequest,
+  { ports, changes, lastEndpointDelay, bounds }: ReconcileParts,
+): Promise<Classified> {
+  const bundle = await changes.admit(files);
+  const bad = byHand || isRefusal(bundle) ? undefined : ports.journal.quarantined(bundle.version);
+  if (isRefusal(bundle) || bad !== undefined) lastEndpointDelay.forget();
+  if (isRefusal(bundle)) return { kind: 'refused', refusal: bundle };
+  const outside = onlyEndpoints ? bounds.refuse(bundle) : undefined;
+  if (outside) return { kind: 'refused', refusal: outside };
+  if (bad !== undefined) {
+    const scope = { pending: [], withFirst: !onlyEndpoints, withEndpoints: true };
+    return { kind: 'barred', bundle, refusal: quarantined(bundle.version, bad), scope };
+  }
+  const change = await changes.decide(bundle, { replacesAll: onlyEndpoints });
+  const waits = lastEndpointDelay.waits(byHand || 'problems' in change ? {} : change);
+  if ('problems' in change) return { kind: 'refused', refusal: change };
+  const isRelease = change.changeKind === 'release';
+  if (onlyEndpoints && isMore(change)) {
+    const scope = { pending: [], withFirst: false, withEndpoints: true };
+    return { kind: 'barred', bundle, refusal: beyondEndpoints(bundle.version), scope };
+  }
+  const scope = {
+    pending: waits.pending,
+    withFirst: isRelease && !onlyEndpoints,
+    withEndpoints: isRelease || waits.pending.length > 0 || waits.togetherMs > 0,
+  };
+  return { kind: 'change', bundle, change, waits, scope };
+}

@@ -1,0 +1,114 @@
+import { isRefusal } from '../admission/admit.ts';
+import type { LastEndpointDelay } from '../endpoints/last-endpoint-delay.ts';
+import { messageOf } from '../message.ts';
+import { stepsOf } from '../plan/transaction-plan.ts';
+import type { Outcome } from '../ports/outcome.ts';
+import type { Ports } from '../ports/ports.ts';
+import type { Offers, ProbationOffers } from '../transaction/offers.ts';
+import { type Changes, isStale } from './changes.ts';
+import { type Classified, classify } from './classify.ts';
+import type { EarlyEndpoints } from './early-endpoints.ts';
+import { earlyStep, type EarlyTried } from './early-step.ts';
+import type { EndpointBounds } from './endpoint-bounds.ts';
+import { afterRelease, type Baseline } from './endpoint-rollback.ts';
+import { mustWait } from './gate.ts';
+import type { PutRequest } from './put-request.ts';
+import { waitingOutcome } from './waiting-outcome.ts';
+
+/** What a change is made with. */
+export interface ReconcileParts {
+  readonly ports: Ports;
+  readonly changes: Changes;
+  readonly early: EarlyEndpoints;
+  readonly lastEndpointDelay: LastEndpointDelay;
+  readonly bounds: EndpointBounds;
+  /** At most so many are tried without an operator. */
+  readonly releasesPerHour: number;
+}
+
+/**
+ * Brings the kernel to the state of a bundle, or refuses it.
+ *
+ * ```
+ * admit             the bundle becomes the state of this node
+ * classify          release or endpoint update; what keys for endpoints may not change; quarantine
+ * early endpoints   a part that need not wait for the rest goes in; the rest starts again from the top, a change of its own
+ * gate              the last-endpoint delay; releases per hour; the back-off after failures
+ * transact          see `transaction`
+ * ```
+ *
+ * A change is admitted and linked once. A second round follows an early part, or a plan from an outdated memory of the kernel.
+ */
+export async function reconcile(request: PutRequest, parts: ReconcileParts): Promise<Outcome> {
+  const { ports, changes, early } = parts;
+  const tried: EarlyTried = { parts: new Set(), isSplit: false, outcome: undefined };
+  let baseline: Baseline | undefined;
+  for (let isRetry = false; ; ) {
+    const classified = await classify(request, parts);
+    if (classified.kind === 'refused') return classified;
+    const { bundle, scope } = classified;
+    if (classified.kind === 'change') baseline ??= await takeBaseline(classified.change, request, parts);
+    const part = await earlyStep(early, request.files, bundle, scope, tried);
+    if (part?.kind === 'held') return part;
+    if (part) continue;
+    if (classified.kind === 'barred') return { kind: 'refused', refusal: classified.refusal };
+    const { change } = classified;
+    const stop = gate(classified, tried, request, parts);
+    if (stop) return stop;
+    const offers = forProbation(request.offers, parts);
+    const ending = await changes.transact(change, { offers, baseline: baseline?.answers });
+    early.learn(request.files, bundle, ending);
+    if (!isStale(ending) || isRetry) return baseline ? afterRelease(ending, baseline, changes, ports) : ending.outcome;
+    isRetry = true;
+  }
+}
+
+/** Why a change is not made, or not yet; undefined: it is made now. */
+function gate(
+  { bundle, change, waits }: Extract<Classified, { kind: 'change' }>,
+  { isSplit, outcome }: EarlyTried,
+  { files, byHand, isUrgent }: PutRequest,
+  { ports, changes, early, releasesPerHour }: ReconcileParts,
+): Outcome | undefined {
+  const waitsMs = isSplit ? waits.nextMs : waits.togetherMs;
+  if (waitsMs > 0) return waitingOutcome(outcome, change, waitsMs);
+  const { from, plan } = change;
+  if (stepsOf(plan).length === 0 && bundle.version === from.version) {
+    changes.isInKernel(plan.desired);
+    early.activated(files, from);
+    return { kind: 'same', generation: from };
+  }
+  const refusal = byHand ? undefined : mustWait(change, releasesPerHour, ports, isUrgent);
+  return refusal && { kind: 'refused', refusal };
+}
+
+/** Runs the probes before any part of a release is in the kernel: a probe that its early endpoints break must count against it. */
+async function takeBaseline(
+  change: Extract<Classified, { kind: 'change' }>['change'],
+  { byHand, isUrgent }: PutRequest,
+  { ports, releasesPerHour }: ReconcileParts,
+): Promise<Baseline | undefined> {
+  if (change.changeKind !== 'release' || change.from.number === 0) return undefined;
+  if (!byHand && mustWait(change, releasesPerHour, ports, isUrgent)) return undefined;
+  return { answers: await ports.probes.untilVerdict(), generation: change.from };
+}
+
+/** Bundles that arrive during probation, checked like every bundle. */
+function forProbation(offers: Offers, { ports, changes, bounds }: ReconcileParts): ProbationOffers {
+  return {
+    arrival: () => offers.arrival(),
+    isEnding: () => offers.isEnding?.() === true,
+    take: async () => {
+      try {
+        const offered = await offers.look();
+        const bundle = offered && (await changes.admit(offered.files));
+        if (!bundle || isRefusal(bundle)) return undefined;
+        return offered.onlyEndpoints && bounds.refuse(bundle) ? undefined : bundle;
+      } catch (error) {
+        // A bundle that cannot be read must not end the probation of another one; it is read again afterwards.
+        ports.report('endpoints-not-taken', { because: messageOf(error) });
+        return undefined;
+      }
+    },
+  };
+}

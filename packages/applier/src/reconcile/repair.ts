@@ -1,0 +1,114 @@
+import { moveFirst } from '../order/move-first.ts';
+import { judgeOrder } from '../order/order.ts';
+import { isTree } from '../plan/entries.ts';
+import { adaptDesired, countNames, foreignProxyChains, foreignSluiceChains, ownState } from '../plan/ownership.ts';
+import { describeStep, type Plan, plan } from '../plan/plan.ts';
+import { drainVirtual, planVirtual, type Virtual } from '../plan/virtual.ts';
+import { chainNames, familiesOf, type NodeState, type Observed, type OwnedNames } from '../ports/node-state.ts';
+import type { NodeFacts } from '../ports/node-facts.ts';
+import type { Ports } from '../ports/ports.ts';
+import { orInterrupted } from '../transaction/interrupted.ts';
+import { restore, withSysctls } from '../transaction/restore.ts';
+import type { KernelMemory } from './kernel-memory.ts';
+
+/** The settings of drift repair in the node's config. */
+export interface RepairOptions {
+  /** Moves our jumps before foreign rules that take packets of Services. */
+  readonly takeOrder?: boolean;
+}
+
+/** How the kernel differs from the active generation. */
+interface Drift {
+  readonly plan: Plan;
+  /** The generation as this kernel can have it. */
+  readonly desired: NodeState;
+  readonly now: NodeState;
+  readonly virtual: Virtual | undefined;
+  /** The tables, if they were read. */
+  readonly observed: Observed | undefined;
+}
+
+/** Drift repair: makes the kernel hold the active generation. */
+export class DriftRepair {
+  readonly #ports: Ports;
+  readonly #facts: () => NodeFacts;
+  readonly #options: RepairOptions;
+  readonly #memory: KernelMemory;
+
+  constructor(ports: Ports, facts: () => NodeFacts, options: RepairOptions, memory: KernelMemory) {
+    this.#ports = ports;
+    this.#facts = facts;
+    this.#options = options;
+    this.#memory = memory;
+  }
+
+  /** `Reconciler.repair`, with the journal in order: no transaction is open. */
+  async repair(tables: boolean, interrupt?: AbortSignal): Promise<number | 'interrupted'> {
+    const { journal, report, kernel } = this.#ports;
+    const { active } = journal;
+    if (!active || journal.halted !== undefined || journal.open) return 0;
+    const known = tables ? undefined : this.#memory.tables;
+    const drift = await orInterrupted(this.#compare(active.state, known, this.#memory.tables && interrupt));
+    if (drift === 'interrupted') return drift;
+    const { steps, touched } = drift.plan;
+    this.#memory.remember({});
+    if (steps.length === 0) this.#memory.tables = drift.desired;
+    else {
+      report('repairing', { steps: steps.length, chains: touched.map(({ family, table }) => `${family} ${table}`) });
+      this.#memory.tables = await restore(active.state, chainNames(active.state), this.#ports);
+    }
+    // Sets that a crash left behind and no rule names any more.
+    await kernel.switch?.remove();
+    await journal.tidy();
+    if (steps.length > 0) return steps.length;
+    if (drift.virtual) await this.#drain(drift.virtual);
+    return drift.observed ? this.#keepOrder(drift.observed, drift.now) : 0;
+  }
+
+  /** Compares and changes nothing. @returns a line for each step that `repair` would take */
+  async differences(): Promise<readonly string[]> {
+    const { active } = this.#ports.journal;
+    return active ? (await this.#compare(active.state, undefined)).plan.steps.map(describeStep) : [];
+  }
+
+  /** @param known the state of the kernel, if its tables need not be read */
+  async #compare(state: NodeState, known: NodeState | undefined, interrupt?: AbortSignal): Promise<Drift> {
+    const owned = chainNames(state);
+    const { desired, families, observed } = known
+      ? { desired: known, families: known.families, observed: undefined }
+      : await this.#tables(state, owned, interrupt);
+    // First: reading mode ipvs loads its module, and with it come its sysctls.
+    const virtual = await planVirtual(desired, owned, this.#ports);
+    const now = await withSysctls({ families, sysctls: new Map() }, desired, this.#ports);
+    return { plan: plan(now, desired, this.#ports.kernel, virtual?.plan), desired, now, virtual, observed };
+  }
+
+  /** Reads the tables. @returns the state as this kernel can have it, and our part of the tables */
+  async #tables(
+    state: NodeState,
+    owned: OwnedNames,
+    interrupt?: AbortSignal,
+  ): Promise<{ readonly desired: NodeState; readonly families: NodeState['families']; readonly observed: Observed }> {
+    const { kernel, report } = this.#ports;
+    const observed = await kernel.observe(familiesOf(state), state, interrupt);
+    const foreign = isTree(state) ? foreignSluiceChains(observed, owned) : foreignProxyChains(observed, owned);
+    report('strangers', { chains: countNames(foreign) });
+    const desired = adaptDesired(state, observed, owned, kernel);
+    return { desired, families: ownState(observed, owned, desired), observed };
+  }
+
+  /** Reports which foreign rules take packets before our jumps; with `takeOrder`, moves our jumps before them. */
+  async #keepOrder(observed: Observed, now: NodeState): Promise<number> {
+    const order = judgeOrder(observed, now, this.#facts().addresses);
+    const steps = this.#options.takeOrder ? moveFirst(order.taking, now) : [];
+    for (const step of steps) await this.#ports.kernel.apply(step);
+    this.#ports.report('order', steps.length > 0 ? { ...order, taking: [] } : { ...order });
+    return steps.length;
+  }
+
+  async #drain(virtual: Virtual): Promise<void> {
+    const left = await drainVirtual(virtual, this.#ports);
+    if (left > 0) this.#ports.report('drained', { realServers: left });
+    else this.#memory.ipvs = virtual.observed;
+  }
+}
