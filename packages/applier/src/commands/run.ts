@@ -1,6 +1,7 @@
 import { repackChains } from '@sluice/netfilter';
 import type { AdjustableLog, LogSettings } from '@sluice/cli/log';
-import { Daemon, type DaemonLog } from '../daemon/daemon.ts';
+import { Daemon } from '../daemon/daemon.ts';
+import type { DaemonLog } from '../daemon/reports.ts';
 import { Drift } from '../daemon/drift.ts';
 import { HealthMemory } from '../health/memory.ts';
 import { HealthPorts } from '../health/ports.ts';

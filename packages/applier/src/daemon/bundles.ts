@@ -1,0 +1,200 @@
+import type { Tree } from '../inbox/files.ts';
+import type { Arrival } from '../inbox/inbox.ts';
+import type { WaitingRelease } from '../inbox/wave-gate.ts';
+import { messageOf } from '../message.ts';
+import type { Outcome } from '../ports/outcome.ts';
+import type { Offers } from '../transaction/offers.ts';
+import type { DaemonParts } from './daemon.ts';
+import type { EarlyEndpointsWatch } from './early-endpoints-watch.ts';
+import type { Looks } from './looks.ts';
+import { RehearsalBackOff } from './rehearsal-back-off.ts';
+import type { Reports } from './reports.ts';
+import type { Wakes } from './wakes.ts';
+
+type Bundle = Extract<Arrival, { kind: 'bundle' }>;
+
+/** What the loop lends to its bundles. */
+export interface BundlesParts {
+  readonly daemon: DaemonParts;
+  readonly looks: Looks;
+  readonly reports: Reports;
+  readonly wakes: Wakes;
+  readonly early: EarlyEndpointsWatch;
+  /** Whether a probation in progress must end: a stop, or an operator's order. */
+  readonly isEnding: () => boolean;
+}
+
+/** Brings the newest bundle of the directory into the kernel. */
+export class Bundles {
+  readonly #parts: BundlesParts;
+  readonly #backOff: RehearsalBackOff;
+  /** The tree and machine facts that the kernel holds: nothing to do while both are unchanged. */
+  #done: { readonly tree: Tree; readonly machine: string } | undefined;
+  /** The tree that was rehearsed last while its wave was closed. */
+  #rehearsed: Tree | undefined;
+  #againMs = Infinity;
+  #isChanging = false;
+
+  constructor(parts: BundlesParts) {
+    this.#parts = parts;
+    this.#backOff = new RehearsalBackOff(parts.daemon.monotonicMs);
+  }
+
+  /** When the tree in the directory has to be applied again: the last endpoint of a Service is removed late. */
+  get againMs(): number {
+    return this.#againMs;
+  }
+
+  /** A bundle is being applied. */
+  get isChanging(): boolean {
+    return this.#isChanging;
+  }
+
+  /** After an order the directory is read as if for the first time: it may hold the release that was rolled back. */
+  forget(): void {
+    this.#done = undefined;
+    this.#parts.looks.readWhole();
+  }
+
+  /** An operator asks for a look: everything is read and tried again. */
+  retry(): void {
+    this.#parts.looks.readWhole();
+    this.#backOff.forget();
+  }
+
+  /** Looks into the directory, and applies what it holds. */
+  async look(): Promise<void> {
+    const { looks, reports } = this.#parts;
+    const { status, journal } = this.#parts.daemon;
+    this.#againMs = Infinity;
+    const arrival = await looks.look();
+    if (arrival.kind === 'absent')
+      return status.raise('BUNDLE_ABSENT', 'the bundle directory does not exist; the rules stay as they are');
+    status.clear('BUNDLE_ABSENT');
+    if (arrival.kind === 'refused') return reports.refused(arrival.problems);
+    status.accepted(arrival.release, arrival.alarms ?? []);
+    if (!arrival.waits) status.waits(undefined);
+    if (journal.halted === undefined) await this.#apply(arrival);
+  }
+
+  async #apply(bundle: Bundle): Promise<void> {
+    const { daemon, reports, early } = this.#parts;
+    const { tree, waits } = bundle;
+    const machine = daemon.machine();
+    if (tree === this.#done?.tree && machine === this.#done.machine)
+      return reports.unchanged(daemon.journal.active, tree, isOnlyEndpoints(bundle));
+    const paused = this.#backOff.of(tree, machine);
+    if (paused) return reports.outcome(paused, early.is);
+    if (waits && (await this.#waits(tree, machine, waits))) return;
+    const startMs = daemon.monotonicMs();
+    const outcome = await this.changing(() => this.#put(bundle));
+    // Other refusals are retried: a running kube-proxy ends, a busy kernel becomes free. The journal knows bad versions.
+    this.#backOff.ended(tree, machine, outcome, startMs);
+    const isIn = outcome?.kind === 'same' || outcome?.kind === 'confirmed';
+    const waitsMs = isIn ? outcome.waitsMs : undefined;
+    if (waitsMs !== undefined) this.#againMs = daemon.monotonicMs() + waitsMs;
+    this.#done = isIn && waitsMs === undefined ? { tree, machine } : undefined;
+    if (!isIn) return;
+    await daemon.taken?.(tree.files);
+    early.isIn(tree.files);
+  }
+
+  /**
+   * Rehearses a release whose wave is closed, until that succeeds once, so that problems show before the wave opens.
+   * @returns false when the release does not change the rules of this node: then there is nothing to wait for
+   */
+  async #waits(tree: Tree, machine: string, waiting: WaitingRelease): Promise<boolean> {
+    const { daemon, reports, early } = this.#parts;
+    const { reconciler, status, log } = daemon;
+    if (tree === this.#rehearsed) return this.#onlyWaits();
+    const startMs = daemon.monotonicMs();
+    try {
+      const opinion = await reconciler.rehearse(tree.files);
+      status.waits(opinion === 'same' ? undefined : waiting);
+      if (opinion === 'same') return false;
+      if (opinion !== 'ready') {
+        const refused: Outcome = { kind: 'refused', refusal: opinion };
+        this.#backOff.ended(tree, machine, refused, startMs);
+        reports.outcome(refused, early.is);
+        await reports.ended(refused, tree);
+        return true;
+      }
+      this.#rehearsed = tree;
+      reports.once('info', { wave: waiting.wave, name: waiting.name }, waiting.problem.message);
+      return await this.#onlyWaits();
+    } catch (error) {
+      status.waits(waiting);
+      status.raise('KERNEL', messageOf(error));
+      log.error({ because: messageOf(error) }, 'cannot rehearse the waiting release; retrying');
+    }
+    return true;
+  }
+
+  /** The release can be applied when its wave opens: earlier problems of it or of the directory are over. */
+  async #onlyWaits(): Promise<true> {
+    this.#parts.daemon.status.clearBundle();
+    await this.#parts.daemon.waits?.();
+    return true;
+  }
+
+  async #put(bundle: Bundle): Promise<Outcome | undefined> {
+    const { daemon, reports, early } = this.#parts;
+    const { reconciler, journal, status, log, drift, monotonicMs } = daemon;
+    const { tree, isUrgent } = bundle;
+    const startMs = monotonicMs();
+    try {
+      const outcome = await this.#withOffers(tree, (offers) =>
+        reconciler.put(tree.files, false, offers, isOnlyEndpoints(bundle), isUrgent),
+      );
+      if (outcome.kind === 'confirmed' || outcome.kind === 'rolled-back') drift?.saw();
+      status.ended(outcome, (monotonicMs() - startMs) / 1000);
+      status.activate(journal.active);
+      reports.outcome(outcome, early.is);
+      if (!('waitsMs' in outcome)) await reports.ended(outcome, tree, isOnlyEndpoints(bundle));
+      return outcome;
+    } catch (error) {
+      drift?.doubted();
+      status.raise('KERNEL', messageOf(error));
+      log.error({ because: messageOf(error) }, 'cannot apply the bundle; retrying');
+      return undefined;
+    }
+  }
+
+  /** Runs work that writes the kernel: what it reports is no drift. */
+  async changing<T>(work: () => Promise<T>): Promise<T> {
+    this.#isChanging = true;
+    try {
+      return await work();
+    } finally {
+      this.#isChanging = false;
+      this.#parts.daemon.drift?.wrote();
+    }
+  }
+
+  /** Offers newer trees to a change in progress: after events of the directory, and once per scan interval. */
+  async #withOffers<T>(first: Tree, work: (offers: Offers) => Promise<T>): Promise<T> {
+    const { daemon, wakes, early, isEnding } = this.#parts;
+    let last = first;
+    early.begin(first.files);
+    wakes.listen();
+    const timer = setInterval(() => wakes.arrive(), daemon.scanIntervalMs);
+    const look: Offers['look'] = async () => {
+      wakes.listen();
+      daemon.status.heartbeat();
+      const arrival = await daemon.inbox.look('changed');
+      // A release whose wave is closed offers nothing, not even endpoints.
+      if (arrival.kind !== 'bundle' || arrival.tree === last || arrival.waits) return undefined;
+      last = arrival.tree;
+      early.offer(last.files);
+      return { files: last.files, onlyEndpoints: isOnlyEndpoints(arrival) };
+    };
+    try {
+      return await work({ arrival: () => wakes.arrival, look, isEnding });
+    } finally {
+      clearInterval(timer);
+      early.end();
+    }
+  }
+}
+
+const isOnlyEndpoints = ({ release }: Bundle): boolean => release?.onlyEndpoints === true;
