@@ -12,14 +12,13 @@ import type {
   StoredGeneration,
 } from '../ports/journal.ts';
 import type { NodeState } from '../ports/node-state.ts';
-import { getState, ManifestMemory, objectsOf, putState } from './manifest.ts';
 import { StateError } from './state-error.ts';
-import { Store } from './store.ts';
-import { writing } from './files.ts';
+import { Generations, noFlows } from './generations.ts';
 import { type Checkpoint, GenerationNotes } from './generation-notes.ts';
 import { type OpenedJournal, openRecord } from './opened.ts';
-import { keepDamaged, recordFrom, remainsOf } from './remains.ts';
-import { fitted, recent, remember, shortened, updated, without } from './keep.ts';
+import { RecordFile } from './record-file.ts';
+import { recordFrom } from './remains.ts';
+import { recent, remember, shortened, updated, without } from './keep.ts';
 import {
   abandoned,
   accepted,
@@ -32,54 +31,40 @@ import {
   opened,
   releasesBetween,
 } from './update.ts';
-import { type GenerationRecord, type HistoryEntry, type NodeRecord, openFrom, sysctlMap } from './record.ts';
+import { type GenerationRecord, type NodeRecord, openFrom, sysctlMap } from './record.ts';
 import { CurrentText } from './text.ts';
-import { allocateSlots, slotBytes, writeSlot } from './slots.ts';
+
+/** What this process knows of the open transaction. */
+interface InFlight {
+  /** The generation that it leads to, and its flows. */
+  readonly next?: Generation;
+  readonly flows?: FlowDifference;
+  readonly offered?: { readonly from: Generation; readonly to: Generation; readonly flows: FlowDifference };
+  /** This process is counted in its recoveries. */
+  readonly isCounted?: true;
+}
 
 /**
  * The journal on disk. Every method that changes something returns when the change is durable; the write of one slot decides it. Programs
  * are in the store before the journal names them, and are swept after it no longer does.
  */
 export class DiskJournal implements Journal {
-  readonly #path: string;
-  readonly #now: () => Date;
-  readonly #store: Store;
+  readonly #file: RecordFile;
+  readonly #generations: Generations;
   readonly #text: CurrentText;
-  readonly #memory = new ManifestMemory();
-  /** The manifests of states that were read from the store: rolling back to one needs no disk space. */
-  readonly #manifests = new WeakMap<NodeState, string>();
-  readonly #directory: string;
   /** Releases and checkpoints, for operators. */
   readonly notes: GenerationNotes;
-  #lost: string | undefined;
-  #record: NodeRecord;
-  #sequence: number;
   #active: Generation | undefined;
-  /** The generation that an open transaction leads to, and its flows, where this process knows them. */
-  #next: Generation | undefined;
-  #flows: FlowDifference | undefined;
-  /** This process is counted in the recoveries of the open transaction. */
-  #hasCounted = false;
+  #inFlight: InFlight = {};
   /** Updates since the last sweep. */
   #updates = 0;
-  #offered: { readonly from: Generation; readonly to: Generation; readonly flows: FlowDifference } | undefined;
 
-  private constructor(
-    directory: string,
-    { record, sequence, lost }: OpenedJournal,
-    now: () => Date,
-    isShared: boolean,
-  ) {
-    this.#directory = directory;
-    this.#lost = lost;
-    this.#path = `${directory}/journal`;
-    this.#record = record;
-    this.#sequence = sequence;
-    this.#now = now;
-    this.#store = new Store(`${directory}/store`, undefined, isShared);
+  private constructor(directory: string, opened: OpenedJournal, now: () => Date, isShared: boolean) {
+    this.#file = new RecordFile(`${directory}/journal`, opened, now);
+    this.#generations = new Generations(directory, isShared);
     this.notes = new GenerationNotes(directory);
     this.#text = new CurrentText(`${directory}/current`, () => now().getTime());
-    this.#active = record.current ? this.#read(record.current) : undefined;
+    this.#active = opened.record.current ? this.#read(opened.record.current) : undefined;
   }
 
   /**
@@ -101,7 +86,7 @@ export class DiskJournal implements Journal {
   }
 
   get record(): NodeRecord {
-    return this.#record;
+    return this.#file.record;
   }
 
   get active(): Generation | undefined {
@@ -110,44 +95,45 @@ export class DiskJournal implements Journal {
 
   /** A node that was halted before waits for an operator anyway. */
   get damaged(): Journal['damaged'] {
-    return this.#record.held === null ? this.#damaged : undefined;
+    return this.record.held === null ? this.#damaged : undefined;
   }
 
   get #damaged(): Journal['damaged'] {
-    const { current } = this.#record;
+    const { current } = this.record;
     if (!current || this.#active) return undefined;
     const because = `the store has no whole copy of generation ${current.number}`;
     return { number: current.number, because };
   }
 
   get open(): OpenTransaction | undefined {
-    return this.#record.open ? openFrom(this.#record.open) : undefined;
+    return this.record.open ? openFrom(this.record.open) : undefined;
   }
 
   get halted(): string | undefined {
-    return this.#record.held ?? this.#lost ?? this.#damaged?.because;
+    return this.record.held ?? this.#file.lost ?? this.#damaged?.because;
   }
 
   get lost(): string | undefined {
-    return this.#lost;
+    return this.#file.lost;
   }
 
   storedGenerations(): Iterable<StoredGeneration> {
-    return remainsOf(this.#directory, this.#store);
+    return this.#generations.remains();
   }
 
   async rescue(target: Generation, because: string): Promise<void> {
     const current = this.#stored(target);
     const { number, version } = target;
-    keepDamaged(this.#path);
-    writing(this.#path, () => allocateSlots(this.#path));
-    const [lost, record] = [this.#lost, this.#record];
-    [this.#lost, this.#record] = [undefined, recordFrom(record.node, current)];
+    this.#file.replace();
+    const { lost, record } = this.#file;
+    Object.assign(this.#file, { lost: undefined, record: recordFrom(record.node, current) });
     try {
-      this.#stands(target, { history: this.#and({ what: 'fell-back', generation: number, version, because }) });
+      this.#stands(target, {
+        history: this.#file.historyWith({ what: 'fell-back', generation: number, version, because }),
+      });
     } catch (error) {
       // The disk took no write: it is tried again later.
-      [this.#lost, this.#record] = [lost, record];
+      Object.assign(this.#file, { lost, record });
       throw error;
     }
   }
@@ -155,44 +141,43 @@ export class DiskJournal implements Journal {
   /** Starts anew from the rules in the kernel, where their history is not known. */
   async recognised(state: NodeState, because: string): Promise<Generation> {
     const target: Generation = { number: 1, revision: 0, version: 'recognised', state };
-    const { node, backend } = this.#record;
-    if (this.#lost !== undefined) {
-      keepDamaged(this.#path);
-      writing(this.#path, () => allocateSlots(this.#path));
-      this.#lost = undefined;
+    const { node, backend } = this.record;
+    if (this.#file.lost !== undefined) {
+      this.#file.replace();
+      this.#file.lost = undefined;
     }
-    this.#record = { ...recordFrom(node, this.#stored(target)), ...(backend ? { backend } : {}) };
-    const history = this.#and({ what: 'fell-back', generation: 1, version: target.version, because });
+    this.#file.record = { ...recordFrom(node, this.#stored(target)), ...(backend ? { backend } : {}) };
+    const history = this.#file.historyWith({ what: 'fell-back', generation: 1, version: target.version, because });
     this.#stands(target, { history });
     return target;
   }
 
   get failures(): number {
-    return this.#record.failures;
+    return this.record.failures;
   }
 
   get notBeforeMs(): number {
-    return backOffUntil(this.#record, this.#now().getTime());
+    return backOffUntil(this.record, this.#file.nowMs);
   }
 
   releasesSince(sinceMs: number): number {
-    return releasesBetween(this.#record.history, sinceMs, this.#now().getTime());
+    return releasesBetween(this.record.history, sinceMs, this.#file.nowMs);
   }
 
   get originals(): ReadonlyMap<SysctlKey, number> {
-    return sysctlMap(this.#record.originals);
+    return sysctlMap(this.record.originals);
   }
 
   get originalTimeouts(): Journal['originalTimeouts'] {
-    return this.#record.originalTimeouts;
+    return this.record.originalTimeouts;
   }
 
   quarantined(version: string): string | undefined {
-    return Object.hasOwn(this.#record.quarantined, version) ? this.#record.quarantined[version] : undefined;
+    return Object.hasOwn(this.record.quarantined, version) ? this.record.quarantined[version] : undefined;
   }
 
   async generation(number: number, revision?: number): Promise<Generation | undefined> {
-    const found = findGeneration(this.#record, number, revision);
+    const found = findGeneration(this.record, number, revision);
     return found && this.#read(found);
   }
 
@@ -206,28 +191,21 @@ export class DiskJournal implements Journal {
    * @throws StateError when the disk takes no write
    */
   checkpoint(name: string): Checkpoint | undefined {
-    const { current } = this.#record;
+    const { current } = this.record;
     if (!current) return undefined;
-    const one = { name, at: this.#time(), generation: current };
+    const one = { name, at: this.#file.time, generation: current };
     this.notes.pin(one);
     return one;
   }
 
   async openFlows(): Promise<FlowDifference> {
-    const { open } = this.#record;
-    const text = this.#flows || !open ? undefined : this.#store.get(open.flows);
-    return this.#flows ?? (text === undefined ? noFlows : (JSON.parse(text) as FlowDifference));
+    const { open } = this.record;
+    return this.#inFlight.flows ?? (open ? this.#generations.readFlows(open.flows) : noFlows);
   }
 
   #read(record: GenerationRecord): Generation | undefined {
-    const same = (one: Generation | undefined): boolean =>
-      one?.number === record.number && one.revision === record.revision && one.version === record.version;
-    const known = [this.#active, this.#next, this.#offered?.from, this.#offered?.to].find(same);
-    if (known) return known;
-    const state = getState(record.manifest, this.#store);
-    const { number, revision, version } = record;
-    if (state) this.#manifests.set(state, record.manifest);
-    return state && { number, revision, version, state };
+    const { next, offered } = this.#inFlight;
+    return this.#generations.read(record, [this.#active, next, offered?.from, offered?.to]);
   }
 
   /**
@@ -236,40 +214,40 @@ export class DiskJournal implements Journal {
    * @throws StateError when the rules are in the other store
    */
   async pin(backend: 'legacy' | 'nft'): Promise<void> {
-    const pinned = this.#record.backend;
-    if (pinned === backend || this.#lost !== undefined) return;
-    if (pinned !== undefined && this.#record.current !== null) {
+    const pinned = this.record.backend;
+    if (pinned === backend || this.#file.lost !== undefined) return;
+    if (pinned !== undefined && this.record.current !== null) {
       const hint = `Set \`backend: ${pinned}\` in sluiced.yaml, or move the rules with \`sluiced backend ${backend}\``;
       const why = `the node's rules are in the ${pinned} store, not in ${backend}`;
       throw new StateError('NODE_STATE_INVALID', why, hint);
     }
-    if (this.#record.current === null) this.#record = { ...this.#record, backend };
-    else this.#save({ ...this.#record, backend });
+    if (this.record.current === null) this.#file.record = { ...this.record, backend };
+    else this.#file.save({ ...this.record, backend });
   }
 
   /** The rules are in another store from now on. */
   async moved(backend: 'legacy' | 'nft'): Promise<void> {
-    this.#save({ ...this.#record, backend });
+    this.#file.save({ ...this.record, backend });
   }
 
   async adopt(state: NodeState): Promise<Generation> {
     const generation: Generation = { number: 0, revision: 0, version: 'before', state };
     const current = this.#stored(generation);
-    const history = this.#and({ what: 'first-run', generation: 0, version: 'before' });
-    this.#save({ ...this.#record, current, kept: [current], history });
+    const history = this.#file.historyWith({ what: 'first-run', generation: 0, version: 'before' });
+    this.#file.save({ ...this.record, current, kept: [current], history });
     this.#active = generation;
     return generation;
   }
 
   async begin({ changeKind, flip, version, state, sysctls, timeouts, flows }: TransactionIntent): Promise<void> {
-    const { current, next } = this.#record;
+    const { current, next } = this.record;
     if (!current) throw new Error('no generation is active');
     const isUpdate = changeKind === 'endpoints';
     const number = isUpdate ? current.number : next;
     const generation: Generation = { number, revision: isUpdate ? current.revision + 1 : 0, version, state };
     const to = this.#stored(generation, isUpdate ? current : undefined);
-    const at = this.#time();
-    const kept = this.#keptFlows(flows);
+    const at = this.#file.time;
+    const kept = this.#generations.writeFlows(flows);
     const open = {
       lane: changeKind,
       flip,
@@ -280,73 +258,63 @@ export class DiskJournal implements Journal {
       flows: kept,
       at,
     };
-    this.#save(opened(this.#record, { phase: 'open', ...open, recoveries: 0 }, timeouts));
-    this.#next = generation;
-    this.#flows = flows;
-  }
-
-  /**
-   * Stores the flows of a change. Only connections depend on them, and this process has them: a disk without room for them must not prevent
-   * a rollback.
-   * @returns their digest, empty where they could not be stored
-   */
-  #keptFlows(flows: FlowDifference): string {
-    try {
-      return this.#store.put([JSON.stringify(flows)])[0] ?? '';
-    } catch {
-      return '';
-    }
+    this.#file.save(opened(this.record, { phase: 'open', ...open, recoveries: 0 }, timeouts));
+    this.#inFlight = { ...this.#inFlight, next: generation, flows };
   }
 
   async offer({ from, to, version, flows }: EndpointUpdate): Promise<void> {
-    const { open } = this.#record;
+    const { open } = this.record;
     const [active, next] = [this.#active, open && this.#read(open.to)];
     if (!open || !active || !next) throw new Error('no transaction is open');
     const old = from === active.state ? active : { ...active, revision: active.revision + 1, state: from };
     const fresh = { ...next, revision: next.revision + 1, version, state: to };
     const stored = old === active ? open.from : this.#stored(old, open.from);
-    const update = { from: stored, to: this.#stored(fresh, open.to), version, flows: this.#keptFlows(flows) };
-    this.#save({ ...this.#record, open: { ...open, update } });
-    this.#offered = { from: old, to: fresh, flows };
+    const update = {
+      from: stored,
+      to: this.#stored(fresh, open.to),
+      version,
+      flows: this.#generations.writeFlows(flows),
+    };
+    this.#file.save({ ...this.record, open: { ...open, update } });
+    this.#inFlight = { ...this.#inFlight, offered: { from: old, to: fresh, flows } };
   }
 
   async accept(): Promise<Generation> {
-    if (!this.#offered) throw new Error('nothing was offered');
-    this.#save(accepted(this.#record, this.#time()));
-    const { from, to, flows } = this.#offered;
+    const { offered, ...inFlight } = this.#inFlight;
+    if (!offered) throw new Error('nothing was offered');
+    this.#file.save(accepted(this.record, this.#file.time));
+    const { from, to, flows } = offered;
     this.#active = from;
-    this.#next = to;
-    this.#flows = flows;
-    this.#offered = undefined;
+    this.#inFlight = { ...inFlight, next: to, flows };
     this.#sweepSometimes();
     return from;
   }
 
   async commit(note?: string): Promise<void> {
-    const { open, kept, history } = this.#record;
+    const { open, kept, history } = this.record;
     if (!open) throw new Error('no transaction is open');
     const { to, version, lane } = open;
-    const quarantined = without(this.#record.quarantined, version);
+    const quarantined = without(this.record.quarantined, version);
     const release = lane === 'release';
     const entries = release
-      ? this.#and({
+      ? this.#file.historyWith({
           what: 'confirmed',
           generation: to.number,
           version,
           ...(note === undefined ? {} : { because: note }),
         })
-      : updated(history, to, this.#time());
+      : updated(history, to, this.#file.time);
     const others = kept.filter(({ number }) => number !== to.number);
     const active = this.#read(to);
-    this.#save({
-      ...this.#record,
+    this.#file.save({
+      ...this.record,
       current: to,
       kept: recent([...others, to]),
-      next: Math.max(this.#record.next, to.number + 1),
+      next: Math.max(this.record.next, to.number + 1),
       // An update is finished when it is committed: its old endpoints left the kernel with it.
       open: release ? { ...open, phase: 'committed', recoveries: 0 } : null,
       quarantined,
-      failures: release ? 0 : this.#record.failures,
+      failures: release ? 0 : this.record.failures,
       history: entries,
     });
     this.#active = active;
@@ -354,33 +322,38 @@ export class DiskJournal implements Journal {
 
   async finish(): Promise<Generation> {
     const active = this.#active as Generation;
-    if (this.#record.open) {
-      this.#save({ ...this.#record, open: null });
+    if (this.record.open) {
+      this.#file.save({ ...this.record, open: null });
       this.#sweep();
-      this.#text.write(active, this.#record.current?.manifest ?? '');
+      this.#text.write(active, this.record.current?.manifest ?? '');
     } else this.#sweepSometimes();
-    this.#forgetTransaction();
+    this.#inFlight = {};
     return active;
   }
 
   async tidy(): Promise<void> {
     if (this.#updates >= limits.updatesPerSweep) this.#sweep();
-    if (this.#active) this.#text.catchUp(this.#active, this.#record.current?.manifest ?? '');
+    if (this.#active) this.#text.catchUp(this.#active, this.record.current?.manifest ?? '');
   }
 
   async abandon(because: string, fault: Fault): Promise<void> {
-    const { open } = this.#record;
+    const { open } = this.record;
     if (!open) return;
-    const history = this.#and(endingOf(open, because));
-    this.#save(abandoned({ ...this.#record, history }, open, because, fault));
-    this.#forgetTransaction();
+    const history = this.#file.historyWith(endingOf(open, because));
+    this.#file.save(abandoned({ ...this.record, history }, open, because, fault));
+    this.#inFlight = {};
     this.#sweep();
   }
 
   async halt(because: string): Promise<void> {
-    const generation = this.#record.open?.from.number ?? this.#record.current?.number ?? 0;
-    const history = this.#and({ what: 'held', generation, version: this.#record.open?.version ?? '', because });
-    this.#save({ ...this.#record, held: shortened(because), history });
+    const generation = this.record.open?.from.number ?? this.record.current?.number ?? 0;
+    const history = this.#file.historyWith({
+      what: 'held',
+      generation,
+      version: this.record.open?.version ?? '',
+      because,
+    });
+    this.#file.save({ ...this.record, held: shortened(because), history });
   }
 
   async choose(target: Generation): Promise<Generation> {
@@ -389,32 +362,37 @@ export class DiskJournal implements Journal {
   }
 
   chooseUnwritten(target: Generation, stored: Generation): void {
-    const { current, open, held } = this.#record;
+    const { current, open, held } = this.record;
     const record = this.#stored(stored);
     // The journal may already name the stored generation, without the newest endpoints, for which there was no room.
     const isChosen = open === null && held === null && current?.manifest === record.manifest;
-    if (!isChosen) this.#record = { ...this.#record, ...this.#chosen(target), current: record };
+    if (!isChosen) this.#file.record = { ...this.record, ...this.#chosen(target), current: record };
     this.#active = target;
-    this.#forgetTransaction();
+    this.#inFlight = {};
   }
 
   /** The record's changes for a manual rollback. */
   #chosen(target: Generation): Partial<NodeRecord> {
-    const { open, current } = this.#record;
+    const { open, current } = this.record;
     // The open change may be this very rollback, announced before it was done.
     // Generation 0 is the state before Sluice: no bundle has its version.
     const active = current?.number === 0 ? undefined : current?.version;
     const versions = [open?.began, open?.version, active].filter((one) => one !== undefined);
     const left = new Set(versions.filter((one) => one !== target.version));
     const because = `rolled back manually to generation ${target.number}`;
-    const others = without(this.#record.quarantined, target.version);
+    const others = without(this.record.quarantined, target.version);
     const quarantined = [...left].reduce((all, one) => remember(all, one, because), others);
-    const history = this.#and({ what: 'chosen', generation: target.number, version: target.version });
+    const history = this.#file.historyWith({ what: 'chosen', generation: target.number, version: target.version });
     return { open: null, held: null, quarantined, history };
   }
 
   async fallBack(target: Generation, because: string): Promise<void> {
-    const history = this.#and({ what: 'fell-back', generation: target.number, version: target.version, because });
+    const history = this.#file.historyWith({
+      what: 'fell-back',
+      generation: target.number,
+      version: target.version,
+      because,
+    });
     this.#stands(target, { open: null, history });
   }
 
@@ -423,82 +401,53 @@ export class DiskJournal implements Journal {
    * chains. Recorded like an update in progress; one that is in progress already stays.
    */
   async standsIn({ number, revision }: Generation): Promise<void> {
-    const { open } = this.#record;
-    const from = findGeneration(this.#record, number, revision);
+    const { open } = this.record;
+    const from = findGeneration(this.record, number, revision);
     if (!open || !from || (open.update && open.update.to.revision !== open.to.revision)) return;
     const { to, version, flows } = open;
-    this.#save({ ...this.#record, open: { ...open, update: { from, to, version, flows } } });
+    this.#file.save({ ...this.record, open: { ...open, update: { from, to, version, flows } } });
   }
 
   #stands(target: Generation, changes: Partial<NodeRecord>): void {
     const current = this.#stored(target);
-    this.#save({ ...this.#record, ...changes, current });
+    this.#file.save({ ...this.record, ...changes, current });
     this.#active = target;
-    this.#forgetTransaction();
+    this.#inFlight = {};
     this.#text.write(target, current.manifest);
   }
 
   async forget(): Promise<void> {
-    const { current } = this.#record;
+    const { current } = this.record;
     const what = { what: 'cleaned-up', generation: current?.number ?? 0, version: current?.version ?? '' } as const;
-    this.#save({ ...forgotten(this.#record), history: this.#and(what) });
+    this.#file.save({ ...forgotten(this.record), history: this.#file.historyWith(what) });
     this.#active = undefined;
-    this.#forgetTransaction();
+    this.#inFlight = {};
     this.#sweep();
   }
 
   get draining(): readonly Drain[] {
-    return this.#record.draining;
+    return this.record.draining;
   }
 
   async keepDraining(draining: readonly Drain[]): Promise<void> {
-    if (JSON.stringify(draining) === JSON.stringify(this.#record.draining)) return;
-    this.#save({ ...this.#record, draining: [...draining] });
+    if (JSON.stringify(draining) === JSON.stringify(this.record.draining)) return;
+    this.#file.save({ ...this.record, draining: [...draining] });
   }
 
   async countRecovery(): Promise<number> {
-    const { open } = this.#record;
+    const { open } = this.record;
     if (!open) return 0;
     // A process that is alive and retries has not crashed.
-    if (this.#hasCounted) return open.recoveries;
+    if (this.#inFlight.isCounted) return open.recoveries;
     const recoveries = open.recoveries + 1;
-    this.#save({ ...this.#record, open: { ...open, recoveries } });
-    this.#hasCounted = true;
+    this.#file.save({ ...this.record, open: { ...open, recoveries } });
+    this.#inFlight = { ...this.#inFlight, isCounted: true };
     return recoveries;
   }
 
   /** @param base the record of a generation that differs little */
-  #stored({ number, revision, version, state }: Generation, base?: GenerationRecord): GenerationRecord {
-    const manifest = this.#manifests.get(state);
-    if (manifest !== undefined && this.#store.has(manifest)) return { number, revision, version, manifest };
-    const known = base && this.#read(base);
-    const stored = base && known && { digest: base.manifest, state: known.state };
-    return { number, revision, version, manifest: putState(state, this.#store, this.#memory, stored) };
-  }
-
-  #forgetTransaction(): void {
-    this.#hasCounted = false;
-    this.#next = undefined;
-    this.#flows = undefined;
-    this.#offered = undefined;
-  }
-
-  #save(record: NodeRecord): void {
-    if (this.#lost !== undefined) throw new Error(`the journal is lost: ${this.#lost}`);
-    const { saved, text } = fitted(record, slotBytes - 256);
-    // After a failed write the next one goes to the same slot: the other slot has the newest whole record.
-    writing(this.#path, () => writeSlot(this.#path, this.#sequence + 1, text));
-    this.#sequence += 1;
-    this.#record = saved;
-  }
-
-  #and(entry: Omit<HistoryEntry, 'at'>): HistoryEntry[] {
-    const because = entry.because === undefined ? {} : { because: shortened(entry.because) };
-    return [...this.#record.history, { at: this.#time(), ...entry, ...because }].slice(-limits.historyEntriesMax);
-  }
-
-  #time(): string {
-    return this.#now().toISOString();
+  #stored(generation: Generation, base?: GenerationRecord): GenerationRecord {
+    return this.#generations.write(generation, base && { record: base, read: () => this.#read(base)?.state });
   }
 
   /** For processes that never idle. */
@@ -507,20 +456,12 @@ export class DiskJournal implements Journal {
     if (this.#updates >= limits.updatesPerSweepMax) this.#sweep();
   }
 
-  /** Removes objects that no kept generation needs. A failed read or write loses space only. */
+  /** Removes objects that no kept generation needs. */
   #sweep(): void {
     this.#updates = 0;
     const pinned = this.notes.checkpoints.map(({ generation }) => generation);
-    const manifests = [...generationsOf(this.#record), ...pinned].map(({ manifest }) => manifest);
-    try {
-      // The generation of the text counts, too: without the journal it is the one known to have been active.
-      const needed = new Set([...manifests, this.#text.manifest].flatMap((one) => objectsOf(one, this.#store)));
-      for (const digest of flowsOf(this.#record)) needed.add(digest);
-      this.#store.sweep(needed);
-    } catch {
-      // The next transaction sweeps again.
-    }
+    const manifests = [...generationsOf(this.record), ...pinned].map(({ manifest }) => manifest);
+    // The generation of the text counts, too: without the journal it is the one known to have been active.
+    this.#generations.sweep([...manifests, this.#text.manifest], flowsOf(this.record));
   }
 }
-
-const noFlows: FlowDifference = { old: [], fresh: [] };

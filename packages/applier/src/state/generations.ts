@@ -1,0 +1,78 @@
+import type { FlowDifference, Generation, StoredGeneration } from '../ports/journal.ts';
+import type { NodeState } from '../ports/node-state.ts';
+import { getState, ManifestMemory, objectsOf, putState } from './manifest.ts';
+import type { GenerationRecord } from './record.ts';
+import { remainsOf } from './remains.ts';
+import { Store } from './store.ts';
+
+/** The states of generations in the store, by the digests of their manifests. */
+export class Generations {
+  readonly #directory: string;
+  readonly #store: Store;
+  readonly #memory = new ManifestMemory();
+  /** The manifests of states that were read from the store: rolling back to one needs no disk space. */
+  readonly #manifests = new WeakMap<NodeState, string>();
+
+  constructor(directory: string, isShared: boolean) {
+    this.#directory = directory;
+    this.#store = new Store(`${directory}/store`, undefined, isShared);
+  }
+
+  /** @param known generations that this process has in memory */
+  read(record: GenerationRecord, known: readonly (Generation | undefined)[] = []): Generation | undefined {
+    const { number, revision, version, manifest } = record;
+    const found = known.find((one) => one?.number === number && one.revision === revision && one.version === version);
+    if (found) return found;
+    const state = getState(manifest, this.#store);
+    if (state) this.#manifests.set(state, manifest);
+    return state && { number, revision, version, state };
+  }
+
+  /** @param base a generation that differs little, with its record */
+  write(
+    { number, revision, version, state }: Generation,
+    base?: { readonly record: GenerationRecord; readonly read: () => NodeState | undefined },
+  ): GenerationRecord {
+    const manifest = this.#manifests.get(state);
+    if (manifest !== undefined && this.#store.has(manifest)) return { number, revision, version, manifest };
+    const known = base?.read();
+    const stored = base && known && { digest: base.record.manifest, state: known };
+    return { number, revision, version, manifest: putState(state, this.#store, this.#memory, stored) };
+  }
+
+  /**
+   * Stores the flows of a change. Only connections depend on them, and this process has them: a disk without room for them must not prevent
+   * a rollback.
+   * @returns their digest, empty where they could not be stored
+   */
+  writeFlows(flows: FlowDifference): string {
+    try {
+      return this.#store.put([JSON.stringify(flows)])[0] ?? '';
+    } catch {
+      return '';
+    }
+  }
+
+  readFlows(digest: string): FlowDifference {
+    const text = this.#store.get(digest);
+    return text === undefined ? noFlows : (JSON.parse(text) as FlowDifference);
+  }
+
+  /** The generations that are left in the store of a lost journal. */
+  remains(): Iterable<StoredGeneration> {
+    return remainsOf(this.#directory, this.#store);
+  }
+
+  /** Removes objects that none of these manifests and digests needs. A failed read or write loses space only. */
+  sweep(manifests: readonly string[], digests: Iterable<string>): void {
+    try {
+      const needed = new Set(manifests.flatMap((one) => objectsOf(one, this.#store)));
+      for (const digest of digests) needed.add(digest);
+      this.#store.sweep(needed);
+    } catch {
+      // The next transaction sweeps again.
+    }
+  }
+}
+
+export const noFlows: FlowDifference = { old: [], fresh: [] };
