@@ -141,6 +141,7 @@ const decisions: Section = {
       '13. Order of rules',
       'order is judged by its difference',
     ),
+    page('docs/decisions/0014-state-stays-in-files.md', '14. State', 'state stays in files, not in SQLite'),
   ],
 };
 
