@@ -1,0 +1,109 @@
+import type { Accepted } from '@sluice/bundle';
+import { Counter, Gauge, Histogram, type Metric, Registry } from 'prom-client';
+import type { Generation } from '../ports/journal.ts';
+import type { Outcome } from '../ports/outcome.ts';
+import { type NodeMemory, ProxyMetrics, TransactionMetrics } from './metrics.ts';
+
+/** Every metric of the daemon, with its help. */
+export class StatusMetrics {
+  readonly registry = new Registry();
+  readonly proxy: ProxyMetrics;
+  transactions: TransactionMetrics | undefined;
+  readonly #outcomes = new Counter({
+    name: 'sluice_outcomes_total',
+    help: 'Bundles by outcome',
+    labelNames: ['outcome'],
+    registers: [],
+  });
+  readonly #repairs = new Counter({ name: 'sluice_repairs_total', help: 'Drift repairs', registers: [] });
+  readonly #gauges: ReturnType<typeof gauges>;
+  readonly #duration = new Histogram({
+    name: 'sluice_apply_duration_seconds',
+    help: 'Time from a complete bundle to its outcome',
+    buckets: [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60],
+    registers: [],
+  });
+
+  /**
+   * @param alarms the codes of the present alarms
+   * @param nowMs the time of day, for metrics with a timestamp
+   */
+  constructor(alarms: () => readonly string[], nowMs: () => number) {
+    this.proxy = new ProxyMetrics(this.registry, nowMs);
+    this.#gauges = gauges(alarms);
+    const { generation, alarm, ...later } = this.#gauges;
+    const all = [this.#outcomes, this.#repairs, generation, alarm, ...Object.values(later), this.#duration];
+    for (const metric of all) this.registry.registerMetric(metric as Metric);
+  }
+
+  /** Adds the metrics of this memory. @param nowMs the time of day */
+  remembers(memory: NodeMemory, monotonicMs: () => number, nowMs: () => number): void {
+    this.transactions = new TransactionMetrics(this.registry, monotonicMs, nowMs, memory);
+  }
+
+  activate(generation: Generation | undefined): void {
+    this.#gauges.generation.set(generation?.number ?? -1);
+    this.proxy.activate(generation);
+  }
+
+  signatures(policy: 'required' | 'none'): void {
+    this.#gauges.required.set(policy === 'required' ? 1 : 0);
+  }
+
+  accepted({ serial, expires }: Accepted): void {
+    this.#gauges.serial.set(serial);
+    this.#gauges.expires.set(expires === undefined ? 0 : Date.parse(expires) / 1000);
+  }
+
+  /** @param wave 0: none */
+  waits(wave: number): void {
+    this.#gauges.waitingWave.set(wave);
+  }
+
+  staleFlows(connections: number): void {
+    this.#gauges.staleFlows.set(connections);
+  }
+
+  ended(outcome: Outcome, seconds: number): void {
+    this.#outcomes.inc({ outcome: outcome.kind });
+    if (outcome.kind === 'same') this.transactions?.isIn();
+    this.#duration.observe(seconds);
+    this.proxy.synced(outcome, seconds);
+  }
+
+  repaired(): void {
+    this.#repairs.inc();
+  }
+}
+
+function gauges(alarms: () => readonly string[]) {
+  const gauge = (name: string, help: string): Gauge => new Gauge({ name, help, registers: [] });
+  return {
+    generation: gauge('sluice_generation', 'The active generation; -1 before the first'),
+    alarm: alarmGauge(alarms),
+    required: gauge('sluice_signatures_required', '1 when bundles must be signed, 0 when any bundle is accepted'),
+    serial: gauge('sluice_release_serial', 'The serial of the last accepted release; 0 before the first'),
+    expires: gauge('sluice_release_expires_timestamp_seconds', 'When the last accepted release expires; 0 for never'),
+    waitingWave: gauge('sluice_waiting_wave', 'The wave that this node waits for; 0 for none'),
+    staleFlows: gauge(
+      'sluice_stale_flows',
+      'Connections to removed endpoints that the kernel still tracks; 0 for none',
+    ),
+  };
+}
+
+/** An alarm that is over stays as 0. */
+function alarmGauge(alarms: () => readonly string[]): Gauge<'code'> {
+  const raised = new Set<string>();
+  return new Gauge({
+    name: 'sluice_alarm',
+    help: '1 while an alarm is open, 0 when it is over',
+    labelNames: ['code'],
+    registers: [],
+    collect() {
+      const now = new Set(alarms());
+      for (const code of now) raised.add(code);
+      for (const code of raised) this.set({ code }, now.has(code) ? 1 : 0);
+    },
+  });
+}
