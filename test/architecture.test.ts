@@ -313,7 +313,7 @@ test('only @sluice/testing sets the number of runs of a property, and the tier a
 const startsGit = [
   'packages/applier/src/inbox/git.ts',
   'packages/renderer/src/commands/watch/repository.ts',
-  'packages/renderer/src/load/run-git.ts',
+  'packages/renderer/src/load/git/run-git.ts',
 ];
 
 test('git is started in one hardened way', () => {

@@ -1,7 +1,8 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { type Effect, fieldEffects } from '../packages/renderer/src/load/schema/effect.ts';
+import type { Effect } from '../packages/renderer/src/load/schema/schema.ts';
+import { fieldEffects } from '../packages/renderer/src/load/schema/effect.ts';
 import { gates } from '../packages/renderer/src/load/schema/gates.ts';
 import { kubeProxySchema } from '../packages/renderer/src/load/schema/kubeproxy.ts';
 

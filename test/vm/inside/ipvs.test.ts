@@ -5,7 +5,8 @@ import { server, state } from '../../../packages/applier/src/ipvs/states.fixture
 import { ipvsSteps, planIpvs } from '../../../packages/applier/src/ipvs/plan.ts';
 import { emptyIpvs, ownedBy } from '../../../packages/applier/src/ipvs/values.ts';
 import { findIpvsTools, LinuxIpvs } from '../../../packages/applier/src/kernel/ipvs-linux.ts';
-import { type Run, runChildren } from '../../../packages/applier/src/kernel/run.ts';
+import type { Run } from '../../../packages/applier/src/kernel/command.ts';
+import { runChildren } from '../../../packages/applier/src/kernel/run.ts';
 import { ipvsContract } from '../ipvs.contract.ts';
 
 /** Mode ipvs on a real kernel, each time in a network namespace of its own. */

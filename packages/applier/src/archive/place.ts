@@ -14,7 +14,7 @@ import {
 import { basename, dirname, join } from 'node:path';
 import { compareText, type Problem } from '@sluice/netfilter';
 import { sumsFile } from '@sluice/bundle';
-import type { Run } from '../kernel/run.ts';
+import type { Run } from '../kernel/command.ts';
 import { findTool } from '../kernel/tools.ts';
 import { syncDirectory } from '../state/files.ts';
 import { readPlaced } from './read.ts';

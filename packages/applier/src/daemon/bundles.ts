@@ -4,7 +4,7 @@ import type { WaitingRelease } from '../inbox/wave-gate.ts';
 import { messageOf } from '../message.ts';
 import type { Outcome } from '../ports/outcome.ts';
 import type { Offers } from '../transaction/offers.ts';
-import type { DaemonParts } from './daemon.ts';
+import type { DaemonParts } from './parts.ts';
 import type { EarlyEndpointsWatch } from './early-endpoints-watch.ts';
 import type { Looks } from './looks.ts';
 import { RehearsalBackOff } from './rehearsal-back-off.ts';

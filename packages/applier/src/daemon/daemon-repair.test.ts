@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { Daemon } from './daemon.ts';
 import { Drift } from './drift.ts';
-import type { ForeignChange } from '../kernel/changes.ts';
+import type { ForeignChange } from '../kernel/changes/foreign-change.ts';
 import { limits } from '../limits.ts';
 import type { Generation } from '../ports/journal.ts';
 import { StillDiffers } from '../transaction/still-differs.ts';

@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest';
 import { Drift } from './drift.ts';
-import type { ForeignChange, ChangeWatch } from '../kernel/changes.ts';
-import type { Run } from '../kernel/run.ts';
-import { SavePoll } from '../kernel/save-poll.ts';
+import type { ForeignChange, ChangeWatch } from '../kernel/changes/foreign-change.ts';
+import type { Run } from '../kernel/command.ts';
+import { SavePoll } from '../kernel/changes/save-poll.ts';
 import { limits } from '../limits.ts';
 import { repairOf } from '../status/repairs.ts';
 

@@ -1,4 +1,4 @@
-import type { ForeignChange, ChangeWatch } from '../kernel/changes.ts';
+import type { ForeignChange, ChangeWatch } from '../kernel/changes/foreign-change.ts';
 import { limits } from '../limits.ts';
 
 /**

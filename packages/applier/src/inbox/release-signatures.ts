@@ -26,7 +26,7 @@ import {
   verifyArguments,
 } from '@sluice/bundle';
 import type { Problem } from '@sluice/netfilter';
-import type { Run } from '../kernel/run.ts';
+import type { Run } from '../kernel/command.ts';
 import { findTool } from '../kernel/tools.ts';
 import { limits } from '../limits.ts';
 import { descend, entryPath } from './descend.ts';

@@ -8,7 +8,7 @@ import {
   waveNamespace,
 } from '@sluice/bundle';
 import type { Problem } from '@sluice/netfilter';
-import type { Run } from '../kernel/run.ts';
+import type { Run } from '../kernel/command.ts';
 import { StateError } from '../state/state-error.ts';
 import type { Seal } from './files.ts';
 import { ReleaseFloor } from './release-floor.ts';

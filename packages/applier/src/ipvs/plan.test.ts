@@ -2,7 +2,7 @@ import { compareText, type IpvsState, virtualKey } from '@sluice/netfilter';
 import { runs } from '@sluice/testing';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { FakeIpvs } from '../kernel/ipvs-fake.ts';
+import { FakeIpvs } from '../kernel/fake/ipvs-fake.ts';
 import { limits } from '../limits.ts';
 import { ipvsConflicts } from './conflicts.ts';
 import { ipvsSteps, planIpvs } from './plan.ts';

@@ -1,6 +1,6 @@
 import { canonicalAddress, compareText, type Family, printEndpoint } from '@sluice/netfilter';
 import { type TrackedFlow, KernelError } from '../ports/kernel.ts';
-import type { Command, ToolResult, Run } from './run.ts';
+import type { Command, ToolResult, Run } from './command.ts';
 
 /**
  * Forgets the connections of some flows, of TCP only those without an answer yet. One process per family and protocol lists them, and one

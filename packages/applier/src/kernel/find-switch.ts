@@ -4,7 +4,7 @@ import { messageOf } from '../message.ts';
 import { KernelError, type Switch } from '../ports/kernel.ts';
 import { RehearsalError } from '../ports/rehearsal.ts';
 import { isDefinite, knowsSets, saysMissing } from './knows-sets.ts';
-import type { Run } from './run.ts';
+import type { Run } from './command.ts';
 import { inScratchNamespace } from './scratch/namespace.ts';
 import { LinuxSwitch } from './switch.ts';
 import { type FamilyTools, findTool, type Tools } from './tools.ts';

@@ -4,7 +4,7 @@ import type { Connections } from '../ipvs/drain.ts';
 import type { IpvsKernel } from '../ipvs/ports.ts';
 import type { KnownIpvsParts, ObservedIpvs, IpvsStep } from '../ipvs/values.ts';
 import { readAddresses, readConnections, readServers, readSets, readTimeouts } from './ipvs-read.ts';
-import type { ToolResult, Run } from './run.ts';
+import type { ToolResult, Run } from './command.ts';
 import { findTool } from './tools.ts';
 
 /** The tools of mode ipvs, each by its absolute path. */

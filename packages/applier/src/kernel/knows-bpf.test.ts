@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { knowsBpf } from './knows-bpf.ts';
-import type { ToolResult, Run } from './run.ts';
+import type { ToolResult, Run } from './command.ts';
 import type { Tools } from './tools.ts';
 
 /** The words of iptables 1.8.9 on a kernel with and without the match, and of one whose extension is not installed. */

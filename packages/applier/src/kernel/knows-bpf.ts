@@ -1,7 +1,7 @@
 import { type Family, reflexiveBytecode } from '@sluice/netfilter';
 import { limits } from '../limits.ts';
 import { isDefinite, saysMissing } from './knows-sets.ts';
-import type { Run } from './run.ts';
+import type { Run } from './command.ts';
 import type { FamilyTools, Tools } from './tools.ts';
 
 /**

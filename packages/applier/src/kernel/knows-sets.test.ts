@@ -4,7 +4,7 @@ import { KernelError } from '../ports/kernel.ts';
 import { messageOf } from '../message.ts';
 import { findSwitch, mustBeGone } from './find-switch.ts';
 import { knowsSets } from './knows-sets.ts';
-import type { Command, ToolResult, Run } from './run.ts';
+import type { Command, ToolResult, Run } from './command.ts';
 import { detectTools, findTool } from './tools.ts';
 
 /** What is asked of the kernel before a node relies on a dead-man, by tools that say what iptables 1.8.9 and ipset 7.17 say. */

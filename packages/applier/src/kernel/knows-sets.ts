@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { limits } from '../limits.ts';
 import { KernelError } from '../ports/kernel.ts';
-import type { ToolResult, Run } from './run.ts';
+import type { ToolResult, Run } from './command.ts';
 import type { FamilyTools } from './tools.ts';
 
 /** The name has the pid of the process appended: another process must not remove our set, which would look like a no. */

@@ -7,7 +7,7 @@ import { interfaceAddresses, interfaceNames } from './facts.ts';
 import { findIpvsTools, LinuxIpvs } from './ipvs-linux.ts';
 import { forgetFlows } from './conntrack.ts';
 import { rehearser } from './scratch/rehearse.ts';
-import type { Command, ToolResult, Run } from './run.ts';
+import type { Command, ToolResult, Run } from './command.ts';
 import { readList, SaveReader } from './save.ts';
 import type { Tunables } from './sysctl.ts';
 import { type FamilyTools, findTool, type Tools } from './tools.ts';

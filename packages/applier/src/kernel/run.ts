@@ -1,66 +1,9 @@
+import { type Command, type ToolResult, type Run, type OnExit, startOptions } from './command.ts';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { quoted } from '@sluice/bundle';
 import { execa } from 'execa';
 import { limits } from '../limits.ts';
 import type { Spares } from './spares.ts';
-
-/** One run of a tool. */
-export interface Command {
-  /** Absolute: PATH is not searched. */
-  readonly file: string;
-  readonly args: readonly string[];
-  /** The tool's input; in parts, each is produced when the tool has read the one before. */
-  readonly input?: string | Iterable<string> | AsyncIterable<string>;
-  readonly timeoutMs?: number;
-  /** Limit for each of the two outputs; a tool that prints more is killed. */
-  readonly outputBytesMax?: number;
-  /** Takes the output in parts as they come; then `stdout` is empty. */
-  readonly onOutput?: (part: string) => void;
-  /** Kills the tool when it aborts: only for tools that change nothing. */
-  readonly signal?: AbortSignal | undefined;
-  /** Worth starting one in advance. Only with `input` in one text. */
-  readonly isFrequent?: boolean;
-}
-
-/**
- * The result of a run. A tool that could not be started, timed out, was killed or did not get all of its input has no exit code, whatever
- * it reported.
- */
-export interface ToolResult {
-  readonly exitCode: number | undefined;
-  readonly stdout: string;
-  readonly stderr: string;
-  /** The reason of a failure; empty for exit code 0. */
-  readonly why: string;
-}
-
-/** Starts tools; nothing else in the applier does. */
-export type Run = (command: Command) => Promise<ToolResult>;
-
-/** Called with the exit code of a child. */
-export type OnExit = (exitCode: ToolResult['exitCode']) => void;
-
-/** The caller's environment does not reach tools: XTABLES_* and LD_* would load other code into them. */
-export const toolEnvironment = { LC_ALL: 'C', PATH: '/usr/sbin:/usr/bin:/sbin:/bin', TZ: 'UTC' } as const;
-
-/**
- * The options with which every tool is started and killed.
- * @param lockFd see `runChildren`
- * @param stdin the tool's input
- */
-export const startOptions = <const Stdin extends 'pipe' | 'ignore' | AsyncIterable<string>>(
-  lockFd: number | undefined,
-  stdin: Stdin,
-) => ({
-  env: toolEnvironment,
-  extendEnv: false,
-  reject: false as const,
-  stripFinalNewline: false,
-  forceKillAfterDelay: limits.commandKillDelayMs,
-  maxBuffer: limits.commandOutputBytesMax,
-  // The types do not know that a further entry may be an open file.
-  stdio: [stdin, 'pipe', 'pipe', (lockFd ?? 'ignore') as 'ignore'] as const,
-});
 
 /**
  * Runs tools as children of this process.

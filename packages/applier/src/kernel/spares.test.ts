@@ -5,7 +5,8 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { execa } from 'execa';
 import { afterEach, expect, test } from 'vitest';
 import { childrenOf } from '../testing/processes.fixture.ts';
-import { type Command, runChildren } from './run.ts';
+import type { Command } from './command.ts';
+import { runChildren } from './run.ts';
 import { Spares } from './spares.ts';
 
 let spares = new Spares();

@@ -1,6 +1,6 @@
 import { statSync } from 'node:fs';
 import { execa } from 'execa';
-import { type Command, startOptions } from './run.ts';
+import { type Command, startOptions } from './command.ts';
 
 const start = ({ file, args }: Command, lockFd: number | undefined, cancelSignal: AbortSignal) =>
   execa(file, args, { ...startOptions(lockFd, 'pipe'), cancelSignal });

@@ -2,7 +2,7 @@ import { type TableName, switches } from '@sluice/netfilter';
 import { limits } from '../limits.ts';
 import { KernelError, type SwitchState, type Switch } from '../ports/kernel.ts';
 import { interfaceAddresses } from './facts.ts';
-import type { Run } from './run.ts';
+import type { Run } from './command.ts';
 
 /**
  * The switch as ipsets. Each table matches a `list:set`, whose members are one `hash:net` per family, so that both families share one set

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { limits } from '../limits.ts';
-import type { Run } from './run.ts';
+import type { Run } from './command.ts';
 import { backendFor, type StoreUse, useOf } from './tools.ts';
 
 const none: StoreUse = { rules: 0, isKubelets: false, hasSluice: false };

@@ -3,7 +3,7 @@ import type { Family } from '@sluice/netfilter';
 import type { SluicedConfig } from '../config.ts';
 import { limits } from '../limits.ts';
 import { KernelError } from '../ports/kernel.ts';
-import type { Command, ToolResult, Run } from './run.ts';
+import type { Command, ToolResult, Run } from './command.ts';
 
 export type RuleStore = 'legacy' | 'nft';
 

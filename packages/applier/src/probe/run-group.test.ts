@@ -2,7 +2,7 @@ import { existsSync, readFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { execa } from 'execa';
 import { expect, test } from 'vitest';
-import { toolEnvironment } from '../kernel/run.ts';
+import { toolEnvironment } from '../kernel/command.ts';
 import { limits } from '../limits.ts';
 import { childrenOf } from '../testing/processes.fixture.ts';
 import { runGroup } from './run-group.ts';

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { execa } from 'execa';
-import { type ToolResult, toolEnvironment } from '../kernel/run.ts';
+import { type ToolResult, toolEnvironment } from '../kernel/command.ts';
 import { limits } from '../limits.ts';
 
 /** Runs the command of a probe. Without an exit code, `why` has the reason. */

@@ -1,7 +1,7 @@
 import { lstatSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, renameSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { receiptNamespace } from '@sluice/bundle';
-import type { Run } from '../kernel/run.ts';
+import type { Run } from '../kernel/command.ts';
 import { findTool } from '../kernel/tools.ts';
 import { limits } from '../limits.ts';
 import { discard, readIfThere, syncDirectory, writeDurably, writeSynced, writing } from '../state/files.ts';

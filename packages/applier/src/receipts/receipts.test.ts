@@ -16,7 +16,8 @@ import { fileDigest, makeRelease, printRelease, readReceipt, type Receipt, sumsO
 import type { Problem } from '@sluice/netfilter';
 import { afterAll, beforeEach, describe, expect, test } from 'vitest';
 import type { Seal } from '../inbox/files.ts';
-import { type Run, runChildren } from '../kernel/run.ts';
+import type { Run } from '../kernel/command.ts';
+import { runChildren } from '../kernel/run.ts';
 import { KernelError } from '../ports/kernel.ts';
 import { sampleBundle, sampleNode } from '../testing/bundle.fixture.ts';
 import { type Account, accountOf } from './account.ts';

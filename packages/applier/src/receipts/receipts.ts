@@ -5,7 +5,7 @@ import { printReceipt, readReceiptName, type Receipt, receiptFile } from '@sluic
 import * as v from 'valibot';
 import { descend } from '../inbox/descend.ts';
 import { InboxError, trustOf } from '../inbox/trust.ts';
-import type { Run } from '../kernel/run.ts';
+import type { Run } from '../kernel/command.ts';
 import { readIfThere, writeDurably, writing } from '../state/files.ts';
 import { StateError } from '../state/state-error.ts';
 import type { ReceiptContent } from './account.ts';

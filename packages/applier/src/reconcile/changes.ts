@@ -9,12 +9,8 @@ import type { Ports } from '../ports/ports.ts';
 import type { Refusal } from '../ports/refusal.ts';
 import { type ChangeHints, decideChange } from '../transaction/decide-change.ts';
 import type { ProbationRules } from '../transaction/probation.ts';
-import {
-  type PlannedChange,
-  transaction,
-  type TransactionContext,
-  type TransactionResult,
-} from '../transaction/transaction.ts';
+import type { PlannedChange, TransactionResult } from '../transaction/planned-change.ts';
+import { transaction, type TransactionContext } from '../transaction/transaction.ts';
 import type { KernelMemory } from './kernel-memory.ts';
 
 /** The settings of changes in the node's config. */

@@ -7,7 +7,7 @@ import { mayGetFirstEndpoint, ActiveFiles } from '../endpoints/active-files.ts';
 import { overlayEndpoints } from '../endpoints/overlay-endpoints.ts';
 import { changeKindOf } from '../endpoints/change-kind.ts';
 import type { Changes } from './changes.ts';
-import type { PlannedChange, TransactionResult } from '../transaction/transaction.ts';
+import type { PlannedChange, TransactionResult } from '../transaction/planned-change.ts';
 import { stepsOf } from '../plan/transaction-plan.ts';
 
 /**

@@ -5,7 +5,7 @@ import type { Ports } from '../ports/ports.ts';
 import type { ProbeResult } from '../ports/probes.ts';
 import { type EndpointChange, endpointChanges, printEndpointChanges } from '../endpoints/endpoint-changes.ts';
 import { endpointsText } from '../endpoints/endpoints-text.ts';
-import type { TransactionResult } from '../transaction/transaction.ts';
+import type { TransactionResult } from '../transaction/planned-change.ts';
 import type { Changes } from './changes.ts';
 
 /** The answers of the probes before any part of a release was in the kernel, early endpoints included. */

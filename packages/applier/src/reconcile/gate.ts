@@ -3,7 +3,7 @@ import type { Problem } from '@sluice/netfilter';
 import { limits } from '../limits.ts';
 import type { Ports } from '../ports/ports.ts';
 import type { Refusal } from '../ports/refusal.ts';
-import type { PlannedChange } from '../transaction/transaction.ts';
+import type { PlannedChange } from '../transaction/planned-change.ts';
 
 export function quarantined(version: string, because: string): Refusal {
   const problem: Problem = {

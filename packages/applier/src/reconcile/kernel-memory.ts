@@ -1,6 +1,6 @@
 import type { ObservedIpvs } from '../ipvs/values.ts';
 import type { NodeState } from '../ports/node-state.ts';
-import type { TransactionResult } from '../transaction/transaction.ts';
+import type { TransactionResult } from '../transaction/planned-change.ts';
 
 /** The state of the kernel when it was last compared, or written and verified. What is undefined must be read. */
 export class KernelMemory {

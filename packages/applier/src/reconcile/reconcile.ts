@@ -1,30 +1,16 @@
+import type { ReconcileParts } from './parts.ts';
 import { isRefusal } from '../admission/admit.ts';
-import type { LastEndpointDelay } from '../endpoints/last-endpoint-delay.ts';
 import { messageOf } from '../message.ts';
 import { stepsOf } from '../plan/transaction-plan.ts';
 import type { Outcome } from '../ports/outcome.ts';
-import type { Ports } from '../ports/ports.ts';
 import type { Offers, ProbationOffers } from '../transaction/offers.ts';
-import { type Changes, isStale } from './changes.ts';
+import { isStale } from './changes.ts';
 import { type Classified, classify } from './classify.ts';
-import type { EarlyEndpoints } from './early-endpoints.ts';
 import { earlyStep, type EarlyTried } from './early-step.ts';
-import type { EndpointBounds } from './endpoint-bounds.ts';
 import { afterRelease, type Baseline } from './endpoint-rollback.ts';
 import { mustWait } from './gate.ts';
 import type { PutRequest } from './put-request.ts';
 import { waitingOutcome } from './waiting-outcome.ts';
-
-/** What a change is made with. */
-export interface ReconcileParts {
-  readonly ports: Ports;
-  readonly changes: Changes;
-  readonly early: EarlyEndpoints;
-  readonly lastEndpointDelay: LastEndpointDelay;
-  readonly bounds: EndpointBounds;
-  /** At most so many are tried without an operator. */
-  readonly releasesPerHour: number;
-}
 
 /**
  * Brings the kernel to the state of a bundle, or refuses it.

@@ -16,13 +16,15 @@ import { resume } from '../recovery/resume.ts';
 import { cleanUp } from '../transaction/clean-up.ts';
 import { noOffers } from '../transaction/offers.ts';
 import { type RollBackOptions, rollBackTo } from '../transaction/roll-back-to.ts';
-import { type PlannedChange, rehearse } from '../transaction/transaction.ts';
+import type { PlannedChange } from '../transaction/planned-change.ts';
+import { rehearse } from '../transaction/transaction.ts';
 import { type ChangeOptions, Changes } from './changes.ts';
 import { EarlyEndpoints } from './early-endpoints.ts';
 import { EndpointBounds } from './endpoint-bounds.ts';
 import { beyondEndpoints, isMore, quarantined } from './gate.ts';
 import { KernelMemory } from './kernel-memory.ts';
-import { reconcile, type ReconcileParts } from './reconcile.ts';
+import { reconcile } from './reconcile.ts';
+import type { ReconcileParts } from './parts.ts';
 import { DriftRepair, type RepairOptions } from './repair.ts';
 
 /** The settings of a reconciler in the node's config. */

@@ -1,5 +1,5 @@
 import type { Outcome } from '../ports/outcome.ts';
-import type { PlannedChange } from '../transaction/transaction.ts';
+import type { PlannedChange } from '../transaction/planned-change.ts';
 
 /**
  * The outcome of a change that waits for the last-endpoint delay.

@@ -2,7 +2,7 @@ import { appendFileSync } from 'node:fs';
 import { sysctlKeys } from '@sluice/netfilter';
 import { afterEach, expect, test } from 'vitest';
 import { peek } from '../state/peek.ts';
-import { FakeKernel } from '../kernel/fake.ts';
+import { FakeKernel } from '../kernel/fake/fake.ts';
 import { sampleBundle } from '../testing/bundle.fixture.ts';
 import { type Scene, scene } from '../testing/scene.fixture.ts';
 

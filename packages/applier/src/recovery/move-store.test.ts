@@ -1,6 +1,6 @@
 import { sysctlKeys } from '@sluice/netfilter';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { FakeKernel } from '../kernel/fake.ts';
+import { FakeKernel } from '../kernel/fake/fake.ts';
 import { KernelError } from '../ports/kernel.ts';
 import { sampleBundle } from '../testing/bundle.fixture.ts';
 import { type Scene, scene, steppingClock } from '../testing/scene.fixture.ts';

@@ -4,7 +4,7 @@ import type { Ports, Report } from '../ports/ports.ts';
 import { rollBack, halt } from '../transaction/roll-back.ts';
 import { restoreCommitted } from '../transaction/finish.ts';
 import { decide, observeUnfinished, type UnfinishedTransaction } from './decide.ts';
-import type { TransactionResult } from '../transaction/transaction.ts';
+import type { TransactionResult } from '../transaction/planned-change.ts';
 
 /**
  * Finishes or rolls back the transaction that an earlier process left open, by the table in `recovery.ts`.

@@ -1,5 +1,5 @@
 import * as v from 'valibot';
-import type { ForeignChange } from '../kernel/changes.ts';
+import type { ForeignChange } from '../kernel/changes/foreign-change.ts';
 import { limits } from '../limits.ts';
 import { StateFile } from '../state/state-file.ts';
 

@@ -2,7 +2,7 @@ import { existsSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { type Family, switches, sysctlKeys, type TableName } from '@sluice/netfilter';
 import { DiskJournal } from '../state/journal.ts';
-import { FakeKernel } from '../kernel/fake.ts';
+import { FakeKernel } from '../kernel/fake/fake.ts';
 import { KnownForms } from '../transaction/known-forms.ts';
 import type { EndpointUpdate, Journal, TransactionIntent } from '../ports/journal.ts';
 import type { Kernel } from '../ports/kernel.ts';

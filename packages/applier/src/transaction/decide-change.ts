@@ -11,7 +11,7 @@ import { planVirtual, setsTimeouts, type Virtual } from '../plan/virtual.ts';
 import { isTree } from '../plan/entries.ts';
 import type { StartState } from '../admission/start-state.ts';
 import { type ChangeClass, classify } from '../endpoints/change-kind.ts';
-import type { PlannedChange } from './transaction.ts';
+import type { PlannedChange } from './planned-change.ts';
 import { planTransaction } from '../plan/transaction-plan.ts';
 
 /** Facts about a change that its rules do not show. */

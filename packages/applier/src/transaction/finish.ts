@@ -6,9 +6,9 @@ import type { Generation } from '../ports/journal.ts';
 import type { Ports } from '../ports/ports.ts';
 import { restore } from './restore.ts';
 import type { NodeState } from '../ports/node-state.ts';
-import { firstDifference } from './verify.ts';
+import { firstDifference, verifyIpvs } from './verify.ts';
 import { halt, ownedNames, switchOff } from './roll-back.ts';
-import { type PlannedChange, type TransactionResult, verifyIpvs } from './transaction.ts';
+import type { PlannedChange, TransactionResult } from './planned-change.ts';
 import { stepsOf } from '../plan/transaction-plan.ts';
 
 /**

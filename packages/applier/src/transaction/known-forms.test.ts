@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { FakeKernel } from '../kernel/fake.ts';
+import { FakeKernel } from '../kernel/fake/fake.ts';
 import { KernelError } from '../ports/kernel.ts';
 import { RehearsalError } from '../ports/rehearsal.ts';
 import { sampleBundle } from '../testing/bundle.fixture.ts';

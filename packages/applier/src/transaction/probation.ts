@@ -6,7 +6,7 @@ import type { ProbePolicy, ProbeResult } from '../ports/probes.ts';
 import { familiesOf } from '../ports/node-state.ts';
 import type { Deadman } from './deadman.ts';
 import { meanwhile, type ProbationOffers } from './offers.ts';
-import type { PlannedChange, RollbackReason } from './transaction.ts';
+import type { PlannedChange, RollbackReason } from './planned-change.ts';
 import { entryDifference } from './verify-update.ts';
 import { takeUpdate, updateOf } from './update.ts';
 import type { TransactionPlan } from '../plan/transaction-plan.ts';

@@ -11,7 +11,7 @@ import { endpointChanges } from '../endpoints/endpoint-changes.ts';
 import { decline } from '../endpoints/decline.ts';
 import { endpointsText } from '../endpoints/endpoints-text.ts';
 import { ownedNow } from './clean-up.ts';
-import type { TransactionResult } from './transaction.ts';
+import type { TransactionResult } from './planned-change.ts';
 
 /**
  * Rolls back to a generation on request of the operator. The version that is left is quarantined, so that the daemon does not apply it

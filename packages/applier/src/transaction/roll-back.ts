@@ -10,7 +10,7 @@ import { restore } from './restore.ts';
 import { type OwnedNames, chainNames, familiesOf, joinNames, type NodeState } from '../ports/node-state.ts';
 import { baseChainParts } from '../plan/side-by-side.ts';
 import { leakedChains } from '../plan/leaked-chains.ts';
-import type { TransactionResult } from './transaction.ts';
+import type { TransactionResult } from './planned-change.ts';
 
 /**
  * Returns the kernel to the previous generation and closes the transaction; halts the node if that fails

@@ -1,59 +1,21 @@
-import type { IpvsTimeouts } from '@sluice/netfilter';
+import { verifyIpvs, firstDifference } from './verify.ts';
+import type { PlannedChange, TransactionResult, RollbackReason } from './planned-change.ts';
 import { carryOut } from './carry-out.ts';
-import type { Outcome } from '../ports/outcome.ts';
 import type { ObservedIpvs } from '../ipvs/values.ts';
 import { forgetAfter } from './forgetting.ts';
-import type { Fault, Flip, FlowDifference, Generation, VersionedState } from '../ports/journal.ts';
+import type { Fault, Flip } from '../ports/journal.ts';
 import type { Ports } from '../ports/ports.ts';
 import type { ProbeResult } from '../ports/probes.ts';
 import type { Refusal } from '../ports/refusal.ts';
 import { RehearsalError } from '../ports/rehearsal.ts';
-import type { OwnedNames, NodeState, Observed } from '../ports/node-state.ts';
-import { firstDifference } from './verify.ts';
-import { verifyVirtual, type Virtual } from '../plan/virtual.ts';
 import { messageOf } from '../message.ts';
 import { rollBack } from './roll-back.ts';
 import { Deadman } from './deadman.ts';
 import { endpointChanges, printEndpointChanges } from '../endpoints/endpoint-changes.ts';
 import { finish } from './finish.ts';
-import type { ChangeClass } from '../endpoints/change-kind.ts';
 import type { ProbationOffers } from './offers.ts';
 import { type ProbationRules, ProbationWatch } from './probation.ts';
 import { updateDifference } from './verify-update.ts';
-import type { TransactionPlan } from '../plan/transaction-plan.ts';
-
-/** Everything that one transaction will do, decided before its first step. */
-export interface PlannedChange extends ChangeClass {
-  readonly bundle: VersionedState;
-  /** The active generation, which a rollback returns to. */
-  readonly from: Generation;
-  /** Our rules in the kernel before the change. */
-  readonly now: NodeState;
-  readonly plan: TransactionPlan;
-  /** The names of our chains, sets and servers before the change. */
-  readonly owned: OwnedNames;
-  readonly flows: FlowDifference;
-  /** The present values of the sysctls that the change sets and `from` does not. */
-  readonly sysctls: NodeState['sysctls'];
-  /** The present time-outs of IPVS, if the change sets other ones. */
-  readonly timeouts?: IpvsTimeouts;
-  /** The tables as read for this change; left out when they were already known. */
-  readonly observed?: Observed;
-  /** The plan of mode ipvs, and the observed state that it starts from. */
-  readonly virtual?: Virtual;
-}
-
-/** The outcome of a transaction, and the state of the kernel as far as it is known without reading it again. */
-export interface TransactionResult {
-  readonly outcome: Outcome;
-  readonly kernelState?: NodeState;
-  /** The observed state of mode ipvs, if it was read after the change. */
-  readonly ipvs?: ObservedIpvs;
-  /** After a rollback: its reason. */
-  readonly failed?: RollbackReason['kind'];
-  /** The kernel refused a change that was planned from a remembered state, so that state may be out of date. */
-  readonly stale?: true;
-}
 
 /**
  * One transaction: brings the kernel from its observed state to the desired one, or rolls it back.
@@ -168,16 +130,6 @@ function withFailing(ending: TransactionResult, failing: readonly string[]): Tra
 const changesOf = ({ from, bundle }: PlannedChange): string =>
   printEndpointChanges(endpointChanges(from.state, bundle.state));
 
-/** Why a change must be rolled back. */
-export interface RollbackReason {
-  /**
-   * The bundle's fault: the kernel refused it, a probe failed, the operator cancelled it. Not its fault: the process could not
-   * continue, or was asked to end (`asked`).
-   */
-  readonly kind: 'kernel' | 'health' | 'operator' | 'process' | 'asked';
-  readonly because: string;
-}
-
 interface CutOverResult {
   readonly failed?: RollbackReason;
   readonly ipvs?: ObservedIpvs;
@@ -215,21 +167,6 @@ async function cutOver(
   } catch (error) {
     return { failed: { kind: 'kernel', because: messageOf(error) } };
   }
-}
-
-/**
- * Reads mode ipvs back after the steps, and writes down which real servers drain.
- * @returns the missing steps in words as `left`, if there are any, and the observed state
- */
-export async function verifyIpvs(
-  { plan, owned, virtual: before }: PlannedChange,
-  ports: Ports,
-): Promise<{ readonly left?: string; readonly ipvs?: ObservedIpvs }> {
-  if (!before) return {};
-  const { left, virtual } = await verifyVirtual(plan.desired, owned, ports, before);
-  if (!virtual) return {};
-  await ports.journal.keepDraining(virtual.plan.draining);
-  return { ipvs: virtual.observed, ...(left === undefined ? {} : { left }) };
 }
 
 function differs(difference: string): RollbackReason {

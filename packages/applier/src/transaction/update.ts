@@ -11,7 +11,8 @@ import { isTree } from '../plan/entries.ts';
 import { overlayEndpoints } from '../endpoints/overlay-endpoints.ts';
 import { changeKindOf } from '../endpoints/change-kind.ts';
 import { updateDifference } from './verify-update.ts';
-import { type PlannedChange, verifyIpvs } from './transaction.ts';
+import type { PlannedChange } from './planned-change.ts';
+import { verifyIpvs } from './verify.ts';
 import type { VersionedState } from '../ports/journal.ts';
 import { planProbation } from '../plan/transaction-plan.ts';
 

@@ -1,3 +1,7 @@
+import type { PlannedChange } from './planned-change.ts';
+import type { ObservedIpvs } from '../ipvs/values.ts';
+import type { Ports } from '../ports/ports.ts';
+import { verifyVirtual } from '../plan/virtual.ts';
 import { canonicalRule, changedChains, type Family, type TableName } from '@sluice/netfilter';
 import { limits } from '../limits.ts';
 import { chainNames, familiesOf, type NodeState } from '../ports/node-state.ts';
@@ -65,4 +69,19 @@ async function sysctlDifference(change: Plan, kernel: Kernel): Promise<string | 
     if (value !== step.value) return `sysctl ${step.key} is ${value ?? 'not readable'}, not ${step.value}`;
   }
   return undefined;
+}
+
+/**
+ * Reads mode ipvs back after the steps, and writes down which real servers drain.
+ * @returns the missing steps in words as `left`, if there are any, and the observed state
+ */
+export async function verifyIpvs(
+  { plan, owned, virtual: before }: PlannedChange,
+  ports: Ports,
+): Promise<{ readonly left?: string; readonly ipvs?: ObservedIpvs }> {
+  if (!before) return {};
+  const { left, virtual } = await verifyVirtual(plan.desired, owned, ports, before);
+  if (!virtual) return {};
+  await ports.journal.keepDraining(virtual.plan.draining);
+  return { ipvs: virtual.observed, ...(left === undefined ? {} : { left }) };
 }

@@ -6,7 +6,7 @@ import { exitCodes } from '../exit.ts';
 import { allocationPath, readAllocations } from '../load/allocations.ts';
 import { allocatedServices, allocationsAsManifests } from '../load/allocations-manifests.ts';
 import { readConfig } from '../load/config/config.ts';
-import { readAllocationsAt } from '../load/git.ts';
+import { readAllocationsAt } from '../load/git/git.ts';
 import type { Allocation } from '../render/allocate/allocation.ts';
 import { fixAllocations } from '../render/allocate/fix.ts';
 import { render } from '../render/render.ts';

@@ -1,5 +1,6 @@
 import { type Challenge, readChallenge } from './challenge.ts';
-import { type Credentials, credentialsFor } from './credentials.ts';
+import type { Credentials } from './helper.ts';
+import { credentialsFor } from './credentials.ts';
 import type { RegistryResponse, RegistryRequest } from './exchange.ts';
 import { RegistryFailure } from './failure.ts';
 import { registryLimits } from './limits.ts';

@@ -2,7 +2,8 @@ import { chmodSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync 
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeEach, describe, expect, test } from 'vitest';
-import { type Credentials, credentialsFor } from './credentials.ts';
+import type { Credentials } from './helper.ts';
+import { credentialsFor } from './credentials.ts';
 
 const scratch = mkdtempSync(join(tmpdir(), 'sluice-credentials-'));
 const at = (name: string): string => join(scratch, name);

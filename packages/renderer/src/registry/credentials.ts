@@ -1,13 +1,8 @@
+import { type Credentials, askHelper } from './helper.ts';
 import { readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { RegistryFailure } from './failure.ts';
-import { askHelper } from './helper.ts';
 import { registryLimits } from './limits.ts';
-
-/** A user with a password, or an identity token, which is exchanged for access tokens. */
-export type Credentials =
-  | { readonly kind: 'password'; readonly user: string; readonly password: string }
-  | { readonly kind: 'token'; readonly token: string };
 
 type JsonObjectValues = Readonly<Record<string, unknown>>;
 

@@ -1,5 +1,5 @@
 import type { Family, Scheduler } from '@sluice/netfilter';
-import type { Era } from './versions/eras.ts';
+import type { Era } from './versions/version.ts';
 
 /** `shop/web:http`, or `shop/web` for a port without a name, as in kube-proxy's comments. */
 export type ServiceKey = string;
@@ -96,3 +96,7 @@ export interface Endpoint {
   readonly hintZones: readonly string[];
   readonly hintNodes: readonly string[];
 }
+
+export type ServiceType = 'ClusterIP' | 'NodePort' | 'LoadBalancer' | 'ExternalName';
+
+export type TrafficPolicy = 'Cluster' | 'Local';

@@ -22,7 +22,7 @@ import { type ServiceCandidate, ofViews, type EraView, viewOf } from './normalis
 import { ofOtherProxies, waitingForNumbers } from './normalise/waiting.ts';
 import { profilesInUse } from './profiles-in-use.ts';
 import { readObjects } from './read/read.ts';
-import type { ReadService } from './read/service.ts';
+import type { ReadService } from './read/read-service.ts';
 import { erasOf, unsetVersions } from './versions/eras.ts';
 
 export interface NormaliseInput {

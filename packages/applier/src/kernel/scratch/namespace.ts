@@ -1,7 +1,7 @@
 import { limits } from '../../limits.ts';
 import { KernelError } from '../../ports/kernel.ts';
 import { RehearsalError } from '../../ports/rehearsal.ts';
-import type { Command, Run } from '../run.ts';
+import type { Command, Run } from '../command.ts';
 import { findTool, type Tools } from '../tools.ts';
 import type { RehearsalLoad } from './load.ts';
 

@@ -2,7 +2,7 @@ import { lstatSync } from 'node:fs';
 import type { SluicedConfig } from '../../config.ts';
 import type { Kernel } from '../../ports/kernel.ts';
 import type { Report } from '../../ports/ports.ts';
-import type { Run } from '../run.ts';
+import type { Run } from '../command.ts';
 import type { Tools } from '../tools.ts';
 import { loadOf } from './load.ts';
 import { rehearseInNamespace } from './namespace.ts';

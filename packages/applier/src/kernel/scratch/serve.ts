@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import type { Duplex } from 'node:stream';
 import { quoted } from '@sluice/bundle';
 import { limits } from '../../limits.ts';
-import type { Command, ToolResult, Run } from '../run.ts';
+import type { Command, ToolResult, Run } from '../command.ts';
 import { type RuleStore, detectTools, findTool, type Tools } from '../tools.ts';
 import { type RehearsalAnswer, printAnswer } from './answer.ts';
 import { RequestError } from './lines.ts';

@@ -7,7 +7,7 @@ import { afterEach, describe, expect, test } from 'vitest';
 import { limits } from '../../limits.ts';
 import { KernelError } from '../../ports/kernel.ts';
 import { RehearsalError } from '../../ports/rehearsal.ts';
-import type { Command, ToolResult } from '../run.ts';
+import type { Command, ToolResult } from '../command.ts';
 import type { RehearsalLoad } from './load.ts';
 import { placeOf } from './rehearse.ts';
 import { notScratch, serveRehearsal } from './serve.ts';

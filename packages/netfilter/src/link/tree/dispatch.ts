@@ -3,8 +3,7 @@ import { carve } from './carve.ts';
 import { chainsOf, grow, type Grown, regrow, type Stop, type Swap, swapped } from './grow.ts';
 import { canMatchPrefix, serviceOf } from './keys.ts';
 import type { ChainNamer } from './names.ts';
-import type { TreeChain } from './program.ts';
-import type { LinkedRule } from './unit.ts';
+import type { TreeChain, LinkedRule } from './program.ts';
 
 /** The root of one dispatch chain, its trees and tail, and the cost for a packet. */
 export interface Dispatch {

@@ -1,23 +1,7 @@
+import type { RuleBody, TreeChain } from './program.ts';
 import { printChance } from '../../rules/parts.ts';
 import { certain } from '../../rules/rule.ts';
 import { type Carved, carve, type TreeBranch } from './carve.ts';
-import type { TreeChain } from './program.ts';
-
-/** A rule of a Service's chain, ready to be printed. */
-export interface RuleBody {
-  /** Without `-A <name> `. */
-  readonly text: string;
-  /** `TreeChain.height` of the chain that it jumps to; 0 for none. */
-  readonly height: number;
-  /** For a rule that selects an endpoint with some probability and has no other match. */
-  readonly endpoint?: { readonly logical: string; readonly rule: EndpointRule; readonly chance: number };
-}
-
-/** A rule for an endpoint without its probability: `-p tcp ` and `-j DNAT …`, or nothing and `-j <chain>`. */
-export interface EndpointRule {
-  readonly match: string;
-  readonly target: string;
-}
 
 /** Above this many endpoints a Service's chain jumps to groups of them. */
 const endpointsMax = 32;

@@ -1,8 +1,7 @@
 import type { Carved } from './carve.ts';
 import { conditionOf } from './keys.ts';
 import { naturalName, type ChainNamer } from './names.ts';
-import type { TreeChain } from './program.ts';
-import type { LinkedRule } from './unit.ts';
+import type { TreeChain, LinkedRule } from './program.ts';
 
 /** All rules for one key, in the order of the files. */
 export interface Stop {

@@ -3,8 +3,7 @@ import { reflexiveBytecode } from '../../rules/reflexive.ts';
 import { printEndpoint, type Rule } from '../../rules/rule.ts';
 import { Layered } from '../layered.ts';
 import type { TableProgram } from '../program.ts';
-import type { EndpointRule } from './groups.ts';
-import type { LinkedRule, FileUnits } from './unit.ts';
+import type { EndpointRule, LinkedRule, FileUnits } from './program.ts';
 
 /**
  * Endpoints in place: most endpoint chains mark hairpin packets (a pod that reaches itself), so that they are masqueraded, and then

@@ -11,8 +11,8 @@ import { canMarkLate } from './in-place.ts';
 import { limitProblems } from './limits.ts';
 import { TreeMemory } from './memory.ts';
 import { NamesExhausted, ChainNamer } from './names.ts';
-import type { TreeChain, TreeProgram, TreeTable } from './program.ts';
-import { type LinkedRule, linkUnits, type TableUnit, type FileUnits, type LinkScope } from './unit.ts';
+import type { TreeChain, TreeProgram, TreeTable, LinkedRule, TableUnit, FileUnits } from './program.ts';
+import { linkUnits, type LinkScope } from './unit.ts';
 
 export interface TreeOptions {
   readonly family: Family;

@@ -1,6 +1,7 @@
 import { dependsOnHost, type HostValues } from '../host-values.ts';
 import type { ResolvedSection } from '../section.ts';
-import { linkUnits, type FileUnits, type LinkScope } from './unit.ts';
+import { linkUnits, type LinkScope } from './unit.ts';
+import type { FileUnits } from './program.ts';
 
 /**
  * Caches linked files by the identity of their sections: `ResolveCache` returns the same sections for an unchanged file. Sections that

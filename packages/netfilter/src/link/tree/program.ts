@@ -1,4 +1,6 @@
+import type { Problem } from '../../problem.ts';
 import type { TableName } from '../../family.ts';
+import type { DispatchPlace } from './keys.ts';
 import type { PackedPlace } from '../packed.ts';
 
 /** One chain of a tree program. Its rules never change: other rules have another name. */
@@ -37,3 +39,44 @@ export interface TreeTable {
 
 /** What one node runs for one family in layout `tree`. */
 export type TreeProgram = Readonly<Record<TableName, TreeTable>>;
+
+/** A rule of a base chain. */
+export interface LinkedRule {
+  readonly chain: string;
+  readonly body: RuleBody;
+  readonly place: DispatchPlace;
+  /** The base chain that it jumps to; `body` ends before its name. */
+  readonly calls?: string;
+  /** Whether its target is terminal: accept, drop, reject, dnat, masquerade. */
+  readonly isTerminal: boolean;
+}
+
+/** One table of one linked rule file. */
+export interface TableUnit {
+  /** The base chains that the file declares. */
+  readonly bases: readonly string[];
+  /** Tagged chains, each after those that it jumps to. */
+  readonly chains: readonly TreeChain[];
+  readonly base: readonly LinkedRule[];
+  /** The base chains that its rules append to or jump to. */
+  readonly named: readonly string[];
+  readonly problems: readonly Problem[];
+}
+
+export type FileUnits = Readonly<Record<TableName, TableUnit>>;
+
+/** A rule of a Service's chain, ready to be printed. */
+export interface RuleBody {
+  /** Without `-A <name> `. */
+  readonly text: string;
+  /** `TreeChain.height` of the chain that it jumps to; 0 for none. */
+  readonly height: number;
+  /** For a rule that selects an endpoint with some probability and has no other match. */
+  readonly endpoint?: { readonly logical: string; readonly rule: EndpointRule; readonly chance: number };
+}
+
+/** A rule for an endpoint without its probability: `-p tcp ` and `-j DNAT …`, or nothing and `-j <chain>`. */
+export interface EndpointRule {
+  readonly match: string;
+  readonly target: string;
+}

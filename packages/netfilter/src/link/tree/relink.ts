@@ -11,8 +11,7 @@ import { limitProblems } from './limits.ts';
 import { dispatchAll, placeUnits, type TreeOptions } from './link.ts';
 import { sectionsDependOnHost, type TreeMemory } from './memory.ts';
 import { naturalName, NamesExhausted, sameLines, ChainNamer, stemOf, renamedOf } from './names.ts';
-import type { TreeChain } from './program.ts';
-import type { LinkedRule, TableUnit, FileUnits } from './unit.ts';
+import type { TreeChain, LinkedRule, TableUnit, FileUnits } from './program.ts';
 
 /** A linked family, with the parts for making the next program from it. */
 export interface LinkState {

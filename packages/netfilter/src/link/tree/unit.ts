@@ -1,4 +1,5 @@
-import { FileProblems, type Problem } from '../../problem.ts';
+import type { LinkedRule, TableUnit, FileUnits, TreeChain, RuleBody, EndpointRule } from './program.ts';
+import { FileProblems } from '../../problem.ts';
 import { fillHost, type HostValues } from '../host-values.ts';
 import type { ResolvedSection } from '../section.ts';
 import type { Family, TableName } from '../../family.ts';
@@ -9,37 +10,11 @@ import { dispatchChains, isServiceChain } from '../chains.ts';
 import { refusal, refuseChain, tablesOf, withoutComment } from '../check.ts';
 import { calleesFirst } from '../circle.ts';
 import { tableNames } from '../program.ts';
-import { type RuleBody, groupEndpoints, type EndpointRule } from './groups.ts';
+import { groupEndpoints } from './groups.ts';
 import { endpointsInPlace } from './in-place.ts';
-import { type DispatchPlace, placeOf } from './keys.ts';
+import { placeOf } from './keys.ts';
 import { baseChainNames, baseChainName } from './base-chains.ts';
 import { NamesExhausted, ChainNamer } from './names.ts';
-import type { TreeChain } from './program.ts';
-
-/** A rule of a base chain. */
-export interface LinkedRule {
-  readonly chain: string;
-  readonly body: RuleBody;
-  readonly place: DispatchPlace;
-  /** The base chain that it jumps to; `body` ends before its name. */
-  readonly calls?: string;
-  /** Whether its target is terminal: accept, drop, reject, dnat, masquerade. */
-  readonly isTerminal: boolean;
-}
-
-/** One table of one linked rule file. */
-export interface TableUnit {
-  /** The base chains that the file declares. */
-  readonly bases: readonly string[];
-  /** Tagged chains, each after those that it jumps to. */
-  readonly chains: readonly TreeChain[];
-  readonly base: readonly LinkedRule[];
-  /** The base chains that its rules append to or jump to. */
-  readonly named: readonly string[];
-  readonly problems: readonly Problem[];
-}
-
-export type FileUnits = Readonly<Record<TableName, TableUnit>>;
 
 /** What the linking of a file depends on. */
 export interface LinkScope {

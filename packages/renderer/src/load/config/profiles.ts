@@ -102,11 +102,6 @@ function overridden(draft: ProfileDraft, kubeProxy: Settings): Problem[] {
   });
 }
 
-/** Looks up a setting of the profile, with its default. */
-export type Get = <K extends SettingName>(name: K) => Defaults[K];
-/** Reports a problem of a setting: why, a hint, and overrides of the default, an error `CONFIG_INVALID`. */
-export type Complain = (name: SettingName, why: string, hint: string, more?: Partial<Problem>, below?: Path) => void;
-
 interface ProfileCheck {
   readonly profile: Profile;
   readonly draft: ProfileDraft;

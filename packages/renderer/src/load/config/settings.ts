@@ -1,5 +1,5 @@
-import { canonicalCidr, type Family, type Place } from '@sluice/netfilter';
-import type { Json, JsonObject, Origin, Path } from '../../render/kube.ts';
+import { type Problem, canonicalCidr, type Family, type Place } from '@sluice/netfilter';
+import type { Path, Json, JsonObject, Origin } from '../../render/kube.ts';
 import { parseGoDuration } from '../schema/duration.ts';
 
 /**
@@ -107,3 +107,9 @@ function canonicalList(texts: readonly string[]): readonly string[] {
 function spell(value: Json): string {
   return typeof value === 'string' && value !== '' ? value : JSON.stringify(value);
 }
+
+/** Looks up a setting of the profile, with its default. */
+export type Get = <K extends SettingName>(name: K) => Defaults[K];
+
+/** Reports a problem of a setting: why, a hint, and overrides of the default, an error `CONFIG_INVALID`. */
+export type Complain = (name: SettingName, why: string, hint: string, more?: Partial<Problem>, below?: Path) => void;

@@ -1,23 +1,4 @@
-import type { Json } from '../../render/kube.ts';
-import type { Schema } from './schema.ts';
-
-/** How Sluice treats a field of KubeProxyConfiguration. */
-export type Effect =
-  | { readonly kind: 'followed'; readonly note: string }
-  | Unfollowed
-  | { readonly kind: 'none'; readonly why: string };
-
-/** A field that changes kube-proxy and not Sluice. */
-export interface Unfollowed {
-  readonly kind: 'unfollowed';
-  /** Values that make no difference: kube-proxy's default and those for "not set". Seconds for a duration. */
-  readonly usual: readonly Json[];
-  /** The modes of kube-proxy that use the field; absent: all. */
-  readonly modes?: readonly string[];
-  /** A clause that follows "Cannot follow oomScoreAdj: ". */
-  readonly why: string;
-  readonly hint: string;
-}
+import type { Effect, Unfollowed, Schema } from './schema.ts';
 
 /** @param note for the operator */
 export const followed = (schema: Schema, note = ''): Schema => ({ ...schema, effect: { kind: 'followed', note } });

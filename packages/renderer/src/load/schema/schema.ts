@@ -1,6 +1,5 @@
-import { addAll } from '@sluice/netfilter';
 import type { Json, Path, JsonObject } from '../../render/kube.ts';
-import type { Effect } from './effect.ts';
+import { addAll } from '@sluice/netfilter';
 import { checkFormat, type FormatName } from './formats.ts';
 import { nearest } from '../../render/nearest.ts';
 
@@ -171,4 +170,22 @@ function unknownKey(path: Path, key: string, known: readonly string[]): SchemaFi
   const fallback = known.length > 12 ? 'Check its spelling, or remove it' : `The fields here are ${known.join(', ')}`;
   const hint = guess === undefined ? fallback : `Did you mean ${guess}?`;
   return { path, about: 'key', kind: 'unknown', why: 'unknown field', hint };
+}
+
+/** How Sluice treats a field of KubeProxyConfiguration. */
+export type Effect =
+  | { readonly kind: 'followed'; readonly note: string }
+  | Unfollowed
+  | { readonly kind: 'none'; readonly why: string };
+
+/** A field that changes kube-proxy and not Sluice. */
+export interface Unfollowed {
+  readonly kind: 'unfollowed';
+  /** Values that make no difference: kube-proxy's default and those for "not set". Seconds for a duration. */
+  readonly usual: readonly Json[];
+  /** The modes of kube-proxy that use the field; absent: all. */
+  readonly modes?: readonly string[];
+  /** A clause that follows "Cannot follow oomScoreAdj: ". */
+  readonly why: string;
+  readonly hint: string;
 }

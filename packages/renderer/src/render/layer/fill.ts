@@ -1,7 +1,7 @@
 import type { Family } from '@sluice/netfilter';
 import { familyOf } from '../read/addresses.ts';
 import type { ReadNode } from '../read/node.ts';
-import type { ReadService } from '../read/service.ts';
+import type { ReadService } from '../read/read-service.ts';
 import type { ReadPort } from '../read/service-ports.ts';
 
 /**

@@ -1,7 +1,7 @@
 import type { Problem } from '@sluice/netfilter';
 import type { ReadNode } from '../read/node.ts';
 import type { ReadObjects } from '../read/read.ts';
-import type { ReadService } from '../read/service.ts';
+import type { ReadService } from '../read/read-service.ts';
 import type { ReadServiceCIDR } from '../read/service-cidr.ts';
 import type { ReadSlice } from '../read/slice.ts';
 import { fillNode, fillService, formerPort, hasAddress } from './fill.ts';

@@ -7,7 +7,7 @@ import { Memo } from '../memo.ts';
 import type { Node, Service } from '../model.ts';
 import { profilesInUse } from '../profiles-in-use.ts';
 import { schedulerKey, weightsKey } from '../read/annotations.ts';
-import type { ReadService } from '../read/service.ts';
+import type { ReadService } from '../read/read-service.ts';
 import { fleetOf } from '../select/guards.ts';
 import { type ServiceDifference, differencesOf } from './differences-of.ts';
 import type { MadeServices } from './service.ts';

@@ -2,7 +2,7 @@ import type { Problem } from '@sluice/netfilter';
 import type { Path } from '../kube.ts';
 import type { Service } from '../model.ts';
 import { familyOf, familyWord } from '../read/addresses.ts';
-import type { ReadService } from '../read/service.ts';
+import type { ReadService } from '../read/read-service.ts';
 import type { ReadSlice, SlicePart } from '../read/slice.ts';
 
 /**

@@ -9,7 +9,7 @@ import type { LayeredObjects } from '../layer/layer.ts';
 import { Memo } from '../memo.ts';
 import { familyOf, familyWord } from '../read/addresses.ts';
 import { proxyNameLabel } from '../read/names.ts';
-import type { ReadService } from '../read/service.ts';
+import type { ReadService } from '../read/read-service.ts';
 
 /** The numbers of Services with addresses: ClusterIPs, node ports, health-check node port. */
 export interface Numbers {

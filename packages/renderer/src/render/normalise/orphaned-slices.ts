@@ -1,5 +1,5 @@
 import type { Problem } from '@sluice/netfilter';
-import type { ReadService } from '../read/service.ts';
+import type { ReadService } from '../read/read-service.ts';
 import type { ReadSlice } from '../read/slice.ts';
 
 interface Readable {

@@ -2,7 +2,7 @@ import { isInCidr, parseAddress, parseCidr, type Problem } from '@sluice/netfilt
 import type { SluiceConfig } from '../config.ts';
 import type { Path } from '../kube.ts';
 import { clusterIPPath } from '../read/service-addresses.ts';
-import type { ReadService } from '../read/service.ts';
+import type { ReadService } from '../read/read-service.ts';
 import type { MadeServices } from './service.ts';
 
 /**

@@ -1,6 +1,6 @@
 import type { Problem } from '@sluice/netfilter';
 import type { ServicePort } from '../model.ts';
-import type { ReadService } from '../read/service.ts';
+import type { ReadService } from '../read/read-service.ts';
 import type { MadeServices } from './service.ts';
 
 /**

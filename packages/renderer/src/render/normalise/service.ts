@@ -3,7 +3,7 @@ import type { Allocation } from '../allocate/allocation.ts';
 import { portKey } from '../allocate/request.ts';
 import type { PortOfFamily, Service, ServicePort } from '../model.ts';
 import { familyOf } from '../read/addresses.ts';
-import type { ReadService } from '../read/service.ts';
+import type { ReadService } from '../read/read-service.ts';
 import type { ReadPort } from '../read/service-ports.ts';
 import type { ReadSlice } from '../read/slice.ts';
 import { endpointsOf } from './backing.ts';

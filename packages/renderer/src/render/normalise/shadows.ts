@@ -1,7 +1,7 @@
 import type { Problem } from '@sluice/netfilter';
 import type { Path } from '../kube.ts';
 import type { Node, PortOfFamily, ServicePort } from '../model.ts';
-import type { ReadService } from '../read/service.ts';
+import type { ReadService } from '../read/read-service.ts';
 import { clusterIPPath } from '../read/service-addresses.ts';
 import type { MadeServices } from './service.ts';
 

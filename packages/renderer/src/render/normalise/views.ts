@@ -3,9 +3,10 @@ import type { Allocation } from '../allocate/allocation.ts';
 import { withoutExternalIPs } from '../external-ips.ts';
 import type { Memo } from '../memo.ts';
 import type { Service } from '../model.ts';
-import type { ReadService } from '../read/service.ts';
+import type { ReadService } from '../read/read-service.ts';
 import type { ReadSlice } from '../read/slice.ts';
-import { type Era, inEra } from '../versions/eras.ts';
+import type { Era } from '../versions/version.ts';
+import { inEra } from '../versions/eras.ts';
 import type { ServiceWithSlices } from '../versions/downgrades.ts';
 import { makeService, type MadeServices } from './service.ts';
 

@@ -2,7 +2,7 @@ import type { Problem } from '@sluice/netfilter';
 import type { Allocation } from '../allocate/allocation.ts';
 import { hasAddress } from '../layer/fill.ts';
 import { proxyNameLabel } from '../read/names.ts';
-import type { ReadService } from '../read/service.ts';
+import type { ReadService } from '../read/read-service.ts';
 import { missingNumbers } from './numbers.ts';
 
 /**

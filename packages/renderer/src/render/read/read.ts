@@ -5,7 +5,8 @@ import { readEndpoints } from './endpoints.ts';
 import { checkFields } from './known-fields.ts';
 import { roughKey } from './names.ts';
 import { type ReadNode, readNode } from './node.ts';
-import { type ReadService, readService } from './service.ts';
+import type { ReadService } from './read-service.ts';
+import { readService } from './service.ts';
 import { type ReadServiceCIDR, readServiceCIDR } from './service-cidr.ts';
 import { type ReadSlice, readSlice } from './slice.ts';
 

@@ -1,58 +1,15 @@
-import type { Family, Problem, Scheduler } from '@sluice/netfilter';
+import type { TrafficPolicy, ServiceType } from '../model.ts';
+import type { ReadService } from './read-service.ts';
+import type { Problem } from '@sluice/netfilter';
 import type { KubeObject } from '../kube.ts';
-import type { WeightRule } from '../model.ts';
 import { asksForHints, readScheduler, readWeights } from './annotations.ts';
 import { report, emptyIn, flagIn, mappingIn, type FieldSpot, valueIn, wordIn } from './fields.ts';
-import { type ForeignLabel, foreignLabelOfService, identify } from './names.ts';
+import { foreignLabelOfService, identify } from './names.ts';
 import { portIn } from './ports.ts';
 import { readClusterAddresses, readExternalIPs, readSourceRanges } from './service-addresses.ts';
 import { readAffinity, readSelector } from './service-extras.ts';
-import { type ReadIngress, readIngress } from './service-ingress.ts';
-import { type ReadPort, readPorts } from './service-ports.ts';
-
-export type ServiceType = 'ClusterIP' | 'NodePort' | 'LoadBalancer' | 'ExternalName';
-export type FamilyPolicy = 'SingleStack' | 'PreferDualStack' | 'RequireDualStack';
-type TrafficPolicy = 'Cluster' | 'Local';
-
-/** A Service whose fields are validated one by one, not yet together with other objects. */
-export interface ReadService {
-  /** `shop/web`. */
-  readonly key: string;
-  readonly namespace: string;
-  readonly name: string;
-  readonly object: KubeObject;
-  readonly type: ServiceType;
-  /** clusterIP is `None`. */
-  readonly headless: boolean;
-  readonly foreign: ForeignLabel | undefined;
-  /** `app=web,tier=front`, sorted; `''`: endpoints are managed by hand or by another controller. */
-  readonly selector: string;
-  readonly clusterIPs: readonly string[];
-  /** `spec.clusterIPs` is set, so the list is complete; otherwise `clusterIP` is only the first. */
-  readonly listsAll: boolean;
-  readonly ipFamilies: readonly Family[];
-  readonly ipFamilyPolicy: FamilyPolicy | undefined;
-  /** In the manifest's order. */
-  readonly ports: readonly ReadPort[];
-  readonly externalIPs: readonly string[];
-  /** CIDRs in the manifest's order. */
-  readonly sourceRanges: readonly string[];
-  readonly ingress: readonly ReadIngress[];
-  /** Addresses with `ipMode: Proxy`. */
-  readonly proxiedIngress: readonly ReadIngress[];
-  /** An annotation enables topology hints; kube-proxy before 1.31 uses them only then. */
-  readonly asksForHints: boolean;
-  readonly internalTrafficPolicy: TrafficPolicy;
-  readonly externalTrafficPolicy: TrafficPolicy;
-  readonly affinitySeconds: number | undefined;
-  /** 0: none. */
-  readonly healthCheckNodePort: number;
-  /** `allocateLoadBalancerNodePorts`, by default true. */
-  readonly allocateNodePorts: boolean;
-  /** Mode ipvs; undefined: the profile's. */
-  readonly scheduler: Scheduler | undefined;
-  readonly weights: readonly WeightRule[];
-}
+import { readIngress } from './service-ingress.ts';
+import { readPorts } from './service-ports.ts';
 
 /**
  * Reads one Service. Absent fields get the API server's defaults; values that the API server would refuse are errors.

@@ -1,7 +1,7 @@
 import { addAll, type Problem } from '@sluice/netfilter';
 import { headlessLabel, proxyNameLabel } from '../read/names.ts';
 import type { ReadEndpoint } from '../read/endpoint.ts';
-import type { ReadService } from '../read/service.ts';
+import type { ReadService } from '../read/read-service.ts';
 import type { ReadSlice } from '../read/slice.ts';
 
 /** A Service with its slices, as one version of kube-proxy reads them. */

@@ -1,13 +1,10 @@
+import { type Era, isBefore, type KubeProxyVersion, kubeProxyVersions, versionByDefault } from './version.ts';
 import { addAll, compareText, type Problem } from '@sluice/netfilter';
 import type { Profile } from '../config.ts';
 import type { Memo } from '../memo.ts';
 import type { Model, Service } from '../model.ts';
 import { ruleDifferences, objectDifferences } from './differences.ts';
 import type { ServiceWithSlices } from './downgrades.ts';
-import { isBefore, type KubeProxyVersion, kubeProxyVersions, versionByDefault } from './version.ts';
-
-/** The first of several versions that read Services and endpoints equally: for rules of Services, 1.35 equals 1.34. */
-export type Era = KubeProxyVersion;
 
 /** The era of a version. @param version absent: the default version */
 export function eraOf(version: KubeProxyVersion = versionByDefault): Era {

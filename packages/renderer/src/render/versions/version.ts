@@ -25,3 +25,6 @@ export function isKubeProxyVersion(text: string): text is KubeProxyVersion {
 export function isBefore(version: KubeProxyVersion | undefined, other: KubeProxyVersion): boolean {
   return kubeProxyVersions.indexOf(version ?? versionByDefault) < kubeProxyVersions.indexOf(other);
 }
+
+/** The first of several versions that read Services and endpoints equally: for rules of Services, 1.35 equals 1.34. */
+export type Era = KubeProxyVersion;

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { limits } from '../limits.ts';
+import { limits } from '../../limits.ts';
 import { OwnProcesses } from './own-processes.ts';
 
 const restore = { file: '/usr/sbin/iptables-nft-restore', input: '*nat\nCOMMIT\n' };

@@ -1,5 +1,5 @@
-import { limits } from '../limits.ts';
-import type { ForeignChange } from './changes.ts';
+import { limits } from '../../limits.ts';
+import type { ForeignChange } from './foreign-change.ts';
 
 /** The line after all changes of one process in one transaction. */
 const generation = /^NEWGEN:\s+GENID=\d+\s+PID=(\d+)\s+NAME=(.*)$/;

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
-import { limits } from '../limits.ts';
-import type { ForeignChange } from './changes.ts';
+import { limits } from '../../limits.ts';
+import type { ForeignChange } from './foreign-change.ts';
 import { NftEvents } from './nft-events.ts';
 
 /** What a text of `xtables-monitor --event` tells when process 7 is our own. */

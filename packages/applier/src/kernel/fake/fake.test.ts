@@ -1,5 +1,5 @@
-import { switchContract } from '../../../../test/netns/switch.contract.ts';
-import { kernelContract } from '../../../../test/netns/kernel.contract.ts';
+import { switchContract } from '../../../../../test/netns/switch.contract.ts';
+import { kernelContract } from '../../../../../test/netns/kernel.contract.ts';
 import { FakeKernel } from './fake.ts';
 
 kernelContract('fake', async () => {

@@ -1,6 +1,6 @@
 import { type TableName, switches } from '@sluice/netfilter';
-import { limits } from '../limits.ts';
-import { KernelError, type SwitchState, type Switch } from '../ports/kernel.ts';
+import { limits } from '../../limits.ts';
+import { KernelError, type SwitchState, type Switch } from '../../ports/kernel.ts';
 
 /** The sets of a kernel in memory, with their timeouts. */
 export class FakeSwitch implements Switch {

@@ -9,11 +9,11 @@ import {
   type VirtualServer,
   virtualKey,
 } from '@sluice/netfilter';
-import type { Connections } from '../ipvs/drain.ts';
-import type { IpvsKernel } from '../ipvs/ports.ts';
-import { isGenerationName } from '../ipvs/sets.ts';
-import type { KnownIpvsParts, ObservedIpvs, IpvsStep } from '../ipvs/values.ts';
-import { KernelError } from '../ports/kernel.ts';
+import type { Connections } from '../../ipvs/drain.ts';
+import type { IpvsKernel } from '../../ipvs/ports.ts';
+import { isGenerationName } from '../../ipvs/sets.ts';
+import type { KnownIpvsParts, ObservedIpvs, IpvsStep } from '../../ipvs/values.ts';
+import { KernelError } from '../../ports/kernel.ts';
 
 type FakeServer = Omit<VirtualServer, 'real'> & { readonly real: Map<string, RealServer> };
 type FakeSet = Omit<IpSet, 'entries'> & { entries: Set<string> };

@@ -1,10 +1,10 @@
 import { createInterface } from 'node:readline';
 import { execa } from 'execa';
-import { limits } from '../limits.ts';
-import type { ForeignChange } from './changes.ts';
+import { limits } from '../../limits.ts';
+import type { ForeignChange } from './foreign-change.ts';
 import { NftEvents } from './nft-events.ts';
 import type { OwnProcesses } from './own-processes.ts';
-import { toolEnvironment } from './run.ts';
+import { toolEnvironment } from '../command.ts';
 
 /** The paths of three tools. */
 export interface MonitorTools {

@@ -1,7 +1,7 @@
 import { readlinkSync } from 'node:fs';
 import { basename } from 'node:path';
-import { limits } from '../limits.ts';
-import type { Command, OnExit } from './run.ts';
+import { limits } from '../../limits.ts';
+import type { Command, OnExit } from '../command.ts';
 
 /** An expected change by a program of this name. */
 interface ExpectedWriter {

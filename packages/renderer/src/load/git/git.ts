@@ -1,7 +1,7 @@
 import { basename, dirname } from 'node:path';
 import { addAll, compareText, type Problem } from '@sluice/netfilter';
-import type { Allocation } from '../render/allocate/allocation.ts';
-import { readAllocation, type ReadAllocations } from './allocations.ts';
+import type { Allocation } from '../../render/allocate/allocation.ts';
+import { readAllocation, type ReadAllocations } from '../allocations.ts';
 import { runGit, whyGit } from './run-git.ts';
 
 const bounds = { outputBytesMax: 64 * 1024 * 1024, timeoutMs: 30_000 } as const;

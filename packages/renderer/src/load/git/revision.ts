@@ -2,7 +2,7 @@ import { existsSync } from 'node:fs';
 import { type BundleFiles, bundleLimits, clusterFile, isOutsideTree, readPath } from '@sluice/bundle';
 import { compareText, type Problem } from '@sluice/netfilter';
 import { runGit, whyGit } from './run-git.ts';
-import { type openTree, readTree } from './tree.ts';
+import { type openTree, readTree } from '../tree.ts';
 
 const bounds = { outputBytesMax: bundleLimits.treeBytesMax, timeoutMs: 60_000 } as const;
 

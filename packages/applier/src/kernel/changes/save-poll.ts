@@ -1,8 +1,8 @@
 import { createHash } from 'node:crypto';
-import { limits } from '../limits.ts';
-import type { ForeignChange, ChangeWatch } from './changes.ts';
-import { processorMs } from './processor-time.ts';
-import type { Run } from './run.ts';
+import { limits } from '../../limits.ts';
+import type { ForeignChange, ChangeWatch } from './foreign-change.ts';
+import { processorMs } from '../processor-time.ts';
+import type { Run } from '../command.ts';
 
 /**
  * Polls the tables every few seconds and only sees whether they differ from the last time, not who changed what. Cheaper than a comparison

@@ -13,12 +13,12 @@ import {
   type TableName,
   targetOf,
 } from '@sluice/netfilter';
-import { type TrackedFlow, type Kernel, KernelError, type Step } from '../ports/kernel.ts';
-import { familiesOf, type NodeState, type Observed, type ObservedFamily } from '../ports/node-state.ts';
-import { Interrupted } from '../transaction/interrupted.ts';
+import { type TrackedFlow, type Kernel, KernelError, type Step } from '../../ports/kernel.ts';
+import { familiesOf, type NodeState, type Observed, type ObservedFamily } from '../../ports/node-state.ts';
+import { Interrupted } from '../../transaction/interrupted.ts';
 import { FakeIpvs } from './ipvs-fake.ts';
 import { FakeSwitch } from './fake-switch.ts';
-import { readSave } from './save.ts';
+import { readSave } from '../save.ts';
 
 type FakeChains = Map<string, { builtIn: boolean; rules: string[] }>;
 type FakeTables = Record<TableName, FakeChains>;
