@@ -73,35 +73,50 @@ const wiring = (far: number): string =>
     'route add ::/0 dev eth0',
   ].join('\n');
 
+/** Holds the network namespace of the far ends until its first line of input, then becomes the program there. */
+const far = `
+  echo 1 >/proc/sys/net/ipv6/conf/default/disable_ipv6
+  echo ready
+  read -r line
+  ip link set pod0 up
+  ip link set eth0 up
+  exec "$0" "$@"
+`;
+
 const forget = `
   for list in /proc/net/xt_recent/*; do [ ! -e "$list" ] || echo / >"$list"; done
   nft list sets 2>/dev/null | awk '/^table/ { table = $2 " " $3 } /set affinity-/ { print "flush set", table, $2 }' | nft -f -
 `;
 
+type WireProcess = ChildProcessByStdio<Writable, Readable, null>;
+
 export class WiredNode {
   readonly host: Host;
-  readonly #far: Host;
-  readonly #wire: ChildProcessByStdio<Writable, Readable, null>;
+  readonly #wire: WireProcess;
   readonly #answers: AsyncIterator<string>;
 
-  private constructor(host: Host, far: Host, wire: ChildProcessByStdio<Writable, Readable, null>) {
+  private constructor(host: Host, wire: WireProcess, answers: AsyncIterator<string>) {
     this.host = host;
-    this.#far = far;
     this.#wire = wire;
-    this.#answers = createInterface({ input: wire.stdout })[Symbol.asyncIterator]();
+    this.#answers = answers;
   }
 
   /** @param program `wire/`, built @param commands of the shell, run on the node before all others */
   static async start(name: string, program: string, commands: readonly string[] = []): Promise<WiredNode> {
-    const [host, far] = await Promise.all([Host.start(name), Host.start(`${name}-far`)]);
+    const host = await Host.start(name);
     await host.sysctl(sysctls);
-    await far.sysctl({ 'net/ipv6/conf/default/disable_ipv6': '1' });
-    // From outside of their process namespaces, where the other's process number is unknown.
-    await execa('nsenter', [`--target=${host.pid}`, '--net', '--', 'ip', '-batch', '-'], { input: wiring(far.pid) });
-    await far.run(['/bin/sh', '-c', 'ip link set pod0 up && ip link set eth0 up']);
+    const inside = [program, `/proc/${host.pid}/ns/net`, 'pod0', 'eth0'];
+    const wire = spawn('unshare', ['--net', '--mount-proc', '/bin/sh', '-ec', far, ...inside], {
+      stdio: ['pipe', 'pipe', 'inherit'],
+    });
+    const answers = createInterface({ input: wire.stdout })[Symbol.asyncIterator]();
+    await lineOf(answers);
+    // From outside of the node's process namespace, where the other's process number is unknown.
+    const ip = [`--target=${host.pid}`, '--net', '--', 'ip', '-batch', '-'];
+    await execa('nsenter', ip, { input: wiring(wire.pid as number) });
+    wire.stdin.write('\n');
     await host.run(['/bin/sh', '-ec', commands.join('\n')]);
-    const inside = [`--net=/proc/${far.pid}/ns/net`, program, `/proc/${host.pid}/ns/net`, 'pod0', 'eth0'];
-    return new WiredNode(host, far, spawn('nsenter', inside, { stdio: ['pipe', 'pipe', 'inherit'] }));
+    return new WiredNode(host, wire, answers);
   }
 
   /**
@@ -110,9 +125,7 @@ export class WiredNode {
    */
   async send(probes: readonly Probe[], quietMs = usualQuietMs): Promise<readonly ProbeOutcome[]> {
     this.#wire.stdin.write(`${JSON.stringify({ quietMs, probes })}\n`);
-    const { value, done } = await this.#answers.next();
-    if (done) throw new Error('The program at the far end of the wires has ended');
-    return JSON.parse(value) as readonly ProbeOutcome[];
+    return JSON.parse(await lineOf(this.#answers)) as readonly ProbeOutcome[];
   }
 
   async saved(): Promise<Saved> {
@@ -133,6 +146,12 @@ export class WiredNode {
 
   async close(): Promise<void> {
     this.#wire.stdin.end();
-    await Promise.all([this.#far.close(), this.host.close()]);
+    await this.host.close();
   }
+}
+
+async function lineOf(answers: AsyncIterator<string>): Promise<string> {
+  const { value, done } = await answers.next();
+  if (done) throw new Error('The program at the far end of the wires has ended');
+  return value;
 }
