@@ -54,9 +54,10 @@ export class Examiner {
     return questions.map((question, at) => answersOf(question, part(probes, at), part(outcomes, at)));
   }
 
+  /** Every port of a client has one target: mode ipvs recognizes an answer by client and endpoint alone, whichever frontend was asked. */
   #probe({ via, protocol, target, port, sources }: Question, index: number): Probe {
     const source = sources[index % sources.length] as string;
-    const key = `${protocol === 'tcp-rst' ? 'tcp' : protocol} ${source} ${target} ${port}`;
+    const key = `${protocol === 'tcp-rst' ? 'tcp' : protocol} ${source}`;
     const sport = (this.#sports.get(key) ?? firstSport) + 1;
     this.#sports.set(key, sport);
     return { via, protocol, source, sport, target, port };
