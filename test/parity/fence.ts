@@ -2,8 +2,8 @@ import type { KubeItem } from './api-server.ts';
 
 /** A Service that marks the end of a change: its addresses are new in each state of a cluster, and are written once all earlier ones are. */
 
-const isIn = (text: string, ...words: readonly string[]): boolean =>
-  words.every((word) => new RegExp(`${word.replaceAll('.', '\\.')}(?![0-9a-f])`).test(text));
+const isIn = (text: string, address: string): boolean =>
+  new RegExp(`${address.replaceAll('.', '\\.')}(?![0-9a-f])`).test(text);
 
 /** The Service and its slices in a state of the cluster. @param count of states so far */
 export function fenceOf(count: number): readonly KubeItem[] {
@@ -42,14 +42,15 @@ export function fenceOf(count: number): readonly KubeItem[] {
   return [service, ...slices];
 }
 
-/** Whether rules of both families have the fence of a state. */
-export const isFenceIn = (count: number, text4: string, text6: string): boolean =>
-  isIn(text4, `10.96.1.${count % 250}`, `10.244.2.${count % 250}`) &&
-  isIn(text6, `fd00:10:96::1:${count}`, `fd00:10:244:2::1:${count}`);
+/** The addresses of the fence of a state that rules of both families do not have. */
+export const absentOfFence = (count: number, rules: string): readonly string[] =>
+  [`10.96.1.${count % 250}`, `10.244.2.${count % 250}`, `fd00:10:96::1:${count}`, `fd00:10:244:2::1:${count}`].filter(
+    (address) => !isIn(rules, address),
+  );
 
 /** Whether a line of `ipvsadm`, `ipset` or `ip` belongs to the fence: only it has port 9. */
 export const isOfFence = (line: string): boolean =>
-  /[:\]]9(?: |$)|,tcp:9(?:,|$)|^10\.96\.1\.|^fd00:10:96::1:/.test(line);
+  /[:\]]9(?: |$)|,tcp:9(?:,|$)|(?:^| )(?:10\.96\.1\.|fd00:10:96::1:)/.test(line);
 
 export function withoutFence(saved: string): string {
   const lines = saved.split('\n');

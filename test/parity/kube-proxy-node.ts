@@ -1,14 +1,14 @@
-import { request } from 'node:http';
 import { mkdirSync, writeFileSync } from 'node:fs';
+import { request } from 'node:http';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { isDeepStrictEqual } from 'node:util';
 import type { Daemon } from '../netns/cluster-host.ts';
 import type { KubeChange, KubeItem } from './api-server.ts';
 import { nodeName, nodes } from './clusters.ts';
-import { fenceOf, isFenceIn, withoutFence } from './fence.ts';
+import { absentOfFence, fenceOf, withoutFence } from './fence.ts';
 import { type ProxyConfig, proxyConfig, type ProxySetting } from './settings.ts';
-import { type Saved, WiredNode } from './wire.ts';
+import { isInGuest, type Saved, WiredNode } from './wire.ts';
 
 const port = 18_080;
 const kubeconfig = {
@@ -33,6 +33,8 @@ function ownConfig(setting: ProxySetting, dir: string): ProxyConfig {
     clientConnection: { kubeconfig: join(dir, 'kubeconfig'), contentType, acceptContentTypes: contentType },
     ...withDefaults('iptables', { minSyncPeriod: '10ms' }),
     ...withDefaults('nftables', { minSyncPeriod: '10ms' }),
+    // Without repeated syncs, each of which starts a hundred tools: in the guest they would never end.
+    ...withDefaults('ipvs', { minSyncPeriod: '10ms', syncPeriod: '1h' }),
     // A namespace cannot set the limits of the machine.
     ...withDefaults('conntrack', { maxPerCore: 0, min: 0, tcpEstablishedTimeout: '0s', tcpCloseWaitTimeout: '0s' }),
   };
@@ -41,17 +43,21 @@ function ownConfig(setting: ProxySetting, dir: string): ProxyConfig {
 /** The real kube-proxy on a node of its own, with an API server of its own. */
 export class KubeProxyNode {
   readonly node: WiredNode;
-  readonly #daemons: readonly Daemon[];
+  readonly #daemons: Daemon[];
+  readonly #program: readonly string[];
   readonly #socket: string;
   readonly #isIpvs: boolean;
   #cluster: readonly KubeItem[] = nodes;
   #fence = 0;
 
-  private constructor(node: WiredNode, daemons: readonly Daemon[], socket: string, isIpvs: boolean) {
+  private constructor(node: WiredNode, binary: string, setting: ProxySetting, dir: string) {
     this.node = node;
-    this.#socket = socket;
-    this.#isIpvs = isIpvs;
-    this.#daemons = daemons;
+    const server = join(import.meta.dirname, 'api-server.ts');
+    this.#daemons = [node.host.start([process.execPath, server, join(dir, 'objects.json'), String(port)])];
+    this.#program = [binary, '--config', join(dir, 'kube-proxy.yaml')];
+    this.#socket = join(dir, 'api.sock');
+    this.#isIpvs = setting.config?.['mode'] === 'ipvs';
+    if (!this.#isIpvs) this.#startProgram();
   }
 
   /** @param dir an empty directory */
@@ -62,32 +68,32 @@ export class KubeProxyNode {
     writeFileSync(join(dir, 'objects.json'), JSON.stringify(nodes));
     writeFileSync(join(dir, 'kubeconfig'), JSON.stringify(kubeconfig));
     writeFileSync(join(dir, 'kube-proxy.yaml'), JSON.stringify(ownConfig(setting, dir)));
-    const server = join(import.meta.dirname, 'api-server.ts');
-    const api = node.host.start([process.execPath, server, join(dir, 'objects.json'), String(port)]);
-    const proxy = node.host.start([binary, '--config', join(dir, 'kube-proxy.yaml')]);
-    return new KubeProxyNode(node, [proxy, api], join(dir, 'api.sock'), setting.config?.['mode'] === 'ipvs');
+    return new KubeProxyNode(node, binary, setting, dir);
+  }
+
+  #startProgram(): void {
+    this.#daemons.unshift(this.node.host.start(this.#program));
   }
 
   /** Sends new, removed and changed objects to the server. Ends once every rule of the cluster is in the kernel. */
   async put(cluster: readonly KubeItem[]): Promise<void> {
+    const end = performance.now() + syncTimeoutMs;
+    await this.#send(cluster, end);
+    // In mode ipvs the program starts with its first state: a sync without Services starts a hundred tools, too.
+    if (this.#isIpvs && this.#fence === 1) this.#startProgram();
+    await this.#untilFence(end);
+    if (!this.#isIpvs) return;
+    // It writes virtual servers first, then sets and rules, which reveal no fence. The next sync begins once this one has ended.
+    await this.#send(cluster, end);
+    await this.#untilFence(end);
+  }
+
+  /** Sends the changes to a state with a new fence. */
+  async #send(cluster: readonly KubeItem[], end: number): Promise<void> {
     const wanted = [...cluster, ...fenceOf(++this.#fence)];
     const changes = changesBetween(this.#cluster, wanted);
     this.#cluster = wanted;
-    await this.#until('the server takes changes', () => post(this.#socket, '/change', JSON.stringify(changes)));
-    await this.#until('kube-proxy has written all rules', () => this.#isPast(this.#fence));
-    if (this.#isIpvs) await this.#untilStill();
-  }
-
-  /** Mode ipvs writes virtual servers first, then sets and rules, which do not reveal the state. */
-  async #untilStill(): Promise<void> {
-    let last = '';
-    await this.#until('sets and rules stay', async () => {
-      await sleep(stillMs);
-      const before = last;
-      const looks = [['/usr/sbin/ipset', 'save'], ...saveTools.slice(0, 2)].map((tool) => this.node.host.run(tool));
-      last = (await Promise.all(looks)).join('').replaceAll(/^[#:].*$|timeout \d+/gm, '');
-      return last === before;
-    });
+    await this.#until('the server takes changes', end, () => post(this.#socket, '/change', JSON.stringify(changes)));
   }
 
   /** Without the fence. */
@@ -102,17 +108,28 @@ export class KubeProxyNode {
   }
 
   /** Its informers deliver Services and slices in the order of their changes: the last of each is in the rules once all are. */
-  async #isPast(fence: number): Promise<boolean> {
+  async #untilFence(end: number): Promise<void> {
     const { host } = this.node;
-    const saved = await Promise.all(saveTools.map((tool) => host.run(tool).catch(() => '')));
-    return isFenceIn(fence, `${saved[0]}${saved[2]}${saved[4]}`, `${saved[1]}${saved[3]}${saved[4]}`);
+    const tools = this.#isIpvs ? serverTools : saveTools;
+    await this.#until('kube-proxy has written all rules', end, async () => {
+      const results = await Promise.all(tools.map(async (tool) => ({ tool, ...(await host.exec(tool)) })));
+      const failed = results.filter(({ exitCode }) => exitCode !== 0);
+      const absent = absentOfFence(this.#fence, results.map(({ stdout }) => stdout).join('\n'));
+      if (absent.length === 0) return undefined;
+      const failures = failed.map(({ tool, exitCode, stderr }) => `${tool.join(' ')}: exit code ${exitCode} ${stderr}`);
+      return [`the rules lack ${absent.join(', ')}`, ...failures].join('\n');
+    });
   }
 
-  async #until(what: string, isSo: () => Promise<boolean>): Promise<void> {
-    const end = performance.now() + syncTimeoutMs;
-    while (!(await isSo())) {
-      if (performance.now() > end)
-        throw new Error(`timed out after ${syncTimeoutMs / 1000} s, waiting until ${what}\n${await this.#log()}`);
+  /** @param look finds what is still absent, in words; undefined: nothing */
+  async #until(what: string, end: number, look: () => Promise<string | undefined>): Promise<void> {
+    for (;;) {
+      const absent = await look();
+      if (absent === undefined) return;
+      if (performance.now() > end) {
+        const title = `Timed out ${syncTimeoutMs / 1000} s after the change, waiting until ${what}`;
+        throw new Error(`${title}: ${absent}\n${await this.#log()}`);
+      }
       await sleep(pauseMs);
     }
   }
@@ -123,23 +140,20 @@ export class KubeProxyNode {
   }
 }
 
-const isInGuest = process.env['SLUICE_GUEST'] === '1';
 /** An emulated machine is slow. */
 export const syncTimeoutMs = isInGuest ? 600_000 : 60_000;
 
-/** Between two looks, each of which starts five tools: in the guest they would take the processor from kube-proxy. */
+/** Between two looks: in the guest their tools would take the processor from kube-proxy. */
 const pauseMs = isInGuest ? 3_000 : 50;
 
-/** How long sets and rules stay as they are once kube-proxy is done. */
-const stillMs = isInGuest ? 15_000 : 1_000;
-
-/** @returns whether it was accepted */
-function post(socketPath: string, path: string, body: string): Promise<boolean> {
+/** @returns why it was not accepted */
+function post(socketPath: string, path: string, body: string): Promise<string | undefined> {
   return new Promise((resolve) => {
     const sending = request({ socketPath, path, method: 'POST' }, (response) => {
-      response.resume().on('end', () => resolve(response.statusCode === 200));
+      const { statusCode } = response;
+      response.resume().on('end', () => resolve(statusCode === 200 ? undefined : `it answered ${statusCode}`));
     });
-    sending.on('error', () => resolve(false)).end(body);
+    sending.on('error', ({ message }) => resolve(message)).end(body);
   });
 }
 
@@ -148,8 +162,8 @@ const saveTools: readonly (readonly string[])[] = [
   ['/usr/sbin/ip6tables-nft-save', '-t', 'nat'],
   ['/usr/sbin/nft', 'list', 'ruleset', 'ip'],
   ['/usr/sbin/nft', 'list', 'ruleset', 'ip6'],
-  ['/usr/sbin/ipvsadm', '-Sn'],
 ];
+const serverTools = [['/usr/sbin/ipvsadm', '-Sn']];
 
 /** The changes from one state of a cluster to another, in the order of the new one: removals first. */
 export function changesBetween(before: readonly KubeItem[], after: readonly KubeItem[]): readonly KubeChange[] {
