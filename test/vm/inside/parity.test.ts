@@ -70,11 +70,22 @@ async function loaded(host: Host): Promise<LoadedRules> {
       .flatMap((line) => form.exec(line)?.[1] ?? [])
       .filter((line) => !isOfFence(line))
       .toSorted();
+  const servers = await lines(['/usr/sbin/ipvsadm', '-Sn'], /^(-.*?) *$/);
+  const entries = await lines(['/usr/sbin/ipset', 'save'], /^add (.*?)(?: comment .*)?$/);
   return {
-    servers: await lines(['/usr/sbin/ipvsadm', '-Sn'], /^(-.*?) *$/),
-    entries: await lines(['/usr/sbin/ipset', 'save'], /^add (.*?)(?: comment .*)?$/),
+    servers,
+    entries: entries.filter((entry) => isSeen(entry, servers)),
     bound: await lines(['/usr/sbin/ip', '-o', 'addr', 'show', 'dev', 'kube-ipvs0'], / inet6? (\S+)/),
   };
+}
+
+/** kube-proxy has an entry for hairpin connections of each endpoint of the node: without a real server for it no packet matches it. */
+function isSeen(entry: string, servers: readonly string[]): boolean {
+  const [, address, protocol, port] = /^KUBE-(?:6-)?LOOP-BACK (.+),(tcp|udp|sctp):(\d+),/.exec(entry) ?? [];
+  if (address === undefined) return true;
+  const real = ` -r ${address.includes(':') ? `[${address}]` : address}:${port} `;
+  const start = { tcp: '-a -t ', udp: '-a -u ', sctp: '-a --sctp-service ' }[protocol as 'tcp' | 'udp' | 'sctp'];
+  return servers.some((line) => line.startsWith(start) && line.includes(real));
 }
 
 /** Without rules for empty sets: kube-proxy writes them with the first entry, and no packet matches them. */
