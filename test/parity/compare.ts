@@ -17,7 +17,7 @@ export function readSaved(text: string): SavedChains {
 
 /** Chains with a rule for each Service: each matches its own addresses and ports, so that no packet can tell their order. */
 const perService =
-  /^(?:nat KUBE-(?:SERVICES|NODEPORTS)|filter KUBE-(?:SERVICES|EXTERNAL-SERVICES|NODEPORTS|PROXY-FIREWALL))$/;
+  /^(?:nat KUBE-(?:SERVICES|NODEPORTS)|filter KUBE-(?:SERVICES|EXTERNAL-SERVICES|NODEPORTS|PROXY-FIREWALL|IPVS-OUT-FILTER))$/;
 
 /** Rules of kube-proxy that no packet can detect, by name. */
 const undetectable: readonly {
