@@ -17,6 +17,9 @@ const services = 12;
 /** How long conntrack may remember a removed endpoint: `sluiced apply` exits after deleting the flows. */
 const settlesWithinMs = 5_000;
 
+/** A client of UDP outlives a change on a loaded machine, too: conntrack would forget it after 30 s. */
+const setting = { ...settings[0], commands: ['echo 600 >/proc/sys/net/netfilter/nf_conntrack_udp_timeout'] };
+
 const programs = needPrograms();
 /** Flows that kube-proxy itself leaves behind are reported, but do not excuse Sluice. */
 let leftByKubeProxy = 0;
@@ -28,7 +31,7 @@ test.for(Array.from({ length: histories }, (_, index) => index))(
   async (index) => {
     const random = randomOf(seed + 1_000 + index);
     let cluster = drawCluster(services, random);
-    await withNodes(programs(), settings[0], async ({ theirs, ours, put }) => {
+    await withNodes(programs(), setting, async ({ theirs, ours, put }) => {
       const judge = new Examiner(theirs.node);
       const examined = ours.map((node) => new Examiner(node.node));
       const [theirClients, ourClients] = [new Clients(judge), examined.map((one) => new Clients(one))];
