@@ -1,21 +1,13 @@
-import type { Problem } from '@sluice/netfilter';
-import type { Log } from '@sluice/cli/log';
-import { logProblems } from './start.ts';
+import type { Problem } from '@sluice/bundle';
 
-/** Logs ignored objects: each once, and again when it reappears. */
+/** Finds newly ignored objects: each once, and again when it reappears. */
 export class IgnoredObjectsWatch {
-  readonly #log: Log;
-  #logged: ReadonlySet<string | undefined> = new Set();
+  #known: ReadonlySet<string | undefined> = new Set();
 
-  constructor(log: Log) {
-    this.#log = log;
-  }
-
-  now({ ignored }: { readonly ignored: readonly Problem[] }): void {
-    logProblems(
-      this.#log,
-      ignored.filter(({ object }) => !this.#logged.has(object)),
-    );
-    this.#logged = new Set(ignored.map(({ object }) => object));
+  /** Takes the ignored objects. @returns the new ones */
+  now({ ignored }: { readonly ignored: readonly Problem[] }): readonly Problem[] {
+    const found = ignored.filter(({ object }) => !this.#known.has(object));
+    this.#known = new Set(ignored.map(({ object }) => object));
+    return found;
   }
 }

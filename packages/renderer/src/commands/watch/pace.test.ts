@@ -54,3 +54,13 @@ test('with a change every 10 ms, keeps the minimum interval and the maximum dela
   expect(Math.min(...gaps)).toBeGreaterThanOrEqual(200);
   expect(Math.max(...gaps)).toBeLessThanOrEqual(315);
 });
+
+test('schedules one retry after several failures, and none after a publication', () => {
+  const pacer = new Pacer(pace);
+  for (let now = 5000; now < 5500; now += 100) pacer.failed(now);
+  expect(pacer.dueMs).toBe(10_400);
+  pacer.changed(6000);
+  expect(pacer.dueMs).toBe(6020);
+  pacer.published(6020);
+  expect(pacer.dueMs).toBeUndefined();
+});

@@ -1,7 +1,7 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterEach, beforeEach, expect, test, vi } from 'vitest';
+import { afterEach, beforeEach, expect, test } from 'vitest';
 import { LiveTree } from '../../emit/live-tree.ts';
 import { config, service, slice } from '../../render/builders.fixture.ts';
 import type { Problem } from '@sluice/netfilter';
@@ -24,58 +24,58 @@ beforeEach(() => {
   objects = [service('web'), slice('web')];
   [published, failures, textOnDisk] = [[], [], () => undefined];
   nowMs = 1_000_000;
-  publisher = new Publisher(
-    {
-      objects: () => objects,
-      config: config(),
-      tree: new LiveTree(dir),
-      textOnDisk: (path) => textOnDisk(path),
-      metrics,
-      // These tests publish explicitly, never by the pace.
-      pace: { minIntervalMs: 3_600_000, maxDelayMs: 3_600_000 },
-      clock: { now: () => nowMs, monotonic: () => nowMs },
-    },
-    { published: (publication) => published.push(publication), failed: (problems) => failures.push(problems) },
-  );
+  publisher = new Publisher({
+    config: config(),
+    tree: new LiveTree(dir),
+    textOnDisk: (path) => textOnDisk(path),
+    metrics,
+    clock: { now: () => nowMs, monotonic: () => nowMs },
+  });
 });
 afterEach(() => {
   publisher.stop();
   rmSync(dir, { recursive: true });
 });
 
+/** Publishes the objects, and records the result. */
+function publish(): void {
+  const result = publisher.publish(objects);
+  if ('problems' in result) failures.push(result.problems);
+  else published.push(result);
+}
 const about = (): readonly (readonly string[])[] => published.map((publication) => publication.about);
 const pending = async (): Promise<number | undefined> => (await metrics.pending.get()).values[0]?.value;
 const latencies = async (): Promise<number> =>
   (await metrics.programming.get()).values.find(({ metricName }) => metricName?.endsWith('_count'))?.value ?? 0;
-const change = (name: string): void => publisher.changed({ about: `Service shop/${name}`, triggeredMs: nowMs - 50 });
+const change = (name: string): boolean => publisher.changed({ about: `Service shop/${name}`, triggeredMs: nowMs - 50 });
 
 test('ignores changes while another process writes', async () => {
   for (let index = 0; index < 10; index++) change(`s${index}`);
   expect(await pending()).toBe(0);
   publisher.start();
-  publisher.publishNow();
+  publish();
   expect(published[0]?.about).not.toContain('Service shop/s0');
 });
 
 test('names the objects of the first publication from its files, of later ones from changes', () => {
   publisher.start();
   for (const name of ['web', 'api', 'gone']) change(name);
-  publisher.publishNow();
+  publish();
   expect(about()).toEqual([['Profile default', 'Service shop/web']]);
   publisher.stop();
   objects = [...objects, service('api', { clusterIP: '10.96.0.2' })];
   publisher.start();
   change('web');
-  publisher.publishNow();
+  publish();
   change('web');
-  publisher.publishNow();
+  publish();
   expect(about().slice(1)).toEqual([['Service shop/api'], ['Service shop/web']]);
 });
 
 test('reports slices without a Service with a publication', () => {
   objects = [...objects, slice('loose', {}, { labels: {} })];
   publisher.start();
-  publisher.publishNow();
+  publish();
   expect(published[0]?.ignored).toMatchObject([
     { code: 'SLICE_WITHOUT_SERVICE', object: 'EndpointSlice shop/loose-1' },
   ]);
@@ -84,10 +84,10 @@ test('reports slices without a Service with a publication', () => {
 
 test('names an object with several changes once', async () => {
   publisher.start();
-  publisher.publishNow();
+  publish();
   for (let index = 0; index < 10; index++) change('web');
   expect(await pending()).toBe(1);
-  publisher.publishNow();
+  publish();
   expect(about()[1]).toEqual(['Service shop/web']);
   expect(await pending()).toBe(0);
 });
@@ -102,10 +102,10 @@ test('bounds the memory of pending changes while nothing can be rendered', async
 test('measures latency from the first publication of each term on', async () => {
   publisher.start();
   change('web');
-  publisher.publishNow();
+  publish();
   expect(await latencies()).toBe(0);
   change('web');
-  publisher.publishNow();
+  publish();
   expect(await latencies()).toBe(1);
   change('web');
   publisher.stop();
@@ -113,7 +113,7 @@ test('measures latency from the first publication of each term on', async () => 
   change('web');
   publisher.start();
   change('web');
-  publisher.publishNow();
+  publish();
   expect(await latencies()).toBe(1);
 });
 
@@ -129,25 +129,8 @@ test('reports a disk that cannot be read as a failure', () => {
   textOnDisk = (): never => {
     throw Object.assign(new Error('EIO: i/o error, read'), { syscall: 'read', code: 'EIO' });
   };
-  publisher.publishNow();
+  publish();
   expect(failures).toMatchObject([
     [{ code: 'OUTPUT_UNWRITABLE', message: 'Cannot read the bundle: EIO: i/o error, read' }],
   ]);
-});
-
-test('schedules one retry after several failures', () => {
-  vi.useFakeTimers();
-  try {
-    publisher.start();
-    objects = [bad(), slice('web')];
-    textOnDisk = (): never => {
-      throw Object.assign(new Error('EIO'), { syscall: 'read' });
-    };
-    for (let round = 0; round < 5; round++) publisher.publishNow();
-    expect(vi.getTimerCount()).toBe(2);
-    publisher.stop();
-    expect(vi.getTimerCount()).toBe(0);
-  } finally {
-    vi.useRealTimers();
-  }
 });

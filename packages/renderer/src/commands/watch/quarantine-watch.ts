@@ -1,33 +1,24 @@
-import type { Log } from '@sluice/cli/log';
-import type { EventSender } from '../../cluster/watch/events.ts';
+import type { Notice } from '../../cluster/watch/events.ts';
 import type { Quarantined } from '../../render/quarantine/quarantine.ts';
 
-/** Reports objects that enter or leave quarantine: once, in the log and as an Event on the object. */
+/** Finds objects that enter or leave quarantine, each once. */
 export class QuarantineWatch {
-  readonly #log: Pick<Log, 'info' | 'warn'>;
-  readonly #events: EventSender | undefined;
   #inside = new Map<string, string>();
 
-  constructor(log: Pick<Log, 'info' | 'warn'>, events: EventSender | undefined) {
-    this.#log = log;
-    this.#events = events;
-  }
-
-  now({ quarantine }: { readonly quarantine: readonly Quarantined[] }): void {
+  /** Takes the current quarantine. @returns what changed, as Events on the objects */
+  now({ quarantine }: { readonly quarantine: readonly Quarantined[] }): readonly Notice[] {
     const next = new Map(quarantine.map((item) => [item.object, wordsOf(item)]));
-    for (const [object, message] of next) {
-      if (this.#inside.get(object) === message) continue;
-      this.#log.warn({ object }, `quarantine: ${object}: ${message}`);
-      this.#events?.add({ object, reason: 'Quarantined', message });
-    }
-    for (const object of this.#inside.keys()) {
-      if (next.has(object)) continue;
-      this.#log.info({ object }, `quarantine: ${object} is valid again`);
-      this.#events?.add({ object, reason: 'Released', message: 'The object is valid and rendered again' });
-    }
+    const entered = [...next].filter(([object, message]) => this.#inside.get(object) !== message);
+    const left = [...this.#inside.keys()].filter((object) => !next.has(object));
     this.#inside = next;
+    return [
+      ...entered.map(([object, message]) => ({ object, reason: 'Quarantined', message }) as const),
+      ...left.map((object) => ({ object, reason: 'Released', message: releasedMessage }) as const),
+    ];
   }
 }
+
+const releasedMessage = 'The object is valid and rendered again';
 
 function wordsOf({ rules, reasons }: Quarantined): string {
   const kept = rules === 'none' ? 'it has no rules' : 'its last good rules are kept';

@@ -2,26 +2,25 @@ import { randomUUID } from 'node:crypto';
 import { fstatSync } from 'node:fs';
 import { hostname } from 'node:os';
 import { setFlagsFromString } from 'node:v8';
-import type { Problem } from '@sluice/netfilter';
 import { isJournal, type LogFormat, type LogLevel } from '@sluice/cli';
 import { type AdjustableLog, type Log, makeLog } from '@sluice/cli/log';
 import type { Access } from '../../cluster/access.ts';
 import { leaseLimits, watchLimits } from '../../cluster/limits.ts';
 import { EventSender, sendEvent } from '../../cluster/watch/events.ts';
-import { Feed } from '../../cluster/watch/feed.ts';
+import { Feed, type ObjectChange } from '../../cluster/watch/feed.ts';
 import { Elector } from '../../cluster/watch/lease.ts';
 import { LiveTree } from '../../emit/live-tree.ts';
 import { exitCodes } from '../../exit.ts';
 import { readText } from '../../load/tree.ts';
 import type { SluiceConfig } from '../../render/config.ts';
 import { openCluster } from '../from-cluster.ts';
-import { Committer } from './commits.ts';
+import { Commits } from './commits.ts';
 import { Alarms, serveHealth } from './health.ts';
+import { WatchLoop } from './loop.ts';
 import { Metrics } from './metrics.ts';
-import { IgnoredObjectsWatch } from './ignored-objects-watch.ts';
-import { type Publication, Publisher } from './publisher.ts';
-import { QuarantineWatch } from './quarantine-watch.ts';
-import { checkOutput, logProblems, readClusterConfig, type ClusterWait } from './start.ts';
+import { Publisher } from './publisher.ts';
+import { WatchReport } from './report.ts';
+import { checkOutput, readClusterConfig, type ClusterWait } from './start.ts';
 
 export interface WatchOptions {
   readonly output: string;
@@ -125,7 +124,7 @@ function clusterWait({ log, metrics, alarms }: WatchState, signal: AbortSignal):
   };
 }
 
-/** One run of `sluice watch`: connects feed, publisher, committer and leader election. */
+/** One run of `sluice watch`: connects feed, loop and leader election. */
 class WatchSession {
   readonly #options: WatchOptions;
   readonly #access: Access;
@@ -133,74 +132,50 @@ class WatchSession {
   readonly #metrics: Metrics;
   readonly #alarms: Alarms;
   readonly #feed: Feed;
-  readonly #publisher: Publisher;
-  readonly #committer: Committer | undefined;
-  readonly #quarantine: QuarantineWatch;
-  readonly #ignored: IgnoredObjectsWatch;
-  #isLeading = false;
-  /** Counts gains and losses of leadership. */
-  #term = 0;
-  #hasLoggedStart = false;
+  readonly #report: WatchReport;
+  readonly #loop: WatchLoop;
 
   constructor(access: Access, config: SluiceConfig, options: WatchOptions, { log, metrics, alarms }: WatchState) {
+    const { output } = options;
     this.#options = options;
     this.#log = log;
     this.#metrics = metrics;
     this.#alarms = alarms;
     this.#access = access;
     this.#feed = new Feed(access, this.#listener, watchLimits);
-    const tree = new LiveTree(options.output);
-    this.#publisher = new Publisher(
-      {
-        objects: () => (this.#feed.isComplete ? this.#feed.objects() : undefined),
-        config,
-        tree,
-        textOnDisk: (path) => readText(options.output, path),
-        metrics,
-        pace: { minIntervalMs: options.minInterval, maxDelayMs: options.maxDelay },
-        clock: { now: () => Date.now(), monotonic: () => performance.now() },
-      },
-      { published: (publication) => this.#published(publication), failed: (problems) => this.#failed(problems) },
-    );
-    this.#ignored = new IgnoredObjectsWatch(log);
-    this.#quarantine = new QuarantineWatch(log, options.events === true ? this.#eventSender() : undefined);
-    if (options.commit === true) {
-      this.#committer = new Committer(options.output, options.push === true, this.#publisher, {
-        alarm: (why) => this.#alarm('COMMIT', why),
-        clear: () => this.#alarms.clear('COMMIT'),
-        say: (text) => log.info({}, text),
-      });
-    }
+    const events = options.events === true ? this.#eventSender() : undefined;
+    this.#report = new WatchReport(log, alarms, { output, server: access.server }, events);
+    const clock = { now: () => Date.now(), monotonic: () => performance.now() };
+    const textOnDisk = (path: string): string | undefined => readText(output, path);
+    this.#loop = new WatchLoop({
+      objects: () => (this.#feed.isComplete ? this.#feed.objects() : undefined),
+      publisher: new Publisher({ config, tree: new LiveTree(output), textOnDisk, metrics, clock }),
+      pace: { minIntervalMs: options.minInterval, maxDelayMs: options.maxDelay },
+      commits: options.commit === true ? new Commits(output, options.push === true) : undefined,
+      report: this.#report,
+      now: clock.monotonic,
+    });
   }
 
   async run(signal: AbortSignal): Promise<void> {
     const { lease } = this.#options;
-    const feeding = this.#feed.run(signal);
-    const electing = lease === undefined ? this.#lead(false) : this.#elect(lease, signal);
-    await Promise.all([feeding, electing]);
-    this.#publisher.stop();
-    await this.#committer?.finish();
+    if (lease === undefined) this.#lead(false);
+    const electing = lease === undefined ? undefined : this.#elect(lease, signal);
+    const inputs = Promise.all([this.#feed.run(signal), electing]);
+    await Promise.all([this.#loop.run(), inputs.finally(() => this.#loop.finish())]);
   }
 
   /** @param hadOtherWriter whether another process may have written before */
-  async #lead(hadOtherWriter: boolean): Promise<void> {
-    this.#isLeading = true;
-    const term = ++this.#term;
+  #lead(hadOtherWriter: boolean): void {
     this.#metrics.leading.set(1);
-    await this.#committer?.start(hadOtherWriter);
-    // The Lease may have been lost, and gained again, while the committer started.
-    if (term === this.#term) this.#publisher.start();
-    else if (!this.#isLeading) this.#committer?.stop();
+    this.#loop.lead(hadOtherWriter);
   }
 
   #follow(): void {
-    this.#isLeading = false;
-    this.#term += 1;
     // The new leader reports what cannot be rendered.
     this.#alarms.clear('RENDER');
     this.#metrics.leading.set(0);
-    this.#publisher.stop();
-    this.#committer?.stop();
+    this.#loop.follow();
   }
 
   async #elect(lease: string, signal: AbortSignal): Promise<void> {
@@ -208,13 +183,13 @@ class WatchSession {
     const listener = {
       gained: () => {
         this.#log.info({ lease }, `this process holds Lease ${lease} and writes ${this.#options.output}`);
-        void this.#lead(true);
+        this.#lead(true);
       },
       lost: (why: string) => {
         this.#log.warn({ lease }, `this process no longer holds Lease ${lease}: ${why}`);
         this.#follow();
       },
-      failed: (why: string) => this.#alarm('LEASE', why),
+      failed: (why: string) => this.#report.alarm('LEASE', why),
       answered: () => this.#alarms.clear('LEASE'),
     };
     // Waiting for leadership is not an alarm.
@@ -234,45 +209,18 @@ class WatchSession {
   }
 
   readonly #listener = {
-    changed: (change: Parameters<Publisher['changed']>[0]): void => this.#publisher.changed(change),
+    changed: (change: ObjectChange): void => this.#loop.changed(change),
     current: ({ resource }: { resource: string }): void => {
       const alarm = `API ${resource}`;
       if (this.#alarms.clear(alarm)) this.#log.info({ alarm }, `${resource}: the API server answers again`);
       this.#metrics.away.set(this.#alarms.active().some((one) => one.startsWith('API ')) ? 1 : 0);
-      if (!this.#publisher.hasPublished) this.#publisher.recheck();
+      if (!this.#loop.hasPublished) this.#loop.recheck();
     },
     away: ({ resource }: { resource: string }, why: string): void => {
-      this.#alarm(`API ${resource}`, why);
+      this.#report.alarm(`API ${resource}`, why);
       this.#metrics.away.set(1);
     },
     notWatched: ({ resource }: { resource: string }, why: string): void =>
       this.#log.warn({}, `cannot watch ${resource}, so their ranges are taken from the config: ${why}`),
   };
-
-  #published(publication: Publication): void {
-    const { written, removed, about } = publication;
-    this.#log.debug({ written: written.length, removed: removed.length, about }, 'published');
-    this.#alarms.clear('NOT_READY');
-    this.#alarms.clear('RENDER');
-    if (!this.#hasLoggedStart) {
-      const what = `${written.length} files written, ${removed.length} removed`;
-      this.#log.info(
-        {},
-        `${this.#options.output} is up to date with ${this.#access.server}: ${what}; watching for changes`,
-      );
-    }
-    this.#hasLoggedStart = true;
-    this.#quarantine.now(publication);
-    this.#ignored.now(publication);
-    this.#committer?.add(publication);
-  }
-
-  #failed(problems: readonly Problem[]): void {
-    logProblems(this.#log, problems);
-    this.#alarm('RENDER', problems[0]?.message ?? 'rendering failed');
-  }
-
-  #alarm(name: string, why: string): void {
-    if (this.#alarms.raise(name, why)) this.#log.warn({ alarm: name }, `${name}: ${why}`);
-  }
 }

@@ -1,0 +1,79 @@
+import type { Problem } from '@sluice/bundle';
+import type { Log } from '@sluice/cli/log';
+import type { EventSender } from '../../cluster/watch/events.ts';
+import type { Alarms } from './health.ts';
+import { IgnoredObjectsWatch } from './ignored-objects-watch.ts';
+import type { Publication } from './publisher.ts';
+import { QuarantineWatch } from './quarantine-watch.ts';
+import { logProblems } from './start.ts';
+
+/** The directory and the server, for messages. */
+export interface ReportNames {
+  readonly output: string;
+  readonly server: string;
+}
+
+/** Reports the results of the loop: in the log, as alarms, and as Events. */
+export class WatchReport {
+  readonly #log: Log;
+  readonly #alarms: Alarms;
+  readonly #names: ReportNames;
+  readonly #events: EventSender | undefined;
+  readonly #quarantine = new QuarantineWatch();
+  readonly #ignored = new IgnoredObjectsWatch();
+  #hasLoggedStart = false;
+
+  constructor(log: Log, alarms: Alarms, names: ReportNames, events: EventSender | undefined) {
+    this.#log = log;
+    this.#alarms = alarms;
+    this.#names = names;
+    this.#events = events;
+  }
+
+  published(publication: Publication): void {
+    const { written, removed, about } = publication;
+    this.#log.debug({ written: written.length, removed: removed.length, about }, 'published');
+    this.#alarms.clear('NOT_READY');
+    this.#alarms.clear('RENDER');
+    if (!this.#hasLoggedStart) {
+      const what = `${written.length} files written, ${removed.length} removed`;
+      const { output, server } = this.#names;
+      this.#log.info({}, `${output} is up to date with ${server}: ${what}; watching for changes`);
+    }
+    this.#hasLoggedStart = true;
+    this.#reportQuarantine(publication);
+    logProblems(this.#log, this.#ignored.now(publication));
+  }
+
+  #reportQuarantine(publication: Publication): void {
+    for (const notice of this.#quarantine.now(publication)) {
+      const { object, reason, message } = notice;
+      if (reason === 'Quarantined') this.#log.warn({ object }, `quarantine: ${object}: ${message}`);
+      else this.#log.info({ object }, `quarantine: ${object} is valid again`);
+      this.#events?.add(notice);
+    }
+  }
+
+  notPublished(problems: readonly Problem[]): void {
+    logProblems(this.#log, problems);
+    this.alarm('RENDER', problems[0]?.message ?? 'rendering failed');
+  }
+
+  /** The directory is committed and pushed, or another process takes over. */
+  committed(): void {
+    this.#alarms.clear('COMMIT');
+  }
+
+  notCommitted(why: string): void {
+    this.alarm('COMMIT', why);
+  }
+
+  say(text: string): void {
+    this.#log.info({}, text);
+  }
+
+  /** Raises an alarm, and logs it when it or its reason is new. */
+  alarm(name: string, why: string): void {
+    if (this.#alarms.raise(name, why)) this.#log.warn({ alarm: name }, `${name}: ${why}`);
+  }
+}
