@@ -3,7 +3,7 @@ import { createServer as createProxy, type Server } from 'node:http';
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
 import { type AccessOptions, openAccess } from '../../packages/renderer/src/cluster/access.ts';
 import { watchLimits } from '../../packages/renderer/src/cluster/limits.ts';
 import { proxyFor } from '../../packages/renderer/src/cluster/proxy.ts';
@@ -166,13 +166,15 @@ describe('credentials', () => {
   });
 
   test('uses the account of the pod without a kubeconfig', async () => {
-    const account = join(dir, 'account');
-    mkdirSync(account);
+    const account = join(dir, 'pod/var/run/secrets/kubernetes.io/serviceaccount');
+    mkdirSync(account, { recursive: true });
     writeFileSync(join(account, 'token'), token);
     writeFileSync(join(account, 'ca.crt'), readFileSync(file('ca.crt')));
     const { hostname, port } = new URL(server.url);
-    const env = { HOME: dir, KUBERNETES_SERVICE_HOST: hostname, KUBERNETES_SERVICE_PORT: port };
-    expect(await seen({ account }, env)).toBe(1);
+    vi.stubEnv('KUBERNETES_SERVICE_HOST', hostname);
+    vi.stubEnv('KUBERNETES_SERVICE_PORT', port);
+    expect(await seen({ root: join(dir, 'pod') }, { HOME: dir })).toBe(1);
+    vi.unstubAllEnvs();
   });
 });
 
@@ -212,7 +214,7 @@ describe('kubeconfigs', () => {
   });
 
   test('without any kubeconfig, the message lists the places that were searched', () => {
-    expect(() => openAccess({ account: dir }, { HOME: dir })).toThrow(
+    expect(() => openAccess({ root: dir }, { HOME: dir })).toThrow(
       /\.kube\/config does not exist, KUBECONFIG is not set/,
     );
   });

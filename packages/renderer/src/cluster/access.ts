@@ -6,13 +6,17 @@ import { clusterLimits } from './limits.ts';
 import { Plugin, type PluginCall } from './plugin.ts';
 import { agentFor, proxyFor } from './proxy.ts';
 
+// The client library reads the kubeconfig and applies its user: certificates, tokens, auth providers, impersonation, SOCKS proxies. It
+// ignores `tokenFile`, does not trim its text, trusts no authority without a user, follows NODE_TLS_REJECT_UNAUTHORIZED, and keeps
+// credentials that the server refused: client-node.test.ts, "access.ts". There, too, the options of both are compared.
+
 /** Selects the cluster and the user. */
 export interface AccessOptions {
   /** A kubeconfig; default: `KUBECONFIG`, `~/.kube/config`, or the ServiceAccount of the pod. */
   readonly kubeconfig?: string;
   readonly context?: string;
-  /** The directory of the pod's ServiceAccount, for tests. */
-  readonly account?: string;
+  /** The root directory of a pod, for tests. */
+  readonly root?: string;
 }
 
 /** How long to wait for credentials. */
@@ -42,7 +46,7 @@ export interface Access {
  * @throws ClusterFailure with `CLUSTER_ACCESS` when there is no kubeconfig, no such context, or no https address
  */
 export function openAccess(options: AccessOptions, env: NodeJS.ProcessEnv): Access {
-  const found = findKubeconfig(options.kubeconfig, env, options.account);
+  const found = findKubeconfig(options.kubeconfig, env, options.root);
   const config = read(found, options.context);
   const cluster = config.getCurrentCluster();
   if (!cluster?.server.startsWith('https://')) {

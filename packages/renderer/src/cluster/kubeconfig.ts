@@ -1,11 +1,15 @@
 import { accessSync, readFileSync } from 'node:fs';
 import { dirname, isAbsolute, join } from 'node:path';
+import { KubeConfig } from '@kubernetes/client-node';
 import { parse } from 'yaml';
 import type { Json, JsonObject } from '../render/kube.ts';
 import { ClusterFailure } from './failure.ts';
 
-/** The directory of a pod's ServiceAccount. https://kubernetes.io/docs/tasks/run-application/access-api-from-pod/ */
-const accountDir = '/var/run/secrets/kubernetes.io/serviceaccount';
+// The client library reads one kubeconfig and the account of a pod, and this module uses it for both. It refuses files with entries of
+// the same name, does not ignore missing ones, and leaves paths of plugins relative: client-node.test.ts, "kubeconfig.ts".
+
+/** The token of a pod's ServiceAccount. https://kubernetes.io/docs/tasks/run-application/access-api-from-pod/ */
+const accountToken = 'var/run/secrets/kubernetes.io/serviceaccount/token';
 
 /** A kubeconfig as one text with absolute paths, and its source for messages. */
 export interface Kubeconfig {
@@ -17,9 +21,10 @@ export interface Kubeconfig {
  * Finds the kubeconfig like kubectl: the named file, or the merged files of `KUBECONFIG`, or `~/.kube/config`, or the ServiceAccount of the
  * pod. Of entries with the same name the first one wins, and missing files of `KUBECONFIG` are ignored.
  * https://kubernetes.io/docs/concepts/configuration/organize-cluster-access-kubeconfig/
+ * @param root the root directory of the pod, for tests
  * @throws ClusterFailure with `CLUSTER_ACCESS` when there is none or it cannot be read
  */
-export function findKubeconfig(named: string | undefined, env: NodeJS.ProcessEnv, account = accountDir): Kubeconfig {
+export function findKubeconfig(named: string | undefined, env: NodeJS.ProcessEnv, root = ''): Kubeconfig {
   if (named !== undefined) return merged([named]);
   const listed = (env['KUBECONFIG'] ?? '').split(':').filter((file) => file !== '');
   if (listed.length > 0) {
@@ -28,7 +33,7 @@ export function findKubeconfig(named: string | undefined, env: NodeJS.ProcessEnv
   }
   const home = join(env['HOME'] ?? '/root', '.kube/config');
   if (isThere(home)) return merged([home]);
-  if (isThere(join(account, 'token'))) return ofAccount(account, env);
+  if (isThere(`${root}/${accountToken}`)) return ofAccount(root);
   throw new ClusterFailure(
     'CLUSTER_ACCESS',
     `Cannot find a cluster: ${home} does not exist, KUBECONFIG is not set, and there is no ServiceAccount of a pod`,
@@ -36,17 +41,10 @@ export function findKubeconfig(named: string | undefined, env: NodeJS.ProcessEnv
   );
 }
 
-/** The ServiceAccount of the pod. */
-function ofAccount(account: string, env: NodeJS.ProcessEnv): Kubeconfig {
-  const host = env['KUBERNETES_SERVICE_HOST'] ?? '';
-  const server = `https://${host.includes(':') ? `[${host}]` : host}:${env['KUBERNETES_SERVICE_PORT'] ?? '443'}`;
-  const config = {
-    clusters: [{ name: 'pod', cluster: { server, 'certificate-authority': join(account, 'ca.crt') } }],
-    users: [{ name: 'pod', user: { tokenFile: join(account, 'token') } }],
-    contexts: [{ name: 'pod', context: { cluster: 'pod', user: 'pod' } }],
-    'current-context': 'pod',
-  };
-  return { text: printed(config), from: 'the ServiceAccount of this pod' };
+function ofAccount(root: string): Kubeconfig {
+  const config = new KubeConfig();
+  config.loadFromCluster(root);
+  return { text: config.exportConfig(), from: 'the ServiceAccount of this pod' };
 }
 
 function merged(files: readonly string[]): Kubeconfig {
