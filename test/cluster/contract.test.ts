@@ -6,6 +6,10 @@ import { quarantineFile, serviceFile } from '@sluice/bundle';
 import { execa } from 'execa';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { parseAllDocuments } from 'yaml';
+import { openAccess } from '../../packages/renderer/src/cluster/access.ts';
+import { listByLibrary } from '../../packages/renderer/src/cluster/client-node.fixture.ts';
+import { listedKinds } from '../../packages/renderer/src/cluster/kinds.ts';
+import { list } from '../../packages/renderer/src/cluster/list.ts';
 import { apiServerPrograms } from '../parity/binaries.ts';
 import type { ApiObject } from './apiserver.fixture.ts';
 import type { RbacRole } from './authorizer.fixture.ts';
@@ -129,6 +133,15 @@ describe.each(servers)('%s', { timeout }, (_title, open) => {
       subjects: [{ apiGroup: 'rbac.authorization.k8s.io', kind: 'User', name: 'sluice' }],
     });
   }
+
+  test.each(['Service', 'EndpointSlice', 'Node'] as const)(
+    'lists equal objects as the client library: %s',
+    async (kind) => {
+      const own = await list(openAccess({ kubeconfig: api.kubeconfig }, {}), listedKinds[kind], { pageObjects: 1 });
+      expect(own?.items).toEqual(await listByLibrary(api.kubeconfig, kind, 1));
+      expect(own?.items).not.toEqual([]);
+    },
+  );
 
   test('a snapshot has what kubectl lists, is the same twice, and renders as the cluster does', async () => {
     const first = await sluice('snapshot', '-o', '-', '-n', 'shop');

@@ -50,7 +50,7 @@ export class LiveCluster {
       void readBody(request).then((body) => send(response, this.onPost(url.pathname, body), body));
       return true;
     }
-    if (url.searchParams.get('watch') !== '1') return false;
+    if (!['1', 'true'].includes(url.searchParams.get('watch') ?? '')) return false;
     if (request.headers.authorization !== `Bearer ${token}`) {
       send(response, 401, {});
       return true;

@@ -141,7 +141,11 @@ const decisions: Section = {
       '13. Order of rules',
       'order is judged by its difference',
     ),
-    page('docs/decisions/0014-state-stays-in-files.md', '14. State', 'state stays in files, not in SQLite'),
+    page(
+      'docs/decisions/0014-the-client-library-reads-credentials.md',
+      '14. Client library',
+      'the client library reads credentials',
+    ),
   ],
 };
 

@@ -3,6 +3,9 @@ import type { OutgoingHttpHeaders } from 'node:http';
 import type { Readable } from 'node:stream';
 import { isMap, mapAt, parseJson, textAt } from './json.ts';
 
+// The client library runs plugins without a timeout and with unbounded output, leaves their standard input open, and does not tell them
+// the version of the answer (KUBERNETES_EXEC_INFO): client-node.test.ts, "plugin.ts".
+
 /** The `exec` of a user in a kubeconfig. */
 export interface PluginCall {
   readonly command: string;
@@ -21,7 +24,7 @@ export interface PluginCredentials {
 const answerBytesMax = 1024 * 1024;
 
 /**
- * An exec plugin. Its credentials are cached until they expire. The client library's own support has no timeout.
+ * An exec plugin. Its credentials are cached until they expire.
  * https://kubernetes.io/docs/reference/config-api/client-authentication.v1/
  */
 export class Plugin {

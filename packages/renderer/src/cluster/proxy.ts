@@ -1,6 +1,9 @@
 import { Agent } from 'node:https';
 import { BlockList, isIP } from 'node:net';
 
+// The client library reads no proxy from the environment, its agents close each connection (a Lease is renewed every two seconds), and they
+// keep a certificate that was renewed. NO_PROXY of Node has no networks: client-node.test.ts, "proxy.ts".
+
 /**
  * `HTTPS_PROXY`, unless the host is this machine or matches `NO_PROXY`, such as `.example.com,10.96.0.0/12,api.example.com:6443`.
  * Implements https://pkg.go.dev/golang.org/x/net/http/httpproxy#Config, like kubectl.

@@ -5,6 +5,8 @@ import { ClusterFailure } from './failure.ts';
 import { clusterLimits } from './limits.ts';
 import { sleep } from './sleep.ts';
 
+// Requests of the client library have no timeout, no bound on the answer and no retry: client-node.test.ts, "request.ts".
+
 /** The limits of a request; tests use smaller ones. */
 export interface Patience extends CredentialPatience {
   readonly requestTimeoutMs: number;

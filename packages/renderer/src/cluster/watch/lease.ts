@@ -6,6 +6,8 @@ import { refused } from '../refusal.ts';
 import { type ApiResponse, type Patience, sendOnly } from '../request.ts';
 import { sleep } from '../sleep.ts';
 
+// The client library has no leader election: client-node.test.ts, "watch/lease.ts".
+
 /** The Lease and the identity of this process. */
 export interface LeaseName {
   readonly namespace: string;

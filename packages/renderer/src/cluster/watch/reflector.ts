@@ -9,6 +9,9 @@ import type { Patience } from '../request.ts';
 import { readStream, type StreamEnd } from './stream.ts';
 import { sleep } from '../sleep.ts';
 
+// Informers of the client library end at a lost connection, ask for no bookmarks and keep all fields of all objects, and an answer without
+// events ends the process: client-node.test.ts, "watch/reflector.ts".
+
 /** Callbacks of a reflector. */
 export interface Sink {
   /** The complete list of objects; all others are deleted. */

@@ -2,6 +2,10 @@ import type { ClientRequest } from 'node:http';
 import type { Access, CredentialPatience } from '../access.ts';
 import { startRequest, isAboutTrust, urlOf, onAbort } from '../request.ts';
 
+// The client library ignores lines that are no events, truncated events and errors of its callback, so changes would be lost without a
+// report. It does not bound an event, nor tell when a stream opens, nor time out an unanswered request earlier than a silent stream:
+// client-node.test.ts, "watch/stream.ts". There, too, the events of both are compared.
+
 /** How a stream ended; the reflector decides how to continue. */
 export type StreamEnd =
   /** The server refused it with this status. */
