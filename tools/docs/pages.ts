@@ -142,7 +142,7 @@ const decisions: Section = {
       'order is judged by its difference',
     ),
     page(
-      'docs/decisions/0014-the-client-library-reads-credentials.md',
+      'docs/decisions/0015-the-client-library-reads-credentials.md',
       '14. Client library',
       'the client library reads credentials',
     ),

@@ -1,4 +1,4 @@
-import type { Problem } from '@sluice/bundle';
+import type { Problem } from '@sluice/netfilter';
 
 /** Finds newly ignored objects: each once, and again when it reappears. */
 export class IgnoredObjectsWatch {

@@ -1,4 +1,4 @@
-import type { Problem } from '@sluice/bundle';
+import type { Problem } from '@sluice/netfilter';
 import type { Log } from '@sluice/cli/log';
 import type { EventSender } from '../../cluster/watch/events.ts';
 import type { Alarms } from './health.ts';
