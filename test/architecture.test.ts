@@ -12,8 +12,9 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
   netfilter: [],
   bundle: ['netfilter'],
   cli: [],
-  'renderer/main': ['renderer/cli', 'renderer/commands', 'renderer/exit', 'cli'],
-  'renderer/cli': ['cli', 'renderer/commands', 'renderer/load', 'renderer/exit', 'renderer/version'],
+  'renderer/main': ['renderer/program', 'renderer/commands', 'renderer/exit', 'cli'],
+  'renderer/program': ['renderer/cli', 'renderer/commands', 'renderer/load', 'renderer/version', 'cli'],
+  'renderer/cli': ['cli', 'renderer/commands'],
   'renderer/commands': [
     'cli',
     'cli/log',

@@ -6,7 +6,7 @@ import { alarms } from '../packages/applier/src/status/alarms.ts';
 import { buildProgram as buildSluiced } from '../packages/applier/src/program.ts';
 import { Status } from '../packages/applier/src/status/status.ts';
 import { exitDetails } from '../packages/cli/src/exit-codes.ts';
-import { buildProgram as buildSluice } from '../packages/renderer/src/cli/program.ts';
+import { buildProgram as buildSluice } from '../packages/renderer/src/program.ts';
 import { Metrics } from '../packages/renderer/src/commands/watch/metrics.ts';
 import { sluiceSchema } from '../packages/renderer/src/load/schema/sluice.ts';
 import { indexPage } from '../tools/docs/assemble.ts';

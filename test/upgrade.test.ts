@@ -2,8 +2,8 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { peek } from '../packages/applier/src/state/peek.ts';
-import { gatherEvidence } from '../packages/renderer/src/commands/evidence.ts';
-import { stagedRelease, targetOf } from '../packages/renderer/src/commands/target.ts';
+import { gatherEvidence } from '../packages/renderer/src/commands/evidence/evidence.ts';
+import { stagedRelease, targetOf } from '../packages/renderer/src/commands/evidence/target.ts';
 import { isHealthyFleet, judgeFleet } from '../packages/renderer/src/fleet/fleet.ts';
 import { setups, upgradeFolder, versions } from './upgrade/node.ts';
 

@@ -5,7 +5,7 @@ import { once } from 'node:events';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { openSession } from '../../packages/applier/src/commands/session.ts';
+import { openSession } from '../../packages/applier/src/commands/session/session.ts';
 import { defaultConfig } from '../../packages/applier/src/config.ts';
 import { smallHeap } from '../../packages/applier/src/memory.ts';
 import { Inbox } from '../../packages/applier/src/inbox/inbox.ts';

@@ -7,7 +7,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type BundleFiles, resolveNode } from '@sluice/bundle';
 import { linkFlat, printProgram, type ResolvedRules } from '@sluice/netfilter';
-import { openSession } from '../../packages/applier/src/commands/session.ts';
+import { openSession } from '../../packages/applier/src/commands/session/session.ts';
 import { defaultConfig } from '../../packages/applier/src/config.ts';
 import { Inbox } from '../../packages/applier/src/inbox/inbox.ts';
 import { publish } from './inbox.ts';

@@ -5,7 +5,7 @@ import { mkdtempSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
 import type { BundleFiles } from '@sluice/bundle';
-import { openSession } from '../../packages/applier/src/commands/session.ts';
+import { openSession } from '../../packages/applier/src/commands/session/session.ts';
 import { defaultConfig } from '../../packages/applier/src/config.ts';
 import { readConfig } from '../../packages/renderer/src/load/config/config.ts';
 import { load } from '../../packages/renderer/src/load/load.ts';

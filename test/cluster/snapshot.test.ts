@@ -6,7 +6,7 @@ import { parse, parseAllDocuments } from 'yaml';
 import { openAccess } from '../../packages/renderer/src/cluster/access.ts';
 import { configMapRule, kubeProxyConfigMap, listedKinds } from '../../packages/renderer/src/cluster/kinds.ts';
 import { printSnapshot, takeSnapshot } from '../../packages/renderer/src/cluster/snapshot.ts';
-import { readInput } from '../../packages/renderer/src/commands/input.ts';
+import { readInput } from '../../packages/renderer/src/commands/input/input.ts';
 import { normalise } from '../../packages/renderer/src/render/normalise.ts';
 import { render } from '../../packages/renderer/src/render/render.ts';
 import { type ApiObject, send, startApiServer, type TestApiServer, token } from './apiserver.fixture.ts';

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { completeFile, serviceFile } from '@sluice/bundle';
 import { atTier } from '@sluice/testing';
-import { readInput } from '../../packages/renderer/src/commands/input.ts';
+import { readInput } from '../../packages/renderer/src/commands/input/input.ts';
 import { planTree } from '../../packages/renderer/src/emit/tree.ts';
 import { render } from '../../packages/renderer/src/render/render.ts';
 import { type ApiObject, token } from './apiserver.fixture.ts';

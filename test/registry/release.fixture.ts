@@ -3,8 +3,8 @@ import { join } from 'node:path';
 import { isProblem, makeRelease, printRelease, sumsOf } from '@sluice/bundle';
 import { CommanderError } from 'commander';
 import { vi } from 'vitest';
-import { buildProgram } from '../../packages/renderer/src/cli/program.ts';
-import { reportFailure } from '../../packages/renderer/src/commands/failure.ts';
+import { buildProgram } from '../../packages/renderer/src/program.ts';
+import { reportFailure } from '../../packages/renderer/src/commands/failure/failure.ts';
 import { writeRelease } from '../../packages/renderer/src/emit/release.ts';
 import { readTree } from '../../packages/renderer/src/load/tree.ts';
 

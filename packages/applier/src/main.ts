@@ -11,7 +11,7 @@ import {
 } from '@sluice/cli';
 import type { AdjustableLog } from '@sluice/cli/log';
 import { CommanderError } from 'commander';
-import type { CommonOptions, Terminal } from './commands/terminal.ts';
+import type { CommonOptions, Terminal } from './commands/terminal/terminal.ts';
 import { buildProgram } from './program.ts';
 import { exitCodes } from './ports/outcome.ts';
 
@@ -54,7 +54,7 @@ async function finish(work: () => Promise<number>): Promise<void> {
   try {
     process.exitCode = await work();
   } catch (error) {
-    const { printFailure } = await import('./commands/terminal.ts');
+    const { printFailure } = await import('./commands/terminal/terminal.ts');
     process.exitCode = printFailure(error, terminal);
   }
   if (process.exitCode !== exitCodes.done) printError(problems);
@@ -71,7 +71,7 @@ async function runDaemon(options: CommonOptions): Promise<number> {
   process.on('SIGUSR2', () => log?.lessDetail());
   const { smallHeap } = await import('./memory.ts');
   const heap = smallHeap();
-  const { run } = await import('./commands/run.ts');
+  const { run } = await import('./commands/run/run.ts');
   return run(options, {
     heap,
     monotonicMs: () => performance.now(),

@@ -1,7 +1,7 @@
 import { examples, exitLine, outputOption, reportOption, shellCommands, versionCommand, withLog } from '@sluice/cli';
 import { Command, InvalidArgumentError, Option } from 'commander';
-import { nodesIn } from './commands/names.ts';
-import type { CommonOptions, Terminal } from './commands/terminal.ts';
+import { nodesIn } from './commands/options/names.ts';
+import type { CommonOptions, Terminal } from './commands/terminal/terminal.ts';
 import type { Decision } from './ports/operator.ts';
 import { version, versionSource } from './version.ts';
 
@@ -77,7 +77,7 @@ function applyCommands(program: Command, { terminal, finish, runDaemon }: Comman
     .addOption(signatures())
     .option('-v, --verbose', 'also list the checks that passed')
     .action((dir: string | undefined, options) =>
-      finish(async () => (await import('./commands/preflight.ts')).preflight(dir, options, terminal)),
+      finish(async () => (await import('./commands/preflight/preflight.ts')).preflight(dir, options, terminal)),
     );
   examples(onNode(program.command('apply').argument('<DIR>', 'the bundle directory')), [
     'sluiced apply /srv/release',
@@ -92,7 +92,7 @@ function applyCommands(program: Command, { terminal, finish, runDaemon }: Comman
     .option('--ignore-waves', "apply a release before this node's wave is open")
     .option('-v, --verbose', 'print each step')
     .action((dir: string, options) =>
-      finish(async () => (await import('./commands/apply.ts')).apply(dir, options, terminal)),
+      finish(async () => (await import('./commands/apply/apply.ts')).apply(dir, options, terminal)),
     );
   examples(onNode(program.command('import').argument('<FILE>', 'an archive that `sluice pack` wrote')), [
     'sluiced import /media/stick/node-a.tar.zst',
@@ -103,14 +103,14 @@ function applyCommands(program: Command, { terminal, finish, runDaemon }: Comman
       'Checks a release archive as the daemon checks releases, and replaces the bundle directory of the config with it atomically.',
     )
     .action((file: string, options) =>
-      finish(async () => (await import('./commands/import.ts')).importArchive(file, options, terminal)),
+      finish(async () => (await import('./commands/import/import.ts')).importArchive(file, options, terminal)),
     );
   examples(withLog(onNode(program.command('boot'))), ['sluiced boot -c /etc/sluice/sluiced.yaml'])
     .summary('restore the confirmed rules after a boot')
     .description(
       'Loads the last confirmed generation, or the previous one when that fails. Needs no network. Exit code 4 when an older generation was loaded.',
     )
-    .action((options) => finish(async () => (await import('./commands/boot.ts')).boot(options, terminal)));
+    .action((options) => finish(async () => (await import('./commands/boot/boot.ts')).boot(options, terminal)));
   examples(withLog(onNode(program.command('run'))), [
     'sluiced run',
     'sluiced run -c /etc/sluice/sluiced.yaml --log-format json --log-level warning',
@@ -131,7 +131,9 @@ function applyCommands(program: Command, { terminal, finish, runDaemon }: Comman
       'Serves one rehearsal: loads the rules of the request into the current network namespace, which must be isolated. Used by sluiced-rehearse@.service.',
     )
     .addOption(outputOption())
-    .action((options) => finish(async () => (await import('./commands/rehearse.ts')).rehearse(options, terminal)));
+    .action((options) =>
+      finish(async () => (await import('./commands/rehearse/rehearse.ts')).rehearse(options, terminal)),
+    );
 }
 
 function inspectCommands(program: Command, { terminal, finish }: CommandContext): void {
@@ -140,7 +142,7 @@ function inspectCommands(program: Command, { terminal, finish }: CommandContext)
     .description(
       'Shows the confirmed generation, whether the kernel holds it, quarantined versions, and the health of the daemon. Exit code 5 when the node is halted; 1 when the kernel differs, the daemon is unhealthy or an alarm is raised.',
     )
-    .action((options) => finish(async () => (await import('./commands/inspect.ts')).status(options, terminal)));
+    .action((options) => finish(async () => (await import('./commands/status/status.ts')).status(options, terminal)));
   examples(
     onNode(program.command('show').argument('<SERVICE>', 'namespace/name')),
     ['sluiced show shop/web', "sluiced show shop/web -o json | jq -r '.rules[].lines[].text'"],
@@ -151,7 +153,7 @@ function inspectCommands(program: Command, { terminal, finish }: CommandContext)
       "Prints a Service's files in the bundle directory, followed by its chains, rules and virtual servers in the kernel under the kernel's names. Lines only in the kernel begin with +, lines only in the active generation with -, draining real servers with ~.",
     )
     .action((service: string, options) =>
-      finish(async () => (await import('./commands/show.ts')).show(service, options, terminal)),
+      finish(async () => (await import('./commands/show/show.ts')).show(service, options, terminal)),
     );
   examples(onNode(program.command('observe'), reportOption()), [
     'sluiced observe -o host.yaml',
@@ -162,11 +164,13 @@ function inspectCommands(program: Command, { terminal, finish }: CommandContext)
       'Writes the addresses of the machine, its kernel version and everything else that affects how a bundle becomes rules here. Reads the host only, changes nothing, and can run beside the daemon. Exit code 3 unless run as root.',
     )
     .requiredOption('-o, --output <FILE>', 'the file to write; - for standard output')
-    .action((options) => finish(async () => (await import('./commands/observe.ts')).observe(options, terminal)));
+    .action((options) =>
+      finish(async () => (await import('./commands/observe/observe.ts')).observe(options, terminal)),
+    );
   examples(onNode(program.command('history')), ['sluiced history', 'sluiced history | tail -n 5'])
     .summary('list the changes on this node')
     .description('Lists the changes on this node, newest last, each with the version before and after it.')
-    .action((options) => finish(async () => (await import('./commands/inspect.ts')).history(options, terminal)));
+    .action((options) => finish(async () => (await import('./commands/status/status.ts')).history(options, terminal)));
   versionCommand(
     program,
     () => versionSource(process),
@@ -205,7 +209,7 @@ function rollbackCommands(program: Command, { terminal, finish }: CommandContext
     .option('--dry-run', 'show the changes without making them')
     .option('--yes', 'do not ask for confirmation; required without a terminal')
     .action((to: string | undefined, options) =>
-      finish(async () => (await import('./commands/rollback.ts')).rollback(to, options, terminal)),
+      finish(async () => (await import('./commands/rollback/rollback.ts')).rollback(to, options, terminal)),
     );
   examples(onNode(program.command('checkpoint').argument('[NAME]', 'the name of a new checkpoint')), [
     'sluiced checkpoint before-1.31        # keeps the active generation',
@@ -218,14 +222,16 @@ function rollbackCommands(program: Command, { terminal, finish }: CommandContext
     )
     .option('--remove <NAME>', 'remove a checkpoint')
     .action((name: string | undefined, options) =>
-      finish(async () => (await import('./commands/checkpoint.ts')).checkpoint(name, options, terminal)),
+      finish(async () => (await import('./commands/checkpoint/checkpoint.ts')).checkpoint(name, options, terminal)),
     );
   examples(onNode(program.command('recover')), ['sluiced recover && systemctl start sluiced'])
     .summary('adopt the rules in the kernel after the state directory was lost')
     .description(
       'For a node whose state directory was lost while its rules are in the kernel: adopts the rules in the kernel as the active generation. Changes no rule. Exit code 3 when that is not possible.',
     )
-    .action((options) => finish(async () => (await import('./commands/recover.ts')).recover(options, terminal)));
+    .action((options) =>
+      finish(async () => (await import('./commands/recover/recover.ts')).recover(options, terminal)),
+    );
   examples(onNode(program.command('backend').argument('[STORE]', 'nft or legacy')), [
     'sluiced backend               # shows the rule store in use, and foreign rules in both stores',
     'systemctl stop sluiced && sluiced backend nft && systemctl start sluiced',
@@ -235,12 +241,14 @@ function rollbackCommands(program: Command, { terminal, finish }: CommandContext
       'Shows which rule store holds the rules, nf_tables or legacy, and the foreign rules in both; or moves the rules to the other store without interrupting traffic. Exit code 1 when the store in use looks wrong.',
     )
     .action((wanted: string | undefined, options) =>
-      finish(async () => (await import('./commands/backend.ts')).backend(wanted, options, terminal)),
+      finish(async () => (await import('./commands/backend/backend.ts')).backend(wanted, options, terminal)),
     );
   examples(onNode(program.command('cleanup')), ['sluiced cleanup'])
     .summary('remove all rules of Sluice from the kernel')
     .description('Removes all rules of Sluice from the kernel and restores the sysctls. Foreign rules are not changed.')
-    .action((options) => finish(async () => (await import('./commands/cleanup.ts')).cleanup(options, terminal)));
+    .action((options) =>
+      finish(async () => (await import('./commands/cleanup/cleanup.ts')).cleanup(options, terminal)),
+    );
 }
 
 /** The key for signed receipts. */
@@ -251,13 +259,15 @@ function receiptCommands(program: Command, { terminal, finish }: CommandContext)
       'Creates the key that signs the receipts of this node, and prints its line for allowed_receipts. An existing key is kept.',
     )
     .option('--renew', 'replace an existing key')
-    .action((options) => finish(async () => (await import('./commands/receipts.ts')).keygen(options, terminal)));
+    .action((options) =>
+      finish(async () => (await import('./commands/session/receipts.ts')).keygen(options, terminal)),
+    );
 }
 
 /** What an operator decides about a release on probation. */
 function probationCommands(program: Command, { terminal, finish }: CommandContext): void {
   const decide = async (decision: Decision, options: CommonOptions): Promise<void> =>
-    finish(async () => (await import('./commands/decide.ts')).decide(decision, options, terminal));
+    finish(async () => (await import('./commands/decide/decide.ts')).decide(decision, options, terminal));
   examples(onNode(program.command('confirm')), [
     'sluiced confirm',
     'sluiced confirm --token 5be0c1d2     # only while the release of this token is on probation',

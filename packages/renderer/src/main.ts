@@ -1,6 +1,6 @@
 import { requestedFormat, usageProblem, versionWords } from '@sluice/cli';
 import { CommanderError } from 'commander';
-import { buildProgram } from './cli/program.ts';
+import { buildProgram } from './program.ts';
 import { exitCodes } from './exit.ts';
 
 /** A closed pipe (`| head`) is not an error; a full disk is. Without a listener Node prints a stack trace. */
@@ -18,10 +18,10 @@ try {
   await program.parseAsync(words, { from: 'user' });
 } catch (error) {
   if (error instanceof CommanderError) usage = error;
-  else process.exitCode = (await import('./commands/failure.ts')).reportFailure(error);
+  else process.exitCode = (await import('./commands/failure/failure.ts')).reportFailure(error);
 }
 if (usage !== undefined) process.exitCode = usage.exitCode === 0 ? exitCodes.done : exitCodes.problem;
 if ((process.exitCode ?? exitCodes.done) !== exitCodes.done && requestedFormat(program, words) === 'json') {
-  const { printError } = await import('./commands/output.ts');
+  const { printError } = await import('./commands/output/output.ts');
   printError(usage && [usageProblem(program, words, usage)]);
 }

@@ -1,6 +1,6 @@
 import { examples, outputOption, reportOption } from '@sluice/cli';
 import { type Command, Option } from 'commander';
-import { notEmpty, run } from './options.ts';
+import { notEmpty, run } from '../commands/options/options.ts';
 
 /** Adds the commands that transport releases: `pack`, `push` and `pull`. */
 export function carryCommands(program: Command): void {
@@ -19,7 +19,7 @@ export function carryCommands(program: Command): void {
     .option('--base <DIR>', 'include only differences from this release, which the nodes already have', notEmpty)
     .requiredOption('-o, --output <FILE>', 'the archive, such as node-a.tar.zst; - for standard output', notEmpty)
     .addOption(reportOption())
-    .action(run(async (options, dir) => (await import('../commands/pack.ts')).packCommand(dir, options)));
+    .action(run(async (options, dir) => (await import('../commands/pack/pack.ts')).packCommand(dir, options)));
 
   examples(program.command('push'), ['sluice push release registry.example.com/sluice/shop:42'])
     .summary('push a release to a registry')
@@ -30,7 +30,9 @@ export function carryCommands(program: Command): void {
     .argument('<REF>', 'REGISTRY/REPOSITORY:TAG')
     .addOption(plainHttp())
     .addOption(outputOption())
-    .action(run(async (options, dir, ref) => (await import('../commands/push.ts')).pushCommand(dir, ref, options)));
+    .action(
+      run(async (options, dir, ref) => (await import('../commands/push/push.ts')).pushCommand(dir, ref, options)),
+    );
 
   examples(program.command('pull'), [
     'sluice pull registry.example.com/sluice/shop@"$DIGEST" -o release',
@@ -43,7 +45,7 @@ export function carryCommands(program: Command): void {
     .addOption(plainHttp())
     .requiredOption('-o, --output <DIR>', 'the release directory', notEmpty)
     .addOption(reportOption())
-    .action(run(async (options, ref) => (await import('../commands/pull.ts')).pullCommand(ref, options)));
+    .action(run(async (options, ref) => (await import('../commands/pull/pull.ts')).pullCommand(ref, options)));
 }
 
 const plainHttp = (): Option =>

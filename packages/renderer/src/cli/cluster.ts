@@ -1,6 +1,6 @@
 import { examples, reportOption, withLog } from '@sluice/cli';
 import { type Command, InvalidArgumentError, Option } from 'commander';
-import { collect, notEmpty, run } from './options.ts';
+import { collect, notEmpty, run } from '../commands/options/options.ts';
 
 /** Adds the options that select the cluster and the credentials. */
 export function withCluster(command: Command): Command {
@@ -30,7 +30,7 @@ export function clusterCommands(program: Command): void {
     .option('-l, --selector <SELECTOR>', 'only Services with these labels', notEmpty)
     .option('--redact', 'replace names and addresses, for bug reports')
     .addOption(reportOption())
-    .action(run(async (options) => (await import('../commands/snapshot.ts')).snapshotCommand(options)));
+    .action(run(async (options) => (await import('../commands/snapshot/snapshot.ts')).snapshotCommand(options)));
 
   const watch = withLog(withCluster(program.command('watch')), { format: 'text', level: 'info' });
   examples(watch, [

@@ -1,6 +1,6 @@
 import { examples, outputOption } from '@sluice/cli';
 import { type Command, InvalidArgumentError } from 'commander';
-import { notEmpty, run } from './options.ts';
+import { notEmpty, run } from '../commands/options/options.ts';
 
 /** Adds the commands of staged rollouts: `promote` and `fleet`. */
 export function fleetCommands(program: Command): void {
@@ -24,7 +24,7 @@ export function fleetCommands(program: Command): void {
     .option('--key <FILE>', 'the key to sign with, in namespace sluice-wave', notEmpty)
     .option('--dry-run', 'only report whether the wave can be opened')
     .addOption(outputOption())
-    .action(run(async (options, dir) => (await import('../commands/promote.ts')).promoteCommand(dir, options)));
+    .action(run(async (options, dir) => (await import('../commands/promote/promote.ts')).promoteCommand(dir, options)));
 
   examples(program.command('fleet'), [
     'sluice fleet receipts --allowed-receipts allowed_receipts --release release',
@@ -43,7 +43,7 @@ export function fleetCommands(program: Command): void {
       notEmpty,
     )
     .addOption(outputOption('html'))
-    .action(run(async (options, dir) => (await import('../commands/fleet.ts')).fleetCommand(dir, options)));
+    .action(run(async (options, dir) => (await import('../commands/fleet/fleet.ts')).fleetCommand(dir, options)));
 }
 
 function percent(text: string): number {

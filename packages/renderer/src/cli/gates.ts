@@ -1,6 +1,6 @@
 import { examples, outputOption } from '@sluice/cli';
 import type { Command } from 'commander';
-import { notEmpty, run } from './options.ts';
+import { notEmpty, run } from '../commands/options/options.ts';
 
 /** Adds the commands for pipelines: `policy`, `report` and `krm`. */
 export function gateCommands(program: Command): void {
@@ -24,7 +24,7 @@ export function gateCommands(program: Command): void {
     .option('--strict', 'treat warnings as errors')
     .option('--today <DAY>', 'the date for checking the expiry of waivers, such as 2026-12-31', notEmpty)
     .addOption(outputOption('sarif', 'junit', 'markdown'))
-    .action(run(async (options, dir) => (await import('../commands/policy.ts')).policyCommand(dir, options)));
+    .action(run(async (options, dir) => (await import('../commands/policy/policy.ts')).policyCommand(dir, options)));
 
   examples(
     program.command('report'),
@@ -46,7 +46,9 @@ export function gateCommands(program: Command): void {
     .option('--report-url <URL>', 'with markdown: a link to the full report', notEmpty)
     .addOption(outputOption('html', 'markdown').default('html'))
     .action(
-      run(async (options, old, fresh) => (await import('../commands/report.ts')).reportCommand(old, fresh, options)),
+      run(async (options, old, fresh) =>
+        (await import('../commands/report/report.ts')).reportCommand(old, fresh, options),
+      ),
     );
 
   examples(
@@ -64,5 +66,5 @@ export function gateCommands(program: Command): void {
         'Without output, the items are rendered and nothing is written.',
     )
     .addOption(outputOption())
-    .action(run(async (options) => (await import('../commands/krm.ts')).krmCommand(options)));
+    .action(run(async (options) => (await import('../commands/krm/krm.ts')).krmCommand(options)));
 }

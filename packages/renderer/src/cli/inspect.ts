@@ -1,6 +1,6 @@
 import { examples, outputOption } from '@sluice/cli';
 import { type Command, Option } from 'commander';
-import { notEmpty, run } from './options.ts';
+import { notEmpty, run } from '../commands/options/options.ts';
 
 /** Adds the commands that print a bundle: `show` and `ls`. */
 export function inspectCommands(program: Command): void {
@@ -32,7 +32,7 @@ export function inspectCommands(program: Command): void {
         .default('flat'),
     )
     .addOption(outputOption())
-    .action(run(async (options, dir) => (await import('../commands/show.ts')).showCommand(dir, options)));
+    .action(run(async (options, dir) => (await import('../commands/show/show.ts')).showCommand(dir, options)));
 
   examples(program.command('ls'), [
     'sluice ls',
@@ -42,5 +42,5 @@ export function inspectCommands(program: Command): void {
     .description('Lists profiles and nodes with their versions. Nodes with the same version have the same rules.')
     .argument('[DIR]', 'the bundle directory', 'rendered')
     .addOption(outputOption())
-    .action(run(async (options, dir) => (await import('../commands/ls.ts')).lsCommand(dir, options)));
+    .action(run(async (options, dir) => (await import('../commands/ls/ls.ts')).lsCommand(dir, options)));
 }

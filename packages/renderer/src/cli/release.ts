@@ -1,6 +1,6 @@
 import { examples, outputOption, reportOption } from '@sluice/cli';
 import { type Command, InvalidArgumentError, Option } from 'commander';
-import { notEmpty, run } from './options.ts';
+import { notEmpty, run } from '../commands/options/options.ts';
 
 /** Adds the commands that make and check releases: `release`, `sign` and `verify`. */
 export function releaseCommands(program: Command): void {
@@ -35,7 +35,7 @@ export function releaseCommands(program: Command): void {
       const { serial: given, endpoints } = command.opts<{ serial?: number; endpoints?: boolean }>();
       if (given === undefined && !endpoints) command.error("error: required option '--serial <N|auto>' not specified");
     })
-    .action(run(async (options, dir) => (await import('../commands/release.ts')).releaseCommand(dir, options)));
+    .action(run(async (options, dir) => (await import('../commands/release/release.ts')).releaseCommand(dir, options)));
 
   examples(program.command('sign'), [
     'sluice sign release --key ~/.ssh/id_ed25519',
@@ -53,7 +53,7 @@ export function releaseCommands(program: Command): void {
     .option('--as <NAME>', 'for an additional signer: writes SHA256SUMS.NAME.sig', label)
     .option('--endpoints', 'sign with a key that is restricted to endpoint updates')
     .addOption(outputOption())
-    .action(run(async (options, dir) => (await import('../commands/sign.ts')).signCommand(dir, options)));
+    .action(run(async (options, dir) => (await import('../commands/sign/sign.ts')).signCommand(dir, options)));
 
   examples(program.command('verify'), [
     'sluice verify release --allowed-signers allowed_signers --threshold 2',
@@ -69,7 +69,7 @@ export function releaseCommands(program: Command): void {
     )
     .option('--threshold <N>', 'the number of different principals that must have signed', count, 1)
     .addOption(outputOption())
-    .action(run(async (options, dir) => (await import('../commands/verify.ts')).verifyCommand(dir, options)));
+    .action(run(async (options, dir) => (await import('../commands/verify/verify.ts')).verifyCommand(dir, options)));
 }
 
 // Only the form is checked here; the limits of a release are in the bundle package, which commands load when they run.

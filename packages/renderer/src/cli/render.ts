@@ -1,7 +1,7 @@
 import { examples, formats, outputOption, reportOption } from '@sluice/cli';
 import { type Command, Option } from 'commander';
 import { withCluster } from './cluster.ts';
-import { notEmpty, run, withInput } from './options.ts';
+import { notEmpty, run, withInput } from '../commands/options/options.ts';
 
 /** Adds the commands that render: `render`, `validate` and `init`. */
 export function renderCommands(program: Command): void {
@@ -25,7 +25,7 @@ export function renderCommands(program: Command): void {
     .option('-v, --verbose', 'list every object of a repeated problem')
     .option('--check', 'write nothing; report whether DIR is up to date, and print the differences')
     .addOption(reportOption())
-    .action(run(async (options) => (await import('../commands/render.ts')).renderCommand(options)));
+    .action(run(async (options) => (await import('../commands/render/render.ts')).renderCommand(options)));
 
   examples(withInput(program.command('validate')), [
     'sluice validate -f manifests/ --strict',
@@ -36,7 +36,7 @@ export function renderCommands(program: Command): void {
     .addOption(outputOption())
     .addOption(new Option('--report <FORMAT>', 'the same as -o').choices(formats))
     .option('-v, --verbose', 'list every object of a repeated problem')
-    .action(run(async (options) => (await import('../commands/validate.ts')).validateCommand(options)));
+    .action(run(async (options) => (await import('../commands/validate/validate.ts')).validateCommand(options)));
 
   examples(program.command('init'), [
     'sluice init',
@@ -50,5 +50,5 @@ export function renderCommands(program: Command): void {
     .option('-f, --filename <FILE|->', "kube-proxy's ConfigMap or KubeProxyConfiguration, and its DaemonSet", notEmpty)
     .option('--force', 'overwrite an existing file')
     .addOption(outputOption())
-    .action(run(async (options, file) => (await import('../commands/init.ts')).initCommand(file, options)));
+    .action(run(async (options, file) => (await import('../commands/init/init.ts')).initCommand(file, options)));
 }

@@ -1,6 +1,6 @@
 import { examples, outputOption } from '@sluice/cli';
 import { type Command, Option } from 'commander';
-import { collect, notEmpty, run } from './options.ts';
+import { collect, notEmpty, run } from '../commands/options/options.ts';
 
 const layout = (): Option =>
   new Option('--layout <LAYOUT>', "the layout of the rules: flat (kube-proxy's chain names) or tree (Sluice's)")
@@ -27,7 +27,9 @@ export function reviewCommands(program: Command): void {
     .option('--base <SNAPSHOT>', 'with manifests: the base of both; may be repeated', collect)
     .addOption(outputOption('markdown', 'html'))
     .option('--raw', 'print a unified diff of the files instead')
-    .action(run(async (options, old, fresh) => (await import('../commands/diff.ts')).diffCommand(old, fresh, options)));
+    .action(
+      run(async (options, old, fresh) => (await import('../commands/diff/diff.ts')).diffCommand(old, fresh, options)),
+    );
 
   examples(program.command('trace'), [
     'sluice trace --node node-a --from 10.244.1.7 --to 10.96.0.10:80/tcp',
@@ -48,7 +50,7 @@ export function reviewCommands(program: Command): void {
     .option('--in <INTERFACE>', 'the incoming interface; default: the usual one for such a source', notEmpty)
     .addOption(layout())
     .addOption(outputOption())
-    .action(run(async (options, dir) => (await import('../commands/trace.ts')).traceCommand(dir, options)));
+    .action(run(async (options, dir) => (await import('../commands/trace/trace.ts')).traceCommand(dir, options)));
 
   examples(
     program.command('prove'),
@@ -67,7 +69,7 @@ export function reviewCommands(program: Command): void {
       'instead, check that both modes are equivalent, except for the documented differences, and that layouts flat and tree are',
     )
     .addOption(outputOption())
-    .action(run(async (options, dir) => (await import('../commands/prove.ts')).proveCommand(dir, options)));
+    .action(run(async (options, dir) => (await import('../commands/prove/prove.ts')).proveCommand(dir, options)));
 
   examples(program.command('explain'), [
     'sluice explain KUBE-SVC-ERIFXISQEP7F7OF4',
@@ -95,7 +97,9 @@ export function reviewCommands(program: Command): void {
     .option('-f, --manifests <FILE|DIR>', 'manifests to search for the Service', notEmpty)
     .option('--blame', 'show the last commit of its first line, and the author')
     .addOption(outputOption())
-    .action(run(async (options, rule) => (await import('../commands/explain.ts')).explainCommand(rule, options)));
+    .action(
+      run(async (options, rule) => (await import('../commands/explain/explain.ts')).explainCommand(rule, options)),
+    );
 
   examples(
     program.command('cost'),
@@ -108,5 +112,5 @@ export function reviewCommands(program: Command): void {
     .option('-c, --config <FILE>', 'the SluiceConfig with `budgets`', notEmpty)
     .addOption(layout())
     .addOption(outputOption())
-    .action(run(async (options, dir) => (await import('../commands/cost.ts')).costCommand(dir, options)));
+    .action(run(async (options, dir) => (await import('../commands/cost/cost.ts')).costCommand(dir, options)));
 }

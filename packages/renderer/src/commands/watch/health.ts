@@ -1,6 +1,6 @@
 import { createServer, type Server, type ServerResponse } from 'node:http';
 import { compareText, type Problem } from '@sluice/netfilter';
-import { Stopped } from '../failure.ts';
+import { Stopped } from '../failure/failure.ts';
 import type { Metrics } from './metrics.ts';
 
 /** The active alarms with their reasons. */

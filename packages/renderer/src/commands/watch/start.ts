@@ -10,9 +10,9 @@ import { planTree } from '../../emit/tree.ts';
 import { readConfig } from '../../load/config/config.ts';
 import { load } from '../../load/load.ts';
 import type { SluiceConfig } from '../../render/config.ts';
-import { Stopped, writing } from '../failure.ts';
-import { readConfigFile } from '../input.ts';
-import { isStopped } from '../render.ts';
+import { Stopped, writing } from '../failure/failure.ts';
+import { readConfigFile } from '../input/input.ts';
+import { isStopped } from '../render/render.ts';
 import { BundleRepository } from './repository.ts';
 
 /** The output directory of `sluice watch` and its use of Git. */

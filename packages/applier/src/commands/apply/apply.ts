@@ -1,0 +1,164 @@
+import type { Problem } from '@sluice/netfilter';
+import type { SluicedConfig } from '../../config.ts';
+import { type Arrival, Inbox } from '../../inbox/inbox.ts';
+import { CommandError, stateError } from '../../command-error.ts';
+import { controlOf, type StateHolder } from '../../control/serve.ts';
+import { ControlSocket } from '../../control/socket.ts';
+import { accountOf, releaseOf } from '../../receipts/account.ts';
+import { Repairs } from '../../status/repairs.ts';
+import { describe, exitCodes } from '../../ports/outcome.ts';
+import { describeStep } from '../../plan/plan.ts';
+import type { Report } from '../../ports/ports.ts';
+import { type PlannedChange, describeFlip } from '../../transaction/transaction.ts';
+import { stepsOf } from '../../plan/transaction-plan.ts';
+import { gateOf, wavesOf } from '../session/gate.ts';
+import { noteRelease } from '../session/note-release.ts';
+import { failedReceipt, receiptWriterOf } from '../session/receipts.ts';
+import { openSession, type NodeSession } from '../session/session.ts';
+import {
+  answer,
+  type CommonOptions,
+  linesOf,
+  loadConfig,
+  printOutcome,
+  printProblems,
+  type Terminal,
+} from '../terminal/terminal.ts';
+
+export interface ApplyOptions extends CommonOptions {
+  readonly dryRun?: boolean;
+  readonly allowPartial?: boolean;
+  readonly verbose?: boolean;
+  readonly ignoreWaves?: boolean;
+}
+
+/** `sluiced apply DIR`: applies one bundle and exits. An operator asked for it, so a quarantined version is tried again. */
+export async function apply(directory: string, options: ApplyOptions, terminal: Terminal): Promise<number> {
+  const loaded = loadConfig(options);
+  const config = { ...loaded, allowPartial: loaded.allowPartial || options.allowPartial === true };
+  let isLocked = false;
+  const inbox = inboxOf(directory, config, options, () => isLocked);
+  // Before the lock is taken: a refusal needs no lock, and nothing is remembered yet.
+  let arrival = await arrivalIn(inbox, directory, options);
+  let journal: NodeSession['journal'] | undefined;
+  const receiptWriter = receiptWriterOf(config, () => journal, failedReceipt(terminal));
+  const report: Report = (event, details) => {
+    receiptWriter.onEvent(event, details);
+    if (event === 'flows-stale')
+      terminal.err(`warning: connections to removed endpoints are not forgotten yet: ${String(details['because'])}\n`);
+    if (options.verbose) terminal.err(`${event} ${JSON.stringify(details)}\n`);
+  };
+  const session = await openSession(config, options.dryRun ? 'look' : 'change', report);
+  journal = session.journal;
+  const control = new ControlSocket(config.state, controlOf(holderOf(session, config)), (why) => {
+    if (why !== undefined) terminal.err(`warning: sluiced confirm and sluiced cancel are not available: ${why}\n`);
+  });
+  try {
+    if (!options.dryRun) {
+      await control.refresh();
+      // Releases accepted in the meantime count. Only now is this one accepted: a daemon that holds the lock must not be shut out by it.
+      isLocked = true;
+      arrival = await arrivalIn(inbox, directory, options);
+    }
+    const { tree, release, alarms = [], waits } = arrival;
+    printProblems([...alarms, ...(waits ? [waits.problem] : [])], terminal);
+    const onlyEndpoints = release?.onlyEndpoints === true;
+    if (options.dryRun) {
+      const change = await session.reconciler.preview(tree.files, onlyEndpoints);
+      if ('problems' in change) {
+        printProblems(change.problems, terminal);
+        return exitCodes.refused;
+      }
+      return showPlan(change, config, options, terminal);
+    }
+    const left = await session.reconciler.recover();
+    if (left) linesOf(options, terminal)(`first: ${describe(left)}\n`);
+    if (left?.kind === 'held') return printOutcome(left, terminal, options);
+    await session.reconciler.repair();
+    const outcome = await session.reconciler.put(tree.files, true, undefined, onlyEndpoints);
+    const account = accountOf(outcome);
+    noteRelease(account, onlyEndpoints ? null : releaseOf(tree.seal, config.node), session.journal);
+    await receiptWriter.report(account, tree.seal, onlyEndpoints);
+    return printOutcome(outcome, terminal, options);
+  } finally {
+    control.close();
+    session.close();
+  }
+}
+
+/** Serves confirm and cancel for the release that is being applied; a rollback has to wait for its end. */
+function holderOf(session: NodeSession, { state }: SluicedConfig): StateHolder {
+  const busy = (): never => {
+    throw stateError(
+      'Cannot roll back now: `sluiced apply` is in progress',
+      'Wait for its end, or run `sluiced cancel` to roll back the release on probation',
+      exitCodes.refused,
+    );
+  };
+  return {
+    ...session,
+    repairs: () => new Repairs(state).read(),
+    report: () => null,
+    order: busy,
+    ended: async () => undefined,
+  };
+}
+
+/** @param remember whether releases accepted from now on are remembered */
+function inboxOf(
+  directory: string,
+  config: SluicedConfig,
+  { ignoreWaves }: ApplyOptions,
+  remember: () => boolean,
+): Inbox {
+  const waves = ignoreWaves ? undefined : wavesOf(config, remember);
+  return new Inbox(directory, Date.now, undefined, gateOf(config, remember), waves);
+}
+
+/**
+ * @returns the bundle in the directory, if this node may apply it now
+ * @throws CommandError otherwise; a refusal by the node has another exit code than a directory that is not a bundle
+ */
+async function arrivalIn(
+  inbox: Inbox,
+  directory: string,
+  { dryRun }: ApplyOptions,
+): Promise<Extract<Arrival, { kind: 'bundle' }>> {
+  const arrival = await inbox.look();
+  if (arrival.kind === 'absent') throw new CommandError([notThere(directory)]);
+  if (arrival.kind === 'refused') {
+    const isVerdict = arrival.problems.some(({ code }) => /^(RELEASE|SIGNERS|NODE)_|^BUNDLE_UNTRUSTED$/.test(code));
+    throw new CommandError(arrival.problems, isVerdict ? exitCodes.refused : exitCodes.problem);
+  }
+  if (arrival.waits && !dryRun)
+    throw new CommandError([{ ...arrival.waits.problem, level: 'error' }], exitCodes.refused);
+  return arrival;
+}
+
+function notThere(directory: string): Problem {
+  const message = `Cannot read ${directory}: no such file or directory`;
+  return { code: 'INPUT_UNREADABLE', level: 'error', message, hint: 'Pass the path of a bundle directory' };
+}
+
+/** Prints the plan. With `-o json` each step that has a text for the kernel includes it. */
+function showPlan(
+  { plan }: PlannedChange,
+  { node, probation }: SluicedConfig,
+  options: ApplyOptions,
+  terminal: Terminal,
+): number {
+  const steps = stepsOf(plan).map((step) => ({
+    kind: step.kind,
+    what: describeStep(step),
+    text: step.kind === 'restore-table' ? step.text : null,
+  }));
+  const flip = steps.length === 0 ? null : describeFlip(plan.flip, probation.deadmanSeconds);
+  const lines = steps.map(({ what, text }) => `${what}\n${text ?? ''}`);
+  const sum = steps.length === 0 ? 'same: nothing to do\n' : `different: ${steps.length} steps\n`;
+  answer(options, terminal, {
+    kind: 'Plan',
+    fields: { node, steps, flip },
+    text: [...lines, ...(flip === null ? [] : [`${flip}\n`]), sum].join(''),
+  });
+  return steps.length === 0 ? exitCodes.done : exitCodes.different;
+}

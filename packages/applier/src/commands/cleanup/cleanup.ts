@@ -1,0 +1,41 @@
+import { stateError } from '../../command-error.ts';
+import { mustBeKnown } from '../../control/roll-back.ts';
+import { exitCodes } from '../../ports/outcome.ts';
+import { failedReceipt, receiptWriterOf } from '../session/receipts.ts';
+import { openSession, type NodeSession } from '../session/session.ts';
+import { answer, type CommonOptions, loadConfig, type Terminal } from '../terminal/terminal.ts';
+
+/** `sluiced cleanup`: removes all rules of Sluice from the kernel and restores the sysctls. */
+export async function cleanup(options: CommonOptions, terminal: Terminal): Promise<number> {
+  const config = loadConfig(options);
+  const session = await openSession(config, 'back', () => undefined);
+  try {
+    await mustBeKnown(session);
+    mustBeReadable(session);
+    const steps = await session.reconciler.cleanup();
+    const receiptWriter = receiptWriterOf(config, () => session.journal, failedReceipt(terminal));
+    await receiptWriter.report({ outcome: 'removed', because: 'an operator ran `sluiced cleanup`' }, undefined);
+    answer(options, terminal, {
+      kind: 'Cleanup',
+      fields: { node: config.node, steps },
+      text:
+        steps === 0
+          ? 'nothing to remove: the kernel has no rules of Sluice\n'
+          : `removed all rules of Sluice from the kernel (${steps} steps)\n`,
+    });
+    return exitCodes.done;
+  } finally {
+    session.close();
+  }
+}
+
+/**
+ * Only a generation knows which rules it made.
+ * @throws CommandError when the active one cannot be read
+ */
+function mustBeReadable({ journal }: NodeSession): void {
+  const { current } = journal.record;
+  if (current === null || journal.active) return;
+  const message = `Cannot clean up: generation ${current.number} cannot be read, so its rules are not known`;
+  throw stateError(message, 'Run `sluiced rollback` to make another generation active, then clean up');
+}

@@ -1,0 +1,101 @@
+import type { SluicedConfig } from '../../config.ts';
+import { type Arrival, Inbox } from '../../inbox/inbox.ts';
+import { trustOf } from '../../inbox/trust.ts';
+import { findings, type PreflightFinding } from '../../preflight.ts';
+import { hasKey } from '../../receipts/key.ts';
+import { exitCodes } from '../../ports/outcome.ts';
+import { version } from '../../version.ts';
+import { gateOf } from '../session/gate.ts';
+import { type CommonOptions, loadConfig, type Terminal } from '../terminal/terminal.ts';
+
+export interface PreflightOptions extends CommonOptions {
+  readonly verbose?: boolean;
+  readonly output?: string;
+}
+
+/**
+ * `sluiced preflight [DIR]`: checks what `sluiced apply` would check of DIR, or of the config's bundle directory, including signatures and
+ * serial; accepts nothing. Prints problems first, one line each with the action to take; passed checks are counted, and listed with
+ * `--verbose`. Exit code 3 when the node cannot run the bundle.
+ */
+export async function preflight(
+  directory: string | undefined,
+  options: PreflightOptions,
+  terminal: Terminal,
+): Promise<number> {
+  const loaded = loadConfig(options);
+  const config = directory === undefined ? loaded : { ...loaded, bundle: directory };
+  const arrival = await lookAt(config, directory !== undefined);
+  const files = arrival.kind === 'bundle' ? arrival.tree.files : undefined;
+  const problems = arrival.kind === 'refused' ? arrival.problems : [];
+  const all = [...(await findings(config, files, problems)), ...releaseFindings(arrival), receiptFinding(config)];
+  if (options.output === 'json') terminal.out(`${JSON.stringify(documentOf(config, all), undefined, 2)}\n`);
+  else for (const line of printFindings(all, options.verbose === true)) terminal.out(`${line}\n`);
+  return all.some(({ level }) => level === 'bad') ? exitCodes.refused : exitCodes.done;
+}
+
+/**
+ * Reads the bundle as the daemon does, without accepting it.
+ * @param vouched an operator named the directory: its write permissions are not checked
+ */
+export function lookAt(config: SluicedConfig, vouched: boolean): Promise<Arrival> {
+  const trust = vouched ? undefined : trustOf(config.bundleOwner);
+  return new Inbox(
+    config.bundle,
+    Date.now,
+    trust,
+    gateOf(config, () => false),
+  ).look();
+}
+
+/** The release of a bundle; problems with it are findings of the bundle. */
+export function releaseFindings(arrival: Arrival): readonly PreflightFinding[] {
+  if (arrival.kind !== 'bundle' || arrival.release === undefined) return [];
+  const { serial, signers } = arrival.release;
+  const what = `release (serial ${serial}, signed by ${signers.join(', ')}, read by sluiced ${version})`;
+  const alarms = (arrival.alarms ?? []).map(
+    ({ message, hint }): PreflightFinding => ({ level: 'note', what: `release (${message})`, todo: hint }),
+  );
+  return [{ level: 'good', what, todo: 'nothing to do' }, ...alarms];
+}
+
+/** Whether this node can sign receipts. */
+export function receiptFinding({ state }: Pick<SluicedConfig, 'state'>): PreflightFinding {
+  if (hasKey(state)) return { level: 'good', what: 'receipts (this node has a key)', todo: 'nothing to do' };
+  const todo =
+    'run `sluiced keygen`: without a receipt key the node cannot report results, so rollouts stop at its wave';
+  return { level: 'note', what: 'receipts (this node has no key)', todo };
+}
+
+/** The document of `preflight -o json`. */
+interface PreflightDocument {
+  readonly apiVersion: 'sluice.dev/v1alpha1';
+  readonly kind: 'Preflight';
+  readonly node: string;
+  /** Whether the node can run the bundle. */
+  readonly ready: boolean;
+  readonly findings: readonly PreflightFinding[];
+}
+
+function documentOf({ node }: SluicedConfig, all: readonly PreflightFinding[]): PreflightDocument {
+  const ready = all.every(({ level }) => level !== 'bad');
+  return { apiVersion: 'sluice.dev/v1alpha1', kind: 'Preflight', node, ready, findings: worstFirst(all) };
+}
+
+const levels = ['bad', 'note', 'good'] as const;
+const worstFirst = (all: readonly PreflightFinding[]): readonly PreflightFinding[] =>
+  levels.flatMap((wanted) => all.filter(({ level }) => level === wanted));
+
+/** Lines for the terminal: each cause once; passed checks only counted, unless `verbose`. */
+export function printFindings(all: readonly PreflightFinding[], verbose: boolean): readonly string[] {
+  const lines = worstFirst(all).flatMap((one) => (one.level === 'good' && !verbose ? [] : [printFinding(one)]));
+  const good = all.filter(({ level }) => level === 'good').length;
+  const rest = verbose || good === 0 ? [] : [`${marks.good}  ${good} more: nothing to do (--verbose lists them)`];
+  return [...new Set([...lines, ...rest])];
+}
+
+const marks = { good: 'ok  ', note: 'note', bad: 'FAIL' } as const;
+
+export function printFinding({ level, what, todo }: PreflightFinding): string {
+  return `${marks[level]}  ${what}: ${todo}`;
+}

@@ -1,0 +1,68 @@
+import type { RollbackEnding, RollbackPlan } from '../../control/protocol.ts';
+import { describe, exitCodes } from '../../ports/outcome.ts';
+import { CommandError } from '../../command-error.ts';
+import { printRollback } from './print-rollback.ts';
+import { withControl } from '../session/reach.ts';
+import { answer, type CommonOptions, linesOf, loadConfig, type Terminal } from '../terminal/terminal.ts';
+
+export interface RollbackOptions extends CommonOptions {
+  /** The endpoints to roll back to; default: the newest. */
+  readonly endpoints?: 'newest' | 'old';
+  /** Allows generation 0 as target: the rules this node had before Sluice. */
+  readonly removeAllServices?: boolean;
+  /** Shows the changes only. */
+  readonly dryRun?: boolean;
+  /** Does not ask. */
+  readonly yes?: boolean;
+}
+
+/**
+ * `sluiced rollback [TARGET]`: shows the changes, asks, and rolls back, through the daemon where one runs. Exit code 1 when the operator
+ * declines, or when a dry run found changes.
+ */
+export async function rollback(to: string | undefined, options: RollbackOptions, terminal: Terminal): Promise<number> {
+  const config = loadConfig(options);
+  const { endpoints = 'newest', removeAllServices = false } = options;
+  return withControl(config, terminal, async (control) => {
+    const plan = await control.planRollback({ ...(to === undefined ? {} : { to }), endpoints, removeAllServices });
+    const print = linesOf(options, terminal);
+    const finish = (ending: RollbackEnding | null, text: string): void =>
+      answer(options, terminal, { kind: 'Rollback', fields: { node: config.node, plan, ending }, text });
+    print(printRollback(plan));
+    if (options.dryRun || !(await isAgreed(options, terminal))) {
+      if (!options.dryRun) terminal.err('nothing was changed\n');
+      finish(null, '');
+      return exitCodes.different;
+    }
+    const ending = await control.rollBack({
+      from: plan.from,
+      to: to !== undefined && !/^\d+$/.test(to) ? to : String(plan.to.generation),
+      generation: plan.to.generation,
+      cancels: plan.cancels?.token ?? null,
+      endpoints,
+      removeAllServices,
+    });
+    finish(ending, ending.kind === 'held' ? `${describe(ending)}\n` : done(plan));
+    if (ending.kind === 'held') return exitCodes.halted;
+    if (ending.unwritten !== null) terminal.err(unwritten(plan, ending.unwritten));
+    return exitCodes.done;
+  });
+}
+
+/** @throws CommandError where there is no terminal to ask on */
+async function isAgreed({ yes, output }: RollbackOptions, terminal: Terminal): Promise<boolean> {
+  if (yes) return true;
+  if (terminal.ask && output !== 'json') return terminal.ask('Roll back?');
+  const message = 'Cannot roll back without confirmation: there is no terminal to ask on';
+  throw new CommandError([
+    { code: 'ANSWER_MISSING', level: 'error', message, hint: 'Check the changes above, then pass --yes' },
+  ]);
+}
+
+const done = ({ to: { generation, version } }: RollbackPlan): string =>
+  generation === 0
+    ? "Rolled back to generation 0: Sluice's rules are removed; this node has only the rules it had before Sluice\n"
+    : `Rolled back to generation ${generation} (version ${version})\n`;
+
+const unwritten = ({ to }: RollbackPlan, why: string): string =>
+  `warning: the journal was not updated: ${why}. The next start of sluiced and the next boot follow the journal. When the disk takes writes again, run \`sluiced rollback ${to.generation}\` again\n`;

@@ -1,0 +1,37 @@
+import { reach } from '../../control/ask.ts';
+import type { Control } from '../../control/protocol.ts';
+import { mustBeKnown } from '../../control/roll-back.ts';
+import { controlOf } from '../../control/serve.ts';
+import type { SluicedConfig } from '../../config.ts';
+import { Repairs } from '../../status/repairs.ts';
+import { failedReceipt, receiptWriterOf } from './receipts.ts';
+import { openSession } from './session.ts';
+import type { Terminal } from '../terminal/terminal.ts';
+
+/**
+ * Runs work with control of the state directory: through the daemon where one runs, else in this process, which holds the lock meanwhile.
+ * @throws StateError without permission, or when another process holds the lock and does not answer
+ */
+export async function withControl<T>(
+  config: SluicedConfig,
+  terminal: Terminal,
+  work: (control: Control) => Promise<T>,
+): Promise<T> {
+  const running = await reach(config.state);
+  if (running) return work(running);
+  const session = await openSession(config, 'back', () => undefined);
+  const receiptWriter = receiptWriterOf(config, () => session.journal, failedReceipt(terminal));
+  const holder = {
+    ...session,
+    repairs: () => new Repairs(config.state).read(),
+    report: () => null,
+    order: <R>(one: () => Promise<R>): Promise<R> => one(),
+    ended: (account: Parameters<typeof receiptWriter.report>[0]) => receiptWriter.report(account, undefined),
+  };
+  try {
+    await mustBeKnown(holder);
+    return await work(controlOf(holder));
+  } finally {
+    session.close();
+  }
+}

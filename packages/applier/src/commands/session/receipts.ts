@@ -1,0 +1,52 @@
+import type { SluicedConfig } from '../../config.ts';
+import { runChildren } from '../../kernel/run.ts';
+import { makeKey } from '../../receipts/key.ts';
+import { Receipts } from '../../receipts/receipts.ts';
+import { ReceiptWriter } from '../../receipts/receipt-writer.ts';
+import { exitCodes } from '../../ports/outcome.ts';
+import type { Journal } from '../../ports/journal.ts';
+import { version } from '../../version.ts';
+import { answer, type CommonOptions, loadConfig, type Terminal } from '../terminal/terminal.ts';
+
+/**
+ * The receipt writer of this node.
+ * @param journal read when a change has ended, not before
+ * @param failed called with why a receipt could not be written, or with undefined when it was
+ */
+export function receiptWriterOf(
+  config: SluicedConfig,
+  journal: () => Pick<Journal, 'active'> | undefined,
+  failed: (why: string | undefined) => void,
+): ReceiptWriter {
+  const { node, state, receipts } = config;
+  return new ReceiptWriter({
+    receipts: new Receipts({ node, state, ...receipts }, runChildren(), Date.now),
+    node,
+    active: () => journal()?.active,
+    sluiced: version,
+    failed,
+  });
+}
+
+/** For a command: prints that a receipt could not be written, and changes nothing else. */
+export function failedReceipt(terminal: Terminal): (why: string | undefined) => void {
+  return (why) => {
+    if (why !== undefined) terminal.err(`warning: cannot write the receipt: ${why}\n`);
+  };
+}
+
+export interface KeygenOptions extends CommonOptions {
+  readonly renew?: boolean;
+}
+
+/** `sluiced keygen`: creates the key that signs receipts, once; prints its line for `allowed_receipts`. */
+export async function keygen(options: KeygenOptions, terminal: Terminal): Promise<number> {
+  const { state, node } = loadConfig(options);
+  const allowedReceipts = await makeKey(state, node, options.renew === true, runChildren());
+  answer(options, terminal, {
+    kind: 'ReceiptKey',
+    fields: { node, allowedReceipts },
+    text: `${allowedReceipts}\n`,
+  });
+  return exitCodes.done;
+}

@@ -1,0 +1,58 @@
+import type { SluicedConfig } from '../../config.ts';
+import { peek } from '../../state/peek.ts';
+import type { NodeRecord } from '../../state/record.ts';
+import { messageOf } from '../../message.ts';
+import { openSession } from '../session/session.ts';
+
+/** The kernel compared with the journal. */
+export interface KernelView {
+  /** Whether it holds the confirmed rules; null where that was not compared. */
+  readonly holds: boolean | null;
+  /** One line for each step that would make the kernel hold them. */
+  readonly differences: readonly string[];
+  /** Why it was not compared. */
+  readonly because?: string;
+}
+
+/** Attempts of a comparison when the daemon changes something meanwhile. */
+const attemptsMax = 5;
+
+/**
+ * Compares the kernel with the confirmed generation, also beside a running daemon. Changes nothing.
+ * @param record the journal's latest record
+ */
+export async function compareKernel(config: SluicedConfig, record: NodeRecord | undefined): Promise<KernelView> {
+  let before = record;
+  for (let attempt = 0; attempt < attemptsMax; attempt++) {
+    if (!before || before.current === null) return notCompared('no generation is confirmed yet');
+    if (before.held !== null) return notCompared('the node is halted');
+    if (before.open === null) {
+      const differences = await differencesOf(config);
+      if (typeof differences === 'string') return notCompared(differences);
+      const after = peek(config.state);
+      const isSame = after?.open === null && after.current?.manifest === before.current.manifest;
+      if (isSame) return { holds: differences.length === 0, differences };
+    }
+    before = peek(config.state);
+  }
+  return notCompared('a change is in progress');
+}
+
+const notCompared = (because: string): KernelView => ({ holds: null, differences: [], because });
+
+/** @returns the differences, or why they are not known */
+async function differencesOf(config: SluicedConfig): Promise<readonly string[] | string> {
+  try {
+    // The journal knows the store, whatever the config has by now.
+    const session = await openSession({ ...config, backend: 'auto' }, 'look', () => undefined);
+    try {
+      const { journal, reconciler } = session;
+      if (!journal.active) return journal.halted ?? 'the active generation cannot be read';
+      return await reconciler.differences();
+    } finally {
+      session.close();
+    }
+  } catch (error) {
+    return messageOf(error);
+  }
+}

@@ -1,0 +1,287 @@
+import { get } from 'node:http';
+import type { Accepted } from '@sluice/bundle';
+import type { SluicedConfig } from '../../config.ts';
+import { ReleaseFloor } from '../../inbox/release-floor.ts';
+import { statusOf } from '../../control/ask.ts';
+import type { ControlStatus, ProbationStatus } from '../../control/protocol.ts';
+import { GenerationNotes } from '../../state/generation-notes.ts';
+import { checkReadable, peek } from '../../state/peek.ts';
+import type { HistoryEntry, NodeRecord } from '../../state/record.ts';
+import { backOffUntil } from '../../state/update.ts';
+import { limits } from '../../limits.ts';
+import { exitCodes } from '../../ports/outcome.ts';
+import { type RepairAt, Repairs } from '../../status/repairs.ts';
+import { formerAlarmCodes } from '../../status/alarms.ts';
+import type { AwaitedWave } from '../../status/status.ts';
+import { compareKernel, type KernelView } from './compare.ts';
+import { CommandError } from '../../command-error.ts';
+import { type CommonOptions, loadConfig, type Terminal } from '../terminal/terminal.ts';
+
+export interface InspectOptions extends CommonOptions {
+  readonly output?: string;
+}
+
+/**
+ * `sluiced status`: the journal, whether the kernel holds its generation, and the daemon's status when it answers. Exit code 5 when the
+ * node is halted; 1 when the kernel differs, the daemon is unhealthy or an alarm is raised.
+ */
+export async function status(options: InspectOptions, terminal: Terminal): Promise<number> {
+  const config = loadConfig(options);
+  const record = peek(config.state);
+  const running = await controlStatus(config.state);
+  const daemon = running ? running.report : await askDaemon(config.listen);
+  const kernel = await compareKernel(config, record);
+  const summary = summarise(config, running?.record ?? record, {
+    daemon,
+    probation: running?.probation ?? null,
+    kernel,
+  });
+  if (options.output === 'json') terminal.out(`${JSON.stringify(summary, undefined, 2)}\n`);
+  else terminal.out(printStatus(summary));
+  if (summary.held !== null) return exitCodes.halted;
+  return isWell(summary) ? exitCodes.done : exitCodes.different;
+}
+
+function isWell({ kernel, daemon }: StatusSummary): boolean {
+  const daemonStatus = daemon as DaemonStatus | null;
+  const isHealthy =
+    daemonStatus === null || (daemonStatus.healthy !== false && Object.keys(daemonStatus.alarms ?? {}).length === 0);
+  return kernel.holds !== false && isHealthy;
+}
+
+/** The fields that are read of the daemon's status. A daemon of another version may leave some out. */
+interface DaemonStatus {
+  readonly healthy?: boolean;
+  readonly waits?: AwaitedWave | null;
+  readonly lastRepair?: RepairAt | null;
+  readonly notes?: Readonly<Record<string, string>>;
+  readonly alarms?: Readonly<Record<string, string>>;
+}
+
+/** The document of `status -o json`. */
+interface StatusSummary {
+  readonly apiVersion: 'sluice.dev/v1alpha1';
+  readonly kind: 'NodeStatus';
+  readonly node: string;
+  readonly generation: number | null;
+  readonly version: string | null;
+  readonly backend: string | null;
+  readonly signatures: 'required' | 'none';
+  readonly rehearse: SluicedConfig['rehearse'];
+  /** The release that was accepted last, where signatures are required. */
+  readonly release: Accepted | null;
+  readonly open: string | null;
+  /** The release on probation, with the token that `sluiced confirm --token` takes. */
+  readonly probation: ProbationStatus | null;
+  readonly held: string | null;
+  readonly quarantined: Readonly<Record<string, string>>;
+  /** Until when a newer release waits after failed ones; null when none does. */
+  readonly waitsUntil: string | null;
+  readonly kernel: KernelView;
+  readonly daemon: unknown;
+}
+
+function summarise(
+  config: SluicedConfig,
+  record: NodeRecord | undefined,
+  seen: Pick<StatusSummary, 'daemon' | 'probation' | 'kernel'>,
+): StatusSummary {
+  return {
+    apiVersion: 'sluice.dev/v1alpha1',
+    kind: 'NodeStatus',
+    node: config.node,
+    generation: record?.current?.number ?? null,
+    version: record?.current?.version ?? null,
+    backend: record?.backend ?? null,
+    signatures: config.signatures.policy,
+    rehearse: config.rehearse,
+    release: config.signatures.policy === 'required' ? acceptedOf(config.state) : null,
+    open: record?.open?.version ?? null,
+    held: record?.held ?? null,
+    quarantined: record?.quarantined ?? {},
+    waitsUntil: record ? waitsUntil(record, Date.now()) : null,
+    ...seen,
+  };
+}
+
+function waitsUntil(record: NodeRecord, nowMs: number): string | null {
+  const untilMs = backOffUntil(record, nowMs);
+  return untilMs > nowMs ? new Date(untilMs).toISOString() : null;
+}
+
+function describeKernel({ holds, differences, because }: KernelView): string {
+  if (holds === null) return `not compared: ${because}`;
+  return holds ? 'holds the confirmed rules' : `DIFFERS from the confirmed rules: ${differences.join('; ')}`;
+}
+
+function describeRelease({ serial, revision, signers, onlyEndpoints }: Accepted): string {
+  const what = revision === undefined ? `serial ${serial}` : `serial ${serial}, revision ${revision}`;
+  return `${what}, signed by ${signers.join(', ')}${onlyEndpoints ? ' for endpoints only' : ''}`;
+}
+
+function acceptedOf(state: string): Accepted | null {
+  const accepted = new ReleaseFloor(state).read();
+  if (accepted && 'problem' in accepted) throw new CommandError([accepted.problem]);
+  return accepted?.update ?? accepted?.release ?? null;
+}
+
+/** Alarms without those that are repeated under a former code. */
+function currentAlarms(alarms: Readonly<Record<string, string>>): readonly (readonly [string, string])[] {
+  const renamed = Object.entries(formerAlarmCodes).filter(([code]) => code in alarms);
+  const former = new Set<string>(renamed.map(([, code]) => code));
+  return Object.entries(alarms).filter(([code]) => !former.has(code));
+}
+
+function printStatus(summary: StatusSummary): string {
+  const generation = summary.generation === null ? 'none yet' : `${summary.generation}, version ${summary.version}`;
+  const daemon = summary.daemon as DaemonStatus | null;
+  const lines = [
+    `node        ${summary.node}`,
+    `generation  ${generation}`,
+    `rule store  ${summary.backend ?? 'not selected yet'}`,
+  ];
+  lines.push(`kernel      ${describeKernel(summary.kernel)}`);
+  lines.push(`daemon      ${daemon === null ? 'not running' : daemon.healthy ? 'healthy' : 'not healthy'}`);
+  lines.push(`signatures  ${summary.signatures === 'none' ? 'NOT REQUIRED: any bundle is accepted' : 'required'}`);
+  if (summary.rehearse === 'off') lines.push('rehearsals  OFF: new rules are applied without a rehearsal');
+  if (summary.release) lines.push(`release     ${describeRelease(summary.release)}`);
+  if (daemon?.waits) lines.push(`waits       for wave ${daemon.waits.wave} (${daemon.waits.name}) to open`);
+  if (summary.waitsUntil !== null) lines.push(`back-off    a newer release waits until ${summary.waitsUntil}`);
+  if (daemon?.lastRepair)
+    lines.push(
+      `last repair ${daemon.lastRepair.at}: rules were changed by ${daemon.lastRepair.by ?? 'another program'}`,
+    );
+  for (const [code, why] of currentAlarms(daemon?.alarms ?? {})) lines.push(`alarm       ${code}: ${why}`);
+  for (const [code, why] of Object.entries(daemon?.notes ?? {})) lines.push(`note        ${code}: ${why}`);
+  if (summary.probation)
+    lines.push(
+      `probation   version ${summary.probation.version}, token ${summary.probation.token}`,
+      `            \`sluiced confirm --token ${summary.probation.token}\` confirms it, \`sluiced cancel\` rolls it back`,
+    );
+  else if (summary.open !== null)
+    lines.push(`open        a change to version ${summary.open} is in progress or was interrupted`);
+  if (summary.held !== null)
+    lines.push(`halted      ${summary.held}`, '            fix the cause, then run `sluiced rollback`');
+  for (const [version, why] of Object.entries(summary.quarantined)) lines.push(`quarantined ${version}: ${why}`);
+  return `${lines.join('\n')}\n`;
+}
+
+/** The status of the running process; undefined where none runs or it hangs: then only disk and kernel are shown. */
+async function controlStatus(state: string): Promise<ControlStatus | undefined> {
+  try {
+    return await statusOf(state);
+  } catch (error) {
+    if (error instanceof CommandError) return undefined;
+    throw error;
+  }
+}
+
+/** The answer of the daemon's /status; null when there is none. */
+function askDaemon(listen: string): Promise<unknown> {
+  const { promise, resolve } = Promise.withResolvers<unknown>();
+  const request = get(`http://${listen}/status`, { agent: false, timeout: limits.statusReadMsMax }, (response) => {
+    const chunks: Buffer[] = [];
+    response.on('data', (chunk: Buffer) => chunks.push(chunk));
+    response.on('end', () => {
+      try {
+        resolve(JSON.parse(Buffer.concat(chunks).toString('utf8')));
+      } catch {
+        resolve(null);
+      }
+    });
+  });
+  request.on('timeout', () => request.destroy());
+  request.on('error', () => resolve(null));
+  return promise;
+}
+
+/** The document of `history -o json`: the entries of the state directory, each with the version before it, and repairs. */
+interface HistoryDocument {
+  readonly apiVersion: 'sluice.dev/v1alpha1';
+  readonly kind: 'NodeHistory';
+  readonly node: string;
+  readonly items: readonly HistoryItem[];
+}
+
+type HistoryItem = ChangeItem | RepairItem;
+
+interface ChangeItem extends HistoryEntry {
+  /** The active version before the change; null when there was none. */
+  readonly from: string | null;
+  /** The active version after the change; null after a cleanup. */
+  readonly to: string | null;
+  /** The serial of the generation's release; null without one, or when it is no longer kept. */
+  readonly serial: number | null;
+}
+
+/** A drift repair. */
+interface RepairItem {
+  readonly at: string;
+  readonly what: 'repaired';
+  readonly steps: number;
+  /** The programs that changed the rules, where the kernel tells. */
+  readonly by: string | null;
+  /** Some of their changes, each as the command that makes it. */
+  readonly changes: readonly string[];
+}
+
+/** `sluiced history`: the changes on this node, newest last. */
+export async function history(options: InspectOptions, terminal: Terminal): Promise<number> {
+  const config = loadConfig(options);
+  checkReadable(config.state);
+  const running = await controlStatus(config.state);
+  const record = running?.record ?? peek(config.state);
+  const changes = withVersions(record?.history ?? [], new GenerationNotes(config.state));
+  const items = inTime(changes, (running?.repairs ?? new Repairs(config.state).read()).map(itemOf));
+  if (options.output === 'json') {
+    const document: HistoryDocument = {
+      apiVersion: 'sluice.dev/v1alpha1',
+      kind: 'NodeHistory',
+      node: config.node,
+      items,
+    };
+    terminal.out(`${JSON.stringify(document, undefined, 2)}\n`);
+    return exitCodes.done;
+  }
+  if (items.length === 0) terminal.err('no changes on this node yet\n');
+  for (const item of items) terminal.out(`${item.at}  ${item.what.padEnd(11)}  ${printItem(item)}\n`);
+  return exitCodes.done;
+}
+
+/** Keeps the order of the journal whatever its clock was; a repair goes before the first later change. */
+function inTime(changes: readonly ChangeItem[], repairs: readonly RepairItem[]): readonly HistoryItem[] {
+  const left = [...repairs];
+  const merged = changes.flatMap((change): readonly HistoryItem[] => {
+    const later = left.findIndex(({ at }) => at > change.at);
+    return [...left.splice(0, later < 0 ? left.length : later), change];
+  });
+  return [...merged, ...left];
+}
+
+const itemOf = ({ at, steps, by, what }: RepairAt): RepairItem => ({ at, what: 'repaired', steps, by, changes: what });
+
+function printItem(item: HistoryItem): string {
+  if (item.what === 'repaired') {
+    const what = item.changes.length === 0 ? '' : `: ${item.changes.join('; ')}`;
+    return `rules were changed by ${item.by ?? 'another program'}${what}`;
+  }
+  const { what, generation, from, to, version, because, serial } = item;
+  const way =
+    what === 'rolled-back' || what === 'held'
+      ? `${from ?? 'nothing'} ← ${version}`
+      : `${from ?? 'nothing'} → ${to ?? 'nothing'}`;
+  const why = because === undefined ? '' : `  ${because}`;
+  const release = serial === null ? '' : `  release ${serial}`;
+  return `generation ${String(generation).padEnd(4)}  ${way}${release}${why}`;
+}
+
+/** Adds the versions before and after each entry: a change that was rolled back, or that halted the node, changed nothing. */
+function withVersions(entries: readonly HistoryEntry[], notes: GenerationNotes): readonly ChangeItem[] {
+  let active: string | null = null;
+  return entries.map((entry) => {
+    const from = active;
+    if (entry.what === 'cleaned-up') active = null;
+    else if (entry.what !== 'rolled-back' && entry.what !== 'held') active = entry.version;
+    return { ...entry, from, to: active, serial: notes.serialOf(entry.generation) ?? null };
+  });
+}

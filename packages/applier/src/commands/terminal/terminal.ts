@@ -1,0 +1,159 @@
+import { readFileSync } from 'node:fs';
+import { printProblem, type Problem } from '@sluice/netfilter';
+import { document } from '@sluice/cli';
+import type { AdjustableLog, LogFormat, LogLevel, LogSettings } from '@sluice/cli/log';
+import { CommandError } from '../../command-error.ts';
+import { type SluicedConfig, defaultConfig, nodeMisfit, readConfig } from '../../config.ts';
+import { StateError } from '../../state/state-error.ts';
+import { describe, exitCodes, type Outcome, rating } from '../../ports/outcome.ts';
+
+/** The output of commands; main.ts provides the process's own. */
+export interface Terminal {
+  out(text: string): void;
+  err(text: string): void;
+  /** Every problem that was printed, for documents. */
+  readonly problems?: Problem[];
+  /** Opens the log, for a command that runs unattended. */
+  openLog?(settings: LogSettings): Promise<AdjustableLog>;
+  /** Asks the operator a yes-or-no question; left out without a terminal. */
+  ask?(question: string): Promise<boolean>;
+}
+
+/** The options that several commands share. */
+export interface CommonOptions {
+  readonly config?: string;
+  readonly node?: string;
+  readonly state?: string;
+  /** Overrides the policy of the config. */
+  readonly signatures?: 'required' | 'none';
+  /** False with `--no-rehearse`. */
+  readonly rehearse?: boolean;
+  /** Of commands that run unattended; both override the config. */
+  readonly logFormat?: LogFormat;
+  readonly logLevel?: LogLevel;
+  /** The output format. */
+  readonly output?: string;
+}
+
+export const defaultConfigPath = '/etc/sluice/sluiced.yaml';
+
+/**
+ * Loads the config of a command: the file given with -c, or the default file if it exists, or the defaults for the node given with --node.
+ * Flags override the file.
+ * @throws CommandError with every problem of the file, or of a flag
+ */
+export function loadConfig(options: CommonOptions): SluicedConfig {
+  const path = options.config ?? defaultConfigPath;
+  const text = readText(path, options.config !== undefined);
+  const misfit = options.node === undefined ? undefined : nodeMisfit(options.node);
+  if (misfit !== undefined) {
+    const hint = 'Node names have lower-case letters, digits, dashes and dots: `kubectl get nodes` lists them';
+    throw new CommandError([configProblem(`Cannot use --node ${JSON.stringify(options.node)}: ${misfit}`, hint)]);
+  }
+  if (text === undefined && options.node === undefined) {
+    const hint = `Write ${defaultConfigPath} (/usr/share/sluice/sluiced.yaml shows every field), or pass the node's name with --node`;
+    throw new CommandError([configProblem(`Cannot read ${path}: no such file or directory`, hint)]);
+  }
+  const config = text === undefined ? defaultConfig(options.node ?? '') : readConfig(path, text);
+  if ('problems' in config) throw new CommandError(config.problems);
+  return {
+    ...config,
+    ...(options.node ? { node: options.node } : {}),
+    ...(options.state ? { state: options.state } : {}),
+    ...(options.signatures ? { signatures: { ...config.signatures, policy: options.signatures } } : {}),
+    ...(options.rehearse === false ? { rehearse: 'off' as const } : {}),
+    ...(options.logFormat ? { logFormat: options.logFormat } : {}),
+    ...(options.logLevel ? { logLevel: options.logLevel } : {}),
+  };
+}
+
+export const logSettings = ({ logFormat, logLevel }: SluicedConfig): LogSettings => ({
+  format: logFormat,
+  level: logLevel,
+});
+
+function readText(path: string, required: boolean): string | undefined {
+  try {
+    return readFileSync(path, 'utf8');
+  } catch (error) {
+    const { code, message } = error as NodeJS.ErrnoException;
+    if (code === 'ENOENT' && !required) return undefined;
+    throw new CommandError([configProblem(`Cannot read ${path}: ${message}`, 'Pass the path of the config with -c')]);
+  }
+}
+
+function configProblem(message: string, hint: string): Problem {
+  return { code: 'NODE_CONFIG_INVALID', level: 'error', message, hint };
+}
+
+/**
+ * Prints the result of a command, once: the document of its kind, or lines for the terminal.
+ * @param fields of the document; readers ignore fields that they do not know
+ */
+export function answer(
+  { output }: Pick<CommonOptions, 'output'>,
+  terminal: Terminal,
+  result: { readonly kind: string; readonly fields: object; readonly text: string },
+): void {
+  const { problems = [] } = terminal;
+  terminal.out(output === 'json' ? document(result.kind, { ...result.fields, problems }) : result.text);
+}
+
+/** Where human-readable lines go: with `-o json` standard output holds one document and nothing else. */
+export function linesOf({ output }: Pick<CommonOptions, 'output'>, terminal: Terminal): (text: string) => void {
+  return output === 'json' ? (text) => terminal.err(text) : (text) => terminal.out(text);
+}
+
+/** Prints the outcome of a bundle, with every problem of a refusal. @returns the exit code */
+export function printOutcome(
+  outcome: Outcome,
+  terminal: Terminal,
+  options: Pick<CommonOptions, 'output'> = {},
+): number {
+  if (outcome.kind === 'refused') printProblems(outcome.refusal.problems, terminal);
+  answer(options, terminal, { kind: 'Outcome', fields: outcomeFields(outcome), text: `${describe(outcome)}\n` });
+  return rating[outcome.kind].exitCode;
+}
+
+/** The outcome in the document; `because` is null without a failure. */
+function outcomeFields(outcome: Outcome): object {
+  const generation = 'generation' in outcome ? outcome.generation : undefined;
+  return {
+    outcome: outcome.kind,
+    generation: generation?.number ?? null,
+    version: generation?.version ?? null,
+    steps: outcome.kind === 'confirmed' ? outcome.steps : 0,
+    because: 'because' in outcome ? outcome.because : null,
+    rollbackFailed: outcome.kind === 'held' ? outcome.rollback : null,
+    failingProbes: (outcome.kind === 'confirmed' && outcome.failing) || [],
+    lastEndpointsInMs: ('waitsMs' in outcome && outcome.waitsMs) || null,
+  };
+}
+
+export function printProblems(problems: readonly Problem[], terminal: Terminal): void {
+  for (const problem of problems) {
+    terminal.problems?.push(problem);
+    terminal.err(printProblem(problem));
+  }
+}
+
+/** Prints an unhandled error of a command. @returns the exit code */
+export function printFailure(error: unknown, terminal: Terminal): number {
+  if (error instanceof CommandError) {
+    printProblems(error.problems, terminal);
+    return error.exitCode;
+  }
+  if (error instanceof StateError) {
+    printProblems([{ code: error.code, level: 'error', message: error.message, hint: error.hint }], terminal);
+    return exitCodes.refused;
+  }
+  const message = error instanceof Error ? error.message : String(error);
+  terminal.problems?.push({
+    code: 'INTERNAL',
+    level: 'error',
+    message,
+    hint: 'Standard error says what was done before',
+  });
+  terminal.err(`error: ${message}\n`);
+  return exitCodes.problem;
+}

@@ -1,0 +1,65 @@
+import { existsSync } from 'node:fs';
+import { dirname, join, resolve } from 'node:path';
+import {
+  type BundleFiles,
+  completeFile,
+  completeText,
+  fileDigest,
+  releaseFile,
+  sumsFile,
+  sumsMisfit,
+  wavesFile,
+} from '@sluice/bundle';
+import type { Problem } from '@sluice/netfilter';
+import { readText } from '../../load/tree.ts';
+import { reading } from '../failure/failure.ts';
+
+/**
+ * Checks whether a node accepts the directory as a bundle (README.md of the format, "When is a directory a bundle?"). In a Git
+ * work tree `.sluice-complete` may be missing: there the node reads the tree of HEAD.
+ * @param files all files of the directory
+ * @returns a warning, or nothing
+ */
+export function incomplete(dir: string, files: BundleFiles): readonly Problem[] {
+  const sums = reading(dir, () => readText(dir, sumsFile));
+  if (sums !== undefined) {
+    const misfit = sumsMismatch(dir, sums, files);
+    return misfit === undefined ? [] : [warning(dir, `its files do not match ${sumsFile}: ${misfit}`)];
+  }
+  const complete = reading(dir, () => readText(dir, completeFile));
+  if (complete === completeText(digestsOf(files))) return [];
+  if (complete !== undefined) return [warning(dir, `its files do not match ${completeFile}`)];
+  return isInWorkTree(resolve(dir))
+    ? []
+    : [warning(dir, `${completeFile} is missing, so a write may have been interrupted`)];
+}
+
+/**
+ * Compares files, with `release.yaml` and `waves.yaml` of the directory, with its `SHA256SUMS`.
+ * @returns the first mismatch, in words; undefined when all match
+ */
+export function sumsMismatch(dir: string, sums: string, files: BundleFiles): string | undefined {
+  const digests = digestsOf(files);
+  for (const file of [releaseFile, wavesFile]) {
+    const text = reading(dir, () => readText(dir, file));
+    if (text !== undefined) digests.set(file, fileDigest(text));
+  }
+  return sumsMisfit(sums, digests);
+}
+
+function digestsOf(files: BundleFiles): Map<string, string> {
+  return new Map([...files].map(([path, text]) => [path, fileDigest(text)]));
+}
+
+function isInWorkTree(dir: string): boolean {
+  return existsSync(join(dir, '.git')) || (dirname(dir) !== dir && isInWorkTree(dirname(dir)));
+}
+
+function warning(dir: string, why: string): Problem {
+  return {
+    code: 'BUNDLE_INCOMPLETE',
+    level: 'warning',
+    message: `${dir} is not a complete bundle: ${why}`,
+    hint: 'The files are shown as they are; nodes refuse the bundle until `sluice render` has written it again',
+  };
+}

@@ -1,0 +1,70 @@
+import type { Place, Problem } from '@sluice/netfilter';
+import { type Explained, printExplained } from '../../emit/review/explain.ts';
+import { exitCodes } from '../../exit.ts';
+import { blameLine } from '../../load/blame.ts';
+import { load } from '../../load/load.ts';
+import { readSources } from '../../load/sources.ts';
+import { explain } from '../../review/explain.ts';
+import { bundleAt } from '../bundle/bundle-at.ts';
+import { Stopped } from '../failure/failure.ts';
+import { print, progress } from '../output/progress.ts';
+import { reportProblems } from '../output/output.ts';
+
+export interface ExplainOptions {
+  readonly dir: string;
+  readonly node?: string;
+  readonly manifests?: string;
+  readonly blame?: boolean;
+  readonly output: 'text' | 'json';
+}
+
+/** `sluice explain`: finds the Service of a chain, a rule or an address, its manifest and the author. */
+export async function explainCommand(query: string, options: ExplainOptions): Promise<number> {
+  if (options.blame && options.manifests === undefined) throw new Stopped(blameWithoutManifests);
+  progress(`reading ${options.dir}`);
+  const explanation = explain(bundleAt(options.dir), query, options.node);
+  if (explanation === undefined || 'code' in explanation) {
+    reportProblems([explanation ?? notFound(query, options.dir)]);
+    return exitCodes.problem;
+  }
+  const manifest =
+    options.manifests === undefined || explanation.service === undefined
+      ? undefined
+      : await placeOf(options.manifests, explanation.service);
+  const blame = options.blame && manifest ? blameLine(manifest.file, manifest.line) : undefined;
+  const explained: Explained = {
+    ...explanation,
+    ...(manifest === undefined ? {} : { manifest }),
+    ...(blame === undefined ? {} : { blame }),
+  };
+  print(printExplained(explained, options.output));
+  return exitCodes.done;
+}
+
+/** Finds the manifest of a Service. Unreadable manifests are reported and do not hide the result from the bundle. */
+async function placeOf(manifests: string, service: string): Promise<Place | undefined> {
+  const read = await readSources([manifests], { recursive: true, stdin: process.stdin });
+  const loaded = load(read.sources);
+  reportProblems([...read.problems, ...loaded.problems].filter(({ level }) => level === 'error'));
+  const object = loaded.objects.find(({ kind, value }) => {
+    const { name, namespace = 'default' } = (value['metadata'] ?? {}) as { name?: string; namespace?: string };
+    return kind === 'Service' && `${namespace}/${name}` === service;
+  });
+  return object?.origin.place([]);
+}
+
+const blameWithoutManifests: Problem = {
+  code: 'INPUT_UNREADABLE',
+  level: 'error',
+  message: 'Cannot find the author of the Service: --blame needs the manifests',
+  hint: 'Pass the manifests with -f',
+};
+
+function notFound(query: string, dir: string): Problem {
+  return {
+    code: 'INPUT_EMPTY',
+    level: 'error',
+    message: `Cannot explain ${JSON.stringify(query)}: it is not in any file of ${dir}`,
+    hint: 'The kernel may run another version of the bundle: pass that version with --dir REV:PATH',
+  };
+}

@@ -1,0 +1,65 @@
+import type { Problem } from '@sluice/netfilter';
+import { exitCodes } from '../../exit.ts';
+import { reasonOf } from '../../load/reason.ts';
+import { reportProblems } from '../output/output.ts';
+
+/** Ends a command with a problem outside of the input, such as an unreadable file. */
+export class Stopped extends Error {
+  override readonly name = 'Stopped';
+  readonly problem: Problem;
+
+  constructor(problem: Problem) {
+    super(problem.message);
+    this.problem = problem;
+  }
+}
+
+/**
+ * Runs a function that reads `path`.
+ * @throws Stopped with `INPUT_UNREADABLE` for an error of the file system
+ */
+export function reading<T>(path: string, read: () => T): T {
+  return attempt(read, (why) => ({
+    code: 'INPUT_UNREADABLE',
+    level: 'error',
+    message: `Cannot read ${path}: ${why}`,
+    hint: 'Check the path and its permissions',
+  }));
+}
+
+/**
+ * Runs a function that writes `path`.
+ * @throws Stopped with `OUTPUT_UNWRITABLE` for an error of the file system
+ */
+export function writing<T>(path: string, write: () => T): T {
+  return attempt(write, (why) => ({
+    code: 'OUTPUT_UNWRITABLE',
+    level: 'error',
+    message: `Cannot write ${path}: ${why}`,
+    hint: 'Check the path, its permissions and the free space; then run the same command again',
+  }));
+}
+
+function attempt<T>(call: () => T, problem: (why: string) => Problem): T {
+  try {
+    return call();
+  } catch (error) {
+    if (!(error instanceof Error && 'syscall' in error && 'code' in error)) throw error;
+    throw new Stopped(problem(reasonOf(error)));
+  }
+}
+
+/** Prints why a command failed. Returns the exit code. */
+export function reportFailure(error: unknown): number {
+  reportProblems([error instanceof Stopped ? error.problem : internal(error)]);
+  return exitCodes.problem;
+}
+
+function internal(error: unknown): Problem {
+  return {
+    code: 'INTERNAL',
+    level: 'error',
+    message: `Internal error: ${error instanceof Error ? error.message : String(error)}`,
+    hint: 'This is a bug in sluice: report it with the command and its input',
+  };
+}

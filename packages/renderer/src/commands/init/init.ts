@@ -1,0 +1,68 @@
+import { existsSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import type { Problem } from '@sluice/netfilter';
+import type { Format } from '@sluice/cli';
+import { initConfig } from '../../emit/init.ts';
+import { writeAnew } from '../../emit/tree.ts';
+import { exitCodes } from '../../exit.ts';
+import { readKubeProxy } from '../../load/config/kubeproxy.ts';
+import { kubeProxyImages } from '../../load/kube-proxy-image.ts';
+import { load } from '../../load/load.ts';
+import { printSluiceSchema } from '../../load/schema/sluice.ts';
+import { readSources } from '../../load/sources.ts';
+import { Stopped, writing } from '../failure/failure.ts';
+import { versionByDefault } from '../../render/versions/version.ts';
+import { say } from '../output/progress.ts';
+import { isStopped } from '../render/render.ts';
+import { printDocument, reportProblems } from '../output/output.ts';
+
+/** `sluice init`: writes a commented config to start from. An existing file is kept unless `--force` is given. */
+export async function initCommand(
+  file: string,
+  options: { readonly filename?: string; readonly force?: boolean; readonly output: Format },
+): Promise<number> {
+  const from = options.filename === undefined ? [] : [options.filename];
+  const { sources, problems } = await readSources(from, { recursive: false, stdin: process.stdin });
+  const loaded = load(sources);
+  const found = [...problems, ...loaded.problems, ...readKubeProxy(loaded.kubeProxy).problems];
+  reportProblems(found);
+  if (isStopped(found)) return exitCodes.problem;
+  const [kubeProxy] = loaded.kubeProxy;
+  if (options.filename !== undefined && kubeProxy === undefined) throw new Stopped(noKubeProxy(options.filename));
+  const [version, ...newer] = kubeProxyImages(sources);
+  writeConfig(file, initConfig(kubeProxy, version), options.force ?? false);
+  if (kubeProxy !== undefined && version === undefined)
+    say(
+      `kubeProxyVersion is set to "${versionByDefault}": the input does not contain the version; change it if nodes run another\n`,
+    );
+  if (newer.length > 0)
+    say(`kube-proxy runs in versions ${[version, ...newer].join(', ')}: add a profile for the nodes of each version\n`);
+  // The schema is for editors and belongs to this version of Sluice, so it is replaced, even if it is a link.
+  const schema = join(dirname(file), 'sluiceconfig.schema.json');
+  writing(schema, () => writeAnew(schema, printSluiceSchema()));
+  say(`Wrote ${file}: review and edit it, then run sluice render -f MANIFESTS -c ${file} -o rendered\n`);
+  printDocument(options.output, 'InitResult', { file, schema });
+  return exitCodes.done;
+}
+
+/** Writes the config; replaces an existing one only with `force`. */
+function writeConfig(file: string, text: string, force: boolean): void {
+  if (!force && existsSync(file)) {
+    throw new Stopped({
+      code: 'OUTPUT_UNWRITABLE',
+      level: 'error',
+      message: `Cannot write ${file}: it already exists`,
+      hint: 'Choose another file, or overwrite this one with --force',
+    });
+  }
+  writing(file, () => writeFileSync(file, text, { flag: force ? 'w' : 'wx' }));
+}
+
+function noKubeProxy(from: string): Problem {
+  return {
+    code: 'INPUT_EMPTY',
+    level: 'error',
+    message: `Cannot find a KubeProxyConfiguration in ${from === '-' ? 'standard input' : from}: no document contains one`,
+    hint: 'Pass the ConfigMap (`kubectl get configmap kube-proxy -n kube-system -o yaml`) or the configuration itself',
+  };
+}

@@ -1,0 +1,45 @@
+import type { BundleFiles } from '@sluice/bundle';
+import { printComparisons } from '../../emit/review/equivalence.ts';
+import { printProof } from '../../emit/review/prove.ts';
+import { exitCodes } from '../../exit.ts';
+import { type Comparison, compareModesAndLayouts } from '../../review/equivalence.ts';
+import { isProved, proveBundle } from '../../review/prove.ts';
+import { bundleAt } from '../bundle/bundle-at.ts';
+import { print, progress } from '../output/progress.ts';
+import { reportProblems } from '../output/output.ts';
+
+export interface ProveOptions {
+  readonly output: 'text' | 'json';
+  /** Compare modes and layouts with each other instead. */
+  readonly alike?: boolean;
+}
+
+/** `sluice prove`: checks that the rules implement the Services. */
+export function proveCommand(dir: string, options: ProveOptions): number {
+  progress(`reading ${dir}`);
+  const files = bundleAt(dir);
+  progress('tracing packets');
+  return options.alike ? proveEquivalence(files, options) : proveDeclared(files, options);
+}
+
+function proveDeclared(files: BundleFiles, { output }: ProveOptions): number {
+  const proof = proveBundle(files);
+  if (!('counterExamples' in proof)) {
+    reportProblems(proof);
+    return exitCodes.problem;
+  }
+  print(printProof(proof, output));
+  return isProved(proof) ? exitCodes.done : exitCodes.different;
+}
+
+function proveEquivalence(files: BundleFiles, { output }: ProveOptions): number {
+  const compared = compareModesAndLayouts(files);
+  const problems = compared.filter((one) => 'message' in one);
+  if (problems.length > 0) {
+    reportProblems(problems);
+    return exitCodes.problem;
+  }
+  const comparisons = compared as readonly Comparison[];
+  print(printComparisons(comparisons, output));
+  return comparisons.every(({ unexplained }) => unexplained.length === 0) ? exitCodes.done : exitCodes.different;
+}

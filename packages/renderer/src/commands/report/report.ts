@@ -1,0 +1,63 @@
+import { document, type Format } from '@sluice/cli';
+import { printPolicy } from '../../emit/policy/print.ts';
+import { diffSize } from '../../emit/report/diff-size.ts';
+import { commentCharactersMax, reportMarkdown } from '../../emit/report/markdown.ts';
+import { printDiff } from '../../emit/review/diff.ts';
+import { exitCodes } from '../../exit.ts';
+import { isSame } from '../../review/diff.ts';
+import { type ChangeReport, reportOn } from '../../review/report/report.ts';
+import { version } from '../../version.ts';
+import { dayOf, policyIn } from '../policy/policy.ts';
+import { print, progress } from '../output/progress.ts';
+import { bundleAt } from '../bundle/bundle-at.ts';
+import type { ReportSides } from '../../emit/report/page-data.ts';
+import { reportProblems } from '../output/output.ts';
+
+export interface ReportOptions {
+  readonly output: 'html' | 'markdown' | Format;
+  /** With a config, the report includes the results of its policy. */
+  readonly config?: string;
+  readonly today?: string;
+  /** Markdown that fits into a comment. */
+  readonly comment?: boolean;
+  readonly reportUrl?: string;
+}
+
+/** `sluice report`: prints a page, or a comment, on the effect of a change. */
+export async function reportCommand(old: string, fresh: string, options: ReportOptions): Promise<number> {
+  const today = dayOf(options.today);
+  const settings = policyIn(options.config);
+  if (settings === undefined) return exitCodes.problem;
+  progress('reading');
+  const before = { name: old, files: bundleAt(old) };
+  const after = { name: fresh, files: bundleAt(fresh) };
+  progress('comparing');
+  const policy = options.config === undefined ? {} : { policy: { settings, today } };
+  const report = reportOn({ old: before.files, fresh: after.files, ...policy });
+  if (!('diff' in report)) {
+    reportProblems(report);
+    return exitCodes.problem;
+  }
+  progress('writing');
+  const config = options.config === undefined ? {} : { config: options.config };
+  print(await printed(report, { old: before, fresh: after, ...config }, options));
+  return isSame(report.diff) ? exitCodes.done : exitCodes.different;
+}
+
+async function printed(report: ChangeReport, sides: ReportSides, options: ReportOptions): Promise<string> {
+  if (options.output === 'json') return document('ChangeReport', report);
+  if (options.output === 'text') return `${printDiff(report.diff, 'text')}${policyText(report, sides)}`;
+  if (options.output === 'html') return (await import('../../emit/report/html.ts')).reportHtml(report, sides);
+  return reportMarkdown(report, {
+    size: diffSize(sides.old.files, sides.fresh.files),
+    ...(options.comment === true ? { charactersMax: commentCharactersMax } : {}),
+    ...(options.reportUrl === undefined ? {} : { reportUrl: options.reportUrl }),
+  });
+}
+
+/** The results of the policy for the new bundle; empty without a config. */
+function policyText({ policy }: ChangeReport, { fresh, config }: ReportSides): string {
+  if (policy === undefined) return '';
+  const settings = config === undefined ? {} : { config };
+  return `\n${printPolicy({ result: policy, bundle: fresh.name, ...settings, version }, 'text')}`;
+}
