@@ -13,8 +13,7 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
   bundle: ['netfilter'],
   cli: [],
   'renderer/main': ['renderer/program', 'renderer/commands', 'renderer/exit', 'cli'],
-  'renderer/program': ['renderer/cli', 'renderer/commands', 'renderer/load', 'renderer/version', 'cli'],
-  'renderer/cli': ['cli', 'renderer/commands'],
+  'renderer/program': ['renderer/commands', 'renderer/load', 'renderer/version', 'cli'],
   'renderer/commands': [
     'cli',
     'cli/log',

@@ -1,17 +1,60 @@
 import { examples, exitLine, shellCommands, versionCommand } from '@sluice/cli';
 import { Command } from 'commander';
+import { addAllocations } from './commands/allocations/command.ts';
+import { addCost } from './commands/cost/command.ts';
+import { addDiff } from './commands/diff/command.ts';
+import { addExplain } from './commands/explain/command.ts';
+import { addFleet } from './commands/fleet/command.ts';
+import { addInit } from './commands/init/command.ts';
+import { addKrm } from './commands/krm/command.ts';
+import { addLs } from './commands/ls/command.ts';
 import { print } from './commands/output/progress.ts';
+import { addPack } from './commands/pack/command.ts';
+import { addPolicy } from './commands/policy/command.ts';
+import { addPromote } from './commands/promote/command.ts';
+import { addProve } from './commands/prove/command.ts';
+import { addPull } from './commands/pull/command.ts';
+import { addPush } from './commands/push/command.ts';
+import { addRelease } from './commands/release/command.ts';
+import { addRender } from './commands/render/command.ts';
+import { addReport } from './commands/report/command.ts';
+import { addShow } from './commands/show/command.ts';
+import { addSign } from './commands/sign/command.ts';
+import { addSnapshot } from './commands/snapshot/command.ts';
+import { addTrace } from './commands/trace/command.ts';
+import { addValidate } from './commands/validate/command.ts';
+import { addVerify } from './commands/verify/command.ts';
+import { addWatch } from './commands/watch/command.ts';
 import { bundleNames } from './load/names.ts';
 import { version, versionSource } from './version.ts';
-import { allocationsCommands } from './commands/allocations/command.ts';
-import { carryCommands } from './cli/carry.ts';
-import { clusterCommands } from './cli/cluster.ts';
-import { fleetCommands } from './cli/fleet.ts';
-import { inspectCommands } from './cli/inspect.ts';
-import { gateCommands } from './cli/gates.ts';
-import { releaseCommands } from './cli/release.ts';
-import { renderCommands } from './cli/render.ts';
-import { reviewCommands } from './cli/review.ts';
+
+/** The verbs, in the order of the help. */
+const verbs = [
+  addRender,
+  addValidate,
+  addInit,
+  addSnapshot,
+  addWatch,
+  addShow,
+  addLs,
+  addDiff,
+  addTrace,
+  addProve,
+  addExplain,
+  addCost,
+  addPolicy,
+  addReport,
+  addKrm,
+  addRelease,
+  addSign,
+  addVerify,
+  addPack,
+  addPush,
+  addPull,
+  addPromote,
+  addFleet,
+  addAllocations,
+] as const;
 
 /** Completion of names that a bundle directory contains. */
 const names = {
@@ -40,15 +83,7 @@ export function buildProgram(): Command {
     ],
     exitLine([0, 1, 2]),
   );
-  renderCommands(program);
-  clusterCommands(program);
-  inspectCommands(program);
-  reviewCommands(program);
-  gateCommands(program);
-  releaseCommands(program);
-  carryCommands(program);
-  fleetCommands(program);
-  allocationsCommands(program);
+  for (const addTo of verbs) addTo(program);
   versionCommand(program, () => versionSource(process), print);
   shellCommands(program, names, print);
   return program;

@@ -1,9 +1,11 @@
 import { examples, outputOption } from '@sluice/cli';
 import type { Command } from 'commander';
-import { notEmpty, run, withInput } from '../options/options.ts';
+import { run } from '../options/action.ts';
+import { withInput } from '../options/options.ts';
+import { notEmpty } from '../options/values.ts';
 
 /** Adds `sluice allocations` and its subcommands. */
-export function allocationsCommands(program: Command): void {
+export function addAllocations(program: Command): void {
   const allocations = program
     .command('allocations')
     .summary('manage the addresses and ports that Sluice allocated')
@@ -22,7 +24,7 @@ export function allocationsCommands(program: Command): void {
     .requiredOption('-c, --config <FILE>', 'the SluiceConfig; allocations/ is beside it', notEmpty)
     .requiredOption('--base-branch <REV>', 'the revision whose allocations are kept, such as origin/main', notEmpty)
     .addOption(outputOption())
-    .action(run(async (options) => (await import('./allocations.ts')).fixCommand(options)));
+    .action(run(async (options) => (await import('./fix.ts')).fixCommand(options)));
 
   examples(withInput(allocations.command('manifests')), [
     'sluice allocations manifests -f manifests/ -c sluice.yaml | kubectl apply -f -',
@@ -32,7 +34,7 @@ export function allocationsCommands(program: Command): void {
       'Prints the Services with their allocated addresses and ports filled in, so that an API server adopts them.',
     )
     .addOption(outputOption())
-    .action(run(async (options) => (await import('./allocations.ts')).manifestsCommand(options)));
+    .action(run(async (options) => (await import('./manifests.ts')).manifestsCommand(options)));
 
   examples(withInput(allocations.command('prune')), [
     'sluice allocations prune -f manifests/ -R -c sluice.yaml          # lists them; exit code 1 if there are any',

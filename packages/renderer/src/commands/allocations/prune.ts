@@ -10,7 +10,7 @@ import { readObjects } from '../../render/read/read.ts';
 import { writing } from '../failure/failure.ts';
 import { type InputOptions, readInput } from '../input/input.ts';
 import { print, progress, say } from '../output/progress.ts';
-import { isStopped } from '../render/render.ts';
+import { isStopped } from '../failure/problems.ts';
 import { printDocument, reportProblems } from '../output/output.ts';
 
 export interface PruneOptions extends Omit<InputOptions, 'output'> {

@@ -1,14 +1,11 @@
-import { readFileSync } from 'node:fs';
 import { printCost } from '../../emit/review/cost.ts';
 import { exitCodes } from '../../exit.ts';
-import { fieldOf, readSluice } from '../../load/config/sluice.ts';
-import { type Budgets, exceededBudgets } from '../../review/budgets.ts';
+import { exceededBudgets } from '../../review/budgets.ts';
 import { costOf, type NodeCost } from '../../review/cost.ts';
 import type { Layout } from '../../review/layout.ts';
 import { bundleAt } from '../bundle/bundle-at.ts';
-import { reading } from '../failure/failure.ts';
 import { print, progress } from '../output/progress.ts';
-import { isStopped } from '../render/render.ts';
+import { budgetsIn } from '../input/settings.ts';
 import { reportProblems } from '../output/output.ts';
 
 export interface CostOptions {
@@ -32,15 +29,4 @@ export function costCommand(dir: string, options: CostOptions): number {
   const spent = exceededBudgets(known, budgets);
   print(printCost(known, budgets, spent, options.output));
   return spent.length === 0 ? exitCodes.done : exitCodes.different;
-}
-
-/** Reads `budgets` of the config; undefined when the config is invalid and its problems have been printed. */
-function budgetsIn(file: string | undefined): Budgets | undefined {
-  if (file === undefined) return {};
-  const sluice = readSluice(
-    file,
-    reading(file, () => readFileSync(file, 'utf8')),
-  );
-  if (sluice.problems.length > 0) reportProblems(sluice.problems);
-  return isStopped(sluice.problems) ? undefined : ((fieldOf(sluice, 'budgets') ?? {}) as Budgets);
 }

@@ -9,7 +9,7 @@ import { render } from '../../render/render.ts';
 import { bundleAt } from '../bundle/bundle-at.ts';
 import { reading } from '../failure/failure.ts';
 import { readConfigFile, siblingAllocations } from '../input/input.ts';
-import { isStopped, joinProblems } from '../render/render.ts';
+import { isStopped, joinProblems } from '../failure/problems.ts';
 
 /** How to render a directory of manifests for a comparison. */
 export interface SideOptions {

@@ -13,7 +13,7 @@ import { readSources } from '../../load/sources.ts';
 import { Stopped, writing } from '../failure/failure.ts';
 import { versionByDefault } from '../../render/versions/version.ts';
 import { say } from '../output/progress.ts';
-import { isStopped } from '../render/render.ts';
+import { isStopped } from '../failure/problems.ts';
 import { printDocument, reportProblems } from '../output/output.ts';
 
 /** `sluice init`: writes a commented config to start from. An existing file is kept unless `--force` is given. */

@@ -12,7 +12,8 @@ import { render } from '../../render/render.ts';
 import { Stopped, writing } from '../failure/failure.ts';
 import { type Input, inputOf } from '../input/input.ts';
 import { print, say } from '../output/progress.ts';
-import { isStopped, joinProblems, staleProblem } from '../render/render.ts';
+import { staleProblem } from '../bundle/stale.ts';
+import { isStopped, joinProblems } from '../failure/problems.ts';
 import { reportProblems } from '../output/output.ts';
 
 /**

@@ -4,7 +4,7 @@ import { exitCodes } from '../../exit.ts';
 import { readTree } from '../../load/tree.ts';
 import { incomplete } from '../bundle/complete.ts';
 import { reading } from '../failure/failure.ts';
-import { withoutNodes } from '../render/render.ts';
+import { withoutNodes } from '../bundle/without-nodes.ts';
 import { print, progress } from '../output/progress.ts';
 import { reportProblems } from '../output/output.ts';
 

@@ -1,13 +1,5 @@
-import { type Command, InvalidArgumentError } from 'commander';
-
-/** Parses the value of an option that must not be empty. */
-export function notEmpty(value: string): string {
-  if (value === '') throw new InvalidArgumentError('The value is empty.');
-  return value;
-}
-
-/** Collects the values of an option that may be repeated. */
-export const collect = (value: string, list: readonly string[] = []): readonly string[] => [...list, notEmpty(value)];
+import { type Command, Option } from 'commander';
+import { collect, notEmpty } from './values.ts';
 
 /** Adds the input options that all commands that read manifests have. */
 export function withInput(command: Command, source: 'files' | 'or a cluster' = 'files'): Command {
@@ -27,17 +19,23 @@ export function withInput(command: Command, source: 'files' | 'or a cluster' = '
     .option('--strict', 'treat warnings as errors');
 }
 
-/**
- * The body of a command: options and arguments in, exit code out. Optional arguments have defaults, so each is a string; the last
- * may be a list.
- */
-// oxlint-disable-next-line typescript/no-explicit-any -- commander gives options and arguments without types; each command names its own
-type CommandBody = (options: any, ...args: any[]) => number | Promise<number>;
-
-/** Makes a commander action of a command body; its result becomes the exit code of the process. */
-export function run(body: CommandBody): (...args: unknown[]) => Promise<void> {
-  // Commander passes the arguments, then the options, then the command itself.
-  return async (...args) => {
-    process.exitCode = await body(args.at(-2), ...args.slice(0, -2));
-  };
+/** Adds the options that select the cluster and the credentials. */
+export function withCluster(command: Command): Command {
+  return command
+    .option(
+      '--kubeconfig <FILE>',
+      'the kubeconfig; default: KUBECONFIG, ~/.kube/config or the ServiceAccount of the pod',
+      notEmpty,
+    )
+    .option('--context <NAME>', 'the context in the kubeconfig', notEmpty);
 }
+
+/** The layout of rules that are printed or traced. */
+export const layoutOption = (): Option =>
+  new Option('--layout <LAYOUT>', "the layout of the rules: flat (kube-proxy's chain names) or tree (Sluice's)")
+    .choices(['flat', 'tree'])
+    .default('flat');
+
+/** For commands that talk to a registry. */
+export const plainHttpOption = (): Option =>
+  new Option('--plain-http', 'use HTTP instead of HTTPS, also for a registry on another machine');

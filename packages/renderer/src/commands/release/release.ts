@@ -26,6 +26,7 @@ import { exitCodes } from '../../exit.ts';
 import { readText } from '../../load/tree.ts';
 import { bundleAt } from '../bundle/bundle-at.ts';
 import { incomplete } from '../bundle/complete.ts';
+import { nameOf, type Ordinal } from '../evidence/ordinal.ts';
 import { reading, Stopped, writing } from '../failure/failure.ts';
 import { print, progress, say } from '../output/progress.ts';
 import { isHalfWritten, refuseRest, refuseReviewed } from './output.ts';
@@ -100,16 +101,6 @@ export function releaseCommand(spec: string, options: ReleaseOptions): number {
   printDocument(options.report, 'ReleaseResult', fields);
   return exitCodes.done;
 }
-
-/** The order of releases and their endpoint updates. */
-interface Ordinal {
-  readonly serial: number;
-  readonly revision?: number;
-}
-
-/** `release 7` or `update 3 of release 7`. */
-export const nameOf = ({ serial, revision }: Ordinal): string =>
-  revision === undefined ? `release ${serial}` : `update ${revision} of release ${serial}`;
 
 /**
  * Chooses the revision: that of the output directory plus one, or the same when nothing changed.

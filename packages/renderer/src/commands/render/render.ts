@@ -1,4 +1,4 @@
-import { type BundleFiles, clusterFile, isProblem, nodesOf, readCluster, sumsFile } from '@sluice/bundle';
+import { type BundleFiles, clusterFile, isProblem, readCluster, sumsFile } from '@sluice/bundle';
 import type { Problem } from '@sluice/netfilter';
 import type { Format } from '@sluice/cli';
 import { writeAllocations } from '../../emit/allocations.ts';
@@ -7,16 +7,19 @@ import { countProblems } from '../../emit/problems.ts';
 import { printStale } from '../../emit/stale.ts';
 import { planTree, type TreePlan, writeTree } from '../../emit/tree.ts';
 import { exitCodes } from '../../exit.ts';
-import { allocationPath } from '../../load/allocations.ts';
 import { readText } from '../../load/tree.ts';
 import { unownedAllocations } from '../../render/allocate/unowned.ts';
 import { renderWithQuarantine } from '../../render/quarantine/with-quarantine.ts';
 import { render, type Rendered, type RenderInput } from '../../render/render.ts';
 import { sumsMismatch } from '../bundle/complete.ts';
+import { staleProblem } from '../bundle/stale.ts';
+import { withoutNodes } from '../bundle/without-nodes.ts';
 import { reading, writing } from '../failure/failure.ts';
+import { isStopped, joinProblems } from '../failure/problems.ts';
 import { type InputOptions, readInput } from '../input/input.ts';
 import { print, progress, say } from '../output/progress.ts';
 import { printDocument, reportProblems } from '../output/output.ts';
+import { services, some } from '../output/words.ts';
 
 export interface RenderOptions extends InputOptions {
   readonly output: string;
@@ -60,28 +63,6 @@ export async function renderCommand(options: RenderOptions): Promise<number> {
     unownedAllocations: unowned,
   });
   return exitCodes.done;
-}
-
-/** Warns about a bundle without nodes, which is valid and useless. */
-export function withoutNodes(files: BundleFiles): readonly Problem[] {
-  if (files.size === 0 || nodesOf(files).length > 0) return [];
-  const message = 'Cannot find a node for these rules: neither the manifests nor sluice.yaml contain one';
-  const hint =
-    'Add Nodes to the input (`kubectl get nodes -o yaml`, `--base SNAPSHOT`), or list them in `nodes` of sluice.yaml';
-  return [{ code: 'NODES_MISSING', level: 'warning', message, hint }];
-}
-
-/** True when a problem prevents writing. */
-export function isStopped(problems: readonly Problem[], strict = false): boolean {
-  return problems.some(({ level }) => level === 'error' || (strict && level === 'warning'));
-}
-
-/**
- * Joins the problems of reading and rendering. After an error in the input, `DETECTOR_MISSING` is left out: the missing setting may be
- * in the part that could not be read.
- */
-export function joinProblems(read: readonly Problem[], rendered: readonly Problem[]): readonly Problem[] {
-  return [...read, ...(isStopped(read) ? rendered.filter(({ code }) => code !== 'DETECTOR_MISSING') : rendered)];
 }
 
 function refuse(problems: readonly Problem[], output: string, { verbose = false, hint = '' } = {}): number {
@@ -150,35 +131,6 @@ const resultOf = (output: string, { files, created }: Rendered, { write, remove 
   numbered: created.map(({ namespace, name }) => `${namespace}/${name}`),
   partial: isPartial(files),
 });
-
-/** Returns `OUTPUT_STALE` when bundle files or allocations would be written. */
-export function staleProblem(
-  dir: string,
-  rendered: Rendered,
-  plan: TreePlan,
-  allocationsDir: string,
-): Problem | undefined {
-  const stale = plan.write.length + plan.remove.length;
-  if (stale === 0 && rendered.created.length === 0) return undefined;
-  const missing = rendered.created.map((allocation) => `${allocationsDir}/${allocationPath(allocation)}`);
-  const why = [
-    stale === 0 ? '' : `${stale} ${stale === 1 ? 'file differs' : 'files differ'}`,
-    missing.length === 0 ? '' : `${services(missing.length)} would get allocations in ${some(missing)}`,
-  ];
-  return {
-    code: 'OUTPUT_STALE',
-    level: 'error',
-    message: `${dir} is out of date: ${why.filter((text) => text !== '').join('; ')}`,
-    hint: 'Run the same command without --check and commit the result',
-  };
-}
-
-const services = (count: number): string => (count === 1 ? '1 Service' : `${count} Services`);
-
-/** At most five items, and the number of the others. */
-function some(list: readonly string[]): string {
-  return list.length <= 5 ? list.join(', ') : `${list.slice(0, 5).join(', ')} and ${list.length - 5} more`;
-}
 
 function isPartial(files: BundleFiles): boolean {
   const cluster = readCluster(clusterFile, files.get(clusterFile) ?? '');

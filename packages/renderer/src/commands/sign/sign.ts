@@ -19,7 +19,7 @@ import { besideRelease, writeSignature } from '../../emit/release.ts';
 import { exitCodes } from '../../exit.ts';
 import { readReleaseDirectory } from '../../load/release.ts';
 import { reading, Stopped, writing } from '../failure/failure.ts';
-import { nameOf } from '../release/release.ts';
+import { nameOf } from '../evidence/ordinal.ts';
 import { sshKeygen } from '../evidence/ssh-keygen.ts';
 import { say } from '../output/progress.ts';
 import { printDocument } from '../output/output.ts';

@@ -5,7 +5,7 @@ import { exitCodes } from '../../exit.ts';
 import { render } from '../../render/render.ts';
 import { type InputOptions, readInput } from '../input/input.ts';
 import { print, progress, say } from '../output/progress.ts';
-import { isStopped, joinProblems } from '../render/render.ts';
+import { isStopped, joinProblems } from '../failure/problems.ts';
 
 /** `sluice validate`: reports the problems of the input without writing. */
 export async function validateCommand(

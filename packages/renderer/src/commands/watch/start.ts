@@ -12,7 +12,7 @@ import { load } from '../../load/load.ts';
 import type { SluiceConfig } from '../../render/config.ts';
 import { Stopped, writing } from '../failure/failure.ts';
 import { readConfigFile } from '../input/input.ts';
-import { isStopped } from '../render/render.ts';
+import { isStopped } from '../failure/problems.ts';
 import { BundleRepository } from './repository.ts';
 
 /** The output directory of `sluice watch` and its use of Git. */

@@ -1,37 +1,11 @@
 import { examples, reportOption, withLog } from '@sluice/cli';
 import { type Command, InvalidArgumentError, Option } from 'commander';
-import { collect, notEmpty, run } from '../commands/options/options.ts';
+import { run } from '../options/action.ts';
+import { withCluster } from '../options/options.ts';
+import { notEmpty } from '../options/values.ts';
 
-/** Adds the options that select the cluster and the credentials. */
-export function withCluster(command: Command): Command {
-  return command
-    .option(
-      '--kubeconfig <FILE>',
-      'the kubeconfig; default: KUBECONFIG, ~/.kube/config or the ServiceAccount of the pod',
-      notEmpty,
-    )
-    .option('--context <NAME>', 'the context in the kubeconfig', notEmpty);
-}
-
-/** Adds the commands that read a running cluster: `snapshot` and `watch`. */
-export function clusterCommands(program: Command): void {
-  examples(withCluster(program.command('snapshot')), [
-    'sluice snapshot -o snapshot.yaml',
-    'sluice snapshot -o - -n shop --context staging',
-    'sluice snapshot --redact -o report.yaml',
-    'sluice render -f manifests/ --base snapshot.yaml -o rendered',
-  ])
-    .summary('write the state of a cluster to a file')
-    .description(
-      'Reads Services, endpoints, Nodes, ServiceCIDRs and the kube-proxy configuration from a cluster and writes a snapshot for -f and --base.',
-    )
-    .requiredOption('-o, --output <FILE|DIR|->', 'where to write; a DIR gets one file per kind', notEmpty)
-    .option('-n, --namespace <NS>', 'only Services in this namespace; may be repeated', collect)
-    .option('-l, --selector <SELECTOR>', 'only Services with these labels', notEmpty)
-    .option('--redact', 'replace names and addresses, for bug reports')
-    .addOption(reportOption())
-    .action(run(async (options) => (await import('../commands/snapshot/snapshot.ts')).snapshotCommand(options)));
-
+/** Adds `sluice watch`. */
+export function addWatch(program: Command): void {
   const watch = withLog(withCluster(program.command('watch')), { format: 'text', level: 'info' });
   examples(watch, [
     'sluice watch -o /var/lib/sluice-watch/rendered',
@@ -56,7 +30,7 @@ export function clusterCommands(program: Command): void {
       }),
     )
     .addOption(reportOption())
-    .action(run(async (options) => (await import('../commands/watch/watch.ts')).watchCommand(options)));
+    .action(run(async (options) => (await import('./watch.ts')).watchCommand(options)));
 }
 
 const units = { ms: 1, s: 1_000, m: 60_000 } as const;

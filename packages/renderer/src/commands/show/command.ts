@@ -1,9 +1,11 @@
 import { examples, outputOption } from '@sluice/cli';
 import { type Command, Option } from 'commander';
-import { notEmpty, run } from '../commands/options/options.ts';
+import { run } from '../options/action.ts';
+import { layoutOption } from '../options/options.ts';
+import { notEmpty } from '../options/values.ts';
 
-/** Adds the commands that print a bundle: `show` and `ls`. */
-export function inspectCommands(program: Command): void {
+/** Adds `sluice show`. */
+export function addShow(program: Command): void {
   examples(program.command('show'), [
     'sluice show --node node-a',
     'sluice show rendered --node node-a --service shop/web',
@@ -26,21 +28,7 @@ export function inspectCommands(program: Command): void {
         'sysctl',
       ]),
     )
-    .addOption(
-      new Option('--layout <LAYOUT>', "the layout of the rules: flat (kube-proxy's chain names) or tree (Sluice's)")
-        .choices(['flat', 'tree'])
-        .default('flat'),
-    )
+    .addOption(layoutOption())
     .addOption(outputOption())
-    .action(run(async (options, dir) => (await import('../commands/show/show.ts')).showCommand(dir, options)));
-
-  examples(program.command('ls'), [
-    'sluice ls',
-    "sluice ls rendered -o json | jq -r '.nodes[].version' | sort | uniq -c",
-  ])
-    .summary('list profiles, nodes and their versions')
-    .description('Lists profiles and nodes with their versions. Nodes with the same version have the same rules.')
-    .argument('[DIR]', 'the bundle directory', 'rendered')
-    .addOption(outputOption())
-    .action(run(async (options, dir) => (await import('../commands/ls/ls.ts')).lsCommand(dir, options)));
+    .action(run(async (options, dir) => (await import('./show.ts')).showCommand(dir, options)));
 }

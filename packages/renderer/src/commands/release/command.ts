@@ -1,9 +1,10 @@
-import { examples, outputOption, reportOption } from '@sluice/cli';
+import { examples, reportOption } from '@sluice/cli';
 import { type Command, InvalidArgumentError, Option } from 'commander';
-import { notEmpty, run } from '../commands/options/options.ts';
+import { run } from '../options/action.ts';
+import { notEmpty } from '../options/values.ts';
 
-/** Adds the commands that make and check releases: `release`, `sign` and `verify`. */
-export function releaseCommands(program: Command): void {
+/** Adds `sluice release`. */
+export function addRelease(program: Command): void {
   examples(program.command('release'), [
     'sluice release rendered --serial auto --source $(git rev-parse HEAD) -o /srv/release',
     'sluice release rendered --serial auto --source $(git rev-parse HEAD) --wave waves.yaml -o /srv/release',
@@ -35,41 +36,7 @@ export function releaseCommands(program: Command): void {
       const { serial: given, endpoints } = command.opts<{ serial?: number; endpoints?: boolean }>();
       if (given === undefined && !endpoints) command.error("error: required option '--serial <N|auto>' not specified");
     })
-    .action(run(async (options, dir) => (await import('../commands/release/release.ts')).releaseCommand(dir, options)));
-
-  examples(program.command('sign'), [
-    'sluice sign release --key ~/.ssh/id_ed25519',
-    'sluice sign release --key ~/.ssh/id_ed25519_sk.pub --as bob',
-    'sluice sign release --key /etc/sluice/endpoints --endpoints',
-  ])
-    .summary('add a signature to a release')
-    .description('Adds one signature over SHA256SUMS, made by ssh-keygen, and changes nothing else.')
-    .argument('<DIR>', 'a release directory')
-    .requiredOption(
-      '--key <FILE>',
-      'a private key, or a public key whose private key is in an agent or on a token',
-      notEmpty,
-    )
-    .option('--as <NAME>', 'for an additional signer: writes SHA256SUMS.NAME.sig', label)
-    .option('--endpoints', 'sign with a key that is restricted to endpoint updates')
-    .addOption(outputOption())
-    .action(run(async (options, dir) => (await import('../commands/sign/sign.ts')).signCommand(dir, options)));
-
-  examples(program.command('verify'), [
-    'sluice verify release --allowed-signers allowed_signers --threshold 2',
-    "sluice verify release --allowed-signers allowed_signers -o json | jq '.signers'",
-  ])
-    .summary('check the signatures and digests of a release')
-    .description('Checks a release as a node does: signatures, digests, release.yaml and the version of each node.')
-    .argument('<DIR>', 'a release directory')
-    .requiredOption(
-      '--allowed-signers <FILE>',
-      'the keys that may sign, in the format of ssh-keygen, read more strictly',
-      notEmpty,
-    )
-    .option('--threshold <N>', 'the number of different principals that must have signed', count, 1)
-    .addOption(outputOption())
-    .action(run(async (options, dir) => (await import('../commands/verify/verify.ts')).verifyCommand(dir, options)));
+    .action(run(async (options, dir) => (await import('./release.ts')).releaseCommand(dir, options)));
 }
 
 // Only the form is checked here; the limits of a release are in the bundle package, which commands load when they run.
@@ -95,15 +62,4 @@ function instant(text: string): string {
   )
     throw new InvalidArgumentError('Write it in UTC as 2027-01-31T00:00:00Z.');
   return text;
-}
-
-function label(text: string): string {
-  if (!/^[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?$/.test(text))
-    throw new InvalidArgumentError('Use lower-case letters, digits and dashes.');
-  return text;
-}
-
-function count(text: string): number {
-  if (!/^[1-9]\d?$/.test(text)) throw new InvalidArgumentError('Write a whole number from 1 to 99.');
-  return Number(text);
 }

@@ -1,0 +1,21 @@
+import { examples, outputOption } from '@sluice/cli';
+import type { Command } from 'commander';
+import { run } from '../options/action.ts';
+import { notEmpty } from '../options/values.ts';
+
+/** Adds `sluice init`. */
+export function addInit(program: Command): void {
+  examples(program.command('init'), [
+    'sluice init',
+    'kubectl get configmap,daemonset kube-proxy -n kube-system -o yaml | sluice init -f -',
+  ])
+    .summary('write a commented sluice.yaml')
+    .description(
+      "Writes a commented config. Given kube-proxy's ConfigMap and DaemonSet, it takes over its settings and version.",
+    )
+    .argument('[FILE]', 'the config', 'sluice.yaml')
+    .option('-f, --filename <FILE|->', "kube-proxy's ConfigMap or KubeProxyConfiguration, and its DaemonSet", notEmpty)
+    .option('--force', 'overwrite an existing file')
+    .addOption(outputOption())
+    .action(run(async (options, file) => (await import('./init.ts')).initCommand(file, options)));
+}
