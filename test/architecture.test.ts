@@ -47,7 +47,7 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
     'cli/log',
     'netfilter',
   ],
-  'applier/program': ['applier/commands', 'applier/ports', 'applier/version', 'cli'],
+  'applier/program': ['applier/commands', 'applier/version', 'cli'],
   'applier/version': ['bundle', 'cli'],
   'applier/memory': ['applier/limits'],
   'applier/limits': ['bundle'],

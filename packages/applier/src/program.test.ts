@@ -2,7 +2,8 @@ import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
-import { buildProgram, type CommandContext } from './program.ts';
+import type { CommandContext } from './commands/options/context.ts';
+import { buildProgram } from './program.ts';
 
 /** What `sluiced complete` prints for the words so far. */
 async function completed(...words: readonly string[]): Promise<readonly string[]> {

@@ -7,7 +7,8 @@ import { afterAll, expect, test } from 'vitest';
 import { opensshFinding } from '../../preflight.ts';
 import { sampleBundle, sampleNode } from '../../testing/bundle.fixture.ts';
 import { keyFile } from '../../receipts/key.ts';
-import { lookAt, printFinding, printFindings, receiptFinding, releaseFindings } from './preflight.ts';
+import { lookAt } from '../session/look-at.ts';
+import { printFinding, printFindings, receiptFinding, releaseFindings } from './preflight.ts';
 import { loadConfig } from '../terminal/terminal.ts';
 
 const sluiced = join(import.meta.dirname, '../../../../../bin/sluiced');

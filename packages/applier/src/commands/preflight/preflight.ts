@@ -1,11 +1,10 @@
 import type { SluicedConfig } from '../../config.ts';
-import { type Arrival, Inbox } from '../../inbox/inbox.ts';
-import { trustOf } from '../../inbox/trust.ts';
+import type { Arrival } from '../../inbox/inbox.ts';
 import { findings, type PreflightFinding } from '../../preflight.ts';
 import { hasKey } from '../../receipts/key.ts';
 import { exitCodes } from '../../ports/outcome.ts';
 import { version } from '../../version.ts';
-import { gateOf } from '../session/gate.ts';
+import { lookAt } from '../session/look-at.ts';
 import { type CommonOptions, loadConfig, type Terminal } from '../terminal/terminal.ts';
 
 export interface PreflightOptions extends CommonOptions {
@@ -32,20 +31,6 @@ export async function preflight(
   if (options.output === 'json') terminal.out(`${JSON.stringify(documentOf(config, all), undefined, 2)}\n`);
   else for (const line of printFindings(all, options.verbose === true)) terminal.out(`${line}\n`);
   return all.some(({ level }) => level === 'bad') ? exitCodes.refused : exitCodes.done;
-}
-
-/**
- * Reads the bundle as the daemon does, without accepting it.
- * @param vouched an operator named the directory: its write permissions are not checked
- */
-export function lookAt(config: SluicedConfig, vouched: boolean): Promise<Arrival> {
-  const trust = vouched ? undefined : trustOf(config.bundleOwner);
-  return new Inbox(
-    config.bundle,
-    Date.now,
-    trust,
-    gateOf(config, () => false),
-  ).look();
 }
 
 /** The release of a bundle; problems with it are findings of the bundle. */

@@ -1,12 +1,10 @@
 import type { SluicedConfig } from '../../config.ts';
 import { runChildren } from '../../kernel/run.ts';
-import { makeKey } from '../../receipts/key.ts';
 import { Receipts } from '../../receipts/receipts.ts';
 import { ReceiptWriter } from '../../receipts/receipt-writer.ts';
-import { exitCodes } from '../../ports/outcome.ts';
 import type { Journal } from '../../ports/journal.ts';
 import { version } from '../../version.ts';
-import { answer, type CommonOptions, loadConfig, type Terminal } from '../terminal/terminal.ts';
+import type { Terminal } from '../terminal/terminal.ts';
 
 /**
  * The receipt writer of this node.
@@ -33,20 +31,4 @@ export function failedReceipt(terminal: Terminal): (why: string | undefined) => 
   return (why) => {
     if (why !== undefined) terminal.err(`warning: cannot write the receipt: ${why}\n`);
   };
-}
-
-export interface KeygenOptions extends CommonOptions {
-  readonly renew?: boolean;
-}
-
-/** `sluiced keygen`: creates the key that signs receipts, once; prints its line for `allowed_receipts`. */
-export async function keygen(options: KeygenOptions, terminal: Terminal): Promise<number> {
-  const { state, node } = loadConfig(options);
-  const allowedReceipts = await makeKey(state, node, options.renew === true, runChildren());
-  answer(options, terminal, {
-    kind: 'ReceiptKey',
-    fields: { node, allowedReceipts },
-    text: `${allowedReceipts}\n`,
-  });
-  return exitCodes.done;
 }

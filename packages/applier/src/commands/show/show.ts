@@ -16,10 +16,9 @@ import {
 import { familiesOf, type NodeState, tableOf } from '../../ports/node-state.ts';
 import { noTimeouts } from '../../plan/virtual.ts';
 import { isTree } from '../../plan/entries.ts';
-import type { InspectOptions } from '../status/status.ts';
 import { readServiceFiles, type ServiceFiles } from './service-files.ts';
 import { openSession, type NodeSession } from '../session/session.ts';
-import { answer, loadConfig, type Terminal } from '../terminal/terminal.ts';
+import { answer, type CommonOptions, loadConfig, type Terminal } from '../terminal/terminal.ts';
 
 /** The document of `sluiced show -o json`. */
 interface ServiceDocument extends ServiceView {
@@ -51,7 +50,7 @@ interface BundleSide {
  * `sluiced show SERVICE`: the rules of a Service in the kernel, compared with the active generation, and its files. Exit code 0 when the
  * kernel matches, 1 when it differs or the Service does not exist.
  */
-export async function show(service: string, options: InspectOptions, terminal: Terminal): Promise<number> {
+export async function show(service: string, options: CommonOptions, terminal: Terminal): Promise<number> {
   if (!/^[a-z0-9-]+\/[a-z0-9-]+$/.test(service)) throw new CommandError([noServiceName(service)]);
   const config = loadConfig(options);
   if (process.geteuid?.() !== 0) throw new CommandError([notRoot], exitCodes.refused);

@@ -2,30 +2,25 @@ import { get } from 'node:http';
 import type { Accepted } from '@sluice/bundle';
 import type { SluicedConfig } from '../../config.ts';
 import { ReleaseFloor } from '../../inbox/release-floor.ts';
-import { statusOf } from '../../control/ask.ts';
-import type { ControlStatus, ProbationStatus } from '../../control/protocol.ts';
-import { GenerationNotes } from '../../state/generation-notes.ts';
-import { checkReadable, peek } from '../../state/peek.ts';
-import type { HistoryEntry, NodeRecord } from '../../state/record.ts';
+import type { ProbationStatus } from '../../control/protocol.ts';
+import { peek } from '../../state/peek.ts';
+import type { NodeRecord } from '../../state/record.ts';
 import { backOffUntil } from '../../state/update.ts';
 import { limits } from '../../limits.ts';
 import { exitCodes } from '../../ports/outcome.ts';
-import { type RepairAt, Repairs } from '../../status/repairs.ts';
+import type { RepairAt } from '../../status/repairs.ts';
 import { formerAlarmCodes } from '../../status/alarms.ts';
 import type { AwaitedWave } from '../../status/status.ts';
 import { compareKernel, type KernelView } from './compare.ts';
+import { controlStatus } from '../session/control-status.ts';
 import { CommandError } from '../../command-error.ts';
 import { type CommonOptions, loadConfig, type Terminal } from '../terminal/terminal.ts';
-
-export interface InspectOptions extends CommonOptions {
-  readonly output?: string;
-}
 
 /**
  * `sluiced status`: the journal, whether the kernel holds its generation, and the daemon's status when it answers. Exit code 5 when the
  * node is halted; 1 when the kernel differs, the daemon is unhealthy or an alarm is raised.
  */
-export async function status(options: InspectOptions, terminal: Terminal): Promise<number> {
+export async function status(options: CommonOptions, terminal: Terminal): Promise<number> {
   const config = loadConfig(options);
   const record = peek(config.state);
   const running = await controlStatus(config.state);
@@ -166,16 +161,6 @@ function printStatus(summary: StatusSummary): string {
   return `${lines.join('\n')}\n`;
 }
 
-/** The status of the running process; undefined where none runs or it hangs: then only disk and kernel are shown. */
-async function controlStatus(state: string): Promise<ControlStatus | undefined> {
-  try {
-    return await statusOf(state);
-  } catch (error) {
-    if (error instanceof CommandError) return undefined;
-    throw error;
-  }
-}
-
 /** The answer of the daemon's /status; null when there is none. */
 function askDaemon(listen: string): Promise<unknown> {
   const { promise, resolve } = Promise.withResolvers<unknown>();
@@ -193,95 +178,4 @@ function askDaemon(listen: string): Promise<unknown> {
   request.on('timeout', () => request.destroy());
   request.on('error', () => resolve(null));
   return promise;
-}
-
-/** The document of `history -o json`: the entries of the state directory, each with the version before it, and repairs. */
-interface HistoryDocument {
-  readonly apiVersion: 'sluice.dev/v1alpha1';
-  readonly kind: 'NodeHistory';
-  readonly node: string;
-  readonly items: readonly HistoryItem[];
-}
-
-type HistoryItem = ChangeItem | RepairItem;
-
-interface ChangeItem extends HistoryEntry {
-  /** The active version before the change; null when there was none. */
-  readonly from: string | null;
-  /** The active version after the change; null after a cleanup. */
-  readonly to: string | null;
-  /** The serial of the generation's release; null without one, or when it is no longer kept. */
-  readonly serial: number | null;
-}
-
-/** A drift repair. */
-interface RepairItem {
-  readonly at: string;
-  readonly what: 'repaired';
-  readonly steps: number;
-  /** The programs that changed the rules, where the kernel tells. */
-  readonly by: string | null;
-  /** Some of their changes, each as the command that makes it. */
-  readonly changes: readonly string[];
-}
-
-/** `sluiced history`: the changes on this node, newest last. */
-export async function history(options: InspectOptions, terminal: Terminal): Promise<number> {
-  const config = loadConfig(options);
-  checkReadable(config.state);
-  const running = await controlStatus(config.state);
-  const record = running?.record ?? peek(config.state);
-  const changes = withVersions(record?.history ?? [], new GenerationNotes(config.state));
-  const items = inTime(changes, (running?.repairs ?? new Repairs(config.state).read()).map(itemOf));
-  if (options.output === 'json') {
-    const document: HistoryDocument = {
-      apiVersion: 'sluice.dev/v1alpha1',
-      kind: 'NodeHistory',
-      node: config.node,
-      items,
-    };
-    terminal.out(`${JSON.stringify(document, undefined, 2)}\n`);
-    return exitCodes.done;
-  }
-  if (items.length === 0) terminal.err('no changes on this node yet\n');
-  for (const item of items) terminal.out(`${item.at}  ${item.what.padEnd(11)}  ${printItem(item)}\n`);
-  return exitCodes.done;
-}
-
-/** Keeps the order of the journal whatever its clock was; a repair goes before the first later change. */
-function inTime(changes: readonly ChangeItem[], repairs: readonly RepairItem[]): readonly HistoryItem[] {
-  const left = [...repairs];
-  const merged = changes.flatMap((change): readonly HistoryItem[] => {
-    const later = left.findIndex(({ at }) => at > change.at);
-    return [...left.splice(0, later < 0 ? left.length : later), change];
-  });
-  return [...merged, ...left];
-}
-
-const itemOf = ({ at, steps, by, what }: RepairAt): RepairItem => ({ at, what: 'repaired', steps, by, changes: what });
-
-function printItem(item: HistoryItem): string {
-  if (item.what === 'repaired') {
-    const what = item.changes.length === 0 ? '' : `: ${item.changes.join('; ')}`;
-    return `rules were changed by ${item.by ?? 'another program'}${what}`;
-  }
-  const { what, generation, from, to, version, because, serial } = item;
-  const way =
-    what === 'rolled-back' || what === 'held'
-      ? `${from ?? 'nothing'} ← ${version}`
-      : `${from ?? 'nothing'} → ${to ?? 'nothing'}`;
-  const why = because === undefined ? '' : `  ${because}`;
-  const release = serial === null ? '' : `  release ${serial}`;
-  return `generation ${String(generation).padEnd(4)}  ${way}${release}${why}`;
-}
-
-/** Adds the versions before and after each entry: a change that was rolled back, or that halted the node, changed nothing. */
-function withVersions(entries: readonly HistoryEntry[], notes: GenerationNotes): readonly ChangeItem[] {
-  let active: string | null = null;
-  return entries.map((entry) => {
-    const from = active;
-    if (entry.what === 'cleaned-up') active = null;
-    else if (entry.what !== 'rolled-back' && entry.what !== 'held') active = entry.version;
-    return { ...entry, from, to: active, serial: notes.serialOf(entry.generation) ?? null };
-  });
 }
