@@ -296,6 +296,40 @@ test('the renderer and the applier never import each other', () => {
   expect(crossing.map(({ file }) => relative('.', file))).toEqual([]);
 });
 
+/** Which file of a verb imports which file of another one; a verb is a folder of `commands` with a `command.ts`. */
+function betweenVerbs(program: string): readonly string[] {
+  const commands = join(root, 'packages', program, 'src/commands');
+  const files = readdirSync(commands, { recursive: true, encoding: 'utf8' });
+  const verbs = new Set(files.filter((path) => /^[a-z]+\/command\.ts$/.test(path)).map((path) => dirname(path)));
+  return files
+    .filter((path) => path.endsWith('.ts') && !isForTests(path) && verbs.has(path.split('/')[0] as string))
+    .flatMap((path) => {
+      const targets = readFileSync(join(commands, path), 'utf8').matchAll(/'(\.\.\/[^']+\.ts)'/g);
+      const others = [...targets].map(([, target]) => normalize(join(dirname(path), target as string)));
+      return others
+        .filter((other) => verbs.has(other.split('/')[0] as string) && dirname(other) !== dirname(path))
+        .map((other) => `${path} imports ${other}`);
+    });
+}
+
+test.each(['renderer', 'applier'])('in the %s no verb imports another verb', (program) => {
+  expect(betweenVerbs(program)).toEqual([]);
+});
+
+test.each(['renderer', 'applier'])('in the %s the options of a verb load none of its code', (program) => {
+  const commands = join(root, 'packages', program, 'src/commands');
+  const definitions = readdirSync(commands, { recursive: true, encoding: 'utf8' }).filter((path) =>
+    path.endsWith('/command.ts'),
+  );
+  expect(definitions.length).toBeGreaterThan(10);
+  const loaded = definitions.flatMap((path) => [
+    ...readFileSync(join(commands, path), 'utf8').matchAll(/^import (?!type )[^;]*'([^']+)';$/gm),
+  ]);
+  expect(loaded.length).toBeGreaterThan(definitions.length);
+  const allowed = /^(?:@sluice\/cli|commander|\.\.\/options\/[a-z]+\.ts)$/;
+  expect(loaded.flatMap(([, target = '']) => (allowed.test(target) ? [] : [target]))).toEqual([]);
+});
+
 test('only @sluice/testing sets the number of runs of a property, and the tier and seed of a run', () => {
   const deciding = /\bnumRuns:|SLUICE_(TIER|SEED|SOAK)'\]|process\.env\['CI'\]/;
   const own = ['test/architecture.test.ts'];
