@@ -1,0 +1,88 @@
+import { repackChains } from '@sluice/netfilter';
+import { Daemon, type DaemonParts } from '../../daemon/daemon.ts';
+import { Drift } from '../../daemon/drift.ts';
+import { Inbox } from '../../inbox/inbox.ts';
+import { trustOf } from '../../inbox/trust.ts';
+import type { ChangeWatch } from '../../kernel/changes.ts';
+import { readMachine } from '../../kernel/facts.ts';
+import { processorMs } from '../../kernel/processor-time.ts';
+import { procTunables } from '../../kernel/sysctl.ts';
+import { type Heap, Tidier } from '../../memory.ts';
+import { messageOf } from '../../message.ts';
+import { accountOf, releaseOf } from '../../receipts/account.ts';
+import type { Repairs } from '../../status/repairs.ts';
+import { gateOf, wavesOf } from '../session/gate.ts';
+import { noteRelease } from '../session/note-release.ts';
+import type { RunningNode } from './node.ts';
+import { roundOf } from './rounds.ts';
+import type { Sockets } from './sockets.ts';
+
+/** What surrounds the daemon of a node. */
+export interface Surroundings {
+  readonly sockets: Sockets;
+  /** Drift repairs, for `sluiced history`. */
+  readonly repairs: Repairs;
+  /** Changes of the kernel by other programs. */
+  readonly changes: ChangeWatch;
+  readonly heap: Heap;
+  readonly ready: () => void;
+  /** Once per round: retries what could not be opened. */
+  readonly refresh: () => Promise<void>;
+}
+
+/** The daemon of a node, before it runs. */
+export function daemonOf(node: RunningNode, around: Surroundings): Daemon {
+  const { config, log, monotonicMs, scanIntervalMs, session, status } = node;
+  const { health } = around.sockets;
+  const tidier = new Tidier(around.heap, monotonicMs);
+  return new Daemon({
+    reconciler: session.reconciler,
+    journal: session.journal,
+    inbox: inboxOf(node),
+    status,
+    log,
+    machine: () => JSON.stringify(readMachine(procTunables)),
+    monotonicMs,
+    processorMs,
+    scanIntervalMs,
+    drift: new Drift(around.changes, monotonicMs),
+    ready: around.ready,
+    taken: (files) => health.taken(files),
+    earlyEndpoints: (files) => health.earlyEndpoints(files, session.journal.active?.state ?? { families: {} }),
+    ended: async (ending, tree, onlyEndpoints) => {
+      const account = accountOf(ending);
+      noteRelease(account, onlyEndpoints ? null : releaseOf(tree?.seal, config.node), session.journal);
+      await node.receiptWriter.report(account, tree?.seal, onlyEndpoints);
+    },
+    waits: () => node.receiptWriter.reportWaiting(),
+    round: roundOf(node, around.refresh),
+    repaired: repairedOf(node, around.repairs),
+    idle: () => {
+      repackChains();
+      tidier.idle();
+      session.idle();
+    },
+  });
+}
+
+const inboxOf = ({ config }: RunningNode): Inbox =>
+  new Inbox(
+    config.bundle,
+    Date.now,
+    trustOf(config.bundleOwner),
+    gateOf(config, () => true),
+    wavesOf(config, () => true),
+  );
+
+/** Keeps each drift repair in the status and in the history. */
+function repairedOf({ log, status }: RunningNode, repairs: Repairs): NonNullable<DaemonParts['repaired']> {
+  return (repair) => {
+    const one = { ...repair, at: new Date().toISOString() };
+    status.repaired(one);
+    try {
+      repairs.add(one);
+    } catch (error) {
+      log.warn({ because: messageOf(error) }, 'cannot add this repair to the history');
+    }
+  };
+}

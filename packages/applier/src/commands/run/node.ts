@@ -1,0 +1,96 @@
+import type { Log } from '@sluice/cli/log';
+import type { SluicedConfig } from '../../config.ts';
+import { limits } from '../../limits.ts';
+import type { OrderFindings } from '../../order/order.ts';
+import type { Report } from '../../ports/ports.ts';
+import type { ReceiptWriter } from '../../receipts/receipt-writer.ts';
+import { Status } from '../../status/status.ts';
+import { receiptWriterOf } from '../session/receipts.ts';
+import { type NodeSession, openSession } from '../session/session.ts';
+import { orderAlarm, probeAlarm } from './alarms.ts';
+import { memoryOf } from './figures.ts';
+
+/** The node that a daemon runs on: its state directory and kernel, and what it tells operators. */
+export interface RunningNode {
+  readonly config: SluicedConfig;
+  readonly log: Log;
+  readonly monotonicMs: () => number;
+  readonly scanIntervalMs: number;
+  readonly status: Status;
+  readonly session: NodeSession;
+  readonly receiptWriter: ReceiptWriter;
+}
+
+/**
+ * Takes the state directory and reports all events of its changes.
+ * @param onEvent called with each of them, too
+ */
+export async function openNode(
+  config: SluicedConfig,
+  log: Log,
+  monotonicMs: () => number,
+  onEvent: () => void,
+): Promise<RunningNode> {
+  const scanIntervalMs = config.scanIntervalSeconds * 1000;
+  const status = new Status(config.node, monotonicMs, 3 * scanIntervalMs + 2 * limits.commandTimeoutMs, Date.now);
+  tellPolicies(config, status, log);
+  let journal: NodeSession['journal'] | undefined;
+  const receiptWriter = receiptWriterOf(
+    config,
+    () => journal,
+    (why) => (why === undefined ? status.clear('RECEIPT') : status.raise('RECEIPT', why)),
+  );
+  const tell = reportTo(status, log);
+  const report: Report = (event, details) => {
+    receiptWriter.onEvent(event, details);
+    status.onEvent(event, details);
+    onEvent();
+    tell(event, details);
+  };
+  const session = await openSession(config, 'change', report, probeAlarm(status, log));
+  journal = session.journal;
+  tellLacks(config, session, status, log);
+  status.remembers(memoryOf(session.journal), Date.now);
+  return { config, log, monotonicMs, scanIntervalMs, status, session, receiptWriter };
+}
+
+/** Policies that an operator should know of are in the status and, where they are weak, in the log. */
+function tellPolicies({ signatures, rehearse }: SluicedConfig, status: Status, log: Log): void {
+  status.signatures(signatures.policy);
+  if (signatures.policy === 'none')
+    log.warn({}, 'signatures: {policy: none}: bundles are accepted from every user who can write them');
+  status.rehearses(rehearse);
+  if (rehearse === 'off') log.warn({}, 'rehearse: off: new rules are applied without a rehearsal');
+}
+
+/** Logs the events of changes; raises the alarms of foreign rules and chains. */
+function reportTo(status: Status, log: Log): Report {
+  const order = orderAlarm(status, log);
+  return (event, details) => {
+    if (event === 'phase') return log.debug(details, event);
+    if (event === 'order') return order(details as unknown as OrderFindings);
+    if (event !== 'strangers') return log.info(details, event);
+    if (details['chains'] === 0) return status.clear('STRANGERS');
+    status.raise(
+      'STRANGERS',
+      `${String(details['chains'])} chains with kube-proxy's names are not Sluice's: is kube-proxy running?`,
+    );
+  };
+}
+
+/** What the machine lacks, for as long as this process runs. */
+function tellLacks({ layout }: SluicedConfig, session: NodeSession, status: Status, log: Log): void {
+  if (layout === 'tree' && !session.hasSwitch) {
+    log.warn({}, withoutSwitch);
+    status.raise('NO_SWITCH', withoutSwitch);
+  }
+  if (session.hasLostBpf) {
+    log.warn({}, withoutBpf);
+    status.raise('NO_BPF', withoutBpf);
+  }
+}
+
+const withoutBpf =
+  'the kernel has lost -m bpf: pods cannot reach themselves through their Services. Load xt_bpf and restart sluiced; or run `sluiced cleanup` and `sluiced apply`, which make rules without it';
+const withoutSwitch =
+  'this machine cannot switch between two programs (needs ipset with xt_set): releases are applied table by table, without a dead-man switch';
