@@ -1,31 +1,22 @@
-import { setTimeout as sleep } from 'node:timers/promises';
 import type { SluicedConfig } from '../../config.ts';
 import { removeLeftScratch } from '../../inbox/release-signatures.ts';
 import { Decisions } from '../../control/decisions.ts';
-import { DeclinedFile } from '../../state/declined.ts';
 import { DiskJournal } from '../../state/journal.ts';
-import { NetworksFile } from '../../state/networks.ts';
 import { type Lock, takeLock } from '../../state/lock.ts';
 import { type ForeignChange, type ChangeWatch, watchChanges } from '../../kernel/changes.ts';
 import { readFacts } from '../../kernel/facts.ts';
-import { switchOf } from '../../kernel/find-switch.ts';
-import { knowsBpf } from '../../kernel/knows-bpf.ts';
-import { LinuxKernel } from '../../kernel/linux.ts';
 import { OwnProcesses, readsProcessIds } from '../../kernel/own-processes.ts';
 import { runChildren } from '../../kernel/run.ts';
-import { placeOf, rehearser } from '../../kernel/scratch/rehearse.ts';
 import { Spares } from '../../kernel/spares.ts';
 import { procTunables } from '../../kernel/sysctl.ts';
 import { type RuleStore, detectTools, type StoreDoubt, storeDoubt, storeOf } from '../../kernel/tools.ts';
-import { AfterUpdate, type AfterUpdateParts } from '../../probe/after-update.ts';
-import { configuredProbes } from '../../probe/probes.ts';
+import type { AfterUpdateParts } from '../../probe/after-update.ts';
 import type { Ports, Report } from '../../ports/ports.ts';
-import { KnownForms } from '../../transaction/known-forms.ts';
 import { Reconciler } from '../../reconcile/reconciler.ts';
 import { hasLostBpf } from '../../admission/links-with-bpf.ts';
-import type { ProbationRules } from '../../transaction/probation.ts';
 import { limits } from '../../limits.ts';
-import { bootMs } from './clock.ts';
+import { openKernel } from './kernel.ts';
+import { portsOf, rulesOf } from './ports.ts';
 
 /** A reconciler with the real kernel, disk and clock. */
 export interface NodeSession {
@@ -72,11 +63,7 @@ export async function openSession(
     const own = new OwnProcesses(readsProcessIds(), () => performance.now());
     const spares = new Spares(lock?.fd);
     const run = runChildren(lock?.fd, (pid, command) => own.add(pid, command), spares);
-    const now = (): Date => new Date();
-    const journal =
-      mode === 'look'
-        ? DiskJournal.look(config.state, config.node, now)
-        : DiskJournal.open(config.state, config.node, now, false);
+    const journal = journalOf(config, mode);
     const pinned = journal.active ? journal.record.backend : undefined;
     const tools = await detectTools(storeOf(config.backend, pinned), run);
     if (changes) {
@@ -84,61 +71,18 @@ export async function openSession(
       await journal.pin(tools.backend);
     }
     report('tools', { backend: tools.backend, ipv4: tools.families.ipv4, ipv6: tools.families.ipv6 });
-    const switchStates = await switchOf(
-      tools,
-      run,
-      placeOf(config.rehearse) === 'namespace',
-      journal.open?.flip === 'switch',
-    );
-    const rehearse = rehearser(config.rehearse, tools, run, report);
-    // In layout `flat`, too: the active generation may have the other layout.
-    const bpf = await knowsBpf(tools, run);
-    const kernel = new LinuxKernel(tools, run, procTunables, switchStates, rehearse, bpf);
-    const clock = { now: () => Date.now(), sleep: (ms: number) => sleep(ms), bootMs };
-    const probes = configuredProbes(config.probes, clock);
-    // Watching probes after an update must not keep the process alive.
-    const idly = { bootMs, sleep: (ms: number) => sleep(ms, undefined, { ref: false }) };
+    const { kernel, kernelOf, hasSwitch } = await openKernel(config, { tools, run, journal, report });
     const decisions = new Decisions(config.node, journal);
-    const ports: Ports = {
-      kernel,
-      rehearsal: new KnownForms(kernel, config.rehearse !== 'off'),
-      journal,
-      probes,
-      declined: new DeclinedFile(config.state),
-      ...(config.signatures.policy === 'required' ? { networks: new NetworksFile(config.state) } : {}),
-      ...(onProbe ? { updates: new AfterUpdate({ probes, clock: idly, alarm: onProbe }) } : {}),
-      clock,
-      operator: decisions,
-      report,
-      drainMs: config.ipvs.drainSeconds * 1000,
-    };
-    const options = {
-      node: config.node,
-      allowPartial: config.allowPartial,
-      takeOver: config.takeOver.includes('kube-proxy'),
-      takeOrder: config.takeOver.includes('order'),
-      layout: config.layout,
-      probation: probationOf(config),
-      releasesPerHour: config.releases.perHour,
-      endpointRanges: config.endpoints.ranges,
-      lastEndpointAfterMs: config.endpoints.lastAfterSeconds * 1000,
-    };
-    const reconciler = new Reconciler(ports, () => readFacts(tools, procTunables), options);
+    const ports = portsOf(config, { kernel, journal, decisions, report, onProbe });
     return {
-      reconciler,
+      reconciler: new Reconciler(ports, () => readFacts(tools, procTunables), rulesOf(config)),
       journal,
       decisions,
-      hasSwitch: switchStates !== undefined,
+      hasSwitch,
       hasLostBpf: hasLostBpf({ journal, kernel }),
       watch: (monotonicMs, onChange) => watchChanges(tools, run, own, monotonicMs, onChange),
       backend: tools.backend,
-      portsOf: async (backend) => {
-        const others = await detectTools(backend, run);
-        return {
-          ...ports,
-          kernel: new LinuxKernel(others, run, procTunables, switchStates, rehearse, await knowsBpf(others, run)),
-        };
-      },
+      portsOf: async (backend) => ({ ...ports, kernel: await kernelOf(await detectTools(backend, run)) }),
       storeDoubt: () => storeDoubt(tools.backend, run),
       idle: () => spares.refill(),
       close: () => {
@@ -152,7 +96,7 @@ export async function openSession(
   }
 }
 
-function probationOf({ probation }: SluicedConfig): ProbationRules {
-  const { seconds, deadmanSeconds, confirm, decisionSeconds, sources } = probation;
-  return { seconds, deadmanSeconds, mode: confirm, decisionSeconds, sources };
+function journalOf({ state, node }: SluicedConfig, mode: SessionMode): DiskJournal {
+  const now = (): Date => new Date();
+  return mode === 'look' ? DiskJournal.look(state, node, now) : DiskJournal.open(state, node, now, false);
 }

@@ -1,0 +1,65 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { SluicedConfig } from '../../config.ts';
+import type { Decisions } from '../../control/decisions.ts';
+import { DeclinedFile } from '../../state/declined.ts';
+import type { DiskJournal } from '../../state/journal.ts';
+import { NetworksFile } from '../../state/networks.ts';
+import type { LinuxKernel } from '../../kernel/linux.ts';
+import { AfterUpdate, type AfterUpdateParts } from '../../probe/after-update.ts';
+import { configuredProbes } from '../../probe/probes.ts';
+import type { Ports, Report } from '../../ports/ports.ts';
+import { KnownForms } from '../../transaction/known-forms.ts';
+import type { ReconcilerOptions } from '../../reconcile/reconciler.ts';
+import type { ProbationRules } from '../../transaction/probation.ts';
+import { bootMs } from './clock.ts';
+
+/** What the ports are made of besides the config. */
+interface PortsParts {
+  readonly kernel: LinuxKernel;
+  readonly journal: DiskJournal;
+  readonly decisions: Decisions;
+  readonly report: Report;
+  /** Undefined: probes are not watched after endpoint updates. */
+  readonly onProbe: AfterUpdateParts['alarm'] | undefined;
+}
+
+/** The ports of a transaction, with the real kernel, disk and clock. */
+export function portsOf(config: SluicedConfig, { kernel, journal, decisions, report, onProbe }: PortsParts): Ports {
+  const clock = { now: () => Date.now(), sleep: (ms: number) => sleep(ms), bootMs };
+  const probes = configuredProbes(config.probes, clock);
+  // Watching probes after an update must not keep the process alive.
+  const idly = { bootMs, sleep: (ms: number) => sleep(ms, undefined, { ref: false }) };
+  return {
+    kernel,
+    rehearsal: new KnownForms(kernel, config.rehearse !== 'off'),
+    journal,
+    probes,
+    declined: new DeclinedFile(config.state),
+    ...(config.signatures.policy === 'required' ? { networks: new NetworksFile(config.state) } : {}),
+    ...(onProbe ? { updates: new AfterUpdate({ probes, clock: idly, alarm: onProbe }) } : {}),
+    clock,
+    operator: decisions,
+    report,
+    drainMs: config.ipvs.drainSeconds * 1000,
+  };
+}
+
+/** What the config says about changes. */
+export function rulesOf(config: SluicedConfig): ReconcilerOptions {
+  return {
+    node: config.node,
+    allowPartial: config.allowPartial,
+    takeOver: config.takeOver.includes('kube-proxy'),
+    takeOrder: config.takeOver.includes('order'),
+    layout: config.layout,
+    probation: probationOf(config),
+    releasesPerHour: config.releases.perHour,
+    endpointRanges: config.endpoints.ranges,
+    lastEndpointAfterMs: config.endpoints.lastAfterSeconds * 1000,
+  };
+}
+
+function probationOf({ probation }: SluicedConfig): ProbationRules {
+  const { seconds, deadmanSeconds, confirm, decisionSeconds, sources } = probation;
+  return { seconds, deadmanSeconds, mode: confirm, decisionSeconds, sources };
+}
