@@ -1,3 +1,4 @@
+/** `1 Service`, `3 Services`. */
 export const services = (count: number): string => (count === 1 ? '1 Service' : `${count} Services`);
 
 /** At most five items, and the number of the others. */
