@@ -141,9 +141,10 @@ const decisions: Section = {
       '13. Order of rules',
       'order is judged by its difference',
     ),
+    page('docs/decisions/0014-state-stays-in-files.md', '14. State', 'state stays in files'),
     page(
       'docs/decisions/0015-the-client-library-reads-credentials.md',
-      '14. Client library',
+      '15. Client library',
       'the client library reads credentials',
     ),
   ],

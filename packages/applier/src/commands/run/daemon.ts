@@ -1,9 +1,10 @@
 import { repackChains } from '@sluice/netfilter';
-import { Daemon, type DaemonParts } from '../../daemon/daemon.ts';
+import { Daemon } from '../../daemon/daemon.ts';
+import type { DaemonParts } from '../../daemon/parts.ts';
 import { Drift } from '../../daemon/drift.ts';
 import { Inbox } from '../../inbox/inbox.ts';
 import { trustOf } from '../../inbox/trust.ts';
-import type { ChangeWatch } from '../../kernel/changes.ts';
+import type { ChangeWatch } from '../../kernel/changes/foreign-change.ts';
 import { readMachine } from '../../kernel/facts.ts';
 import { processorMs } from '../../kernel/processor-time.ts';
 import { procTunables } from '../../kernel/sysctl.ts';

@@ -1,5 +1,5 @@
 import { execa } from 'execa';
-import { toolEnvironment } from '../../kernel/run.ts';
+import { toolEnvironment } from '../../kernel/command.ts';
 import { findTool } from '../../kernel/tools.ts';
 import { limits } from '../../limits.ts';
 

@@ -3,7 +3,7 @@ import type { DiskJournal } from '../../state/journal.ts';
 import { switchOf } from '../../kernel/find-switch.ts';
 import { knowsBpf } from '../../kernel/knows-bpf.ts';
 import { LinuxKernel } from '../../kernel/linux.ts';
-import type { Run } from '../../kernel/run.ts';
+import type { Run } from '../../kernel/command.ts';
 import { placeOf, rehearser } from '../../kernel/scratch/rehearse.ts';
 import { procTunables } from '../../kernel/sysctl.ts';
 import type { Tools } from '../../kernel/tools.ts';

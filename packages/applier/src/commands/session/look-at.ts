@@ -1,7 +1,7 @@
 import type { SluicedConfig } from '../../config.ts';
 import { type Arrival, Inbox } from '../../inbox/inbox.ts';
 import { trustOf } from '../../inbox/trust.ts';
-import { gateOf } from '../session/gate.ts';
+import { gateOf } from './gate.ts';
 
 /**
  * Reads the bundle as the daemon does, without accepting it.

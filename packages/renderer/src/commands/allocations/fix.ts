@@ -3,7 +3,7 @@ import { writeAllocations } from '../../emit/allocations.ts';
 import { exitCodes } from '../../exit.ts';
 import { readAllocations } from '../../load/allocations.ts';
 import { readConfig } from '../../load/config/config.ts';
-import { readAllocationsAt } from '../../load/git.ts';
+import { readAllocationsAt } from '../../load/git/git.ts';
 import { fixAllocations } from '../../render/allocate/fix.ts';
 import { writing } from '../failure/failure.ts';
 import { readConfigFile, siblingAllocations } from '../input/input.ts';

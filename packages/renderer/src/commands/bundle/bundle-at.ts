@@ -1,6 +1,6 @@
 import type { BundleFiles } from '@sluice/bundle';
 import type { Problem } from '@sluice/netfilter';
-import { readBundle } from '../../load/revision.ts';
+import { readBundle } from '../../load/git/revision.ts';
 import type { openTree } from '../../load/tree.ts';
 import { reading, Stopped } from '../failure/failure.ts';
 

@@ -1,7 +1,7 @@
 import type { Place, Problem } from '@sluice/netfilter';
 import { type Explained, printExplained } from '../../emit/review/explain.ts';
 import { exitCodes } from '../../exit.ts';
-import { blameLine } from '../../load/blame.ts';
+import { blameLine } from '../../load/git/blame.ts';
 import { load } from '../../load/load.ts';
 import { readSources } from '../../load/sources.ts';
 import { explain } from '../../review/explain.ts';

@@ -16,7 +16,7 @@ export type CommitLimits = Readonly<Record<keyof typeof commitLimits, number>>;
 
 /** When to commit: once for each burst of publications, and again after a failure. Times are monotonic, in milliseconds. */
 export class CommitSchedule {
-  readonly #limits: CommitLimits;
+  readonly limits: CommitLimits;
   #dueMs: number | undefined;
   /** The time of the oldest uncommitted change. */
   #sinceMs: number | undefined;
@@ -28,7 +28,7 @@ export class CommitSchedule {
   #failures = 0;
 
   constructor(limits: CommitLimits) {
-    this.#limits = limits;
+    this.limits = limits;
   }
 
   get dueMs(): number | undefined {
@@ -45,7 +45,7 @@ export class CommitSchedule {
     this.#isFirst = false;
     // A retry is already scheduled; an earlier one would fail again.
     if (this.#failures > 0 && this.#dueMs !== undefined) return true;
-    const { settleMs, maxDelayMs } = this.#limits;
+    const { settleMs, maxDelayMs } = this.limits;
     this.#sinceMs ??= nowMs;
     this.#dueMs = Math.max(nowMs, Math.min(nowMs + settleMs, this.#sinceMs + maxDelayMs));
     return true;
@@ -64,7 +64,7 @@ export class CommitSchedule {
 
   /** Schedules a retry, also without another change: nodes that follow the repository have old rules until then. */
   failed(nowMs: number): void {
-    const { retryMs, retryMaxMs } = this.#limits;
+    const { retryMs, retryMaxMs } = this.limits;
     this.#dueMs ??= nowMs + Math.min(retryMs * 2 ** this.#failures, retryMaxMs);
     this.#failures += 1;
   }

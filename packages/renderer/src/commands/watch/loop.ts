@@ -37,7 +37,6 @@ type Recorded = 'recorded' | 'incomplete';
 /** Keeps a directory up to date with the cluster, and its repository with the directory: changes settle, then it renders, writes, commits, pushes. */
 export class WatchLoop {
   readonly #parts: LoopParts;
-  readonly #limits: CommitLimits;
   readonly #pacer: Pacer;
   readonly #schedule: CommitSchedule;
   readonly #bell = new Bell();
@@ -51,9 +50,8 @@ export class WatchLoop {
 
   constructor(parts: LoopParts) {
     this.#parts = parts;
-    this.#limits = parts.commitLimits ?? commitLimits;
     this.#pacer = new Pacer(parts.pace);
-    this.#schedule = new CommitSchedule(this.#limits);
+    this.#schedule = new CommitSchedule(parts.commitLimits ?? commitLimits);
   }
 
   /** True after the first successful publication. */
@@ -192,7 +190,7 @@ export class WatchLoop {
   #startPush(commits: Commits, attempt: number): void {
     const push: Push = { attempt, term: this.#term, result: undefined };
     this.#push = push;
-    const pauseMs = this.#limits.pushPauseMs * (attempt - 1) * Math.random();
+    const pauseMs = this.#schedule.limits.pushPauseMs * (attempt - 1) * Math.random();
     void valueOf(() => commits.push(pauseMs)).then((result) => {
       push.result = result instanceof Error ? result.message : result;
       this.#bell.ring();
@@ -211,7 +209,7 @@ export class WatchLoop {
     const recorded = result.isFetched ? await valueOf(() => this.#rebase(commits, push.term)) : 'recorded';
     if (push.term !== this.#term) return;
     if (recorded instanceof Error) this.#failed(recorded.message);
-    else if (recorded === 'recorded' && attempt === this.#limits.pushesMax) this.#failed(result.why);
+    else if (recorded === 'recorded' && attempt === this.#schedule.limits.pushesMax) this.#failed(result.why);
     else if (recorded === 'recorded') this.#startPush(commits, attempt + 1);
   }
 

@@ -14,7 +14,7 @@ import { exitCodes } from '../../exit.ts';
 import { readText } from '../../load/tree.ts';
 import type { SluiceConfig } from '../../render/config.ts';
 import { openCluster } from '../input/from-cluster.ts';
-import { Committer } from './commits.ts';
+import { Commits } from './commits.ts';
 import { Alarms, serveHealth } from './health.ts';
 import { WatchLoop } from './loop.ts';
 import { Metrics } from './metrics.ts';
