@@ -1,17 +1,8 @@
 import { cidrContains, type Family } from '@sluice/netfilter';
 import type { Claim } from './declared.ts';
-import { clusterEndpoints, endpointsOf } from './expected.ts';
+import { clusterEndpoints, endpointsOf } from './connection.ts';
+import type { Distinctions } from './groups.ts';
 import { factOf, type NodeOf } from './node.ts';
-
-/**
- * Nodes and sources that have to be traced separately because Services declare different results for them. Rules alone do not show
- * that: a wrong bundle may lack the rule that should distinguish them, and one sample for all would miss it.
- */
-export interface Distinctions {
-  readonly networks: readonly string[];
-  /** Nodes with different signatures are traced separately. */
-  readonly signatureOf: (node: NodeOf) => string;
-}
 
 /** The distinctions that Services declare: local endpoints, topology hints, source ranges. */
 export function distinctionsOf(claims: readonly Claim[], family: Family): Distinctions {

@@ -3,7 +3,7 @@ import { compareText, type Family, type Problem, TraceError } from '@sluice/netf
 import { type Claim, claimsOf, declaredIn } from './declared.ts';
 import { commonDestinations, destinationsOf } from './destinations.ts';
 import type { Branch, Destination, FlowOutcome } from './flow.ts';
-import { hostOf } from './expected.ts';
+import { hostOf } from './connection.ts';
 import { flowRows, type FlowRow, nodesOfProfile } from './flows.ts';
 import { wholeProgram } from './layout.ts';
 import { factOf, nodeOf, ReviewStopped } from './node.ts';

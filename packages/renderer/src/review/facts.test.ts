@@ -3,7 +3,8 @@ import { join } from 'node:path';
 import type { Family } from '@sluice/netfilter';
 import { readRuleFile, type RuleFile } from '@sluice/bundle';
 import { expect, test } from 'vitest';
-import { factsOf, type ServiceFacts } from './facts.ts';
+import type { ServiceFacts } from './facts.ts';
+import { factsOf } from './facts-of-rules.ts';
 
 const examples = join(import.meta.dirname, '../../../../examples');
 

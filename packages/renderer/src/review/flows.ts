@@ -1,8 +1,7 @@
 import { compareText, type Family, type Packet, type Problem, TraceError } from '@sluice/netfilter';
-import type { Distinctions } from './distinctions.ts';
 import { addressOf, destinationsOf, keyOf, loopback } from './destinations.ts';
 import type { Destination, TrafficFlow, FlowOutcome, NodeGroup, FlowSource } from './flow.ts';
-import { groupNodes, type Slice } from './groups.ts';
+import { type Distinctions, groupNodes, type Slice } from './groups.ts';
 import { outcomeOf } from './outcome.ts';
 import { factOf, nodeOf, ReviewStopped } from './node.ts';
 import { asSent, type NodeProgram, programOf } from './program.ts';

@@ -1,11 +1,20 @@
 import { cidrContains, compareText, type Family, isInCidr, parseAddress, parseCidr } from '@sluice/netfilter';
 import { type Guard, guardHolds, type RuleFile, type VirtualFile } from '@sluice/bundle';
-import type { Distinctions } from './distinctions.ts';
 import type { NodeGroup } from './flow.ts';
 import { factOf, nodeOf, type NodeOf, ReviewStopped, scopeOf } from './node.ts';
 import { toolAt } from './tools.ts';
 import type { BundleView } from './view.ts';
 import { virtualAt } from './virtual/state.ts';
+
+/**
+ * Nodes and sources that have to be traced separately because Services declare different results for them. Rules alone do not show
+ * that: a wrong bundle may lack the rule that should distinguish them, and one sample for all would miss it.
+ */
+export interface Distinctions {
+  readonly networks: readonly string[];
+  /** Nodes with different signatures are traced separately. */
+  readonly signatureOf: (node: NodeOf) => string;
+}
 
 /** Some Service files of one bundle. */
 export interface Slice {

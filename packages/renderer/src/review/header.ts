@@ -1,5 +1,7 @@
 import type { Family, TransportProtocol } from '@sluice/netfilter';
-import type { Policy } from './facts.ts';
+
+/** A traffic policy of a Service: all endpoints, or those of the node itself. */
+export type Policy = 'Cluster' | 'Local';
 
 /** An endpoint in the comment block. */
 export interface HeaderNote {

@@ -1,9 +1,11 @@
 import { addAll, type Family, fillRules, ipvsHost, linkFlat, type Problem, readIpvs } from '@sluice/netfilter';
 import { type BundleFiles, type ResolvedNode, resolveNode } from '@sluice/bundle';
-import { type Distinctions, distinctionsOf } from './distinctions.ts';
+import { distinctionsOf } from './distinctions.ts';
+import type { Distinctions } from './groups.ts';
 import { type Claim, claimsOf, type ServiceDeclaration, declaredIn } from './declared.ts';
 import { compareDestinations, destinationsOf, commonDestinations, loopback } from './destinations.ts';
-import { type ExpectedOutcome, expectedOf, type ProfileTrafficPolicy } from './expected.ts';
+import type { ExpectedOutcome, ProfileTrafficPolicy } from './connection.ts';
+import { expectedOf } from './expected.ts';
 import type { Branch, Destination, FlowOutcome } from './flow.ts';
 import { flowRows, type FlowRow, nodesOfProfile } from './flows.ts';
 import { trafficPolicyOf } from './traffic-policy.ts';

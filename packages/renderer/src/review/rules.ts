@@ -8,7 +8,8 @@ import {
   type TransportProtocol,
 } from '@sluice/netfilter';
 import type { RuleFile } from '@sluice/bundle';
-import type { AddressFacts, Policy } from './facts.ts';
+import type { AddressFacts } from './facts.ts';
+import type { Policy } from './header.ts';
 import { hostOf, portOf } from './reach.ts';
 
 /** A Service port, read from rules alone. A policy is absent where no rule shows it. */

@@ -1,7 +1,7 @@
 import { baseFile, ownAddress, valueOf } from '@sluice/bundle';
 import { cidrContains, compareText, type Family } from '@sluice/netfilter';
 import { loopback } from './destinations.ts';
-import type { ProfileTrafficPolicy } from './expected.ts';
+import type { ProfileTrafficPolicy } from './connection.ts';
 import { toolOf } from './tools.ts';
 import type { BundleView } from './view.ts';
 import { withFlags } from './virtual/expected.ts';

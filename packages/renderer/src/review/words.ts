@@ -1,4 +1,5 @@
-import type { BundleDiff, ServiceChange } from './diff.ts';
+import type { BundleDiff } from './diff.ts';
+import type { ServiceChange } from './service-changes.ts';
 import type { Branch, Destination, FlowOutcome, NodeGroup, FlowSource } from './flow.ts';
 import { printEndpoint } from '@sluice/netfilter';
 

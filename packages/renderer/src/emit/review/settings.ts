@@ -1,4 +1,5 @@
-import type { BundleDiff, SettingChange } from '../../review/diff.ts';
+import type { BundleDiff } from '../../review/diff.ts';
+import type { SettingChange } from '../../review/setting-changes.ts';
 import type { ProfileChange } from '../../review/profile-changes.ts';
 import { plural } from '../../review/words.ts';
 

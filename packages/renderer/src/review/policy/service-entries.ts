@@ -1,6 +1,7 @@
 import { compareText, type Family } from '@sluice/netfilter';
 import { readPath } from '@sluice/bundle';
-import { type AddressFacts, factsOf, type PortFacts, type ServiceFacts } from '../facts.ts';
+import type { AddressFacts, PortFacts, ServiceFacts } from '../facts.ts';
+import { factsOf } from '../facts-of-rules.ts';
 import { ReviewStopped } from '../node.ts';
 import type { BundleView } from '../view.ts';
 import { virtualFacts } from '../virtual/facts.ts';

@@ -1,7 +1,7 @@
 import type { ProblemCode } from '@sluice/netfilter';
 import type { Claim } from '../declared.ts';
 import { loopback } from '../destinations.ts';
-import { endpointsOf, hostOf, localEndpoints, usable } from '../expected.ts';
+import { endpointsOf, hostOf, localEndpoints, usable } from '../connection.ts';
 import type { FlowOutcome } from '../flow.ts';
 import type { FlowRow } from '../flows.ts';
 import type { NodeOf } from '../node.ts';

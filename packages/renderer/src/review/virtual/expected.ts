@@ -10,7 +10,7 @@ import {
   isLocalPod,
   isOpen,
   localEndpoints,
-} from '../expected.ts';
+} from '../connection.ts';
 import type { HeaderNote } from '../header.ts';
 import { factOf } from '../node.ts';
 
