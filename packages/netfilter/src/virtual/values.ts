@@ -90,6 +90,11 @@ export function printAttributes(server: Pick<VirtualServer, 'family' | 'schedule
   return ` -s ${server.scheduler}${persistence}${flags}`;
 }
 
+/** `wrr`, `mh mh-port`: a scheduler with its flags. */
+export function printScheduler({ scheduler, flags }: Pick<VirtualServer, 'scheduler' | 'flags'>): string {
+  return [scheduler, ...flags].join(' ');
+}
+
 /** The options after a virtual server's name, for `-a` and `-e`: ` -r 10.244.1.5:8080 -m -w 1`. */
 export function printReal(server: RealServer): string {
   return ` -r ${printEndpoint(server.address, server.port)} -m -w ${server.weight}`;

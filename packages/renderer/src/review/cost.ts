@@ -17,10 +17,9 @@ import {
   type ResolvedSection,
   settledProgram,
 } from '@sluice/netfilter';
-import { nodesOfProfile } from './flows.ts';
+import { nodesOfProfile, factOf, nodeOf, ReviewStopped } from './node.ts';
 import type { Layout } from './layout.ts';
 import { type IptablesBackend, type NodeLoad, loadSeconds } from './load-model.ts';
-import { factOf, nodeOf, ReviewStopped } from './node.ts';
 import { hostOf } from './program.ts';
 import { type BundleView, viewOf } from './view.ts';
 import { longestWalk } from './walk-length.ts';

@@ -1,11 +1,9 @@
 import type { Family, Mode } from '@sluice/netfilter';
 import type { Destination } from './flow.ts';
 import { type HeaderNotes, notesFor, notesOf, type PortNote } from './header.ts';
-import { ReviewStopped } from './node.ts';
-import { serviceOf } from './destinations.ts';
+import { commentBlockAt, serviceOf } from './files.ts';
 import { toolAt } from './tools.ts';
 import type { BundleView } from './view.ts';
-import { headerOf } from './virtual/facts.ts';
 
 /** The declaration of a Service in the comment block of its file, for one family. */
 export interface ServiceDeclaration {
@@ -36,19 +34,10 @@ export function declaredIn(view: BundleView, profile: string, family: Family): r
   for (const path of view.index(profile, family).paths) {
     const service = serviceOf(path);
     if (mode === 'ipvs' && toolAt(path).tool !== 'ipvs' && found.has(service)) continue;
-    const notes = notesFor(family, notesOf(headerAt(view, path)));
+    const notes = notesFor(family, notesOf(commentBlockAt(view, path)));
     if (notes.ports.length > 0) found.set(service, { service, mode, notes });
   }
   return [...found.values()];
-}
-
-function headerAt(view: BundleView, path: string): readonly string[] {
-  const text = view.files.get(path)!;
-  const { tool } = toolAt(path);
-  if (tool === 'ipset' || tool === 'ipvs') return headerOf(text);
-  const file = view.memory.file(path, text);
-  if ('sections' in file) return file.header;
-  throw new ReviewStopped(file);
 }
 
 /** Every destination that a Service declares. */

@@ -1,4 +1,4 @@
-import { baseFile, readPath } from '@sluice/bundle';
+import { baseFile } from '@sluice/bundle';
 import {
   compareText,
   type Family,
@@ -9,6 +9,7 @@ import {
   type TransportProtocol,
 } from '@sluice/netfilter';
 import { baseRulesOf } from './base-rules.ts';
+import { serviceOf } from './files.ts';
 import type { Destination } from './flow.ts';
 import { portOf } from './reach.ts';
 import type { ReachIndex } from './relevance.ts';
@@ -74,12 +75,6 @@ export function compareDestinations(a: Destination, b: Destination): number {
     a.port - b.port ||
     compareText(a.protocol, b.protocol)
   );
-}
-
-/** `shop/web`, of the path of a Service file. */
-export function serviceOf(path: string): string {
-  const what = readPath(path);
-  return what?.kind === 'service' ? `${what.namespace}/${what.name}` : '';
 }
 
 function wholeOf(key: string): Omit<Destination, 'services'> {

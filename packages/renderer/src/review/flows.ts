@@ -3,7 +3,7 @@ import { addressOf, destinationsOf, keyOf, loopback } from './destinations.ts';
 import type { Destination, TrafficFlow, FlowOutcome, NodeGroup, FlowSource } from './flow.ts';
 import { type Distinctions, groupNodes, type Slice } from './groups.ts';
 import { outcomeOf } from './outcome.ts';
-import { factOf, nodeOf, ReviewStopped } from './node.ts';
+import { factOf, nodeOf, nodesOfProfile, ReviewStopped } from './node.ts';
 import { asSent, type NodeProgram, programOf } from './program.ts';
 import { sourcesOf } from './sources.ts';
 import type { BundleView } from './view.ts';
@@ -53,11 +53,6 @@ export function flowsOf(
   const destinations = destinationsOf(family, [{ index, paths: paths ?? index.paths }]);
   const question = { profiles: [profile], family, destinations, nodes: nodesOfProfile(view, profile) };
   return [...flowRows([view], question)].map(({ outcomes, ...row }) => ({ ...row, outcome: outcomes[0]! }));
-}
-
-/** The nodes of a profile, in byte order. */
-export function nodesOfProfile(view: BundleView, profile: string): readonly string[] {
-  return [...view.nodes].flatMap(([name, file]) => (file.profile === profile ? [name] : []));
 }
 
 /** Destinations whose packets can match the same files, so that one program serves all of them. */

@@ -1,10 +1,10 @@
 import { cidrContains, compareText, type Family, isInCidr, parseAddress, parseCidr } from '@sluice/netfilter';
 import { type Guard, guardHolds, type RuleFile, type VirtualFile } from '@sluice/bundle';
 import type { NodeGroup } from './flow.ts';
-import { factOf, nodeOf, type NodeOf, ReviewStopped, scopeOf } from './node.ts';
+import { factOf, nodeOf, type NodeOf, scopeOf } from './node.ts';
 import { toolAt } from './tools.ts';
 import type { BundleView } from './view.ts';
-import { virtualAt } from './virtual/state.ts';
+import { rulesAt, virtualAt } from './files.ts';
 
 /**
  * Nodes and sources that have to be traced separately because Services declare different results for them. Rules alone do not show
@@ -74,7 +74,7 @@ const criteriaByFile = new WeakMap<RuleFile | VirtualFile, FileCriteria>();
 
 function criteriaAt(view: BundleView, path: string): FileCriteria {
   const { tool } = toolAt(path);
-  const file = tool === 'ipset' || tool === 'ipvs' ? virtualAt(view, path) : fileOf(view, path);
+  const file = tool === 'ipset' || tool === 'ipvs' ? virtualAt(view, path) : rulesAt(view, path);
   const known = criteriaByFile.get(file);
   if (known) return known;
   const criteria = 'sections' in file ? criteriaOfRules(file) : criteriaOfLines(file);
@@ -110,12 +110,6 @@ function criteriaOfRules(file: RuleFile): FileCriteria {
     if (target !== undefined) targets.add(target);
   }
   return { guards, networks: new Set([...networks].filter((network) => !targets.has(network))) };
-}
-
-function fileOf(view: BundleView, path: string): RuleFile {
-  const file = view.memory.file(path, view.files.get(path)!);
-  if ('sections' in file) return file;
-  throw new ReviewStopped(file);
 }
 
 /** The signature of a node: nodes with equal signatures are treated equally. */

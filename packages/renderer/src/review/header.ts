@@ -48,6 +48,13 @@ export interface HeaderNotes {
 const portForm = /^(\S+): (?:(\S+) )?(\d+)\/(TCP|UDP|SCTP)(?: node port (\d+))?$/;
 const endpointForm = /^endpoint (?:([a-z0-9-]+) )?(\[[0-9a-f:]+\]:\d+|[0-9.]+:\d+)(?: (.*))?$/;
 
+/** The comment block above the lines of an `.ipset` or `.ipvs` file, without `# `. */
+export function commentBlockOf(text: string): readonly string[] {
+  const lines = text.split('\n');
+  const end = lines.findIndex((line) => !line.startsWith('#'));
+  return lines.slice(0, Math.max(0, end)).map((line) => line.replace(/^# ?/, ''));
+}
+
 /** Reads a comment block. Lines of another form are ignored. */
 export function notesOf(header: readonly string[]): HeaderNotes {
   const after = (prefix: string): readonly string[] =>

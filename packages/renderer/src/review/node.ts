@@ -26,6 +26,11 @@ export function nodeOf(view: BundleView, name: string): NodeOf {
   return { name, file, profile: profileOn(view.profiles.get(file.profile)!, file) };
 }
 
+/** The nodes of a profile, in byte order. */
+export function nodesOfProfile(view: BundleView, profile: string): readonly string[] {
+  return [...view.nodes].flatMap(([name, file]) => (file.profile === profile ? [name] : []));
+}
+
 /** The address or the pod network of a node in `node.yaml`. */
 export function factOf(node: NodeOf, family: Family, name: 'address' | 'podCIDR'): string | undefined {
   const value = valueOf(node.file.values, family, name);

@@ -4,6 +4,7 @@ import {
   isRuleError,
   type Outcome,
   type Packet,
+  printScheduler,
   readRule,
   type RuleHit,
   trace,
@@ -58,13 +59,8 @@ type TraceClient = (remembers: string | undefined) => readonly Outcome[];
 /** The scheduler of a connection; undefined with a single endpoint. */
 function schedulerOf(outcomes: readonly Outcome[], ipvs: IpvsState | undefined): string | undefined {
   if (!ipvs || outcomes.length < 2) return undefined;
-  const names = outcomes.flatMap((outcome) => serversOn(outcome, ipvs).map(schedulerText));
+  const names = outcomes.flatMap((outcome) => serversOn(outcome, ipvs).map(printScheduler));
   return names.length === 0 ? undefined : [...new Set(names)].toSorted(compareText).join(', ');
-}
-
-/** `wrr`, `mh mh-port`: a scheduler with its flags. */
-export function schedulerText({ scheduler, flags }: Pick<VirtualServer, 'scheduler' | 'flags'>): string {
-  return [scheduler, ...flags].join(' ');
 }
 
 function serversOn({ path }: Outcome, ipvs: IpvsState): readonly VirtualServer[] {

@@ -7,7 +7,7 @@ import {
   serviceKeyOf,
   serviceOfKey,
 } from '@sluice/netfilter';
-import { serviceOf } from './destinations.ts';
+import { serviceOf } from './files.ts';
 import { toolAt } from './tools.ts';
 import type { BundleView } from './view.ts';
 

@@ -1,7 +1,7 @@
 import type { Family } from '@sluice/netfilter';
 import { sysctlFile } from '@sluice/bundle';
 import type { SettingChange } from './setting-changes.ts';
-import { nodesOfProfile } from './flows.ts';
+import { nodesOfProfile } from './node.ts';
 import { type BaseTreatment, baseTreatmentOf, baseTreatmentKeys } from './base-treatment.ts';
 import { hasFamily, type BundleView } from './view.ts';
 

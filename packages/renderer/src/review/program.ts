@@ -13,11 +13,10 @@ import {
 } from '@sluice/netfilter';
 import { loopback } from './destinations.ts';
 import { factOf, type NodeOf, ReviewStopped, scopeOf } from './node.ts';
+import { rulesAt } from './files.ts';
 import { toolAt, toolOf } from './tools.ts';
 import type { BundleView } from './view.ts';
 import { stateOf } from './virtual/state.ts';
-
-export { factOf, type NodeOf, nodeOf, ReviewStopped, scopeOf } from './node.ts';
 
 /** The program of a node in one family. */
 export interface NodeProgram {
@@ -115,8 +114,7 @@ function resolvedFrom(
   path: string,
   kind: 'base' | 'service',
 ): readonly ResolvedSection[] {
-  const file = view.memory.file(path, view.files.get(path)!);
-  if (!('sections' in file)) throw new ReviewStopped(file);
+  const file = rulesAt(view, path);
   const sections = resolveFile(file, scopeOf(node, family), kind === 'base');
   const problems = reachProblems(path, kind, file, sections, node.profile.mode);
   if (problems.length > 0) throw new ReviewStopped(problems);

@@ -7,9 +7,9 @@ import { compareDestinations, destinationsOf, commonDestinations, loopback } fro
 import type { ExpectedOutcome, ProfileTrafficPolicy } from './connection.ts';
 import { expectedOf } from './expected.ts';
 import type { Branch, Destination, FlowOutcome } from './flow.ts';
-import { flowRows, type FlowRow, nodesOfProfile } from './flows.ts';
+import { flowRows, type FlowRow } from './flows.ts';
+import { nodesOfProfile, factOf, nodeOf, ReviewStopped } from './node.ts';
 import { trafficPolicyOf } from './traffic-policy.ts';
-import { factOf, nodeOf, ReviewStopped } from './node.ts';
 import { hostOf } from './program.ts';
 import { declaredBaseTreatment, type BaseTreatment, baseTreatmentOf, baseTreatmentKeys } from './base-treatment.ts';
 import { hasFamily, type BundleView, viewOf } from './view.ts';

@@ -3,8 +3,8 @@ import { compareText, type Family, type Tool, type VirtualTool } from '@sluice/n
 import { type FactChange, factChanges } from './fact-changes.ts';
 import type { ServiceFacts } from './facts.ts';
 import { factsOf } from './facts-of-rules.ts';
-import { nodesOfProfile } from './flows.ts';
-import { ReviewStopped } from './node.ts';
+import { nodesOfProfile } from './node.ts';
+import { rulesAt } from './files.ts';
 import { portPairs } from './port-pairs.ts';
 import { toolOf, tools } from './tools.ts';
 import type { BundleView } from './view.ts';
@@ -85,11 +85,7 @@ function factsAt(
     return facts.ports.length === 0 ? undefined : facts;
   }
   const path = pathOf(toolOf[family]);
-  const text = view.files.get(path);
-  if (text === undefined) return undefined;
-  const file = view.memory.file(path, text);
-  if (!('sections' in file)) throw new ReviewStopped(file);
-  return factsOf(service, family, file);
+  return view.files.has(path) ? factsOf(service, family, rulesAt(view, path)) : undefined;
 }
 
 function emptiedPorts(old: ServiceFacts | undefined, fresh: ServiceFacts | undefined): readonly string[] {

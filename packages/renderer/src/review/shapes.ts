@@ -1,6 +1,7 @@
 import { type Address, type Cidr, type Family, parseAddress, parseCidr } from '@sluice/netfilter';
 import { baseRulesOf } from './base-rules.ts';
-import { addressOf, keyOf, serviceOf } from './destinations.ts';
+import { addressOf, keyOf } from './destinations.ts';
+import { serviceOf } from './files.ts';
 import type { Destination } from './flow.ts';
 import { factOf, nodeOf } from './node.ts';
 import { portOf } from './reach.ts';

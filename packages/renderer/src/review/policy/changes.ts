@@ -4,7 +4,7 @@ import type { PolicyCode } from './catalogue.ts';
 import type { Violation } from './finding.ts';
 import { type ServiceEntry, hostsOf, lineOf } from './service-entries.ts';
 import type { ChangeContext } from './context.ts';
-import { nodesOfProfile } from '../flows.ts';
+import { nodesOfProfile } from '../node.ts';
 import { portPairs } from '../port-pairs.ts';
 
 /** A Service in one family, before and after. */

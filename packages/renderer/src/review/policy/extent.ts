@@ -11,7 +11,7 @@ import {
 } from '@sluice/bundle';
 import { type NodeOf, nodeOf, scopeOf } from '../node.ts';
 import { numberAndProtocolOf } from '../port-pairs.ts';
-import { virtualAt } from '../virtual/state.ts';
+import { virtualAt } from '../files.ts';
 import type { Violation } from './finding.ts';
 import type { ChangeContext, PolicyContext } from './context.ts';
 import { policyDefaults } from './settings.ts';

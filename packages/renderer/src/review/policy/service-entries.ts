@@ -2,7 +2,7 @@ import { compareText, type Family } from '@sluice/netfilter';
 import { readPath } from '@sluice/bundle';
 import type { AddressFacts, PortFacts, ServiceFacts } from '../facts.ts';
 import { factsOf } from '../facts-of-rules.ts';
-import { ReviewStopped } from '../node.ts';
+import { rulesAt } from '../files.ts';
 import type { BundleView } from '../view.ts';
 import { virtualFacts } from '../virtual/facts.ts';
 
@@ -57,9 +57,7 @@ export function factsAt(
     return families.map((family) => virtualFacts(service, family, { ipvs: text, ipset }));
   }
   if (tool === 'ipset') return [];
-  const file = view.memory.file(path, text);
-  if (!('sections' in file)) throw new ReviewStopped(file);
-  return [factsOf(service, tool === 'iptables' ? 'ipv4' : 'ipv6', file)];
+  return [factsOf(service, tool === 'iptables' ? 'ipv4' : 'ipv6', rulesAt(view, path))];
 }
 
 /** `10.96.0.10` of `10.96.0.10:80`, `fd00::1` of `[fd00::1]:80`. */

@@ -1,5 +1,5 @@
 import { type BundleFiles, profileFile, sysctlFile, valueOf } from '@sluice/bundle';
-import { nodesOfProfile } from '../flows.ts';
+import { nodesOfProfile } from '../node.ts';
 import type { Violation } from './finding.ts';
 import { lineOf } from './service-entries.ts';
 import type { ChangeContext, PolicyContext } from './context.ts';

@@ -3,14 +3,14 @@ import {
   type Family,
   findSet,
   printEndpoint,
+  printScheduler,
   type RealServer,
   readServerLine,
   type TransportProtocol,
   type VirtualServer,
 } from '@sluice/netfilter';
 import type { AddressFacts, EndpointFacts, PortFacts, ServiceFacts } from '../facts.ts';
-import { type HeaderNotes, notesFor, notesOf, type PortNote } from '../header.ts';
-import { schedulerText } from '../outcome.ts';
+import { type HeaderNotes, commentBlockOf, notesFor, notesOf, type PortNote } from '../header.ts';
 
 /** The texts of a Service's files in mode ipvs; absent for missing files. */
 export interface VirtualTexts {
@@ -23,7 +23,7 @@ export interface VirtualTexts {
  * of its virtual servers, source ranges and health checks those of its set entries; the comment block gives the rest.
  */
 export function virtualFacts(service: string, family: Family, { ipvs = '', ipset = '' }: VirtualTexts): ServiceFacts {
-  const notes = notesFor(family, notesOf(headerOf(ipvs === '' ? ipset : ipvs)));
+  const notes = notesFor(family, notesOf(commentBlockOf(ipvs === '' ? ipset : ipvs)));
   const servers = serversIn(ipvs, family);
   const entries = entriesIn(ipset, family);
   const byPort = Map.groupBy(servers, (server) => portKey(service, server, notes));
@@ -34,13 +34,6 @@ export function virtualFacts(service: string, family: Family, { ipvs = '', ipset
     .toSorted(compareText)
     .map((key) => portFacts(key, byPort.get(key) ?? [], noteOf.get(key), notes, entries));
   return { service, family, ...(notes.type === undefined ? {} : { type: notes.type }), ports };
-}
-
-/** The comment block above the lines, without `# `. */
-export function headerOf(text: string): readonly string[] {
-  const lines = text.split('\n');
-  const end = lines.findIndex((line) => !line.startsWith('#'));
-  return lines.slice(0, Math.max(0, end)).map((line) => line.replace(/^# ?/, ''));
 }
 
 type VirtualServerFacts = Omit<VirtualServer, 'real' | 'scheduler' | 'flags'> & {
@@ -67,7 +60,7 @@ function serversIn(text: string, family: Family): readonly VirtualServerFacts[] 
     const key = `${name.protocol} ${name.address} ${name.port}`;
     const server = found.get(key) ?? { ...name, onNode, real: [] };
     if (read.kind === 'real') server.real.push(read.server);
-    else found.set(key, { ...read.server, scheduler: schedulerText(read.server), onNode, real: server.real });
+    else found.set(key, { ...read.server, scheduler: printScheduler(read.server), onNode, real: server.real });
     if (!found.has(key)) found.set(key, server);
   }
   return [...found.values()];

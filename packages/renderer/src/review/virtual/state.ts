@@ -11,6 +11,7 @@ import {
 } from '@sluice/netfilter';
 import { factOf, type NodeOf, ReviewStopped, scopeOf } from '../node.ts';
 import { toolAt } from '../tools.ts';
+import { virtualAt } from '../files.ts';
 import type { BundleView } from '../view.ts';
 
 /**
@@ -46,16 +47,6 @@ function resolvedAt(view: BundleView, node: NodeOf, family: Family, path: string
   const isSame = isVirtualSameEverywhere(file) && !file.lines.some(({ text }) => text.includes('${profile.'));
   if (isSame) same.set(file, (same.get(file) ?? new Map<Family, ResolvedVirtualFile>()).set(family, own));
   return own;
-}
-
-/**
- * An `.ipset` or `.ipvs` file of a view.
- * @throws ReviewStopped with its problems
- */
-export function virtualAt(view: BundleView, path: string): VirtualFile {
-  const file = view.memory.virtual(path, view.files.get(path)!);
-  if ('lines' in file) return file;
-  throw new ReviewStopped(file);
 }
 
 /** Host values outside of the node: its address in `node.yaml` stands in for those of its interfaces. */

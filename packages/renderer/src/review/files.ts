@@ -1,0 +1,43 @@
+import { readPath, type RuleFile, type VirtualFile } from '@sluice/bundle';
+import { commentBlockOf } from './header.ts';
+import { ReviewStopped } from './node.ts';
+import { toolAt } from './tools.ts';
+import type { BundleView } from './view.ts';
+
+/** The part of a view in which files are read. */
+export type ViewedFiles = Pick<BundleView, 'files' | 'memory'>;
+
+/** `shop/web`, of the path of a Service file. */
+export function serviceOf(path: string): string {
+  const what = readPath(path);
+  return what?.kind === 'service' ? `${what.namespace}/${what.name}` : '';
+}
+
+/**
+ * The rules in a file of a view.
+ * @throws ReviewStopped with its problems
+ */
+export function rulesAt(view: ViewedFiles, path: string): RuleFile {
+  const file = view.memory.file(path, view.files.get(path) ?? '');
+  if ('sections' in file) return file;
+  throw new ReviewStopped(file);
+}
+
+/**
+ * An `.ipset` or `.ipvs` file of a view.
+ * @throws ReviewStopped with its problems
+ */
+export function virtualAt(view: ViewedFiles, path: string): VirtualFile {
+  const file = view.memory.virtual(path, view.files.get(path)!);
+  if ('lines' in file) return file;
+  throw new ReviewStopped(file);
+}
+
+/**
+ * The comment block above the lines of a file.
+ * @throws ReviewStopped with the problems of a file of rules
+ */
+export function commentBlockAt(view: ViewedFiles, path: string): readonly string[] {
+  const { tool } = toolAt(path);
+  return tool === 'ipset' || tool === 'ipvs' ? commentBlockOf(view.files.get(path)!) : rulesAt(view, path).header;
+}
