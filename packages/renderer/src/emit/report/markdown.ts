@@ -1,7 +1,7 @@
-import type { ChangedFlow } from '../../review/diff-flows.ts';
+import type { ChangedFlow } from '../../review/diff/flow-changes.ts';
 import type { PolicyResult } from '../../review/policy/policy.ts';
 import { type ChangeReport, effectOf } from '../../review/report/report.ts';
-import { outcomeText, verdictText } from '../../review/words.ts';
+import { outcomeText, verdictText } from '../../review/report/words.ts';
 import { code, plain } from '../markdown.ts';
 import { countText } from '../policy/report.ts';
 import { factText, flowHead, packetText } from '../review/diff.ts';

@@ -1,9 +1,9 @@
 import type { BundleFiles } from '@sluice/bundle';
-import type { BundleDiff } from '../../review/diff.ts';
-import type { ChangedFlow } from '../../review/diff-flows.ts';
+import type { BundleDiff } from '../../review/diff/diff.ts';
+import type { ChangedFlow } from '../../review/diff/flow-changes.ts';
 import type { PolicyResult } from '../../review/policy/policy.ts';
 import { type ChangeReport, type ReportService, effectOf } from '../../review/report/report.ts';
-import { destinationText, nodesText, outcomeText, sourceText, verdictText } from '../../review/words.ts';
+import { destinationText, nodesText, outcomeText, sourceText, verdictText } from '../../review/report/words.ts';
 import { fileOf } from '../policy/report.ts';
 import { factText, packetText, patches } from '../review/diff.ts';
 import { settingLines } from '../review/settings.ts';

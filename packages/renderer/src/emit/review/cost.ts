@@ -1,5 +1,5 @@
-import type { Budgets, ExceededBudget } from '../../review/budgets.ts';
-import type { NodeCost } from '../../review/cost.ts';
+import type { Budgets, ExceededBudget } from '../../review/cost/budgets.ts';
+import type { NodeCost } from '../../review/cost/cost.ts';
 
 /** Prints the cost of a bundle; the last lines name every exceeded budget. */
 export function printCost(

@@ -1,14 +1,14 @@
 import type { BundleFiles } from '@sluice/bundle';
 import { compareText } from '@sluice/netfilter';
 import { createTwoFilesPatch } from 'diff';
-import type { ChangedFlow } from '../../review/diff-flows.ts';
-import type { BundleDiff } from '../../review/diff.ts';
-import type { ServiceChange } from '../../review/service-changes.ts';
-import type { FactChange } from '../../review/fact-changes.ts';
-import type { Destination } from '../../review/flow.ts';
+import type { ChangedFlow } from '../../review/diff/flow-changes.ts';
+import type { BundleDiff } from '../../review/diff/diff.ts';
+import type { ServiceChange } from '../../review/diff/service-changes.ts';
+import type { FactChange } from '../../review/facts/fact-changes.ts';
+import type { Destination } from '../../review/flows/flow.ts';
 import { foldDestinations } from './fold.ts';
 import { settingLines } from './settings.ts';
-import { destinationText, nodesText, outcomeText, plural, sourceText, verdictText } from '../../review/words.ts';
+import { destinationText, nodesText, outcomeText, plural, sourceText, verdictText } from '../../review/report/words.ts';
 
 export const diffFormats = ['text', 'json', 'markdown'] as const;
 export type DiffFormat = (typeof diffFormats)[number];

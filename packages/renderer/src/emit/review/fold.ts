@@ -1,5 +1,5 @@
-import type { ChangedFlow } from '../../review/diff-flows.ts';
-import type { Destination } from '../../review/flow.ts';
+import type { ChangedFlow } from '../../review/diff/flow-changes.ts';
+import type { Destination } from '../../review/flows/flow.ts';
 
 /** A changed flow, and every destination with the same change. */
 export interface FoldedFlow {

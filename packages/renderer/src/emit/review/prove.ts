@@ -1,6 +1,6 @@
 import { profileNames } from './settings.ts';
-import { outcomeText, destinationText, nodesText, plural, sourceText } from '../../review/words.ts';
-import { type CounterExample, isProved, type ProfileFault, type Proof } from '../../review/prove.ts';
+import { outcomeText, destinationText, nodesText, plural, sourceText } from '../../review/report/words.ts';
+import { type CounterExample, isProved, type ProfileFault, type Proof } from '../../review/prove/prove.ts';
 
 /** The maximum number of counter-examples in the text; it counts the rest, and JSON has all. */
 const shownMax = 100;

@@ -1,6 +1,6 @@
 import { printEndpoint } from '@sluice/netfilter';
-import type { NodeTrace, TracedPath } from '../../review/trace-node.ts';
-import { percentText } from '../../review/words.ts';
+import type { NodeTrace, TracedPath } from '../../review/trace/trace-node.ts';
+import { percentText } from '../../review/report/words.ts';
 
 /** Prints the paths of a packet: one block per outcome, rule by rule with its Service. */
 export function printTrace(traced: NodeTrace, format: 'text' | 'json'): string {

@@ -1,7 +1,7 @@
 import { cidrContains, type Family, forbiddenEndpoint, parseCidr } from '@sluice/netfilter';
 import { nodeFile, valueOf } from '@sluice/bundle';
 import type { Violation } from './finding.ts';
-import { type ServiceEntry, hostOfText, hostsOf, lineOf } from './service-entries.ts';
+import { type ServiceEntry, hostOfText, hostsOf, lineOf } from '../facts/service-entries.ts';
 import { ownersOf } from './owners.ts';
 import type { PolicyContext } from './context.ts';
 

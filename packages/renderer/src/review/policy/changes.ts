@@ -1,11 +1,11 @@
 import { compareText, parseCidr } from '@sluice/netfilter';
-import { type FactChange, factChanges } from '../fact-changes.ts';
+import { type FactChange, factChanges } from '../facts/fact-changes.ts';
 import type { PolicyCode } from './catalogue.ts';
 import type { Violation } from './finding.ts';
-import { type ServiceEntry, hostsOf, lineOf } from './service-entries.ts';
+import { type ServiceEntry, hostsOf, lineOf } from '../facts/service-entries.ts';
 import type { ChangeContext } from './context.ts';
-import { nodesOfProfile } from '../node.ts';
-import { portPairs } from '../port-pairs.ts';
+import { nodesOfProfile } from '../bundle/node.ts';
+import { portPairs } from '../facts/port-pairs.ts';
 
 /** A Service in one family, before and after. */
 interface ServicePair {

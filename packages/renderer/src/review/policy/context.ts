@@ -1,5 +1,5 @@
-import type { BundleView } from '../view.ts';
-import type { ServiceEntries } from './service-entries.ts';
+import type { BundleView } from '../bundle/view.ts';
+import type { ServiceEntries } from '../facts/service-entries.ts';
 import type { PolicySettings } from './settings.ts';
 
 /** A bundle with the facts of its Services. */

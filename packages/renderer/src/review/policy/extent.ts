@@ -9,9 +9,9 @@ import {
   resolveFile,
   resolveVirtual,
 } from '@sluice/bundle';
-import { type NodeOf, nodeOf, scopeOf } from '../node.ts';
-import { numberAndProtocolOf } from '../port-pairs.ts';
-import { virtualAt } from '../files.ts';
+import { type NodeOf, nodeOf, scopeOf } from '../bundle/node.ts';
+import { numberAndProtocolOf } from '../facts/port-pairs.ts';
+import { virtualAt } from '../bundle/files.ts';
 import type { Violation } from './finding.ts';
 import type { ChangeContext, PolicyContext } from './context.ts';
 import { policyDefaults } from './settings.ts';

@@ -1,5 +1,5 @@
 import { compareText } from '@sluice/netfilter';
-import type { EndpointFacts } from '../facts.ts';
+import type { EndpointFacts } from '../facts/facts.ts';
 import { eachService } from './addresses.ts';
 import type { Violation } from './finding.ts';
 import type { PolicyContext } from './context.ts';

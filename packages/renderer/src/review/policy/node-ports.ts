@@ -1,7 +1,7 @@
 import { profileFile } from '@sluice/bundle';
 import { covers } from './changes.ts';
 import type { Violation } from './finding.ts';
-import { lineOf } from './service-entries.ts';
+import { lineOf } from '../facts/service-entries.ts';
 import type { ChangeContext } from './context.ts';
 
 /** NODE_PORT_OPENED for a profile whose nodePortAddresses are widened. */

@@ -1,6 +1,6 @@
 import { type Family, parseAddress, parseCidr, printWords } from '@sluice/netfilter';
 import { valueOf } from '@sluice/bundle';
-import { hostsOf } from './service-entries.ts';
+import { hostsOf } from '../facts/service-entries.ts';
 import type { PolicyContext } from './context.ts';
 
 /** The owner of an address that a Service must not have; undefined for a free address. */

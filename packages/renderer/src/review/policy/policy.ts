@@ -1,14 +1,14 @@
 import type { BundleFiles } from '@sluice/bundle';
 import { compareText, type Problem } from '@sluice/netfilter';
-import { Memory } from '../memory.ts';
-import { ReviewStopped } from '../node.ts';
-import { viewOf } from '../view.ts';
+import { Memory } from '../bundle/memory.ts';
+import { ReviewStopped } from '../bundle/node.ts';
+import { viewOf } from '../bundle/view.ts';
 import { endpointRanges, externalIPs, localAddresses, rangesOfOneFamily, takenAddresses } from './addresses.ts';
 import { type FindingLevel, policyRules } from './catalogue.ts';
 import { changedFacts, lostServices, widenedRanges } from './changes.ts';
 import { endpointsChanged, nodesChanged, profilesChanged } from './extent.ts';
 import type { PolicyFinding, Violation } from './finding.ts';
-import { serviceEntries } from './service-entries.ts';
+import { serviceEntries } from '../facts/service-entries.ts';
 import { type PlaceLoss, lossesOf, singlePlaces } from './losses.ts';
 import { nodePortsWidened } from './node-ports.ts';
 import type { ChangeContext, PolicyContext, ReviewedBundle } from './context.ts';

@@ -1,7 +1,7 @@
 import { type BundleFiles, profileFile, sysctlFile, valueOf } from '@sluice/bundle';
-import { nodesOfProfile } from '../node.ts';
+import { nodesOfProfile } from '../bundle/node.ts';
 import type { Violation } from './finding.ts';
-import { lineOf } from './service-entries.ts';
+import { lineOf } from '../facts/service-entries.ts';
 import type { ChangeContext, PolicyContext } from './context.ts';
 
 /** SYSCTL_CHANGED: by key, for each profile of both bundles. */

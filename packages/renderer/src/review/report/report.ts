@@ -1,12 +1,12 @@
 import type { BundleFiles } from '@sluice/bundle';
 import { compareText, type Problem } from '@sluice/netfilter';
-import { type BundleDiff, diffBundles } from '../diff.ts';
-import type { FlowOutcome } from '../flow.ts';
-import { ReviewStopped } from '../node.ts';
-import { type ServiceEntries, serviceEntries } from '../policy/service-entries.ts';
+import { type BundleDiff, diffBundles } from '../diff/diff.ts';
+import type { FlowOutcome } from '../flows/flow.ts';
+import { ReviewStopped } from '../bundle/node.ts';
+import { type ServiceEntries, serviceEntries } from '../facts/service-entries.ts';
 import { checkPolicy, type PolicyResult } from '../policy/policy.ts';
 import type { PolicySettings } from '../policy/settings.ts';
-import { viewOf } from '../view.ts';
+import { viewOf } from '../bundle/view.ts';
 
 /** The change of a Service, an endpoint or a node from the old bundle to the new one. */
 export type Fate = 'same' | 'added' | 'removed' | 'changed';

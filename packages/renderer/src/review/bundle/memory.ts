@@ -1,0 +1,108 @@
+import {
+  type Family,
+  type FamilyProgram,
+  type LinkRule,
+  type Problem,
+  readLine,
+  type RuleError,
+  type TableProgram,
+} from '@sluice/netfilter';
+import {
+  type NodeFile,
+  readRuleFile,
+  readNode,
+  type RuleFile,
+  type VirtualFile,
+  readVirtualFile,
+} from '@sluice/bundle';
+import { toolAt } from './tools.ts';
+import { type FileReach, reachOf } from './reach.ts';
+import { virtualReach } from './virtual-reach.ts';
+
+/** Chains that only base files append to, in both modes. */
+const sharedForm =
+  /^KUBE-(?:POSTROUTING|MARK-MASQ|FORWARD|FIREWALL|NODE-PORT|LOAD-BALANCER|SOURCE-RANGES-FIREWALL|IPVS-FILTER)$/;
+
+/**
+ * Caches parsed files and rules by their text. Two bundles that differ in a hundred of ten thousand files share one memory, so that
+ * equal files are parsed once.
+ */
+export class Memory {
+  readonly #files = new Map<string, RuleFile | readonly Problem[]>();
+  readonly #virtual = new Map<string, VirtualFile | readonly Problem[]>();
+  /** By family and path: a path is short to hash, and two bundles have at most two texts of it. */
+  readonly #reaches = new Map<string, { readonly text: string; readonly reach: FileReach }[]>();
+  readonly #nodes = new Map<string, NodeFile | Problem>();
+  readonly #lists = new Map<string, readonly string[]>();
+  readonly #lines: Record<Family, Map<string, LinkRule | RuleError>> = { ipv4: new Map(), ipv6: new Map() };
+
+  /** A rule file, or its problems, which name `path`. */
+  file(path: string, text: string): RuleFile | readonly Problem[] {
+    const known = this.#files.get(text);
+    if (known) return known;
+    const file = readRuleFile(path, text);
+    if ('sections' in file) this.#files.set(text, file);
+    return file;
+  }
+
+  /** An `.ipset` or `.ipvs` file, or its problems, which name `path`. */
+  virtual(path: string, text: string): VirtualFile | readonly Problem[] {
+    const { tool, kind } = toolAt(path);
+    if (tool !== 'ipset' && tool !== 'ipvs') throw new TypeError(`Cannot read ${path} as virtual servers or sets`);
+    const key = `${tool} ${kind}\n${text}`;
+    const known = this.#virtual.get(key);
+    if (known) return known;
+    const file = readVirtualFile(path, tool, kind, text);
+    if ('lines' in file) this.#virtual.set(key, file);
+    return file;
+  }
+
+  /** The packets that the lines of a Service's file can match. */
+  reach(path: string, text: string, family: Family): FileReach {
+    const key = `${family} ${path}`;
+    const known = this.#reaches.get(key) ?? [];
+    const found = known.find((one) => one.text === text);
+    if (found) return found.reach;
+    const { tool } = toolAt(path);
+    const reach = tool === 'ipset' || tool === 'ipvs' ? virtualReach(tool, text, family) : reachOf(text, family);
+    this.#reaches.set(key, [...known, { text, reach }]);
+    return reach;
+  }
+
+  node(path: string, text: string): NodeFile | Problem {
+    const known = this.#nodes.get(text) ?? readNode(path, text);
+    if (!('code' in known)) this.#nodes.set(text, known);
+    return known;
+  }
+
+  /**
+   * Returns the program with equal lists of jumps and shared chains replaced by one list, so that the tracer parses their rules
+   * once.
+   */
+  share(program: FamilyProgram, family: Family): FamilyProgram {
+    const table = ({ chains, jumps }: TableProgram): TableProgram => ({
+      chains: new Map(
+        [...chains].map(([name, lines]) => [name, sharedForm.test(name) ? this.#same(lines, family) : lines]),
+      ),
+      jumps: this.#same(jumps, family),
+    });
+    return { filter: table(program.filter), nat: table(program.nat) };
+  }
+
+  #same(lines: readonly string[], family: Family): readonly string[] {
+    const key = `${family}\n${lines.join('\n')}`;
+    const known = this.#lists.get(key) ?? lines;
+    this.#lists.set(key, known);
+    return known;
+  }
+
+  /** One rule. A profile's rules are linked once as a whole, and then again in slices. */
+  line(text: string, family: Family): LinkRule | RuleError {
+    const lines = this.#lines[family];
+    const known = lines.get(text);
+    if (known) return known;
+    const line = readLine(text, family);
+    lines.set(text, line);
+    return line;
+  }
+}

@@ -1,0 +1,71 @@
+import { type Family, findSet, lineFamily, type TransportProtocol, type VirtualTool } from '@sluice/netfilter';
+import type { FileReach } from './reach.ts';
+
+interface VirtualReach {
+  readonly exact: Set<string>;
+  readonly ports: Set<string>;
+  readonly targets: Set<string>;
+  readonly bound: Set<string>;
+  readonly inner: Set<string>;
+}
+
+/**
+ * The packets that the lines of a Service's `.ipset` or `.ipvs` file can match, read from the text without resolving it. No line
+ * matches all packets: each entry and each virtual server names an address or a port.
+ */
+export function virtualReach(tool: VirtualTool, text: string, family: Family): FileReach {
+  const found: VirtualReach = {
+    exact: new Set(),
+    ports: new Set(),
+    targets: new Set(),
+    bound: new Set(),
+    inner: new Set(),
+  };
+  for (const line of text.split('\n')) {
+    if (line === '' || line.startsWith('#')) continue;
+    const bare = line.startsWith('@') ? line.slice(line.indexOf(' ') + 1) : line;
+    if (lineFamily(tool, bare) !== family) continue;
+    if (tool === 'ipvs') addServer(bare, found);
+    else addEntry(bare, found);
+  }
+  return { ...found, wide: [] };
+}
+
+const serverForm = /^-[Aa] (-t|-u|--sctp-service) (\S+):(\d+) (?:-r (\S+):(\d+) )?/;
+const protocols: Readonly<Record<string, TransportProtocol>> = { '-t': 'tcp', '-u': 'udp', '--sctp-service': 'sctp' };
+const everyProtocol = ['tcp', 'udp', 'sctp'] as const satisfies readonly TransportProtocol[];
+
+function addServer(text: string, { exact, ports, targets }: VirtualReach): void {
+  const [, option = '', host = '', port = '', target, targetPort] = serverForm.exec(text) ?? [];
+  const protocol = protocols[option];
+  if (protocol === undefined) return;
+  if (target !== undefined) targets.add(`${protocol} ${bare(target)} ${targetPort}`).add(`${protocol} ${targetPort}`);
+  else if (host.includes('${')) ports.add(`${protocol} ${port}`);
+  else exact.add(`${protocol} ${bare(host)} ${port}`);
+}
+
+function addEntry(text: string, { exact, ports, bound, inner }: VirtualReach): void {
+  const [, name = '', entry = ''] = text.split(' ');
+  const set = findSet(name);
+  if (!set) return;
+  if (set.type === 'hash:ip') bound.add(entry);
+  else if (set.type === 'bitmap:port') {
+    for (const protocol of protocolsOf(set.key)) ports.add(`${protocol} ${entry}`);
+  } else {
+    const [address = '', transport = '', third = ''] = entry.split(',');
+    const [protocol, port] = transport.split(':');
+    const key = `${protocol} ${address} ${port}`;
+    // Entries for hairpin traffic end with the endpoint's own address; only packets from virtual servers are looked up there.
+    if (set.key === 'KUBE-LOOP-BACK') inner.add(key);
+    if (address.includes('${')) ports.add(`${protocol} ${port}`);
+    else if (set.key !== 'KUBE-LOOP-BACK' || third !== address) exact.add(key);
+  }
+}
+
+/** The rule for health checks matches a port of every protocol. */
+function protocolsOf(set: string): readonly TransportProtocol[] {
+  const named = everyProtocol.find((protocol) => set.endsWith(`-${protocol.toUpperCase()}`));
+  return named === undefined ? everyProtocol : [named];
+}
+
+const bare = (host: string): string => host.replaceAll(/[[\]]/g, '');

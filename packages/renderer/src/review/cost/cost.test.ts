@@ -1,0 +1,52 @@
+import type { BundleFiles } from '@sluice/bundle';
+import { expect, test } from 'vitest';
+import { exceededBudgets } from './budgets.ts';
+import { costOf, type NodeCost } from './cost.ts';
+import { bundleOf, edited } from '../example.fixture.ts';
+
+function costs(files: BundleFiles, layout: 'flat' | 'tree' = 'flat'): readonly NodeCost[] {
+  const found = costOf(files, layout);
+  return found.map((one) => {
+    if ('code' in one) throw new Error(one.message);
+    return one;
+  });
+}
+
+test('reports one row per profile with its number of nodes, in any mode', () => {
+  const rows = costs(bundleOf('11-mixed')).map(({ profile, nodes, virtual }) => [profile, nodes, virtual?.servers]);
+  expect(rows).toEqual([
+    ['big', 1, 2],
+    ['small', 1, undefined],
+  ]);
+});
+
+test('an added rule counts once, for the node that has it', () => {
+  const plain = bundleOf('01-cluster-ip');
+  const path = 'profiles/default/services/shop/web.iptables';
+  const line = /^-A KUBE-SERVICES .*$/m.exec(plain.get(path) ?? '')?.[0] ?? '';
+  const more = edited(plain, path, (text) => text.replace(line, `${line}\n@node=node-2 ${line}`));
+  const [before, after] = [costs(plain)[0]!, costs(more)[0]!];
+  expect(after.rules).toBe(before.rules + 1);
+  expect(after.node).toBe('node-2');
+});
+
+test('layout tree has other costs than flat, and mode ipvs has one layout', () => {
+  const [flat, tree] = [costs(bundleOf('01-cluster-ip')), costs(bundleOf('01-cluster-ip'), 'tree')];
+  expect(tree[0]?.layout).toBe('tree');
+  expect(tree[0]?.chains).not.toBe(flat[0]?.chains);
+  expect(costs(bundleOf('10-ipvs'), 'tree')).toEqual(costs(bundleOf('10-ipvs')));
+});
+
+test('a budget is exceeded above its value, not at it', () => {
+  const [cost] = costs(bundleOf('01-cluster-ip'));
+  expect(exceededBudgets([cost!], { rules: cost!.rules })).toEqual([]);
+  expect(exceededBudgets([cost!], { rules: cost!.rules - 1 })).toMatchObject([
+    { what: 'rules', budget: cost!.rules - 1, cost: cost!.rules },
+  ]);
+});
+
+test('reports problems of a bundle that nodes would refuse', () => {
+  const path = 'profiles/default/services/shop/web.iptables';
+  const broken = edited(bundleOf('01-cluster-ip'), path, (text) => text.replace(/-j KUBE-SVC-\S+$/m, '-j LOG'));
+  expect(costOf(broken)).toMatchObject([{ code: 'RULE_REFUSED' }]);
+});

@@ -1,0 +1,161 @@
+import { type BundleFiles, ResolveCache, type ResolvedFiles, resolveSections } from '@sluice/bundle';
+import {
+  compareText,
+  type Family,
+  type FamilyProgram,
+  fillHost,
+  type HostValues,
+  ipvsHost,
+  type IpvsState,
+  linkFlat,
+  linkTree,
+  printProgram,
+  printServers,
+  printSets,
+  type Problem,
+  readIpvs,
+  type ResolvedSection,
+  settledProgram,
+} from '@sluice/netfilter';
+import { nodesOfProfile, factOf, nodeOf, ReviewStopped } from '../bundle/node.ts';
+import type { Layout } from '../flows/layout.ts';
+import { type IptablesBackend, type NodeLoad, loadSeconds } from './load-model.ts';
+import { hostOf } from '../flows/program.ts';
+import { type BundleView, viewOf } from '../bundle/view.ts';
+import { longestWalk } from './walk-length.ts';
+
+/** The cost of rules on the nodes of one profile. */
+export interface NodeCost extends NodeLoad {
+  readonly profile: string;
+  readonly layout: Layout;
+  /** The profile's node with the most rules. */
+  readonly node: string;
+  readonly nodes: number;
+  /** The size of all input to iptables-restore, ipset and ipvsadm. */
+  readonly bytes: number;
+  /** The most rules that the first packet of a connection from outside is compared with. */
+  readonly longestWalk: number;
+  readonly loadSeconds: Readonly<Record<IptablesBackend, number>>;
+}
+
+/**
+ * Estimates what a bundle costs its nodes. Each profile is represented by its most expensive node.
+ * @param layout of nodes of mode iptables; mode ipvs has one
+ * @returns the costs by profile, or the problems for which nodes would refuse the rules
+ */
+export function costOf(files: BundleFiles, layout: Layout = 'flat'): readonly NodeCost[] | readonly Problem[] {
+  const view = viewOf(files);
+  if (!('index' in view)) return view;
+  try {
+    const cache = new ResolveCache();
+    const profiles = [...view.profiles.keys()].toSorted(compareText);
+    return profiles.flatMap((profile) => costOfProfile(view, profile, cache, layout));
+  } catch (error) {
+    if (error instanceof ReviewStopped) return error.problems;
+    throw error;
+  }
+}
+
+function costOfProfile(view: BundleView, profile: string, cache: ResolveCache, layout: Layout): readonly NodeCost[] {
+  const names = nodesOfProfile(view, profile);
+  let dearest: { readonly size: number; readonly node: ResolvedFiles } | undefined;
+  for (const name of names) {
+    const node = resolveSections(view.files, name, cache);
+    if (!('version' in node)) throw new ReviewStopped(node);
+    const size = sizeOf(node);
+    if (dearest === undefined || size > dearest.size) dearest = { size, node };
+  }
+  if (!dearest) return [];
+  const { node } = dearest;
+  const used = node.profile.mode === 'ipvs' ? 'flat' : layout;
+  return [{ profile, layout: used, node: node.node, nodes: names.length, ...costOfNode(view, node, used) }];
+}
+
+/** Line counts of files, which many nodes share. */
+const counted = new WeakMap<readonly ResolvedSection[], number>();
+
+/** The number of lines that a node loads. Linking does not change which of two nodes has more. */
+function sizeOf({ sections, ipvs }: ResolvedFiles): number {
+  const rules = [...sections.values()].flat().reduce((sum, file) => {
+    const lines = counted.get(file) ?? file.reduce((all, { rules: own }) => all + own.length, 0);
+    counted.set(file, lines);
+    return sum + lines;
+  }, 0);
+  const virtual = [...(ipvs?.ipset ?? []), ...(ipvs?.ipvs ?? [])].reduce((sum, { lines }) => sum + lines.length, 0);
+  return rules + virtual;
+}
+
+type Counted = Omit<NodeCost, 'profile' | 'node' | 'nodes' | 'layout'>;
+
+function costOfNode(view: BundleView, node: ResolvedFiles, layout: Layout): Counted {
+  const programs = [...node.sections].map(([family, files]) => link(view, node, family, files, layout));
+  const ipvs = stateOf(view, node);
+  const tables = programs.flatMap((program) => [program.filter, program.nat]);
+  const load: NodeLoad = {
+    rules: tables.reduce((sum, { chains, jumps }) => sum + jumps.length + rulesIn(chains), 0),
+    chains: tables.reduce((sum, { chains }) => sum + chains.size, 0),
+    ...(ipvs === undefined ? {} : { virtual: virtualLoad(ipvs) }),
+  };
+  const texts = [...programs.map(printProgram), ...(ipvs === undefined ? [] : [printSets(ipvs), printServers(ipvs)])];
+  return {
+    ...load,
+    bytes: texts.reduce((sum, text) => sum + Buffer.byteLength(text), 0),
+    longestWalk: Math.max(0, ...programs.map((program) => longestWalk(program, node.profile.mode))),
+    loadSeconds: { nft: loadSeconds('nft', layout, load), legacy: loadSeconds('legacy', layout, load) },
+  };
+}
+
+function link(
+  view: BundleView,
+  { node, profile }: ResolvedFiles,
+  family: Family,
+  files: readonly (readonly ResolvedSection[])[],
+  layout: Layout,
+): FamilyProgram {
+  const host = hostOf(nodeOf(view, node), family);
+  if (layout === 'tree') {
+    const { program, problems } = linkTree(files, { family, host });
+    if (problems.length > 0) throw new ReviewStopped(problems);
+    return settledProgram(program);
+  }
+  const table = (name: 'filter' | 'nat') => tableOf(files.flat(), name, host);
+  const read = (text: string, of: Family): ReturnType<BundleView['memory']['line']> => view.memory.line(text, of);
+  const rules = { filter: table('filter'), nat: table('nat') };
+  const { program, problems } = linkFlat(rules, family, read, profile.mode);
+  if (problems.length > 0) throw new ReviewStopped(problems);
+  return program;
+}
+
+function tableOf(
+  sections: readonly ResolvedSection[],
+  table: 'filter' | 'nat',
+  host: HostValues,
+): { readonly chains: readonly string[]; readonly rules: readonly string[] } {
+  const own = sections.filter((section) => section.table === table);
+  return {
+    chains: own.flatMap(({ chains }) => chains),
+    rules: own.flatMap(({ rules }) => rules.flatMap((rule) => fillHost(rule, host))),
+  };
+}
+
+function stateOf(view: BundleView, { node, ipvs, profile }: ResolvedFiles): IpvsState | undefined {
+  if (!ipvs) return undefined;
+  const known = nodeOf(view, node);
+  const own = (family: Family): readonly string[] => [factOf(known, family, 'address') ?? []].flat();
+  const host = ipvsHost(profile, { ipv4: own('ipv4'), ipv6: own('ipv6') });
+  const state = readIpvs(ipvs, profile.families, host);
+  if ('problems' in state) throw new ReviewStopped(state.problems);
+  return state;
+}
+
+function virtualLoad({ virtualServers, sets, addresses }: IpvsState): NonNullable<NodeLoad['virtual']> {
+  return {
+    servers: virtualServers.size,
+    realServers: [...virtualServers.values()].reduce((sum, { real }) => sum + real.size, 0),
+    entries: [...sets.values()].reduce((sum, { entries }) => sum + entries.size, 0),
+    addresses: addresses.ipv4.length + addresses.ipv6.length,
+  };
+}
+
+const rulesIn = (chains: ReadonlyMap<string, readonly string[]>): number =>
+  [...chains.values()].reduce((sum, lines) => sum + lines.length, 0);

@@ -1,0 +1,83 @@
+import { type BundleFiles, readPath } from '@sluice/bundle';
+import type { Problem } from '@sluice/netfilter';
+import { changedFlows, type ChangedFlow } from './flow-changes.ts';
+import { Memory } from '../bundle/memory.ts';
+import { ReviewStopped } from '../bundle/node.ts';
+import { type ProfileChange, profileChanges } from './profile-changes.ts';
+import { type ServiceChange, serviceChanges } from './service-changes.ts';
+import { type SettingChange, settingChanges } from './setting-changes.ts';
+import { type BundleView, viewOf } from '../bundle/view.ts';
+
+/** The differences of two bundles in declarations and in behaviour. */
+export interface BundleDiff {
+  /** By name, then family. */
+  readonly services: readonly ServiceChange[];
+  /** Flows whose outcome changed. */
+  readonly flows: readonly ChangedFlow[];
+  /** Lines of `sysctl.conf`, values of `node.yaml`, `profile.yaml` and `cluster.yaml`, rules of base files. */
+  readonly settings: readonly SettingChange[];
+  /** Settings that change the traffic of every node with a profile. */
+  readonly profiles: readonly ProfileChange[];
+  readonly nodes: { readonly added: readonly string[]; readonly removed: readonly string[]; readonly all: number };
+  /** Lines of rules, guarded ones counted once. */
+  readonly rules: { readonly old: number; readonly new: number };
+}
+
+/**
+ * Compares what two bundles do to traffic. The order of rules alone makes no difference.
+ * @returns the differences, or the problems for which nodes would refuse a bundle
+ */
+export function diffBundles(old: BundleFiles, fresh: BundleFiles): BundleDiff | readonly Problem[] {
+  const memory = new Memory();
+  const [before, after] = [viewOf(old, memory), viewOf(fresh, memory)];
+  if (!('index' in before)) return before;
+  if (!('index' in after)) return after;
+  const changed = changedPaths(old, fresh);
+  try {
+    const settings = settingChanges(before, after, changed);
+    return {
+      services: serviceChanges(before, after, changed),
+      flows: changedFlows(before, after, changed),
+      settings,
+      profiles: profileChanges(before, after, settings),
+      nodes: nodeChanges(before, after),
+      rules: { old: countRules(old), new: countRules(fresh) },
+    };
+  } catch (error) {
+    if (error instanceof ReviewStopped) return error.problems;
+    throw error;
+  }
+}
+
+/** Whether two bundles have no differences. */
+export function isSame({ services, flows, settings, nodes }: BundleDiff): boolean {
+  return services.length + flows.length + settings.length + nodes.added.length + nodes.removed.length === 0;
+}
+
+function changedPaths(old: BundleFiles, fresh: BundleFiles): ReadonlySet<string> {
+  const changed = new Set<string>();
+  for (const [path, text] of fresh) if (old.get(path) !== text) changed.add(path);
+  for (const path of old.keys()) if (!fresh.has(path)) changed.add(path);
+  return changed;
+}
+
+function nodeChanges(before: BundleView, after: BundleView): BundleDiff['nodes'] {
+  return {
+    added: [...after.nodes.keys()].filter((name) => !before.nodes.has(name)),
+    removed: [...before.nodes.keys()].filter((name) => !after.nodes.has(name)),
+    all: after.nodes.size,
+  };
+}
+
+function countRules(files: BundleFiles): number {
+  let count = 0;
+  for (const [path, text] of files) {
+    const kind = readPath(path)?.kind;
+    if (kind !== 'base' && kind !== 'service') continue;
+    for (let at = 0; at >= 0; at = text.indexOf('\n', at + 1)) {
+      const first = text.charCodeAt(at === 0 ? 0 : at + 1);
+      if (first === 0x2d || first === 0x40 || first === 0x61) count++;
+    }
+  }
+  return count;
+}

@@ -1,0 +1,142 @@
+import { type BundleFiles, readPath } from '@sluice/bundle';
+import { compareText, parseAddress, type Problem } from '@sluice/netfilter';
+import { type ExplainedPort, type Explanation, placesIn } from './explanation.ts';
+import type { PortFacts } from '../facts/facts.ts';
+import { Memory } from '../bundle/memory.ts';
+import { ReviewStopped } from '../bundle/node.ts';
+import { factsAt, hostOfText } from '../facts/service-entries.ts';
+
+/** A Service port and the file that declares it. */
+interface PortEntry {
+  readonly path: string;
+  readonly service: string;
+  readonly port: PortFacts;
+}
+
+const serviceForm = /^([a-z0-9-]+\/[a-z0-9-]+)(?::([a-z0-9-]+))?$/;
+const addressForm = /^(?:\[([0-9a-fA-F:.]+)\]|([0-9.]+)|([0-9a-fA-F:.]*:[0-9a-fA-F:.]*))$/;
+const endpointForm = /^(?:\[([0-9a-fA-F:.]+)\]|([0-9.]+)):([1-9][0-9]{0,4})(?:\/(tcp|udp|sctp))?$/i;
+
+/**
+ * Finds a Service by its name or by an address.
+ * @param query `shop/web`, `shop/web:http`, `10.96.0.10`, `10.96.0.10:80`, `[fd00::1]:80/tcp`
+ * @returns `other-form` for any other text; undefined when no file has it; a problem when a file cannot be read
+ */
+export function explainService(files: BundleFiles, query: string): Explanation | Problem | 'other-form' | undefined {
+  const [, service, port] = serviceForm.exec(query) ?? [];
+  const address = service === undefined ? addressOf(query) : undefined;
+  if (service === undefined && address === undefined) return 'other-form';
+  try {
+    return service === undefined ? ofAddress(files, address as AddressQuery) : ofService(files, service, port);
+  } catch (error) {
+    if (error instanceof ReviewStopped && error.problems[0]) return error.problems[0];
+    throw error;
+  }
+}
+
+interface AddressQuery {
+  readonly address: string;
+  readonly port?: string;
+  readonly protocol?: string;
+}
+
+function addressOf(query: string): AddressQuery | undefined {
+  const [, six, four, port, protocol] = endpointForm.exec(query) ?? [];
+  const [, bracketed, plain, colons] = port === undefined ? (addressForm.exec(query) ?? []) : [];
+  const address = parseAddress(six ?? four ?? bracketed ?? plain ?? colons ?? '');
+  if (!address) return undefined;
+  return {
+    address: address.text,
+    ...(port === undefined ? {} : { port }),
+    ...(protocol === undefined ? {} : { protocol: protocol.toLowerCase() }),
+  };
+}
+
+function ofService(files: BundleFiles, service: string, name: string | undefined): Explanation | undefined {
+  const isItsFile = (path: string): boolean => path.includes(`/services/${service}.`);
+  const all = portsIn(files, (path) => isItsFile(path)).filter((entries) => entries.service === service);
+  const entries = all.filter(({ port }) => name === undefined || keyOf(port) === `${service}:${name}`);
+  if (entries.length === 0) return undefined;
+  const places = [...files].filter(([path]) => isItsFile(path)).toSorted(([a], [b]) => compareText(a, b));
+  return {
+    service,
+    ports: distinct(entries.map(({ port }) => explained(port))),
+    places: places.flatMap(([path, text]) => placesIn(path, text, declares(text))),
+    meaning: 'its ports, and the lines that declare their chains or virtual servers',
+  };
+}
+
+/** Matches lines that declare chains or virtual servers of a Service. */
+function declares(text: string): (line: string) => boolean {
+  const [first] = text.split('\n');
+  return (line) =>
+    (line === first && line.startsWith('# ')) || /^:KUBE-(?:SVC|SVL|EXT|FW)-|^(?:@\S+ )?-A -\S+ /.test(line);
+}
+
+function ofAddress(files: BundleFiles, query: AddressQuery): Explanation | undefined {
+  const { address, port, protocol } = query;
+  const isIt = (text: string): boolean =>
+    hostOfText(text) === address && (port === undefined || text.endsWith(`:${port}`));
+  const entries = portsIn(files, (_path, text) => text.includes(address)).filter(
+    (one) => protocol === undefined || one.port.protocol === protocol,
+  );
+  const frontends = entries.filter(({ port: one }) => one.addresses.some(({ text }) => isIt(text)));
+  const endpoints = entries.filter(({ port: one }) => one.endpoints.some(({ text }) => isIt(text)));
+  const found = frontends.length > 0 ? frontends : endpoints;
+  if (found.length === 0) return undefined;
+  const services = [...new Set(found.map(({ service }) => service))];
+  const kinds = found.flatMap(({ port: one }) =>
+    one.addresses.filter(({ text }) => isIt(text)).map(({ kind }) => kind),
+  );
+  const paths = [...new Set(found.map(({ path }) => path))];
+  return {
+    ...(services.length === 1 ? { service: services[0] as string } : { services: namesOf(found) }),
+    ports: distinct(found.map((one) => explained(one.port))),
+    places: paths.flatMap((path) => placesIn(path, files.get(path) ?? '', (line) => mentions(line, query))),
+    meaning: frontends.length > 0 ? `its ${[...new Set(kinds)].join(' and ')} address` : 'one of its endpoints',
+  };
+}
+
+const namesOf = (found: readonly PortEntry[]): readonly string[] => [...new Set(found.map(({ port }) => keyOf(port)))];
+
+/** Whether a rule or a virtual server matches an address or translates to it. */
+function mentions(line: string, { address, port }: AddressQuery): boolean {
+  if (line.startsWith('#')) return false;
+  const bare = line.replaceAll(/ --comment (?:"[^"]*"|\S+)/g, '');
+  const at = bare.split(/[ ,]/).some((word) => {
+    const host =
+      word.startsWith('[') || /^[0-9.]+:\d+$/.test(word) ? hostOfText(word) : word.replace(/\/(?:32|128)$/, '');
+    return host === address;
+  });
+  return at && (port === undefined || bare.includes(`:${port}`) || bare.includes(` --dport ${port}`));
+}
+
+/** The Service ports in the files that may have the wanted one. */
+function portsIn(files: BundleFiles, mayHave: (path: string, text: string) => boolean): readonly PortEntry[] {
+  const memory = new Memory();
+  return [...files]
+    .filter(([path, text]) => path.includes('/services/') && mayHave(path, text))
+    .toSorted(([a], [b]) => compareText(a, b))
+    .flatMap(([path]) => {
+      const what = readPath(path);
+      if (what?.kind !== 'service') return [];
+      const service = `${what.namespace}/${what.name}`;
+      const ports = factsAt({ files, memory }, path, service, what.tool).flatMap((facts) => facts.ports);
+      return ports.map((port) => ({ path, service, port }));
+    });
+}
+
+/** `shop/web:http` of `shop/web:http 80/TCP`. */
+const keyOf = ({ key }: PortFacts): string => key.split(' ')[0] ?? key;
+
+const explained = ({ key, addresses, nodePort, endpoints }: PortFacts): ExplainedPort => ({
+  key,
+  addresses,
+  nodePort,
+  endpoints,
+});
+
+/** Drops duplicates: most profiles have the same ports. */
+function distinct(ports: readonly ExplainedPort[]): readonly ExplainedPort[] {
+  return [...new Map(ports.map((port) => [JSON.stringify(port), port])).values()];
+}

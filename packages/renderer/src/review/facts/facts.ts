@@ -1,0 +1,53 @@
+import type { Family, TransportProtocol } from '@sluice/netfilter';
+import type { Policy } from '../bundle/header.ts';
+
+/**
+ * The facts of one Service in one family, over all nodes. They are read from the rules; the comment block above them gives only what
+ * no rule contains: the type, the nodes and zones of endpoints, and the settings of a load balancer without address or endpoints.
+ */
+export interface ServiceFacts {
+  /** `shop/web` */
+  readonly service: string;
+  readonly family: Family;
+  /** `ClusterIP`, `NodePort` or `LoadBalancer`; absent when the comment block does not say. */
+  readonly type?: string;
+  /** By key. */
+  readonly ports: readonly PortFacts[];
+}
+
+export interface PortFacts {
+  /** `shop/web:http 80/TCP`: the port's name in rules, its number and protocol. */
+  readonly key: string;
+  readonly protocol: TransportProtocol;
+  /** In byte order of text. */
+  readonly addresses: readonly AddressFacts[];
+  /** 0: none. */
+  readonly nodePort: number;
+  /** Endpoints that at least one node uses, by text. */
+  readonly endpoints: readonly EndpointFacts[];
+  readonly internalPolicy: Policy;
+  readonly externalPolicy: Policy;
+  /** Seconds; absent: no affinity. Several values where rules disagree. */
+  readonly affinity?: readonly number[];
+  /** Mode ipvs: the scheduler with its flags, `wrr` or `mh mh-port`. Several where virtual servers disagree. */
+  readonly scheduler?: string;
+  /** CIDRs that may use the load-balancer addresses; empty: all sources. */
+  readonly sourceRanges: readonly string[];
+  /** 0: none. */
+  readonly healthCheckPort: number;
+}
+
+export interface AddressFacts {
+  readonly kind: 'cluster' | 'external' | 'load-balancer';
+  /** `10.96.0.10:80` */
+  readonly text: string;
+}
+
+export interface EndpointFacts {
+  /** `10.244.1.5:8080` */
+  readonly text: string;
+  readonly node?: string;
+  readonly zone?: string;
+  /** Mode ipvs: absent for 1. Several where virtual servers disagree. */
+  readonly weight?: string;
+}

@@ -1,0 +1,182 @@
+import { compareText, type Family, type Packet, type Problem, TraceError } from '@sluice/netfilter';
+import { addressOf, destinationsOf, keyOf, loopback } from './destinations.ts';
+import type { Destination, TrafficFlow, FlowOutcome, NodeGroup, FlowSource } from './flow.ts';
+import { type Distinctions, groupNodes, type Slice } from './groups.ts';
+import { outcomeOf } from './outcome.ts';
+import { factOf, nodeOf, nodesOfProfile, ReviewStopped } from '../bundle/node.ts';
+import { asSent, type NodeProgram, programOf } from './program.ts';
+import { sourcesOf } from './sources.ts';
+import type { BundleView } from '../bundle/view.ts';
+
+/** A flow in one bundle, or in both that are compared. */
+export interface FlowRow extends Omit<TrafficFlow, 'outcome'> {
+  /** One for each bundle. */
+  readonly outcomes: readonly FlowOutcome[];
+}
+
+/** Selects the flows to trace. */
+export interface FlowQuestion {
+  /** The profile of the nodes in each bundle. */
+  readonly profiles: readonly string[];
+  readonly family: Family;
+  readonly destinations: readonly Destination[];
+  readonly nodes: readonly string[];
+  /** Distinctions between nodes and sources that rules alone do not show, for some of the destinations. */
+  readonly distinctions?: (destinations: readonly Destination[]) => Distinctions;
+}
+
+/**
+ * Traces every flow to the given destinations, by node group, in the rules that nodes would run.
+ * Only the Service files that a packet can match are linked (`ReachIndex.relevant`), so the cost grows with the destinations
+ * and not with the bundle.
+ * @param views one bundle, or both that are compared
+ * @throws ReviewStopped when nodes would refuse the rules, or the tracer does not understand them
+ */
+export function* flowRows(views: readonly BundleView[], question: FlowQuestion): Generator<FlowRow> {
+  for (const [, unit] of unitsOf(views, question)) {
+    const slices = views.map((view, at): Slice => ({ view, paths: unit.paths[at]! }));
+    const distinctions = question.distinctions?.(unit.destinations);
+    for (const nodes of groupNodes(unit.nodes, question.profiles.at(-1)!, question.family, slices, distinctions)) {
+      yield* rowsOfGroup(slices, nodes, question.family, unit.destinations, distinctions);
+    }
+  }
+}
+
+/** All flows of a bundle, or those to the destinations of some files. */
+export function flowsOf(
+  view: BundleView,
+  profile: string,
+  family: Family,
+  paths?: readonly string[],
+): readonly TrafficFlow[] {
+  const index = view.index(profile, family);
+  const destinations = destinationsOf(family, [{ index, paths: paths ?? index.paths }]);
+  const question = { profiles: [profile], family, destinations, nodes: nodesOfProfile(view, profile) };
+  return [...flowRows([view], question)].map(({ outcomes, ...row }) => ({ ...row, outcome: outcomes[0]! }));
+}
+
+/** Destinations whose packets can match the same files, so that one program serves all of them. */
+interface DestinationUnit {
+  /** For each view. */
+  readonly paths: readonly (readonly string[])[];
+  readonly destinations: Destination[];
+  readonly nodes: readonly string[];
+}
+
+function unitsOf(
+  views: readonly BundleView[],
+  { profiles, family, destinations, nodes }: FlowQuestion,
+): Map<string, DestinationUnit> {
+  const units = new Map<string, DestinationUnit>();
+  const add = (destination: Destination, address: string, members: readonly string[], tag: string): void => {
+    const paths = views.map((view, at) => view.index(profiles[at]!, family).relevant(keyOf(destination, address)));
+    const key = `${tag}\n${paths.map((list) => list.join(' ')).join('\n')}`;
+    const unit = units.get(key) ?? { paths, destinations: [], nodes: members };
+    unit.destinations.push(destination);
+    units.set(key, unit);
+  };
+  // A Service may have the address of a node; there its rules match packets to the node's own ports too.
+  const claimed = claimedAddresses(views, profiles, family);
+  const special = nodes.filter((name) => claimed.has(addressIn(views, name, family) ?? ''));
+  const plain = nodes.filter((name) => !special.includes(name));
+  for (const destination of destinations) {
+    if (destination.kind !== 'node-port') add(destination, addressOf(destination, family, undefined)!, nodes, '');
+    else {
+      if (plain.length > 0) add(destination, 'node', plain, special.length > 0 ? 'plain' : '');
+      for (const name of special) add(destination, addressIn(views, name, family)!, [name], name);
+    }
+  }
+  return units;
+}
+
+function addressIn(views: readonly BundleView[], name: string, family: Family): string | undefined {
+  return factOf(nodeOf(views[0]!, name), family, 'address');
+}
+
+/** Node addresses that are Services' addresses as well, such as an external IP. */
+function claimedAddresses(
+  views: readonly BundleView[],
+  profiles: readonly string[],
+  family: Family,
+): ReadonlySet<string> {
+  const own = new Set(views.flatMap((view) => [...view.nodes.keys()].map((name) => addressIn([view], name, family))));
+  return new Set(
+    views.flatMap((view, at) => [...view.index(profiles[at]!, family).addresses].filter((address) => own.has(address))),
+  );
+}
+
+function* rowsOfGroup(
+  slices: readonly Slice[],
+  nodes: NodeGroup,
+  family: Family,
+  destinations: readonly Destination[],
+  distinctions: Distinctions | undefined,
+): Generator<FlowRow> {
+  const name = nodes.nodes[0]!;
+  const programs = slices.map((slice) => programOf(slice.view, nodeOf(slice.view, name), family, slice.paths));
+  const { view } = slices.at(-1)!;
+  const node = nodeOf(view, name);
+  const own = factOf(node, family, 'address');
+  const sources = sourcesOf(view, node, family, programs, distinctions?.networks);
+  for (const destination of destinations) {
+    const address = addressOf(destination, family, own);
+    if (address === undefined) continue;
+    for (const source of reaching(destination, address, sources)) {
+      const packet = packetOf(source, destination, address, family);
+      const outcomes = slices.map((slice, at) => {
+        const local = factOf(nodeOf(slice.view, name), family, 'address');
+        return traced(programs[at]!, packet, local, name);
+      });
+      yield { nodes, family, source, destination, packet, outcomes };
+    }
+  }
+}
+
+/**
+ * The sources to trace for a destination. `localhost` is reachable from the node alone; where other hosts must not reach a loopback
+ * address, all sources but the node try.
+ */
+function reaching({ kind }: Destination, address: string, sources: readonly FlowSource[]): readonly FlowSource[] {
+  if (kind === 'localhost') return [{ class: 'node', address }];
+  if (address === loopback.ipv4 || address === loopback.ipv6)
+    return sources.filter((source) => source.class !== 'node');
+  return sources;
+}
+
+function packetOf(source: FlowSource, { protocol, port }: Destination, address: string, family: Family): Packet {
+  const from = { family, source: source.address, destination: address, protocol, port } as const;
+  return source.in === undefined ? from : { ...from, in: source.in };
+}
+
+function traced(program: NodeProgram, packet: Packet, local: string | undefined, node: string): FlowOutcome {
+  try {
+    return outcomeOf(program, asSent(packet, program), local === undefined ? [] : [local]);
+  } catch (error) {
+    if (error instanceof TraceError) throw new ReviewStopped([untraceable(error.message, node)]);
+    throw error;
+  }
+}
+
+function untraceable(message: string, node: string): Problem {
+  return {
+    code: 'RULE_REFUSED',
+    level: 'error',
+    object: `Node ${node}`,
+    message,
+    hint: 'Render the bundle again: rules that were edited by hand cannot be reviewed',
+  };
+}
+
+/** Orders by destination, then nodes, so that related rows are adjacent. */
+export function compareRows(a: Omit<TrafficFlow, 'outcome'>, b: Omit<TrafficFlow, 'outcome'>): number {
+  return (
+    compareText(a.destination.services.join(), b.destination.services.join()) ||
+    compareText(a.nodes.profile, b.nodes.profile) ||
+    compareText(a.family, b.family) ||
+    compareText(a.destination.kind, b.destination.kind) ||
+    compareText(a.destination.address, b.destination.address) ||
+    a.destination.port - b.destination.port ||
+    compareText(a.destination.protocol, b.destination.protocol) ||
+    compareText(a.nodes.nodes[0]!, b.nodes.nodes[0]!)
+  );
+}

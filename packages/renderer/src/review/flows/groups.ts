@@ -1,0 +1,144 @@
+import { cidrContains, compareText, type Family, isInCidr, parseAddress, parseCidr } from '@sluice/netfilter';
+import { type Guard, guardHolds, type RuleFile, type VirtualFile } from '@sluice/bundle';
+import type { NodeGroup } from './flow.ts';
+import { factOf, nodeOf, type NodeOf, scopeOf } from '../bundle/node.ts';
+import { toolAt } from '../bundle/tools.ts';
+import type { BundleView } from '../bundle/view.ts';
+import { rulesAt, virtualAt } from '../bundle/files.ts';
+
+/**
+ * Nodes and sources that have to be traced separately because Services declare different results for them. Rules alone do not show
+ * that: a wrong bundle may lack the rule that should distinguish them, and one sample for all would miss it.
+ */
+export interface Distinctions {
+  readonly networks: readonly string[];
+  /** Nodes with different signatures are traced separately. */
+  readonly signatureOf: (node: NodeOf) => string;
+}
+
+/** Some Service files of one bundle. */
+export interface Slice {
+  readonly view: BundleView;
+  readonly paths: readonly string[];
+}
+
+/**
+ * Divides the nodes of a profile into groups that the files treat equally: the same guards hold, and the nodes' own addresses are in
+ * the same networks that rules name. Nodes of a group differ in their addresses only.
+ * @param slices the files of one bundle, or of both that are compared; each must have all nodes
+ * @param distinctions further distinctions between nodes
+ */
+export function groupNodes(
+  names: readonly string[],
+  profile: string,
+  family: Family,
+  slices: readonly Slice[],
+  distinctions?: Distinctions,
+): readonly NodeGroup[] {
+  // Nothing to divide; problems of the files are reported when they are linked.
+  if (names.length === 1) return [{ profile, nodes: names }];
+  const criteria = slices.map((slice) => criteriaOf(slice));
+  const groups = Map.groupBy(names, (name) =>
+    [
+      ...slices.map(({ view }, at) => signatureOf(nodeOf(view, name), family, criteria[at]!)),
+      distinctions?.signatureOf(nodeOf(slices.at(-1)!.view, name)),
+    ].join('\n'),
+  );
+  return [...groups.values()].map((nodes) => ({ profile, nodes: nodes.toSorted(compareText) }));
+}
+
+/** The guards and networks by which nodes are distinguished. */
+interface NodeCriteria {
+  readonly guards: readonly Exclude<Guard, { kind: 'local' }>[];
+  /** Networks that rules name, without those of endpoints, whose node makes no difference. */
+  readonly networks: readonly string[];
+}
+
+function criteriaOf({ view, paths }: Slice): NodeCriteria {
+  const guards = new Map<string, Exclude<Guard, { kind: 'local' }>>();
+  const networks = new Set<string>();
+  for (const path of paths) {
+    const { guards: own, networks: named } = criteriaAt(view, path);
+    for (const [key, guard] of own) guards.set(key, guard);
+    for (const network of named) networks.add(network);
+  }
+  return { guards: [...guards.values()], networks: [...networks] };
+}
+
+interface FileCriteria {
+  readonly guards: ReadonlyMap<string, Exclude<Guard, { kind: 'local' }>>;
+  readonly networks: ReadonlySet<string>;
+}
+
+const criteriaByFile = new WeakMap<RuleFile | VirtualFile, FileCriteria>();
+
+function criteriaAt(view: BundleView, path: string): FileCriteria {
+  const { tool } = toolAt(path);
+  const file = tool === 'ipset' || tool === 'ipvs' ? virtualAt(view, path) : rulesAt(view, path);
+  const known = criteriaByFile.get(file);
+  if (known) return known;
+  const criteria = 'sections' in file ? criteriaOfRules(file) : criteriaOfLines(file);
+  criteriaByFile.set(file, criteria);
+  return criteria;
+}
+
+/** The node of an endpoint makes no difference. An address that nodes carry is treated as one that a node has itself. */
+function criteriaOfLines({ lines }: VirtualFile): FileCriteria {
+  const guards = new Map<string, Exclude<Guard, { kind: 'local' }>>();
+  const networks = new Set<string>();
+  for (const { guard, text } of lines) {
+    if (guard && guard.kind !== 'local') guards.set(JSON.stringify(guard), guard);
+    const [verb, set, entry = ''] = text.split(' ');
+    if (verb !== 'add' || entry.includes('${')) continue;
+    const [first = '', , third = ''] = entry.split(',');
+    if (set?.endsWith('-IPVS-IPS')) networks.add(first);
+    else if (third !== first && third !== '') networks.add(third);
+  }
+  return { guards, networks };
+}
+
+function criteriaOfRules(file: RuleFile): FileCriteria {
+  const guards = new Map<string, Exclude<Guard, { kind: 'local' }>>();
+  const networks = new Set<string>();
+  const targets = new Set<string>();
+  for (const { guard, text } of file.sections.flatMap(({ rules }) => rules)) {
+    if (guard && guard.kind !== 'local') guards.set(JSON.stringify(guard), guard);
+    const bare = text.replaceAll(/"[^"]*"/g, '""');
+    for (const [, network] of bare.matchAll(/ -[sd] ([0-9a-f.:/]+)/g) as Iterable<[string, string]>)
+      networks.add(network);
+    const target = / --to-destination \[?([0-9a-f.:]+?)\]?:\d+$/.exec(bare)?.[1];
+    if (target !== undefined) targets.add(target);
+  }
+  return { guards, networks: new Set([...networks].filter((network) => !targets.has(network))) };
+}
+
+/** The signature of a node: nodes with equal signatures are treated equally. */
+function signatureOf(node: NodeOf, family: Family, { guards, networks }: NodeCriteria): string {
+  const scope = scopeOf(node, family);
+  const address = factOf(node, family, 'address');
+  const pods = factOf(node, family, 'podCIDR');
+  const guarded = guards.map((guard) => (guardHolds(guard, scope) ? '1' : '0')).join('');
+  const placed = networks.map((network) => relation(network, address, pods)).join('');
+  const known = `${address === undefined ? '-' : 'a'}${pods === undefined ? '-' : 'p'}`;
+  return `${known} ${isOpen(node, address)} ${guarded} ${placed}`;
+}
+
+/** The relation of a network to a node's own address and pods. */
+function relation(network: string, address: string | undefined, pods: string | undefined): string {
+  if (!network.includes('/')) {
+    if (network === address) return 'n';
+    return pods !== undefined && cidrContains(pods, network) ? 'p' : '.';
+  }
+  const cidr = parseCidr(network);
+  const podCIDR = parseCidr(pods ?? '');
+  const first = podCIDR && parseAddress(podCIDR.text.slice(0, podCIDR.text.indexOf('/')));
+  const own = cidr && parseAddress(address ?? '');
+  const inside = cidr && first && isInCidr(first, cidr) && cidr.prefix <= podCIDR.prefix;
+  const within = cidr && podCIDR && !inside && cidrContains(podCIDR.text, cidr.text.slice(0, cidr.text.indexOf('/')));
+  return `${own && isInCidr(own, cidr) ? 'n' : '.'}${inside ? 'P' : within ? 'p' : '.'}`;
+}
+
+/** Whether the profile's nodePortAddresses include the node's address. */
+function isOpen({ profile }: NodeOf, address: string | undefined): boolean {
+  return address !== undefined && profile.nodePortAddresses.some((cidr) => cidrContains(cidr, address));
+}

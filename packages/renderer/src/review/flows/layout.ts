@@ -1,0 +1,36 @@
+import { type Family, type FamilyProgram, linkTree, settledProgram } from '@sluice/netfilter';
+import { type NodeOf, ReviewStopped } from '../bundle/node.ts';
+import { type NodeProgram, programOf, sectionsAt } from './program.ts';
+import type { BundleView } from '../bundle/view.ts';
+
+/** The layouts that a node's rules can be linked in. */
+export const layouts = ['flat', 'tree'] as const;
+export type Layout = (typeof layouts)[number];
+
+/**
+ * The whole program of a node in one family. Trees depend on all Services together, so none is left out.
+ * Mode ipvs has one layout: its rules are few, and the same for any Services.
+ * @throws ReviewStopped with the problems of the files
+ */
+export function wholeProgram(view: BundleView, node: NodeOf, family: Family, layout: Layout): NodeProgram {
+  const { paths } = view.index(node.file.profile, family);
+  if (layout === 'flat' || node.profile.mode === 'ipvs') return programOf(view, node, family, paths);
+  return { rules: treeOf(view, node, family, paths) };
+}
+
+/**
+ * The rules of a node in layout `tree`.
+ * @param knowsBpf `TreeOptions.knowsBpf`
+ * @throws ReviewStopped with the problems of the files
+ */
+export function treeOf(
+  view: BundleView,
+  node: NodeOf,
+  family: Family,
+  paths: readonly string[],
+  knowsBpf = true,
+): FamilyProgram {
+  const { program, problems } = linkTree(sectionsAt(view, node, family, paths), { family, knowsBpf });
+  if (problems.length > 0) throw new ReviewStopped(problems);
+  return settledProgram(program);
+}

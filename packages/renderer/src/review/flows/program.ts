@@ -1,0 +1,142 @@
+import { baseFile, reachProblems, readPath, resolveFile } from '@sluice/bundle';
+import {
+  cidrContains,
+  type Family,
+  type FamilyProgram,
+  fillHost,
+  type HostValues,
+  type IpvsState,
+  linkFlat,
+  type Packet,
+  type ResolvedSection,
+  type TableName,
+} from '@sluice/netfilter';
+import { loopback } from './destinations.ts';
+import { factOf, type NodeOf, ReviewStopped, scopeOf } from '../bundle/node.ts';
+import { rulesAt } from '../bundle/files.ts';
+import { toolAt, toolOf } from '../bundle/tools.ts';
+import type { BundleView } from '../bundle/view.ts';
+import { stateOf } from './virtual-state.ts';
+
+/** The program of a node in one family. */
+export interface NodeProgram {
+  readonly rules: FamilyProgram;
+  /** In mode ipvs: its virtual servers, sets and addresses. */
+  readonly ipvs?: IpvsState;
+}
+
+/**
+ * The program of a node as if the profile had only these Service files, with its base files, resolved and linked.
+ * @throws ReviewStopped with the problems of the files
+ */
+export function programOf(view: BundleView, node: NodeOf, family: Family, paths: readonly string[]): NodeProgram {
+  if (node.profile.mode === 'iptables') return { rules: rulesOf(view, node, family, paths) };
+  const isRules = (path: string): boolean => toolAt(path).tool === toolOf[family];
+  const ruled = paths.filter(isRules);
+  const rules = ruled.length === 0 ? plainRules(view, node, family) : rulesOf(view, node, family, ruled);
+  return {
+    rules,
+    ipvs: stateOf(
+      view,
+      node,
+      family,
+      paths.filter((path) => !isRules(path)),
+    ),
+  };
+}
+
+/**
+ * A packet as the node sends it. To an address that the node carries, the kernel uses that same address as the source, unless the
+ * process binds another (`fib_select_path` and the local table's preferred source).
+ */
+export function asSent(packet: Packet, { ipvs }: NodeProgram): Packet {
+  const isBound = packet.in === undefined && ipvs?.addresses[packet.family].includes(packet.destination);
+  return isBound ? { ...packet, source: packet.destination } : packet;
+}
+
+/** In mode ipvs nearly all Services have no rules of their own, so they share a node's rules. */
+const plain = new WeakMap<BundleView, Map<string, FamilyProgram>>();
+
+function plainRules(view: BundleView, node: NodeOf, family: Family): FamilyProgram {
+  const known = plain.get(view) ?? new Map<string, FamilyProgram>();
+  plain.set(view, known);
+  const key = `${node.name} ${family}`;
+  const rules = known.get(key) ?? rulesOf(view, node, family, []);
+  known.set(key, rules);
+  return rules;
+}
+
+function rulesOf(view: BundleView, node: NodeOf, family: Family, paths: readonly string[]): FamilyProgram {
+  const sections = sectionsAt(view, node, family, paths).flat();
+  const { program, problems } = linkFlat(
+    { filter: tableOf(sections, 'filter'), nat: tableOf(sections, 'nat') },
+    family,
+    (text, of) => view.memory.line(text, of),
+    node.profile.mode,
+  );
+  if (problems.length > 0) throw new ReviewStopped(problems);
+  return view.memory.share(program, family);
+}
+
+/**
+ * The resolved sections of the base files and of some Service files between them, by file.
+ * @throws ReviewStopped with the problems of the files
+ */
+export function sectionsAt(
+  view: BundleView,
+  node: NodeOf,
+  family: Family,
+  paths: readonly string[],
+): readonly (readonly ResolvedSection[])[] {
+  const tool = toolOf[family];
+  const profile = node.file.profile;
+  const all = [baseFile(profile, 'first', tool), ...paths, baseFile(profile, 'last', tool)];
+  return all.filter((path) => view.files.has(path)).map((path) => resolved(view, node, family, path));
+}
+
+/** Resolved base files: every slice has them. */
+const bases = new WeakMap<BundleView, Map<string, readonly ResolvedSection[]>>();
+
+function resolved(view: BundleView, node: NodeOf, family: Family, path: string): readonly ResolvedSection[] {
+  if (readPath(path)?.kind !== 'base') return resolvedFrom(view, node, family, path, 'service');
+  const known = bases.get(view) ?? new Map<string, readonly ResolvedSection[]>();
+  bases.set(view, known);
+  const key = `${node.name} ${path}`;
+  const sections = known.get(key) ?? resolvedFrom(view, node, family, path, 'base');
+  known.set(key, sections);
+  return sections;
+}
+
+function resolvedFrom(
+  view: BundleView,
+  node: NodeOf,
+  family: Family,
+  path: string,
+  kind: 'base' | 'service',
+): readonly ResolvedSection[] {
+  const file = rulesAt(view, path);
+  const sections = resolveFile(file, scopeOf(node, family), kind === 'base');
+  const problems = reachProblems(path, kind, file, sections, node.profile.mode);
+  if (problems.length > 0) throw new ReviewStopped(problems);
+  const host = hostOf(node, family);
+  return sections.map((section) => ({
+    ...section,
+    rules: section.rules.flatMap((rule) => fillHost(rule, host)),
+  }));
+}
+
+/** Host values outside of the node: its address in `node.yaml` and loopback stand in for those of its interfaces. */
+export function hostOf(node: NodeOf, family: Family): HostValues {
+  const addresses = [factOf(node, family, 'address') ?? [], loopback[family]].flat();
+  const isOpen = (address: string): boolean =>
+    node.profile.nodePortAddresses.some((cidr) => cidrContains(cidr, address));
+  return { nodePortAddresses: addresses.filter(isOpen) };
+}
+
+function tableOf(
+  sections: readonly ResolvedSection[],
+  table: TableName,
+): { readonly chains: readonly string[]; readonly rules: readonly string[] } {
+  const own = sections.filter((section) => section.table === table);
+  return { chains: own.flatMap(({ chains }) => chains), rules: own.flatMap(({ rules }) => rules) };
+}

@@ -1,0 +1,254 @@
+import {
+  type Address,
+  type Cidr,
+  cidrContains,
+  compareText,
+  type Family,
+  isInCidr,
+  parseAddress,
+  parseCidr,
+  printWords,
+} from '@sluice/netfilter';
+import { valueOf } from '@sluice/bundle';
+import type { FlowSource } from './flow.ts';
+import { factOf, type NodeOf } from '../bundle/node.ts';
+import type { NodeProgram } from './program.ts';
+import type { BundleView } from '../bundle/view.ts';
+
+/**
+ * The classes of sources that rules can distinguish on a node. Networks are nested or disjoint, so one address of each, outside of the
+ * narrower ones, and one outside of all represent all addresses.
+ * @param programs the rules of the node, in one bundle or in both that are compared
+ * @param declared networks to distinguish even where rules do not
+ * @returns each class once: first the node and its pods, then the rest by network
+ */
+export function sourcesOf(
+  view: BundleView,
+  node: NodeOf,
+  family: Family,
+  programs: readonly NodeProgram[],
+  declared: readonly string[] = [],
+): readonly FlowSource[] {
+  const named = namedInRules(programs, family);
+  const place = networksOf(view, node, family);
+  const own = [place.podCIDR, place.clusterCIDR, place.address === undefined ? undefined : hostCidr(place.address)];
+  const networks = new Map(
+    [...own, ...named.networks, ...declared.map(parseCidr)].flatMap(known).map((cidr) => [cidr.text, cidr]),
+  );
+  const all = [...networks.values()];
+  const outside = representative(anywhere[family], all, usual[family]);
+  const sources = all.flatMap((network) => {
+    const address = representative(network, all);
+    return address === undefined ? [] : [classify(address, network, place, named)];
+  });
+  const classes = [
+    ...(place.address === undefined ? [] : [{ class: 'node', address: place.address } as const]),
+    ...(place.podCIDR === undefined ? podsWithoutNetwork(place, networks, family) : []),
+    ...sources,
+    ...(outside === undefined ? [] : [classify(outside, undefined, place, named)]),
+  ];
+  const others = [...named.interfaces].filter((name) => name !== place.podInterface).toSorted(compareText);
+  return [...unique(classes), ...others.flatMap((name) => (outside === undefined ? [] : [byInterface(outside, name)]))];
+}
+
+/** A source outside of the cluster whose packets arrive on an interface that a rule matches. */
+const byInterface = (address: string, name: string): FlowSource => ({
+  class: 'outside',
+  network: `by ${name}`,
+  address,
+  in: name,
+});
+
+/**
+ * The assumed incoming interface of packets from an address: the bundle knows the cluster's networks only.
+ * @returns its name and the reason for the choice
+ */
+export function incomingOf(
+  view: BundleView,
+  node: NodeOf,
+  family: Family,
+  address: string,
+): { readonly name: string; readonly because: string } {
+  const { podCIDR, podInterface } = networksOf(view, node, family);
+  if (podCIDR === undefined) return { name: 'eth0', because: `the bundle has no pod CIDR of ${node.name}` };
+  return cidrContains(podCIDR.text, address)
+    ? { name: podInterface, because: `${podCIDR.text} is the node's pod CIDR` }
+    : { name: 'eth0', because: `${address} is outside of the node's pod CIDR ${podCIDR.text}` };
+}
+
+interface NamedInRules {
+  readonly networks: readonly (Cidr | undefined)[];
+  readonly interfaces: ReadonlySet<string>;
+  readonly endpoints: ReadonlySet<string>;
+}
+
+const sourceMatch = / -s (\S+)/;
+const interfaceMatch = / -i (\S+)/;
+const translation = / --to-destination \[?([0-9a-f.:]+?)\]?:\d+$/;
+
+/** The networks, interfaces and endpoints that rules, sets and virtual servers name. */
+function namedInRules(programs: readonly NodeProgram[], family: Family): NamedInRules {
+  const networks = new Set<string>();
+  const interfaces = new Set<string>();
+  const endpoints = new Set<string>();
+  const bound = new Set(programs.flatMap(({ ipvs }) => ipvs?.addresses[family] ?? []));
+  for (const { rules, ipvs } of programs) {
+    for (const lines of [...rules.nat.chains.values(), ...rules.filter.chains.values()]) {
+      for (const { network, name, endpoint } of namedIn(lines)) {
+        if (network !== undefined) networks.add(network);
+        if (name !== undefined) interfaces.add(name.replace(/\+$/, '0'));
+        if (endpoint !== undefined) endpoints.add(endpoint);
+      }
+    }
+    for (const { real } of ipvs?.virtualServers.values() ?? [])
+      for (const { address } of real.values()) endpoints.add(address);
+    for (const { entries } of ipvs?.sets.values() ?? [])
+      for (const entry of entries) if (entry.split(',').length === 3) networks.add(entry.split(',')[2]!);
+  }
+  // Endpoints are sources too: without a rule for its address the hairpin traffic of one would not be masqueraded.
+  const cidrs = [...new Set([...networks, ...endpoints])]
+    .toSorted(compareText)
+    .map((text) => parseCidr(text) ?? hostCidr(text));
+  // The kernel drops packets from loopback addresses, and from the node's own, that arrive on an interface, as martians.
+  const possible = cidrs.filter(
+    (cidr) => cidr?.family === family && !isInCidr(firstOf(cidr), loopback[family]) && !isOneOf(cidr, bound),
+  );
+  return { networks: possible, interfaces, endpoints };
+}
+
+const isOneOf = ({ words, prefix, text }: Cidr, addresses: ReadonlySet<string>): boolean =>
+  prefix === words.length * 16 && addresses.has(text.slice(0, text.lastIndexOf('/')));
+
+/** The source network, interface and endpoint that a rule names. */
+interface NamedInRule {
+  readonly network: string | undefined;
+  readonly name: string | undefined;
+  readonly endpoint: string | undefined;
+}
+
+/** Results by list: programs share the lists of chains that all Services have. */
+const namedByList = new WeakMap<readonly string[], readonly NamedInRule[]>();
+
+function namedIn(lines: readonly string[]): readonly NamedInRule[] {
+  const known = namedByList.get(lines);
+  if (known) return known;
+  const named = lines
+    .map((line) => {
+      const text = line.includes('"') ? line.replaceAll(/"[^"]*"/g, '""') : line;
+      return {
+        network: sourceMatch.exec(text)?.[1],
+        name: interfaceMatch.exec(text)?.[1],
+        endpoint: translation.exec(text)?.[1],
+      };
+    })
+    .filter(({ network, name, endpoint }) => (network ?? name ?? endpoint) !== undefined);
+  namedByList.set(lines, named);
+  return named;
+}
+
+interface NodeNetworks {
+  readonly address: string | undefined;
+  readonly podCIDR: Cidr | undefined;
+  readonly clusterCIDR: Cidr | undefined;
+  readonly podNetworks: readonly string[];
+  /** The interface of the node's pods. */
+  readonly podInterface: string;
+}
+
+const podNetworksOf = new WeakMap<BundleView, Record<Family, readonly string[]>>();
+
+function networksOf(view: BundleView, node: NodeOf, family: Family): NodeNetworks {
+  const { values } = node.profile;
+  const bridge = valueOf(values, undefined, 'bridgeInterface');
+  const prefix = valueOf(values, undefined, 'interfaceNamePrefix');
+  const cluster = valueOf(values, family, 'clusterCIDR');
+  const networks = podNetworksOf.get(view) ?? { ipv4: podNetworks(view, 'ipv4'), ipv6: podNetworks(view, 'ipv6') };
+  podNetworksOf.set(view, networks);
+  return {
+    address: factOf(node, family, 'address'),
+    podCIDR: parseCidr(factOf(node, family, 'podCIDR') ?? ''),
+    clusterCIDR: typeof cluster === 'string' ? parseCidr(cluster) : undefined,
+    podNetworks: networks[family],
+    podInterface: typeof bridge === 'string' ? bridge : typeof prefix === 'string' ? `${prefix}0` : 'pod0',
+  };
+}
+
+function podNetworks(view: BundleView, family: Family): readonly string[] {
+  const found = [...view.nodes].flatMap(([, { values }]) => {
+    const value = valueOf(values, family, 'podCIDR');
+    return typeof value === 'string' ? [value] : [];
+  });
+  return [...new Set(found)];
+}
+
+function classify(address: string, network: Cidr | undefined, place: NodeNetworks, named: NamedInRules): FlowSource {
+  const isKnown = [undefined, place.podCIDR?.text, place.clusterCIDR?.text].includes(network?.text);
+  const label = isKnown || network === undefined ? {} : { network: network.text };
+  const isHere = place.podCIDR !== undefined && cidrContains(place.podCIDR.text, address);
+  const incoming = isHere ? place.podInterface : 'eth0';
+  if (address === place.address) return { class: 'node', address };
+  if (named.endpoints.has(address)) return { class: 'endpoint', network: address, address, in: incoming };
+  if (isHere) return { class: 'pod-here', ...label, address, in: incoming };
+  const isPod =
+    (place.clusterCIDR !== undefined && cidrContains(place.clusterCIDR.text, address)) ||
+    (network !== undefined && place.podNetworks.some((cidr) => cidrContains(cidr, address)));
+  return { class: isPod ? 'pod-elsewhere' : 'outside', ...label, address, in: incoming };
+}
+
+/** Pods of a node without a known pod network are distinguished by their interface alone. */
+function podsWithoutNetwork(
+  place: NodeNetworks,
+  networks: ReadonlyMap<string, Cidr>,
+  family: Family,
+): readonly FlowSource[] {
+  const within = place.clusterCIDR ?? anywhere[family];
+  const address = representative(within, [...networks.values()], [podFallback[family]]);
+  return address === undefined ? [] : [{ class: 'pod-here', address, in: place.podInterface }];
+}
+
+/** Drops sources with the same address and interface. */
+function unique(sources: readonly FlowSource[]): readonly FlowSource[] {
+  return [...new Map(sources.map((source) => [`${source.address} ${source.in ?? ''}`, source])).values()];
+}
+
+const known = (cidr: Cidr | undefined): readonly Cidr[] => (cidr ? [cidr] : []);
+const anywhere = { ipv4: parseCidr('0.0.0.0/0')!, ipv6: parseCidr('::/0')! } as const;
+const loopback = { ipv4: parseCidr('127.0.0.0/8')!, ipv6: parseCidr('::1/128')! } as const;
+/** Sample addresses outside of the cluster, from the ranges for documentation. */
+const usual = {
+  ipv4: ['198.51.100.7', '203.0.113.7', '192.0.2.7'],
+  ipv6: ['2001:db8:ffff::7', '3fff::7'],
+} as const satisfies Record<Family, readonly string[]>;
+const podFallback = { ipv4: '100.64.0.7', ipv6: 'fd64::7' } as const satisfies Record<Family, string>;
+
+function hostCidr(text: string): Cidr | undefined {
+  return parseCidr(`${text}/${text.includes(':') ? 128 : 32}`);
+}
+
+/**
+ * An address of a network outside of the narrower ones. If there is one, then one directly behind a narrower network or near the start
+ * is free too, so few candidates have to be tried.
+ */
+function representative(network: Cidr, all: readonly Cidr[], preferred: readonly string[] = []): string | undefined {
+  if (network.prefix === network.words.length * 16) return network.text.slice(0, network.text.indexOf('/'));
+  const narrower = all.filter((cidr) => cidr.prefix > network.prefix && isInCidr(firstOf(cidr), network));
+  const free = (address: Address | undefined): boolean =>
+    address !== undefined && isInCidr(address, network) && !narrower.some((cidr) => isInCidr(address, cidr));
+  const first = numberOf(network);
+  const tries = [first + 10n, first + 1n, first, ...narrower.map((cidr) => numberOf(cidr) + sizeOf(cidr))];
+  const named = preferred.find((text) => free(parseAddress(text)));
+  if (named !== undefined) return named;
+  for (const number of tries) {
+    const address = parseAddress(printWords(wordsOf(number, network.words.length)));
+    if (free(address)) return address?.text;
+  }
+  return undefined;
+}
+
+const firstOf = ({ family, words, text }: Cidr): Address => ({ family, words, text });
+const numberOf = ({ words }: Cidr): bigint => words.reduce((sum, word) => sum * 65_536n + BigInt(word), 0n);
+const sizeOf = ({ words, prefix }: Cidr): bigint => 1n << BigInt(words.length * 16 - prefix);
+
+function wordsOf(number: bigint, count: number): readonly number[] {
+  return Array.from({ length: count }, (_, n) => Number((number >> BigInt(16 * (count - 1 - n))) & 0xffffn));
+}

@@ -1,0 +1,119 @@
+import { type Family, isInCidr, parseAddress, parseCidr } from '@sluice/netfilter';
+import { valueOf } from '@sluice/bundle';
+import type { Claim } from './declared.ts';
+import type { Branch, Destination, FlowSource } from '../flows/flow.ts';
+import type { HeaderNote, HeaderNotes } from '../bundle/header.ts';
+import { factOf, type NodeOf } from '../bundle/node.ts';
+
+/** The expected outcome of connections from one source. */
+export type ExpectedOutcome =
+  | { readonly kind: 'accept' | 'pass' | 'reject' | 'drop' }
+  /** One of the endpoints, each with its share. */
+  | {
+      readonly kind: 'endpoints';
+      /** In byte order of `to`. */
+      readonly branches: readonly Branch[];
+      readonly affinity?: string;
+      readonly scheduler?: string;
+    };
+
+/** The traffic policy of a profile: what holds for all its Services. */
+export interface ProfileTrafficPolicy {
+  /** The match for traffic that is not from the node's pods, with its variable; `''`: all traffic is masqueraded. */
+  readonly notLocal: string;
+  /** The node's own addresses on which node ports are open. */
+  readonly nodePorts: { readonly address: (address: string) => boolean; readonly localhost: boolean };
+  /** Mode ipvs: the default scheduler, with its flags. */
+  readonly scheduler?: string;
+}
+
+/** A connection from a source to a declared destination on one node. */
+export interface DeclaredConnection {
+  readonly claim: Claim;
+  readonly node: NodeOf;
+  readonly family: Family;
+  readonly source: FlowSource;
+  readonly trafficPolicy: ProfileTrafficPolicy;
+}
+
+/** The endpoints of the claim's port, usable or not. */
+export function endpointsOf({ declared, port }: Claim): readonly HeaderNote[] {
+  return declared.notes.endpoints.filter((endpoint) => endpoint.port === port?.name);
+}
+
+/** Session affinity in the form of flow outcomes. */
+export function affinityOf({ affinitySeconds }: HeaderNotes): { readonly affinity?: string } {
+  return affinitySeconds === undefined ? {} : { affinity: `${affinitySeconds} s` };
+}
+
+/** `10.244.1.5` of `10.244.1.5:8080`. */
+export function hostOf(endpoint: string): string {
+  return endpoint.slice(0, endpoint.lastIndexOf(':')).replaceAll(/[[\]]/g, '');
+}
+
+/** The ready endpoints or, where there are none, those that terminate but still serve (KEP-1669). */
+export function usable(endpoints: readonly HeaderNote[]): readonly HeaderNote[] {
+  const ready = endpoints.filter((endpoint) => endpoint.ready);
+  return ready.length > 0 ? ready : endpoints.filter(({ terminating, serving }) => terminating && serving);
+}
+
+/** The usable endpoints on the node itself. */
+export function localEndpoints(endpoints: readonly HeaderNote[], { name }: NodeOf): readonly HeaderNote[] {
+  return usable(endpoints.filter((endpoint) => endpoint.node === name));
+}
+
+/**
+ * The usable endpoints for a node under topology hints: those for the node, else those for its zone, else all. Hints count only where
+ * every ready endpoint has some (`CategorizeEndpoints` in `pkg/proxy/topology.go`).
+ */
+export function clusterEndpoints(endpoints: readonly HeaderNote[], { name, file }: NodeOf): readonly HeaderNote[] {
+  const ready = endpoints.filter((endpoint) => endpoint.ready);
+  const hinted = (
+    hintsOf: (note: HeaderNote) => readonly string[],
+    place: string | undefined,
+  ): readonly HeaderNote[] =>
+    place !== undefined && ready.every((note) => hintsOf(note).length > 0)
+      ? ready.filter((note) => hintsOf(note).includes(place))
+      : [];
+  const forNode = hinted(({ hintNodes }) => hintNodes, name);
+  const forZone = hinted(({ hintZones }) => hintZones, file.zone);
+  return [forNode, forZone].find((list) => list.length > 0) ?? usable(endpoints);
+}
+
+/** Whether the profile's detector takes a source for a pod of the node. Without a detector, no source is. */
+export function isLocalPod({ node, family, source, trafficPolicy: { notLocal } }: DeclaredConnection): boolean {
+  if (notLocal === '') return false;
+  const [, option, owner, name, tail] = /^! -([si]) \$\{(node|profile)\.([A-Za-z]+)\}(\+?)$/.exec(notLocal) ?? [];
+  const values = owner === 'node' ? node.file.values : node.profile.values;
+  const value = valueOf(values, family, name ?? '');
+  if (typeof value !== 'string') return true;
+  if (option === 'i') return tail === '+' ? (source.in ?? '').startsWith(value) : source.in === value;
+  return contains(value, source.address);
+}
+
+/** Whether source ranges admit a source at load-balancer addresses. */
+export function isAllowed(notes: HeaderNotes, node: NodeOf, family: Family, source: FlowSource): boolean {
+  const ranges = notes.sourceRanges;
+  if (ranges.length === 0 || ranges.some((range) => contains(range, source.address))) return true;
+  // A node whose address is in a range talks to the load balancer's address from that same address.
+  const own = factOf(node, family, 'address');
+  const nodeInRange = own !== undefined && ranges.some((range) => contains(range, own));
+  return nodeInRange && notes.loadBalancerAddresses.includes(source.address);
+}
+
+/** Whether node ports are open at the destination address of the node. */
+export function isOpen(
+  node: NodeOf,
+  family: Family,
+  destination: Destination,
+  { nodePorts }: Pick<ProfileTrafficPolicy, 'nodePorts'>,
+): boolean {
+  if (destination.kind === 'localhost') return nodePorts.localhost;
+  const address = factOf(node, family, 'address');
+  return address !== undefined && nodePorts.address(address);
+}
+
+function contains(network: string, text: string): boolean {
+  const [cidr, address] = [parseCidr(network), parseAddress(text)];
+  return cidr !== undefined && address !== undefined && isInCidr(address, cidr);
+}

@@ -1,0 +1,84 @@
+import type { Family, Mode } from '@sluice/netfilter';
+import type { Destination } from '../flows/flow.ts';
+import { type HeaderNotes, notesFor, notesOf, type PortNote } from '../bundle/header.ts';
+import { commentBlockAt, serviceOf } from '../bundle/files.ts';
+import { toolAt } from '../bundle/tools.ts';
+import type { BundleView } from '../bundle/view.ts';
+
+/** The declaration of a Service in the comment block of its file, for one family. */
+export interface ServiceDeclaration {
+  readonly service: string;
+  readonly mode: Mode;
+  readonly notes: HeaderNotes;
+}
+
+/** The kind of a Service's destination. */
+export type Role = 'cluster' | 'external' | 'load-balancer' | 'node-port' | 'health-check';
+
+/** One declared destination. */
+export interface Claim {
+  readonly declared: ServiceDeclaration;
+  readonly role: Role;
+  /** Absent for health checks, which the whole Service has. */
+  readonly port?: PortNote;
+  readonly destination: Destination;
+}
+
+/**
+ * The declarations of all Services of a profile in a family. In mode ipvs all files of a Service have the same comment block.
+ * @throws ReviewStopped for a file that nodes would refuse
+ */
+export function declaredIn(view: BundleView, profile: string, family: Family): readonly ServiceDeclaration[] {
+  const mode = view.profiles.get(profile)?.mode ?? 'iptables';
+  const found = new Map<string, ServiceDeclaration>();
+  for (const path of view.index(profile, family).paths) {
+    const service = serviceOf(path);
+    if (mode === 'ipvs' && toolAt(path).tool !== 'ipvs' && found.has(service)) continue;
+    const notes = notesFor(family, notesOf(commentBlockAt(view, path)));
+    if (notes.ports.length > 0) found.set(service, { service, mode, notes });
+  }
+  return [...found.values()];
+}
+
+/** Every destination that a Service declares. */
+export function claimsOf(declared: ServiceDeclaration): readonly Claim[] {
+  const { notes, service } = declared;
+  const services = [service];
+  const claims = notes.ports.flatMap((port): readonly Claim[] => {
+    const at = (role: Role, address: string): Claim => ({
+      declared,
+      role,
+      port,
+      destination: { kind: 'address', address, port: port.port, protocol: port.protocol, services },
+    });
+    return [
+      at('cluster', port.clusterIP),
+      ...notes.externalAddresses.map((address) => at('external', address)),
+      ...notes.loadBalancerAddresses.map((address) => at('load-balancer', address)),
+      ...(port.nodePort === 0 ? [] : onNode(declared, 'node-port', port.nodePort, port)),
+    ];
+  });
+  return notes.healthCheckPort === 0
+    ? claims
+    : [...claims, ...onNode(declared, 'health-check', notes.healthCheckPort, undefined)];
+}
+
+function onNode(
+  declared: ServiceDeclaration,
+  role: Role,
+  number: number,
+  port: PortNote | undefined,
+): readonly Claim[] {
+  const services = [declared.service];
+  // The rule for health checks in mode ipvs matches every protocol.
+  const open = declared.mode === 'ipvs' ? (['tcp', 'udp', 'sctp'] as const) : (['tcp'] as const);
+  const protocols = port === undefined ? open : [port.protocol];
+  return (['node-port', 'localhost'] as const).flatMap((kind) =>
+    protocols.map((protocol) => ({
+      declared,
+      role,
+      ...(port === undefined ? {} : { port }),
+      destination: { kind, address: '', port: number, protocol, services },
+    })),
+  );
+}

@@ -1,0 +1,42 @@
+import { cidrContains, type Family } from '@sluice/netfilter';
+import type { Claim } from './declared.ts';
+import { clusterEndpoints, endpointsOf } from './connection.ts';
+import type { Distinctions } from '../flows/groups.ts';
+import { factOf, type NodeOf } from '../bundle/node.ts';
+
+/** The distinctions that Services declare: local endpoints, topology hints, source ranges. */
+export function distinctionsOf(claims: readonly Claim[], family: Family): Distinctions {
+  const traits = claims.flatMap((claim) => traitsOf(claim, family));
+  const ranges = claims.flatMap(({ role, declared }) => (role === 'load-balancer' ? declared.notes.sourceRanges : []));
+  return {
+    networks: [...new Set(ranges)],
+    signatureOf: (node) => traits.map((trait) => trait(node)).join('\n'),
+  };
+}
+
+type NodeTrait = (node: NodeOf) => string;
+
+function traitsOf(claim: Claim, family: Family): readonly NodeTrait[] {
+  const { mode, notes } = claim.declared;
+  const endpoints = endpointsOf(claim);
+  const traits: NodeTrait[] = [];
+  // In mode ipvs only an endpoint's own node has a rule for its hairpin traffic.
+  if (mode === 'ipvs' || notes.internalPolicy === 'Local' || notes.externalPolicy === 'Local') {
+    const holders = new Set(endpoints.map((endpoint) => endpoint.node));
+    traits.push(({ name }) => (holders.has(name) ? name : ''));
+  }
+  if (endpoints.some(({ hintZones, hintNodes }) => hintZones.length + hintNodes.length > 0)) {
+    traits.push((node) =>
+      clusterEndpoints(endpoints, node)
+        .map(({ text }) => text)
+        .join(' '),
+    );
+  }
+  if (claim.role === 'load-balancer' && notes.sourceRanges.length > 0) {
+    traits.push((node) => {
+      const own = factOf(node, family, 'address');
+      return own !== undefined && notes.sourceRanges.some((range) => cidrContains(range, own)) ? 'in' : 'out';
+    });
+  }
+  return traits;
+}

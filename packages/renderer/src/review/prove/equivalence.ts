@@ -1,0 +1,207 @@
+import type { BundleFiles } from '@sluice/bundle';
+import { compareText, type Family, type Problem, TraceError } from '@sluice/netfilter';
+import { type Claim, claimsOf, declaredIn } from './declared.ts';
+import { commonDestinations, destinationsOf } from '../flows/destinations.ts';
+import type { Branch, Destination, FlowOutcome } from '../flows/flow.ts';
+import { hostOf } from './connection.ts';
+import { flowRows, type FlowRow } from '../flows/flows.ts';
+import { nodesOfProfile, factOf, nodeOf, ReviewStopped } from '../bundle/node.ts';
+import { wholeProgram } from '../flows/layout.ts';
+import { outcomeOf } from '../flows/outcome.ts';
+import { asSent, type NodeProgram } from '../flows/program.ts';
+import { hasFamily, type BundleView, viewOf } from '../bundle/view.ts';
+import { type ModeDifference, differenceOf, isSameBut } from './mode-differences.ts';
+
+/** The same Services under two profiles or in two layouts, compared flow by flow. */
+export interface Comparison {
+  readonly kind: 'profiles' | 'layouts';
+  /** The two profiles, or the two layouts of one. */
+  readonly between: readonly [string, string];
+  /** The profile of the nodes that were compared. */
+  readonly profile: string;
+  readonly family: Family;
+  readonly nodes: readonly string[];
+  readonly flows: number;
+  /** Documented differences by code, in byte order, with one example each. */
+  readonly differences: readonly FoundDifference[];
+  /** Flows whose outcomes differ without a documented reason. */
+  readonly unexplained: readonly FlowRow[];
+}
+
+/** A documented difference, with the number of flows that show it. */
+export interface FoundDifference {
+  readonly code: ModeDifference;
+  readonly flows: number;
+  /** The Services that declare the destinations of these flows, in byte order; may be empty. */
+  readonly services: readonly string[];
+  readonly example: FlowRow;
+}
+
+/** Nodes compared per profile, spread evenly over all: each one links all rules anew. */
+const nodesMax = 4;
+
+/**
+ * Checks that a bundle's Services are equivalent in modes iptables and ipvs, up to the documented differences, and in layouts `flat`
+ * and `tree`, without exception.
+ * @returns a comparison for each pair, or the problems for which nodes would refuse the bundle
+ */
+export function compareModesAndLayouts(files: BundleFiles): readonly Comparison[] | readonly Problem[] {
+  const view = viewOf(files);
+  if (!('index' in view)) return view;
+  try {
+    return [...layoutComparisons(view), ...profileComparisons(view)];
+  } catch (error) {
+    if (error instanceof ReviewStopped) return error.problems;
+    throw error;
+  }
+}
+
+function layoutComparisons(view: BundleView): readonly Comparison[] {
+  return profilesOf(view, 'iptables').flatMap((profile) =>
+    familiesOf(view, profile).map((family): Comparison => {
+      const nodes = someNodes(view, profile);
+      const trees = new Map<string, NodeProgram>();
+      const unexplained: FlowRow[] = [];
+      let flows = 0;
+      const destinations = allDestinations([view], [profile], family);
+      for (const row of flowRows([view], { profiles: [profile], family, destinations, nodes })) {
+        flows++;
+        const name = row.nodes.nodes[0]!;
+        const tree = trees.get(name) ?? wholeProgram(view, nodeOf(view, name), family, 'tree');
+        trees.set(name, tree);
+        const inTree = outcomeIn(view, tree, row, name);
+        if (!isSameOutcome(row.outcomes[0]!, inTree))
+          unexplained.push({ ...row, outcomes: [row.outcomes[0]!, inTree] });
+      }
+      const between = ['flat', 'tree'] as const;
+      return { kind: 'layouts', between, profile, family, nodes, flows, differences: [], unexplained };
+    }),
+  );
+}
+
+function outcomeIn(view: BundleView, program: NodeProgram, { packet, family }: FlowRow, name: string): FlowOutcome {
+  const own = factOf(nodeOf(view, name), family, 'address');
+  try {
+    return outcomeOf(program, asSent(packet, program), own === undefined ? [] : [own]);
+  } catch (error) {
+    if (!(error instanceof TraceError)) throw error;
+    const hint = 'The two layouts cannot be compared; use layout flat on nodes of this profile';
+    throw new ReviewStopped([
+      { code: 'RULE_REFUSED', level: 'error', object: `Node ${name}`, message: error.message, hint },
+    ]);
+  }
+}
+
+/** Compares every profile of mode iptables with every one of mode ipvs, on the same nodes. */
+function profileComparisons(view: BundleView): readonly Comparison[] {
+  return profilesOf(view, 'iptables').flatMap((first) =>
+    profilesOf(view, 'ipvs').flatMap((second) =>
+      familiesOf(view, first)
+        .filter((family) => hasFamily(view, second, family))
+        .flatMap((family) => [
+          comparison(view, [first, second], family, first),
+          comparison(view, [first, second], family, second),
+        ]),
+    ),
+  );
+}
+
+/** @param profile the nodes of this profile are compared */
+function comparison(view: BundleView, between: readonly [string, string], family: Family, profile: string): Comparison {
+  const nodes = someNodes(view, profile);
+  const views = between.map((other) => withProfile(view, nodes, other));
+  const claims = claimsIn(view, between[0], family);
+  const found = new Map<ModeDifference, { flows: number; services: ReadonlySet<string>; example: FlowRow }>();
+  const unexplained: FlowRow[] = [];
+  let flows = 0;
+  const destinations = allDestinations([view, view], between, family);
+  for (const row of flowRows(views, { profiles: between, family, destinations, nodes })) {
+    flows++;
+    const [first, second] = row.outcomes as readonly [FlowOutcome, FlowOutcome];
+    if (isSameOutcome(first, second) || isUnobservable(row, views[0]!, claims)) continue;
+    const claim = claims.get(placeOf(row.destination));
+    const code = differenceOf({ row, claim, node: nodeOf(views[0]!, row.nodes.nodes[0]!), first, second });
+    const known = code && (found.get(code) ?? { flows: 0, services: new Set<string>(), example: row });
+    if (!code || !known) unexplained.push(row);
+    else {
+      const services = new Set([...known.services, ...row.destination.services]);
+      found.set(code, { ...known, flows: known.flows + 1, services });
+    }
+  }
+  const differences = [...found]
+    .toSorted(([a], [b]) => (a < b ? -1 : 1))
+    .map(([code, { services, ...rest }]) => ({ code, ...rest, services: [...services].toSorted(compareText) }));
+  return { kind: 'profiles', between, profile, family, nodes, flows, differences, unexplained };
+}
+
+/**
+ * Whether a difference cannot be observed. Packets of an endpoint start on its own node only, so hairpin masquerading matters only
+ * there; mode iptables has it on every node. Packets of the node itself have one of its addresses, masqueraded or not.
+ */
+function isUnobservable({ source, nodes, outcomes, destination }: FlowRow, view: BundleView, claims: Claims): boolean {
+  const claim = claims.get(placeOf(destination));
+  const [first, second] = outcomes as readonly [FlowOutcome, FlowOutcome];
+  if (source.class === 'node') return claim?.role !== 'cluster' && isSameBut(first, second, () => true);
+  if (source.class !== 'endpoint') return false;
+  const home = claim?.declared.notes.endpoints.find(({ text }) => hostOf(text) === source.address)?.node;
+  return home !== nodes.nodes[0] && isSameBut(first, second, (host) => host === source.address);
+}
+
+type Claims = ReadonlyMap<string, Claim>;
+
+/** A view in which the named nodes have another profile. */
+function withProfile(view: BundleView, names: readonly string[], profile: string): BundleView {
+  const nodes = new Map(view.nodes);
+  for (const name of names) nodes.set(name, { ...view.nodes.get(name)!, profile });
+  return { ...view, nodes };
+}
+
+function claimsIn(view: BundleView, profile: string, family: Family): Claims {
+  const all = declaredIn(view, profile, family).flatMap(claimsOf);
+  return new Map(all.map((claim) => [placeOf(claim.destination), claim]));
+}
+
+function allDestinations(
+  views: readonly BundleView[],
+  profiles: readonly string[],
+  family: Family,
+): readonly Destination[] {
+  const indexes = views.map((view, at) => view.index(profiles[at]!, family));
+  const named = destinationsOf(
+    family,
+    indexes.map((index) => ({ index, paths: index.paths })),
+  );
+  return [...named, ...commonDestinations(views[0]!, profiles[0]!, family)];
+}
+
+/** The first, the last and some between them at even distances. */
+function someNodes(view: BundleView, profile: string): readonly string[] {
+  const names = nodesOfProfile(view, profile);
+  if (names.length <= nodesMax) return names;
+  return Array.from({ length: nodesMax }, (_, n) => names[Math.round((n * (names.length - 1)) / (nodesMax - 1))]!);
+}
+
+function profilesOf(view: BundleView, mode: 'iptables' | 'ipvs'): readonly string[] {
+  return [...view.profiles].flatMap(([name, profile]) => (profile.mode === mode ? [name] : [])).toSorted();
+}
+
+function familiesOf(view: BundleView, profile: string): readonly Family[] {
+  return (['ipv4', 'ipv6'] as const).filter((family) => hasFamily(view, profile, family));
+}
+
+const placeOf = ({ kind, address, port, protocol }: Destination): string => `${kind} ${address} ${port} ${protocol}`;
+
+/** Whether two outcomes are equal for clients: shares of endpoints count, the way in which one is chosen does not. */
+export function isSameOutcome(a: FlowOutcome, b: FlowOutcome): boolean {
+  return (
+    a.affinity === b.affinity &&
+    a.branches.length === b.branches.length &&
+    a.branches.every((branch, at) => isSameBranch(branch, b.branches[at]!))
+  );
+}
+
+function isSameBranch(a: Branch, b: Branch): boolean {
+  const isEqual = a.verdict === b.verdict && a.to === b.to && a.masquerade === b.masquerade && a.reject === b.reject;
+  // Rules give probabilities to ten digits, and groups of endpoints multiply them.
+  return isEqual && Math.abs(a.share - b.share) < 1e-6;
+}

@@ -1,0 +1,197 @@
+import type { BundleFiles } from '@sluice/bundle';
+import { expect, test } from 'vitest';
+import { printProof } from '../../emit/review/prove.ts';
+import { bundleOf, edited } from '../example.fixture.ts';
+import { isProved, type Proof, proveBundle } from './prove.ts';
+import { outcomeText, sourceText } from '../report/words.ts';
+
+function proofOf(files: BundleFiles): Proof {
+  const proof = proveBundle(files);
+  if (!('counterExamples' in proof)) throw new Error(proof[0]?.message);
+  return proof;
+}
+
+const service = (name: string): string => `profiles/default/services/shop/${name}`;
+
+test.each(['01-cluster-ip', '03-load-balancer', '05-dual-stack', '07-policies', '09-profiles', '10-ipvs', '11-mixed'])(
+  '%s is proved',
+  (example) => {
+    const { counterExamples, faults, profiles } = proofOf(bundleOf(example));
+    expect([...counterExamples, ...faults]).toEqual([]);
+    expect(profiles.every(({ flows }) => flows > 0)).toBe(true);
+  },
+);
+
+test.each([
+  [
+    'a share',
+    '01-cluster-ip',
+    service('web.iptables'),
+    (text: string) => text.replace(/--probability 0\.5\d*/, '--probability 0.7500000000'),
+  ],
+  [
+    'a weight',
+    '10-ipvs',
+    service('web.ipvs'),
+    (text: string) => text.replace('10.244.2.5:8080 -m -w 2', '10.244.2.5:8080 -m -w 1'),
+  ],
+  [
+    'a real server',
+    '10-ipvs',
+    service('web.ipvs'),
+    (text: string) => text.replace('-r 10.244.2.5:8080', '-r 10.244.2.6:8080'),
+  ],
+  [
+    'a scheduler',
+    '10-ipvs',
+    service('web.ipvs'),
+    (text: string) => text.replace('-A -t 10.96.0.10:80 -s wrr', '-A -t 10.96.0.10:80 -s rr'),
+  ],
+  [
+    'an entry of a set',
+    '10-ipvs',
+    service('web.ipset'),
+    (text: string) => text.replace(/^.*KUBE-CLUSTER-IP 10\.96\.0\.10,tcp:80\n/m, ''),
+  ],
+] as const)(
+  '%s that differs from the declaration is a counter-example of its Service',
+  (_title, example, path, edit) => {
+    const { counterExamples } = proofOf(edited(bundleOf(example), path, edit));
+    expect(counterExamples.length).toBeGreaterThan(0);
+    for (const { destination, nodes, packet } of counterExamples) {
+      expect(destination.services).toContain('shop/web');
+      expect(nodes.nodes.length).toBeGreaterThan(0);
+      expect(packet.destination).toBe(destination.address);
+    }
+  },
+);
+
+test('a counter-example has source, destination and outcome', () => {
+  const open = edited(bundleOf('03-load-balancer'), service('web.iptables'), (text) =>
+    text.replaceAll('-s 198.51.100.0/25', '-s 198.51.0.0/16'),
+  );
+  const said = proofOf(open).counterExamples.map(
+    ({ source, destination, nodes, expected, found }) =>
+      `${sourceText(source)} → ${destination.address} on ${nodes.nodes.join()}: ${expected.kind}, not ${outcomeText(found)}`,
+  );
+  expect(said).toEqual(['outside 198.51.0.0/16 → 203.0.113.9 on node-1: drop, not 10.244.1.5:8080']);
+});
+
+test('reports base files that let other hosts reach loopback addresses', () => {
+  const open = edited(bundleOf('01-cluster-ip'), first, (text) => text.replace(/^-A KUBE-FIREWALL .*\n/m, ''));
+  const reached = proofOf(open).counterExamples.map(({ destination }) => destination.address);
+  expect(new Set(reached)).toEqual(new Set(['127.0.0.1']));
+});
+
+const first = 'profiles/default/base/first.iptables';
+const last = 'profiles/default/base/last.iptables';
+
+test.each([
+  ['stands is dropped', last, /(RELATED,ESTABLISHED) -j ACCEPT/, '$1 -j DROP', 'established DROP'],
+  ['stands is left to others', last, /^.*RELATED,ESTABLISHED.*\n/m, '', 'established left to other rules'],
+  [
+    'is invalid counts as standing',
+    last,
+    '--ctstate INVALID',
+    '--ctstate INVALID,ESTABLISHED',
+    'established DROP, related ones let through',
+  ],
+  ['belongs to no connection passes', last, /^.*INVALID.*\n/m, '', 'invalid left to other rules'],
+  ['will be masqueraded is left to others', last, /^.*forwarding rules.*\n/m, '', 'masqueraded left to other rules'],
+  ['was masqueraded keeps its mark', first, /^.*--xor-mark.*\n/m, '', 'mark stays'],
+  ['was masqueraded has another mark', first, /--xor-mark 0x00004000/, '--xor-mark 0x00008000', 'mark stays'],
+  ['is masqueraded takes ports in order', first, ' --random-fully', '', 'source-ports in order'],
+  [
+    'stands on one node is dropped',
+    last,
+    '-A KUBE-FORWARD',
+    '@node=node-1 -A KUBE-FORWARD -j DROP\n-A KUBE-FORWARD',
+    'established let through, some DROP',
+  ],
+  [
+    'stands in one network is dropped',
+    last,
+    '-A KUBE-FORWARD',
+    '-A KUBE-FORWARD -s ${node.podCIDR} -j DROP\n-A KUBE-FORWARD',
+    'established let through, some DROP',
+  ],
+] as const)('reports base files in which a packet that %s', (_title, path, from, to, fault) => {
+  const { faults } = proofOf(edited(bundleOf('03-load-balancer'), path, (text) => text.replace(from, to)));
+  expect(faults.map(({ what, found }) => `${what} ${found}`)).toContain(fault);
+});
+
+test.each([
+  ['a rule that nothing reaches', first, /COMMIT\n$/, '-A KUBE-POSTROUTING -j MASQUERADE\nCOMMIT\n'],
+  ['a rule given twice', last, /^(.*RELATED,ESTABLISHED.*\n)/m, '$1$1'],
+  [
+    'a rule that says more closely what the next one says',
+    last,
+    '-A KUBE-FORWARD -m comment',
+    '-A KUBE-FORWARD -m conntrack --ctstate ESTABLISHED -j ACCEPT\n-A KUBE-FORWARD -m comment',
+  ],
+] as const)('accepts base files with %s', (_title, path, from, to) => {
+  const { counterExamples, faults } = proofOf(
+    edited(bundleOf('03-load-balancer'), path, (text) => text.replace(from, to)),
+  );
+  expect([...counterExamples, ...faults]).toEqual([]);
+});
+
+test.each([
+  [
+    'masquerades',
+    '03-load-balancer',
+    first,
+    /COMMIT\n$/,
+    '-A KUBE-SERVICES -d 192.168.3.0/24 -j KUBE-MARK-MASQ\nCOMMIT\n',
+  ],
+  ['masquerades', '10-ipvs', first, /COMMIT\n$/, '-A KUBE-SERVICES -d 192.168.3.0/24 -j KUBE-MARK-MASQ\nCOMMIT\n'],
+  ['drops', '03-load-balancer', last, '-A KUBE-FORWARD', '-A KUBE-FORWARD -d 192.168.3.0/24 -j DROP\n-A KUBE-FORWARD'],
+] as const)(
+  'reports base files that %s traffic to addresses of no Service, in %s',
+  (_title, example, path, from, to) => {
+    const { counterExamples } = proofOf(edited(bundleOf(example), path, (text) => text.replace(from, to)));
+    expect(counterExamples.map(({ destination }) => destination.address)).toContain('192.168.3.0');
+  },
+);
+
+test('the last line reports a failure of base files alone', () => {
+  const dropped = edited(bundleOf('01-cluster-ip'), last, (text) =>
+    text.replace(/(RELATED,ESTABLISHED) -j ACCEPT/, '$1 -j DROP'),
+  );
+  const proof = proofOf(dropped);
+  expect(isProved(proof)).toBe(false);
+  expect(printProof(proof, 'text')).toMatch(
+    /^profile default, ipv4: forwarded packets of established connections: DROP, expected let through\n[^]*\nthe base rules of 1 profile differ from kube-proxy's\n$/,
+  );
+  expect(JSON.parse(printProof(proof, 'json'))).toMatchObject({ proved: false, faults: [{ what: 'established' }] });
+});
+
+/** Each edit removes the rule that distinguishes sources or nodes which are declared to differ. */
+test.each([
+  [
+    'a source range twice as wide',
+    '03-load-balancer',
+    service('web.iptables'),
+    (text: string) => text.replaceAll('-s 198.51.100.0/25', '-s 198.51.100.0/24'),
+  ],
+  [
+    'a local endpoint that every node sends to',
+    '07-policies',
+    'profiles/default/services/ops/node-log.iptables',
+    (text: string) => text.replaceAll(/^@(?:node=(?!node-1 )|nolocal=)\S+ .*\n/gm, '').replaceAll(/^@\S+ /gm, ''),
+  ],
+  [
+    'hints that no node follows',
+    '06-zones',
+    service('web.iptables'),
+    (text: string) => text.replaceAll(/^@zone=(?!a )\S+ .*\n/gm, '').replaceAll(/^@zone=a /gm, ''),
+  ],
+  [
+    'an endpoint that meets itself on every node',
+    '10-ipvs',
+    service('web.ipset'),
+    (text: string) => text.replaceAll(/^@node=\S+ (add KUBE-LOOP-BACK)/gm, '$1'),
+  ],
+] as const)('%s is a counter-example', (_title, example, path, edit) => {
+  expect(proofOf(edited(bundleOf(example), path, edit)).counterExamples).not.toEqual([]);
+});

@@ -1,0 +1,218 @@
+import { addAll, type Family, fillRules, ipvsHost, linkFlat, type Problem, readIpvs } from '@sluice/netfilter';
+import { type BundleFiles, type ResolvedNode, resolveNode } from '@sluice/bundle';
+import { distinctionsOf } from './distinctions.ts';
+import type { Distinctions } from '../flows/groups.ts';
+import { type Claim, claimsOf, type ServiceDeclaration, declaredIn } from './declared.ts';
+import { compareDestinations, destinationsOf, commonDestinations, loopback } from '../flows/destinations.ts';
+import type { ExpectedOutcome, ProfileTrafficPolicy } from './connection.ts';
+import { expectedOf } from './expected.ts';
+import type { Branch, Destination, FlowOutcome } from '../flows/flow.ts';
+import { flowRows, type FlowRow } from '../flows/flows.ts';
+import { nodesOfProfile, factOf, nodeOf, ReviewStopped } from '../bundle/node.ts';
+import { trafficPolicyOf } from './traffic-policy.ts';
+import { hostOf } from '../flows/program.ts';
+import {
+  declaredBaseTreatment,
+  type BaseTreatment,
+  baseTreatmentOf,
+  baseTreatmentKeys,
+} from '../flows/base-treatment.ts';
+import { hasFamily, type BundleView, viewOf } from '../bundle/view.ts';
+
+/** A flow with another outcome than the Services declare. */
+export interface CounterExample extends Omit<FlowRow, 'outcomes'> {
+  readonly expected: ExpectedOutcome | { readonly kind: 'unclaimed' };
+  readonly found: FlowOutcome;
+}
+
+/** A wrong treatment of packets of established connections by a profile's base files. */
+export interface ProfileFault {
+  readonly profile: string;
+  readonly family: Family;
+  readonly what: keyof BaseTreatment;
+  readonly expected: string;
+  readonly found: string;
+}
+
+/** The extent of the checks, and the faults found. */
+export interface Proof {
+  readonly profiles: readonly {
+    readonly profile: string;
+    readonly family: Family;
+    readonly services: number;
+    readonly flows: number;
+  }[];
+  readonly counterExamples: readonly CounterExample[];
+  readonly faults: readonly ProfileFault[];
+}
+
+/** Whether no fault was found. */
+export function isProved({ counterExamples, faults }: Proof): boolean {
+  return counterExamples.length === 0 && faults.length === 0;
+}
+
+/**
+ * Checks for every profile, node and Service that traffic from every source class has the outcome that the comment block of the
+ * Service's file declares: all usable endpoints with equal shares, or rejected or dropped according to the traffic policies; that
+ * addresses of no Service are not translated; and that base files treat packets of established connections as kube-proxy's rules do.
+ * @returns the proof with its counter-examples, or the problems for which nodes would refuse the bundle
+ */
+export function proveBundle(files: BundleFiles): Proof | readonly Problem[] {
+  const view = viewOf(files);
+  if (!('index' in view)) return view;
+  const refused = linkProblems(view);
+  if (refused.length > 0) return refused;
+  const profiles: Proof['profiles'][number][] = [];
+  const counterExamples: CounterExample[] = [];
+  const faults: ProfileFault[] = [];
+  try {
+    for (const profile of view.profiles.keys()) {
+      for (const family of ['ipv4', 'ipv6'] as const) {
+        if (!hasFamily(view, profile, family)) continue;
+        const proof = proveProfile(view, profile, family);
+        profiles.push({ profile, family, services: proof.services, flows: proof.flows });
+        addAll(counterExamples, proof.counterExamples);
+        addAll(faults, faultsOf(view, profile, family));
+      }
+    }
+  } catch (error) {
+    if (error instanceof ReviewStopped) return error.problems;
+    throw error;
+  }
+  return { profiles, counterExamples, faults };
+}
+
+function faultsOf(view: BundleView, profile: string, family: Family): readonly ProfileFault[] {
+  const [declared, rules] = [declaredBaseTreatment(view, profile), baseTreatmentOf(view, profile, family)];
+  return baseTreatmentKeys.flatMap((what) => {
+    const [expected, found] = [declared[what], rules[what]];
+    return expected === found ? [] : [{ profile, family, what, expected, found }];
+  });
+}
+
+/** Problems that keep the first node of each profile from loading all of its rules. */
+function linkProblems(view: BundleView): readonly Problem[] {
+  return [...view.profiles.keys()].flatMap((profile) => {
+    const [name] = nodesOfProfile(view, profile);
+    if (name === undefined) return [];
+    const node = resolveNode(view.files, name);
+    if (!('version' in node)) return node;
+    const linked = (['ipv4', 'ipv6'] as const).flatMap((family) => {
+      const written = node.rules[family];
+      if (!written) return [];
+      const rules = fillRules(written, hostOf(nodeOf(view, name), family));
+      if ('code' in rules) return [rules];
+      return linkFlat(rules, family, (text, of) => view.memory.line(text, of), node.profile.mode).problems;
+    });
+    return [...linked, ...virtualProblems(node)];
+  });
+}
+
+/** Problems that keep a node from loading its virtual servers and sets. */
+function virtualProblems({ ipvs, profile }: ResolvedNode): readonly Problem[] {
+  if (!ipvs) return [];
+  const state = readIpvs(ipvs, profile.families, ipvsHost(profile, { ipv4: [], ipv6: [] }));
+  return 'problems' in state ? state.problems : [];
+}
+
+interface ProfileProof {
+  readonly services: number;
+  readonly flows: number;
+  readonly counterExamples: readonly CounterExample[];
+}
+
+function proveProfile(view: BundleView, profile: string, family: Family): ProfileProof {
+  const index = view.index(profile, family);
+  const all = declaredIn(view, profile, family);
+  const claims = Map.groupBy(all.flatMap(claimsOf), ({ destination }) => placeOf(destination));
+  const named = destinationsOf(family, [{ index, paths: index.paths }]);
+  const common = commonDestinations(view, profile, family);
+  const unclaimed = common.filter((other) => !claims.has(placeOf({ ...other, kind: 'address' })));
+  const destinations = [...withClaims(named, claims), ...unclaimed];
+  const declarations: Declarations = {
+    view,
+    claims,
+    trafficPolicy: trafficPolicyOf(view, profile, family),
+    carried: carriedBy(all, claims),
+  };
+  const counterExamples: CounterExample[] = [];
+  let flows = 0;
+  const distinctions = (some: readonly Destination[]): Distinctions =>
+    distinctionsOf(
+      some.flatMap((destination) => claims.get(placeOf(destination))?.slice(0, 1) ?? []),
+      family,
+    );
+  const question = { profiles: [profile], family, destinations, nodes: nodesOfProfile(view, profile), distinctions };
+  for (const { outcomes, ...row } of flowRows([view], question)) {
+    flows++;
+    const found = outcomes[0]!;
+    const expected = expectation(declarations, row);
+    if (!isMet(expected, found)) counterExamples.push({ ...row, expected, found });
+  }
+  return { services: all.length, flows, counterExamples };
+}
+
+/** The declarations that flows are compared with. */
+interface Declarations {
+  readonly view: BundleView;
+  readonly claims: ReadonlyMap<string, readonly Claim[]>;
+  readonly trafficPolicy: ProfileTrafficPolicy;
+  /** In mode ipvs: the Services' own addresses, which every node carries. */
+  readonly carried: ReadonlySet<string>;
+}
+
+function carriedBy(all: readonly ServiceDeclaration[], claims: Declarations['claims']): ReadonlySet<string> {
+  if (all[0]?.mode !== 'ipvs') return new Set();
+  return new Set([...claims.values()].flatMap(([claim]) => claim?.destination.address || []));
+}
+
+const placeOf = ({ kind, address, port, protocol }: Destination): string => `${kind} ${address} ${port} ${protocol}`;
+
+/** Adds declared destinations that no rule names. */
+function withClaims(
+  found: readonly Destination[],
+  claims: ReadonlyMap<string, readonly Claim[]>,
+): readonly Destination[] {
+  const known = new Set(found.map(placeOf));
+  const missing = [...claims].flatMap(([place, [claim]]) => (claim && !known.has(place) ? [claim.destination] : []));
+  return [...found, ...missing].toSorted(compareDestinations);
+}
+
+function expectation(
+  { view, claims, trafficPolicy, carried }: Declarations,
+  row: Omit<FlowRow, 'outcomes'>,
+): CounterExample['expected'] {
+  const { destination, family, source } = row;
+  const [claim] = claims.get(placeOf(destination)) ?? [];
+  const node = nodeOf(view, row.nodes.nodes[0]!);
+  if (claim) return expectedOf({ claim, node, family, source, trafficPolicy });
+  if (destination.address === loopback[family]) return { kind: 'drop' };
+  // A node that carries an address rejects ports there that no Service has, unless it is the node's own address.
+  const isCarried = carried.has(destination.address) && destination.address !== factOf(node, family, 'address');
+  return { kind: isCarried ? 'reject' : 'unclaimed' };
+}
+
+function isMet(expected: CounterExample['expected'], found: FlowOutcome): boolean {
+  const { branches } = found;
+  if (expected.kind === 'unclaimed')
+    return branches.every(({ verdict, masquerade }) => verdict === 'pass' && !masquerade);
+  if (expected.kind !== 'endpoints') {
+    return branches.length === 1 && branches[0]?.verdict === expected.kind && branches[0].reject === undefined;
+  }
+  return (
+    found.affinity === expected.affinity &&
+    found.scheduler === expected.scheduler &&
+    branches.length === expected.branches.length &&
+    branches.every((branch, at) => isBranch(branch, expected.branches[at]!))
+  );
+}
+
+/** Compares shares to the precision of rules. */
+function isBranch(found: Branch, { verdict, to, masquerade, share }: Branch): boolean {
+  return (
+    found.verdict === verdict &&
+    found.to === to &&
+    found.masquerade === masquerade &&
+    Math.abs(found.share - share) < 1e-6
+  );
+}

@@ -1,0 +1,129 @@
+import type { BundleDiff } from '../diff/diff.ts';
+import type { ServiceChange } from '../diff/service-changes.ts';
+import type { Branch, Destination, FlowOutcome, NodeGroup, FlowSource } from '../flows/flow.ts';
+import { printEndpoint } from '@sluice/netfilter';
+
+// Texts that reports of all formats share.
+
+/** `10.244.1.5:8080 50 %, 10.244.2.5:8080 50 %`, masqueraded ones marked; one list when all shares are equal. */
+export function outcomeText({ branches, affinity, scheduler }: Omit<FlowOutcome, 'key'>): string {
+  const equal = branches.every(({ share }) => Math.abs(share - branches[0]!.share) < 1e-6);
+  const masked = branches.every(({ masquerade }) => masquerade);
+  const shown = branches.map((branch) => branchText(branch, { share: !equal, masquerade: !masked }));
+  const list = shown.join(equal ? ' | ' : ', ');
+  const how = [
+    affinity === undefined ? '' : `affinity ${affinity}`,
+    scheduler === undefined ? '' : `scheduler ${scheduler}`,
+  ].filter(Boolean);
+  return `${masked ? `masquerade ${list}` : list}${how.length === 0 ? '' : ` (${how.join(', ')})`}`;
+}
+
+const verdicts = {
+  dnat: '',
+  accept: 'ACCEPT',
+  pass: 'no Service matches',
+  reject: 'REJECT',
+  drop: 'DROP',
+} as const satisfies Record<Branch['verdict'], string>;
+
+function branchText(
+  { verdict, to, masquerade, share, reject }: Branch,
+  show: { readonly share: boolean; readonly masquerade: boolean },
+): string {
+  const what = to ?? `${verdicts[verdict]}${reject === undefined ? '' : ` with ${reject}`}`;
+  const percent = show.share ? ` ${percentText(share)}` : '';
+  return `${masquerade && show.masquerade ? 'masquerade ' : ''}${what}${percent}`;
+}
+
+/** `33.3 %` */
+export function percentText(share: number): string {
+  const percent = Number((share * 100).toFixed(4));
+  return `${percent} %`;
+}
+
+const classes = {
+  'pod-here': 'pods of the node',
+  'pod-elsewhere': 'other pods',
+  node: 'the node itself',
+  outside: 'outside',
+  endpoint: 'endpoint',
+} as const satisfies Record<FlowSource['class'], string>;
+
+/** `pods of the node`, `outside 198.51.100.0/24` */
+export function sourceText(source: FlowSource): string {
+  return source.network === undefined ? classes[source.class] : `${classes[source.class]} ${source.network}`;
+}
+
+/** `10.96.0.10:80/tcp`, `node port 30080/tcp`, `localhost:30080/tcp` */
+export function destinationText({ kind, address, port, protocol }: Destination): string {
+  if (kind === 'node-port') return `node port ${port}/${protocol}`;
+  if (kind === 'localhost') return `localhost:${port}/${protocol}`;
+  return `${printEndpoint(address, port)}/${protocol}`;
+}
+
+/** `node-a, node-b` or `node-a, node-b and 12 more nodes of profile default` */
+export function nodesText({ nodes, profile }: NodeGroup): string {
+  if (nodes.length <= 3) return nodes.join(', ');
+  return `${nodes.slice(0, 2).join(', ')} and ${nodes.length - 2} more nodes of profile ${profile}`;
+}
+
+export const plural = (count: number, what: string): string => `${count} ${what}${count === 1 ? '' : 's'}`;
+
+/** A summary in one line: `3 Services change, 1 node port opens on 14 nodes, no port loses its last endpoint`. */
+export function verdictText(diff: BundleDiff): string {
+  const names = (kind: ServiceChange['kind']): number =>
+    new Set(diff.services.filter((change) => change.kind === kind).map(({ service }) => service)).size;
+  const [added, removed, changed] = [names('added'), names('removed'), names('changed')];
+  const parts = [
+    added === 0 ? '' : `${plural(added, 'Service')} added`,
+    removed === 0 ? '' : `${plural(removed, 'Service')} removed`,
+    changed === 0 ? '' : `${plural(changed, 'Service')} ${changed === 1 ? 'changes' : 'change'}`,
+    nodePortsText(diff),
+    ...diff.profiles.flatMap(({ profile, nodes, what, new: fresh = '' }) =>
+      what === 'mode' ? [`profile ${profile} changes to mode ${fresh.split(',')[0]} on ${plural(nodes, 'node')}`] : [],
+    ),
+    settingsText(diff),
+    diff.nodes.added.length === 0 ? '' : `${plural(diff.nodes.added.length, 'node')} added`,
+    diff.nodes.removed.length === 0 ? '' : `${plural(diff.nodes.removed.length, 'node')} removed`,
+    diff.services.length === 0 && diff.flows.length > 0 ? `${plural(diff.flows.length, 'flow')} change` : '',
+  ].filter(Boolean);
+  if (parts.length === 0) return 'Nothing changes';
+  return `${parts.join(', ')}, ${emptiedText(diff)}`;
+}
+
+/** Settings of a profile that changes its mode are left out: they follow from the mode. */
+function settingsText({ settings, profiles }: BundleDiff): string {
+  const moved = profiles.filter(({ what }) => what === 'mode').map(({ profile }) => `profiles/${profile}/`);
+  const count = settings.filter(({ file }) => !moved.some((folder) => file.startsWith(folder))).length;
+  return count === 0 ? '' : `settings change in ${plural(count, 'file')}`;
+}
+
+function nodePortsText({ services }: BundleDiff): string {
+  const count = (side: 'old' | 'new', other: 'old' | 'new'): { ports: Set<string>; nodes: number } => {
+    const found = services.filter(({ changes }) =>
+      changes.some(({ what, [side]: own }) => what === 'node-port' && own),
+    );
+    const ports = found.flatMap(({ changes }) =>
+      changes.flatMap((change) =>
+        change.what === 'node-port' && change[side] !== undefined && change[side] !== change[other]
+          ? [`${change.port?.split('/').at(-1)} ${change[side]}`]
+          : [],
+      ),
+    );
+    return { ports: new Set(ports), nodes: Math.max(0, ...found.map(({ nodes }) => nodes)) };
+  };
+  const [opened, closed] = [count('new', 'old'), count('old', 'new')];
+  const text = ({ ports, nodes }: { ports: Set<string>; nodes: number }, verb: string): string =>
+    ports.size === 0
+      ? ''
+      : `${plural(ports.size, 'node port')} ${verb}${ports.size === 1 ? 's' : ''} on ${plural(nodes, 'node')}`;
+  return [text(opened, 'open'), text(closed, 'close')].filter(Boolean).join(', ');
+}
+
+function emptiedText({ services }: BundleDiff): string {
+  const emptied = [...new Set(services.flatMap(({ emptied: ports }) => ports))];
+  if (emptied.length === 0) return 'no port loses its last endpoint';
+  const some = emptied.slice(0, 3).map((key) => key.split(' ')[0]);
+  const more = emptied.length > 3 ? ` and ${emptied.length - 3} more` : '';
+  return `${some.join(', ')}${more} ${emptied.length === 1 ? 'loses its' : 'lose their'} last endpoint`;
+}

@@ -1,0 +1,71 @@
+import {
+  chainOf,
+  type Family,
+  isRuleError,
+  readRule,
+  type RuleHit,
+  serviceKeyOf,
+  serviceOfKey,
+} from '@sluice/netfilter';
+import { serviceOf } from '../bundle/files.ts';
+import { toolAt } from '../bundle/tools.ts';
+import type { BundleView } from '../bundle/view.ts';
+
+/**
+ * Finds the Services that own rules and virtual servers.
+ * @param paths the files that have them
+ * @returns a function from a hit to a Service, `shop/web`; undefined for rules that all Services share
+ */
+export function ownersOf(
+  view: BundleView,
+  family: Family,
+  paths: readonly string[],
+): (hit: RuleHit) => string | undefined {
+  const chains = new Map<string, string>();
+  const servers: (readonly [path: string, exact: ReadonlySet<string>, ports: ReadonlySet<string>])[] = [];
+  for (const path of paths) {
+    const { tool } = toolAt(path);
+    if (tool === 'ipset') continue;
+    const text = view.files.get(path)!;
+    if (tool === 'ipvs') {
+      const { exact, ports } = view.memory.reach(path, text, family);
+      servers.push([path, exact, ports]);
+      continue;
+    }
+    const file = view.memory.file(path, text);
+    if (!('sections' in file)) continue;
+    for (const chain of file.sections.flatMap((section) => section.chains)) chains.set(logical(chain), serviceOf(path));
+  }
+  return ({ table, chain, rule }) => {
+    if (table !== 'ipvs') return ownerOfRule(rule, chains);
+    const [exact, port] = serverKeys(chain);
+    // A Service's own address takes precedence over a node port.
+    const owner = servers.find(([, named]) => named.has(exact)) ?? servers.find(([, , ports]) => ports.has(port));
+    return owner && serviceOf(owner[0]);
+  };
+}
+
+/** By the rule's own chain or its target; a rule that rejects or drops names its Service in its comment. */
+function ownerOfRule(text: string, owners: ReadonlyMap<string, string>): string | undefined {
+  const own = owners.get(logical(chainOf(text)));
+  if (own !== undefined) return own;
+  const rule = readRule(text, undefined, 'program');
+  if (isRuleError(rule)) return undefined;
+  if (rule.target && 'chain' in rule.target) return owners.get(logical(rule.target.chain));
+  const key = serviceKeyOf(text);
+  return key && serviceOfKey(key);
+}
+
+/** The name of a chain without its layout's prefix and tag: `SLU-SVC-NPX46M4PTMTKRN6Y.1c`. */
+function logical(chain: string): string {
+  return /^(?:KUBE|SLU)-((?:SVC|SVL|EXT|FW|SEP)-[A-Z2-7]{16})/.exec(chain)?.[1] ?? chain;
+}
+
+/** The keys of `10.96.0.10:80/TCP` in reach indexes: `tcp 10.96.0.10 80` and `tcp 80`. */
+function serverKeys(key: string): readonly [exact: string, port: string] {
+  const slash = key.lastIndexOf('/');
+  const colon = key.lastIndexOf(':');
+  const protocol = key.slice(slash + 1).toLowerCase();
+  const port = key.slice(colon + 1, slash);
+  return [`${protocol} ${key.slice(0, colon).replaceAll(/[[\]]/g, '')} ${port}`, `${protocol} ${port}`];
+}

@@ -1,0 +1,113 @@
+import {
+  compareText,
+  type Family,
+  type Packet,
+  printEndpoint,
+  type Problem,
+  type TransportProtocol,
+} from '@sluice/netfilter';
+import { serviceFile } from '@sluice/bundle';
+import { factsAt, hostOfText } from '../facts/service-entries.ts';
+import { toolOf, virtualTools } from '../bundle/tools.ts';
+import type { BundleView } from '../bundle/view.ts';
+
+/** A Service port as an operator writes it. */
+export interface ServiceTarget {
+  /** `shop/web` */
+  readonly service: string;
+  /** The name or number of the port; left out: the only one. */
+  readonly servicePort?: string;
+  readonly servicePortProtocol?: TransportProtocol;
+}
+
+/** The ClusterIP frontend of a Service port. */
+export interface ClusterFrontend extends Pick<Packet, 'family' | 'destination' | 'protocol' | 'port'> {
+  /** `shop/web:http`, or `shop/web` for a port without a name. */
+  readonly key: string;
+}
+
+/** The ClusterIP of each port of a Service in a profile, by key, IPv4 first. */
+export function clusterFrontends(view: BundleView, profile: string, service: string): readonly ClusterFrontend[] {
+  const [namespace = '', name = ''] = service.split('/');
+  const paths = [toolOf.ipv4, toolOf.ipv6, ...virtualTools].map((tool) => ({
+    tool,
+    path: serviceFile(profile, namespace, name, tool),
+  }));
+  const found = new Map<string, ClusterFrontend>();
+  for (const { family, ports } of paths.flatMap(({ tool, path }) =>
+    view.files.has(path) ? factsAt(view, path, service, tool) : [],
+  ))
+    for (const { key, protocol, addresses } of ports)
+      for (const { text } of addresses.filter(({ kind }) => kind === 'cluster'))
+        found.set(`${text}/${protocol}`, { key: key.split(' ')[0] ?? key, family, protocol, ...splitAddress(text) });
+  return [...found.values()].toSorted((a, b) => compareText(a.key, b.key) || compareText(a.family, b.family));
+}
+
+const splitAddress = (text: string): Pick<ClusterFrontend, 'destination' | 'port'> => ({
+  destination: hostOfText(text),
+  port: Number(text.slice(text.lastIndexOf(':') + 1)),
+});
+
+/**
+ * The ClusterIP frontend that a target names.
+ * @param family the client's; undefined: IPv4 where the Service has it
+ * @returns the frontend, or a problem that lists the existing ones
+ */
+export function frontendOf(
+  view: BundleView,
+  profile: string,
+  target: ServiceTarget,
+  family: Family | undefined,
+): ClusterFrontend | Problem {
+  const { service, servicePort, servicePortProtocol } = target;
+  const all = clusterFrontends(view, profile, service);
+  if (all.length === 0)
+    return missing(target, `profile ${profile} has no ClusterIP of ${service}`, noService(view, profile));
+  const matching = all.filter(
+    ({ key, port, protocol }) =>
+      (servicePort === undefined || key === `${service}:${servicePort}` || String(port) === servicePort) &&
+      (servicePortProtocol === undefined || protocol === servicePortProtocol),
+  );
+  const chosen = matching.filter((one) => one.family === (family ?? matching[0]?.family));
+  const [only] = chosen;
+  if (only && chosen.length === 1) return only;
+  const why =
+    matching.length === 0
+      ? 'the Service does not have this port'
+      : chosen.length === 0
+        ? `the Service has no ${family} address`
+        : `${chosen.length} ports match`;
+  return missing(target, why, `${service} has ${all.map(describe).join(', ')}`);
+}
+
+const describe = ({ key, destination, port, protocol }: ClusterFrontend): string =>
+  `${key} at ${printEndpoint(destination, port)}/${protocol}`;
+
+/** The most names in a hint. */
+const namedMax = 5;
+
+function noService(view: BundleView, profile: string): string {
+  const services = new Set(
+    [...view.files.keys()].flatMap(
+      (path) => /^profiles\/([^/]+)\/services\/(.+)\.\w+$/.exec(path)?.slice(1).join(' ') ?? [],
+    ),
+  );
+  const names = [...services]
+    .filter((one) => one.startsWith(`${profile} `))
+    .map((one) => one.slice(profile.length + 1));
+  if (names.length === 0) return 'The profile has no Services';
+  const some = names.toSorted(compareText).slice(0, namedMax).join(', ');
+  const more = names.length > namedMax ? `, … (${names.length} in all)` : '';
+  return `It has ${some}${more}; headless and ExternalName Services have no ClusterIP`;
+}
+
+function missing({ service, servicePort, servicePortProtocol }: ServiceTarget, why: string, hint: string): Problem {
+  const port = servicePort === undefined ? '' : `:${servicePort}`;
+  const protocol = servicePortProtocol === undefined ? '' : `/${servicePortProtocol}`;
+  return {
+    code: 'INPUT_EMPTY',
+    level: 'error',
+    message: `Cannot trace to ${service}${port}${protocol}: ${why}`,
+    hint,
+  };
+}

@@ -1,0 +1,195 @@
+import { type BundleFiles, isProblem } from '@sluice/bundle';
+import {
+  type Outcome,
+  type Packet,
+  parseAddress,
+  printEndpoint,
+  type Problem,
+  trace,
+  TraceError,
+} from '@sluice/netfilter';
+import { type Layout, wholeProgram } from '../flows/layout.ts';
+import { factOf, type NodeOf, nodeOf, ReviewStopped } from '../bundle/node.ts';
+import { ownersOf } from './owners.ts';
+import { asSent, type NodeProgram, programOf } from '../flows/program.ts';
+import { relevantTo } from '../bundle/relevance.ts';
+import { frontendOf, type ServiceTarget } from './service-target.ts';
+import { incomingOf } from '../flows/sources.ts';
+import { hasFamily, type BundleView, viewOf } from '../bundle/view.ts';
+
+/** A packet to trace on a node. */
+export interface TraceQuestion extends PacketOrigin, Pick<Packet, 'family' | 'destination' | 'protocol' | 'port'> {}
+
+/** A packet to the ClusterIP of a Service. */
+export interface ServiceQuestion extends PacketOrigin, ServiceTarget {}
+
+interface PacketOrigin {
+  readonly node: string;
+  /** An address, or `node` for the node itself. */
+  readonly from: string;
+  /** The incoming interface; absent: the usual one of such a source. */
+  readonly in?: string;
+  readonly layout: Layout;
+}
+
+/** The paths of a packet through the rules of a node. */
+export interface NodeTrace {
+  readonly node: string;
+  readonly profile: string;
+  readonly layout: Layout;
+  readonly packet: Packet;
+  /** Assumptions where the question is incomplete, as sentences without a full stop. */
+  readonly assumed: readonly string[];
+  readonly ways: readonly TracedPath[];
+}
+
+/** One outcome with the rules that lead to it, each with its Service. */
+export interface TracedPath extends Omit<Outcome, 'path'> {
+  readonly path: readonly {
+    readonly table: string;
+    readonly chain: string;
+    readonly rule: string;
+    /** `shop/web`; absent for rules that all Services share. */
+    readonly service?: string;
+  }[];
+}
+
+/**
+ * Traces the first packet of a connection on one node.
+ * @returns the paths, or problems: the tracer fails on rules that it does not understand
+ */
+export function traceOnNode(
+  files: BundleFiles,
+  asked: TraceQuestion | ServiceQuestion,
+): NodeTrace | readonly Problem[] {
+  const view = viewOf(files);
+  if (!('index' in view)) return view;
+  if (!view.nodes.has(asked.node)) return [unknownNode(asked.node, view)];
+  const node = nodeOf(view, asked.node);
+  try {
+    const question = 'service' in asked ? questionOf(view, node, asked) : asked;
+    return isProblem(question) ? [question] : answer(view, node, question);
+  } catch (error) {
+    if (error instanceof ReviewStopped) return error.problems;
+    if (error instanceof TraceError)
+      return [
+        problem(
+          node.name,
+          error.message,
+          'Render the bundle again: the tracer understands the rules that `sluice render` writes',
+        ),
+      ];
+    throw error;
+  }
+}
+
+/** A question with the assumptions made for it. */
+type CompleteQuestion = TraceQuestion & { readonly assumed?: readonly string[] };
+
+function questionOf(view: BundleView, node: NodeOf, asked: ServiceQuestion): CompleteQuestion | Problem {
+  const family = asked.from === 'node' ? undefined : parseAddress(asked.from)?.family;
+  const frontend = frontendOf(view, node.file.profile, asked, family);
+  if (isProblem(frontend)) return frontend;
+  const { key, ...to } = frontend;
+  const { node: name, from, layout } = asked;
+  const assumed = [
+    `the destination is the ClusterIP of ${key}, ${printEndpoint(to.destination, to.port)}/${to.protocol}`,
+  ];
+  return { node: name, from, layout, ...(asked.in === undefined ? {} : { in: asked.in }), ...to, assumed };
+}
+
+function answer(view: BundleView, node: NodeOf, question: CompleteQuestion): NodeTrace | readonly Problem[] {
+  const { family, layout, assumed = [] } = question;
+  const profile = node.file.profile;
+  if (!hasFamily(view, profile, family))
+    return [problem(node.name, `profile ${profile} has no ${family} rules`, 'Trace to an address of the other family')];
+  const paths = pathsFor(view, node, question);
+  const program = layout === 'tree' ? wholeProgram(view, node, family, layout) : programOf(view, node, family, paths);
+  const sent = packetOf(view, node, program, question);
+  if (!('packet' in sent)) return [sent];
+  return {
+    node: node.name,
+    profile,
+    layout,
+    packet: sent.packet,
+    assumed: [...assumed, ...sent.assumed],
+    ways: tracedPaths(view, node, program, sent.packet, paths),
+  };
+}
+
+function pathsFor(
+  view: BundleView,
+  node: NodeOf,
+  { family, protocol, destination, port }: TraceQuestion,
+): readonly string[] {
+  const exact = `${protocol} ${destination} ${port}`;
+  return relevantTo(exact, view.files, node.file.profile, node.profile.mode, family, view.memory);
+}
+
+interface SentPacket {
+  readonly packet: Packet;
+  readonly assumed: readonly string[];
+}
+
+/** The node itself sends from its own address, or from the destination if it carries that; its packets have no incoming interface. */
+function packetOf(view: BundleView, node: NodeOf, program: NodeProgram, question: TraceQuestion): SentPacket | Problem {
+  const { family, destination, protocol, port, from } = question;
+  const to = { family, destination, protocol, port };
+  const own = factOf(node, family, 'address');
+  if (from === own) return { packet: { ...to, source: from }, assumed: [] };
+  if (from !== 'node') {
+    const incoming = question.in === undefined ? incomingOf(view, node, family, from) : undefined;
+    const packet = { ...to, source: from, in: question.in ?? incoming!.name };
+    return {
+      packet,
+      assumed: incoming === undefined ? [] : [`the packet arrives on ${incoming.name}: ${incoming.because}`],
+    };
+  }
+  const isLoopback = destination.startsWith('127.') || destination === '::1';
+  const source = isLoopback ? destination : own;
+  if (source === undefined)
+    return problem(node.name, `the bundle has no ${family} address of the node`, 'Give a source address with --from');
+  const packet = asSent({ ...to, source }, program);
+  const isBound = packet.source !== source;
+  return { packet, assumed: isBound ? [`the source is ${destination} too: the node carries this address`] : [] };
+}
+
+function tracedPaths(
+  view: BundleView,
+  node: NodeOf,
+  program: NodeProgram,
+  packet: Packet,
+  paths: readonly string[],
+): readonly TracedPath[] {
+  const address = factOf(node, packet.family, 'address');
+  const ownerOf = ownersOf(view, packet.family, paths);
+  const world = { localAddresses: address === undefined ? [] : [address], ipvs: program.ipvs };
+  return trace(program.rules, packet, world).map(({ path, ...rest }) => ({
+    ...rest,
+    path: path.map((hit) => {
+      const service = ownerOf(hit);
+      return { ...hit, ...(service === undefined ? {} : { service }) };
+    }),
+  }));
+}
+
+function problem(node: string, message: string, hint: string): Problem {
+  return {
+    code: 'RULE_REFUSED',
+    level: 'error',
+    object: `Node ${node}`,
+    message: message.startsWith('Cannot') ? message : `Cannot trace the packet: ${message}`,
+    hint,
+  };
+}
+
+function unknownNode(name: string, view: BundleView): Problem {
+  const names = [...view.nodes.keys()];
+  const some = names.slice(0, 5).join(', ') + (names.length > 5 ? `, … (${names.length} in all)` : '');
+  return {
+    code: 'BUNDLE_UNKNOWN_NODE',
+    level: 'error',
+    message: `Cannot trace on node ${name}: the bundle has no nodes/${name}/node.yaml`,
+    hint: names.length === 0 ? 'The bundle has no nodes' : `It has ${some}`,
+  };
+}
