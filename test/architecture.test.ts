@@ -230,6 +230,8 @@ interface Import {
   readonly file: string;
   readonly from: string;
   readonly to: string;
+  /** The imported file, below `packages`; absent for a package. */
+  readonly target?: string;
 }
 
 /** Tests and their helpers. */
@@ -244,12 +246,13 @@ const imports: readonly Import[] = readdirSync(join(root, 'packages'), { recursi
     const targets = [...text.matchAll(/(?:^|\s)(?:from|import|import\()\s*'([^']+)'/g)].map(
       (match) => match[1] as string,
     );
-    return targets.map((target) => ({ file: path, from: placeOf(path), to: resolveTarget(path, target) }));
+    return targets.map((target) => ({ file: path, from: placeOf(path), ...resolveTarget(path, target) }));
   });
 
-function resolveTarget(path: string, target: string): string {
-  if (target.startsWith('.')) return placeOf(normalize(join(dirname(path), target)));
-  return target.startsWith('@sluice/') ? target.slice('@sluice/'.length) : target;
+function resolveTarget(path: string, target: string): Pick<Import, 'to' | 'target'> {
+  if (!target.startsWith('.')) return { to: target.startsWith('@sluice/') ? target.slice('@sluice/'.length) : target };
+  const file = normalize(join(dirname(path), target));
+  return { to: placeOf(file), target: file };
 }
 
 function placeOf(path: string): string {
@@ -258,9 +261,23 @@ function placeOf(path: string): string {
   return `${name}/${(rest[0] as string).replace(/\.ts$/, '')}`;
 }
 
+/** The folders of the renderer's `review`, each with those that it may import. */
+const reviewMayImport: Readonly<Record<string, readonly string[]>> = {
+  bundle: [],
+  facts: ['bundle'],
+  flows: ['bundle'],
+  cost: ['bundle', 'flows'],
+  diff: ['bundle', 'facts', 'flows'],
+  explain: ['bundle', 'facts', 'flows'],
+  policy: ['bundle', 'facts'],
+  prove: ['bundle', 'flows'],
+  trace: ['bundle', 'facts', 'flows'],
+  report: ['bundle', 'diff', 'facts', 'flows', 'policy'],
+};
+
 const isOurs = (place: string): boolean => /^(netfilter|bundle|cli|renderer|applier)(\/|$)/.test(place);
 const unique = (list: readonly Import[]): readonly Import[] => [
-  ...new Map(list.map((item) => [JSON.stringify(item), item])).values(),
+  ...new Map(list.map((item) => [`${item.file} ${item.to}`, item])).values(),
 ];
 
 test.each(unique(imports.filter(({ from, to }) => isOurs(to) && from !== to)))(
@@ -269,6 +286,29 @@ test.each(unique(imports.filter(({ from, to }) => isOurs(to) && from !== to)))(
     expect(mayImport[from] ?? []).toContain(to);
   },
 );
+
+const review = 'renderer/src/review/';
+const roomOf = (path: string): string => path.slice(review.length).split('/')[0] as string;
+const withinReview = imports.flatMap(({ file, target }) =>
+  target !== undefined && file.startsWith(review) && target.startsWith(review) ? [{ file, target }] : [],
+);
+
+test.each(withinReview.filter(({ file, target }) => roomOf(file) !== roomOf(target)))(
+  '$file may import $target',
+  ({ file, target }) => {
+    expect(reviewMayImport[roomOf(file)] ?? []).toContain(roomOf(target));
+  },
+);
+
+test('no file of review imports itself through others', () => {
+  const targetsOf = Map.groupBy(withinReview, ({ file }) => file);
+  const reaches = (from: string): ReadonlySet<string> => {
+    const reached = new Set((targetsOf.get(from) ?? []).map(({ target }) => target));
+    for (const file of reached) for (const { target } of targetsOf.get(file) ?? []) reached.add(target);
+    return reached;
+  };
+  expect([...targetsOf.keys()].filter((file) => reaches(file).has(file))).toEqual([]);
+});
 
 test.each(unique(imports.filter(({ from, to }) => from in pure && !isOurs(to))))(
   '$from stays pure though it imports $to ($file)',
