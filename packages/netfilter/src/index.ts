@@ -45,5 +45,6 @@ export * from './link/tree/memory.ts';
 export * from './link/tree/program.ts';
 export * from './link/tree/read-back.ts';
 export { replaceChains, type Replacement } from './link/tree/replace.ts';
+export * from './services/of-rule.ts';
 export * from './trace/packet.ts';
 export * from './trace/trace.ts';

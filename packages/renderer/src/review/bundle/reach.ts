@@ -1,4 +1,4 @@
-import { type Family, isRuleError, readRule, type Rule } from '@sluice/netfilter';
+import { type Family, isRuleError, matchedAddress, matchedPort, readRule, type Rule } from '@sluice/netfilter';
 
 /**
  * The packets that the rules of a Service's file can match. Such a file appends only to its own chains and to dispatch chains, so the
@@ -59,24 +59,11 @@ function addDispatch(text: string, family: Family, found: RuleReach): void {
     found.exact.add(`${server.protocol} ${server.address} ${server.port}`);
     return;
   }
-  const port = portOf(rule);
-  const address = hostOf(rule, family);
+  const port = matchedPort(rule);
+  const address = matchedAddress(rule);
   if (port !== undefined && address !== undefined) found.exact.add(`${rule.protocol} ${address} ${port}`);
   else if (port !== undefined && isForNode(rule)) found.ports.add(`${rule.protocol} ${port}`);
   else found.wide.push(rule);
-}
-
-/** The destination port that a rule matches. */
-export function portOf(rule: Rule): number | undefined {
-  for (const match of rule.matches) if ('destinationPort' in match) return match.destinationPort;
-  return undefined;
-}
-
-/** The single address that a rule matches, as in `-d 10.96.0.10`. */
-export function hostOf({ destination }: Rule, family: Family): string | undefined {
-  const whole = family === 'ipv4' ? '/32' : '/128';
-  if (!destination || destination.negated || !destination.value.endsWith(whole)) return undefined;
-  return destination.value.slice(0, -whole.length);
 }
 
 /** Whether a rule matches only packets to the node itself: KUBE-NODEPORTS is reached by node ports alone. */

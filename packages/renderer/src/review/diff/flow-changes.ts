@@ -1,4 +1,4 @@
-import { addAll, compareText, type Family } from '@sluice/netfilter';
+import { addAll, addressOfEndpoint, compareText, type Family } from '@sluice/netfilter';
 import { baseFile, nodeFile, profileFile } from '@sluice/bundle';
 import { commonDestinations, destinationsOf, keyOf } from '../flows/destinations.ts';
 import type { Destination, FlowDifference, FlowOutcome, FlowSource } from '../flows/flow.ts';
@@ -205,7 +205,7 @@ function isSameButSelf(row: FlowDifference, other: FlowDifference): boolean {
 /** The text of an outcome, without the masquerading of an endpoint's connection to itself. */
 function withoutSelf({ branches, affinity }: FlowOutcome, address: string): string {
   const texts = branches.map(({ to, verdict, masquerade, share }) => {
-    const isSelf = to?.slice(0, to.lastIndexOf(':')).replaceAll(/[[\]]/g, '') === address;
+    const isSelf = to !== undefined && addressOfEndpoint(to) === address;
     return `${verdict} ${to ?? ''} ${masquerade && !isSelf} ${share.toFixed(7)}`;
   });
   return `${texts.toSorted(compareText).join(' | ')} ${affinity ?? ''}`;

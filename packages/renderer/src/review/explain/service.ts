@@ -1,10 +1,10 @@
 import { type BundleFiles, readPath } from '@sluice/bundle';
-import { compareText, parseAddress, type Problem } from '@sluice/netfilter';
+import { addressOfEndpoint, compareText, parseAddress, type Problem } from '@sluice/netfilter';
 import { type ExplainedPort, type Explanation, placesIn } from './explanation.ts';
 import type { PortFacts } from '../facts/facts.ts';
 import { Memory } from '../bundle/memory.ts';
 import { ReviewStopped } from '../bundle/node.ts';
-import { factsAt, hostOfText } from '../facts/service-entries.ts';
+import { factsAt } from '../facts/service-entries.ts';
 
 /** A Service port and the file that declares it. */
 interface PortEntry {
@@ -76,7 +76,7 @@ function declares(text: string): (line: string) => boolean {
 function ofAddress(files: BundleFiles, query: AddressQuery): Explanation | undefined {
   const { address, port, protocol } = query;
   const isIt = (text: string): boolean =>
-    hostOfText(text) === address && (port === undefined || text.endsWith(`:${port}`));
+    addressOfEndpoint(text) === address && (port === undefined || text.endsWith(`:${port}`));
   const entries = portsIn(files, (_path, text) => text.includes(address)).filter(
     (one) => protocol === undefined || one.port.protocol === protocol,
   );
@@ -105,7 +105,7 @@ function mentions(line: string, { address, port }: AddressQuery): boolean {
   const bare = line.replaceAll(/ --comment (?:"[^"]*"|\S+)/g, '');
   const at = bare.split(/[ ,]/).some((word) => {
     const host =
-      word.startsWith('[') || /^[0-9.]+:\d+$/.test(word) ? hostOfText(word) : word.replace(/\/(?:32|128)$/, '');
+      word.startsWith('[') || /^[0-9.]+:\d+$/.test(word) ? addressOfEndpoint(word) : word.replace(/\/(?:32|128)$/, '');
     return host === address;
   });
   return at && (port === undefined || bare.includes(`:${port}`) || bare.includes(` --dport ${port}`));

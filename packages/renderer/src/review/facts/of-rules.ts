@@ -1,4 +1,4 @@
-import { compareText, type Family } from '@sluice/netfilter';
+import { addressOfEndpoint, compareText, type Family } from '@sluice/netfilter';
 import type { RuleFile } from '@sluice/bundle';
 import type { AddressFacts, EndpointFacts, PortFacts, ServiceFacts } from './facts.ts';
 import { type HeaderNote, type HeaderNotes, notesOf } from '../bundle/header.ts';
@@ -30,8 +30,7 @@ export function factsOf(service: string, family: Family, file: RuleFile): Servic
 
 /** The kind of an address outside of the cluster. */
 function kindOf(text: string, { loadBalancerAddresses }: HeaderNotes): AddressFacts['kind'] {
-  const host = text.slice(0, text.lastIndexOf(':')).replaceAll(/[[\]]/g, '');
-  return loadBalancerAddresses.includes(host) ? 'load-balancer' : 'external';
+  return loadBalancerAddresses.includes(addressOfEndpoint(text)) ? 'load-balancer' : 'external';
 }
 
 function endpointOf(text: string, notes: readonly HeaderNote[]): EndpointFacts {

@@ -1,7 +1,13 @@
 import {
+  addressOfEndpoint,
+  affinitySeconds,
   compareText,
+  dispatchChains,
+  endpointOf,
   type Family,
   isRuleError,
+  matchedAddress,
+  matchedPort,
   printEndpoint,
   readRule,
   type Rule,
@@ -10,7 +16,6 @@ import {
 import type { RuleFile } from '@sluice/bundle';
 import type { AddressFacts } from './facts.ts';
 import type { Policy } from '../bundle/header.ts';
-import { hostOf, portOf } from '../bundle/reach.ts';
 
 /** A Service port, read from rules alone. A policy is absent where no rule shows it. */
 export interface RulePort {
@@ -60,22 +65,20 @@ export function portsOf(file: RuleFile, family: Family): readonly RulePort[] {
   );
   const readings = new Map<string, PortReading>();
   // Rules with an address first: they give the key of the port that the others belong to.
-  const dispatched = Map.groupBy(rules, ({ rule }) => hostOf(rule, family) === undefined);
+  const dispatched = Map.groupBy(rules, ({ rule }) => matchedAddress(rule) === undefined);
   for (const { table, rule } of [...(dispatched.get(false) ?? []), ...(dispatched.get(true) ?? [])])
-    readDispatch(table, rule, family, readings);
+    readDispatch(table, rule, readings);
   return [...readings].toSorted(([a], [b]) => compareText(a, b)).map(([key, reading]) => finish(key, reading, byChain));
 }
 
-const dispatching = new Set(['KUBE-SERVICES', 'KUBE-EXTERNAL-SERVICES', 'KUBE-NODEPORTS', 'KUBE-PROXY-FIREWALL']);
-
-function readDispatch(table: string, rule: Rule, family: Family, readings: Map<string, PortReading>): void {
-  if (!dispatching.has(rule.chain) || rule.protocol === undefined) return;
+function readDispatch(table: string, rule: Rule, readings: Map<string, PortReading>): void {
+  if (!dispatchChains.filter.has(rule.chain) || rule.protocol === undefined) return;
   const comment = rule.matches.find((match) => match.kind === 'comment')?.text ?? '';
   const [name = '', ...words] = comment.split(' ');
   const says = words.join(' ');
   const isHealth = table === 'filter' && rule.chain === 'KUBE-NODEPORTS';
-  const port = portOf(rule) ?? 0;
-  const host = hostOf(rule, family);
+  const port = matchedPort(rule) ?? 0;
+  const host = matchedAddress(rule);
   // A health check belongs to the whole Service; it is kept with the port that its rule names.
   const key =
     [...readings.keys()].find((known) => known.startsWith(`${name} `) && (isHealth || host === undefined)) ??
@@ -94,7 +97,7 @@ function readDispatch(table: string, rule: Rule, family: Family, readings: Map<s
   else addAddress(reading, printEndpoint(host, port), says, rule);
   const target = rule.target && 'chain' in rule.target ? rule.target.chain : undefined;
   if (target !== undefined) reading.chains.add(target);
-  policyOf(reading, rule, says, target);
+  policyOf(reading, rule, target);
 }
 
 function addAddress(reading: PortReading, text: string, says: string, rule: Rule): void {
@@ -104,8 +107,9 @@ function addAddress(reading: PortReading, text: string, says: string, rule: Rule
   if (rule.chain === 'KUBE-PROXY-FIREWALL') reading.addresses.set(text, 'load-balancer');
 }
 
-function policyOf(reading: PortReading, { chain }: Rule, says: string, target: string | undefined): void {
-  const local = says === 'has no local endpoints' || target?.startsWith('KUBE-SVL-') === true;
+/** Without an endpoint at all packets are rejected; without one on the node they are dropped. */
+function policyOf(reading: PortReading, { chain, target: verdict }: Rule, target: string | undefined): void {
+  const local = verdict?.kind === 'drop' || target?.startsWith('KUBE-SVL-') === true;
   const inside =
     chain === 'KUBE-SERVICES' && target?.startsWith('KUBE-EXT-') !== true && target?.startsWith('KUBE-FW-') !== true;
   if (inside && (local || target !== undefined)) reading.internal = local ? 'Local' : 'Cluster';
@@ -125,7 +129,7 @@ function finish(key: string, reading: PortReading, byChain: ReadonlyMap<string, 
       .toSorted((a, b) => compareText(a.text, b.text)),
     nodePort: reading.nodePort,
     healthCheckPort: reading.healthCheckPort,
-    targets: [...new Set(rules.flatMap(targetsOf))],
+    targets: [...new Set(rules.flatMap((rule) => endpointOf(rule) ?? []))],
     ...(reading.internal === undefined ? {} : { internalPolicy: reading.internal }),
     ...(external === undefined ? {} : { externalPolicy: external }),
     ...(affinity.length === 0 ? {} : { affinity }),
@@ -143,10 +147,6 @@ function chainsFrom(start: ReadonlySet<string>, byChain: ReadonlyMap<string, rea
   return [...walked];
 }
 
-function targetsOf({ target }: Rule): readonly string[] {
-  return target?.kind === 'dnat' ? [printEndpoint(target.address, target.port)] : [];
-}
-
 /** The chain of external traffic leads to local endpoints with policy Local, and masquerades all sources with Cluster. */
 function externalOf(chains: readonly string[], byChain: ReadonlyMap<string, readonly Rule[]>): Policy | undefined {
   const outside = chains.filter((chain) => chain.startsWith('KUBE-EXT-'));
@@ -156,9 +156,7 @@ function externalOf(chains: readonly string[], byChain: ReadonlyMap<string, read
 }
 
 function affinityOf(rules: readonly Rule[]): readonly number[] {
-  const seconds = rules.flatMap(({ matches }) =>
-    matches.flatMap((match) => (match.kind === 'recent' && match.action === 'rcheck' ? [match.seconds ?? 0] : [])),
-  );
+  const seconds = rules.flatMap((rule) => affinitySeconds(rule) ?? []);
   return [...new Set(seconds)].toSorted((a, b) => a - b);
 }
 
@@ -169,7 +167,7 @@ function rangesOf(
   addresses: readonly string[],
 ): readonly string[] {
   const rules = chains.filter((chain) => chain.startsWith('KUBE-FW-')).flatMap((chain) => byChain.get(chain) ?? []);
-  const own = new Set(addresses.map((text) => text.slice(0, text.lastIndexOf(':')).replaceAll(/[[\]]/g, '')));
+  const own = new Set(addresses.map(addressOfEndpoint));
   const ranges = rules.flatMap(({ source }) =>
     source && !own.has(source.value.replace(/\/(?:32|128)$/, '')) ? [source.value] : [],
   );

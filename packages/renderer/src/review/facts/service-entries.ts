@@ -1,4 +1,4 @@
-import { compareText, type Family } from '@sluice/netfilter';
+import { addressOfEndpoint, compareText, type Family } from '@sluice/netfilter';
 import { readPath } from '@sluice/bundle';
 import type { AddressFacts, PortFacts, ServiceFacts } from './facts.ts';
 import { factsOf } from './of-rules.ts';
@@ -60,15 +60,10 @@ export function factsAt(
   return [factsOf(service, tool === 'iptables' ? 'ipv4' : 'ipv6', rulesAt(view, path))];
 }
 
-/** `10.96.0.10` of `10.96.0.10:80`, `fd00::1` of `[fd00::1]:80`. */
-export function hostOfText(text: string): string {
-  return text.slice(0, text.lastIndexOf(':')).replaceAll(/[[\]]/g, '');
-}
-
 /** The addresses of a kind, each once. */
 export function hostsOf(ports: readonly PortFacts[], kinds: readonly AddressFacts['kind'][]): readonly string[] {
   const hosts = ports.flatMap(({ addresses }) =>
-    addresses.filter(({ kind }) => kinds.includes(kind)).map(({ text }) => hostOfText(text)),
+    addresses.filter(({ kind }) => kinds.includes(kind)).map(({ text }) => addressOfEndpoint(text)),
   );
   return [...new Set(hosts)].toSorted(compareText);
 }

@@ -3,6 +3,7 @@ import {
   compareText,
   type Family,
   isInCidr,
+  matchedPort,
   parseAddress,
   parseCidr,
   type Rule,
@@ -11,7 +12,6 @@ import {
 import { baseRulesOf } from './base-rules.ts';
 import { serviceOf } from '../bundle/files.ts';
 import type { Destination } from './flow.ts';
-import { portOf } from '../bundle/reach.ts';
 import type { ReachIndex } from '../bundle/relevance.ts';
 import { toolOf } from '../bundle/tools.ts';
 import type { BundleView } from '../bundle/view.ts';
@@ -92,7 +92,7 @@ function nodePortsOf(key: string): readonly Omit<Destination, 'services'>[] {
 function elsewhere(rule: Rule, family: Family): readonly Omit<Destination, 'services'>[] {
   const network = rule.destination === undefined ? undefined : parseCidr(rule.destination.value);
   const inside = network && parseAddress(network.text.slice(0, network.text.indexOf('/')));
-  const port = portOf(rule) ?? unusedPort;
+  const port = matchedPort(rule) ?? unusedPort;
   const protocol = rule.protocol ?? 'tcp';
   const addresses =
     inside && network && isInCidr(inside, network) ? [inside.text, unassigned[family]] : [unassigned[family]];
@@ -121,7 +121,7 @@ function namedBy(rule: Rule, other: Destination): readonly Destination[] {
   const network = rule.destination === undefined ? undefined : parseCidr(rule.destination.value);
   const address = network?.text.slice(0, network.text.indexOf('/')) ?? other.address;
   if (address === '::1' || address.startsWith('127.')) return [];
-  return [{ ...other, address, port: portOf(rule) ?? other.port, protocol: rule.protocol ?? other.protocol }];
+  return [{ ...other, address, port: matchedPort(rule) ?? other.port, protocol: rule.protocol ?? other.protocol }];
 }
 
 /** The discard port, which Services hardly ever use. */

@@ -1,10 +1,9 @@
-import { type Address, type Cidr, type Family, parseAddress, parseCidr } from '@sluice/netfilter';
+import { type Address, type Cidr, type Family, matchedPort, parseAddress, parseCidr } from '@sluice/netfilter';
 import { baseRulesOf } from './base-rules.ts';
 import { addressOf, keyOf } from './destinations.ts';
 import { serviceOf } from '../bundle/files.ts';
 import type { Destination } from './flow.ts';
 import { factOf, nodeOf } from '../bundle/node.ts';
-import { portOf } from '../bundle/reach.ts';
 import type { BundleView } from '../bundle/view.ts';
 
 /** Two bundles with the compared profiles and the family. */
@@ -82,7 +81,7 @@ function namedBy({ views, profiles, family }: Sides): NamedInBase {
     for (const { rule } of baseRulesOf(view, profiles[at]!, family)) {
       for (const test of [rule.source, rule.destination]) if (test) texts.add(test.value);
       if (rule.target?.kind === 'dnat') texts.add(rule.target.address);
-      const port = portOf(rule);
+      const port = matchedPort(rule);
       if (port !== undefined) ports.add(String(port));
     }
     const profile = view.profiles.get(profiles[at]!);

@@ -1,7 +1,7 @@
-import { cidrContains, type Family, forbiddenEndpoint, parseCidr } from '@sluice/netfilter';
+import { addressOfEndpoint, cidrContains, type Family, forbiddenEndpoint, parseCidr } from '@sluice/netfilter';
 import { nodeFile, valueOf } from '@sluice/bundle';
 import type { Violation } from './finding.ts';
-import { type ServiceEntry, hostOfText, hostsOf, lineOf } from '../facts/service-entries.ts';
+import { type ServiceEntry, hostsOf, lineOf } from '../facts/service-entries.ts';
 import { ownersOf } from './owners.ts';
 import type { PolicyContext } from './context.ts';
 
@@ -30,7 +30,7 @@ export function endpointRanges(context: PolicyContext): readonly Violation[] {
     if (networks.length === 0) return [];
     const texts = new Set(facts.ports.flatMap(({ endpoints }) => endpoints.map(({ text }) => text)));
     return [...texts]
-      .filter((text) => !networks.some((cidr) => cidrContains(cidr, hostOfText(text))))
+      .filter((text) => !networks.some((cidr) => cidrContains(cidr, addressOfEndpoint(text))))
       .map((text) => ({
         code: 'ENDPOINT_RANGE',
         subject: facts.service,
@@ -53,7 +53,7 @@ function networksOf({ view, settings }: PolicyContext, family: Family): readonly
 /** ENDPOINT_LOCAL */
 export function localAddresses(context: PolicyContext): readonly Violation[] {
   return eachService(context, ({ path, facts }) => {
-    const endpoints = facts.ports.flatMap((port) => port.endpoints.map(({ text }) => hostOfText(text)));
+    const endpoints = facts.ports.flatMap((port) => port.endpoints.map(({ text }) => addressOfEndpoint(text)));
     const hosts = [...hostsOf(facts.ports, ['cluster', 'external', 'load-balancer']), ...endpoints];
     return [...new Set(hosts)].flatMap((host) => {
       const why = forbiddenEndpoint(host);

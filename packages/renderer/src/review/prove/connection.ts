@@ -46,11 +46,6 @@ export function affinityOf({ affinitySeconds }: HeaderNotes): { readonly affinit
   return affinitySeconds === undefined ? {} : { affinity: `${affinitySeconds} s` };
 }
 
-/** `10.244.1.5` of `10.244.1.5:8080`. */
-export function hostOf(endpoint: string): string {
-  return endpoint.slice(0, endpoint.lastIndexOf(':')).replaceAll(/[[\]]/g, '');
-}
-
 /** The ready endpoints or, where there are none, those that terminate but still serve (KEP-1669). */
 export function usable(endpoints: readonly HeaderNote[]): readonly HeaderNote[] {
   const ready = endpoints.filter((endpoint) => endpoint.ready);

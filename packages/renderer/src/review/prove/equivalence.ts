@@ -1,9 +1,8 @@
 import type { BundleFiles } from '@sluice/bundle';
-import { compareText, type Family, type Problem, TraceError } from '@sluice/netfilter';
+import { addressOfEndpoint, compareText, type Family, type Problem, TraceError } from '@sluice/netfilter';
 import { type Claim, claimsOf, declaredIn } from './declared.ts';
 import { commonDestinations, destinationsOf } from '../flows/destinations.ts';
 import type { Branch, Destination, FlowOutcome } from '../flows/flow.ts';
-import { hostOf } from './connection.ts';
 import { flowRows, type FlowRow } from '../flows/flows.ts';
 import { nodesOfProfile, factOf, nodeOf, ReviewStopped } from '../bundle/node.ts';
 import { wholeProgram } from '../flows/layout.ts';
@@ -143,7 +142,7 @@ function isUnobservable({ source, nodes, outcomes, destination }: FlowRow, view:
   const [first, second] = outcomes as readonly [FlowOutcome, FlowOutcome];
   if (source.class === 'node') return claim?.role !== 'cluster' && isSameBut(first, second, () => true);
   if (source.class !== 'endpoint') return false;
-  const home = claim?.declared.notes.endpoints.find(({ text }) => hostOf(text) === source.address)?.node;
+  const home = claim?.declared.notes.endpoints.find(({ text }) => addressOfEndpoint(text) === source.address)?.node;
   return home !== nodes.nodes[0] && isSameBut(first, second, (host) => host === source.address);
 }
 

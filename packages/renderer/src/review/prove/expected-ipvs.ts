@@ -1,11 +1,10 @@
-import { compareText } from '@sluice/netfilter';
+import { addressOfEndpoint, compareText } from '@sluice/netfilter';
 import {
   affinityOf,
   type DeclaredConnection,
   clusterEndpoints,
   endpointsOf,
   type ExpectedOutcome,
-  hostOf,
   isAllowed,
   isLocalPod,
   isOpen,
@@ -43,7 +42,7 @@ export function expectedIpvs(connection: DeclaredConnection): ExpectedOutcome {
         verdict: 'dnat' as const,
         to: endpoint.text,
         // Only an endpoint's own node has a rule for its hairpin traffic.
-        masquerade: isMasked || (hostOf(endpoint.text) === source.address && endpoint.node === node.name),
+        masquerade: isMasked || (addressOfEndpoint(endpoint.text) === source.address && endpoint.node === node.name),
         share: shareOf(endpoint) / sum,
       }))
       .toSorted((a, b) => compareText(a.to, b.to)),

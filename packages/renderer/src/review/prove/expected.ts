@@ -1,11 +1,10 @@
-import { compareText } from '@sluice/netfilter';
+import { addressOfEndpoint, compareText } from '@sluice/netfilter';
 import {
   affinityOf,
   clusterEndpoints,
   type DeclaredConnection,
   endpointsOf,
   type ExpectedOutcome,
-  hostOf,
   isAllowed,
   isLocalPod,
   isOpen,
@@ -32,7 +31,9 @@ function expectedIptables(connection: DeclaredConnection): ExpectedOutcome {
   if (usable(endpoints).length === 0) return { kind: 'reject' };
   const isPods = isLocalPod(connection);
   const to = (list: readonly HeaderNote[], masquerade: boolean): ExpectedOutcome =>
-    list.length === 0 ? { kind: 'drop' } : choice(list, notes, (text) => masquerade || hostOf(text) === source.address);
+    list.length === 0
+      ? { kind: 'drop' }
+      : choice(list, notes, (text) => masquerade || addressOfEndpoint(text) === source.address);
   const cluster = (masquerade: boolean): ExpectedOutcome => to(clusterEndpoints(endpoints, node), masquerade);
   const local = (masquerade: boolean): ExpectedOutcome => to(localEndpoints(endpoints, node), masquerade);
   if (role === 'cluster') return notes.internalPolicy === 'Local' ? local(!isPods) : cluster(!isPods);

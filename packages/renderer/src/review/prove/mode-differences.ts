@@ -1,7 +1,7 @@
-import type { ProblemCode } from '@sluice/netfilter';
+import { addressOfEndpoint, type ProblemCode } from '@sluice/netfilter';
 import type { Claim } from './declared.ts';
 import { loopback } from '../flows/destinations.ts';
-import { endpointsOf, hostOf, localEndpoints, usable } from './connection.ts';
+import { endpointsOf, localEndpoints, usable } from './connection.ts';
 import type { FlowOutcome } from '../flows/flow.ts';
 import type { FlowRow } from '../flows/flows.ts';
 import type { NodeOf } from '../bundle/node.ts';
@@ -119,7 +119,9 @@ export function isSameBut(first: FlowOutcome, second: FlowOutcome, may: (endpoin
       const other = second.branches[at]!;
       const isAlike = branch.verdict === other.verdict && branch.to === other.to;
       const sameShare = Math.abs(branch.share - other.share) < 1e-6;
-      return isAlike && sameShare && (branch.masquerade === other.masquerade || may(hostOf(branch.to ?? '')));
+      return (
+        isAlike && sameShare && (branch.masquerade === other.masquerade || may(addressOfEndpoint(branch.to ?? '')))
+      );
     })
   );
 }

@@ -1,4 +1,5 @@
 import {
+  addressOfEndpoint,
   compareText,
   type Family,
   type Packet,
@@ -7,7 +8,7 @@ import {
   type TransportProtocol,
 } from '@sluice/netfilter';
 import { serviceFile } from '@sluice/bundle';
-import { factsAt, hostOfText } from '../facts/service-entries.ts';
+import { factsAt } from '../facts/service-entries.ts';
 import { toolOf, virtualTools } from '../bundle/tools.ts';
 import type { BundleView } from '../bundle/view.ts';
 
@@ -44,7 +45,7 @@ export function clusterFrontends(view: BundleView, profile: string, service: str
 }
 
 const splitAddress = (text: string): Pick<ClusterFrontend, 'destination' | 'port'> => ({
-  destination: hostOfText(text),
+  destination: addressOfEndpoint(text),
   port: Number(text.slice(text.lastIndexOf(':') + 1)),
 });
 
