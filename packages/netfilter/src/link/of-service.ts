@@ -31,6 +31,14 @@ export function serviceOfKey(key: string): string {
 /** Whether a chain belongs to one Service port, in either layout. */
 export const isOwnChain = (name: string): boolean => name.startsWith('SLU-') || isServiceChain(name);
 
+const treeForm = /^SLU-((?:SVC|SVL|EXT|FW|SEP)-[A-Z2-7]{16})\.[0-9a-z]{2}$/;
+
+/** The name in layout `flat`, and in bundles, of the chain of one Service port or endpoint: `KUBE-SVC-…` of `SLU-SVC-….1c`. */
+export function flatName(chain: string): string {
+  const own = treeForm.exec(chain)?.[1];
+  return own === undefined ? chain : `KUBE-${own}`;
+}
+
 /**
  * Finds the part of a table that belongs to one Service, in either layout: rules by their comments, chains by the jumps to them.
  * @param table as it was linked, or as a kernel holds it

@@ -1,3 +1,4 @@
+import { flatName, isServiceChain } from '@sluice/netfilter';
 import type { Explanation } from './explanation.ts';
 
 const meanings: Readonly<Record<string, string>> = {
@@ -27,12 +28,10 @@ export function meaningOf(chain: string): string {
   return meanings[chain] ?? meanings[chain.split('-').slice(0, 2).join('-')] ?? 'a chain of the profile';
 }
 
-const ownForm = /^SLU-((?:SVC|SVL|EXT|FW|SEP)-[A-Z2-7]{16})\.[0-9a-z]{2}$/;
-
 /** The name of a chain in bundle files: `KUBE-SVC-…` of `SLU-SVC-….1c`, `KUBE-SERVICES` of `SLUICE-SERVICES`. */
 export function logicalName(chain: string): string {
-  const own = ownForm.exec(chain)?.[1];
-  if (own !== undefined) return `KUBE-${own}`;
+  const own = flatName(chain);
+  if (own !== chain) return own;
   const shared = chain.replace(/^SLUICE-/, 'KUBE-');
   return Object.hasOwn(meanings, shared) ? shared : chain;
 }
@@ -53,8 +52,7 @@ export function layoutOf(chain: string): Pick<Explanation, 'layout' | 'counterpa
   const logical = logicalName(chain);
   if (logical !== chain) return { layout: 'tree', counterpart: logical };
   if (chain.startsWith('SLU')) return { layout: 'tree' };
-  const own = /^KUBE-((?:SVC|SVL|EXT|FW|SEP)-[A-Z2-7]{16})$/.exec(chain)?.[1];
-  if (own !== undefined) return { layout: 'flat', counterpart: `SLU-${own}.*` };
+  if (isServiceChain(chain)) return { layout: 'flat', counterpart: `${chain.replace(/^KUBE/, 'SLU')}.*` };
   if (!Object.hasOwn(meanings, chain) || inBoth.has(chain)) return {};
   return { layout: 'flat', counterpart: chain.replace(/^KUBE-/, 'SLUICE-') };
 }

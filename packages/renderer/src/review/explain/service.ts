@@ -1,10 +1,11 @@
-import { type BundleFiles, readPath } from '@sluice/bundle';
+import type { BundleFiles } from '@sluice/bundle';
 import { addressOfEndpoint, compareText, parseAddress, type Problem } from '@sluice/netfilter';
 import { type ExplainedPort, type Explanation, placesIn } from './explanation.ts';
 import type { PortFacts } from '../facts/facts.ts';
 import { Memory } from '../bundle/memory.ts';
 import { ReviewStopped } from '../bundle/node.ts';
-import { factsAt } from '../facts/service-entries.ts';
+import { factsAt } from '../facts/read.ts';
+import { portName } from '../facts/port-key.ts';
 
 /** A Service port and the file that declares it. */
 interface PortEntry {
@@ -55,7 +56,7 @@ function addressOf(query: string): AddressQuery | undefined {
 function ofService(files: BundleFiles, service: string, name: string | undefined): Explanation | undefined {
   const isItsFile = (path: string): boolean => path.includes(`/services/${service}.`);
   const all = portsIn(files, (path) => isItsFile(path)).filter((entries) => entries.service === service);
-  const entries = all.filter(({ port }) => name === undefined || keyOf(port) === `${service}:${name}`);
+  const entries = all.filter(({ port }) => name === undefined || portName(port) === `${service}:${name}`);
   if (entries.length === 0) return undefined;
   const places = [...files].filter(([path]) => isItsFile(path)).toSorted(([a], [b]) => compareText(a, b));
   return {
@@ -97,7 +98,9 @@ function ofAddress(files: BundleFiles, query: AddressQuery): Explanation | undef
   };
 }
 
-const namesOf = (found: readonly PortEntry[]): readonly string[] => [...new Set(found.map(({ port }) => keyOf(port)))];
+const namesOf = (found: readonly PortEntry[]): readonly string[] => [
+  ...new Set(found.map(({ port }) => portName(port))),
+];
 
 /** Whether a rule or a virtual server matches an address or translates to it. */
 function mentions(line: string, { address, port }: AddressQuery): boolean {
@@ -117,17 +120,10 @@ function portsIn(files: BundleFiles, mayHave: (path: string, text: string) => bo
   return [...files]
     .filter(([path, text]) => path.includes('/services/') && mayHave(path, text))
     .toSorted(([a], [b]) => compareText(a, b))
-    .flatMap(([path]) => {
-      const what = readPath(path);
-      if (what?.kind !== 'service') return [];
-      const service = `${what.namespace}/${what.name}`;
-      const ports = factsAt({ files, memory }, path, service, what.tool).flatMap((facts) => facts.ports);
-      return ports.map((port) => ({ path, service, port }));
-    });
+    .flatMap(([path]) =>
+      factsAt({ files, memory }, path).flatMap(({ service, ports }) => ports.map((port) => ({ path, service, port }))),
+    );
 }
-
-/** `shop/web:http` of `shop/web:http 80/TCP`. */
-const keyOf = ({ key }: PortFacts): string => key.split(' ')[0] ?? key;
 
 const explained = ({ key, addresses, nodePort, endpoints }: PortFacts): ExplainedPort => ({
   key,

@@ -1,5 +1,6 @@
-import { type BundleFiles, readPath } from '@sluice/bundle';
+import type { BundleFiles } from '@sluice/bundle';
 import { compareText, findSet, knownSet, readSetLine } from '@sluice/netfilter';
+import { serviceOf } from '../bundle/files.ts';
 import type { Explanation } from './explanation.ts';
 
 /** A search in `.ipset` or `.ipvs` files. */
@@ -126,8 +127,8 @@ interface PlacedLine {
 function linesOf(files: BundleFiles, tool: LineSearch['tool']): readonly PlacedLine[] {
   const paths = [...files.keys()].filter((path) => path.endsWith(`.${tool}`)).toSorted(compareText);
   return paths.flatMap((file) => {
-    const what = readPath(file);
-    const own = what?.kind === 'service' ? { service: `${what.namespace}/${what.name}` } : {};
+    const service = serviceOf(file);
+    const own = service === '' ? {} : { service };
     return (files.get(file) ?? '').split('\n').flatMap((text, index): PlacedLine[] => {
       if (text === '' || text.startsWith('#')) return [];
       const bare = text.startsWith('@') ? text.slice(text.indexOf(' ') + 1) : text;

@@ -11,6 +11,7 @@ import {
 } from '@sluice/netfilter';
 import type { AddressFacts, EndpointFacts, PortFacts, ServiceFacts } from './facts.ts';
 import { type HeaderNotes, commentBlockOf, notesFor, notesOf, type PortNote } from '../bundle/header.ts';
+import { portKey } from './port-key.ts';
 
 /** The texts of a Service's files in mode ipvs; absent for missing files. */
 export interface VirtualTexts {
@@ -26,7 +27,7 @@ export function virtualFacts(service: string, family: Family, { ipvs = '', ipset
   const notes = notesFor(family, notesOf(commentBlockOf(ipvs === '' ? ipset : ipvs)));
   const servers = serversIn(ipvs, family);
   const entries = entriesIn(ipset, family);
-  const byPort = Map.groupBy(servers, (server) => portKey(service, server, notes));
+  const byPort = Map.groupBy(servers, (server) => keyOfServer(service, server, notes));
   const declared = notes.ports.map((port) => [keyOf(service, port.name, port.port, port.protocol), port] as const);
   const keys = new Set([...declared.map(([key]) => key), ...byPort.keys()]);
   const noteOf = new Map(declared);
@@ -100,10 +101,10 @@ function entriesIn(text: string, family: Family): SetEntries {
 }
 
 const keyOf = (service: string, name: string, port: number, protocol: TransportProtocol): string =>
-  `${service}${name === '' ? '' : `:${name}`} ${port}/${protocol.toUpperCase()}`;
+  portKey(`${service}${name === '' ? '' : `:${name}`}`, port, protocol);
 
 /** The port that a virtual server belongs to: virtual servers have no names. */
-function portKey(service: string, { onNode, port, protocol }: VirtualServerFacts, { ports }: HeaderNotes): string {
+function keyOfServer(service: string, { onNode, port, protocol }: VirtualServerFacts, { ports }: HeaderNotes): string {
   const note = ports.find((one) => one.protocol === protocol && (onNode ? one.nodePort : one.port) === port);
   return keyOf(service, note?.name ?? '', note?.port ?? port, protocol);
 }

@@ -1,5 +1,6 @@
 import { compareText } from '@sluice/netfilter';
 import type { PortFacts, ServiceFacts } from './facts.ts';
+import { numberAndProtocolOf } from './port-key.ts';
 
 /** A port before and after; one side may be missing. */
 export interface PortPair {
@@ -20,11 +21,6 @@ export function portPairs(old: ServiceFacts | undefined, fresh: ServiceFacts | u
       return { ...(was === undefined ? {} : { old: was }), ...(is === undefined ? {} : { new: is }) };
     })
     .toSorted((a, b) => compareText(keyOf(a), keyOf(b)));
-}
-
-/** `80/TCP` of `shop/web:http 80/TCP`: a Service has it once. */
-export function numberAndProtocolOf({ key }: Pick<PortFacts, 'key'>): string {
-  return key.slice(key.lastIndexOf(' ') + 1);
 }
 
 const keyOf = (pair: PortPair): string => (pair.new ?? pair.old)!.key;

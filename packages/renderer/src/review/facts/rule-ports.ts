@@ -16,6 +16,7 @@ import {
 import type { RuleFile } from '@sluice/bundle';
 import type { AddressFacts } from './facts.ts';
 import type { Policy } from '../bundle/header.ts';
+import { portKey } from './port-key.ts';
 
 /** A Service port, read from rules alone. A policy is absent where no rule shows it. */
 export interface RulePort {
@@ -82,7 +83,7 @@ function readDispatch(table: string, rule: Rule, readings: Map<string, PortReadi
   // A health check belongs to the whole Service; it is kept with the port that its rule names.
   const key =
     [...readings.keys()].find((known) => known.startsWith(`${name} `) && (isHealth || host === undefined)) ??
-    `${name} ${port}/${rule.protocol.toUpperCase()}`;
+    portKey(name, port, rule.protocol);
   const known = readings.get(key);
   const reading = known ?? {
     protocol: rule.protocol,

@@ -21,6 +21,11 @@ export function keyOf({ protocol, port }: Destination, address: string): string 
   return `${protocol} ${address} ${port}`;
 }
 
+/** A destination as a text, without its Services. */
+export function placeOf({ kind, address, port, protocol }: Omit<Destination, 'services'>): string {
+  return `${kind} ${address} ${port} ${protocol}`;
+}
+
 /** The loopback address that a node itself can reach. */
 export const loopback = { ipv4: '127.0.0.1', ipv6: '::1' } as const satisfies Record<Family, string>;
 
@@ -44,13 +49,13 @@ export function destinationsOf(
 ): readonly Destination[] {
   const found = new Map<string, { destination: Destination; services: Set<string> }>();
   const add = (destination: Omit<Destination, 'services'>, path: string): void => {
-    const key = `${destination.kind} ${destination.address} ${destination.port} ${destination.protocol}`;
+    const key = placeOf(destination);
     const known = found.get(key) ?? { destination: { ...destination, services: [] }, services: new Set<string>() };
     found.set(key, known);
     known.services.add(serviceOf(path));
   };
-  const isNamed = ({ kind, address, port, protocol }: Destination): boolean =>
-    kind === 'elsewhere' && found.has(`address ${address} ${port} ${protocol}`);
+  const isNamed = (destination: Destination): boolean =>
+    destination.kind === 'elsewhere' && found.has(placeOf({ ...destination, kind: 'address' }));
   for (const { index, paths } of indexes) {
     for (const path of paths) {
       const { exact, ports, wide, bound } = index.reach(path);

@@ -10,7 +10,7 @@ import {
   resolveVirtual,
 } from '@sluice/bundle';
 import { type NodeOf, nodeOf, scopeOf } from '../bundle/node.ts';
-import { numberAndProtocolOf } from '../facts/port-pairs.ts';
+import { numberAndProtocolOf } from '../facts/port-key.ts';
 import { virtualAt } from '../bundle/files.ts';
 import type { Violation } from './finding.ts';
 import type { ChangeContext, PolicyContext } from './context.ts';

@@ -1,7 +1,7 @@
 import type { BundleFiles } from '@sluice/bundle';
 import { addressOfEndpoint, compareText, type Family, type Problem, TraceError } from '@sluice/netfilter';
 import { type Claim, claimsOf, declaredIn } from './declared.ts';
-import { commonDestinations, destinationsOf } from '../flows/destinations.ts';
+import { commonDestinations, destinationsOf, placeOf } from '../flows/destinations.ts';
 import type { Branch, Destination, FlowOutcome } from '../flows/flow.ts';
 import { flowRows, type FlowRow } from '../flows/flows.ts';
 import { nodesOfProfile, factOf, nodeOf, ReviewStopped } from '../bundle/node.ts';
@@ -187,8 +187,6 @@ function profilesOf(view: BundleView, mode: 'iptables' | 'ipvs'): readonly strin
 function familiesOf(view: BundleView, profile: string): readonly Family[] {
   return (['ipv4', 'ipv6'] as const).filter((family) => hasFamily(view, profile, family));
 }
-
-const placeOf = ({ kind, address, port, protocol }: Destination): string => `${kind} ${address} ${port} ${protocol}`;
 
 /** Whether two outcomes are equal for clients: shares of endpoints count, the way in which one is chosen does not. */
 export function isSameOutcome(a: FlowOutcome, b: FlowOutcome): boolean {

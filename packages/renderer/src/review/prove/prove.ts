@@ -3,7 +3,7 @@ import { type BundleFiles, type ResolvedNode, resolveNode } from '@sluice/bundle
 import { distinctionsOf } from './distinctions.ts';
 import type { Distinctions } from '../flows/groups.ts';
 import { type Claim, claimsOf, type ServiceDeclaration, declaredIn } from './declared.ts';
-import { compareDestinations, destinationsOf, commonDestinations, loopback } from '../flows/destinations.ts';
+import { compareDestinations, destinationsOf, commonDestinations, loopback, placeOf } from '../flows/destinations.ts';
 import type { ExpectedOutcome, ProfileTrafficPolicy } from './connection.ts';
 import { expectedOf } from './expected.ts';
 import type { Branch, Destination, FlowOutcome } from '../flows/flow.ts';
@@ -165,8 +165,6 @@ function carriedBy(all: readonly ServiceDeclaration[], claims: Declarations['cla
   if (all[0]?.mode !== 'ipvs') return new Set();
   return new Set([...claims.values()].flatMap(([claim]) => claim?.destination.address || []));
 }
-
-const placeOf = ({ kind, address, port, protocol }: Destination): string => `${kind} ${address} ${port} ${protocol}`;
 
 /** Adds declared destinations that no rule names. */
 function withClaims(

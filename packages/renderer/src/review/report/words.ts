@@ -2,6 +2,7 @@ import type { BundleDiff } from '../diff/diff.ts';
 import type { ServiceChange } from '../diff/service-changes.ts';
 import type { Branch, Destination, FlowOutcome, NodeGroup, FlowSource } from '../flows/flow.ts';
 import { printEndpoint } from '@sluice/netfilter';
+import { portName } from '../facts/port-key.ts';
 
 // Texts that reports of all formats share.
 
@@ -123,7 +124,7 @@ function nodePortsText({ services }: BundleDiff): string {
 function emptiedText({ services }: BundleDiff): string {
   const emptied = [...new Set(services.flatMap(({ emptied: ports }) => ports))];
   if (emptied.length === 0) return 'no port loses its last endpoint';
-  const some = emptied.slice(0, 3).map((key) => key.split(' ')[0]);
+  const some = emptied.slice(0, 3).map((key) => portName({ key }));
   const more = emptied.length > 3 ? ` and ${emptied.length - 3} more` : '';
   return `${some.join(', ')}${more} ${emptied.length === 1 ? 'loses its' : 'lose their'} last endpoint`;
 }

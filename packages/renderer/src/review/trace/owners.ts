@@ -1,6 +1,7 @@
 import {
   chainOf,
   type Family,
+  flatName,
   isRuleError,
   readRule,
   type RuleHit,
@@ -34,7 +35,8 @@ export function ownersOf(
     }
     const file = view.memory.file(path, text);
     if (!('sections' in file)) continue;
-    for (const chain of file.sections.flatMap((section) => section.chains)) chains.set(logical(chain), serviceOf(path));
+    for (const chain of file.sections.flatMap((section) => section.chains))
+      chains.set(flatName(chain), serviceOf(path));
   }
   return ({ table, chain, rule }) => {
     if (table !== 'ipvs') return ownerOfRule(rule, chains);
@@ -47,18 +49,13 @@ export function ownersOf(
 
 /** By the rule's own chain or its target; a rule that rejects or drops names its Service in its comment. */
 function ownerOfRule(text: string, owners: ReadonlyMap<string, string>): string | undefined {
-  const own = owners.get(logical(chainOf(text)));
+  const own = owners.get(flatName(chainOf(text)));
   if (own !== undefined) return own;
   const rule = readRule(text, undefined, 'program');
   if (isRuleError(rule)) return undefined;
-  if (rule.target && 'chain' in rule.target) return owners.get(logical(rule.target.chain));
+  if (rule.target && 'chain' in rule.target) return owners.get(flatName(rule.target.chain));
   const key = serviceKeyOf(text);
   return key && serviceOfKey(key);
-}
-
-/** The name of a chain without its layout's prefix and tag: `SLU-SVC-NPX46M4PTMTKRN6Y.1c`. */
-function logical(chain: string): string {
-  return /^(?:KUBE|SLU)-((?:SVC|SVL|EXT|FW|SEP)-[A-Z2-7]{16})/.exec(chain)?.[1] ?? chain;
 }
 
 /** The keys of `10.96.0.10:80/TCP` in reach indexes: `tcp 10.96.0.10 80` and `tcp 80`. */

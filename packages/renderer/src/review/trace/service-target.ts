@@ -7,9 +7,9 @@ import {
   type Problem,
   type TransportProtocol,
 } from '@sluice/netfilter';
-import { serviceFile } from '@sluice/bundle';
-import { factsAt } from '../facts/service-entries.ts';
-import { toolOf, virtualTools } from '../bundle/tools.ts';
+import { serviceOf } from '../bundle/files.ts';
+import { portName } from '../facts/port-key.ts';
+import { factsIn } from '../facts/read.ts';
 import type { BundleView } from '../bundle/view.ts';
 
 /** A Service port as an operator writes it. */
@@ -29,18 +29,16 @@ export interface ClusterFrontend extends Pick<Packet, 'family' | 'destination' |
 
 /** The ClusterIP of each port of a Service in a profile, by key, IPv4 first. */
 export function clusterFrontends(view: BundleView, profile: string, service: string): readonly ClusterFrontend[] {
-  const [namespace = '', name = ''] = service.split('/');
-  const paths = [toolOf.ipv4, toolOf.ipv6, ...virtualTools].map((tool) => ({
-    tool,
-    path: serviceFile(profile, namespace, name, tool),
-  }));
   const found = new Map<string, ClusterFrontend>();
-  for (const { family, ports } of paths.flatMap(({ tool, path }) =>
-    view.files.has(path) ? factsAt(view, path, service, tool) : [],
-  ))
-    for (const { key, protocol, addresses } of ports)
-      for (const { text } of addresses.filter(({ kind }) => kind === 'cluster'))
-        found.set(`${text}/${protocol}`, { key: key.split(' ')[0] ?? key, family, protocol, ...splitAddress(text) });
+  for (const family of ['ipv4', 'ipv6'] as const)
+    for (const port of factsIn(view, { profile, service, family })?.ports ?? [])
+      for (const { text } of port.addresses.filter(({ kind }) => kind === 'cluster'))
+        found.set(`${text}/${port.protocol}`, {
+          key: portName(port),
+          family,
+          protocol: port.protocol,
+          ...splitAddress(text),
+        });
   return [...found.values()].toSorted((a, b) => compareText(a.key, b.key) || compareText(a.family, b.family));
 }
 
@@ -88,14 +86,8 @@ const describe = ({ key, destination, port, protocol }: ClusterFrontend): string
 const namedMax = 5;
 
 function noService(view: BundleView, profile: string): string {
-  const services = new Set(
-    [...view.files.keys()].flatMap(
-      (path) => /^profiles\/([^/]+)\/services\/(.+)\.\w+$/.exec(path)?.slice(1).join(' ') ?? [],
-    ),
-  );
-  const names = [...services]
-    .filter((one) => one.startsWith(`${profile} `))
-    .map((one) => one.slice(profile.length + 1));
+  const paths = [...view.files.keys()].filter((path) => path.startsWith(`profiles/${profile}/services/`));
+  const names = [...new Set(paths.map(serviceOf))];
   if (names.length === 0) return 'The profile has no Services';
   const some = names.toSorted(compareText).slice(0, namedMax).join(', ');
   const more = names.length > namedMax ? `, … (${names.length} in all)` : '';
