@@ -6,7 +6,7 @@ import { toolOf } from '../bundle/tools.ts';
 import type { BundleView } from '../bundle/view.ts';
 import { withFlags } from './expected-ipvs.ts';
 
-const masquerading = /^(?:@\S+ )?-A KUBE-SV[CL]-\S+ .*? cluster IP".* --dport \d+ (! -[si] \S+ )?-j KUBE-MARK-MASQ$/gm;
+const masquerading = /^(?:@\S+ )?-A KUBE-SV[CL]-\S+ .* --dport \d+ (! -[si] \S+ )?-j KUBE-MARK-MASQ$/gm;
 const nodePortTail = /^-A KUBE-SERVICES -m comment --comment "[^"]*" (.*) -j KUBE-NODEPORTS$/m;
 
 /**
