@@ -139,3 +139,12 @@ export function notesFor(family: Family, notes: HeaderNotes): HeaderNotes {
     endpoints: notes.endpoints.filter(({ text }) => text.startsWith('[') === (family === 'ipv6')),
   };
 }
+
+/** The node and zone of an endpoint, as far as a comment block names them. @param text `10.244.1.5:8080` */
+export function placeOfEndpoint(text: string, { endpoints }: HeaderNotes): Pick<HeaderNote, 'node' | 'zone'> {
+  const note = endpoints.find((one) => one.text === text);
+  return {
+    ...(note?.node === undefined ? {} : { node: note.node }),
+    ...(note?.zone === undefined ? {} : { zone: note.zone }),
+  };
+}

@@ -1,4 +1,5 @@
 import { type Family, findSet, lineFamily, type TransportProtocol, type VirtualTool } from '@sluice/netfilter';
+import { readEntry, virtualLines } from './lines.ts';
 import type { FileReach } from './reach.ts';
 
 interface VirtualReach {
@@ -21,12 +22,10 @@ export function virtualReach(tool: VirtualTool, text: string, family: Family): F
     bound: new Set(),
     inner: new Set(),
   };
-  for (const line of text.split('\n')) {
-    if (line === '' || line.startsWith('#')) continue;
-    const bare = line.startsWith('@') ? line.slice(line.indexOf(' ') + 1) : line;
-    if (lineFamily(tool, bare) !== family) continue;
-    if (tool === 'ipvs') addServer(bare, found);
-    else addEntry(bare, found);
+  for (const line of virtualLines(text)) {
+    if (lineFamily(tool, line) !== family) continue;
+    if (tool === 'ipvs') addServer(line, found);
+    else addEntry(line, found);
   }
   return { ...found, wide: [] };
 }
@@ -52,13 +51,12 @@ function addEntry(text: string, { exact, ports, bound, inner }: VirtualReach): v
   else if (set.type === 'bitmap:port') {
     for (const protocol of protocolsOf(set.key)) ports.add(`${protocol} ${entry}`);
   } else {
-    const [address = '', transport = '', third = ''] = entry.split(',');
-    const [protocol, port] = transport.split(':');
-    const key = `${protocol} ${address} ${port}`;
+    const { first, protocol, port, source } = readEntry(entry);
+    const key = `${protocol} ${first} ${port}`;
     // Entries for hairpin traffic end with the endpoint's own address; only packets from virtual servers are looked up there.
     if (set.key === 'KUBE-LOOP-BACK') inner.add(key);
-    if (address.includes('${')) ports.add(`${protocol} ${port}`);
-    else if (set.key !== 'KUBE-LOOP-BACK' || third !== address) exact.add(key);
+    if (first.includes('${')) ports.add(`${protocol} ${port}`);
+    else if (set.key !== 'KUBE-LOOP-BACK' || source !== first) exact.add(key);
   }
 }
 

@@ -12,6 +12,7 @@ import {
   serviceOfKey,
 } from '@sluice/netfilter';
 import { type BundleFiles, nodeFile, readPath } from '@sluice/bundle';
+import { withoutGuard } from '../bundle/lines.ts';
 import { layoutOf, logicalName, meaningOf } from './chain-names.ts';
 import { explainService } from './service.ts';
 import { searchTree } from './tree.ts';
@@ -235,7 +236,7 @@ function keyIn(line: string, service: string): string | undefined {
 
 /** Whether a line of a file is equivalent to a rule, for any value of its variables. */
 function isLikeRule(line: string, family: Family, chain: string, key: string): boolean {
-  const text = line.startsWith('@') ? line.slice(line.indexOf(' ') + 1) : line;
+  const text = withoutGuard(line);
   if (!text.startsWith(`-A ${chain} `)) return false;
   const bare = text.replaceAll(/ (?:! )?-[sdi] \$\{[^}]*\}\+?/g, '');
   const rule = readRule(bare, family);

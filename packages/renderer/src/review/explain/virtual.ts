@@ -1,6 +1,7 @@
 import type { BundleFiles } from '@sluice/bundle';
 import { compareText, findSet, knownSet, readSetLine } from '@sluice/netfilter';
 import { serviceOf } from '../bundle/files.ts';
+import { withoutGuard } from '../bundle/lines.ts';
 import type { Explanation } from './explanation.ts';
 
 /** A search in `.ipset` or `.ipvs` files. */
@@ -131,8 +132,7 @@ function linesOf(files: BundleFiles, tool: LineSearch['tool']): readonly PlacedL
     const own = service === '' ? {} : { service };
     return (files.get(file) ?? '').split('\n').flatMap((text, index): PlacedLine[] => {
       if (text === '' || text.startsWith('#')) return [];
-      const bare = text.startsWith('@') ? text.slice(text.indexOf(' ') + 1) : text;
-      return [{ file, line: index + 1, text, bare, ...own }];
+      return [{ file, line: index + 1, text, bare: withoutGuard(text), ...own }];
     });
   });
 }

@@ -1,7 +1,7 @@
 import { addressOfEndpoint, compareText, type Family } from '@sluice/netfilter';
 import type { RuleFile } from '@sluice/bundle';
-import type { AddressFacts, EndpointFacts, PortFacts, ServiceFacts } from './facts.ts';
-import { type HeaderNote, type HeaderNotes, notesOf } from '../bundle/header.ts';
+import type { AddressFacts, PortFacts, ServiceFacts } from './facts.ts';
+import { type HeaderNotes, notesOf, placeOfEndpoint } from '../bundle/header.ts';
 import { portsOf } from './rule-ports.ts';
 
 /**
@@ -22,7 +22,7 @@ export function factsOf(service: string, family: Family, file: RuleFile): Servic
       sourceRanges: isRestricting ? port.sourceRanges : notes.sourceRanges,
       internalPolicy: port.internalPolicy ?? notes.internalPolicy,
       externalPolicy: port.externalPolicy ?? notes.externalPolicy,
-      endpoints: targets.toSorted(compareText).map((text) => endpointOf(text, notes.endpoints)),
+      endpoints: targets.toSorted(compareText).map((text) => ({ text, ...placeOfEndpoint(text, notes) })),
     };
   });
   return { service, family, ...(notes.type === undefined ? {} : { type: notes.type }), ports };
@@ -31,13 +31,4 @@ export function factsOf(service: string, family: Family, file: RuleFile): Servic
 /** The kind of an address outside of the cluster. */
 function kindOf(text: string, { loadBalancerAddresses }: HeaderNotes): AddressFacts['kind'] {
   return loadBalancerAddresses.includes(addressOfEndpoint(text)) ? 'load-balancer' : 'external';
-}
-
-function endpointOf(text: string, notes: readonly HeaderNote[]): EndpointFacts {
-  const note = notes.find((one) => one.text === text);
-  return {
-    text,
-    ...(note?.node === undefined ? {} : { node: note.node }),
-    ...(note?.zone === undefined ? {} : { zone: note.zone }),
-  };
 }

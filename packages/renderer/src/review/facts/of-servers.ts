@@ -10,7 +10,15 @@ import {
   type VirtualServer,
 } from '@sluice/netfilter';
 import type { AddressFacts, EndpointFacts, PortFacts, ServiceFacts } from './facts.ts';
-import { type HeaderNotes, commentBlockOf, notesFor, notesOf, type PortNote } from '../bundle/header.ts';
+import {
+  type HeaderNotes,
+  commentBlockOf,
+  notesFor,
+  notesOf,
+  placeOfEndpoint,
+  type PortNote,
+} from '../bundle/header.ts';
+import { readEntry, virtualLines } from '../bundle/lines.ts';
 import { portKey } from './port-key.ts';
 
 /** The texts of a Service's files in mode ipvs; absent for missing files. */
@@ -49,9 +57,7 @@ const machine = { ipv4: '0.0.0.0', ipv6: '::' } as const satisfies Record<Family
 
 function serversIn(text: string, family: Family): readonly VirtualServerFacts[] {
   const found = new Map<string, VirtualServerFacts>();
-  for (const line of text.split('\n')) {
-    if (line === '' || line.startsWith('#')) continue;
-    const bare = line.startsWith('@') ? line.slice(line.indexOf(' ') + 1) : line;
+  for (const bare of virtualLines(text)) {
     const onNode = bare.includes('${');
     const own = bare.includes('[') ? machine.ipv6 : machine.ipv4;
     const read = readServerLine(bare.replaceAll(/\$\{[^}]*\}/g, own));
@@ -89,13 +95,12 @@ function entriesIn(text: string, family: Family): SetEntries {
   for (const [, name = '', entry = ''] of text.matchAll(/^(?:@\S+ )?add (\S+) (\S+)$/gm)) {
     const set = findSet(name);
     if (set?.family !== family) continue;
-    const [address = '', transport = '', third = ''] = entry.split(',');
-    const [protocol, port] = transport.split(':');
-    const key = `${printEndpoint(address, Number(port))}/${protocol}`;
+    const { first, protocol, port, source } = readEntry(entry);
+    const key = `${printEndpoint(first, Number(port))}/${protocol}`;
     const kind = kindOfSet[set.key];
     if (kind !== undefined) kinds.set(key, kind);
     if (set.key === 'KUBE-HEALTH-CHECK-NODE-PORT') healthCheckPort = Number(entry);
-    if (set.key === 'KUBE-LOAD-BALANCER-SOURCE-CIDR') ranges.set(key, [...(ranges.get(key) ?? []), third]);
+    if (set.key === 'KUBE-LOAD-BALANCER-SOURCE-CIDR') ranges.set(key, [...(ranges.get(key) ?? []), source]);
   }
   return { kinds, ranges, healthCheckPort };
 }
@@ -142,7 +147,7 @@ function portFacts(
 }
 
 /** Weight 1, kube-proxy's weight of every endpoint, is left out. */
-function endpointsOf(servers: readonly VirtualServerFacts[], { endpoints }: HeaderNotes): readonly EndpointFacts[] {
+function endpointsOf(servers: readonly VirtualServerFacts[], notes: HeaderNotes): readonly EndpointFacts[] {
   const weights = new Map<string, Set<number>>();
   for (const { address, port, weight } of servers.flatMap(({ real }) => real)) {
     const text = printEndpoint(address, port);
@@ -151,13 +156,7 @@ function endpointsOf(servers: readonly VirtualServerFacts[], { endpoints }: Head
   return [...weights]
     .toSorted(([a], [b]) => compareText(a, b))
     .map(([text, given]) => {
-      const note = endpoints.find((one) => one.text === text);
       const weight = [...given].toSorted((a, b) => a - b).join(', ');
-      return {
-        text,
-        ...(note?.node === undefined ? {} : { node: note.node }),
-        ...(note?.zone === undefined ? {} : { zone: note.zone }),
-        ...(weight === '1' ? {} : { weight }),
-      };
+      return { text, ...placeOfEndpoint(text, notes), ...(weight === '1' ? {} : { weight }) };
     });
 }

@@ -1,5 +1,6 @@
 import { cidrContains, compareText, type Family, isInCidr, parseAddress, parseCidr } from '@sluice/netfilter';
 import { type Guard, guardHolds, type RuleFile, type VirtualFile } from '@sluice/bundle';
+import { readEntry } from '../bundle/lines.ts';
 import type { NodeGroup } from './flow.ts';
 import { factOf, nodeOf, type NodeOf, scopeOf } from '../bundle/node.ts';
 import { toolAt } from '../bundle/tools.ts';
@@ -90,9 +91,9 @@ function criteriaOfLines({ lines }: VirtualFile): FileCriteria {
     if (guard && guard.kind !== 'local') guards.set(JSON.stringify(guard), guard);
     const [verb, set, entry = ''] = text.split(' ');
     if (verb !== 'add' || entry.includes('${')) continue;
-    const [first = '', , third = ''] = entry.split(',');
+    const { first, source } = readEntry(entry);
     if (set?.endsWith('-IPVS-IPS')) networks.add(first);
-    else if (third !== first && third !== '') networks.add(third);
+    else if (source !== first && source !== '') networks.add(source);
   }
   return { guards, networks };
 }

@@ -10,6 +10,7 @@ import {
   printWords,
 } from '@sluice/netfilter';
 import { valueOf } from '@sluice/bundle';
+import { readEntry } from '../bundle/lines.ts';
 import type { FlowSource } from './flow.ts';
 import { factOf, type NodeOf } from '../bundle/node.ts';
 import type { NodeProgram } from './program.ts';
@@ -103,7 +104,10 @@ function namedInRules(programs: readonly NodeProgram[], family: Family): NamedIn
     for (const { real } of ipvs?.virtualServers.values() ?? [])
       for (const { address } of real.values()) endpoints.add(address);
     for (const { entries } of ipvs?.sets.values() ?? [])
-      for (const entry of entries) if (entry.split(',').length === 3) networks.add(entry.split(',')[2]!);
+      for (const entry of entries) {
+        const { source } = readEntry(entry);
+        if (source !== '') networks.add(source);
+      }
   }
   // Endpoints are sources too: without a rule for its address the hairpin traffic of one would not be masqueraded.
   const cidrs = [...new Set([...networks, ...endpoints])]

@@ -1,0 +1,26 @@
+/** A line of a file without its guard. */
+export function withoutGuard(line: string): string {
+  return line.startsWith('@') ? line.slice(line.indexOf(' ') + 1) : line;
+}
+
+/** The lines of an `.ipset` or `.ipvs` file without guards, comments left out. */
+export function virtualLines(text: string): readonly string[] {
+  return text.split('\n').flatMap((line) => (line === '' || line.startsWith('#') ? [] : withoutGuard(line)));
+}
+
+/** The parts of an entry of a set: `10.96.0.10,tcp:80,198.51.100.0/24`. */
+export interface EntryParts {
+  /** An address; in a set of ports, a port. */
+  readonly first: string;
+  /** Empty where the set has none. */
+  readonly protocol: string;
+  readonly port: string;
+  /** An address or a network of sources; empty where the set has none. */
+  readonly source: string;
+}
+
+export function readEntry(entry: string): EntryParts {
+  const [first = '', transport = '', source = ''] = entry.split(',');
+  const [protocol = '', port = ''] = transport.split(':');
+  return { first, protocol, port, source };
+}
