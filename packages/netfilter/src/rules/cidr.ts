@@ -45,6 +45,11 @@ export function isInCidr(address: Address, cidr: Cidr): boolean {
   return true;
 }
 
+/** Reads a network, or an address as the network of it alone. */
+export function networkOf(text: string): Cidr | undefined {
+  return parseCidr(text.includes('/') ? text : `${text}/${text.includes(':') ? 128 : 32}`);
+}
+
 /** `isInCidr` for texts; false when one of them cannot be read. */
 export function cidrContains(cidrText: string, addressText: string): boolean {
   const cidr = parseCidr(cidrText);

@@ -4,6 +4,9 @@ import { readPath } from '@sluice/bundle';
 /** The rule tools, each with its family. */
 export const tools = Object.entries(familyOf) as readonly (readonly [Tool, Family])[];
 
+/** Both families, in the order of reports. */
+export const families = ['ipv4', 'ipv6'] as const satisfies readonly Family[];
+
 /** The tool of a family's rules. */
 export const toolOf = { ipv4: 'iptables', ipv6: 'ip6tables' } as const satisfies Record<Family, Tool>;
 

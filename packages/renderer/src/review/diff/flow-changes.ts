@@ -5,7 +5,7 @@ import type { Destination, FlowDifference, FlowOutcome, FlowSource } from '../fl
 import { compareRows, flowRows, type FlowRow } from '../flows/flows.ts';
 import type { FileReach } from '../bundle/reach.ts';
 import type { ReachIndex } from '../bundle/relevance.ts';
-import { toolOf } from '../bundle/tools.ts';
+import { families, toolOf } from '../bundle/tools.ts';
 import { equivalentDestinations } from '../flows/shapes.ts';
 import { hasFamily, type BundleView } from '../bundle/view.ts';
 
@@ -26,7 +26,7 @@ export function changedFlows(
   const found: FlowDifference[] = [];
   for (const [, names] of sharedNodes(before, after)) {
     const profiles = [before, after].map((view) => view.nodes.get(names[0]!)!.profile);
-    for (const family of ['ipv4', 'ipv6'] as const) {
+    for (const family of families) {
       if (!hasFamily(before, profiles[0]!, family) || !hasFamily(after, profiles[1]!, family)) continue;
       const pair: BundlePair = { views: [before, after], profiles, family, changed };
       const moved = isBaseChanged(pair) ? names : names.filter((name) => changed.has(nodeFile(name)));

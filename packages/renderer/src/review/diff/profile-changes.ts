@@ -1,3 +1,4 @@
+import { families } from '../bundle/tools.ts';
 import type { Family } from '@sluice/netfilter';
 import { sysctlFile } from '@sluice/bundle';
 import type { SettingChange } from './setting-changes.ts';
@@ -52,10 +53,8 @@ const modeChanges = (old: string, fresh: string): readonly ProfileChangeBody[] =
 
 /** A change that is the same in both families is reported once. */
 function baseChanges(before: BundleView, after: BundleView, profile: string): readonly ProfileChangeBody[] {
-  const families = (['ipv4', 'ipv6'] as const).filter(
-    (family) => hasFamily(before, profile, family) && hasFamily(after, profile, family),
-  );
-  const answers = families.map((family) => ({
+  const shared = families.filter((family) => hasFamily(before, profile, family) && hasFamily(after, profile, family));
+  const answers = shared.map((family) => ({
     family,
     old: baseTreatmentOf(before, profile, family),
     fresh: baseTreatmentOf(after, profile, family),
@@ -65,7 +64,7 @@ function baseChanges(before: BundleView, after: BundleView, profile: string): re
       old[what] === fresh[what] ? [] : [{ what, family, old: old[what], new: fresh[what] }],
     );
     const texts = new Set(changed.map((change) => `${change.old} ${change.new}`));
-    if (changed.length < families.length || texts.size !== 1) return changed;
+    if (changed.length < shared.length || texts.size !== 1) return changed;
     const { family: _family, ...both } = changed[0]!;
     return [both];
   });

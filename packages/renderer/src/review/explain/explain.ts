@@ -1,4 +1,6 @@
 import {
+  dispatchChains,
+  endpointOf,
   addAll,
   chainOf,
   compareText,
@@ -80,9 +82,6 @@ function ofJump(files: BundleFiles, from: string, chain: string): Explanation | 
   return to && { ...to, meaning: `leads packets of ${from} to ${chain}: ${to.meaning}` };
 }
 
-/** The chains that layout `tree` turns into trees. */
-const dispatching = ['KUBE-SERVICES', 'KUBE-NODEPORTS', 'KUBE-EXTERNAL-SERVICES', 'KUBE-PROXY-FIREWALL'] as const;
-
 /** A rule of layout `tree`: the line of a file that it was made from, else its chain. */
 function ofTreeRule(files: BundleFiles, rule: Rule, text: string, node: string | undefined): Explanation | undefined {
   const own = isOwnChain(rule.chain);
@@ -94,7 +93,7 @@ function ofTreeRule(files: BundleFiles, rule: Rule, text: string, node: string |
   }
   const key = serviceKeyOf(text);
   const ofService = own || key === undefined ? undefined : serviceOfKey(key);
-  for (const from of own || chain !== rule.chain ? [chain] : dispatching) {
+  for (const from of own || chain !== rule.chain ? [chain] : dispatchChains.filter) {
     const shape = shapeOf({ ...written, chain: from });
     const like = found(files, from, (line, family) => isLikeRule(line, family, from, shape), ofService);
     if (like)
@@ -118,12 +117,12 @@ function withLogicalTarget(rule: Rule): Rule {
 }
 
 /** For an endpoint without a chain of its own: the lines of its chain in layout `flat`. */
-function ofEndpoint(files: BundleFiles, { target, protocol }: Rule, chain: string): Explanation | undefined {
-  if (target?.kind !== 'dnat') return undefined;
-  const host = target.address.includes(':') ? `[${target.address}]` : target.address;
-  const to = ` -j DNAT --to-destination ${host}:${target.port}`;
+function ofEndpoint(files: BundleFiles, rule: Rule, chain: string): Explanation | undefined {
+  const translatesTo = endpointOf(rule);
+  if (translatesTo === undefined) return undefined;
+  const to = ` -j DNAT --to-destination ${translatesTo}`;
   const its = new Map([...files].filter(([, text]) => text.includes(`:${chain} `)));
-  const like = found(its, 'KUBE-SEP-', (line) => line.endsWith(to) && line.includes(` -p ${protocol} `));
+  const like = found(its, 'KUBE-SEP-', (line) => line.endsWith(to) && line.includes(` -p ${rule.protocol} `));
   const [, endpoint] = /-A (KUBE-SEP-\S+) /.exec(like?.places[0]?.text ?? '') ?? [];
   return (
     like && {

@@ -1,13 +1,6 @@
+import { families } from '../bundle/tools.ts';
 import type { BundleFiles } from '@sluice/bundle';
-import {
-  compareText,
-  type Family,
-  isOwnChain,
-  serviceKeyOf,
-  tableNames,
-  type TableProgram,
-  targetOf,
-} from '@sluice/netfilter';
+import { compareText, isOwnChain, serviceKeyOf, tableNames, type TableProgram, targetOf } from '@sluice/netfilter';
 import { hasFamily, type BundleView, viewOf } from '../bundle/view.ts';
 import { treeOf } from '../flows/layout.ts';
 import { nodeOf, ReviewStopped } from '../bundle/node.ts';
@@ -52,7 +45,7 @@ function nodesToLink(view: BundleView, wanted: string | undefined): readonly str
 
 function keysOn(view: BundleView, name: string, chain: string): readonly string[] | undefined {
   const node = nodeOf(view, name);
-  for (const family of ['ipv4', 'ipv6'] as const satisfies readonly Family[]) {
+  for (const family of families) {
     if (!hasFamily(view, node.file.profile, family)) continue;
     // On a kernel without -m bpf each endpoint has a chain, so that all contents and names differ.
     for (const knowsBpf of [true, false]) {

@@ -1,7 +1,7 @@
 import { readPath, serviceFile } from '@sluice/bundle';
 import type { Family, Tool, VirtualTool } from '@sluice/netfilter';
 import { rulesAt, serviceOf, type ViewedFiles } from '../bundle/files.ts';
-import { toolOf, tools } from '../bundle/tools.ts';
+import { families, toolOf, tools } from '../bundle/tools.ts';
 import type { BundleView } from '../bundle/view.ts';
 import type { ServiceFacts } from './facts.ts';
 import { factsOf } from './of-rules.ts';
@@ -14,8 +14,6 @@ export interface ServicePlace {
   readonly service: string;
   readonly family: Family;
 }
-
-const families = ['ipv4', 'ipv6'] as const satisfies readonly Family[];
 
 /** The families of which a file of a Service may have rules or virtual servers. */
 export function familiesOf(tool: Tool | VirtualTool): readonly Family[] {

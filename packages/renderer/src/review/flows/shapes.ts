@@ -1,4 +1,4 @@
-import { type Address, type Cidr, type Family, matchedPort, parseAddress, parseCidr } from '@sluice/netfilter';
+import { networkOf, type Address, type Family, matchedPort, parseAddress, parseCidr } from '@sluice/netfilter';
 import { baseRulesOf } from './base-rules.ts';
 import { addressOf, keyOf } from './destinations.ts';
 import { serviceOf } from '../bundle/files.ts';
@@ -88,7 +88,7 @@ function namedBy({ views, profiles, family }: Sides): NamedInBase {
     for (const text of [...(profile?.nodePortAddresses ?? []), ...valuesIn(profile?.values)]) texts.add(text);
     for (const { values } of view.nodes.values()) for (const text of valuesIn(values)) texts.add(text);
   }
-  const cidrs = [...texts].flatMap((text) => cidrOf(text) ?? []).filter((cidr) => cidr.family === family);
+  const cidrs = [...texts].flatMap((text) => networkOf(text) ?? []).filter((cidr) => cidr.family === family);
   const byPrefix = Map.groupBy(cidrs, ({ prefix }) => prefix);
   return {
     networks: new Map([...byPrefix].map(([prefix, list]) => [prefix, new Set(list.map(({ text }) => text))])),
@@ -100,10 +100,6 @@ function namedBy({ views, profiles, family }: Sides): NamedInBase {
 function valuesIn(values: unknown): readonly string[] {
   if (typeof values === 'string') return [values];
   return typeof values === 'object' && values !== null ? Object.values(values).flatMap(valuesIn) : [];
-}
-
-function cidrOf(text: string): Cidr | undefined {
-  return parseCidr(text.includes('/') ? text : `${text}/${text.includes(':') ? 128 : 32}`);
 }
 
 const chainForm = /KUBE-(SVC|SVL|EXT|FW|SEP)-[A-Z2-7]{16}/g;

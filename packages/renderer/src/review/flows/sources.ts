@@ -1,4 +1,5 @@
 import {
+  networkOf,
   type Address,
   type Cidr,
   cidrContains,
@@ -32,7 +33,7 @@ export function sourcesOf(
 ): readonly FlowSource[] {
   const named = namedInRules(programs, family);
   const place = networksOf(view, node, family);
-  const own = [place.podCIDR, place.clusterCIDR, place.address === undefined ? undefined : hostCidr(place.address)];
+  const own = [place.podCIDR, place.clusterCIDR, place.address === undefined ? undefined : networkOf(place.address)];
   const networks = new Map(
     [...own, ...named.networks, ...declared.map(parseCidr)].flatMap(known).map((cidr) => [cidr.text, cidr]),
   );
@@ -110,9 +111,7 @@ function namedInRules(programs: readonly NodeProgram[], family: Family): NamedIn
       }
   }
   // Endpoints are sources too: without a rule for its address the hairpin traffic of one would not be masqueraded.
-  const cidrs = [...new Set([...networks, ...endpoints])]
-    .toSorted(compareText)
-    .map((text) => parseCidr(text) ?? hostCidr(text));
+  const cidrs = [...new Set([...networks, ...endpoints])].toSorted(compareText).map(networkOf);
   // The kernel drops packets from loopback addresses, and from the node's own, that arrive on an interface, as martians.
   const possible = cidrs.filter(
     (cidr) => cidr?.family === family && !isInCidr(firstOf(cidr), loopback[family]) && !isOneOf(cidr, bound),
@@ -224,10 +223,6 @@ const usual = {
   ipv6: ['2001:db8:ffff::7', '3fff::7'],
 } as const satisfies Record<Family, readonly string[]>;
 const podFallback = { ipv4: '100.64.0.7', ipv6: 'fd64::7' } as const satisfies Record<Family, string>;
-
-function hostCidr(text: string): Cidr | undefined {
-  return parseCidr(`${text}/${text.includes(':') ? 128 : 32}`);
-}
 
 /**
  * An address of a network outside of the narrower ones. If there is one, then one directly behind a narrower network or near the start

@@ -1,4 +1,4 @@
-import { compareText, parseCidr } from '@sluice/netfilter';
+import { networkOf, compareText, parseCidr } from '@sluice/netfilter';
 import { type FactChange, factChanges } from '../facts/fact-changes.ts';
 import type { PolicyCode } from './catalogue.ts';
 import type { Violation } from './finding.ts';
@@ -141,8 +141,4 @@ export function covers(outer: string, inner: string): boolean {
   const [out, into] = [networkOf(outer), networkOf(inner)];
   if (!out || !into || out.family !== into.family || out.prefix > into.prefix) return false;
   return parseCidr(`${into.text.slice(0, into.text.indexOf('/'))}/${out.prefix}`)?.text === out.text;
-}
-
-function networkOf(text: string): ReturnType<typeof parseCidr> {
-  return parseCidr(text.includes('/') ? text : `${text}/${text.includes(':') ? 128 : 32}`);
 }

@@ -1,4 +1,5 @@
-import { type Family, parseAddress, parseCidr, printWords } from '@sluice/netfilter';
+import { families } from '../bundle/tools.ts';
+import { parseAddress, parseCidr, printWords } from '@sluice/netfilter';
 import { valueOf } from '@sluice/bundle';
 import { hostsOf } from '../facts/service-entries.ts';
 import type { PolicyContext } from './context.ts';
@@ -13,7 +14,7 @@ const apiService = 'default/kubernetes';
 export function ownersOf({ view, services, settings }: PolicyContext): OwnerOf {
   const owners = new Map<string, string>();
   for (const [name, { values }] of view.nodes) {
-    for (const family of ['ipv4', 'ipv6'] as const satisfies readonly Family[]) {
+    for (const family of families) {
       const [own, pods] = [valueOf(values, family, 'address'), valueOf(values, family, 'podCIDR')];
       if (typeof own === 'string') owners.set(own, `node ${name}`);
       const gateway = typeof pods === 'string' ? firstOf(pods) : undefined;

@@ -1,4 +1,4 @@
-import { type Family, isInCidr, parseAddress, parseCidr } from '@sluice/netfilter';
+import { cidrContains, type Family } from '@sluice/netfilter';
 import { valueOf } from '@sluice/bundle';
 import type { Claim } from './declared.ts';
 import type { Branch, Destination, FlowSource } from '../flows/flow.ts';
@@ -83,16 +83,16 @@ export function isLocalPod({ node, family, source, trafficPolicy: { notLocal } }
   const value = valueOf(values, family, name ?? '');
   if (typeof value !== 'string') return true;
   if (option === 'i') return tail === '+' ? (source.in ?? '').startsWith(value) : source.in === value;
-  return contains(value, source.address);
+  return cidrContains(value, source.address);
 }
 
 /** Whether source ranges admit a source at load-balancer addresses. */
 export function isAllowed(notes: HeaderNotes, node: NodeOf, family: Family, source: FlowSource): boolean {
   const ranges = notes.sourceRanges;
-  if (ranges.length === 0 || ranges.some((range) => contains(range, source.address))) return true;
+  if (ranges.length === 0 || ranges.some((range) => cidrContains(range, source.address))) return true;
   // A node whose address is in a range talks to the load balancer's address from that same address.
   const own = factOf(node, family, 'address');
-  const nodeInRange = own !== undefined && ranges.some((range) => contains(range, own));
+  const nodeInRange = own !== undefined && ranges.some((range) => cidrContains(range, own));
   return nodeInRange && notes.loadBalancerAddresses.includes(source.address);
 }
 
@@ -106,9 +106,4 @@ export function isOpen(
   if (destination.kind === 'localhost') return nodePorts.localhost;
   const address = factOf(node, family, 'address');
   return address !== undefined && nodePorts.address(address);
-}
-
-function contains(network: string, text: string): boolean {
-  const [cidr, address] = [parseCidr(network), parseAddress(text)];
-  return cidr !== undefined && address !== undefined && isInCidr(address, cidr);
 }

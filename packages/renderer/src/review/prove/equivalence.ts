@@ -1,3 +1,4 @@
+import { families } from '../bundle/tools.ts';
 import type { BundleFiles } from '@sluice/bundle';
 import { addressOfEndpoint, compareText, type Family, type Problem, TraceError } from '@sluice/netfilter';
 import { type Claim, claimsOf, declaredIn } from './declared.ts';
@@ -185,7 +186,7 @@ function profilesOf(view: BundleView, mode: 'iptables' | 'ipvs'): readonly strin
 }
 
 function familiesOf(view: BundleView, profile: string): readonly Family[] {
-  return (['ipv4', 'ipv6'] as const).filter((family) => hasFamily(view, profile, family));
+  return families.filter((family) => hasFamily(view, profile, family));
 }
 
 /** Whether two outcomes are equal for clients: shares of endpoints count, the way in which one is chosen does not. */

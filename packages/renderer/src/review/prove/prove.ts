@@ -1,3 +1,4 @@
+import { families } from '../bundle/tools.ts';
 import { addAll, type Family, fillRules, ipvsHost, linkFlat, type Problem, readIpvs } from '@sluice/netfilter';
 import { type BundleFiles, type ResolvedNode, resolveNode } from '@sluice/bundle';
 import { distinctionsOf } from './distinctions.ts';
@@ -67,7 +68,7 @@ export function proveBundle(files: BundleFiles): Proof | readonly Problem[] {
   const faults: ProfileFault[] = [];
   try {
     for (const profile of view.profiles.keys()) {
-      for (const family of ['ipv4', 'ipv6'] as const) {
+      for (const family of families) {
         if (!hasFamily(view, profile, family)) continue;
         const proof = proveProfile(view, profile, family);
         profiles.push({ profile, family, services: proof.services, flows: proof.flows });
@@ -97,7 +98,7 @@ function linkProblems(view: BundleView): readonly Problem[] {
     if (name === undefined) return [];
     const node = resolveNode(view.files, name);
     if (!('version' in node)) return node;
-    const linked = (['ipv4', 'ipv6'] as const).flatMap((family) => {
+    const linked = families.flatMap((family) => {
       const written = node.rules[family];
       if (!written) return [];
       const rules = fillRules(written, hostOf(nodeOf(view, name), family));

@@ -2,7 +2,7 @@ import { baseFile, ownAddress, valueOf } from '@sluice/bundle';
 import { cidrContains, compareText, type Family } from '@sluice/netfilter';
 import { loopback } from '../flows/destinations.ts';
 import type { ProfileTrafficPolicy } from './connection.ts';
-import { toolOf } from '../bundle/tools.ts';
+import { families, toolOf } from '../bundle/tools.ts';
 import type { BundleView } from '../bundle/view.ts';
 import { withFlags } from './expected-ipvs.ts';
 
@@ -57,7 +57,7 @@ const ipvsMasquerading =
 
 /** In mode ipvs one rule of each family has the detector; where they disagree, the profile's values decide. */
 function ipvsDetectorOf(view: BundleView, profile: string): string {
-  const found = (['ipv4', 'ipv6'] as const).flatMap((family) => {
+  const found = families.flatMap((family) => {
     const text = view.files.get(baseFile(profile, 'first', toolOf[family]));
     return text === undefined ? [] : [ipvsMasquerading.exec(text)];
   });

@@ -1,4 +1,5 @@
 import {
+  addressOfEndpoint,
   chainOf,
   type Family,
   flatName,
@@ -64,5 +65,5 @@ function serverKeys(key: string): readonly [exact: string, port: string] {
   const colon = key.lastIndexOf(':');
   const protocol = key.slice(slash + 1).toLowerCase();
   const port = key.slice(colon + 1, slash);
-  return [`${protocol} ${key.slice(0, colon).replaceAll(/[[\]]/g, '')} ${port}`, `${protocol} ${port}`];
+  return [`${protocol} ${addressOfEndpoint(key.slice(0, slash))} ${port}`, `${protocol} ${port}`];
 }

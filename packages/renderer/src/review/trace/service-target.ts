@@ -1,3 +1,4 @@
+import { families } from '../bundle/tools.ts';
 import {
   addressOfEndpoint,
   compareText,
@@ -30,7 +31,7 @@ export interface ClusterFrontend extends Pick<Packet, 'family' | 'destination' |
 /** The ClusterIP of each port of a Service in a profile, by key, IPv4 first. */
 export function clusterFrontends(view: BundleView, profile: string, service: string): readonly ClusterFrontend[] {
   const found = new Map<string, ClusterFrontend>();
-  for (const family of ['ipv4', 'ipv6'] as const)
+  for (const family of families)
     for (const port of factsIn(view, { profile, service, family })?.ports ?? [])
       for (const { text } of port.addresses.filter(({ kind }) => kind === 'cluster'))
         found.set(`${text}/${port.protocol}`, {
