@@ -1,8 +1,8 @@
 import { printCost } from '../../emit/review/cost.ts';
 import { exitCodes } from '../../exit.ts';
-import { exceededBudgets } from '../../review/budgets.ts';
-import { costOf, type NodeCost } from '../../review/cost.ts';
-import type { Layout } from '../../review/layout.ts';
+import { exceededBudgets } from '../../review/cost/budgets.ts';
+import { costOf, type NodeCost } from '../../review/cost/cost.ts';
+import type { Layout } from '../../review/flows/layout.ts';
 import { bundleAt } from '../bundle/bundle-at.ts';
 import { print, progress } from '../output/progress.ts';
 import { budgetsIn } from '../input/settings.ts';

@@ -1,11 +1,11 @@
 import type { BundleFiles } from '@sluice/bundle';
 import type { Problem } from '@sluice/netfilter';
 import { document } from '@sluice/cli';
-import type { ReportSides } from '../emit/report/page-data.ts';
-import { type DiffFormat, patches, printDiff } from '../emit/review/diff.ts';
-import { exitCodes } from '../exit.ts';
-import { diffBundles, isSame } from '../review/diff/diff.ts';
-import { print, progress } from './progress.ts';
+import type { ReportSides } from '../../emit/report/page-data.ts';
+import { type DiffFormat, patches, printDiff } from '../../emit/review/diff.ts';
+import { exitCodes } from '../../exit.ts';
+import { diffBundles, isSame } from '../../review/diff/diff.ts';
+import { print, progress } from '../output/progress.ts';
 import { type SideOptions, sideAt } from './side.ts';
 import { reportProblems } from '../output/output.ts';
 

@@ -1,14 +1,14 @@
 import type { Place, Problem } from '@sluice/netfilter';
-import { type Explained, printExplained } from '../emit/review/explain.ts';
-import { exitCodes } from '../exit.ts';
-import { blameLine } from '../load/blame.ts';
-import { load } from '../load/load.ts';
-import { readSources } from '../load/sources.ts';
-import { explain } from '../review/explain/explain.ts';
-import { bundleAt } from './bundle-at.ts';
-import { Stopped } from './failure.ts';
-import { print, progress } from './progress.ts';
-import { reportProblems } from './output.ts';
+import { type Explained, printExplained } from '../../emit/review/explain.ts';
+import { exitCodes } from '../../exit.ts';
+import { blameLine } from '../../load/git/blame.ts';
+import { load } from '../../load/load.ts';
+import { readSources } from '../../load/sources.ts';
+import { explain } from '../../review/explain/explain.ts';
+import { bundleAt } from '../bundle/bundle-at.ts';
+import { Stopped } from '../failure/failure.ts';
+import { print, progress } from '../output/progress.ts';
+import { reportProblems } from '../output/output.ts';
 
 export interface ExplainOptions {
   readonly dir: string;

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { fieldOf, readSluice } from '../../load/config/sluice.ts';
-import type { Budgets } from '../../review/budgets.ts';
+import type { Budgets } from '../../review/cost/budgets.ts';
 import type { PolicySettings } from '../../review/policy/settings.ts';
 import { reading } from '../failure/failure.ts';
 import { isStopped } from '../failure/problems.ts';

@@ -1,12 +1,12 @@
 import type { BundleFiles } from '@sluice/bundle';
-import { printComparisons } from '../emit/review/equivalence.ts';
-import { printProof } from '../emit/review/prove.ts';
-import { exitCodes } from '../exit.ts';
-import { type Comparison, compareModesAndLayouts } from '../review/prove/equivalence.ts';
-import { isProved, proveBundle } from '../review/prove/prove.ts';
-import { bundleAt } from './bundle-at.ts';
-import { print, progress } from './progress.ts';
-import { reportProblems } from './output.ts';
+import { printComparisons } from '../../emit/review/equivalence.ts';
+import { printProof } from '../../emit/review/prove.ts';
+import { exitCodes } from '../../exit.ts';
+import { type Comparison, compareModesAndLayouts } from '../../review/prove/equivalence.ts';
+import { isProved, proveBundle } from '../../review/prove/prove.ts';
+import { bundleAt } from '../bundle/bundle-at.ts';
+import { print, progress } from '../output/progress.ts';
+import { reportProblems } from '../output/output.ts';
 
 export interface ProveOptions {
   readonly output: 'text' | 'json';

@@ -1,17 +1,18 @@
 import { document, type Format } from '@sluice/cli';
-import { printPolicy } from '../emit/policy/print.ts';
-import { diffSize } from '../emit/report/diff-size.ts';
-import { commentCharactersMax, reportMarkdown } from '../emit/report/markdown.ts';
-import { printDiff } from '../emit/review/diff.ts';
-import { exitCodes } from '../exit.ts';
-import { isSame } from '../review/diff/diff.ts';
-import { type ChangeReport, reportOn } from '../review/report/report.ts';
-import { version } from '../version.ts';
-import { dayOf, policyIn } from './policy.ts';
-import { print, progress } from './progress.ts';
-import { bundleAt } from './bundle-at.ts';
-import type { ReportSides } from '../emit/report/page-data.ts';
-import { reportProblems } from './output.ts';
+import { printPolicy } from '../../emit/policy/print.ts';
+import { diffSize } from '../../emit/report/diff-size.ts';
+import { commentCharactersMax, reportMarkdown } from '../../emit/report/markdown.ts';
+import { printDiff } from '../../emit/review/diff.ts';
+import { exitCodes } from '../../exit.ts';
+import { isSame } from '../../review/diff/diff.ts';
+import { type ChangeReport, reportOn } from '../../review/report/report.ts';
+import { version } from '../../version.ts';
+import { dayOf } from '../input/day.ts';
+import { policyIn } from '../input/settings.ts';
+import { print, progress } from '../output/progress.ts';
+import { bundleAt } from '../bundle/bundle-at.ts';
+import type { ReportSides } from '../../emit/report/page-data.ts';
+import { reportProblems } from '../output/output.ts';
 
 export interface ReportOptions {
   readonly output: 'html' | 'markdown' | Format;

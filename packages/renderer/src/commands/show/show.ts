@@ -33,14 +33,14 @@ import {
   type VirtualTool,
 } from '@sluice/netfilter';
 import type { Format } from '@sluice/cli';
-import { exitCodes } from '../exit.ts';
-import { readTree } from '../load/tree.ts';
-import type { Layout } from '../review/flows/layout.ts';
-import { incomplete } from './complete.ts';
-import { reading } from './failure.ts';
-import { print, say } from './progress.ts';
-import { hostNotes, printHostNotes, readHostFile, ShownHost, type ShownLines } from './show-host.ts';
-import { printDocument, reportProblems } from './output.ts';
+import { exitCodes } from '../../exit.ts';
+import { readTree } from '../../load/tree.ts';
+import type { Layout } from '../../review/flows/layout.ts';
+import { incomplete } from '../bundle/complete.ts';
+import { reading } from '../failure/failure.ts';
+import { print, say } from '../output/progress.ts';
+import { hostNotes, printHostNotes, readHostFile, ShownHost, type ShownLines } from './host.ts';
+import { printDocument, reportProblems } from '../output/output.ts';
 
 /** The tools whose text can be printed alone. */
 export type ShowTool = Tool | VirtualTool | 'sysctl';

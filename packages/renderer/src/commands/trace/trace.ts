@@ -1,14 +1,14 @@
 import { type Family, parseAddress, type Packet, type Problem, type TransportProtocol } from '@sluice/netfilter';
-import { printTrace } from '../emit/review/trace.ts';
-import { exitCodes } from '../exit.ts';
-import { openTree } from '../load/tree.ts';
-import type { Layout } from '../review/flows/layout.ts';
-import type { ServiceTarget } from '../review/trace/service-target.ts';
-import { traceOnNode } from '../review/trace/trace-node.ts';
-import { bundleAt } from './bundle-at.ts';
-import { reading, Stopped } from './failure.ts';
-import { print, progress } from './progress.ts';
-import { reportProblems } from './output.ts';
+import { printTrace } from '../../emit/review/trace.ts';
+import { exitCodes } from '../../exit.ts';
+import { openTree } from '../../load/tree.ts';
+import type { Layout } from '../../review/flows/layout.ts';
+import type { ServiceTarget } from '../../review/trace/service-target.ts';
+import { traceOnNode } from '../../review/trace/trace-node.ts';
+import { bundleAt } from '../bundle/bundle-at.ts';
+import { reading, Stopped } from '../failure/failure.ts';
+import { print, progress } from '../output/progress.ts';
+import { reportProblems } from '../output/output.ts';
 
 export interface TraceOptions {
   readonly node: string;

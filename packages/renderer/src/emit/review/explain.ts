@@ -1,5 +1,5 @@
 import type { Place } from '@sluice/netfilter';
-import type { Blame } from '../../load/blame.ts';
+import type { Blame } from '../../load/git/blame.ts';
 import type { Explanation } from '../../review/explain/explanation.ts';
 
 /** An explanation with its manifest and the last commit. */
