@@ -214,6 +214,28 @@ test('reads the previous record after a torn write', async () => {
   expect([again.active?.version, again.open]).toEqual(['aaaa', undefined]);
 });
 
+test('starts anew where the first record is torn', async () => {
+  await open().adopt(nothing);
+  const path = `${directory}/journal`;
+  const whole = readFileSync(path);
+  const end = whole.indexOf(0, slotBytes);
+  expect(end - slotBytes).toBeGreaterThan(512);
+  for (let at = slotBytes; at < end; at += 512) {
+    writeFileSync(path, Buffer.from(whole).fill(0, at, at + 512));
+    const journal = open();
+    expect([journal.active, journal.halted]).toEqual([undefined, undefined]);
+    await confirm(journal, 'aaaa', one);
+    expect(open().active?.version).toBe('aaaa');
+    rmSync(`${directory}/current`, { recursive: true });
+  }
+});
+
+test('counts a journal without a record as lost where the node has had rules', async () => {
+  await confirm(open(), 'aaaa', one);
+  writeFileSync(`${directory}/journal`, Buffer.alloc(2 * slotBytes));
+  expect(open).toThrow('has no record, but the node has had rules');
+});
+
 test('refuses the state directory of another node', async () => {
   await confirm(open(), 'aaaa', one);
   expect(() => DiskJournal.open(directory, 'node-b', () => new Date(0))).toThrow('belongs to node node-a');

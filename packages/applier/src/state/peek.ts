@@ -31,8 +31,8 @@ export function pinnedStore(directory: string): NodeRecord['backend'] {
 }
 
 /**
- * Detects a lost journal: both slots are damaged, or the file was deleted. The file is created in full size before the first program is
- * stored, so a store with programs but no journal has lost it.
+ * Detects a lost journal: both slots are damaged, or the file was deleted or emptied. The file is created in full size before the first
+ * program is stored, so a store with programs but no journal has lost it.
  * @param read the content of its slots
  * @returns why it is lost; undefined when it is whole, or the node has never run Sluice
  * @throws StateError when it cannot be read now
@@ -40,7 +40,9 @@ export function pinnedStore(directory: string): NodeRecord['backend'] {
 export function lostBecause(directory: string, read = readSlots(`${directory}/journal`)): string | undefined {
   const path = `${directory}/journal`;
   if (read.kind === 'damaged') return `both slots of ${path} are damaged`;
+  if (read.kind === 'record') return undefined;
   const isMissing = readWithRetry(path, () => isThere(path)) === false;
+  if (!isMissing && stoodLast(`${directory}/current`)) return `${path} has no record, but the node has had rules`;
   const isOld = existsSync(`${directory}/state.json`);
   return isMissing && !isOld && hasPrograms(directory) ? `${path} is missing, but the store has programs` : undefined;
 }

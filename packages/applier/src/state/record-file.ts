@@ -37,7 +37,7 @@ export class RecordFile {
   /** Keeps the damaged file under another name, and makes room for a new one. */
   replace(): void {
     keepDamaged(this.#path);
-    writing(this.#path, () => allocateSlots(this.#path));
+    writing(this.#path, () => allocateSlots(this.#path, true));
   }
 
   /** The history with one more entry. */

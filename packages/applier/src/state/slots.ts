@@ -13,17 +13,19 @@ import { isThere, type Pause, readWithRetry, syncDirectory } from './files.ts';
 export const slotBytes = 128 * 1024;
 const slots = 2;
 const magic = 'sluice-journal 1';
+/** In the first slot until the second record. */
+const replacementMark = 'sluice-journal lost\n';
 
 /** The content of the file. */
 export type SlotsRead =
   | { readonly kind: 'fresh' }
-  | { readonly kind: 'record'; readonly sequence: number; readonly text: string; readonly torn: boolean }
+  | { readonly kind: 'record'; readonly sequence: number; readonly text: string }
   /** Neither slot is whole. */
   | { readonly kind: 'damaged' };
 
 /**
- * Reads the newest whole record. A missing or never written file is fresh. A slot that the disk cannot read counts as torn: the other one
- * is used.
+ * Reads the newest whole record. A slot that the disk cannot read counts as torn: the other one is used. A missing or never written file is
+ * fresh, also where the write of its first record was torn: the second record, which precedes the first rule, goes to the first slot.
  * @param pause between two attempts to read
  * @throws StateError when it cannot be read now
  */
@@ -36,11 +38,10 @@ export function readSlots(path: string, pause?: Pause): SlotsRead {
   );
   const whole = texts.flatMap((text) => readRecord(text) ?? []);
   const newest = whole.toSorted((a, b) => b.sequence - a.sequence)[0];
+  if (newest) return { kind: 'record', ...newest };
   // The file is created in full size: a shorter one was truncated.
-  const isBlank = (text: Buffer): boolean => text.length === slotBytes && text.every((byte) => byte === 0);
-  if (!newest) return { kind: texts.every(isBlank) ? 'fresh' : 'damaged' };
-  const torn = texts.some((text) => !isBlank(text) && readRecord(text) === undefined);
-  return { kind: 'record', ...newest, torn };
+  const isFresh = texts.every(({ length }) => length === slotBytes) && texts[0]?.every((byte) => byte === 0);
+  return { kind: isFresh ? 'fresh' : 'damaged' };
 }
 
 function readSlot(path: string, slot: number): Buffer {
@@ -90,13 +91,17 @@ export function writeSlot(path: string, sequence: number, text: string): void {
   }
 }
 
-/** Creates the file in full size if it does not exist: with allocated blocks, not a hole that needs space later. */
-export function allocateSlots(path: string): void {
+/**
+ * Creates the file in full size if it does not exist: with allocated blocks, not a hole that needs space later.
+ * @param isReplacement of a lost file: without a whole record it counts as damaged, not as fresh
+ */
+export function allocateSlots(path: string, isReplacement = false): void {
   if (isThere(path)) return;
   const temporary = `${path}.tmp`;
   const fd = openSync(temporary, 'w', 0o600);
   try {
     for (let slot = 0; slot < slots; slot++) writeSync(fd, Buffer.alloc(slotBytes), 0, slotBytes, slot * slotBytes);
+    if (isReplacement) writeSync(fd, Buffer.from(replacementMark), 0, replacementMark.length, 0);
     fsyncSync(fd);
   } finally {
     closeSync(fd);
