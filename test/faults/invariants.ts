@@ -188,7 +188,7 @@ export function wrongAfterRecovery(snapshot: NodeSnapshot, expected: Invariants)
   if (journal && journal.next < (before.journal?.next ?? 0)) wrong.push('I3: the number of generations went down');
   if (journal?.open) wrong.push('I6: the transaction is still open');
   if (snapshot.sets !== '') wrong.push(`I6: leftover sets: ${snapshot.sets.split('\n')[0]}`);
-  if (/\.tmp/.test(snapshot.files)) wrong.push(`I6: leftover files: ${snapshot.files}`);
+  if (/\.(tmp|old)\b/.test(snapshot.files)) wrong.push(`I6: leftover files: ${snapshot.files}`);
   return wrong;
 }
 

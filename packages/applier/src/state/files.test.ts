@@ -1,6 +1,8 @@
-import { expect, test } from 'vitest';
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { expect, onTestFinished, test } from 'vitest';
 import { limits } from '../limits.ts';
-import { readIfWhole, readWithRetry } from './files.ts';
+import { asideOf, finishPublication, publishDirectory, readIfWhole, readWithRetry } from './files.ts';
 import { StateError } from './state-error.ts';
 
 /** A read that fails some times, and counts how often it was made and waited for. */
@@ -61,4 +63,39 @@ test('rethrows programming errors', () => {
     throw new TypeError('it is not a function');
   };
   expect(() => readWithRetry('/state/journal', broken)).toThrow(TypeError);
+});
+
+/** A published directory `current`, and what is beside it. */
+function published() {
+  const directory = mkdtempSync(`${tmpdir()}/sluiced-files-`);
+  onTestFinished(() => rmSync(directory, { recursive: true, force: true }));
+  const path = `${directory}/current`;
+  const publish = (text: string): void => publishDirectory(path, { text });
+  publish('old');
+  const shown = () => [readFileSync(`${path}/text`, 'utf8'), readdirSync(directory)];
+  return { path, publish, shown };
+}
+
+test('replaces a published directory and leaves nothing beside it', () => {
+  const { publish, shown } = published();
+  publish('new');
+  expect(shown()).toEqual(['new', ['current']]);
+});
+
+test('gives the old directory its name back when a publication was cut between its renames', () => {
+  const { path, publish, shown } = published();
+  renameSync(path, asideOf(path));
+  finishPublication(path);
+  expect(shown()).toEqual(['old', ['current']]);
+  renameSync(path, asideOf(path));
+  publish('new');
+  expect(shown()).toEqual(['new', ['current']]);
+});
+
+test('removes the old directory when a publication was cut after its renames', () => {
+  const { path, shown } = published();
+  mkdirSync(asideOf(path));
+  writeFileSync(`${asideOf(path)}/text`, 'older');
+  finishPublication(path);
+  expect(shown()).toEqual(['old', ['current']]);
 });

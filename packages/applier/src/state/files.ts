@@ -60,7 +60,8 @@ export function writeSynced(path: string, content: string): void {
 }
 
 /**
- * Publishes a directory of files under a name, replacing what was there.
+ * Publishes a directory of files under a name, replacing what was there. Node cannot exchange two names: between two renames the old
+ * directory has the name of `asideOf` only, until the next process finishes the publication.
  * @throws StateError when the disk takes no write; its partial files are removed
  */
 export function publishDirectory(path: string, files: Readonly<Record<string, string>>): void {
@@ -71,13 +72,30 @@ export function publishDirectory(path: string, files: Readonly<Record<string, st
       mkdirSync(temporary, { recursive: true, mode: 0o700 });
       for (const [name, content] of Object.entries(files)) writeSynced(`${temporary}/${name}`, content);
       syncDirectory(temporary);
-      rmSync(path, { recursive: true, force: true });
+      finishPublication(path);
+      if (isThere(path)) renameSync(path, asideOf(path));
       renameSync(temporary, path);
       syncDirectory(dirname(path));
+      discard(asideOf(path));
     });
   } catch (error) {
     discard(temporary);
+    finishPublication(path);
     throw error;
+  }
+}
+
+/** The old directory while a new one is published under its name. */
+export const asideOf = (path: string): string => `${path}.old`;
+
+/** After an interrupted publication: either directory gets the name, the other one is removed. Does nothing on a disk that takes no write. */
+export function finishPublication(path: string): void {
+  try {
+    if (!isThere(asideOf(path))) return;
+    if (isThere(path)) discard(asideOf(path));
+    else renameSync(asideOf(path), path);
+  } catch {
+    // The next process tries again.
   }
 }
 

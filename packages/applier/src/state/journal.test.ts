@@ -127,6 +127,16 @@ test('writes the native text of the active generation', async () => {
   expect(file('sysctl.conf')).toBe('net.ipv4.ip_forward = 1\n');
 });
 
+test('finds the native text that a killed process was replacing', async () => {
+  await confirm(open(), 'aaaa', one);
+  renameSync(`${directory}/current`, `${directory}/current.old`);
+  rmSync(`${directory}/journal`);
+  expect(() => DiskJournal.look(directory, 'node-a', () => new Date(0))).toThrow('the store has programs');
+  const journal = DiskJournal.open(directory, 'node-a', () => new Date(0), false);
+  expect([...journal.storedGenerations()][0]).toMatchObject({ generation: { version: 'aaaa' }, wasActive: true });
+  expect(readdirSync(directory)).toEqual(['current', 'store']);
+});
+
 test('quarantines a failed version at once, a crashing one after the third time', async () => {
   const journal = open();
   await journal.adopt(nothing);

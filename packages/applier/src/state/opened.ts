@@ -1,5 +1,5 @@
 import { mkdirSync } from 'node:fs';
-import { discardParts, writing } from './files.ts';
+import { discardParts, finishPublication, writing } from './files.ts';
 import { StateError } from './state-error.ts';
 import { lostBecause, peek } from './peek.ts';
 import { freshRecord, type NodeRecord } from './record.ts';
@@ -42,6 +42,7 @@ export interface OpenOptions {
  */
 export function openRecord(directory: string, node: string, { whole, isShared }: OpenOptions): OpenedJournal {
   if (!isShared) writing(directory, () => mkdirSync(directory, { recursive: true, mode: 0o700 }));
+  if (!isShared) finishPublication(`${directory}/current`);
   const path = `${directory}/journal`;
   const fresh = freshRecord(node);
   const lost = whole ? undefined : lostBecause(directory);

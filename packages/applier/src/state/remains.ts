@@ -1,7 +1,7 @@
 import { copyFileSync } from 'node:fs';
 import * as v from 'valibot';
 import type { Generation, StoredGeneration } from '../ports/journal.ts';
-import { readIfWhole } from './files.ts';
+import { asideOf, readIfWhole } from './files.ts';
 import { getState, isManifest } from './manifest.ts';
 import type { Store } from './store.ts';
 import { freshRecord, generation as generationForm, type GenerationRecord, type NodeRecord } from './record.ts';
@@ -27,7 +27,7 @@ export function activeGenerationFile(
  * @throws StateError when it cannot be read now
  */
 export function stoodLast(current: string): GenerationRecord | undefined {
-  const text = readIfWhole(`${current}/${activeGenerationName}`);
+  const [text] = [current, asideOf(current)].flatMap((one) => readIfWhole(`${one}/${activeGenerationName}`) ?? []);
   try {
     return v.parse(generationForm, JSON.parse(text ?? ''));
   } catch {
