@@ -195,12 +195,6 @@ test('removes old generations from the store, except the first and the newest', 
   expect(objects.length).toBeLessThanOrEqual(2 * needed.size + 2);
 });
 
-test('refuses a state directory of an older form with a hint, and leaves it unchanged', async () => {
-  writeFileSync(`${directory}/state.json`, '{"schema":1}');
-  expect(open).toThrow('was written by an older sluiced');
-  expect(readdirSync(directory)).toEqual(['state.json']);
-});
-
 test.each([
   ['overwritten', 'x'.repeat(2 * slotBytes)],
   ['cut short', ''],

@@ -15,8 +15,7 @@ import type { NodeState } from '../ports/node-state.ts';
 import { StateError } from './state-error.ts';
 import { Generations, noFlows } from './generations.ts';
 import { type Checkpoint, GenerationNotes } from './generation-notes.ts';
-import { type OpenedJournal, openRecord } from './opened.ts';
-import { RecordFile } from './record-file.ts';
+import { type OpenOptions, RecordFile } from './record-file.ts';
 import { recordFrom } from './remains.ts';
 import { recent, remember, shortened, updated, without } from './keep.ts';
 import {
@@ -59,12 +58,12 @@ export class DiskJournal implements Journal {
   /** Updates since the last sweep. */
   #updates = 0;
 
-  private constructor(directory: string, opened: OpenedJournal, now: () => Date, isShared: boolean) {
-    this.#file = new RecordFile(`${directory}/journal`, opened, now);
-    this.#generations = new Generations(directory, isShared);
+  private constructor(directory: string, node: string, now: () => Date, options: OpenOptions) {
+    this.#file = new RecordFile(directory, node, now, options);
+    this.#generations = new Generations(directory, options.isShared);
     this.notes = new GenerationNotes(directory);
     this.#text = new CurrentText(`${directory}/current`, () => now().getTime());
-    this.#active = opened.record.current ? this.#read(opened.record.current) : undefined;
+    this.#active = this.record.current ? this.#read(this.record.current) : undefined;
   }
 
   /**
@@ -74,7 +73,7 @@ export class DiskJournal implements Journal {
    * @throws StateError when it cannot be read, or belongs to another node
    */
   static open(directory: string, node: string, now: () => Date, whole = true): DiskJournal {
-    return new DiskJournal(directory, openRecord(directory, node, { whole, isShared: false }), now, false);
+    return new DiskJournal(directory, node, now, { whole, isShared: false });
   }
 
   /**
@@ -82,7 +81,7 @@ export class DiskJournal implements Journal {
    * @throws StateError when it cannot be read, is damaged, or belongs to another node
    */
   static look(directory: string, node: string, now: () => Date): DiskJournal {
-    return new DiskJournal(directory, openRecord(directory, node, { whole: true, isShared: true }), now, true);
+    return new DiskJournal(directory, node, now, { whole: true, isShared: true });
   }
 
   get record(): NodeRecord {

@@ -1,9 +1,29 @@
-import { accessSync, constants, existsSync } from 'node:fs';
-import { isThere, readWithRetry, wholeNames } from './files.ts';
+import { accessSync, constants } from 'node:fs';
+import { wholeNames } from './files.ts';
 import { StateError } from './state-error.ts';
 import { type NodeRecord, readRecord } from './record.ts';
 import { stoodLast } from './remains.ts';
 import { readSlots } from './slots.ts';
+
+/** The content of a journal. */
+export interface JournalRead {
+  /** undefined where there is none, or none that can be read. */
+  readonly record: NodeRecord | undefined;
+  readonly sequence: number;
+  /** Why an existing journal cannot be read. */
+  readonly lost: string | undefined;
+}
+
+/**
+ * Reads the journal of a state directory.
+ * @throws StateError when it cannot be read now, or its record has another form
+ */
+export function readJournal(directory: string): JournalRead {
+  const path = `${directory}/journal`;
+  const read = readSlots(path);
+  if (read.kind !== 'record') return { record: undefined, sequence: 0, lost: lostBecause(directory, path, read.kind) };
+  return { record: readRecord(read.text, path), sequence: read.sequence, lost: undefined };
+}
 
 /**
  * Reads the newest record, for commands that take no lock.
@@ -12,13 +32,9 @@ import { readSlots } from './slots.ts';
  */
 export function peek(directory: string): NodeRecord | undefined {
   checkReadable(directory);
-  const path = `${directory}/journal`;
-  const read = readSlots(path);
-  const lost = lostBecause(directory, read);
-  if (lost !== undefined) throw damaged(lost);
-  if (read.kind === 'record') return readRecord(read.text, path);
-  if (existsSync(`${directory}/state.json`)) throw oldForm(directory);
-  return undefined;
+  const { record, lost } = readJournal(directory);
+  if (lost !== undefined) throw lostError(lost);
+  return record;
 }
 
 /**
@@ -33,23 +49,15 @@ export function pinnedStore(directory: string): NodeRecord['backend'] {
 /**
  * Detects a lost journal: both slots are damaged, or the file was deleted or emptied. The file is created in full size before the first
  * program is stored, so a store with programs but no journal has lost it.
- * @param read the content of its slots
- * @returns why it is lost; undefined when it is whole, or the node has never run Sluice
+ * @returns why it is lost; undefined when the node has never run Sluice
  * @throws StateError when it cannot be read now
  */
-export function lostBecause(directory: string, read = readSlots(`${directory}/journal`)): string | undefined {
-  const path = `${directory}/journal`;
-  if (read.kind === 'damaged') return `both slots of ${path} are damaged`;
-  if (read.kind === 'record') return undefined;
-  const isMissing = readWithRetry(path, () => isThere(path)) === false;
-  if (!isMissing && stoodLast(`${directory}/current`)) return `${path} has no record, but the node has had rules`;
-  const isOld = existsSync(`${directory}/state.json`);
-  return isMissing && !isOld && hasPrograms(directory) ? `${path} is missing, but the store has programs` : undefined;
-}
-
-function hasPrograms(directory: string): boolean {
-  if (stoodLast(`${directory}/current`)) return true;
-  return wholeNames(`${directory}/store`).length > 0;
+function lostBecause(directory: string, path: string, kind: 'missing' | 'fresh' | 'damaged'): string | undefined {
+  if (kind === 'damaged') return `both slots of ${path} are damaged`;
+  const hadRules = stoodLast(`${directory}/current`) !== undefined;
+  if (kind === 'fresh') return hadRules ? `${path} has no record, but the node has had rules` : undefined;
+  const hasPrograms = hadRules || wholeNames(`${directory}/store`).length > 0;
+  return hasPrograms ? `${path} is missing, but the store has programs` : undefined;
 }
 
 /**
@@ -66,14 +74,8 @@ export function checkReadable(directory: string): void {
   }
 }
 
-function damaged(lost: string): StateError {
+export function lostError(lost: string): StateError {
   const hint =
     'The kernel was not changed and keeps its rules. `sluiced run`, `boot` and `apply` continue from the rules in the kernel, if the store has them; otherwise restore the file from a backup';
   return new StateError('NODE_STATE_INVALID', lost, hint);
-}
-
-function oldForm(directory: string): StateError {
-  const hint =
-    'Run `sluiced cleanup` of the version that wrote it, or move the directory away if none of its rules are in the kernel';
-  return new StateError('NODE_STATE_INVALID', `${directory}/state.json was written by an older sluiced`, hint);
 }

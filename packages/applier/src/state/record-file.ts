@@ -1,10 +1,34 @@
+import { mkdirSync } from 'node:fs';
 import { limits } from '../limits.ts';
-import { writing } from './files.ts';
+import { discardParts, finishPublication, writing } from './files.ts';
 import { fitted, shortened } from './keep.ts';
-import type { OpenedJournal } from './opened.ts';
-import type { HistoryEntry, NodeRecord } from './record.ts';
+import { checkReadable, lostError, readJournal } from './peek.ts';
+import { freshRecord, type HistoryEntry, type NodeRecord } from './record.ts';
 import { keepDamaged } from './remains.ts';
 import { allocateSlots, slotBytes, writeSlot } from './slots.ts';
+import { StateError } from './state-error.ts';
+
+/** Our files in a state directory, which may be shared with other programs. */
+const ownFiles: ReadonlySet<string> = new Set([
+  'journal',
+  'current',
+  'decision.json',
+  'declined.json',
+  'generations.json',
+  'networks.json',
+  'repairs.json',
+  'health.json',
+  'release.json',
+  'receipts.json',
+]);
+
+/** How a state directory is opened. */
+export interface OpenOptions {
+  /** false: both slots may be damaged, or the file may be missing. */
+  readonly whole: boolean;
+  /** Another process may be running: nothing is created or discarded. */
+  readonly isShared: boolean;
+}
 
 /** The record of a node in its file of two slots. */
 export class RecordFile {
@@ -16,12 +40,30 @@ export class RecordFile {
   lost: string | undefined;
   #sequence: number;
 
-  constructor(path: string, { record, sequence, lost }: OpenedJournal, now: () => Date) {
-    this.#path = path;
+  /**
+   * Opens, or creates, the journal of a state directory.
+   * @throws StateError when it cannot be read, or belongs to another node
+   */
+  constructor(directory: string, node: string, now: () => Date, { whole, isShared }: OpenOptions) {
+    this.#path = `${directory}/journal`;
     this.#now = now;
+    if (!isShared) {
+      writing(directory, () => mkdirSync(directory, { recursive: true, mode: 0o700 }));
+      finishPublication(`${directory}/current`);
+    }
+    if (whole) checkReadable(directory);
+    const { record = freshRecord(node), sequence, lost } = readJournal(directory);
+    if (whole && lost !== undefined) throw lostError(lost);
+    if (record.node !== node) {
+      const hint = 'Use another state directory, or the node name that this one was created for';
+      throw new StateError('NODE_STATE_INVALID', `it belongs to node ${record.node}, not to ${node}`, hint);
+    }
     this.record = record;
     this.#sequence = sequence;
     this.lost = lost;
+    if (isShared || lost !== undefined) return;
+    discardParts(directory, undefined, (name) => ownFiles.has(name));
+    writing(this.#path, () => allocateSlots(this.#path));
   }
 
   /** Durable when it returns. @throws StateError when the disk takes no write */

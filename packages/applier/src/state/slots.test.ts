@@ -55,8 +55,8 @@ test('does not mistake a file that cannot be checked for a missing one', () => {
   expect(() => allocateSlots(nowhere)).toThrow('ENAMETOOLONG');
 });
 
-test('reads a missing and a preallocated file as fresh, and otherwise the newest record', () => {
-  expect(readSlots(path)).toEqual({ kind: 'fresh' });
+test('tells a missing and a preallocated file, and reads otherwise the newest record', () => {
+  expect(readSlots(path)).toEqual({ kind: 'missing' });
   allocateSlots(path);
   expect(readSlots(path)).toEqual({ kind: 'fresh' });
   for (const sequence of [1, 2, 3]) writeSlot(path, sequence, `record ${sequence} ä`);

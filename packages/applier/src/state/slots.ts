@@ -18,20 +18,21 @@ const replacementMark = 'sluice-journal lost\n';
 
 /** The content of the file. */
 export type SlotsRead =
+  | { readonly kind: 'missing' }
   | { readonly kind: 'fresh' }
   | { readonly kind: 'record'; readonly sequence: number; readonly text: string }
   /** Neither slot is whole. */
   | { readonly kind: 'damaged' };
 
 /**
- * Reads the newest whole record. A slot that the disk cannot read counts as torn: the other one is used. A missing or never written file is
- * fresh, also where the write of its first record was torn: the second record, which precedes the first rule, goes to the first slot.
+ * Reads the newest whole record. A slot that the disk cannot read counts as torn: the other one is used. A never written file is fresh,
+ * also where the write of its first record was torn: the second record, which precedes the first rule, goes to the first slot.
  * @param pause between two attempts to read
  * @throws StateError when it cannot be read now
  */
 export function readSlots(path: string, pause?: Pause): SlotsRead {
   // A read error is not `false`: a journal that is mistaken for a new one is lost.
-  if (readWithRetry(path, () => isThere(path), pause) === false) return { kind: 'fresh' };
+  if (readWithRetry(path, () => isThere(path), pause) === false) return { kind: 'missing' };
   const texts = Array.from(
     { length: slots },
     (_, slot) => readWithRetry(path, () => readSlot(path, slot), pause) ?? Buffer.alloc(0),

@@ -1,4 +1,4 @@
-import { mkdirSync, renameSync, rmSync, statSync } from 'node:fs';
+import { mkdirSync, renameSync, rmSync } from 'node:fs';
 import { compareText } from '@sluice/netfilter';
 import { fileDigest } from '@sluice/bundle';
 import { limits } from '../limits.ts';
@@ -103,10 +103,5 @@ export class Store implements Texts {
       rmSync(`${this.#directory}/${digest}`, { force: true });
       this.#known.delete(digest);
     }
-  }
-
-  /** The size of all objects. */
-  get bytes(): number {
-    return [...this.#known].reduce((sum, digest) => sum + statSync(`${this.#directory}/${digest}`).size, 0);
   }
 }
