@@ -166,6 +166,6 @@ describe.each(['tree', 'flat'] as const)('in layout %s', (layout) => {
     expect(journal.record.history.length).toBe(tries);
     expect(await reconciler.put(release({ 'shop/off': [8] }), false)).toMatchObject({ kind: 'confirmed' });
     expect(endpoints()).toEqual([1, 2, 3, 8, 9]);
-    expect(journal.failures).toBe(0);
+    expect(journal.record.failures).toBe(0);
   });
 });

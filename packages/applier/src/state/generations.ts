@@ -1,7 +1,7 @@
 import type { FlowDifference, Generation, StoredGeneration } from '../ports/journal.ts';
 import type { NodeState } from '../ports/node-state.ts';
 import { getState, ManifestMemory, objectsOf, putState } from './manifest.ts';
-import type { GenerationRecord } from './record.ts';
+import { flowsOf, type GenerationRecord, generationsOf, type NodeRecord } from './record.ts';
 import { remainsOf } from './remains.ts';
 import { Store } from './store.ts';
 
@@ -63,11 +63,12 @@ export class Generations {
     return remainsOf(this.#directory, this.#store);
   }
 
-  /** Removes objects that none of these manifests and digests needs. A failed read or write loses space only. */
-  sweep(manifests: readonly string[], digests: Iterable<string>): void {
+  /** Removes objects that neither a record nor one of these manifests needs. A failed read or write loses space only. */
+  sweep(record: NodeRecord, manifests: readonly string[]): void {
     try {
-      const needed = new Set(manifests.flatMap((one) => objectsOf(one, this.#store)));
-      for (const digest of digests) needed.add(digest);
+      const all = [...generationsOf(record).map(({ manifest }) => manifest), ...manifests];
+      const needed = new Set(all.flatMap((one) => objectsOf(one, this.#store)));
+      for (const digest of flowsOf(record)) needed.add(digest);
       this.#store.sweep(needed);
     } catch {
       // The next transaction sweeps again.
@@ -75,4 +76,4 @@ export class Generations {
   }
 }
 
-export const noFlows: FlowDifference = { old: [], fresh: [] };
+const noFlows: FlowDifference = { old: [], fresh: [] };

@@ -426,5 +426,5 @@ test('ignores failures later than now after the clock was set back', async () =>
   await failThrice(journal);
   expect(journal.notBeforeMs).toBe(nowMs + limits.backOffMs);
   nowMs = Date.parse('2026-12-01T12:00:00Z');
-  expect([journal.failures, journal.notBeforeMs]).toEqual([3, 0]);
+  expect([journal.record.failures, journal.notBeforeMs]).toEqual([3, 0]);
 });

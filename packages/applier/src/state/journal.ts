@@ -12,26 +12,14 @@ import type {
   StoredGeneration,
 } from '../ports/journal.ts';
 import type { NodeState } from '../ports/node-state.ts';
-import { StateError } from './state-error.ts';
-import { Generations, noFlows } from './generations.ts';
+import { Generations } from './generations.ts';
 import { type Checkpoint, GenerationNotes } from './generation-notes.ts';
 import { type OpenOptions, RecordFile } from './record-file.ts';
 import { recordFrom } from './remains.ts';
-import { recent, remember, shortened, updated, without } from './keep.ts';
-import {
-  abandoned,
-  accepted,
-  endingOf,
-  findGeneration,
-  flowsOf,
-  forgotten,
-  generationsOf,
-  backOffUntil,
-  opened,
-  releasesBetween,
-} from './update.ts';
-import { type GenerationRecord, type NodeRecord, openFrom, sysctlMap } from './record.ts';
+import { backOffUntil, releasesBetween } from './history.ts';
+import { findGeneration, type GenerationRecord, type NodeRecord, openFrom, sysctlMap } from './record.ts';
 import { CurrentText } from './text.ts';
+import * as transitions from './transitions.ts';
 
 /** What this process knows of the open transaction. */
 interface InFlight {
@@ -94,14 +82,9 @@ export class DiskJournal implements Journal {
 
   /** A node that was halted before waits for an operator anyway. */
   get damaged(): Journal['damaged'] {
-    return this.record.held === null ? this.#damaged : undefined;
-  }
-
-  get #damaged(): Journal['damaged'] {
-    const { current } = this.record;
-    if (!current || this.#active) return undefined;
-    const because = `the store has no whole copy of generation ${current.number}`;
-    return { number: current.number, because };
+    const { number } = this.record.current ?? {};
+    if (this.record.held !== null || number === undefined || this.#active) return undefined;
+    return { number, because: `the store has no whole copy of generation ${number}` };
   }
 
   get open(): OpenTransaction | undefined {
@@ -109,7 +92,7 @@ export class DiskJournal implements Journal {
   }
 
   get halted(): string | undefined {
-    return this.record.held ?? this.#file.lost ?? this.#damaged?.because;
+    return this.record.held ?? this.#file.lost ?? this.damaged?.because;
   }
 
   get lost(): string | undefined {
@@ -121,38 +104,18 @@ export class DiskJournal implements Journal {
   }
 
   async rescue(target: Generation, because: string): Promise<void> {
+    const { node, backend } = this.record;
     const current = this.#stored(target);
-    const { number, version } = target;
-    this.#file.replace();
-    const { lost, record } = this.#file;
-    Object.assign(this.#file, { lost: undefined, record: recordFrom(record.node, current) });
-    try {
-      this.#stands(target, {
-        history: this.#file.historyWith({ what: 'fell-back', generation: number, version, because }),
-      });
-    } catch (error) {
-      // The disk took no write: it is tried again later.
-      Object.assign(this.#file, { lost, record });
-      throw error;
-    }
+    const record = { ...recordFrom(node, current), ...(backend ? { backend } : {}) };
+    this.#file.startAnew(transitions.fellBack(record, target, because, this.#file.time));
+    this.#stands(target, current);
   }
 
   /** Starts anew from the rules in the kernel, where their history is not known. */
   async recognised(state: NodeState, because: string): Promise<Generation> {
     const target: Generation = { number: 1, revision: 0, version: 'recognised', state };
-    const { node, backend } = this.record;
-    if (this.#file.lost !== undefined) {
-      this.#file.replace();
-      this.#file.lost = undefined;
-    }
-    this.#file.record = { ...recordFrom(node, this.#stored(target)), ...(backend ? { backend } : {}) };
-    const history = this.#file.historyWith({ what: 'fell-back', generation: 1, version: target.version, because });
-    this.#stands(target, { history });
+    await this.rescue(target, because);
     return target;
-  }
-
-  get failures(): number {
-    return this.record.failures;
   }
 
   get notBeforeMs(): number {
@@ -191,15 +154,13 @@ export class DiskJournal implements Journal {
    */
   checkpoint(name: string): Checkpoint | undefined {
     const { current } = this.record;
-    if (!current) return undefined;
-    const one = { name, at: this.#file.time, generation: current };
-    this.notes.pin(one);
+    const one = current ? { name, at: this.#file.time, generation: current } : undefined;
+    if (one) this.notes.pin(one);
     return one;
   }
 
   async openFlows(): Promise<FlowDifference> {
-    const { open } = this.record;
-    return this.#inFlight.flows ?? (open ? this.#generations.readFlows(open.flows) : noFlows);
+    return this.#inFlight.flows ?? this.#generations.readFlows(this.record.open?.flows ?? '');
   }
 
   #read(record: GenerationRecord): Generation | undefined {
@@ -213,15 +174,11 @@ export class DiskJournal implements Journal {
    * @throws StateError when the rules are in the other store
    */
   async pin(backend: 'legacy' | 'nft'): Promise<void> {
-    const pinned = this.record.backend;
+    const { backend: pinned, current } = this.record;
     if (pinned === backend || this.#file.lost !== undefined) return;
-    if (pinned !== undefined && this.record.current !== null) {
-      const hint = `Set \`backend: ${pinned}\` in sluiced.yaml, or move the rules with \`sluiced backend ${backend}\``;
-      const why = `the node's rules are in the ${pinned} store, not in ${backend}`;
-      throw new StateError('NODE_STATE_INVALID', why, hint);
-    }
-    if (this.record.current === null) this.#file.record = { ...this.record, backend };
-    else this.#file.save({ ...this.record, backend });
+    const record = transitions.pinned(this.record, backend);
+    if (current === null) this.#file.record = record;
+    else this.#file.save(record);
   }
 
   /** The rules are in another store from now on. */
@@ -232,90 +189,51 @@ export class DiskJournal implements Journal {
   async adopt(state: NodeState): Promise<Generation> {
     const generation: Generation = { number: 0, revision: 0, version: 'before', state };
     const current = this.#stored(generation);
-    const history = this.#file.historyWith({ what: 'first-run', generation: 0, version: 'before' });
-    this.#file.save({ ...this.record, current, kept: [current], history });
+    this.#file.save(transitions.adopted(this.record, current, this.#file.time));
     this.#active = generation;
     return generation;
   }
 
-  async begin({ changeKind, flip, version, state, sysctls, timeouts, flows }: TransactionIntent): Promise<void> {
-    const { current, next } = this.record;
-    if (!current) throw new Error('no generation is active');
-    const isUpdate = changeKind === 'endpoints';
-    const number = isUpdate ? current.number : next;
-    const generation: Generation = { number, revision: isUpdate ? current.revision + 1 : 0, version, state };
-    const to = this.#stored(generation, isUpdate ? current : undefined);
-    const at = this.#file.time;
-    const kept = this.#generations.writeFlows(flows);
-    const open = {
-      lane: changeKind,
-      flip,
-      version,
-      to,
-      from: current,
-      sysctls: Object.fromEntries(sysctls),
-      flows: kept,
-      at,
-    };
-    this.#file.save(opened(this.record, { phase: 'open', ...open, recoveries: 0 }, timeouts));
-    this.#inFlight = { ...this.#inFlight, next: generation, flows };
+  async begin({ state, timeouts, ...intent }: TransactionIntent): Promise<void> {
+    const { current: from, next } = this.record;
+    if (!from) throw new Error('no generation is active');
+    const isUpdate = intent.changeKind === 'endpoints';
+    const id = isUpdate ? { number: from.number, revision: from.revision + 1 } : { number: next, revision: 0 };
+    const generation: Generation = { ...id, version: intent.version, state };
+    const to = this.#stored(generation, isUpdate ? from : undefined);
+    const flows = this.#generations.writeFlows(intent.flows);
+    this.#file.save(transitions.opened(this.record, { ...intent, from, to, flows }, timeouts, this.#file.time));
+    this.#inFlight = { ...this.#inFlight, next: generation, flows: intent.flows };
   }
 
-  async offer({ from, to, version, flows }: EndpointUpdate): Promise<void> {
+  async offer({ from: oldState, to: state, version, flows }: EndpointUpdate): Promise<void> {
     const { open } = this.record;
     const [active, next] = [this.#active, open && this.#read(open.to)];
     if (!open || !active || !next) throw new Error('no transaction is open');
-    const old = from === active.state ? active : { ...active, revision: active.revision + 1, state: from };
-    const fresh = { ...next, revision: next.revision + 1, version, state: to };
-    const stored = old === active ? open.from : this.#stored(old, open.from);
-    const update = {
-      from: stored,
-      to: this.#stored(fresh, open.to),
-      version,
-      flows: this.#generations.writeFlows(flows),
-    };
-    this.#file.save({ ...this.record, open: { ...open, update } });
+    const old = oldState === active.state ? active : { ...active, revision: active.revision + 1, state: oldState };
+    const fresh = { ...next, revision: next.revision + 1, version, state };
+    const from = old === active ? open.from : this.#stored(old, open.from);
+    const to = this.#stored(fresh, open.to);
+    const update = { from, to, version, flows: this.#generations.writeFlows(flows) };
+    this.#file.save(transitions.offered(this.record, open, update));
     this.#inFlight = { ...this.#inFlight, offered: { from: old, to: fresh, flows } };
   }
 
   async accept(): Promise<Generation> {
     const { offered, ...inFlight } = this.#inFlight;
     if (!offered) throw new Error('nothing was offered');
-    this.#file.save(accepted(this.record, this.#file.time));
-    const { from, to, flows } = offered;
-    this.#active = from;
-    this.#inFlight = { ...inFlight, next: to, flows };
+    this.#file.save(transitions.accepted(this.record, this.#file.time));
+    this.#active = offered.from;
+    this.#inFlight = { ...inFlight, next: offered.to, flows: offered.flows };
     this.#sweepSometimes();
-    return from;
+    return offered.from;
   }
 
   async commit(note?: string): Promise<void> {
-    const { open, kept, history } = this.record;
+    const { open } = this.record;
     if (!open) throw new Error('no transaction is open');
-    const { to, version, lane } = open;
-    const quarantined = without(this.record.quarantined, version);
-    const release = lane === 'release';
-    const entries = release
-      ? this.#file.historyWith({
-          what: 'confirmed',
-          generation: to.number,
-          version,
-          ...(note === undefined ? {} : { because: note }),
-        })
-      : updated(history, to, this.#file.time);
-    const others = kept.filter(({ number }) => number !== to.number);
-    const active = this.#read(to);
-    this.#file.save({
-      ...this.record,
-      current: to,
-      kept: recent([...others, to]),
-      next: Math.max(this.record.next, to.number + 1),
-      // An update is finished when it is committed: its old endpoints left the kernel with it.
-      open: release ? { ...open, phase: 'committed', recoveries: 0 } : null,
-      quarantined,
-      failures: release ? 0 : this.record.failures,
-      history: entries,
-    });
+    const active = this.#read(open.to);
+    this.#file.save(transitions.committed(this.record, open, note, this.#file.time));
     this.#active = active;
   }
 
@@ -338,25 +256,17 @@ export class DiskJournal implements Journal {
   async abandon(because: string, fault: Fault): Promise<void> {
     const { open } = this.record;
     if (!open) return;
-    const history = this.#file.historyWith(endingOf(open, because));
-    this.#file.save(abandoned({ ...this.record, history }, open, because, fault));
+    this.#file.save(transitions.abandoned(this.record, open, because, fault, this.#file.time));
     this.#inFlight = {};
     this.#sweep();
   }
 
   async halt(because: string): Promise<void> {
-    const generation = this.record.open?.from.number ?? this.record.current?.number ?? 0;
-    const history = this.#file.historyWith({
-      what: 'held',
-      generation,
-      version: this.record.open?.version ?? '',
-      because,
-    });
-    this.#file.save({ ...this.record, held: shortened(because), history });
+    this.#file.save(transitions.halted(this.record, because, this.#file.time));
   }
 
   async choose(target: Generation): Promise<Generation> {
-    this.#stands(target, this.#chosen(target));
+    this.#standsBy(target, transitions.chosen(this.record, target, this.#file.time));
     return target;
   }
 
@@ -365,60 +275,36 @@ export class DiskJournal implements Journal {
     const record = this.#stored(stored);
     // The journal may already name the stored generation, without the newest endpoints, for which there was no room.
     const isChosen = open === null && held === null && current?.manifest === record.manifest;
-    if (!isChosen) this.#file.record = { ...this.record, ...this.#chosen(target), current: record };
+    if (!isChosen) this.#file.record = { ...transitions.chosen(this.record, target, this.#file.time), current: record };
     this.#active = target;
     this.#inFlight = {};
-  }
-
-  /** The record's changes for a manual rollback. */
-  #chosen(target: Generation): Partial<NodeRecord> {
-    const { open, current } = this.record;
-    // The open change may be this very rollback, announced before it was done.
-    // Generation 0 is the state before Sluice: no bundle has its version.
-    const active = current?.number === 0 ? undefined : current?.version;
-    const versions = [open?.began, open?.version, active].filter((one) => one !== undefined);
-    const left = new Set(versions.filter((one) => one !== target.version));
-    const because = `rolled back manually to generation ${target.number}`;
-    const others = without(this.record.quarantined, target.version);
-    const quarantined = [...left].reduce((all, one) => remember(all, one, because), others);
-    const history = this.#file.historyWith({ what: 'chosen', generation: target.number, version: target.version });
-    return { open: null, held: null, quarantined, history };
   }
 
   async fallBack(target: Generation, because: string): Promise<void> {
-    const history = this.#file.historyWith({
-      what: 'fell-back',
-      generation: target.number,
-      version: target.version,
-      because,
-    });
-    this.#stands(target, { open: null, history });
+    this.#standsBy(target, transitions.fellBack(this.record, target, because, this.#file.time));
   }
 
-  /**
-   * Called before an older generation is loaded while the transaction stays open: the next process has to know that the kernel may hold its
-   * chains. Recorded like an update in progress; one that is in progress already stays.
-   */
+  /** Called before an older generation is loaded while the transaction stays open. */
   async standsIn({ number, revision }: Generation): Promise<void> {
-    const { open } = this.record;
-    const from = findGeneration(this.record, number, revision);
-    if (!open || !from || (open.update && open.update.to.revision !== open.to.revision)) return;
-    const { to, version, flows } = open;
-    this.#file.save({ ...this.record, open: { ...open, update: { from, to, version, flows } } });
+    const record = transitions.standingIn(this.record, number, revision);
+    if (record) this.#file.save(record);
   }
 
-  #stands(target: Generation, changes: Partial<NodeRecord>): void {
+  /** A generation is active by a record, which gets its newest form. */
+  #standsBy(target: Generation, record: NodeRecord): void {
     const current = this.#stored(target);
-    this.#file.save({ ...this.record, ...changes, current });
+    this.#file.save({ ...record, current });
+    this.#stands(target, current);
+  }
+
+  #stands(target: Generation, { manifest }: GenerationRecord): void {
     this.#active = target;
     this.#inFlight = {};
-    this.#text.write(target, current.manifest);
+    this.#text.write(target, manifest);
   }
 
   async forget(): Promise<void> {
-    const { current } = this.record;
-    const what = { what: 'cleaned-up', generation: current?.number ?? 0, version: current?.version ?? '' } as const;
-    this.#file.save({ ...forgotten(this.record), history: this.#file.historyWith(what) });
+    this.#file.save(transitions.forgotten(this.record, this.#file.time));
     this.#active = undefined;
     this.#inFlight = {};
     this.#sweep();
@@ -435,13 +321,11 @@ export class DiskJournal implements Journal {
 
   async countRecovery(): Promise<number> {
     const { open } = this.record;
-    if (!open) return 0;
     // A process that is alive and retries has not crashed.
-    if (this.#inFlight.isCounted) return open.recoveries;
-    const recoveries = open.recoveries + 1;
-    this.#file.save({ ...this.record, open: { ...open, recoveries } });
+    if (!open || this.#inFlight.isCounted) return open?.recoveries ?? 0;
+    this.#file.save({ ...this.record, open: { ...open, recoveries: open.recoveries + 1 } });
     this.#inFlight = { ...this.#inFlight, isCounted: true };
-    return recoveries;
+    return open.recoveries + 1;
   }
 
   /** @param base the record of a generation that differs little */
@@ -458,9 +342,8 @@ export class DiskJournal implements Journal {
   /** Removes objects that no kept generation needs. */
   #sweep(): void {
     this.#updates = 0;
-    const pinned = this.notes.checkpoints.map(({ generation }) => generation);
-    const manifests = [...generationsOf(this.record), ...pinned].map(({ manifest }) => manifest);
-    // The generation of the text counts, too: without the journal it is the one known to have been active.
-    this.#generations.sweep([...manifests, this.#text.manifest], flowsOf(this.record));
+    const others = this.notes.checkpoints.map(({ generation }) => generation.manifest);
+    // Without the journal, the generation of the text is the one known to have been active.
+    this.#generations.sweep(this.record, [...others, this.#text.manifest]);
   }
 }

@@ -1,9 +1,7 @@
 import { mkdirSync } from 'node:fs';
-import { limits } from '../limits.ts';
 import { discardParts, finishPublication, writing } from './files.ts';
-import { fitted, shortened } from './keep.ts';
 import { checkReadable, lostError, readJournal } from './peek.ts';
-import { freshRecord, type HistoryEntry, type NodeRecord } from './record.ts';
+import { freshRecord, type NodeRecord } from './record.ts';
 import { keepDamaged } from './remains.ts';
 import { allocateSlots, slotBytes, writeSlot } from './slots.ts';
 import { StateError } from './state-error.ts';
@@ -36,7 +34,7 @@ export class RecordFile {
   readonly #now: () => Date;
   /** The record as this process knows it; `save` writes it. */
   record: NodeRecord;
-  /** Why the file, though it was written, cannot be read. It is not overwritten before `replace`. */
+  /** Why the file, though it was written, cannot be read. It is not overwritten before `startAnew`. */
   lost: string | undefined;
   #sequence: number;
 
@@ -76,16 +74,23 @@ export class RecordFile {
     this.record = saved;
   }
 
-  /** Keeps the damaged file under another name, and makes room for a new one. */
-  replace(): void {
-    keepDamaged(this.#path);
-    writing(this.#path, () => allocateSlots(this.#path, true));
-  }
-
-  /** The history with one more entry. */
-  historyWith(entry: Omit<HistoryEntry, 'at'>): HistoryEntry[] {
-    const because = entry.because === undefined ? {} : { because: shortened(entry.because) };
-    return [...this.record.history, { at: this.time, ...entry, ...because }].slice(-limits.historyEntriesMax);
+  /**
+   * Continues with a record that knows nothing of the one before. A lost file is kept under another name, and replaced.
+   * @throws StateError when the disk takes no write; then nothing has changed
+   */
+  startAnew(record: NodeRecord): void {
+    const { lost } = this;
+    if (lost !== undefined) {
+      keepDamaged(this.#path);
+      writing(this.#path, () => allocateSlots(this.#path, true));
+    }
+    this.lost = undefined;
+    try {
+      this.save(record);
+    } catch (error) {
+      this.lost = lost;
+      throw error;
+    }
   }
 
   /** Now, as the record writes it. */
@@ -96,4 +101,15 @@ export class RecordFile {
   get nowMs(): number {
     return this.#now().getTime();
   }
+}
+
+/** Drops the oldest history of a record that is too large for its slot. */
+function fitted(record: NodeRecord, bytesMax: number): { readonly saved: NodeRecord; readonly text: string } {
+  let saved = record;
+  let text = JSON.stringify(saved);
+  while (Buffer.byteLength(text) > bytesMax && saved.history.length > 0) {
+    saved = { ...saved, history: saved.history.slice(Math.ceil(saved.history.length / 4)) };
+    text = JSON.stringify(saved);
+  }
+  return { saved, text };
 }

@@ -13,7 +13,7 @@ export const generation = v.strictObject({
 });
 const drain = v.strictObject({ server: v.string(), real: v.string(), until: v.number() });
 const sysctls = v.record(v.picklist(sysctlKeys), v.number());
-const open = v.strictObject({
+const openForm = v.strictObject({
   phase: v.picklist(['open', 'committed']),
   lane: v.picklist(['release', 'endpoints']),
   flip: v.picklist(['switch', 'ordered']),
@@ -42,7 +42,7 @@ const entry = v.strictObject({
   /** On a rollback: the version is not to blame, so later releases need not wait. */
   blameless: v.optional(v.literal(true)),
 });
-const record = v.strictObject({
+const recordForm = v.strictObject({
   schema: v.literal(2),
   node: v.string(),
   /** The rule store of the rules; `sluiced backend` moves them. */
@@ -52,7 +52,7 @@ const record = v.strictObject({
   /** The newest revision of every kept generation, newest last; includes `current`. */
   kept: v.array(generation),
   next: v.number(),
-  open: v.nullable(open),
+  open: v.nullable(openForm),
   held: v.nullable(v.string()),
   quarantined: v.record(v.string(), v.string()),
   /** Releases rolled back since the last confirmed one: the back-off doubles with each. */
@@ -65,10 +65,10 @@ const record = v.strictObject({
   history: v.array(entry),
 });
 
-export type NodeRecord = v.InferOutput<typeof record>;
+export type NodeRecord = v.InferOutput<typeof recordForm>;
 export type GenerationRecord = v.InferOutput<typeof generation>;
 export type HistoryEntry = v.InferOutput<typeof entry>;
-export type OpenRecord = v.InferOutput<typeof open>;
+export type OpenRecord = v.InferOutput<typeof openForm>;
 
 /** The record of a node that has never run Sluice. */
 export function freshRecord(node: string): NodeRecord {
@@ -108,10 +108,32 @@ export function readRecord(text: string, path: string): NodeRecord {
       hint,
     );
   }
-  const parsed = v.safeParse(record, value);
+  const parsed = v.safeParse(recordForm, value);
   if (parsed.success) return parsed.output;
   const where = parsed.issues[0].path?.map(({ key }) => String(key)).join('.') ?? '';
   throw new StateError('NODE_STATE_INVALID', `${path} is damaged at ${where === '' ? 'the top' : where}`, hint);
+}
+
+/** Every generation that a record names. */
+export function generationsOf({ kept, current, open }: NodeRecord): readonly GenerationRecord[] {
+  const ofOpen = open ? [open.from, open.to, ...(open.update ? [open.update.from, open.update.to] : [])] : [];
+  return [...kept, ...(current ? [current] : []), ...ofOpen];
+}
+
+/** The digests of the flows that an open transaction changes. */
+export function flowsOf({ open }: NodeRecord): readonly string[] {
+  return open ? [open.flows, ...(open.update ? [open.update.flows] : [])] : [];
+}
+
+/** A kept generation. Without a revision: its newest active one, not one in progress. */
+export function findGeneration(
+  record: NodeRecord,
+  number: number,
+  revision: number | undefined,
+): GenerationRecord | undefined {
+  const { kept, current } = record;
+  if (revision === undefined) return [...kept, ...(current ? [current] : [])].findLast((one) => one.number === number);
+  return generationsOf(record).findLast((one) => one.number === number && one.revision === revision);
 }
 
 /** An open transaction as the reconciler sees it. */

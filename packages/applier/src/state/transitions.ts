@@ -1,0 +1,183 @@
+import type { IpvsTimeouts } from '@sluice/netfilter';
+import { limits } from '../limits.ts';
+import type { Fault, TransactionIntent } from '../ports/journal.ts';
+import { endsTooOften, historyWith, shortened, updated, withoutBlame } from './history.ts';
+import { findGeneration, type GenerationRecord, type NodeRecord, type OpenRecord } from './record.ts';
+import { StateError } from './state-error.ts';
+
+/** Every change of the record: from the record before to the one after. `at` is the time of day, for the history. */
+
+/** The state before Sluice was stored. */
+export function adopted(record: NodeRecord, current: GenerationRecord, at: string): NodeRecord {
+  const history = historyWith(record, at, { what: 'first-run', generation: current.number, version: current.version });
+  return { ...record, current, kept: [current], history };
+}
+
+/**
+ * The rules are in a rule store.
+ * @throws StateError when there are rules in the other one
+ */
+export function pinned(record: NodeRecord, backend: NonNullable<NodeRecord['backend']>): NodeRecord {
+  if (record.current === null || record.backend === undefined) return { ...record, backend };
+  const hint = `Set \`backend: ${record.backend}\` in sluiced.yaml, or move the rules with \`sluiced backend ${backend}\``;
+  const why = `the node's rules are in the ${record.backend} store, not in ${backend}`;
+  throw new StateError('NODE_STATE_INVALID', why, hint);
+}
+
+/** The intent of a transaction, as the record writes it. */
+export type OpenIntent = Pick<TransactionIntent, 'changeKind' | 'flip' | 'version' | 'sysctls'> &
+  Pick<OpenRecord, 'from' | 'to' | 'flows'>;
+
+/** A transaction begins; the first one remembers the values from before Sluice. */
+export function opened(
+  record: NodeRecord,
+  { changeKind, flip, version, to, from, sysctls, flows }: OpenIntent,
+  timeouts: IpvsTimeouts | undefined,
+  at: string,
+): NodeRecord {
+  const before = Object.fromEntries(sysctls);
+  const { originals, originalTimeouts = timeouts } = record;
+  return {
+    ...record,
+    open: { phase: 'open', lane: changeKind, flip, version, to, from, sysctls: before, flows, at, recoveries: 0 },
+    originals: { ...before, ...originals },
+    ...(originalTimeouts ? { originalTimeouts } : {}),
+  };
+}
+
+/** Newer endpoints for both programs of the open transaction are about to be written to the kernel. */
+export function offered(record: NodeRecord, open: OpenRecord, update: OpenRecord['update']): NodeRecord {
+  return { ...record, open: { ...open, update } };
+}
+
+/**
+ * An older generation is about to be loaded while the transaction stays open: the next process has to know that the kernel may hold its
+ * chains. Recorded like an update in progress; one that is in progress already stays.
+ * @returns undefined where nothing has to be recorded
+ */
+export function standingIn(record: NodeRecord, number: number, revision: number): NodeRecord | undefined {
+  const { open } = record;
+  const from = findGeneration(record, number, revision);
+  if (!open || !from || (open.update && open.update.to.revision !== open.to.revision)) return undefined;
+  const { to, version, flows } = open;
+  return offered(record, open, { from, to, version, flows });
+}
+
+/** The kernel holds `open.update` in both programs. */
+export function accepted(record: NodeRecord, at: string): NodeRecord {
+  const { open, history } = record;
+  if (!open?.update) throw new Error('nothing was offered');
+  const { update, began = open.version, ...rest } = open;
+  const { from, to, version, flows } = update;
+  return {
+    ...record,
+    current: from,
+    kept: keptWith(record, from),
+    open: { ...rest, from, to, version, flows, began },
+    history: from.revision === open.from.revision ? history : updated(history, from, at),
+  };
+}
+
+/** The new generation is active. An update is finished with that: its old endpoints left the kernel with it. */
+export function committed(record: NodeRecord, open: OpenRecord, note: string | undefined, at: string): NodeRecord {
+  const { to, version, lane } = open;
+  const after = {
+    ...record,
+    current: to,
+    kept: keptWith(record, to),
+    next: Math.max(record.next, to.number + 1),
+    quarantined: without(record.quarantined, version),
+  };
+  if (lane === 'endpoints') return { ...after, open: null, history: updated(record.history, to, at) };
+  const because = note === undefined ? {} : { because: note };
+  const history = historyWith(record, at, { what: 'confirmed', generation: to.number, version, ...because });
+  return { ...after, open: { ...open, phase: 'committed', recoveries: 0 }, failures: 0, history };
+}
+
+/**
+ * The open transaction was rolled back. A version that is bad, or crashes too often, is quarantined; only failed releases make later ones
+ * wait.
+ */
+export function abandoned(before: NodeRecord, open: OpenRecord, because: string, fault: Fault, at: string): NodeRecord {
+  const { from, version, lane } = open;
+  const ofLane = lane === 'endpoints' ? { lane } : {};
+  const ending = { what: 'rolled-back', generation: from.number, version, because, ...ofLane } as const;
+  const record = { ...before, open: null, history: historyWith(before, at, ending) };
+  const isBad = fault === 'bundle' || (fault === 'process' && endsTooOften(record.history, version, because));
+  if (!isBad) return { ...record, history: withoutBlame(record.history) };
+  const failures = record.failures + (lane === 'release' ? 1 : 0);
+  return { ...record, failures, quarantined: quarantinedWith(record, open, because) };
+}
+
+/** The node is halted; the transaction stays open. */
+export function halted(record: NodeRecord, because: string, at: string): NodeRecord {
+  const { open, current } = record;
+  const generation = open?.from.number ?? current?.number ?? 0;
+  const history = historyWith(record, at, { what: 'held', generation, version: open?.version ?? '', because });
+  return { ...record, held: shortened(because), history };
+}
+
+/** What identifies a generation for operators. */
+type Target = Pick<GenerationRecord, 'number' | 'version'>;
+
+/** A manual rollback to a generation, which is active from now on. */
+export function chosen(record: NodeRecord, { number, version }: Target, at: string): NodeRecord {
+  const { open, current } = record;
+  // The open change may be this very rollback, announced before it was done.
+  // Generation 0 is the state before Sluice: no bundle has its version.
+  const active = current?.number === 0 ? undefined : current?.version;
+  const versions = [open?.began, open?.version, active].filter((one) => one !== undefined);
+  const left = new Set(versions.filter((one) => one !== version));
+  const because = `rolled back manually to generation ${number}`;
+  const others = without(record.quarantined, version);
+  const quarantined = [...left].reduce((all, one) => remember(all, one, because), others);
+  const history = historyWith(record, at, { what: 'chosen', generation: number, version });
+  return { ...record, open: null, held: null, quarantined, history };
+}
+
+/** A generation is active instead of one that cannot be read, or whose record is lost. */
+export function fellBack(record: NodeRecord, { number, version }: Target, because: string, at: string): NodeRecord {
+  const history = historyWith(record, at, { what: 'fell-back', generation: number, version, because });
+  return { ...record, open: null, history };
+}
+
+/** The rules of Sluice were removed; history and quarantined versions stay. */
+export function forgotten(record: NodeRecord, at: string): NodeRecord {
+  const { originalTimeouts: _, ...others } = record;
+  const { number = 0, version = '' } = record.current ?? {};
+  const history = historyWith(record, at, { what: 'cleaned-up', generation: number, version });
+  return { ...others, current: null, kept: [], open: null, held: null, originals: {}, draining: [], history };
+}
+
+/** The kept generations with one more: the newest, and the first, as the state before Sluice remains a target of rollbacks. */
+function keptWith({ kept }: NodeRecord, one: GenerationRecord): GenerationRecord[] {
+  const all = [...kept.filter(({ number }) => number !== one.number), one];
+  const [first, ...others] = all.toSorted((a, b) => a.number - b.number);
+  return first ? [first, ...others.slice(-limits.generationsKept)] : [];
+}
+
+/**
+ * Quarantines the versions of a transaction: its own, and the one that it began with. An endpoint update of the active generation has that
+ * one's version, which stays good.
+ */
+function quarantinedWith(
+  { quarantined }: NodeRecord,
+  { version, began = version, from }: OpenRecord,
+  because: string,
+): Record<string, string> {
+  const versions = [...new Set([began, version])].filter((one) => one !== from.version);
+  return versions.reduce((all, one) => remember(all, one, because), { ...quarantined });
+}
+
+function remember(
+  quarantined: Readonly<Record<string, string>>,
+  version: string,
+  because: string,
+): Record<string, string> {
+  const entries = [...Object.entries(without(quarantined, version)), [version, shortened(because)] as const];
+  return Object.fromEntries(entries.slice(-limits.quarantinedMax));
+}
+
+function without(quarantined: Readonly<Record<string, string>>, version: string): Record<string, string> {
+  return Object.fromEntries(Object.entries(quarantined).filter(([one]) => one !== version));
+}
