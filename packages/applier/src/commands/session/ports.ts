@@ -1,9 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { SluicedConfig } from '../../config.ts';
 import type { Decisions } from '../../control/decisions.ts';
-import { DeclinedFile } from '../../state/declined.ts';
+import { declinedFile, networksFile } from '../../state/endpoint-files.ts';
 import type { DiskJournal } from '../../state/journal.ts';
-import { NetworksFile } from '../../state/networks.ts';
 import type { LinuxKernel } from '../../kernel/linux.ts';
 import { AfterUpdate, type AfterUpdateParts } from '../../probe/after-update.ts';
 import { configuredProbes } from '../../probe/probes.ts';
@@ -34,8 +33,8 @@ export function portsOf(config: SluicedConfig, { kernel, journal, decisions, rep
     rehearsal: new KnownForms(kernel, config.rehearse !== 'off'),
     journal,
     probes,
-    declined: new DeclinedFile(config.state),
-    ...(config.signatures.policy === 'required' ? { networks: new NetworksFile(config.state) } : {}),
+    declined: declinedFile(config.state),
+    ...(config.signatures.policy === 'required' ? { networks: networksFile(config.state) } : {}),
     ...(onProbe ? { updates: new AfterUpdate({ probes, clock: idly, alarm: onProbe }) } : {}),
     clock,
     operator: decisions,

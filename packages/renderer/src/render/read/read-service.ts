@@ -1,7 +1,6 @@
 import type { TrafficPolicy, ServiceType, WeightRule } from '../model.ts';
 import type { Family, Scheduler } from '@sluice/netfilter';
 import type { KubeObject } from '../kube.ts';
-import { asksForHints } from './annotations.ts';
 import type { ForeignLabel } from './names.ts';
 import type { ReadIngress } from './service-ingress.ts';
 import type { ReadPort } from './service-ports.ts';
