@@ -45,6 +45,18 @@ export * from './link/tree/memory.ts';
 export * from './link/tree/program.ts';
 export * from './link/tree/read-back.ts';
 export { replaceChains, type Replacement } from './link/tree/replace.ts';
-export * from './services/of-rule.ts';
+export {
+  addressOfEndpoint,
+  affinitySeconds,
+  endpointOf,
+  frontendOf,
+  matchedAddress,
+  matchedPort,
+  printFrontend,
+  refuses,
+  type ServiceFrontend,
+} from './services/of-rule.ts';
+export { planeOf, serviceChanges } from './services/planes.ts';
+export * from './services/services.ts';
 export * from './trace/packet.ts';
 export * from './trace/trace.ts';

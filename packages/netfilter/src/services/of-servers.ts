@@ -1,0 +1,105 @@
+import type { Family } from '../family.ts';
+import type { TransportProtocol } from '../rules/rule.ts';
+import { type SetKey, setName } from '../virtual/sets.ts';
+import { type IpvsState, type RealServer, type VirtualServer, virtualKey } from '../virtual/values.ts';
+import { printFrontend } from './of-rule.ts';
+import { ServicesOfTables } from './of-tables.ts';
+import type { ForwardingState, NamedFrontend, ServedFrontend, Service, ServiceEndpoint, Services } from './services.ts';
+
+const noServers: ReadonlyMap<string, VirtualServer> = new Map();
+
+export const serversOf = ({ ipvs }: ForwardingState): ReadonlyMap<string, VirtualServer> =>
+  ipvs?.virtualServers ?? noServers;
+
+/** The Services of mode ipvs: each virtual server is one. */
+export class ServicesOfServers implements Services {
+  readonly #state: ForwardingState;
+  readonly #tables: ServicesOfTables;
+
+  constructor(state: ForwardingState) {
+    this.#state = state;
+    this.#tables = new ServicesOfTables(state);
+  }
+
+  get count(): number {
+    return serversOf(this.#state).size;
+  }
+
+  has(key: string): boolean {
+    return serversOf(this.#state).has(key);
+  }
+
+  service(key: string): Service | undefined {
+    const { ipvs } = this.#state;
+    const server = ipvs?.virtualServers.get(key);
+    return server && ipvs && serviceOfServer(server, ipvs);
+  }
+
+  any(): Service | undefined {
+    const [key] = serversOf(this.#state).keys();
+    return key === undefined ? undefined : this.service(key);
+  }
+
+  addresses(): ReadonlySet<string> {
+    const all = [...serversOf(this.#state).values()].flatMap(({ real }) => [...real.values()]);
+    return new Set(all.map(({ address }) => address));
+  }
+
+  /** Nothing names the Service of a virtual server: its address and port stand for it. */
+  *frontends(family: Family): Generator<NamedFrontend> {
+    for (const { family: its, protocol, address, port } of serversOf(this.#state).values())
+      if (its === family) yield { protocol, address, port, service: `${address} port ${port}` };
+  }
+
+  *served(protocol: TransportProtocol, unlike: ForwardingState): Generator<ServedFrontend> {
+    if (this.#state.ipvs !== unlike.ipvs)
+      for (const { family, protocol: its, address, port, real } of serversOf(this.#state).values())
+        if (its === protocol) for (const endpoint of real.keys()) yield { family, protocol, address, port, endpoint };
+    yield* this.#tables.served(protocol, unlike);
+  }
+}
+
+/** Reads a virtual server as a Service. */
+export function serviceOfServer(server: VirtualServer, { sets }: IpvsState): Service {
+  const { family, protocol, real } = server;
+  const here = sets.get(setName(hairpinSet, family))?.entries;
+  const endpointOf = (one: RealServer): ServiceEndpoint => ({
+    address: one.address,
+    form: `:${one.port}`,
+    chain: '',
+    weight: one.weight,
+    masqueradesItself: false,
+    remembersClients: false,
+    isHere: here?.has(hairpinEntry(protocol, one)) ?? false,
+  });
+  return {
+    key: virtualKey(server),
+    endpoints: new Map([...real].map(([text, one]) => [text, endpointOf(one)])),
+    affinityOrder: [],
+    choice: '',
+    onlyMasquerades: true,
+    frontends: [`${family} ${printFrontend(server)}`],
+    isLocalOutside: isLocalOutside(server, sets),
+  };
+}
+
+/** The set for connections of an endpoint to itself: it has the endpoints of this node. */
+export const hairpinSet: SetKey = 'KUBE-LOOP-BACK';
+
+/** `10.244.1.5,tcp:8080,10.244.1.5` */
+export const hairpinEntry = (protocol: TransportProtocol, { address, port }: RealServer): string =>
+  `${address},${protocol}:${port},${address}`;
+
+const nodePorts = {
+  tcp: 'KUBE-NODE-PORT-LOCAL-TCP',
+  udp: 'KUBE-NODE-PORT-LOCAL-UDP',
+  sctp: 'KUBE-NODE-PORT-LOCAL-SCTP-HASH',
+} as const satisfies Record<TransportProtocol, SetKey>;
+
+/** Whether the sets have it as an external frontend with policy Local. */
+function isLocalOutside({ family, protocol, address, port }: VirtualServer, sets: IpvsState['sets']): boolean {
+  const has = (set: SetKey, entry: string): boolean => sets.get(setName(set, family))?.entries.has(entry) ?? false;
+  const frontend = `${address},${protocol}:${port}`;
+  const outside = ['KUBE-EXTERNAL-IP-LOCAL', 'KUBE-LOAD-BALANCER-LOCAL', nodePorts[protocol]] as const;
+  return outside.some((set) => has(set, frontend)) || has(nodePorts[protocol], String(port));
+}

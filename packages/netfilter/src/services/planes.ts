@@ -1,0 +1,41 @@
+import { ComparisonOfServers } from './compare-servers.ts';
+import { ComparisonOfTables } from './compare-tables.ts';
+import { ServicesOfServers } from './of-servers.ts';
+import { families, ServicesOfTables, tableOf } from './of-tables.ts';
+import type { DataPlane, ForwardingState, ServiceChange } from './services.ts';
+
+const ofTables: DataPlane = {
+  isSeenByNat: true,
+  read: (state) => new ServicesOfTables(state),
+  compare: (from, to) => new ComparisonOfTables(from, to),
+};
+
+/** Layouts `flat` and `tree` differ in the names of chains, so states of one are compared with states of the same alone. */
+const planes = {
+  flat: ofTables,
+  tree: { ...ofTables },
+  ipvs: {
+    // Conntrack has the translation of a virtual server, but not its origin (`ip_vs_update_conntrack` in `ip_vs_nfct.c`).
+    isSeenByNat: false,
+    read: (state) => new ServicesOfServers(state),
+    compare: (from, to) => new ComparisonOfServers(from, to),
+  },
+} as const satisfies Record<string, DataPlane>;
+
+/** The data plane that a state is for. */
+export function planeOf(state: ForwardingState): DataPlane {
+  if (state.ipvs) return planes.ipvs;
+  return families.some((family) => tableOf(state, family, 'nat').chains.has('SLUICE-SERVICES'))
+    ? planes.tree
+    : planes.flat;
+}
+
+/** The Services that differ between two states. Those of another data plane are other Services. */
+export function serviceChanges(from: ForwardingState, to: ForwardingState): readonly ServiceChange[] {
+  const found = new Map<string, ServiceChange>();
+  for (const plane of new Set([planeOf(from), planeOf(to)])) {
+    const { changed, added, removed } = plane.compare(from, to);
+    for (const change of [...changed, ...added, ...removed]) found.set(change.key, change);
+  }
+  return [...found.values()];
+}
