@@ -1,10 +1,8 @@
 import { type BundleFiles, changedFiles, readPath, withFilesOf } from '@sluice/bundle';
-import { compareText, differing, type Family, type TableProgram } from '@sluice/netfilter';
+import { compareText, planeOf } from '@sluice/netfilter';
 import { limits } from '../limits.ts';
 import type { Generation } from '../ports/journal.ts';
-import { familiesOf, type NodeState, tableOf } from '../ports/node-state.ts';
-import { sameReal } from './overlay-servers.ts';
-import { isService, withoutTag } from './service-rules.ts';
+import type { NodeState } from '../ports/node-state.ts';
 
 /**
  * The files from which the active generation was made, as far as this process knows them: those of a whole bundle, or of a bundle without
@@ -78,43 +76,27 @@ export class ActiveFiles {
  * server that gets its first real server.
  */
 export function mayGetFirstEndpoint(from: NodeState, desired: NodeState): (text: string) => boolean {
-  const hashes = familiesOf(desired).flatMap((family) =>
-    newServices(tableOf(from, family, 'nat'), tableOf(desired, family, 'nat')),
-  );
-  const frontends = new Set<string>();
-  for (const [key, { family, protocol, address, port, real }] of desired.ipvs?.virtualServers ?? []) {
-    if (real.size === 0 || from.ipvs?.virtualServers.get(key)?.real.size !== 0) continue;
-    for (const frontend of frontendKeys(`${family} ${protocol} ${address} ${port}`)) frontends.add(frontend);
-  }
+  const plane = planeOf(from);
+  if (plane !== planeOf(desired)) return () => false;
+  const { changed, added } = plane.compare(from, desired);
+  const hashes = added.flatMap(({ fileMark }) => fileMark ?? []);
+  const first = changed.filter(({ before, after }) => before?.endpoints.size === 0 && (after?.endpoints.size ?? 0) > 0);
+  const frontends = new Set(first.flatMap(({ before }) => before?.frontends.flatMap(frontendKeys) ?? []));
   return (text) =>
     hashes.some((hash) => text.includes(hash)) ||
     (frontends.size > 0 && frontendsIn(text).some((frontend) => frontends.has(frontend)));
 }
 
-/** The hashes of Services whose chains are new: their files contain them. */
-function newServices(from: TableProgram, desired: TableProgram): readonly string[] {
-  const changed = differing(from.chains, desired.chains).filter(isService);
-  const had = new Set(changed.filter((name) => from.chains.has(name)).map(withoutTag));
-  return changed
-    .filter((name) => desired.chains.has(name) && !had.has(withoutTag(name)))
-    .map((name) => withoutTag(name).slice(-16));
-}
-
 /** Whether a Service in `desired` equals that in `known`, but not that in `active`. */
 function isStale(known: NodeState, active: NodeState, desired: NodeState): boolean {
-  const text = (state: NodeState, family: Family, name: string): string | undefined =>
-    tableOf(state, family, 'nat').chains.get(name)?.join('\n');
-  const inRules = familiesOf(known).some((family) =>
-    differing(tableOf(known, family, 'nat').chains, tableOf(active, family, 'nat').chains).some((name) => {
-      const old = isService(name) ? text(known, family, name) : undefined;
-      return old !== undefined && text(active, family, name) !== old && text(desired, family, name) === old;
-    }),
-  );
-  if (inRules || !known.ipvs || known.ipvs === active.ipvs) return inRules;
-  return [...known.ipvs.virtualServers].some(([key, old]) => {
-    const [now, next] = [active.ipvs, desired.ipvs].map((ipvs) => ipvs?.virtualServers.get(key));
-    return now && next && !sameReal(old, now) && sameReal(old, next);
-  });
+  const plane = planeOf(known);
+  if (plane !== planeOf(active) || plane !== planeOf(desired)) return false;
+  const newer = plane.compare(known, active);
+  const stale = [...newer.changed, ...newer.removed];
+  if (stale.length === 0) return false;
+  const { changed, removed } = plane.compare(known, desired);
+  const differ = new Set([...changed, ...removed].map(({ key }) => key));
+  return stale.some(({ key }) => !differ.has(key));
 }
 
 /** Whether a file has the same frontends in both bundles. */

@@ -1,8 +1,6 @@
-import { compareText, type Family, serviceKeyOf, type TableProgram, type VirtualServer } from '@sluice/netfilter';
-import { familyNames, type NodeState, tableOf } from '../ports/node-state.ts';
-import { serving } from './overlay-servers.ts';
-import { changedChains } from './rule-differences.ts';
-import { isService, readService, withoutTag } from './service-rules.ts';
+import { compareText, type Service, serviceChanges } from '@sluice/netfilter';
+import type { NodeState } from '../ports/node-state.ts';
+import { serving } from './bounds.ts';
 
 /** The endpoints of one Service in two states. */
 export interface EndpointChange {
@@ -17,52 +15,16 @@ export interface EndpointChange {
 
 /** The Services whose endpoints differ, sorted by key. */
 export function endpointChanges(from: NodeState, to: NodeState): readonly EndpointChange[] {
-  const inTables = familyNames.flatMap((family) => tableChanges(family, from, to));
-  return [...inTables, ...serverChanges(from, to)].toSorted((a, b) => compareText(a.key, b.key));
+  return serviceChanges(from, to)
+    .flatMap((change) => {
+      const [before, after] = [endpointsOf(change.before), endpointsOf(change.after)];
+      return before.join() === after.join() ? [] : [{ key: change.key, service: change.name, before, after }];
+    })
+    .toSorted((a, b) => compareText(a.key, b.key));
 }
 
-function tableChanges(family: Family, from: NodeState, to: NodeState): readonly EndpointChange[] {
-  const [own, other] = [tableOf(from, family, 'nat'), tableOf(to, family, 'nat')];
-  const { removed, added } = changedChains(own, other);
-  const before = new Map(removed.filter(isService).map((name) => [withoutTag(name), name]));
-  const after = new Map(added.filter(isService).map((name) => [withoutTag(name), name]));
-  const names = [...new Set([...before.keys(), ...after.keys()])];
-  return names.map((name) => {
-    const [had, has] = [before.get(name), after.get(name)];
-    return {
-      key: `${family} ${name}`,
-      service: (has && serviceOf(has, other)) ?? (had && serviceOf(had, own)) ?? name,
-      before: endpointsOf(had, own),
-      after: endpointsOf(has, other),
-    };
-  });
-}
-
-const endpointsOf = (chain: string | undefined, table: TableProgram): readonly string[] =>
-  chain === undefined ? [] : [...(readService(chain, table)?.endpoints.keys() ?? [])].toSorted(compareText);
-
-/** The key on a rule that leads to the chain of a Service. */
-function serviceOf(chain: string, table: TableProgram): string | undefined {
-  for (const rules of table.chains.values()) {
-    const found = rules.find((rule) => rule.endsWith(` -j ${chain}`));
-    const name = found && serviceKeyOf(found);
-    if (name !== undefined) return name;
-  }
-  return undefined;
-}
-
-function serverChanges(from: NodeState, to: NodeState): readonly EndpointChange[] {
-  const none: ReadonlyMap<string, VirtualServer> = new Map();
-  const [own, other] = [from.ipvs?.virtualServers ?? none, to.ipvs?.virtualServers ?? none];
-  return [...new Set([...own.keys(), ...other.keys()])].flatMap((key) => {
-    const [had, has] = [own.get(key), other.get(key)];
-    if (had === has) return [];
-    const realOf = (server: VirtualServer | undefined): readonly string[] =>
-      server ? [...serving(server).real.keys()].toSorted(compareText) : [];
-    const [before, after] = [realOf(had), realOf(has)];
-    return before.join() === after.join() ? [] : [{ key, service: key, before, after }];
-  });
-}
+const endpointsOf = (service: Service | undefined): readonly string[] =>
+  service ? [...serving(service).keys()].toSorted(compareText) : [];
 
 /** How many Services a message names. */
 const namedMax = 5;

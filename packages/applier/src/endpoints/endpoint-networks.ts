@@ -8,10 +8,9 @@ import {
   type TextSource,
   valueOf,
 } from '@sluice/bundle';
-import { type Cidr, compareText, isInCidr, parseAddress, parseCidr } from '@sluice/netfilter';
+import { addressOfEndpoint, type Cidr, compareText, isInCidr, parseAddress, parseCidr } from '@sluice/netfilter';
 import type { Refusal } from '../ports/refusal.ts';
 import type { NodeState } from '../ports/node-state.ts';
-import { addressOf } from './approved.ts';
 import { endpointChanges } from './endpoint-changes.ts';
 
 /** By the text of a node's file: parsing is expensive, and few files change. */
@@ -58,7 +57,9 @@ const namedMax = 5;
 export function refuseOutside(from: NodeState, to: NodeState, networks: readonly string[]): Refusal | undefined {
   const isInside = insideOf([...(from.endpointRanges ?? []), ...networks]);
   const outside = endpointChanges(from, to).flatMap(({ service, before, after }) =>
-    after.filter((one) => !before.includes(one) && !isInside(addressOf(one))).map((one) => `${one} of ${service}`),
+    after
+      .filter((one) => !before.includes(one) && !isInside(addressOfEndpoint(one)))
+      .map((one) => `${one} of ${service}`),
   );
   if (outside.length === 0) return undefined;
   const more = outside.length > namedMax ? `, ${outside.length - namedMax} more` : '';

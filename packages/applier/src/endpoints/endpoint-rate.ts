@@ -1,7 +1,7 @@
+import { planeOf } from '@sluice/netfilter';
 import { limits } from '../limits.ts';
-import { familyNames, type NodeState, tableOf } from '../ports/node-state.ts';
+import type { NodeState } from '../ports/node-state.ts';
 import { endpointChanges } from './endpoint-changes.ts';
-import { isService } from './service-rules.ts';
 
 /** Counts the Services that keys for endpoints have changed within the last hour: an unusual number may be a sign of a stolen key. */
 export class EndpointRate {
@@ -16,14 +16,6 @@ export class EndpointRate {
   share(state: NodeState, nowMs: number): number {
     for (const [key, atMs] of this.#changedMs) if (atMs <= nowMs - limits.hourMs) this.#changedMs.delete(key);
     if (this.#changedMs.size === 0) return 0;
-    return Math.min(1, this.#changedMs.size / Math.max(1, servicesOf(state)));
+    return Math.min(1, this.#changedMs.size / Math.max(1, planeOf(state).read(state).count));
   }
-}
-
-function servicesOf(state: NodeState): number {
-  const inTables = familyNames.reduce(
-    (sum, family) => sum + [...tableOf(state, family, 'nat').chains.keys()].filter(isService).length,
-    0,
-  );
-  return inTables + (state.ipvs?.virtualServers.size ?? 0);
 }

@@ -3,6 +3,7 @@ import {
   type FamilyProgram,
   isRuleError,
   Layered,
+  type NamedFrontend,
   type Packet,
   parseAddress,
   readRule,
@@ -17,7 +18,7 @@ import {
 import { limits } from '../limits.ts';
 import { type NodeState, type Observed, tableOf } from '../ports/node-state.ts';
 import { type EarlyRule, earlyRules, isOfKubeProxy } from './early-rules.ts';
-import { frontendsOf, type NamedFrontend } from './frontends.ts';
+import { frontendsOf } from './frontends.ts';
 
 /** The effect of foreign rules before our jumps on packets of Services. */
 export interface OrderFindings {

@@ -1,5 +1,5 @@
 import { deepEqual, doesNotMatch, equal, match, ok } from 'node:assert/strict';
-import type { FamilyProgram } from '@sluice/netfilter';
+import { planeOf } from '@sluice/netfilter';
 import { atTier, randomOf, seed as runSeed } from '@sluice/testing';
 import { expect, test } from 'vitest';
 import type { DiskJournal } from '../state/journal.ts';
@@ -8,7 +8,6 @@ import type { NodeState } from '../ports/node-state.ts';
 import { hash16, sampleBundle } from '../testing/bundle.fixture.ts';
 import { type ProcessFaults, World } from '../testing/world.fixture.ts';
 import type { Offers } from '../transaction/offers.ts';
-import { isService, readService } from '../endpoints/service-rules.ts';
 
 /**
  * Random histories of a node: releases, crashes at any call, failing tools, slow calls, boots, hours that pass, drift, endpoint updates
@@ -138,14 +137,15 @@ class History {
     }
   }
 
-  #holdsNewest({ families }: NodeState): void {
+  #holdsNewest(state: NodeState): void {
     // Declined endpoints are not expected.
     if (this.#world.declined.size > 0) return;
     for (const [name, pods] of this.#pods) {
-      for (const [chain] of families.ipv4?.nat.chains ?? []) {
-        if (!isService(chain) || !chain.includes(hash16(name))) continue;
-        const rules = readService(chain, (families.ipv4 as FamilyProgram).nat);
-        const endpoints = [...(rules?.endpoints.keys() ?? [])];
+      const services = planeOf(state).read(state);
+      for (const kind of ['SVC', 'SVL'].flatMap((one) => [`KUBE-${one}`, `SLU-${one}`])) {
+        const service = services.service(`ipv4 ${kind}-${hash16(name)}`);
+        if (!service) continue;
+        const endpoints = [...service.endpoints.keys()];
         const [pod] = endpoints.flatMap((one) => pods.find((known) => one === `10.244.0.${known + 1}:8080`) ?? []);
         // After a rollback the last endpoint stays.
         ok(pod !== undefined || pods.includes(0), `${name} has ${endpoints.join()}, not the newest of ${pods.join()}`);
