@@ -12,7 +12,9 @@ export interface Mutant {
 }
 
 const applier = 'packages/applier/src';
-const transaction = [`${applier}/transaction/`, `${applier}/commands/`, `${applier}/daemon`];
+const transaction = ['transaction', 'reconcile', 'recovery', 'endpoints', 'commands', 'daemon'].map(
+  (folder) => `${applier}/${folder}/`,
+);
 
 /** Of the functions whose mistakes take a node off the network: at least one mutant each. */
 export const mutants: readonly Mutant[] = [
@@ -59,18 +61,18 @@ export const mutants: readonly Mutant[] = [
     tests: transaction,
   },
   {
-    file: `${applier}/rollout/admit.ts`,
+    file: `${applier}/admission/admit.ts`,
     from: '    ...lackingNeeds(resolved, facts),\n',
     to: '',
     harm: 'a node applies a bundle that needs missing features',
-    tests: [`${applier}/rollout/`, `${applier}/transaction/`],
+    tests: [`${applier}/plan/`, `${applier}/transaction/`],
   },
   {
-    file: `${applier}/rollout/admit.ts`,
+    file: `${applier}/admission/admit.ts`,
     from: 'if (resolved.cluster.complete || options.allowPartial) return [];',
     to: 'return [];',
     harm: 'a bundle from partial input removes Services',
-    tests: [`${applier}/rollout/`, `${applier}/transaction/`],
+    tests: [`${applier}/plan/`, `${applier}/transaction/`],
   },
   {
     file: `${applier}/endpoints/change-kind.ts`,
@@ -87,21 +89,21 @@ export const mutants: readonly Mutant[] = [
     tests: ['packages/netfilter/src/services', `${applier}/endpoints/change-kind`],
   },
   {
-    file: `${applier}/transaction/recovery.ts`,
+    file: `${applier}/recovery/decide.ts`,
     from: "if (open.phase === 'committed') return { do: 'finish' };",
     to: '',
     harm: 'a committed release is rolled back after a crash',
     tests: transaction,
   },
   {
-    file: `${applier}/transaction/recovery.ts`,
+    file: `${applier}/recovery/decide.ts`,
     from: " && !open.update && defaults.includes('new')",
     to: " && defaults.includes('new')",
     harm: 'an endpoint update in probation halts the node after a crash',
     tests: transaction,
   },
   {
-    file: `${applier}/transaction/recovery.ts`,
+    file: `${applier}/recovery/decide.ts`,
     from: "!open.update && defaults.includes('new')",
     to: "!open.update && defaults.includes('foreign')",
     harm: 'rules that no journal entry confirms are taken for those of an open transaction',
@@ -129,18 +131,18 @@ export const mutants: readonly Mutant[] = [
     tests: transaction,
   },
   {
-    file: `${applier}/journal/slots.ts`,
+    file: `${applier}/state/slots.ts`,
     from: '(sequence % slots) * slotBytes + at',
     to: '0 * slotBytes + at',
     harm: 'a write that is torn destroys the only record',
-    tests: [`${applier}/journal/`],
+    tests: [`${applier}/state/`],
   },
   {
-    file: `${applier}/journal/slots.ts`,
+    file: `${applier}/state/slots.ts`,
     from: '  if (digestOf(sequence, body) !== digest) return undefined;\n',
     to: '',
     harm: 'a torn record is accepted',
-    tests: [`${applier}/journal/`],
+    tests: [`${applier}/state/`],
   },
   {
     file: `${applier}/inbox/release-gate.ts`,
@@ -150,11 +152,11 @@ export const mutants: readonly Mutant[] = [
     tests: [`${applier}/inbox/`],
   },
   {
-    file: `${applier}/rollout/stages.ts`,
+    file: `${applier}/plan/stages.ts`,
     from: '  const early = calleesFirst(to, new Set(fresh))',
     to: '  const early = calleesFirst(to, new Set(fresh)).toReversed()',
     harm: 'a payload refers to a missing chain',
-    tests: [`${applier}/rollout/`],
+    tests: [`${applier}/plan/`],
   },
   {
     file: 'packages/netfilter/src/link/tree/dispatch.ts',

@@ -32,8 +32,15 @@ export class StatusMetrics {
     this.proxy = new ProxyMetrics(this.registry, nowMs);
     this.#gauges = gauges(alarms);
     const { generation, alarm, ...later } = this.#gauges;
-    const all = [this.#outcomes, this.#repairs, generation, alarm, ...Object.values(later), this.#duration];
-    for (const metric of all) this.registry.registerMetric(metric as Metric);
+    const all: readonly Metric[] = [
+      this.#outcomes,
+      this.#repairs,
+      generation,
+      alarm,
+      ...Object.values(later),
+      this.#duration,
+    ];
+    for (const metric of all) this.registry.registerMetric(metric);
   }
 
   /** Adds the metrics of this memory. @param nowMs the time of day */

@@ -76,11 +76,11 @@ async function sysctlDifference(change: Plan, kernel: Kernel): Promise<string | 
  * @returns the missing steps in words as `left`, if there are any, and the observed state
  */
 export async function verifyIpvs(
-  { plan, owned, virtual: before }: PlannedChange,
+  { plan: { desired }, owned, virtual: before }: PlannedChange,
   ports: Ports,
 ): Promise<{ readonly left?: string; readonly ipvs?: ObservedIpvs }> {
   if (!before) return {};
-  const { left, virtual } = await verifyVirtual(plan.desired, owned, ports, before);
+  const { left, virtual } = await verifyVirtual(desired, owned, ports, before);
   if (!virtual) return {};
   await ports.journal.keepDraining(virtual.plan.draining);
   return { ipvs: virtual.observed, ...(left === undefined ? {} : { left }) };
