@@ -147,6 +147,11 @@ const decisions: Section = {
       '15. Client library',
       'the client library reads credentials',
     ),
+    page(
+      'docs/decisions/0016-an-unchanged-value-keeps-its-identity.md',
+      '16. Change',
+      'an unchanged value keeps its identity',
+    ),
   ],
 };
 

@@ -7,6 +7,8 @@ import {
   type ResolvedSection,
   type Tool,
   type VirtualTool,
+  perObject,
+  perKey,
 } from '@sluice/netfilter';
 import {
   type ClusterFile,
@@ -251,17 +253,15 @@ function readAgain(path: string, { text }: TextSource): RuleFile {
   throw new Error(`${path} changed while it was in use`);
 }
 
-const keys = new WeakMap<Scope, { readonly node: string; readonly profile: string }>();
+const valuesOf = perObject(({ node, zone, nodeValues, profileValues }: Scope) => {
+  const profile = JSON.stringify(profileValues);
+  return { profile, node: JSON.stringify([node, zone ?? null, nodeValues, profile]) };
+});
 
 /** The part of the scope that the result depends on, as a text. */
 function scopeKey({ scope, mode }: RuleScope, sameEverywhere: boolean): string {
-  let known = keys.get(scope);
-  if (!known) {
-    const profile = JSON.stringify([mode, scope.profileValues]);
-    known = { profile, node: JSON.stringify([scope.node, scope.zone ?? null, scope.nodeValues, profile]) };
-    keys.set(scope, known);
-  }
-  return sameEverywhere ? known.profile : known.node;
+  const { node, profile } = valuesOf(scope);
+  return `${mode} ${sameEverywhere ? profile : node}`;
 }
 
 function digestLine(path: string, sections: readonly ResolvedSection[]): string {
@@ -273,16 +273,11 @@ function digestLine(path: string, sections: readonly ResolvedSection[]): string 
 const isRuleFile = (path: string, profile: string, tool: Tool | VirtualTool): boolean =>
   path.startsWith(`profiles/${profile}/`) && path.endsWith(`.${tool}`);
 
-const orders = new WeakMap<BundleFiles, Map<string, readonly string[]>>();
+const orders = perKey<BundleFiles, readonly string[]>();
 
 /** The paths of a profile's rule files of one tool, in the order of loading. Cached by the identity of `files`, which must not change. */
 export function ruleFiles(files: BundleFiles, profile: string, tool: Tool | VirtualTool): readonly string[] {
-  const known = orders.get(files) ?? new Map<string, readonly string[]>();
-  orders.set(files, known);
-  const key = `${profile}.${tool}`;
-  const order = known.get(key) ?? sortRuleFiles(files, profile, tool);
-  known.set(key, order);
-  return order;
+  return orders(files, `${profile}.${tool}`, () => sortRuleFiles(files, profile, tool));
 }
 
 function sortRuleFiles(files: BundleFiles, profile: string, tool: Tool | VirtualTool): readonly string[] {

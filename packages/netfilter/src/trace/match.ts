@@ -1,4 +1,5 @@
-import type { TableName } from '../family.ts';
+import type { Family, TableName } from '../family.ts';
+import { perObject } from '../per-object.ts';
 import { type Address, parseAddress } from '../rules/address.ts';
 import { isInCidr, type Cidr, parseCidr } from '../rules/cidr.ts';
 import { isSwitch } from '../rules/parts.ts';
@@ -20,28 +21,27 @@ export interface ReadyRule {
   readonly hits: Readonly<Record<TableName, RuleHit>>;
 }
 
-/** By identity: programs are values, so the lines of a chain never change. */
-const known = new WeakMap<readonly string[], readonly ReadyRule[]>();
-
 /** Parses the rules of a chain. @throws TraceError for a line outside the grammar */
-export function readyRules(lines: readonly string[], hook: Hook): readonly ReadyRule[] {
-  const done = known.get(lines);
-  if (done) return done;
-  const ready = lines.map((text): ReadyRule => {
-    const rule = readRule(text, hook.family, 'program');
-    if (isRuleError(rule)) throw new TraceError(`Cannot trace rule "${text}": ${rule.error}`);
-    const { chain, source, destination, target } = rule;
-    return {
-      text,
-      rule,
-      source: source && parseCidr(source.value),
-      destination: destination && parseCidr(destination.value),
-      translation: target?.kind === 'dnat' ? parseAddress(target.address) : undefined,
-      hits: { filter: { table: 'filter', chain, rule: text }, nat: { table: 'nat', chain, rule: text } },
-    };
-  });
-  known.set(lines, ready);
-  return ready;
+export const readyRules = (lines: readonly string[], { family }: Hook): readonly ReadyRule[] => ready[family](lines);
+
+const ready = { ipv4: readiesOf('ipv4'), ipv6: readiesOf('ipv6') };
+
+function readiesOf(family: Family): (lines: readonly string[]) => readonly ReadyRule[] {
+  return perObject((lines) => lines.map((text) => readyRule(text, family)));
+}
+
+function readyRule(text: string, family: Family): ReadyRule {
+  const rule = readRule(text, family, 'program');
+  if (isRuleError(rule)) throw new TraceError(`Cannot trace rule "${text}": ${rule.error}`);
+  const { chain, source, destination, target } = rule;
+  return {
+    text,
+    rule,
+    source: source && parseCidr(source.value),
+    destination: destination && parseCidr(destination.value),
+    translation: target?.kind === 'dnat' ? parseAddress(target.address) : undefined,
+    hits: { filter: { table: 'filter', chain, rule: text }, nat: { table: 'nat', chain, rule: text } },
+  };
 }
 
 /** The probability with which a rule matches a flow: 0, 1, or that of its `statistic`. */

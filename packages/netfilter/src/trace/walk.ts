@@ -1,3 +1,4 @@
+import { perKey } from '../per-object.ts';
 import { addAll } from '../add-all.ts';
 import type { TableProgram } from '../link/program.ts';
 import type { Rule } from '../rules/rule.ts';
@@ -25,16 +26,11 @@ export function walkHook(table: TableProgram, flows: readonly TraceFlow[], hook:
   return [...falling, ...ended];
 }
 
-const sorted = new WeakMap<readonly string[], Map<HookName, readonly string[]>>();
+const sorted = perKey<readonly string[], readonly string[]>();
 
-/** The jumps of one built-in chain, cached so that its rules are parsed once. */
-function jumpsOf(jumps: readonly string[], name: HookName): readonly string[] {
-  const known = sorted.get(jumps) ?? new Map<HookName, readonly string[]>();
-  sorted.set(jumps, known);
-  const own = known.get(name) ?? jumps.filter((jump) => jump.startsWith(`-A ${name} `));
-  known.set(name, own);
-  return own;
-}
+/** The jumps of one built-in chain, one list, so that its rules are parsed once. */
+const jumpsOf = (jumps: readonly string[], name: HookName): readonly string[] =>
+  sorted(jumps, name, () => jumps.filter((jump) => jump.startsWith(`-A ${name} `)));
 
 interface ChainWalk {
   readonly table: TableProgram;

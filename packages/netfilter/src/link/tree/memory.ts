@@ -1,3 +1,4 @@
+import { perObject } from '../../per-object.ts';
 import { dependsOnHost, type HostValues } from '../host-values.ts';
 import type { ResolvedSection } from '../section.ts';
 import { linkUnits, type LinkScope } from './unit.ts';
@@ -24,15 +25,9 @@ export class TreeMemory {
 }
 
 /** Whether a file's rules depend on the machine, cached by identity; few do. */
-export function sectionsDependOnHost(sections: readonly ResolvedSection[]): boolean {
-  const known = hostDependence.get(sections);
-  if (known !== undefined) return known;
-  const depends = sections.some(({ rules }) => rules.some(dependsOnHost));
-  hostDependence.set(sections, depends);
-  return depends;
-}
-
-const hostDependence = new WeakMap<readonly ResolvedSection[], boolean>();
+export const sectionsDependOnHost = perObject((sections: readonly ResolvedSection[]): boolean =>
+  sections.some(({ rules }) => rules.some(dependsOnHost)),
+);
 
 /** Shared strings: a node has ten thousand files. */
 const inPlaceKeys = { ipv4: 'ipv4 in place', ipv6: 'ipv6 in place' } as const;

@@ -16,6 +16,7 @@ import {
   readIpvs,
   type ResolvedSection,
   settledProgram,
+  perObject,
 } from '@sluice/netfilter';
 import { nodesOfProfile, factOf, nodeOf, ReviewStopped } from '../bundle/node.ts';
 import type { Layout } from '../flows/layout.ts';
@@ -72,15 +73,11 @@ function costOfProfile(view: BundleView, profile: string, cache: ResolveCache, l
 }
 
 /** Line counts of files, which many nodes share. */
-const counted = new WeakMap<readonly ResolvedSection[], number>();
+const linesOf = perObject((file: readonly ResolvedSection[]) => file.reduce((all, { rules }) => all + rules.length, 0));
 
 /** The number of lines that a node loads. Linking does not change which of two nodes has more. */
 function sizeOf({ sections, ipvs }: ResolvedFiles): number {
-  const rules = [...sections.values()].flat().reduce((sum, file) => {
-    const lines = counted.get(file) ?? file.reduce((all, { rules: own }) => all + own.length, 0);
-    counted.set(file, lines);
-    return sum + lines;
-  }, 0);
+  const rules = [...sections.values()].flat().reduce((sum, file) => sum + linesOf(file), 0);
   const virtual = [...(ipvs?.ipset ?? []), ...(ipvs?.ipvs ?? [])].reduce((sum, { lines }) => sum + lines.length, 0);
   return rules + virtual;
 }

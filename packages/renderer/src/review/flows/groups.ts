@@ -1,4 +1,12 @@
-import { cidrContains, compareText, type Family, isInCidr, parseAddress, parseCidr } from '@sluice/netfilter';
+import {
+  cidrContains,
+  compareText,
+  type Family,
+  isInCidr,
+  parseAddress,
+  parseCidr,
+  perObject,
+} from '@sluice/netfilter';
 import { type Guard, guardHolds, type RuleFile, type VirtualFile } from '@sluice/bundle';
 import { readEntry } from '../bundle/lines.ts';
 import type { NodeGroup } from './flow.ts';
@@ -71,17 +79,14 @@ interface FileCriteria {
   readonly networks: ReadonlySet<string>;
 }
 
-const criteriaByFile = new WeakMap<RuleFile | VirtualFile, FileCriteria>();
-
 function criteriaAt(view: BundleView, path: string): FileCriteria {
   const { tool } = toolAt(path);
-  const file = tool === 'ipset' || tool === 'ipvs' ? virtualAt(view, path) : rulesAt(view, path);
-  const known = criteriaByFile.get(file);
-  if (known) return known;
-  const criteria = 'sections' in file ? criteriaOfRules(file) : criteriaOfLines(file);
-  criteriaByFile.set(file, criteria);
-  return criteria;
+  return criteriaOfFile(tool === 'ipset' || tool === 'ipvs' ? virtualAt(view, path) : rulesAt(view, path));
 }
+
+const criteriaOfFile = perObject(
+  (file: RuleFile | VirtualFile): FileCriteria => ('sections' in file ? criteriaOfRules(file) : criteriaOfLines(file)),
+);
 
 /** The node of an endpoint makes no difference. An address that nodes carry is treated as one that a node has itself. */
 function criteriaOfLines({ lines }: VirtualFile): FileCriteria {

@@ -9,6 +9,7 @@ import {
   type RuleHit,
   trace,
   type VirtualServer,
+  perObject,
 } from '@sluice/netfilter';
 import type { Affinity, Branch, FlowOutcome } from './flow.ts';
 import type { NodeProgram } from './program.ts';
@@ -40,18 +41,11 @@ export function outcomeOf(program: NodeProgram, packet: Packet, localAddresses: 
   };
 }
 
-const affinityByProgram = new WeakMap<NodeProgram, boolean>();
-
 /** Whether any rule or virtual server of a program can have session affinity. */
-function mayHaveAffinity(program: NodeProgram): boolean {
-  const known = affinityByProgram.get(program);
-  if (known !== undefined) return known;
-  const { rules, ipvs } = program;
+const mayHaveAffinity = perObject(({ rules, ipvs }: NodeProgram): boolean => {
   const chains = [rules.nat, rules.filter].flatMap((table) => [...table.chains.values(), table.jumps]);
-  const isAny = ipvs !== undefined || chains.some((lines) => lines.some((line) => line.includes(' -m recent ')));
-  affinityByProgram.set(program, isAny);
-  return isAny;
-}
+  return ipvs !== undefined || chains.some((lines) => lines.some((line) => line.includes(' -m recent ')));
+});
 
 /** Traces the packet. @param remembers the affinity entry of a returning client; undefined for a new client */
 type TraceClient = (remembers: string | undefined) => readonly Outcome[];

@@ -10,6 +10,7 @@ import {
   type Packet,
   type ResolvedSection,
   type TableName,
+  perKey,
 } from '@sluice/netfilter';
 import { loopback } from './destinations.ts';
 import { factOf, type NodeOf, ReviewStopped, scopeOf } from '../bundle/node.ts';
@@ -55,16 +56,9 @@ export function asSent(packet: Packet, { ipvs }: NodeProgram): Packet {
 }
 
 /** In mode ipvs nearly all Services have no rules of their own, so they share a node's rules. */
-const plain = new WeakMap<BundleView, Map<string, FamilyProgram>>();
-
-function plainRules(view: BundleView, node: NodeOf, family: Family): FamilyProgram {
-  const known = plain.get(view) ?? new Map<string, FamilyProgram>();
-  plain.set(view, known);
-  const key = `${node.name} ${family}`;
-  const rules = known.get(key) ?? rulesOf(view, node, family, []);
-  known.set(key, rules);
-  return rules;
-}
+const plain = perKey<BundleView, FamilyProgram>();
+const plainRules = (view: BundleView, node: NodeOf, family: Family): FamilyProgram =>
+  plain(view, `${node.name} ${family}`, () => rulesOf(view, node, family, []));
 
 function rulesOf(view: BundleView, node: NodeOf, family: Family, paths: readonly string[]): FamilyProgram {
   const sections = sectionsAt(view, node, family, paths).flat();
@@ -95,16 +89,11 @@ export function sectionsAt(
 }
 
 /** Resolved base files: every slice has them. */
-const bases = new WeakMap<BundleView, Map<string, readonly ResolvedSection[]>>();
+const bases = perKey<BundleView, readonly ResolvedSection[]>();
 
 function resolved(view: BundleView, node: NodeOf, family: Family, path: string): readonly ResolvedSection[] {
   if (readPath(path)?.kind !== 'base') return resolvedFrom(view, node, family, path, 'service');
-  const known = bases.get(view) ?? new Map<string, readonly ResolvedSection[]>();
-  bases.set(view, known);
-  const key = `${node.name} ${path}`;
-  const sections = known.get(key) ?? resolvedFrom(view, node, family, path, 'base');
-  known.set(key, sections);
-  return sections;
+  return bases(view, `${node.name} ${path}`, () => resolvedFrom(view, node, family, path, 'base'));
 }
 
 function resolvedFrom(

@@ -1,4 +1,4 @@
-import { networkOf, type Address, type Family, matchedPort, parseAddress, parseCidr } from '@sluice/netfilter';
+import { networkOf, type Address, type Family, matchedPort, parseAddress, parseCidr, perKey } from '@sluice/netfilter';
 import { baseRulesOf } from './base-rules.ts';
 import { addressOf, keyOf } from './destinations.ts';
 import { serviceOf } from '../bundle/files.ts';
@@ -135,18 +135,14 @@ function shapeOf(text: string, { kind, address, port, protocol }: Destination, n
   return `${to}\n${shape}`;
 }
 
-const holders = new WeakMap<NamedInBase, Map<string, string>>();
+const holders = perKey<NamedInBase, string>();
 
 /** The networks that contain an address, as a text. */
 function holding(host: string, named: NamedInBase): string {
-  const known = holders.get(named) ?? new Map<string, string>();
-  holders.set(named, known);
-  const done = known.get(host);
-  if (done !== undefined) return done;
-  const address = parseAddress(host);
-  const found = address === undefined ? host : networksOf(address, named);
-  known.set(host, found);
-  return found;
+  return holders(named, host, () => {
+    const address = parseAddress(host);
+    return address === undefined ? host : networksOf(address, named);
+  });
 }
 
 function networksOf({ text }: Address, { networks }: NamedInBase): string {

@@ -9,6 +9,7 @@ import {
   parseAddress,
   parseCidr,
   printWords,
+  perObject,
 } from '@sluice/netfilter';
 import { valueOf } from '@sluice/bundle';
 import { readEntry } from '../bundle/lines.ts';
@@ -130,12 +131,8 @@ interface NamedInRule {
 }
 
 /** Results by list: programs share the lists of chains that all Services have. */
-const namedByList = new WeakMap<readonly string[], readonly NamedInRule[]>();
-
-function namedIn(lines: readonly string[]): readonly NamedInRule[] {
-  const known = namedByList.get(lines);
-  if (known) return known;
-  const named = lines
+const namedIn = perObject((lines: readonly string[]): readonly NamedInRule[] =>
+  lines
     .map((line) => {
       const text = line.includes('"') ? line.replaceAll(/"[^"]*"/g, '""') : line;
       return {
@@ -144,10 +141,8 @@ function namedIn(lines: readonly string[]): readonly NamedInRule[] {
         endpoint: translation.exec(text)?.[1],
       };
     })
-    .filter(({ network, name, endpoint }) => (network ?? name ?? endpoint) !== undefined);
-  namedByList.set(lines, named);
-  return named;
-}
+    .filter(({ network, name, endpoint }) => (network ?? name ?? endpoint) !== undefined),
+);
 
 interface NodeNetworks {
   readonly address: string | undefined;
@@ -158,23 +153,26 @@ interface NodeNetworks {
   readonly podInterface: string;
 }
 
-const podNetworksOf = new WeakMap<BundleView, Record<Family, readonly string[]>>();
-
 function networksOf(view: BundleView, node: NodeOf, family: Family): NodeNetworks {
   const { values } = node.profile;
   const bridge = valueOf(values, undefined, 'bridgeInterface');
   const prefix = valueOf(values, undefined, 'interfaceNamePrefix');
   const cluster = valueOf(values, family, 'clusterCIDR');
-  const networks = podNetworksOf.get(view) ?? { ipv4: podNetworks(view, 'ipv4'), ipv6: podNetworks(view, 'ipv6') };
-  podNetworksOf.set(view, networks);
   return {
     address: factOf(node, family, 'address'),
     podCIDR: parseCidr(factOf(node, family, 'podCIDR') ?? ''),
     clusterCIDR: typeof cluster === 'string' ? parseCidr(cluster) : undefined,
-    podNetworks: networks[family],
+    podNetworks: podNetworksOf(view)[family],
     podInterface: typeof bridge === 'string' ? bridge : typeof prefix === 'string' ? `${prefix}0` : 'pod0',
   };
 }
+
+const podNetworksOf = perObject(
+  (view: BundleView): Record<Family, readonly string[]> => ({
+    ipv4: podNetworks(view, 'ipv4'),
+    ipv6: podNetworks(view, 'ipv6'),
+  }),
+);
 
 function podNetworks(view: BundleView, family: Family): readonly string[] {
   const found = [...view.nodes].flatMap(([, { values }]) => {
