@@ -127,6 +127,14 @@ describe('layout flat: a chain of an endpoint with the same name and other rules
   });
 });
 
+test.each(['flat', 'tree'] as const)('takes no family that the state lacks, in layout %s', (layout) => {
+  const { families, ...rest } = linked(layout, base);
+  const only4: NodeState = { ...rest, families: { ipv4: families.ipv4 as FamilyProgram } };
+  const taken = overlayEndpoints(only4, linked(layout, { ...base, 'shop/web': [1, 2, 3] }));
+  expect(Object.keys(taken.families)).toEqual(['ipv4']);
+  expect(changeKindOf(only4, taken)).toBe('endpoints');
+});
+
 test('takes nothing between layouts', () => {
   const active = linked('tree', base);
   expect(overlayEndpoints(active, linked('flat', { ...base, 'shop/cart': [8] }))).toBe(active);

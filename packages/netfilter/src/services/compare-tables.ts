@@ -251,7 +251,9 @@ export class ComparisonOfTables<S extends ForwardingState> implements Comparison
   withEndpoints(some: readonly ServiceChange[]): S {
     if (some.length === 0) return this.#base;
     const taken = new Set(some);
-    const programs = this.#families.map((one) => [one.family, one.withEndpoints(taken)] as const);
+    // A family that only the other state has comes with a release.
+    const own = this.#families.filter(({ family }) => this.#base.families[family]);
+    const programs = own.map((one) => [one.family, one.withEndpoints(taken)] as const);
     return { ...this.#base, families: { ...this.#base.families, ...Object.fromEntries(programs) } };
   }
 }
