@@ -24,7 +24,7 @@ import { admit, AdmitMemory } from './admission/admit.ts';
 import { countNames, foreignSluiceChains, foreignProxyChains } from './plan/ownership.ts';
 import type { NodeFacts } from './ports/node-facts.ts';
 import { RehearsalError } from './ports/rehearsal.ts';
-import { findProxy } from './admission/proxy.ts';
+import { findProxy } from './admission/start-state.ts';
 import { messageOf } from './message.ts';
 import { familyNames, type Observed } from './ports/node-state.ts';
 

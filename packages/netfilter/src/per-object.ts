@@ -1,7 +1,7 @@
 /**
  * The answer of this project to "did it change": an unchanged value keeps its identity, so what was computed from it is still right.
- * Whoever makes a new bundle, program or state from the last one keeps the objects of unchanged parts (`Layered`, `ResolveCache`,
- * `relink`); whoever computes from a part asks here.
+ * Code that makes a new bundle, program or state from the last one keeps the objects of unchanged parts (`Layered`, `ResolveCache`,
+ * `relink`); code that computes from a part keeps the result here.
  */
 
 /** `make`, computed once per object. The result is freed with the object, which must not change. */
@@ -18,7 +18,7 @@ export function perObject<O extends object, T>(make: (owner: O) => T): (owner: O
 
 /** Results per object and key. Call it as `of(owner, key, make)`: `make` is called for the first of equal pairs. */
 export function perKey<O extends object, T>(): (owner: O, key: string, make: () => T) => T {
-  const tableOf = perObject((_owner: O) => new Map<string, { readonly value: T }>());
+  const tableOf = perObject<O, Map<string, { readonly value: T }>>(() => new Map());
   return (owner, key, make) => {
     const table = tableOf(owner);
     const found = table.get(key);

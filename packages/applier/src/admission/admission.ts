@@ -7,9 +7,7 @@ import type { Ports } from '../ports/ports.ts';
 import type { Refusal } from '../ports/refusal.ts';
 import { noTimeouts } from '../plan/virtual.ts';
 import { familiesWithTools, type AdmissionReads } from './start-state.ts';
-import { linksWithBpf } from './links-with-bpf.ts';
-import { providesKubeChains } from './provides-kube-chains.ts';
-import { lacksModule, withoutIpvs } from './ipvs-module.ts';
+import { linksWithBpf, providesKubeChains, lacksModule, withoutIpvs } from './kernel-context.ts';
 
 /** The settings of admission in the node's config. */
 export interface AdmissionOptions extends AdmitOptions {

@@ -1,7 +1,6 @@
-import type { Family } from '@sluice/netfilter';
+import { type Family, marksLate, type Problem } from '@sluice/netfilter';
 import type { Ports } from '../ports/ports.ts';
-import { familyNames, type NodeState, type Observed } from '../ports/node-state.ts';
-import { isTree } from '../plan/entries.ts';
+import { familyNames, type NodeState, type Observed, familiesOf, tableOf, isTree } from '../ports/node-state.ts';
 
 /**
  * Whether layout `tree` must provide the chains of kube-proxy that CNI plugins jump to. While kube-proxy's rules stay beside ours it does
@@ -21,4 +20,37 @@ export async function providesKubeChains(
 
 function hasMark({ families }: NodeState): boolean {
   return familyNames.some((family) => families[family]?.nat.chains.has('KUBE-MARK-MASQ'));
+}
+
+type LinkingFacts = {
+  readonly journal: Pick<Ports['journal'], 'active'>;
+  readonly kernel: Pick<Ports['kernel'], 'knowsBpf'>;
+};
+
+/**
+ * Whether bundles are linked in layout `tree` with rules that use `-m bpf`, or with a chain for each endpoint: as the active generation
+ * is, even if the kernel has lost `-m bpf`. Otherwise every Service would look changed, and an endpoint update would be a release.
+ */
+export function linksWithBpf({ journal: { active }, kernel }: LinkingFacts): boolean {
+  if (!active || !isTree(active.state)) return kernel.knowsBpf;
+  return familiesOf(active.state).some((family) => marksLate(tableOf(active.state, family, 'nat')));
+}
+
+/** Whether the active generation uses `-m bpf` and the kernel has lost it: pods then do not reach themselves through Services. */
+export function hasLostBpf(what: LinkingFacts): boolean {
+  return linksWithBpf(what) && !what.kernel.knowsBpf;
+}
+
+/** Whether loading the module of mode ipvs may solve a problem. */
+export function lacksModule({ code, message }: Problem): boolean {
+  return code === 'NODE_SYSCTL_FIXED' && message.includes(' net.ipv4.vs.');
+}
+
+export function withoutIpvs(because: string): Problem {
+  return {
+    code: 'NODE_LACKS_NEED',
+    level: 'error',
+    message: `Cannot apply a profile in mode ipvs: the node's kernel does not support it: ${because}`,
+    hint: 'Load the module (`modprobe ip_vs`), or give the node a profile in mode iptables',
+  };
 }

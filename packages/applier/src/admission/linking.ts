@@ -10,10 +10,12 @@ import {
   type ResolvedRules,
   type TableName,
   TreeLinker,
+  type LinkRule,
+  readLine,
+  type RuleError,
 } from '@sluice/netfilter';
 import { collectRules, hostValues, evictSections, type ResolvedFiles } from '@sluice/bundle';
 import type { NodeFacts } from '../ports/node-facts.ts';
-import { RuleMemory } from './rule-memory.ts';
 import type { NodeState } from '../ports/node-state.ts';
 
 /** `tree`: names that identify the content of chains, and a switch between two programs; `flat`: the names of kube-proxy. */
@@ -106,4 +108,31 @@ function hostRules(files: Parameters<typeof collectRules>[0]): ResolvedRules {
     rules: rules.filter((rule) => rule.includes('${host.')),
   });
   return { filter: only(filter), nat: only(nat) };
+}
+
+type RulesByText = Readonly<Record<Family, Map<string, LinkRule>>>;
+
+/**
+ * Caches parsed rules. Parsing 23,000 rules takes 100 ms, looking them up 5 ms. A refused rule is not cached: its bundle is not applied.
+ */
+export class RuleMemory {
+  #young = nothing();
+  #old = nothing();
+
+  readonly read = (text: string, family: Family): LinkRule | RuleError => {
+    const young = this.#young[family];
+    const rule = young.get(text) ?? this.#old[family].get(text) ?? readLine(text, family);
+    if (!('error' in rule)) young.set(text, rule);
+    return rule;
+  };
+
+  /** Drops the rules that were not read since the last sweep. */
+  sweep(): void {
+    this.#old = this.#young;
+    this.#young = nothing();
+  }
+}
+
+function nothing(): RulesByText {
+  return { ipv4: new Map(), ipv6: new Map() };
 }

@@ -1,7 +1,6 @@
 import { type Family, isTreeChain, type Problem } from '@sluice/netfilter';
-import type { ObservedIpvs } from '../ipvs/values.ts';
+import type { ObservedIpvs, NodeIpvs } from '../ipvs/values.ts';
 import { countNames, foreignSluiceChains, ownState, foreignProxyChains } from '../plan/ownership.ts';
-import { findProxy } from './proxy.ts';
 import type { Generation } from '../ports/journal.ts';
 import type { NodeFacts } from '../ports/node-facts.ts';
 import type { Ports } from '../ports/ports.ts';
@@ -14,8 +13,10 @@ import {
   joinNames,
   type NodeState,
   type Observed,
+  isTree,
 } from '../ports/node-state.ts';
-import { isTree } from '../plan/entries.ts';
+import { kubeProxyState } from '../ipvs/kube-proxy-state.ts';
+import type { Kernel } from '../ports/kernel.ts';
 
 /** The state of the kernel at the beginning of a transaction. */
 export interface StartState {
@@ -114,5 +115,62 @@ function unknownSluice(count: number, example: string): Problem {
     level: 'error',
     message: `Cannot apply the bundle: ${count} chains such as ${example} were made by Sluice, but not with this state directory`,
     hint: 'If the state directory was lost, run `sluiced recover`, which takes over these rules unchanged; else set the right directory with `state` in sluiced.yaml',
+  };
+}
+
+/**
+ * Finds the state of a kube-proxy in mode ipvs or nftables, on a node that has no generation yet.
+ *
+ * State of mode ipvs can be taken over: the caller makes it part of generation 0. A table of mode nftables cannot: it translates
+ * the same packets independently of the iptables rules, so it must be removed first.
+ *
+ * @param takeOver the setting of the node's config
+ * @param running process ids of kube-proxy: its state is not taken over while it runs
+ * @param excludeCIDRs of the new profile
+ */
+export async function findProxy(
+  kernel: Pick<Kernel, 'proxyTraces' | 'ipvs'>,
+  takeOver: boolean,
+  running: readonly number[],
+  excludeCIDRs: readonly string[],
+): Promise<{ readonly ipvs?: NodeIpvs } | Refusal> {
+  const traces = await kernel.proxyTraces();
+  if (traces.nftables) return { problems: [nftablesLeft()] };
+  if (!traces.ipvs) return {};
+  if (!takeOver || running.length > 0) return { problems: [ipvsLeft(takeOver ? running : [])] };
+  if (!kernel.ipvs) return { problems: [toolsMissing()] };
+  const ipvs = kubeProxyState(await kernel.ipvs.observe(), excludeCIDRs);
+  return ipvs ? { ipvs } : {};
+}
+
+function nftablesLeft(): Problem {
+  return {
+    code: 'NODE_CHAINS_NOT_OURS',
+    level: 'error',
+    message:
+      'Cannot apply the bundle: a kube-proxy in mode nftables left its table kube-proxy, which translates the same packets',
+    hint: 'Stop kube-proxy and remove its tables: `kube-proxy --cleanup`, or `nft delete table ip kube-proxy; nft delete table ip6 kube-proxy`',
+  };
+}
+
+function ipvsLeft(running: readonly number[]): Problem {
+  return {
+    code: 'NODE_SERVERS_NOT_OURS',
+    level: 'error',
+    message:
+      'Cannot apply the bundle: a kube-proxy in mode ipvs left its interface kube-ipvs0, with addresses and virtual servers',
+    hint:
+      running.length > 0
+        ? `Stop kube-proxy (process ${running.join(', ')}) first; sluiced then takes over its state`
+        : 'Stop kube-proxy and set `takeOver: kube-proxy` in sluiced.yaml, or remove its state with `kube-proxy --cleanup`',
+  };
+}
+
+function toolsMissing(): Problem {
+  return {
+    code: 'NODE_TOOL_MISSING',
+    level: 'error',
+    message: 'Cannot take over the state of a kube-proxy in mode ipvs: the node lacks ipvsadm, ipset or ip',
+    hint: 'Install ipvsadm, ipset and iproute2, or remove its state with `kube-proxy --cleanup`',
   };
 }

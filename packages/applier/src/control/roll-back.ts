@@ -3,7 +3,7 @@ import type { DiskJournal } from '../state/journal.ts';
 import type { HistoryEntry } from '../state/record.ts';
 import type { Generation } from '../ports/journal.ts';
 import type { Reconciler } from '../reconcile/reconciler.ts';
-import { planRollbackTo } from '../transaction/roll-back-to-plan.ts';
+import { planRollbackTo } from '../transaction/roll-back-to.ts';
 import type { ProbationStatus, RollbackEnding, RollbackOrder, RollbackPlan, RollbackRequest } from './protocol.ts';
 
 /** The parts of a session that a rollback uses, in the daemon and in a command. */

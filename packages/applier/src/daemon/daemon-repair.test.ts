@@ -4,7 +4,7 @@ import { Drift } from './drift.ts';
 import type { ForeignChange } from '../kernel/changes/foreign-change.ts';
 import { limits } from '../limits.ts';
 import type { Generation } from '../ports/journal.ts';
-import { StillDiffers } from '../transaction/still-differs.ts';
+import { StillDiffers } from '../transaction/restore.ts';
 import { Status } from '../status/status.ts';
 
 const active: Generation = { number: 1, revision: 0, version: 'v1', state: { families: {}, sysctls: new Map() } };

@@ -3,7 +3,7 @@ import type { Extent } from '../inbox/files.ts';
 import type { ForeignChange } from '../kernel/changes/foreign-change.ts';
 import { messageOf } from '../message.ts';
 import { repairOf } from '../status/repairs.ts';
-import { StillDiffers } from '../transaction/still-differs.ts';
+import { StillDiffers } from '../transaction/restore.ts';
 import { Bundles } from './bundles.ts';
 import { DriftLoop } from './drift-loop.ts';
 import { EarlyEndpointsWatch } from './early-endpoints-watch.ts';

@@ -1,6 +1,14 @@
-import type { Service, ServiceChange, ServiceEndpoint } from '@sluice/netfilter';
+import {
+  type Service,
+  type ServiceChange,
+  type ServiceEndpoint,
+  cidrContains,
+  compareText,
+  parseAddress,
+  planeOf,
+} from '@sluice/netfilter';
 import { limits } from '../limits.ts';
-import { endpointsText } from './endpoints-text.ts';
+import type { NodeState } from '../ports/node-state.ts';
 
 /** The bounds within which newer endpoints are taken. */
 export interface Bounds {
@@ -56,3 +64,23 @@ export function isUpdate({ key, before, after, fits }: ServiceChange, bounds: Bo
   const offers = bounds.declined?.get(key);
   return offers === undefined || offers !== endpointsText(serves.keys());
 }
+
+/**
+ * Tells addresses that an endpoint update may use: those in the networks that the release names, and those that the release has already.
+ * A release that names no networks does not bound its endpoints.
+ *
+ * Pods in the host network lie outside of the networks of pods; where the release has one at an address, it may return there.
+ */
+export function approvedBy(state: NodeState): (address: string) => boolean {
+  const ranges = state.endpointRanges ?? [];
+  let known: ReadonlySet<string> | undefined;
+  return (address) => {
+    if (ranges.length === 0) return true;
+    if (parseAddress(address) && ranges.some((cidr) => cidrContains(cidr, address))) return true;
+    known ??= planeOf(state).read(state).addresses();
+    return known.has(address);
+  };
+}
+
+/** What identifies a set of endpoints: each as `address:port`, sorted. */
+export const endpointsText = (endpoints: Iterable<string>): string => [...endpoints].toSorted(compareText).join(' ');

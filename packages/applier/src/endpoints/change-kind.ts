@@ -1,8 +1,7 @@
 import { compareText, planeOf } from '@sluice/netfilter';
 import type { ChangeKind } from '../ports/journal.ts';
 import { familiesOf, type NodeState } from '../ports/node-state.ts';
-import { approvedBy } from './approved.ts';
-import { isUpdate } from './bounds.ts';
+import { approvedBy, isUpdate } from './bounds.ts';
 import { type FirstAndLast, firstAndLastOf } from './first-and-last.ts';
 
 /** The kind of a change, and the frontends whose Services get a first endpoint or lose the last one. */

@@ -1,6 +1,9 @@
-import { compareText, type Service, serviceChanges } from '@sluice/netfilter';
+import { compareText, type Service, serviceChanges, planeOf } from '@sluice/netfilter';
 import type { NodeState } from '../ports/node-state.ts';
 import { serving } from './bounds.ts';
+import { limits } from '../limits.ts';
+import { messageOf } from '../message.ts';
+import type { Ports } from '../ports/ports.ts';
 
 /** The endpoints of one Service in two states. */
 export interface EndpointChange {
@@ -42,3 +45,32 @@ export function printEndpointChanges(changes: readonly EndpointChange[]): string
 
 const shortened = (parts: readonly string[]): readonly string[] =>
   parts.length <= namedMax ? parts : [...parts.slice(0, namedMax), `${parts.length - namedMax} more`];
+
+/** Counts the Services that keys for endpoints have changed within the last hour: an unusual number may be a sign of a stolen key. */
+export class EndpointRate {
+  /** When each was changed last, by `EndpointChange.key`. */
+  readonly #changedMs = new Map<string, number>();
+
+  changed(from: NodeState, to: NodeState, nowMs: number): void {
+    for (const { key } of endpointChanges(from, to)) this.#changedMs.set(key, nowMs);
+  }
+
+  /** @returns their share of all Services, 0 to 1 */
+  share(state: NodeState, nowMs: number): number {
+    for (const [key, atMs] of this.#changedMs) if (atMs <= nowMs - limits.hourMs) this.#changedMs.delete(key);
+    if (this.#changedMs.size === 0) return 0;
+    return Math.min(1, this.#changedMs.size / Math.max(1, planeOf(state).read(state).count));
+  }
+}
+
+/** Writes the declined endpoints. If the disk does not take them, the only cost is a failing probe after the next start. */
+export function decline(
+  all: ReadonlyMap<string, string>,
+  { declined, report }: Pick<Ports, 'declined' | 'report'>,
+): void {
+  try {
+    declined.write(all);
+  } catch (error) {
+    report('declined-not-written', { because: messageOf(error) });
+  }
+}

@@ -1,7 +1,6 @@
 import { planeOf } from '@sluice/netfilter';
 import type { NodeState } from '../ports/node-state.ts';
-import { approvedBy } from './approved.ts';
-import { type Bounds, isUpdate } from './bounds.ts';
+import { approvedBy, type Bounds, isUpdate } from './bounds.ts';
 
 /** Exceptions from the bounds. */
 export interface OverlayOptions extends Pick<Bounds, 'declined'> {

@@ -2,7 +2,7 @@ import { type Family, type FamilyProgram, ipvsInterface, type SysctlKey, type Ta
 import { limits } from '../limits.ts';
 import { type TrackedFlow, type Kernel, KernelError, type Step, type Switch } from '../ports/kernel.ts';
 import type { NodeState, Observed, ObservedFamily } from '../ports/node-state.ts';
-import { Interrupted } from '../transaction/interrupted.ts';
+import { Interrupted } from '../transaction/restore.ts';
 import { interfaceAddresses, interfaceNames } from './facts.ts';
 import { findIpvsTools, LinuxIpvs } from './ipvs-linux.ts';
 import { forgetFlows } from './conntrack.ts';

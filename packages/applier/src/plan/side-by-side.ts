@@ -1,6 +1,16 @@
 import { differing, type Family, Layered, switches, type TableName, type TableProgram } from '@sluice/netfilter';
-import { type OwnedNames, familyNames, type NodeState, tableOf } from '../ports/node-state.ts';
-import { entryNames, isTagged, rootsOf } from './entries.ts';
+import {
+  type OwnedNames,
+  familyNames,
+  type NodeState,
+  tableOf,
+  joinNames,
+  type Observed,
+  entryNames,
+  isTagged,
+  rootsOf,
+  isTree,
+} from '../ports/node-state.ts';
 
 /** To which of two programs, side by side in the kernel, the entry chains of a table lead. */
 export type Lead =
@@ -101,4 +111,25 @@ export function baseChainParts(old: Pick<NodeState, 'families'>, fresh: Pick<Nod
     names[family] = { filter: parts('filter'), nat: parts('nat') };
   }
   return names;
+}
+
+/** The form of names in layout `tree`: 16 characters of a hash, and a tag. No other program uses it. */
+const tagged = /^(?:SLUICE-[RT]|SLU-(?:SVC|SVL|EXT|FW|SEP|GRP))-[A-Z2-7]{16}\.[0-9a-z]{2}$/;
+
+/**
+ * Chains that are ours by the form of their names. For when a generation that made some cannot be read any more: those that the desired
+ * state lacks may be removed. Chains that foreign rules lead to stay (`adaptDesired`), as do all chains of the other layouts, which have
+ * the same names as kube-proxy's.
+ * @param state the state before or after the change
+ */
+export function leakedChains(observed: Observed, state: Pick<NodeState, 'families'>): OwnedNames {
+  const found: { [F in Family]?: Record<TableName, readonly string[]> } = {};
+  for (const family of familyNames) {
+    const tables = observed[family];
+    if (!tables) continue;
+    const names = (table: TableName): readonly string[] =>
+      [...tables[table].chains.keys()].filter((name) => tagged.test(name));
+    found[family] = { filter: names('filter'), nat: names('nat') };
+  }
+  return isTree(state) ? joinNames(found, baseChainParts(state, state)) : found;
 }

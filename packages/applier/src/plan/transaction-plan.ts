@@ -5,9 +5,8 @@ import type { IpvsPlan } from '../ipvs/values.ts';
 import { nothingToDo, type Plan, plan, type PlanOptions, sysctlSteps, tablePlan } from './plan.ts';
 import type { Flip, ChangeKind } from '../ports/journal.ts';
 import type { Step } from '../ports/kernel.ts';
-import { familyNames, mapTables, type NodeState, tableOf } from '../ports/node-state.ts';
+import { familyNames, mapTables, type NodeState, tableOf, isTree } from '../ports/node-state.ts';
 import { sideBySide, differInBaseChains, type Lead } from './side-by-side.ts';
-import { isTree } from './entries.ts';
 
 /** All steps of a transaction by phase, decided before the first of them; transaction.ts says what happens between the phases. */
 export interface TransactionPlan {

@@ -11,7 +11,7 @@ import { type ChangeHints, decideChange } from '../transaction/decide-change.ts'
 import type { ProbationRules } from '../transaction/probation.ts';
 import type { PlannedChange, TransactionResult } from '../transaction/planned-change.ts';
 import { transaction, type TransactionContext } from '../transaction/transaction.ts';
-import type { KernelMemory } from './kernel-memory.ts';
+import type { ObservedIpvs } from '../ipvs/values.ts';
 
 /** The settings of changes in the node's config. */
 export interface ChangeOptions extends AdmissionOptions {
@@ -79,4 +79,16 @@ export class Changes {
 /** Whether a change was rolled back because the remembered state of the kernel was out of date. */
 export function isStale({ outcome, stale }: TransactionResult): boolean {
   return stale === true && outcome.kind === 'rolled-back';
+}
+
+/** The state of the kernel when it was last compared, or written and verified. What is undefined must be read. */
+export class KernelMemory {
+  tables: NodeState | undefined;
+  ipvs: ObservedIpvs | undefined;
+
+  /** After a transaction: as far as it knows the kernel. */
+  remember({ kernelState, ipvs }: Pick<TransactionResult, 'kernelState' | 'ipvs'>): void {
+    this.tables = kernelState;
+    this.ipvs = ipvs;
+  }
 }

@@ -2,10 +2,9 @@ import { type AdmittedBundle, isRefusal } from '../admission/admit.ts';
 import type { LastEndpointWaits } from '../endpoints/last-endpoint-delay.ts';
 import type { Refusal } from '../ports/refusal.ts';
 import type { PlannedChange } from '../transaction/planned-change.ts';
-import type { EarlyScope } from './early-step.ts';
+import type { EarlyScope } from './early-endpoints.ts';
 import { beyondEndpoints, isMore, quarantined } from './gate.ts';
-import type { PutRequest } from './put-request.ts';
-import type { ReconcileParts } from './parts.ts';
+import type { PutRequest, ReconcileParts } from './parts.ts';
 
 /** What may become of a bundle. */
 export type Classified =

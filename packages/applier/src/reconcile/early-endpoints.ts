@@ -1,5 +1,5 @@
 import type { BundleFiles } from '@sluice/bundle';
-import { isRefusal } from '../admission/admit.ts';
+import { isRefusal, type AdmittedBundle } from '../admission/admit.ts';
 import type { Outcome } from '../ports/outcome.ts';
 import type { Generation, VersionedState } from '../ports/journal.ts';
 import type { Ports } from '../ports/ports.ts';
@@ -9,6 +9,7 @@ import { changeKindOf } from '../endpoints/change-kind.ts';
 import type { Changes } from './changes.ts';
 import type { PlannedChange, TransactionResult } from '../transaction/planned-change.ts';
 import { stepsOf } from '../plan/transaction-plan.ts';
+import type { LastEndpointWaits } from '../endpoints/last-endpoint-delay.ts';
 
 /**
  * Early endpoint sync: applies to the active generation the parts of a bundle that need not wait for the rest. These are its endpoints,
@@ -142,4 +143,48 @@ function isDeclined({ outcome, stale }: TransactionResult): boolean {
 interface EarlyChange {
   readonly target: VersionedState;
   readonly change: PlannedChange;
+}
+
+/** Which parts of a bundle need not wait for the rest. */
+export interface EarlyScope {
+  /** Frontends that lose their last endpoint later: the bundle without their Services goes in. */
+  readonly pending: LastEndpointWaits['pending'];
+  /** The first endpoints of Services: not for keys for endpoints. */
+  readonly withFirst: boolean;
+  readonly withEndpoints: boolean;
+}
+
+/** What early endpoint sync has done of one bundle: each part is tried at most once. */
+export interface EarlyTried {
+  readonly parts: Set<'split' | 'first' | 'endpoints'>;
+  /** The bundle could be split: what waits are single Services. */
+  isSplit: boolean;
+  /** The outcome of the last part. */
+  outcome: Outcome | undefined;
+}
+
+/**
+ * Carries out the next part of a bundle that need not wait for the rest.
+ * @param tried is added to
+ * @returns its outcome; then the rest must be admitted again, because names of its chains may be in use. undefined: no part is left
+ */
+export async function earlyStep(
+  early: EarlyEndpoints,
+  files: BundleFiles,
+  bundle: AdmittedBundle,
+  { pending, withFirst, withEndpoints }: EarlyScope,
+  tried: EarlyTried,
+): Promise<Outcome | undefined> {
+  const takes = (part: 'split' | 'first' | 'endpoints', isWanted: boolean): boolean =>
+    isWanted && !tried.parts.has(part) && tried.parts.add(part).has(part);
+  if (takes('split', pending.length > 0)) {
+    const split = await early.withoutPending(files, bundle.version, pending);
+    tried.isSplit = split !== undefined;
+    tried.outcome = split ?? tried.outcome;
+    if (split && split.kind !== 'same') return split;
+  }
+  const first = takes('first', withFirst) ? await early.firstEndpoints(files, bundle) : undefined;
+  const done = first ?? (takes('endpoints', withEndpoints) ? await early.endpoints(bundle) : undefined);
+  tried.outcome = done ?? tried.outcome;
+  return done;
 }

@@ -1,6 +1,6 @@
 import type { BundleFiles } from '@sluice/bundle';
 import { networksOf, refuseOutside } from '../endpoints/endpoint-networks.ts';
-import { EndpointRate } from '../endpoints/endpoint-rate.ts';
+import { EndpointRate } from '../endpoints/endpoint-changes.ts';
 import { messageOf } from '../message.ts';
 import type { Generation, VersionedState } from '../ports/journal.ts';
 import type { Outcome } from '../ports/outcome.ts';

@@ -1,10 +1,9 @@
-import { decline } from '../endpoints/decline.ts';
+import { decline, type EndpointChange, endpointChanges, printEndpointChanges } from '../endpoints/endpoint-changes.ts';
+import { endpointsText } from '../endpoints/bounds.ts';
 import type { Outcome } from '../ports/outcome.ts';
 import type { Generation, VersionedState } from '../ports/journal.ts';
 import type { Ports } from '../ports/ports.ts';
 import type { ProbeResult } from '../ports/probes.ts';
-import { type EndpointChange, endpointChanges, printEndpointChanges } from '../endpoints/endpoint-changes.ts';
-import { endpointsText } from '../endpoints/endpoints-text.ts';
 import type { TransactionResult } from '../transaction/planned-change.ts';
 import type { Changes } from './changes.ts';
 

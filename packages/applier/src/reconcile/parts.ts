@@ -3,6 +3,8 @@ import type { Ports } from '../ports/ports.ts';
 import type { Changes } from './changes.ts';
 import type { EarlyEndpoints } from './early-endpoints.ts';
 import type { EndpointBounds } from './endpoint-bounds.ts';
+import type { BundleFiles } from '@sluice/bundle';
+import type { Offers } from '../transaction/offers.ts';
 
 /** What a change is made with. */
 export interface ReconcileParts {
@@ -13,4 +15,17 @@ export interface ReconcileParts {
   readonly bounds: EndpointBounds;
   /** At most so many are tried without an operator. */
   readonly releasesPerHour: number;
+}
+
+/** A bundle that is to be put into the kernel. */
+export interface PutRequest {
+  readonly files: BundleFiles;
+  /** The operator asked for it: a quarantined version is tried again, and nothing is delayed. */
+  readonly byHand: boolean;
+  /** Source of bundles that arrive during probation. */
+  readonly offers: Offers;
+  /** It is signed by keys for endpoints, which may change nothing else. */
+  readonly onlyEndpoints: boolean;
+  /** It is signed as urgent: failures of earlier releases do not delay it. */
+  readonly isUrgent: boolean;
 }

@@ -1,4 +1,4 @@
-import type { ReconcileParts } from './parts.ts';
+import type { ReconcileParts, PutRequest } from './parts.ts';
 import { isRefusal } from '../admission/admit.ts';
 import { messageOf } from '../message.ts';
 import { stepsOf } from '../plan/transaction-plan.ts';
@@ -6,11 +6,10 @@ import type { Outcome } from '../ports/outcome.ts';
 import type { Offers, ProbationOffers } from '../transaction/offers.ts';
 import { isStale } from './changes.ts';
 import { type Classified, classify } from './classify.ts';
-import { earlyStep, type EarlyTried } from './early-step.ts';
+import { earlyStep, type EarlyTried } from './early-endpoints.ts';
 import { afterRelease, type Baseline } from './endpoint-rollback.ts';
 import { mustWait } from './gate.ts';
-import type { PutRequest } from './put-request.ts';
-import { waitingOutcome } from './waiting-outcome.ts';
+import type { PlannedChange } from '../transaction/planned-change.ts';
 
 /**
  * Brings the kernel to the state of a bundle, or refuses it.
@@ -97,4 +96,15 @@ function forProbation(offers: Offers, { ports, changes, bounds }: ReconcileParts
       }
     },
   };
+}
+
+/**
+ * The outcome of a change that waits for the last-endpoint delay.
+ * @param earlyEndpoints the outcome of the part that went in early; undefined: there was none
+ */
+export function waitingOutcome(earlyEndpoints: Outcome | undefined, { from }: PlannedChange, waitsMs: number): Outcome {
+  if (!earlyEndpoints) return { kind: 'same', generation: from, waitsMs };
+  return earlyEndpoints.kind === 'confirmed' || earlyEndpoints.kind === 'same'
+    ? { ...earlyEndpoints, waitsMs }
+    : earlyEndpoints;
 }

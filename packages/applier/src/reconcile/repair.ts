@@ -1,15 +1,13 @@
 import { moveFirst } from '../order/move-first.ts';
 import { judgeOrder } from '../order/order.ts';
-import { isTree } from '../plan/entries.ts';
+import { isTree, chainNames, familiesOf, type NodeState, type Observed, type OwnedNames } from '../ports/node-state.ts';
 import { adaptDesired, countNames, foreignProxyChains, foreignSluiceChains, ownState } from '../plan/ownership.ts';
 import { describeStep, type Plan, plan } from '../plan/plan.ts';
 import { drainVirtual, planVirtual, type Virtual } from '../plan/virtual.ts';
-import { chainNames, familiesOf, type NodeState, type Observed, type OwnedNames } from '../ports/node-state.ts';
 import type { NodeFacts } from '../ports/node-facts.ts';
 import type { Ports } from '../ports/ports.ts';
-import { orInterrupted } from '../transaction/interrupted.ts';
-import { restore, withSysctls } from '../transaction/restore.ts';
-import type { KernelMemory } from './kernel-memory.ts';
+import { orInterrupted, restore, withSysctls } from '../transaction/restore.ts';
+import type { KernelMemory } from './changes.ts';
 
 /** The settings of drift repair in the node's config. */
 export interface RepairOptions {

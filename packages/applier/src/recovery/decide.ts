@@ -1,8 +1,7 @@
 import { addAll, type Family, type TableName, tableNames } from '@sluice/netfilter';
 import type { Kernel, SwitchState } from '../ports/kernel.ts';
 import type { OpenTransaction } from '../ports/journal.ts';
-import { familyNames, type NodeState, tableOf } from '../ports/node-state.ts';
-import { entryNames, rootsOf } from '../plan/entries.ts';
+import { familyNames, type NodeState, tableOf, entryNames, rootsOf } from '../ports/node-state.ts';
 
 /** Which program an entry chain falls back to when the switch is off. */
 export type Default = 'old' | 'new' | 'missing' | 'foreign';

@@ -2,8 +2,7 @@ import { type Problem, switches, type TableProgram } from '@sluice/netfilter';
 import { countNames, foreignSluiceChains, ownState } from '../plan/ownership.ts';
 import type { Ports } from '../ports/ports.ts';
 import type { Refusal } from '../ports/refusal.ts';
-import { familiesOf, mapTables, type NodeState, tableOf } from '../ports/node-state.ts';
-import { isTree } from '../plan/entries.ts';
+import { familiesOf, mapTables, type NodeState, tableOf, isTree } from '../ports/node-state.ts';
 import { familiesWithTools } from '../admission/start-state.ts';
 
 /**

@@ -1,10 +1,29 @@
 import { limits } from '../limits.ts';
-import type { OpenTransaction } from '../ports/journal.ts';
+import type { OpenTransaction, Generation } from '../ports/journal.ts';
 import type { Ports, Report } from '../ports/ports.ts';
-import { rollBack, halt } from '../transaction/roll-back.ts';
+import { rollBack, halt, switchOff } from '../transaction/roll-back.ts';
 import { restoreCommitted } from '../transaction/finish.ts';
 import { decide, observeUnfinished, type UnfinishedTransaction } from './decide.ts';
 import type { TransactionResult } from '../transaction/planned-change.ts';
+import { canonicalRule, type Family, type TableName, tableNames } from '@sluice/netfilter';
+import type { Outcome } from '../ports/outcome.ts';
+import { adaptDesired, ownState, countNames, foreignProxyChains } from '../plan/ownership.ts';
+import { plan } from '../plan/plan.ts';
+import { restore } from '../transaction/restore.ts';
+import {
+  chainNames,
+  familyNames,
+  joinNames,
+  type NodeState,
+  type Observed,
+  tableOf,
+  entryNames,
+  isTagged,
+  isTree,
+  rootsOf,
+} from '../ports/node-state.ts';
+import { planVirtual } from '../plan/virtual.ts';
+import { baseChainParts, leakedChains } from '../plan/side-by-side.ts';
 
 /**
  * Finishes or rolls back the transaction that an earlier process left open, by the table in `recovery.ts`.
@@ -56,4 +75,126 @@ function withoutRetriesAfter(end: AbortSignal, ports: Ports): Ports {
 async function halted(because: string, ports: Ports): Promise<TransactionResult> {
   await halt(because, ports);
   return { outcome: { kind: 'held', because, rollback: 'not possible' } };
+}
+
+/**
+ * Replaces a journal both of whose slots are damaged. The rules in the kernel are trusted: if a stored generation is the one that the
+ * kernel falls back to, it becomes active, and a release in probation is rolled back. If the kernel holds no rules, as after a boot, the
+ * generation that was last written down as confirmed becomes active. Otherwise the origin of the rules is unknown: nothing changes, and
+ * the node stays halted.
+ * @param families those that the node has tools for
+ * @returns the outcome; undefined if the journal is not lost, or stays lost
+ */
+export async function rescue(families: readonly Family[], ports: Ports): Promise<Outcome | undefined> {
+  const { journal, kernel, report } = ports;
+  const { lost } = journal;
+  if (lost === undefined) return undefined;
+  const observed = await kernel.observe(families);
+  const bare = await isBare(observed, ports);
+  const found = bare ? lastActive(ports) : await recognised(observed, ports);
+  if (!found) return undefined;
+  if (!bare && isTree(found.state)) await takeBack(found, observed, ports);
+  const why = bare ? 'the last confirmed one' : 'the one in the kernel';
+  const because = `${lost}: generation ${found.number}, ${why}, is active now; quarantined versions and the values of sysctls before Sluice are lost`;
+  await journal.rescue(found, because);
+  report('journal-rescued', { generation: found.number, version: found.version, bare });
+  return { kind: 'rolled-back', because };
+}
+
+function lastActive({ journal }: Pick<Ports, 'journal'>): Generation | undefined {
+  for (const one of journal.storedGenerations()) return one.wasActive ? one.generation : undefined;
+  return undefined;
+}
+
+/** The stored generation whose rules are in the kernel. */
+async function recognised(observed: Observed, ports: Ports): Promise<Generation | undefined> {
+  for (const { generation } of ports.journal.storedGenerations()) {
+    const { state } = generation;
+    if (isTree(state) ? showsTree(observed, state) : await showsExactly(observed, state, ports)) return generation;
+  }
+  return undefined;
+}
+
+/** Whether every entry chain falls back to the roots of a state, and the kernel has all its tagged chains with their rules. */
+function showsTree(observed: Observed, state: NodeState): boolean {
+  return familyNames.every((family) => tableNames.every((table) => tableShows(observed, state, family, table)));
+}
+
+function tableShows(observed: Observed, state: NodeState, family: Family, table: TableName): boolean {
+  const chains = observed[family]?.[table].chains;
+  const rulesOf = (name: string): readonly string[] | undefined => chains?.get(name)?.rules;
+  const expected = tableOf(state, family, table);
+  const roots = rootsOf(table, expected);
+  const sameRoots = entryNames[table].every((entry) => {
+    const root = / -g (\S+)$/.exec(rulesOf(entry)?.findLast((rule) => !rule.includes(' --match-set ')) ?? '')?.[1];
+    return root === roots.get(entry);
+  });
+  const spell = (rules: readonly string[] | undefined): string | undefined => rules?.map(canonicalRule).join('\n');
+  return (
+    sameRoots && [...expected.chains].every(([name, rules]) => !isTagged(name) || spell(rules) === spell(rulesOf(name)))
+  );
+}
+
+/** In the other layouts names do not identify content: the kernel must hold the whole state, except sysctls. */
+async function showsExactly(observed: Observed, state: NodeState, ports: Ports): Promise<boolean> {
+  // A state without rules would match any kernel.
+  if (familyNames.every((family) => tableOf(state, family, 'nat').chains.size === 0)) return false;
+  const owned = chainNames(state);
+  const desired = adaptDesired(state, observed, owned, ports.kernel);
+  if (state.ipvs && !ports.kernel.ipvs) return false;
+  const virtual = await planVirtual(desired, owned, ports);
+  const now: NodeState = { ...desired, families: ownState(observed, owned, desired) };
+  return plan(now, desired, ports.kernel, virtual?.plan).steps.length === 0;
+}
+
+/** Rolls back a release in probation: turns the switch off, and removes our chains that the generation does not need. */
+async function takeBack(found: Generation, observed: Observed, ports: Ports): Promise<void> {
+  await switchOff(ports);
+  let owned = joinNames(chainNames(found.state), leakedChains(observed, found.state));
+  for (const { generation } of ports.journal.storedGenerations()) {
+    if (!isTree(generation.state)) continue;
+    owned = joinNames(joinNames(owned, chainNames(generation.state)), baseChainParts(found.state, generation.state));
+  }
+  await restore({ ...found.state, sysctls: new Map() }, owned, ports);
+  await ports.kernel.switch?.remove();
+}
+
+/**
+ * Replaces an active generation that cannot be read any more. As long as the kernel holds rules they stay, and the node stays halted.
+ * After a boot the kernel holds none: old rules are then better than no Service at all, so the newest older generation that can be read
+ * becomes active.
+ * @param families those that the node has tools for
+ * @returns the outcome; undefined if nothing is damaged, or the rules stay
+ */
+export async function fallBack(
+  families: readonly Family[],
+  { journal, kernel, report }: Pick<Ports, 'journal' | 'kernel' | 'report'>,
+): Promise<Outcome | undefined> {
+  const { damaged } = journal;
+  if (!damaged) return undefined;
+  if (!(await isBare(await kernel.observe(families), { kernel }))) return undefined;
+  const target = await newestBefore(damaged.number, journal);
+  if (!target) return undefined;
+  const because = `generation ${damaged.number} cannot be read, so generation ${target.number} is active: ${damaged.because}`;
+  await journal.fallBack(target, because);
+  report('fell-back', { from: damaged.number, to: target.number });
+  return { kind: 'rolled-back', because };
+}
+
+async function newestBefore(
+  number: number,
+  journal: Pick<Ports['journal'], 'generation'>,
+): Promise<Generation | undefined> {
+  for (let older = number - 1; older >= 0; older--) {
+    const generation = await journal.generation(older);
+    if (generation) return generation;
+  }
+  return undefined;
+}
+
+/** Whether a kernel holds no rules for Services of any program, as after a boot. @param observed its tables */
+export async function isBare(observed: Observed, { kernel }: Pick<Ports, 'kernel'>): Promise<boolean> {
+  if (countNames(foreignProxyChains(observed, {})) > 0) return false;
+  const { ipvs, nftables } = await kernel.proxyTraces();
+  return !ipvs && !nftables;
 }

@@ -3,7 +3,7 @@ import type { Generation } from '../ports/journal.ts';
 import { StateError } from '../state/state-error.ts';
 import { sampleBundle } from '../testing/bundle.fixture.ts';
 import { type Scene, scene } from '../testing/scene.fixture.ts';
-import { planRollbackTo } from '../transaction/roll-back-to-plan.ts';
+import { planRollbackTo } from '../transaction/roll-back-to.ts';
 
 /** A rollback that cannot be written to the disk, and the same process afterwards. */
 

@@ -16,7 +16,7 @@ import { Generations } from './generations.ts';
 import { type Checkpoint, GenerationNotes } from './generation-notes.ts';
 import { type OpenOptions, RecordFile } from './record-file.ts';
 import { recordFrom } from './remains.ts';
-import { backOffUntil, releasesBetween } from './history.ts';
+import { backOffUntil, releasesBetween } from './transitions.ts';
 import { findGeneration, type GenerationRecord, type NodeRecord, openFrom, sysctlMap } from './record.ts';
 import { CurrentText } from './text.ts';
 import * as transitions from './transitions.ts';

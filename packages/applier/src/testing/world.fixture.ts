@@ -8,8 +8,7 @@ import type { EndpointUpdate, Journal, TransactionIntent } from '../ports/journa
 import type { Kernel } from '../ports/kernel.ts';
 import type { NodeFacts } from '../ports/node-facts.ts';
 import type { Ports } from '../ports/ports.ts';
-import { familyNames, type NodeState, tableOf } from '../ports/node-state.ts';
-import { rootsOf } from '../plan/entries.ts';
+import { familyNames, type NodeState, tableOf, rootsOf } from '../ports/node-state.ts';
 import { Reconciler, type ReconcilerOptions } from '../reconcile/reconciler.ts';
 import { sampleNode } from './bundle.fixture.ts';
 import { Countdown, type CrashMoment, mortalJournal, mortalKernel } from './faults.fixture.ts';

@@ -1,14 +1,12 @@
-import { carryOut } from './carry-out.ts';
+import { carryOut, withSysctls } from './restore.ts';
 import { adaptDesired, ownState } from '../plan/ownership.ts';
 import { plan } from '../plan/plan.ts';
 import type { Generation } from '../ports/journal.ts';
 import type { Ports } from '../ports/ports.ts';
-import { withSysctls } from './restore.ts';
-import { type OwnedNames, chainNames, familyNames, joinNames } from '../ports/node-state.ts';
+import { type OwnedNames, chainNames, familyNames, joinNames, isTree } from '../ports/node-state.ts';
 import { planVirtual } from '../plan/virtual.ts';
 import { ownedNames, switchOff } from './roll-back.ts';
-import { isTree } from '../plan/entries.ts';
-import { leakedChains } from '../plan/leaked-chains.ts';
+import { leakedChains } from '../plan/side-by-side.ts';
 
 /**
  * Removes every chain and jump that Sluice made, also leaked chains of no known generation, and restores the values of sysctls and IPVS

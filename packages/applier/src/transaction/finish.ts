@@ -1,10 +1,9 @@
 import { limits } from '../limits.ts';
-import { carryOut } from './carry-out.ts';
+import { carryOut, restore } from './restore.ts';
 import { forgetAfter } from './forgetting.ts';
 import { messageOf } from '../message.ts';
 import type { Generation } from '../ports/journal.ts';
 import type { Ports } from '../ports/ports.ts';
-import { restore } from './restore.ts';
 import type { NodeState } from '../ports/node-state.ts';
 import { firstDifference, verifyIpvs } from './verify.ts';
 import { halt, ownedNames, switchOff } from './roll-back.ts';

@@ -7,7 +7,7 @@ import { familiesOf } from '../ports/node-state.ts';
 import type { Deadman } from './deadman.ts';
 import { meanwhile, type ProbationOffers } from './offers.ts';
 import type { PlannedChange, RollbackReason } from './planned-change.ts';
-import { entryDifference } from './verify-update.ts';
+import { entryDifference } from './verify.ts';
 import { takeUpdate, updateOf } from './update.ts';
 import type { TransactionPlan } from '../plan/transaction-plan.ts';
 

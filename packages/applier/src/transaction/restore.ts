@@ -1,11 +1,9 @@
 import type { Drain } from '../ipvs/values.ts';
-import { carryOut } from './carry-out.ts';
 import { messageOf } from '../message.ts';
 import { adaptDesired, ownState } from '../plan/ownership.ts';
 import { describeStep, type Plan, plan } from '../plan/plan.ts';
 import type { Ports } from '../ports/ports.ts';
 import { type OwnedNames, chainNames, familiesOf, joinNames, type NodeState } from '../ports/node-state.ts';
-import { StillDiffers } from './still-differs.ts';
 import { planVirtual } from '../plan/virtual.ts';
 
 /**
@@ -73,4 +71,45 @@ export async function withSysctls(
   }
   const size = desired.conntrackHashSize === undefined ? undefined : await kernel.readHashSize();
   return { families: state.families, sysctls, ...(size === undefined ? {} : { conntrackHashSize: size }) };
+}
+
+/** Applies the steps in order. @throws KernelError at the first one that the kernel does not take */
+export async function carryOut(
+  change: Plan,
+  { kernel, clock, report }: Pick<Ports, 'kernel' | 'clock' | 'report'>,
+): Promise<void> {
+  for (const step of change.steps) {
+    if (step.kind === 'restore-table' && step.pauseMs !== undefined) await clock.sleep(step.pauseMs);
+    report('step', { step: describeStep(step) });
+    await kernel.apply(step);
+  }
+}
+
+/** Reading the kernel was interrupted for more urgent work. Nothing was changed. */
+export class Interrupted extends Error {
+  override readonly name = 'Interrupted';
+
+  constructor() {
+    super('reading the kernel was interrupted for more urgent work');
+  }
+}
+
+/** @returns the result of `work`, or `interrupted`. @throws every other error of `work` */
+export async function orInterrupted<T>(work: Promise<T>): Promise<T | 'interrupted'> {
+  try {
+    return await work;
+  } catch (error) {
+    if (error instanceof Interrupted) return 'interrupted';
+    throw error;
+  }
+}
+
+/** The kernel differs from the desired state after a repair: another program undoes it, or the kernel changes the rules. */
+export class StillDiffers extends Error {
+  override readonly name = 'StillDiffers';
+
+  /** @param steps that are missing still, in words */
+  constructor(steps: readonly string[]) {
+    super(`the kernel still differs: ${steps.join('; ')}`);
+  }
 }

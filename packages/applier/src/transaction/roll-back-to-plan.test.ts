@@ -2,7 +2,7 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { StateError } from '../state/state-error.ts';
 import { sampleBundle } from '../testing/bundle.fixture.ts';
 import { type Scene, scene } from '../testing/scene.fixture.ts';
-import { planRollbackTo, type RollbackToPlan } from './roll-back-to-plan.ts';
+import { planRollbackTo, type RollbackToPlan } from './roll-back-to.ts';
 
 let node: Scene;
 beforeEach(() => {

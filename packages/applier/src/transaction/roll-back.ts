@@ -8,8 +8,7 @@ import type { TrackedFlow } from '../ports/kernel.ts';
 import type { Ports } from '../ports/ports.ts';
 import { restore } from './restore.ts';
 import { type OwnedNames, chainNames, familiesOf, joinNames, type NodeState } from '../ports/node-state.ts';
-import { baseChainParts } from '../plan/side-by-side.ts';
-import { leakedChains } from '../plan/leaked-chains.ts';
+import { baseChainParts, leakedChains } from '../plan/side-by-side.ts';
 import type { TransactionResult } from './planned-change.ts';
 
 /**

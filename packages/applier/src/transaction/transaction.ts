@@ -1,6 +1,6 @@
-import { verifyIpvs, firstDifference } from './verify.ts';
+import { verifyIpvs, firstDifference, updateDifference } from './verify.ts';
 import type { PlannedChange, TransactionResult, RollbackReason } from './planned-change.ts';
-import { carryOut } from './carry-out.ts';
+import { carryOut } from './restore.ts';
 import type { ObservedIpvs } from '../ipvs/values.ts';
 import { forgetAfter } from './forgetting.ts';
 import type { Fault, Flip } from '../ports/journal.ts';
@@ -15,7 +15,6 @@ import { endpointChanges, printEndpointChanges } from '../endpoints/endpoint-cha
 import { finish } from './finish.ts';
 import type { ProbationOffers } from './offers.ts';
 import { type ProbationRules, ProbationWatch } from './probation.ts';
-import { updateDifference } from './verify-update.ts';
 
 /**
  * One transaction: brings the kernel from its observed state to the desired one, or rolls it back.

@@ -1,18 +1,16 @@
 import { tableNames } from '@sluice/netfilter';
-import { carryOut } from './carry-out.ts';
+import { carryOut } from './restore.ts';
 import { flowChange } from '../plan/flows.ts';
 import { forgetAfter } from './forgetting.ts';
 import { messageOf } from '../message.ts';
 import { type Plan, plan, tablePlan } from '../plan/plan.ts';
 import type { Ports } from '../ports/ports.ts';
-import { familyNames, type NodeState, tableOf } from '../ports/node-state.ts';
+import { familyNames, type NodeState, tableOf, isTree } from '../ports/node-state.ts';
 import { planVirtual } from '../plan/virtual.ts';
-import { isTree } from '../plan/entries.ts';
 import { overlayEndpoints } from '../endpoints/overlay-endpoints.ts';
 import { changeKindOf } from '../endpoints/change-kind.ts';
-import { updateDifference } from './verify-update.ts';
+import { updateDifference, verifyIpvs } from './verify.ts';
 import type { PlannedChange } from './planned-change.ts';
-import { verifyIpvs } from './verify.ts';
 import type { VersionedState } from '../ports/journal.ts';
 import { planProbation } from '../plan/transaction-plan.ts';
 

@@ -4,11 +4,12 @@ import type { Ports } from '../ports/ports.ts';
 import { verifyVirtual } from '../plan/virtual.ts';
 import { canonicalRule, changedChains, type Family, type TableName } from '@sluice/netfilter';
 import { limits } from '../limits.ts';
-import { chainNames, familiesOf, type NodeState } from '../ports/node-state.ts';
+import { chainNames, familiesOf, type NodeState, tableOf, entryNames, isTree } from '../ports/node-state.ts';
 import { ownState } from '../plan/ownership.ts';
 import { describeStep, type Plan, plan } from '../plan/plan.ts';
 import type { Touched } from '../ports/rehearsal.ts';
 import type { Kernel } from '../ports/kernel.ts';
+import type { TransactionPlan } from '../plan/transaction-plan.ts';
 
 /**
  * Verifies the kernel after a plan was carried out.
@@ -84,4 +85,36 @@ export async function verifyIpvs(
   if (!virtual) return {};
   await ports.journal.keepDraining(virtual.plan.draining);
   return { ipvs: virtual.observed, ...(left === undefined ? {} : { left }) };
+}
+
+/** Compares the entry chains of a table with a state. Cheap: it reads few chains. @returns the first that differs */
+export async function entryDifference(
+  state: NodeState,
+  { family, table }: { readonly family: Family; readonly table: TableName },
+  kernel: Kernel,
+): Promise<string | undefined> {
+  const { chains } = tableOf(state, family, table);
+  const names = entryNames[table].filter((name) => chains.has(name));
+  if (names.length === 0) return undefined;
+  const actual = await kernel.observeChains(family, table, names);
+  const changed = names.find((name) => actual.get(name)?.join('\n') !== chains.get(name)?.join('\n'));
+  return changed === undefined ? undefined : `${family} ${table} chain ${changed}`;
+}
+
+/**
+ * Compares the kernel with the result of an endpoint update.
+ *
+ * In layout `tree` it is enough to read the entry chains of the tables that were touched: a table changes in one commit, an entry
+ * chain names the root, and a tagged name stands for the content of a chain and of all chains below it.
+ * @returns the first difference
+ */
+export async function updateDifference(
+  { afterCutOver }: Pick<TransactionPlan, 'afterCutOver'>,
+  steps: Plan,
+  kernel: Kernel,
+): Promise<string | undefined> {
+  const keepsJumps = steps.touched.every(({ change }) => change.insert.length + change.remove.length === 0);
+  if (!isTree(afterCutOver) || !keepsJumps) return firstDifference(afterCutOver, steps, kernel);
+  const differences = await Promise.all(steps.touched.map((one) => entryDifference(afterCutOver, one, kernel)));
+  return differences.find((one) => one !== undefined);
 }

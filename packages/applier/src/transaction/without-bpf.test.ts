@@ -2,7 +2,7 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { sampleBundle } from '../testing/bundle.fixture.ts';
 import { type Scene, scene } from '../testing/scene.fixture.ts';
 import type { Reconciler } from '../reconcile/reconciler.ts';
-import { hasLostBpf } from '../admission/links-with-bpf.ts';
+import { hasLostBpf } from '../admission/kernel-context.ts';
 
 /** Kernels without `-m bpf`, by which layout `tree` recognises hairpin connections. */
 

@@ -22,11 +22,11 @@ export interface ReadyRule {
 }
 
 /** Parses the rules of a chain. @throws TraceError for a line outside the grammar */
-export const readyRules = (lines: readonly string[], { family }: Hook): readonly ReadyRule[] => ready[family](lines);
+export const readyRules = (lines: readonly string[], { family }: Hook): readonly ReadyRule[] => readyOf[family](lines);
 
-const ready = { ipv4: readiesOf('ipv4'), ipv6: readiesOf('ipv6') };
+const readyOf = { ipv4: readyIn('ipv4'), ipv6: readyIn('ipv6') };
 
-function readiesOf(family: Family): (lines: readonly string[]) => readonly ReadyRule[] {
+function readyIn(family: Family): (lines: readonly string[]) => readonly ReadyRule[] {
   return perObject((lines) => lines.map((text) => readyRule(text, family)));
 }
 

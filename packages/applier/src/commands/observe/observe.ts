@@ -11,8 +11,7 @@ import { detectTools } from '../../kernel/tools.ts';
 import { exitCodes } from '../../ports/outcome.ts';
 import { messageOf } from '../../message.ts';
 import { familyNames } from '../../ports/node-state.ts';
-import { linksWithBpf } from '../../admission/links-with-bpf.ts';
-import { providesKubeChains } from '../../admission/provides-kube-chains.ts';
+import { linksWithBpf, providesKubeChains } from '../../admission/kernel-context.ts';
 import { openSession } from '../session/session.ts';
 import { answer, type CommonOptions, loadConfig, type Terminal } from '../terminal/terminal.ts';
 

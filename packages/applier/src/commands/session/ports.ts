@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { SluicedConfig } from '../../config.ts';
 import type { Decisions } from '../../control/decisions.ts';
-import { declinedFile, networksFile } from '../../state/endpoint-files.ts';
+import { declinedFile, networksFile } from '../../state/state-file.ts';
 import type { DiskJournal } from '../../state/journal.ts';
 import type { LinuxKernel } from '../../kernel/linux.ts';
 import { AfterUpdate, type AfterUpdateParts } from '../../probe/after-update.ts';

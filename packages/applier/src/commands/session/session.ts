@@ -14,7 +14,7 @@ import { type RuleStore, detectTools, type StoreDoubt, storeDoubt, storeOf } fro
 import type { AfterUpdateParts } from '../../probe/after-update.ts';
 import type { Ports, Report } from '../../ports/ports.ts';
 import { Reconciler } from '../../reconcile/reconciler.ts';
-import { hasLostBpf } from '../../admission/links-with-bpf.ts';
+import { hasLostBpf } from '../../admission/kernel-context.ts';
 import { limits } from '../../limits.ts';
 import { openKernel } from './kernel.ts';
 import { portsOf, rulesOf } from './ports.ts';

@@ -13,9 +13,8 @@ import {
   type ServiceView,
   viewService,
 } from './service-view.ts';
-import { familiesOf, type NodeState, tableOf } from '../../ports/node-state.ts';
+import { familiesOf, type NodeState, tableOf, isTree } from '../../ports/node-state.ts';
 import { noTimeouts } from '../../plan/virtual.ts';
-import { isTree } from '../../plan/entries.ts';
 import { readServiceFiles, type ServiceFiles } from './service-files.ts';
 import { openSession, type NodeSession } from '../session/session.ts';
 import { answer, type CommonOptions, loadConfig, type Terminal } from '../terminal/terminal.ts';

@@ -5,7 +5,7 @@ import { ReleaseFloor } from '../../inbox/release-floor.ts';
 import type { ProbationStatus } from '../../control/protocol.ts';
 import { peek } from '../../state/peek.ts';
 import type { NodeRecord } from '../../state/record.ts';
-import { backOffUntil } from '../../state/history.ts';
+import { backOffUntil } from '../../state/transitions.ts';
 import { limits } from '../../limits.ts';
 import { exitCodes } from '../../ports/outcome.ts';
 import type { RepairAt } from '../../status/repairs.ts';

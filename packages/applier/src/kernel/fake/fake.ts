@@ -15,7 +15,7 @@ import {
 } from '@sluice/netfilter';
 import { type TrackedFlow, type Kernel, KernelError, type Step } from '../../ports/kernel.ts';
 import { familiesOf, type NodeState, type Observed, type ObservedFamily } from '../../ports/node-state.ts';
-import { Interrupted } from '../../transaction/interrupted.ts';
+import { Interrupted } from '../../transaction/restore.ts';
 import { FakeIpvs } from './ipvs-fake.ts';
 import { FakeSwitch } from './fake-switch.ts';
 import { readSave } from '../save.ts';
