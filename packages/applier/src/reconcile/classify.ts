@@ -26,13 +26,17 @@ export type Classified =
       readonly scope: EarlyScope;
     };
 
-/** Admits a bundle, and decides what may become of it. */
+/**
+ * Admits a bundle, and decides what may become of it.
+ * @param isRetry after a plan from an outdated memory of the kernel: that failure is not the bundle's, although it is counted
+ */
 export async function classify(
   { files, byHand, onlyEndpoints }: PutRequest,
   { ports, changes, lastEndpointDelay, bounds }: ReconcileParts,
+  isRetry = false,
 ): Promise<Classified> {
   const bundle = await changes.admit(files);
-  const bad = byHand || isRefusal(bundle) ? undefined : ports.journal.quarantined(bundle.version);
+  const bad = byHand || isRetry || isRefusal(bundle) ? undefined : ports.journal.quarantined(bundle.version);
   if (isRefusal(bundle) || bad !== undefined) lastEndpointDelay.forget();
   if (isRefusal(bundle)) return { kind: 'refused', refusal: bundle };
   const outside = onlyEndpoints ? bounds.refuse(bundle) : undefined;

@@ -29,7 +29,7 @@ export async function reconcile(request: PutRequest, parts: ReconcileParts): Pro
   const tried: EarlyTried = { parts: new Set(), isSplit: false, outcome: undefined };
   let baseline: Baseline | undefined;
   for (let isRetry = false; ; ) {
-    const classified = await classify(request, parts);
+    const classified = await classify(request, parts, isRetry);
     if (classified.kind === 'refused') return classified;
     const { bundle, scope } = classified;
     if (classified.kind === 'change') baseline ??= await takeBaseline(classified.change, request, parts);
