@@ -31,13 +31,13 @@ const usualSeconds = 60;
 
 /** Touched paths → prefixes of the test files that guard them, the most relevant first. */
 const guards: readonly (readonly [touched: RegExp, files: readonly string[]])[] = [
-  [/^packages\/(renderer\/src\/(render|load)|bundle\/src\/(link|rules))\/|^test\/parity\//, ['test/parity/parity']],
+  [/^packages\/(renderer\/src\/(render|load)|netfilter\/src)\/|^test\/parity\//, ['test/parity/parity']],
   [
-    /^packages\/applier\/src\/(transaction|rollout|kernel|journal|store)\//,
+    /^packages\/applier\/src\/(admission|endpoints|kernel|plan|reconcile|recovery|state|transaction)\//,
     ['test/netns/upgrade', 'test/faults/', 'test/netns/switch-', 'test/netns/sluiced-', 'test/netns/rehearsal-node'],
   ],
   [/^packages\/(applier\/src\/(inbox|archive)|bundle\/src\/(release|archive))\//, ['test/fuzz/', 'test/netns/release']],
-  [/^packages\/bundle\/src\/(link|rules)\//, ['test/netns/upgrade', 'test/netns/traffic', 'test/netns/switch-traffic']],
+  [/^packages\/netfilter\/src\//, ['test/netns/upgrade', 'test/netns/traffic', 'test/netns/switch-traffic']],
   [/^packages\/renderer\/src\/(commands\/watch|cluster)\//, ['test/netns/watch', 'test/cluster/']],
   [/ipvs/, ['test/vm/inside/']],
   [/^docs\/|^tools\/docs\//, ['test/docs/', 'test/runbooks/tutorial']],
