@@ -96,6 +96,6 @@ function isUsual(fresh: Service, active: Services): boolean {
     const forms = new Set([...(sibling?.endpoints.values() ?? [])].map(({ form }) => form));
     return fresh.choice === sibling?.choice && endpoints.every(({ form }) => forms.has(form));
   }
-  const [known] = active.any()?.endpoints.values() ?? [];
+  const [known] = active.any(fresh.family)?.endpoints.values() ?? [];
   return !known || endpoints.every(({ masqueradesItself }) => masqueradesItself === known.masqueradesItself);
 }

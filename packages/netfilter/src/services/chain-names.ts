@@ -3,7 +3,8 @@ type ChainKind = 'SVC' | 'SVL' | 'EXT' | 'FW' | 'SEP' | 'GRP';
 
 function kindOf(name: string): string {
   const start = name.startsWith('SLU-') ? 4 : name.startsWith('KUBE-') ? 5 : 0;
-  return start === 0 ? '' : name.slice(start, name.indexOf('-', start));
+  const dash = name.indexOf('-', start);
+  return start === 0 || dash < 0 ? '' : name.slice(start, dash);
 }
 
 const among = (...kinds: readonly ChainKind[]): ((name: string) => boolean) => {
@@ -17,7 +18,7 @@ export const choosesEndpoint = among('SVC', 'SVL');
 export const isOfEndpoint = among('SEP', 'GRP');
 /** Whether a chain is one to which frontends lead. */
 export const isOfFrontend = among('SVC', 'SVL', 'EXT', 'FW');
-export const isGroup = among('GRP');
+export const isGroup = (name: string): boolean => name.startsWith('SLU-GRP-');
 /** Whether a chain chooses among the endpoints of this node. */
 export const isLocal = among('SVL');
 export const isOutside = among('EXT', 'FW');
@@ -28,11 +29,12 @@ const isTagged = (name: string): boolean => name.at(-3) === '.' && name.startsWi
 /** The name of a chain without its tag. */
 export const withoutTag = (name: string): string => (isTagged(name) ? name.slice(0, -3) : name);
 
-const dispatch = ['SLUICE-R', 'SLUICE-T'] as const;
+/** With the dash: `SLUICE-R` alone is the name of no chain of a tree. */
+const dispatch = ['SLUICE-R-', 'SLUICE-T-'] as const;
 
 /** The name of a chain without its tag; all chains of dispatch trees have one name. */
 export const plainName = (name: string): string =>
-  (isTagged(name) ? dispatch.find((stem) => name.startsWith(`${stem}-`)) : undefined) ?? withoutTag(name);
+  (isTagged(name) ? dispatch.find((stem) => name.startsWith(stem)) : undefined) ?? withoutTag(name);
 
 /** Whether a chain belongs to a dispatch tree, where the order of rules does not matter: it follows from the set of all rules. */
 export const isDispatch = (plain: string): boolean => dispatch.some((stem) => stem === plain);

@@ -31,6 +31,7 @@ export function readService(family: Family, chain: string, table: TableProgram):
   return {
     ...choices,
     key: `${family} ${withoutTag(chain)}`,
+    family,
     siblingKey: `${family} ${siblingOf(withoutTag(chain))}`,
     frame: [...texts.slice(0, first).map(body), '*', ...texts.slice(end).map(body)],
     onlyMasquerades:

@@ -1,4 +1,3 @@
-import { readEndpoint } from '../rules/parts.ts';
 import { readRule } from '../rules/read.ts';
 import { isRuleError, printEndpoint, type Rule } from '../rules/rule.ts';
 
@@ -75,7 +74,10 @@ export function endpointOf({ target }: Rule): string | undefined {
 }
 
 /** `10.244.1.5` of `10.244.1.5:8080`, `fd00::1` of `[fd00::1]:8080`. */
-export const addressOfEndpoint = (endpoint: string): string => readEndpoint(endpoint)?.address ?? endpoint;
+export function addressOfEndpoint(endpoint: string): string {
+  const colon = endpoint.lastIndexOf(':');
+  return colon < 0 ? endpoint : endpoint.slice(0, colon).replaceAll(/[[\]]/g, '');
+}
 
 /** Whether a rule rejects packets, or drops them. */
 export const refuses = ({ target }: Rule): boolean => target?.kind === 'reject' || target?.kind === 'drop';

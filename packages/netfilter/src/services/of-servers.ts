@@ -35,9 +35,9 @@ export class ServicesOfServers implements Services {
     return server && ipvs && serviceOfServer(server, ipvs);
   }
 
-  any(): Service | undefined {
-    const [key] = serversOf(this.#state).keys();
-    return key === undefined ? undefined : this.service(key);
+  any(family: Family): Service | undefined {
+    for (const [key, server] of serversOf(this.#state)) if (server.family === family) return this.service(key);
+    return undefined;
   }
 
   addresses(): ReadonlySet<string> {
@@ -74,6 +74,7 @@ export function serviceOfServer(server: VirtualServer, { sets }: IpvsState): Ser
   });
   return {
     key: virtualKey(server),
+    family: server.family,
     endpoints: new Map([...real].map(([text, one]) => [text, endpointOf(one)])),
     affinityOrder: [],
     choice: '',

@@ -60,9 +60,9 @@ export class ServicesOfTables implements Services {
     return place && readService(place.family, place.chain, tableOf(this.#state, place.family, 'nat'));
   }
 
-  any(): ServiceOfChain | undefined {
-    const [key] = this.#places.keys();
-    return key === undefined ? undefined : this.service(key);
+  any(family: Family): ServiceOfChain | undefined {
+    for (const [key, place] of this.#places) if (place.family === family) return this.service(key);
+    return undefined;
   }
 
   addresses(): ReadonlySet<string> {

@@ -34,6 +34,7 @@ export interface ServiceEndpoint {
 export interface Service {
   /** The same in every state of one layout and mode: `ipv4 SLU-SVC-JHDHFGEGLBNOLDNC`, in mode ipvs `10.96.0.10:80/TCP`. */
   readonly key: string;
+  readonly family: Family;
   /** The key of the same Service port with the endpoints of this node alone, or of all nodes; left out where there is none. */
   readonly siblingKey?: string;
   /** By `address:port`. */
@@ -73,8 +74,8 @@ export interface Services {
   has(key: string): boolean;
   /** @returns undefined if there is no such Service, or if its endpoints cannot be told from other rules */
   service(key: string): Service | undefined;
-  /** Any of the Services. */
-  any(): Service | undefined;
+  /** Any of the Services of a family. */
+  any(family: Family): Service | undefined;
   /** The addresses of all endpoints. */
   addresses(): ReadonlySet<string>;
   /**
