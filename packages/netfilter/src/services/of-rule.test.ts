@@ -30,6 +30,8 @@ test('the endpoint of a rule, and its address', () => {
   );
   expect([four, six]).toEqual(['10.244.1.5:8080', '[fd00::1]:8080']);
   expect([four, six].map((text = '') => addressOfEndpoint(text))).toEqual(['10.244.1.5', 'fd00::1']);
+  // A frontend without a port.
+  expect(['192.0.2.12:0', '[fd00::1]:0', 'none'].map(addressOfEndpoint)).toEqual(['192.0.2.12', 'fd00::1', 'none']);
   expect(endpointOf(ruleOf('-A KUBE-SERVICES -j KUBE-NODEPORTS'))).toBeUndefined();
 });
 

@@ -156,3 +156,13 @@ test.each([
   expect(frontendOfLinked(text)).toEqual(found);
   expect(found && `${found.protocol} ${found.address} ${found.port}`).toBe(expected);
 });
+
+test.each(layouts)('a Service of a family is compared with one of that family, in layout %s', (layout) => {
+  const program = stateOf(layout, cart()).families.ipv4 ?? emptyProgram;
+  const [both, one]: ForwardingState[] = [
+    { families: { ipv4: program, ipv6: program } },
+    { families: { ipv4: program } },
+  ];
+  const familyIn = (state: ForwardingState = { families: {} }) => planeOf(state).read(state).any('ipv6')?.family;
+  expect([familyIn(both), familyIn(one)]).toEqual(['ipv6', undefined]);
+});
