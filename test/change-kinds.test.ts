@@ -9,7 +9,15 @@ import type { NodeState } from '../packages/applier/src/ports/node-state.ts';
 import { type ChangeClass, classify } from '../packages/applier/src/endpoints/change-kind.ts';
 import { assemble } from '../packages/renderer/src/render/assemble.ts';
 import { somePort } from '../packages/renderer/src/render/compile/arbitrary.fixture.ts';
-import { configWith, endpoint, inFamily, node, portWith, profileWith, serviceOf } from '../packages/renderer/src/render/compile/sample.fixture.ts';
+import {
+  configWith,
+  endpoint,
+  inFamily,
+  node,
+  portWith,
+  profileWith,
+  serviceOf,
+} from '../packages/renderer/src/render/compile/sample.fixture.ts';
 import type { ServicePort } from '../packages/renderer/src/render/model.ts';
 
 /**

@@ -9,7 +9,15 @@ import type { NodeState } from '../packages/applier/src/ports/node-state.ts';
 import { classify } from '../packages/applier/src/endpoints/change-kind.ts';
 import { isMore } from '../packages/applier/src/reconcile/gate.ts';
 import { assemble } from '../packages/renderer/src/render/assemble.ts';
-import { configWith, endpoint, inFamily, node, portWith, profileWith, serviceOf } from '../packages/renderer/src/render/compile/sample.fixture.ts';
+import {
+  configWith,
+  endpoint,
+  inFamily,
+  node,
+  portWith,
+  profileWith,
+  serviceOf,
+} from '../packages/renderer/src/render/compile/sample.fixture.ts';
 
 /** Changes that need no probation, and that keys for endpoints may sign, on rules that `sluice render` writes: only endpoints. */
 

@@ -1,7 +1,11 @@
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { otherDifferences, ruleDifferences, objectDifferences } from '../packages/renderer/src/render/versions/differences.ts';
+import {
+  otherDifferences,
+  ruleDifferences,
+  objectDifferences,
+} from '../packages/renderer/src/render/versions/differences.ts';
 import { isBefore, kubeProxyVersions, versionByDefault } from '../packages/renderer/src/render/versions/version.ts';
 
 const root = join(import.meta.dirname, '..');

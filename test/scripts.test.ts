@@ -3,7 +3,16 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'n
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { layOut, matches, type StepResult, readScript, rewrite, runStep, type Script, type ScriptStep } from './scripts/script.ts';
+import {
+  layOut,
+  matches,
+  type StepResult,
+  readScript,
+  rewrite,
+  runStep,
+  type Script,
+  type ScriptStep,
+} from './scripts/script.ts';
 
 const folder = join(import.meta.dirname, 'scripts');
 const texts = readdirSync(folder)

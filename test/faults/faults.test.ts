@@ -6,7 +6,16 @@ import { needBackend, needKernel, needStrace } from '../netns/privileges.ts';
 import { kinds } from '../netns/sluiced-node.ts';
 import { wrongAfterFault, wrongAfterRecovery } from './invariants.ts';
 import { FaultPlace, type NodeKind } from './place.ts';
-import { countStarts, errorPoints, type Point, printPoint, programPoints, readPoint, spread, toolPoints } from './points.ts';
+import {
+  countStarts,
+  errorPoints,
+  type Point,
+  printPoint,
+  programPoints,
+  readPoint,
+  spread,
+  toolPoints,
+} from './points.ts';
 import { makeScenarios, type Scenario, type ScenarioName, scenarioNames } from './scenarios.ts';
 
 /**

@@ -3,7 +3,19 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { zstdCompressSync, zstdDecompressSync } from 'node:zlib';
 import fc from 'fast-check';
-import { fileDigest, isProblem, printHostFacts, printArchive, readArchive, readCluster, readHostFacts, readNode, readPath, readProfile, resolveNode } from '@sluice/bundle';
+import {
+  fileDigest,
+  isProblem,
+  printHostFacts,
+  printArchive,
+  readArchive,
+  readCluster,
+  readHostFacts,
+  readNode,
+  readPath,
+  readProfile,
+  resolveNode,
+} from '@sluice/bundle';
 import { readRule, readSysctlLine } from '@sluice/netfilter';
 import { runs } from '@sluice/testing';
 import { afterAll, expect, test } from 'vitest';

@@ -1,5 +1,20 @@
 // @module-tag test
-import { canonicalRule, changeTable, emptyTable, type Family, type FamilyProgram, isEmptyChange, isRuleError, linkFlat, printChange, printProgram, printRule, readRule, type TableProgram, tableNames } from '@sluice/netfilter';
+import {
+  canonicalRule,
+  changeTable,
+  emptyTable,
+  type Family,
+  type FamilyProgram,
+  isEmptyChange,
+  isRuleError,
+  linkFlat,
+  printChange,
+  printProgram,
+  printRule,
+  readRule,
+  type TableProgram,
+  tableNames,
+} from '@sluice/netfilter';
 import { beforeEach, describe, expect, test } from 'vitest';
 import { cart, cartIPv6 } from '../../packages/netfilter/src/link/cart.fixture.ts';
 import { needKernel } from './privileges.ts';

@@ -7,7 +7,14 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { peek } from '../../packages/applier/src/state/peek.ts';
 import { writeBundle } from '../../packages/applier/src/testing/bundle.fixture.ts';
 import { assemble } from '../../packages/renderer/src/render/assemble.ts';
-import { configWith, endpoint, node, portWith, profileWith, serviceOf } from '../../packages/renderer/src/render/compile/sample.fixture.ts';
+import {
+  configWith,
+  endpoint,
+  node,
+  portWith,
+  profileWith,
+  serviceOf,
+} from '../../packages/renderer/src/render/compile/sample.fixture.ts';
 import type { Service, ServicePort } from '../../packages/renderer/src/render/model.ts';
 import { type Cluster, openCluster } from './cluster.ts';
 import { needBackend, needKernel } from './privileges.ts';

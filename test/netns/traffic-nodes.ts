@@ -1,7 +1,22 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { isIPv6 } from 'node:net';
 import { join } from 'node:path';
-import { cidrContains, type Family, type FamilyProgram, fillRules, ipvsHost, type IpvsState, type LinkedFlat, linkFlat, linkTree, readIpvs, type ResolvedRules, type ResolvedVirtual, sectionsOf, settledProgram } from '@sluice/netfilter';
+import {
+  cidrContains,
+  type Family,
+  type FamilyProgram,
+  fillRules,
+  ipvsHost,
+  type IpvsState,
+  type LinkedFlat,
+  linkFlat,
+  linkTree,
+  readIpvs,
+  type ResolvedRules,
+  type ResolvedVirtual,
+  sectionsOf,
+  settledProgram,
+} from '@sluice/netfilter';
 import { nodesOf, type ProfileFile, type ResolvedNode, resolveNode, valueOf } from '@sluice/bundle';
 import { programPath } from '@sluice/testing';
 import { execa } from 'execa';

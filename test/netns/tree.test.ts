@@ -1,5 +1,18 @@
 // @module-tag test
-import { changeTree, removalPayloads, linkTree, printProgram, readBack, sectionsOf, settledEntries, settledProgram, stagePayloads, tableNames, type TreeProgram, type Family } from '@sluice/netfilter';
+import {
+  changeTree,
+  removalPayloads,
+  linkTree,
+  printProgram,
+  readBack,
+  sectionsOf,
+  settledEntries,
+  settledProgram,
+  stagePayloads,
+  tableNames,
+  type TreeProgram,
+  type Family,
+} from '@sluice/netfilter';
 import { beforeEach, describe, expect, test } from 'vitest';
 import { cart, cartIPv6, clusterPolicy } from '../../packages/netfilter/src/link/cart.fixture.ts';
 import { rulesOf, type ServiceSpec } from '../../packages/netfilter/src/link/tree/cluster.fixture.ts';

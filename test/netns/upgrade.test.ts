@@ -7,7 +7,16 @@ import { atTier, programPath } from '@sluice/testing';
 import { execa } from 'execa';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import type { RecordedAnswers, ClientQuestion } from '../upgrade/client.ts';
-import { openUpgradeCluster, type SavedRules, rulesIn, type Setup, setups, upgradeFolder, UpgradeNode, versions } from '../upgrade/node.ts';
+import {
+  openUpgradeCluster,
+  type SavedRules,
+  rulesIn,
+  type Setup,
+  setups,
+  upgradeFolder,
+  UpgradeNode,
+  versions,
+} from '../upgrade/node.ts';
 import { makeKey, Releases } from '../upgrade/releases.ts';
 import type { Cluster } from './cluster.ts';
 import { needBackend, needKernel } from './privileges.ts';

@@ -2,7 +2,20 @@
 import { rmSync } from 'node:fs';
 import { afterAll, afterEach, beforeAll, beforeEach, expect, onTestFinished, test } from 'vitest';
 import { type TestMachine, until } from './machine.fixture.ts';
-import { bootNode, bundleOf, configOf, install, mainPid, noNodeBecause, publish, onProbation, rulesOf, untilActive, statusOf, expectHealthy } from './node.fixture.ts';
+import {
+  bootNode,
+  bundleOf,
+  configOf,
+  install,
+  mainPid,
+  noNodeBecause,
+  publish,
+  onProbation,
+  rulesOf,
+  untilActive,
+  statusOf,
+  expectHealthy,
+} from './node.fixture.ts';
 
 /** systemd's handling of a daemon that hangs, dies, is stopped in the middle of a change, or has a tool that hangs. */
 

@@ -3,7 +3,17 @@ import { connect, type Socket } from 'node:net';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { notScratch } from '../../packages/applier/src/kernel/scratch/serve.ts';
 import { type TestMachine, until } from './machine.fixture.ts';
-import { bootNode, bundleOf, configOf, install, noNodeBecause, publish, rulesOf, untilActive, statusOf } from './node.fixture.ts';
+import {
+  bootNode,
+  bundleOf,
+  configOf,
+  install,
+  noNodeBecause,
+  publish,
+  rulesOf,
+  untilActive,
+  statusOf,
+} from './node.fixture.ts';
 
 /** Rehearsals under systemd: each in a unit of its own, with an isolated network. */
 

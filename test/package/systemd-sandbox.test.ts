@@ -3,7 +3,17 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type TestMachine, type ProgramResult, until } from './machine.fixture.ts';
-import { bootNode, configOf, install, mainPid, noNodeBecause, rulesOf, untilActive, statusOf, vip } from './node.fixture.ts';
+import {
+  bootNode,
+  configOf,
+  install,
+  mainPid,
+  noNodeBecause,
+  rulesOf,
+  untilActive,
+  statusOf,
+  vip,
+} from './node.fixture.ts';
 
 /** The package on a Debian with systemd: its units run as they are shipped, and work within their hardening. */
 

@@ -2,7 +2,12 @@ import { join } from 'node:path';
 import type { BundleFiles } from '@sluice/bundle';
 import { expect, test } from 'vitest';
 import { diffSize, webText } from '../../packages/renderer/src/emit/report/diff-size.ts';
-import { commentCharactersMax, commentMark, type MarkdownOptions, reportMarkdown } from '../../packages/renderer/src/emit/report/markdown.ts';
+import {
+  commentCharactersMax,
+  commentMark,
+  type MarkdownOptions,
+  reportMarkdown,
+} from '../../packages/renderer/src/emit/report/markdown.ts';
 import { readTree } from '../../packages/renderer/src/load/tree.ts';
 import { type ChangeReport, reportOn } from '../../packages/renderer/src/review/report/report.ts';
 

@@ -1,5 +1,18 @@
 import { type BundleFiles, nodesOf, type ResolvedNode, resolveNode, valueOf } from '@sluice/bundle';
-import { cidrContains, type Family, type FamilyProgram, fillHost, ipvsHost, type IpvsState, linkFlat, type Outcome, type Packet, readIpvs, trace, TraceError } from '@sluice/netfilter';
+import {
+  cidrContains,
+  type Family,
+  type FamilyProgram,
+  fillHost,
+  ipvsHost,
+  type IpvsState,
+  linkFlat,
+  type Outcome,
+  type Packet,
+  readIpvs,
+  trace,
+  TraceError,
+} from '@sluice/netfilter';
 import { pick } from './mutate.ts';
 
 /** The complete program of a node, with all files, whatever a packet needs. */

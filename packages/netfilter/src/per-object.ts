@@ -16,9 +16,12 @@ export function perObject<O extends object, T>(make: (owner: O) => T): (owner: O
   };
 }
 
-/** Results per object and key. Call it as `of(owner, key, make)`: `make` is called for the first of equal pairs. */
-export function perKey<O extends object, T>(): (owner: O, key: string, make: () => T) => T {
-  const tableOf = perObject<O, Map<string, { readonly value: T }>>(() => new Map());
+/** Results per object and key: `make` is called for the first of equal pairs. */
+export type PerKey<O extends object, T> = (owner: O, key: string, make: () => T) => T;
+
+/** The results are freed with the object. */
+export function perKey<O extends object, T>(): PerKey<O, T> {
+  const tableOf = perObject<object, Map<string, { readonly value: T }>>(() => new Map());
   return (owner, key, make) => {
     const table = tableOf(owner);
     const found = table.get(key);
