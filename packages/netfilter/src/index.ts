@@ -61,3 +61,6 @@ export { planeOf, serviceChanges } from './services/planes.ts';
 export * from './services/services.ts';
 export * from './trace/packet.ts';
 export * from './trace/trace.ts';
+export * from './nftables/frontend.ts';
+export * from './nftables/state.ts';
+export * from './nftables/table.ts';

@@ -1,0 +1,83 @@
+import type { Family } from '../family.ts';
+import type { TransportProtocol } from '../rules/rule.ts';
+import { perObject } from '../per-object.ts';
+
+/** One address (or node port), protocol and port from which a node forwards connections to endpoints. */
+export interface NftFrontend {
+  /** `10.96.0.10 . tcp . 80` */
+  readonly key: string;
+  readonly family: Family;
+  readonly protocol: TransportProtocol;
+  /** `0.0.0.0` or `::`: a node port, at the addresses in set `node`. */
+  readonly address: string;
+  readonly port: number;
+  /** Whether the address is a ClusterIP. */
+  readonly isClusterIP: boolean;
+  /** How it is reached from outside; left out: not meant for that. */
+  readonly outside?: 'cluster' | 'local';
+  /** Session affinity, 1 to 86400. */
+  readonly affinitySeconds?: number;
+  /** What happens where no endpoint serves it; left out: the state says that this cannot happen. */
+  readonly none?: 'refuse' | 'drop';
+  /** The only sources that may use it: addresses and networks, none of them in another one. Empty: all may. */
+  readonly ranges: readonly string[];
+  /** `10.244.1.5 . 8080`, in the order of their slots. */
+  readonly endpoints: readonly string[];
+  /** Those that serve sources from outside with policy Local. */
+  readonly local: readonly string[];
+}
+
+/** The address of node ports, by family. */
+export const anyAddress = { ipv4: '0.0.0.0', ipv6: '::' } as const satisfies Record<Family, string>;
+
+/** The parts of a frontend's key. */
+export function readFrontendKey(key: string): Pick<NftFrontend, 'key' | 'family' | 'protocol' | 'address' | 'port'> {
+  const [address, protocol, port] = key.split(' . ') as [string, TransportProtocol, string];
+  return { key, family: address.includes(':') ? 'ipv6' : 'ipv4', protocol, address, port: Number(port) };
+}
+
+export const frontendKey = ({ address, protocol, port }: Pick<NftFrontend, 'address' | 'protocol' | 'port'>): string =>
+  `${address} . ${protocol} . ${port}`;
+
+export const isNodePort = ({ address, family }: Pick<NftFrontend, 'address' | 'family'>): boolean =>
+  address === anyAddress[family];
+
+/** The lines of a frontend in a state, in an order of their own: equal frontends have equal lines. */
+export function frontendLines(
+  frontend: Omit<NftFrontend, 'key' | 'family' | 'protocol' | 'address' | 'port'>,
+): readonly string[] {
+  const { isClusterIP, outside, affinitySeconds, none, ranges, endpoints, local } = frontend;
+  return [
+    ...(isClusterIP ? ['cluster-ip'] : []),
+    ...(outside ? [`outside ${outside}`] : []),
+    ...(affinitySeconds === undefined ? [] : [`affinity ${affinitySeconds}`]),
+    ...(none ? [`none ${none}`] : []),
+    ...ranges.map((range) => `range ${range}`),
+    ...endpoints.map((endpoint) => `endpoint ${endpoint}`),
+    ...local.map((endpoint) => `local ${endpoint}`),
+  ];
+}
+
+type FrontendBody = Omit<NftFrontend, 'key' | 'family' | 'protocol' | 'address' | 'port'>;
+
+const bodyOf = perObject((lines: readonly string[]): FrontendBody => {
+  const of = (word: string): readonly string[] =>
+    lines.filter((line) => line.startsWith(`${word} `)).map((line) => line.slice(word.length + 1));
+  const [outside] = of('outside') as readonly ('cluster' | 'local')[];
+  const [affinity] = of('affinity');
+  const [none] = of('none') as readonly ('refuse' | 'drop')[];
+  return {
+    isClusterIP: lines[0] === 'cluster-ip',
+    ...(outside ? { outside } : {}),
+    ...(affinity === undefined ? {} : { affinitySeconds: Number(affinity) }),
+    ...(none ? { none } : {}),
+    ranges: of('range'),
+    endpoints: of('endpoint'),
+    local: of('local'),
+  };
+});
+
+/** Reads a frontend of a state. `frontendLines(readFrontend(key, lines))` is `lines`. */
+export function readFrontend(key: string, lines: readonly string[]): NftFrontend {
+  return { ...readFrontendKey(key), ...bodyOf(lines) };
+}

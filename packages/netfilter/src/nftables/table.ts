@@ -1,0 +1,226 @@
+import { type Family } from '../family.ts';
+import { anyAddress } from './frontend.ts';
+
+/** What the table depends on. Everything else about a node or a Service is elements. */
+export interface NftTableOptions {
+  /** How traffic of pods is told: by its source address (sets `pods` and `keep`), or by the interface that it comes from. */
+  readonly detector: 'address' | { readonly interface: string };
+  /** Masquerades all traffic to ClusterIPs, that of pods too. */
+  readonly masqueradeAll: boolean;
+}
+
+export const nftTableName = 'inet sluice';
+
+const families = ['ipv4', 'ipv6'] as const satisfies readonly Family[];
+
+/** The words of a family in rules, and the suffix of its sets, maps and chains. */
+interface Words {
+  readonly n: '4' | '6';
+  readonly ip: 'ip' | 'ip6';
+  readonly type: 'ipv4_addr' | 'ipv6_addr';
+  readonly any: string;
+  readonly loopback: string;
+  /** A client and a frontend, as a key of `aff`. */
+  readonly client: string;
+  /** The type of that key. */
+  readonly clientType: string;
+}
+
+const client4 = 'ip saddr . ip daddr . meta l4proto . th dport';
+
+/** `words` of each family: the chains of lists use them, too. */
+export const nftWords: Readonly<Record<Family, Words>> = {
+  ipv4: {
+    n: '4',
+    ip: 'ip',
+    type: 'ipv4_addr',
+    any: anyAddress.ipv4,
+    loopback: '127.0.0.0/8',
+    client: client4,
+    clientType: client4,
+  },
+  ipv6: {
+    n: '6',
+    ip: 'ip6',
+    type: 'ipv6_addr',
+    any: anyAddress.ipv6,
+    loopback: '::1',
+    // nft 1.0.6 aborts where the key of an `update @map` has more than 16 bytes, so two hashes stand for two addresses.
+    client:
+      'jhash ip6 saddr . ip6 daddr mod 0xffffffff seed 0x51c3 . jhash ip6 saddr . ip6 daddr mod 0xffffffff seed 0x7a1d . meta l4proto . th dport',
+    // Never `typeof jhash`: every nft dies when it lists such a map.
+    clientType: 'numgen random mod 2 . numgen random mod 2 . meta l4proto . th dport',
+  },
+};
+
+/** The key of a frontend by the packet's destination; `node`: of a node port, whose address is masked. */
+export const packetKey = ({ ip, any }: Words, node = false): string =>
+  `${ip} daddr${node ? ` & ${any}` : ''} . meta l4proto . th dport`;
+
+const protocols = ['tcp', 'udp', 'sctp'] as const;
+
+/** A rule about what a connection was meant for. nft 1.0.6 knows the type of `ct original proto-dst` only after a protocol. */
+const byProtocol = (rule: string): readonly string[] => protocols.map((protocol) => `meta l4proto ${protocol} ${rule}`);
+
+const originalKey = ({ ip, any }: Words, node = false): string =>
+  `ct original ${ip} daddr${node ? ` & ${any}` : ''} . meta l4proto . ct original proto-dst`;
+
+/**
+ * The whole table without elements, as `base/first.nft` has it. `nft -f` loads it, and lists it as it was loaded.
+ * nftables-design.md, section 1; kube-proxy's `pkg/proxy/nftables/proxier.go` for what each chain does.
+ */
+export function printNftTable(options: NftTableOptions): string {
+  const body = [
+    ...families.flatMap((family) => familyParts(nftWords[family], options)),
+    ...chain('refuse', ['reject']),
+    ...hooks(),
+  ];
+  return `table ${nftTableName} {\n${body.map((line) => `  ${line}\n`).join('')}}\n`;
+}
+
+function familyParts(words: Words, options: NftTableOptions): readonly string[] {
+  return [
+    ...setsOf(words),
+    ...serviceChains(words, options),
+    ...filterChains(words),
+    ...masqueradeChains(words, options),
+  ];
+}
+
+function setsOf(words: Words): readonly string[] {
+  const { n, ip, type, clientType } = words;
+  const frontend = `type ${type} . inet_proto . inet_service`;
+  const ofServices = (prefix: '' | 't'): readonly string[] => [
+    ...['svc', 'out', 'none'].map((name) => `map ${prefix}${name}${n} { ${frontend} : verdict; }`),
+    ...['fw', 'always', 'near'].map((name) => `set ${prefix}${name}${n} { ${frontend}; }`),
+    `set ${prefix}allow${n} { ${frontend} . ${type}; flags interval; }`,
+  ];
+  return [
+    `set trial${n} { type ${type}; flags interval,timeout; }`,
+    `set tkey${n} { ${frontend}; }`,
+    `set loop${n} { type ${type} . ${type}; }`,
+    `set cluster${n} { type ${type}; }`,
+    `set sticky${n} { ${frontend}; }`,
+    `set health${n} { type inet_service; }`,
+    ...['pods', 'keep', 'node', 'cidr'].map((name) => `set ${name}${n} { type ${type}; flags interval; }`),
+    ...ofServices(''),
+    ...ofServices('t'),
+    // One for each protocol: `ip daddr . th dport` as a value puts a match of one protocol into every rule that uses the map.
+    ...protocols.map(
+      (name) =>
+        `map ${name}${n} { typeof ${ip} daddr . ${name} dport . numgen random mod 2 : ${ip} daddr . ${name} dport; }`,
+    ),
+    `map aff${n} { typeof ${clientType} : meta priority; flags dynamic,timeout; size 1048576; }`,
+    `map slot${n} { typeof ${packetKey(words)} . numgen random mod 2 : meta priority; }`,
+    ...['id', 'idb', 'lid', 'lidb'].map(
+      (name) => `map ${name}${n} { type ${type} . inet_proto . inet_service . classid : ${type} . inet_service; }`,
+    ),
+  ];
+}
+
+/** Whether a packet comes from outside of the cluster. */
+const notOfPods = ({ n, ip }: Words, { detector }: NftTableOptions): string =>
+  detector === 'address' ? `${ip} saddr != @pods${n}` : `iifname != "${detector.interface}"`;
+
+function serviceChains(words: Words, options: NftTableOptions): readonly string[] {
+  const { n, ip, loopback } = words;
+  const outside = notOfPods(words, options);
+  const lists = (key: string, prefix: '' | 't'): readonly string[] => [
+    `${key} @${prefix}near${n} ${outside} fib saddr type != local ${key} vmap @${prefix}out${n}`,
+    `${key} vmap @${prefix}svc${n}`,
+  ];
+  const onTrial = (key: string, name: string): string => `${ip} saddr @trial${n} ${key} @tkey${n} goto ${name}${n}`;
+  const [own, node] = [packetKey(words), packetKey(words, true)];
+  return [
+    ...chain(`trial-services${n}`, lists(own, 't')),
+    ...chain(`trial-nodeports${n}`, lists(node, 't')),
+    ...chain(`nodeports${n}`, [onTrial(node, 'trial-nodeports'), ...lists(node, '')]),
+    ...chain(`services${n}`, [
+      onTrial(own, 'trial-services'),
+      ...lists(own, ''),
+      `${ip} daddr @node${n} ${ip} daddr != ${loopback} fib daddr type local goto nodeports${n}`,
+    ]),
+  ];
+}
+
+function filterChains(words: Words): readonly string[] {
+  const { n, ip, loopback } = words;
+  const [own, node] = [packetKey(words), packetKey(words, true)];
+  const range = (prefix: '' | 't'): string =>
+    `${own} @${prefix}fw${n} ${own} . ${ip} saddr != @${prefix}allow${n} drop`;
+  const none = (key: string): readonly string[] => [`${key} vmap @tnone${n}`, `${key} vmap @none${n}`];
+  return [
+    ...chain(`trial-ranges${n}`, [range('t')]),
+    ...chain(`ranges${n}`, [`${ip} saddr @trial${n} ${own} @tkey${n} goto trial-ranges${n}`, range('')]),
+    ...chain(`unserved-node${n}`, none(node)),
+    ...chain(`unserved${n}`, [
+      // What was translated is served: a release on probation needs no switch here.
+      'ct status dnat return',
+      ...none(own),
+      `${ip} daddr @node${n} ${ip} daddr != ${loopback} fib daddr type local goto unserved-node${n}`,
+      `${ip} daddr @cluster${n} reject`,
+      `${ip} daddr @cidr${n} drop`,
+    ]),
+  ];
+}
+
+/** Judged by what a connection was meant for, so that no mark is needed. */
+function masqueradeChains(words: Words, options: NftTableOptions): readonly string[] {
+  const { n, ip } = words;
+  const [own, node] = [originalKey(words), originalKey(words, true)];
+  const local = `${notOfPods(words, options)} fib saddr type local`;
+  const policies = (key: string, prefix: '' | 't'): readonly string[] => [
+    ...byProtocol(`${key} @${prefix}always${n} masquerade fully-random`),
+    ...byProtocol(`${key} @${prefix}near${n} ${local} masquerade fully-random`),
+  ];
+  const byPolicy = (prefix: '' | 't'): readonly string[] => [
+    ...policies(own, prefix),
+    `ct original ${ip} daddr @node${n} goto ${prefix}masquerade-node${n}`,
+  ];
+  return [
+    ...chain(`tmasquerade-node${n}`, policies(node, 't')),
+    ...chain(`tmasquerade${n}`, byPolicy('t')),
+    ...chain(`masquerade-node${n}`, policies(node, '')),
+    ...chain(`masquerade-cluster${n}`, clusterRules(words, options)),
+    ...chain(`masquerade${n}`, [
+      ...byProtocol(`meta priority != 0 ${own} @sticky${n} meta priority set 0`),
+      ...byProtocol(`meta priority != 0 ${node} @sticky${n} meta priority set 0`),
+      `${ip} saddr . ${ip} daddr @loop${n} masquerade fully-random`,
+      `ct original ${ip} daddr @cluster${n} goto masquerade-cluster${n}`,
+      ...byProtocol(`${ip} saddr @trial${n} ${own} @tkey${n} goto tmasquerade${n}`),
+      ...byProtocol(`${ip} saddr @trial${n} ${node} @tkey${n} ct original ${ip} daddr @node${n} goto tmasquerade${n}`),
+      ...byPolicy(''),
+    ]),
+  ];
+}
+
+function clusterRules({ n, ip }: Words, { detector, masqueradeAll }: NftTableOptions): readonly string[] {
+  if (masqueradeAll) return ['masquerade fully-random'];
+  return detector === 'address'
+    ? [`${ip} saddr != @keep${n} masquerade fully-random`]
+    : [`iifname != "${detector.interface}" masquerade fully-random`];
+}
+
+/** Base chains, at the priorities of kube-proxy's. */
+function hooks(): readonly string[] {
+  const table = [
+    ['pre-dnat', 'filter', 'prerouting', -110, 'ct state new ', 'jump ranges'],
+    ['out-dnat', 'filter', 'output', -110, 'ct state new ', 'jump ranges'],
+    ['nat-prerouting', 'nat', 'prerouting', -100, '', 'goto services'],
+    ['nat-output', 'nat', 'output', -100, '', 'goto services'],
+    ['nat-postrouting', 'nat', 'postrouting', 100, 'ct status dnat ', 'goto masquerade'],
+    ['input', 'filter', 'input', 0, 'ct state new ', 'jump unserved'],
+    ['forward', 'filter', 'forward', 0, 'ct state new ', 'jump unserved'],
+    ['output', 'filter', 'output', 0, 'ct state new ', 'jump unserved'],
+  ] as const;
+  return table.flatMap(([name, type, hook, priority, match, verdict]) =>
+    chain(name, [
+      `type ${type} hook ${hook} priority ${priority};`,
+      `${match}meta nfproto vmap { ipv4 : ${verdict}4, ipv6 : ${verdict}6 }`,
+    ]),
+  );
+}
+
+function chain(name: string, rules: readonly string[]): readonly string[] {
+  return [`chain ${name} {`, ...rules.map((rule) => `  ${rule}`), '}'];
+}
