@@ -6,7 +6,7 @@ import {
   type FileSections,
   type ResolvedSection,
   type Tool,
-  type VirtualTool,
+  type BundleTool,
   perObject,
   perKey,
 } from '@sluice/netfilter';
@@ -84,7 +84,7 @@ export class ResolveCache {
   readonly #files = new Map<string, CachedRuleFile>();
   readonly #last = new Map<Tool, LastTool>();
   readonly #orders = new Map<
-    Tool | VirtualTool,
+    BundleTool,
     { readonly files: BundleFiles; readonly profile: string; readonly paths: readonly string[] }
   >();
   #head: { readonly texts: readonly string[]; readonly head: Head } | undefined;
@@ -107,7 +107,7 @@ export class ResolveCache {
   }
 
   /** `ruleFiles`, cached until a file of this tool is added or removed. */
-  paths(files: BundleFiles, profile: string, tool: Tool | VirtualTool): readonly string[] {
+  paths(files: BundleFiles, profile: string, tool: BundleTool): readonly string[] {
     const last = this.#orders.get(tool);
     const isAddedOrRemoved = (path: string): boolean =>
       isRuleFile(path, profile, tool) && last?.files.has(path) !== files.has(path);
@@ -270,17 +270,17 @@ function digestLine(path: string, sections: readonly ResolvedSection[]): string 
   return digest === undefined ? '' : [digest, '  ', belowProfile, '\n'].join('');
 }
 
-const isRuleFile = (path: string, profile: string, tool: Tool | VirtualTool): boolean =>
+const isRuleFile = (path: string, profile: string, tool: BundleTool): boolean =>
   path.startsWith(`profiles/${profile}/`) && path.endsWith(`.${tool}`);
 
 const orders = perKey<BundleFiles, readonly string[]>();
 
 /** The paths of a profile's rule files of one tool, in the order of loading. Cached by the identity of `files`, which must not change. */
-export function ruleFiles(files: BundleFiles, profile: string, tool: Tool | VirtualTool): readonly string[] {
+export function ruleFiles(files: BundleFiles, profile: string, tool: BundleTool): readonly string[] {
   return orders(files, `${profile}.${tool}`, () => sortRuleFiles(files, profile, tool));
 }
 
-function sortRuleFiles(files: BundleFiles, profile: string, tool: Tool | VirtualTool): readonly string[] {
+function sortRuleFiles(files: BundleFiles, profile: string, tool: BundleTool): readonly string[] {
   const prefix = `profiles/${profile}/services/`;
   const ending = `.${tool}`;
   // Without the ending, so that `a/b` sorts before `a/b-c`: `.` sorts after `-`.

@@ -1,5 +1,5 @@
 import { isReleaseFile } from './release/names.ts';
-import type { Tool, VirtualTool } from '@sluice/netfilter';
+import type { BundleTool } from '@sluice/netfilter';
 
 /** The meaning of a path inside a bundle. */
 export type BundlePath =
@@ -9,14 +9,14 @@ export type BundlePath =
       readonly kind: 'base';
       readonly profile: string;
       readonly where: 'first' | 'last';
-      readonly tool: Tool | VirtualTool;
+      readonly tool: BundleTool;
     }
   | {
       readonly kind: 'service';
       readonly profile: string;
       readonly namespace: string;
       readonly name: string;
-      readonly tool: Tool | VirtualTool;
+      readonly tool: BundleTool;
     }
   | { readonly kind: 'node'; readonly node: string };
 
@@ -25,9 +25,9 @@ export const clusterFile = 'cluster.yaml';
 export const quarantineFile = 'quarantine.yaml';
 export const profileFile = (profile: string): string => `profiles/${profile}/profile.yaml`;
 export const sysctlFile = (profile: string): string => `profiles/${profile}/base/sysctl.conf`;
-export const baseFile = (profile: string, where: 'first' | 'last', tool: Tool | VirtualTool): string =>
+export const baseFile = (profile: string, where: 'first' | 'last', tool: BundleTool): string =>
   `profiles/${profile}/base/${where}.${tool}`;
-export const serviceFile = (profile: string, namespace: string, name: string, tool: Tool | VirtualTool): string =>
+export const serviceFile = (profile: string, namespace: string, name: string, tool: BundleTool): string =>
   `profiles/${profile}/services/${namespace}/${name}.${tool}`;
 export const nodeFile = (node: string): string => `nodes/${node}/node.yaml`;
 
@@ -42,8 +42,8 @@ const subdomain = `${label}(?:\\.${label})*`;
 const forms = {
   profile: new RegExp(`^profiles/(${subdomain})/profile\\.yaml$`),
   sysctl: new RegExp(`^profiles/(${subdomain})/base/sysctl\\.conf$`),
-  base: new RegExp(`^profiles/(${subdomain})/base/(first\\.(?:ip6?tables|ipset|ipvs)|last\\.ip6?tables)$`),
-  service: new RegExp(`^profiles/(${subdomain})/services/(${label})/(${label})\\.(ip6?tables|ipset|ipvs)$`),
+  base: new RegExp(`^profiles/(${subdomain})/base/((?:first|last)\\.(?:ip6?tables|nft)|first\\.(?:ipset|ipvs))$`),
+  service: new RegExp(`^profiles/(${subdomain})/services/(${label})/(${label})\\.(ip6?tables|ipset|ipvs|nft)$`),
   node: new RegExp(`^nodes/(${subdomain})/node\\.yaml$`),
 };
 
@@ -54,7 +54,7 @@ export function readPath(path: string): BundlePath | undefined {
   if (Object.hasOwn(gitFiles, path)) return { kind: 'git' };
   let match: RegExpExecArray | null;
   if ((match = forms.service.exec(path))) {
-    const [, profile, namespace, name, tool] = match as unknown as [string, string, string, string, Tool | VirtualTool];
+    const [, profile, namespace, name, tool] = match as unknown as [string, string, string, string, BundleTool];
     return { kind: 'service', profile, namespace, name, tool };
   }
   if ((match = forms.node.exec(path))) return { kind: 'node', node: match[1] as string };
@@ -62,7 +62,7 @@ export function readPath(path: string): BundlePath | undefined {
   if ((match = forms.sysctl.exec(path))) return { kind: 'sysctl', profile: match[1] as string };
   if ((match = forms.base.exec(path))) {
     const [, profile, file] = match as unknown as [string, string, string];
-    const [where, tool] = file.split('.') as ['first' | 'last', Tool | VirtualTool];
+    const [where, tool] = file.split('.') as ['first' | 'last', BundleTool];
     return { kind: 'base', profile, where, tool };
   }
   return undefined;

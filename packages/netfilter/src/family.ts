@@ -8,3 +8,6 @@ export type Tool = keyof typeof familyOf;
 /** The further tools of mode ipvs, each for both families, in the order of loading. */
 export const virtualTools = ['ipset', 'ipvs'] as const;
 export type VirtualTool = (typeof virtualTools)[number];
+
+/** Every tool whose files a bundle may have; `nft` in mode nftables, for both families. */
+export type BundleTool = Tool | VirtualTool | 'nft';

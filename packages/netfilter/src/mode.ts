@@ -1,2 +1,2 @@
 /** How a node forwards packets to endpoints. */
-export type Mode = 'iptables' | 'ipvs';
+export type Mode = 'iptables' | 'ipvs' | 'nftables';

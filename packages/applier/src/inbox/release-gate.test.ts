@@ -212,7 +212,7 @@ describe('attacks', () => {
     ],
     [
       'a feature that this node does not know',
-      () => publish({ serial: 6, change: (one) => ({ ...one, requires: ['mode-nftables' as 'mode-ipvs'] }) }),
+      () => publish({ serial: 6, change: (one) => ({ ...one, requires: ['mode-none' as 'mode-ipvs'] }) }),
       'RELEASE_INVALID',
     ],
     [

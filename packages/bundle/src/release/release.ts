@@ -7,6 +7,7 @@ import { isInstant } from './signers.ts';
 export const releaseFeatures = [
   'mode-iptables',
   'mode-ipvs',
+  'mode-nftables',
   'primary-node-ports',
   'revisions',
   'urgent',
@@ -71,7 +72,7 @@ const checks: DocumentChecks<Release> = {
       value,
       ['families', 'mode', 'needs'],
       ({ mode, families, needs: wanted }) =>
-        (mode === 'iptables' || mode === 'ipvs') &&
+        ['iptables', 'ipvs', 'nftables'].includes(mode as string) &&
         subsetOf(families, ['ipv4', 'ipv6']) &&
         subsetOf(wanted, Object.keys(needs)),
     ),

@@ -43,6 +43,8 @@ const ipvsChains: Names = {
   nat: new Set(['KUBE-SERVICES', 'KUBE-POSTROUTING', 'KUBE-NODE-PORT', 'KUBE-LOAD-BALANCER', 'KUBE-MARK-MASQ']),
 };
 
+const noChains: Names = { filter: new Set(), nat: new Set() };
+
 /** By mode: what base files may declare, what the file of a Service may append to, and what it may jump to. */
 export const chainsOfMode = {
   iptables: { base: baseChains, dispatch: dispatchChains, called: calledChains },
@@ -52,6 +54,7 @@ export const chainsOfMode = {
     dispatch: { filter: new Set(['KUBE-IPVS-OUT-FILTER']), nat: new Set() },
     called: { filter: new Set(), nat: new Set() },
   },
+  nftables: { base: noChains, dispatch: noChains, called: noChains },
 } as const satisfies Record<Mode, Readonly<Record<'base' | 'dispatch' | 'called', Names>>>;
 
 const serviceChainForm = /^KUBE-(?:SVC|SVL|EXT|FW|SEP)-[A-Z2-7]{16}$/;

@@ -50,15 +50,16 @@ const ipvsJumps = {
 } as const satisfies Record<TableName, readonly string[]>;
 
 /** By mode, the jumps from built-in chains into ours, in the kernel's order. */
-export const jumpsOf = { iptables: flatJumps, ipvs: ipvsJumps } as const satisfies Record<
-  Mode,
-  Record<TableName, readonly string[]>
->;
+export const jumpsOf = {
+  iptables: flatJumps,
+  ipvs: ipvsJumps,
+  nftables: { filter: [], nat: [] },
+} as const satisfies Record<Mode, Record<TableName, readonly string[]>>;
 
 /** kube-proxy's own chains that built-in chains jump to, in either mode. */
 export const jumpedChains: ReadonlySet<string> = new Set(
   Object.values(jumpsOf)
-    .flatMap(({ filter, nat }) => [...filter, ...nat])
+    .flatMap(({ filter, nat }): readonly string[] => [...filter, ...nat])
     .flatMap((jump) => targetOf(jump) ?? [])
     .filter((name) => !sharedChains.has(name)),
 );

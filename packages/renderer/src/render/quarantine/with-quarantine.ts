@@ -1,4 +1,4 @@
-import { addAll, compareText, type Problem, type Tool, type VirtualTool } from '@sluice/netfilter';
+import { addAll, compareText, type Problem, type BundleTool } from '@sluice/netfilter';
 import { nodeFile, quarantineFile, readPath, serviceFile } from '@sluice/bundle';
 import { assembleModel, isError, ranked, refused, type Rendered, type RenderInput, sorted } from '../render.ts';
 import { Memo } from '../memo.ts';
@@ -118,8 +118,8 @@ function servicePaths(key: string, tools: ReturnType<typeof toolsOfProfiles>): r
 }
 
 /** The tools of each profile's base files; files of another mode or family are not kept. */
-function toolsOfProfiles(paths: Iterable<string>): ReadonlyMap<string, ReadonlySet<Tool | VirtualTool>> {
-  const tools = new Map<string, Set<Tool | VirtualTool>>();
+function toolsOfProfiles(paths: Iterable<string>): ReadonlyMap<string, ReadonlySet<BundleTool>> {
+  const tools = new Map<string, Set<BundleTool>>();
   for (const path of paths) {
     const what = readPath(path);
     if (what?.kind !== 'base') continue;

@@ -1,4 +1,4 @@
-import { type Family, familyOf, type Tool, type VirtualTool } from '@sluice/netfilter';
+import { type BundleTool, type Family, familyOf, type Tool, type VirtualTool } from '@sluice/netfilter';
 import { readPath } from '@sluice/bundle';
 
 /** The rule tools, each with its family. */
@@ -15,7 +15,7 @@ export const virtualTools = ['ipset', 'ipvs'] as const satisfies readonly Virtua
 
 /** The tool and kind of a file. @param path of a Service's file or a base file */
 export function toolAt(path: string): {
-  readonly tool: Tool | VirtualTool;
+  readonly tool: BundleTool;
   readonly kind: 'base' | 'service';
 } {
   const what = readPath(path);

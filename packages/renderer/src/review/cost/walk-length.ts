@@ -13,6 +13,7 @@ const entryChains = {
     ['filter', 'OUTPUT'],
     ['nat', 'POSTROUTING'],
   ],
+  nftables: [],
 } as const satisfies Readonly<Record<Mode, readonly (readonly [keyof FamilyProgram, string])[]>>;
 
 /** The most rules that the first packet of a connection from outside is compared with: no rule ends the walk early. */

@@ -1,5 +1,5 @@
 import { readPath, serviceFile } from '@sluice/bundle';
-import type { Family, Tool, VirtualTool } from '@sluice/netfilter';
+import type { BundleTool, Family } from '@sluice/netfilter';
 import { rulesAt, serviceOf, type ViewedFiles } from '../bundle/files.ts';
 import { families, toolOf, tools } from '../bundle/tools.ts';
 import type { BundleView } from '../bundle/view.ts';
@@ -16,8 +16,8 @@ export interface ServicePlace {
 }
 
 /** The families of which a file of a Service may have rules or virtual servers. */
-export function familiesOf(tool: Tool | VirtualTool): readonly Family[] {
-  return tool === 'ipset' || tool === 'ipvs'
+export function familiesOf(tool: BundleTool): readonly Family[] {
+  return tool === 'ipset' || tool === 'ipvs' || tool === 'nft'
     ? families
     : tools.flatMap(([one, family]) => (one === tool ? family : []));
 }
