@@ -36,6 +36,8 @@ export interface ResolvedNode {
   readonly rules: { readonly [F in Family]?: ResolvedRules };
   /** In mode ipvs: the lines of its other files. `readIpvs` reads them. */
   readonly ipvs?: ResolvedVirtual;
+  /** In mode nftables: its files, in the order of loading. `readNft` reads them. */
+  readonly nft?: readonly ResolvedVirtualFile[];
   /** Lines `key = value`, optionally with a guard `@kernel=`, not yet checked against the allow-list. */
   readonly sysctls: readonly string[];
   /** A floor for the hash table's size. */
@@ -115,13 +117,13 @@ export function resolveSections(
     ...head,
     version: cache.digest.of(lines.flat()).slice(0, 16),
     sections,
-    ...(virtual ? { ipvs: virtual } : {}),
+    ...virtual,
     sysctls,
     ...(typeof hashSize === 'number' ? { conntrackHashSize: hashSize } : {}),
   };
 }
 
-/** Resolves the `.ipset` and `.ipvs` files of a node; undefined in mode iptables, which must have none. */
+/** Resolves the `.ipset`, `.ipvs` and `.nft` files of a node: a profile has only those of its mode. */
 function resolveVirtualFiles(
   files: BundleFiles,
   head: Head,
@@ -129,10 +131,10 @@ function resolveVirtualFiles(
   cache: ResolveCache,
   lines: string[],
   problems: Problem[],
-): ResolvedVirtual | undefined {
+): Pick<ResolvedNode, 'ipvs' | 'nft'> {
   const { profile, profileName, nodeFile: own } = head;
   const scope = virtualScope({ node, zone: own.zone, nodeValues: own.values, profileValues: profile.values }, profile);
-  const resolve = (tool: VirtualTool): readonly ResolvedVirtualFile[] =>
+  const resolve = (tool: VirtualTool | 'nft'): readonly ResolvedVirtualFile[] =>
     cache.paths(files, profileName, tool).flatMap((path) => {
       const done = cache.virtual.resolve(path, sourceOf(files, path) as TextSource, scope);
       if (!('file' in done)) {
@@ -142,8 +144,9 @@ function resolveVirtualFiles(
       lines.push(done.digestLine);
       return [done.file];
     });
-  const virtual = { ipset: resolve('ipset'), ipvs: resolve('ipvs') };
-  return profile.mode === 'ipvs' ? virtual : undefined;
+  const [ipset, ipvs, nft] = [resolve('ipset'), resolve('ipvs'), resolve('nft')];
+  if (profile.mode === 'nftables') return { nft };
+  return profile.mode === 'ipvs' ? { ipvs: { ipset, ipvs } } : {};
 }
 
 /** The names of the nodes that the bundle has, sorted. */

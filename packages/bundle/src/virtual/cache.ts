@@ -34,7 +34,7 @@ export function virtualScope(scope: Omit<Scope, 'family'>, profile: ProfileFile)
   return { profile, scope, sharedKey, nodeKey };
 }
 
-/** Caches resolved `.ipset` and `.ipvs` files by path and text. */
+/** Caches resolved `.ipset`, `.ipvs` and `.nft` files by path and text. */
 export class VirtualCache {
   readonly #files = new Map<string, CachedVirtualFile>();
 
@@ -49,12 +49,13 @@ export class VirtualCache {
   }
 
   /**
-   * @param path of an `.ipset` or `.ipvs` file
-   * @param of a node of a profile in mode ipvs; in mode iptables such a file is a problem
+   * @param path of an `.ipset`, `.ipvs` or `.nft` file
+   * @param of a node of a profile; a file of another mode is a problem
    */
   resolve(path: string, source: TextSource, of: VirtualScope): Resolved | readonly Problem[] {
     const { profile, scope, sharedKey, nodeKey } = of;
-    if (profile.mode !== 'ipvs') return [refusedLine(path, 1, 'the profile is not in mode ipvs')];
+    const mode = path.endsWith('.nft') ? 'nftables' : 'ipvs';
+    if (profile.mode !== mode) return [refusedLine(path, 1, `the profile is not in mode ${mode}`)];
     const cached = this.#read(path, source);
     if (!('file' in cached)) return cached;
     const key = cached.sameEverywhere ? sharedKey : nodeKey;
@@ -72,7 +73,8 @@ export class VirtualCache {
     const known = this.#files.get(path);
     if (known?.key === source.key) return known;
     const what = readPath(path);
-    if ((what?.kind !== 'base' && what?.kind !== 'service') || (what.tool !== 'ipset' && what.tool !== 'ipvs'))
+    const isKnown = what?.kind === 'base' || what?.kind === 'service';
+    if (!isKnown || (what.tool !== 'ipset' && what.tool !== 'ipvs' && what.tool !== 'nft'))
       return [refusedLine(path, 1, 'the format has no such file')];
     const file = readVirtualFile(path, what.tool, what.kind, source.text);
     if (!('lines' in file)) return file;

@@ -1,10 +1,18 @@
 import { bundleLimits } from '../limits.ts';
-import { ruleLimits, FileProblems, type Problem, type VirtualTool, refusedLine, serverNameOf } from '@sluice/netfilter';
+import {
+  ruleLimits,
+  FileProblems,
+  type Problem,
+  readNftTable,
+  type VirtualTool,
+  refusedLine,
+  serverNameOf,
+} from '@sluice/netfilter';
 import { readGuard } from '../read-guard.ts';
 import type { Guard } from '../rulefile.ts';
 import { unknownVariable } from '../variables.ts';
 
-/** A line of an `.ipset` or `.ipvs` file, optionally with variables, optionally for some nodes only. */
+/** A line of an `.ipset`, `.ipvs` or `.nft` file, optionally with variables, optionally for some nodes only. */
 export interface VirtualLine {
   readonly guard?: Guard;
   readonly text: string;
@@ -12,10 +20,10 @@ export interface VirtualLine {
   readonly line: number;
 }
 
-/** An `.ipset` or `.ipvs` file as a value. README.md, "Mode ipvs". */
+/** An `.ipset`, `.ipvs` or `.nft` file as a value. README.md, "Mode ipvs" and "Mode nftables". */
 export interface VirtualFile {
   readonly path: string;
-  readonly tool: VirtualTool;
+  readonly tool: VirtualTool | 'nft';
   readonly lines: readonly VirtualLine[];
 }
 
@@ -23,22 +31,34 @@ export interface VirtualFile {
 const verbs = {
   ipset: { base: ['create '], service: ['add '] },
   ipvs: { base: ['--set '], service: ['-A ', '-a '] },
+  nft: {
+    base: inSets('pods', 'keep', 'node', 'cidr'),
+    service: inSets('svc', 'out', 'always', 'near', 'none', 'fw', 'allow', 'cluster', 'health', 'tcp', 'udp', 'sctp'),
+  },
 } as const;
+
+function inSets(...names: readonly string[]): readonly string[] {
+  return names.flatMap((name) => [`add element inet sluice ${name}4 `, `add element inet sluice ${name}6 `]);
+}
+
+/** Variables of `.nft` files that the linker fills on the node. */
+const linked = /\$\{(?:count|slot|localCount|localSlot)\}/g;
 
 const printable = /^[\x20-\x7e]*$/;
 
 /**
- * Reads the text of an `.ipset` or `.ipvs` file.
- * @param kind a file of a Service, or `base/first` of a profile
- * @returns the file, or every problem in it (`BUNDLE_INVALID`, `RULE_REFUSED`). `readSetLine` and `readServerLine` check the lines
- *   once their variables are filled in
+ * Reads the text of an `.ipset`, `.ipvs` or `.nft` file.
+ * @param kind a file of a Service, or a base file of a profile
+ * @returns the file, or every problem in it (`BUNDLE_INVALID`, `RULE_REFUSED`). `readSetLine`, `readServerLine` and
+ *   `readNft` check the lines once their variables are filled in
  */
 export function readVirtualFile(
   path: string,
-  tool: VirtualTool,
+  tool: VirtualTool | 'nft',
   kind: 'base' | 'service',
   text: string,
 ): VirtualFile | readonly Problem[] {
+  if (tool === 'nft' && kind === 'base' && text.startsWith('table ')) return readTable(path, text);
   const reading: VirtualFileReading = { tool, kind, lines: [], declared: new Set() };
   const problems = new FileProblems();
   const lines = text.split('\n');
@@ -52,8 +72,18 @@ export function readVirtualFile(
   return !problems.isEmpty ? problems.all : { path, tool, lines: reading.lines };
 }
 
+/** `base/first.nft` counts as one line, so that its variables are filled like those of others. */
+function readTable(path: string, text: string): VirtualFile | readonly Problem[] {
+  const table = readNftTable(text);
+  if (table === undefined)
+    return [refusedLine(path, 1, 'this version knows no such table; upgrade it, or render again')];
+  const stray = unknownVariable(table);
+  if (stray !== undefined) return [refusedLine(path, 1, `${stray} is not a variable`)];
+  return { path, tool: 'nft', lines: [{ text: table, line: 1 }] };
+}
+
 interface VirtualFileReading {
-  readonly tool: VirtualTool;
+  readonly tool: VirtualTool | 'nft';
   readonly kind: 'base' | 'service';
   readonly lines: VirtualLine[];
   /** The virtual servers so far, as `-t ADDRESS:PORT`. */
@@ -68,11 +98,13 @@ function readLine(reading: VirtualFileReading, line: string, number: number): st
   const end = line.startsWith('@') ? line.indexOf(' ') : -1;
   const text = line.slice(end + 1);
   if (text.length > ruleLimits.ruleBytesMax) return `the line has more than ${ruleLimits.ruleBytesMax} bytes`;
-  const stray = unknownVariable(text);
+  const stray = unknownVariable(reading.tool === 'nft' ? text.replaceAll(linked, '') : text);
   if (stray !== undefined) return `${stray} is not a variable`;
   const allowed: readonly string[] = verbs[reading.tool][reading.kind];
   if (!allowed.some((verb) => text.startsWith(verb)))
-    return `lines of a ${reading.kind} file start with ${allowed.map((verb) => verb.trim()).join(' or ')}`;
+    return reading.tool === 'nft'
+      ? `a ${reading.kind} file has no such line`
+      : `lines of a ${reading.kind} file start with ${allowed.map((verb) => verb.trim()).join(' or ')}`;
   const guard = end < 0 ? undefined : readGuard(line.slice(0, end));
   const wrong = typeof guard === 'string' ? guard : checkPosition(reading, text, guard);
   if (wrong !== undefined) return wrong;
@@ -83,7 +115,7 @@ function readLine(reading: VirtualFileReading, line: string, number: number): st
 /** Checks a line against the lines before it: the virtual servers of guards and of real servers must be declared. */
 function checkPosition(reading: VirtualFileReading, text: string, guard: Guard | undefined): string | undefined {
   const isReal = text.startsWith('-a ');
-  if (reading.kind === 'base' && guard) return 'lines of a base file have no guard';
+  if (reading.kind === 'base' && guard && reading.tool !== 'nft') return 'lines of a base file have no guard';
   if (guard?.kind === 'local') {
     if (!isReal) return 'only real servers have a guard @local or @nolocal';
     const server = serverNameOf(guard.chain);

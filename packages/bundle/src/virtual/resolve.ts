@@ -11,7 +11,7 @@ import { fillVariables, guardHolds, type Scope } from '../resolve.ts';
 import { serverName, type VirtualFile, type VirtualLine } from './file.ts';
 
 /**
- * Resolves an `.ipset` or `.ipvs` file for one node: guards other than `@local`, then those, then `${node.*}` and `${profile.*}`; a
+ * Resolves an `.ipset`, `.ipvs` or `.nft` file for one node: guards other than `@local`, then those, then `${node.*}` and `${profile.*}`; a
  * real server is left out together with its virtual server.
  * @param families of the profile; a line of another one is a problem (`RULE_REFUSED`)
  */
@@ -23,17 +23,20 @@ export function resolveVirtual(
   const scopes = { ipv4: { ...scope, family: 'ipv4' }, ipv6: { ...scope, family: 'ipv6' } } as const;
   const scopeOf = (text: string): Scope => scopes[lineFamily(file.tool, text)];
   const problems = file.lines
-    .filter(({ text }) => !text.startsWith('--set ') && !families.includes(scopeOf(text).family))
+    .filter(({ text }) => !isOfBoth(text) && !families.includes(scopeOf(text).family))
     .map(({ text, line }) => refusedLine(file.path, line, `the profile has no ${scopeOf(text).family}`));
   if (problems.length > 0) return problems;
   const applicable = file.lines.filter(
     ({ guard, text }) => !guard || guard.kind === 'local' || guardHolds(guard, scopeOf(text)),
   );
-  const lines = (file.tool === 'ipset' ? applicable : withLocal(applicable)).flatMap(({ text, line }) =>
+  const lines = (file.tool === 'ipvs' ? withLocal(applicable) : applicable).flatMap(({ text, line }) =>
     fillVariables(text, scopeOf(text)).map((filled) => ({ text: filled, line })),
   );
   return { path: file.path, lines };
 }
+
+/** Lines that have no family. */
+const isOfBoth = (text: string): boolean => text.startsWith('--set ') || text.startsWith('table ');
 
 /** Evaluates `@local`, and removes real servers without their virtual server. */
 function withLocal(applicable: readonly VirtualLine[]): readonly VirtualLine[] {

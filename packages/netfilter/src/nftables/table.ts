@@ -224,3 +224,33 @@ function hooks(): readonly string[] {
 function chain(name: string, rules: readonly string[]): readonly string[] {
   return [`chain ${name} {`, ...rules.map((rule) => `  ${rule}`), '}'];
 }
+
+/** The number of the table's text. A change of the text is another number, and readers keep the old text, too. */
+export const tableEdition = 1;
+
+/**
+ * The table of a profile in one line, for states: `table 1 address`, `table 1 interface cali*`, with ` masquerade-all` at the end.
+ * @param text of `base/first.nft`
+ * @returns undefined if `sluice` writes no such text
+ */
+export function readNftTable(text: string): string | undefined {
+  const name = /iifname != "([^"]+)"/.exec(text)?.[1];
+  const detector = name === undefined ? 'address' : { interface: name };
+  for (const masqueradeAll of [false, true]) {
+    if (printNftTable({ detector, masqueradeAll }) === text) return tableLine({ detector, masqueradeAll });
+  }
+  return undefined;
+}
+
+/** The table in one line. `tableOptions([tableLine(options)])` is `options`. */
+export function tableLine({ detector, masqueradeAll }: NftTableOptions): string {
+  const how = detector === 'address' ? 'address' : `interface ${detector.interface}`;
+  return `table ${tableEdition} ${how}${masqueradeAll ? ' masquerade-all' : ''}`;
+}
+
+/** The options of the table of a state. @param settings of the state, the table first */
+export function tableOptions([table = '']: readonly string[]): NftTableOptions {
+  const [, , how, ...rest] = table.split(' ');
+  const masqueradeAll = rest.at(-1) === 'masquerade-all';
+  return { detector: how === 'interface' ? { interface: rest[0] ?? '' } : 'address', masqueradeAll };
+}

@@ -1,5 +1,6 @@
 import type { Problem } from '../problem.ts';
 import type { Family, VirtualTool } from '../family.ts';
+import { nftFamily } from '../nftables/family.ts';
 
 /** A line resolved for one node, still with `${host.*}`. */
 export interface ResolvedLine {
@@ -19,8 +20,9 @@ export interface ResolvedVirtual {
   readonly ipvs: readonly ResolvedVirtualFile[];
 }
 
-/** The family of a line, by its addresses: those of IPv6 are in brackets, or in sets of their own. */
-export function lineFamily(tool: VirtualTool, text: string): Family {
+/** The family of a line, by its addresses: those of IPv6 are in brackets, or in sets of their own; in `.nft` files by the name of the set. */
+export function lineFamily(tool: VirtualTool | 'nft', text: string): Family {
+  if (tool === 'nft') return nftFamily(text) ?? 'ipv4';
   return tool === 'ipvs' ? (text.includes('[') ? 'ipv6' : 'ipv4') : / KUBE-6-/.test(text) ? 'ipv6' : 'ipv4';
 }
 

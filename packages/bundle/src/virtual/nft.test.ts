@@ -1,0 +1,130 @@
+import { expect, test } from 'vitest';
+import type { NftState } from '../../../netfilter/src/nftables/state.ts';
+import { readNft } from '../../../netfilter/src/nftables/read-state.ts';
+import { resolveNode } from '../node.ts';
+import { ResolveCache } from '../resolve-cache.ts';
+import { nftBundle, nftServices } from './nft.fixture.ts';
+
+function stateOf(files: ReadonlyMap<string, string>, node: string, cache?: ResolveCache): NftState {
+  const resolved = resolveNode(files, node, cache);
+  if (!('version' in resolved) || !resolved.nft) throw new Error(JSON.stringify(resolved));
+  const state = readNft(resolved.nft);
+  if ('problems' in state) throw new Error(JSON.stringify(state.problems));
+  return state;
+}
+
+function problemsOf(files: ReadonlyMap<string, string>): readonly string[] {
+  const resolved = resolveNode(files, 'node-a');
+  if (!('version' in resolved)) return resolved.map(({ at, message }) => `${at?.file}:${at?.line} ${message}`);
+  const state = readNft(resolved.nft ?? []);
+  return 'problems' in state ? state.problems.map(({ at, message }) => `${at?.file}:${at?.line} ${message}`) : [];
+}
+
+test('reads the frontends of each node', () => {
+  const [a, b] = [stateOf(nftBundle(), 'node-a'), stateOf(nftBundle(), 'node-b')];
+  expect(a.settings).toEqual([
+    'table 1 address',
+    'pods 10.244.0.0/16',
+    'pods fd00:10:244::/56',
+    'keep 10.244.0.0/16',
+    'keep fd00:10:244::/56',
+    'node 192.0.2.11',
+    'node fd00::11',
+    'cidr 10.96.0.0/16',
+    'health 32090',
+  ]);
+  const lines = (state: NftState, key: string): readonly string[] | undefined => state.frontends.get(key);
+  expect([...a.frontends.keys()].toSorted()).toEqual([...b.frontends.keys()].toSorted());
+  expect(lines(a, '10.96.0.10 . tcp . 80')).toEqual(['cluster-ip', 'endpoint 10.244.1.5 . 8080']);
+  expect(lines(b, '10.96.0.10 . tcp . 80')).toEqual(['cluster-ip', 'endpoint 10.244.2.7 . 8080']);
+  expect(lines(a, '10.96.0.10 . udp . 53')).toEqual(['cluster-ip', 'none drop']);
+  expect(lines(b, '10.96.0.10 . udp . 53')).toEqual(['cluster-ip', 'endpoint 10.244.2.7 . 5353']);
+  expect(lines(a, '0.0.0.0 . tcp . 30090')).toEqual([
+    'outside local',
+    'endpoint 10.244.1.5 . 8080',
+    'local 10.244.1.5 . 8080',
+  ]);
+  expect(lines(b, '0.0.0.0 . tcp . 30090')).toEqual(['outside local', 'none drop', 'endpoint 10.244.1.5 . 8080']);
+  expect(lines(a, '203.0.113.9 . tcp . 80')).toEqual([
+    'outside local',
+    // 198.51.100.7 lies in the network.
+    'range 198.51.100.0/25',
+    'range 203.0.113.9',
+    'endpoint 10.244.1.5 . 8080',
+    'local 10.244.1.5 . 8080',
+  ]);
+  expect(lines(b, '203.0.113.9 . tcp . 80')).toContain('range 198.51.100.0/25');
+  expect(lines(b, '203.0.113.9 . tcp . 80')).not.toContain('range 203.0.113.9');
+  expect(lines(a, '0.0.0.0 . tcp . 30060')).toEqual([
+    'outside cluster',
+    'affinity 600',
+    'endpoint 10.244.1.5 . 8080',
+    'endpoint 10.244.2.7 . 8080',
+  ]);
+  expect(lines(a, '10.96.0.40 . tcp . 80')).toEqual(['cluster-ip', 'none refuse']);
+});
+
+test('an unchanged file keeps the identity of its lines', () => {
+  const cache = new ResolveCache();
+  const files = nftBundle();
+  const changed = new Map(files).set('profiles/default/services/shop/empty.nft', nftServices['shop/sticky'] as string);
+  changed.delete('profiles/default/services/shop/sticky.nft');
+  const [one, other] = [stateOf(files, 'node-a', cache), stateOf(changed, 'node-a', cache)];
+  const key = '10.96.0.30 . tcp . 80';
+  expect(other.frontends.get(key)).toBe(one.frontends.get(key));
+  expect(other.frontends.has('10.96.0.40 . tcp . 80')).toBe(false);
+});
+
+const cart = nftServices['shop/cart'] as string;
+const withCart = (text: string): ReadonlyMap<string, string> => nftBundle({ 'shop/cart': text });
+const add = (set: string, element: string): string => `add element inet sluice ${set} { ${element} }\n`;
+
+test.each([
+  ['a table that sluice does not write', nftBundle({}, { first: 'table inet sluice {\n}\n' }), 'knows no such table'],
+  ['a base file without the table', nftBundle({}, { first: add('pods4', '10.0.0.0/8') }), 'no base/first.nft'],
+  ['elements of Services in a base file', nftBundle({}, { last: cart }), 'a base file has no such line'],
+  ['settings in the file of a Service', withCart(add('pods4', '10.0.0.0/8')), 'a service file has no such line'],
+  ['a table in the file of a Service', withCart('table inet sluice {\n}\n'), 'a service file has no such line'],
+  ['another command', withCart('delete table inet sluice\n'), 'a service file has no such line'],
+  ['another table', withCart(cart.replace('inet sluice', 'inet filter')), 'a service file has no such line'],
+  ['a second command in a line', withCart(add('cluster4', '10.96.0.1 } ; flush ruleset')), 'not a valid element'],
+  ['a variable of another file', withCart(add('cluster4', '${host.x}')), '${host.x is not a variable'],
+  ['an address of the other family', withCart(add('cluster4', 'fd00::1')), 'not a valid element of cluster4'],
+  ['an address in another spelling', withCart(add('cluster6', 'FD00::1')), 'not a valid element of cluster6'],
+  ['a fixed length of a list', withCart(cart.replaceAll('n${count}', 'n1')), 'not a valid element of svc4'],
+  ['a verdict of a node port for an address', withCart(cart.replaceAll('goto n', 'goto pn')), 'not a valid element'],
+  ['a frontend of nobody', withCart(cart.replace(/add element inet sluice none4.*\n/, '')), 'is not in none'],
+  [
+    'a local list without policy Local',
+    withCart(`${cart}${add('tcp4', '10.96.0.10 . 80 . ${localSlot} : 10.0.0.1 . 1')}`),
+    'not in out',
+  ],
+  [
+    'both policies',
+    withCart(`${cart}${add('near4', '10.96.0.10 . tcp . 80')}${add('always4', '10.96.0.10 . tcp . 80')}`),
+    'in near and in always',
+  ],
+  [
+    'ranges without their frontend',
+    withCart(`${cart}${add('allow4', '10.96.0.10 . tcp . 80 . 10.0.0.0/8')}`),
+    'only one of fw and allow',
+  ],
+  ['a loopback endpoint', withCart(cart.replaceAll('10.244.1.5', '127.0.0.1')), 'not a valid element of tcp4'],
+  [
+    'an endpoint twice',
+    withCart(`${cart}${add('tcp4', '10.96.0.10 . 80 . ${slot} : 10.244.1.5 . 8080')}`),
+    'an endpoint twice',
+  ],
+  ['a frontend in two files', nftBundle({ 'shop/cart': cart, 'shop/other': cart }), 'another file has frontend'],
+])('refuses %s', (_title, files, why) => {
+  expect(problemsOf(files).join('\n')).toContain(why);
+});
+
+test('refuses .nft files in another mode', () => {
+  const files = new Map(nftBundle());
+  files.set(
+    'profiles/default/profile.yaml',
+    (files.get('profiles/default/profile.yaml') ?? '').replace('nftables', 'iptables'),
+  );
+  expect(problemsOf(files).join('\n')).toContain('not in mode nftables');
+});

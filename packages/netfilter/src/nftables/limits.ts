@@ -1,0 +1,7 @@
+/** Of mode nftables. packages/bundle/README.md, "Mode nftables". */
+export const nftLimits = {
+  /** Endpoints of a list: a local list starts at this slot, half b at twice this. */
+  endpointsMax: 32_768,
+  /** Elements in one command of a text: nft needs memory for each command. */
+  elementsPerCommandMax: 20_000,
+} as const;

@@ -1,0 +1,151 @@
+import type { Family } from '../family.ts';
+import { parseAddress } from '../rules/address.ts';
+import { forbiddenEndpoint, parseCidr } from '../rules/cidr.ts';
+import { isTransport } from '../rules/cursor.ts';
+import { readNumber } from '../rules/parts.ts';
+import type { RuleError, TransportProtocol } from '../rules/rule.ts';
+import { anyAddress, frontendKey } from './frontend.ts';
+
+/** One element of a line of a `.nft` file. */
+export type NftElement =
+  /** Served by its list of endpoints (`svc`), or from outside by the local one (`out`). */
+  | { readonly kind: 'svc' | 'out'; readonly key: string; readonly affinitySeconds?: number }
+  | { readonly kind: 'always' | 'near' | 'fw'; readonly key: string }
+  | { readonly kind: 'none'; readonly key: string; readonly verdict: 'refuse' | 'drop' }
+  | { readonly kind: 'allow'; readonly key: string; readonly range: string }
+  | { readonly kind: 'endpoint' | 'local'; readonly key: string; readonly endpoint: string }
+  | { readonly kind: 'cluster'; readonly address: string }
+  | { readonly kind: 'health'; readonly port: string }
+  | { readonly kind: 'pods' | 'keep' | 'node' | 'cidr'; readonly network: string };
+
+/** A line as a value. */
+export interface NftLine {
+  readonly family: Family;
+  readonly elements: readonly NftElement[];
+}
+
+const lineForm = /^add element inet sluice ([a-z]+)([46]) \{ (.+) \}$/;
+
+/** kube-proxy's own limit of a session's time-out is a day. */
+const affinityMax = 86_400;
+
+/**
+ * Reads one line. The grammar is closed: the sets and maps of the format's page, each with its own form of elements.
+ * @param text without guard; of the variables only those that the linker fills
+ * @returns the line, or why it is not valid
+ */
+export function readNftLine(text: string): NftLine | RuleError {
+  const match = lineForm.exec(text);
+  if (!match) return { error: 'the line is not of the form `add element inet sluice NAME { ELEMENT, … }`' };
+  const [, name, suffix, body] = match as unknown as [string, string, '4' | '6', string];
+  const family = suffix === '4' ? 'ipv4' : 'ipv6';
+  const read = Object.hasOwn(readers, name) ? readers[name as keyof typeof readers] : undefined;
+  if (!read) return { error: `${name}${suffix} is not a set or map of a bundle` };
+  const elements: NftElement[] = [];
+  for (const one of body.split(', ')) {
+    const element = read(one, family);
+    if (!element) return { error: `${JSON.stringify(one)} is not a valid element of ${name}${suffix}` };
+    elements.push(element);
+  }
+  return { family, elements };
+}
+
+type ReadElement = (text: string, family: Family) => NftElement | undefined;
+
+const readers = {
+  svc: (text, family) => readList(text, family, 'svc'),
+  out: (text, family) => readList(text, family, 'out'),
+  always: (text, family) => withKey(text, family, (key) => ({ kind: 'always', key })),
+  near: (text, family) => withKey(text, family, (key) => ({ kind: 'near', key })),
+  fw: (text, family) => withKey(text, family, (key) => ({ kind: 'fw', key })),
+  none: readNone,
+  allow: readAllow,
+  tcp: (text, family) => readEndpoint(text, family, 'tcp'),
+  udp: (text, family) => readEndpoint(text, family, 'udp'),
+  sctp: (text, family) => readEndpoint(text, family, 'sctp'),
+  cluster: (text, family) => (isAddress(text, family) ? { kind: 'cluster', address: text } : undefined),
+  health: (text) => (isPort(text) ? { kind: 'health', port: text } : undefined),
+  pods: (text, family) => readNetwork(text, family, 'pods'),
+  keep: (text, family) => readNetwork(text, family, 'keep'),
+  node: (text, family) => readNetwork(text, family, 'node'),
+  cidr: (text, family) => readNetwork(text, family, 'cidr'),
+} as const satisfies Record<string, ReadElement>;
+
+/** The sets of `base/last.nft`; all others are in files of Services. */
+export const isBaseElement = ({ kind }: NftElement): boolean =>
+  kind === 'pods' || kind === 'keep' || kind === 'node' || kind === 'cidr';
+
+const listForms = {
+  svc: /^goto (p?)(?:n\$\{count\}|s\$\{count\}t([1-9][0-9]*))$/,
+  out: /^goto (p?)(?:l\$\{localCount\}|r\$\{localCount\}t([1-9][0-9]*))$/,
+} as const;
+
+function readList(text: string, family: Family, kind: 'svc' | 'out'): NftElement | undefined {
+  const [start = '', verdict = '', ...rest] = text.split(' : ');
+  const match = listForms[kind].exec(verdict);
+  if (!match || rest.length > 0) return undefined;
+  const [, prefix, time] = match;
+  const seconds = time === undefined ? undefined : readNumber(time, 1, affinityMax);
+  if (time !== undefined && seconds === undefined) return undefined;
+  return withKey(start, family, (key, address) =>
+    (prefix === 'p') === (address === anyAddress[family])
+      ? { kind, key, ...(seconds === undefined ? {} : { affinitySeconds: seconds }) }
+      : undefined,
+  );
+}
+
+function readNone(text: string, family: Family): NftElement | undefined {
+  const [start = '', verdict, ...rest] = text.split(' : ');
+  if (rest.length > 0 || (verdict !== 'goto refuse' && verdict !== 'drop')) return undefined;
+  return withKey(start, family, (key) => ({ kind: 'none', key, verdict: verdict === 'drop' ? 'drop' : 'refuse' }));
+}
+
+function readAllow(text: string, family: Family): NftElement | undefined {
+  const end = text.lastIndexOf(' . ');
+  const range = networkOf(text.slice(end + 3), family);
+  if (end < 0 || range === undefined) return undefined;
+  return withKey(text.slice(0, end), family, (key) => ({ kind: 'allow', key, range }));
+}
+
+function readEndpoint(text: string, family: Family, protocol: TransportProtocol): NftElement | undefined {
+  const [start = '', endpoint = '', ...rest] = text.split(' : ');
+  const [address = '', port = '', slot, ...more] = start.split(' . ');
+  const [target = '', targetPort = '', ...others] = endpoint.split(' . ');
+  if (rest.length + more.length + others.length > 0 || (slot !== '${slot}' && slot !== '${localSlot}'))
+    return undefined;
+  const isValid = isAddress(address, family) && isPort(port) && isAddress(target, family) && isPort(targetPort);
+  if (!isValid || forbiddenEndpoint(target) !== undefined) return undefined;
+  const key = frontendKey({ address, protocol, port: Number(port) });
+  return { kind: slot === '${slot}' ? 'endpoint' : 'local', key, endpoint };
+}
+
+function withKey(
+  text: string,
+  family: Family,
+  make: (key: string, address: string) => NftElement | undefined,
+): NftElement | undefined {
+  const [address = '', protocol = '', port = '', ...rest] = text.split(' . ');
+  const isKey = rest.length === 0 && isAddress(address, family) && isTransport(protocol) && isPort(port);
+  return isKey ? make(text, address) : undefined;
+}
+
+function readNetwork(text: string, family: Family, kind: 'pods' | 'keep' | 'node' | 'cidr'): NftElement | undefined {
+  const network = networkOf(text, family);
+  return network === undefined ? undefined : { kind, network };
+}
+
+const isPort = (text: string): boolean => readNumber(text, 1, 65_535) !== undefined;
+
+/** Only the canonical spelling: the kernel prints no other, and states are compared as text. */
+function isAddress(text: string, family: Family): boolean {
+  const address = parseAddress(text);
+  return address?.family === family && address.text === text;
+}
+
+/** An address, or a network without bits after its prefix, as the kernel prints it: a network of one address is an address. */
+function networkOf(text: string, family: Family): string | undefined {
+  const cidr = parseCidr(text);
+  if (!cidr) return isAddress(text, family) ? text : undefined;
+  if (cidr.family !== family || cidr.text !== text) return undefined;
+  return cidr.prefix === (family === 'ipv4' ? 32 : 128) ? text.slice(0, text.indexOf('/')) : text;
+}

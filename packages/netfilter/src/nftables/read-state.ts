@@ -1,0 +1,182 @@
+import { perObject } from '../per-object.ts';
+import { compareText, FileProblems, type Problem } from '../problem.ts';
+import { addAll } from '../add-all.ts';
+import type { RuleError } from '../rules/rule.ts';
+import { refusedLine, type ResolvedLine, type ResolvedVirtualFile } from '../virtual/line.ts';
+import { frontendLines, readFrontendKey } from './frontend.ts';
+import { disjoint } from './networks.ts';
+import { isBaseElement, type NftElement, readNftLine } from './read-line.ts';
+import { nftLimits } from './limits.ts';
+import type { NftState } from './state.ts';
+
+/**
+ * Reads the state of a node in mode nftables.
+ * @param files of the node, in the order of loading: `base/first.nft` as one line `table …`, those of Services, `base/last.nft`
+ * @returns the state, or every problem (`RULE_REFUSED`, with its line)
+ */
+export function readNft(files: readonly ResolvedVirtualFile[]): NftState | { readonly problems: readonly Problem[] } {
+  const problems: Problem[] = [];
+  const settings: string[] = [];
+  const frontends = new Map<string, readonly string[]>();
+  for (const { path, lines } of files) {
+    const file = fileOf(lines);
+    addAll(
+      problems,
+      file.problems.map(({ line, why }) => refusedLine(path, line, why)),
+    );
+    addAll(settings, file.settings);
+    for (const [key, own] of file.frontends) {
+      if (frontends.has(key)) problems.push(refusedLine(path, 1, `another file has frontend ${key}, too`));
+      else frontends.set(key, own);
+    }
+  }
+  if (problems.length > 0) return { problems };
+  const tables = settings.filter((one) => one.startsWith('table '));
+  if (tables.length !== 1)
+    return { problems: [refusedLine(files[0]?.path ?? 'base/first.nft', 1, 'the profile has no base/first.nft')] };
+  return { settings: [...tables, ...settingsOf(settings)], frontends };
+}
+
+/** All settings but the table, in an order of their own, without networks that lie in others. */
+function settingsOf(settings: readonly string[]): readonly string[] {
+  const kinds = ['pods', 'keep', 'node', 'cidr'].flatMap((kind) => {
+    const own = settings.filter((one) => one.startsWith(`${kind} `)).map((one) => one.slice(kind.length + 1));
+    return disjoint(own).map((network) => `${kind} ${network}`);
+  });
+  const ports = settings.filter((one) => one.startsWith('health '));
+  return [...kinds, ...[...new Set(ports)].toSorted(compareText)];
+}
+
+interface NftFile {
+  readonly settings: readonly string[];
+  readonly frontends: ReadonlyMap<string, readonly string[]>;
+  readonly problems: readonly { readonly line: number; readonly why: string }[];
+}
+
+/** Frontends under construction. */
+class Building {
+  readonly settings: string[] = [];
+  readonly clusterIPs = new Set<string>();
+  readonly frontends = new Map<string, FrontendParts>();
+
+  part(key: string, line: number): FrontendParts {
+    const known = this.frontends.get(key);
+    if (known) return known;
+    const fresh: FrontendParts = { line, kinds: new Set(), times: new Set(), ranges: [], endpoint: [], local: [] };
+    this.frontends.set(key, fresh);
+    return fresh;
+  }
+}
+
+interface FrontendParts {
+  /** The first line that names it. */
+  readonly line: number;
+  readonly kinds: Set<NftElement['kind']>;
+  /** The times of its lists; 0: no session affinity. */
+  readonly times: Set<number>;
+  readonly ranges: string[];
+  readonly endpoint: string[];
+  readonly local: string[];
+  none?: 'refuse' | 'drop';
+}
+
+/** The frontends of an unchanged file keep the identity of their lines. */
+const fileOf = perObject((lines: readonly ResolvedLine[]): NftFile => {
+  const building = new Building();
+  const found = new FileProblems();
+  const problems: { readonly line: number; readonly why: string }[] = [];
+  const complain = (line: number, why: string): void => {
+    found.add(refusedLine('', line, why));
+    if (found.all.length > problems.length) problems.push({ line, why });
+  };
+  for (const { text, line } of lines) {
+    const wrong = addLine(building, text, line);
+    if (wrong !== undefined) complain(line, wrong.error);
+  }
+  const frontends = new Map<string, readonly string[]>();
+  for (const [key, parts] of building.frontends) {
+    const wrong = refuseFrontend(parts);
+    if (wrong !== undefined) complain(parts.line, `frontend ${key} ${wrong}`);
+    else frontends.set(key, linesOf(key, parts, building.clusterIPs));
+  }
+  return { settings: building.settings, frontends, problems };
+});
+
+function addLine(building: Building, text: string, line: number): RuleError | undefined {
+  if (text.startsWith('table ')) {
+    building.settings.push(text);
+    return undefined;
+  }
+  const read = readNftLine(text);
+  if ('error' in read) return read;
+  for (const element of read.elements) addElement(building, element, line);
+  return undefined;
+}
+
+function addElement(building: Building, element: NftElement, line: number): void {
+  if (isBaseElement(element)) {
+    const { kind, network } = element as Extract<NftElement, { network: string }>;
+    building.settings.push(`${kind} ${network}`);
+    return;
+  }
+  if (element.kind === 'health') {
+    building.settings.push(`health ${element.port}`);
+    return;
+  }
+  if (element.kind === 'cluster') {
+    building.clusterIPs.add(element.address);
+    return;
+  }
+  if (!('key' in element)) return;
+  const parts = building.part(element.key, line);
+  parts.kinds.add(element.kind);
+  switch (element.kind) {
+    case 'svc':
+    case 'out':
+      parts.times.add(element.affinitySeconds ?? 0);
+      break;
+    case 'none':
+      // A Service without any endpoint has `refuse`, and where it has some the other lines say `drop`.
+      parts.none = parts.none === 'drop' ? 'drop' : element.verdict;
+      break;
+    case 'allow':
+      parts.ranges.push(element.range);
+      break;
+    case 'endpoint':
+    case 'local':
+      parts[element.kind].push(element.endpoint);
+      break;
+    default:
+  }
+}
+
+/** Why lines do not describe one frontend; undefined: they do. */
+function refuseFrontend({ kinds, times, endpoint, local, none }: FrontendParts): string | undefined {
+  const has = (kind: NftElement['kind']): boolean => kinds.has(kind);
+  if (times.size > 1) return 'has different times of session affinity';
+  if (has('near') && has('always')) return 'is in near and in always';
+  if (has('out') && !has('near')) return 'is in out, but not in near';
+  if (has('allow') !== has('fw')) return 'is in only one of fw and allow';
+  if (endpoint.length > 0 && !has('svc')) return 'has endpoints, but is not in svc';
+  if (local.length > 0 && !has('out')) return 'has local endpoints, but is not in out';
+  if (new Set(endpoint).size < endpoint.length || new Set(local).size < local.length) return 'has an endpoint twice';
+  const longest = Math.max(endpoint.length, local.length);
+  if (longest > nftLimits.endpointsMax) return `has ${longest} endpoints; the limit is ${nftLimits.endpointsMax}`;
+  const isServed = endpoint.length > 0 && (local.length > 0 || !has('near'));
+  return isServed || none ? undefined : 'has no endpoint on this node, and is not in none';
+}
+
+function linesOf(key: string, parts: FrontendParts, clusterIPs: ReadonlySet<string>): readonly string[] {
+  const { kinds, times, ranges, endpoint, local, none } = parts;
+  const [seconds = 0] = times;
+  const isServed = endpoint.length > 0 && (local.length > 0 || !kinds.has('near'));
+  return frontendLines({
+    isClusterIP: clusterIPs.has(readFrontendKey(key).address),
+    ...(kinds.has('near') ? { outside: 'local' } : kinds.has('always') ? { outside: 'cluster' } : {}),
+    ...(seconds === 0 ? {} : { affinitySeconds: seconds }),
+    ...(none && !isServed ? { none } : {}),
+    ranges: disjoint(ranges),
+    endpoints: endpoint,
+    local,
+  });
+}
