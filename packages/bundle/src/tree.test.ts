@@ -22,6 +22,7 @@ test.each([
     { kind: 'service', profile: 'default', namespace: 'shop', name: 'web', tool: 'ipvs' },
   ],
   ['profiles/default/base/first.ipset', { kind: 'base', profile: 'default', where: 'first', tool: 'ipset' }],
+  ['profiles/default/base/last.nft', { kind: 'base', profile: 'default', where: 'last', tool: 'nft' }],
   ['nodes/node-a.example.org/node.yaml', { kind: 'node', node: 'node-a.example.org' }],
 ])('%s has a meaning', (path, meaning) => {
   expect(readPath(path)).toEqual(meaning);
@@ -29,7 +30,7 @@ test.each([
 
 test.each([
   'README.md',
-  'profiles/default/services/shop/web.nft',
+  'profiles/default/services/shop/web.nftables',
   'profiles/default/base/last.ipset',
   'profiles/default/services/shop/../web.iptables',
   'profiles/../profile.yaml',

@@ -70,4 +70,4 @@ export { listChain, readListName } from './nftables/lists.ts';
 export { nftLimits } from './nftables/limits.ts';
 export * from './nftables/print.ts';
 export { nftFamily } from './nftables/family.ts';
-export { readNft } from './nftables/read-state.ts';
+export { readNft, readNftFiles } from './nftables/read-state.ts';

@@ -31,7 +31,7 @@ describe('release.yaml', () => {
 
   test.each([
     ['another format', 'format: 1', 'format: 2'],
-    ['a feature that is not known', 'requires: [mode-iptables]', 'requires: [mode-nftables]'],
+    ['a feature that is not known', 'requires: [mode-iptables]', 'requires: [mode-none]'],
     ['a serial of 2^53', 'serial: 42', 'serial: 9007199254740992'],
     ['serial 0', 'serial: 42', 'serial: 0'],
     ['a serial that is a text', 'serial: 42', 'serial: "42"'],
@@ -65,9 +65,9 @@ test('a release requires primary-node-ports when a profile has `primary` beside 
 });
 
 test('a release with unsupported features is refused with their names and a hint', () => {
-  const text = printRelease(release).replace('requires: [mode-iptables]', 'requires: [mode-iptables, mode-nftables]');
+  const text = printRelease(release).replace('requires: [mode-iptables]', 'requires: [mode-iptables, mode-none]');
   expect(readRelease(text)).toMatchObject({
-    message: expect.stringContaining('it requires mode-nftables, but this version supports mode-iptables'),
+    message: expect.stringContaining('it requires mode-none, but this version supports mode-iptables'),
     hint: expect.stringContaining('Install a newer version'),
   });
 });

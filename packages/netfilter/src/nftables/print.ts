@@ -10,7 +10,12 @@ import { nftTableName, printNftTable, tableOptions } from './table.ts';
  * A state as one text for `nft -f -` in a kernel without the table: the table, the chains of lists, the elements in half a, set by set and
  * sorted.
  */
-export function printNft({ settings, frontends }: NftState): string {
+export function printNft(state: NftState): string {
+  return `${printNftTable(tableOptions(state.settings))}${printFrontends(state)}`;
+}
+
+/** The part of `printNft` after the table. */
+export function printFrontends({ settings, frontends }: NftState): string {
   const chains = new Set<string>();
   const elements: TableElement[] = [...settingsElements(settings)];
   for (const [key, lines] of frontends) {
@@ -18,11 +23,8 @@ export function printNft({ settings, frontends }: NftState): string {
     for (const chain of chainsOf(frontend, 'a')) chains.add(chain);
     for (const part of partsOf(frontendElements(frontend, 'a'))) for (const one of part) elements.push(one);
   }
-  const options = tableOptions(settings);
   const commands = [...chains].toSorted(compareText).flatMap(listChain);
-  return [printNftTable(options), ...commands.map((command) => `${command}\n`), printElements('add', elements)].join(
-    '',
-  );
+  return [...commands.map((command) => `${command}\n`), printElements('add', elements)].join('');
 }
 
 const partsOf = ({ serving, lists, shared }: FrontendElements): readonly (readonly TableElement[])[] => [

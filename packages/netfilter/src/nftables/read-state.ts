@@ -15,6 +15,18 @@ import type { NftState } from './state.ts';
  * @returns the state, or every problem (`RULE_REFUSED`, with its line)
  */
 export function readNft(files: readonly ResolvedVirtualFile[]): NftState | { readonly problems: readonly Problem[] } {
+  const read = readNftFiles(files);
+  if ('problems' in read) return read;
+  const tables = read.settings.filter((one) => one.startsWith('table '));
+  if (tables.length !== 1)
+    return { problems: [refusedLine(files[0]?.path ?? 'base/first.nft', 1, 'the profile has no base/first.nft')] };
+  return { settings: [...tables, ...settingsOf(read.settings)], frontends: read.frontends };
+}
+
+/** Reads some files of a node, without its table: the settings are those of these files, as they come. */
+export function readNftFiles(
+  files: readonly ResolvedVirtualFile[],
+): NftState | { readonly problems: readonly Problem[] } {
   const problems: Problem[] = [];
   const settings: string[] = [];
   const frontends = new Map<string, readonly string[]>();
@@ -30,11 +42,7 @@ export function readNft(files: readonly ResolvedVirtualFile[]): NftState | { rea
       else frontends.set(key, own);
     }
   }
-  if (problems.length > 0) return { problems };
-  const tables = settings.filter((one) => one.startsWith('table '));
-  if (tables.length !== 1)
-    return { problems: [refusedLine(files[0]?.path ?? 'base/first.nft', 1, 'the profile has no base/first.nft')] };
-  return { settings: [...tables, ...settingsOf(settings)], frontends };
+  return problems.length > 0 ? { problems } : { settings, frontends };
 }
 
 /** All settings but the table, in an order of their own, without networks that lie in others. */

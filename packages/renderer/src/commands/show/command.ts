@@ -11,6 +11,7 @@ export function addShow(program: Command): void {
     'sluice show rendered --node node-a --service shop/web',
     'sluice show rendered --node node-a --service shop/web --layout tree      # with the chain names in the kernel',
     'sluice show rendered --node node-a --tool iptables | iptables-restore --noflush',
+    'sluice show rendered --node node-a --tool nft | nft -f -',
     'sluice show rendered --node node-a --host host.yaml      # a file of `sluiced observe -o host.yaml`',
   ])
     .summary('print the rules of a node in native syntax')
@@ -25,6 +26,7 @@ export function addShow(program: Command): void {
         'iptables',
         'ip6tables',
         'ipvs',
+        'nft',
         'sysctl',
       ]),
     )

@@ -8,6 +8,7 @@ import {
   resolveNode,
 } from '@sluice/bundle';
 import {
+  type BundleTool,
   type Family,
   familyOf,
   fillHost,
@@ -17,6 +18,8 @@ import {
   linkFlat,
   linkTree,
   partOfService,
+  printFrontends,
+  printNft,
   printPart,
   printProgram,
   printServers,
@@ -24,6 +27,8 @@ import {
   printSection,
   type Problem,
   readIpvs,
+  readNft,
+  readNftFiles,
   type ResolvedRules,
   type ResolvedVirtual,
   sectionsOf,
@@ -43,7 +48,7 @@ import { hostNotes, printHostNotes, readHostFile, ShownHost, type ShownLines } f
 import { printDocument, reportProblems } from '../output/output.ts';
 
 /** The tools whose text can be printed alone. */
-export type ShowTool = Tool | VirtualTool | 'sysctl';
+export type ShowTool = BundleTool | 'sysctl';
 
 export interface ShowOptions {
   /** `flat`, the default: kube-proxy's chain names; `tree`: the program that a node switches to. */
@@ -107,12 +112,13 @@ function show(
 }
 
 /** In the order of loading: rules refer to sets. */
-const toolsInOrder = ['ipset', 'iptables', 'ip6tables', 'ipvs', 'sysctl'] as const satisfies readonly ShowTool[];
+const toolsInOrder = ['ipset', 'iptables', 'ip6tables', 'ipvs', 'nft', 'sysctl'] as const satisfies readonly ShowTool[];
 const loaders = {
   ipset: 'ipset restore -exist',
   ipvs: 'ipvsadm -R',
   iptables: 'iptables-restore --noflush',
   ip6tables: 'ip6tables-restore --noflush',
+  nft: 'nft -f -',
   sysctl: 'sysctl -p -',
 } as const satisfies Record<ShowTool, string>;
 
@@ -123,6 +129,7 @@ function textOf(
   host: ShownHost,
 ): string | readonly Problem[] {
   if (tool === 'sysctl') return sysctlText(node, options, host);
+  if (tool === 'nft') return nftText(node, options);
   if (tool === 'ipset' || tool === 'ipvs') return virtualText(node, tool, options, host);
   return rulesText(node, tool, options, host);
 }
@@ -130,7 +137,8 @@ function textOf(
 /** The lines of the bundle that are shown for these tools. */
 function linesOf(node: ResolvedNode, tools: readonly ShowTool[], { service, layout }: ShowOptions): ShownLines {
   const lines = tools.flatMap((tool) => {
-    if (tool === 'sysctl') return [];
+    // Lines of `.nft` files do not depend on the machine.
+    if (tool === 'sysctl' || tool === 'nft') return [];
     if (tool === 'ipset' || tool === 'ipvs')
       return node.ipvs?.[tool].flatMap((file) => file.lines.map(({ text }) => text)) ?? [];
     const rules = node.rules[familyOf[tool]];
@@ -164,7 +172,7 @@ function hasService(files: BundleFiles, service: string): boolean {
 function rulesText(node: ResolvedNode, tool: Tool, options: ShowOptions, host: ShownHost): string | readonly Problem[] {
   const family = familyOf[tool];
   const rules = node.rules[family];
-  if (rules === undefined) return '';
+  if (rules === undefined || node.profile.mode === 'nftables') return '';
   const filled = fillRules(rules, host.values(family));
   if ('code' in filled) return [filled];
   if (options.layout === 'tree') return treeText(node, filled, family, options.service, host.facts);
@@ -229,6 +237,14 @@ function fileLines(files: ResolvedVirtual['ipset'], tool: VirtualTool, host: Ipv
     .flatMap((text) => fillHost(text, { nodePortAddresses: host[lineFamily(tool, text)].nodePortAddresses }))
     .map((line) => `${line}\n`)
     .join('');
+}
+
+/** The table with all elements, for a kernel without it; of one Service its elements and the chains of their lists. */
+function nftText({ nft }: ResolvedNode, { service }: ShowOptions): string | readonly Problem[] {
+  if (!nft) return '';
+  const state = service === undefined ? readNft(nft) : readNftFiles(nft);
+  if ('problems' in state) return state.problems;
+  return service === undefined ? printNft(state) : printFrontends(state);
 }
 
 const sysctlText = (node: ResolvedNode, { service }: ShowOptions, host: ShownHost): string =>
