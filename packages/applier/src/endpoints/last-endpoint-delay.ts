@@ -11,6 +11,12 @@ export interface LastEndpointWaits {
   readonly togetherMs: number;
 }
 
+export const noWaits: LastEndpointWaits = { pending: [], nextMs: 0, togetherMs: 0 };
+
+/** How long the rest of a bundle must wait; 0: not at all. @param isSplit whether all that need not wait went in already */
+export const waitMs = ({ nextMs, togetherMs }: LastEndpointWaits, isSplit: boolean): number =>
+  isSplit ? nextMs : togetherMs;
+
 /**
  * Delays the removal of a Service's last endpoint: a pod that is being replaced, or a source of endpoints that fails for a moment, must
  * not take away a Service that could still answer. Counts how long bundles have had the Service without an endpoint; a new process

@@ -64,7 +64,7 @@ export class Changes {
   }
 
   /** A change that needs no step: the kernel holds its state. */
-  isInKernel(state: NodeState): void {
+  rememberTables(state: NodeState): void {
     this.#memory.tables = state;
   }
 

@@ -1,5 +1,5 @@
 import { type AdmittedBundle, isRefusal } from '../admission/admit.ts';
-import type { LastEndpointWaits } from '../endpoints/last-endpoint-delay.ts';
+import { type LastEndpointWaits, noWaits } from '../endpoints/last-endpoint-delay.ts';
 import type { Refusal } from '../ports/refusal.ts';
 import type { PlannedChange } from '../transaction/planned-change.ts';
 import type { EarlyScope } from './early-endpoints.ts';
@@ -42,7 +42,7 @@ export async function classify(
   const outside = onlyEndpoints ? bounds.refuse(bundle) : undefined;
   if (outside) return { kind: 'refused', refusal: outside };
   if (bad !== undefined) {
-    const scope = { pending: [], withFirst: !onlyEndpoints, withEndpoints: true };
+    const scope = { waits: noWaits, withFirst: !onlyEndpoints, withEndpoints: true };
     return { kind: 'barred', bundle, refusal: quarantined(bundle.version, bad), scope };
   }
   const change = await changes.decide(bundle, { replacesAll: onlyEndpoints });
@@ -50,13 +50,9 @@ export async function classify(
   if ('problems' in change) return { kind: 'refused', refusal: change };
   const isRelease = change.changeKind === 'release';
   if (onlyEndpoints && isMore(change)) {
-    const scope = { pending: [], withFirst: false, withEndpoints: true };
+    const scope = { waits: noWaits, withFirst: false, withEndpoints: true };
     return { kind: 'barred', bundle, refusal: beyondEndpoints(bundle.version), scope };
   }
-  const scope = {
-    pending: waits.pending,
-    withFirst: isRelease && !onlyEndpoints,
-    withEndpoints: isRelease || waits.pending.length > 0 || waits.togetherMs > 0,
-  };
+  const scope = { waits, withFirst: isRelease && !onlyEndpoints, withEndpoints: isRelease };
   return { kind: 'change', bundle, change, waits, scope };
 }

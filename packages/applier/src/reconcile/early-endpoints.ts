@@ -9,7 +9,7 @@ import { changeKindOf } from '../endpoints/change-kind.ts';
 import type { Changes } from './changes.ts';
 import type { PlannedChange, TransactionResult } from '../transaction/planned-change.ts';
 import { stepsOf } from '../plan/transaction-plan.ts';
-import type { LastEndpointWaits } from '../endpoints/last-endpoint-delay.ts';
+import { type LastEndpointWaits, waitMs } from '../endpoints/last-endpoint-delay.ts';
 
 /**
  * Early endpoint sync: applies to the active generation the parts of a bundle that need not wait for the rest. These are its endpoints,
@@ -147,10 +147,11 @@ interface EarlyChange {
 
 /** Which parts of a bundle need not wait for the rest. */
 export interface EarlyScope {
-  /** Frontends that lose their last endpoint later: the bundle without their Services goes in. */
-  readonly pending: LastEndpointWaits['pending'];
+  /** Frontends that lose their last endpoint later: the bundle without their Services goes in; if it cannot be split, its endpoints. */
+  readonly waits: LastEndpointWaits;
   /** The first endpoints of Services: not for keys for endpoints. */
   readonly withFirst: boolean;
+  /** Its endpoints, whether the rest must wait or not. */
   readonly withEndpoints: boolean;
 }
 
@@ -172,19 +173,20 @@ export async function earlyStep(
   early: EarlyEndpoints,
   files: BundleFiles,
   bundle: AdmittedBundle,
-  { pending, withFirst, withEndpoints }: EarlyScope,
+  { waits, withFirst, withEndpoints }: EarlyScope,
   tried: EarlyTried,
 ): Promise<Outcome | undefined> {
   const takes = (part: 'split' | 'first' | 'endpoints', isWanted: boolean): boolean =>
     isWanted && !tried.parts.has(part) && tried.parts.add(part).has(part);
-  if (takes('split', pending.length > 0)) {
-    const split = await early.withoutPending(files, bundle.version, pending);
+  if (takes('split', waits.pending.length > 0)) {
+    const split = await early.withoutPending(files, bundle.version, waits.pending);
     tried.isSplit = split !== undefined;
     tried.outcome = split ?? tried.outcome;
     if (split && split.kind !== 'same') return split;
   }
   const first = takes('first', withFirst) ? await early.firstEndpoints(files, bundle) : undefined;
-  const done = first ?? (takes('endpoints', withEndpoints) ? await early.endpoints(bundle) : undefined);
+  const isWanted = withEndpoints || waitMs(waits, tried.isSplit) > 0;
+  const done = first ?? (takes('endpoints', isWanted) ? await early.endpoints(bundle) : undefined);
   tried.outcome = done ?? tried.outcome;
   return done;
 }

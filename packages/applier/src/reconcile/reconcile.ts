@@ -4,6 +4,7 @@ import { messageOf } from '../message.ts';
 import { stepsOf } from '../plan/transaction-plan.ts';
 import type { Outcome } from '../ports/outcome.ts';
 import type { Offers, ProbationOffers } from '../transaction/offers.ts';
+import { waitMs } from '../endpoints/last-endpoint-delay.ts';
 import { isStale } from './changes.ts';
 import { type Classified, classify } from './classify.ts';
 import { earlyStep, type EarlyTried } from './early-endpoints.ts';
@@ -55,11 +56,11 @@ function gate(
   { files, byHand, isUrgent }: PutRequest,
   { ports, changes, early, releasesPerHour }: ReconcileParts,
 ): Outcome | undefined {
-  const waitsMs = isSplit ? waits.nextMs : waits.togetherMs;
+  const waitsMs = waitMs(waits, isSplit);
   if (waitsMs > 0) return waitingOutcome(outcome, change, waitsMs);
   const { from, plan } = change;
   if (stepsOf(plan).length === 0 && bundle.version === from.version) {
-    changes.isInKernel(plan.desired);
+    changes.rememberTables(plan.desired);
     early.activated(files, from);
     return { kind: 'same', generation: from };
   }
@@ -69,7 +70,7 @@ function gate(
 
 /** Runs the probes before any part of a release is in the kernel: a probe that its early endpoints break must count against it. */
 async function takeBaseline(
-  change: Extract<Classified, { kind: 'change' }>['change'],
+  change: PlannedChange,
   { byHand, isUrgent }: PutRequest,
   { ports, releasesPerHour }: ReconcileParts,
 ): Promise<Baseline | undefined> {
@@ -102,7 +103,7 @@ function forProbation(offers: Offers, { ports, changes, bounds }: ReconcileParts
  * The outcome of a change that waits for the last-endpoint delay.
  * @param earlyEndpoints the outcome of the part that went in early; undefined: there was none
  */
-export function waitingOutcome(earlyEndpoints: Outcome | undefined, { from }: PlannedChange, waitsMs: number): Outcome {
+function waitingOutcome(earlyEndpoints: Outcome | undefined, { from }: PlannedChange, waitsMs: number): Outcome {
   if (!earlyEndpoints) return { kind: 'same', generation: from, waitsMs };
   return earlyEndpoints.kind === 'confirmed' || earlyEndpoints.kind === 'same'
     ? { ...earlyEndpoints, waitsMs }
