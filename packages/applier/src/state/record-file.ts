@@ -37,6 +37,7 @@ export class RecordFile {
   /** Why the file, though it was written, cannot be read. It is not overwritten before `startAnew`. */
   lost: string | undefined;
   #sequence: number;
+  #isDamagedKept = false;
 
   /**
    * Opens, or creates, the journal of a state directory.
@@ -81,7 +82,9 @@ export class RecordFile {
   startAnew(record: NodeRecord): void {
     const { lost } = this;
     if (lost !== undefined) {
-      keepDamaged(this.#path);
+      // Once: after a failed write a second attempt finds the blank file of the first one.
+      if (!this.#isDamagedKept) keepDamaged(this.#path);
+      this.#isDamagedKept = true;
       writing(this.#path, () => allocateSlots(this.#path, true));
     }
     this.lost = undefined;
