@@ -26,7 +26,7 @@ import { planVirtual } from '../plan/virtual.ts';
 import { baseChainParts, leakedChains } from '../plan/side-by-side.ts';
 
 /**
- * Finishes or rolls back the transaction that an earlier process left open, by the table in `recovery.ts`.
+ * Finishes or rolls back the transaction that an earlier process left open, by the table in `decide.ts`.
  * @param end no retries once it aborts
  * @returns undefined if no transaction was open
  * @throws the failure that would have been retried, after `end` aborted; the transaction stays open

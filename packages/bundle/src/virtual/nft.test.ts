@@ -93,7 +93,7 @@ test.each([
   ['an address in another spelling', withCart(add('cluster6', 'FD00::1')), 'not a valid element of cluster6'],
   ['a fixed length of a list', withCart(cart.replaceAll('n${count}', 'n1')), 'not a valid element of svc4'],
   ['a verdict of a node port for an address', withCart(cart.replaceAll('goto n', 'goto pn')), 'not a valid element'],
-  ['a frontend of nobody', withCart(cart.replace(/add element inet sluice none4.*\n/, '')), 'is not in none'],
+  ['a frontend without endpoints and verdict', withCart(cart.replace(/add element inet sluice none4.*\n/, '')), 'is not in none'],
   [
     'a local list without policy Local',
     withCart(`${cart}${add('tcp4', '10.96.0.10 . 80 . ${localSlot} : 10.0.0.1 . 1')}`),

@@ -140,8 +140,8 @@ export interface Comparison<S extends ForwardingState> {
 }
 
 /**
- * A way of forwarding packets to endpoints. Whoever judges endpoint updates, forgets flows, orders frontends or compares Services asks
- * it, and no rule text: another data plane plugs in here.
+ * A way of forwarding packets to endpoints. Code that judges endpoint updates, forgets flows, orders frontends or compares Services asks
+ * it, and reads no rule text: another data plane plugs in here.
  */
 export interface DataPlane {
   /** Whether connections that it translated meet the rules of another data plane, once conntrack forgets them. */
