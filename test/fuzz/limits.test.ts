@@ -17,6 +17,7 @@ const misplaced = '-A KUBE-SVC-A -j X\n';
 test.each([
   ['a rule file', () => readRuleFile('x.iptables', full(misplaced))],
   ['an .ipset file', () => readVirtualFile('x.ipset', 'ipset', 'service', full('destroy x\n'))],
+  ['a .nft file', () => readVirtualFile('x.nft', 'nft', 'service', full('delete table inet sluice\n'))],
   ['an .ipvs file', () => readVirtualFile('x.ipvs', 'ipvs', 'service', full('-E -t 10.0.0.1:80\n'))],
 ])('%s with a problem in each line: reports the first problems, and the number of the rest', (_title, read) => {
   const found = read();

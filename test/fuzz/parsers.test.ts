@@ -16,7 +16,7 @@ import {
   readProfile,
   resolveNode,
 } from '@sluice/bundle';
-import { readRule, readSysctlLine } from '@sluice/netfilter';
+import { printNft, printNftTable, readNft, readRule, readSysctlLine } from '@sluice/netfilter';
 import { runs } from '@sluice/testing';
 import { afterAll, expect, test } from 'vitest';
 import { readConfig } from '../../packages/applier/src/config.ts';
@@ -32,6 +32,7 @@ import { readChallenge } from '../../packages/renderer/src/registry/challenge.ts
 import { RegistryFailure } from '../../packages/renderer/src/registry/failure.ts';
 import { readReference } from '../../packages/renderer/src/registry/reference.ts';
 import { StateError } from '../../packages/applier/src/state/state-error.ts';
+import { nftBundle, nftServices } from '../../packages/bundle/src/virtual/nft.fixture.ts';
 import { sampleBundle, sampleNode } from '../../packages/applier/src/testing/bundle.fixture.ts';
 
 /** Untrusted bytes: each parser accepts them or refuses them with a type of its own; none throws anything else. */
@@ -61,6 +62,8 @@ const words = [
   '__proto__: 1',
   '${node.x}',
   '@local=X ',
+  ' } ; flush ruleset',
+  ', 10.0.0.1 . tcp . 1',
 ];
 
 /** Texts derived from valid ones: a part is removed, doubled, replaced by a dangerous word, or one bit is flipped. */
@@ -87,6 +90,9 @@ const flip = (part: string): string => (part === '' ? '' : String.fromCharCode(p
 const files = sampleBundle({ sysctls: ['net.ipv4.vs.conn_reuse_mode = 0'] });
 const text = (path: string): string => files.get(path) ?? '';
 const service = 'profiles/default/services/shop/web.iptables';
+const nftFiles = nftBundle();
+const lastNft = 'profiles/default/base/last.nft';
+const nftTable = printNftTable({ detector: 'address', masqueradeAll: false });
 const ruleLines = [...files.values()].flatMap((one) => one.split('\n').filter((line) => line.startsWith('-A ')));
 const config =
   'apiVersion: sluice.dev/v1alpha1\nkind: SluicedConfig\nnode: node-a\nprobes:\n- {name: x, dns: "10.0.0.1:53", query: a.b, failures: 2}\n';
@@ -172,6 +178,8 @@ const parsers: readonly (readonly [
     [text(service)],
     (input) => void resolveNode(new Map([...files, [service, input]]), sampleNode),
   ],
+  ['bundles of mode nftables', 3_000, Object.values(nftServices), readsNft],
+  ['base files of mode nftables', 1_000, [nftFiles.get(lastNft) ?? ''], (input) => readsNft(input, lastNft)],
   [
     'comment blocks',
     4_000,
@@ -204,6 +212,17 @@ function readsHostFacts(input: string): void {
   if (JSON.stringify(again) !== JSON.stringify(read))
     throw new Error(`read back with a difference: ${JSON.stringify(again)}`);
 }
+
+/** Whatever files say, `nft` gets commands for elements and lists of the one table, and nothing that begins another command. */
+function readsNft(input: string, path = 'profiles/default/services/shop/cart.nft'): void {
+  const resolved = resolveNode(new Map([...nftFiles, [path, input]]), 'node-a');
+  const state = 'version' in resolved && readNft(resolved.nft ?? []);
+  if (!state || 'problems' in state) return;
+  const text = printNft(state).slice(nftTable.length);
+  if (!nftCommands.test(text)) throw new Error(`nft would get ${JSON.stringify(text)}`);
+}
+const nftCommands =
+  /^(?:add (?:chain inet sluice [a-z0-9-]+|rule inet sluice [a-z0-9-]+ [a-z0-9 @.:&{}-]+|element inet sluice [a-z]+[46] \{ [a-z0-9 .:,/-]+ \})\n)*$/;
 
 function readsManifest(input: string): void {
   try {

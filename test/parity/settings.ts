@@ -83,3 +83,26 @@ export const proxyConfig = ({ config = {} }: ProxySetting): ProxyConfig => ({
   detectLocalMode: 'ClusterCIDR',
   ...config,
 });
+
+const inNftables = ({ config, ...setting }: ProxySetting): ProxySetting => ({
+  ...setting,
+  config: { ...config, mode: 'nftables' },
+});
+
+/** Settings of mode nftables. */
+export const nftablesSettings: readonly [ProxySetting, ...ProxySetting[]] = [
+  inNftables({ title: 'nothing set' }),
+  inNftables({ title: 'masqueradeAll', config: { nftables: { masqueradeAll: true }, linux: { masqueradeAll: true } } }),
+  inNftables({ title: 'pods by the CIDR of their node', ...local('NodeCIDR') }),
+  inNftables({ title: 'pods by a bridge', ...local('BridgeInterface', { bridgeInterface: 'pod0' }) }),
+  inNftables({ title: 'node ports on networks without loopback', ...nodePorts('192.0.2.0/28', 'fd00::/112') }),
+  inNftables({
+    title: 'pods by the prefix of their interfaces',
+    ...local('InterfaceNamePrefix', { interfaceNamePrefix: 'pod' }),
+  }),
+  inNftables({ title: 'node ports on the primary address', ...nodePorts('primary') }),
+  inNftables({ title: 'no external IPs', config: { featureGates: { AllowServiceExternalIPs: false } } }),
+  inNftables({ title: 'node ports on a network of IPv4, any of IPv6', ...nodePorts('192.0.2.0/24') }),
+  inNftables({ title: 'node ports on every address', ...nodePorts('0.0.0.0/0', '::/0') }),
+  inNftables({ title: 'no CIDR of the cluster', config: { clusterCIDR: '' } }),
+];

@@ -91,6 +91,7 @@ const far = `
 const forget = `
   for list in /proc/net/xt_recent/*; do [ ! -e "$list" ] || echo / >"$list"; done
   nft list sets 2>/dev/null | awk '/^table/ { table = $2 " " $3 } /set affinity-/ { print "flush set", table, $2 }' | nft -f -
+  ! nft list table inet sluice >/dev/null 2>&1 || nft 'flush map inet sluice aff4; flush map inet sluice aff6'
 `;
 
 type WireProcess = ChildProcessByStdio<Writable, Readable, null>;
@@ -139,7 +140,7 @@ export class WiredNode {
     return { IPv4, IPv6 };
   }
 
-  /** Empties the affinity lists of Services: those of iptables, and the sets of kube-proxy's mode nftables. */
+  /** Empties the affinity lists of Services: those of iptables, and the sets of mode nftables, kube-proxy's and Sluice's. */
   async forgetClients(): Promise<void> {
     await this.host.run(['/bin/sh', '-c', forget]);
   }

@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest';
 import type { NftState } from '../../../netfilter/src/nftables/state.ts';
+import { printNftTable } from '../../../netfilter/src/nftables/table.ts';
 import { readNft } from '../../../netfilter/src/nftables/read-state.ts';
 import { resolveNode } from '../node.ts';
 import { ResolveCache } from '../resolve-cache.ts';
@@ -81,6 +82,11 @@ const add = (set: string, element: string): string => `add element inet sluice $
 
 test.each([
   ['a table that sluice does not write', nftBundle({}, { first: 'table inet sluice {\n}\n' }), 'knows no such table'],
+  [
+    'an interface that is no variable',
+    nftBundle({}, { first: printNftTable({ detector: { interface: 'a" ; flush ruleset' }, masqueradeAll: false }) }),
+    'knows no such table',
+  ],
   ['a base file without the table', nftBundle({}, { first: add('pods4', '10.0.0.0/8') }), 'no base/first.nft'],
   ['elements of Services in a base file', nftBundle({}, { last: cart }), 'a base file has no such line'],
   ['settings in the file of a Service', withCart(add('pods4', '10.0.0.0/8')), 'a service file has no such line'],
@@ -93,7 +99,11 @@ test.each([
   ['an address in another spelling', withCart(add('cluster6', 'FD00::1')), 'not a valid element of cluster6'],
   ['a fixed length of a list', withCart(cart.replaceAll('n${count}', 'n1')), 'not a valid element of svc4'],
   ['a verdict of a node port for an address', withCart(cart.replaceAll('goto n', 'goto pn')), 'not a valid element'],
-  ['a frontend without endpoints and verdict', withCart(cart.replace(/add element inet sluice none4.*\n/, '')), 'is not in none'],
+  [
+    'a frontend without endpoints and verdict',
+    withCart(cart.replace(/add element inet sluice none4.*\n/, '')),
+    'is not in none',
+  ],
   [
     'a local list without policy Local',
     withCart(`${cart}${add('tcp4', '10.96.0.10 . 80 . ${localSlot} : 10.0.0.1 . 1')}`),
@@ -127,4 +137,12 @@ test('refuses .nft files in another mode', () => {
     (files.get('profiles/default/profile.yaml') ?? '').replace('nftables', 'iptables'),
   );
   expect(problemsOf(files).join('\n')).toContain('not in mode nftables');
+});
+
+test('the interface of a profile is part of the table', () => {
+  const first = printNftTable({ detector: { interface: '${profile.interfaceNamePrefix}*' }, masqueradeAll: true });
+  const files = new Map(nftBundle(nftServices, { first }));
+  const profile = 'profiles/default/profile.yaml';
+  files.set(profile, (files.get(profile) ?? '').replace('values: {}', 'values: { interfaceNamePrefix: cali }'));
+  expect(stateOf(files, 'node-a').settings[0]).toBe('table 1 interface cali* masquerade-all');
 });

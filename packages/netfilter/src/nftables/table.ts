@@ -228,13 +228,16 @@ function chain(name: string, rules: readonly string[]): readonly string[] {
 /** The number of the table's text. A change of the text is another number, and readers keep the old text, too. */
 export const tableEdition = 1;
 
+/** Only variables, whose values are checked: another text between the quotes could hold anything. */
+const interfaceForm = /iifname != "(\$\{profile\.(?:bridgeInterface\}|interfaceNamePrefix\}\*))"/;
+
 /**
  * The table of a profile in one line, for states: `table 1 address`, `table 1 interface cali*`, with ` masquerade-all` at the end.
  * @param text of `base/first.nft`
  * @returns undefined if `sluice` writes no such text
  */
 export function readNftTable(text: string): string | undefined {
-  const name = /iifname != "([^"]+)"/.exec(text)?.[1];
+  const name = interfaceForm.exec(text)?.[1];
   const detector = name === undefined ? 'address' : { interface: name };
   for (const masqueradeAll of [false, true]) {
     if (printNftTable({ detector, masqueradeAll }) === text) return tableLine({ detector, masqueradeAll });
