@@ -152,6 +152,11 @@ const decisions: Section = {
       '16. Change',
       'an unchanged value keeps its identity',
     ),
+    page(
+      'docs/decisions/0017-one-table-of-elements.md',
+      '17. Mode nftables',
+      'one table, and everything about Services is elements',
+    ),
   ],
 };
 
