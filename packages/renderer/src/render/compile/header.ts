@@ -29,6 +29,20 @@ export function headerOf(
   ];
 }
 
+/**
+ * The comment block of a file for several families; lines that they share appear once.
+ * @param choices lines that follow the first one
+ */
+export function headerOfFamilies(
+  service: Service,
+  families: readonly Family[],
+  weightOf?: (endpoint: Endpoint) => number,
+  choices: readonly string[] = [],
+): readonly string[] {
+  const [title = '', ...rest] = families.flatMap((family) => headerOf(service, family, weightOf));
+  return [...new Set([title, ...choices, ...rest])];
+}
+
 /** `http 80/TCP node port 30080` */
 function portLine(port: ServicePort): string {
   const name = port.name === '' ? '' : `${port.name} `;

@@ -1,8 +1,9 @@
 import { type Family, knownSet, type SetKey, setName } from '@sluice/netfilter';
-import type { Guard, GuardedRule, RuleFile } from '@sluice/bundle';
+import type { GuardedRule, RuleFile } from '@sluice/bundle';
 import type { Profile } from '../../config.ts';
 import { markOf, masqueradeRules } from '../base.ts';
 import { detectorOf } from '../detector.ts';
+import type { Undetected } from '../undetected.ts';
 
 /** The chains of mode ipvs, in kube-proxy's order (`iptablesChains` in `pkg/proxy/ipvs/proxier.go`). */
 const chains = {
@@ -16,9 +17,6 @@ const chains = {
   ],
   nat: ['KUBE-SERVICES', 'KUBE-POSTROUTING', 'KUBE-NODE-PORT', 'KUBE-LOAD-BALANCER', 'KUBE-MARK-MASQ'],
 } as const;
-
-/** Guards of the nodes without a value for the detector; undefined: every node of the profile. */
-export type Undetected = readonly (Guard | undefined)[];
 
 /**
  * The base rules before those of Services: kube-proxy's `writeIptablesRules` up to them. Rules for a set exist also while the set is

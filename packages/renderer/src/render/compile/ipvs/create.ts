@@ -1,6 +1,6 @@
 import { compareText, type Family, type IpSet, knownSet, printCreate, setKeys, setName } from '@sluice/netfilter';
 import type { IpvsProfile } from '../../config.ts';
-import type { IpvsLine } from './lines.ts';
+import type { GuardedLine } from '../lines.ts';
 
 /** kube-proxy's size of a set. */
 const elementsMin = 65_536;
@@ -11,7 +11,7 @@ const hostAddresses = 64;
  * `base/first.ipset`: creates every set, also empty ones.
  * @param entries of all Services; a set that they could overfill on a node is created larger
  */
-export function createText(families: readonly Family[], entries: Iterable<IpvsLine>): string {
+export function createText(families: readonly Family[], entries: Iterable<GuardedLine>): string {
   const needed = sizes(entries);
   const sets = families.flatMap((family) =>
     setKeys.map((key): Omit<IpSet, 'entries'> => {
@@ -46,7 +46,7 @@ interface SetSize {
 }
 
 /** The most entries that a node can have, by set. */
-function sizes(entries: Iterable<IpvsLine>): ReadonlyMap<string, number> {
+function sizes(entries: Iterable<GuardedLine>): ReadonlyMap<string, number> {
   const counted = new Map<string, SetSize>();
   for (const { guard, text } of entries) {
     const name = text.slice(4, text.indexOf(' ', 4));

@@ -2,11 +2,11 @@ import { compareText, type SetKey, setName } from '@sluice/netfilter';
 import type { Guard } from '@sluice/bundle';
 import type { Endpoint } from '../../model.ts';
 import { holdsOn } from './holds.ts';
-import { type IpvsLine, lineWhere } from './lines.ts';
+import { type GuardedLine, lineWhere } from '../lines.ts';
 import type { IpvsPort } from './port.ts';
 
 /** The entries of a Service port in kube-proxy's sets (`syncProxyRules` in `pkg/proxy/ipvs/proxier.go`). */
-export function entryLines(compiled: IpvsPort): readonly IpvsLine[] {
+export function entryLines(compiled: IpvsPort): readonly GuardedLine[] {
   const { port, here } = compiled;
   const add = adder(compiled);
   const outside = port.externalTrafficPolicy === 'Local' ? 'KUBE-EXTERNAL-IP-LOCAL' : 'KUBE-EXTERNAL-IP';
@@ -23,7 +23,7 @@ export function entryLines(compiled: IpvsPort): readonly IpvsLine[] {
   ];
 }
 
-type Add = (set: SetKey, entry: string, guard?: Guard) => IpvsLine;
+type Add = (set: SetKey, entry: string, guard?: Guard) => GuardedLine;
 
 function adder({ family }: IpvsPort): Add {
   return (set, entry, guard) => lineWhere(guard, `add ${setName(set, family)} ${entry}`);
@@ -34,7 +34,7 @@ function frontendEntry({ port }: IpvsPort, address: string, number = port.port):
   return `${address},${port.protocol.toLowerCase()}:${number}`;
 }
 
-function balancerLines(compiled: IpvsPort, address: string): readonly IpvsLine[] {
+function balancerLines(compiled: IpvsPort, address: string): readonly GuardedLine[] {
   const { port, here } = compiled;
   const add = adder(compiled);
   const entry = frontendEntry(compiled, address);
@@ -61,10 +61,10 @@ const portSets = {
   SCTP: ['KUBE-NODE-PORT-SCTP-HASH', 'KUBE-NODE-PORT-LOCAL-SCTP-HASH'],
 } as const satisfies Record<IpvsPort['port']['protocol'], readonly [SetKey, SetKey]>;
 
-function nodePortLines(compiled: IpvsPort): readonly IpvsLine[] {
+function nodePortLines(compiled: IpvsPort): readonly GuardedLine[] {
   const { port, nodePortAddress } = compiled;
   const add = adder(compiled);
-  const lines: IpvsLine[] = [];
+  const lines: GuardedLine[] = [];
   if (port.nodePort !== 0) {
     const entry =
       port.protocol === 'SCTP' ? frontendEntry(compiled, nodePortAddress, port.nodePort) : String(port.nodePort);
@@ -77,7 +77,7 @@ function nodePortLines(compiled: IpvsPort): readonly IpvsLine[] {
 }
 
 /** Entries by which hairpin traffic is masqueraded, on the endpoint's own node. */
-function loopBackLines(compiled: IpvsPort): readonly IpvsLine[] {
+function loopBackLines(compiled: IpvsPort): readonly GuardedLine[] {
   const add = adder(compiled);
   return usedAtHome(compiled).map((endpoint) => {
     const entry = `${frontendEntry(compiled, endpoint.address, endpoint.port)},${endpoint.address}`;

@@ -3,13 +3,14 @@ import { type Family, familyOf, type Tool, type VirtualTool } from '@sluice/netf
 import type { IpvsProfile, Profile } from '../../config.ts';
 import type { Memo } from '../../memo.ts';
 import type { Model, Service } from '../../model.ts';
-import { type NodeFleet, nodeGuards } from '../../select/guards.ts';
+import type { NodeFleet } from '../../select/guards.ts';
 import { eraOf, servicesOf } from '../../versions/eras.ts';
 import { isBefore } from '../../versions/version.ts';
 import { isPrimaryAlone } from '../nodeports.ts';
-import { firstIpvsRules, lastIpvsRules, type Undetected } from './base.ts';
+import { type Undetected, undetectedNodes } from '../undetected.ts';
+import { firstIpvsRules, lastIpvsRules } from './base.ts';
 import { createText, timeoutsText } from './create.ts';
-import { printLines } from './lines.ts';
+import { printLines } from '../lines.ts';
 import { compileIpvsService, type IpvsService, type IpvsServiceOptions } from './service.ts';
 
 const tools = Object.entries(familyOf) as readonly (readonly [Tool, Family])[];
@@ -30,7 +31,9 @@ export function ipvsCompiler(model: Model, fleet: NodeFleet, memo: Memo): IpvsFi
     const services = done.get(keyOfAll) ?? servicesOf(model, profile).flatMap((service) => once(service) ?? []);
     done.set(keyOfAll, services);
     return [
-      ...baseFiles(profile, ipvs, services, undetected(profile, model, fleet)),
+      ...baseFiles(profile, ipvs, services, (family) =>
+        profile.iptables.masqueradeAll ? [] : undetectedNodes(profile, family, model, fleet),
+      ),
       ...services.flatMap((compiled) => filesOf(profile, compiled)),
     ];
   };
@@ -92,15 +95,4 @@ function baseFiles(
     [baseFile(profile.name, 'first', 'ipset'), createText(profile.families, entries)],
     ...(timeouts === '' ? [] : ([[baseFile(profile.name, 'first', 'ipvs'), timeouts]] as [string, string][])),
   ];
-}
-
-/** Guards of the profile's nodes that have no pod CIDR for the detector in a family. */
-function undetected(profile: Profile, model: Model, fleet: NodeFleet): (family: Family) => Undetected {
-  return (family) => {
-    if (profile.detectLocalMode !== 'NodeCIDR' || profile.iptables.masqueradeAll) return [];
-    const nodes = model.nodes.filter((node) => node.profile === profile.name);
-    const without = nodes.filter((node) => node.podCIDR[family] === undefined).map((node) => node.name);
-    if (without.length === 0) return [];
-    return without.length === nodes.length ? [undefined] : nodeGuards(without, fleet, true);
-  };
 }

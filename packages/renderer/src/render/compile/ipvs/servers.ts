@@ -4,13 +4,13 @@ import type { Endpoint } from '../../model.ts';
 import type { Variant } from '../../select/fleet.ts';
 import { nodeGuards } from '../../select/guards.ts';
 import { holdsOn } from './holds.ts';
-import { type IpvsLine, lineWhere } from './lines.ts';
+import { type GuardedLine, lineWhere } from '../lines.ts';
 import { type IpvsFrontend, frontendsOf, type IpvsPort } from './port.ts';
 
 const options = { TCP: '-t', UDP: '-u', SCTP: '--sctp-service' } as const;
 
 /** The virtual and real servers of a Service port: kube-proxy's `syncService` and `syncEndpoint`. */
-export function serverLines(compiled: IpvsPort): readonly IpvsLine[] {
+export function serverLines(compiled: IpvsPort): readonly GuardedLine[] {
   return frontendsOf(compiled).flatMap((frontend) => {
     const name = `${options[compiled.port.protocol]} ${nameOf(compiled, frontend)}`;
     return [{ text: `-A ${name}${attributes(compiled)}` }, ...realLines(compiled, frontend, name)];
@@ -29,8 +29,8 @@ function attributes({ port, family, scheduler }: IpvsPort): string {
   return printAttributes({ family, scheduler, flags, ...(persistence === undefined ? {} : { persistence }) });
 }
 
-function realLines(compiled: IpvsPort, frontend: IpvsFrontend, name: string): readonly IpvsLine[] {
-  const real = ({ guard, endpoints }: Variant): readonly IpvsLine[] =>
+function realLines(compiled: IpvsPort, frontend: IpvsFrontend, name: string): readonly GuardedLine[] {
+  const real = ({ guard, endpoints }: Variant): readonly GuardedLine[] =>
     endpoints.map((endpoint) => lineWhere(guard, realText(compiled, name, endpoint)));
   const { local, cluster } = compiled.selection;
   if (!frontend.onlyLocal || local.length === 0) return cluster.flatMap(real);

@@ -1,12 +1,12 @@
 import { compareText, type Family, type Scheduler } from '@sluice/netfilter';
 import type { GuardedRule, RuleFile } from '@sluice/bundle';
 import { withoutExternalIPs } from '../../external-ips.ts';
-import type { Endpoint, Node, Service } from '../../model.ts';
+import type { Node, Service } from '../../model.ts';
 import { selectForFleet } from '../../select/fleet.ts';
 import type { NodeFleet } from '../../select/guards.ts';
-import { headerOf } from '../header.ts';
+import { headerOf, headerOfFamilies } from '../header.ts';
 import { entryLines, ownIn } from './entries.ts';
-import type { IpvsLine } from './lines.ts';
+import type { GuardedLine } from '../lines.ts';
 import type { IpvsPort, NodePortAddress } from './port.ts';
 import { serverLines } from './servers.ts';
 import { weighing } from './weights.ts';
@@ -31,8 +31,8 @@ export interface IpvsCompileContext {
 /** The lines of one Service in mode ipvs, for all nodes at once. */
 export interface IpvsService {
   readonly header: readonly string[];
-  readonly entries: readonly IpvsLine[];
-  readonly servers: readonly IpvsLine[];
+  readonly entries: readonly GuardedLine[];
+  readonly servers: readonly GuardedLine[];
   /** By family, only where source ranges need rules. */
   readonly rules: ReadonlyMap<Family, RuleFile>;
 }
@@ -54,7 +54,7 @@ export function compileIpvsService(
     return [[family, { header: headerOf(service, family), sections }] as const];
   });
   return {
-    header: headerOfBoth(service, families, weighing(service, context.nodes)),
+    header: headerOfFamilies(service, families, weighing(service, context.nodes), choicesOf(service)),
     entries: ports.flatMap(entryLines),
     servers: ports.flatMap(serverLines),
     rules: new Map(rules),
@@ -86,16 +86,10 @@ function outFilterRules({ port, here }: IpvsPort): readonly GuardedRule[] {
   }));
 }
 
-/** The comment block of both families; lines that they share appear once. */
-function headerOfBoth(
-  service: Service,
-  families: readonly Family[],
-  weightOf: (endpoint: Endpoint) => number,
-): readonly string[] {
-  const choice = [
+/** The Service's own scheduler and weights, for the comment block. */
+function choicesOf(service: Service): readonly string[] {
+  return [
     ...(service.scheduler === undefined ? [] : [`scheduler ${service.scheduler}`]),
     ...(service.weights ?? []).map(({ label, value, weight }) => `weight ${weight} where ${label}=${value}`),
   ];
-  const [title = '', ...rest] = families.flatMap((family) => headerOf(service, family, weightOf));
-  return [...new Set([title, ...choice, ...rest])];
 }
