@@ -15,6 +15,7 @@ import { type ServiceOptions, type CompileContext, compileService } from './comp
 import { sysctlText } from './compile/sysctl.ts';
 import type { SluiceConfig, Profile } from './config.ts';
 import { ipvsCompiler } from './compile/ipvs/files.ts';
+import { nftCompiler } from './compile/nftables/files.ts';
 import { detectorGaps } from './detector-gaps.ts';
 import { sizeProblems } from './assemble-limits.ts';
 import { Memo } from './memo.ts';
@@ -44,13 +45,16 @@ export function assemble(model: Model, config: SluiceConfig, complete: boolean, 
   const fleet = memo.of('fleet', model.nodes, [], () => fleetOf(model.nodes));
   const texts = serviceTexts({ names, fleet }, memo);
   const ipvsFiles = ipvsCompiler(model, fleet, memo);
+  const nftFiles = nftCompiler(model, config, fleet, memo);
+  const ruleFiles = (profile: Profile): readonly [string, string][] => {
+    if (profile.ipvs) return ipvsFiles(profile, profile.ipvs);
+    if (profile.nftables) return nftFiles(profile, profile.nftables);
+    return iptablesFiles(profile, texts(servicesOf(model, profile)));
+  };
   const profiles = profilesInUse(model, config);
   for (const profile of profiles) {
     addAll(files, documentFiles(profile));
-    addAll(
-      files,
-      profile.ipvs ? ipvsFiles(profile, profile.ipvs) : iptablesFiles(profile, texts(servicesOf(model, profile))),
-    );
+    addAll(files, ruleFiles(profile));
   }
   const byName = new Map(profiles.map((profile) => [profile.name, profile]));
   for (const node of model.nodes) {

@@ -42,6 +42,8 @@ export interface Profile {
   readonly mode: Mode;
   /** Mode ipvs only. */
   readonly ipvs?: IpvsProfile;
+  /** Mode nftables only. */
+  readonly nftables?: NftablesProfile;
   readonly families: readonly Family[];
   readonly featureGates: {
     /** Whether external IPs of Services are served. */
@@ -79,6 +81,11 @@ export interface Profile {
 export interface IpvsProfile extends IpvsOptions {
   /** Seconds; 0: do not set it. */
   readonly timeouts: IpvsTimeouts;
+}
+
+/** Options of mode nftables, which uses none of mode iptables. */
+export interface NftablesProfile {
+  readonly masqueradeAll: boolean;
 }
 
 export interface ConfigNode {

@@ -18,7 +18,7 @@ export function profileText(profile: Profile): string {
     mode: profile.mode,
     ...(profile.ipvs && { ipvs: ipvsOptions(profile.ipvs) }),
     families,
-    needs: profile.iptables.randomFully ? ['random-fully'] : [],
+    needs: profile.mode !== 'nftables' && profile.iptables.randomFully ? ['random-fully'] : [],
     nodePortAddresses: chosenCidrs(profile),
     values: profileValues(profile, families),
   } satisfies ProfileFile);

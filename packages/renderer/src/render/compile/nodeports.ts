@@ -10,7 +10,8 @@ interface CidrScope {
   readonly cidrs: readonly string[];
 }
 
-const primary = 'primary';
+/** The word for the node's own address. */
+export const primary = 'primary';
 const loopback = { ipv4: parseCidr('127.0.0.0/8')!, ipv6: parseCidr('::1/128')! } as const;
 const whole = { ipv4: '0.0.0.0/0', ipv6: '::/0' } as const;
 
@@ -86,6 +87,8 @@ function wholeBesideOthers(profile: Profile, family: Family): readonly string[] 
  * every address; an open family beside it is then listed explicitly.
  */
 export function chosenCidrs(profile: Profile): readonly string[] {
+  // Rules of this mode have the addresses themselves.
+  if (profile.mode === 'nftables') return [];
   const chosen = profile.families.flatMap((family) => hostCidrs(profile, family));
   const scopes = profile.families.map((family) => ({ family, scope: nodePortScope(profile, family) }));
   const isClosed = chosen.length === 0 && scopes.some(({ scope }) => scope.kind === 'cidrs');

@@ -1,0 +1,94 @@
+import type { Guard } from '@sluice/bundle';
+import { compareText, type Family, type NftTableOptions, parseCidr, printNftTable } from '@sluice/netfilter';
+import type { NftablesProfile, Profile } from '../../config.ts';
+import type { PerFamily } from '../../model.ts';
+import { type GuardedLine, printLines } from '../lines.ts';
+import { nodePortScope, primary } from '../nodeports.ts';
+import type { Undetected } from '../undetected.ts';
+import { type AddElements, addingElements } from './elements.ts';
+import { networkElements } from './networks.ts';
+
+/** `base/first.nft`: the table without elements. */
+export function nftTableText(profile: Profile, { masqueradeAll }: NftablesProfile): string {
+  return printNftTable({ detector: detectorOf(profile), masqueradeAll });
+}
+
+function detectorOf({ detectLocalMode }: Profile): NftTableOptions['detector'] {
+  switch (detectLocalMode) {
+    case 'ClusterCIDR':
+    case 'NodeCIDR':
+      return 'address';
+    case 'BridgeInterface':
+      return { interface: '${profile.bridgeInterface}' };
+    case 'InterfaceNamePrefix':
+      return { interface: '${profile.interfaceNamePrefix}*' };
+  }
+}
+
+/** What `base/last.nft` depends on besides the profile. */
+export interface NftBase {
+  /** The Service CIDRs of the cluster, where they are known. */
+  readonly serviceCIDRs: PerFamily<readonly string[]>;
+  readonly undetectedIn: (family: Family) => Undetected;
+}
+
+/** `base/last.nft`: the elements that the profile sets; `''` when there are none. */
+export function nftBaseText(profile: Profile, nftables: NftablesProfile, base: NftBase): string {
+  const families = (['ipv4', 'ipv6'] as const).filter((family) => profile.families.includes(family));
+  const lines = families.flatMap((family) => {
+    const add = addingElements(family);
+    return [
+      ...podLines(profile, nftables, family, base.undetectedIn(family)),
+      ...nodeLines(profile, family, add),
+      ...add('cidr', networkElements(base.serviceCIDRs[family] ?? [])),
+    ];
+  });
+  return printLines([], lines);
+}
+
+const whole = { ipv4: '0.0.0.0/0', ipv6: '::/0' } as const;
+
+/**
+ * The sources that count as inside, and those that keep their address at a ClusterIP. Where pods cannot be told from other sources, none
+ * are inside and all keep their address, as in kube-proxy without a detector. A variable without a value omits its line.
+ */
+function podLines(
+  profile: Profile,
+  { masqueradeAll }: NftablesProfile,
+  family: Family,
+  undetected: Undetected,
+): readonly GuardedLine[] {
+  if (detectorOf(profile) !== 'address') return [];
+  const add = addingElements(family);
+  const keep: AddElements = (...line) => (masqueradeAll ? [] : add(...line));
+  const isUnknown = profile.detectLocalMode === 'ClusterCIDR' && profile.clusterCIDR[family] === undefined;
+  if (isUnknown) return keep('keep', [whole[family]]);
+  const pods = [profile.detectLocalMode === 'NodeCIDR' ? '${node.podCIDR}' : '${profile.clusterCIDR}'];
+  return [
+    ...add('pods', pods),
+    ...keep('keep', pods),
+    ...undetected.flatMap((guard) => keep('keep', [whole[family]], guard)),
+  ];
+}
+
+/** The addresses with node ports. No rule serves them on loopback addresses. */
+function nodeLines(profile: Profile, family: Family, add: AddElements): readonly GuardedLine[] {
+  const scope = nodePortScope(profile, family);
+  switch (scope.kind) {
+    case 'any':
+      return add('node', [whole[family]]);
+    case 'primary':
+      return add('node', ['${node.address}']);
+    case 'cidrs': {
+      const cidrs = scope.cidrs.filter((text) => text !== primary && parseCidr(text) !== undefined);
+      // An address inside of a network would overlap with it.
+      const outside: Guard = { kind: 'ip-in', negated: true, values: [...new Set(cidrs)].toSorted(compareText) };
+      return [
+        ...add('node', networkElements(cidrs)),
+        ...(scope.cidrs.includes(primary)
+          ? add('node', ['${node.address}'], cidrs.length === 0 ? undefined : outside)
+          : []),
+      ];
+    }
+  }
+}

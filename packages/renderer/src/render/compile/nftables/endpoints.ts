@@ -1,0 +1,46 @@
+import type { Endpoint } from '../../model.ts';
+import type { Variant } from '../../select/fleet.ts';
+import type { GuardedLine } from '../lines.ts';
+import { addingElements } from './elements.ts';
+import { type Frontend, frontendsOf, type NftPort, protocolOf } from './port.ts';
+
+/** The places of an endpoint: a frontend, and which of its lists. */
+interface Place {
+  readonly frontend: Frontend;
+  readonly slot: '${slot}' | '${localSlot}';
+}
+
+/** The endpoints of a Service port: one line for each endpoint and list of nodes, with all frontends that it serves there. */
+export function endpointLines(compiled: NftPort): readonly GuardedLine[] {
+  const { selection, family } = compiled;
+  const add = addingElements(family);
+  const lines = (variants: readonly Variant[], places: readonly Place[]): readonly GuardedLine[] =>
+    variants.flatMap(({ guard, endpoints }) =>
+      endpoints.flatMap((endpoint) =>
+        add(
+          protocolOf(compiled),
+          places.map((place) => elementOf(place, endpoint)),
+          guard,
+        ),
+      ),
+    );
+  const frontends = frontendsOf(compiled);
+  return [
+    ...lines(selection.cluster, servedBy(frontends, 'cluster')),
+    ...lines(selection.local, [
+      ...servedBy(frontends, 'local'),
+      ...frontends
+        .filter(({ outside }) => outside === 'local')
+        .map((frontend): Place => ({ frontend, slot: '${localSlot}' })),
+    ]),
+  ];
+}
+
+function servedBy(frontends: readonly Frontend[], list: Frontend['list']): readonly Place[] {
+  return frontends.filter((frontend) => frontend.list === list).map((frontend) => ({ frontend, slot: '${slot}' }));
+}
+
+/** `10.96.0.10 . 80 . ${slot} : 10.244.1.5 . 8080` */
+function elementOf({ frontend, slot }: Place, { address, port }: Endpoint): string {
+  return `${frontend.address} . ${frontend.port} . ${slot} : ${address} . ${port}`;
+}
