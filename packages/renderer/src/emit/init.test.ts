@@ -59,10 +59,16 @@ test.each([
 });
 
 test('does not take over a mode that is not supported', () => {
-  expect(read(initConfig(kubeProxy('mode: nftables\n')))).toMatchObject({
+  expect(read(initConfig(kubeProxy('mode: kernelspace\n')))).toMatchObject({
     config: { profiles: [{ mode: 'iptables' }] },
     problems: [],
   });
+});
+
+test('takes over mode nftables with its options', () => {
+  expect(
+    read(initConfig(kubeProxy('mode: nftables\nnftables: { masqueradeAll: true }\n'))).config.profiles,
+  ).toMatchObject([{ mode: 'nftables', nftables: { masqueradeAll: true }, nodePortAddresses: ['primary'] }]);
 });
 
 test('takes over mode ipvs with its options', () => {

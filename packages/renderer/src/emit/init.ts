@@ -1,3 +1,4 @@
+import type { Mode } from '@sluice/netfilter';
 import { stringify } from 'yaml';
 import type { SettingName, Settings } from '../load/config/settings.ts';
 import { type KubeProxyInput, readKubeProxy } from '../load/config/kubeproxy.ts';
@@ -75,10 +76,14 @@ function profileField(schema: Schema, name: string, settings: Settings): string[
 /** The value in kube-proxy's configuration, as written in sluice.yaml; undefined for an unsupported mode. */
 function valueOf(settings: Settings, name: string): Json | undefined {
   const value = settings.get(name as SettingName)?.value;
-  if (name === 'mode') return value === 'iptables' || value === 'ipvs' ? value : undefined;
+  if (name === 'mode') return isMode(value) ? value : undefined;
   if (name.endsWith('Timeout') && typeof value === 'number') return printGoDuration(Math.floor(value));
   return name === 'clusterCIDR' && Array.isArray(value) ? value.join(',') : value;
 }
+
+const modes: readonly Json[] = ['iptables', 'ipvs', 'nftables'] satisfies readonly Mode[];
+
+const isMode = (value: Json | undefined): boolean => value !== undefined && modes.includes(value);
 
 /** The description, then `name: value`, or `# name: default` without a value. */
 function field(schema: Schema | undefined, name: string, indent: string, value?: Json, example?: Json): string[] {

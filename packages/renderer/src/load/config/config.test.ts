@@ -189,7 +189,12 @@ test.each([
   ['an unknown scheduler', profile('ipvs: { scheduler: wcl }'), 'CONFIG_INVALID 5:22'],
   ['an invalid network', profile('ipvs: { excludeCIDRs: [10.0.0.1] }'), 'ADDRESS_INVALID 5:26'],
   ['a negative timeout', profile('ipvs: { tcpTimeout: -1s }'), 'CONFIG_INVALID 5:23'],
-  ['mode nftables', profile('mode: nftables'), 'CONFIG_UNSUPPORTED 5:9'],
+  ['mode kernelspace', profile('mode: kernelspace'), 'CONFIG_UNSUPPORTED 5:9'],
+  [
+    'an option of mode iptables in mode nftables',
+    profile('mode: nftables\n  iptables: { masqueradeAll: true }'),
+    'CONFIG_IGNORED 6:30',
+  ],
   ['an unknown mode', profile('mode: iptable'), 'CONFIG_INVALID 5:9'],
   ['no family', profile('families: []'), 'CONFIG_INVALID 5:13'],
   ['a bit beyond a mark', profile('iptables: { masqueradeBit: 32 }'), 'CONFIG_INVALID 5:30'],
@@ -235,7 +240,7 @@ test.each([
 
 test('reports all problems at once and reads the valid fields', () => {
   const { config, problems } = read(
-    `clusterName: shop\nextra: 1\n${profile('mode: nftables\n  iptables: { masqueradeAll: true, masqueradeBit: 40 }')}`,
+    `clusterName: shop\nextra: 1\n${profile('mode: userspace\n  iptables: { masqueradeAll: true, masqueradeBit: 40 }')}`,
   );
   expect(problems.map(({ code }) => code)).toEqual(['CONFIG_INVALID', 'CONFIG_UNSUPPORTED', 'CONFIG_INVALID']);
   expect([config.clusterName, config.profiles[0]?.iptables]).toMatchObject([

@@ -269,12 +269,26 @@ test.each([
   expect(warningsOf(text)).toBe('');
 });
 
-test('warns of options of mode nftables when sluice.yaml sets another mode', () => {
-  const { problems } = read('mode: nftables\nnftables: { masqueradeBit: 15, masqueradeAll: true }', 'mode: iptables');
-  expect(problems.map(({ code, message }) => `${code} ${message}`)).toEqual([
-    'CONFIG_IGNORED Cannot follow nftables.masqueradeBit, nftables.masqueradeAll: it affects only mode nftables; modes iptables and ipvs have their own option',
-    expect.stringMatching(/^CONFIG_OVERRIDES /),
-  ]);
+test('reads mode nftables with its options; those of mode iptables have no effect', () => {
+  const text =
+    'mode: nftables\nnftables: { masqueradeBit: 15, masqueradeAll: true }\niptables: { masqueradeAll: false }';
+  const { config, problems } = read(text);
+  expect(problems).toEqual([]);
+  expect(config.profiles).toMatchObject([{ mode: 'nftables', nftables: { masqueradeAll: true } }]);
+});
+
+test.each([
+  ['mode nftables', 'mode: nftables', ['primary']],
+  ['mode nftables with its own list', 'mode: nftables\nnodePortAddresses: [all]', ['all']],
+  ['mode iptables', 'mode: iptables', []],
+])('opens node ports without a list of addresses as kube-proxy does: %s', (_title, text, expected) => {
+  expect(read(text).config.profiles.map(({ nodePortAddresses }) => nodePortAddresses)).toEqual([expected]);
+});
+
+test('warns of the gate for node ports on localhost only in mode nftables', () => {
+  const gate = 'featureGates: { KubeProxyNFTablesLocalhostNodePorts: true }';
+  const codes = (mode: string) => read(`mode: ${mode}\n${gate}`).problems.map(({ code }) => code);
+  expect([codes('nftables'), codes('iptables')]).toEqual([['CONFIG_IGNORED'], []]);
 });
 
 test('warns of the gate for mode ipvs only in mode ipvs', () => {

@@ -2,9 +2,17 @@ import { checkSysctl, compareText, type Place, parseCidr, type Problem } from '@
 import type { LabelSelector, Profile } from '../../render/config.ts';
 import type { Json, Path } from '../../render/kube.ts';
 import type { PerFamily } from '../../render/model.ts';
-import { configProblem } from './problems.ts';
+import { configProblem, ignoredProblem } from './problems.ts';
 import { checkIpvs, ipvsOf } from './ipvs.ts';
-import { type Defaults, defaults, type Setting, type SettingName, type Settings, settingNames } from './settings.ts';
+import {
+  type Defaults,
+  defaults,
+  type Get,
+  type Setting,
+  type SettingName,
+  type Settings,
+  settingNames,
+} from './settings.ts';
 import { isKubeProxyVersion } from '../../render/versions/version.ts';
 import { unsupportedMode } from '../schema/formats.ts';
 
@@ -24,13 +32,13 @@ export function makeProfile(
   kubeProxy: Settings,
 ): { profile: Profile; problems: readonly Problem[] } {
   const chosen = (name: SettingName): Setting | undefined => draft.settings.get(name) ?? kubeProxy.get(name);
-  const get = <K extends SettingName>(name: K): Defaults[K] => (chosen(name)?.value ?? defaults[name]) as Defaults[K];
+  const get: Get = <K extends SettingName>(name: K): Defaults[K] =>
+    (chosen(name)?.value ?? defaults[name]) as Defaults[K];
   const profile: Profile = {
     name: draft.name,
     nodeSelector: draft.nodeSelector,
     ...versionOf(get('kubeProxyVersion')),
-    mode: get('mode') === 'ipvs' ? 'ipvs' : 'iptables',
-    ...(get('mode') === 'ipvs' && { ipvs: ipvsOf(get) }),
+    ...modeOf(get),
     families: get('families').toSorted(compareText),
     featureGates: { AllowServiceExternalIPs: get('featureGates.AllowServiceExternalIPs') },
     iptables: {
@@ -45,7 +53,7 @@ export function makeProfile(
       interfaceNamePrefix: get('detectLocal.interfaceNamePrefix'),
     },
     clusterCIDR: byFamily(get('clusterCIDR')),
-    nodePortAddresses: get('nodePortAddresses'),
+    nodePortAddresses: nodePortAddressesOf(get),
     conntrack: {
       maxPerCore: get('conntrack.maxPerCore'),
       min: get('conntrack.min'),
@@ -59,11 +67,29 @@ export function makeProfile(
   };
   const check: ProfileCheck = { profile, draft, chosen, problems: [] };
   checkMode(check);
+  checkNftables(check);
   checkIpvs(profile, chosen, (...complaint) => complain(check, ...complaint));
   checkDetector(check);
   checkTimeouts(check);
   checkSysctls(check);
   return { profile, problems: [...overridden(draft, kubeProxy), ...check.problems] };
+}
+
+function modeOf(get: Get): Pick<Profile, 'mode' | 'ipvs' | 'nftables'> {
+  switch (get('mode')) {
+    case 'ipvs':
+      return { mode: 'ipvs', ipvs: ipvsOf(get) };
+    case 'nftables':
+      return { mode: 'nftables', nftables: { masqueradeAll: get('nftables.masqueradeAll') } };
+    default:
+      return { mode: 'iptables' };
+  }
+}
+
+/** In mode nftables an empty list is the node's own address (kube-proxy's `SetDefaults_KubeProxyConfiguration`). */
+function nodePortAddressesOf(get: Get): readonly string[] {
+  const addresses = get('nodePortAddresses');
+  return addresses.length === 0 && get('mode') === 'nftables' ? ['primary'] : addresses;
 }
 
 function versionOf(kubeProxyVersion: string): Pick<Profile, 'kubeProxyVersion'> {
@@ -128,8 +154,22 @@ function checkMode(check: ProfileCheck): void {
   const mode = check.chosen('mode')?.value;
   const wrong = typeof mode === 'string' ? unsupportedMode(mode) : undefined;
   if (!wrong) return;
-  const hint = 'Set mode: iptables or mode: ipvs in the profile of sluice.yaml; Services need no change';
+  const hint = 'Set mode: iptables, ipvs or nftables in the profile of sluice.yaml; Services need no change';
   complain(check, 'mode', `${JSON.stringify(mode)} ${wrong.why}`, hint, { code: 'CONFIG_UNSUPPORTED' });
+}
+
+/** Options of mode iptables in a profile of mode nftables: they have no effect, in kube-proxy neither. */
+function checkNftables({ profile, draft, problems }: ProfileCheck): void {
+  if (profile.mode !== 'nftables') return;
+  const chosen = [...draft.settings].filter(
+    ([name, { value }]) => name.startsWith('iptables.') && value !== defaults[name],
+  );
+  const [first] = chosen;
+  if (!first) return;
+  const paths = chosen.map(([, { path }]) => path);
+  const why = 'options of mode iptables have no effect in mode nftables';
+  const hint = 'Remove it; masqueradeAll of this mode is in nftables';
+  problems.push(ignoredProblem(first[1].place, `Profile ${profile.name}`, paths, why, hint));
 }
 
 /** `ValidateKubeProxyConfiguration`: the interface modes need their interface. */

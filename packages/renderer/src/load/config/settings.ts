@@ -16,6 +16,7 @@ export const defaults = {
   'iptables.masqueradeAll': false as boolean,
   'iptables.localhostNodePorts': true as boolean,
   'iptables.randomFully': true as boolean,
+  'nftables.masqueradeAll': false as boolean,
   'ipvs.scheduler': 'rr' as string,
   'ipvs.excludeCIDRs': [] as readonly string[],
   'ipvs.strictARP': false as boolean,

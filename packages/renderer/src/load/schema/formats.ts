@@ -167,13 +167,12 @@ export function parsePortRange(text: string): { from: number; to: number } | und
 const otherModes: Readonly<Record<string, string>> = {
   userspace:
     'was removed from kube-proxy in Kubernetes 1.26: it copied every byte through a process instead of writing rules',
-  nftables: 'is not supported by sluice yet',
   kernelspace: 'is a mode for Windows nodes; sluice supports only Linux',
 };
 
 /** Why a current or former mode of kube-proxy is not supported; undefined for any other text. */
 export function unsupportedMode(text: string): FormatError | undefined {
   if (!Object.hasOwn(otherModes, text)) return undefined;
-  const hint = 'Use mode: iptables or mode: ipvs; Services need no change';
+  const hint = 'Use mode: iptables, ipvs or nftables; Services need no change';
   return { kind: 'unsupported', why: otherModes[text] ?? '', hint };
 }

@@ -3,11 +3,10 @@ import { externalIPsGate, flag } from './proxy.ts';
 import type { Schema } from './schema.ts';
 
 const gate = flag('A feature gate of kube-proxy.');
-const otherModes = 'it affects only mode nftables';
 const windows = 'it affects only Windows';
 const logs = "it affects only kube-proxy's log";
 const served = "it affects only kube-proxy's HTTP endpoints";
-const groups = 'the group contains no gate that changes rules of modes iptables and ipvs';
+const groups = 'the group contains no gate that changes rules';
 
 /**
  * The feature gates of kube-proxy 1.37, in its own code and in the libraries of its options. test/parity compares the names with its
@@ -29,9 +28,14 @@ export const gates: Readonly<Record<string, Schema>> = {
     why: 'hints for nodes are always used, like in kube-proxy since 1.35',
     hint: 'Remove it: kube-proxy no longer starts with it',
   }),
-  MultiCIDRServiceAllocator: withoutEffect(gate, 'rules of modes iptables and ipvs do not depend on ServiceCIDRs'),
-  KubeProxyNFTablesLocalhostNodePorts: withoutEffect(gate, otherModes),
-  NFTablesNetlink: withoutEffect(gate, otherModes),
+  MultiCIDRServiceAllocator: withoutEffect(gate, 'ServiceCIDRs of the input are always used'),
+  KubeProxyNFTablesLocalhostNodePorts: unfollowed(gate, {
+    usual: [false],
+    modes: ['nftables'],
+    why: 'in mode nftables no node port is served on loopback addresses',
+    hint: "Use the node's own address, or remove it",
+  }),
+  NFTablesNetlink: withoutEffect(gate, 'it changes only how kube-proxy writes rules of mode nftables'),
   WinDSR: withoutEffect(gate, windows),
   WinOverlay: withoutEffect(gate, windows),
   ContextualLogging: withoutEffect(gate, logs),

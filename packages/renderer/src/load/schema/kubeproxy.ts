@@ -14,6 +14,7 @@ import {
   localhostNodePorts,
   masqueradeAll,
   masqueradeBit,
+  nftablesFields,
   nodePortAddresses,
   schedulerText,
   text,
@@ -41,11 +42,6 @@ const periods = (mode: string, minSyncPeriod: number): Record<string, Schema> =>
       ...effect,
     }),
   };
-};
-const ofModeNftables = {
-  modes: ['nftables'],
-  why: 'it affects only mode nftables; modes iptables and ipvs have their own option',
-  hint: 'Set the field of the same name under iptables in the profile of sluice.yaml',
 };
 /** `logging` and `winkernel` are documented elsewhere; Sluice does not depend on them. */
 const anything: Schema = { type: ['object', 'array', 'string', 'integer', 'number', 'boolean'] };
@@ -102,7 +98,7 @@ export const kubeProxySchema: Schema = {
     showHiddenMetricsForVersion: withoutEffect(text('A version whose hidden metrics are shown.'), processOnly),
     mode: followed(
       text('The proxy mode.', { enum: ['', 'iptables', 'ipvs', 'nftables', 'userspace', 'kernelspace'] }),
-      'iptables and ipvs; other modes are refused unless sluice.yaml overrides them',
+      'iptables, ipvs and nftables; other modes are refused unless sluice.yaml overrides them',
     ),
     iptables: fields('Options of mode iptables; those about masquerading apply to mode ipvs too.', {
       ...allFollowed({ masqueradeBit, masqueradeAll, localhostNodePorts }),
@@ -113,9 +109,9 @@ export const kubeProxySchema: Schema = {
       ...periods('ipvs', 0),
       ...allFollowed({ ...ipvsFields, scheduler: text(schedulerText) }),
     }),
-    nftables: fields('Options of mode nftables.', {
-      masqueradeBit: unfollowed(masqueradeBit, { usual: [14], ...ofModeNftables }),
-      masqueradeAll: unfollowed(masqueradeAll, { usual: [false], ...ofModeNftables }),
+    nftables: fields('Options of mode nftables. In other modes they have no effect.', {
+      masqueradeBit: withoutEffect(masqueradeBit, 'rules of mode nftables use no packet mark'),
+      ...allFollowed(nftablesFields),
       ...periods('nftables', 1),
     }),
     winkernel: fields('Options of Windows.', {
@@ -130,7 +126,7 @@ export const kubeProxySchema: Schema = {
     clusterCIDR: followed(clusterCIDR),
     nodePortAddresses: followed(
       nodePortAddresses,
-      'in mode ipvs node ports are not served on loopback addresses. With `primary`, a node without an address of a family opens no node ports in it, where kube-proxy opens all',
+      'in modes ipvs and nftables node ports are not served on loopback addresses. With `primary`, a node without an address of a family opens no node ports in it, where kube-proxy opens all',
     ),
     oomScoreAdj: unfollowed(integer('The oom_score_adj of kube-proxy.', -1000, 1000), {
       usual: [-999],

@@ -41,6 +41,9 @@ export const masqueradeAll = flag(
     default: false,
   },
 );
+/** The options of mode nftables that both files have. */
+export const nftablesFields = { masqueradeAll } as const satisfies Readonly<Record<string, Schema>>;
+
 export const localhostNodePorts = flag('Serve node ports on 127.0.0.1 as well (IPv4 only; needs route_localnet).', {
   default: true,
 });
@@ -66,7 +69,7 @@ export const clusterCIDR = text('The pod network: one CIDR, or one of each famil
 
 export const nodePortAddresses: Schema = {
   description:
-    "The addresses of node ports: networks of node addresses, primary (the Node's own address), localhost (loopback addresses), all (every address), or a combination. Empty: every address.",
+    "The addresses of node ports: networks of node addresses, primary (the Node's own address), localhost (loopback addresses), all (every address), or a combination. Empty: every address; in mode nftables primary.",
   type: 'array',
   default: [],
   items: text('A CIDR, primary, localhost or all.', { format: 'node-port-address' }),

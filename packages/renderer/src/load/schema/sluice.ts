@@ -14,6 +14,7 @@ import {
   localhostNodePorts,
   masqueradeAll,
   masqueradeBit,
+  nftablesFields,
   nodePortAddresses,
   text,
 } from './proxy.ts';
@@ -57,7 +58,7 @@ const profile: Schema = {
       default: ['ipv4', 'ipv6'],
     }),
     featureGates: fields('Feature gates of kube-proxy, by name.', { AllowServiceExternalIPs: externalIPsGate }),
-    mode: text('The proxy mode.', { enum: ['iptables', 'ipvs'], default: 'iptables', format: 'mode' }),
+    mode: text('The proxy mode.', { enum: ['iptables', 'ipvs', 'nftables'], default: 'iptables', format: 'mode' }),
     iptables: fields('Options of mode iptables; those about masquerading apply to mode ipvs too.', {
       masqueradeBit,
       masqueradeAll,
@@ -65,6 +66,7 @@ const profile: Schema = {
       randomFully: flag('Masquerade with --random-fully. Requires iptables 1.6.2 on the node.', { default: true }),
     }),
     ipvs: fields('Options of mode ipvs. In other modes they have no effect.', ipvsFields),
+    nftables: fields('Options of mode nftables. In other modes they have no effect.', nftablesFields),
     detectLocalMode: text('How traffic from local pods is detected.', {
       enum: detectLocalModes,
       default: 'ClusterCIDR',
