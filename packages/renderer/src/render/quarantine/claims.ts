@@ -1,16 +1,28 @@
+import { isNodePort, readFrontendKey } from '@sluice/netfilter';
 import type { Service } from '../model.ts';
 
 /**
- * The addresses and node ports that files of a Service claim: `10.96.0.10:80/TCP`, `node port 30080/TCP`. Read from rules and virtual
- * servers, for quarantined Services, whose objects are invalid.
+ * The addresses and node ports that files of a Service claim: `10.96.0.10:80/TCP`, `node port 30080/TCP`. Read from rules, virtual
+ * servers and elements, for quarantined Services, whose objects are invalid.
  */
 export function claimsOfText(text: string): ReadonlySet<string> {
   const claims = new Set<string>();
   for (const line of text.split('\n')) {
     const claim = ruleClaim(line) ?? serverClaim(line);
-    if (claim !== undefined) claims.add(claim);
+    for (const each of claim === undefined ? elementClaims(line) : [claim]) claims.add(each);
   }
   return claims;
+}
+
+/** The frontends of a line for map `svc`, or the ports of one for set `health`. */
+function elementClaims(line: string): readonly string[] {
+  const [, set, elements = ''] = /^(?:@\S+ )?add element inet sluice (svc|health)[46] \{ (.*) \}$/.exec(line) ?? [];
+  if (set === undefined) return [];
+  return elements.split(', ').map((element) => {
+    if (set === 'health') return claimOf(undefined, element, 'TCP');
+    const frontend = readFrontendKey(element.slice(0, element.indexOf(' : ')));
+    return claimOf(isNodePort(frontend) ? undefined : frontend.address, String(frontend.port), frontend.protocol);
+  });
 }
 
 function ruleClaim(line: string): string | undefined {

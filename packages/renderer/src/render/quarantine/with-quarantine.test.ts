@@ -80,8 +80,8 @@ describe('an invalid Service', () => {
     expect(around(web('b', 2), ill).files.has(pathOf('a'))).toBe(false);
   });
 
-  test('keeps only files of the mode of its nodes', () => {
-    const next = renderWithQuarantine(inputOf([...nodes, ...web('a', 1, bad)], 'ipvs'), (path) => good.files.get(path));
+  test.each(['ipvs', 'nftables'])('keeps only files of the mode of its nodes (mode %s)', (mode) => {
+    const next = renderWithQuarantine(inputOf([...nodes, ...web('a', 1, bad)], mode), (path) => good.files.get(path));
     const paths = [...next.files.keys()].filter((path) => path.includes('/shop/'));
     expect(paths.every((path) => next.files.get(path) === good.files.get(path))).toBe(true);
   });
@@ -114,7 +114,7 @@ describe('two Services with one address', () => {
     ]);
   });
 
-  test.each(['iptables', 'ipvs'])('the same holds for node ports (mode %s)', (mode) => {
+  test.each(['iptables', 'ipvs', 'nftables'])('the same holds for node ports (mode %s)', (mode) => {
     const port = { type: 'NodePort', ports: [{ name: 'http', port: 80, nodePort: 30_080 }] };
     const first = renderWithQuarantine(inputOf([...nodes, ...web('a', 1, port)], mode), () => undefined);
     const input = inputOf([...nodes, ...web('a', 1, { ...port, ...bad }), ...web('b', 2, port, 2030)], mode);
