@@ -117,6 +117,6 @@ export const otherDifferences: readonly OtherDifference[] = [
     since: '1.29',
     now: 'kube-proxy can write nftables rules',
     before: 'It cannot',
-    why: 'Sluice renders the modes iptables and ipvs',
+    why: 'The setting of the profile applies to any version',
   },
 ];
