@@ -1,5 +1,7 @@
+import { ComparisonOfFrontends } from './compare-frontends.ts';
 import { ComparisonOfServers } from './compare-servers.ts';
 import { ComparisonOfTables } from './compare-tables.ts';
+import { ServicesOfFrontends } from './of-frontends.ts';
 import { ServicesOfServers } from './of-servers.ts';
 import { families, ServicesOfTables, tableOf } from './of-tables.ts';
 import type { DataPlane, ForwardingState, ServiceChange } from './services.ts';
@@ -20,10 +22,16 @@ const planes = {
     read: (state) => new ServicesOfServers(state),
     compare: (from, to) => new ComparisonOfServers(from, to),
   },
+  nftables: {
+    isSeenByNat: true,
+    read: (state) => new ServicesOfFrontends(state),
+    compare: (from, to) => new ComparisonOfFrontends(from, to),
+  },
 } as const satisfies Record<string, DataPlane>;
 
 /** The data plane that a state is for. */
 export function planeOf(state: ForwardingState): DataPlane {
+  if (state.nft) return planes.nftables;
   if (state.ipvs) return planes.ipvs;
   return families.some((family) => tableOf(state, family, 'nat').chains.has('SLUICE-SERVICES'))
     ? planes.tree

@@ -1,13 +1,15 @@
 import type { Family } from '../family.ts';
 import type { FamilyProgram } from '../link/program.ts';
+import type { NftState } from '../nftables/state.ts';
 import type { TransportProtocol } from '../rules/rule.ts';
 import type { IpvsState } from '../virtual/values.ts';
 import type { ServiceFrontend } from './of-rule.ts';
 
-/** What forwards packets on a node: the rules of each family, and in mode ipvs virtual servers. */
+/** What forwards packets on a node: the rules of each family, in mode ipvs also virtual servers, in mode nftables one table alone. */
 export interface ForwardingState {
   readonly families: { readonly [F in Family]?: FamilyProgram };
   readonly ipvs?: IpvsState;
+  readonly nft?: NftState;
 }
 
 /** One endpoint of a Service. */
@@ -29,10 +31,10 @@ export interface ServiceEndpoint {
 
 /**
  * One Service port of one family, as far as endpoints serve it: one data plane has one more for the endpoints of this node alone, another
- * has one for each frontend. It is read from what forwards packets, never from comments: these may lie.
+ * has one for each frontend, a third has both. It is read from what forwards packets, never from comments: these may lie.
  */
 export interface Service {
-  /** The same in every state of one layout and mode: `ipv4 SLU-SVC-JHDHFGEGLBNOLDNC`, in mode ipvs `10.96.0.10:80/TCP`. */
+  /** The same in every state of one layout and mode: `ipv4 SLU-SVC-JHDHFGEGLBNOLDNC`, in modes ipvs and nftables `10.96.0.10:80/TCP`. */
   readonly key: string;
   readonly family: Family;
   /** The key of the same Service port with the endpoints of this node alone, or of all nodes; left out where there is none. */
@@ -53,7 +55,7 @@ export interface Service {
 
 /** A frontend with its Service. */
 export interface NamedFrontend extends ServiceFrontend {
-  /** `shop/web:http`, for people; in mode ipvs, where nothing names Services, the frontend itself. */
+  /** `shop/web:http`, for people; where nothing names Services, the frontend itself. */
   readonly service: string;
 }
 

@@ -1,0 +1,168 @@
+import type { Family } from '../family.ts';
+import { differing } from '../link/layered.ts';
+import { isNodePort, type NftFrontend, readFrontend, readFrontendKey } from '../nftables/frontend.ts';
+import { perObject } from '../per-object.ts';
+import { printEndpoint, type TransportProtocol } from '../rules/rule.ts';
+import { printFrontend, type ServiceFrontend } from './of-rule.ts';
+import type { ForwardingState, NamedFrontend, ServedFrontend, Service, ServiceEndpoint, Services } from './services.ts';
+
+/** Lines by the key of their frontend, as `NftState` has them. */
+export type FrontendLines = ReadonlyMap<string, readonly string[]>;
+
+const noFrontends: FrontendLines = new Map();
+
+export const linesOf = ({ nft }: ForwardingState): FrontendLines => nft?.frontends ?? noFrontends;
+
+/** The lists of a frontend: that of all sources, and with policy Local that of sources from outside. */
+export type ListKind = 'all' | 'local';
+
+const localMark = ' local';
+
+/** `10.96.0.10:80/TCP`, of the local list `10.96.0.10:80/TCP local`. */
+export function serviceKey({ address, port, protocol }: Parts, list: ListKind): string {
+  return `${printEndpoint(address, port)}/${protocol.toUpperCase()}${list === 'local' ? localMark : ''}`;
+}
+
+type Parts = Pick<NftFrontend, 'address' | 'port' | 'protocol'>;
+
+/** A list of a frontend by the key of its Service. */
+interface ListPlace {
+  readonly key: string;
+  readonly list: ListKind;
+}
+
+const keyForm = /^(.+):(\d+)\/(TCP|UDP|SCTP)( local)?$/;
+
+function placeOf(key: string): ListPlace | undefined {
+  const [, address = '', port = '', protocol = '', mark] = keyForm.exec(key) ?? [];
+  if (address === '') return undefined;
+  const plain = address.replaceAll(/[[\]]/g, '');
+  return { key: `${plain} . ${protocol.toLowerCase()} . ${port}`, list: mark === undefined ? 'all' : 'local' };
+}
+
+/** The lists that a frontend has, empty ones too. */
+export const listsOf = ({ outside }: Pick<NftFrontend, 'outside'>): readonly ListKind[] =>
+  outside === 'local' ? ['all', 'local'] : ['all'];
+
+/** The Services of mode nftables: each list of a frontend is one. */
+export class ServicesOfFrontends implements Services {
+  readonly #state: ForwardingState;
+
+  constructor(state: ForwardingState) {
+    this.#state = state;
+  }
+
+  get count(): number {
+    let count = 0;
+    for (const frontend of this.#all()) count += listsOf(frontend).length;
+    return count;
+  }
+
+  has(key: string): boolean {
+    return this.service(key) !== undefined;
+  }
+
+  service(key: string): Service | undefined {
+    const place = placeOf(key);
+    const lines = place && linesOf(this.#state).get(place.key);
+    return place && lines && serviceOfFrontend(place.key, lines, place.list);
+  }
+
+  any(family: Family): Service | undefined {
+    for (const [key, lines] of linesOf(this.#state))
+      if (readFrontendKey(key).family === family) return serviceOfFrontend(key, lines, 'all');
+    return undefined;
+  }
+
+  addresses(): ReadonlySet<string> {
+    const found = new Set<string>();
+    for (const frontend of this.#all())
+      for (const list of [frontend.endpoints, frontend.local])
+        for (const one of list) found.add(one.slice(0, one.indexOf(' ')));
+    return found;
+  }
+
+  /** Nothing names the Service of a frontend: its address and port stand for it. */
+  *frontends(family: Family, withRejected: boolean): Generator<NamedFrontend> {
+    for (const frontend of this.#all()) {
+      const { protocol, port, endpoints } = frontend;
+      if (frontend.family !== family || (endpoints.length === 0 && !withRejected)) continue;
+      const address = isNodePort(frontend) ? undefined : frontend.address;
+      const service = address === undefined ? `node port ${port}` : `${address} port ${port}`;
+      yield { protocol, address, port, service };
+    }
+  }
+
+  /** The endpoints of both lists, each once. */
+  *served(protocol: TransportProtocol, unlike: ForwardingState): Generator<ServedFrontend> {
+    const [own, other] = [linesOf(this.#state), linesOf(unlike)];
+    for (const key of differing(own, other)) {
+      const lines = own.get(key);
+      const parts = readFrontendKey(key);
+      if (!lines || parts.protocol !== protocol) continue;
+      const { family, port } = parts;
+      const { endpoints, local } = readFrontend(key, lines);
+      const address = isNodePort(parts) ? undefined : parts.address;
+      for (const one of new Set([...endpoints, ...local]))
+        yield { family, protocol, address, port, endpoint: endpointText(one) };
+    }
+  }
+
+  *#all(): Generator<NftFrontend> {
+    for (const [key, lines] of linesOf(this.#state)) yield readFrontend(key, lines);
+  }
+}
+
+/** `10.244.1.5:8080` of `10.244.1.5 . 8080`. */
+function endpointText(endpoint: string): string {
+  const [address = '', port = ''] = endpoint.split(' . ');
+  return printEndpoint(address, Number(port));
+}
+
+/** Endpoints by their lines: a list of many is read once. */
+const endpointsOf = {
+  all: perObject((lines: readonly string[]) => readEndpoints(lines, 'endpoint ')),
+  local: perObject((lines: readonly string[]) => readEndpoints(lines, 'local ')),
+} as const satisfies Record<ListKind, unknown>;
+
+function readEndpoints(lines: readonly string[], word: string): ReadonlyMap<string, ServiceEndpoint> {
+  const remembersClients = lines.some((line) => line.startsWith('affinity '));
+  const found = new Map<string, ServiceEndpoint>();
+  for (const line of lines) {
+    if (!line.startsWith(word)) continue;
+    const [address = '', port = ''] = line.slice(word.length).split(' . ');
+    const form = `:${port}`;
+    const own = { address, form, chain: '', weight: 1, masqueradesItself: true, remembersClients };
+    found.set(printEndpoint(address, Number(port)), own);
+  }
+  return found;
+}
+
+/**
+ * A list of a frontend as a Service.
+ * @returns undefined if the frontend has no such list
+ */
+export function serviceOfFrontend(key: string, lines: readonly string[], list: ListKind): Service | undefined {
+  const frontend = readFrontend(key, lines);
+  const lists = listsOf(frontend);
+  if (!lists.includes(list)) return undefined;
+  const { family, outside, affinitySeconds } = frontend;
+  const endpoints = endpointsOf[list](lines);
+  const sibling = lists.find((one) => one !== list);
+  return {
+    key: serviceKey(frontend, list),
+    family,
+    ...(sibling ? { siblingKey: serviceKey(frontend, sibling) } : {}),
+    endpoints,
+    // Each endpoint has an id that clients keep, whatever the order.
+    affinityOrder: affinitySeconds === undefined ? [] : [...endpoints.keys()],
+    choice: affinitySeconds === undefined ? 'random' : `affinity ${affinitySeconds}`,
+    onlyMasquerades: true,
+    frontends: [`${family} ${printFrontend(named(frontend))}`],
+    isLocalOutside: outside === 'local',
+  };
+}
+
+/** A frontend as other data planes name it: of a node port without an address. */
+export const named = (frontend: NftFrontend): ServiceFrontend =>
+  isNodePort(frontend) ? { ...frontend, address: undefined } : frontend;
