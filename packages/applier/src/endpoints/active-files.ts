@@ -1,5 +1,5 @@
 import { type BundleFiles, changedFiles, readPath, withFilesOf } from '@sluice/bundle';
-import { compareText, planeOf } from '@sluice/netfilter';
+import { anyAddress, compareText, planeOf } from '@sluice/netfilter';
 import { limits } from '../limits.ts';
 import type { Generation } from '../ports/journal.ts';
 import type { NodeState } from '../ports/node-state.ts';
@@ -118,11 +118,15 @@ function frontendKeys(frontend: string): readonly string[] {
   return [`${address} ${port}`, `* ${port}`];
 }
 
-const frontendLine = / (?:-d (\S+) )?--dport (\d+) | (?:-t|-u|--sctp-service) \[?([^\]\s]+?)\]?:(\d+)(?= |$)/gm;
+const frontendLine =
+  / (?:-d (\S+) )?--dport (\d+) | (?:-t|-u|--sctp-service) \[?([^\]\s]+?)\]?:(\d+)(?= |$)| ([\da-f.:]+) \. (?:tcp|udp|sctp) \. (\d+)/gm;
+
+const anyAddresses: readonly string[] = Object.values(anyAddress);
 
 /** The frontends in a file, with `*` for the node's addresses. Only a hint: the bundle that is made with it is admitted again. */
 function frontendsIn(text: string): readonly string[] {
-  return [...text.matchAll(frontendLine)].map(([, address, port, virtual, at]) =>
-    virtual === undefined ? `${address ?? '*'} ${port}` : `${virtual.startsWith('$') ? '*' : virtual} ${at}`,
-  );
+  return [...text.matchAll(frontendLine)].map(([, address, port, virtual, at, key, keyPort]) => {
+    if (key !== undefined) return `${anyAddresses.includes(key) ? '*' : key} ${keyPort}`;
+    return virtual === undefined ? `${address ?? '*'} ${port}` : `${virtual.startsWith('$') ? '*' : virtual} ${at}`;
+  });
 }

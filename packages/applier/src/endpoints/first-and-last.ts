@@ -46,7 +46,9 @@ export function firstAndLastOf(comparison: Comparison<NodeState>, bounds: Bounds
     found[end].push(change.frontend);
   }
   if (found.first.length + found.last.length === 0) return undefined;
-  return { first: found.first.toSorted(compareText), last: found.last.toSorted(compareText) };
+  // A frontend may have two lists of endpoints, with a first or last one each.
+  const each = (frontends: readonly string[]): readonly string[] => [...new Set(frontends)].toSorted(compareText);
+  return { first: each(found.first), last: each(found.last) };
 }
 
 /** Whether a frontend is served from now on, or rejected; undefined if neither of it is the whole change. */
