@@ -16,6 +16,7 @@ import { rehearsalBench } from './rehearsal.ts';
 import { review } from './review.ts';
 import { inboxBench } from './inbox.ts';
 import { kernelBench } from './kernel.ts';
+import { nftablesBench } from './nftables.ts';
 import { nodeBench } from './node.ts';
 import { executablesBench } from './executables.ts';
 import { watchBench } from './watch.ts';
@@ -168,3 +169,4 @@ await watchBench(sluice, { services: 10_000, endpointsPerService: 5, nodes: 100 
 await kernelBench(sluice);
 await rehearsalBench(10_000);
 await ipvsBench(10_000);
+nftablesBench([1_000, 10_000, 45_000], rounds);

@@ -1,0 +1,158 @@
+// Loads many Services in mode nftables, once, into a network namespace of its own, started by nftables.ts with the number of Services and
+// the layout: `ours`, or `theirs`, that of kube-proxy 1.37 as text. Prints one JSON line.
+import { execFileSync } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import { frontendElements, listChain, type NftState, printElements, printNft, readFrontend } from '@sluice/netfilter';
+import { frontendLines } from '../../packages/netfilter/src/nftables/frontend.ts';
+import { mustBeInNamespace } from './in-namespace.ts';
+import { median } from './measure.ts';
+
+mustBeInNamespace();
+const services = Number(process.argv[2] ?? 1_000);
+const layout = process.argv[3] === 'theirs' ? 'theirs' : 'ours';
+const endpoints = 5;
+const changes = 15;
+
+const address = (first: number, n: number): string => `10.${first + (n >> 16)}.${(n >> 8) & 255}.${n & 255}`;
+const vip = (service: number): string => address(96, service + 256);
+const pod = (service: number, at: number): string => address(128, service * endpoints + at);
+
+/** The texts that load the layout, replace an endpoint by a new one, and add one. */
+interface LayoutTexts {
+  readonly load: string;
+  readonly replace: (service: number, turn: number) => string;
+  readonly add: (service: number) => string;
+}
+
+function ours(): LayoutTexts {
+  const key = (service: number): string => `${vip(service)} . tcp . 80`;
+  const linesOf = (list: readonly string[]): readonly string[] =>
+    frontendLines({ isClusterIP: true, ranges: [], endpoints: list.map((one) => `${one} . 8080`), local: [] });
+  const pods = (service: number): readonly string[] => Array.from({ length: endpoints }, (_, at) => pod(service, at));
+  const frontends = new Map(
+    Array.from({ length: services }, (_, service) => [key(service), linesOf(pods(service))] as const),
+  );
+  const settings = [
+    'table 1 address',
+    'pods 10.128.0.0/9',
+    'keep 10.128.0.0/9',
+    'node 192.0.2.11',
+    'cidr 10.96.0.0/13',
+  ];
+  const state: NftState = { settings, frontends };
+  const elementsOf = (service: number, list: readonly string[]): ReturnType<typeof frontendElements> =>
+    frontendElements(readFrontend(key(service), linesOf(list)), 'a');
+  const changed = (service: number, from: readonly string[], to: readonly string[]): string => {
+    const [before, after] = [elementsOf(service, from), elementsOf(service, to)];
+    const print = ({ set, key: one, value }: { set: string; key: string; value: string }): string =>
+      `${set} ${one} ${value}`;
+    const [had, has] = [
+      new Set([...before.serving, ...before.lists].map(print)),
+      new Set([...after.serving, ...after.lists].map(print)),
+    ];
+    const gone = [...before.serving, ...before.lists].filter((one) => !has.has(print(one)));
+    const come = [...after.serving, ...after.lists].filter((one) => !had.has(print(one)));
+    return printElements('delete', gone) + printElements('add', [...come, ...after.shared.slice(-2, -1)]);
+  };
+  const others = (service: number, turn: number): readonly string[] => [
+    ...pods(service).slice(1),
+    turn === 0 ? pod(service, 0) : address(240, turn),
+  ];
+  return {
+    load:
+      printNft(state) +
+      listChain(`n${endpoints + 1}`)
+        .map((command) => `${command}\n`)
+        .join(''),
+    replace: (service, turn) => changed(service, others(service, turn), others(service, turn + 1)),
+    add: (service) => changed(service, pods(service), [...pods(service), address(241, service)]),
+  };
+}
+
+/** The layout of kube-proxy 1.37 (`pkg/proxy/nftables/proxier.go`), for ClusterIPs of IPv4: both tables, all base chains. */
+function theirs(): LayoutTexts {
+  const name = (service: number): string =>
+    `service-AAAA${service.toString(36).toUpperCase()}-shop/s${service}/tcp/http`;
+  const rule = (service: number, list: readonly string[]): string =>
+    `meta l4proto tcp dnat ip to numgen random mod ${list.length} map { ${list.map((one, at) => `${at} : ${one} . 8080`).join(', ')} }`;
+  const pods = (service: number, first = pod(service, 0)): readonly string[] => [
+    first,
+    ...Array.from({ length: endpoints - 1 }, (_, at) => pod(service, at + 1)),
+  ];
+  const all = Array.from({ length: services }, (_, service) => service);
+  const table = (family: 'ip' | 'ip6'): string => {
+    const type = family === 'ip' ? 'ipv4_addr' : 'ipv6_addr';
+    const key = `type ${type} . inet_proto . inet_service`;
+    const own = family === 'ip' ? all : [];
+    const elements = (list: readonly string[]): string =>
+      list.length === 0 ? '' : `elements = { ${list.join(', ')} };`;
+    return `table ${family} kube-proxy {
+      set hairpin-connections { type ${type} . ${type} . inet_proto . inet_service; }
+      set cluster-ips { type ${type}; ${elements(own.map(vip))} }
+      set nodeport-ips { type ${type}; }
+      map no-endpoint-services { ${key} : verdict; }
+      map no-endpoint-nodeports { type inet_proto . inet_service : verdict; }
+      map firewall-ips { ${key} : verdict; }
+      map service-nodeports { type inet_proto . inet_service : verdict; }
+      chain reject-chain { reject; }
+      chain nodeport-endpoints-check { ${family} daddr @nodeport-ips meta l4proto . th dport vmap @no-endpoint-nodeports; }
+      chain service-endpoints-check { ${family} daddr . meta l4proto . th dport vmap @no-endpoint-services; }
+      chain firewall-check { ${family} daddr . meta l4proto . th dport vmap @firewall-ips; }
+      chain cluster-ips-check { ${family} daddr @cluster-ips reject; }
+      chain masquerading {
+        meta mark & 0x4000 != 0 meta mark set meta mark ^ 0x4000 masquerade fully-random
+        ct status dnat ${family} saddr . ${family} daddr . meta l4proto . th dport @hairpin-connections masquerade fully-random
+      }
+      ${own.map((one) => `chain ${name(one)} { ip daddr ${vip(one)} ip saddr != 10.128.0.0/9 meta mark set meta mark | 0x4000; ${rule(one, pods(one))}; }`).join('\n')}
+      map service-ips { ${key} : verdict; ${elements(own.map((one) => `${vip(one)} . 6 . 80 : goto ${name(one)}`))} }
+      chain services {
+        ${family} daddr . meta l4proto . th dport vmap @service-ips
+        ${family} daddr @nodeport-ips meta l4proto . th dport vmap @service-nodeports
+      }
+      chain filter-prerouting-pre-dnat { type filter hook prerouting priority -110; ct state new jump firewall-check; }
+      chain filter-output-pre-dnat { type filter hook output priority -110; ct state new jump firewall-check; }
+      chain filter-input { type filter hook input priority 0; ct state new jump nodeport-endpoints-check; ct state new jump service-endpoints-check; }
+      chain filter-forward { type filter hook forward priority 0; ct state new jump service-endpoints-check; ct state new jump cluster-ips-check; }
+      chain filter-output { type filter hook output priority 0; ct state new jump service-endpoints-check; ct state new jump cluster-ips-check; }
+      chain nat-prerouting { type nat hook prerouting priority -100; jump services; }
+      chain nat-output { type nat hook output priority -100; jump services; }
+      chain nat-postrouting { type nat hook postrouting priority 100; jump masquerading; }
+    }\n`;
+  };
+  const rewrite = (service: number, list: readonly string[]): string =>
+    `flush chain ip kube-proxy ${name(service)}
+     add rule ip kube-proxy ${name(service)} ip daddr ${vip(service)} ip saddr != 10.128.0.0/9 meta mark set meta mark | 0x4000
+     add rule ip kube-proxy ${name(service)} ${rule(service, list)}\n`;
+  return {
+    load: table('ip') + table('ip6'),
+    replace: (service, turn) => rewrite(service, pods(service, address(240, turn + 1))),
+    add: (service) => rewrite(service, [...pods(service), address(241, service)]),
+  };
+}
+
+/** One `nft -f -`: one transaction, in milliseconds. */
+function nft(input: string): number {
+  const started = performance.now();
+  execFileSync('/usr/sbin/nft', ['-f', '-'], { input, maxBuffer: 1 << 26 });
+  return performance.now() - started;
+}
+
+/** Memory of the kernel's own, in bytes: without files and processes. */
+function kernelBytes(): number {
+  const text = readFileSync('/proc/meminfo', 'utf8');
+  const of = (name: string): number => Number(new RegExp(`^${name}: +(\\d+) kB`, 'm').exec(text)?.[1] ?? 0);
+  return 1024 * (of('SUnreclaim') + of('VmallocUsed') + of('Percpu'));
+}
+
+const texts = layout === 'ours' ? ours() : theirs();
+const before = kernelBytes();
+const loadMs = nft(texts.load);
+const bytes = kernelBytes() - before;
+const middle = services >> 1;
+const replace = Array.from({ length: changes }, (_, turn) =>
+  nft(texts.replace(middle, turn + (layout === 'ours' ? 1 : 0))),
+);
+const add = Array.from({ length: changes }, (_, turn) => nft(texts.add((middle + turn + 1) % services)));
+process.stdout.write(
+  `${JSON.stringify({ loadMs, replaceMs: median(replace), addMs: median(add), bytesPerService: bytes / services })}\n`,
+);
