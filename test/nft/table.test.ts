@@ -1,0 +1,85 @@
+// @module-tag test
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { atTier } from '@sluice/testing';
+import { execaSync } from 'execa';
+import { afterAll, beforeEach, describe, expect, test } from 'vitest';
+import { resolveNode } from '@sluice/bundle';
+import { type NftState, printNft, printNftTable, readNft } from '@sluice/netfilter';
+import { nftBundle } from '../../packages/bundle/src/virtual/nft.fixture.ts';
+import { needKernel } from '../netns/privileges.ts';
+import { newerNft } from './newer.ts';
+
+/** The text of mode nftables and the real tool: it takes the table, lists it, and takes what it listed. */
+
+const folder = mkdtempSync(join(tmpdir(), 'sluice-nft-'));
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+beforeEach(needKernel);
+
+const own = '/usr/sbin/nft';
+const tools = atTier({ quick: ['own'], all: ['own', 'newer'] });
+
+function pathOf(tool: string): { readonly path: string } | { readonly lack: string } {
+  return tool === 'own' ? { path: own } : newerNft();
+}
+
+/** Runs a shell script in a network namespace of its own; `$1` is a file with the text. */
+function inNamespace(
+  script: string,
+  text: string,
+): { readonly stdout: string; readonly stderr: string; readonly exitCode?: number | undefined } {
+  const file = join(folder, 'text.nft');
+  writeFileSync(file, text);
+  return execaSync('unshare', ['--net', 'sh', '-ec', script, 'sh', file], { reject: false });
+}
+
+function stateOf(node: string): NftState {
+  const resolved = resolveNode(nftBundle(), node);
+  if (!('version' in resolved)) throw new Error('not resolved');
+  const state = readNft(resolved.nft ?? []);
+  if ('problems' in state) throw new Error('not read');
+  return state;
+}
+
+describe.each(tools)('the %s nft', (tool) => {
+  const found = pathOf(tool);
+  beforeEach((context) => {
+    if ('lack' in found) context.skip(found.lack);
+  });
+  const nft = 'path' in found ? found.path : '';
+
+  test.each([
+    ['by address', 'address', false],
+    ['by interface', { interface: 'cali*' }, false],
+    ['by one interface, with all masqueraded', { interface: 'cbr0' }, true],
+  ] as const)(
+    'takes the table that tells pods %s, and lists it as it takes it again',
+    (_title, detector, masqueradeAll) => {
+      const list = `${nft} -n list table inet sluice`;
+      const script = `${nft} -f "$1"; ${list} >"$1.1"; ${nft} flush ruleset; ${nft} -f "$1.1"; ${list} | cmp - "$1.1"; cat "$1.1"`;
+      const { exitCode, stderr, stdout } = inNamespace(script, printNftTable({ detector, masqueradeAll }));
+      expect([exitCode, stderr]).toEqual([0, '']);
+      expect(stdout).toContain('chain masquerade-cluster6');
+    },
+  );
+
+  test.each(['node-a', 'node-b'])('takes every kind of element of %s in one transaction', (node) => {
+    const state = stateOf(node);
+    const { exitCode, stderr, stdout } = inNamespace(
+      `${nft} -f "$1"; ${nft} -n list table inet sluice`,
+      printNft(state),
+    );
+    expect([exitCode, stderr]).toEqual([0, '']);
+    for (const key of state.frontends.keys()) {
+      const numbered = key.replace(' . tcp . ', ' . 6 . ').replace(' . udp . ', ' . 17 . ');
+      expect(stdout.includes(numbered), `the kernel has ${key}`).toBe(true);
+    }
+  });
+
+  test('refuses the whole text if one element is wrong', () => {
+    const text = `${printNft(stateOf('node-a'))}add element inet sluice svc4 { 10.0.0.1 . 6 . 80 : goto n77 }\n`;
+    const { stdout } = inNamespace(`${nft} -f "$1" 2>/dev/null || ${nft} list tables; echo end`, text);
+    expect(stdout).toBe('end');
+  });
+});
