@@ -1,5 +1,4 @@
-import type { Guard } from '@sluice/bundle';
-import { compareText, type Family, type NftTableOptions, parseCidr, printNftTable } from '@sluice/netfilter';
+import { type Family, type NftTableOptions, printNftTable } from '@sluice/netfilter';
 import type { NftablesProfile, Profile } from '../../config.ts';
 import type { PerFamily } from '../../model.ts';
 import { type GuardedLine, printLines } from '../lines.ts';
@@ -39,7 +38,7 @@ export function nftBaseText(profile: Profile, nftables: NftablesProfile, base: N
     const add = addingElements(family);
     return [
       ...podLines(profile, nftables, family, base.undetectedIn(family)),
-      ...nodeLines(profile, family, add),
+      ...nodeElements(profile, family).flatMap((element) => add('node', [element])),
       ...add('cidr', networkElements(base.serviceCIDRs[family] ?? [])),
     ];
   });
@@ -72,23 +71,16 @@ function podLines(
 }
 
 /** The addresses with node ports. No rule serves them on loopback addresses. */
-function nodeLines(profile: Profile, family: Family, add: AddElements): readonly GuardedLine[] {
+function nodeElements(profile: Profile, family: Family): readonly string[] {
   const scope = nodePortScope(profile, family);
   switch (scope.kind) {
     case 'any':
-      return add('node', [whole[family]]);
+      return [whole[family]];
     case 'primary':
-      return add('node', ['${node.address}']);
-    case 'cidrs': {
-      const cidrs = scope.cidrs.filter((text) => text !== primary && parseCidr(text) !== undefined);
-      // An address inside of a network would overlap with it.
-      const outside: Guard = { kind: 'ip-in', negated: true, values: [...new Set(cidrs)].toSorted(compareText) };
-      return [
-        ...add('node', networkElements(cidrs)),
-        ...(scope.cidrs.includes(primary)
-          ? add('node', ['${node.address}'], cidrs.length === 0 ? undefined : outside)
-          : []),
-      ];
-    }
+      return [own];
+    case 'cidrs':
+      return networkElements(scope.cidrs.map((text) => (text === primary ? own : text)));
   }
 }
+
+const own = '${node.address}';
