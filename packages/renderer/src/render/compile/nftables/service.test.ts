@@ -1,0 +1,163 @@
+import { ruleLimits } from '@sluice/netfilter';
+import { expect, test } from 'vitest';
+import { assemble } from '../../assemble.ts';
+import type { Endpoint, PortOfFamily, ServicePort } from '../../model.ts';
+import { fleetOf } from '../../select/guards.ts';
+import { configWith, endpoint, inFamily, leaving, node, portWith, profileWith, serviceOf } from '../sample.fixture.ts';
+import { nftServiceText } from './service.ts';
+
+const fleet = fleetOf([
+  { name: 'node-1', zone: 'a' },
+  { name: 'node-2', zone: 'b' },
+]);
+const both = { externalIPs: true, families: ['ipv4', 'ipv6'] } as const;
+const one = endpoint('10.244.1.5:8080', { nodeName: 'node-1' });
+const two = endpoint('10.244.2.7:8080', { nodeName: 'node-2' });
+
+/** The lines of a Service without its header and without the words that all lines have. */
+function linesOf(
+  ports: readonly ServicePort[],
+  options: Parameters<typeof nftServiceText>[1] = both,
+): readonly string[] {
+  const lines = nftServiceText(serviceOf(ports), options, fleet).split('\n').slice(0, -1);
+  return lines.filter((line) => !line.startsWith('#')).map((line) => line.replace('add element inet sluice ', ''));
+}
+const portLines = (here: Partial<PortOfFamily>, rest: Partial<ServicePort> = {}): readonly string[] =>
+  linesOf([portWith(here, rest)]);
+
+test('a ClusterIP has its map, its address and a line for each endpoint', () => {
+  expect(portLines({ endpoints: [one, two] })).toEqual([
+    'cluster4 { 10.96.7.1 }',
+    'svc4 { 10.96.7.1 . tcp . 80 : goto n${count} }',
+    'tcp4 { 10.96.7.1 . 80 . ${slot} : 10.244.1.5 . 8080 }',
+    'tcp4 { 10.96.7.1 . 80 . ${slot} : 10.244.2.7 . 8080 }',
+  ]);
+});
+
+test('policy Local, ranges and affinity', () => {
+  const here = {
+    endpoints: [one],
+    loadBalancerIPs: ['203.0.113.9'],
+    loadBalancerSourceRanges: ['198.51.100.0/25', '198.51.100.7/32'],
+  };
+  const rest = { nodePort: 30_090, externalTrafficPolicy: 'Local', healthCheckNodePort: 32_090 } as const;
+  expect(portLines(here, { ...rest, affinitySeconds: 600 })).toEqual([
+    'cluster4 { 10.96.7.1 }',
+    'svc4 { 10.96.7.1 . tcp . 80 : goto s${count}t600, 203.0.113.9 . tcp . 80 : goto s${count}t600, 0.0.0.0 . tcp . 30090 : goto ps${count}t600 }',
+    'near4 { 203.0.113.9 . tcp . 80, 0.0.0.0 . tcp . 30090 }',
+    'out4 { 203.0.113.9 . tcp . 80 : goto r${localCount}t600, 0.0.0.0 . tcp . 30090 : goto pr${localCount}t600 }',
+    'none4 { 203.0.113.9 . tcp . 80 : drop, 0.0.0.0 . tcp . 30090 : drop }',
+    'fw4 { 203.0.113.9 . tcp . 80 }',
+    'allow4 { 203.0.113.9 . tcp . 80 . 198.51.100.0/25 }',
+    '@ip-in=198.51.100.0/25,198.51.100.7/32 allow4 { 203.0.113.9 . tcp . 80 . 203.0.113.9 }',
+    'health4 { 32090 }',
+    'tcp4 { 10.96.7.1 . 80 . ${slot} : 10.244.1.5 . 8080, 203.0.113.9 . 80 . ${slot} : 10.244.1.5 . 8080, 0.0.0.0 . 30090 . ${slot} : 10.244.1.5 . 8080 }',
+    '@node=node-1 tcp4 { 203.0.113.9 . 80 . ${localSlot} : 10.244.1.5 . 8080, 0.0.0.0 . 30090 . ${localSlot} : 10.244.1.5 . 8080 }',
+  ]);
+});
+
+test.each<[string, readonly Endpoint[], Partial<ServicePort>, readonly string[]]>([
+  ['no endpoint at all is refused', [], {}, ['none4 { 10.96.7.1 . tcp . 80 : goto refuse }']],
+  [
+    'an endpoint that is not ready is none',
+    [{ ...one, ready: false }],
+    {},
+    ['none4 { 10.96.7.1 . tcp . 80 : goto refuse }'],
+  ],
+  ['an endpoint that terminates serves if it is the last one', [{ ...one, ...leaving }], {}, []],
+  ['the same endpoints on every node need no line', [one], {}, []],
+  [
+    'with hints nodes differ',
+    [
+      { ...one, hintZones: ['a'] },
+      { ...two, hintZones: ['b'] },
+    ],
+    {},
+    ['none4 { 10.96.7.1 . tcp . 80 : drop }'],
+  ],
+  ['internal policy Local drops', [one], { internalTrafficPolicy: 'Local' }, ['none4 { 10.96.7.1 . tcp . 80 : drop }']],
+  ['a node port with policy Cluster', [one], { nodePort: 30_080 }, []],
+])('without an endpoint: %s', (_title, endpoints, rest, expected) => {
+  expect(portLines({ endpoints }, rest).filter((line) => line.startsWith('none'))).toEqual(expected);
+});
+
+test('internal policy Local has the local endpoints of each node in its list', () => {
+  const lines = portLines({ endpoints: [one, two], externalIPs: ['192.0.2.1'] }, { internalTrafficPolicy: 'Local' });
+  expect(lines.filter((line) => line.includes('tcp4'))).toEqual([
+    'tcp4 { 192.0.2.1 . 80 . ${slot} : 10.244.1.5 . 8080 }',
+    'tcp4 { 192.0.2.1 . 80 . ${slot} : 10.244.2.7 . 8080 }',
+    '@node=node-1 tcp4 { 10.96.7.1 . 80 . ${slot} : 10.244.1.5 . 8080 }',
+    '@node=node-2 tcp4 { 10.96.7.1 . 80 . ${slot} : 10.244.2.7 . 8080 }',
+  ]);
+});
+
+test('both families are in one file; a profile of one family has only its lines', () => {
+  const port = portWith({ endpoints: [one] }, { protocol: 'UDP', nodePort: 30_053 });
+  const ipv6 = inFamily({ clusterIP: 'fd00:96::1', endpoints: [endpoint('[fd00::5]:53')] });
+  const dual = { ...port, families: { ...port.families, ipv6 } };
+  expect(linesOf([dual], { ...both, families: ['ipv6'] })).toEqual([
+    'cluster6 { fd00:96::1 }',
+    'svc6 { fd00:96::1 . udp . 80 : goto n${count}, :: . udp . 30053 : goto pn${count} }',
+    'always6 { :: . udp . 30053 }',
+    'udp6 { fd00:96::1 . 80 . ${slot} : fd00::5 . 53, :: . 30053 . ${slot} : fd00::5 . 53 }',
+  ]);
+  const sets = linesOf([dual]).map((line) => line.split(' ')[0]);
+  expect(sets).toEqual(['cluster4', 'svc4', 'always4', 'udp4', 'cluster6', 'svc6', 'always6', 'udp6']);
+  expect(nftServiceText(serviceOf([port]), { ...both, families: ['ipv6'] }, fleet)).toBe('');
+});
+
+test('an address that is external twice is one frontend, with its ranges', () => {
+  const here = {
+    externalIPs: ['203.0.113.9'],
+    loadBalancerIPs: ['203.0.113.9'],
+    loadBalancerSourceRanges: ['10.0.0.0/8'],
+  };
+  const lines = portLines({ ...here, endpoints: [one] });
+  expect(lines.filter((line) => /always4|fw4/.test(line))).toEqual([
+    'always4 { 203.0.113.9 . tcp . 80 }',
+    'fw4 { 203.0.113.9 . tcp . 80 }',
+  ]);
+});
+
+test('a line is never longer than a rule may be', () => {
+  const loadBalancerIPs = Array.from(
+    { length: 60 },
+    (_, n) => `2001:db8:ffff:ffff:ffff:ffff:ffff:${(0x1000 + n).toString(16)}`,
+  );
+  const loadBalancerSourceRanges = Array.from({ length: 40 }, (_, n) => `2001:db8:${(0x1000 + n).toString(16)}::/48`);
+  const endpoints = [endpoint('[fd00:10:244:ffff:ffff:ffff:ffff:ffff]:65535')];
+  const ipv6 = inFamily({ clusterIP: 'fd00:96::1', loadBalancerIPs, loadBalancerSourceRanges, endpoints });
+  const lines = nftServiceText(serviceOf([{ ...portWith({}), families: { ipv6 } }]), both, fleet).split('\n');
+  const texts = lines.filter((line) => !line.startsWith('#')).map((line) => line.replace(/^@\S+ /, ''));
+  expect(Math.max(...texts.map((text) => text.length))).toBeLessThanOrEqual(ruleLimits.ruleBytesMax);
+  // No line is left shorter than it needs to be.
+  expect(texts.filter((text) => text.includes(' svc6 ')).length).toBeLessThan(6);
+  expect(texts.join(' ').match(/ : fd00:10:244:/g)).toHaveLength(61);
+});
+
+test('a pod that restarts on one of 1,000 nodes changes three lines of one file', () => {
+  const nodes = Array.from({ length: 1_000 }, (_, n) => node(`node-${n}`, { zone: `zone-${n % 3}` }));
+  const filesWith = (last: number): ReadonlyMap<string, string> => {
+    const endpoints = nodes.map(({ name }, n) =>
+      endpoint(`10.${n >> 8}.${n & 255}.${n === 999 ? last : 5}:8080`, { nodeName: name }),
+    );
+    const port = portWith(
+      { endpoints, loadBalancerIPs: ['203.0.113.9'] },
+      { nodePort: 30_080, externalTrafficPolicy: 'Local' },
+    );
+    const profile = profileWith({ mode: 'nftables', nftables: { masqueradeAll: false } });
+    return assemble({ nodes, services: [serviceOf([port], 'LoadBalancer')] }, configWith({ profiles: [profile] }), true)
+      .files;
+  };
+  const [before, after] = [filesWith(5), filesWith(6)];
+  const changed = [...after.keys()].filter((path) => after.get(path) !== before.get(path));
+  expect(changed).toEqual(['profiles/default/services/shop/cart.nft']);
+  const old = new Set(before.get(changed[0]!)!.split('\n'));
+  // Of the header, of the list, and of the local list.
+  expect(
+    after
+      .get(changed[0]!)!
+      .split('\n')
+      .filter((line) => !old.has(line)),
+  ).toHaveLength(3);
+});
