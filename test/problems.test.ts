@@ -15,7 +15,7 @@ shop/web.yaml:9:17: error: Service shop/web: Cannot … [FIELD_VALUE]
     what to do next
 \`\`\`
 
-Levels: an **error** stops the command before anything is written; a **warning** does so with \`--strict\`; **differs** (mode ipvs behaves differently from mode iptables), a **guess** (Sluice assumed the most likely value) and a **note** stop nothing.
+Levels: an **error** stops the command before anything is written; a **warning** does so with \`--strict\`; **differs** (mode ipvs or nftables behaves differently from mode iptables), a **guess** (Sluice assumed the most likely value) and a **note** stop nothing.
 The document has \`apiVersion: sluice.dev/v1alpha1\`, \`kind: ProblemList\` and \`items\`; each item has \`code\`, \`level\`, \`message\` and \`hint\`, and if known \`at\` (\`file\`, \`line\`, \`column\`, from 1) and \`object\`.
 With \`-o json\` every other command that fails prints a document of kind \`Error\`: \`error\` has \`code\`, \`message\` and \`hint\` of the first error, \`problems\` lists all problems.
 A version may add fields; no field changes its meaning or is removed.

@@ -1,6 +1,6 @@
 import { ruleLimits } from './limits.ts';
 /**
- * The severity of a problem. `--strict` turns warnings into errors; `differs` (between mode ipvs and mode iptables), `guess` and
+ * The severity of a problem. `--strict` turns warnings into errors; `differs` (between a mode and mode iptables), `guess` and
  * `note` never fail a command.
  */
 export type Level = 'error' | 'warning' | 'differs' | 'guess' | 'note';
@@ -85,12 +85,13 @@ export const problemCodes = {
   CONFIG_UNSUPPORTED: 'Sluice does not support an option',
   SYSCTL_NOT_ALLOWED: 'a sysctl key or value is outside the allow-list',
   MODE_DEPRECATED: 'a profile uses a mode that Kubernetes has deprecated',
-  ANNOTATION_IGNORED: 'an annotation for mode ipvs has no effect on nodes of mode iptables',
+  MODE_NEEDS_SLUICED: 'nodes need a version of sluiced that knows the mode of their profile',
+  ANNOTATION_IGNORED: 'an annotation for mode ipvs has no effect on nodes of another mode',
   WEIGHTS_IGNORED: 'a Service has weights of endpoints, but its scheduler ignores weights',
   KUBE_PROXY_VERSION_UNSET:
     'a profile names no version of kube-proxy, and some version would serve a Service of the input differently',
   DETECTOR_MISSING: 'a profile cannot distinguish traffic of pods from other traffic in a family',
-  // differences of mode ipvs from mode iptables
+  // differences of modes ipvs and nftables from mode iptables
   DIFFERS_LOCAL_FALLBACK:
     'with policy Local, a node without an endpoint sends traffic to other nodes instead of dropping it',
   DIFFERS_LOCAL_INSIDE: 'with external policy Local, pods and nodes reach only local endpoints by external addresses',
@@ -100,6 +101,9 @@ export const problemCodes = {
   DIFFERS_OTHER_PORTS:
     'addresses of Services are local to each node: they answer ping, and ports without a Service are rejected',
   DIFFERS_INVALID: 'forwarded packets in conntrack state INVALID are not dropped',
+  DIFFERS_NODE_PORTS: 'node ports are open only on the address of the Node',
+  DIFFERS_CLUSTER_IPS:
+    'packets to other ports of ClusterIPs are rejected, and those to unused addresses of Service CIDRs dropped',
   // allocation
   ALLOCATION_INVALID: 'an allocation file is not in the required format',
   ALLOCATION_MISSING: 'a Service has allocated addresses or ports that no allocation file records yet',

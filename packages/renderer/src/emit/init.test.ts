@@ -68,7 +68,7 @@ test('does not take over a mode that is not supported', () => {
 test('takes over mode nftables with its options', () => {
   expect(
     read(initConfig(kubeProxy('mode: nftables\nnftables: { masqueradeAll: true }\n'))).config.profiles,
-  ).toMatchObject([{ mode: 'nftables', nftables: { masqueradeAll: true }, nodePortAddresses: ['primary'] }]);
+  ).toMatchObject([{ mode: 'nftables', nftables: { masqueradeAll: true } }]);
 });
 
 test('takes over mode ipvs with its options', () => {

@@ -60,7 +60,7 @@ export interface Profile {
   readonly detectLocalMode: 'ClusterCIDR' | 'NodeCIDR' | 'BridgeInterface' | 'InterfaceNamePrefix';
   readonly detectLocal: { readonly bridgeInterface: string; readonly interfaceNamePrefix: string };
   readonly clusterCIDR: PerFamily<string>;
-  /** CIDRs and the words `primary`, `localhost` and `all`; empty: every address. */
+  /** CIDRs and the words `primary`, `localhost` and `all`; empty: every address, in mode nftables `primary`. */
   readonly nodePortAddresses: readonly string[];
   readonly conntrack: {
     /** 0: do not set the limit. */

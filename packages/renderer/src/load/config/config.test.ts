@@ -190,11 +190,7 @@ test.each([
   ['an invalid network', profile('ipvs: { excludeCIDRs: [10.0.0.1] }'), 'ADDRESS_INVALID 5:26'],
   ['a negative timeout', profile('ipvs: { tcpTimeout: -1s }'), 'CONFIG_INVALID 5:23'],
   ['mode kernelspace', profile('mode: kernelspace'), 'CONFIG_UNSUPPORTED 5:9'],
-  [
-    'an option of mode iptables in mode nftables',
-    profile('mode: nftables\n  iptables: { masqueradeAll: true }'),
-    'CONFIG_IGNORED 6:30',
-  ],
+  ['mode nftables', profile('mode: nftables'), 'MODE_NEEDS_SLUICED 5:9'],
   ['an unknown mode', profile('mode: iptable'), 'CONFIG_INVALID 5:9'],
   ['no family', profile('families: []'), 'CONFIG_INVALID 5:13'],
   ['a bit beyond a mark', profile('iptables: { masqueradeBit: 32 }'), 'CONFIG_INVALID 5:30'],
@@ -218,6 +214,14 @@ test.each([
   ['a list instead of a mapping', 'profiles:\n- []', 'CONFIG_INVALID 4:3'],
 ])('reports %s at its place', (_title, body, expected) => {
   expect(codeAndPlace(body)).toEqual([expected]);
+});
+
+test('warns of options of mode iptables in a profile of mode nftables', () => {
+  const iptables = 'iptables: { masqueradeAll: true, localhostNodePorts: false, masqueradeBit: 14 }';
+  const { problems } = read(profile(`mode: nftables\n  ${iptables}`));
+  expect(problems.map(({ code, message }) => `${code} ${message}`)).toContain(
+    'CONFIG_IGNORED Cannot follow profiles[0].iptables.masqueradeAll, profiles[0].iptables.localhostNodePorts: options of mode iptables have no effect in mode nftables',
+  );
 });
 
 test.each([

@@ -273,22 +273,14 @@ test('reads mode nftables with its options; those of mode iptables have no effec
   const text =
     'mode: nftables\nnftables: { masqueradeBit: 15, masqueradeAll: true }\niptables: { masqueradeAll: false }';
   const { config, problems } = read(text);
-  expect(problems).toEqual([]);
+  expect(problems.map(({ code }) => code)).toEqual(['MODE_NEEDS_SLUICED']);
   expect(config.profiles).toMatchObject([{ mode: 'nftables', nftables: { masqueradeAll: true } }]);
-});
-
-test.each([
-  ['mode nftables', 'mode: nftables', ['primary']],
-  ['mode nftables with its own list', 'mode: nftables\nnodePortAddresses: [all]', ['all']],
-  ['mode iptables', 'mode: iptables', []],
-])('opens node ports without a list of addresses as kube-proxy does: %s', (_title, text, expected) => {
-  expect(read(text).config.profiles.map(({ nodePortAddresses }) => nodePortAddresses)).toEqual([expected]);
 });
 
 test('warns of the gate for node ports on localhost only in mode nftables', () => {
   const gate = 'featureGates: { KubeProxyNFTablesLocalhostNodePorts: true }';
   const codes = (mode: string) => read(`mode: ${mode}\n${gate}`).problems.map(({ code }) => code);
-  expect([codes('nftables'), codes('iptables')]).toEqual([['CONFIG_IGNORED'], []]);
+  expect([codes('nftables'), codes('iptables')]).toEqual([['CONFIG_IGNORED', 'MODE_NEEDS_SLUICED'], []]);
 });
 
 test('warns of the gate for mode ipvs only in mode ipvs', () => {

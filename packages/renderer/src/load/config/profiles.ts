@@ -53,7 +53,7 @@ export function makeProfile(
       interfaceNamePrefix: get('detectLocal.interfaceNamePrefix'),
     },
     clusterCIDR: byFamily(get('clusterCIDR')),
-    nodePortAddresses: nodePortAddressesOf(get),
+    nodePortAddresses: get('nodePortAddresses'),
     conntrack: {
       maxPerCore: get('conntrack.maxPerCore'),
       min: get('conntrack.min'),
@@ -84,12 +84,6 @@ function modeOf(get: Get): Pick<Profile, 'mode' | 'ipvs' | 'nftables'> {
     default:
       return { mode: 'iptables' };
   }
-}
-
-/** In mode nftables an empty list is the node's own address (kube-proxy's `SetDefaults_KubeProxyConfiguration`). */
-function nodePortAddressesOf(get: Get): readonly string[] {
-  const addresses = get('nodePortAddresses');
-  return addresses.length === 0 && get('mode') === 'nftables' ? ['primary'] : addresses;
 }
 
 function versionOf(kubeProxyVersion: string): Pick<Profile, 'kubeProxyVersion'> {
@@ -158,9 +152,22 @@ function checkMode(check: ProfileCheck): void {
   complain(check, 'mode', `${JSON.stringify(mode)} ${wrong.why}`, hint, { code: 'CONFIG_UNSUPPORTED' });
 }
 
-/** Options of mode iptables in a profile of mode nftables: they have no effect, in kube-proxy neither. */
-function checkNftables({ profile, draft, problems }: ProfileCheck): void {
+/** What mode nftables needs, and options of mode iptables: they have no effect in it, in kube-proxy neither. */
+function checkNftables(check: ProfileCheck): void {
+  const { profile, draft, problems } = check;
   if (profile.mode !== 'nftables') return;
+  complain(
+    check,
+    'mode',
+    '',
+    'Update sluiced on all nodes of the profile before they get the first bundle of this mode',
+    {
+      code: 'MODE_NEEDS_SLUICED',
+      level: 'note',
+      message:
+        'Mode nftables needs nodes with nft and this version of sluiced or a later one; older ones refuse the bundle',
+    },
+  );
   const chosen = [...draft.settings].filter(
     ([name, { value }]) => name.startsWith('iptables.') && value !== defaults[name],
   );

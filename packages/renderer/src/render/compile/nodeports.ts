@@ -33,12 +33,17 @@ export function hasLocalhostNodePorts(profile: Profile, family: Family): boolean
  * of the family opens none; kube-proxy opens all of them there, the opposite of the keyword's meaning.
  */
 export function nodePortScope(profile: Profile, family: Family): NodePortScope {
-  const { nodePortAddresses: wanted } = profile;
+  const wanted = wantedAddresses(profile);
   const cidrs = wanted.flatMap((text) => cidrsOf(text, family));
   if (cidrs.some((text) => parseCidr(text)?.prefix === 0)) return { kind: 'any' };
   if (!wanted.includes(primary)) return cidrs.length === 0 ? { kind: 'any' } : { kind: 'cidrs', cidrs };
   const besides = usable(profile, family, cidrs);
   return besides.length === 0 ? { kind: 'primary' } : { kind: 'cidrs', cidrs: [...besides, primary] };
+}
+
+/** kube-proxy's `SetDefaults_KubeProxyConfiguration`. */
+function wantedAddresses({ mode, nodePortAddresses }: Profile): readonly string[] {
+  return nodePortAddresses.length === 0 && mode === 'nftables' ? [primary] : nodePortAddresses;
 }
 
 function cidrsOf(text: string, family: Family): readonly string[] {

@@ -1,22 +1,23 @@
-import type { Family, ProblemCode } from '@sluice/netfilter';
+import type { Family, Mode, ProblemCode } from '@sluice/netfilter';
 import type { Path } from '../kube.ts';
 import type { PortOfFamily, Service, ServicePort } from '../model.ts';
 import { type FleetSelection, selectForFleet } from '../select/fleet.ts';
 import type { NodeFleet } from '../select/guards.ts';
 import { isExternal } from '../select/select.ts';
 
-/** A difference between modes ipvs and iptables for a Service. */
+/** A difference of a mode from mode iptables for a Service. */
 export interface ServiceDifference {
   readonly code: Extract<ProblemCode, `DIFFERS_${string}`>;
   /** The field of the Service that causes it. */
   readonly path: Path;
-  /** A clause that follows "Mode ipvs differs from mode iptables: ". */
+  /** A clause that follows "Mode ⟨mode⟩ differs from mode iptables: ". */
   readonly why: string;
   readonly hint: string;
 }
 
-/** The nodes of one profile of mode ipvs. */
+/** The nodes of one profile of mode ipvs or nftables. */
 export interface ProfileNodes {
+  readonly mode: Exclude<Mode, 'iptables'>;
   readonly fleet: NodeFleet;
   /** Names; empty if the input has no node of the profile, so that any node may be added. */
   readonly nodes: readonly string[];
@@ -35,7 +36,7 @@ interface PortView {
 
 /**
  * The differences of a Service on the profile's nodes from mode iptables, each once
- * (the two modes' `syncProxyRules` in `pkg/proxy/iptables` and `pkg/proxy/ipvs`).
+ * (the modes' `syncProxyRules` in `pkg/proxy/iptables`, `pkg/proxy/ipvs` and `pkg/proxy/nftables`).
  */
 export function differencesOf(
   service: Service,
@@ -48,10 +49,31 @@ export function differencesOf(
       return here ? [{ port, here, family, nodes, selection: selectForFleet(port, here, nodes.fleet) }] : [];
     }),
   );
-  return kinds.flatMap(({ holds, ...difference }) => (views.some(holds) ? [difference] : []));
+  return kinds[nodes.mode].flatMap(({ holds, ...difference }) => (views.some(holds) ? [difference] : []));
 }
 
-const kinds: readonly (ServiceDifference & { readonly holds: (view: PortView) => boolean })[] = [
+interface DifferenceKind extends ServiceDifference {
+  readonly holds: (view: PortView) => boolean;
+}
+
+const localhost: DifferenceKind = {
+  code: 'DIFFERS_LOCALHOST',
+  holds: ({ port, family, nodes }) => port.nodePort !== 0 && family === 'ipv4' && nodes.localhost,
+  path: ['spec', 'ports'],
+  why: 'node ports are not open on 127.0.0.1',
+  hint: "Use the node's own address; with iptables.localhostNodePorts: false in the profile both modes do the same",
+};
+
+const affinity: DifferenceKind = {
+  code: 'DIFFERS_AFFINITY',
+  holds: ({ port, here, selection }) =>
+    port.affinitySeconds !== undefined && isExternal(port, here) && selection.all.length > 1,
+  path: ['spec', 'sessionAffinity'],
+  why: 'a client that uses two addresses of the Service may get two endpoints: affinity is separate for each address',
+  hint: 'Use a single address in clients that need affinity',
+};
+
+const ofIpvs: readonly DifferenceKind[] = [
   {
     code: 'DIFFERS_LOCAL_FALLBACK',
     holds: (view) =>
@@ -75,22 +97,14 @@ const kinds: readonly (ServiceDifference & { readonly holds: (view: PortView) =>
     why: 'without a usable endpoint the kernel answers for the virtual server, and no rule rejects or drops',
     hint: 'No change is needed unless clients depend on a fast rejection; then make sure that there are endpoints',
   },
-  {
-    code: 'DIFFERS_LOCALHOST',
-    holds: ({ port, family, nodes }) => port.nodePort !== 0 && family === 'ipv4' && nodes.localhost,
-    path: ['spec', 'ports'],
-    why: 'node ports are not open on 127.0.0.1',
-    hint: "Use the node's own address; with iptables.localhostNodePorts: false in the profile both modes do the same",
-  },
-  {
-    code: 'DIFFERS_AFFINITY',
-    holds: ({ port, here, selection }) =>
-      port.affinitySeconds !== undefined && isExternal(port, here) && selection.all.length > 1,
-    path: ['spec', 'sessionAffinity'],
-    why: 'a client that uses two addresses of the Service may get two endpoints: affinity is separate for each address',
-    hint: 'Use a single address in clients that need affinity',
-  },
+  localhost,
+  affinity,
 ];
+
+/** Localhost node ports have no option in mode nftables: those of mode iptables have no effect there. */
+const ofNftables: readonly DifferenceKind[] = [{ ...localhost, hint: "Use the node's own address" }, affinity];
+
+const kinds = { ipvs: ofIpvs, nftables: ofNftables } as const satisfies Record<ProfileNodes['mode'], unknown>;
 
 function onlyLocalInside({ port }: PortView): boolean {
   return port.internalTrafficPolicy === 'Local';

@@ -68,6 +68,41 @@ test.each<[string, Changes, JsonObject[], string[]]>([
   expect(said(spec, endpoints).toSorted()).toEqual(expected.toSorted());
 });
 
+const nftables: Partial<Profile> = { mode: 'nftables', nftables: { masqueradeAll: false } };
+
+test.each<[string, Changes, JsonObject[], string[]]>([
+  ['a ClusterIP has no difference', {}, [], []],
+  ['policy Local has none either', { ...outside, externalTrafficPolicy: 'Local' }, [here], [localhost]],
+  [
+    'affinity is kept for each address',
+    { ...outside, sessionAffinity: 'ClientIP' },
+    [here, there],
+    [localhost, 'DIFFERS_AFFINITY'],
+  ],
+])('mode nftables: %s', (_title, spec, endpoints, expected) => {
+  expect(said(spec, endpoints, [profile('big', nftables)]).toSorted()).toEqual(expected.toSorted());
+});
+
+test('names the mode of each difference', () => {
+  const big = profile('big', { ...ipvs, nodeSelector: { matchLabels: { pool: 'big' } } });
+  const input = [service('web', outside), slice('web'), node('node-1', {}, { pool: 'big' }), node('node-2', {}, {})];
+  const { problems } = normalised(input, { config: config({ profiles: [big, profile('new', nftables)] }) });
+  expect(problems.filter(({ code }) => code === localhost).map(({ message }) => message)).toEqual([
+    'Mode ipvs differs from mode iptables (profile big): node ports are not open on 127.0.0.1',
+    'Mode nftables differs from mode iptables (profile new): node ports are not open on 127.0.0.1',
+  ]);
+});
+
+test.each([
+  ['by default', {}, ['DIFFERS_CLUSTER_IPS', 'DIFFERS_INVALID', 'DIFFERS_NODE_PORTS']],
+  ['with its own list', { nodePortAddresses: ['all'] }, ['DIFFERS_CLUSTER_IPS', 'DIFFERS_INVALID']],
+])('mode nftables reports differences of all traffic %s', (_title, rest, expected) => {
+  const profiles = [profile('big', { ...nftables, ...rest })];
+  const { problems } = normalised([service('web'), slice('web'), ...nodes], { config: config({ profiles }) });
+  const codes = problems.filter(({ object }) => object === 'Profile big').map(({ code }) => code);
+  expect(codes.toSorted()).toEqual(expected);
+});
+
 test('reports nothing for mode iptables', () => {
   expect(said({ ...outside, externalTrafficPolicy: 'Local' }, [], [profile('small')])).toEqual([]);
 });

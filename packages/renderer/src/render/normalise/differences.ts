@@ -1,4 +1,4 @@
-import type { Problem } from '@sluice/netfilter';
+import type { Mode, Problem } from '@sluice/netfilter';
 import { needsRouteLocalnet } from '../compile/nodeports.ts';
 import { looksAtWeights } from '../compile/ipvs/weights.ts';
 import type { SluiceConfig, IpvsProfile, Profile } from '../config.ts';
@@ -13,10 +13,12 @@ import { type ServiceDifference, differencesOf } from './differences-of.ts';
 import type { MadeServices } from './service.ts';
 
 type IpvsMember = Profile & { readonly ipvs: IpvsProfile };
+type OtherMode = Exclude<Mode, 'iptables'>;
+type Member = Profile & { readonly mode: OtherMode };
 
 /**
- * Differences of nodes of mode ipvs from mode iptables: one problem of level `differs` for each Service and kind, and one for each profile
- * and difference that affects all traffic; none without nodes of mode ipvs. Also annotations of this mode that have no effect.
+ * Differences of nodes of modes ipvs and nftables from mode iptables: one problem of level `differs` for each Service, mode and kind, and
+ * one for each profile and difference that affects all traffic. Also annotations of mode ipvs that have no effect.
  */
 export function findDifferences(
   made: MadeServices,
@@ -25,14 +27,15 @@ export function findDifferences(
   memo = new Memo(),
 ): readonly Problem[] {
   const profiles = profilesInUse({ nodes }, config);
-  const members = profiles.filter((profile): profile is IpvsMember => profile.ipvs !== undefined);
-  const others = profiles.filter((profile) => profile.ipvs === undefined).map(({ name }) => name);
+  const members = profiles.filter((profile): profile is Member => profile.mode !== 'iptables');
+  const virtual = profiles.filter((profile): profile is IpvsMember => profile.ipvs !== undefined);
+  const others = profiles.filter((profile) => profile.ipvs === undefined);
   const ignored = others.length === 0 ? [] : made.flatMap(([read]) => withoutEffect(read, others));
   if (members.length === 0) return ignored;
   return [
     ...ignored,
     ...members.flatMap(ofProfile),
-    ...made.flatMap(([read, service]) => blindWeights(read, service, members)),
+    ...made.flatMap(([read, service]) => blindWeights(read, service, virtual)),
     ...ofServices(made, { nodes, config, members }, memo),
   ];
 }
@@ -40,62 +43,90 @@ export function findDifferences(
 interface Cluster {
   readonly nodes: readonly Node[];
   readonly config: SluiceConfig;
-  /** The profiles of mode ipvs that nodes have, derived from the two. */
-  readonly members: readonly IpvsMember[];
+  /** The profiles of modes ipvs and nftables that nodes have, derived from the two. */
+  readonly members: readonly Member[];
+}
+
+/** A difference of a Service, and the profiles of one mode that have it. */
+interface FoundDifference {
+  readonly mode: OtherMode;
+  readonly difference: ServiceDifference;
+  readonly profiles: string[];
 }
 
 function ofServices(made: MadeServices, { nodes, config, members }: Cluster, memo: Memo): readonly Problem[] {
   const fleet = fleetOf(nodes);
   const views = members.map((profile) => ({
     profile,
+    mode: profile.mode,
     localhost: needsRouteLocalnet({ ...profile, mode: 'iptables' }),
     nodes: nodes.filter((node) => node.profile === profile.name).map(({ name }) => name),
   }));
   const ofOne = ([read, service]: MadeServices[number]): readonly Problem[] => {
-    const found = new Map<ServiceDifference['code'], { difference: ServiceDifference; profiles: string[] }>();
+    const found = new Map<string, FoundDifference>();
     for (const view of views) {
-      for (const difference of differencesOf(service, view.profile.families, { ...view, fleet })) {
-        const same = found.get(difference.code) ?? { difference, profiles: [] };
-        same.profiles.push(view.profile.name);
-        found.set(difference.code, same);
+      const { mode, profile } = view;
+      for (const difference of differencesOf(service, profile.families, { ...view, fleet })) {
+        const key = `${mode} ${difference.code}`;
+        const same = found.get(key) ?? { mode, difference, profiles: [] };
+        same.profiles.push(profile.name);
+        found.set(key, same);
       }
     }
-    return [...found.values()].map((entry) => differs(read, entry.difference, entry.profiles));
+    return [...found.values()].map((entry) => differs(read, entry));
   };
   return made.flatMap((one) => memo.of('differences', one[0], [one[1], nodes, config], () => ofOne(one)));
 }
 
-function differs(
-  read: ReadService,
-  { code, path, why, hint }: ServiceDifference,
-  profiles: readonly string[],
-): Problem {
-  const message = `Mode ipvs differs from mode iptables (${named(profiles)}): ${why}`;
+function differs(read: ReadService, { mode, difference, profiles }: FoundDifference): Problem {
+  const { code, path, why, hint } = difference;
+  const message = `Mode ${mode} differs from mode iptables (${named(profiles)}): ${why}`;
   return { code, level: 'differs', ...subject(read, path), message, hint };
 }
 
+type TrafficDifference = Pick<ServiceDifference, 'code' | 'why' | 'hint'>;
+
 /** Differences that affect all traffic on nodes of the profile. */
-function ofProfile(profile: IpvsMember): readonly Problem[] {
-  const problem = (code: Problem['code'], why: string, hint: string): Problem => ({
+function ofProfile(profile: Member): readonly Problem[] {
+  const found = [
+    profile.mode === 'ipvs' ? otherPorts : clusterIPs,
+    ...(profile.mode === 'nftables' && profile.nodePortAddresses.length === 0 ? [nodePorts] : []),
+    ...(profile.conntrack.tcpBeLiberal ? [] : [invalid]),
+  ];
+  return found.map(({ code, why, hint }) => ({
     code,
     level: 'differs',
     object: `Profile ${profile.name}`,
-    message: `Mode ipvs differs from mode iptables: ${why}`,
+    message: `Mode ${profile.mode} differs from mode iptables: ${why}`,
     hint,
-  });
-  const otherPorts = problem(
-    'DIFFERS_OTHER_PORTS',
-    'every node carries the addresses of Services, so that they answer ping, and ports that no Service has are rejected',
-    'No change is needed unless clients depend on getting no answer there',
-  );
-  if (profile.conntrack.tcpBeLiberal) return [otherPorts];
-  const invalid = problem(
-    'DIFFERS_INVALID',
-    'forwarded packets in conntrack state INVALID are not dropped',
-    'Set conntrack.tcpBeLiberal in the profile if such packets reset connections',
-  );
-  return [otherPorts, invalid];
+  }));
 }
+
+const noAnswer = 'No change is needed unless clients depend on getting no answer there';
+
+const otherPorts: TrafficDifference = {
+  code: 'DIFFERS_OTHER_PORTS',
+  why: 'every node carries the addresses of Services, so that they answer ping, and ports that no Service has are rejected',
+  hint: noAnswer,
+};
+
+const clusterIPs: TrafficDifference = {
+  code: 'DIFFERS_CLUSTER_IPS',
+  why: 'packets to other ports of ClusterIPs are rejected, and those to unused addresses of Service CIDRs dropped',
+  hint: noAnswer,
+};
+
+const nodePorts: TrafficDifference = {
+  code: 'DIFFERS_NODE_PORTS',
+  why: "without nodePortAddresses, node ports are open only on the node's own address",
+  hint: 'Set nodePortAddresses: [all] in the profile to open them on every address',
+};
+
+const invalid: TrafficDifference = {
+  code: 'DIFFERS_INVALID',
+  why: 'forwarded packets in conntrack state INVALID are not dropped',
+  hint: 'Set conntrack.tcpBeLiberal in the profile if such packets reset connections',
+};
 
 /** Weights that the scheduler of a profile ignores. */
 function blindWeights(read: ReadService, service: Service, members: readonly IpvsMember[]): readonly Problem[] {
@@ -114,16 +145,18 @@ function blindWeights(read: ReadService, service: Service, members: readonly Ipv
   ];
 }
 
-function withoutEffect(read: ReadService, profiles: readonly string[]): readonly Problem[] {
+/** Annotations of mode ipvs on nodes of other modes. */
+function withoutEffect(read: ReadService, profiles: readonly Profile[]): readonly Problem[] {
   const keys = [
     ...(read.scheduler === undefined ? [] : [schedulerKey]),
     ...(read.weights.length === 0 ? [] : [weightsKey]),
   ];
+  const modes = [...new Set(profiles.map(({ mode }) => mode))].join(' or ');
   return keys.map((key) => ({
     code: 'ANNOTATION_IGNORED',
     level: 'note',
     ...subject(read, ['metadata', 'annotations', key]),
-    message: `Cannot apply annotation ${key} (${named(profiles)}): mode iptables chooses all endpoints with equal probability`,
+    message: `Cannot apply annotation ${key} (${named(profiles.map(({ name }) => name))}): mode ${modes} chooses all endpoints with equal probability`,
     hint: 'No change is needed if the annotation is for nodes of mode ipvs; otherwise set mode: ipvs in the profile',
   }));
 }

@@ -36,6 +36,7 @@ test.each<[string, Partial<Profile>, Undetected, readonly string[]]>([
 });
 
 test.each<[string, readonly string[], readonly string[]]>([
+  ["the node's own address, as kube-proxy's default", [], ['${node.address}']],
   ["the node's own address", ['primary'], ['${node.address}']],
   ['every address', ['all'], ['0.0.0.0/0']],
   ['every address, as there is no network of the family', ['2001:db8::/32'], ['0.0.0.0/0']],
