@@ -103,3 +103,7 @@ function printIPv6(words: readonly number[]): string {
   if (length < 2) return groups.join(':');
   return `${groups.slice(0, start).join(':')}::${groups.slice(start + length).join(':')}`;
 }
+
+/** Whether an address is in `127.0.0.0/8`, or `::1`. Without parsing a text: the tracer asks it for every flow. */
+export const isLoopback = ({ family, words, text }: Address): boolean =>
+  family === 'ipv4' ? (words[0] ?? 0) >> 8 === 127 : text === '::1';

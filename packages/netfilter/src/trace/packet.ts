@@ -1,4 +1,5 @@
 import type { Family, TableName } from '../family.ts';
+import type { NftState } from '../nftables/state.ts';
 import type { TransportProtocol } from '../rules/rule.ts';
 import type { IpvsState } from '../virtual/values.ts';
 
@@ -13,7 +14,7 @@ export interface Packet {
   /** The incoming interface; absent: a process of the node itself sends it. */
   readonly in?: string;
   /**
-   * The endpoint that session affinity has for this client: its KUBE-SEP-* chain, or in mode ipvs `10.244.1.5:8080`; absent: a new
+   * The endpoint that session affinity has for this client: its KUBE-SEP-* chain, or in other modes `10.244.1.5:8080`; absent: a new
    * client.
    */
   readonly remembers?: string;
@@ -23,6 +24,8 @@ export interface Packet {
 export interface World {
   /** In mode ipvs: the virtual servers, sets and addresses of the node. */
   readonly ipvs?: IpvsState | undefined;
+  /** In mode nftables: the node's state. */
+  readonly nft?: NftState | undefined;
   /** Of the node's interfaces. 127.0.0.0/8 and ::1 are always local. */
   readonly localAddresses: readonly string[];
   /** Names of the switches that are on while a program of layout `tree` is on probation: sets that contain every source. */
@@ -48,8 +51,8 @@ export interface Outcome {
 
 /** A rule that matched. */
 export interface RuleHit {
-  /** `ipvs`: `chain` is a virtual server, `rule` a real server. */
-  readonly table: TableName | 'ipvs';
+  /** `ipvs`: `chain` is a virtual server, `rule` a real server. `nftables`: `chain` is a set, a map or a chain, `rule` its element. */
+  readonly table: TableName | 'ipvs' | 'nftables';
   readonly chain: string;
   readonly rule: string;
 }

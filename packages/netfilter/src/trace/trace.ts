@@ -1,17 +1,18 @@
 import type { FamilyProgram } from '../link/program.ts';
 import { compareText } from '../problem.ts';
 import type { Family, TableName } from '../family.ts';
-import { type Address, parseAddress } from '../rules/address.ts';
+import { type Address, isLoopback, parseAddress } from '../rules/address.ts';
 import { printEndpoint } from '../rules/rule.ts';
 import { type TraceFlow, type HookName, pathOf } from './flow.ts';
 import { type Outcome, type Packet, TraceError, type World } from './packet.ts';
 import { schedule } from './ipvs.ts';
+import { NftTable } from './nftables.ts';
 import { walkHook } from './walk.ts';
 
 /**
  * Traces the first packet of a connection through the kernel's hooks: nat PREROUTING or OUTPUT, then filter INPUT, FORWARD or OUTPUT
  * by the destination after translation, then nat POSTROUTING. A packet from the node to itself comes back through `lo` and traverses
- * filter INPUT, but not nat again: the connection is translated by then.
+ * filter INPUT, but not nat again: the connection is translated by then. The base chains of mode nftables are in the same hooks.
  *
  * Only our rules are known. Foreign rules, routes and reverse path filters may change the outcome.
  * @returns every possible outcome once, most probable first
@@ -22,6 +23,7 @@ export function trace(program: FamilyProgram, packet: Packet, world: World): rea
   const switches = new Set(world.switches);
   const sets = world.ipvs?.sets;
   const { family, protocol, remembers } = packet;
+  const nft = world.nft && new NftTable(world.nft, packet, isLocal);
   const pass = (
     flows: readonly TraceFlow[],
     table: TableName,
@@ -30,7 +32,15 @@ export function trace(program: FamilyProgram, packet: Packet, world: World): rea
   ): readonly TraceFlow[] => {
     const hook = { table, name, family, protocol, remembers, isLocal, sets, switches, in: incoming };
     const open = flows.flatMap((flow) => (ended(flow) ? [] : [{ ...flow, verdict: undefined }]));
-    return [...flows.filter(ended), ...walkHook(program[table], open, hook)];
+    const passed = nft ? open.flatMap((flow) => (table === 'nat' ? nft.pass(flow, name) : nft.unserved(flow))) : open;
+    // The kernel translates a packet once in a hook.
+    const isDone = (flow: TraceFlow): boolean =>
+      nft !== undefined && table === 'nat' && (name === 'POSTROUTING' ? flow.masquerade : flow.translated);
+    const [done, rest] = [
+      passed.filter((one) => ended(one) || isDone(one)),
+      passed.filter((one) => !ended(one) && !isDone(one)),
+    ];
+    return [...flows.filter(ended), ...done, ...walkHook(program[table], rest, hook)];
   };
   const start = [firstFlow(packet)];
   const balance = (flow: TraceFlow): readonly TraceFlow[] => (ended(flow) ? [flow] : schedule(flow, packet, world));
@@ -106,10 +116,6 @@ function localTest(world: World): (address: Address) => boolean {
   const own = new Set([...world.localAddresses, ...bound].map((text) => parseAddress(text)?.text));
   return (address) => own.has(address.text) || isLoopback(address);
 }
-
-/** `127.0.0.0/8` and `::1`. Tested for every flow, so without parsing a text. */
-const isLoopback = ({ family, words, text }: Address): boolean =>
-  family === 'ipv4' ? (words[0] ?? 0) >> 8 === 127 : text === '::1';
 
 function outcomeOf(flow: TraceFlow): Outcome {
   const { probability, masquerade } = flow;

@@ -1,0 +1,243 @@
+import type { Family } from '../family.ts';
+import { endpointIds, listNames, slotOf } from '../nftables/elements.ts';
+import { anyAddress, frontendKey, type NftFrontend, readFrontend } from '../nftables/frontend.ts';
+import type { NftState } from '../nftables/state.ts';
+import { type NftTableOptions, tableOptions } from '../nftables/table.ts';
+import { perObject } from '../per-object.ts';
+import { type Address, isLoopback, parseAddress } from '../rules/address.ts';
+import { type Cidr, isInCidr, networkOf } from '../rules/cidr.ts';
+import { printEndpoint } from '../rules/rule.ts';
+import type { HookName, TraceFlow } from './flow.ts';
+import type { Packet } from './packet.ts';
+
+type Kind = 'pods' | 'keep' | 'node' | 'cidr';
+
+/** The settings of a state, read for many packets. */
+interface Settings extends Readonly<Record<Kind, readonly Cidr[]>> {
+  readonly table: NftTableOptions;
+}
+
+const settingsOf = perObject((settings: readonly string[]): Settings => {
+  const of = (kind: Kind): readonly Cidr[] =>
+    settings.flatMap((one) => (one.startsWith(`${kind} `) ? (networkOf(one.slice(kind.length + 1)) ?? []) : []));
+  return { table: tableOptions(settings), pods: of('pods'), keep: of('keep'), node: of('node'), cidr: of('cidr') };
+});
+
+/** The addresses that all frontends have together. */
+interface SharedAddresses {
+  readonly clusterIPs: ReadonlySet<string>;
+  readonly endpoints: ReadonlySet<string>;
+}
+
+const sharedOf = perObject((frontends: NftState['frontends']): SharedAddresses => {
+  const [clusterIPs, endpoints] = [new Set<string>(), new Set<string>()];
+  for (const [key, lines] of frontends) {
+    const one = readFrontend(key, lines);
+    if (one.isClusterIP) clusterIPs.add(one.address);
+    for (const endpoint of [...one.endpoints, ...one.local]) endpoints.add(addressOf(endpoint));
+  }
+  return { clusterIPs, endpoints };
+});
+
+const addressOf = (endpoint: string): string => endpoint.slice(0, endpoint.indexOf(' '));
+
+/** A set of networks as it was parsed for its frontend. */
+const rangesOf = perObject((ranges: readonly string[]): readonly Cidr[] =>
+  ranges.flatMap((one) => networkOf(one) ?? []),
+);
+
+/**
+ * The table of mode nftables, for one packet: what its base chains do, step by step. `printNftTable` has the rules; they are equal on every
+ * node, so that nothing of them is read here.
+ */
+export class NftTable {
+  readonly #frontends: NftState['frontends'];
+  readonly #settings: Settings;
+  readonly #packet: Packet;
+  readonly #isLocal: (address: Address) => boolean;
+  readonly #n: '4' | '6';
+
+  constructor({ frontends, settings }: NftState, packet: Packet, isLocal: (address: Address) => boolean) {
+    this.#frontends = frontends;
+    this.#settings = settingsOf(settings);
+    this.#packet = packet;
+    this.#isLocal = isLocal;
+    this.#n = suffix[packet.family];
+  }
+
+  /** @returns the flows that leave the base chains of a hook; those without a verdict continue to rules of others */
+  pass(flow: TraceFlow, hook: HookName): readonly TraceFlow[] {
+    if (hook === 'PREROUTING' || hook === 'OUTPUT') {
+      const open = this.#ranges(flow);
+      return open.verdict ? [open] : this.#services(open);
+    }
+    return [hook === 'POSTROUTING' ? this.#masquerade(flow) : flow];
+  }
+
+  /** Chain `unserved`, in filter. What was translated is served. */
+  unserved(flow: TraceFlow): TraceFlow {
+    if (flow.translated) return flow;
+    const own = this.#refuse(flow, this.#frontendAt(flow));
+    if (own) return own;
+    if (this.#hasNodePorts(flow.destination)) return this.#refuse(flow, this.#nodePortAt(flow)) ?? flow;
+    const { text } = flow.destination;
+    if (sharedOf(this.#frontends).clusterIPs.has(text)) return this.#end(flow, 'reject', 'cluster', text);
+    const unallocated = this.#settings.cidr.find((network) => isInCidr(flow.destination, network));
+    return unallocated ? this.#end(flow, 'drop', 'cidr', unallocated.text) : flow;
+  }
+
+  /** Chain `ranges`: before translation, and never for a node port, whose address is another one. */
+  #ranges(flow: TraceFlow): TraceFlow {
+    const frontend = this.#frontendAt(flow);
+    if (!frontend || frontend.ranges.length === 0) return flow;
+    const allowed = rangesOf(frontend.ranges).find((network) => isInCidr(flow.source, network));
+    if (allowed) return this.#hit(flow, 'allow', `${frontend.key} . ${allowed.text}`);
+    return this.#end(flow, 'drop', 'allow', `${frontend.key} . ${flow.source.text}: no element`);
+  }
+
+  /** Chain `services`. Node ports are looked up at addresses of this node, where no other frontend has the address. */
+  #services(flow: TraceFlow): readonly TraceFlow[] {
+    const own = this.#frontendAt(flow);
+    const found = own && this.#serve(flow, own);
+    if (found) return found;
+    const nodePort = this.#hasNodePorts(flow.destination) ? this.#nodePortAt(flow) : undefined;
+    return (nodePort && this.#serve(flow, nodePort)) ?? [flow];
+  }
+
+  /** @returns undefined if no element matches */
+  #serve(flow: TraceFlow, frontend: NftFrontend): readonly TraceFlow[] | undefined {
+    const { key, outside, endpoints, local } = frontend;
+    const { list, localList } = listNames(frontend, 'a');
+    if (outside === 'local' && this.#isOutside(flow) && !this.#isLocal(flow.source)) {
+      if (local.length > 0) return this.#choose(this.#hit(flow, 'out', `${key} : goto ${localList}`), frontend, true);
+      if (endpoints.length > 0) return [this.#hit(flow, 'out', `${key} : accept`)];
+    }
+    if (endpoints.length === 0) return undefined;
+    return this.#choose(this.#hit(flow, 'svc', `${key} : goto ${list}`), frontend, false);
+  }
+
+  /** The chain of a list: one flow per endpoint, with equal shares; with session affinity a known client keeps its own. */
+  #choose(flow: TraceFlow, frontend: NftFrontend, isLocal: boolean): readonly TraceFlow[] {
+    const { key, address, protocol, port, affinitySeconds } = frontend;
+    const list = isLocal ? frontend.local : frontend.endpoints;
+    const isKnown = (endpoint: string): boolean => endpointText(endpoint) === this.#packet.remembers;
+    const kept = affinitySeconds === undefined ? undefined : list.find(isKnown);
+    const ids = affinitySeconds === undefined ? undefined : endpointIds(list);
+    return list.flatMap((endpoint, place) => {
+      const destination = parseAddress(addressOf(endpoint));
+      if (!destination || (kept !== undefined && endpoint !== kept)) return [];
+      const chosen = ids
+        ? this.#hit(flow, isLocal ? 'lid' : 'id', `${key} . ${ids.get(endpoint)} : ${endpoint}`)
+        : this.#hit(flow, protocol, `${address} . ${port} . ${slotOf(place, 'a', isLocal)} : ${endpoint}`);
+      const share = kept === undefined ? list.length : 1;
+      return [
+        { ...chosen, destination, port: portOf(endpoint), translated: true, probability: flow.probability / share },
+      ];
+    });
+  }
+
+  /** Chain `masquerade`: by the address and port that the connection was meant for. */
+  #masquerade(flow: TraceFlow): TraceFlow {
+    const { source, destination, translated } = flow;
+    if (!translated) return flow;
+    const masquerade = (set: string, element: string): TraceFlow => ({
+      ...this.#hit(flow, set, element),
+      masquerade: true,
+    });
+    const shared = sharedOf(this.#frontends);
+    if (source.text === destination.text && shared.endpoints.has(source.text))
+      return masquerade('loop', `${source.text} . ${destination.text}`);
+    const { protocol, port, destination: text } = this.#packet;
+    const meant = parseAddress(text);
+    if (!meant) return flow;
+    if (shared.clusterIPs.has(meant.text)) {
+      const why = this.#clusterMasquerade(flow);
+      return why === undefined ? flow : masquerade(...why);
+    }
+    const own = this.#frontend(frontendKey({ address: meant.text, protocol, port }));
+    const nodePort = this.#isInNode(meant) ? this.#nodePortAt({ ...flow, port }) : undefined;
+    for (const one of [own, nodePort]) {
+      const set = one && this.#policyMasquerade(flow, one);
+      if (one && set !== undefined) return masquerade(set, one.key);
+    }
+    return flow;
+  }
+
+  /** Chain `masquerade-cluster`. @returns the set or chain that decides, and its element; undefined: the source keeps its address */
+  #clusterMasquerade({ source }: TraceFlow): readonly [string, string] | undefined {
+    const { table, keep } = this.#settings;
+    if (table.masqueradeAll) return ['masquerade-cluster', 'masquerade fully-random'];
+    if (table.detector !== 'address')
+      return this.#isOfPodInterface() ? undefined : ['masquerade-cluster', `iifname != "${table.detector.interface}"`];
+    return keep.some((network) => isInCidr(source, network)) ? undefined : ['keep', `${source.text}: no element`];
+  }
+
+  #policyMasquerade(flow: TraceFlow, { outside }: NftFrontend): string | undefined {
+    if (outside === 'cluster') return 'always';
+    return outside === 'local' && this.#isOutside(flow) && this.#isLocal(flow.source) ? 'near' : undefined;
+  }
+
+  /** Whether a packet does not come from a pod. */
+  #isOutside({ source }: TraceFlow): boolean {
+    const { table, pods } = this.#settings;
+    return table.detector === 'address'
+      ? !pods.some((network) => isInCidr(source, network))
+      : !this.#isOfPodInterface();
+  }
+
+  /** Postrouting knows the incoming interface, too (Linux 5.7). */
+  #isOfPodInterface(): boolean {
+    const { detector } = this.#settings.table;
+    const name = this.#packet.in ?? '';
+    if (detector === 'address') return false;
+    const { interface: own } = detector;
+    return own.endsWith('*') ? name.startsWith(own.slice(0, -1)) : name === own;
+  }
+
+  #refuse(flow: TraceFlow, frontend: NftFrontend | undefined): TraceFlow | undefined {
+    if (!frontend?.none) return undefined;
+    const { key, none } = frontend;
+    return none === 'drop'
+      ? this.#end(flow, 'drop', 'none', `${key} : drop`)
+      : this.#end(flow, 'reject', 'none', `${key} : goto refuse`);
+  }
+
+  /** Whether the node has node ports at an address: one of its own in `node`, never loopback. */
+  #hasNodePorts(address: Address): boolean {
+    return this.#isInNode(address) && !isLoopback(address) && this.#isLocal(address);
+  }
+
+  #isInNode(address: Address): boolean {
+    return this.#settings.node.some((network) => isInCidr(address, network));
+  }
+
+  #frontendAt({ destination, port }: TraceFlow): NftFrontend | undefined {
+    return this.#frontend(frontendKey({ address: destination.text, protocol: this.#packet.protocol, port }));
+  }
+
+  #nodePortAt({ port }: Pick<TraceFlow, 'port'>): NftFrontend | undefined {
+    const { family, protocol } = this.#packet;
+    return this.#frontend(frontendKey({ address: anyAddress[family], protocol, port }));
+  }
+
+  #frontend(key: string): NftFrontend | undefined {
+    const lines = this.#frontends.get(key);
+    return lines && readFrontend(key, lines);
+  }
+
+  #end(flow: TraceFlow, verdict: 'drop' | 'reject', set: string, element: string): TraceFlow {
+    return { ...this.#hit(flow, set, element), verdict };
+  }
+
+  #hit(flow: TraceFlow, set: string, rule: string): TraceFlow {
+    const hit = { table: 'nftables', chain: `${set}${this.#n}`, rule } as const;
+    return { ...flow, trail: { hit, before: flow.trail } };
+  }
+}
+
+const suffix = { ipv4: '4', ipv6: '6' } as const satisfies Record<Family, string>;
+
+const portOf = (endpoint: string): number => Number(endpoint.slice(endpoint.lastIndexOf(' ') + 1));
+
+/** `10.244.1.5:8080` of `10.244.1.5 . 8080`. */
+const endpointText = (endpoint: string): string => printEndpoint(addressOf(endpoint), portOf(endpoint));
