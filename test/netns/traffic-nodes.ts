@@ -3,6 +3,7 @@ import { isIPv6 } from 'node:net';
 import { join } from 'node:path';
 import {
   cidrContains,
+  emptyProgram,
   type Family,
   type FamilyProgram,
   fillRules,
@@ -11,9 +12,12 @@ import {
   type LinkedFlat,
   linkFlat,
   linkTree,
+  type NftState,
   readIpvs,
+  readNft,
   type ResolvedRules,
   type ResolvedVirtual,
+  type ResolvedVirtualFile,
   sectionsOf,
   settledProgram,
 } from '@sluice/netfilter';
@@ -26,11 +30,15 @@ const sluice = programPath('sluice');
 
 export type Layout = 'flat' | 'tree';
 
-/** The programs of a node: its rules per family and, in mode ipvs, its virtual servers and sets. */
+/** The programs of a node: its rules per family, and in mode ipvs its virtual servers and sets; in mode nftables one table instead. */
 export type Programs = { readonly [F in Family]?: FamilyProgram } & {
   /** @param addresses of the node's interfaces */
   readonly ipvs?: (addresses: readonly string[]) => IpvsState;
+  readonly nft?: NftState;
 };
+
+/** The program of a node in mode nftables, which has no rules of other tools. */
+export const nftPrograms = (nft: NftState): Programs => ({ ipv4: emptyProgram, ipv6: emptyProgram, nft });
 
 /** The programs of every node of a bundle directory, by the node's name, as the linker makes them. */
 export function programsOf(bundle: string, layout: Layout = 'flat'): ReadonlyMap<string, Programs> {
@@ -44,7 +52,8 @@ function programsOfNode(files: ReadonlyMap<string, string>, node: string, layout
   const resolved = resolveNode(files, node);
   if (!('rules' in resolved)) throw new Error(`Cannot resolve ${node}: ${resolved.map((p) => p.message).join('; ')}`);
   const programs: { [F in Family]?: FamilyProgram } = {};
-  const { ipvs, profile } = resolved;
+  const { ipvs, nft, profile } = resolved;
+  if (nft) return nftPrograms(nftOf(nft));
   for (const family of ['ipv4', 'ipv6'] as const) {
     const rules = filledRules(resolved, family);
     if (!rules) continue;
@@ -79,6 +88,12 @@ function ipvsOf(ipvs: ResolvedVirtual, profile: ProfileFile, addresses: readonly
   return state;
 }
 
+function nftOf(files: readonly ResolvedVirtualFile[]): NftState {
+  const state = readNft(files);
+  if ('problems' in state) throw new Error(`Cannot read: ${state.problems.map((p) => p.message).join('; ')}`);
+  return state;
+}
+
 function linkSettled(rules: ResolvedRules, family: Family): LinkedFlat {
   const { program, problems } = linkTree(sectionsOf(rules), { family });
   return { program: settledProgram(program), problems };
@@ -99,13 +114,15 @@ function show(bundle: string, node: string, tool: string): Promise<string> {
 }
 
 /**
- * Loads a node's rules and sysctls as an operator would in an emergency: `sluice show | iptables-restore`.
+ * Loads a node's rules and sysctls as an operator would in an emergency: `sluice show | iptables-restore`, `sluice show | nft -f -`.
  * @param backend which of the two iptables
  */
 export async function loadNode(bundle: string, node: Host, backend: 'nft' | 'legacy'): Promise<void> {
   for (const tool of ['iptables', 'ip6tables'] as const) {
     await node.run([`${tool}-${backend}-restore`, '--noflush'], { input: await show(bundle, node.name, tool) });
   }
+  const table = await show(bundle, node.name, 'nft');
+  if (table.includes('table ')) await node.run(['nft', '-f', '-'], { input: table });
   const values = Object.entries(await sysctlsOf(bundle, node.name));
   await node.sysctl(Object.fromEntries(values.filter(([key]) => key.startsWith('net/ipv4/conf/'))));
 }

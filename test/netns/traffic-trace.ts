@@ -25,10 +25,14 @@ function verdictsAt(
   node: NodeSpec,
 ): readonly Verdict[] {
   const packet = packetAt(spec, row, node);
-  const { ipvs, ...ofFamily } = programs.get(node.name) ?? {};
+  const { ipvs, nft, ...ofFamily } = programs.get(node.name) ?? {};
   const program = ofFamily[packet.family];
   if (!program) throw new Error(`Cannot trace ${row.title}: ${node.name} has no rules of ${packet.family}`);
-  const outcomes = trace(program, packet, { localAddresses: node.addresses, ipvs: ipvs?.(node.addresses) });
+  const outcomes = trace(program, packet, {
+    localAddresses: node.addresses,
+    ipvs: ipvs?.(node.addresses),
+    nft,
+  });
   return [...new Set(outcomes.map((outcome) => verdictOf(spec, row, outcome)))].toSorted(compareText);
 }
 

@@ -1,0 +1,204 @@
+// @module-tag quick
+import { frontendLines, type NftState, printNft } from '@sluice/netfilter';
+import { beforeEach, describe, expect, test } from 'vitest';
+import { type Cluster, type ClusterSpec, openCluster } from './cluster.ts';
+import { needKernel } from './privileges.ts';
+import { asLines } from './traffic-examples.ts';
+import { observeAll } from './traffic-kernel.ts';
+import { nftPrograms } from './traffic-nodes.ts';
+import { predict } from './traffic-trace.ts';
+import type { PacketTable, Row } from './traffic-table.ts';
+
+/**
+ * The table of mode nftables in a kernel, with every feature of the mode: real connections end as the tracer says. Bundles of this mode
+ * are loaded by traffic.test.ts.
+ */
+
+beforeEach(needKernel);
+
+const podAt = (name: string, node: string, number: string, ports: readonly string[] = []) => ({
+  name,
+  node,
+  addresses: [`10.244.${number}`, `fd00:10:244:${number.replace('.', '::')}`],
+  ports,
+});
+const served = ['8080/tcp', '8080/udp'];
+
+const spec: ClusterSpec = {
+  nodes: ['node-1', 'node-2'].map((name, at) => ({
+    name,
+    addresses: [`192.0.2.1${at + 1}`, `fd00:2::1${at + 1}`],
+    podCIDRs: [`10.244.${at + 1}.0/24`, `fd00:10:244:${at + 1}::/64`],
+  })),
+  pods: [
+    podAt('a', 'node-1', '1.5', served),
+    podAt('b', 'node-1', '1.6', served),
+    podAt('c', 'node-2', '2.7', served),
+    podAt('client', 'node-1', '1.9'),
+  ],
+  outside: ['198.51.100.7', '198.51.100.200', '2001:db8::7'],
+};
+
+type Body = Parameters<typeof frontendLines>[0];
+
+const four = { a: '10.244.1.5 . 8080', b: '10.244.1.6 . 8080', c: '10.244.2.7 . 8080' } as const;
+const six = { a: 'fd00:10:244:1::5 . 8080', c: 'fd00:10:244:2::7 . 8080' } as const;
+
+const frontend = (endpoints: readonly string[], body: Partial<Body> = {}): Body => ({
+  isClusterIP: false,
+  ranges: [],
+  local: [],
+  endpoints,
+  ...body,
+});
+const cluster = (endpoints: readonly string[], body: Partial<Body> = {}): Body =>
+  frontend(endpoints, { isClusterIP: true, ...body });
+
+/** The frontends of node-1, which has pods a and b. */
+function frontends(): Readonly<Record<string, Body>> {
+  const always = frontend([four.a, four.c], { outside: 'cluster' });
+  const always6 = frontend([six.a, six.c], { outside: 'cluster' });
+  const near = frontend([four.a, four.c], { outside: 'local', local: [four.a] });
+  const lonely = frontend([four.c], { outside: 'local', none: 'drop' });
+  const gone = frontend([], { outside: 'cluster', none: 'refuse' });
+  const all = [four.a, four.b, four.c];
+  return {
+    '10.96.0.10 . tcp . 80': cluster(all),
+    '10.96.0.10 . udp . 53': cluster(all),
+    '10.96.0.10 . sctp . 2905': cluster([four.b]),
+    'fd00:10:96::a . tcp . 80': cluster([six.a, six.c]),
+    'fd00:10:96::a . udp . 53': cluster([six.a, six.c]),
+    '10.96.0.20 . tcp . 80': cluster([four.a, four.c]),
+    '203.0.113.20 . tcp . 80': always,
+    '0.0.0.0 . tcp . 30020': always,
+    '0.0.0.0 . udp . 30020': always,
+    'fd00:203::14 . tcp . 80': always6,
+    ':: . tcp . 30020': always6,
+    '203.0.113.30 . tcp . 80': { ...near, ranges: ['10.244.0.0/16', '192.0.2.11', '198.51.100.0/25'] },
+    '203.0.113.32 . tcp . 80': { ...near, ranges: ['198.51.100.0/25'] },
+    '0.0.0.0 . tcp . 30030': near,
+    '203.0.113.31 . tcp . 80': lonely,
+    '0.0.0.0 . tcp . 30031': lonely,
+    '10.96.0.40 . tcp . 80': cluster([], { none: 'refuse' }),
+    '203.0.113.40 . tcp . 80': gone,
+    '0.0.0.0 . tcp . 30040': gone,
+    '10.96.0.50 . tcp . 80': cluster([four.a]),
+    '10.96.0.51 . tcp . 80': cluster([], { none: 'drop' }),
+    '10.96.0.60 . tcp . 80': cluster(all, { affinitySeconds: 600 }),
+    '0.0.0.0 . tcp . 30060': { ...always, affinitySeconds: 600 },
+    'fd00:10:96::60 . tcp . 80': cluster([six.a, six.c], { affinitySeconds: 600 }),
+  };
+}
+
+const byAddress = [
+  'table 1 address',
+  ...['pods', 'keep'].flatMap((kind) => [`${kind} 10.244.0.0/16`, `${kind} fd00:10:244::/48`]),
+];
+const common = ['node 127.0.0.0/8', 'node 192.0.2.0/24', 'node fd00:2::/64', 'cidr 10.96.0.0/16', 'health 32090'];
+
+const stateWith = (first: readonly string[]): NftState => ({
+  settings: [...first, ...common],
+  frontends: new Map(Object.entries(frontends()).map(([key, body]) => [key, frontendLines(body)])),
+});
+
+/** @param path `outside → 203.0.113.20:80`; @param expected as a table has it */
+function row(title: string, path: string, expected: string, more: Partial<Row> = {}): Row {
+  const [from = '', target = ''] = path.split(' → ');
+  const [, address = '', port = '', protocol = 'tcp'] = /^\[?(.+?)\]?:(\d+)(?:\/(udp))?$/.exec(target) ?? [];
+  const to = { address, port: Number(port), protocol: protocol as 'tcp' | 'udp' };
+  // Whatever no machine has comes in at the node with the table.
+  const via = from === 'outside' && !address.startsWith('192.0.2.') && !address.startsWith('fd00:2:');
+  return { title, from, to, expect: expected.split(' | '), stays: false, ...(via ? { via: 'node-1' } : {}), ...more };
+}
+
+const masked = (...names: readonly string[]): string => names.map((name) => `masquerade ${name}`).join(' | ');
+const stays = { stays: true } as const;
+
+/** What does not depend on how traffic of pods is detected. */
+const rows: readonly Row[] = [
+  row('a ClusterIP', 'client → 10.96.0.10:80', 'a | b | c'),
+  row('a ClusterIP, UDP', 'client → 10.96.0.10:53/udp', 'a | b | c'),
+  row('a ClusterIP, IPv6', 'client → [fd00:10:96::a]:80', 'a | c'),
+  row('a ClusterIP, IPv6, UDP', 'client → [fd00:10:96::a]:53/udp', 'a | c'),
+  row('an endpoint to itself', 'a → 10.96.0.10:80', 'b | c | masquerade a'),
+  row('an endpoint to itself, IPv6', 'a → [fd00:10:96::a]:80', 'c | masquerade a'),
+  row('the node', 'node-1 → 10.96.0.10:80', masked('a', 'b', 'c')),
+  row('a client outside, ClusterIP', 'outside → 10.96.0.10:80', masked('a', 'b', 'c')),
+  row('a client outside, ClusterIP, IPv6', 'outside → [fd00:10:96::a]:80', masked('a', 'c')),
+  row('an external IP', 'outside → 203.0.113.20:80', masked('a', 'c')),
+  row('an external IP, IPv6', 'outside → [fd00:203::14]:80', masked('a', 'c')),
+  row('an external IP, from a pod', 'client → 203.0.113.20:80', masked('a', 'c')),
+  row('a node port', 'outside → 192.0.2.11:30020', masked('a', 'c')),
+  row('a node port, UDP', 'outside → 192.0.2.11:30020/udp', masked('a', 'c')),
+  row('a node port, IPv6', 'outside → [fd00:2::11]:30020', masked('a', 'c')),
+  row('a node port, from the node', 'node-1 → 192.0.2.11:30020', masked('a', 'c')),
+  row('a node port on loopback', 'node-1 → 127.0.0.1:30020', 'pass'),
+  row('a node port on loopback, IPv6', 'node-1 → [::1]:30020', 'pass'),
+  row('a port that is no node port', 'outside → 192.0.2.11:30021', 'pass'),
+  row('policy Local', 'outside → 203.0.113.30:80', 'a'),
+  row('policy Local, node port', 'outside → 192.0.2.11:30030', 'a'),
+  row('policy Local, from a pod', 'client → 203.0.113.30:80', 'a | c'),
+  row('policy Local, from the node', 'node-1 → 203.0.113.30:80', masked('a', 'c')),
+  row('source ranges', 'outside → 203.0.113.30:80', 'drop', { source: '198.51.100.200' }),
+  row('source ranges, from a pod', 'client → 203.0.113.32:80', 'drop'),
+  row('source ranges, from the node', 'node-1 → 203.0.113.32:80', 'drop'),
+  row('source ranges, node port', 'outside → 192.0.2.11:30030', 'a', { source: '198.51.100.200' }),
+  row('no local endpoint', 'outside → 203.0.113.31:80', 'drop'),
+  row('no local endpoint, node port', 'outside → 192.0.2.11:30031', 'drop'),
+  row('no local endpoint, from a pod', 'client → 203.0.113.31:80', 'c'),
+  row('no local endpoint, node port from the node', 'node-1 → 192.0.2.11:30031', masked('c')),
+  row('no endpoint', 'client → 10.96.0.40:80', 'reject'),
+  row('no endpoint, from the node', 'node-1 → 10.96.0.40:80', 'reject'),
+  row('no endpoint, ClusterIP from outside', 'outside → 10.96.0.40:80', 'reject'),
+  row('no endpoint, external IP', 'outside → 203.0.113.40:80', 'reject'),
+  row('no endpoint, node port', 'outside → 192.0.2.11:30040', 'reject'),
+  row('internal policy Local', 'client → 10.96.0.50:80', 'a'),
+  row('internal policy Local, no local endpoint', 'client → 10.96.0.51:80', 'drop'),
+  row('another port of a ClusterIP', 'client → 10.96.0.10:81', 'reject'),
+  row('another port of a ClusterIP, from the node', 'node-1 → 10.96.0.10:81', 'reject'),
+  row('another port of a ClusterIP, UDP', 'client → 10.96.0.10:81/udp', 'reject'),
+  row('an address that no Service has', 'client → 10.96.9.9:80', 'drop'),
+  row('affinity', 'client → 10.96.0.60:80', 'a | b | c', stays),
+  row('affinity, IPv6', 'client → [fd00:10:96::60]:80', 'a | c', stays),
+  row('affinity, node port', 'outside → 192.0.2.11:30060', masked('a', 'c'), stays),
+];
+
+const table: PacketTable = { outside: { addresses: spec.outside, ports: [] }, pods: [], listen: {}, packets: rows };
+
+/** The rows that end otherwise if the ClusterIP masquerades pods, too. */
+const masqueraded = rows.map((one) =>
+  one.to.address.startsWith('10.96.') || one.to.address.startsWith('fd00:10:96:')
+    ? { ...one, expect: one.expect.map((end) => (/^[abc]$/.test(end) ? masked(end) : end)) }
+    : one,
+);
+
+async function load(on: Cluster, state: NftState): Promise<void> {
+  await on.host('node-1').run(['nft', '-f', '-'], { input: printNft(state) });
+}
+
+describe.each([
+  ['by address', byAddress, rows],
+  ['by interface', ['table 1 interface pod*'], rows],
+  ['by address, all masqueraded', [`${byAddress[0]} masquerade-all`, ...byAddress.slice(1)], masqueraded],
+] as const)('traffic of pods is detected %s', (_title, first, packets) => {
+  test('real connections end as traced, and as the table expects', async () => {
+    const state = stateWith(first);
+    await using on = await openCluster(spec);
+    await load(on, state);
+    const seen = await observeAll(on, { ...table, packets }, packets);
+    const observed = asLines(packets, (one) => seen.get(one) ?? []);
+    const programs = new Map([['node-1', nftPrograms(state)]]);
+    expect(asLines(packets, (one) => predict(spec, programs, one))).toEqual(asLines(packets));
+    expect(observed).toEqual(asLines(packets));
+  });
+});
+
+test('detects a kernel that has lost one set', async () => {
+  await using on = await openCluster(spec);
+  await load(on, stateWith(byAddress));
+  await on.host('node-1').run(['nft', 'flush', 'set', 'inet', 'sluice', 'always4']);
+  const some = rows.filter(({ title }) => title.startsWith('an external IP'));
+  const seen = await observeAll(on, { ...table, packets: some }, some);
+  const isWrong = (one: Row): boolean => asLines([one], (same) => seen.get(same) ?? [])[0] !== asLines([one])[0];
+  expect(some.filter(isWrong).map(({ title }) => title)).toEqual(['an external IP', 'an external IP, from a pod']);
+});
