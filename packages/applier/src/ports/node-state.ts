@@ -2,6 +2,7 @@ import {
   emptyTable,
   type Family,
   type FamilyProgram,
+  type NftState,
   type SysctlKey,
   type TableName,
   type TableProgram,
@@ -17,13 +18,16 @@ export interface NodeState {
   readonly conntrackHashSize?: number;
   /** In mode ipvs. */
   readonly ipvs?: NodeIpvs;
+  /** In mode nftables; `families` is empty then. */
+  readonly nft?: NftState;
   /** The networks in which endpoint updates may add endpoints; left out: anywhere. */
   readonly endpointRanges?: readonly string[];
 }
 
-/** Names of chains, by family and table, and of sets, servers and addresses of mode ipvs. */
+/** Names of chains, by family and table, and of sets, servers and addresses of mode ipvs; whether the table of mode nftables is ours. */
 export type OwnedNames = { readonly [F in Family]?: Readonly<Record<TableName, readonly string[]>> } & {
   readonly ipvs?: IpvsNames;
+  readonly nft?: true;
 };
 
 /** A whole table as the kernel prints it, with foreign rules. */
@@ -62,7 +66,7 @@ export function mapTables(
 }
 
 /** The names of all chains of a state. */
-export function chainNames(state: Pick<NodeState, 'families' | 'ipvs'>): OwnedNames {
+export function chainNames(state: Pick<NodeState, 'families' | 'ipvs' | 'nft'>): OwnedNames {
   const names: { [F in Family]?: Record<TableName, readonly string[]> } = {};
   for (const family of familiesOf(state)) {
     const listed = (table: TableName): readonly string[] => [...tableOf(state, family, table).chains.keys()];
@@ -76,7 +80,11 @@ export function chainNames(state: Pick<NodeState, 'families' | 'ipvs'>): OwnedNa
       },
     };
   }
-  return state.ipvs ? { ...names, ipvs: ipvsNames(state.ipvs) } : names;
+  return {
+    ...names,
+    ...(state.ipvs ? { ipvs: ipvsNames(state.ipvs) } : {}),
+    ...(state.nft ? { nft: true } : {}),
+  };
 }
 
 /** The names of both, each once. */
@@ -89,7 +97,11 @@ export function joinNames(a: OwnedNames, b: OwnedNames): OwnedNames {
     }
     if (a[family] || b[family]) names[family] = tables;
   }
-  return a.ipvs || b.ipvs ? { ...names, ipvs: joinIpvsNames(a.ipvs, b.ipvs) } : names;
+  return {
+    ...names,
+    ...(a.ipvs || b.ipvs ? { ipvs: joinIpvsNames(a.ipvs, b.ipvs) } : {}),
+    ...(a.nft || b.nft ? { nft: true } : {}),
+  };
 }
 
 /** The chains of layout `tree` that lead from built-in chains to Services; declared in packages/netfilter/src/link/tree. */

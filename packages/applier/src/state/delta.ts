@@ -27,6 +27,8 @@ export const deltaForm = v.strictObject({
   /** The number of deltas from a whole manifest to this one, itself included. */
   depth: v.number(),
   families: v.strictObject({ ipv4: v.optional(tables), ipv6: v.optional(tables) }),
+  /** Frontends of mode nftables, each with its lines. */
+  nft: v.optional(change),
 });
 export type Delta = v.InferOutput<typeof deltaForm>;
 type ChainChange = v.InferOutput<typeof change>;
@@ -49,11 +51,19 @@ export function deltaOf(state: NodeState, base: StoredState, depth: number): Del
   for (const family of familiesOf(state)) {
     const [from, to] = [base.state.families[family] as FamilyProgram, state.families[family] as FamilyProgram];
     if (from === to) continue;
-    const own = { filter: changeOf(from.filter, to.filter), nat: changeOf(from.nat, to.nat) };
-    for (const table of tableNames) count += own[table].write.length + own[table].drop.length;
+    const own = {
+      filter: changeOf(from.filter.chains, to.filter.chains),
+      nat: changeOf(from.nat.chains, to.nat.chains),
+    };
+    for (const table of tableNames) count += sizeOf(own[table]);
     families[family] = own;
   }
-  return count > limits.deltaChainsMax ? undefined : { schema: 3, base: base.digest, depth: depth + 1, families };
+  const frontends = base.state.nft && state.nft ? changeOf(base.state.nft.frontends, state.nft.frontends) : undefined;
+  count += frontends ? sizeOf(frontends) : 0;
+  const nft = frontends ? { nft: frontends } : {};
+  return count > limits.deltaChainsMax
+    ? undefined
+    : { schema: 3, base: base.digest, depth: depth + 1, families, ...nft };
 }
 
 /**
@@ -71,10 +81,13 @@ export function mergeDeltas(row: readonly [Delta, ...Delta[]]): Delta | undefine
       filter: mergeChanges(changes.map(({ filter }) => filter)),
       nat: mergeChanges(changes.map(({ nat }) => nat)),
     };
-    for (const table of tableNames) count += merged[table].write.length + merged[table].drop.length;
+    for (const table of tableNames) count += sizeOf(merged[table]);
     families[family] = merged;
   }
-  return count > limits.mergedChainsMax ? undefined : { schema: 3, base: row[0].base, depth: 1, families };
+  const frontends = row.flatMap(({ nft }) => nft ?? []);
+  const nft = frontends.length === 0 ? {} : { nft: mergeChanges(frontends) };
+  count += nft.nft ? sizeOf(nft.nft) : 0;
+  return count > limits.mergedChainsMax ? undefined : { schema: 3, base: row[0].base, depth: 1, families, ...nft };
 }
 
 function mergeChanges(row: readonly ChainChange[]): ChainChange {
@@ -100,17 +113,25 @@ function sameAround(a: NodeState, b: NodeState): boolean {
       (family) => state.families[family] && tableNames.map((table) => state.families[family]?.[table].jumps),
     );
   const around = (state: NodeState): string =>
-    JSON.stringify([jumps(state), [...state.sysctls], state.conntrackHashSize ?? null, state.endpointRanges ?? null]);
+    JSON.stringify([
+      jumps(state),
+      [...state.sysctls],
+      state.conntrackHashSize ?? null,
+      state.endpointRanges ?? null,
+      state.nft?.settings ?? null,
+    ]);
   return a.ipvs === b.ipvs && around(a) === around(b);
 }
 
-function changeOf(from: TableProgram, to: TableProgram): ChainChange {
+const sizeOf = ({ write, drop }: ChainChange): number => write.length + drop.length;
+
+function changeOf(from: TableProgram['chains'], to: TableProgram['chains']): ChainChange {
   const write: ChainChange['write'] = [];
   const drop: string[] = [];
-  for (const name of differing(from.chains, to.chains)) {
-    const rules = to.chains.get(name);
+  for (const name of differing(from, to)) {
+    const rules = to.get(name);
     if (!rules) drop.push(name);
-    else if (!sameRules(rules, from.chains.get(name))) write.push([name, [...rules]]);
+    else if (!sameRules(rules, from.get(name))) write.push([name, [...rules]]);
   }
   return { write, drop };
 }
@@ -120,7 +141,7 @@ function sameRules(a: readonly string[], b: readonly string[] | undefined): bool
 }
 
 /** The state that a delta leads to. */
-export function applyDelta(base: NodeState, { families }: Delta): NodeState {
+export function applyDelta(base: NodeState, { families, nft }: Delta): NodeState {
   const programs: { -readonly [F in Family]?: FamilyProgram } = { ...base.families };
   for (const family of familyNames) {
     const [own, changes] = [programs[family], families[family]];
@@ -131,7 +152,12 @@ export function applyDelta(base: NodeState, { families }: Delta): NodeState {
     });
     programs[family] = { filter: table('filter'), nat: table('nat') };
   }
-  return { ...base, families: programs };
+  const frontends = base.nft && nft ? changed(base.nft.frontends, nft) : undefined;
+  return {
+    ...base,
+    families: programs,
+    ...(base.nft && frontends ? { nft: { ...base.nft, frontends } } : {}),
+  };
 }
 
 function changed(chains: TableProgram['chains'], { write, drop }: ChainChange): TableProgram['chains'] {

@@ -34,10 +34,11 @@ export class Generations {
     base?: { readonly record: GenerationRecord; readonly read: () => NodeState | undefined },
   ): GenerationRecord {
     const manifest = this.#manifests.get(state);
-    if (manifest !== undefined && this.#store.has(manifest)) return { number, revision, version, manifest };
+    const mode = state.nft ? ({ mode: 'nftables' } as const) : {};
+    if (manifest !== undefined && this.#store.has(manifest)) return { number, revision, version, manifest, ...mode };
     const known = base?.read();
     const stored = base && known && { digest: base.record.manifest, state: known };
-    return { number, revision, version, manifest: putState(state, this.#store, this.#memory, stored) };
+    return { number, revision, version, manifest: putState(state, this.#store, this.#memory, stored), ...mode };
   }
 
   /**

@@ -36,6 +36,8 @@ const manifest = v.strictObject({
       excludeCIDRs: v.array(v.string()),
     }),
   ),
+  /** Mode nftables: frontends are stored like chains. */
+  nft: v.optional(v.strictObject({ settings: v.array(v.string()), objects: v.array(v.string()) })),
 });
 type StateManifest = v.InferOutput<typeof manifest>;
 type TableManifest = v.InferOutput<typeof table>;
@@ -72,7 +74,7 @@ export function putState(state: NodeState, store: Texts, memory: ManifestMemory,
     });
     families[name] = { filter: tableOf('filter'), nat: tableOf('nat') };
   }
-  const { sysctls, conntrackHashSize, ipvs, endpointRanges } = state;
+  const { sysctls, conntrackHashSize, ipvs, nft, endpointRanges } = state;
   const size = conntrackHashSize === undefined ? {} : { conntrackHashSize };
   const virtual = ipvs ? { ipvs: mutable(ipvsToText(ipvs)) } : {};
   const text: StateManifest = {
@@ -82,6 +84,7 @@ export function putState(state: NodeState, store: Texts, memory: ManifestMemory,
     ...size,
     ...(endpointRanges ? { endpointRanges: [...endpointRanges] } : {}),
     ...virtual,
+    ...(nft ? { nft: { settings: [...nft.settings], objects: putChains('nft', nft.frontends, store, memory) } } : {}),
   };
   return store.put([JSON.stringify(text)])[0] as string;
 }
@@ -196,16 +199,25 @@ export function getState(digest: string, store: Texts): NodeState | undefined {
   }
   const virtual = parsed.output.ipvs && ipvsFromText(parsed.output.ipvs);
   if (typeof virtual === 'string') return undefined;
+  const { nft } = parsed.output;
+  const frontends = nft && readChains(nft.objects, store);
+  if (nft && !frontends) return undefined;
   return {
     families: programs,
     sysctls: new Map(Object.entries(sysctls) as [SysctlKey, number][]),
     ...(conntrackHashSize === undefined ? {} : { conntrackHashSize }),
     ...(virtual ? { ipvs: virtual } : {}),
+    ...(nft && frontends ? { nft: { settings: nft.settings, frontends } } : {}),
     ...(endpointRanges ? { endpointRanges } : {}),
   };
 }
 
 function readTable({ objects, jumps }: TableManifest, store: Texts): TableProgram | undefined {
+  const chains = readChains(objects, store);
+  return chains && { chains, jumps };
+}
+
+function readChains(objects: readonly string[], store: Texts): TableProgram['chains'] | undefined {
   const chains = new Map<string, string[]>();
   for (const digest of objects) {
     const text = store.get(digest);
@@ -216,7 +228,7 @@ function readTable({ objects, jumps }: TableManifest, store: Texts): TableProgra
       else if (line !== '') open.push(detached(line));
     }
   }
-  return { chains: chains.size > chainsPerObject ? PackedChains.of(chains) : chains, jumps };
+  return chains.size > chainsPerObject ? PackedChains.of(chains) : chains;
 }
 
 /** Whether a text of the store is a manifest, whole or a delta, judging by its beginning. */
@@ -236,5 +248,5 @@ export function objectsOf(digest: string, store: Texts): readonly string[] {
   const parsed = v.safeParse(manifest, value);
   if (!parsed.success) return [digest];
   const tables = Object.values(parsed.output.families).flatMap((one) => (one ? [one.filter, one.nat] : []));
-  return [digest, ...tables.flatMap(({ objects }) => objects)];
+  return [digest, ...tables.flatMap(({ objects }) => objects), ...(parsed.output.nft?.objects ?? [])];
 }

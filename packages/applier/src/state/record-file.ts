@@ -1,7 +1,7 @@
 import { mkdirSync } from 'node:fs';
 import { discardParts, finishPublication, writing } from './files.ts';
 import { checkReadable, lostError, readJournal } from './peek.ts';
-import { freshRecord, type NodeRecord } from './record.ts';
+import { freshRecord, type NodeRecord, withSchema } from './record.ts';
 import { keepDamaged } from './remains.ts';
 import { allocateSlots, slotBytes, writeSlot } from './slots.ts';
 import { StateError } from './state-error.ts';
@@ -68,7 +68,7 @@ export class RecordFile {
   /** Durable when it returns. @throws StateError when the disk takes no write */
   save(record: NodeRecord): void {
     if (this.lost !== undefined) throw new Error(`the journal is lost: ${this.lost}`);
-    const { saved, text } = fitted(record, slotBytes - 256);
+    const { saved, text } = fitted(withSchema(record), slotBytes - 256);
     // After a failed write the next one goes to the same slot: the other slot has the newest whole record.
     writing(this.#path, () => writeSlot(this.#path, this.#sequence + 1, text));
     this.#sequence += 1;

@@ -10,6 +10,8 @@ export const generation = v.strictObject({
   version: v.string(),
   /** The digest of its manifest in the store. */
   manifest: v.string(),
+  /** Left out: iptables or ipvs, which every sluiced reads. */
+  mode: v.optional(v.literal('nftables')),
 });
 const drain = v.strictObject({ server: v.string(), real: v.string(), until: v.number() });
 const sysctls = v.record(v.picklist(sysctlKeys), v.number());
@@ -43,7 +45,8 @@ const entry = v.strictObject({
   blameless: v.optional(v.literal(true)),
 });
 const recordForm = v.strictObject({
-  schema: v.literal(2),
+  /** 3 where a generation is in mode nftables, which the first sluiced does not know: it then refuses the state directory. */
+  schema: v.picklist([2, 3]),
   node: v.string(),
   /** The rule store of the rules; `sluiced backend` moves them. */
   backend: v.optional(v.picklist(['legacy', 'nft'])),
@@ -101,10 +104,10 @@ export function readRecord(text: string, path: string): NodeRecord {
     throw new StateError('NODE_STATE_INVALID', `${path} is damaged`, hint);
   }
   const schema = (value as { schema?: unknown } | null)?.schema;
-  if (schema !== 2) {
+  if (schema !== 2 && schema !== 3) {
     throw new StateError(
       'NODE_STATE_INVALID',
-      `${path} has schema ${JSON.stringify(schema)}; this sluiced reads schema 2`,
+      `${path} has schema ${JSON.stringify(schema)}; this sluiced reads schemas 2 and 3`,
       hint,
     );
   }
@@ -112,6 +115,12 @@ export function readRecord(text: string, path: string): NodeRecord {
   if (parsed.success) return parsed.output;
   const where = parsed.issues[0].path?.map(({ key }) => String(key)).join('.') ?? '';
   throw new StateError('NODE_STATE_INVALID', `${path} is damaged at ${where === '' ? 'the top' : where}`, hint);
+}
+
+/** The record with the least schema that can hold it. */
+export function withSchema(record: NodeRecord): NodeRecord {
+  const schema = generationsOf(record).some(({ mode }) => mode === 'nftables') ? 3 : 2;
+  return record.schema === schema ? record : { ...record, schema };
 }
 
 /** Every generation that a record names. */

@@ -1,0 +1,87 @@
+import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { afterEach, beforeEach, expect, test } from 'vitest';
+import { limits } from '../limits.ts';
+import type { NodeState } from '../ports/node-state.ts';
+import { DiskJournal } from './journal.ts';
+import { peek } from './peek.ts';
+
+let directory: string;
+beforeEach(() => {
+  directory = mkdtempSync(`${tmpdir()}/sluiced-nftables-`);
+});
+afterEach(() => rmSync(directory, { recursive: true, force: true }));
+
+const open = (): DiskJournal => DiskJournal.open(directory, 'node-1', () => new Date(0));
+const none: NodeState = { families: {}, sysctls: new Map() };
+const settings = ['table address', 'pods 10.244.0.0/16'];
+
+/** A state with some frontends, one of them with an endpoint of its own. */
+function stateOf(endpoint: string, count = 3): NodeState {
+  const frontends = new Map<string, readonly string[]>([
+    [':: . udp . 30080', ['none refuse']],
+    ['fd00:96::a . tcp . 443', ['cluster-ip', `endpoint ${endpoint}`]],
+  ]);
+  for (let at = 0; at < count; at++)
+    frontends.set(`10.96.0.${at} . tcp . 80`, ['cluster-ip', 'endpoint 10.244.1.5 . 8080']);
+  return { ...none, nft: { settings, frontends } };
+}
+
+/** With plain maps, as a test compares them. */
+const plain = (state: NodeState | undefined): unknown =>
+  state?.nft && { settings: state.nft.settings, frontends: new Map(state.nft.frontends) };
+
+async function confirm(journal: DiskJournal, version: string, state: NodeState, isUpdate = false): Promise<void> {
+  if (!journal.active) await journal.adopt(none);
+  await journal.begin({
+    changeKind: isUpdate ? 'endpoints' : 'release',
+    flip: 'ordered',
+    version,
+    state,
+    sysctls: new Map(),
+    flows: { old: [], fresh: [] },
+  });
+  await journal.commit();
+  await journal.finish();
+}
+
+test('stores a generation of mode nftables and reads it back', async () => {
+  await confirm(open(), 'aaaa', stateOf('fd00:244::5 . 8443'));
+  expect(plain(open().active?.state)).toEqual(plain(stateOf('fd00:244::5 . 8443')));
+});
+
+test('stores an endpoint update as one small object, and a long row of them', async () => {
+  const journal = open();
+  await confirm(journal, 'aaaa', stateOf('fd00:244::5 . 8443', 400));
+  const before = readdirSync(`${directory}/store`).length;
+  await confirm(journal, 'bbbb', stateOf('fd00:244::6 . 8443', 400), true);
+  // Its delta, and the flows.
+  expect(readdirSync(`${directory}/store`).length - before).toBeLessThanOrEqual(2);
+  for (let step = 0; step < limits.deltasMax + 2; step++)
+    await confirm(journal, `c${step}`, stateOf(`fd00:244::${step} . 8443`, 400 + step), true);
+  const last = stateOf(`fd00:244::${limits.deltasMax + 1} . 8443`, 400 + limits.deltasMax + 1);
+  expect(plain(open().active?.state)).toEqual(plain(last));
+});
+
+test('changed settings are no small difference', async () => {
+  const journal = open();
+  await confirm(journal, 'aaaa', stateOf('fd00:244::5 . 8443'));
+  const { nft } = stateOf('fd00:244::5 . 8443');
+  const other: NodeState = {
+    ...none,
+    nft: { settings: [...settings, 'cidr 10.96.0.0/16'], frontends: nft?.frontends ?? new Map() },
+  };
+  await confirm(journal, 'bbbb', other, true);
+  expect(plain(open().active?.state)).toEqual(plain(other));
+});
+
+test('a journal has schema 3 as long as a kept generation is in mode nftables: the first sluiced refuses it', async () => {
+  const journal = open();
+  await confirm(journal, 'aaaa', none);
+  expect(peek(directory)?.schema).toBe(2);
+  await confirm(journal, 'bbbb', stateOf('fd00:244::5 . 8443'));
+  expect(peek(directory)?.schema).toBe(3);
+  for (let at = 0; at < limits.generationsKept + 1; at++)
+    await confirm(journal, `v${at}`, { ...none, conntrackHashSize: at });
+  expect(peek(directory)?.schema).toBe(2);
+});
