@@ -72,3 +72,4 @@ export { disjoint } from './nftables/networks.ts';
 export * from './nftables/print.ts';
 export { nftFamily } from './nftables/family.ts';
 export { readNft, readNftFiles } from './nftables/read-state.ts';
+export { disjoint } from './nftables/networks.ts';

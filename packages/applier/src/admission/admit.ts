@@ -2,9 +2,12 @@ import { type BundleFiles, needs, type ResolvedFiles, ResolveCache, resolveSecti
 import {
   type Family,
   ipvsHost,
+  keepSlots,
+  type NftState,
   onKernel,
   parseKernelRelease,
   readIpvs,
+  readNft,
   type Problem,
   readSysctlLine,
   type SysctlKey,
@@ -67,6 +70,7 @@ export function admit(
   const sysctls = readSysctls(resolved, facts);
   const linked = linkFamilies(resolved, facts, { layout: options.layout, ...context }, memory.links);
   const virtual = readVirtual(resolved, facts);
+  const nft = readTable(resolved, facts, context.active);
   const problems = [
     ...partial(resolved, options),
     ...missingTools(resolved, facts),
@@ -74,6 +78,7 @@ export function admit(
     ...sysctls.problems,
     ...linked.problems,
     ...virtual.problems,
+    ...nft.problems,
   ];
   if (problems.length > 0) return { problems };
   const size = resolved.conntrackHashSize;
@@ -82,6 +87,7 @@ export function admit(
     sysctls: sysctls.values,
     ...(size === undefined ? {} : { conntrackHashSize: size }),
     ...(virtual.ipvs ? { ipvs: virtual.ipvs } : {}),
+    ...(nft.state ? { nft: nft.state } : {}),
     ...endpointRanges(resolved, options),
   };
   return { version: resolved.version, state } as AdmittedBundle;
@@ -122,6 +128,7 @@ function partial(resolved: ResolvedFiles, options: AdmitOptions): Problem[] {
 const toolOf = { ipv4: 'iptables', ipv6: 'ip6tables' } as const satisfies Record<Family, string>;
 
 function missingTools({ profile, profileName }: ResolvedFiles, facts: NodeFacts): Problem[] {
+  if (profile.mode === 'nftables') return [];
   return profile.families
     .filter((family) => facts.tools[family] === undefined)
     .map((family) => ({
@@ -208,4 +215,30 @@ function missingIpvsTool(tool: string): Problem {
   const message = `Cannot apply a profile in mode ipvs: the node has no ${tool}`;
   const hint = `Install ${tool === 'ip' ? 'iproute2' : tool}, or give the node a profile in mode iptables`;
   return { code: 'NODE_TOOL_MISSING', level: 'error', message, hint };
+}
+
+/**
+ * Reads what the node runs in mode nftables, and checks for the tool that applies it. Endpoints keep the slots that they have.
+ * @param active the state in the kernel
+ */
+function readTable(
+  { nft, profileName }: ResolvedFiles,
+  facts: NodeFacts,
+  active: NodeState | undefined,
+): { readonly state?: NftState; readonly problems: readonly Problem[] } {
+  if (!nft) return { problems: [] };
+  const { nftLack } = facts;
+  const lack: readonly Problem[] = nftLack
+    ? [
+        {
+          code: 'NODE_TOOL_MISSING',
+          level: 'error',
+          message: `Cannot apply profile ${profileName} in mode nftables: ${nftLack.why}`,
+          hint: nftLack.hint,
+        },
+      ]
+    : [];
+  const state = readNft(nft);
+  if ('problems' in state) return { problems: [...lack, ...state.problems] };
+  return { state: keepSlots(state, active?.nft), problems: lack };
 }

@@ -6,6 +6,9 @@ import { Interrupted } from '../transaction/restore.ts';
 import { interfaceAddresses, interfaceNames } from './facts.ts';
 import { findIpvsTools, LinuxIpvs } from './ipvs-linux.ts';
 import { forgetFlows } from './conntrack.ts';
+import { EitherSwitch } from './either-switch.ts';
+import { LinuxNft } from './nft/nft-linux.ts';
+import { NftSwitch } from './nft/nft-switch.ts';
 import { rehearser } from './scratch/rehearse.ts';
 import type { Command, ToolResult, Run } from './command.ts';
 import { readList, SaveReader } from './save.ts';
@@ -15,12 +18,19 @@ import { type FamilyTools, findTool, type Tools } from './tools.ts';
 /** The errors of both stores for a missing chain or table. */
 const absent = /No chain\/target\/match by that name|does not exist|is incompatible, use 'nft' tool/;
 
+function bothSwitches(ofTables: Switch | undefined, nft: LinuxNft | undefined): Switch | undefined {
+  const own = (): readonly string[] => Object.values(interfaceAddresses()).flat();
+  const ofNft = nft && new NftSwitch(nft, own);
+  return ofTables && ofNft ? new EitherSwitch(ofTables, ofNft) : (ofTables ?? ofNft);
+}
+
 /** The kernel of this machine, through its tools. */
 export class LinuxKernel implements Kernel {
   readonly #tools: Tools;
   readonly #run: Run;
   readonly #tunables: Tunables;
   readonly ipvs: LinuxIpvs | undefined;
+  readonly nft: LinuxNft | undefined;
   readonly rehearse: Kernel['rehearse'];
   readonly switch: Switch | undefined;
   readonly knowsBpf: boolean;
@@ -42,11 +52,13 @@ export class LinuxKernel implements Kernel {
     this.knowsBpf = bpf;
     this.rehearse = rehearse ?? rehearser('namespace', tools, run);
     this.#tools = tools;
-    this.switch = switchStates;
     this.#run = run;
     this.#tunables = tunables;
     const ipvsTools = findIpvsTools();
     this.ipvs = 'missing' in ipvsTools ? undefined : new LinuxIpvs(ipvsTools, run);
+    const nft = findTool('nft');
+    this.nft = nft === undefined ? undefined : new LinuxNft(nft, run);
+    this.switch = bothSwitches(switchStates, this.nft);
   }
 
   get slowWithManyChains(): boolean {
@@ -114,6 +126,9 @@ export class LinuxKernel implements Kernel {
       case 'ip':
         if (!this.ipvs) throw new KernelError(step.kind, 'a tool of mode ipvs is not installed');
         return this.ipvs.apply(step);
+      case 'nft':
+        if (!this.nft) throw new KernelError('nft', 'it is not installed');
+        return this.nft.apply(step);
     }
   }
 

@@ -9,7 +9,7 @@ import {
   type TableProgram,
   widen,
 } from '@sluice/netfilter';
-import type { IpvsPlan } from '../ipvs/values.ts';
+import { aroundTables, type Beside } from './beside.ts';
 import { limits } from '../limits.ts';
 import type { Step } from '../ports/kernel.ts';
 import type { Touched } from '../ports/rehearsal.ts';
@@ -41,33 +41,15 @@ export interface PlanOptions {
  *   leaves mode iptables gets the addresses after the rules, because its old rules would not match packets to them;
  * - sysctls that let more in (`route_localnet`) are raised after the rules that guard them, and lowered before these are removed; those
  *   that the kernel does not have yet, as after a boot, are set after the rules, which load their modules.
- * @param virtual the changes in mode ipvs
+ * @param beside what is beside the tables now
  */
-export function plan(now: NodeState, desired: NodeState, options: PlanOptions, virtual?: IpvsPlan): Plan {
+export function plan(now: NodeState, desired: NodeState, options: PlanOptions, beside: Beside = {}): Plan {
   const touched: Touched[] = [];
   const tables = familyNames.flatMap((family) => familySteps(family, now, desired, options, touched));
   const sysctls = sysctlSteps(now, desired);
-  const { before, after } = aroundTables(now, desired, virtual);
+  const { before, after } = aroundTables(now, desired, beside);
   const steps = [...sysctls.before, ...before, ...tables, ...sysctls.after, ...after];
   return { steps, touched };
-}
-
-function aroundTables(
-  now: NodeState,
-  desired: NodeState,
-  virtual: IpvsPlan | undefined,
-): { readonly before: readonly Step[]; readonly after: readonly Step[] } {
-  if (!virtual) return { before: [], after: [] };
-  const { sets, servers, bind, weights, remove } = virtual;
-  const comes = desired.ipvs !== undefined && !runsIpvs(now);
-  return comes
-    ? { before: [...sets, ...servers], after: [...bind, ...weights, ...remove] }
-    : { before: [...sets, ...servers, ...bind], after: [...weights, ...remove] };
-}
-
-/** Whether the rules are those of mode ipvs, which has this chain in each family. */
-function runsIpvs({ families }: NodeState): boolean {
-  return familyNames.some((family) => families[family]?.filter.chains.has('KUBE-IPVS-FILTER'));
 }
 
 function familySteps(
@@ -192,6 +174,7 @@ export function describeStep(step: Step): string {
     case 'ipset':
     case 'ipvsadm':
     case 'ip':
+    case 'nft':
       return `${step.kind}: ${step.text.split('\n').length - 1} lines (${step.because})`;
   }
 }

@@ -1,7 +1,8 @@
 import { changeTable, isEmptyChange, type TableName } from '@sluice/netfilter';
 import { ipvsSteps } from '../ipvs/plan.ts';
 import { limits } from '../limits.ts';
-import type { IpvsPlan } from '../ipvs/values.ts';
+import { planNftInPlace, planNftProbation, planNftRemoval } from '../nftables/plan.ts';
+import type { Beside } from './beside.ts';
 import { nothingToDo, type Plan, plan, type PlanOptions, sysctlSteps, tablePlan } from './plan.ts';
 import type { Flip, ChangeKind } from '../ports/journal.ts';
 import type { Step } from '../ports/kernel.ts';
@@ -35,27 +36,27 @@ export interface TransactionPlan {
  * - Endpoint update: all steps lie before the commit record. Mostly it changes nat alone, in one commit per family; with a first or last
  *   endpoint, filter calls both programs first and the new one alone afterwards.
  *
+ * - Release in mode nftables: as in layout `tree`; if the table or the profile's sets change, all of it in one transaction.
+ * - Change of the mode: the new data plane first, then the old one goes.
+ *
  * Sets, virtual servers and addresses of mode ipvs have no switch: they change in the order of `plan`. If the desired state is in layout
  * `tree` they are removed last, after everything that led to them.
  * @param flip `switch` only if the kernel has one; ignored when no table changes
- * @param virtual the changes in mode ipvs
+ * @param beside what is beside the tables now
  */
 export function planTransaction(
   now: NodeState,
   desired: NodeState,
   { changeKind, flip }: { readonly changeKind: ChangeKind; readonly flip: Flip },
   options: PlanOptions,
-  virtual?: IpvsPlan,
+  beside: Beside = {},
 ): TransactionPlan {
-  if (changeKind === 'endpoints')
-    return isTree(desired) ? planUpdate(now, desired, options) : planInPlace(now, desired, options, virtual);
-  return planProbation(
-    now,
-    desired,
-    flip === 'switch' && tablesDiffer(now, desired) ? flip : 'ordered',
-    options,
-    virtual,
-  );
+  if (changeKind === 'endpoints') {
+    if (desired.nft) return planNftUpdate(now, desired, options, beside);
+    return isTree(desired) ? planUpdate(now, desired, options) : planInPlace(now, desired, options, beside);
+  }
+  const isFlipped = flip === 'switch' && (desired.nft !== undefined || tablesDiffer(now, desired));
+  return planProbation(now, desired, isFlipped ? flip : 'ordered', options, beside);
 }
 
 /** Plans a release with a given flip: also used again when both programs of a probation get newer endpoints. */
@@ -64,13 +65,44 @@ export function planProbation(
   desired: NodeState,
   flip: Flip,
   options: PlanOptions,
-  virtual?: IpvsPlan,
+  beside: Beside = {},
 ): TransactionPlan {
-  if (!isTree(desired)) return planInPlace(now, desired, options, virtual);
+  const { virtual, nft } = beside;
+  if (flip === 'switch' && now.nft && desired.nft) return planNftBySwitch(now, desired, options, beside);
+  if (!isTree(desired)) return planInPlace(now, desired, options, beside);
   const planned = flip === 'switch' ? planBySwitch(now, desired, options) : planInOrder(now, desired, options);
-  if (!virtual) return planned;
-  const { steps, touched } = planned.finish;
-  return { ...planned, finish: { steps: [...steps, ...ipvsSteps(virtual)], touched } };
+  const [cutOver, finish] = [nft ? planNftRemoval(nft) : [], virtual ? ipvsSteps(virtual.plan) : []];
+  return { ...planned, cutOver: withSteps(planned.cutOver, cutOver), finish: withSteps(planned.finish, finish) };
+}
+
+const withSteps = ({ steps, touched }: Plan, more: readonly Step[]): Plan => ({ steps: [...steps, ...more], touched });
+
+/** A release in mode nftables: beside the active one, then the switch. */
+function planNftBySwitch(now: NodeState, desired: NodeState, options: PlanOptions, { nft }: Beside): TransactionPlan {
+  const { held } = nft ?? {};
+  if (!nft || !held || !now.nft || !desired.nft) return planInPlace(now, desired, options, nft ? { nft } : {});
+  const sysctls = sysctlSteps(now, desired);
+  const planned = planNftProbation({ ...nft, held }, now.nft, desired.nft);
+  const confirmed: NodeState = { ...desired, nft: now.nft };
+  return {
+    flip: 'switch',
+    stage: { steps: [...sysctls.before, ...planned.stage], touched: [] },
+    cutOver: { steps: sysctls.after, touched: [] },
+    defaults: { steps: planned.defaults, touched: [] },
+    finish: { steps: planned.finish, touched: [] },
+    afterStage: confirmed,
+    afterCutOver: confirmed,
+    afterDefaults: desired,
+    desired,
+  };
+}
+
+/** In mode nftables packets meet the newer endpoints at once; what no verdict leads to any more is removed later. */
+function planNftUpdate(now: NodeState, desired: NodeState, options: PlanOptions, { nft }: Beside): TransactionPlan {
+  const { cutOver, ...planned } = planInPlace(now, desired, options);
+  if (!nft || !desired.nft) return { ...planned, cutOver };
+  const { first, then } = planNftInPlace(nft, desired.nft);
+  return { ...planned, cutOver: withSteps(cutOver, first), finish: { steps: then, touched: [] } };
 }
 
 function tablesDiffer(now: NodeState, desired: NodeState): boolean {
@@ -89,8 +121,8 @@ export function stepsOf({ stage, cutOver, defaults, finish }: TransactionPlan): 
 }
 
 /** In place: one plan that also removes what the desired state lacks. */
-function planInPlace(now: NodeState, desired: NodeState, options: PlanOptions, virtual?: IpvsPlan): TransactionPlan {
-  return { ...inPlaceStates(now, desired), cutOver: plan(now, desired, options, virtual) };
+function planInPlace(now: NodeState, desired: NodeState, options: PlanOptions, beside?: Beside): TransactionPlan {
+  return { ...inPlaceStates(now, desired), cutOver: plan(now, desired, options, beside) };
 }
 
 const inPlaceStates = (now: NodeState, desired: NodeState): Omit<TransactionPlan, 'cutOver'> => ({

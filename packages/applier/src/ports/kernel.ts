@@ -1,10 +1,12 @@
 import type { IpvsKernel } from '../ipvs/ports.ts';
 import type { IpvsStep } from '../ipvs/values.ts';
+import type { NftKernel } from '../nftables/ports.ts';
+import type { NftStep } from '../nftables/values.ts';
 import type { NodeState, Observed } from './node-state.ts';
 import type { Family, SysctlKey, TableName } from '@sluice/netfilter';
 
 /**
- * One atomic change of the kernel: a table of one family, a sysctl, the hash size. Batches of mode ipvs are the exception: the kernel
+ * One atomic change of the kernel: a table of one family, a sysctl, the hash size, the table of mode nftables. Batches of mode ipvs are the exception: the kernel
  * takes them line by line.
  */
 export type Step =
@@ -20,7 +22,8 @@ export type Step =
     }
   | { readonly kind: 'set-sysctl'; readonly key: SysctlKey; readonly value: number; readonly because: string }
   | { readonly kind: 'raise-hashsize'; readonly value: number; readonly because: string }
-  | IpvsStep;
+  | IpvsStep
+  | NftStep;
 
 /** The kernel. kernel/linux.ts and kernel/fake.ts pass the same contract suite. */
 export interface Kernel {
@@ -28,6 +31,8 @@ export interface Kernel {
   readonly slowWithManyChains: boolean;
   /** Sets, virtual servers and addresses; undefined if the tools for them are missing. */
   readonly ipvs?: IpvsKernel | undefined;
+  /** The table of mode nftables; undefined if `nft` is missing. */
+  readonly nft?: NftKernel | undefined;
   /**
    * Reads both tables of these families, with foreign rules.
    * @param known the expected state: a chain with these rules is returned as the same object, which saves memory and allows comparison by
@@ -56,7 +61,7 @@ export interface Kernel {
   readHashSize(): Promise<number | undefined>;
   /** Whether the kernel has `-m bpf`: without it, layout `tree` has a chain for each endpoint. */
   readonly knowsBpf: boolean;
-  /** Chooses between two programs of layout `tree`; undefined without ipset: then there is no dead-man switch. */
+  /** Chooses between two programs of layout `tree` or mode nftables; undefined without ipset and nft: then there is no dead-man switch. */
   readonly switch?: Switch | undefined;
   /** Whether there are traces of a kube-proxy in another mode than iptables: its interface, or its table in nftables. */
   proxyTraces(): Promise<{ readonly ipvs: boolean; readonly nftables: boolean }>;
@@ -76,14 +81,17 @@ export type SwitchState = 'off' | 'on' | 'pinned';
  * matches. They exist only while a transaction is open. Their entries time out, which makes them the dead-man switch.
  */
 export interface Switch {
+  /** It can choose between two states of mode nftables, and not between programs of layout `tree`. */
+  readonly isOnlyNft?: boolean;
   /** undefined if the sets do not exist. */
   look(): Promise<Readonly<Record<TableName, SwitchState>> | undefined>;
   /**
    * Creates the sets, off. Existing sets stay as they are.
    * @param sources networks whose packets meet the new program; none: all packets of both families
    * @param withOwn also packets of this node
+   * @param isNft chooses between states of mode nftables, else between programs of layout `tree`
    */
-  make(sources: readonly string[], withOwn?: boolean): Promise<void>;
+  make(sources: readonly string[], withOwn?: boolean, isNft?: boolean): Promise<void>;
   /**
    * Turns both sets on for both families, filter's first, in one operation: between two operations the process could be stopped for so
    * long that it turns nat's set on when filter's has timed out.

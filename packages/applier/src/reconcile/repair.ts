@@ -3,7 +3,8 @@ import { judgeOrder } from '../order/order.ts';
 import { isTree, chainNames, familiesOf, type NodeState, type Observed, type OwnedNames } from '../ports/node-state.ts';
 import { adaptDesired, countNames, foreignProxyChains, foreignSluiceChains, ownState } from '../plan/ownership.ts';
 import { describeStep, type Plan, plan } from '../plan/plan.ts';
-import { drainVirtual, planVirtual, type Virtual } from '../plan/virtual.ts';
+import { readBeside } from '../plan/beside.ts';
+import { drainVirtual, type Virtual } from '../plan/virtual.ts';
 import type { NodeFacts } from '../ports/node-facts.ts';
 import type { Ports } from '../ports/ports.ts';
 import { orInterrupted, restore, withSysctls } from '../transaction/restore.ts';
@@ -76,9 +77,9 @@ export class DriftRepair {
       ? { desired: known, families: known.families, observed: undefined }
       : await this.#tables(state, owned, interrupt);
     // First: reading mode ipvs loads its module, and with it come its sysctls.
-    const virtual = await planVirtual(desired, owned, this.#ports);
+    const beside = await readBeside(desired, owned, this.#ports, desired.nft, { nft: known !== undefined, interrupt });
     const now = await withSysctls({ families, sysctls: new Map() }, desired, this.#ports);
-    return { plan: plan(now, desired, this.#ports.kernel, virtual?.plan), desired, now, virtual, observed };
+    return { plan: plan(now, desired, this.#ports.kernel, beside), desired, now, virtual: beside.virtual, observed };
   }
 
   /** Reads the tables. @returns the state as this kernel can have it, and our part of the tables */

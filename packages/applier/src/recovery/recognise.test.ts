@@ -61,7 +61,7 @@ test.each([
 test('refuses to take over rules while a release is in probation', async () => {
   await (await node.start()).reconciler.put(bundle, true);
   lose();
-  await node.kernel.switch?.make();
+  await node.kernel.switch?.make([]);
   await node.kernel.switch?.on(30);
   const { reconciler } = await node.start();
   expect(await reconciler.recognise()).toMatchObject({

@@ -22,7 +22,7 @@ import {
   isTree,
   rootsOf,
 } from '../ports/node-state.ts';
-import { planVirtual } from '../plan/virtual.ts';
+import { readBeside } from '../plan/beside.ts';
 import { baseChainParts, leakedChains } from '../plan/side-by-side.ts';
 
 /**
@@ -142,9 +142,9 @@ async function showsExactly(observed: Observed, state: NodeState, ports: Ports):
   const owned = chainNames(state);
   const desired = adaptDesired(state, observed, owned, ports.kernel);
   if (state.ipvs && !ports.kernel.ipvs) return false;
-  const virtual = await planVirtual(desired, owned, ports);
+  const beside = await readBeside(desired, owned, ports, desired.nft);
   const now: NodeState = { ...desired, families: ownState(observed, owned, desired) };
-  return plan(now, desired, ports.kernel, virtual?.plan).steps.length === 0;
+  return plan(now, desired, ports.kernel, beside).steps.length === 0;
 }
 
 /** Rolls back a release in probation: turns the switch off, and removes our chains that the generation does not need. */

@@ -48,6 +48,7 @@ export function mortalKernel(kernel: Kernel, countdown: Countdown): Kernel {
     proxyTraces: () => kernel.proxyTraces(),
     forgetFlows: (flows, found) => countdown.through(() => kernel.forgetFlows(flows, found)),
     ...(kernel.ipvs ? { ipvs: kernel.ipvs } : {}),
+    ...(kernel.nft ? { nft: kernel.nft } : {}),
     switch: switchStates && {
       look: () => switchStates.look(),
       make: (...asked) => countdown.through(() => switchStates.make(...asked)),

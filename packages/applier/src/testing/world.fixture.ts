@@ -179,7 +179,7 @@ export class World {
     for (const [, set, root = ''] of rules.matchAll(
       /^-A SLUICE-SERVICES (?:-m set --match-set (\S+) src )?-[jg] (SLUICE-R\S+)$/gm,
     )) {
-      if (set === undefined || this.kernel.switch?.holds(switches[table])) met.push(root);
+      if (set === undefined || this.kernel.ipset?.holds(switches[table])) met.push(root);
     }
     return table === 'nat' ? met.slice(0, 1) : met;
   }

@@ -4,7 +4,7 @@ import { plan } from '../plan/plan.ts';
 import type { Generation } from '../ports/journal.ts';
 import type { Ports } from '../ports/ports.ts';
 import { type OwnedNames, chainNames, familyNames, joinNames, isTree } from '../ports/node-state.ts';
-import { planVirtual } from '../plan/virtual.ts';
+import { readBeside } from '../plan/beside.ts';
 import { ownedNames, switchOff } from './roll-back.ts';
 import { leakedChains } from '../plan/side-by-side.ts';
 
@@ -21,9 +21,9 @@ export async function cleanUp(ports: Ports): Promise<number> {
   const observed = await kernel.observe(familyNames.filter((family) => known[family]));
   const owned = joinNames(known, leakedChains(observed, journal.active.state));
   const desired = adaptDesired({ families: {}, sysctls: journal.originals }, observed, owned, kernel);
-  const virtual = await planVirtual(desired, owned, ports);
+  const beside = await readBeside(desired, owned, ports, undefined);
   const now = await withSysctls({ families: ownState(observed, owned, desired), sysctls: new Map() }, desired, ports);
-  const change = plan(now, desired, kernel, virtual?.plan);
+  const change = plan(now, desired, kernel, beside);
   await carryOut(change, ports);
   await kernel.switch?.remove();
   await journal.forget();

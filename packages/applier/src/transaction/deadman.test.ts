@@ -9,7 +9,7 @@ const sleep = (ms: number): Promise<void> => new Promise((resolve) => setTimeout
 
 /** A dead-man switch of 3 s, by the clock of the test. */
 async function started(kernel = new FakeKernel()): Promise<Deadman> {
-  await kernel.switch?.make();
+  await kernel.switch?.make([]);
   const clock = { now: () => Date.now(), bootMs: () => performance.now(), sleep: async () => undefined };
   const deadman = new Deadman(3, { kernel, clock });
   await deadman.start();

@@ -7,7 +7,10 @@ import type { Ports } from '../ports/ports.ts';
 import type { Refusal } from '../ports/refusal.ts';
 import { withDropped, withSysctls } from './restore.ts';
 import { type OwnedNames, chainNames, type NodeState, isTree } from '../ports/node-state.ts';
-import { planVirtual, setsTimeouts, type Virtual } from '../plan/virtual.ts';
+import { isBySwitch } from '../nftables/plan.ts';
+import { readBeside } from '../plan/beside.ts';
+import { setsTimeouts, type Virtual } from '../plan/virtual.ts';
+import type { Kernel } from '../ports/kernel.ts';
 import type { StartState } from '../admission/start-state.ts';
 import { type ChangeClass, classify } from '../endpoints/change-kind.ts';
 import type { PlannedChange } from './planned-change.ts';
@@ -38,11 +41,14 @@ export async function decideChange(
   const owned = chainNames(from.state);
   const desired = adaptDesired(wanted, observed ?? {}, owned, kernel);
   // First: reading mode ipvs loads its module, and with it come its sysctls.
-  const virtual = await planVirtual(desired, owned, ports, startState.ipvs && knownAfter([], startState.ipvs));
+  const known = { ipvs: startState.ipvs && knownAfter([], startState.ipvs), nft: !observed };
+  const beside = await readBeside(desired, owned, ports, from.state.nft, known);
+  const { virtual } = beside;
   const conflicts = conflictsOf(desired, owned, virtual);
   if (conflicts) return conflicts;
-  const now = await withSysctls(startState.now, desired, ports);
-  const flip: Flip = isTree(desired) && kernel.switch ? 'switch' : 'ordered';
+  const tables = await withSysctls(startState.now, desired, ports);
+  const now = from.state.nft ? { ...tables, nft: from.state.nft } : tables;
+  const flip = flipOf(now, desired, kernel);
   const mayUpdate = from.number > 0 && bundle.state !== from.state;
   const given = mayUpdate ? changeKind : 'release';
   const kind: ChangeClass = given ? { changeKind: given } : classify(from.state, bundle.state, replacesAll);
@@ -52,13 +58,20 @@ export async function decideChange(
     from,
     owned,
     now,
-    plan: planTransaction(now, desired, { changeKind: kind.changeKind, flip }, kernel, virtual?.plan),
+    plan: planTransaction(now, desired, { changeKind: kind.changeKind, flip }, kernel, beside),
     flows: flowChange({ ...now, ...(from.state.ipvs ? { ipvs: from.state.ipvs } : {}) }, desired),
     sysctls: foreignSysctls(from.state, desired, now),
     ...(virtual?.observed.timeouts && setsTimeouts(desired.ipvs ?? {}) ? { timeouts: virtual.observed.timeouts } : {}),
     ...(observed ? { observed } : {}),
     ...(virtual ? { virtual } : {}),
   };
+}
+
+/** The switch does not lead from one data plane to another. */
+function flipOf(now: NodeState, desired: NodeState, { switch: its }: Pick<Kernel, 'switch'>): Flip {
+  if (!its) return 'ordered';
+  if (now.nft && desired.nft) return isBySwitch(now.nft, desired.nft) ? 'switch' : 'ordered';
+  return isTree(desired) && !now.nft && !its.isOnlyNft ? 'switch' : 'ordered';
 }
 
 /** Refuses virtual servers and sets of the desired state that exist and are not ours. */

@@ -4,7 +4,8 @@ import { adaptDesired, ownState } from '../plan/ownership.ts';
 import { describeStep, type Plan, plan } from '../plan/plan.ts';
 import type { Ports } from '../ports/ports.ts';
 import { type OwnedNames, chainNames, familiesOf, joinNames, type NodeState } from '../ports/node-state.ts';
-import { planVirtual } from '../plan/virtual.ts';
+import { learnPlacement } from '../nftables/memory.ts';
+import { readBeside } from '../plan/beside.ts';
 
 /**
  * Makes the kernel hold `desired`, from whatever state it is in, and verifies the result.
@@ -26,10 +27,10 @@ export async function restore(
     const observed = await kernel.observe(families, desired);
     const adapted = adaptDesired(desired, observed, names, kernel);
     // First: reading mode ipvs loads its module, and with it come its sysctls.
-    const virtual = await planVirtual(adapted, names, ports);
+    const beside = await readBeside(adapted, names, ports, adapted.nft);
     const now = await withSysctls({ families: ownState(observed, names, adapted), sysctls: new Map() }, adapted, ports);
-    if (virtual) await keepDraining(virtual.plan.draining, ports);
-    return { adapted, change: plan(now, adapted, kernel, virtual?.plan) };
+    if (beside.virtual) await keepDraining(beside.virtual.plan.draining, ports);
+    return { adapted, change: plan(now, adapted, kernel, beside) };
   };
   const first = await look();
   if (first.change.steps.length === 0) return first.adapted;
@@ -79,9 +80,12 @@ export async function carryOut(
   { kernel, clock, report }: Pick<Ports, 'kernel' | 'clock' | 'report'>,
 ): Promise<void> {
   for (const step of change.steps) {
-    if (step.kind === 'restore-table' && step.pauseMs !== undefined) await clock.sleep(step.pauseMs);
+    if ('pauseMs' in step && step.pauseMs !== undefined) await clock.sleep(step.pauseMs);
     report('step', { step: describeStep(step) });
+    // Until it has succeeded, what the table holds is unknown.
+    if (step.kind === 'nft') learnPlacement(kernel, undefined);
     await kernel.apply(step);
+    if (step.kind === 'nft') learnPlacement(kernel, step.leadsTo);
   }
 }
 

@@ -145,7 +145,8 @@ async function cutOver(
   const { kernel, report } = ports;
   try {
     // Probes come from this machine: without its packets on the new rules they would test the old ones.
-    if (plan.flip === 'switch') await kernel.switch?.make(rules.sources, ports.probes.policies.length > 0);
+    const isNft = plan.desired.nft !== undefined;
+    if (plan.flip === 'switch') await kernel.switch?.make(rules.sources, ports.probes.policies.length > 0, isNft);
     await carryOut(plan.stage, ports);
     const unstaged = await firstDifference(plan.afterStage, plan.stage, kernel);
     if (unstaged !== undefined) return { failed: differs(unstaged) };

@@ -6,7 +6,7 @@ import { messageOf } from '../message.ts';
 import { type Plan, plan, tablePlan } from '../plan/plan.ts';
 import type { Ports } from '../ports/ports.ts';
 import { familyNames, type NodeState, tableOf, isTree } from '../ports/node-state.ts';
-import { planVirtual } from '../plan/virtual.ts';
+import { readBeside } from '../plan/beside.ts';
 import { overlayEndpoints } from '../endpoints/overlay-endpoints.ts';
 import { changeKindOf } from '../endpoints/change-kind.ts';
 import { updateDifference, verifyIpvs } from './verify.ts';
@@ -40,12 +40,16 @@ export async function updateOf(
   if (state === bundle.state && old === from.state) return undefined;
   const now = isOurs ? following(change.now, from.state, old, offered.state) : change.now;
   const desired = overlayEndpoints(change.plan.desired, offered.state);
-  const virtual = await planVirtual(desired, owned, ports);
-  const next = planProbation(now, desired, change.plan.flip, ports.kernel, virtual?.plan);
+  const beside = await readBeside(desired, owned, ports, change.plan.afterCutOver.nft, { nft: true });
+  const { virtual } = beside;
+  const next = planProbation(now, desired, change.plan.flip, ports.kernel, beside);
   const because = 'newer endpoints';
   const steps = isTree(desired)
     ? tablePlan(next.afterCutOver, { from: change.plan.afterCutOver, tables: ['nat', 'filter'], because }, ports.kernel)
-    : plan(change.plan.afterCutOver, next.afterCutOver, ports.kernel, virtual?.plan);
+    : next.flip === 'switch'
+      ? // The overlay of a release on probation changes together with what it lies over.
+        next.stage
+      : plan(change.plan.afterCutOver, next.afterCutOver, ports.kernel, beside);
   const isWhole = changeKindOf(bundle.state, offered.state) === 'endpoints';
   const version = isWhole ? offered.version : bundle.version;
   const flows = flowChange({ ...now, ...(old.ipvs ? { ipvs: old.ipvs } : {}) }, desired);
@@ -68,6 +72,7 @@ function following(now: NodeState, before: NodeState, after: NodeState, offered:
   const isSame = familyNames.every((family) =>
     tableNames.every((table) => tableOf(now, family, table) === tableOf(before, family, table)),
   );
+  if (now.nft && after.nft) return { ...now, nft: after.nft };
   return isSame && !now.ipvs ? { ...now, families: after.families } : overlayEndpoints(now, offered);
 }
 

@@ -5,6 +5,7 @@ import {
   type Family,
   type FamilyProgram,
   isRuleError,
+  printNft,
   printProgram,
   printRule,
   readRule,
@@ -13,10 +14,13 @@ import {
   type TableName,
   targetOf,
 } from '@sluice/netfilter';
-import { type TrackedFlow, type Kernel, KernelError, type Step } from '../../ports/kernel.ts';
+import { type TrackedFlow, type Kernel, KernelError, type Step, type Switch } from '../../ports/kernel.ts';
 import { familiesOf, type NodeState, type Observed, type ObservedFamily } from '../../ports/node-state.ts';
 import { Interrupted } from '../../transaction/restore.ts';
 import { FakeIpvs } from './ipvs-fake.ts';
+import { EitherSwitch } from '../either-switch.ts';
+import { NftSwitch } from '../nft/nft-switch.ts';
+import { FakeNft } from './nft-fake.ts';
 import { FakeSwitch } from './fake-switch.ts';
 import { readSave } from '../save.ts';
 
@@ -52,7 +56,10 @@ export class FakeKernel implements Kernel {
   readonly ipvs = new FakeIpvs({ ipv4: ['192.0.2.11'] });
   /** Applied steps, in order. */
   readonly taken: Step[] = [];
-  readonly switch: FakeSwitch | undefined;
+  readonly nft: FakeNft;
+  readonly switch: Switch | undefined;
+  /** The sets of layout `tree`. */
+  readonly ipset: FakeSwitch | undefined;
   knowsBpf: boolean;
   /** Whether kube-proxy in mode nftables left its table. */
   hasProxyTable = false;
@@ -70,14 +77,18 @@ export class FakeKernel implements Kernel {
     this.knowsBpf = !(start.withoutBpf ?? false);
     const isNamed = (set: string): boolean =>
       (['ipv4', 'ipv6'] as const).some((family) => this.save(family).includes(` --match-set ${set} `));
-    this.switch = start.withoutSwitch ? undefined : new FakeSwitch(start.nowMs ?? (() => 0), isNamed);
+    const nowMs = start.nowMs ?? (() => 0);
+    this.nft = new FakeNft(nowMs);
+    this.ipset = start.withoutSwitch ? undefined : new FakeSwitch(nowMs, isNamed);
+    this.switch = this.ipset && new EitherSwitch(this.ipset, new NftSwitch(this.nft, () => []));
   }
 
   /** A reboot, maybe with another kernel: nothing is left. */
   reboot({ withoutBpf = !this.knowsBpf }: Pick<FakeStart, 'withoutBpf'> = {}): void {
     this.knowsBpf = !withoutBpf;
     for (const family of ['ipv4', 'ipv6'] as const) this.#families[family] = tablesFrom(family, undefined);
-    this.switch?.clear();
+    this.ipset?.clear();
+    this.nft.clear();
   }
 
   async observe(
@@ -112,6 +123,7 @@ export class FakeKernel implements Kernel {
     if (step.kind === 'restore-table') this.load(step.family, step.text);
     else if (step.kind === 'set-sysctl') this.#sysctls.set(step.key, step.value);
     else if (step.kind === 'raise-hashsize') this.#hashSize = Math.max(this.#hashSize, step.value);
+    else if (step.kind === 'nft') await this.nft.apply(step);
     else await this.ipvs.apply(step);
     this.taken.push(step);
   }
@@ -122,7 +134,7 @@ export class FakeKernel implements Kernel {
     if (!this.knowsBpf && text.includes(' -m bpf ')) throw refused('the kernel has no match bpf');
     for (const part of text.split(/(?<=^COMMIT\n)/m)) {
       for (const [, set = ''] of part.matchAll(/ --match-set (\S+) /g))
-        if (isSwitch(set) && !this.switch?.has(set)) throw refused(`set ${set} does not exist`);
+        if (isSwitch(set) && !this.ipset?.has(set)) throw refused(`set ${set} does not exist`);
       const table = /^\*(filter|nat)\n/.exec(part)?.[1] as TableName | undefined;
       if (table === undefined || !part.endsWith('COMMIT\n'))
         throw refused('the text is no table from its name to COMMIT');
@@ -133,6 +145,7 @@ export class FakeKernel implements Kernel {
   async rehearse(state: NodeState): Promise<void> {
     const scratch = new FakeKernel({ withoutBpf: !this.knowsBpf });
     for (const family of familiesOf(state)) scratch.load(family, printProgram(state.families[family] as FamilyProgram));
+    if (state.nft) await scratch.nft.load(printNft(state.nft));
   }
 
   async readSysctl(key: SysctlKey): Promise<number | undefined> {

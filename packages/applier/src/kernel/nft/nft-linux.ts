@@ -1,0 +1,79 @@
+import { type ObservedNft, NftReader } from '../../nftables/observed.ts';
+import type { NftKernel } from '../../nftables/ports.ts';
+import type { NftStep } from '../../nftables/values.ts';
+import { KernelError } from '../../ports/kernel.ts';
+import { Interrupted } from '../../transaction/restore.ts';
+import type { Run, ToolResult } from '../command.ts';
+import type { NftSets, SetMember } from './nft-switch.ts';
+
+/** The errors of nft for a missing table or set. */
+const absent = /No such file or directory/;
+
+/** The table of mode nftables of this machine. Every change is one process and one transaction. */
+export class LinuxNft implements NftKernel, NftSets {
+  readonly #nft: string;
+  readonly #run: Run;
+
+  /** @param nft the path of the tool */
+  constructor(nft: string, run: Run) {
+    this.#nft = nft;
+    this.#run = run;
+  }
+
+  async observe(interrupt?: AbortSignal): Promise<ObservedNft | undefined> {
+    const reader = new NftReader();
+    const args = ['-n', 'list', 'table', 'inet', 'sluice'];
+    const onOutput = (part: string): void => reader.take(part);
+    const ran = await this.#run({ file: this.#nft, args, onOutput, signal: interrupt });
+    if (interrupt?.aborted === true) throw new Interrupted();
+    if (ran.exitCode === 0) return reader.done();
+    if (absent.test(ran.stderr)) return undefined;
+    throw this.#failed('list table', ran);
+  }
+
+  async exists(): Promise<boolean> {
+    const ran = await this.#run({ file: this.#nft, args: ['list', 'tables', 'inet'] });
+    if (ran.exitCode !== 0) throw this.#failed('list tables', ran);
+    return /^table inet sluice$/m.test(ran.stdout);
+  }
+
+  /** @throws KernelError when the kernel takes nothing of it */
+  async apply({ text }: Pick<NftStep, 'text'>): Promise<void> {
+    await this.load(text);
+  }
+
+  async load(text: string): Promise<void> {
+    const ran = await this.#run({ file: this.#nft, args: ['-f', '-'], input: text, isFrequent: true });
+    if (ran.exitCode !== 0) throw this.#failed('-f', ran);
+  }
+
+  async members(set: string): Promise<readonly SetMember[] | undefined> {
+    const ran = await this.#run({ file: this.#nft, args: ['-n', 'list', 'set', 'inet', 'sluice', set] });
+    if (ran.exitCode === 0) return membersOf(ran.stdout);
+    if (absent.test(ran.stderr)) return undefined;
+    throw this.#failed(`list set ${set}`, ran);
+  }
+
+  #failed(action: string, ran: ToolResult): KernelError {
+    return new KernelError(`${this.#nft} ${action}`, crashReason(ran) ?? ran.why);
+  }
+}
+
+/**
+ * nft 1.0.6 dies where it meets a set that nft 1.1.3 made, in whatever table: nothing can be written then.
+ * @returns why a tool crashed; undefined: it did not
+ */
+export function crashReason({ exitCode, why }: Pick<ToolResult, 'exitCode' | 'why'>): string | undefined {
+  return exitCode === undefined && /SIGSEGV|SIGABRT|SIGBUS/.test(why)
+    ? `it crashed (${why}): a newer nft writes in this network namespace; install an nft of at least that version`
+    : undefined;
+}
+
+function membersOf(listing: string): readonly SetMember[] {
+  const body = /elements = \{([^}]*)\}/.exec(listing)?.[1] ?? '';
+  return body
+    .split(',')
+    .map((text) => text.trim())
+    .filter((text) => text !== '')
+    .map((text) => ({ key: text.split(' ')[0] ?? '', isTimed: text.includes(' timeout ') }));
+}

@@ -1,0 +1,140 @@
+import { listChain, printNftTable, readListName, tableOptions } from '@sluice/netfilter';
+
+/** The table as `nft -n list table inet sluice` prints it. */
+export interface ObservedNft {
+  /** By set or map, then by key; `''` where a set has no value. Without `aff`, which packets fill. */
+  readonly elements: ReadonlyMap<string, ReadonlyMap<string, string>>;
+  /** All chains, each with its rules. */
+  readonly chains: ReadonlyMap<string, readonly string[]>;
+}
+
+/** Sets that packets fill: a client of a sticky frontend is an element, and there may be a million. */
+const filledByPackets = /^aff[46]$/;
+
+/** Reads the listing as it comes, line by line. */
+export class NftReader {
+  #rest = '';
+  #object: { readonly kind: 'set' | 'chain'; readonly name: string } | undefined;
+  #isInElements = false;
+  readonly #elements = new Map<string, Map<string, string>>();
+  readonly #chains = new Map<string, string[]>();
+
+  take(part: string): void {
+    const text = this.#rest + part;
+    let at = 0;
+    for (let end = text.indexOf('\n'); end >= 0; end = text.indexOf('\n', at)) {
+      this.#line(text.slice(at, end).trim());
+      at = end + 1;
+    }
+    this.#rest = text.slice(at);
+  }
+
+  done(): ObservedNft {
+    this.#line(this.#rest.trim());
+    return { elements: this.#elements, chains: this.#chains };
+  }
+
+  #line(line: string): void {
+    const start = /^(set|map|chain) (\S+) \{$/.exec(line);
+    if (this.#isInElements) return this.#readElements(line);
+    if (start) {
+      const [, kind, name = ''] = start;
+      this.#object = { kind: kind === 'chain' ? 'chain' : 'set', name: detached(name) };
+      if (kind === 'chain') this.#chains.set(this.#object.name, []);
+      else this.#elements.set(this.#object.name, new Map());
+    } else if (line === '}') this.#object = undefined;
+    else if (this.#object?.kind === 'chain' && line !== '') this.#chains.get(this.#object.name)?.push(detached(line));
+    else if (line.startsWith('elements = { ')) this.#readElements(line.slice('elements = { '.length));
+  }
+
+  #readElements(line: string): void {
+    const isLast = line.endsWith('}');
+    this.#isInElements = !isLast;
+    const name = this.#object?.name ?? '';
+    const into = filledByPackets.test(name) ? undefined : this.#elements.get(name);
+    if (!into) return;
+    for (const one of (isLast ? line.slice(0, -1) : line).split(',')) {
+      const text = one.trim();
+      if (text === '') continue;
+      const [key = '', ...value] = text.split(' : ');
+      into.set(detached(withoutTimes(key)), detached(value.join(' : ')));
+    }
+  }
+}
+
+const withoutTimes = (text: string): string => text.replace(/ (?:timeout|expires|counter|comment) .*$/, '');
+
+/** A copy of the string: a substring keeps the whole text in memory. */
+const detached = (text: string): string => Buffer.from(text).toString();
+
+/** Whether the kernel has the table of a state: its sets, maps and chains, except those of lists. */
+export function hasTable({ elements, chains }: ObservedNft, settings: readonly string[]): boolean {
+  const table = readTableText(printNftTable(tableOptions(settings)));
+  return (
+    [...table.elements.keys()].every((name) => elements.has(name)) &&
+    [...table.chains].every(([name, rules]) => sameRules(chains.get(name), rules))
+  );
+}
+
+/** Reads the table as Sluice writes it, which has each set on one line. */
+export function readTableText(text: string): ObservedNft {
+  const reader = new NftReader();
+  reader.take(text.replaceAll(/^ *(set|map) (\S+) \{ .*$/gm, '$1 $2 {\n}'));
+  return reader.done();
+}
+
+/** The chains of lists that are not as Sluice creates them, by name: somebody changed their rules. */
+export function damagedLists({ chains }: ObservedNft): ReadonlySet<string> {
+  const damaged = new Set<string>();
+  for (const name of chains.keys()) {
+    if (!readListName(name)) continue;
+    for (const [chain, rules] of rulesOfList(name)) if (!sameRules(chains.get(chain), rules)) damaged.add(name);
+  }
+  return damaged;
+}
+
+/** The rules that `listChain` adds, by chain. */
+function rulesOfList(name: string): ReadonlyMap<string, readonly string[]> {
+  const rules = new Map<string, string[]>();
+  for (const command of listChain(name)) {
+    const [, verb, chain = '', rule = ''] = /^add (chain|rule) inet sluice (\S+) ?(.*)$/.exec(command) ?? [];
+    if (verb === 'chain') rules.set(chain, []);
+    else rules.get(chain)?.push(rule);
+  }
+  return rules;
+}
+
+function sameRules(actual: readonly string[] | undefined, expected: readonly string[]): boolean {
+  return (
+    actual?.length === expected.length && actual.every((rule, at) => canonical(rule) === canonical(expected[at] ?? ''))
+  );
+}
+
+/** A rule in one spelling: with `-n` nft prints numbers where rules are written with words, and versions differ in some defaults. */
+function canonical(rule: string): string {
+  let text = rule;
+  for (const [form, word] of spellings) text = text.replaceAll(form, word);
+  return text.replaceAll(/\btimeout (?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?(?= |$)/g, (_all, ...parts) => {
+    const [days, hours, minutes, seconds] = parts.slice(0, 4).map((part) => Number(part ?? 0)) as [
+      number,
+      number,
+      number,
+      number,
+    ];
+    return `timeout ${((days * 24 + hours) * 60 + minutes) * 60 + seconds}`;
+  });
+}
+
+const spellings: readonly (readonly [RegExp, string])[] = [
+  [/\bmeta l4proto tcp\b/g, 'meta l4proto 6'],
+  [/\bmeta l4proto udp\b/g, 'meta l4proto 17'],
+  [/\bmeta l4proto sctp\b/g, 'meta l4proto 132'],
+  [/\btype (!= )?local\b/g, 'type $12'],
+  [/\bct status dnat\b/g, 'ct status 0x20'],
+  [/\bct state new\b/g, 'ct state 0x8'],
+  [/\b(?<=!= |priority set )none\b/g, '0'],
+  [/\breject with icmp(?:v6)? \S+/g, 'reject'],
+  [/\bipv4 :/g, '2 :'],
+  [/\bipv6 :/g, '10 :'],
+  [/ ?policy accept;/g, ''],
+];

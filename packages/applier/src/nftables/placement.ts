@@ -1,0 +1,109 @@
+import {
+  chainsOf,
+  type FrontendElements,
+  frontendElements,
+  type Half,
+  Layered,
+  type NftFrontend,
+  type NftState,
+  readFrontend,
+  readFrontendKey,
+  removedOverlay,
+  type TableElement,
+} from '@sluice/netfilter';
+
+/**
+ * What the table of mode nftables holds, without its elements, which follow from it. The half of the slots that a frontend uses is no
+ * part of a state: only the kernel shows it.
+ */
+export interface Placement {
+  /** What packets meet that no release on probation takes. */
+  readonly state: NftState;
+  /** The frontends whose lists are in half b. */
+  readonly inHalfB: ReadonlyMap<string, true>;
+  /** On probation: the frontends that change, with their lines in the release; undefined: it has no such frontend. */
+  readonly overlay: ReadonlyMap<string, readonly string[] | undefined>;
+  /** Elements that no verdict leads to any more, by frontend: they go when the packets that met them are gone. */
+  readonly left: ReadonlyMap<string, readonly PlacedElement[]>;
+  /** How many frontends have each shared element, by its name and key. */
+  readonly uses: ReadonlyMap<string, number>;
+  /** The chains of lists. Those that are not used any more stay. */
+  readonly chains: ReadonlySet<string>;
+}
+
+/** `serving` decides about packets; `lists` are what verdicts lead to; `shared` elements belong to several frontends. */
+export type Part = keyof FrontendElements;
+
+export interface PlacedElement {
+  readonly part: Part;
+  readonly element: TableElement;
+}
+
+/** Names an element: a set or map holds a key once. */
+export const elementId = ({ set, key }: Pick<TableElement, 'set' | 'key'>): string => `${set} ${key}`;
+
+export const halfOf = ({ inHalfB }: Pick<Placement, 'inHalfB'>, key: string): Half => (inHalfB.has(key) ? 'b' : 'a');
+export const otherHalf = (half: Half): Half => (half === 'a' ? 'b' : 'a');
+
+/** Everything that the table has for a frontend, by the element's name. */
+export function elementsOf(
+  placement: Pick<Placement, 'state' | 'inHalfB' | 'overlay'>,
+  key: string,
+): Map<string, PlacedElement> {
+  const found = new Map<string, PlacedElement>();
+  const half = halfOf(placement, key);
+  const add = (part: Part, elements: readonly TableElement[]): void => {
+    for (const element of elements) found.set(elementId(element), { part, element });
+  };
+  const addAllParts = ({ serving, lists, shared }: FrontendElements): void => {
+    add('serving', serving);
+    add('lists', lists);
+    add('shared', shared);
+  };
+  const lines = placement.state.frontends.get(key);
+  if (lines) addAllParts(frontendElements(readFrontend(key, lines), half));
+  if (!placement.overlay.has(key)) return found;
+  const tried = placement.overlay.get(key);
+  if (tried) addAllParts(frontendElements(readFrontend(key, tried), otherHalf(half), true));
+  else add('serving', removedOverlay(readFrontendKey(key)));
+  return found;
+}
+
+/** The chains of lists that a frontend needs. */
+export function chainsFor(placement: Pick<Placement, 'state' | 'inHalfB' | 'overlay'>, key: string): readonly string[] {
+  const half = halfOf(placement, key);
+  const lines = placement.state.frontends.get(key);
+  const tried = placement.overlay.get(key);
+  const of = (text: readonly string[], its: Half): readonly string[] => chainsOf(readFrontend(key, text), its);
+  return [...(lines ? of(lines, half) : []), ...(tried ? of(tried, otherHalf(half)) : [])];
+}
+
+/** A table that holds one state and nothing else. */
+export function settledPlacement(
+  state: NftState,
+  inHalfB: Placement['inHalfB'],
+  chains: ReadonlySet<string>,
+): Placement {
+  const uses = new Map<string, number>();
+  const needed = new Set(chains);
+  for (const [key, lines] of state.frontends) {
+    const frontend = readFrontend(key, lines);
+    const half = halfOf({ inHalfB }, key);
+    for (const chain of chainsOf(frontend, half)) needed.add(chain);
+    for (const id of sharedBy(frontend, half)) uses.set(id, (uses.get(id) ?? 0) + 1);
+  }
+  const none = new Map<string, never>();
+  return { state, inHalfB: Layered.of(inHalfB), overlay: none, left: none, uses: Layered.of(uses), chains: needed };
+}
+
+function sharedBy(frontend: NftFrontend, half: Half): ReadonlySet<string> {
+  return new Set(frontendElements(frontend, half).shared.map(elementId));
+}
+
+/** Collects elements of all frontends of a settled table, and those of its settings. */
+export function allElements(placement: Placement): ReadonlyMap<string, PlacedElement> {
+  const found = new Map<string, PlacedElement>();
+  for (const key of placement.state.frontends.keys())
+    for (const [id, placed] of elementsOf(placement, key)) found.set(id, placed);
+  return found;
+}

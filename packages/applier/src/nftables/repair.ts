@@ -1,0 +1,96 @@
+import { type NftState, printElements, printNft, settingsElements, type TableElement } from '@sluice/netfilter';
+import { damagedLists, hasTable, type ObservedNft } from './observed.ts';
+import { allElements, type Placement, settledPlacement } from './placement.ts';
+import { createList, type PlacementChange } from './change.ts';
+
+/** Turns the overlay off: no packet meets a release on probation any more. */
+export const offText = 'flush set inet sluice trial4\nflush set inet sluice trial6\n';
+
+export const dropText = 'delete table inet sluice\n';
+
+/**
+ * The change from what the kernel shows to a state, whatever an earlier process left: half a release on probation, lists in both halves,
+ * foreign elements. Each frontend stays in the half in which the kernel has it.
+ * @param observed undefined: there is no table
+ */
+export function repairTable(observed: ObservedNft | undefined, state: NftState): PlacementChange {
+  if (!observed || !hasTable(observed, state.settings)) return loadTable(state, observed !== undefined);
+  const damaged = damagedLists(observed);
+  const chains = new Set([...observed.chains.keys()].filter((name) => !damaged.has(name)));
+  const afterThen = settledPlacement(state, halvesOf(observed, state), chains);
+  const settled = { ...afterThen, chains: new Set([...afterThen.chains, ...damaged]) };
+  const difference = compareElements(observed, afterThen);
+  const created = [...new Set([...afterThen.chains, ...damaged])]
+    .filter((name) => !chains.has(name))
+    .flatMap(createList);
+  const commands = created.map((command) => `${command}\n`).join('');
+  const deleting = printElements('delete', difference.removed);
+  const adding = printElements('add', difference.added);
+  return {
+    first: `${difference.isOnTrial ? offText : ''}${commands}${deleting}${adding}`,
+    afterFirst: settled,
+    then: printElements('delete', difference.left),
+    afterThen: settled,
+  };
+}
+
+/** The whole table in one transaction, also in place of another one. */
+export function loadTable(state: NftState, hasOther: boolean): PlacementChange {
+  const placement = settledPlacement(state, new Map(), new Set());
+  const first = `${hasOther ? dropText : ''}${printNft(state)}`;
+  return { first, afterFirst: placement, then: '', afterThen: placement };
+}
+
+/** The frontends whose verdicts lead to half b. */
+function halvesOf({ elements }: ObservedNft, { frontends }: NftState): Placement['inHalfB'] {
+  const inHalfB = new Map<string, true>();
+  const numbered = new Map<string, boolean>();
+  for (const name of ['svc4', 'svc6', 'out4', 'out6'])
+    for (const [key, verdict] of elements.get(name) ?? []) if (verdict.endsWith('b')) numbered.set(key, true);
+  for (const key of numbered.keys()) {
+    const [address, protocol, port] = key.split(' . ');
+    const own = `${address} . ${names[protocol ?? ''] ?? ''} . ${port}`;
+    if (frontends.has(own)) inHalfB.set(own, true);
+  }
+  return inHalfB;
+}
+
+const names: Readonly<Record<string, string>> = { 6: 'tcp', 17: 'udp', 132: 'sctp' };
+
+interface Difference {
+  readonly added: readonly TableElement[];
+  /** Removed with the first transaction, also in favour of another value. */
+  readonly removed: readonly TableElement[];
+  /** Lists that nothing refers to. */
+  readonly left: readonly TableElement[];
+  readonly isOnTrial: boolean;
+}
+
+/** Sets and maps whose elements are read only after a verdict, or in which a further element does no harm. */
+const lateSets = /^(?:tcp|udp|sctp|slot|id|idb|lid|lidb|sticky|loop|cluster)[46]$/;
+const trialSets = /^trial[46]$/;
+
+function compareElements({ elements }: ObservedNft, placement: Placement): Difference {
+  const expected = new Map<string, Map<string, string>>();
+  const expect = ({ set, key, value }: TableElement): void => {
+    const own = expected.get(set) ?? new Map<string, string>();
+    expected.set(set, own.set(key, value));
+  };
+  for (const { element } of allElements(placement).values()) expect(element);
+  for (const element of settingsElements(placement.state.settings)) expect(element);
+  const found = { added: [] as TableElement[], removed: [] as TableElement[], left: [] as TableElement[] };
+  let isOnTrial = false;
+  for (const [set, held] of elements) {
+    const wanted = expected.get(set);
+    if (trialSets.test(set)) isOnTrial ||= held.size > 0;
+    else
+      for (const [key, value] of held) {
+        if (wanted?.get(key) === value) continue;
+        const isLate = lateSets.test(set) && wanted?.has(key) !== true;
+        (isLate ? found.left : found.removed).push({ set, key, value });
+      }
+  }
+  for (const [set, wanted] of expected)
+    for (const [key, value] of wanted) if (elements.get(set)?.get(key) !== value) found.added.push({ set, key, value });
+  return { ...found, isOnTrial };
+}

@@ -1,0 +1,13 @@
+import type { Placement } from './placement.ts';
+
+/** One transaction of mode nftables: the kernel takes all of it or nothing. */
+export interface NftStep {
+  readonly kind: 'nft';
+  /** For `nft -f -`. */
+  readonly text: string;
+  readonly because: string;
+  /** A pause before the step, for packets in flight. */
+  readonly pauseMs?: number;
+  /** What the table holds after it; undefined: there is no table. */
+  readonly leadsTo: Placement | undefined;
+}

@@ -1,0 +1,89 @@
+import { type KnownIpvsParts } from '../ipvs/values.ts';
+import type { NftState } from '@sluice/netfilter';
+import type { IpvsPlan } from '../ipvs/values.ts';
+import { knownPlacement, learnPlacement } from '../nftables/memory.ts';
+import { type NftTable, planNftInPlace, planNftRemoval, stepsOfChange } from '../nftables/plan.ts';
+import { repairTable } from '../nftables/repair.ts';
+import { type Kernel, KernelError } from '../ports/kernel.ts';
+import type { Step } from '../ports/kernel.ts';
+import { familyNames, type NodeState, type OwnedNames } from '../ports/node-state.ts';
+import { planVirtual, type Virtual, type VirtualPorts } from './virtual.ts';
+
+/** What serves packets beside the tables of iptables: virtual servers in mode ipvs, a table of its own in mode nftables. */
+export interface Beside {
+  readonly virtual?: Virtual;
+  readonly nft?: NftTable;
+}
+
+/** What need not be read. */
+export interface KnownBeside {
+  readonly ipvs?: KnownIpvsParts | undefined;
+  /** The table of mode nftables is as this process left it, if it remembers it. */
+  readonly nft?: boolean;
+  readonly interrupt?: AbortSignal | undefined;
+}
+
+/**
+ * Reads what is beside the tables, as far as the desired state or `owned` has it, and plans what puts it in order.
+ * @param owned names that are ours besides those of the desired state
+ * @param expected the state that the table of mode nftables should hold now: the active one, or the desired one where nothing is active
+ * @throws KernelError if a tool is not installed or fails
+ */
+export async function readBeside(
+  desired: NodeState,
+  owned: OwnedNames,
+  ports: VirtualPorts,
+  expected: NftState | undefined,
+  known: KnownBeside = {},
+): Promise<Beside> {
+  const virtual = await planVirtual(desired, owned, ports, known.ipvs);
+  const nft = desired.nft || owned.nft ? await readTable(expected, ports.kernel, known) : undefined;
+  return { ...(virtual ? { virtual } : {}), ...(nft ? { nft } : {}) };
+}
+
+async function readTable(expected: NftState | undefined, kernel: Kernel, known: KnownBeside): Promise<NftTable> {
+  if (!kernel.nft) throw new KernelError('nft', 'it is not installed');
+  const remembered = known.nft === true ? knownPlacement(kernel) : undefined;
+  if (remembered) return { mend: [], held: remembered, exists: true };
+  const observed = await kernel.nft.observe(known.interrupt);
+  if (!expected) return { mend: [], held: undefined, exists: observed !== undefined };
+  const change = repairTable(observed, expected);
+  const { first, then } = stepsOfChange(change, observed ? 'the table differs' : 'there is no table');
+  const mend = [...first, ...then];
+  if (mend.length === 0) learnPlacement(kernel, change.afterThen);
+  return { mend, held: change.afterThen, exists: true };
+}
+
+/** Steps before and after those of the tables. */
+export interface AroundTables {
+  readonly before: readonly Step[];
+  readonly after: readonly Step[];
+}
+
+/**
+ * The steps beside those of the tables. What serves packets is added before what served them is removed; virtual servers and their
+ * addresses as in `plan`.
+ */
+export function aroundTables(now: NodeState, desired: NodeState, { virtual, nft }: Beside): AroundTables {
+  const servers = virtual ? aroundServers(now, desired, virtual.plan) : { before: [], after: [] };
+  if (!nft) return servers;
+  if (!desired.nft) return { before: servers.before, after: [...servers.after, ...planNftRemoval(nft)] };
+  const { first, then } = planNftInPlace(nft, desired.nft);
+  return { before: [...servers.before, ...first, ...then], after: servers.after };
+}
+
+function aroundServers(
+  now: NodeState,
+  desired: NodeState,
+  { sets, servers, bind, weights, remove }: IpvsPlan,
+): AroundTables {
+  const comes = desired.ipvs !== undefined && !runsIpvs(now);
+  return comes
+    ? { before: [...sets, ...servers], after: [...bind, ...weights, ...remove] }
+    : { before: [...sets, ...servers, ...bind], after: [...weights, ...remove] };
+}
+
+/** Whether the rules are those of mode ipvs, which has this chain in each family. */
+function runsIpvs({ families }: NodeState): boolean {
+  return familyNames.some((family) => families[family]?.filter.chains.has('KUBE-IPVS-FILTER'));
+}
