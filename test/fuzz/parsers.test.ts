@@ -135,7 +135,7 @@ const tableText = `*nat\n:KUBE-A - [0:0]\n${ruleLines.join('\n')}\n-I OUTPUT 1 -
 const requestOf = (rules: string): string => {
   const sets = 'create KUBE-NODE-PORT-TCP bitmap:port range 0-65535\n';
   const servers = '-A -t 198.51.100.1:1 -s rr -p 360\n';
-  const pieces = printRequest({ backend: 'nft', sets, servers, rules: new Map([['ipv4', [rules]]]) });
+  const pieces = printRequest({ backend: 'nft', sets, servers, rules: new Map([['ipv4', [rules]]]), nft: '' });
   return Buffer.concat([...pieces]).toString('latin1');
 };
 

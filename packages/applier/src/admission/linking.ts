@@ -53,7 +53,9 @@ export function linkFamilies(
   const families: { -readonly [F in Family]?: FamilyProgram } = {};
   const problems: Problem[] = [];
   const link = options.layout === 'tree' && resolved.profile.mode === 'iptables' ? linkAsTree : linkAsFlat;
-  for (const family of resolved.profile.families) {
+  // In mode nftables nothing is a rule of iptables.
+  const ofIptables = resolved.profile.mode === 'nftables' ? [] : resolved.profile.families;
+  for (const family of ofIptables) {
     if (!resolved.sections.has(family)) continue;
     const linked = link(resolved, family, hostValues(resolved, facts, family), options, memory);
     addAll(problems, linked.problems);

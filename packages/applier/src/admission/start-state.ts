@@ -57,6 +57,7 @@ export async function readStartState(
   const families = familiesWithTools(facts);
   const observed = reads.tables ?? (await kernel.observe(families, active?.state));
   const ipvs = reads.ipvs ? { ipvs: reads.ipvs } : {};
+  if (desired.nft && !active?.state.nft && (await kernel.nft?.exists())) return { problems: [foreignTable()] };
   const owned = active ? chainNames(active.state) : {};
   // In layout tree every name is our own: kube-proxy's rules may stay, after ours, for a manual rollback.
   const foreign =
@@ -105,6 +106,15 @@ function notOurs(foreign: OwnedNames, count: number, running: readonly number[])
       running.length > 0
         ? `Stop kube-proxy (process ${processes}) first; sluiced then takes over its chains`
         : 'If kube-proxy made them, stop it and set `takeOver: kube-proxy` in sluiced.yaml',
+  };
+}
+
+function foreignTable(): Problem {
+  return {
+    code: 'NODE_CHAINS_NOT_OURS',
+    level: 'error',
+    message: 'Cannot apply the bundle: table inet sluice was made by Sluice, but not with this state directory',
+    hint: 'If the state directory was lost, run `sluiced recover`, which takes over the table unchanged; else set the right directory with `state` in sluiced.yaml, or remove the table: `nft delete table inet sluice`',
   };
 }
 

@@ -1,4 +1,13 @@
-import { changedChains, type Family, type TableName, type TableProgram, tableNames } from '@sluice/netfilter';
+import {
+  chainsOf,
+  changedChains,
+  type Family,
+  type NftState,
+  readFrontend,
+  type TableName,
+  type TableProgram,
+  tableNames,
+} from '@sluice/netfilter';
 import { kindsOf } from '../ipvs/servers.ts';
 import type { Rehearsal, Touched } from '../ports/rehearsal.ts';
 import type { Kernel } from '../ports/kernel.ts';
@@ -45,16 +54,31 @@ export class KnownForms implements Rehearsal {
         for (const form of formsOfTable(family, table, tableOf(state, family, table))) this.#accepted.add(form);
     }
     for (const kind of kindsOf(state.ipvs)) this.#accepted.add(kind);
+    for (const form of nftForms(state)) this.#accepted.add(form);
   }
 
   #knows(desired: NodeState, touched: readonly Touched[]): boolean {
-    if ([...kindsOf(desired.ipvs)].some((kind) => !this.#accepted.has(kind))) return false;
+    if ([...kindsOf(desired.ipvs), ...nftForms(desired)].some((form) => !this.#accepted.has(form))) return false;
     return touched.every(({ family, table, change: part }) => {
       const program = tableOf(desired, family, table);
       const rules = changedChains(part).flatMap((name) => program.chains.get(name) ?? []);
       return [...rules, ...part.insert].every((rule) => this.#accepted.has(formOf(family, table, rule)));
     });
   }
+}
+
+const formsOf = new WeakMap<NftState, ReadonlySet<string>>();
+
+/** Of mode nftables: the table, and the kinds of chains of its lists, whatever the lengths of these. Elements are no rules. */
+function nftForms({ nft }: NodeState): ReadonlySet<string> {
+  if (!nft) return new Set();
+  const known = formsOf.get(nft);
+  if (known) return known;
+  const forms = new Set([`nft ${nft.settings[0]}`]);
+  for (const [key, lines] of nft.frontends)
+    for (const chain of chainsOf(readFrontend(key, lines), 'a')) forms.add(`nft ${chain.replaceAll(/\d+/g, '')}`);
+  formsOf.set(nft, forms);
+  return forms;
 }
 
 function* formsOfTable(family: Family, table: TableName, program: TableProgram): Generator<string> {

@@ -2,7 +2,7 @@ import * as v from 'valibot';
 import { limits } from '../../limits.ts';
 
 /** The parts of a request that a tool loads, in their order. */
-export const partNames = ['sets', 'servers', 'ipv4', 'ipv6'] as const;
+export const partNames = ['sets', 'servers', 'ipv4', 'ipv6', 'nft'] as const;
 export type PartName = (typeof partNames)[number];
 
 const why = v.pipe(v.string(), v.maxLength(limits.rehearsalLineBytesMax));

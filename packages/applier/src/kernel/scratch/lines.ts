@@ -1,4 +1,15 @@
-import { type Family, isRuleError, readRule, readServerLine, readSetLine, ruleLimits } from '@sluice/netfilter';
+import {
+  type Family,
+  isInterface,
+  isRuleError,
+  listChain,
+  readListName,
+  readNftTable,
+  readRule,
+  readServerLine,
+  readSetLine,
+  ruleLimits,
+} from '@sluice/netfilter';
 import type { PartName } from './answer.ts';
 
 /** An invalid or oversized request. */
@@ -27,6 +38,8 @@ export function readersOf(name: PartName): LineReader {
     case 'ipv4':
     case 'ipv6':
       return new RuleLines(name);
+    case 'nft':
+      return new NftLines();
   }
 }
 
@@ -72,6 +85,52 @@ class RuleLines implements LineReader {
     return this.#isOpen ? 'a table has no COMMIT' : undefined;
   }
 }
+
+/** An element, as `printElements` writes it: addresses, numbers, networks, and names of chains. */
+const elements = /^add element inet sluice [a-z]+[46] \{ [0-9a-z][0-9a-z.:/, ]* \}$/;
+
+/** The table as Sluice writes it, then chains of lists and elements. */
+class NftLines implements LineReader {
+  #table: string[] | undefined = [];
+  /** The commands of the open chain that are still to come. */
+  #expected: string[] = [];
+
+  read(line: string): string | undefined {
+    if (this.#table) return this.#readTable(line, this.#table);
+    if (this.#expected.length > 0)
+      return line === this.#expected.shift() ? undefined : 'the chain of a list has another rule';
+    if (elements.test(line)) return undefined;
+    const name = /^add chain inet sluice (\S+)$/.exec(line)?.[1]?.replace(/-known$/, '');
+    if (name === undefined || !readListName(name)) return 'a line is neither the chain of a list nor an element';
+    const [first, ...others] = listChain(name);
+    this.#expected = others;
+    return line === first ? undefined : 'the chain of a list has another rule';
+  }
+
+  #readTable(line: string, lines: string[]): string | undefined {
+    lines.push(line);
+    if (lines.length > tableLinesMax) return 'the table has too many lines';
+    if (line !== '}') return undefined;
+    this.#table = undefined;
+    return isTable(lines) ? undefined : 'the table is not one of Sluice';
+  }
+
+  end(): string | undefined {
+    return this.#table || this.#expected.length > 0 ? 'the table is not complete' : undefined;
+  }
+}
+
+/** Whether the lines are the table as a bundle has it, except for the name of an interface. */
+function isTable(lines: readonly string[]): boolean {
+  const text = lines.map((line) => `${line}\n`).join('');
+  const name = /iifname != "([^"]*)"/.exec(text)?.[1];
+  if (name === undefined) return readNftTable(text) !== undefined;
+  const asBundled = text.replaceAll(`iifname != "${name}"`, 'iifname != "${profile.bridgeInterface}"');
+  return isInterface(name.replace(/\*$/, '+')) && readNftTable(asBundled) !== undefined;
+}
+
+/** Twice as many as it has. */
+const tableLinesMax = 1_000;
 
 /** An insertion has a few characters more than the rule that it inserts. */
 const lineBytesMax = ruleLimits.ruleBytesMax + 16;

@@ -1,4 +1,4 @@
-import { type Family, printCreate, printProgram } from '@sluice/netfilter';
+import { type Family, printCreate, printNft, printProgram } from '@sluice/netfilter';
 import { kindsOf } from '../../ipvs/servers.ts';
 import type { NodeIpvs } from '../../ipvs/values.ts';
 import { limits } from '../../limits.ts';
@@ -15,6 +15,8 @@ export interface RehearsalLoad {
   readonly servers: string;
   /** For `iptables-restore --noflush` of each family, section by section: 10,000 Services are 25 MB, too much for one text. */
   readonly rules: ReadonlyMap<Family, Iterable<string>>;
+  /** For `nft -f`: the whole table. `''` outside of mode nftables. */
+  readonly nft: string;
 }
 
 /** The load that shows whether a kernel accepts a state. */
@@ -29,8 +31,23 @@ export function loadOf(state: NodeState, backend: RuleStore): RehearsalLoad {
     );
   }
   const { ipvs } = state;
-  return { backend, sets: ipvs ? emptySets(ipvs) : '', servers: ipvs ? sampleServers(ipvs) : '', rules };
+  const nft = state.nft ? inShortLines(printNft(state.nft)) : '';
+  return { backend, sets: ipvs ? emptySets(ipvs) : '', servers: ipvs ? sampleServers(ipvs) : '', rules, nft };
 }
+
+/** A request has no line longer than a rule may be. */
+function inShortLines(text: string): string {
+  return text.replaceAll(/^(add element inet sluice \S+ \{ )(.{900,}) \}$/gm, (_line, start: string, all: string) => {
+    const elements = all.split(', ');
+    const lines: string[] = [];
+    for (let at = 0; at < elements.length; at += elementsPerLine)
+      lines.push(`${start}${elements.slice(at, at + elementsPerLine).join(', ')} }`);
+    return lines.join('\n');
+  });
+}
+
+/** The longest element has some 120 characters. */
+const elementsPerLine = 7;
 
 function emptySets({ sets }: NodeIpvs): string {
   return [...sets.values()].map((set) => `${printCreate(set)}\n`).join('');

@@ -21,6 +21,8 @@ export async function rehearseInNamespace(load: RehearsalLoad, tools: Tools, run
     await inScratchNamespace(`${restore} in a scratch namespace`, command, text, run);
     servers = '';
   }
+  if (load.nft !== '')
+    await inScratchNamespace('nft in a scratch namespace', [toolOf('nft'), '-f', '-'], load.nft, run);
 }
 
 /** `ipvsadm` exits with 0 although the kernel refused a line, but then prints why. */

@@ -1,6 +1,9 @@
+import { printNft } from '@sluice/netfilter';
 import { describe, expect, test } from 'vitest';
+import type { NodeState } from '../../ports/node-state.ts';
 import type { RehearsalLoad } from './load.ts';
 import { RequestError } from './lines.ts';
+import { loadOf } from './load.ts';
 import { printRequest, readRequest } from './request.ts';
 
 const rules = '*nat\n:KUBE-A - [0:0]\n-A KUBE-A -j RETURN\n-I OUTPUT 1 -m comment --comment "a b" -j KUBE-A\nCOMMIT\n';
@@ -12,6 +15,7 @@ const load: RehearsalLoad = {
     ['ipv4', [rules, '*filter\n:KUBE-F - [0:0]\nCOMMIT\n']],
     ['ipv6', [rules]],
   ]),
+  nft: '',
 };
 
 async function* inPieces(bytes: Buffer, size: number): AsyncGenerator<Buffer> {
@@ -108,4 +112,57 @@ test('passes on the lines before a bad one only', async () => {
   }).rejects.toThrow('-M');
   expect(seen).not.toContain('-M');
   expect(seen).not.toContain('COMMIT');
+});
+
+/** A state of mode nftables with each kind of list, long enough for lines that must be split. */
+const ofNft: NodeState = {
+  families: {},
+  sysctls: new Map(),
+  nft: {
+    settings: ['table 1 interface cali*', 'node 192.0.2.11', 'cidr fd00:10:96::/112'],
+    frontends: new Map([
+      ['0.0.0.0 . tcp . 30080', ['outside local', 'affinity 600', 'endpoint 10.244.1.5 . 80', 'local 10.244.1.5 . 80']],
+      [
+        'fd00:10:96::a . udp . 53',
+        ['cluster-ip', ...Array.from({ length: 40 }, (_, at) => `endpoint fd00::${at} . 53`)],
+      ],
+      ['203.0.113.9 . tcp . 80', ['none drop', 'range 198.51.100.0/25']],
+    ]),
+  },
+};
+
+/** The text of part nft as the server gets it. */
+async function received(nft: string): Promise<string> {
+  const bytes = Buffer.concat([...printRequest({ backend: 'nft', sets: '', servers: '', rules: new Map(), nft })]);
+  let text = '';
+  for await (const part of (await readRequest(inPieces(bytes, 1000))).parts)
+    for await (const piece of part.text) text += piece;
+  return text;
+}
+
+test('the server gets the table of mode nftables, and every element of it', async () => {
+  const { nft } = loadOf(ofNft, 'nft');
+  expect(await received(nft)).toBe(nft);
+  const elements = (text: string): readonly string[] =>
+    [...text.matchAll(/^add element inet sluice (\S+) \{ (.*) \}$/gm)].flatMap(([, set, all = '']) =>
+      all.split(', ').map((one) => `${set} ${one}`),
+    );
+  expect(elements(nft)).toEqual(elements(ofNft.nft ? printNft(ofNft.nft) : ''));
+});
+
+test.each([
+  ['another command', (text: string) => `${text}flush ruleset\n`],
+  ['another table', (text: string) => text.replace('table inet sluice {', 'table inet filter {')],
+  ['a changed rule of the table', (text: string) => text.replace('goto services4', 'goto services6')],
+  ['a changed rule of a list', (text: string) => text.replace('timeout 600s', 'timeout 601s')],
+  ['an include', (text: string) => `${text}include "/etc/shadow"\n`],
+  ['a variable', (text: string) => `${text}add element inet sluice svc4 { $x }\n`],
+  ['a second command on a line', (text: string) => `${text}add element inet sluice svc4 { 1 } ; flush ruleset\n`],
+  [
+    'half a list',
+    (text: string) => text.slice(0, text.indexOf('add element')).split('\n').slice(0, -2).join('\n').concat('\n'),
+  ],
+])('a table is refused with %s', async (_title, edit) => {
+  const { nft } = loadOf(ofNft, 'nft');
+  await expect(received(edit(nft))).rejects.toThrow(RequestError);
 });

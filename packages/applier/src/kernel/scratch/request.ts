@@ -9,7 +9,7 @@ import { linesOf, readersOf, RequestError } from './lines.ts';
  *
  * ```
  * sluice-rehearsal/1 nft          the store: nft or legacy
- * sets                            parts, each at most once, in the order sets, servers, ipv4, ipv6
+ * sets                            parts, each at most once, in the order sets, servers, ipv4, ipv6, nft
  * 1234                            chunks: a length, a newline, and so many bytes of the part's text
  * …
  * 0                               the end of the part
@@ -22,11 +22,12 @@ import { linesOf, readersOf, RequestError } from './lines.ts';
 const protocol = 'sluice-rehearsal/1';
 
 /** The bytes of a request, each piece produced on demand. */
-export function* printRequest({ backend, sets, servers, rules }: RehearsalLoad): Generator<Buffer> {
+export function* printRequest({ backend, sets, servers, rules, nft }: RehearsalLoad): Generator<Buffer> {
   yield Buffer.from(`${protocol} ${backend}\n`);
   yield* printPart('sets', [sets]);
   yield* printPart('servers', [servers]);
   for (const [family, text] of rules) yield* printPart(family, text);
+  yield* printPart('nft', [nft]);
   yield Buffer.from('end\n');
 }
 

@@ -158,6 +158,8 @@ function commandOf({ name }: RequestPart, { families }: Tools): Command | undefi
     case 'ipv4':
     case 'ipv6':
       return withArgs(families[name]?.restore, ['--noflush', '-w', String(limits.xtablesLockSeconds)]);
+    case 'nft':
+      return withArgs(findTool('nft'), ['-f', '-']);
   }
 }
 

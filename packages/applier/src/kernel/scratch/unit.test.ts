@@ -40,6 +40,7 @@ const load = (rules = text): RehearsalLoad => ({
   sets: '',
   servers: '',
   rules: new Map([['ipv4', [rules]]]),
+  nft: '',
 });
 const tools = {
   backend: 'nft',

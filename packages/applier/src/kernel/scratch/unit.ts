@@ -88,7 +88,13 @@ function judge(answer: RehearsalAnswer, path: string): void {
 const sameVersion =
   'Both ends must have the same version: after an upgrade run `systemctl daemon-reload` and `systemctl try-restart sluiced.service`';
 
-const toolFor = { sets: 'ipset', servers: 'ipvsadm', ipv4: 'iptables-restore', ipv6: 'ip6tables-restore' } as const;
+const toolFor = {
+  sets: 'ipset',
+  servers: 'ipvsadm',
+  ipv4: 'iptables-restore',
+  ipv6: 'ip6tables-restore',
+  nft: 'nft -f',
+} as const;
 
 function late(path: string, ms: number): RehearsalError {
   return new RehearsalError(`the process behind ${path} did not answer within ${ms / 1000} s`, lookThere);
