@@ -10,6 +10,7 @@ import { LinuxSwitch } from '../../packages/applier/src/kernel/switch.ts';
 import type { Tunables } from '../../packages/applier/src/kernel/sysctl.ts';
 import { type RuleStore, detectTools } from '../../packages/applier/src/kernel/tools.ts';
 import { kernelContract } from './kernel.contract.ts';
+import { nftContract } from './nftables.contract.ts';
 import { switchContract } from './switch.contract.ts';
 import { needBackend, needKernel } from './privileges.ts';
 
@@ -75,6 +76,21 @@ describe.each(backends)('the switch, used by rules of %s', (backend) => {
     const run = runIn(name);
     const switchStates = new LinuxSwitch('/usr/sbin/ipset', run);
     return { kernel: new LinuxKernel(await detectTools(backend, run), run, procTunablesOf(name), switchStates) };
+  });
+});
+
+describe('the table of mode nftables', () => {
+  beforeEach(needKernel);
+
+  nftContract('nft', async () => {
+    const name = await namespace();
+    const run = runIn(name);
+    const kernel = new LinuxKernel(await detectTools('nft', run), run, procTunablesOf(name));
+    const foreign = async (input: string): Promise<void> => {
+      const { exitCode, why } = await run({ file: '/usr/sbin/nft', args: ['-f', '-'], input });
+      if (exitCode !== 0) throw new Error(why);
+    };
+    return { kernel, foreign, pairs: 20 };
   });
 });
 
