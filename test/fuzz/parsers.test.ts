@@ -216,10 +216,10 @@ function readsHostFacts(input: string): void {
 /** Whatever files say, `nft` gets commands for elements and lists of the one table, and nothing that begins another command. */
 function readsNft(input: string, path = 'profiles/default/services/shop/cart.nft'): void {
   const resolved = resolveNode(new Map([...nftFiles, [path, input]]), 'node-a');
-  const state = 'version' in resolved && readNft(resolved.nft ?? []);
-  if (!state || 'problems' in state) return;
-  const text = printNft(state).slice(nftTable.length);
-  if (!nftCommands.test(text)) throw new Error(`nft would get ${JSON.stringify(text)}`);
+  const read = 'version' in resolved && readNft(resolved.nft ?? []);
+  if (!read || 'problems' in read) return;
+  const commands = printNft(read).slice(nftTable.length);
+  if (!nftCommands.test(commands)) throw new Error(`nft would get ${JSON.stringify(commands)}`);
 }
 const nftCommands =
   /^(?:add (?:chain inet sluice [a-z0-9-]+|rule inet sluice [a-z0-9-]+ [a-z0-9 @.:&{}-]+|element inet sluice [a-z]+[46] \{ [a-z0-9 .:,/-]+ \})\n)*$/;

@@ -68,7 +68,6 @@ export * from './nftables/elements.ts';
 export * from './nftables/keep-slots.ts';
 export { listChain, readListName } from './nftables/lists.ts';
 export { nftLimits } from './nftables/limits.ts';
-export { disjoint } from './nftables/networks.ts';
 export * from './nftables/print.ts';
 export { nftFamily } from './nftables/family.ts';
 export { readNft, readNftFiles } from './nftables/read-state.ts';
