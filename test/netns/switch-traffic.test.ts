@@ -43,9 +43,9 @@ beforeEach(async () => {
 afterEach(() => node.remove());
 
 /** Endpoint n has the addresses 10.244.0.(n + 1) and fd00:10::n; Services have 10.96.0.11 and fd00:96::a, 10.96.0.12 and fd00:96::b. */
-function put(web: readonly number[]): void {
+function put(web: readonly number[], mode: 'iptables' | 'nftables'): void {
   const services = { 'shop/web': web, 'shop/cart': [3] };
-  writeBundle(`${node.directory}/rendered`, sampleBundle({ services, families: ['ipv4', 'ipv6'] }));
+  writeBundle(`${node.directory}/rendered`, sampleBundle({ services, families: ['ipv4', 'ipv6'], mode }));
 }
 
 /** A number that grows with each finished change: endpoint updates are revisions of a generation. */
@@ -54,7 +54,13 @@ const confirmed = (): number => {
   return open === null && current ? current.number * 1e6 + (current.revision ?? 0) : 0;
 };
 
-describe.each(['nft', 'legacy'] as const)('traffic under %s', { timeout: 1_800_000 }, (backend) => {
+const ways = [
+  { backend: 'nft', mode: 'iptables' },
+  { backend: 'legacy', mode: 'iptables' },
+  { backend: 'nft', mode: 'nftables' },
+] as const;
+
+describe.each(ways)('traffic under $backend, mode $mode', { timeout: 1_800_000 }, ({ backend, mode }) => {
   beforeEach((context) => needBackend(context, backend));
 
   test(`${applies} changes lose and misdirect no connection`, async () => {
@@ -68,7 +74,7 @@ describe.each(['nft', 'legacy'] as const)('traffic under %s', { timeout: 1_800_0
     ];
     await node.tool(['sh', '-c', setUp.join(' && ')]);
     node.writeConfig(backend);
-    put([1]);
+    put([1], mode);
     expect(await node.apply()).toMatchObject({ exitCode: 0 });
     writeFileSync(`${directory}/clients.cjs`, program(`${directory}/met`));
     const clients = node.startProgram([process.execPath, `${directory}/clients.cjs`]);
@@ -85,7 +91,7 @@ describe.each(['nft', 'legacy'] as const)('traffic under %s', { timeout: 1_800_0
     node.start();
     for (let count = 0; count < applies; count++) {
       const before = await until('the previous change is finished', async () => confirmed());
-      put(count % 2 === 0 ? [2] : [1, 2].slice(0, 1 + (count % 3)));
+      put(count % 2 === 0 ? [2] : [1, 2].slice(0, 1 + (count % 3)), mode);
       await until(`change ${count} is confirmed`, async () => confirmed() > before);
     }
     const seen = met();
@@ -93,6 +99,6 @@ describe.each(['nft', 'legacy'] as const)('traffic under %s', { timeout: 1_800_0
     const others = Object.entries(seen).map(([vip, answers]) => [vip, Object.keys(answers)]);
     expect(others).toEqual(Object.keys(seen).map((vip) => [vip, ['served']]));
     const total = Object.values(seen).reduce((sum, { served = 0 }) => sum + served, 0);
-    console.log(`${backend}: ${total} connections over ${applies} changes`);
+    console.log(`${backend}, mode ${mode}: ${total} connections over ${applies} changes`);
   });
 });

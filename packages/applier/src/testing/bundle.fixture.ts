@@ -2,12 +2,14 @@ import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { completeFile, completeText, fileDigest, gitFiles } from '@sluice/bundle';
 import { printEndpoint } from '@sluice/netfilter';
+import { nftFiles } from './nft-bundle.fixture.ts';
 
 /** For tests only: small bundles in the form that `sluice render` writes. */
 export interface SampleOptions {
   /** The endpoints of each Service, as numbers in the last part of the address. */
   readonly services?: Readonly<Record<string, readonly number[]>>;
   readonly complete?: boolean;
+  readonly mode?: 'iptables' | 'nftables';
   readonly families?: readonly string[];
   /** Lines of base/sysctl.conf. */
   readonly sysctls?: readonly string[];
@@ -28,6 +30,7 @@ export function hash16(text: string): string {
 export function sampleBundle(options: SampleOptions = {}): Map<string, string> {
   const services = options.services ?? { 'shop/web': [1, 2] };
   const families = options.families ?? ['ipv4'];
+  const mode = options.mode ?? 'iptables';
   const files = new Map(Object.entries(gitFiles));
   const head = 'apiVersion: sluice.dev/v1alpha1\n';
   files.set(
@@ -36,14 +39,14 @@ export function sampleBundle(options: SampleOptions = {}): Map<string, string> {
   );
   files.set(
     'profiles/default/profile.yaml',
-    `${head}kind: Profile\nmode: iptables\nfamilies: [${families.join(', ')}]\nneeds: [random-fully]\nnodePortAddresses: []\nvalues: {}\n`,
+    `${head}kind: Profile\nmode: ${mode}\nfamilies: [${families.join(', ')}]\nneeds: [${mode === 'iptables' ? 'random-fully' : ''}]\nnodePortAddresses: []\nvalues: {}\n`,
   );
   files.set(`nodes/${sampleNode}/node.yaml`, `${head}kind: Node\nprofile: default\nvalues: {}\n`);
   for (const [family, tool] of [
     ['ipv4', 'iptables'],
     ['ipv6', 'ip6tables'],
   ] as const) {
-    if (!families.includes(family)) continue;
+    if (!families.includes(family) || mode !== 'iptables') continue;
     files.set(`profiles/default/base/first.${tool}`, baseFirst);
     for (const [index, [name, endpoints]] of Object.entries(services).entries()) {
       files.set(`profiles/default/services/${name}.${tool}`, serviceText(name, index, endpoints, family === 'ipv6'));
@@ -51,6 +54,7 @@ export function sampleBundle(options: SampleOptions = {}): Map<string, string> {
     if (options.extraNat)
       files.set(`profiles/default/base/last.${tool}`, `*nat\n${options.extraNat.join('\n')}\nCOMMIT\n`);
   }
+  if (mode === 'nftables') addNftFiles(files, services, families);
   if (options.sysctls)
     files.set('profiles/default/base/sysctl.conf', options.sysctls.map((line) => `${line}\n`).join(''));
   return files;
@@ -72,17 +76,37 @@ COMMIT
 COMMIT
 `;
 
+/** The address of the n-th Service. */
+const vipOf = (index: number, v6: boolean): string =>
+  v6 ? `fd00:96::${(index + 10).toString(16)}` : `10.96.${Math.floor((index + 10) / 250)}.${((index + 10) % 250) + 1}`;
+
+/** The address of an endpoint by its number. */
+const endpointAt = (n: number, v6: boolean): string =>
+  v6 ? `fd00:10::${n.toString(16)}` : `10.244.${Math.floor(n / 250)}.${(n % 250) + 1}`;
+
+function addNftFiles(
+  files: Map<string, string>,
+  services: NonNullable<SampleOptions['services']>,
+  families: readonly string[],
+): void {
+  const frontends = Object.entries(services).map(([name, endpoints], index) => {
+    const of = families.map((family) => {
+      const v6 = family === 'ipv6';
+      return { vip: vipOf(index, v6), endpoints: endpoints.map((n) => endpointAt(n, v6)) };
+    });
+    return [name, of] as const;
+  });
+  for (const [path, text] of nftFiles(new Map(frontends))) files.set(`profiles/default/${path}`, text);
+}
+
 function serviceText(name: string, index: number, endpoints: readonly number[], v6: boolean): string {
-  const vip = v6
-    ? `fd00:96::${(index + 10).toString(16)}`
-    : `10.96.${Math.floor((index + 10) / 250)}.${((index + 10) % 250) + 1}`;
+  const vip = vipOf(index, v6);
   const chain = `KUBE-SVC-${hash16(name)}`;
   const comment = (text: string): string => `-m comment --comment "${text}"`;
   if (endpoints.length === 0) {
     return `*filter\n-A KUBE-SERVICES ${comment(`${name} has no endpoints`)} -m tcp -p tcp -d ${vip} --dport 80 -j REJECT\nCOMMIT\n`;
   }
-  const at = (n: number): string =>
-    v6 ? `fd00:10::${n.toString(16)}` : `10.244.${Math.floor(n / 250)}.${(n % 250) + 1}`;
+  const at = (n: number): string => endpointAt(n, v6);
   const seps = endpoints.map((n) => ({
     chain: `KUBE-SEP-${hash16(`${name}${n}`)}`,
     address: at(n),
