@@ -23,8 +23,11 @@ export const foreign =
   '*nat\n:CNI-X - [0:0]\n-A CNI-X -j RETURN\n-A POSTROUTING -s 10.244.0.0/16 -j CNI-X\nCOMMIT\n*filter\n-A FORWARD -s 192.0.2.7/32 -j DROP\nCOMMIT\n';
 
 /** A bundle in which `shop/web` has these endpoints, and `shop/cart` always the same one. */
-export const web = (...endpoints: readonly number[]): ReadonlyMap<string, string> =>
-  sampleBundle({ services: { 'shop/web': endpoints, 'shop/cart': [50] }, families: ['ipv4', 'ipv6'] });
+export const web = (...endpoints: readonly number[]): ReadonlyMap<string, string> => webIn('iptables', ...endpoints);
+
+/** The same in any mode. */
+export const webIn = (mode: 'iptables' | 'nftables', ...endpoints: readonly number[]): ReadonlyMap<string, string> =>
+  sampleBundle({ services: { 'shop/web': endpoints, 'shop/cart': [50] }, families: ['ipv4', 'ipv6'], mode });
 
 const main = programPath('sluiced');
 
@@ -147,6 +150,14 @@ export class SluicedNode {
     return `${await save(`iptables-${backend}-save`)}\n${await save(`ip6tables-${backend}-save`)}`;
   }
 
+  /**
+   * What packets meet in mode nftables: each frontend with its endpoints by the verdict that leads to them. Slots and halves do not count,
+   * and neither do elements that no verdict leads to. `''` without the table.
+   */
+  async frontends(): Promise<string> {
+    return printFrontendsOf(await this.tool(['sh', '-c', 'nft -n list table inet sluice 2>/dev/null || true']));
+  }
+
   /** The record of the journal; undefined before there is one, and while it is being made. */
   journal(): NodeRecord | undefined {
     try {
@@ -160,4 +171,34 @@ export class SluicedNode {
   async get(path = '/status'): Promise<string | undefined> {
     return this.tool(['curl', '-s', '-m', '2', `http://127.0.0.1:10276${path}`]).catch(() => undefined);
   }
+}
+
+function printFrontendsOf(table: string): string {
+  const elements = (name: string): readonly (readonly [string, string])[] => {
+    const body = new RegExp(`\\t(?:map|set) ${name} \\{[^]*?\\n\\t\\}`).exec(table)?.[0] ?? '';
+    const list = /elements = \{ ([^]*?) \}/.exec(body)?.[1] ?? '';
+    return list.split(/,\s*/).flatMap((one) => {
+      const [key = '', value = ''] = one.trim().split(' : ');
+      return key === '' ? [] : [[key, value] as const];
+    });
+  };
+  return ['4', '6']
+    .flatMap((n) => {
+      const slots = new Map(elements(`tcp${n}`));
+      const served = elements(`svc${n}`).map(([key, verdict]) => {
+        const [address, , port] = key.split(' . ');
+        const count = Number(/\d+/.exec(verdict)?.[0]);
+        const first = verdict.endsWith('b') ? 65_536 : 0;
+        const list = Array.from(
+          { length: count },
+          (_, at) => slots.get(`${address} . ${port} . ${first + at}`) ?? 'nothing',
+        );
+        return `${key}: ${list.toSorted().join(', ')}`;
+      });
+      const refused = elements(`none${n}`).map(([key, verdict]) => `${key}: ${verdict}`);
+      const trial = elements(`trial${n}`).map(([source]) => `on probation: ${source}`);
+      return [...served, ...refused, ...trial];
+    })
+    .toSorted()
+    .join('\n');
 }

@@ -89,9 +89,9 @@ beforeEach(async () => {
 });
 afterEach(() => node.remove());
 
-function put(onProbation: boolean): void {
+function put(onProbation: boolean, mode: 'iptables' | 'nftables'): void {
   const ends = Object.fromEntries(names.map((name) => [name, services[name][onProbation ? 1 : 0]]));
-  writeBundle(`${node.directory}/rendered`, sampleBundle({ services: ends, families: ['ipv4', 'ipv6'] }));
+  writeBundle(`${node.directory}/rendered`, sampleBundle({ services: ends, families: ['ipv4', 'ipv6'], mode }));
 }
 
 /** The node's endpoints. Packets to the dead ones are lost, as are those that leave without NAT: the far end of the link is empty. */
@@ -122,12 +122,18 @@ const met = (): Record<string, Record<string, number>> => read('met') as Record<
 const served = (vip: string, ...by: readonly number[]): number =>
   by.flatMap(addressesOf).reduce((sum, one) => sum + (met()[vip]?.[one] ?? 0), 0);
 
-describe.each(['nft', 'legacy'] as const)(
-  'a sluiced that is killed while its release is on probation, on %s',
+const ways = [
+  { backend: 'nft', mode: 'iptables' },
+  { backend: 'legacy', mode: 'iptables' },
+  { backend: 'nft', mode: 'nftables' },
+] as const;
+
+describe.each(ways)(
+  'a sluiced that is killed while its release is on probation, on $backend, mode $mode',
   {
     timeout: 120_000,
   },
-  (backend) => {
+  ({ backend, mode }) => {
     beforeEach((context) => needBackend(context, backend));
 
     test('clients are served by one program or the other during the rollback, and connections that wait for an endpoint of the release are served', async () => {
@@ -139,12 +145,12 @@ describe.each(['nft', 'legacy'] as const)(
       writeFileSync(`${directory}/clients.cjs`, program(directory));
       const clients = node.startProgram([process.execPath, `${directory}/clients.cjs`]);
       await until('the endpoints listen', async () => existsSync(`${directory}/met`));
-      put(false);
+      put(false, mode);
       expect(await node.apply()).toMatchObject({ exitCode: 0 });
       clients.kill('SIGUSR2');
       await until('clients are served', async () => Object.keys(met()).length === 6);
       node.writeConfig(backend, probation(300));
-      put(true);
+      put(true, mode);
       const daemon = node.start();
       const [web4 = '', web6 = ''] = vipsOf(0);
       await until(
@@ -161,7 +167,7 @@ describe.each(['nft', 'legacy'] as const)(
         [web4, web6].every((vip, index) => served(vip, 1, 11) > (then[index] ?? 0) + 50),
       );
       node.writeConfig(backend, probation(0));
-      put(false);
+      put(false, mode);
       expect(await node.apply()).toMatchObject({ exitCode: 0 });
       expect(node.journal()?.history.flatMap(({ because }) => because ?? [])[0]).toContain(
         'the kernel uses the old rules',
@@ -182,7 +188,7 @@ describe.each(['nft', 'legacy'] as const)(
       for (const vip of vipsOf(2)) expect(seen[vip], 'the release on probation was met').toHaveProperty('ECONNREFUSED');
       const answers = Object.values(seen).flatMap((one) => Object.values(one));
       console.log(
-        `${backend}: ${answers.reduce((sum, one) => sum + one, 0)} connections over one expiry of the dead-man switch`,
+        `${backend}, mode ${mode}: ${answers.reduce((sum, one) => sum + one, 0)} connections over one expiry of the dead-man switch`,
       );
     });
   },
