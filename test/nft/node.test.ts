@@ -1,0 +1,184 @@
+// @module-tag test
+import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { sampleBundle, writeBundle } from '../../packages/applier/src/testing/bundle.fixture.ts';
+import { needBackend, needKernel } from '../netns/privileges.ts';
+import { SluicedNode, until, webIn } from '../netns/sluiced-node.ts';
+
+/** The real program and the real kernel in mode nftables: a node from its first bundle to its last. */
+
+let node: SluicedNode;
+beforeEach(needKernel);
+beforeEach(async () => {
+  node = await SluicedNode.make();
+});
+afterEach(() => node.remove());
+
+const put = (...endpoints: readonly number[]): void => putIn('nftables', ...endpoints);
+
+/** Files of another mode go. */
+function putIn(mode: 'iptables' | 'nftables', ...endpoints: readonly number[]): void {
+  rmSync(`${node.directory}/rendered`, { recursive: true, force: true });
+  writeBundle(`${node.directory}/rendered`, webIn(mode, ...endpoints));
+}
+
+/** Applies a bundle. @returns what packets meet then */
+async function apply(...endpoints: readonly number[]): Promise<string> {
+  put(...endpoints);
+  const { exitCode, stderr } = await node.apply();
+  expect([exitCode, stderr]).toEqual([0, '']);
+  return node.frontends();
+}
+
+const nft = (command: string): Promise<string> => node.tool(['nft', '-n', command]);
+
+/** Starts the daemon, and waits until it has compared the kernel for the first time. */
+async function start(): Promise<void> {
+  node.start();
+  await until('the daemon runs', async () => (await node.get()) !== undefined);
+}
+
+test('needs neither iptables nor ipset', async () => {
+  mkdirSync(`${node.directory}/none`);
+  for (const tool of ['iptables', 'ip6tables', 'ipset', 'ipvsadm'])
+    for (const name of [tool, `${tool}-nft`, `${tool}-legacy`, `${tool}-save`, `${tool}-restore`])
+      writeFileSync(`${node.directory}/none/${name}`, '', { mode: 0o644 });
+  for (const name of ['xtables-nft-multi', 'xtables-legacy-multi'])
+    writeFileSync(`${node.directory}/none/${name}`, '', { mode: 0o644 });
+  const without = `mount -t overlay overlay -o lowerdir=${node.directory}/none:/usr/sbin /usr/sbin &&`;
+  node.writeConfig('auto');
+  put(1, 2);
+  const { exitCode, stderr, stdout } = await node.sluicedAfter(without, 'apply', `${node.directory}/rendered`);
+  expect([exitCode, stderr], stdout).toEqual([0, '']);
+  expect(await node.frontends()).toContain('10.244.0.2 . 8080, 10.244.0.3 . 8080');
+});
+
+test('a release, an endpoint, a rollback and the removal of everything', async () => {
+  node.writeConfig('nft');
+  const first = await apply(1, 2);
+  expect(first).toContain('10.96.0.11 . 6 . 80: 10.244.0.2 . 8080, 10.244.0.3 . 8080');
+  const second = await apply(1, 2, 3);
+  expect(second).toContain('10.244.0.2 . 8080, 10.244.0.3 . 8080, 10.244.0.4 . 8080');
+  const third = await apply(11, 12);
+  expect(third).toContain('10.96.0.11 . 6 . 80: 10.244.0.12 . 8080, 10.244.0.13 . 8080');
+  expect(await node.sluiced('rollback', '1', '--yes', '--endpoints', 'old')).toMatchObject({ exitCode: 0 });
+  expect(await node.frontends()).toBe(second);
+  expect(await node.sluiced('cleanup')).toMatchObject({ exitCode: 0 });
+  expect(await nft('list tables')).toBe('');
+});
+
+test('the same bundle again changes nothing', async () => {
+  node.writeConfig('nft');
+  await apply(1, 2);
+  const before = await nft('list table inet sluice');
+  const { stdout } = await node.apply();
+  expect(stdout).toContain('same: ');
+  expect(await nft('list table inet sluice')).toBe(before);
+});
+
+describe('foreign changes', () => {
+  test.each([
+    ['a flush of everything', 'flush ruleset'],
+    ['a deleted table', 'delete table inet sluice'],
+    ['a deleted verdict', 'delete element inet sluice svc4 { 10.96.0.11 . 6 . 80 }'],
+    ['a deleted endpoint', 'delete element inet sluice tcp6 { fd00:96::a . 80 . 0 }'],
+    ['a foreign frontend', 'add element inet sluice svc4 { 10.96.7.7 . 6 . 80 : goto n2 }'],
+    ['a flushed chain', 'flush chain inet sluice services4'],
+    ['a rule before others', 'insert rule inet sluice services4 accept'],
+    ['a changed list', 'flush chain inet sluice n2'],
+    ['a switch that somebody turned on', 'add element inet sluice trial4 { 0.0.0.0/0 }'],
+  ])('%s is repaired within seconds', { timeout: 60_000 }, async (_title, command) => {
+    node.writeConfig('nft');
+    const config = `${node.directory}/sluiced.yaml`;
+    writeFileSync(config, readFileSync(config, 'utf8').replace('scanIntervalSeconds: 1', 'scanIntervalSeconds: 3600'));
+    const good = await apply(1, 2);
+    const rules = await nft('list chain inet sluice services4');
+    await start();
+    await sleep(3_000);
+    await nft(command);
+    await until(
+      'it is repaired',
+      async () =>
+        (await node.frontends()) === good &&
+        (await nft('list chain inet sluice services4')) === rules &&
+        (await nft('list chain inet sluice n2')).includes('numgen'),
+      30_000,
+    );
+  });
+});
+
+describe('after a boot', () => {
+  const forget = (): Promise<string> => nft('delete table inet sluice');
+
+  test('restores the confirmed state; with a damaged generation, that of the previous one', async () => {
+    node.writeConfig('nft');
+    const first = await apply(1, 101);
+    const second = await apply(2, 102);
+    await forget();
+    expect((await node.sluiced('boot')).exitCode).toBe(0);
+    expect(await node.frontends()).toBe(second);
+    await forget();
+    writeFileSync(`${node.directory}/state/store/${node.journal()?.current?.manifest}`, 'damaged');
+    expect((await node.sluiced('boot')).exitCode).toBe(4);
+    expect(await node.frontends()).toBe(first);
+  });
+
+  test('nothing of a release on probation is restored', { timeout: 60_000 }, async () => {
+    node.writeConfig('nft');
+    const good = await apply(1, 101);
+    node.writeConfig('nft', 'probation: {seconds: 600}\nprobes: [{name: good, exec: [/bin/true]}]\n');
+    put(2, 102);
+    const daemon = node.start();
+    await until('the release is on probation', async () => (await node.frontends()).includes('on probation'), 30_000);
+    await node.kill(daemon);
+    expect((await node.sluiced('boot')).exitCode).toBe(0);
+    expect(await node.frontends()).toBe(good);
+  });
+});
+
+describe('a change of mode', () => {
+  beforeEach((context) => needBackend(context, 'nft'));
+
+  test('from iptables to nftables, back, and back by a failing probe', { timeout: 60_000 }, async () => {
+    node.writeConfig('nft', 'layout: tree\n');
+    putIn('iptables', 1, 2);
+    expect((await node.apply()).exitCode).toBe(0);
+    const iptables = await node.rules('nft');
+    expect(iptables).toContain('SLU-SVC');
+    const table = await apply(1, 2);
+    expect(table).toContain('10.96.0.11 . 6 . 80: 10.244.0.2 . 8080, 10.244.0.3 . 8080');
+    expect(await node.rules('nft')).not.toContain('SLU-SVC');
+    putIn('iptables', 1, 2);
+    expect((await node.apply()).exitCode).toBe(0);
+    expect(await node.rules('nft')).toBe(iptables);
+    expect(await node.frontends()).toBe('');
+    const bad = '! nft list table inet sluice';
+    node.writeConfig('nft', `layout: tree\nprobes: [{name: bad, exec: [/bin/sh, -c, "${bad}"], attempts: 1}]\n`);
+    put(1, 2);
+    expect((await node.apply()).exitCode).not.toBe(0);
+    expect(await node.rules('nft')).toBe(iptables);
+    expect(await nft('list tables')).not.toContain('inet sluice');
+  });
+});
+
+test('a table of the same name that is not ours is refused, and stays', async () => {
+  node.writeConfig('nft');
+  await nft('add table inet sluice');
+  await nft('add chain inet sluice other');
+  put(1, 2);
+  const { exitCode, stderr } = await node.apply();
+  expect(exitCode).toBe(3);
+  expect(stderr).toContain('inet sluice');
+  expect(await nft('list tables')).toContain('inet sluice');
+});
+
+test('a bundle of an unknown table is refused, and nothing is touched', async () => {
+  node.writeConfig('nft');
+  const files = new Map(sampleBundle({ mode: 'nftables' }));
+  files.set('profiles/default/base/first.nft', 'table inet sluice {\n}\n');
+  writeBundle(`${node.directory}/rendered`, files);
+  const { exitCode, stderr } = await node.apply();
+  expect([exitCode, stderr]).toEqual([3, expect.stringContaining('RULE_REFUSED')]);
+  expect(await nft('list tables')).toBe('');
+});
