@@ -45,10 +45,10 @@ export function nftContract(name: string, open: () => Promise<NftCandidate>): vo
     for (const step of parts.flat()) await kernel.apply(step);
     return parts.flat().at(-1)?.leadsTo;
   };
-  const all = ({ first, then }: NftSteps): readonly NftStep[] => [...first, ...then];
+  const all = ({ first, late }: NftSteps): readonly NftStep[] => [...first, ...late];
   const differences = async (kernel: Kernel, state: NftState): Promise<string> => {
-    const { first, then } = repairTable(await kernel.nft?.observe(), state);
-    return `${first}${then}`;
+    const { first, late } = repairTable(await kernel.nft?.observe(), state);
+    return `${first}${late}`;
   };
   const loaded = async (state: NftState): Promise<NftCandidate & { readonly held: Placement }> => {
     const candidate = await open();
@@ -93,7 +93,7 @@ export function nftContract(name: string, open: () => Promise<NftCandidate>): vo
       'add element inet sluice svc4 { 10.96.0.98 . 6 . 80 : goto n77 }\n',
       'add element inet sluice nosuch { 10.96.0.98 }\n',
     ])
-      await expect(kernel.apply(step(good + bad)), bad).rejects.toThrow('Cannot run');
+      await expect(kernel.apply(step(good + bad)), `with ${bad}`).rejects.toThrow('Cannot run');
     expect(await kernel.nft?.observe()).toEqual(before);
   });
 
@@ -164,23 +164,24 @@ export function nftContract(name: string, open: () => Promise<NftCandidate>): vo
       'delete table inet sluice\n',
     ]) {
       await foreign(text);
-      const { first, then, afterFirst, afterThen } = repairTable(await kernel.nft?.observe(), old);
-      expect(first + then, text).not.toBe('');
+      const { first, late, afterFirst, afterLate } = repairTable(await kernel.nft?.observe(), old);
+      expect(first + late, `after ${text}`).not.toBe('');
       const steps = [
         { text: first, leadsTo: afterFirst },
-        { text: then, leadsTo: afterThen },
+        { text: late, leadsTo: afterLate },
       ].filter(({ text: its }) => its !== '');
       for (const step of steps) await kernel.apply({ kind: 'nft', because: 'repair', ...step });
-      expect(await differences(kernel, old), text).toBe('');
+      expect(await differences(kernel, old), `after ${text}`).toBe('');
     }
   });
 
   test(`${name}: any state follows any other one, in place and by probation, with what was foretold`, async () => {
     const { kernel, pairs } = await open();
     let held: Placement | undefined;
+    const wrong: string[] = [];
     const settle = async (next: Placement | undefined): Promise<void> => {
       held = next;
-      if (held) expect(await differences(kernel, held.state)).toBe('');
+      if (held) wrong.push(await differences(kernel, held.state));
     };
     const step = async (state: NftState, how: 'in place' | 'probation' | 'back'): Promise<void> => {
       const table = { mend: [], held, exists: held !== undefined };
@@ -204,6 +205,7 @@ export function nftContract(name: string, open: () => Promise<NftCandidate>): vo
     await fc.assert(
       fc.asyncProperty(fc.array(change, { minLength: 2, maxLength: 6 }), async (changes) => {
         for (const [state, how] of changes) await step(state, how as 'in place');
+        expect(wrong.filter((text) => text !== '')).toEqual([]);
       }),
       { ...runs(pairs), endOnFailure: true },
     );

@@ -1,4 +1,5 @@
 import {
+  addAll,
   Layered,
   listChain,
   type NftState,
@@ -20,8 +21,8 @@ export interface PlacementChange {
    * Removes what nothing refers to any more, at least `limits.narrowPauseMs` later: a packet may read a verdict before the first
    * transaction, and the list that it leads to after it. `''` if there is nothing to do.
    */
-  readonly then: string;
-  readonly afterThen: Placement;
+  readonly late: string;
+  readonly afterLate: Placement;
 }
 
 /**
@@ -41,11 +42,11 @@ export function changePlacement(from: Placement, target: Target, keys: Iterable<
     for (const chain of chainsFor(target, key)) {
       if (chains.has(chain)) continue;
       chains.add(chain);
-      created.push(...createList(chain));
+      addAll(created, createList(chain));
     }
     const own = changeFrontend(from, target, key, uses);
-    removed.push(...own.removed);
-    added.push(...own.added);
+    addAll(removed, own.removed);
+    addAll(added, own.added);
     left.push([key, own.left.length > 0 ? own.left : undefined]);
   }
   const settings = changeSettings(from.state.settings, target.state.settings);
@@ -70,7 +71,7 @@ export function createList(name: string): readonly string[] {
 }
 
 /** Removes the elements that nothing refers to. */
-function collect(from: Placement): Pick<PlacementChange, 'then' | 'afterThen'> {
+function collect(from: Placement): Pick<PlacementChange, 'late' | 'afterLate'> {
   const uses = new Tally(from.uses);
   const removed: TableElement[] = [];
   for (const elements of from.left.values()) {
@@ -79,8 +80,8 @@ function collect(from: Placement): Pick<PlacementChange, 'then' | 'afterThen'> {
       else removed.push(element);
     }
   }
-  const then = printElements('delete', [...removed, ...uses.removed]);
-  return { then, afterThen: { ...from, left: new Map(), uses: uses.after } };
+  const late = printElements('delete', [...removed, ...uses.removed]);
+  return { late, afterLate: { ...from, left: new Map(), uses: uses.after } };
 }
 
 interface FrontendChange {

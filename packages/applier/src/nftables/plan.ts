@@ -15,32 +15,32 @@ export interface NftTable {
   readonly exists: boolean;
 }
 
-/** The steps of a change: `first` and, when packets in flight are gone, `then`. */
+/** The steps of a change: `first` and, when packets in flight are gone, `late`. */
 export interface NftSteps {
   readonly first: readonly NftStep[];
-  readonly then: readonly NftStep[];
+  readonly late: readonly NftStep[];
 }
 
-const nothing: NftSteps = { first: [], then: [] };
+const nothing: NftSteps = { first: [], late: [] };
 
 /** A change of the table as steps. @param because of the first one */
 export function stepsOfChange(
-  { first, afterFirst, then, afterThen }: PlacementChange,
+  { first, afterFirst, late, afterLate }: PlacementChange,
   because: string,
   firstText = first,
 ): NftSteps {
   return {
     first: firstText === '' ? [] : [{ kind: 'nft', text: firstText, because, leadsTo: afterFirst }],
-    then:
-      then === ''
+    late:
+      late === ''
         ? []
         : [
             {
               kind: 'nft',
-              text: then,
+              text: late,
               because: 'removes what no verdict leads to',
               pauseMs: limits.narrowPauseMs,
-              leadsTo: afterThen,
+              leadsTo: afterLate,
             },
           ],
   };
@@ -50,14 +50,14 @@ export function stepsOfChange(
 export function planNftInPlace({ mend, held, exists }: NftTable, desired: NftState): NftSteps {
   if (!held || held.state.settings[0] !== desired.settings[0]) {
     const { first } = stepsOfChange(loadTable(desired, exists), 'loads the whole table');
-    return { first: [...mend, ...first], then: [] };
+    return { first: [...mend, ...first], late: [] };
   }
   if (held.state === desired && held.overlay.size + held.left.size === 0) return { ...nothing, first: mend };
   const keys = [...differing(held.state.frontends, desired.frontends), ...held.overlay.keys()];
   const target: Target = { state: desired, inHalfB: onlyOf(held.inHalfB, desired), overlay: new Map() };
   const change = changePlacement(held, target, keys);
-  const { first, then } = stepsOfChange(change, `${new Set(keys).size} frontends change`);
-  return { first: [...mend, ...first], then };
+  const { first, late } = stepsOfChange(change, `${new Set(keys).size} frontends change`);
+  return { first: [...mend, ...first], late };
 }
 
 /** The step that removes the table. */
@@ -93,13 +93,13 @@ export function planNftProbation(
   const staged = changePlacement(held, { state: old, inHalfB: held.inHalfB, overlay }, keys);
   const stage = stepsOfChange(staged, `${changed.length} frontends beside the active ones`);
   const inHalfB = onlyOf(withSwapped(held.inHalfB, changed), desired);
-  const confirmed = changePlacement(staged.afterThen, { state: desired, inHalfB, overlay: new Map() }, changed);
-  const { first: defaults, then: finish } = stepsOfChange(
+  const confirmed = changePlacement(staged.afterLate, { state: desired, inHalfB, overlay: new Map() }, changed);
+  const { first: defaults, late: finish } = stepsOfChange(
     confirmed,
     'the release is the default',
     `${offText}${confirmed.first}`,
   );
-  return { stage: [...mend, ...stage.first, ...stage.then], defaults, finish };
+  return { stage: [...mend, ...stage.first, ...stage.late], defaults, finish };
 }
 
 /** Each of the frontends in its other half. */

@@ -17,10 +17,10 @@ export function repairTable(observed: ObservedNft | undefined, state: NftState):
   if (!observed || !hasTable(observed, state.settings)) return loadTable(state, observed !== undefined);
   const damaged = damagedLists(observed);
   const chains = new Set([...observed.chains.keys()].filter((name) => !damaged.has(name)));
-  const afterThen = settledPlacement(state, halvesOf(observed, state), chains);
-  const settled = { ...afterThen, chains: new Set([...afterThen.chains, ...damaged]) };
-  const difference = compareElements(observed, afterThen);
-  const created = [...new Set([...afterThen.chains, ...damaged])]
+  const afterLate = settledPlacement(state, halvesOf(observed, state), chains);
+  const settled = { ...afterLate, chains: new Set([...afterLate.chains, ...damaged]) };
+  const difference = compareElements(observed, afterLate);
+  const created = [...new Set([...afterLate.chains, ...damaged])]
     .filter((name) => !chains.has(name))
     .flatMap(createList);
   const commands = created.map((command) => `${command}\n`).join('');
@@ -29,8 +29,8 @@ export function repairTable(observed: ObservedNft | undefined, state: NftState):
   return {
     first: `${difference.isOnTrial ? offText : ''}${commands}${deleting}${adding}`,
     afterFirst: settled,
-    then: printElements('delete', difference.left),
-    afterThen: settled,
+    late: printElements('delete', difference.left),
+    afterLate: settled,
   };
 }
 
@@ -38,7 +38,7 @@ export function repairTable(observed: ObservedNft | undefined, state: NftState):
 export function loadTable(state: NftState, hasOther: boolean): PlacementChange {
   const placement = settledPlacement(state, new Map(), new Set());
   const first = `${hasOther ? dropText : ''}${printNft(state)}`;
-  return { first, afterFirst: placement, then: '', afterThen: placement };
+  return { first, afterFirst: placement, late: '', afterLate: placement };
 }
 
 /** The frontends whose verdicts lead to half b. */

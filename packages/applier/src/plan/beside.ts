@@ -1,7 +1,7 @@
 import { type KnownIpvsParts } from '../ipvs/values.ts';
 import type { NftState } from '@sluice/netfilter';
 import type { IpvsPlan } from '../ipvs/values.ts';
-import { knownPlacement, learnPlacement } from '../nftables/memory.ts';
+import { knownPlacement, learnPlacement } from './placements.ts';
 import { type NftTable, planNftInPlace, planNftRemoval, stepsOfChange } from '../nftables/plan.ts';
 import { repairTable } from '../nftables/repair.ts';
 import { type Kernel, KernelError } from '../ports/kernel.ts';
@@ -48,10 +48,10 @@ async function readTable(expected: NftState | undefined, kernel: Kernel, known: 
   const observed = await kernel.nft.observe(known.interrupt);
   if (!expected) return { mend: [], held: undefined, exists: observed !== undefined };
   const change = repairTable(observed, expected);
-  const { first, then } = stepsOfChange(change, observed ? 'the table differs' : 'there is no table');
-  const mend = [...first, ...then];
-  if (mend.length === 0) learnPlacement(kernel, change.afterThen);
-  return { mend, held: change.afterThen, exists: true };
+  const { first, late } = stepsOfChange(change, observed ? 'the table differs' : 'there is no table');
+  const mend = [...first, ...late];
+  if (mend.length === 0) learnPlacement(kernel, change.afterLate);
+  return { mend, held: change.afterLate, exists: true };
 }
 
 /** Steps before and after those of the tables. */
@@ -68,8 +68,8 @@ export function aroundTables(now: NodeState, desired: NodeState, { virtual, nft 
   const servers = virtual ? aroundServers(now, desired, virtual.plan) : { before: [], after: [] };
   if (!nft) return servers;
   if (!desired.nft) return { before: servers.before, after: [...servers.after, ...planNftRemoval(nft)] };
-  const { first, then } = planNftInPlace(nft, desired.nft);
-  return { before: [...servers.before, ...first, ...then], after: servers.after };
+  const { first, late } = planNftInPlace(nft, desired.nft);
+  return { before: [...servers.before, ...first, ...late], after: servers.after };
 }
 
 function aroundServers(

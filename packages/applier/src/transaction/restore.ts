@@ -4,7 +4,7 @@ import { adaptDesired, ownState } from '../plan/ownership.ts';
 import { describeStep, type Plan, plan } from '../plan/plan.ts';
 import type { Ports } from '../ports/ports.ts';
 import { type OwnedNames, chainNames, familiesOf, joinNames, type NodeState } from '../ports/node-state.ts';
-import { learnPlacement } from '../nftables/memory.ts';
+import { learnPlacement } from '../plan/placements.ts';
 import { readBeside } from '../plan/beside.ts';
 
 /**

@@ -145,7 +145,7 @@ test('the server gets the table of mode nftables, and every element of it', asyn
   expect(await received(nft)).toBe(nft);
   const elements = (text: string): readonly string[] =>
     [...text.matchAll(/^add element inet sluice (\S+) \{ (.*) \}$/gm)].flatMap(([, set, all = '']) =>
-      all.split(', ').map((one) => `${set} ${one}`),
+      all.split(', ').map((element) => `${set} ${element}`),
     );
   expect(elements(nft)).toEqual(elements(ofNft.nft ? printNft(ofNft.nft) : ''));
 });
