@@ -68,6 +68,7 @@ export function nftContract(name: string, open: () => Promise<NftCandidate>): vo
 
   test(`${name}: there is no table, then it holds what was loaded, then it is gone`, async () => {
     const { kernel } = await open();
+    expect(await kernel.nft?.lack()).toBeUndefined();
     expect([await kernel.nft?.exists(), await kernel.nft?.observe()]).toEqual([false, undefined]);
     await carry(kernel, all(planNftInPlace(nothing, old)));
     expect(await kernel.nft?.exists()).toBe(true);

@@ -7,7 +7,7 @@ import type { Ports } from '../ports/ports.ts';
 import type { Refusal } from '../ports/refusal.ts';
 import { noTimeouts } from '../plan/virtual.ts';
 import { familiesWithTools, type AdmissionReads } from './start-state.ts';
-import { linksWithBpf, providesKubeChains, lacksModule, withoutIpvs } from './kernel-context.ts';
+import { linksWithBpf, nftProblem, providesKubeChains, lacksModule, withoutIpvs } from './kernel-context.ts';
 
 /** The settings of admission in the node's config. */
 export interface AdmissionOptions extends AdmitOptions {
@@ -56,8 +56,10 @@ export class Admission {
     return this.#checked(isRefusal(admitted) ? read() : admitted);
   }
 
-  #checked(admitted: AdmittedBundle | Refusal): AdmittedBundle | Refusal {
-    const problems = isRefusal(admitted) ? [] : this.#addresses.check(admitted.state);
+  async #checked(admitted: AdmittedBundle | Refusal): Promise<AdmittedBundle | Refusal> {
+    if (isRefusal(admitted)) return admitted;
+    const lack = admitted.state.nft ? await nftProblem(this.#ports.kernel) : undefined;
+    const problems = [...(lack ? [lack] : []), ...this.#addresses.check(admitted.state)];
     return problems.length === 0 ? admitted : { problems };
   }
 

@@ -70,7 +70,7 @@ export function admit(
   const sysctls = readSysctls(resolved, facts);
   const linked = linkFamilies(resolved, facts, { layout: options.layout, ...context }, memory.links);
   const virtual = readVirtual(resolved, facts);
-  const nft = readTable(resolved, facts, context.active);
+  const nft = readTable(resolved, context.active);
   const problems = [
     ...partial(resolved, options),
     ...missingTools(resolved, facts),
@@ -217,28 +217,12 @@ function missingIpvsTool(tool: string): Problem {
   return { code: 'NODE_TOOL_MISSING', level: 'error', message, hint };
 }
 
-/**
- * Reads what the node runs in mode nftables, and checks for the tool that applies it. Endpoints keep the slots that they have.
- * @param active the state in the kernel
- */
+/** Reads what the node runs in mode nftables. Endpoints keep the slots that they have in the active state. */
 function readTable(
-  { nft, profileName }: ResolvedFiles,
-  facts: NodeFacts,
+  { nft }: ResolvedFiles,
   active: NodeState | undefined,
 ): { readonly state?: NftState; readonly problems: readonly Problem[] } {
-  if (!nft) return { problems: [] };
-  const { nftLack } = facts;
-  const lack: readonly Problem[] = nftLack
-    ? [
-        {
-          code: 'NODE_TOOL_MISSING',
-          level: 'error',
-          message: `Cannot apply profile ${profileName} in mode nftables: ${nftLack.why}`,
-          hint: nftLack.hint,
-        },
-      ]
-    : [];
-  const state = readNft(nft);
-  if ('problems' in state) return { problems: [...lack, ...state.problems] };
-  return { state: keepSlots(state, active?.nft), problems: lack };
+  const state = nft && readNft(nft);
+  if (!state) return { problems: [] };
+  return 'problems' in state ? state : { state: keepSlots(state, active?.nft), problems: [] };
 }

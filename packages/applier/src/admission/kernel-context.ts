@@ -1,4 +1,6 @@
 import { type Family, marksLate, type Problem } from '@sluice/netfilter';
+import type { NftLack } from '../nftables/ports.ts';
+import type { Kernel } from '../ports/kernel.ts';
 import type { Ports } from '../ports/ports.ts';
 import { familyNames, type NodeState, type Observed, familiesOf, tableOf, isTree } from '../ports/node-state.ts';
 
@@ -53,4 +55,22 @@ export function withoutIpvs(because: string): Problem {
     message: `Cannot apply a profile in mode ipvs: the node's kernel does not support it: ${because}`,
     hint: 'Load the module (`modprobe ip_vs`), or give the node a profile in mode iptables',
   };
+}
+
+const noNft: NftLack = {
+  why: 'nft is not installed',
+  hint: 'Install the package nftables (nft 1.0.6 or newer), or give the node a profile in mode iptables',
+};
+
+/** Why a node cannot run mode nftables. @returns undefined if it can */
+export async function nftProblem({ nft }: Pick<Kernel, 'nft'>): Promise<Problem | undefined> {
+  const lack = nft ? await nft.lack() : noNft;
+  return (
+    lack && {
+      code: 'NODE_TOOL_MISSING',
+      level: 'error',
+      message: `Cannot apply a profile in mode nftables: ${lack.why}`,
+      hint: lack.hint,
+    }
+  );
 }

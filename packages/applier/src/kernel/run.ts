@@ -73,6 +73,7 @@ interface FailedRun {
   readonly failed: boolean;
   readonly timedOut?: boolean;
   readonly stderr?: unknown;
+  readonly signal?: string | undefined;
   readonly originalMessage?: string | undefined;
 }
 
@@ -80,6 +81,7 @@ function whyFailed(result: FailedRun, exitCode: number | undefined, isLate: bool
   if (!result.failed) return '';
   if (result.timedOut === true || isLate) return 'timed out';
   const printed = (typeof result.stderr === 'string' ? result.stderr : '').trim().split('\n').slice(0, 3).join('; ');
-  if (exitCode === undefined) return result.originalMessage ?? 'the tool was killed';
+  if (exitCode === undefined)
+    return result.originalMessage ?? `the tool was killed${result.signal ? ` by ${result.signal}` : ''}`;
   return `exit code ${exitCode}${printed === '' ? '' : `: ${quoted(printed)}`}`;
 }

@@ -124,7 +124,9 @@ async function plainBackend(run: Run): Promise<RuleStore | undefined> {
 }
 
 async function detectBackend(run: Run): Promise<RuleStore> {
-  const plain = (await plainBackend(run)) ?? (findTool('iptables-nft') ? 'nft' : 'legacy');
+  // Without iptables only mode nftables is possible, whose changes are those of this store.
+  const others = findTool('iptables-nft') || (!findTool('iptables-legacy') && findTool('nft'));
+  const plain = (await plainBackend(run)) ?? (others ? 'nft' : 'legacy');
   return backendFor({ legacy: await useOf('legacy', run), nft: await useOf('nft', run) }, plain);
 }
 

@@ -1,5 +1,11 @@
 import type { ObservedNft } from './observed.ts';
 
+/** What a node lacks for mode nftables, and how to get it. */
+export interface NftLack {
+  readonly why: string;
+  readonly hint: string;
+}
+
 /** The kernel's part of mode nftables. kernel/nft/nft-linux.ts and kernel/fake/nft-fake.ts pass the same contract suite. */
 export interface NftKernel {
   /**
@@ -11,4 +17,6 @@ export interface NftKernel {
   observe(interrupt?: AbortSignal): Promise<ObservedNft | undefined>;
   /** Whether there is a table. Reads no elements. */
   exists(): Promise<boolean>;
+  /** Why the tool cannot write to this kernel; undefined: it can. Changes nothing. */
+  lack(): Promise<NftLack | undefined>;
 }

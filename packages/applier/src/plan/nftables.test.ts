@@ -247,3 +247,17 @@ test('a refused transaction leaves the table as it was', async () => {
   ).toBeDefined();
   expect(await self.kernel.nft.observe()).toEqual(before);
 });
+
+test.each([['nft crashes', { why: '/usr/sbin/nft crashed', hint: 'Install a newer one' }]])(
+  'a bundle is refused where %s',
+  async (_title, lacks) => {
+    self = scene();
+    self.kernel.nft.lacks = lacks;
+    expect(await (await self.start()).reconciler.put(nftBundle(), true)).toMatchObject({
+      refusal: {
+        problems: [{ code: 'NODE_TOOL_MISSING', message: expect.stringContaining(lacks.why), hint: lacks.hint }],
+      },
+    });
+    expect(await self.kernel.nft.exists()).toBe(false);
+  },
+);

@@ -1,20 +1,12 @@
 import type { Machine } from '@sluice/bundle';
 import type { Family, SysctlKey } from '@sluice/netfilter';
 
-/** What the node lacks for mode nftables, and how to get it. */
-export interface NftLack {
-  readonly why: string;
-  readonly hint: string;
-}
-
 /** Facts about the node that admission needs. kernel/facts.ts reads them. */
 export interface NodeFacts extends Machine {
   /** Per family with tools: the version of iptables, such as `1.8.9`. */
   readonly tools: { readonly [F in Family]?: string };
   /** Tools of mode ipvs that the node lacks. */
   readonly ipvsToolsMissing: readonly string[];
-  /** Why mode nftables is not possible; left out: it is. */
-  readonly nftLack?: NftLack | undefined;
   /** Process ids of running kube-proxies. */
   kubeProxies(): readonly number[];
   /** True when the sysctl has this value or can be given it. */

@@ -2,7 +2,7 @@ import { limits } from '../limits.ts';
 import type { Generation } from '../ports/journal.ts';
 import { publishDirectory } from './files.ts';
 import { activeGenerationFile, stoodLast } from './remains.ts';
-import { printServers, printSets, printSysctl } from '@sluice/netfilter';
+import { printNft, printServers, printSets, printSysctl } from '@sluice/netfilter';
 import { printAddresses } from '../ipvs/text.ts';
 import { printStaged } from '../plan/stages.ts';
 import { familiesOf, type NodeState } from '../ports/node-state.ts';
@@ -56,7 +56,7 @@ const fileOf = { ipv4: 'iptables.rules', ipv6: 'ip6tables.rules' } as const;
 /**
  * The rules of a node as native text, by file name, which an operator can load by hand in an emergency: `iptables-restore --noflush <
  * iptables.rules`, `sysctl -p sysctl.conf`; in mode ipvs first `ipset restore < ipset.rules`, then `ipvsadm -R < ipvs.rules` and `ip -batch
- * addresses.batch`.
+ * addresses.batch`; in mode nftables `nft -f table.nft`.
  */
 export function nativeFiles(state: NodeState): Readonly<Record<string, string>> {
   const files: Record<string, string> = {};
@@ -69,6 +69,7 @@ export function nativeFiles(state: NodeState): Readonly<Record<string, string>> 
     files['ipvs.rules'] = printServers(state.ipvs);
     files['addresses.batch'] = printAddresses(state.ipvs);
   }
+  if (state.nft) files['table.nft'] = printNft(state.nft);
   files['sysctl.conf'] = [...state.sysctls].map(([key, value]) => `${printSysctl({ key, value })}\n`).join('');
   return files;
 }

@@ -1,6 +1,6 @@
 import { nftTableName } from '@sluice/netfilter';
 import { type ObservedNft, readTableText } from '../../nftables/observed.ts';
-import type { NftKernel } from '../../nftables/ports.ts';
+import type { NftKernel, NftLack } from '../../nftables/ports.ts';
 import { KernelError } from '../../ports/kernel.ts';
 import { Interrupted } from '../../transaction/restore.ts';
 import type { NftSets, SetMember } from '../nft/nft-switch.ts';
@@ -45,6 +45,13 @@ export class FakeNft implements NftKernel, NftSets {
 
   async exists(): Promise<boolean> {
     return this.#table !== undefined;
+  }
+
+  /** Why it cannot write, which a test sets. */
+  lacks: NftLack | undefined;
+
+  async lack(): Promise<NftLack | undefined> {
+    return this.lacks;
   }
 
   async apply({ text }: { readonly text: string }): Promise<void> {

@@ -1,10 +1,18 @@
 import { type ObservedNft, NftReader } from '../../nftables/observed.ts';
-import type { NftKernel } from '../../nftables/ports.ts';
+import type { NftKernel, NftLack } from '../../nftables/ports.ts';
 import type { NftStep } from '../../nftables/values.ts';
 import { KernelError } from '../../ports/kernel.ts';
 import { Interrupted } from '../../transaction/restore.ts';
 import type { Run, ToolResult } from '../command.ts';
 import type { NftSets, SetMember } from './nft-switch.ts';
+
+/** Sets of the kinds that the table has; with `--check` nothing of it stays. */
+const checkText = `table inet sluice-check {
+  set some { type ipv4_addr . inet_proto . inet_service . ipv4_addr; flags interval; }
+  map slots { typeof ip daddr . tcp dport . numgen random mod 2 : ip daddr . tcp dport; }
+}
+add element inet sluice-check some { 192.0.2.1 . 6 . 80 . 198.51.100.0/24 }
+`;
 
 /** The errors of nft for a missing table or set. */
 const absent = /No such file or directory/;
@@ -13,6 +21,7 @@ const absent = /No such file or directory/;
 export class LinuxNft implements NftKernel, NftSets {
   readonly #nft: string;
   readonly #run: Run;
+  #writes = false;
 
   /** @param nft the path of the tool */
   constructor(nft: string, run: Run) {
@@ -35,6 +44,22 @@ export class LinuxNft implements NftKernel, NftSets {
     const ran = await this.#run({ file: this.#nft, args: ['list', 'tables', 'inet'] });
     if (ran.exitCode !== 0) throw this.#failed('list tables', ran);
     return /^table inet sluice$/m.test(ran.stdout);
+  }
+
+  async lack(): Promise<NftLack | undefined> {
+    if (this.#writes) return undefined;
+    const ran = await this.#run({ file: this.#nft, args: ['--check', '-f', '-'], input: checkText });
+    this.#writes = ran.exitCode === 0;
+    if (this.#writes) return undefined;
+    const crash = crashReason(ran);
+    const hint =
+      'The kernel needs nf_tables with sets of concatenations and maps (Linux 5.6 or newer), and nft 1.0.6 or newer';
+    return crash === undefined
+      ? { why: `${this.#nft} cannot write: ${ran.why}`, hint }
+      : {
+          why: `${this.#nft} ${crash}`,
+          hint: 'Install an nft that is at least as new as the newest that writes here, also in containers',
+        };
   }
 
   /** @throws KernelError when the kernel takes nothing of it */
