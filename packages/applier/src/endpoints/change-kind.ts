@@ -2,7 +2,6 @@ import { compareText, planeOf } from '@sluice/netfilter';
 import type { ChangeKind } from '../ports/journal.ts';
 import { familiesOf, type NodeState } from '../ports/node-state.ts';
 import { approvedBy, isUpdate } from './bounds.ts';
-import { differsByEndpoints } from './nft-change-kind.ts';
 import { type FirstAndLast, firstAndLastOf } from './first-and-last.ts';
 
 /** The kind of a change, and the frontends whose Services get a first endpoint or lose the last one. */
@@ -28,10 +27,6 @@ export function classify(from: NodeState, desired: NodeState, replacesAll = fals
 function classified(from: NodeState, desired: NodeState, replacesAll: boolean, isWhole: boolean): ChangeClass {
   const plane = planeOf(from);
   if (plane !== planeOf(desired) || !sameSettings(from, desired)) return { changeKind: 'release' };
-  if ((from.nft === undefined) !== (desired.nft === undefined)) return { changeKind: 'release' };
-  // No plane compares its Services yet.
-  if (from.nft && desired.nft && plane === planeOf({ families: {} }))
-    return { changeKind: differsByEndpoints(from.nft, desired.nft) ? 'endpoints' : 'release' };
   const comparison = plane.compare(from, desired);
   const isApproved = approvedBy(from);
   const loss = replacesAll ? 'most' : 'few';
