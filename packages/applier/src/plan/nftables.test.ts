@@ -1,29 +1,15 @@
 import { afterEach, describe, expect, test } from 'vitest';
-import { nftBundle, nftServices } from '../../../bundle/src/virtual/nft.fixture.ts';
+import { nftBundle } from '../../../bundle/src/virtual/nft.fixture.ts';
 import type { KernelError } from '../ports/kernel.ts';
 import { sampleBundle } from '../testing/bundle.fixture.ts';
+import { cartBundle, pod, settledElements } from '../testing/nftables.fixture.ts';
 import { type Scene, scene } from '../testing/scene.fixture.ts';
-import { settledPlacement, allElements } from '../nftables/placement.ts';
-import { settingsElements } from '@sluice/netfilter';
 import type { NodeState } from '../ports/node-state.ts';
 
 let self: Scene = scene();
 afterEach(() => self.end());
 
-const cart = 'shop/cart';
-const pod = (n: number): string => `10.244.1.${n} . 8080`;
-
-/** The bundle, with Service shop/cart on some pods. */
-function withCart(...pods: readonly number[]): ReadonlyMap<string, string> {
-  const lines = [
-    '# shop/cart ClusterIP',
-    'add element inet sluice cluster4 { 10.96.0.10 }',
-    'add element inet sluice svc4 { 10.96.0.10 . tcp . 80 : goto n${count} }',
-    'add element inet sluice none4 { 10.96.0.10 . tcp . 80 : drop }',
-    ...pods.map((n) => `add element inet sluice tcp4 { 10.96.0.10 . 80 . \${slot} : ${pod(n)} }`),
-  ];
-  return nftBundle({ ...nftServices, [cart]: lines.map((line) => `${line}\n`).join('') });
-}
+const withCart = (...pods: readonly number[]): ReadonlyMap<string, string> => cartBundle(pods);
 
 /** What packets to shop/cart are sent to: by the main maps, and on probation. */
 async function cartOf(): Promise<{ readonly main: readonly string[]; readonly trial: readonly string[] }> {
@@ -39,24 +25,10 @@ async function cartOf(): Promise<{ readonly main: readonly string[]; readonly tr
   return { main: list('svc4'), trial: list('tsvc4') };
 }
 
-/** Whether the table holds exactly a state: nothing on probation, nothing left over. */
+/** The table holds a state: nothing on probation, nothing left over. */
 async function expectSettled(state: NodeState | undefined): Promise<void> {
-  const observed = await self.kernel.nft.observe();
-  const held = [...(observed?.elements ?? [])].flatMap(([set, all]) =>
-    [...all].map(([key, value]) => `${set} ${key.replace(/ . 65536$/, ' . 0')} ${value}`),
-  );
-  const nft = state?.nft;
-  if (!nft) throw new Error('the state is of another mode');
-  const inHalfB = new Map<string, true>();
-  for (const name of ['svc4', 'out4', 'svc6', 'out6'])
-    for (const [key, verdict] of observed?.elements.get(name) ?? [])
-      if (verdict.endsWith('b'))
-        inHalfB.set(key.replace(' . 6 . ', ' . tcp . ').replace(' . 17 . ', ' . udp . '), true);
-  const expected = [
-    ...[...allElements(settledPlacement(nft, inHalfB, new Set())).values()].map(({ element }) => element),
-    ...settingsElements(nft.settings),
-  ].map(({ set, key, value }) => `${set} ${key.replace(/ . 65536$/, ' . 0')} ${value}`);
-  expect(held.toSorted()).toEqual([...new Set(expected)].toSorted());
+  const { held, expected } = await settledElements(self.kernel, state);
+  expect(held).toEqual(expected);
 }
 
 const commands = (from: number): readonly string[] =>
