@@ -70,5 +70,6 @@ export { listChain, readListName } from './nftables/lists.ts';
 export { nftLimits } from './nftables/limits.ts';
 export * from './nftables/print.ts';
 export { nftFamily } from './nftables/family.ts';
+export { type NftElement, readNftLine } from './nftables/read-line.ts';
 export { readNft, readNftFiles } from './nftables/read-state.ts';
 export { disjoint } from './nftables/networks.ts';

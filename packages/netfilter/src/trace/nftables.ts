@@ -92,7 +92,7 @@ export class NftTable {
     if (!frontend || frontend.ranges.length === 0) return flow;
     const allowed = rangesOf(frontend.ranges).find((network) => isInCidr(flow.source, network));
     if (allowed) return this.#hit(flow, 'allow', `${frontend.key} . ${allowed.text}`);
-    return this.#end(flow, 'drop', 'allow', `${frontend.key} . ${flow.source.text}: no element`);
+    return this.#end(flow, 'drop', 'allow', `no ${frontend.key} . ${flow.source.text}`);
   }
 
   /** Chain `services`. Node ports are looked up at addresses of this node, where no other frontend has the address. */
@@ -169,7 +169,7 @@ export class NftTable {
     if (table.masqueradeAll) return ['masquerade-cluster', 'masquerade fully-random'];
     if (table.detector !== 'address')
       return this.#isOfPodInterface() ? undefined : ['masquerade-cluster', `iifname != "${table.detector.interface}"`];
-    return keep.some((network) => isInCidr(source, network)) ? undefined : ['keep', `${source.text}: no element`];
+    return keep.some((network) => isInCidr(source, network)) ? undefined : ['keep', `no ${source.text}`];
   }
 
   #policyMasquerade(flow: TraceFlow, { outside }: NftFrontend): string | undefined {

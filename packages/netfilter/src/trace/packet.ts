@@ -51,7 +51,7 @@ export interface Outcome {
 
 /** A rule that matched. */
 export interface RuleHit {
-  /** `ipvs`: `chain` is a virtual server, `rule` a real server. `nftables`: `chain` is a set, a map or a chain, `rule` its element. */
+  /** `ipvs`: `chain` is a virtual server, `rule` a real server. `nftables`: `chain` is a set, a map or a chain, `rule` its element; `no …` one that it lacks. */
   readonly table: TableName | 'ipvs' | 'nftables';
   readonly chain: string;
   readonly rule: string;

@@ -26,7 +26,8 @@ function printWay({ verdict, to, masquerade, probability, path }: TracedPath): s
   const end = verdict === 'dnat' ? `to ${to}` : verdicts[verdict];
   const width = Math.max(0, ...path.map(({ service }) => (service ?? '-').length));
   const lines = path.map(
-    ({ table, rule, service }) => `    ${(service ?? '-').padEnd(width)}  ${table.padEnd(6)}  ${rule}\n`,
+    ({ table, chain, rule, service }) =>
+      `    ${(service ?? '-').padEnd(width)}  ${table.padEnd(6)}  ${table === 'nftables' ? `${chain}: ` : ''}${rule}\n`,
   );
   return `\n${percentText(probability)} ${end}${masquerade ? ', masqueraded' : ''}\n${lines.join('')}`;
 }

@@ -1,7 +1,7 @@
 import { readPath, type RuleFile, type VirtualFile } from '@sluice/bundle';
 import { commentBlockOf } from './header.ts';
 import { ReviewStopped } from './node.ts';
-import { toolAt } from './tools.ts';
+import { hasLines, toolAt } from './tools.ts';
 import type { BundleView } from './view.ts';
 
 /** The part of a view in which files are read. */
@@ -24,7 +24,7 @@ export function rulesAt(view: ViewedFiles, path: string): RuleFile {
 }
 
 /**
- * An `.ipset` or `.ipvs` file of a view.
+ * An `.ipset`, `.ipvs` or `.nft` file of a view.
  * @throws ReviewStopped with its problems
  */
 export function virtualAt(view: ViewedFiles, path: string): VirtualFile {
@@ -39,5 +39,5 @@ export function virtualAt(view: ViewedFiles, path: string): VirtualFile {
  */
 export function commentBlockAt(view: ViewedFiles, path: string): readonly string[] {
   const { tool } = toolAt(path);
-  return tool === 'ipset' || tool === 'ipvs' ? commentBlockOf(view.files.get(path)!) : rulesAt(view, path).header;
+  return hasLines(tool) ? commentBlockOf(view.files.get(path)!) : rulesAt(view, path).header;
 }

@@ -48,7 +48,7 @@ export interface HeaderNotes {
 const portForm = /^(\S+): (?:(\S+) )?(\d+)\/(TCP|UDP|SCTP)(?: node port (\d+))?$/;
 const endpointForm = /^endpoint (?:([a-z0-9-]+) )?(\[[0-9a-f:]+\]:\d+|[0-9.]+:\d+)(?: (.*))?$/;
 
-/** The comment block above the lines of an `.ipset` or `.ipvs` file, without `# `. */
+/** The comment block above the lines of an `.ipset`, `.ipvs` or `.nft` file, without `# `. */
 export function commentBlockOf(text: string): readonly string[] {
   const lines = text.split('\n');
   const end = lines.findIndex((line) => !line.startsWith('#'));
@@ -127,7 +127,7 @@ function endpointOf(whole: string): readonly HeaderNote[] {
   ];
 }
 
-/** One family's part of a comment block for both families, which files of mode ipvs have. */
+/** One family's part of a comment block for both families, which files of modes ipvs and nftables have. */
 export function notesFor(family: Family, notes: HeaderNotes): HeaderNotes {
   const isOwn = (text: string): boolean => text.includes(':') === (family === 'ipv6');
   return {

@@ -3,7 +3,7 @@ export function withoutGuard(line: string): string {
   return line.startsWith('@') ? line.slice(line.indexOf(' ') + 1) : line;
 }
 
-/** The lines of an `.ipset` or `.ipvs` file without guards, comments left out. */
+/** The lines of an `.ipset`, `.ipvs` or `.nft` file without guards, comments left out. */
 export function virtualLines(text: string): readonly string[] {
   return text.split('\n').flatMap((line) => (line === '' || line.startsWith('#') ? [] : withoutGuard(line)));
 }

@@ -15,7 +15,8 @@ import {
   type VirtualFile,
   readVirtualFile,
 } from '@sluice/bundle';
-import { toolAt } from './tools.ts';
+import { hasLines, toolAt } from './tools.ts';
+import { nftReach } from './nft-reach.ts';
 import { type FileReach, reachOf } from './reach.ts';
 import { virtualReach } from './virtual-reach.ts';
 
@@ -45,10 +46,10 @@ export class Memory {
     return file;
   }
 
-  /** An `.ipset` or `.ipvs` file, or its problems, which name `path`. */
+  /** An `.ipset`, `.ipvs` or `.nft` file, or its problems, which name `path`. */
   virtual(path: string, text: string): VirtualFile | readonly Problem[] {
     const { tool, kind } = toolAt(path);
-    if (tool !== 'ipset' && tool !== 'ipvs') throw new TypeError(`Cannot read ${path} as virtual servers or sets`);
+    if (!hasLines(tool)) throw new TypeError(`Cannot read ${path} as virtual servers, sets or a table`);
     const key = `${tool} ${kind}\n${text}`;
     const known = this.#virtual.get(key);
     if (known) return known;
@@ -64,7 +65,12 @@ export class Memory {
     const found = known.find((one) => one.text === text);
     if (found) return found.reach;
     const { tool } = toolAt(path);
-    const reach = tool === 'ipset' || tool === 'ipvs' ? virtualReach(tool, text, family) : reachOf(text, family);
+    const reach =
+      tool === 'nft'
+        ? nftReach(text, family)
+        : hasLines(tool)
+          ? virtualReach(tool, text, family)
+          : reachOf(text, family);
     this.#reaches.set(key, [...known, { text, reach }]);
     return reach;
   }

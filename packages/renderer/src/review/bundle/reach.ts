@@ -13,7 +13,7 @@ export interface FileReach {
   readonly wide: readonly Rule[];
   /** Targets of DNAT, under which the filter table sees the packet. Keys like those of `exact` and `ports`. */
   readonly targets: ReadonlySet<string>;
-  /** Mode ipvs: addresses that every node carries, so that packets to any of their ports match rules. */
+  /** Addresses of which packets to any port match: in mode ipvs every node carries them, in mode nftables they are ClusterIPs. */
   readonly bound: ReadonlySet<string>;
   /** Destinations like those of `exact` that rules match after translation only. */
   readonly inner: ReadonlySet<string>;

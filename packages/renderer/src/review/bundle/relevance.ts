@@ -1,9 +1,10 @@
 import { type BundleFiles, ruleFiles } from '@sluice/bundle';
 import type { Family, Mode } from '@sluice/netfilter';
 import type { Memory } from './memory.ts';
+import { nftTextReach } from './nft-reach.ts';
 import type { FileReach } from './reach.ts';
-import { linesReach, mayMeet, rulesReach, type DestinationQuery } from './text-reach.ts';
-import { toolOf, virtualTools } from './tools.ts';
+import { linesReach, mayMeet, rulesReach, type DestinationQuery, type TextReach } from './text-reach.ts';
+import { toolAt, toolsOf } from './tools.ts';
 
 /** An index of the Service files of one profile and family by the destinations that they match. */
 export interface ReachIndex {
@@ -79,8 +80,9 @@ export function indexReach(
 }
 
 function servicePaths(files: BundleFiles, profile: string, mode: Mode, family: Family): readonly string[] {
-  const tools = mode === 'ipvs' ? ([toolOf[family], ...virtualTools] as const) : [toolOf[family]];
-  return tools.flatMap((tool) => ruleFiles(files, profile, tool)).filter((path) => path.includes('/services/'));
+  return toolsOf(mode, family)
+    .flatMap((tool) => ruleFiles(files, profile, tool))
+    .filter((path) => path.includes('/services/'));
 }
 
 /**
@@ -95,10 +97,9 @@ export function relevantTo(
   family: Family,
   memory: Memory,
 ): readonly string[] {
-  const rules = `.${toolOf[family]}`;
   const all = servicePaths(files, profile, mode, family).map((path) => {
     const text = files.get(path)!;
-    return { path, reach: path.endsWith(rules) ? rulesReach(text) : linesReach(text) };
+    return { path, reach: textReachOf(path, text) };
   });
   const index = (keys: readonly string[]): ReachIndex => {
     const wanted = wantedBy([exact, ...keys]);
@@ -108,6 +109,12 @@ export function relevantTo(
   const first = index([]);
   const targets = first.relevant(exact).flatMap((path) => [...first.reach(path).targets].filter(isWhole));
   return targets.length === 0 ? first.relevant(exact) : index(targets).relevant(exact);
+}
+
+function textReachOf(path: string, text: string): TextReach {
+  const { tool } = toolAt(path);
+  if (tool === 'nft') return nftTextReach(text);
+  return tool === 'ipset' || tool === 'ipvs' ? linesReach(text) : rulesReach(text);
 }
 
 function wantedBy(keys: readonly string[]): DestinationQuery {

@@ -1,4 +1,4 @@
-import { type BundleTool, type Family, familyOf, type Tool, type VirtualTool } from '@sluice/netfilter';
+import { type BundleTool, type Family, familyOf, type Mode, type Tool, type VirtualTool } from '@sluice/netfilter';
 import { readPath } from '@sluice/bundle';
 
 /** The rule tools, each with its family. */
@@ -12,6 +12,16 @@ export const toolOf = { ipv4: 'iptables', ipv6: 'ip6tables' } as const satisfies
 
 /** The other tools of mode ipvs, in the order of loading. */
 export const virtualTools = ['ipset', 'ipvs'] as const satisfies readonly VirtualTool[];
+
+/** The tools of the files of a mode for a family, in the order of loading. The first one's base files say that a profile has the family. */
+export function toolsOf(mode: Mode, family: Family): readonly [BundleTool, ...BundleTool[]] {
+  if (mode === 'nftables') return ['nft'];
+  return mode === 'ipvs' ? [toolOf[family], ...virtualTools] : [toolOf[family]];
+}
+
+/** Whether a file has lines with guards instead of rules: all but those of iptables and ip6tables. */
+export const hasLines = (tool: BundleTool): tool is VirtualTool | 'nft' =>
+  tool === 'ipset' || tool === 'ipvs' || tool === 'nft';
 
 /** The tool and kind of a file. @param path of a Service's file or a base file */
 export function toolAt(path: string): {

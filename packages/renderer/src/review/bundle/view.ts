@@ -14,7 +14,7 @@ import {
 import { compareText, type Family, type Problem } from '@sluice/netfilter';
 import { Memory } from './memory.ts';
 import { indexReach, type ReachIndex } from './relevance.ts';
-import { toolOf } from './tools.ts';
+import { toolsOf } from './tools.ts';
 
 /** A parsed bundle, with indexes by which its flows are traced. */
 export interface BundleView {
@@ -81,8 +81,9 @@ export function viewOf(files: BundleFiles, memory = new Memory()): BundleView | 
 
 /** Whether a profile has base files for a family. */
 export function hasFamily(view: BundleView, profile: string, family: Family): boolean {
-  const known = view.profiles.get(profile)?.families.includes(family) ?? false;
-  return known && view.files.has(baseFile(profile, 'first', toolOf[family]));
+  const known = view.profiles.get(profile);
+  if (!known?.families.includes(family)) return false;
+  return view.files.has(baseFile(profile, 'first', toolsOf(known.mode, family)[0]));
 }
 
 function noProfile(node: string, profile: string): Problem {

@@ -2,6 +2,7 @@ import type { BundleFiles } from '@sluice/bundle';
 import { expect, test } from 'vitest';
 import { type BundleDiff, diffBundles, isSame } from './diff.ts';
 import { bundleOf, edited } from '../example.fixture.ts';
+import { nftBundle, nftService } from '../nft.fixture.ts';
 import { outcomeText, sourceText, verdictText } from '../report/words.ts';
 
 function diffOf(old: BundleFiles, fresh: BundleFiles): BundleDiff {
@@ -147,4 +148,40 @@ COMMIT
   );
   expect(said).not.toContain('address external 203.0.113.9:80');
   expect(said.filter((text) => text.startsWith('source-range'))).toEqual([]);
+});
+
+test.each<readonly [string, string, string, string, readonly string[]]>([
+  [
+    'an endpoint',
+    'web',
+    '10.244.2.7 . 8080 }',
+    '10.244.2.8 . 8080 }',
+    [
+      'node-1,node-2 10.96.0.10: masquerade 10.244.1.5:8080 | 10.244.2.7:8080 → masquerade 10.244.1.5:8080 | 10.244.2.8:8080',
+    ],
+  ],
+  ['affinity', 'cart', 't600', 't300', ['node-1,node-2 10.96.0.20']],
+  ['source ranges', 'gate', '198.51.100.0/25 }', '198.51.0.0/16 }', ['node-1 203.0.113.9: DROP → 10.244.1.5:8080']],
+  ['the verdict without endpoints', 'idle', 'goto refuse', 'drop', ['node-1,node-2 10.96.0.40: REJECT → DROP']],
+])('flows of mode nftables change with %s', (_title, name, from, to, expected) => {
+  const fresh = edited(nftBundle, nftService(name), (text) => text.replaceAll(from, to));
+  const { flows } = diffOf(nftBundle, fresh);
+  const shown = flows.map(({ nodes, destination, old, new: after }) => {
+    return `${nodes.nodes.join()} ${destination.address}: ${outcomeText(old)} → ${outcomeText(after)}`;
+  });
+  for (const text of expected) expect(shown.filter((one) => one.startsWith(text))).not.toEqual([]);
+  expect(new Set(flows.flatMap(({ destination }) => destination.services))).toEqual(new Set([`shop/${name}`]));
+});
+
+test('facts of mode nftables change with its elements', () => {
+  const fresh = edited(nftBundle, nftService('gate'), (text) =>
+    text.replaceAll('198.51.100.0/25 }', '198.51.0.0/16 }').replaceAll('32090', '32091'),
+  );
+  const [change] = diffOf(nftBundle, fresh).services;
+  expect(change).toMatchObject({ service: 'shop/gate', kind: 'changed' });
+  expect(change?.changes.map(({ what, old, new: after }) => [what, old, after])).toEqual([
+    ['source-range', '198.51.100.0/25', undefined],
+    ['source-range', undefined, '198.51.0.0/16'],
+    ['health-check-port', '32090', '32091'],
+  ]);
 });

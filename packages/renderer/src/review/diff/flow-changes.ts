@@ -5,7 +5,7 @@ import type { Destination, FlowDifference, FlowOutcome, FlowSource } from '../fl
 import { compareRows, flowRows, type FlowRow } from '../flows/flows.ts';
 import type { FileReach } from '../bundle/reach.ts';
 import type { ReachIndex } from '../bundle/relevance.ts';
-import { families, toolOf } from '../bundle/tools.ts';
+import { families, toolsOf } from '../bundle/tools.ts';
 import { equivalentDestinations } from '../flows/shapes.ts';
 import { hasFamily, type BundleView } from '../bundle/view.ts';
 
@@ -98,10 +98,10 @@ function sharedNodes(before: BundleView, after: BundleView): ReadonlyMap<string,
 }
 
 /** Whether the profile or its base files differ. */
-function isBaseChanged({ profiles, family, changed }: BundlePair): boolean {
+function isBaseChanged({ views, profiles, family, changed }: BundlePair): boolean {
   const [old, fresh] = profiles as [string, string];
   if (old !== fresh) return true;
-  const tool = toolOf[family];
+  const [tool] = toolsOf(views[0].profiles.get(old)!.mode, family);
   return [profileFile(old), baseFile(old, 'first', tool), baseFile(old, 'last', tool)].some((path) =>
     changed.has(path),
   );

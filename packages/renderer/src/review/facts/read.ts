@@ -1,9 +1,10 @@
 import { readPath, serviceFile } from '@sluice/bundle';
 import type { BundleTool, Family } from '@sluice/netfilter';
 import { rulesAt, serviceOf, type ViewedFiles } from '../bundle/files.ts';
-import { families, toolOf, tools } from '../bundle/tools.ts';
+import { families, hasLines, toolOf, tools } from '../bundle/tools.ts';
 import type { BundleView } from '../bundle/view.ts';
 import type { ServiceFacts } from './facts.ts';
+import { nftFacts } from './of-frontends.ts';
 import { factsOf } from './of-rules.ts';
 import { virtualFacts, type VirtualTexts } from './of-servers.ts';
 
@@ -17,9 +18,7 @@ export interface ServicePlace {
 
 /** The families of which a file of a Service may have rules or virtual servers. */
 export function familiesOf(tool: BundleTool): readonly Family[] {
-  return tool === 'ipset' || tool === 'ipvs' || tool === 'nft'
-    ? families
-    : tools.flatMap(([one, family]) => (one === tool ? family : []));
+  return hasLines(tool) ? families : tools.flatMap(([one, family]) => (one === tool ? family : []));
 }
 
 /**
@@ -30,6 +29,7 @@ export function factsAt(view: ViewedFiles, path: string): readonly ServiceFacts[
   const what = readPath(path);
   if (what?.kind !== 'service' || what.tool === 'ipset') return [];
   const service = serviceOf(path);
+  if (what.tool === 'nft') return families.map((family) => nftFacts(service, family, view.files.get(path) ?? ''));
   const texts = what.tool === 'ipvs' ? textsAt(view, path) : undefined;
   return familiesOf(what.tool).map((family) =>
     texts ? virtualFacts(service, family, texts) : factsOf(service, family, rulesAt(view, path)),
@@ -38,13 +38,18 @@ export function factsAt(view: ViewedFiles, path: string): readonly ServiceFacts[
 
 /**
  * The facts of a Service in a profile and family.
- * @returns undefined when the Service has no file there, or, in mode ipvs, no port in the family
+ * @returns undefined when the Service has no file there, or, in modes ipvs and nftables, no port in the family
  * @throws ReviewStopped when nodes would refuse the file
  */
 export function factsIn(view: BundleView, { profile, service, family }: ServicePlace): ServiceFacts | undefined {
   const [namespace = '', name = ''] = service.split('/');
-  if (view.profiles.get(profile)?.mode === 'ipvs') {
-    const facts = virtualFacts(service, family, textsAt(view, serviceFile(profile, namespace, name, 'ipvs')));
+  const mode = view.profiles.get(profile)?.mode;
+  if (mode === 'ipvs' || mode === 'nftables') {
+    const path = serviceFile(profile, namespace, name, mode === 'ipvs' ? 'ipvs' : 'nft');
+    const facts =
+      mode === 'ipvs'
+        ? virtualFacts(service, family, textsAt(view, path))
+        : nftFacts(service, family, view.files.get(path) ?? '');
     return facts.ports.length === 0 ? undefined : facts;
   }
   const path = serviceFile(profile, namespace, name, toolOf[family]);

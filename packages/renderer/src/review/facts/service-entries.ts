@@ -15,7 +15,7 @@ export interface ServiceEntry {
 export type ServiceEntries = ReadonlyMap<string, readonly ServiceEntry[]>;
 
 /**
- * The facts of every Service of a bundle, of both modes.
+ * The facts of every Service of a bundle, of all modes.
  * @throws ReviewStopped when nodes would refuse a file
  */
 export function serviceEntries(view: BundleView): ServiceEntries {

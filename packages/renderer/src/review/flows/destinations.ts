@@ -1,18 +1,22 @@
 import { baseFile } from '@sluice/bundle';
 import {
+  type Cidr,
   compareText,
   type Family,
   isInCidr,
   matchedPort,
   parseAddress,
   parseCidr,
+  printWords,
   type Rule,
   type TransportProtocol,
 } from '@sluice/netfilter';
 import { baseRulesOf } from './base-rules.ts';
 import { serviceOf } from '../bundle/files.ts';
 import type { Destination } from './flow.ts';
+import { nftStateOf } from './nft-state.ts';
 import type { ReachIndex } from '../bundle/relevance.ts';
+import { nodeOf, nodesOfProfile } from '../bundle/node.ts';
 import { toolOf } from '../bundle/tools.ts';
 import type { BundleView } from '../bundle/view.ts';
 
@@ -117,8 +121,33 @@ export function commonDestinations(view: BundleView, profile: string, family: Fa
     family === 'ipv4' && sysctls.includes('.route_localnet = 1\n') && first.includes('\n:KUBE-FIREWALL ');
   const kubelet = isRouted ? [{ ...other, address: loopback[family], port: 10_250 }] : [];
   const named = baseRulesOf(view, profile, family).flatMap(({ rule }) => namedBy(rule, other));
-  const all = [other, ...kubelet, ...named].map((one) => [`${one.protocol} ${one.address} ${one.port}`, one] as const);
+  const all = [other, ...kubelet, ...named, ...unallocatedIn(view, profile, family)].map(
+    (one) => [`${one.protocol} ${one.address} ${one.port}`, one] as const,
+  );
   return [...new Map(all).values()];
+}
+
+/** Mode nftables: in each Service CIDR an address that no Service has, whose packets are dropped. */
+export function unallocatedIn(view: BundleView, profile: string, family: Family): readonly Destination[] {
+  const [name] = view.profiles.get(profile)?.mode === 'nftables' ? nodesOfProfile(view, profile) : [];
+  if (name === undefined) return [];
+  const { addresses } = view.index(profile, family);
+  return nftStateOf(view, nodeOf(view, name), []).settings.flatMap((setting): readonly Destination[] => {
+    const network = setting.startsWith('cidr ') ? parseCidr(setting.slice('cidr '.length)) : undefined;
+    const address = network?.family === family ? freeIn(network, addresses) : undefined;
+    if (address === undefined) return [];
+    return [{ kind: 'elsewhere', address, port: unusedPort, protocol: 'tcp', services: [] }];
+  });
+}
+
+/** An address of a network near its end, which Services get last. */
+function freeIn({ words, prefix }: Cidr, taken: ReadonlySet<string>): string | undefined {
+  const last = words.map((word, at) => word | (0xffff >> Math.min(16, Math.max(0, prefix - 16 * at))));
+  for (let back = 1; back < 256; back++) {
+    const text = printWords([...last.slice(0, -1), (last.at(-1) ?? 0) - back]);
+    if (!taken.has(text)) return text;
+  }
+  return undefined;
 }
 
 /** The destination that a base rule names. Loopback addresses are left out: they have their own sample. */

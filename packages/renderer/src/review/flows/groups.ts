@@ -6,12 +6,14 @@ import {
   parseAddress,
   parseCidr,
   perObject,
+  readFrontendKey,
+  readNftLine,
 } from '@sluice/netfilter';
 import { type Guard, guardHolds, type RuleFile, type VirtualFile } from '@sluice/bundle';
 import { readEntry } from '../bundle/lines.ts';
 import type { NodeGroup } from './flow.ts';
 import { factOf, nodeOf, type NodeOf, scopeOf } from '../bundle/node.ts';
-import { toolAt } from '../bundle/tools.ts';
+import { hasLines, toolAt } from '../bundle/tools.ts';
 import type { BundleView } from '../bundle/view.ts';
 import { rulesAt, virtualAt } from '../bundle/files.ts';
 
@@ -81,7 +83,7 @@ interface FileCriteria {
 
 function criteriaAt(view: BundleView, path: string): FileCriteria {
   const { tool } = toolAt(path);
-  return criteriaOfFile(tool === 'ipset' || tool === 'ipvs' ? virtualAt(view, path) : rulesAt(view, path));
+  return criteriaOfFile(hasLines(tool) ? virtualAt(view, path) : rulesAt(view, path));
 }
 
 const criteriaOfFile = perObject(
@@ -89,11 +91,15 @@ const criteriaOfFile = perObject(
 );
 
 /** The node of an endpoint makes no difference. An address that nodes carry is treated as one that a node has itself. */
-function criteriaOfLines({ lines }: VirtualFile): FileCriteria {
+function criteriaOfLines({ tool, lines }: VirtualFile): FileCriteria {
   const guards = new Map<string, Exclude<Guard, { kind: 'local' }>>();
   const networks = new Set<string>();
   for (const { guard, text } of lines) {
     if (guard && guard.kind !== 'local') guards.set(JSON.stringify(guard), guard);
+    if (tool === 'nft') {
+      for (const network of networksIn(text)) networks.add(network);
+      continue;
+    }
     const [verb, set, entry = ''] = text.split(' ');
     if (verb !== 'add' || entry.includes('${')) continue;
     const { first, source } = readEntry(entry);
@@ -101,6 +107,16 @@ function criteriaOfLines({ lines }: VirtualFile): FileCriteria {
     else if (source !== first && source !== '') networks.add(source);
   }
   return { guards, networks };
+}
+
+/** The addresses and source ranges of frontends in a line of an `.nft` file. */
+function networksIn(text: string): readonly string[] {
+  const read = readNftLine(text);
+  if ('error' in read) return [];
+  return read.elements.flatMap((element) => {
+    if (!('key' in element)) return [];
+    return [readFrontendKey(element.key).address, ...(element.kind === 'allow' ? [element.range] : [])];
+  });
 }
 
 function criteriaOfRules(file: RuleFile): FileCriteria {

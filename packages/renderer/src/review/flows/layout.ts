@@ -9,12 +9,12 @@ export type Layout = (typeof layouts)[number];
 
 /**
  * The whole program of a node in one family. Trees depend on all Services together, so none is left out.
- * Mode ipvs has one layout: its rules are few, and the same for any Services.
+ * The other modes have one layout: their rules are few, and the same for any Services.
  * @throws ReviewStopped with the problems of the files
  */
 export function wholeProgram(view: BundleView, node: NodeOf, family: Family, layout: Layout): NodeProgram {
   const { paths } = view.index(node.file.profile, family);
-  if (layout === 'flat' || node.profile.mode === 'ipvs') return programOf(view, node, family, paths);
+  if (layout === 'flat' || node.profile.mode !== 'iptables') return programOf(view, node, family, paths);
   return { rules: treeOf(view, node, family, paths) };
 }
 

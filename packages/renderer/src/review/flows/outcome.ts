@@ -2,9 +2,11 @@ import {
   compareText,
   type IpvsState,
   isRuleError,
+  type NftState,
   type Outcome,
   type Packet,
   printScheduler,
+  readFrontend,
   readRule,
   type RuleHit,
   trace,
@@ -23,10 +25,11 @@ export function outcomeOf(program: NodeProgram, packet: Packet, localAddresses: 
     trace(program.rules, remembers === undefined ? packet : { ...packet, remembers }, {
       localAddresses,
       ipvs: program.ipvs,
+      nft: program.nft,
     });
   const outcomes = traceClient(undefined);
   const branches = branchesOf(outcomes);
-  const affinity = mayHaveAffinity(program) ? affinityOf(traceClient, outcomes, program.ipvs) : undefined;
+  const affinity = mayHaveAffinity(program) ? affinityOf(traceClient, outcomes, program) : undefined;
   const scheduler = schedulerOf(outcomes, program.ipvs);
   const clauses = [
     keyOf(branches),
@@ -42,7 +45,8 @@ export function outcomeOf(program: NodeProgram, packet: Packet, localAddresses: 
 }
 
 /** Whether any rule or virtual server of a program can have session affinity. */
-const mayHaveAffinity = perObject(({ rules, ipvs }: NodeProgram): boolean => {
+const mayHaveAffinity = perObject(({ rules, ipvs, nft }: NodeProgram): boolean => {
+  if (nft) return [...nft.frontends.values()].some((lines) => lines.some((line) => line.startsWith('affinity ')));
   const chains = [rules.nat, rules.filter].flatMap((table) => [...table.chains.values(), table.jumps]);
   return ipvs !== undefined || chains.some((lines) => lines.some((line) => line.includes(' -m recent ')));
 });
@@ -96,7 +100,7 @@ function rejection(path: readonly RuleHit[]): string | undefined {
 function affinityOf(
   traceClient: TraceClient,
   outcomes: readonly Outcome[],
-  ipvs: IpvsState | undefined,
+  { ipvs, nft }: NodeProgram,
 ): Affinity | undefined {
   const clauses = new Map(
     outcomes.flatMap((outcome) => {
@@ -104,6 +108,7 @@ function affinityOf(
       const kept = [
         ...names.map((name) => affinityText(outcome, traceClient(name), name)),
         ...(ipvs === undefined ? [] : persistenceOf(traceClient, outcome, ipvs)),
+        ...(nft === undefined ? [] : stickinessOf(traceClient, outcome, nft)),
       ];
       return outcome.verdict === 'dnat' || kept.length > 0
         ? [[outcome.to ?? outcome.verdict, kept.join(' and ') || none] as const]
@@ -123,6 +128,16 @@ function persistenceOf(traceClient: TraceClient, outcome: Outcome, ipvs: IpvsSta
   return serversOn(outcome, ipvs).flatMap(({ persistence }) =>
     persistence === undefined ? [] : [keptText(outcome, traceClient(outcome.to), `${persistence} s`)],
   );
+}
+
+/** In mode nftables a frontend remembers the endpoint of each client: the path names the frontend. */
+function stickinessOf(traceClient: TraceClient, outcome: Outcome, { frontends }: NftState): readonly string[] {
+  return outcome.path.flatMap(({ chain, rule }) => {
+    const key = /^(?:svc|out)[46]$/.test(chain) ? rule.slice(0, rule.indexOf(' : ')) : '';
+    const lines = frontends.get(key);
+    const seconds = lines && readFrontend(key, lines).affinitySeconds;
+    return seconds === undefined ? [] : [keptText(outcome, traceClient(outcome.to), `${seconds} s`)];
+  });
 }
 
 const none = 'not kept';

@@ -1,18 +1,21 @@
 import { baseFile, reachProblems, readPath, resolveFile } from '@sluice/bundle';
 import {
   cidrContains,
+  emptyProgram,
   type Family,
   type FamilyProgram,
   fillHost,
   type HostValues,
   type IpvsState,
   linkFlat,
+  type NftState,
   type Packet,
   type ResolvedSection,
   type TableName,
   perKey,
 } from '@sluice/netfilter';
 import { loopback } from './destinations.ts';
+import { nftStateOf } from './nft-state.ts';
 import { factOf, type NodeOf, ReviewStopped, scopeOf } from '../bundle/node.ts';
 import { rulesAt } from '../bundle/files.ts';
 import { toolAt, toolOf } from '../bundle/tools.ts';
@@ -24,6 +27,8 @@ export interface NodeProgram {
   readonly rules: FamilyProgram;
   /** In mode ipvs: its virtual servers, sets and addresses. */
   readonly ipvs?: IpvsState;
+  /** In mode nftables: its table, and no rules. */
+  readonly nft?: NftState;
 }
 
 /**
@@ -31,7 +36,9 @@ export interface NodeProgram {
  * @throws ReviewStopped with the problems of the files
  */
 export function programOf(view: BundleView, node: NodeOf, family: Family, paths: readonly string[]): NodeProgram {
-  if (node.profile.mode === 'iptables') return { rules: rulesOf(view, node, family, paths) };
+  const { mode } = node.profile;
+  if (mode === 'iptables') return { rules: rulesOf(view, node, family, paths) };
+  if (mode === 'nftables') return { rules: emptyProgram, nft: nftStateOf(view, node, paths) };
   const isRules = (path: string): boolean => toolAt(path).tool === toolOf[family];
   const ruled = paths.filter(isRules);
   const rules = ruled.length === 0 ? plainRules(view, node, family) : rulesOf(view, node, family, ruled);

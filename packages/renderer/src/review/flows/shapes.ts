@@ -43,8 +43,8 @@ function hasClaimedNode({ views, profiles, family }: Sides): boolean {
 }
 
 /**
- * The lines that packets to a destination can match, if they are of one Service and the same in both bundles. For mode ipvs only IPv4
- * has such a text: IPv6 destinations are traced one by one.
+ * The lines that packets to a destination can match, if they are of one Service and the same in both bundles. For modes ipvs and nftables only
+ * IPv4 has such a text: IPv6 destinations are traced one by one.
  */
 function ownText({ views, profiles, family }: Sides, destination: Destination): string | undefined {
   const address = addressOf(destination, family, 'node');
@@ -52,7 +52,7 @@ function ownText({ views, profiles, family }: Sides, destination: Destination): 
   const texts = views.map((view, at) => {
     const paths = view.index(profiles[at]!, family).relevant(keyOf(destination, address));
     const isOne = new Set(paths.map(serviceOf)).size === 1 && (family === 'ipv4' || !paths.some(isVirtual));
-    // `elsewhere` may be any address; in mode ipvs it is another port of the Service's own address.
+    // `elsewhere` may be any address; in these modes it is another port of the Service's own address.
     if (!isOne || (destination.kind === 'elsewhere' && !paths.every(isVirtual))) return undefined;
     return paths.map((path) => (isVirtual(path) ? ofIPv4 : String)(view.files.get(path) ?? '')).join('\n');
   });
@@ -60,10 +60,10 @@ function ownText({ views, profiles, family }: Sides, destination: Destination): 
   return texts.every((text) => text === first) ? first : undefined;
 }
 
-const isVirtual = (path: string): boolean => /\.(?:ipset|ipvs)$/.test(path);
+const isVirtual = (path: string): boolean => /\.(?:ipset|ipvs|nft)$/.test(path);
 
 /** Drops the lines of IPv6, which are in the same files. */
-const ofIPv4 = (text: string): string => text.replaceAll(/^.*(?:\[| KUBE-6-).*\n/gm, '');
+const ofIPv4 = (text: string): string => text.replaceAll(/^.*(?:\[| KUBE-6-| sluice [a-z]+6 ).*\n/gm, '');
 
 /** Networks and ports that base files, profiles and nodes name. */
 interface NamedInBase {
@@ -107,7 +107,7 @@ const commentForm = / -m comment --comment (?:"[^"\\]*"|[\w/:.-]+)/g;
 const addressForm = /( -[sd] |--to-destination \[?)([0-9.]+|[0-9a-f:]+)(?=[ \]:]|$)/gm;
 const portForm = /(--dport |--to-destination \S*:)(\d+)(?= |$)/gm;
 
-/** Entries of sets, virtual servers and real ones. */
+/** Entries of sets, virtual servers and real ones, elements of the table of mode nftables. */
 const virtualForm = /(?:add|-[Aa] (?:-[tu]|--sctp-service)) .*$/gm;
 
 /** The lines of a file with names numbered in order of appearance; undefined for lines that match networks of their own. */
@@ -126,7 +126,7 @@ function shapeOf(text: string, { kind, address, port, protocol }: Destination, n
   const shape = rules
     .replaceAll(virtualForm, (line) =>
       line
-        .replaceAll(/(?<=:)\d+|(?<=^add \S+ )\d+$/g, (number) => ofPort(number))
+        .replaceAll(/(?<=:)\d+|(?<=^add \S+ )\d+$|(?<= \. )\d+(?=[ ,])/g, (number) => ofPort(number))
         .replaceAll(/(?<![\d.])(?:\d+\.){3}\d+(?![\d./])/g, (host) => ofAddress(host)),
     )
     .replaceAll(chainForm, (chain, of: string) => numbered(`${of} `, chain))

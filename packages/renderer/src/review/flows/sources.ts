@@ -6,9 +6,12 @@ import {
   compareText,
   type Family,
   isInCidr,
+  type NftState,
   parseAddress,
   parseCidr,
   printWords,
+  readFrontend,
+  tableOptions,
   perObject,
 } from '@sluice/netfilter';
 import { valueOf } from '@sluice/bundle';
@@ -95,7 +98,8 @@ function namedInRules(programs: readonly NodeProgram[], family: Family): NamedIn
   const interfaces = new Set<string>();
   const endpoints = new Set<string>();
   const bound = new Set(programs.flatMap(({ ipvs }) => ipvs?.addresses[family] ?? []));
-  for (const { rules, ipvs } of programs) {
+  for (const { rules, ipvs, nft } of programs) {
+    if (nft) addNamedInTable(nft, { networks, interfaces, endpoints });
     for (const lines of [...rules.nat.chains.values(), ...rules.filter.chains.values()]) {
       for (const { network, name, endpoint } of namedIn(lines)) {
         if (network !== undefined) networks.add(network);
@@ -122,6 +126,25 @@ function namedInRules(programs: readonly NodeProgram[], family: Family): NamedIn
 
 const isOneOf = ({ words, prefix, text }: Cidr, addresses: ReadonlySet<string>): boolean =>
   prefix === words.length * 16 && addresses.has(text.slice(0, text.lastIndexOf('/')));
+
+/** Adds what the table of mode nftables distinguishes. */
+function addNamedInTable(
+  { settings, frontends }: NftState,
+  { networks, interfaces, endpoints }: Record<'networks' | 'interfaces' | 'endpoints', Set<string>>,
+): void {
+  const { detector } = tableOptions(settings);
+  if (detector !== 'address') interfaces.add(detector.interface.replace(/\*$/, '0'));
+  for (const setting of settings) {
+    const [, network = ''] = /^(?:pods|keep) (.*)$/.exec(setting) ?? [];
+    // With all addresses in it a set distinguishes none.
+    if (network !== '' && !network.endsWith('/0')) networks.add(network);
+  }
+  for (const [key, lines] of frontends) {
+    const frontend = readFrontend(key, lines);
+    for (const range of frontend.ranges) networks.add(range);
+    for (const one of [...frontend.endpoints, ...frontend.local]) endpoints.add(one.slice(0, one.indexOf(' ')));
+  }
+}
 
 /** The source network, interface and endpoint that a rule names. */
 interface NamedInRule {

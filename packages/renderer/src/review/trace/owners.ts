@@ -1,9 +1,11 @@
 import {
   addressOfEndpoint,
+  anyAddress,
   chainOf,
   type Family,
   flatName,
   isRuleError,
+  readFrontendKey,
   readRule,
   type RuleHit,
   serviceKeyOf,
@@ -29,7 +31,7 @@ export function ownersOf(
     const { tool } = toolAt(path);
     if (tool === 'ipset') continue;
     const text = view.files.get(path)!;
-    if (tool === 'ipvs') {
+    if (tool === 'ipvs' || tool === 'nft') {
       const { exact, ports } = view.memory.reach(path, text, family);
       servers.push([path, exact, ports]);
       continue;
@@ -40,8 +42,8 @@ export function ownersOf(
       chains.set(flatName(chain), serviceOf(path));
   }
   return ({ table, chain, rule }) => {
-    if (table !== 'ipvs') return ownerOfRule(rule, chains);
-    const [exact, port] = serverKeys(chain);
+    if (table !== 'ipvs' && table !== 'nftables') return ownerOfRule(rule, chains);
+    const [exact, port] = table === 'ipvs' ? serverKeys(chain) : elementKeys(chain, rule);
     // A Service's own address takes precedence over a node port.
     const owner = servers.find(([, named]) => named.has(exact)) ?? servers.find(([, , ports]) => ports.has(port));
     return owner && serviceOf(owner[0]);
@@ -57,6 +59,15 @@ function ownerOfRule(text: string, owners: ReadonlyMap<string, string>): string 
   if (rule.target && 'chain' in rule.target) return owners.get(flatName(rule.target.chain));
   const key = serviceKeyOf(text);
   return key && serviceOfKey(key);
+}
+
+/** `serverKeys` of an element of a frontend: `10.96.0.10 . tcp . 80 : goto n2`, in `tcp4` `10.96.0.10 . 80 . 0 : 10.244.1.5 . 8080`. */
+function elementKeys(set: string, element: string): readonly [exact: string, port: string] {
+  const own = element.replace(/^(\S+) \. (\d+ \. \d+ : )/, `$1 . ${set.slice(0, -1)} . $2`);
+  const [, key] = /^(\S+ \. (?:tcp|udp|sctp) \. \d+)(?: |$)/.exec(own) ?? [];
+  if (key === undefined) return ['', ''];
+  const { address, protocol, port, family } = readFrontendKey(key);
+  return address === anyAddress[family] ? ['', `${protocol} ${port}`] : [`${protocol} ${address} ${port}`, ''];
 }
 
 /** The keys of `10.96.0.10:80/TCP` in reach indexes: `tcp 10.96.0.10 80` and `tcp 80`. */

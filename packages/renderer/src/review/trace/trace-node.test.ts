@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { bundleOf } from '../example.fixture.ts';
+import { nftBundle } from '../nft.fixture.ts';
 import type { ServiceTarget } from './service-target.ts';
 import { type TraceQuestion, traceOnNode } from './trace-node.ts';
 
@@ -147,5 +148,19 @@ describe('a Service in place of an address', () => {
         hint: expect.stringMatching(hint),
       }),
     ]);
+  });
+});
+
+test('elements of mode nftables name their Service', () => {
+  const [way] = traced(nftBundle, { from: 'node', destination: '192.0.2.11', port: 30_090 }).ways;
+  expect(way?.path).toEqual([
+    { table: 'nftables', chain: 'svc4', rule: '0.0.0.0 . tcp . 30090 : goto pn2', service: 'shop/gate' },
+    { table: 'nftables', chain: 'tcp4', rule: '0.0.0.0 . 30090 . 0 : 10.244.1.5 . 8080', service: 'shop/gate' },
+    { table: 'nftables', chain: 'near4', rule: '0.0.0.0 . tcp . 30090', service: 'shop/gate' },
+  ]);
+  const [outside] = traced(nftBundle, { from: '203.0.113.7', destination: '203.0.113.9' }).ways;
+  expect(outside).toMatchObject({
+    verdict: 'drop',
+    path: [{ chain: 'allow4', rule: 'no 203.0.113.9 . tcp . 80 . 203.0.113.7' }],
   });
 });

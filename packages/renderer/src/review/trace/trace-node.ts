@@ -163,7 +163,7 @@ function tracedPaths(
 ): readonly TracedPath[] {
   const address = factOf(node, packet.family, 'address');
   const ownerOf = ownersOf(view, packet.family, paths);
-  const world = { localAddresses: address === undefined ? [] : [address], ipvs: program.ipvs };
+  const world = { localAddresses: address === undefined ? [] : [address], ipvs: program.ipvs, nft: program.nft };
   return trace(program.rules, packet, world).map(({ path, ...rest }) => ({
     ...rest,
     path: path.map((hit) => {
