@@ -21,6 +21,7 @@ export const baseTreatmentKeys = ['established', 'invalid', 'masqueraded', 'mark
 
 /** Reads the treatment from the base files of a profile. */
 export function baseTreatmentOf(view: BundleView, profile: string, family: Family): BaseTreatment {
+  if (view.profiles.get(profile)!.mode === 'nftables') return nftTreatment;
   const rules = baseRulesOf(view, profile, family);
   const bit = bitOf(rules);
   const forwarded = (state: string, mark: number): string => verdictIn(rules, 'KUBE-FORWARD', { state, mark });
@@ -36,6 +37,7 @@ export function baseTreatmentOf(view: BundleView, profile: string, family: Famil
 /** The treatment by kube-proxy with the settings of `profile.yaml` and the sysctls (`syncProxyRules` in `pkg/proxy/iptables` and `ipvs`). */
 export function declaredBaseTreatment(view: BundleView, profile: string): BaseTreatment {
   const { mode, needs } = view.profiles.get(profile)!;
+  if (mode === 'nftables') return nftTreatment;
   const sysctls = view.files.get(`profiles/${profile}/base/sysctl.conf`) ?? '';
   // With tcp_be_liberal the kernel marks fewer packets INVALID, and kube-proxy has no rule that drops them.
   const isLiberal = /^net\.netfilter\.nf_conntrack_tcp_be_liberal = 1$/m.test(sysctls);
@@ -47,6 +49,15 @@ export function declaredBaseTreatment(view: BundleView, profile: string): BaseTr
     'source-ports': needs.includes('random-fully') ? 'at random' : 'in order',
   };
 }
+
+/** The table of mode nftables is the same in every bundle: it judges first packets only, and uses no mark. */
+const nftTreatment: BaseTreatment = {
+  established: 'left to other rules',
+  invalid: 'left to other rules',
+  masqueraded: 'left to other rules',
+  mark: 'not used',
+  'source-ports': 'at random',
+};
 
 /** The mark that a packet has after KUBE-MARK-MASQ. */
 function bitOf(rules: readonly ProfileBaseRule[]): number {

@@ -23,6 +23,8 @@ export interface ProfileTrafficPolicy {
   readonly notLocal: string;
   /** The node's own addresses on which node ports are open. */
   readonly nodePorts: { readonly address: (address: string) => boolean; readonly localhost: boolean };
+  /** Mode nftables: all traffic to ClusterIPs is masqueraded, that of pods too. */
+  readonly masqueradeAll?: boolean;
   /** Mode ipvs: the default scheduler, with its flags. */
   readonly scheduler?: string;
 }
@@ -73,6 +75,13 @@ export function clusterEndpoints(endpoints: readonly HeaderNote[], { name, file 
   const forNode = hinted(({ hintNodes }) => hintNodes, name);
   const forZone = hinted(({ hintZones }) => hintZones, file.zone);
   return [forNode, forZone].find((list) => list.length > 0) ?? usable(endpoints);
+}
+
+/** Whether the node knows its pods: its profile has a detector, whose variable has a value there. */
+export function knowsPods({ node, family, trafficPolicy: { notLocal } }: DeclaredConnection): boolean {
+  const [, owner, name = ''] = /\$\{(node|profile)\.([A-Za-z]+)\}/.exec(notLocal) ?? [];
+  const values = owner === 'node' ? node.file.values : node.profile.values;
+  return notLocal !== '' && typeof valueOf(values, family, name) === 'string';
 }
 
 /** Whether the profile's detector takes a source for a pod of the node. Without a detector, no source is. */

@@ -15,11 +15,15 @@ import {
 import type { FlowSource } from '../flows/flow.ts';
 import type { HeaderNote, HeaderNotes } from '../bundle/header.ts';
 import { expectedIpvs } from './expected-ipvs.ts';
+import { expectedNft } from './expected-nft.ts';
 
 /** The outcome that a Service's declaration demands of a node. */
 export function expectedOf(connection: DeclaredConnection): ExpectedOutcome {
-  if (connection.claim.role === 'health-check') return { kind: 'accept' };
-  return connection.node.profile.mode === 'ipvs' ? expectedIpvs(connection) : expectedIptables(connection);
+  const { mode } = connection.node.profile;
+  // In mode nftables the host's firewall alone decides about health checks.
+  if (connection.claim.role === 'health-check') return { kind: mode === 'nftables' ? 'pass' : 'accept' };
+  if (mode === 'nftables') return expectedNft(connection);
+  return mode === 'ipvs' ? expectedIpvs(connection) : expectedIptables(connection);
 }
 
 /** kube-proxy's `syncProxyRules` in `pkg/proxy/iptables` and `CategorizeEndpoints`. */

@@ -2,6 +2,7 @@ import type { BundleFiles } from '@sluice/bundle';
 import { expect, test } from 'vitest';
 import { printProof } from '../../emit/review/prove.ts';
 import { bundleOf, edited } from '../example.fixture.ts';
+import { nftBundle, nftService } from '../nft.fixture.ts';
 import { isProved, type Proof, proveBundle } from './prove.ts';
 import { outcomeText, sourceText } from '../report/words.ts';
 
@@ -194,4 +195,29 @@ test.each([
   ],
 ] as const)('%s is a counter-example', (_title, example, path, edit) => {
   expect(proofOf(edited(bundleOf(example), path, edit)).counterExamples).not.toEqual([]);
+});
+
+test('a bundle of mode nftables is proved', () => {
+  const { counterExamples, faults, profiles } = proofOf(nftBundle);
+  expect([...counterExamples, ...faults]).toEqual([]);
+  expect(profiles).toMatchObject([{ family: 'ipv4', services: 4 }]);
+  expect(profiles[0]?.flows).toBeGreaterThan(50);
+});
+
+test.each([
+  ['an endpoint', 'web', '10.244.2.7 . 8080 }', '10.244.2.8 . 8080 }', 'tcp 10.96.0.10 80'],
+  ['a missing endpoint', 'web', /^.*10\.244\.2\.7 \. 8080 \}\n/gm, '', 'tcp 10.96.0.10 80'],
+  ['a time of affinity', 'cart', 't600', 't300', 'tcp 10.96.0.20 80'],
+  ['a dropped instead of a rejected packet', 'idle', 'goto refuse', 'drop', 'tcp 10.96.0.40 80'],
+  ['a missing ClusterIP', 'web', /^.*cluster4 .*\n/gm, '', 'tcp 10.96.0.10 80'],
+  ['a source range', 'gate', '198.51.100.0/25 }', '198.51.100.0/24 }', 'tcp 203.0.113.9 80'],
+  ['another policy', 'gate', /^.*(?:(?:near|out)4 |localSlot).*\n/gm, '', 'tcp 203.0.113.9 80'],
+  ['a local endpoint of another node', 'gate', '@node=node-2 ', '@node!=node-2 ', 'tcp  30090'],
+  ['a node port that is no more', 'gate', /, 0\.0\.0\.0 \. tcp \. 30090 : goto pn\$\{count\}/g, '', 'RULE_REFUSED'],
+] as const)('%s of mode nftables that differs from the declaration is found', (_title, name, from, to, destination) => {
+  const files = edited(nftBundle, nftService(name), (text) => text.replaceAll(from, to));
+  const found = proveBundle(files);
+  const places = 'counterExamples' in found ? found.counterExamples.map((one) => one.destination) : [];
+  const shown = places.map(({ protocol, address, port }) => `${protocol} ${address} ${port}`);
+  expect('counterExamples' in found ? shown : found.map(({ code }) => code)).toContain(destination);
 });

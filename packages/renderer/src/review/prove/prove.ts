@@ -1,10 +1,17 @@
 import { families } from '../bundle/tools.ts';
-import { addAll, type Family, fillRules, ipvsHost, linkFlat, type Problem, readIpvs } from '@sluice/netfilter';
+import { addAll, type Family, fillRules, ipvsHost, linkFlat, type Problem, readIpvs, readNft } from '@sluice/netfilter';
 import { type BundleFiles, type ResolvedNode, resolveNode } from '@sluice/bundle';
 import { distinctionsOf } from './distinctions.ts';
 import type { Distinctions } from '../flows/groups.ts';
 import { type Claim, claimsOf, type ServiceDeclaration, declaredIn } from './declared.ts';
-import { compareDestinations, destinationsOf, commonDestinations, loopback, placeOf } from '../flows/destinations.ts';
+import {
+  compareDestinations,
+  destinationsOf,
+  commonDestinations,
+  loopback,
+  placeOf,
+  unallocatedIn,
+} from '../flows/destinations.ts';
 import type { ExpectedOutcome, ProfileTrafficPolicy } from './connection.ts';
 import { expectedOf } from './expected.ts';
 import type { Branch, Destination, FlowOutcome } from '../flows/flow.ts';
@@ -100,12 +107,12 @@ function linkProblems(view: BundleView): readonly Problem[] {
     if (!('version' in node)) return node;
     const linked = families.flatMap((family) => {
       const written = node.rules[family];
-      if (!written) return [];
+      if (!written || node.nft) return [];
       const rules = fillRules(written, hostOf(nodeOf(view, name), family));
       if ('code' in rules) return [rules];
       return linkFlat(rules, family, (text, of) => view.memory.line(text, of), node.profile.mode).problems;
     });
-    return [...linked, ...virtualProblems(node)];
+    return [...linked, ...virtualProblems(node), ...tableProblems(node)];
   });
 }
 
@@ -114,6 +121,12 @@ function virtualProblems({ ipvs, profile }: ResolvedNode): readonly Problem[] {
   if (!ipvs) return [];
   const state = readIpvs(ipvs, profile.families, ipvsHost(profile, { ipv4: [], ipv6: [] }));
   return 'problems' in state ? state.problems : [];
+}
+
+/** Problems that keep a node of mode nftables from loading its table. */
+function tableProblems({ nft }: ResolvedNode): readonly Problem[] {
+  const state = nft && readNft(nft);
+  return state && 'problems' in state ? state.problems : [];
 }
 
 interface ProfileProof {
@@ -135,6 +148,7 @@ function proveProfile(view: BundleView, profile: string, family: Family): Profil
     claims,
     trafficPolicy: trafficPolicyOf(view, profile, family),
     carried: carriedBy(all, claims),
+    unallocated: new Set(unallocatedIn(view, profile, family).map(({ address }) => address)),
   };
   const counterExamples: CounterExample[] = [];
   let flows = 0;
@@ -158,13 +172,19 @@ interface Declarations {
   readonly view: BundleView;
   readonly claims: ReadonlyMap<string, readonly Claim[]>;
   readonly trafficPolicy: ProfileTrafficPolicy;
-  /** In mode ipvs: the Services' own addresses, which every node carries. */
+  /** In mode ipvs: the Services' own addresses, which every node carries; in mode nftables their ClusterIPs. */
   readonly carried: ReadonlySet<string>;
+  /** In mode nftables: addresses of the Service CIDRs that no Service has. */
+  readonly unallocated: ReadonlySet<string>;
 }
 
 function carriedBy(all: readonly ServiceDeclaration[], claims: Declarations['claims']): ReadonlySet<string> {
-  if (all[0]?.mode !== 'ipvs') return new Set();
-  return new Set([...claims.values()].flatMap(([claim]) => claim?.destination.address || []));
+  const mode = all[0]?.mode ?? 'iptables';
+  if (mode === 'iptables') return new Set();
+  const isCarried = ({ role }: Claim): boolean => mode === 'ipvs' || role === 'cluster';
+  return new Set(
+    [...claims.values()].flatMap(([claim]) => (claim && isCarried(claim) ? claim.destination.address || [] : [])),
+  );
 }
 
 /** Adds declared destinations that no rule names. */
@@ -178,15 +198,15 @@ function withClaims(
 }
 
 function expectation(
-  { view, claims, trafficPolicy, carried }: Declarations,
+  { view, claims, trafficPolicy, carried, unallocated }: Declarations,
   row: Omit<FlowRow, 'outcomes'>,
 ): CounterExample['expected'] {
   const { destination, family, source } = row;
   const [claim] = claims.get(placeOf(destination)) ?? [];
   const node = nodeOf(view, row.nodes.nodes[0]!);
   if (claim) return expectedOf({ claim, node, family, source, trafficPolicy });
-  if (destination.address === loopback[family]) return { kind: 'drop' };
-  // A node that carries an address rejects ports there that no Service has, unless it is the node's own address.
+  if (destination.address === loopback[family] || unallocated.has(destination.address)) return { kind: 'drop' };
+  // Ports of such an address that no Service has are rejected, unless it is the node's own address.
   const isCarried = carried.has(destination.address) && destination.address !== factOf(node, family, 'address');
   return { kind: isCarried ? 'reject' : 'unclaimed' };
 }

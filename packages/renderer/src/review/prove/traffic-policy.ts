@@ -1,5 +1,5 @@
 import { baseFile, ownAddress, valueOf } from '@sluice/bundle';
-import { cidrContains, compareText, type Family } from '@sluice/netfilter';
+import { cidrContains, compareText, type Family, readNftTable, tableOptions } from '@sluice/netfilter';
 import { loopback } from '../flows/destinations.ts';
 import type { ProfileTrafficPolicy } from './connection.ts';
 import { families, toolOf } from '../bundle/tools.ts';
@@ -21,6 +21,9 @@ export function trafficPolicyOf(view: BundleView, profile: string, family: Famil
       nodePorts: openNodePorts(view, profile, family, undefined),
       ...(ipvs ? { scheduler: withFlags(ipvs.scheduler) } : {}),
     };
+  }
+  if (mode === 'nftables') {
+    return { ...nftDetectorOf(view, profile, family), nodePorts: openNodePorts(view, profile, family, undefined) };
   }
   const votes = new Map<string, number>();
   for (const path of view.index(profile, family).paths) {
@@ -50,6 +53,20 @@ function openNodePorts(
   const isLoopbackChosen = chosen.some((cidr) => cidrContains(cidr, loopback[family]));
   const localhost = tail?.startsWith('-m addrtype') ? !tail.includes('! -d') : tail !== undefined && isLoopbackChosen;
   return { address, localhost };
+}
+
+/** In mode nftables the table has the interface of pods, and the set `pods` their addresses. */
+function nftDetectorOf(
+  view: BundleView,
+  profile: string,
+  family: Family,
+): Pick<ProfileTrafficPolicy, 'notLocal' | 'masqueradeAll'> {
+  const text = (where: 'first' | 'last'): string => view.files.get(baseFile(profile, where, 'nft')) ?? '';
+  const { detector, masqueradeAll } = tableOptions([readNftTable(text('first')) ?? '']);
+  if (detector !== 'address') return { notLocal: `! -i ${detector.interface.replace(/\*$/, '+')}`, masqueradeAll };
+  const set = family === 'ipv4' ? 'pods4' : 'pods6';
+  const network = new RegExp(`^add element inet sluice ${set} \\{ (\\S+) \\}$`, 'm').exec(text('last'))?.[1];
+  return { notLocal: network === undefined ? '' : `! -s ${network}`, masqueradeAll };
 }
 
 const ipvsMasquerading =

@@ -1,0 +1,52 @@
+import { addressOfEndpoint, compareText } from '@sluice/netfilter';
+import type { HeaderNote, HeaderNotes } from '../bundle/header.ts';
+import {
+  affinityOf,
+  clusterEndpoints,
+  type DeclaredConnection,
+  endpointsOf,
+  type ExpectedOutcome,
+  isAllowed,
+  isLocalPod,
+  isOpen,
+  knowsPods,
+  localEndpoints,
+  usable,
+} from './connection.ts';
+
+/**
+ * The outcome that a Service's declaration demands of a node of mode nftables: kube-proxy's `syncProxyRules` in `pkg/proxy/nftables`.
+ * Node ports are closed on loopback, and at addresses that the profile does not choose nothing matches them.
+ */
+export function expectedNft(connection: DeclaredConnection): ExpectedOutcome {
+  const { claim, node, family, source, trafficPolicy } = connection;
+  const { role, destination, declared } = claim;
+  const { notes } = declared;
+  if (role === 'node-port' && !isOpen(node, family, destination, trafficPolicy)) return { kind: 'pass' };
+  // Before translation, so that they count where nothing serves the address, too.
+  if (role === 'load-balancer' && !isAllowed(notes, node, family, source)) return { kind: 'drop' };
+  const endpoints = endpointsOf(claim);
+  if (usable(endpoints).length === 0) return { kind: 'reject' };
+  const policy = role === 'cluster' ? notes.internalPolicy : notes.externalPolicy;
+  const isKnown = knowsPods(connection);
+  const isPod = isKnown && isLocalPod(connection);
+  const isOutside = !isPod && source.class !== 'node';
+  const isLocal = policy === 'Local' && (role === 'cluster' || isOutside);
+  const list = isLocal ? localEndpoints(endpoints, node) : clusterEndpoints(endpoints, node);
+  if (list.length === 0) return { kind: 'drop' };
+  return choice(list, notes, (text) => {
+    if (addressOfEndpoint(text) === source.address) return true;
+    if (role === 'cluster') return trafficPolicy.masqueradeAll === true || (isKnown && !isPod);
+    return policy === 'Cluster' || (source.class === 'node' && !isPod);
+  });
+}
+
+/** Endpoints with equal shares. @param masked whether connections to an endpoint are masqueraded */
+function choice(list: readonly HeaderNote[], notes: HeaderNotes, masked: (to: string) => boolean): ExpectedOutcome {
+  const texts = list.map(({ text }) => text).toSorted(compareText);
+  return {
+    kind: 'endpoints',
+    branches: texts.map((to) => ({ verdict: 'dnat', to, masquerade: masked(to), share: 1 / texts.length })),
+    ...affinityOf(notes),
+  };
+}
