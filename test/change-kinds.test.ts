@@ -57,7 +57,7 @@ const other = {
   name: 'web',
 };
 
-type NodeProgram = ChainLayout | 'ipvs';
+type NodeProgram = ChainLayout | 'ipvs' | 'nftables';
 
 /** The state of node-0 when the port has these endpoints. */
 function stateOf(port: ServicePort, places: PodPlaces, program: NodeProgram): NodeState {
@@ -82,10 +82,11 @@ function stateOf(port: ServicePort, places: PodPlaces, program: NodeProgram): No
   const profile = profileWith({
     nodePortAddresses: ['0.0.0.0/0', '::/0'],
     ...(program === 'ipvs' ? { mode: 'ipvs', ipvs } : {}),
+    ...(program === 'nftables' ? { mode: 'nftables', nftables: { masqueradeAll: false } } : {}),
   });
   const model = { nodes: [node('node-0'), node('node-1')], services: [serviceOf([fresh]), other] };
   const { files } = assemble(model, configWith({ profiles: [profile] }), true);
-  const layout = program === 'ipvs' ? 'tree' : program;
+  const layout = program === 'flat' ? 'flat' : 'tree';
   const bundle = admit(files, { node: 'node-0', allowPartial: false, layout }, facts, new AdmitMemory());
   if (isRefusal(bundle)) throw new Error(bundle.problems[0]?.message);
   return bundle.state;
@@ -142,7 +143,7 @@ function frontendsOf(port: ServicePort, family: Family, program: NodeProgram): r
 /** The effect on a frontend; `too much`: it needs probation. */
 type Judge = (frontend: PortAddress, before: PodPlaces, after: PodPlaces) => End | 'too much' | undefined;
 
-/** Rules: from outside, policy Local applies except to pods and the node. A DROP in the place of a REJECT counts as a first endpoint. */
+/** Rules, and the table of mode nftables: from outside, policy Local applies except to pods and the node. A DROP in the place of a REJECT counts as a first endpoint. */
 const inIptables: Judge = ({ isInside, isLocal }, before, after) => {
   const [all, here] = [overall(before, after), local(before, after)];
   const used = [...(isLocal ? [here] : []), ...(isInside && isLocal ? [] : [all])];
@@ -180,7 +181,7 @@ const sorted = ({ changeKind, first, last }: ChangeClass): ChangeClass => ({
   ...(last ? { last: last.toSorted() } : {}),
 });
 
-test.each(['tree', 'flat', 'ipvs'] as const)(
+test.each(['tree', 'flat', 'ipvs', 'nftables'] as const)(
   'added and removed endpoints are an update within the bounds, in %s',
   (program) => {
     const met = new Map<string, number>();
@@ -205,27 +206,30 @@ test.each(['tree', 'flat', 'ipvs'] as const)(
 );
 
 /** The whole state of a node, as one text. */
-const textOf = ({ families: tables, ipvs }: NodeState): string =>
-  JSON.stringify([tables, ipvs], (_key, value: unknown) =>
+const textOf = ({ families: tables, ipvs, nft }: NodeState): string =>
+  JSON.stringify([tables, ipvs, nft], (_key, value: unknown) =>
     value instanceof Map || value instanceof Set ? [...value] : value,
   );
 
-test.each(['tree', 'flat', 'ipvs'] as const)('any other change with them is a release, in %s', (program) => {
-  fc.assert(
-    fc.property(somePort, somePort, somePlaces, somePlaces, (port, changed, before, after) => {
-      // Rules can be compared if the port is served before and after.
-      const fixed: PodPlaces = { 8: 'here', 9: 'there' };
-      const { protocol, nodePort, externalTrafficPolicy } = changed;
-      // Mode ipvs knows of the policy inside only through the endpoints of a virtual server.
-      const { internalTrafficPolicy } = program === 'ipvs' ? port : changed;
-      const fresh = { ...port, protocol, nodePort, internalTrafficPolicy, externalTrafficPolicy };
-      fc.pre(textOf(stateOf(port, fixed, program)) !== textOf(stateOf(fresh, fixed, program)));
-      const [from, desired] = [
-        stateOf(port, { ...before, ...fixed }, program),
-        stateOf(fresh, { ...after, ...fixed }, program),
-      ];
-      expect(classify(from, desired)).toEqual({ changeKind: 'release' });
-    }),
-    runs(60),
-  );
-});
+test.each(['tree', 'flat', 'ipvs', 'nftables'] as const)(
+  'any other change with them is a release, in %s',
+  (program) => {
+    fc.assert(
+      fc.property(somePort, somePort, somePlaces, somePlaces, (port, changed, before, after) => {
+        // Rules can be compared if the port is served before and after.
+        const fixed: PodPlaces = { 8: 'here', 9: 'there' };
+        const { protocol, nodePort, externalTrafficPolicy } = changed;
+        // Modes ipvs and nftables know of the policy inside only through the endpoints of an address.
+        const { internalTrafficPolicy } = program === 'ipvs' || program === 'nftables' ? port : changed;
+        const fresh = { ...port, protocol, nodePort, internalTrafficPolicy, externalTrafficPolicy };
+        fc.pre(textOf(stateOf(port, fixed, program)) !== textOf(stateOf(fresh, fixed, program)));
+        const [from, desired] = [
+          stateOf(port, { ...before, ...fixed }, program),
+          stateOf(fresh, { ...after, ...fixed }, program),
+        ];
+        expect(classify(from, desired)).toEqual({ changeKind: 'release' });
+      }),
+      runs(60),
+    );
+  },
+);

@@ -33,7 +33,12 @@ const facts: NodeFacts = {
   sysctlTakes: () => true,
 };
 
-const profile = profileWith({ nodePortAddresses: ['0.0.0.0/0', '::/0'] });
+/** A layout of mode iptables, or mode nftables, which has none. */
+type NodeProgram = ChainLayout | 'nftables';
+
+const nftables = { mode: 'nftables', nftables: { masqueradeAll: false } } as const;
+const profileOf = (program: NodeProgram) =>
+  profileWith({ nodePortAddresses: ['0.0.0.0/0', '::/0'], ...(program === 'nftables' ? nftables : {}) });
 
 interface ServiceShape {
   readonly affinity: boolean;
@@ -41,7 +46,7 @@ interface ServiceShape {
 }
 
 /** Two Services, one of them with these pods, every other one on `node-0`. */
-function rendered(pods: readonly number[], { affinity, local }: ServiceShape): BundleTexts {
+function rendered(pods: readonly number[], { affinity, local }: ServiceShape, program: NodeProgram): BundleTexts {
   const placed = (text: (pod: number) => string) =>
     pods
       .map((pod) => endpoint(text(pod), { nodeName: `node-${pod % 2}` }))
@@ -60,21 +65,26 @@ function rendered(pods: readonly number[], { affinity, local }: ServiceShape): B
   const web = portWith({ clusterIP: '10.96.7.2', endpoints: [endpoint('10.244.9.9:80')] }, { key: 'shop/web:http' });
   const services = [serviceOf([cart]), { ...serviceOf([web]), name: 'web' }];
   const model = { nodes: [node('node-0'), node('node-1')], services };
-  return assemble(model, configWith({ profiles: [profile] }), true).files;
+  return assemble(model, configWith({ profiles: [profileOf(program)] }), true).files;
 }
 
-function admitted(files: BundleTexts, layout: ChainLayout): NodeState | undefined {
+function admitted(files: BundleTexts, program: NodeProgram): NodeState | undefined {
+  const layout = program === 'nftables' ? 'tree' : program;
   const bundle = admit(files, { node: 'node-0', allowPartial: false, layout }, facts, new AdmitMemory());
   return isRefusal(bundle) ? undefined : bundle.state;
 }
 
-/** Every chain of a node with its rules, as one text. */
-const textOf = ({ families }: NodeState): string =>
-  Object.values(families)
-    .flatMap(({ filter, nat }) =>
-      [filter, nat].map(({ chains }) => JSON.stringify([...chains].toSorted(([a], [b]) => compareText(a, b)))),
-    )
-    .join();
+/** Every chain of a node with its rules, or every frontend with its lines, as one text. */
+const textOf = ({ families, nft }: NodeState): string => {
+  const tables = Object.values(families).flatMap(({ filter, nat }) => [filter.chains, nat.chains]);
+  const maps = nft ? [...tables, nft.frontends, new Map([['', nft.settings]])] : tables;
+  return maps.map((map) => JSON.stringify([...map].toSorted(([a], [b]) => compareText(a, b)))).join();
+};
+
+/** A line for the external frontend. */
+function adding(set: string, rest: string): string {
+  return `add element inet sluice ${set} { 192.0.2.1 . tcp . 80${rest} }\n`;
+}
 
 /** A line of a rule file. */
 interface LinePlace {
@@ -84,9 +94,9 @@ interface LinePlace {
 
 const placesOf = (files: BundleTexts): readonly LinePlace[] =>
   [...files]
-    .filter(([path]) => /\.ip6?tables$/.test(path))
+    .filter(([path]) => /\.(?:ip6?tables|nft)$/.test(path))
     .flatMap(([path, text]) =>
-      text.split('\n').flatMap((line, at) => (/^(?:@\S+ )?-A /.test(line) ? [{ path, at }] : [])),
+      text.split('\n').flatMap((line, at) => (/^(?:@\S+ )?(?:-A|add element) /.test(line) ? [{ path, at }] : [])),
     );
 
 /** A change to a line; `pick` chooses one of its words. */
@@ -155,10 +165,10 @@ interface Update {
   readonly desired: NodeState;
 }
 
-function updateOf(change: string, shape: ServiceShape, layout: ChainLayout): Update {
+function updateOf(change: string, shape: ServiceShape, layout: NodeProgram): Update {
   const [had, has] = changes[change] ?? [[], []];
-  const files = rendered(has, shape);
-  const [from, desired] = [admitted(rendered(had, shape), layout), admitted(files, layout)];
+  const files = rendered(has, shape, layout);
+  const [from, desired] = [admitted(rendered(had, shape, layout), layout), admitted(files, layout)];
   if (!from || !desired) throw new Error('a rendered bundle was not admitted');
   return { from, files, desired };
 }
@@ -263,9 +273,36 @@ test.each(
   ),
 )('a first endpoint of the node, $title, in layout $layout: $changeKind', ({ layout, change, changeKind }) => {
   const shape = { affinity: true, local: true };
-  const files = rendered([1, 2, 3], shape);
+  const files = rendered([1, 2, 3], shape, layout);
   const bad = new Map([...files].map(([path, text]) => [path, path.includes('/cart.') ? change(text) : text]));
-  const [from, desired] = [admitted(rendered([1, 3], shape), layout), admitted(bad, layout)];
+  const [from, desired] = [admitted(rendered([1, 3], shape, layout), layout), admitted(bad, layout)];
   if (!from || !desired) throw new Error('a rendered bundle was not admitted');
   expect(classify(from, desired).changeKind).toBe(changeKind);
+});
+
+/** Lines of mode nftables with a change, beside the fourth endpoint, which is on this node. */
+test.each<readonly [string, string | RegExp, string, 'update' | 'release' | 'refused']>([
+  ['another endpoint in all lists', / 10\.244\.0\.4 \. 80/g, ' 10.244.0.9 . 80', 'update'],
+  ['another endpoint in one list', ' 10.244.0.4 . 80', ' 10.244.0.9 . 80', 'update'],
+  ['a local endpoint that the list lacks', /(localSlot\} : )10\.244\.0\.4 /, '${1}10.244.0.9 ', 'release'],
+  ['an endpoint at another port', / 10\.244\.0\.4 \. 80/g, ' 10.244.0.4 . 81', 'release'],
+  ['an endpoint of another frontend', '10.96.7.1 . 80 . ${slot}', '10.96.7.3 . 80 . ${slot}', 'refused'],
+  ['another time of affinity', /t10800/g, 't600', 'release'],
+  ['another policy', /^.*(?:(?:near|out)4 |localSlot).*\n/gm, '', 'release'],
+  ['no frontend', /^.*(?:svc4|tcp4|near4|out4|none4) .*192\.0\.2\.1 .*\n/gm, '', 'release'],
+  ['no ClusterIP', /^.*cluster4 .*\n/m, '', 'release'],
+  ['source ranges', /^(?=.*near4 )/m, `${adding('fw4', '')}${adding('allow4', ' . 10.0.0.0/8')}`, 'release'],
+  ['a health-check node port', /^(?=.*near4 )/m, 'add element inet sluice health4 { 32090 }\n', 'release'],
+  ['a refusal that is never met', /^(?=.*near4 )/m, adding('none4', ' : goto refuse'), 'update'],
+])('mode nftables: %s in an endpoint update', (_title, pattern, replacement, expected) => {
+  const shape = { affinity: true, local: true };
+  const files = rendered(few, shape, 'nftables');
+  const [path, text] = [...files].find(([one]) => one.includes('/cart.')) as [string, string];
+  const changed = text.replace(pattern, replacement.replace('${1}', '$1'));
+  expect(changed).not.toBe(text);
+  const [from, desired] = [rendered([1, 2, 3], shape, 'nftables'), new Map([...files, [path, changed]])];
+  const [before, after] = [admitted(from, 'nftables'), admitted(desired, 'nftables')];
+  expect(before && admitted(files, 'nftables')).toBeDefined();
+  const kind = before && after && (isMore(classify(before, after)) ? 'release' : 'update');
+  expect(kind ?? 'refused').toBe(expected);
 });
