@@ -18,8 +18,11 @@ export function printCost(
     };
     return `${JSON.stringify(document, null, 2)}\n`;
   }
-  const hasVirtual = costs.some(({ virtual }) => virtual !== undefined);
-  const rows = [headings(hasVirtual), ...costs.map((cost) => cellsOf(cost, hasVirtual))];
+  const shown = {
+    virtual: costs.some(({ virtual }) => virtual !== undefined),
+    elements: costs.some(({ elements }) => elements !== undefined),
+  };
+  const rows = [headings(shown), ...costs.map((cost) => cellsOf(cost, shown))];
   const widths = rows[0]!.map((_, column) => Math.max(...rows.map((cells) => cells[column]!.length)));
   const table = rows.map(
     (cells) =>
@@ -34,15 +37,20 @@ export function printCost(
   return [...table, ...beyond].join('');
 }
 
-function headings(hasVirtual: boolean): readonly string[] {
-  const virtual = hasVirtual ? ['SERVERS', 'REAL', 'ENTRIES', 'ADDRESSES'] : [];
+/** The columns of modes that some profile has. */
+type ShownColumns = Readonly<Record<'virtual' | 'elements', boolean>>;
+
+function headings(shown: ShownColumns): readonly string[] {
+  const ofIpvs = shown.virtual ? ['SERVERS', 'REAL', 'ENTRIES', 'ADDRESSES'] : [];
+  const virtual = [...(shown.elements ? ['ELEMENTS'] : []), ...ofIpvs];
   const rules = ['PROFILE', 'LAYOUT', 'NODE', 'NODES', 'RULES', 'CHAINS'];
   return [...rules, ...virtual, 'BYTES', 'LONGEST WALK', 'FIRST LOAD nft', 'legacy'];
 }
 
-function cellsOf(cost: NodeCost, hasVirtual: boolean): readonly string[] {
+function cellsOf(cost: NodeCost, shown: ShownColumns): readonly string[] {
   const { servers = 0, realServers = 0, entries = 0, addresses = 0 } = cost.virtual ?? {};
-  const virtual = hasVirtual ? [servers, realServers, entries, addresses] : [];
+  const ofIpvs = shown.virtual ? [servers, realServers, entries, addresses] : [];
+  const virtual = [...(shown.elements ? [cost.elements ?? 0] : []), ...ofIpvs];
   const { nft, legacy } = cost.loadSeconds;
   const rules = [cost.profile, cost.layout, cost.node, cost.nodes, cost.rules, cost.chains];
   return [...rules, ...virtual, cost.bytes, cost.longestWalk, `${nft} s`, `${legacy} s`].map(String);

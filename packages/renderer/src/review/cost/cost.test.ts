@@ -3,6 +3,7 @@ import { expect, test } from 'vitest';
 import { exceededBudgets } from './budgets.ts';
 import { costOf, type NodeCost } from './cost.ts';
 import { bundleOf, edited } from '../example.fixture.ts';
+import { nftBundle, nftService } from '../nft.fixture.ts';
 
 function costs(files: BundleFiles, layout: 'flat' | 'tree' = 'flat'): readonly NodeCost[] {
   const found = costOf(files, layout);
@@ -49,4 +50,19 @@ test('reports problems of a bundle that nodes would refuse', () => {
   const path = 'profiles/default/services/shop/web.iptables';
   const broken = edited(bundleOf('01-cluster-ip'), path, (text) => text.replace(/-j KUBE-SVC-\S+$/m, '-j LOG'));
   expect(costOf(broken)).toMatchObject([{ code: 'RULE_REFUSED' }]);
+});
+
+test('mode nftables costs elements: its chains do not grow with Services, and a walk is as long for any', () => {
+  const more = new Map([
+    ...nftBundle,
+    [nftService('more'), (nftBundle.get(nftService('web')) ?? '').replaceAll('10.96.0.10', '10.96.0.99')],
+  ]);
+  const [before, after] = [costs(nftBundle)[0]!, costs(more)[0]!];
+  // A ClusterIP, its verdict, two endpoints; each endpoint with itself is there already.
+  expect(after.elements).toBe(before.elements! + 4);
+  expect([after.rules, after.chains, after.longestWalk]).toEqual([before.rules, before.chains, before.longestWalk]);
+  expect(after.bytes).toBeGreaterThan(before.bytes);
+  expect(before.chains).toBeGreaterThan(30);
+  expect(before.longestWalk).toBeGreaterThan(20);
+  expect(costs(nftBundle, 'tree')).toEqual(costs(nftBundle));
 });

@@ -14,6 +14,7 @@ import {
   printSets,
   type Problem,
   readIpvs,
+  readNft,
   type ResolvedSection,
   settledProgram,
   perObject,
@@ -23,6 +24,7 @@ import type { Layout } from '../flows/layout.ts';
 import { type IptablesBackend, type NodeLoad, loadSeconds } from './load-model.ts';
 import { hostOf } from '../flows/program.ts';
 import { type BundleView, viewOf } from '../bundle/view.ts';
+import { tableCost } from './table-cost.ts';
 import { longestWalk } from './walk-length.ts';
 
 /** The cost of rules on the nodes of one profile. */
@@ -32,7 +34,7 @@ export interface NodeCost extends NodeLoad {
   /** The profile's node with the most rules. */
   readonly node: string;
   readonly nodes: number;
-  /** The size of all input to iptables-restore, ipset and ipvsadm. */
+  /** The size of all input to iptables-restore, ipset, ipvsadm and nft. */
   readonly bytes: number;
   /** The most rules that the first packet of a connection from outside is compared with. */
   readonly longestWalk: number;
@@ -41,7 +43,7 @@ export interface NodeCost extends NodeLoad {
 
 /**
  * Estimates what a bundle costs its nodes. Each profile is represented by its most expensive node.
- * @param layout of nodes of mode iptables; mode ipvs has one
+ * @param layout of nodes of mode iptables; other modes have one
  * @returns the costs by profile, or the problems for which nodes would refuse the rules
  */
 export function costOf(files: BundleFiles, layout: Layout = 'flat'): readonly NodeCost[] | readonly Problem[] {
@@ -68,7 +70,7 @@ function costOfProfile(view: BundleView, profile: string, cache: ResolveCache, l
   }
   if (!dearest) return [];
   const { node } = dearest;
-  const used = node.profile.mode === 'ipvs' ? 'flat' : layout;
+  const used = node.profile.mode === 'iptables' ? layout : 'flat';
   return [{ profile, layout: used, node: node.node, nodes: names.length, ...costOfNode(view, node, used) }];
 }
 
@@ -76,15 +78,19 @@ function costOfProfile(view: BundleView, profile: string, cache: ResolveCache, l
 const linesOf = perObject((file: readonly ResolvedSection[]) => file.reduce((all, { rules }) => all + rules.length, 0));
 
 /** The number of lines that a node loads. Linking does not change which of two nodes has more. */
-function sizeOf({ sections, ipvs }: ResolvedFiles): number {
+function sizeOf({ sections, ipvs, nft = [] }: ResolvedFiles): number {
   const rules = [...sections.values()].flat().reduce((sum, file) => sum + linesOf(file), 0);
-  const virtual = [...(ipvs?.ipset ?? []), ...(ipvs?.ipvs ?? [])].reduce((sum, { lines }) => sum + lines.length, 0);
+  const virtual = [...(ipvs?.ipset ?? []), ...(ipvs?.ipvs ?? []), ...nft].reduce(
+    (sum, { lines }) => sum + lines.length,
+    0,
+  );
   return rules + virtual;
 }
 
 type Counted = Omit<NodeCost, 'profile' | 'node' | 'nodes' | 'layout'>;
 
 function costOfNode(view: BundleView, node: ResolvedFiles, layout: Layout): Counted {
+  if (node.nft) return costOfTable(node.nft, layout);
   const programs = [...node.sections].map(([family, files]) => link(view, node, family, files, layout));
   const ipvs = stateOf(view, node);
   const tables = programs.flatMap((program) => [program.filter, program.nat]);
@@ -100,6 +106,14 @@ function costOfNode(view: BundleView, node: ResolvedFiles, layout: Layout): Coun
     longestWalk: Math.max(0, ...programs.map((program) => longestWalk(program, node.profile.mode))),
     loadSeconds: { nft: loadSeconds('nft', layout, load), legacy: loadSeconds('legacy', layout, load) },
   };
+}
+
+function costOfTable(files: NonNullable<ResolvedFiles['nft']>, layout: Layout): Counted {
+  const state = readNft(files);
+  if ('problems' in state) throw new ReviewStopped(state.problems);
+  const { load, ...rest } = tableCost(state);
+  const seconds = loadSeconds('nft', layout, load);
+  return { ...load, ...rest, loadSeconds: { nft: seconds, legacy: seconds } };
 }
 
 function link(

@@ -102,7 +102,7 @@ function digestOn(view: PolicyContext['view'], name: string, path: string): stri
   return resolvedDigest(resolveFile(file, scopeOf(node, what.tool === 'iptables' ? 'ipv4' : 'ipv6')));
 }
 
-/** The lines of an `.ipset` or `.ipvs` file on a node; undefined if they are the same on all nodes. */
+/** The lines of an `.ipset`, `.ipvs` or `.nft` file on a node; undefined if they are the same on all nodes. */
 function virtualOn(view: PolicyContext['view'], node: NodeOf, path: string): string | undefined {
   const file = virtualAt(view, path);
   if (isVirtualSameEverywhere(file)) return undefined;
@@ -145,7 +145,7 @@ function rulesByProfile(files: BundleFiles): ReadonlyMap<string, number> {
   for (const [path, text] of files) {
     const what = readPath(path);
     if (what?.kind !== 'service' && what?.kind !== 'base') continue;
-    const rules = text.split('\n').filter((line) => line.startsWith('-') || line.startsWith('@')).length;
+    const rules = text.split('\n').filter((line) => /^(?:-|@|add element )/.test(line)).length;
     counts.set(what.profile, (counts.get(what.profile) ?? 0) + rules);
   }
   return counts;
