@@ -10,6 +10,7 @@ import {
 } from '@sluice/netfilter';
 import { resolveNode } from '@sluice/bundle';
 import { bundleOf } from '../example.fixture.ts';
+import { nftBundle } from '../nft.fixture.ts';
 import type { Explanation } from './explanation.ts';
 import { explain } from './explain.ts';
 
@@ -240,3 +241,37 @@ function programOf(files: typeof balancer): FamilyProgram {
   if ('code' in rules) throw new Error(rules.message);
   return settledProgram(linkTree(sectionsOf(rules), { family: 'ipv4', provideKubeChains: true }).program);
 }
+
+test.each([
+  ['a frontend', '203.0.113.9 . tcp . 80', 'shop/gate', 'svc4 '],
+  ['a frontend as the kernel has it', '10.96.0.10 . 6 . 80 : goto n2,', 'shop/web', 'svc4 '],
+  ['a node port', '0.0.0.0 . tcp . 30090 : goto pn2', 'shop/gate', 'svc4 '],
+  ['an endpoint', '10.96.0.10 . 80 . 1 : 10.244.2.7 . 8080', 'shop/web', 'tcp4 '],
+  ['a range', '203.0.113.9 . tcp . 80 . 198.51.100.0/25', 'shop/gate', 'allow4 '],
+  ['a line', 'add element inet sluice none4 { 10.96.0.40 . 6 . 80 : goto refuse }', 'shop/idle', 'none4 '],
+] as const)('%s of mode nftables is the Service that has it', (_title, asked, service, set) => {
+  const found = explain(nftBundle, asked);
+  expect(found).toMatchObject({ service });
+  const places = found && 'places' in found ? found.places : [];
+  expect(places.some(({ text: line }) => line.includes(` ${set}`))).toBe(true);
+  for (const { file, line, text: shown } of places) expect(nftBundle.get(file)?.split('\n')[line - 1]).toBe(shown);
+});
+
+test.each([
+  ['near4', 'frontends with policy Local', 1],
+  ['set tfw6 {', 'for a release on probation', 1],
+  ['chain services4 {', 'leads new connections', 1],
+  ['pn3b', 'lists of 3 of node ports', 0],
+  ['r2t600-known', 'local lists of 2, with session affinity for 600 s', 0],
+] as const)('says what %s of mode nftables is for', (asked, meaning, places) => {
+  const found = explain(nftBundle, asked);
+  expect(found && 'places' in found ? [found.meaning, found.places.length] : found).toEqual([
+    expect.stringContaining(meaning),
+    places,
+  ]);
+});
+
+test('an element that no file has is not found, and a bundle of another mode has none', () => {
+  expect(explain(nftBundle, '10.96.0.11 . tcp . 80')).toBeUndefined();
+  expect(explain(balancer, '10.96.0.10 . tcp . 80')).toMatchObject({ code: 'RULE_REFUSED' });
+});

@@ -20,6 +20,7 @@ import { explainService } from './service.ts';
 import { searchTree } from './tree.ts';
 import { type Explanation, placesIn } from './explanation.ts';
 import { tools } from '../bundle/tools.ts';
+import { explainTable } from './table.ts';
 import { explainVirtual } from './virtual.ts';
 
 export type { Explanation } from './explanation.ts';
@@ -27,7 +28,7 @@ export type { Explanation } from './explanation.ts';
 /**
  * Finds the Service that a chain, a rule or an address belongs to, and the lines of the bundle that have it.
  * @param query the name of a chain of either layout or of a set; a line as iptables-save prints it, with or without counters, or one of
- *   `ipvsadm -Ln` or `ipset list`; a Service (`shop/web`, `shop/web:http`); an address, with or without a port
+ *   `ipvsadm -Ln`, `ipset list` or `nft list table inet sluice`; a Service (`shop/web`, `shop/web:http`); an address, with or without a port
  * @param node the node whose rules are linked to find a chain of layout `tree` that no file has; left out: the first one of each profile
  * @returns undefined when no file has it; a problem when `query` has none of these forms
  */
@@ -41,6 +42,8 @@ export function explain(files: BundleFiles, query: string, node?: string): Expla
   if (service !== 'other-form' && service !== undefined) return service;
   const virtual = explainVirtual(files, text);
   if (virtual !== 'other-form') return virtual;
+  const table = explainTable(files, text);
+  if (table !== 'other-form') return table;
   if (service === undefined) return undefined;
   if (text.startsWith('-A ')) return ofRule(files, text, node, query);
   if (chainForm.test(text)) return ofChain(files, text, node);
