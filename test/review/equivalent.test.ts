@@ -68,7 +68,7 @@ function renderBoth(example: Example, virtual: 'all' | 'added'): ModePair {
 }
 
 /** Examples of mode iptables that need only their folder of manifests. */
-const examples = listExamples().filter(({ name }) => !['08-git', '10-ipvs', '11-mixed'].includes(name));
+const examples = listExamples().filter(({ name }) => !['08-git', '10-ipvs', '11-mixed', '13-nftables'].includes(name));
 
 describe.each(examples)('$name', (example) => {
   test(
