@@ -21,7 +21,7 @@ describe.each([
       for await (const piece of text) seen[name] += piece;
     }
     const setup = Object.fromEntries(
-      Object.entries({ sets: sent.sets, servers: sent.servers }).filter(([, text]) => text),
+      Object.entries({ sets: sent.sets, servers: sent.servers, nft: sent.nft }).filter(([, text]) => text),
     );
     expect(seen).toEqual({ ...setup, ...wanted });
   });

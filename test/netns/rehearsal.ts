@@ -24,9 +24,7 @@ const facts: NodeFacts = {
 
 /** What the nodes of each example run. */
 export function exampleStates(layout: ChainLayout): readonly (readonly [example: string, state: NodeState])[] {
-  // Mode nftables has no rehearsal yet.
-  const examples = listExamples().filter(({ name }) => name !== '13-nftables');
-  return examples.flatMap(({ name, output }) => {
+  return listExamples().flatMap(({ name, output }) => {
     const files = readTree(output);
     if (!(files instanceof Map)) throw new Error(`${name} is not a bundle`);
     const nodes = [...files.keys()].flatMap((path) => /^nodes\/([^/]+)\/node\.yaml$/.exec(path)?.[1] ?? []);
