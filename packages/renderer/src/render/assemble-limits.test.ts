@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest';
-import { sizeProblems } from './assemble-limits.ts';
+import { sizeProblems, slotProblems } from './assemble-limits.ts';
+import { endpoint, portWith, serviceOf } from './compile/sample.fixture.ts';
 
 const mebibyte = 1024 * 1024;
 const lines = (bytes: number): string => `${'x'.repeat(63)}\n`.repeat(bytes / 64);
@@ -33,4 +34,18 @@ test.each<[string, [string, string][], string[]]>([
   ],
 ])('%s', (_title, given, expected) => {
   expect(sizeProblems(given).map((problem) => problem.message)).toEqual(expected);
+});
+
+test.each([
+  [32_768, []],
+  [
+    32_769,
+    [
+      'Service shop/cart: Cannot write Service shop/cart: it has 32769 endpoints, and mode nftables takes at most 32768 for each port; nodes refuse it',
+    ],
+  ],
+])('a Service with %i endpoints in mode nftables', (count, expected) => {
+  const endpoints = Array.from({ length: count }, () => endpoint('10.244.1.5:80'));
+  const found = slotProblems([serviceOf([portWith({ endpoints })])]);
+  expect(found.map(({ object, message }) => `${object}: ${message}`)).toEqual(expected);
 });

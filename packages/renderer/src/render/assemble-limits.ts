@@ -1,5 +1,6 @@
 import { bundleLimits, readPath } from '@sluice/bundle';
-import type { Problem } from '@sluice/netfilter';
+import { nftLimits, type Problem } from '@sluice/netfilter';
+import type { Service } from './model.ts';
 
 const { fileBytesMax, lineBytesMax, filesMax, treeBytesMax } = bundleLimits;
 
@@ -22,6 +23,18 @@ export function sizeProblems(files: readonly (readonly [path: string, text: stri
     problems.push(tooLarge('the bundle', `it would have ${bytes} bytes, more than ${treeBytesMax}`));
   }
   return problems;
+}
+
+/** `INPUT_TOO_LARGE` for Services with a list of endpoints that mode nftables has no slots for. */
+export function slotProblems(services: readonly Service[]): readonly Problem[] {
+  const { endpointsMax } = nftLimits;
+  return services.flatMap(({ namespace, name, ports }) => {
+    const lists = ports.flatMap(({ families }) => Object.values(families).map(({ endpoints }) => endpoints.length));
+    const longest = Math.max(0, ...lists);
+    if (longest <= endpointsMax) return [];
+    const why = `it has ${longest} endpoints, and mode nftables takes at most ${endpointsMax} for each port`;
+    return [{ ...tooLarge(`Service ${namespace}/${name}`, why), object: `Service ${namespace}/${name}` }];
+  });
 }
 
 /** Whether 64 KiB of the text have no line end. Checks one position in 64 KiB only. */

@@ -17,7 +17,7 @@ import type { SluiceConfig, Profile } from './config.ts';
 import { ipvsCompiler } from './compile/ipvs/files.ts';
 import { nftCompiler } from './compile/nftables/files.ts';
 import { detectorGaps } from './detector-gaps.ts';
-import { sizeProblems } from './assemble-limits.ts';
+import { sizeProblems, slotProblems } from './assemble-limits.ts';
 import { Memo } from './memo.ts';
 import type { Model, Service } from './model.ts';
 import { profilesInUse } from './profiles-in-use.ts';
@@ -64,7 +64,12 @@ export function assemble(model: Model, config: SluiceConfig, complete: boolean, 
   files.sort(([a], [b]) => compareText(a, b));
   return {
     files: new Map(files),
-    problems: [...names.collisions(), ...sizeProblems(files), ...detectorGaps(model, profiles)],
+    problems: [
+      ...names.collisions(),
+      ...sizeProblems(files),
+      ...(profiles.some(({ nftables }) => nftables) ? slotProblems(model.services) : []),
+      ...detectorGaps(model, profiles),
+    ],
   };
 }
 

@@ -45,6 +45,7 @@ test('only files of profiles that serve external IPs have them', () => {
 test.each([
   ['iptables', {}],
   ['ipvs', { mode: 'ipvs', ipvs }],
+  ['nftables', { mode: 'nftables', nftables: { masqueradeAll: false } }],
 ] as const)('a Service without its external IPs has no external frontend: mode %s', (_mode, mode) => {
   const filesOf = (spec: Parameters<typeof service>[1]): string => {
     const change = [node('node-a'), service('web', spec), slice('web', here)];

@@ -8,13 +8,14 @@ import { Memo, namesKept } from './memo.ts';
 import { render, type RenderInput } from './render.ts';
 
 const { config } = readConfig({ kubeProxy: [] });
-const ipvs = readConfig({
-  sluice: {
-    file: 'c',
-    text: 'apiVersion: sluice.dev/v1alpha1\nkind: SluiceConfig\nprofiles: [{ name: default, mode: ipvs }]\n',
-  },
-  kubeProxy: [],
-}).config;
+const configOf = (mode: string) =>
+  readConfig({
+    sluice: {
+      file: 'c',
+      text: `apiVersion: sluice.dev/v1alpha1\nkind: SluiceConfig\nprofiles: [{ name: default, mode: ${mode} }]\n`,
+    },
+    kubeProxy: [],
+  }).config;
 
 const inputOf = (change: readonly KubeObject[], of = config): RenderInput => ({
   base: [],
@@ -59,7 +60,8 @@ function objectOf({ key: { kind, text }, host: last, zone, policy }: Event): Kub
 
 test.each([
   ['iptables', config],
-  ['ipvs', ipvs],
+  ['ipvs', configOf('ipvs')],
+  ['nftables', configOf('nftables')],
 ])('renders with a memo the same bytes as without, over random changes (mode %s)', (_mode, of) => {
   fc.assert(
     fc.property(fc.array(event, { maxLength: 12 }), (events) => {
