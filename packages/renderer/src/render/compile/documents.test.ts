@@ -44,6 +44,16 @@ values:
   expect(readProfile('profile.yaml', text)).toHaveProperty('families', ['ipv4', 'ipv6']);
 });
 
+test('profile.yaml of mode nftables has no requirement of iptables, and its addresses are elements', () => {
+  const profile = profileWith({
+    mode: 'nftables',
+    nftables: { masqueradeAll: false },
+    nodePortAddresses: ['10.0.0.0/8'],
+  });
+  const read = readProfile('profile.yaml', profileText(profile));
+  expect(read).toMatchObject({ mode: 'nftables', needs: [], nodePortAddresses: [] });
+});
+
 test.each<[string, Partial<Profile>, object]>([
   ['the CIDRs of its families', { families: ['ipv4'] }, { ipv4: { clusterCIDR: '10.244.0.0/16' } }],
   ['no CIDR of a family that has none', { clusterCIDR: { ipv6: 'fd00::/56' } }, { ipv6: { clusterCIDR: 'fd00::/56' } }],

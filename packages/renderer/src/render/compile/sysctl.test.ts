@@ -45,6 +45,12 @@ net.netfilter.nf_conntrack_udp_timeout = 30
 `);
 });
 
+test('mode nftables never routes loopback addresses, whatever has node ports', () => {
+  const nftables = { masqueradeAll: false };
+  for (const nodePortAddresses of [[], ['all'], ['localhost']])
+    expect(sysctlText(profileWith({ mode: 'nftables', nftables, nodePortAddresses, conntrack: nothing }))).toBe('');
+});
+
 test('mode ipvs sets the sysctls of IPVS, conn_reuse_mode only on kernels with its bug', () => {
   const ipvs = { scheduler: 'rr', excludeCIDRs: [], strictARP: true, timeouts: { tcp: 0, tcpFin: 0, udp: 0 } } as const;
   const conntrack = { ...profileWith().conntrack, maxPerCore: 0, tcpEstablishedTimeout: 0, tcpCloseWaitTimeout: 0 };
