@@ -130,6 +130,7 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
     'applier/admission',
     'applier/limits',
     'applier/message',
+    'applier/nftables',
     'applier/plan',
     'applier/ports',
     'applier/transaction',

@@ -1,4 +1,14 @@
-import { type NftState, printElements, printNft, settingsElements, type TableElement } from '@sluice/netfilter';
+import {
+  type Half,
+  type NftState,
+  numberedKey,
+  readFrontendKey,
+  slotOf,
+  printElements,
+  printNft,
+  settingsElements,
+  type TableElement,
+} from '@sluice/netfilter';
 import { damagedLists, hasTable, type ObservedNft } from './observed.ts';
 import { allElements, type Placement, settledPlacement } from './placement.ts';
 import { createList, type PlacementChange } from './change.ts';
@@ -34,6 +44,15 @@ export function repairTable(observed: ObservedNft | undefined, state: NftState):
   };
 }
 
+/** Whether a table holds a state by default, whatever is on probation or left over beside it. */
+export function holdsByDefault(observed: ObservedNft, state: NftState): boolean {
+  if (!hasTable(observed, state.settings)) return false;
+  const { added, removed } = compareElements(observed, settledPlacement(state, halvesOf(observed, state), new Set()));
+  return added.length === 0 && removed.every(({ set }) => overlaySets.test(set));
+}
+
+const overlaySets = /^t(?:key|svc|out|none|fw|always|near|allow)[46]$/;
+
 /** The whole table in one transaction, also in place of another one. */
 export function loadTable(state: NftState, hasOther: boolean): PlacementChange {
   const placement = settledPlacement(state, new Map(), new Set());
@@ -41,21 +60,24 @@ export function loadTable(state: NftState, hasOther: boolean): PlacementChange {
   return { first, afterFirst: placement, late: '', afterLate: placement };
 }
 
-/** The frontends whose verdicts lead to half b. */
+/** The frontends whose verdicts lead to half b; where the verdict is missing, those that have a list there alone. */
 function halvesOf({ elements }: ObservedNft, { frontends }: NftState): Placement['inHalfB'] {
   const inHalfB = new Map<string, true>();
-  const numbered = new Map<string, boolean>();
-  for (const name of ['svc4', 'svc6', 'out4', 'out6'])
-    for (const [key, verdict] of elements.get(name) ?? []) if (verdict.endsWith('b')) numbered.set(key, true);
-  for (const key of numbered.keys()) {
-    const [address, protocol, port] = key.split(' . ');
-    const own = `${address} . ${names[protocol ?? ''] ?? ''} . ${port}`;
-    if (frontends.has(own)) inHalfB.set(own, true);
+  const has = (set: string, key: string): boolean => elements.get(set)?.has(key) === true;
+  for (const key of frontends.keys()) {
+    const { family, address, protocol, port } = readFrontendKey(key);
+    const n = family === 'ipv4' ? '4' : '6';
+    const own = numberedKey({ address, protocol, port });
+    const verdict = elements.get(`svc${n}`)?.get(own) ?? elements.get(`out${n}`)?.get(own);
+    const inHalf = (half: Half): boolean =>
+      [false, true].some((isLocal) => {
+        const slot = slotOf(0, half, isLocal);
+        return has(`${protocol}${n}`, `${address} . ${port} . ${slot}`) || has(`slot${n}`, `${own} . ${slot}`);
+      });
+    if (verdict === undefined ? inHalf('b') && !inHalf('a') : /^goto .*b$/.test(verdict)) inHalfB.set(key, true);
   }
   return inHalfB;
 }
-
-const names: Readonly<Record<string, string>> = { 6: 'tcp', 17: 'udp', 132: 'sctp' };
 
 interface Difference {
   readonly added: readonly TableElement[];

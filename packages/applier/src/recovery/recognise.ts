@@ -1,12 +1,13 @@
 import { type Problem, switches, type TableProgram } from '@sluice/netfilter';
 import { countNames, foreignSluiceChains, ownState } from '../plan/ownership.ts';
+import { decodeTable } from '../nftables/decode.ts';
 import type { Ports } from '../ports/ports.ts';
 import type { Refusal } from '../ports/refusal.ts';
 import { familiesOf, mapTables, type NodeState, tableOf, isTree } from '../ports/node-state.ts';
 import { familiesWithTools } from '../admission/start-state.ts';
 
 /**
- * Reads Sluice's rules in layout `tree` back from the kernel, for a node that lost its state directory. The names of the chains identify
+ * Reads Sluice's rules in layout `tree`, or its table of mode nftables, back from the kernel, for a node that lost its state directory. The names of the chains identify
  * them. In the other layout and mode the names are kube-proxy's, and `takeOver: kube-proxy` takes these over.
  * @returns the rules without those of a switch, or why they cannot be taken over
  */
@@ -16,6 +17,9 @@ export async function recognise(
 ): Promise<NodeState | Refusal> {
   const switchStates = await kernel.switch?.look();
   if (switchStates && (switchStates.nat !== 'off' || switchStates.filter !== 'off')) return refused(onProbation);
+  const table = await kernel.nft?.observe();
+  const nft = table && decodeTable(table);
+  if (table) return nft ? { families: {}, sysctls: new Map(), nft } : refused(unknownTable);
   const observed = await kernel.observe(familiesWithTools(facts));
   const names = foreignSluiceChains(observed, {});
   const ours: Pick<NodeState, 'families'> = { families: ownState(observed, names, { families: {} }) };
@@ -37,8 +41,12 @@ const onProbation = {
   message: 'Cannot take over the rules of Sluice: packets meet a release on probation, and its journal is lost',
   hint: 'Wait until the dead-man switch has returned the kernel to the old rules (probation.deadmanSeconds), then try again',
 };
+const unknownTable = {
+  message: 'Cannot recover: table inet sluice is not one that this version of Sluice writes',
+  hint: 'Use the version that wrote it, or remove the table and apply a bundle: `nft delete table inet sluice`',
+};
 const nothingThere = {
-  message: 'Cannot recover: the kernel holds no rules of Sluice in layout tree',
+  message: 'Cannot recover: the kernel holds no rules of Sluice in layout tree, and no table of mode nftables',
   hint: "Apply a bundle; chains with kube-proxy's names are taken over by `takeOver: kube-proxy` in sluiced.yaml",
 };
 

@@ -5,7 +5,8 @@ import { rollBack, halt, switchOff } from '../transaction/roll-back.ts';
 import { restoreCommitted } from '../transaction/finish.ts';
 import { decide, observeUnfinished, type UnfinishedTransaction } from './decide.ts';
 import type { TransactionResult } from '../transaction/planned-change.ts';
-import { canonicalRule, type Family, type TableName, tableNames } from '@sluice/netfilter';
+import { canonicalRule, type Family, type NftState, type TableName, tableNames } from '@sluice/netfilter';
+import { holdsByDefault } from '../nftables/repair.ts';
 import type { Outcome } from '../ports/outcome.ts';
 import { adaptDesired, ownState, countNames, foreignProxyChains } from '../plan/ownership.ts';
 import { plan } from '../plan/plan.ts';
@@ -93,7 +94,7 @@ export async function rescue(families: readonly Family[], ports: Ports): Promise
   const bare = await isBare(observed, ports);
   const found = bare ? lastActive(ports) : await recognised(observed, ports);
   if (!found) return undefined;
-  if (!bare && isTree(found.state)) await takeBack(found, observed, ports);
+  if (!bare && (found.state.nft || isTree(found.state))) await takeBack(found, observed, ports);
   const why = bare ? 'the last confirmed one' : 'the one in the kernel';
   const because = `${lost}: generation ${found.number}, ${why}, is active now; quarantined versions and the values of sysctls before Sluice are lost`;
   await journal.rescue(found, because);
@@ -110,9 +111,21 @@ function lastActive({ journal }: Pick<Ports, 'journal'>): Generation | undefined
 async function recognised(observed: Observed, ports: Ports): Promise<Generation | undefined> {
   for (const { generation } of ports.journal.storedGenerations()) {
     const { state } = generation;
-    if (isTree(state) ? showsTree(observed, state) : await showsExactly(observed, state, ports)) return generation;
+    if (
+      state.nft
+        ? await showsTable(state.nft, ports)
+        : isTree(state)
+          ? showsTree(observed, state)
+          : await showsExactly(observed, state, ports)
+    )
+      return generation;
   }
   return undefined;
+}
+
+async function showsTable(state: NftState, { kernel }: Pick<Ports, 'kernel'>): Promise<boolean> {
+  const table = await kernel.nft?.observe();
+  return table !== undefined && holdsByDefault(table, state);
 }
 
 /** Whether every entry chain falls back to the roots of a state, and the kernel has all its tagged chains with their rules. */
@@ -194,7 +207,7 @@ async function newestBefore(
 
 /** Whether a kernel holds no rules for Services of any program, as after a boot. @param observed its tables */
 export async function isBare(observed: Observed, { kernel }: Pick<Ports, 'kernel'>): Promise<boolean> {
-  if (countNames(foreignProxyChains(observed, {})) > 0) return false;
+  if (countNames(foreignProxyChains(observed, {})) > 0 || (await kernel.nft?.exists())) return false;
   const { ipvs, nftables } = await kernel.proxyTraces();
   return !ipvs && !nftables;
 }

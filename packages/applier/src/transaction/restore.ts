@@ -1,9 +1,17 @@
+import type { Family } from '@sluice/netfilter';
 import type { Drain } from '../ipvs/values.ts';
 import { messageOf } from '../message.ts';
 import { adaptDesired, ownState } from '../plan/ownership.ts';
 import { describeStep, type Plan, plan } from '../plan/plan.ts';
 import type { Ports } from '../ports/ports.ts';
-import { type OwnedNames, chainNames, familiesOf, joinNames, type NodeState } from '../ports/node-state.ts';
+import {
+  type OwnedNames,
+  chainNames,
+  familiesOf,
+  familyNames,
+  joinNames,
+  type NodeState,
+} from '../ports/node-state.ts';
 import { learnPlacement } from '../plan/placements.ts';
 import { readBeside } from '../plan/beside.ts';
 
@@ -21,7 +29,8 @@ export async function restore(
   const { kernel } = ports;
   const names = joinNames(owned, chainNames(desired));
   const families = familiesOf({ families: desired.families }).concat(
-    (['ipv4', 'ipv6'] as const).filter((family) => owned[family] && !desired.families[family]),
+    // In mode nftables there may be no tool to read a family with.
+    familyNames.filter((family) => !desired.families[family] && hasNames(owned[family])),
   );
   const look = async (): Promise<{ adapted: NodeState; change: Plan }> => {
     const observed = await kernel.observe(families, desired);
@@ -39,6 +48,9 @@ export async function restore(
   if (second.change.steps.length === 0) return second.adapted;
   throw new StillDiffers(second.change.steps.map(describeStep));
 }
+
+const hasNames = (names: OwnedNames[Family]): boolean =>
+  names !== undefined && names.filter.length + names.nat.length > 0;
 
 /** Writes down which real servers drain. A disk that takes no write must not prevent the rules: the next scan writes it again. */
 async function keepDraining(

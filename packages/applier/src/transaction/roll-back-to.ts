@@ -12,6 +12,8 @@ import { endpointsText } from '../endpoints/bounds.ts';
 import { ownedNow } from './clean-up.ts';
 import type { TransactionResult } from './planned-change.ts';
 import { frontendsOf } from '../order/frontends.ts';
+import { settledPlacement } from '../nftables/placement.ts';
+import type { Beside } from '../plan/beside.ts';
 import { plan } from '../plan/plan.ts';
 import { overlayEndpoints } from '../endpoints/overlay-endpoints.ts';
 
@@ -146,7 +148,7 @@ export function planRollbackTo(active: Generation | undefined, old: Generation, 
   const state = isKept ? overlayEndpoints(old.state, active.state, { inKernel: true }) : old.state;
   // With other endpoints it is another revision of its generation.
   const target = state === old.state ? old : { ...old, revision: old.revision + 1, state };
-  const { steps } = plan(active.state, state, { slowWithManyChains: false });
+  const { steps } = plan(active.state, state, { slowWithManyChains: false }, besideOf(active.state));
   const services = servicesBetween(active.state, state);
   const named = new Set([...services.come, ...services.go]);
   const texts = steps.flatMap((step) => ('text' in step ? [step.text] : []));
@@ -157,6 +159,12 @@ export function planRollbackTo(active: Generation | undefined, old: Generation, 
     changes: endpointChanges(active.state, state).filter(({ service }) => !named.has(service)),
     lines: texts.reduce((sum, text) => sum + text.trimEnd().split('\n').length, 0),
   };
+}
+
+/** What is beside the tables of a kernel that holds a state; virtual servers are not counted. */
+function besideOf({ nft }: NodeState): Beside {
+  const held = nft && settledPlacement(nft, new Map(), new Set());
+  return { nft: { mend: [], held, exists: held !== undefined } };
 }
 
 function servicesBetween(from: NodeState, to: NodeState): NonNullable<RollbackToPlan['services']> {
