@@ -88,6 +88,22 @@ describe('sluiced in mode nftables', { timeout: 120_000 }, () => {
     expect(await list()).toBe(good);
   });
 
+  test.for([
+    ['with events', ''],
+    ['without tools of iptables', onlyNft],
+  ] as const)('the daemon repairs what another program changed, %s', async ([, before]) => {
+    node.writeConfig('auto');
+    publish(cartBundle([1, 2]));
+    node.start(before);
+    await until('the bundle is applied', async () => (await cart().catch(() => [])).length === 3 || undefined);
+    // Events are relied on after a second; polls are two seconds apart.
+    await sleep(3_000);
+    await node.tool(['nft', 'delete', 'element', 'inet', 'sluice', 'svc4', '{ 10.96.0.10 . 6 . 80 }']);
+    await until('the element is back', async () => (await cart()).length === 3 || undefined);
+    await node.tool(['nft', 'delete', 'table', 'inet', 'sluice']);
+    await until('the table is back', async () => (await cart().catch(() => [])).length === 3 || undefined);
+  });
+
   test('a release on probation goes by itself when sluiced is killed, and the next one leaves nothing of it', async () => {
     const probe = 'probes: [{name: yes, exec: [/bin/true]}]\n';
     publish(cartBundle([1, 2]));

@@ -17,9 +17,9 @@ export async function recognise(
 ): Promise<NodeState | Refusal> {
   const switchStates = await kernel.switch?.look();
   if (switchStates && (switchStates.nat !== 'off' || switchStates.filter !== 'off')) return refused(onProbation);
-  const table = await kernel.nft?.observe();
-  const nft = table && decodeTable(table);
-  if (table) return nft ? { families: {}, sysctls: new Map(), nft } : refused(unknownTable);
+  const listed = await kernel.nft?.observe();
+  const nft = listed && decodeTable(listed);
+  if (listed) return nft ? { families: {}, sysctls: new Map(), nft } : refused(unknownTable);
   const observed = await kernel.observe(familiesWithTools(facts));
   const names = foreignSluiceChains(observed, {});
   const ours: Pick<NodeState, 'families'> = { families: ownState(observed, names, { families: {} }) };

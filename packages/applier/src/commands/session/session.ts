@@ -81,7 +81,8 @@ export async function openSession(
       decisions,
       hasSwitch,
       hasLostBpf: hasLostBpf({ journal, kernel }),
-      watch: (monotonicMs, onChange) => watchChanges(tools, run, own, monotonicMs, onChange),
+      watch: (monotonicMs, onChange) =>
+        watchChanges(tools, run, own, monotonicMs, onChange, () => journal.active?.state.nft !== undefined),
       backend: tools.backend,
       portsOf: async (backend) => ({ ...ports, kernel: await kernelOf(await detectTools(backend, run)) }),
       storeDoubt: () => storeDoubt(tools.backend, run),

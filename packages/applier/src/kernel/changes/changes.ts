@@ -1,3 +1,6 @@
+import { hash } from 'node:crypto';
+import { compareText } from '@sluice/netfilter';
+import { LinuxNft } from '../nft/nft-linux.ts';
 import type { ForeignChange, ChangeWatch } from './foreign-change.ts';
 import type { Run } from '../command.ts';
 import { NftMonitor } from './nft-monitor.ts';
@@ -8,6 +11,7 @@ import { findTool, type Tools } from '../tools.ts';
 /**
  * Watches events of nf_tables, where `xtables-monitor` runs; otherwise, and in the legacy store, polls every few seconds.
  * @param onChange called for events; it must not take long
+ * @param isNft whether the node runs mode nftables now
  */
 export function watchChanges(
   tools: Tools,
@@ -15,12 +19,15 @@ export function watchChanges(
   own: OwnProcesses,
   monotonicMs: () => number,
   onChange: (change: ForeignChange) => void,
+  isNft: () => boolean = () => false,
 ): ChangeWatch {
   const saves = Object.values(tools.families).map(({ save }) => save);
-  const poll = new SavePoll(saves, run, monotonicMs);
+  const poll = new SavePoll(saves, run, monotonicMs, undefined, () =>
+    isNft() ? tableDigest(run) : Promise.resolve(''),
+  );
   const [program, stdbuf, setpriv] = [findTool('xtables-monitor'), findTool('stdbuf'), findTool('setpriv')];
   if (tools.backend !== 'nft' || program === undefined || stdbuf === undefined || setpriv === undefined) return poll;
-  const monitor = new NftMonitor({ monitor: program, stdbuf, setpriv }, own, onChange);
+  const monitor = new NftMonitor({ monitor: program, stdbuf, setpriv }, own, onChange, isNft);
   return {
     get dueMs() {
       return monitor.listens ? Infinity : poll.dueMs;
@@ -30,3 +37,18 @@ export function watchChanges(
     close: () => monitor.close(),
   };
 }
+
+/** The digest of the table of mode nftables, without what packets fill. @returns undefined if it cannot be read */
+async function tableDigest(run: Run): Promise<string | undefined> {
+  const nft = findTool('nft');
+  if (nft === undefined) return undefined;
+  try {
+    const observed = await new LinuxNft(nft, run).observe();
+    const sets = [...(observed?.elements ?? [])].map(([name, held]) => [name, [...held].toSorted(byKey)] as const);
+    return hash('sha256', JSON.stringify([sets, [...(observed?.chains ?? [])]]), 'hex');
+  } catch {
+    return undefined;
+  }
+}
+
+const byKey = ([a]: readonly [string, string], [b]: readonly [string, string]): number => compareText(a, b);

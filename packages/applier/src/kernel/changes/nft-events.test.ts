@@ -71,3 +71,30 @@ describe('xtables-monitor', () => {
     expect(change?.what[0]?.length).toBeLessThanOrEqual(limits.changeCharactersMax + 1);
   });
 });
+
+describe('xtables-monitor in mode nftables', () => {
+  test.each([
+    ['a change of elements has no event of its own', 'NEWGEN: GENID=4 PID=12 NAME=nft', 1],
+    ['a change of rules has an empty one', ' EVENT: \nNEWGEN: GENID=4 PID=12 NAME=nft', 1],
+    [
+      'a table that goes',
+      ' EVENT: nft: DEL table: table sluice inet flags 0 use 0 handle 2\nNEWGEN: GENID=4 PID=12 NAME=nft',
+      1,
+    ],
+    ['our own change', 'NEWGEN: GENID=4 PID=7 NAME=nft', 0],
+    ['a rule of iptables', ' EVENT: -4 -t mangle -A OUTPUT -j DROP\nNEWGEN: GENID=4 PID=12 NAME=iptables-nft', 0],
+    [
+      'another table',
+      ' EVENT: nft: NEW table: table firewalld inet flags 0 use 0 handle 2\nNEWGEN: GENID=4 PID=12 NAME=nft',
+      0,
+    ],
+  ])('%s', (_title, text, count) => {
+    const events = new NftEvents(
+      (pid) => pid === 7,
+      () => true,
+    );
+    const changes = text.split('\n').flatMap((line) => events.read(line) ?? []);
+    expect(changes).toEqual(Array.from({ length: count }, () => ({ by: 'nft (process 12)', what: [] })));
+    expect(told(text), 'in the other modes').toEqual([]);
+  });
+});

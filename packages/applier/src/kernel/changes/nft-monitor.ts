@@ -22,6 +22,7 @@ export class NftMonitor {
   readonly #tools: MonitorTools;
   readonly #own: OwnProcesses;
   readonly #onChange: (change: ForeignChange) => void;
+  readonly #isNft: () => boolean;
   #stop = (): void => undefined;
   #timer: NodeJS.Timeout | undefined;
   #failures = 0;
@@ -31,10 +32,12 @@ export class NftMonitor {
   /** Whether any run has ever reported anything: an old version may not be able to. */
   #tells = false;
 
-  constructor(tools: MonitorTools, own: OwnProcesses, onChange: (change: ForeignChange) => void) {
+  /** @param isNft whether the node runs mode nftables now */
+  constructor(tools: MonitorTools, own: OwnProcesses, onChange: (change: ForeignChange) => void, isNft: () => boolean) {
     this.#tools = tools;
     this.#own = own;
     this.#onChange = onChange;
+    this.#isNft = isNft;
     void this.#listen();
   }
 
@@ -63,7 +66,7 @@ export class NftMonitor {
     });
     this.#stop = () => void child.kill('SIGKILL');
     this.#timer = setTimeout(() => this.#relied(), limits.monitorTrustMs);
-    const events = new NftEvents((pid, name) => this.#own.made(pid, name));
+    const events = new NftEvents((pid, name) => this.#own.made(pid, name), this.#isNft);
     createInterface({ input: child.stdout }).on('line', (line) => {
       const change = events.read(line);
       this.#tells ||= events.tells;

@@ -14,14 +14,23 @@ export class SavePoll implements ChangeWatch {
   readonly #run: Run;
   readonly #monotonicMs: () => number;
   readonly #processorMs: () => number;
+  readonly #more: () => Promise<string | undefined>;
   #digest: string | undefined;
   dueMs: number;
 
   /**
    * @param saves the save tools of all families
    * @param usedMs the processor time of this process and its children
+   * @param more a digest of what no save tool prints; undefined: it cannot be read
    */
-  constructor(saves: readonly string[], run: Run, monotonicMs: () => number, usedMs: () => number = processorMs) {
+  constructor(
+    saves: readonly string[],
+    run: Run,
+    monotonicMs: () => number,
+    usedMs: () => number = processorMs,
+    more: () => Promise<string | undefined> = async () => '',
+  ) {
+    this.#more = more;
     this.#processorMs = usedMs;
     this.#saves = saves;
     this.#run = run;
@@ -56,7 +65,8 @@ export class SavePoll implements ChangeWatch {
       const { exitCode } = await this.#run({ file, args: [], onOutput: (part) => digest.take(part) });
       if (exitCode !== 0) return undefined;
     }
-    return digest.end();
+    const more = await this.#more();
+    return more === undefined ? undefined : digest.end() + more;
   }
 }
 
