@@ -121,7 +121,9 @@ export function nftContract(name: string, open: () => Promise<NftCandidate>): vo
 
   test(`${name}: the switch expires by itself, and cannot be renewed then`, async () => {
     const { kernel, held, passMs } = await loaded(old);
-    const pass = async (ms: number): Promise<void> => void (await (passMs ? passMs(ms) : sleep(ms)));
+    const pass = async (ms: number): Promise<void> => {
+      await (passMs ? passMs(ms) : sleep(ms));
+    };
     await kernel.switch?.make([], false, true);
     await carry(kernel, planNftProbation({ mend: [], held, exists: true }, old, fresh).stage);
     await kernel.switch?.on(2);
@@ -205,7 +207,7 @@ export function nftContract(name: string, open: () => Promise<NftCandidate>): vo
     );
     await fc.assert(
       fc.asyncProperty(fc.array(change, { minLength: 2, maxLength: 6 }), async (changes) => {
-        for (const [state, how] of changes) await step(state, how as 'in place');
+        for (const [state, how] of changes) await step(state, how);
         expect(wrong.filter((text) => text !== '')).toEqual([]);
       }),
       { ...runs(pairs), endOnFailure: true },

@@ -102,6 +102,7 @@ describe('sluiced in mode nftables', { timeout: 120_000 }, () => {
     await until('the element is back', async () => (await cart()).length === 3 || undefined);
     await node.tool(['nft', 'delete', 'table', 'inet', 'sluice']);
     await until('the table is back', async () => (await cart().catch(() => [])).length === 3 || undefined);
+    expect(await node.get()).toContain('lastRepair');
   });
 
   test('a release on probation goes by itself when sluiced is killed, and the next one leaves nothing of it', async () => {

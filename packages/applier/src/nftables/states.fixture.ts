@@ -29,9 +29,9 @@ function frontend(key: string): fc.Arbitrary<readonly string[]> {
       const isServed = endpoints.length > 0 && (!isLocal || local.length > 0);
       return frontendLines({
         ...rest,
-        ...(outside ? { outside: outside as 'cluster' | 'local' } : {}),
+        ...(outside ? { outside } : {}),
         ...(affinitySeconds === undefined ? {} : { affinitySeconds }),
-        ...(isServed ? {} : { none: none as 'refuse' | 'drop' }),
+        ...(isServed ? {} : { none }),
         endpoints,
         local: isLocal ? local : [],
       });

@@ -154,7 +154,9 @@ function addElement(building: Building, element: NftElement, line: number): void
     case 'local':
       parts[element.kind].push(element.endpoint);
       break;
-    default:
+    case 'always':
+    case 'near':
+    case 'fw':
   }
 }
 

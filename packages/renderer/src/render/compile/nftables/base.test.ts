@@ -1,7 +1,6 @@
 import type { Guard } from '@sluice/bundle';
 import { expect, test } from 'vitest';
 import type { Profile } from '../../config.ts';
-import type { PerFamily } from '../../model.ts';
 import { profileWith } from '../sample.fixture.ts';
 import type { Undetected } from '../undetected.ts';
 import { nftBaseText, nftTableText } from './base.ts';
@@ -12,7 +11,7 @@ const profileOf = (rest: Partial<Profile> = {}): Profile =>
 /** The lines of base/last.nft without the words that all have. */
 function linesOf(
   profile: Profile,
-  { masqueradeAll = false, undetected = [] as Undetected, cidrs = {} as PerFamily<readonly string[]> } = {},
+  { masqueradeAll = false, undetected = [] as Undetected, cidrs = {} } = {},
 ): readonly string[] {
   const text = nftBaseText(profile, { masqueradeAll }, { serviceCIDRs: cidrs, undetectedIn: () => undetected });
   return text.replaceAll('add element inet sluice ', '').split('\n').slice(0, -1);
