@@ -1,6 +1,6 @@
 import { families } from '../bundle/tools.ts';
 import type { BundleFiles } from '@sluice/bundle';
-import { addressOfEndpoint, compareText, type Family, type Problem, TraceError } from '@sluice/netfilter';
+import { addressOfEndpoint, compareText, type Family, type Mode, type Problem, TraceError } from '@sluice/netfilter';
 import { type Claim, claimsOf, declaredIn } from './declared.ts';
 import { commonDestinations, destinationsOf, placeOf } from '../flows/destinations.ts';
 import type { Branch, Destination, FlowOutcome } from '../flows/flow.ts';
@@ -41,8 +41,8 @@ export interface FoundDifference {
 const nodesMax = 4;
 
 /**
- * Checks that a bundle's Services are equivalent in modes iptables and ipvs, up to the documented differences, and in layouts `flat`
- * and `tree`, without exception.
+ * Checks that a bundle's Services are equivalent in mode iptables and the other modes, up to the documented differences, and in layouts
+ * `flat` and `tree`, without exception.
  * @returns a comparison for each pair, or the problems for which nodes would refuse the bundle
  */
 export function compareModesAndLayouts(files: BundleFiles): readonly Comparison[] | readonly Problem[] {
@@ -92,25 +92,30 @@ function outcomeIn(view: BundleView, program: NodeProgram, { packet, family }: F
   }
 }
 
-/** Compares every profile of mode iptables with every one of mode ipvs, on the same nodes. */
+/** Compares every profile of mode iptables with every one of another mode, on the same nodes. */
 function profileComparisons(view: BundleView): readonly Comparison[] {
   return profilesOf(view, 'iptables').flatMap((first) =>
-    profilesOf(view, 'ipvs').flatMap((second) =>
-      familiesOf(view, first)
-        .filter((family) => hasFamily(view, second, family))
-        .flatMap((family) => [
-          comparison(view, [first, second], family, first),
-          comparison(view, [first, second], family, second),
-        ]),
-    ),
+    otherModes
+      .flatMap((mode) => profilesOf(view, mode))
+      .flatMap((second) =>
+        familiesOf(view, first)
+          .filter((family) => hasFamily(view, second, family))
+          .flatMap((family) => [
+            comparison(view, [first, second], family, first),
+            comparison(view, [first, second], family, second),
+          ]),
+      ),
   );
 }
+
+const otherModes = ['ipvs', 'nftables'] as const satisfies readonly Mode[];
 
 /** @param profile the nodes of this profile are compared */
 function comparison(view: BundleView, between: readonly [string, string], family: Family, profile: string): Comparison {
   const nodes = someNodes(view, profile);
   const views = between.map((other) => withProfile(view, nodes, other));
   const claims = claimsIn(view, between[0], family);
+  const mode = view.profiles.get(between[1])!.mode as (typeof otherModes)[number];
   const found = new Map<ModeDifference, { flows: number; services: ReadonlySet<string>; example: FlowRow }>();
   const unexplained: FlowRow[] = [];
   let flows = 0;
@@ -120,7 +125,8 @@ function comparison(view: BundleView, between: readonly [string, string], family
     const [first, second] = row.outcomes as readonly [FlowOutcome, FlowOutcome];
     if (isSameOutcome(first, second) || isUnobservable(row, views[0]!, claims)) continue;
     const claim = claims.get(placeOf(row.destination));
-    const code = differenceOf({ row, claim, node: nodeOf(views[0]!, row.nodes.nodes[0]!), first, second });
+    const node = nodeOf(views[0]!, row.nodes.nodes[0]!);
+    const code = differenceOf({ row, claim, node, first, second, mode });
     const known = code && (found.get(code) ?? { flows: 0, services: new Set<string>(), example: row });
     if (!code || !known) unexplained.push(row);
     else {
@@ -136,16 +142,21 @@ function comparison(view: BundleView, between: readonly [string, string], family
 
 /**
  * Whether a difference cannot be observed. Packets of an endpoint start on its own node only, so hairpin masquerading matters only
- * there; mode iptables has it on every node. Packets of the node itself have one of its addresses, masqueraded or not.
+ * there; mode iptables has it on every node. Packets of the node itself have one of its addresses, masqueraded or not. Health checks are
+ * let through by a rule in mode iptables and pass in mode nftables: that matters only where a foreign rule drops them.
  */
 function isUnobservable({ source, nodes, outcomes, destination }: FlowRow, view: BundleView, claims: Claims): boolean {
   const claim = claims.get(placeOf(destination));
   const [first, second] = outcomes as readonly [FlowOutcome, FlowOutcome];
+  if (claim?.role === 'health-check' && isLet(first) && isLet(second)) return true;
   if (source.class === 'node') return claim?.role !== 'cluster' && isSameBut(first, second, () => true);
   if (source.class !== 'endpoint') return false;
   const home = claim?.declared.notes.endpoints.find(({ text }) => addressOfEndpoint(text) === source.address)?.node;
   return home !== nodes.nodes[0] && isSameBut(first, second, (host) => host === source.address);
 }
+
+const isLet = ({ branches }: FlowOutcome): boolean =>
+  branches.every(({ verdict }) => verdict === 'accept' || verdict === 'pass');
 
 type Claims = ReadonlyMap<string, Claim>;
 
@@ -171,7 +182,8 @@ function allDestinations(
     family,
     indexes.map((index) => ({ index, paths: index.paths })),
   );
-  return [...named, ...commonDestinations(views[0]!, profiles[0]!, family)];
+  const common = views.flatMap((view, at) => commonDestinations(view, profiles[at]!, family));
+  return [...named, ...new Map(common.map((one) => [placeOf(one), one])).values()];
 }
 
 /** The first, the last and some between them at even distances. */
@@ -181,7 +193,7 @@ function someNodes(view: BundleView, profile: string): readonly string[] {
   return Array.from({ length: nodesMax }, (_, n) => names[Math.round((n * (names.length - 1)) / (nodesMax - 1))]!);
 }
 
-function profilesOf(view: BundleView, mode: 'iptables' | 'ipvs'): readonly string[] {
+function profilesOf(view: BundleView, mode: Mode): readonly string[] {
   return [...view.profiles].flatMap(([name, profile]) => (profile.mode === mode ? [name] : [])).toSorted();
 }
 

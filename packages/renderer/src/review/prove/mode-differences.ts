@@ -1,4 +1,4 @@
-import { addressOfEndpoint, type ProblemCode } from '@sluice/netfilter';
+import { addressOfEndpoint, type Mode, type ProblemCode } from '@sluice/netfilter';
 import type { Claim } from './declared.ts';
 import { loopback } from '../flows/destinations.ts';
 import { endpointsOf, localEndpoints, usable } from './connection.ts';
@@ -6,7 +6,7 @@ import type { FlowOutcome } from '../flows/flow.ts';
 import type { FlowRow } from '../flows/flows.ts';
 import type { NodeOf } from '../bundle/node.ts';
 
-/** The documented differences of mode ipvs from mode iptables; `docs/problems.md` describes each. */
+/** The documented differences of modes ipvs and nftables from mode iptables; `docs/problems.md` describes each. */
 export type ModeDifference = Extract<
   ProblemCode,
   | 'DIFFERS_LOCAL_FALLBACK'
@@ -14,11 +14,12 @@ export type ModeDifference = Extract<
   | 'DIFFERS_NO_ENDPOINT'
   | 'DIFFERS_LOCALHOST'
   | 'DIFFERS_OTHER_PORTS'
+  | 'DIFFERS_CLUSTER_IPS'
   | 'ANNOTATION_IGNORED'
   | 'DETECTOR_MISSING'
 >;
 
-/** A flow that mode iptables and mode ipvs treat differently. */
+/** A flow that mode iptables and another mode treat differently. */
 export interface DifferingFlow {
   readonly row: Omit<FlowRow, 'outcomes'>;
   /** The declaration of the destination; undefined for one that no Service has. */
@@ -26,20 +27,24 @@ export interface DifferingFlow {
   readonly node: NodeOf;
   /** In mode iptables. */
   readonly first: FlowOutcome;
-  /** In mode ipvs. */
+  /** In the other mode. */
   readonly second: FlowOutcome;
+  readonly mode: Exclude<Mode, 'iptables'>;
 }
 
 /** @returns the documented difference; undefined if there is none, so that one of the outcomes is wrong */
 export function differenceOf(differing: DifferingFlow): ModeDifference | undefined {
-  return reasons.find(([, holds]) => holds(differing))?.[0];
+  const own = differing.mode === 'ipvs' ? reasonsOfIpvs : reasonsOfNft;
+  return [...reasons, ...own].find(([, holds]) => holds(differing))?.[0];
 }
 
 const verdictOf = ({ branches }: FlowOutcome): string =>
   [...new Set(branches.map(({ verdict }) => verdict))].join(' or ');
 
 /** The first match counts. Each matches only what it explains. */
-const reasons: readonly (readonly [ModeDifference, (differing: DifferingFlow) => boolean])[] = [
+type Reasons = readonly (readonly [ModeDifference, (differing: DifferingFlow) => boolean])[];
+
+const reasons: Reasons = [
   [
     'DIFFERS_LOCALHOST',
     // Without node ports on loopback addresses no rule has to protect these from other hosts.
@@ -48,6 +53,17 @@ const reasons: readonly (readonly [ModeDifference, (differing: DifferingFlow) =>
       (row.destination.kind === 'localhost' ||
         (row.destination.address === loopback[row.family] && verdictOf(first) === 'drop')),
   ],
+];
+
+const reasonsOfNft: Reasons = [
+  [
+    'DIFFERS_CLUSTER_IPS',
+    ({ claim, first, second }) =>
+      claim === undefined && verdictOf(first) === 'pass' && ['reject', 'drop'].includes(verdictOf(second)),
+  ],
+];
+
+const reasonsOfIpvs: Reasons = [
   [
     'DIFFERS_OTHER_PORTS',
     // Every node carries the addresses, and the rule for health checks matches every protocol.
