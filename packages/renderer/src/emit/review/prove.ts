@@ -1,6 +1,12 @@
 import { profileNames } from './settings.ts';
 import { outcomeText, destinationText, nodesText, plural, sourceText } from '../../review/report/words.ts';
-import { type CounterExample, isProved, type ProfileFault, type Proof } from '../../review/prove/prove.ts';
+import {
+  type CounterExample,
+  type HeaderSpace,
+  isProved,
+  type ProfileFault,
+  type Proof,
+} from '../../review/prove/prove.ts';
 
 /** The maximum number of counter-examples in the text; it counts the rest, and JSON has all. */
 const shownMax = 100;
@@ -18,11 +24,15 @@ export function printProof(proof: Proof, format: 'text' | 'json'): string {
     ...shown,
     more > 0 ? `… and ${more} more; -o json has all\n` : '',
     ...proof.profiles.map(
-      ({ profile, family, services, flows }) =>
-        `profile ${profile}, ${family}: ${plural(services, 'Service')}, ${plural(flows, 'flow')} traced\n`,
+      ({ profile, family, services, flows, headerSpace }) =>
+        `profile ${profile}, ${family}: ${plural(services, 'Service')}, ${plural(flows, 'flow')} traced${spaceText(headerSpace)}\n`,
     ),
     lastLine(proof),
   ].join('');
+}
+
+function spaceText(space: HeaderSpace | undefined): string {
+  return space ? `; ${plural(space.keys, 'key')} and ${plural(space.intervals, 'interval')} divide all packets` : '';
 }
 
 function lastLine(proof: Proof): string {

@@ -200,7 +200,9 @@ test.each([
 test('a bundle of mode nftables is proved', () => {
   const { counterExamples, faults, profiles } = proofOf(nftBundle);
   expect([...counterExamples, ...faults]).toEqual([]);
-  expect(profiles).toMatchObject([{ family: 'ipv4', services: 4 }]);
+  // Six frontends and four ClusterIPs; `pods`, `keep`, `node`, `cidr` and a source range.
+  expect(profiles).toMatchObject([{ family: 'ipv4', services: 4, headerSpace: { keys: 10, intervals: 5 } }]);
+  expect(printProof(proofOf(nftBundle), 'text')).toContain('10 keys and 5 intervals divide all packets');
   expect(profiles[0]?.flows).toBeGreaterThan(50);
 });
 

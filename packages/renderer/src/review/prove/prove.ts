@@ -1,5 +1,15 @@
 import { families } from '../bundle/tools.ts';
-import { addAll, type Family, fillRules, ipvsHost, linkFlat, type Problem, readIpvs, readNft } from '@sluice/netfilter';
+import {
+  addAll,
+  type Family,
+  fillRules,
+  ipvsHost,
+  linkFlat,
+  type Problem,
+  readFrontend,
+  readIpvs,
+  readNft,
+} from '@sluice/netfilter';
 import { type BundleFiles, type ResolvedNode, resolveNode } from '@sluice/bundle';
 import { distinctionsOf } from './distinctions.ts';
 import type { Distinctions } from '../flows/groups.ts';
@@ -16,6 +26,7 @@ import type { ExpectedOutcome, ProfileTrafficPolicy } from './connection.ts';
 import { expectedOf } from './expected.ts';
 import type { Branch, Destination, FlowOutcome } from '../flows/flow.ts';
 import { flowRows, type FlowRow } from '../flows/flows.ts';
+import { nftStateOf } from '../flows/nft-state.ts';
 import { nodesOfProfile, factOf, nodeOf, ReviewStopped } from '../bundle/node.ts';
 import { trafficPolicyOf } from './traffic-policy.ts';
 import { hostOf } from '../flows/program.ts';
@@ -42,6 +53,14 @@ export interface ProfileFault {
   readonly found: string;
 }
 
+/** In mode nftables: the elements that divide packets. Within what they divide, a node treats all packets alike. */
+export interface HeaderSpace {
+  /** Frontends, and ClusterIPs. */
+  readonly keys: number;
+  /** Networks of sources and destinations. */
+  readonly intervals: number;
+}
+
 /** The extent of the checks, and the faults found. */
 export interface Proof {
   readonly profiles: readonly {
@@ -49,6 +68,7 @@ export interface Proof {
     readonly family: Family;
     readonly services: number;
     readonly flows: number;
+    readonly headerSpace?: HeaderSpace;
   }[];
   readonly counterExamples: readonly CounterExample[];
   readonly faults: readonly ProfileFault[];
@@ -78,7 +98,14 @@ export function proveBundle(files: BundleFiles): Proof | readonly Problem[] {
       for (const family of families) {
         if (!hasFamily(view, profile, family)) continue;
         const proof = proveProfile(view, profile, family);
-        profiles.push({ profile, family, services: proof.services, flows: proof.flows });
+        const headerSpace = headerSpaceOf(view, profile, family);
+        profiles.push({
+          profile,
+          family,
+          services: proof.services,
+          flows: proof.flows,
+          ...(headerSpace ? { headerSpace } : {}),
+        });
         addAll(counterExamples, proof.counterExamples);
         addAll(faults, faultsOf(view, profile, family));
       }
@@ -88,6 +115,19 @@ export function proveBundle(files: BundleFiles): Proof | readonly Problem[] {
     throw error;
   }
   return { profiles, counterExamples, faults };
+}
+
+function headerSpaceOf(view: BundleView, profile: string, family: Family): HeaderSpace | undefined {
+  const [name] = view.profiles.get(profile)?.mode === 'nftables' ? nodesOfProfile(view, profile) : [];
+  if (name === undefined) return undefined;
+  const { settings, frontends } = nftStateOf(view, nodeOf(view, name), view.index(profile, family).paths);
+  const own = [...frontends].map(([key, lines]) => readFrontend(key, lines)).filter((one) => one.family === family);
+  const clusterIPs = new Set(own.flatMap(({ isClusterIP, address }) => (isClusterIP ? [address] : [])));
+  const networks = settings.filter(
+    (one) => /^(?:pods|keep|node|cidr) /.test(one) && one.includes(':') === (family === 'ipv6'),
+  );
+  const ranges = own.reduce((sum, one) => sum + one.ranges.length, 0);
+  return { keys: own.length + clusterIPs.size, intervals: networks.length + ranges };
 }
 
 function faultsOf(view: BundleView, profile: string, family: Family): readonly ProfileFault[] {
