@@ -104,9 +104,9 @@ function replaceOne(bundle: string, round: number): void {
 }
 
 /** Writes the rendered bundle of a synthetic cluster of one node, `node-0000`. */
-export function publish(bundle: string, services: number): void {
-  const sluice =
-    'apiVersion: sluice.dev/v1alpha1\nkind: SluiceConfig\ncomplete: true\nprofiles:\n- name: default\n  clusterCIDR: 10.128.0.0/9\n  conntrack: { maxPerCore: 0 }\n';
+export function publish(bundle: string, services: number, mode: 'iptables' | 'nftables' = 'iptables'): void {
+  const profile = `name: default\n  mode: ${mode}\n  clusterCIDR: 10.128.0.0/9\n  conntrack: { maxPerCore: 0 }\n`;
+  const sluice = `apiVersion: sluice.dev/v1alpha1\nkind: SluiceConfig\ncomplete: true\nprofiles:\n- ${profile}`;
   const { config } = readConfig({ sluice: { file: 'sluice.yaml', text: sluice }, kubeProxy: [] });
   const text = JSON.stringify(clusterList({ services, endpointsPerService: 5, nodes: 1 }));
   const change = load([{ file: 'list.json', text }]).objects;

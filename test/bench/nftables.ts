@@ -18,6 +18,68 @@ export function nftablesBench(services: readonly number[], rounds = 3): void {
     return;
   }
   for (const size of services) reportSize(size, rounds);
+  reportNode(10_000);
+}
+
+/** All of sluiced, twice: the second run is the control. */
+function reportNode(services: number): void {
+  const [one, again] = [nodeInside(services), nodeInside(services)];
+  const line = (what: string, name: keyof NodeTimes, asked: string, baseline: string): void =>
+    report(
+      `mode nftables, sluiced at ${services} Services: ${what}`,
+      `${one[name].toFixed(0)} ${name === 'megabytes' ? 'MB' : 'ms'}`,
+      asked,
+      `${baseline}; A/A control ${ratio(again[name], one[name])}`,
+    );
+  const cold = inside(services, 'ours');
+  const beside = (name: keyof NodeTimes, value: number, title: string): string =>
+    `${title} ${ms(value / 1000)}, ratio ${ratio(one[name], value)}`;
+  line(
+    'the first load, from the directory to packets, rehearsal included',
+    'coldMs',
+    'at most 5 s',
+    beside('coldMs', cold.loadMs, 'the load alone'),
+  );
+  line(
+    'one endpoint, from the complete bundle to packets',
+    'endpointMs',
+    'at most 15 ms',
+    beside('endpointMs', cold.replaceMs, 'a new nft for an endpoint'),
+  );
+  line(
+    '100 Services change: stage and switch',
+    'switchMs',
+    'switch at most 10 ms',
+    beside('switchMs', cold.replaceMs, 'a new nft for an endpoint'),
+  );
+  line(
+    '100 Services change: commit to end, with the pause for packets in flight',
+    'commitMs',
+    'commit at most 50 ms',
+    beside('commitMs', cold.replaceMs, 'a new nft for an endpoint'),
+  );
+  line(
+    'resident memory of a process that did all of it',
+    'megabytes',
+    'at most 120 MB idle',
+    'with the heap of the first load',
+  );
+}
+
+/** The output of nftables-node-inside.ts. */
+interface NodeTimes {
+  readonly coldMs: number;
+  readonly endpointMs: number;
+  readonly switchMs: number;
+  readonly commitMs: number;
+  readonly megabytes: number;
+}
+
+function nodeInside(services: number): NodeTimes {
+  const script = join(import.meta.dirname, 'nftables-node-inside.ts');
+  const shell = 'mount -t tmpfs tmpfs /run && exec "$@"';
+  const command = ['-n', '-m', 'sh', '-c', shell, 'sh', process.execPath, script, String(services)];
+  return JSON.parse(execFileSync('/usr/bin/unshare', command, { encoding: 'utf8' })) as NodeTimes;
 }
 
 function reportSize(services: number, rounds: number): void {
