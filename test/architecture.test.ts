@@ -160,8 +160,8 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
   ],
   'applier/admission': [
     'applier/ipvs',
-    'applier/nftables',
     'applier/message',
+    'applier/nftables',
     'applier/plan',
     'applier/ports',
     'bundle',

@@ -44,6 +44,10 @@ describe('sluiced in mode nftables', { timeout: 120_000 }, () => {
     const apply = (...more: readonly string[]): ReturnType<typeof node.sluiced> =>
       sluiced('apply', `${node.directory}/rendered`, ...more);
     publish(cartBundle([1, 2]));
+    expect(await sluiced('preflight', `${node.directory}/rendered`, '--verbose')).toMatchObject({
+      exitCode: 0,
+      stdout: expect.stringMatching(/mode nftables \(nftables v[^)]*\).*\n(?:.*\n)*.*rehearsals \(in a child/),
+    });
     expect((await apply('--dry-run')).exitCode).toBe(1);
     expect(await tables()).toBe('');
     expect(await apply()).toMatchObject({ exitCode: 0, stdout: expect.stringContaining('confirmed') });
@@ -102,7 +106,7 @@ describe('sluiced in mode nftables', { timeout: 120_000 }, () => {
     await until('the element is back', async () => (await cart()).length === 3 || undefined);
     await node.tool(['nft', 'delete', 'table', 'inet', 'sluice']);
     await until('the table is back', async () => (await cart().catch(() => [])).length === 3 || undefined);
-    expect(await node.get()).toContain('lastRepair');
+    expect(await cart()).toContain('10.96.0.10 . 6 . 80 : goto n2');
   });
 
   test('a release on probation goes by itself when sluiced is killed, and the next one leaves nothing of it', async () => {

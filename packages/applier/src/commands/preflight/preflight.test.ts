@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { makeRelease, printRelease, sumsOf } from '@sluice/bundle';
 import { afterAll, expect, test } from 'vitest';
-import { opensshFinding } from '../../preflight.ts';
+import { opensshFinding } from '../../preflight/preflight.ts';
 import { sampleBundle, sampleNode } from '../../testing/bundle.fixture.ts';
 import { keyFile } from '../../receipts/key.ts';
 import { lookAt } from '../session/look-at.ts';

@@ -1,6 +1,6 @@
 import type { SluicedConfig } from '../../config.ts';
 import type { Arrival } from '../../inbox/inbox.ts';
-import { findings, type PreflightFinding } from '../../preflight.ts';
+import { findings, type PreflightFinding } from '../../preflight/preflight.ts';
 import { hasKey } from '../../receipts/key.ts';
 import { exitCodes } from '../../ports/outcome.ts';
 import { version } from '../../version.ts';

@@ -4,29 +4,30 @@ import {
   type Problem,
   onKernel,
   parseKernelRelease,
-  readRule,
   readSysctlLine,
-  isRuleError,
+  tableLine,
 } from '@sluice/netfilter';
-import type { SluicedConfig } from './config.ts';
-import { readFacts } from './kernel/facts.ts';
-import { findSwitch } from './kernel/find-switch.ts';
-import { knowsBpf } from './kernel/knows-bpf.ts';
-import { LinuxKernel } from './kernel/linux.ts';
-import { inScratchNamespace } from './kernel/scratch/namespace.ts';
-import { placeOf, rehearser } from './kernel/scratch/rehearse.ts';
-import type { Run } from './kernel/command.ts';
-import { runChildren } from './kernel/run.ts';
-import { procTunables } from './kernel/sysctl.ts';
-import { detectTools, doubtOf, findTool, otherBackend, realTool, storeOf, type Tools, useOf } from './kernel/tools.ts';
-import { peek, pinnedStore } from './state/peek.ts';
-import { admit, AdmitMemory } from './admission/admit.ts';
-import { countNames, foreignSluiceChains, foreignProxyChains } from './plan/ownership.ts';
-import type { NodeFacts } from './ports/node-facts.ts';
-import { RehearsalError } from './ports/rehearsal.ts';
-import { findProxy } from './admission/start-state.ts';
-import { messageOf } from './message.ts';
-import { familyNames, type Observed } from './ports/node-state.ts';
+import type { SluicedConfig } from '../config.ts';
+import { readFacts } from '../kernel/facts.ts';
+import { findSwitch } from '../kernel/find-switch.ts';
+import { knowsBpf } from '../kernel/knows-bpf.ts';
+import { LinuxKernel } from '../kernel/linux.ts';
+import { inScratchNamespace } from '../kernel/scratch/namespace.ts';
+import { placeOf, rehearser } from '../kernel/scratch/rehearse.ts';
+import type { Run } from '../kernel/command.ts';
+import { runChildren } from '../kernel/run.ts';
+import { procTunables } from '../kernel/sysctl.ts';
+import { detectTools, doubtOf, findTool, otherBackend, realTool, storeOf, type Tools, useOf } from '../kernel/tools.ts';
+import { peek, pinnedStore } from '../state/peek.ts';
+import { admit, AdmitMemory } from '../admission/admit.ts';
+import { nftProblem } from '../admission/kernel-context.ts';
+import { countNames, foreignSluiceChains, foreignProxyChains } from '../plan/ownership.ts';
+import type { NodeFacts } from '../ports/node-facts.ts';
+import { RehearsalError } from '../ports/rehearsal.ts';
+import { findProxy } from '../admission/start-state.ts';
+import { addressClashes } from './address-clashes.ts';
+import { messageOf } from '../message.ts';
+import { familyNames, type NodeState, type Observed } from '../ports/node-state.ts';
 
 /** The result of one check, with the action to take. */
 export interface PreflightFinding {
@@ -53,15 +54,20 @@ export async function findings(
   const pinned = pinnedStore(config.state);
   const tools = await detectTools(storeOf(config.backend, pinned), run);
   const facts = readFacts(tools, procTunables);
+  const isNft = files !== undefined && runsNft(files, config.node);
   return [
     ...helperFindings(),
     ...(await opensshFindings(run)),
-    ...familyFindings(tools),
-    ...(await storeFindings(tools, pinned !== undefined, run)),
-    ...(await rehearsalFindings(config, tools, run)),
-    ...(await extensionFindings(tools, run)),
-    ...(await switchFindings(config, tools, run)),
-    ...(await bpfFindings(config, tools, run)),
+    ...(isNft
+      ? await nftFindings(config, tools, run)
+      : [
+          ...familyFindings(tools),
+          ...(await storeFindings(tools, pinned !== undefined, run)),
+          ...(await rehearsalFindings(config, tools, run)),
+          ...(await extensionFindings(tools, run)),
+          ...(await switchFindings(config, tools, run)),
+          ...(await bpfFindings(config, tools, run)),
+        ]),
     ...(files ? await ipvsFindings(files, config, tools, run) : []),
     ...(files ? sysctlFindings(files, config.node, facts) : []),
     ...(await ownerFindings(config, tools, facts, run)),
@@ -130,6 +136,22 @@ export function opensshFinding(output: string): PreflightFinding | undefined {
   const todo =
     'remove valid-after and valid-before from allowed_signers, or install OpenSSH 9.1: older versions refuse such lines';
   return isFine ? good('OpenSSH', `${major}.${minor}`) : note('OpenSSH', `${major}.${minor}`, todo);
+}
+
+function runsNft(files: BundleFiles, node: string): boolean {
+  const resolved = resolveNode(files, node);
+  return 'version' in resolved && resolved.nft !== undefined;
+}
+
+/** Mode nftables needs no other tool, and its switch is part of the table. */
+async function nftFindings(config: SluicedConfig, tools: Tools, run: Run): Promise<PreflightFinding[]> {
+  const what = 'mode nftables';
+  const problem = await nftProblem(new LinuxKernel(tools, run, procTunables));
+  if (problem) return [bad(what, problem.message, problem.hint)];
+  const { stdout } = await run({ file: findTool('nft') ?? 'nft', args: ['--version'] });
+  const settings = [tableLine({ detector: 'address', masqueradeAll: false })];
+  const empty: NodeState = { families: {}, sysctls: new Map(), nft: { settings, frontends: new Map() } };
+  return [good(what, stdout.trim()), ...(await rehearsalFindings(config, tools, run, empty))];
 }
 
 function familyFindings(tools: Tools): PreflightFinding[] {
@@ -225,16 +247,18 @@ async function withoutNamespace(run: Run): Promise<PreflightFinding | undefined>
 }
 
 /** Rehearses a tiny program where the config has rules rehearsed. */
-async function rehearsalFindings({ rehearse }: SluicedConfig, tools: Tools, run: Run): Promise<PreflightFinding[]> {
+async function rehearsalFindings(
+  { rehearse }: SluicedConfig,
+  tools: Tools,
+  run: Run,
+  state = tinyState(tools),
+): Promise<PreflightFinding[]> {
   const what = 'rehearsals';
   const place = placeOf(rehearse);
   if (place === 'off')
     return [note(what, 'off', 'set rehearse: auto, so that the kernel checks new rules before they are applied')];
-  const empty = { chains: new Map([['KUBE-T', []]]), jumps: [] };
-  const tiny = { filter: empty, nat: empty };
-  const families = Object.fromEntries(familyNames.filter((one) => tools.families[one]).map((one) => [one, tiny]));
   try {
-    await rehearser(place, tools, run)({ families, sysctls: new Map() });
+    await rehearser(place, tools, run)(state);
     return [
       good(what, place === 'unit' ? 'in sluiced-rehearse@.service' : 'in a child process with its own namespace'),
     ];
@@ -243,6 +267,13 @@ async function rehearsalFindings({ rehearse }: SluicedConfig, tools: Tools, run:
       error instanceof RehearsalError ? error.hint : 'load the modules of iptables (modprobe ip_tables nf_tables)';
     return [bad(what, messageOf(error), hint)];
   }
+}
+
+function tinyState(tools: Tools): NodeState {
+  const empty = { chains: new Map([['KUBE-T', []]]), jumps: [] };
+  const tiny = { filter: empty, nat: empty };
+  const families = Object.fromEntries(familyNames.filter((one) => tools.families[one]).map((one) => [one, tiny]));
+  return { families, sysctls: new Map() };
 }
 
 /** The sysctls that the profile sets. Those that cannot be written are problems of the bundle, which name them. */
@@ -365,31 +396,4 @@ function bundleFindings(config: SluicedConfig, files: BundleFiles, facts: NodeFa
     ...clash,
     ...(refused.length + clash.length === 0 ? [good('bundle', 'this node can run it')] : []),
   ];
-}
-
-interface AddressClash {
-  readonly address: string;
-  readonly cluster: boolean;
-}
-
-/** Service addresses that are also on an interface of this node: the node would answer for the Service, or lose its own address. */
-function addressClashes(config: SluicedConfig, files: BundleFiles, facts: NodeFacts): readonly AddressClash[] {
-  const resolved = resolveNode(files, config.node);
-  if (!('version' in resolved)) return [];
-  const own = new Set([...facts.addresses.ipv4, ...facts.addresses.ipv6]);
-  const found = new Map<string, AddressClash>();
-  for (const family of familyNames) {
-    for (const text of resolved.rules[family]?.nat.rules ?? []) {
-      const rule = readRule(text, family);
-      if (isRuleError(rule) || rule.chain !== 'KUBE-SERVICES') continue;
-      // A rule for all but one address, such as that of node ports for all but ::1, is not for a Service with that address.
-      if (rule.destination?.negated === true) continue;
-      const address = rule.destination?.value.replace(/\/(32|128)$/, '');
-      if (address === undefined || !own.has(address)) continue;
-      // kube-proxy's comments tell the kind of an address.
-      const cluster = rule.matches.some((match) => match.kind === 'comment' && match.text.endsWith(' cluster IP'));
-      found.set(address, { address, cluster: cluster || found.get(address)?.cluster === true });
-    }
-  }
-  return [...found.values()];
 }
