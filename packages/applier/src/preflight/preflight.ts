@@ -1,12 +1,5 @@
 import { type BundleFiles, resolveNode } from '@sluice/bundle';
-import {
-  type Family,
-  type Problem,
-  onKernel,
-  parseKernelRelease,
-  readSysctlLine,
-  tableLine,
-} from '@sluice/netfilter';
+import { type Family, type Problem, onKernel, parseKernelRelease, readSysctlLine, tableLine } from '@sluice/netfilter';
 import type { SluicedConfig } from '../config.ts';
 import { readFacts } from '../kernel/facts.ts';
 import { findSwitch } from '../kernel/find-switch.ts';
