@@ -67,7 +67,7 @@ export function destinationsOf(
       for (const key of ports) for (const port of nodePortsOf(key)) add(port, path);
       for (const rule of wide) for (const destination of elsewhere(rule, family)) add(destination, path);
       // A node that carries an address answers on all its ports, also on one that no Service has.
-      for (const address of bound) add({ kind: 'elsewhere', address, port: unusedPort, protocol: 'tcp' }, path);
+      for (const address of bound) add(otherPortOf(address), path);
     }
   }
   return [...found.values()]
@@ -127,16 +127,18 @@ export function commonDestinations(view: BundleView, profile: string, family: Fa
   return [...new Map(all).values()];
 }
 
-/** Mode nftables: in each Service CIDR an address that no Service has, whose packets are dropped. */
+/** Mode nftables: in each Service CIDR of the cluster or of the profile an address that no Service has, whose packets are dropped. */
 export function unallocatedIn(view: BundleView, profile: string, family: Family): readonly Destination[] {
   const [name] = view.profiles.get(profile)?.mode === 'nftables' ? nodesOfProfile(view, profile) : [];
   if (name === undefined) return [];
   const { addresses } = view.index(profile, family);
-  return nftStateOf(view, nodeOf(view, name), []).settings.flatMap((setting): readonly Destination[] => {
-    const network = setting.startsWith('cidr ') ? parseCidr(setting.slice('cidr '.length)) : undefined;
+  const { settings } = nftStateOf(view, nodeOf(view, name), []);
+  const own = settings.flatMap((setting) => (setting.startsWith('cidr ') ? [setting.slice('cidr '.length)] : []));
+  return [...new Set([...own, ...view.cluster.serviceCIDRs])].flatMap((text): readonly Destination[] => {
+    const network = parseCidr(text);
     const address = network?.family === family ? freeIn(network, addresses) : undefined;
     if (address === undefined) return [];
-    return [{ kind: 'elsewhere', address, port: unusedPort, protocol: 'tcp', services: [] }];
+    return [{ ...otherPortOf(address), services: [] }];
   });
 }
 
@@ -157,6 +159,14 @@ function namedBy(rule: Rule, other: Destination): readonly Destination[] {
   if (address === '::1' || address.startsWith('127.')) return [];
   return [{ ...other, address, port: matchedPort(rule) ?? other.port, protocol: rule.protocol ?? other.protocol }];
 }
+
+/** A port of an address that hardly any Service has. */
+export const otherPortOf = (address: string): Omit<Destination, 'services'> => ({
+  kind: 'elsewhere',
+  address,
+  port: unusedPort,
+  protocol: 'tcp',
+});
 
 /** The discard port, which Services hardly ever use. */
 const unusedPort = 9;

@@ -39,7 +39,7 @@ export function sourcesOf(
   const place = networksOf(view, node, family);
   const own = [place.podCIDR, place.clusterCIDR, place.address === undefined ? undefined : networkOf(place.address)];
   const networks = new Map(
-    [...own, ...named.networks, ...declared.map(parseCidr)].flatMap(known).map((cidr) => [cidr.text, cidr]),
+    [...own, ...named.networks, ...declared.map(networkOf)].flatMap(known).map((cidr) => [cidr.text, cidr]),
   );
   const all = [...networks.values()];
   const outside = representative(anywhere[family], all, usual[family]);

@@ -7,11 +7,18 @@ import { factOf, type NodeOf } from '../bundle/node.ts';
 /** The distinctions that Services declare: local endpoints, topology hints, source ranges. */
 export function distinctionsOf(claims: readonly Claim[], family: Family): Distinctions {
   const traits = claims.flatMap((claim) => traitsOf(claim, family));
-  const ranges = claims.flatMap(({ role, declared }) => (role === 'load-balancer' ? declared.notes.sourceRanges : []));
+  const ranges = claims.flatMap(({ role, declared }) => (role === 'load-balancer' ? sourcesOf(declared) : []));
   return {
     networks: [...new Set(ranges)],
     signatureOf: (node) => traits.map((trait) => trait(node)).join('\n'),
   };
+}
+
+/** Source ranges; in mode nftables also the address from which a node inside of them connects. */
+function sourcesOf({ mode, notes }: Claim['declared']): readonly string[] {
+  const { sourceRanges, loadBalancerAddresses } = notes;
+  if (mode !== 'nftables' || sourceRanges.length === 0) return sourceRanges;
+  return [...sourceRanges, ...loadBalancerAddresses];
 }
 
 type NodeTrait = (node: NodeOf) => string;

@@ -1,6 +1,7 @@
 import { families } from '../bundle/tools.ts';
 import {
   addAll,
+  cidrContains,
   type Family,
   fillRules,
   ipvsHost,
@@ -19,6 +20,7 @@ import {
   destinationsOf,
   commonDestinations,
   loopback,
+  otherPortOf,
   placeOf,
   unallocatedIn,
 } from '../flows/destinations.ts';
@@ -182,13 +184,16 @@ function proveProfile(view: BundleView, profile: string, family: Family): Profil
   const named = destinationsOf(family, [{ index, paths: index.paths }]);
   const common = commonDestinations(view, profile, family);
   const unclaimed = common.filter((other) => !claims.has(placeOf({ ...other, kind: 'address' })));
-  const destinations = [...withClaims(named, claims), ...unclaimed];
+  const carried = carriedBy(all, claims);
+  const destinations = [...withClaims(withOtherPorts(named, all, carried), claims), ...unclaimed];
   const declarations: Declarations = {
     view,
     claims,
     trafficPolicy: trafficPolicyOf(view, profile, family),
-    carried: carriedBy(all, claims),
-    unallocated: new Set(unallocatedIn(view, profile, family).map(({ address }) => address)),
+    carried,
+    unallocated: unallocatedIn(view, profile, family).flatMap(({ address }) =>
+      view.cluster.serviceCIDRs.some((cidr) => cidrContains(cidr, address)) ? [address] : [],
+    ),
   };
   const counterExamples: CounterExample[] = [];
   let flows = 0;
@@ -215,7 +220,7 @@ interface Declarations {
   /** In mode ipvs: the Services' own addresses, which every node carries; in mode nftables their ClusterIPs. */
   readonly carried: ReadonlySet<string>;
   /** In mode nftables: addresses of the Service CIDRs that no Service has. */
-  readonly unallocated: ReadonlySet<string>;
+  readonly unallocated: readonly string[];
 }
 
 function carriedBy(all: readonly ServiceDeclaration[], claims: Declarations['claims']): ReadonlySet<string> {
@@ -225,6 +230,18 @@ function carriedBy(all: readonly ServiceDeclaration[], claims: Declarations['cla
   return new Set(
     [...claims.values()].flatMap(([claim]) => (claim && isCarried(claim) ? claim.destination.address || [] : [])),
   );
+}
+
+/** Adds other ports of ClusterIPs whose element is missing in mode nftables: they are not rejected then. */
+function withOtherPorts(
+  found: readonly Destination[],
+  all: readonly ServiceDeclaration[],
+  carried: ReadonlySet<string>,
+): readonly Destination[] {
+  if (all[0]?.mode !== 'nftables') return found;
+  const known = new Set(found.map(placeOf));
+  const others = [...carried].map((address): Destination => ({ ...otherPortOf(address), services: [] }));
+  return [...found, ...others.filter((one) => !known.has(placeOf(one)))];
 }
 
 /** Adds declared destinations that no rule names. */
@@ -245,7 +262,7 @@ function expectation(
   const [claim] = claims.get(placeOf(destination)) ?? [];
   const node = nodeOf(view, row.nodes.nodes[0]!);
   if (claim) return expectedOf({ claim, node, family, source, trafficPolicy });
-  if (destination.address === loopback[family] || unallocated.has(destination.address)) return { kind: 'drop' };
+  if (destination.address === loopback[family] || unallocated.includes(destination.address)) return { kind: 'drop' };
   // Ports of such an address that no Service has are rejected, unless it is the node's own address.
   const isCarried = carried.has(destination.address) && destination.address !== factOf(node, family, 'address');
   return { kind: isCarried ? 'reject' : 'unclaimed' };

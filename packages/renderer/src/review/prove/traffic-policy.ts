@@ -55,7 +55,7 @@ function openNodePorts(
   return { address, localhost };
 }
 
-/** In mode nftables the table has the interface of pods, and the set `pods` their addresses. */
+/** In mode nftables the table has the interface of pods, and set `pods` their addresses, as set `keep` does for ClusterIPs. */
 function nftDetectorOf(
   view: BundleView,
   profile: string,
@@ -64,8 +64,10 @@ function nftDetectorOf(
   const text = (where: 'first' | 'last'): string => view.files.get(baseFile(profile, where, 'nft')) ?? '';
   const { detector, masqueradeAll } = tableOptions([readNftTable(text('first')) ?? '']);
   if (detector !== 'address') return { notLocal: `! -i ${detector.interface.replace(/\*$/, '+')}`, masqueradeAll };
-  const set = family === 'ipv4' ? 'pods4' : 'pods6';
-  const network = new RegExp(`^add element inet sluice ${set} \\{ (\\S+) \\}$`, 'm').exec(text('last'))?.[1];
+  const n = family === 'ipv4' ? '4' : '6';
+  const [network] = ['pods', 'keep'].flatMap(
+    (name) => new RegExp(`^add element inet sluice ${name}${n} \\{ (\\$\\S+) \\}$`, 'm').exec(text('last'))?.[1] ?? [],
+  );
   return { notLocal: network === undefined ? '' : `! -s ${network}`, masqueradeAll };
 }
 
