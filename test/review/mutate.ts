@@ -76,6 +76,27 @@ const changes: Readonly<Record<string, LineChange>> = {
       `${prefix}${name === 'CLUSTER-IP' ? 'EXTERNAL-IP' : name === 'EXTERNAL-IP' ? 'LOAD-BALANCER' : 'CLUSTER-IP'} `,
   ),
   side: replace(/ dst,dst( |$)/, (end) => ` src,dst${end}`),
+  'frontend address': replace(
+    /((?:\{|,) [0-9.]+)\.(\d+)( \. (?:tcp|udp|sctp) )/,
+    (head, last, protocol) => `${head}.${(Number(last) + 1) % 250}${protocol}`,
+  ),
+  'frontend port': replace(/( \. (?:tcp|udp|sctp) \. )(\d+)/, (head, port) => `${head}${Number(port) + 1}`),
+  'frontend of a slot': replace(/( \. )(\d+)( \. \$\{)/, (head, port, slot) => `${head}${Number(port) + 1}${slot}`),
+  'endpoint of a slot': replace(
+    /( : [0-9.]+)\.(\d+)( \. )/,
+    (head, last, end) => `${head}.${(Number(last) + 1) % 250}${end}`,
+  ),
+  'port of a slot': replace(/( : \S+ \. )(\d+)/, (head, port) => `${head}${Number(port) + 1}`),
+  'list of a slot': replace(/\$\{(slot|localSlot)\}/, (name) => `\${${name === 'slot' ? 'localSlot' : 'slot'}}`),
+  'without affinity': replace(/goto (p?)[sr](\$\{\w+\})t\d+/, (node, count) => `goto ${node}n${count}`),
+  'other affinity': replace(/(goto p?[sr]\$\{\w+\}t)(\d+)/, (head, time) => `${head}${Number(time) + 60}`),
+  'no endpoint': replace(/ : (goto refuse|drop)/, (verdict) => ` : ${verdict === 'drop' ? 'goto refuse' : 'drop'}`),
+  policy: replace(/ (near|always)([46]) /, (name, n) => ` ${name === 'near' ? 'always' : 'near'}${n} `),
+  range: replace(
+    /( \. \d+ \. [0-9.]+)\.(\d+)(\/\d+)/,
+    (head, last, prefix) => `${head}.${(Number(last) + 1) % 250}${prefix}`,
+  ),
+  'network of the profile': replace(/ (pods|keep|node|cidr)4 \{ \S+ /, (name) => ` ${name}4 { 10.0.0.0/8 `),
   comment: replace(/ --comment "(\S+) /, (key) => ` --comment "${key} really `),
 };
 

@@ -5,6 +5,7 @@ import { expect, test } from 'vitest';
 import { readTree } from '../../packages/renderer/src/load/tree.ts';
 import { type BundleDiff, diffBundles } from '../../packages/renderer/src/review/diff/diff.ts';
 import { proveBundle } from '../../packages/renderer/src/review/prove/prove.ts';
+import { nftBundle } from '../../packages/renderer/src/review/nft.fixture.ts';
 import { listExamples } from '../../tools/examples.ts';
 import { type MutatedBundle, mutate } from './mutate.ts';
 import { behaviour, packetsFor, type WholeNode, wholeNodes } from './oracle.ts';
@@ -16,15 +17,17 @@ const bundles = listExamples().flatMap(({ name, output }) => {
   const files = readTree(output);
   return files instanceof Map ? [{ name, files: files as BundleFiles }] : [];
 });
-/** Fewer examples have this mode, so they are drawn more often. */
-const ofIpvs = bundles.filter(({ files }) => [...files.keys()].some((path) => path.endsWith('.ipvs')));
+/** Fewer examples have these modes, so they are drawn more often. */
+const ofMode = (end: '.ipvs' | '.nft') =>
+  bundles.filter(({ files }) => [...files.keys()].some((path) => path.endsWith(end)));
+const [ofIpvs, ofNft] = [ofMode('.ipvs'), [...ofMode('.nft'), { name: 'nft.fixture.ts', files: nftBundle }]];
 
 /** The count of each case, to detect a run in which nothing ever changes. */
 const met = { changing: 0, neutral: 0, refused: 0 };
 
 test.each(Array.from({ length: mutants }, (_, n) => n))(`classifies mutant %i correctly`, (n) => {
   const random = randomOf(seed + n);
-  const among = n % 3 === 0 ? ofIpvs : bundles;
+  const among = [ofIpvs, ofNft, bundles][n % 3] ?? bundles;
   const { name, files } = among[Math.floor(n / 3) % among.length]!;
   const mutant = mutate(files, random);
   expect(misjudged(files, mutant, random), `${name}: ${mutant.what}`).toBeUndefined();

@@ -1,15 +1,19 @@
 import { type BundleFiles, nodesOf, type ResolvedNode, resolveNode, valueOf } from '@sluice/bundle';
 import {
   cidrContains,
+  emptyProgram,
   type Family,
   type FamilyProgram,
   fillHost,
   ipvsHost,
   type IpvsState,
   linkFlat,
+  type NftState,
   type Outcome,
   type Packet,
+  readFrontend,
   readIpvs,
+  readNft,
   trace,
   TraceError,
 } from '@sluice/netfilter';
@@ -22,6 +26,7 @@ export interface WholeNode {
   readonly podCIDR: string | undefined;
   readonly program: FamilyProgram;
   readonly ipvs?: IpvsState;
+  readonly nft?: NftState;
 }
 
 /** Every node with its whole program; undefined when a node would refuse the bundle. */
@@ -31,9 +36,16 @@ export function wholeNodes(files: BundleFiles, family: Family): readonly WholeNo
     const node = resolveNode(files, name);
     if (!('version' in node)) return undefined;
     const rules = node.rules[family];
-    if (!rules) continue;
+    const nft = node.nft && readNft(node.nft);
+    if (nft && 'problems' in nft) return undefined;
+    if (!rules && !(nft && node.profile.families.includes(family))) continue;
     const fact = (key: string): string | undefined => valueOf(node.nodeFile.values, family, key) as string | undefined;
     const address = fact('address');
+    if (nft) {
+      nodes.push({ name, address, podCIDR: fact('podCIDR'), program: emptyProgram, nft });
+      continue;
+    }
+    if (!rules) continue;
     const own = [address ?? [], family === 'ipv4' ? '127.0.0.1' : '::1'].flat();
     const { nodePortAddresses } = node.profile;
     const host = {
@@ -71,7 +83,7 @@ function asSent(node: WholeNode, packet: Packet): Packet {
 /** The outcome of a packet, as one text; also for a client that returns to each endpoint that remembers it. */
 export function behaviour(node: WholeNode, asked: Packet): string {
   const packet = asSent(node, asked);
-  const world = { localAddresses: node.address === undefined ? [] : [node.address], ipvs: node.ipvs };
+  const world = { localAddresses: node.address === undefined ? [] : [node.address], ipvs: node.ipvs, nft: node.nft };
   const print = (outcomes: readonly Outcome[]): string =>
     outcomes
       .map((one) => `${one.verdict} ${one.to ?? ''} ${one.masquerade} ${one.probability.toFixed(7)}`)
@@ -97,18 +109,31 @@ export function behaviour(node: WholeNode, asked: Packet): string {
   }
 }
 
-/** The endpoints that a virtual server would remember for a client. */
-function keepers({ ipvs }: WholeNode, outcomes: readonly Outcome[]): readonly string[] {
+/** The endpoints that a virtual server or a frontend would remember for a client. */
+function keepers({ ipvs, nft }: WholeNode, outcomes: readonly Outcome[]): readonly string[] {
   return outcomes.flatMap(({ path, to }) => {
-    const isKept = path.some(({ chain }) => ipvs?.virtualServers.get(chain)?.persistence !== undefined);
+    const isKept =
+      path.some(({ chain }) => ipvs?.virtualServers.get(chain)?.persistence !== undefined) ||
+      affinityIn(nft, path) !== undefined;
     return isKept && to !== undefined ? [to] : [];
   });
 }
 
-/** The schedulers of virtual servers with a choice, and their persistence. */
-function choiceOf({ ipvs }: WholeNode, outcomes: readonly Outcome[]): string {
-  return outcomes
-    .filter(({ verdict }) => verdict === 'dnat')
+/** The time for which the frontend of a path remembers its clients. */
+function affinityIn(nft: NftState | undefined, path: Outcome['path']): number | undefined {
+  for (const { rule } of path) {
+    const key = rule.split(' : ')[0] ?? '';
+    const lines = nft?.frontends.get(key);
+    if (lines) return readFrontend(key, lines).affinitySeconds;
+  }
+  return undefined;
+}
+
+/** The schedulers of virtual servers with a choice, and how long clients are remembered. */
+function choiceOf({ ipvs, nft }: WholeNode, outcomes: readonly Outcome[]): string {
+  const chosen = outcomes.filter(({ verdict }) => verdict === 'dnat');
+  if (nft) return chosen.map(({ path }) => affinityIn(nft, path) ?? '').join(' | ');
+  return chosen
     .flatMap(({ path }) => path.flatMap(({ chain }) => ipvs?.virtualServers.get(chain) ?? []))
     .map(({ scheduler, flags, persistence }) =>
       [...(outcomes.length > 1 ? [scheduler, ...flags] : []), persistence ?? ''].join(' '),
@@ -132,7 +157,7 @@ export function packetsFor(
   const text = bundles.flatMap((files) => [...files.values()]).join('\n');
   const addresses = [...new Set([...text.matchAll(addressForm[family])].map(([match]) => match))].filter(isWhole);
   const ports = [
-    ...new Set([...text.matchAll(/(?:--dport |:|^add \S+ )(\d{2,5})\b/gm)].map((match) => Number(match[1]))),
+    ...new Set([...text.matchAll(/(?:--dport |:|^add \S+ | \. )(\d{2,5})\b(?!\.)/gm)].map((match) => Number(match[1]))),
   ];
   const near = addresses.map((address) => bump(address, random));
   const own = node.address === undefined ? [] : [node.address];
