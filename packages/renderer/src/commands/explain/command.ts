@@ -13,14 +13,15 @@ export function addExplain(program: Command): void {
     'sluice explain 10.96.0.10:80',
     'sluice explain SLUICE-T-2RU4R2FUDKAURQV7.67 --node node-a',
     "sluice explain 'TCP  10.96.0.10:80 wrr'",
+    "sluice explain '10.96.0.10 . tcp . 80 : goto n2'",
   ])
     .summary('find the Service of a chain, rule or address')
     .description(
-      'Finds the Service and the port of a chain, a set, an address or a line of iptables-save, ipvsadm -Ln or ipset list, with its lines in the bundle, its manifest and the author.',
+      'Finds the Service and the port of a chain, a set, an address or a line of iptables-save, ipvsadm -Ln, ipset list or nft list table, with its lines in the bundle, its manifest and the author.',
     )
     .argument(
       '<RULE|CHAIN|SERVICE|ADDRESS>',
-      'a line of iptables-save, ipvsadm -Ln or ipset list, the name of a chain or a set, a Service (shop/web), or an address, with or without a port',
+      'a line of iptables-save, ipvsadm -Ln, ipset list or nft list table, the name of a chain or a set, a Service (shop/web), or an address, with or without a port',
     )
     .option('--dir <DIR>', 'a bundle directory, or a Git revision of one', notEmpty, 'rendered')
     .option(

@@ -18,7 +18,7 @@ export function addProve(program: Command): void {
     .argument('[DIR]', 'a bundle directory, or a Git revision of one', 'rendered')
     .option(
       '--alike',
-      'instead, check that both modes are equivalent, except for the documented differences, and that layouts flat and tree are',
+      'instead, check that modes are equivalent, except for the documented differences, and that layouts flat and tree are',
     )
     .addOption(outputOption())
     .action(run(async (options, dir) => (await import('./prove.ts')).proveCommand(dir, options)));
