@@ -37,4 +37,8 @@ test.each(nodes)('the output of show for $node of $name can be loaded by hand', 
     expect(chainsOf(saved)).toEqual(chainsOf(text));
     expect(saved.match(/^-A KUBE-/gm)?.length).toBe(text.match(/^-A KUBE-/gm)?.length);
   }
+  const table = print(['show', output, '--node', node, '--tool', 'nft']);
+  const listed = inScratchNamespace(`${feed('nft -f -', table)}\nnft -n list ruleset\n`);
+  const verdicts = (text: string): number => text.match(/ : goto /g)?.length ?? 0;
+  expect(verdicts(listed)).toBe(verdicts(table));
 });

@@ -87,7 +87,7 @@ describe('foreign changes', () => {
     ['a flushed chain', 'flush chain inet sluice services4'],
     ['a rule before others', 'insert rule inet sluice services4 accept'],
     ['a changed list', 'flush chain inet sluice n2'],
-    ['a switch that somebody turned on', 'add element inet sluice trial4 { 0.0.0.0/0 }'],
+    ['a switch that another program turned on', 'add element inet sluice trial4 { 0.0.0.0/0 }'],
   ])('%s is repaired within seconds', { timeout: 60_000 }, async (_title, command) => {
     node.writeConfig('nft');
     const config = `${node.directory}/sluiced.yaml`;

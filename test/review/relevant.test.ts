@@ -15,9 +15,7 @@ const rounds = atTier({ quick: 1, test: 10, soak: 50 });
 const packetsEach = atTier({ quick: 25, test: 100, soak: 500 });
 const families = ['ipv4', 'ipv6'] as const satisfies readonly Family[];
 
-// Mode nftables has no tracer yet.
-const traced = listExamples().filter(({ name }) => name !== '13-nftables');
-const bundles = traced.flatMap(({ name, output }) => {
+const bundles = listExamples().flatMap(({ name, output }) => {
   const files = readTree(output);
   return files instanceof Map ? [{ name, files: files as BundleFiles }] : [];
 });

@@ -224,7 +224,7 @@ test('each endpoint has the same share, and the path names its elements', () => 
   ]);
 });
 
-test('rules of others meet what is not translated', () => {
+test('rules of other programs meet what is not translated', () => {
   const jumps = ['-A FORWARD -p tcp -m tcp --dport 443 -j DROP', '-A INPUT -p tcp -m tcp --dport 443 -j DROP'];
   const program = { ...emptyProgram, filter: { chains: new Map(), jumps } };
   const nat = {
