@@ -210,13 +210,14 @@ function describeFailures(bad: readonly ProbeResult[], tries: number): string {
   return tries === 1 ? seen : `failed ${bad.length} of ${tries} times, the last: ${seen}`;
 }
 
-/** Checks that the switch is on and the entry chains are as loaded. Cheap: it reads few chains. @returns what is wrong */
+/** Checks that the switch is on, and that the entry chains are as loaded or the table of mode nftables is there. Cheap: it reads few chains. @returns what is wrong */
 export async function invariant(plan: TransactionPlan, kernel: Kernel): Promise<string | undefined> {
   if (plan.flip === 'switch') {
     const switchStates = await kernel.switch?.look();
     if (switchStates?.nat !== 'on' || switchStates.filter !== 'on')
       return `the switch is ${switchStates?.nat ?? 'missing'}`;
   }
+  if (plan.desired.nft && (await kernel.nft?.exists()) !== true) return 'table inet sluice is missing';
   for (const family of familiesOf(plan.afterCutOver)) {
     for (const table of ['nat', 'filter'] as const) {
       const difference = await entryDifference(plan.afterCutOver, { family, table }, kernel);
