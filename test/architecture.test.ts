@@ -64,6 +64,7 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
     'applier/health',
     'applier/inbox',
     'applier/ipvs',
+    'applier/nftables',
     'applier/kernel',
     'applier/limits',
     'applier/memory',

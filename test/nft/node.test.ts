@@ -77,6 +77,20 @@ test('the same bundle again changes nothing', async () => {
   expect(await nft('list table inet sluice')).toBe(before);
 });
 
+test('shows a Service in the kernel beside the generation', async () => {
+  node.writeConfig('nft');
+  await apply(1, 2);
+  const good = await node.sluiced('show', 'shop/web');
+  expect([good.exitCode, good.stderr]).toEqual([0, '']);
+  expect(good.stdout).toContain('mode nftables');
+  expect(good.stdout).toContain('  10.96.0.11 . tcp . 80 endpoint 10.244.0.2 . 8080\n');
+  expect(good.stdout).toContain('The kernel matches generation 1.');
+  await nft('delete element inet sluice tcp4 { 10.96.0.11 . 80 . 1 }');
+  const other = await node.sluiced('show', 'shop/web');
+  expect(other.exitCode).toBe(1);
+  expect(other.stdout).toContain('- 10.96.0.11 . tcp . 80 endpoint 10.244.0.3 . 8080\n');
+});
+
 describe('foreign changes', () => {
   test.each([
     ['a flush of everything', 'flush ruleset'],

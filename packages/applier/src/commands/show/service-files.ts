@@ -16,6 +16,7 @@ import {
   ipvsHost,
   lineFamily,
   printSection,
+  readNftFiles,
   type Tool,
   type VirtualTool,
 } from '@sluice/netfilter';
@@ -61,6 +62,7 @@ export async function readServiceFiles(
         .filter((line) => line.startsWith('-A '))
         .map(serverName),
     ),
+    frontends: new Set(paths.flatMap((path) => frontendsOf(files, config.node, whole, path))),
     rules: new Set(whole.profile.mode === 'ipvs' ? rules.map(canonicalRule) : []),
   };
 }
@@ -70,12 +72,29 @@ function isFileOf(path: string, profile: string, service: string): boolean {
   return what?.kind === 'service' && what.profile === profile && `${what.namespace}/${what.name}` === service;
 }
 
-/** One file as this node resolves it. */
-function resolvedText(files: BundleFiles, node: string, whole: ResolvedFiles, path: string): string {
-  const { profile, profileName } = whole;
+/** A bundle with one file of a Service alone. */
+function resolvedAlone(
+  files: BundleFiles,
+  node: string,
+  { profileName }: ResolvedFiles,
+  path: string,
+): ResolvedFiles | undefined {
   const only = [clusterFile, nodeFile(node), profileFile(profileName), path];
   const one = resolveSections(new Map(only.map((name) => [name, files.get(name) ?? ''])), node);
-  if (!('version' in one)) return '';
+  return 'version' in one ? one : undefined;
+}
+
+function frontendsOf(files: BundleFiles, node: string, whole: ResolvedFiles, path: string): readonly string[] {
+  const nft = resolvedAlone(files, node, whole, path)?.nft;
+  const read = nft && readNftFiles(nft);
+  return read && 'frontends' in read ? [...read.frontends.keys()] : [];
+}
+
+/** One file as this node resolves it. */
+function resolvedText(files: BundleFiles, node: string, whole: ResolvedFiles, path: string): string {
+  const { profile } = whole;
+  const one = resolvedAlone(files, node, whole, path);
+  if (!one) return '';
   const machine = readMachine(procTunables);
   const host = ipvsHost(profile, machine.addresses);
   const rules = [...one.sections].flatMap(([family, sections]) =>
@@ -84,12 +103,13 @@ function resolvedText(files: BundleFiles, node: string, whole: ResolvedFiles, pa
       .map((section) => ({ ...section, rules: filled(section.rules, hostValues(whole, machine, family)) })),
   );
   const { ipset = [], ipvs = [] } = one.ipvs ?? {};
+  const elements = (one.nft ?? []).flatMap((file) => file.lines.map(({ text }) => text));
   const lines = (['ipset', 'ipvs'] as const).flatMap((tool) =>
     (tool === 'ipset' ? ipset : ipvs).flatMap((file) =>
       file.lines.flatMap(({ text }) => filled([text], host[lineFamily(tool, text)])),
     ),
   );
-  return [...rules.map(printSection), ...lines.map((line) => `${line}\n`)].join('');
+  return [...rules.map(printSection), ...[...lines, ...elements].map((line) => `${line}\n`)].join('');
 }
 
 const filled = (lines: readonly string[], host: HostValues): readonly string[] =>

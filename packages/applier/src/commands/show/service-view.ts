@@ -14,17 +14,11 @@ import {
   type VirtualServer,
 } from '@sluice/netfilter';
 import type { Drain, ObservedIpvs } from '../../ipvs/values.ts';
+import type { ObservedNft } from '../../nftables/observed.ts';
+import { frontendLinesOf } from './frontend-lines.ts';
+import { type ServiceLine, sideBySide } from './side-by-side.ts';
 import { foreignSluiceChains, ownState } from '../../plan/ownership.ts';
 import { chainNames, familyNames, joinNames, type NodeState, type Observed, tableOf } from '../../ports/node-state.ts';
-
-/** Where a line of a Service is found; `draining`: in the kernel alone, until the connections of a real server have ended. */
-export type LineLocation = 'both' | 'kernel' | 'generation' | 'draining';
-
-/** A line as iptables-save or ipvsadm -S prints it. */
-export interface ServiceLine {
-  readonly text: string;
-  readonly in: LineLocation;
-}
 
 /** The rules of one Service in the kernel and in a generation, side by side. */
 export interface ServiceView {
@@ -38,6 +32,8 @@ export interface ServiceView {
   }[];
   /** In mode ipvs. */
   readonly virtualServers: readonly ServiceLine[];
+  /** In mode nftables. */
+  readonly frontends: readonly ServiceLine[];
 }
 
 /** The observed state of a kernel. */
@@ -47,14 +43,18 @@ export interface KernelContents {
   readonly servers?: ObservedIpvs['servers'];
   /** `Journal.draining` */
   readonly draining?: readonly Drain[];
+  /** In mode nftables; left out: there is no table. */
+  readonly table?: ObservedNft | undefined;
 }
 
-/** The parts of a Service in mode ipvs, where neither rules nor virtual servers name their Service. */
+/** The parts of a Service in modes ipvs and nftables, where nothing in the kernel names a Service. */
 export interface Unnamed {
   /** Its virtual servers, as ipvsadm names them: `-t 10.96.0.10:80`. */
   readonly servers: ReadonlySet<string>;
   /** Its rules, each as `canonicalRule` spells it. */
   readonly rules: ReadonlySet<string>;
+  /** In mode nftables: the keys of its frontends. */
+  readonly frontends?: ReadonlySet<string>;
 }
 
 /**
@@ -86,6 +86,7 @@ export function viewService(
   return {
     rules: rules.filter(({ lines }) => lines.length > 0),
     virtualServers: serverLines(state, contents, unnamed),
+    frontends: state.nft ? frontendLinesOf(state.nft, contents.table, unnamed.frontends ?? new Set()) : [],
   };
 }
 
@@ -125,20 +126,10 @@ const linesOf = ({ dispatchRules, chains }: ServicePart): readonly string[] => [
 const linesAmong = ({ chains }: TableProgram, wanted: ReadonlySet<string>): readonly string[] =>
   wanted.size === 0 ? [] : [...chains.values()].flat().filter((rule) => wanted.has(canonicalRule(rule)));
 
-/** The lines of the kernel in its order, then those that it lacks. */
-function sideBySide(kernel: readonly string[], generation: readonly string[]): readonly ServiceLine[] {
-  const [has, should] = [new Set(kernel.map(canonicalRule)), new Set(generation.map(canonicalRule))];
-  return [
-    ...kernel.map((text): ServiceLine => ({ text, in: should.has(canonicalRule(text)) ? 'both' : 'kernel' })),
-    ...generation
-      .filter((text) => !has.has(canonicalRule(text)))
-      .map((text): ServiceLine => ({ text, in: 'generation' })),
-  ];
-}
-
-const allLines = ({ rules, virtualServers }: ServiceView): readonly ServiceLine[] => [
+const allLines = ({ rules, virtualServers, frontends }: ServiceView): readonly ServiceLine[] => [
   ...rules.flatMap(({ lines }) => lines),
   ...virtualServers,
+  ...frontends,
 ];
 
 /** Whether neither the kernel nor the generation has a rule of the Service. */

@@ -5,16 +5,10 @@ import { peek } from '../../state/peek.ts';
 import { exitCodes } from '../../ports/outcome.ts';
 import type { Generation } from '../../ports/journal.ts';
 import { type Kernel, KernelError } from '../../ports/kernel.ts';
-import {
-  holds,
-  isNowhere,
-  type KernelContents,
-  type ServiceLine,
-  type ServiceView,
-  viewService,
-} from './service-view.ts';
+import { holds, isNowhere, type KernelContents, type ServiceView, viewService } from './service-view.ts';
 import { familiesOf, type NodeState, tableOf, isTree } from '../../ports/node-state.ts';
 import { noTimeouts } from '../../plan/virtual.ts';
+import type { ServiceLine } from './side-by-side.ts';
 import { readServiceFiles, type ServiceFiles } from './service-files.ts';
 import { openSession, type NodeSession } from '../session/session.ts';
 import { answer, type CommonOptions, loadConfig, type Terminal } from '../terminal/terminal.ts';
@@ -26,7 +20,7 @@ interface ServiceDocument extends ServiceView {
   readonly service: string;
   readonly generation: number;
   readonly version: string;
-  readonly layout: 'tree' | 'flat' | 'ipvs';
+  readonly layout: 'tree' | 'flat' | 'ipvs' | 'nftables';
   readonly backend: string;
   /** The version of a change in progress: the kernel may hold its rules, too. */
   readonly open: string | null;
@@ -100,7 +94,7 @@ async function look(
     service,
     generation: active.number,
     version: active.version,
-    layout: active.state.ipvs ? 'ipvs' : isTree(active.state) ? 'tree' : 'flat',
+    layout: layoutOf(active.state),
     backend,
     open: journal.open?.version ?? null,
     holds: holds(view),
@@ -115,12 +109,19 @@ async function look(
   };
 }
 
+function layoutOf(state: NodeState): ServiceDocument['layout'] {
+  if (state.nft) return 'nftables';
+  if (state.ipvs) return 'ipvs';
+  return isTree(state) ? 'tree' : 'flat';
+}
+
 async function observe(
   kernel: Kernel,
   state: NodeState,
   draining: KernelContents['draining'] = [],
 ): Promise<KernelContents> {
   const observed = await kernel.observe(familiesOf(state), state);
+  if (state.nft) return { observed, table: await kernel.nft?.observe() };
   if (!state.ipvs) return { observed };
   if (!kernel.ipvs) throw new KernelError('ipvsadm, ipset and ip', 'one of them is not installed');
   const { servers } = await kernel.ipvs.observe(noTimeouts);
@@ -133,10 +134,11 @@ const signs = { both: ' ', kernel: '+', generation: '-', draining: '~' } as cons
 >;
 
 function printDocument(document: ServiceDocument): string {
-  const { service, node, generation, version, layout, backend, open, rules, virtualServers, bundle } = document;
-  const where = layout === 'ipvs' ? 'mode ipvs' : `layout ${layout}`;
+  const { service, node, generation, version, layout, backend, open, rules, virtualServers, frontends, bundle } =
+    document;
+  const where = layout === 'ipvs' || layout === 'nftables' ? `mode ${layout}` : `layout ${layout}`;
   const parts = [
-    `${service} on ${node}: generation ${generation}, version ${version}, ${where}, rule store ${backend}\n`,
+    `${service} on ${node}: generation ${generation}, version ${version}, ${where}${layout === 'nftables' ? '' : `, rule store ${backend}`}\n`,
     open === null ? '' : `a change to version ${open} is in progress: the kernel may hold its rules, too\n`,
     ...bundle.files.map(
       ({ path, text }) => `\n# ${path}${bundle.isActive ? '' : ` (version ${bundle.version})`}\n${text}`,
@@ -146,6 +148,7 @@ function printDocument(document: ServiceDocument): string {
         `\n# kernel, ${family} ${table}${isReordered ? ': IN ANOTHER ORDER, or more than once' : ''}\n${printLines(lines)}`,
     ),
     virtualServers.length === 0 ? '' : `\n# kernel, virtual servers\n${printLines(virtualServers)}`,
+    frontends.length === 0 ? '' : `\n# kernel, frontends of table inet sluice\n${printLines(frontends)}`,
     `\n${verdict(document)}\n`,
   ];
   return parts.join('');
@@ -195,9 +198,10 @@ function noService(service: string, { number, state }: Generation, files: FoundF
     code: 'INPUT_EMPTY',
     level: 'error',
     message: `Cannot show ${service}: not found in generation ${number} or in the kernel`,
-    hint: state.ipvs
-      ? `In mode ipvs the files of the bundle tell what belongs to a Service, and ${unread}`
-      : `The generation has ${names.length === 0 ? 'no Service' : some}; headless and ExternalName Services have no rules`,
+    hint:
+      state.ipvs || state.nft
+        ? `In mode ${state.ipvs ? 'ipvs' : 'nftables'} the files of the bundle tell what belongs to a Service, and ${unread}`
+        : `The generation has ${names.length === 0 ? 'no Service' : some}; headless and ExternalName Services have no rules`,
   };
 }
 
