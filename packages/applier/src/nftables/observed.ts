@@ -14,6 +14,8 @@ const filledByPackets = /^aff[46]$/;
 /** Reads the listing as it comes, line by line. */
 export class NftReader {
   #rest = '';
+  /** A line that ends inside of a comment: the text of one may have line feeds. */
+  #open = '';
   #object: { readonly kind: 'set' | 'chain'; readonly name: string } | undefined;
   #isInElements = false;
   readonly #elements = new Map<string, Map<string, string>>();
@@ -34,7 +36,10 @@ export class NftReader {
     return { elements: this.#elements, chains: this.#chains };
   }
 
-  #line(line: string): void {
+  #line(part: string): void {
+    const line = this.#open + part;
+    this.#open = endsInComment(line) ? `${line} ` : '';
+    if (this.#open !== '') return;
     const start = /^(set|map|chain) (\S+) \{$/.exec(line);
     if (this.#isInElements) return this.#readElements(line);
     if (start) {
@@ -47,22 +52,37 @@ export class NftReader {
     else if (line.startsWith('elements = { ')) this.#readElements(line.slice('elements = { '.length));
   }
 
-  #readElements(line: string): void {
+  #readElements(text: string): void {
+    const line = text.includes('"') ? text.replaceAll(comments, '') : text;
     const isLast = line.endsWith('}');
     this.#isInElements = !isLast;
     const name = this.#object?.name ?? '';
     const into = filledByPackets.test(name) ? undefined : this.#elements.get(name);
     if (!into) return;
-    for (const one of (isLast ? line.slice(0, -1) : line).split(',')) {
-      const text = one.trim();
-      if (text === '') continue;
-      const [key = '', ...value] = text.split(' : ');
+    const elements = isLast ? line.slice(0, -1) : line;
+    for (const one of (name.endsWith('6') ? withHexadecimal(elements) : elements).split(',')) {
+      const element = one.trim();
+      if (element === '') continue;
+      const [key = '', ...value] = element.split(' : ');
       into.set(detached(withoutTimes(key)), detached(value.join(' : ')));
     }
   }
 }
 
-const withoutTimes = (text: string): string => text.replace(/ (?:timeout|expires|counter|comment) .*$/, '');
+const withoutTimes = (text: string): string => text.replace(/ (?:timeout|expires|counter) .*$/, '');
+
+/** The comment of an element, which only another program writes. It has no quotes, but commas, braces and line feeds. */
+const comments = / comment "[^"]*"/g;
+
+const endsInComment = (line: string): boolean => line.includes('"') && line.split('"').length % 2 === 0;
+
+/** nft prints the last 32 bits of an address like IPv4 where only they are set, `::0.2.0.1`; states have `::2:1`. */
+function withHexadecimal(text: string): string {
+  return text.replaceAll(/(?<=^|[\s,])::(\d+)\.(\d+)\.(\d+)\.(\d+)/g, (_all, ...bytes) => {
+    const [a, b, c, d] = bytes.slice(0, 4).map(Number) as [number, number, number, number];
+    return `::${(a * 256 + b).toString(16)}:${(c * 256 + d).toString(16)}`;
+  });
+}
 
 /** A copy of the string: a substring keeps the whole text in memory. */
 const detached = (text: string): string => Buffer.from(text).toString();
