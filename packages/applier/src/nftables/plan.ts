@@ -29,8 +29,10 @@ export function stepsOfChange(
   because: string,
   firstText = first,
 ): NftSteps {
+  // What is left may all be shared with other frontends: then no later step says that it is gone.
+  const leadsTo = late === '' ? afterLate : afterFirst;
   return {
-    first: firstText === '' ? [] : [{ kind: 'nft', text: firstText, because, leadsTo: afterFirst }],
+    first: firstText === '' ? [] : [{ kind: 'nft', text: firstText, because, leadsTo }],
     late:
       late === ''
         ? []
