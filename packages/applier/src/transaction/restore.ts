@@ -9,9 +9,11 @@ import {
   chainNames,
   familiesOf,
   familyNames,
+  isTree,
   joinNames,
   type NodeState,
 } from '../ports/node-state.ts';
+import { leakedChains } from '../plan/side-by-side.ts';
 import { learnPlacement } from '../plan/placements.ts';
 import { readBeside } from '../plan/beside.ts';
 
@@ -27,13 +29,15 @@ export async function restore(
   ports: Pick<Ports, 'kernel' | 'clock' | 'report' | 'journal' | 'drainMs'>,
 ): Promise<NodeState> {
   const { kernel } = ports;
-  const names = joinNames(owned, chainNames(desired));
+  const known = joinNames(owned, chainNames(desired));
   const families = familiesOf({ families: desired.families }).concat(
     // In mode nftables there may be no tool to read a family with.
     familyNames.filter((family) => !desired.families[family] && hasNames(owned[family])),
   );
   const look = async (): Promise<{ adapted: NodeState; change: Plan }> => {
     const observed = await kernel.observe(families, desired);
+    // A rollback that the disk did not take down has left chains of a generation that nothing points to.
+    const names = isTree(desired) ? joinNames(known, leakedChains(observed, desired)) : known;
     const adapted = adaptDesired(desired, observed, names, kernel);
     // First: reading mode ipvs loads its module, and with it come its sysctls.
     const beside = await readBeside(adapted, names, ports, adapted.nft);
