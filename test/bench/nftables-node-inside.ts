@@ -75,8 +75,7 @@ for (let round = 0; round < releases; round++) {
   release.commitMs.push(between('finish', 'end'));
   session.idle();
 }
-const megabytes = process.memoryUsage.rss() / 2 ** 20;
 session.close();
 process.stdout.write(
-  `${JSON.stringify({ coldMs, endpointMs: median(endpoint), switchMs: median(release.switchMs), commitMs: median(release.commitMs), megabytes })}\n`,
+  `${JSON.stringify({ coldMs, endpointMs: median(endpoint), switchMs: median(release.switchMs), commitMs: median(release.commitMs) })}\n`,
 );

@@ -27,7 +27,7 @@ function reportNode(services: number): void {
   const line = (what: string, name: keyof NodeTimes, asked: string, baseline: string): void =>
     report(
       `mode nftables, sluiced at ${services} Services: ${what}`,
-      `${one[name].toFixed(0)} ${name === 'megabytes' ? 'MB' : 'ms'}`,
+      `${one[name].toFixed(0)} ms`,
       asked,
       `${baseline}; A/A control ${ratio(again[name], one[name])}`,
     );
@@ -58,12 +58,6 @@ function reportNode(services: number): void {
     'commit at most 50 ms',
     beside('commitMs', cold.replaceMs, 'a new nft for an endpoint'),
   );
-  line(
-    'resident memory of a process that did all of it',
-    'megabytes',
-    'at most 120 MB idle',
-    'with the heap of the first load',
-  );
 }
 
 /** The output of nftables-node-inside.ts. */
@@ -72,7 +66,6 @@ interface NodeTimes {
   readonly endpointMs: number;
   readonly switchMs: number;
   readonly commitMs: number;
-  readonly megabytes: number;
 }
 
 function nodeInside(services: number): NodeTimes {
