@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest';
 import type { NftState } from '../../../netfilter/src/nftables/state.ts';
+import { ruleLimits } from '../../../netfilter/src/limits.ts';
 import { printNftTable } from '../../../netfilter/src/nftables/table.ts';
 import { readNft } from '../../../netfilter/src/nftables/read-state.ts';
 import { resolveNode } from '../node.ts';
@@ -145,4 +146,12 @@ test('the interface of a profile is part of the table', () => {
   const profile = 'profiles/default/profile.yaml';
   files.set(profile, (files.get(profile) ?? '').replace('values: {}', 'values: { interfaceNamePrefix: cali }'));
   expect(stateOf(files, 'node-a').settings[0]).toBe('table 1 interface cali* masquerade-all');
+});
+
+test('a file with a problem in each line: reports the first problems, and the number of the rest', () => {
+  const bad = Array.from({ length: 300 }, () => add('cluster4', 'nowhere')).join('');
+  const found = problemsOf(withCart(bad));
+  expect(found).toHaveLength(ruleLimits.problemsPerFileMax);
+  expect(found[0]).toContain('profiles/default/services/shop/cart.nft:1 ');
+  expect(found.at(-1)).toMatch(/ \(and \d+ more problems in this file\)$/);
 });

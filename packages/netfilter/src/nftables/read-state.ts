@@ -32,10 +32,7 @@ export function readNftFiles(
   const frontends = new Map<string, readonly string[]>();
   for (const { path, lines } of files) {
     const file = fileOf(lines);
-    addAll(
-      problems,
-      file.problems.map(({ line, why }) => refusedLine(path, line, why)),
-    );
+    addAll(problems, file.problems.map(inFile(path)));
     addAll(settings, file.settings);
     for (const [key, own] of file.frontends) {
       if (frontends.has(key)) problems.push(refusedLine(path, 1, `another file has frontend ${key}, too`));
@@ -55,10 +52,16 @@ function settingsOf(settings: readonly string[]): readonly string[] {
   return [...kinds, ...[...new Set(ports)].toSorted(compareText)];
 }
 
+const inFile =
+  (path: string) =>
+  (problem: Problem): Problem =>
+    problem.at ? { ...problem, at: { ...problem.at, file: path } } : problem;
+
 interface NftFile {
   readonly settings: readonly string[];
   readonly frontends: ReadonlyMap<string, readonly string[]>;
-  readonly problems: readonly { readonly line: number; readonly why: string }[];
+  /** Without the path: equal lines may be those of another file. */
+  readonly problems: readonly Problem[];
 }
 
 /** Frontends under construction. */
@@ -92,11 +95,7 @@ interface FrontendParts {
 const fileOf = perObject((lines: readonly ResolvedLine[]): NftFile => {
   const building = new Building();
   const found = new FileProblems();
-  const problems: { readonly line: number; readonly why: string }[] = [];
-  const complain = (line: number, why: string): void => {
-    found.add(refusedLine('', line, why));
-    if (found.all.length > problems.length) problems.push({ line, why });
-  };
+  const complain = (line: number, why: string): void => found.add(refusedLine('', line, why));
   for (const { text, line } of lines) {
     const wrong = addLine(building, text, line);
     if (wrong !== undefined) complain(line, wrong.error);
@@ -107,7 +106,7 @@ const fileOf = perObject((lines: readonly ResolvedLine[]): NftFile => {
     if (wrong !== undefined) complain(parts.line, `frontend ${key} ${wrong}`);
     else frontends.set(key, linesOf(key, parts, building.clusterIPs));
   }
-  return { settings: building.settings, frontends, problems };
+  return { settings: building.settings, frontends, problems: found.isEmpty ? [] : found.all };
 });
 
 function addLine(building: Building, text: string, line: number): RuleError | undefined {
