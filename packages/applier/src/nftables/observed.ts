@@ -53,7 +53,7 @@ export class NftReader {
   }
 
   #readElements(text: string): void {
-    const line = text.includes('"') ? text.replaceAll(comments, '') : text;
+    const line = text.includes('"') ? withoutComments(text) : text;
     const isLast = line.endsWith('}');
     this.#isInElements = !isLast;
     const name = this.#object?.name ?? '';
@@ -73,6 +73,9 @@ const withoutTimes = (text: string): string => text.replace(/ (?:timeout|expires
 
 /** The comment of an element, which only another program writes. It has no quotes, but commas, braces and line feeds. */
 const comments = / comment "[^"]*"/g;
+
+/** A listing without them. */
+export const withoutComments = (text: string): string => text.replaceAll(comments, '');
 
 const endsInComment = (line: string): boolean => line.includes('"') && line.split('"').length % 2 === 0;
 
@@ -103,7 +106,7 @@ export function readTableText(text: string): ObservedNft {
   return reader.done();
 }
 
-/** The chains of lists that are not as Sluice creates them, by name: somebody changed their rules. */
+/** The chains of lists that are not as Sluice creates them, by name: another program changed their rules. */
 export function damagedLists({ chains }: ObservedNft): ReadonlySet<string> {
   const damaged = new Set<string>();
   for (const name of chains.keys()) {

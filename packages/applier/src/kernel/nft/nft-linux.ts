@@ -1,4 +1,4 @@
-import { type ObservedNft, NftReader } from '../../nftables/observed.ts';
+import { type ObservedNft, NftReader, withoutComments } from '../../nftables/observed.ts';
 import type { NftKernel, NftLack } from '../../nftables/ports.ts';
 import type { NftStep } from '../../nftables/values.ts';
 import { KernelError } from '../../ports/kernel.ts';
@@ -95,7 +95,7 @@ export function crashReason({ exitCode, why }: Pick<ToolResult, 'exitCode' | 'wh
 }
 
 function membersOf(listing: string): readonly SetMember[] {
-  const body = /elements = \{([^}]*)\}/.exec(listing)?.[1] ?? '';
+  const body = /elements = \{([^}]*)\}/.exec(withoutComments(listing))?.[1] ?? '';
   return body
     .split(',')
     .map((text) => text.trim())
