@@ -44,15 +44,14 @@ function ours(): LayoutTexts {
     frontendElements(readFrontend(key(service), linesOf(list)), 'a');
   const changed = (service: number, from: readonly string[], to: readonly string[]): string => {
     const [before, after] = [elementsOf(service, from), elementsOf(service, to)];
+    const all = ({ serving, lists, shared }: typeof before): typeof before.lists => [...serving, ...lists, ...shared];
     const print = ({ set, key: one, value }: { set: string; key: string; value: string }): string =>
       `${set} ${one} ${value}`;
-    const [had, has] = [
-      new Set([...before.serving, ...before.lists].map(print)),
-      new Set([...after.serving, ...after.lists].map(print)),
-    ];
+    const [had, has] = [new Set(all(before).map(print)), new Set(all(after).map(print))];
+    // Shared elements stay, as in a change by sluiced.
     const gone = [...before.serving, ...before.lists].filter((one) => !has.has(print(one)));
-    const come = [...after.serving, ...after.lists].filter((one) => !had.has(print(one)));
-    return printElements('delete', gone) + printElements('add', [...come, ...after.shared.slice(-2, -1)]);
+    const come = all(after).filter((one) => !had.has(print(one)));
+    return printElements('delete', gone) + printElements('add', come);
   };
   const others = (service: number, turn: number): readonly string[] => [
     ...pods(service).slice(1),

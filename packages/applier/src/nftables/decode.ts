@@ -1,6 +1,7 @@
 import {
   anyAddress,
   compareText,
+  familySuffix,
   type Family,
   frontendKey,
   frontendLines,
@@ -56,7 +57,7 @@ class FamilyElements {
 
   constructor(observed: ObservedNft, family: Family) {
     this.#observed = observed;
-    this.#n = family === 'ipv4' ? '4' : '6';
+    this.#n = familySuffix[family];
   }
 
   of(name: string): ReadonlyMap<string, string> {

@@ -1,4 +1,5 @@
 import {
+  familySuffix,
   type Half,
   type NftState,
   numberedKey,
@@ -66,7 +67,7 @@ function halvesOf({ elements }: ObservedNft, { frontends }: NftState): Placement
   const has = (set: string, key: string): boolean => elements.get(set)?.has(key) === true;
   for (const key of frontends.keys()) {
     const { family, address, protocol, port } = readFrontendKey(key);
-    const n = family === 'ipv4' ? '4' : '6';
+    const n = familySuffix[family];
     const own = numberedKey({ address, protocol, port });
     const verdict = elements.get(`svc${n}`)?.get(own) ?? elements.get(`out${n}`)?.get(own);
     const inHalf = (half: Half): boolean =>

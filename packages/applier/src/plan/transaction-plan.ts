@@ -32,7 +32,7 @@ export interface TransactionPlan {
  *
  * - Release in layout `tree`: its chains beside the old ones, then the switch, then the defaults; nothing of the old program is removed
  *   before the commit record. Without a switch, filter calls both programs, then nat changes to the new one.
- * - Release in layout `flat`: filter allows what both programs need, nat changes, filter narrows; the old program is gone late.
+ * - Release in layout `flat`: filter allows what both programs need, nat changes, filter narrows; the old program is gone then.
  * - Endpoint update: all steps lie before the commit record. Mostly it changes nat alone, in one commit per family; with a first or last
  *   endpoint, filter calls both programs first and the new one alone afterwards.
  *

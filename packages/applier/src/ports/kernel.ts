@@ -6,8 +6,8 @@ import type { NodeState, Observed } from './node-state.ts';
 import type { Family, SysctlKey, TableName } from '@sluice/netfilter';
 
 /**
- * One atomic change of the kernel: a table of one family, a sysctl, the hash size, the table of mode nftables. Batches of mode ipvs are the exception: the kernel
- * takes them line by line.
+ * One atomic change of the kernel: a table of one family, a sysctl, the hash size, the table of mode nftables. Batches of mode ipvs are
+ * the exception: the kernel takes them line by line.
  */
 export type Step =
   | {

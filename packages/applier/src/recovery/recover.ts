@@ -110,17 +110,14 @@ function lastActive({ journal }: Pick<Ports, 'journal'>): Generation | undefined
 /** The stored generation whose rules are in the kernel. */
 async function recognised(observed: Observed, ports: Ports): Promise<Generation | undefined> {
   for (const { generation } of ports.journal.storedGenerations()) {
-    const { state } = generation;
-    if (
-      state.nft
-        ? await showsTable(state.nft, ports)
-        : isTree(state)
-          ? showsTree(observed, state)
-          : await showsExactly(observed, state, ports)
-    )
-      return generation;
+    if (await shows(observed, generation.state, ports)) return generation;
   }
   return undefined;
+}
+
+async function shows(observed: Observed, state: NodeState, ports: Ports): Promise<boolean> {
+  if (state.nft) return showsTable(state.nft, ports);
+  return isTree(state) ? showsTree(observed, state) : showsExactly(observed, state, ports);
 }
 
 async function showsTable(state: NftState, { kernel }: Pick<Ports, 'kernel'>): Promise<boolean> {

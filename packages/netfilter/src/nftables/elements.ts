@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto';
-import type { Family } from '../family.ts';
 import { compareText } from '../problem.ts';
 import type { TransportProtocol } from '../rules/rule.ts';
+import { familySuffix } from './family.ts';
 import { isNodePort, type NftFrontend } from './frontend.ts';
 import { nftLimits } from './limits.ts';
 
@@ -31,8 +31,6 @@ export interface FrontendElements {
 /** The numbers of protocols: nft opens /etc/protocols for each name that it reads. */
 export const protocolNumbers = { tcp: 6, udp: 17, sctp: 132 } as const satisfies Record<TransportProtocol, number>;
 
-const suffix = { ipv4: '4', ipv6: '6' } as const satisfies Record<Family, string>;
-
 /**
  * The elements of a frontend.
  * @param half of the slots, in which its lists are
@@ -57,7 +55,7 @@ export function frontendElements(frontend: NftFrontend, half: Half, overlay = fa
 export function removedOverlay(
   frontend: Pick<NftFrontend, 'family' | 'address' | 'protocol' | 'port'>,
 ): readonly TableElement[] {
-  const n = suffix[frontend.family];
+  const n = familySuffix[frontend.family];
   const key = numberedKey(frontend);
   return [
     { set: `tkey${n}`, key, value: '' },
@@ -82,7 +80,7 @@ class Elements implements FrontendElements {
   constructor(frontend: NftFrontend, half: Half, prefix: '' | 't') {
     this.key = numberedKey(frontend);
     this.half = half;
-    this.#family = suffix[frontend.family];
+    this.#family = familySuffix[frontend.family];
     this.#prefix = prefix;
   }
 
@@ -178,7 +176,7 @@ export function endpointIds(list: readonly string[]): ReadonlyMap<string, string
   );
 }
 
-/** What `meta priority` has where nobody set it. */
+/** What `meta priority` has before it is set. */
 const noId = '0:0';
 
 function idOf(text: string): string {

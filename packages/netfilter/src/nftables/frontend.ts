@@ -1,5 +1,5 @@
 import type { Family } from '../family.ts';
-import type { TransportProtocol } from '../rules/rule.ts';
+import { printEndpoint, type TransportProtocol } from '../rules/rule.ts';
 import { perObject } from '../per-object.ts';
 
 /** One address (or node port), protocol and port from which a node forwards connections to endpoints. */
@@ -80,4 +80,10 @@ const bodyOf = perObject((lines: readonly string[]): FrontendBody => {
 /** Reads a frontend of a state. `frontendLines(readFrontend(key, lines))` is `lines`. */
 export function readFrontend(key: string, lines: readonly string[]): NftFrontend {
   return { ...readFrontendKey(key), ...bodyOf(lines) };
+}
+
+/** `10.244.1.5:8080` of `10.244.1.5 . 8080`: an endpoint as other data planes spell it. */
+export function printNftEndpoint(endpoint: string): string {
+  const [address = '', port = ''] = endpoint.split(' . ');
+  return printEndpoint(address, Number(port));
 }

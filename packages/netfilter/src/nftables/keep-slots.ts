@@ -18,7 +18,7 @@ export function keepSlots(state: NftState, active: NftState | undefined): NftSta
   const changes: [string, readonly string[] | undefined][] = [];
   for (const [key, lines] of state.frontends) {
     const beside = active.frontends.get(key);
-    const next = beside ? beneath(key, lines, beside) : lines;
+    const next = beside ? placedLines(key, lines, beside) : lines;
     if (next !== beside) changes.push([key, next]);
   }
   for (const key of active.frontends.keys()) if (!state.frontends.has(key)) changes.push([key, undefined]);
@@ -30,7 +30,7 @@ export function keepSlots(state: NftState, active: NftState | undefined): NftSta
   };
 }
 
-function beneath(key: string, lines: readonly string[], beside: readonly string[]): readonly string[] {
+function placedLines(key: string, lines: readonly string[], beside: readonly string[]): readonly string[] {
   if (lines === beside) return beside;
   const known = placed.get(lines);
   if (known?.beside === beside) return known.lines;

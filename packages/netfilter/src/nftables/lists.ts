@@ -1,5 +1,5 @@
 import { nftLimits } from './limits.ts';
-import { nftTableName, nftWords, packetKey } from './table.ts';
+import { nftTableName, nftWords, packetKey, protocols } from './table.ts';
 
 /** The parts of the name of a list's chain. */
 interface ListName {
@@ -54,7 +54,7 @@ function plainChain(name: string, list: ListName): readonly string[] {
   const rules = families.flatMap((family) => {
     const { n, ip, any } = nftWords[family];
     const address = `${ip} daddr${list.isNodePort ? ` & ${any}` : ''}`;
-    return ['tcp', 'udp', 'sctp'].map(
+    return protocols.map(
       (protocol) => `dnat ${ip} to ${address} . ${protocol} dport . ${pick(list)} map @${protocol}${n}`,
     );
   });

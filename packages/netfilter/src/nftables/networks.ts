@@ -1,6 +1,11 @@
 import { compareText } from '../problem.ts';
 import { parseAddress } from '../rules/address.ts';
-import { cidrContains, parseCidr } from '../rules/cidr.ts';
+import { type Cidr, cidrContains, parseCidr } from '../rules/cidr.ts';
+
+/** A network as the kernel prints it: one of a single address is that address. */
+export function networkText({ family, prefix, text }: Cidr): string {
+  return prefix === (family === 'ipv4' ? 32 : 128) ? text.slice(0, text.indexOf('/')) : text;
+}
 
 /**
  * Networks without those that lie in another one, each once, in byte order: a set of intervals takes no two that overlap, and two networks

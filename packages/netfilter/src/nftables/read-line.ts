@@ -5,6 +5,7 @@ import { isTransport } from '../rules/cursor.ts';
 import { readNumber } from '../rules/parts.ts';
 import type { RuleError, TransportProtocol } from '../rules/rule.ts';
 import { anyAddress, frontendKey } from './frontend.ts';
+import { networkText } from './networks.ts';
 
 /** One element of a line of a `.nft` file. */
 export type NftElement =
@@ -146,6 +147,5 @@ function isAddress(text: string, family: Family): boolean {
 function networkOf(text: string, family: Family): string | undefined {
   const cidr = parseCidr(text);
   if (!cidr) return isAddress(text, family) ? text : undefined;
-  if (cidr.family !== family || cidr.text !== text) return undefined;
-  return cidr.prefix === (family === 'ipv4' ? 32 : 128) ? text.slice(0, text.indexOf('/')) : text;
+  return cidr.family === family && cidr.text === text ? networkText(cidr) : undefined;
 }

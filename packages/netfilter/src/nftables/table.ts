@@ -57,7 +57,8 @@ export const nftWords: Readonly<Record<Family, Words>> = {
 export const packetKey = ({ ip, any }: Words, node = false): string =>
   `${ip} daddr${node ? ` & ${any}` : ''} . meta l4proto . th dport`;
 
-const protocols = ['tcp', 'udp', 'sctp'] as const;
+/** Each has a map of endpoints of its own. */
+export const protocols = ['tcp', 'udp', 'sctp'] as const;
 
 /** A rule about what a connection was meant for. nft 1.0.6 knows the type of `ct original proto-dst` only after a protocol. */
 const byProtocol = (rule: string): readonly string[] => protocols.map((protocol) => `meta l4proto ${protocol} ${rule}`);

@@ -1,6 +1,6 @@
 import type { Family } from '../family.ts';
 import { differing } from '../link/layered.ts';
-import { isNodePort, type NftFrontend, readFrontend, readFrontendKey } from '../nftables/frontend.ts';
+import { isNodePort, type NftFrontend, printNftEndpoint, readFrontend, readFrontendKey } from '../nftables/frontend.ts';
 import { perObject } from '../per-object.ts';
 import { printEndpoint, type TransportProtocol } from '../rules/rule.ts';
 import { printFrontend, type ServiceFrontend } from './of-rule.ts';
@@ -104,19 +104,13 @@ export class ServicesOfFrontends implements Services {
       const { endpoints, local } = readFrontend(key, lines);
       const address = isNodePort(parts) ? undefined : parts.address;
       for (const one of new Set([...endpoints, ...local]))
-        yield { family, protocol, address, port, endpoint: endpointText(one) };
+        yield { family, protocol, address, port, endpoint: printNftEndpoint(one) };
     }
   }
 
   *#all(): Generator<NftFrontend> {
     for (const [key, lines] of linesOf(this.#state)) yield readFrontend(key, lines);
   }
-}
-
-/** `10.244.1.5:8080` of `10.244.1.5 . 8080`. */
-function endpointText(endpoint: string): string {
-  const [address = '', port = ''] = endpoint.split(' . ');
-  return printEndpoint(address, Number(port));
 }
 
 /** Endpoints by their lines: a list of many is read once. */

@@ -1,12 +1,11 @@
-import type { Family } from '../family.ts';
 import { endpointIds, listNames, slotOf } from '../nftables/elements.ts';
-import { anyAddress, frontendKey, type NftFrontend, readFrontend } from '../nftables/frontend.ts';
+import { familySuffix } from '../nftables/family.ts';
+import { anyAddress, frontendKey, type NftFrontend, printNftEndpoint, readFrontend } from '../nftables/frontend.ts';
 import type { NftState } from '../nftables/state.ts';
 import { type NftTableOptions, tableOptions } from '../nftables/table.ts';
 import { perObject } from '../per-object.ts';
 import { type Address, isLoopback, parseAddress } from '../rules/address.ts';
 import { type Cidr, isInCidr, networkOf } from '../rules/cidr.ts';
-import { printEndpoint } from '../rules/rule.ts';
 import type { HookName, TraceFlow } from './flow.ts';
 import type { Packet } from './packet.ts';
 
@@ -62,7 +61,7 @@ export class NftTable {
     this.#settings = settingsOf(settings);
     this.#packet = packet;
     this.#isLocal = isLocal;
-    this.#n = suffix[packet.family];
+    this.#n = familySuffix[packet.family];
   }
 
   /** @returns the flows that leave the base chains of a hook; those without a verdict continue to rules of others */
@@ -120,7 +119,7 @@ export class NftTable {
   #choose(flow: TraceFlow, frontend: NftFrontend, isLocal: boolean): readonly TraceFlow[] {
     const { key, address, protocol, port, affinitySeconds } = frontend;
     const list = isLocal ? frontend.local : frontend.endpoints;
-    const isKnown = (endpoint: string): boolean => endpointText(endpoint) === this.#packet.remembers;
+    const isKnown = (endpoint: string): boolean => printNftEndpoint(endpoint) === this.#packet.remembers;
     const kept = affinitySeconds === undefined ? undefined : list.find(isKnown);
     const ids = affinitySeconds === undefined ? undefined : endpointIds(list);
     return list.flatMap((endpoint, place) => {
@@ -235,9 +234,4 @@ export class NftTable {
   }
 }
 
-const suffix = { ipv4: '4', ipv6: '6' } as const satisfies Record<Family, string>;
-
 const portOf = (endpoint: string): number => Number(endpoint.slice(endpoint.lastIndexOf(' ') + 1));
-
-/** `10.244.1.5:8080` of `10.244.1.5 . 8080`. */
-const endpointText = (endpoint: string): string => printEndpoint(addressOf(endpoint), portOf(endpoint));

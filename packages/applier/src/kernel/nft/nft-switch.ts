@@ -43,16 +43,12 @@ export class NftSwitch implements Switch {
   /** The sets exist as long as the table does; the switch exists while there is an overlay, or where it was left on. */
   async look(): Promise<Readonly<Record<TableName, SwitchState>> | undefined> {
     const [trial4, trial6, tkey4, tkey6] = await Promise.all(
-      ['trial4', 'trial6', 'tkey4', 'tkey6'].map((set) => this.#keys(set)),
+      ['trial4', 'trial6', 'tkey4', 'tkey6'].map((set) => this.#sets.members(set)),
     );
     const trial = [...(trial4 ?? []), ...(trial6 ?? [])];
     if (trial.length + (tkey4?.length ?? 0) + (tkey6?.length ?? 0) === 0) return undefined;
     const state = trial.length === 0 ? 'off' : trial.every(({ isTimed }) => !isTimed) ? 'pinned' : 'on';
     return { nat: state, filter: state };
-  }
-
-  async #keys(set: string): Promise<readonly SetMember[] | undefined> {
-    return this.#sets.members(set);
   }
 
   async make(sources: readonly string[], withOwn = false): Promise<void> {

@@ -107,7 +107,7 @@ function ofElement(files: BundleFiles, element: string, set: string | undefined)
 
 /** What elements in files have of an element of the kernel: names of protocols, variables instead of slots, and no ids. */
 interface WantedElement {
-  /** The element itself, or what stands before a space. */
+  /** The element itself, or its part before a space. */
   readonly start: string;
   readonly end: string;
 }

@@ -5,6 +5,7 @@ import {
   nftFamily,
   type NftElement,
   printEndpoint,
+  printNftEndpoint,
   readFrontendKey,
   readNftLine,
   type TransportProtocol,
@@ -67,17 +68,12 @@ function frontendsIn(elements: readonly NftElement[]): readonly FrontendFacts[] 
     const known = found.get(element.key) ?? { ...readFrontendKey(element.key), ...fresh, isNear: false };
     found.set(element.key, known);
     if (element.kind === 'near') known.isNear = true;
-    if (element.kind === 'endpoint' || element.kind === 'local') known.endpoints.add(endpointText(element.endpoint));
+    if (element.kind === 'endpoint' || element.kind === 'local')
+      known.endpoints.add(printNftEndpoint(element.endpoint));
     if (element.kind === 'allow') known.ranges.add(withPrefix(element.range));
     if (element.kind === 'svc' && element.affinitySeconds !== undefined) known.affinity.add(element.affinitySeconds);
   }
   return [...found.values()];
-}
-
-/** `10.244.1.5:8080` of `10.244.1.5 . 8080`. */
-function endpointText(endpoint: string): string {
-  const [address = '', port = ''] = endpoint.split(' . ');
-  return printEndpoint(address, Number(port));
 }
 
 /** Elements have no prefix of a whole address. */

@@ -1,5 +1,5 @@
 import { baseFile, ownAddress, valueOf } from '@sluice/bundle';
-import { cidrContains, compareText, type Family, readNftTable, tableOptions } from '@sluice/netfilter';
+import { familySuffix, cidrContains, compareText, type Family, readNftTable, tableOptions } from '@sluice/netfilter';
 import { loopback } from '../flows/destinations.ts';
 import type { ProfileTrafficPolicy } from './connection.ts';
 import { families, toolOf } from '../bundle/tools.ts';
@@ -64,7 +64,7 @@ function nftDetectorOf(
   const text = (where: 'first' | 'last'): string => view.files.get(baseFile(profile, where, 'nft')) ?? '';
   const { detector, masqueradeAll } = tableOptions([readNftTable(text('first')) ?? '']);
   if (detector !== 'address') return { notLocal: `! -i ${detector.interface.replace(/\*$/, '+')}`, masqueradeAll };
-  const n = family === 'ipv4' ? '4' : '6';
+  const n = familySuffix[family];
   const [network] = ['pods', 'keep'].flatMap(
     (name) => new RegExp(`^add element inet sluice ${name}${n} \\{ (\\$\\S+) \\}$`, 'm').exec(text('last'))?.[1] ?? [],
   );

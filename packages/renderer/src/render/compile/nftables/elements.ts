@@ -1,14 +1,13 @@
 import type { Guard } from '@sluice/bundle';
-import { type Family, nftTableName, ruleLimits } from '@sluice/netfilter';
+import { type Family, familySuffix, nftTableName, ruleLimits } from '@sluice/netfilter';
 import { type GuardedLine, lineWhere } from '../lines.ts';
 
 /** Adds elements to a set or map, by its name without the digit of the family: as few lines as the length of a line permits. */
 export type AddElements = (set: string, elements: readonly string[], guard?: Guard) => readonly GuardedLine[];
 
 export function addingElements(family: Family): AddElements {
-  const digit = family === 'ipv4' ? 4 : 6;
   return (set, elements, guard) => {
-    const start = `add element ${nftTableName} ${set}${digit} { `;
+    const start = `add element ${nftTableName} ${set}${familySuffix[family]} { `;
     return packed(elements, ruleLimits.ruleBytesMax - start.length - end.length).map((list) =>
       lineWhere(guard, `${start}${list}${end}`),
     );
