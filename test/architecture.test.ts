@@ -112,7 +112,15 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
     'bundle',
     'netfilter',
   ],
-  'applier/status': ['applier/kernel', 'applier/limits', 'applier/ports', 'applier/state', 'bundle', 'netfilter'],
+  'applier/status': [
+    'applier/kernel',
+    'applier/limits',
+    'applier/nftables',
+    'applier/ports',
+    'applier/state',
+    'bundle',
+    'netfilter',
+  ],
   'applier/reconcile': [
     'applier/admission',
     'applier/endpoints',

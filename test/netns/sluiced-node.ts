@@ -47,9 +47,18 @@ export class SluicedNode {
   readonly directory = mkdtempSync(`${tmpdir()}/slt-`);
   readonly #children: ChildProcess[] = [];
 
-  /** Makes the namespace; `remove` ends it. */
-  static async make(): Promise<SluicedNode> {
-    const node = new SluicedNode();
+  readonly #prepare: string;
+
+  private constructor(prepare: string) {
+    this.#prepare = prepare;
+  }
+
+  /**
+   * Makes the namespace; `remove` ends it.
+   * @param prepare shell text that prepares every mount namespace, such as `mount … &&`
+   */
+  static async make(prepare = ''): Promise<SluicedNode> {
+    const node = new SluicedNode(prepare);
     await execa('ip', ['netns', 'add', node.name]);
     await execa('ip', ['netns', 'exec', node.name, 'ip', 'link', 'set', 'lo', 'up']);
     return node;
@@ -72,7 +81,7 @@ export class SluicedNode {
    * @param before shell text to run first, in the same mount namespace
    */
   #inside(command: readonly string[], before = ''): [string, string[]] {
-    const script = `mount -t tmpfs tmpfs /run && ${before} exec "$@"`;
+    const script = `mount -t tmpfs tmpfs /run && ${this.#prepare} ${before} exec "$@"`;
     return ['ip', ['netns', 'exec', this.name, 'unshare', '-m', 'sh', '-c', script, 'sh', ...command]];
   }
 

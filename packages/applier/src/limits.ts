@@ -203,6 +203,12 @@ export const limits = {
   wholeLookFactor: 1_000,
   /** … and no later than this: the first read also packs every file, which makes it slower than the next one. */
   wholeLookMsMax: 10 * 60_000,
+  /** The process that owns the table of mode nftables is replaced when it has more; a large transaction takes 40 MB. */
+  nftHelperBytesMax: 64 * 1024 * 1024,
+  /** Errors of one transaction; a helper that prints more is killed. */
+  nftHelperOutputBytesMax: 4 * 1024 * 1024,
+  /** Before the table is owned again after its owner ended, growing to `monitorRestartMsMax`. */
+  nftOwnAgainMs: 50,
   /** Events are relied on once the monitor has run for this long. */
   monitorTrustMs: 1_000,
   monitorRestartMs: 1_000,

@@ -8,6 +8,7 @@ import { findIpvsTools, LinuxIpvs } from './ipvs-linux.ts';
 import { forgetFlows } from './conntrack.ts';
 import { EitherSwitch } from './either-switch.ts';
 import { LinuxNft } from './nft/nft-linux.ts';
+import type { NftWriter } from './nft/nft-writer.ts';
 import { NftSwitch } from './nft/nft-switch.ts';
 import { rehearser } from './scratch/rehearse.ts';
 import type { Command, ToolResult, Run } from './command.ts';
@@ -40,6 +41,7 @@ export class LinuxKernel implements Kernel {
    * @param switchStates the result of `findSwitch`
    * @param rehearse where rehearsals run; default: in namespaces of children
    * @param bpf the result of `knowsBpf`
+   * @param nftWriter default: a new process for each transaction
    */
   constructor(
     tools: Tools,
@@ -48,6 +50,7 @@ export class LinuxKernel implements Kernel {
     switchStates?: Switch,
     rehearse?: Kernel['rehearse'],
     bpf = true,
+    nftWriter?: NftWriter,
   ) {
     this.knowsBpf = bpf;
     this.rehearse = rehearse ?? rehearser('namespace', tools, run);
@@ -57,7 +60,7 @@ export class LinuxKernel implements Kernel {
     const ipvsTools = findIpvsTools();
     this.ipvs = 'missing' in ipvsTools ? undefined : new LinuxIpvs(ipvsTools, run);
     const nft = findTool('nft');
-    this.nft = nft === undefined ? undefined : new LinuxNft(nft, run);
+    this.nft = nft === undefined ? undefined : new LinuxNft(nft, run, nftWriter);
     this.switch = bothSwitches(switchStates, this.nft);
   }
 

@@ -6,6 +6,13 @@ export interface NftLack {
   readonly hint: string;
 }
 
+/** How the table of mode nftables is protected from other programs. */
+export type NftProtection =
+  /** Only this process can change or remove it, as long as it runs. */
+  | { readonly kind: 'owned' }
+  /** Every program with CAP_NET_ADMIN can; drift repair puts it back. */
+  | { readonly kind: 'open'; readonly why: string };
+
 /** The kernel's part of mode nftables. kernel/nft/nft-linux.ts and kernel/fake/nft-fake.ts pass the same contract suite. */
 export interface NftKernel {
   /**

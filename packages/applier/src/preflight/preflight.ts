@@ -1,5 +1,5 @@
 import { type BundleFiles, resolveNode } from '@sluice/bundle';
-import { type Family, type Problem, onKernel, parseKernelRelease, readSysctlLine, tableLine } from '@sluice/netfilter';
+import { type Family, type Problem, onKernel, parseKernelRelease, readSysctlLine } from '@sluice/netfilter';
 import type { SluicedConfig } from '../config.ts';
 import { readFacts } from '../kernel/facts.ts';
 import { findSwitch } from '../kernel/find-switch.ts';
@@ -13,23 +13,15 @@ import { procTunables } from '../kernel/sysctl.ts';
 import { detectTools, doubtOf, findTool, otherBackend, realTool, storeOf, type Tools, useOf } from '../kernel/tools.ts';
 import { peek, pinnedStore } from '../state/peek.ts';
 import { admit, AdmitMemory } from '../admission/admit.ts';
-import { nftProblem } from '../admission/kernel-context.ts';
 import { countNames, foreignSluiceChains, foreignProxyChains } from '../plan/ownership.ts';
 import type { NodeFacts } from '../ports/node-facts.ts';
 import { RehearsalError } from '../ports/rehearsal.ts';
 import { findProxy } from '../admission/start-state.ts';
+import { bad, good, note, type PreflightFinding } from './finding.ts';
+import { nftFindings } from './nftables.ts';
 import { addressClashes } from './address-clashes.ts';
 import { messageOf } from '../message.ts';
 import { familyNames, type NodeState, type Observed } from '../ports/node-state.ts';
-
-/** The result of one check, with the action to take. */
-export interface PreflightFinding {
-  readonly level: 'good' | 'note' | 'bad';
-  readonly what: string;
-  readonly todo: string;
-}
-
-const nothing = 'nothing to do';
 
 /**
  * Checks everything that an apply needs, and changes nothing.
@@ -52,7 +44,7 @@ export async function findings(
     ...helperFindings(),
     ...(await opensshFindings(run)),
     ...(isNft
-      ? await nftFindings(config, tools, run)
+      ? await nftFindings(tools, run, (state) => rehearsalFindings(config, tools, run, state))
       : [
           ...familyFindings(tools),
           ...(await storeFindings(tools, pinned !== undefined, run)),
@@ -67,22 +59,6 @@ export async function findings(
     ...(files ? bundleFindings(config, files, facts) : noBundle(config, problems)),
   ];
 }
-
-const good = (what: string, seen: string): PreflightFinding => ({
-  level: 'good',
-  what: `${what} (${seen})`,
-  todo: nothing,
-});
-const note = (what: string, seen: string, todo: string): PreflightFinding => ({
-  level: 'note',
-  what: `${what} (${seen})`,
-  todo,
-});
-const bad = (what: string, seen: string, todo: string): PreflightFinding => ({
-  level: 'bad',
-  what: `${what} (${seen})`,
-  todo,
-});
 
 const notRoot = bad(
   'rights',
@@ -134,17 +110,6 @@ export function opensshFinding(output: string): PreflightFinding | undefined {
 function runsNft(files: BundleFiles, node: string): boolean {
   const resolved = resolveNode(files, node);
   return 'version' in resolved && resolved.nft !== undefined;
-}
-
-/** Mode nftables needs no other tool, and its switch is part of the table. */
-async function nftFindings(config: SluicedConfig, tools: Tools, run: Run): Promise<PreflightFinding[]> {
-  const what = 'mode nftables';
-  const problem = await nftProblem(new LinuxKernel(tools, run, procTunables));
-  if (problem) return [bad(what, problem.message, problem.hint)];
-  const { stdout } = await run({ file: findTool('nft') ?? 'nft', args: ['--version'] });
-  const settings = [tableLine({ detector: 'address', masqueradeAll: false })];
-  const empty: NodeState = { families: {}, sysctls: new Map(), nft: { settings, frontends: new Map() } };
-  return [good(what, stdout.trim()), ...(await rehearsalFindings(config, tools, run, empty))];
 }
 
 function familyFindings(tools: Tools): PreflightFinding[] {

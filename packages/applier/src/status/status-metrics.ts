@@ -57,6 +57,10 @@ export class StatusMetrics {
     this.#gauges.required.set(policy === 'required' ? 1 : 0);
   }
 
+  protects(isOwned: boolean): void {
+    this.#gauges.owned.set(isOwned ? 1 : 0);
+  }
+
   accepted({ serial, expires }: Accepted): void {
     this.#gauges.serial.set(serial);
     this.#gauges.expires.set(expires === undefined ? 0 : Date.parse(expires) / 1000);
@@ -88,6 +92,10 @@ function gauges(alarms: () => readonly string[]) {
   return {
     generation: gauge('sluice_generation', 'The active generation; -1 before the first'),
     alarm: alarmGauge(alarms),
+    owned: gauge(
+      'sluice_nft_table_owned',
+      '1 while only sluiced can change the table of mode nftables, 0 while other programs can, or in other modes',
+    ),
     required: gauge('sluice_signatures_required', '1 when bundles must be signed, 0 when any bundle is accepted'),
     serial: gauge('sluice_release_serial', 'The serial of the last accepted release; 0 before the first'),
     expires: gauge('sluice_release_expires_timestamp_seconds', 'When the last accepted release expires; 0 for never'),

@@ -8,6 +8,7 @@ import type { NodeMemory } from './metrics.ts';
 import { StatusMetrics } from './status-metrics.ts';
 import type { RepairAt } from './repairs.ts';
 import type { Outcome } from '../ports/outcome.ts';
+import type { NftProtection } from '../nftables/ports.ts';
 import type { Generation } from '../ports/journal.ts';
 
 /** The status of the daemon; `/status` returns it as JSON. */
@@ -26,6 +27,8 @@ export interface StatusReport {
   readonly waits: AwaitedWave | null;
   /** The last drift repair; null before the first. */
   readonly lastRepair: RepairAt | null;
+  /** How the table of mode nftables is protected from other programs; null in other modes. */
+  readonly protection: NftProtection | null;
   /** What could not be found out, by code; not necessarily a problem. */
   readonly notes: Readonly<Record<string, string>>;
   /** Problems, by code; empty when there are none. */
@@ -48,7 +51,7 @@ type NoteCode = 'FOREIGN_RULE_UNREAD';
 /** What the status reports besides alarms and notes. */
 type ReportedFacts = Pick<
   StatusReport,
-  'generation' | 'version' | 'signatures' | 'rehearse' | 'release' | 'waits' | 'lastRepair'
+  'generation' | 'version' | 'signatures' | 'rehearse' | 'release' | 'waits' | 'lastRepair' | 'protection'
 >;
 
 /** Collects and serves the status of the daemon. Read-only: no request changes anything. */
@@ -67,6 +70,7 @@ export class Status {
     release: null,
     waits: null,
     lastRepair: null,
+    protection: null,
   };
   #unseen: () => string | undefined = () => undefined;
 
@@ -138,6 +142,12 @@ export class Status {
   /** Sets where the config has rules rehearsed. */
   rehearses(where: NonNullable<StatusReport['rehearse']>): void {
     this.#facts = { ...this.#facts, rehearse: where };
+  }
+
+  /** Sets how the table of mode nftables is protected; undefined in other modes. */
+  protects(protection: NftProtection | undefined): void {
+    this.#facts = { ...this.#facts, protection: protection ?? null };
+    this.#metrics.protects(protection?.kind === 'owned');
   }
 
   /** Sets the signature policy of the config. */

@@ -1,6 +1,7 @@
 import type { SluicedConfig } from '../../config.ts';
 import type { Arrival } from '../../inbox/inbox.ts';
-import { findings, type PreflightFinding } from '../../preflight/preflight.ts';
+import type { PreflightFinding } from '../../preflight/finding.ts';
+import { findings } from '../../preflight/preflight.ts';
 import { hasKey } from '../../receipts/key.ts';
 import { exitCodes } from '../../ports/outcome.ts';
 import { version } from '../../version.ts';

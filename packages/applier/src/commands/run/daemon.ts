@@ -62,6 +62,7 @@ export function daemonOf(node: RunningNode, around: Surroundings): Daemon {
       repackChains();
       tidier.idle();
       session.idle();
+      status.protects(session.nftProtection());
     },
   });
 }

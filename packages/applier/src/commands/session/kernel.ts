@@ -3,6 +3,7 @@ import type { DiskJournal } from '../../state/journal.ts';
 import { switchOf } from '../../kernel/find-switch.ts';
 import { knowsBpf } from '../../kernel/knows-bpf.ts';
 import { LinuxKernel } from '../../kernel/linux.ts';
+import type { NftWriter } from '../../kernel/nft/nft-writer.ts';
 import type { Run } from '../../kernel/command.ts';
 import { placeOf, rehearser } from '../../kernel/scratch/rehearse.ts';
 import { procTunables } from '../../kernel/sysctl.ts';
@@ -23,18 +24,20 @@ interface KernelParts {
   readonly run: Run;
   readonly journal: DiskJournal;
   readonly report: Report;
+  /** See `LinuxKernel`. */
+  readonly nftWriter: NftWriter | undefined;
 }
 
 /** Finds out what the kernel can do. */
 export async function openKernel(
   { rehearse: policy }: SluicedConfig,
-  { tools, run, journal, report }: KernelParts,
+  { tools, run, journal, report, nftWriter }: KernelParts,
 ): Promise<OpenedKernel> {
   const isFlipping = journal.open?.flip === 'switch';
   const switchStates = await switchOf(tools, run, placeOf(policy) === 'namespace', isFlipping);
   const rehearse = rehearser(policy, tools, run, report);
   const kernelOf = async (its: Tools): Promise<LinuxKernel> =>
     // In layout `flat`, too: the active generation may have the other layout.
-    new LinuxKernel(its, run, procTunables, switchStates, rehearse, await knowsBpf(its, run));
+    new LinuxKernel(its, run, procTunables, switchStates, rehearse, await knowsBpf(its, run), nftWriter);
   return { kernel: await kernelOf(tools), kernelOf, hasSwitch: switchStates !== undefined };
 }

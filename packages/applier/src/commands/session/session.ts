@@ -6,11 +6,14 @@ import { type Lock, takeLock } from '../../state/lock.ts';
 import type { ForeignChange, ChangeWatch } from '../../kernel/changes/foreign-change.ts';
 import { watchChanges } from '../../kernel/changes/changes.ts';
 import { readFacts } from '../../kernel/facts.ts';
+import { NftOwner } from '../../kernel/nft/nft-owner.ts';
+import type { NftProtection } from '../../nftables/ports.ts';
+import type { Run } from '../../kernel/command.ts';
 import { OwnProcesses, readsProcessIds } from '../../kernel/changes/own-processes.ts';
 import { runChildren } from '../../kernel/run.ts';
 import { Spares } from '../../kernel/spares.ts';
 import { procTunables } from '../../kernel/sysctl.ts';
-import { type RuleStore, detectTools, type StoreDoubt, storeDoubt, storeOf } from '../../kernel/tools.ts';
+import { findTool, type RuleStore, detectTools, type StoreDoubt, storeDoubt, storeOf } from '../../kernel/tools.ts';
 import type { AfterUpdateParts } from '../../probe/after-update.ts';
 import type { Ports, Report } from '../../ports/ports.ts';
 import { Reconciler } from '../../reconcile/reconciler.ts';
@@ -37,6 +40,8 @@ export interface NodeSession {
   storeDoubt(): Promise<StoreDoubt | undefined>;
   /** To be called when idle: prepares tools for the next change. */
   idle(): void;
+  /** How the table of mode nftables is protected; undefined: the node runs another mode. */
+  nftProtection(): NftProtection | undefined;
   close(): void;
 }
 
@@ -64,6 +69,7 @@ export async function openSession(
     const own = new OwnProcesses(readsProcessIds(), () => performance.now());
     const spares = new Spares(lock?.fd);
     const run = runChildren(lock?.fd, (pid, command) => own.add(pid, command), spares);
+    const owner = mode === 'look' ? undefined : nftOwner(run, lock?.fd, own);
     const journal = journalOf(config, mode);
     const pinned = journal.active ? journal.record.backend : undefined;
     const tools = await detectTools(storeOf(config.backend, pinned), run);
@@ -72,7 +78,8 @@ export async function openSession(
       await journal.pin(tools.backend);
     }
     report('tools', { backend: tools.backend, ipv4: tools.families.ipv4, ipv6: tools.families.ipv6 });
-    const { kernel, kernelOf, hasSwitch } = await openKernel(config, { tools, run, journal, report });
+    const { kernel, kernelOf, hasSwitch } = await openKernel(config, { tools, run, journal, report, nftWriter: owner });
+    const runsNft = (): boolean => journal.active?.state.nft !== undefined;
     const decisions = new Decisions(config.node, journal);
     const ports = portsOf(config, { kernel, journal, decisions, report, onProbe });
     return {
@@ -81,13 +88,17 @@ export async function openSession(
       decisions,
       hasSwitch,
       hasLostBpf: hasLostBpf({ journal, kernel }),
-      watch: (monotonicMs, onChange) =>
-        watchChanges(tools, run, own, monotonicMs, onChange, () => journal.active?.state.nft !== undefined),
+      watch: (monotonicMs, onChange) => watchChanges(tools, run, own, monotonicMs, onChange, runsNft),
       backend: tools.backend,
       portsOf: async (backend) => ({ ...ports, kernel: await kernelOf(await detectTools(backend, run)) }),
       storeDoubt: () => storeDoubt(tools.backend, run),
-      idle: () => spares.refill(),
+      idle: () => {
+        spares.refill();
+        if (runsNft()) void owner?.own();
+      },
+      nftProtection: () => (runsNft() ? owner?.protection : undefined),
       close: () => {
+        owner?.close();
         spares.end();
         lock?.release();
       },
@@ -96,6 +107,14 @@ export async function openSession(
     lock?.release();
     throw error;
   }
+}
+
+/** @returns undefined if nft is not installed */
+function nftOwner(run: Run, lockFd: number | undefined, own: OwnProcesses): NftOwner | undefined {
+  const nft = findTool('nft');
+  return nft === undefined
+    ? undefined
+    : new NftOwner({ nft, run, lockFd, started: (pid, command) => own.add(pid, command) });
 }
 
 function journalOf({ state, node }: SluicedConfig, mode: SessionMode): DiskJournal {

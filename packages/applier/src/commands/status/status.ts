@@ -8,6 +8,7 @@ import type { NodeRecord } from '../../state/record.ts';
 import { backOffUntil } from '../../state/transitions.ts';
 import { limits } from '../../limits.ts';
 import { exitCodes } from '../../ports/outcome.ts';
+import type { NftProtection } from '../../nftables/ports.ts';
 import type { RepairAt } from '../../status/repairs.ts';
 import { formerAlarmCodes } from '../../status/alarms.ts';
 import type { AwaitedWave } from '../../status/status.ts';
@@ -49,6 +50,7 @@ interface DaemonStatus {
   readonly healthy?: boolean;
   readonly waits?: AwaitedWave | null;
   readonly lastRepair?: RepairAt | null;
+  readonly protection?: NftProtection | null;
   readonly notes?: Readonly<Record<string, string>>;
   readonly alarms?: Readonly<Record<string, string>>;
 }
@@ -114,6 +116,12 @@ function describeRelease({ serial, revision, signers, onlyEndpoints }: Accepted)
   return `${what}, signed by ${signers.join(', ')}${onlyEndpoints ? ' for endpoints only' : ''}`;
 }
 
+function describeProtection(protection: NftProtection): string {
+  return protection.kind === 'owned'
+    ? 'protected: only sluiced can change it'
+    : `not protected from other programs: ${protection.why}`;
+}
+
 function acceptedOf(state: string): Accepted | null {
   const accepted = new ReleaseFloor(state).read();
   if (accepted && 'problem' in accepted) throw new CommandError([accepted.problem]);
@@ -142,6 +150,7 @@ function printStatus(summary: StatusSummary): string {
   if (summary.release) lines.push(`release     ${describeRelease(summary.release)}`);
   if (daemon?.waits) lines.push(`waits       for wave ${daemon.waits.wave} (${daemon.waits.name}) to open`);
   if (summary.waitsUntil !== null) lines.push(`back-off    a newer release waits until ${summary.waitsUntil}`);
+  if (daemon?.protection) lines.push(`table       ${describeProtection(daemon.protection)}`);
   if (daemon?.lastRepair)
     lines.push(
       `last repair ${daemon.lastRepair.at}: rules were changed by ${daemon.lastRepair.by ?? 'another program'}`,

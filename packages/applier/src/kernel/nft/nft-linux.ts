@@ -4,6 +4,7 @@ import type { NftStep } from '../../nftables/values.ts';
 import { KernelError } from '../../ports/kernel.ts';
 import { Interrupted } from '../../transaction/restore.ts';
 import type { Run, ToolResult } from '../command.ts';
+import { type NftWriter, OneShotWriter } from './nft-writer.ts';
 import type { NftSets, SetMember } from './nft-switch.ts';
 
 /** Sets of the kinds that the table has; with `--check` nothing of it stays. */
@@ -17,16 +18,18 @@ add element inet sluice-check some { 192.0.2.1 . 6 . 80 . 198.51.100.0/24 }
 /** The errors of nft for a missing table or set. */
 const absent = /No such file or directory/;
 
-/** The table of mode nftables of this machine. Every change is one process and one transaction. */
+/** The table of mode nftables of this machine. Every change is one transaction. */
 export class LinuxNft implements NftKernel, NftSets {
   readonly #nft: string;
   readonly #run: Run;
+  readonly #writer: NftWriter;
   #writes = false;
 
   /** @param nft the path of the tool */
-  constructor(nft: string, run: Run) {
+  constructor(nft: string, run: Run, writer: NftWriter = new OneShotWriter(nft, run)) {
     this.#nft = nft;
     this.#run = run;
+    this.#writer = writer;
   }
 
   async observe(interrupt?: AbortSignal): Promise<ObservedNft | undefined> {
@@ -68,7 +71,7 @@ export class LinuxNft implements NftKernel, NftSets {
   }
 
   async load(text: string): Promise<void> {
-    const ran = await this.#run({ file: this.#nft, args: ['-f', '-'], input: text, isFrequent: true });
+    const ran = await this.#writer.write(text);
     if (ran.exitCode !== 0) throw this.#failed('-f', ran);
   }
 

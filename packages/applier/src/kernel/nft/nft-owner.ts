@@ -1,0 +1,189 @@
+import { nftTableName } from '@sluice/netfilter';
+import type { NftProtection } from '../../nftables/ports.ts';
+import { limits } from '../../limits.ts';
+import type { Command, OnExit, Run, ToolResult } from '../command.ts';
+import { NftHelper } from './nft-helper.ts';
+import { type NftWriter, OneShotWriter } from './nft-writer.ts';
+
+/** The parts of a process that starts tools. */
+export interface NftOwnerParts {
+  /** The path of the tool. */
+  readonly nft: string;
+  readonly run: Run;
+  /** As `runChildren` takes them: called before each transaction of the helper. */
+  readonly started: (pid: number, command: Pick<Command, 'file' | 'input'>) => OnExit | undefined;
+  readonly lockFd: number | undefined;
+}
+
+const flags = 'flags owner,persist;';
+
+/** Taken where nft (1.1.0) and Linux (6.9) know both flags; with `--check` nothing of it stays. */
+const checkText = `table inet sluice-check {\n  ${flags}\n}\n`;
+
+/**
+ * Owns the table, or fails: its other half fails where there is no such table, instead of making an empty one. No health check has port 0.
+ */
+const ownText = `add table ${nftTableName} { ${flags} }
+add element ${nftTableName} health4 { 0 }
+delete element ${nftTableName} health4 { 0 }
+`;
+
+/** The whole table at once, or its end. */
+const wholeTable = new RegExp(`^(?:delete )?table ${nftTableName}\\b`, 'm');
+
+const withFlags = (text: string): string =>
+  text.replace(new RegExp(`^table ${nftTableName} \\{\\n`, 'm'), (head) => `${head}  ${flags}\n`);
+
+/**
+ * Protects the table of mode nftables: a helper process owns it, and the kernel refuses every change by another process; `flush ruleset`
+ * skips it. When the helper ends the table stays (`persist`), and the next helper owns it.
+ *
+ * A whole table is loaded by a process of its own, which ends: the memory that this takes, 150 MB at 10,000 Services, would stay with a
+ * helper. For the few milliseconds until the helper owns it again other programs can change it.
+ *
+ * Where nft or the kernel do not know the flags, each transaction is a process of its own, and the table is open. `owner` without
+ * `persist` is never used: the table would end with its owner.
+ */
+export class NftOwner implements NftWriter {
+  readonly #parts: NftOwnerParts;
+  readonly #oneShot: OneShotWriter;
+  /** Undefined: not yet asked. */
+  #isPossible: boolean | undefined;
+  #helper: NftHelper | undefined;
+  #protection: NftProtection = { kind: 'open', why: 'the table is not owned yet' };
+  /** Whether nothing changes about that before a whole table is loaded. */
+  #isSettled = false;
+  #ownedMs = 0;
+  #failures = 0;
+  #again: NodeJS.Timeout | undefined;
+  #isClosed = false;
+  /** Transactions, one after the other. */
+  #last: Promise<unknown> = Promise.resolve();
+
+  constructor(parts: NftOwnerParts) {
+    this.#parts = parts;
+    this.#oneShot = new OneShotWriter(parts.nft, parts.run);
+  }
+
+  get protection(): NftProtection {
+    return this.#protection;
+  }
+
+  write(text: string): Promise<ToolResult> {
+    return this.#inTurn(() => (wholeTable.test(text) ? this.#replace(text) : this.#change(text)));
+  }
+
+  /** Owns the table of the node, if it has one, and keeps owning it. May be called often. */
+  own(): Promise<void> {
+    return this.#helper !== undefined || this.#isSettled ? Promise.resolve() : this.#inTurn(() => this.#own());
+  }
+
+  /** Ends the helper. The table stays. */
+  close(): void {
+    this.#isClosed = true;
+    clearTimeout(this.#again);
+    void this.#release();
+  }
+
+  #inTurn<T>(work: () => Promise<T>): Promise<T> {
+    const result = this.#last.then(work);
+    this.#last = result.catch(() => undefined);
+    return result;
+  }
+
+  async #change(text: string): Promise<ToolResult> {
+    const helper = this.#helper?.runs === true ? this.#helper : undefined;
+    if (!helper) return this.#oneShot.write(text);
+    const result = await this.#ask(helper, text);
+    if (helper.memoryBytes > limits.nftHelperBytesMax) {
+      await this.#release();
+      await this.#own();
+    }
+    return result;
+  }
+
+  async #replace(text: string): Promise<ToolResult> {
+    const wasOwned = this.#helper !== undefined;
+    await this.#release();
+    const result = await this.#oneShot.write((await this.#knowsFlags()) ? withFlags(text) : text);
+    this.#isSettled = false;
+    if (wasOwned || result.exitCode === 0) await this.#own();
+    return result;
+  }
+
+  async #own(): Promise<void> {
+    if (this.#isClosed || this.#helper?.runs === true) return;
+    if (!(await this.#knowsFlags())) {
+      this.#stayOpen('nft 1.1.0 and Linux 6.9 or newer are needed');
+      return;
+    }
+    const { nft, lockFd } = this.#parts;
+    const helper: NftHelper = new NftHelper(nft, lockFd, () => this.#lost(helper));
+    const { exitCode, why } = await this.#ask(helper, ownText);
+    if (exitCode === 0) {
+      this.#helper = helper;
+      this.#ownedMs = performance.now();
+      this.#protection = { kind: 'owned' };
+      return;
+    }
+    this.#stayOpen(reasonOf(why));
+    await helper.end();
+  }
+
+  #stayOpen(why: string): void {
+    this.#isSettled = true;
+    this.#protection = { kind: 'open', why };
+  }
+
+  /** Ends the helper by intention. */
+  async #release(): Promise<void> {
+    const helper = this.#helper;
+    this.#helper = undefined;
+    await helper?.end();
+  }
+
+  #lost(helper: NftHelper): void {
+    if (this.#helper !== helper) return;
+    this.#helper = undefined;
+    this.#protection = { kind: 'open', why: 'the process that owned the table ended' };
+    this.#failures = performance.now() - this.#ownedMs > limits.monitorRestartMs ? 0 : this.#failures + 1;
+    const delayMs = Math.min(limits.nftOwnAgainMs * 2 ** this.#failures, limits.monitorRestartMsMax);
+    this.#again = setTimeout(() => void this.own(), delayMs);
+  }
+
+  async #ask(helper: NftHelper, text: string): Promise<ToolResult> {
+    const { nft, started } = this.#parts;
+    const ended = helper.pid === undefined ? undefined : started(helper.pid, { file: nft, input: text });
+    const answer = await helper.write(text);
+    const exitCode = answer.kind === 'taken' ? 0 : answer.kind === 'refused' ? 1 : undefined;
+    ended?.(exitCode);
+    const stderr = answer.kind === 'refused' ? answer.stderr : '';
+    const why = answer.kind === 'taken' ? '' : answer.kind === 'refused' ? firstLines(stderr) : answer.why;
+    return { exitCode, stdout: '', stderr, why };
+  }
+
+  async #knowsFlags(): Promise<boolean> {
+    this.#isPossible ??= await knowsOwnership(this.#parts.nft, this.#parts.run);
+    return this.#isPossible === true;
+  }
+}
+
+/**
+ * Whether nft and the kernel know the flags.
+ * @param nft the path of the tool
+ * @returns undefined if the tool crashed or took too long
+ */
+export async function knowsOwnership(nft: string, run: Run): Promise<boolean | undefined> {
+  const { exitCode } = await run({ file: nft, args: ['--check', '-f', '-'], input: checkText });
+  return exitCode === undefined ? undefined : exitCode === 0;
+}
+
+const firstLines = (text: string): string => text.trim().split('\n').slice(0, 3).join('; ');
+
+/** @param why an error of `ownText` */
+function reasonOf(why: string): string {
+  if (why.includes('Operation not supported')) return 'the table was made without it; the next boot makes one with it';
+  if (why.includes('Operation not permitted')) return 'another process owns the table';
+  if (why.includes('No such file or directory')) return 'there is no table';
+  return why;
+}
