@@ -1,10 +1,12 @@
 // @module-tag test
 import { readdirSync, readFileSync } from 'node:fs';
-import { atTier } from '@sluice/testing';
+import { atTier, reaches } from '@sluice/testing';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { writeBundle } from '../../packages/applier/src/testing/bundle.fixture.ts';
+import { sampleBundle, writeBundle } from '../../packages/applier/src/testing/bundle.fixture.ts';
+import { addPods, Clients } from '../netns/clients.ts';
 import { needKernel } from '../netns/privileges.ts';
-import { SluicedNode, until, webIn } from '../netns/sluiced-node.ts';
+import { SluicedNode, until } from '../netns/sluiced-node.ts';
+import { firewalldRoot, reloadFirewalld } from './firewalld.ts';
 import { newerNft } from './newer.ts';
 
 /** The real daemon with an nft and a kernel that know `flags owner,persist`: no other program can change the table. */
@@ -21,12 +23,14 @@ beforeEach(async (context) => {
 });
 afterEach(() => node?.remove());
 
-const put = (...endpoints: readonly number[]): void =>
-  writeBundle(`${node.directory}/rendered`, webIn('nftables', ...endpoints));
+function put(...web: readonly number[]): void {
+  const services = { 'shop/web': web, 'shop/cart': [3] };
+  writeBundle(`${node.directory}/rendered`, sampleBundle({ services, families: ['ipv4', 'ipv6'], mode: 'nftables' }));
+}
 
-/** Starts the daemon, and waits until it owns the table with these endpoints. */
-async function start(...endpoints: readonly number[]): Promise<ReturnType<SluicedNode['start']>> {
-  put(...endpoints);
+/** Starts the daemon, and waits until it owns the table with these endpoints of shop/web. */
+async function start(...web: readonly number[]): Promise<ReturnType<SluicedNode['start']>> {
+  put(...web);
   const daemon = node.start();
   await owned();
   return daemon;
@@ -66,8 +70,12 @@ async function foreign(...args: readonly string[]): Promise<string> {
   );
 }
 
-test('no other program flushes, changes or removes the table', async () => {
+test('no other program flushes, changes or removes the table, and no connection is lost', {
+  timeout: 600_000,
+}, async () => {
+  await addPods(node);
   await start(1, 2);
+  const clients = await Clients.start(node);
   const before = await node.frontends();
   expect(before).toContain('10.244.0.2 . 8080, 10.244.0.3 . 8080');
   const script = `set -e; for i in $(seq ${flushes}); do nft flush ruleset; ! nft delete table inet sluice 2>/dev/null; ! nft flush chain inet sluice services4 2>/dev/null; done`;
@@ -75,6 +83,23 @@ test('no other program flushes, changes or removes the table', async () => {
   expect(await foreign('add', 'element', 'inet', 'sluice', 'cluster4', '{ 192.0.2.1 }')).toContain('not permitted');
   expect(await node.frontends()).toBe(before);
   expect(JSON.parse((await node.get()) ?? '')).toMatchObject({ lastRepair: null, protection: { kind: 'owned' } });
+  expect(clients.lost()).toEqual([]);
+  console.log(`${clients.served()} connections while the rules were flushed ${flushes} times`);
+});
+
+test.runIf(reaches('all'))('a reload of firewalld loses no connection', { timeout: 600_000 }, async (context) => {
+  const firewalld = firewalldRoot();
+  if ('lack' in firewalld) return context.skip(firewalld.lack);
+  await addPods(node);
+  await start(1, 2);
+  const before = await node.frontends();
+  const clients = await Clients.start(node);
+  expect(await node.tool(['sh', '-ec', reloadFirewalld(firewalld.root)])).toContain(
+    'success\nsuccess\ntable inet firewalld',
+  );
+  expect(await node.frontends()).toBe(before);
+  expect(JSON.parse((await node.get()) ?? '')).toMatchObject({ lastRepair: null });
+  expect(clients.lost()).toEqual([]);
 });
 
 test('changes endpoints, and puts a release on probation, while it owns the table', async () => {
@@ -91,7 +116,9 @@ test('changes endpoints, and puts a release on probation, while it owns the tabl
 });
 
 test('a killed helper leaves the table, and another one owns it', async () => {
+  await addPods(node);
   const daemon = await start(1, 2);
+  const clients = await Clients.start(node);
   const before = await node.frontends();
   const [helper = 0, ...more] = helpersOf(daemon.pid);
   expect(more).toEqual([]);
@@ -100,6 +127,7 @@ test('a killed helper leaves the table, and another one owns it', async () => {
   await owned();
   expect(await foreign('flush', 'ruleset')).toBe('');
   expect(await node.frontends()).toBe(before);
+  expect(clients.lost()).toEqual([]);
 });
 
 test('a killed daemon leaves the table, and the next one owns it', async () => {
