@@ -193,6 +193,35 @@ describe.each([
   });
 });
 
+test.each([
+  ['an ICMP error', '', ['errors', 'errors']],
+  ['a reset', ' tcp-reset', ['resets', 'errors']],
+])('refuses TCP with %s, and UDP with an ICMP error', async (_title, option, expected) => {
+  await using on = await openCluster(spec);
+  const [table = '', ...rest] = byAddress;
+  await load(on, stateWith([`${table}${option}`, ...rest]));
+  const client = on.host('client');
+  const watch = `table inet watch {
+    counter resets { }
+    counter errors { }
+    chain in {
+      type filter hook input priority 0;
+      tcp flags rst counter name resets
+      icmp type destination-unreachable counter name errors
+    }
+  }`;
+  await client.run(['nft', '-f', '-'], { input: watch });
+  const refusals: string[] = [];
+  for (const protocol of ['tcp', 'udp']) {
+    await client.run(['nft', 'reset', 'counters']);
+    const talk = `exec 3<>/dev/${protocol}/10.96.0.10/81; echo >&3; sleep 0.2`;
+    await client.run(['bash', '-c', `(${talk}) 2>/dev/null; true`]);
+    const counters = await client.run(['nft', 'list', 'counters']);
+    refusals.push(...[...counters.matchAll(/counter (\w+) \{\s+packets [1-9]/g)].map(([, name]) => name ?? ''));
+  }
+  expect(refusals).toEqual(expected);
+});
+
 test('detects a kernel that has lost one set', async () => {
   await using on = await openCluster(spec);
   await load(on, stateWith(byAddress));

@@ -6,7 +6,8 @@ import { atTier } from '@sluice/testing';
 import { execaSync } from 'execa';
 import { afterAll, beforeEach, describe, expect, test } from 'vitest';
 import { resolveNode } from '@sluice/bundle';
-import { type NftState, printNft, printNftTable, readNft } from '@sluice/netfilter';
+import { type NftState, type NftTableOptions, printNft, printNftTable, readNft, tableLine } from '@sluice/netfilter';
+import { hasTable, NftReader } from '../../packages/applier/src/nftables/observed.ts';
 import { nftBundle } from '../../packages/bundle/src/virtual/nft.fixture.ts';
 import { needKernel } from '../netns/privileges.ts';
 import { newerNft } from './newer.ts';
@@ -49,18 +50,22 @@ describe.each(tools)('the %s nft', (tool) => {
   });
   const nft = 'path' in found ? found.path : '';
 
-  test.each([
+  test.each<[string, NftTableOptions['detector'], boolean, Partial<NftTableOptions>?]>([
     ['by address', 'address', false],
     ['by interface', { interface: 'cali*' }, false],
     ['by one interface, with all masqueraded', { interface: 'cbr0' }, true],
-  ] as const)(
+    ['by address, with resets and few clients', 'address', false, { tcpReset: true, affinityClients: 2048 }],
+  ])(
     'takes the table that tells pods %s, and lists it as it takes it again',
-    (_title, detector, masqueradeAll) => {
+    (_title, detector, masqueradeAll, more = {}) => {
       const list = `${nft} -n list table inet sluice`;
       const script = `${nft} -f "$1"; ${list} >"$1.1"; ${nft} flush ruleset; ${nft} -f "$1.1"; ${list} | cmp - "$1.1"; cat "$1.1"`;
-      const { exitCode, stderr, stdout } = inNamespace(script, printNftTable({ detector, masqueradeAll }));
+      const { exitCode, stderr, stdout } = inNamespace(script, printNftTable({ detector, masqueradeAll, ...more }));
       expect([exitCode, stderr]).toEqual([0, '']);
       expect(stdout).toContain('chain masquerade-cluster6');
+      const reader = new NftReader();
+      reader.take(stdout);
+      expect(hasTable(reader.done(), [tableLine({ detector, masqueradeAll, ...more })])).toBe(true);
     },
   );
 

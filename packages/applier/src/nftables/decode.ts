@@ -34,7 +34,7 @@ function tableLineOf(observed: ObservedNft): string | undefined {
   const name = /iifname != "([^"]+)"/.exec(rules.join('\n'))?.[1];
   const detector: NftTableOptions['detector'] = name === undefined ? 'address' : { interface: name };
   return [false, true]
-    .map((masqueradeAll) => tableLine({ detector, masqueradeAll }))
+    .flatMap((masqueradeAll) => [false, true].map((tcpReset) => tableLine({ detector, masqueradeAll, tcpReset })))
     .find((line) => hasTable(observed, [line]));
 }
 

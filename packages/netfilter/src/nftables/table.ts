@@ -7,7 +7,14 @@ export interface NftTableOptions {
   readonly detector: 'address' | { readonly interface: string };
   /** Masquerades all traffic to ClusterIPs, that of pods too. */
   readonly masqueradeAll: boolean;
+  /** Refuses TCP with a reset. The kernel limits the rate of ICMP errors, with which it refuses else. */
+  readonly tcpReset?: boolean;
+  /** How many clients of sticky frontends are remembered in each family; default: `affinityClientsDefault`. */
+  readonly affinityClients?: number;
 }
+
+/** nftables-design.md, section 4: clients of all frontends, about 150 bytes each when they are remembered. */
+export const affinityClientsDefault = 1_048_576;
 
 export const nftTableName = 'inet sluice';
 
@@ -73,7 +80,7 @@ const originalKey = ({ ip, any }: Words, node = false): string =>
 export function printNftTable(options: NftTableOptions): string {
   const body = [
     ...families.flatMap((family) => familyParts(nftWords[family], options)),
-    ...chain('refuse', ['reject']),
+    ...chain('refuse', [...(options.tcpReset === true ? ['meta l4proto tcp reject with tcp reset'] : []), 'reject']),
     ...hooks(),
   ];
   return `table ${nftTableName} {\n${body.map((line) => `  ${line}\n`).join('')}}\n`;
@@ -81,14 +88,14 @@ export function printNftTable(options: NftTableOptions): string {
 
 function familyParts(words: Words, options: NftTableOptions): readonly string[] {
   return [
-    ...setsOf(words),
+    ...setsOf(words, options),
     ...serviceChains(words, options),
     ...filterChains(words),
     ...masqueradeChains(words, options),
   ];
 }
 
-function setsOf(words: Words): readonly string[] {
+function setsOf(words: Words, { affinityClients = affinityClientsDefault }: NftTableOptions): readonly string[] {
   const { n, ip, type, clientType } = words;
   const frontend = `type ${type} . inet_proto . inet_service`;
   const ofServices = (prefix: '' | 't'): readonly string[] => [
@@ -111,7 +118,7 @@ function setsOf(words: Words): readonly string[] {
       (name) =>
         `map ${name}${n} { typeof ${ip} daddr . ${name} dport . numgen random mod 2 : ${ip} daddr . ${name} dport; }`,
     ),
-    `map aff${n} { typeof ${clientType} : meta priority; flags dynamic,timeout; size 1048576; }`,
+    `map aff${n} { typeof ${clientType} : meta priority; flags dynamic,timeout; size ${affinityClients}; }`,
     `map slot${n} { typeof ${packetKey(words)} . numgen random mod 2 : meta priority; }`,
     ...['id', 'idb', 'lid', 'lidb'].map(
       (name) => `map ${name}${n} { type ${type} . inet_proto . inet_service . classid : ${type} . inet_service; }`,
@@ -159,7 +166,7 @@ function filterChains(words: Words): readonly string[] {
       'ct status dnat return',
       ...none(own),
       `${ip} daddr @node${n} ${ip} daddr != ${loopback} fib daddr type local goto unserved-node${n}`,
-      `${ip} daddr @cluster${n} reject`,
+      `${ip} daddr @cluster${n} goto refuse`,
       `${ip} daddr @cidr${n} drop`,
     ]),
   ];
@@ -233,28 +240,40 @@ export const tableEdition = 1;
 const interfaceForm = /iifname != "(\$\{profile\.(?:bridgeInterface\}|interfaceNamePrefix\}\*))"/;
 
 /**
- * The table of a profile in one line, for states: `table 1 address`, `table 1 interface cali*`, with ` masquerade-all` at the end.
+ * The table of a profile in one line, for states: `table 1 address`, `table 1 interface cali*`; then the options that are not as by
+ * default: ` masquerade-all`, ` tcp-reset`, ` clients 65536`.
  * @param text of `base/first.nft`
  * @returns undefined if `sluice` writes no such text
  */
 export function readNftTable(text: string): string | undefined {
   const name = interfaceForm.exec(text)?.[1];
   const detector = name === undefined ? 'address' : { interface: name };
-  for (const masqueradeAll of [false, true]) {
-    if (printNftTable({ detector, masqueradeAll }) === text) return tableLine({ detector, masqueradeAll });
-  }
+  const affinityClients = Number(/ size (\d{1,8}); \}$/m.exec(text)?.[1]);
+  for (const masqueradeAll of [false, true])
+    for (const tcpReset of [false, true]) {
+      const options = { detector, masqueradeAll, tcpReset, affinityClients } as const;
+      if (printNftTable(options) === text) return tableLine(options);
+    }
   return undefined;
 }
 
 /** The table in one line. `tableOptions([tableLine(options)])` is `options`. */
-export function tableLine({ detector, masqueradeAll }: NftTableOptions): string {
+export function tableLine({ detector, masqueradeAll, tcpReset, affinityClients }: NftTableOptions): string {
   const how = detector === 'address' ? 'address' : `interface ${detector.interface}`;
-  return `table ${tableEdition} ${how}${masqueradeAll ? ' masquerade-all' : ''}`;
+  const clients =
+    affinityClients === undefined || affinityClients === affinityClientsDefault ? '' : ` clients ${affinityClients}`;
+  return `table ${tableEdition} ${how}${masqueradeAll ? ' masquerade-all' : ''}${tcpReset === true ? ' tcp-reset' : ''}${clients}`;
 }
 
 /** The options of the table of a state. @param settings of the state, the table first */
 export function tableOptions([table = '']: readonly string[]): NftTableOptions {
   const [, , how, ...rest] = table.split(' ');
-  const masqueradeAll = rest.at(-1) === 'masquerade-all';
-  return { detector: how === 'interface' ? { interface: rest[0] ?? '' } : 'address', masqueradeAll };
+  const words = how === 'interface' ? rest.slice(1) : rest;
+  const clients = words.indexOf('clients');
+  return {
+    detector: how === 'interface' ? { interface: rest[0] ?? '' } : 'address',
+    masqueradeAll: words.includes('masquerade-all'),
+    tcpReset: words.includes('tcp-reset'),
+    affinityClients: clients < 0 ? affinityClientsDefault : Number(words[clients + 1]),
+  };
 }

@@ -86,6 +86,10 @@ export interface IpvsProfile extends IpvsOptions {
 /** Options of mode nftables, which uses none of mode iptables. */
 export interface NftablesProfile {
   readonly masqueradeAll: boolean;
+  /** TCP connections are refused with a reset. */
+  readonly tcpReset?: boolean;
+  /** Clients with session affinity that are remembered in each family. */
+  readonly affinityClients?: number;
 }
 
 export interface ConfigNode {

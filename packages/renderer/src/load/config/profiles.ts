@@ -1,5 +1,5 @@
 import { checkSysctl, compareText, type Place, parseCidr, type Problem } from '@sluice/netfilter';
-import type { LabelSelector, Profile } from '../../render/config.ts';
+import type { LabelSelector, NftablesProfile, Profile } from '../../render/config.ts';
 import type { Json, Path } from '../../render/kube.ts';
 import type { PerFamily } from '../../render/model.ts';
 import { configProblem, ignoredProblem } from './problems.ts';
@@ -80,10 +80,18 @@ function modeOf(get: Get): Pick<Profile, 'mode' | 'ipvs' | 'nftables'> {
     case 'ipvs':
       return { mode: 'ipvs', ipvs: ipvsOf(get) };
     case 'nftables':
-      return { mode: 'nftables', nftables: { masqueradeAll: get('nftables.masqueradeAll') } };
+      return { mode: 'nftables', nftables: nftablesOf(get) };
     default:
       return { mode: 'iptables' };
   }
+}
+
+function nftablesOf(get: Get): NftablesProfile {
+  return {
+    masqueradeAll: get('nftables.masqueradeAll'),
+    tcpReset: get('nftables.tcpReset'),
+    affinityClients: get('nftables.affinityClients'),
+  };
 }
 
 function versionOf(kubeProxyVersion: string): Pick<Profile, 'kubeProxyVersion'> {

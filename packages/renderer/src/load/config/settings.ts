@@ -1,4 +1,4 @@
-import { type Problem, canonicalCidr, type Family, type Place } from '@sluice/netfilter';
+import { affinityClientsDefault, type Problem, canonicalCidr, type Family, type Place } from '@sluice/netfilter';
 import type { Path, Json, JsonObject, Origin } from '../../render/kube.ts';
 import { parseGoDuration } from '../schema/duration.ts';
 
@@ -17,6 +17,8 @@ export const defaults = {
   'iptables.localhostNodePorts': true as boolean,
   'iptables.randomFully': true as boolean,
   'nftables.masqueradeAll': false as boolean,
+  'nftables.tcpReset': false as boolean,
+  'nftables.affinityClients': affinityClientsDefault as number,
   'ipvs.scheduler': 'rr' as string,
   'ipvs.excludeCIDRs': [] as readonly string[],
   'ipvs.strictARP': false as boolean,

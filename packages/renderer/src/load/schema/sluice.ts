@@ -1,3 +1,4 @@
+import { affinityClientsDefault } from '@sluice/netfilter';
 import { versionByDefault } from '../../render/versions/version.ts';
 import { policySchema } from './policy.ts';
 import type { Schema } from './schema.ts';
@@ -66,7 +67,19 @@ const profile: Schema = {
       randomFully: flag('Masquerade with --random-fully. Requires iptables 1.6.2 on the node.', { default: true }),
     }),
     ipvs: fields('Options of mode ipvs. In other modes they have no effect.', ipvsFields),
-    nftables: fields('Options of mode nftables. In other modes they have no effect.', nftablesFields),
+    nftables: fields('Options of mode nftables. In other modes they have no effect.', {
+      ...nftablesFields,
+      tcpReset: flag(
+        'Refuse TCP connections with a reset where a Service has no endpoint. The kernel limits the rate of ICMP errors, with which it refuses them else, so that some clients wait for their time-out.',
+        { default: false },
+      ),
+      affinityClients: integer(
+        'How many clients of Services with session affinity are remembered, in each family, for all Services together. A further one gets no endpoint.',
+        1024,
+        16_777_216,
+        { default: affinityClientsDefault },
+      ),
+    }),
     detectLocalMode: text('How traffic from local pods is detected.', {
       enum: detectLocalModes,
       default: 'ClusterCIDR',

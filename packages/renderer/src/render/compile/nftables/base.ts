@@ -8,8 +8,8 @@ import { type AddElements, addingElements } from './elements.ts';
 import { networkElements } from './networks.ts';
 
 /** `base/first.nft`: the table without elements. */
-export function nftTableText(profile: Profile, { masqueradeAll }: NftablesProfile): string {
-  return printNftTable({ detector: detectorOf(profile), masqueradeAll });
+export function nftTableText(profile: Profile, options: NftablesProfile): string {
+  return printNftTable({ ...options, detector: detectorOf(profile) });
 }
 
 function detectorOf({ detectLocalMode }: Profile): NftTableOptions['detector'] {

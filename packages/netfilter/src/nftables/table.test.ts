@@ -1,0 +1,45 @@
+import { expect, test } from 'vitest';
+import { type NftTableOptions, printNftTable, readNftTable, tableLine, tableOptions } from './table.ts';
+
+const plain: NftTableOptions = { detector: 'address', masqueradeAll: false };
+
+test.each<[string, NftTableOptions]>([
+  ['table 1 address', plain],
+  ['table 1 address masquerade-all', { ...plain, masqueradeAll: true }],
+  ['table 1 address tcp-reset', { ...plain, tcpReset: true }],
+  ['table 1 address clients 2048', { ...plain, affinityClients: 2048 }],
+  [
+    'table 1 interface ${profile.interfaceNamePrefix}* masquerade-all tcp-reset clients 16777216',
+    {
+      detector: { interface: '${profile.interfaceNamePrefix}*' },
+      masqueradeAll: true,
+      tcpReset: true,
+      affinityClients: 16_777_216,
+    },
+  ],
+])('reads the table of the profile: %s', (line, options) => {
+  expect(readNftTable(printNftTable(options))).toBe(line);
+  expect(tableLine(tableOptions([line]))).toBe(line);
+});
+
+test('an interface may have the name of an option', () => {
+  const line = 'table 1 interface tcp-reset';
+  expect(tableOptions([line])).toMatchObject({ detector: { interface: 'tcp-reset' }, tcpReset: false });
+  expect(tableLine(tableOptions([line]))).toBe(line);
+});
+
+test.each([
+  ['another rule', (text: string) => text.replace('reject\n', 'accept\n')],
+  ['another size in one family', (text: string) => text.replace('size 1048576', 'size 65536')],
+  ['a size that is no number', (text: string) => text.replaceAll('size 1048576', 'size 1e6')],
+])('refuses a table with %s', (_title, change) => {
+  expect(readNftTable(change(printNftTable(plain)))).toBeUndefined();
+});
+
+test('refuses TCP with a reset, and all else with an ICMP error', () => {
+  const refuse = /chain refuse \{\n([^}]*)\}/;
+  const rules = (options: NftTableOptions): readonly string[] =>
+    (refuse.exec(printNftTable(options))?.[1] ?? '').trim().split(/\n */);
+  expect(rules(plain)).toEqual(['reject']);
+  expect(rules({ ...plain, tcpReset: true })).toEqual(['meta l4proto tcp reject with tcp reset', 'reject']);
+});
