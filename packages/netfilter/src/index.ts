@@ -57,6 +57,8 @@ export {
   refuses,
   type ServiceFrontend,
 } from './services/of-rule.ts';
+export { onAllNodes, type ServiceLines } from './services/all-nodes.ts';
+export type { DescribedEndpoint, DescribedFrontend, TrafficPolicy } from './services/described.ts';
 export { planeOf, serviceChanges } from './services/planes.ts';
 export * from './services/services.ts';
 export * from './trace/packet.ts';

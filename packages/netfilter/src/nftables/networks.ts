@@ -7,6 +7,11 @@ export function networkText({ family, prefix, text }: Cidr): string {
   return prefix === (family === 'ipv4' ? 32 : 128) ? text.slice(0, text.indexOf('/')) : text;
 }
 
+/** `192.0.2.11/32` of `192.0.2.11`: the reverse of `networkText`. */
+export function withPrefix(network: string): string {
+  return network.includes('/') ? network : `${network}/${network.includes(':') ? 128 : 32}`;
+}
+
 /**
  * Networks without those that lie in another one, each once, in byte order: a set of intervals takes no two that overlap, and two networks
  * overlap only if one lies in the other.

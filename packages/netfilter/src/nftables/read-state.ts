@@ -42,6 +42,20 @@ export function readNftFiles(
   return problems.length > 0 ? { problems } : { settings, frontends };
 }
 
+/**
+ * What lines have on all nodes together: `NftState` of no node, so that contradictions are not refused. Lines that cannot be read are left
+ * out.
+ * @param lines without guards
+ */
+export function nftOnAllNodes(lines: readonly string[]): NftState {
+  const building = new Building();
+  for (const line of lines) addLine(building, line, 0);
+  const frontends = [...building.frontends].map(
+    ([key, parts]) => [key, linesOf(key, parts, building.clusterIPs)] as const,
+  );
+  return { settings: building.settings, frontends: new Map(frontends) };
+}
+
 /** All settings but the table, in an order of their own, without networks that lie in others. */
 function settingsOf(settings: readonly string[]): readonly string[] {
   const kinds = ['pods', 'keep', 'node', 'cidr'].flatMap((kind) => {

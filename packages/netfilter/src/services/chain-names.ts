@@ -22,6 +22,8 @@ export const isGroup = (name: string): boolean => name.startsWith('SLU-GRP-');
 /** Whether a chain chooses among the endpoints of this node. */
 export const isLocal = among('SVL');
 export const isOutside = among('EXT', 'FW');
+/** Whether a chain tells sources by their networks. */
+export const isRestricting = among('FW');
 
 /** Whether a name ends in a tag, which identifies the content of its chain: such a chain is added and removed, never changed. */
 const isTagged = (name: string): boolean => name.at(-3) === '.' && name.startsWith('SLU');

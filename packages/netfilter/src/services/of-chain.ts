@@ -4,7 +4,7 @@ import { marksLate } from '../link/tree/in-place.ts';
 import { printRule } from '../rules/print.ts';
 import { certain, type Match, type Rule } from '../rules/rule.ts';
 import { isGroup, isOfEndpoint, listOf, siblingOf, withoutTag } from './chain-names.ts';
-import { endpointOf, masquerades, matchesOnly, readLinked } from './of-rule.ts';
+import { commentOf, endpointOf, masquerades, matchesOnly, readLinked } from './of-rule.ts';
 import type { Service, ServiceEndpoint } from './services.ts';
 
 /** A Service as the chain that chooses its endpoints has it. */
@@ -57,7 +57,6 @@ interface ChoiceRule {
 const chainOf = ({ target }: Rule): string => (target && 'chain' in target ? target.chain : '');
 const matchOf = <K extends Match['kind']>(rule: Rule, kind: K): Extract<Match, { kind: K }> | undefined =>
   rule.matches.find((match): match is Extract<Match, { kind: K }> => match.kind === kind);
-const commentOf = (rule: Rule): string => matchOf(rule, 'comment')?.text ?? '';
 const chanceOf = (rule: Rule): number | undefined => matchOf(rule, 'statistic')?.chance;
 
 const isInPlace = (rule: Rule): boolean =>

@@ -1,8 +1,10 @@
 import type { Family } from '../family.ts';
 import { differing } from '../link/layered.ts';
 import { isNodePort, type NftFrontend, printNftEndpoint, readFrontend, readFrontendKey } from '../nftables/frontend.ts';
+import { withPrefix } from '../nftables/networks.ts';
 import { perObject } from '../per-object.ts';
 import { printEndpoint, type TransportProtocol } from '../rules/rule.ts';
+import { type DescribedFrontend, healthCheck } from './described.ts';
 import { printFrontend, type ServiceFrontend } from './of-rule.ts';
 import type { ForwardingState, NamedFrontend, ServedFrontend, Service, ServiceEndpoint, Services } from './services.ts';
 
@@ -93,6 +95,17 @@ export class ServicesOfFrontends implements Services {
     }
   }
 
+  describe(family: Family): readonly DescribedFrontend[] {
+    const frontends = [...this.#all()].filter((frontend) => frontend.family === family);
+    const health = (this.#state.nft?.settings ?? []).filter((setting) => setting.startsWith('health '));
+    // A node may send from the address of a restricted frontend, which is no source from outside.
+    const own = new Set(frontends.flatMap(({ address, ranges }) => (ranges.length > 0 ? address : [])));
+    return [
+      ...frontends.map((frontend) => describeFrontend(frontend, own)),
+      ...health.map((setting) => healthCheck(setting.slice('health '.length))),
+    ];
+  }
+
   /** The endpoints of both lists, each once. */
   *served(protocol: TransportProtocol, unlike: ForwardingState): Generator<ServedFrontend> {
     const [own, other] = [linesOf(this.#state), linesOf(unlike)];
@@ -111,6 +124,22 @@ export class ServicesOfFrontends implements Services {
   *#all(): Generator<NftFrontend> {
     for (const [key, lines] of linesOf(this.#state)) yield readFrontend(key, lines);
   }
+}
+
+/** An address that is neither a ClusterIP nor restricted to some sources is an external one or that of a load balancer. */
+function describeFrontend(frontend: NftFrontend, own: ReadonlySet<string>): DescribedFrontend {
+  const { protocol, address, port, isClusterIP, outside, affinitySeconds, ranges, endpoints, local } = frontend;
+  const isOnNode = isNodePort(frontend);
+  return {
+    protocol,
+    address: isOnNode ? undefined : address,
+    port,
+    ...(isClusterIP ? { kind: 'cluster' } : ranges.length > 0 ? { kind: 'load-balancer' } : {}),
+    endpoints: [...new Set([...endpoints, ...local])].map((one) => ({ text: printNftEndpoint(one), weight: 1 })),
+    ...(isClusterIP ? {} : { externalPolicy: outside === 'local' ? 'Local' : 'Cluster' }),
+    affinitySeconds: affinitySeconds === undefined ? [] : [affinitySeconds],
+    ranges: ranges.filter((range) => !own.has(range)).map(withPrefix),
+  };
 }
 
 /** Endpoints by their lines: a list of many is read once. */

@@ -48,6 +48,9 @@ function withoutPrefix(cidr: string): string {
 export const printFrontend = ({ protocol, address, port }: ServiceFrontend): string =>
   `${protocol} ${address ?? '*'} ${port}`;
 
+/** Empty without a comment. */
+export const commentOf = ({ matches }: Rule): string => matches.find((match) => match.kind === 'comment')?.text ?? '';
+
 /** The destination port that a rule matches. */
 export function matchedPort({ matches }: Rule): number | undefined {
   for (const match of matches) if ('destinationPort' in match) return match.destinationPort;

@@ -1,7 +1,10 @@
 import type { Family } from '../family.ts';
-import type { TransportProtocol } from '../rules/rule.ts';
+import { anyAddress } from '../nftables/frontend.ts';
+import { withPrefix } from '../nftables/networks.ts';
+import { printEndpoint, type TransportProtocol } from '../rules/rule.ts';
 import { type SetKey, setName } from '../virtual/sets.ts';
-import { type IpvsState, type RealServer, type VirtualServer, virtualKey } from '../virtual/values.ts';
+import { type IpvsState, printScheduler, type RealServer, type VirtualServer, virtualKey } from '../virtual/values.ts';
+import { type DescribedFrontend, healthCheck } from './described.ts';
 import { printFrontend } from './of-rule.ts';
 import { ServicesOfTables } from './of-tables.ts';
 import type { ForwardingState, NamedFrontend, ServedFrontend, Service, ServiceEndpoint, Services } from './services.ts';
@@ -51,6 +54,21 @@ export class ServicesOfServers implements Services {
       if (its === family) yield { protocol, address, port, service: `${address} port ${port}` };
   }
 
+  describe(family: Family): readonly DescribedFrontend[] {
+    const entriesOf = (set: SetKey): readonly string[] => [
+      ...(this.#state.ipvs?.sets.get(setName(set, family))?.entries ?? []),
+    ];
+    const kinds = new Map(addressSets.flatMap(([set, kind]) => entriesOf(set).map((entry) => [entry, kind] as const)));
+    const ranges = Map.groupBy(entriesOf('KUBE-LOAD-BALANCER-SOURCE-CIDR'), (entry) =>
+      entry.slice(0, entry.lastIndexOf(',')),
+    );
+    const own = [...serversOf(this.#state).values()].filter((server) => server.family === family);
+    return [
+      ...own.map((server) => describeServer(server, kinds, ranges)),
+      ...entriesOf('KUBE-HEALTH-CHECK-NODE-PORT').map(healthCheck),
+    ];
+  }
+
   *served(protocol: TransportProtocol, unlike: ForwardingState): Generator<ServedFrontend> {
     if (this.#state.ipvs !== unlike.ipvs)
       for (const { family, protocol: its, address, port, real } of serversOf(this.#state).values())
@@ -81,6 +99,32 @@ export function serviceOfServer(server: VirtualServer, { sets }: IpvsState): Ser
     onlyMasquerades: true,
     frontends: [`${family} ${printFrontend(server)}`],
     isLocalOutside: isLocalOutside(server, sets),
+  };
+}
+
+/** The sets that say what kind of address a virtual server has; it is external in none of them. */
+const addressSets = [
+  ['KUBE-LOAD-BALANCER', 'load-balancer'],
+  ['KUBE-CLUSTER-IP', 'cluster'],
+] as const satisfies readonly (readonly [SetKey, DescribedFrontend['kind']])[];
+
+function describeServer(
+  server: VirtualServer,
+  kinds: ReadonlyMap<string, 'load-balancer' | 'cluster'>,
+  ranges: ReadonlyMap<string, readonly string[]>,
+): DescribedFrontend {
+  const { family, protocol, address, port, persistence, real } = server;
+  const entry = `${address},${protocol}:${port}`;
+  const isOnNode = address === anyAddress[family];
+  return {
+    protocol,
+    address: isOnNode ? undefined : address,
+    port,
+    ...(isOnNode ? {} : { kind: kinds.get(entry) ?? 'external' }),
+    endpoints: [...real.values()].map((one) => ({ text: printEndpoint(one.address, one.port), weight: one.weight })),
+    affinitySeconds: persistence === undefined ? [] : [persistence],
+    scheduler: printScheduler(server),
+    ranges: (ranges.get(entry) ?? []).map((range) => withPrefix(range.slice(entry.length + 1))),
   };
 }
 

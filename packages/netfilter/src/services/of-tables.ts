@@ -4,6 +4,8 @@ import { serviceKeyOf } from '../link/of-service.ts';
 import { emptyTable, type TableProgram } from '../link/program.ts';
 import type { TransportProtocol } from '../rules/rule.ts';
 import { choosesEndpoint, isOfEndpoint, isOfFrontend, withoutTag } from './chain-names.ts';
+import type { DescribedFrontend } from './described.ts';
+import { describeRules } from './describe-rules.ts';
 import { readService, type ServiceOfChain } from './of-chain.ts';
 import {
   addressOfEndpoint,
@@ -87,6 +89,10 @@ export class ServicesOfTables implements Services {
           met.add(printFrontend(frontend));
           yield { ...frontend, service };
         }
+  }
+
+  describe(family: Family): readonly DescribedFrontend[] {
+    return describeRules(tableOf(this.#state, family, 'filter'), tableOf(this.#state, family, 'nat'));
   }
 
   /** In layout `tree` the name of a chain identifies its content and that of all chains below it. */

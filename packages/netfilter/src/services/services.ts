@@ -3,6 +3,7 @@ import type { FamilyProgram } from '../link/program.ts';
 import type { NftState } from '../nftables/state.ts';
 import type { TransportProtocol } from '../rules/rule.ts';
 import type { IpvsState } from '../virtual/values.ts';
+import type { DescribedFrontend } from './described.ts';
 import type { ServiceFrontend } from './of-rule.ts';
 
 /** What forwards packets on a node: the rules of each family, in mode ipvs also virtual servers, in mode nftables one table alone. */
@@ -85,6 +86,8 @@ export interface Services {
    * @param withRejected also those of Services without endpoints
    */
   frontends(family: Family, withRejected: boolean): Iterable<NamedFrontend>;
+  /** Its frontends in more detail, each once, those of node ports without an address. */
+  describe(family: Family): readonly DescribedFrontend[];
   /**
    * Every combination of frontend and endpoint of a protocol.
    * @param unlike those that both states certainly have may be left out
