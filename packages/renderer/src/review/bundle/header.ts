@@ -1,7 +1,4 @@
-import type { Family, TransportProtocol } from '@sluice/netfilter';
-
-/** A traffic policy of a Service: all endpoints, or those of the node itself. */
-export type Policy = 'Cluster' | 'Local';
+import type { Family, TrafficPolicy, TransportProtocol } from '@sluice/netfilter';
 
 /** An endpoint in the comment block. */
 export interface HeaderNote {
@@ -36,8 +33,8 @@ export interface HeaderNotes {
   readonly externalAddresses: readonly string[];
   readonly loadBalancerAddresses: readonly string[];
   readonly sourceRanges: readonly string[];
-  readonly internalPolicy: Policy;
-  readonly externalPolicy: Policy;
+  readonly internalPolicy: TrafficPolicy;
+  readonly externalPolicy: TrafficPolicy;
   readonly healthCheckPort: number;
   readonly affinitySeconds?: number;
   /** Mode ipvs: the scheduler that the Service sets itself. */

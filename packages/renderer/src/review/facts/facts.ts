@@ -1,5 +1,4 @@
-import type { Family, TransportProtocol } from '@sluice/netfilter';
-import type { Policy } from '../bundle/header.ts';
+import type { Family, TrafficPolicy, TransportProtocol } from '@sluice/netfilter';
 
 /**
  * The facts of one Service in one family, over all nodes. They are read from the rules; the comment block above them gives only what
@@ -25,8 +24,8 @@ export interface PortFacts {
   readonly nodePort: number;
   /** Endpoints that at least one node uses, by text. */
   readonly endpoints: readonly EndpointFacts[];
-  readonly internalPolicy: Policy;
-  readonly externalPolicy: Policy;
+  readonly internalPolicy: TrafficPolicy;
+  readonly externalPolicy: TrafficPolicy;
   /** Seconds; absent: no affinity. Several values where rules disagree. */
   readonly affinity?: readonly number[];
   /** Mode ipvs: the scheduler with its flags, `wrr` or `mh mh-port`. Several where virtual servers disagree. */

@@ -1,12 +1,21 @@
 import { readPath, serviceFile } from '@sluice/bundle';
-import type { BundleTool, Family } from '@sluice/netfilter';
+import {
+  type BundleTool,
+  type DescribedFrontend,
+  type Family,
+  nftFamily,
+  onAllNodes,
+  planeOf,
+  type ServiceLines,
+  type TableName,
+} from '@sluice/netfilter';
 import { rulesAt, serviceOf, type ViewedFiles } from '../bundle/files.ts';
+import { commentBlockOf, type HeaderNotes, notesFor, notesOf } from '../bundle/header.ts';
+import { virtualLines } from '../bundle/lines.ts';
 import { families, hasLines, toolOf, tools } from '../bundle/tools.ts';
 import type { BundleView } from '../bundle/view.ts';
 import type { ServiceFacts } from './facts.ts';
-import { nftFacts } from './of-frontends.ts';
-import { factsOf } from './of-rules.ts';
-import { virtualFacts, type VirtualTexts } from './of-servers.ts';
+import { factsOf } from './of-services.ts';
 
 /** A Service in one family of one profile. */
 export interface ServicePlace {
@@ -28,11 +37,9 @@ export function familiesOf(tool: BundleTool): readonly Family[] {
 export function factsAt(view: ViewedFiles, path: string): readonly ServiceFacts[] {
   const what = readPath(path);
   if (what?.kind !== 'service' || what.tool === 'ipset') return [];
-  const service = serviceOf(path);
-  if (what.tool === 'nft') return families.map((family) => nftFacts(service, family, view.files.get(path) ?? ''));
-  const texts = what.tool === 'ipvs' ? textsAt(view, path) : undefined;
-  return familiesOf(what.tool).map((family) =>
-    texts ? virtualFacts(service, family, texts) : factsOf(service, family, rulesAt(view, path)),
+  const { tool } = what;
+  return familiesOf(tool).map((family) =>
+    hasLines(tool) ? factsOfLines(view, path, family) : factsOfRules(view, path, family),
   );
 }
 
@@ -43,19 +50,37 @@ export function factsAt(view: ViewedFiles, path: string): readonly ServiceFacts[
  */
 export function factsIn(view: BundleView, { profile, service, family }: ServicePlace): ServiceFacts | undefined {
   const [namespace = '', name = ''] = service.split('/');
-  const mode = view.profiles.get(profile)?.mode;
-  if (mode === 'ipvs' || mode === 'nftables') {
-    const path = serviceFile(profile, namespace, name, mode === 'ipvs' ? 'ipvs' : 'nft');
-    const facts =
-      mode === 'ipvs'
-        ? virtualFacts(service, family, textsAt(view, path))
-        : nftFacts(service, family, view.files.get(path) ?? '');
-    return facts.ports.length === 0 ? undefined : facts;
-  }
-  const path = serviceFile(profile, namespace, name, toolOf[family]);
-  return view.files.has(path) ? factsOf(service, family, rulesAt(view, path)) : undefined;
+  const mode = view.profiles.get(profile)?.mode ?? 'iptables';
+  const tool = { iptables: toolOf[family], ipvs: 'ipvs', nftables: 'nft' } as const;
+  const path = serviceFile(profile, namespace, name, tool[mode]);
+  if (mode === 'iptables') return view.files.has(path) ? factsOfRules(view, path, family) : undefined;
+  const facts = factsOfLines(view, path, family);
+  return facts.ports.length === 0 ? undefined : facts;
 }
 
-function textsAt({ files }: ViewedFiles, path: string): VirtualTexts {
-  return { ipvs: files.get(path), ipset: files.get(path.replace(/ipvs$/, 'ipset')) };
+/** Rules name their ports themselves. */
+function factsOfRules(view: ViewedFiles, path: string, family: Family): ServiceFacts {
+  const { header, sections } = rulesAt(view, path);
+  const of = (table: TableName): readonly string[] =>
+    sections.flatMap((section) => (section.table === table ? section.rules.map(({ text }) => text) : []));
+  const frontends = describe(family, { mode: 'iptables', rules: { filter: of('filter'), nat: of('nat') } });
+  return factsOf(serviceOf(path), family, frontends, { ...notesOf(header), ports: [] });
+}
+
+/** @param path of an `.ipvs` or `.nft` file */
+function factsOfLines({ files }: ViewedFiles, path: string, family: Family): ServiceFacts {
+  const text = files.get(path) ?? '';
+  const notesIn = (from: string): HeaderNotes => notesFor(family, notesOf(commentBlockOf(from)));
+  if (path.endsWith('.nft')) {
+    const nft = virtualLines(text).filter((line) => nftFamily(line) === family);
+    return factsOf(serviceOf(path), family, describe(family, { mode: 'nftables', nft }), notesIn(text));
+  }
+  const ipset = files.get(path.replace(/ipvs$/, 'ipset')) ?? '';
+  const lines = { mode: 'ipvs', ipset: virtualLines(ipset), ipvs: virtualLines(text) } as const;
+  return factsOf(serviceOf(path), family, describe(family, lines), notesIn(text === '' ? ipset : text));
+}
+
+function describe(family: Family, lines: ServiceLines): readonly DescribedFrontend[] {
+  const state = onAllNodes(family, lines);
+  return planeOf(state).read(state).describe(family);
 }

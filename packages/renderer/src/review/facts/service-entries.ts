@@ -11,7 +11,7 @@ export interface ServiceEntry {
   readonly facts: ServiceFacts;
 }
 
-/** Services by `shop/web ipv4`. Equal facts of several profiles are kept once, under the first of them. */
+/** Services by `shop/web ipv4`. Equal facts of several profiles of one mode are kept once, under the first of them. */
 export type ServiceEntries = ReadonlyMap<string, readonly ServiceEntry[]>;
 
 /**
@@ -26,7 +26,7 @@ export function serviceEntries(view: BundleView): ServiceEntries {
     if (what?.kind !== 'service') continue;
     for (const facts of factsAt(view, path)) {
       if (facts.ports.length === 0) continue;
-      const text = JSON.stringify(facts);
+      const text = `${what.tool} ${JSON.stringify(facts)}`;
       if (seen.has(text)) continue;
       seen.add(text);
       const key = `${facts.service} ${facts.family}`;

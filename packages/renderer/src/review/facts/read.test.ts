@@ -1,26 +1,29 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Family } from '@sluice/netfilter';
-import { readRuleFile, type RuleFile } from '@sluice/bundle';
 import { expect, test } from 'vitest';
+import { Memory } from '../bundle/memory.ts';
 import type { ServiceFacts } from './facts.ts';
-import { factsOf } from './of-rules.ts';
+import { factsAt } from './read.ts';
 
 const examples = join(import.meta.dirname, '../../../../../examples');
 
-function fileOf(path: string): RuleFile {
-  const file = readRuleFile(path, readFileSync(join(examples, path), 'utf8'));
-  if (!('sections' in file)) throw new Error(file[0]?.message);
-  return file;
-}
+const pathOf = (service: string, family: Family): string =>
+  `profiles/default/services/${service}.${family === 'ipv4' ? 'iptables' : 'ip6tables'}`;
 
-function factsAt(example: string, service: string, family: Family = 'ipv4'): ServiceFacts {
-  const tool = family === 'ipv4' ? 'iptables' : 'ip6tables';
-  return factsOf(service, family, fileOf(`${example}/out/profiles/default/services/${service}.${tool}`));
+function factsIn(
+  example: string,
+  service: string,
+  edit = (text: string) => text,
+  family: Family = 'ipv4',
+): ServiceFacts {
+  const path = pathOf(service, family);
+  const text = edit(readFileSync(join(examples, example, 'out', path), 'utf8'));
+  return factsAt({ files: new Map([[path, text]]), memory: new Memory() }, path)[0] as ServiceFacts;
 }
 
 test('reads all facts of a load balancer with source ranges and policy Local', () => {
-  expect(factsAt('03-load-balancer', 'shop/web')).toEqual({
+  expect(factsIn('03-load-balancer', 'shop/web')).toEqual({
     service: 'shop/web',
     family: 'ipv4',
     type: 'LoadBalancer',
@@ -71,11 +74,10 @@ test.each([
     },
   ],
 ])('%s', (_title, example, service, facts) => {
-  expect(factsAt(example, service).ports[0]).toMatchObject(facts);
+  expect(factsIn(example, service).ports[0]).toMatchObject(facts);
 });
 
 test('ignores an address that only the comment block has', () => {
-  const file = fileOf('01-cluster-ip/out/profiles/default/services/shop/web.iptables');
-  const boasting = { ...file, header: [...file.header, 'external address 203.0.113.1'] };
-  expect(factsOf('shop/web', 'ipv4', boasting)).toEqual(factsOf('shop/web', 'ipv4', file));
+  const boasting = (text: string): string => text.replace('\n', '\n# external address 203.0.113.1\n');
+  expect(factsIn('01-cluster-ip', 'shop/web', boasting)).toEqual(factsIn('01-cluster-ip', 'shop/web'));
 });
