@@ -9,6 +9,7 @@ import {
   type NftState,
   parseAddress,
   parseCidr,
+  planeOf,
   printWords,
   readFrontend,
   tableOptions,
@@ -90,25 +91,22 @@ interface NamedInRules {
 
 const sourceMatch = / -s (\S+)/;
 const interfaceMatch = / -i (\S+)/;
-const translation = / --to-destination \[?([0-9a-f.:]+?)\]?:\d+$/;
 
 /** The networks, interfaces and endpoints that rules, sets and virtual servers name. */
 function namedInRules(programs: readonly NodeProgram[], family: Family): NamedInRules {
   const networks = new Set<string>();
   const interfaces = new Set<string>();
-  const endpoints = new Set<string>();
+  const states = programs.map(({ rules, ...others }) => ({ families: { [family]: rules }, ...others }));
+  const endpoints = new Set(states.flatMap((state) => [...planeOf(state).read(state).addresses()]));
   const bound = new Set(programs.flatMap(({ ipvs }) => ipvs?.addresses[family] ?? []));
   for (const { rules, ipvs, nft } of programs) {
-    if (nft) addNamedInTable(nft, { networks, interfaces, endpoints });
+    if (nft) addNamedInTable(nft, { networks, interfaces });
     for (const lines of [...rules.nat.chains.values(), ...rules.filter.chains.values()]) {
-      for (const { network, name, endpoint } of namedIn(lines)) {
+      for (const { network, name } of namedIn(lines)) {
         if (network !== undefined) networks.add(network);
         if (name !== undefined) interfaces.add(name.replace(/\+$/, '0'));
-        if (endpoint !== undefined) endpoints.add(endpoint);
       }
     }
-    for (const { real } of ipvs?.virtualServers.values() ?? [])
-      for (const { address } of real.values()) endpoints.add(address);
     for (const { entries } of ipvs?.sets.values() ?? [])
       for (const entry of entries) {
         const { source } = readEntry(entry);
@@ -130,7 +128,7 @@ const isOneOf = ({ words, prefix, text }: Cidr, addresses: ReadonlySet<string>):
 /** Adds what the table of mode nftables distinguishes. */
 function addNamedInTable(
   { settings, frontends }: NftState,
-  { networks, interfaces, endpoints }: Record<'networks' | 'interfaces' | 'endpoints', Set<string>>,
+  { networks, interfaces }: Record<'networks' | 'interfaces', Set<string>>,
 ): void {
   const { detector } = tableOptions(settings);
   if (detector !== 'address') interfaces.add(detector.interface.replace(/\*$/, '0'));
@@ -139,18 +137,13 @@ function addNamedInTable(
     // With all addresses in it a set distinguishes none.
     if (network !== '' && !network.endsWith('/0')) networks.add(network);
   }
-  for (const [key, lines] of frontends) {
-    const frontend = readFrontend(key, lines);
-    for (const range of frontend.ranges) networks.add(range);
-    for (const one of [...frontend.endpoints, ...frontend.local]) endpoints.add(one.slice(0, one.indexOf(' ')));
-  }
+  for (const [key, lines] of frontends) for (const range of readFrontend(key, lines).ranges) networks.add(range);
 }
 
-/** The source network, interface and endpoint that a rule names. */
+/** The source network and interface that a rule names. */
 interface NamedInRule {
   readonly network: string | undefined;
   readonly name: string | undefined;
-  readonly endpoint: string | undefined;
 }
 
 /** Results by list: programs share the lists of chains that all Services have. */
@@ -161,10 +154,9 @@ const namedIn = perObject((lines: readonly string[]): readonly NamedInRule[] =>
       return {
         network: sourceMatch.exec(text)?.[1],
         name: interfaceMatch.exec(text)?.[1],
-        endpoint: translation.exec(text)?.[1],
       };
     })
-    .filter(({ network, name, endpoint }) => (network ?? name ?? endpoint) !== undefined),
+    .filter(({ network, name }) => (network ?? name) !== undefined),
 );
 
 interface NodeNetworks {

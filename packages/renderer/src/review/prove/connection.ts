@@ -1,4 +1,4 @@
-import { cidrContains, type Family } from '@sluice/netfilter';
+import { cidrContains, compareText, type Family } from '@sluice/netfilter';
 import { valueOf } from '@sluice/bundle';
 import type { Claim } from './declared.ts';
 import type { Branch, Destination, FlowSource } from '../flows/flow.ts';
@@ -46,6 +46,20 @@ export function endpointsOf({ declared, port }: Claim): readonly HeaderNote[] {
 /** Session affinity in the form of flow outcomes. */
 export function affinityOf({ affinitySeconds }: HeaderNotes): { readonly affinity?: string } {
   return affinitySeconds === undefined ? {} : { affinity: `${affinitySeconds} s` };
+}
+
+/** Endpoints with equal shares. @param masked whether connections to an endpoint are masqueraded */
+export function choice(
+  list: readonly HeaderNote[],
+  notes: HeaderNotes,
+  masked: (to: string) => boolean,
+): ExpectedOutcome {
+  const texts = list.map(({ text }) => text).toSorted(compareText);
+  return {
+    kind: 'endpoints',
+    branches: texts.map((to) => ({ verdict: 'dnat', to, masquerade: masked(to), share: 1 / texts.length })),
+    ...affinityOf(notes),
+  };
 }
 
 /** The ready endpoints or, where there are none, those that terminate but still serve (KEP-1669). */

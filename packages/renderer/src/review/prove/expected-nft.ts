@@ -1,7 +1,6 @@
-import { addressOfEndpoint, compareText } from '@sluice/netfilter';
-import type { HeaderNote, HeaderNotes } from '../bundle/header.ts';
+import { addressOfEndpoint } from '@sluice/netfilter';
 import {
-  affinityOf,
+  choice,
   clusterEndpoints,
   type DeclaredConnection,
   endpointsOf,
@@ -39,14 +38,4 @@ export function expectedNft(connection: DeclaredConnection): ExpectedOutcome {
     if (role === 'cluster') return trafficPolicy.masqueradeAll === true || (isKnown && !isPod);
     return policy === 'Cluster' || (source.class === 'node' && !isPod);
   });
-}
-
-/** Endpoints with equal shares. @param masked whether connections to an endpoint are masqueraded */
-function choice(list: readonly HeaderNote[], notes: HeaderNotes, masked: (to: string) => boolean): ExpectedOutcome {
-  const texts = list.map(({ text }) => text).toSorted(compareText);
-  return {
-    kind: 'endpoints',
-    branches: texts.map((to) => ({ verdict: 'dnat', to, masquerade: masked(to), share: 1 / texts.length })),
-    ...affinityOf(notes),
-  };
 }

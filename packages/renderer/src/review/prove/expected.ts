@@ -1,6 +1,6 @@
-import { addressOfEndpoint, compareText } from '@sluice/netfilter';
+import { addressOfEndpoint } from '@sluice/netfilter';
 import {
-  affinityOf,
+  choice,
   clusterEndpoints,
   type DeclaredConnection,
   endpointsOf,
@@ -13,7 +13,7 @@ import {
   usable,
 } from './connection.ts';
 import type { FlowSource } from '../flows/flow.ts';
-import type { HeaderNote, HeaderNotes } from '../bundle/header.ts';
+import type { HeaderNote } from '../bundle/header.ts';
 import { expectedIpvs } from './expected-ipvs.ts';
 import { expectedNft } from './expected-nft.ts';
 
@@ -60,14 +60,4 @@ function externalLocal(
   const knowsPods = trafficPolicy.notLocal !== '';
   if (knowsPods && isPods) return cluster(false);
   return source.class === 'node' ? cluster(true) : local(false);
-}
-
-/** Endpoints with equal shares. @param masked whether connections to an endpoint are masqueraded */
-function choice(list: readonly HeaderNote[], notes: HeaderNotes, masked: (to: string) => boolean): ExpectedOutcome {
-  const texts = list.map(({ text }) => text).toSorted(compareText);
-  return {
-    kind: 'endpoints',
-    branches: texts.map((to) => ({ verdict: 'dnat', to, masquerade: masked(to), share: 1 / texts.length })),
-    ...affinityOf(notes),
-  };
 }
