@@ -1,4 +1,6 @@
 export type Family = 'ipv4' | 'ipv6';
+/** Both families, in the order of reports. */
+export const families = ['ipv4', 'ipv6'] as const satisfies readonly Family[];
 export type TableName = 'filter' | 'nat';
 
 /** The tools whose files a bundle has, each with the family of its rules. */

@@ -1,3 +1,4 @@
+import { families } from '../family.ts';
 import { nftLimits } from './limits.ts';
 import { nftTableName, nftWords, packetKey, protocols } from './table.ts';
 
@@ -26,8 +27,6 @@ export function readListName(name: string): ListName | undefined {
     isHalfB: half === 'b',
   };
 }
-
-const families = ['ipv4', 'ipv6'] as const;
 
 /**
  * The commands that create the chain of all lists of one length. `add rule` is not idempotent: only for a chain that does not exist.

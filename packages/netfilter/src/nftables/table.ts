@@ -1,4 +1,4 @@
-import { type Family } from '../family.ts';
+import { families, type Family } from '../family.ts';
 import { anyAddress } from './frontend.ts';
 
 /** What the table depends on. Everything else about a node or a Service is elements. */
@@ -17,8 +17,6 @@ export interface NftTableOptions {
 export const affinityClientsDefault = 1_048_576;
 
 export const nftTableName = 'inet sluice';
-
-const families = ['ipv4', 'ipv6'] as const satisfies readonly Family[];
 
 /** The words of a family in rules, and the suffix of its sets, maps and chains. */
 interface Words {

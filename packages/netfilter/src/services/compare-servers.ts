@@ -1,9 +1,10 @@
+import { families } from '../family.ts';
 import { tableNames } from '../link/program.ts';
 import { setName } from '../virtual/sets.ts';
 import { type IpSet, type IpvsState, printAttributes, type VirtualServer } from '../virtual/values.ts';
 import { sameTable } from './plain-rules.ts';
 import { hairpinEntry, hairpinSet, serversOf, ServicesOfServers, serviceOfServer } from './of-servers.ts';
-import { families, tableOf } from './of-tables.ts';
+import { tableOf } from './of-tables.ts';
 import type { Comparison, ForwardingState, FrontendChange, Service, ServiceChange } from './services.ts';
 
 type Servers = ReadonlyMap<string, VirtualServer>;

@@ -1,11 +1,11 @@
-import type { Family } from '../family.ts';
+import { families, type Family } from '../family.ts';
 import { serviceKeyOf } from '../link/of-service.ts';
 import { emptyProgram, type FamilyProgram, tableNames, type TableProgram } from '../link/program.ts';
 import { replaceChains } from '../link/tree/replace.ts';
 import { choosesEndpoint, isOfEndpoint, withoutTag } from './chain-names.ts';
 import { frontendChanges } from './frontend-changes.ts';
 import { readService, type ServiceOfChain } from './of-chain.ts';
-import { families, ServicesOfTables } from './of-tables.ts';
+import { ServicesOfTables } from './of-tables.ts';
 import {
   changedNames,
   leftOver,

@@ -1,4 +1,4 @@
-import type { Family, TableName } from '../family.ts';
+import { families, type Family, type TableName } from '../family.ts';
 import { differing } from '../link/layered.ts';
 import { serviceKeyOf } from '../link/of-service.ts';
 import { emptyTable, type TableProgram } from '../link/program.ts';
@@ -17,8 +17,6 @@ import {
   type ServiceFrontend,
 } from './of-rule.ts';
 import type { ForwardingState, NamedFrontend, ServedFrontend, Services } from './services.ts';
-
-export const families = ['ipv4', 'ipv6'] as const satisfies readonly Family[];
 
 export const tableOf = (state: Pick<ForwardingState, 'families'>, family: Family, table: TableName): TableProgram =>
   state.families[family]?.[table] ?? emptyTable;

@@ -1,9 +1,10 @@
+import { families } from '../family.ts';
 import { ComparisonOfFrontends } from './compare-frontends.ts';
 import { ComparisonOfServers } from './compare-servers.ts';
 import { ComparisonOfTables } from './compare-tables.ts';
 import { ServicesOfFrontends } from './of-frontends.ts';
 import { ServicesOfServers } from './of-servers.ts';
-import { families, ServicesOfTables, tableOf } from './of-tables.ts';
+import { ServicesOfTables, tableOf } from './of-tables.ts';
 import type { DataPlane, ForwardingState, ServiceChange } from './services.ts';
 
 const ofTables: DataPlane = {

@@ -1,17 +1,19 @@
-import { type BundleTool, type Family, familyOf, type Mode, type Tool, type VirtualTool } from '@sluice/netfilter';
+import {
+  type BundleTool,
+  type Family,
+  familyOf,
+  type Mode,
+  type Tool,
+  type VirtualTool,
+  virtualTools,
+} from '@sluice/netfilter';
 import { readPath } from '@sluice/bundle';
 
 /** The rule tools, each with its family. */
 export const tools = Object.entries(familyOf) as readonly (readonly [Tool, Family])[];
 
-/** Both families, in the order of reports. */
-export const families = ['ipv4', 'ipv6'] as const satisfies readonly Family[];
-
 /** The tool of a family's rules. */
 export const toolOf = { ipv4: 'iptables', ipv6: 'ip6tables' } as const satisfies Record<Family, Tool>;
-
-/** The other tools of mode ipvs, in the order of loading. */
-export const virtualTools = ['ipset', 'ipvs'] as const satisfies readonly VirtualTool[];
 
 /** The tools of the files of a mode for a family, in the order of loading. The first one's base files say that a profile has the family. */
 export function toolsOf(mode: Mode, family: Family): readonly [BundleTool, ...BundleTool[]] {

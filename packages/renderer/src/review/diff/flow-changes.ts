@@ -1,11 +1,11 @@
-import { addAll, addressOfEndpoint, compareText, type Family } from '@sluice/netfilter';
+import { families, addAll, addressOfEndpoint, compareText, type Family } from '@sluice/netfilter';
 import { baseFile, nodeFile, profileFile } from '@sluice/bundle';
 import { commonDestinations, destinationsOf, keyOf } from '../flows/destinations.ts';
 import type { Destination, FlowDifference, FlowOutcome, FlowSource } from '../flows/flow.ts';
 import { compareRows, flowRows, type FlowRow } from '../flows/flows.ts';
 import type { FileReach } from '../bundle/reach.ts';
 import type { ReachIndex } from '../bundle/relevance.ts';
-import { families, toolsOf } from '../bundle/tools.ts';
+import { toolsOf } from '../bundle/tools.ts';
 import { equivalentDestinations } from '../flows/shapes.ts';
 import { hasFamily, type BundleView } from '../bundle/view.ts';
 

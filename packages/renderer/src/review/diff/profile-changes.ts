@@ -1,5 +1,4 @@
-import { families } from '../bundle/tools.ts';
-import type { Family } from '@sluice/netfilter';
+import { families, type Family } from '@sluice/netfilter';
 import { sysctlFile } from '@sluice/bundle';
 import type { SettingChange } from './setting-changes.ts';
 import { nodesOfProfile } from '../bundle/node.ts';

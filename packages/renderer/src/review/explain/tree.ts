@@ -1,6 +1,13 @@
-import { families } from '../bundle/tools.ts';
 import type { BundleFiles } from '@sluice/bundle';
-import { compareText, isOwnChain, serviceKeyOf, tableNames, type TableProgram, targetOf } from '@sluice/netfilter';
+import {
+  families,
+  compareText,
+  isOwnChain,
+  serviceKeyOf,
+  tableNames,
+  type TableProgram,
+  targetOf,
+} from '@sluice/netfilter';
 import { hasFamily, type BundleView, viewOf } from '../bundle/view.ts';
 import { treeOf } from '../flows/layout.ts';
 import { nodeOf, ReviewStopped } from '../bundle/node.ts';

@@ -1,5 +1,6 @@
 import { readPath, serviceFile } from '@sluice/bundle';
 import {
+  families,
   type BundleTool,
   type DescribedFrontend,
   type Family,
@@ -12,7 +13,7 @@ import {
 import { rulesAt, serviceOf, type ViewedFiles } from '../bundle/files.ts';
 import { commentBlockOf, type HeaderNotes, notesFor, notesOf } from '../bundle/header.ts';
 import { virtualLines } from '../bundle/lines.ts';
-import { families, hasLines, toolOf, tools } from '../bundle/tools.ts';
+import { hasLines, toolOf, tools } from '../bundle/tools.ts';
 import type { BundleView } from '../bundle/view.ts';
 import type { ServiceFacts } from './facts.ts';
 import { factsOf } from './of-services.ts';

@@ -1,5 +1,4 @@
-import { families } from '../bundle/tools.ts';
-import { parseAddress, parseCidr, printWords } from '@sluice/netfilter';
+import { families, parseAddress, parseCidr, printWords } from '@sluice/netfilter';
 import { valueOf } from '@sluice/bundle';
 import { hostsOf } from '../facts/service-entries.ts';
 import type { PolicyContext } from './context.ts';

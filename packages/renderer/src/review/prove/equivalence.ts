@@ -1,6 +1,13 @@
-import { families } from '../bundle/tools.ts';
 import type { BundleFiles } from '@sluice/bundle';
-import { addressOfEndpoint, compareText, type Family, type Mode, type Problem, TraceError } from '@sluice/netfilter';
+import {
+  families,
+  addressOfEndpoint,
+  compareText,
+  type Family,
+  type Mode,
+  type Problem,
+  TraceError,
+} from '@sluice/netfilter';
 import { type Claim, claimsOf, declaredIn } from './declared.ts';
 import { commonDestinations, destinationsOf, placeOf } from '../flows/destinations.ts';
 import type { Branch, Destination, FlowOutcome } from '../flows/flow.ts';

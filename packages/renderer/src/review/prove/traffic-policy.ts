@@ -1,8 +1,16 @@
 import { baseFile, ownAddress, valueOf } from '@sluice/bundle';
-import { familySuffix, cidrContains, compareText, type Family, readNftTable, tableOptions } from '@sluice/netfilter';
+import {
+  families,
+  familySuffix,
+  cidrContains,
+  compareText,
+  type Family,
+  readNftTable,
+  tableOptions,
+} from '@sluice/netfilter';
 import { loopback } from '../flows/destinations.ts';
 import type { ProfileTrafficPolicy } from './connection.ts';
-import { families, toolOf } from '../bundle/tools.ts';
+import { toolOf } from '../bundle/tools.ts';
 import type { BundleView } from '../bundle/view.ts';
 import { withFlags } from './expected-ipvs.ts';
 

@@ -1,5 +1,5 @@
-import { families } from '../bundle/tools.ts';
 import {
+  families,
   addressOfEndpoint,
   compareText,
   type Family,
