@@ -162,6 +162,11 @@ const decisions: Section = {
       '17. Mode nftables',
       'one table, and everything about Services is elements',
     ),
+    page(
+      'docs/decisions/0018-one-view-of-services.md',
+      '18. Services',
+      'one view of them, and what reads lines beside it',
+    ),
   ],
 };
 
