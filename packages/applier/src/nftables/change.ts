@@ -7,7 +7,7 @@ import {
   settingsElements,
   type TableElement,
 } from '@sluice/netfilter';
-import { chainsFor, elementId, elementsOf, type PlacedElement, type Placement } from './placement.ts';
+import { chainsFor, elementId, elementsOf, gateOf, type PlacedElement, type Placement } from './placement.ts';
 
 /** What a table shall hold. */
 export type Target = Pick<Placement, 'state' | 'inHalfB' | 'overlay'>;
@@ -19,7 +19,7 @@ export interface PlacementChange {
   readonly afterFirst: Placement;
   /**
    * Removes what nothing refers to any more, at least `limits.narrowPauseMs` later: a packet may read a verdict before the first
-   * transaction, and the list that it leads to after it. `''` if there is nothing to do.
+   * transaction, and the list that it leads to after it; the same with `tkey` and the overlay. `''` if there is nothing to do.
    */
   readonly late: string;
   readonly afterLate: Placement;
@@ -106,8 +106,10 @@ function changeFrontend(from: Placement, target: Target, key: string, uses: Tall
   }
   for (const [id, placed] of before) {
     if (after.has(id)) continue;
-    if (placed.part === 'serving') removed.push(placed.element);
-    else left.push(placed);
+    const gate = gateOf(placed.element);
+    const isLate = placed.part !== 'serving' || (gate !== undefined && !after.has(elementId(gate)));
+    if (isLate) left.push(placed);
+    else removed.push(placed.element);
   }
   return { removed, added, left };
 }

@@ -39,8 +39,28 @@ export interface PlacedElement {
   readonly element: TableElement;
 }
 
+type ElementName = Pick<TableElement, 'set' | 'key'>;
+
 /** Names an element: a set or map holds a key once. */
-export const elementId = ({ set, key }: Pick<TableElement, 'set' | 'key'>): string => `${set} ${key}`;
+export const elementId = ({ set, key }: ElementName): string => `${set} ${key}`;
+
+/** Sets that packets ask after another one had their frontend. `tnone` they ask always: it says what they met on probation. */
+const gates: ReadonlyMap<string, string> = new Map([
+  ...['tsvc', 'tout', 'tnone', 'tfw', 'talways', 'tnear'].map((name) => [name, 'tkey'] as const),
+  ['tallow', 'tfw'],
+  ['allow', 'fw'],
+]);
+
+/**
+ * The element that leads packets to this one. Where both go, this one goes later: a packet may have read the first before the
+ * transaction, and reads this one after it.
+ */
+export function gateOf({ set, key }: ElementName): ElementName | undefined {
+  const gate = gates.get(set.slice(0, -1));
+  return gate === undefined
+    ? undefined
+    : { set: `${gate}${set.slice(-1)}`, key: key.split(' . ').slice(0, 3).join(' . ') };
+}
 
 export const halfOf = ({ inHalfB }: Pick<Placement, 'inHalfB'>, key: string): Half => (inHalfB.has(key) ? 'b' : 'a');
 export const otherHalf = (half: Half): Half => (half === 'a' ? 'b' : 'a');

@@ -11,7 +11,7 @@ import {
   type TableElement,
 } from '@sluice/netfilter';
 import { damagedLists, hasTable, type ObservedNft } from './observed.ts';
-import { allElements, type Placement, settledPlacement } from './placement.ts';
+import { allElements, gateOf, type Placement, settledPlacement } from './placement.ts';
 import { createList, type PlacementChange } from './change.ts';
 
 /** Turns the overlay off: no packet meets a release on probation any more. */
@@ -109,7 +109,9 @@ function compareElements({ elements }: ObservedNft, placement: Placement): Diffe
     else
       for (const [key, value] of held) {
         if (wanted?.get(key) === value) continue;
-        const isLate = lateSets.test(set) && wanted?.has(key) !== true;
+        const gate = gateOf({ set, key });
+        const isBehind = gate !== undefined && expected.get(gate.set)?.has(gate.key) !== true;
+        const isLate = wanted?.has(key) !== true && (isBehind || lateSets.test(set));
         (isLate ? found.left : found.removed).push({ set, key, value });
       }
   }

@@ -1,5 +1,6 @@
 import { rmSync } from 'node:fs';
 import { afterEach, expect, test } from 'vitest';
+import type { Step } from '../ports/kernel.ts';
 import { Countdown, mortalJournal, mortalKernel } from '../testing/faults.fixture.ts';
 import { cartBundle, settledElements } from '../testing/nftables.fixture.ts';
 import { type Scene, scene, steppingClock } from '../testing/scene.fixture.ts';
@@ -64,4 +65,31 @@ test('with a lost journal the table stays on the release that packets met by def
     node.end();
     if (countdown.calls <= at) return;
   }
+});
+
+test('after a crash between the commit and its late step the rest of the overlay goes, and the journal says that it is confirmed', async () => {
+  node = scene();
+  await (await node.start()).reconciler.put(cartBundle([1, 2]), true);
+  const { journal } = await node.start();
+  const countdown = new Countdown(Infinity, 'before');
+  const kernel = mortalKernel(node.kernel, countdown);
+  // The first call after the transaction that makes the release the default finds the process dead.
+  const apply = async (step: Step): Promise<void> => {
+    await kernel.apply(step);
+    if (step.because === 'the release is the default') countdown.end();
+  };
+  const ports = { kernel: { ...kernel, apply }, journal: mortalJournal(journal, countdown), clock: steppingClock() };
+  const first = await node.start({}, ports);
+  await first.reconciler.put(cartBundle([3]), true).catch(() => undefined);
+  const sizes = async (): Promise<readonly unknown[]> => {
+    const observed = await node.kernel.nft.observe();
+    return ['trial4', 'tkey4', 'tsvc4'].map((set) => observed?.elements.get(set)?.size);
+  };
+  expect(await sizes()).toEqual([0, 0, 1]);
+  const next = await node.start();
+  expect(next.journal.open).toMatchObject({ phase: 'committed' });
+  await next.reconciler.recover();
+  expect([next.journal.open, next.journal.record.history.at(-1)?.what]).toEqual([undefined, 'confirmed']);
+  const { held, expected } = await settledElements(node.kernel, next.journal.active?.state);
+  expect(held).toEqual(expected);
 });

@@ -21,6 +21,11 @@ export class Countdown {
     this.#fault = fault;
   }
 
+  /** The process ends between two calls. */
+  end(): void {
+    this.#dead = true;
+  }
+
   /** Does the work unless the process has crashed, or crashes now. A crashed process does nothing more, even if it catches the error. */
   async through<T>(work: () => Promise<T>): Promise<T> {
     if (this.#dead) throw new Crash('the process has ended');
