@@ -165,6 +165,19 @@ export function nftContract(name: string, open: () => Promise<NftCandidate>): vo
       'flush chain inet sluice masquerade6\n',
       'add rule inet sluice services4 accept\n',
       'add element inet sluice trial4 { 0.0.0.0/0 timeout 60s }\n',
+      'add chain inet sluice other { type filter hook input priority 5; policy accept; }\nadd rule inet sluice other tcp dport 80 drop\n',
+      [
+        'add chain inet sluice other-1',
+        'add chain inet sluice other-2',
+        'add map inet sluice others { type ipv4_addr : verdict; }',
+        'add element inet sluice others { 192.0.2.9 : goto other-2 }',
+        'add rule inet sluice other-1 ip daddr vmap @others',
+        'add rule inet sluice other-2 goto n2',
+        'add element inet sluice svc4 { 10.96.0.99 . 6 . 80 : goto other-1 }',
+        '',
+      ].join('\n'),
+      'add set inet sluice own4 { type ipv4_addr; flags interval; }\nadd element inet sluice own4 { 192.0.2.0/24 }\n',
+      'add counter inet sluice other\n',
       'delete table inet sluice\n',
     ]) {
       await foreign(text);

@@ -158,7 +158,7 @@ export class Daemon {
       if (steps === 'interrupted') return drift?.wasInterrupted();
       if (tables || steps > 0) drift?.compared(processorMs() - beginMs, steps);
       if (steps > 0) {
-        const repair = repairOf(steps, changes);
+        const repair = repairOf(steps, changes, reconciler.removed);
         this.#parts.repaired?.(repair);
         this.#driftLoop.count(monotonicMs());
         log.warn(repair, `drift repaired: rules were changed by ${repair.by ?? 'another program'}`);

@@ -8,7 +8,8 @@ import type { Drift } from './drift.ts';
 import type { DaemonLog, Ended } from './reports.ts';
 
 export interface DaemonParts {
-  readonly reconciler: Pick<Reconciler, 'recover' | 'repair' | 'put' | 'rehearse'>;
+  readonly reconciler: Pick<Reconciler, 'recover' | 'repair' | 'put' | 'rehearse'> &
+    Partial<Pick<Reconciler, 'removed'>>;
   readonly journal: Pick<Journal, 'active' | 'halted'>;
   readonly inbox: Pick<Inbox, 'look'>;
   readonly status: Status;

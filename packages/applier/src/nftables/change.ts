@@ -17,6 +17,8 @@ export interface PlacementChange {
   /** Adds, replaces, and removes what decides about packets; `''` if there is nothing to do. */
   readonly first: string;
   readonly afterFirst: Placement;
+  /** What another program added to the table, and `first` removes. */
+  readonly removes?: readonly string[];
   /**
    * Removes what nothing refers to any more, at least `limits.narrowPauseMs` later: a packet may read a verdict before the first
    * transaction, and the list that it leads to after it; the same with `tkey` and the overlay. `''` if there is nothing to do.

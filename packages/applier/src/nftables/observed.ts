@@ -6,6 +6,8 @@ export interface ObservedNft {
   readonly elements: ReadonlyMap<string, ReadonlyMap<string, string>>;
   /** All chains, each with its rules. */
   readonly chains: ReadonlyMap<string, readonly string[]>;
+  /** Everything that the table has, as nft names it: `map svc4`, `chain n3`, `counter x`; also `flags dormant`. */
+  readonly parts: ReadonlySet<string>;
 }
 
 /** Sets that packets fill: a client of a sticky frontend is an element, and there may be a million. */
@@ -16,10 +18,11 @@ export class NftReader {
   #rest = '';
   /** A line that ends inside of a comment: the text of one may have line feeds. */
   #open = '';
-  #object: { readonly kind: 'set' | 'chain'; readonly name: string } | undefined;
+  #object: { readonly kind: 'set' | 'chain' | 'other'; readonly name: string } | undefined;
   #isInElements = false;
   readonly #elements = new Map<string, Map<string, string>>();
   readonly #chains = new Map<string, string[]>();
+  readonly #parts = new Set<string>();
 
   take(part: string): void {
     const text = this.#rest + part;
@@ -33,21 +36,24 @@ export class NftReader {
 
   done(): ObservedNft {
     this.#line(this.#rest.trim());
-    return { elements: this.#elements, chains: this.#chains };
+    return { elements: this.#elements, chains: this.#chains, parts: this.#parts };
   }
 
   #line(part: string): void {
     const line = this.#open + part;
     this.#open = endsInComment(line) ? `${line} ` : '';
     if (this.#open !== '') return;
-    const start = /^(set|map|chain) (\S+) \{$/.exec(line);
+    const start = this.#object || line.startsWith('table ') ? undefined : /^((?:ct )?[a-z]+) (.+) \{$/.exec(line);
     if (this.#isInElements) return this.#readElements(line);
     if (start) {
-      const [, kind, name = ''] = start;
-      this.#object = { kind: kind === 'chain' ? 'chain' : 'set', name: detached(name) };
-      if (kind === 'chain') this.#chains.set(this.#object.name, []);
-      else this.#elements.set(this.#object.name, new Map());
-    } else if (line === '}') this.#object = undefined;
+      const [, kind = '', text = ''] = start;
+      const name = detached(text);
+      this.#parts.add(`${detached(kind)} ${name}`);
+      this.#object = { kind: kind === 'chain' ? kind : kind === 'set' || kind === 'map' ? 'set' : 'other', name };
+      if (kind === 'chain') this.#chains.set(name, []);
+      else if (this.#object.kind === 'set') this.#elements.set(name, new Map());
+    } else if (!this.#object && line.startsWith('flags ')) this.#parts.add(detached(line));
+    else if (line === '}') this.#object = undefined;
     else if (this.#object?.kind === 'chain' && line !== '') this.#chains.get(this.#object.name)?.push(detached(line));
     else if (line.startsWith('elements = { ')) this.#readElements(line.slice('elements = { '.length));
   }
@@ -91,12 +97,30 @@ function withHexadecimal(text: string): string {
 const detached = (text: string): string => Buffer.from(text).toString();
 
 /** Whether the kernel has the table of a state: its sets, maps and chains, except those of lists. */
-export function hasTable({ elements, chains }: ObservedNft, settings: readonly string[]): boolean {
+export function hasTable({ parts, chains }: ObservedNft, settings: readonly string[]): boolean {
   const table = readTableText(printNftTable(tableOptions(settings)));
   return (
-    [...table.elements.keys()].every((name) => elements.has(name)) &&
+    [...table.parts].every((part) => parts.has(part)) &&
     [...table.chains].every(([name, rules]) => sameRules(chains.get(name), rules))
   );
+}
+
+/** What another program added to the table of a state, as nft names it: `chain x`, `map y`. */
+export function foreignParts({ parts }: ObservedNft, settings: readonly string[]): readonly string[] {
+  const own = readTableText(printNftTable(tableOptions(settings))).parts;
+  const isList = (part: string): boolean => listOf(part.replace(/^chain /, '')) !== undefined;
+  return [...parts].filter((part) => !own.has(part) && !isList(part));
+}
+
+/** The names of the sets and maps that the table of a state has. */
+export const ownSets = (settings: readonly string[]): ReadonlySet<string> =>
+  new Set(readTableText(printNftTable(tableOptions(settings))).elements.keys());
+
+/** The list to which a chain belongs: `s3t600` of `s3t600-known`. @returns undefined for another chain */
+function listOf(name: string): string | undefined {
+  const list = name.replace(/-known$/, '');
+  const read = readListName(list);
+  return read && (list === name || read.seconds !== undefined) ? list : undefined;
 }
 
 /** Reads the table as Sluice writes it, which has each set on one line. */

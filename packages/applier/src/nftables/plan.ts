@@ -25,14 +25,17 @@ const nothing: NftSteps = { first: [], late: [] };
 
 /** A change of the table as steps. @param because of the first one */
 export function stepsOfChange(
-  { first, afterFirst, late, afterLate }: PlacementChange,
+  { first, afterFirst, removes = [], late, afterLate }: PlacementChange,
   because: string,
   firstText = first,
 ): NftSteps {
   // What is left may all be shared with other frontends: then no later step says that it is gone.
   const leadsTo = late === '' ? afterLate : afterFirst;
   return {
-    first: firstText === '' ? [] : [{ kind: 'nft', text: firstText, because, leadsTo }],
+    first:
+      firstText === ''
+        ? []
+        : [{ kind: 'nft', text: firstText, because, leadsTo, ...(removes.length > 0 ? { removes } : {}) }],
     late:
       late === ''
         ? []

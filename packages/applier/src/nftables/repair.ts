@@ -1,4 +1,5 @@
 import {
+  compareText,
   familySuffix,
   type Half,
   type NftState,
@@ -10,7 +11,7 @@ import {
   settingsElements,
   type TableElement,
 } from '@sluice/netfilter';
-import { damagedLists, hasTable, type ObservedNft } from './observed.ts';
+import { damagedLists, foreignParts, hasTable, ownSets, type ObservedNft } from './observed.ts';
 import { allElements, gateOf, type Placement, settledPlacement } from './placement.ts';
 import { createList, type PlacementChange } from './change.ts';
 
@@ -26,6 +27,8 @@ export const dropText = 'delete table inet sluice\n';
  */
 export function repairTable(observed: ObservedNft | undefined, state: NftState): PlacementChange {
   if (!observed || !hasTable(observed, state.settings)) return loadTable(state, observed !== undefined);
+  const foreign = foreignParts(observed, state.settings);
+  if (!foreign.every((part) => removable.test(part))) return { ...loadTable(state, true), removes: foreign };
   const damaged = damagedLists(observed);
   const chains = new Set([...observed.chains.keys()].filter((name) => !damaged.has(name)));
   const afterLate = settledPlacement(state, halvesOf(observed, state), chains);
@@ -38,12 +41,26 @@ export function repairTable(observed: ObservedNft | undefined, state: NftState):
   const deleting = printElements('delete', difference.removed);
   const adding = printElements('add', difference.added);
   return {
-    first: `${difference.isOnTrial ? offText : ''}${commands}${deleting}${adding}`,
+    first: `${difference.isOnTrial ? offText : ''}${emptyParts(foreign)}${commands}${deleting}${adding}${deleteParts(foreign)}`,
     afterFirst: settled,
+    removes: foreign,
     late: printElements('delete', difference.left),
     afterLate: settled,
   };
 }
+
+/** Parts that another program can have added, under names that need no quotes. Any other one goes with the whole table. */
+const removable = /^(?:chain|set|map) [A-Za-z][\w./-]*$/;
+
+/** First: they may refer to each other, and to our chains. */
+const emptyParts = (parts: readonly string[]): string => parts.map((part) => `flush ${inTable(part)}\n`).join('');
+/** Last: no element leads to them any more. Chains before sets, which their rules named. */
+const deleteParts = (parts: readonly string[]): string =>
+  parts
+    .toSorted(compareText)
+    .map((part) => `delete ${inTable(part)}\n`)
+    .join('');
+const inTable = (part: string): string => part.replace(' ', ' inet sluice ');
 
 /** Whether a table holds a state by default, whatever is on probation or left over beside it. */
 export function holdsByDefault(observed: ObservedNft, state: NftState): boolean {
@@ -99,11 +116,13 @@ function compareElements({ elements }: ObservedNft, placement: Placement): Diffe
     const own = expected.get(set) ?? new Map<string, string>();
     expected.set(set, own.set(key, value));
   };
+  const own = ownSets(placement.state.settings);
   for (const { element } of allElements(placement).values()) expect(element);
   for (const element of settingsElements(placement.state.settings)) expect(element);
   const found = { added: [] as TableElement[], removed: [] as TableElement[], left: [] as TableElement[] };
   let isOnTrial = false;
   for (const [set, held] of elements) {
+    if (!own.has(set)) continue;
     const wanted = expected.get(set);
     if (trialSets.test(set)) isOnTrial ||= held.size > 0;
     else

@@ -6,6 +6,8 @@ export interface NftStep {
   /** For `nft -f -`. */
   readonly text: string;
   readonly because: string;
+  /** What another program added to the table, and the step removes: `chain x`. */
+  readonly removes?: readonly string[];
   /** A pause before the step, for packets in flight. */
   readonly pauseMs?: number;
   /** What the table holds after it; undefined: there is no table. */

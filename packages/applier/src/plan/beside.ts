@@ -3,6 +3,8 @@ import type { NftState } from '@sluice/netfilter';
 import type { IpvsPlan } from '../ipvs/values.ts';
 import { knownPlacement, learnPlacement } from './placements.ts';
 import { type NftTable, planNftInPlace, planNftRemoval, stepsOfChange } from '../nftables/plan.ts';
+import type { PlacementChange } from '../nftables/change.ts';
+import { limits } from '../limits.ts';
 import { repairTable } from '../nftables/repair.ts';
 import { type Kernel, KernelError } from '../ports/kernel.ts';
 import type { Step } from '../ports/kernel.ts';
@@ -48,10 +50,15 @@ async function readTable(expected: NftState | undefined, kernel: Kernel, known: 
   const observed = await kernel.nft.observe(known.interrupt);
   if (!expected) return { mend: [], held: undefined, exists: observed !== undefined };
   const change = repairTable(observed, expected);
-  const { first, late } = stepsOfChange(change, observed ? 'the table differs' : 'there is no table');
+  const { first, late } = stepsOfChange(change, observed ? whyOf(change) : 'there is no table');
   const mend = [...first, ...late];
   if (mend.length === 0) learnPlacement(kernel, change.afterLate);
   return { mend, held: change.afterLate, exists: true };
+}
+
+function whyOf({ removes = [] }: PlacementChange): string {
+  const shown = removes.slice(0, limits.changesToldMax).join(', ');
+  return removes.length === 0 ? 'the table differs' : `another program added ${shown} to the table`;
 }
 
 /** Steps before and after those of the tables. */

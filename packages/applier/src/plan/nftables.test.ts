@@ -4,6 +4,7 @@ import type { KernelError } from '../ports/kernel.ts';
 import { sampleBundle } from '../testing/bundle.fixture.ts';
 import { cartBundle, pod, settledElements } from '../testing/nftables.fixture.ts';
 import { type Scene, scene } from '../testing/scene.fixture.ts';
+import { repairOf } from '../status/repairs.ts';
 import type { NodeState } from '../ports/node-state.ts';
 
 let self: Scene = scene();
@@ -106,6 +107,12 @@ describe.each([
   ],
   ['removed the rules of a list', 'flush chain inet sluice n2\n'],
   ['removed a rule of the table', 'flush chain inet sluice services4\n'],
+  ['added a base chain', 'add chain inet sluice other { type filter hook input priority 5; policy drop; }\n'],
+  [
+    'added a chain and a set',
+    'add chain inet sluice other\nadd rule inet sluice other goto n2\nadd set inet sluice own4 { type ipv4_addr; }\n',
+  ],
+  ['added an object of another kind', 'add counter inet sluice other\n'],
   ['removed the table', 'delete table inet sluice\n'],
   ['turned the switch on', 'add element inet sluice trial4 { 0.0.0.0/0 }\n'],
   [
@@ -134,6 +141,18 @@ describe.each([
     await reconciler.repair();
     await expectSettled(journal.active?.state);
   });
+});
+
+test('a repair names what another program added', async () => {
+  self = scene();
+  const { reconciler } = await self.start();
+  await reconciler.put(withCart(1, 2), true);
+  await self.kernel.nft.load('add chain inet sluice other { type filter hook input priority 5; policy drop; }\n');
+  expect(await reconciler.differences()).toEqual([expect.stringContaining('another program added chain other')]);
+  await reconciler.repair();
+  expect(repairOf(1, [], reconciler.removed).what).toEqual(['nft add chain inet sluice other']);
+  await reconciler.repair();
+  expect(reconciler.removed).toEqual([]);
 });
 
 test('cleanup removes the table', async () => {

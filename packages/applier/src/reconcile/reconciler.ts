@@ -87,6 +87,11 @@ export class Reconciler {
     return this.#drift.repair(tables, interrupt);
   }
 
+  /** What other programs had added to the table of mode nftables, and the last repair removed: `chain x`. */
+  get removed(): readonly string[] {
+    return this.#drift.removed;
+  }
+
   /** Compares the kernel with the active generation and changes nothing. @returns a line for each step that `repair` would take */
   async differences(): Promise<readonly string[]> {
     return this.#drift.differences();

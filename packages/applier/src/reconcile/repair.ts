@@ -33,6 +33,8 @@ export class DriftRepair {
   readonly #facts: () => NodeFacts;
   readonly #options: RepairOptions;
   readonly #memory: KernelMemory;
+  /** What other programs had added to the table of mode nftables, and the last repair removed, as nft names it. */
+  removed: readonly string[] = [];
 
   constructor(ports: Ports, facts: () => NodeFacts, options: RepairOptions, memory: KernelMemory) {
     this.#ports = ports;
@@ -51,9 +53,15 @@ export class DriftRepair {
     if (drift === 'interrupted') return drift;
     const { steps, touched } = drift.plan;
     this.#memory.remember({});
+    this.removed = steps.flatMap((step) => (step.kind === 'nft' ? (step.removes ?? []) : []));
     if (steps.length === 0) this.#memory.tables = drift.desired;
     else {
-      report('repairing', { steps: steps.length, chains: touched.map(({ family, table }) => `${family} ${table}`) });
+      const chains = touched.map(({ family, table }) => `${family} ${table}`);
+      report('repairing', {
+        steps: steps.length,
+        chains,
+        ...(this.removed.length > 0 ? { removes: this.removed } : {}),
+      });
       this.#memory.tables = await restore(active.state, chainNames(active.state), this.#ports);
     }
     // Sets that a crash left behind and no rule names any more.

@@ -22,14 +22,20 @@ export type RepairAt = v.InferOutput<typeof repairAt>;
 
 const kept = v.object({ schema: v.literal(1), repairs: v.array(repairAt) });
 
-/** Names the programs behind a repair. Those that changed none of our chains and jumps are left out, unless there are no others. */
-export function repairOf(steps: number, changes: readonly ForeignChange[]): Repair {
+/**
+ * Names the programs behind a repair. Those that changed none of our chains and jumps are left out, unless there are no others.
+ * @param removed parts of the table of mode nftables that the repair removed: `chain x`
+ */
+export function repairOf(steps: number, changes: readonly ForeignChange[], removed: readonly string[] = []): Repair {
   const guilty = changes.filter(({ what }) => what.length > 0);
   const named = guilty.length > 0 ? guilty : changes;
   return {
     steps,
     by: named.flatMap(({ by }) => by ?? []).join(', ') || null,
-    what: named.flatMap(({ what }) => what).slice(0, limits.changesToldMax),
+    what: [
+      ...removed.map((part) => `nft add ${part.replace(' ', ' inet sluice ')}`),
+      ...named.flatMap(({ what }) => what),
+    ].slice(0, limits.changesToldMax),
   };
 }
 

@@ -45,7 +45,7 @@ async function tableDigest(run: Run): Promise<string | undefined> {
   try {
     const observed = await new LinuxNft(nft, run).observe();
     const sets = [...(observed?.elements ?? [])].map(([name, held]) => [name, [...held].toSorted(byKey)] as const);
-    return hash('sha256', JSON.stringify([sets, [...(observed?.chains ?? [])]]), 'hex');
+    return hash('sha256', JSON.stringify([sets, [...(observed?.chains ?? [])], [...(observed?.parts ?? [])]]), 'hex');
   } catch {
     return undefined;
   }

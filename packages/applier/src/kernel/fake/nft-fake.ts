@@ -14,6 +14,7 @@ interface FakeElement {
 interface FakeTable {
   readonly elements: Map<string, Map<string, FakeElement>>;
   readonly chains: Map<string, string[]>;
+  readonly parts: Set<string>;
 }
 
 /** The table of mode nftables of a kernel in memory: it takes the texts of `nft -f`, each whole or not at all. */
@@ -40,7 +41,8 @@ export class FakeNft implements NftKernel, NftSets {
         return [set, new Map(living.map(([key, { value }]) => [key, value] as const))] as const;
       }),
     );
-    return { elements, chains: new Map([...this.#table.chains].map(([name, rules]) => [name, [...rules]] as const)) };
+    const chains = new Map([...this.#table.chains].map(([name, rules]) => [name, [...rules]] as const));
+    return { elements, chains, parts: new Set(this.#table.parts) };
   }
 
   async exists(): Promise<boolean> {
@@ -73,6 +75,7 @@ export class FakeNft implements NftKernel, NftSets {
     let table: FakeTable | undefined = now && {
       elements: new Map([...now.elements].map(([set, held]) => [set, new Map(held)])),
       chains: new Map([...now.chains].map(([name, rules]) => [name, [...rules]])),
+      parts: new Set(now.parts),
     };
     for (const command of commandsOf(text)) table = this.#execute(table, command);
     if (table) checkVerdicts(table);
@@ -86,11 +89,15 @@ export class FakeNft implements NftKernel, NftSets {
     }
     if (!table) throw refused(`there is no table: ${command}`);
     if (command === `delete table ${nftTableName}`) return undefined;
-    const [, verb, kind, name = '', rest = ''] =
-      /^(add|delete|flush) (element|set|chain|rule) inet sluice (\S+) ?(.*)$/.exec(command) ?? [];
+    const [, verb = '', kind = '', name = '', rest = ''] =
+      /^(add|delete|flush) (element|set|map|chain|rule|counter) inet sluice (\S+) ?(.*)$/.exec(command) ?? [];
+    if (['set', 'map', 'chain', 'counter'].includes(kind)) changeParts(table, verb, `${kind} ${name}`);
     if (kind === 'element') this.#changeElements(elementsIn(table, name), verb === 'add', rest);
-    else if (verb === 'flush' && kind === 'set') elementsIn(table, name).clear();
-    else if (verb === 'add' && kind === 'chain') table.chains.set(name, table.chains.get(name) ?? []);
+    else if (verb === 'flush' && (kind === 'set' || kind === 'map')) elementsIn(table, name).clear();
+    else if (kind === 'set' || kind === 'map') changeSets(table, verb, name);
+    else if (verb === 'add' && kind === 'chain') table.chains.set(name, table.chains.get(name) ?? chainFrom(rest));
+    else if (verb === 'delete' && kind === 'chain') deleteChain(table, name);
+    else if (kind === 'counter') return table;
     else if (verb === 'flush' && kind === 'chain') rulesIn(table, name).splice(0, Infinity);
     else if (verb === 'add' && kind === 'rule') rulesIn(table, name).push(rest);
     else throw refused(`the command is not taken: ${command}`);
@@ -127,11 +134,35 @@ function commandsOf(text: string): readonly string[] {
 }
 
 function tableFrom(text: string): FakeTable {
-  const { elements, chains } = readTableText(text);
+  const { elements, chains, parts } = readTableText(text);
   return {
+    parts: new Set(parts),
     elements: new Map([...elements.keys()].map((set) => [set, new Map<string, FakeElement>()])),
     chains: new Map([...chains].map(([name, rules]) => [name, [...rules]])),
   };
+}
+
+function changeParts({ parts }: FakeTable, verb: string, part: string): void {
+  if (verb !== 'add' && !parts.has(part)) throw refused(`there is no ${part}`);
+  if (verb === 'delete') parts.delete(part);
+  else parts.add(part);
+}
+
+function changeSets({ elements }: FakeTable, verb: string, name: string): void {
+  if (verb === 'delete') elements.delete(name);
+  else elements.set(name, elements.get(name) ?? new Map<string, FakeElement>());
+}
+
+/** A base chain has its hook among its rules, as in a listing. */
+const chainFrom = (text: string): string[] => (text === '' ? [] : [text.slice(2, -2)]);
+
+function deleteChain({ elements, chains }: FakeTable, name: string): void {
+  const leads = new RegExp(`(?:goto|jump) ${name}\\b(?![-.])`);
+  const texts = [...chains.values()]
+    .flat()
+    .concat([...elements.values()].flatMap((held) => [...held.values()].map(({ value }) => value)));
+  if (texts.some((text) => leads.test(text))) throw refused(`chain ${name} is in use`);
+  chains.delete(name);
 }
 
 function elementsIn(table: FakeTable, set: string): Map<string, FakeElement> {
