@@ -76,6 +76,8 @@ export const limits = {
 
   /** The time that a packet may need from the nat table to the filter table. */
   narrowPauseMs: 50,
+  /** With more clients of session affinity the table of mode nftables is read set by set, without them. */
+  clientsReadMax: 20_000,
 
   /** How long a removed real server of mode ipvs drains before its connections are cut, unless the config sets it. */
   drainMs: 15 * 60_000,

@@ -1,4 +1,4 @@
-import { listChain, printNftTable, readListName, tableOptions } from '@sluice/netfilter';
+import { listChain, nftTableName, printNftTable, readListName, tableOptions } from '@sluice/netfilter';
 
 /** The table as `nft -n list table inet sluice` prints it. */
 export interface ObservedNft {
@@ -11,9 +11,9 @@ export interface ObservedNft {
 }
 
 /** Sets that packets fill: a client of a sticky frontend is an element, and there may be a million. */
-const filledByPackets = /^aff[46]$/;
+export const filledByPackets = /^aff[46]$/;
 
-/** Reads the listing as it comes, line by line. */
+/** Reads the listing as it comes, line by line; also several ones, of which a later one has the elements of a set. Other tables are skipped. */
 export class NftReader {
   #rest = '';
   /** A line that ends inside of a comment: the text of one may have line feeds. */
@@ -23,12 +23,17 @@ export class NftReader {
   readonly #elements = new Map<string, Map<string, string>>();
   readonly #chains = new Map<string, string[]>();
   readonly #parts = new Set<string>();
+  #isOurs = true;
+  /** How many elements were not read because packets fill their set. */
+  clients = 0;
 
   take(part: string): void {
     const text = this.#rest + part;
     let at = 0;
     for (let end = text.indexOf('\n'); end >= 0; end = text.indexOf('\n', at)) {
-      this.#line(text.slice(at, end).trim());
+      const line = text.slice(at, end);
+      if (this.#open === '' && line.startsWith('table ')) this.#isOurs = line.startsWith(`table ${nftTableName} {`);
+      this.#line(line.trim());
       at = end + 1;
     }
     this.#rest = text.slice(at);
@@ -42,7 +47,7 @@ export class NftReader {
   #line(part: string): void {
     const line = this.#open + part;
     this.#open = endsInComment(line) ? `${line} ` : '';
-    if (this.#open !== '') return;
+    if (this.#open !== '' || !this.#isOurs) return;
     const start = this.#object || line.startsWith('table ') ? undefined : /^((?:ct )?[a-z]+) (.+) \{$/.exec(line);
     if (this.#isInElements) return this.#readElements(line);
     if (start) {
@@ -63,6 +68,7 @@ export class NftReader {
     const isLast = line.endsWith('}');
     this.#isInElements = !isLast;
     const name = this.#object?.name ?? '';
+    if (filledByPackets.test(name)) this.clients += line.split(',').length;
     const into = filledByPackets.test(name) ? undefined : this.#elements.get(name);
     if (!into) return;
     const elements = isLast ? line.slice(0, -1) : line;

@@ -1,4 +1,4 @@
-import { chmodSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { chmodSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { runChildren } from '../run.ts';
@@ -48,4 +48,31 @@ test('members of a set are read beside the comments of another program', async (
     { key: '10.0.0.1', isTimed: false },
     { key: '0.0.0.0/1', isTimed: true },
   ]);
+});
+
+test('a table with many clients of session affinity is read set by set from then on, without them', async () => {
+  const clients = Array.from({ length: 20_001 }, (_, at) => `10.0.${at >> 8}.${at & 255} . 6 . 80 : 1:2`).join(', ');
+  const table = (parts: string): string => `table inet sluice {\n${parts}}\n`;
+  const map = (name: string, elements = ''): string =>
+    `\tmap ${name} {\n${elements === '' ? '' : `\t\telements = { ${elements} }\n`}\t}\n`;
+  const chain = '\tchain n1 {\n\t\tdrop\n\t}\n';
+  const listings = {
+    whole: table(`${map('aff4', clients)}${map('svc4', '10.96.0.1 . 6 . 80 : goto n1')}${chain}`),
+    rules: `table inet other {\n\tchain n9 {\n\t}\n}\n${table(`${map('aff4')}${map('svc4')}${chain}`)}`,
+    svc4: table(map('svc4', '10.96.0.2 . 6 . 80 : goto n1')),
+  };
+  for (const [name, text] of Object.entries(listings)) writeFileSync(`${directory}/${name}`, text);
+  const nft = nftOf(`case "$*" in
+    '-n list table inet sluice') echo whole >> ${directory}/asked; cat ${directory}/whole;;
+    '-n -t list ruleset inet') cat ${directory}/rules;;
+    '-n list map inet sluice svc4') cat ${directory}/svc4;;
+    *) exit 1;;
+  esac`);
+  const seen = async (): Promise<unknown> => {
+    const observed = await nft.observe();
+    return observed && [[...observed.chains.keys()], [...(observed.elements.get('svc4')?.keys() ?? [])]];
+  };
+  expect(await seen()).toEqual([['n1'], ['10.96.0.1 . 6 . 80']]);
+  expect(await seen()).toEqual([['n1'], ['10.96.0.2 . 6 . 80']]);
+  expect(readFileSync(`${directory}/asked`, 'utf8')).toBe('whole\n');
 });
