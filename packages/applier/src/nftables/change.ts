@@ -7,6 +7,7 @@ import {
   settingsElements,
   type TableElement,
 } from '@sluice/netfilter';
+import { limits } from '../limits.ts';
 import { chainsFor, elementId, elementsOf, gateOf, type PlacedElement, type Placement } from './placement.ts';
 
 /** What a table shall hold. */
@@ -38,13 +39,13 @@ export function changePlacement(from: Placement, target: Target, keys: Iterable<
   const added: TableElement[] = [];
   const uses = new Tally(from.uses);
   const left: [string, readonly PlacedElement[] | undefined][] = [];
-  const chains = new Set(from.chains);
+  const chains = new Map(from.chains);
   const created: string[] = [];
   for (const key of new Set([...keys, ...from.left.keys()])) {
+    for (const chain of chainsFor(from, key)) chains.set(chain, (chains.get(chain) ?? 1) - 1);
     for (const chain of chainsFor(target, key)) {
-      if (chains.has(chain)) continue;
-      chains.add(chain);
-      addAll(created, createList(chain));
+      if (!chains.has(chain)) addAll(created, createList(chain));
+      chains.set(chain, (chains.get(chain) ?? 0) + 1);
     }
     const own = changeFrontend(from, target, key, uses);
     addAll(removed, own.removed);
@@ -72,7 +73,7 @@ export function createList(name: string): readonly string[] {
   });
 }
 
-/** Removes the elements that nothing refers to. */
+/** Removes the elements that nothing refers to; and chains that no frontend uses, once there are many: an endpoint that left comes again. */
 function collect(from: Placement): Pick<PlacementChange, 'late' | 'afterLate'> {
   const uses = new Tally(from.uses);
   const removed: TableElement[] = [];
@@ -82,8 +83,17 @@ function collect(from: Placement): Pick<PlacementChange, 'late' | 'afterLate'> {
       else removed.push(element);
     }
   }
-  const late = printElements('delete', [...removed, ...uses.removed]);
-  return { late, afterLate: { ...from, left: new Map(), uses: uses.after } };
+  const unused = [...from.chains].flatMap(([chain, users]) => (users === 0 ? [chain] : []));
+  const dropped = new Set(unused.length > limits.unusedListsMax ? unused : []);
+  const late = `${printElements('delete', [...removed, ...uses.removed])}${[...dropped].map(dropList).join('')}`;
+  const chains = new Map([...from.chains].filter(([chain]) => !dropped.has(chain)));
+  return { late, afterLate: { ...from, left: new Map(), uses: uses.after, chains } };
+}
+
+/** The commands that remove the chain of a list, and what it jumps to. */
+function dropList(name: string): string {
+  const chains = listChain(name).flatMap((command) => /^add chain (.*)$/.exec(command)?.[1] ?? []);
+  return ['flush', 'delete'].flatMap((verb) => chains.map((chain) => `${verb} chain ${chain}\n`)).join('');
 }
 
 interface FrontendChange {

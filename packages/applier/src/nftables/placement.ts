@@ -27,8 +27,8 @@ export interface Placement {
   readonly left: ReadonlyMap<string, readonly PlacedElement[]>;
   /** How many frontends have each shared element, by its name and key. */
   readonly uses: ReadonlyMap<string, number>;
-  /** The chains of lists. Those that are not used any more stay. */
-  readonly chains: ReadonlySet<string>;
+  /** The chains of lists, each with the number of frontends that use it. Some that none uses stay: most come again. */
+  readonly chains: ReadonlyMap<string, number>;
 }
 
 /** `serving` decides about packets; `lists` are what verdicts lead to; `shared` elements belong to several frontends. */
@@ -98,22 +98,22 @@ export function chainsFor(placement: Pick<Placement, 'state' | 'inHalfB' | 'over
   return [...(lines ? of(lines, half) : []), ...(tried ? of(tried, otherHalf(half)) : [])];
 }
 
-/** A table that holds one state and nothing else. */
+/** A table that holds one state and nothing else. @param chains further chains of lists that it has */
 export function settledPlacement(
   state: NftState,
   inHalfB: Placement['inHalfB'],
-  chains: ReadonlySet<string>,
+  chains: Iterable<string> = [],
 ): Placement {
   const uses = new Map<string, number>();
-  const needed = new Set(chains);
+  const users = new Map<string, number>([...chains].map((chain) => [chain, 0]));
   for (const [key, lines] of state.frontends) {
     const frontend = readFrontend(key, lines);
     const half = halfOf({ inHalfB }, key);
-    for (const chain of chainsOf(frontend, half)) needed.add(chain);
+    for (const chain of chainsOf(frontend, half)) users.set(chain, (users.get(chain) ?? 0) + 1);
     for (const id of sharedBy(frontend, half)) uses.set(id, (uses.get(id) ?? 0) + 1);
   }
   const none = new Map<string, never>();
-  return { state, inHalfB: Layered.of(inHalfB), overlay: none, left: none, uses: Layered.of(uses), chains: needed };
+  return { state, inHalfB: Layered.of(inHalfB), overlay: none, left: none, uses: Layered.of(uses), chains: users };
 }
 
 function sharedBy(frontend: NftFrontend, half: Half): ReadonlySet<string> {

@@ -1,6 +1,7 @@
-import { frontendLines, type NftState } from '@sluice/netfilter';
+import { frontendLines, type NftState, readListName } from '@sluice/netfilter';
 import { expect, test } from 'vitest';
-import { settledPlacement } from './placement.ts';
+import { FakeKernel } from '../kernel/fake/fake.ts';
+import { type Placement, settledPlacement } from './placement.ts';
 import { planNftInPlace } from './plan.ts';
 
 const [one, other] = ['10.96.0.10 . tcp . 80', '10.96.0.10 . tcp . 81'];
@@ -19,7 +20,7 @@ const stateOf = (lists: Readonly<Record<string, readonly string[]>>): NftState =
 const [first, second, third] = ['10.244.1.1 . 8080', '10.244.1.2 . 8080', '10.244.1.3 . 8080'] as const;
 
 test('a pod that left one of two frontends leaves nothing to remove later', () => {
-  const held = settledPlacement(stateOf({ [one]: [first, second], [other]: [first] }), new Map(), new Set());
+  const held = settledPlacement(stateOf({ [one]: [first, second], [other]: [first] }), new Map());
   const desired = stateOf({ [one]: [third, second], [other]: [first] });
   const steps = planNftInPlace({ mend: [], held, exists: true }, desired);
   expect(steps.late).toEqual([]);
@@ -27,4 +28,22 @@ test('a pod that left one of two frontends leaves nothing to remove later', () =
   const after = steps.first[0]?.leadsTo;
   expect(after?.left.size).toBe(0);
   expect(after?.uses.get('loop4 10.244.1.1 . 10.244.1.1')).toBe(1);
+});
+
+test('chains of lengths that no list has any more are removed in the late step, once there are many', async () => {
+  const { nft } = new FakeKernel();
+  const pods = Array.from({ length: 70 }, (_, at) => `10.244.1.${at + 1} . 8080`);
+  let held: Placement | undefined;
+  const lengths: number[] = [];
+  for (let count = 70; count > 0; count--) {
+    const desired = stateOf({ [one]: pods.slice(0, count), [other]: [first] });
+    const { first: steps, late } = planNftInPlace({ mend: [], held, exists: held !== undefined }, desired);
+    expect(steps.map(({ text }) => text).join('')).not.toContain('delete chain');
+    for (const step of [...steps, ...late]) await nft.apply(step);
+    held = [...steps, ...late].at(-1)?.leadsTo;
+    const chains = [...((await nft.observe())?.chains.keys() ?? [])].filter((name) => readListName(name));
+    lengths.push(chains.length);
+    expect([...(held?.chains.keys() ?? [])].toSorted()).toEqual(chains.toSorted());
+  }
+  expect([Math.max(...lengths), lengths.at(-1)]).toEqual([66, 5]);
 });

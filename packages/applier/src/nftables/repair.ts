@@ -4,6 +4,7 @@ import {
   type Half,
   type NftState,
   numberedKey,
+  readListName,
   readFrontendKey,
   slotOf,
   printElements,
@@ -30,13 +31,12 @@ export function repairTable(observed: ObservedNft | undefined, state: NftState):
   const foreign = foreignParts(observed, state.settings);
   if (!foreign.every((part) => removable.test(part))) return { ...loadTable(state, true), removes: foreign };
   const damaged = damagedLists(observed);
-  const chains = new Set([...observed.chains.keys()].filter((name) => !damaged.has(name)));
+  const chains = new Set([...observed.chains.keys()].filter((name) => readListName(name) && !damaged.has(name)));
   const afterLate = settledPlacement(state, halvesOf(observed, state), chains);
-  const settled = { ...afterLate, chains: new Set([...afterLate.chains, ...damaged]) };
+  const withDamaged = [...damaged].map((name) => [name, afterLate.chains.get(name) ?? 0] as const);
+  const settled = { ...afterLate, chains: new Map([...afterLate.chains, ...withDamaged]) };
   const difference = compareElements(observed, afterLate);
-  const created = [...new Set([...afterLate.chains, ...damaged])]
-    .filter((name) => !chains.has(name))
-    .flatMap(createList);
+  const created = [...settled.chains.keys()].filter((name) => !chains.has(name)).flatMap(createList);
   const commands = created.map((command) => `${command}\n`).join('');
   const deleting = printElements('delete', difference.removed);
   const adding = printElements('add', difference.added);
@@ -65,7 +65,7 @@ const inTable = (part: string): string => part.replace(' ', ' inet sluice ');
 /** Whether a table holds a state by default, whatever is on probation or left over beside it. */
 export function holdsByDefault(observed: ObservedNft, state: NftState): boolean {
   if (!hasTable(observed, state.settings)) return false;
-  const { added, removed } = compareElements(observed, settledPlacement(state, halvesOf(observed, state), new Set()));
+  const { added, removed } = compareElements(observed, settledPlacement(state, halvesOf(observed, state)));
   return added.length === 0 && removed.every(({ set }) => overlaySets.test(set));
 }
 
@@ -73,7 +73,7 @@ const overlaySets = /^t(?:key|svc|out|none|fw|always|near|allow)[46]$/;
 
 /** The whole table in one transaction, also in place of another one. */
 export function loadTable(state: NftState, hasOther: boolean): PlacementChange {
-  const placement = settledPlacement(state, new Map(), new Set());
+  const placement = settledPlacement(state, new Map());
   const first = `${hasOther ? dropText : ''}${printNft(state)}`;
   return { first, afterFirst: placement, late: '', afterLate: placement };
 }

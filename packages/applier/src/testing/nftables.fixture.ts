@@ -72,7 +72,7 @@ export async function settledElements(
       ),
     ),
   );
-  const own = [...allElements(settledPlacement(state.nft, inHalfB, new Set())).values()].map(({ element }) => element);
+  const own = [...allElements(settledPlacement(state.nft, inHalfB)).values()].map(({ element }) => element);
   const all = [...own, ...settingsElements(state.nft.settings)].map(({ set, key, value }) => `${set} ${key} ${value}`);
   return { held: elements.toSorted(), expected: [...new Set(all)].toSorted() };
 }

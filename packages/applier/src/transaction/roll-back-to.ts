@@ -163,7 +163,7 @@ export function planRollbackTo(active: Generation | undefined, old: Generation, 
 
 /** What is beside the tables of a kernel that holds a state; virtual servers are not counted. */
 function besideOf({ nft }: NodeState): Beside {
-  const held = nft && settledPlacement(nft, new Map(), new Set());
+  const held = nft && settledPlacement(nft, new Map());
   return { nft: { mend: [], held, exists: held !== undefined } };
 }
 
