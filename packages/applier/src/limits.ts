@@ -166,6 +166,8 @@ export const limits = {
   storeRulesMin: 10,
   /** How often the other rule store is checked for foreign rules. */
   storeDoubtMs: 10 * 60_000,
+  /** How often it is checked, in mode nftables, whether nft can still write. */
+  nftCheckMs: 60_000,
 
   /** More repairs than this within the window are a drift loop with another program: an alarm, and repairs at a slower pace. */
   repairsMax: 5,

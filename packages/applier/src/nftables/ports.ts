@@ -24,6 +24,9 @@ export interface NftKernel {
   observe(interrupt?: AbortSignal): Promise<ObservedNft | undefined>;
   /** Whether there is a table. Reads no elements. */
   exists(): Promise<boolean>;
-  /** Why the tool cannot write to this kernel; undefined: it can. Changes nothing. */
-  lack(): Promise<NftLack | undefined>;
+  /**
+   * Why the tool cannot write to this kernel; undefined: it can. Changes nothing.
+   * @param again true: also where it could before; another program may have written what this nft cannot read
+   */
+  lack(again?: boolean): Promise<NftLack | undefined>;
 }

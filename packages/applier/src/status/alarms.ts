@@ -61,6 +61,12 @@ export const alarms = {
     meaning: 'something speaks against the rule store in use, nft or legacy',
     next: 'run sluiced backend, which names it and can move the rules',
   },
+  NFT_CANNOT_WRITE: {
+    ...lasting,
+    meaning:
+      'nft cannot write any more: the rules of mode nftables stay, and nothing can change them, not even a rollback',
+    next: 'install an nft that is at least as new as the newest that writes in this network namespace, or remove what that one wrote',
+  },
   NO_SWITCH: {
     ...lasting,
     meaning: 'the kernel has no sets, so releases go in table by table and without a dead-man switch',

@@ -10,6 +10,7 @@ type MachineAlarm =
   | 'BUNDLE_UNWATCHED'
   | 'FOREIGN_RULE_FIRST'
   | 'BACKEND_DOUBTFUL'
+  | 'NFT_CANNOT_WRITE'
   | 'CONTROL_SOCKET';
 
 /** Raises an alarm while a resource is missing; logs it as well, because the status port may be what is missing. */

@@ -7,7 +7,7 @@ import type { ForeignChange, ChangeWatch } from '../../kernel/changes/foreign-ch
 import { watchChanges } from '../../kernel/changes/changes.ts';
 import { readFacts } from '../../kernel/facts.ts';
 import { NftOwner } from '../../kernel/nft/nft-owner.ts';
-import type { NftProtection } from '../../nftables/ports.ts';
+import type { NftLack, NftProtection } from '../../nftables/ports.ts';
 import type { Run } from '../../kernel/command.ts';
 import { OwnProcesses, readsProcessIds } from '../../kernel/changes/own-processes.ts';
 import { runChildren } from '../../kernel/run.ts';
@@ -38,6 +38,8 @@ export interface NodeSession {
   /** The ports with the tools of another rule store. */
   portsOf(backend: RuleStore): Promise<Ports>;
   storeDoubt(): Promise<StoreDoubt | undefined>;
+  /** Why nothing can be written now on a node in mode nftables, not even a rollback. */
+  nftLack(): Promise<NftLack | undefined>;
   /** To be called when idle: prepares tools for the next change. */
   idle(): void;
   /** How the table of mode nftables is protected; undefined: the node runs another mode. */
@@ -92,6 +94,7 @@ export async function openSession(
       backend: tools.backend,
       portsOf: async (backend) => ({ ...ports, kernel: await kernelOf(await detectTools(backend, run)) }),
       storeDoubt: () => storeDoubt(tools.backend, run),
+      nftLack: async () => (journal.active?.state.nft ? kernel.nft?.lack(true) : undefined),
       idle: () => {
         spares.refill();
         if (runsNft()) void owner?.own();

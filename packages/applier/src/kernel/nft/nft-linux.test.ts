@@ -31,6 +31,14 @@ test('an nft that crashes cannot write, and every use of it says why', async () 
   await expect(nft.observe()).rejects.toThrow(newer);
 });
 
+test('an nft that wrote before is asked again, and says why it cannot write any more', async () => {
+  const nft = nftOf(`[ ! -e ${directory}/crashes ] || kill -SEGV $$`);
+  expect(await nft.lack()).toBeUndefined();
+  writeFileSync(`${directory}/crashes`, '');
+  expect(await nft.lack()).toBeUndefined();
+  expect(await nft.lack(true)).toMatchObject({ why: expect.stringMatching(newer) });
+});
+
 test('an nft that the kernel refuses cannot write', async () => {
   const nft = nftOf('echo "Error: Operation not supported" >&2; exit 1');
   expect(await nft.lack()).toMatchObject({ why: expect.stringContaining('Operation not supported') });

@@ -54,7 +54,7 @@ export class LinuxNft implements NftKernel, NftSets {
     const reader = new NftReader();
     if ((await this.#list(['ruleset', 'inet'], reader, interrupt, ['-t'])).exitCode !== 0) return undefined;
     const { parts } = reader.done();
-    for (const part of [...parts]) {
+    for (const part of parts) {
       const [kind = '', name = ''] = part.split(' ');
       if ((kind !== 'set' && kind !== 'map') || filledByPackets.test(name)) continue;
       const ran = await this.#list([kind, 'inet', 'sluice', name], reader, interrupt);
@@ -81,8 +81,8 @@ export class LinuxNft implements NftKernel, NftSets {
     return /^table inet sluice$/m.test(ran.stdout);
   }
 
-  async lack(): Promise<NftLack | undefined> {
-    if (this.#writes) return undefined;
+  async lack(again = false): Promise<NftLack | undefined> {
+    if (this.#writes && !again) return undefined;
     const ran = await this.#run({ file: this.#nft, args: ['--check', '-f', '-'], input: checkText });
     this.#writes = ran.exitCode === 0;
     if (this.#writes) return undefined;
