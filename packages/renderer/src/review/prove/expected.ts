@@ -12,13 +12,24 @@ import {
   type ProfileTrafficPolicy,
   usable,
 } from './connection.ts';
-import type { FlowSource } from '../flows/flow.ts';
+import { factOf } from '../bundle/node.ts';
+import type { Branch, FlowSource } from '../flows/flow.ts';
 import type { HeaderNote } from '../bundle/header.ts';
 import { expectedIpvs } from './expected-ipvs.ts';
 import { expectedNft } from './expected-nft.ts';
 
 /** The outcome that a Service's declaration demands of a node. */
 export function expectedOf(connection: DeclaredConnection): ExpectedOutcome {
+  const outcome = demandedOf(connection);
+  const { node, family, source } = connection;
+  if (outcome.kind !== 'endpoints' || source.in === undefined) return outcome;
+  // A packet from outside to an endpoint on the node's own address is delivered: it never leaves, where it would be masqueraded.
+  const own = factOf(node, family, 'address');
+  const isOwn = ({ to = '' }: Branch): boolean => addressOfEndpoint(to) === own;
+  return { ...outcome, branches: outcome.branches.map((one) => (isOwn(one) ? { ...one, masquerade: false } : one)) };
+}
+
+function demandedOf(connection: DeclaredConnection): ExpectedOutcome {
   const { mode } = connection.node.profile;
   // In mode nftables the host's firewall alone decides about health checks.
   if (connection.claim.role === 'health-check') return { kind: mode === 'nftables' ? 'pass' : 'accept' };
