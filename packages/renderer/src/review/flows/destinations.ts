@@ -1,13 +1,12 @@
 import { baseFile } from '@sluice/bundle';
 import {
-  type Cidr,
   compareText,
   type Family,
   isInCidr,
   matchedPort,
+  networkOf,
   parseAddress,
   parseCidr,
-  printWords,
   type Rule,
   type TransportProtocol,
 } from '@sluice/netfilter';
@@ -15,6 +14,7 @@ import { baseRulesOf } from './base-rules.ts';
 import { serviceOf } from '../bundle/files.ts';
 import type { Destination } from './flow.ts';
 import { nftStateOf } from './nft-state.ts';
+import { addressAt, numberOf, sizeOf } from './numbers.ts';
 import type { ReachIndex } from '../bundle/relevance.ts';
 import { nodeOf, nodesOfProfile } from '../bundle/node.ts';
 import { toolOf } from '../bundle/tools.ts';
@@ -127,30 +127,36 @@ export function commonDestinations(view: BundleView, profile: string, family: Fa
   return [...new Map(all).values()];
 }
 
-/** Mode nftables: in each Service CIDR of the cluster or of the profile an address that no Service has, whose packets are dropped. */
+/**
+ * Mode nftables: addresses that no Service has, in the Service CIDRs of the cluster or of the profile and beside them. Packets to those
+ * in a CIDR of the profile are dropped. Two sets of networks that differ do so from the start of one network, or from the end of one:
+ * the first free address at each is enough.
+ */
 export function unallocatedIn(view: BundleView, profile: string, family: Family): readonly Destination[] {
   const [name] = view.profiles.get(profile)?.mode === 'nftables' ? nodesOfProfile(view, profile) : [];
   if (name === undefined) return [];
   const { addresses } = view.index(profile, family);
   const { settings } = nftStateOf(view, nodeOf(view, name), []);
   const own = settings.flatMap((setting) => (setting.startsWith('cidr ') ? [setting.slice('cidr '.length)] : []));
-  return [...new Set([...own, ...view.cluster.serviceCIDRs])].flatMap((text): readonly Destination[] => {
-    const network = parseCidr(text);
-    const address = network?.family === family ? freeIn(network, addresses) : undefined;
-    if (address === undefined) return [];
-    return [{ ...otherPortOf(address), services: [] }];
+  const edges = [...own, ...view.cluster.serviceCIDRs].flatMap((text): readonly bigint[] => {
+    const network = networkOf(text);
+    return network?.family === family ? [numberOf(network), numberOf(network) + sizeOf(network)] : [];
   });
+  const free = edges.flatMap((edge) => freeFrom(edge, family, addresses) ?? []);
+  return [...new Set(free)].map((address): Destination => ({ ...otherPortOf(address), services: [] }));
 }
 
-/** An address of a network near its end, which Services get last. */
-function freeIn({ words, prefix }: Cidr, taken: ReadonlySet<string>): string | undefined {
-  const last = words.map((word, at) => word | (0xffff >> Math.min(16, Math.max(0, prefix - 16 * at))));
-  for (let back = 1; back < 256; back++) {
-    const text = printWords([...last.slice(0, -1), (last.at(-1) ?? 0) - back]);
+/** The first address that no Service has; undefined where the address space ends before. */
+function freeFrom(start: bigint, family: Family, taken: ReadonlySet<string>): string | undefined {
+  const end = sizeOf(anywhere[family]);
+  for (let number = start; number < end; number++) {
+    const text = addressAt(number, family);
     if (!taken.has(text)) return text;
   }
   return undefined;
 }
+
+const anywhere = { ipv4: parseCidr('0.0.0.0/0')!, ipv6: parseCidr('::/0')! } as const;
 
 /** The destination that a base rule names. Loopback addresses are left out: they have their own sample. */
 function namedBy(rule: Rule, other: Destination): readonly Destination[] {

@@ -10,7 +10,6 @@ import {
   parseAddress,
   parseCidr,
   planeOf,
-  printWords,
   readFrontend,
   tableOptions,
   perObject,
@@ -18,6 +17,7 @@ import {
 import { valueOf } from '@sluice/bundle';
 import { readEntry } from '../bundle/lines.ts';
 import type { FlowSource } from './flow.ts';
+import { addressAt, numberOf, sizeOf } from './numbers.ts';
 import { factOf, type NodeOf } from '../bundle/node.ts';
 import type { NodeProgram } from './program.ts';
 import type { BundleView } from '../bundle/view.ts';
@@ -251,16 +251,10 @@ function representative(network: Cidr, all: readonly Cidr[], preferred: readonly
   const named = preferred.find((text) => free(parseAddress(text)));
   if (named !== undefined) return named;
   for (const number of tries) {
-    const address = parseAddress(printWords(wordsOf(number, network.words.length)));
+    const address = parseAddress(addressAt(number, network.family));
     if (free(address)) return address?.text;
   }
   return undefined;
 }
 
 const firstOf = ({ family, words, text }: Cidr): Address => ({ family, words, text });
-const numberOf = ({ words }: Cidr): bigint => words.reduce((sum, word) => sum * 65_536n + BigInt(word), 0n);
-const sizeOf = ({ words, prefix }: Cidr): bigint => 1n << BigInt(words.length * 16 - prefix);
-
-function wordsOf(number: bigint, count: number): readonly number[] {
-  return Array.from({ length: count }, (_, n) => Number((number >> BigInt(16 * (count - 1 - n))) & 0xffffn));
-}

@@ -1,4 +1,5 @@
 import type { BundleFiles } from '@sluice/bundle';
+import { printNftTable } from '@sluice/netfilter';
 import { expect, test } from 'vitest';
 import { printProof } from '../../emit/review/prove.ts';
 import { bundleOf, edited } from '../example.fixture.ts';
@@ -223,4 +224,44 @@ test.each([
   const places = 'counterExamples' in found ? found.counterExamples.map((one) => one.destination) : [];
   const shown = places.map(({ protocol, address, port }) => `${protocol} ${address} ${port}`);
   expect('counterExamples' in found ? shown : found.map(({ code }) => code)).toContain(destination);
+});
+
+const lastNft = 'profiles/default/base/last.nft';
+const firstNft = 'profiles/default/base/first.nft';
+
+test.each([
+  ['mode iptables', bundleOf('01-cluster-ip'), service('web.iptables')],
+  ['mode nftables', nftBundle, nftService('web')],
+] as const)(
+  '%s: packets to an endpoint on the address of the node are delivered, not masqueraded',
+  (_title, files, path) => {
+    const onNode = edited(files, path, (text) => text.replaceAll('10.244.1.5', '192.0.2.11'));
+    expect(proofOf(onNode).counterExamples).toEqual([]);
+  },
+);
+
+test.each([
+  ['none', '', '10.96.0.0'],
+  ['its first half', 'add element inet sluice cidr4 { 10.96.0.0/17 }\n', '10.96.128.0'],
+  ['its second half', 'add element inet sluice cidr4 { 10.96.128.0/17 }\n', '10.96.0.0'],
+  ['more', 'add element inet sluice cidr4 { 10.96.0.0/15 }\n', '10.97.0.0'],
+] as const)('where packets to addresses of no Service are dropped: %s of the Service CIDR', (_title, line, address) => {
+  const files = edited(nftBundle, lastNft, (text) => text.replace(/^.* cidr4 .*\n/m, line));
+  expect(new Set(proofOf(files).counterExamples.map(({ destination }) => destination.address))).toEqual(
+    new Set([address]),
+  );
+});
+
+test('nothing is expected in Service CIDRs that are defaults', () => {
+  const withoutCidrs = edited(nftBundle, lastNft, (text) => text.replace(/^.* cidr4 .*\n/m, ''));
+  const comment = '# serviceCIDRs is not set: packets to addresses that no Service has are not dropped\n';
+  const unnamed = edited(withoutCidrs, lastNft, (text) => comment + text);
+  expect([withoutCidrs, unnamed].map((files) => isProved(proofOf(files)))).toEqual([false, true]);
+});
+
+test('a missing network of pods is found where the table masquerades all', () => {
+  const all = edited(nftBundle, firstNft, () => printNftTable({ detector: 'address', masqueradeAll: true }));
+  const masqueraded = edited(all, lastNft, (text) => text.replace(/^.* keep4 .*\n/m, ''));
+  const without = edited(masqueraded, lastNft, (text) => text.replace(/^.* pods4 .*\n/m, ''));
+  expect([masqueraded, without].map((files) => isProved(proofOf(files)))).toEqual([true, false]);
 });

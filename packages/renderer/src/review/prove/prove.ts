@@ -11,7 +11,7 @@ import {
   readIpvs,
   readNft,
 } from '@sluice/netfilter';
-import { type BundleFiles, type ResolvedNode, resolveNode } from '@sluice/bundle';
+import { baseFile, type BundleFiles, type ResolvedNode, resolveNode } from '@sluice/bundle';
 import { distinctionsOf } from './distinctions.ts';
 import type { Distinctions } from '../flows/groups.ts';
 import { type Claim, claimsOf, type ServiceDeclaration, declaredIn } from './declared.ts';
@@ -22,7 +22,6 @@ import {
   loopback,
   otherPortOf,
   placeOf,
-  unallocatedIn,
 } from '../flows/destinations.ts';
 import type { ExpectedOutcome, ProfileTrafficPolicy } from './connection.ts';
 import { expectedOf } from './expected.ts';
@@ -191,9 +190,7 @@ function proveProfile(view: BundleView, profile: string, family: Family): Profil
     claims,
     trafficPolicy: trafficPolicyOf(view, profile, family),
     carried,
-    unallocated: unallocatedIn(view, profile, family).flatMap(({ address }) =>
-      view.cluster.serviceCIDRs.some((cidr) => cidrContains(cidr, address)) ? [address] : [],
-    ),
+    serviceCIDRs: namedCIDRs(view, profile),
   };
   const counterExamples: CounterExample[] = [];
   let flows = 0;
@@ -212,6 +209,13 @@ function proveProfile(view: BundleView, profile: string, family: Family): Profil
   return { services: all.length, flows, counterExamples };
 }
 
+/** `base/last.nft` says where the Service CIDRs of the cluster are defaults. */
+function namedCIDRs({ files, profiles, cluster }: BundleView, profile: string): readonly string[] {
+  if (profiles.get(profile)?.mode !== 'nftables') return [];
+  const isDefault = files.get(baseFile(profile, 'last', 'nft'))?.startsWith('# serviceCIDRs is not set') === true;
+  return isDefault ? [] : cluster.serviceCIDRs;
+}
+
 /** The declarations that flows are compared with. */
 interface Declarations {
   readonly view: BundleView;
@@ -219,8 +223,8 @@ interface Declarations {
   readonly trafficPolicy: ProfileTrafficPolicy;
   /** In mode ipvs: the Services' own addresses, which every node carries; in mode nftables their ClusterIPs. */
   readonly carried: ReadonlySet<string>;
-  /** In mode nftables: addresses of the Service CIDRs that no Service has. */
-  readonly unallocated: readonly string[];
+  /** In mode nftables: the networks in which packets to addresses that no Service has are dropped. */
+  readonly serviceCIDRs: readonly string[];
 }
 
 function carriedBy(all: readonly ServiceDeclaration[], claims: Declarations['claims']): ReadonlySet<string> {
@@ -255,17 +259,18 @@ function withClaims(
 }
 
 function expectation(
-  { view, claims, trafficPolicy, carried, unallocated }: Declarations,
+  { view, claims, trafficPolicy, carried, serviceCIDRs }: Declarations,
   row: Omit<FlowRow, 'outcomes'>,
 ): CounterExample['expected'] {
   const { destination, family, source } = row;
   const [claim] = claims.get(placeOf(destination)) ?? [];
   const node = nodeOf(view, row.nodes.nodes[0]!);
   if (claim) return expectedOf({ claim, node, family, source, trafficPolicy });
-  if (destination.address === loopback[family] || unallocated.includes(destination.address)) return { kind: 'drop' };
+  if (destination.address === loopback[family]) return { kind: 'drop' };
   // Ports of such an address that no Service has are rejected, unless it is the node's own address.
   const isCarried = carried.has(destination.address) && destination.address !== factOf(node, family, 'address');
-  return { kind: isCarried ? 'reject' : 'unclaimed' };
+  if (isCarried) return { kind: 'reject' };
+  return { kind: serviceCIDRs.some((cidr) => cidrContains(cidr, destination.address)) ? 'drop' : 'unclaimed' };
 }
 
 function isMet(expected: CounterExample['expected'], found: FlowOutcome): boolean {

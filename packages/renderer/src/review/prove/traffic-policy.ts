@@ -72,11 +72,14 @@ function nftDetectorOf(
   const text = (where: 'first' | 'last'): string => view.files.get(baseFile(profile, where, 'nft')) ?? '';
   const { detector, masqueradeAll } = tableOptions([readNftTable(text('first')) ?? '']);
   if (detector !== 'address') return { notLocal: `! -i ${detector.interface.replace(/\*$/, '+')}`, masqueradeAll };
-  const n = familySuffix[family];
-  const [network] = ['pods', 'keep'].flatMap(
-    (name) => new RegExp(`^add element inet sluice ${name}${n} \\{ (\\$\\S+) \\}$`, 'm').exec(text('last'))?.[1] ?? [],
+  // The lines of the other family have the same variable, and without any the profile's values tell which networks were meant.
+  const names = [familySuffix[family], '[46]'].flatMap((n) => ['pods', 'keep'].map((name) => `${name}${n}`));
+  const [network] = names.flatMap(
+    (name) => new RegExp(`^add element inet sluice ${name} \\{ (\\$\\S+) \\}$`, 'm').exec(text('last'))?.[1] ?? [],
   );
-  return { notLocal: network === undefined ? '' : `! -s ${network}`, masqueradeAll };
+  const isKnown = valueOf(view.profiles.get(profile)?.values ?? {}, family, 'clusterCIDR') !== undefined;
+  const variable = network ?? (isKnown ? '${profile.clusterCIDR}' : undefined);
+  return { notLocal: variable === undefined ? '' : `! -s ${variable}`, masqueradeAll };
 }
 
 const ipvsMasquerading =

@@ -14,8 +14,19 @@ function linesOf(
   { masqueradeAll = false, undetected = [] as Undetected, cidrs = {} } = {},
 ): readonly string[] {
   const text = nftBaseText(profile, { masqueradeAll }, { serviceCIDRs: cidrs, undetectedIn: () => undetected });
-  return text.replaceAll('add element inet sluice ', '').split('\n').slice(0, -1);
+  return text
+    .replaceAll(/add element inet sluice |^#.*\n/gm, '')
+    .split('\n')
+    .slice(0, -1);
 }
+
+test.each([
+  ['no Service CIDR', {}, true],
+  ['a Service CIDR', { ipv4: ['10.96.0.0/12'] }, false],
+])('%s: a comment tells whether it is known', (_title, serviceCIDRs, isThere) => {
+  const text = nftBaseText(profileOf(), { masqueradeAll: false }, { serviceCIDRs, undetectedIn: () => [] });
+  expect(text.startsWith('# serviceCIDRs is not set: ')).toBe(isThere);
+});
 
 const named: Guard = { kind: 'node', negated: false, values: ['node-1'] };
 const node = 'node4 { ${node.address} }';

@@ -42,8 +42,12 @@ export function nftBaseText(profile: Profile, nftables: NftablesProfile, base: N
       ...add('cidr', networkElements(base.serviceCIDRs[family] ?? [])),
     ];
   });
-  return printLines([], lines);
+  const isNamed = Object.values(base.serviceCIDRs).some((cidrs) => cidrs.length > 0);
+  return printLines(isNamed ? [] : [unnamed], lines);
 }
+
+/** `sluice prove` expects packets to be dropped in the CIDRs of `cluster.yaml`, unless these are defaults. */
+const unnamed = 'serviceCIDRs is not set: packets to addresses that no Service has are not dropped';
 
 const whole = { ipv4: '0.0.0.0/0', ipv6: '::/0' } as const;
 
