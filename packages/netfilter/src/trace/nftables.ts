@@ -40,6 +40,11 @@ const sharedOf = perObject((frontends: NftState['frontends']): SharedAddresses =
 
 const addressOf = (endpoint: string): string => endpoint.slice(0, endpoint.indexOf(' '));
 
+/** The addresses of a list, parsed once for many packets. */
+const destinationsOf = perObject((list: readonly string[]): readonly (Address | undefined)[] =>
+  list.map((endpoint) => parseAddress(addressOf(endpoint))),
+);
+
 /** A set of networks as it was parsed for its frontend. */
 const rangesOf = perObject((ranges: readonly string[]): readonly Cidr[] =>
   ranges.flatMap((one) => networkOf(one) ?? []),
@@ -122,8 +127,9 @@ export class NftTable {
     const isKnown = (endpoint: string): boolean => printNftEndpoint(endpoint) === this.#packet.remembers;
     const kept = affinitySeconds === undefined ? undefined : list.find(isKnown);
     const ids = affinitySeconds === undefined ? undefined : endpointIds(list);
+    const destinations = destinationsOf(list);
     return list.flatMap((endpoint, place) => {
-      const destination = parseAddress(addressOf(endpoint));
+      const destination = destinations[place];
       if (!destination || (kept !== undefined && endpoint !== kept)) return [];
       const chosen = ids
         ? this.#hit(flow, isLocal ? 'lid' : 'id', `${key} . ${ids.get(endpoint)} : ${endpoint}`)

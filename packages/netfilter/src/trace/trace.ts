@@ -33,6 +33,8 @@ export function trace(program: FamilyProgram, packet: Packet, world: World): rea
     const hook = { table, name, family, protocol, remembers, isLocal, sets, switches, in: incoming };
     const open = flows.flatMap((flow) => (ended(flow) ? [] : [{ ...flow, verdict: undefined }]));
     const passed = nft ? open.flatMap((flow) => (table === 'nat' ? nft.pass(flow, name) : nft.unserved(flow))) : open;
+    // The table of mode nftables is alone on most nodes.
+    if (nft && program[table].jumps.length === 0) return [...flows.filter(ended), ...passed];
     // The kernel translates a packet once in a hook.
     const isDone = (flow: TraceFlow): boolean =>
       nft !== undefined && table === 'nat' && (name === 'POSTROUTING' ? flow.masquerade : flow.translated);

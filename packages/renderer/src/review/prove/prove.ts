@@ -9,9 +9,8 @@ import {
   type Problem,
   readFrontend,
   readIpvs,
-  readNft,
 } from '@sluice/netfilter';
-import { baseFile, type BundleFiles, type ResolvedNode, resolveNode } from '@sluice/bundle';
+import { baseFile, type BundleFiles, readPath, type ResolvedNode, resolveNode } from '@sluice/bundle';
 import { distinctionsOf } from './distinctions.ts';
 import type { Distinctions } from '../flows/groups.ts';
 import { type Claim, claimsOf, type ServiceDeclaration, declaredIn } from './declared.ts';
@@ -144,16 +143,17 @@ function linkProblems(view: BundleView): readonly Problem[] {
   return [...view.profiles.keys()].flatMap((profile) => {
     const [name] = nodesOfProfile(view, profile);
     if (name === undefined) return [];
+    if (view.profiles.get(profile)?.mode === 'nftables') return tableProblems(view, profile, name);
     const node = resolveNode(view.files, name);
     if (!('version' in node)) return node;
     const linked = families.flatMap((family) => {
       const written = node.rules[family];
-      if (!written || node.nft) return [];
+      if (!written) return [];
       const rules = fillRules(written, hostOf(nodeOf(view, name), family));
       if ('code' in rules) return [rules];
       return linkFlat(rules, family, (text, of) => view.memory.line(text, of), node.profile.mode).problems;
     });
-    return [...linked, ...virtualProblems(node), ...tableProblems(node)];
+    return [...linked, ...virtualProblems(node)];
   });
 }
 
@@ -164,10 +164,18 @@ function virtualProblems({ ipvs, profile }: ResolvedNode): readonly Problem[] {
   return 'problems' in state ? state.problems : [];
 }
 
-/** Problems that keep a node of mode nftables from loading its table. */
-function tableProblems({ nft }: ResolvedNode): readonly Problem[] {
-  const state = nft && readNft(nft);
-  return state && 'problems' in state ? state.problems : [];
+/** Problems that keep a node of mode nftables from loading its table. Lines that are read here are not read again for flows. */
+function tableProblems(view: BundleView, profile: string, name: string): readonly Problem[] {
+  const withoutServices = [...view.files].filter(([path]) => readPath(path)?.kind !== 'service');
+  const node = resolveNode(new Map(withoutServices), name);
+  if (!('version' in node)) return node;
+  try {
+    nftStateOf(view, nodeOf(view, name), view.index(profile, 'ipv4').paths);
+    return [];
+  } catch (error) {
+    if (error instanceof ReviewStopped) return error.problems;
+    throw error;
+  }
 }
 
 interface ProfileProof {
