@@ -18,7 +18,7 @@ import type { ClusterFile, NodeFile, ProfileFile } from './documents.ts';
 import { fileDigest } from './seal.ts';
 import { type Head, ResolveCache } from './resolve-cache.ts';
 import { fillVariables, type Scope, valueOf } from './resolve.ts';
-import { type BundleFiles, sourceOf, type TextSource } from './source.ts';
+import type { BundleFiles } from './source.ts';
 import { readPath, sysctlFile } from './tree.ts';
 import { unknownVariable } from './variables.ts';
 import { virtualScope } from './virtual/cache.ts';
@@ -134,16 +134,12 @@ function resolveVirtualFiles(
 ): Pick<ResolvedNode, 'ipvs' | 'nft'> {
   const { profile, profileName, nodeFile: own } = head;
   const scope = virtualScope({ node, zone: own.zone, nodeValues: own.values, profileValues: profile.values }, profile);
-  const resolve = (tool: VirtualTool | 'nft'): readonly ResolvedVirtualFile[] =>
-    cache.paths(files, profileName, tool).flatMap((path) => {
-      const done = cache.virtual.resolve(path, sourceOf(files, path) as TextSource, scope);
-      if (!('file' in done)) {
-        addAll(problems, done);
-        return [];
-      }
-      lines.push(done.digestLine);
-      return [done.file];
-    });
+  const resolve = (tool: VirtualTool | 'nft'): readonly ResolvedVirtualFile[] => {
+    const resolved = cache.virtual.resolveAll(tool, files, cache.paths(files, profileName, tool), scope);
+    addAll(lines, resolved.lines);
+    addAll(problems, resolved.problems);
+    return resolved.files;
+  };
   const [ipset, ipvs, nft] = [resolve('ipset'), resolve('ipvs'), resolve('nft')];
   if (profile.mode === 'nftables') return { nft };
   return profile.mode === 'ipvs' ? { ipvs: { ipset, ipvs } } : {};

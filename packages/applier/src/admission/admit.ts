@@ -3,6 +3,7 @@ import {
   type Family,
   ipvsHost,
   keepSlots,
+  NftMemory,
   type NftState,
   onKernel,
   parseKernelRelease,
@@ -30,6 +31,7 @@ export interface AdmittedBundle {
 export class AdmitMemory {
   readonly files = new ResolveCache();
   readonly links = new LinkMemory();
+  readonly nft = new NftMemory();
 }
 
 /** The settings of `admit` in the node's config. */
@@ -70,7 +72,7 @@ export function admit(
   const sysctls = readSysctls(resolved, facts);
   const linked = linkFamilies(resolved, facts, { layout: options.layout, ...context }, memory.links);
   const virtual = readVirtual(resolved, facts);
-  const nft = readTable(resolved, context.active);
+  const nft = readTable(resolved, context.active, memory.nft);
   const problems = [
     ...partial(resolved, options),
     ...missingTools(resolved, facts),
@@ -221,8 +223,9 @@ function missingIpvsTool(tool: string): Problem {
 function readTable(
   { nft }: ResolvedFiles,
   active: NodeState | undefined,
+  memory: NftMemory,
 ): { readonly state?: NftState; readonly problems: readonly Problem[] } {
-  const state = nft && readNft(nft);
+  const state = nft && readNft(nft, memory);
   if (!state) return { problems: [] };
   return 'problems' in state ? state : { state: keepSlots(state, active?.nft), problems: [] };
 }

@@ -3,6 +3,7 @@ import { FakeKernel } from '../kernel/fake/fake.ts';
 import { KernelError } from '../ports/kernel.ts';
 import { RehearsalError } from '../ports/rehearsal.ts';
 import { sampleBundle } from '../testing/bundle.fixture.ts';
+import { cartBundle } from '../testing/nftables.fixture.ts';
 import { type Scene, scene } from '../testing/scene.fixture.ts';
 
 /** When rules are rehearsed, and what happens to a bundle if that fails. */
@@ -34,6 +35,27 @@ test('rehearses a new form once', async () => {
   await (await self.start()).reconciler.put(first, true);
   const { reconciler } = await self.start();
   for (const bundle of [withoutEndpoints, first, withoutEndpoints]) await reconciler.put(bundle, true);
+  expect(rehearsals).toBe(2);
+});
+
+test('rehearses a new kind of list in mode nftables once, and no other length', async () => {
+  const stickyLocal = {
+    'shop/docs': [
+      'svc4 { 203.0.113.77 . tcp . 80 : goto s${count}t600 }',
+      'near4 { 203.0.113.77 . tcp . 80 }',
+      'out4 { 203.0.113.77 . tcp . 80 : goto r${localCount}t600 }',
+      'tcp4 { 203.0.113.77 . 80 . ${slot} : 10.244.1.9 . 8080 }',
+      'tcp4 { 203.0.113.77 . 80 . ${localSlot} : 10.244.1.9 . 8080 }',
+    ]
+      .map((element) => `add element inet sluice ${element}\n`)
+      .join(''),
+  };
+  await (await self.start()).reconciler.put(cartBundle([1, 2]), true);
+  const { reconciler } = await self.start();
+  await reconciler.put(cartBundle([1, 2, 3]), true);
+  expect(rehearsals).toBe(1);
+  for (const bundle of [cartBundle([1, 2, 3], stickyLocal), cartBundle([1]), cartBundle([1, 2, 3], stickyLocal)])
+    expect(await reconciler.put(bundle, true)).toMatchObject({ kind: 'confirmed' });
   expect(rehearsals).toBe(2);
 });
 

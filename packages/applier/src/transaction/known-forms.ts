@@ -1,8 +1,10 @@
 import {
   chainsOf,
   changedChains,
-  type Family,
+  differing,
+  emptyNft,
   type NftState,
+  type Family,
   readFrontend,
   type TableName,
   type TableProgram,
@@ -41,11 +43,11 @@ export class KnownForms implements Rehearsal {
   }
 
   isKnown(desired: NodeState, touched: readonly Touched[], active: NodeState): boolean {
-    if (!this.#enabled || this.#knows(desired, touched)) return true;
+    if (!this.#enabled || this.#knows(desired, touched, active)) return true;
     if (this.#hasReadActive) return false;
     this.#hasReadActive = true;
     this.#remember(active);
-    return this.#knows(desired, touched);
+    return this.#knows(desired, touched, active);
   }
 
   #remember(state: NodeState): void {
@@ -54,11 +56,13 @@ export class KnownForms implements Rehearsal {
         for (const form of formsOfTable(family, table, tableOf(state, family, table))) this.#accepted.add(form);
     }
     for (const kind of kindsOf(state.ipvs)) this.#accepted.add(kind);
-    for (const form of nftForms(state)) this.#accepted.add(form);
+    for (const form of nftForms(state.nft)) this.#accepted.add(form);
   }
 
-  #knows(desired: NodeState, touched: readonly Touched[]): boolean {
-    if ([...kindsOf(desired.ipvs), ...nftForms(desired)].some((form) => !this.#accepted.has(form))) return false;
+  /** Forms that the active state has, too, are in the kernel. */
+  #knows(desired: NodeState, touched: readonly Touched[], active: NodeState): boolean {
+    if ([...kindsOf(desired.ipvs), ...nftForms(desired.nft, active.nft)].some((form) => !this.#accepted.has(form)))
+      return false;
     return touched.every(({ family, table, change: part }) => {
       const program = tableOf(desired, family, table);
       const rules = changedChains(part).flatMap((name) => program.chains.get(name) ?? []);
@@ -67,17 +71,16 @@ export class KnownForms implements Rehearsal {
   }
 }
 
-const formsOf = new WeakMap<NftState, ReadonlySet<string>>();
-
-/** Of mode nftables: the table, and the kinds of chains of its lists, whatever the lengths of these. Elements are no rules. */
-function nftForms({ nft }: NodeState): ReadonlySet<string> {
+/**
+ * Of mode nftables: the table, and the kinds of chains of its lists, whatever the lengths of these. Elements are no rules.
+ * @returns the forms of what differs from another state
+ */
+function nftForms(nft: NftState | undefined, before = emptyNft): ReadonlySet<string> {
   if (!nft) return new Set();
-  const known = formsOf.get(nft);
-  if (known) return known;
   const forms = new Set([`nft ${nft.settings[0]}`]);
-  for (const [key, lines] of nft.frontends)
-    for (const chain of chainsOf(readFrontend(key, lines), 'a')) forms.add(`nft ${chain.replaceAll(/\d+/g, '')}`);
-  formsOf.set(nft, forms);
+  for (const key of differing(before.frontends, nft.frontends))
+    for (const chain of chainsOf(readFrontend(key, nft.frontends.get(key) ?? []), 'a'))
+      forms.add(`nft ${chain.replaceAll(/\d+/g, '')}`);
   return forms;
 }
 

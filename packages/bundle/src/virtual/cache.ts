@@ -1,7 +1,14 @@
 import type { ProfileFile } from '../documents.ts';
-import { type Problem, refusedLine, type ResolvedVirtualFile } from '@sluice/netfilter';
+import {
+  addAll,
+  type BundleTool,
+  perObject,
+  type Problem,
+  refusedLine,
+  type ResolvedVirtualFile,
+} from '@sluice/netfilter';
 import type { Scope } from '../resolve.ts';
-import type { TextSource } from '../source.ts';
+import { type BundleFiles, changedFiles, sourceOf, type TextSource } from '../source.ts';
 import { readPath } from '../tree.ts';
 import { readVirtualFile, type VirtualFile } from './file.ts';
 import { isVirtualSameEverywhere, resolveVirtual, virtualDigest } from './resolve.ts';
@@ -19,6 +26,22 @@ interface CachedVirtualFile {
   resolved?: { readonly scope: string; readonly result: Resolved };
 }
 
+/** The resolved files of one tool, in the order of loading. */
+interface ResolvedFilesOfTool {
+  readonly files: readonly ResolvedVirtualFile[];
+  /** One per file, for the digest of a node's version. */
+  readonly lines: readonly string[];
+  readonly problems: readonly Problem[];
+}
+
+interface LastFilesOfTool extends ResolvedFilesOfTool {
+  readonly of: BundleFiles;
+  readonly paths: readonly string[];
+  readonly nodeKey: string;
+}
+
+const placesOf = perObject((paths: readonly string[]) => new Map(paths.map((path, at) => [path, at])));
+
 /** The node that files are resolved for, with keys for the cache. */
 export interface VirtualScope {
   readonly profile: ProfileFile;
@@ -29,7 +52,7 @@ export interface VirtualScope {
 
 /** Made once per node, for all its files. */
 export function virtualScope(scope: Omit<Scope, 'family'>, profile: ProfileFile): VirtualScope {
-  const sharedKey = JSON.stringify([scope.profileValues, profile.families]);
+  const sharedKey = JSON.stringify([profile.mode, scope.profileValues, profile.families]);
   const nodeKey = JSON.stringify([scope.node, scope.zone ?? null, scope.nodeValues, sharedKey]);
   return { profile, scope, sharedKey, nodeKey };
 }
@@ -37,6 +60,7 @@ export function virtualScope(scope: Omit<Scope, 'family'>, profile: ProfileFile)
 /** Caches resolved `.ipset`, `.ipvs` and `.nft` files by path and text. */
 export class VirtualCache {
   readonly #files = new Map<string, CachedVirtualFile>();
+  readonly #last = new Map<BundleTool, LastFilesOfTool>();
 
   /** The number of cached files. */
   get size(): number {
@@ -46,6 +70,26 @@ export class VirtualCache {
   /** Forgets files that the bundle no longer has. */
   keep(files: ReadonlyMap<string, string>): void {
     for (const path of this.#files.keys()) if (!files.has(path)) this.#files.delete(path);
+  }
+
+  /**
+   * Resolves the files of one tool; of those that were resolved last for the same node, only what changed.
+   * @param paths in the order of loading: the same list as before if no file was added or removed
+   */
+  resolveAll(tool: BundleTool, of: BundleFiles, paths: readonly string[], scope: VirtualScope): ResolvedFilesOfTool {
+    const last = this.#last.get(tool);
+    const known = last?.paths === paths && last.nodeKey === scope.nodeKey ? last : undefined;
+    const [files, lines, problems] = [[...(known?.files ?? [])], [...(known?.lines ?? [])], [] as Problem[]];
+    const places = placesOf(paths);
+    for (const path of known ? changedFiles(known.of, of).filter((one) => places.has(one)) : paths) {
+      const done = this.resolve(path, sourceOf(of, path) as TextSource, scope);
+      const at = places.get(path) as number;
+      if ('file' in done) [files[at], lines[at]] = [done.file, done.digestLine];
+      else addAll(problems, done);
+    }
+    if (problems.length > 0) this.#last.delete(tool);
+    else this.#last.set(tool, { files, lines, problems, of, paths, nodeKey: scope.nodeKey });
+    return { files, lines, problems };
   }
 
   /**

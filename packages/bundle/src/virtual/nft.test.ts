@@ -1,8 +1,10 @@
+import * as fc from 'fast-check';
 import { expect, test } from 'vitest';
+import { runs } from '@sluice/testing';
 import type { NftState } from '../../../netfilter/src/nftables/state.ts';
 import { ruleLimits } from '../../../netfilter/src/limits.ts';
 import { printNftTable } from '../../../netfilter/src/nftables/table.ts';
-import { readNft } from '../../../netfilter/src/nftables/read-state.ts';
+import { NftMemory, readNft } from '../../../netfilter/src/nftables/read-state.ts';
 import { resolveNode } from '../node.ts';
 import { ResolveCache } from '../resolve-cache.ts';
 import { nftBundle, nftServices } from './nft.fixture.ts';
@@ -154,4 +156,36 @@ test('a file with a problem in each line: reports the first problems, and the nu
   expect(found).toHaveLength(ruleLimits.problemsPerFileMax);
   expect(found[0]).toContain('profiles/default/services/shop/cart.nft:1 ');
   expect(found.at(-1)).toMatch(/ \(and \d+ more problems in this file\)$/);
+});
+
+/** Texts of some Services, of which one is refused, one adds a setting, and two have the same frontend. */
+const variants: readonly Readonly<Record<string, string>>[] = Object.entries(nftServices).flatMap(([name, text]) => [
+  {},
+  { [name]: text },
+  { [name]: text.replaceAll('10.244.1.5', '10.244.1.6') },
+  { [name]: `${text}add element inet sluice health4 { 32091 }\n` },
+  { [name]: text.replaceAll('10.96.0.10', '10.96.0.40') },
+  { [name]: `${text}add element inet sluice svc4 { 10.96.0.10 . tcp }\n` },
+]);
+
+test('what is remembered of earlier bundles changes no result', () => {
+  const bundle = fc
+    .array(fc.constantFrom(...variants), { maxLength: 5 })
+    .map((some) => nftBundle(Object.assign({ ...nftServices }, ...some)));
+  const step = fc.record({ bundle, node: fc.constantFrom('node-a', 'node-b') });
+  fc.assert(
+    fc.property(fc.array(step, { minLength: 2, maxLength: 8 }), (steps) => {
+      const [cache, memory] = [new ResolveCache(), new NftMemory()];
+      for (const { bundle: files, node } of steps) {
+        const read = (its: ResolveCache, reading?: NftMemory): unknown => {
+          const resolved = resolveNode(files, node, its);
+          if (!('version' in resolved)) return resolved;
+          const state = readNft(resolved.nft ?? [], reading);
+          return [resolved, 'problems' in state ? state : [state.settings, new Map(state.frontends)]];
+        };
+        expect(read(cache, memory)).toEqual(read(new ResolveCache()));
+      }
+    }),
+    runs(100),
+  );
 });

@@ -1,9 +1,10 @@
 import * as fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { runs } from '@sluice/testing';
+import { Layered } from '../link/layered.ts';
 import { frontendLines, readFrontend } from './frontend.ts';
 import { keepSlots } from './keep-slots.ts';
-import type { NftState } from './state.ts';
+import { emptyNft, type NftState } from './state.ts';
 
 const key = '10.96.0.10 . tcp . 80';
 const plain = { isClusterIP: true, none: 'drop', ranges: [], local: [] } as const;
@@ -51,4 +52,24 @@ test('equal frontends keep the identity of the active lines', () => {
 test('frontends that are gone are gone', () => {
   const next = keepSlots({ settings: ['table 1 address'], frontends: new Map() }, stateOf(['a']));
   expect([next.frontends.size, [...next.frontends.keys()]]).toEqual([0, []]);
+});
+
+test('the places of a state do not depend on which state they were first made for', () => {
+  const list = fc.uniqueArray(fc.constantFrom('a', 'b', 'c', 'd'), { maxLength: 4 });
+  const change = fc.dictionary(fc.constantFrom('1', '2', '3'), fc.option(list, { nil: undefined }));
+  fc.assert(
+    fc.property(fc.array(change, { maxLength: 10 }), (changes) => {
+      let frontends = Layered.of<readonly string[]>(new Map());
+      let [active, other] = [emptyNft, emptyNft];
+      for (const own of changes) {
+        const lines = Object.entries(own).map(([name, ends]) => [name, ends && linesOf(ends)] as const);
+        frontends = frontends.with(lines);
+        active = keepSlots({ settings: [], frontends }, active);
+        other = keepSlots({ settings: [], frontends }, { settings: [], frontends: new Map(other.frontends) });
+        expect(new Map(active.frontends)).toEqual(new Map(other.frontends));
+        expect([...active.frontends.keys()].toSorted()).toEqual([...frontends.keys()].toSorted());
+      }
+    }),
+    runs(300),
+  );
 });

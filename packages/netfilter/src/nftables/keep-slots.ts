@@ -1,4 +1,4 @@
-import { Layered } from '../link/layered.ts';
+import { differing, Layered } from '../link/layered.ts';
 import { frontendLines, readFrontend } from './frontend.ts';
 import type { NftState } from './state.ts';
 
@@ -8,6 +8,9 @@ const placed = new WeakMap<
   { readonly beside: readonly string[]; readonly lines: readonly string[] }
 >();
 
+/** What the frontends were before they got their places: a frontend that has the same lines again has the same places. */
+const unplaced = new WeakMap<NftState['frontends'], NftState['frontends']>();
+
 /**
  * The state with endpoints in the places that they have already: one that left is replaced by one that came, or by the last one.
  * So an endpoint update changes few slots, and both states share the lines of equal frontends.
@@ -15,18 +18,18 @@ const placed = new WeakMap<
  */
 export function keepSlots(state: NftState, active: NftState | undefined): NftState {
   if (!active) return state;
-  const changes: [string, readonly string[] | undefined][] = [];
-  for (const [key, lines] of state.frontends) {
-    const beside = active.frontends.get(key);
-    const next = beside ? placedLines(key, lines, beside) : lines;
-    if (next !== beside) changes.push([key, next]);
-  }
-  for (const key of active.frontends.keys()) if (!state.frontends.has(key)) changes.push([key, undefined]);
+  const before = unplaced.get(active.frontends) ?? active.frontends;
+  const changes = differing(before, state.frontends).map((key) => {
+    const [lines, beside] = [state.frontends.get(key), active.frontends.get(key)];
+    return [key, lines && beside ? placedLines(key, lines, beside) : lines] as const;
+  });
+  const frontends = Layered.of(active.frontends).with(changes);
+  unplaced.set(frontends, state.frontends);
   const isSame =
     state.settings.length === active.settings.length && state.settings.every((one, at) => one === active.settings[at]);
   return {
     settings: isSame ? active.settings : state.settings,
-    frontends: Layered.of(active.frontends).with(changes),
+    frontends,
   };
 }
 

@@ -3,19 +3,35 @@ import { compareText, FileProblems, type Problem } from '../problem.ts';
 import { addAll } from '../add-all.ts';
 import type { RuleError } from '../rules/rule.ts';
 import { refusedLine, type ResolvedLine, type ResolvedVirtualFile } from '../virtual/line.ts';
+import { Layered } from '../link/layered.ts';
 import { frontendLines, readFrontendKey } from './frontend.ts';
 import { disjoint } from './networks.ts';
 import { isBaseElement, type NftElement, readNftLine } from './read-line.ts';
 import { nftLimits } from './limits.ts';
 import type { NftState } from './state.ts';
 
+type NftRead = NftState | { readonly problems: readonly Problem[] };
+
+/** The files that were read last, so that the next ones cost what changed. */
+export class NftMemory {
+  #last: { readonly files: readonly ResolvedVirtualFile[]; readonly state: NftState } | undefined;
+
+  /** @returns as `readNftFiles` */
+  read(files: readonly ResolvedVirtualFile[]): NftRead {
+    const read = (this.#last && readAgain(this.#last.files, this.#last.state, files)) ?? readNftFiles(files);
+    this.#last = 'problems' in read ? undefined : { files, state: read };
+    return read;
+  }
+}
+
 /**
  * Reads the state of a node in mode nftables.
  * @param files of the node, in the order of loading: `base/first.nft` as one line `table …`, those of Services, `base/last.nft`
+ * @param memory of earlier files; one for each node
  * @returns the state, or every problem (`RULE_REFUSED`, with its line)
  */
-export function readNft(files: readonly ResolvedVirtualFile[]): NftState | { readonly problems: readonly Problem[] } {
-  const read = readNftFiles(files);
+export function readNft(files: readonly ResolvedVirtualFile[], memory = new NftMemory()): NftRead {
+  const read = memory.read(files);
   if ('problems' in read) return read;
   const tables = read.settings.filter((one) => one.startsWith('table '));
   if (tables.length !== 1)
@@ -24,9 +40,7 @@ export function readNft(files: readonly ResolvedVirtualFile[]): NftState | { rea
 }
 
 /** Reads some files of a node, without its table: the settings are those of these files, as they come. */
-export function readNftFiles(
-  files: readonly ResolvedVirtualFile[],
-): NftState | { readonly problems: readonly Problem[] } {
+export function readNftFiles(files: readonly ResolvedVirtualFile[]): NftRead {
   const problems: Problem[] = [];
   const settings: string[] = [];
   const frontends = new Map<string, readonly string[]>();
@@ -55,6 +69,26 @@ export function nftOnAllNodes(lines: readonly string[]): NftState {
   );
   return { settings: building.settings, frontends: new Map(frontends) };
 }
+
+/** @returns undefined if more changed than the lines of frontends: whether two files have the same one is then to be found out */
+function readAgain(
+  before: readonly ResolvedVirtualFile[],
+  state: NftState,
+  files: readonly ResolvedVirtualFile[],
+): NftState | undefined {
+  if (files.length !== before.length) return undefined;
+  const changes: [string, readonly string[]][] = [];
+  for (const [at, { path, lines }] of files.entries()) {
+    const last = before[at] as ResolvedVirtualFile;
+    if (lines === last.lines && path === last.path) continue;
+    const [old, fresh] = [fileOf(last.lines), fileOf(lines)];
+    if (path !== last.path || fresh.problems.length > 0 || contents(old) !== contents(fresh)) return undefined;
+    addAll(changes, fresh.frontends);
+  }
+  return { settings: state.settings, frontends: Layered.of(state.frontends).with(changes) };
+}
+
+const contents = ({ settings, frontends }: NftFile): string => [...settings, '', ...frontends.keys()].join('\n');
 
 /** All settings but the table, in an order of their own, without networks that lie in others. */
 function settingsOf(settings: readonly string[]): readonly string[] {
