@@ -22,7 +22,11 @@ export function runChildren(
     const spare = spares?.take(command);
     const child = spare?.child ?? start(command, lockFd, timeoutMs);
     const ended = child.pid === undefined ? undefined : started?.(child.pid, command);
-    if (typeof input === 'string') spare?.feed(input, timeoutMs);
+    if (spare && typeof input === 'string') {
+      spare.feed(input, timeoutMs);
+      // The next one starts while this one works: a change is several steps, one after the other.
+      spares?.refill();
+    }
     if (onOutput) child.stdout?.setEncoding('utf8').on('data', onOutput);
     const result = await child;
     const { stdout, stderr } = result;

@@ -12,8 +12,9 @@ import { stepsOf } from '../plan/transaction-plan.ts';
 
 /**
  * The phase after the commit record. The defaults must not be rewritten while the dead-man switch can fire: a set that expires between
- * the defaults of two tables would leave one table on each program. So the switch is pinned first, and emptied last. If a planned step
- * fails, the committed generation is restored from whatever the kernel shows.
+ * the defaults of two tables would leave one table on each program. So the switch is pinned first, and emptied last. Not in mode nftables:
+ * there one transaction rewrites the defaults and turns the switch off. If a planned step fails, the committed generation is restored from
+ * whatever the kernel shows.
  */
 export async function finish(change: PlannedChange, ports: Ports): Promise<TransactionResult> {
   const { plan, flows, from } = change;
@@ -30,11 +31,12 @@ export async function finish(change: PlannedChange, ports: Ports): Promise<Trans
 async function asPlanned(change: PlannedChange, ports: Ports): Promise<void> {
   const { plan, owned } = change;
   const { kernel } = ports;
-  if (plan.flip === 'switch') await pin(ports);
+  const needsPin = plan.flip === 'switch' && plan.desired.nft === undefined;
+  if (needsPin) await pin(ports);
   await carryOut(plan.defaults, ports);
   const difference = await firstDifference(plan.afterDefaults, plan.defaults, kernel);
   if (difference !== undefined) throw new Error(`the kernel does not hold the new defaults: ${difference}`);
-  if (plan.flip === 'switch') await switchOff(ports);
+  if (needsPin) await switchOff(ports);
   await carryOut(plan.finish, ports);
   const { left } = owned.ipvs && !plan.desired.ipvs ? await verifyIpvs(change, ports) : {};
   if (left !== undefined) throw new Error(`mode ipvs is not gone: ${left}`);

@@ -32,6 +32,8 @@ export async function rollBack(
   let why = '';
   for (let attempts = 1; attempts <= limits.rollbackAttemptsMax; attempts++) {
     try {
+      // Before anything is read: packets come first.
+      if (isBySwitch) await ports.kernel.switch?.off('nat');
       const fresh = await freshFlows(from, ports);
       await switchOff(ports);
       // Only after packets meet the old program: a flow forgotten earlier would come back as it was.

@@ -76,6 +76,8 @@ export class LinuxNft implements NftKernel, NftSets {
   }
 
   async exists(): Promise<boolean> {
+    // nft 1.0.6 reads every element of every table to list the names of tables: 0.9 s at 10,000 Services.
+    if ((await this.members('trial4')) !== undefined) return true;
     const ran = await this.#run({ file: this.#nft, args: ['list', 'tables', 'inet'] });
     if (ran.exitCode !== 0) throw this.#failed('list tables', ran);
     return /^table inet sluice$/m.test(ran.stdout);

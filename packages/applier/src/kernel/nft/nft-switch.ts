@@ -42,13 +42,15 @@ export class NftSwitch implements Switch {
 
   /** The sets exist as long as the table does; the switch exists while there is an overlay, or where it was left on. */
   async look(): Promise<Readonly<Record<TableName, SwitchState>> | undefined> {
-    const [trial4, trial6, tkey4, tkey6] = await Promise.all(
-      ['trial4', 'trial6', 'tkey4', 'tkey6'].map((set) => this.#sets.members(set)),
-    );
-    const trial = [...(trial4 ?? []), ...(trial6 ?? [])];
-    if (trial.length + (tkey4?.length ?? 0) + (tkey6?.length ?? 0) === 0) return undefined;
+    const trial = await this.#members('trial4', 'trial6');
+    if (trial.length === 0 && (await this.#members('tkey4', 'tkey6')).length === 0) return undefined;
     const state = trial.length === 0 ? 'off' : trial.every(({ isTimed }) => !isTimed) ? 'pinned' : 'on';
     return { nat: state, filter: state };
+  }
+
+  async #members(...sets: readonly string[]): Promise<readonly SetMember[]> {
+    const found = await Promise.all(sets.map((set) => this.#sets.members(set)));
+    return found.flatMap((members) => members ?? []);
   }
 
   async make(sources: readonly string[], withOwn = false): Promise<void> {
@@ -76,7 +78,12 @@ export class NftSwitch implements Switch {
   async off(table: TableName): Promise<void> {
     if (table === 'filter') return;
     this.#isOn = false;
-    if ((await this.#sets.members('trial4')) !== undefined) await this.#sets.load(offText);
+    try {
+      await this.#sets.load(offText);
+    } catch (error) {
+      // Only now, because reading takes as long as turning it off.
+      if ((await this.#sets.members('trial4')) !== undefined) throw error;
+    }
   }
 
   async remove(): Promise<void> {
