@@ -57,6 +57,15 @@ test('uses a waiting tool whatever ran in between', async () => {
   expect(id).toBeLessThan(after);
 });
 
+test('starts the next tool while one works', async () => {
+  const run = runChildren(undefined, undefined, spares);
+  await running(run, 'a');
+  spares.refill();
+  await running(run, 'b');
+  const after = Number((await run({ file: '/bin/sh', args: ['-c', 'echo $$'] })).stdout);
+  expect((await running(run, 'c'))[0]).toBeLessThan(after);
+});
+
 test('ends a waiting tool whose program was replaced', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'sluice-spares-'));
   try {

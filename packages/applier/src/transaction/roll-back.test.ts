@@ -21,7 +21,7 @@ const udp = (endpoints: readonly number[]): BundleFiles =>
 test.each([
   ['by the switch', 'tree', false, ['off', 'forget', 'nat']],
   ['in order', 'tree', true, ['nat', 'forget']],
-  ['in place', 'flat', false, ['nat', 'forget']],
+  ['in place', 'flat', false, ['look', 'nat', 'forget']],
 ] as const)(
   'deletes the flows of a release that is rolled back %s once packets meet the old rules',
   async (_title, layout, withoutSwitch, order) => {
@@ -42,6 +42,11 @@ test.each([
       },
       switch: real.switch && {
         ...real.switch,
+        // Reading takes time: with a switch it comes later.
+        look: async () => {
+          if (done.length === 0) done.push('look');
+          return real.switch?.look();
+        },
         off: async (table) => {
           if (table === 'nat') done.push('off');
           return real.switch?.off(table);
