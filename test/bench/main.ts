@@ -169,4 +169,4 @@ await watchBench(sluice, { services: 10_000, endpointsPerService: 5, nodes: 100 
 await kernelBench(sluice);
 await rehearsalBench(10_000);
 await ipvsBench(10_000);
-nftablesBench([1_000, 10_000, 45_000], rounds);
+await nftablesBench([1_000, 10_000, 45_000], rounds);

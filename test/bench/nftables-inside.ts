@@ -1,5 +1,5 @@
 // Loads many Services in mode nftables, once, into a network namespace of its own, started by nftables.ts with the number of Services and
-// the layout: `ours`, or `theirs`, that of kube-proxy 1.37 as text. Prints one JSON line.
+// the layout: `ours`, or `theirs`, that of kube-proxy 1.37 as text; or, with the program `open`, opens connections. Prints one JSON line.
 import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { frontendElements, listChain, type NftState, printElements, printNft, readFrontend } from '@sluice/netfilter';
@@ -10,6 +10,8 @@ import { median } from './measure.ts';
 mustBeInNamespace();
 const services = Number(process.argv[2] ?? 1_000);
 const layout = process.argv[3] === 'theirs' ? 'theirs' : 'ours';
+const open = process.argv[4];
+const protocol = open === undefined ? 'tcp' : 'udp';
 const endpoints = 5;
 const changes = 15;
 
@@ -25,7 +27,7 @@ interface LayoutTexts {
 }
 
 function ours(): LayoutTexts {
-  const key = (service: number): string => `${vip(service)} . tcp . 80`;
+  const key = (service: number): string => `${vip(service)} . ${protocol} . 80`;
   const linesOf = (list: readonly string[]): readonly string[] =>
     frontendLines({ isClusterIP: true, ranges: [], endpoints: list.map((one) => `${one} . 8080`), local: [] });
   const pods = (service: number): readonly string[] => Array.from({ length: endpoints }, (_, at) => pod(service, at));
@@ -73,7 +75,7 @@ function theirs(): LayoutTexts {
   const name = (service: number): string =>
     `service-AAAA${service.toString(36).toUpperCase()}-shop/s${service}/tcp/http`;
   const rule = (service: number, list: readonly string[]): string =>
-    `meta l4proto tcp dnat ip to numgen random mod ${list.length} map { ${list.map((one, at) => `${at} : ${one} . 8080`).join(', ')} }`;
+    `meta l4proto ${protocol} dnat ip to numgen random mod ${list.length} map { ${list.map((one, at) => `${at} : ${one} . 8080`).join(', ')} }`;
   const pods = (service: number, first = pod(service, 0)): readonly string[] => [
     first,
     ...Array.from({ length: endpoints - 1 }, (_, at) => pod(service, at + 1)),
@@ -103,7 +105,7 @@ function theirs(): LayoutTexts {
         ct status dnat ${family} saddr . ${family} daddr . meta l4proto . th dport @hairpin-connections masquerade fully-random
       }
       ${own.map((one) => `chain ${name(one)} { ip daddr ${vip(one)} ip saddr != 10.128.0.0/9 meta mark set meta mark | 0x4000; ${rule(one, pods(one))}; }`).join('\n')}
-      map service-ips { ${key} : verdict; ${elements(own.map((one) => `${vip(one)} . 6 . 80 : goto ${name(one)}`))} }
+      map service-ips { ${key} : verdict; ${elements(own.map((one) => `${vip(one)} . ${protocol} . 80 : goto ${name(one)}`))} }
       chain services {
         ${family} daddr . meta l4proto . th dport vmap @service-ips
         ${family} daddr @nodeport-ips meta l4proto . th dport vmap @service-nodeports
@@ -143,15 +145,36 @@ function kernelBytes(): number {
   return 1024 * (of('SUnreclaim') + of('VmallocUsed') + of('Percpu'));
 }
 
+/** Costs of the layout and its changes. */
+function costs(texts: LayoutTexts): object {
+  const before = kernelBytes();
+  const loadMs = nft(texts.load);
+  const bytes = kernelBytes() - before;
+  const middle = services >> 1;
+  const turns = Array.from({ length: changes }, (_, turn) => turn);
+  const replace = turns.map((turn) => nft(texts.replace(middle, turn + (layout === 'ours' ? 1 : 0))));
+  const add = turns.map((turn) => nft(texts.add((middle + turn + 1) % services)));
+  return { loadMs, replaceMs: median(replace), addMs: median(add), bytesPerService: bytes / services };
+}
+
+/** A device behind which every packet is dropped: the machine there has another address. */
+const device = `
+  ip link add v0 type veth peer name v1
+  ip addr add 192.0.2.11/24 dev v0
+  ip link set v0 up
+  ip link set v1 up
+  ip neigh replace 192.0.2.2 lladdr 02:00:00:00:00:01 dev v0 nud permanent
+  ip route add default via 192.0.2.2
+`;
+
+/** Microseconds to open a connection from this node: the best of some runs. */
+function opening(texts: LayoutTexts, program: string): object {
+  execFileSync('/bin/sh', ['-ec', device]);
+  nft(texts.load);
+  const input = Array.from({ length: services }, (_, service) => `${vip(service)}:80\n`).join('');
+  const runs = Array.from({ length: 5 }, () => Number(execFileSync(program, ['time', '6000'], { input })));
+  return { openUs: Math.min(...runs) };
+}
+
 const texts = layout === 'ours' ? ours() : theirs();
-const before = kernelBytes();
-const loadMs = nft(texts.load);
-const bytes = kernelBytes() - before;
-const middle = services >> 1;
-const replace = Array.from({ length: changes }, (_, turn) =>
-  nft(texts.replace(middle, turn + (layout === 'ours' ? 1 : 0))),
-);
-const add = Array.from({ length: changes }, (_, turn) => nft(texts.add((middle + turn + 1) % services)));
-process.stdout.write(
-  `${JSON.stringify({ loadMs, replaceMs: median(replace), addMs: median(add), bytesPerService: bytes / services })}\n`,
-);
+process.stdout.write(`${JSON.stringify(open === undefined ? costs(texts) : opening(texts, open))}\n`);

@@ -1,17 +1,15 @@
-// All of sluiced in mode nftables, at a number of Services: the first load, endpoint updates, releases. Runs inside network and mount
-// namespaces of its own, started by nftables.ts. Prints one JSON line.
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+// All of sluiced in mode nftables, at a number of Services: the first load, endpoint updates, releases that are confirmed and rolled back.
+// Runs inside network and mount namespaces of its own, started by nftables.ts. Prints one JSON line.
+import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { completeFile } from '@sluice/bundle';
 import { openSession } from '../../packages/applier/src/commands/session/session.ts';
 import { defaultConfig } from '../../packages/applier/src/config.ts';
 import { Inbox } from '../../packages/applier/src/inbox/inbox.ts';
-import { planTree, writeTree } from '../../packages/renderer/src/emit/tree.ts';
-import { listTree } from '../../packages/renderer/src/load/tree.ts';
-import { publish } from './inbox.ts';
 import { mustBeInNamespace } from './in-namespace.ts';
 import { median } from './measure.ts';
+import { ChangingBundle } from './nftables-bundle.ts';
+import { Commits } from './nftables-commits.ts';
 
 mustBeInNamespace();
 const services = Number(process.argv[2] ?? 1_000);
@@ -20,62 +18,74 @@ const releases = 7;
 const perRelease = 100;
 const scratch = mkdtempSync(join(tmpdir(), 'sluice-nftables-'));
 process.on('exit', () => rmSync(scratch, { recursive: true, force: true }));
-const bundle = join(scratch, 'rendered');
-publish(bundle, services, 'nftables');
+const bundle = new ChangingBundle(join(scratch, 'rendered'), services);
 
-const files = new Map(listTree(bundle).map((path) => [path, readFileSync(join(bundle, path), 'utf8')]));
-files.delete(completeFile);
-const paths = [...files.keys()].filter((path) => path.includes('/services/'));
-
-/** Writes some files anew, as `sluice watch` does. */
-function change(some: readonly string[], edit: (text: string) => string): void {
-  for (const path of some) files.set(path, edit(files.get(path) ?? ''));
-  const plan = planTree(bundle, files);
-  if ('code' in plan) throw new Error(plan.message);
-  writeTree(bundle, files, plan);
-}
-
-/** When each phase, and the first step, was entered. */
+/** When each phase, and each step, was entered last. */
 const at = new Map<string, number>();
 const probation = { ...defaultConfig('node-0000').probation, seconds: 0 };
 const config = { ...defaultConfig('node-0000'), state: join(scratch, 'state'), probation };
 const session = await openSession(config, 'change', (event, fields) => {
-  const name = event === 'phase' ? String(fields['phase']) : event;
-  if (!at.has(name)) at.set(name, performance.now());
+  at.set(event === 'phase' ? String(fields['phase']) : event, performance.now());
 });
-const inbox = new Inbox(bundle, Date.now);
+const inbox = new Inbox(bundle.directory, Date.now);
 
-/** @returns milliseconds from the complete bundle to packets that meet it */
-async function put(): Promise<number> {
-  at.clear();
+/** @returns when the directory was complete */
+async function put(ends: 'confirmed' | 'rolled-back' = 'confirmed'): Promise<number> {
   const started = performance.now();
   const arrival = await inbox.look('changed');
   if (arrival.kind !== 'bundle') throw new Error(JSON.stringify(arrival));
-  const outcome = await session.reconciler.put(arrival.tree.files, false);
-  if (outcome.kind !== 'confirmed') throw new Error(JSON.stringify(outcome));
-  return (at.get('verify') ?? Number.NaN) - started;
+  const never = new Promise<void>(() => undefined);
+  const isEnding = (): boolean => ends === 'rolled-back';
+  const offers = { arrival: () => never, look: () => Promise.resolve(undefined), isEnding };
+  const outcome = await session.reconciler.put(arrival.tree.files, true, offers);
+  if (outcome.kind !== ends) throw new Error(JSON.stringify(outcome));
+  session.idle();
+  return started;
 }
 
-const between = (from: string, to: string): number => (at.get(to) ?? Number.NaN) - (at.get(from) ?? Number.NaN);
+const entered = (phase: string): number => at.get(phase) ?? Number.NaN;
 
-const coldMs = await put();
-const endpoint: number[] = [];
+const coldMs = -(await put()) + entered('verify');
+const commits = await Commits.watch();
+const endpoint = { kernel: [] as number[], known: [] as number[] };
 for (let round = 0; round < updates; round++) {
-  const path = paths[(round * 37) % paths.length] as string;
-  change([path], (text) => text.replace(/ : \S+ \. (\d+) \}\n$/, ` : 10.250.0.${round + 1} . $1 }\n`));
-  endpoint.push(await put());
-  session.idle();
+  const path = bundle.paths[(round * 37) % bundle.paths.length] as string;
+  bundle.change([path], (text) => text.replace(/ : \S+ \. (\d+) \}\n$/, ` : 10.250.0.${round + 1} . $1 }\n`));
+  const started = await put();
+  const [first = Number.NaN] = await commits.since(started);
+  endpoint.kernel.push(first - started);
+  endpoint.known.push(entered('verify') - started);
 }
-const release = { switchMs: [] as number[], commitMs: [] as number[] };
-for (let round = 0; round < releases; round++) {
-  const some = paths.slice(round * perRelease, (round + 1) * perRelease);
-  change(some, (text) => text.replaceAll('goto n${count}', 'goto s${count}t600'));
-  await put();
-  release.switchMs.push(between('step', 'verify'));
-  release.commitMs.push(between('finish', 'end'));
-  session.idle();
+const release = { stage: [] as number[], switch: [] as number[], back: [] as number[], commit: [] as number[] };
+for (let round = 0; round < 2 * releases; round++) {
+  const ends = round % 2 === 0 ? 'rolled-back' : 'confirmed';
+  const some = bundle.paths.slice(round * perRelease, (round + 1) * perRelease);
+  const before = bundle.read(some);
+  bundle.change(some, (text) => text.replaceAll('goto n${count}', 'goto s${count}t600'));
+  await put(ends);
+  const [staged = Number.NaN, switched = Number.NaN] = await commits.since(entered('write'));
+  release.stage.push(staged - entered('write'));
+  release.switch.push(switched - staged);
+  if (ends === 'rolled-back') {
+    const [off = Number.NaN] = await commits.since(entered('back'));
+    release.back.push(off - entered('back'));
+    bundle.write(before);
+  } else {
+    // The switch is renewed before the commit record.
+    const [, committed = Number.NaN] = await commits.since(entered('finish'));
+    release.commit.push(committed - entered('finish'));
+  }
 }
+commits.close();
 session.close();
-process.stdout.write(
-  `${JSON.stringify({ coldMs, endpointMs: median(endpoint), switchMs: median(release.switchMs), commitMs: median(release.commitMs) })}\n`,
-);
+const { stage, switch: switched, back, commit } = release;
+const times = {
+  coldMs,
+  endpointMs: median(endpoint.kernel),
+  endpointKnownMs: median(endpoint.known),
+  stageMs: median(stage),
+  switchMs: median(switched),
+  rollBackMs: median(back),
+  commitMs: median(commit),
+};
+process.stdout.write(`${JSON.stringify(times)}\n`);

@@ -1,5 +1,5 @@
 // The cost of an idle node with many Services, and of a rollback. Runs inside a network namespace of its own, started
-// by node.ts, with the number of Services and the backend. Prints one JSON line. sluiced runs as `./dev build` makes it, in one file: from
+// by node.ts, with the number of Services and the backend, or `nftables`. Prints one JSON line. sluiced runs as `./dev build` makes it, in one file: from
 // the checkout it also keeps the text of 400 modules in memory, 10 MB.
 import { execFileSync, spawn } from 'node:child_process';
 import { createSocket } from 'node:dgram';
@@ -7,6 +7,8 @@ import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'nod
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { LinuxNft } from '../../packages/applier/src/kernel/nft/nft-linux.ts';
+import { NftSwitch } from '../../packages/applier/src/kernel/nft/nft-switch.ts';
 import { runChildren } from '../../packages/applier/src/kernel/run.ts';
 import { LinuxSwitch } from '../../packages/applier/src/kernel/switch.ts';
 import { findTool } from '../../packages/applier/src/kernel/tools.ts';
@@ -18,7 +20,10 @@ import { mustBeInNamespace } from './in-namespace.ts';
 
 mustBeInNamespace();
 const services = Number(process.argv[2] ?? 10_000);
-const backend = process.argv[3] ?? 'nft';
+/** `nft`, `legacy`: the store of mode iptables; `nftables`: that mode. */
+const way = process.argv[3] ?? 'nft';
+const isNftables = way === 'nftables';
+const backend = isNftables ? 'nft' : way;
 const idleSeconds = 60;
 const root = join(import.meta.dirname, '../..');
 const scratch = mkdtempSync(join(tmpdir(), 'sluice-node-'));
@@ -28,7 +33,7 @@ const bundle = join(scratch, 'rendered');
 const config = join(scratch, 'sluiced.yaml');
 const program = join(scratch, 'sluiced.mjs');
 await bundleProgram(root, 'sluiced', program, true);
-publish(bundle, services);
+publish(bundle, services, isNftables ? 'nftables' : 'iptables');
 mkdirSync(join(scratch, 'state'), { mode: 0o700 });
 writeFileSync(
   config,
@@ -104,7 +109,9 @@ try {
   const idle = ((processorSeconds(pid) - before) / idleSeconds) * 100;
   const memory = resident(pid);
 
-  const switchStates = new LinuxSwitch(findTool('ipset') ?? 'ipset', runChildren());
+  const switchStates = isNftables
+    ? new NftSwitch(new LinuxNft(findTool('nft') ?? 'nft', runChildren()), () => [])
+    : new LinuxSwitch(findTool('ipset') ?? 'ipset', runChildren());
   const back: number[] = [];
   for (let round = 0; round < 15; round++) {
     await switchStates.make([]);

@@ -21,10 +21,10 @@ export function nodeBench(services: number): void {
     process.stdout.write('cost of a node: not measured, it needs root\n');
     return;
   }
-  for (const backend of ['nft', 'legacy']) {
+  for (const backend of ['nft', 'legacy', 'nftables']) {
     const few = inside(10, backend);
     const many = inside(services, backend);
-    const title = `a node with ${services} Services, ${backend}`;
+    const title = `a node with ${services} Services, ${backend === 'nftables' ? 'mode nftables' : backend}`;
     const beside = (key: keyof NodeCosts, unit: string, digits = 0): string =>
       `10 Services ${few[key].toFixed(digits)} ${unit}, ratio ${ratio(many[key], few[key])}`;
     report(`${title}: rollback by the switch`, `${many.back.toFixed(1)} ms`, 'under 20 ms', beside('back', 'ms', 1));

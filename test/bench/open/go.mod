@@ -1,0 +1,3 @@
+module sluice.dev/bench/open
+
+go 1.24
