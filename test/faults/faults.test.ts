@@ -3,7 +3,7 @@ import { availableParallelism } from 'node:os';
 import { atTier, reaches, seed } from '@sluice/testing';
 import { afterAll, beforeEach, describe, expect, test } from 'vitest';
 import { needBackend, needKernel, needStrace } from '../netns/privileges.ts';
-import { kinds } from '../netns/sluiced-node.ts';
+import { dataPlanes } from '../netns/sluiced-node.ts';
 import { wrongAfterFault, wrongAfterRecovery } from './invariants.ts';
 import { FaultPlace, type NodeKind } from './place.ts';
 import {
@@ -21,23 +21,32 @@ import { makeScenarios, type Scenario, type ScenarioName, scenarioNames } from '
 /**
  * The program ends, or a call fails, at every place where it changes something; the next process has to end on the old rules or the
  * new ones. A soak covers every place; otherwise some of each scenario, chosen by the seed of the run, which in tier quick is fixed.
- * `SLUICE_FAULT='nft tree apply: …'` runs the places with this prefix, `SLUICE_POINTS` limits their number.
+ * `SLUICE_FAULT='nft tree apply: …'`, or `'nftables apply: …'`, runs the places with this prefix, `SLUICE_POINTS` limits their number.
  */
 const wanted = process.env['SLUICE_FAULT'];
-const chosenKinds =
-  wanted === undefined
-    ? kinds.slice(0, atTier({ quick: 1, all: 2, soak: 4 }))
-    : kinds.filter(({ backend, layout }) => wanted.startsWith(`${backend} ${layout} `));
+const planeName = ({ backend, layout, mode }: NodeKind): string =>
+  mode === 'nftables' ? mode : `${backend} ${layout}`;
+const everyDay = ['nft tree', 'nftables'];
+const chosenPlanes = atTier({ quick: everyDay, all: [...everyDay, 'legacy tree'], soak: dataPlanes.map(planeName) });
+const chosenKinds = dataPlanes.filter((kind) =>
+  wanted === undefined ? chosenPlanes.includes(planeName(kind)) : wanted.startsWith(`${planeName(kind)} `),
+);
 /** The daily work of a node, and a recovery. */
 const core: readonly ScenarioName[] = ['apply', 'update', 'probation-fails', 'recover-committed'];
 const chosenScenarios =
   wanted === undefined
     ? atTier({ quick: core, test: scenarioNames })
     : scenarioNames.filter((name) => wanted.includes(` ${name}: `));
-/** The limit of each kind. */
+/** The number of each kind of fault. */
 const most = Number(process.env['SLUICE_POINTS'] ?? Infinity);
-const kills = Math.min(atTier({ quick: 32, test: 40, all: 130, soak: Infinity }), most);
-const errors = Math.min(atTier({ quick: 8, test: 12, all: 30, soak: Infinity }), most);
+const kills = {
+  iptables: Math.min(atTier({ quick: 32, test: 40, all: 130, soak: Infinity }), most),
+  nftables: Math.min(atTier({ quick: 5, test: 20, all: 130, soak: Infinity }), most),
+};
+const errors = {
+  iptables: Math.min(atTier({ quick: 8, test: 12, all: 30, soak: Infinity }), most),
+  nftables: Math.min(atTier({ quick: 1, test: 6, all: 30, soak: Infinity }), most),
+};
 const drawn = reaches('test') ? seed : 1;
 const recoverySecondsMax = 10;
 
@@ -50,7 +59,7 @@ beforeEach(needKernel);
 beforeEach(needStrace);
 
 describe.each(chosenKinds)(
-  'sluiced on $backend in layout $layout',
+  'sluiced on $backend in layout $layout, mode $mode',
   {
     timeout: atTier({ quick: 900_000, soak: 14_400_000 }),
   },
@@ -62,13 +71,15 @@ describe.each(chosenKinds)(
     test.each([
       ['the program or a tool is killed', 'killed', kills],
       ['a call fails', 'failed', errors],
-    ] as const)('%s at any point: the old rules or the new ones', async (_title, choose, count) => {
+    ] as const)('%s at any point: the old rules or the new ones', async (_title, choose, counts) => {
       prepared ??= prepare(kind);
       const { place, [choose]: groups } = await prepared;
       const all = [...groups.values()].flat();
       const chosen =
-        wanted === undefined ? spread(groups, count, drawn) : all.filter((one) => nameOf(kind, one).startsWith(wanted));
-      console.log(`${kind.backend} ${kind.layout}: ${chosen.length} of ${all.length} points`);
+        wanted === undefined
+          ? spread(groups, counts[kind.mode], drawn)
+          : all.filter((one) => nameOf(kind, one).startsWith(wanted));
+      console.log(`${planeName(kind)}: ${chosen.length} of ${all.length} points`);
       expect(await failures(place, kind, chosen)).toEqual([]);
     });
   },
@@ -100,8 +111,8 @@ async function prepare(kind: NodeKind): Promise<Prepared> {
   return { place, killed, failed };
 }
 
-const nameOf = ({ backend, layout }: NodeKind, { scenario, point }: Attempt): string =>
-  `${backend} ${layout} ${scenario.name}: ${printPoint(point)}`;
+const nameOf = (kind: NodeKind, { scenario, point }: Attempt): string =>
+  `${planeName(kind)} ${scenario.name}: ${printPoint(point)}`;
 
 async function pointsOf(
   place: FaultPlace,

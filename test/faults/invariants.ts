@@ -1,5 +1,6 @@
 import { readSave } from '../../packages/applier/src/kernel/save.ts';
 import type { NodeRecord } from '../../packages/applier/src/state/record.ts';
+import { NftListing } from '../netns/nft-listing.ts';
 
 /** The state of a node at one moment. */
 export interface NodeSnapshot {
@@ -7,6 +8,10 @@ export interface NodeSnapshot {
   readonly saves: readonly [string, string];
   /** What `ipset save` prints. */
   readonly sets: string;
+  /** The table of mode nftables as `nft` lists it; `''`: there is none. */
+  readonly table: string;
+  /** All other tables of nf_tables that are not of iptables. */
+  readonly foreignTables: string;
   /** The record of the journal; undefined before the first. */
   readonly journal: NodeRecord | undefined;
   /** The files below the state directory, one per line. */
@@ -40,17 +45,25 @@ const print = (chains: ChainRules): string =>
     .toSorted()
     .join('\n');
 
-/** All rules of Sluice on a node, as one text. */
-export function ownText({ saves }: NodeSnapshot): string {
-  return saves
+/** All rules and elements of Sluice on a node, as one text. */
+export function ownText({ saves, table }: NodeSnapshot): string {
+  const tables = saves
     .map((save) => parts(save).ours)
     .map(({ filter, nat }) => `${print(filter)}\n\n${print(nat)}`)
     .join('\n\n');
+  return [tables, metInTable(table), ...new NftListing(table).contents.toSorted()].join('\n');
 }
 
 /** All foreign rules. */
-export function foreignText({ saves }: NodeSnapshot): string {
-  return saves.map((save) => parts(save).foreign).join('\n\n');
+export function foreignText({ saves, foreignTables }: NodeSnapshot): string {
+  return [...saves.map((save) => parts(save).foreign), foreignTables].join('\n\n');
+}
+
+/** What packets meet in the table of mode nftables, with its switch as it is. */
+function metInTable(table: string): string {
+  const listing = new NftListing(table);
+  const families = (['4', '6'] as const).flatMap((n) => listing.frontends(n, listing.isOnTrial(n)));
+  return [...families, listing.chains].join('\n');
 }
 
 const switchRule = / --match-set (\S+) src /;
@@ -135,17 +148,28 @@ export interface Invariants {
   readonly finalStates: readonly string[];
   /**
    * The scope that must run one program at every moment: the node, or each family where an endpoint update changes the tables one after
-   * the other, or each table where an operator rolls them back.
+   * the other, or each table where an operator rolls them back. A change of the mode has both data planes for a moment: then one of them
+   * must be whole.
    */
-  readonly atomicScope: 'node' | 'family' | 'table';
+  readonly atomicScope: 'node' | 'family' | 'table' | 'mode';
   /** The journal before the run. */
   readonly before: NodeSnapshot;
 }
 
 /** Violations right after the fault, with no process alive: I1, I2 and I4 of the invariants. */
 export function wrongAfterFault(snapshot: NodeSnapshot, { settled, atomicScope }: Invariants): readonly string[] {
-  const wrong: string[] = [];
+  const wrong = [
+    ...wrongForeign(snapshot, settled),
+    ...unknownRules(snapshot, settled),
+    ...unknownElements(snapshot, settled),
+  ];
   const choices = selected(snapshot, settled);
+  if (atomicScope === 'mode') {
+    const isWhole = [...settled].some(([name, { table }]) =>
+      table === '' ? choices.every((names) => names.includes(name)) : metInTable(table) === metInTable(snapshot.table),
+    );
+    return isWhole ? wrong : [`I1: packets meet neither data plane as a whole: ${JSON.stringify(choices)}`, ...wrong];
+  }
   const [nat4 = [], filter4 = [], nat6 = [], filter6 = []] = choices;
   const both = nat4.filter((name) => nat6.includes(name));
   const [meant4, meant6] = atomicScope === 'node' ? [both, both] : [nat4, nat6];
@@ -153,7 +177,10 @@ export function wrongAfterFault(snapshot: NodeSnapshot, { settled, atomicScope }
     wrong.push(`I1: packets meet neither program as a whole: ${JSON.stringify(choices)}`);
   const isMixed = !filter4.some((name) => meant4.includes(name)) || !filter6.some((name) => meant6.includes(name));
   if (isMixed && atomicScope !== 'table') wrong.push(`I1: filter is of another program: ${JSON.stringify(choices)}`);
-  wrong.push(...wrongForeign(snapshot, settled), ...unknownRules(snapshot, settled));
+  // One transaction changes the whole table, so it holds one program, whatever the scope of other tables is.
+  const met = metInTable(snapshot.table);
+  if (![...settled.values()].some(({ table }) => metInTable(table) === met))
+    wrong.push(`I1: packets meet neither table as a whole: ${met}`);
   return wrong;
 }
 
@@ -173,6 +200,15 @@ function unknownRules(snapshot: NodeSnapshot, settled: ReadonlyMap<string, NodeS
   return unknown.map((rule) => `I4: a rule of neither program: ${rule}`);
 }
 
+/** Elements of the table of mode nftables that belong to neither program, with its overlay. */
+function unknownElements({ table }: NodeSnapshot, settled: ReadonlyMap<string, NodeSnapshot>): readonly string[] {
+  const known = new Set([...settled.values()].flatMap((one) => new NftListing(one.table).contents));
+  // The overlay of a frontend that the release removes.
+  const isRemoval = (element: string): boolean => /^svc[46] .* : accept$/.test(element);
+  const unknown = new NftListing(table).contents.filter((one) => !known.has(one) && !isRemoval(one));
+  return unknown.map((one) => `I4: an element of neither program: ${one}`);
+}
+
 /** Violations once the next process has ended: all invariants. */
 export function wrongAfterRecovery(snapshot: NodeSnapshot, expected: Invariants): readonly string[] {
   const { finalStates, before } = expected;
@@ -188,9 +224,14 @@ export function wrongAfterRecovery(snapshot: NodeSnapshot, expected: Invariants)
   if (journal && journal.next < (before.journal?.next ?? 0)) wrong.push('I3: the number of generations went down');
   if (journal?.open) wrong.push('I6: the transaction is still open');
   if (snapshot.sets !== '') wrong.push(`I6: leftover sets: ${snapshot.sets.split('\n')[0]}`);
+  const overlay = switchSets.filter((name) => new NftListing(snapshot.table).elements(name).size > 0);
+  if (overlay.length > 0) wrong.push(`I6: leftover elements: ${overlay.join()}`);
   if (/\.(tmp|old)\b/.test(snapshot.files)) wrong.push(`I6: leftover files: ${snapshot.files}`);
   return wrong;
 }
+
+/** The sets of the switch of mode nftables, which are empty while no release is on probation. */
+const switchSets = ['trial4', 'trial6', 'tkey4', 'tkey6'];
 
 /** The state before Sluice has no version of its own. */
 const versionOf = ({ journal }: NodeSnapshot): string => journal?.current?.version ?? 'before';

@@ -7,10 +7,11 @@ import { sampleNode } from '../../packages/applier/src/testing/bundle.fixture.ts
 import type { NodeSnapshot } from './invariants.ts';
 import type { Point } from './points.ts';
 
-/** A rule store and a layout. */
+/** A rule store, a layout and a mode. */
 export interface NodeKind {
   readonly backend: 'nft' | 'legacy';
   readonly layout: 'tree' | 'flat';
+  readonly mode: 'iptables' | 'nftables';
 }
 
 /** How one run of `sluiced` ended, and the state of the node right after it and after the next process. */
@@ -35,6 +36,7 @@ const counted = (backend: string): readonly string[] => [
   `iptables-${backend}-restore`,
   `ip6tables-${backend}-restore`,
   'ipset',
+  'nft',
   'conntrack',
 ];
 
@@ -50,7 +52,7 @@ const realTool = (directory: string, name: string): string =>
  */
 const wrapper = (directory: string, name: string): string => `#!/bin/sh
 W=${directory}/work
-case "$1" in save|list|-L) exec ${realTool(directory, name)} "$@";; esac
+case " $* " in " save "*|*" list "*|*" -L "*|*" --check "*) exec ${realTool(directory, name)} "$@";; esac
 n=1
 while ! mkdir "$W/tool-$n" 2>/dev/null; do n=$((n + 1)); done
 fault= tool= call= nth=
@@ -97,6 +99,7 @@ export class FaultPlace {
     for (const name of ['work', 'tools', 'real', 'bundles']) mkdirSync(`${directory}/${name}`);
     // Once: a second write would truncate it while another run reads it.
     writeFileSync(`${directory}/foreign`, foreign);
+    writeFileSync(`${directory}/foreign-tables`, foreignTables);
     for (const name of counted(kind.backend)) {
       writeFileSync(`${directory}/tools/${name}`, wrapper(directory, name), { mode: 0o755 });
       if (!/^ip6?tables-/.test(name)) cpSync(`/usr/sbin/${name}`, `${directory}/real/${name}`);
@@ -297,6 +300,8 @@ export class FaultPlace {
       `iptables-${backend}-save >${to}/save4`,
       `ip6tables-${backend}-save >${to}/save6`,
       `ipset save >${to}/sets`,
+      `nft -n list table inet sluice >${to}/table 2>/dev/null || true`,
+      `nft -n list table ip sluice >${to}/foreign-tables`,
       `! [ -e ${this.state}/journal ] || cp ${this.state}/journal ${to}/journal`,
       `! [ -d ${this.state} ] || find ${this.state} >${to}/files`,
     ].join('\n');
@@ -310,6 +315,8 @@ export class FaultPlace {
     return {
       saves: [read('save4'), read('save6')],
       sets: read('sets'),
+      table: read('table'),
+      foreignTables: read('foreign-tables'),
       journal: peek(directory),
       files: read('files'),
     };
@@ -321,12 +328,15 @@ export class FaultPlace {
     const { backend } = this.#kind;
     const restore = (version: string, save: string): string =>
       `/usr/sbin/xtables-${backend}-multi ip${version}tables-${backend}-restore <${save}`;
-    if (!from) return [restore('', `${directory}/foreign`), restore('6', `${directory}/foreign`)];
+    const foreignTables = `${directory}/real/nft -f ${directory}/foreign-tables`;
+    if (!from) return [foreignTables, restore('', `${directory}/foreign`), restore('6', `${directory}/foreign`)];
     const after = `${from.directory}/after`;
     return [
+      foreignTables,
       `${directory}/real/ipset restore <${after}/sets`,
       restore('', `${after}/save4`),
       restore('6', `${after}/save6`),
+      `${directory}/real/nft -f ${after}/table`,
     ];
   }
 
@@ -371,6 +381,14 @@ COMMIT
 *filter
 -A FORWARD -i cni0 -j DROP
 COMMIT
+`;
+
+/** A table of the same name in another family, with sets of the same names. */
+const foreignTables = `table ip sluice {
+  set trial4 { type ipv4_addr; elements = { 192.0.2.7 }; }
+  map svc4 { type ipv4_addr . inet_proto . inet_service : verdict; elements = { 10.96.0.11 . 6 . 80 : accept }; }
+  chain services4 { ip daddr . meta l4proto . th dport vmap @svc4; }
+}
 `;
 
 const runTimeoutMs = 120_000;

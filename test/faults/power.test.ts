@@ -40,15 +40,18 @@ interface Cut {
   readonly point: Point;
 }
 
-const nameOf = (disk: Disk, { scenario, point }: Cut): string => `${disk.name} ${scenario.name}: ${printPoint(point)}`;
+const nameOf = (disk: Disk, mode: string, { scenario, point }: Cut): string =>
+  `${disk.name} ${mode} ${scenario.name}: ${printPoint(point)}`;
 
-const kind = { backend: 'nft', layout: 'tree' } as const;
-let prepared: Promise<PreparedDisk> | undefined;
+const modes = ['iptables', 'nftables'] as const;
+const prepared = new Map<string, Promise<PreparedDisk>>();
 
 beforeEach(needKernel);
 beforeEach(needStrace);
-beforeEach((context) => needBackend(context, kind.backend));
-afterAll(async () => (await prepared)?.place.remove());
+beforeEach((context) => needBackend(context, 'nft'));
+afterAll(async () => {
+  for (const one of prepared.values()) (await one).place.remove();
+});
 
 /** A node to start from, and every write of its program, by scenario. */
 interface PreparedDisk {
@@ -56,7 +59,8 @@ interface PreparedDisk {
   readonly groups: ReadonlyMap<string, readonly Cut[]>;
 }
 
-async function prepare(): Promise<PreparedDisk> {
+async function prepare(mode: (typeof modes)[number]): Promise<PreparedDisk> {
+  const kind = { backend: 'nft', layout: 'tree', mode } as const;
   const place = await FaultPlace.make(kind);
   const groups = new Map<string, readonly Cut[]>();
   for (const scenario of await makeScenarios(place, kind)) {
@@ -75,17 +79,18 @@ describe.each(disks)(
   (disk) => {
     beforeEach((context) => needDisk(context, disk));
 
-    test('leaves a node that starts on the old rules or the new ones', async () => {
-      prepared ??= prepare();
-      const { place, groups } = await prepared;
+    test.for(modes)('leaves a node in mode %s that starts on the old rules or the new ones', async (mode) => {
+      const made = prepared.get(mode) ?? prepare(mode);
+      prepared.set(mode, made);
+      const { place, groups } = await made;
       const all = [...groups.values()].flat();
       const chosen =
-        wanted === undefined ? spread(groups, cuts, seed) : all.filter((one) => nameOf(disk, one) === wanted);
-      console.log(`${disk.name}: ${chosen.length} of ${all.length} points`);
+        wanted === undefined ? spread(groups, cuts, seed) : all.filter((one) => nameOf(disk, mode, one) === wanted);
+      console.log(`${disk.name} ${mode}: ${chosen.length} of ${all.length} points`);
       const queue = [...chosen];
       const wrong: string[] = [];
       const worker = async (): Promise<void> => {
-        for (let cut = queue.shift(); cut; cut = queue.shift()) wrong.push(...(await tryCut(place, disk, cut)));
+        for (let cut = queue.shift(); cut; cut = queue.shift()) wrong.push(...(await tryCut(place, disk, cut, mode)));
       };
       await Promise.all(Array.from({ length: availableParallelism() }, worker));
       expect(wrong).toEqual([]);
@@ -93,11 +98,11 @@ describe.each(disks)(
   },
 );
 
-async function tryCut(place: FaultPlace, disk: Disk, cut: Cut): Promise<readonly string[]> {
+async function tryCut(place: FaultPlace, disk: Disk, cut: Cut, mode: string): Promise<readonly string[]> {
   const { scenario, point } = cut;
   const { exitCode, output, recovered } = await place.cutPower(disk, scenario, point);
   const wrong = [...wrongAfterRecovery(recovered, scenario)];
   if (exitCode !== 0) wrong.push(`boot exited with ${exitCode}: ${output}`);
-  const again = `SLUICE_POWER='${nameOf(disk, cut)}' ./dev test test/faults/power.test.ts`;
+  const again = `SLUICE_POWER='${nameOf(disk, mode, cut)}' ./dev test test/faults/power.test.ts`;
   return wrong.length === 0 ? [] : [[...wrong, output, again].join('\n  ')];
 }

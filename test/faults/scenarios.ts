@@ -24,6 +24,8 @@ const bundles = {
   more: { 'shop/web': [1, 2], 'shop/cart': [50] },
   both: { 'shop/web': [2, 3], 'shop/cart': [50] },
   off: { 'shop/web': [1, 2], 'shop/cart': [] },
+  /** In mode iptables. */
+  iptables: { 'shop/web': [1, 2] },
 } as const;
 
 /** The state of a node before a scenario; `kept` is a release that failed, whose endpoints stay. */
@@ -36,6 +38,8 @@ interface ScenarioPlan {
   readonly settled: readonly StateName[];
   readonly finalStates?: readonly StateName[];
   readonly isFailing?: true;
+  /** Of a node in mode nftables alone. */
+  readonly changesMode?: true;
   readonly atomicScope: Invariants['atomicScope'];
 }
 
@@ -43,6 +47,7 @@ const apply = (bundle: keyof typeof bundles): readonly string[] => ['apply', bun
 const release = { atomicScope: 'node' } as const;
 const update = { atomicScope: 'family' } as const;
 const inPlace = { atomicScope: 'table' } as const;
+const ofMode = { atomicScope: 'mode', changesMode: true } as const;
 
 /** The operations that must survive faults, from a node's first rule to its last. `apply NAME` applies the bundle of that name. */
 const plans = {
@@ -75,6 +80,8 @@ const plans = {
     finalStates: ['more'],
     ...release,
   },
+  'from-iptables': { from: 'iptables', args: apply('one'), settled: ['iptables', 'one'], ...ofMode },
+  'to-iptables': { from: 'one', args: apply('iptables'), settled: ['iptables', 'one'], ...ofMode },
   cleanup: { from: 'one', args: ['cleanup'], settled: ['none', 'one'], ...inPlace },
 } as const satisfies Readonly<Record<string, ScenarioPlan>>;
 
@@ -90,7 +97,16 @@ export async function makeScenarios(
   const states = new States(place, kind);
   const scenarios: Scenario[] = [];
   for (const name of names) {
-    const { from, args, settled, finalStates = settled, isFailing, atomicScope }: ScenarioPlan = plans[name];
+    const {
+      from,
+      args,
+      settled,
+      finalStates = settled,
+      isFailing,
+      changesMode,
+      atomicScope,
+    }: ScenarioPlan = plans[name];
+    if (changesMode && kind.mode !== 'nftables') continue;
     const snapshots: (readonly [StateName, NodeSnapshot])[] = [];
     for (const state of settled) snapshots.push([state, (await states.of(state)).snapshot]);
     scenarios.push({
@@ -121,11 +137,17 @@ class States {
   readonly #place: FaultPlace;
   readonly #made = new Map<string, PreparedState>();
 
-  constructor(place: FaultPlace, { backend }: NodeKind) {
+  constructor(place: FaultPlace, { backend, mode }: NodeKind) {
     this.#place = place;
-    for (const [name, services] of Object.entries(bundles))
-      writeBundle(this.path(name), sampleBundle({ services, families: ['ipv4', 'ipv6'] }));
-    const isAbsent = `! /usr/sbin/xtables-${backend}-multi iptables-${backend}-save | grep -q 10.96.0.12`;
+    for (const [name, services] of Object.entries(bundles)) {
+      const options = { services, families: ['ipv4', 'ipv6'], mode: name === 'iptables' ? name : mode };
+      writeBundle(this.path(name), sampleBundle(options));
+    }
+    const list = {
+      iptables: `/usr/sbin/xtables-${backend}-multi iptables-${backend}-save`,
+      nftables: '/usr/sbin/nft list table inet sluice',
+    };
+    const isAbsent = `! ${list[mode]} | grep -q 10.96.0.12`;
     this.plain = place.config('plain');
     this.failing = place.config('failing', `probes: [{name: cart, exec: [/bin/sh, -c, "${isAbsent}"], attempts: 1}]`);
   }
@@ -145,7 +167,8 @@ class States {
       case 'none':
         return { template: { directory: '' }, snapshot: await this.#place.bare() };
       case 'one':
-        return this.#place.keep(undefined, this.plain, ['apply', this.path('one')]);
+      case 'iptables':
+        return this.#place.keep(undefined, this.plain, ['apply', this.path(state)]);
       case 'more':
       case 'moved':
       case 'both':

@@ -7,6 +7,7 @@ import { execa } from 'execa';
 import { peek } from '../../packages/applier/src/state/peek.ts';
 import type { NodeRecord } from '../../packages/applier/src/state/record.ts';
 import { sampleBundle, sampleNode } from '../../packages/applier/src/testing/bundle.fixture.ts';
+import { NftListing } from './nft-listing.ts';
 
 export { until } from './until.ts';
 
@@ -16,6 +17,12 @@ export const kinds = [
   { backend: 'legacy', layout: 'tree' },
   { backend: 'nft', layout: 'flat' },
   { backend: 'legacy', layout: 'flat' },
+] as const;
+
+/** The same, and mode nftables, where the rule store holds foreign rules alone. */
+export const dataPlanes = [
+  ...kinds.map((kind) => ({ ...kind, mode: 'iptables' as const })),
+  { backend: 'nft', layout: 'tree', mode: 'nftables' },
 ] as const;
 
 /** Rules of a CNI plugin and of an administrator. */
@@ -164,7 +171,7 @@ export class SluicedNode {
    * and neither do elements that no verdict leads to. `''` without the table.
    */
   async frontends(): Promise<string> {
-    return printFrontendsOf(await this.tool(['sh', '-c', 'nft -n list table inet sluice 2>/dev/null || true']));
+    return printFrontends(await this.tool(['sh', '-c', 'nft -n list table inet sluice 2>/dev/null || true']));
   }
 
   /** The record of the journal; undefined before there is one, and while it is being made. */
@@ -182,31 +189,12 @@ export class SluicedNode {
   }
 }
 
-function printFrontendsOf(table: string): string {
-  const elements = (name: string): readonly (readonly [string, string])[] => {
-    const body = new RegExp(`\\t(?:map|set) ${name} \\{[^]*?\\n\\t\\}`).exec(table)?.[0] ?? '';
-    const list = /elements = \{ ([^]*?) \}/.exec(body)?.[1] ?? '';
-    return list.split(/,\s*/).flatMap((one) => {
-      const [key = '', value = ''] = one.trim().split(' : ');
-      return key === '' ? [] : [[key, value] as const];
-    });
-  };
-  return ['4', '6']
+function printFrontends(text: string): string {
+  const listing = new NftListing(text);
+  return (['4', '6'] as const)
     .flatMap((n) => {
-      const slots = new Map(elements(`tcp${n}`));
-      const served = elements(`svc${n}`).map(([key, verdict]) => {
-        const [address, , port] = key.split(' . ');
-        const count = Number(/\d+/.exec(verdict)?.[0]);
-        const first = verdict.endsWith('b') ? 65_536 : 0;
-        const list = Array.from(
-          { length: count },
-          (_, at) => slots.get(`${address} . ${port} . ${first + at}`) ?? 'nothing',
-        );
-        return `${key}: ${list.toSorted().join(', ')}`;
-      });
-      const refused = elements(`none${n}`).map(([key, verdict]) => `${key}: ${verdict}`);
-      const trial = elements(`trial${n}`).map(([source]) => `on probation: ${source}`);
-      return [...served, ...refused, ...trial];
+      const trial = [...listing.elements(`trial${n}`).keys()].map((source) => `on probation: ${source}`);
+      return [...listing.frontends(n, false), ...trial];
     })
     .toSorted()
     .join('\n');
