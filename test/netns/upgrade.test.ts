@@ -1,9 +1,9 @@
 // @module-tag test
-import { appendFileSync, cpSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { appendFileSync, cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { atTier, programPath } from '@sluice/testing';
+import { atTier, programPath, reaches } from '@sluice/testing';
 import { execa } from 'execa';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import type { RecordedAnswers, ClientQuestion } from '../upgrade/client.ts';
@@ -64,7 +64,7 @@ const asked: Readonly<
 /** The setups of this run. */
 const tried: readonly Setup[] = atTier({ quick: setups.filter(({ backend }) => backend === 'nft'), all: setups });
 /** Connections that must stay on one endpoint, any of them. */
-const faithful = new Set(['affinity', 'one connection']);
+const allFaithful = ['affinity', 'one connection'];
 const places = Object.keys(asked) as (keyof typeof asked)[];
 
 let directory: string;
@@ -110,7 +110,7 @@ async function answeredAgain(times = 3): Promise<void> {
 }
 
 /** Answers that a connection must not get. */
-const wrong = (): readonly string[] =>
+const wrong = (faithful: readonly string[] = allFaithful): readonly string[] =>
   places.flatMap((place) =>
     asked[place].flatMap(({ name, may }) => {
       const answers = Object.keys(met(place)[name] ?? {});
@@ -119,7 +119,7 @@ const wrong = (): readonly string[] =>
         ...others.map(
           (answer) => `${place}, ${name}: ${answer} (${count(place, name, answer)} of ${count(place, name)})`,
         ),
-        ...(faithful.has(name) && answers.length > 1
+        ...(faithful.includes(name) && answers.length > 1
           ? [`${place}, ${name}: moved between ${answers.join(' and ')}`]
           : []),
       ];
@@ -138,6 +138,16 @@ async function leftBehind(
   await node.put(join(from, 'release'), 'rendered');
   await node.put(join(from, 'allowed_signers'), 'allowed_signers');
   return { node, old: rulesIn(own) };
+}
+
+/** The manifests with a profile in mode nftables. @returns their folder */
+function inModeNftables(manifests: string): string {
+  const folder = join(directory, 'manifests');
+  cpSync(manifests, folder, { recursive: true });
+  const config = join(folder, 'sluice.yaml');
+  const text = readFileSync(config, 'utf8').replace('  - name: default\n', '  - name: default\n    mode: nftables\n');
+  writeFileSync(config, text);
+  return folder;
 }
 
 /** The verdict of `sluice fleet` on the receipts on the node. */
@@ -207,6 +217,40 @@ describe.each(versions)('a node of version %s', (version) => {
       await answeredAgain();
       expect(node.journal()).toMatchObject({ open: null, current: { number: before?.current?.number } });
       expect([wrong(), count('outside', dropped) > 0]).toEqual([[], true]);
+    });
+
+    const triesModes = setup.layout === 'tree' || reaches('all');
+    test.runIf(triesModes)('goes to mode nftables and back; no connection is lost', { timeout: 120_000 }, async () => {
+      await using cluster = await openUpgradeCluster();
+      const { node, old } = await leftBehind(cluster, version, setup);
+      const from = join(upgradeFolder, version);
+      await node.restore(old, join(from, 'release'));
+      const before = node.journal();
+      const serial = (before?.current?.number ?? 0) + 1;
+      await startTraffic(cluster);
+      const releases = new Releases(
+        programPath('sluice'),
+        inModeNftables(join(from, 'manifests')),
+        directory,
+        makeKey(directory, 'newer'),
+      );
+      appendFileSync(join(directory, 'allowed_signers'), node.read('allowed_signers') + releases.signer);
+      await node.put(join(directory, 'allowed_signers'), 'allowed_signers');
+      const daemon = node.start();
+      await until('the daemon is healthy', async () => (await node.status()).daemon?.healthy, 20_000);
+      await answeredAgain();
+      await node.put(releases.make(['services', 'added', 'endpoints-more'], serial), 'rendered');
+      await until('the release is confirmed', async () => node.confirmed(serial), 30_000);
+      await answeredAgain();
+      expect((await node.rules())['iptables.save']).not.toMatch(/SLU-|KUBE-SVC/);
+      expect(node.journal()?.schema, 'the earlier version refuses it').toBe(3);
+      expect(await node.status()).toMatchObject({ kernel: { holds: true }, daemon: { healthy: true, alarms: {} } });
+      expect(await node.sluiced('rollback', '--yes', '--endpoints', 'old')).toMatchObject({ exitCode: 0 });
+      await answeredAgain();
+      await daemon.stop();
+      expect(await node.rules()).toEqual(old);
+      // The modes remember clients of session affinity apart from each other.
+      expect([wrong(['one connection']), count('outside', dropped) > 0]).toEqual([[], true]);
     });
 
     test('has its rules after a boot', async () => {
