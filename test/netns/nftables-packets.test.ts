@@ -198,8 +198,8 @@ test.each([
   ['a reset', ' tcp-reset', ['resets', 'errors']],
 ])('refuses TCP with %s, and UDP with an ICMP error', async (_title, option, expected) => {
   await using on = await openCluster(spec);
-  const [table = '', ...rest] = byAddress;
-  await load(on, stateWith([`${table}${option}`, ...rest]));
+  const [first = '', ...rest] = byAddress;
+  await load(on, stateWith([`${first}${option}`, ...rest]));
   const client = on.host('client');
   const watch = `table inet watch {
     counter resets { }
