@@ -14,7 +14,7 @@ import { mustBeInNamespace } from './in-namespace.ts';
 import { ChangingBundle } from './nftables-bundle.ts';
 
 mustBeInNamespace();
-const [open = '', services = 1_000, changes = 60, ...rates] = process.argv
+const [open, services = 1_000, changes = 60, ...rates] = process.argv
   .slice(2)
   .map((text, at) => (at === 0 ? text : Number(text))) as [string, ...number[]];
 const perRelease = 100;

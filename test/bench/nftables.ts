@@ -35,7 +35,7 @@ export async function nftablesBench(services: readonly number[], rounds = 3): Pr
 /** All of sluiced, twice: the second run is the control. */
 function reportNode(services: number): void {
   const [one, again] = [nodeInside(services), nodeInside(services)];
-  const cold = inside<LayoutTimes>(services, 'ours');
+  const cold = inside(services, 'ours') as LayoutTimes;
   const alone = {
     load: ['the load alone', cold.loadMs],
     change: ['an endpoint by a new nft, with its end', cold.replaceMs],
@@ -81,7 +81,7 @@ function reportOpening(open: string, largest: number, rounds: number): void {
   const times = new Map<keyof typeof ways, number>();
   for (let round = 0; round < rounds; round++)
     for (const [name, [services, layout]] of Object.entries(ways) as [keyof typeof ways, (typeof ways)['few']][]) {
-      const { openUs } = inside<{ readonly openUs: number }>(services, layout, open);
+      const { openUs } = inside(services, layout, open) as { readonly openUs: number };
       times.set(name, Math.min(openUs, times.get(name) ?? Infinity));
     }
   const of = (name: keyof typeof ways): number => times.get(name) ?? Number.NaN;
@@ -108,9 +108,9 @@ function reportSize(services: number, rounds: number): void {
   // The layout of kube-proxy takes minutes at a large size: once is enough there.
   const theirRounds = services > 10_000 ? 0 : services > 2_000 ? 1 : rounds;
   for (let round = 0; round < rounds; round++) {
-    runs.ours.push(inside(services, 'ours'));
-    if (round < theirRounds) runs.theirs.push(inside(services, 'theirs'));
-    runs.again.push(inside(services, 'ours'));
+    runs.ours.push(inside(services, 'ours') as LayoutTimes);
+    if (round < theirRounds) runs.theirs.push(inside(services, 'theirs') as LayoutTimes);
+    runs.again.push(inside(services, 'ours') as LayoutTimes);
   }
   const of = (way: keyof typeof runs, name: keyof LayoutTimes): number => median(runs[way].map((one) => one[name]));
   const beside = (name: keyof LayoutTimes, print: (value: number) => string): string =>
@@ -132,10 +132,10 @@ function reportSize(services: number, rounds: number): void {
   line('memory of the kernel a Service', 'bytesPerService', 'at most 1 kB', (value) => `${value.toFixed(0)} bytes`);
 }
 
-function inside<T>(services: number, layout: 'ours' | 'theirs', ...open: readonly string[]): T {
+function inside(services: number, layout: 'ours' | 'theirs', ...open: readonly string[]): unknown {
   const script = join(import.meta.dirname, 'nftables-inside.ts');
   const command = ['-n', process.execPath, script, String(services), layout, ...open];
-  return JSON.parse(execFileSync('/usr/bin/unshare', command, { encoding: 'utf8' })) as T;
+  return JSON.parse(execFileSync('/usr/bin/unshare', command, { encoding: 'utf8' }));
 }
 
 if (import.meta.main)

@@ -125,7 +125,7 @@ export const mutants: readonly Mutant[] = [
   },
   {
     file: `${applier}/transaction/finish.ts`,
-    from: "  if (plan.flip === 'switch') await pin(ports);\n",
+    from: '  if (needsPin) await pin(ports);\n',
     to: '',
     harm: 'the dead-man switch fires between the defaults of two tables',
     tests: transaction,

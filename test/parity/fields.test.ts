@@ -54,7 +54,14 @@ test.each([...typeOf].filter(([path]) => !opaque.test(path)))('%s is read as the
 });
 
 /** The settings of sluice.yaml alone. */
-const ours = ['families', 'iptables.randomFully', 'kubeProxyVersion', 'sysctls'];
+const ours = [
+  'nftables.tcpReset',
+  'nftables.affinityClients',
+  'families',
+  'iptables.randomFully',
+  'kubeProxyVersion',
+  'sysctls',
+];
 
 test('every followed field is a setting of profiles, and the reverse', () => {
   const isFollowed = ([path, { kind }]: [string, { kind: string }]): boolean =>
