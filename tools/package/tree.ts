@@ -50,7 +50,6 @@ const documents = [
   'docs/threats.md',
   'docs/problems.md',
   'docs/policy.md',
-  'docs/protected-table.md',
   'docs/exit-codes.md',
   'docs/kube-proxy-versions.md',
 ] as const;
