@@ -1,4 +1,5 @@
 import {
+  addressesHere,
   anyAddress,
   compareText,
   familySuffix,
@@ -93,6 +94,7 @@ function* frontendsOf(elements: FamilyElements): Generator<readonly [string, rea
     const seconds = [svc, out].map((verdict) => readListName((verdict ?? '').slice('goto '.length))?.seconds);
     const affinity = seconds.find((one) => one !== undefined);
     const isLocal = elements.of('near').has(key);
+    const lists = { endpoints: elements.list(key, svc), local: elements.list(key, out) };
     yield [
       frontendKey({ address, protocol, port: Number(port) }),
       frontendLines({
@@ -101,8 +103,8 @@ function* frontendsOf(elements: FamilyElements): Generator<readonly [string, rea
         ...(affinity === undefined ? {} : { affinitySeconds: affinity }),
         ...(none === undefined ? {} : { none: none === 'drop' ? 'drop' : 'refuse' }),
         ranges: (ranges.get(key) ?? []).toSorted(compareText),
-        endpoints: elements.list(key, svc),
-        local: elements.list(key, out),
+        ...lists,
+        here: addressesHere(lists, (one) => elements.of('loop').has(`${one} . ${one}`)),
       }),
     ];
   }

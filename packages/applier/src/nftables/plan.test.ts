@@ -12,7 +12,13 @@ const stateOf = (lists: Readonly<Record<string, readonly string[]>>): NftState =
   frontends: new Map(
     Object.entries(lists).map(([key, endpoints]) => [
       key,
-      frontendLines({ isClusterIP: true, ranges: [], endpoints, local: [] }),
+      frontendLines({
+        isClusterIP: true,
+        ranges: [],
+        endpoints,
+        local: [],
+        here: endpoints.map((one) => one.split(' ')[0] ?? '').toSorted(),
+      }),
     ]),
   ),
 });

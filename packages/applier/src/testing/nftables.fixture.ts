@@ -18,6 +18,7 @@ export function cartBundle(pods: readonly number[], more: Readonly<Record<string
     'add element inet sluice svc4 { 10.96.0.10 . tcp . 80 : goto n${count} }',
     'add element inet sluice none4 { 10.96.0.10 . tcp . 80 : drop }',
     ...pods.map((n) => `add element inet sluice tcp4 { 10.96.0.10 . 80 . \${slot} : ${pod(n)} }`),
+    ...pods.map((n) => `add element inet sluice loop4 { 10.244.1.${n} . 10.244.1.${n} }`),
   ];
   return new Map(nftBundle({ ...nftServices, 'shop/cart': lines.map((line) => `${line}\n`).join(''), ...more }));
 }

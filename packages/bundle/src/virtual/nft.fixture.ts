@@ -26,6 +26,7 @@ export const nftServices: Readonly<Record<string, string>> = {
     `@zone=a ${element('tcp4', '10.96.0.10 . 80 . ${slot} : 10.244.1.5 . 8080')}`,
     `@zone!=a ${element('tcp4', '10.96.0.10 . 80 . ${slot} : 10.244.2.7 . 8080')}`,
     `@zone=b ${element('udp4', '10.96.0.10 . 53 . ${slot} : 10.244.2.7 . 5353')}`,
+    `@node=node-a ${element('loop4', '10.244.1.5 . 10.244.1.5')}`,
     element('cluster6', 'fd00:10:96::a'),
     element('svc6', 'fd00:10:96::a . tcp . 80 : goto n${count}'),
     element('tcp6', 'fd00:10:96::a . 80 . ${slot} : fd00:10:244::5 . 8080'),

@@ -39,7 +39,7 @@ test('reads the frontends of each node', () => {
   ]);
   const lines = (state: NftState, key: string): readonly string[] | undefined => state.frontends.get(key);
   expect([...a.frontends.keys()].toSorted()).toEqual([...b.frontends.keys()].toSorted());
-  expect(lines(a, '10.96.0.10 . tcp . 80')).toEqual(['cluster-ip', 'endpoint 10.244.1.5 . 8080']);
+  expect(lines(a, '10.96.0.10 . tcp . 80')).toEqual(['cluster-ip', 'endpoint 10.244.1.5 . 8080', 'here 10.244.1.5']);
   expect(lines(b, '10.96.0.10 . tcp . 80')).toEqual(['cluster-ip', 'endpoint 10.244.2.7 . 8080']);
   expect(lines(a, '10.96.0.10 . udp . 53')).toEqual(['cluster-ip', 'none drop']);
   expect(lines(b, '10.96.0.10 . udp . 53')).toEqual(['cluster-ip', 'endpoint 10.244.2.7 . 5353']);

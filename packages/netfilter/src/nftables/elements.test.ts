@@ -21,6 +21,7 @@ test('a frontend reads back from its lines', () => {
     ranges: ['10.0.0.0/8'],
     endpoints: [a, b],
     local: [b],
+    here: ['10.244.2.7'],
   } as const;
   expect(frontend('fd00::1 . sctp . 9', whole)).toEqual({
     key: 'fd00::1 . sctp . 9',
@@ -109,8 +110,9 @@ describe('the elements of a frontend', () => {
     ]);
   });
 
-  test('endpoints and a ClusterIP are shared with other frontends', () => {
-    const one = frontend('10.96.0.10 . tcp . 80', { isClusterIP: true, outside: 'local', endpoints: [a], local: [a] });
+  test('endpoints on this node and a ClusterIP are shared with other frontends', () => {
+    const lists = { outside: 'local', endpoints: [a, b], local: [a], here: ['10.244.1.5'] } as const;
+    const one = frontend('10.96.0.10 . tcp . 80', { isClusterIP: true, ...lists });
     expect(frontendElements(one, 'a').shared.map(print)).toEqual([
       'loop4 10.244.1.5 . 10.244.1.5',
       'cluster4 10.96.0.10',

@@ -42,11 +42,7 @@ export function frontendElements(frontend: NftFrontend, half: Half, overlay = fa
   addServing(make, frontend, overlay);
   if (affinitySeconds === undefined) addSlots(make, frontend);
   else addSticky(make, frontend);
-  const { endpoints, local } = frontend;
-  for (const endpoint of new Set([...endpoints, ...local])) {
-    const address = endpoint.slice(0, endpoint.indexOf(' '));
-    make.add('shared', 'loop', `${address} . ${address}`);
-  }
+  for (const address of frontend.here ?? []) make.add('shared', 'loop', `${address} . ${address}`);
   if (frontend.isClusterIP) make.add('shared', 'cluster', frontend.address);
   return make;
 }

@@ -1,6 +1,7 @@
 import type { Family } from '../family.ts';
 import { printEndpoint, type TransportProtocol } from '../rules/rule.ts';
 import { perObject } from '../per-object.ts';
+import { compareText } from '../problem.ts';
 
 /** One address (or node port), protocol and port from which a node forwards connections to endpoints. */
 export interface NftFrontend {
@@ -25,6 +26,8 @@ export interface NftFrontend {
   readonly endpoints: readonly string[];
   /** Those that serve sources from outside with policy Local. */
   readonly local: readonly string[];
+  /** The addresses of endpoints on this node: only their packets can be translated to themselves here. Left out: none. */
+  readonly here?: readonly string[];
 }
 
 /** The address of node ports, by family. */
@@ -46,7 +49,7 @@ export const isNodePort = ({ address, family }: Pick<NftFrontend, 'address' | 'f
 export function frontendLines(
   frontend: Omit<NftFrontend, 'key' | 'family' | 'protocol' | 'address' | 'port'>,
 ): readonly string[] {
-  const { isClusterIP, outside, affinitySeconds, none, ranges, endpoints, local } = frontend;
+  const { isClusterIP, outside, affinitySeconds, none, ranges, endpoints, local, here = [] } = frontend;
   return [
     ...(isClusterIP ? ['cluster-ip'] : []),
     ...(outside ? [`outside ${outside}`] : []),
@@ -55,6 +58,7 @@ export function frontendLines(
     ...ranges.map((range) => `range ${range}`),
     ...endpoints.map((endpoint) => `endpoint ${endpoint}`),
     ...local.map((endpoint) => `local ${endpoint}`),
+    ...here.map((address) => `here ${address}`),
   ];
 }
 
@@ -74,12 +78,22 @@ const bodyOf = perObject((lines: readonly string[]): FrontendBody => {
     ranges: of('range'),
     endpoints: of('endpoint'),
     local: of('local'),
+    here: of('here'),
   };
 });
 
 /** Reads a frontend of a state. `frontendLines(readFrontend(key, lines))` is `lines`. */
 export function readFrontend(key: string, lines: readonly string[]): NftFrontend {
   return { ...readFrontendKey(key), ...bodyOf(lines) };
+}
+
+/** The addresses of endpoints of a frontend, each once, in byte order. @param chosen of all of them */
+export function addressesHere(
+  { endpoints, local }: Pick<NftFrontend, 'endpoints' | 'local'>,
+  chosen: (address: string) => boolean,
+): readonly string[] {
+  const addresses = [...endpoints, ...local].map((endpoint) => endpoint.slice(0, endpoint.indexOf(' ')));
+  return [...new Set(addresses)].filter(chosen).toSorted(compareText);
 }
 
 /** `10.244.1.5:8080` of `10.244.1.5 . 8080`: an endpoint as other data planes spell it. */

@@ -15,7 +15,7 @@ export type NftElement =
   | { readonly kind: 'none'; readonly key: string; readonly verdict: 'refuse' | 'drop' }
   | { readonly kind: 'allow'; readonly key: string; readonly range: string }
   | { readonly kind: 'endpoint' | 'local'; readonly key: string; readonly endpoint: string }
-  | { readonly kind: 'cluster'; readonly address: string }
+  | { readonly kind: 'cluster' | 'loop'; readonly address: string }
   | { readonly kind: 'health'; readonly port: string }
   | { readonly kind: 'pods' | 'keep' | 'node' | 'cidr'; readonly network: string };
 
@@ -65,6 +65,7 @@ const readers = {
   udp: (text, family) => readEndpoint(text, family, 'udp'),
   sctp: (text, family) => readEndpoint(text, family, 'sctp'),
   cluster: (text, family) => (isAddress(text, family) ? { kind: 'cluster', address: text } : undefined),
+  loop: readLoop,
   health: (text) => (isPort(text) ? { kind: 'health', port: text } : undefined),
   pods: (text, family) => readNetwork(text, family, 'pods'),
   keep: (text, family) => readNetwork(text, family, 'keep'),
@@ -118,6 +119,13 @@ function readEndpoint(text: string, family: Family, protocol: TransportProtocol)
   if (!isValid || forbiddenEndpoint(target) !== undefined) return undefined;
   const key = frontendKey({ address, protocol, port: Number(port) });
   return { kind: slot === '${slot}' ? 'endpoint' : 'local', key, endpoint };
+}
+
+/** An endpoint of the node with itself: source and destination. */
+function readLoop(text: string, family: Family): NftElement | undefined {
+  const [address = '', ...rest] = text.split(' . ');
+  const isItself = rest.length === 1 && rest[0] === address && isAddress(address, family);
+  return isItself && forbiddenEndpoint(address) === undefined ? { kind: 'loop', address } : undefined;
 }
 
 function withKey(

@@ -4,7 +4,7 @@ import { addAll } from '../add-all.ts';
 import type { RuleError } from '../rules/rule.ts';
 import { refusedLine, type ResolvedLine, type ResolvedVirtualFile } from '../virtual/line.ts';
 import { Layered } from '../link/layered.ts';
-import { frontendLines, readFrontendKey } from './frontend.ts';
+import { addressesHere, frontendLines, readFrontendKey } from './frontend.ts';
 import { disjoint } from './networks.ts';
 import { isBaseElement, type NftElement, readNftLine } from './read-line.ts';
 import { nftLimits } from './limits.ts';
@@ -64,9 +64,7 @@ export function readNftFiles(files: readonly ResolvedVirtualFile[]): NftRead {
 export function nftOnAllNodes(lines: readonly string[]): NftState {
   const building = new Building();
   for (const line of lines) addLine(building, line, 0);
-  const frontends = [...building.frontends].map(
-    ([key, parts]) => [key, linesOf(key, parts, building.clusterIPs)] as const,
-  );
+  const frontends = [...building.frontends].map(([key, parts]) => [key, linesOf(key, parts, building)] as const);
   return { settings: building.settings, frontends: new Map(frontends) };
 }
 
@@ -116,6 +114,8 @@ interface NftFile {
 class Building {
   readonly settings: string[] = [];
   readonly clusterIPs = new Set<string>();
+  /** Of endpoints on this node; those of none of its frontends have no effect. */
+  readonly here = new Set<string>();
   readonly frontends = new Map<string, FrontendParts>();
 
   part(key: string, line: number): FrontendParts {
@@ -152,7 +152,7 @@ const fileOf = perObject((lines: readonly ResolvedLine[]): NftFile => {
   for (const [key, parts] of building.frontends) {
     const wrong = refuseFrontend(parts);
     if (wrong !== undefined) complain(parts.line, `frontend ${key} ${wrong}`);
-    else frontends.set(key, linesOf(key, parts, building.clusterIPs));
+    else frontends.set(key, linesOf(key, parts, building));
   }
   return { settings: building.settings, frontends, problems: found.isEmpty ? [] : found.all };
 });
@@ -180,6 +180,10 @@ function addElement(building: Building, element: NftElement, line: number): void
   }
   if (element.kind === 'cluster') {
     building.clusterIPs.add(element.address);
+    return;
+  }
+  if (element.kind === 'loop') {
+    building.here.add(element.address);
     return;
   }
   if (!('key' in element)) return;
@@ -223,7 +227,7 @@ function refuseFrontend({ kinds, times, endpoint, local, none }: FrontendParts):
   return isServed || none ? undefined : 'has no endpoint on this node, and is not in none';
 }
 
-function linesOf(key: string, parts: FrontendParts, clusterIPs: ReadonlySet<string>): readonly string[] {
+function linesOf(key: string, parts: FrontendParts, { clusterIPs, here }: Building): readonly string[] {
   const { kinds, times, ranges, endpoint, local, none } = parts;
   const [seconds = 0] = times;
   const isServed = endpoint.length > 0 && (local.length > 0 || !kinds.has('near'));
@@ -235,5 +239,6 @@ function linesOf(key: string, parts: FrontendParts, clusterIPs: ReadonlySet<stri
     ranges: disjoint(ranges),
     endpoints: endpoint,
     local,
+    here: here.size === 0 ? [] : addressesHere({ endpoints: endpoint, local }, (address) => here.has(address)),
   });
 }

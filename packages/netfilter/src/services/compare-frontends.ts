@@ -1,5 +1,5 @@
 import { differing, Layered } from '../link/layered.ts';
-import { frontendLines, type NftFrontend, readFrontend } from '../nftables/frontend.ts';
+import { addressesHere, frontendLines, type NftFrontend, readFrontend } from '../nftables/frontend.ts';
 import { emptyNft, type NftState } from '../nftables/state.ts';
 import {
   type FrontendLines,
@@ -120,9 +120,11 @@ class FrontendPair {
     this.lines = { before, after };
     this.before = readFrontend(key, before);
     this.after = readFrontend(key, after);
+    // An address may move to another node, where the endpoint is the same.
+    const isMoved = !sameMembers(this.before.here ?? [], this.after.here ?? []);
     // A list that only one of them has is no change of endpoints: the frontend's frame differs, too.
     this.changes = (['all', 'local'] as const)
-      .filter((list) => !sameMembers(this.before[words[list]], this.after[words[list]]))
+      .filter((list) => (list === 'all' && isMoved) || !sameMembers(this.before[words[list]], this.after[words[list]]))
       .map((list) => new ListChange(this, list));
   }
 
@@ -155,7 +157,9 @@ class FrontendPair {
     if (this.isFrameSame && isAfter) return lines.after;
     const { none: own, ...frame } = { ...before, endpoints, local };
     const none = refusalOf(frame, after.none ?? own);
-    return frontendLines({ ...frame, ...(none ? { none } : {}) });
+    const all = new Set([...(before.here ?? []), ...(after.here ?? [])]);
+    const here = addressesHere(frame, (address) => all.has(address));
+    return frontendLines({ ...frame, here, ...(none ? { none } : {}) });
   }
 }
 

@@ -18,6 +18,7 @@ const frontend = (body: Partial<Body>): Body => ({
   ranges: [],
   endpoints: [here, there],
   local: [],
+  here: ['10.244.1.5'],
   ...body,
 });
 const cluster = (body: Partial<Body> = {}): Body => frontend({ isClusterIP: true, ...body });
@@ -85,6 +86,11 @@ test.each<Row>([
     'an endpoint is masqueraded on its way to itself',
     { ...itself, destination: '10.96.0.10' },
     'dnat 10.244.2.7:8080, masquerade dnat 10.244.1.5:8080',
+  ],
+  [
+    'an endpoint of another node is not: its packets to itself do not start here',
+    { ...pod, source: '10.244.2.7', destination: '10.96.0.10' },
+    both,
   ],
   ['the node is masqueraded at a ClusterIP', { ...node, destination: '10.96.0.10' }, `masquerade ${both}`],
   [

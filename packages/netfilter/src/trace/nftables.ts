@@ -22,20 +22,21 @@ const settingsOf = perObject((settings: readonly string[]): Settings => {
   return { table: tableOptions(settings), pods: of('pods'), keep: of('keep'), node: of('node'), cidr: of('cidr') };
 });
 
-/** The addresses that all frontends have together. */
+/** Addresses that frontends have together. */
 interface SharedAddresses {
   readonly clusterIPs: ReadonlySet<string>;
-  readonly endpoints: ReadonlySet<string>;
+  /** Endpoints on this node. */
+  readonly here: ReadonlySet<string>;
 }
 
 const sharedOf = perObject((frontends: NftState['frontends']): SharedAddresses => {
-  const [clusterIPs, endpoints] = [new Set<string>(), new Set<string>()];
+  const [clusterIPs, here] = [new Set<string>(), new Set<string>()];
   for (const [key, lines] of frontends) {
     const one = readFrontend(key, lines);
     if (one.isClusterIP) clusterIPs.add(one.address);
-    for (const endpoint of [...one.endpoints, ...one.local]) endpoints.add(addressOf(endpoint));
+    for (const address of one.here ?? []) here.add(address);
   }
-  return { clusterIPs, endpoints };
+  return { clusterIPs, here };
 });
 
 const addressOf = (endpoint: string): string => endpoint.slice(0, endpoint.indexOf(' '));
@@ -150,7 +151,7 @@ export class NftTable {
       masquerade: true,
     });
     const shared = sharedOf(this.#frontends);
-    if (source.text === destination.text && shared.endpoints.has(source.text))
+    if (source.text === destination.text && shared.here.has(source.text))
       return masquerade('loop', `${source.text} . ${destination.text}`);
     const { protocol, port, destination: text } = this.#packet;
     const meant = parseAddress(text);

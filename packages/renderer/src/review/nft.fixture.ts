@@ -19,27 +19,34 @@ values:
 const add = (name: string, elements: string, guard = ''): string =>
   `${guard}add element inet sluice ${name} { ${elements} }\n`;
 
-const endpoints = [
-  ['10.244.1.5', 'node-1', 'a'],
-  ['10.244.2.7', 'node-2', 'b'],
-] as const;
+/** One endpoint on each node; each Service has pods of its own. */
+const endpointsOf = (pod: number): readonly (readonly [address: string, node: string, zone: string])[] => [
+  [`10.244.1.${pod}`, 'node-1', 'a'],
+  [`10.244.2.${pod + 2}`, 'node-2', 'b'],
+];
 
-const notes = endpoints.map(([address, name, zone]) => `# endpoint http ${address}:8080 ${name} ${zone}\n`).join('');
-
-/** One line per endpoint, for some frontends. */
-const lists = (...frontends: readonly string[]): string =>
-  endpoints
-    .map(([address]) => add('tcp4', frontends.map((one) => `${one} . \${slot} : ${address} . 8080`).join(', ')))
+const notesOf = (pod: number): string =>
+  endpointsOf(pod)
+    .map(([address, name, zone]) => `# endpoint http ${address}:8080 ${name} ${zone}\n`)
     .join('');
+
+/** One line per endpoint, for some frontends, and one on its own node. */
+const lists = (pod: number, ...frontends: readonly string[]): string =>
+  [
+    ...endpointsOf(pod).map(([address]) =>
+      add('tcp4', frontends.map((one) => `${one} . \${slot} : ${address} . 8080`).join(', ')),
+    ),
+    ...endpointsOf(pod).map(([address, name]) => add('loop4', `${address} . ${address}`, `@node=${name} `)),
+  ].join('');
 
 const web = `# shop/web ClusterIP
 # 10.96.0.10: http 80/TCP
-${notes}${add('cluster4', '10.96.0.10')}${add('svc4', '10.96.0.10 . tcp . 80 : goto n${count}')}${lists('10.96.0.10 . 80')}`;
+${notesOf(5)}${add('cluster4', '10.96.0.10')}${add('svc4', '10.96.0.10 . tcp . 80 : goto n${count}')}${lists(5, '10.96.0.10 . 80')}`;
 
 const cart = `# shop/cart ClusterIP
 # 10.96.0.20: http 80/TCP
 # session affinity ClientIP 600 s
-${notes}${add('cluster4', '10.96.0.20')}${add('svc4', '10.96.0.20 . tcp . 80 : goto s${count}t600')}${lists('10.96.0.20 . 80')}`;
+${notesOf(20)}${add('cluster4', '10.96.0.20')}${add('svc4', '10.96.0.20 . tcp . 80 : goto s${count}t600')}${lists(20, '10.96.0.20 . 80')}`;
 
 const idle = `# shop/idle ClusterIP
 # 10.96.0.40: http 80/TCP
@@ -53,7 +60,7 @@ const gate = `# shop/gate LoadBalancer
 # load-balancer source range 198.51.100.0/25
 # externalTrafficPolicy Local
 # health-check node port 32090
-${notes}${[
+${notesOf(30)}${[
   add('cluster4', '10.96.0.30'),
   add('svc4', `10.96.0.30 . tcp . 80 : goto n\${count}, ${own} : goto n\${count}, ${ofNode} : goto pn\${count}`),
   add('near4', `${own}, ${ofNode}`),
@@ -63,8 +70,8 @@ ${notes}${[
   add('allow4', `${own} . 198.51.100.0/25`),
   add('allow4', `${own} . 203.0.113.9`, '@ip-in=198.51.100.0/25 '),
   add('health4', '32090'),
-  lists('10.96.0.30 . 80', '203.0.113.9 . 80', '0.0.0.0 . 30090'),
-  ...endpoints.map(([address, name]) => {
+  lists(30, '10.96.0.30 . 80', '203.0.113.9 . 80', '0.0.0.0 . 30090'),
+  ...endpointsOf(30).map(([address, name]) => {
     const to = `\${localSlot} : ${address} . 8080`;
     return add('tcp4', `203.0.113.9 . 80 . ${to}, 0.0.0.0 . 30090 . ${to}`, `@node=${name} `);
   }),

@@ -161,7 +161,7 @@ test.each<readonly [string, string, string, string, readonly string[]]>([
     ],
   ],
   ['affinity', 'cart', 't600', 't300', ['node-1,node-2 10.96.0.20']],
-  ['source ranges', 'gate', '198.51.100.0/25 }', '198.51.0.0/16 }', ['node-1 203.0.113.9: DROP → 10.244.1.5:8080']],
+  ['source ranges', 'gate', '198.51.100.0/25 }', '198.51.0.0/16 }', ['node-1 203.0.113.9: DROP → 10.244.1.30:8080']],
   ['the verdict without endpoints', 'idle', 'goto refuse', 'drop', ['node-1,node-2 10.96.0.40: REJECT → DROP']],
 ])('flows of mode nftables change with %s', (_title, name, from, to, expected) => {
   const fresh = edited(nftBundle, nftService(name), (text) => text.replaceAll(from, to));

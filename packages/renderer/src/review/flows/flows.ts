@@ -2,6 +2,7 @@ import { compareText, type Family, type Packet, type Problem, TraceError } from 
 import { addressOf, destinationsOf, keyOf, loopback } from './destinations.ts';
 import type { Destination, TrafficFlow, FlowOutcome, NodeGroup, FlowSource } from './flow.ts';
 import { type Distinctions, groupNodes, type Slice } from './groups.ts';
+import { type OwnNodes, ownNodesOf } from './own-nodes.ts';
 import { outcomeOf } from './outcome.ts';
 import { factOf, nodeOf, nodesOfProfile, ReviewStopped } from '../bundle/node.ts';
 import { asSent, type NodeProgram, programOf } from './program.ts';
@@ -36,8 +37,9 @@ export function* flowRows(views: readonly BundleView[], question: FlowQuestion):
   for (const [, unit] of unitsOf(views, question)) {
     const slices = views.map((view, at): Slice => ({ view, paths: unit.paths[at]! }));
     const distinctions = question.distinctions?.(unit.destinations);
+    const ownNodes = ownNodesOf(slices, distinctions?.ownNodes);
     for (const nodes of groupNodes(unit.nodes, question.profiles.at(-1)!, question.family, slices, distinctions)) {
-      yield* rowsOfGroup(slices, nodes, question.family, unit.destinations, distinctions);
+      yield* rowsOfGroup({ slices, nodes, family: question.family, ownNodes, distinctions }, unit.destinations);
     }
   }
 }
@@ -105,14 +107,42 @@ function claimedAddresses(
   );
 }
 
-function* rowsOfGroup(
-  slices: readonly Slice[],
-  nodes: NodeGroup,
-  family: Family,
+/** Nodes that the files treat equally, but for packets that endpoints send to themselves. */
+interface GroupOfFiles {
+  readonly slices: readonly Slice[];
+  readonly nodes: NodeGroup;
+  readonly family: Family;
+  readonly ownNodes: OwnNodes;
+  readonly distinctions: Distinctions | undefined;
+}
+
+/** All flows on the first node; those of an endpoint on each of its own nodes, too. */
+function* rowsOfGroup(group: GroupOfFiles, destinations: readonly Destination[]): Generator<FlowRow> {
+  const { ownNodes } = group;
+  const { profile, nodes } = group.nodes;
+  const ofEndpoint = (source: FlowSource): ReadonlySet<string> =>
+    (source.class === 'endpoint' ? ownNodes.get(source.address) : undefined) ?? new Set();
+  const [first = ''] = nodes;
+  yield* rowsOn(group, first, destinations, (source) => {
+    const own = ofEndpoint(source);
+    if (own.size === 0) return group.nodes;
+    return { profile, nodes: own.has(first) ? [first] : nodes.filter((name) => !own.has(name)) };
+  });
+  const others = new Set([...ownNodes.values()].flatMap((names) => [...names]));
+  for (const name of nodes)
+    if (name !== first && others.has(name))
+      yield* rowsOn(group, name, destinations, (source) =>
+        ofEndpoint(source).has(name) ? { profile, nodes: [name] } : undefined,
+      );
+}
+
+/** The flows on one node. @param nodesOf the nodes for which it stands, by source; undefined: that source is not traced */
+function* rowsOn(
+  { slices, family, distinctions }: GroupOfFiles,
+  name: string,
   destinations: readonly Destination[],
-  distinctions: Distinctions | undefined,
+  nodesOf: (source: FlowSource) => NodeGroup | undefined,
 ): Generator<FlowRow> {
-  const name = nodes.nodes[0]!;
   const programs = slices.map((slice) => programOf(slice.view, nodeOf(slice.view, name), family, slice.paths));
   const { view } = slices.at(-1)!;
   const node = nodeOf(view, name);
@@ -122,6 +152,8 @@ function* rowsOfGroup(
     const address = addressOf(destination, family, own);
     if (address === undefined) continue;
     for (const source of reaching(destination, address, sources)) {
+      const nodes = nodesOf(source);
+      if (!nodes) continue;
       const packet = packetOf(source, destination, address, family);
       const outcomes = slices.map((slice, at) => {
         const local = factOf(nodeOf(slice.view, name), family, 'address');

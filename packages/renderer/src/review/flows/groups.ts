@@ -14,6 +14,7 @@ import { readEntry } from '../bundle/lines.ts';
 import type { NodeGroup } from './flow.ts';
 import { factOf, nodeOf, type NodeOf, scopeOf } from '../bundle/node.ts';
 import { hasLines, toolAt } from '../bundle/tools.ts';
+import { type OwnNodes, ownNodesAt } from './own-nodes.ts';
 import type { BundleView } from '../bundle/view.ts';
 import { rulesAt, virtualAt } from '../bundle/files.ts';
 
@@ -25,6 +26,8 @@ export interface Distinctions {
   readonly networks: readonly string[];
   /** Nodes with different signatures are traced separately. */
   readonly signatureOf: (node: NodeOf) => string;
+  /** In mode nftables: the own nodes of endpoints. */
+  readonly ownNodes?: OwnNodes;
 }
 
 /** Some Service files of one bundle. */
@@ -95,7 +98,8 @@ function criteriaOfLines({ tool, lines }: VirtualFile): FileCriteria {
   const guards = new Map<string, Exclude<Guard, { kind: 'local' }>>();
   const networks = new Set<string>();
   for (const { guard, text } of lines) {
-    if (guard && guard.kind !== 'local') guards.set(JSON.stringify(guard), guard);
+    const isOfOwnNode = tool === 'nft' && ownNodesAt({ guard, text }).length > 0;
+    if (guard && guard.kind !== 'local' && !isOfOwnNode) guards.set(JSON.stringify(guard), guard);
     if (tool === 'nft') {
       for (const network of networksIn(text)) networks.add(network);
       continue;

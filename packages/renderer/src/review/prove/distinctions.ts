@@ -1,4 +1,5 @@
-import { cidrContains, type Family } from '@sluice/netfilter';
+import { addressOfEndpoint, cidrContains, type Family } from '@sluice/netfilter';
+import { addTo, type OwnNodes } from '../flows/own-nodes.ts';
 import type { Claim } from './declared.ts';
 import { clusterEndpoints, endpointsOf } from './connection.ts';
 import type { Distinctions } from '../flows/groups.ts';
@@ -11,7 +12,18 @@ export function distinctionsOf(claims: readonly Claim[], family: Family): Distin
   return {
     networks: [...new Set(ranges)],
     signatureOf: (node) => traits.map((trait) => trait(node)).join('\n'),
+    ownNodes: ownNodesOfClaims(claims),
   };
+}
+
+/** In mode nftables only an endpoint's own node masquerades its hairpin traffic. */
+function ownNodesOfClaims(claims: readonly Claim[]): OwnNodes {
+  const found = new Map<string, Set<string>>();
+  for (const { declared } of claims)
+    if (declared.mode === 'nftables')
+      for (const { text, node } of declared.notes.endpoints)
+        if (node !== undefined) addTo(found, addressOfEndpoint(text), node);
+  return found;
 }
 
 /** Source ranges; in mode nftables also the address from which a node inside of them connects. */

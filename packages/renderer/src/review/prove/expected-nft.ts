@@ -1,4 +1,5 @@
 import { addressOfEndpoint } from '@sluice/netfilter';
+import type { HeaderNote } from '../bundle/header.ts';
 import {
   choice,
   clusterEndpoints,
@@ -33,8 +34,12 @@ export function expectedNft(connection: DeclaredConnection): ExpectedOutcome {
   const isLocal = policy === 'Local' && (role === 'cluster' || isOutside);
   const list = isLocal ? localEndpoints(endpoints, node) : clusterEndpoints(endpoints, node);
   if (list.length === 0) return { kind: 'drop' };
+  // Only an endpoint's own node masquerades what it sends to itself; where no node is named, each may be the one.
+  const mayStartHere = ({ text, node: home = node.name }: HeaderNote): boolean =>
+    home === node.name && addressOfEndpoint(text) === source.address;
+  const itself = new Set(list.filter(mayStartHere).map(({ text }) => text));
   return choice(list, notes, (text) => {
-    if (addressOfEndpoint(text) === source.address) return true;
+    if (itself.has(text)) return true;
     if (role === 'cluster') return trafficPolicy.masqueradeAll === true || (isKnown && !isPod);
     return policy === 'Cluster' || (source.class === 'node' && !isPod);
   });

@@ -212,6 +212,7 @@ test.each([
   ['a missing endpoint', 'web', /^.*10\.244\.2\.7 \. 8080 \}\n/gm, '', 'tcp 10.96.0.10 80'],
   ['a time of affinity', 'cart', 't600', 't300', 'tcp 10.96.0.20 80'],
   ['a dropped instead of a rejected packet', 'idle', 'goto refuse', 'drop', 'tcp 10.96.0.40 80'],
+  ['an endpoint that is not masqueraded to itself', 'web', /^@node=node-1 .*loop4 .*\n/gm, '', 'tcp 10.96.0.10 80'],
   ['the ClusterIP of no endpoint', 'idle', /^.*cluster4 .*\n/gm, '', 'tcp 10.96.0.40 9'],
   ['a missing ClusterIP', 'web', /^.*cluster4 .*\n/gm, '', 'tcp 10.96.0.10 80'],
   ['a source range', 'gate', '198.51.100.0/25 }', '198.51.100.0/24 }', 'tcp 203.0.113.9 80'],

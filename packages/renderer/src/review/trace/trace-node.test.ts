@@ -155,7 +155,7 @@ test('elements of mode nftables name their Service', () => {
   const [way] = traced(nftBundle, { from: 'node', destination: '192.0.2.11', port: 30_090 }).ways;
   expect(way?.path).toEqual([
     { table: 'nftables', chain: 'svc4', rule: '0.0.0.0 . tcp . 30090 : goto pn2', service: 'shop/gate' },
-    { table: 'nftables', chain: 'tcp4', rule: '0.0.0.0 . 30090 . 0 : 10.244.1.5 . 8080', service: 'shop/gate' },
+    { table: 'nftables', chain: 'tcp4', rule: '0.0.0.0 . 30090 . 0 : 10.244.1.30 . 8080', service: 'shop/gate' },
     { table: 'nftables', chain: 'near4', rule: '0.0.0.0 . tcp . 30090', service: 'shop/gate' },
   ]);
   const [outside] = traced(nftBundle, { from: '203.0.113.7', destination: '203.0.113.9' }).ways;

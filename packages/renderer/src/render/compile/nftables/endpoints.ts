@@ -1,3 +1,4 @@
+import type { Guard } from '@sluice/bundle';
 import type { Endpoint } from '../../model.ts';
 import type { Variant } from '../../select/fleet.ts';
 import type { GuardedLine } from '../lines.ts';
@@ -10,7 +11,10 @@ interface Place {
   readonly slot: '${slot}' | '${localSlot}';
 }
 
-/** The endpoints of a Service port: one line for each endpoint and list of nodes, with all frontends that it serves there. */
+/**
+ * The endpoints of a Service port: one line for each endpoint and list of nodes, with all frontends that it serves there; and a line on its
+ * own node, by which packets of the endpoint that are translated to itself are masqueraded.
+ */
 export function endpointLines(compiled: NftPort): readonly GuardedLine[] {
   const { selection, family } = compiled;
   const add = addingElements(family);
@@ -25,6 +29,9 @@ export function endpointLines(compiled: NftPort): readonly GuardedLine[] {
       ),
     );
   const frontends = frontendsOf(compiled);
+  const itself = selection.all.flatMap(({ address, nodeName }) =>
+    add('loop', [`${address} . ${address}`], nodeName === undefined ? undefined : onNode(nodeName)),
+  );
   return [
     ...lines(selection.cluster, servedBy(frontends, 'cluster')),
     ...lines(selection.local, [
@@ -33,8 +40,12 @@ export function endpointLines(compiled: NftPort): readonly GuardedLine[] {
         .filter(({ outside }) => outside === 'local')
         .map((frontend): Place => ({ frontend, slot: '${localSlot}' })),
     ]),
+    ...itself,
   ];
 }
+
+/** An endpoint's packets to itself start on its own node. Where that is not named, any node may be the one. */
+const onNode = (name: string): Guard => ({ kind: 'node', negated: false, values: [name] });
 
 function servedBy(frontends: readonly Frontend[], list: Frontend['list']): readonly Place[] {
   return frontends.filter((frontend) => frontend.list === list).map((frontend) => ({ frontend, slot: '${slot}' }));

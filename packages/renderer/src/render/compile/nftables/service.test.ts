@@ -31,7 +31,15 @@ test('a ClusterIP has its map, its address and a line for each endpoint', () => 
     'svc4 { 10.96.7.1 . tcp . 80 : goto n${count} }',
     'tcp4 { 10.96.7.1 . 80 . ${slot} : 10.244.1.5 . 8080 }',
     'tcp4 { 10.96.7.1 . 80 . ${slot} : 10.244.2.7 . 8080 }',
+    '@node=node-1 loop4 { 10.244.1.5 . 10.244.1.5 }',
+    '@node=node-2 loop4 { 10.244.2.7 . 10.244.2.7 }',
   ]);
+});
+
+test('an endpoint whose node is not known reaches itself on any node, whatever its ports', () => {
+  const unknown = endpoint('10.244.1.5:8080');
+  const ports = [80, 81].map((port) => portWith({ endpoints: [unknown] }, { port }));
+  expect(linesOf(ports).filter((line) => line.includes('loop4'))).toEqual(['loop4 { 10.244.1.5 . 10.244.1.5 }']);
 });
 
 test('policy Local, ranges and affinity', () => {
@@ -53,6 +61,7 @@ test('policy Local, ranges and affinity', () => {
     'health4 { 32090 }',
     'tcp4 { 10.96.7.1 . 80 . ${slot} : 10.244.1.5 . 8080, 203.0.113.9 . 80 . ${slot} : 10.244.1.5 . 8080, 0.0.0.0 . 30090 . ${slot} : 10.244.1.5 . 8080 }',
     '@node=node-1 tcp4 { 203.0.113.9 . 80 . ${localSlot} : 10.244.1.5 . 8080, 0.0.0.0 . 30090 . ${localSlot} : 10.244.1.5 . 8080 }',
+    '@node=node-1 loop4 { 10.244.1.5 . 10.244.1.5 }',
   ]);
 });
 
@@ -100,9 +109,21 @@ test('both families are in one file; a profile of one family has only its lines'
     'svc6 { fd00:96::1 . udp . 80 : goto n${count}, :: . udp . 30053 : goto pn${count} }',
     'always6 { :: . udp . 30053 }',
     'udp6 { fd00:96::1 . 80 . ${slot} : fd00::5 . 53, :: . 30053 . ${slot} : fd00::5 . 53 }',
+    'loop6 { fd00::5 . fd00::5 }',
   ]);
   const sets = linesOf([dual]).map((line) => line.split(' ')[0]);
-  expect(sets).toEqual(['cluster4', 'svc4', 'always4', 'udp4', 'cluster6', 'svc6', 'always6', 'udp6']);
+  expect(sets).toEqual([
+    'cluster4',
+    'svc4',
+    'always4',
+    'udp4',
+    '@node=node-1',
+    'cluster6',
+    'svc6',
+    'always6',
+    'udp6',
+    'loop6',
+  ]);
   expect(nftServiceText(serviceOf([port]), { ...both, families: ['ipv6'] }, fleet)).toBe('');
 });
 
@@ -135,7 +156,7 @@ test('a line is never longer than a rule may be', () => {
   expect(texts.join(' ').match(/ : fd00:10:244:/g)).toHaveLength(61);
 });
 
-test('a pod that restarts on one of 1,000 nodes changes three lines of one file', () => {
+test('a pod that restarts on one of 1,000 nodes changes four lines of one file', () => {
   const nodes = Array.from({ length: 1_000 }, (_, n) => node(`node-${n}`, { zone: `zone-${n % 3}` }));
   const filesWith = (last: number): ReadonlyMap<string, string> => {
     const endpoints = nodes.map(({ name }, n) =>
@@ -153,11 +174,11 @@ test('a pod that restarts on one of 1,000 nodes changes three lines of one file'
   const changed = [...after.keys()].filter((path) => after.get(path) !== before.get(path));
   expect(changed).toEqual(['profiles/default/services/shop/cart.nft']);
   const old = new Set(before.get(changed[0]!)!.split('\n'));
-  // Of the header, of the list, and of the local list.
+  // Of the header, of the list, of the local list, and that of the endpoint's own node.
   expect(
     after
       .get(changed[0]!)!
       .split('\n')
       .filter((line) => !old.has(line)),
-  ).toHaveLength(3);
+  ).toHaveLength(4);
 });

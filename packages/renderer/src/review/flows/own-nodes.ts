@@ -1,0 +1,60 @@
+import type { Guard, VirtualFile } from '@sluice/bundle';
+import { type NftElement, perObject, readNftLine } from '@sluice/netfilter';
+import { virtualAt } from '../bundle/files.ts';
+import { toolAt } from '../bundle/tools.ts';
+import type { BundleView } from '../bundle/view.ts';
+
+/** By the address of an endpoint: the nodes that are its own. */
+export type OwnNodes = ReadonlyMap<string, ReadonlySet<string>>;
+
+/** Some files of one bundle. */
+interface FilesOfView {
+  readonly view: BundleView;
+  readonly paths: readonly string[];
+}
+
+interface GuardedText {
+  readonly guard?: Guard | undefined;
+  readonly text: string;
+}
+
+/**
+ * The nodes that masquerade what an endpoint sends to itself, as lines of `.nft` files name them. Every node has a line for each endpoint
+ * there, which is why these lines divide no nodes into groups: only packets of that endpoint meet them. The set is one for all Services;
+ * reviews ask of each file that it has the lines of its own endpoints, as `sluice` writes it.
+ * @param declared own nodes that lines of a wrong bundle may not name
+ */
+export function ownNodesOf(slices: readonly FilesOfView[], declared: OwnNodes = new Map()): OwnNodes {
+  const found = new Map([...declared].map(([address, names]) => [address, new Set(names)]));
+  for (const { view, paths } of slices)
+    for (const path of paths)
+      if (toolAt(path).tool === 'nft')
+        for (const [address, names] of ownNodesIn(virtualAt(view, path)))
+          for (const name of names) addTo(found, address, name);
+  return found;
+}
+
+const ownNodesIn = perObject(({ lines }: VirtualFile): OwnNodes => {
+  const found = new Map<string, Set<string>>();
+  for (const line of lines) {
+    const names = ownNodesAt(line);
+    const read = names.length > 0 ? readNftLine(line.text) : undefined;
+    if (!read || 'error' in read) continue;
+    for (const address of read.elements.flatMap(addressIn)) for (const name of names) addTo(found, address, name);
+  }
+  return found;
+});
+
+const addressIn = (element: NftElement): readonly string[] => (element.kind === 'loop' ? [element.address] : []);
+
+/** The nodes that a line about an endpoint's own node names; none: it is another line. */
+export const ownNodesAt = ({ guard, text }: GuardedText): readonly string[] =>
+  guard?.kind === 'node' && !guard.negated && /^add element inet sluice loop[46] /.test(text) ? guard.values : [];
+
+
+/** Adds a value to a set of a map. */
+export function addTo(found: Map<string, Set<string>>, key: string, value: string): void {
+  const known = found.get(key);
+  if (known) known.add(value);
+  else found.set(key, new Set([value]));
+}
