@@ -26,10 +26,19 @@ interface LayoutTexts {
   readonly add: (service: number) => string;
 }
 
+/** The pods of the node: the kubelet runs 110 of them at most, unless it is told otherwise. */
+const onNode = new Set(Array.from({ length: Math.min(services, 110) }, (_, service) => pod(service, 0)));
+
 function ours(): LayoutTexts {
   const key = (service: number): string => `${vip(service)} . ${protocol} . 80`;
   const linesOf = (list: readonly string[]): readonly string[] =>
-    frontendLines({ isClusterIP: true, ranges: [], endpoints: list.map((one) => `${one} . 8080`), local: [] });
+    frontendLines({
+      isClusterIP: true,
+      ranges: [],
+      endpoints: list.map((one) => `${one} . 8080`),
+      local: [],
+      here: list.filter((one) => onNode.has(one)),
+    });
   const pods = (service: number): readonly string[] => Array.from({ length: endpoints }, (_, at) => pod(service, at));
   const frontends = new Map(
     Array.from({ length: services }, (_, service) => [key(service), linesOf(pods(service))] as const),

@@ -37,21 +37,3 @@ export const ofNftables: readonly ModeDifference[] = [
       [...ours.keys()].every((words) => words.startsWith(`eth0 ${target} `)),
   },
 ];
-
-/** The differences of Sluice's mode nftables from kube-proxy's: `ours` of Sluice. */
-export const ofSluice: readonly ModeDifference[] = [
-  {
-    // kube-proxy 1.37 has only this node's endpoints in its set of hairpin connections; earlier versions had all.
-    name: 'an endpoint of another node that reaches itself through this one is masqueraded',
-    explains: ({ question: { sources }, theirs, ours }) =>
-      [...ours.keys()].every((words) => {
-        const [endpoint = '', source] = words.split(' as ');
-        return (
-          theirs.has(source === undefined ? words : endpoint) && (source === undefined || isOwn(endpoint, sources))
-        );
-      }),
-  },
-];
-
-/** Whether the endpoint of an answer, `eth0 192.0.2.12 8080`, is among those who asked. */
-const isOwn = (answer: string, sources: readonly string[]): boolean => sources.includes(answer.split(' ')[1] ?? '');

@@ -3,9 +3,8 @@ import { atTier, randomOf, seed } from '@sluice/testing';
 import { afterAll, expect, test } from 'vitest';
 import { drawCluster, itemsOf } from './clusters.ts';
 import { Coverage } from './coverage.ts';
-import { ofSluice } from './modes.ts';
 import { withNodes } from './nodes.ts';
-import { type AnswerDifference, differencesOf, Examiner, printDifference, unevenness } from './outcomes.ts';
+import { differencesOf, Examiner, printDifference, unevenness } from './outcomes.ts';
 import { needPrograms } from './programs.ts';
 import { questionsOf } from './questions.ts';
 import { nftablesSettings, type ProxySetting } from './settings.ts';
@@ -40,7 +39,7 @@ test.for(clusters)(
         const answers = await judge.ask(questions);
         coverage.note(questions, answers);
         if (!node) throw new Error('there is no node');
-        const found = await differencesOf(judge, new Examiner(node.node), questions, answers, isOfSluice);
+        const found = await differencesOf(judge, new Examiner(node.node), questions, answers);
         expect.soft(found.differences.slice(0, 20).map(printDifference)).toEqual([]);
         expect.soft(unevenness(questions, found.ours)).toBeLessThan(mostUneven);
       },
@@ -48,5 +47,3 @@ test.for(clusters)(
     );
   },
 );
-
-const isOfSluice = (difference: AnswerDifference): boolean => ofSluice.some(({ explains }) => explains(difference));
