@@ -104,7 +104,7 @@ function* frontendsOf(elements: FamilyElements): Generator<readonly [string, rea
         ...(none === undefined ? {} : { none: none === 'drop' ? 'drop' : 'refuse' }),
         ranges: (ranges.get(key) ?? []).toSorted(compareText),
         ...lists,
-        here: addressesHere(lists, (one) => elements.of('loop').has(`${one} . ${one}`)),
+        here: addressesHere(lists, (pod) => elements.of('loop').has(`${pod} . ${pod}`)),
       }),
     ];
   }

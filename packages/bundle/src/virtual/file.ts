@@ -33,7 +33,21 @@ const verbs = {
   ipvs: { base: ['--set '], service: ['-A ', '-a '] },
   nft: {
     base: inSets('pods', 'keep', 'node', 'cidr'),
-    service: inSets('svc', 'out', 'always', 'near', 'none', 'fw', 'allow', 'cluster', 'loop', 'health', 'tcp', 'udp', 'sctp'),
+    service: inSets(
+      'svc',
+      'out',
+      'always',
+      'near',
+      'none',
+      'fw',
+      'allow',
+      'cluster',
+      'loop',
+      'health',
+      'tcp',
+      'udp',
+      'sctp',
+    ),
   },
 } as const;
 

@@ -85,6 +85,7 @@ function wordsOf({ changed, isRestSame, frontends }: Comparison<ForwardingState>
 test.each<readonly [string, Body, Body, string]>([
   ['another endpoint', plain, { ...plain, endpoints: [a, c] }, 'all, rest same'],
   ['another order of endpoints', plain, { ...plain, endpoints: [b, a] }, 'rest same'],
+  ['an address that moves to this node', plain, { ...plain, here: ['10.244.1.5'] }, 'all, rest same'],
   ['an endpoint at a port that none has', plain, { ...plain, endpoints: [a, d] }, 'all unlike, rest same'],
   ['no endpoint is left', plain, { ...plain, endpoints: [], none: 'refuse' }, 'all, rest same'],
   ['the node may use none any more', plain, { ...plain, endpoints: [], none: 'drop' }, 'all, rest same'],

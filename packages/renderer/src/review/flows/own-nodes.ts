@@ -51,7 +51,6 @@ const addressIn = (element: NftElement): readonly string[] => (element.kind === 
 export const ownNodesAt = ({ guard, text }: GuardedText): readonly string[] =>
   guard?.kind === 'node' && !guard.negated && /^add element inet sluice loop[46] /.test(text) ? guard.values : [];
 
-
 /** Adds a value to a set of a map. */
 export function addTo(found: Map<string, Set<string>>, key: string, value: string): void {
   const known = found.get(key);
