@@ -1,6 +1,7 @@
 // @module-tag test
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { printNftTable } from '@sluice/netfilter';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { sampleBundle, writeBundle } from '../../packages/applier/src/testing/bundle.fixture.ts';
 import { needBackend, needKernel } from '../netns/privileges.ts';
@@ -89,6 +90,31 @@ test('shows a Service in the kernel beside the generation', async () => {
   const other = await node.sluiced('show', 'shop/web');
   expect(other.exitCode).toBe(1);
   expect(other.stdout).toContain('- 10.96.0.11 . tcp . 80 endpoint 10.244.0.3 . 8080\n');
+});
+
+test('a bundle and a table of an older edition are taken, and changed like others', async () => {
+  node.writeConfig('nft');
+  const options = { detector: 'address', masqueradeAll: false } as const;
+  const old = new Map(webIn('nftables', 1, 2));
+  old.set('profiles/default/base/first.nft', printNftTable(options, 1));
+  const applyOld = async (): Promise<string> => {
+    writeBundle(`${node.directory}/rendered`, old);
+    const { exitCode, stderr, stdout } = await node.apply();
+    expect([exitCode, stderr]).toEqual([0, '']);
+    return stdout;
+  };
+  await applyOld();
+  const newest = await nft('list table inet sluice');
+  const older = newest.replaceAll('ct protocol', 'meta l4proto');
+  expect(older).not.toBe(newest);
+  await node.tool(['nft', '-f', '-'], `delete table inet sluice\n${older}`);
+  expect(await applyOld()).toContain('same: ');
+  expect(await apply(1, 2)).toContain('10.244.0.2 . 8080, 10.244.0.3 . 8080');
+  expect(await apply(1, 2, 3)).toContain('10.244.0.3 . 8080, 10.244.0.4 . 8080');
+  expect(await nft('list table inet sluice')).not.toContain('ct protocol');
+  await nft('flush chain inet sluice ranges6');
+  await apply(1, 2);
+  expect((await nft('list table inet sluice')).match(/ct protocol/g)).toHaveLength(4);
 });
 
 describe('foreign changes', () => {

@@ -1,4 +1,4 @@
-import { listChain, nftTableName, printNftTable, readListName, tableOptions } from '@sluice/netfilter';
+import { listChain, nftTableName, printNftTable, readListName, tableEditions, tableOptions } from '@sluice/netfilter';
 
 /** The table as `nft -n list table inet sluice` prints it. */
 export interface ObservedNft {
@@ -102,13 +102,15 @@ function withHexadecimal(text: string): string {
 /** A copy of the string: a substring keeps the whole text in memory. */
 const detached = (text: string): string => Buffer.from(text).toString();
 
-/** Whether the kernel has the table of a state: its sets, maps and chains, except those of lists. */
+/** Whether the kernel has the table of a state, of any edition: its sets, maps and chains, except those of lists. */
 export function hasTable({ parts, chains }: ObservedNft, settings: readonly string[]): boolean {
-  const table = readTableText(printNftTable(tableOptions(settings)));
-  return (
-    [...table.parts].every((part) => parts.has(part)) &&
-    [...table.chains].every(([name, rules]) => sameRules(chains.get(name), rules))
-  );
+  return tableEditions.toReversed().some((edition) => {
+    const table = readTableText(printNftTable(tableOptions(settings), edition));
+    return (
+      [...table.parts].every((part) => parts.has(part)) &&
+      [...table.chains].every(([name, rules]) => sameRules(chains.get(name), rules))
+    );
+  });
 }
 
 /** What another program added to the table of a state, as nft names it: `chain x`, `map y`. */

@@ -1,14 +1,17 @@
-import { frontendLines, type NftState, readListName } from '@sluice/netfilter';
+import { frontendLines, type NftState, printNft, printNftTable, readListName } from '@sluice/netfilter';
 import { expect, test } from 'vitest';
 import { FakeKernel } from '../kernel/fake/fake.ts';
 import { type Placement, settledPlacement } from './placement.ts';
+import { decodeTable } from './decode.ts';
+import type { ObservedNft } from './observed.ts';
 import { planNftInPlace } from './plan.ts';
+import { holdsByDefault, repairTable } from './repair.ts';
 
 const [one, other] = ['10.96.0.10 . tcp . 80', '10.96.0.10 . tcp . 81'];
 
 /** Frontends of one address, each with these pods. */
 const stateOf = (lists: Readonly<Record<string, readonly string[]>>): NftState => ({
-  settings: ['table 1 address'],
+  settings: ['table 2 address'],
   frontends: new Map(
     Object.entries(lists).map(([key, endpoints]) => [
       key,
@@ -52,4 +55,22 @@ test('chains of lengths that no list has any more are removed in the late step, 
     expect([...(held?.chains.keys() ?? [])].toSorted()).toEqual(chains.toSorted());
   }
   expect([Math.max(...lengths), lengths.at(-1)]).toEqual([66, 5]);
+});
+
+test('a table with the text of an older edition is changed like one with the newest, and stays until all of it is loaded', async () => {
+  const { nft } = new FakeKernel();
+  const state = stateOf({ [one]: [first] });
+  const options = { detector: 'address', masqueradeAll: false } as const;
+  await nft.load(printNft(state).replace(printNftTable(options), printNftTable(options, 1)));
+  const read = async (): Promise<ObservedNft> => (await nft.observe()) as ObservedNft;
+  expect(holdsByDefault(await read(), state)).toBe(true);
+  expect(decodeTable(await read())).toEqual(state);
+  const desired = stateOf({ [one]: [first, second] });
+  const change = repairTable(await read(), desired);
+  expect(change.first).not.toContain('table inet sluice {');
+  await nft.load(change.first);
+  expect(holdsByDefault(await read(), desired)).toBe(true);
+  await nft.load('flush chain inet sluice ranges4\n');
+  await nft.load(repairTable(await read(), desired).first);
+  expect((await read()).chains.get('ranges4')?.at(-1)).toContain('ct protocol');
 });

@@ -8,6 +8,7 @@ import {
   type TableName,
   type TableProgram,
   tableNames,
+  withNewestTable,
 } from '@sluice/netfilter';
 import * as v from 'valibot';
 import { type IpvsText, ipvsFromText, ipvsToText } from '../ipvs/text.ts';
@@ -207,7 +208,7 @@ export function getState(digest: string, store: Texts): NodeState | undefined {
     sysctls: new Map(Object.entries(sysctls) as [SysctlKey, number][]),
     ...(conntrackHashSize === undefined ? {} : { conntrackHashSize }),
     ...(virtual ? { ipvs: virtual } : {}),
-    ...(nft && frontends ? { nft: { settings: nft.settings, frontends } } : {}),
+    ...(nft && frontends ? { nft: { settings: withNewestTable(nft.settings), frontends } } : {}),
     ...(endpointRanges ? { endpointRanges } : {}),
   };
 }

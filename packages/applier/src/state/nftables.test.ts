@@ -14,7 +14,7 @@ afterEach(() => rmSync(directory, { recursive: true, force: true }));
 
 const open = (): DiskJournal => DiskJournal.open(directory, 'node-1', () => new Date(0));
 const none: NodeState = { families: {}, sysctls: new Map() };
-const settings = ['table address', 'pods 10.244.0.0/16'];
+const settings = ['table 2 address', 'pods 10.244.0.0/16'];
 
 /** A state with some frontends, one of them with an endpoint of its own. */
 function stateOf(endpoint: string, count = 3): NodeState {
@@ -47,6 +47,13 @@ async function confirm(journal: DiskJournal, version: string, state: NodeState, 
 
 test('stores a generation of mode nftables and reads it back', async () => {
   await confirm(open(), 'aaaa', stateOf('fd00:244::5 . 8443'));
+  expect(plain(open().active?.state)).toEqual(plain(stateOf('fd00:244::5 . 8443')));
+});
+
+test('a generation that was stored with an older text of the table has the newest one', async () => {
+  const { nft } = stateOf('fd00:244::5 . 8443');
+  const old = { settings: ['table 1 address', 'pods 10.244.0.0/16'], frontends: nft?.frontends ?? new Map() };
+  await confirm(open(), 'aaaa', { ...none, nft: old });
   expect(plain(open().active?.state)).toEqual(plain(stateOf('fd00:244::5 . 8443')));
 });
 

@@ -27,7 +27,7 @@ function problemsOf(files: ReadonlyMap<string, string>): readonly string[] {
 test('reads the frontends of each node', () => {
   const [a, b] = [stateOf(nftBundle(), 'node-a'), stateOf(nftBundle(), 'node-b')];
   expect(a.settings).toEqual([
-    'table 1 address',
+    'table 2 address',
     'pods 10.244.0.0/16',
     'pods fd00:10:244::/56',
     'keep 10.244.0.0/16',
@@ -147,7 +147,17 @@ test('the interface of a profile is part of the table', () => {
   const files = new Map(nftBundle(nftServices, { first }));
   const profile = 'profiles/default/profile.yaml';
   files.set(profile, (files.get(profile) ?? '').replace('values: {}', 'values: { interfaceNamePrefix: cali }'));
-  expect(stateOf(files, 'node-a').settings[0]).toBe('table 1 interface cali* masquerade-all');
+  expect(stateOf(files, 'node-a').settings[0]).toBe('table 2 interface cali* masquerade-all');
+});
+
+test('a bundle with an older text of the table keeps its version, and gives the same state', () => {
+  const options = { detector: 'address', masqueradeAll: false } as const;
+  const old = nftBundle(nftServices, { first: printNftTable(options, 1) });
+  const [before, after] = [old, nftBundle()].map((files) => resolveNode(files, 'node-a'));
+  const [first] = before && 'version' in before ? (before.nft ?? []) : [];
+  expect(first?.lines).toEqual([{ text: 'table 1 address', line: 1 }]);
+  expect(before).not.toMatchObject({ version: after && 'version' in after ? after.version : '' });
+  expect(stateOf(old, 'node-a')).toEqual(stateOf(nftBundle(), 'node-a'));
 });
 
 test('a file with a problem in each line: reports the first problems, and the number of the rest', () => {

@@ -9,6 +9,7 @@ import { disjoint } from './networks.ts';
 import { isBaseElement, type NftElement, readNftLine } from './read-line.ts';
 import { nftLimits } from './limits.ts';
 import type { NftState } from './state.ts';
+import { withNewestTable } from './table.ts';
 
 type NftRead = NftState | { readonly problems: readonly Problem[] };
 
@@ -36,7 +37,7 @@ export function readNft(files: readonly ResolvedVirtualFile[], memory = new NftM
   const tables = read.settings.filter((one) => one.startsWith('table '));
   if (tables.length !== 1)
     return { problems: [refusedLine(files[0]?.path ?? 'base/first.nft', 1, 'the profile has no base/first.nft')] };
-  return { settings: [...tables, ...settingsOf(read.settings)], frontends: read.frontends };
+  return { settings: [...withNewestTable(tables), ...settingsOf(read.settings)], frontends: read.frontends };
 }
 
 /** Reads some files of a node, without its table: the settings are those of these files, as they come. */

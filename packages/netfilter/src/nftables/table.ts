@@ -18,6 +18,16 @@ export const affinityClientsDefault = 1_048_576;
 
 export const nftTableName = 'inet sluice';
 
+/**
+ * The texts of the table that `sluice` has written, the newest last. All mean the same: old ones are read, from bundles and from kernels,
+ * and the newest is loaded.
+ */
+export const tableEditions = [1, 2] as const;
+export type TableEdition = (typeof tableEditions)[number];
+
+/** What is rendered and loaded. A change of the text is another number. */
+export const tableEdition: TableEdition = 2;
+
 /** The words of a family in rules, and the suffix of its sets, maps and chains. */
 interface Words {
   readonly n: '4' | '6';
@@ -75,20 +85,20 @@ const originalKey = ({ ip, any }: Words, node = false): string =>
  * The whole table without elements, as `base/first.nft` has it. `nft -f` loads it, and lists it as it was loaded.
  * nftables-design.md, section 1; kube-proxy's `pkg/proxy/nftables/proxier.go` for what each chain does.
  */
-export function printNftTable(options: NftTableOptions): string {
+export function printNftTable(options: NftTableOptions, edition = tableEdition): string {
   const body = [
-    ...families.flatMap((family) => familyParts(nftWords[family], options)),
+    ...families.flatMap((family) => familyParts(nftWords[family], options, edition)),
     ...chain('refuse', [...(options.tcpReset === true ? ['meta l4proto tcp reject with tcp reset'] : []), 'reject']),
     ...hooks(),
   ];
   return `table ${nftTableName} {\n${body.map((line) => `  ${line}\n`).join('')}}\n`;
 }
 
-function familyParts(words: Words, options: NftTableOptions): readonly string[] {
+function familyParts(words: Words, options: NftTableOptions, edition: TableEdition): readonly string[] {
   return [
     ...setsOf(words, options),
     ...serviceChains(words, options),
-    ...filterChains(words),
+    ...filterChains(words, edition),
     ...masqueradeChains(words, options),
   ];
 }
@@ -149,11 +159,17 @@ function serviceChains(words: Words, options: NftTableOptions): readonly string[
   ];
 }
 
-function filterChains(words: Words): readonly string[] {
+/**
+ * A new packet has the protocol of its connection, and only that can be asked in a set with ranges: there nft 1.0.6 converts the byte order
+ * of `meta l4proto`, which is one byte, and Linux 6.12.117 refuses the rule. Edition 1 has it.
+ */
+const rangeProtocol: Readonly<Record<TableEdition, string>> = { 1: 'meta l4proto', 2: 'ct protocol' };
+
+function filterChains(words: Words, edition: TableEdition): readonly string[] {
   const { n, ip, loopback } = words;
   const [own, node] = [packetKey(words), packetKey(words, true)];
   const range = (prefix: '' | 't'): string =>
-    `${own} @${prefix}fw${n} ${own} . ${ip} saddr != @${prefix}allow${n} drop`;
+    `${own} @${prefix}fw${n} ${ip} daddr . ${rangeProtocol[edition]} . th dport . ${ip} saddr != @${prefix}allow${n} drop`;
   const none = (key: string): readonly string[] => [`${key} vmap @tnone${n}`, `${key} vmap @none${n}`];
   return [
     ...chain(`trial-ranges${n}`, [range('t')]),
@@ -231,16 +247,14 @@ function chain(name: string, rules: readonly string[]): readonly string[] {
   return [`chain ${name} {`, ...rules.map((rule) => `  ${rule}`), '}'];
 }
 
-/** The number of the table's text. A change of the text is another number, and readers keep the old text, too. */
-export const tableEdition = 1;
-
 /** Only variables, whose values are checked: another text between the quotes could hold anything. */
 const interfaceForm = /iifname != "(\$\{profile\.(?:bridgeInterface\}|interfaceNamePrefix\}\*))"/;
 
 /**
- * The table of a profile in one line, for states: `table 1 address`, `table 1 interface cali*`; then the options that are not as by
- * default: ` masquerade-all`, ` tcp-reset`, ` clients 65536`.
- * @param text of `base/first.nft`
+ * The table of a profile in one line: `table 2 address`, `table 2 interface cali*`; then the options that are not as by default:
+ * ` masquerade-all`, ` tcp-reset`, ` clients 65536`. The number is the edition: versions of nodes are digests of resolved lines, and
+ * those of old bundles stay the same.
+ * @param text of `base/first.nft`, of any edition
  * @returns undefined if `sluice` writes no such text
  */
 export function readNftTable(text: string): string | undefined {
@@ -250,17 +264,26 @@ export function readNftTable(text: string): string | undefined {
   for (const masqueradeAll of [false, true])
     for (const tcpReset of [false, true]) {
       const options = { detector, masqueradeAll, tcpReset, affinityClients } as const;
-      if (printNftTable(options) === text) return tableLine(options);
+      const edition = tableEditions.find((one) => printNftTable(options, one) === text);
+      if (edition !== undefined) return tableLine(options, edition);
     }
   return undefined;
 }
 
 /** The table in one line. `tableOptions([tableLine(options)])` is `options`. */
-export function tableLine({ detector, masqueradeAll, tcpReset, affinityClients }: NftTableOptions): string {
+export function tableLine(
+  { detector, masqueradeAll, tcpReset, affinityClients }: NftTableOptions,
+  edition = tableEdition,
+): string {
   const how = detector === 'address' ? 'address' : `interface ${detector.interface}`;
   const clients =
     affinityClients === undefined || affinityClients === affinityClientsDefault ? '' : ` clients ${affinityClients}`;
-  return `table ${tableEdition} ${how}${masqueradeAll ? ' masquerade-all' : ''}${tcpReset === true ? ' tcp-reset' : ''}${clients}`;
+  return `table ${edition} ${how}${masqueradeAll ? ' masquerade-all' : ''}${tcpReset === true ? ' tcp-reset' : ''}${clients}`;
+}
+
+/** Settings with the newest edition of the table: states that differ in it alone are equal. */
+export function withNewestTable(settings: readonly string[]): readonly string[] {
+  return settings.map((one) => one.replace(/^table \d+ /, `table ${tableEdition} `));
 }
 
 /** The options of the table of a state. @param settings of the state, the table first */

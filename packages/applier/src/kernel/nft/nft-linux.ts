@@ -1,3 +1,4 @@
+import { listChain, printNftTable } from '@sluice/netfilter';
 import { limits } from '../../limits.ts';
 import { filledByPackets, type ObservedNft, NftReader, withoutComments } from '../../nftables/observed.ts';
 import type { NftKernel, NftLack } from '../../nftables/ports.ts';
@@ -8,13 +9,23 @@ import type { Run, ToolResult } from '../command.ts';
 import { type NftWriter, OneShotWriter } from './nft-writer.ts';
 import type { NftSets, SetMember } from './nft-switch.ts';
 
-/** Sets of the kinds that the table has; with `--check` nothing of it stays. */
-const checkText = `table inet sluice-check {
-  set some { type ipv4_addr . inet_proto . inet_service . ipv4_addr; flags interval; }
-  map slots { typeof ip daddr . tcp dport . numgen random mod 2 : ip daddr . tcp dport; }
+/**
+ * The table with every option that adds a rule, a list with each kind of rule, and a source range, under another name. No packet meets it:
+ * the kernel makes no hooks for a dormant table, and nothing of it stays after `--check`.
+ */
+const checkText = asDormant(
+  [
+    printNftTable({ detector: 'address', masqueradeAll: false, tcpReset: true }),
+    ...['n2', 'pn2', 's2t600'].flatMap(listChain).map((command) => `${command}\n`),
+    'add element inet sluice allow4 { 192.0.2.1 . 6 . 80 . 198.51.100.0/24 }\n',
+    'add element inet sluice svc4 { 192.0.2.1 . 6 . 80 : goto n2 }\n',
+    'add element inet sluice tcp4 { 192.0.2.1 . 80 . 0 : 198.51.100.1 . 8080 }\n',
+  ].join(''),
+);
+
+function asDormant(text: string): string {
+  return text.replaceAll('inet sluice ', 'inet sluice-check ').replace('{\n', '{\n  flags dormant;\n');
 }
-add element inet sluice-check some { 192.0.2.1 . 6 . 80 . 198.51.100.0/24 }
-`;
 
 /** The errors of nft for a missing table or set. */
 const absent = /No such file or directory/;
@@ -90,9 +101,9 @@ export class LinuxNft implements NftKernel, NftSets {
     if (this.#writes) return undefined;
     const crash = crashReason(ran);
     const hint =
-      'The kernel needs nf_tables with sets of concatenations and maps (Linux 5.6 or newer), and nft 1.0.6 or newer';
+      'Mode nftables is tested with Linux 6.1, 6.12 and 6.18, and with nft 1.0.6 and 1.1.3; it needs Linux 5.6';
     return crash === undefined
-      ? { why: `${this.#nft} cannot write: ${ran.why}`, hint }
+      ? { why: `${this.#nft} or the kernel does not take its table: ${ran.why}`, hint }
       : {
           why: `${this.#nft} ${crash}`,
           hint: 'Install an nft that is at least as new as the newest that writes here, also in containers',
