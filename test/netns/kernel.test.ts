@@ -10,6 +10,7 @@ import { LinuxSwitch } from '../../packages/applier/src/kernel/switch.ts';
 import type { Tunables } from '../../packages/applier/src/kernel/sysctl.ts';
 import { type RuleStore, detectTools } from '../../packages/applier/src/kernel/tools.ts';
 import { kernelContract } from './kernel.contract.ts';
+import { inPlace, nftOf, nftVersions } from '../nft/newer.ts';
 import { nftContract } from './nftables.contract.ts';
 import { switchContract } from './switch.contract.ts';
 import { needBackend, needKernel } from './privileges.ts';
@@ -37,10 +38,10 @@ async function namespace(): Promise<string> {
   return name;
 }
 
-/** Runs every tool inside the namespace. */
-function runIn(name: string): Run {
+/** Runs every tool inside the namespace. @param prepare shell text to run first */
+function runIn(name: string, prepare = ''): Run {
   const run = runChildren();
-  const script = 'mount -t tmpfs tmpfs /run && exec "$@"';
+  const script = `mount -t tmpfs tmpfs /run && ${prepare} exec "$@"`;
   return (command) => {
     const args = ['netns', 'exec', name, 'unshare', '-m', 'sh', '-c', script, 'sh', command.file, ...command.args];
     return run({ ...command, file: '/usr/sbin/ip', args });
@@ -79,12 +80,17 @@ describe.each(backends)('the switch, used by rules of %s', (backend) => {
   });
 });
 
-describe('the table of mode nftables', () => {
+// A guest has no network, and so no newer nft.
+describe.each(isGuest ? (['own'] as const) : nftVersions)('the table of mode nftables, with the %s nft', (version) => {
+  const found = nftOf(version);
   beforeEach(needKernel);
+  beforeEach((context) => {
+    if ('lack' in found) context.skip(found.lack);
+  });
 
   nftContract('nft', async () => {
     const name = await namespace();
-    const run = runIn(name);
+    const run = runIn(name, inPlace(found));
     const kernel = new LinuxKernel(await detectTools('nft', run), run, procTunablesOf(name));
     const foreign = async (input: string): Promise<void> => {
       const { exitCode, why } = await run({ file: '/usr/sbin/nft', args: ['-f', '-'], input });

@@ -1,9 +1,10 @@
 // @module-tag quick
 import { rmSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { beforeEach, describe, expect, test } from 'vitest';
 import { writeBundle } from '../../packages/applier/src/testing/bundle.fixture.ts';
 import { cartBundle } from '../../packages/applier/src/testing/nftables.fixture.ts';
+import { inPlace, nftOf, nftVersions } from '../nft/newer.ts';
 import { needBackend, needKernel } from './privileges.ts';
 import { SluicedNode, until, web } from './sluiced-node.ts';
 
@@ -11,10 +12,6 @@ import { SluicedNode, until, web } from './sluiced-node.ts';
 
 let node: SluicedNode;
 beforeEach(needKernel);
-beforeEach(async () => {
-  node = await SluicedNode.make();
-});
-afterEach(() => node.remove());
 
 /** Replaces the bundle of the node. */
 function publish(files: ReadonlyMap<string, string>): void {
@@ -36,7 +33,15 @@ const onlyNft = ['xtables-nft-multi', 'xtables-legacy-multi', 'ipset', 'ipvsadm'
   .map((tool) => `mount --bind /dev/null /usr/sbin/${tool} &&`)
   .join(' ');
 
-describe('sluiced in mode nftables', { timeout: 120_000 }, () => {
+describe.each(nftVersions)('sluiced in mode nftables with the %s nft', { timeout: 120_000 }, (version) => {
+  const found = nftOf(version);
+  beforeEach(async (context) => {
+    if ('lack' in found) context.skip(found.lack);
+    const made = await SluicedNode.make(inPlace(found));
+    context.onTestFinished(() => made.remove());
+    node = made;
+  });
+
   test('applies, updates, repairs, rolls back and cleans up, without iptables and ipset', async () => {
     node.writeConfig('auto');
     const sluiced = (...args: readonly string[]): ReturnType<typeof node.sluiced> =>
@@ -48,6 +53,7 @@ describe('sluiced in mode nftables', { timeout: 120_000 }, () => {
       exitCode: 0,
       stdout: expect.stringMatching(/mode nftables \(nftables v[^)]*\).*\n(?:.*\n)*.*rehearsals \(in a child/),
     });
+    expect((await node.tool(['nft', '--version'])).includes('v1.1.')).toBe(version === 'newer');
     expect((await apply('--dry-run')).exitCode).toBe(1);
     expect(await tables()).toBe('');
     expect(await apply()).toMatchObject({ exitCode: 0, stdout: expect.stringContaining('confirmed') });

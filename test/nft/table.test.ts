@@ -2,7 +2,6 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { atTier } from '@sluice/testing';
 import { execaSync } from 'execa';
 import { afterAll, beforeEach, describe, expect, test } from 'vitest';
 import { resolveNode } from '@sluice/bundle';
@@ -10,20 +9,13 @@ import { type NftState, type NftTableOptions, printNft, printNftTable, readNft, 
 import { hasTable, NftReader } from '../../packages/applier/src/nftables/observed.ts';
 import { nftBundle } from '../../packages/bundle/src/virtual/nft.fixture.ts';
 import { needKernel } from '../netns/privileges.ts';
-import { newerNft } from './newer.ts';
+import { nftOf, nftVersions } from './newer.ts';
 
 /** The text of mode nftables and the real tool: it takes the table, lists it, and takes what it listed. */
 
 const folder = mkdtempSync(join(tmpdir(), 'sluice-nft-'));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 beforeEach(needKernel);
-
-const own = '/usr/sbin/nft';
-const tools = atTier({ quick: ['own'], all: ['own', 'newer'] });
-
-function pathOf(tool: string): { readonly path: string } | { readonly lack: string } {
-  return tool === 'own' ? { path: own } : newerNft();
-}
 
 /** Runs a shell script in a network namespace of its own; `$1` is a file with the text. */
 function inNamespace(
@@ -43,8 +35,8 @@ function stateOf(node: string): NftState {
   return state;
 }
 
-describe.each(tools)('the %s nft', (tool) => {
-  const found = pathOf(tool);
+describe.each(nftVersions)('the %s nft', (version) => {
+  const found = nftOf(version);
   beforeEach((context) => {
     if ('lack' in found) context.skip(found.lack);
   });
