@@ -2,6 +2,7 @@ import type { BundleFiles } from '@sluice/bundle';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { limits } from '../limits.ts';
 import { sampleBundle } from '../testing/bundle.fixture.ts';
+import { dataPlanes, endpointNumbers } from '../testing/data-plane.fixture.ts';
 import { refusingKernel } from '../testing/faults.fixture.ts';
 import { type Scene, scene } from '../testing/scene.fixture.ts';
 
@@ -9,27 +10,22 @@ import { type Scene, scene } from '../testing/scene.fixture.ts';
 
 type Services = Readonly<Record<string, readonly number[]>>;
 const active: Services = { 'shop/web': [1, 2], 'shop/cart': [3], 'shop/off': [] };
-const bundle = (services: Services): BundleFiles => sampleBundle({ services, families: ['ipv4', 'ipv6'] });
-/** A release with a new Service. */
-const release = (services: Services): BundleFiles => bundle({ ...active, ...services, 'shop/more': [9] });
 
-describe.each(['tree', 'flat'] as const)('in layout %s', (layout) => {
+/** A line that leads packets to a Service with port 80, or in mode nftables to one of its endpoints. */
+const frontendLine = /^(?:-A KUBE-SERVICES .* -j KUBE-SVC-\S+|add element .* \. 80 .*)\n/gm;
+const atPort81 = (text: string): string => text.replaceAll('--dport 80 ', '--dport 81 ').replaceAll(' . 80 ', ' . 81 ');
+
+describe.each(dataPlanes)('in layout $layout, mode $mode', ({ layout, mode }) => {
+  const bundle = (services: Services): BundleFiles => sampleBundle({ services, families: ['ipv4', 'ipv6'], mode });
+  /** A release with a new Service. */
+  const release = (services: Services): BundleFiles => bundle({ ...active, ...services, 'shop/more': [9] });
   let node: Scene;
   beforeEach(() => {
     node = scene();
     node.layout = layout;
   });
   afterEach(() => node.end());
-  /** The last bytes of the endpoints' addresses in nat. */
-  const endpoints = (): readonly number[] =>
-    [
-      ...new Set(
-        node.kernel
-          .save('ipv4')
-          .match(/(?<=--to-destination 10\.244\.0\.)\d+/g)
-          ?.map((n) => Number(n) - 1),
-      ),
-    ].toSorted((a, b) => a - b);
+  const endpoints = (): readonly number[] => endpointNumbers(node.kernel);
 
   test('applies a first endpoint before the release and keeps it after a rollback', async () => {
     const { reconciler, journal } = await node.start();
@@ -82,13 +78,10 @@ describe.each(['tree', 'flat'] as const)('in layout %s', (layout) => {
     // One more frontend of shop/cart.
     const wider = (services: Services): BundleFiles =>
       new Map(
-        [...release(services)].map(([path, text]) => {
-          const way = /^-A KUBE-SERVICES .*-d (?:10\.96\.0\.12|fd00:96::b) .* -j KUBE-SVC-\S+$/m.exec(text)?.[0];
-          return [
-            path,
-            way === undefined ? text : text.replace(way, `${way}\n${way.replace('--dport 80', '--dport 81')}`),
-          ];
-        }),
+        [...release(services)].map(([path, text]) => [
+          path,
+          path.includes('/shop/cart.') ? text.replaceAll(frontendLine, (line) => `${line}${atPort81(line)}`) : text,
+        ]),
       );
     await reconciler.put(wider({}), false);
     await reconciler.put(wider({ 'shop/cart': [5] }), false);
@@ -118,12 +111,7 @@ describe.each(['tree', 'flat'] as const)('in layout %s', (layout) => {
     await reconciler.put(bundle(off), false);
     node.health = () => journal.open === undefined;
     const offered = bundle({ ...off, 'shop/off': [7], 'shop/dark': [8] });
-    const moved = new Map(
-      [...offered].map(([path, text]) => [
-        path,
-        path.includes('dark') ? text.replaceAll('--dport 80 ', '--dport 81 ') : text,
-      ]),
-    );
+    const moved = new Map([...offered].map(([path, text]) => [path, path.includes('dark') ? atPort81(text) : text]));
     expect(await reconciler.put(moved, false)).toMatchObject({ kind: 'rolled-back' });
     expect(endpoints()).toEqual([1, 2, 3, 7]);
   });
@@ -152,7 +140,7 @@ describe.each(['tree', 'flat'] as const)('in layout %s', (layout) => {
 
   test('does not retry a refused first endpoint at every scan, and does not delay the release', async () => {
     const clock = { now: () => node.nowMs, bootMs: () => node.nowMs, sleep: async () => undefined };
-    const kernel = refusingKernel(node.kernel, '10.244.0.8:');
+    const kernel = refusingKernel(node.kernel, '10.244.0.8');
     const { reconciler, journal } = await node.start({}, { kernel, clock });
     await reconciler.put(bundle(active), false);
     const refused = release({ 'shop/off': [7] });

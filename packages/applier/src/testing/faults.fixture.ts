@@ -140,7 +140,7 @@ export function failingKernel(kernel: Kernel, faults: StepFaults): Kernel {
 /** A kernel that refuses rules that contain a text. */
 export function refusingKernel(kernel: Kernel, refused: string): Kernel {
   const apply = async (step: Step): Promise<void> => {
-    if (step.kind === 'restore-table' && step.text.includes(refused)) throw new Error(`no rule with ${refused}`);
+    if ('text' in step && step.text.includes(refused)) throw new Error(`no rule with ${refused}`);
     await kernel.apply(step);
   };
   return { ...mortalKernel(kernel, new Countdown(-1, 'before')), apply };

@@ -1,8 +1,9 @@
 import type { BundleFiles } from '@sluice/bundle';
-import { afterEach, describe, expect, test } from 'vitest';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { ipvsBundle } from '../../../bundle/src/virtual/bundle.fixture.ts';
 import { limits } from '../limits.ts';
 import { sampleBundle } from '../testing/bundle.fixture.ts';
+import { dataPlanes, endpointNumbers } from '../testing/data-plane.fixture.ts';
 import { Countdown, mortalJournal, mortalKernel } from '../testing/faults.fixture.ts';
 import { type Scene, scene, steppingClock } from '../testing/scene.fixture.ts';
 import type { Decision } from '../ports/operator.ts';
@@ -12,7 +13,9 @@ let node: Scene = scene();
 afterEach(() => node.end());
 
 type Services = Readonly<Record<string, readonly number[]>>;
-const bundle = (services: Services): BundleFiles => sampleBundle({ services, families: ['ipv4', 'ipv6'] });
+type Mode = (typeof dataPlanes)[number]['mode'];
+const bundleIn = (mode: Mode, services: Services): BundleFiles =>
+  sampleBundle({ services, families: ['ipv4', 'ipv6'], mode });
 const old: Services = { 'shop/web': [1, 2], 'shop/cart': [3] };
 /** A release with a new Service. */
 const release: Services = { ...old, 'shop/new': [6] };
@@ -29,68 +32,9 @@ function arriving(...bundles: readonly BundleFiles[]): Offers {
   };
 }
 
-/** The last bytes of the endpoints' addresses in nat, each once. */
-const endpoints = (): readonly number[] =>
-  [
-    ...new Set(
-      node.kernel
-        .save('ipv4')
-        .match(/(?<=--to-destination 10\.244\.0\.)\d+/g)
-        ?.map((n) => Number(n) - 1),
-    ),
-  ].toSorted((a, b) => a - b);
+const endpoints = (): readonly number[] => endpointNumbers(node.kernel);
 
 const probation = { seconds: 5, deadmanSeconds: 30, mode: 'auto', decisionSeconds: 60, sources: [] } as const;
-
-test('limits releases per hour, then delays the newest; endpoint updates and manual applies are not limited', async () => {
-  node = scene();
-  let now = 0;
-  const at = { now: () => now, bootMs: () => now, sleep: async () => undefined };
-  const { reconciler } = await node.start({ releasesPerHour: 2 }, { clock: at });
-  const third = { ...release, 'shop/third': [9] };
-  expect((await reconciler.put(bundle(old), false)).kind).toBe('confirmed');
-  expect((await reconciler.put(bundle(release), false)).kind).toBe('confirmed');
-  const refused = await reconciler.put(bundle({ ...third, 'shop/web': [1, 7] }), false);
-  expect(refused.kind === 'refused' && refused.refusal.problems[0]).toMatchObject({
-    code: 'RELEASES_TOO_MANY',
-    hint: expect.stringContaining('releases.perHour'),
-  });
-  // Its endpoints are in the kernel already.
-  expect(endpoints()).toEqual([1, 3, 6, 7]);
-  expect((await reconciler.put(bundle({ ...release, 'shop/web': [1, 8] }), false)).kind).toBe('confirmed');
-  expect((await reconciler.put(bundle(third), true)).kind).toBe('confirmed');
-});
-
-test('reports in-kernel after the last step and before the rules are read back', async () => {
-  node = scene();
-  const seen: string[] = [];
-  const report = (event: string, details: Readonly<Record<string, unknown>> = {}): void =>
-    void seen.push(event === 'phase' ? String(details['phase']) : event);
-  const observe = node.kernel.observeChains.bind(node.kernel);
-  node.kernel.observeChains = async (...asked) => {
-    seen.push('reads');
-    return observe(...asked);
-  };
-  const { reconciler } = await node.start({}, { report });
-  await reconciler.put(bundle(old), false);
-  seen.length = 0;
-  await reconciler.put(bundle({ ...old, 'shop/web': [1, 7] }), false);
-  const order = ['write', 'step', 'verify', 'reads', 'in-kernel'];
-  const once = seen.filter((one) => order.includes(one)).filter((one, at, all) => one !== all[at - 1]);
-  expect(once).toEqual(order);
-});
-
-test.each([
-  ['inside of the network of pods', 12, 'updated'],
-  ['at an address that the release has already', 3, 'updated'],
-  ['anywhere else', 600, 'confirmed'],
-] as const)('a new endpoint %s', async (_title, endpoint, what) => {
-  node = scene();
-  const { reconciler, journal } = await node.start({ endpointRanges: ['10.244.0.12/30', 'fd00:10::/64'] });
-  await reconciler.put(bundle(old), false);
-  expect((await reconciler.put(bundle({ ...old, 'shop/web': [1, endpoint] }), false)).kind).toBe('confirmed');
-  expect(journal.record.history.at(-1)?.what).toBe(what);
-});
 
 test.each([
   ['passes', () => true, 'wrr'],
@@ -120,27 +64,7 @@ test.each([
 );
 
 describe.each(['flat', 'tree'] as const)('layout %s', (layout) => {
-  const start = async () => {
-    node = scene();
-    node.layout = layout;
-    const first = await node.start({}, { clock: steppingClock() });
-    await first.reconciler.put(bundle(old), false);
-    return node.start({ probation }, { clock: steppingClock() });
-  };
-
-  test('puts an update during probation into the kernel at once and confirms it with the release', async () => {
-    const { reconciler, journal } = await start();
-    const seen: (readonly number[])[] = [];
-    node.health = () => (seen.push(endpoints()), true);
-    const newer = bundle({ ...release, 'shop/web': [1, 7] });
-    const outcome = await reconciler.put(bundle(release), false, arriving(newer));
-    expect(outcome).toMatchObject({ kind: 'confirmed', generation: { number: 2, revision: 1 } });
-    expect(seen).toContainEqual([1, 3, 6, 7]);
-    expect(endpoints()).toEqual([1, 3, 6, 7]);
-    expect(await reconciler.repair()).toBe(0);
-    expect((await reconciler.put(newer, false)).kind).toBe('same');
-    expect(journal.open).toBeUndefined();
-  });
+  const bundle = (services: Services): BundleFiles => bundleIn('iptables', services);
 
   test('delays endpoints with rules of a new form until after probation: a rehearsal could outlast the dead-man switch', async () => {
     node = scene();
@@ -176,6 +100,36 @@ describe.each(['flat', 'tree'] as const)('layout %s', (layout) => {
     expect((await reconciler.put(without, false, arriving(newer))).kind).toBe('confirmed');
     expect([node.events.includes('endpoints-not-taken'), endpoints()]).toEqual([true, [1]]);
   });
+});
+
+describe.each(dataPlanes)('layout $layout, mode $mode', ({ layout, mode }) => {
+  const bundle = (services: Services): BundleFiles => bundleIn(mode, services);
+  beforeEach(() => {
+    node = scene();
+    node.layout = layout;
+  });
+  const start = async () => {
+    node.end();
+    node = scene();
+    node.layout = layout;
+    const first = await node.start({}, { clock: steppingClock() });
+    await first.reconciler.put(bundle(old), false);
+    return node.start({ probation }, { clock: steppingClock() });
+  };
+
+  test('puts an update during probation into the kernel at once and confirms it with the release', async () => {
+    const { reconciler, journal } = await start();
+    const seen: (readonly number[])[] = [];
+    node.health = () => (seen.push(endpoints()), true);
+    const newer = bundle({ ...release, 'shop/web': [1, 7] });
+    const outcome = await reconciler.put(bundle(release), false, arriving(newer));
+    expect(outcome).toMatchObject({ kind: 'confirmed', generation: { number: 2, revision: 1 } });
+    expect(seen).toContainEqual([1, 3, 6, 7]);
+    expect(endpoints()).toEqual([1, 3, 6, 7]);
+    expect(await reconciler.repair()).toBe(0);
+    expect((await reconciler.put(newer, false)).kind).toBe('same');
+    expect(journal.open).toBeUndefined();
+  });
 
   test('rolls back without blame when the process is stopped, any number of times, and confirms in the next process', async () => {
     await start();
@@ -196,7 +150,7 @@ describe.each(['flat', 'tree'] as const)('layout %s', (layout) => {
   test.each([
     ['an update of the release', { ...release, 'shop/web': [1, 7] }, [1, 3, 7]],
     ['two Services', { ...release, 'shop/web': [1, 2, 7], 'shop/cart': [8] }, [1, 2, 7, 8]],
-    ['a newer release, which waits', { ...old, 'shop/web': [1, 7], 'shop/other': [5] }, [1, 3, 7]],
+    ['a newer release, which waits', { ...release, 'shop/web': [1, 7], 'shop/other': [5] }, [1, 3, 7]],
     ['more than may change at once', { ...release, 'shop/web': [7, 8], 'shop/cart': [9] }, [1, 2, 9]],
   ])('a release that fails leaves the old one with the newest endpoints: %s', async (_title, services, expected) => {
     const { reconciler, journal } = await start();
@@ -258,53 +212,103 @@ describe.each(['flat', 'tree'] as const)('layout %s', (layout) => {
       expect([...met]).toEqual(expect.arrayContaining(['1,2,3', '1,3,7', '1,3,6,7']));
     },
   );
-});
 
-describe('mode manual', () => {
-  const manual = { ...probation, seconds: 0, mode: 'manual', decisionSeconds: 60 } as const;
-
-  /** Returns each decision at the first call of `ask` after its time. */
-  function saying(at: ReturnType<typeof steppingClock>, ...words: readonly (readonly [number, Decision])[]) {
-    const left = [...words];
-    const ask = async (): Promise<Decision | undefined> =>
-      left[0] && at.now() >= left[0][0] ? left.shift()?.[1] : undefined;
-    return { ask, forget: () => undefined };
-  }
-
-  test('waits as long as the operator extends it', async () => {
-    const at = steppingClock();
-    node = scene();
-    const operator = saying(at, [50_000, { kind: 'extend', seconds: 100 }], [140_000, { kind: 'confirm' }]);
-    const { reconciler } = await node.start({ probation: manual }, { clock: at, operator });
+  test('limits releases per hour, then delays the newest; endpoint updates and manual applies are not limited', async () => {
+    let now = 0;
+    const at = { now: () => now, bootMs: () => now, sleep: async () => undefined };
+    const { reconciler } = await node.start({ releasesPerHour: 2 }, { clock: at });
+    const third = { ...release, 'shop/third': [9] };
     expect((await reconciler.put(bundle(old), false)).kind).toBe('confirmed');
-    expect(at.now()).toBeGreaterThanOrEqual(140_000);
+    expect((await reconciler.put(bundle(release), false)).kind).toBe('confirmed');
+    const refused = await reconciler.put(bundle({ ...third, 'shop/web': [1, 7] }), false);
+    expect(refused.kind === 'refused' && refused.refusal.problems[0]).toMatchObject({
+      code: 'RELEASES_TOO_MANY',
+      hint: expect.stringContaining('releases.perHour'),
+    });
+    // Its endpoints are in the kernel already.
+    expect(endpoints()).toEqual([1, 3, 6, 7]);
+    expect((await reconciler.put(bundle({ ...release, 'shop/web': [1, 8] }), false)).kind).toBe('confirmed');
+    expect((await reconciler.put(bundle(third), true)).kind).toBe('confirmed');
   });
 
-  test('ignores a decision that came too late for the previous probation', async () => {
-    const at = steppingClock();
-    node = scene();
-    const words: Decision[] = [{ kind: 'confirm' }];
+  test('reports in-kernel once packets meet the change, before rules are read back or slots removed', async () => {
+    const seen: string[] = [];
+    const report = (event: string, details: Readonly<Record<string, unknown>> = {}): void =>
+      void seen.push(event === 'phase' ? String(details['phase']) : event);
+    const observe = node.kernel.observeChains.bind(node.kernel);
+    node.kernel.observeChains = async (...asked) => {
+      seen.push('reads');
+      return observe(...asked);
+    };
+    const { reconciler } = await node.start({}, { report });
+    await reconciler.put(bundle(old), false);
+    seen.length = 0;
+    await reconciler.put(bundle({ ...old, 'shop/web': [1, 7] }), false);
+    // A transaction of nft is taken whole or not at all: it is not read back.
+    const last = mode === 'nftables' ? ['in-kernel', 'step'] : ['reads', 'in-kernel'];
+    const order = ['write', 'step', 'verify', ...last];
+    const once = seen.filter((one) => order.includes(one)).filter((one, at, all) => one !== all[at - 1]);
+    expect(once).toEqual(order);
+  });
+
+  test.each([
+    ['inside of the network of pods', 12, 'updated'],
+    ['at an address that the release has already', 3, 'updated'],
+    ['anywhere else', 600, 'confirmed'],
+  ] as const)('a new endpoint %s', async (_title, endpoint, what) => {
+    const { reconciler, journal } = await node.start({ endpointRanges: ['10.244.0.12/30', 'fd00:10::/64'] });
+    await reconciler.put(bundle(old), false);
+    expect((await reconciler.put(bundle({ ...old, 'shop/web': [1, endpoint] }), false)).kind).toBe('confirmed');
+    expect(journal.record.history.at(-1)?.what).toBe(what);
+  });
+
+  describe('mode manual', () => {
+    const manual = { ...probation, seconds: 0, mode: 'manual', decisionSeconds: 60 } as const;
+
+    /** Returns each decision at the first call of `ask` after its time. */
+    function saying(at: ReturnType<typeof steppingClock>, ...words: readonly (readonly [number, Decision])[]) {
+      const left = [...words];
+      const ask = async (): Promise<Decision | undefined> =>
+        left[0] && at.now() >= left[0][0] ? left.shift()?.[1] : undefined;
+      return { ask, forget: () => undefined };
+    }
+
+    test('waits as long as the operator extends it', async () => {
+      const at = steppingClock();
+      const operator = saying(at, [50_000, { kind: 'extend', seconds: 100 }], [140_000, { kind: 'confirm' }]);
+      const { reconciler } = await node.start({ probation: manual }, { clock: at, operator });
+      expect((await reconciler.put(bundle(old), false)).kind).toBe('confirmed');
+      expect(at.now()).toBeGreaterThanOrEqual(140_000);
+    });
+
+    test('ignores a decision that came too late for the previous probation', async () => {
+      const at = steppingClock();
+      const words: Decision[] = [{ kind: 'confirm' }];
+      const { reconciler } = await node.start(
+        { probation: manual },
+        { clock: at, operator: { ask: async () => words.shift(), forget: () => void words.splice(0) } },
+      );
+      const outcome = await reconciler.put(bundle(old), false);
+      expect(outcome).toMatchObject({ kind: 'rolled-back', because: 'not confirmed within 60 s' });
+    });
+  });
+
+  test('prolongs probation until no probe can fail within its window', async () => {
+    const answers: boolean[] = [];
+    const answer = (healthy: boolean) => async () => {
+      answers.push(healthy);
+      return [{ name: 'web', healthy, seen: '' }];
+    };
+    const probes = {
+      policies: [{ name: 'web', failures: 3, window: 5 }],
+      intervalMs: 1_000,
+      untilVerdict: answer(true),
+    };
     const { reconciler } = await node.start(
-      { probation: manual },
-      { clock: at, operator: { ask: async () => words.shift(), forget: () => void words.splice(0) } },
+      { probation: { ...probation, seconds: 0 } },
+      { clock: steppingClock(), probes: { ...probes, once: answer(true) } },
     );
-    const outcome = await reconciler.put(bundle(old), false);
-    expect(outcome).toMatchObject({ kind: 'rolled-back', because: 'not confirmed within 60 s' });
+    expect((await reconciler.put(bundle(old), false)).kind).toBe('confirmed');
+    expect(answers.length).toBe(1 + 3);
   });
-});
-
-test('prolongs probation until no probe can fail within its window', async () => {
-  node = scene();
-  const answers: boolean[] = [];
-  const answer = (healthy: boolean) => async () => {
-    answers.push(healthy);
-    return [{ name: 'web', healthy, seen: '' }];
-  };
-  const probes = { policies: [{ name: 'web', failures: 3, window: 5 }], intervalMs: 1_000, untilVerdict: answer(true) };
-  const { reconciler } = await node.start(
-    { probation: { ...probation, seconds: 0 } },
-    { clock: steppingClock(), probes: { ...probes, once: answer(true) } },
-  );
-  expect((await reconciler.put(bundle(old), false)).kind).toBe('confirmed');
-  expect(answers.length).toBe(1 + 3);
 });

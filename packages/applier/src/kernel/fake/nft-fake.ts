@@ -34,6 +34,11 @@ export class FakeNft implements NftKernel, NftSets {
 
   async observe(interrupt?: AbortSignal): Promise<ObservedNft | undefined> {
     if (interrupt?.aborted === true) throw new Interrupted();
+    return this.list();
+  }
+
+  /** The table at this moment; undefined without one. */
+  list(): ObservedNft | undefined {
     if (!this.#table) return undefined;
     const elements = new Map(
       [...this.#table.elements].map(([set, held]) => {
