@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { hash16, sampleBundle } from '../testing/bundle.fixture.ts';
+import { dataPlanes, kernelText } from '../testing/data-plane.fixture.ts';
 import { Countdown, failingKernel, mortalJournal, mortalKernel } from '../testing/faults.fixture.ts';
 import { type Scene, scene } from '../testing/scene.fixture.ts';
 import { limits } from '../limits.ts';
@@ -27,12 +28,16 @@ COMMIT
 COMMIT
 `;
 
-const one = sampleBundle({ services: { 'shop/web': [1, 2], 'shop/cart': [3] }, families: ['ipv4', 'ipv6'] });
-const two = sampleBundle({
-  services: { 'shop/web': [4, 5], 'shop/cart': [], 'shop/new': [6] },
-  families: ['ipv4', 'ipv6'],
-  sysctls: ['net.ipv4.conf.all.route_localnet = 1', 'net.netfilter.nf_conntrack_max = 131072'],
-});
+type Mode = (typeof dataPlanes)[number]['mode'];
+const families = ['ipv4', 'ipv6'];
+const firstOf = (mode: Mode) => sampleBundle({ services: { 'shop/web': [1, 2], 'shop/cart': [3] }, families, mode });
+const secondOf = (mode: Mode) =>
+  sampleBundle({
+    services: { 'shop/web': [4, 5], 'shop/cart': [], 'shop/new': [6] },
+    families,
+    mode,
+    sysctls: ['net.ipv4.conf.all.route_localnet = 1', 'net.netfilter.nf_conntrack_max = 131072'],
+  });
 
 let node: Scene;
 afterEach(() => node.end());
@@ -40,7 +45,7 @@ afterEach(() => node.end());
 /** All tables of the kernel. */
 async function everything(): Promise<string> {
   const sysctl = await node.kernel.readSysctl('net.ipv4.conf.all.route_localnet');
-  return `${node.kernel.save('ipv4')}${node.kernel.save('ipv6')}${sysctl}`;
+  return `${kernelText(node.kernel)}${sysctl}`;
 }
 
 /** The lines of other programs. */
@@ -52,21 +57,25 @@ function foreignLines(): string {
     .join('\n');
 }
 
-describe.each(['flat', 'tree'] as const)('layout %s', (layout) => {
+describe.each(dataPlanes)('layout $layout, mode $mode', ({ layout, mode }) => {
   beforeEach(() => {
     node = scene({ rules: { ipv4: foreign } });
     node.layout = layout;
   });
+  const [one, two] = [firstOf(mode), secondOf(mode)];
   const prefix = layout === 'flat' ? 'KUBE' : 'SLUICE';
+  /** What a kernel with these rules has, at least. */
+  const entry =
+    mode === 'nftables'
+      ? 'services4 ip daddr . meta l4proto . th dport vmap @svc4'
+      : `-A PREROUTING -m comment --comment "kubernetes service portals" -j ${prefix}-SERVICES`;
 
   describe('put', () => {
     test('confirms a first bundle and keeps the rules before it as generation 0', async () => {
       const before = await everything();
       const { reconciler, journal } = await node.start();
       expect((await reconciler.put(one, false)).kind).toBe('confirmed');
-      expect(node.kernel.save('ipv4')).toContain(
-        `-A PREROUTING -m comment --comment "kubernetes service portals" -j ${prefix}-SERVICES`,
-      );
+      expect(await everything()).toContain(entry);
       const first = await journal.generation(0);
       expect(first && (await reconciler.rollBackTo(first)).kind).toBe('confirmed');
       expect(await everything()).toBe(before);
@@ -123,19 +132,20 @@ describe.each(['flat', 'tree'] as const)('layout %s', (layout) => {
       expect(node.kernel.taken.length).toBe(steps);
     });
 
-    test('sends only the changed chains', async () => {
+    test('sends only what changed', async () => {
       const { reconciler } = await node.start();
       await reconciler.put(one, false);
       const steps = node.kernel.taken.length;
-      await reconciler.put(
-        sampleBundle({ services: { 'shop/web': [1, 9], 'shop/cart': [3] }, families: ['ipv4', 'ipv6'] }),
-        false,
-      );
-      const sent = node.kernel.taken.slice(steps).map((step) => (step.kind === 'restore-table' ? step.text : ''));
-      // One commit for each family.
+      await reconciler.put(sampleBundle({ services: { 'shop/web': [1, 9], 'shop/cart': [3] }, families, mode }), false);
+      const sent = node.kernel.taken.slice(steps).map((step) => ('text' in step ? step.text : ''));
+      // One commit for each family, or one that sends packets to the new endpoint and one that collects the old one.
       expect(sent).toHaveLength(2);
-      expect(sent.join('')).toContain(hash16('shop/web'));
-      expect(sent.join('')).not.toMatch(new RegExp(`^:\\S*${hash16('shop/cart')}`, 'm'));
+      const [changed, other] =
+        mode === 'nftables'
+          ? ['10.96.0.11 . 80', /10\.96\.0\.12/]
+          : [hash16('shop/web'), new RegExp(`^:\\S*${hash16('shop/cart')}`, 'm')];
+      expect(sent.join('')).toContain(changed);
+      expect(sent.join('')).not.toMatch(other);
     });
 
     test('leaves foreign rules unchanged byte for byte', async () => {
@@ -147,7 +157,8 @@ describe.each(['flat', 'tree'] as const)('layout %s', (layout) => {
       }
       const steps = await reconciler.cleanup();
       expect(steps).toBeGreaterThan(0);
-      expect(node.kernel.save('ipv4')).not.toContain('KUBE-S');
+      expect(await everything()).not.toContain(entry);
+      expect(await everything()).not.toContain('KUBE-S');
       expect(foreignLines()).toBe(before);
     });
 
@@ -172,9 +183,8 @@ describe.each(['flat', 'tree'] as const)('layout %s', (layout) => {
       let now = 0;
       const clock = { now: () => now, bootMs: () => now, sleep: async () => undefined };
       const { reconciler, journal } = await node.start({}, { clock });
-      const families = ['ipv4', 'ipv6'];
-      const release = (n: number) => sampleBundle({ services: { 'shop/web': [n] }, families });
-      const three = sampleBundle({ services: { 'shop/web': [1, 2, 3], 'shop/cart': [3] }, families });
+      const release = (n: number) => sampleBundle({ services: { 'shop/web': [n] }, families, mode });
+      const three = sampleBundle({ services: { 'shop/web': [1, 2, 3], 'shop/cart': [3] }, families, mode });
       await reconciler.put(one, false);
       /** The probe passes before a release and fails after it. */
       const fails = async (n: number): Promise<string> => {
@@ -316,8 +326,18 @@ describe.each(['flat', 'tree'] as const)('layout %s', (layout) => {
       expect((await (await node.start()).reconciler.recover())?.kind).toBe('held');
     });
   });
+});
 
-  describe('drift and foreign rules', () => {
+describe.each(dataPlanes.filter(({ mode }) => mode === 'iptables'))(
+  'drift and foreign rules in layout $layout',
+  ({ layout }) => {
+    beforeEach(() => {
+      node = scene({ rules: { ipv4: foreign } });
+      node.layout = layout;
+    });
+    const one = firstOf('iptables');
+    const prefix = layout === 'flat' ? 'KUBE' : 'SLUICE';
+
     test('repairs an emptied chain and a deleted jump', async () => {
       const { reconciler } = await node.start();
       await reconciler.put(one, false);
@@ -340,7 +360,7 @@ describe.each(['flat', 'tree'] as const)('layout %s', (layout) => {
       const of = (name: string): string => chains.find((chain) => chain.includes(hash16(name))) ?? '';
       const [sep, svc] = [of('shop/web2'), of('shop/web')];
       node.kernel.load('ipv4', `*nat\n:${svc} - [0:0]\n:${sep} - [0:0]\n-X ${sep}\nCOMMIT\n`);
-      const other = sampleBundle({ services: { 'shop/web': [2, 4, 5], 'shop/new': [6] }, families: ['ipv4', 'ipv6'] });
+      const other = sampleBundle({ services: { 'shop/web': [2, 4, 5], 'shop/new': [6] }, families });
       expect((await reconciler.put(other, false)).kind).toBe('confirmed');
       expect(node.events).toContain('rolling-back');
       expect(await reconciler.repair()).toBe(0);
@@ -392,5 +412,5 @@ describe.each(['flat', 'tree'] as const)('layout %s', (layout) => {
       const left = node.kernel.save('ipv4').match(/^:KUBE-\S+/gm);
       expect(left).toEqual([':KUBE-FIREWALL', ':KUBE-MARK-MASQ']);
     });
-  });
-});
+  },
+);
