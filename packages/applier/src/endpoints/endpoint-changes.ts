@@ -7,9 +7,9 @@ import type { Ports } from '../ports/ports.ts';
 
 /** The endpoints of one Service in two states. */
 export interface EndpointChange {
-  /** The same in every state of one layout and mode: `ipv4 SLU-SVC-JHDHFGEGLBNOLDNC`, in mode ipvs `10.96.0.10:80/TCP`. */
+  /** The same in every state of one layout and mode: `ipv4 SLU-SVC-JHDHFGEGLBNOLDNC`, in modes ipvs and nftables `10.96.0.10:80/TCP`. */
   readonly key: string;
-  /** `shop/web:http`; in mode ipvs, where rules do not name Services, the key. */
+  /** `shop/web:http`; in modes ipvs and nftables, where nothing names Services, the frontend: `10.96.0.10:80/TCP`. */
   readonly service: string;
   /** Each as `address:port`, sorted. */
   readonly before: readonly string[];

@@ -6,16 +6,21 @@ import { nftFiles } from './nft-bundle.fixture.ts';
 
 /** For tests only: small bundles in the form that `sluice render` writes. */
 export interface SampleOptions {
-  /** The endpoints of each Service, as numbers in the last part of the address. */
-  readonly services?: Readonly<Record<string, readonly number[]>>;
+  /** The endpoints of each Service, as numbers in the last part of the address; undefined: it is not there, and keeps its address. */
+  readonly services?: SampleServices;
   readonly complete?: boolean;
   readonly mode?: 'iptables' | 'nftables';
   readonly families?: readonly string[];
+  /** Of every Service; left out: TCP. */
+  readonly protocol?: 'udp';
   /** Lines of base/sysctl.conf. */
   readonly sysctls?: readonly string[];
   /** Lines that go into the nat section of a further file. */
   readonly extraNat?: readonly string[];
 }
+
+/** The address of a Service follows from its place. */
+export type SampleServices = Readonly<Record<string, readonly number[] | undefined>>;
 
 export const sampleNode = 'node-a';
 
@@ -49,16 +54,24 @@ export function sampleBundle(options: SampleOptions = {}): Map<string, string> {
     if (!families.includes(family) || mode !== 'iptables') continue;
     files.set(`profiles/default/base/first.${tool}`, baseFirst);
     for (const [index, [name, endpoints]] of Object.entries(services).entries()) {
+      if (!endpoints) continue;
       files.set(`profiles/default/services/${name}.${tool}`, serviceText(name, index, endpoints, family === 'ipv6'));
     }
     if (options.extraNat)
       files.set(`profiles/default/base/last.${tool}`, `*nat\n${options.extraNat.join('\n')}\nCOMMIT\n`);
   }
   if (mode === 'nftables') addNftFiles(files, services, families);
+  if (options.protocol) for (const [path, text] of files) if (path.includes('/services/')) files.set(path, inUdp(text));
   if (options.sysctls)
     files.set('profiles/default/base/sysctl.conf', options.sysctls.map((line) => `${line}\n`).join(''));
   return files;
 }
+
+const inUdp = (text: string): string =>
+  text
+    .replaceAll('-m tcp -p tcp', '-m udp -p udp')
+    .replaceAll(' . tcp . ', ' . udp . ')
+    .replaceAll(/ tcp(?=[46] \{)/g, ' udp');
 
 const baseFirst = `*filter
 :KUBE-SERVICES - [0:0]
@@ -84,17 +97,14 @@ const vipOf = (index: number, v6: boolean): string =>
 const endpointAt = (n: number, v6: boolean): string =>
   v6 ? `fd00:10::${n.toString(16)}` : `10.244.${Math.floor(n / 250)}.${(n % 250) + 1}`;
 
-function addNftFiles(
-  files: Map<string, string>,
-  services: NonNullable<SampleOptions['services']>,
-  families: readonly string[],
-): void {
-  const frontends = Object.entries(services).map(([name, endpoints], index) => {
+function addNftFiles(files: Map<string, string>, services: SampleServices, families: readonly string[]): void {
+  const frontends = Object.entries(services).flatMap(([name, endpoints], index) => {
+    if (!endpoints) return [];
     const of = families.map((family) => {
       const v6 = family === 'ipv6';
       return { vip: vipOf(index, v6), endpoints: endpoints.map((n) => endpointAt(n, v6)) };
     });
-    return [name, of] as const;
+    return [[name, of] as const];
   });
   for (const [path, text] of nftFiles(new Map(frontends))) files.set(`profiles/default/${path}`, text);
 }

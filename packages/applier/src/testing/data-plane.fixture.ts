@@ -38,7 +38,9 @@ function tableText(table: ObservedNft | undefined): string {
 export function endpointNumbers(kernel: FakeKernel): readonly number[] {
   const table = kernel.nft.list();
   const frontends = table ? [...(table.elements.get('svc4') ?? []), ...(table.elements.get('tsvc4') ?? [])] : [];
-  const served = frontends.flatMap(([key]) => servedBy(table as ObservedNft, key.replace(' . 6 . ', ' . tcp . ')));
+  const served = frontends.flatMap(([key]) =>
+    servedBy(table as ObservedNft, key.replace(' . 6 . ', ' . tcp . ').replace(' . 17 . ', ' . udp . ')),
+  );
   const targets = kernel.save('ipv4').match(/(?<=--to-destination )\S+/g) ?? [];
   const numbers = [...targets, ...served].flatMap((one) => {
     const [, third, last] = /^10\.244\.(\d+)\.(\d+)/.exec(one) ?? [];

@@ -6,6 +6,7 @@ import {
   linesOf,
   type ListKind,
   listsOf,
+  frontendName,
   named,
   serviceKey,
   serviceOfFrontend,
@@ -90,12 +91,11 @@ function onlyIn(key: string, all: FrontendLines, side: 'before' | 'after'): read
   const lines = all.get(key) ?? [];
   const frontend = readFrontend(key, lines);
   return listsOf(frontend).map((list) => {
-    const name = serviceKey(frontend, list);
     const read = (at: 'before' | 'after'): Service | undefined =>
       at === side ? serviceOfFrontend(key, lines, list) : undefined;
     return {
-      key: name,
-      name,
+      key: serviceKey(frontend, list),
+      name: frontendName(frontend),
       get before() {
         return read('before');
       },
@@ -178,7 +178,7 @@ class ListChange implements ServiceChange {
   }
 
   get name(): string {
-    return this.key;
+    return frontendName(this.#pair.before);
   }
 
   get before(): Service | undefined {

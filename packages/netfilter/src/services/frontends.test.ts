@@ -63,7 +63,7 @@ test('names frontends and what serves them', () => {
   const state = stateOf({ ...shop, '10.96.0.40 . tcp . 80': { ...plain, endpoints: [], none: 'refuse' } });
   const services = planeOf(state).read(state);
   const names = (withRejected: boolean) => [...services.frontends('ipv4', withRejected)].map(({ service }) => service);
-  expect(names(false)).toEqual(['10.96.0.10 port 80', '203.0.113.9 port 80', 'node port 30080']);
+  expect(names(false)).toEqual(['10.96.0.10:80/TCP', '203.0.113.9:80/TCP', 'node port 30080/TCP']);
   expect(names(true)).toHaveLength(4);
   const served = [...services.served('tcp', { families: {} })];
   expect(served).toHaveLength(6);

@@ -84,14 +84,12 @@ export class ServicesOfFrontends implements Services {
     return found;
   }
 
-  /** Nothing names the Service of a frontend: its address and port stand for it. */
+  /** Nothing names the Service of a frontend. */
   *frontends(family: Family, withRejected: boolean): Generator<NamedFrontend> {
     for (const frontend of this.#all()) {
-      const { protocol, port, endpoints } = frontend;
-      if (frontend.family !== family || (endpoints.length === 0 && !withRejected)) continue;
-      const address = isNodePort(frontend) ? undefined : frontend.address;
-      const service = address === undefined ? `node port ${port}` : `${address} port ${port}`;
-      yield { protocol, address, port, service };
+      if (frontend.family !== family || (frontend.endpoints.length === 0 && !withRejected)) continue;
+      const { protocol, address, port } = named(frontend);
+      yield { protocol, address, port, service: frontendName(frontend) };
     }
   }
 
@@ -185,6 +183,10 @@ export function serviceOfFrontend(key: string, lines: readonly string[], list: L
     isLocalOutside: outside === 'local',
   };
 }
+
+/** What stands for the Service of a frontend, for people: `10.96.0.10:80/TCP`, `node port 30080/TCP`. */
+export const frontendName = (frontend: Parts & Pick<NftFrontend, 'family'>): string =>
+  isNodePort(frontend) ? `node port ${frontend.port}/${frontend.protocol.toUpperCase()}` : serviceKey(frontend, 'all');
 
 /** A frontend as other data planes name it: of a node port without an address. */
 export const named = (frontend: NftFrontend): ServiceFrontend =>

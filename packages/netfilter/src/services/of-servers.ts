@@ -48,10 +48,10 @@ export class ServicesOfServers implements Services {
     return new Set(all.map(({ address }) => address));
   }
 
-  /** Nothing names the Service of a virtual server: its address and port stand for it. */
+  /** Nothing names the Service of a virtual server: its key stands for it. */
   *frontends(family: Family): Generator<NamedFrontend> {
-    for (const { family: its, protocol, address, port } of serversOf(this.#state).values())
-      if (its === family) yield { protocol, address, port, service: `${address} port ${port}` };
+    for (const [service, { family: its, protocol, address, port }] of serversOf(this.#state))
+      if (its === family) yield { protocol, address, port, service };
   }
 
   describe(family: Family): readonly DescribedFrontend[] {

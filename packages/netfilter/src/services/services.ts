@@ -98,7 +98,7 @@ export interface Services {
 /** A Service that is not the same in two states. */
 export interface ServiceChange {
   readonly key: string;
-  /** `shop/web:http`, for people; the key where nothing names Services. */
+  /** `shop/web:http`, for people; where nothing names Services, the frontend: `10.96.0.10:80/TCP`. */
   readonly name: string;
   /** undefined: absent, or not of the form that `sluice render` writes. */
   readonly before: Service | undefined;
