@@ -1,68 +1,67 @@
 import { appendFileSync } from 'node:fs';
 import { sysctlKeys } from '@sluice/netfilter';
-import { afterEach, expect, test } from 'vitest';
+import { afterEach, describe, expect, test } from 'vitest';
 import { peek } from '../state/peek.ts';
 import { FakeKernel } from '../kernel/fake/fake.ts';
 import { sampleBundle } from '../testing/bundle.fixture.ts';
+import { dataPlanes, endpointNumbers, kernelText } from '../testing/data-plane.fixture.ts';
 import { type Scene, scene } from '../testing/scene.fixture.ts';
 
 let self: Scene = scene();
 afterEach(() => self.end());
 
-const bundleOf = (...endpoints: readonly number[]): ReadonlyMap<string, string> =>
-  sampleBundle({ services: { 'shop/web': endpoints } });
+describe.each(dataPlanes)('layout $layout, mode $mode', ({ layout, mode }) => {
+  const bundleOf = (...endpoints: readonly number[]): ReadonlyMap<string, string> =>
+    sampleBundle({ services: { 'shop/web': endpoints }, mode });
 
-/** Generations 1 and 2, and then the disk damages some. */
-async function damage(...numbers: readonly number[]): Promise<void> {
-  self = scene();
-  const { reconciler } = await self.start();
-  await reconciler.put(bundleOf(1, 2), true);
-  await reconciler.put(bundleOf(3, 4), true);
-  const kept = peek(self.directory)?.kept ?? [];
-  const own = (number: number): readonly string[] =>
-    kept.filter((one) => one.number === number).map(({ manifest }) => manifest);
-  for (const digest of numbers.flatMap(own)) appendFileSync(`${self.directory}/store/${digest}`, ' ');
-}
+  /** Generations 1 and 2, and then the disk damages some. */
+  async function damage(...numbers: readonly number[]): Promise<void> {
+    self = scene();
+    self.layout = layout;
+    const { reconciler } = await self.start();
+    await reconciler.put(bundleOf(1, 2), true);
+    await reconciler.put(bundleOf(3, 4), true);
+    const kept = peek(self.directory)?.kept ?? [];
+    const own = (number: number): readonly string[] =>
+      kept.filter((one) => one.number === number).map(({ manifest }) => manifest);
+    for (const digest of numbers.flatMap(own)) appendFileSync(`${self.directory}/store/${digest}`, ' ');
+  }
 
-const booted = (): FakeKernel => new FakeKernel({ sysctls: Object.fromEntries(sysctlKeys.map((key) => [key, 0])) });
-test.each([
-  ['the generation before it', [2], 1, ['10.244.0.2:8080', '10.244.0.3:8080']],
-  ['the newest that can be read', [2, 1], 0, undefined],
-])('after a boot, loads %s instead of a damaged generation', async (_title, damaged, number, endpoints) => {
-  await damage(...damaged);
-  const kernel = booted();
-  const { reconciler, journal } = await self.start({}, { kernel });
-  expect(await reconciler.recover()).toMatchObject({
-    kind: 'rolled-back',
-    because: expect.stringContaining(`generation 2 cannot be read, so generation ${number} is active`),
+  const booted = (): FakeKernel => new FakeKernel({ sysctls: Object.fromEntries(sysctlKeys.map((key) => [key, 0])) });
+  test.each([
+    ['the generation before it', [2], 1, [1, 2]],
+    ['the newest that can be read', [2, 1], 0, []],
+  ])('after a boot, loads %s instead of a damaged generation', async (_title, damaged, number, endpoints) => {
+    await damage(...damaged);
+    const kernel = booted();
+    const { reconciler, journal } = await self.start({}, { kernel });
+    expect(await reconciler.recover()).toMatchObject({
+      kind: 'rolled-back',
+      because: expect.stringContaining(`generation 2 cannot be read, so generation ${number} is active`),
+    });
+    await reconciler.repair();
+    expect(endpointNumbers(kernel)).toEqual(endpoints);
+    expect(journal.halted).toBeUndefined();
+    expect(journal.record.history.at(-1)).toMatchObject({ what: 'fell-back', generation: number });
+    expect((await self.start()).journal.active?.number, 'the next process finds the same').toBe(number);
+    expect(await reconciler.put(bundleOf(3, 4), false), 'the damaged version was no bad one').toMatchObject({
+      kind: 'confirmed',
+    });
   });
-  await reconciler.repair();
-  expect(
-    kernel
-      .save('ipv4')
-      .match(/(?<=--to-destination )\S+/g)
-      ?.toSorted(),
-  ).toEqual(endpoints);
-  expect(journal.halted).toBeUndefined();
-  expect(journal.record.history.at(-1)).toMatchObject({ what: 'fell-back', generation: number });
-  expect((await self.start()).journal.active?.number, 'the next process finds the same').toBe(number);
-  expect(await reconciler.put(bundleOf(3, 4), false), 'the damaged version was no bad one').toMatchObject({
-    kind: 'confirmed',
+
+  test('leaves the rules and halts while the kernel still holds some', async () => {
+    await damage(2);
+    const before = kernelText(self.kernel);
+    const { reconciler, journal } = await self.start();
+    expect(await reconciler.recover()).toMatchObject({ kind: 'held' });
+    expect(await reconciler.repair()).toBe(0);
+    expect(kernelText(self.kernel)).toBe(before);
+    expect(journal.halted).toContain('has no whole copy of');
   });
-});
 
-test('leaves the rules and halts while the kernel still holds some', async () => {
-  await damage(2);
-  const before = self.kernel.save('ipv4');
-  const { reconciler, journal } = await self.start();
-  expect(await reconciler.recover()).toMatchObject({ kind: 'held' });
-  expect(await reconciler.repair()).toBe(0);
-  expect(self.kernel.save('ipv4')).toBe(before);
-  expect(journal.halted).toContain('has no whole copy of');
-});
-
-test('halts if no generation can be read', async () => {
-  await damage(0, 1, 2);
-  const { reconciler } = await self.start({}, { kernel: booted() });
-  expect(await reconciler.recover()).toMatchObject({ kind: 'held' });
+  test('halts if no generation can be read', async () => {
+    await damage(0, 1, 2);
+    const { reconciler } = await self.start({}, { kernel: booted() });
+    expect(await reconciler.recover()).toMatchObject({ kind: 'held' });
+  });
 });

@@ -8,43 +8,6 @@ import { type Scene, scene, steppingClock } from '../testing/scene.fixture.ts';
 let node: Scene = scene();
 afterEach(() => node.end());
 
-test('the table of a node that lost its state directory is taken over, and no element changes', async () => {
-  node = scene();
-  await (await node.start()).reconciler.put(cartBundle([1, 2]), true);
-  await (await node.start()).reconciler.put(cartBundle([3]), true);
-  const before = await node.kernel.nft.observe();
-  rmSync(node.directory, { recursive: true });
-  const { reconciler, journal } = await node.start();
-  expect(await reconciler.put(cartBundle([3]), true)).toMatchObject({
-    refusal: { problems: [{ code: 'NODE_CHAINS_NOT_OURS', hint: expect.stringContaining('sluiced recover') }] },
-  });
-  expect(await reconciler.recognise()).toMatchObject({ number: 1, version: 'recognised' });
-  expect(await reconciler.differences()).toEqual([]);
-  expect(await node.kernel.nft.observe()).toEqual(before);
-  expect(await reconciler.put(cartBundle([3, 4]), true)).toMatchObject({ kind: 'confirmed' });
-  const { held, expected } = await settledElements(node.kernel, journal.active?.state);
-  expect(held).toEqual(expected);
-});
-
-test('a table on probation is not taken over', async () => {
-  node = scene();
-  await (await node.start()).reconciler.put(cartBundle([1, 2]), true);
-  await node.kernel.nft.load('add element inet sluice trial4 { 0.0.0.0/0 timeout 30s }\n');
-  rmSync(node.directory, { recursive: true });
-  expect(await (await node.start()).reconciler.recognise()).toMatchObject({
-    problems: [{ message: expect.stringContaining('on probation') }],
-  });
-});
-
-test('a node with the table is not bare, and one without it is', async () => {
-  node = scene();
-  const { reconciler } = await node.start();
-  await reconciler.put(cartBundle([1, 2]), true);
-  expect(await reconciler.isBare()).toBe(false);
-  node.kernel.reboot();
-  expect(await reconciler.isBare()).toBe(true);
-});
-
 test('with a lost journal the table stays on the release that packets met by default, wherever a change was', async () => {
   for (let at = 0; at < 40; at++) {
     node = scene();

@@ -5,12 +5,15 @@ import { slotBytes } from '../state/slots.ts';
 import { FakeKernel } from '../kernel/fake/fake.ts';
 import type { Probes } from '../ports/probes.ts';
 import { sampleBundle } from '../testing/bundle.fixture.ts';
+import { dataPlanes, kernelText } from '../testing/data-plane.fixture.ts';
 import { Countdown, mortalJournal, mortalKernel } from '../testing/faults.fixture.ts';
 import { type Scene, scene } from '../testing/scene.fixture.ts';
 
 const families = ['ipv4', 'ipv6'];
-const one = sampleBundle({ services: { 'shop/web': [1, 2], 'shop/cart': [3] }, families });
-const two = sampleBundle({ services: { 'shop/web': [4, 5], 'shop/cart': [], 'shop/new': [6] }, families });
+type Mode = (typeof dataPlanes)[number]['mode'];
+const firstOf = (mode: Mode) => sampleBundle({ services: { 'shop/web': [1, 2], 'shop/cart': [3] }, families, mode });
+const secondOf = (mode: Mode) =>
+  sampleBundle({ services: { 'shop/web': [4, 5], 'shop/cart': [], 'shop/new': [6] }, families, mode });
 
 let node: Scene;
 afterEach(() => node.end());
@@ -23,15 +26,16 @@ const journalText = (): string | undefined =>
   existsSync(journalFile()) ? readFileSync(journalFile(), 'latin1') : undefined;
 const overwrite = (): void => writeFileSync(journalFile(), 'x'.repeat(2 * slotBytes));
 const remove = (): void => rmSync(journalFile());
-const rules = (kernel = node.kernel): string => `${kernel.save('ipv4')}${kernel.save('ipv6')}`;
+const rules = (kernel = node.kernel): string => kernelText(kernel);
 const booted = (): FakeKernel => new FakeKernel({ sysctls: Object.fromEntries(sysctlKeys.map((key) => [key, 0])) });
 
 describe.each(
-  (['flat', 'tree'] as const).flatMap((layout) => [
-    { layout, how: 'both slots damaged', way: overwrite },
-    { layout, how: 'the file deleted', way: remove },
+  dataPlanes.flatMap((plane) => [
+    { ...plane, how: 'both slots damaged', way: overwrite },
+    { ...plane, how: 'the file deleted', way: remove },
   ]),
-)('a lost journal, $how, in layout $layout', ({ layout, way }) => {
+)('a lost journal, $how, in layout $layout, mode $mode', ({ layout, mode, way }) => {
+  const [one, two] = [firstOf(mode), secondOf(mode)];
   beforeEach(() => {
     lose = way;
     node = scene();
@@ -94,12 +98,12 @@ describe.each(
   });
 
   test.each([
-    ['rules that no generation has', () => node.kernel.load('ipv4', strange(layout))],
+    ['rules that no generation has', () => strange(layout, mode)],
     ['a store that holds no generation', () => rmSync(`${node.directory}/store`, { recursive: true })],
-  ])('changes nothing and stays halted with %s in the kernel or on the disk', async (_title, change) => {
+  ] as const)('changes nothing and stays halted with %s in the kernel or on the disk', async (_title, change) => {
     const { reconciler } = await node.start();
     await reconciler.put(one, false);
-    change();
+    await change();
     damage();
     const [before, file] = [rules(), journalText()];
     const next = await node.start();
@@ -156,8 +160,9 @@ function hanging(): { probes: Probes; probed: Promise<void> } {
   return { probes: { policies: [], intervalMs: 1000, once, untilVerdict: async () => [] }, probed: promise };
 }
 
-/** A chain of ours with another rule in it. */
-function strange(layout: 'flat' | 'tree'): string {
+/** Another program changes a rule of ours, or an element. */
+async function strange(layout: 'flat' | 'tree', mode: Mode): Promise<void> {
   const chain = layout === 'flat' ? 'KUBE-SERVICES' : 'SLUICE-SERVICES';
-  return `*nat\n:${chain} - [0:0]\n-A ${chain} -j RETURN\nCOMMIT\n`;
+  if (mode === 'nftables') await node.kernel.nft.load('delete element inet sluice svc4 { 10.96.0.11 . 6 . 80 }\n');
+  else node.kernel.load('ipv4', `*nat\n:${chain} - [0:0]\n-A ${chain} -j RETURN\nCOMMIT\n`);
 }

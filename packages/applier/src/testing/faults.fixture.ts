@@ -55,6 +55,7 @@ export function mortalKernel(kernel: Kernel, countdown: Countdown): Kernel {
     ...(kernel.ipvs ? { ipvs: kernel.ipvs } : {}),
     ...(kernel.nft ? { nft: kernel.nft } : {}),
     switch: switchStates && {
+      ...(switchStates.isOnlyNft ? { isOnlyNft: true } : {}),
       look: () => switchStates.look(),
       make: (...asked) => countdown.through(() => switchStates.make(...asked)),
       on: (seconds) => countdown.through(() => switchStates.on(seconds)),

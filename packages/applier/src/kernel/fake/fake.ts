@@ -57,7 +57,7 @@ export class FakeKernel implements Kernel {
   /** Applied steps, in order. */
   readonly taken: Step[] = [];
   readonly nft: FakeNft;
-  readonly switch: Switch | undefined;
+  readonly switch: Switch;
   /** The sets of layout `tree`. */
   readonly ipset: FakeSwitch | undefined;
   knowsBpf: boolean;
@@ -80,7 +80,8 @@ export class FakeKernel implements Kernel {
     const nowMs = start.nowMs ?? (() => 0);
     this.nft = new FakeNft(nowMs);
     this.ipset = start.withoutSwitch ? undefined : new FakeSwitch(nowMs, isNamed);
-    this.switch = this.ipset && new EitherSwitch(this.ipset, new NftSwitch(this.nft, () => []));
+    const ofNft = new NftSwitch(this.nft, () => []);
+    this.switch = this.ipset ? new EitherSwitch(this.ipset, ofNft) : ofNft;
   }
 
   /** A reboot, maybe with another kernel: nothing is left. */
@@ -89,6 +90,7 @@ export class FakeKernel implements Kernel {
     for (const family of ['ipv4', 'ipv6'] as const) this.#families[family] = tablesFrom(family, undefined);
     this.ipset?.clear();
     this.nft.clear();
+    this.ipvs.clear();
   }
 
   async observe(

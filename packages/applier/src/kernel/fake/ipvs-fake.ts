@@ -38,6 +38,14 @@ export class FakeIpvs implements IpvsKernel {
     this.#elsewhere = { ipv4: new Set(elsewhere.ipv4), ipv6: new Set(elsewhere.ipv6) };
   }
 
+  /** A reboot. */
+  clear(): void {
+    this.#servers.clear();
+    this.#sets.clear();
+    this.#bound = undefined;
+    this.#timeouts = { tcp: 900, tcpFin: 120, udp: 300 };
+  }
+
   async observe(known: KnownIpvsParts = {}): Promise<ObservedIpvs> {
     const { servers, timeouts, sets, addresses } = known;
     return { ...this.#observe(), ...servers, ...timeouts, ...sets, ...addresses };
