@@ -26,9 +26,10 @@ async function foreignRules(backend: string, count: number): Promise<void> {
 
 describe.each(['nft', 'legacy'] as const)('rules in %s', (from) => {
   const to = other[from];
+  const plane = { backend: from, mode: 'iptables' } as const;
 
   test('rules move to the other store while clients are served', { timeout: 90_000 }, async () => {
-    await confirmFirst(node, from);
+    await confirmFirst(node, plane);
     node.writeConfig('auto');
     await foreignRules(from, 2);
     const ours = async (backend: string): Promise<string> => {
@@ -60,7 +61,7 @@ describe.each(['nft', 'legacy'] as const)('rules in %s', (from) => {
   test('rules stay, and an alarm names both counts, when foreign rules use the other store', {
     timeout: 60_000,
   }, async () => {
-    await confirmFirst(node, from);
+    await confirmFirst(node, plane);
     node.writeConfig('auto');
     await foreignRules(to, limits.storeRulesMin);
     node.start();
@@ -87,7 +88,7 @@ test('one leftover rule does not decide the store', { timeout: 60_000 }, async (
     readonly backend: 'nft' | 'legacy';
   };
   await foreignRules(other[plain.backend], 1);
-  publishRelease(node, 1);
+  publishRelease(node, { ...plain, mode: 'iptables' }, 1);
   expect(await node.apply()).toMatchObject({ exitCode: 0 });
   expect(node.journal()?.backend).toBe(plain.backend);
   expect(await node.sluiced('backend', 'ipvs')).toMatchObject({ exitCode: 2 });

@@ -8,7 +8,7 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { sampleBundle, writeBundle } from '../../packages/applier/src/testing/bundle.fixture.ts';
 import { needBackend, needKernel } from './privileges.ts';
 import { type Sample, Sampler } from './sampler.ts';
-import { SluicedNode, until } from './sluiced-node.ts';
+import { type DataPlane, plainPlanes, SluicedNode, until } from './sluiced-node.ts';
 
 /**
  * Round after round `sluiced` is killed while its release is on probation, and the dead-man switch rolls back. From the kill until after the
@@ -124,14 +124,14 @@ async function build(): Promise<void> {
 }
 
 /** The old program, or a release for one round: a version that was interrupted three times is not retried. */
-const put = (round?: number): void => {
+const put = (mode: DataPlane['mode'], round?: number): void => {
   const which = round === undefined ? 0 : 1;
   const ends: Record<string, readonly number[]> = Object.fromEntries(
     names.map((name) => [name, services[name]![which]]),
   );
   if (round !== undefined) ends[`shop/round-${round}`] = [1];
   rmSync(`${node.directory}/rendered`, { recursive: true, force: true });
-  writeBundle(`${node.directory}/rendered`, sampleBundle({ services: ends, families: ['ipv4', 'ipv6'] }));
+  writeBundle(`${node.directory}/rendered`, sampleBundle({ services: ends, families: ['ipv4', 'ipv6'], mode }));
 };
 
 const ask = async (): Promise<readonly Sample[]> =>
@@ -152,7 +152,7 @@ async function sample(ms: number): Promise<readonly (Sample & { readonly atMs: n
 const isServed = (samples: readonly Sample[], by: 'old' | 'fresh'): boolean =>
   samples.every(({ address, met }) => expected.get(address)?.[by].includes(met));
 
-describe.each(['nft', 'legacy'] as const)('killed on probation, on %s', (backend) => {
+describe.each(plainPlanes)('killed on probation, on $backend, mode $mode', ({ backend, mode }) => {
   beforeEach((context) => needBackend(context, backend));
 
   test('every Service answers or refuses at once, from the kill until after the expiry', {
@@ -165,14 +165,14 @@ describe.each(['nft', 'legacy'] as const)('killed on probation, on %s', (backend
         `endpoints: {lastAfterSeconds: 0}\nreleases: {perHour: 360}\nprobation: {seconds: ${seconds}, deadmanSeconds: ${deadmanSeconds}}\nprobes: [{name: good, exec: [/bin/true]}]\n`,
       );
     probation(0);
-    put();
+    put(mode);
     expect(await node.apply()).toMatchObject({ exitCode: 0 });
     await until('the old program serves', async () => isServed(await ask(), 'old'));
     const wrong: string[] = [];
     let connections = 0;
     for (let round = first; round <= rounds; round++) {
       probation(300);
-      put(round);
+      put(mode, round);
       const daemon = node.start();
       await until('the release on probation serves', async () => isServed(await ask(), 'fresh'), 1_000);
       // Somewhere between two heartbeats.
@@ -194,13 +194,13 @@ describe.each(['nft', 'legacy'] as const)('killed on probation, on %s', (backend
       if (!isServed(await ask(), 'old'))
         wrong.push(`round ${round}: the old program does not serve ${deadmanSeconds + 3} s after the kill`);
       console.log(
-        `${backend} round ${round} of ${rounds}: rolled back ${back?.atMs} ms after the kill, ${late.length} wrong of ${samples.length}`,
+        `${backend}, mode ${mode}, round ${round} of ${rounds}: rolled back ${back?.atMs} ms after the kill, ${late.length} wrong of ${samples.length}`,
       );
       probation(0);
-      put();
+      put(mode);
       expect(await node.apply()).toMatchObject({ exitCode: 0 });
     }
-    console.log(`${backend}: ${connections} connections`);
+    console.log(`${backend}, mode ${mode}: ${connections} connections`);
     expect(wrong).toEqual([]);
   });
 });

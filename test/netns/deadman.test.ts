@@ -5,7 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { atTier } from '@sluice/testing';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { needBackend, needKernel } from './privileges.ts';
-import { SluicedNode, until } from './sluiced-node.ts';
+import { plainPlanes, SluicedNode, until } from './sluiced-node.ts';
 import { deadmanSeconds, publishRelease, reached, startProbation } from './sluiced-probation.ts';
 
 /** A release on probation, and a sluiced that sends no heartbeat: the kernel rolls back by itself, which clients observe. */
@@ -35,19 +35,22 @@ async function startAgain(): Promise<string | undefined> {
   return node.journal()?.history.flatMap(({ because }) => because ?? [])[0];
 }
 
+const [nft, legacy, nftables] = plainPlanes;
 const losses = [
-  ['nft', 'SIGKILL'],
-  ['legacy', 'SIGSTOP'],
-  ['nft', 'SIGSTOP'],
-  ['legacy', 'SIGKILL'],
+  { ...nft, signal: 'SIGKILL' },
+  { ...nftables, signal: 'SIGKILL' },
+  { ...legacy, signal: 'SIGSTOP' },
+  { ...nftables, signal: 'SIGSTOP' },
+  { ...nft, signal: 'SIGSTOP' },
+  { ...legacy, signal: 'SIGKILL' },
 ] as const;
 
 describe('a release on probation', { timeout: 60_000 }, () => {
-  test.for(losses.slice(0, atTier({ quick: 1, test: 2, soak: 4 })))(
-    'on %s, %s of sluiced: the old rules serve again without it, and a restart reports why',
-    async ([backend, signal], context) => {
-      needBackend(context, backend);
-      const daemon = await startProbation(node, backend);
+  test.for(losses.slice(0, atTier({ quick: 2, test: 3, all: 4, soak: 6 })))(
+    'on $backend, mode $mode, $signal of sluiced: the old rules serve again without it, and a restart reports why',
+    async ({ signal, ...plane }, context) => {
+      needBackend(context, plane.backend);
+      const daemon = await startProbation(node, plane);
       const before = version();
       await sleep((deadmanSeconds + 2) * 1000);
       expect(await reached(node), 'it was renewed').toBe('2');
@@ -56,7 +59,7 @@ describe('a release on probation', { timeout: 60_000 }, () => {
       await until('the kernel rolls back', async () => (await reached(node)) === '1');
       expect(performance.now() - killedMs).toBeLessThan((deadmanSeconds + slackSeconds) * 1000);
       expect([version(), node.journal()?.open?.phase]).toEqual([before, 'open']);
-      if (signal === 'SIGKILL') publishRelease(node, 1);
+      if (signal === 'SIGKILL') publishRelease(node, plane, 1);
       const because = signal === 'SIGSTOP' ? await wakeUp(daemon) : await startAgain();
       expect(because).toContain(
         signal === 'SIGSTOP'

@@ -3,7 +3,7 @@ import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { sampleBundle, writeBundle } from '../../packages/applier/src/testing/bundle.fixture.ts';
 import { needBackend, needKernel } from './privileges.ts';
-import { SluicedNode, until } from './sluiced-node.ts';
+import { type DataPlane, plainPlanes, SluicedNode, until } from './sluiced-node.ts';
 
 /** UDP clients that keep their port, against the real program: they must not stay on removed endpoints. */
 
@@ -15,10 +15,10 @@ beforeEach(async () => {
 afterEach(() => node.remove());
 
 /** Endpoint n of a sample bundle has the address 10.244.0.(n + 1); Services have 10.96.0.11, 10.96.0.12 and so on. */
-function bundle(services: Readonly<Record<string, readonly number[]>>): ReadonlyMap<string, string> {
-  const files = sampleBundle({ services });
-  return new Map([...files].map(([path, text]) => [path, text.replaceAll('-m tcp -p tcp', '-m udp -p udp')]));
-}
+const bundle = (
+  { mode }: Pick<DataPlane, 'mode'>,
+  services: Readonly<Record<string, readonly number[]>>,
+): ReadonlyMap<string, string> => sampleBundle({ services, mode, protocol: 'udp' });
 
 /** Endpoints that answer with their number, and two clients that ask every 20 ms from one port each and record the answers. */
 const program = (directory: string): string => `
@@ -43,7 +43,7 @@ const program = (directory: string): string => `
   }
 `;
 
-describe.each(['nft', 'legacy'] as const)('connections of UDP on %s', (backend) => {
+describe.each(plainPlanes)('connections of UDP on $backend, mode $mode', ({ backend, mode }) => {
   beforeEach((context) => needBackend(context, backend));
 
   test('a client moves to the new endpoint at once, also from and by way of no endpoint; another Service keeps its entry', async () => {
@@ -57,7 +57,7 @@ describe.each(['nft', 'legacy'] as const)('connections of UDP on %s', (backend) 
     node.startProgram([process.execPath, `${directory}/clients.cjs`]);
     const answerOf = (name: string): string => readFileSync(`${directory}/${name}`, 'utf8');
     const put = async (web: readonly number[]): Promise<void> => {
-      writeBundle(`${directory}/rendered`, bundle({ 'shop/web': web, 'shop/cart': [2] }));
+      writeBundle(`${directory}/rendered`, bundle({ mode }, { 'shop/web': web, 'shop/cart': [2] }));
       expect(await node.apply()).toMatchObject({ exitCode: 0 });
     };
     const entry = async (port: number): Promise<string> =>
@@ -113,10 +113,14 @@ const crowd = (directory: string, clients: number, services: number): string => 
   }, 1000);
 `;
 
-test.each([1, 17, 600, 5000])(
-  'all of %i UDP clients leave a removed endpoint, also by way of no endpoint',
+const crowds = plainPlanes.flatMap((plane) =>
+  plane.backend === 'nft' ? [1, 17, 600, 5000].map((clients) => ({ clients, plane, mode: plane.mode })) : [],
+);
+
+test.each(crowds)(
+  'in mode $mode, all of $clients UDP clients leave a removed endpoint, also by way of no endpoint',
   { timeout: 90_000 },
-  async (clients) => {
+  async ({ clients, plane }) => {
     const { directory } = node;
     const services = Math.min(clients, 20);
     node.writeConfig('nft');
@@ -124,7 +128,7 @@ test.each([1, 17, 600, 5000])(
     await node.tool(['sh', '-c', `${setUp} && ip route add 10.96.0.0/12 dev lo`]);
     const names = Array.from({ length: services }, (_, n) => `shop/s${n}`);
     const put = async (endpoints: readonly number[]): Promise<void> => {
-      writeBundle(`${directory}/rendered`, bundle(Object.fromEntries(names.map((name) => [name, endpoints]))));
+      writeBundle(`${directory}/rendered`, bundle(plane, Object.fromEntries(names.map((name) => [name, endpoints]))));
       expect(await node.apply()).toMatchObject({ exitCode: 0, stderr: '' });
     };
     const counts = (): string => readFileSync(`${directory}/counts`, 'utf8');
@@ -141,10 +145,10 @@ test.each([1, 17, 600, 5000])(
   },
 );
 
-test.each([1, 17, 600, 5000])(
-  '%i unanswered TCP connections leave a release that is rolled back',
+test.each(crowds)(
+  'in mode $mode, $clients unanswered TCP connections leave a release that is rolled back',
   { timeout: 60_000 },
-  async (clients) => {
+  async ({ clients, plane, mode }) => {
     const { directory } = node;
     const setUp = ['192.0.2.11', '10.244.0.2'].map((one) => `ip addr add ${one}/32 dev lo`).join(' && ');
     await node.tool([
@@ -153,7 +157,7 @@ test.each([1, 17, 600, 5000])(
       `${setUp} && ip route add 10.96.0.0/12 dev lo && ip link add null type veth peer name null0 && ip link set null arp off up && ip link set null0 up && ip route add 10.244.0.0/24 dev null`,
     ]);
     const of = (endpoints: readonly number[]): ReadonlyMap<string, string> =>
-      sampleBundle({ services: { 'shop/web': endpoints } });
+      sampleBundle({ services: { 'shop/web': endpoints }, mode });
     node.writeConfig('nft');
     writeBundle(`${directory}/rendered`, of([1, 2, 3]));
     expect(await node.apply()).toMatchObject({ exitCode: 0 });
@@ -161,7 +165,7 @@ test.each([1, 17, 600, 5000])(
     writeBundle(`${directory}/rendered`, of([7, 8, 9]));
     node.writeConfig('nft', 'probation: {seconds: 300, confirm: manual}\n');
     node.start();
-    await until('it is on probation', async () => (await node.rules('nft')).includes('10.244.0.8'));
+    await until('it is on probation', async () => (await node.endpoints(plane)).includes('10.244.0.8:8080'));
     const connecting = `
     const { connect } = require('node:net');
     for (let n = 0; n < ${clients}; n++) connect({ host: '10.96.0.11', port: 80, localAddress: '192.0.2.11' }).on('error', () => {});

@@ -2,7 +2,7 @@
 import { rmSync } from 'node:fs';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { needBackend, needKernel } from './privileges.ts';
-import { SluicedNode, until } from './sluiced-node.ts';
+import { plainPlanes, SluicedNode, until } from './sluiced-node.ts';
 import { confirmFirst, reached } from './sluiced-probation.ts';
 
 /** A node that lost its state directory while it serves. */
@@ -14,12 +14,13 @@ beforeEach(async () => {
 });
 afterEach(() => node.remove());
 
-describe.each(['nft', 'legacy'] as const)('on %s', (backend) => {
+describe.each(plainPlanes)('on $backend, mode $mode', ({ backend, mode }) => {
+  const plane = { backend, mode };
   beforeEach((context) => needBackend(context, backend));
 
   test('continues from the rules in the kernel, and clients are served all the time', { timeout: 60_000 }, async () => {
-    await confirmFirst(node, backend);
-    const good = await node.rules(backend);
+    await confirmFirst(node, plane);
+    const good = await node.forwarding(plane);
     node.writeConfig('auto');
     let failed = 0;
     const clients = new AbortController();
@@ -32,13 +33,13 @@ describe.each(['nft', 'legacy'] as const)('on %s', (backend) => {
       exitCode: 0,
       stdout: expect.stringContaining('none was changed'),
     });
-    expect(await node.rules(backend)).toBe(good);
+    expect(await node.forwarding(plane)).toBe(good);
     expect(await node.sluiced('recover'), 'once').toMatchObject({ exitCode: 2 });
     expect((await node.sluiced('status')).stdout).toContain('holds the confirmed rules');
     node.start();
     await until('the daemon has recognised the bundle', async () => node.journal()?.current?.version !== 'recognised');
     await until('no transaction is open', async () => node.journal()?.open === null);
-    expect(await node.rules(backend)).toBe(good);
+    expect(await node.forwarding(plane)).toBe(good);
     clients.abort();
     await asking;
     expect(failed).toBe(0);

@@ -25,6 +25,19 @@ export const dataPlanes = [
   { backend: 'nft', layout: 'tree', mode: 'nftables' },
 ] as const;
 
+/** What forwards packets on a node: mode iptables on a rule store, or mode nftables beside one. */
+export interface DataPlane {
+  readonly backend: 'nft' | 'legacy';
+  readonly mode: 'iptables' | 'nftables';
+}
+
+/** Mode iptables on each rule store in the default layout, and mode nftables. */
+export const plainPlanes = [
+  { backend: 'nft', mode: 'iptables' },
+  { backend: 'legacy', mode: 'iptables' },
+  { backend: 'nft', mode: 'nftables' },
+] as const satisfies readonly DataPlane[];
+
 /** Rules of a CNI plugin and of an administrator. */
 export const foreign =
   '*nat\n:CNI-X - [0:0]\n-A CNI-X -j RETURN\n-A POSTROUTING -s 10.244.0.0/16 -j CNI-X\nCOMMIT\n*filter\n-A FORWARD -s 192.0.2.7/32 -j DROP\nCOMMIT\n';
@@ -171,7 +184,21 @@ export class SluicedNode {
    * and neither do elements that no verdict leads to. `''` without the table.
    */
   async frontends(): Promise<string> {
-    return printFrontends(await this.tool(['sh', '-c', 'nft -n list table inet sluice 2>/dev/null || true']));
+    return printFrontends(await this.tool(['sh', '-c', listTable]));
+  }
+
+  /** What packets to Services meet, as text: two are equal if packets are treated alike and nothing else of ours is in the kernel. */
+  async forwarding({ backend, mode }: DataPlane): Promise<string> {
+    return mode === 'nftables' ? this.frontends() : this.rules(backend);
+  }
+
+  /** The endpoints in the kernel, those of a release on probation too: `10.244.0.2:8080`, IPv4, each once and sorted. */
+  async endpoints({ backend, mode }: DataPlane): Promise<readonly string[]> {
+    const form =
+      mode === 'nftables' ? /(?<= : )(10\.244\.\S+) \. (\d+)/g : /(?<=--to-destination )(10\.244\.\S+):(\d+)/g;
+    const text =
+      mode === 'nftables' ? await this.tool(['sh', '-c', listTable]) : await this.tool([`iptables-${backend}-save`]);
+    return [...new Set([...text.matchAll(form)].map(([, address, port]) => `${address}:${port}`))].toSorted();
   }
 
   /** The record of the journal; undefined before there is one, and while it is being made. */
@@ -188,6 +215,8 @@ export class SluicedNode {
     return this.tool(['curl', '-s', '-m', '2', `http://127.0.0.1:10276${path}`]).catch(() => undefined);
   }
 }
+
+const listTable = 'nft -n list table inet sluice 2>/dev/null || true';
 
 function printFrontends(text: string): string {
   const listing = new NftListing(text);

@@ -2,7 +2,7 @@ import type { ChildProcess } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
 import { expect } from 'vitest';
 import { sampleBundle, writeBundle } from '../../packages/applier/src/testing/bundle.fixture.ts';
-import { SluicedNode, until } from './sluiced-node.ts';
+import { type DataPlane, SluicedNode, until } from './sluiced-node.ts';
 
 const vip = '10.96.0.11';
 export const deadmanSeconds = 6;
@@ -21,14 +21,15 @@ export const reached = async (node: SluicedNode): Promise<string> =>
   node.tool(['curl', '-s', '-m', '2', `http://${vip}/`]).catch((error: Error) => error.message);
 
 /** Writes a bundle in which the Service has these endpoints. */
-export const publish = (node: SluicedNode, endpoints: readonly number[]): void =>
-  writeBundle(`${node.directory}/rendered`, sampleBundle({ services: { 'shop/web': endpoints } }));
+export const publish = (node: SluicedNode, { mode }: Pick<DataPlane, 'mode'>, endpoints: readonly number[]): void =>
+  writeBundle(`${node.directory}/rendered`, sampleBundle({ services: { 'shop/web': endpoints }, mode }));
 
 /** Writes a release whose endpoints answer with 1 or with 2. */
-export const publishRelease = (node: SluicedNode, answer: 1 | 2): void => publish(node, [answer, answer + 10]);
+export const publishRelease = (node: SluicedNode, plane: DataPlane, answer: 1 | 2): void =>
+  publish(node, plane, [answer, answer + 10]);
 
 /** Confirms release 1, which clients reach. */
-export async function confirmFirst(node: SluicedNode, backend: string): Promise<void> {
+export async function confirmFirst(node: SluicedNode, plane: DataPlane): Promise<void> {
   const addresses = ['10.244.0.2', '10.244.0.3', '10.244.0.12', '10.244.0.13']
     .map((one) => `ip addr add ${one}/32 dev lo`)
     .join(' && ');
@@ -36,8 +37,8 @@ export async function confirmFirst(node: SluicedNode, backend: string): Promise<
   writeFileSync(`${node.directory}/servers.cjs`, servers);
   node.startProgram([process.execPath, `${node.directory}/servers.cjs`]);
   // The probe fails while there is no Service, and would be retried nine times.
-  node.writeConfig(backend);
-  publishRelease(node, 1);
+  node.writeConfig(plane.backend);
+  publishRelease(node, plane, 1);
   expect(await node.apply()).toMatchObject({ exitCode: 0 });
   await until('clients are served', async () => (await reached(node)) === '1');
 }
@@ -47,13 +48,13 @@ export async function confirmFirst(node: SluicedNode, backend: string): Promise<
  * @param more fields of `probation` in sluiced.yaml, with a comma before each
  * @returns the daemon
  */
-export async function startProbation(node: SluicedNode, backend: string, more = ''): Promise<ChildProcess> {
-  await confirmFirst(node, backend);
+export async function startProbation(node: SluicedNode, plane: DataPlane, more = ''): Promise<ChildProcess> {
+  await confirmFirst(node, plane);
   node.writeConfig(
-    backend,
+    plane.backend,
     `probation: {seconds: 300, deadmanSeconds: ${deadmanSeconds}${more}}\nprobes: [{name: web, http: "http://${vip}/", attempts: 9}]\n`,
   );
-  publishRelease(node, 2);
+  publishRelease(node, plane, 2);
   const daemon = node.start();
   await until('clients reach the new release', async () => (await reached(node)) === '2');
   return daemon;

@@ -5,11 +5,11 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { withAffinity } from '../../packages/applier/src/testing/affinity.fixture.ts';
 import { sampleBundle, writeBundle } from '../../packages/applier/src/testing/bundle.fixture.ts';
 import { needBackend, needKernel } from './privileges.ts';
-import { SluicedNode, until } from './sluiced-node.ts';
+import { type DataPlane, plainPlanes, SluicedNode, until } from './sluiced-node.ts';
 
 /**
  * A Service with session affinity while programs are switched: the endpoint of each client is kept in lists of the kernel
- * (`-m recent`), which exist as long as a rule refers to them. A switch must not lose one.
+ * (`-m recent`), which exist as long as a rule refers to them, or in a map of the table of mode nftables. A switch must not lose one.
  */
 
 const releases = atTier({ quick: 25, soak: 100 });
@@ -48,15 +48,15 @@ beforeEach(async () => {
 afterEach(() => node.remove());
 
 /** Endpoint n has the address 10.244.0.(n + 1). */
-function put(web: readonly number[], other: readonly number[], seconds = 600): void {
-  const files = sampleBundle({ services: { 'shop/web': web, 'shop/cart': other } });
+function put(mode: DataPlane['mode'], web: readonly number[], other: readonly number[], seconds = 600): void {
+  const files = sampleBundle({ services: { 'shop/web': web, 'shop/cart': other }, mode });
   writeBundle(`${node.directory}/rendered`, withAffinity(files, 'shop/web', seconds));
 }
 
 const met = (): Record<string, Record<string, number>> =>
   JSON.parse(readFileSync(`${node.directory}/met`, 'utf8')) as Record<string, Record<string, number>>;
 
-describe.each(['nft', 'legacy'] as const)('session affinity under %s', { timeout: 600_000 }, (backend) => {
+describe.each(plainPlanes)('session affinity under $backend, mode $mode', { timeout: 600_000 }, ({ backend, mode }) => {
   beforeEach((context) => needBackend(context, backend));
 
   test(`every client stays on its endpoint over ${releases} releases, also when endpoints are added and removed`, async () => {
@@ -66,7 +66,7 @@ describe.each(['nft', 'legacy'] as const)('session affinity under %s', { timeout
     const setUp = addresses.map((one) => `ip addr add ${one}/32 dev lo`).join(' && ');
     await node.tool(['sh', '-c', `${setUp} && ip route add 10.96.0.0/12 dev lo`]);
     node.writeConfig(backend);
-    put(endpoints, [20, 21]);
+    put(mode, endpoints, [20, 21]);
     expect(await node.apply()).toMatchObject({ exitCode: 0 });
     writeFileSync(`${directory}/clients.cjs`, program(directory));
     node.startProgram([process.execPath, `${directory}/clients.cjs`]);
@@ -77,7 +77,7 @@ describe.each(['nft', 'legacy'] as const)('session affinity under %s', { timeout
     for (let count = 1; count <= releases; count++) {
       // Two endpoints replaced at once are a release, one would be an endpoint update.
       const first = 20 + 2 * (count % 50);
-      put(count % 5 === 0 ? [...endpoints, 5] : endpoints, [first, first + 1]);
+      put(mode, count % 5 === 0 ? [...endpoints, 5] : endpoints, [first, first + 1]);
       expect(await node.apply()).toMatchObject({ exitCode: 0 });
       expect(node.journal()?.current, 'a release of its own').toMatchObject({ number: count + 1, revision: 0 });
     }
@@ -87,7 +87,9 @@ describe.each(['nft', 'legacy'] as const)('session affinity under %s', { timeout
     expect(new Set(places.flat()).size, 'clients are on several endpoints').toBeGreaterThan(1);
     expect(places.flat().filter((answer) => !/^10\.244\.0\.[2-5]$/.test(answer))).toEqual([]);
     const answers = Object.values(seen).flatMap((one) => Object.values(one));
-    console.log(`${backend}: ${answers.reduce((sum, one) => sum + one, 0)} answers over ${releases} releases`);
+    console.log(
+      `${backend}, mode ${mode}: ${answers.reduce((sum, one) => sum + one, 0)} answers over ${releases} releases`,
+    );
   });
 
   test('the rollback of a shorter timeout keeps the affinity of every client', async () => {
@@ -98,23 +100,24 @@ describe.each(['nft', 'legacy'] as const)('session affinity under %s', { timeout
     writeFileSync(`${directory}/again.cjs`, reapingProbe);
     const probe = `probation: {seconds: 4}\nprobes: [{name: again, exec: [${process.execPath}, ${directory}/again.cjs], attempts: 1, timeoutSeconds: 10}]\n`;
     node.writeConfig(backend);
-    put(endpoints, [20, 21], 600);
+    put(mode, endpoints, [20, 21], 600);
     expect(await node.apply()).toMatchObject({ exitCode: 0 });
     writeFileSync(`${directory}/all.cjs`, oneConnectionEach);
     await node.tool([process.execPath, `${directory}/all.cjs`]);
-    expect(await known()).toBe(clients.length);
+    expect(await known(mode)).toBe(clients.length);
 
     node.writeConfig(backend, probe);
-    put(endpoints, [22, 23], 1);
+    put(mode, endpoints, [22, 23], 1);
     expect(await node.apply()).toMatchObject({ exitCode: 4 });
-    expect(await known(), 'after the rollback').toBe(clients.length);
+    expect(await known(mode), 'after the rollback').toBe(clients.length);
   });
 });
 
 /** The number of clients in the kernel's lists. */
-async function known(): Promise<number> {
-  const lists = await node.tool(['sh', '-c', 'cat /proc/self/net/xt_recent/*']);
-  return new Set(lists.match(/(?<=^src=)\S+/gm)).size;
+async function known(mode: DataPlane['mode']): Promise<number> {
+  const list = { iptables: 'cat /proc/self/net/xt_recent/*', nftables: 'nft list map inet sluice aff4' };
+  const text = await node.tool(['sh', '-c', list[mode]]);
+  return new Set(text.match(/(?<=^src=|[\s,{])192\.0\.2\.\d+/gm)).size;
 }
 
 const ask = `
@@ -137,7 +140,7 @@ const oneConnectionEach = `${ask}
  */
 const reapingProbe = `${ask}
   const { execFileSync } = require('node:child_process');
-  const rules = execFileSync('/bin/sh', ['-c', 'iptables-nft-save; iptables-legacy-save'], { encoding: 'utf8' });
+  const rules = execFileSync('/bin/sh', ['-c', 'iptables-nft-save; iptables-legacy-save; nft list ruleset'], { encoding: 'utf8' });
   if (!rules.includes('10.244.0.24')) process.exit(0);
   const again = (left) => {
     if (left === 0) process.exit(1);

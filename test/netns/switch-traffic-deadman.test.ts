@@ -4,7 +4,7 @@ import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { sampleBundle, writeBundle } from '../../packages/applier/src/testing/bundle.fixture.ts';
 import { needBackend, needKernel } from './privileges.ts';
-import { SluicedNode, until } from './sluiced-node.ts';
+import { type DataPlane, plainPlanes, SluicedNode, until } from './sluiced-node.ts';
 
 /**
  * New connections all the time while the dead-man switch rolls back, in both families: none is lost of a Service that the release did
@@ -89,7 +89,7 @@ beforeEach(async () => {
 });
 afterEach(() => node.remove());
 
-function put(onProbation: boolean, mode: 'iptables' | 'nftables'): void {
+function put(onProbation: boolean, mode: DataPlane['mode']): void {
   const ends = Object.fromEntries(names.map((name) => [name, services[name][onProbation ? 1 : 0]]));
   writeBundle(`${node.directory}/rendered`, sampleBundle({ services: ends, families: ['ipv4', 'ipv6'], mode }));
 }
@@ -122,13 +122,7 @@ const met = (): Record<string, Record<string, number>> => read('met') as Record<
 const served = (vip: string, ...by: readonly number[]): number =>
   by.flatMap(addressesOf).reduce((sum, one) => sum + (met()[vip]?.[one] ?? 0), 0);
 
-const ways = [
-  { backend: 'nft', mode: 'iptables' },
-  { backend: 'legacy', mode: 'iptables' },
-  { backend: 'nft', mode: 'nftables' },
-] as const;
-
-describe.each(ways)(
+describe.each(plainPlanes)(
   'a sluiced that is killed while its release is on probation, on $backend, mode $mode',
   {
     timeout: 120_000,

@@ -5,7 +5,7 @@ import { atTier } from '@sluice/testing';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { sampleBundle, writeBundle } from '../../packages/applier/src/testing/bundle.fixture.ts';
 import { needBackend, needKernel } from './privileges.ts';
-import { SluicedNode, until } from './sluiced-node.ts';
+import { type DataPlane, plainPlanes, SluicedNode, until } from './sluiced-node.ts';
 
 /**
  * A Service that gets its first endpoint and loses its last one, repeatedly, under new connections all the time: each is served
@@ -50,9 +50,9 @@ beforeEach(async () => {
 });
 afterEach(() => node.remove());
 
-function put(edge: readonly number[]): void {
+function put(mode: DataPlane['mode'], edge: readonly number[]): void {
   const services = { 'shop/cart': [3], 'shop/edge': edge };
-  writeBundle(`${node.directory}/rendered`, sampleBundle({ services, families: ['ipv4', 'ipv6'] }));
+  writeBundle(`${node.directory}/rendered`, sampleBundle({ services, families: ['ipv4', 'ipv6'], mode }));
 }
 
 type AnswerCountsByVip = Record<string, Record<string, number>>;
@@ -72,10 +72,10 @@ async function answered(what: string): Promise<number> {
   return performance.now() - startMs;
 }
 
-describe.each(['nft', 'legacy'] as const)(
-  'the first and the last endpoint under %s',
+describe.each(plainPlanes)(
+  'the first and the last endpoint under $backend, mode $mode',
   { timeout: 600_000 },
-  (backend) => {
+  ({ backend, mode }) => {
     beforeEach((context) => needBackend(context, backend));
 
     test(`${rounds} times: the last one is removed late, the first one added at once, and no connection is lost`, async () => {
@@ -94,7 +94,7 @@ describe.each(['nft', 'legacy'] as const)(
       ];
       await node.tool(['sh', '-c', setUp.join(' && ')]);
       node.writeConfig(backend, `endpoints: {lastAfterSeconds: ${lastAfterSeconds}}\n`);
-      put([4]);
+      put(mode, [4]);
       expect(await node.apply()).toMatchObject({ exitCode: 0 });
       writeFileSync(`${directory}/clients.cjs`, program(`${directory}/met`));
       const clients = node.startProgram([process.execPath, `${directory}/clients.cjs`]);
@@ -104,9 +104,9 @@ describe.each(['nft', 'legacy'] as const)(
       clients.kill('SIGUSR2');
       await answered('served');
       for (let round = 0; round < rounds; round++) {
-        put([]);
+        put(mode, []);
         expect(await answered('ECONNREFUSED'), 'the last one is removed late').toBeGreaterThan(lastAfterSeconds * 900);
-        put([4 + (round % 2)]);
+        put(mode, [4 + (round % 2)]);
         expect(await answered('served'), 'the first one is added at once').toBeLessThan(lastAfterSeconds * 1000);
       }
       const seen = met();
@@ -119,7 +119,9 @@ describe.each(['nft', 'legacy'] as const)(
       ]);
       expect(node.journal()?.current, 'no release was made').toMatchObject({ number: 1, revision: 2 * rounds });
       const answers = Object.values(seen).flatMap((one) => Object.values(one));
-      console.log(`${backend}: ${answers.reduce((sum, one) => sum + one, 0)} connections over ${2 * rounds} changes`);
+      console.log(
+        `${backend}, mode ${mode}: ${answers.reduce((sum, one) => sum + one, 0)} connections over ${2 * rounds} changes`,
+      );
     });
   },
 );

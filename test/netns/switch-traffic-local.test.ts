@@ -18,7 +18,7 @@ import {
 import type { Service, ServicePort } from '../../packages/renderer/src/render/model.ts';
 import { type Cluster, openCluster } from './cluster.ts';
 import { needBackend, needKernel } from './privileges.ts';
-import { until } from './sluiced-node.ts';
+import { type DataPlane, plainPlanes, until } from './sluiced-node.ts';
 
 /**
  * Services with policy Local that lose the last endpoint of their node and get a first one, repeatedly, under new connections
@@ -37,7 +37,7 @@ const urls = {
 } as const;
 
 /** What `sluice render` writes. @param isHere whether this node has an endpoint of shop/gate and shop/near */
-function bundle(isHere: boolean): ReadonlyMap<string, string> {
+function bundle(mode: DataPlane['mode'], isHere: boolean): ReadonlyMap<string, string> {
   const at = (pod: keyof typeof pods): ReturnType<typeof endpoint> =>
     endpoint(`${pods[pod]}:8080`, { nodeName: pod === 'there' ? 'node-b' : 'node-a' });
   const service = (name: string, here: Parameters<typeof portWith>[0], rest: Partial<ServicePort>): Service => ({
@@ -54,7 +54,10 @@ function bundle(isHere: boolean): ReadonlyMap<string, string> {
     ),
     service('near', { clusterIP: '10.96.0.60', endpoints }, { internalTrafficPolicy: 'Local' }),
   ];
-  const profile = profileWith({ families: ['ipv4'] });
+  const profile = profileWith({
+    families: ['ipv4'],
+    ...(mode === 'nftables' ? { mode, nftables: { masqueradeAll: false } } : {}),
+  });
   return assemble({ nodes: [node('node-a'), node('node-b')], services }, configWith({ profiles: [profile] }), true)
     .files;
 }
@@ -150,12 +153,12 @@ function configure(backend: string): void {
   writeFileSync(`${directory}/sluiced.yaml`, fields.join('\n'));
 }
 
-describe.each(['nft', 'legacy'] as const)('policy Local under %s', { timeout: 600_000 }, (backend) => {
+describe.each(plainPlanes)('policy Local under $backend, mode $mode', { timeout: 600_000 }, ({ backend, mode }) => {
   beforeEach((context) => needBackend(context, backend));
 
   test(`${rounds} times: the last endpoint of the node is removed late, the first one added at once, and no connection is lost`, async () => {
     configure(backend);
-    const put = (isHere: boolean): void => writeBundle(`${directory}/rendered`, bundle(isHere));
+    const put = (isHere: boolean): void => writeBundle(`${directory}/rendered`, bundle(mode, isHere));
     put(true);
     const host = cluster.host('node-a');
     await host.run(command('apply', `${directory}/rendered`), { timeoutMs: 120_000 });
@@ -184,6 +187,6 @@ describe.each(['nft', 'legacy'] as const)('policy Local under %s', { timeout: 60
       Object.values(met(who)).flatMap((one) => Object.values(one)),
     );
     const total = answers.reduce((sum, one) => sum + one, 0);
-    console.log(`${backend}: ${total} connections over ${2 * rounds} changes`);
+    console.log(`${backend}, mode ${mode}: ${total} connections over ${2 * rounds} changes`);
   });
 });

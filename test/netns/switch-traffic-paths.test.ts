@@ -5,7 +5,7 @@ import { execa } from 'execa';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { sampleBundle, writeBundle } from '../../packages/applier/src/testing/bundle.fixture.ts';
 import { needBackend, needKernel } from './privileges.ts';
-import { SluicedNode, until } from './sluiced-node.ts';
+import { type DataPlane, plainPlanes, SluicedNode, until } from './sluiced-node.ts';
 
 /**
  * Clients on the node (OUTPUT), behind it (PREROUTING) and in a pod that reaches itself through its own Services (hairpin), of TCP and
@@ -124,17 +124,15 @@ afterEach(async () => {
 });
 
 /** The Services, with `bad` one more, which fails a probe. */
-function put(web: readonly number[], bad?: number): void {
+function put(mode: DataPlane['mode'], web: readonly number[], bad?: number): void {
   const ends = [web, cart, dns, pod, pod];
   const services = Object.fromEntries(names.map((name, index) => [name, ends[index] ?? []]));
   const more = bad === undefined ? {} : { 'shop/zz': [bad] };
-  const files = sampleBundle({ services: { ...services, ...more }, families: ['ipv4', 'ipv6'] });
+  const options = { services: { ...services, ...more }, families: ['ipv4', 'ipv6'], mode };
   const isUdp = (path: string): boolean => ofUdp.some((index) => path.includes(`${names[index]}.`));
-  const texts = [...files].map(
-    ([path, text]) => [path, isUdp(path) ? text.replaceAll('-m tcp -p tcp', '-m udp -p udp') : text] as const,
-  );
+  const udp = [...sampleBundle({ ...options, protocol: 'udp' })].filter(([path]) => isUdp(path));
   rmSync(`${node.directory}/rendered`, { recursive: true, force: true });
-  writeBundle(`${node.directory}/rendered`, new Map(texts));
+  writeBundle(`${node.directory}/rendered`, new Map([...sampleBundle(options), ...udp]));
 }
 
 /** The node with its endpoints, a network behind it whose packets come in by PREROUTING, and a pod on it. */
@@ -211,7 +209,7 @@ const kindsOf = ({ asks, stays }: (typeof places)[number]): readonly string[] =>
   ...vipsOf(stays).map((vip) => `long ${vip}`),
 ];
 
-describe.each(['nft', 'legacy'] as const)('traffic under %s', { timeout: 3_600_000 }, (backend) => {
+describe.each(plainPlanes)('traffic under $backend, mode $mode', { timeout: 3_600_000 }, ({ backend, mode }) => {
   beforeEach((context) => needBackend(context, backend));
 
   test(`${rounds} confirmed and ${rounds} rolled back releases harm no connection`, async () => {
@@ -220,12 +218,15 @@ describe.each(['nft', 'legacy'] as const)('traffic under %s', { timeout: 3_600_0
     // A foreign firewall: no new connection leaves by the interface it came from, except those that kube-proxy's rules accept before.
     const back = ['FORWARD', '-i', 'veth2', '-o', 'veth2', '-m', 'conntrack', '--ctstate', 'NEW', '-j', 'DROP'];
     for (const tool of ['iptables', 'ip6tables']) await node.tool([`${tool}-${backend}`, '-A', ...back]);
-    const save = `/usr/sbin/xtables-${backend}-multi iptables-${backend}-save`;
+    const list =
+      mode === 'nftables'
+        ? '/usr/sbin/nft list table inet sluice'
+        : `/usr/sbin/xtables-${backend}-multi iptables-${backend}-save`;
     node.writeConfig(
       backend,
-      `probes: [{name: bad, exec: [/bin/sh, -c, "! ${save} | grep -q 10.96.0.16"], attempts: 1}]\n`,
+      `probes: [{name: bad, exec: [/bin/sh, -c, "! ${list} | grep -q 10.96.0.16"], attempts: 1}]\n`,
     );
-    put(first);
+    put(mode, first);
     expect(await node.apply()).toMatchObject({ exitCode: 0 });
     start(node.name, `${directory}/servers.cjs`, servers(`${directory}/ready`, addresses));
     start(inside(), `${directory}/pod.cjs`, servers(`${directory}/ready-pod`, addressesOf(pod[0])));
@@ -239,9 +240,9 @@ describe.each(['nft', 'legacy'] as const)('traffic under %s', { timeout: 3_600_0
     }
     for (let round = 0; round < rounds; round++) {
       const web = round % 2 === 0 ? second : first;
-      put(web);
+      put(mode, web);
       expect(await node.apply()).toMatchObject({ exitCode: 0 });
-      put(web, 200 + (round % 40));
+      put(mode, web, 200 + (round % 40));
       expect(await node.apply()).toMatchObject({ exitCode: 4 });
     }
     for (const one of places) {
@@ -250,7 +251,9 @@ describe.each(['nft', 'legacy'] as const)('traffic under %s', { timeout: 3_600_0
         Object.fromEntries(kindsOf(one).map((kind) => [kind, ['served']])),
       );
       const total = Object.values(seen).reduce((sum, { served = 0 }) => sum + served, 0);
-      console.log(`${backend}, clients ${described[one.place]}: ${total} answers over ${2 * rounds} releases`);
+      console.log(
+        `${backend}, mode ${mode}, clients ${described[one.place]}: ${total} answers over ${2 * rounds} releases`,
+      );
     }
   });
 });

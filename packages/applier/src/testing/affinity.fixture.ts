@@ -2,12 +2,16 @@ import type { BundleFiles } from '@sluice/bundle';
 
 /**
  * For tests only: a bundle of `sampleBundle` with session affinity for one Service, as the renderer writes it: rules for known clients
- * come before the random choice.
+ * come before the random choice; in mode nftables, another kind of list.
  * @param service `namespace/name`
  */
 export function withAffinity(files: BundleFiles, service: string, seconds: number): Map<string, string> {
-  const paths = [...files.keys()].filter((path) => path.includes(`/services/${service}.ip`));
-  return new Map([...files, ...paths.map((path) => [path, remembering(files.get(path) ?? '', seconds)] as const)]);
+  const changed = [...files].flatMap(([path, text]) => {
+    if (path.includes(`/services/${service}.ip`)) return [[path, remembering(text, seconds)] as const];
+    const isTable = path.endsWith(`/services/${service}.nft`);
+    return isTable ? [[path, text.replaceAll('goto n${count}', `goto s\${count}t${seconds}`)] as const] : [];
+  });
+  return new Map([...files, ...changed]);
 }
 
 function remembering(text: string, seconds: number): string {
