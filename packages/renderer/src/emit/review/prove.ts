@@ -1,12 +1,7 @@
 import { profileNames } from './settings.ts';
 import { outcomeText, destinationText, nodesText, plural, sourceText } from '../../review/report/words.ts';
-import {
-  type CounterExample,
-  type HeaderSpace,
-  isProved,
-  type ProfileFault,
-  type Proof,
-} from '../../review/prove/prove.ts';
+import type { HeaderSpace } from '../../review/prove/header-space.ts';
+import { type CounterExample, isProved, type ProfileFault, type Proof } from '../../review/prove/prove.ts';
 
 /** The maximum number of counter-examples in the text; it counts the rest, and JSON has all. */
 const shownMax = 100;
@@ -31,8 +26,16 @@ export function printProof(proof: Proof, format: 'text' | 'json'): string {
   ].join('');
 }
 
+/** Of the keys and intervals that were not judged the text names as many. */
+const unjudgedMax = 3;
+
 function spaceText(space: HeaderSpace | undefined): string {
-  return space ? `; ${plural(space.keys, 'key')} and ${plural(space.intervals, 'interval')} divide all packets` : '';
+  if (!space) return '';
+  const { keys, intervals, unjudged } = space;
+  const some = unjudged.slice(0, unjudgedMax).join(', ');
+  const rest = unjudged.length > unjudgedMax ? ', …' : '';
+  const judged = unjudged.length === 0 ? 'all judged' : `${unjudged.length} not judged: ${some}${rest}`;
+  return `; ${plural(keys, 'key')} and ${plural(intervals, 'interval')} divide all packets, ${judged}`;
 }
 
 function lastLine(proof: Proof): string {

@@ -201,10 +201,32 @@ test.each([
 test('a bundle of mode nftables is proved', () => {
   const { counterExamples, faults, profiles } = proofOf(nftBundle);
   expect([...counterExamples, ...faults]).toEqual([]);
-  // Six frontends and four ClusterIPs; `pods`, `keep`, `node`, `cidr` and a source range.
-  expect(profiles).toMatchObject([{ family: 'ipv4', services: 4, headerSpace: { keys: 10, intervals: 5 } }]);
-  expect(printProof(proofOf(nftBundle), 'text')).toContain('10 keys and 5 intervals divide all packets');
+  // Six frontends, four ClusterIPs and two endpoints as clients; `pods`, `keep`, `node`, `cidr` and a source range.
+  const headerSpace = { keys: 12, intervals: 5, unjudged: [] };
+  expect(profiles).toMatchObject([{ family: 'ipv4', services: 4, headerSpace }]);
+  const said = '12 keys and 5 intervals divide all packets, all judged';
+  expect(printProof(proofOf(nftBundle), 'text')).toContain(said);
   expect(profiles[0]?.flows).toBeGreaterThan(50);
+});
+
+test('keys and intervals that no packet can meet are named', () => {
+  const nowhere = edited(nftBundle, 'nodes/node-1/node.yaml', (text) => text.replace(/^ +address: .*\n/m, ''));
+  const onNode = edited(nowhere, lastNft, (text) => text.replace('${node.address}', '192.0.2.11'));
+  const { profiles } = proofOf(onNode);
+  expect(profiles[0]?.headerSpace?.unjudged).toEqual(['0.0.0.0 . tcp . 30090', 'node 192.0.2.11']);
+  const said = 'all packets, 2 not judged: 0.0.0.0 . tcp . 30090, node 192.0.2.11';
+  expect(printProof(proofOf(onNode), 'text')).toContain(said);
+});
+
+test('mode ipvs: masquerading of a packet that no Service translates is found', () => {
+  const path = 'profiles/default/base/first.iptables';
+  const files = edited(bundleOf('10-ipvs'), path, (text) =>
+    text.replace('-A KUBE-SERVICES -s 127.0.0.0/8 -j RETURN\n', ''),
+  );
+  const proof = proofOf(files);
+  expect(
+    new Set(proof.counterExamples.map(({ destination, found }) => `${destination.kind} ${outcomeText(found)}`)),
+  ).toEqual(new Set(['localhost no Service matches, masqueraded']));
 });
 
 test.each([

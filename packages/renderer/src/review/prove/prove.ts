@@ -7,7 +7,6 @@ import {
   ipvsHost,
   linkFlat,
   type Problem,
-  readFrontend,
   readIpvs,
 } from '@sluice/netfilter';
 import { baseFile, type BundleFiles, readPath, type ResolvedNode, resolveNode } from '@sluice/bundle';
@@ -24,6 +23,7 @@ import {
 } from '../flows/destinations.ts';
 import type { ExpectedOutcome, ProfileTrafficPolicy } from './connection.ts';
 import { expectedOf } from './expected.ts';
+import { type HeaderSpace, headerSpaceNode, headerSpaceOf, TracedPackets } from './header-space.ts';
 import type { Branch, Destination, FlowOutcome } from '../flows/flow.ts';
 import { flowRows, type FlowRow } from '../flows/flows.ts';
 import { nftStateOf } from '../flows/nft-state.ts';
@@ -51,14 +51,6 @@ export interface ProfileFault {
   readonly what: keyof BaseTreatment;
   readonly expected: string;
   readonly found: string;
-}
-
-/** In mode nftables: the elements that divide packets. Within what they divide, a node treats all packets alike. */
-export interface HeaderSpace {
-  /** Frontends, and ClusterIPs. */
-  readonly keys: number;
-  /** Networks of sources and destinations. */
-  readonly intervals: number;
 }
 
 /** The extent of the checks, and the faults found. */
@@ -97,16 +89,9 @@ export function proveBundle(files: BundleFiles): Proof | readonly Problem[] {
     for (const profile of view.profiles.keys()) {
       for (const family of families) {
         if (!hasFamily(view, profile, family)) continue;
-        const proof = proveProfile(view, profile, family);
-        const headerSpace = headerSpaceOf(view, profile, family);
-        profiles.push({
-          profile,
-          family,
-          services: proof.services,
-          flows: proof.flows,
-          ...(headerSpace ? { headerSpace } : {}),
-        });
-        addAll(counterExamples, proof.counterExamples);
+        const { counterExamples: found, ...extent } = proveProfile(view, profile, family);
+        profiles.push({ profile, family, ...extent });
+        addAll(counterExamples, found);
         addAll(faults, faultsOf(view, profile, family));
       }
     }
@@ -115,19 +100,6 @@ export function proveBundle(files: BundleFiles): Proof | readonly Problem[] {
     throw error;
   }
   return { profiles, counterExamples, faults };
-}
-
-function headerSpaceOf(view: BundleView, profile: string, family: Family): HeaderSpace | undefined {
-  const [name] = view.profiles.get(profile)?.mode === 'nftables' ? nodesOfProfile(view, profile) : [];
-  if (name === undefined) return undefined;
-  const { settings, frontends } = nftStateOf(view, nodeOf(view, name), view.index(profile, family).paths);
-  const own = [...frontends].map(([key, lines]) => readFrontend(key, lines)).filter((one) => one.family === family);
-  const clusterIPs = new Set(own.flatMap(({ isClusterIP, address }) => (isClusterIP ? [address] : [])));
-  const networks = settings.filter(
-    (one) => /^(?:pods|keep|node|cidr) /.test(one) && one.includes(':') === (family === 'ipv6'),
-  );
-  const ranges = own.reduce((sum, one) => sum + one.ranges.length, 0);
-  return { keys: own.length + clusterIPs.size, intervals: networks.length + ranges };
 }
 
 function faultsOf(view: BundleView, profile: string, family: Family): readonly ProfileFault[] {
@@ -181,6 +153,7 @@ function tableProblems(view: BundleView, profile: string, name: string): readonl
 interface ProfileProof {
   readonly services: number;
   readonly flows: number;
+  readonly headerSpace?: HeaderSpace;
   readonly counterExamples: readonly CounterExample[];
 }
 
@@ -208,13 +181,17 @@ function proveProfile(view: BundleView, profile: string, family: Family): Profil
       family,
     );
   const question = { profiles: [profile], family, destinations, nodes: nodesOfProfile(view, profile), distinctions };
+  const node = headerSpaceNode(view, profile);
+  const traced = new TracedPackets();
   for (const { outcomes, ...row } of flowRows([view], question)) {
     flows++;
+    if (row.nodes.nodes[0] === node) traced.add(row);
     const found = outcomes[0]!;
     const expected = expectation(declarations, row);
     if (!isMet(expected, found)) counterExamples.push({ ...row, expected, found });
   }
-  return { services: all.length, flows, counterExamples };
+  const headerSpace = node === undefined ? {} : { headerSpace: headerSpaceOf(view, node, family, traced) };
+  return { services: all.length, flows, ...headerSpace, counterExamples };
 }
 
 /** `base/last.nft` says where the Service CIDRs of the cluster are defaults. */
@@ -286,7 +263,10 @@ function isMet(expected: CounterExample['expected'], found: FlowOutcome): boolea
   if (expected.kind === 'unclaimed')
     return branches.every(({ verdict, masquerade }) => verdict === 'pass' && !masquerade);
   if (expected.kind !== 'endpoints') {
-    return branches.length === 1 && branches[0]?.verdict === expected.kind && branches[0].reject === undefined;
+    const [branch] = branches;
+    return (
+      branches.length === 1 && branch?.verdict === expected.kind && branch.reject === undefined && !branch.masquerade
+    );
   }
   return (
     found.affinity === expected.affinity &&

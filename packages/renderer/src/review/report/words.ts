@@ -9,7 +9,7 @@ import { portName } from '../facts/port-key.ts';
 /** `10.244.1.5:8080 50 %, 10.244.2.5:8080 50 %`, masqueraded ones marked; one list when all shares are equal. */
 export function outcomeText({ branches, affinity, scheduler }: Omit<FlowOutcome, 'key'>): string {
   const equal = branches.every(({ share }) => Math.abs(share - branches[0]!.share) < 1e-6);
-  const masked = branches.every(({ masquerade }) => masquerade);
+  const masked = branches.every(({ masquerade, to }) => masquerade && to !== undefined);
   const shown = branches.map((branch) => branchText(branch, { share: !equal, masquerade: !masked }));
   const list = shown.join(equal ? ' | ' : ', ');
   const how = [
@@ -31,9 +31,12 @@ function branchText(
   { verdict, to, masquerade, share, reject }: Branch,
   show: { readonly share: boolean; readonly masquerade: boolean },
 ): string {
-  const what = to ?? `${verdicts[verdict]}${reject === undefined ? '' : ` with ${reject}`}`;
   const percent = show.share ? ` ${percentText(share)}` : '';
-  return `${masquerade && show.masquerade ? 'masquerade ' : ''}${what}${percent}`;
+  if (to === undefined) {
+    const how = `${reject === undefined ? '' : ` with ${reject}`}${masquerade ? ', masqueraded' : ''}`;
+    return `${verdicts[verdict]}${how}${percent}`;
+  }
+  return `${masquerade && show.masquerade ? 'masquerade ' : ''}${to}${percent}`;
 }
 
 /** `33.3 %` */
