@@ -61,6 +61,11 @@ const howTo: Section = {
     page('docs/runbooks/air-gapped.md', 'Air-gapped sites', 'releases on a stick, and evidence back'),
     page('docs/runbooks/rollback.md', 'Rollback', 'back to an earlier generation, on one node and on all'),
     page('docs/runbooks/halted.md', 'A halted node', 'automatic work has stopped: find out why, go on'),
+    page(
+      'docs/protected-table.md',
+      'The protected table',
+      'of mode nftables; how to change it by hand in an emergency',
+    ),
     page('docs/runbooks/key-rotation.md', 'Key rotation', 'new keys, lost keys'),
     {
       ...page('integrations/README.md', 'Pipelines', 'GitHub, GitLab, pre-commit, kubectl diff, kustomize, kpt'),

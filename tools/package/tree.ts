@@ -50,6 +50,7 @@ const documents = [
   'docs/threats.md',
   'docs/problems.md',
   'docs/policy.md',
+  'docs/protected-table.md',
   'docs/exit-codes.md',
   'docs/kube-proxy-versions.md',
 ] as const;

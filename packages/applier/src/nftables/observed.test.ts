@@ -61,3 +61,15 @@ describe('the listing of the table', () => {
     expect(elementsOf(setOf(name, elements))).toEqual({ [name]: expected, last4: [] });
   });
 });
+
+test.each<readonly [string, string, readonly string[]]>([
+  ['an owner of this table', 'flags owner,persist', []],
+  ['a table without its owner', 'flags persist', []],
+  ['one that nft 1.0.6 lists, which has no word for it', 'flags ', []],
+  ['a dormant table, through which no packet goes', 'flags dormant', ['flags dormant']],
+  ['a dormant one that is protected', 'flags dormant,persist', ['flags dormant']],
+])('%s is told by its flags', (_title, flags, parts) => {
+  const reader = new NftReader();
+  reader.take(`table inet sluice { # progname nft\n\t${flags}\n\n\tset a {\n\t\ttype x\n\t}\n}\n`);
+  expect([...reader.done().parts]).toEqual([...parts, 'set a']);
+});

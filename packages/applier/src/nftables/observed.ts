@@ -6,7 +6,10 @@ export interface ObservedNft {
   readonly elements: ReadonlyMap<string, ReadonlyMap<string, string>>;
   /** All chains, each with its rules. */
   readonly chains: ReadonlyMap<string, readonly string[]>;
-  /** Everything that the table has, as nft names it: `map svc4`, `chain n3`, `counter x`; also `flags dormant`. */
+  /**
+   * Everything that the table has, as nft names it: `map svc4`, `chain n3`, `counter x`; also `flags dormant`, but not the flags by which
+   * the table is protected.
+   */
   readonly parts: ReadonlySet<string>;
 }
 
@@ -57,7 +60,7 @@ export class NftReader {
       this.#object = { kind: kind === 'chain' ? kind : kind === 'set' || kind === 'map' ? 'set' : 'other', name };
       if (kind === 'chain') this.#chains.set(name, []);
       else if (this.#object.kind === 'set') this.#elements.set(name, new Map());
-    } else if (!this.#object && line.startsWith('flags ')) this.#parts.add(detached(line));
+    } else if (!this.#object && line.startsWith('flags ')) for (const flag of foreignFlags(line)) this.#parts.add(flag);
     else if (line === '}') this.#object = undefined;
     else if (this.#object?.kind === 'chain' && line !== '') this.#chains.get(this.#object.name)?.push(detached(line));
     else if (line.startsWith('elements = { ')) this.#readElements(line.slice('elements = { '.length));
@@ -80,6 +83,18 @@ export class NftReader {
     }
   }
 }
+
+/** The flags by which the owner of the table protects it: they say nothing about packets. */
+const ownFlags: ReadonlySet<string> = new Set(['owner', 'persist']);
+
+/** `flags dormant` of the line `flags dormant,persist`. */
+const foreignFlags = (line: string): readonly string[] =>
+  line
+    .slice('flags '.length)
+    .split(',')
+    .map((flag) => flag.trim())
+    .filter((flag) => !ownFlags.has(flag))
+    .map((flag) => `flags ${detached(flag)}`);
 
 const withoutTimes = (text: string): string => text.replace(/ (?:timeout|expires|counter) .*$/, '');
 

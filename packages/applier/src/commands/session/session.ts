@@ -6,12 +6,14 @@ import { type Lock, takeLock } from '../../state/lock.ts';
 import type { ForeignChange, ChangeWatch } from '../../kernel/changes/foreign-change.ts';
 import { watchChanges } from '../../kernel/changes/changes.ts';
 import { readFacts } from '../../kernel/facts.ts';
+import { NftOwner } from '../../kernel/nft/nft-owner.ts';
 import type { NftLack, NftProtection } from '../../nftables/ports.ts';
+import type { Run } from '../../kernel/command.ts';
 import { OwnProcesses, readsProcessIds } from '../../kernel/changes/own-processes.ts';
 import { runChildren } from '../../kernel/run.ts';
 import { Spares } from '../../kernel/spares.ts';
 import { procTunables } from '../../kernel/sysctl.ts';
-import { type RuleStore, detectTools, type StoreDoubt, storeDoubt, storeOf } from '../../kernel/tools.ts';
+import { findTool, type RuleStore, detectTools, type StoreDoubt, storeDoubt, storeOf } from '../../kernel/tools.ts';
 import type { AfterUpdateParts } from '../../probe/after-update.ts';
 import type { Ports, Report } from '../../ports/ports.ts';
 import { Reconciler } from '../../reconcile/reconciler.ts';
@@ -69,6 +71,7 @@ export async function openSession(
     const own = new OwnProcesses(readsProcessIds(), () => performance.now());
     const spares = new Spares(lock?.fd);
     const run = runChildren(lock?.fd, (pid, command) => own.add(pid, command), spares);
+    const owner = mode === 'look' ? undefined : nftOwner(run, lock?.fd, own);
     const journal = journalOf(config, mode);
     const pinned = journal.active ? journal.record.backend : undefined;
     const tools = await detectTools(storeOf(config.backend, pinned), run);
@@ -77,13 +80,7 @@ export async function openSession(
       await journal.pin(tools.backend);
     }
     report('tools', { backend: tools.backend, ipv4: tools.families.ipv4, ipv6: tools.families.ipv6 });
-    const { kernel, kernelOf, hasSwitch } = await openKernel(config, {
-      tools,
-      run,
-      journal,
-      report,
-      nftWriter: undefined,
-    });
+    const { kernel, kernelOf, hasSwitch } = await openKernel(config, { tools, run, journal, report, nftWriter: owner });
     const runsNft = (): boolean => journal.active?.state.nft !== undefined;
     const decisions = new Decisions(config.node, journal);
     const ports = portsOf(config, { kernel, journal, decisions, report, onProbe });
@@ -98,10 +95,13 @@ export async function openSession(
       portsOf: async (backend) => ({ ...ports, kernel: await kernelOf(await detectTools(backend, run)) }),
       storeDoubt: () => storeDoubt(tools.backend, run),
       nftLack: async () => (journal.active?.state.nft ? kernel.nft?.lack(true) : undefined),
-      idle: () => spares.refill(),
-      nftProtection: () =>
-        runsNft() ? { kind: 'open', why: 'sluiced does not own it yet in this version' } : undefined,
+      idle: () => {
+        spares.refill();
+        if (runsNft()) void owner?.own();
+      },
+      nftProtection: () => (runsNft() ? owner?.protection : undefined),
       close: () => {
+        owner?.close();
         spares.end();
         lock?.release();
       },
@@ -110,6 +110,14 @@ export async function openSession(
     lock?.release();
     throw error;
   }
+}
+
+/** @returns undefined if nft is not installed */
+function nftOwner(run: Run, lockFd: number | undefined, own: OwnProcesses): NftOwner | undefined {
+  const nft = findTool('nft');
+  return nft === undefined
+    ? undefined
+    : new NftOwner({ nft, run, lockFd, started: (pid, command) => own.add(pid, command) });
 }
 
 function journalOf({ state, node }: SluicedConfig, mode: SessionMode): DiskJournal {
