@@ -213,8 +213,12 @@ export const limits = {
   nftHelperBytesMax: 64 * 1024 * 1024,
   /** Errors of one transaction; a helper that prints more is killed. */
   nftHelperOutputBytesMax: 4 * 1024 * 1024,
-  /** Before the table is owned again after its owner ended, growing to `monitorRestartMsMax`. */
+  /** For one transaction of it, and 1 ms more for this many bytes of its text. Then the next one is a process of its own. */
+  nftHelperTimeoutMs: 20_000,
+  nftHelperBytesPerMs: 1_000,
+  /** Before the table is owned again after its owner ended, doubled after each end until it lasted for `nftOwnAgainMsMax`. */
   nftOwnAgainMs: 50,
+  nftOwnAgainMsMax: 60_000,
   /** Events are relied on once the monitor has run for this long. */
   monitorTrustMs: 1_000,
   monitorRestartMs: 1_000,

@@ -117,7 +117,13 @@ function nftOwner(run: Run, lockFd: number | undefined, own: OwnProcesses): NftO
   const nft = findTool('nft');
   return nft === undefined
     ? undefined
-    : new NftOwner({ nft, run, lockFd, started: (pid, command) => own.add(pid, command) });
+    : new NftOwner({
+        nft,
+        setpriv: findTool('setpriv'),
+        run,
+        lockFd,
+        started: (pid, command) => own.add(pid, command),
+      });
 }
 
 function journalOf({ state, node }: SluicedConfig, mode: SessionMode): DiskJournal {

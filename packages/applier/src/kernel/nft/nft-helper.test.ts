@@ -7,6 +7,9 @@ import { NftHelper } from './nft-helper.ts';
 const folder = mkdtempSync(join(tmpdir(), 'sluice-helper-'));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
+const helperOf = (nft: string): NftHelper =>
+  new NftHelper({ nft, setpriv: undefined, lockFd: undefined }, () => undefined);
+
 /** A program in place of nft: it reads a transaction and a question at a time. @param answer shell text; `$text`, `$question` */
 function helper(answer: string): NftHelper {
   const path = join(folder, `nft-${Math.random()}`);
@@ -14,7 +17,7 @@ function helper(answer: string): NftHelper {
   const body = `while read -r include && read -r question; do text=$(cat /proc/self/fd/3)\n${answer.replaceAll('COMPLAIN', complain)}\ndone`;
   writeFileSync(path, `#!/bin/sh\n${body}\n`);
   chmodSync(path, 0o755);
-  return new NftHelper(path, undefined, () => undefined);
+  return helperOf(path);
 }
 
 test('matches each answer with its transaction', async () => {
@@ -55,8 +58,8 @@ test.each([
 test('a helper that hangs is killed', async () => {
   const nft = helper('exec sleep 600');
   expect(await nft.write('one', 200)).toEqual({ kind: 'lost', why: 'timed out' });
+  expect(nft.runs, 'what it began is done').toBe(false);
   await nft.end();
-  expect(nft.runs).toBe(false);
 });
 
 test('a helper that prints without end is killed', async () => {
@@ -65,7 +68,7 @@ test('a helper that prints without end is killed', async () => {
 });
 
 test('a missing program takes nothing', async () => {
-  const nft = new NftHelper(join(folder, 'missing'), undefined, () => undefined);
+  const nft = helperOf(join(folder, 'missing'));
   expect(await nft.write('one')).toMatchObject({ kind: 'lost' });
   expect(nft.pid).toBeUndefined();
 });

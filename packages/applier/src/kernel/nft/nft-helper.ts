@@ -5,6 +5,19 @@ import { execa } from 'execa';
 import { limits } from '../../limits.ts';
 import { startOptions } from '../command.ts';
 
+/** How the helper is started. */
+export interface HelperParts {
+  /** The path of the tool. */
+  readonly nft: string;
+  /**
+   * The path of setpriv, by which the kernel kills the helper when this process ends, also a stopped one: it holds the table and the lock.
+   * Without it a stopped helper stays.
+   */
+  readonly setpriv: string | undefined;
+  /** As `runChildren` takes it. */
+  readonly lockFd: number | undefined;
+}
+
 /** What became of a transaction. */
 export type Answer =
   | { readonly kind: 'taken' }
@@ -37,14 +50,10 @@ export class NftHelper {
   #heard = (): void => undefined;
   #ended: string | undefined;
 
-  /**
-   * @param nft the path of the tool
-   * @param lockFd as `runChildren` takes it
-   * @param onEnd called once when it has ended, also by `end`
-   */
-  constructor(nft: string, lockFd: number | undefined, onEnd: () => void) {
+  /** @param onEnd called once when it has ended, also by `end` */
+  constructor(parts: HelperParts, onEnd: () => void) {
     this.#text = openNameless();
-    this.#child = start(nft, lockFd, this.#text);
+    this.#child = start(parts, this.#text);
     this.#child.stderr.setEncoding('utf8').on('data', (part: string) => {
       this.#stderr += part;
       if (this.#stderr.length > limits.nftHelperOutputBytesMax) this.#child.kill('SIGKILL');
@@ -81,8 +90,11 @@ export class NftHelper {
     }
   }
 
-  /** Carries out a text as one transaction. One at a time. */
-  async write(text: string, timeoutMs: number = limits.commandTimeoutMs): Promise<Answer> {
+  /**
+   * Carries out a text as one transaction. One at a time. A helper that does not answer is killed, and `lost` comes when it has ended: what
+   * the kernel has begun for it is done then.
+   */
+  async write(text: string, timeoutMs: number = timeoutOf(text)): Promise<Answer> {
     if (this.#ended !== undefined) return { kind: 'lost', why: this.#ended };
     try {
       ftruncateSync(this.#text, 0);
@@ -102,6 +114,7 @@ export class NftHelper {
       if (this.#ended !== undefined) return { kind: 'lost', why: this.#ended };
       if (late.aborted) {
         this.#child.kill('SIGKILL');
+        await this.#child;
         return { kind: 'lost', why: 'timed out' };
       }
       await new Promise<void>((resolve) => {
@@ -123,10 +136,15 @@ export class NftHelper {
   }
 }
 
-const start = (nft: string, lockFd: number | undefined, text: number) => {
+/** A large transaction takes longer: 40 MB need 3 s on an idle machine. */
+const timeoutOf = (text: string): number =>
+  Math.min(limits.nftHelperTimeoutMs + Math.ceil(text.length / limits.nftHelperBytesPerMs), limits.commandTimeoutMs);
+
+const start = ({ nft, setpriv, lockFd }: HelperParts, text: number) => {
   const { stdio, ...options } = startOptions(undefined, 'pipe');
   const [stdin, stdout, stderr] = stdio;
-  return execa(nft, ['-i'], {
+  const command = [...(setpriv === undefined ? [] : [setpriv, '--pdeathsig', 'KILL']), nft, '-i'];
+  return execa(command[0] as string, command.slice(1), {
     ...options,
     buffer: false,
     stdio: [stdin, 'ignore' as typeof stdout, stderr, text as unknown as 'ignore', (lockFd ?? 'ignore') as 'ignore'],

@@ -128,8 +128,15 @@ export class LinuxNft implements NftKernel, NftSets {
   }
 
   #failed(action: string, ran: ToolResult): KernelError {
-    return new KernelError(`${this.#nft} ${action}`, crashReason(ran) ?? ran.why);
+    return new KernelError(`${this.#nft} ${action}`, crashReason(ran) ?? ownedReason(ran) ?? ran.why);
   }
+}
+
+/** @returns why the kernel refuses a change of a table that another process owns; undefined: something else is wrong */
+function ownedReason({ stderr }: Pick<ToolResult, 'stderr'>): string | undefined {
+  return stderr.includes('Operation not permitted')
+    ? 'another process owns the table, or sluiced has no CAP_NET_ADMIN: `nft list table inet sluice` shows `flags owner` and the name of the process; end it, the rules stay'
+    : undefined;
 }
 
 /**

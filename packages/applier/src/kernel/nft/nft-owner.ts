@@ -2,17 +2,14 @@ import { nftTableName } from '@sluice/netfilter';
 import type { NftProtection } from '../../nftables/ports.ts';
 import { limits } from '../../limits.ts';
 import type { Command, OnExit, Run, ToolResult } from '../command.ts';
-import { NftHelper } from './nft-helper.ts';
+import { type HelperParts, NftHelper } from './nft-helper.ts';
 import { type NftWriter, OneShotWriter } from './nft-writer.ts';
 
 /** The parts of a process that starts tools. */
-export interface NftOwnerParts {
-  /** The path of the tool. */
-  readonly nft: string;
+export interface NftOwnerParts extends HelperParts {
   readonly run: Run;
   /** As `runChildren` takes them: called before each transaction of the helper. */
   readonly started: (pid: number, command: Pick<Command, 'file' | 'input'>) => OnExit | undefined;
-  readonly lockFd: number | undefined;
 }
 
 const flags = 'flags owner,persist;';
@@ -75,7 +72,8 @@ export class NftOwner implements NftWriter {
 
   /** Owns the table of the node, if it has one, and keeps owning it. May be called often. */
   own(): Promise<void> {
-    return this.#helper !== undefined || this.#isSettled ? Promise.resolve() : this.#inTurn(() => this.#own());
+    const waits = this.#helper !== undefined || this.#isSettled || this.#again !== undefined;
+    return waits ? Promise.resolve() : this.#inTurn(() => this.#own());
   }
 
   /** Ends the helper. The table stays. */
@@ -105,7 +103,7 @@ export class NftOwner implements NftWriter {
   async #replace(text: string): Promise<ToolResult> {
     const wasOwned = this.#helper !== undefined;
     await this.#release();
-    const result = await this.#oneShot.write((await this.#knowsFlags()) ? withFlags(text) : text);
+    const result = await this.#oneShot.write((await this.#knowsFlags()) === true ? withFlags(text) : text);
     this.#isSettled = false;
     if (wasOwned || result.exitCode === 0) await this.#own();
     return result;
@@ -113,26 +111,26 @@ export class NftOwner implements NftWriter {
 
   async #own(): Promise<void> {
     if (this.#isClosed || this.#helper?.runs === true) return;
-    if (!(await this.#knowsFlags())) {
-      this.#stayOpen('nft 1.1.0 and Linux 6.9 or newer are needed');
-      return;
-    }
-    const { nft, lockFd } = this.#parts;
-    const helper: NftHelper = new NftHelper(nft, lockFd, () => this.#lost(helper));
+    const knows = await this.#knowsFlags();
+    if (knows === undefined)
+      return this.#stayOpen({ why: 'nft does not tell whether it can be owned', isLasting: false });
+    if (!knows) return this.#stayOpen({ why: 'nft 1.1.0 and Linux 6.9 or newer are needed', isLasting: true });
+    const helper: NftHelper = new NftHelper(this.#parts, () => this.#lost(helper));
     const { exitCode, why } = await this.#ask(helper, ownText);
-    if (exitCode === 0) {
+    if (exitCode === 0 && helper.runs) {
       this.#helper = helper;
       this.#ownedMs = performance.now();
       this.#protection = { kind: 'owned' };
       return;
     }
-    this.#stayOpen(reasonOf(why));
     await helper.end();
+    this.#stayOpen(lackOf(why));
   }
 
-  #stayOpen(why: string): void {
-    this.#isSettled = true;
+  #stayOpen({ why, isLasting }: OwnLack): void {
     this.#protection = { kind: 'open', why };
+    if (isLasting) this.#isSettled = true;
+    else this.#ownLater();
   }
 
   /** Ends the helper by intention. */
@@ -146,9 +144,19 @@ export class NftOwner implements NftWriter {
     if (this.#helper !== helper) return;
     this.#helper = undefined;
     this.#protection = { kind: 'open', why: 'the process that owned the table ended' };
-    this.#failures = performance.now() - this.#ownedMs > limits.monitorRestartMs ? 0 : this.#failures + 1;
-    const delayMs = Math.min(limits.nftOwnAgainMs * 2 ** this.#failures, limits.monitorRestartMsMax);
-    this.#again = setTimeout(() => void this.own(), delayMs);
+    if (performance.now() - this.#ownedMs > limits.nftOwnAgainMsMax) this.#failures = 0;
+    this.#ownLater();
+  }
+
+  #ownLater(): void {
+    if (this.#isClosed) return;
+    const delayMs = Math.min(limits.nftOwnAgainMs * 2 ** this.#failures, limits.nftOwnAgainMsMax);
+    this.#failures += 1;
+    clearTimeout(this.#again);
+    this.#again = setTimeout(() => {
+      this.#again = undefined;
+      void this.own();
+    }, delayMs);
   }
 
   async #ask(helper: NftHelper, text: string): Promise<ToolResult> {
@@ -162,9 +170,10 @@ export class NftOwner implements NftWriter {
     return { exitCode, stdout: '', stderr, why };
   }
 
-  async #knowsFlags(): Promise<boolean> {
+  /** @returns as `knowsOwnership` */
+  async #knowsFlags(): Promise<boolean | undefined> {
     this.#isPossible ??= await knowsOwnership(this.#parts.nft, this.#parts.run);
-    return this.#isPossible === true;
+    return this.#isPossible;
   }
 }
 
@@ -180,10 +189,21 @@ export async function knowsOwnership(nft: string, run: Run): Promise<boolean | u
 
 const firstLines = (text: string): string => text.trim().split('\n').slice(0, 3).join('; ');
 
+/** Why the table is not owned. */
+interface OwnLack {
+  readonly why: string;
+  /** Whether only a load of the whole table changes that. */
+  readonly isLasting: boolean;
+}
+
 /** @param why an error of `ownText` */
-function reasonOf(why: string): string {
-  if (why.includes('Operation not supported')) return 'the table was made without it; the next boot makes one with it';
-  if (why.includes('Operation not permitted')) return 'another process owns the table';
-  if (why.includes('No such file or directory')) return 'there is no table';
-  return why;
+function lackOf(why: string): OwnLack {
+  const lasting = [
+    ['Operation not supported', 'the table was made without it; the next boot makes one with it'],
+    ['No such file or directory', 'there is no table'],
+  ] as const;
+  const known = lasting.find(([text]) => why.includes(text));
+  if (known) return { why: known[1], isLasting: true };
+  const isOwned = why.includes('Operation not permitted');
+  return { why: isOwned ? 'another process owns the table' : why, isLasting: false };
 }
