@@ -2,6 +2,7 @@
 import { execFileSync } from 'node:child_process';
 import { loadavg } from 'node:os';
 import { join } from 'node:path';
+import { newerNft } from '../nft/newer.ts';
 import { build } from '../parity/build.ts';
 import { median, ms, ratio, report } from './measure.ts';
 import { nftablesTraffic, openProgram } from './nftables-traffic.ts';
@@ -23,6 +24,7 @@ export async function nftablesBench(services: readonly number[], rounds = 3): Pr
   process.stdout.write(`load of the machine before: ${loadavg()[0]?.toFixed(1)}\n`);
   for (const size of services) reportSize(size, rounds);
   reportNode(10_000);
+  reportOwner(10_000);
   const open = await build(openProgram);
   if ('lack' in open) {
     process.stdout.write(`mode nftables, opening connections: not measured, ${open.lack}\n`);
@@ -56,6 +58,35 @@ function reportNode(services: number): void {
   line('100 Services change: switch', 'switchMs', 'at most 10 ms', 'change');
   line('100 Services change: roll back', 'rollBackMs', 'at most 20 ms', 'change');
   line('100 Services change: commit', 'commitMs', 'at most 50 ms', 'change');
+}
+
+/** The output of nftables-owner-inside.ts. */
+interface OwnerTimes {
+  readonly oneShotMs: number;
+  readonly ownedMs: number;
+  readonly ownedP99Ms: number;
+  readonly againMs: number;
+  /** Of the process that owns the table. */
+  readonly residentMb: number;
+}
+
+/** One endpoint through the process that owns the table, beside a new nft for each change. */
+function reportOwner(services: number): void {
+  const newer = newerNft();
+  if ('lack' in newer) {
+    process.stdout.write(`mode nftables, the protected table: not measured, ${newer.lack}\n`);
+    return;
+  }
+  const script = join(import.meta.dirname, 'nftables-owner-inside.ts');
+  const shell = `mount -t tmpfs tmpfs /run && mount --bind ${newer.path} /usr/sbin/nft && exec "$@"`;
+  const command = ['-n', '-m', 'sh', '-c', shell, 'sh', process.execPath, script, String(services)];
+  const times = JSON.parse(execFileSync('/usr/bin/unshare', command, { encoding: 'utf8' })) as OwnerTimes;
+  report(
+    `mode nftables, ${services} Services, the protected table: one endpoint, from the decision to the kernel's answer`,
+    `p50 ${times.ownedMs.toFixed(2)} ms, p99 ${times.ownedP99Ms.toFixed(2)} ms; the owner has ${times.residentMb.toFixed(0)} MB`,
+    'p50 at most 3 ms',
+    `a new nft each time ${times.oneShotMs.toFixed(2)} ms, ratio ${ratio(times.oneShotMs, times.ownedMs)}; A/A control ${ratio(times.againMs, times.ownedMs)}`,
+  );
 }
 
 /** The output of nftables-node-inside.ts. */
