@@ -1,4 +1,4 @@
-import { compareText, type Problem } from '@sluice/netfilter';
+import { compareText, differing, type Problem } from '@sluice/netfilter';
 import { completeText, fileDigest } from '@sluice/bundle';
 import { planTree, writeTree } from './tree.ts';
 
@@ -55,8 +55,9 @@ export class LiveTree {
       this.#files = files;
       return { written: plan.write, removed: plan.remove };
     }
-    const written = [...files].filter(([path, text]) => before.get(path) !== text).map(([path]) => path);
-    const removed = [...before.keys()].filter((path) => !files.has(path));
+    const changed = differing(before, files);
+    const written = changed.filter((path) => files.has(path)).toSorted(compareText);
+    const removed = changed.filter((path) => !files.has(path)).toSorted(compareText);
     if (written.length + removed.length > 0) this.#write(files, { written, removed });
     this.#files = files;
     return { written, removed };
@@ -66,6 +67,6 @@ export class LiveTree {
     for (const path of written) this.#digests.set(path, fileDigest(files.get(path) ?? ''));
     for (const path of removed) this.#digests.delete(path);
     const complete = { text: completeText(this.#digests), isThere: false };
-    writeTree(this.#dir, files, { write: written.toSorted(compareText), remove: removed, complete });
+    writeTree(this.#dir, files, { write: written, remove: removed, complete });
   }
 }

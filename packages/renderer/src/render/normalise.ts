@@ -115,7 +115,8 @@ export function normalise(input: NormaliseInput, memo = new Memo()): Normalised 
   };
 }
 
-function modelOf(nodes: Model['nodes'], [newest, ...older]: readonly EraView[]): Model {
+/** The model of nodes and Services. @param views newest first */
+export function modelOf(nodes: Model['nodes'], [newest, ...older]: readonly EraView[]): Model {
   const services = ({ made }: EraView): readonly Service[] => made.map(([, service]) => service);
   return {
     nodes,

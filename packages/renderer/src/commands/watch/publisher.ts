@@ -3,9 +3,8 @@ import type { ObjectChange } from '../../cluster/watch/feed.ts';
 import type { LiveTree, Published } from '../../emit/live-tree.ts';
 import type { SluiceConfig } from '../../render/config.ts';
 import type { KubeObject } from '../../render/kube.ts';
-import { Memo } from '../../render/memo.ts';
+import { LiveRender } from '../../render/incremental/live-render.ts';
 import type { Quarantined } from '../../render/quarantine/quarantine.ts';
-import { renderWithQuarantine } from '../../render/quarantine/with-quarantine.ts';
 import { thingsOf } from './message.ts';
 import type { Metrics } from './metrics.ts';
 import { Pending } from './pending.ts';
@@ -43,7 +42,7 @@ export interface Unpublished {
 /** Renders a cluster and writes the directory, one publication for each call. */
 export class Publisher {
   readonly #parts: PublisherParts;
-  readonly #memo = new Memo();
+  readonly #live: LiveRender;
   readonly #pending = new Pending();
   #isOn = false;
   /** False until the first publication of a term: earlier changes do not count as latency. */
@@ -51,6 +50,7 @@ export class Publisher {
 
   constructor(parts: PublisherParts) {
     this.#parts = parts;
+    this.#live = new LiveRender(parts.config);
   }
 
   /** True while the directory has exactly the last publication: false after a failed one and after foreign writes. */
@@ -86,15 +86,13 @@ export class Publisher {
   }
 
   /** Renders all objects and writes the changed files. */
-  publish(change: readonly KubeObject[]): Publication | Unpublished {
-    const { config, tree, textOnDisk, metrics, clock } = this.#parts;
+  publish(objects: readonly KubeObject[]): Publication | Unpublished {
+    const { tree, textOnDisk, metrics, clock } = this.#parts;
     const started = clock.monotonic();
-    const input = { base: [], change, config, allocations: [], allocate: false, snapshot: true, strict: false };
     const lastText = (path: string): string | undefined => tree.text(path) ?? textOnDisk(path);
-    const outcome = attempt('read', () => renderWithQuarantine(input, lastText, this.#memo));
+    const outcome = attempt('read', () => this.#live.render(objects, lastText));
     if ('code' in outcome) return this.#failed([outcome]);
-    const { files, problems, quarantine } = outcome;
-    const errors = problems.filter(({ level }) => level === 'error');
+    const { files, errors, ignored, quarantine } = outcome;
     if (errors.length > 0) return this.#failed(errors);
     const rendered = clock.monotonic();
     metrics.render.observe((rendered - started) / 1000);
@@ -103,7 +101,6 @@ export class Publisher {
     metrics.write.observe((clock.monotonic() - rendered) / 1000);
     metrics.files.set(files.size);
     metrics.quarantined.set(quarantine.length);
-    const ignored = problems.filter(({ code }) => code === 'SLICE_WITHOUT_SERVICE');
     return { ...published, about: this.#measured(published), files, quarantine, ignored };
   }
 

@@ -13,7 +13,10 @@ import { hasRules } from './numbers.ts';
  * @param problems receives objects that every version of kube-proxy ignores: slices with the label of headless Services, Endpoints with
  * addresses that the slices lack
  */
-export function backingOf(layered: LayeredObjects, problems: Problem[]): ReadonlyMap<string, readonly ReadSlice[]> {
+export function backingOf(
+  layered: Pick<LayeredObjects, 'services' | 'slices'>,
+  problems: Problem[],
+): ReadonlyMap<string, readonly ReadSlice[]> {
   const backing = new Map<string, ReadSlice[]>();
   for (const slice of layered.slices) {
     const service = layered.services.get(slice.service);

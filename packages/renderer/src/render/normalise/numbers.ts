@@ -52,7 +52,8 @@ export function assignNumbers(
   return { given: allocated.given, created: allocated.created };
 }
 
-function numbersOf(service: ReadService, memo: Memo): Allocation {
+/** The numbers that a Service has itself. */
+export function numbersOf(service: ReadService, memo: Memo): Allocation {
   return memo.of('numbers', service, [], () => ownNumbers(service));
 }
 

@@ -1,6 +1,7 @@
 import { addAll, compareText, type Problem, type BundleTool } from '@sluice/netfilter';
 import { nodeFile, quarantineFile, readPath, serviceFile } from '@sluice/bundle';
 import { assembleModel, isError, ranked, refused, type Rendered, type RenderInput, sorted } from '../render.ts';
+import type { SluiceConfig } from '../config.ts';
 import { Memo } from '../memo.ts';
 import type { Model } from '../model.ts';
 import { type Normalised, normalise } from '../normalise.ts';
@@ -11,6 +12,15 @@ import { ownerOf, type Quarantined, quarantineText, Quarantine } from './quarant
 export interface RenderedWithQuarantine extends Rendered {
   /** The quarantined objects, sorted; also in the file `quarantine.yaml`. */
   readonly quarantine: readonly Quarantined[];
+  /** Undefined where an object has an error. */
+  readonly basis?: RenderBasis;
+}
+
+/** What the rules of a Service depend on besides itself and its endpoints. */
+export interface RenderBasis {
+  readonly nodes: Model['nodes'];
+  /** With the service CIDRs of the cluster. */
+  readonly config: SluiceConfig;
 }
 
 /** The text of a file in the last bundle. */
@@ -50,7 +60,14 @@ export function renderWithQuarantine(
     if (quarantineRivals(normalised.model, kept, quarantined)) continue;
     const problems = sorted([...found, ...normalised.problems, ...assembled.problems].map(asWarning));
     const quarantine = listOf(quarantined, kept);
-    return { files: withKept(assembled.files, kept, quarantine), problems, created: normalised.created, quarantine };
+    const basis = { nodes: normalised.model.nodes, config: normalised.config };
+    return {
+      files: withKept(assembled.files, kept, quarantine),
+      problems,
+      created: normalised.created,
+      quarantine,
+      ...(quarantined.isEmpty && { basis }),
+    };
   }
 }
 

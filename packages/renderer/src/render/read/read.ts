@@ -24,7 +24,7 @@ export interface ReadObjects {
 /** Reads every object; those with an error are left out, and `problems` receives their errors. */
 export function readObjects(objects: readonly KubeObject[], problems: Problem[], memo = new Memo()): ReadObjects {
   const remembered = <T>(object: KubeObject, read: ObjectReader<T>): T => {
-    const { value, found } = memo.of('read', object, [], () => readOne(object, read));
+    const { value, found } = once(object, read, memo);
     addAll(problems, found);
     return value;
   };
@@ -58,12 +58,33 @@ export function readObjects(objects: readonly KubeObject[], problems: Problem[],
   return { services, slices, nodes, serviceCIDRs, unread };
 }
 
+/** One Service, parsed at most once. @returns undefined where it has an error */
+export function readServiceOnce(object: KubeObject, memo: Memo): ReadService | undefined {
+  return withoutError(once(object, readService, memo));
+}
+
+/** One EndpointSlice or Endpoints, parsed at most once. @returns undefined where it has an error */
+export function readSliceOnce(object: KubeObject, memo: Memo): ReadSlice | undefined {
+  return withoutError(once(object, object.kind === 'Endpoints' ? readEndpoints : readSlice, memo));
+}
+
+function withoutError<T>({ value, found }: ReadOne<T>): T | undefined {
+  return found.some(({ level }) => level === 'error') ? undefined : value;
+}
+
 type ObjectReader<T> = (object: KubeObject, problems: Problem[]) => T;
 
-function readOne<T>(
-  object: KubeObject,
-  read: ObjectReader<T>,
-): { readonly value: T; readonly found: readonly Problem[] } {
+/** A parsed object with its problems. */
+interface ReadOne<T> {
+  readonly value: T;
+  readonly found: readonly Problem[];
+}
+
+function once<T>(object: KubeObject, read: ObjectReader<T>, memo: Memo): ReadOne<T> {
+  return memo.of('read', object, [], () => readOne(object, read));
+}
+
+function readOne<T>(object: KubeObject, read: ObjectReader<T>): ReadOne<T> {
   const found: Problem[] = [];
   const value = read(object, found);
   checkFields(object, found);

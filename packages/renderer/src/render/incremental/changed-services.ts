@@ -1,0 +1,110 @@
+import { bundleLimits } from '@sluice/bundle';
+import type { Layered } from '@sluice/netfilter';
+import { sizeProblems, slotProblems } from '../assemble-limits.ts';
+import type { KubeObject } from '../kube.ts';
+import type { Memo } from '../memo.ts';
+import type { RenderBasis } from '../quarantine/with-quarantine.ts';
+import { readSliceOnce } from '../read/read.ts';
+import type { ReadSlice } from '../read/slice.ts';
+import { changedObjects, type ListDifference } from './changed-objects.ts';
+import { ClusterIndex } from './cluster-index.ts';
+import { renderServices, type ServicesPart, usesIpvs } from './services-part.ts';
+
+/** A render without errors, from which the next one may be made. */
+export interface LastRender {
+  /** All objects of the cluster. */
+  readonly objects: readonly KubeObject[];
+  readonly files: Layered<string>;
+  readonly basis: RenderBasis;
+  /** Those of the memo, with the chains of all files: in another registry a collision would not be found. */
+  readonly names: Memo['names'];
+  /** Made by the first render that needs it, and changed by the next ones. */
+  readonly index?: LiveIndex;
+}
+
+interface LiveIndex {
+  readonly cluster: ClusterIndex;
+  /** The size of all files. */
+  readonly bytes: number;
+}
+
+/**
+ * Renders the Services whose EndpointSlices changed. Everything else stays as it is, because a file depends on its Service and the basis
+ * only, and the basis on no endpoint as long as there are Nodes.
+ * @param memo of the last render
+ * @returns undefined where everything must be rendered: another object changed, mode ipvs sizes sets by all Services, endpoints name the
+ * nodes, or the result would have a problem
+ */
+export function renderChangedServices(
+  last: LastRender,
+  objects: readonly KubeObject[],
+  memo: Memo,
+): LastRender | undefined {
+  const difference = changedSlices(changedObjects(last.objects, objects), memo);
+  if (difference === undefined || memo.names !== last.names || usesIpvs(last.basis, last.basis.config))
+    return undefined;
+  const index = last.index ?? indexOf(last, memo);
+  if (!index?.cluster.hasNodes) return undefined;
+  const keys = new Set([...difference.removed, ...difference.added].map(({ service }) => service));
+  const before = renderServices(keys, index.cluster, last.basis, memo);
+  if (!index.cluster.replaceSlices(difference)) return undefined;
+  const after = renderServices(keys, index.cluster, last.basis, memo);
+  // What this part makes of the last objects is what they were rendered to: the part misses nothing.
+  if ([...before.files].some(([path, text]) => last.files.get(path) !== text)) return undefined;
+  const bytes = index.bytes - bytesOf(before.files.values()) + bytesOf(after.files.values());
+  const gone = [...before.files.keys()].filter((path) => !after.files.has(path));
+  const files = last.files.with([...gone.map((path) => [path, undefined] as const), ...after.files]);
+  if (bytes > bundleLimits.treeBytesMax || files.size > bundleLimits.filesMax) return undefined;
+  if (hasProblem(after, index.cluster, last.basis, memo)) return undefined;
+  memo.tidy();
+  return { ...last, objects, files, index: { cluster: index.cluster, bytes } };
+}
+
+/** The changed EndpointSlices; undefined where another object changed, or a slice is invalid or has no Service. */
+function changedSlices(
+  { removed, added }: ListDifference<KubeObject>,
+  memo: Memo,
+): ListDifference<ReadSlice> | undefined {
+  const slices = (objects: readonly KubeObject[]): readonly ReadSlice[] =>
+    objects.flatMap((object) => {
+      const slice = object.kind === 'EndpointSlice' ? readSliceOnce(object, memo) : undefined;
+      return slice === undefined || slice.service === '' ? [] : [slice];
+    });
+  const difference = { removed: slices(removed), added: slices(added) };
+  const isWhole = difference.removed.length === removed.length && difference.added.length === added.length;
+  return isWhole ? difference : undefined;
+}
+
+function indexOf({ objects, files }: LastRender, memo: Memo): LiveIndex | undefined {
+  const cluster = ClusterIndex.of(objects, memo);
+  return cluster && { cluster, bytes: bytesOf(files.values()) };
+}
+
+/** All texts are ASCII. */
+function bytesOf(texts: Iterable<string>): number {
+  let bytes = 0;
+  for (const { length } of texts) bytes += length;
+  return bytes;
+}
+
+/** Whether a render of everything would find an error, beyond those of the whole tree. */
+function hasProblem(
+  { model, files }: ServicesPart,
+  cluster: ClusterIndex,
+  { config }: RenderBasis,
+  memo: Memo,
+): boolean {
+  const hasVip = [model.services, ...(model.older?.values() ?? [])]
+    .flat()
+    .some(({ ports }) =>
+      ports.some(({ families }) =>
+        Object.values(families).some(({ endpoints }) => endpoints.some(({ address }) => cluster.isClusterIP(address))),
+      ),
+    );
+  return (
+    hasVip ||
+    memo.names.collisions().length > 0 ||
+    sizeProblems([...files]).length > 0 ||
+    (config.profiles.some(({ nftables }) => nftables) && slotProblems(model.services).length > 0)
+  );
+}

@@ -1,0 +1,254 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { completeFile, completeText, fileDigest } from '@sluice/bundle';
+import { atTier, runs } from '@sluice/testing';
+import fc from 'fast-check';
+import { expect, test } from 'vitest';
+import { LiveTree } from '../../emit/live-tree.ts';
+import { readConfig } from '../../load/config/config.ts';
+import { listTree, readText } from '../../load/tree.ts';
+import { type Changes, endpoint, endpoints, node, service, slice } from '../builders.fixture.ts';
+import type { SluiceConfig } from '../config.ts';
+import type { KubeObject } from '../kube.ts';
+import { renderWithQuarantine } from '../quarantine/with-quarantine.ts';
+import { isError } from '../render.ts';
+import { LiveRender } from './live-render.ts';
+
+/** Profiles of a mode: one for zone a with the defaults, one for other nodes, as kube-proxy of another version and without external IPs. */
+const configOf = (mode: string): SluiceConfig =>
+  readConfig({
+    sluice: {
+      file: 'c',
+      text: `
+apiVersion: sluice.dev/v1alpha1
+kind: SluiceConfig
+profiles:
+  - { name: zoned, mode: ${mode}, nodeSelector: { matchLabels: { topology.kubernetes.io/zone: a } } }
+  - { name: default, mode: ${mode}, kubeProxyVersion: '1.29', featureGates: { AllowServiceExternalIPs: false } }
+`,
+    },
+    kubeProxy: [],
+  }).config;
+const modes = ['iptables', 'nftables', 'ipvs'] as const;
+
+const name = fc.constantFrom('a', 'b', 'c');
+const host = fc.integer({ min: 1, max: 5 });
+const zone = fc.constantFrom('a', 'b');
+const nodeName = fc.constantFrom('node-a', 'node-b', 'node-c', undefined);
+
+const someEndpoint = fc
+  .record({
+    // The last address is a ClusterIP.
+    address: fc.tuple(
+      host,
+      fc.integer({ min: 1, max: 40 }).map((n) => n === 40),
+    ),
+    nodeName,
+    zone: fc.option(zone, { nil: undefined }),
+    ready: fc.constantFrom(true, false, undefined),
+    terminating: fc.boolean(),
+    forZones: fc.subarray(['a', 'b']),
+    forNodes: fc.subarray(['node-a', 'node-b']),
+  })
+  .map((one) => (family: 'IPv4' | 'IPv6') => {
+    const [last, isClusterIP] = one.address;
+    const prefix =
+      family === 'IPv4' ? (isClusterIP ? '10.96.0.' : '10.244.1.') : isClusterIP ? 'fd00:96::' : 'fd00:1::';
+    const hints: Changes = {
+      ...(one.forZones.length > 0 && { forZones: one.forZones.map((text) => ({ name: text })) }),
+      ...(one.forNodes.length > 0 && { forNodes: one.forNodes.map((text) => ({ name: text })) }),
+    };
+    return endpoint(`${prefix}${last}`, {
+      nodeName: one.nodeName,
+      zone: one.zone,
+      conditions: { ...(one.ready !== undefined && { ready: one.ready }), terminating: one.terminating, serving: true },
+      ...(Object.keys(hints).length > 0 && { hints: hints as never }),
+    });
+  });
+
+/** An EndpointSlice, which may belong to another Service than before, to none, or have an error. */
+const someSlice = fc.record({
+  key: fc.constantFrom('s1', 's2', 's3', 's4'),
+  of: fc.oneof({ weight: 12, arbitrary: name }, { weight: 1, arbitrary: fc.constantFrom('unknown', '') }),
+  family: fc.oneof(
+    { weight: 10, arbitrary: fc.constantFrom('IPv4', 'IPv6') },
+    { weight: 1, arbitrary: fc.constantFrom('FQDN', 'wrong') },
+  ),
+  endpoints: fc.array(someEndpoint, { maxLength: 4 }),
+  port: fc.constantFrom('http', 'dns', 'other'),
+  label: fc.oneof(
+    { weight: 9, arbitrary: fc.constant({}) },
+    {
+      weight: 1,
+      arbitrary: fc.constantFrom(
+        { 'service.kubernetes.io/headless': '' },
+        { 'service.kubernetes.io/service-proxy-name': 'x' },
+      ),
+    },
+  ),
+});
+
+function sliceOf({ key, of, family, endpoints: list, port, label }: ValueOf<typeof someSlice>): KubeObject {
+  const form = family === 'IPv6' ? 'IPv6' : 'IPv4';
+  const fields = {
+    addressType: family,
+    ports: [{ name: port, port: 8080, protocol: port === 'dns' ? 'UDP' : 'TCP' }],
+    endpoints: list.map((make) => make(form)),
+  };
+  return slice(of, fields, { name: key, labels: { ...(of !== '' && { 'kubernetes.io/service-name': of }), ...label } });
+}
+
+const someService = fc.record({
+  key: name,
+  host,
+  families: fc.constantFrom(['IPv4'], ['IPv4', 'IPv6'], ['IPv6']),
+  headless: fc.integer({ min: 0, max: 9 }).map((n) => n === 0),
+  internal: fc.constantFrom('Cluster', 'Local'),
+  external: fc.constantFrom('Cluster', 'Local'),
+  type: fc.constantFrom('ClusterIP', 'NodePort'),
+});
+
+function serviceOf(one: ValueOf<typeof someService>): KubeObject {
+  const addresses = one.families.map((family) => (family === 'IPv4' ? `10.96.0.${one.host}` : `fd00:96::${one.host}`));
+  const ports = [
+    { name: 'http', port: 80, ...(one.type === 'NodePort' && { nodePort: 30_000 + one.host }) },
+    { name: 'dns', port: 53, protocol: 'UDP', ...(one.type === 'NodePort' && { nodePort: 31_000 + one.host }) },
+  ];
+  return service(one.key, {
+    clusterIP: one.headless ? 'None' : addresses[0],
+    clusterIPs: one.headless ? ['None'] : addresses,
+    ipFamilies: one.families,
+    ports,
+    type: one.headless ? 'ClusterIP' : one.type,
+    internalTrafficPolicy: one.internal,
+    ...(one.type === 'NodePort' && !one.headless && { externalTrafficPolicy: one.external }),
+    ...(one.host === 3 && { externalIPs: ['198.51.100.7'] }),
+  });
+}
+
+/** One thing that happens to a cluster: an object is now like that, or gone. Most are EndpointSlices. */
+const event = fc.record({
+  isGone: fc.integer({ min: 0, max: 5 }).map((n) => n === 0),
+  object: fc.oneof(
+    { weight: 10, arbitrary: someSlice.map(sliceOf) },
+    { weight: 2, arbitrary: someService.map(serviceOf) },
+    {
+      weight: 1,
+      arbitrary: fc
+        .record({ key: fc.constantFrom('node-a', 'node-b'), zone })
+        .map((one) => node(one.key, {}, { 'topology.kubernetes.io/zone': one.zone })),
+    },
+    { weight: 1, arbitrary: fc.record({ key: name, nodeName }).map((one) => endpointsOf(one.key, one.nodeName)) },
+  ),
+});
+const history = fc.array(fc.array(event, { minLength: 1, maxLength: 3 }), { maxLength: 10 });
+
+function endpointsOf(key: string, on: string | undefined): KubeObject {
+  return endpoints(key, { addresses: [{ ip: '10.244.1.9', ...(on !== undefined && { nodeName: on }) }] });
+}
+
+type ValueOf<A> = A extends fc.Arbitrary<infer T> ? T : never;
+type Event = ValueOf<typeof event>;
+
+/** The objects of a cluster, in the order of a feed. */
+class Cluster {
+  readonly #objects = new Map<string, KubeObject>();
+
+  constructor(objects: readonly KubeObject[]) {
+    for (const object of objects) this.apply({ object, isGone: false });
+  }
+
+  apply({ object, isGone }: Event): void {
+    const key = `${object.kind} ${(object.value['metadata'] as { name: string }).name}`;
+    if (isGone) this.#objects.delete(key);
+    else this.#objects.set(key, object);
+  }
+
+  get objects(): readonly KubeObject[] {
+    return [...this.#objects.values()];
+  }
+}
+
+const start: readonly KubeObject[] = [
+  node('node-a'),
+  node('node-b', {}, { 'topology.kubernetes.io/zone': 'b' }),
+  ...['a', 'b', 'c'].map((key, at) =>
+    service(key, { clusterIP: `10.96.0.${at + 1}`, ports: [{ name: 'http', port: 80 }] }),
+  ),
+  slice('a', {}, { name: 's1' }),
+  slice('b', {}, { name: 's2' }),
+];
+
+function renderAnew(objects: readonly KubeObject[], of: SluiceConfig, last: ReadonlyMap<string, string>) {
+  const input = {
+    base: [],
+    change: objects,
+    config: of,
+    allocations: [],
+    allocate: false,
+    snapshot: true,
+    strict: false,
+  };
+  const { files, problems, quarantine } = renderWithQuarantine(input, (path) => last.get(path));
+  return {
+    files: new Map(files),
+    errors: problems.filter(isError),
+    ignored: problems.filter(({ code }) => code === 'SLICE_WITHOUT_SERVICE'),
+    quarantine,
+  };
+}
+
+test.each(modes)(
+  'renders changes of endpoints to the same bytes as everything anew, over random histories (mode %s)',
+  (mode) => {
+    const of = configOf(mode);
+    let [parts, all] = [0, 0];
+    fc.assert(
+      fc.property(history, fc.boolean(), (steps, hasNodes) => {
+        const cluster = new Cluster(hasNodes ? start : start.slice(2));
+        const live = new LiveRender(of);
+        let last: ReadonlyMap<string, string> = new Map();
+        for (const events of [[], ...steps]) {
+          for (const one of events) cluster.apply(one);
+          const { isPart, ...rendered } = live.render(cluster.objects, (path) => last.get(path));
+          const { files, ...rest } = renderAnew(cluster.objects, of, last);
+          expect({ ...rendered, files: new Map(rendered.files) }).toEqual({ ...rest, files });
+          last = files.size > 0 ? files : last;
+          parts += Number(isPart);
+          all += 1;
+        }
+      }),
+      runs(mode === 'ipvs' ? 100 : atTier({ quick: 300, all: 2000 })),
+    );
+    // The histories would prove nothing if all of them rendered everything.
+    const [least, most] = mode === 'ipvs' ? [0, 0] : [0.15, 1];
+    expect(parts / all).toBeGreaterThanOrEqual(least);
+    expect(parts / all).toBeLessThanOrEqual(most);
+  },
+);
+
+test('writes the same directory and tree digest as a first publication, over random histories', () => {
+  const dir = mkdtempSync(join(tmpdir(), 'sluice-live-render-'));
+  const of = configOf('nftables');
+  try {
+    fc.assert(
+      fc.property(history, (steps) => {
+        const cluster = new Cluster(start);
+        const live = new LiveRender(of);
+        const tree = new LiveTree(dir);
+        for (const events of [[], ...steps]) {
+          for (const one of events) cluster.apply(one);
+          const { files } = live.render(cluster.objects, (path) => tree.text(path));
+          tree.publish(files);
+          const digests = new Map([...files].map(([path, text]) => [path, fileDigest(text)]));
+          expect(readText(dir, completeFile)).toBe(completeText(digests));
+          expect(new Map(listTree(dir).map((path) => [path, readText(dir, path)]))).toEqual(new Map(files));
+        }
+      }),
+      runs(40),
+    );
+  } finally {
+    rmSync(dir, { recursive: true });
+  }
+});
