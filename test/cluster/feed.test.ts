@@ -135,7 +135,7 @@ test('passes on the time of a change of endpoints', async () => {
   const metadata = { ...(slice['metadata'] as ApiObject), annotations };
   cluster.put('endpointslices', { ...slice, metadata, endpoints: [] });
   await until(() => changes.length > 0);
-  expect(changes).toEqual([{ about: 'Service shop/a', triggeredMs: Date.UTC(2026, 0, 1, 0, 0, 1) }]);
+  expect(changes).toEqual([{ about: 'Service shop/a', isEndpoints: true, triggeredMs: Date.UTC(2026, 0, 1, 0, 0, 1) }]);
 });
 
 test.each<[string, () => void]>([

@@ -13,6 +13,8 @@ import { sleep } from '../sleep.ts';
 export interface ObjectChange {
   /** The changed object: `Service shop/web`, `Node node-a`, or an EndpointSlice without a Service. */
   readonly about: string;
+  /** It is an EndpointSlice or Endpoints. */
+  readonly isEndpoints: boolean;
   /** When the endpoints changed, from the endpoint controller; milliseconds since 1970. */
   readonly triggeredMs?: number;
 }
@@ -135,13 +137,13 @@ export class Feed {
     }
     this.#ofKind(kind).set(key, object);
     const triggered = Date.parse(textAt(mapAt(mapAt(raw, 'metadata'), 'annotations'), triggerKey));
-    this.#listener.changed({ about: aboutOf(object), ...(Number.isNaN(triggered) ? {} : { triggeredMs: triggered }) });
+    this.#listener.changed({ ...changeOf(object), ...(Number.isNaN(triggered) ? {} : { triggeredMs: triggered }) });
   }
 
   #remove(kind: ListedKind, key: string): void {
     this.#uids.delete(`${kind.kind} ${key}`);
     const before = this.#ofKind(kind).get(key);
-    if (before !== undefined && this.#ofKind(kind).delete(key)) this.#listener.changed({ about: aboutOf(before) });
+    if (before !== undefined && this.#ofKind(kind).delete(key)) this.#listener.changed(changeOf(before));
   }
 }
 
@@ -155,6 +157,10 @@ function objectOf(kind: ListedKind, key: string, value: JsonObject): KubeObject 
   // An object of a running cluster has no line; its path in the API identifies it.
   const place = { file: `cluster/${kind.resource}/${key}`, line: 1, column: 1 };
   return { kind: kind.kind, apiVersion: kind.apiVersion, value, origin: { place: () => place } };
+}
+
+function changeOf(object: KubeObject): ObjectChange {
+  return { about: aboutOf(object), isEndpoints: object.kind === 'EndpointSlice' || object.kind === 'Endpoints' };
 }
 
 /** The Service of an EndpointSlice with one, otherwise the object itself. */

@@ -73,12 +73,16 @@ export class WatchLoop {
 
   /** Records a change of an object, unless another process writes the directory. */
   changed(change: ObjectChange): void {
-    if (this.#parts.publisher.changed(change)) this.recheck();
+    if (this.#parts.publisher.changed(change)) this.#due(change.isEndpoints);
   }
 
   /** Schedules a publication without a change of an object. */
   recheck(): void {
-    this.#pacer.changed(this.#parts.now());
+    this.#due(false);
+  }
+
+  #due(isEndpoints: boolean): void {
+    this.#pacer.changed(this.#parts.now(), isEndpoints);
     this.#bell.ring();
   }
 

@@ -6,29 +6,53 @@ const pace = { minIntervalMs: 200, maxDelayMs: 1000 };
 test('no publication is due before a change or after its publication', () => {
   const pacer = new Pacer(pace);
   expect(pacer.dueMs).toBeUndefined();
-  pacer.changed(5000);
+  pacer.changed(5000, false);
   pacer.published(5020);
   expect(pacer.dueMs).toBeUndefined();
 });
 
 test('publishes the first change after a quiet period when its burst is over', () => {
   const pacer = new Pacer(pace);
-  pacer.changed(5000);
-  pacer.changed(5015);
+  pacer.changed(5000, false);
+  pacer.changed(5015, false);
   expect(pacer.dueMs).toBe(5035);
+});
+
+test('publishes the first change of endpoints after a quiet period at once, and collects those behind it', () => {
+  const pacer = new Pacer(pace);
+  pacer.changed(5000, true);
+  pacer.changed(5001, true);
+  expect(pacer.dueMs).toBe(5000);
+  pacer.published(5002);
+  pacer.changed(5010, true);
+  pacer.changed(5190, true);
+  expect(pacer.dueMs).toBe(5210);
+  pacer.published(5210);
+  pacer.changed(5410, true);
+  expect(pacer.dueMs).toBe(5410);
+});
+
+test('endpoints wait with a Service that changed before them, and after a failure', () => {
+  const pacer = new Pacer(pace);
+  pacer.changed(5000, false);
+  pacer.changed(5015, true);
+  expect(pacer.dueMs).toBe(5035);
+  pacer.failed(5035);
+  pacer.changed(6000, true);
+  expect(pacer.dueMs).toBe(6020);
 });
 
 test('delays changes soon after a publication by the minimum interval', () => {
   const pacer = new Pacer(pace);
-  pacer.changed(5000);
+  pacer.changed(5000, false);
   pacer.published(5020);
-  pacer.changed(5050);
+  pacer.changed(5050, false);
   expect(pacer.dueMs).toBe(5220);
 });
 
 test('publishes a burst that does not end after the maximum delay', () => {
   const pacer = new Pacer(pace);
-  for (let now = 5000; now < 9000; now += 10) pacer.changed(now);
+  for (let now = 5000; now < 9000; now += 10) pacer.changed(now, false);
   expect(pacer.dueMs).toBe(6000);
 });
 
@@ -39,7 +63,7 @@ test('with a change every 10 ms, keeps the minimum interval and the maximum dela
   let oldest: number | undefined;
   for (let now = 0; now < 10_000; now += 5) {
     if (now % 10 === 0) {
-      pacer.changed(now);
+      pacer.changed(now, false);
       oldest ??= now;
     }
     if (pacer.dueMs !== undefined && pacer.dueMs <= now) {
@@ -59,7 +83,7 @@ test('schedules one retry after several failures, and none after a publication',
   const pacer = new Pacer(pace);
   for (let now = 5000; now < 5500; now += 100) pacer.failed(now);
   expect(pacer.dueMs).toBe(10_400);
-  pacer.changed(6000);
+  pacer.changed(6000, false);
   expect(pacer.dueMs).toBe(6020);
   pacer.published(6020);
   expect(pacer.dueMs).toBeUndefined();

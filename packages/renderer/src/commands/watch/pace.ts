@@ -11,10 +11,16 @@ const settleMs = 20;
 /** Delay before a retry after a failure. */
 const retryMs = 5_000;
 
-/** Decides when changes are published: when a burst is over, within the minimum interval and the maximum delay. */
+/**
+ * Decides when changes are published: when a burst is over, within the minimum interval and the maximum delay. The first change after a
+ * quiet period is published at once if it is one of endpoints, as by kube-proxy (`BoundedFrequencyRunner`), and collecting begins behind
+ * it. Other objects wait for the rest of their burst: a node shall take a Service with its endpoints as one release.
+ */
 export class Pacer {
   readonly #pace: Pace;
   #firstMs: number | undefined;
+  /** The first change is published without waiting for others. */
+  #isAtOnce = false;
   #lastMs = 0;
   #publishedMs = Number.NEGATIVE_INFINITY;
   #retryMs: number | undefined;
@@ -23,7 +29,12 @@ export class Pacer {
     this.#pace = pace;
   }
 
-  changed(nowMs: number): void {
+  /** @param isEndpoints of a change of endpoints */
+  changed(nowMs: number, isEndpoints: boolean): void {
+    if (this.#firstMs === undefined) {
+      const isQuiet = nowMs >= this.#publishedMs + this.#pace.minIntervalMs;
+      this.#isAtOnce = isEndpoints && isQuiet && this.#retryMs === undefined;
+    }
     this.#firstMs ??= nowMs;
     this.#lastMs = nowMs;
   }
@@ -49,6 +60,7 @@ export class Pacer {
 
   get #settledMs(): number | undefined {
     if (this.#firstMs === undefined) return this.#retryMs;
+    if (this.#isAtOnce) return this.#firstMs;
     const burst = Math.min(this.#lastMs + settleMs, this.#firstMs + this.#pace.maxDelayMs);
     return Math.min(burst, this.#retryMs ?? Number.POSITIVE_INFINITY);
   }

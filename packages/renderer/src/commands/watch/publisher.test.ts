@@ -47,7 +47,8 @@ const about = (): readonly (readonly string[])[] => published.map((publication) 
 const pending = async (): Promise<number | undefined> => (await metrics.pending.get()).values[0]?.value;
 const latencies = async (): Promise<number> =>
   (await metrics.programming.get()).values.find(({ metricName }) => metricName?.endsWith('_count'))?.value ?? 0;
-const change = (name: string): boolean => publisher.changed({ about: `Service shop/${name}`, triggeredMs: nowMs - 50 });
+const change = (name: string): boolean =>
+  publisher.changed({ about: `Service shop/${name}`, isEndpoints: true, triggeredMs: nowMs - 50 });
 
 test('ignores changes while another process writes', async () => {
   for (let index = 0; index < 10; index++) change(`s${index}`);
