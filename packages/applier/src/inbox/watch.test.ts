@@ -1,8 +1,21 @@
 import { spawnSync } from 'node:child_process';
-import { appendFileSync, mkdirSync, mkdtempSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import {
+  appendFileSync,
+  closeSync,
+  mkdirSync,
+  mkdtempSync,
+  openSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+  writeSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, beforeEach, expect, test } from 'vitest';
+import { limits } from '../limits.ts';
 import { type Watcher, watchBundle } from './watch.ts';
 
 let directory: string;
@@ -40,6 +53,54 @@ test('a file written at the top is noticed, also when the path ends in a slash',
   mkdirSync(bundle);
   await begin(`${bundle}/`);
   writeFileSync(`${bundle}/.sluice-complete`, 'x');
+  expect(await noticed()).toBe(true);
+});
+
+const sealOf = (digit: string): string => `sha256:${digit.repeat(64)}\n`;
+
+test('a bundle that becomes complete is noticed once, before other events would be', async () => {
+  mkdirSync(bundle);
+  await begin();
+  const seen: number[] = [];
+  for (const digit of ['1', '2', '3']) {
+    rmSync(`${bundle}/.sluice-complete`, { force: true });
+    writeFileSync(`${bundle}/.sluice-next.tmp`, sealOf(digit));
+    const begun = performance.now();
+    const before = events;
+    renameSync(`${bundle}/.sluice-next.tmp`, `${bundle}/.sluice-complete`);
+    for (const isNew = (): boolean => events > before; !isNew() && performance.now() - begun < 2_000; ) await sleep(1);
+    seen.push(events - before);
+    // Events of the watcher beneath come later, and ask for no other look.
+    await sleep(limits.eventSettleMs + 250);
+    seen.push(events - before);
+  }
+  expect(seen).toEqual([1, 1, 1, 1, 1, 1]);
+});
+
+test('half of a seal is no complete bundle: the look comes when the rest is there', async () => {
+  mkdirSync(bundle);
+  const looks: string[] = [];
+  const read = (): string => readFileSync(`${bundle}/.sluice-complete`, 'utf8');
+  watcher = await watchBundle(bundle, { onEvent: () => void looks.push(read()), failed: () => {} });
+  const fd = openSync(`${bundle}/.sluice-complete`, 'w');
+  writeSync(fd, sealOf('4').slice(0, 40));
+  await sleep(limits.eventSettleMs / 2);
+  expect(looks).toEqual([]);
+  writeSync(fd, sealOf('4').slice(40));
+  closeSync(fd);
+  while (looks.length === 0) await sleep(1);
+  expect(looks).toEqual([sealOf('4')]);
+});
+
+test.each(['pipe', 'link', 'directory'])('a seal that is a %s is left to the look after the pause', async (kind) => {
+  mkdirSync(bundle);
+  await begin();
+  if (kind === 'pipe') spawnSync('mkfifo', [`${bundle}/.sluice-complete`]);
+  else if (kind === 'directory') mkdirSync(`${bundle}/.sluice-complete`);
+  else {
+    writeFileSync(`${directory}/seal`, sealOf('5'));
+    symlinkSync(`${directory}/seal`, `${bundle}/.sluice-complete`);
+  }
   expect(await noticed()).toBe(true);
 });
 

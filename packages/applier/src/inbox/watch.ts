@@ -1,7 +1,9 @@
 import { lstatSync, realpathSync } from 'node:fs';
-import { dirname, resolve } from 'node:path';
+import { basename, dirname, resolve } from 'node:path';
+import { completeFile } from '@sluice/bundle';
 import { type ChokidarOptions, type FSWatcher, watch } from 'chokidar';
 import { limits } from '../limits.ts';
+import { SealWatch } from './seal-watch.ts';
 
 /** Watches a bundle directory. */
 export interface Watcher {
@@ -20,7 +22,7 @@ export interface WatchParts {
 }
 
 /**
- * Calls back soon after a change at the top of a bundle directory. It never watches the whole tree: 41,000 files would take 430 MB. A
+ * Calls back soon after a change at the top of a bundle directory, and at once when it has another `.sluice-complete`. It never watches the whole tree: 41,000 files would take 430 MB. A
  * writer removes and writes a file at the top, Git writes into .git, a link is swapped: all of these are seen here, and the scan finds the
  * rest.
  *
@@ -42,7 +44,7 @@ class BundleWatcher implements Watcher {
   #timer: NodeJS.Timeout | undefined;
   #closed = false;
   #outside: FSWatcher | undefined;
-  #target: { readonly key: string; readonly watcher: FSWatcher } | undefined;
+  #target: { readonly key: string; readonly watcher: FSWatcher; readonly seal: SealWatch } | undefined;
   /** Refreshes run one after the other. */
   #refreshing = Promise.resolve();
 
@@ -65,6 +67,7 @@ class BundleWatcher implements Watcher {
     this.#closed = true;
     this.hush();
     await this.#refreshing;
+    this.#target?.seal.close();
     await Promise.all([this.#outside?.close(), this.#target?.watcher.close()]);
   }
 
@@ -84,10 +87,14 @@ class BundleWatcher implements Watcher {
     if (now?.key === this.#target?.key) return;
     const old = this.#target;
     this.#target = undefined;
+    old?.seal.close();
     await old?.watcher.close();
     if (now === undefined) return;
-    const watcher = await this.#open([now.path, `${now.path}/.git`], {}, () => this.#poke());
-    this.#target = { key: now.key, watcher };
+    const seal = new SealWatch(now.path, () => this.#sealed());
+    const watcher = await this.#open([now.path, `${now.path}/.git`], {}, (path) => {
+      if (!isAnswered(path, seal)) this.#poke();
+    });
+    this.#target = { key: now.key, watcher, seal };
     // It may have changed before it was watched.
     this.#poke();
   }
@@ -104,10 +111,10 @@ class BundleWatcher implements Watcher {
   }
 
   /** @throws when it cannot be watched */
-  async #open(paths: readonly string[], options: ChokidarOptions, onEvent: () => void): Promise<FSWatcher> {
+  async #open(paths: readonly string[], options: ChokidarOptions, onEvent: (path: string) => void): Promise<FSWatcher> {
     const watcher = watch([...paths], { ignoreInitial: true, depth: 0, ...options });
     const { promise, resolve: done, reject } = Promise.withResolvers<FSWatcher>();
-    watcher.on('all', onEvent);
+    watcher.on('all', (_event, path) => onEvent(path));
     watcher.once('ready', () => done(watcher));
     // Stays registered: an unhandled error would end the process.
     watcher.on('error', (error) => {
@@ -119,7 +126,10 @@ class BundleWatcher implements Watcher {
 
   #lose(watcher: FSWatcher, error: unknown): void {
     if (this.#outside === watcher) this.#outside = undefined;
-    if (this.#target?.watcher === watcher) this.#target = undefined;
+    if (this.#target?.watcher === watcher) {
+      this.#target.seal.close();
+      this.#target = undefined;
+    }
     this.#fail(error);
     watcher.close().catch((failure: unknown) => this.#fail(failure));
   }
@@ -129,10 +139,22 @@ class BundleWatcher implements Watcher {
     this.#parts.failed(`Cannot watch ${this.#directory}: ${why}`);
   }
 
+  /** The bundle is complete: that look finds what earlier events told, too. */
+  #sealed(): void {
+    this.hush();
+    if (!this.#closed) this.#parts.onEvent();
+  }
+
   #poke(): void {
     this.hush();
     if (!this.#closed) this.#timer = setTimeout(this.#parts.onEvent, limits.eventSettleMs);
   }
+}
+
+/** Whether an event needs no look: of a file that no bundle has, or of a seal that was reported. */
+function isAnswered(path: string, seal: SealWatch): boolean {
+  const name = basename(path);
+  return name === completeFile ? seal.isReported : name.startsWith('.sluice-');
 }
 
 /** The directory behind the path, identified by its inode: a replaced directory has the same name. */

@@ -5,12 +5,13 @@ import { dirname, join } from 'node:path';
 /**
  * Replaces a file atomically: readers see the old file or the new one, and a full disk leaves the old one. The temporary file has a
  * name that readers of bundles ignore and that cannot be guessed.
+ * @param options `flush`: the content is on the disk when this returns
  * @throws errors of the file system
  */
-export function replaceFile(path: string, content: Uint8Array | string): void {
+export function replaceFile(path: string, content: Uint8Array | string, { flush } = { flush: true }): void {
   const temporary = join(dirname(path), `.sluice-${randomUUID()}.tmp`);
   try {
-    writeFileSync(temporary, content, { flag: 'wx', flush: true });
+    writeFileSync(temporary, content, { flag: 'wx', flush });
     renameSync(temporary, path);
   } catch (error) {
     removeFile(temporary);

@@ -67,6 +67,6 @@ export class LiveTree {
     for (const path of written) this.#digests.set(path, fileDigest(files.get(path) ?? ''));
     for (const path of removed) this.#digests.delete(path);
     const complete = { text: completeText(this.#digests), isThere: false };
-    writeTree(this.#dir, files, { write: written, remove: removed, complete });
+    writeTree(this.#dir, files, { write: written, remove: removed, complete }, { flush: false });
   }
 }

@@ -3,7 +3,7 @@ import { dirname, join } from 'node:path';
 import { compareText, type Problem } from '@sluice/netfilter';
 import { completeFile, completeText, fileDigest, readPath } from '@sluice/bundle';
 import { listTree, readText } from '../load/tree.ts';
-import { removeFile } from './file.ts';
+import { removeFile, replaceFile } from './file.ts';
 import { makeFolder } from './folder.ts';
 
 /** The changes that make a directory contain exactly the files of a bundle. Paths are sorted. */
@@ -34,11 +34,18 @@ export function planTree(dir: string, files: ReadonlyMap<string, string>): TreeP
 }
 
 /**
- * Executes the plan. `.sluice-complete` is removed first and written last, so an interrupted write is not mistaken for a bundle, and the
- * next write finds the remaining work by comparing again.
+ * Executes the plan. `.sluice-complete` is removed first and put in place last, so an interrupted write is not mistaken for a bundle, and
+ * the next write finds the remaining work by comparing again.
+ * @param options `flush` waits for the disk. A writer that compares at its start needs no wait: after a power cut, readers find a digest
+ * that does not match, or the bundle before
  * @throws errors of the file system: no space, no permission
  */
-export function writeTree(dir: string, files: ReadonlyMap<string, string>, plan: TreePlan): void {
+export function writeTree(
+  dir: string,
+  files: ReadonlyMap<string, string>,
+  plan: TreePlan,
+  options = { flush: true },
+): void {
   if (plan.complete.isThere && plan.write.length === 0 && plan.remove.length === 0) return;
   makeFolder(dir);
   removeFile(join(dir, completeFile));
@@ -50,7 +57,7 @@ export function writeTree(dir: string, files: ReadonlyMap<string, string>, plan:
     if (parent !== made) makeFolder(join(dir, (made = parent)));
     writeAnew(join(dir, path), files.get(path) as string);
   }
-  writeFileSync(join(dir, completeFile), plan.complete.text, { flush: true });
+  replaceFile(join(dir, completeFile), plan.complete.text, options);
 }
 
 /**
