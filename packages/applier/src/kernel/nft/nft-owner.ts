@@ -17,13 +17,13 @@ const flags = 'flags owner,persist;';
 /** Taken where nft (1.1.0) and Linux (6.9) know both flags; with `--check` nothing of it stays. */
 const checkText = `table inet sluice-check {\n  ${flags}\n}\n`;
 
-/**
- * Owns the table, or fails: its other half fails where there is no such table, instead of making an empty one. No health check has port 0.
- */
-const ownText = `add table ${nftTableName} { ${flags} }
-add element ${nftTableName} health4 { 0 }
+/** Changes nothing, and fails where there is no such table. No health check has port 0. */
+const isThereText = `add element ${nftTableName} health4 { 0 }
 delete element ${nftTableName} health4 { 0 }
 `;
+
+/** Owns the table, or fails; alone, the first line would make an empty table. */
+const ownText = `add table ${nftTableName} { ${flags} }\n${isThereText}`;
 
 /** The whole table at once, or its end. */
 const wholeTable = new RegExp(`^(?:delete )?table ${nftTableName}\\b`, 'm');
@@ -38,19 +38,20 @@ const withFlags = (text: string): string =>
  * A whole table is loaded by a process of its own, which ends: the memory that this takes, 150 MB at 10,000 Services, would stay with a
  * helper. For the few milliseconds until the helper owns it again other programs can change it.
  *
- * Where nft or the kernel do not know the flags, each transaction is a process of its own, and the table is open. `owner` without
- * `persist` is never used: the table would end with its owner.
+ * Where nft or the kernel do not know the flags, or the table was made without them, the helper takes changes all the same, in a tenth of
+ * the time of a new process, and the table is open. `owner` without `persist` is never used: the table would end with its owner.
  */
 export class NftOwner implements NftWriter {
   readonly #parts: NftOwnerParts;
   readonly #oneShot: OneShotWriter;
   /** Undefined: not yet asked. */
   #isPossible: boolean | undefined;
+  /** Takes the changes; it owns the table where that is possible. */
   #helper: NftHelper | undefined;
   #protection: NftProtection = { kind: 'open', why: 'the table is not owned yet' };
   /** Whether nothing changes about that before a whole table is loaded. */
   #isSettled = false;
-  #ownedMs = 0;
+  #startedMs = 0;
   #failures = 0;
   #again: NodeJS.Timeout | undefined;
   #isClosed = false;
@@ -114,17 +115,17 @@ export class NftOwner implements NftWriter {
     const knows = await this.#knowsFlags();
     if (knows === undefined)
       return this.#stayOpen({ why: 'nft does not tell whether it can be owned', isLasting: false });
-    if (!knows) return this.#stayOpen({ why: 'nft 1.1.0 and Linux 6.9 or newer are needed', isLasting: true });
     const helper: NftHelper = new NftHelper(this.#parts, () => this.#lost(helper));
-    const { exitCode, why } = await this.#ask(helper, ownText);
-    if (exitCode === 0 && helper.runs) {
+    const { exitCode, why } = await this.#ask(helper, knows ? ownText : isThereText);
+    const lack = exitCode !== 0 ? lackOf(why) : knows ? undefined : withoutFlags;
+    if (helper.runs && (lack === undefined || lack.isTableThere)) {
       this.#helper = helper;
-      this.#ownedMs = performance.now();
-      this.#protection = { kind: 'owned' };
+      this.#startedMs = performance.now();
+      this.#protection = lack ? { kind: 'open', why: lack.why } : { kind: 'owned' };
       return;
     }
     await helper.end();
-    this.#stayOpen(lackOf(why));
+    this.#stayOpen(lack ?? { why: 'the process that owned the table ended', isLasting: false });
   }
 
   #stayOpen({ why, isLasting }: OwnLack): void {
@@ -143,8 +144,9 @@ export class NftOwner implements NftWriter {
   #lost(helper: NftHelper): void {
     if (this.#helper !== helper) return;
     this.#helper = undefined;
-    this.#protection = { kind: 'open', why: 'the process that owned the table ended' };
-    if (performance.now() - this.#ownedMs > limits.nftOwnAgainMsMax) this.#failures = 0;
+    if (this.#protection.kind === 'owned')
+      this.#protection = { kind: 'open', why: 'the process that owned the table ended' };
+    if (performance.now() - this.#startedMs > limits.nftOwnAgainMsMax) this.#failures = 0;
     this.#ownLater();
   }
 
@@ -194,16 +196,25 @@ interface OwnLack {
   readonly why: string;
   /** Whether only a load of the whole table changes that. */
   readonly isLasting: boolean;
+  /** Whether the table can be changed all the same. */
+  readonly isTableThere?: true;
 }
+
+const withoutFlags: OwnLack = {
+  why: 'nft 1.1.0 and Linux 6.9 or newer are needed',
+  isLasting: true,
+  isTableThere: true,
+};
 
 /** @param why an error of `ownText` */
 function lackOf(why: string): OwnLack {
-  const lasting = [
-    ['Operation not supported', 'the table was made without it; the next boot makes one with it'],
-    ['No such file or directory', 'there is no table'],
-  ] as const;
-  const known = lasting.find(([text]) => why.includes(text));
-  if (known) return { why: known[1], isLasting: true };
+  if (why.includes('Operation not supported'))
+    return {
+      why: 'the table was made without it; the next boot makes one with it',
+      isLasting: true,
+      isTableThere: true,
+    };
+  if (why.includes('No such file or directory')) return { why: 'there is no table', isLasting: true };
   const isOwned = why.includes('Operation not permitted');
   return { why: isOwned ? 'another process owns the table' : why, isLasting: false };
 }
