@@ -39,7 +39,8 @@ export async function readBeside(
   known: KnownBeside = {},
 ): Promise<Beside> {
   const virtual = await planVirtual(desired, owned, ports, known.ipvs);
-  const nft = desired.nft || owned.nft ? await readTable(expected, ports.kernel, known) : undefined;
+  // A table that is to go is not mended first, and perhaps it is gone.
+  const nft = desired.nft || owned.nft ? await readTable(desired.nft && expected, ports.kernel, known) : undefined;
   return { ...(virtual ? { virtual } : {}), ...(nft ? { nft } : {}) };
 }
 

@@ -210,6 +210,16 @@ describe.each(['flat', 'tree'] as const)('between modes iptables, in layout %s, 
     expect(await self.kernel.nft.observe()).toBeUndefined();
   });
 
+  test('mode iptables comes also where another program removed the table', async () => {
+    self = scene();
+    self.layout = layout;
+    await (await self.start()).reconciler.put(nftBundle(), true);
+    await self.kernel.nft.load('delete table inet sluice\n');
+    const { reconciler } = await self.start();
+    expect(await reconciler.put(sampleBundle(), true)).toMatchObject({ kind: 'confirmed' });
+    expect(await reconciler.differences()).toEqual([]);
+  });
+
   test('a manual rollback leads to the other data plane', async () => {
     self = scene();
     self.layout = layout;
