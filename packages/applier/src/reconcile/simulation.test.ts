@@ -5,13 +5,14 @@ import { expect, test } from 'vitest';
 import type { DiskJournal } from '../state/journal.ts';
 import type { Outcome } from '../ports/outcome.ts';
 import type { NodeState } from '../ports/node-state.ts';
-import { hash16, sampleBundle } from '../testing/bundle.fixture.ts';
+import { hash16, sampleBundle, type SampleOptions } from '../testing/bundle.fixture.ts';
+import { settledElements } from '../testing/nftables.fixture.ts';
 import { type ProcessFaults, World } from '../testing/world.fixture.ts';
 import type { Offers } from '../transaction/offers.ts';
 
 /**
- * Random histories of a node: releases, crashes at any call, failing tools, slow calls, boots, hours that pass, drift, endpoint updates
- * during probation. A number identifies a history: `SLUICE_HISTORY=7 ./dev test FILE` replays it.
+ * Random histories of a node: releases, changes of mode, crashes at any call, failing tools, slow calls, boots, hours that pass, drift,
+ * endpoint updates during probation. A number identifies a history: `SLUICE_HISTORY=7 ./dev test FILE` replays it.
  */
 const only = process.env['SLUICE_HISTORY'];
 const count = atTier({ quick: 8, test: 80, soak: 5_000 });
@@ -29,14 +30,26 @@ const shapes: readonly (readonly string[])[] = [
   ['shop/web', 'shop/cart', 'shop/new', 'shop/edge'],
   ['shop/cart', 'shop/web'],
 ];
-const bundleOf = (pods: Pods): Map<string, string> => {
-  const services = Object.entries(pods).map(([name, pod]) => [name, pod === 0 ? [] : [...own(name), pod]] as const);
-  return sampleBundle({ services: Object.fromEntries(services), families: ['ipv4', 'ipv6'] });
+type Mode = NonNullable<SampleOptions['mode']>;
+/** Modes ipvs and nftables know a Service by its address, which is the same in every shape. */
+const names = ['shop/web', 'shop/cart', 'shop/new', 'shop/edge'] as const;
+const keyOf = (name: string): string => `10.96.0.${(names as readonly string[]).indexOf(name) + 11}:80/TCP`;
+const bundleOf = (pods: Pods, mode: Mode): Map<string, string> => {
+  const listed = mode === 'iptables' ? Object.keys(pods) : names;
+  const services = listed.map((name) => {
+    const pod = pods[name];
+    return [name, pod === undefined ? undefined : pod === 0 ? [] : [...own(name), pod]] as const;
+  });
+  return sampleBundle({ services: Object.fromEntries(services), families: ['ipv4', 'ipv6'], mode });
 };
 const own = (name: string): readonly number[] => {
   const pod = firstPods[name];
   return pod === undefined ? [] : [pod, pod + 1];
 };
+
+const modes = ['iptables', 'iptables', 'nftables', 'nftables', 'ipvs'] as const satisfies readonly Mode[];
+
+const modeOf = ({ nft, ipvs }: NodeState): Mode => (nft ? 'nftables' : ipvs ? 'ipvs' : 'iptables');
 
 const none: ProcessFaults = {
   diesAt: undefined,
@@ -56,6 +69,7 @@ class History {
   /** The endpoints that each Service may have now. */
   readonly #pods = new Map<string, readonly number[]>();
   readonly #layout: 'tree' | 'flat';
+  #mode: Mode = 'iptables';
   /** Moments at which packets met two programs. Collected, not thrown: the transaction would take an error for a refusal. */
   readonly #seen: string[] = [];
 
@@ -102,20 +116,30 @@ class History {
       this.#world.kernel.load('ipv4', foreign);
       this.#disturbed = true;
     } else if (kind === 1) {
-      const chain = this.#world.kernel.save('ipv4').match(/(?<=^:)(SLU|KUBE)\S+/gm)?.[0];
-      if (chain !== undefined) this.#world.kernel.load('ipv4', `*filter\n:${chain} - [0:0]\nCOMMIT\n`);
+      await this.#disturb();
       this.#disturbed = true;
     } else if (kind === 2) this.#world.nowMs += this.#below(120_000);
+    if (this.#chance() < 0.3) this.#mode = modes[this.#below(modes.length)] as Mode;
     await this.#put();
+  }
+
+  /** Another program empties a chain of ours, or removes what leads packets to endpoints. */
+  async #disturb(): Promise<void> {
+    const { kernel } = this.#world;
+    const chain = kernel.save('ipv4').match(/(?<=^:)(SLU|KUBE)\S+/gm)?.[0];
+    if (chain !== undefined) kernel.load('ipv4', `*filter\n:${chain} - [0:0]\nCOMMIT\n`);
+    if (await kernel.nft.exists()) await kernel.nft.load('flush map inet sluice svc4\n');
   }
 
   /** One process tries a release, and endpoint updates arrive meanwhile. */
   async #put(): Promise<void> {
     const { reconciler, journal } = this.#world.start(this.#troubles(), (seen) => this.#moment(seen));
+    // The endpoints of another mode cannot go into the old program.
+    if (journal.active && modeOf(journal.active.state) !== this.#mode) this.#isCalm = false;
     const before = journal.active?.version;
     const offered = [this.#somePods()];
     const outcome: Outcome | undefined = await reconciler
-      .put(bundleOf(offered[0] as Pods), true, this.#offers(offered))
+      .put(bundleOf(offered[0] as Pods, this.#mode), true, this.#offers(offered))
       .catch(() => undefined);
     deepEqual(this.#seen, []);
     // The outcome agrees with the journal.
@@ -142,9 +166,11 @@ class History {
     if (this.#world.declined.size > 0) return;
     for (const [name, pods] of this.#pods) {
       const services = planeOf(state).read(state);
-      for (const kind of ['SVC', 'SVL'].flatMap((one) => [`KUBE-${one}`, `SLU-${one}`])) {
-        const service = services.service(`ipv4 ${kind}-${hash16(name)}`);
-        if (!service) continue;
+      const chains = ['KUBE-SVC', 'KUBE-SVL', 'SLU-SVC', 'SLU-SVL'].map((kind) => `ipv4 ${kind}-${hash16(name)}`);
+      for (const key of state.nft || state.ipvs ? [keyOf(name)] : chains) {
+        const service = services.service(key);
+        // Mode iptables has no chain for a Service without endpoints.
+        if (!service || service.endpoints.size === 0) continue;
         const endpoints = [...service.endpoints.keys()];
         const [pod] = endpoints.flatMap((one) => pods.find((known) => one === `10.244.0.${known + 1}:8080`) ?? []);
         // After a rollback the last endpoint stays.
@@ -155,9 +181,9 @@ class History {
 
   /** Replaces one endpoint of some Services at random. */
   #somePods(): Pods {
-    const names = shapes[this.#below(shapes.length)] as readonly string[];
+    const some = shapes[this.#below(shapes.length)] as readonly string[];
     const podOf = (name: string): number => (name === 'shop/edge' && this.#chance() < 0.5 ? 0 : 100 + this.#below(100));
-    return Object.fromEntries(names.map((name) => [name, podOf(name)]));
+    return Object.fromEntries(some.map((name) => [name, podOf(name)]));
   }
 
   /** @param offered collects the bundles that were read */
@@ -169,7 +195,7 @@ class History {
         left--;
         const pods = this.#somePods();
         offered.push(pods);
-        return { files: bundleOf(pods), onlyEndpoints: false };
+        return { files: bundleOf(pods, this.#mode), onlyEndpoints: false };
       },
     };
   }
@@ -197,7 +223,11 @@ class History {
     equal(await this.#world.kernel.switch?.look(), undefined, 'a set is left');
     const save = this.#world.kernel.save('ipv4');
     match(save, /^-A POSTROUTING -s 10\.244\.0\.0\/16 -j CNI-X$/m);
-    doesNotMatch(save, /--match-set/);
+    if (!journal.active?.state.ipvs) doesNotMatch(save, /--match-set/);
+    const { held, expected } = await settledElements(this.#world.kernel, journal.active?.state);
+    deepEqual(held, expected);
+    const { servers, bound } = await this.#world.kernel.ipvs.observe();
+    equal(bound !== undefined || servers.size > 0, journal.active?.state.ipvs !== undefined, 'mode ipvs');
     if (journal.active) deepEqual(ownChains(save), namesOf(journal.active.state));
     if (journal.active && journal.active.number > 0) this.#holdsNewest(journal.active.state);
   }

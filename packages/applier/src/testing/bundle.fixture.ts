@@ -2,6 +2,7 @@ import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { completeFile, completeText, fileDigest, gitFiles } from '@sluice/bundle';
 import { printEndpoint } from '@sluice/netfilter';
+import { ipvsBundle } from '../../../bundle/src/virtual/bundle.fixture.ts';
 import { nftFiles } from './nft-bundle.fixture.ts';
 
 /** For tests only: small bundles in the form that `sluice render` writes. */
@@ -9,7 +10,8 @@ export interface SampleOptions {
   /** The endpoints of each Service, as numbers in the last part of the address; undefined: it is not there, and keeps its address. */
   readonly services?: SampleServices;
   readonly complete?: boolean;
-  readonly mode?: 'iptables' | 'nftables';
+  /** Mode ipvs has IPv4 alone. */
+  readonly mode?: 'iptables' | 'ipvs' | 'nftables';
   readonly families?: readonly string[];
   /** Of every Service; left out: TCP. */
   readonly protocol?: 'udp';
@@ -34,8 +36,8 @@ export function hash16(text: string): string {
 /** The files of a bundle for `node-a`: path → text. */
 export function sampleBundle(options: SampleOptions = {}): Map<string, string> {
   const services = options.services ?? { 'shop/web': [1, 2] };
-  const families = options.families ?? ['ipv4'];
   const mode = options.mode ?? 'iptables';
+  const families = mode === 'ipvs' ? ['ipv4'] : (options.families ?? ['ipv4']);
   const files = new Map(Object.entries(gitFiles));
   const head = 'apiVersion: sluice.dev/v1alpha1\n';
   files.set(
@@ -61,6 +63,7 @@ export function sampleBundle(options: SampleOptions = {}): Map<string, string> {
       files.set(`profiles/default/base/last.${tool}`, `*nat\n${options.extraNat.join('\n')}\nCOMMIT\n`);
   }
   if (mode === 'nftables') addNftFiles(files, services, families);
+  if (mode === 'ipvs') addIpvsFiles(files, services);
   if (options.protocol) for (const [path, text] of files) if (path.includes('/services/')) files.set(path, inUdp(text));
   if (options.sysctls)
     files.set('profiles/default/base/sysctl.conf', options.sysctls.map((line) => `${line}\n`).join(''));
@@ -107,6 +110,25 @@ function addNftFiles(files: Map<string, string>, services: SampleServices, famil
     return [[name, of] as const];
   });
   for (const [path, text] of nftFiles(new Map(frontends))) files.set(`profiles/default/${path}`, text);
+}
+
+/** The profile and base files of the sample of mode ipvs, and these Services. */
+function addIpvsFiles(files: Map<string, string>, services: SampleServices): void {
+  for (const [path, text] of ipvsBundle)
+    if (path.startsWith('profiles/default/') && !path.includes('/services/')) files.set(path, text);
+  for (const [index, [name, endpoints]] of Object.entries(services).entries()) {
+    if (!endpoints) continue;
+    const vip = vipOf(index, false);
+    const at = endpoints.map((n) => endpointAt(n, false));
+    const sets = [
+      `add KUBE-CLUSTER-IP ${vip},tcp:80`,
+      `add KUBE-IPVS-IPS ${vip}`,
+      ...at.map((one) => `add KUBE-LOOP-BACK ${one},tcp:8080,${one}`),
+    ];
+    const servers = [`-A -t ${vip}:80 -s rr`, ...at.map((one) => `-a -t ${vip}:80 -r ${one}:8080 -m -w 1`)];
+    files.set(`profiles/default/services/${name}.ipset`, `${sets.toSorted().join('\n')}\n`);
+    files.set(`profiles/default/services/${name}.ipvs`, `${servers.join('\n')}\n`);
+  }
 }
 
 function serviceText(name: string, index: number, endpoints: readonly number[], v6: boolean): string {

@@ -1,6 +1,6 @@
 import { existsSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { type Family, switches, sysctlKeys, type TableName } from '@sluice/netfilter';
+import { type Family, type NftState, readFrontend, switches, sysctlKeys, type TableName } from '@sluice/netfilter';
 import { DiskJournal } from '../state/journal.ts';
 import { FakeKernel } from '../kernel/fake/fake.ts';
 import { KnownForms } from '../transaction/known-forms.ts';
@@ -10,8 +10,10 @@ import type { NodeFacts } from '../ports/node-facts.ts';
 import type { Ports } from '../ports/ports.ts';
 import { familyNames, type NodeState, tableOf, rootsOf } from '../ports/node-state.ts';
 import { Reconciler, type ReconcilerOptions } from '../reconcile/reconciler.ts';
+import type { ObservedNft } from '../nftables/observed.ts';
 import { sampleNode } from './bundle.fixture.ts';
 import { Countdown, type CrashMoment, mortalJournal, mortalKernel } from './faults.fixture.ts';
+import { servedBy } from './nftables.fixture.ts';
 
 /** For tests only: the faults of one process. */
 export interface ProcessFaults {
@@ -153,17 +155,30 @@ export class World {
     const roots = familyNames.map(
       (family) => `${family}: nat ${this.#roots(family, 'nat').join()} filter ${this.#roots(family, 'filter').join()}`,
     );
-    return `at ${this.nowMs} ms, ${roots.join('; ')}`;
+    const table = [...(this.kernel.nft.list()?.elements.get('svc4') ?? [])].map(([key]) => key).join(', ');
+    return `at ${this.nowMs} ms, ${roots.join('; ')}; table: ${table}`;
   }
 
   /**
-   * Whether packets meet one whole program: the same program's nat and filter, perhaps with another program's filter after it.
+   * Whether packets meet one whole program: the same program's nat and filter, perhaps with another program's filter after it; or the
+   * table of mode nftables as a program has it. When the mode changes, both data planes are in the kernel for a while. Mode ipvs changes
+   * line by line: nothing is said about a change from or to it.
    */
   meets(active: NodeState): boolean {
+    if (active.ipvs ?? this.programs.at(-1)?.ipvs) return true;
+    const programs = [active, ...this.programs.filter((one) => one.nft ?? one.families.ipv4)];
+    const table = this.kernel.nft.list();
+    return (
+      (table !== undefined && programs.some(({ nft }) => nft && servesAll(table, nft))) ||
+      this.#meetsTables(programs.filter(({ nft, ipvs }) => !nft && !ipvs))
+    );
+  }
+
+  #meetsTables(programs: readonly NodeState[]): boolean {
     return familyNames.every((family) => {
       const [nat] = this.#roots(family, 'nat');
       const filters = this.#roots(family, 'filter');
-      return [active, ...this.programs].some((program) => {
+      return programs.some((program) => {
         const root = (table: TableName): string | undefined =>
           rootsOf(table, tableOf(program, family, table)).get('SLUICE-SERVICES');
         const filter = root('filter');
@@ -183,4 +198,11 @@ export class World {
     }
     return table === 'nat' ? met.slice(0, 1) : met;
   }
+}
+
+/** Whether packets to each frontend of a program get its endpoints. */
+function servesAll(table: ObservedNft, { frontends }: NftState): boolean {
+  return [...frontends].every(
+    ([key, lines]) => servedBy(table, key).toSorted().join() === readFrontend(key, lines).endpoints.toSorted().join(),
+  );
 }
