@@ -125,6 +125,7 @@ function affinityOf(
 
 /** IPVS persistence keeps the endpoint of each client. */
 function persistenceOf(traceClient: TraceClient, outcome: Outcome, ipvs: IpvsState): readonly string[] {
+  if (outcome.verdict !== 'dnat') return [];
   return serversOn(outcome, ipvs).flatMap(({ persistence }) =>
     persistence === undefined ? [] : [keptText(outcome, traceClient(outcome.to), `${persistence} s`)],
   );
@@ -132,6 +133,7 @@ function persistenceOf(traceClient: TraceClient, outcome: Outcome, ipvs: IpvsSta
 
 /** In mode nftables a frontend remembers the endpoint of each client: the path names the frontend. */
 function stickinessOf(traceClient: TraceClient, outcome: Outcome, { frontends }: NftState): readonly string[] {
+  if (outcome.verdict !== 'dnat') return [];
   return outcome.path.flatMap(({ chain, rule }) => {
     const key = /^(?:svc|out)[46]$/.test(chain) ? rule.slice(0, rule.indexOf(' : ')) : '';
     const lines = frontends.get(key);
