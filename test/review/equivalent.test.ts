@@ -10,6 +10,7 @@ import { parse, stringify } from 'yaml';
 import { readTree } from '../../packages/renderer/src/load/tree.ts';
 import { type Comparison, compareModesAndLayouts } from '../../packages/renderer/src/review/prove/equivalence.ts';
 import { type Example, listExamples, renderArguments } from '../../tools/examples.ts';
+import { isOfAll, mayBeUnseen, refusedIn } from './published.ts';
 
 const sluice = programPath('sluice');
 const scratch = mkdtempSync(join(tmpdir(), 'sluice-equivalent-'));
@@ -96,22 +97,16 @@ describe.each(cases)('$name in mode $mode', ({ example, mode }) => {
     'the renderer reports exactly the differences for packets: nodes in it: %s',
     (members) => {
       const { files, original, reported } = renderBoth(example, mode, members);
-      const met = (compareModesAndLayouts(files) as readonly Comparison[])
+      const compared = compareModesAndLayouts(files) as readonly Comparison[];
+      const refused = refusedIn(compared);
+      const met = compared
         .filter(({ kind, profile, between }) => kind === 'profiles' && profile === 'other' && between[0] === original)
         .flatMap(({ differences }) => differences)
         .filter(({ code }) => code.startsWith('DIFFERS_'))
         .flatMap(({ code, services }) => (isOfAll(code) ? ['*'] : services).map((of) => `${of} ${code}`));
-      const seen = reported.filter((line) => met.includes(line) || !notByFlows.some((code) => line.endsWith(code)));
+      const seen = reported.filter((line) => met.includes(line) || !mayBeUnseen(line, refused));
       expect([...new Set(met)].toSorted(compareText)).toEqual(seen);
     },
     startsProgramsMs,
   );
 });
-
-/** A difference for all traffic is reported once for a profile. */
-const isOfAll = (code: string): boolean => code === 'DIFFERS_OTHER_PORTS' || code === 'DIFFERS_CLUSTER_IPS';
-/**
- * Differences that the first packet of a client need not show: the endpoint of the next one at another address, the treatment of
- * INVALID packets, whether a rule or the kernel refuses it without endpoints, and node ports at other addresses of a node.
- */
-const notByFlows = ['DIFFERS_AFFINITY', 'DIFFERS_INVALID', 'DIFFERS_NO_ENDPOINT', 'DIFFERS_NODE_PORTS'];

@@ -95,7 +95,7 @@ export const problemCodes = {
   DIFFERS_LOCAL_FALLBACK:
     'with policy Local, a node without an endpoint sends traffic to other nodes instead of dropping it',
   DIFFERS_LOCAL_INSIDE: 'with external policy Local, pods and nodes reach only local endpoints by external addresses',
-  DIFFERS_NO_ENDPOINT: 'without endpoints no rule rejects or drops the traffic of a Service; the kernel answers',
+  DIFFERS_NO_ENDPOINT: 'without endpoints the traffic of a Service is rejected or dropped in another way',
   DIFFERS_LOCALHOST: 'a node port does not answer on 127.0.0.1',
   DIFFERS_AFFINITY: 'session affinity is kept separately for each address of a Service',
   DIFFERS_OTHER_PORTS:
@@ -104,6 +104,8 @@ export const problemCodes = {
   DIFFERS_NODE_PORTS: 'node ports are open only on the address of the Node',
   DIFFERS_CLUSTER_IPS:
     'packets to other ports of ClusterIPs are rejected, and those to unused addresses of Service CIDRs dropped',
+  DIFFERS_CLOSED_NODE_PORTS: 'where node ports are not open, no rule rejects or drops packets to them',
+  DIFFERS_HEALTH_CHECK: 'no rule accepts packets to health-check node ports',
   // allocation
   ALLOCATION_INVALID: 'an allocation file is not in the required format',
   ALLOCATION_MISSING: 'a Service has allocated addresses or ports that no allocation file records yet',

@@ -101,8 +101,25 @@ const ofIpvs: readonly DifferenceKind[] = [
   affinity,
 ];
 
-/** Localhost node ports have no option in mode nftables: those of mode iptables have no effect there. */
-const ofNftables: readonly DifferenceKind[] = [{ ...localhost, hint: "Use the node's own address" }, affinity];
+const ofNftables: readonly DifferenceKind[] = [
+  {
+    code: 'DIFFERS_NO_ENDPOINT',
+    holds: ({ here, selection }) => !selection.hasAny && here.externalIPs.length + here.loadBalancerIPs.length > 0,
+    path: ['spec', 'selector'],
+    why: 'without a usable endpoint, external addresses reject the node itself, too, and drop sources outside of the source ranges',
+    hint: 'No change is needed unless clients depend on how they are refused; then make sure that there are endpoints',
+  },
+  // Localhost node ports have no option in mode nftables: those of mode iptables have no effect there.
+  { ...localhost, hint: "Use the node's own address" },
+  {
+    code: 'DIFFERS_HEALTH_CHECK',
+    holds: ({ port }) => port.healthCheckNodePort !== 0,
+    path: ['spec', 'healthCheckNodePort'],
+    why: 'no rule accepts packets to the health-check node port, so that a firewall of the node may drop them',
+    hint: 'Open the port in the firewall of the nodes, if they have one',
+  },
+  affinity,
+];
 
 const kinds = { ipvs: ofIpvs, nftables: ofNftables } as const satisfies Record<ProfileNodes['mode'], unknown>;
 
@@ -121,13 +138,17 @@ function lacksLocal({ selection, nodes }: PortView): boolean {
   return nodes.nodes.length === 0 || nodes.nodes.some((name) => !served.has(name));
 }
 
-/** Whether a node with local endpoints could also use endpoints of other nodes. */
+/** Whether a node with local endpoints would use others, too, or not all of them: topology hints may leave some out. */
 function hasOthers({ selection, nodes }: PortView): boolean {
   const mine = new Set(nodes.nodes);
   return selection.local.some(
     ({ guard, endpoints }) =>
       guard?.kind === 'node' &&
       guard.values.some((name) => mine.has(name)) &&
-      selection.cluster.some((variant) => variant.endpoints.some((endpoint) => !endpoints.includes(endpoint))),
+      selection.cluster.some((variant) => !isSameList(variant.endpoints, endpoints)),
   );
+}
+
+function isSameList<T>(one: readonly T[], other: readonly T[]): boolean {
+  return one.length === other.length && one.every((element) => other.includes(element));
 }

@@ -73,6 +73,14 @@ const nftables: Partial<Profile> = { mode: 'nftables', nftables: { masqueradeAll
 test.each<[string, Changes, JsonObject[], string[]]>([
   ['a ClusterIP has no difference', {}, [], []],
   ['policy Local has none either', { ...outside, externalTrafficPolicy: 'Local' }, [here], [localhost]],
+  ['external addresses without endpoints refuse more', { externalIPs: ['198.51.100.1'] }, [], ['DIFFERS_NO_ENDPOINT']],
+  ['external addresses with endpoints have no difference', { externalIPs: ['198.51.100.1'] }, [here], []],
+  [
+    'no rule accepts health checks',
+    { ...outside, type: 'LoadBalancer', externalTrafficPolicy: 'Local', healthCheckNodePort: 32_000 },
+    [here],
+    [localhost, 'DIFFERS_HEALTH_CHECK'],
+  ],
   [
     'affinity is kept for each address',
     { ...outside, sessionAffinity: 'ClientIP' },
@@ -101,6 +109,26 @@ test.each([
   const { problems } = normalised([service('web'), slice('web'), ...nodes], { config: config({ profiles }) });
   const codes = problems.filter(({ object }) => object === 'Profile big').map(({ code }) => code);
   expect(codes.toSorted()).toEqual(expected);
+});
+
+test.each(['ipvs', 'nftables'] as const)(
+  'mode %s: reports node ports that no rule refuses, if there are any',
+  (mode) => {
+    const profiles = [profile('big', mode === 'ipvs' ? ipvs : nftables)];
+    const codes = [outside, {}].map((spec) =>
+      normalised([service('web', spec), slice('web'), ...nodes], { config: config({ profiles }) }).problems.map(
+        ({ code }) => code,
+      ),
+    );
+    expect(codes.map((some) => some.includes('DIFFERS_CLOSED_NODE_PORTS'))).toEqual([true, false]);
+  },
+);
+
+test('mode ipvs: topology hints that leave out an endpoint of the node are a difference', () => {
+  const hinted = { ...there, hints: { forNodes: [{ name: 'node-1' }] } };
+  const own = { ...here, hints: { forNodes: [{ name: 'node-2' }] } };
+  const spec = { ...outside, externalTrafficPolicy: 'Local' };
+  expect(said(spec, [own, hinted])).toContain('DIFFERS_LOCAL_INSIDE');
 });
 
 test('reports nothing for mode iptables', () => {

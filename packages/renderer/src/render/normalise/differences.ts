@@ -34,7 +34,7 @@ export function findDifferences(
   if (members.length === 0) return ignored;
   return [
     ...ignored,
-    ...members.flatMap(ofProfile),
+    ...members.flatMap((profile) => ofProfile(profile, made)),
     ...made.flatMap(([read, service]) => blindWeights(read, service, virtual)),
     ...ofServices(made, { nodes, config, members }, memo),
   ];
@@ -87,9 +87,11 @@ function differs(read: ReadService, { mode, difference, profiles }: FoundDiffere
 type TrafficDifference = Pick<ServiceDifference, 'code' | 'why' | 'hint'>;
 
 /** Differences that affect all traffic on nodes of the profile. */
-function ofProfile(profile: Member): readonly Problem[] {
+function ofProfile(profile: Member, made: MadeServices): readonly Problem[] {
+  const hasNodePorts = made.some(([, { ports }]) => ports.some(({ nodePort }) => nodePort !== 0));
   const found = [
     profile.mode === 'ipvs' ? otherPorts : clusterIPs,
+    ...(hasNodePorts ? [closedNodePorts] : []),
     ...(profile.mode === 'nftables' && profile.nodePortAddresses.length === 0 ? [nodePorts] : []),
     ...(profile.conntrack.tcpBeLiberal ? [] : [invalid]),
   ];
@@ -114,6 +116,12 @@ const clusterIPs: TrafficDifference = {
   code: 'DIFFERS_CLUSTER_IPS',
   why: 'packets to other ports of ClusterIPs are rejected, and those to unused addresses of Service CIDRs dropped',
   hint: noAnswer,
+};
+
+const closedNodePorts: TrafficDifference = {
+  code: 'DIFFERS_CLOSED_NODE_PORTS',
+  why: 'where node ports are not open, such as on loopback addresses, no rule rejects or drops packets to them, with or without endpoints',
+  hint: 'No change is needed unless a process of the node listens on such a port: it gets these packets',
 };
 
 const nodePorts: TrafficDifference = {

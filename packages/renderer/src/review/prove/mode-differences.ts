@@ -1,4 +1,4 @@
-import { addressOfEndpoint, type Mode, type ProblemCode } from '@sluice/netfilter';
+import type { Mode, ProblemCode } from '@sluice/netfilter';
 import type { Claim } from './declared.ts';
 import { loopback } from '../flows/destinations.ts';
 import { endpointsOf, localEndpoints, usable } from './connection.ts';
@@ -6,7 +6,7 @@ import type { FlowOutcome } from '../flows/flow.ts';
 import type { FlowRow } from '../flows/flows.ts';
 import type { NodeOf } from '../bundle/node.ts';
 
-/** The documented differences of modes ipvs and nftables from mode iptables; `docs/problems.md` describes each. */
+/** The documented differences of modes ipvs and nftables; `docs/problems.md` describes each. */
 export type ModeDifference = Extract<
   ProblemCode,
   | 'DIFFERS_LOCAL_FALLBACK'
@@ -15,103 +15,147 @@ export type ModeDifference = Extract<
   | 'DIFFERS_LOCALHOST'
   | 'DIFFERS_OTHER_PORTS'
   | 'DIFFERS_CLUSTER_IPS'
+  | 'DIFFERS_CLOSED_NODE_PORTS'
+  | 'DIFFERS_HEALTH_CHECK'
   | 'ANNOTATION_IGNORED'
   | 'DETECTOR_MISSING'
 >;
 
-/** A flow that mode iptables and another mode treat differently. */
+/** A flow that two modes treat differently. */
 export interface DifferingFlow {
   readonly row: Omit<FlowRow, 'outcomes'>;
   /** The declaration of the destination; undefined for one that no Service has. */
   readonly claim: Claim | undefined;
   readonly node: NodeOf;
-  /** In mode iptables. */
-  readonly first: FlowOutcome;
-  /** In the other mode. */
-  readonly second: FlowOutcome;
-  readonly mode: Exclude<Mode, 'iptables'>;
+  /** The two modes with their outcomes. */
+  readonly outcomes: Readonly<Partial<Record<Mode, FlowOutcome>>>;
 }
 
 /** @returns the documented difference; undefined if there is none, so that one of the outcomes is wrong */
-export function differenceOf(differing: DifferingFlow): ModeDifference | undefined {
-  const own = differing.mode === 'ipvs' ? reasonsOfIpvs : reasonsOfNft;
-  return [...reasons, ...own].find(([, holds]) => holds(differing))?.[0];
+export function differenceOf({ outcomes, ...flow }: DifferingFlow): ModeDifference | undefined {
+  const sides = modes.flatMap((mode): readonly Side[] => {
+    const own = outcomes[mode];
+    const other = modes.flatMap((one) => (one === mode ? [] : (outcomes[one] ?? [])))[0];
+    return own && other ? [{ ...flow, mode, own, other }] : [];
+  });
+  return reasons.find(({ of, holds }) => sides.some((side) => of.includes(side.mode) && holds(side)))?.code;
+}
+
+const modes = ['iptables', 'ipvs', 'nftables'] as const satisfies readonly Mode[];
+
+/** A differing flow as one of the modes sees it. */
+interface Side extends Omit<DifferingFlow, 'outcomes'> {
+  readonly mode: Mode;
+  readonly own: FlowOutcome;
+  /** In the other mode. */
+  readonly other: FlowOutcome;
 }
 
 const verdictOf = ({ branches }: FlowOutcome): string =>
   [...new Set(branches.map(({ verdict }) => verdict))].join(' or ');
 
+/** Why a mode differs from the others. */
+interface Reason {
+  readonly code: ModeDifference;
+  readonly of: readonly Mode[];
+  readonly holds: (side: Side) => boolean;
+}
+
 /** The first match counts. Each matches only what it explains. */
-type Reasons = readonly (readonly [ModeDifference, (differing: DifferingFlow) => boolean])[];
-
-const reasons: Reasons = [
-  [
-    'DIFFERS_LOCALHOST',
+const reasons: readonly Reason[] = [
+  {
     // Without node ports on loopback addresses no rule has to protect these from other hosts.
-    ({ row, first, second }) =>
-      verdictOf(second) === 'pass' &&
-      (row.destination.kind === 'localhost' ||
-        (row.destination.address === loopback[row.family] && verdictOf(first) === 'drop')),
-  ],
-];
-
-const reasonsOfNft: Reasons = [
-  [
-    'DIFFERS_CLUSTER_IPS',
-    ({ claim, first, second }) =>
-      claim === undefined && verdictOf(first) === 'pass' && ['reject', 'drop'].includes(verdictOf(second)),
-  ],
-];
-
-const reasonsOfIpvs: Reasons = [
-  [
-    'DIFFERS_OTHER_PORTS',
+    code: 'DIFFERS_LOCALHOST',
+    of: ['ipvs', 'nftables'],
+    holds: ({ row, own, other }) =>
+      verdictOf(own) === 'pass' &&
+      (row.destination.kind === 'localhost'
+        ? verdictOf(other) === 'dnat'
+        : row.destination.address === loopback[row.family] && verdictOf(other) === 'drop'),
+  },
+  {
+    code: 'DIFFERS_CLUSTER_IPS',
+    of: ['nftables'],
+    holds: ({ claim, own, other }) =>
+      claim === undefined && verdictOf(other) === 'pass' && ['reject', 'drop'].includes(verdictOf(own)),
+  },
+  {
+    code: 'DIFFERS_HEALTH_CHECK',
+    of: ['nftables'],
+    holds: ({ claim, own, other }) =>
+      claim?.role === 'health-check' && verdictOf(own) === 'pass' && verdictOf(other) === 'accept',
+  },
+  {
     // Every node carries the addresses, and the rule for health checks matches every protocol.
-    ({ claim, first, second }) =>
-      claim === undefined && verdictOf(first) === 'pass' && ['reject', 'accept'].includes(verdictOf(second)),
-  ],
-  [
-    'DIFFERS_NO_ENDPOINT',
-    (differing) => hasNoChoice(differing) && ['reject', 'drop', 'pass'].includes(verdictOf(differing.second)),
-  ],
-  [
-    'DIFFERS_LOCAL_FALLBACK',
-    (differing) => isLocalPolicy(differing) && ownOf(differing).length === 0 && verdictOf(differing.second) === 'dnat',
-  ],
-  [
-    'DIFFERS_LOCAL_INSIDE',
-    (differing) =>
-      isLocalPolicy(differing) &&
-      differing.claim?.role !== 'cluster' &&
-      ['node', 'pod-here', 'pod-elsewhere', 'endpoint'].includes(differing.row.source.class) &&
-      isSubset(differing.second, ownOf(differing)),
-  ],
-  ['ANNOTATION_IGNORED', ({ first, second }) => areWeighted(first, second)],
-  [
-    'DETECTOR_MISSING',
+    code: 'DIFFERS_OTHER_PORTS',
+    of: ['ipvs'],
+    holds: ({ claim, own, other }) =>
+      claim === undefined && verdictOf(other) === 'pass' && ['reject', 'accept'].includes(verdictOf(own)),
+  },
+  {
+    code: 'DIFFERS_NO_ENDPOINT',
+    of: ['ipvs'],
+    holds: (side) => hasNoChoice(side) && ['reject', 'drop', 'pass'].includes(verdictOf(side.own)),
+  },
+  {
+    // Rules of mode iptables that refuse packets match every address of the node, not only those with open node ports.
+    code: 'DIFFERS_CLOSED_NODE_PORTS',
+    of: ['ipvs', 'nftables'],
+    holds: ({ claim, own, other }) =>
+      claim?.role === 'node-port' && verdictOf(own) === 'pass' && ['reject', 'drop'].includes(verdictOf(other)),
+  },
+  {
+    // Source ranges come first, and rules for the node itself are those for all others.
+    code: 'DIFFERS_NO_ENDPOINT',
+    of: ['nftables'],
+    holds: (side) => isOuter(side) && hasNoEndpoint(side) && ['reject', 'drop'].includes(verdictOf(side.own)),
+  },
+  {
+    code: 'DIFFERS_LOCAL_FALLBACK',
+    of: ['ipvs'],
+    holds: (side) => isLocalPolicy(side) && ownOf(side).length === 0 && verdictOf(side.own) === 'dnat',
+  },
+  {
+    code: 'DIFFERS_LOCAL_INSIDE',
+    of: ['ipvs'],
+    holds: (side) =>
+      isLocalPolicy(side) &&
+      side.claim?.role !== 'cluster' &&
+      ['node', 'pod-here', 'pod-elsewhere', 'endpoint'].includes(side.row.source.class) &&
+      isSubset(side.own, ownOf(side)),
+  },
+  { code: 'ANNOTATION_IGNORED', of: ['ipvs'], holds: ({ own, other }) => areWeighted(other, own) },
+  {
     // Without a pod CIDR mode ipvs distinguishes at least the node itself.
-    ({ row, claim, first, second }) =>
-      row.source.class === 'node' && claim?.role === 'cluster' && isSameBut(first, second, () => true),
-  ],
+    code: 'DETECTOR_MISSING',
+    of: ['ipvs'],
+    holds: ({ row, claim, own, other }) =>
+      row.source.class === 'node' && claim?.role === 'cluster' && isSameBut(other, own, () => true),
+  },
 ];
 
-function isLocalPolicy({ claim }: DifferingFlow): boolean {
+function isLocalPolicy({ claim }: Side): boolean {
   if (!claim) return false;
   const { internalPolicy, externalPolicy } = claim.declared.notes;
   return (claim.role === 'cluster' ? internalPolicy : externalPolicy) === 'Local';
 }
 
-function ownOf({ claim, node }: DifferingFlow): readonly string[] {
+function ownOf({ claim, node }: Side): readonly string[] {
   return claim ? localEndpoints(endpointsOf(claim), node).map(({ text }) => text) : [];
 }
 
+const hasNoEndpoint = ({ claim }: Side): boolean => claim !== undefined && usable(endpointsOf(claim)).length === 0;
+
+/** External IPs and load-balancer addresses. */
+const isOuter = ({ claim }: Side): boolean => claim?.role === 'external' || claim?.role === 'load-balancer';
+
 /** No usable endpoint; or, with internal policy Local, none on the node and no use of endpoints of other nodes. */
-function hasNoChoice(differing: DifferingFlow): boolean {
-  const { claim, second } = differing;
+function hasNoChoice(side: Side): boolean {
+  const { claim, own } = side;
   if (!claim) return false;
-  if (usable(endpointsOf(claim)).length === 0) return true;
-  const isAlone = claim.role === 'cluster' && isLocalPolicy(differing) && ownOf(differing).length === 0;
-  return isAlone && verdictOf(second) === 'reject';
+  if (hasNoEndpoint(side)) return true;
+  const isAlone = claim.role === 'cluster' && isLocalPolicy(side) && ownOf(side).length === 0;
+  return isAlone && verdictOf(own) === 'reject';
 }
 
 function isSubset({ branches }: FlowOutcome, own: readonly string[]): boolean {
@@ -126,8 +170,8 @@ function areWeighted(first: FlowOutcome, second: FlowOutcome): boolean {
   return isAlike && second.scheduler !== undefined && places(first) === places(second);
 }
 
-/** Whether two outcomes differ at most in masquerading. @param may the endpoints for which they may differ */
-export function isSameBut(first: FlowOutcome, second: FlowOutcome, may: (endpoint: string) => boolean): boolean {
+/** Whether two outcomes differ at most in masquerading. @param may the endpoints, `10.244.1.5:8080`, for which they may differ */
+export function isSameBut(first: FlowOutcome, second: FlowOutcome, may: (to: string) => boolean): boolean {
   return (
     first.affinity === second.affinity &&
     first.branches.length === second.branches.length &&
@@ -135,9 +179,7 @@ export function isSameBut(first: FlowOutcome, second: FlowOutcome, may: (endpoin
       const other = second.branches[at]!;
       const isAlike = branch.verdict === other.verdict && branch.to === other.to;
       const sameShare = Math.abs(branch.share - other.share) < 1e-6;
-      return (
-        isAlike && sameShare && (branch.masquerade === other.masquerade || may(addressOfEndpoint(branch.to ?? '')))
-      );
+      return isAlike && sameShare && (branch.masquerade === other.masquerade || may(branch.to ?? ''));
     })
   );
 }
