@@ -81,6 +81,22 @@ export const limits = {
   /** With more clients of session affinity the table of mode nftables is read set by set, without them. */
   clientsReadMax: 20_000,
 
+  /** The map that remembers clients of session affinity: the alarm begins at this share of its size, and ends below the second one. */
+  affinityFillAlarm: 0.8,
+  affinityFillClear: 0.7,
+  /**
+   * Memory of an nft that lists clients, and its share of one client: 1.68 kB by nft 1.0.6, 1.43 kB by 1.1.3. So 80 % of the default size
+   * can be counted, within MemoryMax= of the unit.
+   */
+  affinityListBytesMax: 1_500_000_000,
+  affinityClientBytes: 1_700,
+  /** A million clients take 30 s of processor time, and a busy machine takes some times as long. */
+  affinityCountTimeoutMs: 5 * 60_000,
+  /** The pause before clients are counted again, and at least this many times the processor time of a count (1 %). */
+  affinityCountPauseMs: 60_000,
+  affinityCountPauseFactor: 100,
+  affinityCountPauseMsMax: 30 * 60_000,
+
   /** How long a removed real server of mode ipvs drains before its connections are cut, unless the config sets it. */
   drainMs: 15 * 60_000,
   /** The largest value in a node's config. */

@@ -67,6 +67,12 @@ export const alarms = {
       'nft cannot write any more: the rules of mode nftables stay, and nothing can change them, not even a rollback',
     next: 'install an nft that is at least as new as the newest that writes in this network namespace, or remove what that one wrote',
   },
+  AFFINITY_NEARLY_FULL: {
+    ...lasting,
+    meaning:
+      'mode nftables remembers more than 80 % of the clients of session affinity that it can; further ones get no endpoint once it is full',
+    next: 'raise nftables.affinityClients of the profile, or shorten the affinity times of Services',
+  },
   NO_SWITCH: {
     ...lasting,
     meaning: 'the kernel has no sets, so releases go in table by table and without a dead-man switch',

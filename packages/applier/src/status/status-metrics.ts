@@ -1,6 +1,7 @@
 import type { Accepted } from '@sluice/bundle';
 import { Counter, Gauge, Histogram, type Metric, Registry } from 'prom-client';
 import type { Generation } from '../ports/journal.ts';
+import type { AffinityFill } from '../nftables/affinity.ts';
 import type { Outcome } from '../ports/outcome.ts';
 import { type NodeMemory, ProxyMetrics, TransactionMetrics } from './metrics.ts';
 
@@ -61,6 +62,13 @@ export class StatusMetrics {
     this.#gauges.owned.set(isOwned ? 1 : 0);
   }
 
+  affinity(fills: readonly AffinityFill[]): void {
+    for (const { family, clients, size } of fills) {
+      this.#gauges.clients.set({ family }, clients);
+      this.#gauges.clientsMax.set({ family }, size);
+    }
+  }
+
   accepted({ serial, expires }: Accepted): void {
     this.#gauges.serial.set(serial);
     this.#gauges.expires.set(expires === undefined ? 0 : Date.parse(expires) / 1000);
@@ -87,6 +95,9 @@ export class StatusMetrics {
   }
 }
 
+const familyGauge = (name: string, help: string): Gauge<'family'> =>
+  new Gauge({ name, help, labelNames: ['family'], registers: [] });
+
 function gauges(alarms: () => readonly string[]) {
   const gauge = (name: string, help: string): Gauge => new Gauge({ name, help, registers: [] });
   return {
@@ -96,6 +107,8 @@ function gauges(alarms: () => readonly string[]) {
       'sluice_nft_table_owned',
       '1 while only sluiced can change the table of mode nftables, 0 while other programs can, or in other modes',
     ),
+    clients: familyGauge('sluice_affinity_clients', 'Clients of session affinity that mode nftables remembers'),
+    clientsMax: familyGauge('sluice_affinity_clients_max', 'How many of them it can remember'),
     required: gauge('sluice_signatures_required', '1 when bundles must be signed, 0 when any bundle is accepted'),
     serial: gauge('sluice_release_serial', 'The serial of the last accepted release; 0 before the first'),
     expires: gauge('sluice_release_expires_timestamp_seconds', 'When the last accepted release expires; 0 for never'),

@@ -8,6 +8,7 @@ import type { NodeMemory } from './metrics.ts';
 import { StatusMetrics } from './status-metrics.ts';
 import type { RepairAt } from './repairs.ts';
 import type { Outcome } from '../ports/outcome.ts';
+import type { AffinityFill } from '../nftables/affinity.ts';
 import type { NftProtection } from '../nftables/ports.ts';
 import type { Generation } from '../ports/journal.ts';
 
@@ -148,6 +149,11 @@ export class Status {
   protects(protection: NftProtection | undefined): void {
     this.#facts = { ...this.#facts, protection: protection ?? null };
     this.#metrics.protects(protection?.kind === 'owned');
+  }
+
+  /** Sets how many clients of session affinity mode nftables remembers. */
+  affinity(fills: readonly AffinityFill[]): void {
+    this.#metrics.affinity(fills);
   }
 
   /** Sets the signature policy of the config. */

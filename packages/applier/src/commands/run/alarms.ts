@@ -11,6 +11,7 @@ type MachineAlarm =
   | 'FOREIGN_RULE_FIRST'
   | 'BACKEND_DOUBTFUL'
   | 'NFT_CANNOT_WRITE'
+  | 'AFFINITY_NEARLY_FULL'
   | 'CONTROL_SOCKET';
 
 /** Raises an alarm while a resource is missing; logs it as well, because the status port may be what is missing. */

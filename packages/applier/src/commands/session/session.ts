@@ -6,7 +6,9 @@ import { type Lock, takeLock } from '../../state/lock.ts';
 import type { ForeignChange, ChangeWatch } from '../../kernel/changes/foreign-change.ts';
 import { watchChanges } from '../../kernel/changes/changes.ts';
 import { readFacts } from '../../kernel/facts.ts';
+import { affinityFills } from '../../kernel/nft/nft-clients.ts';
 import { NftOwner } from '../../kernel/nft/nft-owner.ts';
+import { type AffinityFill, hasAffinity } from '../../nftables/affinity.ts';
 import type { NftLack, NftProtection } from '../../nftables/ports.ts';
 import type { Run } from '../../kernel/command.ts';
 import { OwnProcesses, readsProcessIds } from '../../kernel/changes/own-processes.ts';
@@ -40,6 +42,8 @@ export interface NodeSession {
   storeDoubt(): Promise<StoreDoubt | undefined>;
   /** Why nothing can be written now on a node in mode nftables, not even a rollback. */
   nftLack(): Promise<NftLack | undefined>;
+  /** How many clients of session affinity the kernel remembers; none where no Service of the node asks for it. */
+  affinityFills(): Promise<readonly AffinityFill[]>;
   /** To be called when idle: prepares tools for the next change. */
   idle(): void;
   /** How the table of mode nftables is protected; undefined: the node runs another mode. */
@@ -83,6 +87,7 @@ export async function openSession(
     const { kernel, kernelOf, hasSwitch } = await openKernel(config, { tools, run, journal, report, nftWriter: owner });
     const runsNft = (): boolean => journal.active?.state.nft !== undefined;
     const decisions = new Decisions(config.node, journal);
+    const counting = new AbortController();
     const ports = portsOf(config, { kernel, journal, decisions, report, onProbe });
     return {
       reconciler: new Reconciler(ports, () => readFacts(tools, procTunables), rulesOf(config)),
@@ -95,12 +100,14 @@ export async function openSession(
       portsOf: async (backend) => ({ ...ports, kernel: await kernelOf(await detectTools(backend, run)) }),
       storeDoubt: () => storeDoubt(tools.backend, run),
       nftLack: async () => (journal.active?.state.nft ? kernel.nft?.lack(true) : undefined),
+      affinityFills: () => fillsOf(journal, counting.signal),
       idle: () => {
         spares.refill();
         if (runsNft()) void owner?.own();
       },
       nftProtection: () => (runsNft() ? owner?.protection : undefined),
       close: () => {
+        counting.abort();
         owner?.close();
         spares.end();
         lock?.release();
@@ -124,6 +131,14 @@ function nftOwner(run: Run, lockFd: number | undefined, own: OwnProcesses): NftO
         lockFd,
         started: (pid, command) => own.add(pid, command),
       });
+}
+
+/** Its tools hold no lock: they change nothing, and a count may take minutes. */
+async function fillsOf({ active }: DiskJournal, signal: AbortSignal): Promise<readonly AffinityFill[]> {
+  const [nft, state] = [findTool('nft'), active?.state.nft];
+  return nft === undefined || !state || !hasAffinity(state)
+    ? []
+    : affinityFills({ nft, prlimit: findTool('prlimit'), run: runChildren(), signal });
 }
 
 function journalOf({ state, node }: SluicedConfig, mode: SessionMode): DiskJournal {
