@@ -167,6 +167,11 @@ const decisions: Section = {
       '18. Services',
       'one view of them, and what reads lines beside it',
     ),
+    page(
+      'docs/decisions/0019-schedulers-by-annotation.md',
+      '19. Schedulers',
+      'annotations that hold in every mode, and what names a weight',
+    ),
   ],
 };
 

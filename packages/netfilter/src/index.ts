@@ -69,6 +69,8 @@ export * from './nftables/table.ts';
 export * from './nftables/elements.ts';
 export * from './nftables/keep-slots.ts';
 export { listChain, readListName } from './nftables/lists.ts';
+export * from './nftables/scheduler.ts';
+export * from './nftables/slots.ts';
 export { nftLimits } from './nftables/limits.ts';
 export * from './nftables/print.ts';
 export { familySuffix, nftFamily } from './nftables/family.ts';

@@ -8,14 +8,27 @@ import { planNftInPlace, planNftProbation } from './plan.ts';
 import { holdsByDefault } from './repair.ts';
 import { nftStates, otherSettings } from './states.fixture.ts';
 
-/** Where a frontend has no endpoint the kernel does not show the time of its affinity. */
+/** Where a frontend has no endpoint the kernel does not show how it would choose one. */
 const shown = ({ settings, frontends }: NftState): unknown => ({
   settings: settings.toSorted(),
   frontends: new Map(
     [...frontends].map(([key, lines]) => {
-      const { affinitySeconds, ...rest } = readFrontend(key, lines);
-      const isShown = affinitySeconds !== undefined && rest.endpoints.length + rest.local.length > 0;
-      return [key, frontendLines({ ...rest, ...(isShown ? { affinitySeconds } : {}), ranges: rest.ranges.toSorted() })];
+      const { affinitySeconds, scheduler, ...rest } = readFrontend(key, lines);
+      const isShown = rest.endpoints.length + rest.local.length > 0;
+      const choice = affinitySeconds === undefined ? (scheduler ? { scheduler } : {}) : { affinitySeconds };
+      const { endpoints, local } = rest;
+      return [
+        key,
+        frontendLines({
+          ...rest,
+          ...(isShown ? choice : {}),
+          ranges: rest.ranges.toSorted(),
+          // Slots that come in turn by weight do not show the order of the list.
+          ...(rest.weights || scheduler?.startsWith('maglev')
+            ? { endpoints: endpoints.toSorted(), local: local.toSorted() }
+            : {}),
+        }),
+      ];
     }),
   ),
 });
@@ -35,7 +48,7 @@ test('a state is read back from the table, also beside a release on probation', 
       for (const step of first) await nft.apply(step);
       const read = async (): Promise<unknown> => {
         const observed = await nft.observe();
-        const decoded = observed && decodeTable(observed);
+        const decoded = observed && decodeTable(observed, state);
         return decoded && shown(decoded);
       };
       expect(await read()).toEqual(shown(state));

@@ -7,9 +7,12 @@ import {
   frontendKey,
   frontendLines,
   type NftState,
+  type NftFrontend,
   type NftTableOptions,
   protocolNumbers,
+  readFrontend,
   readListName,
+  slotCounts,
   slotOf,
   tableLine,
   type TransportProtocol,
@@ -19,14 +22,18 @@ import { hasTable, type ObservedNft } from './observed.ts';
 /**
  * Reads back the state that a table holds by default, for a node that lost its state directory: without what is on probation, and
  * without lists that nothing refers to.
+ *
+ * Weights are those of `like` where they lead to the same slots. Others are numbers of slots: the kernel has no more of them, so that
+ * weights 2 and 4 read back as 1 and 2, and those of a table by hash only nearly.
+ * @param like a state that the table may hold
  * @returns undefined if this version of Sluice does not write such a table
  */
-export function decodeTable(observed: ObservedNft): NftState | undefined {
+export function decodeTable(observed: ObservedNft, like?: NftState): NftState | undefined {
   const table = tableLineOf(observed);
   if (table === undefined) return undefined;
   const frontends = new Map<string, readonly string[]>();
   for (const family of ['ipv4', 'ipv6'] as const)
-    for (const [key, lines] of frontendsOf(new FamilyElements(observed, family))) frontends.set(key, lines);
+    for (const [key, lines] of frontendsOf(new FamilyElements(observed, family), like)) frontends.set(key, lines);
   return { settings: [table, ...settingsOf(observed)], frontends };
 }
 
@@ -65,12 +72,12 @@ class FamilyElements {
     return this.#observed.elements.get(`${name}${this.#n}`) ?? new Map();
   }
 
-  /** The endpoints that a verdict leads to, in the order of their slots. */
-  list(key: string, verdict: string | undefined): readonly string[] {
-    const name = readListName(/^goto (\S+)$/.exec(verdict ?? '')?.[1] ?? '');
+  /** The endpoints of the slots that a verdict leads to. */
+  slots(key: string, verdict: string | undefined): readonly string[] {
+    const name = listOf(verdict);
     if (!name) return [];
     const [address = '', number = '', port = ''] = key.split(' . ');
-    const isLocal = name.kind === 'l' || name.kind === 'r';
+    const { isLocal } = name;
     const half = name.isHalfB ? 'b' : 'a';
     const at = (place: number): string | undefined => {
       const slot = slotOf(place, half, isLocal);
@@ -83,7 +90,37 @@ class FamilyElements {
   }
 }
 
-function* frontendsOf(elements: FamilyElements): Generator<readonly [string, readonly string[]]> {
+const listOf = (verdict: string | undefined): ReturnType<typeof readListName> =>
+  readListName(/^goto (\S+)$/.exec(verdict ?? '')?.[1] ?? '');
+
+/** Lists by their slots. */
+type Lists = Pick<NftFrontend, 'endpoints' | 'local' | 'scheduler' | 'weights'>;
+
+/** @param like the frontend with the weights that it may have */
+function listsOf(all: readonly string[], local: readonly string[], like: Lists): Lists {
+  const own = { endpoints: [...new Set(all)], local: [...new Set(local)] };
+  const { scheduler, weights } = like;
+  const chooser = { ...(scheduler ? { scheduler } : {}), ...(weights ? { weights } : {}) };
+  const isLike = (list: readonly string[], slots: readonly string[]): boolean => {
+    const counts = slotCounts(chooser, list);
+    return counts.size === list.length && list.every((one) => counts.get(one) === countOf(slots).get(one));
+  };
+  if (isLike(own.endpoints, all) && isLike(own.local, local)) return { ...own, ...chooser };
+  if (weights) return listsOf(all, local, { ...own, ...(scheduler ? { scheduler } : {}) });
+  // Of endpoints in both lists the whole one counts.
+  return { ...own, ...(scheduler ? { scheduler } : {}), weights: new Map([...countOf(local), ...countOf(all)]) };
+}
+
+const countOf = (slots: readonly string[]): ReadonlyMap<string, number> => {
+  const counts = new Map<string, number>();
+  for (const one of slots) counts.set(one, (counts.get(one) ?? 0) + 1);
+  return counts;
+};
+
+function* frontendsOf(
+  elements: FamilyElements,
+  like: NftState | undefined,
+): Generator<readonly [string, readonly string[]]> {
   const sets = ['svc', 'out', 'none', 'near', 'always', 'fw'].map((name) => elements.of(name));
   const ranges = rangesByKey(elements.of('allow').keys());
   for (const key of new Set(sets.flatMap((set) => [...set.keys()]))) {
@@ -91,20 +128,29 @@ function* frontendsOf(elements: FamilyElements): Generator<readonly [string, rea
     const protocol = protocolOf.get(number);
     if (protocol === undefined) continue;
     const [svc, out, none] = [elements.of('svc').get(key), elements.of('out').get(key), elements.of('none').get(key)];
-    const seconds = [svc, out].map((verdict) => readListName((verdict ?? '').slice('goto '.length))?.seconds);
-    const affinity = seconds.find((one) => one !== undefined);
+    const lists = [svc, out].flatMap((verdict) => listOf(verdict) ?? []);
+    const affinity = lists.find(({ seconds }) => seconds !== undefined)?.seconds;
+    const scheduler = lists.find((one) => one.scheduler !== 'random')?.scheduler;
     const isLocal = elements.of('near').has(key);
-    const lists = { endpoints: elements.list(key, svc), local: elements.list(key, out) };
+    const own = frontendKey({ address, protocol, port: Number(port) });
+    const known = like?.frontends.get(own);
+    const { weights } = known ? readFrontend(own, known) : {};
+    const chosen = listsOf(elements.slots(key, svc), elements.slots(key, out), {
+      endpoints: [],
+      local: [],
+      ...(scheduler === undefined || scheduler === 'random' ? {} : { scheduler }),
+      ...(weights ? { weights } : {}),
+    });
     yield [
-      frontendKey({ address, protocol, port: Number(port) }),
+      own,
       frontendLines({
         isClusterIP: !isAny(address) && elements.of('cluster').has(address),
         ...(isLocal ? { outside: 'local' } : elements.of('always').has(key) ? { outside: 'cluster' } : {}),
         ...(affinity === undefined ? {} : { affinitySeconds: affinity }),
         ...(none === undefined ? {} : { none: none === 'drop' ? 'drop' : 'refuse' }),
         ranges: (ranges.get(key) ?? []).toSorted(compareText),
-        ...lists,
-        here: addressesHere(lists, (pod) => elements.of('loop').has(`${pod} . ${pod}`)),
+        ...chosen,
+        here: addressesHere(chosen, (pod) => elements.of('loop').has(`${pod} . ${pod}`)),
       }),
     ];
   }

@@ -40,7 +40,7 @@ function send({ key, isOutside, range, chance }: Packet, look: Lookup): string {
   const verdict = (isNear ? look(`${services}out`, own) : undefined) ?? look(`${services}svc`, own);
   const list = readListName(/^goto (\S+)$/.exec(verdict ?? '')?.[1] ?? '');
   if (!list) return 'untranslated';
-  const isLocal = list.kind === 'l' || list.kind === 'r';
+  const { isLocal } = list;
   const slot = slotOf(chance % list.count, list.isHalfB ? 'b' : 'a', isLocal);
   const found =
     list.seconds === undefined

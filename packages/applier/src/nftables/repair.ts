@@ -92,7 +92,12 @@ function halvesOf({ elements }: ObservedNft, { frontends }: NftState): Placement
         const slot = slotOf(0, half, isLocal);
         return has(`${protocol}${n}`, `${address} . ${port} . ${slot}`) || has(`slot${n}`, `${own} . ${slot}`);
       });
-    if (verdict === undefined ? inHalf('b') && !inHalf('a') : /^goto .*b$/.test(verdict)) inHalfB.set(key, true);
+    if (
+      verdict === undefined
+        ? inHalf('b') && !inHalf('a')
+        : readListName(verdict.slice('goto '.length))?.isHalfB === true
+    )
+      inHalfB.set(key, true);
   }
   return inHalfB;
 }

@@ -1,4 +1,4 @@
-import { frontendLines, type NftState } from '@sluice/netfilter';
+import { frontendLines, type NftScheduler, type NftState } from '@sluice/netfilter';
 import * as fc from 'fast-check';
 
 /** For tests only: states of mode nftables in which frontends, endpoints and addresses meet again and again. */
@@ -19,18 +19,30 @@ function frontend(key: string): fc.Arbitrary<readonly string[]> {
       isClusterIP: fc.constant(key.startsWith('10.96.') || key.startsWith('fd00:10:96::')),
       outside: fc.constantFrom(undefined, 'cluster', 'local' as const),
       affinitySeconds: fc.constantFrom(undefined, undefined, 600, 10_800),
+      scheduler: fc.constantFrom<(NftScheduler | undefined)[]>(
+        undefined,
+        undefined,
+        undefined,
+        'round-robin',
+        'source-hash',
+        'maglev 251',
+      ),
+      weights: fc.constantFrom<(readonly number[])[]>([], [], [1, 3], [2, 4, 6], [1, 1, 5]),
       none: fc.constantFrom('refuse', 'drop' as const),
       ranges: fc.subarray(ranges),
       endpoints: list,
       local: list,
     })
-    .map(({ outside, affinitySeconds, none, endpoints, local, ...rest }) => {
+    .map(({ outside, affinitySeconds, scheduler, weights, none, endpoints, local, ...rest }) => {
       const isLocal = outside === 'local';
       const isServed = endpoints.length > 0 && (!isLocal || local.length > 0);
       return frontendLines({
         ...rest,
         ...(outside ? { outside } : {}),
-        ...(affinitySeconds === undefined ? {} : { affinitySeconds }),
+        ...(affinitySeconds === undefined ? (scheduler ? { scheduler } : {}) : { affinitySeconds }),
+        ...(weights.length > 0
+          ? { weights: new Map(endpoints.map((one, at) => [one, weights[at % weights.length] ?? 1])) }
+          : {}),
         ...(isServed ? {} : { none }),
         endpoints,
         local: isLocal ? local : [],

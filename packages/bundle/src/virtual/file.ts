@@ -56,7 +56,7 @@ function inSets(...names: readonly string[]): readonly string[] {
 }
 
 /** Variables of `.nft` files that the linker fills on the node. */
-const linked = /\$\{(?:count|slot|localCount|localSlot)\}/g;
+const linked = /\$\{(?:count|localCount|(?:slot|localSlot)(?::\d+)?)\}/g;
 
 const printable = /^[\x20-\x7e]*$/;
 

@@ -4,6 +4,8 @@ import type { TransportProtocol } from '../rules/rule.ts';
 import { familySuffix } from './family.ts';
 import { isNodePort, type NftFrontend } from './frontend.ts';
 import { nftLimits } from './limits.ts';
+import { listName } from './lists.ts';
+import { slotsOf } from './slots.ts';
 
 /** Half a or b of the slots: a release on probation keeps the lists of its changed frontends in the half that is not in use. */
 export type Half = 'a' | 'b';
@@ -109,12 +111,22 @@ function addServing(make: Elements, frontend: NftFrontend, overlay: boolean): vo
 
 /** The names of the chains of a frontend's lists. */
 export function listNames(frontend: NftFrontend, half: Half): { readonly list: string; readonly localList: string } {
-  const { endpoints, local, affinitySeconds } = frontend;
-  const [node, b] = [isNodePort(frontend) ? 'p' : '', half === 'b' ? 'b' : ''];
-  const time = affinitySeconds === undefined ? '' : `t${affinitySeconds}`;
-  const [all, some] = affinitySeconds === undefined ? ['n', 'l'] : ['s', 'r'];
-  return { list: `${node}${all}${endpoints.length}${time}${b}`, localList: `${node}${some}${local.length}${time}${b}` };
+  const { endpoints, local, affinitySeconds: seconds, scheduler } = frontend;
+  const of = (list: readonly string[], isLocal: boolean): string =>
+    listName({
+      scheduler: scheduler ?? 'random',
+      isLocal,
+      count: slotsOf(frontend, list).length,
+      ...(seconds === undefined ? {} : { seconds }),
+      ...(scheduler === 'round-robin' ? { owner: ownerOf(frontend) } : {}),
+      isNodePort: isNodePort(frontend),
+      isHalfB: half === 'b',
+    });
+  return { list: of(endpoints, false), localList: of(local, true) };
 }
+
+/** Names a frontend in the name of a chain, where no address may be. */
+const ownerOf = (frontend: NftFrontend): string => hash('sha256', numberedKey(frontend), 'hex').slice(0, 16);
 
 /** The chains that the verdicts of a frontend lead to. */
 export function chainsOf(frontend: NftFrontend, half: Half): readonly string[] {
@@ -128,15 +140,19 @@ const halfStart = { a: 0, b: 2 * nftLimits.endpointsMax } as const satisfies Rec
 export const slotOf = (place: number, half: Half, isLocal: boolean): number =>
   halfStart[half] + (isLocal ? nftLimits.endpointsMax : 0) + place;
 
-function addSlots(make: Elements, { protocol, address, port, endpoints, local }: NftFrontend): void {
+function addSlots(make: Elements, frontend: NftFrontend): void {
+  const { protocol, address, port, endpoints, local } = frontend;
   const slot = (place: number, isLocal: boolean): string =>
     `${address} . ${port} . ${slotOf(place, make.half, isLocal)}`;
-  for (const [place, endpoint] of endpoints.entries()) make.add('lists', protocol, slot(place, false), endpoint);
-  for (const [place, endpoint] of local.entries()) make.add('lists', protocol, slot(place, true), endpoint);
+  for (const [place, endpoint] of slotsOf(frontend, endpoints).entries())
+    make.add('lists', protocol, slot(place, false), endpoint);
+  for (const [place, endpoint] of slotsOf(frontend, local).entries())
+    make.add('lists', protocol, slot(place, true), endpoint);
 }
 
 /** With session affinity a slot leads to the id of an endpoint, which clients keep, and the id to the endpoint. */
-function addSticky(make: Elements, { endpoints, local }: NftFrontend): void {
+function addSticky(make: Elements, frontend: NftFrontend): void {
+  const { endpoints, local } = frontend;
   const { key, half } = make;
   const b = half === 'b' ? 'b' : '';
   make.add('lists', 'sticky', key);
@@ -146,11 +162,9 @@ function addSticky(make: Elements, { endpoints, local }: NftFrontend): void {
   ] as const;
   for (const [list, isLocal, ids] of lists) {
     const known = endpointIds(list);
-    for (const [place, endpoint] of list.entries()) {
-      const id = known.get(endpoint) as string;
-      make.add('lists', 'slot', `${key} . ${slotOf(place, half, isLocal)}`, id);
-      make.add('lists', ids, `${key} . ${id}`, endpoint);
-    }
+    for (const [place, endpoint] of slotsOf(frontend, list).entries())
+      make.add('lists', 'slot', `${key} . ${slotOf(place, half, isLocal)}`, known.get(endpoint));
+    for (const [endpoint, id] of known) make.add('lists', ids, `${key} . ${id}`, endpoint);
   }
 }
 

@@ -2,6 +2,7 @@ import type { Family } from '../family.ts';
 import { printEndpoint, type TransportProtocol } from '../rules/rule.ts';
 import { perObject } from '../per-object.ts';
 import { compareText } from '../problem.ts';
+import { type NftScheduler, readNftScheduler } from './scheduler.ts';
 
 /** One address (or node port), protocol and port from which a node forwards connections to endpoints. */
 export interface NftFrontend {
@@ -18,6 +19,8 @@ export interface NftFrontend {
   readonly outside?: 'cluster' | 'local';
   /** Session affinity, 1 to 86400. */
   readonly affinitySeconds?: number;
+  /** How it chooses among endpoints; left out: at random. Never with session affinity. */
+  readonly scheduler?: NftScheduler;
   /** What happens where no endpoint serves it; left out: the state says that this cannot happen. */
   readonly none?: 'refuse' | 'drop';
   /** The only sources that may use it: addresses and networks, none of them in another one. Empty: all may. */
@@ -28,6 +31,8 @@ export interface NftFrontend {
   readonly local: readonly string[];
   /** The addresses of endpoints on this node: only their packets can be translated to themselves here. Left out: none. */
   readonly here?: readonly string[];
+  /** By endpoint, 2 to 65535; those without one have weight 1. Left out where all have. */
+  readonly weights?: ReadonlyMap<string, number>;
 }
 
 /** The address of node ports, by family. */
@@ -49,16 +54,19 @@ export const isNodePort = ({ address, family }: Pick<NftFrontend, 'address' | 'f
 export function frontendLines(
   frontend: Omit<NftFrontend, 'key' | 'family' | 'protocol' | 'address' | 'port'>,
 ): readonly string[] {
-  const { isClusterIP, outside, affinitySeconds, none, ranges, endpoints, local, here = [] } = frontend;
+  const { isClusterIP, outside, affinitySeconds, scheduler, none, ranges, endpoints, local, weights, here = [] } = frontend;
+  const weighted = weights ? [...new Set([...endpoints, ...local])].filter((one) => (weights.get(one) ?? 1) > 1) : [];
   return [
     ...(isClusterIP ? ['cluster-ip'] : []),
     ...(outside ? [`outside ${outside}`] : []),
     ...(affinitySeconds === undefined ? [] : [`affinity ${affinitySeconds}`]),
+    ...(scheduler ? [`scheduler ${scheduler}`] : []),
     ...(none ? [`none ${none}`] : []),
     ...ranges.map((range) => `range ${range}`),
     ...endpoints.map((endpoint) => `endpoint ${endpoint}`),
     ...local.map((endpoint) => `local ${endpoint}`),
     ...here.map((address) => `here ${address}`),
+    ...weighted.map((endpoint) => `weight ${weights?.get(endpoint)} ${endpoint}`),
   ];
 }
 
@@ -69,16 +77,23 @@ const bodyOf = perObject((lines: readonly string[]): FrontendBody => {
     lines.filter((line) => line.startsWith(`${word} `)).map((line) => line.slice(word.length + 1));
   const [outside] = of('outside') as readonly ('cluster' | 'local')[];
   const [affinity] = of('affinity');
+  const [scheduler] = of('scheduler').map(readNftScheduler);
   const [none] = of('none') as readonly ('refuse' | 'drop')[];
+  const weights = of('weight').map((text): [string, number] => {
+    const end = text.indexOf(' ');
+    return [text.slice(end + 1), Number(text.slice(0, end))];
+  });
   return {
     isClusterIP: lines[0] === 'cluster-ip',
     ...(outside ? { outside } : {}),
     ...(affinity === undefined ? {} : { affinitySeconds: Number(affinity) }),
+    ...(scheduler ? { scheduler } : {}),
     ...(none ? { none } : {}),
     ranges: of('range'),
     endpoints: of('endpoint'),
     local: of('local'),
     here: of('here'),
+    ...(weights.length > 0 ? { weights: new Map(weights) } : {}),
   };
 });
 

@@ -5,16 +5,23 @@ import { isTransport } from '../rules/cursor.ts';
 import { readNumber } from '../rules/parts.ts';
 import type { RuleError, TransportProtocol } from '../rules/rule.ts';
 import { anyAddress, frontendKey } from './frontend.ts';
+import { nftLimits } from './limits.ts';
 import { networkText } from './networks.ts';
+import { type NftScheduler, readMaglevSize } from './scheduler.ts';
 
 /** One element of a line of a `.nft` file. */
 export type NftElement =
   /** Served by its list of endpoints (`svc`), or from outside by the local one (`out`). */
-  | { readonly kind: 'svc' | 'out'; readonly key: string; readonly affinitySeconds?: number }
+  | {
+      readonly kind: 'svc' | 'out';
+      readonly key: string;
+      readonly affinitySeconds?: number;
+      readonly scheduler?: NftScheduler;
+    }
   | { readonly kind: 'always' | 'near' | 'fw'; readonly key: string }
   | { readonly kind: 'none'; readonly key: string; readonly verdict: 'refuse' | 'drop' }
   | { readonly kind: 'allow'; readonly key: string; readonly range: string }
-  | { readonly kind: 'endpoint' | 'local'; readonly key: string; readonly endpoint: string }
+  | { readonly kind: 'endpoint' | 'local'; readonly key: string; readonly endpoint: string; readonly weight?: number }
   | { readonly kind: 'cluster' | 'loop'; readonly address: string }
   | { readonly kind: 'health'; readonly port: string }
   | { readonly kind: 'pods' | 'keep' | 'node' | 'cidr'; readonly network: string };
@@ -78,22 +85,35 @@ export const isBaseElement = ({ kind }: NftElement): boolean =>
   kind === 'pods' || kind === 'keep' || kind === 'node' || kind === 'cidr';
 
 const listForms = {
-  svc: /^goto (p?)(?:n\$\{count\}|s\$\{count\}t([1-9][0-9]*))$/,
-  out: /^goto (p?)(?:l\$\{localCount\}|r\$\{localCount\}t([1-9][0-9]*))$/,
+  svc: /^goto (p?)(?:n\$\{count\}|s\$\{count\}t([1-9][0-9]*)|([ih])\$\{count\}|m([1-9][0-9]*))$/,
+  out: /^goto (p?)(?:l\$\{localCount\}|r\$\{localCount\}t([1-9][0-9]*)|([ih])l\$\{localCount\}|ml([1-9][0-9]*))$/,
 } as const;
 
 function readList(text: string, family: Family, kind: 'svc' | 'out'): NftElement | undefined {
   const [start = '', verdict = '', ...rest] = text.split(' : ');
   const match = listForms[kind].exec(verdict);
   if (!match || rest.length > 0) return undefined;
-  const [, prefix, time] = match;
+  const [, prefix, time, letter, size] = match;
   const seconds = time === undefined ? undefined : readNumber(time, 1, affinityMax);
   if (time !== undefined && seconds === undefined) return undefined;
+  const scheduler = schedulerOf(letter, size);
+  if ((letter ?? size) !== undefined && scheduler === undefined) return undefined;
   return withKey(start, family, (key, address) =>
     (prefix === 'p') === (address === anyAddress[family])
-      ? { kind, key, ...(seconds === undefined ? {} : { affinitySeconds: seconds }) }
+      ? {
+          kind,
+          key,
+          ...(seconds === undefined ? {} : { affinitySeconds: seconds }),
+          ...(scheduler === undefined ? {} : { scheduler }),
+        }
       : undefined,
   );
+}
+
+function schedulerOf(letter: string | undefined, size: string | undefined): NftScheduler | undefined {
+  if (letter !== undefined) return letter === 'i' ? 'round-robin' : 'source-hash';
+  const slots = readMaglevSize(size);
+  return slots === undefined ? undefined : `maglev ${slots}`;
 }
 
 function readNone(text: string, family: Family): NftElement | undefined {
@@ -109,16 +129,22 @@ function readAllow(text: string, family: Family): NftElement | undefined {
   return withKey(text.slice(0, end), family, (key) => ({ kind: 'allow', key, range }));
 }
 
+/** `${slot}`, and of an endpoint with weight 3 `${slot:3}`. */
+const slotForm = /^\$\{(slot|localSlot)(?::([1-9][0-9]*))?\}$/;
+
 function readEndpoint(text: string, family: Family, protocol: TransportProtocol): NftElement | undefined {
   const [start = '', endpoint = '', ...rest] = text.split(' : ');
-  const [address = '', port = '', slot, ...more] = start.split(' . ');
+  const [address = '', port = '', slot = '', ...more] = start.split(' . ');
   const [target = '', targetPort = '', ...others] = endpoint.split(' . ');
-  if (rest.length + more.length + others.length > 0 || (slot !== '${slot}' && slot !== '${localSlot}'))
-    return undefined;
+  const [, list, given] = slotForm.exec(slot) ?? [];
+  if (rest.length + more.length + others.length > 0 || list === undefined) return undefined;
+  const weight = given === undefined ? undefined : readNumber(given, 2, nftLimits.weightMax);
+  if (given !== undefined && weight === undefined) return undefined;
   const isValid = isAddress(address, family) && isPort(port) && isAddress(target, family) && isPort(targetPort);
   if (!isValid || forbiddenEndpoint(target) !== undefined) return undefined;
   const key = frontendKey({ address, protocol, port: Number(port) });
-  return { kind: slot === '${slot}' ? 'endpoint' : 'local', key, endpoint };
+  const kind = list === 'slot' ? 'endpoint' : 'local';
+  return { kind, key, endpoint, ...(weight === undefined ? {} : { weight }) };
 }
 
 /** An endpoint of the node with itself: source and destination. */

@@ -8,6 +8,7 @@ import { addressesHere, frontendLines, readFrontendKey } from './frontend.ts';
 import { disjoint } from './networks.ts';
 import { isBaseElement, type NftElement, readNftLine } from './read-line.ts';
 import { nftLimits } from './limits.ts';
+import { readNftScheduler } from './scheduler.ts';
 import type { NftState } from './state.ts';
 import { withNewestTable } from './table.ts';
 
@@ -122,7 +123,16 @@ class Building {
   part(key: string, line: number): FrontendParts {
     const known = this.frontends.get(key);
     if (known) return known;
-    const fresh: FrontendParts = { line, kinds: new Set(), times: new Set(), ranges: [], endpoint: [], local: [] };
+    const fresh: FrontendParts = {
+      line,
+      kinds: new Set(),
+      choices: new Set(),
+      ranges: [],
+      endpoint: [],
+      local: [],
+      weights: new Map(),
+      isWeightTwofold: false,
+    };
     this.frontends.set(key, fresh);
     return fresh;
   }
@@ -132,11 +142,14 @@ interface FrontendParts {
   /** The first line that names it. */
   readonly line: number;
   readonly kinds: Set<NftElement['kind']>;
-  /** The times of its lists; 0: no session affinity. */
-  readonly times: Set<number>;
+  /** How its lists choose: `affinity 600`, `maglev 1009`, `random`. */
+  readonly choices: Set<string>;
   readonly ranges: string[];
   readonly endpoint: string[];
   readonly local: string[];
+  /** Of endpoints, also 1. */
+  readonly weights: Map<string, number>;
+  isWeightTwofold: boolean;
   none?: 'refuse' | 'drop';
 }
 
@@ -193,7 +206,7 @@ function addElement(building: Building, element: NftElement, line: number): void
   switch (element.kind) {
     case 'svc':
     case 'out':
-      parts.times.add(element.affinitySeconds ?? 0);
+      parts.choices.add(choiceOf(element));
       break;
     case 'none':
       // A Service without any endpoint has `refuse`, and where it has some the other lines say `drop`.
@@ -204,7 +217,7 @@ function addElement(building: Building, element: NftElement, line: number): void
       break;
     case 'endpoint':
     case 'local':
-      parts[element.kind].push(element.endpoint);
+      addEndpoint(parts, element);
       break;
     case 'always':
     case 'near':
@@ -212,10 +225,25 @@ function addElement(building: Building, element: NftElement, line: number): void
   }
 }
 
+type ListElement = Extract<NftElement, { kind: 'svc' | 'out' }>;
+
+const choiceOf = ({ affinitySeconds, scheduler }: Pick<ListElement, 'affinitySeconds' | 'scheduler'>): string =>
+  affinitySeconds === undefined ? (scheduler ?? 'random') : `affinity ${affinitySeconds}`;
+
+type EndpointElement = Extract<NftElement, { kind: 'endpoint' | 'local' }>;
+
+function addEndpoint(parts: FrontendParts, { kind, endpoint, weight = 1 }: EndpointElement): void {
+  parts[kind].push(endpoint);
+  parts.isWeightTwofold ||= (parts.weights.get(endpoint) ?? weight) !== weight;
+  parts.weights.set(endpoint, weight);
+}
+
 /** Why lines do not describe one frontend; undefined: they do. */
-function refuseFrontend({ kinds, times, endpoint, local, none }: FrontendParts): string | undefined {
+function refuseFrontend(parts: FrontendParts): string | undefined {
+  const { kinds, choices, endpoint, local, none } = parts;
   const has = (kind: NftElement['kind']): boolean => kinds.has(kind);
-  if (times.size > 1) return 'has different times of session affinity';
+  if (choices.size > 1) return 'chooses endpoints in different ways';
+  if (parts.isWeightTwofold) return 'has different weights of one endpoint';
   if (has('near') && has('always')) return 'is in near and in always';
   if (has('out') && !has('near')) return 'is in out, but not in near';
   if (has('allow') !== has('fw')) return 'is in only one of fw and allow';
@@ -229,17 +257,22 @@ function refuseFrontend({ kinds, times, endpoint, local, none }: FrontendParts):
 }
 
 function linesOf(key: string, parts: FrontendParts, { clusterIPs, here }: Building): readonly string[] {
-  const { kinds, times, ranges, endpoint, local, none } = parts;
-  const [seconds = 0] = times;
+  const { kinds, choices, ranges, endpoint, local, none } = parts;
+  const [choice = 'random'] = choices;
+  const [, seconds] = /^affinity (\d+)$/.exec(choice) ?? [];
+  const scheduler = readNftScheduler(choice);
+  const weights = [...parts.weights].filter(([, weight]) => weight > 1);
   const isServed = endpoint.length > 0 && (local.length > 0 || !kinds.has('near'));
   return frontendLines({
     isClusterIP: clusterIPs.has(readFrontendKey(key).address),
     ...(kinds.has('near') ? { outside: 'local' } : kinds.has('always') ? { outside: 'cluster' } : {}),
-    ...(seconds === 0 ? {} : { affinitySeconds: seconds }),
+    ...(seconds === undefined ? {} : { affinitySeconds: Number(seconds) }),
+    ...(scheduler ? { scheduler } : {}),
     ...(none && !isServed ? { none } : {}),
     ranges: disjoint(ranges),
     endpoints: endpoint,
     local,
     here: here.size === 0 ? [] : addressesHere({ endpoints: endpoint, local }, (address) => here.has(address)),
+    ...(weights.length > 0 ? { weights: new Map(weights) } : {}),
   });
 }

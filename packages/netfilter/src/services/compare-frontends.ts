@@ -130,12 +130,27 @@ class FrontendPair {
 
   /** Whether all is the same that endpoints do not decide, and the frontend is refused exactly where it is not served. */
   get isFrameSame(): boolean {
-    const frame = ({ isClusterIP, outside, affinitySeconds, ranges }: NftFrontend): string =>
-      JSON.stringify([isClusterIP, outside, affinitySeconds, ranges]);
-    if (frame(this.before) !== frame(this.after)) return false;
+    const frame = ({ isClusterIP, outside, affinitySeconds, scheduler, ranges }: NftFrontend): string =>
+      JSON.stringify([isClusterIP, outside, affinitySeconds, scheduler, ranges]);
+    if (frame(this.before) !== frame(this.after) || !this.areWeightsSame) return false;
     return isSameShape(this.before, this.after)
       ? this.before.none === this.after.none || this.isRefusalChanged
       : isRefusedAsWritten(this.after);
+  }
+
+  /**
+   * Whether endpoints keep their weights, and new ones have a weight that the frontend has already; its first ones any. Weights are
+   * reviewed by labels of nodes, which a node does not know: of new endpoints it can only know that others count as much.
+   */
+  get areWeightsSame(): boolean {
+    const { before, after } = this;
+    if (!before.weights && !after.weights) return true;
+    const had = new Map([...before.endpoints, ...before.local].map((one) => [one, weightOf(before, one)]));
+    const known = new Set(had.values());
+    return [...after.endpoints, ...after.local].every((one) => {
+      const weight = weightOf(after, one);
+      return had.has(one) ? had.get(one) === weight : known.size === 0 || known.has(weight);
+    });
   }
 
   /** Whether it has no endpoints in both states, and rejects its packets in one and drops them in the other. */
@@ -155,13 +170,16 @@ class FrontendPair {
     if (endpoints === before.endpoints && local === before.local) return lines.before;
     const isAfter = sameMembers(endpoints, after.endpoints) && sameMembers(local, after.local);
     if (this.isFrameSame && isAfter) return lines.after;
-    const { none: own, ...frame } = { ...before, endpoints, local };
+    const weights = new Map([...(after.weights ?? []), ...(before.weights ?? [])]);
+    const { none: own, ...frame } = { ...before, endpoints, local, weights };
     const none = refusalOf(frame, after.none ?? own);
     const all = new Set([...(before.here ?? []), ...(after.here ?? [])]);
     const here = addressesHere(frame, (address) => all.has(address));
     return frontendLines({ ...frame, here, ...(none ? { none } : {}) });
   }
 }
+
+const weightOf = ({ weights }: NftFrontend, endpoint: string): number => weights?.get(endpoint) ?? 1;
 
 const words = { all: 'endpoints', local: 'local' } as const satisfies Record<ListKind, keyof NftFrontend>;
 

@@ -20,7 +20,7 @@ export interface DescribedFrontend extends Omit<ServiceFrontend, 'protocol'> {
   readonly externalPolicy?: TrafficPolicy;
   /** Session affinity: how long clients are remembered; empty without. */
   readonly affinitySeconds: readonly number[];
-  /** Mode ipvs: the scheduler with its flags, `mh mh-port`. */
+  /** Mode ipvs: the scheduler with its flags, `mh mh-port`. Mode nftables: `random`, `maglev 1009`. */
   readonly scheduler?: string;
   /** The networks that may use it, with their prefixes and without the frontend itself; empty: all may. */
   readonly ranges?: readonly string[];

@@ -126,16 +126,21 @@ export class ServicesOfFrontends implements Services {
 
 /** An address that is neither a ClusterIP nor restricted to some sources is an external one or that of a load balancer. */
 function describeFrontend(frontend: NftFrontend, own: ReadonlySet<string>): DescribedFrontend {
-  const { protocol, address, port, isClusterIP, outside, affinitySeconds, ranges, endpoints, local } = frontend;
+  const { protocol, address, port, isClusterIP, outside, affinitySeconds, ranges, endpoints, local, weights } =
+    frontend;
   const isOnNode = isNodePort(frontend);
   return {
     protocol,
     address: isOnNode ? undefined : address,
     port,
     ...(isClusterIP ? { kind: 'cluster' } : ranges.length > 0 ? { kind: 'load-balancer' } : {}),
-    endpoints: [...new Set([...endpoints, ...local])].map((one) => ({ text: printNftEndpoint(one), weight: 1 })),
+    endpoints: [...new Set([...endpoints, ...local])].map((one) => ({
+      text: printNftEndpoint(one),
+      weight: weights?.get(one) ?? 1,
+    })),
     ...(isClusterIP ? {} : { externalPolicy: outside === 'local' ? 'Local' : 'Cluster' }),
     affinitySeconds: affinitySeconds === undefined ? [] : [affinitySeconds],
+    scheduler: frontend.scheduler ?? 'random',
     ranges: ranges.filter((range) => !own.has(range)).map(withPrefix),
   };
 }
@@ -148,16 +153,24 @@ const endpointsOf = {
 
 function readEndpoints(lines: readonly string[], word: string): ReadonlyMap<string, ServiceEndpoint> {
   const remembersClients = lines.some((line) => line.startsWith('affinity '));
+  const weights = weightsIn(lines);
   const found = new Map<string, ServiceEndpoint>();
   for (const line of lines) {
     if (!line.startsWith(word)) continue;
-    const [address = '', port = ''] = line.slice(word.length).split(' . ');
+    const text = line.slice(word.length);
+    const [address = '', port = ''] = text.split(' . ');
     const form = `:${port}`;
-    const own = { address, form, chain: '', weight: 1, masqueradesItself: true, remembersClients };
+    const weight = weights?.get(text) ?? 1;
+    const own = { address, form, chain: '', weight, masqueradesItself: true, remembersClients };
     found.set(printEndpoint(address, Number(port)), own);
   }
   return found;
 }
+
+const weightsIn = (lines: readonly string[]): NftFrontend['weights'] => readFrontend(anyKey, lines).weights;
+
+/** Of the lines of a frontend its key is no part. */
+const anyKey = '0.0.0.0 . tcp . 1';
 
 /**
  * A list of a frontend as a Service.
@@ -167,7 +180,7 @@ export function serviceOfFrontend(key: string, lines: readonly string[], list: L
   const frontend = readFrontend(key, lines);
   const lists = listsOf(frontend);
   if (!lists.includes(list)) return undefined;
-  const { family, outside, affinitySeconds } = frontend;
+  const { family, outside, affinitySeconds, scheduler = 'random' } = frontend;
   const endpoints = endpointsOf[list](lines);
   const sibling = lists.find((one) => one !== list);
   return {
@@ -177,7 +190,7 @@ export function serviceOfFrontend(key: string, lines: readonly string[], list: L
     endpoints,
     // Each endpoint has an id that clients keep, whatever the order.
     affinityOrder: affinitySeconds === undefined ? [] : [...endpoints.keys()],
-    choice: affinitySeconds === undefined ? 'random' : `affinity ${affinitySeconds}`,
+    choice: affinitySeconds === undefined ? scheduler : `affinity ${affinitySeconds}`,
     onlyMasquerades: true,
     frontends: [`${family} ${printFrontend(named(frontend))}`],
     isLocalOutside: outside === 'local',

@@ -1,6 +1,7 @@
 import { endpointIds, listNames, slotOf } from '../nftables/elements.ts';
 import { familySuffix } from '../nftables/family.ts';
 import { anyAddress, frontendKey, type NftFrontend, printNftEndpoint, readFrontend } from '../nftables/frontend.ts';
+import { slotsOf } from '../nftables/slots.ts';
 import type { NftState } from '../nftables/state.ts';
 import { type NftTableOptions, tableOptions } from '../nftables/table.ts';
 import { perObject } from '../per-object.ts';
@@ -45,6 +46,17 @@ const addressOf = (endpoint: string): string => endpoint.slice(0, endpoint.index
 const destinationsOf = perObject((list: readonly string[]): readonly (Address | undefined)[] =>
   list.map((endpoint) => parseAddress(addressOf(endpoint))),
 );
+
+/** The first slot of each endpoint, and how many it has. */
+const placesOf = perObject((slots: readonly string[]): ReadonlyMap<string, { first: number; count: number }> => {
+  const places = new Map<string, { first: number; count: number }>();
+  for (const [slot, endpoint] of slots.entries()) {
+    const place = places.get(endpoint);
+    if (place) place.count++;
+    else places.set(endpoint, { first: slot, count: 1 });
+  }
+  return places;
+});
 
 /** A set of networks as it was parsed for its frontend. */
 const rangesOf = perObject((ranges: readonly string[]): readonly Cidr[] =>
@@ -121,23 +133,29 @@ export class NftTable {
     return this.#choose(this.#hit(flow, 'svc', `${key} : goto ${list}`), frontend, false);
   }
 
-  /** The chain of a list: one flow per endpoint, with equal shares; with session affinity a known client keeps its own. */
+  /**
+   * The chain of a list: one flow per endpoint, its share by its slots, of which the first is shown; with session affinity a known client
+   * keeps its own. By hash or in turn the shares are those over many clients.
+   */
   #choose(flow: TraceFlow, frontend: NftFrontend, isLocal: boolean): readonly TraceFlow[] {
     const { key, address, protocol, port, affinitySeconds } = frontend;
     const list = isLocal ? frontend.local : frontend.endpoints;
+    const slots = slotsOf(frontend, list);
     const isKnown = (endpoint: string): boolean => printNftEndpoint(endpoint) === this.#packet.remembers;
     const kept = affinitySeconds === undefined ? undefined : list.find(isKnown);
     const ids = affinitySeconds === undefined ? undefined : endpointIds(list);
     const destinations = destinationsOf(list);
-    return list.flatMap((endpoint, place) => {
-      const destination = destinations[place];
-      if (!destination || (kept !== undefined && endpoint !== kept)) return [];
+    const placed = placesOf(slots);
+    return list.flatMap((endpoint, at) => {
+      const destination = destinations[at];
+      const { first, count } = placed.get(endpoint) ?? { first: 0, count: 0 };
+      if (!destination || count === 0 || (kept !== undefined && endpoint !== kept)) return [];
       const chosen = ids
         ? this.#hit(flow, isLocal ? 'lid' : 'id', `${key} . ${ids.get(endpoint)} : ${endpoint}`)
-        : this.#hit(flow, protocol, `${address} . ${port} . ${slotOf(place, 'a', isLocal)} : ${endpoint}`);
-      const share = kept === undefined ? list.length : 1;
+        : this.#hit(flow, protocol, `${address} . ${port} . ${slotOf(first, 'a', isLocal)} : ${endpoint}`);
+      const share = kept === undefined ? count / slots.length : 1;
       return [
-        { ...chosen, destination, port: portOf(endpoint), translated: true, probability: flow.probability / share },
+        { ...chosen, destination, port: portOf(endpoint), translated: true, probability: flow.probability * share },
       ];
     });
   }

@@ -15,7 +15,7 @@ export function frontendLinesOf(
   observed: ObservedNft | undefined,
   keys: ReadonlySet<string>,
 ): readonly ServiceLine[] {
-  const kernel = observed && decodeTable(observed);
+  const kernel = observed && decodeTable(observed, state);
   return sideBySide(linesOf(kernel, keys), linesOf(state, keys));
 }
 

@@ -1,4 +1,4 @@
-import { type NftState, printNft } from '@sluice/netfilter';
+import { type NftState, printNft, readListName } from '@sluice/netfilter';
 import type { NodeLoad } from './load-model.ts';
 
 /** The cost of a node of mode nftables. */
@@ -26,7 +26,7 @@ const walked = [
 export function tableCost(state: NftState): TableCost {
   const text = printNft(state);
   const rules = rulesByChain(text);
-  const lists = [...rules].filter(([name]) => /^p?(?:[nl]\d+|[sr]\d+t\d+(?:-known)?)$/.test(name));
+  const lists = [...rules].filter(([name]) => readListName(name.replace(/-known$/, '')));
   const longestList = Math.max(0, ...lists.map(([, count]) => count));
   return {
     load: {

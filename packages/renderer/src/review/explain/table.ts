@@ -76,9 +76,11 @@ function meaningOf(name: string): string | undefined {
   if (probation !== undefined) return `the same as ${name.slice(1)} for a release on probation: ${probation}`;
   const list = readListName(name.replace(/-known$/, ''));
   if (!list) return undefined;
-  const [kind, affinity] = [list.kind === 'l' || list.kind === 'r' ? 'local lists' : 'lists', list.seconds];
-  const sticky = affinity === undefined ? '' : `, with session affinity for ${affinity} s`;
-  return `chooses an endpoint: the chain of all ${kind} of ${list.count}${list.isNodePort ? ' of node ports' : ''}${sticky}`;
+  const kind = list.isLocal ? 'local lists' : 'lists';
+  const sticky = list.seconds === undefined ? '' : `, with session affinity for ${list.seconds} s`;
+  const how = list.scheduler === 'random' ? '' : ` by ${list.scheduler}`;
+  const whose = list.owner === undefined ? `of all ${kind}` : `of a ${kind.slice(0, -1)} of one frontend`;
+  return `chooses an endpoint${how}: the chain ${whose} of ${list.count}${list.isNodePort ? ' of node ports' : ''}${sticky}`;
 }
 
 /** The first line of the table that declares it, in each profile; the chains of lists are made by the node. */
