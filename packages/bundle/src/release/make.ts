@@ -35,6 +35,7 @@ export function makeRelease(files: BundleFiles, terms: ReleaseTerms): Release | 
   if (problems.length > 0) return problems;
   const features = new Set<ReleaseFeature>(Object.values(profiles.found).map(({ mode }) => `mode-${mode}` as const));
   if (profiles.hasPrimary) features.add('primary-node-ports');
+  if (hasSchedulers(files)) features.add('nft-schedulers');
   if (terms.hasWaves) features.add('waves');
   if (terms.revision !== undefined) features.add('revisions');
   if (terms.isUrgent) features.add('urgent');
@@ -49,6 +50,14 @@ export function makeRelease(files: BundleFiles, terms: ReleaseTerms): Release | 
     profiles: profiles.found,
     nodes,
   };
+}
+
+/** A list of mode nftables that is not chosen from at random, or has weights. */
+const schedulerForm = / : goto p?(?:[ih]l?\$|ml?\d)|\$\{(?:slot|localSlot):/;
+
+function hasSchedulers(files: BundleFiles): boolean {
+  for (const [path, text] of files) if (path.endsWith('.nft') && schedulerForm.test(text)) return true;
+  return false;
 }
 
 function profilesOf(files: BundleFiles): {

@@ -1,6 +1,8 @@
 import { describe, expect, test } from 'vitest';
 import { fileDigest } from '../seal.ts';
+import type { BundleFiles } from '../source.ts';
 import { ipvsBundle } from '../virtual/bundle.fixture.ts';
+import { nftBundle } from '../virtual/nft.fixture.ts';
 import { makeRelease } from './make.ts';
 import { printRelease, type Release, readRelease } from './release.ts';
 import { readSums, releaseSums, sumsMisfit } from './sums.ts';
@@ -62,6 +64,22 @@ test('a release requires primary-node-ports when a profile has `primary` beside 
   };
   expect(requiresOf('[10.0.0.0/8]')).toEqual(['mode-ipvs']);
   expect(requiresOf('[10.0.0.0/8, primary]')).toEqual(['mode-ipvs', 'primary-node-ports']);
+});
+
+test.each([
+  ['a scheduler', { 'goto n': 'goto i', 'goto pn': 'goto pi', 'goto l': 'goto il', 'goto pl': 'goto pil' }],
+  ['a Maglev table', { 'n${count}': 'm1009', 'l${localCount}': 'ml1009' }],
+  ['a weight', { '${slot}': '${slot:3}', '${localSlot}': '${localSlot:3}' }],
+])('a release requires nft-schedulers where a Service of mode nftables has %s', (_title, words) => {
+  const requiresOf = (files: BundleFiles): unknown => {
+    const made = makeRelease(files, { serial: 1, source: 'c'.repeat(40) });
+    return 'requires' in made ? made.requires : made;
+  };
+  expect(requiresOf(nftBundle())).toEqual(['mode-nftables']);
+  const path = 'profiles/default/services/shop/web.nft';
+  let text = nftBundle().get(path) ?? '';
+  for (const [from, to] of Object.entries(words)) text = text.replaceAll(from, to);
+  expect(requiresOf(new Map(nftBundle()).set(path, text))).toEqual(['mode-nftables', 'nft-schedulers']);
 });
 
 test('a release with unsupported features is refused with their names and a hint', () => {

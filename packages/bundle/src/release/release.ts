@@ -8,6 +8,7 @@ export const releaseFeatures = [
   'mode-iptables',
   'mode-ipvs',
   'mode-nftables',
+  'nft-schedulers',
   'primary-node-ports',
   'revisions',
   'urgent',
