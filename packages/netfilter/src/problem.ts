@@ -86,8 +86,10 @@ export const problemCodes = {
   SYSCTL_NOT_ALLOWED: 'a sysctl key or value is outside the allow-list',
   MODE_DEPRECATED: 'a profile uses a mode that Kubernetes has deprecated',
   MODE_NEEDS_SLUICED: 'nodes need a version of sluiced that knows the mode of their profile',
-  ANNOTATION_IGNORED: 'an annotation for mode ipvs has no effect on nodes of another mode',
+  ANNOTATION_IGNORED: 'an annotation for other modes has no effect on nodes of a mode',
   WEIGHTS_IGNORED: 'a Service has weights of endpoints, but its scheduler ignores weights',
+  SCHEDULER_IGNORED: 'a Service has a scheduler and session affinity, with which its mode chooses at random',
+  MAGLEV_TABLE_SMALL: 'a Service has so many endpoints that its Maglev table cannot share connections evenly',
   KUBE_PROXY_VERSION_UNSET:
     'a profile names no version of kube-proxy, and some version would serve a Service of the input differently',
   DETECTOR_MISSING: 'a profile cannot distinguish traffic of pods from other traffic in a family',
@@ -102,6 +104,7 @@ export const problemCodes = {
     'addresses of Services are local to each node: they answer ping, and ports without a Service are rejected',
   DIFFERS_INVALID: 'forwarded packets in conntrack state INVALID are not dropped',
   DIFFERS_NODE_PORTS: 'node ports are open only on the address of the Node',
+  DIFFERS_SCHEDULER: 'endpoints are chosen at random instead of by the scheduler of the Service',
   DIFFERS_CLUSTER_IPS:
     'packets to other ports of ClusterIPs are rejected, and those to unused addresses of Service CIDRs dropped',
   DIFFERS_CLOSED_NODE_PORTS: 'where node ports are not open, no rule rejects or drops packets to them',

@@ -1,9 +1,9 @@
 import type { Json, JsonObject } from '../render/kube.ts';
-import { hintsKeys, schedulerKey, weightsKey } from '../render/read/annotations.ts';
+import { hintsKeys, schedulerKey, tableSizeKey, weightsKey } from '../render/read/annotations.ts';
 import { isMap, mapAt } from './json.ts';
 import type { ListedKind } from './kinds.ts';
 
-const annotationsKept: readonly string[] = [schedulerKey, weightsKey, ...hintsKeys];
+const annotationsKept: readonly string[] = [schedulerKey, weightsKey, tableSizeKey, ...hintsKeys];
 
 /**
  * Reduces an object to the fields of a snapshot: those that affect rules, and none that change without effect on rules, such as managed

@@ -2,7 +2,7 @@ import { type Family, type Problem, type Tool, addAll, compareText, familyOf } f
 import { baseFile, clusterFile, gitFiles, nodeFile, printRuleFile, profileFile, sysctlFile } from '@sluice/bundle';
 import { firstRules, lastRules } from './compile/base.ts';
 import { clusterText, nodeText, profileText } from './compile/documents.ts';
-import { serviceFilesOf } from './compile/service-files.ts';
+import { nodesByName, serviceFilesOf } from './compile/service-files.ts';
 import { sysctlText } from './compile/sysctl.ts';
 import type { SluiceConfig, Profile } from './config.ts';
 import { ipvsCompiler } from './compile/ipvs/files.ts';
@@ -43,7 +43,7 @@ export function assemble(model: Model, config: SluiceConfig, complete: boolean, 
     addAll(files, documentFiles(profile));
     if (profile.ipvs) addAll(files, ipvsFiles(profile, profile.ipvs));
     else addAll(files, baseFiles(profile));
-    const filesOf = serviceFilesOf(profile, { names, fleet }, memo);
+    const filesOf = serviceFilesOf(profile, { names, fleet, nodes: nodesByName(model.nodes) }, memo);
     if (filesOf)
       for (const service of servicesOf(model, profile))
         for (const [path, text] of filesOf(service)) files.push([path, text]);

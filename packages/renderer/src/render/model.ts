@@ -1,9 +1,11 @@
-import type { Family, Scheduler } from '@sluice/netfilter';
+import type { Family, MaglevSize, Scheduler } from '@sluice/netfilter';
 import type { Era } from './versions/version.ts';
 
 /** `shop/web:http`, or `shop/web` for a port without a name, as in kube-proxy's comments. */
 export type ServiceKey = string;
 export type Protocol = 'TCP' | 'UDP' | 'SCTP';
+/** The schedulers that have a counterpart in each mode but iptables. */
+export type CommonScheduler = 'random' | 'round-robin' | 'source-hash' | 'maglev';
 export type PerFamily<T> = { readonly [F in Family]?: T };
 
 /**
@@ -35,8 +37,10 @@ export interface Service {
   readonly namespace: string;
   readonly name: string;
   readonly type: 'ClusterIP' | 'NodePort' | 'LoadBalancer';
-  /** `sluice.dev/scheduler`; absent: the profile's. Only mode ipvs has schedulers and weights. */
-  readonly scheduler?: Scheduler;
+  /** `sluice.dev/scheduler`; absent: as the mode, or the profile of mode ipvs, chooses. Mode iptables has no schedulers and weights. */
+  readonly scheduler?: CommonScheduler | Scheduler;
+  /** `sluice.dev/maglev-table-size`: of scheduler `maglev`, in mode nftables. */
+  readonly maglevSize?: MaglevSize;
   /** `sluice.dev/weights`: the first one that matches an endpoint's node is its weight; none: 1. */
   readonly weights?: readonly WeightRule[];
   /** By key, then protocol. */

@@ -1,4 +1,4 @@
-import { hintsKeys, schedulerKey, weightsKey } from '../../render/read/annotations.ts';
+import { hintsKeys, schedulerKey, tableSizeKey, weightsKey } from '../../render/read/annotations.ts';
 import type { Sort } from './names.ts';
 
 /**
@@ -13,7 +13,13 @@ const named = (sort: Sort): Exclude<Shape, Leaf> => ({
   name: sort,
   namespace: 'namespace',
   labels: 'labels',
-  annotations: { [schedulerKey]: 'keep', [weightsKey]: 'weights', [hintsKeys[0]]: 'hints', [hintsKeys[1]]: 'hints' },
+  annotations: {
+    [schedulerKey]: 'keep',
+    [tableSizeKey]: 'keep',
+    [weightsKey]: 'weights',
+    [hintsKeys[0]]: 'hints',
+    [hintsKeys[1]]: 'hints',
+  },
   creationTimestamp: 'keep',
 });
 const typed = { apiVersion: 'keep', kind: 'keep' } as const;

@@ -4,7 +4,7 @@ import type { Endpoint, PortOfFamily, Service, ServicePort } from '../model.ts';
 /**
  * The comment block above the rules of a Service: its type, addresses, ports and traffic policy, then one endpoint per line. It is the
  * Service's declaration, which reviews compare with the rules; nodes ignore it.
- * @param weightOf the weights of mode ipvs
+ * @param weightOf the weights of modes ipvs and nftables
  */
 export function headerOf(
   service: Service,

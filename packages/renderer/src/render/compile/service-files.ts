@@ -1,10 +1,20 @@
 import { serviceFile, printRuleFile } from '@sluice/bundle';
-import { type Family, familyOf, type Tool } from '@sluice/netfilter';
+import { type Family, familyOf, perObject, type Tool } from '@sluice/netfilter';
 import type { Profile } from '../config.ts';
 import type { Memo } from '../memo.ts';
-import type { Service } from '../model.ts';
+import type { Node, Service } from '../model.ts';
 import { type CompileContext, compileService, type ServiceOptions } from './iptables.ts';
 import { type NftServiceOptions, nftServiceText } from './nftables/service.ts';
+
+/** What all Services of a bundle are compiled with. A change of a node is another fleet. */
+export interface ServiceFilesContext extends CompileContext {
+  readonly nodes: ReadonlyMap<string, Node>;
+}
+
+/** Nodes by their names. */
+export const nodesByName = perObject(
+  (nodes: readonly Node[]): ReadonlyMap<string, Node> => new Map(nodes.map((node) => [node.name, node])),
+);
 
 /** The files of one Service, as path and text; none where it has no rules. */
 export type ServiceFiles = (service: Service) => readonly (readonly [path: string, text: string])[];
@@ -16,7 +26,7 @@ const tools = Object.entries(familyOf) as readonly (readonly [Tool, Family])[];
  * set of options: most profiles have the same.
  * @returns undefined for mode ipvs, where the size of sets depends on all Services
  */
-export function serviceFilesOf(profile: Profile, context: CompileContext, memo: Memo): ServiceFiles | undefined {
+export function serviceFilesOf(profile: Profile, context: ServiceFilesContext, memo: Memo): ServiceFiles | undefined {
   if (profile.ipvs) return undefined;
   return profile.nftables ? nftServiceFiles(profile, context, memo) : iptablesServiceFiles(profile, context, memo);
 }
@@ -48,14 +58,14 @@ function textOf(
 }
 
 /** The same for a profile of mode nftables. */
-function nftServiceFiles(profile: Profile, { fleet }: CompileContext, memo: Memo): ServiceFiles {
+function nftServiceFiles(profile: Profile, { fleet, nodes }: ServiceFilesContext, memo: Memo): ServiceFiles {
   const options: NftServiceOptions = {
     externalIPs: profile.featureGates.AllowServiceExternalIPs,
     families: profile.families,
   };
   const key = `nft ${JSON.stringify(options)}`;
   return (service) => {
-    const text = memo.of(key, service, [fleet], () => nftServiceText(service, options, fleet));
+    const text = memo.of(key, service, [fleet], () => nftServiceText(service, options, { fleet, nodes }));
     return text === '' ? [] : [[pathOf(profile, service, 'nft'), text]];
   };
 }

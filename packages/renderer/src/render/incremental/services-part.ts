@@ -1,5 +1,5 @@
 import type { SluiceConfig } from '../config.ts';
-import { serviceFilesOf } from '../compile/service-files.ts';
+import { nodesByName, serviceFilesOf } from '../compile/service-files.ts';
 import { servesExternalIPs } from '../external-ips.ts';
 import type { Memo } from '../memo.ts';
 import type { Model } from '../model.ts';
@@ -39,7 +39,7 @@ export function renderServices(
   );
   const fleet = memo.of('fleet', nodes, [], () => fleetOf(nodes));
   const files = profiles.flatMap((profile) => {
-    const filesOf = serviceFilesOf(profile, { names: memo.names, fleet }, memo);
+    const filesOf = serviceFilesOf(profile, { names: memo.names, fleet, nodes: nodesByName(nodes) }, memo);
     return servicesOf(model, profile).flatMap((service) => filesOf?.(service) ?? []);
   });
   return { model, files: new Map(files) };

@@ -1,24 +1,21 @@
 import type { Mode, Problem } from '@sluice/netfilter';
 import { needsRouteLocalnet } from '../compile/nodeports.ts';
-import { looksAtWeights } from '../compile/ipvs/weights.ts';
-import type { SluiceConfig, IpvsProfile, Profile } from '../config.ts';
-import type { Path } from '../kube.ts';
+import type { SluiceConfig, Profile } from '../config.ts';
 import { Memo } from '../memo.ts';
-import type { Node, Service } from '../model.ts';
+import type { Node } from '../model.ts';
 import { profilesInUse } from '../profiles-in-use.ts';
-import { schedulerKey, weightsKey } from '../read/annotations.ts';
 import type { ReadService } from '../read/read-service.ts';
 import { fleetOf } from '../select/guards.ts';
 import { type ServiceDifference, differencesOf } from './differences-of.ts';
+import { named, schedulerProblems, subject } from './scheduler-problems.ts';
 import type { MadeServices } from './service.ts';
 
-type IpvsMember = Profile & { readonly ipvs: IpvsProfile };
 type OtherMode = Exclude<Mode, 'iptables'>;
 type Member = Profile & { readonly mode: OtherMode };
 
 /**
  * Differences of nodes of modes ipvs and nftables from mode iptables: one problem of level `differs` for each Service, mode and kind, and
- * one for each profile and difference that affects all traffic. Also annotations of mode ipvs that have no effect.
+ * one for each profile and difference that affects all traffic. Also annotations about the choice of endpoints that have no effect.
  */
 export function findDifferences(
   made: MadeServices,
@@ -28,14 +25,11 @@ export function findDifferences(
 ): readonly Problem[] {
   const profiles = profilesInUse({ nodes }, config);
   const members = profiles.filter((profile): profile is Member => profile.mode !== 'iptables');
-  const virtual = profiles.filter((profile): profile is IpvsMember => profile.ipvs !== undefined);
-  const others = profiles.filter((profile) => profile.ipvs === undefined);
-  const ignored = others.length === 0 ? [] : made.flatMap(([read]) => withoutEffect(read, others));
+  const ignored = made.flatMap(([read, service]) => schedulerProblems(read, service, profiles));
   if (members.length === 0) return ignored;
   return [
     ...ignored,
     ...members.flatMap((profile) => ofProfile(profile, made)),
-    ...made.flatMap(([read, service]) => blindWeights(read, service, virtual)),
     ...ofServices(made, { nodes, config, members }, memo),
   ];
 }
@@ -135,44 +129,3 @@ const invalid: TrafficDifference = {
   why: 'forwarded packets in conntrack state INVALID are not dropped',
   hint: 'Set conntrack.tcpBeLiberal in the profile if such packets reset connections',
 };
-
-/** Weights that the scheduler of a profile ignores. */
-function blindWeights(read: ReadService, service: Service, members: readonly IpvsMember[]): readonly Problem[] {
-  if (service.weights === undefined) return [];
-  const blind = members.filter(({ ipvs }) => !looksAtWeights(service.scheduler ?? ipvs.scheduler));
-  if (blind.length === 0) return [];
-  const schedulers = [...new Set(blind.map(({ ipvs }) => service.scheduler ?? ipvs.scheduler))].join(', ');
-  return [
-    {
-      code: 'WEIGHTS_IGNORED',
-      level: 'warning',
-      ...subject(read, ['metadata', 'annotations', weightsKey]),
-      message: `Cannot apply annotation ${weightsKey} (${named(blind.map(({ name }) => name))}): scheduler ${schedulers} ignores weights`,
-      hint: `Set ${schedulerKey} to a scheduler that uses weights, such as wrr or wlc, or remove the weights`,
-    },
-  ];
-}
-
-/** Annotations of mode ipvs on nodes of other modes. */
-function withoutEffect(read: ReadService, profiles: readonly Profile[]): readonly Problem[] {
-  const keys = [
-    ...(read.scheduler === undefined ? [] : [schedulerKey]),
-    ...(read.weights.length === 0 ? [] : [weightsKey]),
-  ];
-  const modes = [...new Set(profiles.map(({ mode }) => mode))].join(' or ');
-  return keys.map((key) => ({
-    code: 'ANNOTATION_IGNORED',
-    level: 'note',
-    ...subject(read, ['metadata', 'annotations', key]),
-    message: `Cannot apply annotation ${key} (${named(profiles.map(({ name }) => name))}): mode ${modes} chooses all endpoints with equal probability`,
-    hint: 'No change is needed if the annotation is for nodes of mode ipvs; otherwise set mode: ipvs in the profile',
-  }));
-}
-
-function subject(read: ReadService, path: Path): Pick<Problem, 'at' | 'object'> & { at: NonNullable<Problem['at']> } {
-  return { at: read.object.origin.place(path), object: `Service ${read.key}` };
-}
-
-function named(profiles: readonly string[]): string {
-  return `profile${profiles.length === 1 ? '' : 's'} ${profiles.join(', ')}`;
-}

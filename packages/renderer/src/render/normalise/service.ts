@@ -22,12 +22,13 @@ export function makeService(service: ReadService, numbers: Allocation, slices: r
   const frontends = numbers.clusterIPs.map((clusterIP) => [familyOf(clusterIP), frontOf(service, clusterIP)] as const);
   const ports = service.ports.map((port) => makePort(service, port, numbers, frontends, slices));
   ports.sort((a, b) => compareText(a.key, b.key) || compareText(a.protocol, b.protocol));
-  const { scheduler, weights } = service;
+  const { scheduler, maglevSize, weights } = service;
   return {
     namespace,
     name,
     type,
     ...(scheduler !== undefined && { scheduler }),
+    ...(maglevSize !== undefined && { maglevSize }),
     ...(weights.length > 0 && { weights }),
     ports,
   };

@@ -52,6 +52,22 @@ test('reads a scheduler and ignores other annotations', () => {
   expect(modelOf([annotated(annotations), slice('web')]).services[0]?.scheduler).toBe('wlc');
 });
 
+test.each(['random', 'round-robin', 'source-hash', 'maglev', 'lc'])('reads scheduler %s', (scheduler) => {
+  const [web] = modelOf([annotated({ 'sluice.dev/scheduler': scheduler }), slice('web')]).services;
+  expect(web?.scheduler).toBe(scheduler);
+});
+
+test('reads the size of a Maglev table', () => {
+  const annotations = { 'sluice.dev/scheduler': 'maglev', 'sluice.dev/maglev-table-size': '10007' };
+  expect(modelOf([annotated(annotations), slice('web')]).services[0]?.maglevSize).toBe(10_007);
+});
+
+test.each(['', '1008', '65537', '1009 ', '-251'])('refuses a table of %j slots', (size) => {
+  const place = 'Service web#metadata.annotations.sluice.dev/maglev-table-size';
+  const { problems } = normalised([annotated({ 'sluice.dev/maglev-table-size': size }), slice('web')]);
+  expect(lines(problems)).toContain(`error FIELD_VALUE ${place}`);
+});
+
 test('a node keeps only labels that weights name', () => {
   const labels = { 'example.com/big': 'true', 'example.com/rack': '7' };
   const [known] = modelOf([weights('example.com/big=true:5'), slice('web'), node('node-1', {}, labels)]).nodes;
@@ -71,4 +87,75 @@ test.each([
   const { problems } = normalised([weights('zone=a:2'), slice('web')], { config: config({ profiles }) });
   const found = problems.filter(({ code }) => code.endsWith('IGNORED')).map(({ level, code }) => `${level} ${code}`);
   expect(found).toEqual(expected);
+});
+
+const nftables = { mode: 'nftables' as const, nftables: { masqueradeAll: false } };
+const scheduler = (name: string) => ({ 'sluice.dev/scheduler': name });
+
+/** A Service with session affinity, too. */
+function sticky(annotations: Json): KubeObject {
+  const plain = annotated(annotations);
+  return {
+    ...plain,
+    value: { ...plain.value, spec: { ...(plain.value['spec'] as object), sessionAffinity: 'ClientIP' } },
+  };
+}
+
+test.each([
+  ['a scheduler in mode iptables', annotated(scheduler('maglev')), [profile('a')], ['differs DIFFERS_SCHEDULER']],
+  ['random in mode iptables', annotated(scheduler('random')), [profile('a')], []],
+  ['one of mode ipvs in mode iptables', annotated(scheduler('wlc')), [profile('a')], ['note ANNOTATION_IGNORED']],
+  ['a scheduler in mode nftables', annotated(scheduler('round-robin')), [profile('a', nftables)], []],
+  ['weights in mode nftables', weights('zone=a:2'), [profile('a', nftables)], []],
+  [
+    'one of mode ipvs in mode nftables',
+    annotated(scheduler('wlc')),
+    [profile('a', nftables)],
+    ['note ANNOTATION_IGNORED'],
+  ],
+  [
+    'session affinity in mode nftables',
+    sticky(scheduler('maglev')),
+    [profile('a', nftables)],
+    ['warning SCHEDULER_IGNORED'],
+  ],
+  ['session affinity at random', sticky(scheduler('random')), [profile('a', nftables)], []],
+  ['session affinity in mode ipvs', sticky(scheduler('maglev')), [profile('a', ipvs('rr'))], []],
+  [
+    'a size without a table',
+    annotated({ 'sluice.dev/maglev-table-size': '251' }),
+    [profile('a', nftables)],
+    ['note ANNOTATION_IGNORED'],
+  ],
+  [
+    'a size in mode ipvs',
+    annotated({ ...scheduler('maglev'), 'sluice.dev/maglev-table-size': '251' }),
+    [profile('a', ipvs('rr'))],
+    ['note ANNOTATION_IGNORED'],
+  ],
+])('what annotations do not do is listed: %s', (_title, object, profiles, expected) => {
+  const { problems } = normalised([object, slice('web')], { config: config({ profiles }) });
+  const own = ['ANNOTATION_IGNORED', 'SCHEDULER_IGNORED', 'DIFFERS_SCHEDULER', 'MAGLEV_TABLE_SMALL', 'WEIGHTS_IGNORED'];
+  const found = problems.filter(({ code }) => own.includes(code));
+  expect(found.map(({ level, code }) => `${level} ${code}`)).toEqual(expected);
+  expect(found.every(({ at }) => at !== undefined)).toBe(true);
+});
+
+test.each([
+  [20, '251', []],
+  [26, '251', ['warning MAGLEV_TABLE_SMALL: 26 endpoints have only 251 slots']],
+  [26, '1009', []],
+  [252, '251', ['warning MAGLEV_TABLE_SMALL: 252 endpoints have only 251 slots, so that some get no connection']],
+])('%d endpoints in a table of %s slots', (count, size, expected) => {
+  const annotations = { ...scheduler('maglev'), 'sluice.dev/maglev-table-size': size };
+  const pods = Array.from({ length: count }, (_, at) => ({ addresses: [`10.244.${at >> 7}.${(at & 127) + 1}`] }));
+  const plain = slice('web');
+  const many = { ...plain, value: { ...plain.value, endpoints: pods as unknown as Json } };
+  const { problems } = normalised([annotated(annotations), many], {
+    config: config({ profiles: [profile('a', nftables)] }),
+  });
+  const found = problems.filter(({ code }) => code === 'MAGLEV_TABLE_SMALL');
+  expect(found.map(({ level, code, message }) => `${level} ${code}: ${message}`)).toEqual(
+    expected.map((text) => expect.stringContaining(text.slice(text.indexOf(': ') + 2))),
+  );
 });

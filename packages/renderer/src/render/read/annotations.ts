@@ -1,12 +1,15 @@
-import { type Scheduler, schedulers } from '@sluice/netfilter';
-import type { WeightRule } from '../model.ts';
+import { type MaglevSize, maglevSizes, readMaglevSize, type Scheduler, schedulers } from '@sluice/netfilter';
+import { commonSchedulers } from '../compile/schedulers.ts';
+import type { CommonScheduler, WeightRule } from '../model.ts';
 import { type FieldProblem, report, type FieldSpot, textIn } from './fields.ts';
 import { isDnsSubdomain, isLabelValue, quote } from './text.ts';
 
-/** The scheduler of the Service in mode ipvs. */
+/** The scheduler of the Service, in each mode but iptables. */
 export const schedulerKey = 'sluice.dev/scheduler';
-/** The weights of endpoints in mode ipvs. */
+/** The weights of endpoints, in each mode but iptables. */
 export const weightsKey = 'sluice.dev/weights';
+/** The size of the table of scheduler `maglev`, in mode nftables. */
+export const tableSizeKey = 'sluice.dev/maglev-table-size';
 /** The annotations that enable topology hints; the first takes precedence (`newBaseServiceInfo`, `pkg/proxy/service.go` of 1.28). */
 export const hintsKeys = ['service.kubernetes.io/topology-aware-hints', 'service.kubernetes.io/topology-mode'] as const;
 
@@ -18,17 +21,34 @@ export function asksForHints(annotations: FieldSpot | undefined): boolean {
 }
 
 /**
- * The scheduler of a Service, such as `lc`.
+ * The scheduler of a Service, such as `maglev`, or `lc` of mode ipvs alone.
  * @returns undefined: none, or (with a problem) an unknown one
  */
-export function readScheduler(annotations: FieldSpot | undefined): Scheduler | undefined {
+export function readScheduler(annotations: FieldSpot | undefined): CommonScheduler | Scheduler | undefined {
   const text = annotations && textIn(annotations, schedulerKey);
   if (!annotations || text === undefined) return undefined;
-  const found = schedulers.find((scheduler) => scheduler === text);
+  const found = [...commonSchedulers, ...schedulers].find((scheduler) => scheduler === text);
   if (found === undefined) {
     report(annotations, [schedulerKey], {
       ...wrong(schedulerKey, `${quote(text)} is not a scheduler`),
-      hint: `Write one of ${schedulers.join(', ')}`,
+      hint: `Write one of ${commonSchedulers.join(', ')}; for mode ipvs alone, one of ${schedulers.join(', ')}`,
+    });
+  }
+  return found;
+}
+
+/**
+ * The size of a Maglev table: `251`, `1009` or `10007`.
+ * @returns undefined: none, or (with a problem) another size
+ */
+export function readTableSize(annotations: FieldSpot | undefined): MaglevSize | undefined {
+  const text = annotations && textIn(annotations, tableSizeKey);
+  if (!annotations || text === undefined) return undefined;
+  const found = readMaglevSize(text);
+  if (found === undefined) {
+    report(annotations, [tableSizeKey], {
+      ...wrong(tableSizeKey, `${quote(text)} is not a size of tables`),
+      hint: `Write one of ${maglevSizes.join(', ')}, in quotes`,
     });
   }
   return found;

@@ -1,5 +1,5 @@
-import type { TrafficPolicy, ServiceType, WeightRule } from '../model.ts';
-import type { Family, Scheduler } from '@sluice/netfilter';
+import type { CommonScheduler, TrafficPolicy, ServiceType, WeightRule } from '../model.ts';
+import type { Family, MaglevSize, Scheduler } from '@sluice/netfilter';
 import type { KubeObject } from '../kube.ts';
 import type { ForeignLabel } from './names.ts';
 import type { ReadIngress } from './service-ingress.ts';
@@ -40,8 +40,10 @@ export interface ReadService {
   readonly healthCheckNodePort: number;
   /** `allocateLoadBalancerNodePorts`, by default true. */
   readonly allocateNodePorts: boolean;
-  /** Mode ipvs; undefined: the profile's. */
-  readonly scheduler: Scheduler | undefined;
+  /** undefined: as the mode, or the profile of mode ipvs, chooses. */
+  readonly scheduler: CommonScheduler | Scheduler | undefined;
+  /** Of scheduler `maglev`. */
+  readonly maglevSize: MaglevSize | undefined;
   readonly weights: readonly WeightRule[];
 }
 

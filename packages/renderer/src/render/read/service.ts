@@ -2,7 +2,7 @@ import type { TrafficPolicy, ServiceType } from '../model.ts';
 import type { ReadService } from './read-service.ts';
 import type { Problem } from '@sluice/netfilter';
 import type { KubeObject } from '../kube.ts';
-import { asksForHints, readScheduler, readWeights } from './annotations.ts';
+import { asksForHints, readScheduler, readTableSize, readWeights } from './annotations.ts';
 import { report, emptyIn, flagIn, mappingIn, type FieldSpot, valueIn, wordIn } from './fields.ts';
 import { foreignLabelOfService, identify } from './names.ts';
 import { portIn } from './ports.ts';
@@ -43,6 +43,7 @@ export function readService(object: KubeObject, problems: Problem[]): ReadServic
     healthCheckNodePort: readHealthPort(spec, type),
     allocateNodePorts: flagIn(spec, 'allocateLoadBalancerNodePorts') ?? true,
     scheduler: readScheduler(annotations),
+    maglevSize: readTableSize(annotations),
     weights: readWeights(annotations),
   };
   return top.subject.broken ? undefined : service;

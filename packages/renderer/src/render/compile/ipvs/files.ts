@@ -1,3 +1,4 @@
+import { nodesByName } from '../service-files.ts';
 import { baseFile, printRuleFile, serviceFile } from '@sluice/bundle';
 import { type Family, familyOf, type Tool, type VirtualTool } from '@sluice/netfilter';
 import type { IpvsProfile, Profile } from '../../config.ts';
@@ -20,7 +21,7 @@ export type IpvsFiles = (profile: Profile, ipvs: IpvsProfile) => readonly [path:
 
 /** Compiles Services once per set of options: most profiles of mode ipvs have the same. */
 export function ipvsCompiler(model: Model, fleet: NodeFleet, memo: Memo): IpvsFiles {
-  const nodes = new Map(model.nodes.map((node) => [node.name, node]));
+  const nodes = nodesByName(model.nodes);
   const done = new Map<string, readonly CompiledService[]>();
   return (profile, ipvs) => {
     const options = optionsOf(profile, ipvs);

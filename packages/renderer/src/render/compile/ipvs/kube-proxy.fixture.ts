@@ -2,6 +2,7 @@ import { cidrContains, type Family, type IpvsHost, setName, type SetKey } from '
 import type { IpvsProfile, Profile } from '../../config.ts';
 import type { Endpoint, Node, PortOfFamily, Service, ServicePort } from '../../model.ts';
 import { categorize } from '../kube-proxy.fixture.ts';
+import { ipvsSchedulerOf } from '../schedulers.ts';
 
 /**
  * The state of kube-proxy's mode ipvs for one Service on one node, in the structure of kube-proxy's own code (`syncProxyRules`,
@@ -95,7 +96,7 @@ class Sync {
 
   #server(port: ServicePort, family: Family, address: string, number: number, list: readonly Endpoint[]): void {
     const where = family === 'ipv6' ? `[${address}]:${number}` : `${address}:${number}`;
-    const scheduler = this.#service.scheduler ?? this.#ipvs.scheduler;
+    const scheduler = ipvsSchedulerOf(this.#service, this.#ipvs.scheduler);
     const persistent = port.affinitySeconds === undefined ? '' : ` ${port.affinitySeconds}`;
     const flag = scheduler === 'mh' ? ' mh-port' : '';
     const real = list.map((endpoint) => `${endpoint.text} w${this.#weight(endpoint)}`);

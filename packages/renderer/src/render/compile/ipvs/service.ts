@@ -9,7 +9,7 @@ import { entryLines, ownIn } from './entries.ts';
 import type { GuardedLine } from '../lines.ts';
 import type { IpvsPort, NodePortAddress } from './port.ts';
 import { serverLines } from './servers.ts';
-import { weighing } from './weights.ts';
+import { choicesOf, ipvsSchedulerOf, weighing } from '../schedulers.ts';
 
 /** The settings of a profile on which files of Services depend in mode ipvs. */
 export interface IpvsServiceOptions {
@@ -47,6 +47,7 @@ export function compileIpvsService(
   const families = options.families.toSorted(compareText);
   const ports = families.flatMap((family) => portsOf(service, family, options, context));
   if (ports.length === 0) return undefined;
+  const ownScheduler = service.scheduler && ipvsSchedulerOf(service, options.scheduler);
   const rules = families.flatMap((family) => {
     const guarded = options.filtersNode ? ports.filter((port) => port.family === family).flatMap(outFilterRules) : [];
     if (guarded.length === 0) return [];
@@ -54,7 +55,7 @@ export function compileIpvsService(
     return [[family, { header: headerOf(service, family), sections }] as const];
   });
   return {
-    header: headerOfFamilies(service, families, weighing(service, context.nodes), choicesOf(service)),
+    header: headerOfFamilies(service, families, weighing(service, context.nodes), choicesOf(service, ownScheduler)),
     entries: ports.flatMap(entryLines),
     servers: ports.flatMap(serverLines),
     rules: new Map(rules),
@@ -68,7 +69,7 @@ function portsOf(
   { fleet, nodes }: IpvsCompileContext,
 ): readonly IpvsPort[] {
   const weightOf = weighing(service, nodes);
-  const common = { family, fleet, scheduler: service.scheduler ?? scheduler, weightOf, nodePortAddress };
+  const common = { family, fleet, scheduler: ipvsSchedulerOf(service, scheduler), weightOf, nodePortAddress };
   return service.ports.flatMap((port) => {
     const here = port.families[family];
     return here ? [{ port, here, selection: selectForFleet(port, here, fleet), ...common }] : [];
@@ -84,12 +85,4 @@ function outFilterRules({ port, here }: IpvsPort): readonly GuardedRule[] {
     guard,
     text: `-A KUBE-IPVS-OUT-FILTER -s ${address} -m ipvs --vaddr ${address} --vproto ${protocol} --vport ${port.port} -j DROP`,
   }));
-}
-
-/** The Service's own scheduler and weights, for the comment block. */
-function choicesOf(service: Service): readonly string[] {
-  return [
-    ...(service.scheduler === undefined ? [] : [`scheduler ${service.scheduler}`]),
-    ...(service.weights ?? []).map(({ label, value, weight }) => `weight ${weight} where ${label}=${value}`),
-  ];
 }

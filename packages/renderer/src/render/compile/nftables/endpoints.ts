@@ -8,7 +8,7 @@ import { type Frontend, frontendsOf, type NftPort, protocolOf } from './port.ts'
 /** The places of an endpoint: a frontend, and which of its lists. */
 interface Place {
   readonly frontend: Frontend;
-  readonly slot: '${slot}' | '${localSlot}';
+  readonly slot: 'slot' | 'localSlot';
 }
 
 /**
@@ -16,14 +16,14 @@ interface Place {
  * own node, by which packets of the endpoint that are translated to itself are masqueraded.
  */
 export function endpointLines(compiled: NftPort): readonly GuardedLine[] {
-  const { selection, family } = compiled;
+  const { selection, family, weightOf } = compiled;
   const add = addingElements(family);
   const lines = (variants: readonly Variant[], places: readonly Place[]): readonly GuardedLine[] =>
     variants.flatMap(({ guard, endpoints }) =>
       endpoints.flatMap((endpoint) =>
         add(
           protocolOf(compiled),
-          places.map((place) => elementOf(place, endpoint)),
+          places.map((place) => elementOf(place, endpoint, weightOf(endpoint))),
           guard,
         ),
       ),
@@ -38,7 +38,7 @@ export function endpointLines(compiled: NftPort): readonly GuardedLine[] {
       ...servedBy(frontends, 'local'),
       ...frontends
         .filter(({ outside }) => outside === 'local')
-        .map((frontend): Place => ({ frontend, slot: '${localSlot}' })),
+        .map((frontend): Place => ({ frontend, slot: 'localSlot' })),
     ]),
     ...itself,
   ];
@@ -48,10 +48,11 @@ export function endpointLines(compiled: NftPort): readonly GuardedLine[] {
 const onNode = (name: string): Guard => ({ kind: 'node', negated: false, values: [name] });
 
 function servedBy(frontends: readonly Frontend[], list: Frontend['list']): readonly Place[] {
-  return frontends.filter((frontend) => frontend.list === list).map((frontend) => ({ frontend, slot: '${slot}' }));
+  return frontends.filter((frontend) => frontend.list === list).map((frontend) => ({ frontend, slot: 'slot' }));
 }
 
-/** `10.96.0.10 . 80 . ${slot} : 10.244.1.5 . 8080` */
-function elementOf({ frontend, slot }: Place, { address, port }: Endpoint): string {
-  return `${frontend.address} . ${frontend.port} . ${slot} : ${address} . ${port}`;
+/** `10.96.0.10 . 80 . ${slot} : 10.244.1.5 . 8080`, with weight 3 `${slot:3}`. */
+function elementOf({ frontend, slot }: Place, { address, port }: Endpoint, weight: number): string {
+  const variable = `\${${slot}${weight === 1 ? '' : `:${weight}`}}`;
+  return `${frontend.address} . ${frontend.port} . ${variable} : ${address} . ${port}`;
 }

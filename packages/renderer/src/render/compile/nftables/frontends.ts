@@ -1,5 +1,5 @@
 import type { Guard } from '@sluice/bundle';
-import { cidrContains, compareText } from '@sluice/netfilter';
+import { cidrContains, compareText, maglevSizeOf } from '@sluice/netfilter';
 import type { GuardedLine } from '../lines.ts';
 import { type AddElements, addingElements } from './elements.ts';
 import { networkElements } from './networks.ts';
@@ -30,15 +30,24 @@ export function frontendLines(compiled: NftPort): readonly GuardedLine[] {
 const keysOf = (frontends: readonly Frontend[]): readonly string[] => frontends.map(({ key }) => key);
 
 const chains = {
-  all: { plain: 'n', sticky: 's', count: '${count}' },
-  local: { plain: 'l', sticky: 'r', count: '${localCount}' },
+  all: { plain: 'n', sticky: 's', l: '', count: '${count}' },
+  local: { plain: 'l', sticky: 'r', l: 'l', count: '${localCount}' },
 } as const;
 
 /** `10.96.0.10 . tcp . 80 : goto n${count}` */
-function dispatching({ port }: NftPort, list: keyof typeof chains): (frontend: Frontend) => string {
-  const { plain, sticky, count } = chains[list];
-  const chain = port.affinitySeconds === undefined ? `${plain}${count}` : `${sticky}${count}t${port.affinitySeconds}`;
+function dispatching(compiled: NftPort, list: keyof typeof chains): (frontend: Frontend) => string {
+  const chain = chainOf(compiled, list);
   return ({ key, isNodePort }) => `${key} : goto ${isNodePort ? 'p' : ''}${chain}`;
+}
+
+/** The chain of a list, by how it chooses. A Maglev table has as many slots on every node. */
+function chainOf({ port, scheduler }: NftPort, list: keyof typeof chains): string {
+  const { plain, sticky, l, count } = chains[list];
+  if (port.affinitySeconds !== undefined) return `${sticky}${count}t${port.affinitySeconds}`;
+  if (scheduler === undefined) return `${plain}${count}`;
+  const size = maglevSizeOf(scheduler);
+  if (size !== undefined) return `m${l}${size}`;
+  return `${scheduler === 'round-robin' ? 'i' : 'h'}${l}${count}`;
 }
 
 /** What happens to packets that no endpoint of the node's list serves. Left out where every node has the same endpoints. */

@@ -1,5 +1,5 @@
-import { anyAddress, type Family, frontendKey, type TransportProtocol } from '@sluice/netfilter';
-import type { PortOfFamily, ServicePort } from '../../model.ts';
+import { anyAddress, type Family, frontendKey, type NftScheduler, type TransportProtocol } from '@sluice/netfilter';
+import type { Endpoint, PortOfFamily, ServicePort } from '../../model.ts';
 import type { FleetSelection } from '../../select/fleet.ts';
 
 /** The input of the lines of one Service port in one family. */
@@ -8,6 +8,9 @@ export interface NftPort {
   readonly here: PortOfFamily;
   readonly family: Family;
   readonly selection: FleetSelection;
+  /** undefined: at random. */
+  readonly scheduler: NftScheduler | undefined;
+  readonly weightOf: (endpoint: Endpoint) => number;
 }
 
 /** An address and port of a Service port, and how it is served. */

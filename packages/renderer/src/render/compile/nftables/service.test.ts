@@ -1,7 +1,7 @@
 import { ruleLimits } from '@sluice/netfilter';
-import { expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { assemble } from '../../assemble.ts';
-import type { Endpoint, PortOfFamily, ServicePort } from '../../model.ts';
+import type { Endpoint, PortOfFamily, Service, ServicePort } from '../../model.ts';
 import { fleetOf } from '../../select/guards.ts';
 import { configWith, endpoint, inFamily, leaving, node, portWith, profileWith, serviceOf } from '../sample.fixture.ts';
 import { nftServiceText } from './service.ts';
@@ -10,6 +10,10 @@ const fleet = fleetOf([
   { name: 'node-1', zone: 'a' },
   { name: 'node-2', zone: 'b' },
 ]);
+const context = {
+  fleet,
+  nodes: new Map([['node-1', node('node-1', { labels: new Map([['example.com/big', 'true']]) })]]),
+};
 const both = { externalIPs: true, families: ['ipv4', 'ipv6'] } as const;
 const one = endpoint('10.244.1.5:8080', { nodeName: 'node-1' });
 const two = endpoint('10.244.2.7:8080', { nodeName: 'node-2' });
@@ -18,8 +22,11 @@ const two = endpoint('10.244.2.7:8080', { nodeName: 'node-2' });
 function linesOf(
   ports: readonly ServicePort[],
   options: Parameters<typeof nftServiceText>[1] = both,
+  more: Partial<Service> = {},
 ): readonly string[] {
-  const lines = nftServiceText(serviceOf(ports), options, fleet).split('\n').slice(0, -1);
+  const lines = nftServiceText({ ...serviceOf(ports), ...more }, options, context)
+    .split('\n')
+    .slice(0, -1);
   return lines.filter((line) => !line.startsWith('#')).map((line) => line.replace('add element inet sluice ', ''));
 }
 const portLines = (here: Partial<PortOfFamily>, rest: Partial<ServicePort> = {}): readonly string[] =>
@@ -124,7 +131,46 @@ test('both families are in one file; a profile of one family has only its lines'
     'udp6',
     'loop6',
   ]);
-  expect(nftServiceText(serviceOf([port]), { ...both, families: ['ipv6'] }, fleet)).toBe('');
+  expect(nftServiceText(serviceOf([port]), { ...both, families: ['ipv6'] }, context)).toBe('');
+});
+
+describe('a scheduler', () => {
+  const near = { externalTrafficPolicy: 'Local', nodePort: 30_080 } as const;
+  const dispatching = (rest: Partial<ServicePort>, more: Partial<Service>): readonly string[] =>
+    linesOf([portWith({ endpoints: [one, two] }, rest)], both, more).filter((line) => /^(?:svc|out)4/.test(line));
+
+  test.each<[string, Partial<Service>, string, string]>([
+    ['random', { scheduler: 'random' }, 'n${count}', 'l${localCount}'],
+    ['round-robin', { scheduler: 'round-robin' }, 'i${count}', 'il${localCount}'],
+    ['source-hash', { scheduler: 'source-hash' }, 'h${count}', 'hl${localCount}'],
+    ['maglev', { scheduler: 'maglev' }, 'm1009', 'ml1009'],
+    ['maglev with another table', { scheduler: 'maglev', maglevSize: 251 }, 'm251', 'ml251'],
+    ['of mode ipvs alone', { scheduler: 'wlc' }, 'n${count}', 'l${localCount}'],
+  ])('%s names the chains of its lists', (_title, more, list, localList) => {
+    expect(dispatching(near, more)).toEqual([
+      `svc4 { 10.96.7.1 . tcp . 80 : goto ${list}, 0.0.0.0 . tcp . 30080 : goto p${list} }`,
+      `out4 { 0.0.0.0 . tcp . 30080 : goto p${localList} }`,
+    ]);
+  });
+
+  test('gives way to session affinity', () => {
+    expect(dispatching({ affinitySeconds: 600 }, { scheduler: 'maglev' })).toEqual([
+      'svc4 { 10.96.7.1 . tcp . 80 : goto s${count}t600 }',
+    ]);
+  });
+
+  test('is in the comment block, with weights, which the elements of endpoints have, too', () => {
+    const weights = [{ label: 'example.com/big', value: 'true', weight: 3 }];
+    const service = { ...serviceOf([portWith({ endpoints: [one, two] })]), scheduler: 'maglev', weights } as const;
+    const text = nftServiceText(service, both, context).split('\n');
+    expect(text.slice(1, 3)).toEqual(['# scheduler maglev 1009', '# weight 3 where example.com/big=true']);
+    expect(text.filter((line) => /# endpoint| tcp4 /.test(line)).map((line) => line.replace(/^.* tcp4 /, ''))).toEqual([
+      '# endpoint http 10.244.1.5:8080 node-1, weight 3',
+      '# endpoint http 10.244.2.7:8080 node-2',
+      '{ 10.96.7.1 . 80 . ${slot:3} : 10.244.1.5 . 8080 }',
+      '{ 10.96.7.1 . 80 . ${slot} : 10.244.2.7 . 8080 }',
+    ]);
+  });
 });
 
 test('an address that is external twice is one frontend, with its ranges', () => {
@@ -148,7 +194,7 @@ test('a line is never longer than a rule may be', () => {
   const loadBalancerSourceRanges = Array.from({ length: 40 }, (_, n) => `2001:db8:${(0x1000 + n).toString(16)}::/48`);
   const endpoints = [endpoint('[fd00:10:244:ffff:ffff:ffff:ffff:ffff]:65535')];
   const ipv6 = inFamily({ clusterIP: 'fd00:96::1', loadBalancerIPs, loadBalancerSourceRanges, endpoints });
-  const lines = nftServiceText(serviceOf([{ ...portWith({}), families: { ipv6 } }]), both, fleet).split('\n');
+  const lines = nftServiceText(serviceOf([{ ...portWith({}), families: { ipv6 } }]), both, context).split('\n');
   const texts = lines.filter((line) => !line.startsWith('#')).map((line) => line.replace(/^@\S+ /, ''));
   expect(Math.max(...texts.map((text) => text.length))).toBeLessThanOrEqual(ruleLimits.ruleBytesMax);
   // No line is left shorter than it needs to be.
