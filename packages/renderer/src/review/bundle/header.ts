@@ -37,7 +37,7 @@ export interface HeaderNotes {
   readonly externalPolicy: TrafficPolicy;
   readonly healthCheckPort: number;
   readonly affinitySeconds?: number;
-  /** Mode ipvs: the scheduler that the Service sets itself. */
+  /** Modes ipvs and nftables: the scheduler that the Service sets itself, as the mode names it. */
   readonly scheduler?: string;
   readonly endpoints: readonly HeaderNote[];
 }

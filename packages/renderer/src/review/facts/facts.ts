@@ -28,7 +28,7 @@ export interface PortFacts {
   readonly externalPolicy: TrafficPolicy;
   /** Seconds; absent: no affinity. Several values where rules disagree. */
   readonly affinity?: readonly number[];
-  /** Mode ipvs: the scheduler with its flags, `wrr` or `mh mh-port`. Several where virtual servers disagree. */
+  /** Mode ipvs: the scheduler with its flags, `wrr` or `mh mh-port`; mode nftables: `random`, `maglev 1009`. Several where frontends disagree. */
   readonly scheduler?: string;
   /** CIDRs that may use the load-balancer addresses; empty: all sources. */
   readonly sourceRanges: readonly string[];
@@ -47,6 +47,6 @@ export interface EndpointFacts {
   readonly text: string;
   readonly node?: string;
   readonly zone?: string;
-  /** Mode ipvs: absent for 1. Several where virtual servers disagree. */
+  /** Modes ipvs and nftables: absent for 1. Several where frontends disagree. */
   readonly weight?: string;
 }

@@ -64,7 +64,7 @@ export interface FlowOutcome {
   readonly branches: readonly Branch[];
   /** Session affinity: how long clients stay on an endpoint. Absent: each connection gets one anew. */
   readonly affinity?: Affinity;
-  /** Mode ipvs, with two or more endpoints: the scheduler, `wrr`. */
+  /** With two or more endpoints: the scheduler of mode ipvs, `wrr`; of mode nftables, unless it is `random`, `maglev 1009`. */
   readonly scheduler?: string;
 }
 

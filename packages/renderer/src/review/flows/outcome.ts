@@ -2,6 +2,7 @@ import {
   compareText,
   type IpvsState,
   isRuleError,
+  type NftFrontend,
   type NftState,
   type Outcome,
   type Packet,
@@ -30,7 +31,7 @@ export function outcomeOf(program: NodeProgram, packet: Packet, localAddresses: 
   const outcomes = traceClient(undefined);
   const branches = branchesOf(outcomes);
   const affinity = mayHaveAffinity(program) ? affinityOf(traceClient, outcomes, program) : undefined;
-  const scheduler = schedulerOf(outcomes, program.ipvs);
+  const scheduler = schedulerOf(outcomes, program);
   const clauses = [
     keyOf(branches),
     affinity === undefined ? '' : `affinity ${affinity}`,
@@ -55,9 +56,14 @@ const mayHaveAffinity = perObject(({ rules, ipvs, nft }: NodeProgram): boolean =
 type TraceClient = (remembers: string | undefined) => readonly Outcome[];
 
 /** The scheduler of a connection; undefined with a single endpoint. */
-function schedulerOf(outcomes: readonly Outcome[], ipvs: IpvsState | undefined): string | undefined {
-  if (!ipvs || outcomes.length < 2) return undefined;
-  const names = outcomes.flatMap((outcome) => serversOn(outcome, ipvs).map(printScheduler));
+function schedulerOf(outcomes: readonly Outcome[], { ipvs, nft }: NodeProgram): string | undefined {
+  if (outcomes.length < 2) return undefined;
+  const names = [
+    ...(ipvs ? outcomes.flatMap((outcome) => serversOn(outcome, ipvs).map(printScheduler)) : []),
+    ...(nft
+      ? outcomes.flatMap((outcome) => frontendsOn(outcome, nft).flatMap(({ scheduler }) => scheduler ?? []))
+      : []),
+  ];
   return names.length === 0 ? undefined : [...new Set(names)].toSorted(compareText).join(', ');
 }
 
@@ -132,13 +138,18 @@ function persistenceOf(traceClient: TraceClient, outcome: Outcome, ipvs: IpvsSta
 }
 
 /** In mode nftables a frontend remembers the endpoint of each client: the path names the frontend. */
-function stickinessOf(traceClient: TraceClient, outcome: Outcome, { frontends }: NftState): readonly string[] {
+function stickinessOf(traceClient: TraceClient, outcome: Outcome, nft: NftState): readonly string[] {
   if (outcome.verdict !== 'dnat') return [];
-  return outcome.path.flatMap(({ chain, rule }) => {
+  return frontendsOn(outcome, nft).flatMap(({ affinitySeconds: seconds }) =>
+    seconds === undefined ? [] : [keptText(outcome, traceClient(outcome.to), `${seconds} s`)],
+  );
+}
+
+function frontendsOn({ path }: Outcome, { frontends }: NftState): readonly NftFrontend[] {
+  return path.flatMap(({ chain, rule }) => {
     const key = /^(?:svc|out)[46]$/.test(chain) ? rule.slice(0, rule.indexOf(' : ')) : '';
     const lines = frontends.get(key);
-    const seconds = lines && readFrontend(key, lines).affinitySeconds;
-    return seconds === undefined ? [] : [keptText(outcome, traceClient(outcome.to), `${seconds} s`)];
+    return lines ? [readFrontend(key, lines)] : [];
   });
 }
 

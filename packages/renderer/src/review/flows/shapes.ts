@@ -126,7 +126,7 @@ function shapeOf(text: string, { kind, address, port, protocol }: Destination, n
   const shape = rules
     .replaceAll(virtualForm, (line) =>
       line
-        .replaceAll(/(?<=:)\d+|(?<=^add \S+ )\d+$|(?<= \. )\d+(?=[ ,])/g, (number) => ofPort(number))
+        .replaceAll(/(?<=(?<![sS]lot):)\d+|(?<=^add \S+ )\d+$|(?<= \. )\d+(?=[ ,])/g, (number) => ofPort(number))
         .replaceAll(/(?<![\d.])(?:\d+\.){3}\d+(?![\d./])/g, (host) => ofAddress(host)),
     )
     .replaceAll(chainForm, (chain, of: string) => numbered(`${of} `, chain))

@@ -48,16 +48,17 @@ export function affinityOf({ affinitySeconds }: HeaderNotes): { readonly affinit
   return affinitySeconds === undefined ? {} : { affinity: `${affinitySeconds} s` };
 }
 
-/** Endpoints with equal shares. @param masked whether connections to an endpoint are masqueraded */
+/** Endpoints, with equal shares unless others are given. @param masked whether connections to an endpoint are masqueraded */
 export function choice(
   list: readonly HeaderNote[],
   notes: HeaderNotes,
   masked: (to: string) => boolean,
+  shares: ReadonlyMap<string, number> = new Map(list.map(({ text }) => [text, 1 / list.length])),
 ): ExpectedOutcome {
-  const texts = list.map(({ text }) => text).toSorted(compareText);
+  const texts = [...shares.keys()].toSorted(compareText);
   return {
     kind: 'endpoints',
-    branches: texts.map((to) => ({ verdict: 'dnat', to, masquerade: masked(to), share: 1 / texts.length })),
+    branches: texts.map((to) => ({ verdict: 'dnat', to, masquerade: masked(to), share: shares.get(to) ?? 0 })),
     ...affinityOf(notes),
   };
 }

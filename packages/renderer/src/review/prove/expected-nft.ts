@@ -1,4 +1,4 @@
-import { addressOfEndpoint } from '@sluice/netfilter';
+import { addressOfEndpoint, type NftFrontend, printNftEndpoint, readNftScheduler, slotCounts } from '@sluice/netfilter';
 import type { HeaderNote } from '../bundle/header.ts';
 import {
   choice,
@@ -38,9 +38,29 @@ export function expectedNft(connection: DeclaredConnection): ExpectedOutcome {
   const mayStartHere = ({ text, node: home = node.name }: HeaderNote): boolean =>
     home === node.name && addressOfEndpoint(text) === source.address;
   const itself = new Set(list.filter(mayStartHere).map(({ text }) => text));
-  return choice(list, notes, (text) => {
+  const masked = (text: string): boolean => {
     if (itself.has(text)) return true;
     if (role === 'cluster') return trafficPolicy.masqueradeAll === true || (isKnown && !isPod);
     return policy === 'Cluster' || (source.class === 'node' && !isPod);
-  });
+  };
+  const scheduler = readNftScheduler(notes.scheduler ?? '');
+  const shares = sharesOf(list, scheduler);
+  return { ...choice(list, notes, masked, shares), ...(scheduler && shares.size > 1 ? { scheduler } : {}) };
 }
+
+/** The share of each endpoint, by its slots. Endpoints for which a table has none are left out. */
+function sharesOf(list: readonly HeaderNote[], scheduler: NftFrontend['scheduler']): ReadonlyMap<string, number> {
+  const weights = new Map(
+    list.flatMap(({ text, weight }) => (weight > 1 ? [[nftEndpoint(text), weight] as const] : [])),
+  );
+  const chooser = { ...(scheduler ? { scheduler } : {}), ...(weights.size > 0 ? { weights } : {}) };
+  const counts = slotCounts(
+    chooser,
+    list.map(({ text }) => nftEndpoint(text)),
+  );
+  const sum = [...counts.values()].reduce((all, count) => all + count, 0);
+  return new Map([...counts].map(([endpoint, count]) => [printNftEndpoint(endpoint), count / sum]));
+}
+
+/** `10.244.1.5 . 8080` of `10.244.1.5:8080`. */
+const nftEndpoint = (text: string): string => `${addressOfEndpoint(text)} . ${text.slice(text.lastIndexOf(':') + 1)}`;

@@ -18,6 +18,7 @@ export type ModeDifference = Extract<
   | 'DIFFERS_CLOSED_NODE_PORTS'
   | 'DIFFERS_HEALTH_CHECK'
   | 'ANNOTATION_IGNORED'
+  | 'DIFFERS_SCHEDULER'
   | 'DETECTOR_MISSING'
 >;
 
@@ -124,6 +125,12 @@ const reasons: readonly Reason[] = [
       ['node', 'pod-here', 'pod-elsewhere', 'endpoint'].includes(side.row.source.class) &&
       isSubset(side.own, ownOf(side)),
   },
+  {
+    code: 'DIFFERS_SCHEDULER',
+    of: ['nftables'],
+    holds: (side) => side.own.scheduler !== undefined && isEvened(side),
+  },
+  { code: 'ANNOTATION_IGNORED', of: ['nftables'], holds: isEvened },
   { code: 'ANNOTATION_IGNORED', of: ['ipvs'], holds: ({ own, other }) => areWeighted(other, own) },
   {
     // Without a pod CIDR mode ipvs distinguishes at least the node itself.
@@ -133,6 +140,19 @@ const reasons: readonly Reason[] = [
       row.source.class === 'node' && claim?.role === 'cluster' && isSameBut(other, own, () => true),
   },
 ];
+
+/** The same endpoints, with shares by weight or by the slots of a table, where those of the other mode are equal. */
+function isEvened({ row, claim, own, other }: Side): boolean {
+  const branches = own.branches.map((branch, at) => ({ ...branch, share: other.branches[at]?.share ?? 0 }));
+  const isAlone = (host: string): boolean =>
+    row.source.class === 'node'
+      ? claim?.role !== 'cluster'
+      : row.source.class === 'endpoint' && host === row.source.address;
+  return areEqual(other) && isSameBut(other, { ...own, branches }, isAlone);
+}
+
+const areEqual = ({ branches }: FlowOutcome): boolean =>
+  branches.every(({ share }) => Math.abs(share - branches[0]!.share) < 1e-6);
 
 function isLocalPolicy({ claim }: Side): boolean {
   if (!claim) return false;
@@ -162,12 +182,11 @@ function isSubset({ branches }: FlowOutcome, own: readonly string[]): boolean {
   return branches.every(({ to }) => to !== undefined && own.includes(to));
 }
 
-/** The same endpoints, with shares by weight, which only mode ipvs has. */
+/** The same endpoints, with shares by weight. */
 function areWeighted(first: FlowOutcome, second: FlowOutcome): boolean {
-  const isAlike = first.branches.every(({ share }) => Math.abs(share - first.branches[0]!.share) < 1e-6);
   const places = ({ branches }: FlowOutcome): string =>
     branches.map(({ to, masquerade }) => `${to} ${masquerade}`).join();
-  return isAlike && second.scheduler !== undefined && places(first) === places(second);
+  return areEqual(first) && second.scheduler !== undefined && places(first) === places(second);
 }
 
 /** Whether two outcomes differ at most in masquerading. @param may the endpoints, `10.244.1.5:8080`, for which they may differ */
