@@ -71,7 +71,8 @@ function renderBoth(example: Example, mode: OtherMode, members: 'all' | 'added')
 type OtherMode = 'ipvs' | 'nftables';
 
 /** Examples of mode iptables that need only their folder of manifests. */
-const examples = listExamples().filter(({ name }) => !['08-git', '10-ipvs', '11-mixed', '13-nftables'].includes(name));
+const otherExamples = ['08-git', '10-ipvs', '11-mixed', '13-nftables', '14-schedulers'];
+const examples = listExamples().filter(({ name }) => !otherExamples.includes(name));
 
 const cases = examples.flatMap((example) =>
   (['ipvs', 'nftables'] as const).map((mode) => ({ name: example.name, mode, example })),
