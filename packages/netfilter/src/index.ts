@@ -75,5 +75,5 @@ export { nftLimits } from './nftables/limits.ts';
 export * from './nftables/print.ts';
 export { familySuffix, nftFamily } from './nftables/family.ts';
 export { type NftElement, readNftLine } from './nftables/read-line.ts';
-export { NftMemory, readNft, readNftFiles } from './nftables/read-state.ts';
+export { frontendMark, NftMemory, nftNames, readNft, readNftFiles } from './nftables/read-state.ts';
 export { disjoint, networkText } from './nftables/networks.ts';

@@ -4,7 +4,6 @@ import {
   ipvsHost,
   keepSlots,
   NftMemory,
-  type NftState,
   onKernel,
   parseKernelRelease,
   readIpvs,
@@ -18,6 +17,7 @@ import { type ChainLayout, linkFamilies, LinkMemory } from './linking.ts';
 import type { NodeFacts } from '../ports/node-facts.ts';
 import type { Refusal } from '../ports/refusal.ts';
 import type { NodeState } from '../ports/node-state.ts';
+import { ServicesMemory } from './services-memory.ts';
 
 declare const admitted: unique symbol;
 /** A node's part of a bundle, checked line by line against the grammar and against the abilities of the node. Only `admit` makes one. */
@@ -32,6 +32,7 @@ export class AdmitMemory {
   readonly files = new ResolveCache();
   readonly links = new LinkMemory();
   readonly nft = new NftMemory();
+  readonly services = new ServicesMemory();
 }
 
 /** The settings of `admit` in the node's config. */
@@ -72,7 +73,7 @@ export function admit(
   const sysctls = readSysctls(resolved, facts);
   const linked = linkFamilies(resolved, facts, { layout: options.layout, ...context }, memory.links);
   const virtual = readVirtual(resolved, facts);
-  const nft = readTable(resolved, context.active, memory.nft);
+  const nft = readTable(resolved, context.active, memory);
   const problems = [
     ...partial(resolved, options),
     ...missingTools(resolved, facts),
@@ -89,7 +90,7 @@ export function admit(
     sysctls: sysctls.values,
     ...(size === undefined ? {} : { conntrackHashSize: size }),
     ...(virtual.ipvs ? { ipvs: virtual.ipvs } : {}),
-    ...(nft.state ? { nft: nft.state } : {}),
+    ...nft.state,
     ...endpointRanges(resolved, options),
   };
   return { version: resolved.version, state } as AdmittedBundle;
@@ -223,9 +224,10 @@ function missingIpvsTool(tool: string): Problem {
 function readTable(
   { nft }: ResolvedFiles,
   active: NodeState | undefined,
-  memory: NftMemory,
-): { readonly state?: NftState; readonly problems: readonly Problem[] } {
-  const state = nft && readNft(nft, memory);
+  memory: AdmitMemory,
+): { readonly state?: Pick<NodeState, 'nft' | 'services'>; readonly problems: readonly Problem[] } {
+  const state = nft && readNft(nft, memory.nft);
   if (!state) return { problems: [] };
-  return 'problems' in state ? state : { state: keepSlots(state, active?.nft), problems: [] };
+  if ('problems' in state) return state;
+  return { state: { nft: keepSlots(state, active?.nft), services: memory.services.of(nft) }, problems: [] };
 }

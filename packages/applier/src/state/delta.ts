@@ -120,8 +120,12 @@ function sameAround(a: NodeState, b: NodeState): boolean {
       state.endpointRanges ?? null,
       state.nft?.settings ?? null,
     ]);
-  return a.ipvs === b.ipvs && around(a) === around(b);
+  return a.ipvs === b.ipvs && sameServices(a.services, b.services) && around(a) === around(b);
 }
+
+/** Those of states that follow each other share the lists of their names. */
+const sameServices = (a: NodeState['services'], b: NodeState['services']): boolean =>
+  a === b || (a !== undefined && b !== undefined && changeOf(a, b).drop.length + changeOf(a, b).write.length === 0);
 
 const sizeOf = ({ write, drop }: ChainChange): number => write.length + drop.length;
 

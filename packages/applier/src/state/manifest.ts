@@ -37,8 +37,9 @@ const manifest = v.strictObject({
       excludeCIDRs: v.array(v.string()),
     }),
   ),
-  /** Mode nftables: frontends are stored like chains. */
+  /** Mode nftables: frontends are stored like chains, and so are Services with the names of what they have. */
   nft: v.optional(v.strictObject({ settings: v.array(v.string()), objects: v.array(v.string()) })),
+  services: v.optional(v.array(v.string())),
 });
 type StateManifest = v.InferOutput<typeof manifest>;
 type TableManifest = v.InferOutput<typeof table>;
@@ -75,7 +76,7 @@ export function putState(state: NodeState, store: Texts, memory: ManifestMemory,
     });
     families[name] = { filter: tableOf('filter'), nat: tableOf('nat') };
   }
-  const { sysctls, conntrackHashSize, ipvs, nft, endpointRanges } = state;
+  const { sysctls, conntrackHashSize, ipvs, nft, services, endpointRanges } = state;
   const size = conntrackHashSize === undefined ? {} : { conntrackHashSize };
   const virtual = ipvs ? { ipvs: mutable(ipvsToText(ipvs)) } : {};
   const text: StateManifest = {
@@ -86,6 +87,7 @@ export function putState(state: NodeState, store: Texts, memory: ManifestMemory,
     ...(endpointRanges ? { endpointRanges: [...endpointRanges] } : {}),
     ...virtual,
     ...(nft ? { nft: { settings: [...nft.settings], objects: putChains('nft', nft.frontends, store, memory) } } : {}),
+    ...(nft && services ? { services: putChains('services', services, store, memory) } : {}),
   };
   return store.put([JSON.stringify(text)])[0] as string;
 }
@@ -202,13 +204,15 @@ export function getState(digest: string, store: Texts): NodeState | undefined {
   if (typeof virtual === 'string') return undefined;
   const { nft } = parsed.output;
   const frontends = nft && readChains(nft.objects, store);
-  if (nft && !frontends) return undefined;
+  const services = parsed.output.services && readChains(parsed.output.services, store);
+  if ((nft && !frontends) || (parsed.output.services && !services)) return undefined;
   return {
     families: programs,
     sysctls: new Map(Object.entries(sysctls) as [SysctlKey, number][]),
     ...(conntrackHashSize === undefined ? {} : { conntrackHashSize }),
     ...(virtual ? { ipvs: virtual } : {}),
     ...(nft && frontends ? { nft: { settings: withNewestTable(nft.settings), frontends } } : {}),
+    ...(services ? { services } : {}),
     ...(endpointRanges ? { endpointRanges } : {}),
   };
 }
@@ -249,5 +253,6 @@ export function objectsOf(digest: string, store: Texts): readonly string[] {
   const parsed = v.safeParse(manifest, value);
   if (!parsed.success) return [digest];
   const tables = Object.values(parsed.output.families).flatMap((one) => (one ? [one.filter, one.nat] : []));
-  return [digest, ...tables.flatMap(({ objects }) => objects), ...(parsed.output.nft?.objects ?? [])];
+  const { nft, services = [] } = parsed.output;
+  return [digest, ...tables.flatMap(({ objects }) => objects), ...(nft?.objects ?? []), ...services];
 }

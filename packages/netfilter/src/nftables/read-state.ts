@@ -171,6 +171,19 @@ const fileOf = perObject((lines: readonly ResolvedLine[]): NftFile => {
   return { settings: building.settings, frontends, problems: found.isEmpty ? [] : found.all };
 });
 
+/**
+ * What a file of a Service has for itself, in the order of the file: `frontend 10.96.0.10 . tcp . 80`, and `health 32090` for a port of
+ * health checks.
+ */
+export const nftNames = perObject((lines: readonly ResolvedLine[]): readonly string[] => {
+  const { frontends, settings } = fileOf(lines);
+  const ports = settings.filter((one) => one.startsWith('health '));
+  return [...[...frontends.keys()].map((key) => `${frontendMark}${key}`), ...new Set(ports)];
+});
+
+/** Before the key of a frontend, in `nftNames`. */
+export const frontendMark = 'frontend ';
+
 function addLine(building: Building, text: string, line: number): RuleError | undefined {
   if (text.startsWith('table ')) {
     building.settings.push(text);
