@@ -304,6 +304,9 @@ export const limits = {
   textIntervalMs: 5 * 60_000,
   historyEntriesMax: 200,
   quarantinedMax: 64,
+  /** Versions of Services; and how many Services a partial generation may lack: with more, all of a release is rolled back. */
+  quarantinedServicesMax: 64,
+  partialServicesMax: 32,
   /** Length of the reason for an outcome: the output of a probe may be long. */
   reasonCharactersMax: 400,
   /** Attempts to start a tool when memory, processes or files are short. */

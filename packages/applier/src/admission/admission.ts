@@ -1,7 +1,9 @@
 import type { BundleFiles } from '@sluice/bundle';
+import type { Problem } from '@sluice/netfilter';
 import { admit, type AdmittedBundle, AdmitMemory, type AdmitOptions, isRefusal } from './admit.ts';
 import { EndpointAddresses } from './endpoint-addresses.ts';
 import { messageOf } from '../message.ts';
+import { leaveOut } from '../partial/leave-out.ts';
 import type { NodeFacts } from '../ports/node-facts.ts';
 import type { Ports } from '../ports/ports.ts';
 import type { Refusal } from '../ports/refusal.ts';
@@ -33,8 +35,22 @@ export class Admission {
   /**
    * Calls `admit` with the active state and the abilities of this kernel. Sysctls of mode ipvs exist only once its module is loaded, which
    * happens when virtual servers are first read.
+   * @param whole also what is quarantined of it; else quarantined Services stay as the node has them
    */
-  async of(files: BundleFiles): Promise<AdmittedBundle | Refusal> {
+  async of(files: BundleFiles, whole = false): Promise<AdmittedBundle | Refusal> {
+    const admitted = await this.#read(files);
+    return whole || isRefusal(admitted) ? admitted : this.#withoutQuarantined(admitted);
+  }
+
+  #withoutQuarantined(admitted: AdmittedBundle): AdmittedBundle | Refusal {
+    const { journal, declined } = this.#ports;
+    const { quarantinedServices } = journal;
+    if (quarantinedServices.length === 0) return admitted;
+    const left = leaveOut(admitted, journal.active, quarantinedServices, { declined: declined.read() });
+    return 'why' in left ? { problems: [notLeftOut(admitted.version, left.why)] } : { ...admitted, ...left };
+  }
+
+  async #read(files: BundleFiles): Promise<AdmittedBundle | Refusal> {
     const { kernel, journal } = this.#ports;
     this.#reads = {};
     const startState = {
@@ -77,3 +93,10 @@ export class Admission {
     return provides;
   }
 }
+
+const notLeftOut = (version: string, why: string): Problem => ({
+  code: 'BUNDLE_QUARANTINED',
+  level: 'error',
+  message: `Cannot apply version ${version} without its quarantined Services: ${why}`,
+  hint: 'Publish another version of these Services, or lift their quarantine: `sluiced quarantine` lists them',
+});

@@ -14,6 +14,7 @@ import {
 } from '@sluice/netfilter';
 import type { NodeIpvs } from '../ipvs/values.ts';
 import { type ChainLayout, linkFamilies, LinkMemory } from './linking.ts';
+import type { PartialRelease } from '../ports/journal.ts';
 import type { NodeFacts } from '../ports/node-facts.ts';
 import type { Refusal } from '../ports/refusal.ts';
 import type { NodeState } from '../ports/node-state.ts';
@@ -24,6 +25,8 @@ declare const admitted: unique symbol;
 export interface AdmittedBundle {
   readonly version: string;
   readonly state: NodeState;
+  /** Services of the bundle were left out, because their versions are quarantined. */
+  readonly partial?: PartialRelease | undefined;
   readonly [admitted]: true;
 }
 

@@ -37,7 +37,7 @@ function classified(from: NodeState, desired: NodeState, replacesAll: boolean, i
 }
 
 /** Whether everything besides the data plane is equal. */
-function sameSettings(a: NodeState, b: NodeState): boolean {
+export function sameSettings(a: NodeState, b: NodeState): boolean {
   const settings = ({ sysctls }: NodeState): string =>
     [...sysctls]
       .map(([key, value]) => `${key} ${value}`)

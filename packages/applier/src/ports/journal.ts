@@ -7,6 +7,25 @@ import type { IpvsTimeouts, SysctlKey } from '@sluice/netfilter';
 export interface VersionedState {
   readonly version: string;
   readonly state: NodeState;
+  /** Left out: it is all of a bundle. */
+  readonly partial?: PartialRelease | undefined;
+}
+
+/** What a partial generation is: a release without some Services, which stay as they were. It has a version of its own. */
+export interface PartialRelease {
+  /** The version of the whole release. */
+  readonly of: string;
+  /** The Services that were left out, `shop/cart`, sorted. */
+  readonly services: readonly string[];
+  readonly because: string;
+}
+
+/** A version of a Service that is not tried again by itself. */
+export interface QuarantinedService {
+  readonly service: string;
+  /** One of `versionsOf`. */
+  readonly version: string;
+  readonly because: string;
 }
 
 /** A numbered desired state that was accepted. An endpoint update is a further revision of its generation. */
@@ -30,6 +49,7 @@ export interface TransactionIntent {
   readonly flip: Flip;
   readonly version: string;
   readonly state: NodeState;
+  readonly partial?: PartialRelease | undefined;
   /** The previous values of sysctls that the active generation does not set. */
   readonly sysctls: ReadonlyMap<SysctlKey, number>;
   /** The previous time-outs of IPVS, if the state sets other ones. */
@@ -66,6 +86,8 @@ export interface EndpointUpdate {
   readonly to: NodeState;
   /** The version of `to`. */
   readonly version: string;
+  /** Of `to`. */
+  readonly partial?: PartialRelease | undefined;
   readonly flows: FlowDifference;
 }
 
@@ -99,6 +121,8 @@ export interface Journal {
   rescue(target: Generation, because: string): Promise<void>;
   /** Why this version is quarantined at present; undefined: it is not. */
   quarantined(version: string): string | undefined;
+  /** The oldest first. */
+  readonly quarantinedServices: readonly QuarantinedService[];
   /** The end of the back-off after several failed releases, in milliseconds since 1970; 0: none. */
   readonly notBeforeMs: number;
   /** The number of releases that were tried since a time, in milliseconds since 1970, with any outcome. */
@@ -122,8 +146,14 @@ export interface Journal {
   /**
    * Writes the commit record: from here on the new generation is active. The only decision of a transaction.
    * @param note for the history
+   * @param services the quarantined Services from now on; left out: as before
    */
-  commit(note?: string): Promise<void>;
+  commit(note?: string, services?: readonly QuarantinedService[]): Promise<void>;
+  /**
+   * Lifts the quarantine of a version of a bundle, or of all versions of a Service.
+   * @returns whether there was one
+   */
+  lift(quarantined: string): Promise<boolean>;
   /** Closes a committed transaction after its last step. */
   finish(): Promise<Generation>;
   /** Deferred work: updates the readable text of the active generation. Called now and then. */

@@ -1,5 +1,5 @@
-import { exitCodes } from '@sluice/cli';
-import type { Generation } from './journal.ts';
+import { type ExitCode, exitCodes } from '@sluice/cli';
+import type { Generation, PartialRelease } from './journal.ts';
 import type { Refusal } from './refusal.ts';
 
 /** All outcomes of putting a bundle into the kernel. */
@@ -26,14 +26,33 @@ export type Outcome =
 
 export { exitCodes };
 
-/** The log level and exit code of each outcome. A new outcome does not compile until it is rated. */
-export const rating = {
+/** The log level and exit code of an outcome. */
+interface Rating {
+  readonly level: 'info' | 'warn' | 'error' | 'fatal';
+  readonly exitCode: ExitCode;
+}
+
+/** A new kind of outcome does not compile until it is rated. */
+const ratings = {
   refused: { level: 'warn', exitCode: exitCodes.refused },
   same: { level: 'info', exitCode: exitCodes.done },
   confirmed: { level: 'info', exitCode: exitCodes.done },
   'rolled-back': { level: 'error', exitCode: exitCodes.rolledBack },
   held: { level: 'fatal', exitCode: exitCodes.halted },
-} as const satisfies Record<Outcome['kind'], { level: string; exitCode: number }>;
+} as const satisfies Record<Outcome['kind'], Rating>;
+
+/** That a generation lacks Services is a finding, at each look. */
+export function ratingOf(outcome: Outcome): Rating {
+  return partialOf(outcome) ? { level: 'error', exitCode: exitCodes.different } : ratings[outcome.kind];
+}
+
+/** What the active generation of an outcome lacks; undefined: nothing, or there is none. */
+export const partialOf = (outcome: Outcome): PartialRelease | undefined =>
+  outcome.kind === 'same' || outcome.kind === 'confirmed' ? outcome.generation.partial : undefined;
+
+/** What a partial generation lacks, and why. */
+export const describePartial = ({ of, services, because }: PartialRelease): string =>
+  `version ${of} without ${services.join(', ')}, which stay as before: ${because}`;
 
 /** One line for people. */
 export function describe(outcome: Outcome): string {
@@ -41,9 +60,9 @@ export function describe(outcome: Outcome): string {
     case 'refused':
       return `refused: ${outcome.refusal.problems.length} problem(s), nothing was touched`;
     case 'same':
-      return `same: the kernel already runs version ${outcome.generation.version} (generation ${outcome.generation.number})${delayNote(outcome)}`;
+      return `same: the kernel already runs version ${outcome.generation.version} (generation ${outcome.generation.number})${partialNote(outcome)}${delayNote(outcome)}`;
     case 'confirmed':
-      return `confirmed${outcome.failing ? ` with failing probes (${outcome.failing.join(', ')})` : ''}: version ${outcome.generation.version} is generation ${outcome.generation.number} (${outcome.steps} steps)${delayNote(outcome)}`;
+      return `confirmed${outcome.failing ? ` with failing probes (${outcome.failing.join(', ')})` : ''}: version ${outcome.generation.version} is generation ${outcome.generation.number} (${outcome.steps} steps)${partialNote(outcome)}${delayNote(outcome)}`;
     case 'rolled-back':
       return `rolled back to the previous rules: ${outcome.because}`;
     case 'held':
@@ -54,3 +73,8 @@ export function describe(outcome: Outcome): string {
 /** Without the time, so that the text does not change while it waits. */
 const delayNote = ({ waitsMs }: { readonly waitsMs?: number }): string =>
   waitsMs === undefined ? '' : '; the last endpoint of a Service is removed later';
+
+const partialNote = (outcome: Outcome): string => {
+  const partial = partialOf(outcome);
+  return partial ? `; partial: ${describePartial(partial)}` : '';
+};

@@ -20,6 +20,8 @@ export interface Probes {
 /** When a probe counts as failed: `failures` of its last `window` answers were bad. */
 export interface ProbePolicy {
   readonly name: string;
+  /** The Service that it speaks for, `shop/cart`; left out: for none of its own. */
+  readonly service?: string | undefined;
   readonly failures: number;
   readonly window: number;
 }

@@ -35,8 +35,8 @@ export class Changes {
   }
 
   /** @see Admission.of */
-  async admit(files: BundleFiles): Promise<AdmittedBundle | Refusal> {
-    return this.#admission.of(files);
+  async admit(files: BundleFiles, whole = false): Promise<AdmittedBundle | Refusal> {
+    return this.#admission.of(files, whole);
   }
 
   /** @see decideChange */

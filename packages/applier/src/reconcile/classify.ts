@@ -3,7 +3,7 @@ import { type LastEndpointWaits, noWaits } from '../endpoints/last-endpoint-dela
 import type { Refusal } from '../ports/refusal.ts';
 import type { PlannedChange } from '../transaction/planned-change.ts';
 import type { EarlyScope } from './early-endpoints.ts';
-import { beyondEndpoints, isMore, quarantined } from './gate.ts';
+import { beyondEndpoints, isMore, quarantined, whyQuarantined } from './gate.ts';
 import type { PutRequest, ReconcileParts } from './parts.ts';
 
 /** What may become of a bundle. */
@@ -35,8 +35,8 @@ export async function classify(
   { ports, changes, lastEndpointDelay, bounds }: ReconcileParts,
   isRetry = false,
 ): Promise<Classified> {
-  const bundle = await changes.admit(files);
-  const bad = byHand || isRetry || isRefusal(bundle) ? undefined : ports.journal.quarantined(bundle.version);
+  const bundle = await changes.admit(files, byHand);
+  const bad = byHand || isRetry || isRefusal(bundle) ? undefined : whyQuarantined(bundle, ports);
   if (isRefusal(bundle) || bad !== undefined) lastEndpointDelay.forget();
   if (isRefusal(bundle)) return { kind: 'refused', refusal: bundle };
   const outside = onlyEndpoints ? bounds.refuse(bundle) : undefined;

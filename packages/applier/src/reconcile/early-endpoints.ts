@@ -50,7 +50,7 @@ export class EarlyEndpoints {
     if (!active || this.#declined === bundle.version) return undefined;
     const state = overlayEndpoints(active.state, bundle.state, { declined: this.#ports.declined.read() });
     if (state === active.state || changeKindOf(active.state, bundle.state) === 'endpoints') return undefined;
-    const change = await this.#changes.decide({ version: active.version, state });
+    const change = await this.#changes.decide({ ...active, state });
     if ('problems' in change || change.changeKind !== 'endpoints') return undefined;
     const ending = await this.#changes.update(change);
     if (isDeclined(ending)) this.#declined = bundle.version;
@@ -112,7 +112,7 @@ export class EarlyEndpoints {
   async #part(files: BundleFiles, active: Generation): Promise<EarlyChange | undefined> {
     const bundle = await this.#changes.admit(files);
     if (isRefusal(bundle) || this.#files.wouldRevert(bundle.state, active)) return undefined;
-    const target = { version: active.version, state: bundle.state };
+    const target = { version: active.version, state: bundle.state, partial: active.partial };
     const change = await this.#changes.decide(target);
     return 'problems' in change || change.changeKind !== 'endpoints' ? undefined : { target, change };
   }

@@ -55,7 +55,7 @@ async function rollBackEndpoints(
   const failed = regressed(answers, await probes.untilVerdict());
   if (failed.length === 0) return rolledBack('the newest endpoints stay: with them the probes pass again');
   report('endpoint-rollback', { probes: failed, endpoints: printEndpointChanges(differing) });
-  const restored = await restoreEndpoints({ version: active.version, state: generation.state }, changes);
+  const restored = await restoreEndpoints({ ...active, state: generation.state }, changes);
   if (restored?.kind === 'held') return restored;
   const names = failed.join(', ');
   if (restored?.kind !== 'confirmed')
@@ -66,7 +66,7 @@ async function rollBackEndpoints(
     const what = printEndpointChanges(differing.map(reversed));
     return rolledBack(`old endpoints restored, for the newest ones fail ${names}, too: ${what}`);
   }
-  const newest = await restoreEndpoints({ version: active.version, state: active.state }, changes);
+  const newest = await restoreEndpoints(active, changes);
   return newest?.kind === 'held'
     ? newest
     : rolledBack(`the newest endpoints stay: ${names} failed with the old ones, too`);

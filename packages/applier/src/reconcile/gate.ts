@@ -1,9 +1,18 @@
 import { onlyEndpoints } from '@sluice/bundle';
 import type { Problem } from '@sluice/netfilter';
 import { limits } from '../limits.ts';
+import type { VersionedState } from '../ports/journal.ts';
 import type { Ports } from '../ports/ports.ts';
 import type { Refusal } from '../ports/refusal.ts';
 import type { PlannedChange } from '../transaction/planned-change.ts';
+
+/** Why a bundle is quarantined, all of it or without the Services that were left out of it; undefined: it is not. */
+export function whyQuarantined(
+  { version, partial }: Pick<VersionedState, 'version' | 'partial'>,
+  { journal }: Pick<Ports, 'journal'>,
+): string | undefined {
+  return journal.quarantined(version) ?? (partial && journal.quarantined(partial.of));
+}
 
 export function quarantined(version: string, because: string): Refusal {
   const problem: Problem = {

@@ -18,7 +18,7 @@ import { rehearse } from '../transaction/transaction.ts';
 import { type ChangeOptions, Changes, KernelMemory } from './changes.ts';
 import { EarlyEndpoints } from './early-endpoints.ts';
 import { EndpointBounds } from './endpoint-bounds.ts';
-import { beyondEndpoints, isMore, quarantined } from './gate.ts';
+import { beyondEndpoints, isMore, quarantined, whyQuarantined } from './gate.ts';
 import { reconcile } from './reconcile.ts';
 import type { ReconcileParts } from './parts.ts';
 import { DriftRepair, type RepairOptions } from './repair.ts';
@@ -127,7 +127,7 @@ export class Reconciler {
     const bundle = await changes.admit(files);
     if (isRefusal(bundle)) return bundle;
     if (bundle.version === journal.active?.version) return 'same';
-    const bad = journal.quarantined(bundle.version);
+    const bad = whyQuarantined(bundle, this.#ports);
     if (bad !== undefined) return quarantined(bundle.version, bad);
     const change = await changes.decide(bundle);
     if ('problems' in change) return change;
@@ -137,7 +137,7 @@ export class Reconciler {
   /** Decides what `put` would do, without doing it. */
   async preview(files: BundleFiles, onlyEndpoints = false): Promise<PlannedChange | Refusal> {
     const { changes, bounds } = this.#parts;
-    const bundle = await changes.admit(files);
+    const bundle = await changes.admit(files, true);
     if (isRefusal(bundle)) return bundle;
     const outside = onlyEndpoints ? bounds.refuse(bundle) : undefined;
     if (outside) return outside;

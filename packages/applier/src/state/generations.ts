@@ -20,25 +20,28 @@ export class Generations {
 
   /** @param known generations that this process has in memory */
   read(record: GenerationRecord, known: readonly (Generation | undefined)[] = []): Generation | undefined {
-    const { number, revision, version, manifest } = record;
+    const { number, revision, version, manifest, partial } = record;
     const found = known.find((one) => one?.number === number && one.revision === revision && one.version === version);
     if (found) return found;
     const state = getState(manifest, this.#store);
     if (state) this.#manifests.set(state, manifest);
-    return state && { number, revision, version, state };
+    return state && { number, revision, version, state, ...(partial ? { partial } : {}) };
   }
 
   /** @param base a generation that differs little, with its record */
   write(
-    { number, revision, version, state }: Generation,
+    { number, revision, version, state, partial }: Generation,
     base?: { readonly record: GenerationRecord; readonly read: () => NodeState | undefined },
   ): GenerationRecord {
     const manifest = this.#manifests.get(state);
-    const mode = state.nft ? ({ mode: 'nftables' } as const) : {};
-    if (manifest !== undefined && this.#store.has(manifest)) return { number, revision, version, manifest, ...mode };
+    const only = {
+      ...(state.nft ? { mode: 'nftables' as const } : {}),
+      ...(partial ? { partial: { ...partial, services: [...partial.services] } } : {}),
+    };
+    if (manifest !== undefined && this.#store.has(manifest)) return { number, revision, version, manifest, ...only };
     const known = base?.read();
     const stored = base && known && { digest: base.record.manifest, state: known };
-    return { number, revision, version, manifest: putState(state, this.#store, this.#memory, stored), ...mode };
+    return { number, revision, version, manifest: putState(state, this.#store, this.#memory, stored), ...only };
   }
 
   /**

@@ -9,6 +9,7 @@ import type {
   Journal,
   TransactionIntent,
   OpenTransaction,
+  QuarantinedService,
   StoredGeneration,
 } from '../ports/journal.ts';
 import type { NodeState } from '../ports/node-state.ts';
@@ -138,6 +139,16 @@ export class DiskJournal implements Journal {
     return Object.hasOwn(this.record.quarantined, version) ? this.record.quarantined[version] : undefined;
   }
 
+  get quarantinedServices(): readonly QuarantinedService[] {
+    return this.record.quarantinedServices ?? [];
+  }
+
+  async lift(quarantined: string): Promise<boolean> {
+    const record = transitions.lifted(this.record, quarantined);
+    if (record) this.#file.save(record);
+    return record !== undefined;
+  }
+
   async generation(number: number, revision?: number): Promise<Generation | undefined> {
     const found = findGeneration(this.record, number, revision);
     return found && this.#read(found);
@@ -199,19 +210,20 @@ export class DiskJournal implements Journal {
     if (!from) throw new Error('no generation is active');
     const isUpdate = intent.changeKind === 'endpoints';
     const id = isUpdate ? { number: from.number, revision: from.revision + 1 } : { number: next, revision: 0 };
-    const generation: Generation = { ...id, version: intent.version, state };
+    const generation: Generation = { ...id, version: intent.version, state, ...partialOf(intent.partial) };
     const to = this.#stored(generation, isUpdate ? from : undefined);
     const flows = this.#generations.writeFlows(intent.flows);
     this.#file.save(transitions.opened(this.record, { ...intent, from, to, flows }, timeouts, this.#file.time));
     this.#inFlight = { ...this.#inFlight, next: generation, flows: intent.flows };
   }
 
-  async offer({ from: oldState, to: state, version, flows }: EndpointUpdate): Promise<void> {
+  async offer({ from: oldState, to: state, version, partial, flows }: EndpointUpdate): Promise<void> {
     const { open } = this.record;
     const [active, next] = [this.#active, open && this.#read(open.to)];
     if (!open || !active || !next) throw new Error('no transaction is open');
     const old = oldState === active.state ? active : { ...active, revision: active.revision + 1, state: oldState };
-    const fresh = { ...next, revision: next.revision + 1, version, state };
+    const { number } = next;
+    const fresh: Generation = { number, revision: next.revision + 1, version, state, ...partialOf(partial) };
     const from = old === active ? open.from : this.#stored(old, open.from);
     const to = this.#stored(fresh, open.to);
     const update = { from, to, version, flows: this.#generations.writeFlows(flows) };
@@ -229,11 +241,12 @@ export class DiskJournal implements Journal {
     return offered.from;
   }
 
-  async commit(note?: string): Promise<void> {
+  async commit(note?: string, services?: readonly QuarantinedService[]): Promise<void> {
     const { open } = this.record;
     if (!open) throw new Error('no transaction is open');
     const active = this.#read(open.to);
-    this.#file.save(transitions.committed(this.record, open, note, this.#file.time));
+    const record = services ? transitions.withQuarantined(this.record, services) : this.record;
+    this.#file.save(transitions.committed(record, open, note, this.#file.time));
     this.#active = active;
   }
 
@@ -347,3 +360,5 @@ export class DiskJournal implements Journal {
     this.#generations.sweep(this.record, [...others, this.#text.manifest]);
   }
 }
+
+const partialOf = (partial: Generation['partial']): Pick<Generation, 'partial'> => (partial ? { partial } : {});

@@ -31,6 +31,15 @@ function stateOf(endpoint: string, count = 3): NodeState {
 const plain = (state: NodeState | undefined): unknown =>
   state?.nft && { settings: state.nft.settings, frontends: new Map(state.nft.frontends) };
 
+const intentOf = (version: string, state: NodeState): Parameters<DiskJournal['begin']>[0] => ({
+  changeKind: 'release',
+  flip: 'switch',
+  version,
+  state,
+  sysctls: new Map(),
+  flows: { old: [], fresh: [] },
+});
+
 async function confirm(journal: DiskJournal, version: string, state: NodeState, isUpdate = false): Promise<void> {
   if (!journal.active) await journal.adopt(none);
   await journal.begin({
@@ -91,4 +100,60 @@ test('a journal has schema 3 as long as a kept generation is in mode nftables: t
   for (let at = 0; at < limits.generationsKept + 1; at++)
     await confirm(journal, `v${at}`, { ...none, conntrackHashSize: at });
   expect(peek(directory)?.schema).toBe(2);
+});
+
+test('keeps which Service a frontend is of, what a generation lacks and what is quarantined', async () => {
+  const services = new Map([
+    ['shop/cart', ['frontend :: . udp . 30080', 'health 32090']],
+    ['shop/empty', []],
+  ]);
+  const partial = { of: 'whole', services: ['shop/cart'], because: 'health failed' };
+  const journal = open();
+  await confirm(journal, 'aaaa', { ...stateOf('fd00:244::5 . 8443'), services });
+  await journal.begin({ ...intentOf('whole', { ...stateOf('fd00:244::6 . 8443'), services }) });
+  const to = { ...stateOf('fd00:244::7 . 8443'), services: new Map([...services, ['shop/late', []]]) };
+  await journal.offer({ from: journal.active!.state, to, version: 'bbbb', partial, flows: { old: [], fresh: [] } });
+  expect(open().active).not.toHaveProperty('partial');
+  await journal.accept();
+  await journal.commit('a note', [{ service: 'shop/cart', version: 'cccc', because: 'x'.repeat(1000) }]);
+  await journal.finish();
+  const next = open();
+  expect(next.active).toMatchObject({ number: 2, version: 'bbbb', partial });
+  expect([...(next.active?.state.services ?? [])].toSorted()).toEqual([...to.services].toSorted());
+  expect(next.quarantinedServices).toMatchObject([{ service: 'shop/cart', version: 'cccc' }]);
+  expect(next.quarantinedServices[0]?.because.length).toBeLessThan(500);
+  expect(peek(directory)).toMatchObject({
+    schema: 3,
+    history: expect.arrayContaining(
+      [{ what: 'confirmed', without: ['shop/cart'] }].map((one) => expect.objectContaining(one)),
+    ),
+  });
+  expect(await next.lift('shop/cart')).toBe(true);
+  expect(await next.lift('shop/cart')).toBe(false);
+  expect(open().quarantinedServices).toEqual([]);
+  // After a lost journal it is known from the text of the active generation.
+  const [found] = [...open().storedGenerations()];
+  expect(found).toMatchObject({ wasActive: true, generation: { partial } });
+});
+
+test('a node that leaves mode nftables has a record that the version before reads', async () => {
+  const journal = open();
+  await confirm(journal, 'aaaa', stateOf('fd00:244::5 . 8443'));
+  await journal.begin(intentOf('bbbb', stateOf('fd00:244::6 . 8443')));
+  await journal.commit('a note', [{ service: 'shop/cart', version: 'cccc', because: 'x' }]);
+  await journal.finish();
+  expect(peek(directory)).toMatchObject({ schema: 3, quarantinedServices: [{}] });
+  for (let number = 0; number < limits.generationsKept + 1; number++) await confirm(journal, `v${number}`, none);
+  expect(peek(directory)).toMatchObject({ schema: 2 });
+  expect(peek(directory)).not.toHaveProperty('quarantinedServices');
+});
+
+test('bounds the quarantined versions of Services', async () => {
+  const journal = open();
+  await confirm(journal, 'aaaa', stateOf('fd00:244::5 . 8443'));
+  await journal.begin(intentOf('bbbb', stateOf('fd00:244::6 . 8443')));
+  const many = Array.from({ length: 300 }, (_, at) => ({ service: `shop/s${at}`, version: 'cccc', because: 'x' }));
+  await journal.commit(undefined, many);
+  expect(open().quarantinedServices).toHaveLength(limits.quarantinedServicesMax);
+  expect(open().quarantinedServices.at(-1)).toMatchObject({ service: 'shop/s299' });
 });

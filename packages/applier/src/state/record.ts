@@ -12,6 +12,8 @@ export const generation = v.strictObject({
   manifest: v.string(),
   /** Left out: iptables or ipvs, which every sluiced reads. */
   mode: v.optional(v.literal('nftables')),
+  /** Mode nftables: a release without some Services. */
+  partial: v.optional(v.strictObject({ of: v.string(), services: v.array(v.string()), because: v.string() })),
 });
 const drain = v.strictObject({ server: v.string(), real: v.string(), until: v.number() });
 const sysctls = v.record(v.picklist(sysctlKeys), v.number());
@@ -43,7 +45,10 @@ const entry = v.strictObject({
   lane: v.optional(v.literal('endpoints')),
   /** On a rollback: the version is not to blame, so later releases need not wait. */
   blameless: v.optional(v.literal(true)),
+  /** On a confirmed release: the Services that were left out. */
+  without: v.optional(v.array(v.string())),
 });
+const quarantinedService = v.strictObject({ service: v.string(), version: v.string(), because: v.string() });
 const recordForm = v.strictObject({
   /** 3 where a generation is in mode nftables, which the first sluiced does not know: it then refuses the state directory. */
   schema: v.picklist([2, 3]),
@@ -58,6 +63,8 @@ const recordForm = v.strictObject({
   open: v.nullable(openForm),
   held: v.nullable(v.string()),
   quarantined: v.record(v.string(), v.string()),
+  /** Versions of Services of mode nftables. */
+  quarantinedServices: v.optional(v.array(quarantinedService)),
   /** Releases rolled back since the last confirmed one: the back-off doubles with each. */
   failures: v.number(),
   originals: sysctls,
@@ -117,10 +124,19 @@ export function readRecord(text: string, path: string): NodeRecord {
   throw new StateError('NODE_STATE_INVALID', `${path} is damaged at ${where === '' ? 'the top' : where}`, hint);
 }
 
-/** The record with the least schema that can hold it. */
+/** The record with the least schema that can hold it. Without a generation of mode nftables, what only that mode has is of no use. */
 export function withSchema(record: NodeRecord): NodeRecord {
-  const schema = generationsOf(record).some(({ mode }) => mode === 'nftables') ? 3 : 2;
-  return record.schema === schema ? record : { ...record, schema };
+  const isNft = generationsOf(record).some(({ mode }) => mode === 'nftables');
+  if (isNft) return record.schema === 3 ? record : { ...record, schema: 3 };
+  const { quarantinedServices, history, ...others } = record;
+  const hasMore = quarantinedServices !== undefined || history.some(({ without }) => without !== undefined);
+  if (!hasMore) return record.schema === 2 ? record : { ...record, schema: 2 };
+  return { ...others, schema: 2, history: history.map(withoutServices) };
+}
+
+function withoutServices(one: HistoryEntry): HistoryEntry {
+  const { without: _, ...others } = one;
+  return others;
 }
 
 /** Every generation that a record names. */

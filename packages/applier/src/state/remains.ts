@@ -15,10 +15,10 @@ const activeGenerationName = 'generation.json';
 
 /** The file that names the generation of the directory `current`. */
 export function activeGenerationFile(
-  { number, revision, version }: Generation,
+  { number, revision, version, partial }: Generation,
   manifest: string,
 ): Record<string, string> {
-  return { [activeGenerationName]: `${JSON.stringify({ number, revision, version, manifest })}\n` };
+  return { [activeGenerationName]: `${JSON.stringify({ number, revision, version, manifest, partial })}\n` };
 }
 
 /**
@@ -43,8 +43,8 @@ export function* remainsOf(directory: string, store: Store): Generator<StoredGen
   const last = stoodLast(`${directory}/current`);
   const state = last && getState(last.manifest, store);
   if (last && state) {
-    const { number, revision, version } = last;
-    yield { generation: { number, revision, version, state }, wasActive: true };
+    const { number, revision, version, partial } = last;
+    yield { generation: { number, revision, version, state, ...(partial ? { partial } : {}) }, wasActive: true };
   }
   for (const digest of store.digests) {
     if (digest === last?.manifest || !isManifest(store.get(digest))) continue;

@@ -1,6 +1,6 @@
 import type { IpvsTimeouts } from '@sluice/netfilter';
 import { limits } from '../limits.ts';
-import type { Fault, TransactionIntent } from '../ports/journal.ts';
+import type { Fault, QuarantinedService, TransactionIntent } from '../ports/journal.ts';
 import {
   findGeneration,
   type GenerationRecord,
@@ -95,7 +95,14 @@ export function committed(record: NodeRecord, open: OpenRecord, note: string | u
   };
   if (lane === 'endpoints') return { ...after, open: null, history: updated(record.history, to, at) };
   const because = note === undefined ? {} : { because: note };
-  const history = historyWith(record, at, { what: 'confirmed', generation: to.number, version, ...because });
+  const lacks = to.partial ? { without: to.partial.services } : {};
+  const history = historyWith(record, at, {
+    what: 'confirmed',
+    generation: to.number,
+    version,
+    ...because,
+    ...lacks,
+  });
   return { ...after, open: { ...open, phase: 'committed', recoveries: 0 }, failures: 0, history };
 }
 
@@ -131,7 +138,8 @@ export function chosen(record: NodeRecord, { number, version }: Target, at: stri
   // The open change may be this very rollback, announced before it was done.
   // Generation 0 is the state before Sluice: no bundle has its version.
   const active = current?.number === 0 ? undefined : current?.version;
-  const versions = [open?.began, open?.version, active].filter((one) => one !== undefined);
+  const whole = current?.partial?.of;
+  const versions = [open?.began, open?.version, whole, active].filter((one) => one !== undefined);
   const left = new Set(versions.filter((one) => one !== version));
   const because = `rolled back manually to generation ${number}`;
   const others = without(record.quarantined, version);
@@ -152,6 +160,24 @@ export function forgotten(record: NodeRecord, at: string): NodeRecord {
   const { number = 0, version = '' } = record.current ?? {};
   const history = historyWith(record, at, { what: 'cleaned-up', generation: number, version });
   return { ...others, current: null, kept: [], open: null, held: null, originals: {}, draining: [], history };
+}
+
+/** The record with these quarantined versions of Services: the newest of them. */
+export function withQuarantined(record: NodeRecord, services: readonly QuarantinedService[]): NodeRecord {
+  const { quarantinedServices: _, ...others } = record;
+  if (services.length === 0) return others;
+  const newest = services.slice(-limits.quarantinedServicesMax);
+  const quarantinedServices = newest.map((one) => ({ ...one, because: shortened(one.because) }));
+  return { ...others, quarantinedServices };
+}
+
+/** The quarantine of a version, or of all versions of a Service, is lifted. @returns undefined where there is none */
+export function lifted(record: NodeRecord, quarantined: string): NodeRecord | undefined {
+  const services = record.quarantinedServices ?? [];
+  const left = services.filter(({ service }) => service !== quarantined);
+  const isVersion = Object.hasOwn(record.quarantined, quarantined);
+  if (!isVersion && left.length === services.length) return undefined;
+  return withQuarantined({ ...record, quarantined: without(record.quarantined, quarantined) }, left);
 }
 
 /** The kept generations with one more: the newest, and the first, as the state before Sluice remains a target of rollbacks. */

@@ -105,7 +105,11 @@ export function mortalJournal(journal: Journal, countdown: Countdown): Journal {
     offer: (update) => countdown.through(() => journal.offer(update)),
     accept: () => countdown.through(() => journal.accept()),
     begin: (intent) => countdown.through(() => journal.begin(intent)),
-    commit: () => countdown.through(() => journal.commit()),
+    get quarantinedServices() {
+      return journal.quarantinedServices;
+    },
+    lift: (quarantined) => countdown.through(() => journal.lift(quarantined)),
+    commit: (...how) => countdown.through(() => journal.commit(...how)),
     tidy: () => journal.tidy(),
     finish: () => countdown.through(() => journal.finish()),
     fallBack: (target, because) => countdown.through(() => journal.fallBack(target, because)),

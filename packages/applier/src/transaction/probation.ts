@@ -6,7 +6,10 @@ import type { ProbePolicy, ProbeResult } from '../ports/probes.ts';
 import { familiesOf } from '../ports/node-state.ts';
 import type { Deadman } from './deadman.ts';
 import { meanwhile, type ProbationOffers } from './offers.ts';
+import { decidePartial, type FailedProbe } from '../partial/decide.ts';
+import type { QuarantinedService } from '../ports/journal.ts';
 import type { PlannedChange, RollbackReason } from './planned-change.ts';
+import { rollBackServices } from './roll-back-services.ts';
 import { entryDifference } from './verify.ts';
 import { takeUpdate, updateOf } from './update.ts';
 import type { TransactionPlan } from '../plan/transaction-plan.ts';
@@ -23,6 +26,8 @@ export interface ProbationRules {
   readonly decisionSeconds: number;
   /** Networks whose packets meet the new rules; none: all packets do. */
   readonly sources: readonly string[];
+  /** Services whose probes fail are rolled back alone, where that is possible (`decidePartial`); left out: never. */
+  readonly perService?: boolean;
 }
 
 /** Input of a probation besides the change. */
@@ -37,6 +42,9 @@ export interface ProbationParts {
  * Watches a release in probation: the kernel holds its rules, no probe that passed before fails, the operator does not cancel. Each good
  * round renews the dead-man switch. Newer endpoints go in without waiting for its end. A process that is asked to end rolls the release
  * back without blame: the next process tries it again, with a whole probation.
+ *
+ * With `perService`, Services whose probes fail return to the old rules, and the rest stays on probation: until its end, and until these
+ * probes have passed as often as their policy asks.
  */
 export class ProbationWatch {
   #change: PlannedChange;
@@ -52,6 +60,8 @@ export class ProbationWatch {
   #isConfirmedByOperator = false;
   #lookedMs = -Infinity;
   #failing: readonly string[] = [];
+  readonly #perService: boolean;
+  #quarantine: readonly QuarantinedService[] = [];
 
   constructor(
     change: PlannedChange,
@@ -68,6 +78,7 @@ export class ProbationWatch {
     this.#seconds = ports.probes.policies.length === 0 ? 0 : rules.seconds;
     this.#decisionSeconds = rules.decisionSeconds;
     this.#confirmed = rules.mode === 'auto';
+    this.#perService = rules.perService === true;
   }
 
   /** The change with the newer endpoints that went in so far. */
@@ -78,6 +89,11 @@ export class ProbationWatch {
   /** The probes whose last answer was bad. If probation passed, they failed before the release, too. */
   get failing(): readonly string[] {
     return this.#failing;
+  }
+
+  /** The versions of Services that were rolled back. */
+  get quarantine(): readonly QuarantinedService[] {
+    return this.#quarantine;
   }
 
   /** @returns why the release must be rolled back; undefined when it passed */
@@ -124,7 +140,7 @@ export class ProbationWatch {
     this.#failing = answers.filter(({ healthy }) => !healthy).map(({ name }) => name);
     report('probation', { seconds: Math.round(this.#elapsedMs / 1000), of: this.#seconds, probes: answers });
     const regression = this.#judge.regression;
-    if (regression !== undefined) return { kind: 'health', because: `health failed: ${regression}` };
+    if (regression !== undefined) return this.#regressed(`health failed: ${regression}`);
     const isJudged = this.#judge.isGood && (this.#judge.isCertain || this.#isConfirmedByOperator);
     const isDue = this.#elapsedMs >= this.#seconds * 1000 && isJudged && this.#confirmed;
     if (isDue || clock.bootMs() - this.#lookedMs >= limits.invariantIntervalMs) {
@@ -137,6 +153,25 @@ export class ProbationWatch {
     if (!this.#confirmed && this.#elapsedMs >= this.#decisionSeconds * 1000) {
       return { kind: 'operator', because: `not confirmed within ${this.#decisionSeconds} s` };
     }
+    return undefined;
+  }
+
+  /** @returns why all of the release must be rolled back; undefined when single Services were */
+  async #regressed(because: string): Promise<RollbackReason | undefined> {
+    const { failed } = this.#judge;
+    if (!this.#perService || failed.every(({ service }) => service === undefined)) return { kind: 'health', because };
+    const { from, bundle, plan } = this.#change;
+    const decision = decidePartial({ from, bundle, flip: plan.flip, failed, because });
+    if (decision.kind === 'all')
+      return { kind: 'health', because: `${because}; not rolled back by Service: ${decision.why}` };
+    try {
+      const work = (): Promise<PlannedChange> => rollBackServices(this.#change, decision, this.#ports);
+      this.#change = await this.#deadman.during(work);
+    } catch (error) {
+      return { kind: 'health', because: `${because}; not rolled back by Service: ${messageOf(error)}` };
+    }
+    this.#quarantine = [...this.#quarantine, ...decision.quarantine];
+    this.#judge.forget(decision.services);
     return undefined;
   }
 
@@ -182,12 +217,28 @@ export class ProbeJudge {
 
   /** The failed probes, each with its last answer; undefined when there are none. */
   get regression(): string | undefined {
-    const failed = [...this.#policies.values()].flatMap(({ name, failures }) => {
-      const answers = this.#answers.get(name) ?? [];
-      const bad = answers.filter(({ healthy }) => !healthy);
-      return bad.length >= failures ? [`${name} (${describeFailures(bad, answers.length)})`] : [];
-    });
-    return failed.length === 0 ? undefined : failed.join(', ');
+    const { failed } = this;
+    if (failed.length === 0) return undefined;
+    return failed
+      .map(({ name }) => {
+        const answers = this.#answers.get(name) ?? [];
+        return `${name} (${describeFailures(this.#badOf(name), answers.length)})`;
+      })
+      .join(', ');
+  }
+
+  get failed(): readonly FailedProbe[] {
+    return [...this.#policies.values()].filter(({ name, failures }) => this.#badOf(name).length >= failures);
+  }
+
+  #badOf(name: string): readonly ProbeResult[] {
+    return (this.#answers.get(name) ?? []).filter(({ healthy }) => !healthy);
+  }
+
+  /** The probes of these Services are judged anew: their answers were about other rules. */
+  forget(services: readonly string[]): void {
+    for (const { name, service } of this.#policies.values())
+      if (service !== undefined && services.includes(service)) this.#answers.delete(name);
   }
 
   /** Whether no probe can fail within its first window any more: the same rule as for the baseline. */

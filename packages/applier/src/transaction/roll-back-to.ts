@@ -108,7 +108,7 @@ async function writeFirst<T>(targets: readonly Generation[], write: (target: Gen
 
 /** Opens a transaction in the journal, so that after a crash the next process knows the chains of both generations. */
 async function beginRollback(
-  { version, state }: Generation,
+  { version, state, partial }: Generation,
   active: Generation,
   old: NodeState,
   ports: Ports,
@@ -118,7 +118,7 @@ async function beginRollback(
   const now = await withSysctls({ families: {}, sysctls: new Map() }, old, ports);
   const sysctls = foreignSysctls(active.state, old, now);
   const flows = flowChange(active.state, old);
-  await journal.begin({ changeKind: 'release', flip: 'ordered', version, state, sysctls, flows });
+  await journal.begin({ changeKind: 'release', flip: 'ordered', version, state, partial, sysctls, flows });
 }
 
 /** A rollback on request of the operator, decided before anything is touched. */

@@ -6,6 +6,7 @@ import { forgetAfter } from './forgetting.ts';
 import type { Fault, Flip } from '../ports/journal.ts';
 import type { Ports } from '../ports/ports.ts';
 import type { ProbeResult } from '../ports/probes.ts';
+import { describePartial } from '../ports/outcome.ts';
 import type { Refusal } from '../ports/refusal.ts';
 import { RehearsalError } from '../ports/rehearsal.ts';
 import { messageOf } from '../message.ts';
@@ -13,6 +14,7 @@ import { rollBack } from './roll-back.ts';
 import { Deadman } from './deadman.ts';
 import { endpointChanges, printEndpointChanges } from '../endpoints/endpoint-changes.ts';
 import { finish } from './finish.ts';
+import { quarantinedAfter } from '../partial/leave-out.ts';
 import type { ProbationOffers } from './offers.ts';
 import { type ProbationRules, ProbationWatch } from './probation.ts';
 
@@ -25,7 +27,8 @@ import { type ProbationRules, ProbationWatch } from './probation.ts';
  * begin       write the intent to the journal                                  a crash from here on leads to the old program
  * stage       new chains beside the old ones; no packet meets them
  * cut over    filter's switch, then nat's, each with a time-out                without a process the kernel rolls back by itself
- * probation   invariants and probes; each good round renews the switch; newer endpoints go into both programs
+ * probation   invariants and probes; each good round renews the switch; newer endpoints go into both programs;
+ *             with `perService` single Services may return to the old program
  * commit      one write and fsync: the only decision                           a crash from here on leads to the new program
  * finish      pin the switch, make the new program the default, unpin, remove what only the old program needs
  * ```
@@ -79,7 +82,8 @@ async function inPhases(
   try {
     // Generation 0, the rules before Sluice: written only now, so that a refused change claims nothing.
     if (!journal.active) await journal.adopt(decided.from.state);
-    await journal.begin({ ...decided, flip: plan.flip, version: bundle.version, state: bundle.state });
+    const { version, state, partial } = bundle;
+    await journal.begin({ ...decided, flip: plan.flip, version, state, partial });
   } catch (error) {
     return { outcome: { kind: 'refused', refusal: notWritten(error) } };
   }
@@ -95,7 +99,10 @@ async function inPhases(
   enter('finish', ports);
   try {
     await deadman.renewLate();
-    await journal.commit(noteOf(probation.failing));
+    await journal.commit(
+      noteOf(change, probation.failing),
+      quarantinedAfter(journal.quarantinedServices, probation.quarantine, change.bundle),
+    );
   } catch (error) {
     report('commit-failed', { because: messageOf(error) });
     return rollBackAfter(
@@ -118,8 +125,13 @@ export interface TransactionContext {
   readonly baseline?: readonly ProbeResult[] | undefined;
 }
 
-const noteOf = (failing: readonly string[]): string | undefined =>
-  failing.length === 0 ? undefined : `with failing probes: ${failing.join(', ')}`;
+function noteOf({ bundle }: PlannedChange, failing: readonly string[]): string | undefined {
+  const notes = [
+    ...(bundle.partial ? [describePartial(bundle.partial)] : []),
+    ...(failing.length === 0 ? [] : [`with failing probes: ${failing.join(', ')}`]),
+  ];
+  return notes.length === 0 ? undefined : notes.join('; ');
+}
 
 function withFailing(ending: TransactionResult, failing: readonly string[]): TransactionResult {
   const { outcome } = ending;

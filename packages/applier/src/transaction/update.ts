@@ -51,13 +51,13 @@ export async function updateOf(
         next.stage
       : plan(change.plan.afterCutOver, next.afterCutOver, ports.kernel, beside);
   const isWhole = changeKindOf(bundle.state, offered.state) === 'endpoints';
-  const version = isWhole ? offered.version : bundle.version;
+  const { version, partial } = isWhole ? offered : bundle;
   const flows = flowChange({ ...now, ...(old.ipvs ? { ipvs: old.ipvs } : {}) }, desired);
   return {
     change: {
       ...change,
       from: { ...from, state: old },
-      bundle: { version, state },
+      bundle: { version, state, partial },
       now,
       plan: next,
       flows,
@@ -102,7 +102,13 @@ export async function takeUpdate(
     return before;
   }
   try {
-    await journal.offer({ from: from.state, to: bundle.state, version: bundle.version, flows });
+    await journal.offer({
+      from: from.state,
+      to: bundle.state,
+      version: bundle.version,
+      partial: bundle.partial,
+      flows,
+    });
   } catch (error) {
     report('endpoints-not-taken', { because: messageOf(error) });
     return before;

@@ -5,7 +5,7 @@ import type { AdjustableLog, LogFormat, LogLevel, LogSettings } from '@sluice/cl
 import { CommandError } from '../../command-error.ts';
 import { type SluicedConfig, defaultConfig, nodeMisfit, readConfig } from '../../config.ts';
 import { StateError } from '../../state/state-error.ts';
-import { describe, exitCodes, type Outcome, rating } from '../../ports/outcome.ts';
+import { describe, exitCodes, type Outcome, partialOf, ratingOf } from '../../ports/outcome.ts';
 
 /** The output of commands; main.ts provides the process's own. */
 export interface Terminal {
@@ -112,7 +112,7 @@ export function printOutcome(
 ): number {
   if (outcome.kind === 'refused') printProblems(outcome.refusal.problems, terminal);
   answer(options, terminal, { kind: 'Outcome', fields: outcomeFields(outcome), text: `${describe(outcome)}\n` });
-  return rating[outcome.kind].exitCode;
+  return ratingOf(outcome).exitCode;
 }
 
 /** The outcome in the document; `because` is null without a failure. */
@@ -124,6 +124,7 @@ function outcomeFields(outcome: Outcome): object {
     version: generation?.version ?? null,
     steps: outcome.kind === 'confirmed' ? outcome.steps : 0,
     because: 'because' in outcome ? outcome.because : null,
+    partial: partialOf(outcome) ?? null,
     rollbackFailed: outcome.kind === 'held' ? outcome.rollback : null,
     failingProbes: (outcome.kind === 'confirmed' && outcome.failing) || [],
     lastEndpointsInMs: ('waitsMs' in outcome && outcome.waitsMs) || null,
