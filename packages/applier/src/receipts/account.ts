@@ -9,6 +9,7 @@ import {
   withoutQuotes,
 } from '@sluice/bundle';
 import type { Seal } from '../inbox/files.ts';
+import type { Generation } from '../ports/journal.ts';
 import type { Outcome } from '../ports/outcome.ts';
 import type { ProbeResult } from '../ports/probes.ts';
 
@@ -26,7 +27,7 @@ export function accountOf(
   switch (ending.kind) {
     case 'same':
     case 'confirmed':
-      return { outcome: ending.kind };
+      return confirmed(ending.kind, ending.generation);
     case 'rolled-back':
       return { outcome: 'rolled-back', because: ending.because };
     case 'held':
@@ -34,6 +35,12 @@ export function accountOf(
     case 'refused':
       return refused('problems' in ending ? ending.problems : ending.refusal.problems);
   }
+}
+
+/** Of a generation that is in the kernel: also later, its receipt does not say that a release runs which it is only a part of. */
+export function confirmed(outcome: 'same' | 'confirmed', { partial }: Pick<Generation, 'partial'>): Account {
+  if (!partial) return { outcome };
+  return { outcome: 'partial', because: `without ${partial.services.join(', ')}: ${partial.because}` };
 }
 
 function refused(problems: readonly Problem[]): Account {

@@ -2,7 +2,7 @@ import { type Receipt, withoutQuotes } from '@sluice/bundle';
 import type { Seal } from '../inbox/files.ts';
 import type { Generation } from '../ports/journal.ts';
 import type { ProbeResult } from '../ports/probes.ts';
-import { type Account, contentOf, releaseOf } from './account.ts';
+import { type Account, confirmed, contentOf, releaseOf } from './account.ts';
 import type { Receipts, ReportedRelease } from './receipts.ts';
 
 /** What a receipt writer reads and calls. */
@@ -43,7 +43,7 @@ export class ReceiptWriter {
     const probes = this.#probes;
     this.#probes = [];
     const { outcome } = account;
-    if (onlyEndpoints && (outcome === 'confirmed' || outcome === 'same')) {
+    if (onlyEndpoints && isIn(outcome)) {
       const { refused, isOvertaken } = this.#reported;
       if (!refused && !this.#parts.receipts.isOfOtherKey) return;
       return isOvertaken || !this.#active ? undefined : this.#reportActive();
@@ -67,13 +67,14 @@ export class ReceiptWriter {
   }
 
   async #reportActive(): Promise<void> {
-    const isIn = this.#active;
-    await this.#write({ outcome: 'same' }, isIn?.release ?? null, [], { refused: false, ...(isIn ? { isIn } : {}) });
+    const is = this.#active;
+    const account = confirmed('same', this.#parts.active() ?? {});
+    await this.#write(account, is?.release ?? null, [], { refused: false, ...(is ? { isIn: is } : {}) });
   }
 
   #reportedBy(outcome: Account['outcome'], release: Receipt['release'], onlyEndpoints: boolean): ReportedRelease {
     const generation = this.#parts.active()?.number;
-    if (outcome === 'confirmed' || outcome === 'same')
+    if (isIn(outcome))
       return { refused: false, ...(release && generation !== undefined ? { isIn: { release, generation } } : {}) };
     const refused = outcome === 'refused';
     const isOfNone = refused && (release === null || onlyEndpoints);
@@ -99,3 +100,7 @@ export class ReceiptWriter {
     }
   }
 }
+
+/** Whether the release of a receipt is the active generation, or a part of it is. */
+const isIn = (outcome: Account['outcome']): boolean =>
+  outcome === 'confirmed' || outcome === 'same' || outcome === 'partial';

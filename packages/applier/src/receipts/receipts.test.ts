@@ -18,6 +18,7 @@ import { afterAll, beforeEach, describe, expect, test } from 'vitest';
 import type { Seal } from '../inbox/files.ts';
 import type { Run } from '../kernel/command.ts';
 import { runChildren } from '../kernel/run.ts';
+import type { PartialRelease } from '../ports/journal.ts';
 import { KernelError } from '../ports/kernel.ts';
 import { sampleBundle, sampleNode } from '../testing/bundle.fixture.ts';
 import { type Account, accountOf } from './account.ts';
@@ -44,11 +45,16 @@ const generation = { number: 3, revision: 0, version: '7'.repeat(16), state: { f
 
 const failures: (string | undefined)[] = [];
 /** A new process each time: only the disk remembers. */
-function receiptWriter({ nowMs = noon, keep = 32, stands = generation.number } = {}): ReceiptWriter {
+function receiptWriter({
+  nowMs = noon,
+  keep = 32,
+  stands = generation.number,
+  partial = undefined as PartialRelease | undefined,
+} = {}): ReceiptWriter {
   return new ReceiptWriter({
     receipts: new Receipts({ node: sampleNode, state, directory, keep }, run, () => nowMs),
     node: sampleNode,
-    active: () => ({ ...generation, number: stands }),
+    active: () => ({ ...generation, number: stands, partial }),
     sluiced: '0.1.0',
     failed: (why) => void failures.push(why),
   });
@@ -406,4 +412,32 @@ test('writes nothing without a key', async () => {
   await receiptWriter().report({ outcome: 'confirmed' }, seal);
   expect(failures).toEqual([undefined]);
   expect(() => readdirSync(directory)).toThrow('ENOENT');
+});
+
+test('a partial generation is reported as partial, and again after a refusal, an update or a restart', async () => {
+  await makeKey(state, sampleNode, false, run);
+  const partial = {
+    of: '8'.repeat(16),
+    services: ['shop/cart', 'shop/web'],
+    because: 'health failed: cart ("secret")',
+  };
+  const ended = accountOf({ kind: 'confirmed', generation: { ...generation, partial }, steps: 3 });
+  await receiptWriter({ partial }).report(ended, seal);
+  const because = 'without shop/cart, shop/web: health failed: cart ( )';
+  expect(newest()).toMatchObject({ outcome: 'partial', because, standing: { version: generation.version } });
+  const refused = accountOf({
+    kind: 'refused',
+    problems: [{ code: 'BUNDLE_INVALID', level: 'error', message: 'x', hint: '' }],
+  });
+  await receiptWriter({ partial }).report(refused, undefined);
+  expect(newest().outcome).toBe('refused');
+  await receiptWriter({ partial }).reportWaiting();
+  expect(newest()).toMatchObject({ outcome: 'partial', because, release: { serial: 42 } });
+  const { length } = names();
+  const same = accountOf({ kind: 'same', generation: { ...generation, partial } });
+  await receiptWriter({ partial }).report(same, seal, true);
+  await receiptWriter({ partial }).report(same, seal);
+  expect(names()).toHaveLength(length);
+  await receiptWriter().report(accountOf({ kind: 'confirmed', generation, steps: 1 }), seal);
+  expect(newest()).toMatchObject({ outcome: 'confirmed', because: null });
 });

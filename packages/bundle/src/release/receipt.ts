@@ -3,7 +3,16 @@ import { isSerial } from './release.ts';
 import { isInstant } from './signers.ts';
 
 /** The outcome of a change on a node. README.md, "Receipts", has the table. */
-export const receiptOutcomes = ['confirmed', 'same', 'rolled-back', 'held', 'refused', 'chosen', 'removed'] as const;
+export const receiptOutcomes = [
+  'confirmed',
+  'same',
+  'partial',
+  'rolled-back',
+  'held',
+  'refused',
+  'chosen',
+  'removed',
+] as const;
 export type ReceiptOutcome = (typeof receiptOutcomes)[number];
 
 /** A node's report of one change: enough to decide about the next wave, and no data that must not leave the node. */

@@ -22,6 +22,18 @@ describe('a node', () => {
       'rolled-back',
       'health failed: web',
     ],
+    [
+      'runs the release without some Services, with the reason',
+      receiptOf('a', 'partial', 'this', 'without shop/cart'),
+      'partial',
+      'without shop/cart',
+    ],
+    [
+      'is behind with a part of an older release, also while its wave is closed',
+      receiptOf('d', 'partial', 'older'),
+      'behind',
+      'its receipt is about release 41: partial',
+    ],
     ['refused the release with the reason', receiptOf('a', 'refused', 'this', 'too old'), 'refused', 'too old'],
     [
       'refused an unidentified release, which counts as this one',
@@ -156,6 +168,20 @@ describe('the next wave', () => {
       2,
       50,
       'c is rolled back: web',
+    ],
+    [
+      'does not open with a quorum and one node without some Services',
+      [...yes('a', 'b'), receiptOf('c', 'partial', 'this', 'without shop/cart')],
+      2,
+      50,
+      'c is without some of its Services: without shop/cart',
+    ],
+    [
+      'does not complete the release while a node lacks some of its Services',
+      [...yes('a', 'b', 'c', 'd'), receiptOf('e', 'partial', 'this', 'x')],
+      3,
+      100,
+      'e is without some of its Services: x',
     ],
     [
       'does not open after a manual rollback on a node',

@@ -25,10 +25,20 @@ export interface RolloutTarget {
 }
 
 /**
- * The state of a node, the worst first. `by-hand`: an operator activated other rules. `behind`: its receipt is about another release.
+ * The state of a node, the worst first. `partial`: it runs the release without some Services. `by-hand`: an operator activated other rules. `behind`: its receipt is about another release.
  * `silent`: no valid receipt. `waits`: its wave is closed, and it runs its previous release without problems.
  */
-export const nodeStates = ['held', 'rolled-back', 'refused', 'by-hand', 'silent', 'behind', 'waits', 'runs'] as const;
+export const nodeStates = [
+  'held',
+  'rolled-back',
+  'partial',
+  'refused',
+  'by-hand',
+  'silent',
+  'behind',
+  'waits',
+  'runs',
+] as const;
 export type NodeRolloutState = (typeof nodeStates)[number];
 
 export interface FleetRow {
@@ -144,14 +154,18 @@ function stateOf(
   if (outcome === 'chosen' || outcome === 'removed') return { state: 'by-hand', why };
   const isAbout = release !== null && release.digest === target?.digest;
   if (isAbout || release === null) {
-    if (outcome === 'refused' || outcome === 'rolled-back') return { state: outcome, why };
+    if (isFailure(outcome)) return { state: outcome, why };
     if (isAbout) return { state: 'runs', why: failingIn(receipt) };
   }
-  if ((outcome === 'refused' || outcome === 'rolled-back') && isOfSerial(receipt, target))
+  if (isFailure(outcome) && isOfSerial(receipt, target))
     return { state: outcome, why: `other content of serial ${target?.serial}, such as an endpoint update: ${why}` };
   if (isClosed && reportsSuccess(receipt)) return { state: 'waits', why: null };
   return { state: 'behind', why: otherReleaseReason(receipt, target) };
 }
+
+/** Whether a receipt says that its release is not, or not whole, in the kernel of a node that goes on with other rules. */
+const isFailure = (outcome: Receipt['outcome']): outcome is 'refused' | 'rolled-back' | 'partial' =>
+  outcome === 'refused' || outcome === 'rolled-back' || outcome === 'partial';
 
 /** The probes that failed before the release and still fail. */
 function failingIn({ probes }: Receipt): string | null {

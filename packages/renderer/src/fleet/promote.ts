@@ -31,7 +31,7 @@ export function promote(waves: readonly Wave[], open: number, fleet: FleetStatus
 }
 
 function reportsFailure({ state }: FleetRow): boolean {
-  return state === 'held' || state === 'rolled-back' || state === 'refused' || state === 'by-hand';
+  return ['held', 'rolled-back', 'partial', 'refused', 'by-hand'].includes(state);
 }
 
 /** Whether a node of a closed wave refused exactly this release; receipts about other releases and updates do not count. */
@@ -50,6 +50,7 @@ function problemsOf(rows: readonly FleetRow[], cannot = 'Cannot open the next wa
 const words = {
   held: 'halted',
   'rolled-back': 'rolled back',
+  partial: 'without some of its Services',
   refused: 'refusing',
   'by-hand': 'on rules chosen by an operator',
   silent: 'silent',

@@ -5,7 +5,7 @@ import type { Account } from '../../receipts/account.ts';
 /** Remembers the release of a generation, for `sluiced history` and `sluiced rollback`. */
 export function noteRelease({ outcome }: Account, release: Receipt['release'], journal: DiskJournal): void {
   const { active, record, notes } = journal;
-  if (!release || !active || (outcome !== 'confirmed' && outcome !== 'same')) return;
+  if (!release || !active || !['confirmed', 'same', 'partial'].includes(outcome)) return;
   if (notes.serialOf(active.number) === release.serial) return;
   try {
     notes.came(active.number, release.serial, record.kept);

@@ -13,6 +13,7 @@ const countedMin = 10;
 const meanings = {
   held: 'Automatic work has stopped on these nodes; manual intervention required.',
   'rolled-back': 'The release failed on these nodes, and they returned to the previous rules.',
+  partial: 'These nodes run the release without some Services, whose probes failed; these stay as before.',
   refused: 'These nodes refused the release; nothing changed on them.',
   'by-hand': 'An operator activated other rules on these nodes.',
   silent: 'These nodes have no valid receipt.',

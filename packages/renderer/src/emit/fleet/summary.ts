@@ -6,6 +6,7 @@ import { grouped, stateWords } from './words.ts';
 export const colours = {
   held: 'bad',
   'rolled-back': 'bad',
+  partial: 'bad',
   refused: 'bad',
   'by-hand': 'bad',
   silent: 'late',

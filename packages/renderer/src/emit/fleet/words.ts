@@ -4,6 +4,7 @@ import type { FleetStatus, FleetRow, NodeRolloutState } from '../../fleet/fleet.
 export const stateWords = {
   held: 'halted',
   'rolled-back': 'rolled back',
+  partial: 'partial',
   refused: 'refused',
   'by-hand': 'by hand',
   silent: 'silent',
