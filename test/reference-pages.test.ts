@@ -19,7 +19,10 @@ const docs = join(import.meta.dirname, '..', 'docs');
 const sluicedYaml = readFileSync(join(docs, 'sluiced.yaml'), 'utf8');
 
 const status = new Status('node-1', () => 0, 1);
-status.remembers({ quarantined: () => 0, notBeforeMs: () => 0, standsSinceMs: () => undefined }, () => 0);
+status.remembers(
+  { quarantined: () => 0, quarantinedServices: () => 0, notBeforeMs: () => 0, standsSinceMs: () => undefined },
+  () => 0,
+);
 
 /** Label names are in no type of prom-client. */
 const metricsOf = ({ registry }: Pick<Status, 'registry'>): readonly Metric[] =>

@@ -75,6 +75,13 @@ test.each([
     '/usr/share/sluice/sluiced.yaml',
   ],
   [
+    'a probe of a Service without a namespace',
+    'node: a\nprobes: [{name: x, service: cart, tcp: "10.0.0.1:80"}]\n',
+    '4:29',
+    'probes.0.service: not the name of a Service: NAMESPACE/NAME',
+    '/usr/share/sluice/sluiced.yaml',
+  ],
+  [
     'two probes of one name',
     'node: a\nprobes: [{name: x, tcp: "10.0.0.1:80"}, {name: x, tcp: "10.0.0.2:80"}]\n',
     '4:',

@@ -52,8 +52,18 @@ const domainName = v.pipe(
   ),
 );
 
+/** `shop/cart`: a namespace is a DNS label, and so is the name of a Service. */
+const serviceName = v.pipe(
+  v.string(),
+  v.regex(
+    /^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?\/[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/,
+    'not the name of a Service: NAMESPACE/NAME',
+  ),
+);
+
 const probeTimes = {
   name: v.pipe(v.string(), v.regex(/^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/, 'not a valid DNS label')),
+  service: v.optional(serviceName),
   attempts: v.optional(v.pipe(v.number(), v.integer(), v.minValue(1), v.maxValue(100)), limits.probeAttemptsDefault),
   failures: v.optional(v.pipe(v.number(), v.integer(), v.minValue(1), v.maxValue(100))),
   intervalSeconds: v.optional(seconds, limits.probeIntervalMsDefault / 1000),
@@ -121,6 +131,7 @@ const schema = v.strictObject({
       confirm: v.optional(v.picklist(['auto', 'manual']), 'auto'),
       decisionSeconds: v.optional(secondsUpTo(86_400), limits.decisionSecondsDefault),
       sources: v.optional(v.array(network), []),
+      perService: v.optional(v.boolean(), false),
     }),
     {},
   ),

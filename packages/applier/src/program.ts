@@ -11,6 +11,7 @@ import { addImport } from './commands/import/command.ts';
 import { addKeygen } from './commands/keygen/command.ts';
 import { addObserve } from './commands/observe/command.ts';
 import { addPreflight } from './commands/preflight/command.ts';
+import { addQuarantine } from './commands/quarantine/command.ts';
 import { addRecover } from './commands/recover/command.ts';
 import { addRehearse } from './commands/rehearse/command.ts';
 import { addRollback } from './commands/rollback/command.ts';
@@ -43,6 +44,7 @@ const verbs = [
   addVersion,
   addRollback,
   addCheckpoint,
+  addQuarantine,
   addRecover,
   addBackend,
   addCleanup,

@@ -33,6 +33,7 @@ export async function reach(state: string): Promise<Control | undefined> {
     rollBack: (order) => ask({ do: 'rollBack', ...order }),
     checkpoint: (request) => ask({ do: 'checkpoint', ...request }),
     removeCheckpoint: (request) => ask({ do: 'removeCheckpoint', ...request }),
+    liftQuarantine: (request) => ask({ do: 'liftQuarantine', ...request }),
   };
 }
 

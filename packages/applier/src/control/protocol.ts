@@ -53,6 +53,7 @@ export const requestSchema = v.variant('do', [
   }),
   v.strictObject({ do: v.literal('checkpoint'), name: text }),
   v.strictObject({ do: v.literal('removeCheckpoint'), name: text }),
+  v.strictObject({ do: v.literal('liftQuarantine'), name: text }),
 ]);
 
 export type ControlRequest = v.InferOutput<typeof requestSchema>;
@@ -74,6 +75,8 @@ export interface Control {
   /** Pins the active generation under a name. */
   checkpoint(request: RequestOf<'checkpoint'>): Promise<Checkpoint>;
   removeCheckpoint(request: RequestOf<'removeCheckpoint'>): Promise<Checkpoint>;
+  /** Lifts the quarantine of a version, or of all versions of a Service: the next look at the bundle directory tries it again. */
+  liftQuarantine(request: RequestOf<'liftQuarantine'>): Promise<{ readonly name: string }>;
 }
 
 /** The status of the process that holds the state directory. */

@@ -245,6 +245,25 @@ describe.each(dataPlanes.filter(({ layout }) => layout === 'tree'))('in mode $mo
     });
   });
 
+  test('lifts a quarantine between two changes, and refuses what is not quarantined', async () => {
+    const { control, journal } = await serving();
+    await journal.halt('a test');
+    await control.rollBack({
+      endpoints: 'old',
+      removeAllServices: false,
+      from: 2,
+      to: '1',
+      generation: 1,
+      cancels: null,
+    });
+    const [version = ''] = Object.keys(journal.record.quarantined);
+    await expect(control.liftQuarantine({ name: 'shop/web' })).rejects.toThrow(
+      'Cannot lift the quarantine of shop/web: it is not quarantined',
+    );
+    expect(await control.liftQuarantine({ name: version })).toEqual({ name: version });
+    expect((await node.start()).journal.quarantined(version)).toBeUndefined();
+  });
+
   describe('a checkpoint', () => {
     test('is kept beyond ten generations, and is a rollback target by name', async () => {
       const { control, reconciler, journal } = await serving();

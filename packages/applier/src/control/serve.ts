@@ -69,7 +69,17 @@ export function controlOf(holder: StateHolder): Control {
       journal.notes.unpin(name);
       return found;
     },
+    liftQuarantine: async ({ name }) => lift(name, holder),
   };
+}
+
+/** Between two changes: a release on probation ends first, since what it leaves quarantined depends on the list. */
+async function lift(name: string, { journal, order }: StateHolder): Promise<{ readonly name: string }> {
+  if (await order(() => journal.lift(name))) return { name };
+  throw stateError(
+    `Cannot lift the quarantine of ${name}: it is not quarantined`,
+    'Run `sluiced quarantine` for the list',
+  );
 }
 
 function pin(name: string, journal: DiskJournal) {

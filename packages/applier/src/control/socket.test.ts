@@ -37,6 +37,7 @@ describe('the socket', () => {
     rollBack: () => new Promise(() => undefined),
     checkpoint: () => new Promise(() => undefined),
     removeCheckpoint: () => new Promise(() => undefined),
+    liftQuarantine: () => new Promise(() => undefined),
   };
 
   async function send(body: string | Buffer): Promise<{ readonly status: number | undefined; readonly text: string }> {

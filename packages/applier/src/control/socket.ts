@@ -93,6 +93,8 @@ function carryOut(request: ControlRequest, control: Control): Promise<unknown> {
       return control.checkpoint(request);
     case 'removeCheckpoint':
       return control.removeCheckpoint(request);
+    case 'liftQuarantine':
+      return control.liftQuarantine(request);
   }
 }
 

@@ -49,8 +49,8 @@ async function within(ms: number, name: string, answer: Promise<ProbeResult>): P
   }
 }
 
-function policyOf({ name, attempts, failures }: ProbeConfig): ProbePolicy {
-  return { name, window: attempts, failures: failures ?? attempts };
+function policyOf({ name, service, attempts, failures }: ProbeConfig): ProbePolicy {
+  return { name, service, window: attempts, failures: failures ?? attempts };
 }
 
 /**

@@ -88,6 +88,11 @@ export const alarms = {
     meaning: 'a probe that passed fails since an endpoint update',
     next: 'look at the endpoints that the alarm names; a release or rollback is up to the operator',
   },
+  RELEASE_PARTIAL: {
+    ...lasting,
+    meaning: 'the active generation is a release without some Services, whose probes failed; these stay as before',
+    next: 'read which and why in sluiced status, and bring a release with another version of them; `sluiced quarantine --lift` tries them again',
+  },
   FLOWS_STALE: {
     ...lasting,
     meaning: 'connections to removed endpoints are still in the kernel and cannot be removed yet',

@@ -93,6 +93,8 @@ function rulesMore(before: TableProgram['chains'], now: TableProgram['chains']):
 export interface NodeMemory {
   /** The number of quarantined versions. */
   quarantined(): number;
+  /** The number of quarantined versions of Services. */
+  quarantinedServices(): number;
   /** Until when a newer release waits after failed ones, in milliseconds since 1970; 0 when none does. */
   notBeforeMs(): number;
   /** Since when the active generation is in the kernel, in milliseconds since 1970; undefined without one. */
@@ -137,6 +139,11 @@ export class TransactionMetrics {
       });
     scraped('sluice_quarantined_versions', 'Quarantined versions, which are not applied again automatically', () =>
       memory.quarantined(),
+    );
+    scraped(
+      'sluice_quarantined_services',
+      'Quarantined versions of Services, which later releases leave out automatically',
+      () => memory.quarantinedServices(),
     );
     scraped(
       'sluice_release_waits_until_timestamp_seconds',

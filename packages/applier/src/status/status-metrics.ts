@@ -51,6 +51,7 @@ export class StatusMetrics {
 
   activate(generation: Generation | undefined): void {
     this.#gauges.generation.set(generation?.number ?? -1);
+    this.#gauges.leftOut.set(generation?.partial?.services.length ?? 0);
     this.proxy.activate(generation);
   }
 
@@ -112,6 +113,10 @@ function gauges(alarms: () => readonly string[]) {
     required: gauge('sluice_signatures_required', '1 when bundles must be signed, 0 when any bundle is accepted'),
     serial: gauge('sluice_release_serial', 'The serial of the last accepted release; 0 before the first'),
     expires: gauge('sluice_release_expires_timestamp_seconds', 'When the last accepted release expires; 0 for never'),
+    leftOut: gauge(
+      'sluice_services_left_out',
+      'Services that the active generation lacks of its release, because their probes failed: they stay as before; 0 for none',
+    ),
     waitingWave: gauge('sluice_waiting_wave', 'The wave that this node waits for; 0 for none'),
     staleFlows: gauge(
       'sluice_stale_flows',

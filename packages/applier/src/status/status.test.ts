@@ -145,7 +145,10 @@ test('reports signatures in /status and metrics, and keeps alarms of a release u
 test('measures the phases of a transaction, and is unhealthy when the kernel refuses updates for long', async () => {
   let nowMs = 0;
   const status = new Status('node-a', () => nowMs, 1e9);
-  status.remembers({ quarantined: () => 3, notBeforeMs: () => 130_000, standsSinceMs: () => 40_000 }, () => 100_000);
+  status.remembers(
+    { quarantined: () => 3, quarantinedServices: () => 2, notBeforeMs: () => 130_000, standsSinceMs: () => 40_000 },
+    () => 100_000,
+  );
   status.activate(generation);
   status.onEvent('phase', { phase: 'write' });
   nowMs = 400;
@@ -198,4 +201,18 @@ test('raises a renamed alarm under its former code, too', async () => {
   close();
   status.clear('DRIFT_LOOP');
   expect(status.report().alarms).not.toHaveProperty('FIGHT');
+});
+
+test('a partial generation is an alarm and a metric as long as it is active', async () => {
+  const status = new Status('node-a', () => 0, 1000);
+  const partial = { of: 'v8', services: ['shop/cart', 'shop/web'], because: 'health failed: cart' };
+  status.activate({ ...generation, partial });
+  status.clearBundle();
+  expect(status.report().alarms['RELEASE_PARTIAL']).toBe(
+    'version v8 without shop/cart, shop/web, which stay as before: health failed: cart',
+  );
+  expect(await status.registry.metrics()).toContain('\nsluice_services_left_out 2\n');
+  status.activate(generation);
+  expect(status.report().alarms).not.toHaveProperty('RELEASE_PARTIAL');
+  expect(await status.registry.metrics()).toContain('\nsluice_services_left_out 0\n');
 });

@@ -7,7 +7,7 @@ import { Heartbeat } from './heartbeat.ts';
 import type { NodeMemory } from './metrics.ts';
 import { StatusMetrics } from './status-metrics.ts';
 import type { RepairAt } from './repairs.ts';
-import type { Outcome } from '../ports/outcome.ts';
+import { describePartial, type Outcome } from '../ports/outcome.ts';
 import type { AffinityFill } from '../nftables/affinity.ts';
 import type { NftProtection } from '../nftables/ports.ts';
 import type { Generation } from '../ports/journal.ts';
@@ -137,6 +137,8 @@ export class Status {
   activate(generation: Generation | undefined): void {
     this.#facts = { ...this.#facts, generation: generation?.number ?? null, version: generation?.version ?? null };
     if (generation) this.clear('NO_GENERATION');
+    if (generation?.partial) this.raise('RELEASE_PARTIAL', describePartial(generation.partial));
+    else this.clear('RELEASE_PARTIAL');
     this.#metrics.activate(generation);
   }
 

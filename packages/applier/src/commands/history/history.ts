@@ -55,7 +55,7 @@ export async function history(options: CommonOptions, terminal: Terminal): Promi
     return exitCodes.done;
   }
   if (items.length === 0) terminal.err('no changes on this node yet\n');
-  for (const item of items) terminal.out(`${item.at}  ${item.what.padEnd(11)}  ${printItem(item)}\n`);
+  for (const item of items) terminal.out(`${item.at}  ${labelOf(item).padEnd(11)}  ${printItem(item)}\n`);
   return exitCodes.done;
 }
 
@@ -70,6 +70,9 @@ function inTime(changes: readonly ChangeItem[], repairs: readonly RepairItem[]):
 }
 
 const itemOf = ({ at, steps, by, what }: RepairAt): RepairItem => ({ at, what: 'repaired', steps, by, changes: what });
+
+/** A confirmed release that lacks some Services is not one like the others. */
+const labelOf = (item: HistoryItem): string => ('without' in item && item.without ? 'partial' : item.what);
 
 function printItem(item: HistoryItem): string {
   if (item.what === 'repaired') {

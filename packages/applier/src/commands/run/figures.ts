@@ -5,6 +5,7 @@ import type { NodeMemory } from '../../status/metrics.ts';
 export function memoryOf(journal: DiskJournal): NodeMemory {
   return {
     quarantined: () => Object.keys(journal.record.quarantined).length,
+    quarantinedServices: () => journal.quarantinedServices.length,
     notBeforeMs: () => journal.notBeforeMs,
     standsSinceMs: () => {
       const { active, record } = journal;

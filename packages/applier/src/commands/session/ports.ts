@@ -59,6 +59,6 @@ export function rulesOf(config: SluicedConfig): ReconcilerOptions {
 }
 
 function probationOf({ probation }: SluicedConfig): ProbationRules {
-  const { seconds, deadmanSeconds, confirm, decisionSeconds, sources } = probation;
-  return { seconds, deadmanSeconds, mode: confirm, decisionSeconds, sources };
+  const { confirm, ...others } = probation;
+  return { ...others, mode: confirm };
 }

@@ -8,7 +8,7 @@ export function addStatus(program: Command, { terminal, finish }: CommandContext
   examples(onNode(program.command('status')), ['sluiced status', "sluiced status -o json | jq -r '.version'"])
     .summary('show the active generation and the health of the daemon')
     .description(
-      'Shows the confirmed generation, whether the kernel holds it, quarantined versions, and the health of the daemon. Exit code 5 when the node is halted; 1 when the kernel differs, the daemon is unhealthy or an alarm is raised.',
+      'Shows the confirmed generation, whether the kernel holds it, quarantined versions, and the health of the daemon. Exit code 5 when the node is halted; 1 when the kernel differs, the daemon is unhealthy, an alarm is raised or the generation is partial.',
     )
     .action((options) => finish(async () => (await import('./status.ts')).status(options, terminal)));
 }

@@ -7,7 +7,8 @@ import { peek } from '../../state/peek.ts';
 import type { NodeRecord } from '../../state/record.ts';
 import { backOffUntil } from '../../state/transitions.ts';
 import { limits } from '../../limits.ts';
-import { exitCodes } from '../../ports/outcome.ts';
+import type { PartialRelease, QuarantinedService } from '../../ports/journal.ts';
+import { describePartial, exitCodes } from '../../ports/outcome.ts';
 import type { NftProtection } from '../../nftables/ports.ts';
 import type { RepairAt } from '../../status/repairs.ts';
 import { formerAlarmCodes } from '../../status/alarms.ts';
@@ -19,7 +20,7 @@ import { type CommonOptions, loadConfig, type Terminal } from '../terminal/termi
 
 /**
  * `sluiced status`: the journal, whether the kernel holds its generation, and the daemon's status when it answers. Exit code 5 when the
- * node is halted; 1 when the kernel differs, the daemon is unhealthy or an alarm is raised.
+ * node is halted; 1 when the kernel differs, the daemon is unhealthy, an alarm is raised or the generation is partial.
  */
 export async function status(options: CommonOptions, terminal: Terminal): Promise<number> {
   const config = loadConfig(options);
@@ -38,11 +39,11 @@ export async function status(options: CommonOptions, terminal: Terminal): Promis
   return isWell(summary) ? exitCodes.done : exitCodes.different;
 }
 
-function isWell({ kernel, daemon }: StatusSummary): boolean {
+function isWell({ kernel, daemon, partial }: StatusSummary): boolean {
   const daemonStatus = daemon as DaemonStatus | null;
   const isHealthy =
     daemonStatus === null || (daemonStatus.healthy !== false && Object.keys(daemonStatus.alarms ?? {}).length === 0);
-  return kernel.holds !== false && isHealthy;
+  return kernel.holds !== false && isHealthy && partial === null;
 }
 
 /** The fields that are read of the daemon's status. A daemon of another version may leave some out. */
@@ -62,6 +63,8 @@ interface StatusSummary {
   readonly node: string;
   readonly generation: number | null;
   readonly version: string | null;
+  /** The Services that the generation lacks of its release, and why; null when it lacks none. */
+  readonly partial: PartialRelease | null;
   readonly backend: string | null;
   readonly signatures: 'required' | 'none';
   readonly rehearse: SluicedConfig['rehearse'];
@@ -72,6 +75,7 @@ interface StatusSummary {
   readonly probation: ProbationStatus | null;
   readonly held: string | null;
   readonly quarantined: Readonly<Record<string, string>>;
+  readonly quarantinedServices: readonly QuarantinedService[];
   /** Until when a newer release waits after failed ones; null when none does. */
   readonly waitsUntil: string | null;
   readonly kernel: KernelView;
@@ -89,6 +93,7 @@ function summarise(
     node: config.node,
     generation: record?.current?.number ?? null,
     version: record?.current?.version ?? null,
+    partial: record?.current?.partial ?? null,
     backend: record?.backend ?? null,
     signatures: config.signatures.policy,
     rehearse: config.rehearse,
@@ -96,6 +101,7 @@ function summarise(
     open: record?.open?.version ?? null,
     held: record?.held ?? null,
     quarantined: record?.quarantined ?? {},
+    quarantinedServices: record?.quarantinedServices ?? [],
     waitsUntil: record ? waitsUntil(record, Date.now()) : null,
     ...seen,
   };
@@ -143,6 +149,7 @@ function printStatus(summary: StatusSummary): string {
     `generation  ${generation}`,
     `rule store  ${summary.backend ?? 'not selected yet'}`,
   ];
+  if (summary.partial) lines.push(`partial     ${describePartial(summary.partial)}`);
   lines.push(`kernel      ${describeKernel(summary.kernel)}`);
   lines.push(`daemon      ${daemon === null ? 'not running' : daemon.healthy ? 'healthy' : 'not healthy'}`);
   lines.push(`signatures  ${summary.signatures === 'none' ? 'NOT REQUIRED: any bundle is accepted' : 'required'}`);
@@ -167,6 +174,8 @@ function printStatus(summary: StatusSummary): string {
   if (summary.held !== null)
     lines.push(`halted      ${summary.held}`, '            fix the cause, then run `sluiced rollback`');
   for (const [version, why] of Object.entries(summary.quarantined)) lines.push(`quarantined ${version}: ${why}`);
+  for (const { service, version, because } of summary.quarantinedServices)
+    lines.push(`quarantined ${service} ${version}: ${because}`);
   return `${lines.join('\n')}\n`;
 }
 
