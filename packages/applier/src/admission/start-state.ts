@@ -57,7 +57,6 @@ export async function readStartState(
   const families = familiesWithTools(facts);
   const observed = reads.tables ?? (await kernel.observe(families, active?.state));
   const ipvs = reads.ipvs ? { ipvs: reads.ipvs } : {};
-  if (desired.nft && !active?.state.nft && (await kernel.nft?.exists())) return { problems: [foreignTable()] };
   const owned = active ? chainNames(active.state) : {};
   // In layout tree every name is our own: kube-proxy's rules may stay, after ours, for a manual rollback.
   const foreign =
@@ -109,11 +108,23 @@ function notOurs(foreign: OwnedNames, count: number, running: readonly number[])
   };
 }
 
+/**
+ * Refuses to enter mode nftables where the table exists already: it is not ours to replace. Asked whatever is remembered of the kernel,
+ * since another program can have made it meanwhile.
+ */
+export async function refuseForeignTable(
+  desired: NodeState,
+  { kernel, journal }: { readonly kernel: Pick<Kernel, 'nft'>; readonly journal: Pick<Ports['journal'], 'active'> },
+): Promise<Refusal | undefined> {
+  const enters = desired.nft !== undefined && journal.active?.state.nft === undefined;
+  return enters && (await kernel.nft?.exists()) === true ? { problems: [foreignTable()] } : undefined;
+}
+
 function foreignTable(): Problem {
   return {
     code: 'NODE_CHAINS_NOT_OURS',
     level: 'error',
-    message: 'Cannot apply the bundle: table inet sluice was made by Sluice, but not with this state directory',
+    message: 'Cannot apply the bundle: there is a table inet sluice, and it was not made with this state directory',
     hint: 'If the state directory was lost, run `sluiced recover`, which takes over the table unchanged; else set the right directory with `state` in sluiced.yaml, or remove the table: `nft delete table inet sluice`',
   };
 }

@@ -1,7 +1,7 @@
 import type { BundleFiles } from '@sluice/bundle';
 import { Admission, type AdmissionOptions } from '../admission/admission.ts';
 import type { AdmittedBundle } from '../admission/admit.ts';
-import { knowsStartState, readStartState, type StartState } from '../admission/start-state.ts';
+import { knowsStartState, readStartState, refuseForeignTable, type StartState } from '../admission/start-state.ts';
 import type { VersionedState } from '../ports/journal.ts';
 import type { NodeFacts } from '../ports/node-facts.ts';
 import type { NodeState } from '../ports/node-state.ts';
@@ -49,6 +49,8 @@ export class Changes {
   async #startState({ state }: VersionedState): Promise<StartState | Refusal> {
     const { active } = this.#ports.journal;
     const { tables, ipvs } = this.#memory;
+    const refusal = await refuseForeignTable(state, this.#ports);
+    if (refusal) return refusal;
     if (active && tables && knowsStartState(state, active))
       return { from: active, now: tables, ...(ipvs ? { ipvs } : {}) };
     const reads = this.#admission.takeReads();

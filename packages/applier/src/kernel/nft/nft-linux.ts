@@ -128,7 +128,9 @@ export class LinuxNft implements NftKernel, NftSets {
   }
 
   #failed(action: string, ran: ToolResult): KernelError {
-    return new KernelError(`${this.#nft} ${action}`, crashReason(ran) ?? ownedReason(ran) ?? ran.why);
+    const crash = crashReason(ran);
+    const why = crash === undefined ? (ownedReason(ran) ?? ran.why) : `it ${crash}`;
+    return new KernelError(`${this.#nft} ${action}`, why);
   }
 }
 
@@ -141,11 +143,11 @@ function ownedReason({ stderr }: Pick<ToolResult, 'stderr'>): string | undefined
 
 /**
  * nft 1.0.6 dies where it meets a set that nft 1.1.3 made, in whatever table: nothing can be written then.
- * @returns why a tool crashed; undefined: it did not
+ * @returns why a tool crashed, as a predicate; undefined: it did not
  */
 export function crashReason({ exitCode, why }: Pick<ToolResult, 'exitCode' | 'why'>): string | undefined {
   return exitCode === undefined && /SIGSEGV|SIGABRT|SIGBUS/.test(why)
-    ? `it crashed (${why}): a newer nft writes in this network namespace; install an nft of at least that version`
+    ? `crashed (${why}): a newer nft writes in this network namespace; install an nft of at least that version`
     : undefined;
 }
 
