@@ -1,10 +1,12 @@
 // @module-tag quick
 import { frontendLines, type NftState, printNft } from '@sluice/netfilter';
 import { beforeEach, describe, expect, test } from 'vitest';
+import { settledPlacement } from '../../packages/applier/src/nftables/placement.ts';
+import { planNftProbation } from '../../packages/applier/src/nftables/plan.ts';
 import { type Cluster, type ClusterSpec, openCluster } from './cluster.ts';
 import { needKernel } from './privileges.ts';
 import { asLines } from './traffic-examples.ts';
-import { observeAll } from './traffic-kernel.ts';
+import { observeAll, usualPace } from './traffic-kernel.ts';
 import { nftPrograms } from './traffic-nodes.ts';
 import { predict } from './traffic-trace.ts';
 import type { PacketTable, Row } from './traffic-table.ts';
@@ -15,6 +17,10 @@ import type { PacketTable, Row } from './traffic-table.ts';
  */
 
 beforeEach(needKernel);
+
+/** An emulated machine opens a few connections a second: it runs what depends on the kernel. */
+const isGuest = process.env['SLUICE_GUEST'] === '1';
+const pace = isGuest ? { atOnce: 16, silenceMs: 4_000 } : usualPace;
 
 const podAt = (name: string, node: string, number: string, ports: readonly string[] = []) => ({
   name,
@@ -91,7 +97,7 @@ function frontends(): Readonly<Record<string, Body>> {
 }
 
 const byAddress = [
-  'table 1 address',
+  'table 2 address',
   ...['pods', 'keep'].flatMap((kind) => [`${kind} 10.244.0.0/16`, `${kind} fd00:10:244::/48`]),
 ];
 const common = ['node 127.0.0.0/8', 'node 192.0.2.0/24', 'node fd00:2::/64', 'cidr 10.96.0.0/16', 'health 32090'];
@@ -176,16 +182,18 @@ async function load(on: Cluster, state: NftState): Promise<void> {
   await on.host('node-1').run(['nft', '-f', '-'], { input: printNft(state) });
 }
 
-describe.each([
+const tables: readonly (readonly [string, readonly string[], readonly Row[]])[] = [
   ['by address', byAddress, rows],
-  ['by interface', ['table 1 interface pod*'], rows],
+  ['by interface', ['table 2 interface pod*'], rows],
   ['by address, all masqueraded', [`${byAddress[0]} masquerade-all`, ...byAddress.slice(1)], masqueraded],
-] as const)('traffic of pods is detected %s', (_title, first, packets) => {
+];
+
+describe.each(isGuest ? tables.slice(0, 2) : tables)('traffic of pods is detected %s', (_title, first, packets) => {
   test('real connections end as traced, and as the table expects', async () => {
     const state = stateWith(first);
     await using on = await openCluster(spec);
     await load(on, state);
-    const seen = await observeAll(on, { ...table, packets }, packets);
+    const seen = await observeAll(on, { ...table, packets }, packets, pace);
     const observed = asLines(packets, (one) => seen.get(one) ?? []);
     const programs = new Map([['node-1', nftPrograms(state)]]);
     expect(asLines(packets, (one) => predict(spec, programs, one))).toEqual(asLines(packets));
@@ -222,12 +230,45 @@ test.each([
   expect(refusals).toEqual(expected);
 });
 
-test('detects a kernel that has lost one set', async () => {
+/** docs/limits.md: the filter does not ask the switch, so it refuses what either of both states has without endpoints. */
+test.skipIf(isGuest)(
+  'while a release is on probation a frontend without endpoints in either state is refused',
+  async () => {
+    await using on = await openCluster(spec);
+    const old = stateWith(byAddress);
+    const refused = frontendLines(frontend([], { outside: 'cluster', none: 'refuse' }));
+    const kept = [...old.frontends].filter(([key]) => !/^(?:10\.96\.0|203\.0\.113)\.40 /.test(key));
+    const fresh: NftState = { ...old, frontends: new Map([...kept, ['203.0.113.41 . tcp . 80', refused]]) };
+    const held = settledPlacement(old, new Map());
+    const { stage, defaults, finish } = planNftProbation({ mend: [], held, exists: true }, old, fresh);
+    const change = (...steps: readonly { readonly text: string }[]): Promise<unknown> =>
+      on.host('node-1').run(['nft', '-f', '-'], { input: steps.map(({ text }) => text).join('') });
+    const ends = async (removed: string, removedAddress: string, added: string): Promise<readonly unknown[]> => {
+      const some = [
+        row('a removed ClusterIP', 'client → 10.96.0.40:80', removed),
+        row('a removed external IP', 'outside → 203.0.113.40:80', removedAddress),
+        row('an added external IP', 'outside → 203.0.113.41:80', added),
+      ];
+      const seen = await observeAll(on, { ...table, packets: some }, some, pace);
+      return some.map((one) => seen.get(one)?.join());
+    };
+    await load(on, old);
+    expect(await ends('reject', 'reject', 'pass')).toEqual(['reject', 'reject', 'pass']);
+    await change(...stage);
+    expect(await ends('reject', 'reject', 'reject'), 'staged').toEqual(['reject', 'reject', 'reject']);
+    await change({ text: 'add element inet sluice trial4 { 0.0.0.0/0 timeout 600s }\n' });
+    expect(await ends('reject', 'reject', 'reject'), 'on probation').toEqual(['reject', 'reject', 'reject']);
+    await change(...defaults, ...finish);
+    expect(await ends('drop', 'pass', 'reject'), 'confirmed').toEqual(['drop', 'pass', 'reject']);
+  },
+);
+
+test.skipIf(isGuest)('detects a kernel that has lost one set', async () => {
   await using on = await openCluster(spec);
   await load(on, stateWith(byAddress));
   await on.host('node-1').run(['nft', 'flush', 'set', 'inet', 'sluice', 'always4']);
   const some = rows.filter(({ title }) => title.startsWith('an external IP'));
-  const seen = await observeAll(on, { ...table, packets: some }, some);
+  const seen = await observeAll(on, { ...table, packets: some }, some, pace);
   const isWrong = (one: Row): boolean => asLines([one], (same) => seen.get(same) ?? [])[0] !== asLines([one])[0];
   expect(some.filter(isWrong).map(({ title }) => title)).toEqual(['an external IP', 'an external IP, from a pod']);
 });
