@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 import { fileDigest } from '../seal.ts';
 import type { BundleFiles } from '../source.ts';
 import { ipvsBundle } from '../virtual/bundle.fixture.ts';
-import { nftBundle } from '../virtual/nft.fixture.ts';
+import { nftBundle, nftServices } from '../virtual/nft.fixture.ts';
 import { makeRelease } from './make.ts';
 import { printRelease, type Release, readRelease } from './release.ts';
 import { readSums, releaseSums, sumsMisfit } from './sums.ts';
@@ -75,11 +75,13 @@ test.each([
     const made = makeRelease(files, { serial: 1, source: 'c'.repeat(40) });
     return 'requires' in made ? made.requires : made;
   };
-  expect(requiresOf(nftBundle())).toEqual(['mode-nftables']);
+  const { 'shop/chosen': chosen = '', ...plain } = nftServices;
+  expect(requiresOf(nftBundle(plain))).toEqual(['mode-nftables']);
+  expect(requiresOf(nftBundle({ 'shop/chosen': chosen }))).toContain('nft-schedulers');
   const path = 'profiles/default/services/shop/web.nft';
-  let text = nftBundle().get(path) ?? '';
+  let text = nftBundle(plain).get(path) ?? '';
   for (const [from, to] of Object.entries(words)) text = text.replaceAll(from, to);
-  expect(requiresOf(new Map(nftBundle()).set(path, text))).toEqual(['mode-nftables', 'nft-schedulers']);
+  expect(requiresOf(new Map(nftBundle(plain)).set(path, text))).toEqual(['mode-nftables', 'nft-schedulers']);
 });
 
 test('a release with unsupported features is refused with their names and a hint', () => {

@@ -67,6 +67,17 @@ export const nftServices: Readonly<Record<string, string>> = {
       element('tcp4', `10.96.0.60 . 80 . \${slot} : ${pod} . 8080`, `0.0.0.0 . 30060 . \${slot} : ${pod} . 8080`),
     ),
   ].join(''),
+  'shop/chosen': ['h${count}', 'i${count}', 'm251', 'm10007']
+    .map((list, at) => {
+      const address = `10.96.0.7${at}`;
+      return [
+        element('cluster4', address),
+        element('svc4', `${address} . tcp . 80 : goto ${list}`),
+        element('tcp4', `${address} . 80 . \${slot} : 10.244.1.5 . 8080`),
+        element('tcp4', `${address} . 80 . \${slot:3} : 10.244.2.7 . 8080`),
+      ].join('');
+    })
+    .join(''),
   'shop/empty': [element('cluster4', '10.96.0.40'), element('none4', '10.96.0.40 . tcp . 80 : goto refuse')].join(''),
 };
 

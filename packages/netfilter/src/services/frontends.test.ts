@@ -32,6 +32,8 @@ const compared = (
   to: Readonly<Record<string, Body>>,
 ): Comparison<ForwardingState> => planeOf(stateOf(from)).compare(stateOf(from), stateOf(to));
 
+const weighted: Body = { ...plain, weights: new Map([[a, 3]]) };
+
 const shop = { [cluster]: plain, [external]: near, [nodePort]: near };
 
 test('each list of a frontend is a Service', () => {
@@ -123,6 +125,48 @@ test.each<readonly [string, Body, Body, string]>([
   ['other source ranges', near, { ...near, ranges: ['192.0.2.0/24'] }, 'more'],
   ['another time of affinity', plain, { ...plain, affinitySeconds: 600, endpoints: [a, c] }, 'all unlike, more'],
   ['another kind of address', plain, { ...plain, isClusterIP: false }, 'more'],
+  ['a scheduler', plain, { ...plain, scheduler: 'maglev 1009', endpoints: [a, c] }, 'all unlike, more'],
+  [
+    'another table',
+    { ...plain, scheduler: 'maglev 1009' },
+    { ...plain, scheduler: 'maglev 251', endpoints: [a, b] },
+    'more',
+  ],
+  [
+    'another endpoint of a table',
+    { ...plain, scheduler: 'maglev 251' },
+    { ...plain, scheduler: 'maglev 251', endpoints: [a, c] },
+    'all, rest same',
+  ],
+  ['a weight', plain, { ...plain, weights: new Map([[a, 3]]) }, 'more'],
+  ['another weight', weighted, { ...weighted, weights: new Map([[a, 4]]) }, 'more'],
+  [
+    'an endpoint with a weight that another one has',
+    weighted,
+    {
+      ...weighted,
+      endpoints: [a, b, c],
+      weights: new Map([
+        [a, 3],
+        [c, 3],
+      ]),
+    },
+    'all, rest same',
+  ],
+  [
+    'an endpoint with a weight that none has',
+    weighted,
+    {
+      ...weighted,
+      endpoints: [a, b, c],
+      weights: new Map([
+        [a, 3],
+        [c, 2],
+      ]),
+    },
+    'all unlike, more',
+  ],
+  ['a first endpoint with a weight', { ...plain, endpoints: [], none: 'refuse' }, weighted, 'all, rest same'],
 ])('%s', (_title, before, after, expected) => {
   const other = { '10.96.0.99 . tcp . 80': plain };
   expect(wordsOf(compared({ ...other, [external]: before }, { ...other, [external]: after }))).toBe(expected);
@@ -166,6 +210,31 @@ test('taken lists change their lines alone; the local list stays within the list
   expect(taken('/TCP').nft?.frontends.get(cluster)).toBe(from.nft?.frontends.get(cluster));
   expect(taken('/TCP').nft?.frontends).toBeInstanceOf(Layered);
   expect([taken(), taken('local')]).toEqual([from, from]);
+});
+
+test('a list that is taken has the weights of its endpoints', () => {
+  const before = { ...near, weights: new Map([[a, 3]]) };
+  const after = {
+    ...near,
+    endpoints: [a, b, c],
+    local: [a, c],
+    weights: new Map([
+      [a, 3],
+      [c, 3],
+    ]),
+  };
+  const comparison = compared({ [external]: before }, { [external]: after });
+  const taken = comparison.withEndpoints(comparison.changed.filter(({ key }) => !key.endsWith(' local')));
+  expect(taken.nft?.frontends.get(external)).toEqual(
+    frontendLines({
+      ...before,
+      endpoints: [a, b, c],
+      weights: new Map([
+        [a, 3],
+        [c, 3],
+      ]),
+    }),
+  );
 });
 
 const endpoints = fc.uniqueArray(fc.constantFrom(a, b, c, d), { maxLength: 4 });

@@ -46,6 +46,10 @@ const frontends: Readonly<Record<string, Body>> = {
   '0.0.0.0 . tcp . 30040': gone,
   '10.96.0.51 . tcp . 80': cluster({ endpoints: [], none: 'drop' }),
   '10.96.0.60 . tcp . 80': cluster({ affinitySeconds: 600 }),
+  '10.96.0.70 . tcp . 80': cluster({ weights: new Map([[there, 3]]) }),
+  '10.96.0.71 . tcp . 80': cluster({ scheduler: 'maglev 251' }),
+  '10.96.0.72 . tcp . 80': cluster({ affinitySeconds: 600, weights: new Map([[there, 3]]) }),
+  '10.96.0.73 . tcp . 80': cluster({ scheduler: 'round-robin' }),
 };
 
 const settings = [
@@ -240,4 +244,27 @@ test('rules of other programs meet what is not translated', () => {
   const world = worldOf(stateWith('table 2 address'));
   const to = (destination: string): string => summarise(trace({ ...program, nat }, { ...pod, destination }, world));
   expect([to('10.96.0.10'), to('192.0.2.77')]).toEqual([both, 'drop']);
+});
+
+test.each([
+  [
+    'weights',
+    '10.96.0.70',
+    [0.25, 0.75],
+    ['svc4 10.96.0.70 . tcp . 80 : goto n4', 'tcp4 10.96.0.70 . 80 . 1 : 10.244.1.5 . 8080'],
+  ],
+  ['a Maglev table', '10.96.0.71', [126 / 251, 125 / 251], ['svc4 10.96.0.71 . tcp . 80 : goto m251', undefined]],
+  [
+    'session affinity with weights',
+    '10.96.0.72',
+    [0.25, 0.75],
+    ['svc4 10.96.0.72 . tcp . 80 : goto s4t600', undefined],
+  ],
+  ['turns', '10.96.0.73', [0.5, 0.5], [undefined, 'tcp4 10.96.0.73 . 80 . 0 : 10.244.1.5 . 8080']],
+])('shares are those of slots: %s', (_title, destination, shares, expected) => {
+  const outcomes = trace(emptyProgram, { ...pod, destination }, worldOf(stateWith('table 1 address')));
+  const found = outcomes.map(({ probability }) => probability).toSorted((a, b) => a - b);
+  for (const [at, share] of shares.toSorted((a, b) => a - b).entries()) expect(found[at]).toBeCloseTo(share, 9);
+  const path = outcomes.find(({ to }) => to === '10.244.1.5:8080')?.path.map(({ chain, rule }) => `${chain} ${rule}`);
+  for (const [at, hit] of expected.entries()) if (hit !== undefined) expect(path?.[at]).toBe(hit);
 });

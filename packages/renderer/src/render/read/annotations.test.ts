@@ -156,6 +156,6 @@ test.each([
   });
   const found = problems.filter(({ code }) => code === 'MAGLEV_TABLE_SMALL');
   expect(found.map(({ level, code, message }) => `${level} ${code}: ${message}`)).toEqual(
-    expected.map((text) => expect.stringContaining(text.slice(text.indexOf(': ') + 2))),
+    expected.map((text) => expect.stringContaining(text.slice(text.indexOf(': ') + 2)) as string),
   );
 });

@@ -162,6 +162,33 @@ test.each<readonly [string, string, string, string, readonly string[]]>([
   ],
   ['affinity', 'cart', 't600', 't300', ['node-1,node-2 10.96.0.20']],
   ['source ranges', 'gate', '198.51.100.0/25 }', '198.51.0.0/16 }', ['node-1 203.0.113.9: DROP → 10.244.1.30:8080']],
+  [
+    'a scheduler',
+    'web',
+    'n${count}',
+    'i${count}',
+    [
+      'node-1,node-2 10.96.0.10: masquerade 10.244.1.5:8080 | 10.244.2.7:8080 → masquerade 10.244.1.5:8080 | 10.244.2.7:8080 (scheduler round-robin)',
+    ],
+  ],
+  [
+    'a Maglev table',
+    'web',
+    'n${count}',
+    'm251',
+    [
+      'node-1,node-2 10.96.0.10: masquerade 10.244.1.5:8080 | 10.244.2.7:8080 → masquerade 10.244.1.5:8080 50.1992 %, 10.244.2.7:8080 49.8008 % (scheduler maglev 251)',
+    ],
+  ],
+  [
+    'a weight',
+    'web',
+    '${slot} : 10.244.2.7',
+    '${slot:3} : 10.244.2.7',
+    [
+      'node-1,node-2 10.96.0.10: masquerade 10.244.1.5:8080 | 10.244.2.7:8080 → masquerade 10.244.1.5:8080 25 %, 10.244.2.7:8080 75 %',
+    ],
+  ],
   ['the verdict without endpoints', 'idle', 'goto refuse', 'drop', ['node-1,node-2 10.96.0.40: REJECT → DROP']],
 ])('flows of mode nftables change with %s', (_title, name, from, to, expected) => {
   const fresh = edited(nftBundle, nftService(name), (text) => text.replaceAll(from, to));
@@ -183,5 +210,16 @@ test('facts of mode nftables change with its elements', () => {
     ['source-range', '198.51.100.0/25', undefined],
     ['source-range', undefined, '198.51.0.0/16'],
     ['health-check-port', '32090', '32091'],
+  ]);
+});
+
+test('facts of mode nftables change with a scheduler and a weight', () => {
+  const fresh = edited(nftBundle, nftService('web'), (text) =>
+    text.replaceAll('n${count}', 'm1009').replaceAll('${slot} : 10.244.2.7', '${slot:3} : 10.244.2.7'),
+  );
+  const [change] = diffOf(nftBundle, fresh).services;
+  expect(change?.changes.map(({ what, old, new: after }) => [what, old, after])).toEqual([
+    ['scheduler', 'random', 'maglev 1009'],
+    ['weight', '10.244.2.7:8080 1', '10.244.2.7:8080 3'],
   ]);
 });

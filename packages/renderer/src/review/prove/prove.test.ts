@@ -237,6 +237,10 @@ test.each([
   ['an endpoint that is not masqueraded to itself', 'web', /^@node=node-1 .*loop4 .*\n/gm, '', 'tcp 10.96.0.10 80'],
   ['the ClusterIP of no endpoint', 'idle', /^.*cluster4 .*\n/gm, '', 'tcp 10.96.0.40 9'],
   ['a missing ClusterIP', 'web', /^.*cluster4 .*\n/gm, '', 'tcp 10.96.0.10 80'],
+  ['a scheduler', 'web', 'n${count}', 'h${count}', 'tcp 10.96.0.10 80'],
+  ['a Maglev table', 'web', 'n${count}', 'm1009', 'tcp 10.96.0.10 80'],
+  ['a weight', 'web', '${slot} : 10.244.2.7', '${slot:3} : 10.244.2.7', 'tcp 10.96.0.10 80'],
+  ['a declared weight', 'web', /(# endpoint .*10\.244\.2\.7:8080.*)/g, '$1, weight 3', 'tcp 10.96.0.10 80'],
   ['a source range', 'gate', '198.51.100.0/25 }', '198.51.100.0/24 }', 'tcp 203.0.113.9 80'],
   ['another policy', 'gate', /^.*(?:(?:near|out)4 |localSlot).*\n/gm, '', 'tcp 203.0.113.9 80'],
   ['a local endpoint of another node', 'gate', '@node=node-2 ', '@node!=node-2 ', 'tcp  30090'],
@@ -247,6 +251,20 @@ test.each([
   const places = 'counterExamples' in found ? found.counterExamples.map((one) => one.destination) : [];
   const shown = places.map(({ protocol, address, port }) => `${protocol} ${address} ${port}`);
   expect('counterExamples' in found ? shown : found.map(({ code }) => code)).toContain(destination);
+});
+
+test.each([
+  ['turns', '# scheduler round-robin', 'i${count}', '${slot}'],
+  ['a Maglev table with weights', '# scheduler maglev 251', 'm251', '${slot:3}'],
+])('%s of mode nftables that are declared are proved', (_title, scheduler, list, slot) => {
+  const files = edited(nftBundle, nftService('web'), (text) =>
+    text
+      .replace('\n', `\n${scheduler}\n`)
+      .replaceAll('n${count}', list)
+      .replaceAll('${slot} : 10.244.2.7', `${slot} : 10.244.2.7`)
+      .replaceAll(/(# endpoint .*10\.244\.2\.7:8080.*)/g, slot.includes('3') ? '$1, weight 3' : '$1'),
+  );
+  expect(proofOf(files).counterExamples).toEqual([]);
 });
 
 const lastNft = 'profiles/default/base/last.nft';
