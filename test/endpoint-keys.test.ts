@@ -4,6 +4,7 @@ import { compareText } from '@sluice/netfilter';
 import { reaches, runs } from '@sluice/testing';
 import { admit, AdmitMemory, isRefusal } from '../packages/applier/src/admission/admit.ts';
 import type { ChainLayout } from '../packages/applier/src/admission/linking.ts';
+import type { Service } from '../packages/renderer/src/render/model.ts';
 import type { NodeFacts } from '../packages/applier/src/ports/node-facts.ts';
 import type { NodeState } from '../packages/applier/src/ports/node-state.ts';
 import { classify } from '../packages/applier/src/endpoints/change-kind.ts';
@@ -40,13 +41,17 @@ const nftables = { mode: 'nftables', nftables: { masqueradeAll: false } } as con
 const profileOf = (program: NodeProgram) =>
   profileWith({ nodePortAddresses: ['0.0.0.0/0', '::/0'], ...(program === 'nftables' ? nftables : {}) });
 
-interface ServiceShape {
+interface ServiceShape extends Pick<Service, 'scheduler' | 'weights'> {
   readonly affinity: boolean;
   readonly local: boolean;
 }
 
 /** Two Services, one of them with these pods, every other one on `node-0`. */
-function rendered(pods: readonly number[], { affinity, local }: ServiceShape, program: NodeProgram): BundleTexts {
+function rendered(
+  pods: readonly number[],
+  { affinity, local, ...choice }: ServiceShape,
+  program: NodeProgram,
+): BundleTexts {
   const placed = (text: (pod: number) => string) =>
     pods
       .map((pod) => endpoint(text(pod), { nodeName: `node-${pod % 2}` }))
@@ -63,8 +68,11 @@ function rendered(pods: readonly number[], { affinity, local }: ServiceShape, pr
     },
   );
   const web = portWith({ clusterIP: '10.96.7.2', endpoints: [endpoint('10.244.9.9:80')] }, { key: 'shop/web:http' });
-  const services = [serviceOf([cart]), { ...serviceOf([web]), name: 'web' }];
-  const model = { nodes: [node('node-0'), node('node-1')], services };
+  const services = [
+    { ...serviceOf([cart]), ...choice },
+    { ...serviceOf([web]), name: 'web' },
+  ];
+  const model = { nodes: [node('node-0', { labels: new Map([['big', 'true']]) }), node('node-1')], services };
   return assemble(model, configWith({ profiles: [profileOf(program)] }), true).files;
 }
 
@@ -302,6 +310,36 @@ test.each<readonly [string, string | RegExp, string, 'update' | 'release' | 'ref
   expect(changed).not.toBe(text);
   const [from, desired] = [rendered([1, 2, 3], shape, 'nftables'), new Map([...files, [path, changed]])];
   const [before, after] = [admitted(from, 'nftables'), admitted(desired, 'nftables')];
+  expect(before && admitted(files, 'nftables')).toBeDefined();
+  const kind = before && after && (isMore(classify(before, after)) ? 'release' : 'update');
+  expect(kind ?? 'refused').toBe(expected);
+});
+
+const chosen = {
+  affinity: false,
+  local: true,
+  scheduler: 'maglev',
+  weights: [{ label: 'big', value: 'true', weight: 3 }],
+} as const;
+
+/** The fourth endpoint is on this node, and has weight 3, as the second one, which was there before. */
+test.each<readonly [string, string | RegExp, string, 'update' | 'release' | 'refused']>([
+  ['nothing else', /^#.*\n/gm, '', 'update'],
+  ['another scheduler', /goto (p?)m(l?)1009/g, 'goto $1m${2}251', 'release'],
+  ['no scheduler', /goto (p?)m1009/g, 'goto $1n${count}', 'refused'],
+  ['another scheduler of one list', /(out4 .*)goto ml1009/, '$1goto ml251', 'refused'],
+  ['another weight of the new endpoint', /lot:3\}( : 10\.244\.0\.4 )/g, 'lot:4}$1', 'release'],
+  ['a weight of the new endpoint that others have', /lot:3\}( : 10\.244\.0\.4 )/g, 'lot}$1', 'update'],
+  ['another weight of an old endpoint', /lot\}( : 10\.244\.1\.1 )/g, 'lot:3}$1', 'release'],
+  ['weights of the new endpoint that differ', /localSlot:3\}( : 10\.244\.0\.4 )/g, 'localSlot}$1', 'refused'],
+  ['a weight that none may have', /lot:3\}( : 10\.244\.0\.4 )/g, 'lot:65536}$1', 'refused'],
+])('mode nftables with a scheduler and weights: %s in an endpoint update', (_title, pattern, replacement, expected) => {
+  const files = rendered(few, chosen, 'nftables');
+  const [path, text] = [...files].find(([one]) => one.includes('/cart.')) as [string, string];
+  const changed = text.replace(pattern, replacement.replaceAll('${2}', '$2'));
+  expect(changed).not.toBe(text);
+  const before = admitted(rendered([1, 2, 3], chosen, 'nftables'), 'nftables');
+  const after = admitted(new Map([...files, [path, changed]]), 'nftables');
   expect(before && admitted(files, 'nftables')).toBeDefined();
   const kind = before && after && (isMore(classify(before, after)) ? 'release' : 'update');
   expect(kind ?? 'refused').toBe(expected);

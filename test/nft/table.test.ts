@@ -6,7 +6,7 @@ import { execaSync } from 'execa';
 import { afterAll, beforeEach, describe, expect, test } from 'vitest';
 import { resolveNode } from '@sluice/bundle';
 import { type NftState, type NftTableOptions, printNft, printNftTable, readNft, tableLine } from '@sluice/netfilter';
-import { hasTable, NftReader } from '../../packages/applier/src/nftables/observed.ts';
+import { damagedLists, hasTable, NftReader } from '../../packages/applier/src/nftables/observed.ts';
 import { nftBundle } from '../../packages/bundle/src/virtual/nft.fixture.ts';
 import { needKernel } from '../netns/privileges.ts';
 import { nftOf, nftVersions } from './newer.ts';
@@ -68,6 +68,9 @@ describe.each(nftVersions)('the %s nft', (version) => {
       printNft(state),
     );
     expect([exitCode, stderr]).toEqual([0, '']);
+    const reader = new NftReader();
+    reader.take(stdout);
+    expect([...damagedLists(reader.done())]).toEqual([]);
     for (const key of state.frontends.keys()) {
       const numbered = key.replace(' . tcp . ', ' . 6 . ').replace(' . udp . ', ' . 17 . ');
       expect(stdout.includes(numbered), `the kernel has ${key}`).toBe(true);

@@ -56,6 +56,15 @@ const otherProtocol = (protocol: Key['protocol'], random: Random): Key['protocol
     random,
   );
 
+/** How lists and local lists are chosen from. */
+const schedulers = [
+  ['n${count}', 'l${localCount}'],
+  ['i${count}', 'il${localCount}'],
+  ['h${count}', 'hl${localCount}'],
+  ['m251', 'ml251'],
+  ['m1009', 'ml1009'],
+] as const;
+
 const isAny = (address: string): boolean => Object.values(anyAddress).some((any) => any === address);
 
 const toAddress = (key: Key): Key | undefined =>
@@ -169,6 +178,26 @@ const ofServices: Readonly<Record<string, Change>> = {
     ),
   ),
   'time of affinity': whole((own) => verdict(own, /(Count|count)\}t\d+/, '$1}t77')),
+  'weight of an endpoint': whole((own, _key, random) => {
+    const found = own.filter(({ set }) => lists.includes(set));
+    if (found.length === 0) return undefined;
+    const [endpoint, weight] = [endpointOf(pick(found, random)), 2 + Math.floor(random() * 2)];
+    return own.map((element) =>
+      lists.includes(element.set) && endpointOf(element) === endpoint
+        ? { ...element, text: element.text.replace(/\$\{(slot|localSlot)(?::\d+)?\}/, `\${$1:${weight}}`) }
+        : element,
+    );
+  }),
+  scheduler: whole((own, _key, random) => {
+    const [all, local] = pick(schedulers, random);
+    const changed = own.map((element) => ({
+      ...element,
+      text: element.text
+        .replace(/ : goto (p?)(?:[nih]\$\{count\}|m\d+)$/, (_, p: string) => ` : goto ${p}${all}`)
+        .replace(/ : goto (p?)(?:(?:l|[ih]l)\$\{localCount\}|ml\d+)$/, (_, p: string) => ` : goto ${p}${local}`),
+    }));
+    return changed.some(({ text }, at) => text !== own[at]?.text) ? changed : undefined;
+  }),
   'verdict without endpoints': one('none', ({ text }) =>
     text.endsWith('drop') ? text.replace(/drop$/, 'goto refuse') : text.replace(/goto refuse$/, 'drop'),
   ),

@@ -58,6 +58,7 @@ const isWired = ({ linked }: NamedNode): boolean => {
 interface Told {
   readonly branches: readonly Pick<Branch, 'verdict' | 'to' | 'masquerade'>[];
   readonly affinity?: string | undefined;
+  readonly scheduler?: string | undefined;
 }
 
 /** A packet that tells a table from the one with a mistake. */
@@ -166,10 +167,10 @@ const isSendable = ({ in: incoming = 'eth0', family, source, destination }: Pack
 
 const isMore = (address: string): boolean => /^192\.0\.2\.1\d\d$|^fd00::1:/.test(address);
 
-/** The words for everything that a client can see who asks often: all endpoints, or with affinity always the same one. */
-function possible(packet: Packet, { branches, affinity }: Told): readonly string[] {
+/** The words for everything that a client can see who asks often: all endpoints; by affinity or by its address always the same one. */
+function possible(packet: Packet, { branches, affinity, scheduler }: Told): readonly string[] {
   const words = branches.map((branch) => toldWord(packet, branch));
-  return affinity === undefined ? [inOrder(words)] : [...new Set(words)];
+  return affinity === undefined && scheduler !== 'source-hash' ? [inOrder(words)] : [...new Set(words)];
 }
 
 const inOrder = (words: readonly string[]): string => [...new Set(words)].toSorted().join(' | ');

@@ -129,16 +129,30 @@ function affinityIn(nft: NftState | undefined, path: Outcome['path']): number | 
   return undefined;
 }
 
-/** The schedulers of virtual servers with a choice, and how long clients are remembered. */
+/** The schedulers where there is a choice, and how long clients are remembered. */
 function choiceOf({ ipvs, nft }: WholeNode, outcomes: readonly Outcome[]): string {
   const chosen = outcomes.filter(({ verdict }) => verdict === 'dnat');
-  if (nft) return chosen.map(({ path }) => affinityIn(nft, path) ?? '').join(' | ');
+  if (nft) {
+    return chosen
+      .map(({ path }) => [...(outcomes.length > 1 ? schedulersIn(path) : []), affinityIn(nft, path) ?? ''].join(' '))
+      .join(' | ');
+  }
   return chosen
     .flatMap(({ path }) => path.flatMap(({ chain }) => ipvs?.virtualServers.get(chain) ?? []))
     .map(({ scheduler, flags, persistence }) =>
       [...(outcomes.length > 1 ? [scheduler, ...flags] : []), persistence ?? ''].join(' '),
     )
     .join(' | ');
+}
+
+/** `goto m1009` of the verdict on a path: how its list is chosen from, whatever the number of slots. */
+function schedulersIn(path: Outcome['path']): readonly string[] {
+  return path.flatMap(({ chain, rule }) => {
+    const [, letter = '', count = ''] = /^(?:svc|out)[46]$/.test(chain)
+      ? (/: goto p?([ihm])l?(\d+)/.exec(rule) ?? [])
+      : [];
+    return letter === '' ? [] : [letter === 'm' ? `m${count}` : letter];
+  });
 }
 
 const addressForm = {
