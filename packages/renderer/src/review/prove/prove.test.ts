@@ -201,10 +201,10 @@ test.each([
 test('a bundle of mode nftables is proved', () => {
   const { counterExamples, faults, profiles } = proofOf(nftBundle);
   expect([...counterExamples, ...faults]).toEqual([]);
-  // Six frontends, four ClusterIPs and two endpoints as clients; `pods`, `keep`, `node`, `cidr` and a source range.
-  const headerSpace = { keys: 12, intervals: 5, unjudged: [] };
+  // Six frontends, four ClusterIPs and six endpoints as clients; `pods`, `keep`, `node`, `cidr` and a source range.
+  const headerSpace = { keys: 16, intervals: 5, unjudged: [] };
   expect(profiles).toMatchObject([{ family: 'ipv4', services: 4, headerSpace }]);
-  const said = '12 keys and 5 intervals divide all packets, all judged';
+  const said = '16 keys and 5 intervals divide all packets, all judged';
   expect(printProof(proofOf(nftBundle), 'text')).toContain(said);
   expect(profiles[0]?.flows).toBeGreaterThan(50);
 });
