@@ -36,15 +36,30 @@ export function familyOfAddress(text: string): Family | undefined {
   return parseAddress(text)?.family;
 }
 
-const octet = '(25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])';
-const ipv4Form = new RegExp(`^${octet}\\.${octet}\\.${octet}\\.${octet}$`);
-
+/** Four numbers up to 255 without leading zeros. A loop, for speed: reviews of large bundles read millions of addresses. */
 function readIPv4(text: string): readonly number[] | undefined {
-  const match = ipv4Form.exec(text);
-  if (!match) return undefined;
-  const [, a, b, c, d] = match;
-  return [(Number(a) << 8) | Number(b), (Number(c) << 8) | Number(d)];
+  let address = 0;
+  let dots = 0;
+  let octet = -1;
+  for (let index = 0; index < text.length; index++) {
+    const code = text.charCodeAt(index);
+    if (code === dot) {
+      if (octet < 0 || ++dots > 3) return undefined;
+      address = address * 256 + octet;
+      octet = -1;
+    } else {
+      const digit = code - zero;
+      if (digit < 0 || digit > 9 || octet === 0) return undefined;
+      octet = octet < 0 ? digit : octet * 10 + digit;
+      if (octet > 255) return undefined;
+    }
+  }
+  if (octet < 0 || dots !== 3) return undefined;
+  address = address * 256 + octet;
+  return [address >>> 16, address & 0xffff];
 }
+
+const [dot, zero] = [0x2e, 0x30];
 
 const zeros = [0, 0, 0, 0, 0, 0, 0, 0];
 

@@ -50,9 +50,13 @@ export function networkOf(text: string): Cidr | undefined {
   return parseCidr(text.includes('/') ? text : `${text}/${text.includes(':') ? 128 : 32}`);
 }
 
+/** One network after another is compared with many addresses. */
+let lastRead: { readonly text: string; readonly cidr: Cidr | undefined } = { text: '', cidr: undefined };
+
 /** `isInCidr` for texts; false when one of them cannot be read. */
 export function cidrContains(cidrText: string, addressText: string): boolean {
-  const cidr = parseCidr(cidrText);
+  const cidr = lastRead.text === cidrText ? lastRead.cidr : parseCidr(cidrText);
+  lastRead = { text: cidrText, cidr };
   const address = parseAddress(addressText);
   return cidr !== undefined && address !== undefined && isInCidr(address, cidr);
 }

@@ -4,7 +4,7 @@ import { anyAddress, frontendKey, type NftFrontend, printNftEndpoint, readFronte
 import { slotsOf } from '../nftables/slots.ts';
 import type { NftState } from '../nftables/state.ts';
 import { type NftTableOptions, tableOptions } from '../nftables/table.ts';
-import { perObject } from '../per-object.ts';
+import { perKey, perObject } from '../per-object.ts';
 import { type Address, isLoopback, parseAddress } from '../rules/address.ts';
 import { type Cidr, isInCidr, networkOf } from '../rules/cidr.ts';
 import type { HookName, TraceFlow } from './flow.ts';
@@ -58,6 +58,11 @@ const placesOf = perObject((slots: readonly string[]): ReadonlyMap<string, { fir
   return places;
 });
 
+/** Read once for many packets. Equal lists may be one list, of several frontends. */
+const frontendOf = perKey<readonly string[], NftFrontend>();
+const frontendAt = (lines: readonly string[], key: string): NftFrontend =>
+  frontendOf(lines, key, () => readFrontend(key, lines));
+
 /** A set of networks as it was parsed for its frontend. */
 const rangesOf = perObject((ranges: readonly string[]): readonly Cidr[] =>
   ranges.flatMap((one) => networkOf(one) ?? []),
@@ -71,13 +76,22 @@ export class NftTable {
   readonly #frontends: NftState['frontends'];
   readonly #settings: Settings;
   readonly #packet: Packet;
+  /** What the connection is meant for. */
+  readonly #meant: Address;
   readonly #isLocal: (address: Address) => boolean;
   readonly #n: '4' | '6';
 
-  constructor({ frontends, settings }: NftState, packet: Packet, isLocal: (address: Address) => boolean) {
+  /** @param meant the destination of the packet */
+  constructor(
+    { frontends, settings }: NftState,
+    packet: Packet,
+    meant: Address,
+    isLocal: (address: Address) => boolean,
+  ) {
     this.#frontends = frontends;
     this.#settings = settingsOf(settings);
     this.#packet = packet;
+    this.#meant = meant;
     this.#isLocal = isLocal;
     this.#n = familySuffix[packet.family];
   }
@@ -171,9 +185,8 @@ export class NftTable {
     const shared = sharedOf(this.#frontends);
     if (source.text === destination.text && shared.here.has(source.text))
       return masquerade('loop', `${source.text} . ${destination.text}`);
-    const { protocol, port, destination: text } = this.#packet;
-    const meant = parseAddress(text);
-    if (!meant) return flow;
+    const { protocol, port } = this.#packet;
+    const meant = this.#meant;
     if (shared.clusterIPs.has(meant.text)) {
       const why = this.#clusterMasquerade(flow);
       return why === undefined ? flow : masquerade(...why);
@@ -246,7 +259,7 @@ export class NftTable {
 
   #frontend(key: string): NftFrontend | undefined {
     const lines = this.#frontends.get(key);
-    return lines && readFrontend(key, lines);
+    return lines && frontendAt(lines, key);
   }
 
   #end(flow: TraceFlow, verdict: 'drop' | 'reject', set: string, element: string): TraceFlow {

@@ -1,4 +1,5 @@
 import type { FamilyProgram } from '../link/program.ts';
+import { perObject } from '../per-object.ts';
 import { compareText } from '../problem.ts';
 import type { Family, TableName } from '../family.ts';
 import { type Address, isLoopback, parseAddress } from '../rules/address.ts';
@@ -23,14 +24,15 @@ export function trace(program: FamilyProgram, packet: Packet, world: World): rea
   const switches = new Set(world.switches);
   const sets = world.ipvs?.sets;
   const { family, protocol, remembers } = packet;
-  const nft = world.nft && new NftTable(world.nft, packet, isLocal);
+  const start = firstFlow(packet);
+  const nft = world.nft && new NftTable(world.nft, packet, start.destination, isLocal);
   const pass = (
     flows: readonly TraceFlow[],
     table: TableName,
     name: HookName,
     incoming: string,
   ): readonly TraceFlow[] => {
-    const hook = { table, name, family, protocol, remembers, isLocal, sets, switches, in: incoming };
+    if (flows.length === 0) return flows;
     const open = flows.flatMap((flow) => (ended(flow) ? [] : [{ ...flow, verdict: undefined }]));
     const passed = nft ? open.flatMap((flow) => (table === 'nat' ? nft.pass(flow, name) : nft.unserved(flow))) : open;
     // The table of mode nftables is alone on most nodes.
@@ -42,12 +44,12 @@ export function trace(program: FamilyProgram, packet: Packet, world: World): rea
       passed.filter((one) => ended(one) || isDone(one)),
       passed.filter((one) => !ended(one) && !isDone(one)),
     ];
+    const hook = { table, name, family, protocol, remembers, isLocal, sets, switches, in: incoming };
     return [...flows.filter(ended), ...done, ...walkHook(program[table], rest, hook)];
   };
-  const start = [firstFlow(packet)];
   const balance = (flow: TraceFlow): readonly TraceFlow[] => (ended(flow) ? [flow] : schedule(flow, packet, world));
   const node: TracingNode = { pass, isLocal, balance };
-  const done = packet.in === undefined ? fromNode(start, node) : fromOutside(start, packet.in, node);
+  const done = packet.in === undefined ? fromNode([start], node) : fromOutside([start], packet.in, node);
   return merge(done);
 }
 
@@ -113,11 +115,18 @@ function addressOf(text: string, family: Family): Address {
   throw new TraceError(`Cannot trace a packet: ${JSON.stringify(text)} is not an ${family} address`);
 }
 
-function localTest(world: World): (address: Address) => boolean {
-  const bound = world.ipvs ? [...world.ipvs.addresses.ipv4, ...world.ipvs.addresses.ipv6] : [];
-  const own = new Set([...world.localAddresses, ...bound].map((text) => parseAddress(text)?.text));
-  return (address) => own.has(address.text) || isLoopback(address);
+function localTest({ ipvs, localAddresses }: World): (address: Address) => boolean {
+  const own = canonicalOf(localAddresses);
+  if (!ipvs) return (address) => own.has(address.text) || isLoopback(address);
+  const bound = new Set([...ipvs.addresses.ipv4, ...ipvs.addresses.ipv6].map((text) => parseAddress(text)?.text));
+  return (address) => own.has(address.text) || bound.has(address.text) || isLoopback(address);
 }
+
+/** Read once for all packets of a node. */
+const canonicalOf = perObject(
+  (addresses: readonly string[]): ReadonlySet<string | undefined> =>
+    new Set(addresses.map((text) => parseAddress(text)?.text)),
+);
 
 function outcomeOf(flow: TraceFlow): Outcome {
   const { probability, masquerade } = flow;
@@ -130,6 +139,7 @@ function outcomeOf(flow: TraceFlow): Outcome {
 }
 
 function merge(flows: readonly TraceFlow[]): readonly Outcome[] {
+  if (flows.length === 1) return flows.map(outcomeOf);
   const merged = new Map<string, Outcome>();
   for (const outcome of flows.map(outcomeOf)) {
     const key = `${labelOf(outcome)} ${outcome.to ?? ''}`;

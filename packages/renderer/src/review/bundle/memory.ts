@@ -31,6 +31,8 @@ const sharedForm =
 export class Memory {
   readonly #files = new Map<string, RuleFile | readonly Problem[]>();
   readonly #virtual = new Map<string, VirtualFile | readonly Problem[]>();
+  /** The file that a path had last: most paths have one text. */
+  readonly #virtualAt = new Map<string, { readonly text: string; readonly file: VirtualFile }>();
   /** By family and path: a path is short to hash, and two bundles have at most two texts of it. */
   readonly #reaches = new Map<string, { readonly text: string; readonly reach: FileReach }[]>();
   readonly #nodes = new Map<string, NodeFile | Problem>();
@@ -48,6 +50,14 @@ export class Memory {
 
   /** An `.ipset`, `.ipvs` or `.nft` file, or its problems, which name `path`. */
   virtual(path: string, text: string): VirtualFile | readonly Problem[] {
+    const last = this.#virtualAt.get(path);
+    if (last?.text === text) return last.file;
+    const file = this.#virtualFile(path, text);
+    if ('lines' in file) this.#virtualAt.set(path, { text, file });
+    return file;
+  }
+
+  #virtualFile(path: string, text: string): VirtualFile | readonly Problem[] {
     const { tool, kind } = toolAt(path);
     if (!hasLines(tool)) throw new TypeError(`Cannot read ${path} as virtual servers, sets or a table`);
     const key = `${tool} ${kind}\n${text}`;

@@ -1,4 +1,4 @@
-import type { Family, Problem } from '@sluice/netfilter';
+import { type Family, perKey, type Problem } from '@sluice/netfilter';
 import { type NodeFile, type ProfileFile, profileOn, type Scope, valueOf } from '@sluice/bundle';
 import type { BundleView } from './view.ts';
 
@@ -21,10 +21,13 @@ export class ReviewStopped extends Error {
 }
 
 /** The node of that name, which the view must have. */
-export function nodeOf(view: BundleView, name: string): NodeOf {
-  const file = view.nodes.get(name)!;
-  return { name, file, profile: profileOn(view.profiles.get(file.profile)!, file) };
-}
+export const nodeOf = (view: BundleView, name: string): NodeOf =>
+  nodes(view, name, () => {
+    const file = view.nodes.get(name)!;
+    return { name, file, profile: profileOn(view.profiles.get(file.profile)!, file) };
+  });
+
+const nodes = perKey<BundleView, NodeOf>();
 
 /** The nodes of a profile, in byte order. */
 export function nodesOfProfile(view: BundleView, profile: string): readonly string[] {

@@ -147,18 +147,23 @@ function* rowsOn(
   const { view } = slices.at(-1)!;
   const node = nodeOf(view, name);
   const own = factOf(node, family, 'address');
+  const locals = slices.map((slice) => {
+    const local = factOf(nodeOf(slice.view, name), family, 'address');
+    return local === undefined ? [] : [local];
+  });
   const sources = sourcesOf(view, node, family, programs, distinctions?.networks);
+  const withoutEndpoints = sources.filter((source) => source.class !== 'endpoint');
+  const areTables = programs.every(({ nft }) => nft !== undefined);
   for (const destination of destinations) {
     const address = addressOf(destination, family, own);
     if (address === undefined) continue;
-    for (const source of reaching(destination, address, sources)) {
+    // The table looks at the source of a packet for frontends alone, and at endpoints for what it has translated.
+    const some = areTables && destination.kind === 'elsewhere' ? withoutEndpoints : sources;
+    for (const source of reaching(destination, address, some)) {
       const nodes = nodesOf(source);
       if (!nodes) continue;
       const packet = packetOf(source, destination, address, family);
-      const outcomes = slices.map((slice, at) => {
-        const local = factOf(nodeOf(slice.view, name), family, 'address');
-        return traced(programs[at]!, packet, local, name);
-      });
+      const outcomes = programs.map((program, at) => traced(program, packet, locals[at]!, name));
       yield { nodes, family, source, destination, packet, outcomes };
     }
   }
@@ -180,9 +185,9 @@ function packetOf(source: FlowSource, { protocol, port }: Destination, address: 
   return source.in === undefined ? from : { ...from, in: source.in };
 }
 
-function traced(program: NodeProgram, packet: Packet, local: string | undefined, node: string): FlowOutcome {
+function traced(program: NodeProgram, packet: Packet, locals: readonly string[], node: string): FlowOutcome {
   try {
-    return outcomeOf(program, asSent(packet, program), local === undefined ? [] : [local]);
+    return outcomeOf(program, asSent(packet, program), locals);
   } catch (error) {
     if (error instanceof TraceError) throw new ReviewStopped([untraceable(error.message, node)]);
     throw error;

@@ -14,8 +14,12 @@ export function nftStateOf(view: BundleView, node: NodeOf, paths: readonly strin
   const files = all.filter((path) => view.files.has(path)).map((path) => resolvedAt(view, node, path));
   const state = readNft(files);
   if ('problems' in state) throw new ReviewStopped(state.problems);
-  return state;
+  // Nearly all Services leave the settings as they are: read once, they serve the tracer for all of them.
+  const { settings, frontends } = state;
+  return { settings: sameSettings(view, settings.join('\n'), () => settings), frontends };
 }
+
+const sameSettings = perKey<BundleView, NftState['settings']>();
 
 /** Files that are the same on every node are resolved once, all others once per node. */
 const same = perKey<VirtualFile, ResolvedVirtualFile>();

@@ -6,6 +6,7 @@ import {
   fillRules,
   ipvsHost,
   linkFlat,
+  perObject,
   type Problem,
   readIpvs,
 } from '@sluice/netfilter';
@@ -168,7 +169,7 @@ function proveProfile(view: BundleView, profile: string, family: Family): Profil
   const destinations = [...withClaims(withOtherPorts(named, all, carried), claims), ...unclaimed];
   const declarations: Declarations = {
     view,
-    claims,
+    claimOf: perObject((destination) => claims.get(placeOf(destination))?.[0]),
     trafficPolicy: trafficPolicyOf(view, profile, family),
     carried,
     serviceCIDRs: namedCIDRs(view, profile),
@@ -204,7 +205,7 @@ function namedCIDRs({ files, profiles, cluster }: BundleView, profile: string): 
 /** The declarations that flows are compared with. */
 interface Declarations {
   readonly view: BundleView;
-  readonly claims: ReadonlyMap<string, readonly Claim[]>;
+  readonly claimOf: (destination: Destination) => Claim | undefined;
   readonly trafficPolicy: ProfileTrafficPolicy;
   /** In mode ipvs: the Services' own addresses, which every node carries; in mode nftables their ClusterIPs. */
   readonly carried: ReadonlySet<string>;
@@ -212,7 +213,9 @@ interface Declarations {
   readonly serviceCIDRs: readonly string[];
 }
 
-function carriedBy(all: readonly ServiceDeclaration[], claims: Declarations['claims']): ReadonlySet<string> {
+type Claims = ReadonlyMap<string, readonly Claim[]>;
+
+function carriedBy(all: readonly ServiceDeclaration[], claims: Claims): ReadonlySet<string> {
   const mode = all[0]?.mode ?? 'iptables';
   if (mode === 'iptables') return new Set();
   const isCarried = ({ role }: Claim): boolean => mode === 'ipvs' || role === 'cluster';
@@ -234,21 +237,18 @@ function withOtherPorts(
 }
 
 /** Adds declared destinations that no rule names. */
-function withClaims(
-  found: readonly Destination[],
-  claims: ReadonlyMap<string, readonly Claim[]>,
-): readonly Destination[] {
+function withClaims(found: readonly Destination[], claims: Claims): readonly Destination[] {
   const known = new Set(found.map(placeOf));
   const missing = [...claims].flatMap(([place, [claim]]) => (claim && !known.has(place) ? [claim.destination] : []));
   return [...found, ...missing].toSorted(compareDestinations);
 }
 
 function expectation(
-  { view, claims, trafficPolicy, carried, serviceCIDRs }: Declarations,
+  { view, claimOf, trafficPolicy, carried, serviceCIDRs }: Declarations,
   row: Omit<FlowRow, 'outcomes'>,
 ): CounterExample['expected'] {
   const { destination, family, source } = row;
-  const [claim] = claims.get(placeOf(destination)) ?? [];
+  const claim = claimOf(destination);
   const node = nodeOf(view, row.nodes.nodes[0]!);
   if (claim) return expectedOf({ claim, node, family, source, trafficPolicy });
   if (destination.address === loopback[family]) return { kind: 'drop' };
