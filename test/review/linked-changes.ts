@@ -1,5 +1,12 @@
 import { baseFile, type BundleFiles } from '@sluice/bundle';
-import { anyAddress, frontendKey, printNftTable, readNftTable, tableOptions } from '@sluice/netfilter';
+import {
+  anyAddress,
+  frontendKey,
+  type NftTableOptions,
+  printNftTable,
+  readNftTable,
+  tableOptions,
+} from '@sluice/netfilter';
 import { asWritten, type Element, elementsIn, type Key, keyIn, lineOf, type LinkedNode, moved } from './linked.ts';
 import { pick } from './mutate.ts';
 import { bumped, next, resized } from './networks.ts';
@@ -275,13 +282,53 @@ const neutral: Readonly<Record<string, Change>> = {
   'port of health checks': one('health', ({ text }) => String(Number(text) + 1)),
 };
 
-/** The other text of the table that the profile can have. */
-function otherTable(text: string): string | undefined {
-  const table = readNftTable(text);
-  if (table === undefined) return undefined;
-  const options = tableOptions([table]);
-  return printNftTable({ ...options, masqueradeAll: !options.masqueradeAll });
-}
+/** Changes of lines that no node takes: the table has the chains of lists by their counts. */
+const refused: Readonly<Record<string, Change>> = {
+  'chain of a list': one('svc out', ({ text }, random) =>
+    text.replace(
+      /goto .*$/,
+      `goto ${pick(['n3', 'l${count}', 'n${localCount}', 'refuse', 'pn0', 's${count}'], random)}`,
+    ),
+  ),
+};
+
+/** The table with another option. */
+const withOptions =
+  (change: (options: NftTableOptions) => NftTableOptions): TableChange =>
+  (text) => {
+    const table = readNftTable(text);
+    return table === undefined ? undefined : printNftTable(change(tableOptions([table])));
+  };
+
+/** A change of `base/first.nft`. */
+type TableChange = (text: string, random: Random) => string | undefined;
+
+/** A change of one rule, chain, set or map of the table. */
+const ofTable =
+  (change: (lines: readonly string[], at: number, random: Random) => readonly string[] | undefined): TableChange =>
+  (text, random) => {
+    const lines = text.split('\n');
+    return change(lines, 1 + Math.floor(random() * (lines.length - 2)), random)?.join('\n');
+  };
+
+/** Of the options of the table, which nothing else in a bundle declares, and of its rules, which are the same everywhere. */
+const tables: Readonly<Record<string, TableChange>> = {
+  masqueradeAll: withOptions((options) => ({ ...options, masqueradeAll: !options.masqueradeAll })),
+  tcpReset: withOptions((options) => ({ ...options, tcpReset: options.tcpReset !== true })),
+  affinityClients: withOptions((options) => ({ ...options, affinityClients: 65_536 })),
+  'rule of the table removed': ofTable((lines, at) => lines.toSpliced(at, 1)),
+  'rule of the table twice': ofTable((lines, at) => lines.toSpliced(at, 0, lines[at]!)),
+  'order of two rules of the table': ofTable((lines, at) =>
+    at + 1 < lines.length && lines[at] !== lines[at + 1]
+      ? lines.with(at, lines[at + 1]!).with(at + 1, lines[at]!)
+      : undefined,
+  ),
+  'rule of the table with another word': ofTable((lines, at, random) => {
+    const words = lines[at]!.split(' ');
+    const place = Math.floor(random() * words.length);
+    return words[place] === '' ? undefined : lines.with(at, words.with(place, `${words[place]}4`).join(' '));
+  }),
+};
 
 /** A linked node with one mistake. */
 export interface LinkedMutant {
@@ -291,21 +338,30 @@ export interface LinkedMutant {
 
 /** An option of the table. Nothing else in a bundle says what it should be, so `prove` takes it as declared. */
 export const declared = 'masqueradeAll';
-/** Kinds of which some mutants treat a packet differently, and kinds of which none does. */
+/** Kinds of which some mutants treat a packet differently. */
 export const differingKinds: readonly string[] = [...Object.keys(ofServices), ...Object.keys(ofBase), declared];
-export const neutralKinds: readonly string[] = Object.keys(neutral);
+/** Kinds of which none does: the tracer tells no reset from an ICMP error, and nobody fills the table of remembered clients. */
+export const neutralKinds: readonly string[] = [...Object.keys(neutral), 'tcpReset', 'affinityClients'];
+/** Kinds that every node refuses. */
+export const refusedKinds: readonly string[] = [
+  ...Object.keys(refused),
+  ...Object.keys(tables).filter((kind) => kind.includes('of the table')),
+];
 
 /** @returns undefined where this kind of change does not apply to the file that was drawn */
 export function mutateLinked(linked: LinkedNode, kind: string, random: Random): LinkedMutant | undefined {
   const { files, profile, lines, written } = linked;
-  if (kind === declared) {
+  const ofTheTable = tables[kind];
+  if (ofTheTable) {
     const first = baseFile(profile, 'first', 'nft');
-    const text = otherTable(files.get(first)!);
-    return text === undefined ? undefined : { what: `${first}: ${kind}`, files: new Map([...files, [first, text]]) };
+    const [before, text] = [files.get(first)!, ofTheTable(files.get(first)!, random)];
+    if (text === undefined || text === before) return undefined;
+    const what = `${first}: ${kind}: ${differenceIn(before.split('\n'), text.split('\n'))}`;
+    return { what, files: new Map([...files, [first, text]]) };
   }
   const path = pick([...lines.keys()], random);
   const before = lines.get(path)!;
-  const after = (ofServices[kind] ?? ofBase[kind] ?? neutral[kind])!(before, random);
+  const after = (ofServices[kind] ?? ofBase[kind] ?? refused[kind] ?? neutral[kind])!(before, random);
   if (!after || after.join() === before.join()) return undefined;
   const what = `${path}: ${kind}: ${differenceIn(before, after)}`;
   return { what, files: new Map([...files, [path, asWritten(after, written)]]) };

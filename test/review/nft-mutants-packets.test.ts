@@ -12,7 +12,7 @@ import type { Built } from '../parity/build.ts';
 import { nodeAddresses, nodeName } from '../parity/clusters.ts';
 import { type Probe, type ProbeOutcome, WiredNode } from '../parity/wire.ts';
 import { HeaderSpaceJudge, packetsOf } from './header-space.ts';
-import { declared, differingKinds, mutateLinked, neutralKinds } from './linked-changes.ts';
+import { declared, differingKinds, mutateLinked, neutralKinds, refusedKinds } from './linked-changes.ts';
 import { pick } from './mutate.ts';
 import { generatedNodes, type NamedNode, writtenNodes } from './nft-bundles.ts';
 
@@ -95,9 +95,22 @@ test('packets that diff and prove name have the outcomes that these say', { time
     }
   }
   const counts = Map.groupBy(drawn, ({ kind }) => kind);
-  console.log([...counts].map(([kind, some]) => `${kind}: ${some.length} sent`).join('\n'));
+  const sent = [...counts].map(([kind, some]) => `${kind}: ${some.length} sent`);
+  const hidden = [...unsent].map(
+    ([kind, { wires, answers }]) =>
+      `${kind}: ${wires} not sent, because no wire takes the packets; ${answers}, because an answer is possible in both tables`,
+  );
+  const missing = differingKinds.filter((kind) => !counts.has(kind));
+  const never = [
+    ...missing.flatMap((kind) => (neverSent[kind] === undefined ? [] : [`${kind}: ${neverSent[kind]}`])),
+    `${refusedKinds.join(', ')}: no node loads them`,
+    `${neutralKinds.join(', ')}: no packet is treated differently`,
+  ];
+  console.log([...sent, ...hidden, ...never].join('\n'));
   expect(wrong).toEqual([]);
   expect(drawn.length).toBe(mutants);
+  const isEachDrawn = mutants > differingKinds.length;
+  expect(isEachDrawn ? missing : Object.keys(neverSent)).toEqual(Object.keys(neverSent));
 });
 
 /** Mutants of each kind in turn. Times of affinity, and a mistake that shows only in packets that the wires cannot send, are left out. */
@@ -120,6 +133,20 @@ function drawAll(random: () => number): readonly Drawn[] {
 
 const drawsMax = 300;
 
+/** Mutants that were drawn, and whose packets do not show them. */
+const unsent = new Map<string, { wires: number; answers: number }>();
+
+/** Kinds that packets in a row cannot show. */
+const neverSent: Readonly<Record<string, string>> = {
+  'time of affinity': 'shown only by a client that comes back after the shorter of both times',
+};
+
+function countUnsent(kind: string, claims: readonly Claim[]): void {
+  const count = unsent.get(kind) ?? { wires: 0, answers: 0 };
+  count[claims.some(({ packet }) => isSendable(packet)) ? 'answers' : 'wires']++;
+  unsent.set(kind, count);
+}
+
 function draw(
   kind: string,
   random: () => number,
@@ -128,7 +155,9 @@ function draw(
   for (let n = 0; n < drawsMax; n++) {
     const on = pick(nodes, random);
     const mutant = mutateLinked(on.linked, kind, random);
-    const claims = mutant ? claimsOf(on.linked.files, mutant.files).filter(isShown) : [];
+    const all = mutant ? claimsOf(on.linked.files, mutant.files) : [];
+    const claims = all.filter(isShown);
+    if (claims.length === 0 && all.length > 0) countUnsent(kind, all);
     if (mutant && claims.length > 0) return { on, kind, ...mutant, claim: pick(claims, random) };
   }
   return undefined;

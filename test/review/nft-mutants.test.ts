@@ -5,7 +5,14 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { diffBundles } from '../../packages/renderer/src/review/diff/diff.ts';
 import { isProved, proveBundle } from '../../packages/renderer/src/review/prove/prove.ts';
 import { HeaderSpaceJudge } from './header-space.ts';
-import { declared, differingKinds, type LinkedMutant, mutateLinked, neutralKinds } from './linked-changes.ts';
+import {
+  declared,
+  differingKinds,
+  type LinkedMutant,
+  mutateLinked,
+  neutralKinds,
+  refusedKinds,
+} from './linked-changes.ts';
 import { generatedNodes, type NamedNode, writtenNodes } from './nft-bundles.ts';
 
 /**
@@ -16,7 +23,7 @@ import { generatedNodes, type NamedNode, writtenNodes } from './nft-bundles.ts';
 
 const mutants = atTier({ quick: 40, test: 400, all: 10_000 });
 const clusters = atTier({ quick: 1, test: 3, all: 11 });
-const kinds = [...differingKinds, ...neutralKinds];
+const kinds = [...differingKinds, ...refusedKinds, ...neutralKinds];
 
 /** Of the packets that show one mistake, as many are traced again. */
 const packetsMax = 20;
@@ -41,7 +48,7 @@ test('the linked text of each node is proved, and its whole header space judged'
 
 test.each(kinds.map((kind, at) => ({ kind, at })))(
   'mistakes of the kind: $kind',
-  { timeout: 120_000 },
+  { timeout: 300_000 },
   ({ kind, at }) => {
     const count = Math.ceil(mutants / kinds.length);
     const random = randomOf(seed + at);
@@ -89,10 +96,13 @@ afterAll(() => {
   const rows = [...met].map(
     ([kind, { found, neutral, refused }]) => `${kind}: ${found} found, ${neutral} neutral, ${refused} refused`,
   );
-  console.log(rows.join('\n'));
+  const all = [...met.values()].reduce((sum, { found, neutral, refused }) => sum + found + neutral + refused, 0);
+  console.log([...rows, `${all} mutants`].join('\n'));
 });
 
-test('there are mistakes of each kind that a packet shows, and none of those that no packet shows', () => {
+test('there are mistakes of each kind that a packet shows, and none of those that no packet shows or no node takes', () => {
   const shown = kinds.filter((kind) => met.get(kind)!.found > 0);
   expect(shown).toEqual(differingKinds);
+  const taken = refusedKinds.filter((kind) => met.get(kind)!.refused === 0 || met.get(kind)!.neutral > 0);
+  expect(taken).toEqual([]);
 });
