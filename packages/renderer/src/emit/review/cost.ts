@@ -52,6 +52,8 @@ function cellsOf(cost: NodeCost, shown: ShownColumns): readonly string[] {
   const ofIpvs = shown.virtual ? [servers, realServers, entries, addresses] : [];
   const virtual = [...(shown.elements ? [cost.elements ?? 0] : []), ...ofIpvs];
   const { nft, legacy } = cost.loadSeconds;
-  const rules = [cost.profile, cost.layout, cost.node, cost.nodes, cost.rules, cost.chains];
-  return [...rules, ...virtual, cost.bytes, cost.longestWalk, `${nft} s`, `${legacy} s`].map(String);
+  // Mode nftables has one layout and one tool.
+  const isTable = cost.elements !== undefined;
+  const rules = [cost.profile, isTable ? '-' : cost.layout, cost.node, cost.nodes, cost.rules, cost.chains];
+  return [...rules, ...virtual, cost.bytes, cost.longestWalk, `${nft} s`, isTable ? '-' : `${legacy} s`].map(String);
 }

@@ -1,7 +1,9 @@
 import type { BundleFiles } from '@sluice/bundle';
 import { expect, test } from 'vitest';
 import { exceededBudgets } from './budgets.ts';
+import { printCost } from '../../emit/review/cost.ts';
 import { costOf, type NodeCost } from './cost.ts';
+import { loadSeconds } from './load-model.ts';
 import { bundleOf, edited } from '../example.fixture.ts';
 import { nftBundle, nftService } from '../nft.fixture.ts';
 
@@ -65,4 +67,13 @@ test('mode nftables costs elements: its chains do not grow with Services, and a 
   expect(before.chains).toBeGreaterThan(30);
   expect(before.longestWalk).toBeGreaterThan(20);
   expect(costs(nftBundle, 'tree')).toEqual(costs(nftBundle));
+  const [, row = ''] = printCost([before], {}, [], 'text').split('\n');
+  expect(row).toMatch(/^default +- +node-\d .* s +-$/);
+});
+
+test('the estimate for mode nftables is the measured load of docs/performance.md', () => {
+  const load = { rules: 141, chains: 36 };
+  const seconds = [12_000, 120_000].map((elements) => loadSeconds('nft', 'flat', { ...load, elements }));
+  expect(seconds[0]).toBeCloseTo(0.086, 1);
+  expect(seconds[1]).toBeCloseTo(0.74, 2);
 });

@@ -38,8 +38,8 @@ export const loadModel = {
   secondsPerAddress: 0.9 / 10_000,
   /** Not measured on hardware: a line of `ipvsadm -R` is one request over netlink, as an address is. */
   secondsPerServer: 0.9 / 10_000,
-  /** 10,000 Services of mode nftables with 5 endpoints in 1.2 s with nft 1.0.6: 12 elements each, and a table that is always the same. */
-  secondsPerElement: 1.2 / 120_000,
+  /** docs/performance.md: 10,000 Services of mode nftables with 5 endpoints in 0.74 s with nft 1.0.6, and 1,000 in 86 ms; 12 elements each. */
+  secondsPerElement: 0.72 / 120_000,
 } as const satisfies Readonly<Record<string, number | Record<Layout, Record<IptablesBackend, number>>>>;
 
 /** The predicted time of the first load, to the millisecond. */
