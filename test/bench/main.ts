@@ -12,6 +12,7 @@ import { commentsBench } from './comments.ts';
 import { clusterList, daemonSet, type ClusterShape } from './data.ts';
 import { ipvsBench } from './ipvs.ts';
 import { interleave, ms, ratio, report, runMeasured } from './measure.ts';
+import { phasesBench } from './phases.ts';
 import { rehearsalBench } from './rehearsal.ts';
 import { review } from './review.ts';
 import { inboxBench } from './inbox.ts';

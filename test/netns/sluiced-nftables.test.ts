@@ -5,6 +5,7 @@ import { beforeEach, describe, expect, test } from 'vitest';
 import { writeBundle } from '../../packages/applier/src/testing/bundle.fixture.ts';
 import { cartBundle } from '../../packages/applier/src/testing/nftables.fixture.ts';
 import { inPlace, nftOf, nftVersions } from '../nft/newer.ts';
+import { ownersOf } from '../nft/owned-node.ts';
 import { needBackend, needKernel } from './privileges.ts';
 import { SluicedNode, until, web } from './sluiced-node.ts';
 
@@ -113,6 +114,26 @@ describe.each(nftVersions)('sluiced in mode nftables with the %s nft', { timeout
     await node.tool(['nft', 'delete', 'table', 'inet', 'sluice']);
     await until('the table is back', async () => (await cart().catch(() => [])).length === 3 || undefined);
     expect(await cart()).toContain('10.96.0.10 . 6 . 80 : goto n2');
+  });
+
+  test('the daemon hands endpoint updates to one process, and does without it where that was killed', async () => {
+    node.writeConfig('auto');
+    publish(cartBundle([1, 2]));
+    const daemon = node.start();
+    const helper = await until('a process takes changes', async () => ownersOf(daemon.pid)[0]);
+    const updates = async (last: number): Promise<void> => {
+      publish(cartBundle([1, 2, last]));
+      const element = `10.96.0.10 . 80 . 2 : 10.244.1.${last} . 8080`;
+      await until('the endpoint serves', async () => (await cart()).includes(element) || undefined);
+    };
+    await updates(3);
+    await updates(4);
+    expect(ownersOf(daemon.pid)).toEqual([helper]);
+    process.kill(helper as number, 'SIGKILL');
+    await updates(5);
+    await until('another process takes them', async () => ownersOf(daemon.pid).some((pid) => pid !== helper));
+    await updates(6);
+    expect(await node.sluiced('status')).toMatchObject({ exitCode: 0 });
   });
 
   test('a release on probation goes by itself when sluiced is killed, and the next one leaves nothing of it', async () => {
