@@ -16,7 +16,7 @@ import { compareText, type Problem } from '@sluice/netfilter';
 import { sumsFile } from '@sluice/bundle';
 import type { Run } from '../kernel/command.ts';
 import { findTool } from '../kernel/tools.ts';
-import { syncDirectory } from '../state/files.ts';
+import { syncPath } from '../state/files.ts';
 import { readPlaced } from './read.ts';
 
 /** The directory of imported releases, beside the bundle directory, which is a link to one of them. */
@@ -120,7 +120,7 @@ async function write(
     const problem = await syncFileSystem(temporary, run);
     if (problem) return problem;
     renameSync(temporary, join(store, name));
-    syncDirectory(store);
+    syncPath(store);
     return undefined;
   } finally {
     rmSync(temporary, { recursive: true, force: true });
@@ -147,7 +147,7 @@ function link(bundle: string, name: string): void {
   symlinkSync(join(basename(store), name), temporary);
   if (lstatSync(bundle, { throwIfNoEntry: false })?.isDirectory()) renameSync(bundle, freeName(store));
   renameSync(temporary, bundle);
-  syncDirectory(dirname(bundle));
+  syncPath(dirname(bundle));
 }
 
 function freeName(store: string): string {

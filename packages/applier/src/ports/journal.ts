@@ -135,6 +135,7 @@ export interface Journal {
   adopt(state: NodeState): Promise<Generation>;
   /** Starts a new journal with the state of the kernel, for a node that lost its state directory. */
   recognised(state: NodeState, because: string): Promise<Generation>;
+  /** Readable for the next process when it returns; durable too, except of an endpoint update, which is durable before its commit. */
   begin(opening: TransactionIntent): Promise<void>;
   /** Writes newer endpoints for both programs of a release in probation, before their first step. */
   offer(update: EndpointUpdate): Promise<void>;

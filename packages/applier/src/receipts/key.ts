@@ -4,7 +4,7 @@ import { receiptNamespace } from '@sluice/bundle';
 import type { Run } from '../kernel/command.ts';
 import { findTool } from '../kernel/tools.ts';
 import { limits } from '../limits.ts';
-import { discard, readIfThere, syncDirectory, writeDurably, writeSynced, writing } from '../state/files.ts';
+import { discard, readIfThere, syncPath, writeDurably, writeSynced, writing } from '../state/files.ts';
 import { StateError } from '../state/state-error.ts';
 
 /** The key of a node is created there and never leaves it; only root can read the state directory. */
@@ -64,7 +64,7 @@ async function generate(tool: string, state: string, node: string, run: Run): Pr
       // In this order a public half always fits: next to a wrong one, ssh-keygen would not sign.
       rmSync(publicFile(state), { force: true });
       renameSync(made, keyFile(state));
-      syncDirectory(state);
+      syncPath(state);
     });
   } finally {
     discard(scratch);

@@ -28,7 +28,7 @@ export function writeDurably(path: string, content: string): void {
     const temporary = `${path}.tmp`;
     writeSynced(temporary, content);
     renameSync(temporary, path);
-    syncDirectory(dirname(path));
+    syncPath(dirname(path));
   });
 }
 
@@ -48,12 +48,12 @@ const full = 'Free space on its file system, or set `state` in sluiced.yaml to a
 const readOnly = 'Remount its file system read-write, or set `state` in sluiced.yaml to a directory on another one';
 const hints: Readonly<Record<string, string>> = { ENOSPC: full, EDQUOT: full, EROFS: readOnly };
 
-/** Writes a file that is not in use yet; its directory is not synced. */
-export function writeSynced(path: string, content: string): void {
+/** Writes a file that is not in use yet; its directory is not synced. @param isSynced false: the file is not synced either */
+export function writeSynced(path: string, content: string, isSynced = true): void {
   const fd = openSync(path, 'w', 0o600);
   try {
     for (let rest = Buffer.from(content); rest.length > 0; ) rest = rest.subarray(writeSync(fd, rest));
-    fsyncSync(fd);
+    if (isSynced) fsyncSync(fd);
   } finally {
     closeSync(fd);
   }
@@ -71,11 +71,11 @@ export function publishDirectory(path: string, files: Readonly<Record<string, st
       rmSync(temporary, { recursive: true, force: true });
       mkdirSync(temporary, { recursive: true, mode: 0o700 });
       for (const [name, content] of Object.entries(files)) writeSynced(`${temporary}/${name}`, content);
-      syncDirectory(temporary);
+      syncPath(temporary);
       finishPublication(path);
       if (isThere(path)) renameSync(path, asideOf(path));
       renameSync(temporary, path);
-      syncDirectory(dirname(path));
+      syncPath(dirname(path));
       discard(asideOf(path));
     });
   } catch (error) {
@@ -129,7 +129,8 @@ function namesIn(directory: string, pause?: Pause): readonly string[] {
 const partEnd = '.tmp';
 const isPart = (name: string): boolean => name.endsWith(partEnd);
 
-export function syncDirectory(path: string): void {
+/** Waits until what was written to a file, or a directory, is on the disk. @throws the error of the disk */
+export function syncPath(path: string): void {
   const fd = openSync(path, 'r');
   try {
     fsyncSync(fd);

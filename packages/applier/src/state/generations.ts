@@ -3,7 +3,7 @@ import type { NodeState } from '../ports/node-state.ts';
 import { getState, ManifestMemory, objectsOf, putState } from './manifest.ts';
 import { flowsOf, type GenerationRecord, generationsOf, type NodeRecord } from './record.ts';
 import { remainsOf } from './remains.ts';
-import { Store } from './store.ts';
+import { Store, type Texts } from './store.ts';
 
 /** The states of generations in the store, by the digests of their manifests. */
 export class Generations {
@@ -28,10 +28,14 @@ export class Generations {
     return state && { number, revision, version, state, ...(partial ? { partial } : {}) };
   }
 
-  /** @param base a generation that differs little, with its record */
+  /**
+   * @param base a generation that differs little, with its record
+   * @param isSynced false: it is on the disk only after `sync`
+   */
   write(
     { number, revision, version, state, partial }: Generation,
     base?: { readonly record: GenerationRecord; readonly read: () => NodeState | undefined },
+    isSynced = true,
   ): GenerationRecord {
     const manifest = this.#manifests.get(state);
     const only = {
@@ -41,20 +45,32 @@ export class Generations {
     if (manifest !== undefined && this.#store.has(manifest)) return { number, revision, version, manifest, ...only };
     const known = base?.read();
     const stored = base && known && { digest: base.record.manifest, state: known };
-    return { number, revision, version, manifest: putState(state, this.#store, this.#memory, stored), ...only };
+    const texts: Texts = isSynced ? this.#store : unsynced(this.#store);
+    return { number, revision, version, manifest: putState(state, texts, this.#memory, stored), ...only };
   }
 
   /**
    * Stores the flows of a change. Only connections depend on them, and this process has them: a disk without room for them must not prevent
    * a rollback.
+   * @param isSynced as of `write`
    * @returns their digest, empty where they could not be stored
    */
-  writeFlows(flows: FlowDifference): string {
+  writeFlows(flows: FlowDifference, isSynced = true): string {
     try {
-      return this.#store.put([JSON.stringify(flows)])[0] ?? '';
+      return this.#store.put([JSON.stringify(flows)], isSynced)[0] ?? '';
     } catch {
       return '';
     }
+  }
+
+  /** Waits for what was written without waiting. @throws StateError when the disk takes no write */
+  sync(): void {
+    this.#store.sync();
+  }
+
+  /** The same for what an earlier process wrote for its open change. */
+  syncAgain({ to, flows }: NonNullable<NodeRecord['open']>): void {
+    this.#store.syncAgain([...objectsOf(to.manifest, this.#store), flows]);
   }
 
   readFlows(digest: string): FlowDifference {
@@ -79,5 +95,12 @@ export class Generations {
     }
   }
 }
+
+/** A store whose texts wait for `sync`. */
+const unsynced = (store: Store): Texts => ({
+  put: (texts) => store.put(texts, false),
+  get: (digest) => store.get(digest),
+  has: (digest) => store.has(digest),
+});
 
 const noFlows: FlowDifference = { old: [], fresh: [] };

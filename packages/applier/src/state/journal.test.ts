@@ -67,6 +67,26 @@ async function confirm(journal: DiskJournal, version: string, to: NodeState): Pr
   await journal.finish();
 }
 
+test('an endpoint update whose programs were lost with the power leaves the generation before it', async () => {
+  const journal = open();
+  await journal.adopt(nothing);
+  await journal.begin(opening('v1', one));
+  await journal.commit();
+  await journal.finish();
+  const durable = new Set(readdirSync(`${directory}/store`));
+  await journal.begin({ ...opening('v2', two), changeKind: 'endpoints' });
+  // The next process reads them, although nothing waited for the disk.
+  const other = open();
+  expect(spelled((await other.generation(1, 1))?.state)).toEqual(spelled(two));
+  for (const name of readdirSync(`${directory}/store`)) if (!durable.has(name)) rmSync(`${directory}/store/${name}`);
+  const next = open();
+  expect(next.open).toMatchObject({ to: { number: 1, revision: 1 } });
+  expect(await next.generation(1, 1)).toBeUndefined();
+  expect([next.halted, spelled(next.active?.state)]).toEqual([undefined, spelled(one)]);
+  await next.abandon('the process ended', 'process');
+  expect([open().open, spelled(open().active?.state)]).toEqual([undefined, spelled(one)]);
+});
+
 test('writes the words of 0.1.0, which an older sluiced reads after a downgrade', async () => {
   const journal = open();
   await confirm(journal, 'aaaa', one);

@@ -35,6 +35,10 @@ interface InFlight {
 /**
  * The journal on disk. Every method that changes something returns when the change is durable; the write of one slot decides it. Programs
  * are in the store before the journal names them, and are swept after it no longer does.
+ *
+ * The beginning of an endpoint update alone is durable later, at the latest before the next record, which is its commit: packets need not
+ * wait for the disk. A process that crashes before leaves it to the next one, and with the power the kernel's rules go, too: then the
+ * generation before is loaded, whether the disk has the beginning, without what it names, or not.
  */
 export class DiskJournal implements Journal {
   readonly #file: RecordFile;
@@ -53,6 +57,18 @@ export class DiskJournal implements Journal {
     this.notes = new GenerationNotes(directory);
     this.#text = new CurrentText(`${directory}/current`, () => now().getTime());
     this.#active = this.record.current ? this.#read(this.record.current) : undefined;
+    if (!options.isShared) this.#settleOpen();
+  }
+
+  /** An earlier process may have ended between the beginning of an endpoint update and the disk. */
+  #settleOpen(): void {
+    const { open } = this.record;
+    if (!open) return;
+    try {
+      this.#file.settleAgain(() => this.#generations.syncAgain(open));
+    } catch {
+      // The next write says so, and recovery needs none.
+    }
   }
 
   /**
@@ -211,9 +227,11 @@ export class DiskJournal implements Journal {
     const isUpdate = intent.changeKind === 'endpoints';
     const id = isUpdate ? { number: from.number, revision: from.revision + 1 } : { number: next, revision: 0 };
     const generation: Generation = { ...id, version: intent.version, state, ...partialOf(intent.partial) };
-    const to = this.#stored(generation, isUpdate ? from : undefined);
-    const flows = this.#generations.writeFlows(intent.flows);
-    this.#file.save(transitions.opened(this.record, { ...intent, from, to, flows }, timeouts, this.#file.time));
+    const to = this.#stored(generation, isUpdate ? from : undefined, !isUpdate);
+    const flows = this.#generations.writeFlows(intent.flows, !isUpdate);
+    const opened = transitions.opened(this.record, { ...intent, from, to, flows }, timeouts, this.#file.time);
+    if (isUpdate) this.#file.saveSoon(opened, () => this.#generations.sync());
+    else this.#file.save(opened);
     this.#inFlight = { ...this.#inFlight, next: generation, flows: intent.flows };
   }
 
@@ -341,9 +359,12 @@ export class DiskJournal implements Journal {
     return open.recoveries + 1;
   }
 
-  /** @param base the record of a generation that differs little */
-  #stored(generation: Generation, base?: GenerationRecord): GenerationRecord {
-    return this.#generations.write(generation, base && { record: base, read: () => this.#read(base)?.state });
+  /**
+   * @param base the record of a generation that differs little
+   * @param isSynced see `Generations.write`
+   */
+  #stored(generation: Generation, base?: GenerationRecord, isSynced = true): GenerationRecord {
+    return this.#generations.write(generation, base && { record: base, read: () => this.#read(base)?.state }, isSynced);
   }
 
   /** For processes that never idle. */

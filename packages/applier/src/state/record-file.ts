@@ -1,5 +1,5 @@
 import { mkdirSync } from 'node:fs';
-import { discardParts, finishPublication, writing } from './files.ts';
+import { discardParts, finishPublication, syncPath, writing } from './files.ts';
 import { checkReadable, lostError, readJournal } from './peek.ts';
 import { freshRecord, type NodeRecord, withSchema } from './record.ts';
 import { keepDamaged } from './remains.ts';
@@ -38,6 +38,8 @@ export class RecordFile {
   lost: string | undefined;
   #sequence: number;
   #isDamagedKept = false;
+  /** Makes what the last record names durable, before it is; undefined: all of it is. */
+  #owed: (() => void) | undefined;
 
   /**
    * Opens, or creates, the journal of a state directory.
@@ -67,10 +69,41 @@ export class RecordFile {
 
   /** Durable when it returns. @throws StateError when the disk takes no write */
   save(record: NodeRecord): void {
+    this.settle();
+    this.#write(record, true);
+  }
+
+  /**
+   * The next process reads the record, but it is on the disk only when the next one is to be saved.
+   * @param objects makes what it names durable, which precedes it
+   * @throws StateError when the disk takes no write
+   */
+  saveSoon(record: NodeRecord, objects: () => void): void {
+    this.settle();
+    this.#write(record, false);
+    this.#owed = objects;
+  }
+
+  /** Makes the last record durable. @throws StateError when the disk takes no write */
+  settle(): void {
+    const owed = this.#owed;
+    if (owed === undefined) return;
+    this.#owed = undefined;
+    owed();
+    writing(this.#path, () => syncPath(this.#path));
+  }
+
+  /** As `settle`, for the record of an earlier process. */
+  settleAgain(objects: () => void): void {
+    this.#owed = objects;
+    this.settle();
+  }
+
+  #write(record: NodeRecord, isSynced: boolean): void {
     if (this.lost !== undefined) throw new Error(`the journal is lost: ${this.lost}`);
     const { saved, text } = fitted(withSchema(record), slotBytes - 256);
     // After a failed write the next one goes to the same slot: the other slot has the newest whole record.
-    writing(this.#path, () => writeSlot(this.#path, this.#sequence + 1, text));
+    writing(this.#path, () => writeSlot(this.#path, this.#sequence + 1, text, isSynced));
     this.#sequence += 1;
     this.record = saved;
   }

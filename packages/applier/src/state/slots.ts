@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto';
 import { closeSync, fsyncSync, openSync, readSync, renameSync, writeSync } from 'node:fs';
 import { dirname } from 'node:path';
-import { isThere, type Pause, readWithRetry, syncDirectory } from './files.ts';
+import { isThere, type Pause, readWithRetry, syncPath } from './files.ts';
 
 /**
  * Two slots of fixed size in one preallocated file. A write goes to the slot without the newest record, so the newest one stays whole if
@@ -74,9 +74,11 @@ function digestOf(sequence: string, body: Buffer): string {
 /**
  * Writes a record. When it returns, the record is on the disk.
  * @param sequence one more than that of the record before
+ * @param isSynced false: a next process reads the record, but it may not be on the disk. The file must be synced before the other slot,
+ * which may have the only whole record, is written
  * @throws the error of the disk; the record before stays readable
  */
-export function writeSlot(path: string, sequence: number, text: string): void {
+export function writeSlot(path: string, sequence: number, text: string, isSynced = true): void {
   const body = Buffer.from(text);
   const head = Buffer.from(`${magic} ${sequence} ${body.length} ${digestOf(String(sequence), body)}\n`);
   const slot = Buffer.concat([head, body]);
@@ -86,7 +88,7 @@ export function writeSlot(path: string, sequence: number, text: string): void {
   try {
     for (let at = 0; at < slot.length; )
       at += writeSync(fd, slot, at, slot.length - at, (sequence % slots) * slotBytes + at);
-    fsyncSync(fd);
+    if (isSynced) fsyncSync(fd);
   } finally {
     closeSync(fd);
   }
@@ -108,5 +110,5 @@ export function allocateSlots(path: string, isReplacement = false): void {
     closeSync(fd);
   }
   renameSync(temporary, path);
-  syncDirectory(dirname(path));
+  syncPath(dirname(path));
 }

@@ -7,7 +7,7 @@ import {
   type Pause,
   readIfThere,
   readWithRetry,
-  syncDirectory,
+  syncPath,
   wholeNames,
   writeSynced,
   writing,
@@ -15,7 +15,7 @@ import {
 
 /** See `Store`. */
 export interface Texts {
-  put(texts: readonly string[]): readonly string[];
+  put(texts: readonly string[], isSynced?: boolean): readonly string[];
   get(digest: string): string | undefined;
   /** Whether a digest is on the disk, as far as is known without reading it. */
   has(digest: string): boolean;
@@ -23,12 +23,14 @@ export interface Texts {
 
 /**
  * Texts by their digest. What two generations share is stored once, and a text that does not match its name is not read. An object appears
- * under its name when it is whole and on the disk.
+ * under its name when it is whole, and on the disk unless it waits for `sync`.
  */
 export class Store implements Texts {
   readonly #directory: string;
-  /** Digests that are known to be on the disk. */
+  /** Digests that are known to be there. */
   readonly #known = new Set<string>();
+  /** Those of them that may not be on the disk yet. */
+  readonly #unsynced = new Set<string>();
   readonly #pause: Pause | undefined;
   /** Whether the last read succeeded. On a broken disk, waiting for each of thousands of texts would take too long. */
   #answers = true;
@@ -47,24 +49,61 @@ export class Store implements Texts {
     for (const name of wholeNames(directory, pause)) this.#known.add(name);
   }
 
-  /** Stores texts. When it returns, all of them are on the disk. @returns their digests in the same order */
-  put(texts: readonly string[]): readonly string[] {
+  /**
+   * Stores texts. When it returns, all of them are on the disk, unless they are to wait for `sync`.
+   * @returns their digests in the same order
+   */
+  put(texts: readonly string[], isSynced = true): readonly string[] {
+    if (isSynced) this.sync();
     let isNew = false;
     const digests = texts.map((text) => {
       const digest = fileDigest(text);
       if (!this.#known.has(digest)) {
-        const path = `${this.#directory}/${digest}`;
+        const path = this.#pathOf(digest);
         writing(path, () => {
-          writeSynced(`${path}.tmp`, text);
+          writeSynced(`${path}.tmp`, text, isSynced);
           renameSync(`${path}.tmp`, path);
         });
         this.#known.add(digest);
+        if (!isSynced) this.#unsynced.add(digest);
         isNew = true;
       }
       return digest;
     });
-    if (isNew) writing(this.#directory, () => syncDirectory(this.#directory));
+    if (isNew && isSynced) writing(this.#directory, () => syncPath(this.#directory));
     return digests;
+  }
+
+  /**
+   * Waits until texts that were stored without waiting are on the disk.
+   * @throws StateError when the disk does not take them; then they are stored anew when they are needed again
+   */
+  sync(): void {
+    if (this.#unsynced.size === 0) return;
+    const digests = [...this.#unsynced];
+    this.#unsynced.clear();
+    try {
+      writing(this.#directory, () => this.#syncAll(digests));
+    } catch (error) {
+      // After a failed sync the kernel takes lost pages for clean: a second one would succeed.
+      for (const digest of digests) this.#known.delete(digest);
+      throw error;
+    }
+  }
+
+  /** Waits for texts that an earlier process may have stored without waiting. Those that are not there are passed over. */
+  syncAgain(digests: readonly string[]): void {
+    for (const digest of digests) if (this.#known.has(digest)) this.#unsynced.add(digest);
+    this.sync();
+  }
+
+  #syncAll(digests: readonly string[]): void {
+    for (const digest of digests) syncPath(this.#pathOf(digest));
+    syncPath(this.#directory);
+  }
+
+  #pathOf(digest: string): string {
+    return `${this.#directory}/${digest}`;
   }
 
   /**
@@ -100,8 +139,9 @@ export class Store implements Texts {
   sweep(kept: ReadonlySet<string>): void {
     for (const digest of this.#known) {
       if (kept.has(digest)) continue;
-      rmSync(`${this.#directory}/${digest}`, { force: true });
+      rmSync(this.#pathOf(digest), { force: true });
       this.#known.delete(digest);
+      this.#unsynced.delete(digest);
     }
   }
 }

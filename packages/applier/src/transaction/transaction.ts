@@ -38,8 +38,9 @@ import { type ProbationRules, ProbationWatch } from './probation.ts';
  * the tables change in order (`TransactionPlan.cutOver`); then no dead-man switch exists, and `describeFlip` says so in the plan.
  *
  * The ports: `kernel` (kernel/linux.ts, kernel/fake.ts) takes a whole step, or throws and takes nothing of it; `journal`
- * (state/journal.ts) is durable when a call returns; `clock` is CLOCK_BOOTTIME; `probes` open new connections; `operator` passes
- * decisions on. The process may end at any call of a port: `resume` then continues from the journal and the observed state.
+ * (state/journal.ts) is durable when a call returns, but for the beginning of an endpoint update; `clock` is CLOCK_BOOTTIME; `probes` open
+ * new connections; `operator` passes decisions on. The process may end at any call of a port: `resume` then continues from the journal and
+ * the observed state.
  *
  * @param decided what `decideChange` decided
  * @returns how it ended; `stale` and `failed` say whether and why a second attempt may help
