@@ -170,4 +170,5 @@ await watchBench(sluice, { services: 10_000, endpointsPerService: 5, nodes: 100 
 await kernelBench(sluice);
 await rehearsalBench(10_000);
 await ipvsBench(10_000);
+phasesBench([1_000, 10_000], ['nftables', 'iptables']);
 await nftablesBench([1_000, 10_000, 45_000], rounds);

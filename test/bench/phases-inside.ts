@@ -53,6 +53,8 @@ function clock(): Spent {
   };
 }
 
+/** When the kernel took the last step. */
+let inKernel: Spent | undefined;
 const open: { inner: Spent }[] = [];
 const none: Spent = { elapsedMs: 0, ownMs: 0, toolsMs: 0 };
 const minus = (a: Spent, b: Spent): Spent => ({
@@ -71,7 +73,9 @@ async function phase<T>(name: string, work: () => T | Promise<T>): Promise<T> {
     return await work();
   } finally {
     open.pop();
-    const all = minus(clock(), begun);
+    const end = clock();
+    if (name === 'kernel') inKernel = end;
+    const all = minus(end, begun);
     current.set(name, plus(current.get(name) ?? none, minus(all, own.inner)));
     const outer = open.at(-1);
     if (outer) outer.inner = plus(outer.inner, all);
@@ -92,7 +96,8 @@ function watched<T extends object>(name: string, prototype: T, ...methods: reado
 
 watched('admit, link', Admission.prototype, 'of');
 watched('plan', Changes.prototype, 'decide');
-watched('journal', DiskJournal.prototype, 'begin', 'commit', 'finish');
+watched('journal, before the kernel', DiskJournal.prototype, 'begin');
+watched('journal, after it', DiskJournal.prototype, 'commit', 'finish');
 watched('kernel', LinuxKernel.prototype, 'apply');
 watched('verify', LinuxKernel.prototype, 'observe', 'observeChains');
 watched('verify', LinuxNft.prototype, 'observe', 'members');
@@ -169,6 +174,7 @@ for (let change = 0; change < Number(changesText); change++) {
   noticed = Promise.withResolvers();
   await publish();
   await apply(false);
+  if (inKernel) current.set('until the kernel has it', minus(inKernel, begun));
   current.set('all', minus(clock(), begun));
   // The next tools start while nothing waits for them.
   const idle = clock();
