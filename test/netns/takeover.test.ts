@@ -2,7 +2,7 @@
 import { existsSync, rmSync, writeFileSync } from 'node:fs';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { needBackend, needKernel } from './privileges.ts';
-import { SluicedNode } from './sluiced-node.ts';
+import { plainPlanes, SluicedNode } from './sluiced-node.ts';
 import { sampleBundle, writeBundle } from '../../packages/applier/src/testing/bundle.fixture.ts';
 
 /** A node that kube-proxy served, with the kubelet's and a CNI plugin's rules in the same tables. */
@@ -72,7 +72,9 @@ let before: string;
 
 beforeEach(needKernel);
 
-describe.each(['nft', 'legacy'] as const)('a node that kube-proxy served, on %s', (backend) => {
+describe.each(plainPlanes)('a node that kube-proxy served, on $backend, in mode $mode', ({ backend, mode }) => {
+  /** The rules, and what the table of mode nftables serves. */
+  const everything = async (): Promise<string> => `${await node.rules(backend)}${await node.frontends()}`;
   beforeEach((context) => needBackend(context, backend));
   beforeEach(async () => {
     node = await SluicedNode.make();
@@ -80,40 +82,43 @@ describe.each(['nft', 'legacy'] as const)('a node that kube-proxy served, on %s'
     await node.tool([`ip6tables-${backend}-restore`, '--noflush'], foreignRules);
     await node.tool([`iptables-${backend}-restore`, '--noflush'], kubeProxy('10.96.7.1', '10.244.1.7:8080'));
     await node.tool([`ip6tables-${backend}-restore`, '--noflush'], kubeProxy('fd00:96::7:1', '[fd00:10::7]:8080'));
-    before = await node.rules(backend);
-    writeBundle(`${node.directory}/rendered`, sampleBundle({ families: ['ipv4', 'ipv6'] }));
+    before = await everything();
+    writeBundle(`${node.directory}/rendered`, sampleBundle({ families: ['ipv4', 'ipv6'], mode }));
   });
   afterEach(() => node.remove());
 
-  test('is refused in layout flat without takeOver, and while a kube-proxy runs', async () => {
-    node.writeConfig(backend, 'layout: flat\n');
+  test('is refused without takeOver, in mode iptables in layout flat, and while a kube-proxy runs', async () => {
+    node.writeConfig(backend, mode === 'iptables' ? 'layout: flat\n' : '');
     expect(await node.apply()).toMatchObject({ exitCode: 3, stderr: expect.stringContaining('takeOver: kube-proxy') });
     node.writeConfig(backend, 'takeOver: kube-proxy\n');
     const running = "{ bash -c 'exec -a kube-proxy sleep 6' & } && sleep 0.3 &&";
     const refused = await node.sluicedAfter(running, 'apply', `${node.directory}/rendered`);
     expect(refused).toMatchObject({ exitCode: 3, stderr: expect.stringContaining('Stop kube-proxy (process ') });
-    expect(await node.rules(backend)).toBe(before);
+    expect(await everything()).toBe(before);
   });
 
-  test("serves beside kube-proxy's rules without takeOver, and cleans up to the last line", async () => {
-    node.writeConfig(backend);
-    expect(await node.apply()).toMatchObject({ exitCode: 0 });
-    const both = await node.rules(backend);
-    expect(both).toContain('I5LIAMPLWKMBJ54B');
-    expect(both).toContain(':SLUICE-SERVICES');
-    expect(foreign(both)).toBe(foreign(before));
-    expect(await node.sluiced('cleanup')).toMatchObject({ exitCode: 0 });
-    expect(await node.rules(backend)).toBe(before);
-  });
+  test.runIf(mode === 'iptables')(
+    "serves beside kube-proxy's rules without takeOver, and cleans up to the last line",
+    async () => {
+      node.writeConfig(backend);
+      expect(await node.apply()).toMatchObject({ exitCode: 0 });
+      const both = await everything();
+      expect(both).toContain('I5LIAMPLWKMBJ54B');
+      expect(both).toContain(':SLUICE-SERVICES');
+      expect(foreign(both)).toBe(foreign(before));
+      expect(await node.sluiced('cleanup')).toMatchObject({ exitCode: 0 });
+      expect(await everything()).toBe(before);
+    },
+  );
 
   test('is taken over; rollback 0 restores every line, and foreign rules never change', async () => {
     node.writeConfig(backend, 'takeOver: kube-proxy\n');
     expect(await node.apply()).toMatchObject({ exitCode: 0 });
-    const taken = await node.rules(backend);
+    const taken = await everything();
     expect(taken).not.toContain('I5LIAMPLWKMBJ54B');
     expect(foreign(taken)).toBe(foreign(before));
     expect(await node.sluiced('rollback', '0', '--remove-all-services', '--yes')).toMatchObject({ exitCode: 0 });
-    const back = await node.rules(backend);
+    const back = await everything();
     expect(foreign(back)).toBe(foreign(before));
     expect(sorted(back)).toEqual(sorted(before));
   });
@@ -122,7 +127,7 @@ describe.each(['nft', 'legacy'] as const)('a node that kube-proxy served, on %s'
     node.writeConfig(backend, 'takeOver: kube-proxy\n');
     expect(await node.apply()).toMatchObject({ exitCode: 0 });
     expect(await node.sluiced('cleanup')).toMatchObject({ exitCode: 0 });
-    const left = await node.rules(backend);
+    const left = await everything();
     expect(foreign(left)).toBe(foreign(before));
     expect(left).not.toMatch(/KUBE-(SERVICES|SVC|SEP|POSTROUTING|FORWARD)/);
     // The CNI plugin's rule refers to it.
@@ -136,7 +141,7 @@ describe.each(['nft', 'legacy'] as const)('a node that kube-proxy served, on %s'
     writeFileSync(flag, '');
     expect(await node.apply()).toMatchObject({ exitCode: 4 });
     expect(existsSync(flag)).toBe(false);
-    const back = await node.rules(backend);
+    const back = await everything();
     expect(foreign(back)).toBe(foreign(before));
     expect(sorted(back)).toEqual(sorted(before));
     rmSync(flag, { force: true });

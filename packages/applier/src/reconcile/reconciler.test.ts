@@ -228,6 +228,27 @@ describe.each(dataPlanes)('layout $layout, mode $mode', ({ layout, mode }) => {
     });
   });
 
+  describe('beside kube-proxy', () => {
+    test("takes over kube-proxy's chains with takeOver if none runs, and restores them as generation 0", async () => {
+      node.kernel.load(
+        'ipv4',
+        '*nat\n:KUBE-SERVICES - [0:0]\n:KUBE-SVC-NPX46M4PTMTKRN6Y - [0:0]\n-A KUBE-SERVICES -j KUBE-SVC-NPX46M4PTMTKRN6Y\n-A OUTPUT -j KUBE-SERVICES\nCOMMIT\n',
+      );
+      const before = await everything();
+      node.kubeProxies = [4711];
+      const willing = await node.start({ takeOver: true });
+      const running = await willing.reconciler.put(one, false);
+      expect(running.kind === 'refused' && running.refusal.problems[0]?.hint).toContain('4711');
+      expect(await everything()).toBe(before);
+      node.kubeProxies = [];
+      expect((await willing.reconciler.put(one, false)).kind).toBe('confirmed');
+      expect(node.kernel.save('ipv4')).not.toContain('NPX46M4PTMTKRN6Y');
+      const first = await willing.journal.generation(0);
+      expect(first && (await willing.reconciler.rollBackTo(first)).kind).toBe('confirmed');
+      expect(await everything()).toBe(before);
+    });
+  });
+
   describe('faults', () => {
     /** How many steps lead from bundle one to bundle two. */
     const begin = async (): Promise<number> => {
@@ -365,25 +386,6 @@ describe.each(dataPlanes.filter(({ mode }) => mode === 'iptables'))(
       expect(node.events).toContain('rolling-back');
       expect(await reconciler.repair()).toBe(0);
       expect(node.kernel.save('ipv4')).toContain('--to-destination 10.244.0.3:8080');
-    });
-
-    test("takes over kube-proxy's chains with takeOver if none runs, and restores them as generation 0", async () => {
-      node.kernel.load(
-        'ipv4',
-        '*nat\n:KUBE-SERVICES - [0:0]\n:KUBE-SVC-NPX46M4PTMTKRN6Y - [0:0]\n-A KUBE-SERVICES -j KUBE-SVC-NPX46M4PTMTKRN6Y\n-A OUTPUT -j KUBE-SERVICES\nCOMMIT\n',
-      );
-      const before = await everything();
-      node.kubeProxies = [4711];
-      const willing = await node.start({ takeOver: true });
-      const running = await willing.reconciler.put(one, false);
-      expect(running.kind === 'refused' && running.refusal.problems[0]?.hint).toContain('4711');
-      expect(await everything()).toBe(before);
-      node.kubeProxies = [];
-      expect((await willing.reconciler.put(one, false)).kind).toBe('confirmed');
-      expect(node.kernel.save('ipv4')).not.toContain('NPX46M4PTMTKRN6Y');
-      const first = await willing.journal.generation(0);
-      expect(first && (await willing.reconciler.rollBackTo(first)).kind).toBe('confirmed');
-      expect(await everything()).toBe(before);
     });
 
     test("leaves kube-proxy's rules without takeOver: refuses layout flat, and puts layout tree before them", async () => {
