@@ -1,12 +1,12 @@
 // @module-tag test
-import { mkdirSync, readFileSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { copyFileSync, mkdirSync, readFileSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import type { RuleStore } from '../../packages/applier/src/kernel/tools.ts';
 import { sampleBundle, writeBundle } from '../../packages/applier/src/testing/bundle.fixture.ts';
 import { needBackend, needKernel } from './privileges.ts';
 import { programPath } from '@sluice/testing';
-import { SluicedNode, until } from './sluiced-node.ts';
+import { type DataPlane, plainPlanes, SluicedNode, until } from './sluiced-node.ts';
 
 /** The real program on the real kernel, when a tool, the rollback or the disk fails, and when no event announces a new bundle. */
 
@@ -20,8 +20,8 @@ beforeEach(async () => {
 });
 afterEach(() => node.remove());
 
-const dual = (...endpoints: readonly number[]): ReadonlyMap<string, string> =>
-  sampleBundle({ services: { 'shop/web': endpoints }, families: ['ipv4', 'ipv6'] });
+const dualIn = (mode: DataPlane['mode'], ...endpoints: readonly number[]): ReadonlyMap<string, string> =>
+  sampleBundle({ services: { 'shop/web': endpoints }, families: ['ipv4', 'ipv6'], mode });
 
 /**
  * Makes restore tools end with 1 on the node, but not in scratch namespaces, which lack the chain that marks the node.
@@ -41,6 +41,36 @@ async function breakTools(backend: RuleStore, broken: Readonly<Record<string, st
   return `mount -t overlay overlay -o lowerdir=${directory}/tools:/usr/sbin /usr/sbin &&`;
 }
 
+/** The same for nft. @param when a shell condition, which finds the text in `$text` */
+async function breakNft(when: string): Promise<string> {
+  const tools = `${directory}/tools`;
+  mkdirSync(tools);
+  copyFileSync('/usr/sbin/nft', `${tools}/nft-real`);
+  await node.tool(['iptables-nft', '-t', 'nat', '-N', 'SLT-NODE']);
+  const isNode = 'iptables-nft -w 5 -t nat -S SLT-NODE >/dev/null 2>&1';
+  const script = [
+    '[ "$*" = "-f -" ] || exec nft-real "$@"',
+    `text=$(mktemp ${directory}/text.XXXXXX)`,
+    'cat >$text',
+    `if ${isNode} && { ${when}; }; then echo broken on purpose >&2; exit 1; fi`,
+    'exec nft-real "$@" <$text',
+  ];
+  writeFileSync(`${tools}/nft`, `#!/bin/sh\n${script.join('\n')}\n`, { mode: 0o755 });
+  return `mount -t overlay overlay -o lowerdir=${tools}:/usr/sbin /usr/sbin &&`;
+}
+
+/**
+ * Tools that break in the middle of a change, and stay so while a file exists.
+ * @param mended a file that prevents that
+ */
+const breakHalfWay = async (mode: DataPlane['mode'], flag: string, mended: string): Promise<string> =>
+  mode === 'nftables'
+    ? // Once packets shall meet the release.
+      breakNft(
+        `[ -e ${flag} ] || { [ ! -e ${mended} ] && grep -q 'add element inet sluice trial4' $text && touch ${flag}; }`,
+      )
+    : breakTools('nft', { iptables: `test -e ${flag}`, ip6tables: `test ! -e ${mended} && touch ${flag}` });
+
 const applyAfter = (before: string): ReturnType<SluicedNode['sluiced']> =>
   node.sluicedAfter(before, 'apply', `${directory}/rendered`);
 
@@ -49,12 +79,12 @@ describe.each(['nft', 'legacy'] as const)('sluiced on %s', (backend) => {
 
   test('restores both families when ip6tables refuses after IPv4 was changed', async () => {
     node.writeConfig(backend);
-    writeBundle(`${directory}/rendered`, dual(1));
+    writeBundle(`${directory}/rendered`, dualIn('iptables', 1));
     expect(await node.apply()).toMatchObject({ exitCode: 0 });
     const log = `${directory}/log`;
     const tools = await breakTools(backend, { iptables: `! echo 4 >>${log}`, ip6tables: `echo 6 >>${log}` });
     const before = await node.rules(backend);
-    writeBundle(`${directory}/rendered`, dual(2));
+    writeBundle(`${directory}/rendered`, dualIn('iptables', 2));
     expect(await applyAfter(tools)).toMatchObject({
       exitCode: 4,
       stdout: expect.stringContaining('broken on purpose'),
@@ -63,71 +93,79 @@ describe.each(['nft', 'legacy'] as const)('sluiced on %s', (backend) => {
     expect(await node.rules(backend)).toBe(before);
     expect(node.journal()?.open).toBeNull();
   });
+});
+
+describe.each(plainPlanes)('sluiced on $backend, mode $mode', ({ backend, mode }) => {
+  const plane = { backend, mode };
+  beforeEach((context) => needBackend(context, backend));
 
   test('refuses a full or read-only state directory with a hint, and changes no rule', async () => {
     node.writeConfig(backend);
-    writeBundle(
-      `${directory}/rendered`,
-      sampleBundle({ services: { 'shop/web': Array.from({ length: 90 }, (_, n) => n + 1) } }),
-    );
+    writeBundle(`${directory}/rendered`, dualIn(mode, ...Array.from({ length: 90 }, (_, n) => n + 1)));
     mkdirSync(`${directory}/state`);
-    const before = await node.rules(backend);
+    const before = await node.forwarding(plane);
     const on = (options: string): string => `mount -t tmpfs -o ${options} tmpfs ${directory}/state &&`;
     expect(await applyAfter(on('size=64k'))).toMatchObject({
       exitCode: 3,
       stderr: expect.stringContaining('Free space'),
     });
-    expect(await node.rules(backend)).toBe(before);
+    expect(await node.forwarding(plane)).toBe(before);
     expect(await applyAfter(on('ro'))).toMatchObject({ exitCode: 3, stderr: expect.stringContaining('read-write') });
-    expect(await node.rules(backend)).toBe(before);
+    expect(await node.forwarding(plane)).toBe(before);
   });
 });
 
-describe('sluiced', () => {
-  beforeEach((context) => needBackend(context, 'nft'));
+describe.each(plainPlanes.filter(({ backend }) => backend === 'nft'))('sluiced in mode $mode', ({ backend, mode }) => {
+  const plane = { backend, mode };
+  const dual = (...endpoints: readonly number[]): ReadonlyMap<string, string> => dualIn(mode, ...endpoints);
+  beforeEach((context) => needBackend(context, backend));
 
   test('halts with exit code 5 when the rollback fails, too, and `rollback N` resumes it', {
     timeout: 60_000,
   }, async () => {
     node.writeConfig('nft');
-    writeBundle(`${directory}/rendered`, dual(1));
+    writeBundle(`${directory}/rendered`, dual(1, 4));
     expect(await node.apply()).toMatchObject({ exitCode: 0 });
     const flag = `${directory}/broken`;
-    const tools = await breakTools('nft', { iptables: `test -e ${flag}`, ip6tables: `touch ${flag}` });
-    const before = await node.rules('nft');
-    writeBundle(`${directory}/rendered`, dual(2));
+    const tools = await breakHalfWay(mode, flag, `${directory}/never`);
+    const before = await node.forwarding(plane);
+    writeBundle(`${directory}/rendered`, dual(2, 3));
     expect(await applyAfter(tools)).toMatchObject({
       exitCode: 5,
       stdout: expect.stringContaining('manual intervention required'),
     });
-    expect(await node.rules('nft')).not.toBe(before);
+    // In mode nftables packets have met nothing else yet.
+    expect((await node.forwarding(plane)) === before).toBe(mode === 'nftables');
     expect(await node.apply(), 'a halted node applies nothing').toMatchObject({ exitCode: 5 });
     expect(await node.sluiced('rollback', '1', '--endpoints', 'old', '--yes')).toMatchObject({ exitCode: 0 });
-    expect(await node.rules('nft')).toBe(before);
+    expect(await node.forwarding(plane)).toBe(before);
     expect(await node.apply()).toMatchObject({ exitCode: 0, stdout: expect.stringContaining('confirmed') });
   });
 
   test('is resumed by a rollback through the daemon, which continues', { timeout: 60_000 }, async () => {
     node.writeConfig('nft');
-    writeBundle(`${directory}/rendered`, dual(1));
+    writeBundle(`${directory}/rendered`, dual(1, 4));
     expect(await node.apply()).toMatchObject({ exitCode: 0 });
     const [flag, mended] = [`${directory}/broken`, `${directory}/mended`];
-    const ip6tables = `test ! -e ${mended} && touch ${flag}`;
-    const tools = await breakTools('nft', { iptables: `test -e ${flag}`, ip6tables });
-    const before = await node.rules('nft');
+    const tools = await breakHalfWay(mode, flag, mended);
+    const before = await node.forwarding(plane);
     node.start(tools);
     await until('the daemon runs', async () => (await node.get('/healthz')) !== undefined);
-    writeBundle(`${directory}/rendered`, dual(2));
+    writeBundle(`${directory}/rendered`, dual(2, 3));
     await until('the node is halted', async () => node.journal()?.held != null, 30_000);
     // Both tools: the daemon may retry before the rollback does, and must not find one of them broken.
     writeFileSync(mended, '');
     rmSync(flag);
     expect((await node.sluiced('status')).stdout).not.toContain('probation');
     expect(await node.sluiced('rollback', '--yes')).toMatchObject({ exitCode: 0, stderr: '' });
-    expect(await node.rules('nft')).toBe(before);
+    expect(await node.forwarding(plane)).toBe(before);
     await until('the daemon is healthy', async () => JSON.parse((await node.get()) ?? '{}').healthy === true);
     expect(node.journal()).toMatchObject({ held: null, open: null, current: { number: 1 } });
   });
+});
+
+describe('sluiced', () => {
+  beforeEach((context) => needBackend(context, 'nft'));
 
   test('scans at once on SIGHUP, also where no event announces a new bundle', async () => {
     node.writeConfig('nft');
@@ -137,7 +175,7 @@ describe('sluiced', () => {
       ['one', 1],
       ['two', 2],
     ] as const)
-      writeBundle(`${directory}/far/${name}`, dual(endpoint, endpoint + 100));
+      writeBundle(`${directory}/far/${name}`, dualIn('iptables', endpoint, endpoint + 100));
     // A link in the middle of the path: neither the first nor the last directory shows that it was swapped.
     symlinkSync('one', `${directory}/far/now`);
     symlinkSync('far/now', `${directory}/rendered`);
@@ -157,11 +195,20 @@ describe('sluiced', () => {
 const main = programPath('sluiced');
 
 /** Rollbacks on a disk that is full, has no inode left or is read-only. */
-describe.each([
+const disks = [
   ['full', 'size=4m', 'dd if=/dev/zero of=$state/filler bs=4096 2> /dev/null || true'],
   ['without inodes', 'size=64m,nr_inodes=96', 'n=0; while touch $state/filler$n 2> /dev/null; do n=$((n + 1)); done'],
   ['read-only', 'size=64m', 'mount -o remount,ro $state'],
-] as const)('with a state directory that is %s', (kind, options, spoil) => {
+] as const;
+const listOf = { iptables: 'iptables-nft-save -t nat', nftables: 'nft -n list table inet sluice' };
+
+describe.each(
+  disks.flatMap(([kind, options, spoil]) =>
+    (['iptables', 'nftables'] as const).map((mode) => ({ kind, options, spoil, mode })),
+  ),
+)('with a state directory that is $kind, in mode $mode', ({ kind, options, spoil, mode }) => {
+  const list = listOf[mode];
+  const printed = (endpoint: string): string => (mode === 'nftables' ? `: ${endpoint} . 8080` : `${endpoint}:8080`);
   beforeEach((context) => needBackend(context, 'nft'));
 
   /** Runs commands one after the other on one small disk. */
@@ -173,7 +220,7 @@ describe.each([
     return node.tool(['sh', '-c', lines.join('\n')]);
   };
   const publish = (name: string, ...endpoints: readonly number[]): void =>
-    writeBundle(`${directory}/${name}`, dual(...endpoints));
+    writeBundle(`${directory}/${name}`, dualIn(mode, ...endpoints));
 
   test('`sluiced rollback` restores the previous generation', { timeout: 60_000 }, async () => {
     node.writeConfig('nft');
@@ -184,13 +231,13 @@ describe.each([
       `sluiced apply ${directory}/two`,
       spoil,
       'sluiced rollback --endpoints old --yes',
-      'iptables-nft-save -t nat',
+      list,
     ]);
     expect(output).toContain('Rolled back to generation 1 (version');
     expect(output.includes('warning: the journal was not updated')).toBe(kind === 'read-only');
     const rules = output.slice(output.lastIndexOf('Rolled back to generation 1'));
-    expect(rules).toContain('10.244.0.2:8080');
-    expect(rules).not.toContain('10.244.0.8:8080');
+    expect(rules).toContain(printed('10.244.0.2'));
+    expect(rules).not.toContain(printed('10.244.0.8'));
   });
 
   // A file system with a file open for writing cannot be remounted read-only, as the kernel does after an error.
@@ -209,14 +256,14 @@ describe.each([
         'until sluiced confirm > /dev/null; do sleep 0.1; done',
         released,
         `rm -rf ${directory}/rendered && cp -r ${directory}/two ${directory}/rendered`,
-        'until iptables-nft-save -t nat | grep -q 10.244.0.8:8080; do sleep 0.1; done; sleep 1',
+        `until ${list} | grep -q '${printed('10.244.0.8')}'; do sleep 0.1; done; sleep 1`,
         spoil,
         'sluiced cancel',
-        'until ! iptables-nft-save -t nat | grep -q 10.244.0.8:8080; do sleep 0.1; done',
-        'kill $pid || true; wait $pid || true; iptables-nft-save -t nat',
+        `until ! ${list} | grep -q '${printed('10.244.0.8')}'; do sleep 0.1; done`,
+        `kill $pid || true; wait $pid || true; ${list}`,
       ]);
-      expect(output).toContain('10.244.0.2:8080');
-      expect(output).not.toContain('10.244.0.8:8080');
+      expect(output).toContain(printed('10.244.0.2'));
+      expect(output).not.toContain(printed('10.244.0.8'));
     },
   );
 });
