@@ -262,6 +262,9 @@ test.each([
   ['set tfw6 {', 'for a release on probation', 1],
   ['chain services4 {', 'leads new connections', 1],
   ['pn3b', 'lists of 3 of node ports', 0],
+  ['m1009', 'by maglev 1009: the chain of all lists of 1009', 0],
+  ['chain phl2b {', 'by source-hash: the chain of all local lists of 2 of node ports', 0],
+  ['i3-0011223344556677', 'by round-robin: the chain of a list of one frontend of 3', 0],
   ['r2t600-known', 'local lists of 2, with session affinity for 600 s', 0],
 ] as const)('says what %s of mode nftables is for', (asked, meaning, places) => {
   const found = explain(nftBundle, asked);
