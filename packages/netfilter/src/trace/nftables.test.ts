@@ -253,18 +253,13 @@ test.each([
     [0.25, 0.75],
     ['svc4 10.96.0.70 . tcp . 80 : goto n4', 'tcp4 10.96.0.70 . 80 . 1 : 10.244.1.5 . 8080'],
   ],
-  ['a Maglev table', '10.96.0.71', [126 / 251, 125 / 251], ['svc4 10.96.0.71 . tcp . 80 : goto m251', undefined]],
-  [
-    'session affinity with weights',
-    '10.96.0.72',
-    [0.25, 0.75],
-    ['svc4 10.96.0.72 . tcp . 80 : goto s4t600', undefined],
-  ],
-  ['turns', '10.96.0.73', [0.5, 0.5], [undefined, 'tcp4 10.96.0.73 . 80 . 0 : 10.244.1.5 . 8080']],
+  ['a Maglev table', '10.96.0.71', [125 / 251, 126 / 251], ['svc4 10.96.0.71 . tcp . 80 : goto m251']],
+  ['session affinity with weights', '10.96.0.72', [0.25, 0.75], ['svc4 10.96.0.72 . tcp . 80 : goto s4t600']],
+  ['turns', '10.96.0.73', [0.5, 0.5], ['tcp4 10.96.0.73 . 80 . 0 : 10.244.1.5 . 8080']],
 ])('shares are those of slots: %s', (_title, destination, shares, expected) => {
   const outcomes = trace(emptyProgram, { ...pod, destination }, worldOf(stateWith('table 1 address')));
   const found = outcomes.map(({ probability }) => probability).toSorted((a, b) => a - b);
-  for (const [at, share] of shares.toSorted((a, b) => a - b).entries()) expect(found[at]).toBeCloseTo(share, 9);
+  expect(found.map((share) => share.toFixed(9))).toEqual(shares.map((share) => share.toFixed(9)));
   const path = outcomes.find(({ to }) => to === '10.244.1.5:8080')?.path.map(({ chain, rule }) => `${chain} ${rule}`);
-  for (const [at, hit] of expected.entries()) if (hit !== undefined) expect(path?.[at]).toBe(hit);
+  expect(path).toEqual(expect.arrayContaining(expected));
 });
