@@ -306,7 +306,7 @@ export const limits = {
   quarantinedMax: 64,
   /** Versions of Services; and how many Services a partial generation may lack: with more, all of a release is rolled back. */
   quarantinedServicesMax: 64,
-  partialServicesMax: 32,
+  partialServicesMax: 16,
   /** Length of the reason for an outcome: the output of a probe may be long. */
   reasonCharactersMax: 400,
   /** Attempts to start a tool when memory, processes or files are short. */

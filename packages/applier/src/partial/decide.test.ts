@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'vitest';
+import { limits } from '../limits.ts';
 import type { Generation } from '../ports/journal.ts';
 import type { NodeState } from '../ports/node-state.ts';
 import { decidePartial, type FailingRelease, type PartialDecision } from './decide.ts';
@@ -148,8 +149,10 @@ test('rolls all back where more Services fail than a generation may lack', () =>
   const names = Array.from({ length: 40 }, (_, at) => `shop/s${at}`);
   const many = (pod: string): NodeState =>
     stateOf(Object.fromEntries(names.map((name, at) => [name, { [`10.96.1.${at}`]: pods(`${pod}.${at}`) }])));
-  expect(told(decide(many('10.244.1'), many('10.244.0'), names.slice(0, 33)))).toBe('more than 32 Services fail');
-  expect(decide(many('10.244.1'), many('10.244.0'), names.slice(0, 32)).kind).toBe('partial');
+  expect(told(decide(many('10.244.1'), many('10.244.0'), names.slice(0, limits.partialServicesMax + 1)))).toBe(
+    'more than 16 Services fail',
+  );
+  expect(decide(many('10.244.1'), many('10.244.0'), names.slice(0, limits.partialServicesMax)).kind).toBe('partial');
 });
 
 describe('the version of a Service', () => {

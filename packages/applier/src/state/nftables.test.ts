@@ -119,15 +119,11 @@ test('keeps which Service a frontend is of, what a generation lacks and what is 
   await journal.finish();
   const next = open();
   expect(next.active).toMatchObject({ number: 2, version: 'bbbb', partial });
-  expect([...(next.active?.state.services ?? [])].toSorted()).toEqual([...to.services].toSorted());
+  expect(Object.fromEntries(next.active?.state.services ?? [])).toEqual(Object.fromEntries(to.services));
   expect(next.quarantinedServices).toMatchObject([{ service: 'shop/cart', version: 'cccc' }]);
   expect(next.quarantinedServices[0]?.because.length).toBeLessThan(500);
-  expect(peek(directory)).toMatchObject({
-    schema: 3,
-    history: expect.arrayContaining(
-      [{ what: 'confirmed', without: ['shop/cart'] }].map((one) => expect.objectContaining(one)),
-    ),
-  });
+  expect(peek(directory)?.schema).toBe(3);
+  expect(peek(directory)?.history.at(-1)).toMatchObject({ what: 'confirmed', without: ['shop/cart'] });
   expect(await next.lift('shop/cart')).toBe(true);
   expect(await next.lift('shop/cart')).toBe(false);
   expect(open().quarantinedServices).toEqual([]);

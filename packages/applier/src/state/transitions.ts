@@ -91,7 +91,7 @@ export function committed(record: NodeRecord, open: OpenRecord, note: string | u
     current: to,
     kept: keptWith(record, to),
     next: Math.max(record.next, to.number + 1),
-    quarantined: without(record.quarantined, version),
+    quarantined: without(without(record.quarantined, version), to.partial?.of ?? version),
   };
   if (lane === 'endpoints') return { ...after, open: null, history: updated(record.history, to, at) };
   const because = note === undefined ? {} : { because: note };

@@ -192,6 +192,16 @@ describe('a quarantined Service', () => {
     expect(await servedPods(node)).toEqual({ cart: '91 92', docs: '13 14', web: '15 16' });
   });
 
+  test('is left out although the whole release was rolled back before', async () => {
+    await (await startWith(node)).reconciler.put(before, true);
+    await (await startWith(node, undefined, {}, {})).reconciler.put(bad, false);
+    const { reconciler, journal } = await startWith(node);
+    expect(await reconciler.put(bad, false)).toMatchObject({ kind: 'refused' });
+    expect(await reconciler.put(bad, true)).toMatchObject({ kind: 'confirmed' });
+    expect(await reconciler.put(bad, false)).toMatchObject({ kind: 'same' });
+    expect(told(journal.active)).toBe('2.1 without shop/cart');
+  });
+
   test('refuses a bundle in which another Service has a frontend that it would keep', async () => {
     const other = '10.96.0.99';
     const cart = (pods: readonly number[], more: readonly string[] = []): readonly [string, string] => [
