@@ -33,7 +33,7 @@ const usualSeconds = 60;
 const guards: readonly (readonly [touched: RegExp, files: readonly string[]])[] = [
   [/^packages\/(renderer\/src\/(render|load)|netfilter\/src)\/|^test\/parity\//, ['test/parity/parity']],
   [
-    /^packages\/applier\/src\/(admission|endpoints|kernel|plan|reconcile|recovery|state|transaction)\//,
+    /^packages\/applier\/src\/(admission|endpoints|kernel|plan|reconcile|recovery|state|transaction|partial)\//,
     ['test/netns/upgrade', 'test/faults/', 'test/netns/switch-', 'test/netns/sluiced-', 'test/netns/rehearsal-node'],
   ],
   [/^packages\/(applier\/src\/(inbox|archive)|bundle\/src\/(release|archive))\//, ['test/fuzz/', 'test/netns/release']],
