@@ -172,6 +172,11 @@ const decisions: Section = {
       '19. Schedulers',
       'annotations that hold in every mode, and what names a weight',
     ),
+    page(
+      'docs/decisions/0020-a-part-is-a-generation.md',
+      '20. Partial generations',
+      'a release without the Services that failed',
+    ),
   ],
 };
 
