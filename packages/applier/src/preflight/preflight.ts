@@ -20,6 +20,7 @@ import { findProxy } from '../admission/start-state.ts';
 import { bad, good, note, type PreflightFinding } from './finding.ts';
 import { nftFindings } from './nftables.ts';
 import { addressClashes } from './address-clashes.ts';
+import { probeServiceFindings } from './probe-services.ts';
 import { messageOf } from '../message.ts';
 import { familyNames, type NodeState, type Observed } from '../ports/node-state.ts';
 
@@ -55,6 +56,7 @@ export async function findings(
         ]),
     ...(files ? await ipvsFindings(files, config, tools, run) : []),
     ...(files ? sysctlFindings(files, config.node, facts) : []),
+    ...(files ? probeServiceFindings(config, files) : []),
     ...(await ownerFindings(config, tools, facts, run)),
     ...(files ? bundleFindings(config, files, facts) : noBundle(config, problems)),
   ];
