@@ -42,7 +42,7 @@ const servers = `
 
 /**
  * Clients: one line for each connection, with the time when it began and ended, its Service and its answer. Connections to the bad Service
- * begin every 5 ms, none of them waits for another.
+ * begin every 5 ms, none of them waits for another, and none has the port of another: an unanswered one keeps it.
  */
 const clients = `
   const { connect } = require('node:net');
@@ -65,7 +65,7 @@ const clients = `
   const udp = (n) => {
     const began = Date.now();
     const socket = createSocket('udp4');
-    const late = setTimeout(() => { tell('udp', n, began, 'nothing'); socket.close(); }, 1500);
+    const late = setTimeout(() => { tell('udp', n, began, 'nothing'); socket.close(); }, 3500);
     socket.on('error', () => {});
     socket.on('message', (text) => { clearTimeout(late); tell('udp', n, began, String(text)); socket.close(); });
     socket.send('who', 80, addresses[n]);

@@ -132,6 +132,18 @@ test('keeps which Service a frontend is of, what a generation lacks and what is 
   expect(found).toMatchObject({ wasActive: true, generation: { partial } });
 });
 
+test('keeps the Services of a large state, and writes of another one what differs', async () => {
+  const many = (last: string): Map<string, readonly string[]> =>
+    new Map(Array.from({ length: 600 }, (_, at) => [`shop/s${at}`, [`health ${at === 599 ? last : at}`]]));
+  const journal = open();
+  await confirm(journal, 'aaaa', { ...stateOf('fd00:244::5 . 8443'), services: many('1') });
+  const before = readdirSync(`${directory}/store`).length;
+  const services = many('2');
+  await confirm(journal, 'bbbb', { ...stateOf('fd00:244::5 . 8443'), services });
+  expect(readdirSync(`${directory}/store`).length - before).toBeLessThanOrEqual(3);
+  expect(Object.fromEntries(open().active?.state.services ?? [])).toEqual(Object.fromEntries(services));
+});
+
 test('a node that leaves mode nftables has a record that the version before reads', async () => {
   const journal = open();
   await confirm(journal, 'aaaa', stateOf('fd00:244::5 . 8443'));

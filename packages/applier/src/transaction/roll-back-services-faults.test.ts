@@ -94,11 +94,11 @@ async function run(
   // Not by an operator: a version that was tried is not tried again.
   await reconciler.put(release, false).catch(() => undefined);
   const judged = await judge(self);
-  // The release is still in the directory.
-  await (await startWith(self)).reconciler.put(release, false);
-  const later = await judge(self);
+  // The release is still in the directory, and is tried again where it was rolled back without blame.
+  if (judged.ending === '1.0') await (await startWith(self)).reconciler.put(release, false);
+  const later = judged.ending === '1.0' ? await judge(self) : judged;
   self.end();
-  return { ending: judged.ending, wrong: [...wrong, ...judged.wrong, ...later.wrong], calls: calls() };
+  return { ending: judged.ending, wrong: [...new Set([...wrong, ...judged.wrong, ...later.wrong])], calls: calls() };
 }
 
 test('ends with the old generation or the partial one when the process crashes at any call', async () => {
