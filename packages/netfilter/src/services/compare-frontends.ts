@@ -14,7 +14,14 @@ import {
 } from './of-frontends.ts';
 import { printFrontend } from './of-rule.ts';
 import { sameLines } from './plain-rules.ts';
-import type { Comparison, ForwardingState, FrontendChange, Service, ServiceChange } from './services.ts';
+import {
+  ComparedStates,
+  type Comparison,
+  type ForwardingState,
+  type FrontendChange,
+  type Service,
+  type ServiceChange,
+} from './services.ts';
 
 const nftOf = ({ nft = emptyNft }: ForwardingState): NftState => nft;
 
@@ -22,20 +29,15 @@ const nftOf = ({ nft = emptyNft }: ForwardingState): NftState => nft;
  * Two states of mode nftables, which have no rules of other tools. A frontend is compared by its lines: with its endpoints only changes
  * what happens to packets that none of them serves.
  */
-export class ComparisonOfFrontends<S extends ForwardingState> implements Comparison<S> {
-  readonly #before: S;
-  readonly #after: S;
+export class ComparisonOfFrontends<S extends ForwardingState> extends ComparedStates<S> implements Comparison<S> {
   /** Frontends of both states with different lines. */
   readonly #pairs: readonly FrontendPair[];
-  readonly from: ServicesOfFrontends;
   readonly changed: readonly ServiceChange[];
   readonly added: readonly ServiceChange[];
   readonly removed: readonly ServiceChange[];
 
   constructor(from: S, to: S) {
-    this.#before = from;
-    this.#after = to;
-    this.from = new ServicesOfFrontends(from);
+    super(from, to, new ServicesOfFrontends(from));
     const [had, has] = [linesOf(from), linesOf(to)];
     const keys = differing(had, has);
     this.#pairs = keys.flatMap((key) => {
@@ -49,7 +51,7 @@ export class ComparisonOfFrontends<S extends ForwardingState> implements Compari
 
   /** Whether nothing differs but endpoints, and what happens without them. */
   get #isOtherwiseSame(): boolean {
-    const [a, b] = [nftOf(this.#before), nftOf(this.#after)];
+    const [a, b] = [nftOf(this.before), nftOf(this.after)];
     return (
       this.added.length + this.removed.length === 0 &&
       sameLines(a.settings, b.settings) &&
@@ -74,15 +76,15 @@ export class ComparisonOfFrontends<S extends ForwardingState> implements Compari
   }
 
   withEndpoints(some: readonly ServiceChange[]): S {
-    if (some.length === 0) return this.#before;
+    if (some.length === 0) return this.before;
     const taken = new Set(some);
     const lines = this.#pairs.map((pair) => [pair.key, pair.withEndpoints(taken)] as const);
-    const [own, other] = [nftOf(this.#before), nftOf(this.#after)];
+    const [own, other] = [nftOf(this.before), nftOf(this.after)];
     const isWhole = this.isRestSame && lines.every(([key, text]) => text === other.frontends.get(key));
-    if (isWhole) return { ...this.#before, nft: other };
+    if (isWhole) return { ...this.before, nft: other };
     // `Layered.of` wraps a plain map: without a change the state stays as it is.
-    if (lines.every(([key, text]) => text === own.frontends.get(key))) return this.#before;
-    return { ...this.#before, nft: { ...own, frontends: Layered.of(own.frontends).with(lines) } };
+    if (lines.every(([key, text]) => text === own.frontends.get(key))) return this.before;
+    return { ...this.before, nft: { ...own, frontends: Layered.of(own.frontends).with(lines) } };
   }
 }
 

@@ -5,7 +5,14 @@ import { type IpSet, type IpvsState, printAttributes, type VirtualServer } from 
 import { sameTable } from './plain-rules.ts';
 import { hairpinEntry, hairpinSet, serversOf, ServicesOfServers, serviceOfServer } from './of-servers.ts';
 import { tableOf } from './of-tables.ts';
-import type { Comparison, ForwardingState, FrontendChange, Service, ServiceChange } from './services.ts';
+import {
+  ComparedStates,
+  type Comparison,
+  type ForwardingState,
+  type FrontendChange,
+  type Service,
+  type ServiceChange,
+} from './services.ts';
 
 type Servers = ReadonlyMap<string, VirtualServer>;
 
@@ -16,18 +23,13 @@ const ipvsOf = ({ ipvs = noIpvs }: ForwardingState): IpvsState => ipvs;
  * Two states of mode ipvs. Their rules are equal whatever the endpoints: a virtual server without real servers refuses connections by
  * itself. Of the sets only the one for connections of an endpoint to itself changes with them.
  */
-export class ComparisonOfServers<S extends ForwardingState> implements Comparison<S> {
-  readonly #before: S;
-  readonly #after: S;
-  readonly from: ServicesOfServers;
+export class ComparisonOfServers<S extends ForwardingState> extends ComparedStates<S> implements Comparison<S> {
   readonly changed: readonly ServiceChange[];
   readonly added: readonly ServiceChange[];
   readonly removed: readonly ServiceChange[];
 
   constructor(from: S, to: S) {
-    this.#before = from;
-    this.#after = to;
-    this.from = new ServicesOfServers(from);
+    super(from, to, new ServicesOfServers(from));
     const [had, has] = [serversOf(from), serversOf(to)];
     const change = (key: string): ServiceChange => changeOf(key, ipvsOf(from), ipvsOf(to));
     this.changed = [...had].flatMap(([key, server]) => {
@@ -41,9 +43,9 @@ export class ComparisonOfServers<S extends ForwardingState> implements Compariso
   }
 
   get isRestSame(): boolean {
-    const [a, b] = [ipvsOf(this.#before), ipvsOf(this.#after)];
+    const [a, b] = [ipvsOf(this.before), ipvsOf(this.after)];
     const sameRules = families.every((family) =>
-      tableNames.every((name) => sameTable(tableOf(this.#before, family, name), tableOf(this.#after, family, name))),
+      tableNames.every((name) => sameTable(tableOf(this.before, family, name), tableOf(this.after, family, name))),
     );
     if (!sameRules || a === b) return sameRules;
     const { added, removed } = this;
@@ -62,14 +64,14 @@ export class ComparisonOfServers<S extends ForwardingState> implements Compariso
   }
 
   withEndpoints(some: readonly ServiceChange[]): S {
-    if (some.length === 0) return this.#before;
-    const [own, other] = [ipvsOf(this.#before), ipvsOf(this.#after)];
+    if (some.length === 0) return this.before;
+    const [own, other] = [ipvsOf(this.before), ipvsOf(this.after)];
     const virtualServers = new Map(own.virtualServers);
     for (const { key } of some) {
       const [server, fresh] = [own.virtualServers.get(key), other.virtualServers.get(key)];
       if (server && fresh) virtualServers.set(key, { ...server, real: fresh.real });
     }
-    return { ...this.#before, ipvs: { ...own, virtualServers, sets: setsWith(own, other, virtualServers) } };
+    return { ...this.before, ipvs: { ...own, virtualServers, sets: setsWith(own, other, virtualServers) } };
   }
 }
 

@@ -144,6 +144,20 @@ export interface Comparison<S extends ForwardingState> {
   withEndpoints(some: readonly ServiceChange[]): S;
 }
 
+/** What comparisons of two whole states share. */
+export abstract class ComparedStates<S extends ForwardingState> {
+  protected readonly before: S;
+  protected readonly after: S;
+  readonly from: Services;
+
+  /** @param from the Services of `before` */
+  constructor(before: S, after: S, from: Services) {
+    this.before = before;
+    this.after = after;
+    this.from = from;
+  }
+}
+
 /**
  * A way of forwarding packets to endpoints. Code that judges endpoint updates, forgets flows, orders frontends or compares Services asks
  * it, and reads no rule text: another data plane plugs in here.
