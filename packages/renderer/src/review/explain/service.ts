@@ -63,15 +63,16 @@ function ofService(files: BundleFiles, service: string, name: string | undefined
     service,
     ports: distinct(entries.map(({ port }) => explained(port))),
     places: places.flatMap(([path, text]) => placesIn(path, text, declares(text))),
-    meaning: 'its ports, and the lines that declare their chains or virtual servers',
+    meaning: 'its ports, and the lines that declare their chains, virtual servers or frontends',
   };
 }
 
-/** Matches lines that declare chains or virtual servers of a Service. */
+/** Matches lines that declare chains, virtual servers or frontends of a Service. */
 function declares(text: string): (line: string) => boolean {
   const [first] = text.split('\n');
   return (line) =>
-    (line === first && line.startsWith('# ')) || /^:KUBE-(?:SVC|SVL|EXT|FW)-|^(?:@\S+ )?-A -\S+ /.test(line);
+    (line === first && line.startsWith('# ')) ||
+    /^:KUBE-(?:SVC|SVL|EXT|FW)-|^(?:@\S+ )?-A -\S+ |^(?:@\S+ )?add element inet sluice svc[46] /.test(line);
 }
 
 function ofAddress(files: BundleFiles, query: AddressQuery): Explanation | undefined {
