@@ -1,5 +1,5 @@
 // Loads many Services in mode nftables, once, into a network namespace of its own, started by nftables.ts with the number of Services and
-// the layout: `ours`, or `theirs`, that of kube-proxy 1.37 as text; or, with the program `open`, opens connections. Prints one JSON line.
+// the layout: `ours`, `counted` with counters of endpoints, or `theirs`, that of kube-proxy 1.37 as text; or, with the program `open`, opens connections. Prints one JSON line.
 import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { frontendElements, listChain, type NftState, printElements, printNft, readFrontend } from '@sluice/netfilter';
@@ -10,6 +10,7 @@ import { median } from './measure.ts';
 mustBeInNamespace();
 const services = Number(process.argv[2] ?? 1_000);
 const layout = process.argv[3] === 'theirs' ? 'theirs' : 'ours';
+const isCounted = process.argv[3] === 'counted';
 const open = process.argv[4];
 const protocol = open === undefined ? 'tcp' : 'udp';
 const endpoints = 5;
@@ -44,7 +45,7 @@ function ours(): LayoutTexts {
     Array.from({ length: services }, (_, service) => [key(service), linesOf(pods(service))] as const),
   );
   const settings = [
-    'table 2 address',
+    `table 2 address${isCounted ? ' counters' : ''}`,
     'pods 10.128.0.0/9',
     'keep 10.128.0.0/9',
     'node 192.0.2.11',
@@ -154,6 +155,14 @@ function kernelBytes(): number {
   return 1024 * (of('SUnreclaim') + of('VmallocUsed') + of('Percpu'));
 }
 
+/** A listing of the endpoints, which reads their counters, in milliseconds. */
+function listTime(): number {
+  if (layout === 'theirs') return Number.NaN;
+  const started = performance.now();
+  execFileSync('/usr/sbin/nft', ['-n', 'list', 'map', 'inet', 'sluice', 'tcp4'], { maxBuffer: 1 << 28 });
+  return performance.now() - started;
+}
+
 /** Costs of the layout and its changes. */
 function costs(texts: LayoutTexts): object {
   const before = kernelBytes();
@@ -161,9 +170,16 @@ function costs(texts: LayoutTexts): object {
   const bytes = kernelBytes() - before;
   const middle = services >> 1;
   const turns = Array.from({ length: changes }, (_, turn) => turn);
+  const reads = turns.slice(0, 3).map(() => listTime());
   const replace = turns.map((turn) => nft(texts.replace(middle, turn + (layout === 'ours' ? 1 : 0))));
   const add = turns.map((turn) => nft(texts.add((middle + turn + 1) % services)));
-  return { loadMs, replaceMs: median(replace), addMs: median(add), bytesPerService: bytes / services };
+  return {
+    loadMs,
+    replaceMs: median(replace),
+    addMs: median(add),
+    bytesPerService: bytes / services,
+    readMs: median(reads),
+  };
 }
 
 /** A device behind which every packet is dropped: the machine there has another address. */

@@ -13,6 +13,8 @@ interface LayoutTimes {
   readonly replaceMs: number;
   readonly addMs: number;
   readonly bytesPerService: number;
+  /** A listing of all endpoints. */
+  readonly readMs: number;
 }
 
 /** Needs root and nft. @param services each size, with 5 endpoints a Service */
@@ -25,6 +27,7 @@ export async function nftablesBench(services: readonly number[], rounds = 3): Pr
   for (const size of services) reportSize(size, rounds);
   reportNode(10_000);
   reportOwner(10_000);
+  reportCounters(10_000, rounds);
   const open = await build(openProgram);
   if ('lack' in open) {
     process.stdout.write(`mode nftables, opening connections: not measured, ${open.lack}\n`);
@@ -58,6 +61,28 @@ function reportNode(services: number): void {
   line('100 Services change: switch', 'switchMs', 'at most 10 ms', 'change');
   line('100 Services change: roll back', 'rollBackMs', 'at most 20 ms', 'change');
   line('100 Services change: commit', 'commitMs', 'at most 50 ms', 'change');
+}
+
+/** Counters of endpoints beside none, interleaved. */
+function reportCounters(services: number, rounds: number): void {
+  const runs = { counted: [] as LayoutTimes[], ours: [] as LayoutTimes[], again: [] as LayoutTimes[] };
+  for (let round = 0; round < rounds; round++) {
+    runs.ours.push(inside(services, 'ours') as LayoutTimes);
+    runs.counted.push(inside(services, 'counted') as LayoutTimes);
+    runs.again.push(inside(services, 'ours') as LayoutTimes);
+  }
+  const of = (way: keyof typeof runs, name: keyof LayoutTimes): number => median(runs[way].map((one) => one[name]));
+  const line = (what: string, name: keyof LayoutTimes, unit: string): void =>
+    report(
+      `mode nftables, ${services} Services with counters of endpoints: ${what}`,
+      `${of('counted', name).toFixed(0)} ${unit}`,
+      'as little',
+      `without ${of('ours', name).toFixed(0)} ${unit}, ratio ${ratio(of('counted', name), of('ours', name))}; A/A control ${ratio(of('again', name), of('ours', name))}`,
+    );
+  line('load by a new nft', 'loadMs', 'ms');
+  line('an endpoint is replaced by a new nft', 'replaceMs', 'ms');
+  line('all counters of a protocol are read, as for each change', 'readMs', 'ms');
+  line('memory of the kernel a Service', 'bytesPerService', 'bytes');
 }
 
 /** The output of nftables-owner-inside.ts. */
@@ -163,7 +188,7 @@ function reportSize(services: number, rounds: number): void {
   line('memory of the kernel a Service', 'bytesPerService', 'at most 1 kB', (value) => `${value.toFixed(0)} bytes`);
 }
 
-function inside(services: number, layout: 'ours' | 'theirs', ...open: readonly string[]): unknown {
+function inside(services: number, layout: 'ours' | 'theirs' | 'counted', ...open: readonly string[]): unknown {
   const script = join(import.meta.dirname, 'nftables-inside.ts');
   const command = ['-n', process.execPath, script, String(services), layout, ...open];
   return JSON.parse(execFileSync('/usr/bin/unshare', command, { encoding: 'utf8' }));

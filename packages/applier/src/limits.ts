@@ -97,6 +97,18 @@ export const limits = {
   affinityCountPauseFactor: 100,
   affinityCountPauseMsMax: 30 * 60_000,
 
+  /** Counts of endpoints of mode nftables whose elements are gone: 10 MB. */
+  deletedCountsKept: 65_536,
+  /** The listing of one map with counters: 50,000 endpoints are 4 MB. */
+  countsListBytesMax: 256 * 1024 * 1024,
+  /** The pause before counters are read again, and at least this many times the processor time of a read (1 %). */
+  countsPauseMs: 10_000,
+  countsPauseFactor: 100,
+  countsPauseMsMax: 30 * 60_000,
+  /** Frontends whose counts are in `/status` and in metrics: those with most connections; and endpoints of each in `/status`. */
+  countedFrontendsTold: 50,
+  countedEndpointsTold: 100,
+
   /** How long a removed real server of mode ipvs drains before its connections are cut, unless the config sets it. */
   drainMs: 15 * 60_000,
   /** The largest value in a node's config. */

@@ -41,8 +41,11 @@ function tableLineOf(observed: ObservedNft): string | undefined {
   const rules = observed.chains.get('services4') ?? [];
   const name = /iifname != "([^"]+)"/.exec(rules.join('\n'))?.[1];
   const detector: NftTableOptions['detector'] = name === undefined ? 'address' : { interface: name };
+  const endpointCounters = observed.parts.has('counters of tcp4');
   return [false, true]
-    .flatMap((masqueradeAll) => [false, true].map((tcpReset) => tableLine({ detector, masqueradeAll, tcpReset })))
+    .flatMap((masqueradeAll) =>
+      [false, true].map((tcpReset) => tableLine({ detector, masqueradeAll, tcpReset, endpointCounters })),
+    )
     .find((line) => hasTable(observed, [line]));
 }
 

@@ -8,7 +8,7 @@ export interface ObservedNft {
   readonly chains: ReadonlyMap<string, readonly string[]>;
   /**
    * Everything that the table has, as nft names it: `map svc4`, `chain n3`, `counter x`; also `flags dormant`, but not the flags by which
-   * the table is protected.
+   * the table is protected, and `counters of tcp4` where the elements of a map count.
    */
   readonly parts: ReadonlySet<string>;
 }
@@ -62,6 +62,7 @@ export class NftReader {
       else if (this.#object.kind === 'set') this.#elements.set(name, new Map());
     } else if (!this.#object && line.startsWith('flags ')) for (const flag of foreignFlags(line)) this.#parts.add(flag);
     else if (line === '}') this.#object = undefined;
+    else if (line === 'counter' && this.#object?.kind === 'set') this.#parts.add(`counters of ${this.#object.name}`);
     else if (this.#object?.kind === 'chain' && line !== '') this.#chains.get(this.#object.name)?.push(detached(line));
     else if (line.startsWith('elements = { ')) this.#readElements(line.slice('elements = { '.length));
   }
@@ -107,7 +108,7 @@ export const withoutComments = (text: string): string => text.replaceAll(comment
 const endsInComment = (line: string): boolean => line.includes('"') && line.split('"').length % 2 === 0;
 
 /** nft prints the last 32 bits of an address like IPv4 where only they are set, `::0.2.0.1`; states have `::2:1`. */
-function withHexadecimal(text: string): string {
+export function withHexadecimal(text: string): string {
   return text.replaceAll(/(?<=^|[\s,])::(\d+)\.(\d+)\.(\d+)\.(\d+)/g, (_all, ...bytes) => {
     const [a, b, c, d] = bytes.slice(0, 4).map(Number) as [number, number, number, number];
     return `::${(a * 256 + b).toString(16)}:${(c * 256 + d).toString(16)}`;
@@ -149,7 +150,11 @@ function listOf(name: string): string | undefined {
 /** Reads the table as Sluice writes it, which has each set on one line. */
 export function readTableText(text: string): ObservedNft {
   const reader = new NftReader();
-  reader.take(text.replaceAll(/^ *(set|map) (\S+) \{ .*$/gm, '$1 $2 {\n}'));
+  reader.take(
+    text.replaceAll(/^ *(set|map) (\S+) \{ (?:.* (counter);|.*) \}$/gm, (_all, kind, name, counter = '') =>
+      [kind, ' ', name, ' {\n', counter, '\n}'].join(''),
+    ),
+  );
   return reader.done();
 }
 

@@ -1,4 +1,4 @@
-import { differing, type NftState } from '@sluice/netfilter';
+import { differing, type NftState, tableOptions } from '@sluice/netfilter';
 import { limits } from '../limits.ts';
 import { changePlacement, type PlacementChange, type Target } from './change.ts';
 import { halfOf, type Placement } from './placement.ts';
@@ -58,8 +58,10 @@ export function planNftInPlace({ mend, held, exists }: NftTable, desired: NftSta
     return { first: [...mend, ...first], late: [] };
   }
   if (held.state === desired && held.overlay.size + held.left.size === 0) return { ...nothing, first: mend };
-  const keys = [...differing(held.state.frontends, desired.frontends), ...held.overlay.keys()];
-  const target: Target = { state: desired, inHalfB: onlyOf(held.inHalfB, desired), overlay: new Map() };
+  const changed = differing(held.state.frontends, desired.frontends);
+  const keys = [...changed, ...held.overlay.keys()];
+  const inHalfB = withSwapped(held.inHalfB, movedForCounts(held, changed));
+  const target: Target = { state: desired, inHalfB: onlyOf(inHalfB, desired), overlay: new Map() };
   const change = changePlacement(held, target, keys);
   const { first, late } = stepsOfChange(change, `${new Set(keys).size} frontends change`);
   return { first: [...mend, ...first], late };
@@ -105,6 +107,16 @@ export function planNftProbation(
     `${offText}${confirmed.first}`,
   );
   return { stage: [...mend, ...stage.first, ...stage.late], defaults, finish };
+}
+
+/**
+ * Frontends whose new list goes into the other half, because endpoints are counted: the old one is complete then, and is read when no packet
+ * meets it any more. A replaced element would lose what it counted since it was read. On probation the other half is in use.
+ */
+function movedForCounts({ state, overlay }: Placement, changed: readonly string[]): readonly string[] {
+  return tableOptions(state.settings).endpointCounters === true
+    ? changed.filter((key) => state.frontends.has(key) && !overlay.has(key))
+    : [];
 }
 
 /** Each of the frontends in its other half. */

@@ -2,6 +2,7 @@ import type { Accepted } from '@sluice/bundle';
 import { Counter, Gauge, Histogram, type Metric, Registry } from 'prom-client';
 import type { Generation } from '../ports/journal.ts';
 import type { AffinityFill } from '../nftables/affinity.ts';
+import type { FrontendConnections } from '../nftables/counts.ts';
 import type { Outcome } from '../ports/outcome.ts';
 import { type NodeMemory, ProxyMetrics, TransactionMetrics } from './metrics.ts';
 
@@ -70,6 +71,13 @@ export class StatusMetrics {
     }
   }
 
+  connections(frontends: readonly FrontendConnections[]): void {
+    const gauge = this.#gauges.connections;
+    // Others have most now.
+    gauge.reset();
+    for (const { frontend, connections } of frontends) gauge.set({ frontend }, connections);
+  }
+
   accepted({ serial, expires }: Accepted): void {
     this.#gauges.serial.set(serial);
     this.#gauges.expires.set(expires === undefined ? 0 : Date.parse(expires) / 1000);
@@ -110,6 +118,12 @@ function gauges(alarms: () => readonly string[]) {
     ),
     clients: familyGauge('sluice_affinity_clients', 'Clients of session affinity that mode nftables remembers'),
     clientsMax: familyGauge('sluice_affinity_clients_max', 'How many of them it can remember'),
+    connections: new Gauge({
+      name: 'sluice_frontend_connections',
+      help: 'New connections of the 50 frontends that have most, since sluiced started or the kernel counts; only with nftables.endpointCounters',
+      labelNames: ['frontend'],
+      registers: [],
+    }),
     required: gauge('sluice_signatures_required', '1 when bundles must be signed, 0 when any bundle is accepted'),
     serial: gauge('sluice_release_serial', 'The serial of the last accepted release; 0 before the first'),
     expires: gauge('sluice_release_expires_timestamp_seconds', 'When the last accepted release expires; 0 for never'),

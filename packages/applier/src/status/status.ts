@@ -9,6 +9,7 @@ import { StatusMetrics } from './status-metrics.ts';
 import type { RepairAt } from './repairs.ts';
 import { describePartial, type Outcome } from '../ports/outcome.ts';
 import type { AffinityFill } from '../nftables/affinity.ts';
+import type { FrontendConnections } from '../nftables/counts.ts';
 import type { NftProtection } from '../nftables/ports.ts';
 import type { Generation } from '../ports/journal.ts';
 
@@ -30,6 +31,8 @@ export interface StatusReport {
   readonly lastRepair: RepairAt | null;
   /** How the table of mode nftables is protected from other programs; null in other modes. */
   readonly protection: NftProtection | null;
+  /** New connections of the frontends that have most, where the profile counts them; null elsewhere. */
+  readonly connections: readonly FrontendConnections[] | null;
   /** What could not be found out, by code; not necessarily a problem. */
   readonly notes: Readonly<Record<string, string>>;
   /** Problems, by code; empty when there are none. */
@@ -52,7 +55,15 @@ type NoteCode = 'FOREIGN_RULE_UNREAD';
 /** What the status reports besides alarms and notes. */
 type ReportedFacts = Pick<
   StatusReport,
-  'generation' | 'version' | 'signatures' | 'rehearse' | 'release' | 'waits' | 'lastRepair' | 'protection'
+  | 'generation'
+  | 'version'
+  | 'signatures'
+  | 'rehearse'
+  | 'release'
+  | 'waits'
+  | 'lastRepair'
+  | 'protection'
+  | 'connections'
 >;
 
 /** Collects and serves the status of the daemon. Read-only: no request changes anything. */
@@ -72,6 +83,7 @@ export class Status {
     waits: null,
     lastRepair: null,
     protection: null,
+    connections: null,
   };
   #unseen: () => string | undefined = () => undefined;
 
@@ -151,6 +163,12 @@ export class Status {
   protects(protection: NftProtection | undefined): void {
     this.#facts = { ...this.#facts, protection: protection ?? null };
     this.#metrics.protects(protection?.kind === 'owned');
+  }
+
+  /** Sets the connections of the frontends that have most. */
+  connections(frontends: readonly FrontendConnections[]): void {
+    this.#facts = { ...this.#facts, connections: frontends };
+    this.#metrics.connections(frontends);
   }
 
   /** Sets how many clients of session affinity mode nftables remembers. */

@@ -34,6 +34,7 @@ export function makeRelease(files: BundleFiles, terms: ReleaseTerms): Release | 
   addAll(problems, profiles.problems);
   if (problems.length > 0) return problems;
   const features = new Set<ReleaseFeature>(Object.values(profiles.found).map(({ mode }) => `mode-${mode}` as const));
+  if (countsEndpoints(files)) features.add('endpoint-counters');
   if (profiles.hasPrimary) features.add('primary-node-ports');
   if (hasSchedulers(files)) features.add('nft-schedulers');
   if (terms.hasWaves) features.add('waves');
@@ -59,6 +60,10 @@ function hasSchedulers(files: BundleFiles): boolean {
   for (const [path, text] of files) if (path.endsWith('.nft') && schedulerForm.test(text)) return true;
   return false;
 }
+
+/** Whether the table of a profile of mode nftables has counters. */
+const countsEndpoints = (files: BundleFiles): boolean =>
+  [...files].some(([path, text]) => /^profiles\/[^/]+\/base\/first\.nft$/.test(path) && text.includes(' counter; }\n'));
 
 function profilesOf(files: BundleFiles): {
   readonly found: Record<string, ReleaseProfile>;

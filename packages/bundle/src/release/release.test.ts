@@ -87,7 +87,9 @@ test.each([
 test('a release with unsupported features is refused with their names and a hint', () => {
   const text = printRelease(release).replace('requires: [mode-iptables]', 'requires: [mode-iptables, mode-none]');
   expect(readRelease(text)).toMatchObject({
-    message: expect.stringContaining('it requires mode-none, but this version supports mode-iptables'),
+    message: expect.stringContaining(
+      'it requires mode-none, but this version supports endpoint-counters, mode-iptables',
+    ),
     hint: expect.stringContaining('Install a newer version'),
   });
 });

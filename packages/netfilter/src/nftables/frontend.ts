@@ -54,7 +54,18 @@ export const isNodePort = ({ address, family }: Pick<NftFrontend, 'address' | 'f
 export function frontendLines(
   frontend: Omit<NftFrontend, 'key' | 'family' | 'protocol' | 'address' | 'port'>,
 ): readonly string[] {
-  const { isClusterIP, outside, affinitySeconds, scheduler, none, ranges, endpoints, local, weights, here = [] } = frontend;
+  const {
+    isClusterIP,
+    outside,
+    affinitySeconds,
+    scheduler,
+    none,
+    ranges,
+    endpoints,
+    local,
+    weights,
+    here = [],
+  } = frontend;
   const weighted = weights ? [...new Set([...endpoints, ...local])].filter((one) => (weights.get(one) ?? 1) > 1) : [];
   return [
     ...(isClusterIP ? ['cluster-ip'] : []),

@@ -17,13 +17,15 @@ test.each<[string, NftTableOptions]>([
   ['table 2 address masquerade-all', { ...plain, masqueradeAll: true }],
   ['table 2 address tcp-reset', { ...plain, tcpReset: true }],
   ['table 2 address clients 2048', { ...plain, affinityClients: 2048 }],
+  ['table 2 address counters', { ...plain, endpointCounters: true }],
   [
-    'table 2 interface ${profile.interfaceNamePrefix}* masquerade-all tcp-reset clients 16777216',
+    'table 2 interface ${profile.interfaceNamePrefix}* masquerade-all tcp-reset clients 16777216 counters',
     {
       detector: { interface: '${profile.interfaceNamePrefix}*' },
       masqueradeAll: true,
       tcpReset: true,
       affinityClients: 16_777_216,
+      endpointCounters: true,
     },
   ],
 ])('reads the table of the profile: %s', (line, options) => {
@@ -55,6 +57,7 @@ test('an interface may have the name of an option', () => {
 test.each([
   ['another rule', (text: string) => text.replace('reject\n', 'accept\n')],
   ['another size in one family', (text: string) => text.replace('size 1048576', 'size 65536')],
+  ['a counter in one map', (text: string) => text.replace('tcp dport; }', 'tcp dport; counter; }')],
   ['a size that is no number', (text: string) => text.replaceAll('size 1048576', 'size 1e6')],
 ])('refuses a table with %s', (_title, change) => {
   expect(readNftTable(change(printNftTable(plain)))).toBeUndefined();

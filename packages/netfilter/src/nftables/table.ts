@@ -11,6 +11,8 @@ export interface NftTableOptions {
   readonly tcpReset?: boolean;
   /** How many clients of sticky frontends are remembered in each family; default: `affinityClientsDefault`. */
   readonly affinityClients?: number;
+  /** Counts new connections of each endpoint, in the elements of its maps. */
+  readonly endpointCounters?: boolean;
 }
 
 /** nftables-design.md, section 4: clients of all frontends, about 150 bytes each when they are remembered. */
@@ -103,7 +105,11 @@ function familyParts(words: Words, options: NftTableOptions, edition: TableEditi
   ];
 }
 
-function setsOf(words: Words, { affinityClients = affinityClientsDefault }: NftTableOptions): readonly string[] {
+function setsOf(
+  words: Words,
+  { affinityClients = affinityClientsDefault, endpointCounters }: NftTableOptions,
+): readonly string[] {
+  const counter = endpointCounters === true ? ' counter;' : '';
   const { n, ip, type, clientType } = words;
   const frontend = `type ${type} . inet_proto . inet_service`;
   const ofServices = (prefix: '' | 't'): readonly string[] => [
@@ -124,12 +130,13 @@ function setsOf(words: Words, { affinityClients = affinityClientsDefault }: NftT
     // One for each protocol: `ip daddr . th dport` as a value puts a match of one protocol into every rule that uses the map.
     ...protocols.map(
       (name) =>
-        `map ${name}${n} { typeof ${ip} daddr . ${name} dport . numgen random mod 2 : ${ip} daddr . ${name} dport; }`,
+        `map ${name}${n} { typeof ${ip} daddr . ${name} dport . numgen random mod 2 : ${ip} daddr . ${name} dport;${counter} }`,
     ),
     `map aff${n} { typeof ${clientType} : meta priority; flags dynamic,timeout; size ${affinityClients}; }`,
     `map slot${n} { typeof ${packetKey(words)} . numgen random mod 2 : meta priority; }`,
     ...['id', 'idb', 'lid', 'lidb'].map(
-      (name) => `map ${name}${n} { type ${type} . inet_proto . inet_service . classid : ${type} . inet_service; }`,
+      (name) =>
+        `map ${name}${n} { type ${type} . inet_proto . inet_service . classid : ${type} . inet_service;${counter} }`,
     ),
   ];
 }
@@ -252,8 +259,8 @@ const interfaceForm = /iifname != "(\$\{profile\.(?:bridgeInterface\}|interfaceN
 
 /**
  * The table of a profile in one line: `table 2 address`, `table 2 interface cali*`; then the options that are not as by default:
- * ` masquerade-all`, ` tcp-reset`, ` clients 65536`. The number is the edition: versions of nodes are digests of resolved lines, and
- * those of old bundles stay the same.
+ * ` masquerade-all`, ` tcp-reset`, ` clients 65536`, ` counters`. The number is the edition: versions of nodes are digests of resolved
+ * lines, and those of old bundles stay the same.
  * @param text of `base/first.nft`, of any edition
  * @returns undefined if `sluice` writes no such text
  */
@@ -261,9 +268,10 @@ export function readNftTable(text: string): string | undefined {
   const name = interfaceForm.exec(text)?.[1];
   const detector = name === undefined ? 'address' : { interface: name };
   const affinityClients = Number(/ size (\d{1,8}); \}$/m.exec(text)?.[1]);
+  const endpointCounters = text.includes(' counter; }\n');
   for (const masqueradeAll of [false, true])
     for (const tcpReset of [false, true]) {
-      const options = { detector, masqueradeAll, tcpReset, affinityClients } as const;
+      const options = { detector, masqueradeAll, tcpReset, affinityClients, endpointCounters } as const;
       const edition = tableEditions.find((one) => printNftTable(options, one) === text);
       if (edition !== undefined) return tableLine(options, edition);
     }
@@ -271,14 +279,12 @@ export function readNftTable(text: string): string | undefined {
 }
 
 /** The table in one line. `tableOptions([tableLine(options)])` is `options`. */
-export function tableLine(
-  { detector, masqueradeAll, tcpReset, affinityClients }: NftTableOptions,
-  edition = tableEdition,
-): string {
+export function tableLine(options: NftTableOptions, edition = tableEdition): string {
+  const { detector, masqueradeAll, tcpReset, affinityClients, endpointCounters } = options;
   const how = detector === 'address' ? 'address' : `interface ${detector.interface}`;
   const clients =
     affinityClients === undefined || affinityClients === affinityClientsDefault ? '' : ` clients ${affinityClients}`;
-  return `table ${edition} ${how}${masqueradeAll ? ' masquerade-all' : ''}${tcpReset === true ? ' tcp-reset' : ''}${clients}`;
+  return `table ${edition} ${how}${masqueradeAll ? ' masquerade-all' : ''}${tcpReset === true ? ' tcp-reset' : ''}${clients}${endpointCounters === true ? ' counters' : ''}`;
 }
 
 /** Settings with the newest edition of the table: states that differ in it alone are equal. */
@@ -296,5 +302,6 @@ export function tableOptions([table = '']: readonly string[]): NftTableOptions {
     masqueradeAll: words.includes('masquerade-all'),
     tcpReset: words.includes('tcp-reset'),
     affinityClients: clients < 0 ? affinityClientsDefault : Number(words[clients + 1]),
+    endpointCounters: words.includes('counters'),
   };
 }

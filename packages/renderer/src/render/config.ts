@@ -90,6 +90,8 @@ export interface NftablesProfile {
   readonly tcpReset?: boolean;
   /** Clients with session affinity that are remembered in each family. */
   readonly affinityClients?: number;
+  /** New connections of each endpoint are counted. */
+  readonly endpointCounters?: boolean;
 }
 
 export interface ConfigNode {

@@ -1,5 +1,6 @@
 import { limits } from '../../limits.ts';
 import { affinityAlarm } from '../../nftables/affinity.ts';
+import { mostConnections } from '../../nftables/counts.ts';
 import type { DaemonLog } from '../../daemon/reports.ts';
 import { lastingAlarm } from './alarms.ts';
 import type { RunningNode } from './node.ts';
@@ -9,7 +10,7 @@ type RoundParts = Pick<RunningNode, 'monotonicMs' | 'status'> & {
   readonly processorMs: () => number;
   readonly config: Pick<RunningNode['config'], 'endpoints'>;
   readonly log: DaemonLog;
-  readonly session: Pick<RunningNode['session'], 'storeDoubt' | 'nftLack' | 'affinityFills'> & {
+  readonly session: Pick<RunningNode['session'], 'storeDoubt' | 'nftLack' | 'affinityFills' | 'endpointCounts'> & {
     readonly reconciler: Pick<RunningNode['session']['reconciler'], 'endpointShare'>;
   };
 };
@@ -25,6 +26,7 @@ export function roundOf(
   const backend = lastingAlarm('BACKEND_DOUBTFUL', status, log);
   const nft = lastingAlarm('NFT_CANNOT_WRITE', status, log);
   const countClients = clientCount({ log, monotonicMs, processorMs, session, status });
+  const countEndpoints = endpointCount({ log, monotonicMs, processorMs, session, status });
   let [storesDueMs, nftDueMs] = [-Infinity, -Infinity];
   return async () => {
     const share = session.reconciler.endpointShare;
@@ -42,33 +44,57 @@ export function roundOf(
     }
     // Not awaited: counting a million clients takes a minute.
     void countClients();
+    void countEndpoints();
     await refresh();
   };
 }
 
-/** Counts the clients of session affinity now and then, one count at a time, and raises the alarm of a map that is nearly full. */
-function clientCount({
-  log,
-  monotonicMs,
-  processorMs,
-  session,
-  status,
-}: Pick<RoundParts, 'log' | 'monotonicMs' | 'processorMs' | 'session' | 'status'>): () => Promise<void> {
-  const alarm = lastingAlarm('AFFINITY_NEARLY_FULL', status, log);
-  let [dueMs, isRaised] = [-Infinity, false];
+type CountParts = Pick<RoundParts, 'log' | 'monotonicMs' | 'processorMs' | 'session' | 'status'>;
+
+/** Work beside the rounds, once at a time: after each one a pause that grows with its processor time. */
+function paced(
+  { monotonicMs, processorMs }: Pick<CountParts, 'monotonicMs' | 'processorMs'>,
+  pause: { readonly leastMs: number; readonly factor: number; readonly mostMs: number },
+  work: () => Promise<void>,
+): () => Promise<void> {
+  let dueMs = -Infinity;
   return async () => {
     if (monotonicMs() < dueMs) return;
     dueMs = Infinity;
     const usedMs = processorMs();
-    const fills = await session.affinityFills().catch(() => undefined);
-    const pauseMs = Math.max(limits.affinityCountPauseMs, (processorMs() - usedMs) * limits.affinityCountPauseFactor);
-    dueMs = monotonicMs() + Math.min(pauseMs, limits.affinityCountPauseMsMax);
-    if (!fills) return;
+    // A tool that fails is asked again.
+    await work().catch(() => undefined);
+    const pauseMs = Math.max(pause.leastMs, (processorMs() - usedMs) * pause.factor);
+    dueMs = monotonicMs() + Math.min(pauseMs, pause.mostMs);
+  };
+}
+
+/** Counts the clients of session affinity, and raises the alarm of a map that is nearly full. */
+function clientCount(parts: CountParts): () => Promise<void> {
+  const { log, session, status } = parts;
+  const alarm = lastingAlarm('AFFINITY_NEARLY_FULL', status, log);
+  const pause = {
+    leastMs: limits.affinityCountPauseMs,
+    factor: limits.affinityCountPauseFactor,
+    mostMs: limits.affinityCountPauseMsMax,
+  };
+  let isRaised = false;
+  return paced(parts, pause, async () => {
+    const fills = await session.affinityFills();
     status.affinity(fills);
     const why = affinityAlarm(fills, isRaised);
     isRaised = why !== undefined;
     alarm(why);
-  };
+  });
+}
+
+/** Reads the counters of endpoints. */
+function endpointCount(parts: CountParts): () => Promise<void> {
+  const pause = { leastMs: limits.countsPauseMs, factor: limits.countsPauseFactor, mostMs: limits.countsPauseMsMax };
+  return paced(parts, pause, async () => {
+    const counts = await parts.session.endpointCounts();
+    if (counts) parts.status.connections(mostConnections(counts));
+  });
 }
 
 const manyChanges = (share: number): string =>

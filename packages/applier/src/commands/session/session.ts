@@ -1,3 +1,4 @@
+import { tableOptions } from '@sluice/netfilter';
 import type { SluicedConfig } from '../../config.ts';
 import { removeLeftScratch } from '../../inbox/release-signatures.ts';
 import { Decisions } from '../../control/decisions.ts';
@@ -8,6 +9,7 @@ import { watchChanges } from '../../kernel/changes/changes.ts';
 import { readFacts } from '../../kernel/facts.ts';
 import { affinityFills } from '../../kernel/nft/nft-clients.ts';
 import { NftOwner } from '../../kernel/nft/nft-owner.ts';
+import type { EndpointCount } from '../../nftables/counts.ts';
 import { type AffinityFill, hasAffinity } from '../../nftables/affinity.ts';
 import type { NftLack, NftProtection } from '../../nftables/ports.ts';
 import type { Run } from '../../kernel/command.ts';
@@ -44,6 +46,8 @@ export interface NodeSession {
   nftLack(): Promise<NftLack | undefined>;
   /** How many clients of session affinity the kernel remembers; none where no Service of the node asks for it. */
   affinityFills(): Promise<readonly AffinityFill[]>;
+  /** New connections of each endpoint, where the profile counts them; undefined: it does not, or a change goes on. */
+  endpointCounts(): Promise<readonly EndpointCount[] | undefined>;
   /** To be called when idle: prepares tools for the next change. */
   idle(): void;
   /** How the table of mode nftables is protected; undefined: the node runs another mode. */
@@ -100,6 +104,7 @@ export async function openSession(
       portsOf: async (backend) => ({ ...ports, kernel: await kernelOf(await detectTools(backend, run)) }),
       storeDoubt: () => storeDoubt(tools.backend, run),
       nftLack: async () => (journal.active?.state.nft ? kernel.nft?.lack(true) : undefined),
+      endpointCounts: async () => (countsEndpoints(journal) ? kernel.nft?.counts.read() : undefined),
       affinityFills: () => fillsOf(journal, counting.signal),
       idle: () => {
         spares.refill();
@@ -132,6 +137,9 @@ function nftOwner(run: Run, lockFd: number | undefined, own: OwnProcesses): NftO
         started: (pid, command) => own.add(pid, command),
       });
 }
+
+const countsEndpoints = ({ active }: DiskJournal): boolean =>
+  active?.state.nft !== undefined && tableOptions(active.state.nft.settings).endpointCounters === true;
 
 /** Its tools hold no lock: they change nothing, and a count may take minutes. */
 async function fillsOf({ active }: DiskJournal, signal: AbortSignal): Promise<readonly AffinityFill[]> {

@@ -6,6 +6,7 @@ import type { NftStep } from '../../nftables/values.ts';
 import { KernelError } from '../../ports/kernel.ts';
 import { Interrupted } from '../../transaction/restore.ts';
 import type { Run, ToolResult } from '../command.ts';
+import { NftCounts } from './nft-counts.ts';
 import { type NftWriter, OneShotWriter } from './nft-writer.ts';
 import type { NftSets, SetMember } from './nft-switch.ts';
 
@@ -35,6 +36,8 @@ export class LinuxNft implements NftKernel, NftSets {
   readonly #nft: string;
   readonly #run: Run;
   readonly #writer: NftWriter;
+  /** New connections to endpoints, where the table counts them. */
+  readonly counts: NftCounts;
   #writes = false;
   #hasManyClients = false;
 
@@ -43,6 +46,7 @@ export class LinuxNft implements NftKernel, NftSets {
     this.#nft = nft;
     this.#run = run;
     this.#writer = writer;
+    this.counts = new NftCounts(nft, run);
   }
 
   async observe(interrupt?: AbortSignal): Promise<ObservedNft | undefined> {
@@ -116,7 +120,7 @@ export class LinuxNft implements NftKernel, NftSets {
   }
 
   async load(text: string): Promise<void> {
-    const ran = await this.#writer.write(text);
+    const ran = await this.counts.around(text, () => this.#writer.write(text));
     if (ran.exitCode !== 0) throw this.#failed('-f', ran);
   }
 

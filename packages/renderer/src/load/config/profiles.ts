@@ -91,6 +91,7 @@ function nftablesOf(get: Get): NftablesProfile {
     masqueradeAll: get('nftables.masqueradeAll'),
     tcpReset: get('nftables.tcpReset'),
     affinityClients: get('nftables.affinityClients'),
+    endpointCounters: get('nftables.endpointCounters'),
   };
 }
 

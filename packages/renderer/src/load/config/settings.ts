@@ -19,6 +19,7 @@ export const defaults = {
   'nftables.masqueradeAll': false as boolean,
   'nftables.tcpReset': false as boolean,
   'nftables.affinityClients': affinityClientsDefault as number,
+  'nftables.endpointCounters': false as boolean,
   'ipvs.scheduler': 'rr' as string,
   'ipvs.excludeCIDRs': [] as readonly string[],
   'ipvs.strictARP': false as boolean,

@@ -34,7 +34,7 @@ const shared = below({ type: 'object', properties: profileFields }, '')
   .map(([path, schema]) => [path.slice(1), schema] as const)
   .filter(
     ([path]) =>
-      !/^$|^name$|^nodeSelector|^kubeProxyVersion$|^families|^sysctls|^iptables.randomFully$|^nftables.(?:tcpReset|affinityClients)$|[\]*]$/.test(
+      !/^$|^name$|^nodeSelector|^kubeProxyVersion$|^families|^sysctls|^iptables.randomFully$|^nftables.(?:tcpReset|affinityClients|endpointCounters)$|[\]*]$/.test(
         path,
       ),
   );

@@ -79,6 +79,10 @@ const profile: Schema = {
         16_777_216,
         { default: affinityClientsDefault },
       ),
+      endpointCounters: flag(
+        'Count new connections of each endpoint in the kernel. It costs memory, and each change of endpoints reads all counters.',
+        { default: false },
+      ),
     }),
     detectLocalMode: text('How traffic from local pods is detected.', {
       enum: detectLocalModes,

@@ -1,0 +1,84 @@
+import { limits } from '../../limits.ts';
+import {
+  type CountedElement,
+  countedMaps,
+  DeletedCounts,
+  deletedCounts,
+  type EndpointCount,
+  readCounts,
+} from '../../nftables/counts.ts';
+import type { Run, ToolResult } from '../command.ts';
+
+/**
+ * Counts of endpoints by the elements of a table with `endpointCounters`, from the start of this process. Elements count as long as they
+ * live, so their counts are read before a transaction deletes them. Without the option nothing is read.
+ */
+export class NftCounts {
+  readonly #nft: string;
+  readonly #run: Run;
+  readonly #deleted = new DeletedCounts();
+  /** Undefined: not yet asked. */
+  #isCounting: boolean | undefined;
+  /** How many transactions deleted counts. */
+  #deletions = 0;
+
+  /** @param nft the path of the tool */
+  constructor(nft: string, run: Run) {
+    this.#nft = nft;
+    this.#run = run;
+  }
+
+  /** Carries out a transaction, and keeps the counts of elements that it deletes. */
+  async around(text: string, write: () => Promise<ToolResult>): Promise<ToolResult> {
+    const deletes = deletedCounts(text);
+    const isWhole = /^table inet sluice \{$/m.test(text) || deletes === 'all';
+    if (!isWhole && deletes.size === 0) return write();
+    const going = (await this.#counts()) ? await this.#readAll(deletes) : [];
+    this.#deletions += 1;
+    const result = await write();
+    if (result.exitCode === 0) {
+      this.#deleted.add(going);
+      if (isWhole) this.#isCounting = undefined;
+    }
+    this.#deletions += 1;
+    return result;
+  }
+
+  /**
+   * Reads all counters.
+   * @returns undefined if the table has none, or if a change went on meanwhile: the next read is as good
+   */
+  async read(): Promise<readonly EndpointCount[] | undefined> {
+    if (!(await this.#counts())) return undefined;
+    const before = this.#deletions;
+    const present = await this.#readAll('all');
+    return before === this.#deletions && before % 2 === 0 ? this.#deleted.with(present) : undefined;
+  }
+
+  async #counts(): Promise<boolean> {
+    if (this.#isCounting === undefined) {
+      const { exitCode, stdout } = await this.#list('tcp4', '-t');
+      this.#isCounting = exitCode === 0 && /^\s*counter$/m.test(stdout);
+    }
+    return this.#isCounting;
+  }
+
+  async #readAll(wanted: ReadonlyMap<string, ReadonlySet<string>> | 'all'): Promise<readonly CountedElement[]> {
+    const found: CountedElement[] = [];
+    for (const map of countedMaps.keys()) {
+      const keys = wanted === 'all' ? undefined : wanted.get(map);
+      if (wanted !== 'all' && !keys) continue;
+      const { stdout } = await this.#list(map);
+      for (const one of readCounts(map, stdout)) if (!keys || keys.has(one.key)) found.push(one);
+    }
+    return found;
+  }
+
+  #list(map: string, ...options: readonly string[]): Promise<ToolResult> {
+    return this.#run({
+      file: this.#nft,
+      args: ['-n', ...options, 'list', 'map', 'inet', 'sluice', map],
+      outputBytesMax: limits.countsListBytesMax,
+    });
+  }
+}
