@@ -66,6 +66,13 @@ test('reads the frontends of each node', () => {
     'endpoint 10.244.2.7 . 8080',
   ]);
   expect(lines(a, '10.96.0.40 . tcp . 80')).toEqual(['cluster-ip', 'none refuse']);
+  expect(lines(a, '10.96.0.72 . tcp . 80')).toEqual([
+    'cluster-ip',
+    'scheduler maglev 251',
+    'endpoint 10.244.1.5 . 8080',
+    'endpoint 10.244.2.7 . 8080',
+    'weight 3 10.244.2.7 . 8080',
+  ]);
 });
 
 test('an unchanged file keeps the identity of its lines', () => {
@@ -129,9 +136,45 @@ test.each([
     'an endpoint twice',
   ],
   ['a frontend in two files', nftBundle({ 'shop/cart': cart, 'shop/other': cart }), 'another file has frontend'],
+  [
+    'lists that choose in different ways',
+    withCart(`${cart}${add('svc4', '10.96.0.10 . tcp . 80 : goto m1009')}`),
+    'chooses endpoints in different ways',
+  ],
+  [
+    'different weights of one endpoint',
+    withCart(`${cart}${add('tcp4', '10.96.0.10 . 80 . ${slot:3} : 10.244.1.5 . 8080')}`),
+    'has different weights of one endpoint',
+  ],
 ])('refuses %s', (_title, files, why) => {
   expect(problemsOf(files).join('\n')).toContain(why);
 });
+
+test.each([
+  'i3',
+  'i${localCount}',
+  'il${count}',
+  'h${count}t600',
+  'm1008',
+  'm0251',
+  'm${count}',
+  'ml1009',
+  'i${count}-1',
+])('refuses the list %s', (list) => {
+  expect(problemsOf(withCart(cart.replaceAll('n${count}', list))).join('\n')).toContain('not a valid element of svc4');
+});
+
+test.each(['0', '1', '03', '65536', '1000000000'])('refuses weight %s', (weight) => {
+  const text = cart.replaceAll('${slot}', `\${slot:${weight}}`);
+  expect(problemsOf(withCart(text)).join('\n')).toContain('not a valid element of tcp4');
+});
+
+test.each(['${slot:}', '${slot:-1}', '${slot:3x}', '${slots:3}', '${count:3}'])(
+  'refuses the variable %s',
+  (variable) => {
+    expect(problemsOf(withCart(cart.replaceAll('${slot}', variable))).join('\n')).toContain('is not a variable');
+  },
+);
 
 test('refuses .nft files in another mode', () => {
   const files = new Map(nftBundle());
