@@ -131,7 +131,11 @@ const reasons: readonly Reason[] = [
     holds: (side) => side.own.scheduler !== undefined && isEvened(side),
   },
   { code: 'ANNOTATION_IGNORED', of: ['nftables'], holds: isEvened },
-  { code: 'ANNOTATION_IGNORED', of: ['ipvs'], holds: ({ own, other }) => areWeighted(other, own) },
+  {
+    code: 'ANNOTATION_IGNORED',
+    of: ['ipvs'],
+    holds: (side) => side.own.scheduler !== undefined && isEvened(side),
+  },
   {
     // Without a pod CIDR mode ipvs distinguishes at least the node itself.
     code: 'DETECTOR_MISSING',
@@ -142,13 +146,15 @@ const reasons: readonly Reason[] = [
 ];
 
 /** The same endpoints, with shares by weight or by the slots of a table, where those of the other mode are equal. */
-function isEvened({ row, claim, own, other }: Side): boolean {
+function isEvened({ row, claim, node, own, other }: Side): boolean {
   const branches = own.branches.map((branch, at) => ({ ...branch, share: other.branches[at]?.share ?? 0 }));
-  const isAlone = (host: string): boolean =>
+  const home = claim?.declared.notes.endpoints.find(({ text }) => addressOfEndpoint(text) === row.source.address)?.node;
+  // What `isUnobservable` leaves out where shares are equal.
+  const mayDiffer = (host: string): boolean =>
     row.source.class === 'node'
       ? claim?.role !== 'cluster'
-      : row.source.class === 'endpoint' && host === row.source.address;
-  return areEqual(other) && isSameBut(other, { ...own, branches }, isAlone);
+      : row.source.class === 'endpoint' && host === row.source.address && home !== node.name;
+  return areEqual(other) && isSameBut(other, { ...own, branches }, mayDiffer);
 }
 
 const areEqual = ({ branches }: FlowOutcome): boolean =>
@@ -180,13 +186,6 @@ function hasNoChoice(side: Side): boolean {
 
 function isSubset({ branches }: FlowOutcome, own: readonly string[]): boolean {
   return branches.every(({ to }) => to !== undefined && own.includes(to));
-}
-
-/** The same endpoints, with shares by weight. */
-function areWeighted(first: FlowOutcome, second: FlowOutcome): boolean {
-  const places = ({ branches }: FlowOutcome): string =>
-    branches.map(({ to, masquerade }) => `${to} ${masquerade}`).join();
-  return areEqual(first) && second.scheduler !== undefined && places(first) === places(second);
 }
 
 /** Whether two outcomes differ at most in masquerading. @param may the endpoints, `10.244.1.5:8080`, for which they may differ */
