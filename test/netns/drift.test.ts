@@ -7,7 +7,7 @@ import { sampleBundle, writeBundle } from '../../packages/applier/src/testing/bu
 import { limits } from '../../packages/applier/src/limits.ts';
 import type { RepairAt } from '../../packages/applier/src/status/repairs.ts';
 import { needBackend, needKernel } from './privileges.ts';
-import { SluicedNode, until } from './sluiced-node.ts';
+import { type DataPlane, plainPlanes, SluicedNode, until } from './sluiced-node.ts';
 
 /** Foreign changes to our rules are detected within seconds, though the next scan is an hour away, and repaired. */
 
@@ -19,48 +19,77 @@ beforeEach(async () => {
 afterEach(() => node.remove());
 
 /** Applies the first bundle, and waits for the first comparison of the drift watch. */
-async function start(backend: 'nft' | 'legacy', more = ''): Promise<string> {
+async function start({ backend, mode }: DataPlane, more = ''): Promise<string> {
   node.writeConfig(backend, more);
   const config = `${node.directory}/sluiced.yaml`;
   writeFileSync(config, readFileSync(config, 'utf8').replace('scanIntervalSeconds: 1', 'scanIntervalSeconds: 3600'));
-  writeBundle(`${node.directory}/rendered`, sampleBundle({ families: ['ipv4', 'ipv6'] }));
+  writeBundle(`${node.directory}/rendered`, sampleBundle({ families: ['ipv4', 'ipv6'], mode }));
   node.start();
   await until(
     'the bundle is applied',
     async () => node.journal()?.open === null && node.journal()?.current?.number === 1,
   );
   await sleep(backend === 'nft' ? limits.monitorTrustMs + limits.comparePauseMs + 500 : 2 * limits.pollPauseMs + 1_000);
-  return node.rules(backend);
+  return held({ backend, mode });
 }
+
+/** The rules, or the whole table. */
+const held = async ({ backend, mode }: DataPlane): Promise<string> =>
+  mode === 'nftables'
+    ? node.tool(['sh', '-c', 'nft -n list table inet sluice 2>/dev/null || true'])
+    : node.rules(backend);
+
+/** What another program does to packets of Services. */
+const flush = async ({ backend, mode }: DataPlane): Promise<string> =>
+  node.tool(
+    mode === 'nftables'
+      ? ['nft', 'flush', 'map', 'inet', 'sluice', 'svc4']
+      : [`iptables-${backend}`, '-t', 'nat', '-F', 'SLUICE-SERVICES'],
+  );
 
 const lastRepair = async (): Promise<RepairAt | null> =>
   (JSON.parse((await node.get()) ?? '{}') as { lastRepair: never }).lastRepair;
 
-describe.each(['nft', 'legacy'] as const)('on %s', { timeout: 240_000 }, (backend) => {
+/** What another program does, each with the command. */
+async function tamperings({ backend, mode }: DataPlane): Promise<readonly (readonly [string, ...string[]])[]> {
+  if (mode === 'nftables')
+    return [
+      ['what leads packets to endpoints is removed', 'nft', 'flush', 'map', 'inet', 'sluice', 'svc4'],
+      ['a chain for IPv6 is flushed', 'nft', 'flush', 'chain', 'inet', 'sluice', 'services6'],
+      ['the table is removed', 'nft', 'delete', 'table', 'inet', 'sluice'],
+    ];
+  const jump = (await node.tool([`iptables-${backend}`, '-t', 'nat', '-S', 'PREROUTING']))
+    .split('\n')
+    .find((line) => line.endsWith('-j SLUICE-SERVICES'));
+  expect(jump).toBeDefined();
+  const deletion = (jump ?? '').replace('-A', '-D').replaceAll('"', '').split(' ');
+  const comment = deletion.indexOf('--comment') + 1;
+  const words = deletion.slice(comment, deletion.indexOf('-j')).join(' ');
+  const remove = [...deletion.slice(0, comment), words, ...deletion.slice(deletion.indexOf('-j'))];
+  return [
+    ['everything of nat is flushed', `iptables-${backend}`, '-t', 'nat', '-F'],
+    ['a chain of IPv6 is flushed', `ip6tables-${backend}`, '-t', 'nat', '-F', 'SLUICE-SERVICES'],
+    ['our jump is removed', `iptables-${backend}`, '-t', 'nat', ...remove],
+  ];
+}
+
+/** The program in a report. */
+const programs = { iptables: /^iptables(-nft)? \(process \d+\)$/, nftables: /^nft \(process \d+\)$/ };
+
+describe.each(plainPlanes)('on $backend, mode $mode', { timeout: 240_000 }, ({ backend, mode }) => {
+  const plane = { backend, mode };
   beforeEach((context) => needBackend(context, backend));
 
-  test('repairs and reports a flush, an edit of one chain and a removed jump', async () => {
-    const good = await start(backend);
-    const jump = (await node.tool([`iptables-${backend}`, '-t', 'nat', '-S', 'PREROUTING']))
-      .split('\n')
-      .find((line) => line.endsWith('-j SLUICE-SERVICES'));
-    const deletion = (jump ?? '').replace('-A', '-D').replaceAll('"', '').split(' ');
-    expect(jump).toBeDefined();
-    const comment = deletion.indexOf('--comment') + 1;
-    const words = deletion.slice(comment, deletion.indexOf('-j')).join(' ');
-    const remove = [...deletion.slice(0, comment), words, ...deletion.slice(deletion.indexOf('-j'))];
-    for (const [title, tool, ...args] of [
-      ['everything of nat is flushed', 'iptables', '-t', 'nat', '-F'],
-      ['a chain of IPv6 is flushed', 'ip6tables', '-t', 'nat', '-F', 'SLUICE-SERVICES'],
-      ['our jump is removed', 'iptables', '-t', 'nat', ...remove],
-    ] as const) {
-      await node.tool([`${tool}-${backend}`, ...args]);
-      expect(await node.rules(backend)).not.toBe(good);
-      await until(`${title} and it is repaired`, async () => (await node.rules(backend)) === good, 60_000);
+  test('repairs and reports what another program flushes, edits and removes', async () => {
+    const good = await start(plane);
+    for (const [title, ...command] of await tamperings(plane)) {
+      await node.tool(command);
+      expect(await held(plane)).not.toBe(good);
+      await until(`${title} and it is repaired`, async () => (await held(plane)) === good, 60_000);
       await until('the daemon reports it', lastRepair);
     }
     const last = await lastRepair();
-    expect(String(last?.by)).toMatch(backend === 'nft' ? /^iptables(-nft)? \(process \d+\)$/ : /^null$/);
+    expect(String(last?.by)).toMatch(backend === 'nft' ? programs[mode] : /^null$/);
     expect(Date.now() - Date.parse(last?.at ?? '')).toBeLessThan(60_000);
     const history = (await node.sluiced('history')).stdout.split('\n').map((line) => line.split('  ')[1]?.trim());
     expect(history).toEqual(['first-run', 'confirmed', 'repaired', 'repaired', 'repaired']);
@@ -81,7 +110,7 @@ describe.each(['nft', 'legacy'] as const)('a foreign rule before our jump on %s'
     (await node.tool([`iptables-${backend}`, '-t', 'nat', '-S', 'PREROUTING'])).split('\n').slice(1);
 
   test('raises an alarm with its Services until it is removed, or a note where it cannot be read', async () => {
-    await start(backend);
+    await start({ backend, mode: 'iptables' });
     await node.tool([...insert, '-p', 'tcp', '-m', 'multiport', '--dports', '80,443', '-j', 'ACCEPT']);
     await until('a note', async () => (await status()).notes['FOREIGN_RULE_UNREAD'], 30_000);
     expect((await status()).alarms).toEqual({});
@@ -97,7 +126,7 @@ describe.each(['nft', 'legacy'] as const)('a foreign rule before our jump on %s'
   });
 
   test('is moved behind our jump where the config says so; moving it back repeatedly raises an alarm', async () => {
-    await start(backend, 'takeOver: [order]\n');
+    await start({ backend, mode: 'iptables' }, 'takeOver: [order]\n');
     for (let times = 0; times <= limits.repairsMax; times++) {
       await node.tool([...insert, '-d', '10.96.0.11', '-j', 'ACCEPT']);
       await until('our jump is first', async () => (await prerouting())[0]?.endsWith('-j SLUICE-SERVICES'), 30_000);
@@ -107,59 +136,60 @@ describe.each(['nft', 'legacy'] as const)('a foreign rule before our jump on %s'
   });
 });
 
-test('repairs a flush right after a start within seconds, though another store holds rules, too', {
-  timeout: 120_000,
-}, async (context) => {
-  needBackend(context, 'nft');
-  needBackend(context, 'legacy');
-  await node.tool(['iptables-legacy', '-t', 'nat', '-N', 'CNI-OLD']);
-  const good = await start('nft');
-  await node.killAll();
-  for (let starts = 0; starts < 2; starts++) {
-    node.start();
-    await until('it runs', async () => node.get());
-    for (let times = 0; times < 3; times++) {
-      await node.tool(['iptables-nft', '-t', 'nat', '-F', 'SLUICE-SERVICES']);
-      expect(await node.rules('nft')).not.toBe(good);
-      await until('it is repaired', async () => (await node.rules('nft')) === good, 5_000);
-    }
+describe.each(plainPlanes.filter(({ backend }) => backend === 'nft'))('in mode $mode', ({ backend, mode }) => {
+  const plane = { backend, mode };
+  beforeEach((context) => needBackend(context, backend));
+
+  test('repairs a flush right after a start within seconds, though another store holds rules, too', {
+    timeout: 120_000,
+  }, async (context) => {
+    needBackend(context, 'legacy');
+    await node.tool(['iptables-legacy', '-t', 'nat', '-N', 'CNI-OLD']);
+    const good = await start(plane);
     await node.killAll();
-  }
-});
+    for (let starts = 0; starts < 2; starts++) {
+      node.start();
+      await until('it runs', async () => node.get());
+      for (let times = 0; times < 3; times++) {
+        await flush(plane);
+        expect(await held(plane)).not.toBe(good);
+        await until('it is repaired', async () => (await held(plane)) === good, 5_000);
+      }
+      await node.killAll();
+    }
+  });
 
-test('repeated changes raise an alarm and slow repairs down', {
-  timeout: 120_000,
-}, async (context) => {
-  needBackend(context, 'nft');
-  const good = await start('nft');
-  const flush = async (): Promise<string> => node.tool(['iptables-nft', '-t', 'nat', '-F', 'SLUICE-SERVICES']);
-  for (let times = 0; times <= limits.repairsMax; times++) {
-    await flush();
-    await until('it is repaired', async () => (await node.rules('nft')) === good);
-  }
-  await until('an alarm is raised', async () => (await node.get())?.includes('DRIFT_LOOP'));
-  expect(await node.get('/metrics')).toContain(`sluice_repairs_total ${limits.repairsMax + 1}`);
-  await flush();
-  await sleep(5_000);
-  expect(await node.rules('nft'), 'not outrun').not.toBe(good);
-});
+  test('repeated changes raise an alarm and slow repairs down', {
+    timeout: 120_000,
+  }, async () => {
+    const good = await start(plane);
+    for (let times = 0; times <= limits.repairsMax; times++) {
+      await flush(plane);
+      await until('it is repaired', async () => (await held(plane)) === good);
+    }
+    await until('an alarm is raised', async () => (await node.get())?.includes('DRIFT_LOOP'));
+    expect(await node.get('/metrics')).toContain(`sluice_repairs_total ${limits.repairsMax + 1}`);
+    await flush(plane);
+    await sleep(5_000);
+    expect(await held(plane), 'not outrun').not.toBe(good);
+  });
 
-test('xtables-monitor ends with sluiced, and is restarted when it was killed', { timeout: 60_000 }, async (context) => {
-  needBackend(context, 'nft');
-  const good = await start('nft');
-  const monitors = async (): Promise<readonly string[]> =>
-    (await execa('ip', ['netns', 'pids', node.name])).stdout
-      .split('\n')
-      .filter((pid) => commandLine(pid).endsWith('xtables-monitor\0--event\0'));
-  const [first] = await monitors();
-  expect(first).toBeDefined();
-  process.kill(Number(first), 'SIGKILL');
-  await until('a new xtables-monitor listens', async () => (await monitors()).some((pid) => pid !== first));
-  await sleep(limits.monitorTrustMs + 500);
-  await node.tool(['iptables-nft', '-t', 'nat', '-F', 'SLUICE-SERVICES']);
-  await until('it is repaired', async () => (await node.rules('nft')) === good);
-  await node.killAll();
-  await until('no xtables-monitor is left', async () => (await monitors()).length === 0);
+  test('xtables-monitor ends with sluiced, and is restarted when it was killed', { timeout: 60_000 }, async () => {
+    const good = await start(plane);
+    const monitors = async (): Promise<readonly string[]> =>
+      (await execa('ip', ['netns', 'pids', node.name])).stdout
+        .split('\n')
+        .filter((pid) => commandLine(pid).endsWith('xtables-monitor\0--event\0'));
+    const [first] = await monitors();
+    expect(first).toBeDefined();
+    process.kill(Number(first), 'SIGKILL');
+    await until('a new xtables-monitor listens', async () => (await monitors()).some((pid) => pid !== first));
+    await sleep(limits.monitorTrustMs + 500);
+    await flush(plane);
+    await until('it is repaired', async () => (await held(plane)) === good);
+    await node.killAll();
+    await until('no xtables-monitor is left', async () => (await monitors()).length === 0);
+  });
 });
 
 /** Empty for a process that has ended meanwhile. */
