@@ -1,11 +1,16 @@
 // @module-tag test
-import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
+import { copyFileSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { DiskJournal } from '../../packages/applier/src/state/journal.ts';
-import { sampleBundle, sampleNode, writeBundle } from '../../packages/applier/src/testing/bundle.fixture.ts';
+import {
+  sampleBundle,
+  sampleNode,
+  type SampleServices,
+  writeBundle,
+} from '../../packages/applier/src/testing/bundle.fixture.ts';
 import { slotBytes } from '../../packages/applier/src/state/slots.ts';
 import { needBackend, needKernel } from './privileges.ts';
-import { SluicedNode, until } from './sluiced-node.ts';
+import { plainPlanes, SluicedNode, until } from './sluiced-node.ts';
 
 /** `sluiced boot` on the real kernel: the rules of a node before anything else runs. */
 
@@ -16,31 +21,43 @@ beforeEach(async () => {
 });
 afterEach(() => node.remove());
 
-describe.each(['nft', 'legacy'] as const)('after a boot, on %s', (backend) => {
+describe.each(plainPlanes)('after a boot, on $backend, mode $mode', ({ backend, mode }) => {
+  const plane = { backend, mode };
   beforeEach((context) => needBackend(context, backend));
 
   /** Removes every rule, as a reboot does. */
   const forget = async (): Promise<void> => {
+    await node.tool(['sh', '-c', 'nft delete table inet sluice 2>/dev/null || true']);
     for (const table of ['nat', 'filter']) {
       await node.tool([`iptables-${backend}`, '-t', table, '-F']);
       await node.tool([`iptables-${backend}`, '-t', table, '-X']);
     }
   };
-  /** Mounts a restore tool over that of the system which refuses the rules of one endpoint. */
+  const bundleOf = (services: SampleServices): ReadonlyMap<string, string> => sampleBundle({ services, mode });
+  /** Mounts a tool over that of the system which refuses the rules, or elements, of one endpoint. */
   const refuseEndpoint = (endpoint: number): string => {
-    mkdirSync(`${node.directory}/tools`);
-    const restore = `iptables-${backend}-restore`;
-    const refused = `grep -q 10.244.0.${endpoint}:8080 ${node.directory}/payload`;
-    const script = `cat >${node.directory}/payload\nif ${refused}; then echo refused on purpose >&2; exit 1; fi\n`;
-    const real = `exec xtables-${backend}-multi ${restore} "$@" <${node.directory}/payload\n`;
-    writeFileSync(`${node.directory}/tools/${restore}`, `#!/bin/sh\n${script}${real}`, { mode: 0o755 });
-    return `mount -t overlay overlay -o lowerdir=${node.directory}/tools:/usr/sbin /usr/sbin &&`;
+    const tools = `${node.directory}/tools`;
+    mkdirSync(tools);
+    const payload = `${node.directory}/payload`;
+    const fail = 'echo refused on purpose >&2; exit 1';
+    const script = (refused: string, real: string): string =>
+      `cat >${payload}\nif grep -q '${refused}' ${payload}; then ${fail}; fi\nexec ${real} "$@" <${payload}\n`;
+    const write = (name: string, text: string): void =>
+      writeFileSync(`${tools}/${name}`, `#!/bin/sh\n${text}`, { mode: 0o755 });
+    if (mode === 'nftables') {
+      copyFileSync('/usr/sbin/nft', `${tools}/nft-real`);
+      write('nft', `[ "$*" = "-f -" ] || exec nft-real "$@"\n${script(`10.244.0.${endpoint} . 8080`, 'nft-real')}`);
+    } else {
+      const restore = `iptables-${backend}-restore`;
+      write(restore, script(`10.244.0.${endpoint}:8080`, `xtables-${backend}-multi ${restore}`));
+    }
+    return `mount -t overlay overlay -o lowerdir=${tools}:/usr/sbin /usr/sbin &&`;
   };
   const put = async (endpoint: number): Promise<string> => {
     // Two endpoints replaced at once are a release; one would be an endpoint update.
-    writeBundle(`${node.directory}/rendered`, sampleBundle({ services: { 'shop/web': [endpoint, endpoint + 100] } }));
+    writeBundle(`${node.directory}/rendered`, bundleOf({ 'shop/web': [endpoint, endpoint + 100] }));
     expect((await node.apply()).exitCode).toBe(0);
-    return node.rules(backend);
+    return node.forwarding(plane);
   };
 
   test('restores the confirmed rules; with a damaged generation, those of the previous one', async () => {
@@ -53,7 +70,7 @@ describe.each(['nft', 'legacy'] as const)('after a boot, on %s', (backend) => {
     const second = await put(2);
     await forget();
     expect((await node.sluiced('boot')).exitCode).toBe(0);
-    expect(await node.rules(backend)).toBe(second);
+    expect(await node.forwarding(plane)).toBe(second);
     await forget();
     writeFileSync(`${node.directory}/state/store/${node.journal()?.current?.manifest}`, 'damaged');
     expect(await node.sluiced('boot')).toMatchObject({
@@ -61,7 +78,7 @@ describe.each(['nft', 'legacy'] as const)('after a boot, on %s', (backend) => {
       stdout: expect.stringContaining('generation 1'),
       stderr: expect.stringContaining('generation 2 cannot be read'),
     });
-    expect(await node.rules(backend)).toBe(first);
+    expect(await node.forwarding(plane)).toBe(first);
   });
 
   test('restores the confirmed rules, and nothing of a release on probation, from a read-only disk', {
@@ -80,18 +97,22 @@ describe.each(['nft', 'legacy'] as const)('after a boot, on %s', (backend) => {
       stderr: expect.stringContaining('Remount its file system read-write'),
     };
     expect(await node.sluicedAfter(readOnly, 'boot')).toMatchObject(inPlace);
-    expect(await node.rules(backend)).toBe(confirmed);
+    expect(await node.forwarding(plane)).toBe(confirmed);
     node.writeConfig(backend, 'probation: {seconds: 600}\nprobes: [{name: good, exec: [/bin/true]}]\n');
-    writeBundle(`${node.directory}/rendered`, sampleBundle({ services: { 'shop/web': [1, 101], 'shop/other': [5] } }));
+    writeBundle(`${node.directory}/rendered`, bundleOf({ 'shop/web': [1, 101], 'shop/other': [5] }));
     const daemon = node.start();
-    await until('the release is on probation', async () => (await node.rules(backend)).includes('shop/other'), 30_000);
+    await until(
+      'the release is on probation',
+      async () => (await node.endpoints(plane)).includes('10.244.0.6:8080'),
+      30_000,
+    );
     await node.kill(daemon);
     expect(await node.sluicedAfter(readOnly, 'boot'), 'as after a boot').toMatchObject(inPlace);
-    expect(await node.rules(backend)).toBe(confirmed);
+    expect(await node.forwarding(plane)).toBe(confirmed);
     expect(node.journal()?.open).not.toBeNull();
     expect((await node.sluiced('boot')).stderr).toContain('rolled back');
     expect(node.journal()?.open).toBeNull();
-    expect(await node.rules(backend)).toBe(confirmed);
+    expect(await node.forwarding(plane)).toBe(confirmed);
   });
 
   test('restores the confirmed rules of a halted node, which stays halted', async () => {
@@ -104,7 +125,7 @@ describe.each(['nft', 'legacy'] as const)('after a boot, on %s', (backend) => {
       exitCode: 5,
       stdout: expect.stringMatching(/^loaded generation 1 .*\nhalted, manual intervention required/),
     });
-    expect(await node.rules(backend)).toBe(confirmed);
+    expect(await node.forwarding(plane)).toBe(confirmed);
     expect(await node.apply()).toMatchObject({ exitCode: 5 });
     await forget();
     const state = `${node.directory}/state`;
@@ -114,13 +135,13 @@ describe.each(['nft', 'legacy'] as const)('after a boot, on %s', (backend) => {
       stdout: expect.stringMatching(/^loaded generation 1 .*\nhalted, manual intervention required/),
       stderr: expect.stringContaining('Remount its file system read-write'),
     });
-    expect(await node.rules(backend)).toBe(confirmed);
+    expect(await node.forwarding(plane)).toBe(confirmed);
     writeFileSync(`${state}/store/${node.journal()?.current?.manifest}`, 'damaged');
     expect(await node.sluiced('cleanup')).toMatchObject({
       exitCode: 2,
       stderr: expect.stringContaining('generation 1 cannot be read'),
     });
-    expect(await node.rules(backend)).toBe(confirmed);
+    expect(await node.forwarding(plane)).toBe(confirmed);
   });
 
   test('restores the previous rules of a halted node whose kernel refuses the confirmed ones; it stays halted', async () => {
@@ -136,31 +157,28 @@ describe.each(['nft', 'legacy'] as const)('after a boot, on %s', (backend) => {
       stdout: expect.stringMatching(/^loaded generation 1 .*\nhalted, manual intervention required/),
       stderr: expect.stringMatching(/ Cannot load generation 2: .*refused on purpose/),
     });
-    expect(await node.rules(backend)).toBe(first);
+    expect(await node.forwarding(plane)).toBe(first);
     expect(await node.apply()).toMatchObject({ exitCode: 5 });
     expect(await node.sluiced('rollback', '2', '--yes')).toMatchObject({ exitCode: 0 });
-    expect(await node.rules(backend)).toBe(second);
+    expect(await node.forwarding(plane)).toBe(second);
   });
 
   test('leaves nothing of a release on probation that the disk has lost, nor after a cleanup', {
     timeout: 120_000,
   }, async () => {
     node.writeConfig(backend, 'layout: tree\nprobation: {seconds: 600}\nprobes: [{name: good, exec: [/bin/true]}]\n');
-    const bare = await node.rules(backend);
-    writeBundle(`${node.directory}/rendered`, sampleBundle({ services: { 'shop/web': [1, 101] } }));
+    const bare = await node.forwarding(plane);
+    writeBundle(`${node.directory}/rendered`, bundleOf({ 'shop/web': [1, 101] }));
     const daemon = node.start();
     await until('the first release is on probation', async () => node.journal()?.open, 30_000);
     await until('it is confirmed', async () => (await node.sluiced('confirm')).exitCode === 0, 30_000);
     await until('it is active', async () => node.journal()?.current?.number === 1 && !node.journal()?.open, 30_000);
-    const confirmed = await node.rules(backend);
+    const confirmed = await node.forwarding(plane);
     const lose = async (by: ReturnType<SluicedNode['start']>): Promise<void> => {
-      writeBundle(
-        `${node.directory}/rendered`,
-        sampleBundle({ services: { 'shop/web': [1, 101], 'shop/other': [5] } }),
-      );
+      writeBundle(`${node.directory}/rendered`, bundleOf({ 'shop/web': [1, 101], 'shop/other': [5] }));
       await until(
         'the release is on probation',
-        async () => (await node.rules(backend)).includes('shop/other'),
+        async () => (await node.endpoints(plane)).includes('10.244.0.6:8080'),
         30_000,
       );
       await node.kill(by);
@@ -168,10 +186,10 @@ describe.each(['nft', 'legacy'] as const)('after a boot, on %s', (backend) => {
     };
     await lose(daemon);
     expect(await node.sluiced('boot')).toMatchObject({ exitCode: 0, stderr: expect.stringContaining('rolled back') });
-    expect(await node.rules(backend)).toBe(confirmed);
+    expect(await node.forwarding(plane)).toBe(confirmed);
     await lose(node.start());
     expect(await node.sluiced('cleanup')).toMatchObject({ exitCode: 0 });
-    expect(await node.rules(backend)).toBe(bare);
+    expect(await node.forwarding(plane)).toBe(bare);
   });
 
   test.each([
@@ -193,14 +211,14 @@ describe.each(['nft', 'legacy'] as const)('after a boot, on %s', (backend) => {
         exitCode: 0,
         stdout: expect.stringContaining('generation 2, the one in the kernel, is active'),
       });
-      expect(await node.rules(backend)).toBe(second);
+      expect(await node.forwarding(plane)).toBe(second);
       damage();
       await forget();
       expect(await node.sluiced('boot')).toMatchObject({
         exitCode: 4,
         stderr: expect.stringContaining('generation 2, the last confirmed one, is active'),
       });
-      expect(await node.rules(backend)).toBe(second);
+      expect(await node.forwarding(plane)).toBe(second);
       damage();
       await forget();
       const state = `${node.directory}/state`;
@@ -212,14 +230,18 @@ describe.each(['nft', 'legacy'] as const)('after a boot, on %s', (backend) => {
         ),
         stderr: expect.stringContaining('Remount its file system read-write'),
       });
-      expect(await node.rules(backend)).toBe(second);
+      expect(await node.forwarding(plane)).toBe(second);
       expect(await node.sluicedAfter(readOnly, 'boot'), 'while the kernel holds rules').toMatchObject({ exitCode: 3 });
-      expect(await node.rules(backend)).toBe(second);
-      await node.tool([`iptables-${backend}`, '-t', 'nat', '-F', 'SLUICE-SERVICES']);
-      const broken = await node.rules(backend);
+      expect(await node.forwarding(plane)).toBe(second);
+      const flush = {
+        iptables: [`iptables-${backend}`, '-t', 'nat', '-F', 'SLUICE-SERVICES'],
+        nftables: ['nft', 'flush', 'map', 'inet', 'sluice', 'svc4'],
+      };
+      await node.tool(flush[mode]);
+      const broken = await node.forwarding(plane);
       expect(await node.sluiced('boot')).toMatchObject({ exitCode: 5 });
       expect(await node.apply()).toMatchObject({ exitCode: 5 });
-      expect(await node.rules(backend)).toBe(broken);
+      expect(await node.forwarding(plane)).toBe(broken);
     },
   );
 });
