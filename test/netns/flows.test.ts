@@ -84,6 +84,40 @@ describe.each(plainPlanes)('connections of UDP on $backend, mode $mode', ({ back
   });
 });
 
+test.each(plainPlanes)(
+  'an entry whose deletion was missed goes within a minute; others stay (on $backend, mode $mode)',
+  {
+    timeout: 180_000,
+  },
+  async (plane) => {
+    node.writeConfig(plane.backend);
+    writeBundle(`${node.directory}/rendered`, bundle(plane, { 'shop/web': [1], 'shop/cart': [2] }));
+    node.start();
+    await until(
+      'the bundle is applied',
+      async () => node.journal()?.current !== undefined && (await node.get()) !== undefined,
+    );
+    const entry = async (address: string, clientPort: number, endpoint: string): Promise<void> => {
+      const question = ['-s', '192.0.2.11', '-d', address, '--sport', String(clientPort), '--dport', '80'];
+      const answer = ['--reply-src', endpoint, '--reply-dst', '192.0.2.11'];
+      const ports = ['--reply-port-src', '8080', '--reply-port-dst', String(clientPort)];
+      await node.tool(['conntrack', '-I', '-p', 'udp', '-t', '600', ...question, ...answer, ...ports]);
+    };
+    const clientPorts = async (): Promise<readonly number[]> =>
+      [...(await node.tool(['conntrack', '-L', '-p', 'udp'])).matchAll(/ sport=(410\d) /g)]
+        .map(([, port]) => Number(port))
+        .toSorted((a, b) => a - b);
+    await entry('10.96.0.11', 4101, '10.244.0.2');
+    await entry('10.96.0.11', 4102, '10.244.0.99');
+    // To the same address, at another Service that has it, and at an address that is none of Sluice's.
+    await entry('10.96.0.12', 4103, '10.244.0.3');
+    await entry('198.51.100.7', 4104, '10.244.0.99');
+    expect(await clientPorts()).toEqual([4101, 4102, 4103, 4104]);
+    await until('the entry is deleted', async () => !(await clientPorts()).includes(4102), 120_000);
+    expect(await clientPorts()).toEqual([4101, 4103, 4104]);
+  },
+);
+
 /** Endpoints that count their clients, and clients that ask from one port each; the counts are written every 100 ms. */
 const crowd = (directory: string, clients: number, services: number): string => `
   const { createSocket } = require('node:dgram');

@@ -135,6 +135,11 @@ export const limits = {
   /** The pause before the next try; doubled after each one, up to the second number. */
   forgettingPauseMs: 2_000,
   forgettingPauseMsMax: 60_000,
+  /** Between two comparisons of conntrack entries with the endpoints, at least; and this many times the processor time of one. */
+  flowsAgainMs: 30_000,
+  flowsAgainFactor: 400,
+  /** Paths of connections that such a comparison looks at. */
+  trackedPathsMax: 200_000,
   /** Flows that are queued to be forgotten; of more, the oldest are left to time out. */
   flowsLeftMax: 200_000,
 

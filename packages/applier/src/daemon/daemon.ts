@@ -7,6 +7,7 @@ import { StillDiffers } from '../transaction/restore.ts';
 import { Bundles } from './bundles.ts';
 import { DriftLoop } from './drift-loop.ts';
 import { EarlyEndpointsWatch } from './early-endpoints-watch.ts';
+import { FlowComparison } from './flow-comparison.ts';
 import { Looks } from './looks.ts';
 import { Orders } from './orders.ts';
 import { Reports } from './reports.ts';
@@ -25,12 +26,14 @@ export class Daemon {
   readonly #reports: Reports;
   readonly #early: EarlyEndpointsWatch;
   readonly #bundles: Bundles;
+  readonly #flows: FlowComparison;
   #stopping = false;
 
   constructor(parts: DaemonParts) {
     this.#parts = parts;
     this.#looks = new Looks(parts.inbox, parts.monotonicMs);
     this.#reports = new Reports(parts.status, parts.log, parts.ended);
+    this.#flows = new FlowComparison(parts);
     this.#early = new EarlyEndpointsWatch({
       active: () => parts.journal.active,
       earlyEndpoints: (files) => parts.earlyEndpoints?.(files),
@@ -59,6 +62,7 @@ export class Daemon {
       }
       if (first) ready();
       await this.#bundles.look();
+      await this.#flows.look();
       await this.#parts.round?.();
       this.#parts.status.heartbeat();
       await this.#sleep(Math.min(dueMs, this.#bundles.againMs));

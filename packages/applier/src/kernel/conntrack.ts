@@ -1,5 +1,6 @@
 import { canonicalAddress, compareText, type Family, printEndpoint } from '@sluice/netfilter';
-import { type TrackedFlow, KernelError } from '../ports/kernel.ts';
+import { limits } from '../limits.ts';
+import { type TrackedFlow, type TrackedPath, KernelError } from '../ports/kernel.ts';
 import type { Command, ToolResult, Run } from './command.ts';
 
 /**
@@ -45,6 +46,30 @@ export async function forgetFlows(
     if (ran.exitCode !== 0 && !ran.stderr.includes(' 0 flow entries ')) throw failed(conntrack, args, ran);
   }
   return connections;
+}
+
+/**
+ * Lists the UDP connections that were translated. Keeps their paths only: there may be a million connections.
+ * @param conntrack the tool
+ * @throws KernelError when it fails
+ */
+export async function readTrackedPaths(conntrack: string, run: Run): Promise<readonly TrackedPath[]> {
+  const paths = new Map<string, TrackedPath>();
+  for (const family of ['ipv4', 'ipv6'] as const) {
+    const lines = new LineSplitter((line) => {
+      const tracked = readTrackedConnection(line, family);
+      if (!tracked || paths.size >= limits.trackedPathsMax) return;
+      const { address, port, answers: endpoint } = tracked;
+      if (endpoint !== printEndpoint(address, port))
+        paths.set(keyOf(address, port, endpoint), { family, address, port, endpoint });
+    });
+    await must(
+      { file: conntrack, args: ['-L', '-f', family, ...kindOf.udp], onOutput: (part) => lines.take(part) },
+      run,
+    );
+    lines.end();
+  }
+  return [...paths.values()];
 }
 
 /** UDP connections have no end; those of TCP end by themselves, unless the first packet was never answered. */

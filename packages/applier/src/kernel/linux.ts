@@ -1,11 +1,18 @@
 import { type Family, type FamilyProgram, ipvsInterface, type SysctlKey, type TableName } from '@sluice/netfilter';
 import { limits } from '../limits.ts';
-import { type TrackedFlow, type Kernel, KernelError, type Step, type Switch } from '../ports/kernel.ts';
+import {
+  type TrackedFlow,
+  type TrackedPath,
+  type Kernel,
+  KernelError,
+  type Step,
+  type Switch,
+} from '../ports/kernel.ts';
 import type { NodeState, Observed, ObservedFamily } from '../ports/node-state.ts';
 import { Interrupted } from '../transaction/restore.ts';
 import { interfaceAddresses, interfaceNames } from './facts.ts';
 import { findIpvsTools, LinuxIpvs } from './ipvs-linux.ts';
-import { forgetFlows } from './conntrack.ts';
+import { forgetFlows, readTrackedPaths } from './conntrack.ts';
 import { EitherSwitch } from './either-switch.ts';
 import { LinuxNft } from './nft/nft-linux.ts';
 import type { NftWriter } from './nft/nft-writer.ts';
@@ -166,6 +173,12 @@ export class LinuxKernel implements Kernel {
     const conntrack = findTool('conntrack');
     if (conntrack === undefined) throw new KernelError('conntrack', 'it is not installed');
     return forgetFlows(flows, conntrack, interfaceAddresses(), this.#run, found);
+  }
+
+  async trackedPaths(): Promise<readonly TrackedPath[]> {
+    const conntrack = findTool('conntrack');
+    if (conntrack === undefined) throw new KernelError('conntrack', 'it is not installed');
+    return readTrackedPaths(conntrack, this.#run);
   }
 
   #toolsOf(family: Family): FamilyTools {

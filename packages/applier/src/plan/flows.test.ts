@@ -1,7 +1,7 @@
 import type { IpvsState, TableProgram } from '@sluice/netfilter';
 import { expect, test } from 'vitest';
 import { server, state as virtual } from '../ipvs/states.fixture.ts';
-import { flowChange, pendingFlows } from './flows.ts';
+import { flowChange, pendingFlows, servesUdp, staleFlows } from './flows.ts';
 import type { TrackedFlow } from '../ports/kernel.ts';
 import type { NodeState } from '../ports/node-state.ts';
 
@@ -92,4 +92,34 @@ test.each([
   ['nothing changes', node({ [web]: [one] }), node({ [web]: [one] }), []],
 ])('pending TCP flows of a rollback: %s', (_title, old, fresh, flows) => {
   expect(pendingFlows(old, fresh)).toEqual(flows);
+});
+
+test('finds the connections that a frontend sends to an endpoint that it does not have', () => {
+  const serving = node({ [dns]: [one], 'udp * 30053': [one], 'tcp 10.96.0.11 80': [two] });
+  const path = (address: string, port: number, endpoint: string) =>
+    ({ family: 'ipv4', address, port, endpoint }) as const;
+  const found = staleFlows(serving, [
+    path('10.96.0.10', 53, one),
+    path('10.96.0.10', 53, two),
+    path('192.0.2.11', 30_053, one),
+    path('192.0.2.11', 30_053, two),
+    // Another protocol, and a translation of another program.
+    path('10.96.0.11', 80, one),
+    path('192.0.2.11', 5353, two),
+  ]);
+  expect(found).toEqual([
+    { family: 'ipv4', protocol: 'udp', address: '10.96.0.10', port: 53, endpoint: two },
+    { family: 'ipv4', protocol: 'udp', address: undefined, port: 30_053, endpoint: two },
+  ]);
+});
+
+test('finds them in mode ipvs', () => {
+  const serving = inIpvs({ [one]: 1 });
+  const path = { family: 'ipv4', address: '10.96.0.10', port: 53 } as const;
+  expect(staleFlows(serving, [{ ...path, endpoint: one }])).toEqual([]);
+  expect(staleFlows(serving, [{ ...path, endpoint: two }])).toMatchObject([{ endpoint: two }]);
+});
+
+test('knows whether a state serves UDP at all', () => {
+  expect([servesUdp(node({ [dns]: [one] })), servesUdp(node({ 'tcp 10.96.0.11 80': [two] }))]).toEqual([true, false]);
 });

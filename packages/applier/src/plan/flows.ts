@@ -1,5 +1,5 @@
 import { planeOf } from '@sluice/netfilter';
-import type { TrackedFlow } from '../ports/kernel.ts';
+import type { TrackedFlow, TrackedPath } from '../ports/kernel.ts';
 import type { FlowDifference } from '../ports/journal.ts';
 import type { NodeState } from '../ports/node-state.ts';
 
@@ -29,6 +29,28 @@ export function pendingFlows(old: NodeState, fresh: NodeState): readonly Tracked
   const [before, after] = frontendsOfBoth(old, fresh, 'tcp');
   return onlyIn(after, before);
 }
+
+/** Whether a state has flows of UDP. */
+export function servesUdp(state: NodeState): boolean {
+  return frontendsOf(state, nothing, 'udp').flows.size > 0;
+}
+
+/**
+ * The flows of connections that a frontend of a state sends to an endpoint that it does not have, as after a deletion that was missed.
+ * Connections at other addresses are foreign. A frontend without endpoints is not recognised.
+ */
+export function staleFlows(state: NodeState, paths: readonly TrackedPath[]): readonly TrackedFlow[] {
+  const frontends = frontendsOf(state, nothing, 'udp');
+  return paths.flatMap((path): TrackedFlow[] => {
+    const flow: TrackedFlow = { ...path, protocol: 'udp' };
+    // At a node port the connection has an address of the node, which is not known here.
+    const candidates = [flow, { ...flow, address: undefined }];
+    const found = candidates.find((one) => frontends.flows.has(frontendKey(one)));
+    return found === undefined || serves(frontends, frontendKey(found), found, path.endpoint) ? [] : [found];
+  });
+}
+
+const nothing: NodeState = { families: {}, sysctls: new Map() };
 
 /** The protocols whose conntrack entries are ever deleted. */
 type TrackedProtocol = Extract<TrackedFlow['protocol'], 'tcp' | 'udp'>;

@@ -71,6 +71,11 @@ export interface Kernel {
    * @returns the number of entries
    */
   forgetFlows(flows: readonly TrackedFlow[], found?: (connections: number) => void): Promise<number>;
+  /**
+   * The paths of translated UDP connections in the conntrack table, each once, up to a limit.
+   * @throws KernelError when they cannot be read
+   */
+  trackedPaths?(): Promise<readonly TrackedPath[]>;
 }
 
 /** Whether packets meet the new program: no; yes, until a time-out; yes, without a time-out. */
@@ -113,6 +118,15 @@ export interface TrackedFlow {
   readonly port: number;
   /** `10.244.1.5:8080`; undefined: connections that no nat rule translated. */
   readonly endpoint: string | undefined;
+}
+
+/** From the address and port that clients asked for to the endpoint that replies. */
+export interface TrackedPath {
+  readonly family: Family;
+  readonly address: string;
+  readonly port: number;
+  /** `10.244.1.5:8080` */
+  readonly endpoint: string;
 }
 
 /** The kernel, or one of its tools, refused or failed. */

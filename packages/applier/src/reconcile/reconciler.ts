@@ -10,7 +10,9 @@ import type { Refusal } from '../ports/refusal.ts';
 import { isBare, fallBack, rescue, resume } from '../recovery/recover.ts';
 import { load } from '../recovery/load-generation.ts';
 import { recognise } from '../recovery/recognise.ts';
+import { servesUdp, staleFlows } from '../plan/flows.ts';
 import { cleanUp } from '../transaction/clean-up.ts';
+import { forgetAfter } from '../transaction/forgetting.ts';
 import { noOffers } from '../transaction/offers.ts';
 import { type RollBackOptions, rollBackTo } from '../transaction/roll-back-to.ts';
 import type { PlannedChange } from '../transaction/planned-change.ts';
@@ -90,6 +92,21 @@ export class Reconciler {
   /** What other programs had added to the table of mode nftables, and the last repair removed: `chain x`. */
   get removed(): readonly string[] {
     return this.#drift.removed;
+  }
+
+  /**
+   * Deletes conntrack entries of UDP connections to endpoints that their frontend does not have any more: a deletion may have been missed.
+   * @returns their number of flows
+   * @throws KernelError when the entries cannot be read
+   */
+  async reconcileFlows(): Promise<number> {
+    const { journal, kernel } = this.#ports;
+    const { active, open, halted } = journal;
+    const isSettled = active !== undefined && open === undefined && halted === undefined;
+    if (!isSettled || kernel.trackedPaths === undefined || !servesUdp(active.state)) return 0;
+    const stale = staleFlows(active.state, await kernel.trackedPaths());
+    await forgetAfter(stale, this.#ports);
+    return stale.length;
   }
 
   /** Compares the kernel with the active generation and changes nothing. @returns a line for each step that `repair` would take */
