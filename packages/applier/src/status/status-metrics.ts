@@ -3,7 +3,7 @@ import { Counter, Gauge, Histogram, type Metric, Registry } from 'prom-client';
 import type { Generation } from '../ports/journal.ts';
 import type { AffinityFill } from '../nftables/affinity.ts';
 import type { FrontendConnections } from '../nftables/counts.ts';
-import type { Outcome } from '../ports/outcome.ts';
+import { type Outcome, partialOf } from '../ports/outcome.ts';
 import { type NodeMemory, ProxyMetrics, TransactionMetrics } from './metrics.ts';
 
 /** Every metric of the daemon, with its help. */
@@ -93,7 +93,8 @@ export class StatusMetrics {
   }
 
   ended(outcome: Outcome, seconds: number): void {
-    this.#outcomes.inc({ outcome: outcome.kind });
+    const isPartial = outcome.kind === 'confirmed' && partialOf(outcome) !== undefined;
+    this.#outcomes.inc({ outcome: isPartial ? 'partial' : outcome.kind });
     if (outcome.kind === 'same') this.transactions?.isIn();
     this.#duration.observe(seconds);
     this.proxy.synced(outcome, seconds);

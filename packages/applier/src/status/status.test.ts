@@ -207,7 +207,9 @@ test('a partial generation is an alarm and a metric as long as it is active', as
   const status = new Status('node-a', () => 0, 1000);
   const partial = { of: 'v8', services: ['shop/cart', 'shop/web'], because: 'health failed: cart' };
   status.activate({ ...generation, partial });
+  status.ended({ kind: 'confirmed', generation: { ...generation, partial }, steps: 3 }, 1);
   status.clearBundle();
+  expect(await status.registry.metrics()).toContain('\nsluice_outcomes_total{outcome="partial"} 1\n');
   expect(status.report().alarms['RELEASE_PARTIAL']).toBe(
     'version v8 without shop/cart, shop/web, which stay as before: health failed: cart',
   );
