@@ -1,4 +1,4 @@
-import type { Mode, ProblemCode } from '@sluice/netfilter';
+import { addressOfEndpoint, type Mode, type ProblemCode } from '@sluice/netfilter';
 import type { Claim } from './declared.ts';
 import { loopback } from '../flows/destinations.ts';
 import { endpointsOf, localEndpoints, usable } from './connection.ts';
