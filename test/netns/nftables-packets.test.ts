@@ -1,7 +1,6 @@
 // @module-tag quick
-import { frontendLines, type NftState, printNft } from '@sluice/netfilter';
+import { frontendLines, type NftState, printNft, settledPlacement } from '@sluice/netfilter';
 import { beforeEach, describe, expect, test } from 'vitest';
-import { settledPlacement } from '../../packages/applier/src/nftables/placement.ts';
 import { planNftProbation } from '../../packages/applier/src/nftables/plan.ts';
 import { type Cluster, type ClusterSpec, openCluster } from './cluster.ts';
 import { needKernel } from './privileges.ts';

@@ -1,9 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { NftState } from '@sluice/netfilter';
+import type { NftState, Placement } from '@sluice/netfilter';
 import { runs } from '@sluice/testing';
 import * as fc from 'fast-check';
 import { expect, test } from 'vitest';
-import type { Placement } from '../../packages/applier/src/nftables/placement.ts';
 import {
   type NftSteps,
   planNftInPlace,

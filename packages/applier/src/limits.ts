@@ -76,8 +76,6 @@ export const limits = {
 
   /** The time that a packet may need from the nat table to the filter table. */
   narrowPauseMs: 50,
-  /** When more chains of lists in mode nftables have no frontend, they are removed. */
-  unusedListsMax: 64,
   /** With more clients of session affinity the table of mode nftables is read set by set, without them. */
   clientsReadMax: 20_000,
 

@@ -1,4 +1,12 @@
-import { familySuffix, type NftState, numberedKey, readFrontendKey, readListName, slotOf } from '@sluice/netfilter';
+import {
+  familySuffix,
+  type NftState,
+  numberedKey,
+  readFrontendKey,
+  readListName,
+  slotOf,
+  trialOff,
+} from '@sluice/netfilter';
 import { runs } from '@sluice/testing';
 import * as fc from 'fast-check';
 import { expect, test } from 'vitest';
@@ -6,7 +14,7 @@ import { FakeKernel } from '../kernel/fake/fake.ts';
 import { limits } from '../limits.ts';
 import type { ObservedNft } from './observed.ts';
 import { planNftInPlace, planNftProbation, stepsOfChange } from './plan.ts';
-import { offText, repairTable } from './repair.ts';
+import { repairTable } from './repair.ts';
 import { nftStates } from './states.fixture.ts';
 import type { NftStep } from './values.ts';
 
@@ -144,7 +152,7 @@ async function tablesOf(ending: Ending, old: NftState, fresh: NftState, newer: N
   const planned = planNftProbation({ mend: [], held, exists: true }, old, fresh);
   await carryOut(kernel, [...planned.stage, other(on)]);
   if (ending === 'confirmed') return carryOut(kernel, [...planned.defaults, ...planned.finish]);
-  if (ending === 'rolled back') return [...(await carryOut(kernel, [other(offText)])), ...(await mended(old))];
+  if (ending === 'rolled back') return [...(await carryOut(kernel, [other(trialOff)])), ...(await mended(old))];
   if (ending === 'finished after a crash') return mended(fresh);
   const staged = planned.stage.at(-1)?.leadsTo ?? held;
   return carryOut(kernel, planNftProbation({ mend: [], held: staged, exists: true }, newer, fresh).stage);

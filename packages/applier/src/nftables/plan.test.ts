@@ -1,7 +1,14 @@
-import { frontendLines, type NftState, printNft, printNftTable, readListName } from '@sluice/netfilter';
+import {
+  frontendLines,
+  type NftState,
+  type Placement,
+  printNft,
+  printNftTable,
+  readListName,
+  settledPlacement,
+} from '@sluice/netfilter';
 import { expect, test } from 'vitest';
 import { FakeKernel } from '../kernel/fake/fake.ts';
-import { type Placement, settledPlacement } from './placement.ts';
 import { decodeTable } from './decode.ts';
 import type { ObservedNft } from './observed.ts';
 import { planNftInPlace } from './plan.ts';

@@ -1,8 +1,13 @@
-import { differing, type NftState, tableOptions } from '@sluice/netfilter';
-import { limits } from '../limits.ts';
-import { changePlacement, type PlacementChange, type Target } from './change.ts';
-import { halfOf, type Placement } from './placement.ts';
-import { dropText, loadTable, offText } from './repair.ts';
+import {
+  changeInPlace,
+  nftLimits,
+  type NftState,
+  type Placement,
+  type PlacementChange,
+  probationChange,
+  trialOff,
+} from '@sluice/netfilter';
+import { dropText, loadTable } from './repair.ts';
 import type { NftStep } from './values.ts';
 
 /** The table of mode nftables at the start of a plan. */
@@ -44,7 +49,7 @@ export function stepsOfChange(
               kind: 'nft',
               text: late,
               because: 'removes what no verdict leads to',
-              pauseMs: limits.narrowPauseMs,
+              pauseMs: nftLimits.inFlightMs,
               leadsTo: afterLate,
             },
           ],
@@ -58,12 +63,8 @@ export function planNftInPlace({ mend, held, exists }: NftTable, desired: NftSta
     return { first: [...mend, ...first], late: [] };
   }
   if (held.state === desired && held.overlay.size + held.left.size === 0) return { ...nothing, first: mend };
-  const changed = differing(held.state.frontends, desired.frontends);
-  const keys = [...changed, ...held.overlay.keys()];
-  const inHalfB = withSwapped(held.inHalfB, movedForCounts(held, changed));
-  const target: Target = { state: desired, inHalfB: onlyOf(inHalfB, desired), overlay: new Map() };
-  const change = changePlacement(held, target, keys);
-  const { first, late } = stepsOfChange(change, `${new Set(keys).size} frontends change`);
+  const { change, count } = changeInPlace(held, desired);
+  const { first, late } = stepsOfChange(change, `${count} frontends change`);
   return { first: [...mend, ...first], late };
 }
 
@@ -94,52 +95,12 @@ export function planNftProbation(
   old: NftState,
   desired: NftState,
 ): NftProbation {
-  const changed = differing(old.frontends, desired.frontends);
-  const overlay = new Map(changed.map((key) => [key, desired.frontends.get(key)] as const));
-  const keys = [...differing(held.state.frontends, old.frontends), ...changed, ...held.overlay.keys()];
-  const staged = changePlacement(held, { state: old, inHalfB: held.inHalfB, overlay }, keys);
+  const { changed, staged, confirmed } = probationChange(held, old, desired);
   const stage = stepsOfChange(staged, `${changed.length} frontends beside the active ones`);
-  const inHalfB = onlyOf(withSwapped(held.inHalfB, changed), desired);
-  const confirmed = changePlacement(staged.afterLate, { state: desired, inHalfB, overlay: new Map() }, changed);
   const { first: defaults, late: finish } = stepsOfChange(
     confirmed,
     'the release is the default',
-    `${offText}${confirmed.first}`,
+    `${trialOff}${confirmed.first}`,
   );
   return { stage: [...mend, ...stage.first, ...stage.late], defaults, finish };
-}
-
-/**
- * Frontends whose new list goes into the other half, because endpoints are counted: the old one is complete then, and is read when no packet
- * meets it any more. A replaced element would lose what it counted since it was read. On probation the other half is in use.
- */
-function movedForCounts({ state, overlay }: Placement, changed: readonly string[]): readonly string[] {
-  return tableOptions(state.settings).endpointCounters === true
-    ? changed.filter((key) => state.frontends.has(key) && !overlay.has(key))
-    : [];
-}
-
-/** Each of the frontends in its other half. */
-function withSwapped(inHalfB: Placement['inHalfB'], keys: readonly string[]): Placement['inHalfB'] {
-  const swapped = new Map(inHalfB);
-  for (const key of keys) {
-    if (halfOf({ inHalfB }, key) === 'a') swapped.set(key, true);
-    else swapped.delete(key);
-  }
-  return swapped;
-}
-
-function onlyOf(inHalfB: Placement['inHalfB'], { frontends }: NftState): Placement['inHalfB'] {
-  return [...inHalfB.keys()].every((key) => frontends.has(key))
-    ? inHalfB
-    : new Map([...inHalfB].filter(([key]) => frontends.has(key)));
-}
-
-/**
- * Whether the switch can bring packets from one state to another: the table and the sets of the profile have no overlay. Ports of
- * health checks are no rules.
- */
-export function isBySwitch(from: NftState, to: NftState): boolean {
-  const read = ({ settings }: NftState): string => settings.filter((one) => !one.startsWith('health ')).join('\n');
-  return read(from) === read(to) && differing(from.frontends, to.frontends).length > 0;
 }

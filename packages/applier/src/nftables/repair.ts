@@ -11,13 +11,15 @@ import {
   printNft,
   settingsElements,
   type TableElement,
+  allElements,
+  createList,
+  gateOf,
+  type Placement,
+  type PlacementChange,
+  settledPlacement,
+  trialOff,
 } from '@sluice/netfilter';
 import { damagedLists, foreignParts, hasTable, ownSets, type ObservedNft } from './observed.ts';
-import { allElements, gateOf, type Placement, settledPlacement } from './placement.ts';
-import { createList, type PlacementChange } from './change.ts';
-
-/** Turns the overlay off: no packet meets a release on probation any more. */
-export const offText = 'flush set inet sluice trial4\nflush set inet sluice trial6\n';
 
 export const dropText = 'delete table inet sluice\n';
 
@@ -41,7 +43,7 @@ export function repairTable(observed: ObservedNft | undefined, state: NftState):
   const deleting = printElements('delete', difference.removed);
   const adding = printElements('add', difference.added);
   return {
-    first: `${difference.isOnTrial ? offText : ''}${emptyParts(foreign)}${commands}${deleting}${adding}${deleteParts(foreign)}`,
+    first: `${difference.isOnTrial ? trialOff : ''}${emptyParts(foreign)}${commands}${deleting}${adding}${deleteParts(foreign)}`,
     afterFirst: settled,
     removes: foreign,
     late: printElements('delete', difference.left),

@@ -1,4 +1,4 @@
-import type { Placement } from './placement.ts';
+import type { Placement } from '@sluice/netfilter';
 
 /** One transaction of mode nftables: the kernel takes all of it or nothing. */
 export interface NftStep {

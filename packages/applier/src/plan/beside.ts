@@ -1,9 +1,8 @@
 import { type KnownIpvsParts } from '../ipvs/values.ts';
-import type { NftState } from '@sluice/netfilter';
+import type { NftState, PlacementChange } from '@sluice/netfilter';
 import type { IpvsPlan } from '../ipvs/values.ts';
 import { knownPlacement, learnPlacement } from './placements.ts';
 import { type NftTable, planNftInPlace, planNftRemoval, stepsOfChange } from '../nftables/plan.ts';
-import type { PlacementChange } from '../nftables/change.ts';
 import { limits } from '../limits.ts';
 import { repairTable } from '../nftables/repair.ts';
 import { type Kernel, KernelError } from '../ports/kernel.ts';

@@ -1,5 +1,5 @@
 import type { Kernel } from '../ports/kernel.ts';
-import type { Placement } from '../nftables/placement.ts';
+import type { Placement } from '@sluice/netfilter';
 
 const ofKernel = new WeakMap<Kernel, Placement>();
 

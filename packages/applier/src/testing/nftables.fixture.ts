@@ -1,8 +1,7 @@
-import { readFrontend, settingsElements } from '@sluice/netfilter';
+import { allElements, type Placement, readFrontend, settingsElements, settledPlacement } from '@sluice/netfilter';
 import { nftBundle, nftServices } from '../../../bundle/src/virtual/nft.fixture.ts';
 import type { FakeKernel } from '../kernel/fake/fake.ts';
 import type { ObservedNft } from '../nftables/observed.ts';
-import { allElements, type Placement, settledPlacement } from '../nftables/placement.ts';
 import type { NodeState } from '../ports/node-state.ts';
 
 /** For tests only: the table of mode nftables of a fake kernel, as packets and an observer see it. */

@@ -7,7 +7,7 @@ import type { Ports } from '../ports/ports.ts';
 import type { Refusal } from '../ports/refusal.ts';
 import { withDropped, withSysctls } from './restore.ts';
 import { type OwnedNames, chainNames, type NodeState, isTree } from '../ports/node-state.ts';
-import { isBySwitch } from '../nftables/plan.ts';
+import { isBySwitch } from '@sluice/netfilter';
 import { readBeside } from '../plan/beside.ts';
 import { setsTimeouts, type Virtual } from '../plan/virtual.ts';
 import type { Kernel } from '../ports/kernel.ts';

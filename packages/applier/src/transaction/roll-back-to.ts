@@ -12,7 +12,7 @@ import { endpointsText } from '../endpoints/bounds.ts';
 import { ownedNow } from './clean-up.ts';
 import type { TransactionResult } from './planned-change.ts';
 import { frontendsOf } from '../order/frontends.ts';
-import { settledPlacement } from '../nftables/placement.ts';
+import { settledPlacement } from '@sluice/netfilter';
 import type { Beside } from '../plan/beside.ts';
 import { plan } from '../plan/plan.ts';
 import { overlayEndpoints } from '../endpoints/overlay-endpoints.ts';

@@ -1,7 +1,5 @@
-import { disjoint } from '@sluice/netfilter';
-import { offText } from '../../nftables/repair.ts';
+import { disjoint, type TableName, trialOff } from '@sluice/netfilter';
 import type { Switch, SwitchState } from '../../ports/kernel.ts';
-import type { TableName } from '@sluice/netfilter';
 
 /** An element of a set whose key is one word. */
 export interface SetMember {
@@ -69,7 +67,7 @@ export class NftSwitch implements Switch {
           return own.length === 0 ? '' : `${verb} element inet sluice trial${n} { ${elements} }\n`;
         })
         .join('');
-    const before = this.#isOn && seconds > 0 ? forEach('delete', '') : offText;
+    const before = this.#isOn && seconds > 0 ? forEach('delete', '') : trialOff;
     await this.#sets.load(`${before}${forEach('add', time)}`);
     this.#isOn = true;
   }
@@ -79,7 +77,7 @@ export class NftSwitch implements Switch {
     if (table === 'filter') return;
     this.#isOn = false;
     try {
-      await this.#sets.load(offText);
+      await this.#sets.load(trialOff);
     } catch (error) {
       // Only now, because reading takes as long as turning it off.
       if ((await this.#sets.members('trial4')) !== undefined) throw error;

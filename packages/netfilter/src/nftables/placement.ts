@@ -1,16 +1,14 @@
+import { Layered } from '../link/layered.ts';
 import {
   chainsOf,
   type FrontendElements,
   frontendElements,
   type Half,
-  Layered,
-  type NftFrontend,
-  type NftState,
-  readFrontend,
-  readFrontendKey,
   removedOverlay,
   type TableElement,
-} from '@sluice/netfilter';
+} from './elements.ts';
+import { type NftFrontend, readFrontend, readFrontendKey } from './frontend.ts';
+import type { NftState } from './state.ts';
 
 /**
  * What the table of mode nftables holds, without its elements, which follow from it. The half of the slots that a frontend uses is no

@@ -1,14 +1,11 @@
-import {
-  addAll,
-  Layered,
-  listChain,
-  type NftState,
-  printElements,
-  settingsElements,
-  type TableElement,
-} from '@sluice/netfilter';
-import { limits } from '../limits.ts';
+import { addAll } from '../add-all.ts';
+import { Layered } from '../link/layered.ts';
+import { settingsElements, type TableElement } from './elements.ts';
+import { nftLimits } from './limits.ts';
+import { listChain } from './lists.ts';
 import { chainsFor, elementId, elementsOf, gateOf, type PlacedElement, type Placement } from './placement.ts';
+import { printElements } from './print.ts';
+import type { NftState } from './state.ts';
 
 /** What a table shall hold. */
 export type Target = Pick<Placement, 'state' | 'inHalfB' | 'overlay'>;
@@ -21,7 +18,7 @@ export interface PlacementChange {
   /** What another program added to the table, and `first` removes. */
   readonly removes?: readonly string[];
   /**
-   * Removes what nothing refers to any more, at least `limits.narrowPauseMs` later: a packet may read a verdict before the first
+   * Removes what nothing refers to any more, at least `nftLimits.inFlightMs` later: a packet may read a verdict before the first
    * transaction, and the list that it leads to after it; the same with `tkey` and the overlay. `''` if there is nothing to do.
    */
   readonly late: string;
@@ -84,7 +81,7 @@ function collect(from: Placement): Pick<PlacementChange, 'late' | 'afterLate'> {
     }
   }
   const unused = [...from.chains].flatMap(([chain, users]) => (users === 0 ? [chain] : []));
-  const dropped = new Set(unused.length > limits.unusedListsMax ? unused : []);
+  const dropped = new Set(unused.length > nftLimits.unusedListsMax ? unused : []);
   const late = `${printElements('delete', [...removed, ...uses.removed])}${[...dropped].map(dropList).join('')}`;
   const chains = new Map([...from.chains].filter(([chain]) => !dropped.has(chain)));
   return { late, afterLate: { ...from, left: new Map(), uses: uses.after, chains } };
