@@ -17,7 +17,9 @@ import type { NftSets, SetMember } from './nft-switch.ts';
 const checkText = asDormant(
   [
     printNftTable({ detector: 'address', masqueradeAll: false, tcpReset: true }),
-    ...['n2', 'pn2', 's2t600'].flatMap(listChain).map((command) => `${command}\n`),
+    ...['n2', 'pn2', 's2t600', 'i2-0000000000000000', 'h2', 'm1009']
+      .flatMap(listChain)
+      .map((command) => `${command}\n`),
     'add element inet sluice allow4 { 192.0.2.1 . 6 . 80 . 198.51.100.0/24 }\n',
     'add element inet sluice svc4 { 192.0.2.1 . 6 . 80 : goto n2 }\n',
     'add element inet sluice tcp4 { 192.0.2.1 . 80 . 0 : 198.51.100.1 . 8080 }\n',
