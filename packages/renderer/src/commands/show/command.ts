@@ -12,6 +12,7 @@ export function addShow(program: Command): void {
     'sluice show rendered --node node-a --service shop/web --layout tree      # with the chain names in the kernel',
     'sluice show rendered --node node-a --tool iptables | iptables-restore --noflush',
     'sluice show rendered --node node-a --tool nft | nft -f -',
+    'sluice show rendered --node node-a --tool nft --from before      # the transactions of the release, in mode nftables',
     'sluice show rendered --node node-a --host host.yaml      # a file of `sluiced observe -o host.yaml`',
   ])
     .summary('print the rules of a node in native syntax')
@@ -29,6 +30,11 @@ export function addShow(program: Command): void {
         'nft',
         'sysctl',
       ]),
+    )
+    .option(
+      '--from <DIR>',
+      'with --tool nft: print the transactions that bring the node from this bundle to DIR',
+      notEmpty,
     )
     .addOption(layoutOption())
     .addOption(outputOption())

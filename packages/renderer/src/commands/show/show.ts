@@ -17,6 +17,7 @@ import {
   lineFamily,
   linkFlat,
   linkTree,
+  type NftState,
   partOfService,
   printFrontends,
   printNft,
@@ -46,6 +47,7 @@ import { reading } from '../failure/failure.ts';
 import { print, say } from '../output/progress.ts';
 import { hostNotes, printHostNotes, readHostFile, ShownHost, type ShownLines } from './host.ts';
 import { printDocument, reportProblems } from '../output/output.ts';
+import { type NftPhase, nftPhases } from './nft-phases.ts';
 
 /** The tools whose text can be printed alone. */
 export type ShowTool = BundleTool | 'sysctl';
@@ -58,6 +60,8 @@ export interface ShowOptions {
   readonly host?: string;
   readonly service?: string;
   readonly tool?: ShowTool;
+  /** Another bundle directory. */
+  readonly from?: string;
   readonly output?: Format;
 }
 
@@ -77,12 +81,17 @@ export function showCommand(dir: string, options: ShowOptions): number {
 /** The text for one tool. */
 interface ToolText {
   readonly tool: ShowTool;
+  /** Of a release: one transaction. */
+  readonly phase?: NftPhase['phase'];
+  readonly because?: string;
   readonly text: string;
 }
 
 /** The text of a single tool is loadable; with several tools each starts with a comment line. */
-const printOfTool = ({ tool, text }: ToolText, isOfSeveral: boolean): string =>
-  isOfSeveral && text !== '' ? `# ${loaders[tool]}\n${text}` : text;
+const printOfTool = ({ tool, text, phase, because }: ToolText, isOfSeveral: boolean): string => {
+  if (phase !== undefined) return `# ${phase}: ${because}\n${text}`;
+  return isOfSeveral && text !== '' ? `# ${loaders[tool]}\n${text}` : text;
+};
 
 function show(
   dir: string,
@@ -90,13 +99,11 @@ function show(
 ): { readonly node: ResolvedNode; readonly parts: readonly ToolText[] } | readonly Problem[] {
   const facts = options.host === undefined ? undefined : readHostFile(options.host, options.node);
   if (facts && isProblem(facts)) return [facts];
-  const all = reading(dir, () => readTree(dir));
-  if (!(all instanceof Map)) return [all as Problem];
-  reportProblems(incomplete(dir, all));
-  const isWanted = wanted(options);
-  const files = new Map([...(all as BundleFiles)].filter(([path]) => isWanted(path)));
-  const node = resolveNode(files, options.node);
-  if (!('version' in node)) return node;
+  if (options.from !== undefined && (options.tool !== 'nft' || options.service !== undefined)) return [wrongFrom];
+  const resolved = resolve(dir, options);
+  if (!('files' in resolved)) return resolved;
+  const { files, node } = resolved;
+  if (options.from !== undefined) return showRelease(node, options.from, options);
   if (options.service !== undefined && !hasService(files, options.service)) return [noService(options.service, dir)];
   const tools = options.tool === undefined ? toolsInOrder : [options.tool];
   const host = new ShownHost(node, facts);
@@ -109,6 +116,55 @@ function show(
   if (!facts) say(printHostNotes(hostNotes(node, linesOf(node, tools, options))));
   if (options.layout === 'tree' && options.service !== undefined) say(namesNote);
   return { node, parts };
+}
+
+/** A node of a bundle, from the files that are needed. */
+function resolve(
+  dir: string,
+  options: ShowOptions,
+): { readonly files: BundleFiles; readonly node: ResolvedNode } | readonly Problem[] {
+  const all = reading(dir, () => readTree(dir));
+  if (!(all instanceof Map)) return [all as Problem];
+  reportProblems(incomplete(dir, all));
+  const isWanted = wanted(options);
+  const files = new Map([...(all as BundleFiles)].filter(([path]) => isWanted(path)));
+  const node = resolveNode(files, options.node);
+  return 'version' in node ? { files, node } : node;
+}
+
+/** The transactions that bring a node in mode nftables from one bundle to another. */
+function showRelease(
+  node: ResolvedNode,
+  from: string,
+  options: ShowOptions,
+): { readonly node: ResolvedNode; readonly parts: readonly ToolText[] } | readonly Problem[] {
+  const before = resolve(from, options);
+  if (!('files' in before)) return before;
+  const states: NftState[] = [];
+  for (const [dir, { nft }] of [[from, before.node] as const, ['the bundle', node] as const]) {
+    if (!nft) return [noNftTable(node.node, dir)];
+    const state = readNft(nft);
+    if ('problems' in state) return state.problems;
+    states.push(state);
+  }
+  const [old, desired] = states as [NftState, NftState];
+  return { node, parts: nftPhases(old, desired).map((phase) => ({ tool: 'nft' as const, ...phase })) };
+}
+
+const wrongFrom: Problem = {
+  code: 'CONFIG_UNSUPPORTED',
+  level: 'error',
+  message: 'Cannot show a release: --from needs --tool nft, and takes no --service',
+  hint: 'A release goes in as transactions in mode nftables alone: add --tool nft, and remove --service',
+};
+
+function noNftTable(node: string, dir: string): Problem {
+  return {
+    code: 'CONFIG_UNSUPPORTED',
+    level: 'error',
+    message: `Cannot show a release of node ${node}: its profile in ${dir} is not in mode nftables`,
+    hint: 'A change of the mode loads the whole table: remove --from',
+  };
 }
 
 /** In the order of loading: rules refer to sets. */
