@@ -6,11 +6,13 @@ import { execa, execaSync } from 'execa';
 import { checkoutParts } from '../checkout-parts.ts';
 import { packetTestPrograms } from '../parity/binaries.ts';
 import { pathOf } from '../parity/build.ts';
-import { find, type Image, makeDisk, prepareImage } from './image.ts';
+import { find, type GuestKernel, type Image, makeDisk, prepareImage } from './image.ts';
 import { portName, type GuestRun } from './protocol.ts';
 import { GuestTalk } from './talk.ts';
 
 export interface GuestOptions {
+  /** By default 6.1. */
+  readonly kernel?: GuestKernel;
   /** MiB of memory; by default 2048. */
   readonly memory?: number;
   /**
@@ -48,7 +50,7 @@ const bootMsMax = 180_000;
  * @throws with the end of its console when it does not start
  */
 export async function bootGuest(options: GuestOptions = {}): Promise<Guest> {
-  const image = prepareImage();
+  const image = prepareImage(options.kernel);
   const folder = mkdtempSync(join(tmpdir(), 'sluice-vm-'));
   const project = join(folder, 'project.img');
   makeProjectDisk(project, folder);
@@ -124,6 +126,7 @@ class Emulated implements Guest {
   readonly #emulator: Emulator;
   readonly #talk: GuestTalk;
   readonly #folder: string;
+  #isKilled = false;
 
   constructor(emulator: Emulator, talk: GuestTalk, folder: string, bootMs: number) {
     this.#emulator = emulator;
@@ -135,7 +138,14 @@ class Emulated implements Guest {
   async run(command: string | readonly string[], options: RunOptions = {}): Promise<GuestRun> {
     const { input = '', timeoutMs = 60_000, cwd = '/sluice', env = {} } = options;
     const argv = typeof command === 'string' ? ['sh', '-c', command] : command;
-    return (await this.#talk.ask({ do: 'run', argv, input, timeoutMs, cwd, env })) as GuestRun & { id: number };
+    try {
+      return (await this.#talk.ask({ do: 'run', argv, input, timeoutMs, cwd, env })) as GuestRun & { id: number };
+    } catch (error) {
+      if (this.#isKilled) throw error;
+      this.#emulator.kill('SIGKILL');
+      const { all } = await this.#emulator;
+      throw new Error(`${String(error)}\n${all.slice(-4000)}`, { cause: error });
+    }
   }
 
   async put(path: string, content: string | Uint8Array): Promise<void> {
@@ -148,6 +158,7 @@ class Emulated implements Guest {
   }
 
   async kill(): Promise<void> {
+    this.#isKilled = true;
     this.#emulator.kill('SIGKILL');
     await this.#emulator;
     this.#talk.close();

@@ -27,6 +27,10 @@ export interface Image {
   readonly root: string;
 }
 
+/** The kernels of guests, by the package of Debian 12 that depends on its newest build. */
+const kernels = { '6.1': 'linux-image-cloud-amd64', '6.12': 'linux-image-6.12-cloud-amd64' } as const;
+export type GuestKernel = keyof typeof kernels;
+
 const checkout = join(import.meta.dirname, '..', '..');
 const cache = join(checkout, '.cache', 'vm');
 const path = '/usr/sbin:/usr/bin:/sbin:/bin';
@@ -35,45 +39,48 @@ const path = '/usr/sbin:/usr/bin:/sbin:/bin';
  * The reason why no guest can run here, with a remedy; undefined if one can.
  * Even emulation of the machine's own architecture is slow.
  */
-export function whyNoGuest(): string | undefined {
+export function whyNoGuest(kernel: GuestKernel = '6.1'): string | undefined {
   if (process.arch !== 'x64') return `the guest is built for x64, this machine is ${process.arch}`;
   const missing = Object.entries(programs).filter(([, names]) => names.some((name) => find(name) === undefined));
   if (missing.length > 0) return `install these Debian packages: ${missing.map(([name]) => name).join(', ')}`;
-  return kernelPackage() === undefined ? 'no package linux-image-cloud-amd64 is available: apt-get update' : undefined;
+  return kernelPackage(kernel) === undefined ? `no package ${kernels[kernel]} is available: apt-get update` : undefined;
 }
 
 /**
  * The image for this checkout, from the cache when none of its parts has changed.
  * @throws when a Debian package cannot be fetched or a tool fails
  */
-export function prepareImage(): Image {
-  const made = join(cache, digestOfParts());
+export function prepareImage(kernel: GuestKernel = '6.1'): Image {
+  const name = kernelPackage(kernel) as string;
+  const made = join(cache, `${kernel}-${digestOfParts(name)}`);
   const image = { kernel: join(made, 'vmlinuz'), initrd: join(made, 'initrd'), root: join(made, 'root.img') };
   if (existsSync(made)) return image;
   mkdirSync(cache, { recursive: true });
   const work = mkdtempSync(join(cache, 'new-'));
   try {
-    build(work);
+    build(work, name);
     // Another process may have made the same image meanwhile.
     if (!existsSync(made)) renameSync(work, made);
-    removeOldImages(made);
+    removeOldImages(made, kernel);
   } finally {
     rmSync(work, { recursive: true, force: true });
   }
   return image;
 }
 
-/** Removes old images; those in progress (`new-…`) belong to another process. */
-function removeOldImages(made: string): void {
+/** Removes old images, but for those of other kernels; those in progress (`new-…`) belong to another process. */
+function removeOldImages(made: string, kernel: GuestKernel): void {
+  const others = Object.keys(kernels).filter((one) => one !== kernel);
+  const kept = ['new', ...others].map((one) => `${one}-`);
   for (const name of readdirSync(cache)) {
-    if (join(cache, name) !== made && !name.startsWith('new-'))
+    if (join(cache, name) !== made && !kept.some((prefix) => name.startsWith(prefix)))
       rmSync(join(cache, name), { recursive: true, force: true });
   }
 }
 
 /** The digest of everything that determines the image. */
-function digestOfParts(): string {
-  const hash = createHash('sha256').update(kernelPackage() ?? '');
+function digestOfParts(kernel: string): string {
+  const hash = createHash('sha256').update(kernel);
   for (const name of ['image.ts', 'contents.ts', 'init.sh', 'initrd.sh'])
     hash.update(readFileSync(join(import.meta.dirname, name)));
   hash.update(readFileSync(join(checkout, 'pnpm-lock.yaml')));
@@ -81,19 +88,19 @@ function digestOfParts(): string {
   return hash.digest('hex').slice(0, 16);
 }
 
-/** The package of the newest cloud kernel, such as linux-image-6.1.0-56-cloud-amd64. */
-function kernelPackage(): string | undefined {
-  const { stdout } = execaSync('apt-cache', ['depends', 'linux-image-cloud-amd64'], {
+/** The package of the newest build, such as linux-image-6.1.0-56-cloud-amd64. */
+function kernelPackage(kernel: GuestKernel): string | undefined {
+  const { stdout } = execaSync('apt-cache', ['depends', kernels[kernel]], {
     reject: false,
     env: { LC_ALL: 'C' },
   });
   return /Depends: (linux-image-[-.+\w]+-cloud-amd64)$/m.exec(stdout)?.[1];
 }
 
-function build(work: string): void {
+function build(work: string, kernel: string): void {
   const staging = mkdtempSync(join(tmpdir(), 'sluice-guest-'));
   try {
-    const release = unpackKernel(work, staging);
+    const release = unpackKernel(work, staging, kernel);
     writeInitrd(work, join(staging, 'root', 'lib', 'modules', release));
     fillRoot(join(staging, 'root'));
     makeDisk(join(work, 'root.img'), join(staging, 'root'), 700);
@@ -102,9 +109,8 @@ function build(work: string): void {
   }
 }
 
-/** Unpacks the kernel without installing it. @returns its release, such as 6.1.0-56-cloud-amd64 */
-function unpackKernel(work: string, staging: string): string {
-  const name = kernelPackage() as string;
+/** Unpacks the package of a kernel without installing it. @returns its release, such as 6.1.0-56-cloud-amd64 */
+function unpackKernel(work: string, staging: string, name: string): string {
   const release = name.replace('linux-image-', '');
   const download = join(staging, 'download');
   mkdirSync(download);
@@ -115,6 +121,9 @@ function unpackKernel(work: string, staging: string): string {
   const modules = join(staging, 'root', 'lib', 'modules');
   mkdirSync(modules, { recursive: true });
   renameSync(join(staging, 'kernel', 'lib', 'modules', release), join(modules, release));
+  // Newer kernels have compressed modules, which busybox does not load.
+  const compressed = globSync('**/*.ko.xz', { cwd: join(modules, release) });
+  if (compressed.length > 0) execaSync('busybox', ['unxz', ...compressed], { cwd: join(modules, release) });
   execaSync('busybox', ['depmod', '-b', join(staging, 'root'), release]);
   return release;
 }
@@ -143,8 +152,9 @@ function writeInitrd(work: string, modules: string): void {
   }
 }
 
-/** The file of a module, after those of its dependencies in modules.dep. */
+/** The file of a module, after those of its dependencies in modules.dep; none if the kernel contains it. */
 function dependenciesOf(name: string, modules: string): readonly string[] {
+  if (readFileSync(join(modules, 'modules.builtin'), 'utf8').includes(`/${name}.ko\n`)) return [];
   const dep = readFileSync(join(modules, 'modules.dep'), 'utf8');
   const line = dep.split('\n').find((one) => one.split(':')[0]?.endsWith(`/${name}.ko`));
   if (line === undefined) throw new Error(`Cannot build the guest: its kernel has no module ${name}`);

@@ -33,7 +33,7 @@ interface VitestReport {
 
 /**
  * Runs test files in the guest, with the same vitest.
- * @param paths files or folders below the checkout
+ * @param paths files or folders below the checkout, and options of vitest
  * Lines with the prefix `guest: ` that a test prints, which are figures, are printed here too, with the time of each file.
  * @returns every test. Throws when vitest itself cannot run
  */
@@ -52,7 +52,11 @@ export async function runInGuest(
     '--reporter=json',
     `--outputFile=${report}`,
   ];
+  const started = performance.now();
   const { stdout, stderr } = await guest.run([...vitest, ...paths], { timeoutMs, env: insideGuest });
+  const seconds = (ms: number): string => `${(ms / 1000).toFixed(1)} s`;
+  const tests = `tests of ${paths.join(' ')} took ${seconds(performance.now() - started)}`;
+  process.stdout.write(`guest: booted in ${seconds(guest.bootMs)}, ${tests}\n`);
   for (const line of stdout.split('\n')) if (line.startsWith('guest: ')) process.stdout.write(`${line}\n`);
   const text = await guest.get(report).catch(() => {
     throw new Error(`Cannot run ${paths.join(' ')} in the guest: ${stderr.slice(-4000)}`);

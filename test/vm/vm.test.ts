@@ -5,6 +5,7 @@ import { packetTestPrograms } from '../parity/binaries.ts';
 import { build } from '../parity/build.ts';
 import { bootGuest } from './guest.ts';
 import { whyNoGuest } from './image.ts';
+import { reportTests } from './report-tests.ts';
 import { type GuestResult, runInGuest } from './suite.ts';
 
 /**
@@ -25,15 +26,6 @@ const suites = (
 /** A soak kills at every step. */
 const suitesMsMax = atTier({ quick: 25, soak: 60 }) * 60_000;
 
-declare module 'vitest' {
-  interface TaskMeta {
-    /** The cause of the test's first failure in the guest, if it passed at the second attempt there. */
-    retriedInGuest?: string;
-    /** The file that ran in the guest, and its duration there. */
-    inGuest?: { readonly file: string; readonly seconds: number };
-  }
-}
-
 const reason = whyNoGuest();
 // The guest has no Go: the programs for comparison are built before it boots, and its tests skip themselves without them.
 if (reason === undefined && files.some((file) => file.endsWith('/parity.test.ts')))
@@ -45,21 +37,9 @@ test('tests run in the emulated guest', ({ skip }) => {
   expect(found.length).toBeGreaterThan(0);
 });
 
-// A retry here would repeat the same result: the retries are in the guest.
-test.for(found)('$file: $name', { retry: 0 }, ({ file, fileSeconds, state, message }, { skip, task }) => {
-  task.meta.inGuest = { file, seconds: fileSeconds };
-  if (state === 'passed' && message !== '') task.meta.retriedInGuest = message.split('\n')[0] ?? '';
-  if (state === 'skipped') skip('skipped in the guest');
-  expect(state === 'passed' ? '' : message).toBe('');
-  expect(state).toBe('passed');
-});
+reportTests(found);
 
 async function results(suite: readonly string[]): Promise<readonly GuestResult[]> {
   await using guest = await bootGuest();
-  const started = performance.now();
-  const ended = await runInGuest(guest, suite, suitesMsMax);
-  const seconds = (ms: number): string => `${(ms / 1000).toFixed(1)} s`;
-  const tests = `tests of ${suite.length} files took ${seconds(performance.now() - started)}`;
-  process.stdout.write(`guest: booted in ${seconds(guest.bootMs)}, ${tests}\n`);
-  return ended;
+  return await runInGuest(guest, suite, suitesMsMax);
 }
