@@ -54,6 +54,8 @@ const frontend = (endpoints: readonly string[], body: Partial<Body> = {}): Body 
   ranges: [],
   local: [],
   endpoints,
+  // Those of node-1.
+  here: endpoints.map((one) => one.split(' . ')[0] ?? '').filter((one) => /^(?:10\.244\.1\.|fd00:10:244:1:)/.test(one)),
   ...body,
 });
 const cluster = (endpoints: readonly string[], body: Partial<Body> = {}): Body =>
