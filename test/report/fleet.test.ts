@@ -29,13 +29,14 @@ const everyState = [
   receiptOf('c', 'refused', 'this', 'too old'),
   receiptOf('y', 'refused', 'this', 'too old'),
   receiptOf('b', 'rolled-back', 'this', 'web'),
+  receiptOf('w', 'partial', 'this', 'without shop/cart'),
   receiptOf('i', 'held', 'older', 'x'),
 ] as const;
 const staged = {
   ...target(1),
   nodes: everyState.map(([node]) => node),
   waves: [
-    { name: 'first', nodes: ['b', 'c', 'e', 'f', 'h', 'i', 'y', 'z'] },
+    { name: 'first', nodes: ['b', 'c', 'e', 'f', 'h', 'i', 'w', 'y', 'z'] },
     { name: 'last', nodes: ['g'] },
   ],
 };
@@ -66,7 +67,7 @@ describe('the page', () => {
 
   test('sorts by severity, then by name; the counts of all states and waves come before any node', () => {
     const text = fleetHtml(judgeFleet(new Map(everyState), [], staged), '');
-    expect(namesIn(text).join('')).toBe('ibcyzefgh');
+    expect(namesIn(text).join('')).toBe('ibwcyzefgh');
     expect([...text.matchAll(/<section id="([^"]*)"/g)].map(([, state]) => state)).toEqual(nodeStates);
     const summary = bodyOf(text).slice(0, bodyOf(text).indexOf('<section'));
     const tiles = [...summary.matchAll(/href="#([^"]*)"><b>(\d+)/g)].map(([, state, count]) => `${state} ${count}`);
