@@ -30,22 +30,24 @@ export interface BenchSubject {
 /** By name, in the order of a round. Ratios refer to the first, and `… again` is its A/A control. */
 export const subjects = {
   'Sluice, nf_tables': sluice('nft'),
+  'Sluice nftables': sluice('nft', 'nftables'),
   'kube-proxy iptables, nf_tables': kubeProxy('iptables', 'nft'),
   'kube-proxy nftables': kubeProxy('nftables', 'nft'),
   'Sluice, legacy': sluice('legacy'),
   'kube-proxy iptables, legacy': kubeProxy('iptables', 'legacy'),
   'Sluice, nf_tables, again': sluice('nft'),
+  'Sluice nftables, again': sluice('nft', 'nftables'),
 } as const satisfies Readonly<Record<string, BenchSubject>>;
 export type SubjectName = keyof typeof subjects;
 export const subjectNames = Object.keys(subjects) as readonly SubjectName[];
 
-function sluice(backend: RuleStore): BenchSubject {
+function sluice(backend: RuleStore, mode: 'iptables' | 'nftables' = 'iptables'): BenchSubject {
   return {
     programs: ['sluiced.mjs', 'sluice.mjs'],
     setUp: (programs, { kubeconfig }, dir) => {
       const files = { bundle: join(dir, 'rendered'), state: join(dir, 'state') };
       mkdirSync(files.state, { mode: 0o700 });
-      const profile = { name: 'default', clusterCIDR, conntrack: { maxPerCore: 0 } };
+      const profile = { name: 'default', mode, clusterCIDR, conntrack: { maxPerCore: 0 } };
       const watched = write(dir, 'sluice.yaml', { kind: 'SluiceConfig', complete: true, profiles: [profile] });
       const applied = write(dir, 'sluiced.yaml', {
         kind: 'SluicedConfig',
