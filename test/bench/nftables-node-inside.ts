@@ -45,12 +45,15 @@ async function put(ends: 'confirmed' | 'rolled-back' = 'confirmed'): Promise<num
 
 const entered = (phase: string): number => at.get(phase) ?? Number.NaN;
 
+/** Of the one port that a Service has. */
+const lastEndpoint = / : \S+ \. (\d+) \}\n(?!.* tcp4 )/s;
+
 const coldMs = -(await put()) + entered('verify');
 const commits = await Commits.watch();
 const endpoint = { kernel: [] as number[], known: [] as number[] };
 for (let round = 0; round < updates; round++) {
   const path = bundle.paths[(round * 37) % bundle.paths.length] as string;
-  bundle.change([path], (text) => text.replace(/ : \S+ \. (\d+) \}\n$/, ` : 10.250.0.${round + 1} . $1 }\n`));
+  bundle.change([path], (text) => text.replace(lastEndpoint, ` : 10.250.0.${round + 1} . $1 }\n`));
   const started = await put();
   const [first = Number.NaN] = await commits.since(started);
   endpoint.kernel.push(first - started);

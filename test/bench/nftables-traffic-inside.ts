@@ -71,7 +71,7 @@ const texts = bundle.read(bundle.paths);
 const versions: readonly ((text: string) => string)[] = [
   (text) => text,
   (text) => text.replaceAll('goto n${count}', 'goto s${count}t600'),
-  (text) => text.replaceAll(/(?:^.* udp4 \{ .*\n){3}$/gm, ''),
+  (text) => text.replaceAll(/(?:^.* udp4 \{ .*\n){3}(?!.* udp4 )/gm, ''),
 ];
 const version = new Map<string, number>();
 const counts = { commit: 0, 'roll back': 0, expiry: 0 };

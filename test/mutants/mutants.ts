@@ -20,8 +20,8 @@ const transaction = ['transaction', 'reconcile', 'recovery', 'endpoints', 'comma
 export const mutants: readonly Mutant[] = [
   {
     file: `${applier}/transaction/transaction.ts`,
-    from: '    await deadman.renewLate();\n    await journal.commit(noteOf(probation.failing));',
-    to: '    await journal.commit(noteOf(probation.failing));\n    await deadman.renewLate();',
+    from: '    await deadman.renewLate();\n    await journal.commit(\n',
+    to: '    void deadman.renewLate();\n    await journal.commit(\n',
     harm: 'the commit record is written while the dead-man switch may have expired',
     tests: transaction,
   },

@@ -29,5 +29,6 @@ function frontendText({ vip, endpoints }: SampleFrontend): string {
   const head = element(`cluster${n}`, vip);
   if (endpoints.length === 0) return head + element(`none${n}`, `${key} : goto refuse`);
   const list = endpoints.map((one) => element(`tcp${n}`, `${vip} . 80 . \${slot} : ${one} . 8080`));
-  return [head, element(`svc${n}`, `${key} : goto n\${count}`), ...list].join('');
+  const here = endpoints.map((one) => element(`loop${n}`, `${one} . ${one}`));
+  return [head, element(`svc${n}`, `${key} : goto n\${count}`), ...list, ...here].join('');
 }
