@@ -87,7 +87,7 @@ class RuleLines implements LineReader {
 }
 
 /** An element, as `printElements` writes it: addresses, numbers, networks, and names of chains. */
-const elements = /^add element inet sluice [a-z]+[46] \{ [0-9a-z][-0-9a-z.:/, ]* \}$/;
+const elements = /^add element inet sluice [a-z]+[46] \{ [0-9a-z:][-0-9a-z.:/, ]* \}$/;
 
 /** The table as Sluice writes it, then chains of lists and elements. */
 class NftLines implements LineReader {
