@@ -20,7 +20,13 @@ test('names the frontends and the ports of health checks of each Service', () =>
     'frontend 0.0.0.0 . tcp . 30090',
     'health 32090',
   ]);
-  expect([...services.keys()].toSorted()).toEqual(['shop/cart', 'shop/chosen', 'shop/empty', 'shop/sticky', 'shop/web']);
+  expect([...services.keys()].toSorted()).toEqual([
+    'shop/cart',
+    'shop/chosen',
+    'shop/empty',
+    'shop/sticky',
+    'shop/web',
+  ]);
 });
 
 test('knows the next bundle by what changed: other endpoints change no name', () => {

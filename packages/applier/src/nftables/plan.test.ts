@@ -27,7 +27,7 @@ const stateOf = (lists: Readonly<Record<string, readonly string[]>>): NftState =
         ranges: [],
         endpoints,
         local: [],
-        here: endpoints.map((one) => one.split(' ')[0] ?? '').toSorted(),
+        here: endpoints.map((pod) => pod.split(' ')[0] ?? '').toSorted(),
       }),
     ]),
   ),
