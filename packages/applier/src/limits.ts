@@ -228,8 +228,9 @@ export const limits = {
    */
   compareAgainFactor: 800,
   compareAgainMsMax: 10 * 60_000,
-  /** How long such a comparison may be postponed by changes of the bundle directory. */
+  /** How long such a comparison may be postponed by changes of the bundle directory, and the longest pause until it begins again. */
   compareLateMsMax: 2 * 60_000,
+  compareBegunMsMax: 30_000,
   /**
    * Without events: the pause between two polls, and at least this many times the processor time of a poll (2 %). At 10,000 Services in the
    * legacy store a poll takes some 0.5 s, so removed rules are found within 30 s; at 1,000 within 5 s.

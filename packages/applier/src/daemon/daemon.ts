@@ -159,7 +159,7 @@ export class Daemon {
     const changes = drift?.take() ?? [];
     try {
       const steps = await reconciler.repair(tables, interrupt);
-      if (steps === 'interrupted') return drift?.wasInterrupted();
+      if (steps === 'interrupted') return drift?.wasInterrupted(processorMs() - beginMs);
       if (tables || steps > 0) drift?.compared(processorMs() - beginMs, steps);
       if (steps > 0) {
         const repair = repairOf(steps, changes, reconciler.removed);

@@ -114,9 +114,16 @@ test('postpones a periodic comparison for urgent work, within a limit', () => {
   let nowMs = 0;
   const drift = new Drift(silent, () => nowMs);
   expect(drift.canWait).toBe(true);
-  drift.wasInterrupted();
+  drift.wasInterrupted(100);
+  nowMs = 100 * limits.comparePauseFactor - 1;
+  expect(drift.isDue, 'what was lost is not paid for').toBe(false);
+  nowMs += 1;
+  expect(drift.isDue).toBe(true);
+  drift.wasInterrupted(60_000);
+  nowMs += limits.compareBegunMsMax;
+  expect(drift.isDue, 'the pause is bounded').toBe(true);
   nowMs = limits.compareLateMsMax - 1;
-  drift.wasInterrupted();
+  drift.wasInterrupted(0);
   expect([drift.canWait, drift.isDue]).toEqual([true, true]);
   nowMs += 1;
   expect(drift.canWait).toBe(false);

@@ -93,10 +93,15 @@ export class Drift {
     return !this.#isSeen && this.#monotonicMs() - sinceMs < limits.compareLateMsMax;
   }
 
-  /** A comparison was postponed: the next scan makes it. */
-  wasInterrupted(): void {
-    this.#asideSinceMs ??= this.#monotonicMs();
-    this.doubted();
+  /**
+   * A comparison was postponed for urgent work. It begins anew after a pause that pays for what was lost: where changes come every second,
+   * all the processor time would go into beginnings.
+   * @param usedMs the processor time that it took until then
+   */
+  wasInterrupted(usedMs: number): void {
+    const nowMs = this.#monotonicMs();
+    this.#asideSinceMs ??= nowMs;
+    this.#knownUntilMs = nowMs + Math.min(usedMs * limits.comparePauseFactor, limits.compareBegunMsMax);
   }
 
   /** Begins a comparison. @returns the changes reported until now; later reports ask for another comparison */
