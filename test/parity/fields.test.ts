@@ -57,6 +57,7 @@ test.each([...typeOf].filter(([path]) => !opaque.test(path)))('%s is read as the
 const ours = [
   'nftables.tcpReset',
   'nftables.affinityClients',
+  'nftables.endpointCounters',
   'families',
   'iptables.randomFully',
   'kubeProxyVersion',
