@@ -1,4 +1,4 @@
-// @module-tag test
+// @module-tag all
 import { rmSync } from 'node:fs';
 import { isDeepStrictEqual } from 'node:util';
 import { makeRelease } from '@sluice/bundle';

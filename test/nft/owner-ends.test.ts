@@ -1,4 +1,4 @@
-// @module-tag test
+// @module-tag all
 import { rmSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { atTier } from '@sluice/testing';
