@@ -92,9 +92,14 @@ describe.each(nftVersions)('sluiced in mode nftables with the %s nft', { timeout
     await until('the bundle is applied', async () => (await cart().catch(() => [])).length === 3 || undefined);
     // Polls are two seconds apart.
     await sleep(3_000);
-    await node.tool(['nft', 'delete', 'element', 'inet', 'sluice', 'svc4', '{ 10.96.0.10 . 6 . 80 }']);
+    const foreign = (...command: readonly string[]): Promise<string> =>
+      node.tool(['nft', 'delete', ...command]).catch((error: { stderr?: string }) => error.stderr ?? '');
+    const refusal = await foreign('element', 'inet', 'sluice', 'svc4', '{ 10.96.0.10 . 6 . 80 }');
+    // Where the table is owned there is nothing to repair.
+    if (refusal !== '') expect(refusal).toContain('Operation not permitted');
     await until('the element is back', async () => (await cart()).length === 3 || undefined);
-    await node.tool(['nft', 'delete', 'table', 'inet', 'sluice']);
+    const wholeRefusal = await foreign('table', 'inet', 'sluice');
+    expect(wholeRefusal === '').toBe(refusal === '');
     await until('the table is back', async () => (await cart().catch(() => [])).length === 3 || undefined);
     expect(await cart()).toContain('10.96.0.10 . 6 . 80 : goto n2');
   });

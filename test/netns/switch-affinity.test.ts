@@ -1,5 +1,6 @@
 // @module-tag all
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { atTier } from '@sluice/testing';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { withAffinity } from '../../packages/applier/src/testing/affinity.fixture.ts';
@@ -109,7 +110,8 @@ describe.each(plainPlanes)('session affinity under $backend, mode $mode', { time
     node.writeConfig(backend, probe);
     put(mode, endpoints, [22, 23], 1);
     expect(await node.apply()).toMatchObject({ exitCode: 4 });
-    // In mode nftables each client has its time with it: the one that connected meanwhile keeps the shorter one.
+    // In mode nftables each client has its time with it: the one that connected meanwhile keeps the shorter one, a second.
+    await sleep(2_000);
     const kept = mode === 'nftables' ? clients.length - 1 : clients.length;
     expect(await known(mode), 'after the rollback').toBe(kept);
   });
