@@ -96,7 +96,7 @@ describe.each(nftVersions)('sluiced in mode nftables with the %s nft', { timeout
       node.tool(['nft', 'delete', ...command]).catch((error: { stderr?: string }) => error.stderr ?? '');
     const refusal = await foreign('element', 'inet', 'sluice', 'svc4', '{ 10.96.0.10 . 6 . 80 }');
     // Where the table is owned there is nothing to repair.
-    if (refusal !== '') expect(refusal).toContain('Operation not permitted');
+    expect(refusal).toMatch(/^$|Operation not permitted/);
     await until('the element is back', async () => (await cart()).length === 3 || undefined);
     const wholeRefusal = await foreign('table', 'inet', 'sluice');
     expect(wholeRefusal === '').toBe(refusal === '');
