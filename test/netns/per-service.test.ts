@@ -194,7 +194,7 @@ describe('one of 100 changed Services is bad', { timeout: 300_000 }, () => {
     const decidedMs = Date.parse(decided);
     const all = connections(file);
     const ofBad = all.filter(({ n }) => n === bad);
-    // The clients met the release: for as long as its probe took, the bad Service answered nobody.
+    // The clients met the release: for as long as its probe took, the bad Service did not answer.
     const lostBefore = ofBad.filter(
       ({ began, kind, answer }) => kind === 'udp' && began < decidedMs && answer === 'nothing',
     );

@@ -340,7 +340,7 @@ export interface LinkedMutant {
 export const declared = 'masqueradeAll';
 /** Kinds of which some mutants treat a packet differently. */
 export const differingKinds: readonly string[] = [...Object.keys(ofServices), ...Object.keys(ofBase), declared];
-/** Kinds of which none does: the tracer tells no reset from an ICMP error, and nobody fills the table of remembered clients. */
+/** Kinds of which none does: the tracer tells no reset from an ICMP error, and the map of remembered clients stays empty. */
 export const neutralKinds: readonly string[] = [...Object.keys(neutral), 'tcpReset', 'affinityClients'];
 /** Kinds that every node refuses. */
 export const refusedKinds: readonly string[] = [

@@ -2,6 +2,7 @@ import { allElements, type Placement, readFrontend, settingsElements, settledPla
 import { nftBundle, nftServices } from '../../../bundle/src/virtual/nft.fixture.ts';
 import type { FakeKernel } from '../kernel/fake/fake.ts';
 import type { ObservedNft } from '../nftables/observed.ts';
+import type { Kernel } from '../ports/kernel.ts';
 import type { NodeState } from '../ports/node-state.ts';
 
 /** For tests only: the table of mode nftables of a fake kernel, as packets and an observer see it. */
@@ -41,6 +42,25 @@ export function servedBy(observed: ObservedNft, key: string): readonly string[] 
     const id = observed.elements.get(`slot${n}`)?.get(`${numbered} . ${first + at}`) ?? '';
     return observed.elements.get(`id${half}${n}`)?.get(`${numbered} . ${id}`) ?? 'nothing';
   });
+}
+
+/** A kernel that calls `look` after each change of the table, also a failed one. */
+export function watched(kernel: Kernel, look: () => Promise<void>): Kernel {
+  const { switch: its } = kernel;
+  const after = async (work: Promise<void>): Promise<void> => {
+    try {
+      await work;
+    } finally {
+      await look();
+    }
+  };
+  return {
+    ...kernel,
+    apply: (step) => after(kernel.apply(step)),
+    ...(its
+      ? { switch: { ...its, on: (seconds) => after(its.on(seconds)), off: (table) => after(its.off(table)) } }
+      : {}),
+  };
 }
 
 /** Whether packets to every frontend are served as one of some states says; frontends that not all have may be unserved. */

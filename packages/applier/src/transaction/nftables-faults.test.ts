@@ -1,10 +1,9 @@
 import { afterEach, describe, expect, test } from 'vitest';
-import type { Kernel } from '../ports/kernel.ts';
 import type { NodeState } from '../ports/node-state.ts';
 import type { Reconciler } from '../reconcile/reconciler.ts';
 import { sampleBundle } from '../testing/bundle.fixture.ts';
 import { Countdown, type CrashMoment, mortalJournal, mortalKernel } from '../testing/faults.fixture.ts';
-import { cartBundle, meetsOneOf, settledElements } from '../testing/nftables.fixture.ts';
+import { cartBundle, meetsOneOf, settledElements, watched } from '../testing/nftables.fixture.ts';
 import { type Scene, scene, steppingClock } from '../testing/scene.fixture.ts';
 
 /** Mode nftables: the process crashes at each call of the kernel and the disk; the next one ends on the old state or the new one. */
@@ -51,25 +50,6 @@ const scenarios: readonly (readonly [string, readonly Act[], Act, boolean?])[] =
   ['the way to mode iptables', [put(cartBundle([1, 2]))], put(sampleBundle())],
   ['the way to mode iptables, with a probe that fails', [put(cartBundle([1, 2]))], put(sampleBundle()), true],
 ];
-
-/** A kernel that reports each change of the table. */
-function watched(kernel: Kernel, look: () => Promise<void>): Kernel {
-  const { switch: its } = kernel;
-  const after = async (work: Promise<void>): Promise<void> => {
-    try {
-      await work;
-    } finally {
-      await look();
-    }
-  };
-  return {
-    ...kernel,
-    apply: (step) => after(kernel.apply(step)),
-    ...(its
-      ? { switch: { ...its, on: (seconds) => after(its.on(seconds)), off: (table) => after(its.off(table)) } }
-      : {}),
-  };
-}
 
 interface Ending {
   readonly didCrash: boolean;

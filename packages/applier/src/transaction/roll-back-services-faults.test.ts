@@ -3,7 +3,7 @@ import type { Journal } from '../ports/journal.ts';
 import type { Kernel } from '../ports/kernel.ts';
 import type { NodeState } from '../ports/node-state.ts';
 import { Countdown, type CrashMoment, failingKernel, mortalJournal, mortalKernel } from '../testing/faults.fixture.ts';
-import { meetsOneOf, settledElements } from '../testing/nftables.fixture.ts';
+import { meetsOneOf, settledElements, watched } from '../testing/nftables.fixture.ts';
 import { servedPods, serviceProbes, shopBundle, startWith, told } from '../testing/partial.fixture.ts';
 import { type Scene, scene } from '../testing/scene.fixture.ts';
 
@@ -42,25 +42,6 @@ async function judge(self: Scene): Promise<{ readonly ending: string; readonly w
   if (isQuarantined !== (ending !== '1.0'))
     wrong.push(`generation ${ending}, but shop/cart is quarantined: ${isQuarantined}`);
   return { ending, wrong };
-}
-
-/** A kernel that looks after each change whether packets to each Service meet a whole version of it. */
-function watched(kernel: Kernel, look: () => Promise<void>): Kernel {
-  const { switch: its } = kernel;
-  const after = async (work: Promise<void>): Promise<void> => {
-    try {
-      await work;
-    } finally {
-      await look();
-    }
-  };
-  return {
-    ...kernel,
-    apply: (step) => after(kernel.apply(step)),
-    ...(its
-      ? { switch: { ...its, on: (seconds) => after(its.on(seconds)), off: (table) => after(its.off(table)) } }
-      : {}),
-  };
 }
 
 interface Run {

@@ -197,7 +197,7 @@ export function serviceOfFrontend(key: string, lines: readonly string[], list: L
   };
 }
 
-/** What stands for the Service of a frontend, for people: `10.96.0.10:80/TCP`, `node port 30080/TCP`. */
+/** The name of a frontend's Service in messages: `10.96.0.10:80/TCP`, `node port 30080/TCP`. */
 export const frontendName = (frontend: Parts & Pick<NftFrontend, 'family'>): string =>
   isNodePort(frontend) ? `node port ${frontend.port}/${frontend.protocol.toUpperCase()}` : serviceKey(frontend, 'all');
 

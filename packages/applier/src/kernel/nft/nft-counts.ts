@@ -11,7 +11,8 @@ import type { Run, ToolResult } from '../command.ts';
 
 /**
  * Counts of endpoints by the elements of a table with `endpointCounters`, from the start of this process. Elements count as long as they
- * live, so their counts are read before a transaction deletes them. Without the option nothing is read.
+ * live, so their counts are read before a transaction deletes them. Without the option the table is asked once whether it counts, and
+ * nothing else is read.
  */
 export class NftCounts {
   readonly #nft: string;
