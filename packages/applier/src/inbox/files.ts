@@ -80,8 +80,8 @@ interface TreeFiles {
  * tree costs one stat per file, and one changed file is one file read.
  *
  * After an event even that is too much. Writers put files in place by renaming, which changes the folder; so only changed folders are
- * listed, and then the seal proves that nothing was missed: it covers every file, including those that were not read. A file that was
- * written in place, against the seal, is found by the next whole look.
+ * listed, and then the seal proves that nothing was missed, not even a second change within a tick of the file system's clock: it covers
+ * every file, including those that were not read. A file that was written in place, against the seal, is found by the next whole look.
  */
 export class PlainFiles {
   #top: Folder<KnownFile> | undefined;
@@ -127,7 +127,7 @@ export class PlainFiles {
     const nowMs = this.#nowMs();
     const visit = (file: WalkedFile, before: KnownFile | undefined): KnownFile =>
       before?.stamp === file.stamp ? before : this.#copy(file, nowMs, before);
-    const options = { trust: this.#trust, nowMs, whole: extent === 'whole', visit };
+    const options = { trust: this.#trust, whole: extent === 'whole', visit };
     this.#top = walkAgain(directory, options, this.#top);
     this.#part = partOf(this.#top, this.#part);
     const outside = outsideOf(this.#part);
@@ -135,7 +135,7 @@ export class PlainFiles {
     const digest = last?.part === this.#part ? last.tree.digest : this.#digest.of(this.#part.sums);
     const isSame = last?.tree.digest === digest && last.outside === outside;
     const current = isSame ? last : treeOf(this.#part, digest, last);
-    // Remembered for an equal tree too: folders that were young when they were read have other stamps now, and only one walk is kept.
+    // Remembered for an equal tree too: only one walk is kept.
     this.#last = { ...current, outside, part: this.#part };
     return current.tree;
   }

@@ -1,12 +1,12 @@
 import { closeSync, fstatSync, lstatSync, readdirSync, type BigIntStats } from 'node:fs';
 import { limits } from '../limits.ts';
 import { entryPath, type OpenDirectory, openFolder } from './descend.ts';
-import { checkFile, readIn, type WalkedFile, settledStamp, type Stamp, stampOf } from './read.ts';
+import { checkFile, readIn, type WalkedFile, type Stamp, stampOf } from './read.ts';
 import { checkTrust, InboxError, type Trust } from './trust.ts';
 
 /** One folder of a walk. */
 export interface Folder<File> {
-  /** Empty while it, or a file in it, may change without leaving a trace: such a folder is always listed again. */
+  /** From before it was listed. Within a tick of the file system's clock its entries may change without another stamp. */
   readonly stamp: Stamp;
   /** Its direct entries and their size. */
   readonly entries: number;
@@ -24,7 +24,6 @@ export interface Visited {
 export interface WalkOptions<File extends Visited> {
   /** Left out: not checked. */
   readonly trust: Trust | undefined;
-  readonly nowMs: number;
   /** False: folders with the stamp of the last walk are not listed, and their files count as unchanged. */
   readonly whole: boolean;
   /** @param before the result for this file in the last walk */
@@ -39,7 +38,7 @@ export interface WalkOptions<File extends Visited> {
  */
 export function walk(top: OpenDirectory, trust: Trust | undefined, visit: (file: WalkedFile) => void): void {
   const nothing: Visited = { stamp: '' };
-  walkAgain(top, { trust, nowMs: -Infinity, whole: true, visit: (file) => (visit(file), nothing) });
+  walkAgain(top, { trust, whole: true, visit: (file) => (visit(file), nothing) });
 }
 
 /**
@@ -75,11 +74,10 @@ class TreeWalk<File extends Visited> {
 
   /** The stamp is from before the listing: changes during it change the stamp. */
   list(position: WalkPosition, stats: BigIntStats, before: Folder<File> | undefined): Folder<File> {
-    const { visit, nowMs } = this.#options;
+    const { visit } = this.#options;
     const files = new Map<string, File>();
     const folders = new Map<string, Folder<File>>();
     let ownBytes = 0;
-    let isSettled = true;
     for (const entry of readdirSync(`/proc/self/fd/${position.fd}`, { withFileTypes: true })) {
       const { name } = entry;
       if (position.path === '' && name === '.git') continue;
@@ -92,10 +90,8 @@ class TreeWalk<File extends Visited> {
       ownBytes += bytes;
       const file = visit(seen, before?.files.get(name));
       files.set(name, file);
-      isSettled &&= file.stamp !== '';
     }
-    const stamp = isSettled ? settledStamp(stats, nowMs) : '';
-    return { stamp, entries: files.size + folders.size, bytes: ownBytes, files, folders };
+    return { stamp: stampOf(stats), entries: files.size + folders.size, bytes: ownBytes, files, folders };
   }
 
   #enter(above: WalkPosition, name: string, before: Folder<File> | undefined): Folder<File> {
