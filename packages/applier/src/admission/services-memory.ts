@@ -1,5 +1,5 @@
 import { readPath } from '@sluice/bundle';
-import { Layered, nftNames, type ResolvedVirtualFile } from '@sluice/netfilter';
+import { changedPlaces, Layered, nftNames, type ResolvedVirtualFile } from '@sluice/netfilter';
 import type { ServiceNames } from '../ports/node-state.ts';
 
 /** Which frontends are of which Service, for one node after another bundle. Costs the files that changed. */
@@ -13,11 +13,12 @@ export class ServicesMemory {
    */
   of(files: readonly ResolvedVirtualFile[]): ServiceNames {
     const before = this.#files;
-    const isSamePaths = files.length === before.length && files.every(({ path }, at) => path === before[at]?.path);
+    const changed = files.length === before.length ? changedPlaces(before, files) : undefined;
+    const isSamePaths = changed?.every((at) => files[at]?.path === before[at]?.path) === true;
     const gone = isSamePaths ? [] : [...this.#services.keys()];
     const changes = new Map<string, readonly string[] | undefined>(gone.map((service) => [service, undefined]));
-    for (const [at, { path, lines }] of files.entries()) {
-      if (isSamePaths && lines === before[at]?.lines) continue;
+    for (const at of isSamePaths ? changed : files.keys()) {
+      const { path, lines } = files[at] as ResolvedVirtualFile;
       const kind = readPath(path);
       if (kind?.kind !== 'service') continue;
       const service = `${kind.namespace}/${kind.name}`;

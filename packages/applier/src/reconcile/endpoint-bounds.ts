@@ -1,4 +1,4 @@
-import type { BundleFiles } from '@sluice/bundle';
+import { type BundleFiles, changedFiles, readPath } from '@sluice/bundle';
 import { networksOf, refuseOutside } from '../endpoints/endpoint-networks.ts';
 import { EndpointRate } from '../endpoints/endpoint-changes.ts';
 import { messageOf } from '../message.ts';
@@ -11,6 +11,8 @@ import type { Refusal } from '../ports/refusal.ts';
 export class EndpointBounds {
   readonly #ports: Pick<Ports, 'journal' | 'networks' | 'clock' | 'report'>;
   readonly #rate = new EndpointRate();
+  /** The release whose networks were written last: most releases change no Node. */
+  #learned: BundleFiles | undefined;
 
   constructor(ports: Pick<Ports, 'journal' | 'networks' | 'clock' | 'report'>) {
     this.#ports = ports;
@@ -31,7 +33,8 @@ export class EndpointBounds {
       return;
     }
     try {
-      networks.write(networksOf(files));
+      if (!this.#learned || changedFiles(this.#learned, files).some(isOfNode)) networks.write(networksOf(files));
+      this.#learned = files;
     } catch (error) {
       report('networks-not-written', { because: messageOf(error) });
     }
@@ -43,3 +46,5 @@ export class EndpointBounds {
     return journal.active ? this.#rate.share(journal.active.state, clock.bootMs()) : 0;
   }
 }
+
+const isOfNode = (path: string): boolean => readPath(path)?.kind === 'node';

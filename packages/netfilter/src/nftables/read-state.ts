@@ -78,14 +78,30 @@ function readAgain(
 ): NftState | undefined {
   if (files.length !== before.length) return undefined;
   const changes: [string, readonly string[]][] = [];
-  for (const [at, { path, lines }] of files.entries()) {
+  for (const at of changedPlaces(before, files)) {
+    const { path, lines } = files[at] as ResolvedVirtualFile;
     const last = before[at] as ResolvedVirtualFile;
-    if (lines === last.lines && path === last.path) continue;
     const [old, fresh] = [fileOf(last.lines), fileOf(lines)];
     if (path !== last.path || fresh.problems.length > 0 || contents(old) !== contents(fresh)) return undefined;
     addAll(changes, fresh.frontends);
   }
   return { settings: state.settings, frontends: Layered.of(state.frontends).with(changes) };
+}
+
+/**
+ * The places at which two lists have other files. Unchanged ones have the same identity, so that few of 10,000 are looked into.
+ * @param after of the same length
+ */
+export function changedPlaces(
+  before: readonly ResolvedVirtualFile[],
+  after: readonly ResolvedVirtualFile[],
+): readonly number[] {
+  const places: number[] = [];
+  for (let at = 0; at < after.length; at++) {
+    const [old, fresh] = [before[at], after[at]];
+    if (old !== fresh && (old?.lines !== fresh?.lines || old?.path !== fresh?.path)) places.push(at);
+  }
+  return places;
 }
 
 const contents = ({ settings, frontends }: NftFile): string => [...settings, '', ...frontends.keys()].join('\n');
