@@ -33,7 +33,7 @@ export async function nftablesBench(services: readonly number[], rounds = 3): Pr
     process.stdout.write(`mode nftables, opening connections: not measured, ${open.lack}\n`);
     return;
   }
-  reportOpening(open.path, Math.max(...services), rounds);
+  reportOpening(open.path, Math.max(...services));
   nftablesTraffic(open.path);
 }
 
@@ -125,8 +125,11 @@ interface NodeTimes {
   readonly commitMs: number;
 }
 
-/** Opening a connection, interleaved: the least of all rounds, because whatever disturbs a round makes it slower. */
-function reportOpening(open: string, largest: number, rounds: number): void {
+/** A round of opening connections takes seconds, and its figure differs by some per cent from that of the next one. */
+const openingRounds = 9;
+
+/** Opening a connection, interleaved: the median of the rounds. */
+function reportOpening(open: string, largest: number): void {
   const ways = {
     few: [10, 'ours'],
     many: [largest, 'ours'],
@@ -134,13 +137,13 @@ function reportOpening(open: string, largest: number, rounds: number): void {
     theirs: [1_000, 'theirs'],
     again: [1_000, 'ours'],
   } as const;
-  const times = new Map<keyof typeof ways, number>();
-  for (let round = 0; round < rounds; round++)
+  const times = new Map<keyof typeof ways, number[]>();
+  for (let round = 0; round < openingRounds; round++)
     for (const [name, [services, layout]] of Object.entries(ways) as [keyof typeof ways, (typeof ways)['few']][]) {
       const { openUs } = inside(services, layout, open) as { readonly openUs: number };
-      times.set(name, Math.min(openUs, times.get(name) ?? Infinity));
+      times.set(name, [...(times.get(name) ?? []), openUs]);
     }
-  const of = (name: keyof typeof ways): number => times.get(name) ?? Number.NaN;
+  const of = (name: keyof typeof ways): number => median(times.get(name) ?? []);
   const line = (one: keyof typeof ways, other: keyof typeof ways, asked: string, title: string): void =>
     report(
       `mode nftables, opening a connection with ${ways[one][0]} Services`,
