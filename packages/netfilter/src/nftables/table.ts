@@ -268,7 +268,7 @@ export function readNftTable(text: string): string | undefined {
   const name = interfaceForm.exec(text)?.[1];
   const detector = name === undefined ? 'address' : { interface: name };
   const affinityClients = Number(/ size (\d{1,8}); \}$/m.exec(text)?.[1]);
-  const endpointCounters = text.includes(' counter; }\n');
+  const endpointCounters = countsEndpoints(text);
   for (const masqueradeAll of [false, true])
     for (const tcpReset of [false, true]) {
       const options = { detector, masqueradeAll, tcpReset, affinityClients, endpointCounters } as const;
@@ -277,6 +277,9 @@ export function readNftTable(text: string): string | undefined {
     }
   return undefined;
 }
+
+/** Whether elements count connections. @param text as `printNftTable` prints it */
+export const countsEndpoints = (text: string): boolean => text.includes(' counter; }\n');
 
 /** The table in one line. `tableOptions([tableLine(options)])` is `options`. */
 export function tableLine(options: NftTableOptions, edition = tableEdition): string {
