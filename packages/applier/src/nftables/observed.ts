@@ -210,7 +210,7 @@ const spellings: readonly (readonly [RegExp, string])[] = [
   [/\b(?<=!= |priority set )none\b/g, '0'],
   [/\breject with icmp(?:v6)? \S+/g, 'reject'],
   [/\b0xffffffff\b/g, '4294967295'],
-  [/\bipv4 :/g, '2 :'],
-  [/\bipv6 :/g, '10 :'],
+  [/\bipv4(?= :| (?:jump|goto) )/g, '2'],
+  [/\bipv6(?= :| (?:jump|goto) )/g, '10'],
   [/ ?policy accept;/g, ''],
 ];

@@ -24,11 +24,11 @@ export const nftTableName = 'inet sluice';
  * The texts of the table that `sluice` has written, the newest last. All mean the same: old ones are read, from bundles and from kernels,
  * and the newest is loaded.
  */
-export const tableEditions = [1, 2] as const;
+export const tableEditions = [1, 2, 3] as const;
 export type TableEdition = (typeof tableEditions)[number];
 
 /** What is rendered and loaded. A change of the text is another number. */
-export const tableEdition: TableEdition = 2;
+export const tableEdition: TableEdition = 3;
 
 /** The words of a family in rules, and the suffix of its sets, maps and chains. */
 interface Words {
@@ -91,7 +91,7 @@ export function printNftTable(options: NftTableOptions, edition = tableEdition):
   const body = [
     ...families.flatMap((family) => familyParts(nftWords[family], options, edition)),
     ...chain('refuse', [...(options.tcpReset === true ? ['meta l4proto tcp reject with tcp reset'] : []), 'reject']),
-    ...hooks(),
+    ...hooks(edition),
   ];
   return `table ${nftTableName} {\n${body.map((line) => `  ${line}\n`).join('')}}\n`;
 }
@@ -101,7 +101,7 @@ function familyParts(words: Words, options: NftTableOptions, edition: TableEditi
     ...setsOf(words, options),
     ...serviceChains(words, options),
     ...filterChains(words, edition),
-    ...masqueradeChains(words, options),
+    ...masqueradeChains(words, options, edition),
   ];
 }
 
@@ -170,13 +170,13 @@ function serviceChains(words: Words, options: NftTableOptions): readonly string[
  * A new packet has the protocol of its connection, and only that can be asked in a set with ranges: there nft 1.0.6 converts the byte order
  * of `meta l4proto`, which is one byte, and Linux 6.12.117 refuses the rule. Edition 1 has it.
  */
-const rangeProtocol: Readonly<Record<TableEdition, string>> = { 1: 'meta l4proto', 2: 'ct protocol' };
+const rangeProtocol = (edition: TableEdition): string => (edition === 1 ? 'meta l4proto' : 'ct protocol');
 
 function filterChains(words: Words, edition: TableEdition): readonly string[] {
   const { n, ip, loopback } = words;
   const [own, node] = [packetKey(words), packetKey(words, true)];
   const range = (prefix: '' | 't'): string =>
-    `${own} @${prefix}fw${n} ${ip} daddr . ${rangeProtocol[edition]} . th dport . ${ip} saddr != @${prefix}allow${n} drop`;
+    `${own} @${prefix}fw${n} ${ip} daddr . ${rangeProtocol(edition)} . th dport . ${ip} saddr != @${prefix}allow${n} drop`;
   const none = (key: string): readonly string[] => [`${key} vmap @tnone${n}`, `${key} vmap @none${n}`];
   return [
     ...chain(`trial-ranges${n}`, [range('t')]),
@@ -194,7 +194,7 @@ function filterChains(words: Words, edition: TableEdition): readonly string[] {
 }
 
 /** Judged by what a connection was meant for, so that no mark is needed. */
-function masqueradeChains(words: Words, options: NftTableOptions): readonly string[] {
+function masqueradeChains(words: Words, options: NftTableOptions, edition: TableEdition): readonly string[] {
   const { n, ip } = words;
   const [own, node] = [originalKey(words), originalKey(words, true)];
   const local = `${notOfPods(words, options)} fib saddr type local`;
@@ -206,14 +206,18 @@ function masqueradeChains(words: Words, options: NftTableOptions): readonly stri
     ...policies(own, prefix),
     `ct original ${ip} daddr @node${n} goto ${prefix}masquerade-node${n}`,
   ];
+  const sticky = (when: string): readonly string[] =>
+    [own, node].flatMap((key) => byProtocol(`${when}${key} @sticky${n} meta priority set 0`));
+  // Few packets have a priority: one question for each of the others. Editions 1 and 2 ask six times.
+  const isOnce = edition > 2;
   return [
+    ...(isOnce ? chain(`sticky${n}`, sticky('')) : []),
     ...chain(`tmasquerade-node${n}`, policies(node, 't')),
     ...chain(`tmasquerade${n}`, byPolicy('t')),
     ...chain(`masquerade-node${n}`, policies(node, '')),
     ...chain(`masquerade-cluster${n}`, clusterRules(words, options)),
     ...chain(`masquerade${n}`, [
-      ...byProtocol(`meta priority != 0 ${own} @sticky${n} meta priority set 0`),
-      ...byProtocol(`meta priority != 0 ${node} @sticky${n} meta priority set 0`),
+      ...(isOnce ? [`meta priority != 0 jump sticky${n}`] : sticky('meta priority != 0 ')),
       `${ip} saddr . ${ip} daddr @loop${n} masquerade fully-random`,
       `ct original ${ip} daddr @cluster${n} goto masquerade-cluster${n}`,
       ...byProtocol(`${ip} saddr @trial${n} ${own} @tkey${n} goto tmasquerade${n}`),
@@ -230,8 +234,8 @@ function clusterRules({ n, ip }: Words, { detector, masqueradeAll }: NftTableOpt
     : [`iifname != "${detector.interface}" masquerade fully-random`];
 }
 
-/** Base chains, at the priorities of kube-proxy's. */
-function hooks(): readonly string[] {
+/** Base chains, at the priorities of kube-proxy's. A comparison takes a fifth of a look-up: editions 1 and 2 have one in each. */
+function hooks(edition: TableEdition): readonly string[] {
   const table = [
     ['pre-dnat', 'filter', 'prerouting', -110, 'ct state new ', 'jump ranges'],
     ['out-dnat', 'filter', 'output', -110, 'ct state new ', 'jump ranges'],
@@ -245,7 +249,9 @@ function hooks(): readonly string[] {
   return table.flatMap(([name, type, hook, priority, match, verdict]) =>
     chain(name, [
       `type ${type} hook ${hook} priority ${priority};`,
-      `${match}meta nfproto vmap { ipv4 : ${verdict}4, ipv6 : ${verdict}6 }`,
+      ...(edition > 2
+        ? [`${match}meta nfproto ipv4 ${verdict}4`, `${match}meta nfproto ipv6 ${verdict}6`]
+        : [`${match}meta nfproto vmap { ipv4 : ${verdict}4, ipv6 : ${verdict}6 }`]),
     ]),
   );
 }
@@ -258,7 +264,7 @@ function chain(name: string, rules: readonly string[]): readonly string[] {
 const interfaceForm = /iifname != "(\$\{profile\.(?:bridgeInterface\}|interfaceNamePrefix\}\*))"/;
 
 /**
- * The table of a profile in one line: `table 2 address`, `table 2 interface cali*`; then the options that are not as by default:
+ * The table of a profile in one line: `table 3 address`, `table 3 interface cali*`; then the options that are not as by default:
  * ` masquerade-all`, ` tcp-reset`, ` clients 65536`, ` counters`. The number is the edition: versions of nodes are digests of resolved
  * lines, and those of old bundles stay the same.
  * @param text of `base/first.nft`, of any edition
