@@ -1,5 +1,6 @@
 import fc from 'fast-check';
-import { expect, test } from 'vitest';
+import { expect, test, vi } from 'vitest';
+import { Layered } from '@sluice/netfilter';
 import { runs } from '@sluice/testing';
 import { ipvsBundle } from '../../../bundle/src/virtual/bundle.fixture.ts';
 import { sampleBundle } from '../testing/bundle.fixture.ts';
@@ -39,6 +40,20 @@ test('gives the same verdict for a state after another one as for the state alon
     }
   };
   fc.assert(fc.property(fc.array(state, { maxLength: 6 }), holds), runs(500));
+});
+
+test('reads only changed chains when a ClusterIP moves to a chain of another name', () => {
+  const before = stateOf(new Map(Array.from({ length: 200 }, (_, n) => [n, ['10.244.0.1']] as const)));
+  const { nat, filter } = before.families.ipv4 as NonNullable<NodeState['families']['ipv4']>;
+  const moved = [['SLUICE-T-5', undefined] as const, ['SLUICE-T-x', nat.chains.get('SLUICE-T-5')] as const];
+  const chains = Layered.of(nat.chains);
+  const one = new EndpointAddresses();
+  const withNat = (table: typeof nat): NodeState => ({ ...before, families: { ipv4: { nat: table, filter } } });
+  one.check(withNat({ chains, jumps: [] }));
+  const after = chains.with(moved);
+  const read = vi.spyOn(after, 'get');
+  expect(one.check(withNat({ chains: after, jumps: [] }))).toEqual([]);
+  expect(read.mock.calls.length).toBeLessThan(20);
 });
 
 test('mode ipvs: refuses a ClusterIP as an endpoint and allows an address of the node', async () => {

@@ -54,11 +54,15 @@ class SeenTable {
     const before = this.#table;
     const changed = before.chains === table.chains ? [] : differing(before.chains, table.chains);
     this.#table = table;
-    let isFresh = false;
+    const counts = new Map<Key, number>();
+    const count = (rules: readonly string[] | undefined, by: number): void => {
+      for (const key of clusterIPsIn(rules)) counts.set(key, (counts.get(key) ?? 0) + by);
+    };
     for (const name of changed) {
-      for (const key of clusterIPsIn(before.chains.get(name))) this.#count(key, -1);
-      for (const key of clusterIPsIn(table.chains.get(name))) isFresh = this.#count(key, 1) || isFresh;
+      count(before.chains.get(name), -1);
+      count(table.chains.get(name), 1);
     }
+    const isFresh = this.#add(counts);
     // A new ClusterIP may be the address of an endpoint in an unchanged chain.
     const names = isFresh ? table.chains.keys() : changed;
     const bad = [...names].flatMap((name) => this.#badIn(table.chains.get(name)));
@@ -72,12 +76,19 @@ class SeenTable {
     this.#clusterIPs.clear();
   }
 
-  /** @returns whether the address is a ClusterIP now and was none before */
-  #count(key: Key, by: number): boolean {
-    const count = (this.#clusterIPs.get(key) ?? 0) + by;
-    if (count > 0) this.#clusterIPs.set(key, count);
-    else this.#clusterIPs.delete(key);
-    return by > 0 && count === 1;
+  /**
+   * Adds to the numbers of rules: all changes of a bundle at once, since a chain that gets another name takes its rules along.
+   * @returns whether an address is a ClusterIP now and was none before
+   */
+  #add(counts: ReadonlyMap<Key, number>): boolean {
+    let isFresh = false;
+    for (const [key, by] of counts) {
+      const old = this.#clusterIPs.get(key) ?? 0;
+      if (old + by > 0) this.#clusterIPs.set(key, old + by);
+      else this.#clusterIPs.delete(key);
+      isFresh ||= old === 0 && by > 0;
+    }
+    return isFresh;
   }
 
   #badIn(rules: readonly string[] | undefined): readonly string[] {
