@@ -13,8 +13,10 @@ import {
 import { kindsOf } from '../ipvs/servers.ts';
 import type { Rehearsal, Touched } from '../ports/rehearsal.ts';
 import type { Kernel } from '../ports/kernel.ts';
-import { familiesOf, type NodeState, tableOf } from '../ports/node-state.ts';
+import { familiesOf, isTree, type NodeState, tableOf } from '../ports/node-state.ts';
 import { asKnown } from '../plan/ownership.ts';
+import { formOf } from './forms.ts';
+import { rehearsalSample } from './rehearsal-sample.ts';
 
 /**
  * Loads rules in a scratch namespace, where no packet meets them, unless the kernel is known to take them.
@@ -23,7 +25,7 @@ import { asKnown } from '../plan/ownership.ts';
  * on its form: the options and extensions, the table, the kind of its chain and the kind of chain that it leads to (which decides from
  * which hooks it is reached). It does not depend on addresses, ports, comments or probabilities, whose syntax the grammar has checked. So
  * a change whose forms this process has loaded before, or that are in the kernel, is not loaded again; any new form, and any new kind of
- * virtual server, loads the whole program.
+ * virtual server, loads the program: in layout `tree` one rule of each form (`rehearsalSample`), else all rules.
  */
 export class KnownForms implements Rehearsal {
   readonly #kernel: Kernel;
@@ -38,8 +40,11 @@ export class KnownForms implements Rehearsal {
 
   async ensure(desired: NodeState, touched: readonly Touched[], active: NodeState): Promise<void> {
     if (this.isKnown(desired, touched, active)) return;
-    await this.#kernel.rehearse(asKnown(desired, this.#kernel));
-    this.#remember(desired);
+    const whole = asKnown(desired, this.#kernel);
+    // Layout `tree` stages its chains where no packet meets them, so that what only the whole shows is found in time there.
+    const loaded = isTree(whole) ? rehearsalSample(whole) : whole;
+    await this.#kernel.rehearse(loaded);
+    this.#remember(loaded);
   }
 
   isKnown(desired: NodeState, touched: readonly Touched[], active: NodeState): boolean {
@@ -87,28 +92,4 @@ function nftForms(nft: NftState | undefined, before = emptyNft): ReadonlySet<str
 function* formsOfTable(family: Family, table: TableName, program: TableProgram): Generator<string> {
   for (const jump of program.jumps) yield formOf(family, table, jump);
   for (const rules of program.chains.values()) for (const rule of rules) yield formOf(family, table, rule);
-}
-
-/** Options whose values are part of the form. */
-const named: ReadonlySet<string> = new Set([
-  '-A',
-  '-j',
-  '-g',
-  '-m',
-  '-p',
-  '--ctstate',
-  '--src-type',
-  '--dst-type',
-  '--reject-with',
-]);
-
-/** A rule without the parts that differ between Services: `KUBE-SVC-NPX46M4PTMTKRN6Y` becomes `KUBE-SVC`, values are left out. */
-export function formOf(family: Family, table: TableName, rule: string): string {
-  const words = rule.match(/"[^"]*"|\S+/g) ?? [];
-  const kept = words.filter((word, index) => word === '!' || word.startsWith('-') || named.has(words[index - 1] ?? ''));
-  return [
-    family,
-    table,
-    ...kept.map((word) => word.replace(/^((?:KUBE|SLU|SLUICE)-[A-Z]{1,3})-[A-Z2-7]{16}(\.[0-9a-z]{2})?$/, '$1')),
-  ].join(' ');
 }

@@ -1,0 +1,60 @@
+import { expect, test } from 'vitest';
+import { tableNames, targetOf } from '@sluice/netfilter';
+import { familiesOf, type NodeState, tableOf } from '../ports/node-state.ts';
+import { sampleBundle } from '../testing/bundle.fixture.ts';
+import { scene } from '../testing/scene.fixture.ts';
+import { formOf } from './forms.ts';
+import { rehearsalSample } from './rehearsal-sample.ts';
+
+/** What a kernel holds after a release of 40 Services, of which some have no endpoints. */
+async function stateOf(services: number): Promise<NodeState> {
+  const node = scene();
+  try {
+    const { reconciler, journal } = await node.start();
+    const names = Array.from({ length: services }, (_, n) => [`shop/web-${n}`, n % 7 === 0 ? [] : [1, 2, 3]] as const);
+    expect((await reconciler.put(sampleBundle({ services: Object.fromEntries(names) }), true)).kind).toBe('confirmed');
+    return journal.active?.state as NodeState;
+  } finally {
+    node.end();
+  }
+}
+
+const tablesOf = (state: NodeState) =>
+  familiesOf(state).flatMap((family) =>
+    tableNames.map((table) => ({ family, table, ...tableOf(state, family, table) })),
+  );
+
+const formsOf = (state: NodeState): readonly string[] =>
+  tablesOf(state).flatMap(({ family, table, chains, jumps }) =>
+    [...jumps, ...[...chains.values()].flat()].map((rule) => formOf(family, table, rule)),
+  );
+
+const countRules = (state: NodeState): number =>
+  tablesOf(state).reduce((sum, { chains }) => sum + [...chains.values()].flat().length, 0);
+
+test('has every form of the state in few rules, and does not grow with the number of Services', async () => {
+  const [small, large] = [await stateOf(20), await stateOf(60)];
+  const sample = rehearsalSample(large);
+  expect(new Set(formsOf(sample))).toEqual(new Set(formsOf(large)));
+  expect(countRules(sample)).toBeLessThan(countRules(large) / 4);
+  expect(Math.abs(countRules(sample) - countRules(rehearsalSample(small)))).toBeLessThan(10);
+});
+
+test('reaches each of its chains from the built-in chains that reach it in the state, and leads to no missing chain', async () => {
+  const state = await stateOf(20);
+  const sample = rehearsalSample(state);
+  for (const { family, table, chains, jumps } of tablesOf(sample)) {
+    const whole = tableOf(state, family, table);
+    const reached = reachedFrom(jumps, chains);
+    for (const chain of chains.keys())
+      if (reachedFrom(whole.jumps, whole.chains).has(chain)) expect(reached).toContain(chain);
+    const targets = [...chains.values()].flat().map((rule) => targetOf(rule) ?? '');
+    expect(targets.filter((target) => whole.chains.has(target) && !chains.has(target))).toEqual([]);
+  }
+});
+
+function reachedFrom(jumps: readonly string[], chains: ReadonlyMap<string, readonly string[]>): ReadonlySet<string> {
+  const reached = new Set(jumps.map((jump) => targetOf(jump) ?? ''));
+  for (const chain of reached) for (const rule of chains.get(chain) ?? []) reached.add(targetOf(rule) ?? '');
+  return reached;
+}
