@@ -22,6 +22,8 @@ export interface PublisherParts {
   readonly textOnDisk: (path: string) => string | undefined;
   readonly metrics: Metrics;
   readonly clock: Clock;
+  /** Called after each publication; `isWhole`: everything was rendered. */
+  readonly published?: (isWhole: boolean) => void;
 }
 
 export interface Publication extends Published {
@@ -101,6 +103,7 @@ export class Publisher {
     metrics.write.observe((clock.monotonic() - rendered) / 1000);
     metrics.files.set(files.size);
     metrics.quarantined.set(quarantine.length);
+    this.#parts.published?.(!outcome.isPart);
     return { ...published, about: this.#measured(published), files, quarantine, ignored };
   }
 

@@ -1,7 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { fstatSync } from 'node:fs';
 import { hostname } from 'node:os';
-import { setFlagsFromString } from 'node:v8';
 import { isJournal, type LogFormat, type LogLevel } from '@sluice/cli';
 import { type AdjustableLog, type Log, makeLog } from '@sluice/cli/log';
 import type { Access } from '../../cluster/access.ts';
@@ -16,6 +15,7 @@ import type { SluiceConfig } from '../../render/config.ts';
 import { openCluster } from '../input/from-cluster.ts';
 import { Commits } from './commits.ts';
 import { Alarms, serveHealth } from './health.ts';
+import { MemoryReturn, watchHeap } from './heap.ts';
 import { WatchLoop } from './loop.ts';
 import { Metrics } from './metrics.ts';
 import { Publisher } from './publisher.ts';
@@ -41,21 +41,15 @@ export interface WatchOptions {
   readonly logLevel: LogLevel;
 }
 
-/**
- * How much the heap may grow over what is in use before it is collected, in percent. V8's own choice, made for throughput, is up to four times:
- * 740 MB resident at 10,000 Services with 50,000 endpoints, where this takes 425 MB and the same time.
- */
-const heapGrowth = 40;
-
 /** `sluice watch`: keeps a bundle directory up to date with the cluster, until a signal. */
 export async function watchCommand(options: WatchOptions): Promise<number> {
-  setFlagsFromString(`--heap-growing-percent=${heapGrowth}`);
+  const memory = new MemoryReturn(watchHeap(), () => performance.now());
   const log = openLog(options);
   const access = openCluster(options);
   await checkOutput(options, log);
   const stop = new AbortController();
   const forget = stopAtSignals(stop);
-  const state = { log, metrics: new Metrics(), alarms: new Alarms(() => performance.now()) };
+  const state = { log, metrics: new Metrics(), alarms: new Alarms(() => performance.now()), memory };
   state.alarms.raise('NOT_READY', 'the cluster has not been read yet');
   const { listen } = options;
   const server = listen === undefined ? undefined : await serveHealth(listen, state.alarms, state.metrics);
@@ -101,11 +95,12 @@ function stopAtSignals(stop: AbortController): () => void {
   };
 }
 
-/** The log, metrics and alarms of a run. */
+/** What the parts of a run share. */
 interface WatchState {
   readonly log: Log;
   readonly metrics: Metrics;
   readonly alarms: Alarms;
+  readonly memory: MemoryReturn;
 }
 
 /** Raises an alarm while waiting for a cluster. */
@@ -135,7 +130,7 @@ class WatchSession {
   readonly #report: WatchReport;
   readonly #loop: WatchLoop;
 
-  constructor(access: Access, config: SluiceConfig, options: WatchOptions, { log, metrics, alarms }: WatchState) {
+  constructor(access: Access, config: SluiceConfig, options: WatchOptions, { log, metrics, alarms, memory }: WatchState) {
     const { output } = options;
     this.#options = options;
     this.#log = log;
@@ -149,7 +144,14 @@ class WatchSession {
     const textOnDisk = (path: string): string | undefined => readText(output, path);
     this.#loop = new WatchLoop({
       objects: () => (this.#feed.isComplete ? this.#feed.objects() : undefined),
-      publisher: new Publisher({ config, tree: new LiveTree(output), textOnDisk, metrics, clock }),
+      publisher: new Publisher({
+        config,
+        tree: new LiveTree(output),
+        textOnDisk,
+        metrics,
+        clock,
+        published: (isWhole) => memory.published(isWhole),
+      }),
       pace: { minIntervalMs: options.minInterval, maxDelayMs: options.maxDelay },
       commits: options.commit === true ? new Commits(output, options.push === true) : undefined,
       report: this.#report,

@@ -1,0 +1,36 @@
+import { afterEach, beforeEach, expect, test, vi } from 'vitest';
+import { MemoryReturn, returnLimits } from './heap.ts';
+
+let collections: number;
+let memory: MemoryReturn;
+beforeEach(() => {
+  vi.useFakeTimers();
+  collections = 0;
+  memory = new MemoryReturn({ collect: () => (collections += 1) }, () => Date.now());
+});
+afterEach(() => {
+  vi.useRealTimers();
+});
+
+test('returns memory once, at the first pause after everything was rendered', () => {
+  memory.published(true);
+  vi.advanceTimersByTime(returnLimits.quietMs - 1);
+  memory.published(false);
+  vi.advanceTimersByTime(returnLimits.quietMs - 1);
+  expect(collections).toBe(0);
+  vi.advanceTimersByTime(1);
+  expect(collections).toBe(1);
+  memory.published(false);
+  vi.advanceTimersByTime(returnLimits.waitMs);
+  expect(collections).toBe(1);
+});
+
+test('returns memory after a while although changes never pause', () => {
+  memory.published(true);
+  for (let ms = 0; ms < returnLimits.waitMs; ms += 200) {
+    vi.advanceTimersByTime(200);
+    memory.published(false);
+  }
+  vi.advanceTimersByTime(0);
+  expect(collections).toBe(1);
+});

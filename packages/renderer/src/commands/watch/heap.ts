@@ -1,0 +1,65 @@
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
+
+/**
+ * How much the heap may grow over what is in use before it is collected, in percent. V8's own choice, made for throughput, is up to four times:
+ * 740 MB resident at 10,000 Services with 50,000 endpoints, where this takes 425 MB and the same time.
+ */
+const heapGrowth = 40;
+
+/** The pause without a publication after which memory is returned, and the longest wait for such a pause. Milliseconds. */
+export const returnLimits = { quietMs: 1_000, waitMs: 60_000 } as const;
+
+/** The heap of this process. */
+export interface Heap {
+  /** Collects garbage and returns free pages to the system. Takes some tenths of a second. */
+  collect(): void;
+}
+
+/** Tunes V8 for a process that holds a cluster for months. To be called before the cluster is read. */
+export function watchHeap(): Heap {
+  setFlagsFromString(`--heap-growing-percent=${heapGrowth}`);
+  // The only way to request a collection; the rest of the program never sees `gc`.
+  setFlagsFromString('--expose-gc');
+  const gc = runInNewContext('gc') as (how: { readonly type: 'major'; readonly flavor: 'last-resort' }) => void;
+  setFlagsFromString('--no-expose-gc');
+  return {
+    collect: () => {
+      // Young objects take up to 64 MB while a cluster is read and rendered, which a change of endpoints does not need.
+      setFlagsFromString('--semi-space-growth-factor=1');
+      // The thorough collection also compacts, and makes the space of young objects small again.
+      gc({ type: 'major', flavor: 'last-resort' });
+    },
+  };
+}
+
+/**
+ * Returns memory after a render of everything, which takes much more than one of the Services that changed: at the first pause between
+ * publications, since a change would wait for it.
+ */
+export class MemoryReturn {
+  readonly #heap: Heap;
+  #timer: NodeJS.Timeout | undefined;
+  /** The latest time, monotonic, in milliseconds; undefined: there is nothing to return. */
+  #latestMs: number | undefined;
+  readonly #nowMs: () => number;
+
+  constructor(heap: Heap, nowMs: () => number) {
+    this.#heap = heap;
+    this.#nowMs = nowMs;
+  }
+
+  /** To be called after each publication. @param isWhole whether everything was rendered */
+  published(isWhole: boolean): void {
+    if (isWhole) this.#latestMs ??= this.#nowMs() + returnLimits.waitMs;
+    if (this.#latestMs === undefined) return;
+    clearTimeout(this.#timer);
+    const waitMs = Math.max(0, Math.min(returnLimits.quietMs, this.#latestMs - this.#nowMs()));
+    this.#timer = setTimeout(() => this.#collect(), waitMs).unref();
+  }
+
+  #collect(): void {
+    this.#latestMs = undefined;
+    this.#heap.collect();
+  }
+}
