@@ -130,6 +130,16 @@ test('an object keeps its value when only ignored fields changed', async () => {
   for (const object of before) expect(feed.objects()).toContain(object);
 });
 
+test('packed objects have the same value, and the same value from the server is no change', async () => {
+  const before = feed.objects().map(({ kind, value }) => [kind, structuredClone(value)]);
+  feed.pack();
+  expect(feed.objects().map(({ kind, value }) => [kind, value])).toEqual(before);
+  cluster.put('nodes', { ...node, status: { ...(node['status'] as ApiObject), conditions: [{ heartbeat: 'now' }] } });
+  cluster.put('services', serviceOf('b', 2));
+  await until(() => changes.length === 1);
+  expect(about()).toEqual(['Service shop/b']);
+});
+
 test('passes on the time of a change of endpoints', async () => {
   const annotations = { 'endpoints.kubernetes.io/last-change-trigger-time': '2026-01-01T00:00:01Z' };
   const metadata = { ...(slice['metadata'] as ApiObject), annotations };

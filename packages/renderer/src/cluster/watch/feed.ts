@@ -6,6 +6,7 @@ import { mapAt, textAt } from '../json.ts';
 import { keep } from '../keep.ts';
 import { type ListedKind, listedKinds } from '../kinds.ts';
 import { list } from '../list.ts';
+import { PackedObject } from './packed-object.ts';
 import { Reflector, type WatchPatience, wordsOf } from './reflector.ts';
 import { sleep } from '../sleep.ts';
 
@@ -33,12 +34,13 @@ const serviceLabel = 'kubernetes.io/service-name';
 
 /** Watches all objects of a cluster that affect rules. */
 export class Feed {
-  readonly #objects = new Map<string, Map<string, KubeObject>>();
+  readonly #objects = new Map<string, Map<string, PackedObject>>();
   readonly #listener: FeedListener;
   readonly #access: Access;
   readonly #patience: WatchPatience;
   /** UIDs by title, for Events. */
   readonly #uids = new Map<string, string>();
+  readonly #unpacked = new Set<PackedObject>();
   readonly #synced = new Set<string>();
   #kinds: readonly ListedKind[] = [];
 
@@ -56,6 +58,12 @@ export class Feed {
   /** The current objects; an unchanged object is the same value as before. */
   objects(): readonly KubeObject[] {
     return [...this.#objects.values()].flatMap((ofKind) => [...ofKind.values()]);
+  }
+
+  /** Keeps the current objects as text. To be called when they were rendered. */
+  pack(): void {
+    for (const object of this.#unpacked) object.pack();
+    this.#unpacked.clear();
   }
 
   /** The UID of an object, such as `Service shop/web`. */
@@ -119,7 +127,7 @@ export class Feed {
     away: (kind: ListedKind, why: string): void => this.#listener.away(kind, why),
   };
 
-  #ofKind({ kind }: ListedKind): Map<string, KubeObject> {
+  #ofKind({ kind }: ListedKind): Map<string, PackedObject> {
     let objects = this.#objects.get(kind);
     if (objects === undefined) this.#objects.set(kind, (objects = new Map()));
     return objects;
@@ -131,10 +139,12 @@ export class Feed {
     const value = keep(kind, raw);
     const before = this.#ofKind(kind).get(key);
     if (before !== undefined && isDeepStrictEqual(before.value, value)) return;
-    const object = objectOf(kind, key, value);
+    const object = new PackedObject(kind, `cluster/${kind.resource}/${key}`, value);
     if (kind.kind === 'Service' || kind.kind === 'Node') {
       this.#uids.set(`${kind.kind} ${key}`, textAt(mapAt(raw, 'metadata'), 'uid'));
     }
+    this.#unpacked.add(object);
+    if (before !== undefined) this.#unpacked.delete(before);
     this.#ofKind(kind).set(key, object);
     const triggered = Date.parse(textAt(mapAt(mapAt(raw, 'metadata'), 'annotations'), triggerKey));
     this.#listener.changed({ ...changeOf(object), ...(Number.isNaN(triggered) ? {} : { triggeredMs: triggered }) });
@@ -143,7 +153,9 @@ export class Feed {
   #remove(kind: ListedKind, key: string): void {
     this.#uids.delete(`${kind.kind} ${key}`);
     const before = this.#ofKind(kind).get(key);
-    if (before !== undefined && this.#ofKind(kind).delete(key)) this.#listener.changed(changeOf(before));
+    if (before === undefined || !this.#ofKind(kind).delete(key)) return;
+    this.#unpacked.delete(before);
+    this.#listener.changed(changeOf(before));
   }
 }
 
@@ -151,12 +163,6 @@ function keyOf(object: JsonObject): string {
   const metadata = mapAt(object, 'metadata');
   const namespace = textAt(metadata, 'namespace');
   return namespace === '' ? textAt(metadata, 'name') : `${namespace}/${textAt(metadata, 'name')}`;
-}
-
-function objectOf(kind: ListedKind, key: string, value: JsonObject): KubeObject {
-  // An object of a running cluster has no line; its path in the API identifies it.
-  const place = { file: `cluster/${kind.resource}/${key}`, line: 1, column: 1 };
-  return { kind: kind.kind, apiVersion: kind.apiVersion, value, origin: { place: () => place } };
 }
 
 function changeOf(object: KubeObject): ObjectChange {

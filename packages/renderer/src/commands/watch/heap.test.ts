@@ -6,7 +6,10 @@ let memory: MemoryReturn;
 beforeEach(() => {
   vi.useFakeTimers();
   collections = 0;
-  memory = new MemoryReturn({ collect: () => (collections += 1) }, () => Date.now());
+  memory = new MemoryReturn(
+    () => (collections += 1),
+    () => Date.now(),
+  );
 });
 afterEach(() => {
   vi.useRealTimers();

@@ -38,14 +38,15 @@ export function watchHeap(): Heap {
  * publications, since a change would wait for it.
  */
 export class MemoryReturn {
-  readonly #heap: Heap;
+  readonly #giveBack: () => void;
   #timer: NodeJS.Timeout | undefined;
   /** The latest time, monotonic, in milliseconds; undefined: there is nothing to return. */
   #latestMs: number | undefined;
   readonly #nowMs: () => number;
 
-  constructor(heap: Heap, nowMs: () => number) {
-    this.#heap = heap;
+  /** @param giveBack takes some tenths of a second */
+  constructor(giveBack: () => void, nowMs: () => number) {
+    this.#giveBack = giveBack;
     this.#nowMs = nowMs;
   }
 
@@ -55,11 +56,11 @@ export class MemoryReturn {
     if (this.#latestMs === undefined) return;
     clearTimeout(this.#timer);
     const waitMs = Math.max(0, Math.min(returnLimits.quietMs, this.#latestMs - this.#nowMs()));
-    this.#timer = setTimeout(() => this.#collect(), waitMs).unref();
+    this.#timer = setTimeout(() => this.#returnNow(), waitMs).unref();
   }
 
-  #collect(): void {
+  #returnNow(): void {
     this.#latestMs = undefined;
-    this.#heap.collect();
+    this.#giveBack();
   }
 }

@@ -15,7 +15,7 @@ import type { SluiceConfig } from '../../render/config.ts';
 import { openCluster } from '../input/from-cluster.ts';
 import { Commits } from './commits.ts';
 import { Alarms, serveHealth } from './health.ts';
-import { MemoryReturn, watchHeap } from './heap.ts';
+import { type Heap, MemoryReturn, watchHeap } from './heap.ts';
 import { WatchLoop } from './loop.ts';
 import { Metrics } from './metrics.ts';
 import { Publisher } from './publisher.ts';
@@ -43,13 +43,13 @@ export interface WatchOptions {
 
 /** `sluice watch`: keeps a bundle directory up to date with the cluster, until a signal. */
 export async function watchCommand(options: WatchOptions): Promise<number> {
-  const memory = new MemoryReturn(watchHeap(), () => performance.now());
+  const heap = watchHeap();
   const log = openLog(options);
   const access = openCluster(options);
   await checkOutput(options, log);
   const stop = new AbortController();
   const forget = stopAtSignals(stop);
-  const state = { log, metrics: new Metrics(), alarms: new Alarms(() => performance.now()), memory };
+  const state = { log, metrics: new Metrics(), alarms: new Alarms(() => performance.now()), heap };
   state.alarms.raise('NOT_READY', 'the cluster has not been read yet');
   const { listen } = options;
   const server = listen === undefined ? undefined : await serveHealth(listen, state.alarms, state.metrics);
@@ -100,7 +100,7 @@ interface WatchState {
   readonly log: Log;
   readonly metrics: Metrics;
   readonly alarms: Alarms;
-  readonly memory: MemoryReturn;
+  readonly heap: Heap;
 }
 
 /** Raises an alarm while waiting for a cluster. */
@@ -130,7 +130,7 @@ class WatchSession {
   readonly #report: WatchReport;
   readonly #loop: WatchLoop;
 
-  constructor(access: Access, config: SluiceConfig, options: WatchOptions, { log, metrics, alarms, memory }: WatchState) {
+  constructor(access: Access, config: SluiceConfig, options: WatchOptions, { log, metrics, alarms, heap }: WatchState) {
     const { output } = options;
     this.#options = options;
     this.#log = log;
@@ -141,6 +141,10 @@ class WatchSession {
     const events = options.events === true ? this.#eventSender() : undefined;
     this.#report = new WatchReport(log, alarms, { output, server: access.server }, events);
     const clock = { now: () => Date.now(), monotonic: () => performance.now() };
+    const memory = new MemoryReturn(() => {
+      this.#feed.pack();
+      heap.collect();
+    }, clock.monotonic);
     const textOnDisk = (path: string): string | undefined => readText(output, path);
     this.#loop = new WatchLoop({
       objects: () => (this.#feed.isComplete ? this.#feed.objects() : undefined),
@@ -150,7 +154,11 @@ class WatchSession {
         textOnDisk,
         metrics,
         clock,
-        published: (isWhole) => memory.published(isWhole),
+        published: (isWhole) => {
+          // A few objects; all of them wait for a pause.
+          if (!isWhole) this.#feed.pack();
+          memory.published(isWhole);
+        },
       }),
       pace: { minIntervalMs: options.minInterval, maxDelayMs: options.maxDelay },
       commits: options.commit === true ? new Commits(output, options.push === true) : undefined,

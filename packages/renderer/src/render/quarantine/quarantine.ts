@@ -1,4 +1,4 @@
-import { compareText, type Problem } from '@sluice/netfilter';
+import { compareText, perObject, type Problem } from '@sluice/netfilter';
 import { stringify } from 'yaml';
 import type { JsonObject, KubeObject } from '../kube.ts';
 import { titleOf } from '../read/names.ts';
@@ -60,12 +60,12 @@ export class Quarantine {
   }
 }
 
-/** The title of an object's owner: endpoints belong to their Service, other objects to themselves. */
-export function ownerOf(object: KubeObject): string | undefined {
+/** The title of an object's owner: endpoints belong to their Service, other objects to themselves. Cached by identity. */
+export const ownerOf = perObject((object: KubeObject): string | undefined => {
   // A ServiceCIDR has no rules, so leaving it out needs no entry.
   if (object.kind === 'ServiceCIDR') return undefined;
   if (object.kind !== 'EndpointSlice') {
-    return object.kind === 'Endpoints' ? titleOf({ ...object, kind: 'Service' }) : titleOf(object);
+    return object.kind === 'Endpoints' ? titleOf({ kind: 'Service', value: object.value }) : titleOf(object);
   }
   const { labels, namespace = 'default' } = (object.value['metadata'] ?? {}) as {
     readonly labels?: JsonObject;
@@ -73,7 +73,7 @@ export function ownerOf(object: KubeObject): string | undefined {
   };
   const service = labels?.['kubernetes.io/service-name'];
   return typeof service === 'string' && service !== '' ? `Service ${namespace}/${service}` : undefined;
-}
+});
 
 /** A quarantined object in `quarantine.yaml`. */
 export interface Quarantined {

@@ -2,6 +2,7 @@ import { addAll, compareText, type Problem, type BundleTool } from '@sluice/netf
 import { nodeFile, quarantineFile, readPath, serviceFile } from '@sluice/bundle';
 import { assembleModel, isError, ranked, refused, type Rendered, type RenderInput, sorted } from '../render.ts';
 import type { SluiceConfig } from '../config.ts';
+import type { KubeObject } from '../kube.ts';
 import { Memo } from '../memo.ts';
 import type { Model } from '../model.ts';
 import { type Normalised, normalise } from '../normalise.ts';
@@ -37,14 +38,15 @@ export function renderWithQuarantine(
   memo = new Memo(),
 ): RenderedWithQuarantine {
   const quarantined = new Quarantine();
-  const owners = new Map([...input.base, ...input.change].map((object) => [titleOf(object), ownerOf(object)]));
+  let known: Owners | undefined;
+  const owners = (): Owners => (known ??= ownersOf([...input.base, ...input.change]));
   const found: Problem[] = [];
   for (;;) {
     const left = { ...input, base: without(input.base, quarantined), change: without(input.change, quarantined) };
     const normalised = normalise(left, memo);
     const errors = ranked(normalised.problems, input.strict).filter(isError);
     if (errors.length > 0) {
-      if (!quarantineErrors(errors, normalised, quarantined, owners))
+      if (!quarantineErrors(errors, normalised, quarantined, owners()))
         return { ...refused([...found, ...errors]), quarantine: [] };
       addAll(found, errors);
       continue;
@@ -52,7 +54,8 @@ export function renderWithQuarantine(
     const assembled = assembleModel(normalised, input, memo);
     const tooLarge = assembled.problems.filter(isError);
     if (tooLarge.length > 0) {
-      if (!quarantineAll(tooLarge, quarantined, owners)) return { ...refused([...found, ...tooLarge]), quarantine: [] };
+      if (!quarantineAll(tooLarge, quarantined, owners()))
+        return { ...refused([...found, ...tooLarge]), quarantine: [] };
       addAll(found, tooLarge);
       continue;
     }
@@ -106,7 +109,12 @@ function isOfLoser({ object }: Problem, lost: Normalised['lost']): boolean {
   return lost.some(({ service }) => object === `Service ${service}`);
 }
 
+/** Title of an object → its owner. */
 type Owners = ReadonlyMap<string, string | undefined>;
+
+/** Needed for errors alone: reading it of each object may unpack it. */
+const ownersOf = (objects: readonly KubeObject[]): Owners =>
+  new Map(objects.map((object) => [titleOf(object), ownerOf(object)]));
 
 /** @returns false when one of them does not belong to a single object, or nothing was quarantined */
 function quarantineAll(errors: readonly Problem[], quarantined: Quarantine, owners: Owners): boolean {

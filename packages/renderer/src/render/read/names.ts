@@ -104,7 +104,7 @@ const missingName = {
 } as const;
 
 /** `Service shop/web`, also for an object that is not validated. */
-export function titleOf(object: KubeObject): string {
+export function titleOf(object: Pick<KubeObject, 'kind' | 'value'>): string {
   const safe = (text: string): string => (isDnsSubdomain(text) ? text : quote(text));
   const name = safe(metadataText(object, 'name') || '?');
   if (clusterScoped.has(object.kind)) return `${object.kind} ${name}`;
@@ -116,7 +116,7 @@ export function roughKey(object: KubeObject): string {
   return `${metadataText(object, 'namespace') || 'default'}/${metadataText(object, 'name')}`;
 }
 
-function metadataText(object: KubeObject, key: 'namespace' | 'name'): string {
+function metadataText(object: Pick<KubeObject, 'value'>, key: 'namespace' | 'name'): string {
   const metadata = object.value['metadata'];
   if (typeof metadata !== 'object' || metadata === null || Array.isArray(metadata)) return '';
   const value = (metadata as JsonObject)[key];
