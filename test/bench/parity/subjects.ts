@@ -59,7 +59,7 @@ function sluice(backend: RuleStore, mode: 'iptables' | 'nftables' = 'iptables'):
       });
       const watch = [programs.sluice, 'watch', '--kubeconfig', kubeconfig, '-c', watched, '-o', files.bundle];
       return [
-        { argv: [process.execPath, ...watch], env: {} },
+        { argv: [process.execPath, ...watch], env: allocator },
         { argv: [process.execPath, programs.sluiced, 'run', '-c', applied], env: allocator },
       ];
     },
