@@ -88,6 +88,7 @@ function commitAlone(): number {
 
 inBaseline(['/usr/sbin/iptables-nft-restore', '--noflush'], await publish(-1));
 const cold = await put();
+heap.settle();
 heap.collect();
 const ours: Awaited<ReturnType<typeof put>>[] = [];
 const again: typeof ours = [];

@@ -7,6 +7,7 @@ function setUp(tookMs: number) {
   const state = { size: 50_000_000, live: 40_000_000, nowMs: 0, collections: 0 };
   const heap = {
     size: () => state.size,
+    settle: () => undefined,
     collect: () => {
       state.collections += 1;
       state.nowMs += tookMs;

@@ -6,6 +6,8 @@ import { limits } from './limits.ts';
 export interface Heap {
   /** The bytes that it takes from the system now. */
   size(): number;
+  /** Keeps the space of young objects small from the next collection on. To be called when the first load is done. */
+  settle(): void;
   /** Collects garbage and returns free pages to the system. */
   collect(): void;
 }
@@ -17,8 +19,6 @@ export interface Heap {
  */
 export function smallHeap(): Heap {
   setFlagsFromString(`--heap-growing-percent=${limits.heapGrowthPercent}`);
-  // Young objects stay in one megabyte: collecting takes a third more time while rules are linked for the first time.
-  setFlagsFromString('--semi-space-growth-factor=1');
   // The last compiler is 5 MB of code that would stay in memory. An endpoint update takes as long with it as without (43 and 45 ms at
   // 10,000 Services); the first load takes at most a tenth longer.
   setFlagsFromString('--no-turbofan');
@@ -26,9 +26,11 @@ export function smallHeap(): Heap {
   setFlagsFromString('--expose-gc');
   const collect = runInNewContext('gc') as (how: { readonly type: 'major'; readonly flavor: 'last-resort' }) => void;
   setFlagsFromString('--no-expose-gc');
-  // The thorough collection also compacts: the other one kept 20 MB of nearly empty pages.
+  // The thorough collection also compacts, and makes the space of young objects small: the other one kept 20 MB of nearly empty pages.
   return {
     size: () => getHeapStatistics().total_heap_size,
+    // Young objects stay in one megabyte. With that, linking rules for the first time takes 1.35 times the processor time.
+    settle: () => setFlagsFromString('--semi-space-growth-factor=1'),
     collect: () => collect({ type: 'major', flavor: 'last-resort' }),
   };
 }

@@ -60,6 +60,7 @@ export function daemonOf(node: RunningNode, around: Surroundings): Daemon {
     repaired: repairedOf(node, around.repairs),
     idle: () => {
       repackChains();
+      if (session.journal.active !== undefined) around.heap.settle();
       tidier.idle();
       session.idle();
       status.protects(session.nftProtection());
