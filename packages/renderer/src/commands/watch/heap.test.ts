@@ -37,3 +37,13 @@ test('returns memory after a while although changes never pause', () => {
   vi.advanceTimersByTime(0);
   expect(collections).toBe(1);
 });
+
+test('returns memory at most once a minute', () => {
+  memory.published(true);
+  vi.advanceTimersByTime(returnLimits.quietMs);
+  memory.published(true);
+  vi.advanceTimersByTime(returnLimits.betweenMs - 1);
+  expect(collections).toBe(1);
+  vi.advanceTimersByTime(1);
+  expect(collections).toBe(2);
+});
