@@ -80,3 +80,6 @@ export { familySuffix, nftFamily } from './nftables/family.ts';
 export { type NftElement, readNftLine } from './nftables/read-line.ts';
 export { changedPlaces, frontendMark, NftMemory, nftNames, readNft, readNftFiles } from './nftables/read-state.ts';
 export { disjoint, networkText } from './nftables/networks.ts';
+export * from './diagnosis/causes.ts';
+export * from './diagnosis/diagnosis.ts';
+export * from './diagnosis/target.ts';
