@@ -1,0 +1,106 @@
+import { type CauseCode, compareText, type Finding } from '@sluice/netfilter';
+import type { DesiredFacts, Facts, SavedTable } from '../facts.ts';
+import { type FollowedPacket, type Origin } from '../packets.ts';
+import { walkIptables } from '../path/iptables-walk.ts';
+import { walkNft } from '../path/nft-walk.ts';
+import type { HookPacket, Meeting } from '../path/packet.ts';
+import { printFrontendOf } from '../target.ts';
+
+/** A hook of the kernel that a packet passes, with the tables of iptables there. */
+interface Passed {
+  readonly hook: 'PREROUTING' | 'INPUT' | 'FORWARD' | 'OUTPUT' | 'POSTROUTING';
+  readonly tables: readonly string[];
+  readonly packet: HookPacket;
+}
+
+/**
+ * Foreign rules in the way of packets to Services: each packet is followed through all tables of both rule stores and all base chains of
+ * nftables, there and back. Rules that decide in every case are causes; rules that perhaps decide are none, or every firewall would be one.
+ */
+export function foreignRules(
+  packets: readonly FollowedPacket[],
+  desired: DesiredFacts,
+  facts: Facts,
+): readonly Finding[] {
+  const found = new Map<string, { readonly meeting: Meeting; readonly packets: FollowedPacket[] }>();
+  for (const followed of packets) {
+    for (const passed of hooksOf(followed)) {
+      for (const meeting of meet(passed, desired, facts)) {
+        if (!meeting.isCertain) continue;
+        const one = found.get(meeting.rule) ?? { meeting, packets: [] };
+        one.packets.push(followed);
+        found.set(meeting.rule, one);
+      }
+    }
+  }
+  return [...found.values()].map((one) => findingOf(one.meeting, one.packets));
+}
+
+const codes = {
+  drop: 'FOREIGN_DROP',
+  translate: 'FOREIGN_TRANSLATION',
+  exempt: 'FOREIGN_TRANSLATION',
+  notrack: 'FOREIGN_NOTRACK',
+} as const satisfies Record<Meeting['kind'], CauseCode>;
+
+const origins = {
+  node: 'a process of this node',
+  pod: 'a pod of this node',
+  outside: 'a client outside of the cluster',
+} as const satisfies Record<Origin, string>;
+
+function findingOf({ kind, rule, fix }: Meeting, packets: readonly FollowedPacket[]): Finding {
+  const ways = [
+    ...new Set(
+      packets.map(
+        ({ origin, frontend }) =>
+          `meets packets from ${origins[origin]} to ${frontend.service ?? ''} ${printFrontendOf(frontend)}`,
+      ),
+    ),
+  ];
+  return { code: codes[kind], certainty: 'certain', about: rule, evidence: [rule, ...ways.toSorted(compareText)], fix };
+}
+
+function hooksOf({ origin, request, translated, reply }: FollowedPacket): readonly Passed[] {
+  const isFromNode = origin === 'node';
+  const first: Passed = isFromNode
+    ? { hook: 'OUTPUT', tables: ['raw', 'mangle', 'nat'], packet: request }
+    : { hook: 'PREROUTING', tables: ['raw', 'mangle', 'nat'], packet: request };
+  if (!translated || !reply) return [first];
+  const decided = ['mangle', 'filter', 'security'];
+  return [
+    first,
+    isFromNode
+      ? { hook: 'OUTPUT', tables: ['filter', 'security'], packet: translated }
+      : { hook: translated.isToNode ? 'INPUT' : 'FORWARD', tables: decided, packet: translated },
+    ...(translated.isToNode ? [] : [{ hook: 'POSTROUTING' as const, tables: ['mangle'], packet: translated }]),
+    ...(translated.isToNode
+      ? []
+      : [
+          { hook: 'PREROUTING' as const, tables: ['raw', 'mangle'], packet: reply },
+          { hook: isFromNode ? ('INPUT' as const) : ('FORWARD' as const), tables: decided, packet: reply },
+        ]),
+  ];
+}
+
+function meet({ hook, tables, packet }: Passed, desired: DesiredFacts, facts: Facts): readonly Meeting[] {
+  const inStores = (facts.tables ?? [])
+    .filter((table) => table.family === packet.family && tables.includes(table.table))
+    .flatMap((table) => walkIptables(table, hook, packet, ownChains(table, desired)));
+  // After translation the nat chains of nftables were passed already.
+  const inNft = walkNft(facts.nftTables ?? [], hook.toLowerCase(), packet).filter(
+    ({ kind }) => kind === 'drop' || !packet.isTranslated,
+  );
+  return [...inStores, ...inNft];
+}
+
+/** Chains of the active generation, in its store. Chains of single Services are not in the facts. */
+function ownChains(
+  { store, family, table }: SavedTable,
+  { store: own, state }: DesiredFacts,
+): (chain: string) => boolean {
+  if (store !== own) return () => false;
+  const program = state.families[family];
+  const chains = table === 'nat' || table === 'filter' ? program?.[table].chains : undefined;
+  return (chain) => chains?.has(chain) === true || /^SLU(?:ICE)?-/.test(chain);
+}

@@ -1,0 +1,86 @@
+import type { Finding } from '@sluice/netfilter';
+import type { DesiredFacts, Facts, SavedTable } from '../facts.ts';
+
+/** Desired against observed, and other writers of rules. */
+export function kernelState(desired: DesiredFacts, facts: Facts): readonly Finding[] {
+  return [...differenceChecks(desired, facts), ...proxyChecks(desired, facts)];
+}
+
+function differenceChecks({ mode }: DesiredFacts, { differences = [], sluiced }: Facts): readonly Finding[] {
+  // During a change the kernel holds more than the active generation.
+  if (sluiced.open !== undefined) return [];
+  const sysctls = differences.filter((one) => /sysctl|hash/i.test(one));
+  const rules = differences.filter((one) => !sysctls.includes(one));
+  const fix = sluiced.isDaemonRunning ? 'journalctl -u sluiced -n 50' : 'systemctl start sluiced';
+  const found: Finding[] = [];
+  if (rules.length > 0)
+    found.push({
+      code: 'RULES_DIFFER',
+      certainty: 'certain',
+      evidence: [`mode ${mode}: ${rules.length} steps would repair it`, ...rules],
+      fix,
+    });
+  if (sysctls.length > 0) found.push({ code: 'SYSCTL_DIFFERS', certainty: 'certain', evidence: sysctls, fix });
+  return found;
+}
+
+function proxyChecks(
+  desired: DesiredFacts,
+  { kubeProxies = [], tables = [], nftTables = [], interfaces = [] }: Facts,
+): readonly Finding[] {
+  const found: Finding[] = [];
+  if (kubeProxies.length > 0)
+    found.push({
+      code: 'KUBE_PROXY_RUNNING',
+      certainty: 'certain',
+      evidence: [
+        `process ${kubeProxies.join(', ')} is kube-proxy`,
+        ...tables.flatMap((table) => proxyJumps(table, desired)),
+      ],
+      fix: 'kubectl -n kube-system get daemonset kube-proxy',
+    });
+  const left = [
+    ...nftTables.flatMap(({ family, name }) => (name === 'kube-proxy' ? `nft table ${family} kube-proxy` : [])),
+    ...interfaces.flatMap(({ name }) =>
+      name === 'kube-ipvs0' && desired.mode !== 'ipvs' ? 'interface kube-ipvs0' : [],
+    ),
+    ...tables.flatMap((table) => (table.store === desired.store ? proxyJumps(table, desired) : [])),
+  ];
+  if (left.length > 0)
+    found.push({ code: 'KUBE_PROXY_LEFTOVERS', certainty: 'certain', evidence: left, fix: 'kube-proxy --cleanup' });
+  const other = tables
+    .filter(({ store }) => store !== desired.store)
+    .flatMap((table) => [...proxyJumps(table, desired), ...sluiceJumps(table)]);
+  if (other.length > 0)
+    found.push({
+      code: 'RULES_IN_BOTH_STORES',
+      certainty: 'certain',
+      evidence: other,
+      fix: `sluiced backend ${desired.store}`,
+    });
+  return found;
+}
+
+/** Jumps to a kube-proxy's chains that come before Sluice's, or stand where Sluice has none, and lead somewhere. */
+function proxyJumps(table: SavedTable, { store, state }: DesiredFacts): readonly string[] {
+  const isOwnStore = table.store === store;
+  const program = state.families[table.family];
+  const own = isOwnStore && table.table === 'nat' ? program?.nat : undefined;
+  if (own?.chains.has('KUBE-SERVICES')) return [];
+  return ['PREROUTING', 'OUTPUT'].flatMap((hook) => {
+    if (table.table !== 'nat') return [];
+    const rules = table.chains.get(hook)?.rules ?? [];
+    const jump = rules.findIndex((rule) => rule.endsWith(' -j KUBE-SERVICES'));
+    const first = rules.findIndex((rule) => / -[jg] SLUICE-/.test(rule));
+    const leads = (table.chains.get('KUBE-SERVICES')?.rules.length ?? 0) > 0;
+    const isEarly = jump >= 0 && (first < 0 || jump < first);
+    return isEarly && leads ? [`${table.family} ${table.store} nat: ${rules[jump] ?? ''}`] : [];
+  });
+}
+
+const sluiceJumps = ({ family, store, table, chains }: SavedTable): readonly string[] =>
+  [...chains.values()].flatMap(({ policy, rules }) =>
+    policy === '-'
+      ? []
+      : rules.filter((rule) => / -[jg] SLUICE-/.test(rule)).map((rule) => `${family} ${store} ${table}: ${rule}`),
+  );

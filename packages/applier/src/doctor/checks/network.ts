@@ -1,0 +1,265 @@
+import { type Family, type Finding, ipvsInterface, type ExaminedTarget } from '@sluice/netfilter';
+import type { DesiredFacts, Facts, Frontend, RouteFacts } from '../facts.ts';
+import { localAddresses } from '../packets.ts';
+import { addressOfEndpoint, printFrontendOf } from '../target.ts';
+
+/** IPv6 needs this much (RFC 8200, section 5), and so does IPv4 in practice. */
+const mtuMin = 1280;
+
+/** Forwarding, routes, next hops, interfaces and what the kernel counted. */
+export function networkChecks(
+  target: ExaminedTarget,
+  frontends: readonly Frontend[],
+  desired: DesiredFacts,
+  facts: Facts,
+): readonly Finding[] {
+  const served = frontends.filter(({ endpoints }) => endpoints.length > 0);
+  const families = [...new Set(served.map(({ family }) => family))];
+  return [
+    ...families.flatMap((family) => forwardingChecks(family, served, facts)),
+    ...routeChecks(served, facts),
+    ...neighbourChecks(served, facts),
+    ...mtuChecks(served, facts),
+    ...reversePathChecks(target, facts),
+    ...nodeAddressChecks(target, served, desired, facts),
+    ...portChecks(served, facts),
+  ];
+}
+
+/** Whether an endpoint is neither on this node nor unknown to its routes. */
+const endpointsOf = (served: readonly Frontend[], family: Family): ReadonlySet<string> =>
+  new Set(
+    served
+      .filter((one) => one.family === family)
+      .flatMap(({ endpoints }) => endpoints.map(({ text }) => addressOfEndpoint(text))),
+  );
+
+function forwardingChecks(family: Family, served: readonly Frontend[], facts: Facts): readonly Finding[] {
+  const { sysctls } = facts;
+  if (!sysctls) return [];
+  const version = family === 'ipv4' ? 'ipv4' : 'ipv6';
+  const own = new Set(localAddresses(facts));
+  const isOnlyHere = [...endpointsOf(served, family)].every((one) => own.has(one));
+  if (isOnlyHere) return [];
+  if (family === 'ipv6' && sysctls.get('net/ipv6/conf/all/disable_ipv6') === '1')
+    return [
+      {
+        code: 'IPV6_OFF',
+        certainty: 'certain',
+        evidence: ['net.ipv6.conf.all.disable_ipv6 is 1'],
+        fix: 'sysctl -w net.ipv6.conf.all.disable_ipv6=0',
+      },
+    ];
+  const general = family === 'ipv4' ? 'net/ipv4/ip_forward' : 'net/ipv6/conf/all/forwarding';
+  if (sysctls.get(general) === '0') {
+    const key = general.replaceAll('/', '.');
+    return [{ code: 'FORWARDING_OFF', certainty: 'certain', evidence: [`${key} is 0`], fix: `sysctl -w ${key}=1` }];
+  }
+  const used = new Set(
+    (facts.routes ?? []).flatMap(({ dev, to }) =>
+      dev !== undefined && to.includes(':') === (family === 'ipv6') ? [dev] : [],
+    ),
+  );
+  return [...used].flatMap((name): Finding[] => {
+    const key = `net/${version}/conf/${name}/forwarding`;
+    if (name === 'lo' || sysctls.get(key) !== '0') return [];
+    // A dot in an interface's name would end the key.
+    return [
+      {
+        code: 'FORWARDING_OFF',
+        certainty: 'certain',
+        about: name,
+        evidence: [`${key.replaceAll('/', '.')} is 0`],
+        fix: `sysctl -w ${key}=1`,
+      },
+    ];
+  });
+}
+
+function routeChecks(served: readonly Frontend[], { routes = [], interfaces = [] }: Facts): readonly Finding[] {
+  const endpoints = new Set([...endpointsOf(served, 'ipv4'), ...endpointsOf(served, 'ipv6')]);
+  const vips = new Set(served.flatMap(({ address }) => address ?? []));
+  return routes.flatMap((route): Finding[] => {
+    if (route.dev !== undefined) {
+      const found = interfaces.find(({ name }) => name === route.dev);
+      if (!found || found.isUp || !endpoints.has(route.to)) return [];
+      return [
+        {
+          code: 'INTERFACE_DOWN',
+          certainty: 'certain',
+          about: route.dev,
+          evidence: [`the route to endpoint ${route.to} uses ${route.dev}, which is down`],
+          fix: `ip link set ${route.dev} up`,
+        },
+      ];
+    }
+    const what = endpoints.has(route.to)
+      ? `endpoint ${route.to}`
+      : vips.has(route.to)
+        ? `the Service's address ${route.to}`
+        : route.to;
+    if (route.from === undefined && !endpoints.has(route.to) && !vips.has(route.to)) return [];
+    // A node without any route to clients outside of the cluster has none back either.
+    if (
+      route.from !== undefined &&
+      !routes.some(({ to, from: source, dev }) => to === route.to && source === undefined && dev !== undefined)
+    )
+      return [];
+    const from = route.from === undefined ? '' : ` for replies from ${route.from}`;
+    return [
+      {
+        code: 'NO_ROUTE',
+        certainty: 'certain',
+        about: `${route.to}${from}`,
+        evidence: [`ip route get ${questionOf(route)}: ${route.why ?? 'no route'}`, `no route to ${what}${from}`],
+        fix: `ip ${route.to.includes(':') ? '-6 ' : ''}route show match ${route.to}`,
+      },
+    ];
+  });
+}
+
+const questionOf = ({ to, from, iif }: RouteFacts): string =>
+  [to, ...(from === undefined ? [] : ['from', from]), ...(iif === undefined ? [] : ['iif', iif])].join(' ');
+
+function neighbourChecks(
+  served: readonly Frontend[],
+  { routes = [], failedNeighbours = [], counters }: Facts,
+): readonly Finding[] {
+  const endpoints = new Set([...endpointsOf(served, 'ipv4'), ...endpointsOf(served, 'ipv6')]);
+  const failed = new Set(failedNeighbours);
+  const found: Finding[] = [];
+  for (const { to, via, dev, iif } of routes) {
+    const hop = via ?? to;
+    if (iif !== undefined || dev === undefined || !endpoints.has(to) || !failed.has(hop)) continue;
+    found.push({
+      code: 'NEIGHBOUR_FAILED',
+      certainty: 'certain',
+      about: hop,
+      evidence: [`endpoint ${to} is reached through ${hop} on ${dev}, whose neighbour entry is FAILED`],
+      fix: `ip neigh flush to ${hop} dev ${dev}`,
+    });
+  }
+  if ((counters?.neighbourTableFull ?? 0) > 0)
+    found.push({
+      code: 'NEIGHBOUR_TABLE_FULL',
+      certainty: 'likely',
+      evidence: [`the neighbour table was full ${counters?.neighbourTableFull} times`],
+      fix: 'sysctl -w net.ipv4.neigh.default.gc_thresh3=8192',
+    });
+  return found;
+}
+
+/** A route through an interface that takes less than pods send, and packets that did not fit. */
+function mtuChecks(served: readonly Frontend[], { routes = [], interfaces = [], counters }: Facts): readonly Finding[] {
+  const endpoints = new Set([...endpointsOf(served, 'ipv4'), ...endpointsOf(served, 'ipv6')]);
+  const used = new Set(
+    routes.flatMap(({ to, dev, iif }) => (dev !== undefined && iif === undefined && endpoints.has(to) ? [dev] : [])),
+  );
+  const largest = Math.max(
+    0,
+    ...interfaces.filter(({ name }) => name !== 'lo' && name !== ipvsInterface).map(({ mtu }) => mtu),
+  );
+  const failed = (counters?.fragmentsFailed ?? 0) + (counters?.packetsTooBig ?? 0);
+  return interfaces.flatMap(({ name, mtu }): Finding[] => {
+    if (!used.has(name) || name === 'lo' || (mtu >= mtuMin && (mtu >= largest || failed === 0))) return [];
+    const isCertain = mtu < mtuMin;
+    return [
+      {
+        code: 'MTU_TOO_SMALL',
+        certainty: isCertain ? 'certain' : 'likely',
+        about: name,
+        evidence: [
+          `${name} has MTU ${mtu}, other interfaces have up to ${largest}`,
+          `${failed} packets did not fit through an interface`,
+        ],
+        fix: `ip link set ${name} mtu ${largest}`,
+      },
+    ];
+  });
+}
+
+/** Fewer come from scans with forged sources, which every node with a public address sees. */
+const reversePathMin = 3;
+
+function reversePathChecks(_target: ExaminedTarget, { sysctls, counters, interfaces = [] }: Facts): readonly Finding[] {
+  const dropped = counters?.reversePathFilter ?? 0;
+  if (dropped < reversePathMin || !sysctls) return [];
+  const general = Number(sysctls.get('net/ipv4/conf/all/rp_filter') ?? 0);
+  const strict = interfaces.filter(
+    ({ name }) => Math.max(general, Number(sysctls.get(`net/ipv4/conf/${name}/rp_filter`) ?? 0)) === 1,
+  );
+  if (strict.length === 0) return [];
+  return [
+    {
+      code: 'REVERSE_PATH_FILTER',
+      certainty: 'likely',
+      evidence: [
+        `the kernel dropped ${dropped} packets by the reverse path filter (IPReversePathFilter)`,
+        `rp_filter is strict on ${strict.map(({ name }) => name).join(', ')}`,
+      ],
+      fix: 'sysctl -w net.ipv4.conf.all.rp_filter=2',
+    },
+  ];
+}
+
+function nodeAddressChecks(
+  target: ExaminedTarget,
+  served: readonly Frontend[],
+  { nodeAddresses }: DesiredFacts,
+  facts: Facts,
+): readonly Finding[] {
+  const own = new Set(localAddresses(facts));
+  if (!facts.interfaces) return [];
+  const usesNodePorts = served.some(({ address }) => address === undefined || nodeAddresses.includes(address));
+  const used = new Set(served.map(({ family }) => family));
+  return nodeAddresses.flatMap((address): Finding[] =>
+    own.has(address) || !used.has(address.includes(':') ? 'ipv6' : 'ipv4')
+      ? []
+      : [
+          {
+            code: 'NODE_ADDRESS_MISSING',
+            certainty: usesNodePorts || target.kind === 'all' ? 'certain' : 'note',
+            about: address,
+            evidence: [`the bundle says that this node has ${address}; its interfaces have ${[...own].join(', ')}`],
+            fix: 'kubectl get nodes -o wide',
+          },
+        ],
+  );
+}
+
+function portChecks(served: readonly Frontend[], { listeners = [], sysctls }: Facts): readonly Finding[] {
+  const nodePorts = served.filter(({ address, kind }) => address === undefined && kind !== 'health-check');
+  const found: Finding[] = [];
+  for (const frontend of nodePorts) {
+    const listener = listeners.find(({ protocol, port }) => protocol === frontend.protocol && port === frontend.port);
+    if (listener)
+      found.push({
+        code: 'LISTENER_ON_NODE_PORT',
+        certainty: 'likely',
+        about: `${frontend.service ?? ''} ${printFrontendOf(frontend)}`.trim(),
+        evidence: [`${listener.program} listens on ${listener.address}:${listener.port}/${listener.protocol}`],
+        fix: `ss -Hlnp sport = :${listener.port}`,
+      });
+  }
+  const [from = 0, to = 0] = (sysctls?.get('net/ipv4/ip_local_port_range') ?? '').split(/\s+/).map(Number);
+  const reserved = sysctls?.get('net/ipv4/ip_local_reserved_ports') ?? '';
+  const inside = nodePorts.filter(({ port }) => port >= from && port <= to && !isReserved(reserved, port));
+  const [first] = inside;
+  if (first)
+    found.push({
+      code: 'PORT_RANGE_OVERLAPS',
+      certainty: 'likely',
+      about: printFrontendOf(first),
+      evidence: [
+        `net.ipv4.ip_local_port_range is ${from} to ${to}, and ${inside.map(printFrontendOf).slice(0, 3).join(', ')} ${inside.length === 1 ? 'lies' : 'lie'} within: replies to such a connection of this node may be taken for the Service's`,
+      ],
+      fix: `sysctl -w net.ipv4.ip_local_port_range="32768 60999"`,
+    });
+  return found;
+}
+
+const isReserved = (text: string, port: number): boolean =>
+  text.split(',').some((part) => {
+    const [from = '', to = from] = part.trim().split('-');
+    return from !== '' && port >= Number(from) && port <= Number(to);
+  });

@@ -1,0 +1,123 @@
+import { compareText, type Finding, printTarget, type ExaminedTarget } from '@sluice/netfilter';
+import type { Facts, Frontend } from '../facts.ts';
+import { type FollowedPacket, localAddresses } from '../packets.ts';
+import { printFrontendOf } from '../target.ts';
+
+/** What the desired state itself says about the examined frontends: intended, and still the answer to "why is it dead". */
+export function serviceChecks(
+  target: ExaminedTarget,
+  frontends: readonly Frontend[],
+  packets: readonly FollowedPacket[],
+  facts: Facts,
+): readonly Finding[] {
+  // On a node with many Services some have no endpoints, which is usual.
+  const certainty = target.kind === 'all' ? 'note' : 'certain';
+  const about = (one: Frontend): string => one.service ?? printFrontendOf(one);
+  const traced = frontends.filter(({ kind }) => kind !== 'health-check');
+  const without = traced.filter(({ endpoints }) => endpoints.length === 0);
+  // Packets of an outside client are dropped on purpose where source ranges leave it out.
+  const dropped = packets.filter(
+    ({ verdict, frontend, origin }) =>
+      verdict === 'drop' && !(origin === 'outside' && (frontend.ranges ?? []).length > 0),
+  );
+  const local = new Set(dropped.map(({ frontend }) => frontend));
+  const found: Finding[] = [];
+  for (const [name, group] of Map.groupBy(
+    without.filter((one) => !local.has(one)),
+    about,
+  ))
+    found.push({
+      code: 'NO_ENDPOINTS',
+      certainty,
+      about: name,
+      evidence: group.map((one) => `${printFrontendOf(one)} has no endpoint in the active generation`),
+      fix: endpointsCommand(group[0]),
+    });
+  for (const [name, group] of Map.groupBy(dropped, ({ frontend }) => about(frontend)))
+    found.push({
+      code: 'NO_LOCAL_ENDPOINT',
+      certainty,
+      about: name,
+      evidence: [
+        ...new Set(
+          group.map(
+            ({ frontend, origin }) =>
+              `packets from ${origin} to ${printFrontendOf(frontend)} are dropped: no endpoint is on this node`,
+          ),
+        ),
+      ].toSorted(compareText),
+      fix: endpointsCommand(group[0]?.frontend),
+    });
+  return [...found, ...unknownTarget(target, frontends, facts), ...sharedAddresses(target, frontends, facts)];
+}
+
+function endpointsCommand(frontend: Frontend | undefined): string {
+  const [namespace = '', name = ''] = frontend?.service?.split(':')[0]?.split('/') ?? [];
+  return name === ''
+    ? 'kubectl get endpointslices -A'
+    : `kubectl -n ${namespace} get endpointslices -l kubernetes.io/service-name=${name}`;
+}
+
+function unknownTarget(target: ExaminedTarget, frontends: readonly Frontend[], facts: Facts): readonly Finding[] {
+  if (target.kind === 'all' || frontends.length > 0 || !facts.desired) return [];
+  const { frontends: known } = facts.desired;
+  const similar = known.filter((one) =>
+    target.kind === 'address'
+      ? one.address === target.address
+      : one.service?.split('/')[1]?.split(':')[0] === target.service.split('/')[1],
+  );
+  const ports = similar.slice(0, 3).map((one) => `${one.service ?? ''} answers on ${printFrontendOf(one)}`);
+  return [
+    {
+      code: 'SERVICE_UNKNOWN',
+      certainty: 'certain',
+      about: printTarget(target),
+      evidence: [`the active generation has ${known.length} frontends, and none is ${printTarget(target)}`, ...ports],
+      fix:
+        target.kind === 'service'
+          ? `kubectl -n ${target.service.split('/')[0] ?? ''} get service ${target.service.split('/')[1] ?? ''}`
+          : 'kubectl get services -A -o wide',
+    },
+  ];
+}
+
+/** The same address and port twice, or a Service on an address of the node itself. */
+function sharedAddresses(target: ExaminedTarget, frontends: readonly Frontend[], facts: Facts): readonly Finding[] {
+  const all = facts.desired?.frontends ?? [];
+  const names = new Set(frontends.map(printFrontendOf));
+  const shared = Map.groupBy(
+    all.filter((one) => names.has(printFrontendOf(one))),
+    (one) => `${one.family} ${printFrontendOf(one)}`,
+  );
+  const found: Finding[] = [];
+  for (const [frontend, group] of shared) {
+    const services = [...new Set(group.map(({ service }) => service?.split(':')[0] ?? ''))].filter((one) => one !== '');
+    if (services.length > 1)
+      found.push({
+        code: 'ADDRESS_SHARED',
+        certainty: 'certain',
+        about: frontend,
+        evidence: [`${services.join(' and ')} answer on ${frontend}`],
+        fix: 'kubectl get services -A -o wide',
+      });
+  }
+  const own = new Set(localAddresses(facts));
+  for (const one of frontends) {
+    if (one.address === undefined || !own.has(one.address)) continue;
+    const isCluster = one.kind === 'cluster' || facts.desired?.mode === 'nftables';
+    // An external address on the node is how some load balancers bring packets here.
+    const isOwnNodePort = facts.desired?.nodeAddresses.includes(one.address) === true;
+    const name = facts.interfaces?.find(({ addresses }) => addresses.includes(one.address ?? ''))?.name ?? '';
+    if (isOwnNodePort || name === 'kube-ipvs0') continue;
+    found.push({
+      code: 'ADDRESS_ON_INTERFACE',
+      certainty: isCluster && target.kind !== 'all' ? 'certain' : isCluster ? 'likely' : 'note',
+      about: one.service ?? printFrontendOf(one),
+      evidence: [
+        `${one.address} of ${one.service ?? 'a Service'} is on interface ${name}: other ports of it reach this node, and the node answers ARP for it`,
+      ],
+      fix: `ip address delete ${one.address}/${one.address.includes(':') ? 128 : 32} dev ${name}`,
+    });
+  }
+  return found;
+}

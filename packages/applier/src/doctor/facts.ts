@@ -1,0 +1,186 @@
+import type { DescribedFrontend, Family, Unread } from '@sluice/netfilter';
+import type { TrackedFlow } from '../ports/kernel.ts';
+import type { NodeState } from '../ports/node-state.ts';
+import type { NftTableFacts } from './path/nft-expression.ts';
+
+/**
+ * What was seen of a node: plain values, read once. A part that could not be read is left out and named in `unread`, so that a check
+ * without its facts finds nothing instead of guessing.
+ */
+export interface Facts {
+  readonly node: string;
+  readonly sluiced: SluicedFacts;
+  /** Left out: there is no active generation, or it cannot be read. */
+  readonly desired?: DesiredFacts;
+  /** The steps that would make the kernel hold the active generation. */
+  readonly differences?: readonly string[];
+  /** All tables of both rule stores, without the chains of single Services. */
+  readonly tables?: readonly SavedTable[];
+  /** The tables of nftables that neither iptables nor Sluice made. */
+  readonly nftTables?: readonly NftTableFacts[];
+  readonly interfaces?: readonly InterfaceFacts[];
+  readonly routes?: readonly RouteFacts[];
+  /** A pod of this node in each family, where a route shows one. */
+  readonly pods?: readonly PodFacts[];
+  /** Addresses of next hops that do not answer. */
+  readonly failedNeighbours?: readonly string[];
+  /** Values below /proc/sys, by their path: `net/ipv4/ip_forward`. A key that this kernel lacks is left out. */
+  readonly sysctls?: ReadonlyMap<string, string>;
+  readonly counters?: CounterFacts;
+  readonly conntrack?: ConntrackFacts;
+  readonly kubeProxies?: readonly number[];
+  readonly listeners?: readonly ListenerFacts[];
+  readonly disk?: DiskFacts;
+  readonly clock?: ClockFacts;
+  /** Tools that the mode needs, and the node lacks. */
+  readonly missingTools?: readonly string[];
+  /** `--live`: what own packets met. */
+  readonly live?: LiveFacts;
+  readonly unread: readonly Unread[];
+}
+
+/** The journal, the bundle directory and the daemon. */
+export interface SluicedFacts {
+  readonly generation: number | undefined;
+  readonly version: string | undefined;
+  readonly halted: string | undefined;
+  /** The version of a change in progress. */
+  readonly open: string | undefined;
+  readonly quarantinedServices: readonly { readonly service: string; readonly because: string }[];
+  readonly bundle: BundleFacts;
+  readonly isDaemonRunning: boolean;
+  /** By code. */
+  readonly alarms: Readonly<Record<string, string>>;
+}
+
+/** The bundle directory, as the daemon reads it. */
+export type BundleFacts =
+  | { readonly kind: 'same' | 'absent' | 'unread'; readonly directory: string }
+  | { readonly kind: 'newer'; readonly directory: string; readonly version: string; readonly quarantined?: string }
+  | {
+      readonly kind: 'refused';
+      readonly directory: string;
+      readonly code: string;
+      readonly message: string;
+      readonly hint: string;
+    };
+
+/** What the active generation wants. */
+export interface DesiredFacts {
+  readonly mode: 'iptables' | 'ipvs' | 'nftables';
+  /** The tools of the rule store, as an operator types them: `iptables-nft`. */
+  readonly store: 'nft' | 'legacy';
+  readonly state: NodeState;
+  readonly frontends: readonly Frontend[];
+  /** The addresses that the bundle gives this node; empty where it names none. */
+  readonly nodeAddresses: readonly string[];
+}
+
+export interface Frontend extends DescribedFrontend {
+  readonly family: Family;
+}
+
+/** One table of a rule store, as `iptables-save -c` prints it. */
+export interface SavedTable {
+  readonly store: 'nft' | 'legacy';
+  readonly family: Family;
+  readonly table: string;
+  readonly chains: ReadonlyMap<string, SavedChain>;
+}
+
+export interface SavedChain {
+  /** `ACCEPT`, `DROP`; `-` for a chain that is not built in. */
+  readonly policy: string;
+  /** Without counters. */
+  readonly rules: readonly string[];
+}
+
+export interface InterfaceFacts {
+  readonly name: string;
+  readonly isUp: boolean;
+  readonly mtu: number;
+  readonly kind: string;
+  readonly addresses: readonly string[];
+}
+
+/** The route of one packet, as `ip route get` answers. */
+export interface RouteFacts {
+  readonly to: string;
+  /** The source, where the question names one. */
+  readonly from?: string;
+  /** The interface by which the packet arrives, where the question names one. */
+  readonly iif?: string;
+  /** Left out: there is no route, because of `why`. */
+  readonly dev?: string;
+  readonly via?: string;
+  readonly isLocal: boolean;
+  readonly why?: string;
+}
+
+/** The address of a pod, and the interface to it. */
+export interface PodFacts {
+  readonly address: string;
+  readonly dev: string;
+}
+
+/** Counters of this network namespace since it exists. */
+export interface CounterFacts {
+  readonly reversePathFilter: number;
+  readonly fragmentsFailed: number;
+  readonly packetsTooBig: number;
+  readonly insertFailed: number;
+  readonly dropped: number;
+  readonly earlyDropped: number;
+  readonly neighbourTableFull: number;
+}
+
+export interface ConntrackFacts {
+  readonly count: number;
+  readonly max: number;
+  /** Connections by the endpoint that answers, of those endpoints that were asked about. */
+  readonly endpoints: ReadonlyMap<string, EndpointConnections>;
+  /** UDP connections to endpoints that their frontend no longer has. */
+  readonly stale: readonly TrackedFlow[];
+}
+
+export interface EndpointConnections {
+  /** Both directions have had packets, and the connection was accepted. */
+  readonly answered: number;
+  /** Without any reply. */
+  readonly silent: number;
+  /** Masqueraded ones. */
+  readonly masqueraded: number;
+}
+
+export interface ListenerFacts {
+  readonly protocol: 'tcp' | 'udp';
+  readonly address: string;
+  readonly port: number;
+  /** `nginx (pid 812)` */
+  readonly program: string;
+}
+
+export interface DiskFacts {
+  readonly path: string;
+  readonly freeBytes: number;
+  readonly freeInodes: number;
+  /** 0 where the file system does not count them. */
+  readonly inodes: number;
+  readonly isReadOnly: boolean;
+}
+
+export interface ClockFacts {
+  readonly nowMs: number;
+  /** When the state directory was last written, by its files. */
+  readonly stateMs: number;
+}
+
+/** What own packets met, with `--live`. */
+export interface LiveFacts {
+  /** By `address:port`: how a connection from this node ended. */
+  readonly answers: ReadonlyMap<string, LiveAnswer>;
+  /** The rules that they met, as `nft monitor trace` prints them. */
+  readonly trace: readonly string[];
+}
+
+export type LiveAnswer = 'answered' | 'refused' | 'silent' | 'unreachable';

@@ -1,0 +1,99 @@
+import { expect, test } from 'vitest';
+import type { SavedTable } from '../facts.ts';
+import { walkIptables } from './iptables-walk.ts';
+import type { HookPacket } from './packet.ts';
+
+const packet: HookPacket = {
+  family: 'ipv4',
+  protocol: 'tcp',
+  source: '10.244.1.9',
+  destination: '10.244.2.6',
+  port: 8080,
+  isReply: false,
+  in: 'cali1',
+  out: 'eth0',
+  isTranslated: true,
+  isMasqueraded: false,
+  isToNode: false,
+};
+
+/** A filter table whose FORWARD has these rules; `A` and `B` are further chains. */
+function table(
+  forward: readonly string[],
+  more: Readonly<Record<string, readonly string[]>> = {},
+  policy = 'ACCEPT',
+): SavedTable {
+  const rulesOf = (chain: string, rules: readonly string[]): readonly string[] =>
+    rules.map((rule) => `-A ${chain} ${rule}`);
+  const chains = new Map([
+    ['FORWARD', { policy, rules: rulesOf('FORWARD', forward) }],
+    ...Object.entries(more).map(([name, rules]) => [name, { policy: '-', rules: rulesOf(name, rules) }] as const),
+  ]);
+  return { store: 'nft', family: 'ipv4', table: 'filter', chains };
+}
+
+const met = (of: SavedTable, change: Partial<HookPacket> = {}): readonly string[] =>
+  walkIptables(of, 'FORWARD', { ...packet, ...change }, (chain) => chain.startsWith('SLUICE-')).map(
+    ({ kind, isCertain, rule }) =>
+      `${isCertain ? '' : 'perhaps '}${kind} ${rule.replace('iptables-nft -t filter ', '')}`,
+  );
+
+test.each<[string, SavedTable, readonly string[]]>([
+  ['a rule for another network', table(['-s 192.0.2.0/24 -j DROP']), []],
+  ['a rule for its network', table(['-d 10.244.0.0/16 -j DROP']), ['drop -A FORWARD -d 10.244.0.0/16 -j DROP']],
+  ['all but its network', table(['! -s 10.244.0.0/16 -j DROP']), []],
+  [
+    'its port in a list',
+    table(['-p tcp -m multiport --dports 22,8000:9000 -j REJECT']),
+    ['drop -A FORWARD -p tcp -m multiport --dports 22,8000:9000 -j REJECT'],
+  ],
+  ['another state', table(['-m conntrack --ctstate INVALID -j DROP']), []],
+  [
+    'a mark, which is not known',
+    table(['-m mark --mark 0x1 -j DROP']),
+    ['perhaps drop -A FORWARD -m mark --mark 0x1 -j DROP'],
+  ],
+  [
+    'a rate, which is not known',
+    table(['-m limit --limit 1/s -j DROP']),
+    ['perhaps drop -A FORWARD -m limit --limit 1/s -j DROP'],
+  ],
+  ['an accept before it', table(['-i cali+ -j ACCEPT', '-j DROP']), []],
+  [
+    'an accept by mark before it',
+    table(['-m mark --mark 0x1 -j ACCEPT', '-j DROP']),
+    ['perhaps drop -A FORWARD -j DROP'],
+  ],
+  ['a policy', table([], {}, 'DROP'), ['drop -P FORWARD DROP']],
+  ['a policy after an accept', table(['-s 10.0.0.0/8 -j ACCEPT'], {}, 'DROP'), []],
+  ['a chain that returns', table(['-j A', '-j DROP'], { A: ['-j RETURN', '-j ACCEPT'] }), ['drop -A FORWARD -j DROP']],
+  ['a chain that accepts', table(['-j A', '-j DROP'], { A: ['-o eth0 -j ACCEPT'] }), []],
+  [
+    'a chain that drops perhaps',
+    table(['-j A'], { A: ['-m set --match-set x src -j DROP'] }),
+    ['perhaps drop -A A -m set --match-set x src -j DROP'],
+  ],
+  [
+    'a goto, whose chain returns to the policy',
+    table(['-g A', '-j ACCEPT'], { A: [] }, 'DROP'),
+    ['drop -P FORWARD DROP'],
+  ],
+  ['words of rules in a comment', table(['-m comment --comment "x -j DROP" -j ACCEPT'], {}, 'DROP'), []],
+  ['a log', table(['-j LOG', '-j DROP']), ['drop -A FORWARD -j DROP']],
+  ['chains that form a loop', table(['-j A'], { A: ['-j A'] }), []],
+])('judges %s', (_title, given, expected) => {
+  expect(met(given)).toEqual(expected);
+});
+
+test("Sluice's chains accept masqueraded packets and replies, and let others continue", () => {
+  const own = table(['-j SLUICE-FORWARD', '-j DROP']);
+  expect(met(own)).toEqual(['drop -A FORWARD -j DROP']);
+  expect(met(own, { isMasqueraded: true })).toEqual([]);
+  expect(met(own, { isReply: true })).toEqual([]);
+});
+
+test('rules for replies ask for the source port', () => {
+  const reply = { isReply: true, isTranslated: false };
+  expect(met(table(['-p tcp -m tcp --sport 8080 -j DROP']), reply)).toHaveLength(1);
+  expect(met(table(['-m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT', '-j DROP']), reply)).toEqual([]);
+});

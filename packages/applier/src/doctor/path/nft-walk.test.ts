@@ -1,0 +1,85 @@
+import { expect, test } from 'vitest';
+import type { NftChainFacts, NftTableFacts } from './nft-expression.ts';
+import { walkNft } from './nft-walk.ts';
+import type { HookPacket } from './packet.ts';
+
+const packet: HookPacket = {
+  family: 'ipv4',
+  protocol: 'tcp',
+  source: '10.244.1.9',
+  destination: '10.244.2.6',
+  port: 8080,
+  isReply: false,
+  in: 'cali1',
+  out: 'eth0',
+  isTranslated: true,
+  isMasqueraded: false,
+  isToNode: false,
+};
+
+const match = (left: object, right: unknown, op = '=='): object => ({ match: { op, left, right } });
+const payload = (protocol: string, field: string): object => ({ payload: { protocol, field } });
+const drop = { drop: null };
+
+function table(
+  rules: readonly (readonly object[])[],
+  base: Partial<NftChainFacts> = {},
+  more: readonly NftChainFacts[] = [],
+): NftTableFacts {
+  const listed = rules.map((statements, index) => ({ handle: index + 1, statements }));
+  return {
+    family: 'inet',
+    name: 'fw',
+    chains: [
+      { name: 'f', type: 'filter', hook: 'forward', priority: 0, policy: 'accept', ...base, rules: listed },
+      ...more,
+    ],
+  };
+}
+
+const met = (of: NftTableFacts, hook = 'forward'): readonly string[] =>
+  walkNft([of], hook, packet).map(({ kind, isCertain }) => `${isCertain ? '' : 'perhaps '}${kind}`);
+
+test.each<[string, NftTableFacts, readonly string[]]>([
+  [
+    'its port in a set',
+    table([[match(payload('tcp', 'dport'), { set: [22, { range: [8000, 9000] }] }), drop]]),
+    ['drop'],
+  ],
+  ['another port', table([[match(payload('tcp', 'dport'), 22), drop]]), []],
+  [
+    'its network',
+    table([[match(payload('ip', 'daddr'), { prefix: { addr: '10.244.0.0', len: 16 } }), drop]]),
+    ['drop'],
+  ],
+  [
+    'all but its network',
+    table([[match(payload('ip', 'daddr'), { prefix: { addr: '10.244.0.0', len: 16 } }, '!='), drop]]),
+    [],
+  ],
+  ['a rule for IPv6', table([[match(payload('ip6', 'daddr'), '::1'), drop]]), []],
+  ['a named set, which is not read', table([[match(payload('ip', 'daddr'), '@blocked'), drop]]), ['perhaps drop']],
+  ['a translated connection', table([[match({ ct: { key: 'status' } }, 'dnat', 'in'), { accept: null }], [drop]]), []],
+  ['an interface with a wildcard', table([[match({ meta: { key: 'iifname' } }, 'cali*'), drop]]), ['drop']],
+  ['a rate', table([[{ limit: { rate: 10 } }, drop]]), ['perhaps drop']],
+  ['a policy', table([], { policy: 'drop' }), ['drop']],
+  ['a policy after a verdict map', table([[{ vmap: {} }]], { policy: 'drop' }), ['perhaps drop']],
+  [
+    'a chain that accepts',
+    table([[{ jump: { target: 'ok' } }]], { policy: 'drop' }, [
+      { name: 'ok', rules: [{ handle: 9, statements: [{ accept: null }] }] },
+    ]),
+    [],
+  ],
+])('judges %s', (_title, given, expected) => {
+  expect(met(given)).toEqual(expected);
+});
+
+test.each([
+  [-150, ['translate']],
+  [-100, ['perhaps translate']],
+  [-90, []],
+])('a translation at priority %i comes before that of Services or not', (priority, expected) => {
+  const of = table([[{ dnat: { addr: '192.0.2.1' } }]], { type: 'nat', hook: 'prerouting', priority });
+  expect(met(of, 'prerouting')).toEqual(expected);
+});

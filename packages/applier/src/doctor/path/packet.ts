@@ -1,0 +1,51 @@
+import type { Family, TransportProtocol } from '@sluice/netfilter';
+
+/** A packet at one hook. What is not known is left out, and a rule that asks for it matches perhaps. */
+export interface HookPacket {
+  readonly family: Family;
+  readonly protocol: TransportProtocol;
+  readonly source: string | undefined;
+  readonly destination: string;
+  /** Of a request the destination port; a reply has it as source port. */
+  readonly port: number;
+  readonly isReply: boolean;
+  /** `''`: a process of the node sends it, so that there is none. */
+  readonly in: string | undefined;
+  /** `''`: it is for the node itself. */
+  readonly out: string | undefined;
+  /** Whether a Service's rules translated it. */
+  readonly isTranslated: boolean;
+  readonly isMasqueraded: boolean;
+  /** Whether the destination is an address of the node. */
+  readonly isToNode: boolean;
+}
+
+/** Whether a rule matches a packet. */
+export type Match = 'yes' | 'no' | 'perhaps';
+
+/** All conditions of a rule together. */
+export const all = (matches: Iterable<Match>): Match => {
+  let result: Match = 'yes';
+  for (const match of matches) {
+    if (match === 'no') return 'no';
+    if (match === 'perhaps') result = 'perhaps';
+  }
+  return result;
+};
+
+export const not = (match: Match): Match => (match === 'yes' ? 'no' : match === 'no' ? 'yes' : 'perhaps');
+
+/** A known value compared; an unknown one matches perhaps. */
+export const known = <T>(value: T | undefined, test: (value: T) => boolean): Match =>
+  value === undefined ? 'perhaps' : test(value) ? 'yes' : 'no';
+
+/** A foreign rule that decides about a packet, in every case or perhaps. */
+export interface Meeting {
+  readonly kind: 'drop' | 'translate' | 'exempt' | 'notrack';
+  /** False: an earlier rule may take the packet first, or the rule may not match. */
+  readonly isCertain: boolean;
+  /** As a tool prints it, with the tool: `iptables-nft -t filter -A FORWARD -j DROP`. */
+  readonly rule: string;
+  /** A command that removes it, or makes it harmless. */
+  readonly fix: string;
+}

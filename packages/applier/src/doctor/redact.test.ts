@@ -1,0 +1,61 @@
+import { diagnose } from '@sluice/netfilter';
+import { expect, test } from 'vitest';
+import type { Facts, Frontend } from './facts.ts';
+import { archiveFiles, Redaction } from './redact.ts';
+
+test.each([
+  ['shop/web:http on worker-eu-1 has 10.96.0.10', 'namespace-1/service-1:http on node-1 has 10.96.0.10'],
+  ['8.8.8.8 and 8.8.8.8, then 9.9.9.9/32', 'address-1 and address-1, then address-2/32'],
+  ['[2a00:1450::5]:443 and fd00::5', '[address-1]:443 and fd00::5'],
+  ['shop/web-2 and my-shop/web stay apart', 'namespace-1/service-2 and my-shop/web stay apart'],
+  ['version 1.8.9, at 12:30:45, 127.0.0.1', 'version 1.8.9, at 12:30:45, 127.0.0.1'],
+  [
+    'kubectl -n shop get endpointslices -l kubernetes.io/service-name=web',
+    'kubectl -n namespace-1 get endpointslices -l kubernetes.io/service-name=service-1',
+  ],
+])('redacts %s', (text, expected) => {
+  expect(new Redaction('worker-eu-1', ['shop/web:http', 'shop/web-2']).apply(text)).toBe(expected);
+});
+
+test('no name and no public address is left in an archive', () => {
+  const frontend: Frontend = {
+    family: 'ipv4',
+    protocol: 'tcp',
+    service: 'bank/ledger:api',
+    address: '8.8.4.4',
+    port: 80,
+    endpoints: [{ text: '10.244.1.5:8080', weight: 1 }],
+    affinitySeconds: [],
+  };
+  const facts: Facts = {
+    node: 'vault-7',
+    sluiced: {
+      generation: 3,
+      version: 'abc',
+      halted: undefined,
+      open: undefined,
+      quarantinedServices: [],
+      bundle: { kind: 'same', directory: '/etc/sluice/rendered' },
+      isDaemonRunning: true,
+      alarms: {},
+    },
+    desired: {
+      mode: 'iptables',
+      store: 'nft',
+      state: { families: {}, sysctls: new Map() },
+      frontends: [frontend],
+      nodeAddresses: ['1.2.3.4'],
+    },
+    sysctls: new Map([['net/ipv4/ip_forward', '1']]),
+    unread: [],
+  };
+  const diagnosis = diagnose(
+    'bank/ledger',
+    [{ code: 'NO_ROUTE', certainty: 'certain', about: '1.2.3.4', evidence: ['vault-7'], fix: 'ip route' }],
+    [],
+  );
+  const all = [...archiveFiles(diagnosis, facts).values()].join('');
+  expect(all).not.toMatch(/bank|ledger|vault-7|1\.2\.3\.4|8\.8\.4\.4/);
+  expect(all).toContain('10.244.1.5:8080');
+  expect(all).toContain('"net/ipv4/ip_forward": "1"');
+});

@@ -1,0 +1,40 @@
+import type { ExaminedTarget } from '@sluice/netfilter';
+import type { DesiredFacts, Frontend, InterfaceFacts } from './facts.ts';
+
+/** The frontends that a target names. A node port answers on each address of the node. */
+export function frontendsOf(
+  target: ExaminedTarget,
+  { frontends }: Pick<DesiredFacts, 'frontends'>,
+  interfaces: readonly InterfaceFacts[],
+): readonly Frontend[] {
+  if (target.kind === 'all') return frontends;
+  if (target.kind === 'service') {
+    const name = target.port === undefined ? undefined : `${target.service}:${target.port}`;
+    return frontends.filter(({ service }) =>
+      name === undefined ? service === target.service || service?.startsWith(`${target.service}:`) : service === name,
+    );
+  }
+  const own = new Set(interfaces.flatMap(({ addresses }) => addresses));
+  return frontends.filter(
+    (one) =>
+      (one.address === target.address ||
+        (one.address === undefined && own.has(target.address) && isSameFamily(one, target.address))) &&
+      (target.port === undefined || one.port === target.port),
+  );
+}
+
+const isSameFamily = ({ family }: Frontend, address: string): boolean => (family === 'ipv6') === address.includes(':');
+
+/** `10.96.0.10:80/tcp`, of a node port `node port 30080/tcp`. */
+export const printFrontendOf = ({
+  address,
+  port,
+  protocol,
+}: Pick<Frontend, 'address' | 'port' | 'protocol'>): string =>
+  address === undefined
+    ? `node port ${port}/${protocol}`
+    : `${address.includes(':') ? `[${address}]` : address}:${port}/${protocol}`;
+
+/** The address of `10.244.1.5:8080` or `[fd00::5]:8080`. */
+export const addressOfEndpoint = (endpoint: string): string =>
+  endpoint.slice(0, endpoint.lastIndexOf(':')).replaceAll(/^\[|\]$/g, '');
