@@ -81,6 +81,7 @@ const reference: Section = {
   pages: [
     page('docs/reference/sluice.md', 'sluice', 'commands and options of the renderer'),
     page('docs/reference/sluiced.md', 'sluiced', 'commands and options of the applier'),
+    page('docs/doctor.md', 'Doctor', 'why a Service does not answer; every cause'),
     page('docs/exit-codes.md', 'Exit codes', 'of both programs, by command'),
     page('docs/reference/sluice-yaml.md', 'sluice.yaml', 'config of the renderer'),
     page('docs/reference/sluiced-yaml.md', 'sluiced.yaml', 'config of a node'),

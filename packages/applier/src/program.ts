@@ -6,6 +6,7 @@ import { addBoot } from './commands/boot/command.ts';
 import { addCheckpoint } from './commands/checkpoint/command.ts';
 import { addCleanup } from './commands/cleanup/command.ts';
 import { addDecisions } from './commands/decide/command.ts';
+import { addDoctor } from './commands/doctor/command.ts';
 import { addHistory } from './commands/history/command.ts';
 import { addImport } from './commands/import/command.ts';
 import { addKeygen } from './commands/keygen/command.ts';
@@ -40,6 +41,7 @@ const verbs = [
   addStatus,
   addShow,
   addObserve,
+  addDoctor,
   addHistory,
   addVersion,
   addRollback,

@@ -33,5 +33,6 @@ export * from './release/waves.ts';
 export * from './release/receipt.ts';
 export * from './archive/archive.ts';
 export * from './archive/contents.ts';
+export { printTar } from './archive/tar.ts';
 export { readVirtualFile, serverName, type VirtualFile, type VirtualLine } from './virtual/file.ts';
 export * from './virtual/resolve.ts';

@@ -1,0 +1,141 @@
+import { writeFileSync } from 'node:fs';
+import { gzipSync } from 'node:zlib';
+import { printTar } from '@sluice/bundle';
+import { printDiagnosis, type Problem, readTarget, type ExaminedTarget } from '@sluice/netfilter';
+import { CommandError } from '../../command-error.ts';
+import type { SluicedConfig } from '../../config.ts';
+import { diagnoseNode } from '../../doctor/diagnose-node.ts';
+import type { Facts, SluicedFacts } from '../../doctor/facts.ts';
+import { archiveFiles } from '../../doctor/redact.ts';
+
+import { examine } from '../../examine/examine.ts';
+import { bundleFacts, nodeAddresses } from '../../examine/node.ts';
+import type { Arrival } from '../../inbox/inbox.ts';
+import { runChildren } from '../../kernel/run.ts';
+import { messageOf } from '../../message.ts';
+import { exitCodes } from '../../ports/outcome.ts';
+import { peek } from '../../state/peek.ts';
+import type { NodeRecord } from '../../state/record.ts';
+import { controlStatus } from '../session/control-status.ts';
+import { lookAt } from '../session/look-at.ts';
+import { openSession } from '../session/session.ts';
+import { answer, type CommonOptions, loadConfig, type Terminal } from '../terminal/terminal.ts';
+
+export interface DoctorOptions extends CommonOptions {
+  /** Sends packets of its own. */
+  readonly live?: boolean;
+  /** Where a redacted archive goes. */
+  readonly bundle?: string;
+}
+
+/**
+ * `sluiced doctor [SERVICE|ADDRESS]`: the most likely cause why a Service does not answer, its evidence and one command. Exit code 1 when
+ * a cause is found.
+ */
+export async function doctor(text: string | undefined, options: DoctorOptions, terminal: Terminal): Promise<number> {
+  const target = readTarget(text);
+  if (target === undefined) throw new CommandError([noTarget(text ?? '')]);
+  const config = loadConfig(options);
+  if (process.geteuid?.() !== 0) throw new CommandError([notRoot], exitCodes.refused);
+  const facts = await factsOf(config, target, options.live === true);
+  const diagnosis = diagnoseNode(target, facts);
+  if (options.bundle !== undefined) writeArchive(options.bundle, archiveFiles(diagnosis, facts));
+  answer(options, terminal, {
+    kind: 'Diagnosis',
+    fields: { node: config.node, ...diagnosis, cause: diagnosis.cause ?? null },
+    text: printDiagnosis(diagnosis),
+  });
+  return diagnosis.cause ? exitCodes.different : exitCodes.done;
+}
+
+/** A new file that only root can read: what is redacted still describes a node. */
+function writeArchive(path: string, files: ReadonlyMap<string, string>): void {
+  try {
+    const bytes = new Map([...files].map(([name, text]) => [name, Buffer.from(text)]));
+    writeFileSync(path, gzipSync(printTar(bytes)), { flag: 'wx', mode: 0o600 });
+  } catch (error) {
+    throw new CommandError([unwritable(path, messageOf(error))]);
+  }
+}
+
+const unwritable = (path: string, why: string): Problem => ({
+  code: 'OUTPUT_UNWRITABLE',
+  level: 'error',
+  message: `Cannot write ${path}: ${why}`,
+  hint: 'Pass a path that does not exist yet, in a directory with free space',
+});
+
+async function factsOf(config: SluicedConfig, target: ExaminedTarget, isLive: boolean): Promise<Facts> {
+  const record = peek(config.state);
+  const arrival = await bundleOf(config);
+  const session = await openSession({ ...config, backend: 'auto' }, 'look', () => undefined);
+  try {
+    const { journal, backend, reconciler } = session;
+    return await examine(
+      {
+        config,
+        target,
+        sluiced: await sluicedFacts(config, record, arrival),
+        active: journal.active?.state,
+        store: backend,
+        isLive,
+        nodeAddresses: nodeAddresses(arrival, config),
+        differences: () => reconciler.differences(),
+      },
+      runChildren(),
+    );
+  } finally {
+    session.close();
+  }
+}
+
+/** An unreadable directory is one that the daemon refuses. */
+async function bundleOf(config: SluicedConfig): Promise<Arrival> {
+  try {
+    return await lookAt(config, false);
+  } catch (error) {
+    return {
+      kind: 'refused',
+      problems: [
+        {
+          code: 'BUNDLE_INVALID',
+          level: 'error',
+          message: messageOf(error),
+          hint: 'Check the path and its permissions',
+        },
+      ],
+    };
+  }
+}
+
+async function sluicedFacts(
+  config: SluicedConfig,
+  record: NodeRecord | undefined,
+  arrival: Arrival,
+): Promise<SluicedFacts> {
+  const running = await controlStatus(config.state);
+  return {
+    generation: record?.current?.number,
+    version: record?.current?.version,
+    halted: record?.held ?? undefined,
+    open: record?.open?.version,
+    quarantinedServices: record?.quarantinedServices ?? [],
+    bundle: bundleFacts(arrival, config, record),
+    isDaemonRunning: running !== undefined,
+    alarms: running?.report?.alarms ?? {},
+  };
+}
+
+const notRoot: Problem = {
+  code: 'NODE_NOT_ROOT',
+  level: 'error',
+  message: 'Cannot examine this node: only root can read its rules',
+  hint: 'Run it with sudo; it changes nothing. `sluice doctor -f SNAPSHOT` examines the part that needs no node',
+};
+
+const noTarget = (text: string): Problem => ({
+  code: 'USAGE_INVALID',
+  level: 'error',
+  message: `Cannot examine ${JSON.stringify(text)}: neither namespace/name nor an address`,
+  hint: 'Pass namespace/name, such as shop/web, or an address, such as 10.96.0.10:80 or [fd00::10]:80',
+});

@@ -1,0 +1,138 @@
+import { type Unread, type ExaminedTarget } from '@sluice/netfilter';
+import type { SluicedConfig } from '../config.ts';
+import type { ConntrackFacts, Facts, Frontend, InterfaceFacts, RouteFacts, SluicedFacts } from '../doctor/facts.ts';
+import { followedMax, outsideClient, sample } from '../doctor/packets.ts';
+import { addressOfEndpoint, frontendsOf } from '../doctor/target.ts';
+import type { Run } from '../kernel/command.ts';
+import { processesNamed } from '../kernel/facts.ts';
+import { readTrackedPaths } from '../kernel/conntrack.ts';
+import { findTool, type RuleStore } from '../kernel/tools.ts';
+import { messageOf } from '../message.ts';
+import { staleFlows } from '../plan/flows.ts';
+import type { NodeState } from '../ports/node-state.ts';
+import { bounds } from './bounds.ts';
+import { countConnections, readFill } from './connections.ts';
+import { observeLive } from './live.ts';
+import { missingTools, readClock, readDisk } from './machine.ts';
+import {
+  readCounters,
+  readFailedNeighbours,
+  readInterfaces,
+  readListeners,
+  readPods,
+  readRoute,
+  readSysctls,
+} from './network.ts';
+import { desiredFacts } from './node.ts';
+import { readNftTables, readTables } from './tables.ts';
+
+/** What is known of the node before it is examined. */
+export interface Subject {
+  readonly config: SluicedConfig;
+  readonly target: ExaminedTarget;
+  readonly sluiced: SluicedFacts;
+  /** The active generation; undefined: there is none. */
+  readonly active: NodeState | undefined;
+  readonly store: RuleStore;
+  readonly nodeAddresses: readonly string[];
+  /** Whether packets may be sent. */
+  readonly isLive: boolean;
+  /** Compares the kernel with the active generation. */
+  readonly differences: () => Promise<readonly string[]>;
+}
+
+/** Reads a node. Without `isLive` nothing is sent and nothing is written. Each part may fail by itself. */
+export async function examine(subject: Subject, run: Run): Promise<Facts> {
+  const { config, target, sluiced, active, store, nodeAddresses } = subject;
+  const reads = new Reads();
+  const desired =
+    active && (await reads.one('the active generation', async () => desiredFacts(active, store, nodeAddresses)));
+  const interfaces = await reads.one('interfaces (ip address)', () => readInterfaces(run));
+  const asked = desired ? sample(frontendsOf(target, desired, interfaces ?? []), followedMax.frontends) : [];
+  const own = new Set(interfaces?.flatMap(({ addresses }) => addresses));
+  const [first, second] = [
+    {
+      differences: active && (await reads.one('the comparison with the active generation', subject.differences)),
+      tables: await reads.one('rules of iptables', () => allTables(run)),
+      nftTables: await reads.one('tables of nftables', () => readNftTables(run)),
+      pods: await reads.one('routes (ip route show)', () => readPods(own, run)),
+      routes: await reads.one('routes (ip route get)', () => routesOf(asked, interfaces ?? [], run)),
+    },
+    {
+      failedNeighbours: await reads.one('neighbours (ip neigh)', () => readFailedNeighbours(run)),
+      sysctls: await reads.one('sysctls', async () => readSysctls()),
+      counters: await reads.one('counters of /proc/net', async () => readCounters()),
+      conntrack: await reads.one('tracked connections', () => readConntrack(asked, interfaces ?? [], active, run)),
+      kubeProxies: await reads.one('processes', async () => processesNamed('kube-proxy')),
+      listeners: await reads.one('listening sockets (ss)', () => readListeners(run)),
+      disk: await reads.one('the file system of the state directory', async () => readDisk(config.state)),
+      clock: active && (await reads.one('the times of the state directory', async () => readClock(config.state))),
+      missingTools: desired && missingTools(desired.mode, store),
+      live: subject.isLive ? await reads.one('own packets', () => observeLive(asked, [...own], run)) : undefined,
+    },
+  ];
+  return present({ node: config.node, sluiced, desired, interfaces, ...first, ...second, unread: reads.unread });
+}
+
+/** A part that was not read is left out. */
+const present = (facts: { readonly [K in keyof Facts]: Facts[K] | undefined }): Facts =>
+  Object.fromEntries(Object.entries(facts).filter(([, value]) => value !== undefined)) as unknown as Facts;
+
+/** Reads that may fail, each by itself. */
+class Reads {
+  readonly unread: Unread[] = [];
+
+  async one<T>(what: string, read: () => Promise<T>): Promise<T | undefined> {
+    try {
+      return await read();
+    } catch (error) {
+      this.unread.push({ what, because: messageOf(error) });
+      return undefined;
+    }
+  }
+}
+
+async function allTables(run: Run): Promise<NonNullable<Facts['tables']>> {
+  const all = (['nft', 'legacy'] as const).flatMap((store) =>
+    (['ipv4', 'ipv6'] as const).map((family) => readTables(store, family, run)),
+  );
+  return (await Promise.all(all)).flat();
+}
+
+/** From this node to endpoints and frontends, and from endpoints back to a client outside of the cluster. */
+async function routesOf(
+  asked: readonly Frontend[],
+  interfaces: readonly InterfaceFacts[],
+  run: Run,
+): Promise<readonly RouteFacts[]> {
+  const endpoints = asked.flatMap((one) =>
+    sample(one.endpoints, followedMax.endpoints).map(({ text }) => addressOfEndpoint(text)),
+  );
+  const vips = asked.flatMap(({ address }) => (address === undefined || address.includes('/') ? [] : address));
+  const there = await Promise.all(distinct([...endpoints, ...vips]).map((to) => readRoute({ to }, run)));
+  const own = new Set(interfaces.flatMap(({ addresses }) => addresses));
+  const isEndpoint = new Set(endpoints);
+  const back = there.flatMap(({ to, dev, via, isLocal }) => {
+    const isOnNode = dev !== undefined && !isLocal && via === undefined && !own.has(to) && isEndpoint.has(to);
+    return isOnNode ? [{ to: outsideClient[to.includes(':') ? 'ipv6' : 'ipv4'], from: to, iif: dev }] : [];
+  });
+  const clients = distinct(back.map(({ to }) => to)).map((to) => ({ to }));
+  return [...there, ...(await Promise.all([...clients, ...back].map((question) => readRoute(question, run))))];
+}
+
+const distinct = (addresses: readonly string[]): readonly string[] => [...new Set(addresses)].slice(0, bounds.routes);
+
+async function readConntrack(
+  asked: readonly Frontend[],
+  interfaces: readonly InterfaceFacts[],
+  active: NodeState | undefined,
+  run: Run,
+): Promise<ConntrackFacts> {
+  const endpoints = new Set(
+    asked.flatMap(({ endpoints: all, protocol }) => all.map(({ text }) => `${text} ${protocol}`)),
+  );
+  const own = new Set(interfaces.flatMap(({ addresses }) => addresses));
+  const file = findTool('conntrack');
+  const stale = active && file !== undefined ? staleFlows(active, await readTrackedPaths(file, run)) : [];
+  return { ...readFill(), endpoints: await countConnections(endpoints, own, run), stale };
+}
