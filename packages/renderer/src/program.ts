@@ -3,6 +3,7 @@ import { Command } from 'commander';
 import { addAllocations } from './commands/allocations/command.ts';
 import { addCost } from './commands/cost/command.ts';
 import { addDiff } from './commands/diff/command.ts';
+import { addDoctor } from './commands/doctor/command.ts';
 import { addExplain } from './commands/explain/command.ts';
 import { addFleet } from './commands/fleet/command.ts';
 import { addInit } from './commands/init/command.ts';
@@ -41,6 +42,7 @@ const verbs = [
   addTrace,
   addProve,
   addExplain,
+  addDoctor,
   addCost,
   addPolicy,
   addReport,

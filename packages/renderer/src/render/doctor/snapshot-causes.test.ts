@@ -1,0 +1,76 @@
+import { readTarget } from '@sluice/netfilter';
+import { expect, test } from 'vitest';
+import { endpoint, node, normalised, service, slice } from '../builders.fixture.ts';
+import type { KubeObject } from '../kube.ts';
+import { snapshotCauses } from './snapshot-causes.ts';
+
+const nodes = [
+  node('node-a'),
+  node('node-b', { status: { addresses: [{ type: 'InternalIP', address: '192.0.2.12' }] } }),
+];
+const on = (nodeName: string, ready = true) => endpoint('10.244.1.5', { nodeName, conditions: { ready } });
+
+/** The first cause of `shop/web`, or of another target, for packets at node-a. */
+function causeOf(objects: readonly KubeObject[], target = 'shop/web'): string {
+  const all = [...nodes, ...objects];
+  const { model, problems } = normalised(all);
+  const found = snapshotCauses(readTarget(target) ?? { kind: 'all' }, { model, problems, objects: all }, 'node-a');
+  return found.map(({ code, certainty }) => `${certainty} ${code}`).join(', ');
+}
+
+test.each<[string, readonly KubeObject[], string]>([
+  ['a Service that works', [service('web'), slice('web', { endpoints: [on('node-b')] })], ''],
+  [
+    'a Service without a slice',
+    [service('web'), service('db', { clusterIP: '10.96.0.2' }), slice('db')],
+    'certain SELECTOR_MATCHES_NOTHING',
+  ],
+  ['an empty slice', [service('web'), slice('web', { endpoints: [] })], 'certain NO_ENDPOINTS'],
+  [
+    'endpoints that are not ready',
+    [service('web'), slice('web', { endpoints: [on('node-a', false)] })],
+    'certain ENDPOINTS_NOT_READY',
+  ],
+  [
+    'endpoints with a port of another name',
+    [service('web'), slice('web', { ports: [{ name: 'metrics', port: 9090 }], endpoints: [on('node-a')] })],
+    'certain TARGET_PORT_UNKNOWN',
+  ],
+  [
+    'internal policy Local and an endpoint elsewhere',
+    [service('web', { internalTrafficPolicy: 'Local' }), slice('web', { endpoints: [on('node-b')] })],
+    'certain NO_LOCAL_ENDPOINT',
+  ],
+  [
+    'internal policy Local and an endpoint here',
+    [service('web', { internalTrafficPolicy: 'Local' }), slice('web', { endpoints: [on('node-a')] })],
+    '',
+  ],
+  [
+    'an external address that two Services claim',
+    [
+      service('web', { externalIPs: ['198.51.100.7'] }),
+      slice('web', { endpoints: [on('node-a')] }),
+      service('db', { clusterIP: '10.96.0.2', externalIPs: ['198.51.100.7'] }),
+      slice('db', { endpoints: [on('node-a')] }),
+    ],
+    'certain ADDRESS_SHARED',
+  ],
+])('%s', (_title, objects, expected) => {
+  expect(causeOf(objects)).toBe(expected);
+});
+
+test('asks by address and port, and says when nothing has them', () => {
+  const objects = [service('web'), slice('web', { endpoints: [] })];
+  expect(causeOf(objects, '10.96.0.1:80')).toBe('certain NO_ENDPOINTS');
+  expect(causeOf(objects, '10.96.0.1:81')).toBe('certain SERVICE_UNKNOWN');
+  expect(causeOf(objects, 'shop/web:https')).toBe('certain SERVICE_UNKNOWN');
+});
+
+test('of all Services those without endpoints are notes', () => {
+  const objects = [...nodes, service('web'), slice('web', { endpoints: [] })];
+  const { model, problems } = normalised(objects);
+  expect(
+    snapshotCauses({ kind: 'all' }, { model, problems, objects }, undefined).map(({ certainty }) => certainty),
+  ).toEqual(['note']);
+});

@@ -1,0 +1,204 @@
+import {
+  compareText,
+  type Finding,
+  families,
+  type Family,
+  printEndpoint,
+  type Problem,
+  printTarget,
+  type ExaminedTarget,
+} from '@sluice/netfilter';
+import type { KubeObject } from '../kube.ts';
+import type { Endpoint, Model, PortOfFamily, Service, ServicePort } from '../model.ts';
+
+/** What a snapshot shows of a cluster. */
+export interface Snapshot {
+  readonly model: Model;
+  /** Those of reading and normalising. */
+  readonly problems: readonly Problem[];
+  readonly objects: readonly KubeObject[];
+}
+
+/** A port of a Service in one family. */
+interface PortPlace {
+  readonly name: string;
+  readonly service: Service;
+  readonly port: ServicePort;
+  readonly family: Family;
+  readonly of: PortOfFamily;
+}
+
+/**
+ * The causes that need no node: endpoints, ports, policies and addresses.
+ * @param node the node that packets arrive at; undefined: policy Local is judged for all nodes
+ */
+export function snapshotCauses(
+  target: ExaminedTarget,
+  snapshot: Snapshot,
+  node: string | undefined,
+): readonly Finding[] {
+  const places = placesOf(snapshot.model);
+  const asked = places.filter((place) => isAsked(target, place, snapshot.model));
+  // Of many Services some have no endpoints, which is usual.
+  const certainty = target.kind === 'all' ? 'note' : 'certain';
+  const found = asked.flatMap((place) =>
+    endpointCauses(place, snapshot, node).map((one) => ({ ...one, certainty }) as const),
+  );
+  return [
+    ...(asked.length === 0 ? unknownTarget(target, places) : found),
+    ...clashes(target, asked, snapshot.problems),
+  ];
+}
+
+const placesOf = ({ services }: Model): readonly PortPlace[] =>
+  services.flatMap((service) =>
+    service.ports.flatMap((port) =>
+      families.flatMap((family) => {
+        const of = port.families[family];
+        return of ? [{ name: `${service.namespace}/${service.name}`, service, port, family, of }] : [];
+      }),
+    ),
+  );
+
+function isAsked(target: ExaminedTarget, { name, port, family, of }: PortPlace, { nodes }: Model): boolean {
+  if (target.kind === 'all') return true;
+  if (target.kind === 'service')
+    return name === target.service && (target.port === undefined || port.name === target.port);
+  const addresses = [of.clusterIP, ...of.externalIPs, ...of.loadBalancerIPs];
+  const isNodePort = port.nodePort > 0 && nodes.some(({ address }) => address[family] === target.address);
+  if (addresses.includes(target.address)) return target.port === undefined || target.port === port.port;
+  return isNodePort && (target.port === undefined || target.port === port.nodePort);
+}
+
+type Cause = Omit<Finding, 'certainty'>;
+
+function endpointCauses(place: PortPlace, { problems, objects }: Snapshot, node: string | undefined): readonly Cause[] {
+  const { name, port, of, family } = place;
+  const about = port.key;
+  const [namespace = '', service = ''] = name.split('/');
+  const fix = `kubectl -n ${namespace} get endpointslices -l kubernetes.io/service-name=${service}`;
+  const usable = usableOf(of.endpoints);
+  const where = `${about} (${printEndpoint(of.clusterIP, port.port)}/${port.protocol})`;
+  if (of.endpoints.length === 0) {
+    const wrongPort = problems.find(
+      ({ code, object }) => code === 'ENDPOINT_WITHOUT_PORT' && object === `Service ${name}`,
+    );
+    if (wrongPort)
+      return [{ code: 'TARGET_PORT_UNKNOWN', about, evidence: [`${wrongPort.message}; ${wrongPort.hint}`], fix }];
+    const slices = objects.filter((object) => isSliceOf(object, namespace, service));
+    if (slices.length === 0)
+      return [
+        {
+          code: 'SELECTOR_MATCHES_NOTHING',
+          about,
+          evidence: [`no EndpointSlice belongs to ${name}`],
+          fix: `kubectl -n ${namespace} describe service ${service}`,
+        },
+      ];
+    return [
+      {
+        code: 'NO_ENDPOINTS',
+        about,
+        evidence: [`${slices.length} EndpointSlices belong to ${name}, and none has a ${family} endpoint for ${where}`],
+        fix,
+      },
+    ];
+  }
+  if (usable.length === 0)
+    return [
+      {
+        code: 'ENDPOINTS_NOT_READY',
+        about,
+        evidence: of.endpoints.map(({ text, nodeName }) => `${text} on ${nodeName ?? 'an unknown node'} is not ready`),
+        fix: `kubectl -n ${namespace} get pods -o wide`,
+      },
+    ];
+  return localCauses(place, usable, node, fix);
+}
+
+/** Terminating endpoints that still serve count where none is ready (`kube-proxy-operations`, endpoint selection). */
+function usableOf(endpoints: readonly Endpoint[]): readonly Endpoint[] {
+  const ready = endpoints.filter((one) => one.ready);
+  return ready.length > 0 ? ready : endpoints.filter((one) => one.serving && one.terminating);
+}
+
+function localCauses(
+  { port, of }: PortPlace,
+  usable: readonly Endpoint[],
+  node: string | undefined,
+  fix: string,
+): readonly Cause[] {
+  const isExternal = port.nodePort > 0 || of.externalIPs.length > 0 || of.loadBalancerIPs.length > 0;
+  const policies = [
+    ...(port.internalTrafficPolicy === 'Local' ? ['internalTrafficPolicy'] : []),
+    ...(port.externalTrafficPolicy === 'Local' && isExternal ? ['externalTrafficPolicy'] : []),
+  ];
+  if (node === undefined || policies.length === 0 || usable.some(({ nodeName }) => nodeName === node)) return [];
+  const on = [...new Set(usable.flatMap(({ nodeName }) => nodeName ?? []))].toSorted(compareText);
+  return [
+    {
+      code: 'NO_LOCAL_ENDPOINT',
+      about: port.key,
+      evidence: [
+        `${policies.join(' and ')} is Local, and ${node} has no endpoint; ${on.slice(0, 5).join(', ') || 'no known node'} has`,
+      ],
+      fix,
+    },
+  ];
+}
+
+function isSliceOf({ kind, value }: KubeObject, namespace: string, service: string): boolean {
+  const { metadata } = value as {
+    readonly metadata?: {
+      readonly namespace?: string;
+      readonly name?: string;
+      readonly labels?: Readonly<Record<string, string>>;
+    };
+  };
+  if ((metadata?.namespace ?? 'default') !== namespace) return false;
+  if (kind === 'Endpoints') return metadata?.name === service;
+  return kind === 'EndpointSlice' && metadata?.labels?.['kubernetes.io/service-name'] === service;
+}
+
+function unknownTarget(target: ExaminedTarget, places: readonly PortPlace[]): readonly Finding[] {
+  if (target.kind === 'all') return [];
+  const text = printTarget(target);
+  return [
+    {
+      code: 'SERVICE_UNKNOWN',
+      certainty: 'certain',
+      about: text,
+      evidence: [
+        `the input has ${new Set(places.map(({ name }) => name)).size} Services with addresses, and none is ${text}`,
+      ],
+      fix: 'kubectl get services -A -o wide',
+    },
+  ];
+}
+
+const clashCodes: ReadonlySet<string> = new Set(['VIP_CONFLICT', 'NODE_PORT_CONFLICT', 'SERVICE_SHADOWS']);
+
+function clashes(
+  target: ExaminedTarget,
+  asked: readonly PortPlace[],
+  problems: readonly Problem[],
+): readonly Finding[] {
+  const names = new Set(asked.map(({ name }) => `Service ${name}`));
+  return problems
+    .filter(
+      ({ code, object, message }) =>
+        clashCodes.has(code) &&
+        (target.kind === 'all' ||
+          names.has(object ?? '') ||
+          [...names].some((name) => message.includes(name.replace('Service ', '')))),
+    )
+    .map(
+      ({ code, object = '', message, hint }): Finding => ({
+        code: code === 'SERVICE_SHADOWS' ? 'ADDRESS_ON_INTERFACE' : 'ADDRESS_SHARED',
+        certainty: 'certain',
+        about: object.replace('Service ', ''),
+        evidence: [`${message} [${code}]`, hint],
+        fix: 'kubectl get services -A -o wide',
+      }),
+    );
+}
