@@ -1,0 +1,75 @@
+// @module-tag test
+import { readFileSync, statSync } from 'node:fs';
+import { gunzipSync } from 'node:zlib';
+import { programPath } from '@sluice/testing';
+import { beforeEach, expect, test } from 'vitest';
+import { needKernel } from '../netns/privileges.ts';
+import { until } from '../netns/until.ts';
+import { DoctorNode } from './node.ts';
+import { draw } from './plan.ts';
+
+/** What a doctor leaves behind: nothing, and with `--live` nothing either. */
+
+beforeEach(needKernel);
+
+const drawn = draw(7, 'safety', ({ mode, layout }) => mode === 'iptables' && layout === 'tree');
+
+/** Everything that a doctor could change: rules, sets, connections of the Service, sysctls, files of sluiced. */
+const stateOf = (node: DoctorNode): Promise<string> =>
+  node.sh(
+    [
+      'nft list ruleset',
+      'iptables-legacy-save; ip6tables-legacy-save',
+      'sysctl -a 2>/dev/null | grep -E "^net\\.(ipv4\\.conf|netfilter\\.nf_conntrack_(tcp|udp))"',
+      `find ${node.directory} -newer ${node.configFile} -printf '%p %s %T@\\n' | sort`,
+      `conntrack -L -f ${drawn.family} 2>/dev/null | grep -c 'dport=${drawn.port} ' || true`,
+    ].join('\n'),
+  );
+
+test('sends and writes nothing without --live', async () => {
+  await using node = await DoctorNode.make(drawn, {});
+  await node.apply();
+  const before = await stateOf(node);
+  expect(await node.doctor(node.service)).toMatchObject({ exitCode: 0 });
+  expect(await stateOf(node)).toBe(before);
+});
+
+test('with --live traces its own packets alone, and leaves no table behind, also if it is killed', {
+  timeout: 90_000,
+}, async () => {
+  await using node = await DoctorNode.make(drawn, {});
+  await node.apply();
+  const before = await node.sh('nft list tables');
+  expect(await node.doctor(node.service, '--live')).toMatchObject({ exitCode: 0 });
+  expect(await node.sh('nft list tables')).toBe(before);
+  const archive = `${node.directory}/doctor.tar.gz`;
+  const running = node.host.start([
+    process.execPath,
+    programPath('sluiced'),
+    'doctor',
+    node.service,
+    '--live',
+    '-c',
+    node.configFile,
+  ]);
+  const rule = await until('it traces', async () => {
+    const rules = await node.sh('nft list ruleset');
+    return rules.split('\n').find((line) => line.includes('meta nftrace'));
+  });
+  expect(rule).toMatch(
+    new RegExp(`daddr ${drawn.clusterIP} tcp sport \\d+ tcp dport ${drawn.port} meta nftrace set 1`),
+  );
+  await running.signal('KILL');
+  await until('the table is gone', async () => (await node.sh('nft list tables')) === before);
+  await running.ended;
+
+  const result = await node.doctor(node.service, '--live', '--bundle', archive);
+  expect(result.exitCode).toBe(0);
+  const text = gunzipSync(readFileSync(archive)).toString('utf8');
+  expect(text).toContain('doctor/facts.json');
+  expect(text).toMatch(/trace id [0-9a-f]+ /);
+  expect(text).not.toContain(node.service);
+  expect(text).not.toContain('node-a');
+  expect(statSync(archive).mode & 0o777).toBe(0o600);
+  expect((await node.sluiced('doctor', node.service, '--bundle', archive)).exitCode, 'the file exists').toBe(2);
+});
