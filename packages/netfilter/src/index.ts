@@ -49,6 +49,7 @@ export { replaceChains, type Replacement } from './link/tree/replace.ts';
 export {
   addressOfEndpoint,
   affinitySeconds,
+  destinationOf,
   endpointOf,
   frontendOf,
   matchedAddress,
@@ -57,6 +58,7 @@ export {
   refuses,
   type ServiceFrontend,
 } from './services/of-rule.ts';
+export { choosesEndpoint } from './services/chain-names.ts';
 export { onAllNodes, type ServiceLines } from './services/all-nodes.ts';
 export type { DescribedEndpoint, DescribedFrontend, TrafficPolicy } from './services/described.ts';
 export { planeOf, serviceChanges } from './services/planes.ts';
