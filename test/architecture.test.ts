@@ -120,6 +120,8 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
     'applier/nftables',
     'applier/ports',
     'applier/state',
+    // For sluice_build_info.
+    'applier/version',
     'bundle',
     'netfilter',
   ],

@@ -12,7 +12,7 @@ import { sluiceSchema } from '../packages/renderer/src/load/schema/sluice.ts';
 import { indexPage } from '../tools/docs/assemble.ts';
 import { commandPage } from '../tools/docs/command-page.ts';
 import { sluicedYamlPage, sluiceYamlPage } from '../tools/docs/config-pages.ts';
-import { alarmPage, type Metric, metricPage } from '../tools/docs/operations-pages.ts';
+import { alarmPage, kubeProxyMetricPage, type Metric, metricPage } from '../tools/docs/operations-pages.ts';
 import { commands } from './commands.fixture.ts';
 
 const docs = join(import.meta.dirname, '..', 'docs');
@@ -20,7 +20,13 @@ const sluicedYaml = readFileSync(join(docs, 'sluiced.yaml'), 'utf8');
 
 const status = new Status('node-1', () => 0, 1);
 status.remembers(
-  { quarantined: () => 0, quarantinedServices: () => 0, notBeforeMs: () => 0, standsSinceMs: () => undefined },
+  {
+    quarantined: () => 0,
+    quarantinedServices: () => 0,
+    notBeforeMs: () => 0,
+    standsSinceMs: () => undefined,
+    conntrack: () => undefined,
+  },
   () => 0,
 );
 
@@ -35,6 +41,7 @@ const pages: Readonly<Record<string, string>> = {
   'reference/sluice-yaml.md': sluiceYamlPage(sluiceSchema),
   'reference/sluiced-yaml.md': sluicedYamlPage(sluicedYaml),
   'reference/alarms.md': alarmPage(),
+  'kube-proxy-metrics.md': kubeProxyMetricPage(),
   'reference/metrics.md': metricPage(metricsOf(status), metricsOf(new Metrics())),
 };
 

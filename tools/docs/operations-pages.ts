@@ -1,4 +1,5 @@
 import { type Alarm, alarms, formerAlarmCodes } from '../../packages/applier/src/status/alarms.ts';
+import { kubeProxyMetrics, type MetricFate } from '../../packages/applier/src/status/kube-proxy-metrics.ts';
 import { cell } from './markdown.ts';
 
 /** The page of all alarms. */
@@ -73,4 +74,33 @@ function metricTable(metrics: readonly Metric[]): string {
     return `| \`${name}\` | ${kind} | ${cell(help)} |\n`;
   });
   return `| metric | type | is |\n|---|---|---|\n${rows.join('')}`;
+}
+
+/** The page of what becomes of each metric of kube-proxy. */
+export function kubeProxyMetricPage(): string {
+  const rows = Object.entries(kubeProxyMetrics).map(([name, fate]) => `| \`${name}\` | ${cell(fateOf(fate))} |\n`);
+  return `# Metrics of kube-proxy
+
+Dashboards and alerts of kube-proxy 1.37 on nodes with Sluice. [metrics.md](reference/metrics.md) has every metric of Sluice.
+
+- **same**: \`sluiced\` exports it under kube-proxy's name, with the same meaning and labels.
+- **own**: another metric answers the question.
+- **none**: nothing answers it, for the reason given.
+
+Scrapers and load balancers find \`sluiced\` at kube-proxy's ports and paths where [sluiced.yaml](sluiced.yaml) has \`metricsBindAddress: 127.0.0.1:10249\` and \`healthzBindAddress: 0.0.0.0:10256\`. \`/healthz\` answers with kube-proxy's document and codes. It does not know that the cluster autoscaler is about to delete a node, which kube-proxy answers with 503.
+
+| metric of kube-proxy | with Sluice |
+|---|---|
+${rows.join('')}`;
+}
+
+function fateOf(fate: MetricFate): string {
+  switch (fate.kind) {
+    case 'same':
+      return fate.note === undefined ? '**same**' : `**same**: ${fate.note}`;
+    case 'own':
+      return `**own**: \`${fate.name}\`${fate.note === undefined ? '' : `; ${fate.note}`}`;
+    case 'none':
+      return `**none**: ${fate.why}`;
+  }
 }

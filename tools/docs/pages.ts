@@ -87,6 +87,7 @@ const reference: Section = {
     page('docs/reference/sluiced-yaml.md', 'sluiced.yaml', 'config of a node'),
     page('docs/kube-proxy-config.md', 'KubeProxyConfiguration', 'what becomes of each field'),
     page('docs/kube-proxy-versions.md', 'Versions of kube-proxy', 'what they do differently'),
+    page('docs/kube-proxy-metrics.md', 'Metrics of kube-proxy', 'which ones a node has, and what answers the others'),
     page('docs/policy.md', 'Policy rules', 'what `sluice policy` looks for'),
     page('docs/problems.md', 'Problems', 'every code in a message'),
     page('docs/reference/alarms.md', 'Alarms', 'every code in the status of a node'),

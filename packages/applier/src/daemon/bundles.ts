@@ -71,7 +71,10 @@ export class Bundles {
     if (arrival.kind === 'absent')
       return status.raise('BUNDLE_ABSENT', 'the bundle directory does not exist; the rules stay as they are');
     status.clear('BUNDLE_ABSENT');
-    if (arrival.kind === 'refused') return reports.refused(arrival.problems);
+    if (arrival.kind === 'refused') {
+      status.pending(true);
+      return reports.refused(arrival.problems);
+    }
     status.accepted(arrival.release, arrival.alarms ?? []);
     if (!arrival.waits) status.waits(undefined);
     if (journal.halted === undefined) await this.#apply(arrival);
@@ -81,20 +84,23 @@ export class Bundles {
     const { daemon, reports, early } = this.#parts;
     const { tree, waits } = bundle;
     const machine = daemon.machine();
-    if (tree === this.#done?.tree && machine === this.#done.machine)
-      return reports.unchanged(daemon.journal.active, tree, isOnlyEndpoints(bundle));
+    const isIn = tree === this.#done?.tree && machine === this.#done.machine;
+    daemon.status.pending(!isIn);
+    if (isIn) return reports.unchanged(daemon.journal.active, tree, isOnlyEndpoints(bundle));
     const paused = this.#backOff.of(tree, machine);
     if (paused) return reports.outcome(paused, early.is);
     if (waits && (await this.#waits(tree, machine, waits))) return;
     const startMs = daemon.monotonicMs();
+    daemon.status.pending(true, true);
     const outcome = await this.changing(() => this.#put(bundle));
     // Other refusals are retried: a running kube-proxy ends, a busy kernel becomes free. The journal knows bad versions.
     this.#backOff.ended(tree, machine, outcome, startMs);
-    const isIn = outcome?.kind === 'same' || outcome?.kind === 'confirmed';
-    const waitsMs = isIn ? outcome.waitsMs : undefined;
+    const isTaken = outcome?.kind === 'same' || outcome?.kind === 'confirmed';
+    const waitsMs = isTaken ? outcome.waitsMs : undefined;
     if (waitsMs !== undefined) this.#againMs = daemon.monotonicMs() + waitsMs;
-    this.#done = isIn && waitsMs === undefined ? { tree, machine } : undefined;
-    if (!isIn) return;
+    this.#done = isTaken && waitsMs === undefined ? { tree, machine } : undefined;
+    daemon.status.pending(this.#done === undefined);
+    if (!isTaken) return;
     await daemon.taken?.(tree.files);
     early.isIn(tree.files);
   }

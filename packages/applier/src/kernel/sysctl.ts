@@ -28,6 +28,13 @@ export const procTunables: Tunables = {
   writeHashSize: (value) => writeFileSync(hashSizePath, `${value}\n`),
 };
 
+/** The entries of conntrack in this network namespace, and their limit; undefined without conntrack. */
+export function readConntrackFill(): { readonly entries: number; readonly limit: number } | undefined {
+  const entries = readNumber('/proc/sys/net/netfilter/nf_conntrack_count');
+  const limit = readNumber(procPath('net.netfilter.nf_conntrack_max'));
+  return entries === undefined || limit === undefined ? undefined : { entries, limit };
+}
+
 function readNumber(path: string): number | undefined {
   try {
     const text = readFileSync(path, 'utf8').trim();

@@ -1,11 +1,14 @@
-import { differing, emptyTable, tableNames, type TableProgram } from '@sluice/netfilter';
+import { differing, emptyTable, type Family, tableNames, type TableProgram } from '@sluice/netfilter';
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
 import { limits } from '../limits.ts';
 import type { Outcome } from '../ports/outcome.ts';
 import type { Generation } from '../ports/journal.ts';
-import { familiesOf, tableOf } from '../ports/node-state.ts';
+import { familiesOf, type NodeState, tableOf } from '../ports/node-state.ts';
 
 const familyLabel = { ipv4: 'IPv4', ipv6: 'IPv6' } as const;
+
+/** The families that a state serves. The table of mode nftables is one for both. */
+const served = (state: NodeState): readonly Family[] => (state.nft ? ['ipv4', 'ipv6'] : familiesOf(state));
 
 /**
  * Metrics of kube-proxy (`pkg/proxy/metrics/metrics.go`) that mean the same here, under kube-proxy's names, so that dashboards and alerts
@@ -16,10 +19,14 @@ export class ProxyMetrics {
   readonly #duration: Histogram<'ip_family'>;
   readonly #last: Gauge<'ip_family'>;
   readonly #rules: Gauge<'ip_family' | 'table'>;
+  readonly #written: Gauge<'ip_family' | 'table'>;
+  readonly #queued: Gauge<'ip_family'>;
   readonly #healthz: Counter<'code'>;
   readonly #livez: Counter<'code'>;
   /** By family and table, the chains that were counted last and their rules. */
   readonly #counted = new Map<string, { readonly chains: TableProgram['chains']; readonly rules: number }>();
+  /** By label of a family, when it was synced last, in milliseconds since 1970. */
+  readonly #synced = new Map<string, number>();
 
   /** @param nowMs the time of day */
   constructor(registry: Registry, nowMs: () => number) {
@@ -44,6 +51,18 @@ export class ProxyMetrics {
       labelNames: ['ip_family', 'table'],
       registers,
     });
+    this.#written = new Gauge({
+      name: 'kubeproxy_sync_proxy_rules_iptables_last',
+      help: 'Number of iptables rules written by kube-proxy in last sync',
+      labelNames: ['ip_family', 'table'],
+      registers,
+    });
+    this.#queued = new Gauge({
+      name: 'kubeproxy_sync_proxy_rules_last_queued_timestamp_seconds',
+      help: 'The last time a sync of proxy rules was queued',
+      labelNames: ['ip_family'],
+      registers,
+    });
     const answers = (name: string, what: string): Counter<'code'> =>
       new Counter({ name, help: `Cumulative proxy ${what} HTTP status`, labelNames: ['code'], registers });
     this.#healthz = answers('kubeproxy_proxy_healthz_total', 'healthz');
@@ -53,23 +72,37 @@ export class ProxyMetrics {
   /** Takes the outcome of a bundle; times count only when the kernel holds the desired rules. */
   synced(outcome: Outcome, seconds: number): void {
     if (outcome.kind !== 'same' && outcome.kind !== 'confirmed') return;
-    for (const family of familiesOf(outcome.generation.state)) {
+    for (const family of served(outcome.generation.state)) {
       this.#duration.observe({ ip_family: familyLabel[family] }, seconds);
       this.#last.set({ ip_family: familyLabel[family] }, this.#nowMs() / 1000);
+      this.#synced.set(familyLabel[family], this.#nowMs());
     }
+  }
+
+  /** A bundle differs from the active generation, and is taken up. */
+  queued(): void {
+    for (const label of Object.values(familyLabel)) this.#queued.set({ ip_family: label }, this.#nowMs() / 1000);
+  }
+
+  /** By label of a family, `IPv4`, when it was synced last, in milliseconds since 1970. */
+  get lastSyncedMs(): ReadonlyMap<string, number> {
+    return this.#synced;
   }
 
   /** Counts the rules of the active generation. */
   activate(generation: Generation | undefined): void {
     this.#rules.reset();
+    this.#written.reset();
     for (const family of generation ? familiesOf(generation.state) : []) {
       for (const table of tableNames) {
         const labels = { ip_family: familyLabel[family], table };
         const { chains, jumps } = tableOf(generation!.state, family, table);
         const last = this.#counted.get(`${family} ${table}`) ?? { chains: emptyTable.chains, rules: 0 };
-        const rules = last.rules + rulesMore(last.chains, chains);
+        const { more, written } = rulesOfChanged(last.chains, chains);
+        const rules = last.rules + more;
         this.#counted.set(`${family} ${table}`, { chains, rules });
         this.#rules.set(labels, rules + jumps.length);
+        this.#written.set(labels, written);
       }
     }
   }
@@ -83,10 +116,17 @@ export class ProxyMetrics {
   }
 }
 
-/** How many more rules the second of two tables has. */
-function rulesMore(before: TableProgram['chains'], now: TableProgram['chains']): number {
-  const count = (chains: TableProgram['chains'], name: string): number => chains.get(name)?.length ?? 0;
-  return differing(before, now).reduce((sum, name) => sum + count(now, name) - count(before, name), 0);
+/** Of chains that differ in two tables: how many more rules the second one has, and how many it has at all. */
+function rulesOfChanged(
+  before: TableProgram['chains'],
+  now: TableProgram['chains'],
+): { readonly more: number; readonly written: number } {
+  let [had, has] = [0, 0];
+  for (const name of differing(before, now)) {
+    had += before.get(name)?.length ?? 0;
+    has += now.get(name)?.length ?? 0;
+  }
+  return { more: has - had, written: has };
 }
 
 /** The node's memory that a scrape reads. */
@@ -99,6 +139,8 @@ export interface NodeMemory {
   notBeforeMs(): number;
   /** Since when the active generation is in the kernel, in milliseconds since 1970; undefined without one. */
   standsSinceMs(): number | undefined;
+  /** The entries of conntrack and their limit; undefined where the kernel does not tell. */
+  conntrack(): { readonly entries: number; readonly limit: number } | undefined;
 }
 
 /** Metrics of transactions, from the events they report. */
@@ -107,6 +149,7 @@ export class TransactionMetrics {
   readonly #phases: Histogram<'phase'>;
   readonly #rollbacks: Counter;
   readonly #updates: Counter;
+  readonly #refused: Counter<'kind'>;
   #phase: { readonly name: string; readonly sinceMs: number } | undefined;
   /** Since when the kernel has refused endpoint updates, and why it refused the last one. */
   #unwritten: { readonly sinceMs: number; readonly because: string } | undefined;
@@ -128,6 +171,13 @@ export class TransactionMetrics {
       help: 'Endpoint updates that went into both programs during probation',
       registers,
     });
+    this.#refused = new Counter({
+      name: 'sluice_kernel_refusals_total',
+      help: 'Changes that a tool or the kernel refused, which is what a failed restore is to kube-proxy: release or endpoints',
+      labelNames: ['kind'],
+      registers,
+    });
+    for (const kind of ['release', 'endpoints'] as const) this.#refused.inc({ kind }, 0);
     const scraped = (name: string, help: string, value: () => number): Gauge =>
       new Gauge({
         name,
@@ -158,10 +208,20 @@ export class TransactionMetrics {
         return sinceMs === undefined ? -1 : Math.max(0, (nowMs() - sinceMs) / 1000);
       },
     );
+    scraped('sluice_conntrack_entries', 'Entries of the connection tracking; -1 where the kernel does not tell', () => {
+      return memory.conntrack()?.entries ?? -1;
+    });
+    scraped(
+      'sluice_conntrack_entries_max',
+      'How many the kernel tracks at most (nf_conntrack_max): it drops packets of further ones; -1 where it does not tell',
+      () => memory.conntrack()?.limit ?? -1,
+    );
   }
 
   /** Takes an event of a transaction. */
   onEvent(event: string, details: Readonly<Record<string, unknown>>): void {
+    if (event === 'kernel-refused')
+      this.#refused.inc({ kind: details['lane'] === 'endpoints' ? 'endpoints' : 'release' });
     if (event === 'phase') this.#enter(String(details['phase']));
     if (event === 'rolling-back') this.#rollbacks.inc();
     if (event === 'endpoints-updated') this.#updates.inc();

@@ -4,6 +4,8 @@ import type { Generation } from '../ports/journal.ts';
 import type { AffinityFill } from '../nftables/affinity.ts';
 import type { FrontendConnections } from '../nftables/counts.ts';
 import { type Outcome, partialOf } from '../ports/outcome.ts';
+import { version } from '../version.ts';
+import { StateSizes } from './state-sizes.ts';
 import { type NodeMemory, ProxyMetrics, TransactionMetrics } from './metrics.ts';
 
 /** Every metric of the daemon, with its help. */
@@ -11,6 +13,7 @@ export class StatusMetrics {
   readonly registry = new Registry();
   readonly proxy: ProxyMetrics;
   transactions: TransactionMetrics | undefined;
+  readonly #sizes: StateSizes;
   readonly #outcomes = new Counter({
     name: 'sluice_outcomes_total',
     help: 'Bundles by outcome',
@@ -32,6 +35,7 @@ export class StatusMetrics {
    */
   constructor(alarms: () => readonly string[], nowMs: () => number) {
     this.proxy = new ProxyMetrics(this.registry, nowMs);
+    this.#sizes = new StateSizes(this.registry);
     this.#gauges = gauges(alarms);
     const { generation, alarm, ...later } = this.#gauges;
     const all: readonly Metric[] = [
@@ -43,6 +47,7 @@ export class StatusMetrics {
       this.#duration,
     ];
     for (const metric of all) this.registry.registerMetric(metric);
+    this.#gauges.build.set({ version }, 1);
   }
 
   /** Adds the metrics of this memory. @param nowMs the time of day */
@@ -54,6 +59,11 @@ export class StatusMetrics {
     this.#gauges.generation.set(generation?.number ?? -1);
     this.#gauges.leftOut.set(generation?.partial?.services.length ?? 0);
     this.proxy.activate(generation);
+    this.#sizes.activate(generation?.state);
+  }
+
+  pending(isPending: boolean): void {
+    this.#gauges.pending.set(isPending ? 1 : 0);
   }
 
   signatures(policy: 'required' | 'none'): void {
@@ -125,6 +135,16 @@ function gauges(alarms: () => readonly string[]) {
       labelNames: ['frontend'],
       registers: [],
     }),
+    build: new Gauge({
+      name: 'sluice_build_info',
+      help: 'Always 1; the version of sluiced is a label',
+      labelNames: ['version'],
+      registers: [],
+    }),
+    pending: gauge(
+      'sluice_bundle_pending',
+      '1 while the kernel does not hold the bundle of the directory: it is being applied, waits, or was refused',
+    ),
     required: gauge('sluice_signatures_required', '1 when bundles must be signed, 0 when any bundle is accepted'),
     serial: gauge('sluice_release_serial', 'The serial of the last accepted release; 0 before the first'),
     expires: gauge('sluice_release_expires_timestamp_seconds', 'When the last accepted release expires; 0 for never'),

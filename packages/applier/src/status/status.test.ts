@@ -146,7 +146,13 @@ test('measures the phases of a transaction, and is unhealthy when the kernel ref
   let nowMs = 0;
   const status = new Status('node-a', () => nowMs, 1e9);
   status.remembers(
-    { quarantined: () => 3, quarantinedServices: () => 2, notBeforeMs: () => 130_000, standsSinceMs: () => 40_000 },
+    {
+      quarantined: () => 3,
+      quarantinedServices: () => 2,
+      notBeforeMs: () => 130_000,
+      standsSinceMs: () => 40_000,
+      conntrack: () => ({ entries: 12, limit: 262_144 }),
+    },
     () => 100_000,
   );
   status.activate(generation);

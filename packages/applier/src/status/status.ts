@@ -3,6 +3,7 @@ import type { Accepted } from '@sluice/bundle';
 import { compareText, type Problem } from '@sluice/netfilter';
 import type { Registry } from 'prom-client';
 import { type AlarmCode, endsWithBundle, formerAlarmCodes, isUnhealthy } from './alarms.ts';
+import type { ProxyView } from './kube-proxy-ports.ts';
 import { Heartbeat } from './heartbeat.ts';
 import type { NodeMemory } from './metrics.ts';
 import { StatusMetrics } from './status-metrics.ts';
@@ -70,6 +71,7 @@ type ReportedFacts = Pick<
 export class Status {
   readonly #node: string;
   readonly #monotonicMs: () => number;
+  readonly #nowMs: () => number;
   readonly #heartbeat: Heartbeat;
   readonly #metrics: StatusMetrics;
   readonly #alarms = new Map<AlarmCode, string>([['NO_GENERATION', nothingKnown]]);
@@ -85,6 +87,7 @@ export class Status {
     protection: null,
     connections: null,
   };
+  #mode: ProxyView['mode'];
   #unseen: () => string | undefined = () => undefined;
 
   /**
@@ -94,6 +97,7 @@ export class Status {
   constructor(node: string, monotonicMs: () => number, stallMs: number, nowMs: () => number = () => 0) {
     this.#node = node;
     this.#monotonicMs = monotonicMs;
+    this.#nowMs = nowMs;
     this.#heartbeat = new Heartbeat(monotonicMs, stallMs);
     this.#metrics = new StatusMetrics(() => Object.keys(this.report().alarms), nowMs);
   }
@@ -149,9 +153,16 @@ export class Status {
   activate(generation: Generation | undefined): void {
     this.#facts = { ...this.#facts, generation: generation?.number ?? null, version: generation?.version ?? null };
     if (generation) this.clear('NO_GENERATION');
+    this.#mode = generation && modeOf(generation.state);
     if (generation?.partial) this.raise('RELEASE_PARTIAL', describePartial(generation.partial));
     else this.clear('RELEASE_PARTIAL');
     this.#metrics.activate(generation);
+  }
+
+  /** Sets whether the kernel lacks the bundle of the directory. @param begins a change to it begins now */
+  pending(isPending: boolean, begins = false): void {
+    this.#metrics.pending(isPending);
+    if (begins) this.#metrics.proxy.queued();
   }
 
   /** Sets where the config has rules rehearsed. */
@@ -257,6 +268,20 @@ export class Status {
     };
   }
 
+  /** What the ports of kube-proxy tell, which know no alarms. */
+  get proxyView(): ProxyView {
+    const { proxy } = this.#metrics;
+    return {
+      healthy: this.healthy,
+      alive: this.alive,
+      lastSyncedMs: proxy.lastSyncedMs,
+      mode: this.#mode,
+      registry: this.registry,
+      nowMs: this.#nowMs(),
+      answered: (path, code) => proxy[path](code),
+    };
+  }
+
   /** Answers /healthz, /livez, /metrics and /status. */
   async answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const send = (code: number, type: string, body: string): void => {
@@ -282,5 +307,8 @@ export class Status {
     }
   }
 }
+
+const modeOf = ({ nft, ipvs }: Generation['state']): ProxyView['mode'] =>
+  nft ? 'nftables' : ipvs ? 'ipvs' : 'iptables';
 
 const stalled = (silentMs: number): string => `main loop has not made progress for ${Math.round(silentMs / 1000)} s\n`;

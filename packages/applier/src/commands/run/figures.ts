@@ -1,4 +1,5 @@
 import type { DiskJournal } from '../../state/journal.ts';
+import { readConntrackFill } from '../../kernel/sysctl.ts';
 import type { NodeMemory } from '../../status/metrics.ts';
 
 /** The journal's figures for metrics. */
@@ -6,6 +7,7 @@ export function memoryOf(journal: DiskJournal): NodeMemory {
   return {
     quarantined: () => Object.keys(journal.record.quarantined).length,
     quarantinedServices: () => journal.quarantinedServices.length,
+    conntrack: readConntrackFill,
     notBeforeMs: () => journal.notBeforeMs,
     standsSinceMs: () => {
       const { active, record } = journal;

@@ -1,9 +1,11 @@
+import type { RequestListener } from 'node:http';
 import { controlOf, type StateHolder } from '../../control/serve.ts';
 import { ControlSocket } from '../../control/socket.ts';
 import { ActiveHealth } from '../../health/active.ts';
 import { HealthMemory } from '../../health/memory.ts';
 import { HealthPorts } from '../../health/ports.ts';
 import { StatusPort } from '../../health/status-port.ts';
+import { answerHealth, answerMetrics } from '../../status/kube-proxy-ports.ts';
 import { interfaceAddresses } from '../../kernel/facts.ts';
 import { messageOf } from '../../message.ts';
 import type { Repairs } from '../../status/repairs.ts';
@@ -15,12 +17,17 @@ export class Sockets {
   /** What the health-check node ports answer. */
   readonly health: ActiveHealth;
   readonly control: ControlSocket;
-  readonly #statusPort: StatusPort;
+  readonly #statusPorts: readonly StatusPort[];
   readonly #healthPorts: HealthPorts;
 
-  private constructor(node: RunningNode, statusPort: StatusPort, repairs: Repairs, order: StateHolder['order']) {
+  private constructor(
+    node: RunningNode,
+    statusPorts: readonly StatusPort[],
+    repairs: Repairs,
+    order: StateHolder['order'],
+  ) {
     const { config, log, session, status } = node;
-    this.#statusPort = statusPort;
+    this.#statusPorts = statusPorts;
     this.#healthPorts = new HealthPorts({
       healthy: () => status.healthy,
       addresses: () => Object.values(interfaceAddresses()).flat(),
@@ -44,29 +51,49 @@ export class Sockets {
   }
 
   /**
-   * Opens the status port; the others follow with `refresh`.
+   * Opens the status port, and those of kube-proxy that the config names; the others follow with `refresh`.
    * @param order carries out an operator's order between two rounds
    */
   static async open(node: RunningNode, repairs: Repairs, order: StateHolder['order']): Promise<Sockets> {
-    const { config, log, status } = node;
-    const statusPort = new StatusPort(config.listen, {
-      answer: (request, response) => void status.answer(request, response),
-      failed: lastingAlarm('STATUS_PORT', status, log),
-    });
-    await statusPort.refresh();
-    return new Sockets(node, statusPort, repairs, order);
+    const statusPorts = statusPortsOf(node);
+    for (const port of statusPorts) await port.refresh();
+    return new Sockets(node, statusPorts, repairs, order);
   }
 
   /** Listens where that failed before, and on addresses that are new. */
   async refresh(): Promise<void> {
     await this.control.refresh();
-    await this.#statusPort.refresh();
+    for (const port of this.#statusPorts) await port.refresh();
     await this.#healthPorts.refresh();
   }
 
   close(): void {
     this.#healthPorts.close();
-    this.#statusPort.close();
+    for (const port of this.#statusPorts) port.close();
     this.control.close();
   }
+}
+
+/** One alarm says which of them cannot be opened. */
+function statusPortsOf({ config, log, status }: RunningNode): readonly StatusPort[] {
+  const alarm = lastingAlarm('STATUS_PORT', status, log);
+  const failed = new Map<string, string>();
+  const view = () => status.proxyView;
+  const wanted: readonly (readonly [string | undefined, RequestListener])[] = [
+    [config.listen, (request, response) => void status.answer(request, response)],
+    [config.healthzBindAddress, answerHealth(view)],
+    [config.metricsBindAddress, answerMetrics(view)],
+  ];
+  return wanted.flatMap(([listen, answer]) =>
+    listen === undefined
+      ? []
+      : new StatusPort(listen, {
+          answer,
+          failed: (why) => {
+            if (why === undefined) failed.delete(listen);
+            else failed.set(listen, why);
+            alarm(failed.size === 0 ? undefined : [...failed.values()].join('; '));
+          },
+        }),
+  );
 }
