@@ -11,7 +11,7 @@ import { Metrics } from '../packages/renderer/src/commands/watch/metrics.ts';
 import { sluiceSchema } from '../packages/renderer/src/load/schema/sluice.ts';
 import { indexPage } from '../tools/docs/assemble.ts';
 import { commandPage } from '../tools/docs/command-page.ts';
-import { sluicedYamlPage, sluiceYamlPage } from '../tools/docs/config-pages.ts';
+import { sluicedYamlPage, sluiceYamlPage, sysctlPage } from '../tools/docs/config-pages.ts';
 import { alarmPage, kubeProxyMetricPage, type Metric, metricPage } from '../tools/docs/operations-pages.ts';
 import { commands } from './commands.fixture.ts';
 
@@ -40,6 +40,7 @@ const pages: Readonly<Record<string, string>> = {
   'reference/sluiced.md': commandPage(buildSluiced(), exitDetails.sluiced),
   'reference/sluice-yaml.md': sluiceYamlPage(sluiceSchema),
   'reference/sluiced-yaml.md': sluicedYamlPage(sluicedYaml),
+  'reference/sysctls.md': sysctlPage(),
   'reference/alarms.md': alarmPage(),
   'kube-proxy-metrics.md': kubeProxyMetricPage(),
   'reference/metrics.md': metricPage(metricsOf(status), metricsOf(new Metrics())),

@@ -1,8 +1,9 @@
 // @module-tag quick
 import { randomBytes } from 'node:crypto';
 import { atTier } from '@sluice/testing';
+import { sysctlKeys, sysctlRange } from '@sluice/netfilter';
 import { execa, execaSync } from 'execa';
-import { afterAll, beforeEach, describe } from 'vitest';
+import { afterAll, beforeEach, describe, expect, test } from 'vitest';
 import { LinuxKernel } from '../../packages/applier/src/kernel/linux.ts';
 import type { Run } from '../../packages/applier/src/kernel/command.ts';
 import { runChildren } from '../../packages/applier/src/kernel/run.ts';
@@ -98,6 +99,21 @@ describe.each(isGuest ? (['own'] as const) : nftVersions)('the table of mode nft
     };
     return { kernel, foreign, pairs: isGuest ? 4 : 20 };
   });
+});
+
+test('the kernel has every sysctl of connection tracking that a profile may set, and keeps both ends of its range', async (context) => {
+  await needKernel(context);
+  const name = await namespace();
+  const tunables = procTunablesOf(name);
+  const keys = sysctlKeys.filter((key) => key.startsWith('net.netfilter.') && key !== 'net.netfilter.nf_conntrack_max');
+  const kept = keys.map((key) => {
+    const { min, max } = sysctlRange(key);
+    return [min, max].filter((value) => {
+      tunables.write(key, value);
+      return tunables.read(key) !== value;
+    });
+  });
+  expect(keys.filter((_, at) => kept[at]!.length > 0)).toEqual([]);
 });
 
 /** /proc/sys/net shows the network namespace of the process that opens it, so a child in the namespace opens it. */

@@ -1,3 +1,4 @@
+import { sysctlKeys, sysctlRange } from '@sluice/netfilter';
 import type { Schema } from '../../packages/renderer/src/load/schema/schema.ts';
 import { cell, prose } from './markdown.ts';
 
@@ -16,6 +17,34 @@ ${fields
   .filter(([, field]) => field.const === undefined)
   .map(([name, field]) => fieldSection(name, field))
   .join('\n')}`;
+}
+
+/** The page of the sysctls that a profile may set. */
+export function sysctlPage(): string {
+  const rows = sysctlKeys.map((key) => {
+    const { min, max } = sysctlRange(key);
+    const isTimeout = key.includes('timeout');
+    return `| \`${key}\` | ${min === max ? min : `${min} to ${max}${isTimeout ? ' seconds' : ''}`} |\n`;
+  });
+  return `# Sysctls
+
+A profile sets these keys with \`sysctls\`, and no others; the renderer and each node check key and value (\`SYSCTL_NOT_ALLOWED\`). A value is a whole number.
+Fields of a profile, such as \`conntrack.tcpCloseWaitTimeout\`, set some of them as kube-proxy does; \`sysctls\` takes precedence.
+
+\`\`\`yaml
+profiles:
+  - name: default
+    sysctls:
+      net.netfilter.nf_conntrack_tcp_timeout_fin_wait: 30
+      net.netfilter.nf_conntrack_tcp_timeout_syn_sent: 20
+\`\`\`
+
+A node whose kernel lacks a key, or does not let \`sluiced\` write it, refuses the bundle (\`NODE_SYSCTL_FIXED\`). A key that leaves the profile goes back to the value that the node had before Sluice set it.
+Time-outs of connection tracking hold for the connections of the whole node; a new value counts from the next packet of a connection.
+
+| key | value |
+|---|---|
+${rows.join('')}`;
 }
 
 function fieldSection(name: string, field: Schema): string {

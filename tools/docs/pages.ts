@@ -85,6 +85,7 @@ const reference: Section = {
     page('docs/exit-codes.md', 'Exit codes', 'of both programs, by command'),
     page('docs/reference/sluice-yaml.md', 'sluice.yaml', 'config of the renderer'),
     page('docs/reference/sluiced-yaml.md', 'sluiced.yaml', 'config of a node'),
+    page('docs/reference/sysctls.md', 'Sysctls', 'that a profile may set, with their ranges'),
     page('docs/kube-proxy-config.md', 'KubeProxyConfiguration', 'what becomes of each field'),
     page('docs/kube-proxy-versions.md', 'Versions of kube-proxy', 'what they do differently'),
     page('docs/kube-proxy-metrics.md', 'Metrics of kube-proxy', 'which ones a node has, and what answers the others'),

@@ -4,6 +4,8 @@ import { checkSysctl, printSysctl, procPath, readSysctlLine, readSysctls, sysctl
 test.each([
   ['a limit', 'net.netfilter.nf_conntrack_max = 262144'],
   ['a time-out', 'net.netfilter.nf_conntrack_tcp_timeout_established = 86400'],
+  ['a time-out of half-open connections', 'net.netfilter.nf_conntrack_tcp_timeout_syn_recv = 20'],
+  ['a time-out of SCTP', 'net.netfilter.nf_conntrack_sctp_timeout_established = 600'],
   ['a flag', 'net.ipv4.conf.all.route_localnet = 1'],
   ['the largest limit', 'net.netfilter.nf_conntrack_max = 2147483647'],
 ])('%s is read and printed back', (_title, line) => {
@@ -22,6 +24,9 @@ test.each([
   ['a value under the range', 'net.netfilter.nf_conntrack_max = 0', 'from 1024 to'],
   ['a value beyond 31 bits', 'net.netfilter.nf_conntrack_max = 2147483648', 'to 2147483647'],
   ['a negative value', 'net.netfilter.nf_conntrack_udp_timeout = -1', 'a whole number'],
+  ['a time-out of no seconds', 'net.netfilter.nf_conntrack_tcp_timeout_fin_wait = 0', 'from 1 to 2592000'],
+  ['a time-out beyond thirty days', 'net.netfilter.nf_conntrack_tcp_timeout_last_ack = 2592001', 'from 1 to 2592000'],
+  ['a limit on retransmissions', 'net.netfilter.nf_conntrack_tcp_max_retrans = 3', 'not in the allow-list'],
   ['a leading zero', 'net.ipv4.conf.all.route_localnet = 01', 'a whole number'],
   ['a hexadecimal value', 'net.ipv4.conf.all.route_localnet = 0x1', 'a whole number'],
   ['a fraction', 'net.netfilter.nf_conntrack_udp_timeout = 1.5', 'a whole number'],

@@ -17,7 +17,8 @@ const conntrack = '/proc/sys/net/netfilter';
 const intMax = 0x7fffffff;
 /** Thirty days: longer time-outs do not help any connection table. */
 const secondsMax = 30 * 24 * 60 * 60;
-const seconds = { min: 1, max: secondsMax };
+/** A time-out of connection tracking, in seconds. */
+const timeout = (name: string) => ({ path: `${conntrack}/nf_conntrack_${name}`, min: 1, max: secondsMax }) as const;
 const flag = { min: 0, max: 1 };
 /** Forwarding may only be enabled: without it no packet reaches a pod. */
 const on = { min: 1, max: 1 };
@@ -34,7 +35,7 @@ const queue = { min: 128, max: 1 << 20 };
  * The allow-list: every sysctl that a profile may set, with its valid values, as documented by the kernel in `ip-sysctl.rst`,
  * `nf_conntrack-sysctl.rst` and `ipvs-sysctl.rst`. kube-proxy sets most of the conntrack keys, `route_localnet` for node ports on
  * 127.0.0.1, and in mode ipvs four keys of `vs` and two for ARP; every node with pods needs forwarding, and large clusters raise
- * queues and neighbour tables.
+ * queues and neighbour tables. Time-outs of connection tracking are those of `nf_conntrack-sysctl.rst` but DCCP's, which newer kernels lack.
  */
 const allowed = {
   'net.core.netdev_max_backlog': { path: `${core}/netdev_max_backlog`, ...queue },
@@ -58,24 +59,33 @@ const allowed = {
   'net.ipv6.neigh.default.gc_thresh1': { path: `${ipv6}/neigh/default/gc_thresh1`, ...neighbours },
   'net.ipv6.neigh.default.gc_thresh2': { path: `${ipv6}/neigh/default/gc_thresh2`, ...neighbours },
   'net.ipv6.neigh.default.gc_thresh3': { path: `${ipv6}/neigh/default/gc_thresh3`, ...neighbours },
-  'net.netfilter.nf_conntrack_generic_timeout': { path: `${conntrack}/nf_conntrack_generic_timeout`, ...seconds },
-  'net.netfilter.nf_conntrack_icmp_timeout': { path: `${conntrack}/nf_conntrack_icmp_timeout`, ...seconds },
+  'net.netfilter.nf_conntrack_generic_timeout': timeout('generic_timeout'),
+  'net.netfilter.nf_conntrack_gre_timeout': timeout('gre_timeout'),
+  'net.netfilter.nf_conntrack_gre_timeout_stream': timeout('gre_timeout_stream'),
+  'net.netfilter.nf_conntrack_icmp_timeout': timeout('icmp_timeout'),
+  'net.netfilter.nf_conntrack_icmpv6_timeout': timeout('icmpv6_timeout'),
   'net.netfilter.nf_conntrack_max': { path: `${conntrack}/nf_conntrack_max`, min: 1024, max: intMax },
+  'net.netfilter.nf_conntrack_sctp_timeout_closed': timeout('sctp_timeout_closed'),
+  'net.netfilter.nf_conntrack_sctp_timeout_cookie_echoed': timeout('sctp_timeout_cookie_echoed'),
+  'net.netfilter.nf_conntrack_sctp_timeout_cookie_wait': timeout('sctp_timeout_cookie_wait'),
+  'net.netfilter.nf_conntrack_sctp_timeout_established': timeout('sctp_timeout_established'),
+  'net.netfilter.nf_conntrack_sctp_timeout_heartbeat_sent': timeout('sctp_timeout_heartbeat_sent'),
+  'net.netfilter.nf_conntrack_sctp_timeout_shutdown_ack_sent': timeout('sctp_timeout_shutdown_ack_sent'),
+  'net.netfilter.nf_conntrack_sctp_timeout_shutdown_recd': timeout('sctp_timeout_shutdown_recd'),
+  'net.netfilter.nf_conntrack_sctp_timeout_shutdown_sent': timeout('sctp_timeout_shutdown_sent'),
   'net.netfilter.nf_conntrack_tcp_be_liberal': { path: `${conntrack}/nf_conntrack_tcp_be_liberal`, ...flag },
-  'net.netfilter.nf_conntrack_tcp_timeout_close_wait': {
-    path: `${conntrack}/nf_conntrack_tcp_timeout_close_wait`,
-    ...seconds,
-  },
-  'net.netfilter.nf_conntrack_tcp_timeout_established': {
-    path: `${conntrack}/nf_conntrack_tcp_timeout_established`,
-    ...seconds,
-  },
-  'net.netfilter.nf_conntrack_tcp_timeout_time_wait': {
-    path: `${conntrack}/nf_conntrack_tcp_timeout_time_wait`,
-    ...seconds,
-  },
-  'net.netfilter.nf_conntrack_udp_timeout': { path: `${conntrack}/nf_conntrack_udp_timeout`, ...seconds },
-  'net.netfilter.nf_conntrack_udp_timeout_stream': { path: `${conntrack}/nf_conntrack_udp_timeout_stream`, ...seconds },
+  'net.netfilter.nf_conntrack_tcp_timeout_close': timeout('tcp_timeout_close'),
+  'net.netfilter.nf_conntrack_tcp_timeout_close_wait': timeout('tcp_timeout_close_wait'),
+  'net.netfilter.nf_conntrack_tcp_timeout_established': timeout('tcp_timeout_established'),
+  'net.netfilter.nf_conntrack_tcp_timeout_fin_wait': timeout('tcp_timeout_fin_wait'),
+  'net.netfilter.nf_conntrack_tcp_timeout_last_ack': timeout('tcp_timeout_last_ack'),
+  'net.netfilter.nf_conntrack_tcp_timeout_max_retrans': timeout('tcp_timeout_max_retrans'),
+  'net.netfilter.nf_conntrack_tcp_timeout_syn_recv': timeout('tcp_timeout_syn_recv'),
+  'net.netfilter.nf_conntrack_tcp_timeout_syn_sent': timeout('tcp_timeout_syn_sent'),
+  'net.netfilter.nf_conntrack_tcp_timeout_time_wait': timeout('tcp_timeout_time_wait'),
+  'net.netfilter.nf_conntrack_tcp_timeout_unacknowledged': timeout('tcp_timeout_unacknowledged'),
+  'net.netfilter.nf_conntrack_udp_timeout': timeout('udp_timeout'),
+  'net.netfilter.nf_conntrack_udp_timeout_stream': timeout('udp_timeout_stream'),
 } as const satisfies Record<string, SysctlRange>;
 
 export type SysctlKey = keyof typeof allowed;
@@ -85,6 +95,12 @@ export const sysctlKeys = Object.keys(allowed) as readonly SysctlKey[];
 
 export function isSysctlKey(text: string): text is SysctlKey {
   return Object.hasOwn(allowed, text);
+}
+
+/** The least and the greatest value of a key. */
+export function sysctlRange(key: SysctlKey): { readonly min: number; readonly max: number } {
+  const { min, max } = allowed[key];
+  return { min, max };
 }
 
 /** The kernel's file of a key. */

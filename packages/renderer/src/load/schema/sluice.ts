@@ -93,7 +93,8 @@ const profile: Schema = {
     nodePortAddresses,
     conntrack,
     sysctls: {
-      description: 'Further sysctls by key, such as net.ipv4.ip_forward; sluice allows only some.',
+      description:
+        'Further sysctls by key, such as net.netfilter.nf_conntrack_tcp_timeout_fin_wait: those of a closed list.',
       type: 'object',
       additionalProperties: { description: 'The value.', type: ['string', 'integer'] },
     },
