@@ -1,13 +1,13 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { policyRules } from '../packages/renderer/src/review/policy/catalogue.ts';
+import { policyRules, type PolicySubject } from '../packages/renderer/src/review/policy/catalogue.ts';
 
 const page = join(import.meta.dirname, '..', 'docs', 'policy.md');
 
-const table = (isChange: boolean): string =>
+const table = (about: PolicySubject): string =>
   Object.entries(policyRules)
-    .filter(([, rule]) => rule.isChange === isChange)
+    .filter(([, rule]) => rule.about === about)
     .map(([code, { level, title, reason }]) => `| \`${code}\` | ${level} | ${title} | ${reason} |\n`)
     .join('');
 
@@ -40,14 +40,21 @@ A code never changes its meaning and is never reused for another rule.
 
 | code | level | what is found | why it matters |
 |---|---|---|---|
-${table(false)}
+${table('bundle')}
 ## Rules about a change
 
 Checked if \`--base\` names the previous bundle.
 
 | code | level | what is found | why it matters |
 |---|---|---|---|
-${table(true)}`;
+${table('change')}
+## Rules about input
+
+Checked if \`-f\` names the manifests or the snapshot that was rendered: \`sluice policy rendered -c sluice.yaml -f manifests/ -f nodes.yaml\`. What they find changes no rule of a node, so no bundle has it.
+
+| code | level | what is found | why it matters |
+|---|---|---|---|
+${table('input')}`;
 
 /** UPDATE_DOCS=1 rewrites the page. */
 if (process.env['UPDATE_DOCS'] === '1') writeFileSync(page, text);

@@ -102,7 +102,7 @@ describe.each(isGuest ? (['own'] as const) : nftVersions)('the table of mode nft
 });
 
 test('the kernel has every sysctl of connection tracking that a profile may set, and keeps both ends of its range', async (context) => {
-  await needKernel(context);
+  needKernel(context);
   const name = await namespace();
   const tunables = procTunablesOf(name);
   const keys = sysctlKeys.filter((key) => key.startsWith('net.netfilter.') && key !== 'net.netfilter.nf_conntrack_max');

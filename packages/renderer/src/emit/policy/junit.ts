@@ -7,9 +7,9 @@ import { fileOf, type PolicyReport } from './report.ts';
  * skipped tests; notes are passed tests with output.
  */
 export function junitOf(report: PolicyReport): string {
-  const { findings, compared } = report.result;
+  const { findings, checked } = report.result;
   const cases = policyCodes
-    .filter((code) => compared || !policyRules[code].isChange)
+    .filter((code) => checked.includes(policyRules[code].about))
     .flatMap((code) =>
       casesOf(
         report,

@@ -6,7 +6,7 @@ const shownMax = 100;
 
 /** Prints the findings for a comment on a pull request. */
 export function markdownOf(report: PolicyReport): string {
-  const { findings, losses, compared } = report.result;
+  const { findings, losses, checked } = report.result;
   const rows = findings.slice(0, shownMax).map((finding) => {
     const { level, code: rule, subject, message, waived, line } = finding;
     const what = waived ? `waived until ${waived.expires}` : level;
@@ -29,7 +29,7 @@ export function markdownOf(report: PolicyReport): string {
           '</details>',
           '',
         ]),
-    ...(compared ? [] : ['Rules about changes were not checked.', '']),
+    ...(checked.includes('change') ? [] : ['Rules about changes were not checked.', '']),
     `**${countText(report.result)}**`,
   ];
   return `${lines.join('\n')}\n`;

@@ -19,7 +19,7 @@ const waived: PolicyFinding = {
 };
 
 function printed(findings: readonly PolicyFinding[], format: PolicyFormat, bundle = 'main:rendered/'): string {
-  return printPolicy({ result: { findings, losses: [], compared: false }, bundle, version: '0.1.0' }, format);
+  return printPolicy({ result: { findings, losses: [], checked: ['bundle'] }, bundle, version: '0.1.0' }, format);
 }
 
 interface Sarif {

@@ -14,9 +14,15 @@ export function printPolicy(report: PolicyReport, format: PolicyFormat): string 
 
 const writers = {
   text: textOf,
-  json: ({ result }) =>
-    `${JSON.stringify({ apiVersion: 'sluice.dev/v1alpha1', kind: 'PolicyReport', ...result }, null, 2)}\n`,
+  json: jsonOf,
   sarif: sarifOf,
   junit: junitOf,
   markdown: markdownOf,
 } as const satisfies Record<PolicyFormat, (report: PolicyReport) => string>;
+
+/** `compared` says the same as `checked` about changes: it is older. */
+function jsonOf({ result: { findings, losses, checked } }: PolicyReport): string {
+  const compared = checked.includes('change');
+  const head = { apiVersion: 'sluice.dev/v1alpha1', kind: 'PolicyReport' } as const;
+  return `${JSON.stringify({ ...head, findings, losses, compared, checked }, null, 2)}\n`;
+}

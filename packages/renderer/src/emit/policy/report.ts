@@ -12,7 +12,11 @@ export interface PolicyReport {
 }
 
 /** The file of a finding, relative to the current directory; without the Git revision. */
-export function fileOf({ bundle, config }: Pick<PolicyReport, 'bundle' | 'config'>, { path }: PolicyFinding): string {
+export function fileOf(
+  { bundle, config }: Pick<PolicyReport, 'bundle' | 'config'>,
+  { path, isInput }: PolicyFinding,
+): string {
+  if (isInput) return path;
   if (path === 'sluice.yaml') return config ?? path;
   const dir = bundle
     .slice(bundle.indexOf(':') + 1)

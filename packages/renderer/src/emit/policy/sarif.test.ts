@@ -107,7 +107,9 @@ const finding: PolicyFinding = {
 };
 
 function logOf(findings: readonly PolicyFinding[], bundle = 'rendered'): Json {
-  return JSON.parse(sarifOf({ result: { findings, losses: [], compared: true }, bundle, version: '0.1.0' })) as Json;
+  return JSON.parse(
+    sarifOf({ result: { findings, losses: [], checked: ['bundle', 'change'] }, bundle, version: '0.1.0' }),
+  ) as Json;
 }
 
 const against = (value: Json): readonly string[] =>

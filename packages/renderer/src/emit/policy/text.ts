@@ -6,7 +6,7 @@ const portsMax = 5;
 
 /** Prints the findings as text, like problems, then the ports that depend on a single node or zone. */
 export function textOf(report: PolicyReport): string {
-  const { findings, losses, compared } = report.result;
+  const { findings, losses, checked } = report.result;
   const lost = losses.map(({ kind, name, ports }) => {
     const more = ports.length > portsMax ? ` and ${ports.length - portsMax} more` : '';
     return `    ${kind} ${name}: ${ports.slice(0, portsMax).join(', ')}${more}\n`;
@@ -14,7 +14,9 @@ export function textOf(report: PolicyReport): string {
   return [
     ...findings.map((finding) => findingText(finding, fileOf(report, finding))),
     ...(lost.length === 0 ? [] : ['Ports that would lose all endpoints with a known node or zone:\n', ...lost]),
-    compared ? '' : 'Rules about changes were not checked: pass --base with the bundle that is replaced\n',
+    checked.includes('change')
+      ? ''
+      : 'Rules about changes were not checked: pass --base with the bundle that is replaced\n',
     `${countText(report.result)}\n`,
   ].join('');
 }

@@ -7,10 +7,14 @@ import type { Schema } from './schema.ts';
  */
 export const policyCodesOfSchema = [
   'EXTERNAL_IP',
+  'EXTERNAL_IP_DEPRECATED',
   'ENDPOINT_RANGE',
   'ENDPOINT_LOCAL',
   'ROUTE_LOCALNET',
   'ADDRESS_TAKEN',
+  'FRONTEND_OVERLAP',
+  'ADDRESS_SHARED',
+  'LOCALHOST_NODE_PORTS',
   'RANGES_ONE_FAMILY',
   'SINGLE_NODE',
   'SINGLE_ZONE',
@@ -25,6 +29,9 @@ export const policyCodesOfSchema = [
   'MODE_CHANGED',
   'RULE_GROWTH',
   'SYSCTL_CHANGED',
+  'ANNOTATION_WITHOUT_EFFECT',
+  'TOPOLOGY_KEYS',
+  'ENDPOINT_NODE_NOT_READY',
   'WAIVER_EXPIRED',
   'WAIVER_UNUSED',
 ] as const;

@@ -12,22 +12,18 @@ export interface PolicyRule {
   readonly title: string;
   /** The risk. */
   readonly reason: string;
-  /** Checked with `--base` only: it is about a change. */
-  readonly isChange: boolean;
+  /** What the rule reads: a bundle; a change to it, with `--base` only; or objects that were rendered, with `-f` only. */
+  readonly about: PolicySubject;
 }
 
-const state = (level: PolicyLevel, title: string, reason: string): PolicyRule => ({
-  level,
-  title,
-  reason,
-  isChange: false,
-});
-const change = (level: PolicyLevel, title: string, reason: string): PolicyRule => ({
-  level,
-  title,
-  reason,
-  isChange: true,
-});
+export type PolicySubject = 'bundle' | 'change' | 'input';
+
+const about =
+  (subject: PolicySubject) =>
+  (level: PolicyLevel, title: string, reason: string): PolicyRule => ({ level, title, reason, about: subject });
+const state = about('bundle');
+const change = about('change');
+const input = about('input');
 
 /** All rules. Codes are public contract, like those of problems; docs/policy.md is generated from this table. */
 export const policyRules = {
@@ -35,6 +31,11 @@ export const policyRules = {
     'error',
     'an external IP lies outside of `policy.externalIPs`',
     'A user who may create Services can intercept traffic to any address that the cluster talks to (CVE-2020-8554)',
+  ),
+  EXTERNAL_IP_DEPRECATED: state(
+    'note',
+    'a Service has an external IP, and its nodes serve it',
+    'Kubernetes has deprecated externalIPs in 1.36 and turns them off by default in 1.40 (KEP-5707)',
   ),
   ENDPOINT_RANGE: state(
     'warning',
@@ -55,6 +56,21 @@ export const policyRules = {
     'error',
     'an address of a Service is one of a node, a gateway, the API, the DNS, another Service or `policy.protected`',
     'Traffic to the owner of that address would go to the endpoints of the Service',
+  ),
+  FRONTEND_OVERLAP: state(
+    'error',
+    'two Services have one external or load-balancer address with the same port and protocol, or one node port',
+    'Only one of them gets the traffic, and which one may differ between nodes: two changes that were merged can cause it',
+  ),
+  ADDRESS_SHARED: state(
+    'note',
+    'two Services have one external or load-balancer address with different ports',
+    'What announces or releases the address for one Service does so for the other',
+  ),
+  LOCALHOST_NODE_PORTS: state(
+    'note',
+    'a profile in mode nftables or ipvs has node ports, which do not answer on 127.0.0.1',
+    'Clients on the node that use 127.0.0.1, such as the container runtime with a registry, cannot connect',
   ),
   RANGES_ONE_FAMILY: state(
     'error',
@@ -109,6 +125,21 @@ export const policyRules = {
     'warning',
     'a sysctl changes',
     'It applies to the whole node, not only to traffic of Services',
+  ),
+  ANNOTATION_WITHOUT_EFFECT: input(
+    'warning',
+    'a Service has an annotation for affinity by cookies, or for load balancers that address pods directly',
+    'Rules for packets see no cookies, and send traffic of the load balancer to nodes first: clients may lose their sessions or their address',
+  ),
+  TOPOLOGY_KEYS: input(
+    'warning',
+    'a Service has `topologyKeys`',
+    'Kubernetes has removed the field in 1.22: traffic goes to endpoints everywhere',
+  ),
+  ENDPOINT_NODE_NOT_READY: input(
+    'warning',
+    'an endpoint that counts as ready is on a Node that is not',
+    'The node may be dead while its endpoints still get traffic: kube-proxy, and so Sluice, looks at endpoints alone',
   ),
   WAIVER_EXPIRED: state(
     'error',

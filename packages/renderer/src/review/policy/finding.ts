@@ -8,8 +8,9 @@ export interface Violation {
   /** "Cannot ⟨accept⟩ ⟨what⟩: ⟨why⟩", or "⟨what⟩ will ⟨change⟩; review required"; without a full stop. */
   readonly message: string;
   readonly hint: string;
-  /** The file of the bundle that causes it. */
+  /** The file of the bundle that causes it; with `isInput` the file of `-f`. */
   readonly path: string;
+  readonly isInput?: true;
   /** The line of that file, from 1. */
   readonly line: number;
 }

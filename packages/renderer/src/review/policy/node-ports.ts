@@ -1,8 +1,9 @@
 import { profileFile } from '@sluice/bundle';
+import { parseCidr } from '@sluice/netfilter';
 import { covers } from './changes.ts';
 import type { Violation } from './finding.ts';
 import { lineOf } from '../facts/service-entries.ts';
-import type { ChangeContext } from './context.ts';
+import type { ChangeContext, PolicyContext } from './context.ts';
 
 /** NODE_PORT_OPENED for a profile whose nodePortAddresses are widened. */
 export function nodePortsWidened({ view, services, base }: ChangeContext): readonly Violation[] {
@@ -29,4 +30,36 @@ export function nodePortsWidened({ view, services, base }: ChangeContext): reado
       },
     ];
   });
+}
+
+/**
+ * LOCALHOST_NODE_PORTS. Where a list of addresses has no loopback address, no mode serves one; `profile.yaml` of mode nftables has no
+ * list.
+ */
+export function localhostNodePorts({ view, services }: PolicyContext): readonly Violation[] {
+  const ports = new Set(
+    [...services.values()].flat().flatMap(({ facts }) => facts.ports.map(({ nodePort }) => nodePort)),
+  );
+  ports.delete(0);
+  if (ports.size === 0) return [];
+  return [...view.profiles].flatMap(([name, { mode, nodePortAddresses: open }]) => {
+    if (mode === 'iptables' || (open.length > 0 && !open.some(hasLoopback))) return [];
+    const path = profileFile(name);
+    return [
+      {
+        code: 'LOCALHOST_NODE_PORTS',
+        subject: `profile ${name}`,
+        message: `Cannot serve ${ports.size} node ${ports.size === 1 ? 'port' : 'ports'} on 127.0.0.1: mode ${mode} has no such rules`,
+        hint: 'Let clients on the node use its own address or the ClusterIP',
+        path,
+        line: lineOf(view, path, 'mode:'),
+      },
+    ];
+  });
+}
+
+/** Whether a network has addresses of 127.0.0.0/8. IPv6 has no node ports on loopback in any mode. */
+function hasLoopback(text: string): boolean {
+  const network = parseCidr(text);
+  return network?.family === 'ipv4' && (covers('127.0.0.0/8', text) || covers(text, '127.0.0.0/8'));
 }

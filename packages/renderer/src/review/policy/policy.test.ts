@@ -33,7 +33,7 @@ function check(
 /** `CODE subject`, without what every bundle of the fixture has. */
 const brief = ({ findings }: PolicyResult): readonly string[] =>
   findings
-    .filter(({ code }) => code !== 'ROUTE_LOCALNET')
+    .filter(({ code }) => !['ROUTE_LOCALNET', 'EXTERNAL_IP_DEPRECATED'].includes(code))
     .map(({ code, subject, waived }) => `${waived ? 'waived ' : ''}${code} ${subject}`);
 
 test('the schema of sluice.yaml and the catalogue have the same rules in the same order', () => {

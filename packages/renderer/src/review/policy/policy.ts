@@ -4,13 +4,15 @@ import { Memory } from '../bundle/memory.ts';
 import { ReviewStopped } from '../bundle/node.ts';
 import { viewOf } from '../bundle/view.ts';
 import { endpointRanges, externalIPs, localAddresses, rangesOfOneFamily, takenAddresses } from './addresses.ts';
-import { type FindingLevel, policyRules } from './catalogue.ts';
+import { type FindingLevel, policyRules, type PolicySubject } from './catalogue.ts';
 import { changedFacts, lostServices, widenedRanges } from './changes.ts';
 import { endpointsChanged, nodesChanged, profilesChanged } from './extent.ts';
 import type { PolicyFinding, Violation } from './finding.ts';
+import { deprecatedExternalIPs, overlaps } from './frontends.ts';
+import { checkInput, type ReviewedInput } from './input.ts';
 import { serviceEntries } from '../facts/service-entries.ts';
 import { type PlaceLoss, lossesOf, singlePlaces } from './losses.ts';
-import { nodePortsWidened } from './node-ports.ts';
+import { localhostNodePorts, nodePortsWidened } from './node-ports.ts';
 import type { ChangeContext, PolicyContext, ReviewedBundle } from './context.ts';
 import { levelOf, type PolicySettings } from './settings.ts';
 import { routeLocalnet, sysctlsChanged } from './sysctls.ts';
@@ -21,6 +23,8 @@ export interface PolicyInput {
   readonly files: BundleFiles;
   /** The bundle that it replaces; without it rules about changes are not checked. */
   readonly base?: BundleFiles;
+  /** The objects that were rendered; without them rules about input are not checked. */
+  readonly input?: ReviewedInput;
   readonly settings: PolicySettings;
   /** `2026-11-21`: the day against which waivers expire. */
   readonly today: string;
@@ -32,17 +36,20 @@ export interface PolicyResult {
   readonly findings: readonly PolicyFinding[];
   /** Service ports that are unavailable when a node or a zone fails. */
   readonly losses: readonly PlaceLoss[];
-  /** Whether rules about changes were checked. */
-  readonly compared: boolean;
+  /** What rules were checked about: always `bundle`. */
+  readonly checked: readonly PolicySubject[];
 }
 
 /** Rules about one bundle. */
 const stateRules = [
   externalIPs,
+  deprecatedExternalIPs,
   endpointRanges,
   localAddresses,
   routeLocalnet,
   takenAddresses,
+  overlaps,
+  localhostNodePorts,
   rangesOfOneFamily,
   singlePlaces,
 ] as const satisfies readonly ((context: PolicyContext) => readonly Violation[])[];
@@ -63,7 +70,7 @@ const changeRules = [
  * Checks a bundle against the policy. Pure: the day is an argument.
  * @returns the findings, waived or not; or the problems for which nodes would refuse a bundle
  */
-export function checkPolicy({ files, base, settings, today }: PolicyInput): PolicyResult | readonly Problem[] {
+export function checkPolicy({ files, base, input, settings, today }: PolicyInput): PolicyResult | readonly Problem[] {
   const memory = new Memory();
   const side = sideOf(files, memory);
   const before = base === undefined ? undefined : sideOf(base, memory);
@@ -73,9 +80,15 @@ export function checkPolicy({ files, base, settings, today }: PolicyInput): Poli
   const found = [
     ...stateRules.flatMap((rule) => rule(context)),
     ...(before === undefined ? [] : changeRules.flatMap((rule) => rule({ ...context, base: before }))),
+    ...(input === undefined ? [] : checkInput(input)),
   ];
-  const findings = [...waive(ranked(found, settings), settings, today, before !== undefined)].toSorted(compareFindings);
-  return { findings, losses: lossesOf(context), compared: before !== undefined };
+  const checked: readonly PolicySubject[] = [
+    'bundle',
+    ...(before === undefined ? [] : (['change'] as const)),
+    ...(input === undefined ? [] : (['input'] as const)),
+  ];
+  const findings = [...waive(ranked(found, settings), settings, today, checked)].toSorted(compareFindings);
+  return { findings, losses: lossesOf(context), checked };
 }
 
 function sideOf(files: BundleFiles, memory: Memory): ReviewedBundle | readonly Problem[] {

@@ -1,6 +1,8 @@
 import type { BundleFiles } from '@sluice/bundle';
 import { printWords } from '@sluice/netfilter';
 import { expect, test } from 'vitest';
+import { reviewedInput } from '../../commands/policy/reviewed-input.ts';
+import { load } from '../../load/load.ts';
 import { bundleOf, type Short } from './bundle.fixture.ts';
 import { type PolicyCode, policyCodes } from './catalogue.ts';
 import { checkPolicy } from './policy.ts';
@@ -33,6 +35,8 @@ interface Input {
   readonly files: BundleFiles;
   readonly base?: BundleFiles;
   readonly settings?: PolicySettings;
+  /** Manifests of `-f`. */
+  readonly input?: string;
 }
 
 const alone = (...services: readonly Short[]): Input => ({ files: bundleOf(services) });
@@ -53,6 +57,39 @@ const forged = (services: readonly Short[], old: string, fresh: string): Input =
 const waiver = (expires: string, subject = 'shop/web'): PolicySettings => ({
   waivers: [{ rule: 'EXTERNAL_IP', subject, reason: 'moved in spring', expires }],
 });
+/** A bundle with the manifests of Service shop/web, its slice and a Node. */
+const given = (service: string, ready = 'True', endpoint = 'conditions: { ready: true }'): Input => ({
+  ...alone(web),
+  input: `apiVersion: v1
+kind: Service
+metadata: { name: web, namespace: shop${service.startsWith('annotations') ? `, ${service}` : ''} }
+spec: { ports: [{ port: 80 }]${service.startsWith('topologyKeys') ? `, ${service}` : ''} }
+---
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata: { name: web-1, namespace: shop, labels: { kubernetes.io/service-name: web } }
+addressType: IPv4
+ports: [{ port: 8080 }]
+endpoints:
+  - { addresses: [10.244.1.5], nodeName: node-a, ${endpoint} }
+---
+apiVersion: v1
+kind: Node
+metadata: { name: node-a }
+status: { conditions: [{ type: MemoryPressure, status: "False" }, { type: Ready, status: "${ready}" }] }
+`,
+});
+const annotated = (key: string, value: string): Input => given(`annotations: { ${key}: "${value}" }`);
+/** Two Services with further lines of their specs, in a bundle as a merge of two changes makes it. */
+const merged = (one: readonly string[], other: readonly string[], old: string, fresh: string): Input =>
+  forged(
+    [
+      { ...web, spec: one },
+      { ...web, name: 'other', clusterIPs: ['10.96.0.31'], spec: other },
+    ],
+    old,
+    fresh,
+  );
 const external = spec('externalIPs: [203.0.113.50]');
 
 /** A rule, what happens, and whether the rule says so. */
@@ -70,6 +107,138 @@ const cases: readonly Case[] = [
     'EXTERNAL_IP',
     'a load balancer without endpoints has addresses of its own, not external ones',
     () => alone(balanced(open, { endpoints: [] })),
+    false,
+  ],
+  ['EXTERNAL_IP_DEPRECATED', 'a Service has an external IP', () => alone(external), true],
+  [
+    'EXTERNAL_IP_DEPRECATED',
+    'the feature gate is off, so that no node serves it',
+    () => ({ files: bundleOf([external], '    featureGates: { AllowServiceExternalIPs: false }\n') }),
+    false,
+  ],
+  [
+    'FRONTEND_OVERLAP',
+    'two changes that were merged give one external address to two Services',
+    () => merged(['externalIPs: [203.0.113.50]'], ['externalIPs: [203.0.113.51]'], '203.0.113.51', '203.0.113.50'),
+    true,
+  ],
+  [
+    'FRONTEND_OVERLAP',
+    'two changes that were merged give one node port to two Services',
+    () =>
+      forged(
+        [
+          { ...web, type: 'NodePort', spec: [port('http')] },
+          { ...many(1)[0]!, type: 'NodePort', spec: [port('http').replace('30080', '30081')] },
+        ],
+        '30081',
+        '30080',
+      ),
+    true,
+  ],
+  [
+    'FRONTEND_OVERLAP',
+    'two Services share an address with different ports',
+    () =>
+      alone(external, {
+        ...external,
+        name: 'other',
+        clusterIPs: ['10.96.0.31'],
+        spec: ['externalIPs: [203.0.113.50]', 'ports: [{ name: http, port: 81, targetPort: 8080 }]'],
+      }),
+    false,
+  ],
+  [
+    'ADDRESS_SHARED',
+    'two Services share an address with different ports',
+    () =>
+      alone(external, {
+        ...external,
+        name: 'other',
+        clusterIPs: ['10.96.0.31'],
+        spec: ['externalIPs: [203.0.113.50]', 'ports: [{ name: http, port: 81, targetPort: 8080 }]'],
+      }),
+    true,
+  ],
+  [
+    'ADDRESS_SHARED',
+    'two Services have addresses of their own',
+    () => alone(external, { ...spec('externalIPs: [203.0.113.51]'), name: 'other', clusterIPs: ['10.96.0.31'] }),
+    false,
+  ],
+  [
+    'LOCALHOST_NODE_PORTS',
+    'mode nftables has a node port',
+    () => ({ files: bundleOf([{ ...web, type: 'NodePort' }], '    mode: nftables\n') }),
+    true,
+  ],
+  [
+    'LOCALHOST_NODE_PORTS',
+    'node ports of mode ipvs are open on other addresses alone',
+    () => ({
+      files: bundleOf([{ ...web, type: 'NodePort' }], '    mode: ipvs\n    nodePortAddresses: [192.0.2.0/24]\n'),
+    }),
+    false,
+  ],
+  [
+    'LOCALHOST_NODE_PORTS',
+    'mode nftables has no node port',
+    () => ({ files: bundleOf([web], '    mode: nftables\n') }),
+    false,
+  ],
+  ['LOCALHOST_NODE_PORTS', 'mode iptables has a node port', () => alone({ ...web, type: 'NodePort' }), false],
+  [
+    'ANNOTATION_WITHOUT_EFFECT',
+    'Tencent’s direct access',
+    () => annotated('service.cloud.tencent.com/direct-access', 'true'),
+    true,
+  ],
+  [
+    'ANNOTATION_WITHOUT_EFFECT',
+    'it is off',
+    () => annotated('service.cloud.tencent.com/direct-access', 'false'),
+    false,
+  ],
+  [
+    'ANNOTATION_WITHOUT_EFFECT',
+    'cookies of Traefik',
+    () => annotated('traefik.ingress.kubernetes.io/service.sticky.cookie', 'true'),
+    true,
+  ],
+  [
+    'ANNOTATION_WITHOUT_EFFECT',
+    'the name of a cookie alone',
+    () => annotated('traefik.ingress.kubernetes.io/service.sticky.cookie.name', 'x'),
+    false,
+  ],
+  [
+    'ANNOTATION_WITHOUT_EFFECT',
+    'cookies of ingress-nginx',
+    () => annotated('nginx.ingress.kubernetes.io/affinity', 'cookie'),
+    true,
+  ],
+  ['ANNOTATION_WITHOUT_EFFECT', 'affinity of pods to nodes', () => annotated('example.com/affinity', 'cookie'), false],
+  [
+    'ANNOTATION_WITHOUT_EFFECT',
+    'cookies of HAProxy',
+    () => annotated('haproxy.org/cookie-persistence', 'SERVERID'),
+    true,
+  ],
+  [
+    'ANNOTATION_WITHOUT_EFFECT',
+    'cookies of a load balancer',
+    () => annotated('service.beta.kubernetes.io/do-loadbalancer-sticky-sessions-type', 'cookies'),
+    true,
+  ],
+  ['ANNOTATION_WITHOUT_EFFECT', 'other annotations', () => annotated('prometheus.io/scrape', 'true'), false],
+  ['TOPOLOGY_KEYS', 'a Service has them', () => given('topologyKeys: [kubernetes.io/hostname, "*"]'), true],
+  ['TOPOLOGY_KEYS', 'the list is empty', () => given('topologyKeys: []'), false],
+  ['ENDPOINT_NODE_NOT_READY', 'its Node is lost', () => given('', 'Unknown'), true],
+  ['ENDPOINT_NODE_NOT_READY', 'its Node is ready', () => given(''), false],
+  [
+    'ENDPOINT_NODE_NOT_READY',
+    'the endpoint is not ready either',
+    () => given('', 'False', 'conditions: { ready: false }'),
     false,
   ],
   [
@@ -304,12 +473,15 @@ const cases: readonly Case[] = [
 test.each(cases.map(([code, title, input, fires]) => ({ code, title, input, fires })))(
   '$code: $title: $fires',
   ({ code, input, fires }) => {
-    const { files, base, settings = {} } = input();
-    const result = checkPolicy({ files, ...(base ? { base } : {}), settings, today: '2026-11-21' });
+    const { files, base, settings = {}, input: manifests } = input();
+    const objects = manifests === undefined ? undefined : load([{ file: 'in.yaml', text: manifests }]).objects;
+    const reviewed = objects && { input: reviewedInput(objects) };
+    const result = checkPolicy({ files, ...(base ? { base } : {}), ...reviewed, settings, today: '2026-11-21' });
     if (!('findings' in result)) throw new Error(result[0]?.message);
     const found = result.findings.filter((finding) => finding.code === code);
     expect(found.length > 0).toBe(fires);
-    for (const { path, line } of found) expect((files.get(path) ?? '').split('\n').length).toBeGreaterThanOrEqual(line);
+    const textOf = (path: string): string => (path === 'in.yaml' ? manifests : files.get(path)) ?? '';
+    for (const { path, line } of found) expect(textOf(path).split('\n').length).toBeGreaterThanOrEqual(line);
   },
 );
 

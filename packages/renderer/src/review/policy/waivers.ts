@@ -1,4 +1,4 @@
-import { policyRules } from './catalogue.ts';
+import { policyRules, type PolicySubject } from './catalogue.ts';
 import type { PolicyFinding, Violation } from './finding.ts';
 import { levelOf, type PolicySettings, type Waiver } from './settings.ts';
 
@@ -9,13 +9,13 @@ const waiversFile = 'sluice.yaml';
  * Marks the findings that a waiver matches, and adds findings about waivers. A waiver holds through its last day; after it, its
  * findings count again.
  * @param today `2026-11-21`; days in this form compare as texts
- * @param compared whether rules about changes were checked; otherwise their waivers cannot be called unused
+ * @param checked what rules were checked about: waivers of other rules cannot be called unused
  */
 export function waive(
   findings: readonly PolicyFinding[],
   settings: PolicySettings,
   today: string,
-  compared: boolean,
+  checked: readonly PolicySubject[],
 ): readonly PolicyFinding[] {
   const waivers = settings.waivers ?? [];
   const valid = waivers.filter(({ expires }) => expires >= today);
@@ -25,7 +25,7 @@ export function waive(
   });
   const about = waivers.flatMap((waiver): readonly Violation[] => {
     if (waiver.expires < today) return [expired(waiver)];
-    const isChecked = compared || !policyRules[waiver.rule].isChange;
+    const isChecked = checked.includes(policyRules[waiver.rule].about);
     return !isChecked || findings.some((finding) => isFor(waiver, finding)) ? [] : [unused(waiver)];
   });
   return [...marked, ...about.flatMap((one) => levelled(one, settings))];
