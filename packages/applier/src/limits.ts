@@ -298,6 +298,9 @@ export const limits = {
   heapGrowthPercent: 40,
   /** When idle, more than this over the bytes last in use is returned. */
   heapSlackBytes: 2 * 1024 * 1024,
+  /** The same for this long after a change: a collection takes 0.1 s of a processor, as much as several changes of endpoints. */
+  heapSlackAtWorkBytes: 24 * 1024 * 1024,
+  collectQuietMs: 5_000,
   /**
    * The pause between two such collections, and at least this many times the duration of one (0.2 %); shorter the more there is to return.
    */

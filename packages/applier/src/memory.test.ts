@@ -53,3 +53,25 @@ test.each([
   tidier.idle();
   expect(state.collections).toBe(2);
 });
+
+test('leaves a little garbage while changes follow each other, and collects much, or after them', () => {
+  const { state, tidier } = setUp(1);
+  tidier.idle();
+  state.nowMs += limits.collectPauseMs + 1;
+  state.size += limits.heapSlackAtWorkBytes - 1;
+  tidier.worked();
+  tidier.idle();
+  expect(state.collections, 'a little').toBe(1);
+  state.size += 1;
+  tidier.idle();
+  expect(state.collections, 'much').toBe(2);
+  state.nowMs += limits.collectPauseMs;
+  state.size += limits.heapSlackBytes;
+  tidier.worked();
+  state.nowMs += limits.collectQuietMs - 1;
+  tidier.idle();
+  expect(state.collections, 'shortly after a change').toBe(2);
+  state.nowMs += limits.collectPauseMs;
+  tidier.idle();
+  expect(state.collections, 'later').toBe(3);
+});

@@ -43,10 +43,16 @@ export class Tidier {
   /** The pause before the next collection when there is little to return. */
   #pauseMs = 0;
   #kept = 0;
+  #workedMs = -Infinity;
 
   constructor(heap: Heap, monotonicMs: () => number) {
     this.#heap = heap;
     this.#monotonicMs = monotonicMs;
+  }
+
+  /** A change was applied. Others often follow, and would wait for a collection. */
+  worked(): void {
+    this.#workedMs = this.#monotonicMs();
   }
 
   /** To be called when the loop is idle. */
@@ -54,6 +60,7 @@ export class Tidier {
     const grown = this.#heap.size() - this.#kept;
     if (grown < limits.heapSlackBytes) return;
     const nowMs = this.#monotonicMs();
+    if (grown < limits.heapSlackAtWorkBytes && nowMs < this.#workedMs + limits.collectQuietMs) return;
     // Ten times as much memory is worth ten times as many collections: a comparison of all rules leaves 40 MB.
     const pauseMs = (this.#pauseMs * limits.heapSlackBytes) / grown;
     if (nowMs < this.#endMs + Math.max(limits.collectPauseMs, pauseMs)) return;

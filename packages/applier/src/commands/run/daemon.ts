@@ -48,7 +48,10 @@ export function daemonOf(node: RunningNode, around: Surroundings): Daemon {
     scanIntervalMs,
     drift: new Drift(around.changes, monotonicMs),
     ready: around.ready,
-    taken: (files) => health.taken(files),
+    taken: (files) => {
+      tidier.worked();
+      return health.taken(files);
+    },
     earlyEndpoints: (files) => health.earlyEndpoints(files, session.journal.active?.state ?? { families: {} }),
     ended: async (ending, tree, onlyEndpoints) => {
       const account = accountOf(ending);
