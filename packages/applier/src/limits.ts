@@ -9,6 +9,10 @@ export const limits = {
   bundleDepthMax: 8,
   /** Larger files stay unpacked in memory. */
   packedBytesMax: 1024 * 1024,
+  /** Files that were read are packed when the daemon is idle, so many at once, in some 10 ms; until then they take at most this much. */
+  packedAtOnce: 100,
+  packPauseMs: 20,
+  unpackedBytesMax: 64 * 1024 * 1024,
   /** One-line output of git. */
   gitAnswerBytesMax: 64 * 1024,
   /** The header that git prints before an object's bytes. */

@@ -1,11 +1,20 @@
 import { fileDigest, evictSections, ResolveCache, resolveSections, SourceFiles } from '@sluice/bundle';
 import fc from 'fast-check';
-import { expect, test } from 'vitest';
+import { expect, test, vi } from 'vitest';
 import { limits } from '../limits.ts';
 import { sampleBundle } from '../testing/bundle.fixture.ts';
-import { PackedText } from './packed.ts';
+import { PackedText, packSome, packWhenIdle } from './packed.ts';
 
-const packed = (text: string): PackedText => new PackedText(Buffer.from(text), fileDigest(text));
+const read = (text: string): PackedText => new PackedText(Buffer.from(text), fileDigest(text));
+const packAll = (): void => {
+  while (packSome());
+};
+
+function packed(text: string): PackedText {
+  const source = read(text);
+  packAll();
+  return source;
+}
 const packedFiles = (files: ReadonlyMap<string, string>): SourceFiles =>
   new SourceFiles(new Map([...files].map(([path, text]) => [path, packed(text)])));
 
@@ -14,6 +23,36 @@ test('returns a text byte for byte', () => {
   expect(packed('').text).toBe('');
   const large = 'é'.repeat(limits.packedBytesMax);
   expect(packed(large).text === large).toBe(true);
+});
+
+test('texts are packed when nothing else is to be done, a few at a time, and stay the same', () => {
+  vi.useFakeTimers();
+  try {
+    const pack = vi.spyOn(PackedText.prototype, 'pack');
+    const texts = Array.from({ length: limits.packedAtOnce + 1 }, (_, at) => read(`text ${at}\n`));
+    expect(pack).not.toHaveBeenCalled();
+    packWhenIdle();
+    packWhenIdle();
+    vi.advanceTimersByTime(limits.packPauseMs);
+    expect(pack).toHaveBeenCalledTimes(limits.packedAtOnce);
+    vi.advanceTimersByTime(limits.packPauseMs);
+    expect(pack).toHaveBeenCalledTimes(texts.length);
+    expect(texts.map(({ text }) => text)).toEqual(texts.map((_, at) => `text ${at}\n`));
+    expect(vi.getTimerCount()).toBe(0);
+  } finally {
+    vi.restoreAllMocks();
+    vi.useRealTimers();
+  }
+});
+
+test('texts beyond a bound are packed at once', () => {
+  const pack = vi.spyOn(PackedText.prototype, 'pack');
+  const length = limits.packedBytesMax;
+  const texts = Array.from({ length: limits.unpackedBytesMax / length + 1 }, () => read('x'.repeat(length)));
+  expect(pack).toHaveBeenCalledTimes(1);
+  packAll();
+  expect(pack).toHaveBeenCalledTimes(texts.length);
+  pack.mockRestore();
 });
 
 test('packed files are read like a map of their texts', () => {

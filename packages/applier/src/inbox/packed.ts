@@ -32,24 +32,65 @@ const compression = { level: 1, memLevel: 4, windowBits: 13, dictionary: usual }
  * A text that is kept compressed to a seventh of its size. Files of a bundle are read once, when they change, and kept, so that later
  * readers get what was hashed, whatever happens to the file: 28 MB of 10,000 Services become 4 MB. Large files are not compressed: other
  * users' files must not cost time.
+ *
+ * Compressing takes longer than reading, a second for 10,000 files, so it waits for `packWhenIdle`.
  */
 export class PackedText implements TextSource {
   readonly key: string;
   readonly isInMemory: boolean;
-  /** The text, or its compressed bytes, one character for each. */
-  readonly #kept: string;
+  #text: string | undefined;
+  /** Compressed bytes, one character for each. */
+  #packed = '';
 
   /** @param digest of the bytes */
   constructor(bytes: Buffer, digest: string) {
     this.key = digest;
     this.isInMemory = bytes.length > limits.packedBytesMax;
-    this.#kept = this.isInMemory ? bytes.toString('utf8') : deflateRawSync(bytes, compression).toString('latin1');
+    this.#text = bytes.toString('utf8');
+    if (!this.isInMemory) keepUnpacked(this, bytes.length);
   }
 
-  /** Decompressed on each call, unless the file is large. */
+  /** Decompressed on each call, once it is packed. */
   get text(): string {
-    return this.isInMemory
-      ? this.#kept
-      : inflateRawSync(Buffer.from(this.#kept, 'latin1'), { dictionary: usual }).toString('utf8');
+    return this.#text ?? inflateRawSync(Buffer.from(this.#packed, 'latin1'), { dictionary: usual }).toString('utf8');
   }
+
+  pack(): void {
+    if (this.#text === undefined) return;
+    this.#packed = deflateRawSync(Buffer.from(this.#text), compression).toString('latin1');
+    this.#text = undefined;
+  }
+}
+
+/** Read, and not packed yet: each text with the length of its bytes. */
+const unpacked = new Map<PackedText, number>();
+let unpackedBytes = 0;
+let next: NodeJS.Timeout | undefined;
+
+/** A bundle may have half a gigabyte: beyond a bound texts are packed at once. */
+function keepUnpacked(text: PackedText, bytes: number): void {
+  if (unpackedBytes + bytes > limits.unpackedBytesMax) return text.pack();
+  unpacked.set(text, bytes);
+  unpackedBytes += bytes;
+}
+
+/** Packs some texts. @returns whether others are left */
+export function packSome(): boolean {
+  let left = limits.packedAtOnce;
+  for (const [text, bytes] of unpacked) {
+    if (left-- === 0) break;
+    text.pack();
+    unpacked.delete(text);
+    unpackedBytes -= bytes;
+  }
+  return unpacked.size > 0;
+}
+
+/** Packs all texts, a few at a time: a change waits some milliseconds for them. Does not keep the process alive. */
+export function packWhenIdle(): void {
+  if (unpacked.size === 0) return;
+  next ??= setTimeout(() => {
+    next = undefined;
+    if (packSome()) packWhenIdle();
+  }, limits.packPauseMs).unref();
 }

@@ -3,6 +3,7 @@ import { Daemon } from '../../daemon/daemon.ts';
 import type { DaemonParts } from '../../daemon/parts.ts';
 import { Drift } from '../../daemon/drift.ts';
 import { Inbox } from '../../inbox/inbox.ts';
+import { packWhenIdle } from '../../inbox/packed.ts';
 import { trustOf } from '../../inbox/trust.ts';
 import type { ChangeWatch } from '../../kernel/changes/foreign-change.ts';
 import { readMachine } from '../../kernel/facts.ts';
@@ -63,6 +64,7 @@ export function daemonOf(node: RunningNode, around: Surroundings): Daemon {
     repaired: repairedOf(node, around.repairs),
     idle: () => {
       repackChains();
+      packWhenIdle();
       if (session.journal.active !== undefined) around.heap.settle();
       tidier.idle();
       session.idle();
