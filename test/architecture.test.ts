@@ -59,6 +59,7 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
     'applier/command-error',
     'applier/config',
     'applier/control',
+    'applier/counts',
     'applier/daemon',
     'applier/doctor',
     'applier/endpoints',
@@ -114,7 +115,9 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
     'bundle',
     'netfilter',
   ],
+  'applier/counts': ['applier/limits', 'netfilter'],
   'applier/status': [
+    'applier/counts',
     'applier/kernel',
     'applier/limits',
     'applier/nftables',
@@ -227,6 +230,7 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
   'applier/health': ['applier/limits', 'applier/state', 'bundle', 'netfilter'],
   'applier/kernel': [
     'applier/config',
+    'applier/counts',
     'applier/ipvs',
     'applier/limits',
     'applier/message',
@@ -258,6 +262,7 @@ const pure: Readonly<Record<string, readonly string[]>> = {
   'renderer/render': ['node:crypto', 'yaml'],
   'renderer/review': ['diff'],
   'renderer/fleet': [],
+  'applier/counts': [],
   'applier/ports': [],
   'applier/plan': [],
   'applier/endpoints': [],

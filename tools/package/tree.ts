@@ -53,6 +53,7 @@ const documents = [
   'docs/protected-table.md',
   'docs/exit-codes.md',
   'docs/kube-proxy-versions.md',
+  'docs/kube-proxy-metrics.md',
 ] as const;
 
 /** The path of a program's completion script, by shell. */

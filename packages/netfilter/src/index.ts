@@ -49,6 +49,7 @@ export { replaceChains, type Replacement } from './link/tree/replace.ts';
 export {
   addressOfEndpoint,
   affinitySeconds,
+  calleeOf,
   destinationOf,
   endpointOf,
   frontendOf,

@@ -2,6 +2,8 @@ import type { Accepted } from '@sluice/bundle';
 import { Counter, Gauge, Histogram, type Metric, Registry } from 'prom-client';
 import type { Generation } from '../ports/journal.ts';
 import type { AffinityFill } from '../nftables/affinity.ts';
+import type { ServiceConnections } from '../counts/most.ts';
+import { limits } from '../limits.ts';
 import type { FrontendConnections } from '../nftables/counts.ts';
 import { type Outcome, partialOf } from '../ports/outcome.ts';
 import { version } from '../version.ts';
@@ -88,6 +90,16 @@ export class StatusMetrics {
     for (const { frontend, connections } of frontends) gauge.set({ frontend }, connections);
   }
 
+  services(services: readonly ServiceConnections[]): void {
+    const { services: ofServices, endpoints } = this.#gauges;
+    ofServices.reset();
+    endpoints.reset();
+    for (const { service, connections } of services) ofServices.set({ service }, connections);
+    const all = services.flatMap(({ service, endpoints: own }) => own.map((one) => ({ ...one, service })));
+    const most = all.toSorted((a, b) => b.connections - a.connections).slice(0, limits.countedFrontendsTold);
+    for (const { service, endpoint, connections } of most) endpoints.set({ service, endpoint }, connections);
+  }
+
   accepted({ serial, expires }: Accepted): void {
     this.#gauges.serial.set(serial);
     this.#gauges.expires.set(expires === undefined ? 0 : Date.parse(expires) / 1000);
@@ -133,6 +145,18 @@ function gauges(alarms: () => readonly string[]) {
       name: 'sluice_frontend_connections',
       help: 'New connections of the 50 frontends that have most, since sluiced started or the kernel counts; only with nftables.endpointCounters',
       labelNames: ['frontend'],
+      registers: [],
+    }),
+    services: new Gauge({
+      name: 'sluice_service_connections',
+      help: 'New connections of the 50 Service ports that have most, since sluiced started or the kernel counts; mode iptables with countConnections',
+      labelNames: ['service'],
+      registers: [],
+    }),
+    endpoints: new Gauge({
+      name: 'sluice_endpoint_connections',
+      help: 'The same of the 50 endpoints of these that have most',
+      labelNames: ['service', 'endpoint'],
       registers: [],
     }),
     build: new Gauge({

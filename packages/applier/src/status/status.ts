@@ -10,6 +10,7 @@ import { StatusMetrics } from './status-metrics.ts';
 import type { RepairAt } from './repairs.ts';
 import { describePartial, type Outcome } from '../ports/outcome.ts';
 import type { AffinityFill } from '../nftables/affinity.ts';
+import type { ServiceConnections } from '../counts/most.ts';
 import type { FrontendConnections } from '../nftables/counts.ts';
 import type { NftProtection } from '../nftables/ports.ts';
 import type { Generation } from '../ports/journal.ts';
@@ -34,6 +35,8 @@ export interface StatusReport {
   readonly protection: NftProtection | null;
   /** New connections of the frontends that have most, where the profile counts them; null elsewhere. */
   readonly connections: readonly FrontendConnections[] | null;
+  /** New connections of the Services that have most, in mode iptables where the config counts them; null elsewhere. */
+  readonly services: readonly ServiceConnections[] | null;
   /** What could not be found out, by code; not necessarily a problem. */
   readonly notes: Readonly<Record<string, string>>;
   /** Problems, by code; empty when there are none. */
@@ -65,6 +68,7 @@ type ReportedFacts = Pick<
   | 'lastRepair'
   | 'protection'
   | 'connections'
+  | 'services'
 >;
 
 /** Collects and serves the status of the daemon. Read-only: no request changes anything. */
@@ -86,6 +90,7 @@ export class Status {
     lastRepair: null,
     protection: null,
     connections: null,
+    services: null,
   };
   #mode: ProxyView['mode'];
   #unseen: () => string | undefined = () => undefined;
@@ -180,6 +185,12 @@ export class Status {
   connections(frontends: readonly FrontendConnections[]): void {
     this.#facts = { ...this.#facts, connections: frontends };
     this.#metrics.connections(frontends);
+  }
+
+  /** Sets the connections of the Services that have most. */
+  services(services: readonly ServiceConnections[]): void {
+    this.#facts = { ...this.#facts, services };
+    this.#metrics.services(services);
   }
 
   /** Sets how many clients of session affinity mode nftables remembers. */

@@ -1,6 +1,7 @@
 import { limits } from '../../limits.ts';
 import { affinityAlarm } from '../../nftables/affinity.ts';
 import { mostConnections } from '../../nftables/counts.ts';
+import { busiestServices } from '../../counts/most.ts';
 import type { DaemonLog } from '../../daemon/reports.ts';
 import { lastingAlarm } from './alarms.ts';
 import type { RunningNode } from './node.ts';
@@ -10,7 +11,10 @@ type RoundParts = Pick<RunningNode, 'monotonicMs' | 'status'> & {
   readonly processorMs: () => number;
   readonly config: Pick<RunningNode['config'], 'endpoints'>;
   readonly log: DaemonLog;
-  readonly session: Pick<RunningNode['session'], 'storeDoubt' | 'nftLack' | 'affinityFills' | 'endpointCounts'> & {
+  readonly session: Pick<
+    RunningNode['session'],
+    'storeDoubt' | 'nftLack' | 'affinityFills' | 'endpointCounts' | 'serviceCounts'
+  > & {
     readonly reconciler: Pick<RunningNode['session']['reconciler'], 'endpointShare'>;
   };
 };
@@ -94,6 +98,8 @@ function endpointCount(parts: CountParts): () => Promise<void> {
   return paced(parts, pause, async () => {
     const counts = await parts.session.endpointCounts();
     if (counts) parts.status.connections(mostConnections(counts));
+    const services = await parts.session.serviceCounts();
+    if (services) parts.status.services(busiestServices(services));
   });
 }
 

@@ -7,6 +7,8 @@ import { type Lock, takeLock } from '../../state/lock.ts';
 import type { ForeignChange, ChangeWatch } from '../../kernel/changes/foreign-change.ts';
 import { watchChanges } from '../../kernel/changes/changes.ts';
 import { readFacts } from '../../kernel/facts.ts';
+import { readRuleCounts } from '../../kernel/rule-counts.ts';
+import { ConnectionTotals, type ServiceEndpointCount } from '../../counts/connection-totals.ts';
 import { affinityFills } from '../../kernel/nft/nft-clients.ts';
 import { NftOwner } from '../../kernel/nft/nft-owner.ts';
 import type { EndpointCount } from '../../nftables/counts.ts';
@@ -19,6 +21,7 @@ import { Spares } from '../../kernel/spares.ts';
 import { procTunables } from '../../kernel/sysctl.ts';
 import { findTool, type RuleStore, detectTools, type StoreDoubt, storeDoubt, storeOf } from '../../kernel/tools.ts';
 import type { AfterUpdateParts } from '../../probe/after-update.ts';
+import type { NodeState } from '../../ports/node-state.ts';
 import type { Ports, Report } from '../../ports/ports.ts';
 import { Reconciler } from '../../reconcile/reconciler.ts';
 import { hasLostBpf } from '../../admission/kernel-context.ts';
@@ -48,6 +51,8 @@ export interface NodeSession {
   affinityFills(): Promise<readonly AffinityFill[]>;
   /** New connections of each endpoint, where the profile counts them; undefined: it does not, or a change goes on. */
   endpointCounts(): Promise<readonly EndpointCount[] | undefined>;
+  /** New connections of each endpoint in mode iptables since the first reading, where the config counts them; undefined elsewhere. */
+  serviceCounts(): Promise<readonly ServiceEndpointCount[] | undefined>;
   /** To be called when idle: prepares tools for the next change. */
   idle(): void;
   /** How the table of mode nftables is protected; undefined: the node runs another mode. */
@@ -92,6 +97,9 @@ export async function openSession(
     const runsNft = (): boolean => journal.active?.state.nft !== undefined;
     const decisions = new Decisions(config.node, journal);
     const counting = new AbortController();
+    const totals = new ConnectionTotals();
+    const countsRules = (): boolean =>
+      config.countConnections && isOfRules(journal.active?.state) && journal.halted === undefined;
     const ports = portsOf(config, { kernel, journal, decisions, report, onProbe });
     return {
       reconciler: new Reconciler(ports, () => readFacts(tools, procTunables), rulesOf(config)),
@@ -105,6 +113,12 @@ export async function openSession(
       storeDoubt: () => storeDoubt(tools.backend, run),
       nftLack: async () => (journal.active?.state.nft ? kernel.nft?.lack(true) : undefined),
       endpointCounts: async () => (countsEndpoints(journal) ? kernel.nft?.counts.read() : undefined),
+      serviceCounts: async () => {
+        if (!countsRules()) return undefined;
+        // Its tools hold no lock: they change nothing.
+        totals.take(await readRuleCounts(tools, runChildren()));
+        return totals.all;
+      },
       affinityFills: () => fillsOf(journal, counting.signal),
       idle: () => {
         spares.refill();
@@ -140,6 +154,9 @@ function nftOwner(run: Run, lockFd: number | undefined, own: OwnProcesses): NftO
 
 const countsEndpoints = ({ active }: DiskJournal): boolean =>
   active?.state.nft !== undefined && tableOptions(active.state.nft.settings).endpointCounters === true;
+
+/** Whether rules alone choose endpoints: mode iptables. */
+const isOfRules = (state: NodeState | undefined): boolean => state !== undefined && !state.nft && !state.ipvs;
 
 /** Its tools hold no lock: they change nothing, and a count may take minutes. */
 async function fillsOf({ active }: DiskJournal, signal: AbortSignal): Promise<readonly AffinityFill[]> {

@@ -1,0 +1,68 @@
+import { calleeOf, destinationOf, isOwnChain, serviceKeyOf } from '@sluice/netfilter';
+
+/** What a rule counted that translates to an endpoint. nat sees the first packet of a connection alone, so these are new connections. */
+export interface RuleCount {
+  /** `shop/web:http` */
+  readonly service: string;
+  /** The chain of the rule: one of layout `tree` is made anew, under another name, when its content changes. */
+  readonly chain: string;
+  /** `10.244.1.5:8080` */
+  readonly endpoint: string;
+  /** Since the rule was made. */
+  readonly connections: number;
+}
+
+const counted = /^\[(\d+):\d+\] -A (\S+) /;
+
+/**
+ * Reads the output of `iptables-save -c -t nat` in either layout, in parts as they come. Keeps rules that counted something, and which
+ * chain leads to which. Comments name Services: they are for people, and here they are for people alone.
+ */
+export class RuleCountReader {
+  /** The chains of Services, each with a chain that leads to it. */
+  readonly #callers = new Map<string, string>();
+  /** The Service of a chain to which frontends lead. */
+  readonly #owners = new Map<string, string>();
+  readonly #found: Omit<RuleCount, 'service'>[] = [];
+  #rest = '';
+
+  /** Takes a part of the text; it may end anywhere. */
+  take(part: string): void {
+    const lines = `${this.#rest}${part}`.split('\n');
+    this.#rest = lines.pop() ?? '';
+    for (const line of lines) this.#line(line);
+  }
+
+  /** The result, after the whole text. Rules that no Service leads to are left out. */
+  done(): readonly RuleCount[] {
+    this.take('\n');
+    return this.#found.flatMap((one) => {
+      const service = this.#serviceOf(one.chain);
+      return service === undefined ? [] : [{ ...one, service }];
+    });
+  }
+
+  #line(line: string): void {
+    if (!line.startsWith('[')) return;
+    const [head = '', packets, chain = ''] = counted.exec(line) ?? [];
+    if (head === '') return;
+    const callee = calleeOf(line);
+    if (callee !== undefined) {
+      if (!isOwnChain(callee)) return;
+      if (isOwnChain(chain)) this.#callers.set(callee, chain);
+      else this.#owners.set(callee, serviceKeyOf(line) ?? '');
+    } else if (packets !== '0') {
+      const endpoint = destinationOf(line);
+      if (endpoint !== undefined) this.#found.push({ chain, endpoint, connections: Number(packets) });
+    }
+  }
+
+  /** Chains of Services lead to each other without cycles: the kernel refuses these. */
+  #serviceOf(chain: string): string | undefined {
+    for (let at: string | undefined = chain; at !== undefined; at = this.#callers.get(at)) {
+      const owner = this.#owners.get(at);
+      if (owner !== undefined && owner !== '') return owner;
+    }
+    return undefined;
+  }
+}
