@@ -19,7 +19,7 @@ export const minorsOfTier = minorsAt(tier, isShare);
 export const moduleOf = (minor: Minor): string => join(import.meta.dirname, 'versions', minor);
 
 /** The version of a module that a `go.mod` requires. */
-function pinnedIn(module: string, path: string): string {
+export function pinnedIn(module: string, path: string): string {
   const text = readFileSync(join(module, 'go.mod'), 'utf8');
   const line = text.split('\n').find((one) => one.replace('require', '').trim().startsWith(`${path} v`));
   const version = line?.split(`${path} `)[1]?.split(' ')[0];

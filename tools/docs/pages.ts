@@ -50,6 +50,7 @@ const howTo: Section = {
   about: 'For a task at hand. Every command of the runbooks is run by a test.',
   pages: [
     page('docs/install.md', 'Install', 'from the checkout or a package'),
+    page('docs/daemonset.md', 'As a DaemonSet', 'sluiced in pods: privileges, and what differs from units'),
     page('docs/render.md', 'Render', 'manifests become a bundle'),
     page('docs/cluster.md', 'From a cluster', 'a snapshot, or following the API server'),
     page('docs/review.md', 'Review', 'what a change does, before a node makes it'),
