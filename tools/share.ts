@@ -39,6 +39,7 @@ const guards: readonly (readonly [touched: RegExp, files: readonly string[]])[] 
   [/^packages\/(applier\/src\/(inbox|archive)|bundle\/src\/(release|archive))\//, ['test/fuzz/', 'test/netns/release']],
   [/^packages\/netfilter\/src\//, ['test/netns/upgrade', 'test/netns/traffic', 'test/netns/switch-traffic']],
   [/^packages\/renderer\/src\/(commands\/watch|cluster)\//, ['test/netns/watch', 'test/cluster/']],
+  [/^integrations\/(prometheus|grafana)\/|^packages\/applier\/src\/status\//, ['test/monitoring/']],
   [/^deploy\//, ['test/deploy/', 'test/package/pod']],
   [/ipvs/, ['test/vm/inside/']],
   [/^docs\/|^tools\/docs\//, ['test/docs/', 'test/runbooks/tutorial']],

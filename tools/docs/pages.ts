@@ -69,6 +69,10 @@ const howTo: Section = {
     ),
     page('docs/runbooks/key-rotation.md', 'Key rotation', 'new keys, lost keys'),
     {
+      ...page('integrations/prometheus/README.md', 'Monitoring', 'alert rules, a ServiceMonitor and dashboards'),
+      name: 'monitoring',
+    },
+    {
       ...page('integrations/README.md', 'Pipelines', 'GitHub, GitLab, pre-commit, kubectl diff, kustomize, kpt'),
       name: 'pipelines',
     },
@@ -93,6 +97,7 @@ const reference: Section = {
     page('docs/policy.md', 'Policy rules', 'what `sluice policy` looks for'),
     page('docs/problems.md', 'Problems', 'every code in a message'),
     page('docs/reference/alarms.md', 'Alarms', 'every code in the status of a node'),
+    page('docs/alerts.md', 'Alerts', 'of Prometheus: what each means and what to do'),
     page('docs/reference/metrics.md', 'Metrics', 'of `sluiced` and `sluice watch`'),
     {
       ...page('packages/bundle/README.md', 'Bundle format', 'every file of a bundle and a release'),

@@ -51,6 +51,7 @@ const documents = [
   'docs/problems.md',
   'docs/policy.md',
   'docs/protected-table.md',
+  'docs/alerts.md',
   'docs/exit-codes.md',
   'docs/kube-proxy-versions.md',
   'docs/kube-proxy-metrics.md',
