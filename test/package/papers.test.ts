@@ -36,6 +36,7 @@ test('the package has the documents for nodes without a network, unchanged', (co
     'threats.md',
     'problems.md',
     'policy.md',
+    'alerts.md',
     'exit-codes.md',
     'kube-proxy-versions.md',
     ...names.map((one) => `runbooks/${one}`),
