@@ -89,7 +89,13 @@ test('every alarm has one alert, and the code of any problem that of a refused b
 function metricNames(): ReadonlySet<string> {
   const status = new Status('node-1', () => 0, 1);
   status.remembers(
-    { quarantined: () => 0, quarantinedServices: () => 0, notBeforeMs: () => 0, standsSinceMs: () => undefined },
+    {
+      quarantined: () => 0,
+      quarantinedServices: () => 0,
+      notBeforeMs: () => 0,
+      standsSinceMs: () => undefined,
+      conntrack: () => undefined,
+    },
     () => 0,
   );
   const all = [status.registry, new Metrics().registry].flatMap((registry) => registry.getMetricsAsArray());
