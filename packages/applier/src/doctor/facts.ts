@@ -125,6 +125,8 @@ export interface PodFacts {
 
 /** Counters of this network namespace since it exists. */
 export interface CounterFacts {
+  /** IPv4 packets. */
+  readonly received: number;
   readonly reversePathFilter: number;
   readonly fragmentsFailed: number;
   readonly packetsTooBig: number;

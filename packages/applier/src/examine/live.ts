@@ -35,8 +35,11 @@ export async function observeLive(
       });
   const some = [...places].slice(0, bounds.livePlaces);
   const answers = new Map(await Promise.all(some.map(async ([text, place]) => [text, await reach(place)] as const)));
-  const [first] = frontends.filter(({ kind, address }) => kind !== 'health-check' && !address?.includes('/'));
-  const address = first && (first.address ?? own.find((one) => one.includes(':') === (first.family === 'ipv6')));
+  const traceable = frontends.filter(({ kind, address }) => kind !== 'health-check' && !address?.includes('/'));
+  const first = traceable.find(({ address }) => address !== undefined) ?? traceable[0];
+  // Node ports do not answer on every address of loopback.
+  const usual = own.filter((one) => !/^(?:127\.|::1$|fe80|169\.254\.)/.test(one));
+  const address = first && (first.address ?? usual.find((one) => one.includes(':') === (first.family === 'ipv6')));
   if (!first || address === undefined || first.protocol === 'sctp') return { answers, trace: [] };
   const place = { address, port: first.port, protocol: first.protocol };
   const { trace, answer } = await traced(place, run);

@@ -183,6 +183,7 @@ export function readCounters(): CounterFacts {
   );
   const conntrack = readText('/proc/self/net/stat/nf_conntrack') ?? '';
   return {
+    received: ip.get('Ip:InReceives') ?? 0,
     reversePathFilter: more.get('TcpExt:IPReversePathFilter') ?? more.get('IpExt:IPReversePathFilter') ?? 0,
     fragmentsFailed: (ip.get('Ip:FragFails') ?? 0) + Number(six.get('Ip6FragFails') ?? 0),
     packetsTooBig: Number(six.get('Ip6OutPktTooBigs') ?? six.get('Icmp6OutPktTooBigs') ?? 0),

@@ -1,4 +1,5 @@
 import type { Finding } from '@sluice/netfilter';
+import { isTree } from '../../ports/node-state.ts';
 import type { DesiredFacts, Facts, SavedTable } from '../facts.ts';
 
 /** Desired against observed, and other writers of rules. */
@@ -32,7 +33,8 @@ function proxyChecks(
   if (kubeProxies.length > 0)
     found.push({
       code: 'KUBE_PROXY_RUNNING',
-      certainty: 'certain',
+      // Beside layout tree a kube-proxy may run for a trial, as long as it is not restarted.
+      certainty: isTree(desired.state) ? 'likely' : 'certain',
       evidence: [
         `process ${kubeProxies.join(', ')} is kube-proxy`,
         ...tables.flatMap((table) => proxyJumps(table, desired)),

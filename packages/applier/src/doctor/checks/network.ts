@@ -19,10 +19,10 @@ export function networkChecks(
     ...families.flatMap((family) => forwardingChecks(family, served, facts)),
     ...routeChecks(served, facts),
     ...neighbourChecks(served, facts),
-    ...mtuChecks(served, facts),
-    ...reversePathChecks(target, facts),
+    ...mtuChecks(target, served, facts),
+    ...reversePathChecks(facts),
     ...nodeAddressChecks(target, served, desired, facts),
-    ...portChecks(served, facts),
+    ...portChecks(target, served, facts),
   ];
 }
 
@@ -150,7 +150,11 @@ function neighbourChecks(
 }
 
 /** A route through an interface that takes less than pods send, and packets that did not fit. */
-function mtuChecks(served: readonly Frontend[], { routes = [], interfaces = [], counters }: Facts): readonly Finding[] {
+function mtuChecks(
+  target: ExaminedTarget,
+  served: readonly Frontend[],
+  { routes = [], interfaces = [], counters }: Facts,
+): readonly Finding[] {
   const endpoints = new Set([...endpointsOf(served, 'ipv4'), ...endpointsOf(served, 'ipv6')]);
   const used = new Set(
     routes.flatMap(({ to, dev, iif }) => (dev !== undefined && iif === undefined && endpoints.has(to) ? [dev] : [])),
@@ -166,7 +170,8 @@ function mtuChecks(served: readonly Frontend[], { routes = [], interfaces = [], 
     return [
       {
         code: 'MTU_TOO_SMALL',
-        certainty: isCertain ? 'certain' : 'likely',
+        // Path MTU discovery usually copes: a cause only where a Service is in question.
+        certainty: isCertain ? 'certain' : target.kind === 'all' ? 'note' : 'likely',
         about: name,
         evidence: [
           `${name} has MTU ${mtu}, other interfaces have up to ${largest}`,
@@ -178,11 +183,12 @@ function mtuChecks(served: readonly Frontend[], { routes = [], interfaces = [], 
   });
 }
 
-/** Fewer come from scans with forged sources, which every node with a public address sees. */
+/** Fewer, or a smaller share, come from scans with forged sources, which every node with a public address sees. */
 const reversePathMin = 3;
+const reversePathShareMin = 0.001;
 
-function reversePathChecks(_target: ExaminedTarget, { sysctls, counters, interfaces = [] }: Facts): readonly Finding[] {
-  const dropped = counters?.reversePathFilter ?? 0;
+function reversePathChecks({ sysctls, counters, interfaces = [] }: Facts): readonly Finding[] {
+  const { reversePathFilter: dropped = 0, received = 0 } = counters ?? {};
   if (dropped < reversePathMin || !sysctls) return [];
   const general = Number(sysctls.get('net/ipv4/conf/all/rp_filter') ?? 0);
   const strict = interfaces.filter(
@@ -192,7 +198,7 @@ function reversePathChecks(_target: ExaminedTarget, { sysctls, counters, interfa
   return [
     {
       code: 'REVERSE_PATH_FILTER',
-      certainty: 'likely',
+      certainty: dropped >= received * reversePathShareMin ? 'likely' : 'note',
       evidence: [
         `the kernel dropped ${dropped} packets by the reverse path filter (IPReversePathFilter)`,
         `rp_filter is strict on ${strict.map(({ name }) => name).join(', ')}`,
@@ -227,7 +233,11 @@ function nodeAddressChecks(
   );
 }
 
-function portChecks(served: readonly Frontend[], { listeners = [], sysctls }: Facts): readonly Finding[] {
+function portChecks(
+  target: ExaminedTarget,
+  served: readonly Frontend[],
+  { listeners = [], sysctls }: Facts,
+): readonly Finding[] {
   const nodePorts = served.filter(({ address, kind }) => address === undefined && kind !== 'health-check');
   const found: Finding[] = [];
   for (const frontend of nodePorts) {
@@ -248,7 +258,8 @@ function portChecks(served: readonly Frontend[], { listeners = [], sysctls }: Fa
   if (first)
     found.push({
       code: 'PORT_RANGE_OVERLAPS',
-      certainty: 'likely',
+      // Common, and rarely harmful: a cause only where a Service is in question.
+      certainty: target.kind === 'all' ? 'note' : 'likely',
       about: printFrontendOf(first),
       evidence: [
         `net.ipv4.ip_local_port_range is ${from} to ${to}, and ${inside.map(printFrontendOf).slice(0, 3).join(', ')} ${inside.length === 1 ? 'lies' : 'lie'} within: replies to such a connection of this node may be taken for the Service's`,

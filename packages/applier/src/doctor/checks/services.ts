@@ -1,4 +1,4 @@
-import { compareText, type Finding, printTarget, type ExaminedTarget } from '@sluice/netfilter';
+import { cidrContains, compareText, type Finding, printTarget, type ExaminedTarget } from '@sluice/netfilter';
 import type { Facts, Frontend } from '../facts.ts';
 import { type FollowedPacket, localAddresses } from '../packets.ts';
 import { printFrontendOf } from '../target.ts';
@@ -81,6 +81,13 @@ function unknownTarget(target: ExaminedTarget, frontends: readonly Frontend[], f
   ];
 }
 
+/** Mode nftables does not tell the kinds of addresses; its table names the networks of cluster IPs. */
+const isInServiceNetwork = (address: string, { desired }: Facts): boolean =>
+  (desired?.state.nft?.settings ?? []).some((setting) => {
+    const network = setting.startsWith('cidr ') ? setting.slice('cidr '.length) : '';
+    return network.includes(':') === address.includes(':') && network !== '' && cidrContains(network, address);
+  });
+
 /** The same address and port twice, or a Service on an address of the node itself. */
 function sharedAddresses(target: ExaminedTarget, frontends: readonly Frontend[], facts: Facts): readonly Finding[] {
   const all = facts.desired?.frontends ?? [];
@@ -104,7 +111,7 @@ function sharedAddresses(target: ExaminedTarget, frontends: readonly Frontend[],
   const own = new Set(localAddresses(facts));
   for (const one of frontends) {
     if (one.address === undefined || !own.has(one.address)) continue;
-    const isCluster = one.kind === 'cluster' || facts.desired?.mode === 'nftables';
+    const isCluster = one.kind === 'cluster' || isInServiceNetwork(one.address, facts);
     // An external address on the node is how some load balancers bring packets here.
     const isOwnNodePort = facts.desired?.nodeAddresses.includes(one.address) === true;
     const name = facts.interfaces?.find(({ addresses }) => addresses.includes(one.address ?? ''))?.name ?? '';

@@ -1,0 +1,211 @@
+import { emptyNft } from '@sluice/netfilter';
+import { expect, test } from 'vitest';
+import { diagnoseNode } from './diagnose-node.ts';
+import type { Facts, Frontend } from './facts.ts';
+
+const frontend = (more: Partial<Frontend> = {}): Frontend => ({
+  family: 'ipv4',
+  protocol: 'tcp',
+  service: 'shop/web:http',
+  address: '10.96.0.10',
+  port: 80,
+  endpoints: [{ text: '10.244.2.6:8080', weight: 1 }],
+  affinitySeconds: [],
+  ...more,
+});
+
+/** A node on which everything works. */
+const healthy: Facts = {
+  node: 'node-a',
+  sluiced: {
+    generation: 3,
+    version: 'abc',
+    halted: undefined,
+    open: undefined,
+    quarantinedServices: [],
+    bundle: { kind: 'same', directory: '/etc/sluice/rendered' },
+    isDaemonRunning: true,
+    alarms: {},
+  },
+  desired: {
+    mode: 'nftables',
+    store: 'nft',
+    state: {
+      families: {},
+      sysctls: new Map(),
+      nft: { ...emptyNft, settings: ['table 2 address'] },
+    },
+    frontends: [frontend({ kind: 'cluster' }), frontend({ address: undefined, port: 30_080 })],
+    nodeAddresses: ['192.0.2.11'],
+  },
+  differences: [],
+  tables: [],
+  nftTables: [],
+  interfaces: [{ name: 'eth0', isUp: true, mtu: 1500, kind: '', addresses: ['192.0.2.11'] }],
+  routes: [{ to: '10.244.2.6', dev: 'eth0', via: '192.0.2.1', isLocal: false }],
+  failedNeighbours: [],
+  sysctls: new Map([
+    ['net/ipv4/ip_forward', '1'],
+    ['net/ipv4/ip_local_port_range', '32768 60999'],
+    ['net/netfilter/nf_conntrack_udp_timeout', '30'],
+  ]),
+  counters: {
+    received: 1_000_000,
+    reversePathFilter: 0,
+    fragmentsFailed: 0,
+    packetsTooBig: 0,
+    insertFailed: 0,
+    dropped: 0,
+    earlyDropped: 0,
+    neighbourTableFull: 0,
+  },
+  conntrack: { count: 100, max: 1000, endpoints: new Map(), stale: [] },
+  kubeProxies: [],
+  listeners: [],
+  disk: { path: '/var/lib/sluice', freeBytes: 2 ** 30, freeInodes: 1000, inodes: 2000, isReadOnly: false },
+  clock: { nowMs: 2_000_000, stateMs: 1_000_000 },
+  missingTools: [],
+  unread: [],
+};
+
+const about = { kind: 'service', service: 'shop/web' } as const;
+const causeOf = (change: Partial<Facts>): string => {
+  const { cause } = diagnoseNode(about, { ...healthy, ...change });
+  return cause ? `${cause.certainty} ${cause.code}` : '';
+};
+const sysctls = (key: string, value: string): Partial<Facts> => ({
+  sysctls: new Map([...(healthy.sysctls ?? []), [key, value]]),
+});
+const conntrack = (change: Partial<NonNullable<Facts['conntrack']>>): Partial<Facts> => ({
+  conntrack: { count: 100, max: 1000, endpoints: new Map(), stale: [], ...change },
+});
+const connections = (answered: number, silent: number): Partial<Facts> =>
+  conntrack({ endpoints: new Map([['10.244.2.6:8080 tcp', { answered, silent, masqueraded: 0 }]]) });
+const counted = (change: Partial<NonNullable<Facts['counters']>>): Partial<Facts> => ({
+  counters: { ...(healthy.counters as NonNullable<Facts['counters']>), ...change },
+});
+const disk = (change: object): Partial<Facts> => ({
+  disk: { ...(healthy.disk as NonNullable<Facts['disk']>), ...change },
+});
+
+test.each<[string, Partial<Facts>, string]>([
+  ['a healthy node', {}, ''],
+  [
+    'facts that were not read',
+    { sysctls: undefined, conntrack: undefined, routes: undefined, tables: undefined } as unknown as Partial<Facts>,
+    '',
+  ],
+  [
+    'a halted node, whatever else is wrong',
+    { sluiced: { ...healthy.sluiced, halted: 'no rollback' }, differences: ['x'] },
+    'certain NODE_HALTED',
+  ],
+  ['lost rules', { differences: ['load table inet sluice'] }, 'certain RULES_DIFFER'],
+  ['differences during a change', { sluiced: { ...healthy.sluiced, open: 'def' }, differences: ['x'] }, ''],
+  [
+    'a changed sysctl',
+    { differences: ['sysctl net.ipv4.conf.all.route_localnet = 1 (it is 0)'] },
+    'certain SYSCTL_DIFFERS',
+  ],
+  ['no forwarding', sysctls('net/ipv4/ip_forward', '0'), 'certain FORWARDING_OFF'],
+  [
+    'no forwarding on an interface that is used',
+    sysctls('net/ipv4/conf/eth0/forwarding', '0'),
+    'certain FORWARDING_OFF',
+  ],
+  ['no forwarding on another interface', sysctls('net/ipv4/conf/wlan0/forwarding', '0'), ''],
+  ['no IPv6 beside a Service of IPv4', sysctls('net/ipv6/conf/all/disable_ipv6', '1'), ''],
+  ['a table of connections that is 94 % full', conntrack({ count: 949 }), ''],
+  ['a table of connections that is 95 % full', conntrack({ count: 950 }), 'certain CONNTRACK_FULL'],
+  ['an endpoint with one connection without reply', connections(0, 1), ''],
+  ['an endpoint that never replies', connections(0, 2), 'likely ENDPOINT_SILENT'],
+  ['an endpoint that replies to some', connections(1, 20), ''],
+  [
+    'an endpoint that replies, by a connection of the doctor',
+    { ...connections(0, 9), live: { answers: new Map([['10.244.2.6:8080', 'answered']]), trace: [] } },
+    '',
+  ],
+  [
+    'an endpoint that refuses',
+    { live: { answers: new Map([['10.244.2.6:8080', 'refused']]), trace: [] } },
+    'certain ENDPOINT_REFUSES',
+  ],
+  ['dropped packets of another interface, by a loose filter', counted({ reversePathFilter: 5000 }), ''],
+  [
+    'a strict filter that drops a few of a million packets',
+    { ...counted({ reversePathFilter: 999 }), ...sysctls('net/ipv4/conf/all/rp_filter', '1') },
+    '',
+  ],
+  [
+    'a strict filter that drops many',
+    { ...counted({ reversePathFilter: 1000 }), ...sysctls('net/ipv4/conf/all/rp_filter', '1') },
+    'likely REVERSE_PATH_FILTER',
+  ],
+  [
+    'source ports among node ports',
+    sysctls('net/ipv4/ip_local_port_range', '1024 65000'),
+    'likely PORT_RANGE_OVERLAPS',
+  ],
+  [
+    'source ports among node ports that are reserved',
+    {
+      sysctls: new Map([
+        ...(healthy.sysctls ?? []),
+        ['net/ipv4/ip_local_port_range', '1024 65000'],
+        ['net/ipv4/ip_local_reserved_ports', '22,30000-32767'],
+      ]),
+    },
+    '',
+  ],
+  [
+    'a listener on the node port',
+    { listeners: [{ protocol: 'tcp', address: '*', port: 30_080, program: 'x' }] },
+    'likely LISTENER_ON_NODE_PORT',
+  ],
+  [
+    'a listener of another protocol',
+    { listeners: [{ protocol: 'udp', address: '*', port: 30_080, program: 'x' }] },
+    '',
+  ],
+  ['a next hop that fails', { failedNeighbours: ['192.0.2.1'] }, 'certain NEIGHBOUR_FAILED'],
+  ['a next hop of others that fails', { failedNeighbours: ['192.0.2.2'] }, ''],
+  [
+    'an endpoint without a route',
+    { routes: [{ to: '10.244.2.6', isLocal: false, why: 'unreachable' }] },
+    'certain NO_ROUTE',
+  ],
+  [
+    'a cluster IP on an interface',
+    { interfaces: [{ name: 'lo', isUp: true, mtu: 65_536, kind: '', addresses: ['10.96.0.10', '192.0.2.11'] }] },
+    'certain ADDRESS_ON_INTERFACE',
+  ],
+  [
+    'another address than the bundle says',
+    { interfaces: [{ name: 'eth0', isUp: true, mtu: 1500, kind: '', addresses: ['192.0.2.99'] }] },
+    'certain NODE_ADDRESS_MISSING',
+  ],
+  ['a disk with 16 MiB', disk({ freeBytes: 16 * 2 ** 20 }), ''],
+  ['a disk with less', disk({ freeBytes: 16 * 2 ** 20 - 1 }), 'certain DISK_FULL'],
+  ['a disk that does not count inodes', disk({ inodes: 0, freeInodes: 0 }), ''],
+  ['a clock five minutes behind', { clock: { nowMs: 0, stateMs: 300_000 } }, ''],
+  ['a clock further behind', { clock: { nowMs: 0, stateMs: 300_001 } }, 'certain CLOCK_WRONG'],
+  ['a kube-proxy', { kubeProxies: [7] }, 'certain KUBE_PROXY_RUNNING'],
+  [
+    'stale connections',
+    conntrack({
+      stale: [{ family: 'ipv4', protocol: 'udp', address: '10.96.0.10', port: 53, endpoint: '10.244.9.9:53' }],
+    }),
+    '',
+  ],
+])('%s', (_title, change, expected) => {
+  expect(causeOf(change)).toBe(expected);
+});
+
+test('without a Service in question, common settings are notes', () => {
+  const { cause, notes } = diagnoseNode(
+    { kind: 'all' },
+    { ...healthy, ...sysctls('net/ipv4/ip_local_port_range', '1024 65000') },
+  );
+  expect(cause).toBeUndefined();
+  expect(notes.map(({ code }) => code)).toEqual(['PORT_RANGE_OVERLAPS']);
+});
