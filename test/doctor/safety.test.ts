@@ -19,7 +19,7 @@ const stateOf = (node: DoctorNode): Promise<string> =>
   node.sh(
     [
       'nft list ruleset',
-      'iptables-legacy-save; ip6tables-legacy-save',
+      '(iptables-legacy-save; ip6tables-legacy-save) | grep -v ^#',
       'sysctl -a 2>/dev/null | grep -E "^net\\.(ipv4\\.conf|netfilter\\.nf_conntrack_(tcp|udp))"',
       `find ${node.directory} -newer ${node.configFile} -printf '%p %s %T@\\n' | sort`,
       `conntrack -L -f ${drawn.family} 2>/dev/null | grep -c 'dport=${drawn.port} ' || true`,
