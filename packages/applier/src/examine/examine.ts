@@ -1,4 +1,4 @@
-import { type Unread, type ExaminedTarget } from '@sluice/netfilter';
+import { compareText, type ExaminedTarget, type Unread } from '@sluice/netfilter';
 import type { SluicedConfig } from '../config.ts';
 import type { ConntrackFacts, Facts, Frontend, InterfaceFacts, RouteFacts, SluicedFacts } from '../doctor/facts.ts';
 import { followedMax, outsideClient, sample } from '../doctor/packets.ts';
@@ -50,28 +50,33 @@ export async function examine(subject: Subject, run: Run): Promise<Facts> {
   const interfaces = await reads.one('interfaces (ip address)', () => readInterfaces(run));
   const asked = desired ? sample(frontendsOf(target, desired, interfaces ?? []), followedMax.frontends) : [];
   const own = new Set(interfaces?.flatMap(({ addresses }) => addresses));
-  const [first, second] = [
-    {
-      differences: active && (await reads.one('the comparison with the active generation', subject.differences)),
-      tables: await reads.one('rules of iptables', () => allTables(run)),
-      nftTables: await reads.one('tables of nftables', () => readNftTables(run)),
-      pods: await reads.one('routes (ip route show)', () => readPods(own, run)),
-      routes: await reads.one('routes (ip route get)', () => routesOf(asked, interfaces ?? [], run)),
-    },
-    {
-      failedNeighbours: await reads.one('neighbours (ip neigh)', () => readFailedNeighbours(run)),
-      sysctls: await reads.one('sysctls', async () => readSysctls()),
-      counters: await reads.one('counters of /proc/net', async () => readCounters()),
-      conntrack: await reads.one('tracked connections', () => readConntrack(asked, interfaces ?? [], active, run)),
-      kubeProxies: await reads.one('processes', async () => processesNamed('kube-proxy')),
-      listeners: await reads.one('listening sockets (ss)', () => readListeners(run)),
-      disk: await reads.one('the file system of the state directory', async () => readDisk(config.state)),
-      clock: active && (await reads.one('the times of the state directory', async () => readClock(config.state))),
-      missingTools: desired && missingTools(desired.mode, store),
-      live: subject.isLive ? await reads.one('own packets', () => observeLive(asked, [...own], run)) : undefined,
-    },
-  ];
-  return present({ node: config.node, sluiced, desired, interfaces, ...first, ...second, unread: reads.unread });
+  // At once: most of the time goes to tools, which use both processors.
+  const facts = await settle({
+    differences: active && reads.one('the comparison with the active generation', subject.differences),
+    tables: reads.one('rules of iptables', () => allTables(run)),
+    nftTables: reads.one('tables of nftables', () => readNftTables(run)),
+    pods: reads.one('routes (ip route show)', () => readPods(own, run)),
+    routes: reads.one('routes (ip route get)', () => routesOf(asked, interfaces ?? [], run)),
+    failedNeighbours: reads.one('neighbours (ip neigh)', () => readFailedNeighbours(run)),
+    sysctls: reads.one('sysctls', async () => readSysctls()),
+    counters: reads.one('counters of /proc/net', async () => readCounters()),
+    conntrack: reads.one('tracked connections', () => readConntrack(asked, interfaces ?? [], active, run)),
+    kubeProxies: reads.one('processes', async () => processesNamed('kube-proxy')),
+    listeners: reads.one('listening sockets (ss)', () => readListeners(run)),
+    disk: reads.one('the file system of the state directory', async () => readDisk(config.state)),
+    clock: active && reads.one('the times of the state directory', async () => readClock(config.state)),
+    missingTools: desired && missingTools(desired.mode, store),
+  });
+  // Afterwards, so that nothing of it is taken for the node's own.
+  const live = subject.isLive ? await reads.one('own packets', () => observeLive(asked, [...own], run)) : undefined;
+  const unread = reads.unread.toSorted((a, b) => compareText(a.what, b.what));
+  return present({ node: config.node, sluiced, desired, interfaces, ...facts, live, unread });
+}
+
+/** Awaits every value of an object. */
+async function settle<T extends object>(promises: { readonly [K in keyof T]: Promise<T[K]> | T[K] }): Promise<T> {
+  const entries = Object.entries(promises).map(async ([key, value]) => [key, await value] as const);
+  return Object.fromEntries(await Promise.all(entries)) as T;
 }
 
 /** A part that was not read is left out. */
