@@ -168,7 +168,7 @@ test.each<[string, Partial<Facts>, string]>([
     '',
   ],
   ['a next hop that fails', { failedNeighbours: ['192.0.2.1'] }, 'certain NEIGHBOUR_FAILED'],
-  ['a next hop of others that fails', { failedNeighbours: ['192.0.2.2'] }, ''],
+  ['another next hop that fails', { failedNeighbours: ['192.0.2.2'] }, ''],
   [
     'an endpoint without a route',
     { routes: [{ to: '10.244.2.6', isLocal: false, why: 'unreachable' }] },
