@@ -21,7 +21,8 @@ interface Resolved {
 
 interface CachedVirtualFile {
   readonly key: string;
-  readonly file: VirtualFile;
+  /** Undefined once it is unlikely to be needed again: only for another node. */
+  file: VirtualFile | undefined;
   readonly sameEverywhere: boolean;
   resolved?: { readonly scope: string; readonly result: Resolved };
 }
@@ -101,11 +102,13 @@ export class VirtualCache {
     const mode = path.endsWith('.nft') ? 'nftables' : 'ipvs';
     if (profile.mode !== mode) return [refusedLine(path, 1, `the profile is not in mode ${mode}`)];
     const cached = this.#read(path, source);
-    if (!('file' in cached)) return cached;
+    if (!('sameEverywhere' in cached)) return cached;
     const key = cached.sameEverywhere ? sharedKey : nodeKey;
     if (cached.resolved?.scope === key) return cached.resolved.result;
-    const file = resolveVirtual(cached.file, scope, profile.families);
-    if (!('path' in file)) return file;
+    const resolved = resolveVirtual(cached.file ?? readAgain(path, source), scope, profile.families);
+    if (!('path' in resolved)) return resolved;
+    if (!source.isInMemory) cached.file = undefined;
+    const file = source.isInMemory ? resolved : detached(resolved);
     const digest = virtualDigest(file);
     const belowProfile = path.split('/').slice(2).join('/');
     const result = { file, digestLine: digest === undefined ? '' : `${digest}  ${belowProfile}\n` };
@@ -116,14 +119,30 @@ export class VirtualCache {
   #read(path: string, source: TextSource): CachedVirtualFile | readonly Problem[] {
     const known = this.#files.get(path);
     if (known?.key === source.key) return known;
-    const what = readPath(path);
-    const isKnown = what?.kind === 'base' || what?.kind === 'service';
-    if (!isKnown || (what.tool !== 'ipset' && what.tool !== 'ipvs' && what.tool !== 'nft'))
-      return [refusedLine(path, 1, 'the format has no such file')];
-    const file = readVirtualFile(path, what.tool, what.kind, source.text);
+    const file = readFile(path, source);
     if (!('lines' in file)) return file;
     const cached: CachedVirtualFile = { key: source.key, file, sameEverywhere: isVirtualSameEverywhere(file) };
     this.#files.set(path, cached);
     return cached;
   }
+}
+
+function readFile(path: string, { text }: TextSource): VirtualFile | readonly Problem[] {
+  const what = readPath(path);
+  const isKnown = what?.kind === 'base' || what?.kind === 'service';
+  if (!isKnown || (what.tool !== 'ipset' && what.tool !== 'ipvs' && what.tool !== 'nft'))
+    return [refusedLine(path, 1, 'the format has no such file')];
+  return readVirtualFile(path, what.tool, what.kind, text);
+}
+
+/** Reads a file that had no problems before. */
+function readAgain(path: string, source: TextSource): VirtualFile {
+  const file = readFile(path, source);
+  if ('lines' in file) return file;
+  throw new Error(`${path} changed while it was in use`);
+}
+
+/** With copies of its texts: parts of a text keep all of it in memory. */
+function detached({ path, lines }: ResolvedVirtualFile): ResolvedVirtualFile {
+  return { path, lines: lines.map(({ text, line }) => ({ text: Buffer.from(text).toString('latin1'), line })) };
 }
