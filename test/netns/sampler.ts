@@ -12,7 +12,7 @@ export interface Sample {
 const program = `
   const { connect } = require('node:net');
   const { createInterface } = require('node:readline');
-  const connect = (address, port, timeout) => new Promise((done) => {
+  const sample = (address, port, timeout) => new Promise((done) => {
     const begin = performance.now();
     let socket;
     const end = (met) => { clearTimeout(timer); socket.destroy(); done({ address, met, ms: Math.round(performance.now() - begin) }); };
@@ -24,7 +24,7 @@ const program = `
   });
   createInterface({ input: process.stdin }).on('line', async (line) => {
     const { id, addresses, port, timeout } = JSON.parse(line);
-    const samples = await Promise.all(addresses.map((address) => connect(address, port, timeout)));
+    const samples = await Promise.all(addresses.map((address) => sample(address, port, timeout)));
     process.stdout.write(JSON.stringify({ id, samples }) + '\\n');
   }).on('close', () => process.exit(0));
 `;
@@ -33,7 +33,7 @@ const program = `
 export class Sampler {
   readonly #child: ChildProcess;
   readonly #lines: Interface;
-  readonly #waiting = new Map<number, (samples: readonly Sample[]) => void>();
+  readonly #waiting = new Map<number, PromiseWithResolvers<readonly Sample[]>>();
   #last = 0;
 
   /** @param namespace of the client */
@@ -43,18 +43,22 @@ export class Sampler {
     this.#lines = createInterface({ input: this.#child.stdout! });
     this.#lines.on('line', (line) => {
       const { id, samples } = JSON.parse(line) as { readonly id: number; readonly samples: readonly Sample[] };
-      this.#waiting.get(id)?.(samples);
+      this.#waiting.get(id)?.resolve(samples);
       this.#waiting.delete(id);
+    });
+    this.#child.once('exit', (code) => {
+      for (const { reject } of this.#waiting.values())
+        reject(new Error(`the client in ${namespace} ended with ${code}`));
     });
   }
 
   /** @param timeoutMs after which a connection counts as unanswered */
   ask(addresses: readonly string[], port: number, timeoutMs: number): Promise<readonly Sample[]> {
     const id = ++this.#last;
-    const { promise, resolve } = Promise.withResolvers<readonly Sample[]>();
-    this.#waiting.set(id, resolve);
+    const answer = Promise.withResolvers<readonly Sample[]>();
+    this.#waiting.set(id, answer);
     this.#child.stdin!.write(`${JSON.stringify({ id, addresses, port, timeout: timeoutMs })}\n`);
-    return promise;
+    return answer.promise;
   }
 
   /** Ends the client through its standard input. */
