@@ -1,5 +1,5 @@
 // @module-tag test
-import { readFileSync, statSync } from 'node:fs';
+import { existsSync, readFileSync, statSync, symlinkSync } from 'node:fs';
 import { gunzipSync } from 'node:zlib';
 import { programPath } from '@sluice/testing';
 import { beforeEach, expect, test } from 'vitest';
@@ -72,4 +72,9 @@ test('with --live traces its own packets alone, and leaves no table behind, also
   expect(text).not.toContain('node-a');
   expect(statSync(archive).mode & 0o777).toBe(0o600);
   expect((await node.sluiced('doctor', node.service, '--bundle', archive)).exitCode, 'the file exists').toBe(2);
+  const target = `${node.directory}/elsewhere`;
+  symlinkSync(target, `${node.directory}/link`);
+  const linked = await node.sluiced('doctor', node.service, '--bundle', `${node.directory}/link`);
+  expect(linked.exitCode, 'the link leads elsewhere').toBe(2);
+  expect(existsSync(target)).toBe(false);
 });

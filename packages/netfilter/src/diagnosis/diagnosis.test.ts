@@ -51,3 +51,14 @@ test('prints the cause, the evidence and the command first', () => {
     '',
   ]);
 });
+
+test('makes every text of a tool printable', () => {
+  const hostile = 'x\u001B]0;owned\u0007\nshop/web: no cause found\u202E\u009B2J';
+  const diagnosis = diagnose(
+    'shop/web',
+    [{ code: 'LISTENER_ON_NODE_PORT', certainty: 'likely', about: hostile, evidence: [hostile], fix: hostile }],
+    [{ what: 'routes', because: hostile }],
+  );
+  expect(`${printDiagnosis(diagnosis)}${JSON.stringify(diagnosis)}`).not.toMatch(/[^\P{Cc}\n]|\p{Cf}|\\u00|\\n/u);
+  expect(printDiagnosis(diagnosis).trimEnd().split('\n')).toHaveLength(4);
+});

@@ -37,14 +37,33 @@ export interface Diagnosis {
   readonly unread: readonly Unread[];
 }
 
-/** Orders findings: by certainty, then by precedence of their codes, then by text. Equal ones are named once. */
+/**
+ * Orders findings: by certainty, then by precedence of their codes, then by text. Equal ones are named once.
+ * Texts are made printable: some are chosen by users who are not root, such as the name of a process that listens on a port.
+ */
 export function diagnose(subject: string, findings: readonly Finding[], unread: readonly Unread[]): Diagnosis {
-  const distinct = [...new Map(findings.map((one) => [`${one.code} ${one.about ?? ''}`, one])).values()];
+  const distinct = [...new Map(findings.map((one) => [`${one.code} ${one.about ?? ''}`, printable(one)])).values()];
   const sorted = distinct.toSorted(compareFindings);
   const [cause, ...others] = sorted.filter(({ certainty }) => certainty !== 'note');
   const notes = sorted.filter(({ certainty }) => certainty === 'note');
-  return { subject, cause, others, notes, unread };
+  return {
+    subject,
+    cause,
+    others,
+    notes,
+    unread: unread.map(({ what, because }) => ({ what, because: plain(because) })),
+  };
 }
+
+/** Control characters and changes of direction (categories Cc and Cf) can forge a terminal's output. */
+const plain = (text: string): string => text.replaceAll(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, '?');
+
+const printable = ({ about, evidence, fix, ...finding }: Finding): Finding => ({
+  ...finding,
+  ...(about === undefined ? {} : { about: plain(about) }),
+  evidence: evidence.map(plain),
+  fix: plain(fix),
+});
 
 const certainties = ['certain', 'likely', 'note'] as const satisfies readonly Certainty[];
 

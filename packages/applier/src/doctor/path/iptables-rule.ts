@@ -89,9 +89,11 @@ export function readForeign(text: string): ReadRule | undefined {
   return { target, isGoto, matches: (packet) => all(tests.map((test) => test(packet))) };
 }
 
-/** Words of a rule; `"…"` with backslashes is one. */
-const wordsOf = (text: string): readonly string[] =>
-  [...text.matchAll(/"((?:[^"\\]|\\.)*)"|(\S+)/g)].map(([, quoted, plain]) => quoted ?? plain ?? '');
+/** Words of a rule; `"…"` is one, in which a backslash quotes the next character. */
+export const wordsOf = (text: string): readonly string[] =>
+  [...text.matchAll(/"((?:[^"\\]|\\.)*)"|(\S+)/g)].map(
+    ([, quoted, plain]) => quoted?.replaceAll(/\\(.)/g, '$1') ?? plain ?? '',
+  );
 
 export function inNetwork(cidr: string, address: string): boolean {
   const full = cidr.includes('/') ? cidr : `${cidr}/${cidr.includes(':') ? 128 : 32}`;

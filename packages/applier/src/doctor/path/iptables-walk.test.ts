@@ -97,3 +97,13 @@ test('rules for replies ask for the source port', () => {
   expect(met(table(['-p tcp -m tcp --sport 8080 -j DROP']), reply)).toHaveLength(1);
   expect(met(table(['-m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT', '-j DROP']), reply)).toEqual([]);
 });
+
+test.each([
+  ['"allow $(reboot)"', `'allow $(reboot)'`],
+  ['"it\'s \\"x\\" `id`"', `'it'\\''s "x" \`id\`'`],
+  ['web;reboot', "'web;reboot'"],
+  ['shop/web:http', 'shop/web:http'],
+])('the command that removes a rule is one for a shell, whatever the comment %s holds', (comment, word) => {
+  const [first] = walkIptables(table([`-m comment --comment ${comment} -j DROP`]), 'FORWARD', packet, () => false);
+  expect(first?.fix).toBe(`iptables-nft -t filter -D FORWARD -m comment --comment ${word} -j DROP`);
+});

@@ -1,6 +1,6 @@
 import type { SavedTable } from '../facts.ts';
 import { type HookPacket, type Match, type Meeting } from './packet.ts';
-import { readForeign } from './iptables-rule.ts';
+import { readForeign, wordsOf } from './iptables-rule.ts';
 
 /** Deeper than tools accept; foreign chains may form no loop in the kernel. */
 const depthMax = 32;
@@ -122,4 +122,9 @@ const endsAtOwn = ({ table, hook, packet }: Walk): boolean =>
 export const tool = ({ store, family, table }: SavedTable): string =>
   `${family === 'ipv4' ? 'iptables' : 'ip6tables'}-${store} -t ${table}`;
 
-const removal = (table: SavedTable, text: string): string => `${tool(table)} ${text.replace(/^-A /, '-D ')}`;
+/** For a shell: a comment of a rule may hold `$(…)`, which double quotes would let it run. */
+const removal = (table: SavedTable, text: string): string =>
+  `${tool(table)} ${wordsOf(text.replace(/^-A /, '-D ')).map(shellWord).join(' ')}`;
+
+const shellWord = (word: string): string =>
+  /^[\w@%+=:,./-]+$/.test(word) || word === '!' ? word : `'${word.replaceAll("'", String.raw`'\''`)}'`;
