@@ -1,4 +1,4 @@
-import { compareText, type ExaminedTarget, type Unread } from '@sluice/netfilter';
+import { compareText, type ExaminedTarget, families, type Unread } from '@sluice/netfilter';
 import type { SluicedConfig } from '../config.ts';
 import type { ConntrackFacts, Facts, Frontend, InterfaceFacts, RouteFacts, SluicedFacts } from '../doctor/facts.ts';
 import { followedMax, outsideClient, sample } from '../doctor/packets.ts';
@@ -24,7 +24,7 @@ import {
   readSysctls,
 } from './network.ts';
 import { desiredFacts } from './node.ts';
-import { readNftTables, readTables } from './tables.ts';
+import { readNftTables, type SavedTables } from './tables.ts';
 
 /** What is known of the node before it is examined. */
 export interface Subject {
@@ -37,8 +37,9 @@ export interface Subject {
   readonly nodeAddresses: readonly string[];
   /** Whether packets may be sent. */
   readonly isLive: boolean;
-  /** Compares the kernel with the active generation. */
+  /** Compares the kernel with the active generation; `saved` keeps the rules that it reads. */
   readonly differences: () => Promise<readonly string[]>;
+  readonly saved: SavedTables;
 }
 
 /** Reads a node. Without `isLive` nothing is sent and nothing is written. Each part may fail by itself. */
@@ -50,10 +51,11 @@ export async function examine(subject: Subject, run: Run): Promise<Facts> {
   const interfaces = await reads.one('interfaces (ip address)', () => readInterfaces(run));
   const asked = desired ? sample(frontendsOf(target, desired, interfaces ?? []), followedMax.frontends) : [];
   const own = new Set(interfaces?.flatMap(({ addresses }) => addresses));
+  const compared = active && reads.one('the comparison with the active generation', subject.differences);
   // At once: most of the time goes to tools, which use both processors.
   const facts = await settle({
-    differences: active && reads.one('the comparison with the active generation', subject.differences),
-    tables: reads.one('rules of iptables', () => allTables(run)),
+    differences: compared,
+    tables: reads.one('rules of iptables', () => allTables(subject, compared, run)),
     nftTables: reads.one('tables of nftables', () => readNftTables(run)),
     pods: reads.one('routes (ip route show)', () => readPods(own, run)),
     routes: reads.one('routes (ip route get)', () => routesOf(asked, interfaces ?? [], run)),
@@ -97,11 +99,17 @@ class Reads {
   }
 }
 
-async function allTables(run: Run): Promise<NonNullable<Facts['tables']>> {
-  const all = (['nft', 'legacy'] as const).flatMap((store) =>
-    (['ipv4', 'ipv6'] as const).map((family) => readTables(store, family, run)),
-  );
-  return (await Promise.all(all)).flat();
+/** The store of the node comes after its comparison, which has read it. */
+async function allTables(
+  { saved, store: own }: Subject,
+  compared: Promise<unknown> | undefined,
+  run: Run,
+): Promise<NonNullable<Facts['tables']>> {
+  const ofStore = async (store: RuleStore): Promise<NonNullable<Facts['tables']>> => {
+    if (store === own) await compared;
+    return (await Promise.all(families.map((family) => saved.of(store, family, run)))).flat();
+  };
+  return (await Promise.all((['nft', 'legacy'] as const).map(ofStore))).flat();
 }
 
 /** From this node to endpoints and frontends, and from endpoints back to a client outside of the cluster. */

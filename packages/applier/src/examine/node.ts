@@ -1,5 +1,5 @@
-import { resolveNode, valueOf } from '@sluice/bundle';
-import { families, type Family, frontendMark, planeOf, readFrontendKey } from '@sluice/netfilter';
+import { summariseNode, valueOf } from '@sluice/bundle';
+import { families, type Family, frontendMark, planeOf, type Problem, readFrontendKey } from '@sluice/netfilter';
 import type { SluicedConfig } from '../config.ts';
 import type { BundleFacts, DesiredFacts, Frontend } from '../doctor/facts.ts';
 import type { Arrival } from '../inbox/inbox.ts';
@@ -7,42 +7,44 @@ import type { RuleStore } from '../kernel/tools.ts';
 import { isTree, type NodeState, type ServiceNames } from '../ports/node-state.ts';
 import type { NodeRecord } from '../state/record.ts';
 
-/** The bundle directory compared with the journal. */
-export function bundleFacts(
+/** What the bundle directory says of this node. */
+export interface ArrivedFacts {
+  /** Compared with the journal. */
+  readonly bundle: BundleFacts;
+  /** The addresses that the bundle gives the node. */
+  readonly nodeAddresses: readonly string[];
+}
+
+/** Reads the bundle once, without merging its rules. */
+export function arrivedFacts(
   arrival: Arrival,
   { node, bundle: directory }: SluicedConfig,
   record: NodeRecord | undefined,
-): BundleFacts {
-  if (arrival.kind === 'absent') return { kind: 'absent', directory };
-  const refused = (
-    problem: { readonly code: string; readonly message: string; readonly hint: string } | undefined,
-  ): BundleFacts => ({
-    kind: 'refused',
-    directory,
-    code: problem?.code ?? 'BUNDLE_INVALID',
-    message: problem?.message ?? 'it is not a bundle',
-    hint: problem?.hint ?? '',
-  });
-  if (arrival.kind === 'refused') return refused(arrival.problems[0]);
-  const resolved = resolveNode(arrival.tree.files, node);
-  if (!('version' in resolved)) return refused(resolved[0]);
-  const { version } = resolved;
-  const active = record?.current;
-  if (active?.version === version || active?.partial?.of === version) return { kind: 'same', directory };
-  const quarantined = record?.quarantined[version];
-  return { kind: 'newer', directory, version, ...(quarantined === undefined ? {} : { quarantined }) };
-}
-
-/** The addresses that the bundle gives the node. */
-export function nodeAddresses(arrival: Arrival, { node }: SluicedConfig): readonly string[] {
-  if (arrival.kind !== 'bundle') return [];
-  const resolved = resolveNode(arrival.tree.files, node);
-  if (!('version' in resolved)) return [];
-  return families.flatMap((family) => {
-    const address = valueOf(resolved.nodeFile.values, family, 'address');
+): ArrivedFacts {
+  if (arrival.kind === 'absent') return { bundle: { kind: 'absent', directory }, nodeAddresses: [] };
+  if (arrival.kind === 'refused') return { bundle: refused(directory, arrival.problems[0]), nodeAddresses: [] };
+  const resolved = summariseNode(arrival.tree.files, node);
+  if (!('version' in resolved)) return { bundle: refused(directory, resolved[0]), nodeAddresses: [] };
+  const { version, nodeFile } = resolved;
+  const nodeAddresses = families.flatMap((family) => {
+    const address = valueOf(nodeFile.values, family, 'address');
     return typeof address === 'string' ? [address] : [];
   });
+  const active = record?.current;
+  if (active?.version === version || active?.partial?.of === version)
+    return { bundle: { kind: 'same', directory }, nodeAddresses };
+  const quarantined = record?.quarantined[version];
+  const bundle = { kind: 'newer', directory, version, ...(quarantined === undefined ? {} : { quarantined }) } as const;
+  return { bundle, nodeAddresses };
 }
+
+const refused = (directory: string, problem: Problem | undefined): BundleFacts => ({
+  kind: 'refused',
+  directory,
+  code: problem?.code ?? 'BUNDLE_INVALID',
+  message: problem?.message ?? 'it is not a bundle',
+  hint: problem?.hint ?? '',
+});
 
 /** What the active generation wants, with the names of Services where something has them. */
 export function desiredFacts(state: NodeState, store: RuleStore, addresses: readonly string[]): DesiredFacts {

@@ -9,32 +9,47 @@ import { bounds } from './bounds.ts';
 const ofOneService = /^(?:KUBE-(?:SVC|SVL|SEP|EXT|FW|XLB)-|SLU-|SLUICE-[RT]-)/;
 
 /**
- * Reads all tables of a rule store and family. Saving needs no lock and creates no table.
- * @throws Error when the tool fails
+ * The tables of both rule stores. Rules that a comparison reads are kept on their way to it: at 10,000 Services a store takes seconds to
+ * read. Saving needs no lock and creates no table.
  */
-export async function readTables(store: RuleStore, family: Family, run: Run): Promise<readonly SavedTable[]> {
-  const file = findTool(`${family === 'ipv4' ? 'iptables' : 'ip6tables'}-${store}-save`);
-  if (file === undefined) return [];
-  const reader = new TableReader(store, family);
-  const ran = await run({ file, args: [], timeoutMs: bounds.toolMs, onOutput: (part) => reader.take(part) });
-  if (ran.exitCode !== 0) throw new Error(ran.why);
-  return reader.done();
+export class SavedTables {
+  /** By the path of the tool that printed them. */
+  readonly #read = new Map<string, TableReader>();
+
+  /** The same, but keeps what tools print of whole stores. */
+  keeping(run: Run): Run {
+    return async (command) => {
+      const { file, args, onOutput } = command;
+      if (!file.endsWith('-save') || args.length > 0 || !onOutput) return run(command);
+      const reader = new TableReader();
+      const ran = await run({ ...command, onOutput: (part) => (onOutput(part), reader.take(part)) });
+      if (ran.exitCode === 0) this.#read.set(file, reader);
+      return ran;
+    };
+  }
+
+  /**
+   * All tables of a rule store and family, from what was kept, else from its tool. Without that tool there are none.
+   * @throws Error when the tool fails
+   */
+  async of(store: RuleStore, family: Family, run: Run): Promise<readonly SavedTable[]> {
+    const file = findTool(`${family === 'ipv4' ? 'iptables' : 'ip6tables'}-${store}-save`);
+    if (file === undefined) return [];
+    if (!this.#read.has(file)) {
+      const ran = await this.keeping(run)({ file, args: [], timeoutMs: bounds.toolMs, onOutput: () => undefined });
+      if (ran.exitCode !== 0) throw new Error(ran.why);
+    }
+    return [...(this.#read.get(file)?.done() ?? [])].map(([table, chains]) => ({ store, family, table, chains }));
+  }
 }
 
 type Building = Map<string, { policy: string; rules: string[] }>;
 
 /** Reads the output of `iptables-save` in parts. */
 class TableReader {
-  readonly #store: RuleStore;
-  readonly #family: Family;
   readonly #tables = new Map<string, Building>();
   #table: Building | undefined;
   #rest = '';
-
-  constructor(store: RuleStore, family: Family) {
-    this.#store = store;
-    this.#family = family;
-  }
 
   take(part: string): void {
     const lines = `${this.#rest}${part}`.split('\n');
@@ -42,9 +57,9 @@ class TableReader {
     for (const line of lines) this.#line(line);
   }
 
-  done(): readonly SavedTable[] {
+  done(): ReadonlyMap<string, SavedTable['chains']> {
     this.take('\n');
-    return [...this.#tables].map(([table, chains]) => ({ store: this.#store, family: this.#family, table, chains }));
+    return this.#tables;
   }
 
   #line(line: string): void {
@@ -53,10 +68,13 @@ class TableReader {
       this.#tables.set(line.slice(1).trim(), this.#table);
       return;
     }
-    const [, name = '', policy = ''] = /^:(\S+) (\S+)/.exec(line) ?? [];
-    if (name !== '' && !ofOneService.test(name)) this.#table?.set(name, { policy, rules: [] });
-    const [, chain = ''] = /^-A (\S+) /.exec(line) ?? [];
-    const rules = this.#table?.get(chain)?.rules;
+    if (line.startsWith(':')) {
+      const [, name = '', policy = ''] = /^:(\S+) (\S+)/.exec(line) ?? [];
+      if (name !== '' && !ofOneService.test(name)) this.#table?.set(name, { policy, rules: [] });
+      return;
+    }
+    const end = line.startsWith('-A ') ? line.indexOf(' ', 3) : -1;
+    const rules = end < 0 ? undefined : this.#table?.get(line.slice(3, end))?.rules;
     if (rules && rules.length < bounds.rulesPerChain) rules.push(line);
   }
 }

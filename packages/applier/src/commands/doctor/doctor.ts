@@ -5,12 +5,13 @@ import { printDiagnosis, type Problem, readTarget, type ExaminedTarget } from '@
 import { CommandError } from '../../command-error.ts';
 import type { SluicedConfig } from '../../config.ts';
 import { diagnoseNode } from '../../doctor/diagnose-node.ts';
-import type { Facts, SluicedFacts } from '../../doctor/facts.ts';
+import type { BundleFacts, Facts, SluicedFacts } from '../../doctor/facts.ts';
 import { archiveFiles } from '../../doctor/redact.ts';
-
 import { examine } from '../../examine/examine.ts';
-import { bundleFacts, nodeAddresses } from '../../examine/node.ts';
+import { arrivedFacts } from '../../examine/node.ts';
+import { SavedTables } from '../../examine/tables.ts';
 import type { Arrival } from '../../inbox/inbox.ts';
+import type { Run } from '../../kernel/command.ts';
 import { runChildren } from '../../kernel/run.ts';
 import { messageOf } from '../../message.ts';
 import { exitCodes } from '../../ports/outcome.ts';
@@ -68,19 +69,23 @@ const unwritable = (path: string, why: string): Problem => ({
 async function factsOf(config: SluicedConfig, target: ExaminedTarget, isLive: boolean): Promise<Facts> {
   const record = peek(config.state);
   const arrival = await bundleOf(config);
-  const session = await openSession({ ...config, backend: 'auto' }, 'look', () => undefined);
+  const { bundle, nodeAddresses } = arrivedFacts(arrival, config, record);
+  const saved = new SavedTables();
+  const keeping = (run: Run): Run => saved.keeping(run);
+  const session = await openSession({ ...config, backend: 'auto' }, 'look', () => undefined, undefined, keeping);
   try {
     const { journal, backend, reconciler } = session;
     return await examine(
       {
         config,
         target,
-        sluiced: await sluicedFacts(config, record, arrival),
+        sluiced: await sluicedFacts(config, record, bundle),
         active: journal.active?.state,
         store: backend,
         isLive,
-        nodeAddresses: nodeAddresses(arrival, config),
+        nodeAddresses,
         differences: () => reconciler.differences(),
+        saved,
       },
       runChildren(),
     );
@@ -111,7 +116,7 @@ async function bundleOf(config: SluicedConfig): Promise<Arrival> {
 async function sluicedFacts(
   config: SluicedConfig,
   record: NodeRecord | undefined,
-  arrival: Arrival,
+  bundle: BundleFacts,
 ): Promise<SluicedFacts> {
   const running = await controlStatus(config.state);
   return {
@@ -120,7 +125,7 @@ async function sluicedFacts(
     halted: record?.held ?? undefined,
     open: record?.open?.version,
     quarantinedServices: record?.quarantinedServices ?? [],
-    bundle: bundleFacts(arrival, config, record),
+    bundle,
     isDaemonRunning: running !== undefined,
     alarms: running?.report?.alarms ?? {},
   };

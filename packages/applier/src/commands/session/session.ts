@@ -70,6 +70,7 @@ export type SessionMode = 'look' | 'frozen' | 'change' | 'back';
 /**
  * Opens the node for one command or for the daemon.
  * @param onProbe `AfterUpdateParts.alarm`; default: probes are not watched after endpoint updates
+ * @param throughRun sees each tool that is run, and its output
  * @throws StateError when another sluiced holds the lock or the state directory cannot be used
  */
 export async function openSession(
@@ -77,13 +78,14 @@ export async function openSession(
   mode: SessionMode,
   report: Report,
   onProbe?: AfterUpdateParts['alarm'],
+  throughRun: (run: Run) => Run = (run) => run,
 ): Promise<NodeSession> {
   const changes = mode === 'change' || mode === 'back';
   const lock: Lock | undefined = changes ? takeLock(config.state, limits.lockWaitSeconds, mode === 'back') : undefined;
   try {
     const own = new OwnProcesses(readsProcessIds(), () => performance.now());
     const spares = new Spares(lock?.fd);
-    const run = runChildren(lock?.fd, (pid, command) => own.add(pid, command), spares);
+    const run = throughRun(runChildren(lock?.fd, (pid, command) => own.add(pid, command), spares));
     const owner = mode === 'look' ? undefined : nftOwner(run, lock?.fd, own);
     const journal = journalOf(config, mode);
     const pinned = journal.active ? journal.record.backend : undefined;
