@@ -115,7 +115,7 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
     'bundle',
     'netfilter',
   ],
-  'applier/counts': ['applier/limits', 'netfilter'],
+  'applier/counts': ['applier/limits', 'applier/nftables', 'applier/partial', 'applier/ports', 'netfilter'],
   'applier/status': [
     'applier/counts',
     'applier/kernel',

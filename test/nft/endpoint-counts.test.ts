@@ -5,6 +5,7 @@ import { makeRelease } from '@sluice/bundle';
 import { printNftTable } from '@sluice/netfilter';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { writeBundle } from '../../packages/applier/src/testing/bundle.fixture.ts';
+import type { StatusReport } from '../../packages/applier/src/status/status.ts';
 import { addPods } from '../netns/clients.ts';
 import { needKernel } from '../netns/privileges.ts';
 import { SluicedNode, until, webIn } from '../netns/sluiced-node.ts';
@@ -80,6 +81,13 @@ async function counted(frontend = '10.96.0.11 . tcp . 80'): Promise<Readonly<Rec
   return Object.fromEntries(some.map(({ endpoint, connections }) => [endpoint.replace(/ \. 8080$/, ''), connections]));
 }
 
+/** The same by Service, as `sluiced top` reads it. */
+async function countedOfService(): Promise<Readonly<Record<string, number>>> {
+  const { services } = JSON.parse((await node.get()) ?? '{}') as Pick<StatusReport, 'services'>;
+  const own = services?.find(({ service }) => service === 'shop/web')?.endpoints ?? [];
+  return Object.fromEntries(own.map(({ endpoint, connections }) => [endpoint.replace(/:8080$/, ''), connections]));
+}
+
 /** Waits until exactly the connections are counted that were opened, each by its endpoint. */
 async function expectEqual(): Promise<void> {
   const expected = Object.fromEntries(opened);
@@ -90,6 +98,7 @@ async function expectEqual(): Promise<void> {
   };
   await until('each connection is counted', isEqual, 40_000).catch(() => undefined);
   expect(last).toEqual(expected);
+  expect(await countedOfService()).toEqual(expected);
 }
 
 /** Whether packets to shop/web meet a list of this length. */

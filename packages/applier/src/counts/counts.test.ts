@@ -2,6 +2,7 @@
 import { expect, test } from 'vitest';
 import { ConnectionTotals } from './connection-totals.ts';
 import { busiestServices } from './most.ts';
+import { countsOfFrontends } from './of-frontends.ts';
 import { RuleCountReader } from './rule-counts.ts';
 
 /** Layout `tree`: two Services, one by way of a group and of a chain for traffic from outside. */
@@ -46,11 +47,26 @@ test.each([1, 7, 4096])('reads layout tree in parts of %i characters, and leaves
 
 test('reads layout flat, and IPv6', () => {
   expect(read(flat)).toEqual([
-    { service: 'shop/web:http', chain: 'KUBE-SEP-AAAAAAAAAAAAAAAA', endpoint: '[fd00::5]:8080', connections: 2 },
+    {
+      service: 'shop/web:http',
+      chain: 'KUBE-SEP-AAAAAAAAAAAAAAAA',
+      group: 'KUBE-SVC-WEBWEBWEBWEBWEB2',
+      endpoint: '[fd00::5]:8080',
+      connections: 2,
+    },
   ]);
 });
 
 const of = (chain: string, connections: number, endpoint = 'a:1') => ({ service: 's/s', chain, endpoint, connections });
+
+test('where two chains of a Service share the chain of an endpoint, it is not known which of them chose', () => {
+  const more = `[1:60] -A KUBE-NODEPORTS -p tcp -m comment --comment "shop/web:http node port" -m tcp --dport 30080 -j KUBE-SVL-WEBWEBWEBWEBWEB2
+[1:60] -A KUBE-SVL-WEBWEBWEBWEBWEB2 -j KUBE-SEP-AAAAAAAAAAAAAAAA
+COMMIT
+`;
+  const local = flat.replace('COMMIT\n', more);
+  expect(read(local)).toEqual([expect.not.objectContaining({ group: expect.anything() })]);
+});
 
 test('keeps totals over chains that are made anew, rules that begin at zero, and rules that go', () => {
   const totals = new ConnectionTotals();
@@ -61,9 +77,9 @@ test('keeps totals over chains that are made anew, rules that begin at zero, and
   // The same name: a restore wrote it anew.
   totals.take([of('SLU-SVC-A.01', 1)]);
   totals.take([]);
-  expect(totals.all).toEqual([{ service: 's/s', endpoint: 'a:1', connections: 11 }]);
+  expect(totals.all).toEqual([{ service: 's/s', endpoint: 'a:1', connections: 11, recent: 0 }]);
   totals.take([of('SLU-SVC-A.01', 4)]);
-  expect(totals.all[0]?.connections).toBe(15);
+  expect(totals.all[0]).toMatchObject({ connections: 15, recent: 4 });
 });
 
 test('two chains of a Service that lead to one endpoint count together', () => {
@@ -73,17 +89,50 @@ test('two chains of a Service that lead to one endpoint count together', () => {
     {
       service: 's/s',
       connections: 12,
+      recent: 12,
       endpoints: [
-        { endpoint: 'a:1', connections: 11 },
-        { endpoint: 'b:1', connections: 1 },
+        { endpoint: 'a:1', connections: 11, recent: 11 },
+        { endpoint: 'b:1', connections: 1, recent: 1 },
       ],
     },
   ]);
 });
 
 test('tells 50 Services at most', () => {
-  const counts = Array.from({ length: 60 }, (_, at) => ({ service: `s/${at}`, endpoint: 'a:1', connections: at }));
+  const counts = Array.from({ length: 60 }, (_, at) => ({
+    service: `s/${at}`,
+    endpoint: 'a:1',
+    connections: at,
+    recent: 0,
+  }));
   const told = busiestServices(counts);
   expect(told).toHaveLength(50);
   expect(told[0]).toMatchObject({ service: 's/59', connections: 59 });
+});
+
+test('endpoints of a Service in mode nftables count over its frontends; frontends of no Service are left out', () => {
+  const services = new Map([
+    ['shop/web', ['frontend 10.96.0.10 . tcp . 80', 'frontend 0.0.0.0 . tcp . 30080', 'health 32090']],
+    ['shop/six', ['frontend fd00::10 . udp . 53']],
+  ]);
+  const count = (frontend: string, endpoint: string, connections: number) => ({ frontend, endpoint, connections });
+  const totals = new ConnectionTotals();
+  const take = (more: number) =>
+    totals.take(
+      countsOfFrontends(
+        [
+          count('10.96.0.10 . tcp . 80', '10.244.0.1 . 8080', 2 + more),
+          count('0.0.0.0 . tcp . 30080', '10.244.0.1 . 8080', 3 + more),
+          count('fd00::10 . udp . 53', 'fd00::5 . 53', 4),
+          count('192.0.2.1 . tcp . 80', '10.244.0.9 . 8080', 5),
+        ],
+        services,
+      ),
+    );
+  take(0);
+  take(10);
+  expect(totals.all).toEqual([
+    { service: 'shop/six', endpoint: '[fd00::5]:53', connections: 4, recent: 0 },
+    { service: 'shop/web', endpoint: '10.244.0.1:8080', connections: 25, recent: 20 },
+  ]);
 });

@@ -1,11 +1,13 @@
-import { calleeOf, destinationOf, isOwnChain, serviceKeyOf } from '@sluice/netfilter';
+import { calleeOf, choosesEndpoint, destinationOf, isOwnChain, serviceKeyOf } from '@sluice/netfilter';
 
 /** What a rule counted that translates to an endpoint. nat sees the first packet of a connection alone, so these are new connections. */
 export interface RuleCount {
-  /** `shop/web:http` */
+  /** `shop/web:http`; in mode nftables `shop/web`. */
   readonly service: string;
   /** The chain of the rule: one of layout `tree` is made anew, under another name, when its content changes. */
   readonly chain: string;
+  /** The chain that chose the endpoint among others; in mode nftables the frontend. Left out where several chains lead to one rule. */
+  readonly group?: string;
   /** `10.244.1.5:8080` */
   readonly endpoint: string;
   /** Since the rule was made. */
@@ -23,7 +25,9 @@ export class RuleCountReader {
   readonly #callers = new Map<string, string>();
   /** The Service of a chain to which frontends lead. */
   readonly #owners = new Map<string, string>();
-  readonly #found: Omit<RuleCount, 'service'>[] = [];
+  /** Chains that lead to a chain to which others lead, too: it is not known what these counted by way of which. */
+  readonly #sharing = new Set<string>();
+  readonly #found: Omit<RuleCount, 'service' | 'group'>[] = [];
   #rest = '';
 
   /** Takes a part of the text; it may end anywhere. */
@@ -36,9 +40,12 @@ export class RuleCountReader {
   /** The result, after the whole text. Rules that no Service leads to are left out. */
   done(): readonly RuleCount[] {
     this.take('\n');
+    const unknown = new Set([...this.#sharing].map((chain) => this.#groupOf(chain)));
     return this.#found.flatMap((one) => {
       const service = this.#serviceOf(one.chain);
-      return service === undefined ? [] : [{ ...one, service }];
+      if (service === undefined) return [];
+      const group = this.#groupOf(one.chain);
+      return [{ ...one, service, ...(group === undefined || unknown.has(group) ? {} : { group }) }];
     });
   }
 
@@ -49,12 +56,24 @@ export class RuleCountReader {
     const callee = calleeOf(line);
     if (callee !== undefined) {
       if (!isOwnChain(callee)) return;
-      if (isOwnChain(chain)) this.#callers.set(callee, chain);
+      if (isOwnChain(chain)) this.#calls(chain, callee);
       else this.#owners.set(callee, serviceKeyOf(line) ?? '');
     } else if (packets !== '0') {
       const endpoint = destinationOf(line);
       if (endpoint !== undefined) this.#found.push({ chain, endpoint, connections: Number(packets) });
     }
+  }
+
+  #calls(chain: string, callee: string): void {
+    const other = this.#callers.get(callee);
+    if (other !== undefined && other !== chain && !choosesEndpoint(callee)) this.#sharing.add(other).add(chain);
+    this.#callers.set(callee, chain);
+  }
+
+  #groupOf(chain: string): string | undefined {
+    for (let at: string | undefined = chain; at !== undefined; at = this.#callers.get(at))
+      if (choosesEndpoint(at)) return at;
+    return undefined;
   }
 
   /** Chains of Services lead to each other without cycles: the kernel refuses these. */

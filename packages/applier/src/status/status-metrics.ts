@@ -149,7 +149,7 @@ function gauges(alarms: () => readonly string[]) {
     }),
     services: new Gauge({
       name: 'sluice_service_connections',
-      help: 'New connections of the 50 Service ports that have most, since sluiced started or the kernel counts; mode iptables with countConnections',
+      help: 'New connections of the 50 Service ports that have most, since sluiced started or the kernel counts; mode iptables with countConnections, mode nftables with nftables.endpointCounters',
       labelNames: ['service'],
       registers: [],
     }),

@@ -35,8 +35,10 @@ export interface StatusReport {
   readonly protection: NftProtection | null;
   /** New connections of the frontends that have most, where the profile counts them; null elsewhere. */
   readonly connections: readonly FrontendConnections[] | null;
-  /** New connections of the Services that have most, in mode iptables where the config counts them; null elsewhere. */
+  /** New connections of the Services that have most, where the config (mode iptables) or the profile (nftables) counts them; null elsewhere. */
   readonly services: readonly ServiceConnections[] | null;
+  /** The seconds between the last two readings of `services`; null before the second one. */
+  readonly countedSeconds: number | null;
   /** What could not be found out, by code; not necessarily a problem. */
   readonly notes: Readonly<Record<string, string>>;
   /** Problems, by code; empty when there are none. */
@@ -69,6 +71,7 @@ type ReportedFacts = Pick<
   | 'protection'
   | 'connections'
   | 'services'
+  | 'countedSeconds'
 >;
 
 /** Collects and serves the status of the daemon. Read-only: no request changes anything. */
@@ -91,6 +94,7 @@ export class Status {
     protection: null,
     connections: null,
     services: null,
+    countedSeconds: null,
   };
   #mode: ProxyView['mode'];
   #unseen: () => string | undefined = () => undefined;
@@ -187,9 +191,9 @@ export class Status {
     this.#metrics.connections(frontends);
   }
 
-  /** Sets the connections of the Services that have most. */
-  services(services: readonly ServiceConnections[]): void {
-    this.#facts = { ...this.#facts, services };
+  /** Sets the connections of the Services that have most. @param countedSeconds since the reading before; null: there was none */
+  services(services: readonly ServiceConnections[], countedSeconds: number | null): void {
+    this.#facts = { ...this.#facts, services, countedSeconds };
     this.#metrics.services(services);
   }
 

@@ -11,10 +11,7 @@ type RoundParts = Pick<RunningNode, 'monotonicMs' | 'status'> & {
   readonly processorMs: () => number;
   readonly config: Pick<RunningNode['config'], 'endpoints'>;
   readonly log: DaemonLog;
-  readonly session: Pick<
-    RunningNode['session'],
-    'storeDoubt' | 'nftLack' | 'affinityFills' | 'endpointCounts' | 'serviceCounts'
-  > & {
+  readonly session: Pick<RunningNode['session'], 'storeDoubt' | 'nftLack' | 'affinityFills' | 'counts'> & {
     readonly reconciler: Pick<RunningNode['session']['reconciler'], 'endpointShare'>;
   };
 };
@@ -95,11 +92,14 @@ function clientCount(parts: CountParts): () => Promise<void> {
 /** Reads the counters of endpoints. */
 function endpointCount(parts: CountParts): () => Promise<void> {
   const pause = { leastMs: limits.countsPauseMs, factor: limits.countsPauseFactor, mostMs: limits.countsPauseMsMax };
+  let lastMs: number | undefined;
   return paced(parts, pause, async () => {
-    const counts = await parts.session.endpointCounts();
-    if (counts) parts.status.connections(mostConnections(counts));
-    const services = await parts.session.serviceCounts();
-    if (services) parts.status.services(busiestServices(services));
+    const { endpoints, services } = await parts.session.counts();
+    if (endpoints) parts.status.connections(mostConnections(endpoints));
+    if (!services) return;
+    const atMs = parts.monotonicMs();
+    parts.status.services(busiestServices(services), lastMs === undefined ? null : (atMs - lastMs) / 1000);
+    lastMs = atMs;
   });
 }
 

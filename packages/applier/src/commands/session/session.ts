@@ -9,6 +9,7 @@ import { watchChanges } from '../../kernel/changes/changes.ts';
 import { readFacts } from '../../kernel/facts.ts';
 import { readRuleCounts } from '../../kernel/rule-counts.ts';
 import { ConnectionTotals, type ServiceEndpointCount } from '../../counts/connection-totals.ts';
+import { countsOfFrontends } from '../../counts/of-frontends.ts';
 import { affinityFills } from '../../kernel/nft/nft-clients.ts';
 import { NftOwner } from '../../kernel/nft/nft-owner.ts';
 import type { EndpointCount } from '../../nftables/counts.ts';
@@ -49,15 +50,21 @@ export interface NodeSession {
   nftLack(): Promise<NftLack | undefined>;
   /** How many clients of session affinity the kernel remembers; none where no Service of the node asks for it. */
   affinityFills(): Promise<readonly AffinityFill[]>;
-  /** New connections of each endpoint, where the profile counts them; undefined: it does not, or a change goes on. */
-  endpointCounts(): Promise<readonly EndpointCount[] | undefined>;
-  /** New connections of each endpoint in mode iptables since the first reading, where the config counts them; undefined elsewhere. */
-  serviceCounts(): Promise<readonly ServiceEndpointCount[] | undefined>;
+  /** Reads what the kernel counts, in mode iptables where the config says so, in mode nftables where the profile does. */
+  counts(): Promise<NodeCounts>;
   /** To be called when idle: prepares tools for the next change. */
   idle(): void;
   /** How the table of mode nftables is protected; undefined: the node runs another mode. */
   nftProtection(): NftProtection | undefined;
   close(): void;
+}
+
+/** New connections. Undefined: they are not counted, or a change goes on. */
+export interface NodeCounts {
+  /** To the endpoints of each frontend, in mode nftables. */
+  readonly endpoints?: readonly EndpointCount[] | undefined;
+  /** To the endpoints of each Service, since the first reading. */
+  readonly services?: readonly ServiceEndpointCount[] | undefined;
 }
 
 /**
@@ -114,12 +121,14 @@ export async function openSession(
       portsOf: async (backend) => ({ ...ports, kernel: await kernelOf(await detectTools(backend, run)) }),
       storeDoubt: () => storeDoubt(tools.backend, run),
       nftLack: async () => (journal.active?.state.nft ? kernel.nft?.lack(true) : undefined),
-      endpointCounts: async () => (countsEndpoints(journal) ? kernel.nft?.counts.read() : undefined),
-      serviceCounts: async () => {
-        if (!countsRules()) return undefined;
+      counts: async () => {
+        const endpoints = countsEndpoints(journal) ? await kernel.nft?.counts.read() : undefined;
+        const names = journal.active?.state.services;
         // Its tools hold no lock: they change nothing.
-        totals.take(await readRuleCounts(tools, runChildren()));
-        return totals.all;
+        if (countsRules()) totals.take(await readRuleCounts(tools, runChildren()));
+        else if (endpoints && names) totals.take(countsOfFrontends(endpoints, names));
+        else return { endpoints };
+        return { endpoints, services: totals.all };
       },
       affinityFills: () => fillsOf(journal, counting.signal),
       idle: () => {
