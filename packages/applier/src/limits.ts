@@ -110,6 +110,8 @@ export const limits = {
   /** Frontends whose counts are in `/status` and in metrics: those with most connections; and endpoints of each in `/status`. */
   countedFrontendsTold: 50,
   countedEndpointsTold: 100,
+  /** How often `sluiced top` shows its page anew on a terminal. */
+  topRefreshMs: 2_000,
 
   /** How long a removed real server of mode ipvs drains before its connections are cut, unless the config sets it. */
   drainMs: 15 * 60_000,

@@ -32,7 +32,17 @@ const terminal: Terminal = {
   problems,
   openLog,
   ...(process.stdin.isTTY && process.stderr.isTTY ? { ask } : {}),
+  ...(process.stdout.isTTY ? { screen: { rows: process.stdout.rows, pause } } : {}),
 };
+
+async function pause(ms: number): Promise<boolean> {
+  const { setTimeout } = await import('node:timers/promises');
+  const stop = new AbortController();
+  const interrupt = (): void => stop.abort();
+  process.once('SIGINT', interrupt);
+  const ended = setTimeout(ms, true, { signal: stop.signal }).catch(() => false);
+  return ended.finally(() => process.off('SIGINT', interrupt));
+}
 
 async function openLog(settings: LogSettings): Promise<AdjustableLog> {
   const { makeLog } = await import('@sluice/cli/log');

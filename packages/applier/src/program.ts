@@ -19,6 +19,7 @@ import { addRollback } from './commands/rollback/command.ts';
 import { addRun } from './commands/run/command.ts';
 import { addShow } from './commands/show/command.ts';
 import { addStatus } from './commands/status/command.ts';
+import { addTop } from './commands/top/command.ts';
 import type { CommandContext } from './commands/options/context.ts';
 import { nodesIn } from './commands/options/names.ts';
 import { version, versionSource } from './version.ts';
@@ -39,6 +40,7 @@ const verbs = [
   addRun,
   addRehearse,
   addStatus,
+  addTop,
   addShow,
   addObserve,
   addDoctor,

@@ -43,6 +43,7 @@ export const exitDetails: Readonly<Record<'sluice' | 'sluiced', Readonly<Record<
     run: '3 the state directory cannot be used',
     rehearse: '3 a tool refused the rules',
     status: '1 the kernel differs, the daemon is not healthy, an alarm is open or the generation is partial; 5 halted',
+    top: '1 --service has no counted connections; 3 not root',
     show: '1 the kernel differs, or has no such Service; 3 not root',
     observe: '3 not root',
     doctor: '1 a cause was found; 3 not root',

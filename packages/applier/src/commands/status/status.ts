@@ -1,4 +1,3 @@
-import { get } from 'node:http';
 import type { Accepted } from '@sluice/bundle';
 import type { SluicedConfig } from '../../config.ts';
 import { ReleaseFloor } from '../../inbox/release-floor.ts';
@@ -6,7 +5,6 @@ import type { ProbationStatus } from '../../control/protocol.ts';
 import { peek } from '../../state/peek.ts';
 import type { NodeRecord } from '../../state/record.ts';
 import { backOffUntil } from '../../state/transitions.ts';
-import { limits } from '../../limits.ts';
 import type { PartialRelease, QuarantinedService } from '../../ports/journal.ts';
 import { describePartial, exitCodes } from '../../ports/outcome.ts';
 import type { NftProtection } from '../../nftables/ports.ts';
@@ -15,6 +13,7 @@ import { formerAlarmCodes } from '../../status/alarms.ts';
 import type { AwaitedWave } from '../../status/status.ts';
 import { compareKernel, type KernelView } from './compare.ts';
 import { controlStatus } from '../session/control-status.ts';
+import { askDaemon } from '../session/daemon-status.ts';
 import { CommandError } from '../../command-error.ts';
 import { type CommonOptions, loadConfig, type Terminal } from '../terminal/terminal.ts';
 
@@ -177,23 +176,4 @@ function printStatus(summary: StatusSummary): string {
   for (const { service, version, because } of summary.quarantinedServices)
     lines.push(`quarantined ${service} ${version}: ${because}`);
   return `${lines.join('\n')}\n`;
-}
-
-/** The answer of the daemon's /status; null when there is none. */
-function askDaemon(listen: string): Promise<unknown> {
-  const { promise, resolve } = Promise.withResolvers<unknown>();
-  const request = get(`http://${listen}/status`, { agent: false, timeout: limits.statusReadMsMax }, (response) => {
-    const chunks: Buffer[] = [];
-    response.on('data', (chunk: Buffer) => chunks.push(chunk));
-    response.on('end', () => {
-      try {
-        resolve(JSON.parse(Buffer.concat(chunks).toString('utf8')));
-      } catch {
-        resolve(null);
-      }
-    });
-  });
-  request.on('timeout', () => request.destroy());
-  request.on('error', () => resolve(null));
-  return promise;
 }

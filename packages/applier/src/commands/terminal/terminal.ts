@@ -17,6 +17,16 @@ export interface Terminal {
   openLog?(settings: LogSettings): Promise<AdjustableLog>;
   /** Asks the operator a yes-or-no question; left out without a terminal. */
   ask?(question: string): Promise<boolean>;
+  /** Where the output is a terminal. */
+  readonly screen?: Screen;
+}
+
+/** A terminal whose page a command can show anew. */
+export interface Screen {
+  /** Its height in lines. */
+  readonly rows: number;
+  /** Waits. @returns false when the operator pressed Ctrl-C meanwhile */
+  pause(ms: number): Promise<boolean>;
 }
 
 /** The options that several commands share. */

@@ -1,0 +1,33 @@
+import { examples } from '@sluice/cli';
+import { type Command, InvalidArgumentError, Option } from 'commander';
+import type { CommandContext } from '../options/context.ts';
+import { onNode } from '../options/options.ts';
+import { orders } from '../options/orders.ts';
+
+/** Adds `sluiced top`. */
+export function addTop(program: Command, { terminal, finish }: CommandContext): void {
+  examples(
+    onNode(program.command('top')),
+    [
+      'sluiced top',
+      'sluiced top --sort rate -n 5',
+      'sluiced top --service shop/web --once',
+      "sluiced top -o json | jq -r '.services[] | [.service, .connections] | @tsv'",
+    ],
+    'Exit codes: 0 done, 1 --service has no counted connections, 2 nothing is counted, 3 not root.',
+  )
+    .summary('show new connections of Services and endpoints')
+    .description(
+      'Shows the Services with most new connections, and how these are spread over their endpoints. On a terminal it shows them anew every 2 s, until Ctrl-C. The kernel counts where this is switched on: countConnections in the config of sluiced for mode iptables, nftables.endpointCounters in the profile for mode nftables.',
+    )
+    .option('--once', 'show them once, also on a terminal')
+    .option('--service <NS/NAME>', 'only this Service, with all its ports, or one port: shop/web:http')
+    .addOption(new Option('--sort <ORDER>', 'what comes first').choices(orders).default('connections'))
+    .option('-n, --number <COUNT>', 'at most this many Services', readCount)
+    .action((options) => finish(async () => (await import('./top.ts')).top(options, terminal)));
+}
+
+function readCount(text: string): number {
+  if (!/^[1-9]\d{0,3}$/.test(text)) throw new InvalidArgumentError('Pass a number from 1 to 9999.');
+  return Number(text);
+}

@@ -1,0 +1,67 @@
+import { compareText } from '@sluice/netfilter';
+import type { EndpointConnections, ServiceConnections } from '../../counts/most.ts';
+import type { StatusReport } from '../../status/status.ts';
+import type { Order } from '../options/orders.ts';
+
+/** The part of a status that is shown. */
+export type Counted = Pick<StatusReport, 'node' | 'countedSeconds'> & {
+  readonly services: readonly ServiceConnections[];
+};
+
+const comparisons: Readonly<Record<Order, (a: ServiceConnections, b: ServiceConnections) => number>> = {
+  connections: (a, b) => b.connections - a.connections,
+  rate: (a, b) => b.recent - a.recent,
+  name: () => 0,
+};
+
+/** What an operator asks for. */
+export interface Choice {
+  readonly sort: Order;
+  /** `shop/web` with all its ports, or `shop/web:http`. */
+  readonly service?: string | undefined;
+  readonly number?: number | undefined;
+}
+
+/** The Services that an operator asks for, in that order; equal ones by name. */
+export function chosen(
+  services: readonly ServiceConnections[],
+  { sort, service: wanted, number }: Choice,
+): readonly ServiceConnections[] {
+  return services
+    .filter(({ service }) => wanted === undefined || service === wanted || service.startsWith(`${wanted}:`))
+    .toSorted((a, b) => comparisons[sort](a, b) || compareText(a.service, b.service))
+    .slice(0, number);
+}
+
+/** A table of Services and their endpoints, with a line about the numbers above it. */
+export function printTable({ node, countedSeconds, services }: Counted): string {
+  const rows = services.flatMap((one) => [
+    [one.service, String(one.connections), rate(one.recent, countedSeconds), ''],
+    ...one.endpoints.map((endpoint) => endpointRow(endpoint, one, countedSeconds)),
+  ]);
+  const over = countedSeconds === null ? 'the first reading' : `rates over the last ${Math.round(countedSeconds)} s`;
+  const head = ['SERVICE', 'CONNECTIONS', 'PER SECOND', 'SHARE'];
+  return `${node}: new connections, ${over}\n\n${columns([head, ...rows])}`;
+}
+
+const endpointRow = (
+  { endpoint, connections, recent }: EndpointConnections,
+  service: ServiceConnections,
+  seconds: number | null,
+): readonly string[] => [
+  `  ${endpoint}`,
+  String(connections),
+  rate(recent, seconds),
+  percent(connections / service.connections),
+];
+
+const rate = (recent: number, seconds: number | null): string => (seconds ? (recent / seconds).toFixed(1) : '-');
+const percent = (share: number): string => `${(100 * share).toFixed(1)} %`;
+
+/** The first column to the left, numbers to the right. */
+function columns(rows: readonly (readonly string[])[]): string {
+  const widths = (rows[0] ?? []).map((_, at) => Math.max(...rows.map((row) => row[at]?.length ?? 0)));
+  const line = (row: readonly string[]): string =>
+    row.map((cell, at) => (at === 0 ? cell.padEnd(widths[at] ?? 0) : cell.padStart(widths[at] ?? 0))).join('  ');
+  return rows.map((row) => `${line(row).trimEnd()}\n`).join('');
+}

@@ -1,0 +1,101 @@
+// @module-tag quick
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { expect, onTestFinished, test } from 'vitest';
+import type { ServiceConnections } from '../../counts/most.ts';
+import { chosen, printTable } from './table.ts';
+import { top } from './top.ts';
+
+const service = (name: string, connections: number, recent: number): ServiceConnections => ({
+  service: name,
+  connections,
+  recent,
+  endpoints: [
+    { endpoint: '10.244.0.1:8080', connections: connections * 0.75, recent },
+    { endpoint: '10.244.0.2:8080', connections: connections * 0.25, recent: 0 },
+  ],
+});
+const services = [service('shop/web:http', 400, 0), service('shop/cart', 40, 25), service('shop/web:tls', 40, 5)];
+
+test.each([
+  [{ sort: 'connections' }, ['shop/web:http', 'shop/cart', 'shop/web:tls']],
+  [{ sort: 'rate' }, ['shop/cart', 'shop/web:tls', 'shop/web:http']],
+  [{ sort: 'name', number: 2 }, ['shop/cart', 'shop/web:http']],
+  [{ sort: 'rate', service: 'shop/web' }, ['shop/web:tls', 'shop/web:http']],
+  [{ sort: 'rate', service: 'shop/we' }, []],
+] as const)('shows of %j', (choice, expected) => {
+  expect(chosen(services, choice).map((one) => one.service)).toEqual(expected);
+});
+
+test('prints rates per second and shares, and no rates after the first reading', () => {
+  expect(printTable({ node: 'node-a', countedSeconds: 10, services: services.slice(1, 2) })).toBe(
+    `node-a: new connections, rates over the last 10 s
+
+SERVICE            CONNECTIONS  PER SECOND   SHARE
+shop/cart                   40         2.5
+  10.244.0.1:8080           30         2.5  75.0 %
+  10.244.0.2:8080           10         0.0  25.0 %
+`,
+  );
+  expect(printTable({ node: 'node-a', countedSeconds: null, services: services.slice(1, 2) })).toMatch(
+    /^node-a: new connections, the first reading\n[^]*\nshop\/cart +40 +-\n/,
+  );
+});
+
+/** Runs the command beside a daemon that answers with this status. */
+async function ran(status: object | undefined, options: Partial<Parameters<typeof top>[0]>, pages = 0) {
+  const directory = mkdtempSync(join(tmpdir(), 'sluiced-top-'));
+  const server = createServer((_, response) => response.end(JSON.stringify(status)));
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const { port } = server.address() as AddressInfo;
+  const stop = (): void => void server.close();
+  if (status === undefined) stop();
+  onTestFinished(() => {
+    stop();
+    rmSync(directory, { recursive: true });
+  });
+  const config = join(directory, 'sluiced.yaml');
+  writeFileSync(
+    config,
+    `apiVersion: sluice.dev/v1alpha1\nkind: SluicedConfig\nnode: node-a\nstate: ${directory}\nlisten: 127.0.0.1:${port}\n`,
+  );
+  let [out, err] = ['', ''];
+  let left = pages;
+  const screen = { rows: 5, pause: async () => --left > 0 };
+  const exitCode = await top(
+    { sort: 'connections', config, ...options },
+    { out: (text) => void (out += text), err: (text) => void (err += text), ...(pages > 0 ? { screen } : {}) },
+  );
+  return { exitCode, out, err };
+}
+
+const status = { node: 'node-a', countedSeconds: 10, services };
+
+test('prints one document with -o json, also on a terminal', async () => {
+  const { exitCode, out } = await ran(status, { output: 'json', number: 1 }, 3);
+  expect(exitCode).toBe(0);
+  expect(JSON.parse(out)).toMatchObject({ kind: 'Connections', node: 'node-a', services: [services[0]] });
+});
+
+test('shows a page again until Ctrl-C, no longer than the terminal', async () => {
+  const { exitCode, out } = await ran(status, {}, 2);
+  expect(exitCode).toBe(0);
+  const shown = out.split('\u001B[H\u001B[J').slice(1);
+  expect(shown).toHaveLength(2);
+  expect(shown[1]?.split('\n')).toHaveLength(5);
+});
+
+test('says so where a Service has no connections, nothing is counted, or no daemon runs', async () => {
+  expect(await ran(status, { service: 'shop/none' })).toMatchObject({
+    exitCode: 1,
+    err: expect.stringContaining('shop/none has no counted connections') as string,
+  });
+  await expect(ran({ ...status, services: null }, {})).rejects.toMatchObject({
+    exitCode: 2,
+    problems: [{ hint: expect.stringContaining('countConnections: true') as string }],
+  });
+  await expect(ran(undefined, {})).rejects.toMatchObject({ exitCode: 2 });
+});
