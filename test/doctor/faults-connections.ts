@@ -1,3 +1,4 @@
+import { writeFileSync } from 'node:fs';
 import type { Fault } from './faults.ts';
 import type { DoctorNode } from './node.ts';
 
@@ -76,6 +77,22 @@ export const connectionFaults: readonly Fault[] = [
       await node.sh(
         `conntrack -I -p udp -s ${node.address('c1')} -d ${drawn.clusterIP} --sport 5353 --dport ${drawn.port} --reply-src ${gone} --reply-dst ${node.address('c1')} --reply-port-src ${drawn.targetPort} --reply-port-dst 5353 -t 120`,
       );
+    },
+  },
+  {
+    name: 'masqueraded connections to the only endpoint have used up the source ports',
+    cause: 'MASQUERADE_PORTS_EXHAUSTED',
+    service: { endpoints: ['b1'] },
+    async make(node) {
+      const { drawn, host } = node;
+      const [client, own, endpoint] = [node.address('outside'), node.address('node-a'), node.address('b1')];
+      const entry = (port: number): string =>
+        `-A -t 600 -u SEEN_REPLY,ASSURED -s ${client} -d ${own} -r ${endpoint} -q ${own} -p tcp --sport ${port} --dport ${drawn.nodePort} --reply-port-src ${drawn.targetPort} --reply-port-dst ${port} --state ESTABLISHED`;
+      // One client with all its ports stands for thousands with some.
+      const entries = Array.from({ length: 62_000 }, (_, n) => entry(1024 + n));
+      const file = `${node.directory}/connections`;
+      writeFileSync(file, `${entries.join('\n')}\n`);
+      await host.run(['conntrack', '-R', file], { timeoutMs: 60_000 });
     },
   },
 ];

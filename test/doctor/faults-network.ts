@@ -1,4 +1,5 @@
 import type { Fault } from './faults.ts';
+import { addresses } from './manifests.ts';
 import type { DoctorNode } from './node.ts';
 
 const six = ({ drawn }: DoctorNode): string => (drawn.family === 'ipv4' ? '' : '-6 ');
@@ -149,5 +150,30 @@ export const networkFaults: readonly Fault[] = [
       node.sh(
         `ip addr add ${node.drawn.family === 'ipv4' ? '192.0.2.99/32' : '2001:db8:2::99/128'} dev eth0; ip addr del ${node.address('node-a')}/${width(node)} dev eth0`,
       ),
+  },
+  {
+    name: 'a pod behind a bridge cannot reach itself: hairpin mode is off',
+    cause: 'HAIRPIN_OFF',
+    family: 'ipv4',
+    service: { endpoints: ['a1'] },
+    async make(node) {
+      await node.sh(
+        [
+          'sysctl -q -w net.bridge.bridge-nf-call-iptables=1',
+          'ip link add cni0 type bridge',
+          'ip addr flush dev pod0',
+          'ip link set pod0 master cni0',
+          'ip link set cni0 up',
+          'ip addr add 169.254.1.2/32 dev cni0 scope link',
+          `ip route replace ${node.address('a1')} dev cni0`,
+          `ip -6 route replace ${addresses.a1.ipv6} dev cni0`,
+        ].join('\n'),
+      );
+      await node.cluster.host('a1').run(['ip', 'neigh', 'flush', 'dev', 'eth0']);
+      const others = await node.connect('c1');
+      const itself = await node.connect('a1');
+      if (others.kind !== 'answer' || itself.kind === 'answer')
+        throw new Error(`Only the pod itself must be cut off: ${JSON.stringify({ others, itself })}`);
+    },
   },
 ];

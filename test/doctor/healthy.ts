@@ -137,6 +137,7 @@ const firewalld = (node: DoctorNode): string => `table inet firewalld {
     tcp dport 22 ct state new accept
     ip saddr { 10.244.0.0/16, 192.0.2.0/24, 198.51.100.0/24 } accept
     ip6 saddr { fd00:244::/32, 2001:db8::/32 } accept
+    meta l4proto { icmp, ipv6-icmp } accept
   }
   chain filter_FORWARD {
     type filter hook forward priority filter + 10; policy accept;

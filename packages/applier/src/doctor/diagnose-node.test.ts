@@ -81,6 +81,23 @@ const conntrack = (change: Partial<NonNullable<Facts['conntrack']>>): Partial<Fa
 });
 const connections = (answered: number, silent: number): Partial<Facts> =>
   conntrack({ endpoints: new Map([['10.244.2.6:8080 tcp', { answered, silent, masqueraded: 0 }]]) });
+const masqueraded = (count: number): Partial<Facts> =>
+  conntrack({ endpoints: new Map([['10.244.2.6:8080 tcp', { answered: count, silent: 0, masqueraded: count }]]) });
+/** Another Service with the cluster IP and port. */
+const shared = (service: string): Partial<Facts> => {
+  const desired = healthy.desired as NonNullable<Facts['desired']>;
+  return { desired: { ...desired, frontends: [...desired.frontends, frontend({ kind: 'cluster', service })] } };
+};
+/** The endpoint is behind bridge cni0. */
+const bridged = (isHairpin: boolean): Partial<Facts> => ({
+  ...sysctls('net/bridge/bridge-nf-call-iptables', '1'),
+  routes: [{ to: '10.244.2.6', dev: 'cni0', isLocal: false }],
+  interfaces: [
+    ...(healthy.interfaces ?? []),
+    { name: 'cni0', isUp: true, mtu: 1500, kind: 'bridge', addresses: ['10.244.2.1'] },
+    { name: 'veth7', isUp: true, mtu: 1500, kind: 'veth', addresses: [], bridge: { name: 'cni0', isHairpin } },
+  ],
+});
 const counted = (change: Partial<NonNullable<Facts['counters']>>): Partial<Facts> => ({
   counters: { ...(healthy.counters as NonNullable<Facts['counters']>), ...change },
 });
@@ -130,6 +147,20 @@ test.each<[string, Partial<Facts>, string]>([
     { live: { answers: new Map([['10.244.2.6:8080', 'refused']]), trace: [] } },
     'certain ENDPOINT_REFUSES',
   ],
+  ['61,286 masqueraded connections to an endpoint', masqueraded(61_286), ''],
+  ['more than 95 % of 64,512 ports', masqueraded(61_287), 'certain MASQUERADE_PORTS_EXHAUSTED'],
+  ['a neighbour table that was full', counted({ neighbourTableFull: 1 }), 'likely NEIGHBOUR_TABLE_FULL'],
+  ['an address of two Services', shared('shop/web-2:http'), 'certain ADDRESS_SHARED'],
+  ['an address of two ports of one Service', shared('shop/web:admin'), ''],
+  [
+    'an nft that cannot write',
+    { cannotWrite: '/usr/sbin/nft crashed. Install a newer nft' },
+    'likely TOOL_CANNOT_WRITE',
+  ],
+  ['a bridge without hairpin mode', bridged(false), 'likely HAIRPIN_OFF'],
+  ['a bridge with hairpin mode', bridged(true), ''],
+  ['a bridge whose packets iptables does not see', { ...bridged(false), sysctls: healthy.sysctls ?? new Map() }, ''],
+  ['a bridge that no endpoint is behind', { ...bridged(false), routes: healthy.routes ?? [] }, ''],
   ['dropped packets of another interface, by a loose filter', counted({ reversePathFilter: 5000 }), ''],
   [
     'a strict filter that drops a few of a million packets',

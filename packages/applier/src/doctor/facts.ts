@@ -34,6 +34,8 @@ export interface Facts {
   readonly clock?: ClockFacts;
   /** Tools that the mode needs, and the node lacks. */
   readonly missingTools?: readonly string[];
+  /** Mode nftables: why nft cannot write to this kernel; empty: it can. */
+  readonly cannotWrite?: string;
   /** `--live`: what own packets met. */
   readonly live?: LiveFacts;
   readonly unread: readonly Unread[];
@@ -101,6 +103,14 @@ export interface InterfaceFacts {
   readonly mtu: number;
   readonly kind: string;
   readonly addresses: readonly string[];
+  /** The bridge that it is a port of. */
+  readonly bridge?: BridgePort;
+}
+
+export interface BridgePort {
+  readonly name: string;
+  /** Whether it sends packets back to where they came from. */
+  readonly isHairpin: boolean;
 }
 
 /** The route of one packet, as `ip route get` answers. */

@@ -40,6 +40,8 @@ export interface Subject {
   /** Compares the kernel with the active generation; `saved` keeps the rules that it reads. */
   readonly differences: () => Promise<readonly string[]>;
   readonly saved: SavedTables;
+  /** Why nft cannot write to this kernel; empty: it can, or the node runs another mode. */
+  readonly cannotWrite: () => Promise<string>;
 }
 
 /** Reads a node. Without `isLive` nothing is sent and nothing is written. Each part may fail by itself. */
@@ -68,6 +70,7 @@ export async function examine(subject: Subject, run: Run): Promise<Facts> {
     disk: reads.one('the file system of the state directory', async () => readDisk(config.state)),
     clock: active && reads.one('the times of the state directory', async () => readClock(config.state)),
     missingTools: desired && missingTools(desired.mode, store),
+    cannotWrite: reads.one('whether nft can write', subject.cannotWrite),
   });
   // Afterwards, so that nothing of it is taken for the node's own.
   const live = subject.isLive ? await reads.one('own packets', () => observeLive(asked, [...own], run)) : undefined;

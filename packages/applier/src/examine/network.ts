@@ -26,7 +26,12 @@ interface ListedInterface {
   readonly mtu: number;
   readonly flags: readonly string[];
   readonly operstate: string;
-  readonly linkinfo?: { readonly info_kind?: string };
+  readonly master?: string;
+  readonly linkinfo?: {
+    readonly info_kind?: string;
+    readonly info_slave_kind?: string;
+    readonly info_slave_data?: { readonly hairpin?: boolean };
+  };
   readonly addr_info: readonly { readonly local?: string }[];
 }
 
@@ -35,13 +40,16 @@ export async function readInterfaces(run: Run): Promise<readonly InterfaceFacts[
   const answered = (await ipJson(['-d', 'address', 'show'], run)) as readonly ListedInterface[];
   return answered
     .slice(0, bounds.interfaces)
-    .map(({ ifname, mtu, flags, operstate, linkinfo, addr_info: addresses }) => ({
+    .map(({ ifname, mtu, flags, operstate, master, linkinfo, addr_info: addresses }) => ({
       name: ifname,
       // A veth whose peer is down has no carrier.
       isUp: flags.includes('UP') && operstate !== 'DOWN' && operstate !== 'LOWERLAYERDOWN',
       mtu,
       kind: linkinfo?.info_kind ?? '',
       addresses: addresses.flatMap(({ local }) => local ?? []),
+      ...(master !== undefined && linkinfo?.info_slave_kind === 'bridge'
+        ? { bridge: { name: master, isHairpin: linkinfo.info_slave_data?.hairpin === true } }
+        : {}),
     }));
 }
 
@@ -118,6 +126,7 @@ const sysctlNames = [
   'net/ipv6/conf/all/forwarding',
   'net/ipv6/conf/all/disable_ipv6',
   'net/bridge/bridge-nf-call-iptables',
+  'net/bridge/bridge-nf-call-ip6tables',
   'net/netfilter/nf_conntrack_tcp_timeout_established',
   'net/netfilter/nf_conntrack_udp_timeout',
   'net/netfilter/nf_conntrack_udp_timeout_stream',

@@ -9,6 +9,7 @@ export const causes = {
   GENERATION_NONE: 'no bundle was ever applied on this node',
   SERVICE_UNKNOWN: 'the active generation has no Service, address or port of that name',
   TOOL_MISSING: 'a tool that the mode of this node needs is not installed or does not run',
+  TOOL_CANNOT_WRITE: 'nft cannot write to this kernel, so no change and no rollback is possible',
   // something else writes rules
   KUBE_PROXY_RUNNING: 'a kube-proxy runs on this node and writes rules of its own',
   KUBE_PROXY_LEFTOVERS: 'rules, tables or interfaces of a former kube-proxy still take packets of Services',
@@ -42,6 +43,8 @@ export const causes = {
   // addresses and ports that mean two things
   ADDRESS_ON_INTERFACE: 'an interface of this node has the address of a Service',
   ADDRESS_SHARED: 'two Services answer on one address and port',
+  HAIRPIN_OFF:
+    'a bridge does not send packets back to the port they came from: a pod cannot reach itself through a Service',
   LISTENER_ON_NODE_PORT: 'a program listens on a node port: connections to it go to the Service',
   PORT_RANGE_OVERLAPS: 'the kernel picks source ports among the node ports',
   // what the node will run next

@@ -86,6 +86,10 @@ async function factsOf(config: SluicedConfig, target: ExaminedTarget, isLive: bo
         nodeAddresses,
         differences: () => reconciler.differences(),
         saved,
+        cannotWrite: async () => {
+          const lack = await session.nftLack();
+          return lack ? `${lack.why}. ${lack.hint}` : '';
+        },
       },
       runChildren(),
     );

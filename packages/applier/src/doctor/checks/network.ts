@@ -23,6 +23,7 @@ export function networkChecks(
     ...reversePathChecks(facts),
     ...nodeAddressChecks(target, served, desired, facts),
     ...portChecks(target, served, facts),
+    ...hairpinChecks(target, served, facts),
   ];
 }
 
@@ -274,3 +275,37 @@ const isReserved = (text: string, port: number): boolean =>
     const [from = '', to = from] = part.trim().split('-');
     return from !== '' && port >= Number(from) && port <= Number(to);
   });
+
+/**
+ * Where iptables sees bridged packets, the bridge itself delivers what is translated to one of its pods, and not to the port it came from
+ * (`br_nf_pre_routing_finish`). Without bridge-nf such a packet is routed, and needs no hairpin mode.
+ */
+function hairpinChecks(
+  target: ExaminedTarget,
+  served: readonly Frontend[],
+  { routes = [], interfaces = [], sysctls }: Facts,
+): readonly Finding[] {
+  const endpoints = { ipv4: endpointsOf(served, 'ipv4'), ipv6: endpointsOf(served, 'ipv6') };
+  const seen = new Set<string>();
+  for (const { to, dev, via, iif } of routes) {
+    const family = to.includes(':') ? 'ipv6' : 'ipv4';
+    const isBridged = sysctls?.get(`net/bridge/bridge-nf-call-${family === 'ipv4' ? 'iptables' : 'ip6tables'}`) === '1';
+    if (isBridged && dev !== undefined && via === undefined && iif === undefined && endpoints[family].has(to))
+      seen.add(dev);
+  }
+  return interfaces.flatMap(({ name, bridge }): Finding[] => {
+    if (bridge === undefined || bridge.isHairpin || !seen.has(bridge.name)) return [];
+    return [
+      {
+        code: 'HAIRPIN_OFF',
+        // Only pods that call themselves notice it.
+        certainty: target.kind === 'all' ? 'note' : 'likely',
+        about: name,
+        evidence: [
+          `${name} is a port of ${bridge.name}, which leads to endpoints, with hairpin mode off; iptables sees what is bridged`,
+        ],
+        fix: `ip link set ${name} type bridge_slave hairpin on`,
+      },
+    ];
+  });
+}

@@ -9,10 +9,8 @@ const freeBytesMin = 16 * 1024 * 1024;
 const freeInodesMin = 32;
 
 /** The daemon, its journal and its bundle directory. */
-export function sluicedChecks(
-  { sluiced, disk, clock, missingTools = [] }: Facts,
-  target: ExaminedTarget,
-): readonly Finding[] {
+export function sluicedChecks(facts: Facts, target: ExaminedTarget): readonly Finding[] {
+  const { sluiced, disk, clock } = facts;
   const { halted, generation, alarms, quarantinedServices } = sluiced;
   const found: Finding[] = [];
   if (halted !== undefined)
@@ -24,14 +22,7 @@ export function sluicedChecks(
       evidence: ['the journal has no confirmed generation', bundleLine(sluiced)],
       fix: 'sluiced preflight',
     });
-  for (const tool of missingTools)
-    found.push({
-      code: 'TOOL_MISSING',
-      certainty: 'certain',
-      about: tool,
-      evidence: [`${tool} is not installed, or does not run`],
-      fix: 'sluiced preflight',
-    });
+  found.push(...toolChecks(facts));
   for (const { service, because } of quarantinedServices) {
     const isAsked = target.kind === 'service' && target.service === service;
     found.push({
@@ -79,10 +70,26 @@ export function sluicedChecks(
   return [...found, ...bundleChecks(sluiced)];
 }
 
+function toolChecks({ missingTools = [], cannotWrite = '' }: Facts): readonly Finding[] {
+  const found: Finding[] = [];
+  for (const tool of missingTools)
+    found.push({
+      code: 'TOOL_MISSING',
+      certainty: 'certain',
+      about: tool,
+      evidence: [`${tool} is not installed, or does not run`],
+      fix: 'sluiced preflight',
+    });
+  if (cannotWrite !== '')
+    found.push({ code: 'TOOL_CANNOT_WRITE', certainty: 'likely', evidence: [cannotWrite], fix: 'nft --version' });
+  return found;
+}
+
 const iso = (ms: number): string => new Date(ms).toISOString();
 
 /** Alarms about which other checks say more. */
-const isJudged = (code: string): boolean => /^(?:BUNDLE_|RELEASE_|NODE_HELD|FOREIGN_RULE_FIRST)/.test(code);
+const isJudged = (code: string): boolean =>
+  /^(?:BUNDLE_|RELEASE_|NODE_HELD|FOREIGN_RULE_FIRST|NFT_CANNOT_WRITE)/.test(code);
 
 const bundleLine = ({ bundle }: Facts['sluiced']): string => `${bundle.directory}: ${bundle.kind}`;
 
