@@ -22,7 +22,6 @@ export function sluicedChecks(facts: Facts, target: ExaminedTarget): readonly Fi
       evidence: ['the journal has no confirmed generation', bundleLine(sluiced)],
       fix: 'sluiced preflight',
     });
-  found.push(...toolChecks(facts));
   for (const { service, because } of quarantinedServices) {
     const isAsked = target.kind === 'service' && target.service === service;
     found.push({
@@ -67,7 +66,7 @@ export function sluicedChecks(facts: Facts, target: ExaminedTarget): readonly Fi
       ],
       fix: 'timedatectl timesync-status',
     });
-  return [...found, ...bundleChecks(sluiced)];
+  return [...found, ...toolChecks(facts), ...bundleChecks(sluiced)];
 }
 
 function toolChecks({ missingTools = [], cannotWrite = '' }: Facts): readonly Finding[] {
