@@ -88,6 +88,14 @@ async function countedOfService(): Promise<Readonly<Record<string, number>>> {
   return Object.fromEntries(own.map(({ endpoint, connections }) => [endpoint.replace(/:8080$/, ''), connections]));
 }
 
+/** The parts of connections that the endpoints of the Service should have, each value once. */
+async function expectedShares(): Promise<readonly (number | null)[]> {
+  const { services, imbalances } = JSON.parse((await node.get()) ?? '{}') as StatusReport;
+  expect(imbalances).toEqual([]);
+  const own = services?.find(({ service }) => service === 'shop/web')?.endpoints ?? [];
+  return [...new Set(own.map(({ expectedShare }) => expectedShare))];
+}
+
 /** Waits until exactly the connections are counted that were opened, each by its endpoint. */
 async function expectEqual(): Promise<void> {
   const expected = Object.fromEntries(opened);
@@ -119,6 +127,9 @@ test.each(['n${count}', 's${count}t600'] as const)(
     await until('it serves', () => meets(2), 30_000);
     await connect();
     await expectEqual();
+    await connect();
+    await expectEqual();
+    expect(await expectedShares()).toEqual(list === 'n${count}' ? [0.5] : [null]);
     put(list, 1, 2, 3);
     await until('one comes', () => meets(3), 30_000);
     await connect();
@@ -135,7 +146,7 @@ test.each(['n${count}', 's${count}t600'] as const)(
     await expectEqual();
     const metrics = (await node.get('/metrics')) ?? '';
     const sum = [...opened.values()].reduce((a, b) => a + b, 0);
-    expect(sum).toBe(200);
+    expect(sum).toBe(240);
     expect(metrics).toContain(`sluice_frontend_connections{frontend="10.96.0.11 . tcp . 80"} ${sum}\n`);
   },
 );

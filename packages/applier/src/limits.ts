@@ -110,6 +110,17 @@ export const limits = {
   /** Frontends whose counts are in `/status` and in metrics: those with most connections; and endpoints of each in `/status`. */
   countedFrontendsTold: 50,
   countedEndpointsTold: 100,
+  /** How long connections of endpoints are added up before they are compared with their shares anew. */
+  balanceWindowMs: 10 * 60_000,
+  /**
+   * An endpoint is far from its share when it should have had this many connections at least, and had twice as many or half of it, and
+   * that is more than 5 standard deviations away: by chance, one window of an endpoint in some hundred million is.
+   */
+  imbalanceExpectedLeast: 50,
+  imbalanceFactor: 2,
+  imbalanceSigmas: 5,
+  /** How many of them are told. */
+  imbalancesTold: 50,
   /** How often `sluiced top` shows its page anew on a terminal. */
   topRefreshMs: 2_000,
 

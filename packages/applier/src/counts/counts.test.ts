@@ -85,14 +85,14 @@ test('keeps totals over chains that are made anew, rules that begin at zero, and
 test('two chains of a Service that lead to one endpoint count together', () => {
   const totals = new ConnectionTotals();
   totals.take([of('SLU-SVC-A.00', 5), of('SLU-SVL-A.00', 6), of('SLU-SVC-A.00', 1, 'b:1')]);
-  expect(busiestServices(totals.all)).toEqual([
+  expect(busiestServices(totals.all, () => new Map())).toEqual([
     {
       service: 's/s',
       connections: 12,
       recent: 12,
       endpoints: [
-        { endpoint: 'a:1', connections: 11, recent: 11 },
-        { endpoint: 'b:1', connections: 1, recent: 1 },
+        { endpoint: 'a:1', connections: 11, recent: 11, share: null, expectedShare: null },
+        { endpoint: 'b:1', connections: 1, recent: 1, share: null, expectedShare: null },
       ],
     },
   ]);
@@ -105,7 +105,7 @@ test('tells 50 Services at most', () => {
     connections: at,
     recent: 0,
   }));
-  const told = busiestServices(counts);
+  const told = busiestServices(counts, () => new Map());
   expect(told).toHaveLength(50);
   expect(told[0]).toMatchObject({ service: 's/59', connections: 59 });
 });

@@ -10,7 +10,9 @@ import { StatusMetrics } from './status-metrics.ts';
 import type { RepairAt } from './repairs.ts';
 import { describePartial, type Outcome } from '../ports/outcome.ts';
 import type { AffinityFill } from '../nftables/affinity.ts';
+import type { Imbalance } from '../counts/balance.ts';
 import type { ServiceConnections } from '../counts/most.ts';
+import type { ToldCounts } from '../counts/service-counts.ts';
 import type { FrontendConnections } from '../nftables/counts.ts';
 import type { NftProtection } from '../nftables/ports.ts';
 import type { Generation } from '../ports/journal.ts';
@@ -37,6 +39,8 @@ export interface StatusReport {
   readonly connections: readonly FrontendConnections[] | null;
   /** New connections of the Services that have most, where the config (mode iptables) or the profile (nftables) counts them; null elsewhere. */
   readonly services: readonly ServiceConnections[] | null;
+  /** The endpoints that have far more or fewer connections than their shares, 50 at most; null where nothing is counted. */
+  readonly imbalances: readonly Imbalance[] | null;
   /** The seconds between the last two readings of `services`; null before the second one. */
   readonly countedSeconds: number | null;
   /** What could not be found out, by code; not necessarily a problem. */
@@ -71,6 +75,7 @@ type ReportedFacts = Pick<
   | 'protection'
   | 'connections'
   | 'services'
+  | 'imbalances'
   | 'countedSeconds'
 >;
 
@@ -94,6 +99,7 @@ export class Status {
     protection: null,
     connections: null,
     services: null,
+    imbalances: null,
     countedSeconds: null,
   };
   #mode: ProxyView['mode'];
@@ -191,9 +197,9 @@ export class Status {
     this.#metrics.connections(frontends);
   }
 
-  /** Sets the connections of the Services that have most. @param countedSeconds since the reading before; null: there was none */
-  services(services: readonly ServiceConnections[], countedSeconds: number | null): void {
-    this.#facts = { ...this.#facts, services, countedSeconds };
+  /** Sets the connections of the Services that have most. */
+  services({ services, imbalances, seconds }: ToldCounts): void {
+    this.#facts = { ...this.#facts, services, imbalances, countedSeconds: seconds };
     this.#metrics.services(services);
   }
 

@@ -1,7 +1,6 @@
 import { limits } from '../../limits.ts';
 import { affinityAlarm } from '../../nftables/affinity.ts';
 import { mostConnections } from '../../nftables/counts.ts';
-import { busiestServices } from '../../counts/most.ts';
 import type { DaemonLog } from '../../daemon/reports.ts';
 import { lastingAlarm } from './alarms.ts';
 import type { RunningNode } from './node.ts';
@@ -89,17 +88,19 @@ function clientCount(parts: CountParts): () => Promise<void> {
   });
 }
 
-/** Reads the counters of endpoints. */
+/** Reads the counters of endpoints, and logs once which of them are far from their shares. */
 function endpointCount(parts: CountParts): () => Promise<void> {
   const pause = { leastMs: limits.countsPauseMs, factor: limits.countsPauseFactor, mostMs: limits.countsPauseMsMax };
-  let lastMs: number | undefined;
+  let known: ReadonlySet<string> = new Set();
   return paced(parts, pause, async () => {
-    const { endpoints, services } = await parts.session.counts();
+    const { endpoints, told } = await parts.session.counts();
     if (endpoints) parts.status.connections(mostConnections(endpoints));
-    if (!services) return;
-    const atMs = parts.monotonicMs();
-    parts.status.services(busiestServices(services), lastMs === undefined ? null : (atMs - lastMs) / 1000);
-    lastMs = atMs;
+    if (!told) return;
+    parts.status.services(told);
+    const far = new Map(told.imbalances.map((one) => [`${one.service} ${one.endpoint}`, one]));
+    for (const [id, imbalance] of far)
+      if (!known.has(id)) parts.log.warn(imbalance, 'an endpoint is far from its share of new connections');
+    known = new Set(far.keys());
   });
 }
 

@@ -8,8 +8,8 @@ import type { ForeignChange, ChangeWatch } from '../../kernel/changes/foreign-ch
 import { watchChanges } from '../../kernel/changes/changes.ts';
 import { readFacts } from '../../kernel/facts.ts';
 import { readRuleCounts } from '../../kernel/rule-counts.ts';
-import { ConnectionTotals, type ServiceEndpointCount } from '../../counts/connection-totals.ts';
 import { countsOfFrontends } from '../../counts/of-frontends.ts';
+import { ServiceCounts, type ToldCounts } from '../../counts/service-counts.ts';
 import { affinityFills } from '../../kernel/nft/nft-clients.ts';
 import { NftOwner } from '../../kernel/nft/nft-owner.ts';
 import type { EndpointCount } from '../../nftables/counts.ts';
@@ -63,8 +63,8 @@ export interface NodeSession {
 export interface NodeCounts {
   /** To the endpoints of each frontend, in mode nftables. */
   readonly endpoints?: readonly EndpointCount[] | undefined;
-  /** To the endpoints of each Service, since the first reading. */
-  readonly services?: readonly ServiceEndpointCount[] | undefined;
+  /** To Services, since the first reading. */
+  readonly told?: ToldCounts;
 }
 
 /**
@@ -106,7 +106,7 @@ export async function openSession(
     const runsNft = (): boolean => journal.active?.state.nft !== undefined;
     const decisions = new Decisions(config.node, journal);
     const counting = new AbortController();
-    const totals = new ConnectionTotals();
+    const serviceCounts = new ServiceCounts();
     const countsRules = (): boolean =>
       config.countConnections && isOfRules(journal.active?.state) && journal.halted === undefined;
     const ports = portsOf(config, { kernel, journal, decisions, report, onProbe });
@@ -123,12 +123,13 @@ export async function openSession(
       nftLack: async () => (journal.active?.state.nft ? kernel.nft?.lack(true) : undefined),
       counts: async () => {
         const endpoints = countsEndpoints(journal) ? await kernel.nft?.counts.read() : undefined;
-        const names = journal.active?.state.services;
         // Its tools hold no lock: they change nothing.
-        if (countsRules()) totals.take(await readRuleCounts(tools, runChildren()));
-        else if (endpoints && names) totals.take(countsOfFrontends(endpoints, names));
-        else return { endpoints };
-        return { endpoints, services: totals.all };
+        const ofRules = countsRules() ? await readRuleCounts(tools, runChildren()) : undefined;
+        const state = journal.active?.state;
+        const reading = ofRules ?? (endpoints && state?.services && countsOfFrontends(endpoints, state.services));
+        return reading && state
+          ? { endpoints, told: serviceCounts.take(reading, state, performance.now()) }
+          : { endpoints };
       },
       affinityFills: () => fillsOf(journal, counting.signal),
       idle: () => {

@@ -18,7 +18,7 @@ export function addTop(program: Command, { terminal, finish }: CommandContext): 
   )
     .summary('show new connections of Services and endpoints')
     .description(
-      'Shows the Services with most new connections, and how these are spread over their endpoints. On a terminal it shows them anew every 2 s, until Ctrl-C. The kernel counts where this is switched on: countConnections in the config of sluiced for mode iptables, nftables.endpointCounters in the profile for mode nftables.',
+      'Shows the Services with most new connections, and how these are spread over their endpoints: the shares of some minutes, those expected by chance and weights, and a mark where they are far apart. On a terminal it shows them anew every 2 s, until Ctrl-C. The kernel counts where this is switched on: countConnections in the config of sluiced for mode iptables, nftables.endpointCounters in the profile for mode nftables.',
     )
     .option('--once', 'show them once, also on a terminal')
     .option('--service <NS/NAME>', 'only this Service, with all its ports, or one port: shop/web:http')

@@ -9,20 +9,34 @@ import type { ServiceConnections } from '../../counts/most.ts';
 import { chosen, printTable } from './table.ts';
 import { top } from './top.ts';
 
-const service = (name: string, connections: number, recent: number): ServiceConnections => ({
+const service = (name: string, connections: number, recent: number, far = false): ServiceConnections => ({
   service: name,
   connections,
   recent,
   endpoints: [
-    { endpoint: '10.244.0.1:8080', connections: connections * 0.75, recent },
-    { endpoint: '10.244.0.2:8080', connections: connections * 0.25, recent: 0 },
+    {
+      endpoint: '10.244.0.1:8080',
+      connections: connections * 0.75,
+      recent,
+      share: far ? 0.9 : null,
+      expectedShare: far ? 0.5 : null,
+    },
+    {
+      endpoint: '10.244.0.2:8080',
+      connections: connections * 0.25,
+      recent: 0,
+      share: far ? 0.1 : null,
+      expectedShare: far ? 0.5 : null,
+    },
   ],
 });
-const services = [service('shop/web:http', 400, 0), service('shop/cart', 40, 25), service('shop/web:tls', 40, 5)];
+const services = [service('shop/web:http', 400, 0), service('shop/cart', 40, 25), service('shop/web:tls', 40, 5, true)];
+const imbalances = [{ service: 'shop/web:tls', endpoint: '10.244.0.2:8080', connections: 10, expected: 50 }];
 
 test.each([
   [{ sort: 'connections' }, ['shop/web:http', 'shop/cart', 'shop/web:tls']],
   [{ sort: 'rate' }, ['shop/cart', 'shop/web:tls', 'shop/web:http']],
+  [{ sort: 'imbalance', number: 2 }, ['shop/web:tls', 'shop/cart']],
   [{ sort: 'name', number: 2 }, ['shop/cart', 'shop/web:http']],
   [{ sort: 'rate', service: 'shop/web' }, ['shop/web:tls', 'shop/web:http']],
   [{ sort: 'rate', service: 'shop/we' }, []],
@@ -31,16 +45,19 @@ test.each([
 });
 
 test('prints rates per second and shares, and no rates after the first reading', () => {
-  expect(printTable({ node: 'node-a', countedSeconds: 10, services: services.slice(1, 2) })).toBe(
+  expect(printTable({ node: 'node-a', countedSeconds: 10, services: services.slice(1), imbalances })).toBe(
     `node-a: new connections, rates over the last 10 s
 
-SERVICE            CONNECTIONS  PER SECOND   SHARE
+SERVICE            CONNECTIONS  PER SECOND   SHARE  EXPECTED
 shop/cart                   40         2.5
-  10.244.0.1:8080           30         2.5  75.0 %
-  10.244.0.2:8080           10         0.0  25.0 %
+  10.244.0.1:8080           30         2.5  75.0 %         -
+  10.244.0.2:8080           10         0.0  25.0 %         -
+shop/web:tls                40         0.5
+  10.244.0.1:8080           30         0.5  90.0 %    50.0 %
+  10.244.0.2:8080           10         0.0  10.0 %    50.0 %  far from its share
 `,
   );
-  expect(printTable({ node: 'node-a', countedSeconds: null, services: services.slice(1, 2) })).toMatch(
+  expect(printTable({ node: 'node-a', countedSeconds: null, services: services.slice(1, 2), imbalances })).toMatch(
     /^node-a: new connections, the first reading\n[^]*\nshop\/cart +40 +-\n/,
   );
 });
@@ -72,12 +89,17 @@ async function ran(status: object | undefined, options: Partial<Parameters<typeo
   return { exitCode, out, err };
 }
 
-const status = { node: 'node-a', countedSeconds: 10, services };
+const status = { node: 'node-a', countedSeconds: 10, services, imbalances };
 
 test('prints one document with -o json, also on a terminal', async () => {
   const { exitCode, out } = await ran(status, { output: 'json', number: 1 }, 3);
   expect(exitCode).toBe(0);
-  expect(JSON.parse(out)).toMatchObject({ kind: 'Connections', node: 'node-a', services: [services[0]] });
+  expect(JSON.parse(out)).toMatchObject({
+    kind: 'Connections',
+    node: 'node-a',
+    services: [services[0]],
+    imbalances: [],
+  });
 });
 
 test('shows a page again until Ctrl-C, no longer than the terminal', async () => {

@@ -38,9 +38,12 @@ async function read(config: SluicedConfig, choice: Choice): Promise<Counted> {
   // A daemon of another version may leave fields out.
   const status = (await daemonStatus(config)) as Partial<StatusReport> | null;
   if (status === null) throw notRunning();
-  const { node = config.node, services, countedSeconds = null } = status;
+  const { node = config.node, services, imbalances, countedSeconds = null } = status;
   if (!services) throw notCounting();
-  return { node, countedSeconds, services: chosen(services, choice) };
+  const shown = chosen(services, choice);
+  const names = new Set(shown.map(({ service }) => service));
+  const far = (imbalances ?? []).filter(({ service }) => names.has(service));
+  return { node, countedSeconds, services: shown, imbalances: far };
 }
 
 const notRunning = (): CommandError =>
