@@ -44,6 +44,7 @@ export class ConnectionTotals {
       came.push({ ...one, connections: more });
     }
     for (const [key, more] of recent) this.#add(key, more);
+    forgetFirst(this.#totals, limits.deletedCountsKept);
     this.#last = now;
     this.#recent = recent;
     return came;
@@ -60,7 +61,14 @@ export class ConnectionTotals {
     const total = (this.#totals.get(key) ?? 0) + more;
     this.#totals.delete(key);
     this.#totals.set(key, total);
-    const [oldest] = this.#totals.keys();
-    if (this.#totals.size > limits.deletedCountsKept && oldest !== undefined) this.#totals.delete(oldest);
+  }
+}
+
+/** Deletes the first entries above a size. All at once: to find the first key, a map passes by all that were deleted before it. */
+function forgetFirst(map: Map<string, unknown>, size: number): void {
+  let excess = map.size - size;
+  for (const key of map.keys()) {
+    if (excess-- <= 0) return;
+    map.delete(key);
   }
 }

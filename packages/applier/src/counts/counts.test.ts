@@ -1,5 +1,6 @@
 // @module-tag quick
 import { expect, test } from 'vitest';
+import { limits } from '../limits.ts';
 import { ConnectionTotals } from './connection-totals.ts';
 import { busiestServices } from './most.ts';
 import { countsOfFrontends } from './of-frontends.ts';
@@ -80,6 +81,17 @@ test('keeps totals over chains that are made anew, rules that begin at zero, and
   expect(totals.all).toEqual([{ service: 's/s', endpoint: 'a:1', connections: 11, recent: 0 }]);
   totals.take([of('SLU-SVC-A.01', 4)]);
   expect(totals.all[0]).toMatchObject({ connections: 15, recent: 4 });
+});
+
+test('forgets those first that have had no new connections for longest', () => {
+  const totals = new ConnectionTotals();
+  const many = (from: number, count: number) => Array.from({ length: count }, (_, at) => of('c', 1, `e:${from + at}`));
+  totals.take(many(0, limits.deletedCountsKept));
+  totals.take([...many(limits.deletedCountsKept, 2), of('c', 2, 'e:0')]);
+  const kept = totals.all.map(({ endpoint }) => endpoint);
+  expect(kept).toHaveLength(limits.deletedCountsKept);
+  expect(kept.slice(0, 1)).toEqual(['e:3']);
+  expect(kept).toContain('e:0');
 });
 
 test('two chains of a Service that lead to one endpoint count together', () => {
