@@ -37,10 +37,16 @@ const connect = async (): Promise<Readonly<Record<string, number>>> =>
   JSON.parse(await node.tool([process.execPath, '-e', program])) as Record<string, number>;
 
 interface Told {
+  readonly generation: number | null;
   readonly services: readonly {
     readonly service: string;
-    readonly endpoints: readonly { readonly endpoint: string; readonly connections: number }[];
+    readonly endpoints: readonly {
+      readonly endpoint: string;
+      readonly connections: number;
+      readonly expectedShare: number | null;
+    }[];
   }[];
+  readonly imbalances: readonly unknown[] | null;
 }
 
 /** What the daemon has counted of shop/web, by address of the endpoint. */
@@ -48,6 +54,15 @@ async function counted(): Promise<Readonly<Record<string, number>>> {
   const told = (JSON.parse((await node.get()) ?? '{}') as Partial<Told>).services ?? [];
   const own = told.find(({ service }) => service.startsWith('shop/web'))?.endpoints ?? [];
   return Object.fromEntries(own.map(({ endpoint, connections }) => [endpoint.replace(/:8080$/, ''), connections]));
+}
+
+function added(
+  some: Readonly<Record<string, number>>,
+  more: Readonly<Record<string, number>>,
+): Readonly<Record<string, number>> {
+  const sum = { ...some };
+  for (const [endpoint, count] of Object.entries(more)) sum[endpoint] = (sum[endpoint] ?? 0) + count;
+  return sum;
 }
 
 async function expectCounted(expected: Readonly<Record<string, number>>): Promise<void> {
@@ -65,6 +80,10 @@ function put(...endpoints: readonly number[]): void {
   writeBundle(`${node.directory}/rendered`, web(...endpoints));
 }
 
+/** Rules may be in the kernel before packets meet them. */
+const isConfirmed = async (): Promise<boolean> =>
+  ((JSON.parse((await node.get()) ?? '{}') as Partial<Told>).generation ?? null) !== null;
+
 const leadsTo = async (address: string): Promise<boolean> =>
   (await node.tool(['sh', '-c', 'iptables-save -t nat; iptables-legacy-save -t nat 2>/dev/null || true'])).includes(
     address,
@@ -77,10 +96,19 @@ test.each(kinds)(
     node.writeConfig(backend, `layout: ${layout}\nprobation: {seconds: 0}\ncountConnections: true\n`);
     put(1, 2);
     node.start();
-    await until('it serves', () => leadsTo('10.244.0.3:8080'), 30_000);
+    await until('it serves', isConfirmed, 30_000);
     const first = await connect();
     expect(Object.values(first).reduce((a, b) => a + b, 0)).toBe(40);
     await expectCounted(first);
+    const again = await connect();
+    await expectCounted(added(first, again));
+    const { services = [], imbalances } = JSON.parse((await node.get()) ?? '{}') as Partial<Told>;
+    const endpoints = services.find(({ service }) => service.startsWith('shop/web'))?.endpoints ?? [];
+    expect(endpoints.map(({ expectedShare }) => expectedShare)).toEqual([0.5, 0.5]);
+    expect(imbalances).toEqual([]);
+    const { stdout, exitCode } = await node.sluiced('top', '--service', 'shop/web');
+    expect(exitCode).toBe(0);
+    expect(stdout).toMatch(/^ {2}10\.244\.0\.2:8080 +\d+ +[\d.]+ +[\d.]+ % +50\.0 %$/m);
     put(2, 3);
     await until(
       'endpoints change',
@@ -88,10 +116,8 @@ test.each(kinds)(
       30_000,
     );
     const second = await connect();
-    const sum: Record<string, number> = { ...first };
-    for (const [endpoint, count] of Object.entries(second)) sum[endpoint] = (sum[endpoint] ?? 0) + count;
-    await expectCounted(sum);
-    expect(await node.get('/metrics')).toMatch(/^sluice_service_connections\{service="shop\/web(:\w+)?"\} 80$/m);
+    await expectCounted(added(added(first, again), second));
+    expect(await node.get('/metrics')).toMatch(/^sluice_service_connections\{service="shop\/web(:\w+)?"\} 120$/m);
   },
 );
 
@@ -99,7 +125,7 @@ test('without countConnections nothing is read', { timeout: 100_000 }, async () 
   node.writeConfig('nft', 'probation: {seconds: 0}\n');
   put(1);
   node.start();
-  await until('it serves', () => leadsTo('10.244.0.2:8080'), 30_000);
+  await until('it serves', isConfirmed, 30_000);
   await connect();
   await new Promise((resolve) => setTimeout(resolve, 12_000));
   expect(JSON.parse((await node.get()) ?? '{}')).toMatchObject({ services: null });
