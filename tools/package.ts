@@ -8,6 +8,8 @@ import { buildDeb, type PackageRelease } from './package/deb.ts';
 import { buildExecutables } from './package/executable.ts';
 import { buildImage } from './package/image.ts';
 import { type Arch, archNames, libatomic, nodeBinary } from './package/node.ts';
+import { buildNodeImage, layOutPlatform, type NodePlatform } from './package/node-image/build.ts';
+import { suite } from './package/node-image/fetch.ts';
 import { licenceTexts } from './package/licences.ts';
 import { PackageError, requireTools, run } from './package/run.ts';
 import { billOfMaterials, type Native } from './package/sbom.ts';
@@ -15,23 +17,30 @@ import { layOut, licences } from './package/tree.ts';
 
 const root = join(import.meta.dirname, '..');
 
-/** Executables → trees → packages, one architecture after the other; then the image, the SBOM and the sums. */
+/** Executables → trees → packages, one architecture after the other; then the image of nodes, the SBOM and the sums. */
 async function main(): Promise<void> {
-  const { archs, target } = readOptions();
+  const { archs, target, nodeImage } = readOptions();
   requireTools();
   const release = { version: rootPackage().version, epoch: epoch() };
   rmSync(target, { recursive: true, force: true });
   mkdirSync(target, { recursive: true });
   const work = mkdtempSync(join(target, '.work-'));
   try {
-    await buildAll(archs, release, work, target);
+    await buildAll(archs, nodeImage, release, work, target);
   } finally {
     rmSync(work, { recursive: true, force: true });
   }
 }
 
-async function buildAll(archs: readonly Arch[], release: PackageRelease, work: string, target: string): Promise<void> {
+async function buildAll(
+  archs: readonly Arch[],
+  nodeImage: boolean,
+  release: PackageRelease,
+  work: string,
+  target: string,
+): Promise<void> {
   const texts = licenceTexts(root, read('pnpm-lock.yaml'), thisArch());
+  const platforms: NodePlatform[] = [];
   for (const arch of archs) {
     const [executables, tree] = [join(work, arch), join(work, `${arch}.tree`)];
     await buildExecutables(root, arch, executables);
@@ -42,17 +51,28 @@ async function buildAll(archs: readonly Arch[], release: PackageRelease, work: s
     say(target, buildDeb(root, tree, arch, release, target));
     say(target, buildArchive(root, tree, arch, release, target));
     if (arch === process.arch) say(target, buildImage(executables, join(work, 'image'), release, target));
+    if (nodeImage) platforms.push(layOutPlatform(tree, arch, join(work, `${arch}.node-image`)));
     rmSync(tree, { recursive: true });
   }
+  if (nodeImage) say(target, buildNodeImage(platforms, join(work, 'node-image'), release, target));
   const list = `sluice-${release.version}.cdx.json`;
-  writeFileSync(join(target, list), billOfMaterials(read('pnpm-lock.yaml'), release.version, natives(archs)));
+  writeFileSync(
+    join(target, list),
+    billOfMaterials(read('pnpm-lock.yaml'), release.version, [...natives(archs), ...platforms.flatMap(debianParts)]),
+  );
   say(target, list);
   writeFileSync(join(target, 'SHA256SUMS'), sums(target));
 }
 
-function readOptions(): { readonly archs: readonly Arch[]; readonly target: string } {
+function readOptions(): { readonly archs: readonly Arch[]; readonly target: string; readonly nodeImage: boolean } {
   const { values } = parseArgs({
-    options: { arch: { type: 'string', default: archNames.join(',') }, output: { type: 'string', short: 'o' } },
+    options: {
+      arch: { type: 'string', default: archNames.join(',') },
+      output: { type: 'string', short: 'o' },
+      // Its tools are fetched, which needs a network.
+      'node-image': { type: 'boolean', default: true },
+    },
+    allowNegative: true,
   });
   const archs = values.arch.split(',');
   const unknown = archs.find((arch) => !(archNames as readonly string[]).includes(arch));
@@ -62,7 +82,11 @@ function readOptions(): { readonly archs: readonly Arch[]; readonly target: stri
       `Use ${archNames.join(' or ')}`,
     );
   }
-  return { archs: archs as Arch[], target: resolve(values.output ?? join(root, 'dist/release')) };
+  return {
+    archs: archs as Arch[],
+    target: resolve(values.output ?? join(root, 'dist/release')),
+    nodeImage: values['node-image'],
+  };
 }
 
 /** The architecture of the installed Node, whose licence texts are used. */
@@ -96,6 +120,14 @@ function natives(archs: readonly Arch[]): readonly Native[] {
       { name, version, purl: `pkg:npm/${name}@${version}`, sha256: sha256(nodeBinary(root, arch)) },
       { name: 'libatomic', version: '1', purl: `pkg:generic/libatomic@1?arch=${arch}`, sha256: sha256(library) },
     ];
+  });
+}
+
+/** The packages of Debian inside the image of nodes. */
+function debianParts({ debianArch, packages }: NodePlatform): readonly Native[] {
+  return packages.map(({ name, version, sha256 }) => {
+    const purl = `pkg:deb/debian/${encodeURIComponent(name)}@${encodeURIComponent(version)}?arch=${debianArch}&distro=${suite}`;
+    return { name, version, purl, sha256 };
   });
 }
 

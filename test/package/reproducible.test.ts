@@ -1,8 +1,9 @@
 // @module-tag all
-import { cpSync, mkdirSync, readFileSync, symlinkSync } from 'node:fs';
+import { cpSync, mkdirSync, readdirSync, readFileSync, symlinkSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { execaSync } from 'execa';
 import { expect, test } from 'vitest';
+import { NodeImage, noNodeImageBecause } from './node-image.fixture.ts';
 import { epoch } from './setup.ts';
 import { packages, scratch } from './unpack.fixture.ts';
 
@@ -41,13 +42,24 @@ test('another directory, umask, locale and time zone give the same bytes', (cont
   if (packages.whyNot) return context.skip(packages.whyNot);
   const copy = copyOfCheckout();
   const target = join(copy, 'out');
+  const nodeImage = noNodeImageBecause ? ['--no-node-image'] : [];
   const script = 'umask 077 && exec "$0" "$@"';
-  execaSync('sh', ['-c', script, process.execPath, join(copy, 'tools/package.ts'), '--arch', 'x64', '-o', target], {
-    env: { SOURCE_DATE_EPOCH: String(epoch), LC_ALL: 'C.UTF-8', LANG: 'tr_TR.UTF-8', TZ: 'Pacific/Chatham' },
-  });
+  execaSync(
+    'sh',
+    ['-c', script, process.execPath, join(copy, 'tools/package.ts'), '--arch', 'x64', '-o', target, ...nodeImage],
+    {
+      env: { SOURCE_DATE_EPOCH: String(epoch), LC_ALL: 'C.UTF-8', LANG: 'tr_TR.UTF-8', TZ: 'Pacific/Chatham' },
+    },
+  );
   const ours = (file: string): readonly string[] => lines(file).filter((line) => /amd64|linux-x64/.test(line));
   expect(ours(join(target, 'SHA256SUMS'))).toHaveLength(3);
   expect(ours(join(target, 'SHA256SUMS'))).toEqual(ours(join(packages.folder, 'SHA256SUMS')));
+  if (noNodeImageBecause) return;
+  const [theirs, again] = [packages.folder, target].map((folder) => {
+    const name = readdirSync(folder).find((one) => one.endsWith('-image.tar')) ?? '';
+    return new NodeImage(join(folder, name)).manifests.get('amd64')?.digest;
+  });
+  expect(again).toEqual(theirs);
 }, 300_000);
 
 test('SHA256SUMS covers every file, and sha256sum verifies them', (context) => {

@@ -5,12 +5,18 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { reaches } from '@sluice/testing';
 import type { TestProject } from 'vitest/node';
-import { debianTools, findTool } from '../../tools/package/run.ts';
+import { fetchPackages } from '../../tools/package/node-image/fetch.ts';
+import { debianTools, findTool, PackageError } from '../../tools/package/run.ts';
 
 declare module 'vitest' {
   export interface ProvidedContext {
     /** The folder of the packages, or the reason why there is none. */
-    readonly packages: { readonly folder: string; readonly whyNot: string };
+    readonly packages: {
+      readonly folder: string;
+      readonly whyNot: string;
+      /** Why there is no image of nodes in it; empty if there is one. */
+      readonly noNodeImage: string;
+    };
   }
 }
 
@@ -27,24 +33,39 @@ function reasonAgainst(): string {
   return existsSync(arm) ? '' : `${arm} is missing: apt-get install libatomic1-arm64-cross`;
 }
 
+/** Fetches one small package. */
+function reasonAgainstNodeImage(folder: string): string {
+  try {
+    fetchPackages('amd64', ['base-files'], join(folder, 'fetched'));
+    return '';
+  } catch (error) {
+    if (error instanceof PackageError) return error.message;
+    throw error;
+  } finally {
+    rmSync(join(folder, 'fetched'), { recursive: true, force: true });
+  }
+}
+
 /** @returns a function that removes the packages again */
 export default function setup(project: TestProject): () => void {
   // To reuse packages of an earlier build with the same time: a build is slow.
   const built = process.env['SLUICE_PACKAGES'];
   if (built !== undefined) {
-    project.provide('packages', { folder: built, whyNot: '' });
+    project.provide('packages', { folder: built, whyNot: '', noNodeImage: '' });
     return () => {};
   }
   const folder = mkdtempSync(join(tmpdir(), 'sluice-packages-'));
   const whyNot = reasonAgainst();
   // Tier test installs one package; the second architecture would double the time.
-  const archs = reaches('all') || process.env['SLUICE_FILES'] ? [] : ['--arch', 'x64'];
+  const isWhole = reaches('all') || process.env['SLUICE_FILES'] !== undefined;
+  const noNodeImage = whyNot || (isWhole ? reasonAgainstNodeImage(folder) : 'the image of nodes is built in tier all');
+  const options = [...(isWhole ? [] : ['--arch', 'x64']), ...(noNodeImage ? ['--no-node-image'] : [])];
   if (whyNot === '') {
-    execFileSync(process.execPath, [join(root, 'tools/package.ts'), '-o', join(folder, 'release'), ...archs], {
+    execFileSync(process.execPath, [join(root, 'tools/package.ts'), '-o', join(folder, 'release'), ...options], {
       stdio: ['ignore', 'ignore', 'inherit'],
       env: { ...process.env, SOURCE_DATE_EPOCH: String(epoch) },
     });
   }
-  project.provide('packages', { folder: join(folder, 'release'), whyNot });
+  project.provide('packages', { folder: join(folder, 'release'), whyNot, noNodeImage });
   return () => rmSync(folder, { recursive: true, force: true });
 }

@@ -1,4 +1,4 @@
-/** The OCI image of `sluice`, as an image layout in a tar file, which skopeo, podman, crane and containerd read. */
+/** OCI images, each as an image layout in a tar file, which skopeo, podman, crane and containerd read. */
 import { createHash } from 'node:crypto';
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -14,27 +14,102 @@ export interface BlobDescriptor {
   readonly size: number;
 }
 
+/** What an image is for one architecture: one layer and its configuration. */
+export interface Platform {
+  /** Such as amd64. */
+  readonly architecture: string;
+  /** The folder with the files of the layer. */
+  readonly root: string;
+  /** Empty world-writable folders in it. */
+  readonly open: readonly string[];
+  /** How a container starts: `config` of the image's configuration. */
+  readonly config: object;
+  /** The system that its tools are from. */
+  readonly base: string;
+}
+
+const types = {
+  layer: 'application/vnd.oci.image.layer.v1.tar+gzip',
+  config: 'application/vnd.oci.image.config.v1+json',
+  manifest: 'application/vnd.oci.image.manifest.v1+json',
+  index: 'application/vnd.oci.image.index.v1+json',
+} as const;
+
 const digestOf = (bytes: Buffer): string => createHash('sha256').update(bytes).digest('hex');
 
 /**
  * Writes sluice-VERSION-image-ARCH.tar and returns its name. It has one layer, and runs as a user that owns no file.
  * @param executables the folder that `buildExecutables` filled for the architecture of the build machine
- * @param work an empty folder for intermediate files
+ * @param work a folder for intermediate files, which is removed
  */
 export function buildImage(executables: string, work: string, release: PackageRelease, target: string): string {
-  const [root, layout] = [join(work, 'root'), join(work, 'layout')];
+  const [architecture, root] = [process.arch === 'x64' ? 'amd64' : process.arch, join(work, 'root')];
   layOutImage(executables, root);
-  tarContents(root, release.epoch, join(work, 'layer.tar'), writable);
-  const layerTar = readFileSync(join(work, 'layer.tar'));
-  const layer = blob(layout, 'application/vnd.oci.image.layer.v1.tar+gzip', anySystem(gzipSync(layerTar)));
-  const config = blob(layout, 'application/vnd.oci.image.config.v1+json', json(configOf(digestOf(layerTar), release)));
-  const manifest = blob(layout, 'application/vnd.oci.image.manifest.v1+json', json(manifestOf(config, layer, release)));
-  writeFileSync(join(layout, 'oci-layout'), json({ imageLayoutVersion: '1.0.0' }));
-  writeFileSync(join(layout, 'index.json'), json(indexOf(manifest, release)));
-  const name = `sluice-${release.version}-image-${ociArch()}.tar`;
-  tarContents(layout, release.epoch, join(target, name));
+  const name = `sluice-${release.version}-image-${architecture}.tar`;
+  const platform = { architecture, root, open: writable, config: sluiceConfig, base: takenFrom() };
+  writeImage('sluice', [platform], join(work, 'image'), release, join(target, name));
   rmSync(work, { recursive: true });
   return name;
+}
+
+const sluiceConfig = {
+  User: `${user}:${user}`,
+  // The image has no templates of git (examples of hooks); without this git would warn at each clone.
+  Env: ['PATH=/usr/bin', 'HOME=/work', 'LANG=C.UTF-8', 'GIT_TEMPLATE_DIR='],
+  Entrypoint: ['/usr/bin/sluice'],
+  WorkingDir: '/work',
+};
+
+/**
+ * Writes an image layout as a tar file. Several platforms are behind one index, which is the one image of the layout: tools that copy an
+ * image by its name copy all.
+ * @param work a folder for intermediate files, which is removed
+ */
+export function writeImage(
+  title: string,
+  platforms: readonly Platform[],
+  work: string,
+  release: PackageRelease,
+  file: string,
+): void {
+  const layout = join(work, 'layout');
+  const manifests = platforms.map((platform) => manifestBlob(title, platform, work, layout, release));
+  const [first] = manifests;
+  const named =
+    first !== undefined && manifests.length === 1 ? first : blob(layout, types.index, json(indexOf(manifests)));
+  const annotations = { 'org.opencontainers.image.ref.name': release.version };
+  writeFileSync(join(layout, 'oci-layout'), json({ imageLayoutVersion: '1.0.0' }));
+  writeFileSync(join(layout, 'index.json'), json(indexOf([{ ...named, annotations }])));
+  tarContents(layout, release.epoch, file);
+  rmSync(work, { recursive: true });
+}
+
+function manifestBlob(
+  title: string,
+  platform: Platform,
+  work: string,
+  layout: string,
+  release: PackageRelease,
+): BlobDescriptor & { readonly platform: { readonly architecture: string; readonly os: string } } {
+  const { architecture, root, open, base } = platform;
+  mkdirSync(work, { recursive: true });
+  tarContents(root, release.epoch, join(work, 'layer.tar'), open);
+  const layerTar = readFileSync(join(work, 'layer.tar'));
+  const layer = blob(layout, types.layer, anySystem(gzipSync(layerTar)));
+  const config = blob(layout, types.config, json(configOf(digestOf(layerTar), platform, title, release)));
+  const manifest = {
+    schemaVersion: 2,
+    mediaType: types.manifest,
+    config,
+    layers: [layer],
+    annotations: {
+      'org.opencontainers.image.title': title,
+      'org.opencontainers.image.version': release.version,
+      'org.opencontainers.image.licenses': 'Apache-2.0',
+      'org.opencontainers.image.base.name': base,
+    },
+  };
+  return { ...blob(layout, types.manifest, json(manifest)), platform: { architecture, os: 'linux' } };
 }
 
 /** Byte 9 of a gzip file is the operating system that wrote it. */
@@ -44,7 +119,6 @@ function anySystem(bytes: Buffer): Buffer {
 }
 
 const json = (value: object): Buffer => Buffer.from(JSON.stringify(value));
-const ociArch = (): string => (process.arch === 'x64' ? 'amd64' : process.arch);
 const created = ({ epoch }: PackageRelease): string => new Date(epoch * 1000).toISOString();
 
 function blob(layout: string, mediaType: string, bytes: Buffer): BlobDescriptor {
@@ -55,42 +129,22 @@ function blob(layout: string, mediaType: string, bytes: Buffer): BlobDescriptor 
   return { mediaType, digest: `sha256:${digest}`, size: bytes.length };
 }
 
-const configOf = (diffId: string, release: PackageRelease): object => ({
-  architecture: ociArch(),
+const configOf = (
+  diffId: string,
+  { architecture, config }: Platform,
+  title: string,
+  release: PackageRelease,
+): object => ({
+  architecture,
   os: 'linux',
   created: created(release),
-  config: {
-    User: `${user}:${user}`,
-    // The image has no templates of git (examples of hooks); without this git would warn at each clone.
-    Env: ['PATH=/usr/bin', 'HOME=/work', 'LANG=C.UTF-8', 'GIT_TEMPLATE_DIR='],
-    Entrypoint: ['/usr/bin/sluice'],
-    WorkingDir: '/work',
-  },
-  rootfs: { type: 'layers', diff_ids: [`sha256:${diffId}`] },
-  history: [{ created: created(release), comment: `sluice ${release.version}` }],
-});
-
-const manifestOf = (config: BlobDescriptor, layer: BlobDescriptor, release: PackageRelease): object => ({
-  schemaVersion: 2,
-  mediaType: 'application/vnd.oci.image.manifest.v1+json',
   config,
-  layers: [layer],
-  annotations: {
-    'org.opencontainers.image.title': 'sluice',
-    'org.opencontainers.image.version': release.version,
-    'org.opencontainers.image.licenses': 'Apache-2.0',
-    'org.opencontainers.image.base.name': takenFrom(),
-  },
+  rootfs: { type: 'layers', diff_ids: [`sha256:${diffId}`] },
+  history: [{ created: created(release), comment: `${title} ${release.version}` }],
 });
 
-const indexOf = (manifest: BlobDescriptor, release: PackageRelease): object => ({
+const indexOf = (manifests: readonly object[]): object => ({
   schemaVersion: 2,
-  mediaType: 'application/vnd.oci.image.index.v1+json',
-  manifests: [
-    {
-      ...manifest,
-      platform: { architecture: ociArch(), os: 'linux' },
-      annotations: { 'org.opencontainers.image.ref.name': release.version },
-    },
-  ],
+  mediaType: types.index,
+  manifests,
 });
