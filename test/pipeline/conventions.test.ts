@@ -60,6 +60,7 @@ const rows: readonly VerbRow[] = [
   },
   { verb: 'prove', args: 'rendered', stdout: /The rules implement all Services as declared/, progress: true },
   { verb: 'explain', args: 'KUBE-SERVICES', stdout: /KUBE-SERVICES/, progress: true },
+  { verb: 'doctor', args: manifests, stdout: /^all Services: no cause found$/m, progress: true },
   { verb: 'cost', args: 'rendered -c sluice.yaml', stdout: /^PROFILE .* RULES/, progress: true },
   { verb: 'policy', args: 'rendered -c sluice.yaml --today 2026-11-21 -o sarif', stdout: /^\{/, progress: true },
   { verb: 'report', args: 'rendered changed -o markdown', exit: 1, stdout: /^<!-- sluice/, progress: true },
