@@ -7,6 +7,9 @@ test.each([
   ['shop/web:http on worker-eu-1 has 10.96.0.10', 'namespace-1/service-1:http on node-1 has 10.96.0.10'],
   ['8.8.8.8 and 8.8.8.8, then 9.9.9.9/32', 'address-1 and address-1, then address-2/32'],
   ['[2a00:1450::5]:443 and fd00::5', '[address-1]:443 and fd00::5'],
+  ['8.8.8.8:53, --to-destination 9.9.9.9:80', 'address-1:53, --to-destination address-2:80'],
+  ['[::ffff:8.8.8.8]:443 and 10.0.0.1:80', '[::ffff:address-1]:443 and 10.0.0.1:80'],
+  ['kubectl -n shop describe service web', 'kubectl -n namespace-1 describe service service-1'],
   ['shop/web-2 and my-shop/web stay apart', 'namespace-1/service-2 and my-shop/web stay apart'],
   ['version 1.8.9, at 12:30:45, 127.0.0.1', 'version 1.8.9, at 12:30:45, 127.0.0.1'],
   [
@@ -58,4 +61,25 @@ test('no name and no public address is left in an archive', () => {
   expect(all).not.toMatch(/bank|ledger|vault-7|1\.2\.3\.4|8\.8\.4\.4/);
   expect(all).toContain('10.244.1.5:8080');
   expect(all).toContain('"net/ipv4/ip_forward": "1"');
+});
+
+test('names of Services are not left where only rules of another program, or the daemon, tell them', () => {
+  const rule = '-A KUBE-SERVICES -d 10.96.0.10/32 -m comment --comment "bank/ledger:api cluster IP" -j KUBE-SVC-X';
+  const facts = {
+    node: 'vault-7',
+    sluiced: {
+      generation: undefined,
+      version: undefined,
+      halted: undefined,
+      open: undefined,
+      quarantinedServices: [{ service: 'bank/vault', because: 'its probe failed' }],
+      bundle: { kind: 'refused', message: 'Cannot apply bank/teller:http' },
+      isDaemonRunning: true,
+      alarms: { RELEASE_PARTIAL: 'bank/vault was left out' },
+    },
+    tables: { nft: { ipv4: { nat: [rule, '-A KUBE-SEP-Y -m comment --comment bank/clerk -j KUBE-MARK-MASQ'] } } },
+    unread: [],
+  } as unknown as Facts;
+  const all = [...archiveFiles(diagnose('all Services', [], []), facts).values()].join('');
+  expect(all).not.toMatch(/bank|ledger|teller|clerk|vault/);
 });

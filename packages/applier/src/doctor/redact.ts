@@ -24,8 +24,14 @@ const isPlain = (address: string): boolean =>
   ['0.0.0.0', '255.255.255.255', '::', '::1'].includes(address) ||
   plainNetworks.some((network) => network.includes(':') === address.includes(':') && cidrContains(network, address));
 
-/** Candidates for an address within other text. */
-const addressForm = /(?<![\w.:])(?:\d{1,3}(?:\.\d{1,3}){3}|[0-9a-fA-F]{0,4}(?::[0-9a-fA-F]{0,4}){2,7})(?![\w:])/g;
+/** Candidates for an address within other text: IPv4, with a port or not, also within IPv6; and IPv6, which no port follows. */
+const addressForm =
+  /(?:(?<![\w.:])|(?<=::ffff:))\d{1,3}(?:\.\d{1,3}){3}(?!\w|\.\d)|(?<![\w.:])[0-9a-fA-F]{0,4}(?::[0-9a-fA-F]{0,4}){2,7}(?![\w:.])/g;
+
+/** A Service as comments of rules and messages name it, with its port: `shop/web:http`. */
+const serviceForm = /(?<![\w./-])[a-z0-9](?:[-a-z0-9.]{0,252}[a-z0-9])?\/[a-z][-a-z0-9]{0,62}:[a-z0-9][-a-z0-9]*/g;
+/** The same without a port, where a rule's comment begins with it. */
+const commentForm = /--comment \\*"?([a-z0-9][-a-z0-9.]*\/[a-z][-a-z0-9]{0,62})/g;
 
 /** Replaces names of the node, of namespaces and Services, and public addresses, each by the same pseudonym everywhere. */
 export class Redaction {
@@ -47,6 +53,7 @@ export class Redaction {
       this.#names.set(service, `${prefix}/service-${++number}`);
       this.#names.set(`-n ${namespace}`, `-n ${prefix}`);
       this.#names.set(`kubernetes.io/service-name=${name}`, `kubernetes.io/service-name=service-${number}`);
+      this.#names.set(`service ${name}`, `service service-${number}`);
     }
     const known = [...this.#names.keys()].filter((name) => name !== '').toSorted((a, b) => b.length - a.length);
     const escaped = known.map((name) => name.replaceAll(/[.*+?^${}()|[\]\\]/g, String.raw`\$&`));
@@ -65,7 +72,14 @@ export class Redaction {
   }
 }
 
-/** The files of a redacted archive: the diagnosis and the facts that it rests on. Rules of Sluice and keys are never in it. */
+/** Services that texts of rules and messages name, also those that this node does not serve. */
+function namedIn(text: string): readonly string[] {
+  return [...text.matchAll(serviceForm)]
+    .map(([name]) => name)
+    .concat([...text.matchAll(commentForm)].map(([, name = '']) => name));
+}
+
+/** The files of a redacted archive: the diagnosis and the facts that it rests on. Chains of single Services and keys are never in it. */
 export function archiveFiles(diagnosis: Diagnosis, facts: Facts): ReadonlyMap<string, string> {
   const { desired, ...others } = facts;
   const plain = desired && {
@@ -74,15 +88,17 @@ export function archiveFiles(diagnosis: Diagnosis, facts: Facts): ReadonlyMap<st
     frontends: desired.frontends,
     nodeAddresses: desired.nodeAddresses,
   };
-  const redaction = new Redaction(facts.node, [
-    ...(desired?.frontends ?? []).flatMap(({ service }) => service ?? []),
-    diagnosis.subject,
-  ]);
   const files = {
     'diagnosis.txt': printDiagnosis(diagnosis),
     'diagnosis.json': `${JSON.stringify(diagnosis, undefined, 2)}\n`,
     'facts.json': `${JSON.stringify({ ...others, desired: plain }, mapsAsObjects, 2)}\n`,
   };
+  const redaction = new Redaction(facts.node, [
+    ...(desired?.frontends ?? []).flatMap(({ service }) => service ?? []),
+    ...(facts.sluiced?.quarantinedServices ?? []).map(({ service }) => service),
+    ...Object.values(files).flatMap(namedIn),
+    diagnosis.subject,
+  ]);
   return new Map(Object.entries(files).map(([path, text]) => [`doctor/${path}`, redaction.apply(text)]));
 }
 

@@ -61,7 +61,9 @@ function reach({ address, port, protocol }: Place, localPort?: number): Promise<
     // Programs need not answer a datagram that they do not understand: only a refusal tells something.
     const timer = setTimeout(() => resolve('answered'), bounds.liveMs / 4);
     socket.on('error', failed).on('message', () => resolve('answered'));
-    socket.bind(localPort ?? 0, () => socket.connect(port, address, () => socket.send('\0')));
+    // Where there is no route the callback gets the error, and no event tells it.
+    const connected = (error?: NodeJS.ErrnoException): void => (error ? failed(error) : socket.send('\0'));
+    socket.bind(localPort ?? 0, () => socket.connect(port, address, connected));
     return promise.finally(() => (clearTimeout(timer), socket.close()));
   }
   const socket = connect({ host: address, port, ...(localPort === undefined ? {} : { localPort }) });

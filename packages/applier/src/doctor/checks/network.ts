@@ -143,8 +143,9 @@ function neighbourChecks(
   if ((counters?.neighbourTableFull ?? 0) > 0)
     found.push({
       code: 'NEIGHBOUR_TABLE_FULL',
-      certainty: 'likely',
-      evidence: [`the neighbour table was full ${counters?.neighbourTableFull} times`],
+      // Counted since the boot: alone it does not tell that the table is full now.
+      certainty: found.length > 0 ? 'likely' : 'note',
+      evidence: [`the neighbour table was full ${counters?.neighbourTableFull} times since the boot`],
       fix: 'sysctl -w net.ipv4.neigh.default.gc_thresh3=8192',
     });
   return found;
