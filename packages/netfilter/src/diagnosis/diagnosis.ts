@@ -51,18 +51,18 @@ export function diagnose(subject: string, findings: readonly Finding[], unread: 
     cause,
     others,
     notes,
-    unread: unread.map(({ what, because }) => ({ what, because: plain(because) })),
+    unread: unread.map(({ what, because }) => ({ what, because: terminalText(because) })),
   };
 }
 
 /** Control characters and changes of direction (categories Cc and Cf) can forge a terminal's output. */
-const plain = (text: string): string => text.replaceAll(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, '?');
+export const terminalText = (text: string): string => text.replaceAll(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, '?');
 
 const printable = ({ about, evidence, fix, ...finding }: Finding): Finding => ({
   ...finding,
-  ...(about === undefined ? {} : { about: plain(about) }),
-  evidence: evidence.map(plain),
-  fix: plain(fix),
+  ...(about === undefined ? {} : { about: terminalText(about) }),
+  evidence: evidence.map(terminalText),
+  fix: terminalText(fix),
 });
 
 const certainties = ['certain', 'likely', 'note'] as const satisfies readonly Certainty[];

@@ -1,4 +1,4 @@
-import { compareText } from '@sluice/netfilter';
+import { compareText, terminalText } from '@sluice/netfilter';
 import type { Imbalance } from '../../counts/balance.ts';
 import type { EndpointConnections, ServiceConnections } from '../../counts/most.ts';
 import type { StatusReport } from '../../status/status.ts';
@@ -40,7 +40,10 @@ export function chosen(
     .slice(0, number);
 }
 
-/** A table of Services and their endpoints, with a line about the numbers above it. */
+/**
+ * A table of Services and their endpoints, with a line about the numbers above it. Where another program holds the status port, all texts are
+ * its own: none may steer the terminal.
+ */
 export function printTable({ node, countedSeconds, services, imbalances }: Counted): string {
   const far = new Set(imbalances.map(({ service, endpoint }) => `${service} ${endpoint}`));
   const rows = services.flatMap((one) => [
@@ -52,7 +55,7 @@ export function printTable({ node, countedSeconds, services, imbalances }: Count
   ]);
   const over = countedSeconds === null ? 'the first reading' : `rates over the last ${Math.round(countedSeconds)} s`;
   const head = ['SERVICE', 'CONNECTIONS', 'PER SECOND', 'SHARE', 'EXPECTED'];
-  return `${node}: new connections, ${over}\n\n${columns([head, ...rows])}`;
+  return `${terminalText(node)}: new connections, ${over}\n\n${columns([head, ...rows.map((row) => row.map(terminalText))])}`;
 }
 
 const endpointRow = (

@@ -121,3 +121,16 @@ test('says so where a Service has no connections, nothing is counted, or no daem
   });
   await expect(ran(undefined, {})).rejects.toMatchObject({ exitCode: 2 });
 });
+
+test('no text of whoever answers steers the terminal', () => {
+  const bad = '\u001B[2J';
+  const { endpoints, ...rest } = service(`shop/${bad}`, 4, 1);
+  const text = printTable({
+    node: `node${bad}`,
+    countedSeconds: 10,
+    imbalances: [],
+    services: [{ ...rest, endpoints: endpoints.map((one) => ({ ...one, endpoint: bad })) }],
+  });
+  expect(text).not.toContain('\u001B');
+  expect(text).toContain('shop/?[2J');
+});
