@@ -77,21 +77,22 @@ export class Sockets {
 /** One alarm says which of them cannot be opened. */
 function statusPortsOf({ config, log, status }: RunningNode): readonly StatusPort[] {
   const alarm = lastingAlarm('STATUS_PORT', status, log);
-  const failed = new Map<string, string>();
+  /** By its place in `wanted`: two may have one address. */
+  const failed = new Map<number, string>();
   const view = () => status.proxyView;
   const wanted: readonly (readonly [string | undefined, RequestListener])[] = [
     [config.listen, (request, response) => void status.answer(request, response)],
     [config.healthzBindAddress, answerHealth(view)],
     [config.metricsBindAddress, answerMetrics(view)],
   ];
-  return wanted.flatMap(([listen, answer]) =>
+  return wanted.flatMap(([listen, answer], at) =>
     listen === undefined
       ? []
       : new StatusPort(listen, {
           answer,
           failed: (why) => {
-            if (why === undefined) failed.delete(listen);
-            else failed.set(listen, why);
+            if (why === undefined) failed.delete(at);
+            else failed.set(at, why);
             alarm(failed.size === 0 ? undefined : [...failed.values()].join('; '));
           },
         }),
