@@ -86,12 +86,11 @@ function sourcesText(): string {
   const [main, security] = [ending('/debian'), ending('/debian-security')];
   if (main === undefined || !existsSync(keyring))
     throw new PackageError('Cannot fetch Debian packages: apt has no mirror of Debian, or no keyring', withoutHint);
+  if (security === undefined)
+    throw new PackageError('Cannot fetch Debian packages: apt has no mirror of Debian security updates', withoutHint);
   const stanza = (uri: string, suites: string): string =>
     `Types: deb\nURIs: ${uri}\nSuites: ${suites}\nComponents: main\nSigned-By: ${keyring}\n`;
-  return [
-    stanza(main, `${suite} ${suite}-updates`),
-    ...(security === undefined ? [] : [stanza(security, `${suite}-security`)]),
-  ].join('\n');
+  return [stanza(main, `${suite} ${suite}-updates`), stanza(security, `${suite}-security`)].join('\n');
 }
 
 /** The machine's sources without their comments. */

@@ -42,7 +42,7 @@ const files = [
   ...['xtables-monitor', 'conntrack', 'ipset', 'ipvsadm', 'nft'].map((name) => `usr/sbin/${name}`),
   ...['ip', 'ss', 'mount', 'unshare', 'flock', 'prlimit', 'setpriv', 'timeout', 'stdbuf', 'sync'].map(inBin),
   'usr/libexec/coreutils/libstdbuf.so',
-  ...['git', 'ssh', 'ssh-keygen', 'sh', 'cat', 'mkdir', 'rm', 'sleep'].map(inBin),
+  ...['git', 'ssh', 'ssh-keygen', 'sh', 'cat', 'chmod', 'mkdir', 'rm', 'sleep'].map(inBin),
   'usr/lib/git-core/git-remote-https',
   'usr/lib/os-release',
 ] as const;
