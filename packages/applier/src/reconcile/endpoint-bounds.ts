@@ -36,6 +36,7 @@ export class EndpointBounds {
       if (!this.#learned || changedFiles(this.#learned, files).some(isOfNode)) networks.write(networksOf(files));
       this.#learned = files;
     } catch (error) {
+      this.#learned = undefined;
       report('networks-not-written', { because: messageOf(error) });
     }
   }
