@@ -9,7 +9,10 @@ export const limits = {
   bundleDepthMax: 8,
   /** Larger files stay unpacked in memory. */
   packedBytesMax: 1024 * 1024,
-  /** Files that were read are packed when the daemon is idle, so many at once, in some 10 ms; until then they take at most this much. */
+  /**
+   * Files that were read are packed when the daemon is idle, so many at once and at most a megabyte of them, in some 10 ms. Until then they
+   * take at most this much, and twice that where texts are not Latin.
+   */
   packedAtOnce: 100,
   packPauseMs: 20,
   unpackedBytesMax: 64 * 1024 * 1024,
@@ -256,7 +259,7 @@ export const limits = {
   pollPauseFactor: 50,
   /** A scan reads every file of the bundle directory once this many times the duration of the last such read has passed (0.1 %), … */
   wholeLookFactor: 1_000,
-  /** … and no later than this: the first read also packs every file, which makes it slower than the next one. */
+  /** … and no later than this: the first read copies every file, which makes it slower than the next one. */
   wholeLookMsMax: 10 * 60_000,
   /** The process that owns the table of mode nftables is replaced when it has more; a large transaction takes 40 MB. */
   nftHelperBytesMax: 64 * 1024 * 1024,

@@ -74,11 +74,13 @@ function keepUnpacked(text: PackedText, bytes: number): void {
   unpackedBytes += bytes;
 }
 
-/** Packs some texts. @returns whether others are left */
+/** Packs some texts, and at least one. @returns whether others are left */
 export function packSome(): boolean {
   let left = limits.packedAtOnce;
+  let leftBytes = limits.packedBytesMax;
   for (const [text, bytes] of unpacked) {
-    if (left-- === 0) break;
+    if (left-- === 0 || leftBytes <= 0) break;
+    leftBytes -= bytes;
     text.pack();
     unpacked.delete(text);
     unpackedBytes -= bytes;
