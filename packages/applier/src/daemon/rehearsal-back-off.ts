@@ -6,8 +6,8 @@ import type { Outcome } from '../ports/outcome.ts';
 const codes: ReadonlySet<string> = new Set(['NODE_CANNOT_REHEARSE', 'NODE_REFUSES_RULES']);
 
 /**
- * Delays the retry of a bundle that failed its rehearsal. A rehearsal loads the whole program: one per scan would keep a node with many
- * Services busy all the time. Other refusals are retried at once.
+ * Delays the retry of a bundle that failed its rehearsal. A rehearsal starts many tools, and in layout `flat` loads the whole program: one per scan would
+ * keep a node busy all the time. Other refusals are retried at once.
  */
 export class RehearsalBackOff {
   readonly #monotonicMs: () => number;
