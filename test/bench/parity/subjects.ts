@@ -62,17 +62,12 @@ function sluice(backend: RuleStore, mode: 'iptables' | 'nftables' = 'iptables'):
         { argv: [process.execPath, ...watch], env: allocator },
         {
           argv: [process.execPath, programs.sluiced, 'run', '-c', applied],
-          env: { ...allocator, RUNTIME_DIRECTORY: runtimeDirectory() },
+          // In memory, as the runtime directory of its unit.
+          env: { ...allocator, RUNTIME_DIRECTORY: '/run' },
         },
       ];
     },
   };
-}
-
-/** In memory, as the unit of `sluiced` has it. */
-function runtimeDirectory(): string {
-  mkdirSync('/run/sluice', { recursive: true, mode: 0o700 });
-  return '/run/sluice';
 }
 
 const write = (dir: string, name: string, config: object): string => {
