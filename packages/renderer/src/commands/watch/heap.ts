@@ -54,6 +54,11 @@ export class MemoryReturn {
     this.#nowMs = nowMs;
   }
 
+  /** Whether memory is to be returned at the next pause. */
+  get isPending(): boolean {
+    return this.#latestMs !== undefined;
+  }
+
   /** To be called after each publication. @param isWhole whether everything was rendered */
   published(isWhole: boolean): void {
     if (isWhole) this.#latestMs ??= this.#nowMs() + returnLimits.waitMs;

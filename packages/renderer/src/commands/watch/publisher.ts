@@ -103,8 +103,9 @@ export class Publisher {
     metrics.write.observe((clock.monotonic() - rendered) / 1000);
     metrics.files.set(files.size);
     metrics.quarantined.set(quarantine.length);
+    const about = this.#measured(published);
     this.#parts.published?.(!outcome.isPart);
-    return { ...published, about: this.#measured(published), files, quarantine, ignored };
+    return { ...published, about, files, quarantine, ignored };
   }
 
   #failed(problems: readonly Problem[]): Unpublished {

@@ -155,9 +155,9 @@ class WatchSession {
         metrics,
         clock,
         published: (isWhole) => {
-          // A few objects; all of them wait for a pause.
-          if (!isWhole) this.#feed.pack();
           memory.published(isWhole);
+          // A few objects. After a render of everything all of them wait for the pause.
+          if (!memory.isPending) this.#feed.pack();
         },
       }),
       pace: { minIntervalMs: options.minInterval, maxDelayMs: options.maxDelay },
