@@ -122,7 +122,7 @@ test('says so where a Service has no connections, nothing is counted, or no daem
   await expect(ran(undefined, {})).rejects.toMatchObject({ exitCode: 2 });
 });
 
-test('no text of whoever answers steers the terminal', () => {
+test('no text of the program at the status port steers the terminal', () => {
   const bad = '\u001B[2J';
   const { endpoints, ...rest } = service(`shop/${bad}`, 4, 1);
   const text = printTable({
