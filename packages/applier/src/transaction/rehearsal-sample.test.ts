@@ -52,6 +52,19 @@ test('reaches each of its chains from the built-in chains that reach it in the s
   }
 });
 
+test('takes a form from a chain that packets reach, if one has it', () => {
+  const [stray, reached] = ['KUBE-SVC-AAAAAAAAAAAAAAAA', 'KUBE-SVC-BBBBBBBBBBBBBBBB'];
+  const chains = new Map([
+    [stray, [`-A ${stray} -p tcp -j ACCEPT`]],
+    [reached, [`-A ${reached} -p tcp -j ACCEPT`]],
+    ['KUBE-SERVICES', [`-A KUBE-SERVICES -d 10.96.0.10/32 -j ${reached}`]],
+  ]);
+  const filter = { chains, jumps: ['-A INPUT -j KUBE-SERVICES'] };
+  const nat = { chains: new Map<string, readonly string[]>(), jumps: [] };
+  const sample = rehearsalSample({ families: { ipv4: { filter, nat } }, sysctls: new Map() });
+  expect([...tableOf(sample, 'ipv4', 'filter').chains.keys()]).toEqual([reached, 'KUBE-SERVICES']);
+});
+
 function reachedFrom(jumps: readonly string[], chains: ReadonlyMap<string, readonly string[]>): ReadonlySet<string> {
   const reached = new Set(jumps.map((jump) => targetOf(jump) ?? ''));
   for (const chain of reached) for (const rule of chains.get(chain) ?? []) reached.add(targetOf(rule) ?? '');

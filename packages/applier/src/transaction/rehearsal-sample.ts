@@ -35,8 +35,9 @@ function tableSample(family: Family, table: TableName, { chains, jumps }: TableP
   };
   for (const jump of jumps) keepChain(targetOf(jump) ?? '');
   const forms = new Set<string>();
-  for (const [chain, rules] of chains)
-    for (const [at, rule] of rules.entries()) {
+  // Chains that packets reach first: only there the kernel checks from which hooks a rule of the form is reached.
+  for (const chain of new Set([...kept.keys(), ...callers.keys(), ...chains.keys()]))
+    for (const [at, rule] of (chains.get(chain) ?? []).entries()) {
       const form = formOf(family, table, rule);
       if (forms.has(form)) continue;
       forms.add(form);
