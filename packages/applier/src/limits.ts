@@ -359,6 +359,8 @@ export const limits = {
   receiptsKeptDefault: 32,
   receiptsKeptMax: 10_000,
   statusReadMsMax: 5_000,
+  /** 50 Services with their endpoints take less than one. */
+  statusBytesMax: 16 * 1024 * 1024,
   /** The control socket, which only root opens. */
   controlConnectionsMax: 16,
   controlRequestBytesMax: 4 * 1024,

@@ -12,12 +12,23 @@ export async function daemonStatus({ state, listen }: Pick<SluicedConfig, 'state
   return running ? running.report : askDaemon(listen);
 }
 
-/** The answer of the daemon's /status; null when there is none. */
+/**
+ * The answer of the daemon's /status; null when there is none. While no daemon runs another program may hold the port, so an answer is
+ * bounded in size and in time.
+ */
 export function askDaemon(listen: string): Promise<unknown> {
   const { promise, resolve } = Promise.withResolvers<unknown>();
-  const request = get(`http://${listen}/status`, { agent: false, timeout: limits.statusReadMsMax }, (response) => {
+  const signal = AbortSignal.timeout(limits.statusReadMsMax);
+  const request = get(`http://${listen}/status`, { agent: false, signal }, (response) => {
     const chunks: Buffer[] = [];
-    response.on('data', (chunk: Buffer) => chunks.push(chunk));
+    let length = 0;
+    response.on('data', (chunk: Buffer) => {
+      length += chunk.length;
+      if (length > limits.statusBytesMax) request.destroy();
+      else chunks.push(chunk);
+    });
+    response.on('error', () => resolve(null));
+    response.on('close', () => resolve(null));
     response.on('end', () => {
       try {
         resolve(JSON.parse(Buffer.concat(chunks).toString('utf8')));
@@ -26,7 +37,6 @@ export function askDaemon(listen: string): Promise<unknown> {
       }
     });
   });
-  request.on('timeout', () => request.destroy());
   request.on('error', () => resolve(null));
   return promise;
 }
