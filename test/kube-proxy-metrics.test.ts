@@ -3,24 +3,15 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { kubeProxyMetrics } from '../packages/applier/src/status/kube-proxy-metrics.ts';
-import { Status } from '../packages/applier/src/status/status.ts';
+import type { Status } from '../packages/applier/src/status/status.ts';
 import { Metrics } from '../packages/renderer/src/commands/watch/metrics.ts';
 import { newest } from './parity/binaries.ts';
 import { moduleFolder } from './parity/go-fields.ts';
+import { freshStatus } from './status.fixture.ts';
 
 /** The table of docs/kube-proxy-metrics.md compared with what programs export, and with kube-proxy's source. */
 
-const status = new Status('node-1', () => 0, 1);
-status.remembers(
-  {
-    quarantined: () => 0,
-    quarantinedServices: () => 0,
-    notBeforeMs: () => 0,
-    standsSinceMs: () => undefined,
-    conntrack: () => undefined,
-  },
-  () => 0,
-);
+const status = freshStatus();
 
 const exported = async ({ registry }: Pick<Status, 'registry'>): Promise<readonly string[]> =>
   [...(await registry.metrics()).matchAll(/^# HELP (\S+)/gm)].map(([, name]) => name ?? '');

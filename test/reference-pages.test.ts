@@ -4,7 +4,7 @@ import { problemCodes } from '@sluice/netfilter';
 import { describe, expect, test } from 'vitest';
 import { alarms } from '../packages/applier/src/status/alarms.ts';
 import { buildProgram as buildSluiced } from '../packages/applier/src/program.ts';
-import { Status } from '../packages/applier/src/status/status.ts';
+import type { Status } from '../packages/applier/src/status/status.ts';
 import { exitDetails } from '../packages/cli/src/exit-codes.ts';
 import { buildProgram as buildSluice } from '../packages/renderer/src/program.ts';
 import { Metrics } from '../packages/renderer/src/commands/watch/metrics.ts';
@@ -14,21 +14,12 @@ import { commandPage } from '../tools/docs/command-page.ts';
 import { sluicedYamlPage, sluiceYamlPage, sysctlPage } from '../tools/docs/config-pages.ts';
 import { alarmPage, kubeProxyMetricPage, type Metric, metricPage } from '../tools/docs/operations-pages.ts';
 import { commands } from './commands.fixture.ts';
+import { freshStatus } from './status.fixture.ts';
 
 const docs = join(import.meta.dirname, '..', 'docs');
 const sluicedYaml = readFileSync(join(docs, 'sluiced.yaml'), 'utf8');
 
-const status = new Status('node-1', () => 0, 1);
-status.remembers(
-  {
-    quarantined: () => 0,
-    quarantinedServices: () => 0,
-    notBeforeMs: () => 0,
-    standsSinceMs: () => undefined,
-    conntrack: () => undefined,
-  },
-  () => 0,
-);
+const status = freshStatus();
 
 /** Label names are in no type of prom-client. */
 const metricsOf = ({ registry }: Pick<Status, 'registry'>): readonly Metric[] =>

@@ -5,13 +5,13 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { expect, test } from 'vitest';
 import { alarms, formerAlarmCodes } from '../../packages/applier/src/status/alarms.ts';
-import { Status } from '../../packages/applier/src/status/status.ts';
 import { Metrics } from '../../packages/renderer/src/commands/watch/metrics.ts';
 import { dashboardQueries, dashboards } from './dashboards.ts';
 import { faults } from './faults.ts';
 import { commandOf, sections } from './pages.ts';
 import { alerts, needPrometheus, rulesFile } from './prometheus.ts';
 import { runUnitTest, unitTests, watchFaults } from './watch-faults.ts';
+import { freshStatus } from '../status.fixture.ts';
 
 const names = alerts.map(({ alert }) => alert);
 
@@ -87,17 +87,7 @@ test('every alarm has one alert, and the code of any problem that of a refused b
 
 /** The metrics of both programs. */
 function metricNames(): ReadonlySet<string> {
-  const status = new Status('node-1', () => 0, 1);
-  status.remembers(
-    {
-      quarantined: () => 0,
-      quarantinedServices: () => 0,
-      notBeforeMs: () => 0,
-      standsSinceMs: () => undefined,
-      conntrack: () => undefined,
-    },
-    () => 0,
-  );
+  const status = freshStatus();
   const all = [status.registry, new Metrics().registry].flatMap((registry) => registry.getMetricsAsArray());
   return new Set(all.map(({ name }) => name));
 }

@@ -1,0 +1,17 @@
+import { Status } from '../packages/applier/src/status/status.ts';
+
+/** The status of a node that nothing has happened to yet, with every metric that `sluiced` exports. */
+export function freshStatus(): Status {
+  const status = new Status('node-1', () => 0, 1);
+  status.remembers(
+    {
+      quarantined: () => 0,
+      quarantinedServices: () => 0,
+      notBeforeMs: () => 0,
+      standsSinceMs: () => undefined,
+      conntrack: () => undefined,
+    },
+    () => 0,
+  );
+  return status;
+}
