@@ -50,7 +50,7 @@ export async function observeLive(
 }
 
 /** How a connection ends: refused by a reset or an ICMP error, silent after a time-out. UDP without a reply is not told from silence. */
-function reach({ address, port, protocol }: Place, localPort?: number): Promise<LiveAnswer> {
+export function reach({ address, port, protocol }: Place, localPort?: number): Promise<LiveAnswer> {
   const { promise, resolve } = Promise.withResolvers<LiveAnswer>();
   const failed = ({ code }: NodeJS.ErrnoException): void =>
     resolve(
