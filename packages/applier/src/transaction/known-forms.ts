@@ -15,7 +15,7 @@ import type { Rehearsal, Touched } from '../ports/rehearsal.ts';
 import type { Kernel } from '../ports/kernel.ts';
 import { familiesOf, isTree, type NodeState, tableOf } from '../ports/node-state.ts';
 import { asKnown } from '../plan/ownership.ts';
-import { formOf } from './forms.ts';
+import { formOf, listForm } from './forms.ts';
 import { rehearsalSample } from './rehearsal-sample.ts';
 
 /**
@@ -25,7 +25,7 @@ import { rehearsalSample } from './rehearsal-sample.ts';
  * on its form: the options and extensions, the table, the kind of its chain and the kind of chain that it leads to (which decides from
  * which hooks it is reached). It does not depend on addresses, ports, comments or probabilities, whose syntax the grammar has checked. So
  * a change whose forms this process has loaded before, or that are in the kernel, is not loaded again; any new form, and any new kind of
- * virtual server, loads the program: in layout `tree` one rule of each form (`rehearsalSample`), else all rules.
+ * virtual server, loads the program: one rule or frontend of each form (`rehearsalSample`), in layout `flat` all rules.
  */
 export class KnownForms implements Rehearsal {
   readonly #kernel: Kernel;
@@ -41,8 +41,7 @@ export class KnownForms implements Rehearsal {
   async ensure(desired: NodeState, touched: readonly Touched[], active: NodeState): Promise<void> {
     if (this.isKnown(desired, touched, active)) return;
     const whole = asKnown(desired, this.#kernel);
-    // Layout `tree` stages its chains where no packet meets them, so that what only the whole shows is found in time there.
-    const loaded = isTree(whole) ? rehearsalSample(whole) : whole;
+    const loaded = isWholeShownLater(whole) ? rehearsalSample(whole) : whole;
     await this.#kernel.rehearse(loaded);
     this.#remember(loaded);
   }
@@ -77,7 +76,13 @@ export class KnownForms implements Rehearsal {
 }
 
 /**
- * Of mode nftables: the table, and the kinds of chains of its lists, whatever the lengths of these. Elements are no rules.
+ * Whether what only the whole shows, such as a lack of memory, is found where it does no harm: layout `tree` stages its chains where no
+ * packet meets them, and mode nftables gives the kernel one transaction, of which it takes all or nothing.
+ */
+const isWholeShownLater = (state: NodeState): boolean => isTree(state) || state.nft !== undefined;
+
+/**
+ * Of mode nftables: the table, and the kinds of chains of its lists. Elements are no rules.
  * @returns the forms of what differs from another state
  */
 function nftForms(nft: NftState | undefined, before = emptyNft): ReadonlySet<string> {
@@ -85,7 +90,7 @@ function nftForms(nft: NftState | undefined, before = emptyNft): ReadonlySet<str
   const forms = new Set([`nft ${nft.settings[0]}`]);
   for (const key of differing(before.frontends, nft.frontends))
     for (const chain of chainsOf(readFrontend(key, nft.frontends.get(key) ?? []), 'a'))
-      forms.add(`nft ${chain.replaceAll(/\d+/g, '')}`);
+      forms.add(`nft ${listForm(chain)}`);
   return forms;
 }
 

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { tableNames, targetOf } from '@sluice/netfilter';
+import { frontendLines, type NftState, tableNames, targetOf } from '@sluice/netfilter';
 import { familiesOf, type NodeState, tableOf } from '../ports/node-state.ts';
 import { sampleBundle } from '../testing/bundle.fixture.ts';
 import { scene } from '../testing/scene.fixture.ts';
@@ -70,3 +70,44 @@ function reachedFrom(jumps: readonly string[], chains: ReadonlyMap<string, reado
   for (const chain of reached) for (const rule of chains.get(chain) ?? []) reached.add(targetOf(rule) ?? '');
   return reached;
 }
+
+/** A frontend of mode nftables, with as many endpoints as asked. */
+type Shape = Partial<Parameters<typeof frontendLines>[0]> & { readonly count?: number };
+
+const nodeOf = (shapes: Readonly<Record<string, Shape>>): NodeState & { readonly nft: NftState } => {
+  const frontends = Object.entries(shapes).map(([key, { count = 2, ...shape }]) => {
+    const endpoints = Array.from({ length: count }, (_, n) => `10.244.1.${n + 1} . 8080`);
+    return [key, frontendLines({ isClusterIP: true, ranges: [], endpoints, local: [], ...shape })] as const;
+  });
+  return {
+    families: {},
+    sysctls: new Map(),
+    nft: { settings: ['table 3 address'], frontends: new Map(frontends) },
+  };
+};
+
+test.each<[title: string, first: Shape, second: Shape, isTaken: boolean]>([
+  ['another number of endpoints', { count: 2 }, { count: 5 }, false],
+  ['another time of session affinity', { affinitySeconds: 600 }, { affinitySeconds: 60 }, false],
+  ['the same scheduler', { scheduler: 'round-robin' }, { scheduler: 'round-robin' }, false],
+  ['another scheduler', { scheduler: 'source-hash' }, { scheduler: 'round-robin' }, true],
+  ['session affinity', {}, { affinitySeconds: 600 }, true],
+  ['no endpoint', {}, { count: 0, none: 'refuse' }, true],
+  ['another answer without endpoints', { count: 0, none: 'refuse' }, { count: 0, none: 'drop' }, true],
+  ['access from outside', {}, { outside: 'cluster' }, true],
+  ['endpoints of the node', {}, { here: ['10.244.1.1'] }, true],
+  ['source ranges', { ranges: ['192.0.2.0/24'] }, { ranges: ['198.51.100.0/24'] }, true],
+])('mode nftables: of a second frontend with %s', (_title, first, second, isTaken) => {
+  const state = nodeOf({ '10.96.0.10 . tcp . 80': first, '10.96.0.11 . tcp . 80': second });
+  const { nft } = rehearsalSample(state);
+  expect(nft?.settings).toEqual(state.nft.settings);
+  expect([...(nft?.frontends.keys() ?? [])]).toEqual(
+    ['10.96.0.10 . tcp . 80', '10.96.0.11 . tcp . 80'].slice(0, isTaken ? 2 : 1),
+  );
+});
+
+test('mode nftables: takes a frontend of each protocol, family and kind of address', () => {
+  const keys = ['10.96.0.10 . tcp . 80', '10.96.0.10 . udp . 53', 'fd00::1 . tcp . 80', '0.0.0.0 . tcp . 30080'];
+  const state = nodeOf(Object.fromEntries(keys.map((key) => [key, {}])));
+  expect([...(rehearsalSample(state).nft?.frontends.keys() ?? [])]).toEqual(keys);
+});

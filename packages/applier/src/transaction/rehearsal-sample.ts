@@ -1,18 +1,40 @@
-import { type Family, type TableName, type TableProgram, targetOf } from '@sluice/netfilter';
+import {
+  type Family,
+  type NftState,
+  readFrontend,
+  type TableName,
+  type TableProgram,
+  targetOf,
+} from '@sluice/netfilter';
 import { familiesOf, mapTables, type NodeState, tableOf } from '../ports/node-state.ts';
-import { formOf } from './forms.ts';
+import { formOf, frontendForm } from './forms.ts';
 
 /**
- * The part of a state that shows whether a kernel takes it: one rule of each form, with the rules on one path to it from a built-in
- * chain, because the kernel also checks from which hooks a rule is reached. 71,000 rules of 10,000 Services become some fifty.
+ * The part of a state that shows whether a kernel takes it.
  *
- * Sets, virtual servers and mode nftables stay whole.
+ * Of rules, one of each form, with the rules on one path to it from a built-in chain, because the kernel also checks from which hooks a rule
+ * is reached: 71,000 rules of 10,000 Services become some fifty. Of mode nftables the table, with one frontend of each form. Sets and
+ * virtual servers stay whole.
  */
 export function rehearsalSample(state: NodeState): NodeState {
+  const { nft } = state;
   const families = mapTables(familiesOf(state), (family, table) =>
     tableSample(family, table, tableOf(state, family, table)),
   );
-  return { ...state, families };
+  return { ...state, families, ...(nft ? { nft: nftSample(nft) } : {}) };
+}
+
+function nftSample({ settings, frontends }: NftState): NftState {
+  const forms = new Set<string>();
+  const taken = [...frontends].filter(([key, lines]) => {
+    const frontend = readFrontend(key, lines);
+    const form = frontendForm(frontend);
+    const isNew = !forms.has(form);
+    forms.add(form);
+    // Source ranges are intervals, which the kernel compares with each other.
+    return isNew || frontend.ranges.length > 0;
+  });
+  return { settings, frontends: new Map(taken) };
 }
 
 /** A rule by its chain and position. */
