@@ -231,6 +231,16 @@ export const ruleFaults: readonly Fault[] = [
       ),
   },
   {
+    name: 'a rule with a set drops the address: only a traced packet shows it',
+    cause: 'FOREIGN_DROP',
+    args: ['--live'],
+    make: (node) =>
+      nft(
+        node,
+        `table ${ip(node)} block { set listed { type ${node.drawn.family}_addr; elements = { ${node.drawn.clusterIP} }; }\n chain out { type filter hook output priority -250; ${ip(node)} daddr @listed drop; } }\n`,
+      ),
+  },
+  {
     name: 'packets to the address are not tracked',
     cause: 'FOREIGN_NOTRACK',
     make: (node) => node.sh(`${node.iptables} -t raw -A PREROUTING -d ${node.drawn.clusterIP} -j CT --notrack`),

@@ -2,6 +2,13 @@ import type { Fault } from './faults.ts';
 
 const nothing = (): undefined => undefined;
 
+/**
+ * A copy of a folder of tools stands in its place, in the mount namespace of the node alone, with another nft in it.
+ * @param change shell text that changes `$t/nft`
+ */
+const withNft = (change: string): string =>
+  `f=$(dirname "$(command -v nft)"); t=$(mktemp -d); cp -a "$f/." "$t/"; ${change}; mount --bind "$t" "$f"`;
+
 /** The daemon, its journal, its disk and its bundle directory. */
 export const sluicedFaults: readonly Fault[] = [
   { name: 'nothing was ever applied', cause: 'GENERATION_NONE', isUnapplied: true, make: async () => {} },
@@ -101,11 +108,26 @@ export const sluicedFaults: readonly Fault[] = [
   {
     name: 'the tools of the rule store were removed',
     cause: 'TOOL_MISSING',
-    // A copy of the folder of tools without nft stands in its place, in the mount namespace of the node alone.
+    make: (node) => node.sh(withNft('rm -f "$t/nft"')),
+    only: ({ mode }) => mode === 'nftables',
+  },
+  {
+    name: 'nft crashes when it writes, as beside a newer one',
+    cause: 'TOOL_CANNOT_WRITE',
     make: (node) =>
       node.sh(
-        'f=$(dirname "$(command -v nft)"); t=$(mktemp -d); cp -a "$f/." "$t/"; rm -f "$t/nft"; mount --bind "$t" "$f"',
+        withNft(
+          `mv "$t/nft" "$t/nft-real"; printf '#!/bin/sh\\ncase "$*" in *-f*) kill -SEGV $$;; *) exec nft-real "$@";; esac\\n' > "$t/nft"; chmod 755 "$t/nft"`,
+        ),
       ),
     only: ({ mode }) => mode === 'nftables',
+  },
+  {
+    name: 'two Services want one external address, and the newer one is left out',
+    cause: 'ADDRESS_SHARED',
+    service: { isRivalled: true, externalIP: '203.0.113.77' },
+    family: 'ipv4',
+    make: async () => {},
+    asks: (node) => `${node.service}-rival`,
   },
 ];

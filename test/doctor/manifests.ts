@@ -10,6 +10,8 @@ export interface ServiceOptions {
   readonly externalIP?: string;
   /** Default: the drawn one. */
   readonly nodePort?: number;
+  /** A newer Service wants the same external address and port. */
+  readonly isRivalled?: boolean;
   /** Another port than the one on which pods answer. */
   readonly wrongPort?: number;
 }
@@ -34,12 +36,13 @@ const node = (name: 'node-a' | 'node-b', n: number): object => ({
   status: { addresses: Object.values(addresses[name]).map((address) => ({ type: 'InternalIP', address })) },
 });
 
-function service(drawn: Drawn, options: ServiceOptions): object {
+/** @param hours how much later it was made than others */
+function service(drawn: Drawn, options: ServiceOptions, hours = 0): object {
   const { namespace, name, port, targetPort, nodePort, clusterIP } = drawn;
   return {
     apiVersion: 'v1',
     kind: 'Service',
-    metadata: { name, namespace },
+    metadata: { name, namespace, creationTimestamp: `2026-01-01T0${hours}:00:00Z` },
     spec: {
       type: 'NodePort',
       selector: { app: name },
@@ -83,6 +86,14 @@ const otherService = (drawn: Drawn): Drawn => ({
   clusterIP: drawn.family === 'ipv4' ? '10.96.0.1' : 'fd00:96::1',
 });
 
+/** A Service that came later and wants the external address of the examined one. */
+const rivalService = (drawn: Drawn): Drawn => ({
+  ...drawn,
+  name: `${drawn.name}-rival`,
+  nodePort: drawn.nodePort === 30_002 ? 30_003 : 30_002,
+  clusterIP: drawn.family === 'ipv4' ? '10.96.0.2' : 'fd00:96::2',
+});
+
 /** The input of `sluice render`, in JSON documents. */
 export function manifests(drawn: Drawn, options: ServiceOptions): string {
   const other = otherService(drawn);
@@ -93,6 +104,7 @@ export function manifests(drawn: Drawn, options: ServiceOptions): string {
     slice(drawn, options),
     service(other, {}),
     slice(other, {}),
+    ...(options.isRivalled ? [service(rivalService(drawn), options, 1), slice(rivalService(drawn), {})] : []),
   ];
   return objects.map((object) => `${JSON.stringify(object)}\n`).join('---\n');
 }

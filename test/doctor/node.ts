@@ -104,6 +104,7 @@ export class DoctorNode implements AsyncDisposable {
         `${this.directory}/sluice.yaml`,
         '-o',
         `${this.directory}/rendered`,
+        ...(options.isRivalled ? ['--quarantine'] : []),
       ],
       { cwd: this.directory, reject: false },
     );

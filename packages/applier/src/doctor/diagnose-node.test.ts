@@ -23,6 +23,7 @@ const healthy: Facts = {
     halted: undefined,
     open: undefined,
     quarantinedServices: [],
+    leftOut: new Map(),
     bundle: { kind: 'same', directory: '/etc/sluice/rendered' },
     isDaemonRunning: true,
     alarms: {},
@@ -83,6 +84,23 @@ const connections = (answered: number, silent: number): Partial<Facts> =>
   conntrack({ endpoints: new Map([['10.244.2.6:8080 tcp', { answered, silent, masqueraded: 0 }]]) });
 const masqueraded = (count: number): Partial<Facts> =>
   conntrack({ endpoints: new Map([['10.244.2.6:8080 tcp', { answered: count, silent: 0, masqueraded: count }]]) });
+const modules = (release: string, ...installed: readonly string[]): Partial<Facts> => ({
+  modules: { release, installed },
+});
+/** The asked Service is in quarantine.yaml, and nowhere else. */
+const leftOut = (code: string): Partial<Facts> => ({
+  sluiced: { ...healthy.sluiced, leftOut: new Map([['shop/web', [code]]]) },
+  desired: { ...(healthy.desired as NonNullable<Facts['desired']>), frontends: [] },
+});
+const dropped = 'certain FOREIGN_DROP';
+const traceOf = (trace: readonly string[]): Partial<Facts> => ({
+  live: { answers: new Map([['10.96.0.10:80', 'silent']]), trace, traced: '10.96.0.10:80' },
+});
+/** The last lines of `nft monitor trace`. */
+const traced = (last: string): Partial<Facts> =>
+  traceOf([`trace id a0b1 ip nat OUTPUT packet: oif "lo"`, `trace id a0b1 ${last}`]);
+const logged = (...places: readonly string[]): Partial<Facts> =>
+  traceOf(places.map((place) => `TRACE: ${place} IN= OUT=eth0 SRC=192.0.2.11 DST=10.96.0.10 SPT=5 DPT=80 `));
 /** Another Service with the cluster IP and port. */
 const shared = (service: string): Partial<Facts> => {
   const desired = healthy.desired as NonNullable<Facts['desired']>;
@@ -135,6 +153,17 @@ test.each<[string, Partial<Facts>, string]>([
   ['a table of connections that is 94 % full', conntrack({ count: 949 }), ''],
   ['a table of connections that is 95 % full', conntrack({ count: 950 }), 'certain CONNTRACK_FULL'],
   ['an endpoint with one connection without reply', connections(0, 1), ''],
+  ['modules of another kernel alone', modules('6.12.48', '6.12.63'), 'likely MODULES_OF_OTHER_KERNEL'],
+  ['modules of this kernel and an older one', modules('6.12.48', '6.12.43', '6.12.48'), ''],
+  ['a Service whose addresses another one has', leftOut('VIP_CONFLICT'), 'certain ADDRESS_SHARED'],
+  ['a Service that cannot be rendered', leftOut('FIELD_INVALID'), 'certain SERVICE_LEFT_OUT'],
+  ['a rule of nftables that ends a trace', traced('inet fw out rule meta mark 0x1 drop (verdict drop)'), dropped],
+  ['a policy of nftables that ends a trace', traced('ip filter OUTPUT policy drop'), dropped],
+  ["a rule of Sluice's that ends a trace", traced('inet sluice services4 rule drop (verdict drop)'), ''],
+  ['a trace that a rule does not end', traced('inet fw out rule counter (verdict continue)'), ''],
+  ['a rule of store legacy that ends a trace', logged('raw:OUTPUT:policy:2', 'filter:OUTPUT:rule:1'), dropped],
+  ['a trace of store legacy to the end', logged('filter:OUTPUT:rule:1', 'nat:POSTROUTING:policy:2'), ''],
+  ["a trace of store legacy that ends in Sluice's chain", logged('filter:SLUICE-SERVICES:rule:1'), ''],
   ['an endpoint that never replies', connections(0, 2), 'likely ENDPOINT_SILENT'],
   ['an endpoint that replies to some', connections(1, 20), ''],
   [

@@ -5,6 +5,7 @@ import { kernelState } from './checks/kernel-state.ts';
 import { networkChecks } from './checks/network.ts';
 import { serviceChecks } from './checks/services.ts';
 import { sluicedChecks } from './checks/sluiced.ts';
+import { traceChecks } from './checks/trace.ts';
 import type { Facts } from './facts.ts';
 import { follow } from './packets.ts';
 import { frontendsOf } from './target.ts';
@@ -24,6 +25,7 @@ function findingsOf(target: ExaminedTarget, facts: Facts): readonly Finding[] {
     ...own,
     ...kernelState(desired, facts),
     ...foreignRules(packets, desired, facts),
+    ...traceChecks(printTarget(target), facts.live),
     ...serviceChecks(target, frontends, packets, facts),
     ...networkChecks(target, frontends, desired, facts),
     ...connectionChecks(frontends, facts),

@@ -34,6 +34,9 @@ export interface Facts {
   readonly clock?: ClockFacts;
   /** Tools that the mode needs, and the node lacks. */
   readonly missingTools?: readonly string[];
+  /** The kernel and the tools that run here, with their versions: for people. */
+  readonly versions?: ReadonlyMap<string, string>;
+  readonly modules?: ModuleFacts;
   /** Mode nftables: why nft cannot write to this kernel; empty: it can. */
   readonly cannotWrite?: string;
   /** `--live`: what own packets met. */
@@ -50,6 +53,8 @@ export interface SluicedFacts {
   readonly open: string | undefined;
   readonly quarantinedServices: readonly { readonly service: string; readonly because: string }[];
   readonly bundle: BundleFacts;
+  /** Services that the bundle in the directory leaves out, with the codes of their problems: `quarantine.yaml`. */
+  readonly leftOut: ReadonlyMap<string, readonly string[]>;
   readonly isDaemonRunning: boolean;
   /** By code. */
   readonly alarms: Readonly<Record<string, string>>;
@@ -187,12 +192,22 @@ export interface ClockFacts {
   readonly stateMs: number;
 }
 
+/** The modules that this kernel could load. */
+export interface ModuleFacts {
+  /** The release of the running kernel: `6.12.48-amd64`. */
+  readonly release: string;
+  /** The releases whose modules are installed. */
+  readonly installed: readonly string[];
+}
+
 /** What own packets met, with `--live`. */
 export interface LiveFacts {
   /** By `address:port`: how a connection from this node ended. */
   readonly answers: ReadonlyMap<string, LiveAnswer>;
-  /** The rules that they met, as `nft monitor trace` prints them. */
+  /** The rules that the packet to `traced` met, as `nft monitor trace` prints them, and as the kernel logs those of store legacy. */
   readonly trace: readonly string[];
+  /** `10.96.0.10:80`; left out: no packet was traced. */
+  readonly traced?: string;
 }
 
 export type LiveAnswer = 'answered' | 'refused' | 'silent' | 'unreachable';

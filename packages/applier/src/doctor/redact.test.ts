@@ -38,6 +38,7 @@ test('no name and no public address is left in an archive', () => {
       halted: undefined,
       open: undefined,
       quarantinedServices: [],
+      leftOut: new Map(),
       bundle: { kind: 'same', directory: '/etc/sluice/rendered' },
       isDaemonRunning: true,
       alarms: {},

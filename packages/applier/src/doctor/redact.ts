@@ -96,6 +96,7 @@ export function archiveFiles(diagnosis: Diagnosis, facts: Facts): ReadonlyMap<st
   const redaction = new Redaction(facts.node, [
     ...(desired?.frontends ?? []).flatMap(({ service }) => service ?? []),
     ...(facts.sluiced?.quarantinedServices ?? []).map(({ service }) => service),
+    ...(facts.sluiced?.leftOut ?? new Map<string, unknown>()).keys(),
     ...Object.values(files).flatMap(namedIn),
     diagnosis.subject,
   ]);

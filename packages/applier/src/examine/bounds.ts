@@ -11,6 +11,7 @@ export const bounds = {
   /** Lines of `conntrack -L` of all protocols. */
   connections: 1_000_000,
   interfaces: 1_000,
+  modules: 32,
   /** `--live`: connections to endpoints, each at most this long. */
   livePlaces: 16,
   liveMs: 1_000,
@@ -19,4 +20,6 @@ export const bounds = {
   /** How long two processes of nft take to start. */
   startMs: 400,
   traceLines: 200,
+  /** Records of the kernel's log, whose size is 256 KiB to 2 MiB. */
+  logRecords: 50_000,
 } as const;

@@ -13,14 +13,14 @@ import type { NodeState } from '../ports/node-state.ts';
 import { bounds } from './bounds.ts';
 import { countConnections, readFill } from './connections.ts';
 import { observeLive } from './live.ts';
-import { missingTools, readClock, readDisk } from './machine.ts';
+import { missingTools, readClock, readDisk, readModules, readVersions } from './machine.ts';
 import {
   readCounters,
   readFailedNeighbours,
   readInterfaces,
   readListeners,
   readPods,
-  readRoute,
+  readRoutes,
   readSysctls,
 } from './network.ts';
 import { desiredFacts } from './node.ts';
@@ -70,6 +70,8 @@ export async function examine(subject: Subject, run: Run): Promise<Facts> {
     disk: reads.one('the file system of the state directory', async () => readDisk(config.state)),
     clock: active && reads.one('the times of the state directory', async () => readClock(config.state)),
     missingTools: desired && missingTools(desired.mode, store),
+    versions: reads.one('versions of tools', () => readVersions(run)),
+    modules: readModules(),
     cannotWrite: reads.one('whether nft can write', subject.cannotWrite),
   });
   // Afterwards, so that nothing of it is taken for the node's own.
@@ -125,7 +127,10 @@ async function routesOf(
     sample(one.endpoints, followedMax.endpoints).map(({ text }) => addressOfEndpoint(text)),
   );
   const vips = asked.flatMap(({ address }) => (address === undefined || address.includes('/') ? [] : address));
-  const there = await Promise.all(distinct([...endpoints, ...vips]).map((to) => readRoute({ to }, run)));
+  const there = await readRoutes(
+    distinct([...endpoints, ...vips]).map((to) => ({ to })),
+    run,
+  );
   const own = new Set(interfaces.flatMap(({ addresses }) => addresses));
   const isEndpoint = new Set(endpoints);
   const back = there.flatMap(({ to, dev, via, isLocal }) => {
@@ -133,7 +138,7 @@ async function routesOf(
     return isOnNode ? [{ to: outsideClient[to.includes(':') ? 'ipv6' : 'ipv4'], from: to, iif: dev }] : [];
   });
   const clients = distinct(back.map(({ to }) => to)).map((to) => ({ to }));
-  return [...there, ...(await Promise.all([...clients, ...back].map((question) => readRoute(question, run))))];
+  return [...there, ...(await readRoutes([...clients, ...back], run))];
 }
 
 const distinct = (addresses: readonly string[]): readonly string[] => [...new Set(addresses)].slice(0, bounds.routes);

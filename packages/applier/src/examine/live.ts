@@ -8,6 +8,7 @@ import { addressOfEndpoint } from '../doctor/target.ts';
 import type { Run } from '../kernel/command.ts';
 import { findTool } from '../kernel/tools.ts';
 import { bounds } from './bounds.ts';
+import { withLegacyTrace } from './kernel-log.ts';
 
 /** Where packets of the doctor go. */
 interface Place {
@@ -43,10 +44,8 @@ export async function observeLive(
   if (!first || address === undefined || first.protocol === 'sctp') return { answers, trace: [] };
   const place = { address, port: first.port, protocol: first.protocol };
   const { trace, answer } = await traced(place, run);
-  return {
-    answers: answer === undefined ? answers : new Map([...answers, [printEndpoint(address, first.port), answer]]),
-    trace,
-  };
+  const name = printEndpoint(address, first.port);
+  return { answers: answer === undefined ? answers : new Map([...answers, [name, answer]]), trace, traced: name };
 }
 
 /** How a connection ends: refused by a reset or an ICMP error, silent after a time-out. UDP without a reply is not told from silence. */
@@ -107,8 +106,11 @@ async function traced(
   });
   // Until both have started; a trace that begins later misses rules and is no error.
   await sleep(bounds.startMs);
-  const answer = await reach(place, port);
-  await sleep(bounds.startMs / 2);
+  const { result: answer, lines: legacy } = await withLegacyTrace(port, async () => {
+    const reached = await reach(place, port);
+    await sleep(bounds.startMs / 2);
+    return reached;
+  });
   stop.abort();
   done.resolve();
   await Promise.all([owner, monitor]);
@@ -116,7 +118,7 @@ async function traced(
     .join('')
     .split('\n')
     .filter((line) => line.startsWith('trace id '));
-  return { trace: trace.slice(0, bounds.traceLines), answer };
+  return { trace: [...trace.slice(0, bounds.traceLines), ...legacy], answer };
 }
 
 /** One command a line: this is what nft reads without a terminal. The table lives until `done`. */

@@ -1,7 +1,10 @@
-import { accessSync, constants, readdirSync, statfsSync, statSync } from 'node:fs';
+import { accessSync, constants, readdirSync, readFileSync, statfsSync, statSync } from 'node:fs';
+import { release } from 'node:os';
 import { dirname, join } from 'node:path';
-import type { ClockFacts, DesiredFacts, DiskFacts } from '../doctor/facts.ts';
+import type { ClockFacts, DesiredFacts, DiskFacts, ModuleFacts } from '../doctor/facts.ts';
+import type { Run } from '../kernel/command.ts';
 import { findTool } from '../kernel/tools.ts';
+import { bounds } from './bounds.ts';
 
 /** The file system of the state directory, or of the nearest directory above it that exists. @throws Error when it cannot be read */
 export function readDisk(path: string): DiskFacts {
@@ -38,4 +41,32 @@ export function missingTools(mode: DesiredFacts['mode'], store: DesiredFacts['st
   } as const;
   const plain = (name: string): string => name.replace(/-(?:nft|legacy)-/, '-');
   return needed[mode].filter((name) => findTool(name) === undefined && findTool(plain(name)) === undefined);
+}
+
+/**
+ * The modules that can be loaded; undefined where the kernel has loaded none, or their folder cannot be seen, as in most containers.
+ */
+export function readModules(): ModuleFacts | undefined {
+  try {
+    if (readFileSync('/proc/modules', 'utf8') === '') return undefined;
+    return { release: release(), installed: readdirSync('/lib/modules').toSorted().slice(0, bounds.modules) };
+  } catch {
+    return undefined;
+  }
+}
+
+const versioned = ['nft', 'iptables', 'ip6tables', 'conntrack', 'ipvsadm', 'ip'] as const;
+
+/** What runs here, by name: a tool that is not installed is left out. */
+export async function readVersions(run: Run): Promise<ReadonlyMap<string, string>> {
+  const found = new Map([['Linux', release()]]);
+  const versionOf = async (name: (typeof versioned)[number]): Promise<void> => {
+    const file = findTool(name);
+    if (file === undefined) return;
+    const args = [name === 'ip' ? '-V' : '--version'];
+    const { exitCode, stdout, why } = await run({ file, args, timeoutMs: bounds.toolMs, outputBytesMax: 4096 });
+    found.set(name, exitCode === 0 ? (stdout.split('\n')[0] ?? '') : why);
+  };
+  await Promise.all(versioned.map(versionOf));
+  return found;
 }

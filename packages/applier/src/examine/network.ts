@@ -1,5 +1,6 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { canonicalAddress } from '@sluice/netfilter';
+import { printQuestion } from '../doctor/checks/network.ts';
 import type { CounterFacts, InterfaceFacts, ListenerFacts, PodFacts, RouteFacts } from '../doctor/facts.ts';
 import type { Run } from '../kernel/command.ts';
 import { findTool } from '../kernel/tools.ts';
@@ -12,13 +13,8 @@ async function ipJson(args: readonly string[], run: Run): Promise<unknown> {
   const file = findTool('ip');
   if (file === undefined) throw new Error('ip is not installed');
   const ran = await run({ file, args: ['-j', ...args], timeoutMs: bounds.toolMs, outputBytesMax: bounds.toolBytes });
-  if (ran.exitCode !== 0) throw new ToolError(ran.stderr.trim() === '' ? ran.why : ran.stderr.trim());
+  if (ran.exitCode !== 0) throw new Error(ran.stderr.trim() === '' ? ran.why : ran.stderr.trim());
   return JSON.parse(ran.stdout.trim() === '' ? '[]' : ran.stdout);
-}
-
-/** The tool ran and said no. */
-class ToolError extends Error {
-  override readonly name = 'ToolError';
 }
 
 interface ListedInterface {
@@ -61,26 +57,52 @@ interface ListedRoute {
 
 const noRoutes = new Set(['blackhole', 'unreachable', 'prohibit', 'throw']);
 
-/** @throws Error when ip cannot be started */
-export async function readRoute(question: RouteQuestion, run: Run): Promise<RouteFacts> {
-  const { to, from, iif } = question;
-  const args = [
-    'route',
-    'get',
-    to,
-    ...(from === undefined ? [] : ['from', from]),
-    ...(iif === undefined ? [] : ['iif', iif]),
-  ];
-  try {
-    const [route] = (await ipJson(args, run)) as readonly ListedRoute[];
-    if (route?.dev === undefined || noRoutes.has(route.type ?? ''))
-      return { ...question, isLocal: false, why: route?.type ?? 'no route' };
-    const via = route.gateway === undefined ? {} : { via: route.gateway };
-    return { ...question, dev: route.dev, ...via, isLocal: route.type === 'local' };
-  } catch (error) {
-    if (error instanceof ToolError) return { ...question, isLocal: false, why: error.message };
-    throw error;
+/** A name that `ip -batch` reads as one word. */
+const plainName = /^[A-Za-z0-9_.:@+-]+$/;
+
+/**
+ * Asks for routes, with one process for all: a node with many rules starts one in 10 ms.
+ * @returns a fact for each question, in their order; interfaces whose names have other characters than usual are not asked about
+ * @throws Error when ip cannot be started
+ */
+export async function readRoutes(questions: readonly RouteQuestion[], run: Run): Promise<readonly RouteFacts[]> {
+  const file = findTool('ip');
+  if (file === undefined) throw new Error('ip is not installed');
+  const asked = questions.filter(({ iif }) => iif === undefined || plainName.test(iif));
+  if (asked.length === 0) return [];
+  const input = asked.map((question) => `route get ${printQuestion(question)}\n`).join('');
+  const args = ['-j', '-force', '-batch', '-'];
+  const ran = await run({ file, args, input, timeoutMs: bounds.toolMs, outputBytesMax: bounds.toolBytes });
+  const refused = refusedLines(ran.stderr);
+  // An answer a line, and exit code 1 where a question had none.
+  const answers = ran.stdout.split('\n').filter((line) => line.startsWith('['));
+  if (answers.length + refused.size !== asked.length) throw new Error(ran.why === '' ? 'ip left routes out' : ran.why);
+  let at = 0;
+  return asked.map((question, index): RouteFacts => {
+    const why = refused.get(index + 1);
+    if (why !== undefined) return { ...question, isLocal: false, why };
+    const [route] = JSON.parse(answers[at++] ?? '[]') as readonly ListedRoute[];
+    return routeOf(question, route);
+  });
+}
+
+/** `Command failed -:2` follows what went wrong in line 2. */
+function refusedLines(stderr: string): ReadonlyMap<number, string> {
+  const found = new Map<number, string>();
+  let said = '';
+  for (const line of stderr.split('\n')) {
+    const number = /^Command failed -:(\d+)$/.exec(line)?.[1];
+    if (number === undefined) said = line;
+    else found.set(Number(number), said);
   }
+  return found;
+}
+
+function routeOf(question: RouteQuestion, route: ListedRoute | undefined): RouteFacts {
+  if (route?.dev === undefined || noRoutes.has(route.type ?? ''))
+    return { ...question, isLocal: false, why: route?.type ?? 'no route' };
+  const via = route.gateway === undefined ? {} : { via: route.gateway };
+  return { ...question, dev: route.dev, ...via, isLocal: route.type === 'local' };
 }
 
 /**

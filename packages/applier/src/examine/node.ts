@@ -1,4 +1,4 @@
-import { summariseNode, valueOf } from '@sluice/bundle';
+import { quarantineFile, summariseNode, valueOf } from '@sluice/bundle';
 import { families, type Family, frontendMark, planeOf, type Problem, readFrontendKey } from '@sluice/netfilter';
 import type { SluicedConfig } from '../config.ts';
 import type { BundleFacts, DesiredFacts, Frontend } from '../doctor/facts.ts';
@@ -11,6 +11,8 @@ import type { NodeRecord } from '../state/record.ts';
 export interface ArrivedFacts {
   /** Compared with the journal. */
   readonly bundle: BundleFacts;
+  /** `SluicedFacts.leftOut` */
+  readonly leftOut: ReadonlyMap<string, readonly string[]>;
   /** The addresses that the bundle gives the node. */
   readonly nodeAddresses: readonly string[];
 }
@@ -21,10 +23,11 @@ export function arrivedFacts(
   { node, bundle: directory }: SluicedConfig,
   record: NodeRecord | undefined,
 ): ArrivedFacts {
-  if (arrival.kind === 'absent') return { bundle: { kind: 'absent', directory }, nodeAddresses: [] };
-  if (arrival.kind === 'refused') return { bundle: refused(directory, arrival.problems[0]), nodeAddresses: [] };
+  if (arrival.kind === 'absent') return { ...nothing, bundle: { kind: 'absent', directory } };
+  if (arrival.kind === 'refused') return { ...nothing, bundle: refused(directory, arrival.problems[0]) };
   const resolved = summariseNode(arrival.tree.files, node);
-  if (!('version' in resolved)) return { bundle: refused(directory, resolved[0]), nodeAddresses: [] };
+  if (!('version' in resolved)) return { ...nothing, bundle: refused(directory, resolved[0]) };
+  const leftOut = readQuarantine(arrival.tree.files.get(quarantineFile) ?? '');
   const { version, nodeFile } = resolved;
   const nodeAddresses = families.flatMap((family) => {
     const address = valueOf(nodeFile.values, family, 'address');
@@ -32,10 +35,28 @@ export function arrivedFacts(
   });
   const active = record?.current;
   if (active?.version === version || active?.partial?.of === version)
-    return { bundle: { kind: 'same', directory }, nodeAddresses };
+    return { bundle: { kind: 'same', directory }, nodeAddresses, leftOut };
   const quarantined = record?.quarantined[version];
   const bundle = { kind: 'newer', directory, version, ...(quarantined === undefined ? {} : { quarantined }) } as const;
-  return { bundle, nodeAddresses };
+  return { bundle, nodeAddresses, leftOut };
+}
+
+const nothing = { nodeAddresses: [], leftOut: new Map<string, readonly string[]>() } as const;
+
+/** The Services of `quarantine.yaml`, as `sluice render` writes it; other lines say nothing here. */
+export function readQuarantine(text: string): ReadonlyMap<string, readonly string[]> {
+  const found = new Map<string, string[]>();
+  let codes: string[] = [];
+  for (const line of text.split('\n')) {
+    const object = /^ {2}- object: (.*)$/.exec(line)?.[1];
+    const code = /^ {6}- code: ([A-Z][A-Z0-9_]*)$/.exec(line)?.[1];
+    if (object !== undefined) {
+      codes = [];
+      const service = /^Service ([a-z0-9][-a-z0-9]*\/[a-z0-9][-a-z0-9]*)$/.exec(object)?.[1];
+      if (service !== undefined) found.set(service, codes);
+    } else if (code !== undefined) codes.push(code);
+  }
+  return found;
 }
 
 const refused = (directory: string, problem: Problem | undefined): BundleFacts => ({

@@ -10,6 +10,8 @@ export const causes = {
   SERVICE_UNKNOWN: 'the active generation has no Service, address or port of that name',
   TOOL_MISSING: 'a tool that the mode of this node needs is not installed or does not run',
   TOOL_CANNOT_WRITE: 'nft cannot write to this kernel, so no change and no rollback is possible',
+  MODULES_OF_OTHER_KERNEL:
+    'the modules of the running kernel are not installed: rules that need one more are refused until a reboot',
   // something else writes rules
   KUBE_PROXY_RUNNING: 'a kube-proxy runs on this node and writes rules of its own',
   KUBE_PROXY_LEFTOVERS: 'rules, tables or interfaces of a former kube-proxy still take packets of Services',
@@ -43,6 +45,7 @@ export const causes = {
   // addresses and ports that mean two things
   ADDRESS_ON_INTERFACE: 'an interface of this node has the address of a Service',
   ADDRESS_SHARED: 'two Services answer on one address and port',
+  SERVICE_LEFT_OUT: 'the Service cannot be rendered: the bundle lacks it, or has it as it was before',
   HAIRPIN_OFF:
     'a bridge does not send packets back to the port they came from: a pod cannot reach itself through a Service',
   LISTENER_ON_NODE_PORT: 'a program listens on a node port: connections to it go to the Service',

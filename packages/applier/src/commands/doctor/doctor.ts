@@ -5,7 +5,7 @@ import { printDiagnosis, type Problem, readTarget, type ExaminedTarget } from '@
 import { CommandError } from '../../command-error.ts';
 import type { SluicedConfig } from '../../config.ts';
 import { diagnoseNode } from '../../doctor/diagnose-node.ts';
-import type { BundleFacts, Facts, SluicedFacts } from '../../doctor/facts.ts';
+import type { Facts, SluicedFacts } from '../../doctor/facts.ts';
 import { archiveFiles } from '../../doctor/redact.ts';
 import { examine } from '../../examine/examine.ts';
 import { arrivedFacts } from '../../examine/node.ts';
@@ -67,24 +67,26 @@ const unwritable = (path: string, why: string): Problem => ({
 });
 
 async function factsOf(config: SluicedConfig, target: ExaminedTarget, isLive: boolean): Promise<Facts> {
-  const record = peek(config.state);
-  const arrival = await bundleOf(config);
-  const { bundle, nodeAddresses } = arrivedFacts(arrival, config, record);
   const saved = new SavedTables();
   const keeping = (run: Run): Run => saved.keeping(run);
   const session = await openSession({ ...config, backend: 'auto' }, 'look', () => undefined, undefined, keeping);
   try {
     const { journal, backend, reconciler } = session;
+    // Tools read the kernel while this process reads the bundle.
+    const differences = reconciler.differences();
+    void differences.catch(() => undefined);
+    const record = peek(config.state);
+    const { nodeAddresses, ...arrived } = arrivedFacts(await bundleOf(config), config, record);
     return await examine(
       {
         config,
         target,
-        sluiced: await sluicedFacts(config, record, bundle),
+        sluiced: await sluicedFacts(config, record, arrived),
         active: journal.active?.state,
         store: backend,
         isLive,
         nodeAddresses,
-        differences: () => reconciler.differences(),
+        differences: () => differences,
         saved,
         cannotWrite: async () => {
           const lack = await session.nftLack();
@@ -120,7 +122,7 @@ async function bundleOf(config: SluicedConfig): Promise<Arrival> {
 async function sluicedFacts(
   config: SluicedConfig,
   record: NodeRecord | undefined,
-  bundle: BundleFacts,
+  { bundle, leftOut }: Pick<SluicedFacts, 'bundle' | 'leftOut'>,
 ): Promise<SluicedFacts> {
   const running = await controlStatus(config.state);
   return {
@@ -130,6 +132,7 @@ async function sluicedFacts(
     open: record?.open?.version,
     quarantinedServices: record?.quarantinedServices ?? [],
     bundle,
+    leftOut,
     isDaemonRunning: running !== undefined,
     alarms: running?.report?.alarms ?? {},
   };

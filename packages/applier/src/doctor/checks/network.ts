@@ -112,14 +112,15 @@ function routeChecks(served: readonly Frontend[], { routes = [], interfaces = []
         code: 'NO_ROUTE',
         certainty: 'certain',
         about: `${route.to}${from}`,
-        evidence: [`ip route get ${questionOf(route)}: ${route.why ?? 'no route'}`, `no route to ${what}${from}`],
+        evidence: [`ip route get ${printQuestion(route)}: ${route.why ?? 'no route'}`, `no route to ${what}${from}`],
         fix: `ip ${route.to.includes(':') ? '-6 ' : ''}route show match ${route.to}`,
       },
     ];
   });
 }
 
-const questionOf = ({ to, from, iif }: RouteFacts): string =>
+/** As `ip route get` takes it: `10.244.1.5 from 10.244.1.6 iif cali1`. */
+export const printQuestion = ({ to, from, iif }: Pick<RouteFacts, 'to' | 'from' | 'iif'>): string =>
   [to, ...(from === undefined ? [] : ['from', from]), ...(iif === undefined ? [] : ['iif', iif])].join(' ');
 
 function neighbourChecks(

@@ -59,6 +59,23 @@ function endpointsCommand(frontend: Frontend | undefined): string {
 }
 
 function unknownTarget(target: ExaminedTarget, frontends: readonly Frontend[], facts: Facts): readonly Finding[] {
+  const left = target.kind === 'service' ? facts.sluiced.leftOut.get(target.service) : undefined;
+  if (target.kind === 'service' && left)
+    return [
+      {
+        code: left.includes('VIP_CONFLICT') ? 'ADDRESS_SHARED' : 'SERVICE_LEFT_OUT',
+        // It may be served by the rules that it had before.
+        certainty: frontends.length === 0 ? 'certain' : 'likely',
+        about: target.service,
+        evidence: [
+          `${facts.sluiced.bundle.directory}/quarantine.yaml lists Service ${target.service}: ${left.join(', ')}`,
+          ...(left.includes('VIP_CONFLICT')
+            ? ['another Service has had one of its addresses and ports for longer, and keeps it']
+            : []),
+        ],
+        fix: 'kubectl get services -A -o wide',
+      },
+    ];
   if (target.kind === 'all' || frontends.length > 0 || !facts.desired) return [];
   const { frontends: known } = facts.desired;
   const similar = known.filter((one) =>

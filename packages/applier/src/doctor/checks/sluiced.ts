@@ -66,7 +66,20 @@ export function sluicedChecks(facts: Facts, target: ExaminedTarget): readonly Fi
       ],
       fix: 'timedatectl timesync-status',
     });
-  return [...found, ...toolChecks(facts), ...bundleChecks(sluiced)];
+  return [...found, ...toolChecks(facts), ...moduleChecks(facts), ...bundleChecks(sluiced)];
+}
+
+/** As after an upgrade of the kernel's package that removed the running one: what is loaded works, and nothing more can be loaded. */
+function moduleChecks({ modules }: Facts): readonly Finding[] {
+  if (!modules || modules.installed.length === 0 || modules.installed.includes(modules.release)) return [];
+  return [
+    {
+      code: 'MODULES_OF_OTHER_KERNEL',
+      certainty: 'likely',
+      evidence: [`Linux ${modules.release} runs; /lib/modules has ${modules.installed.join(', ')}`],
+      fix: 'systemctl reboot',
+    },
+  ];
 }
 
 function toolChecks({ missingTools = [], cannotWrite = '' }: Facts): readonly Finding[] {
