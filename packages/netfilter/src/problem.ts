@@ -148,6 +148,8 @@ export const problemCodes = {
   ANSWER_MISSING: 'a command requires confirmation, but there is no terminal',
   // the node
   HOST_FACTS_INVALID: 'a file of host facts is not in a format that this version reads, or is of another node',
+  OBSERVATION_INVALID: 'a file of what was observed is not in a format that this version reads, or is of another node',
+  PARITY_REPORT_INVALID: 'a parity report is not in a format that this version reads, or contradicts itself',
   NODE_CONFIG_INVALID: 'sluiced.yaml is not valid',
   NODE_TOOL_MISSING: 'a tool that the bundle needs is not installed on the node',
   NODE_LACKS_NEED: 'the node lacks a capability that the profile needs',

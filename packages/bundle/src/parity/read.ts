@@ -1,0 +1,122 @@
+import type { Problem } from '@sluice/netfilter';
+import { parityCauses, type ParityReport, parityReportFormat } from './report.ts';
+
+type Json = Readonly<Record<string, unknown>>;
+type Check = (value: unknown) => boolean;
+const isObject = (value: unknown): value is Json =>
+  typeof value === 'object' && value !== null && !Array.isArray(value);
+const isText: Check = (value) => typeof value === 'string' && value.length <= 64 * 1024;
+const isCount: Check = (value) => Number.isSafeInteger(value) && (value as number) >= 0;
+const optional =
+  (check: Check): Check =>
+  (value) =>
+    value === undefined || check(value);
+const shape =
+  (checks: Readonly<Record<string, Check>>): Check =>
+  (value) =>
+    isObject(value) &&
+    Object.keys(value).every((key) => Object.hasOwn(checks, key)) &&
+    Object.entries(checks).every(([key, check]) => check(value[key]));
+const list =
+  (check: Check): Check =>
+  (value) =>
+    Array.isArray(value) && value.length <= 1_000_000 && value.every(check);
+const one =
+  (...choices: readonly unknown[]): Check =>
+  (value) =>
+    choices.includes(value);
+const hex =
+  (digits: number): Check =>
+  (value) =>
+    typeof value === 'string' && value.length === digits && /^[0-9a-f]+$/.test(value);
+
+const difference = shape({
+  id: hex(16),
+  frontend: isText,
+  family: one('ipv4', 'ipv6'),
+  services: list(isText),
+  source: shape({
+    class: one('pod-here', 'pod-elsewhere', 'node', 'outside', 'endpoint'),
+    network: optional(isText),
+    address: isText,
+  }),
+  observed: isText,
+  desired: isText,
+  cause: one(...parityCauses),
+  code: optional(isText),
+  rule: optional(isText),
+  packet: shape({
+    from: isText,
+    in: optional(isText),
+    to: isText,
+    port: isCount,
+    protocol: one('tcp', 'udp', 'sctp'),
+    state: optional(one('established', 'invalid')),
+  }),
+  alsoFrom: list(isText),
+  advice: isText,
+});
+
+const report = shape({
+  apiVersion: one('sluice.dev/v1alpha1'),
+  kind: one('ParityReport'),
+  format: one(parityReportFormat),
+  node: isText,
+  bootId: optional(isText),
+  observedDigest: hex(64),
+  version: hex(16),
+  modes: shape({ observed: list(isText), desired: isText }),
+  result: one('equivalent', 'different', 'incomplete'),
+  coverage: shape({
+    frontends: isCount,
+    sources: isCount,
+    cases: isCount,
+    notCovered: list(
+      shape({ what: isText, at: optional(isText), why: isText, cases: isCount, matters: one(true, false) }),
+    ),
+  }),
+  differences: list(difference),
+});
+
+/** Prints a report as JSON, with its keys in one order. */
+export function printParityReport(of: ParityReport): string {
+  const head = { apiVersion: 'sluice.dev/v1alpha1', kind: 'ParityReport', format: parityReportFormat } as const;
+  return `${JSON.stringify({ ...head, ...of }, null, 2)}\n`;
+}
+
+/**
+ * Reads what `sluice parity -o json` printed. @param file named in the problem
+ * @returns the report, or `PARITY_REPORT_INVALID`: it is not of this form, or its result contradicts its content
+ */
+export function readParityReport(file: string, text: string): ParityReport | Problem {
+  const value = parsed(text);
+  if (!report(value)) return invalid(file, 'it is not a parity report of this format');
+  const { apiVersion: _apiVersion, kind: _kind, format: _format, ...rest } = value as Json;
+  const read = rest as unknown as ParityReport;
+  if (read.result !== resultOf(read)) return invalid(file, `its content does not mean ${read.result}`);
+  return read;
+}
+
+/** The result that differences and coverage mean. */
+export function resultOf({
+  differences,
+  coverage,
+}: Pick<ParityReport, 'differences' | 'coverage'>): ParityReport['result'] {
+  if (differences.some(({ cause }) => cause !== 'mode')) return 'different';
+  return coverage.notCovered.some(({ matters }) => matters) ? 'incomplete' : 'equivalent';
+}
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
+const invalid = (file: string, why: string): Problem => ({
+  code: 'PARITY_REPORT_INVALID',
+  level: 'error',
+  message: `Cannot read ${file}: ${why}`,
+  hint: 'Write it with `sluice parity OBSERVED BUNDLE --node NAME -o json`',
+});

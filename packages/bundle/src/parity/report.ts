@@ -1,0 +1,102 @@
+import type { Family, TransportProtocol } from '@sluice/netfilter';
+
+/**
+ * What `sluice parity -o json` prints: whether a node's kernel treats every packet of a Service as a bundle would. README.md, "Parity
+ * reports". A certificate is made of it.
+ */
+export interface ParityReport {
+  readonly node: string;
+  /** Of the observation; absent for saved outputs. */
+  readonly bootId?: string;
+  /** `digest` of the observation. */
+  readonly observedDigest: string;
+  /** The version of the node's part of the bundle, 16 hex digits. */
+  readonly version: string;
+  /** Modes of both sides: `iptables`, `ipvs`, `nftables`; observed ones are those whose rules or servers translate packets. */
+  readonly modes: { readonly observed: readonly string[]; readonly desired: string };
+  readonly result: ParityResult;
+  readonly coverage: ParityCoverage;
+  /** In the order of frontends; each id once. */
+  readonly differences: readonly ParityDifference[];
+}
+
+/**
+ * `equivalent`: no packet that was traced is treated differently, but for documented differences of modes. `different`: at least one is.
+ * `incomplete`: none was found, but not all could be traced.
+ */
+export type ParityResult = 'equivalent' | 'different' | 'incomplete';
+
+export interface ParityCoverage {
+  /** Frontends of either side. */
+  readonly frontends: number;
+  /** Different sources, over all frontends. */
+  readonly sources: number;
+  /** Pairs of a frontend and a source: each was traced on both sides. */
+  readonly cases: number;
+  readonly notCovered: readonly NotCovered[];
+}
+
+/** Something that was not compared. */
+export interface NotCovered {
+  /** A rule that packets of Services can meet, a part of the observation, or a kind of packet. */
+  readonly what: string;
+  /** `observed.json:1204`; absent where there is no line. */
+  readonly at?: string;
+  readonly why: string;
+  /** Cases without a result because of it; 0 for a part that no case needs. */
+  readonly cases: number;
+  /** Whether the result is `incomplete` because of it. */
+  readonly matters: boolean;
+}
+
+/**
+ * Why the two sides differ. `config`: a setting of the node or the profile. `objects`: Services or endpoints that changed between the
+ * observation and the bundle. `mode`: a documented difference of modes; it does not make the result `different`. `foreign-rule`: a rule
+ * of neither. `bug`: none of these, so one side is wrong.
+ */
+export const parityCauses = ['config', 'objects', 'mode', 'foreign-rule', 'bug'] as const;
+export type ParityCause = (typeof parityCauses)[number];
+
+export interface ParityDifference {
+  /** Stable over runs, bundles and observations that show the same difference: 16 hex digits. */
+  readonly id: string;
+  /** `10.96.0.10:80/tcp`, `node port 30080/tcp`, `localhost 30080/tcp`. */
+  readonly frontend: string;
+  readonly family: Family;
+  /** `shop/web`, in byte order; empty where the bundle has no Service there. */
+  readonly services: readonly string[];
+  readonly source: ParitySource;
+  /** `dnat 10.244.1.5:8080 1/2 | 10.244.2.7:8080 1/2; affinity 10800 s`, in the words of `sluice diff`. */
+  readonly observed: string;
+  readonly desired: string;
+  readonly cause: ParityCause;
+  /** With `mode`: the code of the documented difference. */
+  readonly code?: string;
+  /** With `foreign-rule`: the rule as it was observed. */
+  readonly rule?: string;
+  readonly packet: ParityPacket;
+  /** Other sources with the same difference, by class. */
+  readonly alsoFrom: readonly string[];
+  readonly advice: string;
+}
+
+export interface ParitySource {
+  readonly class: 'pod-here' | 'pod-elsewhere' | 'node' | 'outside' | 'endpoint';
+  /** The network that a rule matches. */
+  readonly network?: string;
+  readonly address: string;
+}
+
+/** The first packet of a connection, or one of an established one. */
+export interface ParityPacket {
+  readonly from: string;
+  /** Absent: the node itself sends it. */
+  readonly in?: string;
+  readonly to: string;
+  readonly port: number;
+  readonly protocol: TransportProtocol;
+  /** Absent: `new`. `established`: a later packet. `invalid`: one of no connection. */
+  readonly state?: 'established' | 'invalid';
+}
+
+export const parityReportFormat = 1;
