@@ -45,7 +45,7 @@ function ours(): LayoutTexts {
     Array.from({ length: services }, (_, service) => [key(service), linesOf(pods(service))] as const),
   );
   const settings = [
-    `table 3 address${isCounted ? ' counters' : ''}`,
+    `table 4 address${isCounted ? ' counters' : ''}`,
     'pods 10.128.0.0/9',
     'keep 10.128.0.0/9',
     'node 192.0.2.11',

@@ -98,7 +98,7 @@ function frontends(): Readonly<Record<string, Body>> {
 }
 
 const byAddress = [
-  'table 3 address',
+  'table 4 address',
   ...['pods', 'keep'].flatMap((kind) => [`${kind} 10.244.0.0/16`, `${kind} fd00:10:244::/48`]),
 ];
 const common = ['node 127.0.0.0/8', 'node 192.0.2.0/24', 'node fd00:2::/64', 'cidr 10.96.0.0/16', 'health 32090'];
@@ -185,7 +185,7 @@ async function load(on: Cluster, state: NftState): Promise<void> {
 
 const tables: readonly (readonly [string, readonly string[], readonly Row[]])[] = [
   ['by address', byAddress, rows],
-  ['by interface', ['table 3 interface pod*'], rows],
+  ['by interface', ['table 4 interface pod*'], rows],
   ['by address, all masqueraded', [`${byAddress[0]} masquerade-all`, ...byAddress.slice(1)], masqueraded],
 ];
 

@@ -29,7 +29,7 @@ const lines = (...pods: readonly number[]): readonly string[] => [
   ...pods.map((n) => `endpoint 10.244.1.${n} . 8080`),
 ];
 const stateOf = (frontends: Readonly<Record<string, readonly string[]>>): NftState => ({
-  settings: ['table 3 address', 'pods 10.244.0.0/16', 'node 192.0.2.11'],
+  settings: ['table 4 address', 'pods 10.244.0.0/16', 'node 192.0.2.11'],
   frontends: new Map(Object.entries(frontends)),
 });
 const [old, fresh] = [stateOf({ [cart]: lines(1, 2) }), stateOf({ [cart]: lines(3) })];

@@ -70,7 +70,7 @@ test('a state is read back from the table, also beside a release on probation', 
 
 test('a table with another rule is not read', async () => {
   const { nft } = new FakeKernel();
-  const state: NftState = { settings: ['table 3 address'], frontends: new Map() };
+  const state: NftState = { settings: ['table 4 address'], frontends: new Map() };
   for (const step of planNftInPlace({ mend: [], held: undefined, exists: false }, state).first) await nft.apply(step);
   await nft.load('add rule inet sluice services4 accept\n');
   const observed = await nft.observe();

@@ -18,7 +18,7 @@ const [one, other] = ['10.96.0.10 . tcp . 80', '10.96.0.10 . tcp . 81'];
 
 /** Frontends of one address, each with these pods. */
 const stateOf = (lists: Readonly<Record<string, readonly string[]>>): NftState => ({
-  settings: ['table 3 address'],
+  settings: ['table 4 address'],
   frontends: new Map(
     Object.entries(lists).map(([key, endpoints]) => [
       key,

@@ -51,7 +51,7 @@ function frontend(key: string): fc.Arbitrary<readonly string[]> {
 }
 
 const settingsOf = [
-  'table 3 address',
+  'table 4 address',
   'pods 10.244.0.0/16',
   'keep 10.244.0.0/16',
   'node 192.0.2.11',
@@ -73,6 +73,6 @@ export function nftStates(settings: fc.Arbitrary<readonly string[]> = fc.constan
 export const otherSettings: fc.Arbitrary<readonly string[]> = fc.constantFrom(
   settingsOf,
   [...settingsOf, 'health 32090'],
-  ['table 3 address', 'pods 10.0.0.0/8', 'keep 0.0.0.0/0', 'node 192.0.2.0/24', 'node fd00::11', 'cidr 10.96.0.0/12'],
-  ['table 3 interface cali* masquerade-all', 'node 192.0.2.11', 'node 192.0.2.12', 'cidr fd00:10:96::/112'],
+  ['table 4 address', 'pods 10.0.0.0/8', 'keep 0.0.0.0/0', 'node 192.0.2.0/24', 'node fd00::11', 'cidr 10.96.0.0/12'],
+  ['table 4 interface cali* masquerade-all', 'node 192.0.2.11', 'node 192.0.2.12', 'cidr fd00:10:96::/112'],
 );

@@ -14,7 +14,7 @@ afterEach(() => rmSync(directory, { recursive: true, force: true }));
 
 const open = (): DiskJournal => DiskJournal.open(directory, 'node-1', () => new Date(0));
 const none: NodeState = { families: {}, sysctls: new Map() };
-const settings = ['table 3 address', 'pods 10.244.0.0/16'];
+const settings = ['table 4 address', 'pods 10.244.0.0/16'];
 
 /** A state with some frontends, one of them with an endpoint of its own. */
 function stateOf(endpoint: string, count = 3): NodeState {

@@ -27,7 +27,7 @@ function problemsOf(files: ReadonlyMap<string, string>): readonly string[] {
 test('reads the frontends of each node', () => {
   const [a, b] = [stateOf(nftBundle(), 'node-a'), stateOf(nftBundle(), 'node-b')];
   expect(a.settings).toEqual([
-    'table 3 address',
+    'table 4 address',
     'pods 10.244.0.0/16',
     'pods fd00:10:244::/56',
     'keep 10.244.0.0/16',
@@ -190,7 +190,7 @@ test('the interface of a profile is part of the table', () => {
   const files = new Map(nftBundle(nftServices, { first }));
   const profile = 'profiles/default/profile.yaml';
   files.set(profile, (files.get(profile) ?? '').replace('values: {}', 'values: { interfaceNamePrefix: cali }'));
-  expect(stateOf(files, 'node-a').settings[0]).toBe('table 3 interface cali* masquerade-all');
+  expect(stateOf(files, 'node-a').settings[0]).toBe('table 4 interface cali* masquerade-all');
 });
 
 test('a bundle with an older text of the table keeps its version, and gives the same state', () => {

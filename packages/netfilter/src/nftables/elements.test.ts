@@ -135,7 +135,7 @@ test('two endpoints with the same 32 bits get different ids', () => {
 });
 
 test('settings are elements of both families', () => {
-  const settings = ['table 3 address', 'pods 10.0.0.0/8', 'cidr fd00::/108', 'health 32000'];
+  const settings = ['table 4 address', 'pods 10.0.0.0/8', 'cidr fd00::/108', 'health 32000'];
   expect(settingsElements(settings).map(print)).toEqual([
     'pods4 10.0.0.0/8',
     'cidr6 fd00::/108',

@@ -10,7 +10,7 @@ const key = '10.96.0.10 . tcp . 80';
 const plain = { isClusterIP: true, none: 'drop', ranges: [], local: [] } as const;
 const linesOf = (endpoints: readonly string[]): readonly string[] => frontendLines({ ...plain, endpoints });
 const stateOf = (endpoints: readonly string[]): NftState => ({
-  settings: ['table 3 address'],
+  settings: ['table 4 address'],
   frontends: new Map([[key, linesOf(endpoints)]]),
 });
 const kept = (state: NftState, active: NftState): readonly string[] =>
@@ -50,7 +50,7 @@ test('equal frontends keep the identity of the active lines', () => {
 });
 
 test('frontends that are gone are gone', () => {
-  const next = keepSlots({ settings: ['table 3 address'], frontends: new Map() }, stateOf(['a']));
+  const next = keepSlots({ settings: ['table 4 address'], frontends: new Map() }, stateOf(['a']));
   expect([next.frontends.size, [...next.frontends.keys()]]).toEqual([0, []]);
 });
 

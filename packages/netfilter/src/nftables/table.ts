@@ -21,14 +21,14 @@ export const affinityClientsDefault = 1_048_576;
 export const nftTableName = 'inet sluice';
 
 /**
- * The texts of the table that `sluice` has written, the newest last. All mean the same: old ones are read, from bundles and from kernels,
- * and the newest is loaded.
+ * The texts of the table that `sluice` has written, the newest last. All mean the same where no other program translates packets of
+ * Services: old ones are read, from bundles and from kernels, and the newest is loaded.
  */
-export const tableEditions = [1, 2, 3] as const;
+export const tableEditions = [1, 2, 3, 4] as const;
 export type TableEdition = (typeof tableEditions)[number];
 
 /** What is rendered and loaded. A change of the text is another number. */
-export const tableEdition: TableEdition = 3;
+export const tableEdition: TableEdition = 4;
 
 /** The words of a family in rules, and the suffix of its sets, maps and chains. */
 interface Words {
@@ -234,13 +234,19 @@ function clusterRules({ n, ip }: Words, { detector, masqueradeAll }: NftTableOpt
     : [`iifname != "${detector.interface}" masquerade fully-random`];
 }
 
-/** Base chains, at the priorities of kube-proxy's. A comparison takes a fifth of a look-up: editions 1 and 2 have one in each. */
+/**
+ * Base chains. A comparison takes a fifth of a look-up: editions 1 and 2 have one in each.
+ *
+ * Those that translate destinations come one before the priority of kube-proxy's and of iptables: of equal ones the kernel asks the one that
+ * was registered last, so that a kube-proxy that starts again would come first. Editions before 4 have its priorities.
+ */
 function hooks(edition: TableEdition): readonly string[] {
+  const translates = edition > 3 ? -101 : -100;
   const table = [
     ['pre-dnat', 'filter', 'prerouting', -110, 'ct state new ', 'jump ranges'],
     ['out-dnat', 'filter', 'output', -110, 'ct state new ', 'jump ranges'],
-    ['nat-prerouting', 'nat', 'prerouting', -100, '', 'goto services'],
-    ['nat-output', 'nat', 'output', -100, '', 'goto services'],
+    ['nat-prerouting', 'nat', 'prerouting', translates, '', 'goto services'],
+    ['nat-output', 'nat', 'output', translates, '', 'goto services'],
     ['nat-postrouting', 'nat', 'postrouting', 100, 'ct status dnat ', 'goto masquerade'],
     ['input', 'filter', 'input', 0, 'ct state new ', 'jump unserved'],
     ['forward', 'filter', 'forward', 0, 'ct state new ', 'jump unserved'],
@@ -264,7 +270,7 @@ function chain(name: string, rules: readonly string[]): readonly string[] {
 const interfaceForm = /iifname != "(\$\{profile\.(?:bridgeInterface\}|interfaceNamePrefix\}\*))"/;
 
 /**
- * The table of a profile in one line: `table 3 address`, `table 3 interface cali*`; then the options that are not as by default:
+ * The table of a profile in one line: `table 4 address`, `table 4 interface cali*`; then the options that are not as by default:
  * ` masquerade-all`, ` tcp-reset`, ` clients 65536`, ` counters`. The number is the edition: versions of nodes are digests of resolved
  * lines, and those of old bundles stay the same.
  * @param text of `base/first.nft`, of any edition

@@ -8,7 +8,7 @@ import type { Comparison, ForwardingState } from './services.ts';
 /** A frontend without what its key says. */
 type Body = Parameters<typeof frontendLines>[0];
 
-const settings = ['table 3 address', 'pods 10.244.0.0/16', 'node 192.0.2.11'];
+const settings = ['table 4 address', 'pods 10.244.0.0/16', 'node 192.0.2.11'];
 const cluster = '10.96.0.10 . tcp . 80';
 const external = '203.0.113.9 . tcp . 80';
 const nodePort = '0.0.0.0 . tcp . 30080';

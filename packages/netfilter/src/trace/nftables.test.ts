@@ -53,7 +53,7 @@ const frontends: Readonly<Record<string, Body>> = {
 };
 
 const settings = [
-  'table 3 address',
+  'table 4 address',
   'pods 10.244.0.0/16',
   'pods fd00:10:244::/64',
   'keep 10.244.0.0/16',
@@ -70,7 +70,7 @@ const stateWith = (first: string, some = frontends): NftState => ({
 });
 
 const worldOf = (nft: NftState): World => ({ nft, localAddresses: ['192.0.2.11', 'fd00::11'] });
-const traced = (packet: Packet, first = 'table 3 address'): string =>
+const traced = (packet: Packet, first = 'table 4 address'): string =>
   summarise(trace(emptyProgram, packet, worldOf(stateWith(first))));
 
 const pod = { family: 'ipv4', source: '10.244.1.6', in: 'cali1', protocol: 'tcp', port: 80 } as const;
@@ -175,44 +175,44 @@ test.each<Row>([
 test.each<readonly [string, string, Packet, string]>([
   [
     'by interface: a pod',
-    'table 3 interface cali*',
+    'table 4 interface cali*',
     { ...pod, source: '192.168.7.7', destination: '10.96.0.10' },
     both,
   ],
   [
     'by interface: a client',
-    'table 3 interface cali*',
+    'table 4 interface cali*',
     { ...pod, in: 'eth0', destination: '10.96.0.10' },
     `masquerade ${both}`,
   ],
-  ['by bridge: a pod', 'table 3 interface cni0', { ...pod, in: 'cni0', destination: '10.96.0.10' }, both],
+  ['by bridge: a pod', 'table 4 interface cni0', { ...pod, in: 'cni0', destination: '10.96.0.10' }, both],
   [
     'by bridge: an interface with a longer name',
-    'table 3 interface cni0',
+    'table 4 interface cni0',
     { ...pod, in: 'cni01', destination: '10.96.0.10' },
     `masquerade ${both}`,
   ],
   [
     'by interface: the node is from outside',
-    'table 3 interface cali*',
+    'table 4 interface cali*',
     { ...node, destination: '10.96.0.10' },
     `masquerade ${both}`,
   ],
   [
     'by interface: policy Local',
-    'table 3 interface cali*',
+    'table 4 interface cali*',
     { ...pod, in: 'eth0', destination: own, port: 30_030 },
     'dnat 10.244.1.5:8080',
   ],
   [
     'masqueradeAll: a pod',
-    'table 3 address masquerade-all',
+    'table 4 address masquerade-all',
     { ...pod, destination: '10.96.0.10' },
     `masquerade ${both}`,
   ],
   [
     'masqueradeAll: policy Local keeps sources',
-    'table 3 address masquerade-all',
+    'table 4 address masquerade-all',
     { ...client, destination: '203.0.113.30' },
     'dnat 10.244.1.5:8080',
   ],
@@ -224,7 +224,7 @@ test('each endpoint has the same share, and the path names its elements', () => 
   const outcomes = trace(
     emptyProgram,
     { ...client, destination: '203.0.113.20' },
-    worldOf(stateWith('table 3 address')),
+    worldOf(stateWith('table 4 address')),
   );
   expect(outcomes.map(({ probability }) => probability)).toEqual([0.5, 0.5]);
   expect(outcomes[1]?.path).toEqual([
@@ -241,7 +241,7 @@ test('rules of other programs meet what is not translated', () => {
     chains: new Map(),
     jumps: ['-A PREROUTING -p tcp -m tcp --dport 80 -j DNAT --to-destination 10.0.0.1:443'],
   };
-  const world = worldOf(stateWith('table 3 address'));
+  const world = worldOf(stateWith('table 4 address'));
   const to = (destination: string): string => summarise(trace({ ...program, nat }, { ...pod, destination }, world));
   expect([to('10.96.0.10'), to('192.0.2.77')]).toEqual([both, 'drop']);
 });

@@ -119,7 +119,7 @@ const ofNft: NodeState = {
   families: {},
   sysctls: new Map(),
   nft: {
-    settings: ['table 3 interface cali*', 'node 192.0.2.11', 'cidr fd00:10:96::/112'],
+    settings: ['table 4 interface cali*', 'node 192.0.2.11', 'cidr fd00:10:96::/112'],
     frontends: new Map([
       ['0.0.0.0 . tcp . 30080', ['outside local', 'affinity 600', 'endpoint 10.244.1.5 . 80', 'local 10.244.1.5 . 80']],
       [
