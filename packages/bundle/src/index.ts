@@ -38,6 +38,7 @@ export * from './release/signed.ts';
 export * from './release/accept.ts';
 export * from './release/waves.ts';
 export * from './release/receipt.ts';
+export * from './certificate/certificate.ts';
 export * from './archive/archive.ts';
 export * from './archive/contents.ts';
 export { printTar } from './archive/tar.ts';

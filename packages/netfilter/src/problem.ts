@@ -131,6 +131,8 @@ export const problemCodes = {
   WAVES_INVALID: 'the waves of a release, or the number of open ones, are not in the required format',
   WAVE_NOT_READY: 'the next wave must not open: a node of an open wave has not reported success',
   RECEIPT_INVALID: 'a receipt is not in the required format, or no known key has signed it',
+  CERTIFICATE_INVALID:
+    'the result of a comparison cannot be certified, or a parity certificate is not valid for the node',
   SIGNERS_INVALID: 'allowed_signers is not as strict as required, or cannot be used',
   ARCHIVE_INVALID: 'an archive of a release is not in the form that `sluice pack` writes',
   ARCHIVE_BASE: 'an archive of changes requires another release than the installed one',
@@ -155,6 +157,8 @@ export const problemCodes = {
   NODE_LACKS_NEED: 'the node lacks a capability that the profile needs',
   NODE_CHAINS_NOT_OURS: 'another program made chains of these names',
   NODE_SERVERS_NOT_OURS: 'another program made virtual servers or sets of these names',
+  NODE_PARITY_MISSING: 'a node takes over from other Service rules only with a valid parity certificate',
+  NODE_CANNOT_ADOPT: 'the rules of a kube-proxy cannot be replaced, or brought back, in this way',
   NODE_SYSCTL_FIXED: 'a sysctl of the profile cannot be written on the node',
   NODE_REFUSES_RULES: 'the kernel of the node refuses the rules',
   NODE_CANNOT_REHEARSE: 'the rules could not be rehearsed on the node; sluiced retries',

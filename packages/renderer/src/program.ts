@@ -1,6 +1,7 @@
 import { examples, exitLine, shellCommands, versionCommand } from '@sluice/cli';
 import { Command } from 'commander';
 import { addAllocations } from './commands/allocations/command.ts';
+import { addCertify } from './commands/certify/command.ts';
 import { addCost } from './commands/cost/command.ts';
 import { addDiff } from './commands/diff/command.ts';
 import { addDoctor } from './commands/doctor/command.ts';
@@ -53,6 +54,7 @@ const verbs = [
   addPack,
   addPush,
   addPull,
+  addCertify,
   addPromote,
   addFleet,
   addAllocations,

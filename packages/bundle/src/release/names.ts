@@ -10,6 +10,8 @@ export const endpointsNamespace = 'sluice-endpoints' as const satisfies Signatur
 export const waveNamespace = 'sluice-wave' as const satisfies SignatureNamespace;
 /** For the receipts of nodes. */
 export const receiptNamespace = 'sluice-receipt' as const satisfies SignatureNamespace;
+/** For parity certificates: a key that may say that a bundle serves a node as before. */
+export const parityNamespace = 'sluice-parity' as const satisfies SignatureNamespace;
 /** The ordered waves of nodes; covered by `SHA256SUMS`. */
 export const wavesFile = 'waves.yaml';
 /** The number of open waves. It changes during the rollout of a release, so no digest covers it. */
@@ -17,7 +19,12 @@ export const openingFile = 'waves-open.yaml';
 export const openingSignatureFile = `${openingFile}.sig`;
 
 /** The namespaces of signatures: a signature is valid for one purpose only. */
-export type SignatureNamespace = 'sluice-release' | 'sluice-endpoints' | 'sluice-wave' | 'sluice-receipt';
+export type SignatureNamespace =
+  | 'sluice-release'
+  | 'sluice-endpoints'
+  | 'sluice-wave'
+  | 'sluice-receipt'
+  | 'sluice-parity';
 
 const signatureForm = /^SHA256SUMS\.(?:[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?\.)?sig$/;
 

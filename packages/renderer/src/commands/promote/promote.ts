@@ -1,4 +1,4 @@
-import { execFileSync, spawnSync } from 'node:child_process';
+import { spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import {
@@ -6,7 +6,6 @@ import {
   openingFile,
   openingSignatureFile,
   printOpening,
-  readSignature,
   type Release,
   waveNamespace,
 } from '@sluice/bundle';
@@ -20,7 +19,7 @@ import { promote, type Promotion } from '../../fleet/promote.ts';
 import { gatherEvidence } from '../evidence/evidence.ts';
 import { Stopped, writing } from '../failure/failure.ts';
 import { print, progress, say } from '../output/progress.ts';
-import { sshKeygen } from '../evidence/ssh-keygen.ts';
+import { signText, sshKeygen } from '../evidence/ssh-keygen.ts';
 import { type StagedRelease, stagedRelease, targetOf } from '../evidence/target.ts';
 import { printDocument, reportProblems } from '../output/output.ts';
 
@@ -131,19 +130,9 @@ function openWave(dir: string, release: string, text: string, key: string | unde
 
 /** As in `sluice sign`, ssh-keygen uses the agent, the token and the terminal of the user. */
 function sign(dir: string, text: string, key: string): string {
-  let signature: string;
-  try {
-    signature = execFileSync(sshKeygen, ['-Y', 'sign', '-q', '-n', waveNamespace, '-f', key], {
-      input: text,
-      encoding: 'latin1',
-      stdio: ['pipe', 'pipe', 'inherit'],
-    });
-  } catch {
-    throw new Stopped(notSigned(dir, 'ssh-keygen failed; see its message above'));
-  }
-  const claim = readSignature(signature, waveNamespace);
-  if (typeof claim === 'string') throw new Stopped(notSigned(dir, `nodes would refuse the signature: ${claim}`));
-  return signature;
+  const signed = signText(text, key, waveNamespace);
+  if ('why' in signed) throw new Stopped(notSigned(dir, signed.why));
+  return signed.signature;
 }
 
 function notSigned(dir: string, why: string): Problem {

@@ -1,0 +1,223 @@
+import { compareText } from '@sluice/netfilter';
+import { isInstant } from '../release/signers.ts';
+import type { ParityReport } from '../parity/report.ts';
+
+/**
+ * A signed statement that a bundle serves a node as what the node runs now: README.md, "Parity certificates". It is about one boot, one
+ * observed state and one version, and is valid for a day at most.
+ */
+export interface ParityCertificate {
+  readonly node: string;
+  readonly bootId: string;
+  /** The digest of what was observed. */
+  readonly observed: string;
+  /** Of the node's rules in the bundle. */
+  readonly version: string;
+  /** `YYYY-MM-DDTHH:MM:SSZ`. */
+  readonly issued: string;
+  /** At most `certificateLimits.secondsMax` after `issued`. */
+  readonly expires: string;
+  /** `different`: each difference is an exception, but for documented ones of modes. */
+  readonly result: 'equivalent' | 'different';
+  readonly coverage: CertifiedCoverage;
+  /** Differences that somebody has accepted; sorted by id. */
+  readonly exceptions: readonly ParityException[];
+}
+
+/** What was compared. */
+export interface CertifiedCoverage {
+  readonly frontends: number;
+  readonly sources: number;
+  readonly cases: number;
+  /** What was not compared, and does not matter. */
+  readonly notCovered: readonly string[];
+}
+
+export interface ParityException {
+  /** Of the difference. */
+  readonly id: string;
+  /** Who accepted it: the signer's word. */
+  readonly by: string;
+}
+
+export const certificateLimits = {
+  bytesMax: 1024 * 1024,
+  exceptionsMax: 1_000,
+  notCoveredMax: 1_000,
+  /** Of what was not compared; the rest of a longer text is cut off. */
+  textCharactersMax: 500,
+  byCharactersMax: 100,
+  secondsMax: 24 * 3600,
+  /** How far the clock of a node may be behind that of the signer. */
+  skewSeconds: 300,
+} as const;
+
+/** Seconds since 1970 of an instant. */
+export const secondsOf = (instant: string): number => Date.parse(instant) / 1000;
+
+/** `YYYY-MM-DDTHH:MM:SSZ` */
+export const instantOf = (ms: number): string => `${new Date(ms).toISOString().slice(0, 19)}Z`;
+
+/**
+ * Makes the certificate of a report. Documented differences of modes need nobody who accepts them.
+ * @returns the certificate, or why there is none
+ */
+export function makeCertificate(report: ParityReport, terms: CertificateTerms): ParityCertificate | string {
+  const { node, bootId, observedDigest: observed, version, coverage } = report;
+  const { accepted, by, nowMs, seconds } = terms;
+  if (bootId === undefined) return 'it is about saved outputs: only what a node observed of itself can be certified';
+  const gap = coverage.notCovered.find(({ matters }) => matters);
+  if (gap) return `it is incomplete: ${gap.what} was not compared, because ${gap.why}`;
+  const differences = report.differences.filter(({ cause }) => cause !== 'mode');
+  const strange = accepted.find((id) => differences.every((one) => one.id !== id));
+  if (strange !== undefined) return `it has no difference ${strange}`;
+  const [open, ...others] = differences.filter(({ id }) => !accepted.includes(id));
+  if (open) return `${others.length + 1} of its differences are not accepted, the first: ${describe(open)}`;
+  if (differences.length > certificateLimits.exceptionsMax)
+    return `it has more than ${certificateLimits.exceptionsMax} exceptions`;
+  const exceptions = differences.map(({ id }) => ({ id, by })).toSorted((a, b) => compareText(a.id, b.id));
+  const result = exceptions.length === 0 ? 'equivalent' : 'different';
+  const { frontends, sources, cases } = coverage;
+  const covered = { frontends, sources, cases, notCovered: notCoveredOf(report) };
+  const [issued, expires] = [instantOf(nowMs), instantOf(nowMs + seconds * 1000)];
+  return { node, bootId, observed, version, issued, expires, result, coverage: covered, exceptions };
+}
+
+const notCoveredOf = ({ coverage }: ParityReport): readonly string[] =>
+  coverage.notCovered
+    .slice(0, certificateLimits.notCoveredMax)
+    .map(({ what }) => what.replaceAll(/[^\x20-\x7e]/g, '?').slice(0, certificateLimits.textCharactersMax) || '?');
+
+const describe = ({ id, frontend, services, cause }: ParityReport['differences'][number]): string =>
+  `${id} (${[...services, frontend].join(' ')}: ${cause})`;
+
+export interface CertificateTerms {
+  /** Ids of differences. */
+  readonly accepted: readonly string[];
+  /** Who accepts them. */
+  readonly by: string;
+  /** The time of day. */
+  readonly nowMs: number;
+  /** How long the certificate is valid, at most `certificateLimits.secondsMax`. */
+  readonly seconds: number;
+}
+
+const isText = (value: unknown, most: number): value is string =>
+  typeof value === 'string' && value.length <= most && /^[\x20-\x7e]+$/.test(value);
+const subdomain = /^[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*$/;
+const isNode = (value: unknown): value is string =>
+  typeof value === 'string' && value.length <= 253 && subdomain.test(value);
+/** As the kernel prints it. */
+const isBootId = (value: unknown): value is string =>
+  typeof value === 'string' && /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/.test(value);
+const isHex = (value: unknown, digits: number): value is string =>
+  typeof value === 'string' && value.length === digits && /^[0-9a-f]+$/.test(value);
+const isCount = (value: unknown): value is number => Number.isSafeInteger(value) && (value as number) >= 0;
+
+function readCoverage(value: unknown): CertifiedCoverage | undefined {
+  const { frontends, sources, cases, notCovered } = (value ?? {}) as Record<string, unknown>;
+  if (!isCount(frontends) || !isCount(sources) || !isCount(cases) || !Array.isArray(notCovered)) return undefined;
+  const { notCoveredMax, textCharactersMax } = certificateLimits;
+  const isFine = notCovered.length <= notCoveredMax && notCovered.every((one) => isText(one, textCharactersMax));
+  return isFine ? { frontends, sources, cases, notCovered } : undefined;
+}
+
+/** Prints a certificate: JSON, keys in the order of README.md, so that equal certificates give equal bytes. */
+export function printCertificate(certificate: ParityCertificate): string {
+  const { node, bootId, observed, version, issued, expires, result, coverage, exceptions } = certificate;
+  const { frontends, sources, cases, notCovered } = coverage;
+  const value = {
+    apiVersion: 'sluice.dev/v1alpha1',
+    kind: 'ParityCertificate',
+    node,
+    bootId,
+    observed,
+    version,
+    issued,
+    expires,
+    result,
+    coverage: { frontends, sources, cases, notCovered },
+    exceptions: exceptions.map(({ id, by }) => ({ id, by })),
+  };
+  return `${JSON.stringify(value, undefined, 2)}\n`;
+}
+
+/**
+ * Reads a certificate, after its signature was verified. Only the canonical form is accepted.
+ * @returns the certificate, or why it is none, in words that quote nothing of it
+ */
+export function readCertificate(text: string): ParityCertificate | string {
+  if (text.length > certificateLimits.bytesMax) return `it is larger than ${certificateLimits.bytesMax} bytes`;
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch {
+    return 'it is not JSON';
+  }
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) return 'it is not an object';
+  const certificate = readFields(value as Record<string, unknown>);
+  if (typeof certificate === 'string') return certificate;
+  return printCertificate(certificate) === text ? certificate : 'it is not in canonical form';
+}
+
+function readFields(value: Record<string, unknown>): ParityCertificate | string {
+  const { apiVersion, kind, node, bootId, observed, version, issued, expires, result, coverage: covered } = value;
+  if (apiVersion !== 'sluice.dev/v1alpha1' || kind !== 'ParityCertificate') return 'it is not a ParityCertificate';
+  const missing = (key: string): string => `${key} is missing or has an invalid value`;
+  if (!isNode(node)) return missing('node');
+  if (!isBootId(bootId)) return missing('bootId');
+  if (!isHex(observed, 64)) return missing('observed');
+  if (!isHex(version, 16)) return missing('version');
+  if (typeof issued !== 'string' || !isInstant(issued)) return missing('issued');
+  if (typeof expires !== 'string' || !isInstant(expires)) return missing('expires');
+  const seconds = secondsOf(expires) - secondsOf(issued);
+  if (seconds <= 0 || seconds > certificateLimits.secondsMax) return 'it is valid for more than a day, or for no time';
+  if (result !== 'equivalent' && result !== 'different') return missing('result');
+  const coverage = readCoverage(covered);
+  if (!coverage) return missing('coverage');
+  const exceptions = readExceptions(value['exceptions']);
+  if (!exceptions) return missing('exceptions');
+  if ((result === 'equivalent') !== (exceptions.length === 0)) return 'its exceptions do not match its result';
+  return { node, bootId, observed, version, issued, expires, result, coverage, exceptions };
+}
+
+function readExceptions(value: unknown): readonly ParityException[] | undefined {
+  if (!Array.isArray(value) || value.length > certificateLimits.exceptionsMax) return undefined;
+  const isGood = (one: unknown): one is ParityException => {
+    const { id, by } = (one ?? {}) as Record<string, unknown>;
+    return isHex(id, 16) && isText(by, certificateLimits.byCharactersMax);
+  };
+  return value.every(isGood) ? value : undefined;
+}
+
+/** What a node knows of itself when it judges a certificate. */
+export interface CertificateFacts {
+  readonly node: string;
+  readonly bootId: string;
+  /** The digest of what it observes now. */
+  readonly observed: string;
+  /** Of its rules in the bundle that is to be applied. */
+  readonly version: string;
+  /** The time of day. */
+  readonly nowMs: number;
+}
+
+/**
+ * Why a certificate does not cover a take-over; undefined: it does.
+ *
+ * A node's clock may be wrong. One that is behind the signer's by more than `skewSeconds` is told: the certificate seems to come from the
+ * future, and its end could not be judged. What the clock cannot prevent is bounded by the boot, the observed state and the version, which
+ * are all of this very moment.
+ */
+export function certificateMisfit(certificate: ParityCertificate, facts: CertificateFacts): string | undefined {
+  const { node, bootId, observed, version, issued, expires } = certificate;
+  const nowSeconds = facts.nowMs / 1000;
+  if (node !== facts.node) return `it is for node ${node}`;
+  if (bootId !== facts.bootId) return 'the node has booted since it was observed';
+  if (version !== facts.version) return `it is for version ${version} of the bundle, not ${facts.version}`;
+  if (observed !== facts.observed) return 'the Service rules of the node have changed since they were observed';
+  if (nowSeconds + certificateLimits.skewSeconds < secondsOf(issued))
+    return `it was issued at ${issued}, and the clock of this node is ${Math.round(secondsOf(issued) - nowSeconds)} s behind that`;
+  if (nowSeconds >= secondsOf(expires)) return `it expired at ${expires}`;
+  return undefined;
+}
