@@ -319,9 +319,12 @@ const reviewMayImport: Readonly<Record<string, readonly string[]>> = {
   cost: ['bundle', 'flows'],
   diff: ['bundle', 'facts', 'flows'],
   explain: ['bundle', 'facts', 'flows'],
-  policy: ['bundle', 'facts'],
+  failures: ['bundle', 'facts'],
+  policy: ['bundle', 'facts', 'failures'],
   prove: ['bundle', 'flows'],
   trace: ['bundle', 'facts', 'flows'],
+  // What a failure breaks of the policy.
+  'what-if': ['bundle', 'facts', 'failures', 'policy'],
   report: ['bundle', 'diff', 'facts', 'flows', 'policy'],
 };
 

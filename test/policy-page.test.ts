@@ -27,6 +27,9 @@ policy:
   endpointsChangedPercent: 50
   nodesChangedPercent: 100
   ruleGrowthPercent: 50
+  survives:                              # what SURVIVES_NODE and SURVIVES_ZONE require, once \`levels\` turns them on
+    services: [shop/*, kube-system/kube-dns]   # without it: every Service
+    sharePercent: 60                     # the most of a port's connections that one endpoint may get after a failure
   waivers:
     - rule: NODE_PORT_OPENED
       subject: shop/web                  # as in the finding; without it: every subject

@@ -18,6 +18,8 @@ export const policyCodesOfSchema = [
   'RANGES_ONE_FAMILY',
   'SINGLE_NODE',
   'SINGLE_ZONE',
+  'SURVIVES_NODE',
+  'SURVIVES_ZONE',
   'LAST_ENDPOINT',
   'SERVICE_REMOVED',
   'ENDPOINTS_CHANGED',
@@ -84,6 +86,22 @@ export const policySchema: Schema = fields(
     endpointsChangedPercent: percent('The percentage of endpoints that one change may affect.', 50),
     nodesChangedPercent: percent('The percentage of nodes whose rules one change may modify.', 100),
     ruleGrowthPercent: percent('By how many percent one change may grow the rules of a profile.', 50),
+    survives: fields('What SURVIVES_NODE and SURVIVES_ZONE require; both are off until `levels` turns them on.', {
+      services: {
+        description: 'The Services that must survive: shop/web, or shop/* for a namespace. Default: all.',
+        type: 'array',
+        items: text('A Service, or all of a namespace.', {
+          pattern: '^[a-z0-9]([-a-z0-9]*[a-z0-9])?/([*]|[a-z0-9]([-a-z0-9]*[a-z0-9])?)$',
+        }),
+        examples: [['shop/*', 'kube-system/kube-dns']],
+      },
+      sharePercent: integer(
+        'The percentage of the connections to a port that one endpoint may get after a failure; 100: any.',
+        1,
+        100,
+        { default: 100 },
+      ),
+    }),
     waivers: { description: 'Accepted exceptions.', type: 'array', items: waiver, default: [] },
   },
 );

@@ -31,7 +31,7 @@ export function lossesOf(context: PolicyContext): readonly PlaceLoss[] {
 
 /** SINGLE_NODE and SINGLE_ZONE, unless the cluster has only one node or zone. */
 export function singlePlaces(context: PolicyContext): readonly Violation[] {
-  const kinds = (['node', 'zone'] as const).filter((kind) => count(context, kind) > 1);
+  const kinds = severalKinds(context);
   return eachService(context, ({ path, facts }) =>
     kinds.flatMap((kind) => {
       const ports = facts.ports.flatMap(({ key, endpoints }) => {
@@ -58,6 +58,10 @@ function onlyPlace(endpoints: readonly EndpointFacts[], kind: 'node' | 'zone'): 
   const [only] = places;
   return places.size === 1 ? only : undefined;
 }
+
+/** The kinds of places of which the cluster has several: a failure of the only one is no question of where endpoints are. */
+export const severalKinds = (context: PolicyContext): readonly PlaceLoss['kind'][] =>
+  (['node', 'zone'] as const).filter((kind) => count(context, kind) > 1);
 
 function count({ view }: PolicyContext, kind: 'node' | 'zone'): number {
   if (kind === 'node') return view.nodes.size;

@@ -16,6 +16,7 @@ import { localhostNodePorts, nodePortsWidened } from './node-ports.ts';
 import type { ChangeContext, PolicyContext, ReviewedBundle } from './context.ts';
 import { levelOf, type PolicySettings } from './settings.ts';
 import { routeLocalnet, sysctlsChanged } from './sysctls.ts';
+import { survivals } from './survives.ts';
 import { waive } from './waivers.ts';
 
 /** The input of a policy check. */
@@ -52,6 +53,7 @@ const stateRules = [
   localhostNodePorts,
   rangesOfOneFamily,
   singlePlaces,
+  survivals,
 ] as const satisfies readonly ((context: PolicyContext) => readonly Violation[])[];
 
 /** Rules about changes. */

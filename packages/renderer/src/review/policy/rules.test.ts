@@ -40,6 +40,10 @@ interface Input {
 }
 
 const alone = (...services: readonly Short[]): Input => ({ files: bundleOf(services) });
+const surviving = (...services: readonly Short[]): Input => ({
+  ...alone(...services),
+  settings: { levels: { SURVIVES_NODE: 'error', SURVIVES_ZONE: 'error' } },
+});
 const from = (old: Short, fresh: Short, settings: PolicySettings = {}): Input => ({
   base: bundleOf([old]),
   files: bundleOf([fresh]),
@@ -311,6 +315,10 @@ const cases: readonly Case[] = [
   ['SINGLE_NODE', 'endpoints are on two nodes', () => alone(web), false],
   ['SINGLE_ZONE', 'all endpoints are in one zone', () => alone({ ...web, endpoints: both.slice(1) }), true],
   ['SINGLE_ZONE', 'endpoints are in two zones', () => alone(web), false],
+  ['SURVIVES_NODE', 'all endpoints are on one node', () => surviving({ ...web, endpoints: both.slice(0, 1) }), true],
+  ['SURVIVES_NODE', 'endpoints are on two nodes', () => surviving(web), false],
+  ['SURVIVES_ZONE', 'all endpoints are in one zone', () => surviving({ ...web, endpoints: both.slice(1) }), true],
+  ['SURVIVES_ZONE', 'endpoints are in two zones', () => surviving(web), false],
   ['LAST_ENDPOINT', 'all endpoints go', () => from(web, { ...web, endpoints: [] }), true],
   [
     'LAST_ENDPOINT',

@@ -12,7 +12,16 @@ export interface PolicySettings {
   readonly endpointsChangedPercent?: number;
   readonly nodesChangedPercent?: number;
   readonly ruleGrowthPercent?: number;
+  readonly survives?: SurvivalSettings;
   readonly waivers?: readonly Waiver[];
+}
+
+/** `policy.survives`: what must stay up when a node or a zone fails. */
+export interface SurvivalSettings {
+  /** `shop/web`, or `shop/*` for a namespace; absent: all. */
+  readonly services?: readonly string[];
+  /** The percentage of a port's connections that one endpoint may get. */
+  readonly sharePercent?: number;
 }
 
 /** An accepted exception. */
@@ -30,6 +39,7 @@ export const policyDefaults = {
   endpointsChangedPercent: 50,
   nodesChangedPercent: 100,
   ruleGrowthPercent: 50,
+  survivesSharePercent: 100,
 } as const;
 
 /** The level of a rule; undefined where it is off. */

@@ -18,9 +18,8 @@ export function waive(
   checked: readonly PolicySubject[],
 ): readonly PolicyFinding[] {
   const waivers = settings.waivers ?? [];
-  const valid = waivers.filter(({ expires }) => expires >= today);
   const marked = findings.map((finding): PolicyFinding => {
-    const waiver = valid.find((one) => isFor(one, finding));
+    const waiver = waiverOf(finding, settings, today);
     return waiver === undefined ? finding : { ...finding, waived: { reason: waiver.reason, expires: waiver.expires } };
   });
   const about = waivers.flatMap((waiver): readonly Violation[] => {
@@ -31,7 +30,12 @@ export function waive(
   return [...marked, ...about.flatMap((one) => levelled(one, settings))];
 }
 
-function isFor({ rule, subject }: Waiver, finding: PolicyFinding): boolean {
+/** The waiver of a violation that holds on a day. */
+export function waiverOf(found: Violation, { waivers = [] }: PolicySettings, today: string): Waiver | undefined {
+  return waivers.find((one) => one.expires >= today && isFor(one, found));
+}
+
+function isFor({ rule, subject }: Waiver, finding: Violation): boolean {
   return rule === finding.code && (subject === undefined || subject === finding.subject);
 }
 
