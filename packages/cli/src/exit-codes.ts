@@ -29,6 +29,7 @@ export const exitDetails: Readonly<Record<'sluice' | 'sluiced', Readonly<Record<
     prove: '1 a rule does not do what its Service declares',
     cost: '1 a budget is exceeded',
     policy: '1 an error without a waiver',
+    'what-if': '1 with --exit-code: a failure takes something from clients',
     doctor: '1 a cause was found',
     krm: '1 `check` is set and the bundle directory is out of date',
     promote: '1 the next wave must not open yet',

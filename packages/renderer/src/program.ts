@@ -27,6 +27,7 @@ import { addTrace } from './commands/trace/command.ts';
 import { addValidate } from './commands/validate/command.ts';
 import { addVerify } from './commands/verify/command.ts';
 import { addWatch } from './commands/watch/command.ts';
+import { addWhatIf } from './commands/whatif/command.ts';
 import { bundleNames } from './load/names.ts';
 import { version, versionSource } from './version.ts';
 
@@ -46,6 +47,7 @@ const verbs = [
   addDoctor,
   addCost,
   addPolicy,
+  addWhatIf,
   addReport,
   addKrm,
   addRelease,
