@@ -299,6 +299,8 @@ export const limits = {
   scanIntervalMsDefault: 30_000,
   /** Events of one write arrive in a burst; one scan serves them all. */
   eventSettleMs: 50,
+  /** The least pause between two looks at a directory that a writer is filling. */
+  readAheadPauseMs: 100,
   /** A file that changed this shortly before it was read may change again within the same tick of the file system's clock. */
   racyMs: 2_000,
 

@@ -1,6 +1,7 @@
 import type { Tree } from '../inbox/files.ts';
 import type { Arrival } from '../inbox/inbox.ts';
 import type { WaitingRelease } from '../inbox/wave-gate.ts';
+import { limits } from '../limits.ts';
 import { messageOf } from '../message.ts';
 import type { Outcome } from '../ports/outcome.ts';
 import type { Offers } from '../transaction/offers.ts';
@@ -33,6 +34,7 @@ export class Bundles {
   /** The tree that was rehearsed last while its wave was closed. */
   #rehearsed: Tree | undefined;
   #againMs = Infinity;
+  #isFilling = false;
   #isChanging = false;
 
   constructor(parts: BundlesParts) {
@@ -40,9 +42,14 @@ export class Bundles {
     this.#backOff = new RehearsalBackOff(parts.daemon.monotonicMs);
   }
 
-  /** When the tree in the directory has to be applied again: the last endpoint of a Service is removed late. */
+  /** When the directory is looked at again: the last endpoint of a Service is removed late, or a writer is at work. */
   get againMs(): number {
     return this.#againMs;
+  }
+
+  /** A writer is putting a bundle into the directory, which is read as it grows. */
+  get isFilling(): boolean {
+    return this.#isFilling;
   }
 
   /** A bundle is being applied. */
@@ -67,7 +74,10 @@ export class Bundles {
     const { looks, reports } = this.#parts;
     const { status, journal } = this.#parts.daemon;
     this.#againMs = Infinity;
+    const startMs = this.#parts.daemon.monotonicMs();
     const arrival = await looks.look();
+    this.#isFilling = arrival.kind === 'refused' && arrival.isFilling === true;
+    if (this.#isFilling) this.#againMs = this.#readAheadMs(startMs);
     if (arrival.kind === 'absent')
       return status.raise('BUNDLE_ABSENT', 'the bundle directory does not exist; the rules stay as they are');
     status.clear('BUNDLE_ABSENT');
@@ -78,6 +88,12 @@ export class Bundles {
     status.accepted(arrival.release, arrival.alarms ?? []);
     if (!arrival.waits) status.waits(undefined);
     if (journal.halted === undefined) await this.#apply(arrival);
+  }
+
+  /** The next look at a growing directory: half of the time is left to its writer. @param startMs of the last one */
+  #readAheadMs(startMs: number): number {
+    const nowMs = this.#parts.daemon.monotonicMs();
+    return nowMs + Math.max(limits.readAheadPauseMs, nowMs - startMs);
   }
 
   async #apply(bundle: Bundle): Promise<void> {

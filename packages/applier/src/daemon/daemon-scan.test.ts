@@ -61,6 +61,40 @@ async function scan(
   return { compared, whole };
 }
 
+test('looks again soon at a directory that a writer is filling, and packs nothing meanwhile', async () => {
+  const [filling, unsealed] = [{ isFilling: true }, {}].map(
+    (more): Arrival => ({ kind: 'refused', problems: [], ...more }),
+  ) as [Arrival, Arrival];
+  const idleBefore: boolean[] = [];
+  let isIdle = false;
+  const daemon: Daemon = new Daemon({
+    reconciler: {
+      recover: async () => undefined,
+      repair: async () => 0,
+      put: async () => ({ kind: 'same', generation: active }),
+      rehearse: async () => 'ready',
+    },
+    journal: { active: undefined, halted: undefined },
+    inbox: {
+      look: async () => {
+        idleBefore.push(isIdle);
+        if (idleBefore.length === 3) setTimeout(() => daemon.stop(), 2 * limits.readAheadPauseMs);
+        return idleBefore.length < 3 ? filling : unsealed;
+      },
+    },
+    idle: () => void (isIdle = true),
+    status: new Status('node-a', () => 0, 1e9),
+    log: { info: () => undefined, warn: () => undefined, error: () => undefined, fatal: () => undefined },
+    machine: () => '',
+    monotonicMs: () => performance.now(),
+    scanIntervalMs: 60_000,
+    ready: () => undefined,
+  });
+  await daemon.run();
+  expect(idleBefore).toEqual([false, false, false]);
+  expect(isIdle).toBe(true);
+});
+
 test('compares the tables and reads every file at every scan when that is fast', async () => {
   expect(await scan(4, { compare: () => 1, look: 1 })).toEqual({ compared: [0, 1, 2, 3], whole: [0, 1, 2, 3] });
 });

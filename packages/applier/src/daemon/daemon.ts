@@ -138,7 +138,8 @@ export class Daemon {
   async #sleep(untilMs: number): Promise<void> {
     const { drift, monotonicMs, idle } = this.#parts;
     for (;;) {
-      idle?.();
+      // What was read ahead is needed soon: it is not packed.
+      if (!this.#bundles.isFilling) idle?.();
       // In a drift loop only the scan repairs, at its slower pace.
       const lookMs = drift && !this.#driftLoop.is ? drift.dueMs : Infinity;
       const restMs = Math.min(untilMs, lookMs) - monotonicMs();

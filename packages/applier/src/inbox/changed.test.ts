@@ -137,6 +137,57 @@ test('finds a change that left the stamp of its folder, by the seal', async () =
   expect(arrival.kind === 'bundle' && arrival.tree.files.get(web)).toBe('y');
 });
 
+describe('a directory without a seal', () => {
+  /** A directory of which a writer has put a part in place, and an inbox that was opened then. */
+  const begin = (): void => {
+    rmSync(bundle, { recursive: true });
+    writeBundle(bundle, without(dirname(till)));
+    rmSync(`${bundle}/.sluice-complete`);
+    nowMs = Date.now();
+    inbox = inboxOf();
+  };
+  const isFilling = async (): Promise<boolean> => {
+    const arrival = await inbox.look('changed');
+    return arrival.kind === 'refused' && arrival.isFilling === true;
+  };
+
+  test('is filling while a writer adds files to it or changes them', async () => {
+    begin();
+    expect([await isFilling(), await isFilling()]).toEqual([true, false]);
+    replace(till, files.get(till) ?? '');
+    expect([await isFilling(), await isFilling()]).toEqual([true, false]);
+    replace(till, 'x');
+    expect([await isFilling(), await isFilling()]).toEqual([true, false]);
+  });
+
+  test('is not filling with a file that no bundle has', async () => {
+    begin();
+    replace(`${services}/shop/notes.txt`, 'x');
+    expect([await isFilling(), await isFilling()]).toEqual([false, false]);
+  });
+
+  test('is read ahead: its files are not read again behind the seal', async () => {
+    begin();
+    await isFilling();
+    // Only a file that is read again has this text.
+    writeFileSync(`${bundle}/${web}`, 'x');
+    replace(till, files.get(till) ?? '');
+    seal(files);
+    const arrival = await inbox.look('changed');
+    expect(arrival.kind === 'bundle' && arrival.tree.files.get(web)).toBe(files.get(web));
+  });
+
+  test('is read again where the seal is of other texts', async () => {
+    begin();
+    await isFilling();
+    writeFileSync(`${bundle}/${web}`, 'x');
+    replace(till, files.get(till) ?? '');
+    seal(withText(web, 'x'));
+    const arrival = await inbox.look('changed');
+    expect(arrival.kind === 'bundle' && arrival.tree.files.get(web)).toBe('x');
+  });
+});
+
 test('applies the limits to files that are not read, too', async () => {
   const folder = `${services}/many`;
   const all = new Map(files);

@@ -30,7 +30,7 @@ import {
   releaseSumsOf,
 } from './parts.ts';
 import { PackedText } from './packed.ts';
-import { hasEntry, type WalkedFile, settledStamp } from './read.ts';
+import { hasEntry, isSettled, stampOf, type WalkedFile } from './read.ts';
 import { InboxError, type Trust } from './trust.ts';
 import { type Folder, walkAgain } from './walk.ts';
 
@@ -88,8 +88,11 @@ export class PlainFiles {
   #part: FolderPart | undefined;
   readonly #digest = new TextsDigest();
   #last: Last | undefined;
-  /** Whether the last whole look passed: problems that it found, such as a file writable by others, only a whole look can clear. */
+  /** Whether the last whole walk passed: problems that it found, such as a file writable by others, only a whole look can clear. */
   #passedWhole = false;
+  /** How many files were ever copied. */
+  #copies = 0;
+  #isFilling = false;
   readonly #nowMs: () => number;
   readonly #trust: Trust | undefined;
 
@@ -105,36 +108,51 @@ export class PlainFiles {
   }
 
   /**
-   * Reads the changes and compares the tree with its seal.
+   * Reads the changes and compares the tree with its seal. Without a seal it reads ahead of it: what is read need not be read again.
    * @returns the same value as before when nothing changed
    * @throws InboxError when it is incomplete or has files that no bundle has
    */
   read(directory: OpenDirectory, extent: Extent): Tree {
+    this.#isFilling = false;
     if (extent === 'changed' && this.#passedWhole) {
       try {
         return this.#take(directory, 'changed');
-      } catch {
+      } catch (error) {
+        if (error instanceof NoSeal) throw error;
         // An unfinished writer, or a file written in place: a whole look tells which.
       }
     }
     this.#passedWhole = false;
-    const tree = this.#take(directory, 'whole');
-    this.#passedWhole = true;
-    return tree;
+    return this.#take(directory, 'whole');
+  }
+
+  /** Whether the last look found no seal, and files that are new or changed: a writer is at work. */
+  get isFilling(): boolean {
+    return this.#isFilling;
   }
 
   #take(directory: OpenDirectory, extent: Extent): Tree {
     const nowMs = this.#nowMs();
+    // The seal proves what an unsettled stamp does not.
+    const isSame = (file: WalkedFile, before: KnownFile | undefined): before is KnownFile =>
+      before?.stamp === file.stamp && (before.isSettled || extent === 'changed');
     const visit = (file: WalkedFile, before: KnownFile | undefined): KnownFile =>
-      before?.stamp === file.stamp ? before : this.#copy(file, nowMs, before);
+      isSame(file, before) ? before : this.#copy(file, nowMs, before);
     const options = { trust: this.#trust, whole: extent === 'whole', visit };
-    this.#top = walkAgain(directory, options, this.#top);
-    this.#part = partOf(this.#top, this.#part);
+    const copies = this.#copies;
+    const top = walkAgain(directory, options, this.#top);
+    this.#top = top;
+    this.#passedWhole ||= extent === 'whole';
+    if (!isSealed(top)) {
+      this.#isFilling = this.#copies > copies;
+      throw new NoSeal();
+    }
+    this.#part = partOf(top, this.#part);
     const outside = outsideOf(this.#part);
     const last = this.#last;
     const digest = last?.part === this.#part ? last.tree.digest : this.#digest.of(this.#part.sums);
-    const isSame = last?.tree.digest === digest && last.outside === outside;
-    const current = isSame ? last : treeOf(this.#part, digest, last);
+    const isSameTree = last?.tree.digest === digest && last.outside === outside;
+    const current = isSameTree ? last : treeOf(this.#part, digest, last);
     // Remembered for an equal tree too: only one walk is kept.
     this.#last = { ...current, outside, part: this.#part };
     return current.tree;
@@ -146,14 +164,17 @@ export class PlainFiles {
     const seal = path === completeFile || isReleaseFile(path);
     if (!kind && !seal && !path.startsWith('.sluice-')) throw unknownFile(path);
     const { bytes, stats } = file.read();
+    this.#copies += 1;
     const digest = fileDigest(bytes);
-    const stamp = settledStamp(stats, nowMs);
-    if (before?.copy.digest === digest) return { stamp, copy: before.copy };
+    const read = { stamp: stampOf(stats), isSettled: isSettled(stats, nowMs) };
+    if (before?.copy.digest === digest) return { ...read, copy: before.copy };
     // Including files of other nodes: they tell where endpoints may be.
     const source = seal || kind ? new PackedText(bytes, digest) : undefined;
-    return { stamp, copy: { path, digest, source, isRule: kind !== undefined } };
+    return { ...read, copy: { path, digest, source, isRule: kind !== undefined } };
   }
 }
+
+const isSealed = ({ files }: Folder<KnownFile>): boolean => files.has(sumsFile) || files.has(completeFile);
 
 /**
  * @param digest of its lines
@@ -221,14 +242,22 @@ export function checkSeal(digests: ReadonlyMap<string, string>, text: (path: str
   if (sums !== undefined) {
     const misfit = sumsMisfit(sums, digests);
     if (misfit === undefined) return;
-    throw incomplete(`SHA256SUMS does not match the files: ${misfit}`);
+    throw new Incomplete(`SHA256SUMS does not match the files: ${misfit}`);
   }
   const complete = text(completeFile);
-  if (complete === undefined) throw incomplete('it has neither SHA256SUMS nor .sluice-complete');
-  if (complete !== completeText(digests)) throw incomplete('.sluice-complete does not match the files');
+  if (complete === undefined) throw new NoSeal();
+  if (complete !== completeText(digests)) throw new Incomplete('.sluice-complete does not match the files');
 }
 
-function incomplete(why: string): InboxError {
-  const hint = 'Wait until it is complete, or render it again: the next `sluice render` repairs an interrupted one';
-  return new InboxError(`Cannot use the directory as a bundle: ${why}`, hint);
+class Incomplete extends InboxError {
+  constructor(why: string) {
+    const hint = 'Wait until it is complete, or render it again: the next `sluice render` repairs an interrupted one';
+    super(`Cannot use the directory as a bundle: ${why}`, hint);
+  }
+}
+
+class NoSeal extends Incomplete {
+  constructor() {
+    super('it has neither SHA256SUMS nor .sluice-complete');
+  }
 }

@@ -25,7 +25,12 @@ export type Arrival =
     }
   /** The directory does not exist. That changes nothing: rules are never removed by absence. */
   | { readonly kind: 'absent' }
-  | { readonly kind: 'refused'; readonly problems: readonly Problem[] };
+  | {
+      readonly kind: 'refused';
+      readonly problems: readonly Problem[];
+      /** A writer is at work: looks ahead of its seal save time after it. */
+      readonly isFilling?: boolean;
+    };
 
 /**
  * Finds complete bundles in one directory, which may be a link that is swapped, and reads each file as rarely as possible. The kind of a
@@ -71,7 +76,8 @@ export class Inbox {
         top.close();
       }
     } catch (error) {
-      if (error instanceof InboxError) return { kind: 'refused', problems: [problemOf(error)] };
+      if (error instanceof InboxError)
+        return { kind: 'refused', problems: [problemOf(error)], ...(this.#plain.isFilling ? { isFilling: true } : {}) };
       const { code, message } = error as NodeJS.ErrnoException;
       if (code === 'ENOENT' && !isThere(this.#directory)) return { kind: 'absent' };
       const hint =

@@ -16,6 +16,8 @@ export interface Copy {
 /** One file when it was read last. */
 export interface KnownFile {
   readonly stamp: Stamp;
+  /** Whether its next change changes the stamp. */
+  readonly isSettled: boolean;
   readonly copy: Copy;
 }
 

@@ -11,13 +11,12 @@ export function stampOf(stats: BigIntStats): Stamp {
   return [stats.dev, stats.ino, stats.size, stats.mtimeNs, stats.ctimeNs].join(':');
 }
 
-/**
- * The stamp of a file whose next change will change the stamp; empty within one tick of the file system's clock, where a change leaves no
- * trace.
- */
-export function settledStamp(stats: BigIntStats, nowMs: number): Stamp {
-  return nowMs - Number(stats.ctimeMs) < limits.racyMs ? '' : stampOf(stats);
-}
+/** Whether the next change of a file will change its stamp: within one tick of the file system's clock a change leaves no trace. */
+export const isSettled = (stats: BigIntStats, nowMs: number): boolean => nowMs - Number(stats.ctimeMs) >= limits.racyMs;
+
+/** The stamp of a settled file; empty for another one. */
+export const settledStamp = (stats: BigIntStats, nowMs: number): Stamp =>
+  isSettled(stats, nowMs) ? stampOf(stats) : '';
 
 /** One file of a walk. */
 export interface WalkedFile {
