@@ -24,6 +24,23 @@ const flow = (address: string | undefined, port: number, endpoint: string | unde
   endpoint,
 });
 
+/** The entries that these options of `conntrack -D` select. */
+function matching(table: string, args: readonly string[]): string {
+  const names = { '--orig-dst': [' dst=', 0], '--orig-port-dst': [' dport=', 0] } as const;
+  const replies = { '--reply-src': [' src=', 1], '--reply-port-src': [' sport=', 1] } as const;
+  const wanted = Object.entries({ ...names, ...replies }).flatMap(([option, [name, direction]]) => {
+    const at = args.indexOf(option);
+    return at < 0 ? [] : [{ name, direction, value: args[at + 1] }];
+  });
+  const fits = (line: string): boolean =>
+    wanted.every(({ value }) => line.includes(`=${value} `)) &&
+    wanted.every(({ name, direction, value }) => line.split(name)[direction + 1]?.split(' ')[0] === value);
+  return table
+    .split(/(?<=\n)/)
+    .filter(fits)
+    .join('');
+}
+
 interface Seen {
   readonly count: number;
   readonly commands: readonly Command[];
@@ -35,9 +52,11 @@ async function forget(table: string, flows: readonly TrackedFlow[], partBytes = 
   const commands: Command[] = [];
   const run = async (command: Command): Promise<ToolResult> => {
     commands.push(command);
-    if (command.args[0] === '-L')
-      for (let at = 0; at < table.length; at += partBytes) command.onOutput?.(table.slice(at, at + partBytes));
-    return { exitCode: 0, stdout: '', stderr: '', why: '' };
+    const found = command.args[0] === '-L' ? table : matching(table, command.args);
+    for (let at = 0; at < found.length; at += partBytes) command.onOutput?.(found.slice(at, at + partBytes));
+    const count = found.split('\n').length - 1;
+    const stderr = `conntrack v1.4.7 (conntrack-tools): ${count} flow entries have been ${command.args[0] === '-L' ? 'shown' : 'deleted'}.\n`;
+    return { exitCode: count > 0 ? 0 : 1, stdout: '', stderr, why: '' };
   };
   const local = { ipv4: ['192.0.2.11'], ipv6: [] };
   const count = await forgetFlows(flows, '/usr/sbin/conntrack', local, run);
@@ -48,24 +67,34 @@ async function forget(table: string, flows: readonly TrackedFlow[], partBytes = 
 const gone = flow('10.96.0.10', 53, '10.244.1.5:5353');
 const line = '-D -f ipv4 -p udp --orig-dst 10.96.0.10 --orig-port-dst 53 --reply-src 10.244.1.5 --reply-port-src 5353';
 
+/** Of no connection: with it flows are listed first. */
+const idle = flow('10.96.0.99', 53, '10.244.1.99:5353');
+
 test.each([1, 7, 1000])(
   'only connections of the endpoint that went, to the Service that it served, are forgotten (in parts of %i)',
   async (part) => {
-    const seen = await forget(stale + others, [gone], part);
+    const seen = await forget(stale + others, [gone, idle], part);
     expect(seen).toMatchObject({ count: 1, forgotten: [line] });
     expect(seen.commands).toHaveLength(2);
   },
 );
 
+test('forgets a single flow without a list', async () => {
+  expect(await forget(stale + others, [gone])).toMatchObject({ count: 1, forgotten: [line], commands: [{}] });
+  expect(await forget(others, [gone])).toMatchObject({ count: 0, forgotten: [line], commands: [{}] });
+});
+
 test('forgets TCP connections only while they have no answer', async () => {
   const pending = stale.replace('udp      17 29', 'tcp      6 119 SYN_SENT');
-  const seen = await forget(pending + others, [{ ...gone, protocol: 'tcp' }]);
-  expect(seen.commands[0]?.args.join(' ')).toBe('-L -f ipv4 -p tcp --state SYN_SENT');
-  expect(seen.forgotten).toEqual([line.replace('-p udp', '-p tcp --state SYN_SENT')]);
+  const ofTcp = [gone, idle].map((one): TrackedFlow => ({ ...one, protocol: 'tcp' }));
+  const [listed, single] = [await forget(pending + others, ofTcp), await forget(pending + others, ofTcp.slice(0, 1))];
+  expect(listed.commands[0]?.args.join(' ')).toBe('-L -f ipv4 -p tcp --state SYN_SENT');
+  for (const { forgotten } of [listed, single])
+    expect(forgotten).toEqual([line.replace('-p udp', '-p tcp --state SYN_SENT')]);
 });
 
 test('lists connections once when none match, and never without flows', async () => {
-  expect((await forget(others, [gone])).commands).toHaveLength(1);
+  expect((await forget(others, [gone, idle])).commands).toHaveLength(1);
   expect((await forget(others, [])).commands).toHaveLength(0);
 });
 
@@ -78,8 +107,12 @@ test("matches a node port only at the machine's own addresses", async () => {
 
 test('distinguishes translated from untranslated connections', async () => {
   const waiting = entry('10.1.1.1/4005', '10.96.0.10/53', '10.96.0.10/53');
-  const seen = await forget(stale + waiting, [flow('10.96.0.10', 53, undefined)]);
-  expect(seen.forgotten).toEqual([line.replace('10.244.1.5 --reply-port-src 5353', '10.96.0.10 --reply-port-src 53')]);
+  const untranslated = flow('10.96.0.10', 53, undefined);
+  for (const flows of [[untranslated], [untranslated, idle]])
+    expect(await forget(stale + waiting, flows)).toMatchObject({
+      count: 1,
+      forgotten: [line.replace('10.244.1.5 --reply-port-src 5353', '10.96.0.10 --reply-port-src 53')],
+    });
 });
 
 /** Connections to as many Services. */
@@ -91,7 +124,7 @@ function apart(length: number): { readonly table: string; readonly flows: readon
 
 test('forgets many connections of one path with one walk over the table', async () => {
   const many = Array.from({ length: 5000 }, (_, n) => entry(`10.1.1.2/${n + 1}`, '10.96.0.10/53', '10.244.1.5/5353'));
-  expect(await forget(many.join('') + others, [gone])).toMatchObject({ count: 5000, forgotten: [line] });
+  expect(await forget(many.join('') + others, [gone, idle])).toMatchObject({ count: 5000, forgotten: [line] });
 });
 
 test('forgets those of all Services to one endpoint with one walk, unless some stay', async () => {
@@ -119,7 +152,7 @@ test('compares IPv6 addresses in canonical form', async () => {
     port: 53,
     endpoint: '[fd00:10::5]:5353',
   };
-  expect((await forget(v6, [wanted])).forgotten).toEqual([
+  expect((await forget(v6, [wanted, { ...wanted, port: 54 }])).forgotten).toEqual([
     '-D -f ipv6 -p udp --orig-dst fd00:96::10 --orig-port-dst 53 --reply-src fd00:10::5 --reply-port-src 5353',
   ]);
 });
@@ -133,6 +166,6 @@ test.each([
     const stderr = `conntrack v1.4.7 (conntrack-tools): ${words}`;
     return { exitCode: args[0] === '-L' ? 0 : 1, stdout: '', stderr, why: 'exit code 1' };
   };
-  const ended = forgetFlows([gone], '/usr/sbin/conntrack', { ipv4: [], ipv6: [] }, run);
+  const ended = forgetFlows([gone, idle], '/usr/sbin/conntrack', { ipv4: [], ipv6: [] }, run);
   expect(await ended.catch((error: Error) => error.message.split(' -D')[0])).toBe(ends);
 });

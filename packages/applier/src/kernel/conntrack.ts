@@ -5,8 +5,9 @@ import type { Command, ToolResult, Run } from './command.ts';
 
 /**
  * Forgets the connections of some flows, of TCP only those without an answer yet. One process per family and protocol lists them, and one
- * more forgets those from one address and port to one endpoint, or all of an endpoint when none is to stay. Other connections are never
- * touched: a TCP connection that was answered in between has another state.
+ * more forgets those from one address and port to one endpoint, or all of an endpoint when none is to stay. A single flow, as after a change
+ * of one endpoint, is forgotten without a list. Other connections are never touched: a TCP connection that was answered in between has
+ * another state.
  *
  * Each process walks over the kernel's table, 2 to 4 s with a million entries, so the number of processes matters, not that of connections.
  * `conntrack -R` would save none: it walks for each line, and opens /dev/stdin by its path, which fails where that is a socket, as for a
@@ -14,7 +15,7 @@ import type { Command, ToolResult, Run } from './command.ts';
  *
  * @param conntrack the tool
  * @param local the machine's own addresses: only these have node ports
- * @param found called with the number of connections, before the first is forgotten
+ * @param found called with the number of connections, before the first is forgotten; not where they are not listed
  * @returns that number
  * @throws KernelError when the tool fails; some may be forgotten then
  */
@@ -25,11 +26,17 @@ export async function forgetFlows(
   run: Run,
   found: (connections: number) => void = () => undefined,
 ): Promise<number> {
+  let forgotten = 0;
   const all: FoundConnections[] = [];
   for (const family of ['ipv4', 'ipv6'] as const) {
     for (const protocol of ['udp', 'tcp'] as const) {
       const wanted = flows.filter((flow) => flow.family === family && flow.protocol === protocol);
       if (wanted.length === 0) continue;
+      const path = onlyPath(wanted);
+      if (path) {
+        forgotten += await remove(conntrack, argumentsFor(path, false), run);
+        continue;
+      }
       const finder = new ConnectionFinder(family, wanted, new Set(local[family]));
       const lines = new LineSplitter((line) => finder.read(line));
       const args = ['-L', '-f', family, ...kindOf[protocol]];
@@ -39,13 +46,27 @@ export async function forgetFlows(
     }
   }
   const connections = all.reduce((sum, one) => sum + one.connections, 0);
-  found(connections);
-  for (const args of all.flatMap((one) => one.commands())) {
-    const ran = await run({ file: conntrack, args });
-    // Exit code 1 also when all have timed out meanwhile.
-    if (ran.exitCode !== 0 && !ran.stderr.includes(' 0 flow entries ')) throw failed(conntrack, args, ran);
-  }
-  return connections;
+  if (all.length > 0) found(connections);
+  for (const args of all.flatMap((one) => one.commands())) await remove(conntrack, args, run);
+  return forgotten + connections;
+}
+
+/** @returns the number of connections */
+async function remove(conntrack: string, args: readonly string[], run: Run): Promise<number> {
+  // It prints each of them.
+  const ran = await run({ file: conntrack, args, onOutput: () => undefined });
+  const count = Number(/(\d+) flow entries /.exec(ran.stderr)?.[1] ?? Number.NaN);
+  // Exit code 1 also when there are none, or all have timed out meanwhile.
+  if (ran.exitCode !== 0 && count !== 0) throw failed(conntrack, args, ran);
+  return count || 0;
+}
+
+/** The path of the only flow, unless that is one of a node port, which may be at any local address. */
+function onlyPath(flows: readonly TrackedFlow[]): PathNames | undefined {
+  const [flow, ...others] = flows;
+  if (!flow || others.length > 0 || flow.address === undefined || flow.protocol === 'sctp') return undefined;
+  const { family, protocol, address, port, endpoint } = flow;
+  return { family, protocol, address, port, answers: endpoint ?? printEndpoint(address, port) };
 }
 
 /**
@@ -136,8 +157,11 @@ interface FoundConnections {
   commands(): readonly (readonly string[])[];
 }
 
-/** The connections from one address and port to one endpoint. */
-interface ConnectionPath extends Pick<TrackedConnection, 'family' | 'protocol' | 'address' | 'port' | 'answers'> {
+/** From one address and port to one endpoint. */
+type PathNames = Pick<TrackedConnection, 'family' | 'protocol' | 'address' | 'port' | 'answers'>;
+
+/** The connections of a path. */
+interface ConnectionPath extends PathNames {
   connections: number;
 }
 
@@ -219,10 +243,7 @@ function lastSource(line: string): string {
 }
 
 /** @param isWhole all connections on which the endpoint replies, whatever address they asked for */
-function argumentsFor(
-  { family, protocol, address, port, answers }: ConnectionPath,
-  isWhole: boolean,
-): readonly string[] {
+function argumentsFor({ family, protocol, address, port, answers }: PathNames, isWhole: boolean): readonly string[] {
   const question = isWhole ? [] : ['--orig-dst', address, '--orig-port-dst', String(port)];
   const answer = ['--reply-src', addressOf(answers), '--reply-port-src', answers.slice(answers.lastIndexOf(':') + 1)];
   return ['-D', '-f', family, ...kindOf[protocol], ...question, ...answer];
