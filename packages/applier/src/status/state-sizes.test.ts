@@ -44,6 +44,30 @@ test('counts Service ports and endpoints over changes of single chains', async (
   expect(await sizesOf(registry)).toContain('sluice_endpoints{ip_family="IPv4"} 1');
 });
 
+test('counts anew in another mode, and there single frontends over changes', async () => {
+  const registry = new Registry();
+  const sizes = new StateSizes(registry);
+  const inNft = (frontends: Layered<readonly string[]>): NodeState => ({
+    families: {},
+    sysctls: new Map(),
+    nft: { settings: [], frontends },
+  });
+  sizes.activate(state(chains));
+  const key = '10.96.0.1 . tcp . 80';
+  const one = Layered.of(new Map([[key, ['cluster-ip', 'endpoint 10.0.0.1 . 80', 'endpoint 10.0.0.2 . 80']]]));
+  sizes.activate(inNft(one));
+  expect(await sizesOf(registry)).toContain('sluice_endpoints{ip_family="IPv4"} 2');
+  sizes.activate(inNft(one.with([[key, ['cluster-ip']]])));
+  expect(await sizesOf(registry)).toEqual([
+    'sluice_service_ports{ip_family="IPv4"} 0',
+    'sluice_service_ports{ip_family="IPv6"} 0',
+    'sluice_endpoints{ip_family="IPv4"} 0',
+    'sluice_endpoints{ip_family="IPv6"} 0',
+  ]);
+  sizes.activate(state(chains));
+  expect(await sizesOf(registry)).toContain('sluice_endpoints{ip_family="IPv4"} 1');
+});
+
 test('counts frontends of mode nftables that have endpoints', async () => {
   const registry = new Registry();
   const frontends = new Map([

@@ -5,7 +5,7 @@ import {
   emptyTable,
   families,
   type Family,
-  type TableProgram,
+  type VirtualServer,
 } from '@sluice/netfilter';
 import { Gauge, type Registry } from 'prom-client';
 import type { NodeState } from '../ports/node-state.ts';
@@ -24,11 +24,22 @@ const add = (a: StateSize, b: StateSize, sign = 1): StateSize => ({
   endpoints: a.endpoints + sign * b.endpoints,
 });
 
-/** Counts Services and endpoints of the active generation. In mode iptables only chains that a change touched are read again. */
+/** What is counted of a state: its parts by name, such as chains, and the size of one of them. */
+interface CountedParts<Part> {
+  readonly parts: ReadonlyMap<string, Part>;
+  readonly sizeOf: (part: Part, name: string, family: Family) => StateSize;
+}
+
+/** The parts that were counted last. */
+interface Counted extends CountedParts<unknown> {
+  readonly size: StateSize;
+}
+
+/** Counts Services and endpoints of the active generation. Only the parts that a change touched are counted again. */
 export class StateSizes {
   readonly #ports: Gauge<'ip_family'>;
   readonly #endpoints: Gauge<'ip_family'>;
-  readonly #last = new Map<Family, { readonly chains: TableProgram['chains']; readonly size: StateSize }>();
+  readonly #last = new Map<Family, Counted>();
 
   constructor(registry: Registry) {
     const gauge = (name: string, help: string): Gauge<'ip_family'> =>
@@ -53,37 +64,44 @@ export class StateSizes {
     }
   }
 
-  #of(family: Family, state: NodeState): StateSize {
-    if (state.nft || state.ipvs) return sizeOfFrontends(family, state);
-    const { chains } = state.families[family]?.nat ?? emptyTable;
-    const last = this.#last.get(family) ?? { chains: emptyTable.chains, size: none };
-    let { size } = last;
-    for (const name of differing(last.chains, chains))
-      size = add(add(size, sizeOfChain(name, chains.get(name))), sizeOfChain(name, last.chains.get(name)), -1);
-    this.#last.set(family, { chains, size });
+  #of(family: Family, { nft, ipvs, families: rules }: NodeState): StateSize {
+    if (nft) return this.#count(family, { parts: nft.frontends, sizeOf: sizeOfFrontend });
+    if (ipvs) return this.#count(family, { parts: ipvs.virtualServers, sizeOf: sizeOfServer });
+    return this.#count(family, { parts: (rules[family]?.nat ?? emptyTable).chains, sizeOf: sizeOfChain });
+  }
+
+  #count<Part>(family: Family, { parts, sizeOf }: CountedParts<Part>): StateSize {
+    const last = this.#last.get(family);
+    // Counted in the same way, so also of the same kind.
+    const before = last?.sizeOf === sizeOf ? (last as CountedParts<Part> & Counted) : undefined;
+    const sizeIn = (all: ReadonlyMap<string, Part> | undefined, name: string): StateSize => {
+      const part = all?.get(name);
+      return part === undefined ? none : sizeOf(part, name, family);
+    };
+    const changed = before ? differing(before.parts, parts) : [...parts.keys()];
+    const size = changed.reduce(
+      (sum, name) => add(add(sum, sizeIn(parts, name)), sizeIn(before?.parts, name), -1),
+      before?.size ?? none,
+    );
+    this.#last.set(family, { parts, sizeOf: sizeOf as Counted['sizeOf'], size });
     return size;
   }
 }
 
-function sizeOfChain(name: string, rules: readonly string[] | undefined): StateSize {
-  if (rules === undefined) return none;
+function sizeOfChain(rules: readonly string[], name: string): StateSize {
   return {
     servicePorts: choosesEndpoint(name) && rules.length > 0 ? 1 : 0,
     endpoints: rules.filter((rule) => destinationOf(rule) !== undefined).length,
   };
 }
 
-function sizeOfFrontends(family: Family, { nft, ipvs }: NodeState): StateSize {
-  const isOf = (address: string): boolean => address.includes(':') === (family === 'ipv6');
-  const counts = nft
-    ? [...nft.frontends].flatMap(([key, lines]) =>
-        isOf(key) ? [lines.filter((line) => line.startsWith('endpoint ')).length] : [],
-      )
-    : [...(ipvs?.virtualServers.values() ?? [])].flatMap((server) =>
-        server.family === family ? [server.real.size] : [],
-      );
-  return {
-    servicePorts: counts.filter((count) => count > 0).length,
-    endpoints: counts.reduce((sum, count) => sum + count, 0),
-  };
+function sizeOfFrontend(lines: readonly string[], key: string, family: Family): StateSize {
+  if (key.includes(':') !== (family === 'ipv6')) return none;
+  return ofEndpoints(lines.filter((line) => line.startsWith('endpoint ')).length);
 }
+
+function sizeOfServer(server: VirtualServer, _name: string, family: Family): StateSize {
+  return server.family === family ? ofEndpoints(server.real.size) : none;
+}
+
+const ofEndpoints = (count: number): StateSize => ({ servicePorts: count > 0 ? 1 : 0, endpoints: count });
