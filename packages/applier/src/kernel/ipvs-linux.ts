@@ -1,9 +1,10 @@
 import { quoted } from '@sluice/bundle';
+import { readServers } from '@sluice/netfilter';
 import { KernelError } from '../ports/kernel.ts';
 import type { Connections } from '../ipvs/drain.ts';
 import type { IpvsKernel } from '../ipvs/ports.ts';
 import type { KnownIpvsParts, ObservedIpvs, IpvsStep } from '../ipvs/values.ts';
-import { readAddresses, readConnections, readServers, readSets, readTimeouts } from './ipvs-read.ts';
+import { readAddresses, readConnections, readSets, readTimeouts } from './ipvs-read.ts';
 import type { ToolResult, Run } from './command.ts';
 import { findTool } from './tools.ts';
 
@@ -39,7 +40,7 @@ export class LinuxIpvs implements IpvsKernel {
 
   async observe(known: KnownIpvsParts = {}): Promise<ObservedIpvs> {
     // The first call also loads the module, and with it the timeouts of connections.
-    const servers = known.servers ?? readServers(await this.#ask('ipvsadm', ['-S', '-n']));
+    const servers = known.servers ?? readServers((await this.#ask('ipvsadm', ['-S', '-n'])).split('\n'));
     const timeouts = known.timeouts ?? { timeouts: readTimeouts(await this.#ask('ipvsadm', ['-L', '--timeout'])) };
     const sets = known.sets ?? { sets: readSets(await this.#ask('ipset', ['save'])) };
     const addresses = known.addresses ?? readAddresses(await this.#ask('ip', ['-json', 'addr', 'show']));

@@ -1,60 +1,7 @@
-import {
-  canonicalAddress,
-  type Family,
-  findSet,
-  ipvsInterface,
-  type IpSet,
-  readServerLine,
-  readSetLine,
-  type RealServer,
-  type VirtualServer,
-  virtualKey,
-} from '@sluice/netfilter';
+import { canonicalAddress, type Family, findSet, ipvsInterface, type IpSet, readSetLine } from '@sluice/netfilter';
 import type { Connections } from '../ipvs/drain.ts';
 import { isGenerationName } from '../ipvs/sets.ts';
 import type { ObservedIpvs } from '../ipvs/values.ts';
-
-/**
- * Reads the output of `ipvsadm -S -n`, which omits a default: the whole-address mask of persistence.
- * @returns servers that a bundle can have, and the keys of those that it cannot
- */
-export function readServers(text: string): Pick<ObservedIpvs, 'servers' | 'foreign'> {
-  const servers = new Map<string, Omit<VirtualServer, 'real'> & { readonly real: Map<string, RealServer> }>();
-  const foreign = new Set<string>();
-  for (const line of text.split('\n')) {
-    const words = withMask(line.trimEnd());
-    const read = readServerLine(words);
-    if (!('error' in read) && read.kind === 'virtual') {
-      servers.set(virtualKey(read.server), { ...read.server, real: new Map() });
-    } else if (!('error' in read) && read.kind === 'real') {
-      servers.get(virtualKey(read.of))?.real.set(endpointOf(words), read.server);
-    } else {
-      const key = keyOf(words);
-      if (key === undefined) continue;
-      foreign.add(key);
-      servers.delete(key);
-    }
-  }
-  for (const key of foreign) servers.delete(key);
-  return { servers, foreign };
-}
-
-const endpointOf = (line: string): string => line.split(' ')[4] ?? '';
-
-/** `-M 128` after the persistence of an IPv6 server, where it is not printed. */
-function withMask(line: string): string {
-  if (!line.startsWith('-A ') || !line.includes('[') || line.includes(' -M ')) return line;
-  return line.replace(/ -p (\d+)/, ' -p $1 -M 128');
-}
-
-const protocols = { '-t': 'tcp', '-u': 'udp', '--sctp-service': 'sctp' } as const;
-
-/** The key of a line outside of the grammar; undefined for firewall marks, which clash with nothing. */
-function keyOf(line: string): string | undefined {
-  const [, option = '', name = ''] = line.split(' ');
-  const protocol = Object.hasOwn(protocols, option) ? protocols[option as keyof typeof protocols] : undefined;
-  return protocol && name !== '' ? `${name}/${protocol.toUpperCase()}` : undefined;
-}
 
 /** The timeouts that `ipvsadm -L --timeout` prints: `Timeout (tcp tcpfin udp): 900 120 300`. */
 export function readTimeouts(text: string): ObservedIpvs['timeouts'] {

@@ -1,4 +1,5 @@
 import type { Family, TableName } from '../family.ts';
+import type { LiveWorld } from '../live/world.ts';
 import type { NftState } from '../nftables/state.ts';
 import type { TransportProtocol } from '../rules/rule.ts';
 import type { IpvsState } from '../virtual/values.ts';
@@ -26,6 +27,8 @@ export interface World {
   readonly ipvs?: IpvsState | undefined;
   /** In mode nftables: the node's state. */
   readonly nft?: NftState | undefined;
+  /** The tables of an observed node: besides, or in place of, a program. */
+  readonly live?: LiveWorld | undefined;
   /** Of the node's interfaces. 127.0.0.0/8 and ::1 are always local. */
   readonly localAddresses: readonly string[];
   /** Names of the switches that are on while a program of layout `tree` is on probation: sets that contain every source. */
@@ -52,9 +55,15 @@ export interface Outcome {
 /** A rule that matched. */
 export interface RuleHit {
   /** `ipvs`: `chain` is a virtual server, `rule` a real server. `nftables`: `chain` is a set, a map or a chain, `rule` its element; `no …` one that it lacks. */
-  readonly table: TableName | 'ipvs' | 'nftables';
+  readonly table: TableName | 'raw' | 'mangle' | 'security' | 'ipvs' | 'nftables';
   readonly chain: string;
   readonly rule: string;
+  /** Of observed rules: whose it is. */
+  readonly owner?: 'proxy' | 'foreign';
+  /** Of an observed rule of nftables: what it rejects with, unless port unreachable. */
+  readonly reason?: string;
+  /** Of observed rules of nftables: their part in session affinity. */
+  readonly recent?: { readonly action: 'rcheck' | 'set'; readonly name: string; readonly seconds?: number };
 }
 
 /** A rule or packet that the tracer does not understand. It never guesses. */

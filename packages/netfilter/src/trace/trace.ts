@@ -7,6 +7,7 @@ import { printEndpoint } from '../rules/rule.ts';
 import { type TraceFlow, type HookName, pathOf } from './flow.ts';
 import { type Outcome, type Packet, TraceError, type World } from './packet.ts';
 import { schedule } from './ipvs.ts';
+import { passLive } from '../live/world.ts';
 import { NftTable } from './nftables.ts';
 import { walkHook } from './walk.ts';
 
@@ -26,13 +27,23 @@ export function trace(program: FamilyProgram, packet: Packet, world: World): rea
   const { family, protocol, remembers } = packet;
   const start = firstFlow(packet);
   const nft = world.nft && new NftTable(world.nft, packet, start.destination, isLocal);
-  const pass = (
+  const live = (
     flows: readonly TraceFlow[],
     table: TableName,
     name: HookName,
     incoming: string,
+  ): readonly TraceFlow[] =>
+    world.live
+      ? passLive(world.live, flows, table, { name, family, protocol, remembers, isLocal, in: incoming })
+      : flows;
+  const pass = (
+    given: readonly TraceFlow[],
+    table: TableName,
+    name: HookName,
+    incoming: string,
   ): readonly TraceFlow[] => {
-    if (flows.length === 0) return flows;
+    if (given.length === 0) return given;
+    const flows = live(given, table, name, incoming);
     const open = flows.flatMap((flow) => (ended(flow) ? [] : [{ ...flow, verdict: undefined }]));
     const passed = nft ? open.flatMap((flow) => (table === 'nat' ? nft.pass(flow, name) : nft.unserved(flow))) : open;
     // The table of mode nftables is alone on most nodes.

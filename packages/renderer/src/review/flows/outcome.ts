@@ -27,10 +27,12 @@ export function outcomeOf(program: NodeProgram, packet: Packet, localAddresses: 
       localAddresses,
       ipvs: program.ipvs,
       nft: program.nft,
+      live: program.live,
     });
   const outcomes = traceClient(undefined);
   const branches = branchesOf(outcomes);
-  const affinity = mayHaveAffinity(program) ? affinityOf(traceClient, outcomes, program) : undefined;
+  const affinity =
+    program.live !== undefined || mayHaveAffinity(program) ? affinityOf(traceClient, outcomes, program) : undefined;
   const scheduler = schedulerOf(outcomes, program);
   const clauses = [
     keyOf(branches),
@@ -95,6 +97,8 @@ const labelOf = ({ verdict, masquerade, reject }: Branch): string =>
   [masquerade ? 'masquerade' : '', verdict, reject ?? ''].filter(Boolean).join(' ');
 
 function rejection(path: readonly RuleHit[]): string | undefined {
+  const last = path.at(-1);
+  if (last?.table === 'nftables') return last.reason;
   const rule = readRule(path.at(-1)?.rule ?? '', undefined, 'program');
   return !isRuleError(rule) && rule.target?.kind === 'reject' ? rule.target.with : undefined;
 }
@@ -179,7 +183,8 @@ function recentSeconds(path: readonly RuleHit[], name: string): readonly number[
 }
 
 function recentMatches(path: readonly RuleHit[]): readonly { action: string; name: string; seconds?: number }[] {
-  return path.flatMap(({ rule: text }) => {
+  return path.flatMap(({ rule: text, recent }) => {
+    if (recent) return [recent];
     if (!text.includes(' -m recent ')) return [];
     const rule = readRule(text, undefined, 'program');
     return isRuleError(rule) ? [] : rule.matches.filter((match) => match.kind === 'recent');

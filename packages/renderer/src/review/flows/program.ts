@@ -8,6 +8,7 @@ import {
   type HostValues,
   type IpvsState,
   linkFlat,
+  type LiveWorld,
   type NftState,
   type Packet,
   type ResolvedSection,
@@ -29,6 +30,8 @@ export interface NodeProgram {
   readonly ipvs?: IpvsState;
   /** In mode nftables: its table, and no rules. */
   readonly nft?: NftState;
+  /** Of an observed node: its tables. */
+  readonly live?: LiveWorld;
 }
 
 /**

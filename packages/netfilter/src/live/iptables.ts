@@ -1,0 +1,103 @@
+import type { Family } from '../family.ts';
+import type { HookName } from '../trace/flow.ts';
+import type { RuleHit } from '../trace/packet.ts';
+import { readIptablesRule, type RuleContext } from './iptables-rule.ts';
+import type { BaseChain, LiveChain, LiveRule, LiveTable } from './rule.ts';
+import type { LiveSet } from './sets.ts';
+
+/** Priorities of the tables, at the hooks that they have (`netfilter_ipv4.h`). In nat those of destinations come before routing. */
+const priorities: Readonly<Record<string, number>> = { raw: -300, mangle: -150, filter: 0, security: 50 };
+const natPriorities: Readonly<Record<string, number>> = { PREROUTING: -100, OUTPUT: -100, POSTROUTING: 100 };
+const hooks: ReadonlySet<string> = new Set<HookName>(['PREROUTING', 'INPUT', 'FORWARD', 'OUTPUT', 'POSTROUTING']);
+
+/** One rule store of one family. */
+export interface SavedStore {
+  readonly store: 'nft' | 'legacy';
+  readonly family: Family;
+  /** What `iptables-save` prints, without comments and counters. */
+  readonly lines: readonly string[];
+}
+
+/** The chains of kube-proxy and of Sluice in either layout. */
+const proxys = /^(?:KUBE-|SLU-|SLUICE-)/;
+/** Of the kubelet and of CNI plugins, under kube-proxy's prefix. */
+const notProxys = /^KUBE-(?:FIREWALL$|KUBELET-CANARY$|IPTABLES-HINT$|POD-FW-|ROUTER-|NWPLCY-)/;
+
+/** Reads what `iptables-save` printed into tables. A rule is read when a packet first meets its chain. */
+export function readIptables(
+  { store, family, lines }: SavedStore,
+  sets: ReadonlyMap<string, LiveSet>,
+): readonly LiveTable[] {
+  const tables: LiveTable[] = [];
+  let name = '';
+  let policies = new Map<string, string>();
+  let rules = new Map<string, string[]>();
+  for (const line of lines) {
+    if (line.startsWith('*')) {
+      name = line.slice(1);
+      policies = new Map();
+      rules = new Map();
+    } else if (line.startsWith(':')) {
+      const [, chain = '', policy = ''] = /^:(\S+) (\S+)/.exec(line) ?? [];
+      policies.set(chain, policy);
+      rules.set(chain, []);
+    } else if (line === 'COMMIT') tables.push(tableOf({ store, family, name, policies, rules, sets }));
+    else {
+      const end = line.indexOf(' ', 3);
+      rules.get(line.slice(3, end < 0 ? undefined : end))?.push(line);
+    }
+  }
+  return tables;
+}
+
+interface Parts {
+  readonly store: 'nft' | 'legacy';
+  readonly family: Family;
+  readonly name: string;
+  readonly policies: ReadonlyMap<string, string>;
+  readonly rules: ReadonlyMap<string, readonly string[]>;
+  readonly sets: ReadonlyMap<string, LiveSet>;
+}
+
+function tableOf({ store, family, name, policies, rules, sets }: Parts): LiveTable {
+  const title = `${family === 'ipv4' ? 'iptables' : 'ip6tables'}-${store} -t ${name}`;
+  const context: RuleContext = { family, sets, hasChain: (chain) => rules.has(chain) };
+  const chains = new Map([...rules].map(([chain, lines]) => [chain, chainOf(chain, lines, name, context)]));
+  const bases = [...policies].flatMap(([chain, policy]): readonly BaseChain[] => {
+    const priority = name === 'nat' ? natPriorities[chain] : priorities[name];
+    if (policy === '-' || !hooks.has(chain) || priority === undefined) return [];
+    const type = name === 'nat' ? 'nat' : 'filter';
+    return [{ hook: chain as HookName, priority, type, chain, policy: policy === 'DROP' ? 'drop' : 'accept' }];
+  });
+  const policyHit = ({ chain }: BaseChain): RuleHit => ({
+    table: name as RuleHit['table'],
+    chain,
+    rule: `-P ${chain} DROP`,
+    owner: 'foreign',
+  });
+  return { title, chains, bases, policyHit };
+}
+
+function chainOf(name: string, lines: readonly string[], table: string, context: RuleContext): LiveChain {
+  const isProxysChain = proxys.test(name) && !notProxys.test(name);
+  let read: readonly LiveRule[] | undefined;
+  return {
+    name,
+    rules: () =>
+      (read ??= lines.map((text) => {
+        const isProxys = isProxysChain || jumpsToProxys(text);
+        const owner = isProxys ? 'proxy' : 'foreign';
+        return readIptablesRule(
+          text,
+          context,
+          { table: table as RuleHit['table'], chain: name, rule: text, owner },
+          isProxys,
+        );
+      })),
+  };
+}
+
+function jumpsToProxys(text: string): boolean {
+  const target = / -[jg] (\S+)(?: |$)/.exec(text.replaceAll(/"(?:[^"\\]|\\.)*"/g, '""'))?.[1] ?? '';
+  return proxys.test(target) && !notProxys.test(target);
+}

@@ -1,0 +1,76 @@
+import type { TraceFlow } from '../trace/flow.ts';
+import { listOf, objectOf, textOf } from './nft-values.ts';
+import type { LiveHook } from './rule.ts';
+
+/** What an expression of a rule reads from a packet. */
+export interface Field {
+  /** Its values, one for most; several for the state of a connection. Undefined: not known. */
+  readonly of: (flow: TraceFlow, hook: LiveHook) => readonly string[] | undefined;
+  readonly asks: 'address-of-source' | 'interface-of-source' | 'else';
+}
+
+const one = (of: (flow: TraceFlow, hook: LiveHook) => string | undefined, asks: Field['asks'] = 'else'): Field => ({
+  of: (flow, hook) => {
+    const value = of(flow, hook);
+    return value === undefined ? undefined : [value];
+  },
+  asks,
+});
+
+const sourceOf = one(({ source }) => source.text, 'address-of-source');
+const destinationOf = one(({ destination }) => destination.text);
+const numbers = { tcp: '6', udp: '17', sctp: '132' } as const;
+
+/** @returns undefined for an expression that is not read; `never` for one that packets of Services do not have */
+export function fieldOf(expression: unknown): Field | 'never' | undefined {
+  const { payload, meta, ct, fib, numgen: _numgen } = objectOf(expression);
+  if (payload !== undefined)
+    return payloadOf(textOf(objectOf(payload)['protocol']), textOf(objectOf(payload)['field']));
+  if (meta !== undefined) return metas[textOf(objectOf(meta)['key'])];
+  if (ct !== undefined) return connections[textOf(objectOf(ct)['key'])];
+  if (fib !== undefined && textOf(objectOf(fib)['result']) === 'type')
+    return typeOf(listOf(objectOf(fib)['flags']).map(textOf));
+  return undefined;
+}
+
+function payloadOf(protocol: string, field: string): Field | undefined {
+  if ((protocol === 'ip' || protocol === 'ip6') && (field === 'saddr' || field === 'daddr')) {
+    const family = protocol === 'ip' ? 'ipv4' : 'ipv6';
+    const side = field === 'saddr' ? sourceOf : destinationOf;
+    // A rule of a table of both families that asks for an address of the other one does not match.
+    return { of: (flow, hook) => (hook.family === family ? side.of(flow, hook) : []), asks: side.asks };
+  }
+  if (field === 'dport' && ['tcp', 'udp', 'sctp', 'th'].includes(protocol))
+    return {
+      of: (flow, hook) => (protocol === 'th' || protocol === hook.protocol ? [String(flow.port)] : []),
+      asks: 'else',
+    };
+  if ((protocol === 'ip' && field === 'protocol') || (protocol === 'ip6' && field === 'nexthdr'))
+    return { of: (_flow, hook) => [hook.protocol, numbers[hook.protocol]], asks: 'else' };
+  return undefined;
+}
+
+const metas: Readonly<Record<string, Field>> = {
+  l4proto: { of: (_flow, hook) => [hook.protocol, numbers[hook.protocol]], asks: 'else' },
+  nfproto: one((_flow, { family }) => family),
+  protocol: one((_flow, { family }) => (family === 'ipv4' ? 'ip' : 'ip6')),
+  iifname: one((_flow, hook) => hook.in, 'interface-of-source'),
+  iif: one((_flow, hook) => hook.in, 'interface-of-source'),
+  oifname: one((flow, hook) => (hook.isLocal(flow.destination) ? 'lo' : hook.outOf(flow.destination))),
+  oif: one((flow, hook) => (hook.isLocal(flow.destination) ? 'lo' : hook.outOf(flow.destination))),
+  mark: one(({ mark }) => String(mark)),
+};
+
+const connections: Readonly<Record<string, Field>> = {
+  state: one((_flow, { state }) => state.toLowerCase()),
+  status: { of: (flow) => (flow.translated ? ['dnat'] : []), asks: 'else' },
+  direction: one(() => 'original'),
+  mark: one(() => '0'),
+};
+
+/** `fib daddr type`: of two types alone. */
+function typeOf(flags: readonly string[]): Field | undefined {
+  const side = flags.includes('saddr') ? 'source' : flags.includes('daddr') ? 'destination' : undefined;
+  if (!side || flags.some((flag) => flag !== 'saddr' && flag !== 'daddr')) return undefined;
+  return one((flow, { isLocal }) => (isLocal(flow[side]) ? 'local' : 'unicast'));
+}

@@ -1,0 +1,305 @@
+import { parseAddress } from '../rules/address.ts';
+import type { RuleHit } from '../trace/packet.ts';
+import { type Field, fieldOf } from './nft-fields.ts';
+import { printStatements } from './nft-print.ts';
+import { Elements, type Json, listOf, objectOf, textOf } from './nft-values.ts';
+import type { Chosen, Effect, LiveHook, LiveRule, LiveTest, SourceTest } from './rule.ts';
+import type { TraceFlow } from '../trace/flow.ts';
+import { networkIn, not } from './tests.ts';
+
+/** What a rule of a table may refer to. */
+export interface NftContext {
+  readonly sets: ReadonlyMap<string, NftSet>;
+}
+
+export interface NftSet {
+  readonly elements: Elements;
+  /** Packets fill it: who is in it is not known. Of those of session affinity: for how long, in seconds. */
+  readonly fillsFor: number | undefined;
+}
+
+interface Reading {
+  readonly context: NftContext;
+  readonly tests: LiveTest[];
+  readonly sources: SourceTest[];
+  readonly effects: Effect[];
+  recent: RuleHit['recent'];
+  reason: string | undefined;
+  unread: string | undefined;
+}
+
+/** Reads the statements of a rule. Whatever is not understood stays in the rule, by name. */
+export function readNftRule(
+  statements: readonly unknown[],
+  context: NftContext,
+  place: Pick<RuleHit, 'chain' | 'owner'>,
+): LiveRule {
+  const reading: Reading = {
+    context,
+    tests: [],
+    sources: [],
+    effects: [],
+    recent: undefined,
+    reason: undefined,
+    unread: undefined,
+  };
+  for (const statement of statements) readStatement(objectOf(statement), reading);
+  const text = printStatements(statements);
+  const { tests, sources, effects, recent, reason, unread } = reading;
+  const hit: RuleHit = {
+    table: 'nftables',
+    ...place,
+    rule: text,
+    ...(recent ? { recent } : {}),
+    ...(reason === undefined ? {} : { reason }),
+  };
+  const effect: Effect = effects.length === 1 && effects[0] ? effects[0] : { kind: 'sequence', effects };
+  const isProxys = place.owner === 'proxy';
+  return { text, hit, key: undefined, tests, sources, effect, unread, isProxys };
+}
+
+/** Statements that change nothing that decides about a packet of a Service. */
+const harmless: ReadonlySet<string> = new Set(['counter', 'log', 'comment', 'meter', 'flow', 'notrack-not']);
+
+function readStatement(statement: Json, reading: Reading): void {
+  const [name = ''] = Object.keys(statement);
+  const body = statement[name];
+  if (name === 'match') {
+    if (reading.effects.some(({ kind }) => kind !== 'none')) refuse(reading, 'a test behind an action');
+    else readMatch(objectOf(body), reading);
+    return;
+  }
+  if (name === 'set') {
+    const of = textOf(objectOf(body)['set']).replace(/^@/, '');
+    reading.recent = { action: 'set', name: of };
+    return;
+  }
+  if (harmless.has(name)) return;
+  const effect = effectOf(name, body, reading);
+  if (effect) reading.effects.push(effect);
+  else {
+    reading.effects.push({ kind: 'unread' });
+    refuse(reading, `statement ${name}`);
+  }
+}
+
+function refuse(reading: Reading, what: string): void {
+  reading.unread ??= `${what} is not read`;
+}
+
+function readMatch({ op, left, right }: Json, reading: Reading): void {
+  const isNegated = op === '!=';
+  if (!['==', '!=', 'in'].includes(textOf(op))) return refuse(reading, `operator ${textOf(op)}`);
+  const marked = maskOf(left);
+  if (marked !== undefined) {
+    const wanted = Number(textOf(right)) >>> 0;
+    reading.tests.push(({ mark }) => (((mark & marked) >>> 0 === wanted) !== isNegated ? 1 : 0));
+    return;
+  }
+  const concat = objectOf(left)['concat'];
+  const fields = (Array.isArray(concat) ? concat : [left]).map(fieldOf);
+  if (fields.some((field) => field === undefined)) return refuse(reading, `test of ${JSON.stringify(left)}`);
+  const all = fields as readonly Field[];
+  const named = typeof right === 'string' && right.startsWith('@') ? right.slice(1) : undefined;
+  const set = named === undefined ? undefined : reading.context.sets.get(named);
+  if (named !== undefined && set === undefined) return refuse(reading, `set ${named}`);
+  if (named !== undefined && set?.fillsFor !== undefined) {
+    reading.recent = { action: 'rcheck', name: named, seconds: set.fillsFor };
+    const remembered: LiveTest = (_flow, hook) => (hook.remembers === named ? 1 : 0);
+    reading.tests.push(isNegated ? not(remembered) : remembered);
+    return;
+  }
+  const elements = set?.elements ?? new Elements(anonymous(right), false);
+  const test = memberTest(all, elements);
+  addTest(all, elements, isNegated ? not(test) : test, reading);
+}
+
+/** A value, a list of states, or an anonymous set. */
+function anonymous(right: unknown): readonly unknown[] {
+  const set = objectOf(right)['set'];
+  return Array.isArray(set) ? set : Array.isArray(right) ? right : [right];
+}
+
+/** `meta mark & 0x4000`: the mask; `meta mark` alone: all bits. */
+function maskOf(left: unknown): number | undefined {
+  const masked = objectOf(left)['&'];
+  if (!Array.isArray(masked)) return undefined;
+  const [of, mask] = masked;
+  return textOf(objectOf(objectOf(of)['meta'])['key']) === 'mark' ? Number(textOf(mask)) >>> 0 : undefined;
+}
+
+function memberTest(fields: readonly Field[], elements: Elements): LiveTest {
+  return (flow, hook) => {
+    const keys = keysOf(fields, flow, hook);
+    if (!keys) return undefined;
+    return keys.some((key) => elements.find(key) !== undefined) ? 1 : 0;
+  };
+}
+
+/** Every combination of the values of some fields; undefined: one is not known. */
+function keysOf(fields: readonly Field[], flow: TraceFlow, hook: LiveHook): readonly (readonly string[])[] | undefined {
+  let keys: readonly (readonly string[])[] = [[]];
+  for (const field of fields) {
+    const values = field.of(flow, hook);
+    if (!values) return undefined;
+    keys = keys.flatMap((key) => values.map((value) => [...key, value]));
+  }
+  return keys;
+}
+
+/** Of what divides sources, the parts that elements name for packets to this destination. */
+function addTest(fields: readonly Field[], elements: Elements, test: LiveTest, { tests, sources }: Reading): void {
+  const at = fields.findIndex(({ asks }) => asks !== 'else');
+  const asked = fields[at];
+  if (!asked) {
+    tests.push(test);
+    return;
+  }
+  const named = (flow: TraceFlow, hook: LiveHook): readonly string[] =>
+    elements.all.flatMap(({ parts }) => {
+      const isHere = fields.every(
+        (field, index) => index === at || (field.of(flow, hook) ?? []).includes(parts[index] ?? ''),
+      );
+      return isHere ? [parts[at] ?? ''] : [];
+    });
+  if (asked.asks === 'interface-of-source')
+    sources.push({
+      test,
+      networks: () => [],
+      interfaces: elements.all
+        .map(({ parts }) => (parts[at] ?? '').replace(/\*$/, '0'))
+        .filter((name) => name !== 'lo'),
+    });
+  else
+    sources.push({
+      test,
+      networks: (flow, hook) => named(flow, hook).filter((text) => (networkIn(text)?.prefix ?? 0) > 0),
+      interfaces: [],
+    });
+}
+
+const verdicts: ReadonlySet<string> = new Set(['accept', 'drop', 'return', 'continue', 'jump', 'goto']);
+
+function verdictOf(value: unknown): Effect | undefined {
+  const [name = ''] = Object.keys(objectOf(value));
+  if (!verdicts.has(name)) return undefined;
+  if (name === 'continue') return { kind: 'none' };
+  if (name === 'jump' || name === 'goto')
+    return { kind: name, chain: textOf(objectOf(objectOf(value)[name])['target']) };
+  return { kind: name as 'accept' | 'drop' | 'return' };
+}
+
+function effectOf(name: string, body: unknown, reading: Reading): Effect | undefined {
+  if (verdicts.has(name)) return verdictOf({ [name]: body });
+  switch (name) {
+    case 'reject': {
+      const { type, expr } = objectOf(body);
+      const isUsual =
+        type === undefined || (type !== 'tcp reset' && (expr === undefined || expr === 'port-unreachable'));
+      if (!isUsual) reading.reason = type === 'tcp reset' ? 'tcp-reset' : textOf(expr);
+      return { kind: 'reject' };
+    }
+    case 'masquerade':
+    case 'snat':
+      return { kind: 'masquerade' };
+    case 'mangle':
+      return markOf(objectOf(body));
+    case 'vmap':
+      return chooseOf(objectOf(body)['key'], objectOf(body)['data'], reading, verdictOf);
+    case 'dnat':
+      return dnatOf(objectOf(body), reading);
+    case 'redirect':
+      return undefined;
+    default:
+      return undefined;
+  }
+}
+
+function markOf({ key, value }: Json): Effect | undefined {
+  if (textOf(objectOf(objectOf(key)['ct'])['key']) === 'mark') return { kind: 'none' };
+  if (textOf(objectOf(objectOf(key)['meta'])['key']) !== 'mark') return undefined;
+  const { '|': or, '^': xor, '&': and } = objectOf(value);
+  const operand = (list: unknown): number => Number(textOf(listOf(list)[1])) >>> 0;
+  if (or !== undefined) return { kind: 'mark', value: operand(or), mask: operand(or) };
+  if (xor !== undefined) return { kind: 'mark', value: operand(xor), mask: 0 };
+  if (and !== undefined) return { kind: 'mark', value: 0, mask: ~operand(and) >>> 0 };
+  return /^\d+$/.test(textOf(value)) ? { kind: 'mark', value: Number(value), mask: 0xffffffff } : undefined;
+}
+
+function dnatOf({ addr, port }: Json, reading: Reading): Effect | undefined {
+  const map = objectOf(addr)['map'];
+  if (map !== undefined) {
+    const { key, data } = objectOf(map);
+    return chooseOf(key, data, reading, (value) => {
+      const parts = listOf(objectOf(value)['concat']);
+      return translation(textOf(parts[0] ?? value), textOf(parts[1] ?? port));
+    });
+  }
+  return translation(textOf(addr), textOf(port));
+}
+
+function translation(to: string, port: string): Effect | undefined {
+  const address = parseAddress(to);
+  if (!address || !/^\d*$/.test(port)) return undefined;
+  return { kind: 'dnat', address, port: port === '' ? undefined : Number(port) };
+}
+
+/** One element of a map, by the packet or by chance. */
+function chooseOf(
+  key: unknown,
+  data: unknown,
+  { context }: Reading,
+  effectIn: (value: unknown) => Effect | undefined,
+): Effect | undefined {
+  const named = typeof data === 'string' && data.startsWith('@') ? context.sets.get(data.slice(1)) : undefined;
+  const set = objectOf(data)['set'];
+  const elements = named?.elements ?? (Array.isArray(set) ? new Elements(set, true) : undefined);
+  if (!elements) return undefined;
+  const fields = (listOf(objectOf(key)['concat']).length > 0 ? listOf(objectOf(key)['concat']) : [key]).map(
+    (part): Field | number | undefined => chanceOf(part) ?? asField(fieldOf(part)),
+  );
+  if (fields.some((field) => field === undefined)) return undefined;
+  const all = fields as readonly (Field | number)[];
+  const title = typeof data === 'string' ? `${data} ` : '';
+  return {
+    kind: 'choose',
+    of: (flow, hook) => {
+      const found: Chosen[] = [];
+      for (const { parts, share } of keysWithShares(all, flow, hook) ?? []) {
+        const value = elements.find(parts);
+        const effect = value === undefined ? undefined : effectIn(value);
+        if (value !== undefined && !effect) return undefined;
+        if (effect)
+          found.push({ share, effect, element: `${title}${parts.join(' . ')} : ${printStatements([value])}` });
+      }
+      return found;
+    },
+  };
+}
+
+const asField = (field: Field | 'never' | undefined): Field | undefined => (field === 'never' ? undefined : field);
+
+/** `numgen random mod 3`, and hashes of the client, which spread all clients evenly: the number of values. */
+function chanceOf(part: unknown): number | undefined {
+  const { numgen, jhash, symhash } = objectOf(part);
+  const of = objectOf(numgen ?? jhash ?? symhash);
+  return numgen === undefined && jhash === undefined && symhash === undefined ? undefined : Number(of['mod']);
+}
+
+function keysWithShares(
+  fields: readonly (Field | number)[],
+  flow: TraceFlow,
+  hook: LiveHook,
+): readonly { readonly parts: readonly string[]; readonly share: number }[] | undefined {
+  let keys: readonly { readonly parts: readonly string[]; readonly share: number }[] = [{ parts: [], share: 1 }];
+  for (const field of fields) {
+    const values =
+      typeof field === 'number'
+        ? Array.from({ length: field }, (_, n) => ({ value: String(n), share: 1 / field }))
+        : (field.of(flow, hook) ?? []).map((value) => ({ value, share: 1 }));
+    keys = keys.flatMap(({ parts, share }) =>
+      values.map((one) => ({ parts: [...parts, one.value], share: share * one.share })),
+    );
+  }
+  return keys;
+}

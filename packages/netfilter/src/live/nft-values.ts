@@ -1,0 +1,81 @@
+import { isInCidr } from '../rules/cidr.ts';
+import { parseAddress } from '../rules/address.ts';
+import { networkIn } from './tests.ts';
+
+/** Values of libnftables-json(5): scalars, prefixes, ranges, and concatenations of these. */
+
+export type Json = Readonly<Record<string, unknown>>;
+export const objectOf = (value: unknown): Json =>
+  typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as Json) : {};
+export const listOf = (value: unknown): readonly unknown[] => (Array.isArray(value) ? value : []);
+export const textOf = (value: unknown): string =>
+  typeof value === 'string' || typeof value === 'number' || typeof value === 'boolean' ? String(value) : '';
+
+/** One part of an element: a value, a network, or a range of numbers. */
+interface ElementPart {
+  readonly text: string;
+  readonly holds: ((value: string) => boolean) | undefined;
+}
+
+/** Elements of a set, or the keys of a map, with their values. */
+export class Elements {
+  readonly #exact = new Map<string, unknown>();
+  readonly #wide: { readonly parts: readonly ElementPart[]; readonly value: unknown }[] = [];
+  /** The parts of each element, for what they say of sources. */
+  readonly all: { readonly parts: readonly string[]; readonly value: unknown }[] = [];
+
+  /** @param elements of `elem` or `set` @param isMap each is a pair */
+  constructor(elements: readonly unknown[], isMap: boolean) {
+    for (const element of elements) {
+      const [key, value] = isMap ? listOf(element) : [element, true];
+      const bare = 'elem' in objectOf(key) ? objectOf(objectOf(key)['elem'])['val'] : key;
+      const concat = objectOf(bare)['concat'];
+      const parts = (Array.isArray(concat) ? concat : [bare]).map(partOf);
+      this.all.push({ parts: parts.map(({ text }) => text), value });
+      if (parts.every(({ holds }) => holds === undefined))
+        this.#exact.set(parts.map(({ text }) => text).join(' . '), value);
+      else this.#wide.push({ parts, value });
+    }
+  }
+
+  /** The value of the element that holds this key; undefined: none does. */
+  find(key: readonly string[]): unknown {
+    const exact = this.#exact.get(key.join(' . '));
+    if (exact !== undefined) return exact;
+    return this.#wide.find(({ parts }) =>
+      parts.every(({ text, holds }, at) => (holds ? holds(key[at] ?? '') : text === key[at])),
+    )?.value;
+  }
+}
+
+function partOf(value: unknown): ElementPart {
+  const { prefix, range } = objectOf(value);
+  if (prefix !== undefined) {
+    const text = `${textOf(objectOf(prefix)['addr'])}/${textOf(objectOf(prefix)['len'])}`;
+    const network = networkIn(text);
+    return {
+      text,
+      holds: (one) => {
+        const address = parseAddress(one);
+        return network !== undefined && address !== undefined && isInCidr(address, network);
+      },
+    };
+  }
+  if (Array.isArray(range)) {
+    const [low, high] = range.map(textOf) as [string, string];
+    return { text: `${low}-${high}`, holds: (one) => compareValues(low, one) <= 0 && compareValues(one, high) <= 0 };
+  }
+  const text = canonical(textOf(value));
+  return { text, holds: text.endsWith('*') ? (one): boolean => one.startsWith(text.slice(0, -1)) : undefined };
+}
+
+/** Addresses in one spelling. */
+export const canonical = (text: string): string => (text.includes(':') ? (parseAddress(text)?.text ?? text) : text);
+
+/** Numbers, or addresses by their words. */
+function compareValues(a: string, b: string): number {
+  const [one, other] = [parseAddress(a), parseAddress(b)];
+  if (!one || !other) return Number(a) - Number(b);
+  const at = one.words.findIndex((word, index) => word !== other.words[index]);
+  return at < 0 ? 0 : (one.words[at] ?? 0) - (other.words[at] ?? 0);
+}

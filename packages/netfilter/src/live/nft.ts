@@ -1,0 +1,101 @@
+import type { HookName } from '../trace/flow.ts';
+import type { RuleHit } from '../trace/packet.ts';
+import { type NftContext, type NftSet, readNftRule } from './nft-rule.ts';
+import { Elements, type Json, listOf, objectOf, textOf } from './nft-values.ts';
+import type { BaseChain, LiveChain, LiveRule, LiveTable } from './rule.ts';
+
+/** A table as `nft -j list table` prints it. */
+export interface ListedTable {
+  readonly family: 'ip' | 'ip6' | 'inet';
+  readonly name: string;
+  readonly objects: readonly Json[];
+}
+
+const hooks: Readonly<Record<string, HookName>> = {
+  prerouting: 'PREROUTING',
+  input: 'INPUT',
+  forward: 'FORWARD',
+  output: 'OUTPUT',
+  postrouting: 'POSTROUTING',
+};
+
+const ownTables: ReadonlySet<string> = new Set(['kube-proxy', 'sluice']);
+
+/** Reads a table of nftables for packets of one family. A rule is read when a packet first meets its chain. */
+export function readLiveTable({ family, name, objects }: ListedTable): LiveTable {
+  const title = `nft ${family} ${name}`;
+  const owner = ownTables.has(name) ? 'proxy' : 'foreign';
+  const sets = new Map<string, NftSet>();
+  const rules = new Map<string, unknown[][]>();
+  const bases: BaseChain[] = [];
+  for (const object of objects) {
+    const [kind = ''] = Object.keys(object);
+    const body = objectOf(object[kind]);
+    if (kind === 'set' || kind === 'map') sets.set(textOf(body['name']), setOf(body, kind === 'map'));
+    else if (kind === 'rule') {
+      const chain = textOf(body['chain']);
+      const list = rules.get(chain) ?? [];
+      list.push([...listOf(body['expr'])]);
+      rules.set(chain, list);
+    } else if (kind === 'chain') {
+      const chain = textOf(body['name']);
+      if (!rules.has(chain)) rules.set(chain, []);
+      const hook = hooks[textOf(body['hook'])];
+      if (hook) bases.push(baseOf(hook, chain, body));
+    }
+  }
+  const context: NftContext = { sets };
+  const chains = new Map([...rules].map(([chain, list]) => [chain, chainOf(`${name} ${chain}`, list, context, owner)]));
+  const policyHit = ({ chain }: BaseChain): RuleHit => ({
+    table: 'nftables',
+    chain: `${name} ${chain}`,
+    rule: `policy drop of ${title} ${chain}`,
+    owner: 'foreign',
+  });
+  return { title, chains, bases, policyHit };
+}
+
+function setOf(body: Json, isMap: boolean): NftSet {
+  const flags = listOf(body['flags']).map(textOf);
+  const isFilled = flags.includes('dynamic') || flags.includes('timeout');
+  return {
+    elements: new Elements(listOf(body['elem']), isMap),
+    fillsFor: isFilled ? Number(body['timeout'] ?? 0) : undefined,
+  };
+}
+
+const baseOf = (hook: HookName, chain: string, body: Json): BaseChain => ({
+  hook,
+  priority: Number(body['prio'] ?? 0),
+  type: body['type'] === 'nat' ? 'nat' : 'filter',
+  chain,
+  policy: body['policy'] === 'drop' ? 'drop' : 'accept',
+});
+
+function chainOf(
+  name: string,
+  rules: readonly (readonly unknown[])[],
+  context: NftContext,
+  owner: 'proxy' | 'foreign',
+): LiveChain {
+  let read: readonly LiveRule[] | undefined;
+  return {
+    name,
+    rules: () => (read ??= rules.map((statements) => readNftRule(statements, context, { chain: name, owner }))),
+  };
+}
+
+/** Where the maps of kube-proxy's table lead: `tcp 10.96.0.10 80`, and of node ports `tcp  30080`. */
+export function placesInTable({ name, objects }: ListedTable): readonly string[] {
+  if (name !== 'kube-proxy') return [];
+  return objects.flatMap((object) => {
+    const map = objectOf(object['map']);
+    const at = ['service-ips', 'no-endpoint-services', 'service-nodeports', 'no-endpoint-nodeports'].indexOf(
+      textOf(map['name']),
+    );
+    if (at < 0) return [];
+    return new Elements(listOf(map['elem']), true).all.map(({ parts }) =>
+      at < 2 ? `${parts[1] ?? ''} ${parts[0] ?? ''} ${parts[2] ?? ''}` : `${parts[0] ?? ''}  ${parts[1] ?? ''}`,
+    );
+  });
+}

@@ -1,0 +1,116 @@
+import type { Family } from '../family.ts';
+import type { HookName, TraceFlow } from '../trace/flow.ts';
+import type { RuleHit } from '../trace/packet.ts';
+import type { TransportProtocol } from '../rules/rule.ts';
+import type { Address } from '../rules/address.ts';
+
+/**
+ * Rules as a kernel holds them, whoever made them: of both stores of iptables, and of tables of nftables. Unlike `rules`, which has only
+ * what may reach a kernel, a rule here may be one that is not understood. Then a packet that can meet it has no certain outcome.
+ */
+export interface LiveRule {
+  /** As it was observed. */
+  readonly text: string;
+  readonly hit: RuleHit;
+  /** `tcp 10.96.0.10 80`, where it matches packets to no other place. */
+  readonly key: string | undefined;
+  readonly tests: readonly LiveTest[];
+  /** Tests of where a packet comes from, which divide sources. */
+  readonly sources: readonly SourceTest[];
+  readonly effect: Effect;
+  /** Why a part of it is not understood, as a clause. */
+  readonly unread: string | undefined;
+  /** Whether it is kube-proxy's or Sluice's. */
+  readonly isProxys: boolean;
+}
+
+/** The share of packets that a test admits: 0, 1, or between for chance; undefined: not known. */
+export type LiveTest = (flow: TraceFlow, hook: LiveHook) => number | undefined;
+
+export interface SourceTest {
+  readonly test: LiveTest;
+  readonly networks: (flow: TraceFlow, hook: LiveHook) => readonly string[];
+  readonly interfaces: readonly string[];
+}
+
+/** What follows when a rule matches. */
+export type Effect =
+  | { readonly kind: 'none' | 'return' }
+  | { readonly kind: 'accept' | 'drop' | 'masquerade' }
+  | { readonly kind: 'reject'; readonly with?: string | undefined }
+  | { readonly kind: 'jump' | 'goto'; readonly chain: string }
+  /** The mark becomes `(mark & ~mask) ^ value`. */
+  | { readonly kind: 'mark'; readonly value: number; readonly mask: number }
+  /** Without an address: that of the node. Without a port: that of the packet. */
+  | { readonly kind: 'dnat'; readonly address: Address | undefined; readonly port: number | undefined }
+  /** One of several, by the packet or by chance; the rest of the shares matches nothing. */
+  | { readonly kind: 'choose'; readonly of: (flow: TraceFlow, hook: LiveHook) => readonly Chosen[] | undefined }
+  /** Several statements of one rule; only the last may be a verdict. */
+  | { readonly kind: 'sequence'; readonly effects: readonly Effect[] }
+  | { readonly kind: 'unread' };
+
+export interface Chosen {
+  readonly share: number;
+  readonly effect: Effect;
+  /** The element of the map, for the path. */
+  readonly element: string;
+}
+
+/** A hook of the kernel, and the properties that all flows of a packet share. */
+export interface LiveHook {
+  readonly name: HookName;
+  readonly type: 'filter' | 'nat';
+  readonly family: Family;
+  readonly protocol: TransportProtocol;
+  /** `''`: a process of the node sends the packet. */
+  readonly in: string;
+  /** The interface that a packet leaves by; undefined: not known. */
+  readonly outOf: (destination: Address) => string | undefined;
+  readonly remembers: string | undefined;
+  readonly state: PacketState;
+  readonly isLocal: (address: Address) => boolean;
+  readonly notes: TraceNotes;
+}
+
+export type PacketState = 'NEW' | 'ESTABLISHED' | 'RELATED' | 'INVALID';
+
+/** What a trace meets besides its outcomes. */
+export interface TraceNotes {
+  /** Networks and interfaces that rules on the way ask the source for. */
+  readonly networks: Set<string>;
+  readonly interfaces: Set<string>;
+  /** Rules that may match, as far as they are understood. */
+  readonly doubts: Map<LiveRule, string>;
+  /** Doubtful rules that are taken to match. */
+  readonly assumed: ReadonlySet<LiveRule>;
+}
+
+export const traceNotes = (assumed: Iterable<LiveRule> = []): TraceNotes => ({
+  networks: new Set(),
+  interfaces: new Set(),
+  doubts: new Map(),
+  assumed: new Set(assumed),
+});
+
+/** A chain, whose rules are read when a packet first meets it. */
+export interface LiveChain {
+  readonly name: string;
+  readonly rules: () => readonly LiveRule[];
+}
+
+export interface BaseChain {
+  readonly hook: HookName;
+  /** As the kernel orders them: raw -300, mangle -150, nat before routing -100, filter 0, nat after routing 100. */
+  readonly priority: number;
+  readonly type: 'filter' | 'nat';
+  readonly chain: string;
+  readonly policy: 'accept' | 'drop';
+}
+
+export interface LiveTable {
+  /** `iptables-nft -t nat`, `nft ip kube-proxy`. */
+  readonly title: string;
+  readonly chains: ReadonlyMap<string, LiveChain>;
+  readonly bases: readonly BaseChain[];
+  readonly policyHit: (base: BaseChain) => RuleHit;
+}

@@ -1,0 +1,86 @@
+import type { Family, TableName } from '../family.ts';
+import type { TraceFlow, HookName } from '../trace/flow.ts';
+import type { BaseChain, LiveChain, LiveHook, LiveRule, LiveTable } from './rule.ts';
+import { walkBase } from './walk.ts';
+
+interface PlacedBase {
+  readonly table: LiveTable;
+  readonly base: BaseChain;
+}
+
+/** Above it chains of OUTPUT come after the translation of destinations (`NF_IP_PRI_NAT_DST`), and after virtual servers. */
+const dnatPriority = -100;
+
+/** All tables of a family that packets meet, in the order of the kernel. */
+export class LiveTables {
+  readonly family: Family;
+  readonly tables: readonly LiveTable[];
+  readonly #byHook = new Map<HookName, readonly PlacedBase[]>();
+  /** Pairs of base chains whose order is not known: they have one hook and priority. Which comes first depends on who made it first. */
+  readonly ties: readonly string[];
+
+  /** @param tables in the order in which those with one priority are traversed */
+  constructor(family: Family, tables: readonly LiveTable[]) {
+    this.family = family;
+    this.tables = tables;
+    const all = tables.flatMap((table) => table.bases.map((base) => ({ table, base })));
+    for (const [name, list] of Map.groupBy(all, ({ base }) => base.hook))
+      this.#byHook.set(
+        name,
+        list.toSorted((a, b) => a.base.priority - b.base.priority),
+      );
+    this.ties = tiesOf(all);
+  }
+
+  /** The same tables, with those of one priority in the other order. */
+  reversed(): LiveTables {
+    return new LiveTables(this.family, this.tables.toReversed());
+  }
+
+  /** What translates sources after routing, of other programs alone. */
+  foreignSourceNat(): LiveTables {
+    const tables = this.tables.map((table): LiveTable => {
+      const chains = new Map([...table.chains].map(([name, chain]) => [name, withoutProxys(chain)]));
+      const bases = table.bases.filter(({ hook, type }) => hook === 'POSTROUTING' && type === 'nat');
+      return { ...table, chains, bases };
+    });
+    return new LiveTables(this.family, tables);
+  }
+
+  /**
+   * Sends flows through the base chains of a hook. Of OUTPUT those of stage `nat` come first, then the rest.
+   * @param flows without a verdict
+   */
+  pass(flows: readonly TraceFlow[], stage: TableName, at: Omit<LiveHook, 'type'>): readonly TraceFlow[] {
+    let open = flows;
+    const done: TraceFlow[] = [];
+    for (const { table, base } of this.#byHook.get(at.name) ?? []) {
+      if (at.name === 'OUTPUT' && base.priority <= dnatPriority !== (stage === 'nat')) continue;
+      const hook = { ...at, type: base.type };
+      const next: TraceFlow[] = [];
+      for (const flow of open) {
+        // The kernel translates a packet once in a hook.
+        const isTranslated = base.type === 'nat' && (at.name === 'POSTROUTING' ? flow.masquerade : flow.translated);
+        for (const one of isTranslated ? [flow] : walkBase(table, base, flow, hook)) {
+          if (one.verdict === 'drop' || one.verdict === 'reject') done.push(one);
+          else next.push(one.verdict === undefined ? one : { ...one, verdict: undefined });
+        }
+      }
+      open = next;
+    }
+    return [...done, ...open];
+  }
+}
+
+function withoutProxys(chain: LiveChain): LiveChain {
+  let kept: readonly LiveRule[] | undefined;
+  return { name: chain.name, rules: () => (kept ??= chain.rules().filter(({ isProxys }) => !isProxys)) };
+}
+
+function tiesOf(all: readonly PlacedBase[]): readonly string[] {
+  const used = all.filter(({ table, base }) => (table.chains.get(base.chain)?.rules() ?? []).length > 0);
+  const groups = Map.groupBy(used, ({ base }) => `${base.hook} at priority ${base.priority}`);
+  return [...groups].flatMap(([place, list]) =>
+    list.length < 2 ? [] : [`${place}: ${list.map(({ table }) => table.title).join(' and ')}`],
+  );
+}

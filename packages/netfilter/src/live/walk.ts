@@ -1,0 +1,199 @@
+import { addAll } from '../add-all.ts';
+import { perObject } from '../per-object.ts';
+import { TraceError } from '../trace/packet.ts';
+import type { TraceFlow } from '../trace/flow.ts';
+import type { BaseChain, Effect, LiveChain, LiveHook, LiveRule, LiveTable } from './rule.ts';
+
+/** Deeper than any program that the kernel accepts: it refuses chains that form a loop. */
+const depthMax = 64;
+
+/** The flows that leave a chain: those that fall through or return, and those with a verdict for the base chain. */
+interface Left {
+  readonly falling: TraceFlow[];
+  readonly ended: TraceFlow[];
+}
+
+interface At {
+  readonly table: LiveTable;
+  readonly hook: LiveHook;
+  readonly depth: number;
+}
+
+/** Sends a flow through a base chain. @returns every flow that comes out; without a verdict where nothing decided */
+export function walkBase(table: LiveTable, base: BaseChain, flow: TraceFlow, hook: LiveHook): readonly TraceFlow[] {
+  const chain = table.chains.get(base.chain);
+  const left: Left = { falling: [], ended: [] };
+  if (chain) walk({ table, hook, depth: 0 }, chain, flow, left);
+  else left.falling.push(flow);
+  if (base.policy === 'accept') return [...left.falling, ...left.ended];
+  const trail = { hit: table.policyHit(base) };
+  const dropped = left.falling.map(
+    (one): TraceFlow => ({ ...one, verdict: 'drop', trail: { ...trail, before: one.trail } }),
+  );
+  return [...dropped, ...left.ended];
+}
+
+function walk(at: At, chain: LiveChain, start: TraceFlow, left: Left): void {
+  if (at.depth > depthMax) throw new TraceError(`Cannot trace ${at.table.title} ${at.hook.name}: chains form a loop`);
+  let flows: readonly TraceFlow[] = [start];
+  for (const rule of candidates(chain, start, at.hook)) {
+    if (flows.length === 0) return;
+    const next: TraceFlow[] = [];
+    for (const flow of flows) {
+      const chance = chanceOf(rule, flow, at.hook);
+      if (chance < 1) next.push(chance === 0 ? flow : { ...flow, probability: flow.probability * (1 - chance) });
+      if (chance === 0) continue;
+      const trail = { hit: rule.hit, before: flow.trail };
+      apply(at, rule, rule.effect, { ...flow, trail, probability: flow.probability * chance }, next, left);
+    }
+    flows = next;
+  }
+  addAll(left.falling, flows);
+}
+
+/** Flows of one chain have one destination: only its translation changes that, which ends the chain. */
+function candidates(chain: LiveChain, flow: TraceFlow, { protocol }: LiveHook): readonly LiveRule[] {
+  const rules = chain.rules();
+  if (rules.length < indexedMin) return rules;
+  const { byKey, rest } = indexOf(rules);
+  const own = byKey.get(`${protocol} ${flow.destination.text} ${flow.port}`) ?? [];
+  if (own.length === 0) return rest.map(({ rule }) => rule);
+  return [...own, ...rest].toSorted((a, b) => a.at - b.at).map(({ rule }) => rule);
+}
+
+const indexedMin = 12;
+
+interface Placed {
+  readonly at: number;
+  readonly rule: LiveRule;
+}
+
+const indexOf = perObject(
+  (
+    rules: readonly LiveRule[],
+  ): { readonly byKey: ReadonlyMap<string, readonly Placed[]>; readonly rest: readonly Placed[] } => {
+    const byKey = new Map<string, Placed[]>();
+    const rest: Placed[] = [];
+    for (const [at, rule] of rules.entries()) {
+      const list = rule.key === undefined ? rest : (byKey.get(rule.key) ?? []);
+      list.push({ at, rule });
+      if (rule.key !== undefined) byKey.set(rule.key, list);
+    }
+    return { byKey, rest };
+  },
+);
+
+/** A rule that is doubtful for this packet matches only where it is assumed to. */
+function chanceOf(rule: LiveRule, flow: TraceFlow, hook: LiveHook): number {
+  let chance = 1;
+  let isKnown = rule.unread === undefined;
+  for (const test of rule.tests) {
+    const found = test(flow, hook);
+    if (found === 0) return 0;
+    if (found === undefined) isKnown = false;
+    else chance *= found;
+  }
+  for (const { networks, interfaces } of rule.sources) {
+    for (const network of networks(flow, hook)) hook.notes.networks.add(network);
+    for (const name of interfaces) hook.notes.interfaces.add(name);
+  }
+  for (const { test } of rule.sources) {
+    const found = test(flow, hook);
+    if (found === 0) return 0;
+    if (found === undefined) isKnown = false;
+  }
+  const changesNothing =
+    rule.effect.kind === 'none' || (rule.effect.kind === 'sequence' && rule.effect.effects.length === 0);
+  if (isKnown || changesNothing) return isKnown ? chance : 0;
+  hook.notes.doubts.set(rule, rule.unread ?? 'whether it matches depends on more than addresses, ports and interfaces');
+  return hook.notes.assumed.has(rule) ? chance : 0;
+}
+
+function apply(at: At, rule: LiveRule, effect: Effect, flow: TraceFlow, next: TraceFlow[], left: Left): void {
+  switch (effect.kind) {
+    case 'none':
+      next.push(flow);
+      break;
+    case 'return':
+      left.falling.push(flow);
+      break;
+    case 'mark':
+      next.push({ ...flow, mark: ((flow.mark & ~effect.mask) ^ effect.value) >>> 0 });
+      break;
+    case 'jump':
+    case 'goto': {
+      const chain = at.table.chains.get(effect.chain);
+      if (!chain) throw new TraceError(`Cannot trace rule "${rule.text}": there is no chain ${effect.chain}`);
+      // Flows that return from -g continue in the caller of this chain.
+      const falling = effect.kind === 'jump' ? next : left.falling;
+      walk({ ...at, depth: at.depth + 1 }, chain, flow, { falling, ended: left.ended });
+      break;
+    }
+    case 'sequence': {
+      let flows: TraceFlow[] = [flow];
+      for (const [index, one] of effect.effects.entries()) {
+        const after: TraceFlow[] = index === effect.effects.length - 1 ? next : [];
+        for (const each of flows) apply(at, rule, one, each, after, left);
+        flows = after === next ? [] : after;
+      }
+      for (const each of flows) next.push(each);
+      break;
+    }
+    case 'choose':
+      choose(at, rule, effect, flow, next, left);
+      break;
+    case 'accept':
+    case 'drop':
+    case 'reject':
+    case 'masquerade':
+    case 'dnat':
+    case 'unread':
+      left.ended.push(end(at, rule, effect, flow));
+  }
+}
+
+function choose(
+  at: At,
+  rule: LiveRule,
+  effect: Extract<Effect, { kind: 'choose' }>,
+  flow: TraceFlow,
+  next: TraceFlow[],
+  left: Left,
+): void {
+  const chosen = effect.of(flow, at.hook);
+  if (!chosen) {
+    at.hook.notes.doubts.set(rule, 'its map has a key that is not read');
+    next.push(flow);
+    return;
+  }
+  let rest = 1;
+  for (const { share, effect: own, element } of chosen) {
+    rest -= share;
+    const trail = { hit: { ...rule.hit, rule: element }, before: flow.trail?.before };
+    apply(at, rule, own, { ...flow, trail, probability: flow.probability * share }, next, left);
+  }
+  if (rest > 1e-9) next.push(rest === 1 ? flow : { ...flow, probability: flow.probability * rest });
+}
+
+type Ending = Extract<Effect, { kind: 'accept' | 'drop' | 'reject' | 'masquerade' | 'dnat' | 'unread' }>;
+
+function end({ hook }: At, rule: LiveRule, effect: Ending, flow: TraceFlow): TraceFlow {
+  switch (effect.kind) {
+    case 'accept':
+      return { ...flow, verdict: 'accept', accepted: flow.accepted || hook.type === 'filter' };
+    case 'drop':
+      return { ...flow, verdict: 'drop' };
+    case 'reject':
+      return { ...flow, verdict: 'reject' };
+    case 'masquerade':
+      return { ...flow, verdict: 'accept', masquerade: true };
+    case 'dnat': {
+      const destination = effect.address ?? flow.destination;
+      return { ...flow, verdict: 'accept', destination, port: effect.port ?? flow.port, translated: true };
+    }
+    case 'unread':
+      hook.notes.doubts.set(rule, rule.unread ?? 'its target is not read');
+      // An outcome that no understood rule has: whoever assumes that the rule matches sees a difference.
+      return { ...flow, verdict: 'drop', destination: { ...flow.destination, text: 'unread' } };
+  }
+}
