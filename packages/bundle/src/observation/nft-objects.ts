@@ -2,6 +2,7 @@ import { compareText } from '@sluice/netfilter';
 import type { NftObject, NftTable } from './observation.ts';
 
 type Json = Readonly<Record<string, unknown>>;
+const textOf = (value: unknown): string => (typeof value === 'string' ? value : '');
 const objectOf = (value: unknown): Json => (typeof value === 'object' && value !== null ? (value as Json) : {});
 
 /**
@@ -18,8 +19,8 @@ export function tablesOf(objects: readonly NftObject[]): {
   for (const object of objects) {
     const [kind = ''] = Object.keys(object);
     const body = objectOf(object[kind]);
-    const family = String(body['family'] ?? '');
-    const name = String(kind === 'table' ? (body['name'] ?? '') : (body['table'] ?? ''));
+    const family = textOf(body['family']);
+    const name = textOf(kind === 'table' ? body['name'] : body['table']);
     if (!bodies.has(kind) || family === '') continue;
     const key = `${family} ${name}`;
     const table = grouped.get(key) ?? { family, name, objects: [] };
@@ -54,7 +55,7 @@ function canonicalOf(kind: string, { handle: _handle, family: _family, table: _t
   const { elem, ...rest } = body;
   const flags = Array.isArray(body['flags']) ? body['flags'] : [];
   // Elements that packets add are of the traffic, not of the configuration.
-  if (!Array.isArray(elem) || flags.includes('dynamic')) return rest;
+  if (!Array.isArray(elem) || flags.includes('dynamic') || flags.includes('timeout')) return rest;
   const elements = elem.map((one: unknown): unknown => withoutState(one));
   const sorted = elements
     .map((one) => [JSON.stringify(one), one] as const)

@@ -1,5 +1,16 @@
-import { writeFileSync } from 'node:fs';
-import { type HostFacts, printHostFacts } from '@sluice/bundle';
+import { closeSync, openSync, readdirSync, readFileSync, statSync, writeSync } from 'node:fs';
+import { join } from 'node:path';
+import {
+  type HostFacts,
+  type MissingPart,
+  type Observation,
+  observationLimits,
+  observationOf,
+  printObservation,
+  savedFileNames,
+  textsOf,
+  unreadableFiles,
+} from '@sluice/bundle';
 import type { Problem } from '@sluice/netfilter';
 import type { Format } from '@sluice/cli';
 import { CommandError } from '../../command-error.ts';
@@ -11,34 +22,76 @@ import { detectTools } from '../../kernel/tools.ts';
 import { exitCodes } from '../../ports/outcome.ts';
 import { messageOf } from '../../message.ts';
 import { familyNames } from '../../ports/node-state.ts';
+import { readObservation } from '../../examine/observation.ts';
 import { linksWithBpf, providesKubeChains } from '../../admission/kernel-context.ts';
 import { openSession } from '../session/session.ts';
 import { answer, type CommonOptions, loadConfig, type Terminal } from '../terminal/terminal.ts';
 
 export interface ObserveOptions extends Omit<CommonOptions, 'output'> {
-  /** Where the facts go; `-` is standard output. */
+  /** Where the observation goes; `-` is standard output. */
   readonly output: string;
   readonly report?: Format;
+  /** A directory with saved outputs of tools. */
+  readonly from?: string;
 }
 
-/** `sluiced observe -o FILE`: writes the facts of this machine, for `sluice show --host`. It only reads the host, and takes no lock. */
-export async function observe({ output, report, ...options }: ObserveOptions, terminal: Terminal): Promise<number> {
+/**
+ * `sluiced observe -o FILE`: writes what this machine, or saved outputs of one, do with packets of Services. It only reads, and takes no
+ * lock.
+ */
+export async function observe(
+  { output, report, from, ...options }: ObserveOptions,
+  terminal: Terminal,
+): Promise<number> {
   const config = loadConfig(options);
-  if (process.geteuid?.() !== 0) throw new CommandError([notRoot], exitCodes.refused);
-  const text = printHostFacts(await factsOf(config));
-  if (output === '-') {
-    terminal.out(text);
-    return exitCodes.done;
+  const seen = from === undefined ? await ofThisMachine(config) : ofSavedFiles(config.node, from);
+  if (output === '-') for (const part of printObservation(seen)) terminal.out(part);
+  else {
+    write(output, printObservation(seen));
+    const { missing } = seen;
+    const result = {
+      kind: 'Observation',
+      fields: { node: config.node, file: output, missing },
+      text: `${output}: ${config.node}\n${missing.map(missingText).join('')}`,
+    };
+    answer(report ? { output: report } : {}, terminal, result);
   }
-  write(output, text);
-  const result = {
-    kind: 'Observation',
-    fields: { node: config.node, file: output },
-    text: `${output}: ${config.node}\n`,
-  };
-  answer(report ? { output: report } : {}, terminal, result);
   return exitCodes.done;
 }
+
+const missingText = ({ part, why }: MissingPart): string => `not observed: ${part}: ${why}\n`;
+
+async function ofThisMachine(config: SluicedConfig): Promise<Observation> {
+  if (process.geteuid?.() !== 0) throw new CommandError([notRoot], exitCodes.refused);
+  const { node, ...host } = await factsOf(config);
+  return readObservation({ node, host }, runChildren());
+}
+
+/** Reads only files with a documented name; others in the directory are ignored. */
+function ofSavedFiles(node: string, directory: string): Observation {
+  const names = new Set([...Object.values(savedFileNames).flat(), ...Object.keys(unreadableFiles)]);
+  const files = new Map<string, string>();
+  try {
+    for (const name of readdirSync(directory)) {
+      const path = join(directory, name);
+      if (!names.has(name) || !statSync(path).isFile()) continue;
+      if (statSync(path).size > observationLimits.fileBytesMax)
+        throw new CommandError([unreadable(path, `it is larger than ${observationLimits.fileBytesMax} bytes`)]);
+      files.set(name, readFileSync(path, 'utf8'));
+    }
+  } catch (error) {
+    throw error instanceof CommandError ? error : new CommandError([unreadable(directory, messageOf(error))]);
+  }
+  if (files.size === 0) throw new CommandError([unreadable(directory, 'it has no saved output of a tool')]);
+  return observationOf({ node, tools: {} }, textsOf(files));
+}
+
+const unreadable = (path: string, why: string): Problem => ({
+  code: 'INPUT_UNREADABLE',
+  level: 'error',
+  message: `Cannot read ${path}: ${why}`,
+  hint: 'Save `iptables-save` as iptables-save.txt, `ip6tables-save` as ip6tables-save.txt, `nft -j list ruleset` as nft.json; the page of the bundle format names all files',
+});
 
 async function factsOf(config: SluicedConfig): Promise<HostFacts> {
   const session = await openSession(config, 'look', () => undefined);
@@ -59,9 +112,14 @@ async function factsOf(config: SluicedConfig): Promise<HostFacts> {
   }
 }
 
-function write(path: string, text: string): void {
+function write(path: string, parts: Iterable<string>): void {
   try {
-    writeFileSync(path, text);
+    const fd = openSync(path, 'w', 0o644);
+    try {
+      for (const part of parts) writeSync(fd, part);
+    } finally {
+      closeSync(fd);
+    }
   } catch (error) {
     throw new CommandError([unwritable(path, messageOf(error))]);
   }

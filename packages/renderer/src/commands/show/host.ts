@@ -1,3 +1,4 @@
+import { statSync } from 'node:fs';
 import {
   type Family,
   type HostValues,
@@ -10,13 +11,14 @@ import {
 } from '@sluice/netfilter';
 import {
   type HostFacts,
-  hostFactsLimits,
   hostFactsProblem,
   hostValues,
   isProblem,
   liberalKey,
   type Machine,
+  observationLimits,
   readHostFacts,
+  readObservation,
   type ResolvedNode,
   valueOf,
 } from '@sluice/bundle';
@@ -62,16 +64,31 @@ function standIn({ nodeFile }: ResolvedNode): Machine {
 }
 
 /**
- * Reads the file of `--host`.
- * @returns the facts, or `HOST_FACTS_INVALID`, also for facts of another node
+ * Reads the file of `--host`: an observation, or the facts alone that earlier versions of `sluiced observe` wrote.
+ * @returns the facts, or `HOST_FACTS_INVALID` or `OBSERVATION_INVALID`, also for facts of another node
  */
 export function readHostFile(path: string, node: string): HostFacts | Problem {
-  const bytes = reading(path, () => readRegular(path, hostFactsLimits.bytesMax));
+  const bytes = reading(path, () => readRegular(path, bytesMaxOf(path)));
   if (bytes === undefined || typeof bytes === 'string')
     return hostFactsProblem(`Cannot read ${path}: ${bytes ?? 'it does not exist'}`);
-  const facts = readHostFacts(path, bytes.toString('utf8'));
+  const text = bytes.toString('utf8');
+  const facts = text.startsWith('{') ? factsIn(path, text) : readHostFacts(path, text);
   if (isProblem(facts) || facts.node === node) return facts;
   return hostFactsProblem(`Cannot show node ${node} with ${path}: the facts are of node ${facts.node}`);
+}
+
+/** What `readRegular` sets aside: no more than the file has. */
+const bytesMaxOf = (path: string): number =>
+  Math.min(statSync(path, { throwIfNoEntry: false })?.size ?? 0, observationLimits.fileBytesMax);
+
+function factsIn(path: string, text: string): HostFacts | Problem {
+  const seen = readObservation(path, text);
+  if (isProblem(seen)) return seen;
+  return seen.host
+    ? { node: seen.node, ...seen.host }
+    : hostFactsProblem(
+        `Cannot show a node with ${path}: it is of saved outputs, which do not have the facts of the host`,
+      );
 }
 
 /** The part of a node that is shown. */
