@@ -27,6 +27,7 @@ export const exitDetails: Readonly<Record<'sluice' | 'sluiced', Readonly<Record<
     diff: '1 the bundles differ',
     report: '1 the bundles differ',
     prove: '1 a rule does not do what its Service declares',
+    parity: '1 a node treats packets differently; 2 also: not everything could be compared',
     cost: '1 a budget is exceeded',
     policy: '1 an error without a waiver',
     'what-if': '1 with --exit-code: a failure takes something from clients',

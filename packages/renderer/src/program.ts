@@ -14,6 +14,7 @@ import { print } from './commands/output/progress.ts';
 import { addPack } from './commands/pack/command.ts';
 import { addPolicy } from './commands/policy/command.ts';
 import { addPromote } from './commands/promote/command.ts';
+import { addParity } from './commands/parity/command.ts';
 import { addProve } from './commands/prove/command.ts';
 import { addPull } from './commands/pull/command.ts';
 import { addPush } from './commands/push/command.ts';
@@ -43,6 +44,7 @@ const verbs = [
   addDiff,
   addTrace,
   addProve,
+  addParity,
   addExplain,
   addDoctor,
   addCost,

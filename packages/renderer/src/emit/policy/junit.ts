@@ -1,3 +1,4 @@
+import { xml } from '../xml.ts';
 import { policyCodes, policyRules } from '../../review/policy/catalogue.ts';
 import type { PolicyFinding } from '../../review/policy/finding.ts';
 import { fileOf, type PolicyReport } from './report.ts';
@@ -44,20 +45,4 @@ function insideOf(report: PolicyReport, finding: PolicyFinding): string {
   const text = `${fileOf(report, finding)}:${line}\n${reason}\n${hint}`;
   if (level === 'note') return `<system-out>${xml(`${message}\n${text}`)}</system-out>`;
   return `<failure type="${level}" message="${xml(message)}">${xml(text)}</failure>`;
-}
-
-const entities: Readonly<Record<string, string>> = {
-  '&': '&amp;',
-  '<': '&lt;',
-  '>': '&gt;',
-  '"': '&quot;',
-  "'": '&apos;',
-};
-
-/** Escapes text for XML 1.0, which cannot represent most control characters and lone surrogates. */
-function xml(text: string): string {
-  return text
-    .toWellFormed()
-    .replaceAll(/[^\t\n\r\u0020-\uFFFD\u{10000}-\u{10FFFF}]/gu, '\uFFFD')
-    .replaceAll(/[&<>"']/g, (character) => entities[character] ?? character);
 }

@@ -2,7 +2,8 @@ import { expect, test } from 'vitest';
 import type { Json } from '../../render/kube.ts';
 import { checkSchema, printPath, type Schema } from '../../load/schema/schema.ts';
 import type { PolicyFinding } from '../../review/policy/finding.ts';
-import { sarifOf, sarifResultsMax } from './sarif.ts';
+import { sarifResultsMax } from '../sarif-document.ts';
+import { sarifOf } from './sarif.ts';
 
 // The part of sarif-schema-2.1.0.json (OASIS, errata 01) that a run of sluice uses. As there, no object takes a key that is not listed.
 

@@ -1,0 +1,57 @@
+import type { BundleFiles, Observation } from '@sluice/bundle';
+import { type ParityFormat, printParity } from '../../emit/parity/print.ts';
+import { exitCodes } from '../../exit.ts';
+import { parityOf } from '../../review/parity/parity.ts';
+import { version } from '../../version.ts';
+import { bundleAt } from '../bundle/bundle-at.ts';
+import { Stopped } from '../failure/failure.ts';
+import { observationAt, placesIn } from '../input/observation.ts';
+import { reportProblems } from '../output/output.ts';
+import { print, progress } from '../output/progress.ts';
+
+export interface ParityOptions {
+  readonly node?: string;
+  readonly output: ParityFormat;
+}
+
+/** `sluice parity`: compares an observed node with a bundle. */
+export function parityCommand(path: string, dir: string, options: ParityOptions): number {
+  progress(`reading ${path}`);
+  const { seen, text } = observationAt(path);
+  const node = nodeNamed(seen, path, options.node);
+  progress(`reading ${dir}`);
+  const files = bundleAt(dir);
+  progress('tracing packets');
+  const report = parityOf(files, seen, node, placesIn(path, text));
+  if (!('result' in report)) {
+    reportProblems(report);
+    return exitCodes.problem;
+  }
+  const fileOf = (service: string): string | undefined => serviceFile(files, dir, service);
+  print(printParity({ report, observed: path, fileOf, version }, options.output));
+  return exitOf[report.result];
+}
+
+const exitOf = {
+  equivalent: exitCodes.done,
+  different: exitCodes.different,
+  incomplete: exitCodes.problem,
+} as const;
+
+function nodeNamed({ node }: Observation, path: string, asked: string | undefined): string {
+  if (asked === undefined || asked === node) return node;
+  throw new Stopped({
+    code: 'OBSERVATION_INVALID',
+    level: 'error',
+    message: `Cannot compare node ${asked} with ${path}: it is of node ${node}`,
+    hint: `Pass --node ${node}, or a file of node ${asked}`,
+  });
+}
+
+/** The first file of a Service in a bundle, relative to the current directory. */
+function serviceFile(files: BundleFiles, dir: string, service: string): string | undefined {
+  const folder = dir.slice(dir.indexOf(':') + 1).replace(/\/+$/, '');
+  for (const path of files.keys())
+    if (path.includes(`/services/${service}.`)) return folder === '' || folder === '.' ? path : `${folder}/${path}`;
+  return undefined;
+}

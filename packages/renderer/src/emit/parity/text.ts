@@ -1,0 +1,74 @@
+import type { NotCovered, ParityDifference, ParityPacket, ParityReport } from '@sluice/bundle';
+import { printEndpoint } from '@sluice/netfilter';
+import type { PrintedParity } from './print.ts';
+
+/** Sources named in a line. */
+const sourcesMax = 6;
+
+/** Prints each difference with its packet, what was not covered, and the result with the extent of the comparison. */
+export function parityText({ report }: PrintedParity): string {
+  const { differences, coverage } = report;
+  return [
+    ...differences.map(differenceText),
+    ...coverage.notCovered.map(gapText),
+    differences.length + coverage.notCovered.length === 0 ? '' : '\n',
+    `${resultText(report)}\n`,
+    `compared: ${coverage.frontends} frontends, ${coverage.sources} classes of sources, ${coverage.cases} cases; observed ${modesText(report)}, version ${report.version}\n`,
+  ].join('');
+}
+
+const modesText = ({ modes }: ParityReport): string =>
+  `mode ${modes.observed.join(' and ')}, desired mode ${modes.desired}`;
+
+function differenceText({
+  id,
+  frontend,
+  services,
+  source,
+  observed,
+  desired,
+  cause,
+  code,
+  rule,
+  packet,
+  alsoFrom,
+  advice,
+}: ParityDifference): string {
+  const name = services.length === 0 ? '' : ` (${services.join(', ')})`;
+  const from = source.network === undefined ? source.class : `${source.class} ${source.network}`;
+  const more = alsoFrom.length > sourcesMax ? [`${alsoFrom.length - sourcesMax} more`] : [];
+  const others = [...alsoFrom.slice(0, sourcesMax), ...more];
+  return [
+    `${code ?? cause} ${id}: ${frontend}${name} from ${[from, ...others].join(', ')}\n`,
+    `    packet:   ${packetText(packet)}\n`,
+    `    observed: ${observed}\n`,
+    `    desired:  ${desired}\n`,
+    rule === undefined ? '' : `    rule:     ${rule}\n`,
+    `    ${advice}\n`,
+  ].join('');
+}
+
+/** `198.51.100.7 in by eth0 → 10.96.0.10:80/tcp` */
+export function packetText({ from, in: incoming, to, port, protocol, state }: ParityPacket): string {
+  const by = incoming === undefined ? 'sent by the node' : `in by ${incoming}`;
+  return `${from} ${by} → ${printEndpoint(to, port)}/${protocol}${state === undefined ? '' : `, ${state}`}`;
+}
+
+const gapText = ({ what, at, why, cases, matters }: NotCovered): string =>
+  `${at === undefined ? '' : `${at}: `}not covered${matters ? '' : ' (no case needs it)'}: ${what}: ${why}${cases === 0 ? '' : ` (${cases} cases)`}\n`;
+
+/** The result in a sentence. */
+export function resultText({ result, node, differences, coverage }: ParityReport): string {
+  const documented = differences.filter(({ cause }) => cause === 'mode').length;
+  const but =
+    documented === 0
+      ? ''
+      : `, but for ${documented} documented ${documented === 1 ? 'difference' : 'differences'} of modes`;
+  if (result === 'equivalent') return `${node}: equivalent${but}`;
+  const gaps = coverage.notCovered.filter(({ matters }) => matters).length;
+  if (result === 'incomplete')
+    return `${node}: incomplete: no difference was found${but}, and ${gaps} things could not be compared`;
+  const counts = Map.groupBy(differences, ({ cause }) => cause);
+  const texts = [...counts].map(([cause, list]) => `${list.length} ${cause}`).toSorted();
+  return `${node}: different: ${texts.join(', ')}${gaps === 0 ? '' : `; ${gaps} things could not be compared`}`;
+}

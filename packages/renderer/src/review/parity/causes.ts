@@ -1,0 +1,121 @@
+import type { ParityCause } from '@sluice/bundle';
+import type { Mode, RuleHit } from '@sluice/netfilter';
+import type { NodeOf } from '../bundle/node.ts';
+import type { FlowOutcome } from '../flows/flow.ts';
+import type { FlowRow } from '../flows/flows.ts';
+import type { Claim } from '../prove/declared.ts';
+import { differenceOf, type ModeDifference } from '../prove/mode-differences.ts';
+
+/** A case that the two sides treat differently. */
+export interface DifferingCase {
+  readonly row: Omit<FlowRow, 'outcomes'>;
+  readonly claim: Claim | undefined;
+  readonly node: NodeOf;
+  readonly modes: { readonly observed: readonly Mode[]; readonly desired: Mode };
+  readonly observed: FlowOutcome;
+  readonly desired: FlowOutcome;
+  /** A rule of another program that decided. */
+  readonly foreign: RuleHit | undefined;
+}
+
+/** What differs between two outcomes. */
+export type Aspect = 'frontend' | 'verdict' | 'endpoints' | 'shares' | 'affinity' | 'masquerade' | 'reject';
+
+export interface Cause {
+  readonly cause: ParityCause;
+  readonly aspect: Aspect;
+  readonly code?: ModeDifference;
+  readonly advice: string;
+}
+
+/**
+ * The most likely cause of a difference.
+ * @param isCommon whether most frontends show the same difference for this class of sources: then a setting of the node makes it
+ */
+export function causeOf(of: DifferingCase, isCommon: boolean): Cause {
+  const aspect = aspectOf(of.observed, of.desired);
+  if (of.foreign)
+    return {
+      cause: 'foreign-rule',
+      aspect,
+      advice: `Remove or change the rule, or order it behind those of Services: ${of.foreign.rule}`,
+    };
+  const code = modeDifference(of);
+  if (code !== undefined)
+    return {
+      cause: 'mode',
+      aspect,
+      code,
+      advice: `Documented in docs/problems.md, ${code}: accept it, or choose another mode`,
+    };
+  return { ...(isCommon ? common : single)[aspect], aspect };
+}
+
+/** The first thing that differs, the gravest first. */
+export function aspectOf(observed: FlowOutcome, desired: FlowOutcome): Aspect {
+  const verdicts = ({ branches }: FlowOutcome): string => [...new Set(branches.map(({ verdict }) => verdict))].join();
+  const [one, other] = [verdicts(observed), verdicts(desired)];
+  if (one !== other) return one === 'pass' || other === 'pass' ? 'frontend' : 'verdict';
+  const endpoints = ({ branches }: FlowOutcome): string => [...new Set(branches.map(({ to }) => to))].join();
+  if (endpoints(observed) !== endpoints(desired)) return 'endpoints';
+  if (observed.affinity !== desired.affinity) return 'affinity';
+  const masks = ({ branches }: FlowOutcome): string =>
+    branches.map(({ to, masquerade }) => `${to ?? ''} ${masquerade}`).join();
+  if (masks(observed) !== masks(desired)) return 'masquerade';
+  const reasons = ({ branches }: FlowOutcome): string => branches.map(({ reject }) => reject ?? '').join();
+  return reasons(observed) === reasons(desired) ? 'shares' : 'reject';
+}
+
+function modeDifference({ row, claim, node, modes, observed, desired }: DifferingCase): ModeDifference | undefined {
+  for (const mode of modes.observed) {
+    if (mode === modes.desired) continue;
+    const code = differenceOf({ row, claim, node, outcomes: { [mode]: observed, [modes.desired]: desired } });
+    if (code) return code;
+  }
+  return undefined;
+}
+
+type Usual = Omit<Cause, 'aspect' | 'code'>;
+
+const changed = (what: string): Usual => ({
+  cause: 'objects',
+  advice: `Render the bundle from what the cluster has now, and observe again: ${what}. If the difference stays, the proxy on the node does not follow the API server`,
+});
+
+/** Of a single frontend. */
+const single: Readonly<Record<Aspect, Usual>> = {
+  frontend: changed('one side has a Service or port here that the other one does not have'),
+  verdict: changed('endpoints, source ranges or traffic policies of this Service differ'),
+  endpoints: changed('the endpoints of this Service differ'),
+  affinity: changed('sessionAffinity of this Service, or its time-out, differs'),
+  shares: {
+    cause: 'bug',
+    advice:
+      'The endpoints are equal and their shares are not: somebody changed rules or weights by hand, or one side is wrong. Restart kube-proxy, which writes its rules anew, and observe again',
+  },
+  masquerade: {
+    cause: 'bug',
+    advice:
+      'Other frontends are masqueraded as the bundle says: a rule of this one is missing or was changed by hand. Restart kube-proxy, which writes its rules anew, and observe again',
+  },
+  reject: {
+    cause: 'bug',
+    advice:
+      'Packets are refused with another answer: compare the two rules, which `sluice trace` prints for both sides',
+  },
+};
+
+/** Of most frontends, for one class of sources. */
+const common: Readonly<Record<Aspect, Usual>> = {
+  ...single,
+  frontend: {
+    cause: 'config',
+    advice:
+      'All frontends of this kind differ: compare nodePortAddresses, localhostNodePorts and the address of the Node with the profile',
+  },
+  masquerade: {
+    cause: 'config',
+    advice:
+      'Most frontends differ so for these sources: compare clusterCIDR, detectLocalMode and masqueradeAll of kube-proxy with the profile',
+  },
+};

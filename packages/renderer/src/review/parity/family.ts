@@ -1,0 +1,220 @@
+import type { NotCovered, Observation } from '@sluice/bundle';
+import {
+  addressOfEndpoint,
+  type Family,
+  type LiveRule,
+  type Mode,
+  type RuleHit,
+  trace,
+  traceNotes,
+  emptyProgram,
+} from '@sluice/netfilter';
+import { type NodeOf, factOf } from '../bundle/node.ts';
+import type { BundleView } from '../bundle/view.ts';
+import { addressOf, keyOf, loopback, placeOf } from '../flows/destinations.ts';
+import type { Destination, FlowOutcome, FlowSource } from '../flows/flow.ts';
+import type { FlowRow } from '../flows/flows.ts';
+import { asSent, type NodeProgram, programOf } from '../flows/program.ts';
+import { sourcesOf } from '../flows/sources.ts';
+import { type Claim, claimsOf, declaredIn } from '../prove/declared.ts';
+import { isSameOutcome } from '../prove/equivalence.ts';
+import { isSameBut } from '../prove/mode-differences.ts';
+import { desiredOutcome, ObservedTracer, packetOf } from './cases.ts';
+import { type DifferingCase, aspectOf } from './causes.ts';
+import { frontendsOf } from './frontends.ts';
+import { observedNode, type ObservedNode } from './observed-node.ts';
+
+/** What a comparison in one family found. */
+export interface FamilyComparison {
+  readonly frontends: number;
+  readonly sources: ReadonlySet<string>;
+  readonly cases: number;
+  readonly differing: readonly DifferingCase[];
+  readonly gaps: ReadonlyMap<string, FoundGap>;
+  readonly counts: AspectCounts;
+}
+
+export interface FoundGap extends Pick<NotCovered, 'what' | 'why'> {
+  readonly rule: LiveRule | undefined;
+  readonly cases: number;
+}
+
+/** How many cases of a class differ in an aspect, and how many there are, by `pod-here cluster`. */
+export type AspectCounts = ReadonlyMap<
+  string,
+  { readonly all: number; readonly differing: ReadonlyMap<string, number> }
+>;
+
+interface Subject {
+  readonly view: BundleView;
+  readonly node: NodeOf;
+  readonly seen: Observation;
+  readonly family: Family;
+  readonly modes: { readonly observed: readonly Mode[]; readonly desired: Mode };
+}
+
+/** Compares every frontend of either side from every class of sources, in one family. @throws ReviewStopped */
+export function compareFamily({ view, node, seen, family, modes }: Subject): FamilyComparison {
+  const own = factOf(node, family, 'address');
+  const observed = observedNode(seen, family, own === undefined ? [] : [own]);
+  const claims = claimsIn(view, node.file.profile, family);
+  const destinations = frontendsOf(view, node.file.profile, seen, observed);
+  const programs = new DesiredPrograms(view, node, family);
+  const tracer = new ObservedTracer(observed);
+  const homes = homesOf(claims);
+  const differing: DifferingCase[] = [];
+  const gaps = new Map<string, FoundGap>();
+  const counts = new Map<string, { all: number; differing: Map<string, number> }>();
+  const sources = new Set<string>();
+  let cases = 0;
+  for (const destination of destinations) {
+    const address = addressOf(destination, family, own);
+    if (address === undefined) continue;
+    const claim = claims.get(placeOf(destination));
+    const program = programs.of(destination, address);
+    const to = { family, destination: address, port: destination.port, protocol: destination.protocol };
+    const toCase = (source: FlowSource): void => {
+      if (!mayStart(source, homes, node.name)) return;
+      const packet = packetOf(source, to, observed);
+      cases++;
+      sources.add(`${source.class} ${source.network ?? ''}`);
+      const found = tracer.trace(packet);
+      if (found.kind === 'not-covered') {
+        for (const { rule, why } of found.gaps) addGap(gaps, rule, why);
+        return;
+      }
+      const desired = desiredOutcome(program, observed, packet);
+      const key = `${source.class} ${claim?.role ?? destination.kind}`;
+      const count = counts.get(key) ?? { all: 0, differing: new Map<string, number>() };
+      counts.set(key, count);
+      count.all++;
+      const row = { nodes: { profile: node.file.profile, nodes: [node.name] }, family, source, destination, packet };
+      if (isSameOutcome(found.outcome, desired) || isUnobservable(row, claim, found.outcome, desired)) return;
+      const aspect = aspectOf(found.outcome, desired);
+      count.differing.set(aspect, (count.differing.get(aspect) ?? 0) + 1);
+      const foreign = foreignOf(observed, packet);
+      differing.push({ row, claim, node, modes, observed: found.outcome, desired, foreign });
+    };
+    forEachSource(view, node, family, program, tracer, destination, address, toCase);
+  }
+  return { frontends: destinations.length, sources, cases, differing, gaps, counts };
+}
+
+/** Traces from each class of sources once: rules that packets meet on the way may divide them further. */
+function forEachSource(
+  view: BundleView,
+  node: NodeOf,
+  family: Family,
+  program: NodeProgram,
+  tracer: ObservedTracer,
+  { kind }: Destination,
+  address: string,
+  each: (source: FlowSource) => void,
+): void {
+  if (kind === 'localhost') {
+    each({ class: 'node', address });
+    return;
+  }
+  const done = new Set<string>();
+  tracer.asked.networks.clear();
+  tracer.asked.interfaces.clear();
+  const isLoopback = address === loopback.ipv4 || address === loopback.ipv6;
+  for (let round = 0; round < roundsMax; round++) {
+    const networks = [...tracer.asked.networks].toSorted();
+    const before = tracer.asked.networks.size;
+    for (const source of sourcesOf(view, node, family, [program], networks)) {
+      const key = `${source.address} ${source.in ?? ''}`;
+      if (done.has(key) || (isLoopback && source.class === 'node')) continue;
+      done.add(key);
+      each(source);
+    }
+    if (tracer.asked.networks.size === before) return;
+  }
+}
+
+/** Chains that ask for further networks only from within networks that others ask for: more rounds were never met. */
+const roundsMax = 6;
+
+class DesiredPrograms {
+  readonly #known = new Map<string, NodeProgram>();
+  readonly #of: (paths: readonly string[]) => NodeProgram;
+  readonly #relevant: (key: string) => readonly string[];
+
+  constructor(view: BundleView, node: NodeOf, family: Family) {
+    this.#of = (paths) => programOf(view, node, family, paths);
+    const index = view.index(node.file.profile, family);
+    this.#relevant = (key) => index.relevant(key);
+  }
+
+  /** The program of the files that a packet can meet. */
+  of(destination: Destination, address: string): NodeProgram {
+    const paths = this.#relevant(keyOf(destination, address));
+    const key = paths.join(' ');
+    const known = this.#known.get(key);
+    if (known) return known;
+    // Destinations of one Service are adjacent in few orders; a few hundred programs are small.
+    if (this.#known.size > 512) this.#known.clear();
+    const program = this.#of(paths);
+    this.#known.set(key, program);
+    return program;
+  }
+}
+
+type Claims = ReadonlyMap<string, Claim>;
+
+function claimsIn(view: BundleView, profile: string, family: Family): Claims {
+  const all = declaredIn(view, profile, family).flatMap(claimsOf);
+  return new Map(all.map((claim) => [placeOf(claim.destination), claim]));
+}
+
+/** The nodes of endpoints, by address; undefined for an endpoint whose slice names none. */
+function homesOf(claims: Claims): ReadonlyMap<string, string | undefined> {
+  const homes = new Map<string, string | undefined>();
+  for (const { declared } of claims.values())
+    for (const { text, node } of declared.notes.endpoints) {
+      const address = addressOfEndpoint(text);
+      homes.set(address, node ?? homes.get(address));
+    }
+  return homes;
+}
+
+/** Packets of an endpoint start on the node that its slice names; those of an endpoint that only the observed side has, anywhere. */
+const mayStart = (
+  { class: kind, address }: FlowSource,
+  homes: ReadonlyMap<string, string | undefined>,
+  node: string,
+): boolean => kind !== 'endpoint' || !homes.has(address) || homes.get(address) === node;
+
+/** Packets of the node itself have one of its addresses, masqueraded or not; loopback addresses must be. */
+function isUnobservable(
+  { source, destination }: Pick<FlowRow, 'source' | 'destination'>,
+  claim: Claim | undefined,
+  observed: FlowOutcome,
+  desired: FlowOutcome,
+): boolean {
+  if (source.class !== 'node' || destination.kind === 'localhost' || claim?.role === 'cluster') return false;
+  return isSameBut(observed, desired, () => true);
+}
+
+function addGap(gaps: Map<string, FoundGap>, rule: LiveRule | undefined, why: string): void {
+  const what = rule?.text ?? 'the order of rules';
+  const known = gaps.get(what);
+  gaps.set(what, { what, why, rule, cases: (known?.cases ?? 0) + 1 });
+}
+
+/** The rule of another program that decided about a packet, if one did: the last of a path that ends there. */
+function foreignOf(node: ObservedNode, packet: FlowRow['packet']): RuleHit | undefined {
+  const { ipvs, addresses, tables, interfaceTo } = node;
+  const live = { tables, notes: traceNotes(), outOf: interfaceTo };
+  const program: NodeProgram = { rules: emptyProgram, live, ...(ipvs ? { ipvs } : {}) };
+  const outcomes = trace(emptyProgram, asSent(packet, program), { localAddresses: addresses, ipvs, live });
+  return outcomes.flatMap(({ path }) => path.filter(isDeciding)).at(-1);
+}
+
+/** An accept of another program lets a packet continue, except in nat, where no later rule translates it. */
+function isDeciding({ table, owner, rule }: RuleHit): boolean {
+  if (owner !== 'foreign') return false;
+  if (/ -j (?:DROP|REJECT|DNAT|REDIRECT)\b|^-P |^policy drop|\b(?:drop|reject|dnat to|redirect)\b/.test(rule))
+    return true;
+  return table === 'nat' && / -j (?:ACCEPT|RETURN)\b/.test(rule);
+}

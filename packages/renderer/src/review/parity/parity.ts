@@ -1,0 +1,138 @@
+import {
+  type BundleFiles,
+  fileDigest,
+  type NotCovered,
+  type Observation,
+  observedDigest,
+  type ParityDifference,
+  type ParityReport,
+  resultOf,
+  summariseNode,
+} from '@sluice/bundle';
+import { families, type Family, type Mode, type Problem } from '@sluice/netfilter';
+import { nodeOf, ReviewStopped } from '../bundle/node.ts';
+import { type BundleView, hasFamily, viewOf } from '../bundle/view.ts';
+import { causeOf, type DifferingCase } from './causes.ts';
+import { compareFamily, type FamilyComparison } from './family.ts';
+import { titleOf } from './frontends.ts';
+import { missingParts, observedModes } from './observed-parts.ts';
+import { printOutcome } from './print-outcome.ts';
+
+/** Where a rule is in the observed file, such as `observed.json:1204`; undefined: there is no such line. */
+export type PlaceOf = (rule: string) => string | undefined;
+
+/**
+ * Compares how a node's kernel treats packets of Services with how a bundle would: every frontend of either side from every class of
+ * sources, in both families.
+ * @returns the report, or the problems for which the node would refuse the bundle
+ */
+export function parityOf(
+  files: BundleFiles,
+  seen: Observation,
+  name: string,
+  placeOf: PlaceOf = () => undefined,
+): ParityReport | readonly Problem[] {
+  const view = viewOf(files);
+  if (!('index' in view)) return view;
+  const summary = summariseNode(files, name);
+  if (!('version' in summary)) return summary;
+  try {
+    const node = nodeOf(view, name);
+    const modes = { observed: observedModes(seen), desired: node.profile.mode };
+    const compared = familiesOf(view, node.file.profile).map((family) =>
+      compareFamily({ view, node, seen, family, modes }),
+    );
+    const notCovered = [...missingParts(seen, view, name), ...compared.flatMap((one) => gapsOf(one, placeOf))];
+    const differences = compared.flatMap(differencesOf);
+    const coverage = {
+      frontends: sum(compared.map(({ frontends }) => frontends)),
+      sources: new Set(compared.flatMap(({ sources }) => [...sources])).size,
+      cases: sum(compared.map(({ cases }) => cases)),
+      notCovered,
+    };
+    return {
+      node: name,
+      ...(seen.bootId === undefined ? {} : { bootId: seen.bootId }),
+      observedDigest: observedDigest(seen),
+      version: summary.version,
+      modes,
+      result: resultOf({ differences, coverage }),
+      coverage,
+      differences,
+    };
+  } catch (error) {
+    if (error instanceof ReviewStopped) return error.problems;
+    throw error;
+  }
+}
+
+const sum = (numbers: readonly number[]): number => numbers.reduce((all, one) => all + one, 0);
+
+const familiesOf = (view: BundleView, profile: string): readonly Family[] =>
+  families.filter((family) => hasFamily(view, profile, family));
+
+function gapsOf({ gaps }: FamilyComparison, placeOf: PlaceOf): readonly NotCovered[] {
+  return [...gaps.values()].map(({ what, why, rule, cases }) => {
+    const at = rule && placeOf(rule.text);
+    return { what, ...(at === undefined ? {} : { at }), why, cases, matters: true };
+  });
+}
+
+/** Cases with one cause and the same two outcomes are one difference, with the first source as its example. */
+function differencesOf({ differing, counts }: FamilyComparison): readonly ParityDifference[] {
+  const found = new Map<string, ParityDifference & { alsoFrom: string[] }>();
+  for (const one of differing) {
+    const difference = differenceOf(one, counts);
+    const { frontend, observed, desired, cause, code = '' } = difference;
+    const key = [frontend, observed, desired, cause, code].join('\n');
+    const known = found.get(key);
+    if (known) known.alsoFrom.push(sourceText(one));
+    else found.set(key, { ...difference, alsoFrom: [] });
+  }
+  return [...found.values()];
+}
+
+const sourceText = ({ row: { source } }: DifferingCase): string =>
+  source.network === undefined ? source.class : `${source.class} ${source.network}`;
+
+function differenceOf(of: DifferingCase, counts: FamilyComparison['counts']): ParityDifference {
+  const { row, claim, observed, desired, foreign } = of;
+  const { source, destination, family, packet } = row;
+  const count = counts.get(`${source.class} ${claim?.role ?? destination.kind}`);
+  // A frontend that one side lacks is a setting only where others of its kind are lacking, too: those of node ports.
+  const mayBeCommon = (aspect: string): boolean =>
+    claim !== undefined && (aspect !== 'frontend' || !['cluster', 'external', 'load-balancer'].includes(claim.role));
+  const isCommon = (aspect: string): boolean =>
+    mayBeCommon(aspect) && 2 * (count?.differing.get(aspect) ?? 0) > (count?.all ?? 0);
+  const { cause, aspect: what } = causeOf(of, false);
+  const { code, advice, ...final } = causeOf(of, isCommon(what));
+  const frontend = titleOf(destination);
+  const texts = { observed: printOutcome(observed), desired: printOutcome(desired) };
+  const identity = [family, frontend, sourceText(of), final.cause ?? cause, code ?? '', texts.observed, texts.desired];
+  return {
+    id: fileDigest(identity.join('\n')).slice(0, 16),
+    frontend,
+    family,
+    services: destination.services,
+    source: {
+      class: source.class,
+      ...(source.network === undefined ? {} : { network: source.network }),
+      address: source.address,
+    },
+    ...texts,
+    cause: final.cause,
+    ...(code === undefined ? {} : { code }),
+    ...(final.cause === 'foreign-rule' && foreign ? { rule: foreign.rule } : {}),
+    packet: {
+      from: packet.source,
+      ...(packet.in === undefined ? {} : { in: packet.in }),
+      to: packet.destination,
+      port: packet.port,
+      protocol: packet.protocol,
+    },
+    alsoFrom: [],
+    advice,
+  };
+}
+
+export type { Mode };
