@@ -27,10 +27,10 @@ export function watchChanges(
   );
   const [program, stdbuf, setpriv] = [findTool('xtables-monitor'), findTool('stdbuf'), findTool('setpriv')];
   if (tools.backend !== 'nft' || program === undefined || stdbuf === undefined || setpriv === undefined) return poll;
-  const monitor = new NftMonitor({ monitor: program, stdbuf, setpriv }, own, onChange, isNft);
+  const monitor = new NftMonitor({ monitor: program, stdbuf, setpriv }, own, onChange, isNft, monotonicMs);
   return {
     get dueMs() {
-      return monitor.listens ? Infinity : poll.dueMs;
+      return monitor.listens ? Infinity : Math.max(poll.dueMs, monitor.returnMs);
     },
     look: () => poll.look(),
     forget: () => poll.forget(),

@@ -16,24 +16,34 @@ export interface MonitorTools {
 /**
  * Runs `xtables-monitor`, which reports changes of the iptables tables in nf_tables, and restarts it when it ends, with growing delays. It
  * holds no rules, so it takes 2 MB (`nft monitor` takes 127 MB for 60,000 rules). When more happens at once than the kernel buffers for it,
- * it ends, and everything is compared. It ends with this process, in any case.
+ * as when a whole table is loaded, it ends, and everything is compared as soon as it runs again. It ends with this process, in any case.
  */
 export class NftMonitor {
   readonly #tools: MonitorTools;
   readonly #own: OwnProcesses;
   readonly #onChange: (change: ForeignChange) => void;
   readonly #isNft: () => boolean;
+  readonly #monotonicMs: () => number;
   #stop = (): void => undefined;
   #timer: NodeJS.Timeout | undefined;
   #failures = 0;
   #closed = false;
   /** Whether it has run for long enough. */
   #runs = false;
+  /** When it runs again at the latest, monotonic, if it ended after it ran: then it asks for a comparison. */
+  #returnMs: number | undefined;
   /** Whether any run has ever reported anything: an old version may not be able to. */
   #tells = false;
 
   /** @param isNft whether the node runs mode nftables now */
-  constructor(tools: MonitorTools, own: OwnProcesses, onChange: (change: ForeignChange) => void, isNft: () => boolean) {
+  constructor(
+    tools: MonitorTools,
+    own: OwnProcesses,
+    onChange: (change: ForeignChange) => void,
+    isNft: () => boolean,
+    monotonicMs: () => number,
+  ) {
+    this.#monotonicMs = monotonicMs;
     this.#tools = tools;
     this.#own = own;
     this.#onChange = onChange;
@@ -44,6 +54,11 @@ export class NftMonitor {
   /** Whether its events can be relied on. */
   get listens(): boolean {
     return this.#runs && this.#tells;
+  }
+
+  /** When its next comparison comes, monotonic, in milliseconds: until then no other look is needed. -Infinity: none comes. */
+  get returnMs(): number {
+    return this.#returnMs ?? -Infinity;
   }
 
   close(): void {
@@ -62,10 +77,14 @@ export class NftMonitor {
       reject: false,
       // Read as it comes: the output of weeks is not kept.
       buffer: false,
-      stdio: ['ignore', 'pipe', 'ignore'],
+      stdio: ['ignore', 'pipe', 'pipe'],
     });
     this.#stop = () => void child.kill('SIGKILL');
     this.#timer = setTimeout(() => this.#relied(), limits.monitorTrustMs);
+    let errors = '';
+    child.stderr
+      .setEncoding('utf8')
+      .on('data', (part: string) => void (errors = `${errors}${part}`.slice(-errorCharactersMax)));
     const events = new NftEvents((pid, name) => this.#own.made(pid, name), this.#isNft);
     createInterface({ input: child.stdout }).on('line', (line) => {
       const change = events.read(line);
@@ -75,8 +94,12 @@ export class NftMonitor {
     await child;
     clearTimeout(this.#timer);
     if (this.#closed) return;
-    // All earlier changes were reported; later ones are found by polling.
-    if (this.#runs) this.#onChange({ by: undefined, what: [], isDoubt: true });
+    // The kernel told it of more changes than it could read.
+    this.#tells ||= errors.includes('No buffer space available');
+    // All earlier changes were reported; later ones are found by a comparison when it runs again, or by polling.
+    if (this.#returnMs !== undefined) this.#doubt();
+    const soonMs = this.#monotonicMs() + 2 * (limits.monitorRestartMs + limits.monitorTrustMs);
+    this.#returnMs = this.#runs ? soonMs : undefined;
     this.#runs = false;
     this.#failures += 1;
     const delayMs = Math.min(limits.monitorRestartMs * 2 ** (this.#failures - 1), limits.monitorRestartMsMax);
@@ -86,7 +109,14 @@ export class NftMonitor {
   /** Earlier changes are not known, so everything is compared once. */
   #relied(): void {
     this.#runs = true;
+    this.#returnMs = undefined;
     this.#failures = 0;
+    this.#doubt();
+  }
+
+  #doubt(): void {
     this.#onChange({ by: undefined, what: [], isDoubt: true });
   }
 }
+
+const errorCharactersMax = 1_000;
