@@ -22,6 +22,21 @@ import { nodeBench } from './node.ts';
 import { executablesBench } from './executables.ts';
 import { watchBench } from './watch.ts';
 
+const usage = `Usage: ./dev bench
+
+Prints every figure with its target and the ratio to a baseline of the same run. It takes most of an hour; as root it measures rules in
+kernels, too, in namespaces of their own.
+
+  SLUICE_BENCH_ROUNDS=N  runs of each (default: 3)
+
+./dev bench parity compares with the real kube-proxy: ./dev bench parity --help
+`;
+if (process.argv.length > 2) {
+  const isHelp = ['--help', '-h'].includes(process.argv[2] ?? '');
+  (isHelp ? process.stdout : process.stderr).write(usage);
+  process.exit(isHelp ? 0 : 2);
+}
+
 const root = join(import.meta.dirname, '../..');
 const sluice = join(root, 'bin/sluice');
 const node = process.execPath;

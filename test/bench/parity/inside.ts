@@ -16,6 +16,8 @@ export interface BenchPlan {
   readonly steadySeconds: number;
   readonly subjects: readonly SubjectName[];
   readonly programs: BenchPrograms;
+  /** Empty, for what the programs read and write. */
+  readonly dir: string;
   readonly apiServer?: ApiServerPrograms;
 }
 
@@ -36,6 +38,7 @@ async function main(plan: BenchPlan): Promise<void> {
     programs: plan.programs,
     api,
     cluster,
+    dir: plan.dir,
     changes: plan.changesPerRound,
     steadySeconds: plan.steadySeconds,
   };

@@ -25,6 +25,7 @@ const usage = `Usage: ./dev bench parity [options]
   --changes N      of one endpoint, of each subject over all rounds (default: 30)
   --steady S       seconds of 100 changes a second at the end of each round (default: 0)
   --subjects WORD  only those with it in their name, such as nf_tables
+  --dir DIRECTORY  where the programs write (default: the one for temporary files)
   -o FILE          all figures as JSON
 `;
 
@@ -38,6 +39,7 @@ function readOptions() {
       changes: { type: 'string', default: '30' },
       steady: { type: 'string', default: '0' },
       subjects: { type: 'string', default: '' },
+      dir: { type: 'string', default: tmpdir() },
       output: { type: 'string', short: 'o' },
     },
   });
@@ -53,7 +55,7 @@ function readOptions() {
     changes >= rounds &&
     steady >= 0;
   if (!isGood || subjects.length === 0) throw new Error('an option has an invalid value');
-  return { sizes, endpoints, rounds, changes, steady, subjects, output: values.output };
+  return { sizes, endpoints, rounds, changes, steady, subjects, dir: values.dir, output: values.output };
 }
 
 async function preparePrograms(dir: string): Promise<BenchPrograms | { readonly lack: string }> {
@@ -112,8 +114,8 @@ async function carryOut(plan: BenchPlan): Promise<{ rounds: Map<SubjectName, Rou
 }
 
 async function main(): Promise<void> {
-  const { sizes, endpoints, rounds, changes, steady, subjects, output } = readOptions();
-  const dir = mkdtempSync(join(tmpdir(), 'sluice-parity-bench-'));
+  const { sizes, endpoints, rounds, changes, steady, subjects, output, ...where } = readOptions();
+  const dir = mkdtempSync(join(where.dir, 'sluice-parity-bench-'));
   process.on('exit', () => rmSync(dir, { recursive: true, force: true }));
   const programs = await preparePrograms(dir);
   if ('lack' in programs) {
@@ -140,6 +142,7 @@ async function main(): Promise<void> {
       steadySeconds: steady,
       subjects,
       programs,
+      dir,
       ...(apiServer && { apiServer }),
     };
     const measured = await carryOut(plan);

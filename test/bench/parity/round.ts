@@ -1,9 +1,9 @@
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { mkdirSync, mkdtempSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Daemon, Host } from '../../netns/cluster-host.ts';
 import type { Api } from './api.ts';
+import { filesCost, quietDisk } from './disk.ts';
 import { type ParityCluster, servers } from './cluster.ts';
 import { now, processNamespace, startNode, WitnessProcess } from './node.ts';
 import type { BenchPrograms, BenchSubject } from './subjects.ts';
@@ -11,6 +11,8 @@ import { type Usage, usageIn } from './usage.ts';
 
 /** The figures of one start of a subject and some changes. Times are milliseconds. */
 export interface Round {
+  /** Processor time that 1,000 new files took before the start. */
+  readonly filesMs: number;
   /** From the start of its programs to a packet that the last Service answers. */
   readonly cold: number;
   /** Processor time until then and until it was idle, by program. */
@@ -33,12 +35,15 @@ export interface Steady {
   readonly sent: number;
   readonly latencies: readonly number[];
   readonly cpu: Readonly<Record<string, number>>;
+  readonly residentMb: Readonly<Record<string, readonly [before: number, after: number]>>;
 }
 
 export interface RoundOptions {
   readonly programs: BenchPrograms;
   readonly api: Api;
   readonly cluster: ParityCluster;
+  /** Where programs read and write; nothing in it is removed before the end of the bench. */
+  readonly dir: string;
   readonly changes: number;
   /** Seconds of 100 changes a second at the end; 0: none. */
   readonly steadySeconds: number;
@@ -53,7 +58,9 @@ const steadyRate = 100;
 export async function runRound(subject: BenchSubject, options: RoundOptions): Promise<Round> {
   const { api, cluster, programs } = options;
   await api.put(cluster.moved(servers[0]));
-  const dir = mkdtempSync(join(tmpdir(), 'sluice-parity-round-'));
+  const dir = mkdtempSync(join(options.dir, 'round-'));
+  await quietDisk(dir);
+  const filesMs = filesCost(join(dir, 'files'));
   const host = await startNode();
   const witness = new WitnessProcess(host, cluster.asked);
   const look = (): ReadonlyMap<string, Usage> => usageIn(processNamespace(host), subject.programs);
@@ -66,7 +73,9 @@ export async function runRound(subject: BenchSubject, options: RoundOptions): Pr
   }, 100);
   const daemons: Daemon[] = [];
   try {
-    const commands = subject.setUp(programs, api, dir);
+    const own = join(dir, 'programs');
+    mkdirSync(own);
+    const commands = subject.setUp(programs, api, own);
     const started = now();
     daemons.push(...commands.map(({ argv, env }) => host.start(argv, env)));
     const cold = (await witness.answered(cluster.asked, coldMs)) - started;
@@ -78,6 +87,7 @@ export async function runRound(subject: BenchSubject, options: RoundOptions): Pr
     const { sent, lost } = await witness.count();
     const steady = options.steadySeconds > 0 ? await steadily(options, witness, look) : undefined;
     return {
+      filesMs,
       cold,
       coldCpu: cpuSince(before),
       latencies,
@@ -92,7 +102,6 @@ export async function runRound(subject: BenchSubject, options: RoundOptions): Pr
   } finally {
     clearInterval(sampler);
     await end(witness, daemons, host);
-    rmSync(dir, { recursive: true, force: true });
   }
 }
 
@@ -175,5 +184,14 @@ async function steadily(
     clearInterval(timer);
     await Promise.all(sending);
   }
-  return { seconds: (now() - started) / 1000, sent, latencies, cpu: cpuSince(look(), before) };
+  const after = look();
+  const resident = ([name, { residentMb }]: readonly [string, Usage]) =>
+    [name, [before.get(name)?.residentMb ?? 0, residentMb]] as const;
+  return {
+    seconds: (now() - started) / 1000,
+    sent,
+    latencies,
+    cpu: cpuSince(after, before),
+    residentMb: Object.fromEntries([...after].map(resident)),
+  };
 }

@@ -13,13 +13,21 @@ export interface BenchSummary {
   readonly peakMb: Readonly<Record<string, number>>;
   readonly mostMb: number;
   readonly packets: { readonly sent: number; readonly lost: number };
+  /** The worst of all rounds. @see Round.filesMs */
+  readonly filesMs: number;
   readonly steady?: {
     readonly changesPerSecond: number;
     readonly p50: number;
     readonly p90: number;
+    readonly p99: number;
     readonly worst: number;
+    /** Medians of the first and the last quarter: what grows has a longer last one. */
+    readonly first: number;
+    readonly last: number;
     /** In per cent of one processor. */
     readonly cpu: Readonly<Record<string, number>>;
+    /** Resident memory of each program before and after. */
+    readonly residentMb: Readonly<Record<string, readonly [before: number, after: number]>>;
   };
 }
 
@@ -43,6 +51,7 @@ export function summarise(rounds: readonly Round[]): BenchSummary {
       (values) => Math.max(...values),
     ),
     mostMb: Math.max(...rounds.map(({ mostMb }) => mostMb)),
+    filesMs: Math.max(...rounds.map(({ filesMs }) => filesMs)),
     packets: {
       sent: sum(rounds.map(({ packets }) => packets.sent)),
       lost: sum(rounds.map(({ packets }) => packets.lost)),
@@ -59,14 +68,22 @@ function summariseSteady(steadies: readonly Steady[]): NonNullable<BenchSummary[
     (values) => sum(values) / seconds / 10,
   );
   const changesPerSecond = sum(steadies.map(({ sent }) => sent)) / seconds;
-  return { changesPerSecond, ...spread(steadies.flatMap(({ latencies }) => latencies)), cpu };
+  const quarter = (latencies: readonly number[]): number => Math.ceil(latencies.length / 4);
+  return {
+    changesPerSecond,
+    ...spread(steadies.flatMap(({ latencies }) => latencies)),
+    first: median(steadies.flatMap(({ latencies }) => latencies.slice(0, quarter(latencies)))),
+    last: median(steadies.flatMap(({ latencies }) => latencies.slice(-quarter(latencies)))),
+    cpu,
+    residentMb: Object.assign({}, ...steadies.map(({ residentMb }) => residentMb)),
+  };
 }
 
 /** The nearest rank of the percentile. */
-function spread(values: readonly number[]): { readonly p50: number; readonly p90: number; readonly worst: number } {
+function spread(values: readonly number[]) {
   const sorted = values.toSorted((a, b) => a - b);
   const at = (share: number): number => sorted[Math.ceil(sorted.length * share) - 1] ?? Number.NaN;
-  return { p50: at(0.5), p90: at(0.9), worst: at(1) };
+  return { p50: at(0.5), p90: at(0.9), p99: at(0.99), worst: at(1) };
 }
 
 const sum = (values: readonly number[]): number => values.reduce((total, one) => total + one, 0);

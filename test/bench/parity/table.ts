@@ -12,8 +12,17 @@ export function tableOf(summaries: ReadonlyMap<string, BenchSummary>): string {
     row
       .map((cell, column) => (column === 0 ? cell.padEnd(widths[0] ?? 0) : cell.padStart(widths[column] ?? 0)))
       .join('  ');
-  return `${all.map(line).join('\n')}\n${steadyLines(summaries)}`;
+  return `${all.map(line).join('\n')}\n${diskLine(summaries)}${steadyLines(summaries)}`;
 }
+
+function diskLine(summaries: ReadonlyMap<string, BenchSummary>): string {
+  const worst = Math.max(...[...summaries.values()].map(({ filesMs }) => filesMs));
+  const isSlow = worst > slowFilesMs;
+  return `creating 1,000 files before a start took at most ${worst.toFixed(0)} ms of a processor${isSlow ? ': the disk was busy with something else, which starts of Sluice meet, too' : ''}\n`;
+}
+
+/** Some 50 ms on an idle ext4, 10 ms in memory. */
+const slowFilesMs = 100;
 
 const titles = [
   'times in ms, memory in MiB',
@@ -69,9 +78,12 @@ function steadyLines(summaries: ReadonlyMap<string, BenchSummary>): string {
   const lines = [...summaries].flatMap(([name, { steady }]) => {
     if (steady === undefined) return [];
     const cpu = Object.entries(steady.cpu).map(([program, share]) => `${program} ${share.toFixed(1)} %`);
-    const times = [steady.p50, steady.p90, steady.worst].map((time) => `${time.toFixed(0)} ms`).join(', ');
+    const times = [steady.p50, steady.p90, steady.p99, steady.worst].map((time) => time.toFixed(0)).join(', ');
+    const resident = Object.entries(steady.residentMb).map(
+      ([program, [before, after]]) => `${program} ${before.toFixed(0)} to ${after.toFixed(0)} MiB`,
+    );
     return [
-      `${name}: ${steady.changesPerSecond.toFixed(0)} changes a second, endpoint p50, p90, worst ${times}; ${cpu.join(', ')}\n`,
+      `${name}: ${steady.changesPerSecond.toFixed(0)} changes a second, endpoint p50, p90, p99, worst ${times} ms; p50 of the first quarter ${steady.first.toFixed(0)}, of the last ${steady.last.toFixed(0)} ms; ${cpu.join(', ')}; resident ${resident.join(', ')}\n`,
     ];
   });
   return lines.join('');
