@@ -1,7 +1,7 @@
 import type { IpvsState, TableProgram } from '@sluice/netfilter';
 import { expect, test } from 'vitest';
 import { server, state as virtual } from '../ipvs/states.fixture.ts';
-import { flowChange, pendingFlows, servesUdp, staleFlows } from './flows.ts';
+import { flowChange, pendingFlows, answersUdp, staleFlows } from './flows.ts';
 import type { TrackedFlow } from '../ports/kernel.ts';
 import type { NodeState } from '../ports/node-state.ts';
 
@@ -12,10 +12,16 @@ function node(frontends: Readonly<Record<string, readonly string[]>>, ipvs?: Ipv
   const chains = new Map<string, readonly string[]>();
   const services: string[] = [];
   const nodePorts: string[] = [];
+  const rejects: string[] = [];
   for (const [index, [frontend, endpoints]] of Object.entries(frontends).entries()) {
     const [protocol, address, port] = frontend.split(' ');
     const tail = `-m comment --comment "a/b" -m ${protocol} --dport ${port} -j KUBE-EXT-${index}`;
-    if (endpoints.length === 0) continue;
+    if (endpoints.length === 0) {
+      rejects.push(
+        `-A KUBE-SERVICES ${address === '*' ? '' : `-d ${address}/32 `}-p ${protocol} ${tail.replace(/-j .*/, '-j REJECT')}`,
+      );
+      continue;
+    }
     if (address === '*') nodePorts.push(`-A KUBE-NODEPORTS -p ${protocol} ${tail}`);
     else services.push(`-A KUBE-SERVICES -d ${address}/${address?.includes(':') ? 128 : 32} -p ${protocol} ${tail}`);
     chains.set(`KUBE-EXT-${index}`, [`-A KUBE-EXT-${index} -j KUBE-SVC-${index}`]);
@@ -29,7 +35,8 @@ function node(frontends: Readonly<Record<string, readonly string[]>>, ipvs?: Ipv
     }
   }
   const nat = { chains: new Map([...chains, ['KUBE-SERVICES', services], ['KUBE-NODEPORTS', nodePorts]]), jumps: [] };
-  const families = { ipv4: { filter: empty, nat } };
+  const filter = { ...empty, chains: new Map([['KUBE-SERVICES', rejects]]) };
+  const families = { ipv4: { filter, nat } };
   return { families, sysctls: new Map(), ...(ipvs ? { ipvs: { ...ipvs, excludeCIDRs: [] } } : {}) };
 }
 
@@ -120,6 +127,17 @@ test('finds them in mode ipvs', () => {
   expect(staleFlows(serving, [{ ...path, endpoint: two }])).toMatchObject([{ endpoint: two }]);
 });
 
-test('knows whether a state serves UDP at all', () => {
-  expect([servesUdp(node({ [dns]: [one] })), servesUdp(node({ 'tcp 10.96.0.11 80': [two] }))]).toEqual([true, false]);
+test('finds them at a frontend that has no endpoint any more', () => {
+  const rejecting = node({ [dns]: [], 'udp * 30053': [], 'tcp 10.96.0.12 80': [] });
+  const path = (address: string, port: number) => ({ family: 'ipv4', address, port, endpoint: one }) as const;
+  const found = staleFlows(rejecting, [path('10.96.0.10', 53), path('192.0.2.11', 30_053), path('10.96.0.12', 80)]);
+  expect(found.map(({ address, port }) => [address, port])).toEqual([
+    ['10.96.0.10', 53],
+    [undefined, 30_053],
+  ]);
+});
+
+test('knows whether a state has frontends of UDP at all', () => {
+  const states = [node({ [dns]: [one] }), node({ [dns]: [] }), node({ 'tcp 10.96.0.11 80': [two] })];
+  expect(states.map(answersUdp)).toEqual([true, true, false]);
 });

@@ -1,4 +1,4 @@
-import { planeOf } from '@sluice/netfilter';
+import { families, planeOf } from '@sluice/netfilter';
 import type { TrackedFlow, TrackedPath } from '../ports/kernel.ts';
 import type { FlowDifference } from '../ports/journal.ts';
 import type { NodeState } from '../ports/node-state.ts';
@@ -30,24 +30,36 @@ export function pendingFlows(old: NodeState, fresh: NodeState): readonly Tracked
   return onlyIn(after, before);
 }
 
-/** Whether a state has flows of UDP. */
-export function servesUdp(state: NodeState): boolean {
-  return frontendsOf(state, nothing, 'udp').flows.size > 0;
+/** Whether a state has frontends of UDP: connections to one without endpoints may be stale, too. */
+export function answersUdp(state: NodeState): boolean {
+  return frontendsOf(state, nothing, 'udp').flows.size > 0 || unserved(state).size > 0;
 }
 
 /**
- * The flows of connections that a frontend of a state sends to an endpoint that it does not have, as after a deletion that was missed.
- * Connections at other addresses are foreign. A frontend without endpoints is not recognised.
+ * The flows of connections that a frontend of a state sends to an endpoint that it does not have, as after a deletion that was missed; a
+ * frontend without endpoints has none. Connections at other addresses are foreign.
  */
 export function staleFlows(state: NodeState, paths: readonly TrackedPath[]): readonly TrackedFlow[] {
   const frontends = frontendsOf(state, nothing, 'udp');
+  const rejected = unserved(state);
   return paths.flatMap((path): TrackedFlow[] => {
     const flow: TrackedFlow = { ...path, protocol: 'udp' };
     // At a node port the connection has an address of the node, which is not known here.
     const candidates = [flow, { ...flow, address: undefined }];
-    const found = candidates.find((one) => frontends.flows.has(frontendKey(one)));
+    const found = candidates.find((one) => frontends.flows.has(frontendKey(one)) || rejected.has(frontendKey(one)));
     return found === undefined || serves(frontends, frontendKey(found), found, path.endpoint) ? [] : [found];
   });
+}
+
+/** The frontends of UDP that reject packets, for want of an endpoint. */
+function unserved(state: NodeState): ReadonlySet<string> {
+  const services = planeOf(state).read(state);
+  const found = new Set<string>();
+  for (const family of families)
+    for (const { protocol, address, port } of services.frontends(family, true))
+      if (protocol === 'udp') found.add(frontendKey({ family, protocol, address, port }));
+  for (const key of frontendsOf(state, nothing, 'udp').flows.keys()) found.delete(key);
+  return found;
 }
 
 const nothing: NodeState = { families: {}, sysctls: new Map() };
@@ -64,7 +76,8 @@ interface Frontends {
   readonly byPort: ReadonlyMap<string, ReadonlySet<string>>;
 }
 
-const frontendKey = (flow: TrackedFlow): string => `${flow.family} ${flow.address ?? '*'} ${flow.port}`;
+const frontendKey = (flow: Omit<TrackedFlow, 'endpoint'>): string =>
+  `${flow.family} ${flow.address ?? '*'} ${flow.port}`;
 const portKey = (flow: TrackedFlow): string => `${flow.family} ${flow.port}`;
 
 const frontendsOfBoth = (a: NodeState, b: NodeState, protocol: TrackedProtocol): readonly [Frontends, Frontends] => [
