@@ -1,12 +1,20 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 
-/** Polls until `look` gives a value. Throws after ten seconds, or as many as are given. */
+/** The least number of looks: on a busy machine one may take as long as the whole time. */
+const looksMin = 5;
+
+/**
+ * Polls until `look` gives a value.
+ * @param timeoutMs how long it looks at least
+ * @throws Error after that time
+ */
 export async function until<T>(
   what: string,
   look: () => Promise<T | undefined | false>,
-  timeoutMs = 10_000,
+  timeoutMs = 20_000,
 ): Promise<T> {
-  for (let tries = 0; tries < timeoutMs / 50; tries++) {
+  const endMs = performance.now() + timeoutMs;
+  for (let looks = 0; looks < looksMin || performance.now() < endMs; looks++) {
     const seen = await look();
     if (seen) return seen;
     await sleep(50);
