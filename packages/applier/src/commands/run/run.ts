@@ -6,6 +6,7 @@ import type { Heap } from '../../memory.ts';
 import { Repairs } from '../../status/repairs.ts';
 import { type CommonOptions, loadConfig, logSettings } from '../terminal/terminal.ts';
 import { lastingAlarm } from './alarms.ts';
+import { startAliveFile } from './alive-file.ts';
 import { daemonOf } from './daemon.ts';
 import { openNode, type RunningNode } from './node.ts';
 import { startNotifier } from './notify.ts';
@@ -17,7 +18,7 @@ export interface DaemonHost {
   readonly monotonicMs: () => number;
   /** Opens the log with the settings of the config. */
   readonly openLog: (settings: LogSettings) => Promise<AdjustableLog>;
-  /** `NOTIFY_SOCKET` and `WATCHDOG_USEC` of systemd. */
+  /** `NOTIFY_SOCKET` and `WATCHDOG_USEC` of systemd; `SLUICED_ALIVE_FILE` of a pod. */
   readonly environment: Readonly<Record<string, string | undefined>>;
   /** Registers the callback for a request to stop. */
   readonly onStop: (stop: () => void) => void;
@@ -40,6 +41,7 @@ export async function run(options: CommonOptions, host: DaemonHost): Promise<num
     return daemon.order(work);
   });
   const notifier = startNotifier(host.environment, () => status.alive);
+  const stopAlive = startAliveFile(host.environment['SLUICED_ALIVE_FILE'], () => status.alive, log);
   const changes = session.watch(host.monotonicMs, (change) => daemon?.changed(change));
   const refresh = async (): Promise<void> => {
     await sockets.refresh();
@@ -54,6 +56,7 @@ export async function run(options: CommonOptions, host: DaemonHost): Promise<num
     await daemon.run();
   } finally {
     notifier.stop();
+    stopAlive();
     changes.close();
     await watcher.close();
     sockets.close();
