@@ -58,7 +58,6 @@ const healthy: Facts = {
     insertFailed: 0,
     dropped: 0,
     earlyDropped: 0,
-    neighbourTableFull: 0,
   },
   conntrack: { count: 100, max: 1000, endpoints: new Map(), stale: [] },
   kubeProxies: [],
@@ -115,6 +114,9 @@ const bridged = (isHairpin: boolean): Partial<Facts> => ({
     { name: 'cni0', isUp: true, mtu: 1500, kind: 'bridge', addresses: ['10.244.2.1'] },
     { name: 'veth7', isUp: true, mtu: 1500, kind: 'veth', addresses: [], bridge: { name: 'cni0', isHairpin } },
   ],
+});
+const neighbours = (entries: number, fulls: number): Partial<Facts> => ({
+  neighbours: [{ family: 'ipv4', entries, max: 1024, fulls }],
 });
 const counted = (change: Partial<NonNullable<Facts['counters']>>): Partial<Facts> => ({
   counters: { ...(healthy.counters as NonNullable<Facts['counters']>), ...change },
@@ -178,7 +180,9 @@ test.each<[string, Partial<Facts>, string]>([
   ],
   ['61,286 masqueraded connections to an endpoint', masqueraded(61_286), ''],
   ['more than 95 % of 64,512 ports', masqueraded(61_287), 'certain MASQUERADE_PORTS_EXHAUSTED'],
-  ['a neighbour table that was full some day', counted({ neighbourTableFull: 1 }), ''],
+  ['a neighbour table that was full some day', neighbours(100, 1), ''],
+  ['a neighbour table that is nearly full and never was', neighbours(1000, 0), ''],
+  ['a neighbour table that is full', neighbours(1000, 1), 'certain NEIGHBOUR_TABLE_FULL'],
   ['an address of two Services', shared('shop/web-2:http'), 'certain ADDRESS_SHARED'],
   ['an address of two ports of one Service', shared('shop/web:admin'), ''],
   [

@@ -22,6 +22,8 @@ export interface Facts {
   readonly routes?: readonly RouteFacts[];
   /** A pod of this node in each family, where a route shows one. */
   readonly pods?: readonly PodFacts[];
+  /** How full the neighbour tables are; empty where their limits cannot be seen, as in network namespaces but the first. */
+  readonly neighbours?: readonly NeighbourFacts[];
   /** Addresses of next hops that do not answer. */
   readonly failedNeighbours?: readonly string[];
   /** Values below /proc/sys, by their path: `net/ipv4/ip_forward`. A key that this kernel lacks is left out. */
@@ -148,7 +150,16 @@ export interface CounterFacts {
   readonly insertFailed: number;
   readonly dropped: number;
   readonly earlyDropped: number;
-  readonly neighbourTableFull: number;
+}
+
+/** The neighbour table of a family, one for all network namespaces. */
+export interface NeighbourFacts {
+  readonly family: Family;
+  readonly entries: number;
+  /** `gc_thresh3` */
+  readonly max: number;
+  /** How often it was full since the boot. */
+  readonly fulls: number;
 }
 
 export interface ConntrackFacts {

@@ -19,11 +19,12 @@ import {
   readFailedNeighbours,
   readInterfaces,
   readListeners,
+  readNeighbourTables,
   readPods,
   readRoutes,
   readSysctls,
 } from './network.ts';
-import { desiredFacts } from './node.ts';
+import { type ArrivedFacts, desiredFacts } from './node.ts';
 import { readNftTables, type SavedTables } from './tables.ts';
 
 /** What is known of the node before it is examined. */
@@ -34,7 +35,7 @@ export interface Subject {
   /** The active generation; undefined: there is none. */
   readonly active: NodeState | undefined;
   readonly store: RuleStore;
-  readonly nodeAddresses: readonly string[];
+  readonly arrived: Pick<ArrivedFacts, 'nodeAddresses' | 'servers'>;
   /** Whether packets may be sent. */
   readonly isLive: boolean;
   /** Compares the kernel with the active generation; `saved` keeps the rules that it reads. */
@@ -46,10 +47,10 @@ export interface Subject {
 
 /** Reads a node. Without `isLive` nothing is sent and nothing is written. Each part may fail by itself. */
 export async function examine(subject: Subject, run: Run): Promise<Facts> {
-  const { config, target, sluiced, active, store, nodeAddresses } = subject;
+  const { config, target, sluiced, active, store, arrived } = subject;
   const reads = new Reads();
   const desired =
-    active && (await reads.one('the active generation', async () => desiredFacts(active, store, nodeAddresses)));
+    active && (await reads.one('the active generation', async () => desiredFacts(active, store, arrived)));
   const interfaces = await reads.one('interfaces (ip address)', () => readInterfaces(run));
   const asked = desired ? sample(frontendsOf(target, desired, interfaces ?? []), followedMax.frontends) : [];
   const own = new Set(interfaces?.flatMap(({ addresses }) => addresses));
@@ -62,6 +63,7 @@ export async function examine(subject: Subject, run: Run): Promise<Facts> {
     pods: reads.one('routes (ip route show)', () => readPods(own, run)),
     routes: reads.one('routes (ip route get)', () => routesOf(asked, interfaces ?? [], run)),
     failedNeighbours: reads.one('neighbours (ip neigh)', () => readFailedNeighbours(run)),
+    neighbours: reads.one('neighbour tables', async () => readNeighbourTables()),
     sysctls: reads.one('sysctls', async () => readSysctls()),
     counters: reads.one('counters of /proc/net', async () => readCounters()),
     conntrack: reads.one('tracked connections', () => readConntrack(asked, interfaces ?? [], active, run)),

@@ -1,7 +1,14 @@
 import { readdirSync, readFileSync } from 'node:fs';
-import { canonicalAddress } from '@sluice/netfilter';
+import { canonicalAddress, families } from '@sluice/netfilter';
 import { printQuestion } from '../doctor/checks/network.ts';
-import type { CounterFacts, InterfaceFacts, ListenerFacts, PodFacts, RouteFacts } from '../doctor/facts.ts';
+import type {
+  CounterFacts,
+  InterfaceFacts,
+  ListenerFacts,
+  NeighbourFacts,
+  PodFacts,
+  RouteFacts,
+} from '../doctor/facts.ts';
 import type { Run } from '../kernel/command.ts';
 import { findTool } from '../kernel/tools.ts';
 import { bounds } from './bounds.ts';
@@ -221,8 +228,20 @@ export function readCounters(): CounterFacts {
     insertFailed: sumOf(conntrack, 'insert_failed'),
     dropped: sumOf(conntrack, 'drop'),
     earlyDropped: sumOf(conntrack, 'early_drop'),
-    neighbourTableFull: sumOf(readText('/proc/self/net/stat/arp_cache') ?? '', 'table_fulls'),
   };
+}
+
+/** How full the neighbour tables are. Their limits are shown in the first network namespace alone. */
+export function readNeighbourTables(): readonly NeighbourFacts[] {
+  return families.flatMap((family): NeighbourFacts[] => {
+    const table = readText(`/proc/self/net/stat/${family === 'ipv4' ? 'arp' : 'ndisc'}_cache`);
+    const max = readText(`/proc/sys/net/${family}/neigh/default/gc_thresh3`);
+    if (table === undefined || max === undefined) return [];
+    // Each processor's row repeats the number of entries.
+    const [names = '', row = ''] = table.split('\n');
+    const entries = sumOf(`${names}\n${row}`, 'entries');
+    return [{ family, entries, max: Number(max), fulls: sumOf(table, 'table_fulls') }];
+  });
 }
 
 /** Listening sockets of this network namespace, as `ss` prints them. @throws Error when it fails */

@@ -1,11 +1,12 @@
 import { quarantineFile, summariseNode, valueOf } from '@sluice/bundle';
-import { families, type Family, frontendMark, planeOf, type Problem, readFrontendKey } from '@sluice/netfilter';
+import { families, planeOf, type Problem } from '@sluice/netfilter';
 import type { SluicedConfig } from '../config.ts';
 import type { BundleFacts, DesiredFacts, Frontend } from '../doctor/facts.ts';
 import type { Arrival } from '../inbox/inbox.ts';
 import type { RuleStore } from '../kernel/tools.ts';
-import { isTree, type NodeState, type ServiceNames } from '../ports/node-state.ts';
+import { isTree, type NodeState } from '../ports/node-state.ts';
 import type { NodeRecord } from '../state/record.ts';
+import { frontendKeyOf, type MachineAddresses, namesOf, namesOfServers, readQuarantine } from './names.ts';
 
 /** What the bundle directory says of this node. */
 export interface ArrivedFacts {
@@ -15,13 +16,16 @@ export interface ArrivedFacts {
   readonly leftOut: ReadonlyMap<string, readonly string[]>;
   /** The addresses that the bundle gives the node. */
   readonly nodeAddresses: readonly string[];
+  /** Mode ipvs: the Services of virtual servers, by `frontendKeyOf`; nothing else names them. */
+  readonly servers: ReadonlyMap<string, string>;
 }
 
-/** Reads the bundle once, without merging its rules. */
+/** Reads the bundle once, without merging its rules. @param addresses of this machine */
 export function arrivedFacts(
   arrival: Arrival,
   { node, bundle: directory }: SluicedConfig,
   record: NodeRecord | undefined,
+  addresses: MachineAddresses,
 ): ArrivedFacts {
   if (arrival.kind === 'absent') return { ...nothing, bundle: { kind: 'absent', directory } };
   if (arrival.kind === 'refused') return { ...nothing, bundle: refused(directory, arrival.problems[0]) };
@@ -29,35 +33,20 @@ export function arrivedFacts(
   if (!('version' in resolved)) return { ...nothing, bundle: refused(directory, resolved[0]) };
   const leftOut = readQuarantine(arrival.tree.files.get(quarantineFile) ?? '');
   const { version, nodeFile } = resolved;
+  const servers = namesOfServers(resolved, addresses);
   const nodeAddresses = families.flatMap((family) => {
     const address = valueOf(nodeFile.values, family, 'address');
     return typeof address === 'string' ? [address] : [];
   });
   const active = record?.current;
   if (active?.version === version || active?.partial?.of === version)
-    return { bundle: { kind: 'same', directory }, nodeAddresses, leftOut };
+    return { bundle: { kind: 'same', directory }, nodeAddresses, leftOut, servers };
   const quarantined = record?.quarantined[version];
   const bundle = { kind: 'newer', directory, version, ...(quarantined === undefined ? {} : { quarantined }) } as const;
-  return { bundle, nodeAddresses, leftOut };
+  return { bundle, nodeAddresses, leftOut, servers };
 }
 
-const nothing = { nodeAddresses: [], leftOut: new Map<string, readonly string[]>() } as const;
-
-/** The Services of `quarantine.yaml`, as `sluice render` writes it; other lines say nothing here. */
-export function readQuarantine(text: string): ReadonlyMap<string, readonly string[]> {
-  const found = new Map<string, string[]>();
-  let codes: string[] = [];
-  for (const line of text.split('\n')) {
-    const object = /^ {2}- object: (.*)$/.exec(line)?.[1];
-    const code = /^ {6}- code: ([A-Z][A-Z0-9_]*)$/.exec(line)?.[1];
-    if (object !== undefined) {
-      codes = [];
-      const service = /^Service ([a-z0-9][-a-z0-9]*\/[a-z0-9][-a-z0-9]*)$/.exec(object)?.[1];
-      if (service !== undefined) found.set(service, codes);
-    } else if (code !== undefined) codes.push(code);
-  }
-  return found;
-}
+const nothing: Omit<ArrivedFacts, 'bundle'> = { nodeAddresses: [], leftOut: new Map(), servers: new Map() };
 
 const refused = (directory: string, problem: Problem | undefined): BundleFacts => ({
   kind: 'refused',
@@ -68,8 +57,12 @@ const refused = (directory: string, problem: Problem | undefined): BundleFacts =
 });
 
 /** What the active generation wants, with the names of Services where something has them. */
-export function desiredFacts(state: NodeState, store: RuleStore, addresses: readonly string[]): DesiredFacts {
-  const names = state.services ? namesOf(state.services) : new Map<string, string>();
+export function desiredFacts(
+  state: NodeState,
+  store: RuleStore,
+  { nodeAddresses: addresses, servers }: Pick<ArrivedFacts, 'nodeAddresses' | 'servers'>,
+): DesiredFacts {
+  const names = state.services ? namesOf(state.services) : servers;
   const frontends = families.flatMap((family) =>
     planeOf(state)
       .read(state)
@@ -85,22 +78,4 @@ export function desiredFacts(state: NodeState, store: RuleStore, addresses: read
 function modeOf(state: NodeState): DesiredFacts['mode'] {
   if (state.nft) return 'nftables';
   return state.ipvs && !isTree(state) ? 'ipvs' : 'iptables';
-}
-
-const frontendKeyOf = (
-  family: Family,
-  { address, protocol, port }: Pick<Frontend, 'address' | 'protocol' | 'port'>,
-): string => `${family} ${address ?? '*'} ${protocol} ${port}`;
-
-/** Services by the keys of their frontends. */
-function namesOf(services: ServiceNames): ReadonlyMap<string, string> {
-  const found = new Map<string, string>();
-  for (const [service, names] of services)
-    for (const name of names) {
-      if (!name.startsWith(frontendMark)) continue;
-      const { family, address, protocol, port } = readFrontendKey(name.slice(frontendMark.length));
-      const isAny = address === '0.0.0.0' || address === '::';
-      found.set(frontendKeyOf(family, { address: isAny ? undefined : address, protocol, port }), service);
-    }
-  return found;
 }

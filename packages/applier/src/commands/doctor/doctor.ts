@@ -12,7 +12,9 @@ import { arrivedFacts } from '../../examine/node.ts';
 import { SavedTables } from '../../examine/tables.ts';
 import type { Arrival } from '../../inbox/inbox.ts';
 import type { Run } from '../../kernel/command.ts';
+import { readMachine } from '../../kernel/facts.ts';
 import { runChildren } from '../../kernel/run.ts';
+import { procTunables } from '../../kernel/sysctl.ts';
 import { messageOf } from '../../message.ts';
 import { exitCodes } from '../../ports/outcome.ts';
 import { peek } from '../../state/peek.ts';
@@ -76,7 +78,7 @@ async function factsOf(config: SluicedConfig, target: ExaminedTarget, isLive: bo
     const differences = reconciler.differences();
     void differences.catch(() => undefined);
     const record = peek(config.state);
-    const { nodeAddresses, ...arrived } = arrivedFacts(await bundleOf(config), config, record);
+    const arrived = arrivedFacts(await bundleOf(config), config, record, readMachine(procTunables).addresses);
     return await examine(
       {
         config,
@@ -85,7 +87,7 @@ async function factsOf(config: SluicedConfig, target: ExaminedTarget, isLive: bo
         active: journal.active?.state,
         store: backend,
         isLive,
-        nodeAddresses,
+        arrived,
         differences: () => differences,
         saved,
         cannotWrite: async () => {

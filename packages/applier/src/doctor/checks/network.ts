@@ -123,9 +123,12 @@ function routeChecks(served: readonly Frontend[], { routes = [], interfaces = []
 export const printQuestion = ({ to, from, iif }: Pick<RouteFacts, 'to' | 'from' | 'iif'>): string =>
   [to, ...(from === undefined ? [] : ['from', from]), ...(iif === undefined ? [] : ['iif', iif])].join(' ');
 
+/** The kernel removes entries in between. */
+const neighbourFillMax = 0.9;
+
 function neighbourChecks(
   served: readonly Frontend[],
-  { routes = [], failedNeighbours = [], counters }: Facts,
+  { routes = [], failedNeighbours = [], neighbours = [] }: Facts,
 ): readonly Finding[] {
   const endpoints = new Set([...endpointsOf(served, 'ipv4'), ...endpointsOf(served, 'ipv6')]);
   const failed = new Set(failedNeighbours);
@@ -141,14 +144,18 @@ function neighbourChecks(
       fix: `ip neigh flush to ${hop} dev ${dev}`,
     });
   }
-  if ((counters?.neighbourTableFull ?? 0) > 0)
+  for (const { family, entries, max, fulls } of neighbours) {
+    if (fulls === 0) continue;
+    // Counted since the boot: alone it does not tell that the table is full now.
+    const isFull = entries >= max * neighbourFillMax;
     found.push({
       code: 'NEIGHBOUR_TABLE_FULL',
-      // Counted since the boot: alone it does not tell that the table is full now.
-      certainty: found.length > 0 ? 'likely' : 'note',
-      evidence: [`the neighbour table was full ${counters?.neighbourTableFull} times since the boot`],
-      fix: 'sysctl -w net.ipv4.neigh.default.gc_thresh3=8192',
+      certainty: isFull ? 'certain' : found.length > 0 ? 'likely' : 'note',
+      about: family,
+      evidence: [`${entries} of ${max} neighbours of ${family}; the table was full ${fulls} times since the boot`],
+      fix: `sysctl -w net.${family}.neigh.default.gc_thresh3=${2 * max}`,
     });
+  }
   return found;
 }
 
