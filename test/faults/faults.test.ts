@@ -21,14 +21,22 @@ import { makeScenarios, type Scenario, type ScenarioName, scenarioNames } from '
 /**
  * The program ends, or a call fails, at every place where it changes something; the next process has to end on the old rules or the
  * new ones. A soak covers every place; otherwise some of each scenario, chosen by the seed of the run, which in tier quick is fixed.
- * `SLUICE_FAULT='nft tree apply: …'`, or `'nftables apply: …'`, runs the places with this prefix, `SLUICE_POINTS` limits their number.
+ * `SLUICE_FAULT='nft tree apply: …'`, or `'nftables apply: …'`, or `'counting apply: …'`, runs the places with this prefix, `SLUICE_POINTS` limits their number.
  */
 const wanted = process.env['SLUICE_FAULT'];
-const planeName = ({ backend, layout, mode }: NodeKind): string =>
-  mode === 'nftables' ? mode : `${backend} ${layout}`;
+const planeName = ({ backend, layout, mode, isCounting }: NodeKind): string =>
+  isCounting ? 'counting' : mode === 'nftables' ? mode : `${backend} ${layout}`;
+const planes: readonly NodeKind[] = [
+  ...dataPlanes,
+  { backend: 'nft', layout: 'tree', mode: 'nftables', isCounting: true },
+];
 const everyDay = ['nft tree', 'nftables'];
-const chosenPlanes = atTier({ quick: everyDay, all: [...everyDay, 'legacy tree'], soak: dataPlanes.map(planeName) });
-const chosenKinds = dataPlanes.filter((kind) =>
+const chosenPlanes = atTier({
+  quick: everyDay,
+  all: [...everyDay, 'legacy tree', 'counting'],
+  soak: planes.map(planeName),
+});
+const chosenKinds = planes.filter((kind) =>
   wanted === undefined ? chosenPlanes.includes(planeName(kind)) : wanted.startsWith(`${planeName(kind)} `),
 );
 /** The daily work of a node, and a recovery. */

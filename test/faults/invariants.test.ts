@@ -24,6 +24,7 @@ function save(root: string, staged?: string, more = ''): string {
 const snapshot = (v4: string, v6: string, sets = ''): NodeSnapshot => ({
   saves: [v4, v6],
   sets,
+  accounting: '0',
   table: '',
   foreignTables: '',
   journal: undefined,

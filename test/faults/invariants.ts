@@ -8,6 +8,8 @@ export interface NodeSnapshot {
   readonly saves: readonly [string, string];
   /** What `ipset save` prints. */
   readonly sets: string;
+  /** Whether conntrack counts bytes: a sysctl that some programs set. */
+  readonly accounting: string;
   /** The table of mode nftables as `nft` lists it; `''`: there is none. */
   readonly table: string;
   /** All other tables of nf_tables that are not of iptables. */
@@ -218,6 +220,8 @@ export function wrongAfterRecovery(snapshot: NodeSnapshot, expected: Invariants)
   const text = ownText(snapshot);
   const named = [...settled].filter(([, one]) => ownText(one) === text).map(([name]) => name);
   if (named.length === 0) wrong.push('I1: the kernel holds neither program alone');
+  if (!named.some((name) => settled.get(name)?.accounting === snapshot.accounting))
+    wrong.push(`I1: the kernel holds ${named.join(' or ')}, and nf_conntrack_acct is ${snapshot.accounting}`);
   const meant = [...settled].filter(([, one]) => versionOf(one) === versionOf(snapshot));
   if (!meant.some(([name]) => named.includes(name)))
     wrong.push(`I1: the kernel holds ${named.join(' or ')}, the journal says ${meant.map(([name]) => name).join()}`);

@@ -12,6 +12,8 @@ export interface NodeKind {
   readonly backend: 'nft' | 'legacy';
   readonly layout: 'tree' | 'flat';
   readonly mode: 'iptables' | 'nftables';
+  /** Mode nftables: the elements of endpoints count connections, and the node's releases have the kernel count bytes. */
+  readonly isCounting?: true;
 }
 
 /** How one run of `sluiced` ended, and the state of the node right after it and after the next process. */
@@ -300,6 +302,7 @@ export class FaultPlace {
       `iptables-${backend}-save >${to}/save4`,
       `ip6tables-${backend}-save >${to}/save6`,
       `ipset save >${to}/sets`,
+      `cat /proc/sys/net/netfilter/nf_conntrack_acct >${to}/accounting`,
       `nft -n list table inet sluice >${to}/table 2>/dev/null || true`,
       `nft -n list table ip sluice >${to}/foreign-tables`,
       `! [ -e ${this.state}/journal ] || cp ${this.state}/journal ${to}/journal`,
@@ -315,6 +318,7 @@ export class FaultPlace {
     return {
       saves: [read('save4'), read('save6')],
       sets: read('sets'),
+      accounting: read('accounting'),
       table: read('table'),
       foreignTables: read('foreign-tables'),
       journal: peek(directory),

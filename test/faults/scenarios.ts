@@ -1,3 +1,4 @@
+import { printNftTable } from '@sluice/netfilter';
 import { sampleBundle, writeBundle } from '../../packages/applier/src/testing/bundle.fixture.ts';
 import type { Invariants, NodeSnapshot } from './invariants.ts';
 import { FaultPlace, type NodeKind, type NodeTemplate } from './place.ts';
@@ -137,11 +138,16 @@ class States {
   readonly #place: FaultPlace;
   readonly #made = new Map<string, PreparedState>();
 
-  constructor(place: FaultPlace, { backend, mode }: NodeKind) {
+  constructor(place: FaultPlace, { backend, mode, isCounting }: NodeKind) {
     this.#place = place;
     for (const [name, services] of Object.entries(bundles)) {
-      const options = { services, families: ['ipv4', 'ipv6'], mode: name === 'iptables' ? name : mode };
-      writeBundle(this.path(name), sampleBundle(options));
+      const own = name === 'iptables' ? name : mode;
+      // Only the releases with a further Service: such a release and its rollback then change the sysctl, too.
+      const sysctls = isCounting && 'shop/cart' in services ? { sysctls: ['net.netfilter.nf_conntrack_acct = 1'] } : {};
+      const files = sampleBundle({ services, families: ['ipv4', 'ipv6'], mode: own, ...sysctls });
+      const table = printNftTable({ detector: 'address', masqueradeAll: false, endpointCounters: true });
+      if (isCounting && own === 'nftables') files.set('profiles/default/base/first.nft', table);
+      writeBundle(this.path(name), files);
     }
     const list = {
       iptables: `/usr/sbin/xtables-${backend}-multi iptables-${backend}-save`,

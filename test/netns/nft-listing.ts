@@ -85,6 +85,6 @@ function elementsIn(body: string): readonly (readonly [string, string])[] {
   const list = /elements = \{ ([^]*?) \}/.exec(body)?.[1] ?? '';
   return list.split(/,\s*/).flatMap((one) => {
     const [key = '', value = ''] = one.trim().split(' : ');
-    return key === '' ? [] : [[key.replace(/ (?:timeout|expires) .*$/, ''), value] as const];
+    return key === '' ? [] : [[key.replace(/ (?:timeout|expires|counter) .*$/, ''), value] as const];
   });
 }

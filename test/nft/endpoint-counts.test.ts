@@ -85,7 +85,9 @@ async function counted(frontend = '10.96.0.11 . tcp . 80'): Promise<Readonly<Rec
 async function countedOfService(): Promise<Readonly<Record<string, number>>> {
   const { services } = JSON.parse((await node.get()) ?? '{}') as Pick<StatusReport, 'services'>;
   const own = services?.find(({ service }) => service === 'shop/web')?.endpoints ?? [];
-  return Object.fromEntries(own.map(({ endpoint, connections }) => [endpoint.replace(/:8080$/, ''), connections]));
+  return Object.fromEntries(
+    own.map(({ endpoint, connections }) => [endpoint.replace(/:8080$/, ''), connections ?? NaN]),
+  );
 }
 
 /** The parts of connections that the endpoints of the Service should have, each value once. */

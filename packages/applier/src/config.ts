@@ -175,6 +175,7 @@ const schema = v.strictObject({
   healthzBindAddress: v.optional(hostPort(0)),
   metricsBindAddress: v.optional(hostPort(0)),
   countConnections: v.optional(v.boolean(), false),
+  countTraffic: v.optional(v.boolean(), false),
   logFormat: v.optional(v.picklist(logFormats), 'text'),
   logLevel: v.optional(v.picklist(logLevels), 'info'),
   scanIntervalSeconds: v.optional(seconds, limits.scanIntervalMsDefault / 1000),

@@ -106,10 +106,15 @@ export const limits = {
   deletedCountsKept: 65_536,
   /** The listing of one map with counters: 50,000 endpoints are 4 MB. */
   countsListBytesMax: 256 * 1024 * 1024,
-  /** The pause before counters are read again, and at least this many times the processor time of a read (1 %). */
+  /**
+   * The pause before counters are read again, and at least this many times the processor time of a read. New connections and live ones are
+   * read apart, each in 0.5 % of a processor.
+   */
   countsPauseMs: 10_000,
-  countsPauseFactor: 100,
+  countsPauseFactor: 200,
   countsPauseMsMax: 30 * 60_000,
+  /** A million tracked connections take 10 s of a processor to read, and a busy machine some times as long. */
+  trackedReadMsMax: 5 * 60_000,
   /** Frontends whose counts are in `/status` and in metrics: those with most connections; and endpoints of each in `/status`. */
   countedFrontendsTold: 50,
   countedEndpointsTold: 100,
@@ -124,6 +129,8 @@ export const limits = {
   imbalanceSigmas: 5,
   /** How many of them are told. */
   imbalancesTold: 50,
+  /** How often a file says that the main loop makes progress. */
+  aliveMs: 10_000,
   /** How often `sluiced top` shows its page anew on a terminal. */
   topRefreshMs: 2_000,
 

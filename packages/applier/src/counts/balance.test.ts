@@ -1,5 +1,5 @@
 // @module-tag quick
-import { frontendLines } from '@sluice/netfilter';
+import { frontendLines, readServerLine } from '@sluice/netfilter';
 import { randomOf } from '@sluice/testing';
 import { expect, test } from 'vitest';
 import type { NodeState } from '../ports/node-state.ts';
@@ -50,6 +50,25 @@ test.each([
 ])('no shares are known of %s', (_, rules) => {
   const endpoint = ['-A KUBE-SEP-A -p tcp -j DNAT --to-destination 10.244.0.1:80'];
   expect(sharesOf(ofChains({ [web]: rules, 'KUBE-SEP-A': endpoint }), 'ipv4', web)).toBeUndefined();
+});
+
+test.each([
+  ['turns', '-s rr', [1, 1, 0], [0.5, 0.5, 0]],
+  ['weighted turns', '-s wrr', [1, 3, 0], [0.25, 0.75, 0]],
+  ['turns for all connections of a client', '-s rr -p 60', [1, 1, 0], undefined],
+  ['least connections', '-s lc', [1, 1, 0], undefined],
+  ['nothing to choose from', '-s rr', [0, 0, 0], undefined],
+] as const)('shares of virtual servers: %s', (_, attributes, weights, expected) => {
+  const read = readServerLine(`-A -t 10.96.0.10:80 ${attributes}`);
+  if ('error' in read || read.kind !== 'virtual') throw new Error(JSON.stringify(read));
+  const real = new Map(
+    weights.map((weight, n) => [`10.244.0.${n}:8080`, { address: `10.244.0.${n}`, port: 8080, weight }] as const),
+  );
+  const key = '10.96.0.10:80/TCP';
+  const ipvs = { virtualServers: new Map([[key, { ...read.server, real }]]), excludeCIDRs: [] };
+  const state = { families: {}, sysctls: new Map(), ipvs } as unknown as NodeState;
+  const shares = sharesOf(state, 'ipv4', key);
+  expect(shares && [...shares.values()]).toEqual(expected);
 });
 
 const endpoints = ['10.244.0.1 . 8080', '10.244.0.2 . 8080'];
@@ -190,7 +209,7 @@ test('tells shares of a Service, with endpoints that have no connections', () =>
       atMs,
     );
   expect(take(1, 0)).toMatchObject({ seconds: null, imbalances: [] });
-  expect(take(201, 10_000)).toEqual({
+  expect(take(201, 10_000)).toMatchObject({
     seconds: 10,
     imbalances: [{ service: 'shop/web', endpoint: '10.244.0.2:8080', connections: 0, expected: 100 }],
     services: [

@@ -94,17 +94,20 @@ test('forgets those first that have had no new connections for longest', () => {
   expect(kept).toContain('e:0');
 });
 
+const unread = { live: null, bytes: null };
+
 test('two chains of a Service that lead to one endpoint count together', () => {
   const totals = new ConnectionTotals();
   totals.take([of('SLU-SVC-A.00', 5), of('SLU-SVL-A.00', 6), of('SLU-SVC-A.00', 1, 'b:1')]);
-  expect(busiestServices(totals.all, () => new Map())).toEqual([
+  expect(busiestServices({ counts: totals.all, traffic: undefined, hasBytes: false }, () => new Map())).toEqual([
     {
       service: 's/s',
       connections: 12,
       recent: 12,
+      ...unread,
       endpoints: [
-        { endpoint: 'a:1', connections: 11, recent: 11, share: null, expectedShare: null },
-        { endpoint: 'b:1', connections: 1, recent: 1, share: null, expectedShare: null },
+        { endpoint: 'a:1', connections: 11, recent: 11, ...unread, share: null, expectedShare: null },
+        { endpoint: 'b:1', connections: 1, recent: 1, ...unread, share: null, expectedShare: null },
       ],
     },
   ]);
@@ -117,7 +120,7 @@ test('tells 50 Services at most', () => {
     connections: at,
     recent: 0,
   }));
-  const told = busiestServices(counts, () => new Map());
+  const told = busiestServices({ counts, traffic: undefined, hasBytes: false }, () => new Map());
   expect(told).toHaveLength(50);
   expect(told[0]).toMatchObject({ service: 's/59', connections: 59 });
 });

@@ -5,31 +5,65 @@ import { ConnectionTotals } from './connection-totals.ts';
 import { busiestServices, type ServiceConnections } from './most.ts';
 import type { RuleCount } from './rule-counts.ts';
 import { sharesOf } from './shares.ts';
+import type { TrafficReading } from './traffic.ts';
 
-/** What is told of a reading. */
+/** How live connections are read. */
+export interface TrafficTold {
+  /** Since the reading before; null: there was none. */
+  readonly seconds: number | null;
+  /** Whether the kernel counts bytes: in modes iptables and nftables only with `net.netfilter.nf_conntrack_acct`. */
+  readonly hasBytes: boolean;
+}
+
+/** What is told of the readings. */
 export interface ToldCounts {
   readonly services: readonly ServiceConnections[];
   readonly imbalances: readonly Imbalance[];
-  /** Since the reading before; null: there was none. */
+  /** Between the last two readings of new connections; null: there were fewer. */
   readonly seconds: number | null;
+  /** Null: live connections were not read. */
+  readonly traffic: TrafficTold | null;
 }
 
 /** The connections of Services over all readings, and how evenly they are spread. */
 export class ServiceCounts {
   readonly #totals = new ConnectionTotals();
   readonly #balance = new Balance();
-  #lastMs: number | undefined;
+  #counted: { readonly atMs: number; readonly seconds: number | null } | undefined;
+  #traffic: (TrafficTold & { readonly atMs: number; readonly reading: TrafficReading }) | undefined;
 
-  /** @param state the active one, after the reading */
+  /** Takes the counters of new connections. @param state the active one, after the reading */
   take(reading: readonly RuleCount[], state: NodeState, nowMs: number): ToldCounts {
     const came = this.#totals.take(reading);
     this.#balance.take(reading, came, (family, group) => sharesOf(state, family, group), nowMs);
-    const seconds = this.#lastMs === undefined ? null : (nowMs - this.#lastMs) / 1000;
-    this.#lastMs = nowMs;
+    this.#counted = { atMs: nowMs, seconds: secondsSince(this.#counted?.atMs, nowMs) };
+    return this.#tell();
+  }
+
+  /** Takes the live connections. Keeps those of the Services that are told: a node may have 50,000 endpoints. */
+  takeTraffic(reading: TrafficReading, hasBytes: boolean, nowMs: number): ToldCounts {
+    const seconds = secondsSince(this.#traffic?.atMs, nowMs);
+    this.#traffic = { atMs: nowMs, seconds, hasBytes, reading };
+    const told = this.#tell();
+    const kept = told.services.flatMap(({ service }) => {
+      const own = reading.get(service);
+      return own ? [[service, own] as const] : [];
+    });
+    this.#traffic = { ...this.#traffic, reading: new Map(kept) };
+    return told;
+  }
+
+  #tell(): ToldCounts {
+    const { reading, seconds = null, hasBytes = false } = this.#traffic ?? {};
+    const counts = this.#counted && this.#totals.all;
     return {
-      services: busiestServices(this.#totals.all, (service) => this.#balance.of(service)),
+      services: busiestServices({ counts, traffic: reading, hasBytes }, (service) => this.#balance.of(service)),
       imbalances: this.#balance.far.slice(0, limits.imbalancesTold),
-      seconds,
+      seconds: this.#counted?.seconds ?? null,
+      traffic: this.#traffic ? { seconds, hasBytes } : null,
     };
   }
 }
+
+const secondsSince = (beforeMs: number | undefined, nowMs: number): number | null =>
+  beforeMs === undefined ? null : (nowMs - beforeMs) / 1000;

@@ -8,6 +8,7 @@ import {
   readFrontend,
   slotCounts,
   type TableProgram,
+  type VirtualServer,
 } from '@sluice/netfilter';
 import type { NodeState } from '../ports/node-state.ts';
 
@@ -20,8 +21,9 @@ export type Shares = ReadonlyMap<string, number>;
  * @returns undefined where single connections are not chosen independently (session affinity, hashes of clients), where sources get
  * different endpoints, and for a group that the state does not have
  */
-export function sharesOf({ nft, families }: NodeState, family: Family, group: string): Shares | undefined {
+export function sharesOf({ nft, ipvs, families }: NodeState, family: Family, group: string): Shares | undefined {
   if (nft) return ofFrontend(group, nft.frontends.get(group));
+  if (ipvs?.virtualServers.has(group)) return ofServer(ipvs.virtualServers.get(group));
   const table = families[family]?.nat;
   return table && ofChain(table, group, () => chancesIn(table, group));
 }
@@ -37,6 +39,17 @@ function ofFrontend(key: string, lines: readonly string[] | undefined): Shares |
   const slots = slotCounts(frontend, endpoints);
   const all = [...slots.values()].reduce((sum, count) => sum + count, 0);
   return new Map([...slots].map(([endpoint, count]) => [printNftEndpoint(endpoint), count / all]));
+}
+
+/** Turns are evener than chance. Other schedulers look at connections or clients. */
+function ofServer(server: VirtualServer | undefined): Shares | undefined {
+  const { scheduler, persistence, real } = server ?? {};
+  if (!real || persistence !== undefined || (scheduler !== 'rr' && scheduler !== 'wrr')) return undefined;
+  const weights = [...real].map(
+    ([text, { weight }]) => [text, scheduler === 'rr' ? Math.min(weight, 1) : weight] as const,
+  );
+  const all = weights.reduce((sum, [, weight]) => sum + weight, 0);
+  return all === 0 ? undefined : new Map(weights.map(([text, weight]) => [text, weight / all]));
 }
 
 function chancesIn(table: TableProgram, chain: string): Shares | undefined {

@@ -3,11 +3,11 @@ import { Counter, Gauge, Histogram, type Metric, Registry } from 'prom-client';
 import type { Generation } from '../ports/journal.ts';
 import type { AffinityFill } from '../nftables/affinity.ts';
 import type { ServiceConnections } from '../counts/most.ts';
-import { limits } from '../limits.ts';
 import type { FrontendConnections } from '../nftables/counts.ts';
 import { type Outcome, partialOf } from '../ports/outcome.ts';
 import { version } from '../version.ts';
 import { StateSizes } from './state-sizes.ts';
+import { TrafficMetrics } from './traffic-metrics.ts';
 import { type NodeMemory, ProxyMetrics, TransactionMetrics } from './metrics.ts';
 
 /** Every metric of the daemon, with its help. */
@@ -16,6 +16,7 @@ export class StatusMetrics {
   readonly proxy: ProxyMetrics;
   transactions: TransactionMetrics | undefined;
   readonly #sizes: StateSizes;
+  readonly #traffic: TrafficMetrics;
   readonly #outcomes = new Counter({
     name: 'sluice_outcomes_total',
     help: 'Bundles by outcome',
@@ -38,6 +39,7 @@ export class StatusMetrics {
   constructor(alarms: () => readonly string[], nowMs: () => number) {
     this.proxy = new ProxyMetrics(this.registry, nowMs);
     this.#sizes = new StateSizes(this.registry);
+    this.#traffic = new TrafficMetrics(this.registry);
     this.#gauges = gauges(alarms);
     const { generation, alarm, ...later } = this.#gauges;
     const all: readonly Metric[] = [
@@ -91,13 +93,7 @@ export class StatusMetrics {
   }
 
   services(services: readonly ServiceConnections[]): void {
-    const { services: ofServices, endpoints } = this.#gauges;
-    ofServices.reset();
-    endpoints.reset();
-    for (const { service, connections } of services) ofServices.set({ service }, connections);
-    const all = services.flatMap(({ service, endpoints: own }) => own.map((one) => ({ ...one, service })));
-    const most = all.toSorted((a, b) => b.connections - a.connections).slice(0, limits.countedFrontendsTold);
-    for (const { service, endpoint, connections } of most) endpoints.set({ service, endpoint }, connections);
+    this.#traffic.take(services);
   }
 
   accepted({ serial, expires }: Accepted): void {
@@ -145,18 +141,6 @@ function gauges(alarms: () => readonly string[]) {
       name: 'sluice_frontend_connections',
       help: 'New connections of the 50 frontends that have most, since sluiced started or the kernel counts; only with nftables.endpointCounters',
       labelNames: ['frontend'],
-      registers: [],
-    }),
-    services: new Gauge({
-      name: 'sluice_service_connections',
-      help: 'New connections of the 50 Service ports that have most, since sluiced started or the kernel counts; mode iptables with countConnections, mode nftables with nftables.endpointCounters',
-      labelNames: ['service'],
-      registers: [],
-    }),
-    endpoints: new Gauge({
-      name: 'sluice_endpoint_connections',
-      help: 'The same of the 50 endpoints of these that have most',
-      labelNames: ['service', 'endpoint'],
       registers: [],
     }),
     build: new Gauge({

@@ -12,7 +12,7 @@ import { describePartial, type Outcome } from '../ports/outcome.ts';
 import type { AffinityFill } from '../nftables/affinity.ts';
 import type { Imbalance } from '../counts/balance.ts';
 import type { ServiceConnections } from '../counts/most.ts';
-import type { ToldCounts } from '../counts/service-counts.ts';
+import type { ToldCounts, TrafficTold } from '../counts/service-counts.ts';
 import type { FrontendConnections } from '../nftables/counts.ts';
 import type { NftProtection } from '../nftables/ports.ts';
 import type { Generation } from '../ports/journal.ts';
@@ -37,12 +37,14 @@ export interface StatusReport {
   readonly protection: NftProtection | null;
   /** New connections of the frontends that have most, where the profile counts them; null elsewhere. */
   readonly connections: readonly FrontendConnections[] | null;
-  /** New connections of the Services that have most, where the config (mode iptables) or the profile (nftables) counts them; null elsewhere. */
+  /** New and live connections of the Services that have most, where the config or the profile has them counted; null elsewhere. */
   readonly services: readonly ServiceConnections[] | null;
   /** The endpoints that have far more or fewer connections than their shares, 50 at most; null where nothing is counted. */
   readonly imbalances: readonly Imbalance[] | null;
-  /** The seconds between the last two readings of `services`; null before the second one. */
+  /** The seconds between the last two readings of new connections in `services`; null before the second one. */
   readonly countedSeconds: number | null;
+  /** How live connections in `services` are read; null where the config (`countTraffic`) does not ask for them. */
+  readonly traffic: TrafficTold | null;
   /** What could not be found out, by code; not necessarily a problem. */
   readonly notes: Readonly<Record<string, string>>;
   /** Problems, by code; empty when there are none. */
@@ -77,6 +79,7 @@ type ReportedFacts = Pick<
   | 'services'
   | 'imbalances'
   | 'countedSeconds'
+  | 'traffic'
 >;
 
 /** Collects and serves the status of the daemon. Read-only: no request changes anything. */
@@ -101,6 +104,7 @@ export class Status {
     services: null,
     imbalances: null,
     countedSeconds: null,
+    traffic: null,
   };
   #mode: ProxyView['mode'];
   #unseen: () => string | undefined = () => undefined;
@@ -198,8 +202,8 @@ export class Status {
   }
 
   /** Sets the connections of the Services that have most. */
-  services({ services, imbalances, seconds }: ToldCounts): void {
-    this.#facts = { ...this.#facts, services, imbalances, countedSeconds: seconds };
+  services({ services, imbalances, seconds, traffic }: ToldCounts): void {
+    this.#facts = { ...this.#facts, services, imbalances, countedSeconds: seconds, traffic };
     this.#metrics.services(services);
   }
 

@@ -1,3 +1,3 @@
 /** What `sluiced top` may show first. */
-export const orders = ['connections', 'rate', 'imbalance', 'name'] as const;
+export const orders = ['connections', 'rate', 'live', 'bytes', 'imbalance', 'name'] as const;
 export type Order = (typeof orders)[number];

@@ -10,7 +10,8 @@ type RoundParts = Pick<RunningNode, 'monotonicMs' | 'status'> & {
   readonly processorMs: () => number;
   readonly config: Pick<RunningNode['config'], 'endpoints'>;
   readonly log: DaemonLog;
-  readonly session: Pick<RunningNode['session'], 'storeDoubt' | 'nftLack' | 'affinityFills' | 'counts'> & {
+  readonly session: Pick<RunningNode['session'], 'storeDoubt' | 'nftLack' | 'affinityFills'> & {
+    readonly counting: Pick<RunningNode['session']['counting'], 'counts' | 'traffic'>;
     readonly reconciler: Pick<RunningNode['session']['reconciler'], 'endpointShare'>;
   };
 };
@@ -27,6 +28,7 @@ export function roundOf(
   const nft = lastingAlarm('NFT_CANNOT_WRITE', status, log);
   const countClients = clientCount({ log, monotonicMs, processorMs, session, status });
   const countEndpoints = endpointCount({ log, monotonicMs, processorMs, session, status });
+  const countTraffic = trafficCount({ log, monotonicMs, processorMs, session, status });
   let [storesDueMs, nftDueMs] = [-Infinity, -Infinity];
   return async () => {
     const share = session.reconciler.endpointShare;
@@ -45,6 +47,7 @@ export function roundOf(
     // Not awaited: counting a million clients takes a minute.
     void countClients();
     void countEndpoints();
+    void countTraffic();
     await refresh();
   };
 }
@@ -88,12 +91,17 @@ function clientCount(parts: CountParts): () => Promise<void> {
   });
 }
 
+const countsPause = {
+  leastMs: limits.countsPauseMs,
+  factor: limits.countsPauseFactor,
+  mostMs: limits.countsPauseMsMax,
+} as const;
+
 /** Reads the counters of endpoints, and logs once which of them are far from their shares. */
 function endpointCount(parts: CountParts): () => Promise<void> {
-  const pause = { leastMs: limits.countsPauseMs, factor: limits.countsPauseFactor, mostMs: limits.countsPauseMsMax };
   let known: ReadonlySet<string> = new Set();
-  return paced(parts, pause, async () => {
-    const { endpoints, told } = await parts.session.counts();
+  return paced(parts, countsPause, async () => {
+    const { endpoints, told } = await parts.session.counting.counts();
     if (endpoints) parts.status.connections(mostConnections(endpoints));
     if (!told) return;
     parts.status.services(told);
@@ -103,6 +111,13 @@ function endpointCount(parts: CountParts): () => Promise<void> {
     known = new Set(far.keys());
   });
 }
+
+/** Reads live connections. */
+const trafficCount = (parts: CountParts): (() => Promise<void>) =>
+  paced(parts, countsPause, async () => {
+    const told = await parts.session.counting.traffic();
+    if (told) parts.status.services(told);
+  });
 
 const manyChanges = (share: number): string =>
   `endpoint keys changed the endpoints of ${Math.round(share * 100)} % of all Services within an hour: more than endpoints.alarmShare`;

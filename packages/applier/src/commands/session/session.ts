@@ -1,4 +1,3 @@
-import { tableOptions } from '@sluice/netfilter';
 import type { SluicedConfig } from '../../config.ts';
 import { removeLeftScratch } from '../../inbox/release-signatures.ts';
 import { Decisions } from '../../control/decisions.ts';
@@ -7,12 +6,8 @@ import { type Lock, takeLock } from '../../state/lock.ts';
 import type { ForeignChange, ChangeWatch } from '../../kernel/changes/foreign-change.ts';
 import { watchChanges } from '../../kernel/changes/changes.ts';
 import { readFacts } from '../../kernel/facts.ts';
-import { readRuleCounts } from '../../kernel/rule-counts.ts';
-import { countsOfFrontends } from '../../counts/of-frontends.ts';
-import { ServiceCounts, type ToldCounts } from '../../counts/service-counts.ts';
 import { affinityFills } from '../../kernel/nft/nft-clients.ts';
 import { NftOwner } from '../../kernel/nft/nft-owner.ts';
-import type { EndpointCount } from '../../nftables/counts.ts';
 import { type AffinityFill, hasAffinity } from '../../nftables/affinity.ts';
 import type { NftLack, NftProtection } from '../../nftables/ports.ts';
 import type { Run } from '../../kernel/command.ts';
@@ -22,11 +17,11 @@ import { Spares } from '../../kernel/spares.ts';
 import { procTunables } from '../../kernel/sysctl.ts';
 import { findTool, type RuleStore, detectTools, type StoreDoubt, storeDoubt, storeOf } from '../../kernel/tools.ts';
 import type { AfterUpdateParts } from '../../probe/after-update.ts';
-import type { NodeState } from '../../ports/node-state.ts';
 import type { Ports, Report } from '../../ports/ports.ts';
 import { Reconciler } from '../../reconcile/reconciler.ts';
 import { hasLostBpf } from '../../admission/kernel-context.ts';
 import { limits } from '../../limits.ts';
+import { Counting } from './counting.ts';
 import { openKernel } from './kernel.ts';
 import { portsOf, rulesOf } from './ports.ts';
 
@@ -50,21 +45,12 @@ export interface NodeSession {
   nftLack(): Promise<NftLack | undefined>;
   /** How many clients of session affinity the kernel remembers; none where no Service of the node asks for it. */
   affinityFills(): Promise<readonly AffinityFill[]>;
-  /** Reads what the kernel counts, in mode iptables where the config says so, in mode nftables where the profile does. */
-  counts(): Promise<NodeCounts>;
+  readonly counting: Counting;
   /** To be called when idle: prepares tools for the next change. */
   idle(): void;
   /** How the table of mode nftables is protected; undefined: the node runs another mode. */
   nftProtection(): NftProtection | undefined;
   close(): void;
-}
-
-/** New connections. Undefined: they are not counted, or a change goes on. */
-export interface NodeCounts {
-  /** To the endpoints of each frontend, in mode nftables. */
-  readonly endpoints?: readonly EndpointCount[] | undefined;
-  /** To Services, since the first reading. */
-  readonly told?: ToldCounts;
 }
 
 /**
@@ -105,10 +91,7 @@ export async function openSession(
     const { kernel, kernelOf, hasSwitch } = await openKernel(config, { tools, run, journal, report, nftWriter: owner });
     const runsNft = (): boolean => journal.active?.state.nft !== undefined;
     const decisions = new Decisions(config.node, journal);
-    const counting = new AbortController();
-    const serviceCounts = new ServiceCounts();
-    const countsRules = (): boolean =>
-      config.countConnections && isOfRules(journal.active?.state) && journal.halted === undefined;
+    const ending = new AbortController();
     const ports = portsOf(config, { kernel, journal, decisions, report, onProbe });
     return {
       reconciler: new Reconciler(ports, () => readFacts(tools, procTunables), rulesOf(config)),
@@ -121,24 +104,15 @@ export async function openSession(
       portsOf: async (backend) => ({ ...ports, kernel: await kernelOf(await detectTools(backend, run)) }),
       storeDoubt: () => storeDoubt(tools.backend, run),
       nftLack: async () => (journal.active?.state.nft ? kernel.nft?.lack(true) : undefined),
-      counts: async () => {
-        const endpoints = countsEndpoints(journal) ? await kernel.nft?.counts.read() : undefined;
-        // Its tools hold no lock: they change nothing.
-        const ofRules = countsRules() ? await readRuleCounts(tools, runChildren()) : undefined;
-        const state = journal.active?.state;
-        const reading = ofRules ?? (endpoints && state?.services && countsOfFrontends(endpoints, state.services));
-        return reading && state
-          ? { endpoints, told: serviceCounts.take(reading, state, performance.now()) }
-          : { endpoints };
-      },
-      affinityFills: () => fillsOf(journal, counting.signal),
+      counting: new Counting({ config, journal, kernel, tools }),
+      affinityFills: () => fillsOf(journal, ending.signal),
       idle: () => {
         spares.refill();
         if (runsNft()) void owner?.own();
       },
       nftProtection: () => (runsNft() ? owner?.protection : undefined),
       close: () => {
-        counting.abort();
+        ending.abort();
         owner?.close();
         spares.end();
         lock?.release();
@@ -163,12 +137,6 @@ function nftOwner(run: Run, lockFd: number | undefined, own: OwnProcesses): NftO
         started: (pid, command) => own.add(pid, command),
       });
 }
-
-const countsEndpoints = ({ active }: DiskJournal): boolean =>
-  active?.state.nft !== undefined && tableOptions(active.state.nft.settings).endpointCounters === true;
-
-/** Whether rules alone choose endpoints: mode iptables. */
-const isOfRules = (state: NodeState | undefined): boolean => state !== undefined && !state.nft && !state.ipvs;
 
 /** Its tools hold no lock: they change nothing, and a count may take minutes. */
 async function fillsOf({ active }: DiskJournal, signal: AbortSignal): Promise<readonly AffinityFill[]> {

@@ -1,18 +1,20 @@
 import { compareText, terminalText } from '@sluice/netfilter';
 import type { Imbalance } from '../../counts/balance.ts';
-import type { EndpointConnections, ServiceConnections } from '../../counts/most.ts';
+import { byMost, type EndpointConnections, type ServiceConnections } from '../../counts/most.ts';
 import type { StatusReport } from '../../status/status.ts';
 import type { Order } from '../options/orders.ts';
 
 /** The part of a status that is shown. */
-export type Counted = Pick<StatusReport, 'node' | 'countedSeconds'> & {
+export type Counted = Pick<StatusReport, 'node' | 'countedSeconds' | 'traffic'> & {
   readonly imbalances: readonly Imbalance[];
   readonly services: readonly ServiceConnections[];
 };
 
 const comparisons: Readonly<Record<Order, (a: ServiceConnections, b: ServiceConnections) => number>> = {
-  connections: (a, b) => b.connections - a.connections,
-  rate: (a, b) => b.recent - a.recent,
+  connections: byMost('connections'),
+  rate: (a, b) => (b.recent ?? 0) - (a.recent ?? 0),
+  live: byMost('live'),
+  bytes: byMost('bytes'),
   imbalance: (a, b) => distanceOf(b) - distanceOf(a),
   name: () => 0,
 };
@@ -44,34 +46,61 @@ export function chosen(
  * A table of Services and their endpoints, with a line about the numbers above it. Where another program holds the status port, all texts are
  * its own: none may steer the terminal.
  */
-export function printTable({ node, countedSeconds, services, imbalances }: Counted): string {
+export function printTable({ node, countedSeconds, traffic, services, imbalances }: Counted): string {
   const far = new Set(imbalances.map(({ service, endpoint }) => `${service} ${endpoint}`));
   const rows = services.flatMap((one) => [
-    [one.service, String(one.connections), rate(one.recent, countedSeconds)],
+    [one.service, ...figuresOf(one, countedSeconds)],
     ...one.endpoints.map((endpoint) => [
-      ...endpointRow(endpoint, one, countedSeconds),
+      `  ${endpoint.endpoint}`,
+      ...figuresOf(endpoint, countedSeconds),
+      ...sharesOf(endpoint, one),
       far.has(`${one.service} ${endpoint.endpoint}`) ? 'far from its share' : '',
     ]),
   ]);
-  const over = countedSeconds === null ? 'the first reading' : `rates over the last ${Math.round(countedSeconds)} s`;
-  const head = ['SERVICE', 'CONNECTIONS', 'PER SECOND', 'SHARE', 'EXPECTED'];
-  return `${terminalText(node)}: new connections, ${over}\n\n${columns([head, ...rows.map((row) => row.map(terminalText))])}`;
+  const head = ['SERVICE', 'CONNECTIONS', 'PER SECOND', 'LIVE', 'BYTES', 'SHARE', 'EXPECTED'];
+  const table = columns([head, ...rows.map((row) => row.map(terminalText))]);
+  return `${terminalText(node)}: ${[readingsOf(countedSeconds), ...trafficOf(traffic)].join('; ')}\n\n${table}`;
 }
 
-const endpointRow = (
-  { endpoint, connections, recent, share, expectedShare }: EndpointConnections,
-  service: ServiceConnections,
-  seconds: number | null,
-): readonly string[] => [
-  `  ${endpoint}`,
-  String(connections),
-  rate(recent, seconds),
-  percent(share ?? connections / service.connections),
-  expectedShare === null ? '-' : percent(expectedShare),
+const readingsOf = (seconds: number | null): string =>
+  seconds === null
+    ? 'new connections, the first reading'
+    : `new connections, rates over the last ${Math.round(seconds)} s`;
+
+/** What live connections and bytes are. A daemon of an older version tells nothing of them. */
+function trafficOf(traffic: Counted['traffic'] | undefined): readonly string[] {
+  if (!traffic) return [];
+  const { seconds, hasBytes } = traffic;
+  return [
+    seconds === null ? 'live connections, the first reading' : `live connections, read every ${Math.round(seconds)} s`,
+    ...(hasBytes ? [] : ['bytes are not counted: net.netfilter.nf_conntrack_acct is 0, as Linux has it']),
+  ];
+}
+
+type Figures = Pick<ServiceConnections, 'connections' | 'recent' | 'live' | 'bytes'>;
+
+const figuresOf = ({ connections, recent, live, bytes }: Figures, seconds: number | null): readonly string[] => [
+  String(connections ?? '-'),
+  seconds && recent !== null ? (recent / seconds).toFixed(1) : '-',
+  String(live ?? '-'),
+  bytes === null || bytes === undefined ? '-' : size(bytes),
 ];
 
-const rate = (recent: number, seconds: number | null): string => (seconds ? (recent / seconds).toFixed(1) : '-');
-const percent = (share: number): string => `${(100 * share).toFixed(1)} %`;
+const sharesOf = (
+  { connections, share, expectedShare }: EndpointConnections,
+  service: ServiceConnections,
+): readonly string[] => {
+  const part = share ?? (connections !== null && service.connections ? connections / service.connections : null);
+  return [part, expectedShare].map((one) => (one === null ? '-' : `${(100 * one).toFixed(1)} %`));
+};
+
+const units = ['B', 'KiB', 'MiB', 'GiB', 'TiB', 'PiB'] as const;
+
+/** `512 B`, `1.5 MiB` */
+function size(bytes: number): string {
+  const power = Math.min(Math.floor(Math.log2(Math.max(bytes, 1)) / 10), units.length - 1);
+  return `${power === 0 ? bytes : (bytes / 1024 ** power).toFixed(1)} ${units[power] ?? ''}`;
+}
 
 /** The first column to the left, numbers to the right. */
 function columns(rows: readonly (readonly string[])[]): string {

@@ -7,24 +7,28 @@ import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
 import type { ServiceConnections } from '../../counts/most.ts';
 import { chosen, printTable } from './table.ts';
+
+const figures = (connections: number, recent: number) => ({
+  connections,
+  recent,
+  live: connections / 4,
+  bytes: connections * 1024,
+});
 import { top } from './top.ts';
 
 const service = (name: string, connections: number, recent: number, far = false): ServiceConnections => ({
   service: name,
-  connections,
-  recent,
+  ...figures(connections, recent),
   endpoints: [
     {
       endpoint: '10.244.0.1:8080',
-      connections: connections * 0.75,
-      recent,
+      ...figures(connections * 0.75, recent),
       share: far ? 0.9 : null,
       expectedShare: far ? 0.5 : null,
     },
     {
       endpoint: '10.244.0.2:8080',
-      connections: connections * 0.25,
-      recent: 0,
+      ...figures(connections * 0.25, 0),
       share: far ? 0.1 : null,
       expectedShare: far ? 0.5 : null,
     },
@@ -38,28 +42,52 @@ test.each([
   [{ sort: 'rate' }, ['shop/cart', 'shop/web:tls', 'shop/web:http']],
   [{ sort: 'imbalance', number: 2 }, ['shop/web:tls', 'shop/cart']],
   [{ sort: 'name', number: 2 }, ['shop/cart', 'shop/web:http']],
+  [{ sort: 'live', number: 1 }, ['shop/web:http']],
+  [{ sort: 'bytes', number: 1 }, ['shop/web:http']],
   [{ sort: 'rate', service: 'shop/web' }, ['shop/web:tls', 'shop/web:http']],
   [{ sort: 'rate', service: 'shop/we' }, []],
 ] as const)('shows of %j', (choice, expected) => {
   expect(chosen(services, choice).map((one) => one.service)).toEqual(expected);
 });
 
-test('prints rates per second and shares, and no rates after the first reading', () => {
-  expect(printTable({ node: 'node-a', countedSeconds: 10, services: services.slice(1), imbalances })).toBe(
-    `node-a: new connections, rates over the last 10 s
+const traffic = { seconds: 60.2, hasBytes: true };
 
-SERVICE            CONNECTIONS  PER SECOND   SHARE  EXPECTED
-shop/cart                   40         2.5
-  10.244.0.1:8080           30         2.5  75.0 %         -
-  10.244.0.2:8080           10         0.0  25.0 %         -
-shop/web:tls                40         0.5
-  10.244.0.1:8080           30         0.5  90.0 %    50.0 %
-  10.244.0.2:8080           10         0.0  10.0 %    50.0 %  far from its share
+test('prints rates per second, live connections, bytes and shares, and no rates after the first reading', () => {
+  expect(printTable({ node: 'node-a', countedSeconds: 10, traffic, services: services.slice(1), imbalances })).toBe(
+    `node-a: new connections, rates over the last 10 s; live connections, read every 60 s
+
+SERVICE            CONNECTIONS  PER SECOND  LIVE     BYTES   SHARE  EXPECTED
+shop/cart                   40         2.5    10  40.0 KiB
+  10.244.0.1:8080           30         2.5   7.5  30.0 KiB  75.0 %         -
+  10.244.0.2:8080           10         0.0   2.5  10.0 KiB  25.0 %         -
+shop/web:tls                40         0.5    10  40.0 KiB
+  10.244.0.1:8080           30         0.5   7.5  30.0 KiB  90.0 %    50.0 %
+  10.244.0.2:8080           10         0.0   2.5  10.0 KiB  10.0 %    50.0 %  far from its share
 `,
   );
-  expect(printTable({ node: 'node-a', countedSeconds: null, services: services.slice(1, 2), imbalances })).toMatch(
-    /^node-a: new connections, the first reading\n[^]*\nshop\/cart +40 +-\n/,
+  const one = services.slice(1, 2);
+  expect(printTable({ node: 'node-a', countedSeconds: null, traffic: null, services: one, imbalances })).toMatch(
+    /^node-a: new connections, the first reading\n[^]*\nshop\/cart +40 +- +10 +40\.0 KiB\n/,
   );
+});
+
+test('says that the kernel counts no bytes, and prints what nothing reads as a dash', () => {
+  const none = { connections: null, recent: null, live: 3, bytes: null };
+  const unread = {
+    service: 'shop/web',
+    ...none,
+    endpoints: [{ endpoint: '10.244.0.1:8080', ...none, share: null, expectedShare: null }],
+  };
+  const text = printTable({
+    node: 'node-a',
+    countedSeconds: null,
+    traffic: { seconds: null, hasBytes: false },
+    services: [unread],
+    imbalances: [],
+  });
+  expect(text).toContain('bytes are not counted: net.netfilter.nf_conntrack_acct is 0');
+  expect(text).toMatch(/^shop\/web +- +- +3 +-$/m);
+  expect(text).toMatch(/^ {2}10\.244\.0\.1:8080 +- +- +3 +- +- +-$/m);
 });
 
 /** Runs the command beside a daemon that answers with this status. */
@@ -89,7 +117,7 @@ async function ran(status: object | undefined, options: Partial<Parameters<typeo
   return { exitCode, out, err };
 }
 
-const status = { node: 'node-a', countedSeconds: 10, services, imbalances };
+const status = { node: 'node-a', countedSeconds: 10, traffic, services, imbalances };
 
 test('prints one document with -o json, also on a terminal', async () => {
   const { exitCode, out } = await ran(status, { output: 'json', number: 1 }, 3);
@@ -128,6 +156,7 @@ test('no text of the program at the status port steers the terminal', () => {
   const text = printTable({
     node: `node${bad}`,
     countedSeconds: 10,
+    traffic,
     imbalances: [],
     services: [{ ...rest, endpoints: endpoints.map((one) => ({ ...one, endpoint: bad })) }],
   });

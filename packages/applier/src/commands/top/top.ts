@@ -12,7 +12,7 @@ export interface TopOptions extends CommonOptions, Choice {
 }
 
 /**
- * `sluiced top`: the Services with most new connections, as the running daemon counts them; anew every 2 s where the output is a terminal.
+ * `sluiced top`: the Services with most connections, as the running daemon counts them; anew every 2 s where the output is a terminal.
  * Exit code 1 when a named Service has none.
  * @throws CommandError where no daemon answers, or nothing is counted
  */
@@ -38,12 +38,12 @@ async function read(config: SluicedConfig, choice: Choice): Promise<Counted> {
   // A daemon of another version may leave fields out.
   const status = (await daemonStatus(config)) as Partial<StatusReport> | null;
   if (status === null) throw notRunning();
-  const { node = config.node, services, imbalances, countedSeconds = null } = status;
+  const { node = config.node, services, imbalances, countedSeconds = null, traffic = null } = status;
   if (!services) throw notCounting();
   const shown = chosen(services, choice);
   const names = new Set(shown.map(({ service }) => service));
   const far = (imbalances ?? []).filter(({ service }) => names.has(service));
-  return { node, countedSeconds, services: shown, imbalances: far };
+  return { node, countedSeconds, traffic, services: shown, imbalances: far };
 }
 
 const notRunning = (): CommandError =>
@@ -52,7 +52,7 @@ const notRunning = (): CommandError =>
 const notCounting = (): CommandError =>
   stateError(
     'Cannot show connections: nothing counts them on this node, or was read yet',
-    'In mode iptables set countConnections: true in sluiced.yaml, in mode nftables nftables.endpointCounters: true in the profile; the first reading is some seconds after that',
+    'In sluiced.yaml set countConnections: true (modes iptables and ipvs) and countTraffic: true, in mode nftables nftables.endpointCounters: true in the profile; the first reading is some seconds after that',
   );
 
 /** Clears the terminal and shows what fits on it. */

@@ -1,0 +1,93 @@
+import { tableOptions } from '@sluice/netfilter';
+import type { SluicedConfig } from '../../config.ts';
+import { countsOfFrontends } from '../../counts/of-frontends.ts';
+import { countsOfServers, trafficOfServers } from '../../counts/of-servers.ts';
+import type { RuleCount } from '../../counts/rule-counts.ts';
+import { ServiceCounts, type ToldCounts } from '../../counts/service-counts.ts';
+import { readServerStatistics } from '../../kernel/ipvs-statistics.ts';
+import type { LinuxKernel } from '../../kernel/linux.ts';
+import { readRuleCounts } from '../../kernel/rule-counts.ts';
+import { runChildren } from '../../kernel/run.ts';
+import { procTunables } from '../../kernel/sysctl.ts';
+import { findTool, type Tools } from '../../kernel/tools.ts';
+import { readTrackedTraffic } from '../../kernel/traffic.ts';
+import type { EndpointCount } from '../../nftables/counts.ts';
+import { isTree, type NodeState } from '../../ports/node-state.ts';
+import type { DiskJournal } from '../../state/journal.ts';
+
+/** New connections. Undefined: they are not counted, or a change goes on. */
+export interface NodeCounts {
+  /** To the endpoints of each frontend, in mode nftables. */
+  readonly endpoints?: readonly EndpointCount[] | undefined;
+  /** To Services, since the first reading. */
+  readonly told?: ToldCounts;
+}
+
+interface CountedNode {
+  readonly config: Pick<SluicedConfig, 'countConnections' | 'countTraffic'>;
+  readonly journal: DiskJournal;
+  readonly kernel: Pick<LinuxKernel, 'nft'>;
+  readonly tools: Tools;
+}
+
+/** Reads what the kernel counts. Its tools hold no lock: they change nothing. */
+export class Counting {
+  readonly #node: CountedNode;
+  readonly #services = new ServiceCounts();
+
+  constructor(node: CountedNode) {
+    this.#node = node;
+  }
+
+  /** Reads new connections, in modes iptables and ipvs where the config says so, in mode nftables where the profile does. */
+  async counts(): Promise<NodeCounts> {
+    const { journal, kernel } = this.#node;
+    const endpoints = countsEndpoints(journal) ? await kernel.nft?.counts.read() : undefined;
+    const reading = endpoints ? undefined : await this.#ofRulesOrServers();
+    const state = journal.active?.state;
+    const ofService = reading ?? (endpoints && state?.services && countsOfFrontends(endpoints, state.services));
+    return ofService && state
+      ? { endpoints, told: this.#services.take(ofService, state, performance.now()) }
+      : { endpoints };
+  }
+
+  /** Reads live connections and bytes. @returns undefined where the config does not ask for them, or nothing can be read */
+  async traffic(): Promise<ToldCounts | undefined> {
+    const state = this.#state;
+    if (!state || !this.#node.config.countTraffic) return undefined;
+    if (isOfServers(state)) {
+      const reading = trafficOfServers(await statisticsOfServers());
+      return this.#services.takeTraffic(reading, true, performance.now());
+    }
+    const conntrack = findTool('conntrack');
+    if (conntrack === undefined) return undefined;
+    const reading = await readTrackedTraffic(conntrack, state, runChildren());
+    const hasBytes = procTunables.read('net.netfilter.nf_conntrack_acct') === 1;
+    return this.#services.takeTraffic(reading, hasBytes, performance.now());
+  }
+
+  async #ofRulesOrServers(): Promise<readonly RuleCount[] | undefined> {
+    const state = this.#state;
+    if (!state || state.nft || !this.#node.config.countConnections) return undefined;
+    return isOfServers(state)
+      ? countsOfServers(await statisticsOfServers())
+      : readRuleCounts(this.#node.tools, runChildren());
+  }
+
+  /** The active state; undefined: there is none, or the kernel may hold another one. */
+  get #state(): NodeState | undefined {
+    const { active, halted } = this.#node.journal;
+    return halted === undefined ? active?.state : undefined;
+  }
+}
+
+const countsEndpoints = ({ active }: DiskJournal): boolean =>
+  active?.state.nft !== undefined && tableOptions(active.state.nft.settings).endpointCounters === true;
+
+/** Whether virtual servers choose endpoints: mode ipvs. */
+const isOfServers = (state: NodeState): boolean => state.ipvs !== undefined && !isTree(state);
+
+async function statisticsOfServers(): ReturnType<typeof readServerStatistics> {
+  const ipvsadm = findTool('ipvsadm');
+  return ipvsadm === undefined ? [] : readServerStatistics(ipvsadm, runChildren());
+}

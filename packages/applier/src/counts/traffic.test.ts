@@ -1,0 +1,158 @@
+// @module-tag quick
+import { emptyNft } from '@sluice/netfilter';
+import { expect, test } from 'vitest';
+import { readStatistics } from '../kernel/ipvs-statistics.ts';
+import { limits } from '../limits.ts';
+import { servicesByFrontend } from './frontends.ts';
+import { busiestServices } from './most.ts';
+import { countsOfServers, trafficOfServers } from './of-servers.ts';
+import { ServiceCounts } from './service-counts.ts';
+import { TrafficReader, type TrafficReading, TrafficSums } from './traffic.ts';
+
+const services = new Map([
+  ['tcp 10.96.0.10 80', 'shop/web:http'],
+  ['tcp * 30080', 'shop/web:http'],
+  ['udp fd00::10 53', 'shop/dns'],
+]);
+
+/** Lines of `conntrack -L`, with and without accounting. */
+const listing = `tcp      6 431999 ESTABLISHED src=10.244.1.9 dst=10.96.0.10 sport=40000 dport=80 packets=5 bytes=500 src=10.244.0.1 dst=10.244.1.9 sport=8080 dport=40000 packets=4 bytes=4000 [ASSURED] mark=0 use=1
+tcp      6 431999 ESTABLISHED src=10.244.1.9 dst=10.96.0.10 sport=40001 dport=80 src=10.244.0.2 dst=10.244.1.9 sport=8080 dport=40001 [ASSURED] mark=0 use=1
+tcp      6 119 TIME_WAIT src=198.51.100.7 dst=192.0.2.11 sport=40002 dport=30080 packets=5 bytes=70 src=10.244.0.1 dst=192.0.2.11 sport=8080 dport=40002 packets=4 bytes=30 [ASSURED] mark=0 use=1
+tcp      6 119 SYN_SENT src=198.51.100.7 dst=10.96.0.10 sport=40003 dport=80 packets=1 bytes=60 [UNREPLIED] src=10.244.0.1 dst=198.51.100.7 sport=8080 dport=40003 packets=0 bytes=0 mark=0 use=1
+tcp      6 431999 ESTABLISHED src=192.0.2.11 dst=192.0.2.12 sport=40004 dport=30080 packets=5 bytes=500 src=192.0.2.12 dst=192.0.2.11 sport=30080 dport=40004 packets=4 bytes=4000 [ASSURED] mark=0 use=1
+tcp      6 431999 ESTABLISHED src=10.244.1.9 dst=10.96.0.10 sport=40005 dport=443 src=10.244.0.3 dst=10.244.1.9 sport=8443 dport=40005 [ASSURED] mark=0 use=1
+udp      17 25 src=fd00::99 dst=fd00::10 sport=5353 dport=53 packets=2 bytes=130 src=fd00:244::5 dst=fd00::99 sport=53 dport=5353 packets=1 bytes=200 mark=0 use=1
+icmp     1 29 src=10.244.1.9 dst=10.96.0.10 type=8 code=0 id=80 src=10.96.0.10 dst=10.244.1.9 type=0 code=0 id=80 mark=0 use=1
+unknown  2 500 src=192.0.2.1 dst=224.0.0.1 [UNREPLIED] src=224.0.0.1 dst=192.0.2.1 mark=0 use=1
+`;
+
+function read(text: string, size = text.length): TrafficReading {
+  const sums = new TrafficSums();
+  const reader = new TrafficReader(services, sums);
+  for (let at = 0; at < text.length; at += size) reader.take(text.slice(at, at + size));
+  reader.take('\n');
+  return sums.reading;
+}
+
+const plain = (reading: TrafficReading): object =>
+  Object.fromEntries([...reading].map(([service, own]) => [service, Object.fromEntries(own)]));
+
+test.each([1, 7, 4096])(
+  'adds up translated connections in parts of %i characters, ended ones by their bytes alone',
+  (size) => {
+    expect(plain(read(listing, size))).toEqual({
+      'shop/web:http': {
+        '10.244.0.1:8080': { live: 2, bytes: 4660 },
+        '10.244.0.2:8080': { live: 1, bytes: 0 },
+      },
+      'shop/dns': { '[fd00:244::5]:53': { live: 1, bytes: 330 } },
+    });
+  },
+);
+
+test('keeps a bounded number of endpoints', () => {
+  const line = (at: number): string =>
+    `tcp 6 9 ESTABLISHED src=192.0.2.1 dst=10.96.0.10 sport=1 dport=80 src=10.${at >> 16}.${(at >> 8) & 255}.${at & 255} dst=192.0.2.1 sport=8080 dport=1 [ASSURED]\n`;
+  const reading = read(Array.from({ length: limits.deletedCountsKept + 3 }, (_, at) => line(at)).join(''));
+  expect(reading.get('shop/web:http')?.size).toBe(limits.deletedCountsKept);
+});
+
+test('finds the Services of frontends in the table of mode nftables, node ports at any address', () => {
+  const frontends = new Map([
+    ['10.96.0.10 . tcp . 80', []],
+    ['0.0.0.0 . tcp . 30080', []],
+    ['fd00::10 . udp . 53', []],
+  ]);
+  const names = new Map([['shop/web', ['frontend 10.96.0.10 . tcp . 80', 'frontend 0.0.0.0 . tcp . 30080']]]);
+  const state = { families: {}, sysctls: new Map(), nft: { ...emptyNft, frontends }, services: names };
+  expect([...servicesByFrontend(state, 'ipv4')]).toEqual([
+    ['tcp 10.96.0.10 80', 'shop/web'],
+    ['tcp * 30080', 'shop/web'],
+  ]);
+  expect([...servicesByFrontend(state, 'ipv6')]).toEqual([['udp fd00::10 53', 'fd00::10 . udp . 53']]);
+});
+
+test('tells the Services with most of each figure, and nulls where nothing is read', () => {
+  const traffic = new Map(
+    Array.from({ length: 200 }, (_, at) => [`s/${at}`, new Map([['a:1', { live: at, bytes: 200 - at }]])] as const),
+  );
+  const told = busiestServices({ counts: undefined, traffic, hasBytes: true }, () => new Map());
+  expect(told).toHaveLength(2 * limits.countedFrontendsTold);
+  expect(told[0]).toMatchObject({ service: 's/199', connections: null, recent: null, live: 199, bytes: 1 });
+  expect(told.at(-1)).toMatchObject({ service: 's/0', live: 0, bytes: 200 });
+  const few = busiestServices({ counts: undefined, traffic, hasBytes: false }, () => new Map());
+  expect(few).toHaveLength(limits.countedFrontendsTold);
+  expect(few[0]).toMatchObject({ bytes: null, endpoints: [{ endpoint: 'a:1', live: 199, bytes: null, share: null }] });
+});
+
+test('joins live connections with new ones, and keeps them between two of their readings', () => {
+  const counts = new ServiceCounts();
+  const state = { families: {}, sysctls: new Map() };
+  const count = (connections: number) => [{ service: 's/s', chain: 'c', endpoint: 'a:1', connections }];
+  expect(counts.takeTraffic(new Map([['s/s', new Map([['a:1', { live: 3, bytes: 9 }]])]]), true, 0)).toMatchObject({
+    seconds: null,
+    traffic: { seconds: null, hasBytes: true },
+    services: [{ connections: null, live: 3, bytes: 9 }],
+  });
+  expect(counts.take(count(5), state, 1000)).toMatchObject({ services: [{ connections: 5, live: 3 }] });
+  const again = counts.takeTraffic(new Map([['s/s', new Map([['b:1', { live: 1, bytes: 2 }]])]]), false, 60_000);
+  expect(again).toMatchObject({
+    traffic: { seconds: 60, hasBytes: false },
+    services: [
+      {
+        connections: 5,
+        live: 1,
+        bytes: null,
+        endpoints: [
+          { endpoint: 'a:1', live: 0 },
+          { endpoint: 'b:1', live: 1 },
+        ],
+      },
+    ],
+  });
+});
+
+/** `ipvsadm -L -n` and `ipvsadm -L -n --stats --exact` of ipvsadm 1.31. */
+const servers = `IP Virtual Server version 1.2.1 (size=4096)
+Prot LocalAddress:Port Scheduler Flags
+  -> RemoteAddress:Port           Forward Weight ActiveConn InActConn
+TCP  10.96.0.11:80 rr
+  -> 10.244.1.5:8080              Masq    1      2          7
+  -> 10.244.1.6:8080              Masq    1      0          0
+UDP  [fd00::10]:53 rr
+  -> [fd00:244::5]:53             Masq    1      0          4
+FWM  7 rr
+  -> 10.244.1.7:8080              Masq    1      9          9
+`;
+const statistics = `IP Virtual Server version 1.2.1 (size=4096)
+Prot LocalAddress:Port               Conns   InPkts  OutPkts  InBytes OutBytes
+  -> RemoteAddress:Port
+TCP  10.96.0.11:80                   12000       30       20     2000     3000
+  -> 10.244.1.5:8080                 12000       30       20     2000     3000
+  -> 10.244.1.6:8080                     0        0        0        0        0
+  -> 10.244.1.9:8080                     1        1        1        1        1
+UDP  [fd00::10]:53                       4        4        4      240      400
+  -> [fd00:244::5]:53                    4        4        4      240      400
+FWM  7                                   9        9        9        9        9
+  -> 10.244.1.7:8080                     9        9        9        9        9
+`;
+
+test('joins both listings of mode ipvs, without servers of one of them and without firewall marks', () => {
+  const joined = readStatistics(servers, statistics);
+  expect(joined).toEqual([
+    { server: '10.96.0.11:80/TCP', endpoint: '10.244.1.5:8080', connections: 12_000, live: 2, bytes: 5000 },
+    { server: '10.96.0.11:80/TCP', endpoint: '10.244.1.6:8080', connections: 0, live: 0, bytes: 0 },
+    { server: '[fd00::10]:53/UDP', endpoint: '[fd00:244::5]:53', connections: 4, live: 4, bytes: 640 },
+  ]);
+  expect(countsOfServers(joined).map(({ service, endpoint, connections }) => [service, endpoint, connections])).toEqual(
+    [
+      ['10.96.0.11:80/TCP', '10.244.1.5:8080', 12_000],
+      ['[fd00::10]:53/UDP', '[fd00:244::5]:53', 4],
+    ],
+  );
+  expect(plain(trafficOfServers(joined))).toEqual({
+    '10.96.0.11:80/TCP': { '10.244.1.5:8080': { live: 2, bytes: 5000 } },
+    '[fd00::10]:53/UDP': { '[fd00:244::5]:53': { live: 4, bytes: 640 } },
+  });
+});

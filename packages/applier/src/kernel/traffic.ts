@@ -1,0 +1,27 @@
+import { families } from '@sluice/netfilter';
+import { servicesByFrontend } from '../counts/frontends.ts';
+import { TrafficReader, type TrafficReading, TrafficSums } from '../counts/traffic.ts';
+import { limits } from '../limits.ts';
+import { KernelError } from '../ports/kernel.ts';
+import type { NodeState } from '../ports/node-state.ts';
+import type { Run } from './command.ts';
+
+/**
+ * Reads the tracked connections of a state's Services, in modes iptables and nftables. The kernel hands its table out in small pieces, so
+ * that no packet waits for it; a million connections take some seconds of a processor.
+ * @throws KernelError when conntrack fails
+ */
+export async function readTrackedTraffic(conntrack: string, state: NodeState, run: Run): Promise<TrafficReading> {
+  const sums = new TrafficSums();
+  for (const family of families) {
+    const services = servicesByFrontend(state, family);
+    if (services.size === 0) continue;
+    const reader = new TrafficReader(services, sums);
+    const args = ['-L', '-f', family];
+    const timeoutMs = limits.trackedReadMsMax;
+    const { exitCode, why } = await run({ file: conntrack, args, timeoutMs, onOutput: (part) => reader.take(part) });
+    if (exitCode !== 0) throw new KernelError(`${conntrack} ${args.join(' ')}`, why);
+    reader.take('\n');
+  }
+  return sums.reading;
+}

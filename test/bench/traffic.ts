@@ -1,0 +1,48 @@
+// What it costs to read connections with `countConnections` and `countTraffic`: `node test/bench/traffic.ts [SERVICES] [CONNECTIONS]`, as root.
+// The connections are entries of the kernel's own table, whose limit is one for all namespaces: figures of a million are four times those of
+// 250,000 where the machine allows no more.
+import { execFileSync } from 'node:child_process';
+import { loadavg } from 'node:os';
+import { join } from 'node:path';
+import { report } from './measure.ts';
+
+/** The output of traffic-inside.ts. */
+interface TrafficCosts {
+  readonly connections: number;
+  /** Seconds of a processor for one reading, with its tools. */
+  readonly newConnections: number;
+  readonly traffic: number;
+  /** Megabytes of the daemon: without and with both. */
+  readonly resident: readonly [number, number];
+  readonly live: number;
+}
+
+const services = Number(process.argv[2] ?? 10_000);
+const connections = Number(process.argv[3] ?? 250_000);
+for (const way of process.argv[4]?.split(',') ?? ['nft', 'nftables']) {
+  const script = join(import.meta.dirname, 'traffic-inside.ts');
+  const command = ['-n', '-m', 'sh', '-c', 'mount -t tmpfs tmpfs /run && exec "$@"', 'sh'];
+  const args = [...command, process.execPath, script, String(services), String(connections), way];
+  const load = loadavg()[0]?.toFixed(1) ?? '';
+  const costs = JSON.parse(execFileSync('/usr/bin/unshare', args, { encoding: 'utf8' })) as TrafficCosts;
+  const title = `${services} Services, ${way === 'nftables' ? 'mode nftables' : 'mode iptables'}`;
+  const [without, both] = costs.resident;
+  report(
+    `live connections, ${title}, ${costs.connections} tracked`,
+    `${costs.traffic.toFixed(2)} s`,
+    'each reading, in 0.5 % of a processor',
+    `every ${Math.max(10, Math.round(costs.traffic * 200))} s; ${costs.live} found; load ${load} before`,
+  );
+  report(
+    `new connections, ${title}`,
+    `${costs.newConnections.toFixed(2)} s`,
+    'each reading, in 0.5 % of a processor',
+    `every ${Math.max(10, Math.round(costs.newConnections * 200))} s`,
+  );
+  report(
+    `memory of sluiced with both, ${title}`,
+    `${both.toFixed(0)} MB`,
+    'at most 120 MB',
+    `${without.toFixed(0)} MB without`,
+  );
+}
