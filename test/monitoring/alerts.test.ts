@@ -4,7 +4,7 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { needBackend, needKernel } from '../netns/privileges.ts';
 import { SluicedNode, until } from '../netns/sluiced-node.ts';
 import { dashboardQueries } from './dashboards.ts';
-import { confirmed, type Fault, faults, publish } from './faults.ts';
+import { confirmed, connect, counting, type Fault, faults, publish } from './faults.ts';
 import { commandOf } from './pages.ts';
 import { needPrometheus, Prometheus } from './prometheus.ts';
 
@@ -65,7 +65,8 @@ describe('an alert fires in its fault, and no other one does', () => {
 test('a healthy node raises no alert, and every query of the dashboards returns data', {
   timeout: 120_000,
 }, async (context) => {
-  const { prometheus } = await start({}, needPrometheus(context, 'prometheus'));
+  const { prometheus } = await start({ prepare: counting }, needPrometheus(context, 'prometheus'));
+  await connect(node);
   publish(node, 2, 3);
   await until('a release is confirmed', async () => node.journal()?.current?.number === 2, 30_000);
   await sleep(8_000);

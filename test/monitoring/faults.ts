@@ -63,6 +63,26 @@ function webOf(node: SluicedNode): { readonly vip: string } {
   return { vip };
 }
 
+/** Generation 1 on a node that counts everything; then `connect` opens connections. */
+export async function counting(node: SluicedNode): Promise<Start> {
+  await serve(node);
+  node.writeConfig('nft', 'countConnections: true\ncountTraffic: true\n');
+  publish(node, 1, 4);
+  expect(await node.apply()).toMatchObject({ exitCode: 0 });
+  await node.tool(['sysctl', '-q', '-w', 'net.netfilter.nf_conntrack_acct=1']);
+  return {};
+}
+
+/** A connection to `shop/web`, after which its numbers are exported. */
+export async function connect(node: SluicedNode): Promise<void> {
+  await node.tool(['curl', '-s', '-m', '2', `http://${webOf(node).vip}/`]);
+  const isThere = async (): Promise<boolean> => {
+    const text = (await node.get('/metrics')) ?? '';
+    return ['connections', 'live_connections', 'bytes'].every((name) => text.includes(`sluice_service_${name}{`));
+  };
+  await until('connections and bytes are read', isThere, 40_000);
+}
+
 /** Generation 1. */
 export async function confirmed(node: SluicedNode): Promise<Start> {
   node.writeConfig('nft');
