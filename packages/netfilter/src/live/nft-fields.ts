@@ -21,9 +21,9 @@ const sourceOf = one(({ source }) => source.text, 'address-of-source');
 const destinationOf = one(({ destination }) => destination.text);
 const numbers = { tcp: '6', udp: '17', sctp: '132' } as const;
 
-/** @returns undefined for an expression that is not read; `never` for one that packets of Services do not have */
-export function fieldOf(expression: unknown): Field | 'never' | undefined {
-  const { payload, meta, ct, fib, numgen: _numgen } = objectOf(expression);
+/** @returns undefined for an expression that is not read */
+export function fieldOf(expression: unknown): Field | undefined {
+  const { payload, meta, ct, fib } = objectOf(expression);
   if (payload !== undefined)
     return payloadOf(textOf(objectOf(payload)['protocol']), textOf(objectOf(payload)['field']));
   if (meta !== undefined) return metas[textOf(objectOf(meta)['key'])];

@@ -59,7 +59,7 @@ export function readNftRule(
 }
 
 /** Statements that change nothing that decides about a packet of a Service. */
-const harmless: ReadonlySet<string> = new Set(['counter', 'log', 'comment', 'meter', 'flow', 'notrack-not']);
+const harmless: ReadonlySet<string> = new Set(['counter', 'log']);
 
 function readStatement(statement: Json, reading: Reading): void {
   const [name = ''] = Object.keys(statement);
@@ -208,8 +208,6 @@ function effectOf(name: string, body: unknown, reading: Reading): Effect | undef
       return chooseOf(objectOf(body)['key'], objectOf(body)['data'], reading, verdictOf);
     case 'dnat':
       return dnatOf(objectOf(body), reading);
-    case 'redirect':
-      return undefined;
     default:
       return undefined;
   }
@@ -256,7 +254,7 @@ function chooseOf(
   const elements = named?.elements ?? (Array.isArray(set) ? new Elements(set, true) : undefined);
   if (!elements) return undefined;
   const fields = (listOf(objectOf(key)['concat']).length > 0 ? listOf(objectOf(key)['concat']) : [key]).map(
-    (part): Field | number | undefined => chanceOf(part) ?? asField(fieldOf(part)),
+    (part): Field | number | undefined => chanceOf(part) ?? fieldOf(part),
   );
   if (fields.some((field) => field === undefined)) return undefined;
   const all = fields as readonly (Field | number)[];
@@ -276,8 +274,6 @@ function chooseOf(
     },
   };
 }
-
-const asField = (field: Field | 'never' | undefined): Field | undefined => (field === 'never' ? undefined : field);
 
 /** `numgen random mod 3`, and hashes of the client, which spread all clients evenly: the number of values. */
 function chanceOf(part: unknown): number | undefined {

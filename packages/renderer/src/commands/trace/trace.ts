@@ -1,17 +1,22 @@
 import { type Family, parseAddress, type Packet, type Problem, type TransportProtocol } from '@sluice/netfilter';
-import { printTrace } from '../../emit/review/trace.ts';
+import { isProblem, observationProblem } from '@sluice/bundle';
+import { printLiveTrace, printTrace } from '../../emit/review/trace.ts';
 import { exitCodes } from '../../exit.ts';
 import { openTree } from '../../load/tree.ts';
 import type { Layout } from '../../review/flows/layout.ts';
 import type { ServiceTarget } from '../../review/trace/service-target.ts';
+import { traceLive } from '../../review/trace/trace-live.ts';
 import { traceOnNode } from '../../review/trace/trace-node.ts';
 import { bundleAt } from '../bundle/bundle-at.ts';
+import { observationAt, placesIn } from '../input/observation.ts';
 import { reading, Stopped } from '../failure/failure.ts';
 import { print, progress } from '../output/progress.ts';
 import { reportProblems } from '../output/output.ts';
 
 export interface TraceOptions {
-  readonly node: string;
+  readonly node?: string;
+  /** A file of `sluiced observe`. */
+  readonly live?: string;
   readonly from: string;
   readonly to: string;
   readonly in?: string;
@@ -23,6 +28,9 @@ export interface TraceOptions {
 export function traceCommand(dir: string, options: TraceOptions): number {
   const to = readTarget(options.to);
   const from = readSource(options.from, 'family' in to ? to.family : undefined);
+  if (options.live !== undefined) return traceObserved(options.live, { ...options, from }, to);
+  if (options.node === undefined)
+    throw new Stopped(badOption('--node', '', 'a bundle has several nodes: pass --node NAME, or --live FILE'));
   progress(`reading ${dir}`);
   const question = {
     ...to,
@@ -37,6 +45,29 @@ export function traceCommand(dir: string, options: TraceOptions): number {
     return exitCodes.problem;
   }
   print(printTrace(traced, options.output));
+  return exitCodes.done;
+}
+
+/** Prints the paths of a packet through what a kernel held. */
+function traceObserved(path: string, options: TraceOptions, to: AddressTarget | ServiceTarget): number {
+  if ('service' in to)
+    throw new Stopped(
+      badOption('--to', options.to, 'an observation has no names of Services: pass an address and a port'),
+    );
+  progress(`reading ${path}`);
+  const { seen, text } = observationAt(path);
+  if (options.node !== undefined && options.node !== seen.node)
+    throw new Stopped(
+      observationProblem(`Cannot trace on node ${options.node} with ${path}: it is of node ${seen.node}`),
+    );
+  const { from, in: incoming } = options;
+  const question = { ...to, from, ...(incoming === undefined ? {} : { in: incoming }) };
+  const traced = traceLive(seen, question, placesIn(path, text));
+  if (isProblem(traced)) {
+    reportProblems([traced]);
+    return exitCodes.problem;
+  }
+  print(printLiveTrace(traced, options.output));
   return exitCodes.done;
 }
 

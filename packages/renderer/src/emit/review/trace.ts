@@ -1,5 +1,6 @@
 import { printEndpoint } from '@sluice/netfilter';
 import type { NodeTrace, TracedPath } from '../../review/trace/trace-node.ts';
+import type { LiveTrace } from '../../review/trace/trace-live.ts';
 import { percentText } from '../../review/report/words.ts';
 
 /** Prints the paths of a packet: one block per outcome, rule by rule with its Service. */
@@ -13,6 +14,20 @@ export function printTrace(traced: NodeTrace, format: 'text' | 'json'): string {
   const how = [`profile ${profile}`, ...(layout === 'tree' ? ['layout tree'] : []), by].join(', ');
   const head = `${packet.source} → ${to}/${packet.protocol} on ${node} (${how})\n`;
   return [head, ...assumed.map((sentence) => `assumed: ${sentence}\n`), ...ways.map(printWay)].join('');
+}
+
+/** Prints the paths through an observed node, then the rules that were not understood. */
+export function printLiveTrace(traced: LiveTrace, format: 'text' | 'json'): string {
+  if (format === 'json')
+    return `${JSON.stringify({ apiVersion: 'sluice.dev/v1alpha1', kind: 'LiveTrace', ...traced }, null, 2)}\n`;
+  const { packet, node, ways, assumed, unread } = traced;
+  const by = packet.in === undefined ? 'sent by the node' : `in by ${packet.in}`;
+  const to = printEndpoint(packet.destination, packet.port);
+  const head = `${packet.source} → ${to}/${packet.protocol} on ${node} (observed, ${by})\n`;
+  const gaps = unread.map(
+    ({ rule, at, why }) => `\nnot understood: ${at === undefined ? '' : `${at}: `}${rule}: ${why}\n`,
+  );
+  return [head, ...assumed.map((sentence) => `assumed: ${sentence}\n`), ...ways.map(printWay), ...gaps].join('');
 }
 
 const verdicts = {

@@ -1,5 +1,5 @@
 import {
-  type Family,
+  emptyProgram,
   type LiveRule,
   type Packet,
   parseAddress,
@@ -11,11 +11,10 @@ import type { FlowOutcome, FlowSource } from '../flows/flow.ts';
 import { outcomeOf } from '../flows/outcome.ts';
 import { asSent, type NodeProgram } from '../flows/program.ts';
 import type { ObservedNode } from './observed-node.ts';
-import { emptyProgram } from '@sluice/netfilter';
 
 /** What the observed rules do with a packet. */
 export type ObservedOutcome =
-  | { readonly kind: 'traced'; readonly outcome: FlowOutcome; readonly path: readonly DecidingRule[] }
+  | { readonly kind: 'traced'; readonly outcome: FlowOutcome }
   /** Rules that are not understood decide about it. */
   | { readonly kind: 'not-covered'; readonly gaps: readonly Gap[] };
 
@@ -24,13 +23,6 @@ export interface Gap {
   /** The rule; undefined: the order of tables, or a rule without a target. */
   readonly rule: LiveRule | undefined;
   readonly why: string;
-}
-
-/** A rule of another program that decided about a packet. */
-export interface DecidingRule {
-  readonly table: string;
-  readonly chain: string;
-  readonly rule: string;
 }
 
 /** Doubtful rules that one packet may meet; more are taken to matter. */
@@ -67,7 +59,7 @@ export class ObservedTracer {
           kind: 'not-covered',
           gaps: [{ rule: undefined, why: `which is first is not known: ${this.#node.tables.ties.join('; ')}` }],
         };
-      return { kind: 'traced', outcome, path: [] };
+      return { kind: 'traced', outcome };
     } catch (error) {
       if (!(error instanceof TraceError)) throw error;
       return { kind: 'not-covered', gaps: [{ rule: undefined, why: error.message }] };
@@ -106,5 +98,3 @@ export function packetOf(source: FlowSource, to: Omit<Packet, 'source' | 'in'>, 
   const arriving = isNamed || !address ? undefined : node.interfaceTo(address);
   return { ...base, in: arriving ?? source.in };
 }
-
-export type { Family };

@@ -163,7 +163,10 @@ class DesiredPrograms {
 type Claims = ReadonlyMap<string, Claim>;
 
 function claimsIn(view: BundleView, profile: string, family: Family): Claims {
-  const all = declaredIn(view, profile, family).flatMap(claimsOf);
+  // Health checks of mode ipvs have more protocols, which is a difference of that mode and nothing that a Service declares.
+  const all = declaredIn(view, profile, family)
+    .flatMap(claimsOf)
+    .filter(({ role, destination }) => role !== 'health-check' || destination.protocol === 'tcp');
   return new Map(all.map((claim) => [placeOf(claim.destination), claim]));
 }
 

@@ -1,4 +1,4 @@
-import { type NotCovered, type Observation, observationLimits } from '@sluice/bundle';
+import type { NotCovered, Observation } from '@sluice/bundle';
 import type { Mode } from '@sluice/netfilter';
 import { nodeOf } from '../bundle/node.ts';
 import type { BundleView } from '../bundle/view.ts';
@@ -30,5 +30,3 @@ export function missingParts(seen: Observation, view: BundleView, name: string):
     return { what: part, why, cases: 0, matters };
   });
 }
-
-export { observationLimits };

@@ -9,7 +9,7 @@ import {
   resultOf,
   summariseNode,
 } from '@sluice/bundle';
-import { families, type Family, type Mode, type Problem } from '@sluice/netfilter';
+import { families, type Family, type Problem } from '@sluice/netfilter';
 import { nodeOf, ReviewStopped } from '../bundle/node.ts';
 import { type BundleView, hasFamily, viewOf } from '../bundle/view.ts';
 import { causeOf, type DifferingCase } from './causes.ts';
@@ -134,5 +134,3 @@ function differenceOf(of: DifferingCase, counts: FamilyComparison['counts']): Pa
     advice,
   };
 }
-
-export type { Mode };

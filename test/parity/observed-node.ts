@@ -1,0 +1,106 @@
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { ParityReport } from '@sluice/bundle';
+import { programPath } from '@sluice/testing';
+import { execa } from 'execa';
+import type { KubeItem } from './api-server.ts';
+import { nodeName } from './clusters.ts';
+import { fenceOf } from './fence.ts';
+import { KubeProxyNode } from './kube-proxy-node.ts';
+import type { ParityPrograms } from './programs.ts';
+import type { ProxyConfig, ProxySetting } from './settings.ts';
+import { Renderer } from './sluice-node.ts';
+
+/** A node with the real kube-proxy, observed and compared with bundles of the same objects. */
+export class ObservedKubeProxy {
+  readonly #node: KubeProxyNode;
+  readonly #dir: string;
+  readonly #programs: ParityPrograms;
+  readonly #setting: ProxySetting;
+  readonly #cluster: readonly KubeItem[];
+  #reports = 0;
+
+  private constructor(
+    node: KubeProxyNode,
+    dir: string,
+    programs: ParityPrograms,
+    setting: ProxySetting,
+    cluster: readonly KubeItem[],
+  ) {
+    this.#node = node;
+    this.#dir = dir;
+    this.#programs = programs;
+    this.#setting = setting;
+    // What kube-proxy has: its last change is known by the fence.
+    this.#cluster = [...cluster, ...fenceOf(1)];
+  }
+
+  static async start(
+    programs: ParityPrograms,
+    setting: ProxySetting,
+    cluster: readonly KubeItem[],
+  ): Promise<ObservedKubeProxy> {
+    const dir = mkdtempSync(join(tmpdir(), 'sluice-observed-'));
+    const node = await KubeProxyNode.start(programs.kubeProxy, programs.wire, setting, join(dir, 'kube-proxy'));
+    const observed = new ObservedKubeProxy(node, dir, programs, setting, cluster);
+    try {
+      await node.put(cluster);
+      return observed;
+    } catch (error) {
+      await observed.close();
+      throw error;
+    }
+  }
+
+  /** Runs shell commands on the node. */
+  async run(script: string): Promise<string> {
+    return this.#node.node.host.run(['/bin/sh', '-ec', script]);
+  }
+
+  /** Renders the objects of kube-proxy, by default with its own settings. @returns the bundle directory */
+  async render(
+    change: ProxyConfig = {},
+    objects: (cluster: readonly KubeItem[]) => readonly KubeItem[] = (all) => all,
+  ): Promise<string> {
+    const dir = join(this.#dir, `renderer-${++this.#reports}`);
+    mkdirSync(dir);
+    const setting = { ...this.#setting, config: { ...this.#setting.config, ...change } };
+    const renderer = new Renderer(setting, this.#programs.minor, dir);
+    await renderer.render(objects(this.#cluster));
+    return renderer.bundle;
+  }
+
+  /** `sluiced observe` on the node. @returns the file */
+  async observe(): Promise<string> {
+    const file = join(this.#dir, `observed-${++this.#reports}.json`);
+    const config = join(this.#dir, 'sluiced.yaml');
+    const values = {
+      apiVersion: 'sluice.dev/v1alpha1',
+      kind: 'SluicedConfig',
+      node: nodeName,
+      state: join(this.#dir, 'state'),
+    };
+    writeFileSync(config, JSON.stringify({ ...values, signatures: { policy: 'none' } }));
+    await this.#node.node.host.run([process.execPath, programPath('sluiced'), 'observe', '-c', config, '-o', file], {
+      timeoutMs: 60_000,
+    });
+    return file;
+  }
+
+  async close(): Promise<void> {
+    await this.#node.close();
+    rmSync(this.#dir, { recursive: true, force: true });
+  }
+}
+
+/** `sluice parity -o json`, with its exit code. */
+export async function parity(
+  observed: string,
+  bundle: string,
+): Promise<{ readonly exitCode: number | undefined; readonly report: ParityReport }> {
+  const args = [programPath('sluice'), 'parity', observed, bundle, '--node', nodeName, '-o', 'json'];
+  const { exitCode, stdout, stderr } = await execa(process.execPath, args, { reject: false });
+  if (stdout === '') throw new Error(`sluice parity: exit code ${exitCode}\n${stderr}`);
+  return { exitCode, report: JSON.parse(stdout) as ParityReport };
+}

@@ -1,0 +1,96 @@
+// @module-tag all
+import { atTier, randomOf, seed } from '@sluice/testing';
+import { describe, expect, test } from 'vitest';
+import { drawCluster, itemsOf } from './clusters.ts';
+import { ObservedKubeProxy, parity } from './observed-node.ts';
+import { planted, plantedCluster, plantedInTable } from './planted.ts';
+import { needPrograms } from './programs.ts';
+import { nftablesSettings, type ProxySetting, settings } from './settings.ts';
+
+/** The rules of the real kube-proxy, observed in a kernel and compared with Sluice's bundle of the same objects. */
+
+const programs = needPrograms();
+
+const count = atTier({ quick: 1, test: 1, all: 20, soak: 100 });
+const clusters = [settings, nftablesSettings].flatMap((list) =>
+  Array.from({ length: count }, (_, index): [string, ProxySetting, number] => {
+    const setting = list[index % list.length] as ProxySetting;
+    const mode = list === settings ? 'iptables' : 'nftables';
+    return [`cluster ${index}, mode ${mode}, ${setting.title}`, setting, index];
+  }),
+);
+
+test.for(clusters)('%s: equivalent in the same mode', { timeout: 180_000 }, async ([, setting, index]) => {
+  const cluster = itemsOf(drawCluster(12, randomOf(seed + index)));
+  const node = await ObservedKubeProxy.start(programs(), setting, cluster);
+  try {
+    const { exitCode, report } = await parity(await node.observe(), await node.render());
+    expect(report.differences).toEqual([]);
+    expect(report).toMatchObject({ result: 'equivalent', coverage: { notCovered: [] } });
+    expect(report.coverage.cases).toBeGreaterThan(100);
+    expect(exitCode).toBe(0);
+  } finally {
+    await node.close();
+  }
+});
+
+test('in another mode only documented differences are found', { timeout: 180_000 }, async () => {
+  const cluster = itemsOf(drawCluster(12, randomOf(seed)));
+  const node = await ObservedKubeProxy.start(programs(), settings[0], cluster);
+  try {
+    const file = await node.observe();
+    for (const mode of ['nftables', 'ipvs']) {
+      const { exitCode, report } = await parity(file, await node.render({ mode }));
+      expect(report.differences.filter(({ cause }) => cause !== 'mode')).toEqual([]);
+      expect(report.differences.length).toBeGreaterThan(0);
+      expect({ result: report.result, exitCode }).toEqual({ result: 'equivalent', exitCode: 0 });
+    }
+  } finally {
+    await node.close();
+  }
+});
+
+describe.each([
+  ['iptables', settings[0], planted],
+  ['nftables', nftablesSettings[0], plantedInTable],
+] as const)('a single difference in mode %s', (_mode, setting, differences) => {
+  test('is found with its cause, and nothing else is', { timeout: 300_000 }, async () => {
+    const node = await ObservedKubeProxy.start(programs(), setting, plantedCluster);
+    try {
+      const bundle = await node.render();
+      expect((await parity(await node.observe(), bundle)).report).toMatchObject({ result: 'equivalent' });
+      for (const { title, plant, undo, finds, result } of differences) {
+        await node.run(plant);
+        const { report } = await parity(await node.observe(), bundle);
+        await node.run(undo ?? restore);
+        const found = report.differences.map(({ frontend, cause, rule }) => ({
+          frontend,
+          cause,
+          ...(rule === undefined ? {} : { rule }),
+        }));
+        const unlike = found.filter(
+          (one) =>
+            !finds.some(
+              (wanted) =>
+                wanted.cause === one.cause &&
+                wanted.frontend.test(one.frontend) &&
+                (wanted.rule?.test(one.rule ?? '') ?? true),
+            ),
+        );
+        expect.soft(unlike, `${title}: other differences`).toEqual([]);
+        for (const wanted of finds)
+          expect
+            .soft(
+              found.some((one) => wanted.cause === one.cause && wanted.frontend.test(one.frontend)),
+              `${title}: ${wanted.cause} of ${wanted.frontend}`,
+            )
+            .toBe(true);
+        if (finds.length === 0) expect.soft(report.result, title).toBe(result ?? 'incomplete');
+      }
+    } finally {
+      await node.close();
+    }
+  });
+});
+
+const restore = 'iptables-nft-restore < /run/planted.iptables';
