@@ -114,11 +114,21 @@ async function traced(
   stop.abort();
   done.resolve();
   await Promise.all([owner, monitor]);
-  const trace = lines
-    .join('')
-    .split('\n')
-    .filter((line) => line.startsWith('trace id '));
+  const trace = ofOwnPackets(lines.join('').split('\n'), port);
   return { trace: [...trace.slice(0, bounds.traceLines), ...legacy], answer };
+}
+
+/**
+ * The lines of packets from one source port: an operator may trace others at the same time. A packet has one id, and one line with its
+ * ports: `trace id 5f3a2b1c ip raw OUTPUT packet: oif "eth0" ip saddr … tcp sport 40000 tcp dport 80 …`.
+ */
+export function ofOwnPackets(lines: readonly string[], port: number): readonly string[] {
+  const idOf = (line: string): string | undefined => /^trace id (\S+) /.exec(line)?.[1];
+  const own = new Set(lines.filter((line) => line.includes(` sport ${port} `)).map(idOf));
+  return lines.filter((line) => {
+    const id = idOf(line);
+    return id !== undefined && own.has(id);
+  });
 }
 
 /** One command a line: this is what nft reads without a terminal. The table lives until `done`. */
