@@ -134,6 +134,7 @@ test.for([
 interface Container {
   readonly name: string;
   readonly command: readonly [shell: string, options: string, script: string];
+  readonly livenessProbe?: { readonly exec: Pick<Container, 'command'> };
 }
 interface DaemonSet {
   readonly kind: string;
@@ -150,17 +151,19 @@ test('the containers of deploy/sluiced.yaml that run a shell find their tools', 
     .spec;
   const write = initContainers[0]?.command[2] ?? '';
   const follow = containers.find(({ name }) => name === 'releases')?.command[2] ?? '';
+  const probe = containers[0]?.livenessProbe?.exec.command[2] ?? '';
   const root = image.unpack('amd64');
   const done = runIn(
     root,
     image.config('amd64').config.Env,
-    `mkdir /config /origin; echo 'a: b' > /config/sluiced.yaml; echo key > /config/allowed_signers
+    `mkdir -p /config /origin /run/sluice; echo 'a: b' > /config/sluiced.yaml; echo key > /config/allowed_signers
     export NODE_NAME=node-9 REPOSITORY=/origin.bundle GIT_AUTHOR_NAME=a GIT_AUTHOR_EMAIL=a@b GIT_COMMITTER_NAME=a GIT_COMMITTER_EMAIL=a@b
+    read up _ </proc/uptime; echo "\${up%.*}" >/run/sluice/alive; (${probe}) && echo alive; echo 1 >/run/sluice/alive; (${probe}) || echo silent
     (${write}); cat /etc/sluice/sluiced.yaml /etc/sluice/allowed_signers
     git init -q -b main /origin; git -C /origin commit -q --allow-empty -m first; git -C /origin bundle create --quiet /origin.bundle HEAD main
     (${follow.replaceAll('sleep 30', 'sleep 0; break')}); git -C /var/lib/sluice-releases/work log --format=%s
     git -C /origin commit -q --allow-empty -m second; git -C /origin bundle create --quiet /origin.bundle HEAD main
     (${follow.replaceAll('sleep 30', 'sleep 0; break')}); git -C /var/lib/sluice-releases/work log --format=%s`,
   );
-  expect(done).toBe('a: b\nnode: "node-9"\nkey\nfirst\nsecond\nfirst\n');
+  expect(done).toBe('alive\nsilent\na: b\nnode: "node-9"\nkey\nfirst\nsecond\nfirst\n');
 });
