@@ -1,4 +1,4 @@
-import { type Family, type NftState, perObject } from '@sluice/netfilter';
+import { type Family, type NftState, RunningTotal } from '@sluice/netfilter';
 import { limits } from '../limits.ts';
 
 /** How full the map is that remembers the clients of session affinity in one family. */
@@ -11,12 +11,18 @@ export interface AffinityFill {
   readonly isAtLeast?: true;
 }
 
-/** Whether a state has frontends with session affinity: others remember no clients. */
-export const hasAffinity = ({ frontends }: Pick<NftState, 'frontends'>): boolean => hasSticky(frontends);
+/** Tells whether a state has frontends with session affinity: others remember no clients. Costs what differs from the last state. */
+export class StickyFrontends {
+  readonly #count = new RunningTotal<readonly string[], number>({
+    none: 0,
+    of: (_key, lines) => Number(lines.some((line) => line.startsWith('affinity '))),
+    add: (a, b, sign) => a + sign * b,
+  });
 
-const hasSticky = perObject((frontends: NftState['frontends']): boolean =>
-  [...frontends.values()].some((lines) => lines.some((line) => line.startsWith('affinity '))),
-);
+  areIn({ frontends }: Pick<NftState, 'frontends'>): boolean {
+    return this.#count.of(frontends) > 0;
+  }
+}
 
 /**
  * The reason of the alarm that a map is nearly full. A client that finds it full gets no endpoint (nftables-design.md, section 4).

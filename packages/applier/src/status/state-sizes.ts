@@ -1,11 +1,12 @@
 import {
   choosesEndpoint,
   destinationOf,
-  differing,
   emptyTable,
   families,
   type Family,
-  type VirtualServer,
+  type IpvsState,
+  readFrontendKey,
+  RunningTotal,
 } from '@sluice/netfilter';
 import { Gauge, type Registry } from 'prom-client';
 import type { NodeState } from '../ports/node-state.ts';
@@ -19,27 +20,31 @@ export interface StateSize {
 }
 
 const none: StateSize = { servicePorts: 0, endpoints: 0 };
-const add = (a: StateSize, b: StateSize, sign = 1): StateSize => ({
+const add = (a: StateSize, b: StateSize, sign: number): StateSize => ({
   servicePorts: a.servicePorts + sign * b.servicePorts,
   endpoints: a.endpoints + sign * b.endpoints,
 });
 
-/** What is counted of a state: its parts by name, such as chains, and the size of one of them. */
-interface CountedParts<Part> {
-  readonly parts: ReadonlyMap<string, Part>;
-  readonly sizeOf: (part: Part, name: string, family: Family) => StateSize;
+/** The sizes of a family in modes iptables and nftables. */
+interface Running {
+  readonly chains: RunningTotal<readonly string[], StateSize>;
+  readonly frontends: RunningTotal<readonly string[], StateSize>;
 }
 
-/** The parts that were counted last. */
-interface Counted extends CountedParts<unknown> {
-  readonly size: StateSize;
-}
+const running = (family: Family): Running => ({
+  chains: new RunningTotal({ none, of: sizeOfChain, add }),
+  frontends: new RunningTotal({
+    none,
+    of: (key, lines) => (readFrontendKey(key).family === family ? sizeOfFrontend(lines) : none),
+    add,
+  }),
+});
 
-/** Counts Services and endpoints of the active generation. Only the parts that a change touched are counted again. */
+/** Counts Services and endpoints of the active generation. Only chains and frontends that a change touched are read again. */
 export class StateSizes {
   readonly #ports: Gauge<'ip_family'>;
   readonly #endpoints: Gauge<'ip_family'>;
-  readonly #last = new Map<Family, Counted>();
+  readonly #running = { ipv4: running('ipv4'), ipv6: running('ipv6') } as const satisfies Record<Family, Running>;
 
   constructor(registry: Registry) {
     const gauge = (name: string, help: string): Gauge<'ip_family'> =>
@@ -64,44 +69,32 @@ export class StateSizes {
     }
   }
 
-  #of(family: Family, { nft, ipvs, families: rules }: NodeState): StateSize {
-    if (nft) return this.#count(family, { parts: nft.frontends, sizeOf: sizeOfFrontend });
-    if (ipvs) return this.#count(family, { parts: ipvs.virtualServers, sizeOf: sizeOfServer });
-    return this.#count(family, { parts: (rules[family]?.nat ?? emptyTable).chains, sizeOf: sizeOfChain });
-  }
-
-  #count<Part>(family: Family, { parts, sizeOf }: CountedParts<Part>): StateSize {
-    const last = this.#last.get(family);
-    // Counted in the same way, so also of the same kind.
-    const before = last?.sizeOf === sizeOf ? (last as CountedParts<Part> & Counted) : undefined;
-    const sizeIn = (all: ReadonlyMap<string, Part> | undefined, name: string): StateSize => {
-      const part = all?.get(name);
-      return part === undefined ? none : sizeOf(part, name, family);
-    };
-    const changed = before ? differing(before.parts, parts) : [...parts.keys()];
-    const size = changed.reduce(
-      (sum, name) => add(add(sum, sizeIn(parts, name)), sizeIn(before?.parts, name), -1),
-      before?.size ?? none,
-    );
-    this.#last.set(family, { parts, sizeOf: sizeOf as Counted['sizeOf'], size });
-    return size;
+  #of(family: Family, state: NodeState): StateSize {
+    const { nft, ipvs, families: programs } = state;
+    if (ipvs) return sizeOfServers(family, ipvs);
+    const { chains, frontends } = this.#running[family];
+    // A state has one of the two; the other one must not keep an earlier state in memory.
+    const [ofRules, ofNft] = [programs[family]?.nat.chains ?? emptyTable.chains, nft?.frontends ?? new Map()];
+    return add(chains.of(ofRules), frontends.of(ofNft), 1);
   }
 }
 
-function sizeOfChain(rules: readonly string[], name: string): StateSize {
+function sizeOfChain(name: string, rules: readonly string[]): StateSize {
   return {
     servicePorts: choosesEndpoint(name) && rules.length > 0 ? 1 : 0,
     endpoints: rules.filter((rule) => destinationOf(rule) !== undefined).length,
   };
 }
 
-function sizeOfFrontend(lines: readonly string[], key: string, family: Family): StateSize {
-  if (key.includes(':') !== (family === 'ipv6')) return none;
-  return ofEndpoints(lines.filter((line) => line.startsWith('endpoint ')).length);
+function sizeOfFrontend(lines: readonly string[]): StateSize {
+  const endpoints = lines.filter((line) => line.startsWith('endpoint ')).length;
+  return { servicePorts: endpoints > 0 ? 1 : 0, endpoints };
 }
 
-function sizeOfServer(server: VirtualServer, _name: string, family: Family): StateSize {
-  return server.family === family ? ofEndpoints(server.real.size) : none;
+function sizeOfServers(family: Family, { virtualServers }: IpvsState): StateSize {
+  const counts = [...virtualServers.values()].flatMap((server) => (server.family === family ? [server.real.size] : []));
+  return {
+    servicePorts: counts.filter((count) => count > 0).length,
+    endpoints: counts.reduce((sum, count) => sum + count, 0),
+  };
 }
-
-const ofEndpoints = (count: number): StateSize => ({ servicePorts: count > 0 ? 1 : 0, endpoints: count });

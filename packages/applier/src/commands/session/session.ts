@@ -8,7 +8,7 @@ import { watchChanges } from '../../kernel/changes/changes.ts';
 import { readFacts } from '../../kernel/facts.ts';
 import { affinityFills } from '../../kernel/nft/nft-clients.ts';
 import { NftOwner } from '../../kernel/nft/nft-owner.ts';
-import { type AffinityFill, hasAffinity } from '../../nftables/affinity.ts';
+import { type AffinityFill, StickyFrontends } from '../../nftables/affinity.ts';
 import type { NftLack, NftProtection } from '../../nftables/ports.ts';
 import type { Run } from '../../kernel/command.ts';
 import { OwnProcesses, readsProcessIds } from '../../kernel/changes/own-processes.ts';
@@ -92,6 +92,7 @@ export async function openSession(
     const runsNft = (): boolean => journal.active?.state.nft !== undefined;
     const decisions = new Decisions(config.node, journal);
     const ending = new AbortController();
+    const sticky = new StickyFrontends();
     const ports = portsOf(config, { kernel, journal, decisions, report, onProbe });
     return {
       reconciler: new Reconciler(ports, () => readFacts(tools, procTunables), rulesOf(config)),
@@ -105,7 +106,7 @@ export async function openSession(
       storeDoubt: () => storeDoubt(tools.backend, run),
       nftLack: async () => (journal.active?.state.nft ? kernel.nft?.lack(true) : undefined),
       counting: new Counting({ config, journal, kernel, tools }),
-      affinityFills: () => fillsOf(journal, ending.signal),
+      affinityFills: () => fillsOf(journal, sticky, ending.signal),
       idle: () => {
         spares.refill();
         if (runsNft()) void owner?.own();
@@ -139,9 +140,13 @@ function nftOwner(run: Run, lockFd: number | undefined, own: OwnProcesses): NftO
 }
 
 /** Its tools hold no lock: they change nothing, and a count may take minutes. */
-async function fillsOf({ active }: DiskJournal, signal: AbortSignal): Promise<readonly AffinityFill[]> {
+async function fillsOf(
+  { active }: DiskJournal,
+  sticky: StickyFrontends,
+  signal: AbortSignal,
+): Promise<readonly AffinityFill[]> {
   const [nft, state] = [findTool('nft'), active?.state.nft];
-  return nft === undefined || !state || !hasAffinity(state)
+  return nft === undefined || !state || !sticky.areIn(state)
     ? []
     : affinityFills({ nft, prlimit: findTool('prlimit'), run: runChildren(), signal });
 }
