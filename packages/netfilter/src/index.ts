@@ -89,8 +89,10 @@ export { changePlacement, createList, type PlacementChange } from './nftables/ch
 export * from './nftables/probation.ts';
 export { familySuffix, nftFamily } from './nftables/family.ts';
 export { type NftElement, readNftLine } from './nftables/read-line.ts';
+export { frontendMark, NftMemory, nftNames, readNft, readNftFiles } from './nftables/read-state.ts';
+export { differingFiles } from './virtual/differing-files.ts';
 export { RunningTotal } from './link/running-total.ts';
-export { changedPlaces, frontendMark, NftMemory, nftNames, readNft, readNftFiles } from './nftables/read-state.ts';
+export { inOnePiece } from './in-one-piece.ts';
 export { disjoint, networkText } from './nftables/networks.ts';
 export * from './diagnosis/causes.ts';
 export * from './diagnosis/diagnosis.ts';

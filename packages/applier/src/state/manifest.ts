@@ -2,6 +2,7 @@ import {
   differing,
   type Family,
   type FamilyProgram,
+  inOnePiece,
   PackedChains,
   type SysctlKey,
   sysctlKeys,
@@ -229,8 +230,8 @@ function readChains(objects: readonly string[], store: Texts): TableProgram['cha
     if (text === undefined) return undefined;
     let open: string[] = [];
     for (const line of text.split('\n')) {
-      if (line.startsWith(':')) chains.set(detached(line.slice(1)), (open = []));
-      else if (line !== '') open.push(detached(line));
+      if (line.startsWith(':')) chains.set(inOnePiece(line.slice(1)), (open = []));
+      else if (line !== '') open.push(inOnePiece(line));
     }
   }
   return chains.size > chainsPerObject ? PackedChains.of(chains) : chains;
@@ -240,9 +241,6 @@ function readChains(objects: readonly string[], store: Texts): TableProgram['cha
 export function isManifest(text: string | undefined): boolean {
   return text !== undefined && /^\{"schema":[23],/.test(text);
 }
-
-/** A copy of the string: a substring keeps the whole text in memory. */
-const detached = (text: string): string => Buffer.from(text).toString();
 
 /** The digests that a manifest needs, itself included; only itself when it cannot be read. */
 export function objectsOf(digest: string, store: Texts): readonly string[] {

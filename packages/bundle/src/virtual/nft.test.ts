@@ -5,6 +5,7 @@ import type { NftState } from '../../../netfilter/src/nftables/state.ts';
 import { ruleLimits } from '../../../netfilter/src/limits.ts';
 import { printNftTable } from '../../../netfilter/src/nftables/table.ts';
 import { NftMemory, readNft } from '../../../netfilter/src/nftables/read-state.ts';
+import { differing } from '../../../netfilter/src/link/layered.ts';
 import { resolveNode } from '../node.ts';
 import { ResolveCache } from '../resolve-cache.ts';
 import { nftBundle, nftServices } from './nft.fixture.ts';
@@ -222,9 +223,12 @@ const variants: readonly Readonly<Record<string, string>>[] = Object.entries(nft
 ]);
 
 test('what is remembered of earlier bundles changes no result', () => {
-  const bundle = fc
-    .array(fc.constantFrom(...variants), { maxLength: 5 })
-    .map((some) => nftBundle(Object.assign({ ...nftServices }, ...some)));
+  const changed = fc.array(fc.constantFrom(...variants), { maxLength: 5 });
+  const removed = fc.subarray(Object.keys(nftServices), { maxLength: 2 });
+  const bundle = fc.tuple(changed, removed).map(([some, gone]) => {
+    const services: Record<string, string> = Object.assign({ ...nftServices }, ...some);
+    return nftBundle(Object.fromEntries(Object.entries(services).filter(([name]) => !gone.includes(name))));
+  });
   const step = fc.record({ bundle, node: fc.constantFrom('node-a', 'node-b') });
   fc.assert(
     fc.property(fc.array(step, { minLength: 2, maxLength: 8 }), (steps) => {
@@ -241,4 +245,26 @@ test('what is remembered of earlier bundles changes no result', () => {
     }),
     runs(100),
   );
+});
+
+test('a Service that is added or removed changes its own frontends: all others keep the identity of their lines', () => {
+  const [cache, memory] = [new ResolveCache(), new NftMemory()];
+  const read = (services: Readonly<Record<string, string>>): NftState => {
+    const resolved = resolveNode(nftBundle(services), 'node-a', cache);
+    if (!('version' in resolved)) throw new Error(JSON.stringify(resolved));
+    const state = readNft(resolved.nft ?? [], memory);
+    if ('problems' in state) throw new Error(JSON.stringify(state.problems));
+    return state;
+  };
+  const { 'shop/cart': own = '', ...others } = nftServices;
+  const without = read(others);
+  const added = read({ ...others, 'shop/cart': own });
+  expect(differing(without.frontends, added.frontends)).toEqual([
+    '10.96.0.10 . tcp . 80',
+    '10.96.0.10 . udp . 53',
+    'fd00:10:96::a . tcp . 80',
+  ]);
+  const again = read(others);
+  expect(differing(without.frontends, again.frontends)).toEqual([]);
+  expect(again.frontends.size).toBe(without.frontends.size);
 });

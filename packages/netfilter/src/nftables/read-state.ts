@@ -2,8 +2,11 @@ import { perObject } from '../per-object.ts';
 import { compareText, FileProblems, type Problem } from '../problem.ts';
 import { addAll } from '../add-all.ts';
 import type { RuleError } from '../rules/rule.ts';
+import { differingFiles } from '../virtual/differing-files.ts';
 import { refusedLine, type ResolvedLine, type ResolvedVirtualFile } from '../virtual/line.ts';
+import { inOnePiece } from '../in-one-piece.ts';
 import { Layered } from '../link/layered.ts';
+import { PackedChains } from '../link/packed.ts';
 import { addressesHere, frontendLines, readFrontendKey } from './frontend.ts';
 import { disjoint } from './networks.ts';
 import { isBaseElement, type NftElement, readNftLine } from './read-line.ts';
@@ -18,12 +21,17 @@ type NftRead = NftState | { readonly problems: readonly Problem[] };
 export class NftMemory {
   #last: { readonly files: readonly ResolvedVirtualFile[]; readonly state: NftState } | undefined;
 
-  /** @returns as `readNftFiles` */
+  /** @returns as `readNftFiles`, with packed frontends */
   read(files: readonly ResolvedVirtualFile[]): NftRead {
-    const read = (this.#last && readAgain(this.#last.files, this.#last.state, files)) ?? readNftFiles(files);
+    const read = (this.#last && readAgain(this.#last.files, this.#last.state, files)) ?? readWhole(files);
     this.#last = 'problems' in read ? undefined : { files, state: read };
     return read;
   }
+}
+
+function readWhole(files: readonly ResolvedVirtualFile[]): NftRead {
+  const read = readNftFiles(files);
+  return 'problems' in read ? read : { ...read, frontends: Layered.of(PackedChains.of(read.frontends)) };
 }
 
 /**
@@ -32,8 +40,8 @@ export class NftMemory {
  * @param memory of earlier files; one for each node
  * @returns the state, or every problem (`RULE_REFUSED`, with its line)
  */
-export function readNft(files: readonly ResolvedVirtualFile[], memory = new NftMemory()): NftRead {
-  const read = memory.read(files);
+export function readNft(files: readonly ResolvedVirtualFile[], memory?: NftMemory): NftRead {
+  const read = memory ? memory.read(files) : readNftFiles(files);
   if ('problems' in read) return read;
   const tables = read.settings.filter((one) => one.startsWith('table '));
   if (tables.length !== 1)
@@ -70,41 +78,31 @@ export function nftOnAllNodes(lines: readonly string[]): NftState {
   return { settings: building.settings, frontends: new Map(frontends) };
 }
 
-/** @returns undefined if more changed than the lines of frontends: whether two files have the same one is then to be found out */
+/** @returns undefined if that is no less work than reading all of them, or settings changed, or a file is to be refused */
 function readAgain(
   before: readonly ResolvedVirtualFile[],
   state: NftState,
   files: readonly ResolvedVirtualFile[],
 ): NftState | undefined {
-  if (files.length !== before.length) return undefined;
-  const changes: [string, readonly string[]][] = [];
-  for (const at of changedPlaces(before, files)) {
-    const { path, lines } = files[at] as ResolvedVirtualFile;
-    const last = before[at] as ResolvedVirtualFile;
-    const [old, fresh] = [fileOf(last.lines), fileOf(lines)];
-    if (path !== last.path || fresh.problems.length > 0 || contents(old) !== contents(fresh)) return undefined;
-    addAll(changes, fresh.frontends);
+  const differing = differingFiles(before, files);
+  // Old files are read again, too.
+  if (2 * differing.length > files.length) return undefined;
+  const changed = differing.map(({ before: old, after }) => ({
+    old: old ? fileOf(old.lines) : noFile,
+    fresh: after ? fileOf(after.lines) : noFile,
+  }));
+  const changes = new Map<string, readonly string[] | undefined>();
+  for (const { old } of changed) for (const key of old.frontends.keys()) changes.set(key, undefined);
+  for (const { old, fresh } of changed) {
+    if (fresh.problems.length > 0 || old.settings.join('\n') !== fresh.settings.join('\n')) return undefined;
+    for (const [key, lines] of fresh.frontends) {
+      const isOfAnother = changes.has(key) ? changes.get(key) !== undefined : state.frontends.has(key);
+      if (isOfAnother) return undefined;
+      changes.set(key, lines);
+    }
   }
   return { settings: state.settings, frontends: Layered.of(state.frontends).with(changes) };
 }
-
-/**
- * The places at which two lists have other files. Unchanged ones have the same identity, so that few of 10,000 are looked into.
- * @param after of the same length
- */
-export function changedPlaces(
-  before: readonly ResolvedVirtualFile[],
-  after: readonly ResolvedVirtualFile[],
-): readonly number[] {
-  const places: number[] = [];
-  for (let at = 0; at < after.length; at++) {
-    const [old, fresh] = [before[at], after[at]];
-    if (old !== fresh && (old?.lines !== fresh?.lines || old?.path !== fresh?.path)) places.push(at);
-  }
-  return places;
-}
-
-const contents = ({ settings, frontends }: NftFile): string => [...settings, '', ...frontends.keys()].join('\n');
 
 /** All settings but the table, in an order of their own, without networks that lie in others. */
 function settingsOf(settings: readonly string[]): readonly string[] {
@@ -127,6 +125,8 @@ interface NftFile {
   /** Without the path: equal lines may be those of another file. */
   readonly problems: readonly Problem[];
 }
+
+const noFile: NftFile = { settings: [], frontends: new Map(), problems: [] };
 
 /** Frontends under construction. */
 class Building {
@@ -182,7 +182,7 @@ const fileOf = perObject((lines: readonly ResolvedLine[]): NftFile => {
   for (const [key, parts] of building.frontends) {
     const wrong = refuseFrontend(parts);
     if (wrong !== undefined) complain(parts.line, `frontend ${key} ${wrong}`);
-    else frontends.set(key, linesOf(key, parts, building));
+    else frontends.set(inOnePiece(key), linesOf(key, parts, building));
   }
   return { settings: building.settings, frontends, problems: found.isEmpty ? [] : found.all };
 });
@@ -191,11 +191,11 @@ const fileOf = perObject((lines: readonly ResolvedLine[]): NftFile => {
  * What a file of a Service has for itself, in the order of the file: `frontend 10.96.0.10 . tcp . 80`, and `health 32090` for a port of
  * health checks.
  */
-export const nftNames = perObject((lines: readonly ResolvedLine[]): readonly string[] => {
+export function nftNames({ lines }: ResolvedVirtualFile): readonly string[] {
   const { frontends, settings } = fileOf(lines);
   const ports = settings.filter((one) => one.startsWith('health '));
   return [...[...frontends.keys()].map((key) => `${frontendMark}${key}`), ...new Set(ports)];
-});
+}
 
 /** Before the key of a frontend, in `nftNames`. */
 export const frontendMark = 'frontend ';
