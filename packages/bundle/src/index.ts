@@ -7,13 +7,13 @@ export { ResolveCache, ruleFiles } from './resolve-cache.ts';
 export {
   type BundleFiles,
   changedFiles,
-  evictSections,
   type SourcedFiles,
   SourceFiles,
   sourceOf,
   type TextSource,
   withFilesOf,
 } from './source.ts';
+export { evict } from './evictable.ts';
 export * from './reach.ts';
 export * from './resolve.ts';
 export * from './machine.ts';

@@ -10,18 +10,19 @@ import {
   type TableName,
   type Tool,
   type VirtualTool,
+  perKey,
   readKernelLine,
   type ResolvedVirtual,
   type ResolvedVirtualFile,
 } from '@sluice/netfilter';
 import type { ClusterFile, NodeFile, ProfileFile } from './documents.ts';
 import { fileDigest } from './seal.ts';
-import { type Head, ResolveCache } from './resolve-cache.ts';
+import { type Head, ResolveCache, type RuleScope } from './resolve-cache.ts';
 import { fillVariables, type Scope, valueOf } from './resolve.ts';
 import type { BundleFiles } from './source.ts';
 import { readPath, sysctlFile } from './tree.ts';
 import { unknownVariable } from './variables.ts';
-import { virtualScope } from './virtual/cache.ts';
+import { type VirtualScope, virtualScope } from './virtual/cache.ts';
 
 /** What one node runs, with `${host.*}` as written. */
 export interface ResolvedNode {
@@ -99,7 +100,7 @@ export function resolveSections(
   const lines: (readonly string[])[] = [];
   for (const [tool, family] of Object.entries(familyOf) as [Tool, Family][]) {
     if (!profile.families.includes(family)) continue;
-    const resolved = cache.rules(files, profileName, tool, { scope: scopeOf(head, node, family), mode: profile.mode });
+    const resolved = cache.rules(files, profileName, tool, scopeOf(head, node, family));
     addAll(problems, resolved.problems);
     sections.set(family, resolved.sections);
     lines.push(resolved.lines);
@@ -132,8 +133,8 @@ function resolveVirtualFiles(
   lines: string[],
   problems: Problem[],
 ): Pick<ResolvedNode, 'ipvs' | 'nft'> {
-  const { profile, profileName, nodeFile: own } = head;
-  const scope = virtualScope({ node, zone: own.zone, nodeValues: own.values, profileValues: profile.values }, profile);
+  const { profile, profileName } = head;
+  const scope = virtualScopeOf(head, node);
   const resolve = (tool: VirtualTool | 'nft'): readonly ResolvedVirtualFile[] => {
     const resolved = cache.virtual.resolveAll(tool, files, cache.paths(files, profileName, tool), scope);
     addAll(lines, resolved.lines);
@@ -155,15 +156,25 @@ export function nodesOf(files: BundleFiles): readonly string[] {
   return names.toSorted(compareText);
 }
 
-function scopeOf(head: Head, node: string, family: Family): Scope {
-  return {
-    family,
-    node,
-    zone: head.nodeFile.zone,
-    nodeValues: head.nodeFile.values,
-    profileValues: head.profile.values,
-  };
-}
+const ruleScopes = perKey<Head, RuleScope>();
+
+const scopeOf = (head: Head, node: string, family: Family): RuleScope =>
+  ruleScopes(head, `${node} ${family}`, () => ({
+    scope: { family, ...valuesFor(head, node) },
+    mode: head.profile.mode,
+  }));
+
+const virtualScopes = perKey<Head, VirtualScope>();
+
+const virtualScopeOf = (head: Head, node: string): VirtualScope =>
+  virtualScopes(head, node, () => virtualScope(valuesFor(head, node), head.profile));
+
+const valuesFor = ({ nodeFile: own, profile }: Head, node: string): Omit<Scope, 'family'> => ({
+  node,
+  zone: own.zone,
+  nodeValues: own.values,
+  profileValues: profile.values,
+});
 
 /** Merges the sections of files table by table, for `linkFlat`. */
 export function collectRules(files: readonly FileSections[]): ResolvedRules {

@@ -23,7 +23,8 @@ import { reachProblems } from './reach.ts';
 import { readRuleFile } from './read-rulefile.ts';
 import { isSameEverywhere, profileOn, resolvedDigest, resolveFile, type Scope } from './resolve.ts';
 import type { RuleFile } from './rulefile.ts';
-import { type BundleFiles, changedFiles, evictable, type SectionReader, sourceOf, type TextSource } from './source.ts';
+import { evictableSections, type FileReader } from './evictable.ts';
+import { type BundleFiles, changedFiles, sourceOf, type TextSource } from './source.ts';
 import { TextsDigest } from './texts-digest.ts';
 import { baseFile, clusterFile, nodeFile, profileFile, readPath } from './tree.ts';
 import { VirtualCache } from './virtual/cache.ts';
@@ -36,7 +37,7 @@ export interface Head {
   readonly nodeFile: NodeFile;
 }
 
-/** The node and mode that rule files are resolved for. */
+/** The node and mode that rule files are resolved for; each file keeps its own until it changes, so they should be one object. */
 export interface RuleScope {
   readonly scope: Scope;
   readonly mode: Mode;
@@ -131,7 +132,7 @@ export class ResolveCache {
 
   /** Resolves the rule files of one tool. */
   rules(files: BundleFiles, profile: string, tool: Tool, of: RuleScope): ResolvedTool {
-    const key = `${profile} ${scopeKey(of, false)}`;
+    const key = `${profile} ${scopeKeys(of).own}`;
     const last = this.#last.get(tool);
     const known = last?.key === key ? last : undefined;
     const resolved =
@@ -178,11 +179,11 @@ export class ResolveCache {
   #resolve(path: string, source: TextSource, of: RuleScope): ResolvedRuleFile | readonly Problem[] {
     const cached = this.#read(path, source);
     if (!('sameEverywhere' in cached)) return cached;
-    const key = scopeKey(of, cached.sameEverywhere);
+    const key = scopeKeys(of)[cached.sameEverywhere ? 'shared' : 'own'];
     if (cached.resolved?.scope === key) return cached.resolved;
     const file = cached.file ?? readAgain(path, source);
     const kind = readPath(path)?.kind === 'base' ? 'base' : 'service';
-    const reader = new FileReader(path, source, of.scope);
+    const reader = new RuleFileReader(path, source, of.scope);
     const sections = reader.resolve(file);
     const problems = reachProblems(path, kind, file, sections, of.mode);
     if (problems.length > 0) return problems;
@@ -191,7 +192,7 @@ export class ResolveCache {
     if (isEvictable || cached.sameEverywhere) cached.file = undefined;
     cached.resolved = {
       scope: key,
-      sections: isEvictable ? evictable(sections, reader) : sections,
+      sections: isEvictable ? evictableSections(sections, reader) : sections,
       digestLine: digestLine(path, sections),
     };
     return cached.resolved;
@@ -215,7 +216,7 @@ export class ResolveCache {
 }
 
 /** Resolves one file for one node, later again from its text. One object per file takes less memory than closures. */
-class FileReader implements SectionReader {
+class RuleFileReader implements FileReader<FileSections> {
   readonly #path: string;
   readonly #source: TextSource;
   readonly #scope: Scope;
@@ -253,16 +254,12 @@ function readAgain(path: string, { text }: TextSource): RuleFile {
   throw new Error(`${path} changed while it was in use`);
 }
 
-const valuesOf = perObject(({ node, zone, nodeValues, profileValues }: Scope) => {
-  const profile = JSON.stringify(profileValues);
-  return { profile, node: JSON.stringify([node, zone ?? null, nodeValues, profile]) };
+/** The parts of a scope that a result depends on, as texts: of a file that is the same everywhere, and of others. */
+const scopeKeys = perObject(({ scope, mode }: RuleScope) => {
+  const { node, zone, nodeValues, profileValues } = scope;
+  const shared = `${mode} ${JSON.stringify(profileValues)}`;
+  return { shared, own: JSON.stringify([node, zone ?? null, nodeValues, shared]) };
 });
-
-/** The part of the scope that the result depends on, as a text. */
-function scopeKey({ scope, mode }: RuleScope, sameEverywhere: boolean): string {
-  const { node, profile } = valuesOf(scope);
-  return `${mode} ${sameEverywhere ? profile : node}`;
-}
 
 function digestLine(path: string, sections: readonly ResolvedSection[]): string {
   const digest = resolvedDigest(sections);

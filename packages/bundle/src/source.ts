@@ -1,4 +1,4 @@
-import { differing, Layered, type ResolvedSection, type TableName } from '@sluice/netfilter';
+import { differing, Layered } from '@sluice/netfilter';
 
 /** A file's text, which may be unpacked at each access. */
 export interface TextSource {
@@ -74,11 +74,6 @@ export function changedFiles(before: BundleFiles, now: BundleFiles): readonly st
   return differing(old, fresh).filter((path) => old.get(path)?.key !== fresh.get(path)?.key);
 }
 
-/** Reads the sections of a file again, with the same result. */
-export interface SectionReader {
-  read(): readonly ResolvedSection[];
-}
-
 /**
  * A bundle with some of its files replaced by those of another one; files that the other one lacks are removed.
  * @param paths of the files to replace
@@ -88,59 +83,4 @@ export function withFilesOf(files: BundleFiles, other: BundleFiles, paths: reado
     Layered.of(map).with(paths.map((path) => [path, from.get(path)] as const));
   if (!files.sources || !other.sources) return replaced(files, other);
   return new SourceFiles(replaced(files.sources, other.sources));
-}
-
-/**
- * A section whose chains and rules can be evicted from memory after use; later accesses read them again. Linkers identify files by
- * the identity of their sections, and rarely need the rules twice.
- */
-class EvictableSection implements ResolvedSection {
-  /** The sections whose content is in memory. */
-  static readonly loaded = new Set<EvictableSection>();
-  readonly table: TableName;
-  #content: ResolvedSection | undefined;
-  readonly #reader: SectionReader;
-  readonly #at: number;
-
-  constructor(section: ResolvedSection, reader: SectionReader, at: number) {
-    this.table = section.table;
-    this.#content = section;
-    EvictableSection.loaded.add(this);
-    this.#reader = reader;
-    this.#at = at;
-  }
-
-  get #section(): ResolvedSection {
-    if (this.#content !== undefined) return this.#content;
-    EvictableSection.loaded.add(this);
-    return (this.#content = this.#reader.read()[this.#at] as ResolvedSection);
-  }
-
-  get chains(): readonly string[] {
-    return this.#section.chains;
-  }
-
-  get rules(): readonly string[] {
-    return this.#section.rules;
-  }
-
-  evict(): void {
-    this.#content = undefined;
-    EvictableSection.loaded.delete(this);
-  }
-}
-
-/** The sections, as ones that `evictSections` can evict. */
-export function evictable(sections: readonly ResolvedSection[], reader: SectionReader): readonly ResolvedSection[] {
-  return sections.map((section, at) => new EvictableSection(section, reader, at));
-}
-
-/**
- * Evicts these sections from memory; later accesses read them again. When fewer sections are loaded than files are given, all loaded
- * ones are evicted, which is faster than a search through 10,000 files.
- */
-export function evictSections(files: readonly (readonly ResolvedSection[])[]): void {
-  const { loaded } = EvictableSection;
-  const sections = loaded.size < files.length ? loaded : files.flat();
-  for (const section of sections) if (section instanceof EvictableSection) section.evict();
 }

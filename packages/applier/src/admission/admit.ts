@@ -1,4 +1,4 @@
-import { type BundleFiles, needs, type ResolvedFiles, ResolveCache, resolveSections } from '@sluice/bundle';
+import { type BundleFiles, evict, needs, type ResolvedFiles, ResolveCache, resolveSections } from '@sluice/bundle';
 import {
   type Family,
   ipvsHost,
@@ -229,8 +229,12 @@ function readTable(
   active: NodeState | undefined,
   memory: AdmitMemory,
 ): { readonly state?: Pick<NodeState, 'nft' | 'services'>; readonly problems: readonly Problem[] } {
-  const state = nft && readNft(nft, memory.nft);
-  if (!state) return { problems: [] };
-  if ('problems' in state) return state;
-  return { state: { nft: keepSlots(state, active?.nft), services: memory.services.of(nft) }, problems: [] };
+  if (!nft) return { problems: [] };
+  try {
+    const state = readNft(nft, memory.nft);
+    if ('problems' in state) return state;
+    return { state: { nft: keepSlots(state, active?.nft), services: memory.services.of(nft) }, problems: [] };
+  } finally {
+    evict(nft);
+  }
 }

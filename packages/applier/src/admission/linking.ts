@@ -14,7 +14,7 @@ import {
   readLine,
   type RuleError,
 } from '@sluice/netfilter';
-import { collectRules, hostValues, evictSections, type ResolvedFiles } from '@sluice/bundle';
+import { collectRules, evict, hostValues, type ResolvedFiles } from '@sluice/bundle';
 import type { NodeFacts } from '../ports/node-facts.ts';
 import type { NodeState } from '../ports/node-state.ts';
 
@@ -98,7 +98,7 @@ function linkAsTree(
     const tooMany = fillRules(hostRules(files), host);
     return 'code' in tooMany ? { problems: [tooMany] } : linker.link(files, options);
   } finally {
-    evictSections(files);
+    evict(files);
   }
 }
 

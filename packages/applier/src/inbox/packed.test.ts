@@ -1,6 +1,8 @@
-import { fileDigest, evictSections, ResolveCache, resolveSections, SourceFiles } from '@sluice/bundle';
+import { evict, fileDigest, ResolveCache, resolveSections, SourceFiles } from '@sluice/bundle';
+import type { ResolvedVirtualFile } from '@sluice/netfilter';
 import fc from 'fast-check';
 import { expect, test, vi } from 'vitest';
+import { nftBundle } from '../../../bundle/src/virtual/nft.fixture.ts';
 import { limits } from '../limits.ts';
 import { sampleBundle } from '../testing/bundle.fixture.ts';
 import { PackedText, packSome, packWhenIdle } from './packed.ts';
@@ -92,8 +94,27 @@ test('a node resolves to the same from packed files, also when its sections were
   const plain = of(files);
   const first = of(packedFiles(files), cache);
   expect(told(first)).toEqual(told(plain));
-  for (const list of first.sections.values()) evictSections(list);
+  for (const list of first.sections.values()) evict(list);
   expect(told(first)).toEqual(told(plain));
   const again = of(packedFiles(files), cache);
   expect(again.sections.get('ipv4')?.every((file, at) => file === first.sections.get('ipv4')?.[at])).toBe(true);
+});
+
+test('a file of mode nftables reads the same again when its lines were evicted, and stays the same file', () => {
+  const cache = new ResolveCache();
+  const filesOf = (from: ReadonlyMap<string, string>, by: ResolveCache): readonly ResolvedVirtualFile[] => {
+    const resolved = resolveSections(from, 'node-a', by);
+    if (!('version' in resolved) || !resolved.nft) throw new Error(JSON.stringify(resolved));
+    return resolved.nft;
+  };
+  const told = (files: readonly ResolvedVirtualFile[]): unknown => files.map(({ path, lines }) => [path, lines]);
+  const plain = told(filesOf(nftBundle(), new ResolveCache()));
+  const first = filesOf(packedFiles(nftBundle()), cache);
+  expect(told(first)).toEqual(plain);
+  const { lines } = first[1] as ResolvedVirtualFile;
+  evict(first);
+  expect(first[1]?.lines).not.toBe(lines);
+  expect(told(first)).toEqual(plain);
+  const again = filesOf(packedFiles(nftBundle()), cache);
+  expect(again.every((file, at) => file === first[at])).toBe(true);
 });

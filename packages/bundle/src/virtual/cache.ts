@@ -7,24 +7,26 @@ import {
   refusedLine,
   type ResolvedVirtualFile,
 } from '@sluice/netfilter';
+import { evictableFile, type FileReader } from '../evictable.ts';
 import type { Scope } from '../resolve.ts';
 import { type BundleFiles, changedFiles, sourceOf, type TextSource } from '../source.ts';
 import { readPath } from '../tree.ts';
 import { readVirtualFile, type VirtualFile } from './file.ts';
 import { isVirtualSameEverywhere, resolveVirtual, virtualDigest } from './resolve.ts';
 
-interface Resolved {
-  readonly file: ResolvedVirtualFile;
-  /** `<digest>  <file>`, for the digest of a node's version; empty when the file resolves to nothing. */
-  readonly digestLine: string;
-}
-
 interface CachedVirtualFile {
   readonly key: string;
   /** Undefined once it is unlikely to be needed again: only for another node. */
   file: VirtualFile | undefined;
   readonly sameEverywhere: boolean;
-  resolved?: { readonly scope: string; readonly result: Resolved };
+  resolved: Resolved | undefined;
+}
+
+interface Resolved {
+  readonly scope: string;
+  readonly file: ResolvedVirtualFile;
+  /** `<digest>  <file>`, for the digest of a node's version; empty when the file resolves to nothing. */
+  readonly digestLine: string;
 }
 
 /** The resolved files of one tool, in the order of loading. */
@@ -98,22 +100,20 @@ export class VirtualCache {
    * @param of a node of a profile; a file of another mode is a problem
    */
   resolve(path: string, source: TextSource, of: VirtualScope): Resolved | readonly Problem[] {
-    const { profile, scope, sharedKey, nodeKey } = of;
+    const { profile, sharedKey, nodeKey } = of;
     const mode = path.endsWith('.nft') ? 'nftables' : 'ipvs';
     if (profile.mode !== mode) return [refusedLine(path, 1, `the profile is not in mode ${mode}`)];
     const cached = this.#read(path, source);
     if (!('sameEverywhere' in cached)) return cached;
-    const key = cached.sameEverywhere ? sharedKey : nodeKey;
-    if (cached.resolved?.scope === key) return cached.resolved.result;
-    const resolved = resolveVirtual(cached.file ?? readAgain(path, source), scope, profile.families);
-    if (!('path' in resolved)) return resolved;
-    if (!source.isInMemory) cached.file = undefined;
-    const file = source.isInMemory ? resolved : detached(resolved);
-    const digest = virtualDigest(file);
-    const belowProfile = path.split('/').slice(2).join('/');
-    const result = { file, digestLine: digest === undefined ? '' : `${digest}  ${belowProfile}\n` };
-    cached.resolved = { scope: key, result };
-    return result;
+    const scope = cached.sameEverywhere ? sharedKey : nodeKey;
+    if (cached.resolved?.scope === scope) return cached.resolved;
+    const reader = new VirtualFileReader(path, source, of);
+    const file = reader.resolve(cached.file ?? readAgain(path, source));
+    if (!('path' in file)) return file;
+    const isEvictable = !source.isInMemory;
+    if (isEvictable) cached.file = undefined;
+    cached.resolved = { scope, file: isEvictable ? evictableFile(file, reader) : file, digestLine: digestLine(file) };
+    return cached.resolved;
   }
 
   #read(path: string, source: TextSource): CachedVirtualFile | readonly Problem[] {
@@ -121,10 +121,45 @@ export class VirtualCache {
     if (known?.key === source.key) return known;
     const file = readFile(path, source);
     if (!('lines' in file)) return file;
-    const cached: CachedVirtualFile = { key: source.key, file, sameEverywhere: isVirtualSameEverywhere(file) };
+    const cached: CachedVirtualFile = {
+      key: source.key,
+      file,
+      sameEverywhere: isVirtualSameEverywhere(file),
+      resolved: undefined,
+    };
     this.#files.set(path, cached);
     return cached;
   }
+}
+
+/** Resolves one file for one node, later again from its text. */
+class VirtualFileReader implements FileReader<ResolvedVirtualFile> {
+  readonly #path: string;
+  readonly #source: TextSource;
+  readonly #of: VirtualScope;
+
+  constructor(path: string, source: TextSource, of: VirtualScope) {
+    this.#path = path;
+    this.#source = source;
+    this.#of = of;
+  }
+
+  resolve(file: VirtualFile): ResolvedVirtualFile | readonly Problem[] {
+    return resolveVirtual(file, this.#of.scope, this.#of.profile.families);
+  }
+
+  read(): ResolvedVirtualFile {
+    const again = this.resolve(readAgain(this.#path, this.#source));
+    if ('path' in again) return again;
+    throw new Error(`${this.#path} changed while it was in use`);
+  }
+}
+
+/** In one piece: parts of texts would keep all of these in memory. */
+function digestLine(file: ResolvedVirtualFile): string {
+  const digest = virtualDigest(file);
+  const belowProfile = file.path.split('/').slice(2).join('/');
+  return digest === undefined ? '' : [digest, '  ', belowProfile, '\n'].join('');
 }
 
 function readFile(path: string, { text }: TextSource): VirtualFile | readonly Problem[] {
@@ -140,9 +175,4 @@ function readAgain(path: string, source: TextSource): VirtualFile {
   const file = readFile(path, source);
   if ('lines' in file) return file;
   throw new Error(`${path} changed while it was in use`);
-}
-
-/** With copies of its texts: parts of a text keep all of it in memory. */
-function detached({ path, lines }: ResolvedVirtualFile): ResolvedVirtualFile {
-  return { path, lines: lines.map(({ text, line }) => ({ text: Buffer.from(text).toString('latin1'), line })) };
 }
