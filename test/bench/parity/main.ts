@@ -24,7 +24,7 @@ const usage = `Usage: ./dev bench parity [options]
   --rounds N       starts of each subject (default: 3)
   --changes N      of one endpoint, of each subject over all rounds (default: 30)
   --steady S       seconds of 100 changes a second at the end of each round (default: 0)
-  --subjects WORD  only those with it in their name, such as nf_tables
+  --subjects WORD  only the one of this name, or those with it in their name, such as nf_tables
   --dir DIRECTORY  where the programs write (default: the one for temporary files)
   -o FILE          all figures as JSON
 `;
@@ -47,7 +47,8 @@ function readOptions() {
     Number,
   ) as [number, number, number, number];
   const sizes = values.services.split(',').map(Number);
-  const subjects = subjectNames.filter((name) => name.includes(values.subjects));
+  const named = subjectNames.filter((name) => name === values.subjects);
+  const subjects = named.length > 0 ? named : subjectNames.filter((name) => name.includes(values.subjects));
   const isGood =
     sizes.every((size) => size >= 3 && size <= 60_000) &&
     endpoints >= 1 &&
