@@ -24,7 +24,7 @@ export function foreignRules(
 ): readonly Finding[] {
   const found = new Map<string, { readonly meeting: Meeting; readonly packets: FollowedPacket[] }>();
   for (const followed of packets) {
-    for (const passed of hooksOf(followed)) {
+    for (const passed of hooksOf(followed, desired.mode)) {
       for (const meeting of meet(passed, desired, facts)) {
         if (!meeting.isCertain) continue;
         const one = found.get(meeting.rule) ?? { meeting, packets: [] };
@@ -61,7 +61,14 @@ function findingOf({ kind, rule, fix }: Meeting, packets: readonly FollowedPacke
   return { code: codes[kind], certainty: 'certain', about: rule, evidence: [rule, ...ways.toSorted(compareText)], fix };
 }
 
-function hooksOf({ origin, request, translated, reply }: FollowedPacket): readonly Passed[] {
+/**
+ * In mode ipvs a packet from another machine or pod is for the node itself until INPUT, where virtual servers take it; they send it on as
+ * if the node did (`ip_vs_nat_send_or_cont` in `net/netfilter/ipvs/ip_vs_xmit.c`).
+ */
+function hooksOf(
+  { origin, request, translated, reply }: FollowedPacket,
+  mode: DesiredFacts['mode'],
+): readonly Passed[] {
   const isFromNode = origin === 'node';
   const first: Passed = isFromNode
     ? { hook: 'OUTPUT', tables: ['raw', 'mangle', 'nat'], packet: request }
@@ -70,9 +77,20 @@ function hooksOf({ origin, request, translated, reply }: FollowedPacket): readon
   const decided = ['mangle', 'filter', 'security'];
   return [
     first,
-    isFromNode
-      ? { hook: 'OUTPUT', tables: ['filter', 'security'], packet: translated }
-      : { hook: translated.isToNode ? 'INPUT' : 'FORWARD', tables: decided, packet: translated },
+    ...(isFromNode
+      ? [{ hook: 'OUTPUT' as const, tables: ['filter', 'security'], packet: translated }]
+      : mode === 'ipvs'
+        ? [
+            { hook: 'INPUT' as const, tables: decided, packet: request },
+            { hook: 'OUTPUT' as const, tables: decided, packet: { ...translated, in: '' } },
+          ]
+        : [
+            {
+              hook: translated.isToNode ? ('INPUT' as const) : ('FORWARD' as const),
+              tables: decided,
+              packet: translated,
+            },
+          ]),
     ...(translated.isToNode ? [] : [{ hook: 'POSTROUTING' as const, tables: ['mangle'], packet: translated }]),
     ...(translated.isToNode
       ? []
