@@ -19,6 +19,7 @@ import { sourcesOf } from '../flows/sources.ts';
 import { type Claim, claimsOf, declaredIn } from '../prove/declared.ts';
 import { isSameOutcome } from '../prove/equivalence.ts';
 import { isSameBut } from '../prove/mode-differences.ts';
+import { type ConnectionCase, connectionCases } from './connections.ts';
 import { desiredOutcome, ObservedTracer, packetOf } from './cases.ts';
 import { type DifferingCase, aspectOf } from './causes.ts';
 import { frontendsOf } from './frontends.ts';
@@ -32,6 +33,8 @@ export interface FamilyComparison {
   readonly differing: readonly DifferingCase[];
   readonly gaps: ReadonlyMap<string, FoundGap>;
   readonly counts: AspectCounts;
+  /** Later packets of connections, and packets of none. */
+  readonly connections: readonly ConnectionCase[];
 }
 
 export interface FoundGap extends Pick<NotCovered, 'what' | 'why'> {
@@ -97,7 +100,9 @@ export function compareFamily({ view, node, seen, family, modes }: Subject): Fam
     };
     forEachSource(view, node, family, program, tracer, destination, address, toCase);
   }
-  return { frontends: destinations.length, sources, cases, differing, gaps, counts };
+  const connections = connectionCases(view, node, observed, seen);
+  cases += connections.length;
+  return { frontends: destinations.length, sources, cases, differing, gaps, counts, connections };
 }
 
 /** Traces from each class of sources once: rules that packets meet on the way may divide them further. */

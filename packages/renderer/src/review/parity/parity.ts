@@ -13,6 +13,7 @@ import { families, type Family, type Problem } from '@sluice/netfilter';
 import { nodeOf, ReviewStopped } from '../bundle/node.ts';
 import { type BundleView, hasFamily, viewOf } from '../bundle/view.ts';
 import { causeOf, type DifferingCase } from './causes.ts';
+import type { ConnectionCase } from './connections.ts';
 import { compareFamily, type FamilyComparison } from './family.ts';
 import { titleOf } from './frontends.ts';
 import { missingParts, observedModes } from './observed-parts.ts';
@@ -43,7 +44,10 @@ export function parityOf(
       compareFamily({ view, node, seen, family, modes }),
     );
     const notCovered = [...missingParts(seen, view, name), ...compared.flatMap((one) => gapsOf(one, placeOf))];
-    const differences = compared.flatMap(differencesOf);
+    const differences = compared.flatMap((one) => [
+      ...differencesOf(one),
+      ...one.connections.flatMap((each) => connectionDifference(each, modes)),
+    ]);
     const coverage = {
       frontends: sum(compared.map(({ frontends }) => frontends)),
       sources: new Set(compared.flatMap(({ sources }) => [...sources])).size,
@@ -92,6 +96,45 @@ function differencesOf({ differing, counts }: FamilyComparison): readonly Parity
   return [...found.values()];
 }
 
+/** A later packet of a connection, or one of none, that one side drops. */
+function connectionDifference(
+  { state, packet, observed, desired, foreign }: ConnectionCase,
+  modes: ParityReport['modes'],
+): readonly ParityDifference[] {
+  if (observed === desired) return [];
+  const { family, source, destination, port, protocol } = packet;
+  const isOfMode = state === 'invalid' && !modes.observed.some((mode) => mode === modes.desired);
+  const cause = foreign === undefined ? (isOfMode ? 'mode' : 'config') : 'foreign-rule';
+  const words = { drop: 'drop', pass: 'left to other rules' } as const;
+  return [
+    {
+      id: fileDigest([family, state, observed, cause].join('\n')).slice(0, 16),
+      frontend: `${state} connections`,
+      family,
+      services: [],
+      source: { class: 'outside', address: source },
+      observed: words[observed],
+      desired: words[desired],
+      cause,
+      ...(cause === 'mode' ? { code: 'DIFFERS_INVALID' } : {}),
+      ...(foreign === undefined ? {} : { rule: foreign }),
+      packet: {
+        from: source,
+        ...(packet.in === undefined ? {} : { in: packet.in }),
+        to: destination,
+        port,
+        protocol,
+        state,
+      },
+      alsoFrom: [],
+      advice:
+        foreign === undefined
+          ? 'Compare conntrack.tcpBeLiberal of kube-proxy, and nf_conntrack_tcp_be_liberal of the node, with the profile'
+          : `Remove or change the rule: ${foreign}`,
+    },
+  ];
+}
+
 const sourceText = ({ row: { source } }: DifferingCase): string =>
   source.network === undefined ? source.class : `${source.class} ${source.network}`;
 
@@ -101,7 +144,10 @@ function differenceOf(of: DifferingCase, counts: FamilyComparison['counts']): Pa
   const count = counts.get(`${source.class} ${claim?.role ?? destination.kind}`);
   // A frontend that one side lacks is a setting only where others of its kind are lacking, too: those of node ports.
   const mayBeCommon = (aspect: string): boolean =>
-    claim !== undefined && (aspect !== 'frontend' || !['cluster', 'external', 'load-balancer'].includes(claim.role));
+    claim !== undefined &&
+    // No setting decides whether an endpoint is masqueraded on its way to itself.
+    (aspect !== 'masquerade' || source.class !== 'endpoint') &&
+    (aspect !== 'frontend' || !['cluster', 'external', 'load-balancer'].includes(claim.role));
   const isCommon = (aspect: string): boolean =>
     mayBeCommon(aspect) && 2 * (count?.differing.get(aspect) ?? 0) > (count?.all ?? 0);
   const { cause, aspect: what } = causeOf(of, false);

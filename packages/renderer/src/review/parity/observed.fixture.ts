@@ -1,0 +1,60 @@
+import { type BundleFiles, type Observation, observationOf, textsOf } from '@sluice/bundle';
+import { families, type Family, type FamilyProgram, type IpvsState, printServers, printSets } from '@sluice/netfilter';
+import { nodeOf } from '../bundle/node.ts';
+import { type BundleView, hasFamily, viewOf } from '../bundle/view.ts';
+import { type Layout, wholeProgram } from '../flows/layout.ts';
+
+/** Texts of tools, by the names that `sluiced observe --from` reads. */
+export type SavedFiles = Map<string, string>;
+
+/** What a node would save whose kernel holds a bundle's rules: in layout `flat` these are kube-proxy's. */
+export function savedFiles(files: BundleFiles, name: string, layout: Layout = 'flat'): SavedFiles {
+  const view = viewOf(files) as BundleView;
+  const node = nodeOf(view, name);
+  const empty = ['iptables', 'ip6tables'].flatMap((tool) => [`${tool}-nft-save.txt`, `${tool}-legacy-save.txt`]);
+  const saved: SavedFiles = new Map(
+    [...empty, 'ipset.txt', 'ipvsadm.txt', 'ip-addr.txt', 'ip-route.txt', 'sysctl.txt'].map((one) => [one, '']),
+  );
+  saved.set('nft.json', '{}');
+  const states: IpvsState[] = [];
+  for (const family of families.filter((one) => hasFamily(view, node.file.profile, one))) {
+    const { rules, ipvs } = wholeProgram(view, node, family, layout);
+    saved.set(`${family === 'ipv4' ? 'iptables' : 'ip6tables'}-nft-save.txt`, printSaved(rules));
+    if (ipvs) states.push(ipvs);
+  }
+  saved.set('ipset.txt', states.map(printSets).join(''));
+  saved.set('ipvsadm.txt', states.map(({ virtualServers }) => printServers({ virtualServers })).join(''));
+  const bound = (['ipv4', 'ipv6'] as const).flatMap((family: Family) =>
+    states.flatMap(({ addresses }) => addresses[family]),
+  );
+  const lines = bound.map(
+    (one) =>
+      `    ${one.includes(':') ? 'inet6' : 'inet'} ${one}/${one.includes(':') ? 128 : 32} scope global kube-ipvs0\n`,
+  );
+  if (bound.length > 0) saved.set('ip-addr.txt', `4: kube-ipvs0: <BROADCAST,NOARP>\n${lines.join('')}`);
+  return saved;
+}
+
+export const observe = (node: string, saved: SavedFiles): Observation =>
+  observationOf({ node, tools: {} }, textsOf(saved));
+
+const builtIn = {
+  filter: ['INPUT', 'FORWARD', 'OUTPUT'],
+  nat: ['PREROUTING', 'INPUT', 'OUTPUT', 'POSTROUTING'],
+} as const;
+
+function printSaved(program: FamilyProgram): string {
+  return (['filter', 'nat'] as const)
+    .map((table) => {
+      const { chains, jumps } = program[table];
+      return [
+        `*${table}`,
+        ...builtIn[table].map((chain) => `:${chain} ACCEPT [0:0]`),
+        ...[...chains.keys()].map((chain) => `:${chain} - [0:0]`),
+        ...jumps,
+        ...[...chains.values()].flat(),
+        'COMMIT\n',
+      ].join('\n');
+    })
+    .join('');
+}

@@ -1,0 +1,161 @@
+import type { ParityReport } from '@sluice/bundle';
+import { expect, test } from 'vitest';
+import { printParity } from '../../emit/parity/print.ts';
+import { bundleOf } from '../example.fixture.ts';
+import { observe, type SavedFiles, savedFiles } from './observed.fixture.ts';
+import { parityOf } from './parity.ts';
+
+const examples = [
+  '01-cluster-ip',
+  '02-node-port',
+  '03-load-balancer',
+  '04-affinity-and-udp',
+  '05-dual-stack',
+  '06-zones',
+  '07-policies',
+] as const;
+const node = 'node-1';
+
+function compared(
+  example: string,
+  change: (saved: SavedFiles) => void = () => undefined,
+  layout: 'flat' | 'tree' = 'flat',
+): ParityReport {
+  const files = bundleOf(example);
+  const saved = savedFiles(files, node, layout);
+  change(saved);
+  const report = parityOf(files, observe(node, saved), node, (rule) => `observed.json:${rule.length}`);
+  if (!('result' in report)) throw new Error(report[0]?.message);
+  return report;
+}
+
+/** Replaces text of the rules of IPv4; it must be there. */
+const edit =
+  (from: string | RegExp, to: string) =>
+  (saved: SavedFiles): void => {
+    const text = saved.get('iptables-nft-save.txt') ?? '';
+    const changed = text.replace(from, to);
+    if (changed === text) throw new Error(`${String(from)} is not in\n${text}`);
+    saved.set('iptables-nft-save.txt', changed);
+  };
+
+test.each(examples.flatMap((example) => [[example, 'flat'] as const, [example, 'tree'] as const]))(
+  '%s: rules in layout %s are equivalent to their bundle',
+  (example, layout) => {
+    const report = compared(example, undefined, layout);
+    expect(report.differences).toEqual([]);
+    expect(report.result).toBe('equivalent');
+    expect(report.coverage.cases).toBeGreaterThan(10);
+  },
+);
+
+test('virtual servers are equivalent to their bundle, and another weight is found', () => {
+  expect(compared('10-ipvs')).toMatchObject({
+    result: 'equivalent',
+    differences: [],
+    modes: { observed: ['ipvs'], desired: 'ipvs' },
+  });
+  const { differences, result } = compared('10-ipvs', (saved) => {
+    saved.set(
+      'ipvsadm.txt',
+      (saved.get('ipvsadm.txt') ?? '').replace('-r 10.244.1.5:8080 -m -w 3', '-r 10.244.1.5:8080 -m -w 2'),
+    );
+  });
+  expect(result).toBe('different');
+  expect(new Set(differences.map(({ cause }) => cause))).toEqual(new Set(['bug']));
+});
+
+test.each<[string, string, (saved: SavedFiles) => void, string, RegExp]>([
+  [
+    'a wrong endpoint',
+    '01-cluster-ip',
+    edit('--to-destination 10.244.2.5:8080', '--to-destination 10.244.2.99:8080'),
+    'objects',
+    /^10\.96\.0\.10:80\/tcp$/,
+  ],
+  [
+    'a missing masquerade',
+    '01-cluster-ip',
+    edit(/^-A KUBE-SEP-\S+ -s 10\.244\.1\.5\/32 .*\n/m, ''),
+    'bug',
+    /^10\.96\.0\.10:80\/tcp$/,
+  ],
+  [
+    'a foreign translation',
+    '01-cluster-ip',
+    edit(
+      '-A PREROUTING',
+      '-A PREROUTING -d 10.96.0.10/32 -p tcp -j DNAT --to-destination 192.0.2.99:80\n-A PREROUTING',
+    ),
+    'foreign-rule',
+    /^10\.96\.0\.10:/,
+  ],
+  [
+    'a foreign drop',
+    '01-cluster-ip',
+    edit('-A FORWARD', '-A FORWARD -d 10.244.2.5/32 -j DROP\n-A FORWARD'),
+    'foreign-rule',
+    /^10\.96\.0\.10:80\/tcp$/,
+  ],
+  ['another time of affinity', '04-affinity-and-udp', edit(/--seconds \d+/g, '--seconds 77'), 'objects', /./],
+  [
+    'a frontend that is gone',
+    '01-cluster-ip',
+    edit(/^-A KUBE-SERVICES -d 10\.96\.0\.10\/32 .*\n/m, ''),
+    'objects',
+    /^10\.96\.0\.10:80\/tcp$/,
+  ],
+])('%s is found, with its cause', (_title, example, change, cause, frontend) => {
+  const { differences, result } = compared(example, change);
+  expect(result).toBe('different');
+  expect(new Set(differences.map((one) => one.cause))).toEqual(new Set([cause]));
+  for (const one of differences) expect(one.frontend).toMatch(frontend);
+});
+
+test('a rule that is not understood makes the result incomplete, with its place', () => {
+  const rule = '-A FORWARD -m u32 --u32 0x0 -j DROP';
+  const { coverage, result } = compared('01-cluster-ip', edit('-A FORWARD', `${rule}\n-A FORWARD`));
+  expect(result).toBe('incomplete');
+  expect(coverage.notCovered.filter(({ matters }) => matters)).toMatchObject([
+    { what: rule, at: `observed.json:${rule.length}`, why: 'option --u32 of -m u32 is not read' },
+  ]);
+});
+
+test('a missing store makes the result incomplete', () => {
+  const { coverage, result } = compared('01-cluster-ip', (saved) => saved.delete('iptables-legacy-save.txt'));
+  expect(result).toBe('incomplete');
+  expect(coverage.notCovered.filter(({ matters }) => matters).map(({ what }) => what)).toEqual(['rules-legacy-ipv4']);
+});
+
+test('ids of differences are those of the run before', () => {
+  const ids = (): readonly string[] =>
+    compared(
+      '01-cluster-ip',
+      edit('--to-destination 10.244.2.5:8080', '--to-destination 10.244.2.99:8080'),
+    ).differences.map(({ id }) => id);
+  expect(ids()).toEqual(ids());
+  expect(new Set(ids()).size).toBe(ids().length);
+});
+
+test('source NAT of other programs stays on both sides', () => {
+  const masquerade = '-A POSTROUTING -s 10.244.0.0/16 ! -d 10.244.0.0/16 -j MASQUERADE';
+  expect(compared('01-cluster-ip', edit('-A POSTROUTING', `${masquerade}\n-A POSTROUTING`)).differences).toEqual([]);
+});
+
+test('the formats agree on what was found', () => {
+  const report = compared(
+    '01-cluster-ip',
+    edit('--to-destination 10.244.2.5:8080', '--to-destination 10.244.2.99:8080'),
+  );
+  const of = { report, observed: 'seen.json', fileOf: () => 'rendered/web.iptables', version: '1.2.3' };
+  const { runs } = JSON.parse(printParity(of, 'sarif')) as { runs: [{ results: { ruleId: string }[] }] };
+  expect(runs[0].results).toHaveLength(report.differences.length);
+  expect(runs[0].results[0]?.ruleId).toBe('parity-objects');
+  expect(printParity(of, 'junit')).toContain(`failures="${report.differences.length}"`);
+  const text = printParity(of, 'text');
+  for (const { id, observed } of report.differences) {
+    expect(text).toContain(id);
+    expect(text).toContain(observed);
+  }
+  expect(text).toContain(`${node}: different: ${report.differences.length} objects`);
+});
