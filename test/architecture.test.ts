@@ -316,13 +316,16 @@ const reviewMayImport: Readonly<Record<string, readonly string[]>> = {
   bundle: [],
   facts: ['bundle'],
   flows: ['bundle'],
+  // What a kernel holds; parity compares it with a bundle by the differences of modes that proofs know.
+  observed: ['bundle'],
+  parity: ['bundle', 'flows', 'observed', 'prove'],
   cost: ['bundle', 'flows'],
   diff: ['bundle', 'facts', 'flows'],
   explain: ['bundle', 'facts', 'flows'],
   failures: ['bundle', 'facts'],
   policy: ['bundle', 'facts', 'failures'],
   prove: ['bundle', 'flows'],
-  trace: ['bundle', 'facts', 'flows'],
+  trace: ['bundle', 'facts', 'flows', 'observed'],
   // What a failure breaks of the policy.
   'what-if': ['bundle', 'facts', 'failures', 'policy'],
   report: ['bundle', 'diff', 'facts', 'flows', 'policy'],

@@ -87,6 +87,7 @@ const reference: Section = {
     page('docs/reference/sluice.md', 'sluice', 'commands and options of the renderer'),
     page('docs/reference/sluiced.md', 'sluiced', 'commands and options of the applier'),
     page('docs/doctor.md', 'Doctor', 'why a Service does not answer; every cause'),
+    page('docs/parity.md', 'Parity', 'whether a node treats packets as a bundle would'),
     page('docs/exit-codes.md', 'Exit codes', 'of both programs, by command'),
     page('docs/reference/sluice-yaml.md', 'sluice.yaml', 'config of the renderer'),
     page('docs/reference/sluiced-yaml.md', 'sluiced.yaml', 'config of a node'),

@@ -66,6 +66,7 @@ export type { DescribedEndpoint, DescribedFrontend, TrafficPolicy } from './serv
 export { planeOf, serviceChanges } from './services/planes.ts';
 export * from './services/services.ts';
 export * from './trace/packet.ts';
+export * from './trace/world.ts';
 export * from './trace/trace.ts';
 export * from './live/world.ts';
 export { LiveTables } from './live/tables.ts';

@@ -1,6 +1,6 @@
 import { isProblem, type Observation, observationLimits, observationProblem, readObservation } from '@sluice/bundle';
 import { readRegular } from '../../load/regular.ts';
-import type { PlaceOf } from '../../review/parity/parity.ts';
+import type { PlaceOf } from '../../review/observed/place.ts';
 import { reading, Stopped } from '../failure/failure.ts';
 import { statSync } from 'node:fs';
 

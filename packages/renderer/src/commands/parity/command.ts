@@ -18,7 +18,7 @@ export function addParity(program: Command): void {
     .description(
       'Traces packets of every class of sources to every frontend of either side, through the rules that `sluiced observe` found on a ' +
         'node and through those of a bundle. Prints each difference with an example packet, its cause and what to do. Rules may be those ' +
-        'of kube-proxy in any mode, of Sluice, or of others; a rule that cannot be read is named.',
+        'of kube-proxy in any mode, of Sluice, or foreign ones; a rule that cannot be read is named.',
     )
     .argument('<OBSERVED>', 'a file of `sluiced observe`')
     .argument('[DIR]', 'a bundle directory, or a Git revision of one', 'rendered')

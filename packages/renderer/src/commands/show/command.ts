@@ -13,13 +13,13 @@ export function addShow(program: Command): void {
     'sluice show rendered --node node-a --tool iptables | iptables-restore --noflush',
     'sluice show rendered --node node-a --tool nft | nft -f -',
     'sluice show rendered --node node-a --tool nft --from before      # the transactions of the release, in mode nftables',
-    'sluice show rendered --node node-a --host host.yaml      # a file of `sluiced observe -o host.yaml`',
+    'sluice show rendered --node node-a --host node-a.json      # a file of `sluiced observe -o node-a.json`',
   ])
     .summary('print the rules of a node in native syntax')
     .description('Prints the resolved rules of one node, in a form that can be loaded by hand.')
     .argument('[DIR]', 'the bundle directory', 'rendered')
     .requiredOption('--node <NAME>', 'the node', notEmpty)
-    .option('--host <FILE>', 'facts about the host, as written by `sluiced observe`', notEmpty)
+    .option('--host <FILE>', 'a file of `sluiced observe`: facts about the host', notEmpty)
     .option('--service <NS/NAME>', 'print only the lines of one Service', notEmpty)
     .addOption(
       new Option('--tool <TOOL>', 'print only the text for one tool').choices([

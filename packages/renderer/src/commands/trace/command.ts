@@ -19,7 +19,7 @@ export function addTrace(program: Command): void {
     .option('--node <NAME>', 'the node; required without --live', notEmpty)
     .option(
       '--live <FILE>',
-      'trace through the rules that `sluiced observe` found on a node, whoever made them, instead of a bundle',
+      'trace through the rules that `sluiced observe` found on a node, of any program, instead of a bundle',
       notEmpty,
     )
     .requiredOption('--from <ADDRESS>', 'the source address; `node` for the node itself', notEmpty)

@@ -1,5 +1,5 @@
 import { xml } from '../xml.ts';
-import type { PrintedParity } from './print.ts';
+import type { PrintedParity } from './printed.ts';
 import { packetText, resultText } from './text.ts';
 
 /**

@@ -1,6 +1,6 @@
 import { type ParityCause, parityCauses } from '@sluice/bundle';
 import { type SarifResult, sarifDocument, sarifResult, sarifResultsMax } from '../sarif-document.ts';
-import type { PrintedParity } from './print.ts';
+import type { PrintedParity } from './printed.ts';
 import { packetText } from './text.ts';
 
 const titles: Readonly<Record<ParityCause | 'not-covered', string>> = {

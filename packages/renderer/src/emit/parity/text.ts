@@ -1,6 +1,6 @@
 import type { NotCovered, ParityDifference, ParityPacket, ParityReport } from '@sluice/bundle';
 import { printEndpoint } from '@sluice/netfilter';
-import type { PrintedParity } from './print.ts';
+import type { PrintedParity } from './printed.ts';
 
 /** Sources named in a line. */
 const sourcesMax = 6;

@@ -10,7 +10,7 @@ import {
 import type { FlowOutcome, FlowSource } from '../flows/flow.ts';
 import { outcomeOf } from '../flows/outcome.ts';
 import { asSent, type NodeProgram } from '../flows/program.ts';
-import type { ObservedNode } from './observed-node.ts';
+import type { ObservedNode } from '../observed/node.ts';
 
 /** What the observed rules do with a packet. */
 export type ObservedOutcome =

@@ -91,7 +91,7 @@ const single: Readonly<Record<Aspect, Usual>> = {
   shares: {
     cause: 'bug',
     advice:
-      'The endpoints are equal and their shares are not: somebody changed rules or weights by hand, or one side is wrong. Restart kube-proxy, which writes its rules anew, and observe again',
+      'The endpoints are equal and their shares are not: rules or weights were changed by hand, or one side is wrong. Restart kube-proxy, which writes its rules anew, and observe again',
   },
   masquerade: {
     cause: 'bug',

@@ -11,7 +11,7 @@ import {
 import { factOf, type NodeOf } from '../bundle/node.ts';
 import type { BundleView } from '../bundle/view.ts';
 import { baseTreatmentOf } from '../flows/base-treatment.ts';
-import type { ObservedNode } from './observed-node.ts';
+import type { ObservedNode } from '../observed/node.ts';
 
 /** Later packets of connections, and packets of none, that a node forwards between its pods and others. */
 export interface ConnectionCase {

@@ -23,7 +23,7 @@ import { type ConnectionCase, connectionCases } from './connections.ts';
 import { desiredOutcome, ObservedTracer, packetOf } from './cases.ts';
 import { type DifferingCase, aspectOf } from './causes.ts';
 import { frontendsOf } from './frontends.ts';
-import { observedNode, type ObservedNode } from './observed-node.ts';
+import { observedNode, type ObservedNode } from '../observed/node.ts';
 
 /** What a comparison in one family found. */
 export interface FamilyComparison {

@@ -3,7 +3,7 @@ import { type Family, placeOfServer, placesIn, placesInTable, type TransportProt
 import type { BundleView } from '../bundle/view.ts';
 import { commonDestinations, compareDestinations, destinationsOf, placeOf } from '../flows/destinations.ts';
 import type { Destination } from '../flows/flow.ts';
-import type { ObservedNode } from './observed-node.ts';
+import type { ObservedNode } from '../observed/node.ts';
 
 /** Every frontend of either side, and places of no Service that rules can still match: each once, in order. */
 export function frontendsOf(

@@ -10,17 +10,15 @@ import {
   summariseNode,
 } from '@sluice/bundle';
 import { families, type Family, type Problem } from '@sluice/netfilter';
+import type { PlaceOf } from '../observed/place.ts';
 import { nodeOf, ReviewStopped } from '../bundle/node.ts';
 import { type BundleView, hasFamily, viewOf } from '../bundle/view.ts';
 import { causeOf, type DifferingCase } from './causes.ts';
 import type { ConnectionCase } from './connections.ts';
 import { compareFamily, type FamilyComparison } from './family.ts';
 import { titleOf } from './frontends.ts';
-import { missingParts, observedModes } from './observed-parts.ts';
+import { missingParts, observedModes } from '../observed/parts.ts';
 import { printOutcome } from './print-outcome.ts';
-
-/** Where a rule is in the observed file, such as `observed.json:1204`; undefined: there is no such line. */
-export type PlaceOf = (rule: string) => string | undefined;
 
 /**
  * Compares how a node's kernel treats packets of Services with how a bundle would: every frontend of either side from every class of

@@ -10,8 +10,8 @@ import {
   TraceError,
 } from '@sluice/netfilter';
 import { asSent } from '../flows/program.ts';
-import { observedNode } from '../parity/observed-node.ts';
-import type { PlaceOf } from '../parity/parity.ts';
+import { observedNode } from '../observed/node.ts';
+import type { PlaceOf } from '../observed/place.ts';
 import type { TracedPath } from './trace-node.ts';
 
 /** A packet to trace through the observed rules of a node. */
