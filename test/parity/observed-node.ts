@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import type { ParityReport } from '@sluice/bundle';
 import { programPath } from '@sluice/testing';
 import { execa } from 'execa';
+import type { Host } from '../netns/cluster-host.ts';
 import type { KubeItem } from './api-server.ts';
 import { nodeName } from './clusters.ts';
 import { fenceOf } from './fence.ts';
@@ -72,26 +73,32 @@ export class ObservedKubeProxy {
   }
 
   /** `sluiced observe` on the node. @returns the file */
-  async observe(): Promise<string> {
-    const file = join(this.#dir, `observed-${++this.#reports}.json`);
-    const config = join(this.#dir, 'sluiced.yaml');
-    const values = {
-      apiVersion: 'sluice.dev/v1alpha1',
-      kind: 'SluicedConfig',
-      node: nodeName,
-      state: join(this.#dir, 'state'),
-    };
-    writeFileSync(config, JSON.stringify({ ...values, signatures: { policy: 'none' } }));
-    await this.#node.node.host.run([process.execPath, programPath('sluiced'), 'observe', '-c', config, '-o', file], {
-      timeoutMs: 60_000,
-    });
-    return file;
+  observe(): Promise<string> {
+    return observeOn(this.#node.node.host, join(this.#dir, `observed-${++this.#reports}`));
   }
 
   async close(): Promise<void> {
     await this.#node.close();
     rmSync(this.#dir, { recursive: true, force: true });
   }
+}
+
+/** `sluiced observe` on a host. @param folder a new one @returns the file */
+export async function observeOn(host: Host, folder: string): Promise<string> {
+  mkdirSync(folder);
+  const [file, config] = [join(folder, 'observed.json'), join(folder, 'sluiced.yaml')];
+  const values = {
+    apiVersion: 'sluice.dev/v1alpha1',
+    kind: 'SluicedConfig',
+    node: nodeName,
+    state: join(folder, 'state'),
+    signatures: { policy: 'none' },
+  };
+  writeFileSync(config, JSON.stringify(values));
+  await host.run([process.execPath, programPath('sluiced'), 'observe', '-c', config, '-o', file], {
+    timeoutMs: 60_000,
+  });
+  return file;
 }
 
 /** `sluice parity -o json`, with its exit code. */

@@ -1,11 +1,16 @@
 // @module-tag all
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { atTier, randomOf, seed } from '@sluice/testing';
 import { describe, expect, test } from 'vitest';
+import type { KubeItem } from './api-server.ts';
 import { drawCluster, itemsOf } from './clusters.ts';
-import { ObservedKubeProxy, parity } from './observed-node.ts';
+import { observeOn, ObservedKubeProxy, parity } from './observed-node.ts';
 import { planted, plantedCluster, plantedInTable } from './planted.ts';
 import { needPrograms } from './programs.ts';
 import { nftablesSettings, type ProxySetting, settings } from './settings.ts';
+import { Renderer, SluiceNode } from './sluice-node.ts';
 
 /** The rules of the real kube-proxy, observed in a kernel and compared with Sluice's bundle of the same objects. */
 
@@ -49,6 +54,39 @@ test('in another mode only documented differences are found', { timeout: 180_000
     await node.close();
   }
 });
+
+test.each([
+  ['iptables', 'flat'],
+  ['iptables', 'tree'],
+  ['nftables', 'tree'],
+] as const)(
+  "Sluice's own rules in mode %s, layout %s, are equivalent to their bundle",
+  { timeout: 180_000 },
+  async (mode, layout) => {
+    const dir = mkdtempSync(join(tmpdir(), 'sluice-own-'));
+    // In Sluice's table of mode nftables session affinity is not understood.
+    const cluster = itemsOf(drawCluster(12, randomOf(seed))).map(withoutAffinity);
+    const setting = { title: mode, config: { mode } };
+    const renderer = new Renderer(setting, programs().minor, join(dir, 'renderer'));
+    await renderer.render(cluster);
+    const node = await SluiceNode.start(layout, renderer, programs().wire, join(dir, layout));
+    try {
+      await node.put();
+      const { report } = await parity(await observeOn(node.node.host, join(dir, 'observed')), renderer.bundle);
+      expect(report).toMatchObject({ result: 'equivalent', differences: [], coverage: { notCovered: [] } });
+    } finally {
+      await node.close();
+      rmSync(dir, { recursive: true, force: true });
+    }
+  },
+);
+
+function withoutAffinity(item: KubeItem): KubeItem {
+  const { spec } = item as { readonly spec?: object };
+  if (item.kind !== 'Service' || !spec) return item;
+  const { sessionAffinityConfig: _config, ...rest } = spec as Record<string, unknown>;
+  return { ...item, spec: { ...rest, sessionAffinity: 'None' } } as KubeItem;
+}
 
 describe.each([
   ['iptables', settings[0], planted],

@@ -1,3 +1,4 @@
+import type { Family } from '../family.ts';
 import type { TraceFlow } from '../trace/flow.ts';
 import { listOf, objectOf, textOf } from './nft-values.ts';
 import type { LiveHook } from './rule.ts';
@@ -23,14 +24,22 @@ const numbers = { tcp: '6', udp: '17', sctp: '132' } as const;
 
 /** @returns undefined for an expression that is not read */
 export function fieldOf(expression: unknown): Field | undefined {
-  const { payload, meta, ct, fib } = objectOf(expression);
+  const { payload, meta, ct, fib, '&': masked } = objectOf(expression);
+  if (Array.isArray(masked)) return zeroOf(masked);
   if (payload !== undefined)
     return payloadOf(textOf(objectOf(payload)['protocol']), textOf(objectOf(payload)['field']));
   if (meta !== undefined) return metas[textOf(objectOf(meta)['key'])];
-  if (ct !== undefined) return connections[textOf(objectOf(ct)['key'])];
+  if (ct !== undefined) return objectOf(ct)['dir'] === 'reply' ? undefined : connections[textOf(objectOf(ct)['key'])];
   if (fib !== undefined && textOf(objectOf(fib)['result']) === 'type')
     return typeOf(listOf(objectOf(fib)['flags']).map(textOf));
   return undefined;
+}
+
+/** An address with no bit left, by which Sluice's maps spell each address of a node. */
+function zeroOf([of, mask]: readonly unknown[]): Field | undefined {
+  const field = fieldOf(of);
+  if (!field || (mask !== '0.0.0.0' && mask !== '::')) return undefined;
+  return { of: (flow, hook) => field.of(flow, hook)?.map(() => mask), asks: 'else' };
 }
 
 function payloadOf(protocol: string, field: string): Field | undefined {
@@ -61,7 +70,16 @@ const metas: Readonly<Record<string, Field>> = {
   mark: one(({ mark }) => String(mark)),
 };
 
+const originalOf = (family: Family): Field => ({
+  of: (_flow, hook) => (hook.family === family ? [hook.original.destination.text] : []),
+  asks: 'else',
+});
+
 const connections: Readonly<Record<string, Field>> = {
+  'ip daddr': originalOf('ipv4'),
+  'ip6 daddr': originalOf('ipv6'),
+  'proto-dst': one((_flow, { original }) => String(original.port)),
+  protocol: { of: (_flow, hook) => [hook.protocol, numbers[hook.protocol]], asks: 'else' },
   state: one((_flow, { state }) => state.toLowerCase()),
   status: { of: (flow) => (flow.translated ? ['dnat'] : []), asks: 'else' },
   direction: one(() => 'original'),

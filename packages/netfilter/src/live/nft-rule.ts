@@ -254,10 +254,10 @@ function chooseOf(
   const elements = named?.elements ?? (Array.isArray(set) ? new Elements(set, true) : undefined);
   if (!elements) return undefined;
   const fields = (listOf(objectOf(key)['concat']).length > 0 ? listOf(objectOf(key)['concat']) : [key]).map(
-    (part): Field | number | undefined => chanceOf(part) ?? fieldOf(part),
+    (part): Field | Spread | undefined => spreadOf(part) ?? fieldOf(part),
   );
   if (fields.some((field) => field === undefined)) return undefined;
-  const all = fields as readonly (Field | number)[];
+  const all = fields as readonly (Field | Spread)[];
   const title = typeof data === 'string' ? `${data} ` : '';
   return {
     kind: 'choose',
@@ -275,23 +275,34 @@ function chooseOf(
   };
 }
 
-/** `numgen random mod 3`, and hashes of the client, which spread all clients evenly: the number of values. */
-function chanceOf(part: unknown): number | undefined {
-  const { numgen, jhash, symhash } = objectOf(part);
-  const of = objectOf(numgen ?? jhash ?? symhash);
-  return numgen === undefined && jhash === undefined && symhash === undefined ? undefined : Number(of['mod']);
+/** Numbers from the first on, each as likely. */
+interface Spread {
+  readonly from: number;
+  readonly count: number;
 }
 
+/** `numgen random mod 3`, and hashes of the client, which spread all clients evenly. */
+function spreadOf(part: unknown): Spread | undefined {
+  const { numgen, jhash, symhash } = objectOf(part);
+  const drawn = numgen ?? jhash ?? symhash;
+  const { mod, offset = 0 } = objectOf(drawn);
+  const [count, from] = [Number(textOf(mod)), Number(textOf(offset))];
+  return drawn === undefined || !(count >= 1 && count <= spreadMax) ? undefined : { from, count };
+}
+
+/** Sluice's longest list of endpoints. */
+const spreadMax = 65_536;
+
 function keysWithShares(
-  fields: readonly (Field | number)[],
+  fields: readonly (Field | Spread)[],
   flow: TraceFlow,
   hook: LiveHook,
 ): readonly { readonly parts: readonly string[]; readonly share: number }[] | undefined {
   let keys: readonly { readonly parts: readonly string[]; readonly share: number }[] = [{ parts: [], share: 1 }];
   for (const field of fields) {
     const values =
-      typeof field === 'number'
-        ? Array.from({ length: field }, (_, n) => ({ value: String(n), share: 1 / field }))
+      'count' in field
+        ? Array.from({ length: field.count }, (_, n) => ({ value: String(field.from + n), share: 1 / field.count }))
         : (field.of(flow, hook) ?? []).map((value) => ({ value, share: 1 }));
     keys = keys.flatMap(({ parts, share }) =>
       values.map((one) => ({ parts: [...parts, one.value], share: share * one.share })),

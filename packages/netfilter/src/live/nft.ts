@@ -85,17 +85,23 @@ function chainOf(
   };
 }
 
+/** Maps that name an address; node ports of Sluice have one without bits. */
+const withAddress = ['service-ips', 'no-endpoint-services', 'svc4', 'svc6', 'none4', 'none6'];
+const placeMaps = [...withAddress, 'service-nodeports', 'no-endpoint-nodeports'];
+
 /** Where the maps of kube-proxy's table lead: `tcp 10.96.0.10 80`, and of node ports `tcp  30080`. */
 export function placesInTable({ name, objects }: ListedTable): readonly string[] {
-  if (name !== 'kube-proxy') return [];
+  if (!ownTables.has(name)) return [];
   return objects.flatMap((object) => {
     const map = objectOf(object['map']);
-    const at = ['service-ips', 'no-endpoint-services', 'service-nodeports', 'no-endpoint-nodeports'].indexOf(
-      textOf(map['name']),
-    );
+    const at = placeMaps.indexOf(textOf(map['name']));
     if (at < 0) return [];
     return new Elements(listOf(map['elem']), true).all.map(({ parts }) =>
-      at < 2 ? `${parts[1] ?? ''} ${parts[0] ?? ''} ${parts[2] ?? ''}` : `${parts[0] ?? ''}  ${parts[1] ?? ''}`,
+      at < withAddress.length
+        ? `${parts[1] ?? ''} ${isAnyAddress(parts[0]) ? '' : (parts[0] ?? '')} ${parts[2] ?? ''}`
+        : `${parts[0] ?? ''}  ${parts[1] ?? ''}`,
     );
   });
 }
+
+const isAnyAddress = (text: string | undefined): boolean => text === '0.0.0.0' || text === '::';

@@ -69,6 +69,8 @@ export interface LiveHook {
   readonly remembers: string | undefined;
   readonly state: PacketState;
   readonly isLocal: (address: Address) => boolean;
+  /** The destination of the connection before any translation. */
+  readonly original: { readonly destination: Address; readonly port: number };
   readonly notes: TraceNotes;
 }
 

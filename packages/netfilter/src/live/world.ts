@@ -20,7 +20,7 @@ export function passLive(
   { tables, notes, state = 'NEW', outOf = () => undefined }: LiveWorld,
   flows: readonly TraceFlow[],
   stage: TableName,
-  at: Pick<LiveHook, 'name' | 'family' | 'protocol' | 'remembers' | 'isLocal' | 'in'>,
+  at: Pick<LiveHook, 'name' | 'family' | 'protocol' | 'remembers' | 'isLocal' | 'in' | 'original'>,
 ): readonly TraceFlow[] {
   const isEnded = ({ verdict }: TraceFlow): boolean => verdict === 'drop' || verdict === 'reject';
   const open = flows.flatMap((flow) => (isEnded(flow) ? [] : [{ ...flow, verdict: undefined }]));

@@ -35,7 +35,15 @@ export function trace(program: FamilyProgram, packet: Packet, world: World): rea
     incoming: string,
   ): readonly TraceFlow[] =>
     world.live
-      ? passLive(world.live, flows, table, { name, family, protocol, remembers, isLocal, in: incoming })
+      ? passLive(world.live, flows, table, {
+          name,
+          family,
+          protocol,
+          remembers,
+          isLocal,
+          in: incoming,
+          original: start,
+        })
       : flows;
   const pass = (
     given: readonly TraceFlow[],

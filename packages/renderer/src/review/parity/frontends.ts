@@ -1,4 +1,4 @@
-import { nftTableIn, type Observation } from '@sluice/bundle';
+import { type NftTable, nftTableIn, type Observation } from '@sluice/bundle';
 import { type Family, placeOfServer, placesIn, placesInTable, type TransportProtocol } from '@sluice/netfilter';
 import type { BundleView } from '../bundle/view.ts';
 import { commonDestinations, compareDestinations, destinationsOf, placeOf } from '../flows/destinations.ts';
@@ -28,9 +28,13 @@ export function frontendsOf(
 }
 
 function observedFrontends(seen: Observation, node: ObservedNode, family: Family): readonly Destination[] {
-  const table = nftTableIn(seen, family === 'ipv4' ? 'ip' : 'ip6', 'kube-proxy');
+  const tables = [nftTableIn(seen, family === 'ipv4' ? 'ip' : 'ip6', 'kube-proxy'), nftTableIn(seen, 'inet', 'sluice')];
   const servers = [...(node.ipvs?.virtualServers.keys() ?? [])].flatMap((key) => placeOfServer(key) ?? []);
-  const places = new Set([...placesIn(node.tables), ...(table ? placesInTable(table) : []), ...servers]);
+  const places = new Set([
+    ...placesIn(node.tables),
+    ...tables.flatMap((table) => (table ? placesOf(table, family) : [])),
+    ...servers,
+  ]);
   const own = new Set(node.addresses);
   return [...places].flatMap((place): readonly Destination[] => {
     const [protocol = '', address = '', port = ''] = place.split(' ');
@@ -49,3 +53,7 @@ export function titleOf({ kind, address, port, protocol }: Destination): string 
   if (kind === 'localhost') return `localhost ${port}/${protocol}`;
   return `${address.includes(':') ? `[${address}]` : address}:${port}/${protocol}`;
 }
+
+/** Sluice's table has both families. */
+const placesOf = (table: NftTable, family: Family): readonly string[] =>
+  placesInTable(table).filter((place) => place.includes('  ') || place.includes(':') === (family === 'ipv6'));
