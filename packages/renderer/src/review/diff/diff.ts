@@ -32,6 +32,12 @@ export function diffBundles(old: BundleFiles, fresh: BundleFiles): BundleDiff | 
   const [before, after] = [viewOf(old, memory), viewOf(fresh, memory)];
   if (!('index' in before)) return before;
   if (!('index' in after)) return after;
+  return diffViews(before, after);
+}
+
+/** `diffBundles` for two views, which should share one memory. */
+export function diffViews(before: BundleView, after: BundleView): BundleDiff | readonly Problem[] {
+  const [old, fresh] = [before.files, after.files];
   const changed = changedPaths(old, fresh);
   try {
     const settings = settingChanges(before, after, changed);

@@ -6,6 +6,7 @@ import {
   type Family,
   nftFamily,
   onAllNodes,
+  perObject,
   planeOf,
   type ServiceLines,
   type TableName,
@@ -13,7 +14,8 @@ import {
 import { rulesAt, serviceOf, type ViewedFiles } from '../bundle/files.ts';
 import { commentBlockOf, type HeaderNotes, notesFor, notesOf } from '../bundle/header.ts';
 import { virtualLines } from '../bundle/lines.ts';
-import { hasLines, toolOf, tools } from '../bundle/tools.ts';
+import type { Memory } from '../bundle/memory.ts';
+import { hasLines, toolAt, toolOf, tools } from '../bundle/tools.ts';
 import type { BundleView } from '../bundle/view.ts';
 import type { ServiceFacts } from './facts.ts';
 import { factsOf } from './of-services.ts';
@@ -38,10 +40,28 @@ export function familiesOf(tool: BundleTool): readonly Family[] {
 export function factsAt(view: ViewedFiles, path: string): readonly ServiceFacts[] {
   const what = readPath(path);
   if (what?.kind !== 'service' || what.tool === 'ipset') return [];
-  const { tool } = what;
-  return familiesOf(tool).map((family) =>
-    hasLines(tool) ? factsOfLines(view, path, family) : factsOfRules(view, path, family),
-  );
+  return familiesOf(what.tool).map((family) => factsOfFile(view, path, family));
+}
+
+/** The last facts of a path and family, with the texts that they were read from. */
+interface KnownFacts {
+  readonly texts: readonly string[];
+  readonly facts: ServiceFacts;
+}
+
+/** Bundles that are compared share a memory, and most of their files: those are read once. */
+const knownFacts = perObject((_memory: Memory) => new Map<string, readonly KnownFacts[]>());
+
+/** @throws ReviewStopped when nodes would refuse the file */
+function factsOfFile(view: ViewedFiles, path: string, family: Family): ServiceFacts {
+  const known = knownFacts(view.memory);
+  const key = `${family} ${path}`;
+  const texts = [path, path.replace(/ipvs$/, 'ipset')].map((one) => view.files.get(one) ?? '');
+  const found = known.get(key)?.find((one) => one.texts.every((text, at) => text === texts[at]));
+  if (found) return found.facts;
+  const facts = hasLines(toolAt(path).tool) ? factsOfLines(view, path, family) : factsOfRules(view, path, family);
+  known.set(key, [...(known.get(key) ?? []), { texts, facts }]);
+  return facts;
 }
 
 /**
@@ -54,8 +74,8 @@ export function factsIn(view: BundleView, { profile, service, family }: ServiceP
   const mode = view.profiles.get(profile)?.mode ?? 'iptables';
   const tool = { iptables: toolOf[family], ipvs: 'ipvs', nftables: 'nft' } as const;
   const path = serviceFile(profile, namespace, name, tool[mode]);
-  if (mode === 'iptables') return view.files.has(path) ? factsOfRules(view, path, family) : undefined;
-  const facts = factsOfLines(view, path, family);
+  if (mode === 'iptables') return view.files.has(path) ? factsOfFile(view, path, family) : undefined;
+  const facts = factsOfFile(view, path, family);
   return facts.ports.length === 0 ? undefined : facts;
 }
 

@@ -1,4 +1,4 @@
-import { addressOfEndpoint, compareText } from '@sluice/netfilter';
+import { addressOfEndpoint, compareText, perObject } from '@sluice/netfilter';
 import { readPath } from '@sluice/bundle';
 import type { AddressFacts, PortFacts, ServiceFacts } from './facts.ts';
 import { factsAt } from './read.ts';
@@ -18,7 +18,9 @@ export type ServiceEntries = ReadonlyMap<string, readonly ServiceEntry[]>;
  * The facts of every Service of a bundle, of all modes.
  * @throws ReviewStopped when nodes would refuse a file
  */
-export function serviceEntries(view: BundleView): ServiceEntries {
+export const serviceEntries = perObject(entriesIn);
+
+function entriesIn(view: BundleView): ServiceEntries {
   const entries = new Map<string, ServiceEntry[]>();
   const seen = new Set<string>();
   for (const path of [...view.files.keys()].toSorted(compareText)) {

@@ -1,4 +1,13 @@
-import { addressOfEndpoint, cidrContains, type Family, forbiddenEndpoint, parseCidr } from '@sluice/netfilter';
+import {
+  addressOfEndpoint,
+  type Cidr,
+  cidrContains,
+  type Family,
+  forbiddenEndpoint,
+  isInCidr,
+  parseAddress,
+  parseCidr,
+} from '@sluice/netfilter';
 import { nodeFile, valueOf } from '@sluice/bundle';
 import type { Violation } from './finding.ts';
 import { type ServiceEntry, hostsOf, lineOf } from '../facts/service-entries.ts';
@@ -30,7 +39,10 @@ export function endpointRanges(context: PolicyContext): readonly Violation[] {
     if (networks.length === 0) return [];
     const texts = new Set(facts.ports.flatMap(({ endpoints }) => endpoints.map(({ text }) => text)));
     return [...texts]
-      .filter((text) => !networks.some((cidr) => cidrContains(cidr, addressOfEndpoint(text))))
+      .filter((text) => {
+        const address = parseAddress(addressOfEndpoint(text));
+        return address === undefined || !networks.some((cidr) => isInCidr(address, cidr));
+      })
       .map((text) => ({
         code: 'ENDPOINT_RANGE',
         subject: facts.service,
@@ -42,12 +54,15 @@ export function endpointRanges(context: PolicyContext): readonly Violation[] {
   });
 }
 
-function networksOf({ view, settings }: PolicyContext, family: Family): readonly string[] {
+function networksOf({ view, settings }: PolicyContext, family: Family): readonly Cidr[] {
   const pods = [...view.nodes.values()].map(({ values }) => valueOf(values, family, 'podCIDR'));
   const clusters = [...view.profiles.values()].map(({ values }) => valueOf(values, family, 'clusterCIDR'));
   const known = [...new Set([...pods, ...clusters])].filter((cidr): cidr is string => typeof cidr === 'string');
   if (known.length === 0) return [];
-  return [...known, ...(settings.endpointRanges ?? [])].filter((cidr) => parseCidr(cidr)?.family === family);
+  return [...known, ...(settings.endpointRanges ?? [])].flatMap((text) => {
+    const cidr = parseCidr(text);
+    return cidr?.family === family ? [cidr] : [];
+  });
 }
 
 /** ENDPOINT_LOCAL */

@@ -2,7 +2,7 @@ import type { BundleFiles } from '@sluice/bundle';
 import { compareText, type Problem } from '@sluice/netfilter';
 import { Memory } from '../bundle/memory.ts';
 import { ReviewStopped } from '../bundle/node.ts';
-import { viewOf } from '../bundle/view.ts';
+import { type BundleView, viewOf } from '../bundle/view.ts';
 import { endpointRanges, externalIPs, localAddresses, rangesOfOneFamily, takenAddresses } from './addresses.ts';
 import { type FindingLevel, policyRules, type PolicySubject } from './catalogue.ts';
 import { changedFacts, lostServices, widenedRanges } from './changes.ts';
@@ -72,12 +72,27 @@ const changeRules = [
  * Checks a bundle against the policy. Pure: the day is an argument.
  * @returns the findings, waived or not; or the problems for which nodes would refuse a bundle
  */
-export function checkPolicy({ files, base, input, settings, today }: PolicyInput): PolicyResult | readonly Problem[] {
+export function checkPolicy({ files, base, ...rest }: PolicyInput): PolicyResult | readonly Problem[] {
   const memory = new Memory();
-  const side = sideOf(files, memory);
-  const before = base === undefined ? undefined : sideOf(base, memory);
+  const view = viewOf(files, memory);
+  if (!('index' in view)) return view;
+  const before = base && viewOf(base, memory);
+  if (before && !('index' in before)) return before;
+  return checkViews({ view, ...(before && { base: before }), ...rest });
+}
+
+/** The input of a policy check whose bundles are parsed; they should share one memory. */
+export interface ViewedInput extends Pick<PolicyInput, 'input' | 'settings' | 'today'> {
+  readonly view: BundleView;
+  readonly base?: BundleView;
+}
+
+/** `checkPolicy` for views. */
+export function checkViews({ view, base, input, settings, today }: ViewedInput): PolicyResult | readonly Problem[] {
+  const side = sideOf(view);
+  const before = base && sideOf(base);
   if (!('view' in side)) return side;
-  if (before !== undefined && !('view' in before)) return before;
+  if (before && !('view' in before)) return before;
   const context: PolicyContext = { ...side, settings };
   const found = [
     ...stateRules.flatMap((rule) => rule(context)),
@@ -93,9 +108,7 @@ export function checkPolicy({ files, base, input, settings, today }: PolicyInput
   return { findings, losses: lossesOf(context), checked };
 }
 
-function sideOf(files: BundleFiles, memory: Memory): ReviewedBundle | readonly Problem[] {
-  const view = viewOf(files, memory);
-  if (!('index' in view)) return view;
+function sideOf(view: BundleView): ReviewedBundle | readonly Problem[] {
   try {
     return { view, services: serviceEntries(view) };
   } catch (error) {
