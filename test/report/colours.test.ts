@@ -1,13 +1,13 @@
-import { inflateSync } from 'node:zlib';
 import { receiptOutcomes } from '@sluice/bundle';
 import { expect, test } from 'vitest';
 import { fleetHtml } from '../../packages/renderer/src/emit/fleet/html.ts';
 import { receiptOf, target } from '../../packages/renderer/src/fleet/fleet.fixture.ts';
 import { judgeFleet } from '../../packages/renderer/src/fleet/fleet.ts';
 import { chromium, type Scheme, screenshot, visit } from './chromium.ts';
-import { bundle, pageOf } from './example.ts';
+import { brightness, readPng } from './png.ts';
+import { shopPage } from './shop.ts';
 
-const page = pageOf(bundle('02-node-port'), bundle('03-load-balancer'));
+const page = shopPage();
 const noBrowser = chromium === undefined;
 const browserMs = 90_000;
 
@@ -16,6 +16,9 @@ const browserMs = 90_000;
  * it. Runs in the page.
  */
 const measure = `
+  // All views at once, as on paper, in the colours of the screen.
+  dispatchEvent(new Event('beforeprint'));
+  document.querySelectorAll('.view').forEach((view) => view.classList.add('current'));
   document.querySelectorAll('details').forEach((part) => { part.open = true; });
   const canvas = document.createElement('canvas').getContext('2d', { willReadFrequently: true });
   const rgba = (text) => {
@@ -75,46 +78,11 @@ test.skipIf(noBrowser).each([
   },
 );
 
-/** The mean brightness of a PNG of 8 bits a channel without interlacing, 0 to 1 (PNG, third edition, section 9.2: filters). */
-function brightness(png: Buffer): number {
-  const [width, height, channels] = [png.readUInt32BE(16), png.readUInt32BE(20), png[25] === 6 ? 4 : 3];
-  const data: Buffer[] = [];
-  for (let at = 8; at < png.length; at += png.readUInt32BE(at) + 12) {
-    if (png.toString('latin1', at + 4, at + 8) === 'IDAT')
-      data.push(png.subarray(at + 8, at + 8 + png.readUInt32BE(at)));
-  }
-  const raw = inflateSync(Buffer.concat(data));
-  const stride = width * channels;
-  let above: Buffer = Buffer.alloc(stride);
-  let sum = 0;
-  for (let row = 0; row < height; row++) {
-    const filter = raw[row * (stride + 1)];
-    const line = Buffer.from(raw.subarray(row * (stride + 1) + 1, (row + 1) * (stride + 1)));
-    for (let n = 0; n < stride; n++) {
-      const [left, up, corner] = [line[n - channels] ?? 0, above[n]!, above[n - channels] ?? 0];
-      line[n] = (line[n]! + predicted(filter, left, up, corner)) & 255;
-      if (n % channels < 3) sum += line[n]!;
-    }
-    above = line;
-  }
-  return sum / (width * height * 3 * 255);
-}
-
-function predicted(filter: number | undefined, left: number, up: number, corner: number): number {
-  if (filter === 1) return left;
-  if (filter === 2) return up;
-  if (filter === 3) return (left + up) >> 1;
-  if (filter !== 4) return 0;
-  const [a, b, c] = [Math.abs(up - corner), Math.abs(left - corner), Math.abs(left + up - 2 * corner)];
-  if (a <= b && a <= c) return left;
-  return b <= c ? up : corner;
-}
-
 test.skipIf(noBrowser)(
   '(needs chromium) screenshots: the background is light or dark as preferred',
   { timeout: browserMs },
   async () => {
-    const seen = async (scheme: Scheme): Promise<number> => brightness(await screenshot(page, scheme));
+    const seen = async (scheme: Scheme): Promise<number> => brightness(readPng(await screenshot(page, scheme)));
     expect(await seen('light')).toBeGreaterThan(0.85);
     expect(await seen('dark')).toBeLessThan(0.25);
   },

@@ -4,12 +4,33 @@ import { element } from './element.ts';
 export interface VirtualList<T> {
   /** Replaces the items and scrolls to the top. */
   show(items: readonly T[]): void;
+  /** Makes a row the active one, as a click does, without choosing it. */
+  mark(index: number): void;
+}
+
+/** Whether the window is as narrow as a telephone: rows have several lines then. The style sheet has the same width. */
+export const isNarrow = (): boolean => matchMedia('(max-width: 820px)').matches;
+
+/** What a page on paper has of a list. */
+const printedMax = 300;
+
+/** Lists are on paper as they are on the screen, but whole: those of views that are made for printing, too. */
+let isPrinting = false;
+const redraws: (() => void)[] = [];
+for (const [event, printing] of [
+  ['beforeprint', true],
+  ['afterprint', false],
+] as const) {
+  globalThis.addEventListener?.(event, () => {
+    isPrinting = printing;
+    for (const redraw of redraws) redraw();
+  });
 }
 
 export interface VirtualListOptions<T> {
   readonly box: HTMLElement;
-  /** In pixels, as in the style sheet. */
-  readonly rowHeight: number;
+  /** In pixels, as in the style sheet; asked for at each drawing, because it depends on the width. */
+  readonly rowHeight: () => number;
   /** Builds the content of a row. */
   readonly row: (item: T) => readonly Node[];
   /** Called when a row becomes the active one. */
@@ -29,18 +50,36 @@ const steps: Readonly<Record<string, (rows: number) => number>> = {
   End: () => Number.POSITIVE_INFINITY,
 };
 
+/** Calls `by` with the rows that a key moves. @param page the rows in sight */
+function listenToKeys(box: HTMLElement, page: () => number, by: (move: number) => void): void {
+  box.addEventListener('keydown', (event) => {
+    const step = steps[event.key];
+    if (!step) return;
+    event.preventDefault();
+    by(step(Math.max(1, page())));
+  });
+}
+
 /**
  * Turns an element into a list box: arrow keys, Page Up and Down, Home, End and clicks move the active row. Screen readers announce each
  * row's position in the whole list.
  */
-export function virtualList<T>({ box, rowHeight, row, choose }: VirtualListOptions<T>): VirtualList<T> {
+export function virtualList<T>({ box, rowHeight: heightOf, row, choose }: VirtualListOptions<T>): VirtualList<T> {
+  let rowHeight = heightOf();
   let items: readonly T[] = [];
   let active = -1;
   const track = element('div', { class: 'track' });
   box.append(track);
   const draw = (): void => {
-    const first = Math.max(0, Math.floor(box.scrollTop / rowHeight) - spareRows);
-    const last = Math.min(items.length, Math.ceil((box.scrollTop + box.clientHeight) / rowHeight) + spareRows);
+    rowHeight = heightOf();
+    track.style.height = `${items.length * rowHeight}px`;
+    const seen = Math.floor(box.scrollTop / rowHeight);
+    const [first, last] = isPrinting
+      ? [0, Math.min(items.length, printedMax)]
+      : [
+          Math.max(0, seen - spareRows),
+          Math.min(items.length, seen + Math.ceil(box.clientHeight / rowHeight) + spareRows),
+        ];
     const rows = items.slice(first, last).map((item, at) => rowOf(first + at, item));
     track.replaceChildren(...rows);
     const shown = active >= first && active < last;
@@ -67,27 +106,29 @@ export function virtualList<T>({ box, rowHeight, row, choose }: VirtualListOptio
   const activate = (index: number): void => {
     const item = items[index];
     if (item === undefined) return;
+    mark(index);
+    choose(item);
+  };
+  const mark = (index: number): void => {
     active = index;
     const top = index * rowHeight;
     if (top < box.scrollTop) box.scrollTop = top;
     else if (top + rowHeight > box.scrollTop + box.clientHeight) box.scrollTop = top + rowHeight - box.clientHeight;
     draw();
-    choose(item);
   };
+  redraws.push(draw);
   box.addEventListener('scroll', draw, { passive: true });
   new ResizeObserver(draw).observe(box);
-  box.addEventListener('keydown', (event) => {
-    const step = steps[event.key];
-    if (!step || items.length === 0) return;
-    event.preventDefault();
-    const rows = Math.max(1, Math.floor(box.clientHeight / rowHeight) - 1);
-    activate(Math.min(items.length - 1, Math.max(0, active + step(rows))));
-  });
+  listenToKeys(
+    box,
+    () => Math.floor(box.clientHeight / rowHeight) - 1,
+    (move) => activate(Math.min(items.length - 1, Math.max(0, active + move))),
+  );
   return {
+    mark,
     show(fresh) {
       items = fresh;
       active = -1;
-      track.style.height = `${items.length * rowHeight}px`;
       box.scrollTop = 0;
       draw();
     },

@@ -1,38 +1,33 @@
 import type { PageData } from '../src/emit/report/data.ts';
-import { byId, element } from './element.ts';
-import { showFindings } from './findings.ts';
+import { showCluster } from './cluster.ts';
+import { showDrawing } from './drawing/drawing.ts';
+import { byId } from './element.ts';
 import { showFlows } from './flows.ts';
+import { showRules } from './rules.ts';
+import { startRouter, type View } from './router.ts';
+import { readServices } from './service-index.ts';
 import { showServices } from './services.ts';
 
 const data = JSON.parse(byId('data').textContent ?? '') as PageData;
+const services = readServices(data);
 
-showServices(data);
-showFlows(data);
-showFindings(data);
-showRaw();
+/** Views that the script draws, when they are first shown. The others are in the page already. */
+const views: Readonly<Record<string, () => View>> = {
+  changes: () => ({ show: ([severity]) => openSeverity(severity) }),
+  drawing: () => showDrawing(data),
+  services: () => showServices(data, services),
+  cluster: () => showCluster(data, services),
+  flows: () => showFlows(data),
+  rules: () => showRules(data.raw),
+};
+
+startRouter(views);
 document.documentElement.dataset['ready'] = 'true';
 
-/** The diff of a file is added when it is opened: all at once would be too much. */
-function showRaw(): void {
-  const { files, cut } = data.raw;
-  const box = byId('raw-files');
-  byId('raw').addEventListener('toggle', () => {
-    if (box.childElementCount > 0) return;
-    box.replaceChildren(...files.map(({ path, patch }) => fileOf(path, patch)));
-    if (cut > 0) box.append(element('p', {}, `${cut} more files differ; sluice diff --raw shows them all`));
-  });
-}
-
-function fileOf(path: string, patch: string): HTMLElement {
-  const details = element('details', {}, element('summary', {}, path));
-  details.addEventListener('toggle', () => {
-    if (details.childElementCount > 1) return;
-    details.append(element('pre', { tabindex: 0 }, ...patch.split('\n').map(lineOf)));
-  });
-  return details;
-}
-
-function lineOf(line: string): HTMLElement {
-  const kind = line.startsWith('+') ? 'added' : line.startsWith('-') ? 'removed' : line.startsWith('@') ? 'hunk' : '';
-  return element('span', kind === '' ? {} : { class: kind }, `${line}\n`);
+/** Scrolls to a severity, with its lists open. */
+function openSeverity(severity: string | undefined): void {
+  const section = severity === undefined ? null : document.getElementById(`severity-${severity}`);
+  if (!section) return;
+  for (const list of section.querySelectorAll('details')) list.open = true;
+  section.scrollIntoView({ block: 'start' });
 }

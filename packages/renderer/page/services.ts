@@ -1,87 +1,162 @@
+import { severityLabels } from '../src/review/report/severity.ts';
 import type { PageData, PageService } from '../src/emit/report/data.ts';
-import { drawing } from './drawing.ts';
+import { drawingOf } from './drawing/drawing.ts';
 import { byId, element } from './element.ts';
-import { virtualList } from './list.ts';
+import { isNarrow, virtualList } from './list.ts';
+import { fateSigns, fateWords, severityMark, shareBar } from './marks.ts';
+import { hashOf, type View } from './router.ts';
+import type { IndexedService } from './service-index.ts';
 
-/** Signs beside the colours, for colour-blind readers. */
-const signs = { same: ' ', added: '+', removed: '−', changed: '~' } as const satisfies Record<
-  PageService['fate'],
-  string
->;
-
-/** The list of Services with its search, and the drawing of the chosen Service or of all changed ones. */
-export function showServices(data: PageData): void {
+/** The list of Services with its search, and the one that the address names. */
+export function showServices(data: PageData, services: readonly IndexedService[]): View {
   const search = byId('service-search') as HTMLInputElement;
-  const fate = byId('service-fate') as HTMLSelectElement;
-  const texts = data.services.map(({ name, addresses, endpoints }) =>
-    [name, ...addresses, ...endpoints.map(({ text }) => text)].join(' ').toLowerCase(),
-  );
-  const list = virtualList<PageService>({
+  const kind = byId('service-kind') as HTMLSelectElement;
+  const list = virtualList<IndexedService>({
     box: byId('service-list'),
-    rowHeight: 30,
-    row: ({ name, fate: own, endpoints }) => [
-      element('span', { class: `sign ${own}`, title: own }, signs[own]),
-      element('span', { class: 'name', title: name }, name),
-      element('span', { class: 'count' }, String(endpoints.length)),
+    rowHeight: () => (isNarrow() ? 40 : 32),
+    row: (service) => [
+      service.isChanged ? markOf(service.read()) : element('span', { class: 'sign' }),
+      element('span', { class: 'name', title: service.name }, service.name),
     ],
-    choose: (service) => show([service]),
+    choose: ({ name }) => history.replaceState(null, '', hashOf('services', name)) ?? show(name),
   });
-  const show = (services: readonly PageService[]): void => {
-    byId('drawing').replaceChildren(drawing(data, services));
-    byId('drawing-title').textContent = titleOf(services, data);
-    byId('facts').replaceChildren(...factsOf(services));
+  const show = (name: string): void => {
+    const found = services.find((service) => service.name === name);
+    byId('service-detail').replaceChildren(
+      ...(found ? detailOf(found.read(), data) : [element('p', { class: 'quiet' }, 'Choose a Service.')]),
+    );
   };
-  const update = (): void => {
+  const update = (): readonly IndexedService[] => {
     const words = search.value.toLowerCase().split(/\s+/).filter(Boolean);
-    const found = data.services.filter(
-      (service, at) => isWanted(service, fate.value) && words.every((word) => texts[at]?.includes(word)),
+    const found = services.filter(
+      (service) => isWanted(service, kind.value) && words.every((word) => service.text.includes(word)),
     );
     list.show(found);
-    byId('service-count').textContent = `${found.length} of ${data.services.length}`;
+    byId('service-count').textContent = `${found.length} of ${services.length}`;
+    return found;
   };
   search.addEventListener('input', update);
-  fate.addEventListener('change', update);
-  byId('drawing-all').addEventListener('click', () => show(changedOf(data)));
-  if (changedOf(data).length === 0) fate.value = 'all';
-  update();
-  show(changedOf(data));
+  kind.addEventListener('change', update);
+  if (data.services.length === 0) kind.value = 'all';
+  let found = update();
+  return {
+    show([name]) {
+      if (name !== undefined && !found.some((one) => one.name === name)) {
+        kind.value = 'all';
+        search.value = '';
+        found = update();
+      }
+      show(name ?? found[0]?.name ?? '');
+      list.mark(found.findIndex((one) => one.name === (name ?? found[0]?.name)));
+    },
+  };
 }
 
-const changedOf = ({ services }: PageData): readonly PageService[] => services.filter(({ fate }) => fate !== 'same');
-
-function isWanted({ fate }: PageService, wanted: string): boolean {
-  return wanted === 'all' || (wanted === 'touched' ? fate !== 'same' : fate === wanted);
+function isWanted(service: IndexedService, kind: string): boolean {
+  if (kind === 'all') return true;
+  if (!service.isChanged) return false;
+  return kind === 'changed' || service.read().effects.some(({ severity }) => severity === kind);
 }
 
-function titleOf(services: readonly PageService[], data: PageData): string {
-  const [only] = services;
-  if (services.length === 1 && only && changedOf(data).length !== 1) return only.name;
-  return services.length === 0
-    ? 'No Service changes'
-    : services.length === 1
-      ? '1 changed Service'
-      : `${services.length} changed Services`;
+function markOf({ severity, fate }: PageService): Node {
+  return severity === undefined ? element('span', { class: 'sign' }, fateSigns[fate]) : severityMark(severity);
 }
 
-/** The maximum number of lists, and of lists that are initially open. */
-const listsMax = 40;
-const openMax = 4;
+/** What happens to a Service, its endpoints before and after, and its drawing. */
+function detailOf(service: PageService, data: PageData): readonly Node[] {
+  const { name, severity, effects, frontends, endpoints, facts } = service;
+  return [
+    element(
+      'h3',
+      { class: 'service-title' },
+      ...(severity === undefined ? [] : [severityMark(severity)]),
+      name,
+      element('span', { class: 'quiet' }, ` ${severity === undefined ? 'does not change' : severityLabels[severity]}`),
+    ),
+    element(
+      'ul',
+      { class: 'effects' },
+      ...effects.map(({ severity: own, text }) => element('li', {}, severityMark(own), element('span', {}, text))),
+    ),
+    element(
+      'p',
+      { class: 'frontends' },
+      ...frontends.map(({ kind, text, fate }) =>
+        element(
+          'span',
+          { class: `chip ${fate}` },
+          `${fate === 'same' ? '' : `${fateSigns[fate]} `}${kinds[kind]} `,
+          element('code', {}, text),
+        ),
+      ),
+    ),
+    element(
+      'div',
+      { class: 'card scroll', tabindex: 0, role: 'group', 'aria-label': `Drawing of ${name}` },
+      drawingOf(service, data.nodes),
+    ),
+    endpointTable(endpoints, data),
+    ...(facts.length === 0 ? [] : [factList(facts)]),
+  ];
+}
 
-/** The changes of Services, a list for each. */
-function factsOf(services: readonly PageService[]): readonly Node[] {
-  const left = services.length - listsMax;
-  const lists = services.slice(0, listsMax).map(({ name, fate, facts, addresses }) => {
-    const lines = facts.length === 0 ? [`${addresses.join(', ')}: nothing changes`] : facts;
+const kinds = {
+  cluster: 'ClusterIP',
+  external: 'external IP',
+  'load-balancer': 'load balancer',
+  'node-port': 'node port',
+} as const;
+
+/** The maximum number of endpoints in the table. */
+const endpointsMax = 300;
+const order = { removed: 0, added: 1, same: 2 } as const;
+
+/** Endpoints that leave, that come, that stay, with their shares. */
+function endpointTable(endpoints: PageService['endpoints'], { nodes }: PageData): HTMLElement {
+  const sorted = endpoints.toSorted((a, b) => order[a.fate] - order[b.fate]);
+  const rows = sorted.slice(0, endpointsMax).map(({ text, port, at, fate, before, after }) => {
+    const node = at === undefined ? undefined : nodes[at];
+    const place = node === undefined ? '–' : `${node.name}${node.zone === '' ? '' : `, zone ${node.zone}`}`;
     return element(
-      'details',
-      { open: services.length <= openMax },
-      element('summary', {}, `${signs[fate]} ${name}`),
-      element('ul', {}, ...lines.map((line) => element('li', { class: lineClass(line) }, line))),
+      'tr',
+      { class: fate },
+      element(
+        'td',
+        { 'data-label': 'endpoint' },
+        element('span', { class: `fate ${fate}` }, `${fateSigns[fate]} ${fateWords[fate]}`),
+        ' ',
+        element('code', {}, text),
+      ),
+      element('td', { 'data-label': 'port' }, port),
+      element('td', { 'data-label': 'node' }, place),
+      element('td', { 'data-label': 'before' }, shareBar(before, fate)),
+      element('td', { 'data-label': 'after' }, shareBar(after, fate)),
     );
   });
-  return left > 0 ? [...lists, element('p', { class: 'quiet' }, `… and ${left} more; choose them in the list`)] : lists;
+  const heads = ['endpoint', 'port', 'node and zone', 'share before', 'share after'];
+  const cut = endpoints.length - endpointsMax;
+  return element(
+    'div',
+    {},
+    element(
+      'table',
+      { class: 'stack endpoints' },
+      element('thead', {}, element('tr', {}, ...heads.map((head) => element('th', { scope: 'col' }, head)))),
+      element('tbody', {}, ...rows),
+    ),
+    ...(endpoints.length === 0 ? [element('p', { class: 'empty' }, 'No endpoints, before or after.')] : []),
+    ...(cut > 0 ? [element('p', { class: 'quiet' }, `${cut} more that stay`)] : []),
+  );
 }
 
-function lineClass(line: string): string {
-  return line.startsWith('+') ? 'added' : line.startsWith('-') ? 'removed' : '';
+function factList(facts: readonly string[]): HTMLElement {
+  const lines = facts.map((fact) =>
+    element('li', { class: { '+': 'added', '-': 'removed' }[fact.slice(0, 1)] ?? '' }, fact),
+  );
+  return element(
+    'details',
+    {},
+    element('summary', {}, `Declarations that change: ${facts.length}`),
+    element('ul', { class: 'facts' }, ...lines),
+  );
 }

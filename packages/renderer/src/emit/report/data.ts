@@ -1,20 +1,20 @@
 import type { FindingLevel } from '../../review/policy/catalogue.ts';
-import type { ChangeReport, Fate, FlowEffect } from '../../review/report/report.ts';
+import type { ChangeReport } from '../../review/report/report.ts';
+import type { Fate, ReportEndpoint, ReportFrontend } from '../../review/report/services.ts';
+import type { Severity } from '../../review/report/severity.ts';
+import type { FlowEffect } from '../../review/report/turn.ts';
 
-/** What the page of a report shows: texts, and indexes into the list of nodes. */
+/** What the script of a report's page draws: texts, and indexes into the list of nodes. */
 export interface PageData {
-  readonly verdict: string;
-  readonly old: string;
-  readonly new: string;
-  /** Counts for the summary. */
-  readonly tiles: readonly { readonly label: string; readonly value: string }[];
   readonly nodes: readonly PageNode[];
-  /** Changed ones first, then by name. */
+  /** Those with an effect or a changed declaration, worst first, then by name. */
   readonly services: readonly PageService[];
+  /** All others by name, a line each: `service-line.ts` reads them. */
+  readonly others: readonly string[];
+  /** Worst first. */
   readonly flows: readonly PageFlow[];
-  readonly settings: readonly string[];
-  /** Absent without a policy. */
-  readonly findings?: readonly PageFinding[];
+  /** The number of flows that are left out to limit the size of the page. */
+  readonly flowsCut: number;
   readonly raw: PageRaw;
 }
 
@@ -27,17 +27,18 @@ export interface PageNode {
 export interface PageService {
   readonly name: string;
   readonly fate: Fate;
-  readonly addresses: readonly string[];
+  readonly severity?: Severity;
+  readonly frontends: readonly ReportFrontend[];
   readonly endpoints: readonly PageEndpoint[];
-  /** The changes, one sentence each. */
+  /** What the change does to it, worst first. */
+  readonly effects: readonly { readonly severity: Severity; readonly text: string }[];
+  /** The changes of its declarations, one sentence each. */
   readonly facts: readonly string[];
 }
 
-export interface PageEndpoint {
-  readonly text: string;
+export interface PageEndpoint extends Pick<ReportEndpoint, 'text' | 'port' | 'fate' | 'before' | 'after'> {
   /** Index into the list of nodes; absent when the node is not known. */
   readonly at?: number;
-  readonly fate: ChangeReport['nodes'][number]['fate'];
 }
 
 export interface PageFlow {
@@ -45,20 +46,39 @@ export interface PageFlow {
   readonly to: string;
   readonly from: string;
   readonly on: string;
-  readonly old: string;
-  readonly new: string;
+  /** What differs, in one line. */
+  readonly what: string;
   readonly packet: string;
   readonly turn: FlowEffect;
   /** The classes of sources, for the filter. */
   readonly sources: readonly string[];
+  /** Where connections end, before or after. */
+  readonly branches: readonly PageBranch[];
+  /** Affinity, scheduler and the whole outcomes, before and after. */
+  readonly old: string;
+  readonly new: string;
 }
 
-export interface PageFinding {
+/** One end of connections, with its shares; absent: not an end there. */
+export interface PageBranch {
+  /** `10.244.1.5:8080`, or a verdict such as `REJECT`. */
+  readonly to: string;
+  readonly before?: number;
+  readonly after?: number;
+  /** Whether connections are masqueraded, before and after. */
+  readonly masked: readonly [boolean, boolean];
+}
+
+/** Findings with one sentence. */
+export interface FindingGroup {
   readonly level: FindingLevel | 'waived';
   readonly code: string;
-  readonly subject: string;
-  readonly text: string;
-  readonly where: string;
+  /** The rule's sentence. */
+  readonly title: string;
+  readonly reason: string;
+  readonly findings: readonly { readonly subject: string; readonly text: string; readonly where: string }[];
+  /** The number of findings that are left out to limit the size of the page. */
+  readonly cut: number;
 }
 
 export interface PageRaw {

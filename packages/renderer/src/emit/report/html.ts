@@ -1,4 +1,5 @@
 import type { ChangeReport } from '../../review/report/report.ts';
+import { verdictText } from '../../review/report/words.ts';
 import { htmlPage } from '../html-page.ts';
 import type { PageData } from './data.ts';
 import { pageBody } from './page-body.ts';
@@ -9,8 +10,8 @@ import { pageScript, pageStyle } from './page.generated.ts';
 export function reportHtml(report: ChangeReport, sides: ReportSides): string {
   const data = pageData(report, sides);
   return htmlPage({
-    title: `Sluice: ${data.verdict}`,
-    body: `${pageBody(data)}<script type="application/json" id="data">${inScript(data)}</script>\n`,
+    title: `Sluice: ${verdictText(report.diff)}`,
+    body: `${pageBody(report, data, sides)}<script type="application/json" id="data">${inScript(data)}</script>\n`,
     style: pageStyle,
     script: pageScript,
   });

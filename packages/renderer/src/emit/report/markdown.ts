@@ -1,12 +1,15 @@
 import type { ChangedFlow } from '../../review/diff/flow-changes.ts';
 import type { PolicyResult } from '../../review/policy/policy.ts';
-import { type ChangeReport, effectOf } from '../../review/report/report.ts';
+import type { ChangeReport } from '../../review/report/report.ts';
+import { effectOf } from '../../review/report/turn.ts';
 import { outcomeText, verdictText } from '../../review/report/words.ts';
 import { code, plain } from '../markdown.ts';
 import { countText } from '../policy/report.ts';
 import { factText, flowHead, packetText } from '../review/diff.ts';
 import { settingLines } from '../review/settings.ts';
 import { type DiffSize, webText } from './diff-size.ts';
+import { severityTable } from './severity-table.ts';
+import { turnOrder } from './flow-data.ts';
 
 /** The first line of a comment, by which a pipeline finds and updates its own comment. */
 export const commentMark = '<!-- sluice: report -->';
@@ -32,7 +35,7 @@ interface MarkdownSection {
 }
 
 /**
- * Prints the report for a comment: verdict first, then policy, Services, flows and settings. If it does not fit, rows are left out from the
+ * Prints the report for a comment: verdict and severities first, then policy, Services, flows and settings. If it does not fit, rows are left out from the
  * end of each section, with a count and a link to the rest.
  */
 export function reportMarkdown(report: ChangeReport, options: MarkdownOptions): string {
@@ -40,6 +43,7 @@ export function reportMarkdown(report: ChangeReport, options: MarkdownOptions): 
     commentMark,
     `### Sluice: ${plain(verdictText(report.diff))}`,
     '',
+    ...severityTable(report.effects),
     ...(report.policy === undefined ? [] : [`Policy: **${countText(report.policy)}**`, '']),
   ];
   const parts = [...policyPart(report.policy), servicesPart(report), flowsPart(report), settingsPart(report)].filter(
@@ -108,11 +112,9 @@ function servicesPart({ diff }: ChangeReport): MarkdownSection {
 const signs = { opens: 'opens', closes: '**closes**', moves: 'moves' } as const;
 
 function flowsPart({ diff }: ChangeReport): MarkdownSection {
-  // Lost traffic first.
-  const order = { closes: 0, opens: 1, moves: 2 } as const;
   const turned = diff.flows
     .map((flow) => ({ flow, turn: effectOf(flow.old, flow.new) }))
-    .toSorted((a, b) => order[a.turn] - order[b.turn]);
+    .toSorted((a, b) => turnOrder[a.turn] - turnOrder[b.turn]);
   const rows = turned.map(({ flow, turn }) => flowRow(flow, signs[turn]));
   const head = [
     '<details><summary>Traffic changes</summary>',
@@ -134,6 +136,6 @@ function settingsPart({ diff }: ChangeReport): MarkdownSection {
 }
 
 /** Escapes a URL as the target of a Markdown link in angle brackets. */
-function urlOf(url: string): string {
+export function urlOf(url: string): string {
   return url.replaceAll(/[<>\s]/g, (character) => encodeURIComponent(character));
 }

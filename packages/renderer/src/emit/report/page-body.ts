@@ -1,44 +1,107 @@
+import { severities, severityLabels } from '../../review/report/severity.ts';
+import { verdictText } from '../../review/report/words.ts';
+import type { ChangeReport } from '../../review/report/report.ts';
+import { countText } from '../policy/report.ts';
+import { settingLines } from '../review/settings.ts';
 import type { PageData } from './data.ts';
+import { effectsView, headline, severityTiles } from './effects-view.ts';
+import { findingGroups, policyView } from './findings.ts';
 import { html } from './html-text.ts';
+import type { ReportSides } from './page-data.ts';
+import { shapeSymbols } from './shapes.ts';
+import { whatIfView } from './what-if-view.ts';
 
-/** The content of the page before, or without, its script. */
-export function pageBody(data: PageData): string {
+/** A view of the page: its address is `#NAME`. Without the script all of them stand below each other. */
+interface View {
+  readonly name: string;
+  readonly title: string;
+  readonly count?: number;
+  readonly body: string;
+}
+
+/** The page before, or without, its script: headline, severities, what changes, the policy and settings. */
+export function pageBody(report: ChangeReport, data: PageData, sides: ReportSides): string {
+  const views = viewsOf(report, data, sides);
   return [
-    '<a class="skip" href="#flows">To the flows</a>\n<header>\n',
-    `<p class="quiet">Sluice compares <code>${html(data.old)}</code> with <code>${html(data.new)}</code></p>\n`,
-    `<h1>${html(data.verdict)}</h1>\n`,
-    `<dl class="tiles">${data.tiles.map(({ label, value }) => `<div><dt>${html(label)}</dt><dd>${html(value)}</dd></div>`).join('')}</dl>\n`,
-    '<noscript><p>The lists on this page need JavaScript; <code>sluice diff</code> prints the same as text.</p></noscript>\n',
-    '</header>\n<main>\n',
-    policySection(data),
-    servicesSection,
-    flowsSection,
-    settingsSection(data),
-    rawSection(data),
-    '<footer>Made by sluice from the two bundles alone. Shares of endpoints are shares of new connections.</footer>\n</main>\n',
+    shapeSymbols(),
+    '<a class="skip" href="#changes">To what changes</a>\n<header>\n',
+    `<p class="sides"><b>Sluice</b> compares <code>${html(sides.old.name)}</code> with <code>${html(sides.fresh.name)}</code></p>\n`,
+    ...headOf(headline(report.effects), verdictText(report.diff), report.policy),
+    severityTiles(report.effects),
+    `</header>\n<nav aria-label="Views"><ul>${views.map(navItem).join('')}</ul></nav>\n<main>\n`,
+    '<noscript><p>Drawings, lists and flows on this page need JavaScript; <code>sluice diff</code> prints the same as text.</p></noscript>\n',
+    ...views.map(viewHtml),
+    '</main>\n<footer>Made by sluice from the two bundles alone. Shares are of new connections, by weight over all endpoints; flows have the shares on each node.</footer>\n',
   ].join('');
 }
 
-function policySection({ findings }: PageData): string {
-  if (findings === undefined) return '';
-  const text = findings.length === 0 ? '<p>No policy findings.</p>' : '<div id="findings"></div>';
-  return `<section aria-labelledby="policy-title"><h2 id="policy-title">Policy</h2>${text}</section>\n`;
+/** The worst first; the counts of everything below it. */
+function headOf(worst: string, verdict: string, policy: ChangeReport['policy']): readonly string[] {
+  const below = [
+    worst === '' ? '' : html(verdict),
+    policy === undefined ? '' : `<a href="#policy">Policy: ${html(countText(policy))}</a>`,
+  ].filter(Boolean);
+  return [
+    `<h1>${html(worst === '' ? verdict : worst)}</h1>\n`,
+    below.length === 0 ? '' : `<p class="verdict">${below.join('. ')}</p>\n`,
+  ];
+}
+
+function viewsOf(report: ChangeReport, data: PageData, sides: ReportSides): readonly View[] {
+  const { policy, whatIf, effects, diff } = report;
+  const names = { bundle: sides.fresh.name, ...(sides.config === undefined ? {} : { config: sides.config }) };
+  const settings = settingLines(diff);
+  const files = data.raw.files.length + data.raw.cut;
+  return [
+    { name: 'changes', title: 'Changes', count: effects.length, body: effectsView(effects) },
+    { name: 'drawing', title: 'Drawing', body: drawingBody },
+    { name: 'services', title: 'Services', count: data.services.length, body: servicesBody },
+    { name: 'cluster', title: 'Cluster', body: clusterBody },
+    { name: 'flows', title: 'Flows', count: diff.flows.length, body: flowsBody(data.flowsCut) },
+    ...(policy === undefined
+      ? []
+      : [
+          {
+            name: 'policy',
+            title: 'Policy',
+            count: policy.findings.length,
+            body: policyView(findingGroups(policy, names)),
+          },
+        ]),
+    ...(whatIf === undefined
+      ? []
+      : [{ name: 'what-if', title: 'What if', count: whatIf.length, body: whatIfView(whatIf) }]),
+    ...(settings.length === 0
+      ? []
+      : [{ name: 'settings', title: 'Settings', body: `<pre tabindex="0">${html(settings.join('\n'))}</pre>\n` }]),
+    { name: 'rules', title: 'Rules', count: files, body: '<div id="raw-files"></div>\n' },
+  ];
+}
+
+function navItem({ name, title, count }: View): string {
+  return `<li><a href="#${name}" data-to="${name}">${title}${count === undefined ? '' : ` <span class="count">${count}</span>`}</a></li>`;
+}
+
+function viewHtml({ name, title, body }: View): string {
+  return `<section class="view" id="view-${name}" data-view="${name}" aria-labelledby="view-${name}-title">\n<h2 id="view-${name}-title" tabindex="-1">${title}</h2>\n${body}</section>\n`;
 }
 
 const option = ([value, text]: readonly [string, string]): string => `<option value="${value}">${text}</option>`;
 
-const servicesSection = `<section aria-labelledby="services-title">
-<h2 id="services-title">Services, endpoints, nodes and zones</h2>
-<div class="split">
+const drawingBody = `<div class="bar"><span id="drawing-count" class="quiet" role="status"></span>
+<span class="buttons"><button type="button" id="zoom-out" aria-label="Zoom out">−</button><button type="button" id="zoom-in" aria-label="Zoom in">+</button><button type="button" id="zoom-fit">Fit</button></span></div>
+<p class="legend" id="drawing-keys"><span class="key stays">stays</span><span class="key comes">comes</span><span class="key leaves">leaves</span> <span class="quiet">A band is as wide as its share. Drag or use arrow keys to move, <kbd>+</kbd> and <kbd>−</kbd> or Ctrl and the wheel to zoom, <kbd>0</kbd> to fit.</span></p>
+<div id="canvas" class="canvas" tabindex="0" role="group" aria-label="Drawing of all changed Services" aria-describedby="drawing-keys"></div>
+`;
+
+const servicesBody = `<div class="split">
 <div>
 <div class="bar"><input id="service-search" type="search" placeholder="name or address" aria-label="Search Services">
-<select id="service-fate" aria-label="Which Services">${(
+<select id="service-kind" aria-label="Which Services">${(
   [
-    ['touched', 'changed, added or removed'],
-    ['added', 'added'],
-    ['removed', 'removed'],
-    ['changed', 'changed'],
-    ['all', 'all'],
+    ['changed', 'all that change'],
+    ...severities.map((severity) => [severity, severityLabels[severity]] as const),
+    ['all', 'all Services'],
   ] as const
 )
   .map(option)
@@ -46,23 +109,23 @@ const servicesSection = `<section aria-labelledby="services-title">
 <span id="service-count" class="quiet" role="status"></span></div>
 <div id="service-list" class="list" role="listbox" tabindex="0" aria-label="Services"></div>
 </div>
-<div>
-<div class="bar"><h3 id="drawing-title"></h3><button id="drawing-all" type="button">Draw all changes</button></div>
-<div id="drawing" class="panel" tabindex="0"></div>
-<div id="facts"></div>
+<div id="service-detail" class="detail" aria-live="polite"></div>
 </div>
-</div>
-</section>
 `;
 
-const flowsSection = `<section id="flows" aria-labelledby="flows-title">
-<h2 id="flows-title">Traffic changes</h2>
-<div class="bar"><input id="flow-search" type="search" placeholder="Service, address, port, node, endpoint" aria-label="Search flows">
+const clusterBody = `<p class="bar" id="cluster-path"></p>
+<p class="legend quiet">A cell has the endpoints of a namespace in a zone, with those that come (+) and leave (−); the stronger its colour, the more connections. Choose a namespace or a zone to look into it.</p>
+<div id="cluster-table" class="scroll" tabindex="0" role="region" aria-label="Endpoints by namespace and zone"></div>
+`;
+
+const flowsBody = (
+  cut: number,
+): string => `<div class="bar"><input id="flow-search" type="search" placeholder="Service, address, port, node, endpoint" aria-label="Search flows">
 <select id="flow-turn" aria-label="Kind of change">${(
   [
     ['all', 'everything'],
-    ['opens', 'opens: now has a destination'],
     ['closes', 'closes: no longer has a destination'],
+    ['opens', 'opens: now has a destination'],
     ['moves', 'moves: has another destination'],
   ] as const
 )
@@ -81,18 +144,7 @@ const flowsSection = `<section id="flows" aria-labelledby="flows-title">
   .map(option)
   .join('')}</select>
 <span id="flow-count" class="quiet" role="status"></span></div>
-<div class="head" aria-hidden="true"><span class="sign"></span><span>Service</span><span>to</span><span>from</span><span>before</span><span>after</span></div>
-<div id="flow-list" class="list short" role="listbox" tabindex="0" aria-label="Flows"></div>
-<div id="flow-detail" class="panel" aria-live="polite"><p class="quiet">Choose a flow to see its details and a packet to trace.</p></div>
-</section>
+${cut > 0 ? `<p class="quiet">${cut} more flows change; <code>sluice diff -o json</code> has all.</p>\n` : ''}<div class="head" aria-hidden="true"><span class="sign"></span><span>Service</span><span>to</span><span>from</span><span class="double">what changes</span></div>
+<div id="flow-list" class="list" role="listbox" tabindex="0" aria-label="Flows"></div>
+<div id="flow-detail" class="detail card" aria-live="polite"><p class="quiet">Choose a flow to see its ends, their shares and a packet to trace.</p></div>
 `;
-
-function settingsSection({ settings }: PageData): string {
-  if (settings.length === 0) return '';
-  return `<section><h2>Settings and nodes</h2><pre tabindex="0">${html(settings.join('\n'))}</pre></section>\n`;
-}
-
-function rawSection({ raw }: PageData): string {
-  const count = raw.files.length + raw.cut;
-  return `<section><h2>Rules</h2><details id="raw"><summary>Diff of ${count} files</summary><div id="raw-files"></div></details></section>\n`;
-}

@@ -27,6 +27,10 @@ const verdicts = {
   drop: 'DROP',
 } as const satisfies Record<Branch['verdict'], string>;
 
+/** Where the connections of a branch end: `10.244.1.5:8080`, `REJECT with tcp-reset`. */
+export const endText = (branch: Branch): string =>
+  branchText({ ...branch, masquerade: false }, { share: false, masquerade: false });
+
 function branchText(
   { verdict, to, masquerade, share, reject }: Branch,
   show: { readonly share: boolean; readonly masquerade: boolean },

@@ -1,0 +1,83 @@
+import type { Effect, EffectSubject } from '../../review/report/effect.ts';
+import { type Severity, severities, severityLabels, severityPlurals } from '../../review/report/severity.ts';
+import { html } from './html-text.ts';
+import { shapeMark } from './shapes.ts';
+
+/** The maximum number of subjects of one sentence in a page. */
+const subjectsMax = 500;
+/** Severities in the headline. */
+const headlineMax = 3;
+/** A longer list stands below its sentence; a much longer one is folded, unless it is grave. */
+const besideMax = 6;
+const openMax = 24;
+
+/** How many Services and other things each severity concerns. */
+export function severityCounts(effects: readonly Effect[]): Readonly<Record<Severity, number>> {
+  const names = Map.groupBy(effects, ({ severity }) => severity);
+  const count = (severity: Severity): number =>
+    new Set((names.get(severity) ?? []).flatMap(({ subjects }) => subjects.map(({ name }) => name))).size;
+  return Object.fromEntries(severities.map((severity) => [severity, count(severity)])) as Record<Severity, number>;
+}
+
+/** A tile for each severity, worst first, that leads to its sentences. */
+export function severityTiles(effects: readonly Effect[]): string {
+  const counts = severityCounts(effects);
+  const tiles = severities.map((severity) => {
+    const content = `${shapeMark(severity)}<strong>${counts[severity]}</strong><span>${severityLabels[severity]}</span>`;
+    return counts[severity] === 0
+      ? `<li class="tile none">${content}</li>`
+      : `<li><a class="tile ${severity}" href="#changes/${severity}">${content}</a></li>`;
+  });
+  return `<ul class="tiles" aria-label="What changes, by severity">${tiles.join('')}</ul>\n`;
+}
+
+/** The worst that a change does, in one line: `payments/ledger loses its last endpoint, 3 open to the outside`; empty when it is harmless. */
+export function headline(effects: readonly Effect[]): string {
+  const grave = severities.slice(0, severities.indexOf('moves')).flatMap((severity) => {
+    const names = new Set(
+      effects.filter((one) => one.severity === severity).flatMap(({ subjects }) => subjects.map(({ name }) => name)),
+    );
+    return names.size === 0 ? [] : [{ severity, names: [...names] }];
+  });
+  return grave
+    .slice(0, headlineMax)
+    .map(({ severity, names }) =>
+      names.length === 1 ? `${names[0]} ${severityLabels[severity]}` : `${names.length} ${severityPlurals[severity]}`,
+    )
+    .join(', ');
+}
+
+/** The sentences with their lists, worst first. */
+export function effectsView(effects: readonly Effect[]): string {
+  if (effects.length === 0) return '<p class="empty">Nothing changes.</p>\n';
+  const groups = [...Map.groupBy(effects, ({ severity }) => severity)];
+  return groups
+    .map(
+      ([severity, own]) =>
+        `<section class="severity ${severity}" id="severity-${severity}" aria-labelledby="severity-${severity}-title"><h3 id="severity-${severity}-title">${shapeMark(severity)}${html(capital(severityLabels[severity]))}</h3>\n${own.map(effectHtml).join('')}</section>\n`,
+    )
+    .join('');
+}
+
+/** Short lists stand beside their sentence, long ones are folded below it. */
+function effectHtml({ severity, sentence, subjects }: Effect): string {
+  const count = `<span class="count">${subjects.length}</span>`;
+  const title = `<span class="sentence">${html(capital(sentence))}</span>`;
+  const cut = subjects.length - subjectsMax;
+  const list = [
+    `<ul class="subjects">${subjects.slice(0, subjectsMax).map(subjectHtml).join('')}</ul>`,
+    cut > 0 ? `<p class="quiet">${cut} more; the list of Services has all</p>` : '',
+  ].join('');
+  if (subjects.length <= besideMax) return `<div class="card effect beside"><p>${count} ${title}</p>${list}</div>\n`;
+  const isOpen = subjects.length <= openMax || severity === 'last-endpoint' || severity === 'opens';
+  return `<details class="card effect"${isOpen ? ' open' : ''}><summary>${count} ${title}</summary>${list}</details>\n`;
+}
+
+function subjectHtml({ name, isService, details }: EffectSubject): string {
+  const shown = isService
+    ? `<a href="#services/${encodeURIComponent(name)}">${html(name)}</a>`
+    : `<b>${html(name)}</b>`;
+  return `<li>${shown}${details.length === 0 ? '' : ` <span class="detail">${details.map(html).join('; ')}</span>`}</li>`;
+}
+
+const capital = (text: string): string => `${text.slice(0, 1).toUpperCase()}${text.slice(1)}`;

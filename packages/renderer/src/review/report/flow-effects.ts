@@ -1,0 +1,107 @@
+import { compareText } from '@sluice/netfilter';
+import type { BundleDiff } from '../diff/diff.ts';
+import type { ChangedFlow } from '../diff/flow-changes.ts';
+import type { FlowOutcome } from '../flows/flow.ts';
+import { effectOf } from './turn.ts';
+import type { SingleEffect } from './effect.ts';
+import type { ReportService } from './services.ts';
+import type { Severity } from './severity.ts';
+import { destinationText, sourceText } from './words.ts';
+
+/**
+ * What changed flows do beyond what declarations say: source addresses, and what base rules, guards or nodes change. A Service whose
+ * declarations have the same severity is not named again.
+ */
+export function flowEffects(
+  { flows }: BundleDiff,
+  services: readonly ReportService[],
+  declared: readonly SingleEffect[],
+): readonly SingleEffect[] {
+  const outside = outsideAddresses(services);
+  const known = knownSeverities(declared);
+  return flows.flatMap((flow) => {
+    const [severity, sentence] = judge(flow, outside);
+    const names = flow.destination.services.length === 0 ? ['other traffic'] : flow.destination.services;
+    return names.flatMap((name): readonly SingleEffect[] =>
+      covering[severity].some((one) => known.get(name)?.has(one))
+        ? []
+        : [{ severity, sentence, name, isService: flow.destination.services.length > 0, detail: detailOf(flow) }],
+    );
+  });
+}
+
+/** The severities of declarations that already say what a flow of a severity says. */
+const covering = {
+  'last-endpoint': ['last-endpoint'],
+  opens: ['opens'],
+  'source-address': [],
+  connections: ['connections'],
+  closes: ['last-endpoint', 'closes'],
+  moves: ['opens', 'connections', 'closes', 'moves', 'adds'],
+  adds: ['adds', 'opens'],
+  settings: [],
+} as const satisfies Record<Severity, readonly Severity[]>;
+
+function knownSeverities(declared: readonly SingleEffect[]): ReadonlyMap<string, ReadonlySet<Severity>> {
+  const known = new Map<string, Set<Severity>>();
+  for (const { name, severity } of declared) known.set(name, (known.get(name) ?? new Set()).add(severity));
+  return known;
+}
+
+/** Addresses that clients outside of the cluster use; `203.0.113.9:80`. */
+function outsideAddresses(services: readonly ReportService[]): ReadonlySet<string> {
+  return new Set(
+    services.flatMap(({ frontends }) =>
+      frontends.flatMap(({ kind, text }) => (kind === 'external' || kind === 'load-balancer' ? [text] : [])),
+    ),
+  );
+}
+
+function judge(flow: ChangedFlow, outside: ReadonlySet<string>): readonly [Severity, string] {
+  const turn = effectOf(flow.old, flow.new);
+  if (turn === 'closes') return ['closes', 'no longer accepts connections'];
+  if (turn === 'opens') {
+    return isFromOutside(flow, outside)
+      ? ['opens', 'accepts connections from outside that it did not accept']
+      : ['adds', 'accepts connections that it did not accept'];
+  }
+  // On most nodes such a packet cannot be: an endpoint is elsewhere.
+  if ([flow.source, ...flow.alsoFrom].every((one) => one.class === 'endpoint'))
+    return ['moves', 'treats connections of its own endpoints differently'];
+  const mask = maskOf(flow.old, flow.new);
+  if (mask === 'on') return ['source-address', "shows its endpoints a node's address instead of the client's"];
+  if (mask === 'off') return ['source-address', "shows its endpoints the client's address instead of a node's"];
+  return ['moves', 'sends connections elsewhere, or in other shares'];
+}
+
+function isFromOutside({ source, alsoFrom, destination }: ChangedFlow, outside: ReadonlySet<string>): boolean {
+  if (![source, ...alsoFrom].some((one) => one.class === 'outside')) return false;
+  const { kind } = destination;
+  return (
+    kind === 'node-port' || kind === 'elsewhere' || outside.has(destinationText(destination).replace(/\/\w+$/, ''))
+  );
+}
+
+/**
+ * Whether masquerading starts or ends: for the endpoints of both sides, or, if there are none, for all of either. Masquerading replaces the
+ * client's address with one of the node.
+ */
+function maskOf(old: FlowOutcome, fresh: FlowOutcome): 'on' | 'off' | undefined {
+  const was = new Map(
+    old.branches.flatMap(({ to, masquerade }) => (to === undefined ? [] : [[to, masquerade] as const])),
+  );
+  const is = fresh.branches.flatMap(({ to, masquerade }) => (to === undefined ? [] : [[to, masquerade] as const]));
+  const both = is.filter(([to]) => was.has(to));
+  const turned = both.find(([to, masked]) => was.get(to) !== masked);
+  if (turned) return turned[1] ? 'on' : 'off';
+  if (both.length > 0 || was.size === 0 || is.length === 0) return undefined;
+  const [wasMasked, isMasked] = [[...was.values()], is.map(([, masked]) => masked)];
+  if (wasMasked.every(Boolean) && !isMasked.some(Boolean)) return 'off';
+  return !wasMasked.some(Boolean) && isMasked.every(Boolean) ? 'on' : undefined;
+}
+
+function detailOf({ source, alsoFrom, destination }: ChangedFlow): string {
+  const from = [...new Set([source, ...alsoFrom].map(sourceText))].toSorted(compareText);
+  const shown = from.length > 2 ? `${from[0]} and ${from.length - 1} more` : from.join(' and ');
+  return `${destinationText(destination)} from ${shown}`;
+}
