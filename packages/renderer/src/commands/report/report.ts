@@ -2,6 +2,7 @@ import { document, type Format } from '@sluice/cli';
 import { printPolicy } from '../../emit/policy/print.ts';
 import { diffSize } from '../../emit/report/diff-size.ts';
 import { commentCharactersMax, reportMarkdown } from '../../emit/report/markdown.ts';
+import { reportSummary } from '../../emit/report/summary.ts';
 import { printDiff } from '../../emit/review/diff.ts';
 import { exitCodes } from '../../exit.ts';
 import { isSame } from '../../review/diff/diff.ts';
@@ -21,6 +22,8 @@ export interface ReportOptions {
   readonly today?: string;
   /** Markdown that fits into a comment. */
   readonly comment?: boolean;
+  /** Markdown of a few lines. */
+  readonly summary?: boolean;
   readonly reportUrl?: string;
 }
 
@@ -46,13 +49,15 @@ export async function reportCommand(old: string, fresh: string, options: ReportO
 }
 
 async function printed(report: ChangeReport, sides: ReportSides, options: ReportOptions): Promise<string> {
+  const link = options.reportUrl === undefined ? {} : { reportUrl: options.reportUrl };
+  if (options.summary === true) return reportSummary(report, { bundle: sides.fresh.name, ...link });
   if (options.output === 'json') return document('ChangeReport', report);
   if (options.output === 'text') return `${printDiff(report.diff, 'text')}${policyText(report, sides)}`;
   if (options.output === 'html') return (await import('../../emit/report/html.ts')).reportHtml(report, sides);
   return reportMarkdown(report, {
     size: diffSize(sides.old.files, sides.fresh.files),
     ...(options.comment === true ? { charactersMax: commentCharactersMax } : {}),
-    ...(options.reportUrl === undefined ? {} : { reportUrl: options.reportUrl }),
+    ...link,
   });
 }
 

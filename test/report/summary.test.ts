@@ -1,0 +1,76 @@
+import { describe, expect, test } from 'vitest';
+import { reportSummary, summaryLinesMax } from '../../packages/renderer/src/emit/report/summary.ts';
+import type { Effect } from '../../packages/renderer/src/review/report/effect.ts';
+import { severities } from '../../packages/renderer/src/review/report/severity.ts';
+import { policyCodes } from '../../packages/renderer/src/review/policy/catalogue.ts';
+import { shopReport } from './shop.ts';
+
+const report = shopReport();
+const options = { bundle: 'rendered', reportUrl: 'https://ci.example/report' };
+const linesOf = (text: string): readonly string[] => text.trimEnd().split('\n');
+
+test('the summary leads with the severities, worst first', () => {
+  const lines = linesOf(reportSummary(report, options));
+  expect(lines.slice(0, 2)).toEqual([
+    '<!-- sluice: report -->',
+    '### Sluice: payments/ledger loses its last endpoint, 3 open to the outside, shop/api changes its source address',
+  ]);
+  expect(lines.filter((line) => /^\| \S+ \| \d/.test(line)).map((line) => line.split(' | ')[0])).toEqual(
+    ['🛑', '🔺', '🔶', '❌', '🔻', '🔵', '➕', '⬜'].map((sign) => `| ${sign}`),
+  );
+  expect(lines).toContain('- 🛑 **loses its last endpoint: connections are rejected**: `payments/ledger` http 80/TCP');
+  expect(lines.at(-1)).toBe('[The full report](<https://ci.example/report>)');
+});
+
+test('a bundle that does not change has a summary of one line', () => {
+  const diff = { ...report.diff, services: [], flows: [], settings: [], profiles: [] };
+  const { policy: _policy, ...same } = { ...report, diff, effects: [] };
+  expect(linesOf(reportSummary(same, { bundle: 'rendered' }))).toEqual([
+    '<!-- sluice: report -->',
+    '### Sluice: Nothing changes',
+  ]);
+});
+
+describe('whatever changes', () => {
+  const subjects = Array.from({ length: 10_000 }, (_, at) => ({
+    name: `${'n'.repeat(63)}/${'x'.repeat(58)}${at}`,
+    isService: true,
+    details: [`${'detail '.repeat(50)}${at}`],
+  }));
+  const effects = severities.flatMap((severity) =>
+    Array.from({ length: 40 }, (_, at): Effect => ({ severity, sentence: `does thing ${at}`, subjects })),
+  );
+  const [finding] = report.policy!.findings;
+  const findings = policyCodes.flatMap((code) =>
+    subjects.slice(0, 100).map(({ name }) => ({ ...finding!, code, subject: name, level: 'error' as const })),
+  );
+  const text = reportSummary({ ...report, effects, policy: { ...report.policy!, findings } }, options);
+
+  test('it stays under its lines, and names what is left out', () => {
+    expect(linesOf(text).length).toBeLessThan(summaryLinesMax);
+    expect(text.length).toBeLessThan(60_000);
+    expect(text).toMatch(/… and \d+ more sentences/);
+    expect(text).toMatch(/… and \d+ more rules/);
+    expect(text).toContain('(10000): ');
+    expect(text).toContain(' and 9994 more');
+  });
+});
+
+test.each(['](https://x.example)', '<img src=x onerror=alert(1)>', '`| a |`', '@everyone', '<!--'])(
+  'the name %j stays a name',
+  (name) => {
+    const effects: readonly Effect[] = [
+      {
+        severity: 'last-endpoint',
+        sentence: 'loses its last endpoint',
+        subjects: [{ name, isService: true, details: [name] }],
+      },
+    ];
+    const outside = reportSummary({ ...report, effects }, { bundle: 'rendered' })
+      .split('\n')
+      .slice(1)
+      .join('\n')
+      .replaceAll(/(?<!\\)`[^`\n]*`/g, '');
+    expect(outside).not.toMatch(/(?<!\\)<(?!u200b)|(?<!\\)\]\(|@(?!\u200B)/);
+  },
+);
