@@ -19,12 +19,16 @@ const limitMs = 30_000;
 
 /** One tab of a headless browser, led by the Chrome DevTools Protocol: it has the width of a telephone, too. */
 export interface Tab {
-  /** Opens a page and waits until it is drawn. */
-  open(url: string, width: number, scheme: Scheme): Promise<void>;
+  /** Opens a page and waits until it is drawn. @param isReady for this page, instead of that of the tab */
+  open(url: string, width: number, scheme: Scheme, isReady?: string): Promise<void>;
   /** Runs JavaScript in the page. @returns what it, or its promise, ends with */
   run(script: string): Promise<unknown>;
-  /** What the page shows, as a PNG. */
+  /** Presses a key, with its text if it types one: `ArrowDown`, `Tab`, `+`. */
+  press(key: string): Promise<void>;
+  /** What the window shows, as a PNG. */
   screenshot(): Promise<Buffer>;
+  /** The page on paper, as a PDF. */
+  paper(): Promise<Buffer>;
   /** What the console said, and what could not be loaded, since the page was opened. */
   complaints(): readonly string[];
   /** What was asked of any server since the page was opened. */
@@ -34,8 +38,8 @@ export interface Tab {
 
 const complaining = ['Runtime.consoleAPICalled', 'Runtime.exceptionThrown', 'Log.entryAdded', 'Network.loadingFailed'];
 
-/** Starts a browser with one tab. */
-export async function openTab(): Promise<Tab> {
+/** Starts a browser with one tab. @param isReady JavaScript that is true when the page's script has taken it over */
+export async function openTab(isReady = `document.querySelector('#app')?.__vue_app__`): Promise<Tab> {
   const home = mkdtempSync(join(tmpdir(), 'sluice-site-'));
   const args = [...flags, `--user-data-dir=${home}/profile`, '--remote-debugging-port=0', 'about:blank'];
   const child = spawn(chromium ?? 'chromium', args, { stdio: ['ignore', 'ignore', 'pipe'], env: { HOME: home } });
@@ -56,19 +60,31 @@ export async function openTab(): Promise<Tab> {
     return (result as { value?: unknown }).value;
   };
   return {
-    async open(url, width, scheme) {
+    async open(url, width, scheme, isReadyHere = isReady) {
       await ask('Emulation.setDeviceMetricsOverride', {
         width,
         height: 900,
         deviceScaleFactor: 1,
         mobile: width < 500,
       });
-      await ask('Emulation.setEmulatedMedia', { features: [{ name: 'prefers-color-scheme', value: scheme }] });
+      await ask('Emulation.setEmulatedMedia', {
+        features: [
+          { name: 'prefers-color-scheme', value: scheme },
+          { name: 'prefers-reduced-motion', value: 'reduce' },
+        ],
+      });
       heard.length = 0;
       await ask('Page.navigate', { url });
-      await run(settled);
+      await run(settled(isReadyHere));
     },
     run,
+    async press(key) {
+      const text = key.length === 1 ? { text: key } : key === 'Enter' ? { text: '\r' } : {};
+      const virtual = keyCodes[key] ?? key.toUpperCase().charCodeAt(0);
+      await ask('Input.dispatchKeyEvent', { type: 'keyDown', key, windowsVirtualKeyCode: virtual, ...text });
+      await ask('Input.dispatchKeyEvent', { type: 'keyUp', key, windowsVirtualKeyCode: virtual });
+    },
+    paper: async () => Buffer.from(String((await ask('Page.printToPDF', { printBackground: true }))['data']), 'base64'),
     screenshot: async () => Buffer.from(String((await ask('Page.captureScreenshot'))['data']), 'base64'),
     complaints: () => told(...complaining).map((params) => JSON.stringify(params)),
     requests: () =>
@@ -84,11 +100,25 @@ export async function openTab(): Promise<Tab> {
   };
 }
 
-/** Loaded, run and drawn: the page's own script has taken the page over when its app is mounted. */
-const settled = `new Promise((resolve, reject) => {
+/** Codes of keys that type nothing (UI Events, Windows virtual key codes). */
+const keyCodes: Readonly<Record<string, number>> = {
+  Tab: 9,
+  Enter: 13,
+  End: 35,
+  Home: 36,
+  PageUp: 33,
+  PageDown: 34,
+  ArrowLeft: 37,
+  ArrowUp: 38,
+  ArrowRight: 39,
+  ArrowDown: 40,
+};
+
+/** Loaded, run and drawn. */
+const settled = (isReady: string): string => `new Promise((resolve, reject) => {
   const endsMs = Date.now() + 20000;
   const look = () => {
-    if (document.readyState === 'complete' && document.querySelector('#app')?.__vue_app__)
+    if (document.readyState === 'complete' && (${isReady}))
       return requestAnimationFrame(() => requestAnimationFrame(resolve));
     if (Date.now() > endsMs) return reject(new Error('the page is not ready'));
     setTimeout(look, 20);

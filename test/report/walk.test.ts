@@ -1,0 +1,223 @@
+// @module-tag test
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { atTier } from '@sluice/testing';
+import { pictures, picturesFolder } from '../../tools/pictures.ts';
+import { openTab, type Tab } from '../docs/tab.ts';
+import { chromium, type Scheme } from './chromium.ts';
+import { difference, readPng } from './png.ts';
+import { shopPage, shopReport } from './shop.ts';
+
+const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
+const walkMs = 120_000;
+
+const views = [
+  'changes',
+  'drawing',
+  'services/shop%2Fweb',
+  'services/payments%2Fcards',
+  'cluster',
+  'cluster/namespace/shop/zone/eu-a',
+  'flows',
+  'policy',
+  'what-if',
+  'rules',
+] as const;
+
+const whatIf = [
+  {
+    kind: 'node' as const,
+    name: 'node-3',
+    lost: ['payments/ledger:http 80/TCP'],
+    over: ['shop/web:http 80/TCP 100 %'],
+    rules: ['SINGLE_NODE'],
+  },
+  { kind: 'zone' as const, name: 'eu-c', lost: [], over: [], rules: [] },
+];
+
+describe.skipIf(chromium === undefined)('(needs chromium) the page of a report', () => {
+  let tab: Tab;
+  let folder = '';
+  let url = '';
+
+  beforeAll(async () => {
+    folder = mkdtempSync(join(tmpdir(), 'sluice-walk-'));
+    const file = join(folder, 'report.html');
+    // The tools of the test need a policy that lets them run; what the page itself may do is tested in page.test.ts.
+    writeFileSync(file, shopPage('rendered', { ...shopReport(), whatIf }));
+    url = `file://${file}`;
+    tab = await openTab('document.documentElement.dataset.ready');
+  }, walkMs);
+  afterAll(async () => {
+    await tab.close();
+    rmSync(folder, { recursive: true, force: true });
+  });
+
+  const open = async (view: string, width = 1280, scheme: Scheme = 'light'): Promise<void> => {
+    // Another address: else the browser goes to the hash of the page that it has.
+    await tab.open('about:blank#', width, scheme, 'true');
+    await tab.open(`${url}#${view}`, width, scheme);
+  };
+
+  const widths = atTier<readonly (readonly [number, Scheme])[]>({
+    quick: [
+      [360, 'light'],
+      [1280, 'dark'],
+    ],
+    all: [
+      [360, 'light'],
+      [360, 'dark'],
+      [820, 'light'],
+      [1280, 'light'],
+      [1280, 'dark'],
+      [1920, 'light'],
+    ],
+  });
+
+  test.each(widths)(
+    'at %i pixels, %s, no view complains, asks for anything, is too wide or has a serious finding of axe',
+    { timeout: 2 * walkMs },
+    async (width, scheme) => {
+      for (const view of views) {
+        await open(view, width, scheme);
+        const seen = {
+          view,
+          beside: Math.max(0, Number(await tab.run('document.documentElement.scrollWidth - innerWidth'))),
+          shown: await tab.run(`document.querySelector('.view.current')?.dataset.view`),
+          complaints: tab.complaints(),
+          requests: tab.requests().filter((asked) => !asked.startsWith(url)),
+          findings: await findings(),
+        };
+        expect(seen).toEqual({
+          view,
+          beside: 0,
+          shown: view.split('/')[0],
+          complaints: [],
+          requests: [],
+          findings: [],
+        });
+      }
+    },
+  );
+
+  /** Serious and critical findings of axe: the rule with the first element. The tool itself is put into the page by the browser. */
+  async function findings(): Promise<unknown> {
+    return tab.run(`(async () => {
+      ${axe};
+      const { violations } = await axe.run(document, { resultTypes: ['violations'] });
+      return violations.filter(({ impact }) => impact === 'serious' || impact === 'critical').map(({ id, nodes }) => id + ' ' + nodes[0].html);
+    })()`);
+  }
+
+  test('axe sees what is wrong', async () => {
+    await open('changes');
+    await tab.run(`document.querySelector('main').insertAdjacentHTML('beforeend', '<button></button>')`);
+    expect(await findings()).toEqual(['button-name <button></button>']);
+  });
+
+  test('keys alone reach a view, a Service in its list, and move the drawing', { timeout: walkMs }, async () => {
+    await open('changes');
+    const focused = async (): Promise<string> =>
+      String(await tab.run(`document.activeElement.id || document.activeElement.textContent`));
+    for (let tabs = 0; !(await focused()).startsWith('Services') && tabs < 40; tabs++) await tab.press('Tab');
+    await tab.press('Enter');
+    expect(await tab.run('location.hash')).toBe('#services');
+    for (let tabs = 0; (await focused()) !== 'service-list' && tabs < 10; tabs++) await tab.press('Tab');
+    for (const key of ['Home', 'ArrowDown', 'ArrowDown']) await tab.press(key);
+    expect(await tab.run(`document.querySelector('.service-title').textContent`)).toContain('shop/api');
+    expect(await tab.run('location.hash')).toBe('#services/shop%2Fapi');
+    await open('drawing');
+    const viewBox = async (): Promise<readonly number[]> =>
+      String(await tab.run(`document.querySelector('#canvas svg').getAttribute('viewBox')`))
+        .split(' ')
+        .map(Number);
+    await tab.run(`document.getElementById('canvas').focus()`);
+    const [, top = 0, , height = 0] = await viewBox();
+    await tab.press('ArrowDown');
+    expect((await viewBox())[1]).toBeGreaterThan(top);
+    await tab.press('+');
+    expect((await viewBox())[3]).toBeLessThan(height);
+    await tab.press('0');
+    // All of it: the last Service is in sight, too.
+    expect(await tab.run(`document.getElementById('drawing-count').textContent`)).toMatch(
+      /^19 changed Services, 1 to 19 in sight/,
+    );
+  });
+
+  test('the drawing has every frontend, also node ports and load-balancer addresses', async () => {
+    await open('drawing');
+    await tab.run(`document.getElementById('canvas').focus()`);
+    const titles: string[] = [];
+    for (let page = 0; page < 12; page++) {
+      const seen = await tab.run(
+        `[...document.querySelectorAll('#canvas title')].map(({ textContent }) => textContent)`,
+      );
+      titles.push(...(seen as readonly string[]));
+      await tab.press('PageDown');
+    }
+    expect(titles).toEqual(
+      expect.arrayContaining([
+        '30022/TCP (node port), comes of shop/web',
+        '203.0.113.20:80 (load balancer) of media/stream',
+        '10.244.3.9:8080 (100 %), leaves of payments/ledger',
+      ]),
+    );
+  });
+
+  test('the address leads to a part of the cluster, and links lead on', async () => {
+    await open('cluster');
+    await tab.run(
+      `[...document.querySelectorAll('.matrix a')].find(({ textContent }) => textContent === 'shop').click()`,
+    );
+    await tab.run('new Promise(requestAnimationFrame)');
+    expect(await tab.run('location.hash')).toBe('#cluster/namespace/shop');
+    expect(await tab.run(`document.querySelector('.matrix tbody th a').getAttribute('href')`)).toMatch(
+      /^#services\/shop%2F/,
+    );
+  });
+
+  test('on paper every view has its content', { timeout: walkMs }, async () => {
+    await open('changes');
+    await tab.run(`dispatchEvent(new Event('beforeprint'))`);
+    const empty = await tab.run(
+      `[...document.querySelectorAll('.view')].filter((view) => view.textContent.trim().length < 40).map(({ dataset }) => dataset.view)`,
+    );
+    expect(empty).toEqual([]);
+    expect(await tab.run(`document.querySelectorAll('#flow-list .row').length`)).toBe(41);
+    expect((await tab.paper()).subarray(0, 5).toString()).toBe('%PDF-');
+  });
+
+  test('nothing moves by itself for readers who want that', async () => {
+    await open('changes');
+    expect(
+      await tab.run(
+        `[...document.querySelectorAll('*')].filter((part) => { const { transitionDuration, animationName } = getComputedStyle(part); return transitionDuration !== '0s' || animationName !== 'none'; }).length`,
+      ),
+    ).toBe(0);
+  });
+
+  test.each(pictures)(
+    'the picture $name of the documentation is what the page shows',
+    { timeout: walkMs },
+    async ({ name, view, width, scheme }) => {
+      await open(view, width, scheme);
+      const [now, stored] = [
+        readPng(await tab.screenshot()),
+        readPng(readFileSync(join(picturesFolder, `${name}.png`))),
+      ];
+      expect([now.width, now.height]).toEqual([stored.width, stored.height]);
+      // Of the same browser and fonts below 0.002; another view is above 0.03.
+      expect(difference(now, stored)).toBeLessThan(0.02);
+    },
+  );
+
+  test('pictures of other views differ', () => {
+    const [first, ...others] = pictures
+      .filter(({ width }) => width === 1280)
+      .map(({ name }) => readPng(readFileSync(join(picturesFolder, `${name}.png`))));
+    for (const other of others) expect(difference(first!, other)).toBeGreaterThan(0.02);
+  });
+});
