@@ -238,7 +238,7 @@ function placeNodes(endpoints: readonly EndpointRow[], nodes: readonly PageNode[
       column: 'zone',
       top: zoneTop,
       height: top - zoneTop,
-      text: zone === '' ? 'no zone' : `zone ${zone}`,
+      text: zoneText(zone),
       fate: 'same',
     });
     top += gap;
@@ -255,6 +255,9 @@ function placeNodes(endpoints: readonly EndpointRow[], nodes: readonly PageNode[
       })),
   };
 }
+
+/** `zone a`; `zone-1` says so itself. */
+const zoneText = (zone: string): string => (zone === '' ? 'no zone' : zone.startsWith('zone') ? zone : `zone ${zone}`);
 
 const kindNotes = {
   cluster: 'ClusterIP',

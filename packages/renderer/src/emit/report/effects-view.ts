@@ -7,9 +7,10 @@ import { shapeMark } from './shapes.ts';
 const subjectsMax = 500;
 /** Severities in the headline. */
 const headlineMax = 3;
-/** A longer list stands below its sentence; a much longer one is folded, unless it is grave. */
+/** A longer list stands below its sentence. */
 const besideMax = 6;
-const openMax = 24;
+/** Lists are open, worst first, until they have this many subjects together; the others are folded. */
+const openMax = 150;
 
 /** How many Services and other things each severity concerns. */
 export function severityCounts(effects: readonly Effect[]): Readonly<Record<Severity, number>> {
@@ -50,17 +51,19 @@ export function headline(effects: readonly Effect[]): string {
 /** The sentences with their lists, worst first. */
 export function effectsView(effects: readonly Effect[]): string {
   if (effects.length === 0) return '<p class="empty">Nothing changes.</p>\n';
+  let shown = 0;
+  const opened = new Set(effects.filter(({ subjects }) => (shown += subjects.length) <= openMax));
   const groups = [...Map.groupBy(effects, ({ severity }) => severity)];
   return groups
     .map(
       ([severity, own]) =>
-        `<section class="severity ${severity}" id="severity-${severity}" aria-labelledby="severity-${severity}-title"><h3 id="severity-${severity}-title">${shapeMark(severity)}${html(capital(severityLabels[severity]))}</h3>\n${own.map(effectHtml).join('')}</section>\n`,
+        `<section class="severity ${severity}" id="severity-${severity}" aria-labelledby="severity-${severity}-title"><h3 id="severity-${severity}-title">${shapeMark(severity)}${html(capital(severityLabels[severity]))}</h3>\n${own.map((effect) => effectHtml(effect, opened.has(effect))).join('')}</section>\n`,
     )
     .join('');
 }
 
-/** Short lists stand beside their sentence, long ones are folded below it. */
-function effectHtml({ severity, sentence, subjects }: Effect): string {
+/** Short lists stand beside their sentence, long ones below it. */
+function effectHtml({ sentence, subjects }: Effect, isOpen: boolean): string {
   const count = `<span class="count">${subjects.length}</span>`;
   const title = `<span class="sentence">${html(capital(sentence))}</span>`;
   const cut = subjects.length - subjectsMax;
@@ -69,7 +72,6 @@ function effectHtml({ severity, sentence, subjects }: Effect): string {
     cut > 0 ? `<p class="quiet">${cut} more; the list of Services has all</p>` : '',
   ].join('');
   if (subjects.length <= besideMax) return `<div class="card effect beside"><p>${count} ${title}</p>${list}</div>\n`;
-  const isOpen = subjects.length <= openMax || severity === 'last-endpoint' || severity === 'opens';
   return `<details class="card effect"${isOpen ? ' open' : ''}><summary>${count} ${title}</summary>${list}</details>\n`;
 }
 

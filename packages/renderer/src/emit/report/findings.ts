@@ -54,7 +54,7 @@ function groupHtml({ level, code, title, reason, findings, cut }: FindingGroup):
   const isOpen = level === 'error' || (level === 'warning' && count <= 10);
   return [
     `<details class="card effect"${isOpen ? ' open' : ''}><summary><span class="level ${level}">${level}</span> `,
-    `<span class="sentence">${html(capital(title))}</span> <code>${html(code)}</code> <span class="count">${count}</span></summary>`,
+    `<span class="sentence">${html(capital(title)).replaceAll(/`([^`]*)`/g, '<code>$1</code>')}</span> <code>${html(code)}</code> <span class="count">${count}</span></summary>`,
     `<p class="quiet">${html(reason)}.</p>`,
     '<table class="stack"><thead><tr><th scope="col">about</th><th scope="col">what</th><th scope="col">where</th></tr></thead>',
     `<tbody>${rows.join('')}</tbody></table>${more}</details>\n`,
