@@ -14,7 +14,7 @@ import { ipvsBench } from './ipvs.ts';
 import { interleave, ms, ratio, report, runMeasured } from './measure.ts';
 import { phasesBench } from './phases.ts';
 import { rehearsalBench } from './rehearsal.ts';
-import { review } from './review.ts';
+import { reportBench, review } from './review.ts';
 import { inboxBench } from './inbox.ts';
 import { kernelBench } from './kernel.ts';
 import { nftablesBench } from './nftables.ts';
@@ -175,6 +175,7 @@ await renderJson(
 await readYaml({ services: 10_000, endpointsPerService: 5, nodes: 1 });
 await archiveBench(10_000, rounds);
 await review(sluice, scratch, rounds);
+await reportBench(sluice, scratch, rounds);
 oneEndpoint(1000);
 oneEndpoint(10_000);
 await inboxBench(10_000);

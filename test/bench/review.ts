@@ -1,8 +1,10 @@
-import { cpSync, readFileSync, writeFileSync } from 'node:fs';
+import { cpSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { execFileSync } from 'node:child_process';
 import { clusterList } from './data.ts';
-import { interleave, ms, ratio, report, runMeasured } from './measure.ts';
+import { interleave, median, ms, ratio, report, runMeasured } from './measure.ts';
+import { openTab } from '../docs/tab.ts';
+import { chromium } from '../report/chromium.ts';
 
 /** The number of Services of the second bundle with another endpoint. */
 const changedServices = 100;
@@ -58,6 +60,65 @@ export async function review(sluice: string, scratch: string, rounds: number): P
     'under 300 ms',
     `sluice ls ${ms(runs.list.seconds)}, ratio ${ratio(runs.trace.seconds, runs.list.seconds)}`,
   );
+}
+
+/**
+ * The report on 10,000 Services on 100 nodes of which 100 differ: made beside the two commands whose work it has, and opened in a
+ * browser, if there is one.
+ */
+export async function reportBench(sluice: string, scratch: string, rounds: number): Promise<void> {
+  const services = 10_000;
+  const [old, fresh, page] = ['report-old', 'report-new', 'report.html'].map((name) => join(scratch, name)) as [
+    string,
+    string,
+    string,
+  ];
+  const [input, config] = [join(scratch, 'report.json'), join(scratch, 'report.yaml')];
+  writeFileSync(input, JSON.stringify(clusterList({ services, endpointsPerService: 5, nodes: 100 })));
+  writeFileSync(config, 'apiVersion: sluice.dev/v1alpha1\nkind: SluiceConfig\n');
+  execFileSync(sluice, ['render', '-f', input, '-o', old], { stdio: 'ignore' });
+  cpSync(old, fresh, { recursive: true });
+  for (let n = 0; n < changedServices; n++) changeEndpoint(fresh, n * 97, n);
+  const make = `"$0" report "$1" "$2" -c "$3" > "$4"; test $? -eq 1`;
+  const runs = await interleave(rounds, {
+    ours: () => runMeasured('/bin/sh', ['-c', make, sluice, old, fresh, config, page]),
+    again: () => runMeasured('/bin/sh', ['-c', make, sluice, old, fresh, config, page]),
+    diff: () => differing(sluice, [old, fresh]),
+    policy: () => runMeasured(sluice, ['policy', fresh, '--base', old, '-c', config]),
+  });
+  const parts = runs.diff.seconds + runs.policy.seconds;
+  report(
+    `sluice report, ${services} Services of which ${changedServices} differ`,
+    `${runs.ours.seconds.toFixed(2)} s, ${(statSync(page).size / 1e6).toFixed(2)} MB`,
+    'under 6 s and 3 MB; 20 s and 20 MB before facts were read once',
+    `sluice diff and sluice policy ${parts.toFixed(2)} s, ratio ${ratio(runs.ours.seconds, parts)}; A/A control ${ratio(runs.again.seconds, runs.ours.seconds)}`,
+  );
+  if (chromium !== undefined) await openings(page, rounds);
+}
+
+/** The time from the request of a view to its being drawn, beside an empty page. */
+async function openings(page: string, rounds: number): Promise<void> {
+  const tab = await openTab('document.documentElement.dataset.ready');
+  const opened = async (url: string, isReady?: string): Promise<number> => {
+    const started = performance.now();
+    await tab.open(url, 1280, 'light', isReady);
+    return (performance.now() - started) / 1000;
+  };
+  for (const view of ['changes', 'drawing', 'cluster']) {
+    const [ours, empty]: [number[], number[]] = [[], []];
+    for (let round = 0; round < rounds; round++) {
+      empty.push(await opened('about:blank#', 'true'));
+      ours.push(await opened(`file://${page}#${view}`));
+    }
+    const [own, least] = [median(ours), median(empty)];
+    report(
+      `the view ${view} of its page`,
+      ms(own),
+      'under 1 s',
+      `an empty page ${ms(least)}, ratio ${ratio(own, least)}`,
+    );
+  }
+  await tab.close();
 }
 
 /** A program that exits with 1 when two things differ. */
