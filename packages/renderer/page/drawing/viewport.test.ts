@@ -17,6 +17,10 @@ test('fit shows all of it', () => {
   expect(y).toBeLessThanOrEqual(0);
 });
 
+test('of a drawing of thousands fit shows what can be told apart', () => {
+  expect(fit(box, { width: 1100, height: 900_000 }).scale).toBe(0.06);
+});
+
 test('the point under the pointer stays where it is', () => {
   const view = pan({ ...start(box, content), scale: 2 }, 500, 2000, box, content);
   const at = { x: 400, y: 300 };

@@ -12,6 +12,8 @@ export interface Size {
 }
 
 const scaleMax = 3;
+/** Smaller, a Service would be less than two pixels high. */
+const scaleLeast = 0.06;
 /** Smaller texts cannot be read: a drawing that is wider than a telephone starts at this scale. */
 const scaleReadable = 0.62;
 /** Around the drawing, in units. */
@@ -23,14 +25,14 @@ export function start(box: Size, content: Size): Viewport {
   return clamp({ x: -margin, y: -margin, scale }, box, content);
 }
 
-/** The whole drawing. */
+/** The whole drawing, or as much of it as shows anything. */
 export function fit(box: Size, content: Size): Viewport {
   const scale = Math.min(1, scaleMin(box, content));
   return clamp({ x: -margin, y: -margin, scale }, box, content);
 }
 
 const scaleMin = (box: Size, content: Size): number =>
-  Math.min(box.width / (content.width + 2 * margin), box.height / (content.height + 2 * margin));
+  Math.max(scaleLeast, Math.min(box.width / (content.width + 2 * margin), box.height / (content.height + 2 * margin)));
 
 /** Moves by pixels. */
 export function pan({ x, y, scale }: Viewport, dx: number, dy: number, box: Size, content: Size): Viewport {
