@@ -64,7 +64,11 @@ export function showDrawing({ services, nodes }: PageData): View {
     draw();
   };
   listen(box, {
-    pan: (dx, dy) => to(pan(view, dx, dy, size(), content)),
+    pan: (dx, dy) => {
+      const { x, y } = view;
+      to(pan(view, dx, dy, size(), content));
+      return x !== view.x || y !== view.y;
+    },
     zoom: (factor, at) => to(zoom(view, factor, at ?? { x: size().width / 2, y: size().height / 2 }, size(), content)),
     fit: () => to(fit(size(), content)),
     open: (at) => {
@@ -83,11 +87,12 @@ export function showDrawing({ services, nodes }: PageData): View {
 
 function groupOf(block: Block, { name }: PageService, top: number, isPlain: boolean): SVGElement {
   const shapes = isPlain ? plainShapes(block) : blockShapes(block, name);
-  return shape('g', { transform: `translate(0 ${top})` }, ...shapes);
+  return shape('g', { transform: `translate(0 ${top})`, class: isPlain ? 'plain' : undefined }, ...shapes);
 }
 
 interface Moves {
-  readonly pan: (dx: number, dy: number) => void;
+  /** @returns whether the drawing moved */
+  readonly pan: (dx: number, dy: number) => boolean;
   readonly zoom: (factor: number, at?: { x: number; y: number }) => void;
   readonly fit: () => void;
   readonly open: (at: { x: number; y: number }) => void;
@@ -95,7 +100,7 @@ interface Moves {
 
 /** Mouse, touch, wheel and keys. A wheel without Ctrl moves the drawing, as it moves a page. */
 function listen(box: HTMLElement, { pan: move, zoom: scale, fit: whole, open }: Moves): void {
-  const keys: Readonly<Record<string, () => void>> = {
+  const keys: Readonly<Record<string, () => unknown>> = {
     ArrowUp: () => move(0, -keyStep),
     ArrowDown: () => move(0, keyStep),
     ArrowLeft: () => move(-keyStep, 0),
@@ -122,9 +127,10 @@ function listen(box: HTMLElement, { pan: move, zoom: scale, fit: whole, open }: 
   box.addEventListener(
     'wheel',
     (event) => {
-      event.preventDefault();
-      if (event.ctrlKey || event.metaKey) scale(Math.exp(-event.deltaY / 300), place(event));
-      else move(event.deltaX, event.deltaY);
+      const isZoom = event.ctrlKey || event.metaKey;
+      if (isZoom) scale(Math.exp(-event.deltaY / 300), place(event));
+      // At an end of the drawing the page moves on.
+      if (isZoom || move(event.deltaX, event.deltaY)) event.preventDefault();
     },
     { passive: false },
   );
