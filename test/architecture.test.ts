@@ -55,6 +55,7 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
   'applier/command-error': ['applier/ports', 'netfilter'],
   'applier/commands': [
     'applier/admission',
+    'applier/adoption',
     'applier/archive',
     'applier/command-error',
     'applier/config',
@@ -69,10 +70,12 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
     'applier/ipvs',
     'applier/nftables',
     'applier/kernel',
+    'applier/kube-proxy',
     'applier/limits',
     'applier/memory',
     'applier/message',
     'applier/order',
+    'applier/parity',
     'applier/plan',
     'applier/ports',
     'applier/preflight',
@@ -186,6 +189,20 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
     'bundle',
     'netfilter',
   ],
+  // The move from kube-proxy and back: transactions in order, each planned from what is there.
+  'applier/adoption': ['applier/plan', 'applier/ports', 'bundle', 'netfilter'],
+  // The unit or the static pod that kube-proxy is: files, and systemctl.
+  'applier/kube-proxy': ['applier/kernel', 'applier/ports', 'applier/state'],
+  // Certificates and reports of comparisons, read from files of others.
+  'applier/parity': [
+    'applier/inbox',
+    'applier/kernel',
+    'applier/limits',
+    'applier/message',
+    'applier/ports',
+    'bundle',
+    'netfilter',
+  ],
   'applier/plan': ['applier/ipvs', 'applier/limits', 'applier/nftables', 'applier/ports', 'netfilter'],
   // Facts in, one cause out: what it judges is what the applier's pure places know.
   'applier/doctor': ['applier/ports', 'netfilter'],
@@ -270,6 +287,7 @@ const pure: Readonly<Record<string, readonly string[]>> = {
   'applier/doctor': [],
   'applier/order': [],
   'applier/admission': [],
+  'applier/adoption': [],
   'applier/transaction': [],
   'applier/recovery': [],
   'applier/reconcile': [],

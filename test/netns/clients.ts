@@ -1,5 +1,12 @@
 import { readFileSync, writeFileSync } from 'node:fs';
-import { type SluicedNode, until } from './sluiced-node.ts';
+import { until } from './until.ts';
+
+/** The node that clients run on. */
+export interface ClientsNode {
+  readonly directory: string;
+  tool(command: readonly string[], input?: string): Promise<string>;
+  startProgram(command: readonly string[]): { kill(signal: 'SIGUSR2'): unknown };
+}
 
 /** Every pod answers with its own address; four clients open a connection as soon as the last one has ended, and record the answers. */
 const program = (file: string): string => `
@@ -27,7 +34,7 @@ const program = (file: string): string => `
 `;
 
 /** Gives the node three endpoints: number n has the addresses 10.244.0.(n + 1) and fd00:10::n; and routes to the Services. */
-export async function addPods(node: SluicedNode): Promise<void> {
+export async function addPods(node: ClientsNode): Promise<void> {
   const addresses = [1, 2, 3].flatMap((n) => [`10.244.0.${n + 1}/32 dev lo`, `fd00:10::${n}/128 dev lo nodad`]);
   const setUp = [
     ...addresses.map((one) => `ip addr add ${one}`),
@@ -48,7 +55,7 @@ export class Clients {
     this.#file = file;
   }
 
-  static async start(node: SluicedNode): Promise<Clients> {
+  static async start(node: ClientsNode): Promise<Clients> {
     const file = `${node.directory}/met`;
     writeFileSync(`${file}.cjs`, program(file));
     const child = node.startProgram([process.execPath, `${file}.cjs`]);
@@ -74,6 +81,11 @@ export class Clients {
     );
     const missing = frontends.filter((vip) => (answers[vip]?.['served'] ?? 0) === 0);
     return [...others, ...missing.map((vip) => `${vip}: never served`)];
+  }
+
+  /** By frontend: what was answered, and how often. */
+  answers(): Answers {
+    return this.#answers() ?? {};
   }
 
   served(): number {

@@ -155,7 +155,7 @@ export class Host {
 
 /** A program in the background. */
 export interface Daemon {
-  signal(name: 'TERM' | 'KILL' | 'HUP'): Promise<void>;
+  signal(name: 'TERM' | 'KILL' | 'HUP' | 'USR2'): Promise<void>;
   readonly ended: Promise<{ readonly exitCode: number; readonly output: string }>;
   stop(): Promise<void>;
 }

@@ -42,6 +42,9 @@ export const limits = {
   /** Timeout for one signature; OpenSSH needs 5 ms. */
   verifyTimeoutMs: 10_000,
   commandOutputBytesMax: 256 * 1024 * 1024,
+  /** Of `sluice parity`, for 10,000 Services: 20 s and less than 64 MiB. */
+  parityMs: 120_000,
+  parityReportBytesMax: 64 * 1024 * 1024,
 
   /**
    * iptables-nft needs time quadratic in the chains of one payload: 60,000 in one did not end in 430 s. The first apply of 10,000

@@ -1,5 +1,6 @@
 import { examples, exitLine, shellCommands, versionCommand } from '@sluice/cli';
 import { Command } from 'commander';
+import { addAdopt } from './commands/adopt/command.ts';
 import { addApply } from './commands/apply/command.ts';
 import { addBackend } from './commands/backend/command.ts';
 import { addBoot } from './commands/boot/command.ts';
@@ -35,6 +36,7 @@ const addVersion = (program: Command, { terminal }: CommandContext): void =>
 const verbs = [
   addPreflight,
   addApply,
+  addAdopt,
   addImport,
   addBoot,
   addRun,

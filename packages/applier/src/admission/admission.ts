@@ -15,6 +15,8 @@ import { linksWithBpf, nftProblem, providesKubeChains, lacksModule, withoutIpvs 
 export interface AdmissionOptions extends AdmitOptions {
   /** Makes kube-proxy's chains ours when no kube-proxy runs. */
   readonly takeOver: boolean;
+  /** Leaves kube-proxy's rules where they are, after ours, in mode nftables too. */
+  readonly beneath?: boolean;
 }
 
 /** Admits bundles to one node. Reads what it needs of the kernel, and remembers what it parsed. */

@@ -22,8 +22,10 @@ import type { Kernel } from '../ports/kernel.ts';
 export interface StartState {
   /** The active generation, which a rollback returns to. */
   readonly from: Generation;
-  /** Our rules in the kernel: equal to `from`, as far as this kernel can have it. */
+  /** Our rules in the kernel: equal to `from`, as far as this kernel can have it. With a take-over also those that are taken over. */
   readonly now: NodeState;
+  /** The names of what is taken over besides `from`; left out: nothing is. */
+  readonly taken?: OwnedNames;
   /** The whole tables, with foreign rules; left out if `now` was verified before and nothing was read since. */
   readonly observed?: Observed;
   /** The last observed state of mode ipvs; left out: it is read. */
@@ -39,6 +41,8 @@ export interface AdmissionReads {
 export interface StartStateOptions {
   /** Makes kube-proxy's chains ours when no kube-proxy runs. */
   readonly takeOver: boolean;
+  /** Leaves kube-proxy's rules where they are, after ours, in mode nftables too. */
+  readonly beneath?: boolean | undefined;
   readonly reads: AdmissionReads;
 }
 
@@ -50,7 +54,7 @@ export interface StartStateOptions {
 export async function readStartState(
   desired: NodeState,
   facts: NodeFacts,
-  { takeOver, reads }: StartStateOptions,
+  { takeOver, beneath = false, reads }: StartStateOptions,
   { kernel, journal, report }: Ports,
 ): Promise<StartState | Refusal> {
   const { active } = journal;
@@ -60,13 +64,17 @@ export async function readStartState(
   const owned = active ? chainNames(active.state) : {};
   // In layout tree every name is our own: kube-proxy's rules may stay, after ours, for a manual rollback.
   const foreign =
-    isTree(desired) && !takeOver ? foreignSluiceChains(observed, owned) : foreignProxyChains(observed, owned);
+    (isTree(desired) || beneath) && !takeOver
+      ? foreignSluiceChains(observed, owned)
+      : foreignProxyChains(observed, owned);
   const refusal = refuseForeign(foreign, takeOver, facts);
   if (refusal) return refusal;
   const names = joinNames(owned, takeOver ? foreign : {});
   const now: NodeState = { families: ownState(observed, names, desired), sysctls: new Map() };
-  if (active) return { from: active, now, observed, ...ipvs };
-  const proxy = await findProxy(kernel, takeOver, facts.kubeProxies(), desired.ipvs?.excludeCIDRs ?? []);
+  if (active) return { from: active, now, observed, ...ipvs, ...(takeOver ? { taken: foreign } : {}) };
+  const proxy = beneath
+    ? await refuseBeneath(kernel, desired)
+    : await findProxy(kernel, takeOver, facts.kubeProxies(), desired.ipvs?.excludeCIDRs ?? []);
   if ('problems' in proxy) return proxy;
   const state: NodeState = { ...now, ...proxy };
   report('first-run', { chains: countNames(chainNames(now)), families: Object.keys(observed) });
@@ -163,6 +171,52 @@ export async function findProxy(
   const ipvs = kubeProxyState(await kernel.ipvs.observe(), excludeCIDRs);
   return ipvs ? { ipvs } : {};
 }
+
+/**
+ * Refuses to go in front of a kube-proxy where the kernel may ask its rules first: mode iptables has the priority of kube-proxy's mode
+ * nftables, and of two the kernel asks the one that was loaded last. Mode ipvs has no rules that could stay beneath: its addresses are local.
+ */
+async function refuseBeneath(
+  kernel: Pick<Kernel, 'proxyTraces'>,
+  desired: NodeState,
+): Promise<Refusal | { readonly ipvs?: never }> {
+  const { ipvs, nftables } = await kernel.proxyTraces();
+  if (ipvs)
+    return {
+      problems: [
+        notBeneath(
+          'ipvs',
+          'Follow /usr/share/doc/sluice/runbooks/from-kube-proxy.md: `takeOver: kube-proxy` takes its state over in one change',
+        ),
+      ],
+    };
+  if (desired.ipvs)
+    return {
+      problems: [
+        notBeneath(
+          'iptables or nftables',
+          'Give the node a profile in mode iptables or nftables; mode ipvs can follow later',
+        ),
+      ],
+    };
+  if (nftables && !desired.nft)
+    return {
+      problems: [
+        notBeneath(
+          'nftables',
+          'Give the node a profile in mode nftables, whose rules always come first; mode iptables can follow later',
+        ),
+      ],
+    };
+  return {};
+}
+
+const notBeneath = (mode: string, hint: string): Problem => ({
+  code: 'NODE_CANNOT_ADOPT',
+  level: 'error',
+  message: `Cannot put the bundle in front of this kube-proxy, which runs in mode ${mode}: packets could meet its rules first`,
+  hint,
+});
 
 function nftablesLeft(): Problem {
   return {

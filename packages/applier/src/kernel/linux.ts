@@ -10,6 +10,7 @@ import {
 } from '../ports/kernel.ts';
 import type { NodeState, Observed, ObservedFamily } from '../ports/node-state.ts';
 import { Interrupted } from '../transaction/restore.ts';
+import { proxyTables } from './proxy-tables.ts';
 import { interfaceAddresses, interfaceNames } from './facts.ts';
 import { findIpvsTools, LinuxIpvs } from './ipvs-linux.ts';
 import { forgetFlows, readTrackedPaths } from './conntrack.ts';
@@ -160,13 +161,8 @@ export class LinuxKernel implements Kernel {
   }
 
   async proxyTraces(): Promise<{ readonly ipvs: boolean; readonly nftables: boolean }> {
-    const nft = findTool('nft');
     // Without the tool it is not known; a node without one has no kube-proxy outside of a container.
-    const tables = nft === undefined ? undefined : await this.#run({ file: nft, args: ['list', 'tables'] });
-    return {
-      ipvs: interfaceNames().has(ipvsInterface),
-      nftables: tables !== undefined && /^table ip6? kube-proxy$/m.test(tables.stdout),
-    };
+    return { ipvs: interfaceNames().has(ipvsInterface), nftables: (await proxyTables(this.#run)).length > 0 };
   }
 
   async forgetFlows(flows: readonly TrackedFlow[], found?: (connections: number) => void): Promise<number> {

@@ -115,6 +115,8 @@ export interface StoreUse {
   readonly isKubelets: boolean;
   /** Whether there are chains of Sluice, of layout `tree`. */
   readonly hasSluice: boolean;
+  /** Whether a kube-proxy in mode iptables or ipvs, or layout `flat`, has chains there. */
+  readonly hasKubeProxy: boolean;
 }
 
 /** The store of plain `iptables`; undefined without it. */
@@ -153,6 +155,7 @@ export async function useOf(backend: RuleStore, run: Run, isOurs = false): Promi
   let rules = 0;
   let isKubelets = false;
   let hasSluice = false;
+  let hasKubeProxy = false;
   for (const family of ['ipv4', 'ipv6'] as const) {
     const paths = toolPaths(family, backend);
     if (!paths) continue;
@@ -160,8 +163,9 @@ export async function useOf(backend: RuleStore, run: Run, isOurs = false): Promi
     rules += stdout.match(isOurs ? besideUs : ofOthers)?.length ?? 0;
     isKubelets ||= kubelets.test(stdout);
     hasSluice ||= /^:SLUICE-SERVICES /m.test(stdout);
+    hasKubeProxy ||= /^:KUBE-SERVICES /m.test(stdout);
   }
-  return { rules, isKubelets, hasSluice };
+  return { rules, isKubelets, hasSluice, hasKubeProxy };
 }
 
 const ofOthers = /^-A (?!SLU(?:ICE)?-)(?!.* -[jg] SLU(?:ICE)?-).*$/gm;

@@ -1,4 +1,5 @@
 import type { Drain } from '../ipvs/values.ts';
+import type { Adoption } from './adoption.ts';
 import type { TrackedFlow } from './kernel.ts';
 import type { NodeState } from './node-state.ts';
 import type { IpvsTimeouts, SysctlKey } from '@sluice/netfilter';
@@ -187,6 +188,11 @@ export interface Journal {
   readonly originals: ReadonlyMap<SysctlKey, number>;
   /** The time-outs that IPVS had before Sluice first set them. */
   readonly originalTimeouts: IpvsTimeouts | undefined;
+  /** The move from kube-proxy, finished or not; undefined: there was none. */
+  readonly adoption: Adoption | undefined;
+  keepAdoption(adoption: Adoption): Promise<void>;
+  /** Stores the rules of the kube-proxy that Sluice replaces in generation 0, before the first of them is removed. */
+  keepReplaced(state: NodeState): Promise<void>;
   /** Records that Sluice was removed from the kernel; the history stays. */
   forget(): Promise<void>;
 }

@@ -92,6 +92,16 @@ export function chainNames(state: Pick<NodeState, 'families' | 'ipvs' | 'nft'>):
   };
 }
 
+/** The names without some of their chains. */
+export function withoutNames(names: OwnedNames, leaves: (name: string) => boolean): OwnedNames {
+  const kept = familyNames.flatMap((family) => {
+    const own = names[family];
+    const of = (table: TableName): readonly string[] => own?.[table].filter((name) => !leaves(name)) ?? [];
+    return own ? [[family, { filter: of('filter'), nat: of('nat') }] as const] : [];
+  });
+  return { ...names, ...Object.fromEntries(kept) };
+}
+
 /** The names of both, each once. */
 export function joinNames(a: OwnedNames, b: OwnedNames): OwnedNames {
   const names: { [F in Family]?: Record<TableName, readonly string[]> } = {};

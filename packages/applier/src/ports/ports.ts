@@ -3,6 +3,7 @@ import type { DeclinedEndpoints, ReleasedNetworks } from './endpoints.ts';
 import type { Journal } from './journal.ts';
 import type { Kernel } from './kernel.ts';
 import type { Operator } from './operator.ts';
+import type { ParityGate } from './parity.ts';
 import type { Rehearsal } from './rehearsal.ts';
 import type { Probes, UpdateWatch } from './probes.ts';
 
@@ -19,6 +20,8 @@ export interface Ports {
   readonly networks?: ReleasedNetworks;
   /** Left out: endpoint updates are not watched. */
   readonly updates?: UpdateWatch;
+  /** Left out: a take-over needs no certificate. */
+  readonly parity?: ParityGate | undefined;
   readonly clock: Clock;
   readonly operator: Operator;
   readonly report: Report;

@@ -2,6 +2,7 @@ import type { BundleFiles } from '@sluice/bundle';
 import { Admission, type AdmissionOptions } from '../admission/admission.ts';
 import type { AdmittedBundle } from '../admission/admit.ts';
 import { knowsStartState, readStartState, refuseForeignTable, type StartState } from '../admission/start-state.ts';
+import { refuseTakeOver } from '../admission/take-over.ts';
 import type { VersionedState } from '../ports/journal.ts';
 import type { NodeFacts } from '../ports/node-facts.ts';
 import type { NodeState } from '../ports/node-state.ts';
@@ -42,7 +43,9 @@ export class Changes {
   /** @see decideChange */
   async decide(bundle: VersionedState, hints: ChangeHints = {}): Promise<PlannedChange | Refusal> {
     const startState = await this.#startState(bundle);
-    return 'problems' in startState ? startState : decideChange(bundle, startState, this.#ports, hints);
+    if ('problems' in startState) return startState;
+    const refusal = await refuseTakeOver(bundle.version, startState, this.#ports);
+    return refusal ?? decideChange(bundle, startState, this.#ports, hints);
   }
 
   /** The state before the change: remembered, or read from the kernel. */
@@ -54,7 +57,12 @@ export class Changes {
     if (active && tables && knowsStartState(state, active))
       return { from: active, now: tables, ...(ipvs ? { ipvs } : {}) };
     const reads = this.#admission.takeReads();
-    return readStartState(state, this.#facts(), { takeOver: this.#options.takeOver, reads }, this.#ports);
+    return readStartState(
+      state,
+      this.#facts(),
+      { takeOver: this.#options.takeOver, beneath: this.#options.beneath, reads },
+      this.#ports,
+    );
   }
 
   /** @see transaction */

@@ -189,9 +189,9 @@ export class Reconciler {
   }
 
   /** @see cleanUp */
-  async cleanup(): Promise<number> {
+  async cleanup(keepsKubeProxy = false): Promise<number> {
     this.#memory.remember({});
-    return cleanUp(this.#ports);
+    return cleanUp(this.#ports, keepsKubeProxy);
   }
 
   /** @see rollBackTo */

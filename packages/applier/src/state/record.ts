@@ -49,6 +49,11 @@ const entry = v.strictObject({
   without: v.optional(v.array(v.string())),
 });
 const quarantinedService = v.strictObject({ service: v.string(), version: v.string(), because: v.string() });
+const hold = v.variant('kind', [
+  v.strictObject({ kind: v.literal('unit'), unit: v.string() }),
+  v.strictObject({ kind: v.literal('manifest'), manifest: v.string() }),
+  v.strictObject({ kind: v.literal('operator') }),
+]);
 const recordForm = v.strictObject({
   /** 3 where a generation is in mode nftables, which the first sluiced does not know: it then refuses the state directory. */
   schema: v.picklist([2, 3]),
@@ -70,6 +75,8 @@ const recordForm = v.strictObject({
   originals: sysctls,
   /** The timeouts of IPVS before Sluice first set them, in seconds. */
   originalTimeouts: v.optional(v.strictObject({ tcp: v.number(), tcpFin: v.number(), udp: v.number() })),
+  /** The move from kube-proxy. */
+  adoption: v.optional(v.strictObject({ goal: v.picklist(['sluice', 'kube-proxy']), hold, isStored: v.boolean() })),
   /** Draining real servers of mode ipvs. */
   draining: v.array(drain),
   history: v.array(entry),

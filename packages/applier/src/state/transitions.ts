@@ -1,5 +1,6 @@
 import type { IpvsTimeouts } from '@sluice/netfilter';
 import { limits } from '../limits.ts';
+import type { Adoption } from '../ports/adoption.ts';
 import type { Fault, QuarantinedService, TransactionIntent } from '../ports/journal.ts';
 import {
   findGeneration,
@@ -156,10 +157,15 @@ export function fellBack(record: NodeRecord, { number, version }: Target, becaus
 
 /** The rules of Sluice were removed; history and quarantined versions stay. */
 export function forgotten(record: NodeRecord, at: string): NodeRecord {
-  const { originalTimeouts: _, ...others } = record;
+  const { originalTimeouts: _, adoption: _adoption, ...others } = record;
   const { number = 0, version = '' } = record.current ?? {};
   const history = historyWith(record, at, { what: 'cleaned-up', generation: number, version });
   return { ...others, current: null, kept: [], open: null, held: null, originals: {}, draining: [], history };
+}
+
+/** The rules of a replaced kube-proxy were stored as a further revision of generation 0. */
+export function withReplaced(record: NodeRecord, replaced: GenerationRecord, adoption: Adoption): NodeRecord {
+  return { ...record, kept: keptWith(record, replaced), adoption: { ...adoption, isStored: true } };
 }
 
 /** The record with these quarantined versions of Services: the newest of them. */

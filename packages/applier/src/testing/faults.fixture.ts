@@ -119,6 +119,11 @@ export function mortalJournal(journal: Journal, countdown: Countdown): Journal {
     halt: (because) => countdown.through(() => journal.halt(because)),
     choose: (target) => countdown.through(() => journal.choose(target)),
     chooseUnwritten: (target, stored) => journal.chooseUnwritten(target, stored),
+    get adoption() {
+      return journal.adoption;
+    },
+    keepAdoption: (adoption) => countdown.through(() => journal.keepAdoption(adoption)),
+    keepReplaced: (state) => countdown.through(() => journal.keepReplaced(state)),
     keepDraining: (draining) => countdown.through(() => journal.keepDraining(draining)),
     forget: () => countdown.through(() => journal.forget()),
   };

@@ -3,7 +3,8 @@ import { adaptDesired, ownState } from '../plan/ownership.ts';
 import { plan } from '../plan/plan.ts';
 import type { Generation } from '../ports/journal.ts';
 import type { Ports } from '../ports/ports.ts';
-import { type OwnedNames, chainNames, familyNames, joinNames, isTree } from '../ports/node-state.ts';
+import { isKubeProxyChain } from '@sluice/netfilter';
+import { type OwnedNames, chainNames, familyNames, joinNames, isTree, withoutNames } from '../ports/node-state.ts';
 import { readBeside } from '../plan/beside.ts';
 import { ownedNames, switchOff } from './roll-back.ts';
 import { leakedChains } from '../plan/side-by-side.ts';
@@ -11,15 +12,17 @@ import { leakedChains } from '../plan/side-by-side.ts';
 /**
  * Removes every chain and jump that Sluice made, also leaked chains of no known generation, and restores the values of sysctls and IPVS
  * time-outs from before Sluice.
+ * @param keepsKubeProxy chains with kube-proxy's names stay: a kube-proxy that runs again has written them
  * @returns the number of steps
  */
-export async function cleanUp(ports: Ports): Promise<number> {
+export async function cleanUp(ports: Ports, keepsKubeProxy = false): Promise<number> {
   const { kernel, journal } = ports;
   if (!journal.active) return 0;
   await switchOff(ports);
   const known = await ownedNow(ports);
   const observed = await kernel.observe(familyNames.filter((family) => known[family]));
-  const owned = joinNames(known, leakedChains(observed, journal.active.state));
+  const all = joinNames(known, leakedChains(observed, journal.active.state));
+  const owned = keepsKubeProxy ? withoutNames(all, isKubeProxyChain) : all;
   const desired = adaptDesired({ families: {}, sysctls: journal.originals }, observed, owned, kernel);
   const beside = await readBeside(desired, owned, ports, undefined);
   const now = await withSysctls({ families: ownState(observed, owned, desired), sysctls: new Map() }, desired, ports);

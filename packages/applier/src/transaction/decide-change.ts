@@ -6,7 +6,7 @@ import type { Flip, ChangeKind, VersionedState } from '../ports/journal.ts';
 import type { Ports } from '../ports/ports.ts';
 import type { Refusal } from '../ports/refusal.ts';
 import { withDropped, withSysctls } from './restore.ts';
-import { type OwnedNames, chainNames, type NodeState, isTree } from '../ports/node-state.ts';
+import { type OwnedNames, chainNames, joinNames, type NodeState, isTree } from '../ports/node-state.ts';
 import { isBySwitch } from '@sluice/netfilter';
 import { readBeside } from '../plan/beside.ts';
 import { setsTimeouts, type Virtual } from '../plan/virtual.ts';
@@ -36,9 +36,9 @@ export async function decideChange(
   { changeKind, replacesAll = false }: ChangeHints = {},
 ): Promise<PlannedChange | Refusal> {
   const { kernel, journal } = ports;
-  const { from, observed } = startState;
+  const { from, observed, taken } = startState;
   const wanted = withDropped(bundle.state, from.state, journal.originals);
-  const owned = chainNames(from.state);
+  const owned = taken ? joinNames(chainNames(from.state), taken) : chainNames(from.state);
   const desired = adaptDesired(wanted, observed ?? {}, owned, kernel);
   // First: reading mode ipvs loads its module, and with it come its sysctls.
   const known = { ipvs: startState.ipvs && knownAfter([], startState.ipvs), nft: !observed };

@@ -108,7 +108,8 @@ export async function ownedNames(
   for (const id of ids) {
     if (id.number === from.number && id.revision === from.revision) continue;
     const made = await journal.generation(id.number, id.revision);
-    if (made) own = joinNames(joinNames(own, chainNames(made.state)), baseChainParts(from.state, made.state));
+    // Of each base chain: what is replaced may have been a kube-proxy's, which `from` does not name.
+    if (made) own = joinNames(joinNames(own, chainNames(made.state)), baseChainParts(made.state, made.state));
     else isKnown = false;
   }
   return isKnown ? own : joinNames(own, leakedChains(await kernel.observe(familiesOf(from.state)), from.state));

@@ -53,7 +53,7 @@ export const certificateLimits = {
 } as const;
 
 /** Seconds since 1970 of an instant. */
-export const secondsOf = (instant: string): number => Date.parse(instant) / 1000;
+export const secondsOf = (instant: string): number => new Date(instant).getTime() / 1000;
 
 /** `YYYY-MM-DDTHH:MM:SSZ` */
 export const instantOf = (ms: number): string => `${new Date(ms).toISOString().slice(0, 19)}Z`;

@@ -6,6 +6,7 @@ import type { DiskJournal } from '../../state/journal.ts';
 import type { LinuxKernel } from '../../kernel/linux.ts';
 import { AfterUpdate, type AfterUpdateParts } from '../../probe/after-update.ts';
 import { configuredProbes } from '../../probe/probes.ts';
+import type { ParityGate } from '../../ports/parity.ts';
 import type { Ports, Report } from '../../ports/ports.ts';
 import { KnownForms } from '../../transaction/known-forms.ts';
 import type { ReconcilerOptions } from '../../reconcile/reconciler.ts';
@@ -20,10 +21,15 @@ interface PortsParts {
   readonly report: Report;
   /** Undefined: probes are not watched after endpoint updates. */
   readonly onProbe: AfterUpdateParts['alarm'] | undefined;
+  /** Undefined: a take-over needs no certificate. */
+  readonly parity: ParityGate | undefined;
 }
 
 /** The ports of a transaction, with the real kernel, disk and clock. */
-export function portsOf(config: SluicedConfig, { kernel, journal, decisions, report, onProbe }: PortsParts): Ports {
+export function portsOf(
+  config: SluicedConfig,
+  { kernel, journal, decisions, report, onProbe, parity }: PortsParts,
+): Ports {
   const clock = { now: () => Date.now(), sleep: (ms: number) => sleep(ms), bootMs };
   const probes = configuredProbes(config.probes, clock);
   // Watching probes after an update must not keep the process alive.
@@ -36,6 +42,7 @@ export function portsOf(config: SluicedConfig, { kernel, journal, decisions, rep
     declined: declinedFile(config.state),
     ...(config.signatures.policy === 'required' ? { networks: networksFile(config.state) } : {}),
     ...(onProbe ? { updates: new AfterUpdate({ probes, clock: idly, alarm: onProbe }) } : {}),
+    ...(parity ? { parity } : {}),
     clock,
     operator: decisions,
     report,

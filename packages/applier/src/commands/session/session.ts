@@ -17,12 +17,15 @@ import { Spares } from '../../kernel/spares.ts';
 import { procTunables } from '../../kernel/sysctl.ts';
 import { findTool, type RuleStore, detectTools, type StoreDoubt, storeDoubt, storeOf } from '../../kernel/tools.ts';
 import type { AfterUpdateParts } from '../../probe/after-update.ts';
+import type { NodeFacts } from '../../ports/node-facts.ts';
+import type { ParityGate } from '../../ports/parity.ts';
 import type { Ports, Report } from '../../ports/ports.ts';
-import { Reconciler } from '../../reconcile/reconciler.ts';
+import { Reconciler, type ReconcilerOptions } from '../../reconcile/reconciler.ts';
 import { hasLostBpf } from '../../admission/kernel-context.ts';
 import { limits } from '../../limits.ts';
 import { Counting } from './counting.ts';
 import { openKernel } from './kernel.ts';
+import { certificateGateOf } from './parity.ts';
 import { portsOf, rulesOf } from './ports.ts';
 
 /** A reconciler with the real kernel, disk and clock. */
@@ -38,6 +41,8 @@ export interface NodeSession {
   watch(monotonicMs: () => number, onChange: (change: ForeignChange) => void): ChangeWatch;
   /** The rule store that holds the rules. */
   readonly backend: RuleStore;
+  /** A reconciler with other options, and another gate for take-overs. */
+  reconcilerWith(options: Partial<ReconcilerOptions>, parity?: ParityGate): Reconciler;
   /** The ports with the tools of another rule store. */
   portsOf(backend: RuleStore): Promise<Ports>;
   storeDoubt(): Promise<StoreDoubt | undefined>;
@@ -93,9 +98,13 @@ export async function openSession(
     const decisions = new Decisions(config.node, journal);
     const ending = new AbortController();
     const sticky = new StickyFrontends();
-    const ports = portsOf(config, { kernel, journal, decisions, report, onProbe });
+    const parity = config.requireParity ? certificateGateOf(config, run, tools.backend) : undefined;
+    const ports = portsOf(config, { kernel, journal, decisions, report, onProbe, parity });
+    const facts = (): NodeFacts => readFacts(tools, procTunables);
     return {
-      reconciler: new Reconciler(ports, () => readFacts(tools, procTunables), rulesOf(config)),
+      reconciler: new Reconciler(ports, facts, rulesOf(config)),
+      reconcilerWith: (options, other = parity) =>
+        new Reconciler({ ...ports, ...(other ? { parity: other } : {}) }, facts, { ...rulesOf(config), ...options }),
       journal,
       decisions,
       hasSwitch,

@@ -1,0 +1,37 @@
+import type { Family } from '@sluice/netfilter';
+import { countNames, foreignProxyChains, ownState } from '../plan/ownership.ts';
+import { chainNames, familyNames, type NodeState, type Observed, type OwnedNames } from '../ports/node-state.ts';
+
+/** The names of chains of kube-proxy that are not ours. @param active the state of ours */
+export const proxyChains = (observed: Observed, active: NodeState): OwnedNames =>
+  foreignProxyChains(observed, chainNames(active));
+
+/** Those chains with the jumps to them, as generation 0 has them. */
+export const proxyState = (observed: Observed, active: NodeState): NodeState => ({
+  families: ownState(observed, proxyChains(observed, active), { families: {} }),
+  sysctls: new Map(),
+});
+
+/**
+ * Whether rules of kube-proxy are left that packets can meet. Chains that only a foreign rule leads to stay (`adaptDesired`): without the
+ * jumps of kube-proxy they serve no packet of a Service.
+ */
+export function standsProxy(observed: Observed, active: NodeState): boolean {
+  const { families } = proxyState(observed, active);
+  return familyNames.some((family) =>
+    (['nat', 'filter'] as const).some((table) => (families[family]?.[table].jumps.length ?? 0) > 0),
+  );
+}
+
+/** How many chains of kube-proxy there are. */
+export const countProxyChains = (observed: Observed, active: NodeState): number =>
+  countNames(proxyChains(observed, active));
+
+/**
+ * Whether a kube-proxy in mode iptables has written its rules for a family. It makes its chains and jumps first, and then all rules of both
+ * tables at once; of nat's entry chain the jump to node ports is always the last one (pkg/proxy/iptables/proxier.go).
+ */
+export function hasWritten(observed: Observed, family: Family): boolean {
+  const rules = observed[family]?.nat.chains.get('KUBE-SERVICES')?.rules ?? [];
+  return rules.some((rule) => rule.endsWith(' -j KUBE-NODEPORTS'));
+}

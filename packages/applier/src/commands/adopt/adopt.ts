@@ -1,0 +1,170 @@
+import type { SluicedConfig } from '../../config.ts';
+import { adopt, type AdoptEnding, type AdoptionParts } from '../../adoption/adopt.ts';
+import { undo, type UndoEnding } from '../../adoption/undo.ts';
+import { CommandError } from '../../command-error.ts';
+import { kubeProxyOf } from '../../kube-proxy/kube-proxy.ts';
+import { removeProxyTables } from '../../kernel/proxy-tables.ts';
+import { runChildren } from '../../kernel/run.ts';
+import { detectTools } from '../../kernel/tools.ts';
+import { familyNames } from '../../ports/node-state.ts';
+import { describe, exitCodes, ratingOf } from '../../ports/outcome.ts';
+import type { Hold } from '../../ports/adoption.ts';
+import { type NodeSession, openSession } from '../session/session.ts';
+import { answer, type CommonOptions, linesOf, loadConfig, printProblems, type Terminal } from '../terminal/terminal.ts';
+import { bundleFor, mustBeReady } from './ready.ts';
+import { gateFor, type ParityOptions } from './gate.ts';
+
+export interface AdoptOptions extends CommonOptions, ParityOptions {
+  readonly unit?: string;
+  readonly manifest?: string;
+  readonly daemonset?: boolean;
+  readonly undo?: boolean;
+  /** Seconds. */
+  readonly wait: number;
+  readonly allowPartial?: boolean;
+}
+
+/** `sluiced adopt`: moves this node from kube-proxy to Sluice, or back. */
+export async function adoptCommand(
+  directory: string | undefined,
+  options: AdoptOptions,
+  terminal: Terminal,
+): Promise<number> {
+  const loaded = loadConfig(options);
+  const bundle = directory ?? loaded.bundle;
+  const allowPartial = loaded.allowPartial || options.allowPartial === true;
+  // The command itself decides what is taken over, and when.
+  const config: SluicedConfig = { ...loaded, bundle, allowPartial, takeOver: [] };
+  return options.undo === true ? undoCommand(config, options, terminal) : moveCommand(config, options, terminal);
+}
+
+async function moveCommand(config: SluicedConfig, options: AdoptOptions, terminal: Terminal): Promise<number> {
+  const hold = holdOf(options);
+  const files = await bundleFor(config);
+  await mustBeReady(config, files, terminal);
+  const session = await openSession(config, 'change', () => undefined);
+  try {
+    const outcome = await session.reconciler.recover();
+    if (outcome?.kind === 'held') throw new CommandError([halted(outcome.because)], exitCodes.halted);
+    const parts = await partsOf(config, session, options, terminal);
+    const gate = await gateFor(config, options, session.backend);
+    const front = session.reconcilerWith({ takeOver: false, beneath: true, takeOrder: true }, gate);
+    const instead = session.reconcilerWith({ takeOver: true }, gate);
+    return tell(await adopt(files, hold, { front, instead }, parts), hold, options, terminal);
+  } finally {
+    session.close();
+  }
+}
+
+async function undoCommand(config: SluicedConfig, options: AdoptOptions, terminal: Terminal): Promise<number> {
+  const session = await openSession(config, 'back', () => undefined);
+  try {
+    await session.reconciler.recover();
+    const { journal, reconciler } = session;
+    const parts = {
+      ...(await partsOf(config, session, options, terminal)),
+      journal,
+      cleanUp: () => reconciler.cleanup(true),
+      rollBackTo: (target: Parameters<typeof reconciler.rollBackTo>[0]) => reconciler.rollBackTo(target),
+    };
+    const ending = await undo(parts);
+    return tellUndone(ending, config, options, terminal);
+  } finally {
+    session.close();
+  }
+}
+
+async function partsOf(
+  config: SluicedConfig,
+  { journal, backend, portsOf }: NodeSession,
+  options: AdoptOptions,
+  terminal: Terminal,
+): Promise<AdoptionParts> {
+  const run = runChildren();
+  const { kernel, clock } = await portsOf(backend);
+  const tools = await detectTools(backend, run);
+  const print = linesOf(options, terminal);
+  return {
+    journal,
+    kernel,
+    clock,
+    kubeProxy: kubeProxyOf(run),
+    families: familyNames.filter((family) => tools.families[family] !== undefined),
+    removeTables: () => removeProxyTables(run),
+    say: (what) => print(`${config.node}: ${what}\n`),
+    waitMs: options.wait * 1000,
+  };
+}
+
+function holdOf({ unit, manifest, daemonset }: AdoptOptions): Hold {
+  if (unit !== undefined) return { kind: 'unit', unit };
+  if (manifest !== undefined) return { kind: 'manifest', manifest };
+  if (daemonset === true) return { kind: 'operator' };
+  const message = 'Cannot move this node from kube-proxy: it is not known how to stop it';
+  const hint = 'Pass --unit UNIT, --manifest FILE or --daemonset; /usr/share/doc/sluice/adopt.md says which';
+  throw new CommandError([{ code: 'USAGE_INVALID', level: 'error', message, hint }]);
+}
+
+const halted = (because: string) =>
+  ({
+    code: 'NODE_HELD',
+    level: 'error',
+    message: `Cannot move this node: it is halted: ${because}`,
+    hint: 'Follow /usr/share/doc/sluice/runbooks/halted.md first',
+  }) as const;
+
+/** Prints how a move ended. @returns the exit code */
+function tell(ending: AdoptEnding, hold: Hold, options: AdoptOptions, terminal: Terminal): number {
+  if ('outcome' in ending && ending.outcome.kind === 'refused')
+    printProblems(ending.outcome.refusal.problems, terminal);
+  const outcome = 'outcome' in ending ? ending.outcome.kind : null;
+  const running = ending.kind === 'beneath' ? ending.running : [];
+  answer(options, terminal, {
+    kind: 'Adoption',
+    fields: { result: ending.kind, outcome, running },
+    text: `${textOf(ending, hold)}\n`,
+  });
+  if (ending.kind === 'adopted') return exitCodes.done;
+  return ending.kind === 'not-confirmed' ? ratingOf(ending.outcome).exitCode : exitCodes.different;
+}
+
+function textOf(ending: AdoptEnding, hold: Hold): string {
+  switch (ending.kind) {
+    case 'adopted':
+      return 'adopted: Sluice serves alone, kube-proxy is stopped, and its rules are generation 0. Start sluiced.service; `sluiced adopt --undo` moves the node back';
+    case 'not-confirmed':
+      return `kube-proxy serves as before: ${describe(ending.outcome)}`;
+    case 'not-removed':
+      return `Sluice serves; kube-proxy is stopped, and its rules are still beneath: ${describe(ending.outcome)}. Run the same command again, or --undo`;
+    case 'beneath': {
+      const todo =
+        hold.kind === 'operator'
+          ? 'Stop it: label the node, so that its DaemonSet leaves it, or restart k3s or RKE2 without it'
+          : 'Find out why it did not stop';
+      return `Sluice serves in front of kube-proxy, which still runs (${ending.running.join(', ')}). ${todo}; then run the same command again, or --undo`;
+    }
+  }
+}
+
+function tellUndone(ending: UndoEnding, { node }: SluicedConfig, options: AdoptOptions, terminal: Terminal): number {
+  answer(options, terminal, {
+    kind: 'AdoptionUndone',
+    fields: { node, result: ending.kind },
+    text: `${undoneText(ending)}\n`,
+  });
+  if (ending.kind === 'old-rules' && ending.outcome.kind === 'held') return exitCodes.halted;
+  return ending.kind === 'undone' ? exitCodes.done : exitCodes.different;
+}
+
+function undoneText(ending: UndoEnding): string {
+  switch (ending.kind) {
+    case 'undone':
+      return `undone: kube-proxy serves, and Sluice's rules are removed (${ending.steps} steps)`;
+    case 'old-rules':
+      return ending.outcome.kind === 'held'
+        ? describe(ending.outcome)
+        : 'kube-proxy did not write its rules in time; those of generation 0 serve, with the endpoints of that time. Find out why kube-proxy does not run';
+    case 'waits':
+      return 'Sluice serves on: kube-proxy may return, and has not written its rules. Start it, then run the same command again';
+  }
+}

@@ -1,0 +1,56 @@
+// @module-tag quick
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { hasListener } from './listening.ts';
+import { heldPath, holdManifest, releaseManifest } from './manifest.ts';
+import { isUnitName } from './unit.ts';
+
+describe('the manifest of a static pod', () => {
+  let folder: string;
+  let manifest: string;
+  beforeEach(() => {
+    folder = mkdtempSync(`${tmpdir()}/sluiced-manifests-`);
+    manifest = `${folder}/kube-proxy.yaml`;
+    writeFileSync(manifest, 'kind: Pod\n');
+  });
+  afterEach(() => rmSync(folder, { recursive: true, force: true }));
+
+  test('is hidden under a name with a dot, and comes back as it was; each may be done again', () => {
+    for (let times = 0; times < 2; times++) holdManifest(manifest);
+    expect(readdirSync(folder)).toEqual(['.sluiced-adopt.kube-proxy.yaml']);
+    for (let times = 0; times < 2; times++) releaseManifest(manifest);
+    expect(readdirSync(folder)).toEqual(['kube-proxy.yaml']);
+    expect(readFileSync(manifest, 'utf8')).toBe('kind: Pod\n');
+  });
+
+  test('is not overwritten where somebody wrote it anew meanwhile', () => {
+    holdManifest(manifest);
+    writeFileSync(manifest, 'kind: Pod # new\n');
+    expect(() => releaseManifest(manifest)).toThrow('exists already');
+    expect(existsSync(heldPath(manifest))).toBe(true);
+    expect(readFileSync(manifest, 'utf8')).toBe('kind: Pod # new\n');
+  });
+
+  test('is an error where there is none', () => {
+    mkdirSync(`${folder}/empty`);
+    expect(() => holdManifest(`${folder}/empty/kube-proxy.yaml`)).toThrow('ENOENT');
+  });
+});
+
+test.each([
+  ['kube-proxy.service', true],
+  ['../../etc/passwd.service', false],
+  ['a b.service', false],
+  ['-x.service', false],
+  ['kube-proxy.timer', false],
+])('%s is the name of a unit: %s', (name, is) => expect(isUnitName(name)).toBe(is));
+
+test('a port is listened on, whatever else is connected to it', () => {
+  const title = '  sl  local_address rem_address   st tx_queue rx_queue\n';
+  const connected = '   0: 0100007F:2810 0100007F:9C40 01 00000000:00000000\n';
+  const listening = '   1: 00000000:2810 00000000:0000 0A 00000000:00000000\n';
+  expect(hasListener(title + connected, 10_256)).toBe(false);
+  expect(hasListener(title + connected + listening, 10_256)).toBe(true);
+  expect(hasListener(title + listening, 10_249)).toBe(false);
+});

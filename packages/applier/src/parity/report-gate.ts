@@ -1,0 +1,76 @@
+import {
+  certificateMisfit,
+  isProblem,
+  makeCertificate,
+  type Observation,
+  observedDigest,
+  printObservation,
+  readParityReport,
+} from '@sluice/bundle';
+import type { Problem } from '@sluice/netfilter';
+import { messageOf } from '../message.ts';
+import type { ParityGate } from '../ports/parity.ts';
+import type { Refusal } from '../ports/refusal.ts';
+
+export interface ReportParts {
+  readonly node: string;
+  /** Differences that the operator accepts, by id. */
+  readonly accepted: readonly string[];
+  readonly observe: () => Promise<Observation>;
+  /**
+   * Compares what was observed with the bundle.
+   * @param observed the text of the observation
+   * @returns the text of a parity report
+   */
+  readonly compare: (observed: string) => Promise<string>;
+  readonly standsElsewhere: () => Promise<boolean>;
+  readonly nowMs: () => number;
+}
+
+/**
+ * Allows a take-over by a comparison that is made at this moment, on this node, by an operator who is root here: no signature is needed.
+ */
+export class ReportGate implements ParityGate {
+  readonly #parts: ReportParts;
+
+  constructor(parts: ReportParts) {
+    this.#parts = parts;
+  }
+
+  standsElsewhere(): Promise<boolean> {
+    return this.#parts.standsElsewhere();
+  }
+
+  async refuse(version: string): Promise<Refusal | undefined> {
+    try {
+      const why = await this.#misfit(version);
+      return why === undefined ? undefined : { problems: [notEquivalent(why)] };
+    } catch (error) {
+      return { problems: [notEquivalent(`nothing could be compared: ${messageOf(error)}`)] };
+    }
+  }
+
+  async #misfit(version: string): Promise<string | undefined> {
+    const { node, accepted, observe, compare, nowMs } = this.#parts;
+    const observation = await observe();
+    const report = readParityReport(
+      'the result of the comparison',
+      await compare([...printObservation(observation)].join('')),
+    );
+    if (isProblem(report)) return report.message;
+    const terms = { accepted, by: 'the operator', nowMs: nowMs(), seconds: 60 };
+    const judged = makeCertificate(report, terms);
+    if (typeof judged === 'string') return judged;
+    const { bootId = '' } = observation;
+    const facts = { node, bootId, version, observed: observedDigest(observation), nowMs: terms.nowMs };
+    const why = certificateMisfit(judged, facts);
+    return why === undefined ? undefined : `the comparison does not fit: ${why}`;
+  }
+}
+
+const notEquivalent = (why: string): Problem => ({
+  code: 'NODE_PARITY_MISSING',
+  level: 'error',
+  message: `Cannot take over the Service rules of this node: ${why}`,
+  hint: 'Nothing was touched. `sluice parity` shows each difference with a packet; mend it, or accept it by its id: --accept ID',
+});

@@ -1,0 +1,233 @@
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { programPath } from '@sluice/testing';
+import { peek } from '../../packages/applier/src/state/peek.ts';
+import type { NodeRecord } from '../../packages/applier/src/state/record.ts';
+import { hash16, sampleNode } from '../../packages/applier/src/testing/bundle.fixture.ts';
+import { type Daemon, type ExecResult, Host } from './cluster-host.ts';
+import { until } from './until.ts';
+
+/**
+ * A node with a kubelet and a kube-proxy that is a static pod: programs that stand in for them. The kubelet starts kube-proxy while the
+ * manifest is there and ends it when it is gone; kube-proxy writes its rules as the real one does, jumps first, and stays. Namespaces of its
+ * own for processes, too: the kube-proxy of another test must not be seen.
+ */
+
+/** What a kube-proxy has in the kernel: mode iptables in a rule store, or mode nftables. */
+export type ProxyMode = 'nft' | 'legacy' | 'nftables';
+
+const servicesWith = (web: readonly number[]) => [
+  { name: 'shop/web', ipv4: '10.96.0.11', ipv6: 'fd00:96::a', endpoints: web },
+  { name: 'shop/cart', ipv4: '10.96.0.12', ipv6: 'fd00:96::b', endpoints: [3] },
+];
+const podOf = (n: number, isSix: boolean): string => (isSix ? `[fd00:10::${n}]:8080` : `10.244.0.${n + 1}:8080`);
+const suffix = (name: string, n = 0): string => hash16(`kube-proxy ${name} ${n}`);
+
+/** kube-proxy's rules of mode iptables, without its jumps. */
+function rulesOf(isSix: boolean, web: readonly number[]): string {
+  const lines = servicesWith(web).flatMap(({ name, ipv4, ipv6, endpoints }) => {
+    const svc = `KUBE-SVC-${suffix(name)}`;
+    const seps = endpoints.map((n) => `KUBE-SEP-${suffix(name, n)}`);
+    const chance = (left: number): string =>
+      left > 1 ? ` -m statistic --mode random --probability ${(1 / left).toFixed(10)}` : '';
+    return [
+      `:${svc} - [0:0]`,
+      ...seps.map((sep) => `:${sep} - [0:0]`),
+      `-A KUBE-SERVICES -d ${isSix ? ipv6 : ipv4} -p tcp -m comment --comment "${name} cluster IP" -m tcp --dport 80 -j ${svc}`,
+      ...seps.map((sep, at) => `-A ${svc} -m comment --comment "${name}"${chance(seps.length - at)} -j ${sep}`),
+      ...seps.map((sep, at) => `-A ${sep} -p tcp -m tcp -j DNAT --to-destination ${podOf(endpoints[at] ?? 0, isSix)}`),
+    ];
+  });
+  const declared = lines.filter((line) => line.startsWith(':'));
+  const rules = lines.filter((line) => !line.startsWith(':'));
+  return `*filter
+:KUBE-SERVICES - [0:0]
+:KUBE-FORWARD - [0:0]
+-A KUBE-FORWARD -m conntrack --ctstate INVALID -j DROP
+COMMIT
+*nat
+:KUBE-SERVICES - [0:0]
+:KUBE-NODEPORTS - [0:0]
+:KUBE-POSTROUTING - [0:0]
+:KUBE-MARK-MASQ - [0:0]
+${declared.join('\n')}
+-A KUBE-POSTROUTING -m mark ! --mark 0x4000/0x4000 -j RETURN
+-A KUBE-POSTROUTING -j MARK --xor-mark 0x4000
+-A KUBE-POSTROUTING -j MASQUERADE --random-fully
+-A KUBE-MARK-MASQ -j MARK --or-mark 0x4000
+${rules.join('\n')}
+-A KUBE-SERVICES -m comment --comment "node ports" -m addrtype --dst-type LOCAL -j KUBE-NODEPORTS
+COMMIT
+`;
+}
+
+/** As kube-proxy inserts its jumps: before all other rules, each only where it is missing (pkg/proxy/iptables/proxier.go). */
+const jumps = [
+  ['nat', 'PREROUTING', 'KUBE-SERVICES', 'kubernetes service portals'],
+  ['nat', 'OUTPUT', 'KUBE-SERVICES', 'kubernetes service portals'],
+  ['nat', 'POSTROUTING', 'KUBE-POSTROUTING', 'kubernetes postrouting rules'],
+  ['filter', 'FORWARD', 'KUBE-FORWARD', 'kubernetes forwarding rules'],
+  ['filter', 'OUTPUT', 'KUBE-SERVICES', 'kubernetes service portals'],
+] as const;
+
+const nftRules = (isSix: boolean, web: readonly number[]): string => {
+  const family = isSix ? 'ip6' : 'ip';
+  const elements = servicesWith(web).map(({ ipv4, ipv6, endpoints }) => {
+    const to = endpoints.map((n, at) => `${at} : ${isSix ? `fd00:10::${n}` : `10.244.0.${n + 1}`}`).join(', ');
+    return `${family} daddr ${isSix ? ipv6 : ipv4} tcp dport 80 dnat to numgen random mod ${endpoints.length} map { ${to} }:8080`;
+  });
+  return `add table ${family} kube-proxy
+delete table ${family} kube-proxy
+table ${family} kube-proxy {
+  chain services { ${elements.join('; ')}; }
+  chain nat-prerouting { type nat hook prerouting priority -100; jump services; }
+  chain nat-output { type nat hook output priority -100; jump services; }
+}
+`;
+};
+
+/** The shell text of the stand-in for kube-proxy. */
+function proxyScript(mode: ProxyMode, dir: string): string {
+  if (mode === 'nftables') return `nft -f ${dir}/proxy4.nft && nft -f ${dir}/proxy6.nft`;
+  const of = (tool: string): string =>
+    jumps
+      .map(([table, hook, to, comment]) => {
+        const rule = `${hook} -m comment --comment "${comment}" -j ${to}`;
+        const run = `${tool} -w -t ${table}`;
+        return `${run} -N ${to} 2>/dev/null; ${run} -C ${rule} 2>/dev/null || ${run} -I ${rule}`;
+      })
+      .join('\n');
+  const restore = (tool: string, n: number): string =>
+    `${tool}-restore -w --noflush < ${dir}/proxy${n}.rules || exit 1`;
+  return [
+    of(`iptables-${mode}`),
+    of(`ip6tables-${mode}`),
+    restore(`iptables-${mode}`, 4),
+    restore(`ip6tables-${mode}`, 6),
+  ].join('\n');
+}
+
+const kubelet = (dir: string): string => `
+child=
+while :; do
+  if [ -e ${dir}/manifests/kube-proxy.yaml ]; then
+    if [ -z "$child" ] || ! kill -0 $child 2>/dev/null; then
+      bash -c 'exec -a kube-proxy bash ${dir}/proxy.sh' & child=$!
+    fi
+  elif [ -n "$child" ]; then kill $child; wait $child; child=; fi
+  sleep 0.05
+done
+`;
+
+export class AdoptNode {
+  readonly directory = mkdtempSync(`${tmpdir()}/sla-`);
+  readonly host: Host;
+  #kubelet: Daemon | undefined;
+
+  private constructor(host: Host) {
+    this.host = host;
+  }
+
+  /** A machine with its loopback interface up. */
+  static async start(): Promise<AdoptNode> {
+    const node = new AdoptNode(await Host.start('adopt'));
+    await node.tool(['ip', 'link', 'set', 'lo', 'up']);
+    return node;
+  }
+
+  get manifest(): string {
+    return `${this.directory}/manifests/kube-proxy.yaml`;
+  }
+
+  /** Starts the kubelet, and waits until kube-proxy has written its rules. @param web the endpoints of shop/web that it knows */
+  async startKubeProxy(mode: ProxyMode, web: readonly number[] = [1, 2]): Promise<void> {
+    const dir = this.directory;
+    mkdirSync(`${dir}/manifests`, { recursive: true });
+    writeFileSync(`${dir}/proxy4.rules`, rulesOf(false, web));
+    writeFileSync(`${dir}/proxy6.rules`, rulesOf(true, web));
+    writeFileSync(`${dir}/proxy4.nft`, nftRules(false, web));
+    writeFileSync(`${dir}/proxy6.nft`, nftRules(true, web));
+    writeFileSync(
+      `${dir}/proxy.sh`,
+      `${proxyScript(mode, dir)}\n: > ${dir}/synced\nwhile :; do read -t 0.1 x <> <(:); done\n`,
+    );
+    writeFileSync(this.manifest, 'kind: Pod\n');
+    await this.startKubelet();
+    await until(
+      'kube-proxy has written its rules',
+      async () => (await this.run(['test', '-e', `${dir}/synced`])).exitCode === 0,
+    );
+  }
+
+  async startKubelet(): Promise<void> {
+    await this.#kubelet?.stop();
+    this.#kubelet = this.host.start(['/bin/bash', '-c', kubelet(this.directory)]);
+  }
+
+  /** Runs a tool. @returns its output */
+  async tool(command: readonly string[], input?: string): Promise<string> {
+    return this.host.run(command, input === undefined ? {} : { input });
+  }
+
+  async run(command: readonly string[]): Promise<ExecResult> {
+    return this.host.exec(command, { timeoutMs: 120_000 });
+  }
+
+  startProgram(command: readonly string[]): { kill(signal: 'SIGUSR2'): unknown } & Daemon {
+    const daemon = this.host.start(command);
+    return { ...daemon, kill: () => daemon.signal('USR2') };
+  }
+
+  /** Runs `sluiced` with the node's config. */
+  async sluiced(...args: readonly string[]): Promise<ExecResult> {
+    return this.run([process.execPath, programPath('sluiced'), ...args, '-c', `${this.directory}/sluiced.yaml`]);
+  }
+
+  writeConfig(backend: string, more = ''): void {
+    const fields = [
+      'apiVersion: sluice.dev/v1alpha1',
+      'kind: SluicedConfig',
+      `node: ${sampleNode}`,
+      `bundle: ${this.directory}/rendered`,
+      `state: ${this.directory}/state`,
+      `backend: ${backend}`,
+      ...(/^signatures:/m.test(more) ? [] : ['signatures: {policy: none}']),
+      ...(/^probation:/m.test(more) ? [] : ['probation: {seconds: 0}']),
+    ];
+    writeFileSync(`${this.directory}/sluiced.yaml`, `${fields.join('\n')}\n${more}`);
+  }
+
+  journal(): NodeRecord | undefined {
+    try {
+      return peek(`${this.directory}/state`);
+    } catch {
+      return undefined;
+    }
+  }
+
+  /** Chains and rules of a store in both families, without counters; and tables of nftables with a hook. */
+  async rules(backend: string): Promise<string> {
+    const save = async (tool: string): Promise<string> =>
+      (await this.tool([`${tool}-${backend}-save`]))
+        .split('\n')
+        .filter((line) => /^(-A|:KUBE|:SLU)/.test(line))
+        .map((line) => line.replace(/ \[\d+:\d+\]$/, ''))
+        .join('\n');
+    return `${await save('iptables')}\n${await save('ip6tables')}`;
+  }
+
+  async tables(): Promise<readonly string[]> {
+    const text = await this.tool(['nft', 'list', 'tables']);
+    return text.split('\n').filter((line) => / (kube-proxy|sluice)$/.test(line));
+  }
+
+  /** Processes called kube-proxy. */
+  async proxies(): Promise<number> {
+    return Number((await this.tool(['sh', '-c', "grep -lsa '^kube-proxy' /proc/[0-9]*/cmdline | wc -l"])).trim());
+  }
+
+  async close(): Promise<void> {
+    await this.host.close();
+    rmSync(this.directory, { recursive: true, force: true });
+  }
+}

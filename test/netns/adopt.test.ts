@@ -1,0 +1,92 @@
+// @module-tag test
+import { setTimeout as sleep } from 'node:timers/promises';
+import { atTier } from '@sluice/testing';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { sampleBundle, writeBundle } from '../../packages/applier/src/testing/bundle.fixture.ts';
+import { AdoptNode, type ProxyMode } from './adopt-node.ts';
+import { addPods, Clients } from './clients.ts';
+import { needBackend, needKernel } from './privileges.ts';
+import { until } from './until.ts';
+
+type Answers = Readonly<Record<string, Readonly<Record<string, number>>>>;
+const all = (answers: Answers): readonly (readonly [string, number])[] =>
+  Object.values(answers).flatMap(Object.entries);
+const sum = (answers: Answers): number =>
+  all(answers).reduce((total, [what, n]) => total + (what === 'served' ? n : 0), 0);
+const misled = (answers: Answers): number =>
+  all(answers).reduce((total, [what, n]) => total + (what === 'served' ? 0 : n), 0);
+
+let node: AdoptNode;
+beforeEach(needKernel);
+beforeEach(async () => {
+  node = await AdoptNode.start();
+  await addPods(node);
+});
+afterEach(() => node.close());
+
+function put(mode: 'iptables' | 'nftables'): void {
+  const services = { 'shop/web': [1, 2], 'shop/cart': [3] };
+  writeBundle(`${node.directory}/rendered`, sampleBundle({ services, families: ['ipv4', 'ipv6'], mode }));
+}
+
+const adopt = (...more: readonly string[]) =>
+  node.sluiced('adopt', '--manifest', node.manifest, '--without-parity', ...more);
+
+/** From kube-proxy's mode and store to Sluice's mode in that store. */
+type Move = readonly [ProxyMode, 'nft' | 'legacy', 'iptables' | 'nftables'];
+const allMoves: readonly Move[] = [
+  ['nft', 'nft', 'iptables'],
+  ['legacy', 'legacy', 'iptables'],
+  ['nft', 'nft', 'nftables'],
+  ['legacy', 'legacy', 'nftables'],
+  ['nftables', 'nft', 'nftables'],
+];
+const moves = atTier({ quick: allMoves.slice(2, 3), all: allMoves });
+
+describe.each(moves)("from kube-proxy's rules in %s (store %s) to mode %s", (proxy, backend, mode) => {
+  beforeEach((context) => needBackend(context, backend));
+
+  test.each(['kube-proxy', 'Sluice'])(
+    'Sluice serves while kube-proxy runs beneath it, where %s was loaded first',
+    { timeout: 60_000 },
+    async (first) => {
+      node.writeConfig(backend);
+      put(mode);
+      // kube-proxy knows another endpoint of shop/web, so that an answer shows whose rules a packet has met.
+      if (first === 'kube-proxy') await node.startKubeProxy(proxy, [3]);
+      else expect(await node.sluiced('apply', `${node.directory}/rendered`)).toMatchObject({ exitCode: 0 });
+      if (first === 'Sluice') await node.startKubeProxy(proxy, [3]);
+      const answered = await Clients.start(node);
+      const moved = await node.sluiced('adopt', '--daemonset', '--without-parity', '--wait', '0');
+      expect(moved).toMatchObject({
+        exitCode: 1,
+        stdout: expect.stringContaining('in front of kube-proxy, which still'),
+      });
+      // What was on its way, and what the clients have not written down yet.
+      await sleep(500);
+      const before = answered.answers();
+      await until('more clients are answered', async () => answered.served() > 200 + sum(before));
+      expect(misled(answered.answers())).toBe(misled(before));
+      expect(await node.proxies()).toBe(1);
+    },
+  );
+
+  test('there and back loses no new connection', { timeout: 120_000 }, async () => {
+    await node.startKubeProxy(proxy);
+    const before = await node.rules(backend);
+    const clients = await Clients.start(node);
+    node.writeConfig(backend);
+    put(mode);
+    const there = await adopt();
+    expect(there).toMatchObject({ exitCode: 0, stdout: expect.stringContaining('adopted: Sluice serves alone') });
+    expect(await node.rules(backend)).not.toContain('KUBE-SVC-');
+    expect(await node.tables()).not.toContain('table ip kube-proxy');
+    expect(await node.proxies()).toBe(0);
+    const back = await node.sluiced('adopt', '--undo', '--wait', '20');
+    expect(back).toMatchObject({ exitCode: 0, stdout: expect.stringContaining('undone: kube-proxy serves') });
+    expect((await node.rules(backend)).split('\n').toSorted()).toEqual(before.split('\n').toSorted());
+    expect(await node.tables()).toEqual(proxy === 'nftables' ? ['table ip kube-proxy', 'table ip6 kube-proxy'] : []);
+    expect(clients.lost()).toEqual([]);
+    expect(clients.served()).toBeGreaterThan(100);
+  });
+});
