@@ -95,6 +95,14 @@ export class Shop implements AsyncDisposable {
     return shop;
   }
 
+  /** The program, for machines besides the node. */
+  readonly program = sluiced;
+
+  /** The options that name its config. */
+  get config(): readonly string[] {
+    return ['--config', join(this.directory, 'sluiced.yaml')];
+  }
+
   get node(): Host {
     return this.host('node-a');
   }
@@ -140,7 +148,7 @@ export class Shop implements AsyncDisposable {
   }
 
   #command(args: readonly string[]): readonly string[] {
-    return [process.execPath, sluiced, ...args, '--config', join(this.directory, 'sluiced.yaml')];
+    return [process.execPath, sluiced, ...args, ...this.config];
   }
 
   /** The virtual and real servers of the node, as `ipvsadm -S -n` prints them. */

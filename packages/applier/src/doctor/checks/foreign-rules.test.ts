@@ -1,0 +1,72 @@
+// @module-tag quick
+import { expect, test } from 'vitest';
+import type { DesiredFacts, Facts, Frontend, SavedTable } from '../facts.ts';
+import type { FollowedPacket, Origin } from '../packets.ts';
+import type { HookPacket } from '../path/packet.ts';
+import { foreignRules } from './foreign-rules.ts';
+
+const frontend = {
+  family: 'ipv4',
+  protocol: 'tcp',
+  address: '10.96.0.10',
+  port: 80,
+  endpoints: [],
+} as unknown as Frontend;
+const request: HookPacket = {
+  family: 'ipv4',
+  protocol: 'tcp',
+  source: '10.244.1.9',
+  destination: '10.96.0.10',
+  port: 80,
+  isReply: false,
+  in: 'cali1',
+  out: undefined,
+  isTranslated: false,
+  isMasqueraded: false,
+  isToNode: false,
+};
+
+/** From a pod, or from a process of the node, to an endpoint on another node. In mode ipvs the address is one of the node. */
+function followed(mode: DesiredFacts['mode'], origin: Origin): FollowedPacket {
+  const first = { ...request, isToNode: mode === 'ipvs', in: origin === 'node' ? '' : 'cali1' };
+  const translated = {
+    ...first,
+    destination: '10.244.2.6',
+    port: 8080,
+    isTranslated: true,
+    isToNode: false,
+    out: 'eth0',
+  };
+  const reply = {
+    ...translated,
+    isReply: true,
+    source: '10.244.2.6',
+    destination: '10.244.1.9',
+    in: 'eth0',
+    out: 'cali1',
+  };
+  return { origin, frontend, request: first, verdict: 'accept', translated, reply, endpoint: '10.244.2.6:8080' };
+}
+
+const filter = (chain: string, rule: string): SavedTable => ({
+  store: 'nft',
+  family: 'ipv4',
+  table: 'filter',
+  chains: new Map([[chain, { policy: 'ACCEPT', rules: [`-A ${chain} ${rule} -j DROP`] }]]),
+});
+
+test.each([
+  ['ipvs', 'pod', filter('INPUT', '-d 10.96.0.10/32'), true],
+  ['ipvs', 'node', filter('INPUT', '-d 10.96.0.10/32'), false],
+  ['ipvs', 'pod', filter('OUTPUT', '-d 10.244.2.0/24'), true],
+  ['ipvs', 'pod', filter('FORWARD', '-d 10.244.2.0/24'), false],
+  ['ipvs', 'pod', filter('FORWARD', '-s 10.244.2.0/24'), true],
+  ['iptables', 'pod', filter('INPUT', '-d 10.96.0.10/32'), false],
+  ['iptables', 'pod', filter('OUTPUT', '-d 10.244.2.0/24'), false],
+  ['iptables', 'pod', filter('FORWARD', '-d 10.244.2.0/24'), true],
+] as const)('mode %s, from a %s: %j is in the way or not', (mode, origin, table, isInTheWay) => {
+  const desired = { mode, store: 'nft', state: { families: {} } } as unknown as DesiredFacts;
+  const facts = { tables: [table], nftTables: [] } as unknown as Facts;
+  const found = foreignRules([followed(mode, origin)], desired, facts);
+  expect(found.map(({ code }) => code)).toEqual(isInTheWay ? ['FOREIGN_DROP'] : []);
+});
