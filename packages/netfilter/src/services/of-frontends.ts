@@ -108,9 +108,11 @@ export class ServicesOfFrontends implements Services {
   *served(protocol: TransportProtocol, unlike: ForwardingState): Generator<ServedFrontend> {
     const [own, other] = [linesOf(this.#state), linesOf(unlike)];
     for (const key of differing(own, other)) {
-      const lines = own.get(key);
       const parts = readFrontendKey(key);
-      if (!lines || parts.protocol !== protocol) continue;
+      if (parts.protocol !== protocol) continue;
+      // Only now: reading them may unpack them.
+      const lines = own.get(key);
+      if (!lines) continue;
       const { family, port } = parts;
       const { endpoints, local } = readFrontend(key, lines);
       const address = isNodePort(parts) ? undefined : parts.address;
