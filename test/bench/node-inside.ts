@@ -14,6 +14,7 @@ import { LinuxSwitch } from '../../packages/applier/src/kernel/switch.ts';
 import { findTool } from '../../packages/applier/src/kernel/tools.ts';
 import { bundleProgram } from '../../tools/bundle.ts';
 import { allocator } from './allocator.ts';
+import { copyAsInstalled } from './as-installed.ts';
 import { publish } from './inbox.ts';
 import { median } from './measure.ts';
 import { mustBeInNamespace } from './in-namespace.ts';
@@ -94,7 +95,8 @@ async function firstPacket(address: string): Promise<number> {
   return median(times);
 }
 
-const daemon = spawn(process.execPath, [program, 'run', '-c', config], {
+const node = copyAsInstalled(process.execPath, join(scratch, 'node'));
+const daemon = spawn(node, [program, 'run', '-c', config], {
   stdio: 'ignore',
   env: { ...process.env, ...allocator },
 });

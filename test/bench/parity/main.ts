@@ -8,6 +8,7 @@ import { createInterface } from 'node:readline';
 import { parseArgs } from 'node:util';
 import { execa } from 'execa';
 import { bundleProgram } from '../../../tools/bundle.ts';
+import { copyAsInstalled } from '../as-installed.ts';
 import { apiServerPrograms, kubeProxy } from '../../parity/binaries.ts';
 import type { BenchPlan, RoundResult } from './inside.ts';
 import type { Round } from './round.ts';
@@ -66,7 +67,8 @@ async function preparePrograms(dir: string): Promise<BenchPrograms | { readonly 
   const [sluice, sluiced] = [join(dir, 'sluice.mjs'), join(dir, 'sluiced.mjs')];
   await bundleProgram(root, 'sluice', sluice, true);
   await bundleProgram(root, 'sluiced', sluiced, true);
-  return { sluice, sluiced, kubeProxy: built.path };
+  const node = copyAsInstalled(process.execPath, join(dir, 'node'));
+  return { node, sluice, sluiced, kubeProxy: copyAsInstalled(built.path, join(dir, 'kube-proxy')) };
 }
 
 /** The versions that the figures depend on. */

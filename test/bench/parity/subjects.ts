@@ -6,8 +6,9 @@ import { allocator } from '../allocator.ts';
 import type { Api } from './api.ts';
 import { clusterCIDR, nodeName } from './cluster.ts';
 
-/** Paths of the programs: both of Sluice's as single files, as `./dev build` makes them. */
+/** Paths of the programs: both of Sluice's as single files, as `./dev build` makes them, run by a copy of Node. */
 export interface BenchPrograms {
+  readonly node: string;
   readonly sluice: string;
   readonly sluiced: string;
   readonly kubeProxy: string;
@@ -59,9 +60,9 @@ function sluice(backend: RuleStore, mode: 'iptables' | 'nftables' = 'iptables'):
       });
       const watch = [programs.sluice, 'watch', '--kubeconfig', kubeconfig, '-c', watched, '-o', files.bundle];
       return [
-        { argv: [process.execPath, ...watch], env: allocator },
+        { argv: [programs.node, ...watch], env: allocator },
         {
-          argv: [process.execPath, programs.sluiced, 'run', '-c', applied],
+          argv: [programs.node, programs.sluiced, 'run', '-c', applied],
           // In memory, as the runtime directory of its unit.
           env: { ...allocator, RUNTIME_DIRECTORY: '/run' },
         },
