@@ -59,6 +59,13 @@ const rows: readonly VerbRow[] = [
     progress: true,
   },
   { verb: 'prove', args: 'rendered', stdout: /The rules implement all Services as declared/, progress: true },
+  {
+    verb: 'parity',
+    args: 'nowhere.json rendered',
+    exit: 2,
+    stderr: /\[(?:INPUT_UNREADABLE|OBSERVATION_INVALID)\]/,
+    progress: true,
+  },
   { verb: 'explain', args: 'KUBE-SERVICES', stdout: /KUBE-SERVICES/, progress: true },
   { verb: 'doctor', args: manifests, stdout: /^all Services: no cause found$/m, progress: true },
   { verb: 'cost', args: 'rendered -c sluice.yaml', stdout: /^PROFILE .* RULES/, progress: true },

@@ -46,7 +46,7 @@ export function causeOf(of: DifferingCase, isCommon: boolean): Cause {
       cause: 'mode',
       aspect,
       code,
-      advice: `Documented in docs/problems.md, ${code}: accept it, or choose another mode`,
+      advice: `Modes differ so (${code}): accept it, or choose another mode`,
     };
   return { ...(isCommon ? common : single)[aspect], aspect };
 }
