@@ -67,8 +67,10 @@ export function resultText({ result, node, differences, coverage }: ParityReport
   if (result === 'equivalent') return `${node}: equivalent${but}`;
   const gaps = coverage.notCovered.filter(({ matters }) => matters).length;
   if (result === 'incomplete')
-    return `${node}: incomplete: no difference was found${but}, and ${gaps} things could not be compared`;
+    return `${node}: incomplete: no difference was found${but}, and ${thingsText(gaps)} could not be compared`;
   const counts = Map.groupBy(differences, ({ cause }) => cause);
   const texts = [...counts].map(([cause, list]) => `${list.length} ${cause}`).toSorted();
-  return `${node}: different: ${texts.join(', ')}${gaps === 0 ? '' : `; ${gaps} things could not be compared`}`;
+  return `${node}: different: ${texts.join(', ')}${gaps === 0 ? '' : `; ${thingsText(gaps)} could not be compared`}`;
 }
+
+const thingsText = (count: number): string => (count === 1 ? 'one thing' : `${count} things`);

@@ -11,6 +11,7 @@ import {
 import { factOf, type NodeOf } from '../bundle/node.ts';
 import type { BundleView } from '../bundle/view.ts';
 import { baseTreatmentOf } from '../flows/base-treatment.ts';
+import type { Gap } from './cases.ts';
 import type { ObservedNode } from '../observed/node.ts';
 
 /** Later packets of connections, and packets of none, that a node forwards between its pods and others. */
@@ -23,33 +24,44 @@ export interface ConnectionCase {
   readonly foreign: string | undefined;
 }
 
+/** The cases of a node, and what stands in the way of others. */
+export interface ConnectionCases {
+  readonly cases: readonly ConnectionCase[];
+  readonly gaps: readonly Gap[];
+}
+
 const states = { established: 'ESTABLISHED', invalid: 'INVALID' } as const satisfies Record<string, PacketState>;
 
 /**
  * Packets that are not the first of a connection, by state: the base rules of a profile decide about them, not those of Services.
- * @returns a case for each state; none where the node's pods are not known, or a rule is not understood
+ * @returns a case for each state, none where the node's pods are not known; and rules that are not understood
  */
 export function connectionCases(
   view: BundleView,
   node: NodeOf,
   observed: ObservedNode,
   { host, sysctls }: Observation,
-): readonly ConnectionCase[] {
+): ConnectionCases {
   const { family } = observed.tables;
   const treatment = baseTreatmentOf(view, node.file.profile, family);
   const packet = forwarded(node, family, observed);
-  if (!packet) return [];
-  return (['established', 'invalid'] as const).flatMap((state): readonly ConnectionCase[] => {
+  const gaps: Gap[] = [];
+  if (!packet) return { cases: [], gaps };
+  const cases = (['established', 'invalid'] as const).flatMap((state): readonly ConnectionCase[] => {
     const found = verdictOf(observed, packet, states[state]);
-    if (!found) return [];
+    if (Array.isArray(found)) {
+      gaps.push(...found);
+      return [];
+    }
     // With liberal windows the kernel marks fewer packets INVALID, and neither program has a rule that drops them.
     const isLiberal = state === 'invalid' && (host?.tcpBeLiberal ?? (sysctls[liberalKey] ?? '0') !== '0');
     const isDropped = treatment[state].startsWith('DROP') && !isLiberal;
     return [{ state, packet, ...found, desired: isDropped ? 'drop' : 'pass' }];
   });
+  return { cases, gaps };
 }
 
-/** A pod of another node, or a client, to a pod of this node. */
+/** A client, to a pod, to a pod of this node. */
 function forwarded(node: NodeOf, family: Family, observed: ObservedNode): Packet | undefined {
   const pods = factOf(node, family, 'podCIDR');
   if (pods === undefined) return undefined;
@@ -63,12 +75,12 @@ function verdictOf(
   { tables, addresses, interfaceTo }: ObservedNode,
   packet: Packet,
   state: PacketState,
-): Pick<ConnectionCase, 'observed' | 'foreign'> | undefined {
+): Pick<ConnectionCase, 'observed' | 'foreign'> | Gap[] {
   const notes = traceNotes();
   const live = { tables, notes, state, outOf: interfaceTo };
   try {
     const [outcome] = trace(emptyProgram, packet, { localAddresses: addresses, live });
-    if (!outcome || notes.doubts.size > 0) return undefined;
+    if (!outcome || notes.doubts.size > 0) return [...notes.doubts].map(([rule, why]) => ({ rule, why }));
     const isDropped = outcome.verdict === 'drop' || outcome.verdict === 'reject';
     const last = outcome.path.at(-1);
     return {
@@ -76,7 +88,7 @@ function verdictOf(
       foreign: isDropped && last?.owner === 'foreign' ? last.rule : undefined,
     };
   } catch (error) {
-    if (error instanceof TraceError) return undefined;
+    if (error instanceof TraceError) return [{ rule: undefined, why: error.message }];
     throw error;
   }
 }

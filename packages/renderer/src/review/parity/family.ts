@@ -100,8 +100,9 @@ export function compareFamily({ view, node, seen, family, modes }: Subject): Fam
     };
     forEachSource(view, node, family, program, tracer, destination, address, toCase);
   }
-  const connections = connectionCases(view, node, observed, seen);
-  cases += connections.length;
+  const { cases: connections, gaps: gapsOfConnections } = connectionCases(view, node, observed, seen);
+  for (const { rule, why } of gapsOfConnections) addGap(gaps, rule, why);
+  cases += connections.length + gapsOfConnections.length;
   return { frontends: destinations.length, sources, cases, differing, gaps, counts, connections };
 }
 

@@ -121,6 +121,21 @@ test('a rule that is not understood makes the result incomplete, with its place'
   ]);
 });
 
+test('a rule for later packets that is not understood is named, too', () => {
+  const rule = '-A FORWARD -m conntrack --ctstate ESTABLISHED -m u32 --u32 0x0 -j DROP';
+  const { coverage, result } = compared('02-node-port', edit('-A FORWARD', `${rule}\n-A FORWARD`));
+  expect(result).toBe('incomplete');
+  expect(coverage.notCovered.filter(({ matters }) => matters)).toMatchObject([{ what: rule, cases: 1 }]);
+});
+
+test('a drop of later packets by another program is found', () => {
+  const rule = '-A FORWARD -m conntrack --ctstate RELATED,ESTABLISHED -j DROP';
+  const { differences } = compared('02-node-port', edit('-A FORWARD', `${rule}\n-A FORWARD`));
+  expect(differences).toMatchObject([
+    { frontend: 'established connections', cause: 'foreign-rule', rule, packet: { state: 'established' } },
+  ]);
+});
+
 test('a missing store makes the result incomplete', () => {
   const { coverage, result } = compared('01-cluster-ip', (saved) => saved.delete('iptables-legacy-save.txt'));
   expect(result).toBe('incomplete');
