@@ -215,7 +215,7 @@ export const plantedInTable: readonly Planted[] = [
   {
     title: 'a rule that is not understood',
     plant:
-      'nft "add table inet other; add chain inet other fwd { type filter hook forward priority -5; }; add rule inet other fwd ip daddr 10.244.2.10 limit rate 1/second drop"',
+      'nft "add table inet other; add chain inet other early { type filter hook forward priority -5; }; add rule inet other early ip daddr 10.244.2.10 limit rate 1/second drop"',
     undo: 'nft delete table inet other',
     finds: [],
   },
