@@ -1,5 +1,6 @@
 import { liberalKey, type Observation } from '@sluice/bundle';
 import {
+  addAll,
   emptyProgram,
   type Family,
   type Packet,
@@ -50,7 +51,7 @@ export function connectionCases(
   const cases = (['established', 'invalid'] as const).flatMap((state): readonly ConnectionCase[] => {
     const found = verdictOf(observed, packet, states[state]);
     if (Array.isArray(found)) {
-      gaps.push(...found);
+      addAll(gaps, found);
       return [];
     }
     // With liberal windows the kernel marks fewer packets INVALID, and neither program has a rule that drops them.
