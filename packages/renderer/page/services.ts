@@ -18,7 +18,11 @@ export function showServices(data: PageData, services: readonly IndexedService[]
       service.isChanged ? markOf(service.read()) : element('span', { class: 'sign' }),
       element('span', { class: 'name', title: service.name }, service.name),
     ],
-    choose: ({ name }) => history.replaceState(null, '', hashOf('services', name)) ?? show(name),
+    choose: ({ name }) => {
+      // Not one more step back for each row that keys pass.
+      history.replaceState(null, '', hashOf('services', name));
+      show(name);
+    },
   });
   const show = (name: string): void => {
     const found = services.find((service) => service.name === name);

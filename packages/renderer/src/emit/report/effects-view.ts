@@ -1,6 +1,6 @@
 import type { Effect, EffectSubject } from '../../review/report/effect.ts';
 import { type Severity, severities, severityLabels, severityPlurals } from '../../review/report/severity.ts';
-import { html } from './html-text.ts';
+import { capital, html } from './html-text.ts';
 import { shapeMark } from './shapes.ts';
 
 /** The maximum number of subjects of one sentence in a page. */
@@ -81,5 +81,3 @@ function subjectHtml({ name, isService, details }: EffectSubject): string {
     : `<b>${html(name)}</b>`;
   return `<li>${shown}${details.length === 0 ? '' : ` <span class="detail">${details.map(html).join('; ')}</span>`}</li>`;
 }
-
-const capital = (text: string): string => `${text.slice(0, 1).toUpperCase()}${text.slice(1)}`;

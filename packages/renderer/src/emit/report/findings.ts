@@ -3,7 +3,7 @@ import type { PolicyFinding } from '../../review/policy/finding.ts';
 import type { PolicyResult } from '../../review/policy/policy.ts';
 import { fileOf } from '../policy/report.ts';
 import type { FindingGroup } from './data.ts';
-import { html } from './html-text.ts';
+import { capital, html } from './html-text.ts';
 
 /** The maximum number of findings of one sentence in a page. */
 const findingsMax = 200;
@@ -60,5 +60,3 @@ function groupHtml({ level, code, title, reason, findings, cut }: FindingGroup):
     `<tbody>${rows.join('')}</tbody></table>${more}</details>\n`,
   ].join('');
 }
-
-const capital = (text: string): string => `${text.slice(0, 1).toUpperCase()}${text.slice(1)}`;

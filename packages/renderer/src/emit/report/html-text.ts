@@ -10,3 +10,6 @@ const entities: Readonly<Record<string, string>> = {
 export function html(text: string): string {
   return text.replaceAll(/[&<>"']/g, (character) => entities[character] ?? character);
 }
+
+/** A text as the beginning of a sentence. */
+export const capital = (text: string): string => `${text.slice(0, 1).toUpperCase()}${text.slice(1)}`;
