@@ -1,8 +1,6 @@
 import type { BundleFiles } from '@sluice/bundle';
 import { reportHtml } from '../../packages/renderer/src/emit/report/html.ts';
-import { readConfig } from '../../packages/renderer/src/load/config/config.ts';
-import { load } from '../../packages/renderer/src/load/load.ts';
-import { render } from '../../packages/renderer/src/render/render.ts';
+import { filesOf } from '../../packages/renderer/src/review/policy/bundle.fixture.ts';
 import { type ChangeReport, reportOn } from '../../packages/renderer/src/review/report/report.ts';
 
 /** A Service of the fixture: endpoints as `node-1:7`, the node and the last number of the address. */
@@ -94,12 +92,6 @@ const fresh: readonly Stall[] = [
   { name: 'monitoring/traces', ip: 26, endpoints: ['node-3:14', 'node-5:14'] },
 ];
 
-/** Both bundles of a change with every severity; `old` and `fresh` have 22 Services on six nodes in three zones. */
-export const shop: { readonly old: BundleFiles; readonly fresh: BundleFiles } = {
-  old: bundleOf(old),
-  fresh: bundleOf(fresh),
-};
-
 /** The report on the change, with its policy. */
 export function shopReport(): ChangeReport {
   const report = reportOn({ ...shop, policy: { settings: {}, today: '2026-11-21' } });
@@ -112,27 +104,14 @@ export function shopPage(name = 'rendered', report = shopReport()): string {
   return reportHtml(report, { old: { name: 'main:rendered', files: shop.old }, fresh: { name, files: shop.fresh } });
 }
 
-function bundleOf(stalls: readonly Stall[]): BundleFiles {
-  const objects = stalls.flatMap(objectsOf);
-  const manifests = load([
-    { file: 'in.json', text: JSON.stringify({ apiVersion: 'v1', kind: 'List', items: objects }) },
-  ]);
-  const read = readConfig({ sluice: { file: 'sluice.yaml', text: config }, kubeProxy: [] });
-  const rendered = render({
-    base: [],
-    change: manifests.objects,
-    config: read.config,
-    allocations: [],
-    allocate: true,
-    snapshot: true,
-    strict: false,
-  });
-  const errors = [...manifests.problems, ...read.problems, ...rendered.problems].filter(
-    ({ level }) => level === 'error',
-  );
-  if (errors[0]) throw new Error(errors[0].message);
-  return rendered.files;
-}
+const bundleOf = (stalls: readonly Stall[]): BundleFiles =>
+  filesOf(JSON.stringify({ apiVersion: 'v1', kind: 'List', items: stalls.flatMap(objectsOf) }), config);
+
+/** Both bundles of a change with every severity; `old` and `fresh` have 22 Services on six nodes in three zones. */
+export const shop: { readonly old: BundleFiles; readonly fresh: BundleFiles } = {
+  old: bundleOf(old),
+  fresh: bundleOf(fresh),
+};
 
 function objectsOf({ name, ip, endpoints, spec = {}, balancer }: Stall): readonly object[] {
   const [namespace = '', own = ''] = name.split('/');

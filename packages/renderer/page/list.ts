@@ -1,4 +1,5 @@
 import { element } from './element.ts';
+import { isPrinting, onPrint } from './printing.ts';
 
 /** A list of any length: only the visible rows are in the document. */
 export interface VirtualList<T> {
@@ -13,19 +14,6 @@ export const isNarrow = (): boolean => matchMedia('(max-width: 820px)').matches;
 
 /** What a page on paper has of a list. */
 const printedMax = 300;
-
-/** Lists are on paper as they are on the screen, but whole: those of views that are made for printing, too. */
-let isPrinting = false;
-const redraws: (() => void)[] = [];
-for (const [event, printing] of [
-  ['beforeprint', true],
-  ['afterprint', false],
-] as const) {
-  globalThis.addEventListener?.(event, () => {
-    isPrinting = printing;
-    for (const redraw of redraws) redraw();
-  });
-}
 
 export interface VirtualListOptions<T> {
   readonly box: HTMLElement;
@@ -74,7 +62,7 @@ export function virtualList<T>({ box, rowHeight: heightOf, row, choose }: Virtua
     rowHeight = heightOf();
     track.style.height = `${items.length * rowHeight}px`;
     const seen = Math.floor(box.scrollTop / rowHeight);
-    const [first, last] = isPrinting
+    const [first, last] = isPrinting()
       ? [0, Math.min(items.length, printedMax)]
       : [
           Math.max(0, seen - spareRows),
@@ -116,7 +104,7 @@ export function virtualList<T>({ box, rowHeight: heightOf, row, choose }: Virtua
     else if (top + rowHeight > box.scrollTop + box.clientHeight) box.scrollTop = top + rowHeight - box.clientHeight;
     draw();
   };
-  redraws.push(draw);
+  onPrint(draw);
   box.addEventListener('scroll', draw, { passive: true });
   new ResizeObserver(draw).observe(box);
   listenToKeys(

@@ -1,5 +1,6 @@
 import type { PageData, PageNode, PageService } from '../../src/emit/report/data.ts';
 import { byId, shape } from '../element.ts';
+import { isPrinting, onPrint } from '../printing.ts';
 import { hashOf, type View } from '../router.ts';
 import { blockShapes, plainShapes } from './block.ts';
 import { type Block, blocksIn, columns, drawingWidth, layoutBlock, stack } from './layout.ts';
@@ -23,6 +24,8 @@ export function drawingOf(service: PageService, nodes: readonly PageNode[]): Nod
 /** A drawing this small has no texts. */
 const scalePlain = 0.28;
 const keyStep = 60;
+/** Services of a drawing on paper. */
+const printedMax = 40;
 
 /** All Services that change, worst first. Only those in sight are in the document. */
 export function showDrawing({ services, nodes }: PageData): View {
@@ -39,9 +42,17 @@ export function showDrawing({ services, nodes }: PageData): View {
 
   const draw = (): void => {
     const { width, height: seen } = size();
-    svg.setAttribute('viewBox', `${view.x} ${view.y} ${width / view.scale} ${seen / view.scale}`);
-    const isPlain = view.scale < scalePlain;
-    const [first, end] = blocksIn(tops, heights, view.y, view.y + seen / view.scale);
+    const isPlain = !isPrinting() && view.scale < scalePlain;
+    const [first, end] = isPrinting()
+      ? [0, Math.min(printedMax, services.length)]
+      : blocksIn(tops, heights, view.y, view.y + seen / view.scale);
+    const printed = end === 0 ? 0 : tops[end - 1]! + heights[end - 1]!;
+    svg.setAttribute(
+      'viewBox',
+      isPrinting()
+        ? `-4 -4 ${drawingWidth + 8} ${printed + 8}`
+        : `${view.x} ${view.y} ${width / view.scale} ${seen / view.scale}`,
+    );
     const wanted = new Set<string>();
     for (let at = first; at < end; at++) {
       const key = `${at} ${isPlain}`;
@@ -81,6 +92,7 @@ export function showDrawing({ services, nodes }: PageData): View {
     },
   });
   new ResizeObserver(() => to(pan(view, 0, 0, size(), content))).observe(box);
+  onPrint(draw);
   draw();
   return { show: () => to(pan(view, 0, 0, size(), content)) };
 }

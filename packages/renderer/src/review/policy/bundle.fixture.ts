@@ -44,9 +44,17 @@ ${profile}`;
  * @param profile more lines of the only profile
  * @throws Error with the first problem of the input
  */
-export function bundleOf(services: readonly Short[], profile = ''): BundleFiles {
-  const manifests = load([{ file: 'in.yaml', text: services.map(manifestOf).join('---\n') }]);
-  const read = readConfig({ sluice: { file: 'sluice.yaml', text: config(profile) }, kubeProxy: [] });
+export const bundleOf = (services: readonly Short[], profile = ''): BundleFiles =>
+  filesOf(services.map(manifestOf).join('---\n'), config(profile));
+
+/**
+ * The bundle of manifests.
+ * @param config of sluice.yaml
+ * @throws Error with the first problem of the input
+ */
+export function filesOf(text: string, config: string): BundleFiles {
+  const manifests = load([{ file: 'in.yaml', text }]);
+  const read = readConfig({ sluice: { file: 'sluice.yaml', text: config }, kubeProxy: [] });
   const rendered = render({
     base: [],
     change: manifests.objects,

@@ -39,10 +39,12 @@ export interface ReportInput {
   readonly fresh: BundleFiles;
   /** Present: check the policy too. */
   readonly policy?: { readonly settings: PolicySettings; readonly today: string };
+  /** Single failures of the new bundle, computed elsewhere. */
+  readonly whatIf?: WhatIf;
 }
 
 /** Compares two bundles for a report. @returns the report, or the problems for which nodes would refuse a bundle */
-export function reportOn({ old, fresh, policy }: ReportInput): ChangeReport | readonly Problem[] {
+export function reportOn({ old, fresh, policy, whatIf }: ReportInput): ChangeReport | readonly Problem[] {
   const memory = new Memory();
   const [before, after] = [viewOf(old, memory), viewOf(fresh, memory)];
   if (!('index' in before)) return before;
@@ -65,6 +67,7 @@ export function reportOn({ old, fresh, policy }: ReportInput): ChangeReport | re
       }),
       nodes: nodesOf(before.nodes, after.nodes),
       ...(checked === undefined ? {} : { policy: checked }),
+      ...(whatIf === undefined ? {} : { whatIf }),
     };
   } catch (error) {
     if (error instanceof ReviewStopped) return error.problems;
