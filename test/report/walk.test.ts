@@ -112,6 +112,30 @@ describe.skipIf(chromium === undefined)('(needs chromium) the page of a report',
     })()`);
   }
 
+  test('names of the greatest length fit into a window of 360 pixels', { timeout: walkMs }, async () => {
+    const name = `${'n'.repeat(63)}/${'s'.repeat(63)}`;
+    const report = shopReport();
+    const [service, finding] = [
+      report.services.find((one) => one.service === 'shop/web')!,
+      report.policy!.findings[0]!,
+    ];
+    const long = {
+      ...report,
+      services: [{ ...service, service: name }],
+      effects: report.effects.map((effect) => ({ ...effect, subjects: [{ name, isService: true, details: [name] }] })),
+      nodes: report.nodes.map((node) => ({ ...node, name: `${node.name}-${'x'.repeat(240)}` })),
+      policy: { ...report.policy!, findings: [{ ...finding, subject: name, message: name, path: name }] },
+    };
+    const file = join(folder, 'long.html');
+    writeFileSync(file, shopPage(name, long));
+    for (const view of ['changes', `services/${encodeURIComponent(name)}`, 'cluster', 'policy', 'drawing', 'rules']) {
+      await tab.open('about:blank#', 360, 'light', 'true');
+      await tab.open(`file://${file}#${view}`, 360, 'light');
+      const beside = Number(await tab.run('document.documentElement.scrollWidth - innerWidth'));
+      expect({ view, beside: Math.max(0, beside) }).toEqual({ view, beside: 0 });
+    }
+  });
+
   test('axe sees what is wrong', async () => {
     await open('changes');
     await tab.run(`document.querySelector('main').insertAdjacentHTML('beforeend', '<button></button>')`);

@@ -105,6 +105,15 @@ test('source ranges do not count where the load balancer loses its address', () 
   expect(found).toContain('closes: loses a load-balancer address: shop/web');
 });
 
+test('a sysctl of a profile is named with its values, its file is not', () => {
+  const found = effects(
+    [web],
+    [web],
+    ['', '    sysctls: { net.netfilter.nf_conntrack_tcp_timeout_established: "600" }'],
+  );
+  expect(found).toEqual(['settings: changes a sysctl of its nodes: profile default']);
+});
+
 test('a change of mode breaks connections of a profile', () => {
   expect(effects([web], [web], ['', '    mode: nftables'])[0]).toBe(
     'connections: changes to mode nftables: established connections break: profile default',

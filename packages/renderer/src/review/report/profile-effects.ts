@@ -1,3 +1,4 @@
+import { sysctlFile } from '@sluice/bundle';
 import type { BundleDiff } from '../diff/diff.ts';
 import type { ProfileChange } from '../diff/profile-changes.ts';
 import type { SingleEffect } from './effect.ts';
@@ -8,7 +9,7 @@ import { plural } from './words.ts';
 export function profileEffects({ profiles, nodes, settings }: BundleDiff): readonly SingleEffect[] {
   const moved = new Set(profiles.flatMap(({ profile, what }) => (what === 'mode' ? [profile] : [])));
   const own = profiles.filter(({ profile, what }) => what === 'mode' || !moved.has(profile));
-  const files = settings.filter(({ file }) => !own.some(({ profile }) => file.startsWith(`profiles/${profile}/`)));
+  const files = settings.filter(({ file }) => !own.some((change) => covers(change, file)));
   return [
     ...own.map(profileEffect),
     ...nodes.added.map((node) => other('adds', 'joins the cluster', node)),
@@ -23,7 +24,13 @@ export function profileEffects({ profiles, nodes, settings }: BundleDiff): reado
   ];
 }
 
-/** Files of a profile that changes are not named besides. */
+/** Whether a change of a profile says what a changed file of it does. All files of a profile follow from its mode. */
+function covers({ profile, what }: ProfileChange, file: string): boolean {
+  if (what === 'mode') return file.startsWith(`profiles/${profile}/`);
+  const isSysctl = file === sysctlFile(profile);
+  return what === 'sysctl' ? isSysctl : !isSysctl && file.startsWith(`profiles/${profile}/base/`);
+}
+
 function profileEffect({ profile, nodes, what, old, new: fresh }: ProfileChange): SingleEffect {
   const [name, on] = [`profile ${profile}`, plural(nodes, 'node')];
   const turn = `${old ?? 'none'} → ${fresh ?? 'none'}, on ${on}`;
