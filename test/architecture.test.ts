@@ -340,6 +340,7 @@ const reviewMayImport: Readonly<Record<string, readonly string[]>> = {
   cost: ['bundle', 'flows'],
   diff: ['bundle', 'facts', 'flows'],
   explain: ['bundle', 'facts', 'flows'],
+  fate: ['bundle', 'facts', 'flows', 'trace'],
   failures: ['bundle', 'facts'],
   policy: ['bundle', 'facts', 'failures'],
   prove: ['bundle', 'flows'],

@@ -14,6 +14,7 @@ function program(): Command {
   const show = whole.command('show').argument('[DIR]').option('-n, --node <NAME>').option('--text <WORDS>');
   show.option('-c, --config <FILE>').addOption(new Option('--tool <TOOL>').choices(['iptables', 'ipset']));
   show.addOption(new Option('--secret').hideHelp());
+  whole.command('find').argument('<COMMAND...>').option('--from <REV>');
   whole.command('extend').argument('<SECONDS>');
   whole.command('back').argument('[GENERATION]');
   whole.command('diff').argument('<OLD>').argument('<NEW>');
@@ -43,6 +44,9 @@ test.each([
   ['a directory, for the second of two arguments', ['diff', 'a', ''], [], true],
   ['nothing, for free text', ['show', '--text', ''], [], false],
   ['nothing, for a number', ['extend', ''], [], false],
+  ['a verb behind --', ['find', '--from', 'x', '--', 'sho'], ['show'], false],
+  ['a name of a command behind --', ['find', '--', 'show', '--node', ''], ['node-a', 'node-b'], false],
+  ['a directory behind the -- of another command', ['diff', '--', ''], [], true],
   ['nothing after the last argument', ['show', 'rendered', ''], [], false],
 ] as const)('the last word becomes %s', (_title, words, values, files) => {
   const found = complete(program(), words, names);

@@ -22,10 +22,20 @@ export interface Completions {
  * @param words all words after the program's name up to the cursor; the last one may be partial or empty
  */
 export function complete(program: Command, words: readonly string[], names: KnownNames): Completions {
+  const inner = innerWords(program, words);
+  if (inner !== undefined) return complete(program, inner, names);
   const typed = words.at(-1) ?? '';
   const { command, operands, pending } = parseWords(program, words.slice(0, -1));
   const all = candidates(command, operands, pending, typed, names);
   return { ...all, words: all.words.filter(({ value }) => value.startsWith(typed)) };
+}
+
+/** The words of a command that another one takes after `--`, as `sluice bisect` does; undefined where there is none. */
+function innerWords(program: Command, words: readonly string[]): readonly string[] | undefined {
+  const at = words.indexOf('--');
+  if (at < 0 || at === words.length - 1) return undefined;
+  const { command } = parseWords(program, words.slice(0, at));
+  return variadic(command)?.name() === 'COMMAND' ? words.slice(at + 1) : undefined;
 }
 
 interface ParsedWords {

@@ -26,6 +26,7 @@ export const exitDetails: Readonly<Record<'sluice' | 'sluiced', Readonly<Record<
     render: '1 with --check: DIR is out of date',
     diff: '1 the bundles differ',
     report: '1 the bundles differ',
+    bisect: '1 several commits are left that may have made the change',
     prove: '1 a rule does not do what its Service declares',
     parity: '1 a node treats packets differently; 2 also: not everything could be compared',
     cost: '1 a budget is exceeded',

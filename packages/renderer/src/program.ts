@@ -1,6 +1,8 @@
 import { examples, exitLine, shellCommands, versionCommand } from '@sluice/cli';
 import { Command } from 'commander';
 import { addAllocations } from './commands/allocations/command.ts';
+import { addAt } from './commands/at/command.ts';
+import { addBisect } from './commands/bisect/command.ts';
 import { addCertify } from './commands/certify/command.ts';
 import { addCost } from './commands/cost/command.ts';
 import { addDiff } from './commands/diff/command.ts';
@@ -43,6 +45,8 @@ const verbs = [
   addLs,
   addDiff,
   addTrace,
+  addAt,
+  addBisect,
   addProve,
   addParity,
   addExplain,
@@ -66,9 +70,13 @@ const verbs = [
 
 /** Completion of names that a bundle directory contains. */
 const names = {
-  '--node': ([dir = 'rendered']: readonly string[]) => bundleNames.nodes(dir),
-  '--service': ([dir = 'rendered']: readonly string[]) => bundleNames.services(dir),
+  '--node': (operands: readonly string[]) => namesIn(operands, (dir) => bundleNames.nodes(dir)),
+  '--service': (operands: readonly string[]) => namesIn(operands, (dir) => bundleNames.services(dir)),
 };
+
+/** The names in the first operand that is a bundle directory; without any, in the default one. */
+const namesIn = (operands: readonly string[], list: (dir: string) => readonly string[]): readonly string[] =>
+  [...operands, 'rendered'].map(list).find((found) => found.length > 0) ?? [];
 
 /**
  * Builds the command line of `sluice`. The code of each command is loaded when it is called: `sluice --version` must not wait for

@@ -25,9 +25,13 @@ const triesMax = 4;
 /**
  * Finds receipts below a folder by their names, without opening them. Ignores links, other files and hidden folders, such as `.git` of a
  * clone.
+ * @param most how many of each node to keep
  * @returns node → its newest receipts, the newest first; or which limit the folder exceeds
  */
-export function findReceipts(dir: string): ReadonlyMap<string, readonly ReceiptPath[]> | BeyondLimits {
+export function findReceipts(
+  dir: string,
+  most: number = triesMax,
+): ReadonlyMap<string, readonly ReceiptPath[]> | BeyondLimits {
   const found = new Map<string, ReceiptPath[]>();
   let entries = 0;
   const keep = (one: ReceiptPath): void => {
@@ -35,7 +39,7 @@ export function findReceipts(dir: string): ReadonlyMap<string, readonly ReceiptP
     if (newest.length === 0) found.set(one.node, newest);
     newest.push(one);
     newest.sort((a, b) => b.number - a.number);
-    newest.length = Math.min(newest.length, triesMax);
+    newest.length = Math.min(newest.length, most);
   };
   const walk = (folder: string, depth: number): BeyondLimits | undefined => {
     if (depth > folderLimits.depthMax) return tooDeep(folder);

@@ -1,7 +1,7 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { relative } from 'node:path';
 import type { Problem } from '@sluice/netfilter';
-import { readReceipt, receiptNamespace, readSigners, releaseLimits, type Signer } from '@sluice/bundle';
+import { readReceipt, type Receipt, receiptNamespace, readSigners, releaseLimits, type Signer } from '@sluice/bundle';
 import type { Evidence } from '../../fleet/fleet.ts';
 import { findReceipts, readReceiptTexts, type ReceiptPath } from '../../load/receipts.ts';
 import { reading, Stopped } from '../failure/failure.ts';
@@ -19,6 +19,43 @@ export interface GatheredReceipts {
  * @throws Stopped when the folder or `allowed_receipts` cannot be used
  */
 export function gatherEvidence(dir: string, allowedReceipts: string): GatheredReceipts {
+  const keys = keysOfNodes(dir, allowedReceipts);
+  const found = receiptPaths(dir);
+  return {
+    evidence: new Map([...keys].map(([node, own]) => [node, evidenceOf(dir, found.get(node) ?? [], own)])),
+    foreignNodes: [...found.keys()].filter((node) => !keys.has(node)),
+  };
+}
+
+/** The most receipts that are verified for the history of a node. */
+const historyMax = 500;
+
+/**
+ * The receipts of one node with valid signatures, the newest first, back to the first that is not newer than a time.
+ * @param at `2026-12-01T12:00:00Z`
+ * @throws Stopped when the folder or `allowed_receipts` cannot be used, or has no key of the node
+ */
+export function receiptsSince(dir: string, allowedReceipts: string, node: string, at: string): readonly Receipt[] {
+  const keys = keysOfNodes(dir, allowedReceipts).get(node);
+  if (keys === undefined)
+    throw new Stopped(
+      unusable(
+        dir,
+        `${allowedReceipts} has no key of ${node}`,
+        'Add the key of the node, as `sluiced keygen` prints it',
+      ),
+    );
+  const found: Receipt[] = [];
+  for (const path of receiptPaths(dir, historyMax).get(node) ?? []) {
+    const receipt = believe(path, keys);
+    if (typeof receipt === 'string') continue;
+    found.push(receipt);
+    if (receipt.at <= at) break;
+  }
+  return found;
+}
+
+function keysOfNodes(dir: string, allowedReceipts: string): ReadonlyMap<string, readonly Signer[]> {
   if (!existsSync(sshKeygen))
     throw new Stopped(unusable(dir, `${sshKeygen} is not installed`, 'Install the OpenSSH client'));
   const signers = readSigners(
@@ -27,13 +64,13 @@ export function gatherEvidence(dir: string, allowedReceipts: string): GatheredRe
     releaseLimits.receiptSignersBytesMax,
   );
   if ('problems' in signers) throw new Stopped(signers.problems[0] as Problem);
-  const found = reading(dir, () => findReceipts(dir));
+  return Map.groupBy(signers, ({ principal }) => principal);
+}
+
+function receiptPaths(dir: string, most?: number): ReadonlyMap<string, readonly ReceiptPath[]> {
+  const found = reading(dir, () => findReceipts(dir, most));
   if ('why' in found) throw new Stopped(unusable(dir, found.why, found.hint));
-  const keys = Map.groupBy(signers, ({ principal }) => principal);
-  return {
-    evidence: new Map([...keys].map(([node, own]) => [node, evidenceOf(dir, found.get(node) ?? [], own)])),
-    foreignNodes: [...found.keys()].filter((node) => !keys.has(node)),
-  };
+  return found;
 }
 
 function evidenceOf(dir: string, paths: readonly ReceiptPath[], keys: readonly Signer[]): Evidence {

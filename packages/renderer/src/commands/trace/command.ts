@@ -1,12 +1,12 @@
 import { examples, outputOption } from '@sluice/cli';
 import type { Command } from 'commander';
 import { run } from '../options/action.ts';
-import { layoutOption } from '../options/options.ts';
+import { withFlow } from '../options/trace.ts';
 import { notEmpty } from '../options/values.ts';
 
 /** Adds `sluice trace`. */
 export function addTrace(program: Command): void {
-  examples(program.command('trace'), [
+  const command = examples(program.command('trace'), [
     'sluice trace --node node-a --from 10.244.1.7 --to 10.96.0.10:80/tcp',
     'sluice trace --node node-a --from 10.244.1.7 --to shop/web:80 --layout tree',
     'sluice trace --node node-a --from node --to 192.0.2.11:30080/tcp rendered',
@@ -21,15 +21,8 @@ export function addTrace(program: Command): void {
       '--live <FILE>',
       'trace through the rules that `sluiced observe` found on a node, of any program, instead of a bundle',
       notEmpty,
-    )
-    .requiredOption('--from <ADDRESS>', 'the source address; `node` for the node itself', notEmpty)
-    .requiredOption(
-      '--to <ADDRESS:PORT/PROTO|SERVICE:PORT>',
-      'the destination; for a Service (shop/web:80, shop/web:http), its ClusterIP',
-      notEmpty,
-    )
-    .option('--in <INTERFACE>', 'the incoming interface; default: the usual one for such a source', notEmpty)
-    .addOption(layoutOption())
+    );
+  withFlow(command)
     .addOption(outputOption())
     .action(run(async (options, dir) => (await import('./trace.ts')).traceCommand(dir, options)));
 }

@@ -4,7 +4,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { blameLine } from './blame.ts';
+import { readCommit } from './commit.ts';
 import { readAllocationsAt } from './git.ts';
+import { BundleHistory } from './history.ts';
 import { readBundle } from './revision.ts';
 
 /** An untrusted repository whose config and attributes name programs. */
@@ -19,6 +21,7 @@ beforeEach(() => {
   writeFileSync(join(root, 'rendered/cluster.yaml'), 'kind: Cluster\n');
   writeFileSync(join(root, 'allocations/a.yaml'), 'kind: x\n');
   writeFileSync(join(root, 'web.yaml'), 'kind: Service\n');
+  git('commit', '-q', '--allow-empty', '-m', 'nothing');
   git('add', '-A');
   git('commit', '-q', '-m', 'state');
   process.chdir(root);
@@ -43,7 +46,20 @@ function askAll(): readonly unknown[] {
     readBundle('main:rendered'),
     readAllocationsAt(join(root, 'allocations'), 'main'),
     blameLine(join(root, 'web.yaml'), 1),
+    historyOf('rendered'),
   ];
+}
+
+/** Whatever `sluice at` and `sluice bisect` read. */
+function historyOf(dir: string): unknown {
+  const history = new BundleHistory(dir);
+  const head = history.resolve('2100-01-01');
+  if (typeof head !== 'string') return head;
+  history.mergeBase(head, 'main');
+  const step = history.step(head);
+  if ('code' in step) return step;
+  const steps = history.steps(git('rev-parse', 'HEAD~1').trim(), head);
+  return { commit: readCommit(history.place, head).summary, steps, files: history.filesOf('node-a', step) };
 }
 
 test('runs no program from the config of a repository', () => {
@@ -54,12 +70,18 @@ test('runs no program from the config of a repository', () => {
     'core.gitProxy',
     'diff.x.textconv',
     'filter.x.clean',
+    'gpg.program',
+    'core.editor',
+    'core.alternateRefsCommand',
+    'uploadpack.packObjectsHook',
   ])
     git('config', key, evil());
   git('config', 'filter.x.smudge', evil());
   git('config', 'filter.x.required', 'true');
+  git('config', 'log.showSignature', 'true');
   appendFileSync(join(root, '.git/info/attributes'), '* filter=x diff=x\n');
-  const [bundle, allocations, blame] = askAll();
+  const [bundle, allocations, blame, history] = askAll();
+  expect(history).toMatchObject({ commit: 'state', steps: [{}, {}], files: { code: 'BUNDLE_UNKNOWN_NODE' } });
   expect(bundle).toBeInstanceOf(Map);
   expect(allocations).toMatchObject({ problems: [{ at: { file: 'main:allocations/a.yaml' } }] });
   expect(blame).toMatchObject({ author: 't', summary: 'state' });
@@ -88,6 +110,7 @@ test.each([
     { code: 'INPUT_UNREADABLE' },
     { problems: [{ code: 'INPUT_UNREADABLE' }] },
     undefined,
+    { files: { code: 'BUNDLE_UNKNOWN_NODE' } },
   ]);
   expect(existsSync(marker())).toBe(false);
 });

@@ -40,13 +40,13 @@ export function outageOf(view: BundleView, places: readonly FailedPlace[], all: 
   const named = (kind: FailedPlace['kind']): ReadonlySet<string> =>
     new Set(places.flatMap((place) => (place.kind === kind ? [place.name] : [])));
   const [nodes, zones, endpoints] = [named('node'), named('zone'), named('endpoint')];
-  const isLostNode = (name: string): boolean => nodes.has(name) || zones.has(view.nodes.get(name)?.zone ?? '');
+  const isLostNode = (name: string): boolean =>
+    nodes.has(name) || (zones.size > 0 && zones.has(view.nodes.get(name)?.zone ?? ''));
+  const isLostEndpoint = (text: string): boolean =>
+    endpoints.size > 0 && (endpoints.has(text) || endpoints.has(addressOfEndpoint(text)));
   return {
     isLost: ({ text, node, zone }) =>
-      (node !== undefined && isLostNode(node)) ||
-      (zone !== undefined && zones.has(zone)) ||
-      endpoints.has(text) ||
-      endpoints.has(addressOfEndpoint(text)),
+      (node !== undefined && isLostNode(node)) || (zone !== undefined && zones.has(zone)) || isLostEndpoint(text),
     survivors: nodes.size + zones.size === 0 ? all : survivorsOf(view, isLostNode),
   };
 }

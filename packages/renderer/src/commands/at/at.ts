@@ -1,0 +1,34 @@
+import { printTraceAt } from '../../emit/review/history.ts';
+import { exitCodes } from '../../exit.ts';
+import { readCommit } from '../../load/git/commit.ts';
+import { BundleHistory } from '../../load/git/history.ts';
+import { secondsOf } from '../../load/git/time.ts';
+import { traceOnNode } from '../../review/trace/trace-node.ts';
+import { nodeRan, type ReceiptOptions } from '../evidence/node-ran.ts';
+import { orStop } from '../failure/or-stop.ts';
+import { reportProblems } from '../output/output.ts';
+import { print, progress } from '../output/progress.ts';
+import { type PacketOptions, questionOf } from '../question/question.ts';
+
+export interface AtOptions extends PacketOptions, ReceiptOptions {
+  readonly branch?: string;
+  readonly output: 'text' | 'json';
+}
+
+/** `sluice at`: traces a packet through the bundle of a commit or a time. */
+export function atCommand(when: string, dir: string, options: AtOptions): number {
+  const question = questionOf(options);
+  const history = new BundleHistory(dir);
+  progress(`reading ${dir} at ${when}`);
+  const commit = readCommit(history.place, orStop(history.resolve(when, options.branch)));
+  const files = orStop(history.filesOf(options.node, orStop(history.step(commit.id))));
+  const trace = traceOnNode(files, question);
+  if (!('ways' in trace)) {
+    reportProblems(trace);
+    return exitCodes.problem;
+  }
+  const asked = secondsOf(when) ?? commit.seconds;
+  const ran = nodeRan(files, options, { committed: commit.seconds, asked });
+  print(printTraceAt({ commit, trace, ...(ran && { ran }) }, options.output));
+  return exitCodes.done;
+}

@@ -1,0 +1,153 @@
+import { type BundleFiles, readPath } from '@sluice/bundle';
+import { compareText, type Problem } from '@sluice/netfilter';
+import { type Bisection, printBisection } from '../../emit/review/history.ts';
+import { exitCodes } from '../../exit.ts';
+import { type Commit, readCommit } from '../../load/git/commit.ts';
+import { BundleHistory, type HistoryStep } from '../../load/git/history.ts';
+import { type Fate, fateIn, type TestedFate } from '../../review/fate/fate.ts';
+import { refusalOf } from '../../review/fate/refusal.ts';
+import { type Change, findChange } from '../../review/fate/search.ts';
+import { nodeRan, type ReceiptOptions } from '../evidence/node-ran.ts';
+import { Stopped } from '../failure/failure.ts';
+import { orStop } from '../failure/or-stop.ts';
+import { print, progress } from '../output/progress.ts';
+import { questionOf } from '../question/question.ts';
+import { readTraceWords, type TraceWords } from './words.ts';
+
+export interface BisectOptions extends Omit<ReceiptOptions, 'node'> {
+  readonly from: string;
+  readonly to: string;
+  readonly ignoreEndpoints?: boolean;
+  readonly output: 'text' | 'json';
+}
+
+/** `sluice bisect`: finds the commit that changed what becomes of a packet. */
+export function bisectCommand(words: readonly string[], options: BisectOptions): number {
+  const asked = readTraceWords(words);
+  const history = new BundleHistory(asked.dir);
+  const test = testerOf(history, asked, options);
+  const to = orStop(history.resolve(options.to));
+  const steps = orStop(history.steps(orStop(history.resolve(options.from, to)), to));
+  const found = bisect({ history, steps, asked, test });
+  const files = orStop(history.filesOf(asked.options.node, steps[found.change.after]!));
+  const { seconds } = found.report.after.commit;
+  const ran = nodeRan(files, { ...options, node: asked.options.node }, { committed: seconds, asked: seconds });
+  print(printBisection({ ...found.report, ...(ran && { ran }) }, options.output));
+  return found.change.between.length === 0 ? exitCodes.done : exitCodes.different;
+}
+
+type Tester = (step: HistoryStep) => TestedFate;
+
+function testerOf(history: BundleHistory, { options }: TraceWords, { ignoreEndpoints }: BisectOptions): Tester {
+  const question = questionOf(options);
+  return (step) => {
+    const files = history.filesOf(options.node, step);
+    return files instanceof Map
+      ? fateIn(files, question, ignoreEndpoints === true ? 'verdict' : 'all')
+      : { problem: files as Problem };
+  };
+}
+
+interface Search {
+  readonly history: BundleHistory;
+  readonly steps: readonly HistoryStep[];
+  readonly asked: TraceWords;
+  readonly test: Tester;
+}
+
+/** @throws Stopped when nothing can be said about an end, or when the ends do not differ */
+function bisect({ history, steps, asked, test }: Search): {
+  readonly report: Omit<Bisection, 'ran'>;
+  readonly change: Change<Problem>;
+} {
+  const last = steps.length - 1;
+  const answers = new Map<number, TestedFate>();
+  const ask = (at: number): TestedFate => {
+    const known = answers.get(at);
+    if (known) return known;
+    progress(`about ${Math.ceil(Math.log2(steps.length))} steps: commit ${steps[at]!.commit.slice(0, 12)}`);
+    const tested = test(steps[at]!);
+    answers.set(at, tested);
+    return tested;
+  };
+  const ends = { start: fateAt(ask(0)).key, end: fateAt(ask(last)).key };
+  if (ends.start === ends.end) throw new Stopped(noDifference(steps[0]!, steps[last]!));
+  let change: Change<Problem>;
+  let refused: Refused | undefined;
+  do {
+    change = findChange<Problem>(last, ends, (at) => {
+      const tested = ask(at);
+      return 'fate' in tested ? { key: tested.fate.key } : { skip: tested.problem };
+    });
+    refused = refusedOf(history, asked, steps, change);
+    if (refused) answers.set(refused.at, { problem: refused.problem });
+    if (refused?.at === 0 || refused?.at === last) throw new Stopped(refused.problem);
+  } while (refused);
+  const commitAt = (at: number): Commit => readCommit(history.place, steps[at]!.commit);
+  const after = commitAt(change.after);
+  const base = mergeBaseOf(history, after);
+  const report: Omit<Bisection, 'ran'> = {
+    node: asked.options.node,
+    packet: `${asked.options.from} → ${asked.options.to}`,
+    dir: asked.dir,
+    before: { commit: commitAt(change.before), fate: fateAt(ask(change.before)) },
+    after: { commit: after, fate: fateAt(ask(change.after)) },
+    between: change.between.map(commitAt),
+    skipped: change.skipped.map(({ at, why }) => ({ commit: steps[at]!.commit, why: why.message })),
+    commits: last,
+    steps: answers.size - 2,
+    several: change.others.length > 0,
+    files: differing(history, asked, steps[change.before]!, steps[change.after]!),
+    ...(base === undefined ? {} : { mergeBase: base }),
+  };
+  return { report, change };
+}
+
+function fateAt(tested: TestedFate): Fate {
+  if ('problem' in tested) throw new Stopped(tested.problem);
+  return tested.fate;
+}
+
+/** A step whose bundle a node would refuse. */
+interface Refused {
+  readonly at: number;
+  readonly problem: Problem;
+}
+
+/** A side of a change that a node would refuse for the files that differ: nothing can be said about its packets. */
+function refusedOf(
+  history: BundleHistory,
+  asked: TraceWords,
+  steps: readonly HistoryStep[],
+  { before, after }: Change<Problem>,
+): Refused | undefined {
+  const paths = differing(history, asked, steps[before]!, steps[after]!);
+  for (const at of [before, after]) {
+    const { node } = asked.options;
+    const problem = refusalOf(orStop<BundleFiles>(history.filesOf(node, steps[at]!)), node, serviceFilesOf(paths));
+    if (problem) return { at, problem };
+  }
+  return undefined;
+}
+
+const serviceFilesOf = (paths: readonly string[]): readonly string[] =>
+  paths.filter((path) => readPath(path)?.kind === 'service');
+
+const mergeBaseOf = (history: BundleHistory, { parents: [first, second] }: Commit): string | undefined =>
+  first === undefined || second === undefined ? undefined : history.mergeBase(first, second);
+
+/** The files of the node that differ between two steps, in byte order. */
+function differing(history: BundleHistory, { options }: TraceWords, a: HistoryStep, b: HistoryStep): readonly string[] {
+  const [old, fresh] = [a, b].map((step) => orStop<BundleFiles>(history.filesOf(options.node, step)));
+  const paths = [...new Set([...old!.keys(), ...fresh!.keys()])].toSorted(compareText);
+  return paths.filter((path) => old!.get(path) !== fresh!.get(path));
+}
+
+function noDifference(from: HistoryStep, to: HistoryStep): Problem {
+  return {
+    code: 'INPUT_EMPTY',
+    level: 'error',
+    message: `Cannot find a change: the packet is treated alike in ${from.commit.slice(0, 12)} and ${to.commit.slice(0, 12)}`,
+    hint: 'Pass an older --from, or look at the two with `sluice at REV trace`; a change that was taken back in between cannot be found',
+  };
+}

@@ -1,0 +1,44 @@
+import { askGit, type BundlePlace } from './objects.ts';
+
+/** A commit, as reports name it. */
+export interface Commit {
+  /** Its whole id. */
+  readonly id: string;
+  /** When it was committed: seconds since 1970. */
+  readonly seconds: number;
+  readonly author: string;
+  /** The first line of its message. Control characters are spaces: they could forge the output of a terminal. */
+  readonly summary: string;
+  readonly parents: readonly string[];
+}
+
+/**
+ * Reads a commit object. `git log` and `git show` would start the programs that the repository's config names for signatures.
+ * @throws Error with git's `stderr`
+ */
+export function readCommit(place: BundlePlace, id: string): Commit {
+  const text = askGit(place, ['cat-file', 'commit', id]).toString('utf8');
+  const end = text.indexOf('\n\n');
+  const head = end < 0 ? text : text.slice(0, end);
+  const fields = (key: string): readonly string[] =>
+    [...head.matchAll(new RegExp(`^${key} (.*)$`, 'gm'))].map(([, value = '']) => value);
+  return {
+    id,
+    seconds: Number(/ (\d+) [+-]\d+$/.exec(fields('committer')[0] ?? '')?.[1] ?? 0),
+    author: oneLine(/^(.*?) ?</.exec(fields('author')[0] ?? '')?.[1] ?? ''),
+    summary: oneLine(
+      end < 0
+        ? ''
+        : text
+            .slice(end + 2)
+            .trimStart()
+            .split('\n', 1)[0]!,
+    ),
+    parents: fields('parent'),
+  };
+}
+
+/** The most characters of a summary or a name. */
+const charactersMax = 200;
+
+const oneLine = (text: string): string => text.replaceAll(/\p{C}/gu, ' ').trim().slice(0, charactersMax);

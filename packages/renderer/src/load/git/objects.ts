@@ -1,0 +1,91 @@
+import { bundleLimits, isOutsideTree } from '@sluice/bundle';
+import { runGit } from './run-git.ts';
+
+/** A repository, by a directory in it, and the bundle's place relative to that directory. */
+export interface BundlePlace {
+  readonly directory: string;
+  /** `.` or `rendered`. */
+  readonly path: string;
+}
+
+export interface BlobEntry {
+  readonly path: string;
+  readonly blob: string;
+}
+
+const bounds = { outputBytesMax: bundleLimits.treeBytesMax, timeoutMs: 60_000 } as const;
+
+/** Runs git on objects of the repository. @throws Error with git's `stderr`, or one that says which bound was passed */
+export function askGit({ directory }: Pick<BundlePlace, 'directory'>, args: readonly string[], input = ''): Buffer {
+  try {
+    return runGit(directory, args, bounds, input);
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    if (code === 'ENOBUFS')
+      throw new Error(`git ${args[0]} printed more than ${bounds.outputBytesMax} bytes`, { cause: error });
+    if (code === 'ETIMEDOUT')
+      throw new Error(`git ${args[0]} took longer than ${bounds.timeoutMs / 1000} s`, { cause: error });
+    throw error;
+  }
+}
+
+/** The path of a bundle in a revision, for `rev-parse` and `cat-file`; relative to the current directory of git. */
+export const placeIn = (revision: string, path: string): string =>
+  path === '' || path === '.' ? `${revision}:./` : `${revision}:./${path}`;
+
+/**
+ * The files of a tree. A link or submodule gets a path that is valid in no bundle.
+ * @throws Error for more files than a bundle may have
+ */
+export function listBlobs(place: Pick<BundlePlace, 'directory'>, tree: string): readonly BlobEntry[] {
+  const entries = askGit(place, ['ls-tree', '-r', '-z', '--full-tree', tree])
+    .toString('utf8')
+    .split('\0')
+    .filter(Boolean)
+    .flatMap(entryOf);
+  if (entries.length > bundleLimits.filesMax) throw new Error(`it has more than ${bundleLimits.filesMax} files`);
+  return entries;
+}
+
+/** A line of `git ls-tree`: `100644 blob <id>\t<path>`. */
+function entryOf(line: string): readonly BlobEntry[] {
+  const tab = line.indexOf('\t');
+  const [mode = '', , blob = ''] = line.slice(0, tab).split(' ');
+  const path = line.slice(tab + 1);
+  if (isOutsideTree(path)) return [];
+  return [{ path: mode.startsWith('100') ? path : `${path}?`, blob }];
+}
+
+/**
+ * All blobs with one process: `<id> blob <size>\n<bytes>\n` each.
+ * @throws Error for a missing object, and before anything is read for more bytes than a bundle may have
+ */
+export function readBlobs(place: Pick<BundlePlace, 'directory'>, ids: readonly string[]): ReadonlyMap<string, string> {
+  const texts = new Map<string, string>();
+  if (ids.length === 0) return texts;
+  const input = ids.map((id) => `${id}\n`).join('');
+  checkSizes(askGit(place, ['cat-file', '--batch-check'], input).toString('latin1'));
+  const output = askGit(place, ['cat-file', '--batch'], input);
+  let at = 0;
+  for (const id of ids) {
+    const end = output.indexOf(0x0a, at);
+    const [, , size] = output.toString('latin1', at, end).split(' ');
+    const start = end + 1;
+    at = start + Number(size) + 1;
+    texts.set(id, output.toString('utf8', start, at - 1));
+  }
+  return texts;
+}
+
+/** @param lines `<id> blob <size>`, or `<id> missing` */
+function checkSizes(lines: string): void {
+  let all = 0;
+  for (const line of lines.split('\n').filter(Boolean)) {
+    const [id, kind, size] = line.split(' ');
+    if (kind !== 'blob') throw new Error(`git has no file ${id}`);
+    if (Number(size) > bundleLimits.fileBytesMax)
+      throw new Error(`a file has ${size} bytes, more than ${bundleLimits.fileBytesMax}`);
+    all += Number(size);
+  }
+  if (all > bundleLimits.treeBytesMax) throw new Error(`its files have more than ${bundleLimits.treeBytesMax} bytes`);
+}

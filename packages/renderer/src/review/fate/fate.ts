@@ -1,0 +1,54 @@
+import type { BundleFiles } from '@sluice/bundle';
+import { compareText, type Problem } from '@sluice/netfilter';
+import { type NodeTrace, type ServiceQuestion, type TraceQuestion, traceOnNode } from '../trace/trace-node.ts';
+
+/** What becomes of the first packet of a connection on a node. */
+export interface Fate {
+  /** Equal for equal fates, and only for these. */
+  readonly key: string;
+  /** By text. Empty: the Service does not exist. */
+  readonly ends: readonly FateEnd[];
+}
+
+export interface FateEnd {
+  readonly verdict: NodeTrace['ways'][number]['verdict'];
+  /** `10.244.1.5:8080`, for verdict `dnat`. */
+  readonly to?: string;
+  readonly masquerade: boolean;
+  /** The share of connections, 0 to 1. */
+  readonly share: number;
+}
+
+/** What of a fate counts: all of it, or only whether packets are served, rejected, dropped or untouched. */
+export type FateAspect = 'all' | 'verdict';
+
+/** What a bundle does with a packet, or why it cannot be told. */
+export type TestedFate = { readonly fate: Fate } | { readonly problem: Problem };
+
+/**
+ * The fate of a packet in one bundle. A Service that the bundle does not have is a fate, not a problem: it may have been added or
+ * removed since.
+ */
+export function fateIn(files: BundleFiles, question: TraceQuestion | ServiceQuestion, aspect: FateAspect): TestedFate {
+  const traced = traceOnNode(files, question);
+  if ('ways' in traced) return { fate: fateOf(traced, aspect) };
+  const [problem] = traced;
+  return problem!.code === 'INPUT_EMPTY' ? { fate: { key: 'no such Service', ends: [] } } : { problem: problem! };
+}
+
+/** The fate that a trace shows: several paths to one end count as one. */
+export function fateOf({ ways }: Pick<NodeTrace, 'ways'>, aspect: FateAspect): Fate {
+  const ends = new Map<string, FateEnd>();
+  for (const { verdict, to, masquerade, probability } of ways) {
+    const key = `${verdict} ${to ?? ''} ${masquerade}`;
+    const share = (ends.get(key)?.share ?? 0) + probability;
+    ends.set(key, { verdict, ...(to === undefined ? {} : { to }), masquerade, share });
+  }
+  const sorted = [...ends].toSorted(([a], [b]) => compareText(a, b));
+  const key =
+    aspect === 'verdict'
+      ? [...new Set(sorted.map(([, { verdict }]) => verdict))].join(', ')
+      : // Probabilities in rules have ten digits.
+        sorted.map(([text, { share }]) => `${text} ${share.toFixed(6)}`).join(', ');
+  return { key, ends: sorted.map(([, end]) => end) };
+}
