@@ -1,5 +1,6 @@
 import { examples, exitLine, shellCommands, versionCommand } from '@sluice/cli';
 import { Command } from 'commander';
+import { addAdoptPlan } from './commands/adopt-plan/command.ts';
 import { addAllocations } from './commands/allocations/command.ts';
 import { addAt } from './commands/at/command.ts';
 import { addBisect } from './commands/bisect/command.ts';
@@ -63,6 +64,7 @@ const verbs = [
   addPush,
   addPull,
   addCertify,
+  addAdoptPlan,
   addPromote,
   addFleet,
   addAllocations,

@@ -1,0 +1,89 @@
+import { readFileSync } from 'node:fs';
+import type { Format } from '@sluice/cli';
+import type { Problem } from '@sluice/netfilter';
+import { isProblem, type ParityReport, readParityReport } from '@sluice/bundle';
+import { replaceFile } from '../../emit/file.ts';
+import { printWaveSpecs } from '../../emit/fleet/wave-specs.ts';
+import { exitCodes } from '../../exit.ts';
+import { type AdoptCandidate, type AdoptPlan, planAdoption, waveSpecsOf } from '../../fleet/adopt-plan.ts';
+import { readNodeLabels } from '../../load/node-labels.ts';
+import { reading, Stopped, writing } from '../failure/failure.ts';
+import { printDocument } from '../output/output.ts';
+import { print, say } from '../output/progress.ts';
+
+export interface AdoptPlanOptions {
+  readonly output: Format;
+  readonly nodes?: string;
+  readonly by?: readonly string[];
+  readonly waves?: string;
+}
+
+const defaultLabels = ['topology.kubernetes.io/zone'];
+
+/** `sluice adopt-plan`: the waves in which a fleet moves from kube-proxy. */
+export function adoptPlanCommand(
+  files: readonly string[],
+  { output, nodes, by = defaultLabels, waves }: AdoptPlanOptions,
+): number {
+  const reports = readReports(files);
+  const labels = nodes === undefined ? new Map<string, ReadonlyMap<string, string>>() : labelsOf(nodes);
+  const names = new Set([...reports.keys(), ...labels.keys()]);
+  const plan = planAdoption([...names].map((node) => candidateOf(node, reports, labels, by)));
+  if (waves !== undefined) {
+    writing(waves, () => replaceFile(waves, printWaveSpecs(waveSpecsOf(plan))));
+    say(`${waves}: ${waveSpecsOf(plan).length} waves\n`);
+  }
+  if (output === 'text') print(printPlan(plan));
+  printDocument(output, 'AdoptPlan', plan);
+  return plan.blocked.length === 0 ? exitCodes.done : exitCodes.different;
+}
+
+function readReports(files: readonly string[]): ReadonlyMap<string, ParityReport> {
+  const reports = new Map<string, ParityReport>();
+  for (const file of files) {
+    const report = readParityReport(
+      file,
+      reading(file, () => readFileSync(file, 'utf8')),
+    );
+    if (isProblem(report)) throw new Stopped(report);
+    if (reports.has(report.node)) throw new Stopped(twice(file, report.node));
+    reports.set(report.node, report);
+  }
+  return reports;
+}
+
+function labelsOf(file: string): ReadonlyMap<string, ReadonlyMap<string, string>> {
+  const labels = readNodeLabels(reading(file, () => readFileSync(file, 'utf8')));
+  if (labels === undefined) throw new Stopped(noNodes(file));
+  return labels;
+}
+
+function candidateOf(
+  node: string,
+  reports: ReadonlyMap<string, ParityReport>,
+  labels: ReadonlyMap<string, ReadonlyMap<string, string>>,
+  by: readonly string[],
+): AdoptCandidate {
+  const group = by.map((label) => labels.get(node)?.get(label) ?? '-').join(', ');
+  return { node, report: reports.get(node), group };
+}
+
+function printPlan({ waves, blocked }: AdoptPlan): string {
+  const lines = waves.map(({ name, nodes }, at) => `wave ${at + 1}  ${name.padEnd(10)}  ${nodes.join(' ')}\n`);
+  const rest = blocked.map(({ node, why }) => `  ${node}  ${why}\n`);
+  return [...lines, ...(rest.length === 0 ? [] : [`in no wave: ${rest.length}\n`, ...rest])].join('');
+}
+
+const twice = (file: string, node: string): Problem => ({
+  code: 'PARITY_REPORT_INVALID',
+  level: 'error',
+  message: `Cannot use ${file}: another file has a report of node ${node}, too`,
+  hint: 'Pass one report for each node',
+});
+
+const noNodes = (file: string): Problem => ({
+  code: 'INPUT_UNREADABLE',
+  level: 'error',
+  message: `Cannot use ${file}: it is no list of Nodes in JSON`,
+  hint: 'Write it with `kubectl get nodes -o json`',
+});
