@@ -180,7 +180,12 @@ export class AdoptNode {
 
   /** Runs `sluiced` with the node's config. */
   async sluiced(...args: readonly string[]): Promise<ExecResult> {
-    return this.run([process.execPath, programPath('sluiced'), ...args, '-c', `${this.directory}/sluiced.yaml`]);
+    return this.run(this.command(...args));
+  }
+
+  /** The command line of `sluiced` with the node's config. */
+  command(...args: readonly string[]): readonly string[] {
+    return [process.execPath, programPath('sluiced'), ...args, '-c', `${this.directory}/sluiced.yaml`];
   }
 
   writeConfig(backend: string, more = ''): void {

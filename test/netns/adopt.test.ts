@@ -53,9 +53,9 @@ describe.each(moves)("from kube-proxy's rules in %s (store %s) to mode %s", (pro
       node.writeConfig(backend);
       put(mode);
       // kube-proxy knows another endpoint of shop/web, so that an answer shows whose rules a packet has met.
-      if (first === 'kube-proxy') await node.startKubeProxy(proxy, [3]);
-      else expect(await node.sluiced('apply', `${node.directory}/rendered`)).toMatchObject({ exitCode: 0 });
-      if (first === 'Sluice') await node.startKubeProxy(proxy, [3]);
+      const startProxy = () => node.startKubeProxy(proxy, [3]);
+      const apply = async () => void (await node.tool(node.command('apply', `${node.directory}/rendered`)));
+      for (const start of first === 'Sluice' ? [apply, startProxy] : [startProxy]) await start();
       const answered = await Clients.start(node);
       const moved = await node.sluiced('adopt', '--daemonset', '--without-parity', '--wait', '0');
       expect(moved).toMatchObject({

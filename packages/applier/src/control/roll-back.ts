@@ -92,6 +92,7 @@ async function targetOf(
     throw stateError('Cannot roll back: no generation of Sluice is active', 'Apply a bundle first');
   const target = await find(to, journal);
   if (target?.number === 0 && !removeAllServices) throw removesAll();
+  if (target?.number === 0 && journal.adoption) throw adopted();
   if (target) return target;
   const message =
     to === undefined
@@ -107,6 +108,13 @@ async function find(to: string | undefined, journal: DiskJournal): Promise<Gener
   if (checkpoint) return journal.checkpointed(checkpoint);
   const number = to === undefined ? defaultTarget(journal) : numberOf(to, journal.record);
   return number === undefined ? undefined : journal.generation(number);
+}
+
+function adopted() {
+  return stateError(
+    'Cannot roll back to generation 0: this node was moved from kube-proxy, which is kept from returning',
+    'Run `sluiced adopt --undo`: kube-proxy returns, then the rules of Sluice are removed',
+  );
 }
 
 function removesAll() {

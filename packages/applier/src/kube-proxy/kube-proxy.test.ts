@@ -24,7 +24,7 @@ describe('the manifest of a static pod', () => {
     expect(readFileSync(manifest, 'utf8')).toBe('kind: Pod\n');
   });
 
-  test('is not overwritten where somebody wrote it anew meanwhile', () => {
+  test('is not overwritten where another program wrote it anew meanwhile', () => {
     holdManifest(manifest);
     writeFileSync(manifest, 'kind: Pod # new\n');
     expect(() => releaseManifest(manifest)).toThrow('exists already');

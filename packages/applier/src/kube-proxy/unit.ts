@@ -9,7 +9,7 @@ import { findTool } from '../kernel/tools.ts';
 const unitFolder = '/etc/systemd/system';
 const dropIn = 'sluiced-adopt.conf';
 
-/** A condition that never holds: the unit stays enabled or not as it is, and does not start, whoever wants it. */
+/** A condition that never holds: the unit stays enabled or not as it is, and does not start for any other unit. */
 const text = `# Written by \`sluiced adopt\`; \`sluiced adopt --undo\` removes it.
 [Unit]
 ConditionPathExists=!/

@@ -20,7 +20,7 @@ export interface ParityCertificate {
   /** `different`: each difference is an exception, but for documented ones of modes. */
   readonly result: 'equivalent' | 'different';
   readonly coverage: CertifiedCoverage;
-  /** Differences that somebody has accepted; sorted by id. */
+  /** Accepted differences; sorted by id. */
   readonly exceptions: readonly ParityException[];
 }
 
@@ -59,7 +59,7 @@ export const secondsOf = (instant: string): number => new Date(instant).getTime(
 export const instantOf = (ms: number): string => `${new Date(ms).toISOString().slice(0, 19)}Z`;
 
 /**
- * Makes the certificate of a report. Documented differences of modes need nobody who accepts them.
+ * Makes the certificate of a report. Documented differences of modes need no acceptance.
  * @returns the certificate, or why there is none
  */
 export function makeCertificate(report: ParityReport, terms: CertificateTerms): ParityCertificate | string {

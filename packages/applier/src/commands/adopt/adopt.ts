@@ -47,7 +47,8 @@ async function moveCommand(config: SluicedConfig, options: AdoptOptions, termina
     const outcome = await session.reconciler.recover();
     if (outcome?.kind === 'held') throw new CommandError([halted(outcome.because)], exitCodes.halted);
     const parts = await partsOf(config, session, options, terminal);
-    const gate = await gateFor(config, options, session.backend);
+    const { kernel } = await session.portsOf(session.backend);
+    const gate = await gateFor(config, options, { backend: session.backend, knowsBpf: kernel.knowsBpf });
     const front = session.reconcilerWith({ takeOver: false, beneath: true, takeOrder: true }, gate);
     const instead = session.reconcilerWith({ takeOver: true }, gate);
     return tell(await adopt(files, hold, { front, instead }, parts), hold, options, terminal);
@@ -76,12 +77,13 @@ async function undoCommand(config: SluicedConfig, options: AdoptOptions, termina
 
 async function partsOf(
   config: SluicedConfig,
-  { journal, backend, portsOf }: NodeSession,
+  session: NodeSession,
   options: AdoptOptions,
   terminal: Terminal,
 ): Promise<AdoptionParts> {
+  const { journal, backend } = session;
   const run = runChildren();
-  const { kernel, clock } = await portsOf(backend);
+  const { kernel, clock } = await session.portsOf(backend);
   const tools = await detectTools(backend, run);
   const print = linesOf(options, terminal);
   return {

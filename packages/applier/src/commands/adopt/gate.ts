@@ -8,17 +8,23 @@ import type { Run } from '../../kernel/command.ts';
 import { runChildren } from '../../kernel/run.ts';
 import { otherBackend, type RuleStore, useOf } from '../../kernel/tools.ts';
 import { limits } from '../../limits.ts';
-import { observeNode } from '../../parity/observe.ts';
 import { readSmallFile } from '../../parity/read-file.ts';
 import { ReportGate } from '../../parity/report-gate.ts';
 import { exitCodes } from '../../ports/outcome.ts';
 import type { ParityGate } from '../../ports/parity.ts';
+import { observeBefore } from '../session/parity.ts';
 
 export interface ParityOptions {
   /** The result of `sluice parity -o json`. */
   readonly report?: string;
   readonly accept?: readonly string[];
   readonly withoutParity?: boolean;
+}
+
+/** What a gate needs to know of the machine. */
+export interface GateFacts {
+  readonly backend: RuleStore;
+  readonly knowsBpf: boolean;
 }
 
 /**
@@ -30,7 +36,7 @@ export interface ParityOptions {
 export async function gateFor(
   config: SluicedConfig,
   { report, accept = [], withoutParity = false }: ParityOptions,
-  backend: RuleStore,
+  { backend, knowsBpf }: GateFacts,
 ): Promise<ParityGate | undefined> {
   if (config.requireParity) {
     if (withoutParity || report !== undefined || accept.length > 0)
@@ -42,7 +48,7 @@ export async function gateFor(
   return new ReportGate({
     node: config.node,
     accepted: accept,
-    observe: () => observeNode(config.node, run),
+    observe: () => observeBefore(config.node, knowsBpf, run),
     compare: (observed) => (report === undefined ? runParity(observed, config, run) : readReport(report)),
     standsElsewhere: async () => (await useOf(otherBackend(backend), run)).hasKubeProxy,
     nowMs: Date.now,

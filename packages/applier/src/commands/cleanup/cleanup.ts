@@ -11,6 +11,7 @@ export async function cleanup(options: CommonOptions, terminal: Terminal): Promi
   const session = await openSession(config, 'back', () => undefined);
   try {
     await mustBeKnown(session);
+    mustNotBeAdopted(session);
     mustBeReadable(session);
     const steps = await session.reconciler.cleanup();
     const receiptWriter = receiptWriterOf(config, () => session.journal, failedReceipt(terminal));
@@ -27,6 +28,16 @@ export async function cleanup(options: CommonOptions, terminal: Terminal): Promi
   } finally {
     session.close();
   }
+}
+
+/**
+ * kube-proxy is kept from returning: without Sluice's rules the node would have none.
+ * @throws CommandError
+ */
+function mustNotBeAdopted({ journal }: NodeSession): void {
+  if (!journal.adoption) return;
+  const message = 'Cannot clean up: this node was moved from kube-proxy, which is kept from returning';
+  throw stateError(message, 'Run `sluiced adopt --undo`: kube-proxy returns, then the rules of Sluice are removed');
 }
 
 /**

@@ -3,11 +3,15 @@ import { trustOf } from '../../inbox/trust.ts';
 import type { Run } from '../../kernel/command.ts';
 import { otherBackend, type RuleStore, useOf } from '../../kernel/tools.ts';
 import { CertificateGate } from '../../parity/gate.ts';
-import { observeDigest } from '../../parity/observe.ts';
 import { bootId } from '../../parity/read-file.ts';
+import { type Observation, observedDigest } from '@sluice/bundle';
+import { readObservation } from '../../examine/observation.ts';
+import { readMachine } from '../../kernel/facts.ts';
+import { procTunables } from '../../kernel/sysctl.ts';
 
-/** The gate that requires the certificate of the config. @param backend the rule store in use */
-export function certificateGateOf(config: SluicedConfig, run: Run, backend: RuleStore): CertificateGate {
+/** The gate that requires the certificate of the config; undefined where it requires none. @param backend the rule store in use */
+export function certificateGateOf(config: SluicedConfig, run: Run, backend: RuleStore): CertificateGate | undefined {
+  if (!config.requireParity) return undefined;
   const { node, state, parityCertificate: certificate, signatures } = config;
   return new CertificateGate(
     { node, certificate, allowedSigners: signatures.allowedSigners },
@@ -19,7 +23,14 @@ export function certificateGateOf(config: SluicedConfig, run: Run, backend: Rule
       nowMs: Date.now,
       bootId,
       standsElsewhere: async () => (await useOf(otherBackend(backend), run)).hasKubeProxy,
-      observe: () => observeDigest(run),
+      observe: async () => observedDigest(await observeBefore(node, true, run)),
     },
   );
 }
+
+/**
+ * Observes this machine as it is before Sluice: while kube-proxy's rules stand, layout `tree` provides no chains of its names.
+ * @param knowsBpf as of the kernel; the digest does not depend on it
+ */
+export const observeBefore = (node: string, knowsBpf: boolean, run: Run): Promise<Observation> =>
+  readObservation({ node, host: { ...readMachine(procTunables), knowsBpf, providesKubeChains: false } }, run);

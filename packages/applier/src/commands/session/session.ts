@@ -15,7 +15,15 @@ import { OwnProcesses, readsProcessIds } from '../../kernel/changes/own-processe
 import { runChildren } from '../../kernel/run.ts';
 import { Spares } from '../../kernel/spares.ts';
 import { procTunables } from '../../kernel/sysctl.ts';
-import { findTool, type RuleStore, detectTools, type StoreDoubt, storeDoubt, storeOf } from '../../kernel/tools.ts';
+import {
+  findTool,
+  type RuleStore,
+  type Tools,
+  detectTools,
+  type StoreDoubt,
+  storeDoubt,
+  storeOf,
+} from '../../kernel/tools.ts';
 import type { AfterUpdateParts } from '../../probe/after-update.ts';
 import type { NodeFacts } from '../../ports/node-facts.ts';
 import type { ParityGate } from '../../ports/parity.ts';
@@ -98,13 +106,10 @@ export async function openSession(
     const decisions = new Decisions(config.node, journal);
     const ending = new AbortController();
     const sticky = new StickyFrontends();
-    const parity = config.requireParity ? certificateGateOf(config, run, tools.backend) : undefined;
+    const parity = certificateGateOf(config, run, tools.backend);
     const ports = portsOf(config, { kernel, journal, decisions, report, onProbe, parity });
-    const facts = (): NodeFacts => readFacts(tools, procTunables);
     return {
-      reconciler: new Reconciler(ports, facts, rulesOf(config)),
-      reconcilerWith: (options, other = parity) =>
-        new Reconciler({ ...ports, ...(other ? { parity: other } : {}) }, facts, { ...rulesOf(config), ...options }),
+      ...reconcilersOf(config, ports, tools),
       journal,
       decisions,
       hasSwitch,
@@ -132,6 +137,17 @@ export async function openSession(
     lock?.release();
     throw error;
   }
+}
+
+function reconcilersOf(
+  config: SluicedConfig,
+  ports: Ports,
+  tools: Tools,
+): Pick<NodeSession, 'reconciler' | 'reconcilerWith'> {
+  const facts = (): NodeFacts => readFacts(tools, procTunables);
+  const reconcilerWith: NodeSession['reconcilerWith'] = (options, parity = ports.parity) =>
+    new Reconciler({ ...ports, parity }, facts, { ...rulesOf(config), ...options });
+  return { reconciler: reconcilerWith({}), reconcilerWith };
 }
 
 /** @returns undefined if nft is not installed */

@@ -5,6 +5,7 @@ import type { ProbationStatus } from '../../control/protocol.ts';
 import { peek } from '../../state/peek.ts';
 import type { NodeRecord } from '../../state/record.ts';
 import { backOffUntil } from '../../state/transitions.ts';
+import type { Adoption } from '../../ports/adoption.ts';
 import type { PartialRelease, QuarantinedService } from '../../ports/journal.ts';
 import { describePartial, exitCodes } from '../../ports/outcome.ts';
 import type { NftProtection } from '../../nftables/ports.ts';
@@ -70,6 +71,8 @@ interface StatusSummary {
   /** The release that was accepted last, where signatures are required. */
   readonly release: Accepted | null;
   readonly open: string | null;
+  /** The move from kube-proxy; null where there was none. */
+  readonly adoption: Adoption | null;
   /** The release on probation, with the token that `sluiced confirm --token` takes. */
   readonly probation: ProbationStatus | null;
   readonly held: string | null;
@@ -98,6 +101,7 @@ function summarise(
     rehearse: config.rehearse,
     release: config.signatures.policy === 'required' ? acceptedOf(config.state) : null,
     open: record?.open?.version ?? null,
+    adoption: record?.adoption ?? null,
     held: record?.held ?? null,
     quarantined: record?.quarantined ?? {},
     quarantinedServices: record?.quarantinedServices ?? [],
@@ -127,6 +131,14 @@ function describeProtection(protection: NftProtection): string {
     : `not protected from other programs: ${protection.why}`;
 }
 
+/** What a move from kube-proxy has come to. */
+function describeAdoption({ goal, isStored }: Adoption): string {
+  if (goal === 'kube-proxy') return 'on the way back to kube-proxy: `sluiced adopt --undo` finishes it';
+  return isStored
+    ? 'kube-proxy is stopped, and its rules are generation 0; `sluiced adopt --undo` moves the node back'
+    : 'Sluice is in front of kube-proxy; `sluiced adopt` goes on, `sluiced adopt --undo` moves the node back';
+}
+
 function acceptedOf(state: string): Accepted | null {
   const accepted = new ReleaseFloor(state).read();
   if (accepted && 'problem' in accepted) throw new CommandError([accepted.problem]);
@@ -149,6 +161,7 @@ function printStatus(summary: StatusSummary): string {
     `rule store  ${summary.backend ?? 'not selected yet'}`,
   ];
   if (summary.partial) lines.push(`partial     ${describePartial(summary.partial)}`);
+  if (summary.adoption) lines.push(`adoption    ${describeAdoption(summary.adoption)}`);
   lines.push(`kernel      ${describeKernel(summary.kernel)}`);
   lines.push(`daemon      ${daemon === null ? 'not running' : daemon.healthy ? 'healthy' : 'not healthy'}`);
   lines.push(`signatures  ${summary.signatures === 'none' ? 'NOT REQUIRED: any bundle is accepted' : 'required'}`);

@@ -33,7 +33,7 @@ export function certifyCommand(
   file: string,
   { output, key, accept = [], by = '', hours, out }: CertifyOptions,
 ): number {
-  if (accept.length > 0 && !isName(by)) throw new Stopped(nobody);
+  if (accept.length > 0 && !isName(by)) throw new Stopped(unnamed);
   const parity = readReport(file);
   const terms = { accepted: accept, by, nowMs: Date.now(), seconds: hours * 3600 };
   const certificate = makeCertificate(parity, terms);
@@ -76,10 +76,10 @@ function describe({ result, coverage, exceptions, expires }: ParityCertificate):
 const isName = (text: string): boolean =>
   /^[\x20-\x7e]+$/.test(text) && text.length <= certificateLimits.byCharactersMax;
 
-const nobody: Problem = {
+const unnamed: Problem = {
   code: 'USAGE_INVALID',
   level: 'error',
-  message: 'Cannot accept a difference: nobody is named who accepts it',
+  message: 'Cannot accept a difference: it has no name of an operator',
   hint: `Pass --by NAME, at most ${certificateLimits.byCharactersMax} printable characters`,
 };
 

@@ -1,0 +1,168 @@
+// @module-tag test
+import { execFileSync } from 'node:child_process';
+import { readFileSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  parityNamespace,
+  type ParityCertificate,
+  type ParityReport,
+  printCertificate,
+  readCertificate,
+  readParityReport,
+} from '@sluice/bundle';
+import { programPath } from '@sluice/testing';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { sampleBundle, writeBundle } from '../../packages/applier/src/testing/bundle.fixture.ts';
+import { AdoptNode } from './adopt-node.ts';
+import { addPods } from './clients.ts';
+import { needBackend, needKernel } from './privileges.ts';
+
+/** A node that runs kube-proxy and requires a certificate: what was observed, compared and certified by the programs themselves. */
+
+let node: AdoptNode;
+const at = (name: string): string => `${node.directory}/${name}`;
+const sluice = async (...args: readonly string[]) => node.run([process.execPath, programPath('sluice'), ...args]);
+
+beforeEach(needKernel);
+beforeEach((context) => needBackend(context, 'nft'));
+beforeEach(async () => {
+  node = await AdoptNode.start();
+  await addPods(node);
+  await node.startKubeProxy('nft');
+  for (const key of ['parity', 'releases'])
+    execFileSync('/usr/bin/ssh-keygen', ['-q', '-t', 'ed25519', '-N', '', '-C', key, '-f', at(key)]);
+  const lines = (['parity', 'release'] as const).map((role) => {
+    const [type, key] = readFileSync(at(role === 'parity' ? 'parity.pub' : 'releases.pub'), 'utf8').split(' ');
+    return `${role}@example.com namespaces="sluice-${role}" ${type} ${key}\n`;
+  });
+  writeFileSync(at('allowed_signers'), lines.join(''), { mode: 0o644 });
+  const certificate = `requireParity: true\nparityCertificate: ${at('parity.json')}\n`;
+  node.writeConfig('nft', `signatures: {policy: none, allowedSigners: ${at('allowed_signers')}}\n${certificate}`);
+  const services = { 'shop/web': [1, 2], 'shop/cart': [3] };
+  writeBundle(at('rendered'), sampleBundle({ services, families: ['ipv4', 'ipv6'], mode: 'nftables' }));
+});
+afterEach(() => node.close());
+
+/** Observes the node and compares it with the bundle. */
+async function compare(): Promise<ParityReport> {
+  expect(await node.sluiced('observe', '-o', at('observed.json'))).toMatchObject({ exitCode: 0 });
+  const { stdout } = await sluice('parity', at('observed.json'), at('rendered'), '-o', 'json');
+  writeFileSync(at('report.json'), stdout);
+  const report = readParityReport('report.json', stdout);
+  expect(report).toMatchObject({ node: 'node-a' });
+  return report as ParityReport;
+}
+
+/** Certifies the last comparison, with every difference accepted. */
+async function certify(report: ParityReport): Promise<ParityCertificate> {
+  const ids = report.differences.filter(({ cause }) => cause !== 'mode').map(({ id }) => id);
+  const accepted = ids.length === 0 ? [] : [...ids.flatMap((id) => ['--accept', id]), '--by', 'alice@example.com'];
+  const made = await sluice('certify', at('report.json'), '--key', at('parity'), '--out', node.directory, ...accepted);
+  expect(made).toMatchObject({ exitCode: 0 });
+  const certificate = readCertificate(readFileSync(at('node-a.parity.json'), 'utf8'));
+  expect(certificate).toMatchObject({ node: 'node-a', exceptions: ids.toSorted().map((id) => ({ id })) });
+  return certificate as ParityCertificate;
+}
+
+function place(certificate: ParityCertificate, key = 'parity', namespace: string = parityNamespace): void {
+  const text = printCertificate(certificate);
+  writeFileSync(at('parity.json'), text);
+  const args = ['-Y', 'sign', '-q', '-n', namespace, '-f', at(key)];
+  writeFileSync(at('parity.json.sig'), execFileSync('/usr/bin/ssh-keygen', args, { input: text }));
+}
+
+/** Whether anything of the node was touched. */
+const everything = async (): Promise<string> => `${await node.rules('nft')}${(await node.tables()).join()}`;
+
+async function expectRefusals(why: string): Promise<void> {
+  const before = await everything();
+  for (const args of [
+    ['adopt', '--manifest', node.manifest],
+    ['adopt', '--manifest', node.manifest, '--without-parity'],
+  ])
+    expect(await node.sluiced(...args)).toMatchObject({
+      exitCode: 3,
+      stderr: expect.stringContaining('PARITY_MISSING'),
+    });
+  const refused = await node.sluiced('adopt', '--manifest', node.manifest);
+  expect(refused.stderr).toContain(why);
+  expect(await everything()).toBe(before);
+  expect(await node.proxies()).toBe(1);
+  expect(node.journal()?.current ?? null).toBeNull();
+}
+
+describe('a node that requires a parity certificate', { timeout: 120_000 }, () => {
+  test('is moved with one that was made of what it runs', async () => {
+    await expectRefusals('parity.json is missing');
+    place(await certify(await compare()));
+    const moved = await node.sluiced('adopt', '--manifest', node.manifest);
+    expect(moved).toMatchObject({ exitCode: 0, stdout: expect.stringContaining('adopted') });
+    expect(node.journal()).toMatchObject({ adoption: { goal: 'sluice', isStored: true } });
+    const status = await node.sluiced('status', '-o', 'json');
+    expect(JSON.parse(status.stdout)).toMatchObject({ adoption: { goal: 'sluice', hold: { kind: 'manifest' } } });
+    // What would leave the node without any Service rules is refused.
+    for (const args of [['cleanup'], ['rollback', '0', '--remove-all-services', '--yes']])
+      expect(await node.sluiced(...args)).toMatchObject({
+        stderr: expect.stringContaining('adopt --undo'),
+      });
+  });
+
+  test.each<[string, (good: ParityCertificate) => void, string]>([
+    [
+      'expired',
+      (good) => place({ ...good, issued: '2026-01-01T00:00:00Z', expires: '2026-01-01T01:00:00Z' }),
+      'it expired at 2026-01-01T01:00:00Z',
+    ],
+    [
+      'was issued in the future, as a clock that is behind sees it',
+      (good) => place({ ...good, issued: '2099-01-01T00:00:00Z', expires: '2099-01-01T01:00:00Z' }),
+      'the clock of this node is',
+    ],
+    ['is for another boot', (good) => place({ ...good, bootId: good.bootId.replace(/^./, 'f') }), 'has booted since'],
+    ['is for another node', (good) => place({ ...good, node: 'node-b' }), 'it is for node node-b'],
+    [
+      'is for another bundle',
+      (good) => place({ ...good, version: 'f'.repeat(16) }),
+      'it is for version ffffffffffffffff',
+    ],
+    ['is about other rules', (good) => place({ ...good, observed: 'f'.repeat(64) }), 'have changed since'],
+    ['is signed by a key for releases', (good) => place(good, 'releases'), 'not allowed for namespace sluice-parity'],
+    ['is signed in another namespace', (good) => place(good, 'parity', 'sluice-release'), 'is for namespace'],
+    [
+      'was changed after it was signed',
+      (good) => {
+        place(good);
+        writeFileSync(at('parity.json'), printCertificate({ ...good, version: 'f'.repeat(16) }));
+      },
+      'ssh-keygen refuses it',
+    ],
+    ['lacks its signature', (good) => (place(good), rmSync(at('parity.json.sig'))), 'parity.json.sig is missing'],
+  ])('takes no certificate that %s', async (_title, spoil, why) => {
+    spoil(await certify(await compare()));
+    await expectRefusals(why);
+  });
+
+  test('takes no certificate any more when kube-proxy has changed its rules since', async () => {
+    place(await certify(await compare()));
+    await node.tool(['iptables-nft', '-t', 'nat', '-A', 'KUBE-NODEPORTS', '-j', 'RETURN']);
+    await expectRefusals('have changed since');
+  });
+});
+
+test('a node without requireParity compares by itself, with the program of its config', {
+  timeout: 120_000,
+}, async () => {
+  writeFileSync(at('compare'), `#!/bin/sh\nexec ${process.execPath} ${programPath('sluice')} "$@"\n`, { mode: 0o755 });
+  node.writeConfig('nft', `parityProgram: ${at('compare')}\n`);
+  // shop/web has lost an endpoint since kube-proxy wrote its rules.
+  const services = { 'shop/web': [1], 'shop/cart': [3] };
+  writeBundle(at('rendered'), sampleBundle({ services, families: ['ipv4', 'ipv6'], mode: 'nftables' }));
+  const before = await everything();
+  const report = await compare();
+  const ids = report.differences.filter(({ cause }) => cause !== 'mode').map(({ id }) => id);
+  expect(ids.length).toBeGreaterThan(0);
+  const refused = await node.sluiced('adopt', '--manifest', node.manifest);
+  expect(refused).toMatchObject({ exitCode: 3, stderr: expect.stringContaining('differences are not accepted') });
+  expect(await everything()).toBe(before);
+  const accepted = ids.flatMap((id) => ['--accept', id]);
+  expect(await node.sluiced('adopt', '--manifest', node.manifest, ...accepted)).toMatchObject({ exitCode: 0 });
+});
