@@ -145,7 +145,7 @@ beforeEach(begin);
 afterEach(() => node.end());
 
 describe.each(['iptables', 'nftables'] as const)('a move to mode %s', (mode) => {
-  test('ends with the rules of Sluice alone, and kube-proxy held; the way back ends as it began', async () => {
+  test('ends with the rules of Sluice alone, and kube-proxy held; undo ends as it began', async () => {
     const before = text();
     expect(await move(mode)).toMatchObject({ kind: 'adopted' });
     expect(node.kernel.save('ipv4')).not.toMatch(/KUBE-S(VC|ERVICES)/);
@@ -219,7 +219,7 @@ describe.each(['iptables', 'nftables'] as const)('a move to mode %s', (mode) => 
   );
 
   test.each(['before', 'after'] as const)(
-    'serves after a crash %s any call of the way back, which is finished by doing it again',
+    'serves after a crash %s any call of an undo, which is finished by doing it again',
     { timeout: 60_000 },
     async (moment) => {
       const before = text();

@@ -2,7 +2,6 @@ import { isDeepStrictEqual } from 'node:util';
 import type { SysctlKey } from '@sluice/netfilter';
 import type { Drain } from '../ipvs/values.ts';
 import { limits } from '../limits.ts';
-import type { Adoption } from '../ports/adoption.ts';
 import type {
   EndpointUpdate,
   Fault,
@@ -343,20 +342,18 @@ export class DiskJournal implements Journal {
     this.#sweep();
   }
 
-  get adoption(): Adoption | undefined {
+  get adoption(): Journal['adoption'] {
     return this.record.adoption;
   }
 
-  async keepAdoption(adoption: Adoption): Promise<void> {
+  async keepAdoption(adoption: NonNullable<Journal['adoption']>): Promise<void> {
     if (!isDeepStrictEqual(adoption, this.record.adoption)) this.#file.save({ ...this.record, adoption });
   }
 
   async keepReplaced(state: NodeState): Promise<void> {
-    const { adoption } = this.record;
-    const first = findGeneration(this.record, 0, undefined);
-    if (!adoption || !first) throw new Error('no adoption has begun');
-    const replaced = this.#stored({ number: 0, revision: first.revision + 1, version: first.version, state });
-    this.#file.save(transitions.withReplaced(this.record, replaced, adoption));
+    const { revision = 0, version = 'before' } = this.record.kept[0] ?? {};
+    const replaced = this.#stored({ number: 0, revision: revision + 1, version, state });
+    this.#file.save(transitions.withReplaced(this.record, replaced));
   }
 
   get draining(): readonly Drain[] {

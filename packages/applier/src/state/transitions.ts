@@ -1,6 +1,5 @@
 import type { IpvsTimeouts } from '@sluice/netfilter';
 import { limits } from '../limits.ts';
-import type { Adoption } from '../ports/adoption.ts';
 import type { Fault, QuarantinedService, TransactionIntent } from '../ports/journal.ts';
 import {
   findGeneration,
@@ -164,7 +163,9 @@ export function forgotten(record: NodeRecord, at: string): NodeRecord {
 }
 
 /** The rules of a replaced kube-proxy were stored as a further revision of generation 0. */
-export function withReplaced(record: NodeRecord, replaced: GenerationRecord, adoption: Adoption): NodeRecord {
+export function withReplaced(record: NodeRecord, replaced: GenerationRecord): NodeRecord {
+  const { adoption } = record;
+  if (!adoption) throw new Error('no adoption has begun');
   return { ...record, kept: keptWith(record, replaced), adoption: { ...adoption, isStored: true } };
 }
 

@@ -62,7 +62,7 @@ describe('a certificate', () => {
     });
   });
 
-  test('is made of documented differences of modes without anybody who accepts them', () => {
+  test('is made of documented differences of modes without acceptance', () => {
     expect(certificate).toMatchObject({ result: 'equivalent', exceptions: [] });
   });
 

@@ -2,7 +2,7 @@
 import { type ParityReport, readWaveSpecs } from '@sluice/bundle';
 import { expect, test } from 'vitest';
 import { printWaveSpecs } from '../emit/fleet/wave-specs.ts';
-import { readNodeLabels } from '../load/node-labels.ts';
+import { readNodeLabels } from './node-labels.ts';
 import { type AdoptCandidate, planAdoption, waveSpecsOf } from './adopt-plan.ts';
 
 const difference = {

@@ -133,7 +133,7 @@ function describeProtection(protection: NftProtection): string {
 
 /** What a move from kube-proxy has come to. */
 function describeAdoption({ goal, isStored }: Adoption): string {
-  if (goal === 'kube-proxy') return 'on the way back to kube-proxy: `sluiced adopt --undo` finishes it';
+  if (goal === 'kube-proxy') return 'moving back to kube-proxy: `sluiced adopt --undo` finishes it';
   return isStored
     ? 'kube-proxy is stopped, and its rules are generation 0; `sluiced adopt --undo` moves the node back'
     : 'Sluice is in front of kube-proxy; `sluiced adopt` goes on, `sluiced adopt --undo` moves the node back';

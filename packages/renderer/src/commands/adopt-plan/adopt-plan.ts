@@ -6,7 +6,7 @@ import { replaceFile } from '../../emit/file.ts';
 import { printWaveSpecs } from '../../emit/fleet/wave-specs.ts';
 import { exitCodes } from '../../exit.ts';
 import { type AdoptCandidate, type AdoptPlan, planAdoption, waveSpecsOf } from '../../fleet/adopt-plan.ts';
-import { readNodeLabels } from '../../load/node-labels.ts';
+import { readNodeLabels } from '../../fleet/node-labels.ts';
 import { reading, Stopped, writing } from '../failure/failure.ts';
 import { printDocument } from '../output/output.ts';
 import { print, say } from '../output/progress.ts';
