@@ -50,6 +50,11 @@ const howTo: Section = {
   about: 'For a task at hand. Every command of the runbooks is run by a test.',
   pages: [
     page('docs/install.md', 'Install', 'from the checkout or a package'),
+    page(
+      'docs/adopt.md',
+      'Moving from kube-proxy',
+      'with a proof before it, and an undo; kubeadm, RKE2, kOps, k3s, Talos',
+    ),
     page('docs/daemonset.md', 'As a DaemonSet', 'sluiced in pods: privileges, and what differs from units'),
     page('docs/render.md', 'Render', 'manifests become a bundle'),
     page('docs/cluster.md', 'From a cluster', 'a snapshot, or following the API server'),
@@ -186,6 +191,11 @@ const decisions: Section = {
       'docs/decisions/0020-a-part-is-a-generation.md',
       '20. Partial generations',
       'a release without the Services that failed',
+    ),
+    page(
+      'docs/decisions/0021-a-comparison-opens-a-take-over.md',
+      '21. Take-overs',
+      'who says that a bundle serves a node as kube-proxy did, and how a move survives a crash',
     ),
   ],
 };
