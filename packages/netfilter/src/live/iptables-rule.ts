@@ -174,6 +174,8 @@ const options: Readonly<Record<string, Reader>> = {
     return undefined;
   },
   '--comment': withValue('--comment', () => always),
+  // It counts packets, and matches all.
+  '--nfacct-name': withValue('--nfacct-name', () => always),
   '--match-set': (reading, isNegated) => {
     const name = take(reading);
     const sides = take(reading).split(',');

@@ -177,6 +177,7 @@ test.each([
   ['that excludes the packet', '-A FORWARD -p udp -m u32 --u32 0x0 -j DROP'],
   ['for another source', '-A FORWARD -s 192.0.2.0/24 -m limit --limit 1/sec -j DROP'],
   ['that only logs', '-A FORWARD -m limit --limit 1/sec -j LOG'],
+  ['that counts', '-A FORWARD -m nfacct --nfacct-name  ct_state_invalid_dropped_pkts -j ACCEPT'],
   ['with words of a rule in its comment', '-A FORWARD -m comment --comment "x -m u32 -j DROP" -j ACCEPT'],
 ])('a rule %s is no doubt', (_title, rule) => {
   expect(traced(saved({ filter: [rule] })).unread).toEqual([]);
