@@ -10,7 +10,7 @@ import {
 } from '../ports/kernel.ts';
 import type { NodeState, Observed, ObservedFamily } from '../ports/node-state.ts';
 import { Interrupted } from '../transaction/restore.ts';
-import { proxyTables } from './proxy-tables.ts';
+import { proxyTables } from './nft/proxy-tables.ts';
 import { interfaceAddresses, interfaceNames } from './facts.ts';
 import { findIpvsTools, LinuxIpvs } from './ipvs-linux.ts';
 import { forgetFlows, readTrackedPaths } from './conntrack.ts';

@@ -3,7 +3,7 @@ import { adopt, type AdoptEnding, type AdoptionParts } from '../../adoption/adop
 import { undo, type UndoEnding } from '../../adoption/undo.ts';
 import { CommandError } from '../../command-error.ts';
 import { kubeProxyOf } from '../../kube-proxy/kube-proxy.ts';
-import { removeProxyTables } from '../../kernel/proxy-tables.ts';
+import { removeProxyTables } from '../../kernel/nft/proxy-tables.ts';
 import { runChildren } from '../../kernel/run.ts';
 import { detectTools } from '../../kernel/tools.ts';
 import { familyNames } from '../../ports/node-state.ts';

@@ -1,6 +1,6 @@
-import { KernelError } from '../ports/kernel.ts';
-import type { Run } from './command.ts';
-import { findTool } from './tools.ts';
+import { KernelError } from '../../ports/kernel.ts';
+import type { Run } from '../command.ts';
+import { findTool } from '../tools.ts';
 
 /** The tables of a kube-proxy in mode nftables: pkg/proxy/nftables/proxier.go. */
 const families = ['ip', 'ip6'] as const;
