@@ -39,6 +39,7 @@ export const licences = 'share/doc/sluice/THIRD-PARTY-LICENSES';
 const documents = [
   'docs/runbooks',
   'docs/install.md',
+  'docs/adopt.md',
   'docs/render.md',
   'docs/review.md',
   'docs/cluster.md',
