@@ -16,7 +16,6 @@ import { phasesBench } from './phases.ts';
 import { rehearsalBench } from './rehearsal.ts';
 import { reportBench, review } from './review.ts';
 import { questions } from './questions.ts';
-import { review } from './review.ts';
 import { inboxBench } from './inbox.ts';
 import { kernelBench } from './kernel.ts';
 import { nftablesBench } from './nftables.ts';
