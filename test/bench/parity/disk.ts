@@ -6,7 +6,7 @@ import { promisify } from 'node:util';
 
 /**
  * Waits until everything on the disk of a directory is written. An ext4 without a journal does not give the inode of a deleted file to
- * another one for a minute, for six minutes while the deletion is not written (`recently_deleted` in `fs/ext4/ialloc.c`), and passes over
+ * another one for a minute, for six minutes while the deletion is not written (`recently_deleted` in `fs/ext4/ialloc.c`), and skips
  * all of them for each new file: 10,000 files took ten times as long after 40,000 deletions. So no round deletes its files, either.
  */
 export async function quietDisk(dir: string): Promise<void> {
