@@ -123,7 +123,8 @@ describe.each([
               `${title}: ${wanted.cause} of ${wanted.frontend}`,
             )
             .toBe(true);
-        if (finds.length === 0) expect.soft(report.result, title).toBe(result ?? 'incomplete');
+        const usual = finds.length === 0 ? 'incomplete' : 'different';
+        expect.soft(report.result, title).toBe(result ?? usual);
       }
     } finally {
       await node.close();
