@@ -49,12 +49,12 @@ export const bundleOf = (services: readonly Short[], profile = ''): BundleFiles 
 
 /**
  * The bundle of manifests.
- * @param config of sluice.yaml
+ * @param settings the text of sluice.yaml
  * @throws Error with the first problem of the input
  */
-export function filesOf(text: string, config: string): BundleFiles {
+export function filesOf(text: string, settings: string): BundleFiles {
   const manifests = load([{ file: 'in.yaml', text }]);
-  const read = readConfig({ sluice: { file: 'sluice.yaml', text: config }, kubeProxy: [] });
+  const read = readConfig({ sluice: { file: 'sluice.yaml', text: settings }, kubeProxy: [] });
   const rendered = render({
     base: [],
     change: manifests.objects,
