@@ -10,6 +10,8 @@ interface PlacedBase {
 
 /** Above it chains of OUTPUT come after the translation of destinations (`NF_IP_PRI_NAT_DST`), and after virtual servers. */
 const dnatPriority = -100;
+/** `NF_IP_PRI_NAT_SRC` */
+const snatPriority = 100;
 
 /** All tables of a family that packets meet, in the order of the kernel. */
 export class LiveTables {
@@ -27,7 +29,7 @@ export class LiveTables {
     for (const [name, list] of Map.groupBy(all, ({ base }) => base.hook))
       this.#byHook.set(
         name,
-        list.toSorted((a, b) => a.base.priority - b.base.priority),
+        list.toSorted((a, b) => placeOf(a.base) - placeOf(b.base) || a.base.priority - b.base.priority),
       );
     this.ties = tiesOf(all);
   }
@@ -55,7 +57,7 @@ export class LiveTables {
     let open = flows;
     const done: TraceFlow[] = [];
     for (const { table, base } of this.#byHook.get(at.name) ?? []) {
-      if (at.name === 'OUTPUT' && base.priority <= dnatPriority !== (stage === 'nat')) continue;
+      if (at.name === 'OUTPUT' && placeOf(base) <= dnatPriority !== (stage === 'nat')) continue;
       const hook = { ...at, type: base.type };
       const next: TraceFlow[] = [];
       for (const flow of open) {
@@ -72,6 +74,15 @@ export class LiveTables {
   }
 }
 
+/**
+ * The priority at which a base chain meets packets. All nat chains of a hook are called where nat is (`nf_nat_ipv4_ops` in
+ * `net/netfilter/nf_nat_proto.c`): their own priority orders them among themselves.
+ */
+function placeOf({ type, hook, priority }: BaseChain): number {
+  if (type !== 'nat') return priority;
+  return hook === 'PREROUTING' || hook === 'OUTPUT' ? dnatPriority : snatPriority;
+}
+
 function withoutProxys(chain: LiveChain): LiveChain {
   let kept: readonly LiveRule[] | undefined;
   return { name: chain.name, rules: () => (kept ??= chain.rules().filter(({ isProxys }) => !isProxys)) };
@@ -79,7 +90,7 @@ function withoutProxys(chain: LiveChain): LiveChain {
 
 function tiesOf(all: readonly PlacedBase[]): readonly string[] {
   const used = all.filter(({ table, base }) => (table.chains.get(base.chain)?.rules() ?? []).length > 0);
-  const groups = Map.groupBy(used, ({ base }) => `${base.hook} at priority ${base.priority}`);
+  const groups = Map.groupBy(used, ({ base }) => `${base.hook} at priority ${base.priority} of type ${base.type}`);
   return [...groups].flatMap(([place, list]) =>
     list.length < 2 ? [] : [`${place}: ${list.map(({ table }) => table.title).join(' and ')}`],
   );
