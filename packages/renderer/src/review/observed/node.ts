@@ -23,6 +23,8 @@ export interface ObservedNode {
   readonly addresses: readonly string[];
   /** The interface towards an address; undefined: the routes are not known. */
   readonly interfaceTo: (address: Address) => string | undefined;
+  /** Whether packets from loopback addresses may leave by another interface, as node ports on localhost need; also where it is not known. */
+  readonly routesLoopback: boolean;
 }
 
 /** Reads an observation for a family. @param known addresses of the node, used where the observation has none */
@@ -53,5 +55,8 @@ export function observedNode(seen: Observation, family: Family, known: readonly 
     unreadServers: [...foreign],
     addresses: [...new Set([...interfaces, ...known])],
     interfaceTo: routesOf(seen.routes, family),
+    routesLoopback: ['all', 'default'].some((name) => (seen.sysctls[localnetKey(name)] ?? '1') !== '0'),
   };
 }
+
+const localnetKey = (name: string): string => `net.ipv4.conf.${name}.route_localnet`;

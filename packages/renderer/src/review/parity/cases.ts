@@ -1,4 +1,5 @@
 import {
+  addressOfEndpoint,
   emptyProgram,
   type LiveRule,
   type Packet,
@@ -7,7 +8,7 @@ import {
   type TraceNotes,
   TraceError,
 } from '@sluice/netfilter';
-import type { FlowOutcome, FlowSource } from '../flows/flow.ts';
+import type { Branch, FlowOutcome, FlowSource } from '../flows/flow.ts';
 import { outcomeOf } from '../flows/outcome.ts';
 import { asSent, type NodeProgram } from '../flows/program.ts';
 import type { ObservedNode } from '../observed/node.ts';
@@ -51,7 +52,7 @@ export class ObservedTracer {
       for (const name of notes.interfaces) this.asked.interfaces.add(name);
       if (notes.doubts.size > doubtsMax) return gapsOf([...notes.doubts]);
       const gaps = [...notes.doubts].filter(
-        ([rule]) => this.#outcome(first, packet, traceNotes([rule])).key !== outcome.key,
+        ([rule]) => doesUnread(rule.effect) || this.#outcome(first, packet, traceNotes([rule])).key !== outcome.key,
       );
       if (gaps.length > 0) return gapsOf(gaps);
       if (other && this.#outcome(other, packet, traceNotes()).key !== outcome.key)
@@ -73,9 +74,26 @@ export class ObservedTracer {
       live: { tables, notes, outOf: interfaceTo },
       ...(ipvs ? { ipvs } : {}),
     };
-    return outcomeOf(program, asSent(packet, program), addresses);
+    const outcome = outcomeOf(program, asSent(packet, program), addresses);
+    return packet.in === undefined && packet.source.startsWith('127.') && !this.#node.routesLoopback
+      ? withoutRoute(outcome, new Set(addresses))
+      : outcome;
   }
 }
+
+/** Without `route_localnet` the kernel sends no packet from a loopback address to a pod. */
+function withoutRoute({ branches, key, ...rest }: FlowOutcome, own: ReadonlySet<string>): FlowOutcome {
+  const isLost = ({ verdict, to = '' }: Branch): boolean => verdict === 'dnat' && !own.has(addressOfEndpoint(to));
+  return {
+    ...rest,
+    key: `no route: ${key}`,
+    branches: branches.map((branch) => (isLost(branch) ? { ...branch, verdict: 'drop' } : branch)),
+  };
+}
+
+/** Whether what a rule does is not understood: then no assumption about its tests says what becomes of a packet. */
+const doesUnread = (effect: LiveRule['effect']): boolean =>
+  effect.kind === 'unread' || (effect.kind === 'sequence' && effect.effects.some(doesUnread));
 
 const gapsOf = (doubts: readonly (readonly [LiveRule, string])[]): ObservedOutcome => ({
   kind: 'not-covered',

@@ -5,6 +5,7 @@ import {
   type Family,
   type Packet,
   type PacketState,
+  parseAddress,
   trace,
   traceNotes,
   TraceError,
@@ -34,8 +35,9 @@ export interface ConnectionCases {
 const states = { established: 'ESTABLISHED', invalid: 'INVALID' } as const satisfies Record<string, PacketState>;
 
 /**
- * Packets that are not the first of a connection, by state: the base rules of a profile decide about them, not those of Services.
- * @returns a case for each state, none where the node's pods are not known; and rules that are not understood
+ * Packets that are not the first of a connection, by state: the base rules of a profile decide about them, not those of Services. Rules of
+ * other programs may ask for a protocol, a direction or the node itself, so each is traced.
+ * @returns a case for each state, one that differs if there is any; none where the node's pods are not known. And rules that are not understood
  */
 export function connectionCases(
   view: BundleView,
@@ -45,31 +47,42 @@ export function connectionCases(
 ): ConnectionCases {
   const { family } = observed.tables;
   const treatment = baseTreatmentOf(view, node.file.profile, family);
-  const packet = forwarded(node, family, observed);
+  // With liberal windows the kernel marks fewer packets INVALID, and neither program has a rule that drops them.
+  const isLiberal = host?.tcpBeLiberal ?? (sysctls[liberalKey] ?? '0') !== '0';
+  const packets = laterPackets(node, family, observed);
   const gaps: Gap[] = [];
-  if (!packet) return { cases: [], gaps };
   const cases = (['established', 'invalid'] as const).flatMap((state): readonly ConnectionCase[] => {
-    const found = verdictOf(observed, packet, states[state]);
-    if (Array.isArray(found)) {
+    const isDropped = treatment[state].startsWith('DROP') && !(state === 'invalid' && isLiberal);
+    const of = state === 'invalid' ? packets.slice(0, 1) : packets;
+    const all = of.flatMap((packet): readonly ConnectionCase[] => {
+      const found = verdictOf(observed, packet, states[state]);
+      if (!Array.isArray(found)) return [{ state, packet, ...found, desired: isDropped ? 'drop' : 'pass' }];
       addAll(gaps, found);
       return [];
-    }
-    // With liberal windows the kernel marks fewer packets INVALID, and neither program has a rule that drops them.
-    const isLiberal = state === 'invalid' && (host?.tcpBeLiberal ?? (sysctls[liberalKey] ?? '0') !== '0');
-    const isDropped = treatment[state].startsWith('DROP') && !isLiberal;
-    return [{ state, packet, ...found, desired: isDropped ? 'drop' : 'pass' }];
+    });
+    return [all.find((one) => one.observed !== one.desired) ?? all.slice(0, 1)].flat();
   });
   return { cases, gaps };
 }
 
-/** A client, to a pod, to a pod of this node. */
-function forwarded(node: NodeOf, family: Family, observed: ObservedNode): Packet | undefined {
+/** Of each protocol: from a client to a pod of this node, from the pod to the client, and an answer to the node itself. */
+function laterPackets(node: NodeOf, family: Family, observed: ObservedNode): readonly Packet[] {
   const pods = factOf(node, family, 'podCIDR');
-  if (pods === undefined) return undefined;
-  const host = pods.slice(0, pods.indexOf('/')).replace(/\.0$|::$/, family === 'ipv4' ? '.10' : '::a');
-  const source = family === 'ipv4' ? '198.51.100.7' : '2001:db8:ffff::7';
-  if (observed.addresses.includes(host)) return undefined;
-  return { family, source, destination: host, protocol: 'tcp', port: 8080, in: 'eth0' };
+  if (pods === undefined) return [];
+  const pod = pods.slice(0, pods.indexOf('/')).replace(/\.0$|::$/, family === 'ipv4' ? '.10' : '::a');
+  const client = family === 'ipv4' ? '198.51.100.7' : '2001:db8:ffff::7';
+  const own = factOf(node, family, 'address');
+  if (observed.addresses.includes(pod)) return [];
+  const address = parseAddress(pod);
+  const fromPod = (address && observed.interfaceTo(address)) ?? 'cni0';
+  return (['tcp', 'udp', 'sctp'] as const).flatMap((protocol): readonly Packet[] => {
+    const to = { family, protocol, port: 8080 };
+    return [
+      { ...to, source: client, destination: pod, in: 'eth0' },
+      { ...to, source: pod, destination: client, in: fromPod },
+      ...(own === undefined ? [] : [{ ...to, source: client, destination: own, in: 'eth0' }]),
+    ];
+  });
 }
 
 function verdictOf(

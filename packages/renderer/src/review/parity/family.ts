@@ -92,7 +92,8 @@ export function compareFamily({ view, node, seen, family, modes }: Subject): Fam
       counts.set(key, count);
       count.all++;
       const row = { nodes: { profile: node.file.profile, nodes: [node.name] }, family, source, destination, packet };
-      if (isSameOutcome(found.outcome, desired) || isUnobservable(row, claim, found.outcome, desired)) return;
+      const [one, other] = [visible(found.outcome), visible(desired)];
+      if (isSameOutcome(one, other) || isUnobservable(row, claim, one, other)) return;
       const aspect = aspectOf(found.outcome, desired);
       count.differing.set(aspect, (count.differing.get(aspect) ?? 0) + 1);
       const foreign = foreignOf(observed, packet);
@@ -193,6 +194,19 @@ const mayStart = (
   homes: ReadonlyMap<string, string | undefined>,
   node: string,
 ): boolean => kind !== 'endpoint' || !homes.has(address) || homes.get(address) === node;
+
+/**
+ * What packets show of an outcome. A client that has one endpoint only keeps it, whether rules remember it or not; and a rule that accepts
+ * what no later one drops does nothing.
+ */
+function visible({ branches, affinity, ...rest }: FlowOutcome): FlowOutcome {
+  const isChoice = new Set(branches.map(({ to }) => to)).size > 1;
+  return {
+    ...rest,
+    branches: branches.map((branch) => (branch.verdict === 'accept' ? { ...branch, verdict: 'pass' } : branch)),
+    ...(isChoice && affinity !== undefined ? { affinity } : {}),
+  };
+}
 
 /** Packets of the node itself have one of its addresses, masqueraded or not; loopback addresses must be. */
 function isUnobservable(

@@ -112,6 +112,38 @@ test.each<[string, string, (saved: SavedFiles) => void, string, RegExp]>([
   for (const one of differences) expect(one.frontend).toMatch(frontend);
 });
 
+test('an accept of another table, behind which nothing drops, is no difference', () => {
+  const accepting = (saved: SavedFiles): void => {
+    const of = { family: 'inet', table: 'other' };
+    const chain = { ...of, name: 'c', type: 'filter', hook: 'output', prio: -5, policy: 'accept' };
+    const isTcp = { match: { op: '==', left: { meta: { key: 'l4proto' } }, right: 'tcp' } };
+    const listed = [{ table: { family: 'inet', name: 'other' } }, { chain }];
+    const rule = { ...of, chain: 'c', expr: [isTcp, { accept: null }] };
+    saved.set('nft.json', JSON.stringify({ nftables: [...listed, { rule }] }));
+  };
+  expect(compared('02-node-port', accepting)).toMatchObject({ result: 'equivalent', differences: [] });
+});
+
+test('a drop of later packets of one protocol is found', () => {
+  const drop = '-A FORWARD -p udp -m conntrack --ctstate ESTABLISHED -j DROP';
+  const { differences } = compared('01-cluster-ip', edit('-A FORWARD', `${drop}\n-A FORWARD`));
+  expect(differences).toMatchObject([
+    { frontend: 'established connections', cause: 'foreign-rule', rule: drop, packet: { protocol: 'udp' } },
+  ]);
+});
+
+test('node ports on localhost are dropped without route_localnet', () => {
+  const { differences } = compared('02-node-port', (saved) => {
+    const lines = ['all', 'default'].map((name) => `net.ipv4.conf.${name}.route_localnet = 0\n`);
+    saved.set('sysctl.txt', lines.join(''));
+  });
+  expect(differences.length).toBeGreaterThan(0);
+  for (const { frontend, observed } of differences) {
+    expect(frontend).toMatch(/^localhost /);
+    expect(observed).toContain('drop');
+  }
+});
+
 test('a rule that is not understood makes the result incomplete, with its place', () => {
   const rule = '-A FORWARD -m u32 --u32 0x0 -j DROP';
   const { coverage, result } = compared('01-cluster-ip', edit('-A FORWARD', `${rule}\n-A FORWARD`));
