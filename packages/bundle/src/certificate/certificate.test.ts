@@ -108,5 +108,5 @@ test.each<[string, Partial<CertificateFacts>, string | undefined]>([
   ['after another change of the rules', { observed: 'b'.repeat(64) }, 'have changed since'],
 ])('a certificate is judged %s', (_title, change, why) => {
   const misfit = certificateMisfit(certificate, { ...facts, ...change });
-  expect(misfit).toEqual(why === undefined ? undefined : expect.stringContaining(why));
+  expect(misfit ?? 'none').toContain(why ?? 'none');
 });
