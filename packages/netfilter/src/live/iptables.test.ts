@@ -197,6 +197,6 @@ test('two stores with rules at one hook have no known order', () => {
     readIptables({ store, family: 'ipv4', lines }, new Map()),
   );
   expect(new LiveTables('ipv4', stores).ties).toContain(
-    'PREROUTING at priority -100: iptables-nft -t nat and iptables-legacy -t nat',
+    'PREROUTING at priority -100 of type nat: iptables-nft -t nat and iptables-legacy -t nat',
   );
 });
