@@ -135,7 +135,7 @@ describe('a node that requires a parity certificate', { timeout: 120_000 }, () =
       });
   });
 
-  test.each(atTier({ test: spoilt.slice(0, 4), all: spoilt }))(
+  test.each(atTier({ quick: spoilt.slice(0, 4), all: spoilt }))(
     'takes no certificate that %s',
     async (_title, spoil, why) => {
       spoil(await certify(await compare()));
