@@ -130,11 +130,11 @@ test.each<[string, Partial<Packet>, string]>([
 });
 
 test('a nat chain with a lower priority does not translate before a filter chain drops', () => {
-  const objects = kubeProxy.objects.map((object) => {
+  const lower = kubeProxy.objects.map((object) => {
     const { chain } = object as { readonly chain?: { readonly type?: string } };
     return chain?.type === 'nat' ? { chain: { ...chain, prio: -170 } } : object;
   });
-  const tables = new LiveTables('ipv4', [readLiveTable({ ...kubeProxy, objects })]);
+  const tables = new LiveTables('ipv4', [readLiveTable({ ...kubeProxy, objects: lower })]);
   const live = { tables, notes: traceNotes() };
   const outside = { ...packet, ...client, destination: '198.51.100.13' };
   expect(summarise(trace(emptyProgram, outside, { localAddresses: ['192.0.2.11'], live }))).toBe('drop');
