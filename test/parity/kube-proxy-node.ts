@@ -102,8 +102,13 @@ export class KubeProxyNode {
     return { IPv4: withoutFence(IPv4), IPv6: withoutFence(IPv6) };
   }
 
-  async close(): Promise<void> {
+  /** Ends the program and its server. Its rules stay. */
+  async stop(): Promise<void> {
     for (const daemon of this.#daemons) await daemon.stop();
+  }
+
+  async close(): Promise<void> {
+    await this.stop();
     await this.node.close();
   }
 

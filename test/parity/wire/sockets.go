@@ -138,7 +138,8 @@ func (n *node) send(packet []byte, target netip.Addr) error {
 	} else {
 		err = syscall.Sendto(n.out6, packet, 0, &syscall.SockaddrInet6{Addr: target.As16()})
 	}
-	if err == syscall.EPERM {
+	// A rule, or a route that takes no such source, refuses the packet: nobody sees it.
+	if err == syscall.EPERM || err == syscall.EINVAL {
 		return nil
 	}
 	return err

@@ -1,0 +1,152 @@
+// @module-tag all
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { ParityReport } from '@sluice/bundle';
+import { atTier, randomOf, seed } from '@sluice/testing';
+import { afterAll, expect, test } from 'vitest';
+import { parityOf } from '../../packages/renderer/src/review/parity/parity.ts';
+import type { KubeItem } from './api-server.ts';
+import { drawCluster, itemsOf, nodeName } from './clusters.ts';
+import { needPrograms } from './programs.ts';
+import { questionsOf } from './questions.ts';
+import type { Change, Mutant } from './sensitivity/change.ts';
+import { loadDump } from './sensitivity/dump.ts';
+import { type DumpedNode, dumpedNode, type DumpKind, dumpKinds, withFence } from './sensitivity/dumped-node.ts';
+import { foreignChanges, neutralChanges, sysctlChanges } from './sensitivity/foreign-changes.ts';
+import { PacketJudge, unlike } from './sensitivity/judge.ts';
+import { ruleChanges, ruleTimeChanges } from './sensitivity/rule-changes.ts';
+import { tableChanges, tableTimeChanges } from './sensitivity/table-changes.ts';
+import { Tally } from './sensitivity/tally.ts';
+
+/**
+ * How sensitive `sluice parity` is: mistakes in the rules that real proxies wrote. Real packets decide whether a node with the mistake
+ * treats any of them differently; parity must say so of each that does, and of none that does not.
+ */
+
+const services = 8;
+/** Mistakes of each kind in each dump: 300 a round, a minute for each dump. */
+const rounds = Number(process.env['SLUICE_ROUNDS'] ?? atTier({ quick: 1, soak: 14 }));
+
+const programs = needPrograms();
+const tally = new Tally();
+afterAll(() => console.log(`SLUICE_SEED=${seed}, ${rounds} rounds\n${tally.toString()}`));
+
+const timesOf = { ...ruleTimeChanges, ...tableTimeChanges };
+const changesOf = ({ mode }: DumpKind): Readonly<Record<string, Change>> => ({
+  ...(mode === 'iptables' ? { ...ruleChanges, ...ruleTimeChanges } : { ...tableChanges, ...tableTimeChanges }),
+  ...foreignChanges,
+  ...sysctlChanges,
+  ...neutralChanges,
+});
+
+/** Kinds that change how often endpoints are chosen, not which. */
+const changesShares =
+  /probability|chance|share|slot|removed|twice|order|another chain|another endpoint|address of an endpoint|end of its chain/;
+
+test.concurrent.each(dumpKinds)('mistakes in the rules of $title', { timeout: 7_200_000, retry: 0 }, async (kind) => {
+  const dir = mkdtempSync(join(tmpdir(), 'sluice-sensitivity-'));
+  const at = dumpKinds.indexOf(kind);
+  const drawn = itemsOf(drawCluster(services, randomOf(seed + at)));
+  // Parity names rules of affinity in Sluice's own table as not read.
+  const cluster = kind.of === 'sluice' && kind.mode === 'nftables' ? drawn.map(withoutAffinity) : drawn;
+  const dumped = await dumpedNode(kind, programs(), cluster, dir);
+  try {
+    const judge = new PacketJudge(dumped.node, questionsOf(withFence(cluster)));
+    await judge.learn();
+    await load(dumped, dumped, judge);
+    expect(await judge.difference(true, true), 'packets tell the node from itself').toBeUndefined();
+    const unchanged = await compared(dumped);
+    expect({
+      said: verdictOf(unchanged),
+      gaps: unchanged.coverage.notCovered
+        .filter(({ matters }) => matters)
+        .slice(0, 12)
+        .map(({ what, why }) => `${what}: ${why}`),
+    }).toEqual({ said: 'silent', gaps: [] });
+    const random = randomOf(seed + 1_000 + at);
+    const all = Object.entries(changesOf(kind));
+    for (let round = 0; round < rounds; round++)
+      for (const [name, change] of all) await examine(dumped, judge, name, change, random);
+  } finally {
+    await dumped.close();
+    rmSync(dir, { recursive: true, force: true });
+  }
+});
+
+function withoutAffinity(item: KubeItem): KubeItem {
+  const { spec } = item as { readonly spec?: object };
+  const { sessionAffinityConfig: _config, ...rest } = (spec ?? {}) as { readonly sessionAffinityConfig?: object };
+  return item.kind === 'Service' ? ({ ...item, spec: { ...rest, sessionAffinity: 'None' } } as KubeItem) : item;
+}
+
+async function examine(
+  dumped: DumpedNode,
+  judge: PacketJudge,
+  name: string,
+  change: Change,
+  random: () => number,
+): Promise<void> {
+  for (let n = 0; n < drawsMax; n++) {
+    const mutant = change(dumped.dump, random);
+    if (!mutant) return tally.note(name, 'not here');
+    if ((await load(dumped, mutant, judge)) !== undefined) {
+      tally.note(name, 'refused');
+      continue;
+    }
+    const report = await compared(dumped);
+    const said = verdictOf(report);
+    const seen = await judge.difference(changesShares.test(name), Object.hasOwn(timesOf, name));
+    const shown = seen ?? (said === 'found' ? await shownBy(dumped, mutant, judge, report) : undefined);
+    tally.judged({ dump: dumped.title, kind: name, what: mutant.what, said, shown, report });
+    return;
+  }
+}
+
+/** Some kinds make texts that the kernel refuses. */
+const drawsMax = 8;
+
+async function load(
+  { node }: DumpedNode,
+  { dump }: Pick<Mutant, 'dump'>,
+  judge: PacketJudge,
+): Promise<string | undefined> {
+  const refused = await loadDump(node, dump);
+  judge.restart();
+  return refused;
+}
+
+async function compared({ files, observe }: DumpedNode): Promise<ParityReport> {
+  const report = parityOf(files, await observe(), nodeName);
+  if (!('result' in report)) throw new Error(JSON.stringify(report));
+  return report;
+}
+
+const verdictOf = ({ result }: ParityReport): 'found' | 'undecided' | 'silent' =>
+  result === 'different' ? 'found' : result === 'incomplete' ? 'undecided' : 'silent';
+
+/** Whether a packet that parity names tells the node with the mistake from the one without. */
+async function shownBy(
+  dumped: DumpedNode,
+  mutant: Mutant,
+  judge: PacketJudge,
+  { differences }: ParityReport,
+): Promise<string | undefined> {
+  const packets = differences.slice(0, packetsMax).map(({ packet }) => packet);
+  const after = [];
+  for (const packet of packets) after.push(await judge.outcomes(packet));
+  await load(dumped, dumped, judge);
+  for (const [at, packet] of packets.entries()) {
+    const fresh = after[at];
+    const before = fresh && (await judge.outcomes(packet));
+    const why = before && fresh && unlike(before, fresh);
+    if (why !== undefined) return `${JSON.stringify(packet)}: ${why}`;
+  }
+  return undefined;
+}
+
+const packetsMax = 6;
+
+test('every mistake that packets show is found, and none that they do not show', { retry: 0 }, () => {
+  expect(tally.wrong()).toEqual([]);
+});

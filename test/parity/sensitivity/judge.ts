@@ -1,0 +1,231 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { ParityPacket } from '@sluice/bundle';
+import { isServed, titleOf, wordsOf } from '../outcomes.ts';
+import type { Question } from '../questions.ts';
+import type { Probe, WiredNode } from '../wire.ts';
+
+/**
+ * Whether a node treats a packet otherwise than it did before a mistake: every frontend from every class of sources is asked with real
+ * packets, and what looks different is asked again so often that chance is excluded. It knows neither the rules nor what parity says.
+ */
+
+/** The answers to a question, and how often each came. */
+type Answers = ReadonlyMap<string, number>;
+
+interface Asked {
+  readonly answers: Answers;
+  /** Clients of a Service with affinity that met two endpoints. */
+  readonly moved: number;
+}
+
+/** Of seven equal answers one is missed once in 10^18. */
+const triesToLearn = 282;
+/** What differs for every packet shows in the first. */
+const triesAtFirst = 14;
+/** A share of a quarter that became 40 % is 10 standard deviations away. */
+const triesForShares = 1_880;
+/** As often as an answer must come, or a client move, to be no accident of a busy machine. */
+const certain = 3;
+/** Standard deviations; above them it is not chance: once in 10^7 questions. */
+const unlikely = 5;
+/** Before what looks different is asked again, silence is taken for a drop early. */
+const shortQuietMs = 120;
+const questionsAtOnce = 60;
+const suspectsMax = 12;
+/** Behind the affinity time of a mistake in it: one second. */
+const pauseMs = 1_700;
+
+export class PacketJudge {
+  readonly #node: WiredNode;
+  readonly #questions: readonly Question[];
+  readonly #usual = new Map<Question, Asked>();
+  readonly #shares = new Map<Question, Asked>();
+  #sports = new Map<string, number>();
+
+  constructor(node: WiredNode, questions: readonly Question[]) {
+    this.#node = node;
+    this.#questions = questions;
+  }
+
+  /** Learns how the node treats packets as it is now. */
+  async learn(): Promise<void> {
+    for (let at = 0; at < this.#questions.length; at += questionsAtOnce) {
+      const some = this.#questions.slice(at, at + questionsAtOnce);
+      const asked = await this.#ask(some, triesToLearn);
+      for (const [index, one] of asked.entries()) this.#usual.set(some[index]!, one);
+      await this.forget();
+    }
+    const chosen = this.#questions.filter((question) => this.#isChoice(question));
+    const counted = await this.#ask(chosen, triesForShares);
+    for (const [index, one] of counted.entries()) this.#shares.set(chosen[index]!, one);
+    await this.forget();
+  }
+
+  /** Of those whose shares are counted: one class of clients meets every list of endpoints. */
+  #isChoice(question: Question): boolean {
+    const { answers } = this.#usual.get(question)!;
+    return !question.stays && ['pod here', 'outside'].includes(question.from) && answers.size > 1;
+  }
+
+  /** Ports of clients are used again once the node has forgotten its connections. */
+  async forget(): Promise<void> {
+    await this.#node.forgetConnections();
+    this.restart();
+  }
+
+  /** After a load, which forgets connections. */
+  restart(): void {
+    this.#sports = new Map();
+  }
+
+  /**
+   * @param shares whether to count endpoints, too
+   * @param time whether to ask clients of Services with affinity a second time after a pause
+   * @returns a question with an answer that it did not have, in words; undefined: there is none
+   */
+  async difference(shares: boolean, time: boolean): Promise<string | undefined> {
+    const first = await this.#ask(this.#questions, triesAtFirst, shortQuietMs);
+    const suspects = this.#questions.filter((question, at) => isSuspect(this.#usual.get(question)!, first[at]!));
+    const found = await this.#certain(suspects.slice(0, suspectsMax), triesToLearn, this.#usual);
+    if (found !== undefined || !(shares || time)) return found;
+    return time ? this.#differentTime() : this.#certain([...this.#shares.keys()], triesForShares, this.#shares);
+  }
+
+  async #certain(
+    questions: readonly Question[],
+    tries: number,
+    usual: ReadonlyMap<Question, Asked>,
+  ): Promise<string | undefined> {
+    const again = await this.#ask(questions, tries);
+    for (const [at, question] of questions.entries()) {
+      const why = differenceOf(question, usual.get(question)!, again[at]!);
+      if (why !== undefined) return `${titleOf(question)}: ${why}`;
+    }
+    return undefined;
+  }
+
+  /** Clients of Services with affinity, before and after a pause. */
+  async #differentTime(): Promise<string | undefined> {
+    const asked = this.#questions.filter(
+      (question) => question.stays && question.sources.length > 1 && this.#usual.get(question)!.answers.size > 1,
+    );
+    const probes = (): readonly Probe[] =>
+      asked.flatMap((question) => Array.from({ length: 24 }, (_, n) => this.#probe(question, n)));
+    const [one, two] = [probes(), probes()];
+    const before = await this.#node.send(one);
+    await sleep(pauseMs);
+    const after = await this.#node.send(two);
+    for (const [at, question] of asked.entries()) {
+      const moved = Array.from({ length: 24 }, (_, n) => at * 24 + n).filter(
+        (n) => wordsOf(one[n]!, before[n]!) !== wordsOf(two[n]!, after[n]!),
+      );
+      if (moved.length >= certain) return `${titleOf(question)}: ${moved.length} of 24 clients moved after a pause`;
+    }
+    return undefined;
+  }
+
+  /** Sends a packet often. @returns the words of its outcomes with their counts; undefined: no wire takes it */
+  async outcomes({ from, in: via = '', to, port, protocol, state }: ParityPacket): Promise<Answers | undefined> {
+    if (!['', 'pod0', 'eth0'].includes(via) || state === 'established') return undefined;
+    const question: Question = {
+      about: 'packet',
+      frontend: '',
+      from: via === '' && !/^127\.|^::1$/.test(from) ? 'node' : '',
+      via: via as Probe['via'],
+      family: to.includes(':') ? 'IPv6' : 'IPv4',
+      protocol: state === 'invalid' ? 'tcp-rst' : protocol,
+      target: to,
+      port,
+      sources: [from],
+      stays: false,
+    };
+    const [asked] = await this.#ask([question], triesForShares);
+    return asked?.answers;
+  }
+
+  async #ask(questions: readonly Question[], tries: number, quietMs?: number): Promise<readonly Asked[]> {
+    // With affinity each client asks twice.
+    const clientOf = (n: number, { stays, sources }: Question): number =>
+      stays ? n % Math.min(tries / 2, sources.length) : n;
+    const probes = questions.flatMap((question) =>
+      Array.from({ length: tries }, (_, n) => this.#probe(question, clientOf(n, question))),
+    );
+    const outcomes = probes.length === 0 ? [] : await this.#node.send(probes, quietMs);
+    return questions.map((question, at): Asked => {
+      const answers = new Map<string, number>();
+      const byClient = new Map<string, Set<string>>();
+      for (let n = at * tries; n < (at + 1) * tries; n++) {
+        const words = shownWords(question, wordsOf(probes[n]!, outcomes[n]!));
+        answers.set(words, (answers.get(words) ?? 0) + 1);
+        const { source } = probes[n]!;
+        byClient.set(source, (byClient.get(source) ?? new Set()).add(words));
+      }
+      const moved = question.stays ? [...byClient.values()].filter((words) => words.size > 1).length : 0;
+      return { answers, moved };
+    });
+  }
+
+  #probe({ via, protocol, target, port, sources }: Question, index: number): Probe {
+    const source = sources[index % sources.length]!;
+    const key = `${protocol === 'tcp-rst' ? 'tcp' : protocol} ${source}`;
+    const sport = (this.#sports.get(key) ?? firstSport) + 1;
+    this.#sports.set(key, sport);
+    return { via, protocol, source, sport, target, port };
+  }
+}
+
+const firstSport = 10_000;
+
+/** Packets of the node itself have one of its addresses, masqueraded or not; only for cluster IPs does parity compare it. */
+const shownWords = ({ from, frontend }: Question, words: string): string =>
+  from === 'node' && frontend !== 'cluster IP' ? words.replace(/ as [0-9a-f.:]+/, '') : words;
+
+function isSuspect(usual: Asked, { answers, moved }: Asked): boolean {
+  const isNew = [...answers.keys()].some((words) => !usual.answers.has(words));
+  return isNew || moved > usual.moved || [...usual.answers.keys()].some((words) => !answers.has(words));
+}
+
+function differenceOf({ stays, sources }: Question, usual: Asked, { answers, moved }: Asked): string | undefined {
+  // One client with affinity: its endpoint is chance.
+  const isChoice = stays && sources.length === 1;
+  const texts = [usual.answers, answers].map((one) => (isChoice ? served(one) : one)) as [Answers, Answers];
+  const why = unlike(...texts, stays);
+  if (why !== undefined) return why;
+  return moved >= usual.moved + certain ? `${moved} clients met two endpoints` : undefined;
+}
+
+function served(answers: Answers): Answers {
+  const found = new Map<string, number>();
+  for (const [words, count] of answers) {
+    const key = isServed(words) ? 'served' : words;
+    found.set(key, (found.get(key) ?? 0) + count);
+  }
+  return found;
+}
+
+/** Why two counts of answers are not of one distribution; undefined: they may be. @param setsOnly whether only the answers count, not how often each came */
+export function unlike(one: Answers, two: Answers, setsOnly = false): string | undefined {
+  const only = (a: Answers, b: Answers): string | undefined =>
+    [...a].find(([words, count]) => count >= certain && !b.has(words))?.[0];
+  const [lost, fresh] = [only(one, two), only(two, one)];
+  const text = (answers: Answers): string => [...answers].map(([words, count]) => `${words} ×${count}`).join(' | ');
+  if (lost !== undefined || fresh !== undefined) return `${text(one)} → ${text(two)}`;
+  return setsOnly || deviation(one, two) < unlikely ? undefined : `${text(one)} → ${text(two)}`;
+}
+
+/** The chi-square statistic of two counts, as standard deviations of a normal distribution (Wilson and Hilferty). */
+function deviation(one: Answers, two: Answers): number {
+  const words = [...new Set([...one.keys(), ...two.keys()])];
+  const freedom = words.length - 1;
+  if (freedom === 0) return 0;
+  const sum = (answers: Answers): number => [...answers.values()].reduce((all, count) => all + count, 0);
+  const [a, b] = [sum(one), sum(two)];
+  let chi = 0;
+  for (const word of words) {
+    const [left, right] = [one.get(word) ?? 0, two.get(word) ?? 0];
+    const share = (left + right) / (a + b);
+    chi += (left - a * share) ** 2 / (a * share) + (right - b * share) ** 2 / (b * share);
+  }
+  const spread = 2 / (9 * freedom);
+  return (Math.cbrt(chi / freedom) - (1 - spread)) / Math.sqrt(spread);
+}

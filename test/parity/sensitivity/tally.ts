@@ -1,0 +1,70 @@
+import type { ParityReport } from '@sluice/bundle';
+
+/** What parity said of a mistake. */
+export type Said = 'found' | 'undecided' | 'silent';
+
+export interface Judged {
+  readonly dump: string;
+  readonly kind: string;
+  readonly what: string;
+  readonly said: Said;
+  /** What packets showed; undefined: nothing. */
+  readonly shown: string | undefined;
+  readonly report: ParityReport;
+}
+
+type Column = `${'differs' | 'same'} ${Said}` | 'refused' | 'not here';
+
+/** Counts of mistakes by kind. */
+export class Tally {
+  readonly #counts = new Map<string, Map<Column, number>>();
+  readonly #wrong: string[] = [];
+
+  note(kind: string, column: Column): void {
+    const counts = this.#counts.get(kind) ?? new Map<Column, number>();
+    this.#counts.set(kind, counts.set(column, (counts.get(column) ?? 0) + 1));
+  }
+
+  judged({ dump, kind, what, said, shown, report }: Judged): void {
+    this.note(kind, `${shown === undefined ? 'same' : 'differs'} ${said}`);
+    const isWrong = shown === undefined ? said !== 'silent' : said === 'silent';
+    if (!isWrong && said !== 'undecided') return;
+    const [claim] = report.differences;
+    const gaps = report.coverage.notCovered.flatMap(({ matters, what: rule, why }) =>
+      matters ? [`${rule}: ${why}`] : [],
+    );
+    const text = [
+      `${dump}, ${kind}: ${what}`,
+      `packets: ${shown ?? 'no difference'}`,
+      `parity: ${said} ${claim ? JSON.stringify(claim) : gaps.slice(0, 3).join('; ')}`,
+    ].join('\n  ');
+    console.log(`${isWrong ? 'wrong' : 'undecided'}: ${text}`);
+    if (isWrong) this.#wrong.push(text);
+  }
+
+  /** Mistakes that packets show and parity does not, and the other way round. */
+  wrong(): readonly string[] {
+    return this.#wrong;
+  }
+
+  /** A table in Markdown. */
+  toString(): string {
+    const columns: readonly Column[] = [
+      'differs found',
+      'differs undecided',
+      'differs silent',
+      'same silent',
+      'same undecided',
+      'same found',
+      'refused',
+    ];
+    const rows = [...this.#counts].map(([kind, counts]) => [
+      kind,
+      ...columns.map((one) => String(counts.get(one) ?? 0)),
+    ]);
+    const sums = columns.map((one) =>
+      String([...this.#counts.values()].reduce((sum, counts) => sum + (counts.get(one) ?? 0), 0)),
+    );
+    return [['kind', ...columns], ...rows, ['all', ...sums]].map((row) => `| ${row.join(' | ')} |`).join('\n');
+  }
+}
