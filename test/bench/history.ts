@@ -47,7 +47,7 @@ export function makeHistory(bundle: string, repository: string, shape: HistorySh
   writeFileSync(stream, parts.join(''));
   execFileSync('/bin/sh', ['-c', 'exec /usr/bin/git -C "$0" fast-import --quiet <"$1"', repository, stream]);
   git(['repack', '-adq']);
-  git(['read-tree', 'main']);
+  git(['reset', '-q', '--hard', 'main']);
   return git(['rev-list', '--reverse', 'main']).split('\n')[shape.planted] ?? '';
 }
 
