@@ -347,7 +347,7 @@ const reviewMayImport: Readonly<Record<string, readonly string[]>> = {
   trace: ['bundle', 'facts', 'flows', 'observed'],
   // What a failure breaks of the policy.
   'what-if': ['bundle', 'facts', 'failures', 'policy'],
-  report: ['bundle', 'diff', 'facts', 'flows', 'policy'],
+  report: ['bundle', 'diff', 'facts', 'failures', 'flows', 'policy', 'what-if'],
 };
 
 const isOurs = (place: string): boolean => /^(netfilter|bundle|cli|renderer|applier)(\/|$)/.test(place);

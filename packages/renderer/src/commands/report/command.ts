@@ -9,6 +9,7 @@ export function addReport(program: Command): void {
     program.command('report'),
     [
       'sluice report origin/main:rendered rendered -o html > report.html',
+      'sluice report origin/main:rendered rendered -c sluice.yaml --what-if > report.html',
       'sluice report origin/main:rendered rendered -c sluice.yaml --summary > summary.md',
       'sluice report origin/main:rendered rendered -c sluice.yaml -o markdown --comment > comment.md',
     ],
@@ -22,6 +23,10 @@ export function addReport(program: Command): void {
     .argument('<NEW>', 'the same')
     .option('-c, --config <FILE>', 'the SluiceConfig; the report includes the results of its `policy`', notEmpty)
     .option('--today <DAY>', 'the date for checking the expiry of waivers, such as 2026-12-31', notEmpty)
+    .option(
+      '--what-if',
+      'with the failures of single zones and nodes of the new bundle, as `sluice what-if` judges them',
+    )
     .addOption(new Option('--summary', 'Markdown of at most 60 lines, by severity').conflicts(['comment', 'output']))
     .option('--comment', 'with markdown: at most 60,000 characters, with a count of omitted rows')
     .option('--report-url <URL>', 'with markdown: a link to the full report', notEmpty)

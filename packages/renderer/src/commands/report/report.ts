@@ -1,3 +1,4 @@
+import type { BundleFiles } from '@sluice/bundle';
 import { document, type Format } from '@sluice/cli';
 import { printPolicy } from '../../emit/policy/print.ts';
 import { diffSize } from '../../emit/report/diff-size.ts';
@@ -6,7 +7,10 @@ import { reportSummary } from '../../emit/report/summary.ts';
 import { printDiff } from '../../emit/review/diff.ts';
 import { exitCodes } from '../../exit.ts';
 import { isSame } from '../../review/diff/diff.ts';
+import { policyDefaults, type PolicySettings } from '../../review/policy/settings.ts';
+import { reportedFailures } from '../../review/report/reported-failures.ts';
 import { type ChangeReport, reportOn } from '../../review/report/report.ts';
+import { whatIf } from '../../review/what-if/what-if.ts';
 import { version } from '../../version.ts';
 import { dayOf } from '../input/day.ts';
 import { policyIn } from '../input/settings.ts';
@@ -20,6 +24,8 @@ export interface ReportOptions {
   /** With a config, the report includes the results of its policy. */
   readonly config?: string;
   readonly today?: string;
+  /** Judge failures of the new bundle, too. */
+  readonly whatIf?: boolean;
   /** Markdown that fits into a comment. */
   readonly comment?: boolean;
   /** Markdown of a few lines. */
@@ -37,7 +43,13 @@ export async function reportCommand(old: string, fresh: string, options: ReportO
   const after = { name: fresh, files: bundleAt(fresh) };
   progress('comparing');
   const policy = options.config === undefined ? {} : { policy: { settings, today } };
-  const report = reportOn({ old: before.files, fresh: after.files, ...policy });
+  const judged = options.whatIf === true ? judge(after.files, settings, today) : undefined;
+  if (judged !== undefined && !('rows' in judged)) {
+    reportProblems(judged);
+    return exitCodes.problem;
+  }
+  const whatIfs = judged === undefined ? {} : { whatIf: reportedFailures(judged) };
+  const report = reportOn({ old: before.files, fresh: after.files, ...policy, ...whatIfs });
   if (!('diff' in report)) {
     reportProblems(report);
     return exitCodes.problem;
@@ -46,6 +58,13 @@ export async function reportCommand(old: string, fresh: string, options: ReportO
   const config = options.config === undefined ? {} : { config: options.config };
   print(await printed(report, { old: before, fresh: after, ...config }, options));
   return isSame(report.diff) ? exitCodes.done : exitCodes.different;
+}
+
+/** Every single zone and node. */
+function judge(files: BundleFiles, settings: PolicySettings, today: string): ReturnType<typeof whatIf> {
+  progress('judging failures');
+  const sharePercent = settings.survives?.sharePercent ?? policyDefaults.survivesSharePercent;
+  return whatIf(files, { without: [], endpoints: false, sharePercent, settings, today });
 }
 
 async function printed(report: ChangeReport, sides: ReportSides, options: ReportOptions): Promise<string> {
