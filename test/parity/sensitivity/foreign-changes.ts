@@ -16,14 +16,16 @@ function put(
   where: 'first' | 'last' = 'first',
 ): Dump {
   const part = six ? 'ipv6' : 'ipv4';
-  const [before = '', rest = ''] = dump[part].split(`*${table}\n`, 2) as [string, string?];
   const at = dump[part].indexOf(`*${table}\n`);
-  if (at < 0 || rest === undefined) return dump;
+  if (at < 0) return dump;
   const lines = dump[part].slice(at).split('\n');
   const end = lines.indexOf('COMMIT');
   const first = lines.findIndex((line) => line.startsWith('-A '));
   const place = where === 'last' ? end : first < 0 || first > end ? end : first;
-  return { ...dump, [part]: `${before}${lines.toSpliced(place, 0, `-A ${chain} ${rule}`).join('\n')}` };
+  return {
+    ...dump,
+    [part]: `${dump[part].slice(0, at)}${lines.toSpliced(place, 0, `-A ${chain} ${rule}`).join('\n')}`,
+  };
 }
 
 const oneRule =
