@@ -65,7 +65,7 @@ export function connectionCases(
   return { cases, gaps };
 }
 
-/** Of each protocol: from a client to a pod of this node, from the pod to the client, and an answer to the node itself. */
+/** Of each protocol: from a client to a pod of this node, from the pod to the client, and answers of both to the node itself. */
 function laterPackets(node: NodeOf, family: Family, observed: ObservedNode): readonly Packet[] {
   const pods = factOf(node, family, 'podCIDR');
   if (pods === undefined) return [];
@@ -80,7 +80,12 @@ function laterPackets(node: NodeOf, family: Family, observed: ObservedNode): rea
     return [
       { ...to, source: client, destination: pod, in: 'eth0' },
       { ...to, source: pod, destination: client, in: fromPod },
-      ...(own === undefined ? [] : [{ ...to, source: client, destination: own, in: 'eth0' }]),
+      ...(own === undefined
+        ? []
+        : [
+            { ...to, source: client, destination: own, in: 'eth0' },
+            { ...to, source: pod, destination: own, in: fromPod },
+          ]),
     ];
   });
 }

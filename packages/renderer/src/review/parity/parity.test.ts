@@ -160,9 +160,11 @@ test('a rule for later packets that is not understood is named, too', () => {
   expect(coverage.notCovered.filter(({ matters }) => matters)).toMatchObject([{ what: rule, cases: 6 }]);
 });
 
-test('a drop of later packets by another program is found', () => {
-  const rule = '-A FORWARD -m conntrack --ctstate RELATED,ESTABLISHED -j DROP';
-  const { differences } = compared('02-node-port', edit('-A FORWARD', `${rule}\n-A FORWARD`));
+test.each([
+  ['of any connection', '-A FORWARD -m conntrack --ctstate RELATED,ESTABLISHED -j DROP', 'FORWARD'],
+  ['of what pods answer the node itself', '-A INPUT -s 10.244.1.0/24 -p tcp -j DROP', 'INPUT'],
+])('a drop of later packets by another program is found: %s', (_title, rule, chain) => {
+  const { differences } = compared('02-node-port', edit(`-A ${chain}`, `${rule}\n-A ${chain}`));
   expect(differences).toMatchObject([
     { frontend: 'established connections', cause: 'foreign-rule', rule, packet: { state: 'established' } },
   ]);
