@@ -69,17 +69,21 @@ export async function readStartState(
       : foreignProxyChains(observed, owned);
   const refusal = refuseForeign(foreign, takeOver, facts);
   if (refusal) return refusal;
+  // Also where an earlier attempt was rolled back: kube-proxy may run in another mode now.
+  const refused = beneath && !hasOwnGeneration(active) ? await refuseBeneath(kernel, desired) : undefined;
+  if (refused) return refused;
   const names = joinNames(owned, takeOver ? foreign : {});
   const now: NodeState = { families: ownState(observed, names, desired), sysctls: new Map() };
   if (active) return { from: active, now, observed, ...ipvs, ...(takeOver ? { taken: foreign } : {}) };
-  const proxy = beneath
-    ? await refuseBeneath(kernel, desired)
-    : await findProxy(kernel, takeOver, facts.kubeProxies(), desired.ipvs?.excludeCIDRs ?? []);
+  const proxy = beneath ? {} : await findProxy(kernel, takeOver, facts.kubeProxies(), desired.ipvs?.excludeCIDRs ?? []);
   if ('problems' in proxy) return proxy;
   const state: NodeState = { ...now, ...proxy };
   report('first-run', { chains: countNames(chainNames(now)), families: Object.keys(observed) });
   return { from: { number: 0, revision: 0, version: 'before', state }, now, observed, ...ipvs };
 }
+
+/** Whether a generation is one of Sluice: generation 0 has the rules from before. */
+export const hasOwnGeneration = (active: Generation | undefined): boolean => active !== undefined && active.number > 0;
 
 /** The families whose tables the node can read. */
 export function familiesWithTools({ tools }: Pick<NodeFacts, 'tools'>): readonly Family[] {
@@ -176,10 +180,8 @@ export async function findProxy(
  * Refuses to go in front of a kube-proxy where the kernel may ask its rules first: mode iptables has the priority of kube-proxy's mode
  * nftables, and of two the kernel asks the one that was loaded last. Mode ipvs has no rules that could stay beneath: its addresses are local.
  */
-async function refuseBeneath(
-  kernel: Pick<Kernel, 'proxyTraces'>,
-  desired: NodeState,
-): Promise<Refusal | { readonly ipvs?: never }> {
+async function refuseBeneath(kernel: Pick<Kernel, 'proxyTraces'>, desired: NodeState): Promise<Refusal | undefined> {
+  if (!isTree(desired) && !desired.nft && !desired.ipvs) return { problems: [sameNames()] };
   const { ipvs, nftables } = await kernel.proxyTraces();
   if (ipvs)
     return {
@@ -208,8 +210,17 @@ async function refuseBeneath(
         ),
       ],
     };
-  return {};
+  return undefined;
 }
+
+/** Layout `flat` would write into the chains of a kube-proxy that runs. */
+const sameNames = (): Problem => ({
+  code: 'NODE_CANNOT_ADOPT',
+  level: 'error',
+  message:
+    "Cannot put the bundle in front of this kube-proxy: in layout flat its chains have the names of kube-proxy's",
+  hint: 'Set `layout: tree` in sluiced.yaml',
+});
 
 const notBeneath = (mode: string, hint: string): Problem => ({
   code: 'NODE_CANNOT_ADOPT',

@@ -260,3 +260,37 @@ test('a certificate that is required and not there is a refusal, and nothing is 
   expect(text()).toBe(before);
   expect(new Set(asked).size).toBe(1);
 });
+
+test('a release that was rolled back is no take-over: the next one is asked for its certificate, too', async () => {
+  const before = text();
+  let asked = 0;
+  const parity = {
+    standsElsewhere: async () => false,
+    refuse: async () => {
+      if (asked++ === 0) return undefined;
+      return { problems: [{ code: 'NODE_PARITY_MISSING', level: 'error', message: 'no', hint: '' }] } as const;
+    },
+  };
+  let probed = 0;
+  node.health = () => probed++ === 0;
+  const { reconciler } = await node.start({ beneath: true }, { parity });
+  expect(await reconciler.put(bundleOf('iptables'), true)).toMatchObject({ kind: 'rolled-back' });
+  node.health = () => true;
+  for (const options of [{ beneath: true }, { takeOver: true }]) {
+    const next = await node.start(options, { parity });
+    if ('takeOver' in options) node.kubeProxies = [];
+    const outcome = await next.reconciler.put(bundleOf('iptables'), true);
+    expect(outcome).toMatchObject({ kind: 'refused', refusal: { problems: [{ code: 'NODE_PARITY_MISSING' }] } });
+  }
+  expect(text()).toBe(before);
+});
+
+test('layout flat, which has the names of kube-proxy, does not go in front of it', async () => {
+  const before = text();
+  node.layout = 'flat';
+  const { reconciler, journal } = await node.start({ beneath: true, takeOrder: true });
+  const outcome = await reconciler.put(bundleOf('iptables'), true);
+  expect(outcome).toMatchObject({ kind: 'refused', refusal: { problems: [{ code: 'NODE_CANNOT_ADOPT' }] } });
+  expect(journal.active).toBeUndefined();
+  expect(text()).toBe(before);
+});
