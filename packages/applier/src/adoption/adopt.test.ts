@@ -100,6 +100,7 @@ async function processOf(dying?: Mortal) {
     families: ['ipv4'],
     kubeProxy: {
       running: () => node.kubeProxies.map((pid) => `process ${pid}`),
+      refuses: async () => undefined,
       hold: () =>
         countdown.through(async () => {
           isHeld = true;
@@ -109,6 +110,7 @@ async function processOf(dying?: Mortal) {
         countdown.through(async () => {
           isHeld = false;
           startProxy();
+          return undefined;
         }),
     },
     removeTables: async () => 0,
@@ -194,6 +196,15 @@ describe.each(['iptables', 'nftables'] as const)('a move to mode %s', (mode) => 
     expect(ending).toMatchObject({ kind: 'old-rules', outcome: { kind: 'confirmed' } });
     expect(text()).toBe(before);
     expect((await node.start()).journal.active).toBeUndefined();
+  });
+
+  test('is not undone where no move was made and no kube-proxy has rules', async () => {
+    node.kubeProxies = [];
+    const { any, instead } = await processOf();
+    await any.recover();
+    expect(await instead.put(bundleOf(mode), true)).toMatchObject({ kind: 'confirmed' });
+    expect(await back()).toEqual({ kind: 'waits' });
+    expect(serves()).toBe(true);
   });
 
   test.each(['before', 'after'] as const)(

@@ -26,12 +26,16 @@ export interface UndoParts extends Omit<AdoptionParts, 'journal'> {
 export async function undo(parts: UndoParts): Promise<UndoEnding> {
   const { journal, kubeProxy, say } = parts;
   const { adoption } = journal;
-  // Without an adoption kube-proxy was never touched, and its rules stand beneath.
-  if (!adoption) return { kind: 'undone', steps: await parts.cleanUp() };
-  await journal.keepAdoption({ ...adoption, goal: 'kube-proxy' });
-  await kubeProxy.release(adoption.hold);
-  say('kube-proxy may run again; Sluice serves until it has written its rules');
   const before = await journal.generation(0);
+  if (!adoption) {
+    // kube-proxy was not touched by a move. Its rules stand beneath, or there are none: it may have been replaced in another way, or never run.
+    const mayGo = (journal.active?.number ?? 0) === 0 || (await untilWritten(before, parts));
+    return mayGo ? { kind: 'undone', steps: await parts.cleanUp() } : { kind: 'waits' };
+  }
+  await journal.keepAdoption({ ...adoption, goal: 'kube-proxy' });
+  const why = await kubeProxy.release(adoption.hold);
+  if (why !== undefined) say(`kube-proxy did not start: ${why}`);
+  say('kube-proxy may run again; Sluice serves until it has written its rules');
   if (await untilWritten(before, parts)) return { kind: 'undone', steps: await parts.cleanUp() };
   if (!adoption.isStored || !before) return { kind: 'waits' };
   say('kube-proxy has not written its rules in time: those of generation 0 come back');

@@ -1,9 +1,9 @@
 // @module-tag quick
-import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { hasListener } from './listening.ts';
-import { heldPath, holdManifest, releaseManifest } from './manifest.ts';
+import { heldPath, holdManifest, refuseManifest, releaseManifest } from './manifest.ts';
 import { isUnitName } from './unit.ts';
 
 describe('the manifest of a static pod', () => {
@@ -24,17 +24,28 @@ describe('the manifest of a static pod', () => {
     expect(readFileSync(manifest, 'utf8')).toBe('kind: Pod\n');
   });
 
-  test('is not overwritten where another program wrote it anew meanwhile', () => {
+  test('is what another program wrote anew meanwhile, where the kubelet gets it back or another time not', () => {
     holdManifest(manifest);
     writeFileSync(manifest, 'kind: Pod # new\n');
-    expect(() => releaseManifest(manifest)).toThrow('exists already');
-    expect(existsSync(heldPath(manifest))).toBe(true);
-    expect(readFileSync(manifest, 'utf8')).toBe('kind: Pod # new\n');
+    holdManifest(manifest);
+    expect(readdirSync(folder)).toEqual(['.sluiced-adopt.kube-proxy.yaml']);
+    expect(readFileSync(heldPath(manifest), 'utf8')).toBe('kind: Pod # new\n');
+    writeFileSync(manifest, 'kind: Pod # newer\n');
+    releaseManifest(manifest);
+    expect(readdirSync(folder)).toEqual(['kube-proxy.yaml']);
+    expect(readFileSync(manifest, 'utf8')).toBe('kind: Pod # newer\n');
   });
 
-  test('is an error where there is none', () => {
+  test('is an error where there is none, and a refusal before', () => {
     mkdirSync(`${folder}/empty`);
-    expect(() => holdManifest(`${folder}/empty/kube-proxy.yaml`)).toThrow('ENOENT');
+    const none = `${folder}/empty/kube-proxy.yaml`;
+    expect(() => holdManifest(none)).toThrow('ENOENT');
+    releaseManifest(none);
+    expect(refuseManifest(none)).toBe(`there is no ${none}`);
+    expect(refuseManifest(`${folder}/empty`)).toBe(`${folder}/empty is no file`);
+    expect(refuseManifest(manifest)).toBeUndefined();
+    holdManifest(manifest);
+    expect(refuseManifest(manifest)).toBeUndefined();
   });
 });
 

@@ -2,8 +2,8 @@ import type { Hold, KubeProxy } from '../ports/adoption.ts';
 import type { Run } from '../kernel/command.ts';
 import { processesNamed } from '../kernel/facts.ts';
 import { isListening } from './listening.ts';
-import { holdManifest, releaseManifest } from './manifest.ts';
-import { holdUnit, releaseUnit } from './unit.ts';
+import { holdManifest, refuseManifest, releaseManifest } from './manifest.ts';
+import { holdUnit, refuseUnit, releaseUnit } from './unit.ts';
 
 /** `--healthz-bind-address` of kube-proxy, by default. */
 const healthPort = 10_256;
@@ -17,13 +17,18 @@ export function kubeProxyOf(run: Run): KubeProxy {
       if (processes.length > 0 || !isListening(healthPort)) return processes;
       return [`a program that listens on its health port ${healthPort}`];
     },
+    async refuses(hold: Hold) {
+      if (hold.kind === 'unit') return refuseUnit(hold.unit, run);
+      return hold.kind === 'manifest' ? refuseManifest(hold.manifest) : undefined;
+    },
     async hold(hold: Hold) {
       if (hold.kind === 'unit') await holdUnit(hold.unit, run);
       if (hold.kind === 'manifest') holdManifest(hold.manifest);
     },
     async release(hold: Hold) {
-      if (hold.kind === 'unit') await releaseUnit(hold.unit, run);
+      if (hold.kind === 'unit') return releaseUnit(hold.unit, run);
       if (hold.kind === 'manifest') releaseManifest(hold.manifest);
+      return undefined;
     },
   };
 }

@@ -1,4 +1,4 @@
-import { lstatSync, renameSync } from 'node:fs';
+import { lstatSync, renameSync, rmSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import { KernelError } from '../ports/kernel.ts';
 import { syncPath } from '../state/files.ts';
@@ -9,18 +9,41 @@ import { syncPath } from '../state/files.ts';
  */
 export const heldPath = (manifest: string): string => join(dirname(manifest), `.sluiced-adopt.${basename(manifest)}`);
 
-/** Hides the manifest from the kubelet. @throws KernelError where there is none */
-export const holdManifest = (manifest: string): void => move(manifest, heldPath(manifest));
+/** Why there is no manifest to hide; undefined: there is one, or it is hidden already. */
+export function refuseManifest(manifest: string): string | undefined {
+  const stats =
+    lstatSync(manifest, { throwIfNoEntry: false }) ?? lstatSync(heldPath(manifest), { throwIfNoEntry: false });
+  if (!stats) return `there is no ${manifest}`;
+  return stats.isFile() || stats.isSymbolicLink() ? undefined : `${manifest} is no file`;
+}
 
-/** Gives the manifest back to the kubelet. @throws KernelError where there is none */
-export const releaseManifest = (manifest: string): void => move(heldPath(manifest), manifest);
+/**
+ * Hides the manifest from the kubelet; also one that was written anew after an earlier call, such as by RKE2 when it starts.
+ * @throws KernelError where there is none
+ */
+export function holdManifest(manifest: string): void {
+  if (exists(manifest) || !exists(heldPath(manifest))) move(manifest, heldPath(manifest));
+}
+
+/**
+ * Gives the manifest back to the kubelet. One that was written anew meanwhile stays, and the hidden one is removed.
+ * @throws KernelError
+ */
+export function releaseManifest(manifest: string): void {
+  const held = heldPath(manifest);
+  if (!exists(held)) return;
+  if (!exists(manifest)) return move(held, manifest);
+  try {
+    rmSync(held, { force: true });
+  } catch (error) {
+    throw new KernelError(`removal of ${held}`, (error as Error).message);
+  }
+}
 
 const exists = (path: string): boolean => lstatSync(path, { throwIfNoEntry: false }) !== undefined;
 
 function move(from: string, to: string): void {
-  if (exists(to) && !exists(from)) return;
   try {
-    if (exists(to)) throw new Error(`${to} exists already`);
     renameSync(from, to);
     syncPath(dirname(to));
   } catch (error) {

@@ -18,6 +18,16 @@ ConditionPathExists=!/
 /** The name of a service of systemd, without a template's parameter: no path can be made of it. */
 export const isUnitName = (name: string): boolean => /^[A-Za-z0-9][-A-Za-z0-9_.]{0,200}\.service$/.test(name);
 
+/** Why a unit cannot be stopped, in words; undefined: systemd knows it. */
+export async function refuseUnit(unit: string, run: Run): Promise<string | undefined> {
+  const file = findTool('systemctl');
+  if (file === undefined) return 'systemctl is not installed';
+  const { exitCode, stdout, why } = await run({ file, args: ['show', '--property=LoadState', '--value', '--', unit] });
+  if (exitCode !== 0) return `systemctl show ${unit}: ${why}`;
+  const state = stdout.trim();
+  return state === 'not-found' || state === '' ? `systemd knows no unit ${unit}` : undefined;
+}
+
 /**
  * Stops a unit and keeps it from starting. A unit file in /etc cannot be masked, so it gets a condition, which stays over boots.
  * @throws KernelError
@@ -36,12 +46,22 @@ export async function holdUnit(unit: string, run: Run): Promise<void> {
 
 /**
  * Lets a unit start again, and starts it.
- * @throws KernelError
+ * @returns why it did not start
+ * @throws KernelError where it is kept from starting still
  */
-export async function releaseUnit(unit: string, run: Run): Promise<void> {
-  rmSync(join(unitFolder, `${unit}.d`, dropIn), { force: true });
+export async function releaseUnit(unit: string, run: Run): Promise<string | undefined> {
+  try {
+    rmSync(join(unitFolder, `${unit}.d`, dropIn), { force: true });
+  } catch (error) {
+    throw new KernelError(`release of ${unit}`, (error as Error).message);
+  }
   await systemctl(['daemon-reload'], run);
-  await systemctl(['start', unit], run);
+  try {
+    await systemctl(['start', unit], run);
+    return undefined;
+  } catch (error) {
+    return (error as Error).message;
+  }
 }
 
 async function systemctl(args: readonly string[], run: Run): Promise<void> {

@@ -23,6 +23,8 @@ export interface Adoption {
 export interface KubeProxy {
   /** What shows that it runs, in words: its processes, also those in containers; or its health port, where another program contains it. */
   running(): readonly string[];
+  /** Why it could not be held, such as a unit that does not exist; undefined: it can. Changes nothing. */
+  refuses(hold: Hold): Promise<string | undefined>;
   /**
    * Stops it and keeps it from returning, also after a boot. Does nothing where that was done.
    * @throws KernelError where it cannot be done
@@ -30,7 +32,8 @@ export interface KubeProxy {
   hold(hold: Hold): Promise<void>;
   /**
    * Lets it return, and starts it. Does nothing where that was done.
-   * @throws KernelError where it cannot be done
+   * @returns why it did not start, though it may
+   * @throws KernelError where it is kept from returning still
    */
-  release(hold: Hold): Promise<void>;
+  release(hold: Hold): Promise<string | undefined>;
 }
