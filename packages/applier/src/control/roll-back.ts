@@ -76,6 +76,17 @@ export async function mustBeKnown({ journal, reconciler }: Rollback): Promise<vo
   if (lost !== undefined) throw unknown(lost);
 }
 
+/**
+ * Only a generation knows which rules it made.
+ * @throws CommandError when the active one cannot be read
+ */
+export function mustBeReadable({ journal }: Pick<Rollback, 'journal'>): void {
+  const { current } = journal.record;
+  if (current === null || journal.active) return;
+  const message = `Cannot clean up: generation ${current.number} cannot be read, so its rules are not known`;
+  throw stateError(message, 'Run `sluiced rollback` to make another generation active, then clean up');
+}
+
 const unknown = (lost: string) =>
   stateError(
     `Cannot continue: ${lost}`,

@@ -2,6 +2,7 @@ import type { SluicedConfig } from '../../config.ts';
 import { adopt, type AdoptEnding, type AdoptionParts } from '../../adoption/adopt.ts';
 import { undo, type UndoEnding } from '../../adoption/undo.ts';
 import { CommandError } from '../../command-error.ts';
+import { mustBeKnown, mustBeReadable } from '../../control/roll-back.ts';
 import { kubeProxyOf } from '../../kube-proxy/kube-proxy.ts';
 import { removeProxyTables } from '../../kernel/nft/proxy-tables.ts';
 import { runChildren } from '../../kernel/run.ts';
@@ -12,6 +13,7 @@ import type { Hold } from '../../ports/adoption.ts';
 import { type NodeSession, openSession } from '../session/session.ts';
 import { answer, type CommonOptions, linesOf, loadConfig, printProblems, type Terminal } from '../terminal/terminal.ts';
 import { bundleFor, mustBeReady } from './ready.ts';
+import { explained, mustBeHoldable } from './hold.ts';
 import { gateFor, type ParityOptions } from './gate.ts';
 
 export interface AdoptOptions extends CommonOptions, ParityOptions {
@@ -47,6 +49,7 @@ async function moveCommand(config: SluicedConfig, options: AdoptOptions, termina
     const outcome = await session.reconciler.recover();
     if (outcome?.kind === 'held') throw new CommandError([halted(outcome.because)], exitCodes.halted);
     const parts = await partsOf(config, session, options, terminal);
+    await mustBeHoldable(hold, session.journal.adoption, parts.kubeProxy);
     const { kernel } = await session.portsOf(session.backend);
     const gate = await gateFor(config, options, { backend: session.backend, knowsBpf: kernel.knowsBpf });
     const front = session.reconcilerWith({ takeOver: false, beneath: true, takeOrder: true }, gate);
@@ -60,7 +63,9 @@ async function moveCommand(config: SluicedConfig, options: AdoptOptions, termina
 async function undoCommand(config: SluicedConfig, options: AdoptOptions, terminal: Terminal): Promise<number> {
   const session = await openSession(config, 'back', () => undefined);
   try {
+    await mustBeKnown(session);
     await session.reconciler.recover();
+    mustBeReadable(session);
     const { journal, reconciler } = session;
     const parts = {
       ...(await partsOf(config, session, options, terminal)),
@@ -90,7 +95,7 @@ async function partsOf(
     journal,
     kernel,
     clock,
-    kubeProxy: kubeProxyOf(run),
+    kubeProxy: explained(kubeProxyOf(run)),
     families: familyNames.filter((family) => tools.families[family] !== undefined),
     removeTables: () => removeProxyTables(run),
     say: (what) => print(`${config.node}: ${what}\n`),

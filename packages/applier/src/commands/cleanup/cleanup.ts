@@ -1,5 +1,5 @@
 import { stateError } from '../../command-error.ts';
-import { mustBeKnown } from '../../control/roll-back.ts';
+import { mustBeKnown, mustBeReadable } from '../../control/roll-back.ts';
 import { exitCodes } from '../../ports/outcome.ts';
 import { failedReceipt, receiptWriterOf } from '../session/receipts.ts';
 import { openSession, type NodeSession } from '../session/session.ts';
@@ -38,15 +38,4 @@ function mustNotBeAdopted({ journal }: NodeSession): void {
   if (!journal.adoption) return;
   const message = 'Cannot clean up: this node was moved from kube-proxy, which is kept from returning';
   throw stateError(message, 'Run `sluiced adopt --undo`: kube-proxy returns, then the rules of Sluice are removed');
-}
-
-/**
- * Only a generation knows which rules it made.
- * @throws CommandError when the active one cannot be read
- */
-function mustBeReadable({ journal }: NodeSession): void {
-  const { current } = journal.record;
-  if (current === null || journal.active) return;
-  const message = `Cannot clean up: generation ${current.number} cannot be read, so its rules are not known`;
-  throw stateError(message, 'Run `sluiced rollback` to make another generation active, then clean up');
 }
