@@ -39,6 +39,8 @@ export interface Readings {
   readonly counts: readonly ServiceEndpointCount[] | undefined;
   /** Undefined: it was not read. */
   readonly traffic: TrafficReading | undefined;
+  /** Whether `traffic` has some Services alone: of another one nothing is known. Left out: another one has no connections. */
+  readonly isPart?: boolean;
   /** Whether the kernel counts bytes. */
   readonly hasBytes: boolean;
 }
@@ -63,7 +65,7 @@ export function busiestServices(
   const names = [...new Set([...own.keys(), ...(readings.traffic?.keys() ?? [])])];
   const services = names.map((service) => ({
     service,
-    ...figuresOf(readings, own.get(service), valuesOf(readings, service)),
+    ...figuresOf(readings, own.get(service), trafficOf(readings, service)),
   }));
   const told = figures.flatMap((figure) =>
     services
@@ -79,19 +81,20 @@ export function busiestServices(
     }));
 }
 
-const valuesOf = ({ traffic }: Readings, service: string): readonly Traffic[] => [
-  ...(traffic?.get(service)?.values() ?? []),
-];
+/** By endpoint; undefined: not known. */
+const trafficOf = ({ traffic, isPart = false }: Readings, service: string): ReadonlyMap<string, Traffic> | undefined =>
+  traffic?.get(service) ?? (traffic && !isPart ? new Map() : undefined);
 
 function figuresOf(
-  { counts, traffic, hasBytes }: Readings,
-  counted: readonly ServiceEndpointCount[] = [],
-  read: readonly Traffic[] = [],
+  { counts, hasBytes }: Readings,
+  counted: readonly ServiceEndpointCount[] | undefined,
+  traffic: ReadonlyMap<string, Traffic> | undefined,
 ): Figures {
+  const read = [...(traffic?.values() ?? [])];
   const sum = <T>(all: readonly T[], of: (one: T) => number): number => all.reduce((total, one) => total + of(one), 0);
   return {
-    connections: counts ? sum(counted, ({ connections }) => connections) : null,
-    recent: counts ? sum(counted, ({ recent }) => recent) : null,
+    connections: counts ? sum(counted ?? [], ({ connections }) => connections) : null,
+    recent: counts ? sum(counted ?? [], ({ recent }) => recent) : null,
     live: traffic ? sum(read, ({ live }) => live) : null,
     bytes: traffic && hasBytes ? sum(read, ({ bytes }) => bytes) : null,
   };
@@ -108,13 +111,14 @@ function busiestEndpoints(
   const part = (connections: number | undefined): number | null =>
     connections === undefined || all === 0 ? null : Math.round((10_000 * connections) / all) / 10_000;
   const counted = new Map(own.map((one) => [one.endpoint, one]));
-  const read = readings.traffic?.get(service);
+  const read = trafficOf(readings, service);
   return [...new Set([...counted.keys(), ...balances.keys(), ...(read?.keys() ?? [])])]
     .map((endpoint) => {
       const [count, traffic] = [counted.get(endpoint), read?.get(endpoint)];
+      const its = read && new Map(traffic ? [[endpoint, traffic]] : []);
       return {
         endpoint,
-        ...figuresOf(readings, count ? [count] : [], traffic ? [traffic] : []),
+        ...figuresOf(readings, count ? [count] : [], its),
         share: part(balances.get(endpoint)?.connections),
         expectedShare: part(balances.get(endpoint)?.expected),
       };

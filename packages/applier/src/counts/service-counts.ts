@@ -30,7 +30,9 @@ export class ServiceCounts {
   readonly #totals = new ConnectionTotals();
   readonly #balance = new Balance();
   #counted: { readonly atMs: number; readonly seconds: number | null } | undefined;
-  #traffic: (TrafficTold & { readonly atMs: number; readonly reading: TrafficReading }) | undefined;
+  #traffic:
+    | (TrafficTold & { readonly atMs: number; readonly reading: TrafficReading; readonly isPart: boolean })
+    | undefined;
 
   /** Takes the counters of new connections. @param state the active one, after the reading */
   take(reading: readonly RuleCount[], state: NodeState, nowMs: number): ToldCounts {
@@ -43,21 +45,18 @@ export class ServiceCounts {
   /** Takes the live connections. Keeps those of the Services that are told: a node may have 50,000 endpoints. */
   takeTraffic(reading: TrafficReading, hasBytes: boolean, nowMs: number): ToldCounts {
     const seconds = secondsSince(this.#traffic?.atMs, nowMs);
-    this.#traffic = { atMs: nowMs, seconds, hasBytes, reading };
+    this.#traffic = { atMs: nowMs, seconds, hasBytes, reading, isPart: false };
     const told = this.#tell();
-    const kept = told.services.flatMap(({ service }) => {
-      const own = reading.get(service);
-      return own ? [[service, own] as const] : [];
-    });
-    this.#traffic = { ...this.#traffic, reading: new Map(kept) };
+    const kept = told.services.map(({ service }) => [service, reading.get(service) ?? new Map()] as const);
+    this.#traffic = { ...this.#traffic, reading: new Map(kept), isPart: true };
     return told;
   }
 
   #tell(): ToldCounts {
-    const { reading, seconds = null, hasBytes = false } = this.#traffic ?? {};
+    const { reading, isPart = false, seconds = null, hasBytes = false } = this.#traffic ?? {};
     const counts = this.#counted && this.#totals.all;
     return {
-      services: busiestServices({ counts, traffic: reading, hasBytes }, (service) => this.#balance.of(service)),
+      services: busiestServices({ counts, traffic: reading, isPart, hasBytes }, (service) => this.#balance.of(service)),
       imbalances: this.#balance.far.slice(0, limits.imbalancesTold),
       seconds: this.#counted?.seconds ?? null,
       traffic: this.#traffic ? { seconds, hasBytes } : null,

@@ -113,6 +113,24 @@ test('joins live connections with new ones, and keeps them between two of their 
   });
 });
 
+test('a Service that was not told when live connections were read has no figure of them later', () => {
+  const counts = new ServiceCounts();
+  const names = Array.from({ length: limits.countedFrontendsTold + 1 }, (_, at) => `s/${at}`);
+  const traffic = new Map(names.map((service, at) => [service, new Map([['a:1', { live: 99 - at, bytes: 99 - at }]])]));
+  expect(counts.takeTraffic(traffic, true, 0).services).toHaveLength(limits.countedFrontendsTold);
+  const service = names.at(-1) ?? '';
+  const reading = [{ service, chain: 'c', endpoint: 'a:1', connections: 1 }];
+  const { services } = counts.take(reading, { families: {}, sysctls: new Map() }, 1000);
+  expect(services.find((one) => one.service === service)).toMatchObject({
+    connections: 1,
+    live: null,
+    bytes: null,
+    endpoints: [{ live: null, bytes: null }],
+  });
+  const again = counts.takeTraffic(new Map(), true, 2000);
+  expect(again.services).toMatchObject([{ service, live: 0, bytes: 0 }]);
+});
+
 /** `ipvsadm -L -n` and `ipvsadm -L -n --stats --exact` of ipvsadm 1.31. */
 const servers = `IP Virtual Server version 1.2.1 (size=4096)
 Prot LocalAddress:Port Scheduler Flags
