@@ -311,6 +311,8 @@ export const limits = {
   eventSettleMs: 50,
   /** The least pause between two looks at a directory that a writer is filling. */
   readAheadPauseMs: 100,
+  /** How long a directory is read ahead of a writer that never pauses; then it is left to scans, as one without a writer. */
+  readAheadMsMax: 60_000,
   /** A file that changed this shortly before it was read may change again within the same tick of the file system's clock. */
   racyMs: 2_000,
 

@@ -34,6 +34,8 @@ export class Bundles {
   /** The tree that was rehearsed last while its wave was closed. */
   #rehearsed: Tree | undefined;
   #againMs = Infinity;
+  /** Since when each look found a writer at work. */
+  #fillingSinceMs: number | undefined;
   #isFilling = false;
   #isChanging = false;
 
@@ -47,7 +49,7 @@ export class Bundles {
     return this.#againMs;
   }
 
-  /** A writer is putting a bundle into the directory, which is read as it grows. */
+  /** A writer is putting a bundle into the directory, which is read as it grows; false once that takes too long. */
   get isFilling(): boolean {
     return this.#isFilling;
   }
@@ -76,7 +78,9 @@ export class Bundles {
     this.#againMs = Infinity;
     const startMs = this.#parts.daemon.monotonicMs();
     const arrival = await looks.look();
-    this.#isFilling = arrival.kind === 'refused' && arrival.isFilling === true;
+    const isFilling = arrival.kind === 'refused' && arrival.isFilling === true;
+    this.#fillingSinceMs = isFilling ? (this.#fillingSinceMs ?? startMs) : undefined;
+    this.#isFilling = startMs - (this.#fillingSinceMs ?? -Infinity) < limits.readAheadMsMax;
     if (this.#isFilling) this.#againMs = this.#readAheadMs(startMs);
     if (arrival.kind === 'absent')
       return status.raise('BUNDLE_ABSENT', 'the bundle directory does not exist; the rules stay as they are');

@@ -95,6 +95,37 @@ test('looks again soon at a directory that a writer is filling, and packs nothin
   expect(isIdle).toBe(true);
 });
 
+test('does not wait forever for a writer that never ends', async () => {
+  let nowMs = 0;
+  const looksMs: number[] = [];
+  const daemon: Daemon = new Daemon({
+    reconciler: {
+      recover: async () => undefined,
+      repair: async () => 0,
+      put: async () => ({ kind: 'same', generation: active }),
+      rehearse: async () => 'ready',
+    },
+    journal: { active: undefined, halted: undefined },
+    inbox: {
+      look: async () => {
+        looksMs.push(nowMs);
+        if (looksMs.length > 10) daemon.stop();
+        return { kind: 'refused', problems: [], isFilling: true };
+      },
+    },
+    round: async () => void (nowMs += limits.readAheadMsMax / 4),
+    idle: () => daemon.stop(),
+    status: new Status('node-a', () => 0, 1e9),
+    log: { info: () => undefined, warn: () => undefined, error: () => undefined, fatal: () => undefined },
+    machine: () => '',
+    monotonicMs: () => nowMs,
+    scanIntervalMs: 2 * limits.readAheadMsMax,
+    ready: () => undefined,
+  });
+  await daemon.run();
+  expect(looksMs.map((at) => at / limits.readAheadMsMax)).toEqual([0, 0.25, 0.5, 0.75, 1]);
+});
+
 test('compares the tables and reads every file at every scan when that is fast', async () => {
   expect(await scan(4, { compare: () => 1, look: 1 })).toEqual({ compared: [0, 1, 2, 3], whole: [0, 1, 2, 3] });
 });

@@ -16,7 +16,7 @@ export interface Folder<File> {
   readonly folders: ReadonlyMap<string, Folder<File>>;
 }
 
-/** The result of a visit. An empty stamp means that the file may change without leaving a trace. */
+/** The result of a visit. */
 export interface Visited {
   readonly stamp: Stamp;
 }
