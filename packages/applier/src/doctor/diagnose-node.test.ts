@@ -98,7 +98,13 @@ const traceOf = (trace: readonly string[]): Partial<Facts> => ({
 /** The last lines of `nft monitor trace`. */
 const traced = (last: string): Partial<Facts> =>
   traceOf([`trace id a0b1 ip nat OUTPUT packet: oif "lo"`, `trace id a0b1 ${last}`]);
-const logged = (...places: readonly string[]): Partial<Facts> =>
+/** Lines of the kernel's log, on a node whose own rules are in store legacy. */
+const logged = (...places: readonly string[]): Partial<Facts> => ({
+  ...loggedBesides(...places),
+  desired: { ...(healthy.desired as NonNullable<Facts['desired']>), mode: 'iptables', store: 'legacy' },
+});
+/** The same where only others have rules in store legacy. */
+const loggedBesides = (...places: readonly string[]): Partial<Facts> =>
   traceOf(places.map((place) => `TRACE: ${place} IN= OUT=eth0 SRC=192.0.2.11 DST=10.96.0.10 SPT=5 DPT=80 `));
 /** Another Service with the cluster IP and port. */
 const shared = (service: string): Partial<Facts> => {
@@ -165,6 +171,8 @@ test.each<[string, Partial<Facts>, string]>([
   ['a trace that a rule does not end', traced('inet fw out rule counter (verdict continue)'), ''],
   ['a rule of store legacy that ends a trace', logged('raw:OUTPUT:policy:2', 'filter:OUTPUT:rule:1'), dropped],
   ['a trace of store legacy to the end', logged('filter:OUTPUT:rule:1', 'nat:POSTROUTING:policy:2'), ''],
+  ['a trace of a legacy table, without one after it', loggedBesides('raw:OUTPUT:rule:1', 'filter:OUTPUT:policy:1'), ''],
+  ['a trace that misses the last table', loggedBesides('mangle:OUTPUT:policy:1', 'filter:OUTPUT:rule:1'), dropped],
   ["a trace of store legacy that ends in Sluice's chain", logged('filter:SLUICE-SERVICES:rule:1'), ''],
   ['an endpoint that never replies', connections(0, 2), 'likely ENDPOINT_SILENT'],
   ['an endpoint that replies to some', connections(1, 20), ''],

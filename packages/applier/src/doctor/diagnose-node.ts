@@ -25,7 +25,7 @@ function findingsOf(target: ExaminedTarget, facts: Facts): readonly Finding[] {
     ...own,
     ...kernelState(desired, facts),
     ...foreignRules(packets, desired, facts),
-    ...traceChecks(printTarget(target), facts.live),
+    ...traceChecks(printTarget(target), facts.live, desired),
     ...serviceChecks(target, frontends, packets, facts),
     ...networkChecks(target, frontends, desired, facts),
     ...connectionChecks(frontends, facts),
