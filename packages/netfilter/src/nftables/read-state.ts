@@ -169,7 +169,7 @@ interface FrontendParts {
   none?: 'refuse' | 'drop';
 }
 
-/** The frontends of an unchanged file keep the identity of their lines. */
+/** Frontends keep the identity of their lines as long as the file is not evicted. */
 const fileOf = perObject((lines: readonly ResolvedLine[]): NftFile => {
   const building = new Building();
   const found = new FileProblems();
