@@ -1,4 +1,4 @@
-import type { IpvsState, TableProgram } from '@sluice/netfilter';
+import { emptyNft, type IpvsState, type TableProgram } from '@sluice/netfilter';
 import { expect, test } from 'vitest';
 import { server, state as virtual } from '../ipvs/states.fixture.ts';
 import { flowChange, pendingFlows, answersUdp, staleFlows } from './flows.ts';
@@ -39,6 +39,38 @@ function node(frontends: Readonly<Record<string, readonly string[]>>, ipvs?: Ipv
   const families = { ipv4: { filter, nat } };
   return { families, sysctls: new Map(), ...(ipvs ? { ipvs: { ...ipvs, excludeCIDRs: [] } } : {}) };
 }
+
+/** Frontends of mode nftables that are packed: to read the lines of one unpacks some. */
+class Packed extends Map<string, readonly string[]> {
+  readonly read: string[] = [];
+
+  override get(key: string): readonly string[] | undefined {
+    this.read.push(key);
+    return super.get(key);
+  }
+
+  override [Symbol.iterator](): never {
+    throw new Error('reads the lines of all frontends');
+  }
+}
+
+test('reads the lines of frontends of UDP alone to find stale flows in mode nftables', () => {
+  const frontends = new Packed();
+  frontends.set('10.96.0.10 . udp . 53', ['endpoint 10.244.1.5 . 53']);
+  frontends.set('10.96.0.12 . udp . 53', ['none refuse']);
+  frontends.set('10.96.0.10 . tcp . 53', ['endpoint 10.244.1.5 . 53']);
+  const state: NodeState = { families: {}, sysctls: new Map(), nft: { ...emptyNft, frontends } };
+  const paths = ['10.96.0.10', '10.96.0.12'].flatMap((address) =>
+    ['10.244.1.5:53', '10.244.2.6:53'].map((endpoint) => ({ family: 'ipv4', address, port: 53, endpoint }) as const),
+  );
+  expect(staleFlows(state, paths).map(({ address, endpoint }) => `${address} ${endpoint}`)).toEqual([
+    '10.96.0.10 10.244.2.6:53',
+    '10.96.0.12 10.244.1.5:53',
+    '10.96.0.12 10.244.2.6:53',
+  ]);
+  expect(answersUdp(state)).toBe(true);
+  expect(frontends.read.filter((key) => key.includes('tcp'))).toEqual([]);
+});
 
 const emptyIpvs: NodeState = { families: {}, sysctls: new Map() };
 const [one, two] = ['10.244.1.5:53', '10.244.2.6:53'];

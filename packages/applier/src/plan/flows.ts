@@ -32,7 +32,8 @@ export function pendingFlows(old: NodeState, fresh: NodeState): readonly Tracked
 
 /** Whether a state has frontends of UDP: connections to one without endpoints may be stale, too. */
 export function answersUdp(state: NodeState): boolean {
-  return frontendsOf(state, nothing, 'udp').flows.size > 0 || unserved(state).size > 0;
+  const served = frontendsOf(state, nothing, 'udp');
+  return served.flows.size > 0 || unserved(state, served).size > 0;
 }
 
 /**
@@ -41,7 +42,7 @@ export function answersUdp(state: NodeState): boolean {
  */
 export function staleFlows(state: NodeState, paths: readonly TrackedPath[]): readonly TrackedFlow[] {
   const frontends = frontendsOf(state, nothing, 'udp');
-  const rejected = unserved(state);
+  const rejected = unserved(state, frontends);
   return paths.flatMap((path): TrackedFlow[] => {
     const flow: TrackedFlow = { ...path, protocol: 'udp' };
     // At a node port the connection has an address of the node, which is not known here.
@@ -51,14 +52,14 @@ export function staleFlows(state: NodeState, paths: readonly TrackedPath[]): rea
   });
 }
 
-/** The frontends of UDP that reject packets, for want of an endpoint. */
-function unserved(state: NodeState): ReadonlySet<string> {
+/** The frontends of UDP that reject packets, for want of an endpoint. @param served all others */
+function unserved(state: NodeState, served: Frontends): ReadonlySet<string> {
   const services = planeOf(state).read(state);
   const found = new Set<string>();
   for (const family of families)
     for (const { protocol, address, port } of services.frontends(family, true))
       if (protocol === 'udp') found.add(frontendKey({ family, protocol, address, port }));
-  for (const key of frontendsOf(state, nothing, 'udp').flows.keys()) found.delete(key);
+  for (const key of served.flows.keys()) found.delete(key);
   return found;
 }
 

@@ -86,10 +86,14 @@ export class ServicesOfFrontends implements Services {
 
   /** Nothing names the Service of a frontend. */
   *frontends(family: Family, withRejected: boolean): Generator<NamedFrontend> {
-    for (const frontend of this.#all()) {
-      if (frontend.family !== family || (frontend.endpoints.length === 0 && !withRejected)) continue;
-      const { protocol, address, port } = named(frontend);
-      yield { protocol, address, port, service: frontendName(frontend) };
+    const own = linesOf(this.#state);
+    for (const key of own.keys()) {
+      const parts = readFrontendKey(key);
+      if (parts.family !== family) continue;
+      // Reading lines may unpack them.
+      if (!withRejected && readFrontend(key, own.get(key) ?? []).endpoints.length === 0) continue;
+      const { protocol, address, port } = named(parts);
+      yield { protocol, address, port, service: frontendName(parts) };
     }
   }
 
@@ -204,5 +208,5 @@ export const frontendName = (frontend: Parts & Pick<NftFrontend, 'family'>): str
   isNodePort(frontend) ? `node port ${frontend.port}/${frontend.protocol.toUpperCase()}` : serviceKey(frontend, 'all');
 
 /** A frontend as other data planes name it: of a node port without an address. */
-export const named = (frontend: NftFrontend): ServiceFrontend =>
+export const named = (frontend: ReturnType<typeof readFrontendKey>): ServiceFrontend =>
   isNodePort(frontend) ? { ...frontend, address: undefined } : frontend;
