@@ -1,5 +1,5 @@
-import { readdirSync, readFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
 import { expect, test } from 'vitest';
 import { installedFiles } from '../tools/package/tree.ts';
 
@@ -25,6 +25,22 @@ test('the packages install every file below /usr/share that messages name', () =
   expect(names.filter(({ name }) => !installed.includes(name))).toEqual([]);
   // The search finds at least one.
   expect(new Set(names.map(({ name }) => name)).size).toBeGreaterThanOrEqual(4);
+});
+
+test('the packages install every picture that an installed page shows', () => {
+  const installed = installedFiles(root);
+  const pages = installed.flatMap((path) => /^\/usr\/share\/doc\/sluice\/(.*\.md)$/.exec(path)?.[1] ?? []);
+  const shown = pages
+    .map((page) => join('docs', page))
+    .filter((page) => existsSync(join(root, page)))
+    .flatMap((page) =>
+      [...readFileSync(join(root, page), 'utf8').matchAll(/!\[[^\]]*\]\(([^):]+)\)/g)].map(([, target = '']) =>
+        join('/usr/share/doc/sluice', dirname(page).slice('docs'.length), target),
+      ),
+    );
+  expect(shown.filter((path) => !installed.includes(path))).toEqual([]);
+  // The search finds at least one.
+  expect(shown.length).toBeGreaterThan(0);
 });
 
 test('no message names a path of the checkout, which no node has', () => {

@@ -42,6 +42,7 @@ const documents = [
   'docs/adopt.md',
   'docs/render.md',
   'docs/review.md',
+  'docs/pictures',
   'docs/cluster.md',
   'docs/release.md',
   'docs/apply.md',
