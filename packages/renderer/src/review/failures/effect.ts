@@ -18,7 +18,7 @@ export interface PortEffect {
   readonly dark: readonly string[];
   /** Zones whose hinted endpoints are gone, so that their traffic goes to other zones; in byte order. */
   readonly leaving: readonly string[];
-  /** The greatest share of one endpoint before and after, 0 to 1 (`sharesOf`). */
+  /** The greatest share of one endpoint after the failure, and what that endpoint had before, 0 to 1 (`sharesOf`). */
   readonly share: { readonly before: number; readonly after: number; readonly endpoint: string };
 }
 
@@ -48,8 +48,8 @@ export interface Baseline {
   readonly answers: boolean;
   /** The zones that have endpoints of their own by hints. */
   readonly hinted: readonly string[];
-  /** The greatest share of one endpoint. */
-  readonly share: number;
+  /** By text. */
+  readonly shares: ReadonlyMap<string, number>;
 }
 
 /** @param all the nodes of the bundle */
@@ -60,7 +60,7 @@ export function baselineOf(port: DeclaredPort, all: Survivors): Baseline {
     locals,
     answers: locals.some((node) => all.has(node, port.profiles)),
     hinted: [...clusterLists(port.endpoints).byZone.keys()],
-    share: most(sharesOf(port, port.endpoints, all)).share,
+    shares: sharesOf(port, port.endpoints, all),
   };
 }
 
@@ -76,7 +76,6 @@ export function effectOn(port: DeclaredPort, old: Baseline, { isLost, survivors 
   const locals = localLists(rest);
   const stays = (node: string): boolean => survivors.has(node, port.profiles);
   const bereft = isGone ? [] : old.locals.filter((node) => stays(node) && !locals.has(node)).toSorted(compareText);
-  const { share, endpoint } = most(sharesOf(port, rest, survivors));
   return {
     port,
     before: old.used,
@@ -85,7 +84,7 @@ export function effectOn(port: DeclaredPort, old: Baseline, { isLost, survivors 
     without: bereft.length === 0 ? [] : localPolicies(port).map((policy) => ({ policy, nodes: bereft })),
     dark: isGone || goesDark(port, old, [...locals.keys()].some(stays)) ? port.outside : [],
     leaving: isGone ? [] : leaving(old, rest, survivors.byZone(port.profiles)),
-    share: { before: old.share, after: share, endpoint },
+    share: greatest(sharesOf(port, rest, survivors), old.shares),
   };
 }
 
@@ -111,11 +110,15 @@ function leaving(
   return hinted.filter((zone) => zones.has(zone) && !byZone.has(zone)).toSorted(compareText);
 }
 
-/** The endpoint with the greatest share; of equal ones the first by text. */
-function most(shares: ReadonlyMap<string, number>): { readonly share: number; readonly endpoint: string } {
-  let found = { share: 0, endpoint: '' };
-  for (const [endpoint, share] of shares)
-    if (share > found.share + epsilon || (share > found.share - epsilon && endpoint < found.endpoint))
-      found = { share, endpoint };
+/** The endpoint with the greatest share after a failure; of equal ones that which had least before, then the first by text. */
+function greatest(after: ReadonlyMap<string, number>, before: ReadonlyMap<string, number>): PortEffect['share'] {
+  let found = { before: 0, after: 0, endpoint: '' };
+  for (const [endpoint, share] of after) {
+    const one = { before: before.get(endpoint) ?? 0, after: share, endpoint };
+    const more = one.after - found.after;
+    const less = found.before - one.before;
+    if (more > epsilon || (more > -epsilon && (less > epsilon || (less > -epsilon && endpoint < found.endpoint))))
+      found = one;
+  }
   return found;
 }

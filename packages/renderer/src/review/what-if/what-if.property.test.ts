@@ -117,17 +117,24 @@ function observed(before: Traffic, after: Traffic): object {
     inside: isGone ? [] : bereft('inside'),
     outside: isGone ? [] : bereft('outside'),
     isDark: isGone || (some('outside', before) && !some('outside', after)),
-    before: mostShare(before).toFixed(6),
-    after: mostShare(after).toFixed(6),
+    ...shareOfMost(before, after),
   };
 }
 
-function mostShare({ inside }: Traffic): number {
+/** The greatest share after a failure, and the least that an endpoint with this share had before. */
+function shareOfMost(before: Traffic, after: Traffic): object {
+  const [was, is] = [sharesIn(before), sharesIn(after)];
+  const most = Math.max(0, ...is.values());
+  const had = [...is].flatMap(([end, share]) => (share > most - 1e-6 ? [was.get(end) ?? 0] : []));
+  return { before: Math.min(1, ...(had.length === 0 ? [0] : had)).toFixed(6), after: most.toFixed(6) };
+}
+
+function sharesIn({ inside }: Traffic): ReadonlyMap<string, number> {
   const served = [...inside.values()].filter(isServed);
   const sums = new Map<string, number>();
   for (const ends of served)
     for (const [end, share] of ends) sums.set(end, (sums.get(end) ?? 0) + share / served.length);
-  return Math.max(0, ...sums.values());
+  return sums;
 }
 
 /** Whether clients on each node that is left are served. */

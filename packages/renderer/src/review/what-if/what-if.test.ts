@@ -106,6 +106,14 @@ test.each([
   expect(effects.filter(({ port }) => port.service === 'shop/spread')).toHaveLength(overloaded);
 });
 
+test('an endpoint that gets too much counts, though another one had as much before', () => {
+  // Nodes 1 and 2 use the first endpoint by their zone: it has two thirds. Without it the other one has all.
+  const { effects } = rowOf(judge({ endpoints: true, sharePercent: 60 }), 'endpoint', '10.244.1.9');
+  expect(effects).toMatchObject([{ share: { endpoint: '10.244.3.9:8080', after: 1 } }]);
+  expect(effects[0]!.share.before).toBeCloseTo(1 / 3);
+  expect(rowOf(judge({ endpoints: true, sharePercent: 60 }), 'endpoint', '10.244.3.9').overloaded).toBe(0);
+});
+
 test('names the rules of the policy that hold now and are broken then, unless they are waived', () => {
   const rules = (settings: PolicySettings = {}): unknown =>
     rowOf(judge({ settings }), 'node', 'node-1').rules.map(({ code, level, subjects }) => [code, level, ...subjects]);
