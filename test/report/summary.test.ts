@@ -13,7 +13,7 @@ test('the summary leads with the severities, worst first', () => {
   const lines = linesOf(reportSummary(report, options));
   expect(lines.slice(0, 2)).toEqual([
     '<!-- sluice: report -->',
-    '### Sluice: payments/ledger loses its last endpoint, 3 open to the outside, shop/api changes its source address',
+    '### Sluice: payments/ledger loses its last endpoint, 3 Services open to the outside, shop/api changes its source address',
   ]);
   expect(lines.filter((line) => /^\| \S+ \| \d/.test(line)).map((line) => line.split(' | ')[0])).toEqual(
     ['🛑', '🔺', '🔶', '❌', '🔻', '🔵', '➕', '⬜'].map((sign) => `| ${sign}`),

@@ -5,11 +5,12 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { atTier } from '@sluice/testing';
+import { reportOn } from '../../packages/renderer/src/review/report/report.ts';
 import { pictures, picturesFolder } from '../../tools/pictures.ts';
 import { openTab, type Tab } from '../docs/tab.ts';
 import { chromium, type Scheme } from './chromium.ts';
 import { difference, readPng } from './png.ts';
-import { shopPage, shopReport } from './shop.ts';
+import { shop, shopPage, shopReport } from './shop.ts';
 
 const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
 const walkMs = 120_000;
@@ -111,6 +112,40 @@ describe.skipIf(chromium === undefined)('(needs chromium) the page of a report',
       return violations.filter(({ impact }) => impact === 'serious' || impact === 'critical').map(({ id, nodes }) => id + ' ' + nodes[0].html);
     })()`);
   }
+
+  test('of a change of nothing, every view says so in words', { timeout: walkMs }, async () => {
+    const report = reportOn({
+      old: shop.old,
+      fresh: shop.old,
+      policy: { settings: {}, today: '2026-11-21' },
+      whatIf: [],
+    });
+    if (!('diff' in report)) throw new Error(report[0]?.message);
+    const file = join(folder, 'nothing.html');
+    writeFileSync(file, shopPage('rendered', report));
+    const said: Record<string, unknown> = {};
+    for (const view of ['changes', 'drawing', 'flows', 'what-if']) {
+      await tab.open('about:blank#', 360, 'dark', 'true');
+      await tab.open(`file://${file}#${view}`, 360, 'dark');
+      expect(tab.complaints()).toEqual([]);
+      said[view] = await tab.run(`document.querySelector('.view.current .empty')?.textContent`);
+    }
+    expect(said).toEqual({
+      changes: 'Nothing changes.',
+      drawing: 'No Service changes.',
+      flows: 'No flow changes.',
+      'what-if': expect.stringMatching(/^No failure /),
+    });
+  });
+
+  test('on a telephone what a failure takes stands beside its label', { timeout: walkMs }, async () => {
+    await open('what-if', 360);
+    const lefts = `[...document.querySelectorAll('#view-what-if td > *')].map((part) => Math.round(part.getBoundingClientRect().left))`;
+    const places = (await tab.run(lefts)) as readonly number[];
+    expect(places.length).toBeGreaterThan(0);
+    expect(new Set(places).size).toBe(1);
+    expect(places[0]).toBeGreaterThan(100);
+  });
 
   test('names of the greatest length fit into a window of 360 pixels', { timeout: walkMs }, async () => {
     const name = `${'n'.repeat(63)}/${'s'.repeat(63)}`;

@@ -14,10 +14,10 @@ const services = readServices(data);
 /** Views that the script draws, when they are first shown. The others are in the page already. */
 const views: Readonly<Record<string, () => View>> = {
   changes: () => ({ show: ([severity]) => openSeverity(severity) }),
-  drawing: () => showDrawing(data),
+  ...(data.services.length === 0 ? {} : { drawing: () => showDrawing(data) }),
   services: () => showServices(data, services),
   cluster: () => showCluster(data, services),
-  flows: () => showFlows(data),
+  ...(data.flows.length === 0 ? {} : { flows: () => showFlows(data) }),
   rules: () => showRules(data.raw),
 };
 

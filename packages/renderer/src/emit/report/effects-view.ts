@@ -27,23 +27,25 @@ export function severityTiles(effects: readonly Effect[]): string {
     const content = `${shapeMark(severity)}<strong>${counts[severity]}</strong><span>${severityLabels[severity]}</span>`;
     return counts[severity] === 0
       ? `<li class="tile none">${content}</li>`
-      : `<li><a class="tile ${severity}" href="#changes/${severity}">${content}</a></li>`;
+      : `<li title="${severityLabels[severity]}"><a class="tile ${severity}" href="#changes/${severity}">${content}</a></li>`;
   });
   return `<ul class="tiles" aria-label="What changes, by severity">${tiles.join('')}</ul>\n`;
 }
 
-/** The worst that a change does, in one line: `payments/ledger loses its last endpoint, 3 open to the outside`; empty when it is harmless. */
+/** The worst that a change does, in one line: `payments/ledger loses its last endpoint, 3 Services open to the outside`; empty when it is harmless. */
 export function headline(effects: readonly Effect[]): string {
   const grave = severities.slice(0, severities.indexOf('moves')).flatMap((severity) => {
-    const names = new Set(
-      effects.filter((one) => one.severity === severity).flatMap(({ subjects }) => subjects.map(({ name }) => name)),
-    );
-    return names.size === 0 ? [] : [{ severity, names: [...names] }];
+    const subjects = effects.filter((one) => one.severity === severity).flatMap((one) => one.subjects);
+    const names = new Set(subjects.map(({ name }) => name));
+    const what = subjects.every(({ isService }) => isService) ? 'Services ' : '';
+    return names.size === 0 ? [] : [{ severity, names: [...names], what }];
   });
   return grave
     .slice(0, headlineMax)
-    .map(({ severity, names }) =>
-      names.length === 1 ? `${names[0]} ${severityLabels[severity]}` : `${names.length} ${severityPlurals[severity]}`,
+    .map(({ severity, names, what }) =>
+      names.length === 1
+        ? `${names[0]} ${severityLabels[severity]}`
+        : `${names.length} ${what}${severityPlurals[severity]}`,
     )
     .join(', ');
 }

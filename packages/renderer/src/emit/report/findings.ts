@@ -48,7 +48,7 @@ function groupHtml({ level, code, title, reason, findings, cut }: FindingGroup):
   const count = findings.length + cut;
   const rows = findings.map(
     ({ subject, text, where }) =>
-      `<tr><td data-label="about">${html(subject)}</td><td data-label="what">${html(text)}</td><td data-label="where"><code>${html(where)}</code></td></tr>`,
+      `<tr><td data-label="about">${html(subject)}</td><td data-label="what">${html(text)}</td><td data-label="where"><code>${html(where).replaceAll('/', '/<wbr>')}</code></td></tr>`,
   );
   const more = cut === 0 ? '' : `<p class="quiet">${cut} more; <code>sluice policy</code> prints all</p>`;
   const isOpen = level === 'error' || (level === 'warning' && count <= 10);

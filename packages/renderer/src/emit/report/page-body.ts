@@ -54,10 +54,15 @@ function viewsOf(report: ChangeReport, data: PageData, sides: ReportSides): read
   const files = data.raw.files.length + data.raw.cut;
   return [
     { name: 'changes', title: 'Changes', count: effects.length, body: effectsView(effects) },
-    { name: 'drawing', title: 'Drawing', body: drawingBody },
+    { name: 'drawing', title: 'Drawing', body: data.services.length === 0 ? none('No Service changes.') : drawingBody },
     { name: 'services', title: 'Services', count: data.services.length, body: servicesBody },
     { name: 'cluster', title: 'Cluster', body: clusterBody },
-    { name: 'flows', title: 'Flows', count: diff.flows.length, body: flowsBody(data.flowsCut) },
+    {
+      name: 'flows',
+      title: 'Flows',
+      count: diff.flows.length,
+      body: data.flows.length === 0 ? none('No flow changes.') : flowsBody(data.flowsCut),
+    },
     ...(policy === undefined
       ? []
       : [
@@ -85,6 +90,8 @@ function navItem({ name, title, count }: View): string {
 function viewHtml({ name, title, body }: View): string {
   return `<section class="view" id="view-${name}" data-view="${name}" aria-labelledby="view-${name}-title">\n<h2 id="view-${name}-title" tabindex="-1">${title}</h2>\n${body}</section>\n`;
 }
+
+const none = (text: string): string => `<p class="empty">${text}</p>\n`;
 
 const option = ([value, text]: readonly [string, string]): string => `<option value="${value}">${text}</option>`;
 

@@ -5,30 +5,38 @@ import { html } from './html-text.ts';
 const failuresMax = 500;
 const portsMax = 20;
 
+/** What the view cannot know, and where it is counted. */
+const unknown =
+  '<p class="quiet">An endpoint whose node or zone the bundle does not name survives every failure here; <code>sluice what-if</code> counts them.</p>\n';
+
 /** The view of single failures, worst first. */
 export function whatIfView(failures: WhatIf): string {
-  if (failures.length === 0) return '<p class="empty">No single failure takes the last endpoint of a port.</p>\n';
+  if (failures.length === 0)
+    return `<p class="empty">No failure of a single zone or node takes a port or a frontend from clients, passes the limit of shares or breaks a rule of the policy.</p>\n${unknown}`;
   const rows = failures.slice(0, failuresMax).map(rowOf);
   const cut = failures.length - failuresMax;
-  const heads = ['without', 'ports that lose all endpoints', 'shares above the limit', 'rules that break'];
+  const heads = ['without', 'taken from clients', 'shares above the limit', 'rules that break'];
   return [
-    `<table class="stack card"><thead><tr>${heads.map((head) => `<th scope="col">${head}</th>`).join('')}</tr></thead>`,
-    `<tbody>${rows.join('')}</tbody></table>`,
+    `<div class="card"><table class="stack failures"><thead><tr>${heads.map((head) => `<th scope="col">${head}</th>`).join('')}</tr></thead>`,
+    `<tbody>${rows.join('')}</tbody></table></div>`,
     cut > 0 ? `<p class="quiet">${cut} more; <code>sluice what-if</code> prints all</p>\n` : '\n',
+    unknown,
   ].join('');
 }
 
 function rowOf({ kind, name, lost, over, rules }: Failure): string {
   return [
-    `<tr><td data-label="without">${kind} <b>${html(name)}</b></td>`,
-    `<td data-label="lose all endpoints">${listOf(lost)}</td>`,
+    `<tr><td data-label="without"><span>${kind} <b>${html(name)}</b></span></td>`,
+    `<td data-label="taken from clients">${listOf(lost)}</td>`,
     `<td data-label="above the limit">${listOf(over)}</td>`,
     `<td data-label="rules that break">${listOf(rules)}</td></tr>`,
   ].join('');
 }
 
+/** A line for each text. */
 function listOf(texts: readonly string[]): string {
   if (texts.length === 0) return '<span class="quiet">none</span>';
-  const more = texts.length > portsMax ? ` and ${texts.length - portsMax} more` : '';
-  return `<b>${texts.length}</b>: ${html(texts.slice(0, portsMax).join(', '))}${more}`;
+  const more = texts.length > portsMax ? `<li class="quiet">and ${texts.length - portsMax} more</li>` : '';
+  const lines = texts.slice(0, portsMax).map((text) => `<li>${html(text)}</li>`);
+  return `<ul>${lines.join('')}${more}</ul>`;
 }
