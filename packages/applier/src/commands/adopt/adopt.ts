@@ -1,5 +1,5 @@
 import type { SluicedConfig } from '../../config.ts';
-import { adopt, type AdoptEnding, type AdoptionParts } from '../../adoption/adopt.ts';
+import { adopt, type AdoptEnding, type AdoptionParts, type Putter } from '../../adoption/adopt.ts';
 import { undo, type UndoEnding } from '../../adoption/undo.ts';
 import { CommandError } from '../../command-error.ts';
 import { mustBeKnown, mustBeReadable } from '../../control/roll-back.ts';
@@ -8,7 +8,10 @@ import { removeProxyTables } from '../../kernel/nft/proxy-tables.ts';
 import { runChildren } from '../../kernel/run.ts';
 import { detectTools } from '../../kernel/tools.ts';
 import { familyNames } from '../../ports/node-state.ts';
-import { describe, exitCodes, ratingOf } from '../../ports/outcome.ts';
+import { describe, exitCodes, type Outcome, ratingOf } from '../../ports/outcome.ts';
+import { accountOf, releaseOf } from '../../receipts/account.ts';
+import { noteRelease } from '../session/note-release.ts';
+import { failedReceipt, receiptWriterOf } from '../session/receipts.ts';
 import type { Hold } from '../../ports/adoption.ts';
 import { type NodeSession, openSession } from '../session/session.ts';
 import { answer, type CommonOptions, linesOf, loadConfig, printProblems, type Terminal } from '../terminal/terminal.ts';
@@ -42,9 +45,11 @@ export async function adoptCommand(
 
 async function moveCommand(config: SluicedConfig, options: AdoptOptions, terminal: Terminal): Promise<number> {
   const hold = holdOf(options);
-  const files = await bundleFor(config);
-  await mustBeReady(config, files, terminal);
-  const session = await openSession(config, 'change', () => undefined);
+  await mustBeReady(config, (await bundleFor(config, false)).files, terminal);
+  let journal: NodeSession['journal'] | undefined;
+  const receipts = receiptWriterOf(config, () => journal, failedReceipt(terminal));
+  const session = await openSession(config, 'change', (event, details) => receipts.onEvent(event, details));
+  journal = session.journal;
   try {
     const outcome = await session.reconciler.recover();
     if (outcome?.kind === 'held') throw new CommandError([halted(outcome.because)], exitCodes.halted);
@@ -52,13 +57,34 @@ async function moveCommand(config: SluicedConfig, options: AdoptOptions, termina
     await mustBeHoldable(hold, session.journal.adoption, parts.kubeProxy);
     const { kernel } = await session.portsOf(session.backend);
     const gate = await gateFor(config, options, { backend: session.backend, knowsBpf: kernel.knowsBpf });
+    const { files, seal } = await bundleFor(config, true);
+    const told = async (outcome: Outcome): Promise<void> => {
+      const account = accountOf(outcome);
+      noteRelease(account, releaseOf(seal, config.node), session.journal);
+      await receipts.report(account, seal);
+    };
     const front = session.reconcilerWith({ takeOver: false, beneath: true, takeOrder: true }, gate);
     const instead = session.reconcilerWith({ takeOver: true }, gate);
-    return tell(await adopt(files, hold, { front, instead }, parts), hold, options, terminal);
+    return tell(
+      await adopt(files, hold, { front: reported(front, told), instead: reported(instead, told) }, parts),
+      hold,
+      options,
+      terminal,
+    );
   } finally {
     session.close();
   }
 }
+
+/** A putter whose outcomes are told, as those of `sluiced apply` are. */
+const reported = (putter: Putter, told: (outcome: Outcome) => Promise<void>): Putter => ({
+  async put(files, byHand) {
+    const outcome = await putter.put(files, byHand);
+    await told(outcome);
+    return outcome;
+  },
+  repair: () => putter.repair(),
+});
 
 async function undoCommand(config: SluicedConfig, options: AdoptOptions, terminal: Terminal): Promise<number> {
   const session = await openSession(config, 'back', () => undefined);
@@ -74,6 +100,9 @@ async function undoCommand(config: SluicedConfig, options: AdoptOptions, termina
       rollBackTo: (target: Parameters<typeof reconciler.rollBackTo>[0]) => reconciler.rollBackTo(target),
     };
     const ending = await undo(parts);
+    const receipts = receiptWriterOf(config, () => session.journal, failedReceipt(terminal));
+    const because = 'an operator ran `sluiced adopt --undo`';
+    if (!journal.active) await receipts.report({ outcome: 'removed', because }, undefined);
     return tellUndone(ending, config, options, terminal);
   } finally {
     session.close();

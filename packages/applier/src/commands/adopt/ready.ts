@@ -7,13 +7,25 @@ import { detectTools, otherBackend, storeOf, useOf } from '../../kernel/tools.ts
 import { exitCodes } from '../../ports/outcome.ts';
 import { findings } from '../../preflight/preflight.ts';
 import { pinnedStore } from '../../state/peek.ts';
-import { lookAt } from '../session/look-at.ts';
+import { type Arrival, Inbox } from '../../inbox/inbox.ts';
+import { gateOf, wavesOf } from '../session/gate.ts';
 import type { Terminal } from '../terminal/terminal.ts';
 
-/** The bundle that the node is to run. @throws CommandError */
-export async function bundleFor(config: SluicedConfig): Promise<BundleFiles> {
-  const arrival = await lookAt(config, true);
-  if (arrival.kind === 'bundle') return arrival.tree.files;
+/**
+ * The bundle that the node is to run, with its seal.
+ * @param remember whether its release is accepted: only under the lock of the state directory
+ * @throws CommandError also where the wave of this node is not open: that orders the moves of a fleet
+ */
+export async function bundleFor(
+  config: SluicedConfig,
+  remember: boolean,
+): Promise<Extract<Arrival, { kind: 'bundle' }>['tree']> {
+  const gates = [gateOf(config, () => remember), wavesOf(config, () => remember)] as const;
+  const arrival = await new Inbox(config.bundle, Date.now, undefined, ...gates).look();
+  if (arrival.kind === 'bundle') {
+    if (arrival.waits) throw new CommandError([{ ...arrival.waits.problem, level: 'error' }], exitCodes.refused);
+    return arrival.tree;
+  }
   const missing: Problem = {
     code: 'INPUT_UNREADABLE',
     level: 'error',

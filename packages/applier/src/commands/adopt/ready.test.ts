@@ -1,0 +1,67 @@
+// @module-tag quick
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import {
+  completeFile,
+  fileDigest,
+  makeRelease,
+  openingFile,
+  printOpening,
+  printRelease,
+  printWaves,
+  releaseFile,
+  sumsFile,
+  sumsOf,
+  wavesFile,
+} from '@sluice/bundle';
+import { afterEach, beforeEach, expect, test } from 'vitest';
+import { defaultConfig, type SluicedConfig } from '../../config.ts';
+import { exitCodes } from '../../ports/outcome.ts';
+import { sampleBundle, sampleNode, writeBundle } from '../../testing/bundle.fixture.ts';
+import { bundleFor } from './ready.ts';
+
+let directory: string;
+let config: SluicedConfig;
+let sums: string;
+
+beforeEach(() => {
+  directory = mkdtempSync(join(tmpdir(), 'sluiced-adopt-'));
+  const plain = defaultConfig(sampleNode);
+  const signatures = { ...plain.signatures, policy: 'none' } as const;
+  config = { ...plain, bundle: join(directory, 'rendered'), state: join(directory, 'state'), signatures };
+  const waves = printWaves([
+    { name: 'canary', nodes: ['node-b'] },
+    { name: 'blocked', nodes: [sampleNode] },
+  ]);
+  const files = sampleBundle({ services: { 'shop/web': [1] } });
+  const made = makeRelease(files, { serial: 1, source: 'c'.repeat(40) });
+  if (!('serial' in made)) throw new Error(JSON.stringify(made));
+  const release = printRelease(made);
+  writeBundle(config.bundle, files);
+  rmSync(join(config.bundle, completeFile));
+  sums = sumsOf(files, release, waves);
+  for (const [name, text] of [
+    [releaseFile, release],
+    [wavesFile, waves],
+    [sumsFile, sums],
+  ] as const)
+    writeFileSync(join(config.bundle, name), text);
+});
+afterEach(() => rmSync(directory, { recursive: true, force: true }));
+
+const open = (count: number): void =>
+  writeFileSync(join(config.bundle, openingFile), printOpening({ release: fileDigest(sums), open: count }));
+
+test('a node whose wave is closed is not moved', async () => {
+  open(1);
+  await expect(bundleFor(config, false)).rejects.toMatchObject({
+    exitCode: exitCodes.refused,
+    problems: [{ level: 'error', message: expect.stringContaining('1 of 2 are open') }],
+  });
+});
+
+test('a node whose wave is open gets its bundle', async () => {
+  open(2);
+  expect((await bundleFor(config, false)).files).toBeDefined();
+});
