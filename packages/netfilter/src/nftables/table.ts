@@ -30,6 +30,9 @@ export type TableEdition = (typeof tableEditions)[number];
 /** What is rendered and loaded. A change of the text is another number. */
 export const tableEdition: TableEdition = 4;
 
+/** Where the newest edition translates destinations. */
+export const nftDnatPriority = -101;
+
 /** The words of a family in rules, and the suffix of its sets, maps and chains. */
 interface Words {
   readonly n: '4' | '6';
@@ -241,7 +244,7 @@ function clusterRules({ n, ip }: Words, { detector, masqueradeAll }: NftTableOpt
  * was registered last, so that a kube-proxy that starts again would come first. Editions before 4 have its priorities.
  */
 function hooks(edition: TableEdition): readonly string[] {
-  const translates = edition > 3 ? -101 : -100;
+  const translates = edition > 3 ? nftDnatPriority : -100;
   const table = [
     ['pre-dnat', 'filter', 'prerouting', -110, 'ct state new ', 'jump ranges'],
     ['out-dnat', 'filter', 'output', -110, 'ct state new ', 'jump ranges'],

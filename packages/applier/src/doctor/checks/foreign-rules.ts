@@ -1,8 +1,8 @@
-import { type CauseCode, compareText, type Finding } from '@sluice/netfilter';
+import { type CauseCode, compareText, type Finding, nftDnatPriority } from '@sluice/netfilter';
 import type { DesiredFacts, Facts, SavedTable } from '../facts.ts';
 import { type FollowedPacket, type Origin } from '../packets.ts';
 import { walkIptables } from '../path/iptables-walk.ts';
-import { walkNft } from '../path/nft-walk.ts';
+import { dnatPriority, walkNft } from '../path/nft-walk.ts';
 import type { HookPacket, Meeting } from '../path/packet.ts';
 import { printFrontendOf } from '../target.ts';
 
@@ -106,7 +106,8 @@ function meet({ hook, tables, packet }: Passed, desired: DesiredFacts, facts: Fa
     .filter((table) => table.family === packet.family && tables.includes(table.table))
     .flatMap((table) => walkIptables(table, hook, packet, ownChains(table, desired)));
   // After translation the nat chains of nftables were passed already.
-  const inNft = walkNft(facts.nftTables ?? [], hook.toLowerCase(), packet).filter(
+  const servicesAt = desired.mode === 'nftables' ? nftDnatPriority : dnatPriority;
+  const inNft = walkNft(facts.nftTables ?? [], hook.toLowerCase(), packet, servicesAt).filter(
     ({ kind }) => kind === 'drop' || !packet.isTranslated,
   );
   return [...inStores, ...inNft];

@@ -1,3 +1,4 @@
+import { nftDnatPriority } from '@sluice/netfilter';
 import { expect, test } from 'vitest';
 import type { NftChainFacts, NftTableFacts } from './nft-expression.ts';
 import { walkNft } from './nft-walk.ts';
@@ -37,8 +38,8 @@ function table(
   };
 }
 
-const met = (of: NftTableFacts, hook = 'forward'): readonly string[] =>
-  walkNft([of], hook, packet).map(({ kind, isCertain }) => `${isCertain ? '' : 'perhaps '}${kind}`);
+const met = (of: NftTableFacts, hook = 'forward', servicesAt?: number): readonly string[] =>
+  walkNft([of], hook, packet, servicesAt).map(({ kind, isCertain }) => `${isCertain ? '' : 'perhaps '}${kind}`);
 
 test.each<[string, NftTableFacts, readonly string[]]>([
   [
@@ -76,10 +77,13 @@ test.each<[string, NftTableFacts, readonly string[]]>([
 });
 
 test.each([
-  [-150, ['translate']],
-  [-100, ['perhaps translate']],
-  [-90, []],
-])('a translation at priority %i comes before that of Services or not', (priority, expected) => {
+  [-150, undefined, ['translate']],
+  [-100, undefined, ['perhaps translate']],
+  [-90, undefined, []],
+  [-102, nftDnatPriority, ['translate']],
+  [-101, nftDnatPriority, ['perhaps translate']],
+  [-100, nftDnatPriority, []],
+])('a translation at priority %i comes before that of Services (at %s) or not', (priority, servicesAt, expected) => {
   const of = table([[{ dnat: { addr: '192.0.2.1' } }]], { type: 'nat', hook: 'prerouting', priority });
-  expect(met(of, 'prerouting')).toEqual(expected);
+  expect(met(of, 'prerouting', servicesAt)).toEqual(expected);
 });

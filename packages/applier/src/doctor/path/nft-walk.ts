@@ -12,14 +12,24 @@ import {
 
 const depthMax = 32;
 
-/** Where nat translates destinations, as the kernel's headers say (`NF_IP_PRI_NAT_DST`). */
-const dnatPriority = -100;
+/** Where iptables translates destinations, as the kernel's headers say (`NF_IP_PRI_NAT_DST`). */
+export const dnatPriority = -100;
 
-/** The foreign rules of all base chains of a hook that decide about a packet. An accept ends one base chain only; a drop is final. */
-export function walkNft(tables: readonly NftTableFacts[], hook: string, packet: HookPacket): readonly Meeting[] {
+/**
+ * The foreign rules of all base chains of a hook that decide about a packet. An accept ends one base chain only; a drop is final.
+ * @param servicesAt the priority at which destinations of Services are translated
+ */
+export function walkNft(
+  tables: readonly NftTableFacts[],
+  hook: string,
+  packet: HookPacket,
+  servicesAt = dnatPriority,
+): readonly Meeting[] {
   return tables.flatMap((table) => {
     if (!holdsFamily(table, packet.family)) return [];
-    return table.chains.filter((chain) => chain.hook === hook).flatMap((chain) => walkBase(table, chain, packet));
+    return table.chains
+      .filter((chain) => chain.hook === hook)
+      .flatMap((chain) => walkBase(table, chain, packet, servicesAt));
   });
 }
 
@@ -27,6 +37,7 @@ interface Walk {
   readonly table: NftTableFacts;
   readonly base: NftChainFacts;
   readonly packet: HookPacket;
+  readonly servicesAt: number;
   readonly met: Meeting[];
 }
 
@@ -35,8 +46,13 @@ interface Left {
   readonly isSure: boolean;
 }
 
-function walkBase(table: NftTableFacts, base: NftChainFacts, packet: HookPacket): readonly Meeting[] {
-  const at: Walk = { table, base, packet, met: [] };
+function walkBase(
+  table: NftTableFacts,
+  base: NftChainFacts,
+  packet: HookPacket,
+  servicesAt: number,
+): readonly Meeting[] {
+  const at: Walk = { table, base, packet, servicesAt, met: [] };
   const left = walk(at, base, true, 0);
   if (!left.isEnded && base.policy === 'drop') {
     const name = `${table.family} ${table.name} ${base.name}`;
@@ -117,13 +133,13 @@ function meet(
   kind: Meeting['kind'],
   isCertain: boolean,
 ): void {
-  const { table, base } = at;
-  if (kind === 'translate' && (base.priority ?? 0) > dnatPriority) return;
+  const { table, base, servicesAt } = at;
+  if (kind === 'translate' && (base.priority ?? 0) > servicesAt) return;
   const name = `${table.family} ${table.name} ${chain.name}`;
   at.met.push({
     kind,
     // Which of two chains with one priority comes first depends on who made them first.
-    isCertain: isCertain && (kind !== 'translate' || (base.priority ?? 0) < dnatPriority),
+    isCertain: isCertain && (kind !== 'translate' || (base.priority ?? 0) < servicesAt),
     rule: `nft rule ${name} handle ${handle} (hook ${base.hook}, priority ${base.priority ?? 0})`,
     fix: `nft delete rule ${name} handle ${handle}`,
   });
