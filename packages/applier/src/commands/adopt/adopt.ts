@@ -51,8 +51,8 @@ async function moveCommand(config: SluicedConfig, options: AdoptOptions, termina
   const session = await openSession(config, 'change', (event, details) => receipts.onEvent(event, details));
   journal = session.journal;
   try {
-    const outcome = await session.reconciler.recover();
-    if (outcome?.kind === 'held') throw new CommandError([halted(outcome.because)], exitCodes.halted);
+    const left = await session.reconciler.recover();
+    if (left?.kind === 'held') throw new CommandError([halted(left.because)], exitCodes.halted);
     const parts = await partsOf(config, session, options, terminal);
     await mustBeHoldable(hold, session.journal.adoption, parts.kubeProxy);
     const { kernel } = await session.portsOf(session.backend);

@@ -23,9 +23,10 @@ test.each<[string, Hold]>([
   ['another unit', { kind: 'unit', unit: 'other.service' }],
   ['a unit', unit],
 ])('a hidden manifest is not forgotten: the move does not go on with %s', async (_title, hold) => {
-  const { message, exitCode } = await mustBeHoldable(hold, begunWith(manifest), willing).catch((error) => error);
-  expect(message).toContain('--manifest /etc/kubernetes/manifests/kube-proxy.yaml');
-  expect(exitCode).toBe(exitCodes.refused);
+  await expect(mustBeHoldable(hold, begunWith(manifest), willing)).rejects.toMatchObject({
+    message: expect.stringContaining('--manifest /etc/kubernetes/manifests/kube-proxy.yaml'),
+    exitCode: exitCodes.refused,
+  });
 });
 
 test('what does not exist is refused before anything is touched', async () => {
