@@ -2,6 +2,7 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import type { Hold } from '../ports/adoption.ts';
 import type { Journal } from '../ports/journal.ts';
+import type { Outcome } from '../ports/outcome.ts';
 import { hash16, sampleBundle } from '../testing/bundle.fixture.ts';
 import { kernelText } from '../testing/data-plane.fixture.ts';
 import { Countdown, mortalJournal, mortalKernel } from '../testing/faults.fixture.ts';
@@ -179,6 +180,22 @@ describe.each(['iptables', 'nftables'] as const)('a move to mode %s', (mode) => 
     expect(ending).toEqual({ kind: 'beneath', running: ['process 4711'] });
     expect(node.kernel.save('ipv4')).toContain(`-A ${svc} `);
     expect(await move(mode)).toMatchObject({ kind: 'adopted' });
+  });
+
+  test('does not stop kube-proxy while Services are left out, which only kube-proxy may serve', async () => {
+    const { parts, journal, front, instead } = await processOf();
+    const put = async (...call: Parameters<typeof front.put>): Promise<Outcome> => {
+      const outcome = await front.put(...call);
+      if (outcome.kind !== 'confirmed') throw new Error(outcome.kind);
+      const partial = { of: 'of', services: ['shop/cart'], because: 'a probe failed' };
+      return { ...outcome, generation: { ...outcome.generation, partial } };
+    };
+    const lacking = { put, repair: () => front.repair() };
+    expect(await adopt(bundleOf(mode), hold, { front: lacking, instead }, parts)).toMatchObject({
+      kind: 'not-confirmed',
+    });
+    expect({ isHeld, running: node.kubeProxies }).toEqual({ isHeld: false, running: [4711] });
+    expect(journal.adoption).toBeUndefined();
   });
 
   test('comes back with the rules of generation 0 when kube-proxy does not run again', async () => {

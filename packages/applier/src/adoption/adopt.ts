@@ -2,7 +2,7 @@ import type { BundleFiles } from '@sluice/bundle';
 import type { Hold, KubeProxy } from '../ports/adoption.ts';
 import type { Family } from '@sluice/netfilter';
 import type { Journal } from '../ports/journal.ts';
-import type { Outcome } from '../ports/outcome.ts';
+import { type Outcome, partialOf } from '../ports/outcome.ts';
 import type { Ports } from '../ports/ports.ts';
 import { proxyState, standsProxy } from './proxy-rules.ts';
 
@@ -30,7 +30,7 @@ export interface AdoptionParts {
 }
 
 export type AdoptEnding =
-  /** The release was refused or rolled back: kube-proxy serves as before, and was not touched. */
+  /** The release was refused, rolled back, or confirmed without some Services: kube-proxy runs as before, and was not touched. */
   | { readonly kind: 'not-confirmed'; readonly outcome: Outcome }
   /** Sluice serves, and kube-proxy still runs beneath it: nothing of it was removed. To be done again. */
   | { readonly kind: 'beneath'; readonly running: readonly string[] }
@@ -64,6 +64,8 @@ export async function adopt(
   say("the bundle goes in front of kube-proxy's rules, on probation");
   const outcome = await front.put(files, true);
   if (outcome.kind !== 'confirmed' && outcome.kind !== 'same') return { kind: 'not-confirmed', outcome };
+  // Services that were left out may have no rules but kube-proxy's.
+  if (partialOf(outcome)) return { kind: 'not-confirmed', outcome };
   // A kube-proxy that started after Sluice has inserted its jumps first.
   await front.repair();
   say(`confirmed: generation ${outcome.generation.number} serves; kube-proxy stops now`);

@@ -169,7 +169,7 @@ function textOf(ending: AdoptEnding, hold: Hold): string {
     case 'adopted':
       return 'adopted: Sluice serves alone, kube-proxy is stopped, and its rules are generation 0. Start sluiced.service; `sluiced adopt --undo` moves the node back';
     case 'not-confirmed':
-      return `kube-proxy serves as before: ${describe(ending.outcome)}`;
+      return `kube-proxy runs as before: ${describe(ending.outcome)}`;
     case 'not-removed':
       return `Sluice serves; kube-proxy is stopped, and its rules are still beneath: ${describe(ending.outcome)}. Run the same command again, or --undo`;
     case 'beneath': {
