@@ -48,6 +48,16 @@ describe('a certificate', () => {
     expect(readCertificate(printCertificate(certificate).replace('\n', '\n '))).toBe('it is not in canonical form');
   });
 
+  test.each<[string, Partial<ParityReport>]>([
+    ['node', { node: '../../etc/cron.d/x' }],
+    ['node', { node: `${'a'.repeat(254)}` }],
+    ['bootId', { bootId: 'x' }],
+    ['version', { version: '8'.repeat(17) }],
+    ['observed', { observedDigest: 'a' }],
+  ])('is not made where a node would not read its %s', (field, part) => {
+    expect(makeCertificate({ ...equivalent, ...part }, terms)).toContain(`${field} is missing or has an invalid value`);
+  });
+
   test('is made of a different result when each difference is accepted, and says by whom', () => {
     const some = makeCertificate(parity, { ...terms, accepted: ['1111111111111111'] });
     expect(some).toContain(
@@ -75,8 +85,9 @@ describe('a certificate', () => {
   });
 
   test('is valid for a day at most', () => {
-    const long = makeCertificate(equivalent, { ...terms, seconds: 24 * 3600 + 1 }) as ParityCertificate;
+    const long = { ...certificate, expires: '2026-12-02T12:00:01Z' };
     expect(readCertificate(printCertificate(long))).toContain('more than a day');
+    expect(makeCertificate(equivalent, { ...terms, seconds: 24 * 3600 + 1 })).toContain('more than a day');
   });
 
   test('does not hide exceptions behind its result', () => {

@@ -80,7 +80,10 @@ export function makeCertificate(report: ParityReport, terms: CertificateTerms): 
   const { frontends, sources, cases } = coverage;
   const covered = { frontends, sources, cases, notCovered: notCoveredOf(report) };
   const [issued, expires] = [instantOf(nowMs), instantOf(nowMs + seconds * 1000)];
-  return { node, bootId, observed, version, issued, expires, result, coverage: covered, exceptions };
+  const made = { node, bootId, observed, version, issued, expires, result, coverage: covered, exceptions } as const;
+  // A report may come from anywhere: what no node would read is not signed, and its name of a node becomes that of a file.
+  const read = readCertificate(printCertificate(made));
+  return typeof read === 'string' ? `a certificate of it would be none: ${read}` : made;
 }
 
 const notCoveredOf = ({ coverage }: ParityReport): readonly string[] =>
