@@ -163,7 +163,7 @@ function gauges(alarms: () => readonly string[]) {
     waitingWave: gauge('sluice_waiting_wave', 'The wave that this node waits for; 0 for none'),
     staleFlows: gauge(
       'sluice_stale_flows',
-      'Connections to removed endpoints that the kernel still tracks; 0 for none',
+      'Connections to removed endpoints that the kernel still tracks; 0 for none, 1 where they are not counted',
     ),
   };
 }

@@ -224,3 +224,12 @@ test('a partial generation is an alarm and a metric as long as it is active', as
   expect(status.report().alarms).not.toHaveProperty('RELEASE_PARTIAL');
   expect(await status.registry.metrics()).toContain('\nsluice_services_left_out 0\n');
 });
+
+test('tells of connections to removed endpoints with their number where they are counted', async () => {
+  const status = new Status('node-a', () => 0, 1e9);
+  status.onEvent('flows-stale', { connections: 5000, because: 'busy' });
+  expect(status.report().alarms['FLOWS_STALE']).toContain('Cannot forget 5000 connections to');
+  status.onEvent('flows-stale', { because: 'busy' });
+  expect(status.report().alarms['FLOWS_STALE']).toContain('Cannot forget connections to');
+  expect(await status.registry.metrics()).toContain('\nsluice_stale_flows 1\n');
+});

@@ -143,9 +143,9 @@ export class Status {
       this.#metrics.staleFlows(0);
     }
     if (event !== 'flows-stale') return;
-    const { connections, because } = details as { readonly connections: number; readonly because: string };
-    this.#metrics.staleFlows(connections);
-    const what = `Cannot forget ${connections} connections to removed endpoints yet: ${because}`;
+    const { connections, because } = details as { readonly connections?: number; readonly because: string };
+    this.#metrics.staleFlows(connections ?? 1);
+    const what = `Cannot forget ${connections === undefined ? '' : `${connections} `}connections to removed endpoints yet: ${because}`;
     this.raise('FLOWS_STALE', `${what}; UDP clients keep using those endpoints for as long as they send`);
   }
 

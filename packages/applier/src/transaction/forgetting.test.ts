@@ -15,14 +15,14 @@ const flow = (port: number): TrackedFlow => ({
 });
 
 /** A kernel that deletes entries when the test lets it. */
-function scene() {
+function scene(listed: (attempt: number) => boolean = () => true) {
   const events: string[] = [];
   const asked: { readonly ports: readonly number[]; readonly end: (failure?: string) => void }[] = [];
   const forgetting = new Forgetting({
     kernel: {
       forgetFlows: async (flows, found) => {
         const { promise, resolve, reject } = Promise.withResolvers<number>();
-        found?.(5000);
+        if (listed(asked.length)) found?.(5000);
         asked.push({
           ports: flows.map(({ port }) => port),
           end: (failure) => (failure === undefined ? resolve(5000) : reject(new Error(failure))),
@@ -52,6 +52,17 @@ test('stops waiting after the limit, and reports stale flows until none remain',
   asked[0]?.end();
   await vi.advanceTimersByTimeAsync(0);
   expect(events.slice(1)).toEqual(['flows-forgotten 5000', 'flows-healed']);
+});
+
+test('tells no number of an attempt that lists nothing, not that of an earlier one either', async () => {
+  const { events, asked, forgetting } = scene((attempt) => attempt === 0);
+  const first = forgetting.forget([flow(53), flow(54)]);
+  asked[0]?.end();
+  await first;
+  const second = forgetting.forget([flow(53)]);
+  await vi.advanceTimersByTimeAsync(limits.forgettingMsMax);
+  await second;
+  expect(events.at(-1)).toBe('flows-stale it takes longer than 2 s and continues in the background');
 });
 
 test('retries failed flows together with newer ones in the background', async () => {

@@ -8,7 +8,7 @@ import type { Ports } from '../ports/ports.ts';
  * and rules are more urgent, so a change waits only `limits.forgettingMsMax` for it; the rest continues in the background, and is retried
  * if it fails.
  *
- * Reports: `flows-forgotten` with the number of entries; `flows-stale` if some remain for longer; `flows-healed` when none do any more.
+ * Reports: `flows-forgotten` with the number of entries; `flows-stale` if some remain for longer, with their number where they were listed; `flows-healed` when none do any more.
  */
 export class Forgetting {
   readonly #kernel: Pick<Kernel, 'forgetFlows'>;
@@ -17,7 +17,8 @@ export class Forgetting {
   /** Resolves when all entries are deleted, or an attempt has failed. */
   #round: Promise<void> | undefined;
   #failures = 0;
-  #connections = 0;
+  /** Of the attempt that goes on, or of the last one; undefined: nothing listed them. */
+  #connections: number | undefined;
   #isStale = false;
 
   constructor({ kernel, report }: { readonly kernel: Pick<Kernel, 'forgetFlows'>; readonly report: Ports['report'] }) {
@@ -55,6 +56,7 @@ export class Forgetting {
   async #all(): Promise<void> {
     const flows = this.#left;
     this.#left = [];
+    this.#connections = undefined;
     try {
       const found = (connections: number): void => void (this.#connections = connections);
       const connections = await this.#kernel.forgetFlows(flows, found);
@@ -67,7 +69,8 @@ export class Forgetting {
 
   #stale(because: string): void {
     this.#isStale = true;
-    this.#report('flows-stale', { connections: this.#connections, because });
+    const connections = this.#connections;
+    this.#report('flows-stale', { ...(connections === undefined ? {} : { connections }), because });
   }
 
   /** Retries after a pause, which does not keep a process from ending. */
