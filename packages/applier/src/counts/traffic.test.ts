@@ -120,8 +120,8 @@ test('a Service that was not told when live connections were read has no figure 
   expect(counts.takeTraffic(traffic, true, 0).services).toHaveLength(limits.countedFrontendsTold);
   const service = names.at(-1) ?? '';
   const reading = [{ service, chain: 'c', endpoint: 'a:1', connections: 1 }];
-  const { services } = counts.take(reading, { families: {}, sysctls: new Map() }, 1000);
-  expect(services.find((one) => one.service === service)).toMatchObject({
+  const told = counts.take(reading, { families: {}, sysctls: new Map() }, 1000);
+  expect(told.services.find((one) => one.service === service)).toMatchObject({
     connections: 1,
     live: null,
     bytes: null,
