@@ -22,6 +22,7 @@ import {
   toInterfaces,
   toNetworks,
   toPorts,
+  unknown,
 } from './tests.ts';
 
 /** What a rule may refer to. */
@@ -33,6 +34,7 @@ export interface RuleContext {
 
 /** A rule that is being read. */
 interface Reading extends RuleContext {
+  readonly isProxys: boolean;
   readonly words: readonly Word[];
   at: number;
   module: string;
@@ -46,7 +48,7 @@ interface Reading extends RuleContext {
   port: string | undefined;
 }
 
-interface Word {
+export interface Word {
   readonly text: string;
   readonly isQuoted: boolean;
 }
@@ -55,6 +57,7 @@ interface Word {
 export function readIptablesRule(text: string, context: RuleContext, hit: RuleHit, isProxys: boolean): LiveRule {
   const reading: Reading = {
     ...context,
+    isProxys,
     words: wordsOf(text),
     at: 2,
     module: '',
@@ -72,8 +75,8 @@ export function readIptablesRule(text: string, context: RuleContext, hit: RuleHi
   return { text, hit, key, tests, sources, effect, unread, isProxys };
 }
 
-/** `"…"` is one word, in which a backslash quotes the next character. */
-const wordsOf = (text: string): readonly Word[] =>
+/** The words of a line: `"…"` is one, in which a backslash quotes the next character. */
+export const wordsOf = (text: string): readonly Word[] =>
   [...text.matchAll(/"((?:[^"\\]|\\.)*)"|(\S+)/g)].map(([, quoted, plain]) => ({
     text: quoted?.replaceAll(/\\(.)/g, '$1') ?? plain ?? '',
     isQuoted: quoted !== undefined,
@@ -128,6 +131,11 @@ const ports: Reader = (reading, isNegated) => {
   return ranges ? toPorts(ranges) : unreadable(reading, '--dport', text);
 };
 
+/** Who is not in a list is known of no packet. */
+function notNegated(name: string): Reader {
+  return (reading, isNegated) => (isNegated ? unreadable(reading, `! ${name}`, `of -m ${reading.module}`) : always);
+}
+
 const states = withValue('--ctstate', (text) => isState(text.split(',')));
 
 /** Options with what they ask. The negation of a test is made by the caller, that of a source by its reader. */
@@ -154,7 +162,8 @@ const options: Readonly<Record<string, Reader>> = {
   '-o': withValue('-o', (text) => toInterfaces([text])),
   '-p': (reading, isNegated) => {
     const text = take(reading);
-    if (!isNegated) reading.protocol = text;
+    // The index knows the names of the three protocols that Services have.
+    if (!isNegated && /^(?:tcp|udp|sctp)$/.test(text)) reading.protocol = text;
     return isProtocol([text]);
   },
   '--dport': ports,
@@ -193,14 +202,15 @@ const options: Readonly<Record<string, Reader>> = {
   '--name': withValue('--name', (name, reading) =>
     reading.module === 'recent' ? recentTest(name, reading) : undefined,
   ),
-  '--set': () => always,
-  '--rcheck': () => always,
-  '--update': () => always,
+  '--set': notNegated('--set'),
+  '--rcheck': notNegated('--rcheck'),
+  '--update': notNegated('--update'),
   '--reap': () => always,
   '--rsource': () => always,
   '--seconds': withValue('--seconds', () => always),
   '--mask': withValue('--mask', (text) => (/^(?:255\.){3}255$|^(?:ffff:){7}ffff$/.test(text) ? always : undefined)),
-  '--physdev-is-in': (_reading, isNegated) => (isNegated ? () => 0 : undefined),
+  '--physdev-is-in': (reading, isNegated) =>
+    isNegated ? () => 0 : unreadable(reading, '--physdev-is-in', 'of a bridge'),
   '--bytecode': withValue('--bytecode', (text) => (familyOfBytecode(text) ? isReflexive : undefined)),
   '--vaddr': withValue('--vaddr', (text) => {
     const network = networkIn(text);
@@ -224,10 +234,13 @@ const options: Readonly<Record<string, Reader>> = {
 const outsideTypes = (text: string): LiveTest | undefined =>
   ['BROADCAST', 'MULTICAST', 'BLACKHOLE', 'UNREACHABLE', 'PROHIBIT'].includes(text) ? () => 0 : undefined;
 
-/** `-m recent`: a list that is only filled matches always. */
-function recentTest(name: string, { words, at }: Reading): LiveTest {
-  const around = words.slice(Math.max(0, at - 10), at + 8).map(({ text }) => text);
-  return around.includes('--set') ? always : remembers(name);
+/** `-m recent`: a list that is only filled matches always. Whom the list of another program has is not known. */
+function recentTest(name: string, { words, at, isProxys }: Reading): LiveTest {
+  const isModule = ({ text, isQuoted }: Word): boolean => text === '-m' && !isQuoted;
+  const end = words.findIndex((word, index) => index >= at && (isModule(word) || word.text === '-j'));
+  const own = words.slice(words.slice(0, at).findLastIndex(isModule), end < 0 ? undefined : end);
+  if (own.some(({ text }) => text === '--set')) return always;
+  return isProxys ? remembers(name) : unknown;
 }
 
 function readTarget(reading: Reading, isGoto: boolean): void {
@@ -238,7 +251,8 @@ function readTarget(reading: Reading, isGoto: boolean): void {
     reading.effect = { kind: isGoto ? 'goto' : 'jump', chain: name };
     return;
   }
-  const effect = effectOf(name, rest, reading.family);
+  // The source of a proxy is that of the node; foreign translations of sources stay.
+  const effect = name === 'SNAT' && reading.isProxys ? undefined : effectOf(name, rest, reading.family);
   reading.effect = effect ?? { kind: 'unread' };
   if (!effect) reading.unread ??= `target ${[name, ...rest].join(' ')} is not read`;
 }

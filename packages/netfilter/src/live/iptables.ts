@@ -1,7 +1,7 @@
 import type { Family } from '../family.ts';
 import type { HookName } from '../trace/flow.ts';
 import type { RuleHit } from '../trace/packet.ts';
-import { readIptablesRule, type RuleContext } from './iptables-rule.ts';
+import { readIptablesRule, type RuleContext, wordsOf } from './iptables-rule.ts';
 import type { BaseChain, LiveChain, LiveRule, LiveTable } from './rule.ts';
 import type { LiveSet } from './sets.ts';
 
@@ -98,6 +98,8 @@ function chainOf(name: string, lines: readonly string[], table: string, context:
 }
 
 function jumpsToProxys(text: string): boolean {
-  const target = / -[jg] (\S+)(?: |$)/.exec(text.replaceAll(/"(?:[^"\\]|\\.)*"/g, '""'))?.[1] ?? '';
+  const words = wordsOf(text);
+  const at = words.findIndex(({ text: word, isQuoted }) => !isQuoted && (word === '-j' || word === '-g'));
+  const target = at < 0 ? '' : (words[at + 1]?.text ?? '');
   return proxys.test(target) && !notProxys.test(target);
 }

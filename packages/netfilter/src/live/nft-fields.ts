@@ -28,12 +28,15 @@ export function fieldOf(expression: unknown): Field | undefined {
   if (Array.isArray(masked)) return zeroOf(masked);
   if (payload !== undefined)
     return payloadOf(textOf(objectOf(payload)['protocol']), textOf(objectOf(payload)['field']));
-  if (meta !== undefined) return metas[textOf(objectOf(meta)['key'])];
-  if (ct !== undefined) return objectOf(ct)['dir'] === 'reply' ? undefined : connections[textOf(objectOf(ct)['key'])];
+  if (meta !== undefined) return fieldIn(metas, objectOf(meta)['key']);
+  if (ct !== undefined) return objectOf(ct)['dir'] === 'reply' ? undefined : fieldIn(connections, objectOf(ct)['key']);
   if (fib !== undefined && textOf(objectOf(fib)['result']) === 'type')
     return typeOf(listOf(objectOf(fib)['flags']).map(textOf));
   return undefined;
 }
+
+const fieldIn = (fields: Readonly<Record<string, Field>>, key: unknown): Field | undefined =>
+  Object.hasOwn(fields, textOf(key)) ? fields[textOf(key)] : undefined;
 
 /** An address with no bit left, by which Sluice's maps spell each address of a node. */
 function zeroOf([of, mask]: readonly unknown[]): Field | undefined {
@@ -55,7 +58,11 @@ function payloadOf(protocol: string, field: string): Field | undefined {
       asks: 'else',
     };
   if ((protocol === 'ip' && field === 'protocol') || (protocol === 'ip6' && field === 'nexthdr'))
-    return { of: (_flow, hook) => [hook.protocol, numbers[hook.protocol]], asks: 'else' };
+    return {
+      of: (_flow, hook) =>
+        hook.family === (protocol === 'ip' ? 'ipv4' : 'ipv6') ? [hook.protocol, numbers[hook.protocol]] : [],
+      asks: 'else',
+    };
   return undefined;
 }
 
@@ -83,7 +90,6 @@ const connections: Readonly<Record<string, Field>> = {
   state: one((_flow, { state }) => state.toLowerCase()),
   status: { of: (flow) => (flow.translated ? ['dnat'] : []), asks: 'else' },
   direction: one(() => 'original'),
-  mark: one(() => '0'),
 };
 
 /** `fib daddr type`: of two types alone. */

@@ -5,7 +5,7 @@ import { printStatements } from './nft-print.ts';
 import { Elements, type Json, listOf, objectOf, textOf } from './nft-values.ts';
 import type { Chosen, Effect, LiveHook, LiveRule, LiveTest, SourceTest } from './rule.ts';
 import type { TraceFlow } from '../trace/flow.ts';
-import { networkIn, not } from './tests.ts';
+import { always, networkIn, not } from './tests.ts';
 
 /** What a rule of a table may refer to. */
 export interface NftContext {
@@ -20,6 +20,8 @@ export interface NftSet {
 
 interface Reading {
   readonly context: NftContext;
+  /** Whether the table is kube-proxy's or Sluice's: sets that packets fill are those of session affinity there alone. */
+  readonly isProxys: boolean;
   readonly tests: LiveTest[];
   readonly sources: SourceTest[];
   readonly effects: Effect[];
@@ -34,8 +36,10 @@ export function readNftRule(
   context: NftContext,
   place: Pick<RuleHit, 'chain' | 'owner'>,
 ): LiveRule {
+  const isProxys = place.owner === 'proxy';
   const reading: Reading = {
     context,
+    isProxys,
     tests: [],
     sources: [],
     effects: [],
@@ -54,7 +58,6 @@ export function readNftRule(
     ...(reason === undefined ? {} : { reason }),
   };
   const effect: Effect = effects.length === 1 && effects[0] ? effects[0] : { kind: 'sequence', effects };
-  const isProxys = place.owner === 'proxy';
   return { text, hit, key: undefined, tests, sources, effect, unread, isProxys };
 }
 
@@ -70,8 +73,12 @@ function readStatement(statement: Json, reading: Reading): void {
     return;
   }
   if (name === 'set') {
-    const of = textOf(objectOf(body)['set']).replace(/^@/, '');
-    reading.recent = { action: 'set', name: of };
+    const { set, stmt } = objectOf(body);
+    // `update @meter { ip saddr limit rate 10/second }` ends the rule for some packets.
+    if (listOf(stmt).some((one) => !harmless.has(Object.keys(objectOf(one))[0] ?? ''))) {
+      reading.effects.push({ kind: 'unread' });
+      refuse(reading, 'a set with statements');
+    } else if (reading.isProxys) reading.recent = { action: 'set', name: textOf(set).replace(/^@/, '') };
     return;
   }
   if (harmless.has(name)) return;
@@ -92,6 +99,7 @@ function readMatch({ op, left, right }: Json, reading: Reading): void {
   if (!['==', '!=', 'in'].includes(textOf(op))) return refuse(reading, `operator ${textOf(op)}`);
   const marked = maskOf(left);
   if (marked !== undefined) {
+    if (!isNumber(right) || !Number.isInteger(marked)) return refuse(reading, `test of ${JSON.stringify(left)}`);
     const wanted = Number(textOf(right)) >>> 0;
     reading.tests.push(({ mark }) => (((mark & marked) >>> 0 === wanted) !== isNegated ? 1 : 0));
     return;
@@ -103,6 +111,8 @@ function readMatch({ op, left, right }: Json, reading: Reading): void {
   const named = typeof right === 'string' && right.startsWith('@') ? right.slice(1) : undefined;
   const set = named === undefined ? undefined : reading.context.sets.get(named);
   if (named !== undefined && set === undefined) return refuse(reading, `set ${named}`);
+  if (named !== undefined && set?.fillsFor !== undefined && !reading.isProxys)
+    return refuse(reading, `set ${named}, whose elements packets add or time removes,`);
   if (named !== undefined && set?.fillsFor !== undefined) {
     reading.recent = { action: 'rcheck', name: named, seconds: set.fillsFor };
     const remembered: LiveTest = (_flow, hook) => (hook.remembers === named ? 1 : 0);
@@ -125,8 +135,11 @@ function maskOf(left: unknown): number | undefined {
   const masked = objectOf(left)['&'];
   if (!Array.isArray(masked)) return undefined;
   const [of, mask] = masked;
-  return textOf(objectOf(objectOf(of)['meta'])['key']) === 'mark' ? Number(textOf(mask)) >>> 0 : undefined;
+  if (textOf(objectOf(objectOf(of)['meta'])['key']) !== 'mark') return undefined;
+  return isNumber(mask) ? Number(mask) >>> 0 : Number.NaN;
 }
+
+const isNumber = (value: unknown): boolean => /^\d+$/.test(textOf(value));
 
 function memberTest(fields: readonly Field[], elements: Elements): LiveTest {
   return (flow, hook) => {
@@ -147,35 +160,42 @@ function keysOf(fields: readonly Field[], flow: TraceFlow, hook: LiveHook): read
   return keys;
 }
 
-/** Of what divides sources, the parts that elements name for packets to this destination. */
 function addTest(fields: readonly Field[], elements: Elements, test: LiveTest, { tests, sources }: Reading): void {
-  const at = fields.findIndex(({ asks }) => asks !== 'else');
+  const divides = sourcesNamed(fields, elements, test);
+  if (divides) sources.push(divides);
+  else tests.push(test);
+}
+
+/** Of what divides sources, the parts that elements name for packets to this destination; undefined: nothing does. */
+function sourcesNamed(fields: readonly (Field | Spread)[], elements: Elements, test: LiveTest): SourceTest | undefined {
+  const at = fields.findIndex((field) => 'asks' in field && field.asks !== 'else');
   const asked = fields[at];
-  if (!asked) {
-    tests.push(test);
-    return;
-  }
+  if (!asked || 'count' in asked) return undefined;
   const named = (flow: TraceFlow, hook: LiveHook): readonly string[] =>
-    elements.all.flatMap(({ parts }) => {
+    elements.all.flatMap(({ parts, holds }) => {
       const isHere = fields.every(
-        (field, index) => index === at || (field.of(flow, hook) ?? []).includes(parts[index] ?? ''),
+        (field, index) =>
+          index === at || 'count' in field || (field.of(flow, hook) ?? []).some((value) => holds(index, value)),
       );
       return isHere ? [parts[at] ?? ''] : [];
     });
   if (asked.asks === 'interface-of-source')
-    sources.push({
+    return {
       test,
       networks: () => [],
       interfaces: elements.all
         .map(({ parts }) => (parts[at] ?? '').replace(/\*$/, '0'))
         .filter((name) => name !== 'lo'),
-    });
-  else
-    sources.push({
-      test,
-      networks: (flow, hook) => named(flow, hook).filter((text) => (networkIn(text)?.prefix ?? 0) > 0),
-      interfaces: [],
-    });
+    };
+  return {
+    test,
+    // Of a range from one address to another its first stands for all.
+    networks: (flow, hook) =>
+      named(flow, hook)
+        .map((text) => text.replace(/-.*$/, ''))
+        .filter((text) => (networkIn(text)?.prefix ?? 0) > 0),
+    interfaces: [],
+  };
 }
 
 const verdicts: ReadonlySet<string> = new Set(['accept', 'drop', 'return', 'continue', 'jump', 'goto']);
@@ -217,6 +237,9 @@ function markOf({ key, value }: Json): Effect | undefined {
   if (textOf(objectOf(objectOf(key)['ct'])['key']) === 'mark') return { kind: 'none' };
   if (textOf(objectOf(objectOf(key)['meta'])['key']) !== 'mark') return undefined;
   const { '|': or, '^': xor, '&': and } = objectOf(value);
+  const operands = listOf(or ?? xor ?? and);
+  const isOfMark = textOf(objectOf(objectOf(operands[0])['meta'])['key']) === 'mark' && isNumber(operands[1]);
+  if (operands.length > 0 && !isOfMark) return undefined;
   const operand = (list: unknown): number => Number(textOf(listOf(list)[1])) >>> 0;
   if (or !== undefined) return { kind: 'mark', value: operand(or), mask: operand(or) };
   if (xor !== undefined) return { kind: 'mark', value: operand(xor), mask: 0 };
@@ -230,40 +253,44 @@ function dnatOf({ addr, port }: Json, reading: Reading): Effect | undefined {
     const { key, data } = objectOf(map);
     return chooseOf(key, data, reading, (value) => {
       const parts = listOf(objectOf(value)['concat']);
-      return translation(textOf(parts[0] ?? value), textOf(parts[1] ?? port));
+      return translation(textOf(parts[0] ?? value), parts[1] ?? port);
     });
   }
-  return translation(textOf(addr), textOf(port));
+  return translation(textOf(addr), port);
 }
 
-function translation(to: string, port: string): Effect | undefined {
+function translation(to: string, port: unknown): Effect | undefined {
   const address = parseAddress(to);
-  if (!address || !/^\d*$/.test(port)) return undefined;
-  return { kind: 'dnat', address, port: port === '' ? undefined : Number(port) };
+  if (!address || (port !== undefined && !isNumber(port))) return undefined;
+  return { kind: 'dnat', address, port: port === undefined ? undefined : Number(port) };
 }
 
 /** One element of a map, by the packet or by chance. */
 function chooseOf(
   key: unknown,
   data: unknown,
-  { context }: Reading,
+  { context, sources }: Reading,
   effectIn: (value: unknown) => Effect | undefined,
 ): Effect | undefined {
   const named = typeof data === 'string' && data.startsWith('@') ? context.sets.get(data.slice(1)) : undefined;
   const set = objectOf(data)['set'];
   const elements = named?.elements ?? (Array.isArray(set) ? new Elements(set, true) : undefined);
-  if (!elements) return undefined;
+  if (!elements || named?.fillsFor !== undefined) return undefined;
   const fields = (listOf(objectOf(key)['concat']).length > 0 ? listOf(objectOf(key)['concat']) : [key]).map(
     (part): Field | Spread | undefined => spreadOf(part) ?? fieldOf(part),
   );
   if (fields.some((field) => field === undefined)) return undefined;
   const all = fields as readonly (Field | Spread)[];
   const title = typeof data === 'string' ? `${data} ` : '';
+  const divides = sourcesNamed(all, elements, always);
+  if (divides) sources.push(divides);
   return {
     kind: 'choose',
     of: (flow, hook) => {
       const found: Chosen[] = [];
-      for (const { parts, share } of keysWithShares(all, flow, hook) ?? []) {
+      const keys = keysWithShares(all, flow, hook);
+      if (!keys) return undefined;
+      for (const { parts, share } of keys) {
         const value = elements.find(parts);
         const effect = value === undefined ? undefined : effectIn(value);
         if (value !== undefined && !effect) return undefined;
@@ -303,7 +330,8 @@ function keysWithShares(
     const values =
       'count' in field
         ? Array.from({ length: field.count }, (_, n) => ({ value: String(field.from + n), share: 1 / field.count }))
-        : (field.of(flow, hook) ?? []).map((value) => ({ value, share: 1 }));
+        : field.of(flow, hook)?.map((value) => ({ value, share: 1 }));
+    if (!values) return undefined;
     keys = keys.flatMap(({ parts, share }) =>
       values.map((one) => ({ parts: [...parts, one.value], share: share * one.share })),
     );

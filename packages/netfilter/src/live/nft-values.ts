@@ -21,8 +21,14 @@ interface ElementPart {
 export class Elements {
   readonly #exact = new Map<string, unknown>();
   readonly #wide: { readonly parts: readonly ElementPart[]; readonly value: unknown }[] = [];
-  /** The parts of each element, for what they say of sources. */
-  readonly all: { readonly parts: readonly string[]; readonly value: unknown }[] = [];
+  /** The value of the element `*`, which holds every key that no other element holds. */
+  #catchall: unknown;
+  /** The parts of each element, for what they say of sources, and whether one holds a value. */
+  readonly all: {
+    readonly parts: readonly string[];
+    readonly holds: (index: number, value: string) => boolean;
+    readonly value: unknown;
+  }[] = [];
 
   /** @param elements of `elem` or `set` @param isMap each is a pair */
   constructor(elements: readonly unknown[], isMap: boolean) {
@@ -30,8 +36,13 @@ export class Elements {
       const [key, value] = isMap ? listOf(element) : [element, true];
       const bare = 'elem' in objectOf(key) ? objectOf(objectOf(key)['elem'])['val'] : key;
       const concat = objectOf(bare)['concat'];
+      if (bare === '*') {
+        this.#catchall = value;
+        continue;
+      }
       const parts = (Array.isArray(concat) ? concat : [bare]).map(partOf);
-      this.all.push({ parts: parts.map(({ text }) => text), value });
+      const holds = (index: number, given: string): boolean => isHeld(parts[index], given);
+      this.all.push({ parts: parts.map(({ text }) => text), holds, value });
       if (parts.every(({ holds }) => holds === undefined))
         this.#exact.set(parts.map(({ text }) => text).join(' . '), value);
       else this.#wide.push({ parts, value });
@@ -42,11 +53,13 @@ export class Elements {
   find(key: readonly string[]): unknown {
     const exact = this.#exact.get(key.join(' . '));
     if (exact !== undefined) return exact;
-    return this.#wide.find(({ parts }) =>
-      parts.every(({ text, holds }, at) => (holds ? holds(key[at] ?? '') : text === key[at])),
-    )?.value;
+    const wide = this.#wide.find(({ parts }) => parts.every((part, at) => isHeld(part, key[at] ?? '')));
+    return wide ? wide.value : this.#catchall;
   }
 }
+
+const isHeld = (part: ElementPart | undefined, value: string): boolean =>
+  part !== undefined && (part.holds ? part.holds(value) : part.text === value);
 
 function partOf(value: unknown): ElementPart {
   const { prefix, range } = objectOf(value);

@@ -1,5 +1,5 @@
 import { isInCidr, networkOf } from '../rules/cidr.ts';
-import { parseAddress } from '../rules/address.ts';
+import { type Address, parseAddress } from '../rules/address.ts';
 import type { TraceFlow } from '../trace/flow.ts';
 import type { LiveHook, LiveTest, SourceTest } from './rule.ts';
 
@@ -8,20 +8,33 @@ export interface LiveSet {
   /** `hash:ip,port` */
   readonly type: string;
   readonly entries: ReadonlySet<string>;
+  /** Why entries alone do not say what it matches: a netmask, or an entry that is excepted. */
+  readonly unread: string | undefined;
 }
 
 /** Reads `ipset save`. */
 export function readLiveSets(lines: readonly string[]): ReadonlyMap<string, LiveSet> {
-  const sets = new Map<string, { readonly type: string; readonly entries: Set<string> }>();
-  const own = (name: string): { readonly type: string; readonly entries: Set<string> } => {
-    const known = sets.get(name) ?? { type: '', entries: new Set<string>() };
+  interface Growing {
+    readonly type: string;
+    readonly entries: Set<string>;
+    unread: string | undefined;
+  }
+  const sets = new Map<string, Growing>();
+  const own = (name: string): Growing => {
+    const known = sets.get(name) ?? { type: '', entries: new Set<string>(), unread: undefined };
     sets.set(name, known);
     return known;
   };
   for (const line of lines) {
-    const [verb, name = '', third = ''] = line.split(' ');
-    if (verb === 'create') sets.set(name, { type: third, entries: own(name).entries });
-    else if (verb === 'add') own(name).entries.add(third);
+    const [verb, name = '', third = '', ...options] = line.split(' ');
+    if (verb === 'create') {
+      const { entries, unread } = own(name);
+      const masked = options.find((option) => option === 'netmask' || option === 'bitmask');
+      sets.set(name, { type: third, entries, unread: masked ?? unread });
+    } else if (verb === 'add') {
+      own(name).entries.add(third);
+      if (options.includes('nomatch')) own(name).unread = 'nomatch';
+    }
   }
   return sets;
 }
@@ -40,7 +53,7 @@ const known: ReadonlySet<string> = new Set([
 /** @param sides `dst,dst,src` */
 export function inSet(set: LiveSet | undefined, sides: readonly string[]): LiveTest {
   // A rule refers to sets that the kernel has: this one was not saved.
-  if (!set) return () => undefined;
+  if (!set || set.unread !== undefined) return () => undefined;
   if (!known.has(set.type) || set.type.slice(set.type.indexOf(':') + 1).split(',').length !== sides.length)
     return () => undefined;
   const kinds = set.type.slice(set.type.indexOf(':') + 1).split(',');
@@ -75,6 +88,11 @@ function valueOf(kind: string, side: string | undefined, flow: TraceFlow, { prot
   return side === 'src' ? flow.source.text : flow.destination.text;
 }
 
+function isIn(address: Address, text: string): boolean {
+  const network = text.includes('/') ? networkOf(text) : undefined;
+  return network !== undefined && network.family === address.family && isInCidr(address, network);
+}
+
 /** The networks of sources that a set distinguishes for packets to the destination of a flow. */
 export function sourcesIn(set: LiveSet | undefined, sides: readonly string[]): SourceTest['networks'] {
   const at = sides.indexOf('src');
@@ -83,7 +101,10 @@ export function sourcesIn(set: LiveSet | undefined, sides: readonly string[]): S
     [...set.entries].flatMap((entry) => {
       const found = entry.split(',');
       const isHere = sides.every(
-        (side, index) => side === 'src' || [destination.text, `${protocol}:${port}`].includes(found[index] ?? ''),
+        (side, index) =>
+          side === 'src' ||
+          [destination.text, `${protocol}:${port}`].includes(found[index] ?? '') ||
+          isIn(destination, found[index] ?? ''),
       );
       return isHere && networkOf(found[at] ?? '') ? [found[at] ?? ''] : [];
     });

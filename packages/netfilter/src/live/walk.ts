@@ -162,8 +162,9 @@ function choose(
 ): void {
   const chosen = effect.of(flow, at.hook);
   if (!chosen) {
-    at.hook.notes.doubts.set(rule, 'its map has a key that is not read');
-    next.push(flow);
+    at.hook.notes.doubts.set(rule, 'its map has a key or a value that is not known');
+    if (at.hook.notes.assumed.has(rule)) left.ended.push(unknownOutcome(flow));
+    else next.push(flow);
     return;
   }
   let rest = 1;
@@ -193,7 +194,15 @@ function end({ hook }: At, rule: LiveRule, effect: Ending, flow: TraceFlow): Tra
     }
     case 'unread':
       hook.notes.doubts.set(rule, rule.unread ?? 'its target is not read');
-      // An outcome that no understood rule has: whoever assumes that the rule matches sees a difference.
-      return { ...flow, verdict: 'drop', destination: { ...flow.destination, text: 'unread' } };
+      return unknownOutcome(flow);
   }
 }
+
+/** An outcome that no understood rule has: whoever assumes that a rule matches sees a difference. */
+const unknownOutcome = (flow: TraceFlow): TraceFlow => ({
+  ...flow,
+  verdict: 'accept',
+  masquerade: true,
+  translated: true,
+  destination: { ...flow.destination, text: 'unread' },
+});
