@@ -7,14 +7,16 @@ const objectOf = (value: unknown): Json => (typeof value === 'object' && value !
 
 /**
  * The tables with a base chain that packets of Services meet, out of the objects that `nft -j list ruleset` or `list table` prints. Tables
- * that iptables keeps in nftables are left out: its save tools print them. Bridge and netdev tables are named, because no layer beneath IP
- * is followed.
+ * that iptables keeps in nftables are left out: its save tools print them. Bridge and netdev tables, and hooks of devices, are named, because
+ * no layer beneath IP is followed.
  * @returns the tables, and the names of tables that are not followed
  */
 export function tablesOf(objects: readonly NftObject[]): {
   readonly tables: readonly NftTable[];
   readonly notFollowed: readonly string[];
 } {
+  // The kernel has registered no hook of these.
+  const dormant = new Set<string>();
   const grouped = new Map<string, { family: string; name: string; objects: NftObject[] }>();
   for (const object of objects) {
     const [kind = ''] = Object.keys(object);
@@ -25,13 +27,17 @@ export function tablesOf(objects: readonly NftObject[]): {
     const key = `${family} ${name}`;
     const table = grouped.get(key) ?? { family, name, objects: [] };
     grouped.set(key, table);
+    if (kind === 'table' && [body['flags']].flat().includes('dormant')) dormant.add(key);
     if (kind !== 'table') table.objects.push({ [kind]: canonicalOf(kind, body) });
   }
   const tables: NftTable[] = [];
   const notFollowed: string[] = [];
   for (const [key, { family, name, objects: own }] of [...grouped].toSorted(([a], [b]) => compareText(a, b))) {
-    if (!own.some((object) => objectOf(object['chain'])['hook'] !== undefined)) continue;
-    if (family === 'ip' || family === 'ip6' || family === 'inet') {
+    const hooks = own.map((object) => objectOf(object['chain'])['hook']).filter((hook) => hook !== undefined);
+    if (hooks.length === 0 || dormant.has(key)) continue;
+    // A table of both families may have hooks of a device, beneath IP.
+    const isBeneath = hooks.includes('ingress') || hooks.includes('egress');
+    if (!isBeneath && (family === 'ip' || family === 'ip6' || family === 'inet')) {
       if (!isOfIptables(family, name)) tables.push({ family, name, objects: own });
     } else notFollowed.push(key);
   }

@@ -131,6 +131,9 @@ class UnreadText extends Error {
 }
 
 function rulesOf(text: string): readonly string[] {
+  // `# Table `filter' is incompatible, use 'nft' tool.`: iptables-nft-save leaves out what iptables did not make.
+  const left = text.split('\n').find((line) => /^# Table .*\bincompatible\b/.test(line));
+  if (left !== undefined) throw new UnreadText(`the tool says ${JSON.stringify(left.slice(2, 102))}`);
   const lines = canonicalRules(text);
   const odd = lines.find((line) => !/^(?:\*\w+|:\S+ \S+|-A \S.*|COMMIT)$/.test(line));
   if (odd !== undefined) throw new UnreadText(`it has the line ${JSON.stringify(odd.slice(0, 100))}`);
