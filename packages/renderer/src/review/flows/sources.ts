@@ -12,6 +12,7 @@ import {
   planeOf,
   readFrontend,
   tableOptions,
+  perKey,
   perObject,
 } from '@sluice/netfilter';
 import { valueOf } from '@sluice/bundle';
@@ -36,7 +37,7 @@ export function sourcesOf(
   programs: readonly NodeProgram[],
   declared: readonly string[] = [],
 ): readonly FlowSource[] {
-  const named = namedInRules(programs, family);
+  const named = namedOnce(programs, family, () => namedInRules(programs, family));
   const place = networksOf(view, node, family);
   const own = [place.podCIDR, place.clusterCIDR, place.address === undefined ? undefined : networkOf(place.address)];
   const networks = new Map(
@@ -82,6 +83,8 @@ export function incomingOf(
     ? { name: podInterface, because: `${podCIDR.text} is the node's pod CIDR` }
     : { name: 'eth0', because: `${address} is outside of the node's pod CIDR ${podCIDR.text}` };
 }
+
+const namedOnce = perKey<readonly NodeProgram[], NamedInRules>();
 
 interface NamedInRules {
   readonly networks: readonly (Cidr | undefined)[];

@@ -2,6 +2,7 @@ import {
   addressOfEndpoint,
   emptyProgram,
   type LiveRule,
+  type LiveTables,
   type Packet,
   parseAddress,
   traceNotes,
@@ -29,11 +30,19 @@ export interface Gap {
 /** Doubtful rules that one packet may meet; more are taken to matter. */
 const doubtsMax = 24;
 
+/** Combinations of doubtful rules that are tried for one of them; with more it is taken to matter. */
+const assumptionsMax = 64;
+
+interface InOrder {
+  readonly outcome: FlowOutcome;
+  readonly gaps: readonly Gap[];
+}
+
 /** Traces packets through an observed node. */
 export class ObservedTracer {
   readonly #node: ObservedNode;
   readonly #programs;
-  /** Networks and interfaces that rules on the way asked for, since it was last emptied. */
+  /** Networks and interfaces that rules on the way asked for, also those behind doubtful rules, since it was last emptied. */
   readonly asked = { networks: new Set<string>(), interfaces: new Set<string>() };
 
   constructor(node: ObservedNode) {
@@ -43,31 +52,72 @@ export class ObservedTracer {
   }
 
   trace(packet: Packet): ObservedOutcome {
-    const [first, other] = this.#programs;
-    if (!first) throw new Error('an observed node has tables');
-    const notes = traceNotes();
     try {
-      const outcome = this.#outcome(first, packet, notes);
-      for (const network of notes.networks) this.asked.networks.add(network);
-      for (const name of notes.interfaces) this.asked.interfaces.add(name);
-      if (notes.doubts.size > doubtsMax) return gapsOf([...notes.doubts]);
-      const gaps = [...notes.doubts].filter(
-        ([rule]) => doesUnread(rule.effect) || this.#outcome(first, packet, traceNotes([rule])).key !== outcome.key,
-      );
-      if (gaps.length > 0) return gapsOf(gaps);
-      if (other && this.#outcome(other, packet, traceNotes()).key !== outcome.key)
-        return {
-          kind: 'not-covered',
-          gaps: [{ rule: undefined, why: `which is first is not known: ${this.#node.tables.ties.join('; ')}` }],
-        };
-      return { kind: 'traced', outcome };
+      let first: FlowOutcome | undefined;
+      for (const tables of this.#programs) {
+        const { outcome, gaps } = this.#inOrder(tables, packet);
+        if (gaps.length > 0) return { kind: 'not-covered', gaps };
+        if (first && outcome.key !== first.key) return notCovered(this.#tied);
+        first ??= outcome;
+      }
+      if (!first) throw new Error('an observed node has tables');
+      return { kind: 'traced', outcome: first };
     } catch (error) {
       if (!(error instanceof TraceError)) throw error;
-      return { kind: 'not-covered', gaps: [{ rule: undefined, why: error.message }] };
+      return notCovered(error.message);
     }
   }
 
-  #outcome(tables: ObservedNode['tables'], packet: Packet, notes: TraceNotes): FlowOutcome {
+  get #tied(): string {
+    return `which is first is not known: ${this.#node.tables.ties.join('; ')}`;
+  }
+
+  #inOrder(tables: LiveTables, packet: Packet): InOrder {
+    const notes = traceNotes();
+    const outcome = this.#outcome(tables, packet, notes);
+    const doubts = [...notes.doubts];
+    const all = doubts.map(([rule]) => rule);
+    const isOther = (assumed: readonly LiveRule[]): boolean => this.#isOther(tables, packet, outcome, assumed, all);
+    const deciding =
+      doubts.length > doubtsMax ? doubts : doubts.filter(([rule]) => doesUnread(rule.effect) || isOther([rule]));
+    // One may lead to another: the first sets a mark, and the second asks for it.
+    const isTogether = deciding.length === 0 && all.length > 1 && isOther(all);
+    return { outcome, gaps: (isTogether ? doubts : deciding).map(([rule, why]) => ({ rule, why })) };
+  }
+
+  /** Whether a packet has another outcome if doubtful rules match, or those that it meets only then. */
+  #isOther(
+    tables: LiveTables,
+    packet: Packet,
+    outcome: FlowOutcome,
+    first: readonly LiveRule[],
+    known: readonly LiveRule[],
+  ): boolean {
+    const met = new Set(known);
+    const queue = [first];
+    for (const assumed of queue) {
+      if (queue.length > assumptionsMax) return true;
+      const notes = traceNotes(assumed);
+      if (this.#outcome(tables, packet, notes).key !== outcome.key) return true;
+      const behind = [...notes.doubts.keys()].filter((rule) => !met.has(rule));
+      if (behind.some(({ effect }) => doesUnread(effect))) return true;
+      for (const rule of behind) {
+        met.add(rule);
+        queue.push([...assumed, rule]);
+      }
+      if (behind.length > 1) queue.push([...assumed, ...behind]);
+    }
+    return false;
+  }
+
+  #outcome(tables: LiveTables, packet: Packet, notes: TraceNotes): FlowOutcome {
+    const outcome = this.#traced(tables, packet, notes);
+    for (const network of notes.networks) this.asked.networks.add(network);
+    for (const name of notes.interfaces) this.asked.interfaces.add(name);
+    return outcome;
+  }
+
+  #traced(tables: LiveTables, packet: Packet, notes: TraceNotes): FlowOutcome {
     const { ipvs, addresses, interfaceTo } = this.#node;
     const program: NodeProgram = {
       rules: emptyProgram,
@@ -95,10 +145,7 @@ function withoutRoute({ branches, key, ...rest }: FlowOutcome, own: ReadonlySet<
 const doesUnread = (effect: LiveRule['effect']): boolean =>
   effect.kind === 'unread' || (effect.kind === 'sequence' && effect.effects.some(doesUnread));
 
-const gapsOf = (doubts: readonly (readonly [LiveRule, string])[]): ObservedOutcome => ({
-  kind: 'not-covered',
-  gaps: doubts.map(([rule, why]) => ({ rule, why })),
-});
+const notCovered = (why: string): ObservedOutcome => ({ kind: 'not-covered', gaps: [{ rule: undefined, why }] });
 
 /** Traces a packet through the program of a bundle, with the observed rules that stay. */
 export function desiredOutcome(program: NodeProgram, node: ObservedNode, packet: Packet): FlowOutcome {

@@ -98,14 +98,12 @@ function verdictOf(
   const notes = traceNotes();
   const live = { tables, notes, state, outOf: interfaceTo };
   try {
-    const [outcome] = trace(emptyProgram, packet, { localAddresses: addresses, live });
-    if (!outcome || notes.doubts.size > 0) return [...notes.doubts].map(([rule, why]) => ({ rule, why }));
-    const isDropped = outcome.verdict === 'drop' || outcome.verdict === 'reject';
-    const last = outcome.path.at(-1);
-    return {
-      observed: isDropped ? 'drop' : 'pass',
-      foreign: isDropped && last?.owner === 'foreign' ? last.rule : undefined,
-    };
+    const outcomes = trace(emptyProgram, packet, { localAddresses: addresses, live });
+    if (outcomes.length === 0 || notes.doubts.size > 0) return [...notes.doubts].map(([rule, why]) => ({ rule, why }));
+    // Also one of chance.
+    const dropped = outcomes.find(({ verdict }) => verdict === 'drop' || verdict === 'reject');
+    const last = dropped?.path.at(-1);
+    return { observed: dropped ? 'drop' : 'pass', foreign: last?.owner === 'foreign' ? last.rule : undefined };
   } catch (error) {
     if (error instanceof TraceError) return [{ rule: undefined, why: error.message }];
     throw error;

@@ -126,21 +126,29 @@ function forEachSource(
   tracer.asked.networks.clear();
   tracer.asked.interfaces.clear();
   const isLoopback = address === loopback.ipv4 || address === loopback.ipv6;
-  for (let round = 0; round < roundsMax; round++) {
-    const networks = [...tracer.asked.networks].toSorted();
-    const before = tracer.asked.networks.size;
-    for (const source of sourcesOf(view, node, family, [program], networks)) {
+  const { networks, interfaces } = tracer.asked;
+  const programs = [program];
+  // Rules of an observation are finite, and each round but the last adds what one of them asks for.
+  for (let before = -1; networks.size + interfaces.size > before; ) {
+    before = networks.size + interfaces.size;
+    const sources = sourcesOf(view, node, family, programs, [...networks].toSorted());
+    for (const source of [...sources, ...sources.flatMap((one) => byInterfaces(one, interfaces))]) {
       const key = `${source.address} ${source.in ?? ''}`;
       if (done.has(key) || (isLoopback && source.class === 'node')) continue;
       done.add(key);
       each(source);
     }
-    if (tracer.asked.networks.size === before) return;
   }
 }
 
-/** Chains that ask for further networks only from within networks that others ask for: more rounds were never met. */
-const roundsMax = 6;
+/** A source whose packets arrive on interfaces that observed rules ask for. */
+const byInterfaces = ({ network, ...source }: FlowSource, interfaces: ReadonlySet<string>): readonly FlowSource[] =>
+  source.class === 'node' || source.class === 'endpoint' || network?.startsWith('by ') === true
+    ? []
+    : [...interfaces].toSorted().map((name) => {
+        const from = network === undefined ? '' : ` from ${network}`;
+        return { ...source, network: `by ${name}${from}`, in: name };
+      });
 
 class DesiredPrograms {
   readonly #known = new Map<string, NodeProgram>();
