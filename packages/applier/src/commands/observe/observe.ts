@@ -1,4 +1,4 @@
-import { closeSync, openSync, readdirSync, readFileSync, statSync, writeSync } from 'node:fs';
+import { closeSync, openSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import {
   type HostFacts,
@@ -116,7 +116,8 @@ function write(path: string, parts: Iterable<string>): void {
   try {
     const fd = openSync(path, 'w', 0o644);
     try {
-      for (const part of parts) writeSync(fd, part);
+      // A disk that is nearly full takes a part of a part.
+      for (const part of parts) writeFileSync(fd, part);
     } finally {
       closeSync(fd);
     }

@@ -27,7 +27,7 @@ export function parityCommand(path: string, dir: string, options: ParityOptions)
     reportProblems(report);
     return exitCodes.problem;
   }
-  const fileOf = (service: string): string | undefined => serviceFile(files, dir, service);
+  const fileOf = serviceFiles(files, dir);
   print(printParity({ report, observed: path, fileOf, version }, options.output));
   return exitOf[report.result];
 }
@@ -48,10 +48,16 @@ function nodeNamed({ node }: Observation, path: string, asked: string | undefine
   });
 }
 
-/** The first file of a Service in a bundle, relative to the current directory. */
-function serviceFile(files: BundleFiles, dir: string, service: string): string | undefined {
+/** The first file of each Service in a bundle, relative to the current directory. */
+function serviceFiles(files: BundleFiles, dir: string): (service: string) => string | undefined {
   const folder = dir.slice(dir.indexOf(':') + 1).replace(/\/+$/, '');
-  for (const path of files.keys())
-    if (path.includes(`/services/${service}.`)) return folder === '' || folder === '.' ? path : `${folder}/${path}`;
-  return undefined;
+  const found = new Map<string, string>();
+  for (const path of files.keys()) {
+    const [, service] = /\/services\/([^/]+\/[^/.]+)\./.exec(path) ?? [];
+    if (service !== undefined && !found.has(service)) found.set(service, path);
+  }
+  return (service) => {
+    const path = found.get(service);
+    return path === undefined || folder === '' || folder === '.' ? path : `${folder}/${path}`;
+  };
 }
