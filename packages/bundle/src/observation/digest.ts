@@ -1,13 +1,13 @@
 import { createHash } from 'node:crypto';
 import { compareText } from '@sluice/netfilter';
-import type { ObservedState } from './observation.ts';
+import type { Observation, ObservedState } from './observation.ts';
 
 /**
  * The SHA-256 of what was observed, lower-case hex: of rules, sets, servers, their addresses, tables, sysctls and host facts. Equal for
- * equal kernel states. Routes and addresses of interfaces are left out, because those of pods come and go.
+ * equal kernel states, of which the same parts could be read. Routes and addresses of interfaces are left out, because those of pods come and go.
  */
-export function observedDigest(state: ObservedState): string {
-  const { host, rules, sets, servers, serverAddresses, nftTables, sysctls } = state;
+export function observedDigest(state: ObservedState & Pick<Observation, 'missing'>): string {
+  const { missing, host, rules, sets, servers, serverAddresses, nftTables, sysctls } = state;
   const hash = createHash('sha256');
   const add = (name: string, lines: readonly string[]): void => {
     hash.update(`${name} ${lines.length}\n`);
@@ -28,6 +28,11 @@ export function observedDigest(state: ObservedState): string {
     Object.entries(sysctls)
       .toSorted(([a], [b]) => compareText(a, b))
       .map(([name, value]) => `${name} = ${value}`),
+  );
+  // A part that was not read is not one without content. Missing stores have no lines above, and routes and addresses are left out.
+  add(
+    'missing',
+    missing.flatMap(({ part }) => (part === 'sets' || part === 'servers' || part === 'nft-tables' ? [part] : [])),
   );
   return hash.digest('hex');
 }

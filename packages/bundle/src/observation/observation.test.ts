@@ -155,6 +155,18 @@ test('what was printed is read, and prints equally', () => {
   expect(printed(read as Observation)).toBe(text);
 });
 
+test('a part that was not read is not one without content, in the digest', () => {
+  const empty = new Map(Object.values(savedFileNames).flatMap(([name]) => [[name, ''] as const]));
+  const digestWithout = (name?: string): string =>
+    observedDigest(
+      observationOf({ node: 'node-a', tools: {} }, textsOf(new Map([...empty].filter(([one]) => one !== name)))),
+    );
+  const parts = [undefined, ...Object.values(savedFileNames).map(([name]) => name)].filter(
+    (name) => name !== 'ip-route.txt' && name !== 'ip-addr.json' && name !== 'sysctl.txt',
+  );
+  expect(new Set(parts.map(digestWithout)).size).toBe(parts.length);
+});
+
 test('the digest knows neither counters, order of hashes, tools, routes nor the boot', () => {
   const later = new Map(files);
   later.set('iptables-save.txt', rules.replaceAll('12:00:00', '18:30:11').replace('[3:180]', '[9:540]'));
