@@ -200,3 +200,22 @@ test('two stores with rules at one hook have no known order', () => {
     'PREROUTING at priority -100 of type nat: iptables-nft -t nat and iptables-legacy -t nat',
   );
 });
+
+test.each<[string, readonly string[]]>([
+  [
+    'chains that jump twice',
+    Array.from({ length: 40 }, (_, n) => `:N${n} -`).concat(
+      '-A FORWARD -j N0',
+      ...Array.from({ length: 39 }, (_, n) => [`-A N${n} -j N${n + 1}`, `-A N${n} -j N${n + 1}`]),
+    ),
+  ],
+  [
+    'rules of chance',
+    Array.from(
+      { length: 40 },
+      () => '-A FORWARD -m statistic --mode random --probability 0.5 -j MARK --set-xmark 0x1/0x0',
+    ),
+  ],
+])('%s do not multiply what a packet meets without end', (_title, filter) => {
+  expect(() => traced(saved({ filter }))).toThrow(/meets more than \d+ rules/);
+});

@@ -85,6 +85,8 @@ export interface TraceNotes {
   readonly doubts: Map<LiveRule, string>;
   /** Doubtful rules that are taken to match. */
   readonly assumed: ReadonlySet<LiveRule>;
+  /** How often a packet met a rule. */
+  readonly met: { rules: number };
 }
 
 export const traceNotes = (assumed: Iterable<LiveRule> = []): TraceNotes => ({
@@ -92,6 +94,7 @@ export const traceNotes = (assumed: Iterable<LiveRule> = []): TraceNotes => ({
   interfaces: new Set(),
   doubts: new Map(),
   assumed: new Set(assumed),
+  met: { rules: 0 },
 });
 
 /** A chain, whose rules are read when a packet first meets it. */

@@ -7,6 +7,10 @@ import type { BaseChain, Effect, LiveChain, LiveHook, LiveRule, LiveTable } from
 /** Deeper than any program that the kernel accepts: it refuses chains that form a loop. */
 const depthMax = 64;
 
+/** Chains that jump to one chain many times, and rules of chance, multiply what a packet meets. Endpoints times rules
+ * of other programs are far fewer. */
+const metMax = 500_000;
+
 /** The flows that leave a chain: those that fall through or return, and those with a verdict for the base chain. */
 interface Left {
   readonly falling: TraceFlow[];
@@ -39,6 +43,9 @@ function walk(at: At, chain: LiveChain, start: TraceFlow, left: Left): void {
   for (const rule of candidates(chain, start, at.hook)) {
     if (flows.length === 0) return;
     const next: TraceFlow[] = [];
+    at.hook.notes.met.rules += flows.length;
+    if (at.hook.notes.met.rules > metMax)
+      throw new TraceError(`Cannot trace ${at.table.title} ${at.hook.name}: a packet meets more than ${metMax} rules`);
     for (const flow of flows) {
       const chance = chanceOf(rule, flow, at.hook);
       if (chance < 1) next.push(chance === 0 ? flow : { ...flow, probability: flow.probability * (1 - chance) });
