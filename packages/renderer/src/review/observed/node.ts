@@ -23,8 +23,8 @@ export interface ObservedNode {
   readonly addresses: readonly string[];
   /** The interface towards an address; undefined: the routes are not known. */
   readonly interfaceTo: (address: Address) => string | undefined;
-  /** Whether packets from loopback addresses may leave by another interface, as node ports on localhost need; also where it is not known. */
-  readonly routesLoopback: boolean;
+  /** Whether packets from loopback addresses may leave by another interface, as node ports on localhost need; undefined: not known. */
+  readonly routesLoopback: boolean | undefined;
 }
 
 /** Reads an observation for a family. @param known addresses of the node, used where the observation has none */
@@ -43,6 +43,7 @@ export function observedNode(seen: Observation, family: Family, known: readonly 
   const { servers, foreign } = readServers(seen.servers);
   const own = [...servers].filter(([, server]) => server.family === family);
   const bound = seen.serverAddresses;
+  const localnet = ['all', 'default'].map((name) => seen.sysctls[localnetKey(name)]);
   const interfaces = seen.interfaces.flatMap((line) => {
     const address = parseAddress(line.split(' ')[1]?.split('/')[0] ?? '');
     return address?.family === family ? [address.text] : [];
@@ -55,7 +56,9 @@ export function observedNode(seen: Observation, family: Family, known: readonly 
     unreadServers: [...foreign],
     addresses: [...new Set([...interfaces, ...known])],
     interfaceTo: routesOf(seen.routes, family),
-    routesLoopback: ['all', 'default'].some((name) => (seen.sysctls[localnetKey(name)] ?? '1') !== '0'),
+    routesLoopback: localnet.every((value) => value === undefined)
+      ? undefined
+      : localnet.some((value) => value !== undefined && value !== '0'),
   };
 }
 

@@ -24,6 +24,8 @@ export type ObservedOutcome =
 export interface Gap {
   /** The rule; undefined: the order of tables, or a rule without a target. */
   readonly rule: LiveRule | undefined;
+  /** Without a rule: what is named in its place. */
+  readonly what?: string;
   readonly why: string;
 }
 
@@ -32,6 +34,9 @@ const doubtsMax = 24;
 
 /** Combinations of doubtful rules that are tried for one of them; with more it is taken to matter. */
 const assumptionsMax = 64;
+
+/** Networks of sources that the rules on the way of a packet name: each is a class of sources. */
+const networksMax = 1_000;
 
 interface InOrder {
   readonly outcome: FlowOutcome;
@@ -57,6 +62,8 @@ export class ObservedTracer {
       for (const tables of this.#programs) {
         const { outcome, gaps } = this.#inOrder(tables, packet);
         if (gaps.length > 0) return { kind: 'not-covered', gaps };
+        if (this.#isWithoutRoute(packet, outcome) === undefined)
+          return notCovered('the sysctl route_localnet was not observed', 'node ports on loopback addresses');
         if (first && outcome.key !== first.key) return notCovered(this.#tied);
         first ??= outcome;
       }
@@ -64,7 +71,7 @@ export class ObservedTracer {
       return { kind: 'traced', outcome: first };
     } catch (error) {
       if (!(error instanceof TraceError)) throw error;
-      return notCovered(error.message);
+      return notCovered(error.message, 'rules on the way of a packet');
     }
   }
 
@@ -112,6 +119,10 @@ export class ObservedTracer {
 
   #outcome(tables: LiveTables, packet: Packet, notes: TraceNotes): FlowOutcome {
     const outcome = this.#traced(tables, packet, notes);
+    if (notes.networks.size > networksMax)
+      throw new TraceError(
+        `${notes.networks.size} networks of sources are named: more than ${networksMax} are not compared`,
+      );
     for (const network of notes.networks) this.asked.networks.add(network);
     for (const name of notes.interfaces) this.asked.interfaces.add(name);
     return outcome;
@@ -125,27 +136,36 @@ export class ObservedTracer {
       ...(ipvs ? { ipvs } : {}),
     };
     const outcome = outcomeOf(program, asSent(packet, program), addresses);
-    return packet.in === undefined && packet.source.startsWith('127.') && !this.#node.routesLoopback
-      ? withoutRoute(outcome, new Set(addresses))
-      : outcome;
+    return this.#isWithoutRoute(packet, outcome) === true ? withoutRoute(outcome, addresses) : outcome;
+  }
+
+  /** Whether the kernel has no route for a packet to a pod; undefined: not known. */
+  #isWithoutRoute({ in: incoming, source }: Packet, { branches }: FlowOutcome): boolean | undefined {
+    const { addresses, routesLoopback } = this.#node;
+    if (incoming !== undefined || !source.startsWith('127.')) return false;
+    if (!branches.some((branch) => leaves(branch, addresses))) return false;
+    return routesLoopback === undefined ? undefined : !routesLoopback;
   }
 }
 
+const leaves = ({ verdict, to = '' }: Branch, own: readonly string[]): boolean =>
+  verdict === 'dnat' && !own.includes(addressOfEndpoint(to));
+
 /** Without `route_localnet` the kernel sends no packet from a loopback address to a pod. */
-function withoutRoute({ branches, key, ...rest }: FlowOutcome, own: ReadonlySet<string>): FlowOutcome {
-  const isLost = ({ verdict, to = '' }: Branch): boolean => verdict === 'dnat' && !own.has(addressOfEndpoint(to));
-  return {
-    ...rest,
-    key: `no route: ${key}`,
-    branches: branches.map((branch) => (isLost(branch) ? { ...branch, verdict: 'drop' } : branch)),
-  };
-}
+const withoutRoute = ({ branches, key, ...rest }: FlowOutcome, own: readonly string[]): FlowOutcome => ({
+  ...rest,
+  key: `no route: ${key}`,
+  branches: branches.map((branch) => (leaves(branch, own) ? { ...branch, verdict: 'drop' } : branch)),
+});
 
 /** Whether what a rule does is not understood: then no assumption about its tests says what becomes of a packet. */
 const doesUnread = (effect: LiveRule['effect']): boolean =>
   effect.kind === 'unread' || (effect.kind === 'sequence' && effect.effects.some(doesUnread));
 
-const notCovered = (why: string): ObservedOutcome => ({ kind: 'not-covered', gaps: [{ rule: undefined, why }] });
+const notCovered = (why: string, what = 'the order of rules'): ObservedOutcome => ({
+  kind: 'not-covered',
+  gaps: [{ rule: undefined, what, why }],
+});
 
 /** Traces a packet through the program of a bundle, with the observed rules that stay. */
 export function desiredOutcome(program: NodeProgram, node: ObservedNode, packet: Packet): FlowOutcome {

@@ -20,7 +20,7 @@ import { type Claim, claimsOf, declaredIn } from '../prove/declared.ts';
 import { isSameOutcome } from '../prove/equivalence.ts';
 import { isSameBut } from '../prove/mode-differences.ts';
 import { type ConnectionCase, connectionCases } from './connections.ts';
-import { desiredOutcome, ObservedTracer, packetOf } from './cases.ts';
+import { desiredOutcome, type Gap, ObservedTracer, packetOf } from './cases.ts';
 import { type DifferingCase, aspectOf } from './causes.ts';
 import { frontendsOf } from './frontends.ts';
 import { observedNode, type ObservedNode } from '../observed/node.ts';
@@ -83,7 +83,7 @@ export function compareFamily({ view, node, seen, family, modes }: Subject): Fam
       sources.add(`${source.class} ${source.network ?? ''}`);
       const found = tracer.trace(packet);
       if (found.kind === 'not-covered') {
-        for (const { rule, why } of found.gaps) addGap(gaps, rule, why);
+        for (const gap of found.gaps) addGap(gaps, gap);
         return;
       }
       const desired = desiredOutcome(program, observed, packet);
@@ -102,7 +102,7 @@ export function compareFamily({ view, node, seen, family, modes }: Subject): Fam
     forEachSource(view, node, family, program, tracer, destination, address, toCase);
   }
   const { cases: connections, gaps: gapsOfConnections } = connectionCases(view, node, observed, seen);
-  for (const { rule, why } of gapsOfConnections) addGap(gaps, rule, why);
+  for (const gap of gapsOfConnections) addGap(gaps, gap);
   cases += connections.length + gapsOfConnections.length;
   return { frontends: destinations.length, sources, cases, differing, gaps, counts, connections };
 }
@@ -227,8 +227,8 @@ function isUnobservable(
   return isSameBut(observed, desired, () => true);
 }
 
-function addGap(gaps: Map<string, FoundGap>, rule: LiveRule | undefined, why: string): void {
-  const what = rule?.text ?? 'the order of rules';
+function addGap(gaps: Map<string, FoundGap>, { rule, why, what: named = 'rules on the way of a packet' }: Gap): void {
+  const what = rule?.text ?? named;
   const known = gaps.get(what);
   gaps.set(what, { what, why, rule, cases: (known?.cases ?? 0) + 1 });
 }

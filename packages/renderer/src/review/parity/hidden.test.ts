@@ -130,6 +130,20 @@ test.each<[string, (saved: SavedFiles) => void]>([
   expect(resultWith(change)).not.toBe('equivalent');
 });
 
+test('a list of very many networks makes the result incomplete', () => {
+  const many = Array.from({ length: 1_500 }, (_, n) => `add S 11.${n >> 8}.${n & 255}.0/24`);
+  const change = sets(
+    ['create S hash:net family inet', ...many],
+    '-A FORWARD -m set --match-set S src -m conntrack --ctstate NEW -j DROP',
+  );
+  expect(resultWith(change)).toBe('incomplete');
+});
+
+test('without the sysctls of a node its node ports on localhost are not compared', () => {
+  expect(resultWith(() => undefined, '02-node-port')).toBe('equivalent');
+  expect(resultWith((saved) => saved.delete('sysctl.txt'), '02-node-port')).toBe('incomplete');
+});
+
 const match = (left: object, right: unknown, op = '=='): object => ({ match: { op, left, right } });
 /** Later packets are compared without assumptions about rules that are not read. */
 const isNew = match({ ct: { key: 'state' } }, 'new', 'in');

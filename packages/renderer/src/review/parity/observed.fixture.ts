@@ -16,6 +16,7 @@ export function savedFiles(files: BundleFiles, name: string, layout: Layout = 'f
     [...empty, 'ipset.txt', 'ipvsadm.txt', 'ip-addr.txt', 'ip-route.txt', 'sysctl.txt'].map((one) => [one, '']),
   );
   saved.set('nft.json', '{}');
+  saved.set('sysctl.txt', 'net.ipv4.conf.all.route_localnet = 1\n');
   const states: IpvsState[] = [];
   for (const family of families.filter((one) => hasFamily(view, node.file.profile, one))) {
     const { rules, ipvs } = wholeProgram(view, node, family, layout);
