@@ -43,7 +43,7 @@ export class Elements {
       const parts = (Array.isArray(concat) ? concat : [bare]).map(partOf);
       const holds = (index: number, given: string): boolean => isHeld(parts[index], given);
       this.all.push({ parts: parts.map(({ text }) => text), holds, value });
-      if (parts.every(({ holds }) => holds === undefined))
+      if (parts.every((part) => part.holds === undefined))
         this.#exact.set(parts.map(({ text }) => text).join(' . '), value);
       else this.#wide.push({ parts, value });
     }
