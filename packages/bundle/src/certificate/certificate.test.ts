@@ -50,7 +50,7 @@ describe('a certificate', () => {
 
   test.each<[string, Partial<ParityReport>]>([
     ['node', { node: '../../etc/cron.d/x' }],
-    ['node', { node: `${'a'.repeat(254)}` }],
+    ['node', { node: 'a'.repeat(254) }],
     ['bootId', { bootId: 'x' }],
     ['version', { version: '8'.repeat(17) }],
     ['observed', { observedDigest: 'a' }],
