@@ -2,7 +2,7 @@ import { type BundleFiles, readPath } from '@sluice/bundle';
 import { compareText, type Problem } from '@sluice/netfilter';
 import { type Bisection, printBisection } from '../../emit/review/history.ts';
 import { exitCodes } from '../../exit.ts';
-import { type Commit, readCommit } from '../../load/git/commit.ts';
+import { type Commit, readCommit, readCommits } from '../../load/git/commit.ts';
 import { BundleHistory, type HistoryStep } from '../../load/git/history.ts';
 import { type Fate, fateIn, type TestedFate } from '../../review/fate/fate.ts';
 import { refusalOf } from '../../review/fate/refusal.ts';
@@ -92,7 +92,10 @@ function bisect({ history, steps, asked, test }: Search): {
     dir: asked.dir,
     before: { commit: commitAt(change.before), fate: fateAt(ask(change.before)) },
     after: { commit: after, fate: fateAt(ask(change.after)) },
-    between: change.between.map(commitAt),
+    between: readCommits(
+      history.place,
+      change.between.map((at) => steps[at]!.commit),
+    ),
     skipped: change.skipped.map(({ at, why }) => ({ commit: steps[at]!.commit, why: why.message })),
     commits: last,
     steps: answers.size - 2,

@@ -12,12 +12,29 @@ export interface Commit {
   readonly parents: readonly string[];
 }
 
+/** Reads one commit. @throws Error as `readCommits` */
+export const readCommit = (place: BundlePlace, id: string): Commit => readCommits(place, [id])[0]!;
+
 /**
- * Reads a commit object. `git log` and `git show` would start the programs that the repository's config names for signatures.
- * @throws Error with git's `stderr`
+ * Reads commit objects with one process. `git log` and `git show` would start the programs that the repository's config names for
+ * signatures.
+ * @param ids whole ids
+ * @throws Error for a missing one, or with git's `stderr`
  */
-export function readCommit(place: BundlePlace, id: string): Commit {
-  const text = askGit(place, ['cat-file', 'commit', id]).toString('utf8');
+export function readCommits(place: BundlePlace, ids: readonly string[]): readonly Commit[] {
+  if (ids.length === 0) return [];
+  const output = askGit(place, ['cat-file', '--batch'], ids.map((id) => `${id}\n`).join(''));
+  let at = 0;
+  return ids.map((id) => {
+    const end = output.indexOf(0x0a, at);
+    const [, kind, size] = output.toString('latin1', at, end).split(' ');
+    if (kind !== 'commit') throw new Error(`git has no commit ${id}`);
+    at = end + 1 + Number(size) + 1;
+    return commitIn(id, output.toString('utf8', end + 1, at - 1));
+  });
+}
+
+function commitIn(id: string, text: string): Commit {
   const end = text.indexOf('\n\n');
   const head = end < 0 ? text : text.slice(0, end);
   const fields = (key: string): readonly string[] =>

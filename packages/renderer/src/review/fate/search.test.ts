@@ -39,6 +39,15 @@ test('ends where nothing can be said about anything', () => {
   expect(between).toHaveLength(5_000);
 });
 
+test('leaves a stretch about which nothing can be said, wherever it is', () => {
+  for (const at of [10, 3_000, 9_000]) {
+    const { before, after, asked } = search(`${'a'.repeat(at)}${'?'.repeat(700)}${'b'.repeat(10_000 - at)}`);
+    expect(before).toBeGreaterThan(at - 30);
+    expect(after).toBeLessThan(at + 730);
+    expect(asked.length).toBeLessThan(300);
+  }
+});
+
 test('a change is there, and what is between was asked and not answered', () => {
   const letters = fc.array(fc.constantFrom('a', 'a', 'b', 'c', '?'), { maxLength: 40 });
   fc.assert(

@@ -9,7 +9,7 @@ export interface Change<Skip> {
   readonly after: number;
   /** Places that were asked about, without both ends. */
   readonly steps: number;
-  /** Places between `before` and `after` about which nothing can be said; any of them, or `after`, made the change. */
+  /** Places between `before` and `after`, which were skipped or, in a stretch of many of these, not asked about; any of them, or `after`, made the change. */
   readonly between: readonly number[];
   /** All places that were skipped. */
   readonly skipped: readonly { readonly at: number; readonly why: Skip }[];
@@ -34,7 +34,7 @@ export function findChange<Skip>(
   const skipped = new Map<number, Skip>();
   const others = new Set<string>();
   while (inRow < skipsMax) {
-    const at = nearest(before, after, skipped);
+    const at = next(before, after, skipped);
     if (at === undefined) break;
     const answer = ask(at, ++steps);
     if ('skip' in answer) {
@@ -57,10 +57,16 @@ export function findChange<Skip>(
   };
 }
 
-/** The place nearest to the middle that is not skipped; undefined when there is none between the two. */
-function nearest(before: number, after: number, skipped: ReadonlyMap<number, unknown>): number | undefined {
-  const middle = before + Math.floor((after - before) / 2);
-  for (let away = 0; away < after - before; away++)
-    for (const at of [middle - away, middle + away]) if (at > before && at < after && !skipped.has(at)) return at;
+/**
+ * The middle or, where it is skipped, a quarter, then eighths and so on: a stretch about which nothing can be said is left after few
+ * questions. Undefined when all places between the two are skipped.
+ */
+function next(before: number, after: number, skipped: ReadonlyMap<number, unknown>): number | undefined {
+  const length = after - before;
+  for (let parts = 2; parts < 4 * length; parts *= 2)
+    for (let odd = 1; odd < parts; odd += 2) {
+      const at = before + Math.floor((length * odd) / parts);
+      if (at > before && !skipped.has(at)) return at;
+    }
   return undefined;
 }
