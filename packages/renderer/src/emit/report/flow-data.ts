@@ -16,6 +16,19 @@ import type { PageBranch, PageFlow } from './data.ts';
 /** Lost traffic first. */
 export const turnOrder = { closes: 0, opens: 1, moves: 2 } as const satisfies Record<FlowEffect, number>;
 
+/** The maxima that keep a page below 3 MB: a flow of 5,000 endpoints alone has 500 kB. */
+const shownMaxima = { flows: 1_000, characters: 800_000 } as const;
+
+/** The first flows for which a page has room. */
+export function shownFlows(flows: readonly PageFlow[]): readonly PageFlow[] {
+  let characters = 0;
+  const cut = flows.findIndex((flow, at) => {
+    characters += JSON.stringify(flow).length;
+    return at >= shownMaxima.flows || characters > shownMaxima.characters;
+  });
+  return cut === -1 ? flows : flows.slice(0, cut);
+}
+
 /** A flow as the page shows it. */
 export function pageFlow(flow: ChangedFlow): PageFlow {
   const sources = [flow.source, ...flow.alsoFrom];

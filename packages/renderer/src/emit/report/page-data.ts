@@ -7,12 +7,11 @@ import type { ReportService } from '../../review/report/services.ts';
 import { compareSeverity } from '../../review/report/severity.ts';
 import { factText, patches } from '../review/diff.ts';
 import type { PageData, PageRaw, PageService } from './data.ts';
-import { pageFlow, turnOrder } from './flow-data.ts';
+import { pageFlow, shownFlows, turnOrder } from './flow-data.ts';
 import { printServiceLine } from './service-line.ts';
 
-/** The maxima that keep a page of 10,000 Services below 3 MB; what is beyond them is counted. */
+/** Like the maxima of flows it keeps a page of 10,000 Services below 3 MB; what is beyond it is counted. */
 const rawCharactersMax = 800_000;
-const flowsMax = 1_000;
 
 /** The two bundles of a report with their names, and the config for the findings of its policy. */
 export interface ReportSides {
@@ -33,12 +32,13 @@ export function pageData(report: ChangeReport, sides: ReportSides): PageData {
   }));
   const isChanged = ({ fate, severity }: PageService): boolean => fate !== 'same' || severity !== undefined;
   const flows = diff.flows.map(pageFlow).toSorted((a, b) => turnOrder[a.turn] - turnOrder[b.turn]);
+  const shown = shownFlows(flows);
   return {
     nodes: report.nodes.map(({ name, zone = '', fate }) => ({ name, zone, fate })),
     services: services.filter(isChanged).toSorted(compareServices),
     others: services.filter((service) => !isChanged(service)).map(printServiceLine),
-    flows: flows.slice(0, flowsMax),
-    flowsCut: Math.max(0, flows.length - flowsMax),
+    flows: shown,
+    flowsCut: flows.length - shown.length,
     raw: rawOf(sides),
   };
 }
