@@ -68,17 +68,20 @@ export class SluicedNode {
   readonly #children: ChildProcess[] = [];
 
   readonly #prepare: string;
+  readonly #unshared: readonly string[];
 
-  private constructor(prepare: string) {
+  private constructor(prepare: string, hasOwnProcesses: boolean) {
     this.#prepare = prepare;
+    this.#unshared = hasOwnProcesses ? ['-m', '--pid', '--fork', '--kill-child', '--mount-proc'] : ['-m'];
   }
 
   /**
    * Makes the namespace; `remove` ends it.
    * @param prepare shell text that prepares every mount namespace, such as `mount … &&`
+   * @param hasOwnProcesses each command sees its own processes alone, and no kube-proxy of another test
    */
-  static async make(prepare = ''): Promise<SluicedNode> {
-    const node = new SluicedNode(prepare);
+  static async make(prepare = '', hasOwnProcesses = false): Promise<SluicedNode> {
+    const node = new SluicedNode(prepare, hasOwnProcesses);
     await execa('ip', ['netns', 'add', node.name]);
     await execa('ip', ['netns', 'exec', node.name, 'ip', 'link', 'set', 'lo', 'up']);
     return node;
@@ -102,7 +105,7 @@ export class SluicedNode {
    */
   #inside(command: readonly string[], before = ''): [string, string[]] {
     const script = `mount -t tmpfs tmpfs /run && ${this.#prepare} ${before} exec "$@"`;
-    return ['ip', ['netns', 'exec', this.name, 'unshare', '-m', 'sh', '-c', script, 'sh', ...command]];
+    return ['ip', ['netns', 'exec', this.name, 'unshare', ...this.#unshared, 'sh', '-c', script, 'sh', ...command]];
   }
 
   /** Runs a tool. @returns its output */

@@ -77,7 +77,7 @@ describe.each(plainPlanes)('a node that kube-proxy served, on $backend, in mode 
   const everything = async (): Promise<string> => `${await node.rules(backend)}${await node.frontends()}`;
   beforeEach((context) => needBackend(context, backend));
   beforeEach(async () => {
-    node = await SluicedNode.make();
+    node = await SluicedNode.make('', true);
     await node.tool([`iptables-${backend}-restore`, '--noflush'], foreignRules);
     await node.tool([`ip6tables-${backend}-restore`, '--noflush'], foreignRules);
     await node.tool([`iptables-${backend}-restore`, '--noflush'], kubeProxy('10.96.7.1', '10.244.1.7:8080'));
@@ -150,7 +150,7 @@ describe.each(plainPlanes)('a node that kube-proxy served, on $backend, in mode 
 
 describe('a node that kube-proxy served in another mode', () => {
   beforeEach(async () => {
-    node = await SluicedNode.make();
+    node = await SluicedNode.make('', true);
     writeBundle(`${node.directory}/rendered`, sampleBundle({ families: ['ipv4'] }));
   });
   afterEach(() => node.remove());
