@@ -220,7 +220,7 @@ export function wrongAfterRecovery(snapshot: NodeSnapshot, expected: Invariants)
   const text = ownText(snapshot);
   const named = [...settled].filter(([, one]) => ownText(one) === text).map(([name]) => name);
   if (named.length === 0) wrong.push('I1: the kernel holds neither program alone');
-  if (!named.some((name) => settled.get(name)?.accounting === snapshot.accounting))
+  else if (!named.some((name) => settled.get(name)?.accounting === snapshot.accounting))
     wrong.push(`I1: the kernel holds ${named.join(' or ')}, and nf_conntrack_acct is ${snapshot.accounting}`);
   const meant = [...settled].filter(([, one]) => versionOf(one) === versionOf(snapshot));
   if (!meant.some(([name]) => named.includes(name)))
