@@ -58,6 +58,19 @@ const rows: readonly VerbRow[] = [
     stdout: /shop\/api/,
     progress: true,
   },
+  {
+    verb: 'at',
+    args: 'nowhere --node node-1 trace --from 192.0.2.11 --to 10.101.96.206:9000/tcp',
+    exit: 2,
+    stderr: /\[INPUT_UNREADABLE\]/,
+    progress: true,
+  },
+  {
+    verb: 'bisect',
+    args: '--from nowhere -- trace --node node-1 --from 192.0.2.11 --to 10.101.96.206:9000/tcp',
+    exit: 2,
+    stderr: /\[INPUT_UNREADABLE\]/,
+  },
   { verb: 'prove', args: 'rendered', stdout: /The rules implement all Services as declared/, progress: true },
   {
     verb: 'parity',
@@ -70,6 +83,7 @@ const rows: readonly VerbRow[] = [
   { verb: 'doctor', args: manifests, stdout: /^all Services: no cause found$/m, progress: true },
   { verb: 'cost', args: 'rendered -c sluice.yaml', stdout: /^PROFILE .* RULES/, progress: true },
   { verb: 'policy', args: 'rendered -c sluice.yaml --today 2026-11-21 -o sarif', stdout: /^\{/, progress: true },
+  { verb: 'what-if', args: 'rendered', stdout: /^\d+ failures of \d+ nodes/m, progress: true },
   { verb: 'report', args: 'rendered changed -o markdown', exit: 1, stdout: /^<!-- sluice/, progress: true },
   { verb: 'krm', args: '', input: list, stdout: /^kind: ResourceList$/m },
   {
@@ -84,6 +98,8 @@ const rows: readonly VerbRow[] = [
   { verb: 'pack', args: 'rendered --all -o x.tar.zst', exit: 2, stderr: /\[RELEASE_INVALID\]/, progress: true },
   { verb: 'push', args: 'rendered nowhere:1', exit: 2, stderr: /\[REGISTRY_INVALID\]/ },
   { verb: 'pull', args: '127.0.0.1:1/x:1 -o out', exit: 2, stderr: /\[REGISTRY_INVALID\]/ },
+  { verb: 'certify', args: 'nowhere.json --key nowhere', exit: 2, stderr: /\[INPUT_UNREADABLE\]/ },
+  { verb: 'adopt-plan', args: 'nowhere.json', exit: 2, stderr: /\[INPUT_UNREADABLE\]/ },
   { verb: 'promote', args: 'rendered', exit: 2, stderr: /\[RELEASE_INVALID\]/ },
   {
     verb: 'fleet',
