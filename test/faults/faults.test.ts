@@ -31,11 +31,7 @@ const planes: readonly NodeKind[] = [
   { backend: 'nft', layout: 'tree', mode: 'nftables', isCounting: true },
 ];
 const everyDay = ['nft tree', 'nftables'];
-const chosenPlanes = atTier({
-  quick: everyDay,
-  all: [...everyDay, 'legacy tree', 'counting'],
-  soak: planes.map(planeName),
-});
+const chosenPlanes = atTier({ quick: everyDay, all: [...everyDay, 'legacy tree'], soak: planes.map(planeName) });
 const chosenKinds = planes.filter((kind) =>
   wanted === undefined ? chosenPlanes.includes(planeName(kind)) : wanted.startsWith(`${planeName(kind)} `),
 );
