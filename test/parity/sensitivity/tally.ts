@@ -35,7 +35,8 @@ export class Tally {
 
   judged({ dump, kind, what, said, shown, report }: Judged): void {
     this.note(kind, `${shown === undefined ? 'same' : 'differs'} ${said}`);
-    const isWrong = shown === undefined ? said !== 'silent' && !isHidden(report) : said === 'silent';
+    const isWrong =
+      shown === undefined ? said !== 'silent' && !(said === 'found' && isHidden(report)) : said === 'silent';
     if (!isWrong && said !== 'undecided') return;
     const [claim] = report.differences;
     const gaps = report.coverage.notCovered.flatMap(({ matters, what: rule, why }) =>
