@@ -10,7 +10,8 @@ import { afterAll, afterEach, beforeEach, describe, expect, test, vi } from 'vit
 import { RegistryClient } from '../../packages/renderer/src/registry/client.ts';
 import { type KeyPair, makeAuthority } from '../cluster/certificates.fixture.ts';
 import { FakeRegistry, type Nature } from './fake.fixture.ts';
-import { filesOf, makeSampleRelease, type SluiceResult, sluice } from './release.fixture.ts';
+import { type Ran, sluice } from '../../packages/renderer/src/commands/in-process.fixture.ts';
+import { filesOf, makeSampleRelease } from './release.fixture.ts';
 
 /** Registries that lie, redirect or request too much; none gets a password for another one, and none of their data are written. */
 
@@ -35,9 +36,8 @@ async function start(nature: Nature = {}): Promise<FakeRegistry> {
   started.push(registry);
   return registry;
 }
-const push = (registry: FakeRegistry): Promise<SluiceResult> =>
-  sluice('push', at('release'), `${registry.host}/shop:1`);
-const pull = (reference: string): Promise<SluiceResult> => sluice('pull', reference.trim(), '-o', at('pulled'));
+const push = (registry: FakeRegistry): Promise<Ran> => sluice('push', at('release'), `${registry.host}/shop:1`);
+const pull = (reference: string): Promise<Ran> => sluice('pull', reference.trim(), '-o', at('pulled'));
 function password(host: string): void {
   const auth = Buffer.from('alice:s3cret').toString('base64');
   writeFileSync(at('docker/config.json'), JSON.stringify({ auths: { [host]: { auth } } }));
@@ -224,7 +224,7 @@ describe('a registry with a certificate', () => {
   const authority = makeAuthority('an authority of our own', until);
   const trusted = getCACertificates('default');
   afterEach(() => setDefaultCACertificates(trusted));
-  const pushTo = async (identity: KeyPair): Promise<SluiceResult> => {
+  const pushTo = async (identity: KeyPair): Promise<Ran> => {
     const { port } = await start({ identity });
     return sluice('push', at('release'), `0.0.0.0:${port}/shop:1`);
   };

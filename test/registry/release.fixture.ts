@@ -1,10 +1,6 @@
 import { readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { isProblem, makeRelease, printRelease, sumsOf } from '@sluice/bundle';
-import { CommanderError } from 'commander';
-import { vi } from 'vitest';
-import { buildProgram } from '../../packages/renderer/src/program.ts';
-import { reportFailure } from '../../packages/renderer/src/commands/failure/failure.ts';
 import { writeRelease } from '../../packages/renderer/src/emit/release.ts';
 import { readTree } from '../../packages/renderer/src/load/tree.ts';
 
@@ -49,28 +45,4 @@ export function filesOf(dir: string): Readonly<Record<string, string>> {
   const entries = readdirSync(dir, { recursive: true, withFileTypes: true }).filter((entry) => entry.isFile());
   const paths = entries.map((entry) => join(entry.parentPath, entry.name)).toSorted();
   return Object.fromEntries(paths.map((path) => [path.slice(dir.length + 1), readFileSync(path, 'latin1')]));
-}
-
-export interface SluiceResult {
-  readonly status: number;
-  readonly stdout: string;
-  readonly stderr: string;
-}
-
-/** A command in this process: a start of Node for each would take most of the time. */
-export async function sluice(...args: readonly string[]): Promise<SluiceResult> {
-  const output = { stdout: '', stderr: '' };
-  const spies = (['stdout', 'stderr'] as const).map((name) =>
-    vi.spyOn(process[name], 'write').mockImplementation((text) => ((output[name] += String(text)), true)),
-  );
-  const before = process.exitCode;
-  try {
-    await buildProgram().parseAsync(args, { from: 'user' });
-    return { status: Number(process.exitCode), ...output };
-  } catch (error) {
-    return { status: error instanceof CommanderError ? 2 : reportFailure(error), ...output };
-  } finally {
-    process.exitCode = before;
-    for (const spy of spies) spy.mockRestore();
-  }
 }

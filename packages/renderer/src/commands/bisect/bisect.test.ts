@@ -4,7 +4,8 @@ import { join } from 'node:path';
 import { bundleLimits, printReceipt, receiptFile, summariseNode } from '@sluice/bundle';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { readTree } from '../../load/tree.ts';
-import { SampleRepository, type Ran, sluice } from './repository.fixture.ts';
+import { type Ran, sluice } from '../in-process.fixture.ts';
+import { SampleRepository } from './repository.fixture.ts';
 
 let repository: SampleRepository;
 beforeEach(() => {

@@ -16,10 +16,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { fileDigest, printReceipt, type Receipt, receiptFile, type ReceiptOutcome, readRelease } from '@sluice/bundle';
-import { CommanderError } from 'commander';
 import { afterAll, beforeEach, describe, expect, test, vi } from 'vitest';
-import { buildProgram } from '../../program.ts';
-import { reportFailure } from '../failure/failure.ts';
+import { sluice } from '../in-process.fixture.ts';
 
 const root = join(import.meta.dirname, '../../../../..');
 const scratch = mkdtempSync(join(tmpdir(), 'sluice-fleet-'));
@@ -29,23 +27,6 @@ afterAll(() => rmSync(scratch, { recursive: true, force: true }));
 for (const name of ['node-1', 'node-2', 'mallory', 'waves'])
   execFileSync('/usr/bin/ssh-keygen', ['-q', '-t', 'ed25519', '-N', '', '-C', name, '-f', at(name)]);
 
-/** Runs the command in this process, because starting Node takes most of the time. */
-async function sluice(...args: readonly string[]): Promise<{ status: number; stdout: string; stderr: string }> {
-  const output = { stdout: '', stderr: '' };
-  const spies = (['stdout', 'stderr'] as const).map((name) =>
-    vi.spyOn(process[name], 'write').mockImplementation((text) => ((output[name] += String(text)), true)),
-  );
-  const before = process.exitCode;
-  try {
-    await buildProgram().parseAsync(args, { from: 'user' });
-    return { status: Number(process.exitCode), ...output };
-  } catch (error) {
-    return { status: error instanceof CommanderError ? 2 : reportFailure(error), ...output };
-  } finally {
-    process.exitCode = before;
-    for (const spy of spies) spy.mockRestore();
-  }
-}
 const sign = (text: string, name: string, namespace = 'sluice-receipt'): string =>
   execFileSync('/usr/bin/ssh-keygen', ['-Y', 'sign', '-q', '-n', namespace, '-f', at(name)], {
     input: text,

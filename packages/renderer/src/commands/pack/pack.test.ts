@@ -26,12 +26,10 @@ import {
   sumsOf,
 } from '@sluice/bundle';
 import { programPath } from '@sluice/testing';
-import { CommanderError } from 'commander';
-import { afterAll, beforeEach, describe, expect, test, vi } from 'vitest';
-import { buildProgram } from '../../program.ts';
+import { afterAll, beforeEach, describe, expect, test } from 'vitest';
 import { writeRelease } from '../../emit/release.ts';
 import { readTree } from '../../load/tree.ts';
-import { reportFailure } from '../failure/failure.ts';
+import { sluice } from '../in-process.fixture.ts';
 
 const root = join(import.meta.dirname, '../../../../..');
 const example = join(root, 'examples/11-mixed/out');
@@ -67,28 +65,8 @@ beforeEach(() => {
   release('new', 2, changed);
 });
 
-/** Runs the command in this process, because starting Node takes most of the time. */
-const sluice = (...args: readonly string[]) => sluiceTo(at('a.tar.zst'), ...args);
-
-async function sluiceTo(
-  output: string,
-  ...args: readonly string[]
-): Promise<{ status: number; stdout: string; stderr: string }> {
-  const printed = { stdout: '', stderr: '' };
-  const spies = (['stdout', 'stderr'] as const).map((name) =>
-    vi.spyOn(process[name], 'write').mockImplementation((text) => ((printed[name] += String(text)), true)),
-  );
-  const before = process.exitCode;
-  try {
-    await buildProgram().parseAsync(['pack', ...args, '-o', output], { from: 'user' });
-    return { status: Number(process.exitCode), ...printed };
-  } catch (error) {
-    return { status: error instanceof CommanderError ? 2 : reportFailure(error), ...printed };
-  } finally {
-    process.exitCode = before;
-    for (const spy of spies) spy.mockRestore();
-  }
-}
+const pack = (...args: readonly string[]) => packTo(at('a.tar.zst'), ...args);
+const packTo = (output: string, ...args: readonly string[]) => sluice('pack', ...args, '-o', output);
 
 function packed(): Archive {
   const archive = readArchive('a', readFileSync(at('a.tar.zst')));
@@ -100,18 +78,18 @@ const misfitOf = (files: ReadonlyMap<string, string>): string | undefined =>
 
 describe('sluice pack', () => {
   test('prints the digest of the file, the same for the same release in another directory', async () => {
-    const { status, stdout } = await sluice(at('new'), '--all');
+    const { status, stdout } = await pack(at('new'), '--all');
     expect(status).toBe(0);
     const bytes = readFileSync(at('a.tar.zst'));
     expect(stdout).toBe(`sha256:${fileDigest(bytes)}\n`);
     cpSync(at('new'), at('copy'), { recursive: true });
-    await sluice(at('copy'), '--all');
+    await pack(at('copy'), '--all');
     expect(readFileSync(at('a.tar.zst'))).toEqual(bytes);
     expect(readdirSync(scratch).toSorted()).toEqual(['a.tar.zst', 'copy', 'new', 'old']);
   });
 
   test('writes to a pipe and through a link without replacing them', async () => {
-    await sluice(at('new'), '--all');
+    await pack(at('new'), '--all');
     const bytes = readFileSync(at('a.tar.zst'));
     execFileSync('mkfifo', [at('pipe')]);
     const reader = spawn('cat', [at('pipe')]);
@@ -120,14 +98,14 @@ describe('sluice pack', () => {
       reader.stdout.on('data', (part: Buffer) => parts.push(part)).on('end', () => done(Buffer.concat(parts)));
     });
     try {
-      expect(await sluiceTo(at('pipe'), at('new'), '--all')).toMatchObject({ status: 0 });
+      expect(await packTo(at('pipe'), at('new'), '--all')).toMatchObject({ status: 0 });
       expect(lstatSync(at('pipe')).isFIFO()).toBe(true);
       expect(await read).toEqual(bytes);
     } finally {
       reader.kill();
     }
     symlinkSync('led-to', at('link'));
-    await sluiceTo(at('link'), at('new'), '--all');
+    await packTo(at('link'), at('new'), '--all');
     expect(readlinkSync(at('link'))).toBe('led-to');
     expect(readFileSync(at('led-to'))).toEqual(bytes);
   });
@@ -170,7 +148,7 @@ describe('sluice pack', () => {
   });
 
   test('--all packs every file of the release', async () => {
-    await sluice(at('new'), '--all');
+    await pack(at('new'), '--all');
     const { files } = packed();
     const there = readdirSync(at('new'), { recursive: true, withFileTypes: true }).filter((entry) => entry.isFile());
     expect([...files.keys()].toSorted()).toEqual(
@@ -180,7 +158,7 @@ describe('sluice pack', () => {
   });
 
   test('--node packs the node, its profile and the shared files, which match SHA256SUMS', async () => {
-    await sluice(at('new'), '--node', first);
+    await pack(at('new'), '--node', first);
     const { files } = packed();
     expect(misfitOf(files)).toBeUndefined();
     expect([...files.keys()].filter((path) => path.startsWith('nodes/'))).toEqual([`nodes/${first}/node.yaml`]);
@@ -190,11 +168,11 @@ describe('sluice pack', () => {
   });
 
   test('--base packs only differences, which applied to the base give the release', async () => {
-    await sluice(at('new'), '--node', first);
+    await pack(at('new'), '--node', first);
     const whole = packed().files;
-    await sluice(at('old'), '--node', first);
+    await pack(at('old'), '--node', first);
     const old = packed().files;
-    const { stderr } = await sluice(at('new'), '--node', first, '--base', at('old'));
+    const { stderr } = await pack(at('new'), '--node', first, '--base', at('old'));
     expect(stderr).toContain('changes to release 2');
     const archive = packed();
     expect([...archive.files.keys()].filter((path) => path.startsWith('profiles/'))).toHaveLength(1);
@@ -202,14 +180,14 @@ describe('sluice pack', () => {
     expect(layOver(archive, undefined)).toMatchObject({ code: 'ARCHIVE_BASE' });
     expect(layOver(archive, whole), 'on the release itself').toEqual(whole);
     release('third', 3, bundle);
-    await sluice(at('third'), '--node', first);
+    await pack(at('third'), '--node', first);
     expect(layOver(archive, packed().files)).toMatchObject({ code: 'ARCHIVE_BASE' });
   });
 
   test('--base applies changes for one node to a base with all nodes, without stale profiles', async () => {
-    await sluice(at('old'), '--all');
+    await pack(at('old'), '--all');
     const base = packed().files;
-    await sluice(at('new'), '--node', other, '--base', at('old'));
+    await pack(at('new'), '--node', other, '--base', at('old'));
     const laid = layOver(packed(), base) as ReadonlyMap<string, string>;
     expect(misfitOf(laid)).toBeUndefined();
     expect(laid.has(`profiles/${profileOf(other)}/profile.yaml`)).toBe(true);
@@ -221,11 +199,11 @@ describe('sluice pack', () => {
     const [from, to] = [profileOf(first), profileOf(other)];
     const text = (bundle.get(path) as string).replace(`profile: ${from}\n`, `profile: ${to}\n`);
     release('moved', 2, new Map([...bundle, [path, text]]));
-    await sluice(at('moved'), '--node', first);
+    await pack(at('moved'), '--node', first);
     const whole = packed().files;
-    await sluice(at('old'), '--node', first);
+    await pack(at('old'), '--node', first);
     const old = packed().files;
-    await sluice(at('moved'), '--node', first, '--base', at('old'));
+    await pack(at('moved'), '--node', first, '--base', at('old'));
     const archive = packed();
     expect(archive.files.has('cluster.yaml'), 'files that the node has are left out').toBe(false);
     const laid = layOver(archive, old) as ReadonlyMap<string, string>;
@@ -236,9 +214,9 @@ describe('sluice pack', () => {
 
   test('--base packs the whole release for a node that is not in the base', async () => {
     release('small', 1, new Map([...bundle].filter(([path]) => !path.startsWith(`nodes/${first}/`))));
-    await sluice(at('new'), '--node', first);
+    await pack(at('new'), '--node', first);
     const whole = packed().files;
-    const { status, stderr } = await sluice(at('new'), '--node', first, '--base', at('small'));
+    const { status, stderr } = await pack(at('new'), '--node', first, '--base', at('small'));
     expect(status).toBe(0);
     expect(stderr).toContain(': release 2 of ');
     expect(packed()).toEqual({ files: whole });
@@ -246,7 +224,7 @@ describe('sluice pack', () => {
 
   test('packs an unsigned release with a warning', async () => {
     rmSync(at('new/SHA256SUMS.sig'));
-    expect(await sluice(at('new'), '--all')).toMatchObject({
+    expect(await pack(at('new'), '--all')).toMatchObject({
       status: 0,
       stderr: expect.stringContaining('[RELEASE_UNSIGNED]'),
     });
@@ -274,7 +252,7 @@ describe('sluice pack', () => {
     ],
     ['a file that was changed', () => (writeFileSync(at('new/cluster.yaml'), 'x\n'), [at('new'), '--all']), 'digest'],
   ] as const)('refuses %s and leaves no archive', async (_title, args, says) => {
-    const { status, stderr } = await sluice(...args());
+    const { status, stderr } = await pack(...args());
     expect(status).toBe(2);
     expect(stderr).toContain(says);
     expect(readdirSync(scratch).toSorted()).toEqual(['new', 'old']);

@@ -13,10 +13,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { programPath } from '@sluice/testing';
-import { CommanderError } from 'commander';
 import { afterAll, beforeEach, describe, expect, test, vi } from 'vitest';
-import { buildProgram } from '../../program.ts';
-import { reportFailure } from '../failure/failure.ts';
+import { sluice } from '../in-process.fixture.ts';
 
 const root = join(import.meta.dirname, '../../../../..');
 const example = join(root, 'examples/10-ipvs/out');
@@ -30,24 +28,6 @@ afterAll(() => rmSync(scratch, { recursive: true, force: true }));
 for (const name of ['alice', 'bob', 'mallory', 'ends'])
   execFileSync('/usr/bin/ssh-keygen', ['-q', '-t', 'ed25519', '-N', '', '-C', name, '-f', join(scratch, name)]);
 
-/** Runs the command in this process, because starting Node takes most of the time. */
-async function sluice(...args: readonly string[]): Promise<{ status: number; stdout: string; stderr: string }> {
-  const output = { stdout: '', stderr: '' };
-  const spies = (['stdout', 'stderr'] as const).map((name) =>
-    vi.spyOn(process[name], 'write').mockImplementation((text) => ((output[name] += String(text)), true)),
-  );
-  const before = process.exitCode;
-  try {
-    await buildProgram().parseAsync(args, { from: 'user' });
-    return { status: Number(process.exitCode), ...output };
-  } catch (error) {
-    const status = error instanceof CommanderError ? 2 : reportFailure(error);
-    return { status, ...output };
-  } finally {
-    process.exitCode = before;
-    for (const spy of spies) spy.mockRestore();
-  }
-}
 const make = (...more: readonly string[]) =>
   sluice('release', bundle, '--serial', 'auto', '--source', source, '-o', release, ...more);
 const sign = (name: string, ...more: readonly string[]) =>

@@ -1,7 +1,5 @@
 import type { BundleFiles } from '@sluice/bundle';
-import { readConfig } from '../../load/config/config.ts';
-import { load } from '../../load/load.ts';
-import { render } from '../../render/render.ts';
+import { filesOf } from '../policy/bundle.fixture.ts';
 
 export interface SampleNode {
   /** Its address is 192.0.2.(number), its pods are in 10.244.(number).0/24. */
@@ -36,9 +34,7 @@ export function sampleBundle(
   services: readonly SampleService[],
   mode: 'iptables' | 'nftables' = 'iptables',
 ): BundleFiles {
-  const manifests = load([
-    { file: 'in.json', text: JSON.stringify({ apiVersion: 'v1', kind: 'List', items: services.flatMap(objectsOf) }) },
-  ]);
+  const list = JSON.stringify({ apiVersion: 'v1', kind: 'List', items: services.flatMap(objectsOf) });
   const config = {
     apiVersion: 'sluice.dev/v1alpha1',
     kind: 'SluiceConfig',
@@ -51,21 +47,7 @@ export function sampleBundle(
     })),
     profiles: [{ name: 'default', mode, clusterCIDR: '10.244.0.0/16' }],
   };
-  const read = readConfig({ sluice: { file: 'sluice.yaml', text: JSON.stringify(config) }, kubeProxy: [] });
-  const rendered = render({
-    base: [],
-    change: manifests.objects,
-    config: read.config,
-    allocations: [],
-    allocate: true,
-    snapshot: true,
-    strict: false,
-  });
-  const errors = [...manifests.problems, ...read.problems, ...rendered.problems].filter(
-    ({ level }) => level === 'error',
-  );
-  if (errors[0]) throw new Error(errors[0].message);
-  return rendered.files;
+  return filesOf(list, JSON.stringify(config));
 }
 
 function objectsOf({ name, clusterIP, nodePort, internal, external, endpoints }: SampleService): readonly object[] {
