@@ -12,6 +12,7 @@ import type {
 import type { Run } from '../kernel/command.ts';
 import { findTool } from '../kernel/tools.ts';
 import { bounds } from './bounds.ts';
+import { readText } from './read.ts';
 
 /** A question to `ip route get`. */
 export type RouteQuestion = Pick<RouteFacts, 'to' | 'from' | 'iif'>;
@@ -182,14 +183,6 @@ function entriesOf(directory: string): readonly string[] {
     return readdirSync(directory);
   } catch {
     return [];
-  }
-}
-
-function readText(path: string): string | undefined {
-  try {
-    return readFileSync(path, 'utf8');
-  } catch {
-    return undefined;
   }
 }
 

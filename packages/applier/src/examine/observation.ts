@@ -1,4 +1,4 @@
-import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { existsSync, readdirSync } from 'node:fs';
 import {
   observationLimits,
   observationOf,
@@ -9,6 +9,7 @@ import {
 import type { Run } from '../kernel/command.ts';
 import { findTool } from '../kernel/tools.ts';
 import { messageOf } from '../message.ts';
+import { readText } from './read.ts';
 
 /** The text of a part, or why it could not be read. */
 type PartText = { readonly text: string } | { readonly why: string };
@@ -124,14 +125,6 @@ function entriesOf(folder: string): readonly string[] {
       .slice(0, observationLimits.namesMax);
   } catch {
     return [];
-  }
-}
-
-function readText(path: string): string | undefined {
-  try {
-    return readFileSync(path, 'utf8');
-  } catch {
-    return undefined;
   }
 }
 
