@@ -1,4 +1,4 @@
-/** A view of the page: shown with what stands behind its name in the address, `#services/shop%2Fweb`. */
+/** A view of the page: shown with the path that follows its name in the address: `#services/shop%2Fweb`. */
 export interface View {
   show(path: readonly string[]): void;
 }

@@ -5,7 +5,7 @@ import type { TransportProtocol } from '../rules/rule.ts';
 import type { Address } from '../rules/address.ts';
 
 /**
- * Rules as a kernel holds them, whoever made them: of both stores of iptables, and of tables of nftables. Unlike `rules`, which has only
+ * Rules as a kernel holds them, of any program: of both stores of iptables, and of tables of nftables. Unlike `rules`, which has only
  * what may reach a kernel, a rule here may be one that is not understood. Then a packet that can meet it has no certain outcome.
  */
 export interface LiveRule {

@@ -205,7 +205,7 @@ function end({ hook }: At, rule: LiveRule, effect: Ending, flow: TraceFlow): Tra
   }
 }
 
-/** An outcome that no understood rule has: whoever assumes that a rule matches sees a difference. */
+/** An outcome that no understood rule has: assuming that a rule matches then shows a difference. */
 const unknownOutcome = (flow: TraceFlow): TraceFlow => ({
   ...flow,
   verdict: 'accept',

@@ -7,8 +7,8 @@ import { toolAt } from '../bundle/tools.ts';
 import { programOf } from '../flows/program.ts';
 
 /**
- * Why a node would refuse some Service files of its bundle. A trace reads only files that the packet can meet, and a file of rules that
- * nobody understands seems to be one that it does not.
+ * Why a node would refuse some Service files of its bundle. A trace reads only files that the packet can meet, and a file of
+ * unknown rules seems to be one that it does not.
  * @param node which the bundle has
  * @param paths the Service files to read
  */

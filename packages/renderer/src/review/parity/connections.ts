@@ -26,7 +26,7 @@ export interface ConnectionCase {
   readonly foreign: string | undefined;
 }
 
-/** The cases of a node, and what stands in the way of others. */
+/** The cases of a node, and the rules for which there are no others. */
 export interface ConnectionCases {
   readonly cases: readonly ConnectionCase[];
   readonly gaps: readonly Gap[];
