@@ -213,6 +213,7 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
     'applier/inbox',
     'applier/kernel',
     'applier/message',
+    'applier/partial',
     'applier/plan',
     'applier/ports',
     'applier/state',

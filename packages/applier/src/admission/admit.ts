@@ -12,13 +12,12 @@ import {
   readSysctlLine,
   type SysctlKey,
 } from '@sluice/netfilter';
-import type { NodeIpvs } from '../ipvs/values.ts';
 import { type ChainLayout, linkFamilies, LinkMemory } from './linking.ts';
 import type { PartialRelease } from '../ports/journal.ts';
 import type { NodeFacts } from '../ports/node-facts.ts';
 import type { Refusal } from '../ports/refusal.ts';
 import type { NodeState } from '../ports/node-state.ts';
-import { ServicesMemory } from './services-memory.ts';
+import { ServicesMemory, servicesOfServers } from './services-memory.ts';
 
 declare const admitted: unique symbol;
 /** A node's part of a bundle, checked line by line against the grammar and against the abilities of the node. Only `admit` makes one. */
@@ -92,7 +91,7 @@ export function admit(
     families: linked.families,
     sysctls: sysctls.values,
     ...(size === undefined ? {} : { conntrackHashSize: size }),
-    ...(virtual.ipvs ? { ipvs: virtual.ipvs } : {}),
+    ...virtual.state,
     ...nft.state,
     ...endpointRanges(resolved, options),
   };
@@ -204,17 +203,19 @@ function fixedSysctl(key: SysctlKey, value: number): Problem {
 }
 
 interface ReadVirtual {
-  readonly ipvs?: NodeIpvs;
+  readonly state?: Pick<NodeState, 'ipvs' | 'services'>;
   readonly problems: readonly Problem[];
 }
 
 /** Reads sets, virtual servers and addresses, and checks for the tools that apply them. */
 function readVirtual({ ipvs, profile }: ResolvedFiles, facts: NodeFacts): ReadVirtual {
   if (!ipvs) return { problems: [] };
-  const state = readIpvs(ipvs, profile.families, ipvsHost(profile, facts.addresses));
+  const host = ipvsHost(profile, facts.addresses);
+  const state = readIpvs(ipvs, profile.families, host);
   const problems = facts.ipvsToolsMissing.map(missingIpvsTool);
   if ('problems' in state) return { problems: [...problems, ...state.problems] };
-  return { ipvs: { ...state, excludeCIDRs: profile.ipvs?.excludeCIDRs ?? [] }, problems };
+  const excludeCIDRs = profile.ipvs?.excludeCIDRs ?? [];
+  return { state: { ipvs: { ...state, excludeCIDRs }, services: servicesOfServers(ipvs, host) }, problems };
 }
 
 function missingIpvsTool(tool: string): Problem {

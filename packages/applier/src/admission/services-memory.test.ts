@@ -1,8 +1,10 @@
 import { expect, test } from 'vitest';
 import { nftBundle, nftServices } from '../../../bundle/src/virtual/nft.fixture.ts';
 import { resolveSections } from '@sluice/bundle';
+import { ipvsHost, readIpvs } from '@sluice/netfilter';
+import { ipvsBundle } from '../../../bundle/src/virtual/bundle.fixture.ts';
 import type { ServiceNames } from '../ports/node-state.ts';
-import { ServicesMemory } from './services-memory.ts';
+import { ServicesMemory, servicesOfServers } from './services-memory.ts';
 
 const memory = new ServicesMemory();
 
@@ -42,4 +44,18 @@ test('knows the next bundle by what changed: other endpoints change no name', ()
   expect(after.get('shop/late')).toEqual(['frontend 10.96.0.41 . tcp . 80']);
   expect(after.get('shop/web')).toBe(before.get('shop/web'));
   expect(read(nftServices).get('shop/empty')).toEqual(['frontend 10.96.0.40 . tcp . 80']);
+});
+
+test('names the virtual servers of each Service, on each address of the node', () => {
+  const resolved = resolveSections(ipvsBundle, 'node-a');
+  if (!('version' in resolved) || !resolved.ipvs) throw new Error('the fixture is no bundle');
+  const host = ipvsHost(resolved.profile, { ipv4: ['192.0.2.11', '198.51.100.1'], ipv6: [] });
+  const services = servicesOfServers(resolved.ipvs, host);
+  const files = [...ipvsBundle.keys()].filter((path) => path.endsWith('.ipvs') && path.includes('/services/'));
+  const ofFiles = files.map((path) => path.replace(/^.*services\/(.*)\.ipvs$/, '$1'));
+  expect([...services.keys()].toSorted()).toEqual(ofFiles.toSorted());
+  expect(services.get('shop/web')).toContain('10.96.0.10:80/TCP');
+  const state = readIpvs(resolved.ipvs, resolved.profile.families, host);
+  if ('problems' in state) throw new Error('the fixture is refused');
+  expect([...services.values()].flat().toSorted()).toEqual([...state.virtualServers.keys()].toSorted());
 });

@@ -2,10 +2,13 @@ import { readPath } from '@sluice/bundle';
 import {
   differingFiles,
   inOnePiece,
+  type IpvsHost,
   Layered,
   nftNames,
   PackedChains,
+  type ResolvedVirtual,
   type ResolvedVirtualFile,
+  serversByFile,
 } from '@sluice/netfilter';
 import type { ServiceNames } from '../ports/node-state.ts';
 
@@ -20,15 +23,29 @@ export class ServicesMemory {
    */
   of(files: readonly ResolvedVirtualFile[]): ServiceNames {
     const changes = differingFiles(this.#files, files).flatMap(({ path, after }) => {
-      const kind = readPath(path);
-      if (kind?.kind !== 'service') return [];
-      const service = inOnePiece(`${kind.namespace}/${kind.name}`);
+      const service = serviceOf(path);
+      if (service === undefined) return [];
       return [[service, after && kept(this.#services.get(service), nftNames(after))] as const];
     });
     this.#files = files;
     this.#services = Layered.of(this.#services).with(changes);
     return this.#services;
   }
+}
+
+/** Which virtual servers are of which Service, for a node in mode ipvs: files name them, and nothing in the kernel does. */
+export function servicesOfServers(files: ResolvedVirtual, host: IpvsHost): ServiceNames {
+  const named = [...serversByFile(files, host)].flatMap(([path, servers]) => {
+    const service = serviceOf(path);
+    return service === undefined ? [] : [[service, servers] as const];
+  });
+  return PackedChains.of(new Map(named));
+}
+
+/** `shop/web` of its file. */
+function serviceOf(path: string): string | undefined {
+  const of = readPath(path);
+  return of?.kind === 'service' ? inOnePiece(`${of.namespace}/${of.name}`) : undefined;
 }
 
 const kept = (old: readonly string[] | undefined, names: readonly string[]): readonly string[] =>

@@ -3,7 +3,7 @@ import type { RuleCount } from './rule-counts.ts';
 
 /** New connections to an endpoint of a Service. */
 export interface ServiceEndpointCount {
-  /** `shop/web:http`; in mode nftables `shop/web`. */
+  /** `shop/web:http`; in modes ipvs and nftables `shop/web`. */
   readonly service: string;
   /** `10.244.1.5:8080` */
   readonly endpoint: string;

@@ -27,7 +27,7 @@ export interface EndpointConnections extends Figures {
 
 /** Connections to a Service port. */
 export interface ServiceConnections extends Figures {
-  /** `shop/web:http`; in mode nftables `shop/web`, with all its ports; in mode ipvs a virtual server, `10.96.0.10:80/TCP`. */
+  /** `shop/web:http`; in modes ipvs and nftables `shop/web`, with all its ports. */
   readonly service: string;
   /** Those with most connections first. */
   readonly endpoints: readonly EndpointConnections[];

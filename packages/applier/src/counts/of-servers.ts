@@ -1,3 +1,5 @@
+import { ownersOf } from '../partial/services.ts';
+import type { NodeState } from '../ports/node-state.ts';
 import type { RuleCount } from './rule-counts.ts';
 import { type TrafficReading, TrafficSums } from './traffic.ts';
 
@@ -15,15 +17,27 @@ export interface ServerStatistics {
   readonly bytes: number;
 }
 
-/** New connections, as if virtual servers were chains of rules. Their statistics name no Service: the key of the server stands for it. */
-export const countsOfServers = (statistics: readonly ServerStatistics[]): readonly RuleCount[] =>
-  statistics.flatMap(({ server, endpoint, connections }) =>
-    connections === 0 ? [] : [{ service: server, chain: server, group: server, endpoint, connections }],
-  );
+type ServerState = Pick<NodeState, 'ipvs' | 'services'>;
 
-export function trafficOfServers(statistics: readonly ServerStatistics[]): TrafficReading {
+/** New connections, as if virtual servers were chains of rules. Foreign servers are left out. */
+export const countsOfServers = (statistics: readonly ServerStatistics[], state: ServerState): readonly RuleCount[] =>
+  statistics.flatMap(({ server, endpoint, connections }) => {
+    const service = serviceOf(server, state);
+    if (service === undefined || connections === 0) return [];
+    return [{ service, chain: server, group: server, endpoint, connections }];
+  });
+
+/** Foreign servers are left out. */
+export function trafficOfServers(statistics: readonly ServerStatistics[], state: ServerState): TrafficReading {
   const sums = new TrafficSums();
-  for (const { server, endpoint, live, bytes } of statistics)
-    if (live > 0 || bytes > 0) sums.add(server, endpoint, live, bytes);
+  for (const { server, endpoint, live, bytes } of statistics) {
+    const service = serviceOf(server, state);
+    if (service !== undefined && (live > 0 || bytes > 0)) sums.add(service, endpoint, live, bytes);
+  }
   return sums.reading;
+}
+
+/** `shop/web`; in a state of an older version, which names no Services, the key of the server; undefined: it is foreign. */
+function serviceOf(server: string, { ipvs, services }: ServerState): string | undefined {
+  return ipvs?.virtualServers.has(server) ? ((services && ownersOf(services).get(server)) ?? server) : undefined;
 }

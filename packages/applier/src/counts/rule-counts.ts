@@ -2,11 +2,11 @@ import { calleeOf, choosesEndpoint, destinationOf, isOwnChain, serviceKeyOf } fr
 
 /** What a rule counted that translates to an endpoint. nat sees the first packet of a connection alone, so these are new connections. */
 export interface RuleCount {
-  /** `shop/web:http`; in mode nftables `shop/web`. */
+  /** `shop/web:http`; in modes ipvs and nftables `shop/web`. */
   readonly service: string;
   /** The chain of the rule: one of layout `tree` is made anew, under another name, when its content changes. */
   readonly chain: string;
-  /** The chain that chose the endpoint among others; in mode nftables the frontend. Left out where several chains lead to one rule. */
+  /** The chain that chose the endpoint among others; in mode nftables the frontend, in mode ipvs the virtual server. Left out where several chains lead to one rule. */
   readonly group?: string;
   /** `10.244.1.5:8080` */
   readonly endpoint: string;

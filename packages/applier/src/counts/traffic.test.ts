@@ -3,6 +3,7 @@ import { emptyNft } from '@sluice/netfilter';
 import { expect, test } from 'vitest';
 import { readStatistics } from '../kernel/ipvs-statistics.ts';
 import { limits } from '../limits.ts';
+import type { NodeState, ServiceNames } from '../ports/node-state.ts';
 import { servicesByFrontend } from './frontends.ts';
 import { busiestServices } from './most.ts';
 import { countsOfServers, trafficOfServers } from './of-servers.ts';
@@ -163,14 +164,34 @@ test('joins both listings of mode ipvs, without servers of one of them and witho
     { server: '10.96.0.11:80/TCP', endpoint: '10.244.1.6:8080', connections: 0, live: 0, bytes: 0 },
     { server: '[fd00::10]:53/UDP', endpoint: '[fd00:244::5]:53', connections: 4, live: 4, bytes: 640 },
   ]);
-  expect(countsOfServers(joined).map(({ service, endpoint, connections }) => [service, endpoint, connections])).toEqual(
-    [
-      ['10.96.0.11:80/TCP', '10.244.1.5:8080', 12_000],
-      ['[fd00::10]:53/UDP', '[fd00:244::5]:53', 4],
-    ],
-  );
-  expect(plain(trafficOfServers(joined))).toEqual({
-    '10.96.0.11:80/TCP': { '10.244.1.5:8080': { live: 2, bytes: 5000 } },
-    '[fd00::10]:53/UDP': { '[fd00:244::5]:53': { live: 4, bytes: 640 } },
+});
+
+/** A state with these virtual servers, and what it says of Services. */
+const serving = (servers: readonly string[], services?: ServiceNames): NodeState =>
+  ({
+    families: {},
+    sysctls: new Map(),
+    ipvs: { virtualServers: new Map(servers.map((key) => [key, {}])) },
+    ...(services ? { services } : {}),
+  }) as unknown as NodeState;
+
+test('counts virtual servers by Service, all its ports together, and leaves out foreign ones', () => {
+  const keys = ['10.96.0.11:80/TCP', '[fd00::10]:53/UDP'] as const;
+  const row = { endpoint: '10.244.1.5:8080', connections: 3, live: 1, bytes: 10 };
+  const read = [
+    ...readStatistics(servers, statistics),
+    { ...row, server: '10.96.0.11:443/TCP' },
+    { ...row, server: '192.0.2.1:25/TCP' },
+  ];
+  const state = serving([...keys, '10.96.0.11:443/TCP'], new Map([['shop/web', [keys[0], '10.96.0.11:443/TCP']]]));
+  expect(countsOfServers(read, state).map((one) => [one.service, one.group, one.connections])).toEqual([
+    ['shop/web', keys[0], 12_000],
+    // A state of an older version names no Services.
+    [keys[1], keys[1], 4],
+    ['shop/web', '10.96.0.11:443/TCP', 3],
+  ]);
+  expect(plain(trafficOfServers(read, state))).toEqual({
+    'shop/web': { '10.244.1.5:8080': { live: 3, bytes: 5010 } },
+    [keys[1]]: { '[fd00:244::5]:53': { live: 4, bytes: 640 } },
   });
 });

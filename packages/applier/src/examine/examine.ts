@@ -24,7 +24,7 @@ import {
   readRoutes,
   readSysctls,
 } from './network.ts';
-import { type ArrivedFacts, desiredFacts } from './node.ts';
+import { desiredFacts } from './node.ts';
 import { readNftTables, type SavedTables } from './tables.ts';
 
 /** What is known of the node before it is examined. */
@@ -35,7 +35,8 @@ export interface Subject {
   /** The active generation; undefined: there is none. */
   readonly active: NodeState | undefined;
   readonly store: RuleStore;
-  readonly arrived: Pick<ArrivedFacts, 'nodeAddresses' | 'servers'>;
+  /** Those that the bundle gives the node. */
+  readonly nodeAddresses: readonly string[];
   /** Whether packets may be sent. */
   readonly isLive: boolean;
   /** Compares the kernel with the active generation; `saved` keeps the rules that it reads. */
@@ -47,10 +48,10 @@ export interface Subject {
 
 /** Reads a node. Without `isLive` nothing is sent and nothing is written. Each part may fail by itself. */
 export async function examine(subject: Subject, run: Run): Promise<Facts> {
-  const { config, target, sluiced, active, store, arrived } = subject;
+  const { config, target, sluiced, active, store, nodeAddresses } = subject;
   const reads = new Reads();
   const desired =
-    active && (await reads.one('the active generation', async () => desiredFacts(active, store, arrived)));
+    active && (await reads.one('the active generation', async () => desiredFacts(active, store, nodeAddresses)));
   const interfaces = await reads.one('interfaces (ip address)', () => readInterfaces(run));
   const asked = desired ? sample(frontendsOf(target, desired, interfaces ?? []), followedMax.frontends) : [];
   const own = new Set(interfaces?.flatMap(({ addresses }) => addresses));

@@ -1,8 +1,6 @@
 // @module-tag quick
-import { summariseNode } from '@sluice/bundle';
 import { expect, test } from 'vitest';
-import { ipvsBundle } from '../../../bundle/src/virtual/bundle.fixture.ts';
-import { namesOfServers, readQuarantine } from './names.ts';
+import { readQuarantine, serviceOfFrontend } from './names.ts';
 
 test('reads the Services of quarantine.yaml with their codes, and nothing else of it', () => {
   const text = `apiVersion: sluice.dev/v1alpha1
@@ -28,12 +26,17 @@ items:
   expect(readQuarantine('')).toEqual(new Map());
 });
 
-test('names the Services of virtual servers by the files that have them', () => {
-  const resolved = summariseNode(ipvsBundle, 'node-a');
-  if (!('version' in resolved)) throw new Error('the fixture is no bundle');
-  const names = namesOfServers(resolved, { ipv4: ['192.0.2.11'], ipv6: [] });
-  const files = [...ipvsBundle.keys()].filter((path) => path.endsWith('.ipvs') && path.includes('/services/'));
-  expect(new Set(names.values())).toEqual(new Set(files.map((path) => path.replace(/^.*services\/(.*)\.ipvs$/, '$1'))));
-  expect(names.get('ipv4 10.96.0.10 tcp 80')).toBe('shop/web');
-  expect(namesOfServers({ ...resolved, ipvs: undefined as never }, { ipv4: [], ipv6: [] }).size).toBe(0);
+const named = (nft: boolean, ...names: readonly string[]) => ({
+  services: new Map([['shop/web', names]]),
+  ...(nft ? { nft: { settings: [], frontends: new Map() } } : {}),
+});
+
+test.each([
+  ['a frontend of mode nftables', named(true, 'frontend 10.96.0.10 . tcp . 80'), 'ipv4', '10.96.0.10', 80],
+  ['a node port of mode nftables', named(true, 'frontend :: . tcp . 30080'), 'ipv6', undefined, 30_080],
+  ['a virtual server', named(false, '[fd00::10]:80/TCP'), 'ipv6', 'fd00::10', 80],
+] as const)('names the Service of %s', (_, state, family, address, port) => {
+  expect(serviceOfFrontend(state, family, { address, protocol: 'tcp', port })).toBe('shop/web');
+  expect(serviceOfFrontend(state, family, { address, protocol: 'udp', port })).toBeUndefined();
+  expect(serviceOfFrontend({}, family, { address, protocol: 'tcp', port })).toBeUndefined();
 });

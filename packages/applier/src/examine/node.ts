@@ -6,7 +6,7 @@ import type { Arrival } from '../inbox/inbox.ts';
 import type { RuleStore } from '../kernel/tools.ts';
 import { isTree, type NodeState } from '../ports/node-state.ts';
 import type { NodeRecord } from '../state/record.ts';
-import { frontendKeyOf, type MachineAddresses, namesOf, namesOfServers, readQuarantine } from './names.ts';
+import { readQuarantine, serviceOfFrontend } from './names.ts';
 
 /** What the bundle directory says of this node. */
 export interface ArrivedFacts {
@@ -16,16 +16,13 @@ export interface ArrivedFacts {
   readonly leftOut: ReadonlyMap<string, readonly string[]>;
   /** The addresses that the bundle gives the node. */
   readonly nodeAddresses: readonly string[];
-  /** Mode ipvs: the Services of virtual servers, by `frontendKeyOf`; nothing else names them. */
-  readonly servers: ReadonlyMap<string, string>;
 }
 
-/** Reads the bundle once, without merging its rules. @param addresses of this machine */
+/** Reads the bundle once, without merging its rules. */
 export function arrivedFacts(
   arrival: Arrival,
   { node, bundle: directory }: SluicedConfig,
   record: NodeRecord | undefined,
-  addresses: MachineAddresses,
 ): ArrivedFacts {
   if (arrival.kind === 'absent') return { ...nothing, bundle: { kind: 'absent', directory } };
   if (arrival.kind === 'refused') return { ...nothing, bundle: refused(directory, arrival.problems[0]) };
@@ -33,20 +30,19 @@ export function arrivedFacts(
   if (!('version' in resolved)) return { ...nothing, bundle: refused(directory, resolved[0]) };
   const leftOut = readQuarantine(arrival.tree.files.get(quarantineFile) ?? '');
   const { version, nodeFile } = resolved;
-  const servers = namesOfServers(resolved, addresses);
   const nodeAddresses = families.flatMap((family) => {
     const address = valueOf(nodeFile.values, family, 'address');
     return typeof address === 'string' ? [address] : [];
   });
   const active = record?.current;
   if (active?.version === version || active?.partial?.of === version)
-    return { bundle: { kind: 'same', directory }, nodeAddresses, leftOut, servers };
+    return { bundle: { kind: 'same', directory }, nodeAddresses, leftOut };
   const quarantined = record?.quarantined[version];
   const bundle = { kind: 'newer', directory, version, ...(quarantined === undefined ? {} : { quarantined }) } as const;
-  return { bundle, nodeAddresses, leftOut, servers };
+  return { bundle, nodeAddresses, leftOut };
 }
 
-const nothing: Omit<ArrivedFacts, 'bundle'> = { nodeAddresses: [], leftOut: new Map(), servers: new Map() };
+const nothing: Omit<ArrivedFacts, 'bundle'> = { nodeAddresses: [], leftOut: new Map() };
 
 const refused = (directory: string, problem: Problem | undefined): BundleFacts => ({
   kind: 'refused',
@@ -57,18 +53,13 @@ const refused = (directory: string, problem: Problem | undefined): BundleFacts =
 });
 
 /** What the active generation wants, with the names of Services where something has them. */
-export function desiredFacts(
-  state: NodeState,
-  store: RuleStore,
-  { nodeAddresses: addresses, servers }: Pick<ArrivedFacts, 'nodeAddresses' | 'servers'>,
-): DesiredFacts {
-  const names = state.services ? namesOf(state.services) : servers;
+export function desiredFacts(state: NodeState, store: RuleStore, addresses: readonly string[]): DesiredFacts {
   const frontends = families.flatMap((family) =>
     planeOf(state)
       .read(state)
       .describe(family)
       .map((one): Frontend => {
-        const service = one.service ?? names.get(frontendKeyOf(family, one));
+        const service = one.service ?? serviceOfFrontend(state, family, one);
         return { ...one, family, ...(service === undefined ? {} : { service }) };
       }),
   );

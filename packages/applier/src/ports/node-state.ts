@@ -20,13 +20,16 @@ export interface NodeState {
   readonly ipvs?: NodeIpvs;
   /** In mode nftables; `families` is empty then. */
   readonly nft?: NftState;
-  /** In mode nftables; left out where it is not known. */
+  /** In modes ipvs and nftables; left out where it is not known. */
   readonly services?: ServiceNames;
   /** The networks in which endpoint updates may add endpoints; left out: anywhere. */
   readonly endpointRanges?: readonly string[];
 }
 
-/** What each Service, `shop/cart`, has for itself: its frontends and ports of health checks, as `nftNames` spells them. */
+/**
+ * What each Service, `shop/cart`, has for itself: its frontends and ports of health checks, as `nftNames` spells them; in mode ipvs its
+ * virtual servers, `10.96.0.10:80/TCP`.
+ */
 export type ServiceNames = ReadonlyMap<string, readonly string[]>;
 
 /** Names of chains, by family and table, and of sets, servers and addresses of mode ipvs; whether the table of mode nftables is ours. */

@@ -88,7 +88,7 @@ export function putState(state: NodeState, store: Texts, memory: ManifestMemory,
     ...(endpointRanges ? { endpointRanges: [...endpointRanges] } : {}),
     ...virtual,
     ...(nft ? { nft: { settings: [...nft.settings], objects: putChains('nft', nft.frontends, store, memory) } } : {}),
-    ...(nft && services ? { services: putChains('services', services, store, memory) } : {}),
+    ...(services ? { services: putChains('services', services, store, memory) } : {}),
   };
   return store.put([JSON.stringify(text)])[0] as string;
 }

@@ -62,20 +62,21 @@ export class StateSizes {
   /** @param state of the active generation; undefined without one */
   activate(state: NodeState | undefined): void {
     for (const family of families) {
-      const { servicePorts, endpoints } = state ? this.#of(family, state) : none;
+      const { servicePorts, endpoints } = this.#of(family, state);
       const labels = { ip_family: family === 'ipv4' ? 'IPv4' : 'IPv6' };
       this.#ports.set(labels, servicePorts);
       this.#endpoints.set(labels, endpoints);
     }
   }
 
-  #of(family: Family, state: NodeState): StateSize {
-    const { nft, ipvs, families: programs } = state;
-    if (ipvs) return sizeOfServers(family, ipvs);
+  /** A state has one of rules, frontends and servers: what it lacks counts as empty, so that nothing of an earlier one stays in memory. */
+  #of(family: Family, { nft, ipvs, families: programs }: Partial<NodeState> = {}): StateSize {
     const { chains, frontends } = this.#running[family];
-    // A state has one of the two; the other one must not keep an earlier state in memory.
-    const [ofRules, ofNft] = [programs[family]?.nat.chains ?? emptyTable.chains, nft?.frontends ?? new Map()];
-    return add(chains.of(ofRules), frontends.of(ofNft), 1);
+    // Those of mode ipvs choose no endpoint.
+    const rules = ipvs ? undefined : programs?.[family]?.nat.chains;
+    const ofRules = chains.of(rules ?? emptyTable.chains);
+    const ofNft = frontends.of(nft?.frontends ?? new Map());
+    return ipvs ? sizeOfServers(family, ipvs) : add(ofRules, ofNft, 1);
   }
 }
 

@@ -81,6 +81,18 @@ export function readIpvs(
   return { virtualServers: servers, sets, addresses, ...(timeouts ? { timeouts } : {}) };
 }
 
+/**
+ * The keys of the virtual servers that each file declares, by its path. After `readIpvs` it reads no line again.
+ * @param resolved what `readIpvs` reads without problems
+ */
+export function serversByFile(resolved: ResolvedVirtual, host: IpvsHost): ReadonlyMap<string, readonly string[]> {
+  const keysOf = (file: ResolvedVirtualFile): readonly string[] =>
+    readLines(file, 'ipvs', host, []).flatMap(({ value }) =>
+      value.kind === 'virtual' ? [virtualKey(value.server)] : [],
+    );
+  return new Map(resolved.ipvs.map((file) => [file.path, keysOf(file)]));
+}
+
 function complain(problems: Problem[], file: ResolvedVirtualFile, line: number, wrong: string | undefined): void {
   if (wrong !== undefined) problems.push(refusedLine(file.path, line, wrong));
 }

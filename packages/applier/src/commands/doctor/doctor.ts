@@ -12,9 +12,7 @@ import { arrivedFacts } from '../../examine/node.ts';
 import { SavedTables } from '../../examine/tables.ts';
 import type { Arrival } from '../../inbox/inbox.ts';
 import type { Run } from '../../kernel/command.ts';
-import { readMachine } from '../../kernel/facts.ts';
 import { runChildren } from '../../kernel/run.ts';
-import { procTunables } from '../../kernel/sysctl.ts';
 import { messageOf } from '../../message.ts';
 import { exitCodes } from '../../ports/outcome.ts';
 import { peek } from '../../state/peek.ts';
@@ -78,7 +76,7 @@ async function factsOf(config: SluicedConfig, target: ExaminedTarget, isLive: bo
     const differences = reconciler.differences();
     void differences.catch(() => undefined);
     const record = peek(config.state);
-    const arrived = arrivedFacts(await bundleOf(config), config, record, readMachine(procTunables).addresses);
+    const arrived = arrivedFacts(await bundleOf(config), config, record);
     return await examine(
       {
         config,
@@ -87,7 +85,7 @@ async function factsOf(config: SluicedConfig, target: ExaminedTarget, isLive: bo
         active: journal.active?.state,
         store: backend,
         isLive,
-        arrived,
+        nodeAddresses: arrived.nodeAddresses,
         differences: () => differences,
         saved,
         cannotWrite: async () => {

@@ -56,7 +56,7 @@ export class Counting {
     const state = this.#state;
     if (!state || !this.#node.config.countTraffic) return undefined;
     if (isOfServers(state)) {
-      const reading = trafficOfServers(await statisticsOfServers());
+      const reading = trafficOfServers(await statisticsOfServers(), state);
       return this.#services.takeTraffic(reading, true, performance.now());
     }
     const conntrack = findTool('conntrack');
@@ -70,7 +70,7 @@ export class Counting {
     const state = this.#state;
     if (!state || state.nft || !this.#node.config.countConnections) return undefined;
     return isOfServers(state)
-      ? countsOfServers(await statisticsOfServers())
+      ? countsOfServers(await statisticsOfServers(), state)
       : readRuleCounts(this.#node.tools, runChildren());
   }
 
