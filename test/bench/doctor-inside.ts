@@ -1,17 +1,20 @@
 // How long `sluiced doctor` takes on a node with many Services. Runs inside network and mount namespaces of its own, started by doctor.ts,
-// with the number of Services and the store of mode iptables, or `nftables`. Prints one JSON line.
+// with the number of Services, the store of mode iptables, or `nftables`, and the rounds. Prints one JSON line.
 import { execFileSync, spawnSync } from 'node:child_process';
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { bundleProgram } from '../../tools/bundle.ts';
+import type { DoctorCosts, Taken } from './doctor.ts';
 import { publish } from './inbox.ts';
 import { mustBeInNamespace } from './in-namespace.ts';
+import { median } from './measure.ts';
 
 mustBeInNamespace();
 const services = Number(process.argv[2] ?? 10_000);
 /** `nft`, `legacy`: the store of mode iptables; `nftables`: that mode. */
 const way = process.argv[3] ?? 'nft';
+const rounds = Number(process.argv[4] ?? 1);
 const scratch = mkdtempSync(join(tmpdir(), 'sluice-doctor-'));
 process.on('exit', () => rmSync(scratch, { recursive: true, force: true }));
 const [bundle, state] = [join(scratch, 'rendered'), join(scratch, 'state')];
@@ -32,20 +35,43 @@ function processorSeconds(): number {
   return fields.slice(13, 15).reduce((sum, ticks) => sum + Number(ticks), 0) / 100;
 }
 
-const before = processorSeconds();
-const started = performance.now();
-const ran = spawnSync(process.execPath, [program, 'doctor', '-c', config, '-o', 'json'], {
-  encoding: 'utf8',
-  maxBuffer: 2 ** 26,
+function taken(work: () => void): Taken {
+  const [before, started] = [processorSeconds(), performance.now()];
+  work();
+  return { seconds: (performance.now() - started) / 1000, processor: processorSeconds() - before };
+}
+
+let printed = '';
+const doctor = (): void => {
+  const args = [program, 'doctor', '-c', config, '-o', 'json'];
+  printed = spawnSync(process.execPath, args, { encoding: 'utf8', maxBuffer: 2 ** 26 }).stdout;
+};
+const commands =
+  way === 'nftables'
+    ? [['nft', 'list', 'table', 'inet', 'sluice']]
+    : [[`iptables-${way}-save`], [`ip6tables-${way}-save`]];
+const tools = (): void => {
+  for (const [file = '', ...args] of commands) execFileSync(`/usr/sbin/${file}`, args, { stdio: 'ignore' });
+};
+
+const runs = { ours: [] as Taken[], again: [] as Taken[], tools: [] as Taken[] };
+for (let round = 0; round < rounds; round++) {
+  runs.ours.push(taken(doctor));
+  runs.tools.push(taken(tools));
+  runs.again.push(taken(doctor));
+}
+const middle = (all: readonly Taken[]): Taken => ({
+  seconds: median(all.map(({ seconds }) => seconds)),
+  processor: median(all.map(({ processor }) => processor)),
 });
-const seconds = (performance.now() - started) / 1000;
-const { unread, cause } = JSON.parse(ran.stdout) as {
+const { unread, cause } = JSON.parse(printed) as {
   unread: readonly { what: string; because: string }[];
   cause: { code: string } | null;
 };
-const result = {
-  seconds,
-  processor: processorSeconds() - before,
+const result: DoctorCosts = {
+  ours: middle(runs.ours),
+  again: middle(runs.again),
+  tools: middle(runs.tools),
   unread: unread.map(({ what, because }) => `${what} (${because})`),
   cause: cause?.code ?? 'none',
 };

@@ -10,6 +10,7 @@ import { coldBench } from './cold.ts';
 import { archiveBench } from './archive.ts';
 import { commentsBench } from './comments.ts';
 import { clusterList, daemonSet, type ClusterShape } from './data.ts';
+import { doctorBench } from './doctor.ts';
 import { ipvsBench } from './ipvs.ts';
 import { interleave, ms, ratio, report, runMeasured } from './measure.ts';
 import { phasesBench } from './phases.ts';
@@ -21,6 +22,7 @@ import { kernelBench } from './kernel.ts';
 import { nftablesBench } from './nftables.ts';
 import { nodeBench } from './node.ts';
 import { executablesBench } from './executables.ts';
+import { trafficBench } from './traffic.ts';
 import { watchBench } from './watch.ts';
 
 const usage = `Usage: ./dev bench
@@ -183,6 +185,8 @@ oneEndpoint(10_000);
 await inboxBench(10_000);
 coldBench(10_000);
 nodeBench(10_000);
+doctorBench(10_000, rounds);
+trafficBench(10_000, 250_000);
 commentsBench(10_000);
 await watchBench(sluice, { services: 10_000, endpointsPerService: 5, nodes: 100 });
 await kernelBench(sluice);

@@ -87,6 +87,10 @@ const traffic = await costOf(async () => {
   told.takeTraffic(reading, true, performance.now());
   live = [...reading.values()].flatMap((own) => [...own.values()]).reduce((sum, one) => sum + one.live, 0);
 });
+const tool = await costOf(async () => {
+  for (const family of ['ipv4', 'ipv6'])
+    await run({ file: findTool('conntrack') ?? '', args: ['-L', '-f', family], onOutput: () => undefined });
+});
 const newConnections = await costOf(async () => {
   const nft = active.nft && (await new NftCounts(findTool('nft') ?? 'nft', run).read());
   const reading = active.nft
@@ -114,4 +118,6 @@ async function resident(isCounting: boolean): Promise<number> {
 
 const tracked = Number(readFileSync('/proc/sys/net/netfilter/nf_conntrack_count', 'utf8'));
 const memory = [await resident(false), await resident(true)];
-process.stdout.write(`${JSON.stringify({ connections: tracked, newConnections, traffic, resident: memory, live })}\n`);
+process.stdout.write(
+  `${JSON.stringify({ connections: tracked, newConnections, traffic, tool, resident: memory, live })}\n`,
+);

@@ -1,10 +1,11 @@
-// What it costs to read connections with `countConnections` and `countTraffic`: `node test/bench/traffic.ts [SERVICES] [CONNECTIONS]`, as root.
+// What it costs to read connections with `countConnections` and `countTraffic`. Run by itself, as root:
+// `node test/bench/traffic.ts [SERVICES] [CONNECTIONS] [WAY,…]`.
 // The connections are entries of the kernel's own table, whose limit is one for all namespaces: figures of a million are four times those of
 // 250,000 where the machine allows no more.
 import { execFileSync } from 'node:child_process';
 import { loadavg } from 'node:os';
 import { join } from 'node:path';
-import { report } from './measure.ts';
+import { ratio, report } from './measure.ts';
 
 /** The output of traffic-inside.ts. */
 interface TrafficCosts {
@@ -12,14 +13,23 @@ interface TrafficCosts {
   /** Seconds of a processor for one reading, with its tools. */
   readonly newConnections: number;
   readonly traffic: number;
+  /** Of `conntrack -L` alone. */
+  readonly tool: number;
   /** Megabytes of the daemon: without and with both. */
   readonly resident: readonly [number, number];
   readonly live: number;
 }
 
-const services = Number(process.argv[2] ?? 10_000);
-const connections = Number(process.argv[3] ?? 250_000);
-for (const way of process.argv[4]?.split(',') ?? ['nft', 'nftables']) {
+/** On a node of each way. Needs root. @param ways the store of mode iptables, or `nftables` */
+export function trafficBench(
+  services: number,
+  connections: number,
+  ways: readonly string[] = ['nft', 'nftables'],
+): void {
+  for (const way of ways) ofWay(services, connections, way);
+}
+
+function ofWay(services: number, connections: number, way: string): void {
   const script = join(import.meta.dirname, 'traffic-inside.ts');
   const command = ['-n', '-m', 'sh', '-c', 'mount -t tmpfs tmpfs /run && exec "$@"', 'sh'];
   const args = [...command, process.execPath, script, String(services), String(connections), way];
@@ -31,7 +41,7 @@ for (const way of process.argv[4]?.split(',') ?? ['nft', 'nftables']) {
     `live connections, ${title}, ${costs.connections} tracked`,
     `${costs.traffic.toFixed(2)} s`,
     'each reading, in 0.5 % of a processor',
-    `every ${Math.max(10, Math.round(costs.traffic * 200))} s; ${costs.live} found; load ${load} before`,
+    `every ${Math.max(10, Math.round(costs.traffic * 200))} s; ${costs.live} found; conntrack -L alone ${costs.tool.toFixed(2)} s, ratio ${ratio(costs.traffic, costs.tool)}; load ${load} before`,
   );
   report(
     `new connections, ${title}`,
@@ -46,3 +56,6 @@ for (const way of process.argv[4]?.split(',') ?? ['nft', 'nftables']) {
     `${without.toFixed(0)} MB without`,
   );
 }
+
+if (import.meta.main)
+  trafficBench(Number(process.argv[2] ?? 10_000), Number(process.argv[3] ?? 250_000), process.argv[4]?.split(','));
