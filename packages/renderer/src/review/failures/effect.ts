@@ -12,17 +12,23 @@ export interface PortEffect {
   readonly after: number;
   /** No node that is left has an endpoint to use: connections are rejected everywhere. */
   readonly isGone: boolean;
-  /** Nodes that are left and lose their own last endpoint, by the policy for which that counts; in byte order. */
-  readonly without: readonly { readonly policy: LocalPolicy; readonly nodes: readonly string[] }[];
+  /** Nodes that are left and have no endpoint to use any more, by what makes them need one of their own; in byte order. */
+  readonly without: readonly { readonly policy: OwnEndpoints; readonly nodes: readonly string[] }[];
   /** Frontends on which no node answers clients from outside any more. */
   readonly dark: readonly string[];
   /** Zones whose hinted endpoints are gone, so that their traffic goes to other zones; in byte order. */
   readonly leaving: readonly string[];
-  /** The greatest share of one endpoint after the failure, and what that endpoint had before, 0 to 1 (`sharesOf`). */
+  /**
+   * The greatest share after the failure of an endpoint that gets more by it, and what that endpoint had before, 0 to 1 (`sharesOf`);
+   * without an endpoint where none gets more.
+   */
   readonly share: { readonly before: number; readonly after: number; readonly endpoint: string };
 }
 
-export type LocalPolicy = 'internalTrafficPolicy Local' | 'externalTrafficPolicy Local';
+type LocalPolicy = 'internalTrafficPolicy Local' | 'externalTrafficPolicy Local';
+
+/** Why nodes have no endpoint where other nodes have some: a policy, or what their profile declares (`profile edge`). */
+export type OwnEndpoints = LocalPolicy | `profile ${string}`;
 
 /** Whether a failure does more than leave fewer endpoints. @param mostShare the share that one endpoint may get, 0 to 1 */
 export function isBroken(effect: PortEffect, mostShare: number): boolean {
@@ -30,9 +36,12 @@ export function isBroken(effect: PortEffect, mostShare: number): boolean {
   return isGone || without.length > 0 || dark.length > 0 || passes(effect, mostShare);
 }
 
-/** Whether an endpoint comes to have more than it may have: one that had more before does not count. */
+/**
+ * Whether a failure gives an endpoint more than it may have, or still more: of two endpoints, which have a half each, the one that is
+ * left counts for a limit of 40 %, too.
+ */
 export function passes({ isGone, share }: PortEffect, mostShare: number): boolean {
-  return !isGone && share.after > mostShare + epsilon && share.before <= mostShare + epsilon;
+  return !isGone && share.after > mostShare + epsilon;
 }
 
 /** Sums of fractions differ in their last bits. */
@@ -66,13 +75,15 @@ export function baselineOf(port: DeclaredPort, all: Survivors): Baseline {
 
 /**
  * Judges a failure for one port.
- * @returns undefined when no endpoint that traffic uses is lost
+ * @returns undefined when no endpoint that traffic uses is lost, and when other nodes are left but none of the port's profiles: nobody
+ * uses this declaration then
  */
 export function effectOn(port: DeclaredPort, old: Baseline, { isLost, survivors }: Outage): PortEffect | undefined {
   if (old.used === 0 || !port.endpoints.some((one) => isLost(one) && isServing(one))) return undefined;
+  if (survivors.zones.size > 0 && survivors.byZone(port.profiles).size === 0) return undefined;
   const rest = port.endpoints.filter((endpoint) => !isLost(endpoint));
   const left = usable(rest).length;
-  const isGone = left === 0 || survivors.byZone(port.profiles).size === 0;
+  const isGone = left === 0 || survivors.zones.size === 0;
   const locals = localLists(rest);
   const stays = (node: string): boolean => survivors.has(node, port.profiles);
   const bereft = isGone ? [] : old.locals.filter((node) => stays(node) && !locals.has(node)).toSorted(compareText);
@@ -110,11 +121,12 @@ function leaving(
   return hinted.filter((zone) => zones.has(zone) && !byZone.has(zone)).toSorted(compareText);
 }
 
-/** The endpoint with the greatest share after a failure; of equal ones that which had least before, then the first by text. */
+/** The endpoint that gets the greatest share by a failure; of equal ones that which had least before, then the first by text. */
 function greatest(after: ReadonlyMap<string, number>, before: ReadonlyMap<string, number>): PortEffect['share'] {
   let found = { before: 0, after: 0, endpoint: '' };
   for (const [endpoint, share] of after) {
     const one = { before: before.get(endpoint) ?? 0, after: share, endpoint };
+    if (one.after <= one.before + epsilon) continue;
     const more = one.after - found.after;
     const less = found.before - one.before;
     if (more > epsilon || (more > -epsilon && (less > epsilon || (less > -epsilon && endpoint < found.endpoint))))

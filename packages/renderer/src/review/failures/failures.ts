@@ -4,6 +4,7 @@ import type { BundleView } from '../bundle/view.ts';
 import { type Baseline, baselineOf, effectOn, type PortEffect } from './effect.ts';
 import { allNodes, type FailedPlace, type Outage, outageOf } from './failure.ts';
 import { type DeclaredPort, declaredPorts } from './ports.ts';
+import { usable } from './selection.ts';
 
 /** The failures of a bundle, and what each does. */
 export interface Failures {
@@ -34,6 +35,7 @@ export function failuresOf(view: BundleView): Failures {
     return known;
   };
   const index = indexOf(ports);
+  const declarations = Map.groupBy(ports, declarationKey);
   const places: Record<FailedPlace['kind'], readonly string[]> = {
     node: sorted([...view.nodes.keys(), ...index.node.keys()]),
     zone: sorted([...[...view.nodes.values()].flatMap(({ zone }) => zone ?? []), ...index.zone.keys()]),
@@ -47,15 +49,40 @@ export function failuresOf(view: BundleView): Failures {
       const hit = new Set(failed.flatMap((place) => hitBy(index, place, view)));
       const lost = new Set<string>();
       for (const { endpoints } of hit) for (const one of endpoints) if (outage.isLost(one)) lost.add(one.text);
+      const effects = [...hit].flatMap((port) => effectOn(port, baseline(port), outage) ?? []);
       return {
         outage,
         endpoints: lost.size,
-        effects: [...hit]
-          .flatMap((port) => effectOn(port, baseline(port), outage) ?? [])
-          .toSorted((a, b) => compareText(a.port.key, b.port.key) || compareText(a.port.family, b.port.family)),
+        effects: goneEverywhere(effects, declarations, outage).toSorted(
+          (a, b) => compareText(a.port.key, b.port.key) || compareText(a.port.family, b.port.family),
+        ),
       };
     },
   };
+}
+
+const declarationKey = ({ key, family }: DeclaredPort): string => `${key} ${family}`;
+
+/**
+ * Effects on ports that profiles declare differently: one that is gone for a profile, but not for another one with nodes, is gone on the
+ * nodes of the first alone.
+ */
+function goneEverywhere(
+  effects: readonly PortEffect[],
+  declarations: ReadonlyMap<string, readonly DeclaredPort[]>,
+  { isLost, survivors }: Outage,
+): readonly PortEffect[] {
+  const isServed = ({ endpoints, profiles }: DeclaredPort): boolean =>
+    survivors.byZone(profiles).size > 0 && usable(endpoints.filter((one) => !isLost(one))).length > 0;
+  return effects.map((effect): PortEffect => {
+    const { port, isGone } = effect;
+    if (!isGone || !declarations.get(declarationKey(port))!.some(isServed)) return effect;
+    const without = port.profiles.flatMap((profile): PortEffect['without'] => {
+      const nodes = [...survivors.zones.keys()].filter((node) => survivors.has(node, [profile]));
+      return nodes.length === 0 ? [] : [{ policy: `profile ${profile}`, nodes }];
+    });
+    return { ...effect, isGone: false, without, dark: [] };
+  });
 }
 
 const sorted = (names: readonly string[]): readonly string[] => [...new Set(names)].toSorted(compareText);

@@ -121,9 +121,10 @@ function observed(before: Traffic, after: Traffic): object {
   };
 }
 
-/** The greatest share after a failure, and the least that an endpoint with this share had before. */
+/** The greatest share after a failure of an endpoint that gets more by it, and the least that one with this share had before. */
 function shareOfMost(before: Traffic, after: Traffic): object {
-  const [was, is] = [sharesIn(before), sharesIn(after)];
+  const was = sharesIn(before);
+  const is = new Map([...sharesIn(after)].filter(([end, share]) => share > (was.get(end) ?? 0) + 1e-6));
   const most = Math.max(0, ...is.values());
   const had = [...is].flatMap(([end, share]) => (share > most - 1e-6 ? [was.get(end) ?? 0] : []));
   return { before: Math.min(1, ...(had.length === 0 ? [0] : had)).toFixed(6), after: most.toFixed(6) };

@@ -1,3 +1,4 @@
+import type { BundleFiles } from '@sluice/bundle';
 import { expect, test } from 'vitest';
 import { printWhatIf } from '../../emit/review/what-if.ts';
 import type { PolicySettings } from '../policy/settings.ts';
@@ -99,8 +100,9 @@ test('places that fail together', () => {
 test.each([
   [60, 0],
   [49, 1],
-  [33, 0],
-])('a share of more than %i %% counts where it was less before', (sharePercent, overloaded) => {
+  [33, 1],
+  [20, 1],
+])('a share that a failure raises above %i %% counts, whatever it was before', (sharePercent, overloaded) => {
   // Of three endpoints two are left: 50 % instead of 33.3 %.
   const { effects } = rowOf(judge({ sharePercent }), 'node', 'node-2');
   expect(effects.filter(({ port }) => port.service === 'shop/spread')).toHaveLength(overloaded);
@@ -111,7 +113,38 @@ test('an endpoint that gets too much counts, though another one had as much befo
   const { effects } = rowOf(judge({ endpoints: true, sharePercent: 60 }), 'endpoint', '10.244.1.9');
   expect(effects).toMatchObject([{ share: { endpoint: '10.244.3.9:8080', after: 1 } }]);
   expect(effects[0]!.share.before).toBeCloseTo(1 / 3);
-  expect(rowOf(judge({ endpoints: true, sharePercent: 60 }), 'endpoint', '10.244.3.9').overloaded).toBe(0);
+  // Without the second one the first has all, too: it had two thirds, more than it may have.
+  expect(rowOf(judge({ endpoints: true, sharePercent: 60 }), 'endpoint', '10.244.3.9').overloaded).toBe(1);
+});
+
+/** The bundle with node 3 in a profile of its own, in which a Service has a declaration of its own. */
+function withEdge(edit: (text: string) => string): BundleFiles {
+  const files = new Map(bundle);
+  for (const [path, text] of bundle) {
+    if (path.startsWith('profiles/default/')) files.set(path.replace('default', 'edge'), text);
+    if (path === 'nodes/node-3/node.yaml') files.set(path, text.replace('profile: default', 'profile: edge'));
+  }
+  const own = 'profiles/edge/services/shop/alone.iptables';
+  files.set(own, edit(files.get(own)!));
+  return files;
+}
+
+const alsoOnNode3 = (text: string): string =>
+  text.replace(/^(# endpoint http) .*$/m, (line) => `${line}\n# endpoint http 10.244.3.5:8080 node-3`);
+
+test('a port that is gone for one profile alone is taken from the nodes of that profile', () => {
+  const files = withEdge(alsoOnNode3);
+  const asked = { without: [], endpoints: false, sharePercent: 100, settings: {}, today: '2026-11-21' } as const;
+  const judged = whatIf(files, asked);
+  if (!('rows' in judged)) throw new Error(judged[0]?.message);
+  const of = (name: string): FailureRow['effects'] =>
+    rowOf(judged, 'node', name).effects.filter(({ port }) => port.service === 'shop/alone');
+  expect(rowOf(judged, 'node', 'node-1')).toMatchObject({ gone: 0, partly: 1 });
+  expect(of('node-1')).toMatchObject([
+    { isGone: false, without: [{ policy: 'profile default', nodes: ['node-2'] }], dark: [] },
+  ]);
+  // The only node of the profile: nobody is left who would use its declaration.
+  expect(of('node-3')).toEqual([]);
 });
 
 test('names the rules of the policy that hold now and are broken then, unless they are waived', () => {
