@@ -2,6 +2,7 @@ import type { BundleFiles } from '@sluice/bundle';
 import { expect, test } from 'vitest';
 import { type BundleDiff, diffBundles, isSame } from './diff.ts';
 import { bundleOf, edited } from '../example.fixture.ts';
+import { bundleOf as shortBundle } from '../policy/bundle.fixture.ts';
 import { nftBundle, nftService } from '../nft.fixture.ts';
 import { outcomeText, sourceText, verdictText } from '../report/words.ts';
 
@@ -221,5 +222,24 @@ test('facts of mode nftables change with a scheduler and a weight', () => {
   expect(change?.changes.map(({ what, old, new: after }) => [what, old, after])).toEqual([
     ['scheduler', 'random', 'maglev 1009'],
     ['weight', '10.244.2.7:8080 1', '10.244.2.7:8080 3'],
+  ]);
+});
+
+test('the same change that takes the last endpoint of one profile alone is a change of each profile', () => {
+  const [first, second] = ['10.244.1.5 node-a z1', '10.244.2.5 node-b z2'];
+  const webWith = (endpoints: readonly string[]): BundleFiles =>
+    shortBundle([{ name: 'web', clusterIPs: ['10.96.0.30'], endpoints }]);
+  const withEdge = (files: BundleFiles, edge: BundleFiles): BundleFiles =>
+    new Map([
+      ...files,
+      ...[...edge].flatMap(([path, text]): readonly [string, string][] =>
+        path.startsWith('profiles/default/') ? [[path.replace('default', 'edge'), text]] : [],
+      ),
+      ['nodes/node-b/node.yaml', files.get('nodes/node-b/node.yaml')!.replace('profile: default', 'profile: edge')],
+    ]);
+  const diff = diffOf(withEdge(webWith([first]), webWith([first, second])), withEdge(webWith([]), webWith([second])));
+  expect(diff.services.map(({ profiles, emptied }) => [profiles, emptied])).toEqual([
+    [['default'], ['shop/web:http 80/TCP']],
+    [['edge'], []],
   ]);
 });

@@ -35,9 +35,11 @@ export function serviceChanges(
     const changes = factChanges(old, fresh);
     if (changes.length === 0) continue;
     const kind = old === undefined ? 'added' : fresh === undefined ? 'removed' : 'changed';
-    const key = JSON.stringify([service, family, kind, changes]);
+    const emptied = emptiedPorts(old, fresh);
+    // Where profiles have other endpoints, the same change may take the last one of a profile alone.
+    const key = JSON.stringify([service, family, kind, changes, emptied]);
     const profiles = [...(merged.get(key)?.profiles ?? []), profile];
-    merged.set(key, { service, family, profiles, kind, changes, emptied: emptiedPorts(old, fresh) });
+    merged.set(key, { service, family, profiles, kind, changes, emptied });
   }
   const nodesIn = (profile: string): number => nodesOfProfile(after, profile).length;
   return [...merged.values()].map((change) => ({
