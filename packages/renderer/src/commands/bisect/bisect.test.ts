@@ -1,8 +1,9 @@
 import { execFileSync } from 'node:child_process';
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { bundleLimits, printReceipt, receiptFile, summariseNode } from '@sluice/bundle';
+import { type BundleFiles, bundleLimits, printReceipt, receiptFile, summariseNode } from '@sluice/bundle';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { BundleHistory, type HistoryStep } from '../../load/git/history.ts';
 import { readTree } from '../../load/tree.ts';
 import { type Ran, sluice } from '../in-process.fixture.ts';
 import { SampleRepository } from './repository.fixture.ts';
@@ -43,6 +44,19 @@ describe('sluice bisect', () => {
     expect(found.stdout).toMatch(/after, in [0-9a-f]{12}:\n {4}100 % REJECT\n/);
     expect(found.stdout).toContain('    profiles/default/services/shop/web.iptables\n');
     expect(Number(/(\d+) steps? for 7 commits/.exec(found.stdout)?.[1])).toBeLessThanOrEqual(3);
+  });
+
+  test('a history with too little memory for two bundles reads each of them again', () => {
+    const commits = [[5, 6], [7]].map((last) => {
+      repository.endpoints(...last);
+      return repository.commit();
+    });
+    const history = new BundleHistory(repository.bundle, 1);
+    const webOf = (commit: string): unknown => {
+      const files = history.filesOf('node-1', history.step(commit) as HistoryStep) as BundleFiles;
+      return files.get('profiles/default/services/shop/web.iptables')?.match(/^# endpoint .*$/gm)?.length;
+    };
+    expect([...commits, ...commits].map(webOf)).toEqual([2, 1, 2, 1]);
   });
 
   test('leaves out commits that do not change the bundle', async () => {

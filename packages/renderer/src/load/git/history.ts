@@ -15,20 +15,30 @@ export interface HistoryStep {
 
 /** The most commits between two ends of a history. */
 const commitsMax = 1_000_000;
+/** The most characters of texts that are kept: those of some bundles of 10,000 Services, whose files are mostly the same. */
+const keptCharactersMax = 256 * 1024 * 1024;
 
 /**
- * The history of a bundle in Git. Objects are read, the work tree is not touched. Each blob is read once.
+ * The history of a bundle in Git. Objects are read, the work tree is not touched. Each blob is read once, unless the bundles of a
+ * history have too little in common to be kept.
  */
 export class BundleHistory {
   readonly place: BundlePlace;
   readonly #dir: string;
-  readonly #texts = new Map<string, string>();
+  /** By blob. */
+  #texts = new Map<string, string>();
+  #characters = 0;
+  readonly #charactersMax: number;
   /** By node and tree. They share their texts. */
   readonly #files = new Map<string, BundleFiles>();
 
-  /** @param dir the bundle directory; one that is not in the work tree is looked for below the current directory */
-  constructor(dir: string) {
+  /**
+   * @param dir the bundle directory; one that is not in the work tree is looked for below the current directory
+   * @param charactersMax of texts that are kept beside those of one bundle
+   */
+  constructor(dir: string, charactersMax = keptCharactersMax) {
     this.#dir = dir;
+    this.#charactersMax = charactersMax;
     this.place = existsSync(dir) ? { directory: dir, path: '.' } : { directory: '.', path: dir.replace(/\/+$/, '') };
   }
 
@@ -102,15 +112,17 @@ export class BundleHistory {
       const entries = listBlobs(this.place, tree);
       const wrong = notABundle(name, entries);
       if (wrong) return wrong;
-      const own = nodeFile(node);
-      const file = entries.find(({ path }) => path === own);
+      const nodePath = nodeFile(node);
+      const file = entries.find(({ path }) => path === nodePath);
       if (!file) return unknownNode(name, node);
-      const read = readNode(own, this.#read([file]).get(own) ?? '');
+      const read = readNode(nodePath, this.#read([file]).get(nodePath) ?? '');
       if ('code' in read) return read;
       const profile = profileFile(read.profile).replace(/profile\.yaml$/, '');
       const isNodes = (path: string): boolean =>
-        path === own || path === clusterFile || path === quarantineFile || path.startsWith(profile);
-      const files = this.#read(entries.filter(({ path }) => isNodes(path)));
+        path === nodePath || path === clusterFile || path === quarantineFile || path.startsWith(profile);
+      const own = entries.filter(({ path }) => isNodes(path));
+      const files = this.#read(own);
+      if (this.#characters > this.#charactersMax) this.#keepOnly(own);
       this.#files.set(`${node} ${tree}`, files);
       return files;
     });
@@ -118,9 +130,19 @@ export class BundleHistory {
 
   #read(entries: readonly BlobEntry[]): BundleFiles {
     const fresh = new Set(entries.flatMap(({ blob }) => (this.#texts.has(blob) ? [] : [blob])));
-    for (const [blob, text] of readBlobs(this.place, [...fresh])) this.#texts.set(blob, text);
+    for (const [blob, text] of readBlobs(this.place, [...fresh])) {
+      this.#texts.set(blob, text);
+      this.#characters += text.length;
+    }
     const sorted = entries.toSorted((a, b) => compareText(a.path, b.path));
     return new Map(sorted.map(({ path, blob }) => [path, this.#texts.get(blob)!]));
+  }
+
+  /** Forgets all texts but those of some files. */
+  #keepOnly(entries: readonly BlobEntry[]): void {
+    this.#files.clear();
+    this.#texts = new Map(entries.map(({ blob }) => [blob, this.#texts.get(blob)!]));
+    this.#characters = [...this.#texts.values()].reduce((sum, { length }) => sum + length, 0);
   }
 
   /** The commit at which two lines of history part; undefined where they share none. */
