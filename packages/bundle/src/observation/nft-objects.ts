@@ -1,9 +1,7 @@
-import { compareText } from '@sluice/netfilter';
+import { compareText, type Json, objectOf } from '@sluice/netfilter';
 import type { NftObject, NftTable } from './observation.ts';
 
-type Json = Readonly<Record<string, unknown>>;
 const textOf = (value: unknown): string => (typeof value === 'string' ? value : '');
-const objectOf = (value: unknown): Json => (typeof value === 'object' && value !== null ? (value as Json) : {});
 
 /**
  * The tables with a base chain that packets of Services meet, out of the objects that `nft -j list ruleset` or `list table` prints. Tables

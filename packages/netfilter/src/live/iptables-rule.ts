@@ -263,7 +263,7 @@ const optionOf = (words: readonly string[], name: string): string | undefined =>
 };
 
 /** Targets that change nothing that decides about a packet of a Service. */
-const harmless: ReadonlySet<string> = new Set([
+export const harmlessTargets: ReadonlySet<string> = new Set([
   'LOG',
   'NFLOG',
   'TCPMSS',
@@ -283,7 +283,7 @@ const harmless: ReadonlySet<string> = new Set([
 ]);
 
 function effectOf(name: string, rest: readonly string[], family: Family): Effect | undefined {
-  if (harmless.has(name)) return { kind: 'none' };
+  if (harmlessTargets.has(name)) return { kind: 'none' };
   switch (name) {
     case 'ACCEPT':
       return { kind: 'accept' };

@@ -2,7 +2,7 @@ import { parseAddress } from '../rules/address.ts';
 import type { RuleHit } from '../trace/packet.ts';
 import { type Field, fieldOf } from './nft-fields.ts';
 import { printStatements } from './nft-print.ts';
-import { Elements, type Json, listOf, objectOf, textOf } from './nft-values.ts';
+import { Elements, elementsOf, type Json, listOf, objectOf, textOf } from './nft-values.ts';
 import type { Chosen, Effect, LiveHook, LiveRule, LiveTest, SourceTest } from './rule.ts';
 import type { TraceFlow } from '../trace/flow.ts';
 import { always, networkIn, not } from './tests.ts';
@@ -119,15 +119,9 @@ function readMatch({ op, left, right }: Json, reading: Reading): void {
     reading.tests.push(isNegated ? not(remembered) : remembered);
     return;
   }
-  const elements = set?.elements ?? new Elements(anonymous(right), false);
+  const elements = set?.elements ?? elementsOf(right);
   const test = memberTest(all, elements);
   addTest(all, elements, isNegated ? not(test) : test, reading);
-}
-
-/** A value, a list of states, or an anonymous set. */
-function anonymous(right: unknown): readonly unknown[] {
-  const set = objectOf(right)['set'];
-  return Array.isArray(set) ? set : Array.isArray(right) ? right : [right];
 }
 
 /** `meta mark & 0x4000`: the mask; `meta mark` alone: all bits. */

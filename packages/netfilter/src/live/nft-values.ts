@@ -58,6 +58,12 @@ export class Elements {
   }
 }
 
+/** The right side of a match: a value, a list of states, or an anonymous set. */
+export function elementsOf(right: unknown): Elements {
+  const set = objectOf(right)['set'];
+  return new Elements(Array.isArray(set) ? set : Array.isArray(right) ? right : [right], false);
+}
+
 const isHeld = (part: ElementPart | undefined, value: string): boolean =>
   part !== undefined && (part.holds ? part.holds(value) : part.text === value);
 

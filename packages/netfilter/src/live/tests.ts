@@ -43,7 +43,7 @@ export function fromNetworks(networks: readonly Cidr[], isNegated: boolean): Sou
 export const fromInterfaces = (names: readonly string[], isNegated: boolean): SourceTest => ({
   test: (_flow, hook) => {
     // A packet of the node has no incoming interface; the kernel compares with an empty name.
-    return yes(names.some((name) => isInterface(name, hook.in)) !== isNegated);
+    return yes(names.some((name) => matchesInterface(name, hook.in)) !== isNegated);
   },
   networks: () => [],
   interfaces: names.filter((name) => name !== 'lo' && name !== '+').map((name) => name.replace(/\+$/, '0')),
@@ -54,10 +54,11 @@ export const toInterfaces =
   (flow: TraceFlow, hook: LiveHook) => {
     if (hook.name === 'PREROUTING' || hook.name === 'INPUT') return 0;
     const out = hook.isLocal(flow.destination) ? 'lo' : hook.outOf(flow.destination);
-    return out === undefined ? undefined : yes(names.some((name) => isInterface(name, out)));
+    return out === undefined ? undefined : yes(names.some((name) => matchesInterface(name, out)));
   };
 
-export const isInterface = (pattern: string, name: string): boolean =>
+/** Whether an interface has a name, or a name that begins as a pattern does: `cali+`. */
+export const matchesInterface = (pattern: string, name: string): boolean =>
   pattern.endsWith('+') ? name.startsWith(pattern.slice(0, -1)) : name === pattern;
 
 /** @param ranges both ends included */

@@ -1,5 +1,5 @@
-import { cidrContains } from '@sluice/netfilter';
-import { all, type HookPacket, known, type Match, not } from './packet.ts';
+import { matchesInterface, portsIn, wordsOf } from '@sluice/netfilter';
+import { all, type HookPacket, isWithin, known, type Match, not, yesNo } from './packet.ts';
 
 /** A rule of `iptables-save`: whether a packet matches, and what follows. */
 export interface ReadRule {
@@ -16,10 +16,10 @@ const perhaps: Test = () => 'perhaps';
 
 /** Options with one value, and what they ask. An option that is not listed matches perhaps. */
 const options: Readonly<Record<string, (value: string) => Test>> = {
-  '-s': (cidr) => (packet) => known(packet.source, (source) => inNetwork(cidr, source)),
-  '-d': (cidr) => (packet) => (inNetwork(cidr, packet.destination) ? 'yes' : 'no'),
-  '-i': (name) => (packet) => known(packet.in, (value) => isInterface(name, value)),
-  '-o': (name) => (packet) => known(packet.out, (value) => isInterface(name, value)),
+  '-s': (network) => (packet) => (packet.source === undefined ? 'perhaps' : isWithin(network, packet.source)),
+  '-d': (network) => (packet) => isWithin(network, packet.destination),
+  '-i': (name) => (packet) => known(packet.in, (value) => matchesInterface(name, value)),
+  '-o': (name) => (packet) => known(packet.out, (value) => matchesInterface(name, value)),
   '-p': (name) => (packet) => protocolOf(name, packet),
   '--dport': (ports) => (packet) => (packet.isReply ? 'perhaps' : isPort(ports, packet.port)),
   '--dports': (ports) => (packet) => (packet.isReply ? 'perhaps' : isPort(ports, packet.port)),
@@ -32,8 +32,6 @@ const options: Readonly<Record<string, (value: string) => Test>> = {
   '-m': () => anything,
   '-c': () => anything,
 };
-
-const yesNo = (value: boolean): Match => (value ? 'yes' : 'no');
 
 /** Modules whose options are all judged one by one; any other module matches perhaps. */
 const judged = new Set(['tcp', 'udp', 'sctp', 'comment', 'conntrack', 'state', 'multiport', 'addrtype']);
@@ -51,7 +49,7 @@ const flags = new Set([
 
 /** Reads a rule; undefined for one without a target, which changes nothing. */
 export function readForeign(text: string): ReadRule | undefined {
-  const words = wordsOf(text);
+  const words = wordsOf(text).map((word) => word.text);
   const tests: Test[] = [];
   let target = '';
   let isGoto = false;
@@ -89,36 +87,11 @@ export function readForeign(text: string): ReadRule | undefined {
   return { target, isGoto, matches: (packet) => all(tests.map((test) => test(packet))) };
 }
 
-/** Words of a rule; `"…"` is one, in which a backslash quotes the next character. */
-export const wordsOf = (text: string): readonly string[] =>
-  [...text.matchAll(/"((?:[^"\\]|\\.)*)"|(\S+)/g)].map(
-    ([, quoted, plain]) => quoted?.replaceAll(/\\(.)/g, '$1') ?? plain ?? '',
-  );
-
-export function inNetwork(cidr: string, address: string): boolean {
-  const full = cidr.includes('/') ? cidr : `${cidr}/${cidr.includes(':') ? 128 : 32}`;
-  const mask = /\/(\d+\.\d+\.\d+\.\d+)$/.exec(full)?.[1];
-  const plain = mask === undefined ? full : full.replace(/\/.*$/, `/${prefixOf(mask)}`);
-  return plain.endsWith('/0') || cidrContains(plain, address);
-}
-
-/** `255.255.0.0` → 16 */
-const prefixOf = (mask: string): number =>
-  mask.split('.').reduce((bits, part) => bits + Number(part).toString(2).replaceAll('0', '').length, 0);
-
-/** `cali+` is a prefix. */
-export const isInterface = (pattern: string, name: string): boolean =>
-  pattern.endsWith('+') ? name.startsWith(pattern.slice(0, -1)) : name === pattern;
-
 const protocolOf = (name: string, { protocol }: HookPacket): Match => yesNo(name === protocol || name === 'all');
 
-/** `80`, `1024:65535`, `80,443` */
 function isPort(text: string, port: number): Match {
-  const found = text.split(',').some((part) => {
-    const [from = '', to = from] = part.split(':');
-    return port >= Number(from === '' ? 0 : from) && port <= Number(to === '' ? 65_535 : to);
-  });
-  return yesNo(found);
+  const ranges = portsIn(text);
+  return ranges ? yesNo(ranges.some(([low, high]) => port >= low && port <= high)) : 'perhaps';
 }
 
 /** The first packet of a connection is NEW; its replies are ESTABLISHED. */

@@ -41,6 +41,12 @@ const met = (of: SavedTable, change: Partial<HookPacket> = {}): readonly string[
 test.each<[string, SavedTable, readonly string[]]>([
   ['a rule for another network', table(['-s 192.0.2.0/24 -j DROP']), []],
   ['a rule for its network', table(['-d 10.244.0.0/16 -j DROP']), ['drop -A FORWARD -d 10.244.0.0/16 -j DROP']],
+  ['a mask', table(['-s 10.245.0.0/255.254.0.0 -j DROP']), ['drop -A FORWARD -s 10.245.0.0/255.254.0.0 -j DROP']],
+  [
+    'a mask with a hole, which is not known',
+    table(['-s 10.0.0.0/255.0.255.0 -j DROP']),
+    ['perhaps drop -A FORWARD -s 10.0.0.0/255.0.255.0 -j DROP'],
+  ],
   ['all but its network', table(['! -s 10.244.0.0/16 -j DROP']), []],
   [
     'its port in a list',
@@ -79,6 +85,11 @@ test.each<[string, SavedTable, readonly string[]]>([
     ['drop -P FORWARD DROP'],
   ],
   ['words of rules in a comment', table(['-m comment --comment "x -j DROP" -j ACCEPT'], {}, 'DROP'), []],
+  [
+    'a packet that is not tracked, and goes on',
+    table(['-j CT --notrack', '-j DROP']),
+    ['notrack -A FORWARD -j CT --notrack', 'drop -A FORWARD -j DROP'],
+  ],
   ['a log', table(['-j LOG', '-j DROP']), ['drop -A FORWARD -j DROP']],
   ['chains that form a loop', table(['-j A'], { A: ['-j A'] }), []],
 ])('judges %s', (_title, given, expected) => {

@@ -1,25 +1,23 @@
+import { harmlessTargets, wordsOf } from '@sluice/netfilter';
 import type { SavedTable } from '../facts.ts';
-import { type HookPacket, type Match, type Meeting } from './packet.ts';
-import { readForeign, wordsOf } from './iptables-rule.ts';
-
-/** Deeper than tools accept; foreign chains may form no loop in the kernel. */
-const depthMax = 32;
+import { type HookPacket, type Meeting } from './packet.ts';
+import { readForeign, type ReadRule } from './iptables-rule.ts';
+import { type JudgedRule, type Verdict, walkChain } from './walk.ts';
 
 /** Whether a chain is Sluice's own, by its name. */
 export type IsOwn = (chain: string) => boolean;
 
-interface Walk {
+/** One built-in chain, and a packet that meets it. */
+interface Place {
   readonly table: SavedTable;
   readonly hook: string;
   readonly packet: HookPacket;
   readonly isOwn: IsOwn;
-  readonly met: Meeting[];
 }
 
-/** How a packet leaves a chain: `ended` for certain, or `open`, perhaps decided by an earlier rule. */
-interface Left {
-  readonly isEnded: boolean;
-  readonly isSure: boolean;
+interface SavedRule extends JudgedRule<SavedRule> {
+  /** As `iptables-save` prints it. */
+  readonly text: string;
 }
 
 /**
@@ -27,10 +25,13 @@ interface Left {
  * Services, so the rest of the chain does not count; in filter FORWARD they accept masqueraded packets and replies.
  */
 export function walkIptables(table: SavedTable, hook: string, packet: HookPacket, isOwn: IsOwn): readonly Meeting[] {
-  const met: Meeting[] = [];
   const chain = table.chains.get(hook);
-  if (!chain) return met;
-  const left = walk({ table, hook, packet, isOwn, met }, hook, true, 0);
+  if (!chain) return [];
+  const met: Meeting[] = [];
+  const left = walkChain(rulesOf({ table, hook, packet, isOwn }, hook), ({ text }, decision, isCertain) => {
+    const kind = decision !== 'accept' ? decision : exempts(table, hook) ? 'exempt' : undefined;
+    if (kind) met.push({ kind, isCertain, rule: `${tool(table)} ${text}`, fix: removal(table, text) });
+  });
   if (!left.isEnded && chain.policy === 'DROP') {
     met.push({
       kind: 'drop',
@@ -42,45 +43,22 @@ export function walkIptables(table: SavedTable, hook: string, packet: HookPacket
   return met;
 }
 
-function walk(at: Walk, name: string, sure: boolean, depth: number): Left {
-  let isSure = sure;
-  const open = (): Left => ({ isEnded: false, isSure });
-  if (depth > depthMax) return { isEnded: false, isSure: false };
-  for (const text of at.table.chains.get(name)?.rules ?? []) {
+function* rulesOf(place: Place, chain: string): Generator<SavedRule> {
+  for (const text of place.table.chains.get(chain)?.rules ?? []) {
     const rule = readForeign(text);
-    const match: Match = rule?.matches(at.packet) ?? 'no';
-    if (!rule || match === 'no') continue;
-    const certain = isSure && match === 'yes';
-    const { target } = rule;
-    if (at.isOwn(target)) {
-      if (match === 'yes' && endsAtOwn(at)) return { isEnded: true, isSure };
-      continue;
-    }
-    if (target === 'RETURN') {
-      if (match === 'yes') return open();
-      isSure = false;
-      continue;
-    }
-    const kind = kinds[target];
-    if (kind === 'accept') {
-      exempt(at, text, certain);
-      if (match === 'yes') return { isEnded: true, isSure };
-      isSure = false;
-    } else if (kind) {
-      at.met.push({ kind, isCertain: certain, rule: `${tool(at.table)} ${text}`, fix: removal(at.table, text) });
-      if (match === 'yes') return { isEnded: true, isSure };
-      isSure = false;
-    } else if (at.table.chains.has(target)) {
-      const inside = walk(at, target, certain, depth + 1);
-      if (inside.isEnded && match === 'yes') return inside;
-      if (inside.isEnded || (!inside.isSure && certain)) isSure = false;
-      if (rule.isGoto && match === 'yes') return open();
-    } else if (!harmless.has(target)) isSure = false;
+    if (rule) yield { text, match: rule.matches(place.packet), verdict: verdictOf(rule, place) };
   }
-  return open();
 }
 
-const kinds: Readonly<Record<string, Meeting['kind'] | 'accept'>> = {
+function verdictOf({ target, isGoto }: ReadRule, place: Place): Verdict<SavedRule> {
+  if (place.isOwn(target)) return { kind: endsAtOwn(place) ? 'own' : 'none' };
+  const kind = Object.hasOwn(kinds, target) ? kinds[target] : undefined;
+  if (kind) return { kind };
+  if (place.table.chains.has(target)) return { kind: isGoto ? 'goto' : 'jump', called: rulesOf(place, target) };
+  return { kind: harmless.has(target) ? 'none' : 'unknown' };
+}
+
+const kinds: Readonly<Record<string, 'accept' | 'drop' | 'translate' | 'notrack' | 'return'>> = {
   ACCEPT: 'accept',
   DROP: 'drop',
   REJECT: 'drop',
@@ -88,43 +66,27 @@ const kinds: Readonly<Record<string, Meeting['kind'] | 'accept'>> = {
   REDIRECT: 'translate',
   NETMAP: 'translate',
   NOTRACK: 'notrack',
+  RETURN: 'return',
 };
 
-/** Targets after which a packet continues unchanged, as far as Services are concerned. */
-const harmless = new Set([
-  'LOG',
-  'NFLOG',
-  'MARK',
-  'CONNMARK',
-  'CT',
-  'TCPMSS',
-  'TRACE',
-  'SET',
-  'DSCP',
-  'TOS',
-  'CHECKSUM',
-  'CLASSIFY',
-  'AUDIT',
-  'MASQUERADE',
-  'SNAT',
-]);
+/** Targets after which a packet goes on to the same place. A rule that asks for a mark matches perhaps. */
+const harmless = new Set([...harmlessTargets, 'MARK', 'CONNMARK', 'CT', 'MASQUERADE', 'SNAT']);
 
 /** In nat a foreign ACCEPT before our jump exempts the packet from translation; in other tables it is only a verdict. */
-function exempt({ table, hook, met }: Walk, text: string, isCertain: boolean): void {
-  if (table.table !== 'nat' || hook === 'POSTROUTING') return;
-  met.push({ kind: 'exempt', isCertain, rule: `${tool(table)} ${text}`, fix: removal(table, text) });
-}
+const exempts = ({ table }: SavedTable, hook: string): boolean => table === 'nat' && hook !== 'POSTROUTING';
 
-const endsAtOwn = ({ table, hook, packet }: Walk): boolean =>
-  table.table === 'nat' ||
-  (table.table === 'filter' && hook === 'FORWARD' && packet.isTranslated && (packet.isMasqueraded || packet.isReply));
+const endsAtOwn = ({ table: { table }, hook, packet }: Place): boolean =>
+  table === 'nat' ||
+  (table === 'filter' && hook === 'FORWARD' && packet.isTranslated && (packet.isMasqueraded || packet.isReply));
 
 export const tool = ({ store, family, table }: SavedTable): string =>
   `${family === 'ipv4' ? 'iptables' : 'ip6tables'}-${store} -t ${table}`;
 
 /** For a shell: a comment of a rule may hold `$(…)`, which double quotes would let it run. */
 const removal = (table: SavedTable, text: string): string =>
-  `${tool(table)} ${wordsOf(text.replace(/^-A /, '-D ')).map(shellWord).join(' ')}`;
+  `${tool(table)} ${wordsOf(text.replace(/^-A /, '-D '))
+    .map((word) => shellWord(word.text))
+    .join(' ')}`;
 
 const shellWord = (word: string): string =>
   /^[\w@%+=:,./-]+$/.test(word) || word === '!' ? word : `'${word.replaceAll("'", String.raw`'\''`)}'`;

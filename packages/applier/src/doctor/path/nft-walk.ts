@@ -1,5 +1,5 @@
-import type { HookPacket, Match, Meeting } from './packet.ts';
-import { all } from './packet.ts';
+import { objectOf } from '@sluice/netfilter';
+import { all, type HookPacket, type Match, type Meeting } from './packet.ts';
 import {
   asksNamedSet,
   holdsFamily,
@@ -7,10 +7,8 @@ import {
   type NftChainFacts,
   type NftRuleFacts,
   type NftTableFacts,
-  objectOf,
 } from './nft-expression.ts';
-
-const depthMax = 32;
+import { type JudgedRule, type Verdict, walkChain } from './walk.ts';
 
 /** Where iptables translates destinations, as the kernel's headers say (`NF_IP_PRI_NAT_DST`). */
 export const dnatPriority = -100;
@@ -33,17 +31,9 @@ export function walkNft(
   });
 }
 
-interface Walk {
-  readonly table: NftTableFacts;
-  readonly base: NftChainFacts;
-  readonly packet: HookPacket;
-  readonly servicesAt: number;
-  readonly met: Meeting[];
-}
-
-interface Left {
-  readonly isEnded: boolean;
-  readonly isSure: boolean;
+interface ListedRule extends JudgedRule<ListedRule> {
+  readonly chain: string;
+  readonly handle: number;
 }
 
 function walkBase(
@@ -52,64 +42,73 @@ function walkBase(
   packet: HookPacket,
   servicesAt: number,
 ): readonly Meeting[] {
-  const at: Walk = { table, base, packet, servicesAt, met: [] };
-  const left = walk(at, base, true, 0);
+  const { priority = 0 } = base;
+  const met: Meeting[] = [];
+  const left = walkChain(rulesOf(table, base, packet), ({ chain, handle }, kind, isCertain) => {
+    // A translation harms only where it comes before that of Services.
+    if (kind === 'accept' || (kind === 'translate' && priority > servicesAt)) return;
+    const name = `${table.family} ${table.name} ${chain}`;
+    met.push({
+      kind,
+      // Which of two chains with one priority comes first depends on who made them first.
+      isCertain: isCertain && (kind !== 'translate' || priority < servicesAt),
+      rule: `nft rule ${name} handle ${handle} (hook ${base.hook}, priority ${priority})`,
+      fix: `nft delete rule ${name} handle ${handle}`,
+    });
+  });
   if (!left.isEnded && base.policy === 'drop') {
     const name = `${table.family} ${table.name} ${base.name}`;
-    at.met.push({
+    met.push({
       kind: 'drop',
       isCertain: left.isSure,
       rule: `nft chain ${name}: hook ${base.hook}, policy drop`,
       fix: `nft chain ${name} '{ policy accept ; }'`,
     });
   }
-  return at.met;
+  return met;
 }
 
-function walk(at: Walk, chain: NftChainFacts, sure: boolean, depth: number): Left {
-  let isSure = sure;
-  if (depth > depthMax) return { isEnded: false, isSure: false };
-  for (const rule of chain.rules) {
-    const verdict = verdictOf(rule);
-    const match = matchOfRule(rule, at.packet);
-    if (match === 'no' || verdict === undefined) continue;
-    const certain = isSure && match === 'yes';
-    if (verdict.kind === 'return') {
-      if (match === 'yes') return { isEnded: false, isSure };
-      isSure = false;
-    } else if (verdict.kind === 'jump' || verdict.kind === 'goto') {
-      const called = at.table.chains.find(({ name }) => name === verdict.chain);
-      const inside = called ? walk(at, called, certain, depth + 1) : { isEnded: false, isSure: false };
-      if (inside.isEnded && match === 'yes') return inside;
-      if (inside.isEnded || (!inside.isSure && certain)) isSure = false;
-      if (verdict.kind === 'goto' && match === 'yes') return { isEnded: false, isSure };
-    } else if (verdict.kind === 'unknown') isSure = false;
-    else {
-      if (verdict.kind !== 'accept') meet(at, chain, rule, verdict.kind, certain);
-      if (match === 'yes' && verdict.kind !== 'notrack') return { isEnded: true, isSure };
-      isSure &&= verdict.kind === 'notrack';
-    }
-  }
-  return { isEnded: false, isSure };
+function* rulesOf(table: NftTableFacts, { name, rules }: NftChainFacts, packet: HookPacket): Generator<ListedRule> {
+  for (const rule of rules)
+    yield {
+      chain: name,
+      handle: rule.handle,
+      match: matchOfRule(rule, packet),
+      verdict: verdictOf(rule, table, packet),
+    };
 }
 
-type Verdict =
-  | { readonly kind: 'accept' | 'drop' | 'translate' | 'notrack' | 'return' | 'unknown' }
-  | { readonly kind: 'jump' | 'goto'; readonly chain: string };
-
-/** The statement that decides; undefined for rules that only count, log or mark. */
-function verdictOf({ statements }: NftRuleFacts): Verdict | undefined {
+/** Of the statement that decides; others only count, log or mark. */
+function verdictOf({ statements }: NftRuleFacts, table: NftTableFacts, packet: HookPacket): Verdict<ListedRule> {
   for (const statement of statements.map(objectOf)) {
     const [name = ''] = Object.keys(statement);
-    if (name === 'accept' || name === 'return') return { kind: name };
-    if (name === 'drop' || name === 'reject') return { kind: 'drop' };
-    if (name === 'dnat' || name === 'redirect') return { kind: 'translate' };
-    if (name === 'notrack') return { kind: 'notrack' };
-    if (name === 'jump' || name === 'goto') return { kind: name, chain: String(objectOf(statement[name])['target']) };
-    if (['vmap', 'queue', 'fwd', 'dup', 'xt', 'tproxy', 'synproxy'].includes(name)) return { kind: 'unknown' };
+    if (name === 'jump' || name === 'goto') {
+      const target = objectOf(statement[name])['target'];
+      const chain = table.chains.find((one) => one.name === target);
+      return chain ? { kind: name, called: rulesOf(table, chain, packet) } : { kind: 'unknown' };
+    }
+    const kind = Object.hasOwn(kinds, name) ? kinds[name] : undefined;
+    if (kind) return { kind };
   }
-  return undefined;
+  return { kind: 'none' };
 }
+
+const kinds: Readonly<Record<string, 'accept' | 'drop' | 'translate' | 'notrack' | 'return' | 'unknown'>> = {
+  accept: 'accept',
+  return: 'return',
+  drop: 'drop',
+  reject: 'drop',
+  dnat: 'translate',
+  redirect: 'translate',
+  notrack: 'notrack',
+  vmap: 'unknown',
+  queue: 'unknown',
+  fwd: 'unknown',
+  dup: 'unknown',
+  xt: 'unknown',
+  tproxy: 'unknown',
+  synproxy: 'unknown',
+};
 
 function matchOfRule({ statements }: NftRuleFacts, packet: HookPacket): Match {
   return all(
@@ -123,24 +122,4 @@ function matchOfRule({ statements }: NftRuleFacts, packet: HookPacket): Match {
         : 'yes';
     }),
   );
-}
-
-/** A translation harms only where it comes before that of Services. */
-function meet(
-  at: Walk,
-  chain: NftChainFacts,
-  { handle }: NftRuleFacts,
-  kind: Meeting['kind'],
-  isCertain: boolean,
-): void {
-  const { table, base, servicesAt } = at;
-  if (kind === 'translate' && (base.priority ?? 0) > servicesAt) return;
-  const name = `${table.family} ${table.name} ${chain.name}`;
-  at.met.push({
-    kind,
-    // Which of two chains with one priority comes first depends on who made them first.
-    isCertain: isCertain && (kind !== 'translate' || (base.priority ?? 0) < servicesAt),
-    rule: `nft rule ${name} handle ${handle} (hook ${base.hook}, priority ${base.priority ?? 0})`,
-    fix: `nft delete rule ${name} handle ${handle}`,
-  });
 }

@@ -1,4 +1,4 @@
-import type { Family, TransportProtocol } from '@sluice/netfilter';
+import { type Family, isInCidr, networkIn, parseAddress, type TransportProtocol } from '@sluice/netfilter';
 
 /** A packet at one hook. What is not known is left out, and a rule that asks for it matches perhaps. */
 export interface HookPacket {
@@ -38,6 +38,14 @@ export const not = (match: Match): Match => (match === 'yes' ? 'no' : match === 
 /** A known value compared; an unknown one matches perhaps. */
 export const known = <T>(value: T | undefined, test: (value: T) => boolean): Match =>
   value === undefined ? 'perhaps' : test(value) ? 'yes' : 'no';
+
+export const yesNo = (value: boolean): Match => (value ? 'yes' : 'no');
+
+/** Whether an address is in a network, of which tools print a mask, too: `10.0.0.0/255.0.0.0`. */
+export function isWithin(network: string, address: string): Match {
+  const [read, parsed] = [networkIn(network), parseAddress(address)];
+  return read && parsed ? yesNo(isInCidr(parsed, read)) : 'perhaps';
+}
 
 /** A foreign rule that decides about a packet, in every case or perhaps. */
 export interface Meeting {
