@@ -17,12 +17,13 @@ import {
 } from '@sluice/netfilter';
 import type { ClusterFile, NodeFile, ProfileFile } from './documents.ts';
 import { fileDigest } from './seal.ts';
-import { type Head, ResolveCache, type RuleScope } from './resolve-cache.ts';
+import { type Head, ResolveCache } from './resolve-cache.ts';
+import type { RuleScope } from './rule-files.ts';
 import { fillVariables, type Scope, valueOf } from './resolve.ts';
 import type { BundleFiles } from './source.ts';
 import { readPath, sysctlFile } from './tree.ts';
 import { unknownVariable } from './variables.ts';
-import { type VirtualScope, virtualScope } from './virtual/cache.ts';
+import type { VirtualScope } from './virtual/files.ts';
 
 /** What one node runs, with `${host.*}` as written. */
 export interface ResolvedNode {
@@ -100,9 +101,10 @@ export function resolveSections(
   const lines: (readonly string[])[] = [];
   for (const [tool, family] of Object.entries(familyOf) as [Tool, Family][]) {
     if (!profile.families.includes(family)) continue;
-    const resolved = cache.rules(files, profileName, tool, scopeOf(head, node, family));
+    const paths = cache.paths(files, profileName, tool);
+    const resolved = cache.rules.resolveAll(tool, files, paths, scopeOf(head, node, family));
     addAll(problems, resolved.problems);
-    sections.set(family, resolved.sections);
+    sections.set(family, resolved.files);
     lines.push(resolved.lines);
   }
   const virtualLines: string[] = [];
@@ -167,7 +169,7 @@ const scopeOf = (head: Head, node: string, family: Family): RuleScope =>
 const virtualScopes = perKey<Head, VirtualScope>();
 
 const virtualScopeOf = (head: Head, node: string): VirtualScope =>
-  virtualScopes(head, node, () => virtualScope(valuesFor(head, node), head.profile));
+  virtualScopes(head, node, () => ({ profile: head.profile, scope: valuesFor(head, node) }));
 
 const valuesFor = ({ nodeFile: own, profile }: Head, node: string): Omit<Scope, 'family'> => ({
   node,

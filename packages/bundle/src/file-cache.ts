@@ -1,0 +1,185 @@
+import { addAll, type BundleTool, perObject, type Problem } from '@sluice/netfilter';
+import type { FileReader } from './evictable.ts';
+import { type BundleFiles, changedFiles, sourceOf, type TextSource } from './source.ts';
+
+/** A value, or all problems that keep it from being made. */
+export type Made<T> = { readonly value: T } | { readonly problems: readonly Problem[] };
+
+/** How files of one format are read, and resolved for a node: `File` is what a text says, `Resolved` what it is on the node of `Scope`. */
+export interface FileFormat<File extends object, Resolved extends object, Scope extends object> {
+  readonly read: (path: string, text: string) => Made<File>;
+  /** Whether it resolves to the same on every node of a profile. */
+  readonly isSameEverywhere: (file: File) => boolean;
+  readonly resolve: (path: string, file: File, scope: Scope) => Made<Resolved>;
+  /** What a resolved file may not hold. It is asked once: a file that is read again passed. */
+  readonly refuse: (path: string, file: File, resolved: Resolved, scope: Scope) => readonly Problem[];
+  readonly keysOf: (scope: Scope) => ScopeKeys;
+  /** For the digest of a node's version; undefined for an empty result. */
+  readonly digestOf: (resolved: Resolved) => string | undefined;
+  /** The same, with parts that `evict` can evict from memory. */
+  readonly evictable: (resolved: Resolved, reader: FileReader<Resolved>) => Resolved;
+}
+
+/** The parts of a scope that a result depends on, as texts: of a file that is the same everywhere, and of others. */
+export interface ScopeKeys {
+  readonly shared: string;
+  readonly own: string;
+}
+
+/** The resolved files of one tool, in the order of loading. */
+export interface ResolvedAll<Resolved> {
+  /** An unchanged file keeps its identity. */
+  readonly files: readonly Resolved[];
+  /** One per file, `<digest>  <file>\n`, for the digest of a node's version; empty when the file resolves to nothing. */
+  readonly lines: readonly string[];
+  readonly problems: readonly Problem[];
+}
+
+interface CachedFile<File, Resolved> {
+  readonly key: string;
+  /** Undefined once it is unlikely to be needed again. */
+  file: File | undefined;
+  readonly isSameEverywhere: boolean;
+  resolved: ResolvedFile<Resolved> | undefined;
+}
+
+interface ResolvedFile<Resolved> {
+  readonly scope: string;
+  readonly file: Resolved;
+  readonly line: string;
+}
+
+interface LastAll<Resolved> extends ResolvedAll<Resolved> {
+  readonly of: BundleFiles;
+  readonly paths: readonly string[];
+  readonly scope: string;
+}
+
+const placesOf = perObject((paths: readonly string[]) => new Map(paths.map((path, at) => [path, at])));
+
+/** Caches resolved files of one format by path and text: an unchanged one costs a look-up, or nothing for the node that was resolved last. */
+export class FileCache<File extends object, Resolved extends object, Scope extends object> {
+  readonly #format: FileFormat<File, Resolved, Scope>;
+  readonly #files = new Map<string, CachedFile<File, Resolved>>();
+  readonly #last = new Map<BundleTool, LastAll<Resolved>>();
+
+  constructor(format: FileFormat<File, Resolved, Scope>) {
+    this.#format = format;
+  }
+
+  /** The number of cached files. */
+  get size(): number {
+    return this.#files.size;
+  }
+
+  /** Forgets files that the bundle no longer has: over months a daemon sees Services of ever new names. */
+  keep(files: BundleFiles): void {
+    for (const path of this.#files.keys()) if (!files.has(path)) this.#files.delete(path);
+  }
+
+  /**
+   * Resolves the files of one tool; of those that were resolved last for the same node, only what changed.
+   * @param paths in the order of loading: the same list as before if no file was added or removed
+   * @param scope one object for a node, which keeps its keys
+   */
+  resolveAll(tool: BundleTool, of: BundleFiles, paths: readonly string[], scope: Scope): ResolvedAll<Resolved> {
+    const last = this.#last.get(tool);
+    const key = this.#format.keysOf(scope).own;
+    const known = last?.paths === paths && last.scope === key ? last : undefined;
+    const places = placesOf(paths);
+    const changed = known ? changedFiles(known.of, of).filter((path) => places.has(path)) : paths;
+    if (known && changed.length === 0) {
+      this.#last.set(tool, { ...known, of });
+      return known;
+    }
+    const [files, lines] = [[...(known?.files ?? [])], [...(known?.lines ?? [])]];
+    const problems: Problem[] = [];
+    for (const path of changed) {
+      const made = this.#resolve(path, sourceOf(of, path) as TextSource, scope);
+      const at = places.get(path) as number;
+      if ('value' in made) [files[at], lines[at]] = [made.value.file, made.value.line];
+      else addAll(problems, made.problems);
+    }
+    if (problems.length > 0) this.#last.delete(tool);
+    else this.#last.set(tool, { files, lines, problems, of, paths, scope: key });
+    return { files, lines, problems };
+  }
+
+  #resolve(path: string, source: TextSource, scope: Scope): Made<ResolvedFile<Resolved>> {
+    const read = this.#read(path, source);
+    if ('problems' in read) return read;
+    const cached = read.value;
+    const key = this.#format.keysOf(scope)[cached.isSameEverywhere ? 'shared' : 'own'];
+    if (cached.resolved?.scope === key) return { value: cached.resolved };
+    const file = cached.file ?? readAgain(this.#format, path, source);
+    const made = this.#format.resolve(path, file, scope);
+    if ('problems' in made) return made;
+    const problems = this.#format.refuse(path, file, made.value, scope);
+    if (problems.length > 0) return { problems };
+    const isEvictable = !source.isInMemory;
+    // A program that resolves many nodes needs a file again for each, unless it is the same for all.
+    if (isEvictable || cached.isSameEverywhere) cached.file = undefined;
+    cached.resolved = {
+      scope: key,
+      file: isEvictable
+        ? this.#format.evictable(made.value, new FileAgain(this.#format, path, source, scope))
+        : made.value,
+      line: digestLine(path, this.#format.digestOf(made.value)),
+    };
+    return { value: cached.resolved };
+  }
+
+  #read(path: string, source: TextSource): Made<CachedFile<File, Resolved>> {
+    const known = this.#files.get(path);
+    if (known?.key === source.key) return { value: known };
+    const made = this.#format.read(path, source.text);
+    if ('problems' in made) return made;
+    const { value: file } = made;
+    const cached: CachedFile<File, Resolved> = {
+      key: source.key,
+      file,
+      isSameEverywhere: this.#format.isSameEverywhere(file),
+      resolved: undefined,
+    };
+    this.#files.set(path, cached);
+    return { value: cached };
+  }
+}
+
+/** Resolves a file for one node, again from its text. One object per file takes less memory than closures. */
+class FileAgain<File extends object, Resolved extends object, Scope extends object> implements FileReader<Resolved> {
+  readonly #format: FileFormat<File, Resolved, Scope>;
+  readonly #path: string;
+  readonly #source: TextSource;
+  readonly #scope: Scope;
+
+  constructor(format: FileFormat<File, Resolved, Scope>, path: string, source: TextSource, scope: Scope) {
+    this.#format = format;
+    this.#path = path;
+    this.#source = source;
+    this.#scope = scope;
+  }
+
+  read(): Resolved {
+    const file = readAgain(this.#format, this.#path, this.#source);
+    return again(this.#path, this.#format.resolve(this.#path, file, this.#scope));
+  }
+}
+
+const readAgain = <File extends object, Resolved extends object, Scope extends object>(
+  format: FileFormat<File, Resolved, Scope>,
+  path: string,
+  { text }: TextSource,
+): File => again(path, format.read(path, text));
+
+/** What had no problems before. */
+function again<T>(path: string, made: Made<T>): T {
+  if ('value' in made) return made.value;
+  throw new Error(`${path} changed while it was in use`);
+}
+
+/** In one piece: parts of texts would keep all of these in memory. */
+function digestLine(path: string, digest: string | undefined): string {
+  const belowProfile = path.split('/').slice(2).join('/');
+  return digest === undefined ? '' : [digest, '  ', belowProfile, '\n'].join('');
+}

@@ -1,0 +1,34 @@
+import { type FileSections, type Mode, perObject } from '@sluice/netfilter';
+import { evictableSections } from './evictable.ts';
+import type { FileFormat } from './file-cache.ts';
+import { reachProblems } from './reach.ts';
+import { readRuleFile } from './read-rulefile.ts';
+import { isSameEverywhere, resolvedDigest, resolveFile, type Scope } from './resolve.ts';
+import type { RuleFile } from './rulefile.ts';
+import { readPath } from './tree.ts';
+
+/** The node and mode that rule files are resolved for. */
+export interface RuleScope {
+  readonly scope: Scope;
+  readonly mode: Mode;
+}
+
+const kindOf = (path: string): 'base' | 'service' => (readPath(path)?.kind === 'base' ? 'base' : 'service');
+
+/** Files of iptables and ip6tables. */
+export const ruleFileFormat: FileFormat<RuleFile, FileSections, RuleScope> = {
+  read: (path, text) => {
+    const file = readRuleFile(path, text);
+    return 'sections' in file ? { value: file } : { problems: file };
+  },
+  isSameEverywhere,
+  resolve: (path, file, { scope }) => ({ value: resolveFile(file, scope, kindOf(path) === 'base') }),
+  refuse: (path, file, sections, { mode }) => reachProblems(path, kindOf(path), file, sections, mode),
+  keysOf: perObject(({ scope, mode }: RuleScope) => {
+    const { node, zone, nodeValues, profileValues } = scope;
+    const shared = `${mode} ${JSON.stringify(profileValues)}`;
+    return { shared, own: JSON.stringify([node, zone ?? null, nodeValues, shared]) };
+  }),
+  digestOf: resolvedDigest,
+  evictable: evictableSections,
+};

@@ -1,0 +1,40 @@
+import { perObject, refusedLine, type ResolvedVirtualFile } from '@sluice/netfilter';
+import type { ProfileFile } from '../documents.ts';
+import { evictableFile } from '../evictable.ts';
+import type { FileFormat } from '../file-cache.ts';
+import type { Scope } from '../resolve.ts';
+import { readPath } from '../tree.ts';
+import { readVirtualFile, type VirtualFile } from './file.ts';
+import { isVirtualSameEverywhere, resolveVirtual, virtualDigest } from './resolve.ts';
+
+/** The node that files are resolved for. */
+export interface VirtualScope {
+  readonly profile: ProfileFile;
+  readonly scope: Omit<Scope, 'family'>;
+}
+
+/** `.ipset`, `.ipvs` and `.nft` files: a profile has only those of its mode. */
+export const virtualFileFormat: FileFormat<VirtualFile, ResolvedVirtualFile, VirtualScope> = {
+  read: (path, text) => {
+    const what = readPath(path);
+    const isKnown = what?.kind === 'base' || what?.kind === 'service';
+    if (!isKnown || (what.tool !== 'ipset' && what.tool !== 'ipvs' && what.tool !== 'nft'))
+      return { problems: [refusedLine(path, 1, 'the format has no such file')] };
+    const file = readVirtualFile(path, what.tool, what.kind, text);
+    return 'lines' in file ? { value: file } : { problems: file };
+  },
+  isSameEverywhere: isVirtualSameEverywhere,
+  resolve: (path, file, { scope, profile }) => {
+    const mode = path.endsWith('.nft') ? 'nftables' : 'ipvs';
+    if (profile.mode !== mode) return { problems: [refusedLine(path, 1, `the profile is not in mode ${mode}`)] };
+    const resolved = resolveVirtual(file, scope, profile.families);
+    return 'lines' in resolved ? { value: resolved } : { problems: resolved };
+  },
+  refuse: () => [],
+  keysOf: perObject(({ scope, profile }: VirtualScope) => {
+    const shared = JSON.stringify([profile.mode, scope.profileValues, profile.families]);
+    return { shared, own: JSON.stringify([scope.node, scope.zone ?? null, scope.nodeValues, shared]) };
+  }),
+  digestOf: virtualDigest,
+  evictable: evictableFile,
+};
