@@ -1,0 +1,106 @@
+import type { Accepted } from '@sluice/bundle';
+import type { NftProtection } from '../../nftables/ports.ts';
+import type { Adoption } from '../../ports/adoption.ts';
+import { describePartial } from '../../ports/outcome.ts';
+import { formerAlarmCodes } from '../../status/alarms.ts';
+import type { KernelView } from './compare.ts';
+import type { DaemonStatus, StatusSummary } from './summary.ts';
+
+/** A label and what it says; undefined: nothing to say, and no line. A label without a letter continues the line above. */
+type Row = readonly [label: string, text: string | undefined];
+
+/** The text of `sluiced status`: what the node runs, what its daemon reports, what is open or out of service. */
+export function printStatus(summary: StatusSummary): string {
+  const rows = [...nodeRows(summary), ...daemonRows(summary.daemon as DaemonStatus | null), ...openRows(summary)];
+  return rows.flatMap(([label, text]) => (text === undefined ? [] : [`${label.padEnd(11)} ${text}\n`])).join('');
+}
+
+function nodeRows(summary: StatusSummary): readonly Row[] {
+  const { generation, version, partial, adoption, daemon, waitsUntil, release } = summary;
+  return [
+    ['node', summary.node],
+    ['generation', generation === null ? 'none yet' : `${generation}, version ${version}`],
+    ['rule store', summary.backend ?? 'not selected yet'],
+    ['partial', partial ? describePartial(partial) : undefined],
+    ['adoption', adoption ? describeAdoption(adoption) : undefined],
+    ['kernel', describeKernel(summary.kernel)],
+    ['daemon', describeDaemon(daemon as DaemonStatus | null)],
+    ['signatures', summary.signatures === 'none' ? 'NOT REQUIRED: any bundle is accepted' : 'required'],
+    ['rehearsals', summary.rehearse === 'off' ? 'OFF: new rules are applied without a rehearsal' : undefined],
+    ['release', release ? describeRelease(release) : undefined],
+    ['back-off', waitsUntil === null ? undefined : `a newer release waits until ${waitsUntil}`],
+  ];
+}
+
+function daemonRows(daemon: DaemonStatus | null): readonly Row[] {
+  const { waits, protection, lastRepair, alarms = {}, notes = {} } = daemon ?? {};
+  return [
+    ['waits', waits ? `for wave ${waits.wave} (${waits.name}) to open` : undefined],
+    ['table', protection ? describeProtection(protection) : undefined],
+    [
+      'last repair',
+      lastRepair ? `${lastRepair.at}: rules were changed by ${lastRepair.by ?? 'another program'}` : undefined,
+    ],
+    ...currentAlarms(alarms).map(([code, why]): Row => ['alarm', `${code}: ${why}`]),
+    ...Object.entries(notes).map(([code, why]): Row => ['note', `${code}: ${why}`]),
+  ];
+}
+
+function openRows({ probation, open, held, quarantined, quarantinedServices }: StatusSummary): readonly Row[] {
+  return [
+    ...(probation
+      ? ([
+          ['probation', `version ${probation.version}, token ${probation.token}`],
+          ['', `\`sluiced confirm --token ${probation.token}\` confirms it, \`sluiced cancel\` rolls it back`],
+        ] as const)
+      : ([
+          ['open', open === null ? undefined : `a change to version ${open} is in progress or was interrupted`],
+        ] as const)),
+    ...(held === null
+      ? []
+      : ([
+          ['halted', held],
+          ['', 'fix the cause, then run `sluiced rollback`'],
+        ] as const)),
+    ...Object.entries(quarantined).map(([version, why]): Row => ['quarantined', `${version}: ${why}`]),
+    ...quarantinedServices.map(
+      ({ service, version, because }): Row => ['quarantined', `${service} ${version}: ${because}`],
+    ),
+  ];
+}
+
+function describeDaemon(daemon: DaemonStatus | null): string {
+  if (daemon === null) return 'not running';
+  return daemon.healthy ? 'healthy' : 'not healthy';
+}
+
+function describeKernel({ holds, differences, because }: KernelView): string {
+  if (holds === null) return `not compared: ${because}`;
+  return holds ? 'holds the confirmed rules' : `DIFFERS from the confirmed rules: ${differences.join('; ')}`;
+}
+
+function describeRelease({ serial, revision, signers, onlyEndpoints }: Accepted): string {
+  const what = revision === undefined ? `serial ${serial}` : `serial ${serial}, revision ${revision}`;
+  return `${what}, signed by ${signers.join(', ')}${onlyEndpoints ? ' for endpoints only' : ''}`;
+}
+
+function describeProtection(protection: NftProtection): string {
+  return protection.kind === 'owned'
+    ? 'protected: only sluiced can change it'
+    : `not protected from other programs: ${protection.why}`;
+}
+
+/** What a move from kube-proxy has come to. */
+function describeAdoption({ goal, isStored }: Adoption): string {
+  if (goal === 'kube-proxy') return 'moving back to kube-proxy: `sluiced adopt --undo` finishes it';
+  return isStored
+    ? 'kube-proxy is stopped, and its rules are generation 0; `sluiced adopt --undo` moves the node back'
+    : 'Sluice is in front of kube-proxy; `sluiced adopt` goes on, `sluiced adopt --undo` moves the node back';
+}
+
+/** Alarms without those that are repeated under a former code. */
+function currentAlarms(alarms: Readonly<Record<string, string>>): readonly (readonly [string, string])[] {
+  const renamed = Object.entries(formerAlarmCodes).filter(([code]) => code in alarms);
+  const former = new Set<string>(renamed.map(([, code]) => code));
+  return Object.entries(alarms).filter(([code]) => !former.has(code));
+}

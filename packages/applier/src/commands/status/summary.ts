@@ -1,0 +1,47 @@
+import type { Accepted } from '@sluice/bundle';
+import type { SluicedConfig } from '../../config.ts';
+import type { ProbationStatus } from '../../control/protocol.ts';
+import type { NftProtection } from '../../nftables/ports.ts';
+import type { Adoption } from '../../ports/adoption.ts';
+import type { PartialRelease, QuarantinedService } from '../../ports/journal.ts';
+import type { RepairAt } from '../../status/repairs.ts';
+import type { AwaitedWave } from '../../status/status.ts';
+import type { KernelView } from './compare.ts';
+
+/** The fields that are read of the daemon's status. A daemon of another version may leave some out. */
+export interface DaemonStatus {
+  readonly healthy?: boolean;
+  readonly waits?: AwaitedWave | null;
+  readonly lastRepair?: RepairAt | null;
+  readonly protection?: NftProtection | null;
+  readonly notes?: Readonly<Record<string, string>>;
+  readonly alarms?: Readonly<Record<string, string>>;
+}
+
+/** The document of `status -o json`. */
+export interface StatusSummary {
+  readonly apiVersion: 'sluice.dev/v1alpha1';
+  readonly kind: 'NodeStatus';
+  readonly node: string;
+  readonly generation: number | null;
+  readonly version: string | null;
+  /** The Services that the generation lacks of its release, and why; null when it lacks none. */
+  readonly partial: PartialRelease | null;
+  readonly backend: string | null;
+  readonly signatures: 'required' | 'none';
+  readonly rehearse: SluicedConfig['rehearse'];
+  /** The release that was accepted last, where signatures are required. */
+  readonly release: Accepted | null;
+  readonly open: string | null;
+  /** The move from kube-proxy; null where there was none. */
+  readonly adoption: Adoption | null;
+  /** The release on probation, with the token that `sluiced confirm --token` takes. */
+  readonly probation: ProbationStatus | null;
+  readonly held: string | null;
+  readonly quarantined: Readonly<Record<string, string>>;
+  readonly quarantinedServices: readonly QuarantinedService[];
+  /** Until when a newer release waits after failed ones; null when none does. */
+  readonly waitsUntil: string | null;
+  readonly kernel: KernelView;
+  readonly daemon: unknown;
+}
