@@ -1,10 +1,49 @@
 import { existsSync, readdirSync, realpathSync } from 'node:fs';
 import { basename, dirname, join, resolve } from 'node:path';
-import { clusterFile, fileDigest, isReleaseFile, readSums, releaseFile } from '@sluice/bundle';
+import {
+  clusterFile,
+  fileDigest,
+  isProblem,
+  isReleaseFile,
+  readRelease,
+  readSums,
+  type Release,
+  releaseFile,
+  sumsFile,
+} from '@sluice/bundle';
 import type { Problem } from '@sluice/netfilter';
+import { begunFile, begunText, type ReleaseTexts } from '../../emit/release.ts';
+import { readText } from '../../load/tree.ts';
 import { reading, Stopped } from '../failure/failure.ts';
 
 // Checks of the output directory: whether a release may be written there, and what an earlier one left.
+
+/** What the output directory holds of an earlier release. */
+export interface FoundRelease {
+  /** Of release.yaml. */
+  readonly text: string | undefined;
+  readonly previous: Release | undefined;
+  readonly isHalfWritten: boolean;
+  /** Whether it is exactly this release, or its interrupted write. */
+  readonly holds: (texts: ReleaseTexts) => boolean;
+}
+
+/** @throws Stopped when its release.yaml cannot be read */
+export function readFound(output: string): FoundRelease {
+  const [text, sums, begun] = reading(output, () => [
+    readText(output, releaseFile),
+    readText(output, sumsFile),
+    readText(output, begunFile),
+  ]);
+  const previous = text === undefined ? undefined : readRelease(text);
+  if (previous && isProblem(previous)) throw new Stopped(previous);
+  return {
+    text,
+    previous,
+    isHalfWritten: text !== undefined && isHalfWritten(text, sums, begun),
+    holds: (texts) => texts.sums === sums || begunText(texts.sums) === begun,
+  };
+}
 
 /** @throws Stopped when remains of a release are there: a serial must not be reused, and without release.yaml it is not known */
 export function refuseRest(output: string): void {
@@ -23,7 +62,7 @@ export function refuseRest(output: string): void {
  * release.yaml. Either alone is not enough: an operator may have restored release.yaml, or kept nothing else.
  * @param begun the content of `.sluice-begun`
  */
-export function isHalfWritten(release: string, sums: string | undefined, begun: string | undefined): boolean {
+function isHalfWritten(release: string, sums: string | undefined, begun: string | undefined): boolean {
   const named = sums === undefined ? undefined : readSums(sums);
   const isNamed = typeof named === 'object' && named.get(releaseFile) === fileDigest(release);
   return begun !== undefined && !isNamed;
