@@ -1,13 +1,12 @@
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
-import { Daemon } from './daemon.ts';
+import { quietDaemon } from './daemon.fixture.ts';
+import type { Daemon } from './daemon.ts';
 import { Drift } from './drift.ts';
 import type { ForeignChange } from '../kernel/changes/foreign-change.ts';
 import { limits } from '../limits.ts';
-import type { Generation } from '../ports/journal.ts';
 import { StillDiffers } from '../transaction/restore.ts';
 import { Status } from '../status/status.ts';
 
-const active: Generation = { number: 1, revision: 0, version: 'v1', state: { families: {}, sysctls: new Map() } };
 const silent = { dueMs: Infinity, look: async () => undefined, forget: () => undefined, close: () => undefined };
 const foreign: ForeignChange = { by: 'agent (process 7)', what: ['iptables -t nat -D PREROUTING 1'] };
 const tookMs = 100;
@@ -25,27 +24,19 @@ async function repairs(minutes: number, repair: () => number) {
   const now = (): number => performance.now();
   const beginMs = now();
   const status = new Status('node-a', now, 1e9);
-  const daemon: Daemon = new Daemon({
+  const daemon: Daemon = quietDaemon({
     reconciler: {
-      recover: async () => undefined,
       repair: async () => {
         beginsMs.push(now() - beginMs);
         await new Promise((done) => void setTimeout(done, tookMs));
         daemon.changed(foreign);
         return repair();
       },
-      put: async () => ({ kind: 'same', generation: active }),
-      rehearse: async () => 'ready',
     },
-    journal: { active, halted: undefined },
-    inbox: { look: async () => ({ kind: 'absent' }) },
     status,
-    log: { info: () => undefined, warn: () => undefined, error: () => undefined, fatal: () => undefined },
-    machine: () => '',
     monotonicMs: now,
     scanIntervalMs: 30_000,
     drift: new Drift(silent, now),
-    ready: () => undefined,
   });
   const running = daemon.run();
   const agent = setInterval(() => daemon.changed(foreign), 1000);

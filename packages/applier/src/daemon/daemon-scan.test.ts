@@ -1,12 +1,11 @@
 import { expect, test } from 'vitest';
-import { Daemon } from './daemon.ts';
+import { generation, quietDaemon } from './daemon.fixture.ts';
+import type { Daemon } from './daemon.ts';
 import { Drift } from './drift.ts';
 import type { Arrival } from '../inbox/inbox.ts';
 import { limits } from '../limits.ts';
-import type { Generation } from '../ports/journal.ts';
 import { Status } from '../status/status.ts';
 
-const active: Generation = { number: 1, revision: 0, version: 'v1', state: { families: {}, sysctls: new Map() } };
 const scanMs = 30_000;
 const silent = { dueMs: Infinity, look: async () => undefined, forget: () => undefined, close: () => undefined };
 
@@ -24,19 +23,15 @@ async function scan(
   let count = 0;
   const compared: number[] = [];
   const whole: number[] = [];
-  const daemon: Daemon = new Daemon({
+  const daemon: Daemon = quietDaemon({
     reconciler: {
-      recover: async () => undefined,
       repair: async (tables) => {
         if (tables === true) compared.push(count);
         nowMs += tables === true ? tookMs.compare(count) : 0;
         if (count === fails) throw new Error('the tool does not answer');
         return tables === true ? steps(count) : 0;
       },
-      put: async () => ({ kind: 'same', generation: active }),
-      rehearse: async () => 'ready',
     },
-    journal: { active, halted: undefined },
     inbox: {
       look: async (extent) => {
         if (extent === 'whole') whole.push(count);
@@ -50,12 +45,9 @@ async function scan(
       daemon.poke();
     },
     status: new Status('node-a', () => nowMs, 1e9),
-    log: { info: () => undefined, warn: () => undefined, error: () => undefined, fatal: () => undefined },
-    machine: () => '',
     monotonicMs: () => nowMs,
     scanIntervalMs: scanMs - 10_000,
     drift: new Drift(silent, () => nowMs),
-    ready: () => undefined,
   });
   await daemon.run();
   return { compared, whole };
@@ -67,13 +59,7 @@ test('looks again soon at a directory that a writer is filling, and packs nothin
   ) as [Arrival, Arrival];
   const idleBefore: boolean[] = [];
   let isIdle = false;
-  const daemon: Daemon = new Daemon({
-    reconciler: {
-      recover: async () => undefined,
-      repair: async () => 0,
-      put: async () => ({ kind: 'same', generation: active }),
-      rehearse: async () => 'ready',
-    },
+  const daemon: Daemon = quietDaemon({
     journal: { active: undefined, halted: undefined },
     inbox: {
       look: async () => {
@@ -83,12 +69,8 @@ test('looks again soon at a directory that a writer is filling, and packs nothin
       },
     },
     idle: () => void (isIdle = true),
-    status: new Status('node-a', () => 0, 1e9),
-    log: { info: () => undefined, warn: () => undefined, error: () => undefined, fatal: () => undefined },
-    machine: () => '',
     monotonicMs: () => performance.now(),
     scanIntervalMs: 60_000,
-    ready: () => undefined,
   });
   await daemon.run();
   expect(idleBefore).toEqual([false, false, false]);
@@ -98,13 +80,7 @@ test('looks again soon at a directory that a writer is filling, and packs nothin
 test('does not wait forever for a writer that never ends', async () => {
   let nowMs = 0;
   const looksMs: number[] = [];
-  const daemon: Daemon = new Daemon({
-    reconciler: {
-      recover: async () => undefined,
-      repair: async () => 0,
-      put: async () => ({ kind: 'same', generation: active }),
-      rehearse: async () => 'ready',
-    },
+  const daemon: Daemon = quietDaemon({
     journal: { active: undefined, halted: undefined },
     inbox: {
       look: async () => {
@@ -115,12 +91,8 @@ test('does not wait forever for a writer that never ends', async () => {
     },
     round: async () => void (nowMs += limits.readAheadMsMax / 4),
     idle: () => daemon.stop(),
-    status: new Status('node-a', () => 0, 1e9),
-    log: { info: () => undefined, warn: () => undefined, error: () => undefined, fatal: () => undefined },
-    machine: () => '',
     monotonicMs: () => nowMs,
     scanIntervalMs: 2 * limits.readAheadMsMax,
-    ready: () => undefined,
   });
   await daemon.run();
   expect(looksMs.map((at) => at / limits.readAheadMsMax)).toEqual([0, 0.25, 0.5, 0.75, 1]);
@@ -173,9 +145,8 @@ test('interrupts a comparison for an event of the bundle directory, and makes it
   let nowMs = 0;
   const done: string[] = [];
   const bundle = { kind: 'bundle', tree: { files: new Map() } } as unknown as Arrival;
-  const daemon: Daemon = new Daemon({
+  const daemon: Daemon = quietDaemon({
     reconciler: {
-      recover: async () => undefined,
       repair: async (_tables, interrupt) => {
         if (done.length === 0) daemon.poke();
         // The signal comes as a message of its own, as it does while a tool runs.
@@ -184,10 +155,8 @@ test('interrupts a comparison for an event of the bundle directory, and makes it
         done.push(ending === 'interrupted' ? 'left off' : 'compared');
         return ending;
       },
-      put: async () => (done.push('put'), { kind: 'same', generation: active }),
-      rehearse: async () => 'ready',
+      put: async () => (done.push('put'), { kind: 'same', generation }),
     },
-    journal: { active, halted: undefined },
     inbox: { look: async () => bundle },
     round: async () => {
       nowMs += scanMs;
@@ -195,12 +164,9 @@ test('interrupts a comparison for an event of the bundle directory, and makes it
       else daemon.poke();
     },
     status: new Status('node-a', () => nowMs, 1e9),
-    log: { info: () => undefined, warn: () => undefined, error: () => undefined, fatal: () => undefined },
-    machine: () => '',
     monotonicMs: () => nowMs,
     scanIntervalMs: scanMs,
     drift: new Drift(silent, () => nowMs),
-    ready: () => undefined,
   });
   await daemon.run();
   expect(done).toEqual(['left off', 'put', 'compared']);

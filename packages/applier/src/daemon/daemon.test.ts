@@ -1,6 +1,7 @@
 import type { Problem } from '@sluice/netfilter';
 import { describe, expect, test } from 'vitest';
-import { Daemon } from './daemon.ts';
+import { generation, quietDaemon } from './daemon.fixture.ts';
+import type { Daemon } from './daemon.ts';
 import type { Tree } from '../inbox/files.ts';
 import type { Arrival } from '../inbox/inbox.ts';
 import type { Outcome } from '../ports/outcome.ts';
@@ -8,7 +9,6 @@ import type { Generation } from '../ports/journal.ts';
 import { Status } from '../status/status.ts';
 import type { Offers } from '../transaction/offers.ts';
 
-const generation: Generation = { number: 1, revision: 0, version: 'v1', state: { families: {}, sysctls: new Map() } };
 const confirmed: Outcome = { kind: 'confirmed', generation, steps: 1 };
 const problem: Problem = { code: 'NODE_CHAINS_NOT_OURS', level: 'error', message: 'not ours', hint: 'stop it' };
 const untrusted: Problem = { ...problem, code: 'RELEASE_UNSIGNED' };
@@ -37,7 +37,7 @@ async function watch(
   let rehearsal = 0;
   const say = (level: string) => (_details: object, message: string) =>
     void said.push(`${level} ${message.split(':')[0]}`);
-  const daemon: Daemon = new Daemon({
+  const daemon: Daemon = quietDaemon({
     reconciler: {
       recover: async () => {
         asked.push('recover');
@@ -57,7 +57,6 @@ async function watch(
         return answer;
       },
     },
-    journal: { active: generation, halted: undefined },
     inbox: {
       look: async () => {
         const arrival = looks[look++] as Arrival;
@@ -69,8 +68,6 @@ async function watch(
     status,
     log: { info: say('info'), warn: say('warn'), error: say('error'), fatal: say('fatal') },
     machine: () => machines[Math.min(look - 1, machines.length - 1)] ?? '',
-    monotonicMs: () => 0,
-    scanIntervalMs: 1000,
     ready: () => void asked.push('ready'),
     ended: async (ending, of, onlyEndpoints) =>
       void told.push(`${ending.kind} ${onlyEndpoints ? 'endpoints of ' : ''}${of?.digest ?? 'nothing'}`),
@@ -141,14 +138,11 @@ test('raises DRIFT_LOOP and slows repairs while another program keeps undoing th
   const settledAt: number[] = [];
   const status = new Status('node-a', () => nowMs, 10_000_000);
   const healthy: boolean[] = [];
-  const daemon: Daemon = new Daemon({
+  const daemon: Daemon = quietDaemon({
     reconciler: {
-      recover: async () => undefined,
       repair: async () => (settledAt.push(nowMs), drifts ? 1 : 0),
       put: async () => confirmed,
-      rehearse: async () => 'ready',
     },
-    journal: { active: generation, halted: undefined },
     inbox: {
       look: async () => {
         healthy.push(status.report().healthy);
@@ -160,11 +154,7 @@ test('raises DRIFT_LOOP and slows repairs while another program keeps undoing th
       },
     },
     status,
-    log: { info: () => undefined, warn: () => undefined, error: () => undefined, fatal: () => undefined },
-    machine: () => '',
     monotonicMs: () => nowMs,
-    scanIntervalMs: 1000,
-    ready: () => undefined,
   });
   await daemon.run();
   expect(settledAt.slice(0, 8)).toEqual([0, 1000, 2000, 3000, 4000, 5000, 65_000, 125_000]);
@@ -248,11 +238,8 @@ test('offers a tree that arrives during probation once, and reads it again after
   const looks: Arrival[] = [bundle(a), bundle(a), bundle(b), bundle(b)];
   const asked: string[] = [];
   let look = 0;
-  const daemon: Daemon = new Daemon({
+  const daemon: Daemon = quietDaemon({
     reconciler: {
-      recover: async () => undefined,
-      repair: async () => 0,
-      rehearse: async () => 'ready',
       put: async (files, _byHand, offers) => {
         asked.push('put');
         if (files !== a.files) return confirmed;
@@ -265,7 +252,6 @@ test('offers a tree that arrives during probation once, and reads it again after
         return confirmed;
       },
     },
-    journal: { active: generation, halted: undefined },
     inbox: {
       look: async () => {
         const arrival = looks[look++] as Arrival;
@@ -273,12 +259,6 @@ test('offers a tree that arrives during probation once, and reads it again after
         return arrival;
       },
     },
-    status: new Status('node-a', () => 0, 1000),
-    log: { info: () => undefined, warn: () => undefined, error: () => undefined, fatal: () => undefined },
-    machine: () => '',
-    monotonicMs: () => 0,
-    scanIntervalMs: 1000,
-    ready: () => undefined,
   });
   await daemon.run();
   expect(asked).toEqual(['put', 'nothing new', 'offered b', 'put']);
@@ -294,26 +274,17 @@ test("reads the whole directory at a scan or an operator's request, and the chan
     () => ((nowMs = 1000), daemon.poke()),
     () => daemon.stop(),
   ];
-  const daemon: Daemon = new Daemon({
+  const daemon: Daemon = quietDaemon({
     reconciler: {
-      recover: async () => undefined,
-      repair: async () => 0,
-      rehearse: async () => 'ready',
       put: async () => confirmed,
     },
-    journal: { active: generation, halted: undefined },
     inbox: {
       look: async (extent) => {
         next[extents.push(extent) - 1]?.();
         return bundle(a);
       },
     },
-    status: new Status('node-a', () => 0, 1000),
-    log: { info: () => undefined, warn: () => undefined, error: () => undefined, fatal: () => undefined },
-    machine: () => '',
     monotonicMs: () => nowMs,
-    scanIntervalMs: 1000,
-    ready: () => undefined,
   });
   await daemon.run();
   expect(extents).toEqual(['whole', 'changed', 'whole', 'changed', 'whole']);
@@ -336,11 +307,8 @@ describe('early endpoint sync', () => {
     const journal = { active: at(0), halted: undefined };
     const nameOf = (files: Tree['files']): string => looks.find((one) => one.files === files)?.digest ?? 'nothing';
     let look = 0;
-    const daemon: Daemon = new Daemon({
+    const daemon: Daemon = quietDaemon({
       reconciler: {
-        recover: async () => undefined,
-        repair: async () => 0,
-        rehearse: async () => 'ready',
         put: (_files, _byHand, offers) =>
           put((now) => {
             journal.active = now;
@@ -356,17 +324,10 @@ describe('early endpoint sync', () => {
           return bundle(one);
         },
       },
-      status: new Status('node-a', () => 0, 1000),
       log: {
         info: (_details, message) => void said.push(message),
         warn: (_details, message) => void said.push(message),
-        error: () => undefined,
-        fatal: () => undefined,
       },
-      machine: () => '',
-      monotonicMs: () => 0,
-      scanIntervalMs: 1000,
-      ready: () => undefined,
       taken: async (files) => void told.push(`taken ${nameOf(files)}`),
       earlyEndpoints: (files) => void told.push(`brought ${nameOf(files)}`),
     });
@@ -410,11 +371,8 @@ describe('an order of an operator', () => {
   async function ordered() {
     const steps: string[] = [];
     let looks = 0;
-    const daemon: Daemon = new Daemon({
+    const daemon: Daemon = quietDaemon({
       reconciler: {
-        recover: async () => undefined,
-        repair: async () => 0,
-        rehearse: async () => 'ready',
         put: async (_files, _byHand, offers) => {
           steps.push('put begins');
           if (looks === 1) {
@@ -425,19 +383,12 @@ describe('an order of an operator', () => {
           return confirmed;
         },
       },
-      journal: { active: generation, halted: undefined },
       inbox: {
         look: async () => {
           if (++looks === 2) daemon.stop();
           return bundle(a);
         },
       },
-      status: new Status('node-a', () => 0, 1000),
-      log: { info: () => undefined, warn: () => undefined, error: () => undefined, fatal: () => undefined },
-      machine: () => '',
-      monotonicMs: () => 0,
-      scanIntervalMs: 1000,
-      ready: () => undefined,
     });
     await daemon.run();
     return steps;

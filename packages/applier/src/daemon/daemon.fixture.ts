@@ -1,0 +1,46 @@
+import type { Generation } from '../ports/journal.ts';
+import { Status } from '../status/status.ts';
+import { Daemon } from './daemon.ts';
+import type { DaemonParts } from './parts.ts';
+import type { DaemonLog } from './reports.ts';
+
+export const generation: Generation = {
+  number: 1,
+  revision: 0,
+  version: 'v1',
+  state: { families: {}, sysctls: new Map() },
+};
+
+interface Changes extends Partial<Omit<DaemonParts, 'reconciler' | 'log'>> {
+  readonly reconciler?: Partial<DaemonParts['reconciler']>;
+  readonly log?: Partial<DaemonLog>;
+}
+
+const silent: DaemonLog = {
+  info: () => undefined,
+  warn: () => undefined,
+  error: () => undefined,
+  fatal: () => undefined,
+};
+
+/** A daemon on a node where nothing happens: its generation is active, and the bundle directory is absent. */
+export function quietDaemon({ reconciler, log, ...changes }: Changes): Daemon {
+  return new Daemon({
+    reconciler: {
+      recover: async () => undefined,
+      repair: async () => 0,
+      put: async () => ({ kind: 'same', generation }),
+      rehearse: async () => 'ready',
+      ...reconciler,
+    },
+    journal: { active: generation, halted: undefined },
+    inbox: { look: async () => ({ kind: 'absent' }) },
+    status: new Status('node-a', () => 0, 1000),
+    log: { ...silent, ...log },
+    machine: () => '',
+    monotonicMs: () => 0,
+    scanIntervalMs: 1000,
+    ready: () => undefined,
+    ...changes,
+  });
+}
