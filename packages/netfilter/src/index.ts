@@ -2,6 +2,7 @@ export * from './family.ts';
 export * from './mode.ts';
 export * from './limits.ts';
 export * from './per-object.ts';
+export * from './plural.ts';
 export * from './problem.ts';
 export { addAll } from './add-all.ts';
 export * from './rules/address.ts';

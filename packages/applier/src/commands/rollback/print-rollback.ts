@@ -1,3 +1,4 @@
+import { plural } from '@sluice/netfilter';
 import type { RollbackPlan, RollbackTarget } from '../../control/protocol.ts';
 import { printEndpointChanges } from '../../endpoints/endpoint-changes.ts';
 
@@ -15,10 +16,10 @@ export function printRollback({ to, cancels, endpoints, services, stale, lines }
   const { removed, restored } = services;
   const all = [
     cancelled,
-    removed.length === 0 ? [] : [`${count(removed)} removed: ${some(removed)}`],
+    removed.length === 0 ? [] : [`${plural(removed.length, 'Service')} removed: ${some(removed)}`],
     restored.length === 0
       ? []
-      : [`${count(restored)} restored with old endpoints, which may be stale: ${some(restored)}`],
+      : [`${plural(restored.length, 'Service')} restored with old endpoints, which may be stale: ${some(restored)}`],
     stale.length === 0
       ? []
       : [
@@ -34,8 +35,6 @@ function details({ version, confirmedAt, serial }: RollbackTarget): string {
   const when = confirmedAt === null ? [] : [`confirmed ${confirmedAt}`];
   return [`version ${version}`, ...release, ...when].join(', ');
 }
-
-const count = ({ length }: readonly string[]): string => (length === 1 ? '1 Service' : `${length} Services`);
 
 const some = (names: readonly string[]): string =>
   names.length <= namedMax

@@ -1,3 +1,4 @@
+import { plural } from '@sluice/netfilter';
 import type { Problem } from '@sluice/netfilter';
 import { removeAllocations } from '../../emit/allocations.ts';
 import { exitCodes } from '../../exit.ts';
@@ -76,7 +77,7 @@ function text(dir: string, allocations: readonly Allocation[]): string {
 
 function summary(dir: string, count: number, removed: boolean): string {
   if (count === 0) return `All allocations in ${dir} belong to Services of the input\n`;
-  const what = count === 1 ? '1 allocation' : `${count} allocations`;
+  const what = plural(count, 'allocation');
   return removed
     ? `Removed ${what}; commit ${dir}. The next render may reuse these addresses and ports\n`
     : `${what} of Services that are not in the input: nothing was removed; pass --yes to remove ${count === 1 ? 'it' : 'them'}\n`;

@@ -1,6 +1,3 @@
-/** `1 Service`, `3 Services`. */
-export const services = (count: number): string => (count === 1 ? '1 Service' : `${count} Services`);
-
 /** At most five items, and the number of the others. */
 export function some(list: readonly string[]): string {
   return list.length <= 5 ? list.join(', ') : `${list.slice(0, 5).join(', ')} and ${list.length - 5} more`;

@@ -1,3 +1,4 @@
+import { plural } from '@sluice/netfilter';
 import { type BundleFiles, clusterFile, isProblem, readCluster, sumsFile } from '@sluice/bundle';
 import type { Problem } from '@sluice/netfilter';
 import type { Format } from '@sluice/cli';
@@ -19,7 +20,7 @@ import { isStopped, joinProblems } from '../failure/problems.ts';
 import { type InputOptions, readInput } from '../input/input.ts';
 import { print, progress, say } from '../output/progress.ts';
 import { printDocument, reportProblems } from '../output/output.ts';
-import { services, some } from '../output/words.ts';
+import { some } from '../output/words.ts';
 
 export interface RenderOptions extends InputOptions {
   readonly output: string;
@@ -152,7 +153,7 @@ function summary({ dir, rendered, plan, ignored, unowned, problems }: RenderOutc
   return [
     `${dir}: ${rendered.files.size} files, ${plan.write.length} written, ${plan.remove.length} removed\n`,
     rendered.created.length > 0
-      ? `Allocated addresses or ports for ${services(rendered.created.length)}; commit allocations/\n`
+      ? `Allocated addresses or ports for ${plural(rendered.created.length, 'Service')}; commit allocations/\n`
       : '',
     unownedText(unowned),
     isPartial(rendered.files)

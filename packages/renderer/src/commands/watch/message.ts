@@ -1,5 +1,5 @@
 import { type BundleFiles, nodesOf, readPath } from '@sluice/bundle';
-import { compareText } from '@sluice/netfilter';
+import { compareText, plural } from '@sluice/netfilter';
 
 /** The maximum number of names in the first line of a message. */
 const namesMax = 3;
@@ -26,10 +26,8 @@ export function messageOf(about: readonly string[]): string {
  */
 export function firstMessageOf(files: BundleFiles): string {
   const services = new Set([...files.keys()].filter((path) => readPath(path)?.kind === 'service').flatMap(thingOf));
-  return `sluice: initial render of ${count(services.size, 'Service')} for ${count(nodesOf(files).length, 'node')}`;
+  return `sluice: initial render of ${plural(services.size, 'Service')} for ${plural(nodesOf(files).length, 'node')}`;
 }
-
-const count = (number: number, word: string): string => `${number} ${word}${number === 1 ? '' : 's'}`;
 
 /** The objects of files, such as `Service shop/web`, each once: after a full read only the files show what changed. */
 export function thingsOf(paths: readonly string[]): readonly string[] {

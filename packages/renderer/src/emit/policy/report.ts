@@ -1,3 +1,4 @@
+import { plural } from '@sluice/netfilter';
 import type { PolicyFinding } from '../../review/policy/finding.ts';
 import type { PolicyResult } from '../../review/policy/policy.ts';
 
@@ -32,9 +33,9 @@ export function countText({ findings }: PolicyResult): string {
   const [errors, warnings, notes] = [count('error'), count('warning'), count('note')];
   const waived = findings.filter((finding) => finding.waived !== undefined).length;
   const parts = [
-    errors === 0 ? '' : `${errors} ${errors === 1 ? 'error' : 'errors'}`,
-    warnings === 0 ? '' : `${warnings} ${warnings === 1 ? 'warning' : 'warnings'}`,
-    notes === 0 ? '' : `${notes} ${notes === 1 ? 'note' : 'notes'}`,
+    errors === 0 ? '' : plural(errors, 'error'),
+    warnings === 0 ? '' : plural(warnings, 'warning'),
+    notes === 0 ? '' : plural(notes, 'note'),
     waived === 0 ? '' : `${waived} waived`,
   ].filter(Boolean);
   return parts.length === 0 ? 'No policy findings' : parts.join(', ');

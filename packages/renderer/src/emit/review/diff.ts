@@ -1,5 +1,5 @@
 import type { BundleFiles } from '@sluice/bundle';
-import { compareText } from '@sluice/netfilter';
+import { compareText, plural } from '@sluice/netfilter';
 import { createTwoFilesPatch } from 'diff';
 import type { ChangedFlow } from '../../review/diff/flow-changes.ts';
 import type { BundleDiff } from '../../review/diff/diff.ts';
@@ -8,7 +8,7 @@ import type { FactChange } from '../../review/facts/fact-changes.ts';
 import type { Destination } from '../../review/flows/flow.ts';
 import { foldDestinations } from './fold.ts';
 import { settingLines } from './settings.ts';
-import { destinationText, nodesText, outcomeText, plural, sourceText, verdictText } from '../../review/report/words.ts';
+import { destinationText, nodesText, outcomeText, sourceText, verdictText } from '../../review/report/words.ts';
 
 export const diffFormats = ['text', 'json', 'markdown'] as const;
 export type DiffFormat = (typeof diffFormats)[number];

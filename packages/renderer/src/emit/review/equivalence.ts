@@ -1,7 +1,7 @@
-import { problemCodes } from '@sluice/netfilter';
+import { problemCodes, plural } from '@sluice/netfilter';
 import type { Comparison, FoundDifference } from '../../review/prove/equivalence.ts';
 import type { FlowRow } from '../../review/flows/flows.ts';
-import { destinationText, nodesText, outcomeText, plural, sourceText } from '../../review/report/words.ts';
+import { destinationText, nodesText, outcomeText, sourceText } from '../../review/report/words.ts';
 
 /** The maximum number of unexplained flows in the text; it counts the rest, and JSON has all. */
 const shownMax = 100;

@@ -1,3 +1,4 @@
+import { plural } from '@sluice/netfilter';
 import type { Place } from '@sluice/netfilter';
 import type { Blame } from '../../load/git/blame.ts';
 import type { Explanation } from '../../review/explain/explanation.ts';
@@ -38,7 +39,7 @@ function printPort({ key, addresses = [], nodePort = 0, endpoints }: NonNullable
   const parts = [
     ...addresses.map(({ kind, text }) => `${text} (${kind})`),
     ...(nodePort === 0 ? [] : [`node port ${nodePort}`]),
-    ...(endpoints ? [`${endpoints.length} endpoint${endpoints.length === 1 ? '' : 's'}`] : []),
+    ...(endpoints ? [plural(endpoints.length, 'endpoint')] : []),
   ];
   return parts.length === 0 ? key : `${key} at ${parts.join(', ')}`;
 }

@@ -1,3 +1,4 @@
+import { plural } from '@sluice/netfilter';
 import type { Report, NodeRan } from '../../fleet/ran.ts';
 import type { Commit } from '../../load/git/commit.ts';
 import { instantText, timeText } from '../../load/git/time.ts';
@@ -78,9 +79,9 @@ export function printBisection(found: Bisection, format: 'text' | 'json'): strin
     found.several ? 'The packet met other fates in between, too: this is one of several changes.\n' : '',
     skipped.length === 0
       ? ''
-      : `skipped ${skipped.length} ${skipped.length === 1 ? 'commit' : 'commits'}:\n${listOf(skipped.map(({ commit, why }) => `${commit.slice(0, 12)}: ${why}`))}`,
+      : `skipped ${plural(skipped.length, 'commit')}:\n${listOf(skipped.map(({ commit, why }) => `${commit.slice(0, 12)}: ${why}`))}`,
     found.ran ? ranText(found.ran) : '',
-    `\n${found.steps} ${found.steps === 1 ? 'step' : 'steps'} for ${found.commits} commits that change the bundle\n`,
+    `\n${plural(found.steps, 'step')} for ${found.commits} commits that change the bundle\n`,
     nextText(found),
   ].join('');
 }

@@ -1,5 +1,6 @@
+import { plural } from '@sluice/netfilter';
 import { profileNames } from './settings.ts';
-import { outcomeText, destinationText, nodesText, plural, sourceText } from '../../review/report/words.ts';
+import { outcomeText, destinationText, nodesText, sourceText } from '../../review/report/words.ts';
 import type { HeaderSpace } from '../../review/prove/header-space.ts';
 import { type CounterExample, isProved, type ProfileFault, type Proof } from '../../review/prove/prove.ts';
 

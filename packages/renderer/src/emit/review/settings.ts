@@ -1,7 +1,7 @@
+import { plural } from '@sluice/netfilter';
 import type { BundleDiff } from '../../review/diff/diff.ts';
 import type { SettingChange } from '../../review/diff/setting-changes.ts';
 import type { ProfileChange } from '../../review/diff/profile-changes.ts';
-import { plural } from '../../review/report/words.ts';
 
 /** The maximum number of lines of a file; a report counts the rest, and JSON and --raw have all. */
 const linesMax = 40;

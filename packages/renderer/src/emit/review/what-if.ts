@@ -1,3 +1,4 @@
+import { plural } from '@sluice/netfilter';
 import type { PortEffect } from '../../review/failures/effect.ts';
 import { passes } from '../../review/failures/effect.ts';
 import { breaks, type FailureRow, placeText, type WhatIf } from '../../review/what-if/what-if.ts';
@@ -84,8 +85,6 @@ function summaryOf(judged: WhatIf, bundle: string): string {
   const options = harmful[0]!.places.map(({ kind, name }) => `--without ${kind}=${name}`).join(' ');
   return `${hidden}${all}: ${harmful.length} take something from clients.\nThe worst in full: sluice what-if ${bundle} ${options}\n`;
 }
-
-const plural = (count: number, what: string): string => `${count} ${what}${count === 1 ? '' : 's'}`;
 
 function unplacedText({ node, zone }: WhatIf['unplaced']): string {
   const of = (count: number, kind: string): string =>

@@ -1,4 +1,4 @@
-import { networkOf, compareText, parseCidr } from '@sluice/netfilter';
+import { networkOf, compareText, parseCidr, plural } from '@sluice/netfilter';
 import { type FactChange, factChanges } from '../facts/fact-changes.ts';
 import type { PolicyCode } from './catalogue.ts';
 import type { Violation } from './finding.ts';
@@ -102,7 +102,7 @@ function codeOf({ what, new: fresh }: FactChange, isKnown: boolean): FactCode | 
 
 function messageOf({ what, port, old, new: fresh }: FactChange, nodes: number): string {
   if (what === 'node-port')
-    return `Node port ${fresh} of ${port} will open on ${nodes} node${nodes === 1 ? '' : 's'}; review required`;
+    return `Node port ${fresh} of ${port} will open on ${plural(nodes, 'node')}; review required`;
   const name = { affinity: 'Session affinity', 'internal-policy': 'internalTrafficPolicy' }[what as string];
   return `${name ?? 'externalTrafficPolicy'} of ${port} will change from ${old ?? 'none'} to ${fresh ?? 'none'}; review required`;
 }

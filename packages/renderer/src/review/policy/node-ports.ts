@@ -1,5 +1,5 @@
 import { profileFile } from '@sluice/bundle';
-import { parseCidr } from '@sluice/netfilter';
+import { parseCidr, plural } from '@sluice/netfilter';
 import { covers } from './changes.ts';
 import type { Violation } from './finding.ts';
 import { lineOf } from '../facts/service-entries.ts';
@@ -23,7 +23,7 @@ export function nodePortsWidened({ view, services, base }: ChangeContext): reado
       {
         code: 'NODE_PORT_OPENED',
         subject: `profile ${name}`,
-        message: `${ports.size} node ${ports.size === 1 ? 'port' : 'ports'} will open on more addresses (${now} instead of ${old.join(', ')}); review required`,
+        message: `${plural(ports.size, 'node port')} will open on more addresses (${now} instead of ${old.join(', ')}); review required`,
         hint: 'Keep `nodePortAddresses` limited to the addresses that clients use',
         path,
         line: lineOf(view, path, 'nodePortAddresses'),
@@ -49,7 +49,7 @@ export function localhostNodePorts({ view, services }: PolicyContext): readonly 
       {
         code: 'LOCALHOST_NODE_PORTS',
         subject: `profile ${name}`,
-        message: `Cannot serve ${ports.size} node ${ports.size === 1 ? 'port' : 'ports'} on 127.0.0.1: mode ${mode} has no such rules`,
+        message: `Cannot serve ${plural(ports.size, 'node port')} on 127.0.0.1: mode ${mode} has no such rules`,
         hint: 'Let clients on the node use its own address or the ClusterIP',
         path,
         line: lineOf(view, path, 'mode:'),

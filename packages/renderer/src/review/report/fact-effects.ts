@@ -1,10 +1,10 @@
+import { plural } from '@sluice/netfilter';
 import type { BundleDiff } from '../diff/diff.ts';
 import type { ServiceChange } from '../diff/service-changes.ts';
 import type { FactChange } from '../facts/fact-changes.ts';
 import type { SingleEffect } from './effect.ts';
 import type { ReportEndpoint, ReportService } from './services.ts';
 import type { Severity } from './severity.ts';
-import { plural } from './words.ts';
 
 /** What the changes of declarations do: of Services, their ports, frontends and endpoints. */
 export function factEffects(diff: BundleDiff, services: readonly ReportService[]): readonly SingleEffect[] {

@@ -1,9 +1,9 @@
+import { plural } from '@sluice/netfilter';
 import { sysctlFile } from '@sluice/bundle';
 import type { BundleDiff } from '../diff/diff.ts';
 import type { ProfileChange } from '../diff/profile-changes.ts';
 import type { SingleEffect } from './effect.ts';
 import type { Severity } from './severity.ts';
-import { plural } from './words.ts';
 
 /** What changes of profiles, nodes and settings do. */
 export function profileEffects({ profiles, nodes, settings }: BundleDiff): readonly SingleEffect[] {

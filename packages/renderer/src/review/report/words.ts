@@ -1,7 +1,7 @@
 import type { BundleDiff } from '../diff/diff.ts';
 import type { ServiceChange } from '../diff/service-changes.ts';
 import type { Branch, Destination, FlowOutcome, NodeGroup, FlowSource } from '../flows/flow.ts';
-import { printEndpoint } from '@sluice/netfilter';
+import { printEndpoint, plural } from '@sluice/netfilter';
 import { portName } from '../facts/port-key.ts';
 
 // Texts that reports of all formats share.
@@ -74,8 +74,6 @@ export function nodesText({ nodes, profile }: NodeGroup): string {
   if (nodes.length <= 3) return nodes.join(', ');
   return `${nodes.slice(0, 2).join(', ')} and ${nodes.length - 2} more nodes of profile ${profile}`;
 }
-
-export const plural = (count: number, what: string): string => `${count} ${what}${count === 1 ? '' : 's'}`;
 
 /** A summary in one line: `3 Services change, 1 node port opens on 14 nodes, no port loses its last endpoint`. */
 export function verdictText(diff: BundleDiff): string {
