@@ -213,6 +213,15 @@ export const ruleFaults: readonly Fault[] = [
       ),
   },
   {
+    name: "a table of nftables under the name of one of iptables' drops what is forwarded",
+    cause: 'FOREIGN_DROP',
+    make: (node) =>
+      nft(
+        node,
+        `table ${ip(node)} filter { chain forward { type filter hook forward priority 5; policy drop; jump known; }\n chain known { ct state established,related accept; } }\n`,
+      ),
+  },
+  {
     name: 'a table of nftables drops the port of the endpoints',
     cause: 'FOREIGN_DROP',
     make: (node) =>

@@ -1,4 +1,6 @@
+import { programPath } from '@sluice/testing';
 import type { Fault } from './faults.ts';
+import type { DoctorNode } from './node.ts';
 
 const nothing = (): undefined => undefined;
 
@@ -8,6 +10,24 @@ const nothing = (): undefined => undefined;
  */
 const withNft = (change: string): string =>
   `f=$(dirname "$(command -v nft)"); t=$(mktemp -d); cp -a "$f/." "$t/"; ${change}; mount --bind "$t" "$f"`;
+
+/** From now on the node takes signed releases alone, of one key. */
+async function requireSignatures(node: DoctorNode): Promise<void> {
+  await node.sh(
+    `ssh-keygen -q -t ed25519 -N '' -f ${node.directory}/key; printf 'alice namespaces="sluice-release" %s\\n' "$(cut -d' ' -f1,2 ${node.directory}/key.pub)" > ${node.directory}/allowed; chmod 644 ${node.directory}/allowed`,
+  );
+  await node.sh(
+    `sed -i 's#^signatures:.*#signatures: {allowedSigners: ${node.directory}/allowed}#' ${node.configFile}`,
+  );
+}
+
+/** Signs a release of the bundle, and puts it where the node looks. */
+async function release(node: DoctorNode, serial: number, more = ''): Promise<void> {
+  const sluice = `${process.execPath} ${programPath('sluice')}`;
+  await node.sh(
+    `cd ${node.directory}; rm -rf release; ${sluice} release rendered --serial ${serial} --source ${'0'.repeat(40)} ${more} -o release; ${sluice} sign release --key key; sed -i 's#^bundle:.*#bundle: ${node.directory}/release#' ${node.configFile}`,
+  );
+}
 
 /** The daemon, its journal, its disk and its bundle directory. */
 export const sluicedFaults: readonly Fault[] = [
@@ -36,13 +56,39 @@ export const sluicedFaults: readonly Fault[] = [
   {
     name: 'signatures became required, and the bundle has none',
     cause: 'BUNDLE_REFUSED',
+    make: requireSignatures,
+    asks: nothing,
+  },
+  {
+    name: 'the active release has expired',
+    cause: 'RELEASE_EXPIRED',
     async make(node) {
-      await node.sh(
-        `ssh-keygen -q -t ed25519 -N '' -f ${node.directory}/key; printf 'alice namespaces="sluice-release" %s\\n' "$(cut -d' ' -f1,2 ${node.directory}/key.pub)" > ${node.directory}/allowed; chmod 644 ${node.directory}/allowed`,
-      );
-      await node.sh(
-        `sed -i 's#^signatures:.*#signatures: {allowedSigners: ${node.directory}/allowed}#' ${node.configFile}`,
-      );
+      await requireSignatures(node);
+      await release(node, 7, '--expires 2026-01-01T00:00:00Z');
+      await node.sluiced('apply', `${node.directory}/release`);
+    },
+    asks: nothing,
+  },
+  {
+    name: 'the key of the active release is no longer valid',
+    cause: 'RELEASE_SIGNERS_CHANGED',
+    async make(node) {
+      await requireSignatures(node);
+      await release(node, 7);
+      await node.sluiced('apply', `${node.directory}/release`);
+      await node.sh(`sed -i 's/^alice /&valid-before="20260101Z",/' ${node.directory}/allowed`);
+    },
+    asks: nothing,
+  },
+  {
+    name: 'a release with an older serial was put in place',
+    cause: 'BUNDLE_REFUSED',
+    async make(node) {
+      await requireSignatures(node);
+      await release(node, 7);
+      await node.sluiced('apply', `${node.directory}/release`);
+      await node.render({ ...node.options, endpoints: ['b1'] });
+      await release(node, 6);
     },
     asks: nothing,
   },

@@ -151,6 +151,20 @@ const firewalld = (node: DoctorNode): string => `table inet firewalld {
 }
 `;
 
+/** As many guides for nftables write them, without uppercase chains: `iptables-save` does not print them. */
+const namesakes = (node: DoctorNode): string => {
+  const ip = v4(node) ? 'ip' : 'ip6';
+  return `table ${ip} filter {
+chain input { type filter hook input priority 0; policy accept; ct state invalid drop; }
+chain forward { type filter hook forward priority 0; policy drop; ct state established,related accept; jump pods; }
+chain pods { ${ip} saddr ${pods(node)} accept; ${ip} daddr ${pods(node)} accept; }
+}
+table ${ip} nat {
+chain postrouting { type nat hook postrouting priority 100; ${ip} saddr ${v4(node) ? '172.17.0.0/16' : 'fd00:d0c::/64'} masquerade; }
+}
+`;
+};
+
 /** Twenty of them, with the oddities of the faults. */
 export const healthyNodes: readonly Healthy[] = [
   { name: 'nothing but Sluice', make: async () => {} },
@@ -170,6 +184,10 @@ export const healthyNodes: readonly Healthy[] = [
     make: async (node) => (
       await load(node, docker(node)), node.host.run(['nft', '-f', '-'], { input: firewalld(node) })
     ),
+  },
+  {
+    name: 'a firewall of nftables in tables with the names of iptables',
+    make: (node) => node.host.run(['nft', '-f', '-'], { input: namesakes(node) }),
   },
   {
     name: 'connections of many clients',

@@ -1,4 +1,4 @@
-import { emptyNft } from '@sluice/netfilter';
+import { emptyNft, type ProblemCode } from '@sluice/netfilter';
 import { expect, test } from 'vitest';
 import { diagnoseNode } from './diagnose-node.ts';
 import type { Facts, Frontend } from './facts.ts';
@@ -24,6 +24,7 @@ const healthy: Facts = {
     open: undefined,
     quarantinedServices: [],
     leftOut: new Map(),
+    releaseWarnings: [],
     bundle: { kind: 'same', directory: '/etc/sluice/rendered' },
     isDaemonRunning: true,
     alarms: {},
@@ -87,6 +88,9 @@ const modules = (release: string, ...installed: readonly string[]): Partial<Fact
   modules: { release, installed },
 });
 /** The asked Service is in quarantine.yaml, and nowhere else. */
+const warned = (code: ProblemCode): Partial<Facts> => ({
+  sluiced: { ...healthy.sluiced, releaseWarnings: [{ code, level: 'warning', message: 'why', hint: 'what to do' }] },
+});
 const leftOut = (code: string): Partial<Facts> => ({
   sluiced: { ...healthy.sluiced, leftOut: new Map([['shop/web', [code]]]) },
   desired: { ...(healthy.desired as NonNullable<Facts['desired']>), frontends: [] },
@@ -165,6 +169,9 @@ test.each<[string, Partial<Facts>, string]>([
   ['modules of this kernel and an older one', modules('6.12.48', '6.12.43', '6.12.48'), ''],
   ['a Service whose addresses another one has', leftOut('VIP_CONFLICT'), 'certain ADDRESS_SHARED'],
   ['a Service that cannot be rendered', leftOut('FIELD_INVALID'), 'certain SERVICE_LEFT_OUT'],
+  ['an active release past its time', warned('RELEASE_EXPIRED'), 'likely RELEASE_EXPIRED'],
+  ['an active release whose key has ended', warned('RELEASE_SIGNERS_CHANGED'), 'likely RELEASE_SIGNERS_CHANGED'],
+  ['a release that waits for its wave', warned('RELEASE_WAITS'), ''],
   ['a rule of nftables that ends a trace', traced('inet fw out rule meta mark 0x1 drop (verdict drop)'), dropped],
   ['a policy of nftables that ends a trace', traced('ip filter OUTPUT policy drop'), dropped],
   ["a rule of Sluice's that ends a trace", traced('inet sluice services4 rule drop (verdict drop)'), ''],

@@ -1,6 +1,6 @@
 import { diagnose, type Diagnosis, type Finding, printTarget, type ExaminedTarget } from '@sluice/netfilter';
 import { connectionChecks } from './checks/connections.ts';
-import { foreignRules } from './checks/foreign-rules.ts';
+import { deciding, foreignRules } from './checks/foreign-rules.ts';
 import { kernelState } from './checks/kernel-state.ts';
 import { networkChecks } from './checks/network.ts';
 import { serviceChecks } from './checks/services.ts';
@@ -8,11 +8,20 @@ import { sluicedChecks } from './checks/sluiced.ts';
 import { traceChecks } from './checks/trace.ts';
 import type { Facts } from './facts.ts';
 import { follow } from './packets.ts';
+import type { Meeting } from './path/packet.ts';
 import { frontendsOf } from './target.ts';
 
 /** Facts in, one most likely cause out. */
 export function diagnoseNode(target: ExaminedTarget, facts: Facts): Diagnosis {
   return diagnose(printTarget(target), findingsOf(target, facts), facts.unread);
+}
+
+/** The foreign rules of iptables that decide about packets to Services, so that their counters can be read. */
+export function decidingRules(target: ExaminedTarget, facts: Facts): readonly Meeting[] {
+  const { desired, interfaces = [] } = facts;
+  if (!desired) return [];
+  const packets = follow(frontendsOf(target, desired, interfaces), desired, facts);
+  return deciding(packets, desired, facts).flatMap(({ meeting }) => (meeting.table ? [meeting] : []));
 }
 
 function findingsOf(target: ExaminedTarget, facts: Facts): readonly Finding[] {

@@ -1,4 +1,4 @@
-import type { DescribedFrontend, Family, Unread } from '@sluice/netfilter';
+import type { DescribedFrontend, Family, Problem, Unread } from '@sluice/netfilter';
 import type { TrackedFlow } from '../ports/kernel.ts';
 import type { NodeState } from '../ports/node-state.ts';
 import type { NftTableFacts } from './path/nft-expression.ts';
@@ -16,6 +16,8 @@ export interface Facts {
   readonly differences?: readonly string[];
   /** All tables of both rule stores, without the chains of single Services. */
   readonly tables?: readonly SavedTable[];
+  /** Packets that foreign rules of iptables have counted which decide about followed packets, by `Meeting.rule`. */
+  readonly ruleCounters?: ReadonlyMap<string, number>;
   /** The tables of nftables that neither iptables nor Sluice made. */
   readonly nftTables?: readonly NftTableFacts[];
   readonly interfaces?: readonly InterfaceFacts[];
@@ -57,6 +59,8 @@ export interface SluicedFacts {
   readonly bundle: BundleFacts;
   /** Services that the bundle in the directory leaves out, with the codes of their problems: `quarantine.yaml`. */
   readonly leftOut: ReadonlyMap<string, readonly string[]>;
+  /** About a release that this node accepts nevertheless: its time or its signatures have ended. */
+  readonly releaseWarnings: readonly Problem[];
   readonly isDaemonRunning: boolean;
   /** By code. */
   readonly alarms: Readonly<Record<string, string>>;

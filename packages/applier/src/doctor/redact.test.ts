@@ -39,6 +39,7 @@ test('no name and no public address is left in an archive', () => {
       open: undefined,
       quarantinedServices: [],
       leftOut: new Map(),
+      releaseWarnings: [],
       bundle: { kind: 'same', directory: '/etc/sluice/rendered' },
       isDaemonRunning: true,
       alarms: {},

@@ -6,6 +6,8 @@ export const bounds = {
   /** Rules of one foreign chain; a chain of a CNI plugin has a few hundred. */
   rulesPerChain: 5_000,
   nftTables: 32,
+  /** Chains that are listed one by one, of a table that iptables uses, too. */
+  nftChains: 64,
   /** Addresses whose routes are asked for. */
   routes: 48,
   /** Lines of `conntrack -L` of all protocols. */

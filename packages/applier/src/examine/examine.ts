@@ -1,6 +1,7 @@
 import { compareText, type ExaminedTarget, families, type Unread } from '@sluice/netfilter';
 import type { SluicedConfig } from '../config.ts';
 import type { ConntrackFacts, Facts, Frontend, InterfaceFacts, RouteFacts, SluicedFacts } from '../doctor/facts.ts';
+import { decidingRules } from '../doctor/diagnose-node.ts';
 import { followedMax, outsideClient, sample } from '../doctor/packets.ts';
 import { addressOfEndpoint, frontendsOf } from '../doctor/target.ts';
 import type { Run } from '../kernel/command.ts';
@@ -25,7 +26,9 @@ import {
   readSysctls,
 } from './network.ts';
 import { desiredFacts } from './node.ts';
-import { readNftTables, type SavedTables } from './tables.ts';
+import { readNftTables } from './nft-tables.ts';
+import { readRuleCounters } from './rule-counters.ts';
+import type { SavedTables } from './tables.ts';
 
 /** What is known of the node before it is examined. */
 export interface Subject {
@@ -79,8 +82,10 @@ export async function examine(subject: Subject, run: Run): Promise<Facts> {
   });
   // Afterwards, so that nothing of it is taken for the node's own.
   const live = subject.isLive ? await reads.one('own packets', () => observeLive(asked, [...own], run)) : undefined;
+  const seen = present({ node: config.node, sluiced, desired, interfaces, ...facts, unread: [] });
+  const ruleCounters = await reads.one('counters of rules', () => readRuleCounters(decidingRules(target, seen), run));
   const unread = reads.unread.toSorted((a, b) => compareText(a.what, b.what));
-  return present({ node: config.node, sluiced, desired, interfaces, ...facts, live, unread });
+  return present({ ...seen, ruleCounters, live, unread });
 }
 
 /** Awaits every value of an object. */

@@ -16,6 +16,8 @@ export interface ArrivedFacts {
   readonly leftOut: ReadonlyMap<string, readonly string[]>;
   /** The addresses that the bundle gives the node. */
   readonly nodeAddresses: readonly string[];
+  /** `SluicedFacts.releaseWarnings` */
+  readonly releaseWarnings: readonly Problem[];
 }
 
 /** Reads the bundle once, without merging its rules. */
@@ -30,19 +32,20 @@ export function arrivedFacts(
   if (!('version' in resolved)) return { ...nothing, bundle: refused(directory, resolved[0]) };
   const leftOut = readQuarantine(arrival.tree.files.get(quarantineFile) ?? '');
   const { version, nodeFile } = resolved;
+  const releaseWarnings = arrival.alarms ?? [];
   const nodeAddresses = families.flatMap((family) => {
     const address = valueOf(nodeFile.values, family, 'address');
     return typeof address === 'string' ? [address] : [];
   });
   const active = record?.current;
   if (active?.version === version || active?.partial?.of === version)
-    return { bundle: { kind: 'same', directory }, nodeAddresses, leftOut };
+    return { bundle: { kind: 'same', directory }, nodeAddresses, leftOut, releaseWarnings };
   const quarantined = record?.quarantined[version];
   const bundle = { kind: 'newer', directory, version, ...(quarantined === undefined ? {} : { quarantined }) } as const;
-  return { bundle, nodeAddresses, leftOut };
+  return { bundle, nodeAddresses, leftOut, releaseWarnings };
 }
 
-const nothing: Omit<ArrivedFacts, 'bundle'> = { nodeAddresses: [], leftOut: new Map() };
+const nothing: Omit<ArrivedFacts, 'bundle'> = { nodeAddresses: [], leftOut: new Map(), releaseWarnings: [] };
 
 const refused = (directory: string, problem: Problem | undefined): BundleFacts => ({
   kind: 'refused',

@@ -1,5 +1,4 @@
 import type { Family } from '@sluice/netfilter';
-import type { NftChainFacts, NftRuleFacts, NftTableFacts } from '../doctor/path/nft-expression.ts';
 import type { SavedTable } from '../doctor/facts.ts';
 import type { Run } from '../kernel/command.ts';
 import { findTool, type RuleStore } from '../kernel/tools.ts';
@@ -77,83 +76,4 @@ class TableReader {
     const rules = end < 0 ? undefined : this.#table?.get(line.slice(3, end))?.rules;
     if (rules && rules.length < bounds.rulesPerChain) rules.push(line);
   }
-}
-
-interface ListedTable {
-  readonly family: string;
-  readonly name: string;
-}
-
-/**
- * Reads the tables of nftables that neither iptables nor Sluice made, with their base chains.
- * @throws Error when nft fails
- */
-export async function readNftTables(run: Run): Promise<readonly NftTableFacts[]> {
-  const nft = findTool('nft');
-  if (nft === undefined) return [];
-  // `nft list tables` reads all rules of all tables, 2 s of a processor at 10,000 Services; and packets meet base chains first.
-  const listed = pick(await jsonOf(nft, ['list', 'chains'], run), 'chain') as readonly ListedBaseChain[];
-  const met = listed.filter(({ hook }) => hook !== undefined).map(({ family, table }) => ({ family, name: table }));
-  const foreign = [...new Map(met.map((one) => [`${one.family} ${one.name}`, one])).values()].filter(isForeign);
-  return Promise.all(foreign.slice(0, bounds.nftTables).map((table) => readTable(nft, table, run)));
-}
-
-interface ListedBaseChain {
-  readonly family: string;
-  readonly table: string;
-  readonly hook?: string;
-}
-
-const ofIptables = /^(?:filter|nat|mangle|raw|security)$/;
-
-function isForeign({ family, name }: ListedTable): boolean {
-  if (!['ip', 'ip6', 'inet'].includes(family) || !/^[A-Za-z0-9_./-]+$/.test(name)) return false;
-  return family === 'inet' ? name !== 'sluice' : !ofIptables.test(name);
-}
-
-interface ListedChain extends Omit<NftChainFacts, 'rules' | 'priority'> {
-  readonly prio?: number;
-}
-interface ListedRule {
-  readonly chain: string;
-  readonly handle: number;
-  readonly expr: readonly unknown[];
-}
-
-async function readTable(nft: string, { family, name }: ListedTable, run: Run): Promise<NftTableFacts> {
-  const objects = await jsonOf(nft, ['-a', 'list', 'table', family, name], run);
-  const chains = pick(objects, 'chain') as readonly ListedChain[];
-  const rules = Map.groupBy(pick(objects, 'rule') as readonly ListedRule[], ({ chain }) => chain);
-  return {
-    family: family as NftTableFacts['family'],
-    name,
-    chains: chains.map(({ name: chain, type, hook, prio, policy }) => ({
-      name: chain,
-      ...(type === undefined ? {} : { type }),
-      ...(hook === undefined ? {} : { hook }),
-      ...(prio === undefined ? {} : { priority: prio }),
-      ...(policy === undefined ? {} : { policy }),
-      rules: (rules.get(chain) ?? [])
-        .slice(0, bounds.rulesPerChain)
-        .map(({ handle, expr }): NftRuleFacts => ({ handle, statements: expr })),
-    })),
-  };
-}
-
-/** The objects of one kind; nft is trusted with their form. */
-const pick = (objects: readonly Record<string, unknown>[], kind: string): readonly unknown[] =>
-  objects.flatMap((one) => (kind in one ? [one[kind]] : []));
-
-async function jsonOf(nft: string, args: readonly string[], run: Run): Promise<readonly Record<string, unknown>[]> {
-  const ran = await run({
-    file: nft,
-    args: ['-j', ...args],
-    timeoutMs: bounds.toolMs,
-    outputBytesMax: bounds.toolBytes,
-  });
-  if (ran.exitCode !== 0) throw new Error(ran.why);
-  const parsed = JSON.parse(ran.stdout === '' ? '{}' : ran.stdout) as {
-    readonly nftables?: readonly Record<string, unknown>[];
-  };
-  return parsed.nftables ?? [];
 }

@@ -55,6 +55,9 @@ export const causes = {
   DISK_READ_ONLY: 'the state directory cannot be written',
   CLOCK_WRONG: 'the clock of this node is wrong: signatures and expiry are judged by it',
   BUNDLE_REFUSED: 'this node refuses the bundle in its directory and keeps the former one',
+  RELEASE_EXPIRED: 'the active release is past its time: newer ones may be withheld from this node',
+  RELEASE_SIGNERS_CHANGED:
+    'the signatures of the active release are no longer valid: a key or its certificate has ended',
   BUNDLE_QUARANTINED: 'the bundle in the directory failed here before and is not tried again',
   BUNDLE_ABSENT: 'the bundle directory is missing: this node gets no more changes',
   BUNDLE_WAITS: 'the bundle directory holds a newer version that was not applied',

@@ -122,7 +122,7 @@ async function bundleOf(config: SluicedConfig): Promise<Arrival> {
 async function sluicedFacts(
   config: SluicedConfig,
   record: NodeRecord | undefined,
-  { bundle, leftOut }: Pick<SluicedFacts, 'bundle' | 'leftOut'>,
+  { bundle, leftOut, releaseWarnings }: Pick<SluicedFacts, 'bundle' | 'leftOut' | 'releaseWarnings'>,
 ): Promise<SluicedFacts> {
   const running = await controlStatus(config.state);
   return {
@@ -133,6 +133,7 @@ async function sluicedFacts(
     quarantinedServices: record?.quarantinedServices ?? [],
     bundle,
     leftOut,
+    releaseWarnings,
     isDaemonRunning: running !== undefined,
     alarms: running?.report?.alarms ?? {},
   };

@@ -70,3 +70,18 @@ test.each([
   const found = foreignRules([followed(mode, origin)], desired, facts);
   expect(found.map(({ code }) => code)).toEqual(isInTheWay ? ['FOREIGN_DROP'] : []);
 });
+
+test.each([
+  [undefined, []],
+  [0, ['it has counted no packet yet']],
+  [1, ['it has counted 1 packet']],
+  [4211, ['it has counted 4211 packets']],
+])('says beside the prediction what a rule has counted: %s', (packets, expected) => {
+  const desired = { mode: 'iptables', store: 'nft', state: { families: {} } } as unknown as DesiredFacts;
+  const rule = 'iptables-nft -t filter -A FORWARD -d 10.244.2.0/24 -j DROP';
+  const ruleCounters = new Map(packets === undefined ? [] : [[rule, packets]]);
+  const facts = { tables: [filter('FORWARD', '-d 10.244.2.0/24')], nftTables: [], ruleCounters } as unknown as Facts;
+  const [found] = foreignRules([followed('iptables', 'pod')], desired, facts);
+  expect(found?.evidence.slice(0, 1 + expected.length)).toEqual([rule, ...expected]);
+  expect(found?.evidence.filter((line) => line.includes('counted'))).toEqual(expected);
+});

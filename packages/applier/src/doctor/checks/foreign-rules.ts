@@ -22,6 +22,17 @@ export function foreignRules(
   desired: DesiredFacts,
   facts: Facts,
 ): readonly Finding[] {
+  return deciding(packets, desired, facts).map((one) => findingOf(one, facts.ruleCounters));
+}
+
+/** A foreign rule that decides, and the packets that meet it. */
+interface Deciding {
+  readonly meeting: Meeting;
+  readonly packets: readonly FollowedPacket[];
+}
+
+/** The foreign rules that decide about packets in every case, each once. */
+export function deciding(packets: readonly FollowedPacket[], desired: DesiredFacts, facts: Facts): readonly Deciding[] {
   const found = new Map<string, { readonly meeting: Meeting; readonly packets: FollowedPacket[] }>();
   for (const followed of packets) {
     for (const passed of hooksOf(followed, desired.mode)) {
@@ -33,7 +44,7 @@ export function foreignRules(
       }
     }
   }
-  return [...found.values()].map((one) => findingOf(one.meeting, one.packets));
+  return [...found.values()];
 }
 
 const codes = {
@@ -49,7 +60,8 @@ const origins = {
   outside: 'a client outside of the cluster',
 } as const satisfies Record<Origin, string>;
 
-function findingOf({ kind, rule, fix }: Meeting, packets: readonly FollowedPacket[]): Finding {
+function findingOf({ meeting, packets }: Deciding, counters: Facts['ruleCounters']): Finding {
+  const { kind, rule, fix, counted = counters?.get(rule) } = meeting;
   const ways = [
     ...new Set(
       packets.map(
@@ -58,8 +70,15 @@ function findingOf({ kind, rule, fix }: Meeting, packets: readonly FollowedPacke
       ),
     ),
   ];
-  return { code: codes[kind], certainty: 'certain', about: rule, evidence: [rule, ...ways.toSorted(compareText)], fix };
+  const evidence = [rule, ...counts(counted), ...ways.toSorted(compareText)];
+  return { code: codes[kind], certainty: 'certain', about: rule, evidence, fix };
 }
+
+/** What the rule has done besides the prediction: other packets may meet it, too. */
+const counts = (counted: number | undefined): readonly string[] =>
+  counted === undefined
+    ? []
+    : [counted === 0 ? 'it has counted no packet yet' : `it has counted ${counted} packet${counted === 1 ? '' : 's'}`];
 
 /**
  * In mode ipvs a packet from another machine or pod is for the node itself until INPUT, where virtual servers take it; they send it on as

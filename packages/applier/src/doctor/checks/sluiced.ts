@@ -66,7 +66,7 @@ export function sluicedChecks(facts: Facts, target: ExaminedTarget): readonly Fi
       ],
       fix: 'timedatectl timesync-status',
     });
-  return [...found, ...toolChecks(facts), ...moduleChecks(facts), ...bundleChecks(sluiced)];
+  return [...found, ...toolChecks(facts), ...moduleChecks(facts), ...bundleChecks(sluiced), ...releaseChecks(sluiced)];
 }
 
 /** As after an upgrade of the kernel's package that removed the running one: what is loaded works, and nothing more can be loaded. */
@@ -104,6 +104,15 @@ const isJudged = (code: string): boolean =>
   /^(?:BUNDLE_|RELEASE_|NODE_HELD|FOREIGN_RULE_FIRST|NFT_CANNOT_WRITE)/.test(code);
 
 const bundleLine = ({ bundle }: Facts['sluiced']): string => `${bundle.directory}: ${bundle.kind}`;
+
+/** A release stays accepted although its time or the validity of its keys has ended: rules stay, and changes may be withheld. */
+function releaseChecks({ releaseWarnings, bundle }: Facts['sluiced']): readonly Finding[] {
+  return releaseWarnings.flatMap(({ code, message, hint }): Finding[] =>
+    code === 'RELEASE_EXPIRED' || code === 'RELEASE_SIGNERS_CHANGED'
+      ? [{ code, certainty: 'likely', evidence: [message, hint], fix: `sluiced preflight ${bundle.directory}` }]
+      : [],
+  );
+}
 
 function bundleChecks(sluiced: Facts['sluiced']): readonly Finding[] {
   const { bundle, isDaemonRunning } = sluiced;

@@ -1,4 +1,4 @@
-import { objectOf } from '@sluice/netfilter';
+import { objectOf, printStatements } from '@sluice/netfilter';
 import { all, type HookPacket, type Match, type Meeting } from './packet.ts';
 import {
   asksNamedSet,
@@ -33,7 +33,7 @@ export function walkNft(
 
 interface ListedRule extends JudgedRule<ListedRule> {
   readonly chain: string;
-  readonly handle: number;
+  readonly listed: NftRuleFacts;
 }
 
 function walkBase(
@@ -44,7 +44,7 @@ function walkBase(
 ): readonly Meeting[] {
   const { priority = 0 } = base;
   const met: Meeting[] = [];
-  const left = walkChain(rulesOf(table, base, packet), ({ chain, handle }, kind, isCertain) => {
+  const left = walkChain(rulesOf(table, base, packet), ({ chain, listed: { handle, statements } }, kind, isCertain) => {
     // A translation harms only where it comes before that of Services.
     if (kind === 'accept' || (kind === 'translate' && priority > servicesAt)) return;
     const name = `${table.family} ${table.name} ${chain}`;
@@ -52,8 +52,9 @@ function walkBase(
       kind,
       // Which of two chains with one priority comes first depends on who made them first.
       isCertain: isCertain && (kind !== 'translate' || priority < servicesAt),
-      rule: `nft rule ${name} handle ${handle} (hook ${base.hook}, priority ${priority})`,
+      rule: `nft rule ${name} handle ${handle} (${short(printStatements(statements))})`,
       fix: `nft delete rule ${name} handle ${handle}`,
+      ...countedBy(statements),
     });
   });
   if (!left.isEnded && base.policy === 'drop') {
@@ -72,7 +73,7 @@ function* rulesOf(table: NftTableFacts, { name, rules }: NftChainFacts, packet: 
   for (const rule of rules)
     yield {
       chain: name,
-      handle: rule.handle,
+      listed: rule,
       match: matchOfRule(rule, packet),
       verdict: verdictOf(rule, table, packet),
     };
@@ -122,4 +123,15 @@ function matchOfRule({ statements }: NftRuleFacts, packet: HookPacket): Match {
         : 'yes';
     }),
   );
+}
+
+/** A set in a rule may have thousands of elements. */
+const short = (text: string): string => (text.length > 120 ? `${text.slice(0, 120)} …` : text);
+
+/** Before a verdict, `counter` counts packets that the conditions admit. */
+function countedBy(statements: NftRuleFacts['statements']): Pick<Meeting, 'counted'> {
+  const counted = statements
+    .map((statement) => objectOf(objectOf(statement)['counter'])['packets'])
+    .find(Number.isInteger);
+  return counted === undefined ? {} : { counted: Number(counted) };
 }

@@ -1,4 +1,5 @@
 import { type Family, isInCidr, networkIn, parseAddress, type TransportProtocol } from '@sluice/netfilter';
+import type { SavedTable } from '../facts.ts';
 
 /** A packet at one hook. What is not known is left out, and a rule that asks for it matches perhaps. */
 export interface HookPacket {
@@ -56,4 +57,8 @@ export interface Meeting {
   readonly rule: string;
   /** A command that removes it, or makes it harmless. */
   readonly fix: string;
+  /** The table of iptables that has it. */
+  readonly table?: SavedTable;
+  /** How many packets it counted; left out: it has no counter, or that is read by the table. */
+  readonly counted?: number;
 }

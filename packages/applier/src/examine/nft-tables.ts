@@ -1,0 +1,117 @@
+import type { NftChainFacts, NftRuleFacts, NftTableFacts } from '../doctor/path/nft-expression.ts';
+import type { Run } from '../kernel/command.ts';
+import { findTool } from '../kernel/tools.ts';
+import { bounds } from './bounds.ts';
+
+interface ListedBaseChain {
+  readonly family: string;
+  readonly table: string;
+  readonly name: string;
+  readonly hook?: string;
+}
+interface ListedChain extends Omit<NftChainFacts, 'rules' | 'priority'> {
+  readonly prio?: number;
+}
+interface ListedRule {
+  readonly chain: string;
+  readonly handle: number;
+  readonly expr: readonly unknown[];
+}
+type Listed = readonly Record<string, unknown>[];
+
+/**
+ * Reads the tables of nftables with base chains that neither iptables nor Sluice made. A table `ip filter` may have some of iptables and
+ * others, which `iptables-save` does not print: of such a table these are read, with the chains to which they lead.
+ * @throws Error when nft fails
+ */
+export async function readNftTables(run: Run): Promise<readonly NftTableFacts[]> {
+  const nft = findTool('nft');
+  if (nft === undefined) return [];
+  // `nft list tables` reads all rules of all tables, 2 s of a processor at 10,000 Services; and packets meet base chains first.
+  const listed = pick(await jsonOf(nft, ['list', 'chains'], run), 'chain') as readonly ListedBaseChain[];
+  const foreign = Map.groupBy(listed.filter(isForeign), ({ family, table }) => `${family} ${table}`);
+  return Promise.all(
+    [...foreign.values()].slice(0, bounds.nftTables).map(async (chains): Promise<NftTableFacts> => {
+      const [{ family, table } = chains[0] as ListedBaseChain] = chains;
+      const names = chains.map(({ name }) => name);
+      const objects = isOfIptables({ family, table })
+        ? await readChains(nft, [family, table], names, run)
+        : await jsonOf(nft, ['-a', 'list', 'table', family, table], run);
+      return { family: family as NftTableFacts['family'], name: table, chains: chainsOf(objects) };
+    }),
+  );
+}
+
+/** What may be an argument. */
+const nameForm = /^[A-Za-z0-9_./-]+$/;
+
+const isOfIptables = ({ family, table }: Pick<ListedBaseChain, 'family' | 'table'>): boolean =>
+  family !== 'inet' && /^(?:filter|nat|mangle|raw|security)$/.test(table);
+
+function isForeign(chain: ListedBaseChain): boolean {
+  const { family, table, name, hook } = chain;
+  if (
+    hook === undefined ||
+    !['ip', 'ip6', 'inet'].includes(family) ||
+    ![table, name].every((one) => nameForm.test(one))
+  )
+    return false;
+  if (isOfIptables(chain)) return !/^(?:PREROUTING|INPUT|FORWARD|OUTPUT|POSTROUTING)$/.test(name);
+  return family !== 'inet' || table !== 'sluice';
+}
+
+/** Chains of a table, which may have 60,000 rules of Services, and those that they call. */
+async function readChains(
+  nft: string,
+  table: readonly [string, string],
+  first: readonly string[],
+  run: Run,
+): Promise<Listed> {
+  const objects: Record<string, unknown>[] = [];
+  const names = new Set(first);
+  // A set hands out what is added while it is read.
+  for (const name of names) {
+    const own = await jsonOf(nft, ['-a', 'list', 'chain', ...table, name], run);
+    objects.push(...own);
+    const called = (pick(own, 'rule') as readonly ListedRule[]).flatMap(({ expr }) => expr.flatMap(calleeOf));
+    for (const callee of called) if (names.size < bounds.nftChains) names.add(callee);
+  }
+  return objects;
+}
+
+function calleeOf(statement: unknown): readonly string[] {
+  const { jump, goto = jump } = statement as { jump?: { target: string }; goto?: { target: string } };
+  return goto && nameForm.test(goto.target) ? [goto.target] : [];
+}
+
+function chainsOf(objects: Listed): readonly NftChainFacts[] {
+  const rules = Map.groupBy(pick(objects, 'rule') as readonly ListedRule[], ({ chain }) => chain);
+  return (pick(objects, 'chain') as readonly ListedChain[]).map(({ name, type, hook, prio, policy }) => ({
+    name,
+    ...(type === undefined ? {} : { type }),
+    ...(hook === undefined ? {} : { hook }),
+    ...(prio === undefined ? {} : { priority: prio }),
+    ...(policy === undefined ? {} : { policy }),
+    rules: (rules.get(name) ?? [])
+      .slice(0, bounds.rulesPerChain)
+      .map(({ handle, expr }): NftRuleFacts => ({ handle, statements: expr })),
+  }));
+}
+
+/** The objects of one kind; nft is trusted with their form. */
+const pick = (objects: Listed, kind: string): readonly unknown[] =>
+  objects.flatMap((one) => (kind in one ? [one[kind]] : []));
+
+async function jsonOf(nft: string, args: readonly string[], run: Run): Promise<Listed> {
+  const ran = await run({
+    file: nft,
+    args: ['-j', ...args],
+    timeoutMs: bounds.toolMs,
+    outputBytesMax: bounds.toolBytes,
+  });
+  if (ran.exitCode !== 0) throw new Error(ran.why);
+  const parsed = JSON.parse(ran.stdout === '' ? '{}' : ran.stdout) as {
+    readonly nftables?: Listed;
+  };
+  return parsed.nftables ?? [];
+}
