@@ -78,7 +78,9 @@ function metricTable(metrics: readonly Metric[]): string {
 
 /** The page of what becomes of each metric of kube-proxy. */
 export function kubeProxyMetricPage(): string {
-  const rows = Object.entries(kubeProxyMetrics).map(([name, fate]) => `| \`${name}\` | ${cell(fateOf(fate))} |\n`);
+  const rows = Object.entries(kubeProxyMetrics).map(
+    ([name, fate]) => `| \`${name}\` | **${fate.kind}**${cell(textOf(fate))} |\n`,
+  );
   return `# Metrics of kube-proxy
 
 Dashboards and alerts of kube-proxy 1.37 on nodes with Sluice. [metrics.md](reference/metrics.md) has every metric of Sluice.
@@ -94,13 +96,14 @@ Scrapers and load balancers find \`sluiced\` at kube-proxy's ports and paths whe
 ${rows.join('')}`;
 }
 
-function fateOf(fate: MetricFate): string {
+/** What follows the kind. */
+function textOf(fate: MetricFate): string {
   switch (fate.kind) {
     case 'same':
-      return fate.note === undefined ? '**same**' : `**same**: ${fate.note}`;
+      return fate.note === undefined ? '' : `: ${fate.note}`;
     case 'own':
-      return `**own**: \`${fate.name}\`${fate.note === undefined ? '' : `; ${fate.note}`}`;
+      return `: \`${fate.name}\`${fate.note === undefined ? '' : `; ${fate.note}`}`;
     case 'none':
-      return `**none**: ${fate.why}`;
+      return `: ${fate.why}`;
   }
 }
