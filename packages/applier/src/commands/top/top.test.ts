@@ -91,7 +91,7 @@ test('says that the kernel counts no bytes, and prints what nothing reads as a d
 });
 
 /** Runs the command beside a daemon that answers with this status. */
-async function ran(status: object | undefined, options: Partial<Parameters<typeof top>[0]>, pages = 0) {
+async function ran(status: object | undefined, options: Partial<Parameters<typeof top>[0]>, pages = 0, rows = 5) {
   const directory = mkdtempSync(join(tmpdir(), 'sluiced-top-'));
   const server = createServer((_, response) => response.end(JSON.stringify(status)));
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
@@ -109,7 +109,7 @@ async function ran(status: object | undefined, options: Partial<Parameters<typeo
   );
   let [out, err] = ['', ''];
   let left = pages;
-  const screen = { rows: 5, pause: async () => --left > 0 };
+  const screen = { rows, pause: async () => --left > 0 };
   const exitCode = await top(
     { sort: 'connections', config, ...options },
     { out: (text) => void (out += text), err: (text) => void (err += text), ...(pages > 0 ? { screen } : {}) },
@@ -136,6 +136,7 @@ test('shows a page again until Ctrl-C, no longer than the terminal', async () =>
   const shown = out.split('\u001B[H\u001B[J').slice(1);
   expect(shown).toHaveLength(2);
   expect(shown[1]?.split('\n')).toHaveLength(5);
+  expect((await ran(status, {}, 1, 0)).out, 'the height is not known').toContain('shop/cart');
 });
 
 test('says so where a Service has no connections, nothing is counted, or no daemon runs', async () => {

@@ -29,7 +29,7 @@ export async function top(options: TopOptions, terminal: Terminal): Promise<numb
   const isMissing = options.service !== undefined && counted.services.length === 0;
   if (isMissing)
     terminal.err(
-      `${options.service} has no counted connections, or fewer than ${limits.countedFrontendsTold} other Services\n`,
+      `${options.service} has no counted connections, or is not among the ${limits.countedFrontendsTold} Services with most\n`,
     );
   return isMissing ? exitCodes.different : exitCodes.done;
 }
@@ -55,8 +55,8 @@ const notCounting = (): CommandError =>
     'In sluiced.yaml set countConnections: true (modes iptables and ipvs) and countTraffic: true, in mode nftables nftables.endpointCounters: true in the profile; the first reading is some seconds after that',
   );
 
-/** Clears the terminal and shows what fits on it. */
+/** Clears the terminal and shows what fits on it. One behind a serial line or in `script` has a height of 0: it is not known. */
 function page(text: string, { rows }: Screen): string {
-  const lines = text.split('\n').slice(0, Math.max(rows - 1, 1));
+  const lines = text.split('\n').slice(0, Math.max((rows === 0 ? 24 : rows) - 1, 1));
   return `\u001B[H\u001B[J${lines.join('\n')}\n`;
 }
