@@ -66,6 +66,7 @@ export const causes = {
   // what a snapshot shows without a node
   TARGET_PORT_UNKNOWN: 'no endpoint has a port of the name that the Service asks for',
   ENDPOINTS_NOT_READY: 'the Service has endpoints, but none is ready',
+  ENDPOINT_NODE_NOT_READY: 'an endpoint that is ready is on a node that is not: it may be dead and still gets traffic',
   SELECTOR_MATCHES_NOTHING: 'the Service has a selector, and no EndpointSlice belongs to it',
 } as const satisfies Record<string, string>;
 

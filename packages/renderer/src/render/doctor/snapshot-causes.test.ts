@@ -10,6 +10,11 @@ const nodes = [
 ];
 const on = (nodeName: string, ready = true) => endpoint('10.244.1.5', { nodeName, conditions: { ready } });
 
+const sick = (status: string) =>
+  node('node-c', {
+    status: { addresses: [{ type: 'InternalIP', address: '192.0.2.13' }], conditions: [{ type: 'Ready', status }] },
+  });
+
 /** The first cause of `shop/web`, or of another target, for packets at node-a. */
 function causeOf(objects: readonly KubeObject[], target = 'shop/web'): string {
   const all = [...nodes, ...objects];
@@ -35,6 +40,21 @@ test.each<[string, readonly KubeObject[], string]>([
     'endpoints with a port of another name',
     [service('web'), slice('web', { ports: [{ name: 'metrics', port: 9090 }], endpoints: [on('node-a')] })],
     'certain TARGET_PORT_UNKNOWN',
+  ],
+  [
+    'endpoints on a node that is not ready',
+    [sick('Unknown'), service('web'), slice('web', { endpoints: [on('node-c')] })],
+    'likely ENDPOINT_NODE_NOT_READY',
+  ],
+  [
+    'endpoints of which none is ready, on a node that is not',
+    [sick('False'), service('web'), slice('web', { endpoints: [on('node-c', false)] })],
+    'certain ENDPOINTS_NOT_READY',
+  ],
+  [
+    'endpoints on a node that is ready',
+    [sick('True'), service('web'), slice('web', { endpoints: [on('node-c')] })],
+    '',
   ],
   [
     'internal policy Local and an endpoint elsewhere',

@@ -46,6 +46,7 @@ export function snapshotCauses(
   );
   return [
     ...(asked.length === 0 ? unknownTarget(target, places) : found),
+    ...nodeCauses(target, asked, snapshot),
     ...clashes(target, asked, snapshot.problems),
   ];
 }
@@ -145,6 +146,42 @@ function localCauses(
       fix,
     },
   ];
+}
+
+/** Endpoints that get traffic, on nodes whose condition Ready is not True: connections to them may work or not. */
+function nodeCauses(target: ExaminedTarget, asked: readonly PortPlace[], { objects }: Snapshot): readonly Finding[] {
+  const conditions = new Map(objects.flatMap((object) => (object.kind === 'Node' ? [readyOf(object)] : [])));
+  return asked.flatMap(({ port, of }) => {
+    const usable = usableOf(of.endpoints);
+    const dead = usable.filter(({ nodeName = '' }) => (conditions.get(nodeName) ?? 'True') !== 'True');
+    const [{ nodeName = '' } = {}] = dead;
+    if (dead.length === 0) return [];
+    return [
+      {
+        code: 'ENDPOINT_NODE_NOT_READY',
+        certainty: target.kind === 'all' ? 'note' : 'likely',
+        about: port.key,
+        evidence: [
+          `${dead.length} of ${usable.length} endpoints are on nodes that are not ready`,
+          ...dead.map(
+            (one) =>
+              `${one.text} is on ${one.nodeName}, whose condition Ready is ${conditions.get(one.nodeName ?? '')}`,
+          ),
+        ],
+        fix: `kubectl describe node ${nodeName}`,
+      },
+    ];
+  });
+}
+
+/** The name of a Node, and the status of its condition Ready; without one it counts as True. */
+function readyOf({ value }: KubeObject): readonly [string, string] {
+  const { metadata, status } = value as {
+    readonly metadata?: { readonly name?: string };
+    readonly status?: { readonly conditions?: readonly { readonly type?: string; readonly status?: string }[] };
+  };
+  const ready = status?.conditions?.find(({ type }) => type === 'Ready');
+  return [metadata?.name ?? '', ready?.status ?? 'True'];
 }
 
 function isSliceOf({ kind, value }: KubeObject, namespace: string, service: string): boolean {
