@@ -21,7 +21,8 @@ import { makeScenarios, type Scenario, type ScenarioName, scenarioNames } from '
 /**
  * The program ends, or a call fails, at every place where it changes something; the next process has to end on the old rules or the
  * new ones. A soak covers every place; otherwise some of each scenario, chosen by the seed of the run, which in tier quick is fixed.
- * `SLUICE_FAULT='nft tree apply: …'`, or `'nftables apply: …'`, or `'counting apply: …'`, runs the places with this prefix, `SLUICE_POINTS` limits their number.
+ * `SLUICE_FAULT='nft tree apply: …'`, or `'nftables apply: …'`, or `'counting apply: …'`, runs the places with this prefix
+ * (`'counting '`: all scenarios), `SLUICE_POINTS` limits their number.
  */
 const wanted = process.env['SLUICE_FAULT'];
 const planeName = ({ backend, layout, mode, isCounting }: NodeKind): string =>
@@ -31,7 +32,11 @@ const planes: readonly NodeKind[] = [
   { backend: 'nft', layout: 'tree', mode: 'nftables', isCounting: true },
 ];
 const everyDay = ['nft tree', 'nftables'];
-const chosenPlanes = atTier({ quick: everyDay, all: [...everyDay, 'legacy tree'], soak: planes.map(planeName) });
+const chosenPlanes = atTier({
+  quick: everyDay,
+  all: [...everyDay, 'legacy tree', 'counting'],
+  soak: planes.map(planeName),
+});
 const chosenKinds = planes.filter((kind) =>
   wanted === undefined ? chosenPlanes.includes(planeName(kind)) : wanted.startsWith(`${planeName(kind)} `),
 );
@@ -40,16 +45,19 @@ const core: readonly ScenarioName[] = ['apply', 'update', 'probation-fails', 're
 const chosenScenarios =
   wanted === undefined
     ? atTier({ quick: core, test: scenarioNames })
-    : scenarioNames.filter((name) => wanted.includes(` ${name}: `));
+    : scenarioNames.filter((name) => wanted.includes(` ${name}: `) || !wanted.includes(': '));
 /** The number of each kind of fault. */
 const most = Number(process.env['SLUICE_POINTS'] ?? Infinity);
 const kills = {
   iptables: Math.min(atTier({ quick: 32, test: 40, all: 130, soak: Infinity }), most),
   nftables: Math.min(atTier({ quick: 5, test: 20, all: 130, soak: Infinity }), most),
+  // Besides its counters it is mode nftables.
+  counting: Math.min(atTier({ quick: 36, soak: Infinity }), most),
 };
 const errors = {
   iptables: Math.min(atTier({ quick: 8, test: 12, all: 30, soak: Infinity }), most),
   nftables: Math.min(atTier({ quick: 1, test: 6, all: 30, soak: Infinity }), most),
+  counting: Math.min(atTier({ quick: 12, soak: Infinity }), most),
 };
 const drawn = reaches('test') ? seed : 1;
 const recoverySecondsMax = 10;
@@ -81,7 +89,7 @@ describe.each(chosenKinds)(
       const all = [...groups.values()].flat();
       const chosen =
         wanted === undefined
-          ? spread(groups, counts[kind.mode], drawn)
+          ? spread(groups, counts[kind.isCounting ? 'counting' : kind.mode], drawn)
           : all.filter((one) => nameOf(kind, one).startsWith(wanted));
       console.log(`${planeName(kind)}: ${chosen.length} of ${all.length} points`);
       expect(await failures(place, kind, chosen)).toEqual([]);
