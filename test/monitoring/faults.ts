@@ -145,6 +145,16 @@ async function expiring(node: SluicedNode): Promise<Start> {
   return { isEmpty: true };
 }
 
+/** The limit of entries is one for all namespaces: files stand in the place of what the kernel tells the daemon. */
+async function crowded(node: SluicedNode): Promise<Start> {
+  await confirmed(node);
+  const mounts = Object.entries({ nf_conntrack_count: 100, nf_conntrack_max: 1000 }).map(([name, value]) => {
+    writeFileSync(`${node.directory}/${name}`, `${value}\n`);
+    return `mount --bind ${node.directory}/${name} /proc/sys/net/netfilter/${name} &&`;
+  });
+  return { before: mounts.join(' ') };
+}
+
 /** By alert of the group `sluiced` of rules.yaml. */
 export const faults: readonly Fault[] = [
   { alert: 'SluicedDown', title: 'sluiced is killed', make: (node, daemon) => node.kill(daemon) },
@@ -196,6 +206,12 @@ export const faults: readonly Fault[] = [
     alert: 'SluiceForeignRuleFirst',
     title: 'another program inserts a rule for a ClusterIP',
     make: (node) => node.tool(['iptables-nft', '-t', 'nat', '-I', 'PREROUTING', '-d', webOf(node).vip, '-j', 'ACCEPT']),
+  },
+  {
+    alert: 'SluiceConntrackNearlyFull',
+    title: 'nearly all entries of connection tracking are used',
+    prepare: crowded,
+    make: async (node) => writeFileSync(`${node.directory}/nf_conntrack_count`, '950\n'),
   },
   {
     alert: 'SluiceProbeFails',
