@@ -1,7 +1,13 @@
 import { type Family, isInCidr, networkIn, parseAddress, type TransportProtocol } from '@sluice/netfilter';
 import type { SavedTable } from '../facts.ts';
 
-/** A packet at one hook. What is not known is left out, and a rule that asks for it matches perhaps. */
+/**
+ * A packet at one hook. What is not known is left out, and a rule that asks for it matches perhaps.
+ *
+ * `netfilter/src/live` follows observed rules, too, for comparisons: there a packet is known entirely, only the first one of a connection is
+ * sent, and a doubtful rule is taken not to match, so that a difference is never invented. A doctor asks about replies and about clients of
+ * unknown interfaces, must not blame a rule behind a doubtful one, and names the handle of a rule for the command that removes it.
+ */
 export interface HookPacket {
   readonly family: Family;
   readonly protocol: TransportProtocol;
