@@ -167,30 +167,30 @@ test('joins both listings of mode ipvs, without servers of one of them and witho
 });
 
 /** A state with these virtual servers, and what it says of Services. */
-const serving = (servers: readonly string[], services?: ServiceNames): NodeState =>
+const serving = (keys: readonly string[], names?: ServiceNames): NodeState =>
   ({
     families: {},
     sysctls: new Map(),
-    ipvs: { virtualServers: new Map(servers.map((key) => [key, {}])) },
-    ...(services ? { services } : {}),
+    ipvs: { virtualServers: new Map(keys.map((key) => [key, {}])) },
+    ...(names ? { services: names } : {}),
   }) as unknown as NodeState;
 
 test('counts virtual servers by Service, all its ports together, and leaves out foreign ones', () => {
   const keys = ['10.96.0.11:80/TCP', '[fd00::10]:53/UDP'] as const;
   const row = { endpoint: '10.244.1.5:8080', connections: 3, live: 1, bytes: 10 };
-  const read = [
+  const rows = [
     ...readStatistics(servers, statistics),
     { ...row, server: '10.96.0.11:443/TCP' },
     { ...row, server: '192.0.2.1:25/TCP' },
   ];
   const state = serving([...keys, '10.96.0.11:443/TCP'], new Map([['shop/web', [keys[0], '10.96.0.11:443/TCP']]]));
-  expect(countsOfServers(read, state).map((one) => [one.service, one.group, one.connections])).toEqual([
+  expect(countsOfServers(rows, state).map((one) => [one.service, one.group, one.connections])).toEqual([
     ['shop/web', keys[0], 12_000],
     // A state of an older version names no Services.
     [keys[1], keys[1], 4],
     ['shop/web', '10.96.0.11:443/TCP', 3],
   ]);
-  expect(plain(trafficOfServers(read, state))).toEqual({
+  expect(plain(trafficOfServers(rows, state))).toEqual({
     'shop/web': { '10.244.1.5:8080': { live: 3, bytes: 5010 } },
     [keys[1]]: { '[fd00:244::5]:53': { live: 4, bytes: 640 } },
   });
