@@ -64,8 +64,10 @@ export async function bundleProgram(
     platform: 'node',
     format: 'esm',
     target: `node${oldestNode}`,
-    minify: true,
-    keepNames: true,
+    // Names stay, for messages and stack traces. With `keepNames` instead, each function that is made while the program runs is
+    // given its name by a call, which took 7 % of the time of `sluice prove`.
+    minifyWhitespace: true,
+    minifySyntax: true,
     legalComments: 'none',
     banner: { js: banner.join('\n') },
     logLevel: 'warning',

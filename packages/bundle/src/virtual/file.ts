@@ -31,28 +31,32 @@ export interface VirtualFile {
 const verbs = {
   ipset: { base: ['create '], service: ['add '] },
   ipvs: { base: ['--set '], service: ['-A ', '-a '] },
-  nft: {
-    base: inSets('pods', 'keep', 'node', 'cidr'),
-    service: inSets(
-      'svc',
-      'out',
-      'always',
-      'near',
-      'none',
-      'fw',
-      'allow',
-      'cluster',
-      'loop',
-      'health',
-      'tcp',
-      'udp',
-      'sctp',
-    ),
-  },
 } as const;
 
-function inSets(...names: readonly string[]): readonly string[] {
-  return names.flatMap((name) => [`add element inet sluice ${name}4 `, `add element inet sluice ${name}6 `]);
+const nftVerb = 'add element inet sluice ';
+
+/** The sets and maps of the lines of `.nft` files, by kind of file. */
+const nftSets = {
+  base: ofBoth('pods', 'keep', 'node', 'cidr'),
+  service: ofBoth(
+    'svc',
+    'out',
+    'always',
+    'near',
+    'none',
+    'fw',
+    'allow',
+    'cluster',
+    'loop',
+    'health',
+    'tcp',
+    'udp',
+    'sctp',
+  ),
+} as const;
+
+function ofBoth(...names: readonly string[]): ReadonlySet<string> {
+  return new Set(names.flatMap((name) => [`${name}4`, `${name}6`]));
 }
 
 /** Variables of `.nft` files that the linker fills on the node. */
@@ -114,16 +118,26 @@ function readLine(reading: VirtualFileReading, line: string, number: number): st
   if (text.length > ruleLimits.ruleBytesMax) return `the line has more than ${ruleLimits.ruleBytesMax} bytes`;
   const stray = unknownVariable(reading.tool === 'nft' ? text.replaceAll(linked, '') : text);
   if (stray !== undefined) return `${stray} is not a variable`;
-  const allowed: readonly string[] = verbs[reading.tool][reading.kind];
-  if (!allowed.some((verb) => text.startsWith(verb)))
-    return reading.tool === 'nft'
-      ? `a ${reading.kind} file has no such line`
-      : `lines of a ${reading.kind} file start with ${allowed.map((verb) => verb.trim()).join(' or ')}`;
+  const strange = checkVerb(reading, text);
+  if (strange !== undefined) return strange;
   const guard = end < 0 ? undefined : readGuard(line.slice(0, end));
   const wrong = typeof guard === 'string' ? guard : checkPosition(reading, text, guard);
   if (wrong !== undefined) return wrong;
   reading.lines.push({ ...(guard ? { guard: guard as Guard } : {}), text, line: number });
   return undefined;
+}
+
+/** Whether files of this tool and kind have lines with such a beginning. @returns the error in words */
+function checkVerb({ tool, kind }: VirtualFileReading, text: string): string | undefined {
+  if (tool === 'nft') {
+    const end = text.indexOf(' ', nftVerb.length);
+    const isKnown = end > 0 && text.startsWith(nftVerb) && nftSets[kind].has(text.slice(nftVerb.length, end));
+    return isKnown ? undefined : `a ${kind} file has no such line`;
+  }
+  const allowed: readonly string[] = verbs[tool][kind];
+  return allowed.some((verb) => text.startsWith(verb))
+    ? undefined
+    : `lines of a ${kind} file start with ${allowed.map((verb) => verb.trim()).join(' or ')}`;
 }
 
 /** Checks a line against the lines before it: the virtual servers of guards and of real servers must be declared. */

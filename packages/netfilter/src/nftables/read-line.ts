@@ -1,6 +1,6 @@
 import type { Family } from '../family.ts';
-import { parseAddress } from '../rules/address.ts';
-import { forbiddenEndpoint, parseCidr } from '../rules/cidr.ts';
+import { type Address, parseAddress } from '../rules/address.ts';
+import { forbiddenAddress, parseCidr } from '../rules/cidr.ts';
 import { isTransport } from '../rules/cursor.ts';
 import { readNumber } from '../rules/parts.ts';
 import type { RuleError, TransportProtocol } from '../rules/rule.ts';
@@ -140,8 +140,9 @@ function readEndpoint(text: string, family: Family, protocol: TransportProtocol)
   if (rest.length + more.length + others.length > 0 || list === undefined) return undefined;
   const weight = given === undefined ? undefined : readNumber(given, 2, nftLimits.weightMax);
   if (given !== undefined && weight === undefined) return undefined;
-  const isValid = isAddress(address, family) && isPort(port) && isAddress(target, family) && isPort(targetPort);
-  if (!isValid || forbiddenEndpoint(target) !== undefined) return undefined;
+  const to = addressIn(target, family);
+  const isValid = isAddress(address, family) && isPort(port) && to !== undefined && isPort(targetPort);
+  if (!isValid || forbiddenAddress(to) !== undefined) return undefined;
   const key = frontendKey({ address, protocol, port: Number(port) });
   const kind = list === 'slot' ? 'endpoint' : 'local';
   return { kind, key, endpoint, ...(weight === undefined ? {} : { weight }) };
@@ -150,8 +151,8 @@ function readEndpoint(text: string, family: Family, protocol: TransportProtocol)
 /** An endpoint of the node with itself: source and destination. */
 function readLoop(text: string, family: Family): NftElement | undefined {
   const [address = '', ...rest] = text.split(' . ');
-  const isItself = rest.length === 1 && rest[0] === address && isAddress(address, family);
-  return isItself && forbiddenEndpoint(address) === undefined ? { kind: 'loop', address } : undefined;
+  const here = rest.length === 1 && rest[0] === address ? addressIn(address, family) : undefined;
+  return here && forbiddenAddress(here) === undefined ? { kind: 'loop', address } : undefined;
 }
 
 function withKey(
@@ -172,10 +173,12 @@ function readNetwork(text: string, family: Family, kind: 'pods' | 'keep' | 'node
 const isPort = (text: string): boolean => readNumber(text, 1, 65_535) !== undefined;
 
 /** Only the canonical spelling: the kernel prints no other, and states are compared as text. */
-function isAddress(text: string, family: Family): boolean {
+function addressIn(text: string, family: Family): Address | undefined {
   const address = parseAddress(text);
-  return address?.family === family && address.text === text;
+  return address?.family === family && address.text === text ? address : undefined;
 }
+
+const isAddress = (text: string, family: Family): boolean => addressIn(text, family) !== undefined;
 
 /** An address, or a network without bits after its prefix, as the kernel prints it: a network of one address is an address. */
 function networkOf(text: string, family: Family): string | undefined {

@@ -51,6 +51,8 @@ export function readNft(files: readonly ResolvedVirtualFile[], memory?: NftMemor
 
 /** Reads some files of a node, without its table: the settings are those of these files, as they come. */
 export function readNftFiles(files: readonly ResolvedVirtualFile[]): NftRead {
+  const [only] = files;
+  if (only && files.length === 1) return readNftFile(only);
   const problems: Problem[] = [];
   const settings: string[] = [];
   const frontends = new Map<string, readonly string[]>();
@@ -64,6 +66,11 @@ export function readNftFiles(files: readonly ResolvedVirtualFile[]): NftRead {
     }
   }
   return problems.length > 0 ? { problems } : { settings, frontends };
+}
+
+function readNftFile({ path, lines }: ResolvedVirtualFile): NftRead {
+  const { settings, frontends, problems } = fileOf(lines);
+  return problems.length > 0 ? { problems: problems.map(inFile(path)) } : { settings, frontends };
 }
 
 /**

@@ -4,7 +4,7 @@ import { anyAddress, frontendKey, type NftFrontend, printNftEndpoint, readFronte
 import { slotsOf } from '../nftables/slots.ts';
 import type { NftState } from '../nftables/state.ts';
 import { type NftTableOptions, tableOptions } from '../nftables/table.ts';
-import { perKey, perObject } from '../per-object.ts';
+import { perObject } from '../per-object.ts';
 import { type Address, isLoopback, parseAddress } from '../rules/address.ts';
 import { type Cidr, isInCidr, networkOf } from '../rules/cidr.ts';
 import type { HookName, TraceFlow } from './flow.ts';
@@ -58,10 +58,8 @@ const placesOf = perObject((slots: readonly string[]): ReadonlyMap<string, { fir
   return places;
 });
 
-/** Read once for many packets. Equal lists may be one list, of several frontends. */
-const frontendOf = perKey<readonly string[], NftFrontend>();
-const frontendAt = (lines: readonly string[], key: string): NftFrontend =>
-  frontendOf(lines, key, () => readFrontend(key, lines));
+/** The frontends that packets met, read once for many packets. */
+const metIn = perObject((_frontends: NftState['frontends']) => new Map<string, NftFrontend>());
 
 /** A set of networks as it was parsed for its frontend. */
 const rangesOf = perObject((ranges: readonly string[]): readonly Cidr[] =>
@@ -74,6 +72,7 @@ const rangesOf = perObject((ranges: readonly string[]): readonly Cidr[] =>
  */
 export class NftTable {
   readonly #frontends: NftState['frontends'];
+  readonly #met: Map<string, NftFrontend>;
   readonly #settings: Settings;
   readonly #packet: Packet;
   /** What the connection is meant for. */
@@ -89,6 +88,7 @@ export class NftTable {
     isLocal: (address: Address) => boolean,
   ) {
     this.#frontends = frontends;
+    this.#met = metIn(frontends);
     this.#settings = settingsOf(settings);
     this.#packet = packet;
     this.#meant = meant;
@@ -258,8 +258,13 @@ export class NftTable {
   }
 
   #frontend(key: string): NftFrontend | undefined {
+    const known = this.#met.get(key);
+    if (known) return known;
     const lines = this.#frontends.get(key);
-    return lines && frontendAt(lines, key);
+    if (!lines) return undefined;
+    const frontend = readFrontend(key, lines);
+    this.#met.set(key, frontend);
+    return frontend;
   }
 
   #end(flow: TraceFlow, verdict: 'drop' | 'reject', set: string, element: string): TraceFlow {

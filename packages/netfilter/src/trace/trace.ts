@@ -28,6 +28,8 @@ export function trace(program: FamilyProgram, packet: Packet, world: World): rea
   const { family, protocol, remembers } = packet;
   const start = firstFlow(packet);
   const nft = world.nft && new NftTable(world.nft, packet, start.destination, isLocal);
+  // On most nodes.
+  const isTableAlone = !world.live && program.nat.jumps.length === 0 && program.filter.jumps.length === 0;
   const live = (
     flows: readonly TraceFlow[],
     table: TableName,
@@ -52,11 +54,11 @@ export function trace(program: FamilyProgram, packet: Packet, world: World): rea
     incoming: string,
   ): readonly TraceFlow[] => {
     if (given.length === 0) return given;
+    if (nft && isTableAlone)
+      return given.flatMap((flow) => (ended(flow) ? flow : passTable(nft, open(flow), table, name)));
     const flows = live(given, table, name, incoming);
-    const open = flows.flatMap((flow) => (ended(flow) ? [] : [{ ...flow, verdict: undefined }]));
-    const passed = nft ? open.flatMap((flow) => (table === 'nat' ? nft.pass(flow, name) : nft.unserved(flow))) : open;
-    // The table of mode nftables is alone on most nodes.
-    if (nft && program[table].jumps.length === 0) return [...flows.filter(ended), ...passed];
+    const opened = flows.flatMap((flow) => (ended(flow) ? [] : [open(flow)]));
+    const passed = nft ? opened.flatMap((flow) => passTable(nft, flow, table, name)) : opened;
     // The kernel translates a packet once in a hook.
     const isDone = (flow: TraceFlow): boolean =>
       nft !== undefined && table === 'nat' && (name === 'POSTROUTING' ? flow.masquerade : flow.translated);
@@ -81,6 +83,12 @@ interface TracingNode {
   readonly isLocal: (address: Address) => boolean;
   readonly balance: (flow: TraceFlow) => readonly TraceFlow[];
 }
+
+const passTable = (nft: NftTable, flow: TraceFlow, table: TableName, hook: HookName): readonly TraceFlow[] =>
+  table === 'nat' ? nft.pass(flow, hook) : [nft.unserved(flow)];
+
+/** A flow without the verdict of the chains before. */
+const open = (flow: TraceFlow): TraceFlow => (flow.verdict === undefined ? flow : { ...flow, verdict: undefined });
 
 const ended = ({ verdict }: TraceFlow): boolean => verdict === 'drop' || verdict === 'reject';
 

@@ -47,9 +47,15 @@ const endpointForm = /^endpoint (?:([a-z0-9-]+) )?(\[[0-9a-f:]+\]:\d+|[0-9.]+:\d
 
 /** The comment block above the lines of an `.ipset`, `.ipvs` or `.nft` file, without `# `. */
 export function commentBlockOf(text: string): readonly string[] {
-  const lines = text.split('\n');
-  const end = lines.findIndex((line) => !line.startsWith('#'));
-  return lines.slice(0, Math.max(0, end)).map((line) => line.replace(/^# ?/, ''));
+  const header: string[] = [];
+  for (let start = 0; text.startsWith('#', start); ) {
+    const end = text.indexOf('\n', start);
+    // A block that nothing follows is none.
+    if (end < 0) return [];
+    header.push(text.slice(start + (text.startsWith('# ', start) ? 2 : 1), end));
+    start = end + 1;
+  }
+  return header;
 }
 
 /** Reads a comment block. Lines of another form are ignored. */
@@ -95,11 +101,13 @@ const states = /(?:^| )(not ready)?(?:(?:^| )(terminating)(, not serving)?)?$/;
 const clausesForm = /(?:, weight (\d+))?(?:, for zones (\S+?))?(?:, for nodes (\S+))?$/;
 
 function endpointOf(whole: string): readonly HeaderNote[] {
-  const clauses = clausesForm.exec(whole)!;
-  const line = whole.slice(0, clauses.index);
+  if (!whole.startsWith('endpoint ')) return [];
+  // Nearly no line has clauses: the expression would look for one from each of its letters.
+  const clauses = whole.includes(', ') ? clausesForm.exec(whole) : undefined;
+  const line = whole.slice(0, clauses?.index);
   const match = endpointForm.exec(line);
   if (!match) return [];
-  const [, weight = '1', zones = '', nodes = ''] = clauses;
+  const [, weight = '1', zones = '', nodes = ''] = clauses ?? [];
   const [, port = '', text = '', rest = ''] = match;
   const state = states.exec(rest);
   const [node, zone] = rest

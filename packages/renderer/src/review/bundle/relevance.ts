@@ -65,6 +65,18 @@ export function indexReach(
     ...(byKey.get(withoutAddress(key)) ?? []),
     ...(byBound.get(addressIn(key)) ?? []),
   ];
+  const inOrder = (some: ReadonlySet<string>): readonly string[] =>
+    some.size < 2 ? [...some] : [...some].toSorted((a, b) => order.get(a)! - order.get(b)!);
+  /** A file, and those that packets which it translates can match: the same for all of its destinations. */
+  const beyond = new Map<string, ReadonlySet<string>>();
+  const withBeyond = (path: string): ReadonlySet<string> => {
+    const known = beyond.get(path);
+    if (known) return known;
+    const found = new Set([path]);
+    for (const target of reach(path).targets) if (isWhole(target)) for (const one of meeting(target)) found.add(one);
+    beyond.set(path, found);
+    return found;
+  };
   return {
     paths,
     reach,
@@ -72,9 +84,7 @@ export function indexReach(
     naming: (address) => [...(byAddress.get(address) ?? [])],
     translatingTo: (key) => byTarget.get(key) ?? [],
     relevant(exact) {
-      const first = new Set(meeting(exact));
-      const then = [...first].flatMap((path) => [...reach(path).targets].filter(isWhole).flatMap(meeting));
-      return [...new Set([...first, ...then])].toSorted((a, b) => order.get(a)! - order.get(b)!);
+      return inOrder(new Set(meeting(exact).flatMap((path) => [...withBeyond(path)])));
     },
   };
 }

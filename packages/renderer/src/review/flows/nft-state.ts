@@ -1,5 +1,5 @@
 import { baseFile, isVirtualSameEverywhere, resolveVirtual, type VirtualFile } from '@sluice/bundle';
-import { type NftState, perKey, readNft, type ResolvedVirtualFile } from '@sluice/netfilter';
+import { type NftState, perKey, readNft, readNftFiles, type ResolvedVirtualFile } from '@sluice/netfilter';
 import { virtualAt } from '../bundle/files.ts';
 import { type NodeOf, ReviewStopped, scopeOf } from '../bundle/node.ts';
 import type { BundleView } from '../bundle/view.ts';
@@ -9,17 +9,29 @@ import type { BundleView } from '../bundle/view.ts';
  * @throws ReviewStopped with the problems of the files
  */
 export function nftStateOf(view: BundleView, node: NodeOf, paths: readonly string[]): NftState {
-  const profile = node.file.profile;
-  const all = [baseFile(profile, 'first', 'nft'), ...paths, baseFile(profile, 'last', 'nft')];
-  const files = all.filter((path) => view.files.has(path)).map((path) => resolvedAt(view, node, path));
-  const state = readNft(files);
-  if ('problems' in state) throw new ReviewStopped(state.problems);
+  const own = readNftFiles(filesAt(view, node, paths));
+  const base = baseSettings(view, node.name, () => settingsOf(readWith(view, node, [])));
   // Nearly all Services leave the settings as they are: read once, they serve the tracer for all of them.
-  const { settings, frontends } = state;
-  return { settings: sameSettings(view, settings.join('\n'), () => settings), frontends };
+  if ('frontends' in own && base && own.settings.length === 0) return { settings: base, frontends: own.frontends };
+  const state = readWith(view, node, paths);
+  if ('problems' in state) throw new ReviewStopped(state.problems);
+  return state;
 }
 
-const sameSettings = perKey<BundleView, NftState['settings']>();
+type Read = ReturnType<typeof readNft>;
+
+/** Of a node; undefined: its base files are refused. */
+const baseSettings = perKey<BundleView, NftState['settings'] | undefined>();
+const settingsOf = (read: Read): NftState['settings'] | undefined => ('problems' in read ? undefined : read.settings);
+
+/** Some files of Services, between the base files. */
+function readWith(view: BundleView, node: NodeOf, paths: readonly string[]): Read {
+  const profile = node.file.profile;
+  return readNft(filesAt(view, node, [baseFile(profile, 'first', 'nft'), ...paths, baseFile(profile, 'last', 'nft')]));
+}
+
+const filesAt = (view: BundleView, node: NodeOf, paths: readonly string[]): readonly ResolvedVirtualFile[] =>
+  paths.filter((path) => view.files.has(path)).map((path) => resolvedAt(view, node, path));
 
 /** Files that are the same on every node are resolved once, all others once per node. */
 const same = perKey<VirtualFile, ResolvedVirtualFile>();

@@ -33,7 +33,7 @@ export function outcomeOf(program: NodeProgram, packet: Packet, localAddresses: 
   const branches = branchesOf(outcomes);
   const affinity =
     program.live !== undefined || mayHaveAffinity(program) ? affinityOf(traceClient, outcomes, program) : undefined;
-  const scheduler = schedulerOf(outcomes, program);
+  const scheduler = mayHaveScheduler(program) ? schedulerOf(outcomes, program) : undefined;
   const clauses = [
     keyOf(branches),
     affinity === undefined ? '' : `affinity ${affinity}`,
@@ -47,9 +47,17 @@ export function outcomeOf(program: NodeProgram, packet: Packet, localAddresses: 
   };
 }
 
+/** Whether any virtual server or frontend of a program can have a scheduler. */
+const mayHaveScheduler = perObject(
+  ({ ipvs, nft }: NodeProgram): boolean => ipvs !== undefined || (nft !== undefined && hasLine(nft, 'scheduler ')),
+);
+
+const hasLine = ({ frontends }: NftState, word: string): boolean =>
+  [...frontends.values()].some((lines) => lines.some((line) => line.startsWith(word)));
+
 /** Whether any rule or virtual server of a program can have session affinity. */
 const mayHaveAffinity = perObject(({ rules, ipvs, nft }: NodeProgram): boolean => {
-  if (nft) return [...nft.frontends.values()].some((lines) => lines.some((line) => line.startsWith('affinity ')));
+  if (nft) return hasLine(nft, 'affinity ');
   const chains = [rules.nat, rules.filter].flatMap((table) => [...table.chains.values(), table.jumps]);
   return ipvs !== undefined || chains.some((lines) => lines.some((line) => line.includes(' -m recent ')));
 });

@@ -166,12 +166,17 @@ interface NodeNetworks {
   readonly address: string | undefined;
   readonly podCIDR: Cidr | undefined;
   readonly clusterCIDR: Cidr | undefined;
-  readonly podNetworks: readonly string[];
+  readonly podNetworks: readonly Cidr[];
   /** The interface of the node's pods. */
   readonly podInterface: string;
 }
 
-function networksOf(view: BundleView, node: NodeOf, family: Family): NodeNetworks {
+const networksAt = perKey<BundleView, NodeNetworks>();
+
+const networksOf = (view: BundleView, node: NodeOf, family: Family): NodeNetworks =>
+  networksAt(view, `${node.name} ${family}`, () => readNetworks(view, node, family));
+
+function readNetworks(view: BundleView, node: NodeOf, family: Family): NodeNetworks {
   const { values } = node.profile;
   const bridge = valueOf(values, undefined, 'bridgeInterface');
   const prefix = valueOf(values, undefined, 'interfaceNamePrefix');
@@ -186,31 +191,32 @@ function networksOf(view: BundleView, node: NodeOf, family: Family): NodeNetwork
 }
 
 const podNetworksOf = perObject(
-  (view: BundleView): Record<Family, readonly string[]> => ({
+  (view: BundleView): Record<Family, readonly Cidr[]> => ({
     ipv4: podNetworks(view, 'ipv4'),
     ipv6: podNetworks(view, 'ipv6'),
   }),
 );
 
-function podNetworks(view: BundleView, family: Family): readonly string[] {
+function podNetworks(view: BundleView, family: Family): readonly Cidr[] {
   const found = [...view.nodes].flatMap(([, { values }]) => {
     const value = valueOf(values, family, 'podCIDR');
     return typeof value === 'string' ? [value] : [];
   });
-  return [...new Set(found)];
+  return [...new Set(found)].flatMap((text) => parseCidr(text) ?? []);
 }
 
 function classify(address: string, network: Cidr | undefined, place: NodeNetworks, named: NamedInRules): FlowSource {
   const isKnown = [undefined, place.podCIDR?.text, place.clusterCIDR?.text].includes(network?.text);
   const label = isKnown || network === undefined ? {} : { network: network.text };
-  const isHere = place.podCIDR !== undefined && cidrContains(place.podCIDR.text, address);
+  const parsed = parseAddress(address);
+  const isIn = (cidr: Cidr | undefined): boolean =>
+    cidr !== undefined && parsed !== undefined && isInCidr(parsed, cidr);
+  const isHere = isIn(place.podCIDR);
   const incoming = isHere ? place.podInterface : 'eth0';
   if (address === place.address) return { class: 'node', address };
   if (named.endpoints.has(address)) return { class: 'endpoint', network: address, address, in: incoming };
   if (isHere) return { class: 'pod-here', ...label, address, in: incoming };
-  const isPod =
-    (place.clusterCIDR !== undefined && cidrContains(place.clusterCIDR.text, address)) ||
-    (network !== undefined && place.podNetworks.some((cidr) => cidrContains(cidr, address)));
+  const isPod = isIn(place.clusterCIDR) || (network !== undefined && place.podNetworks.some(isIn));
   return { class: isPod ? 'pod-elsewhere' : 'outside', ...label, address, in: incoming };
 }
 

@@ -1,4 +1,4 @@
-import { cidrContains, compareText, type Family } from '@sluice/netfilter';
+import { cidrContains, compareText, type Family, perKey, perObject } from '@sluice/netfilter';
 import { valueOf } from '@sluice/bundle';
 import type { Claim } from './declared.ts';
 import type { Branch, Destination, FlowSource } from '../flows/flow.ts';
@@ -38,10 +38,10 @@ export interface DeclaredConnection {
   readonly trafficPolicy: ProfileTrafficPolicy;
 }
 
-/** The endpoints of the claim's port, usable or not. */
-export function endpointsOf({ declared, port }: Claim): readonly HeaderNote[] {
-  return declared.notes.endpoints.filter((endpoint) => endpoint.port === port?.name);
-}
+/** The endpoints of the claim's port, usable or not: one list, for which others are read once for all connections. */
+export const endpointsOf = perObject(({ declared, port }: Claim): readonly HeaderNote[] =>
+  declared.notes.endpoints.filter((endpoint) => endpoint.port === port?.name),
+);
 
 /** Session affinity in the form of flow outcomes. */
 export function affinityOf({ affinitySeconds }: HeaderNotes): { readonly affinity?: string } {
@@ -55,30 +55,42 @@ export function choice(
   masked: (to: string) => boolean,
   shares: ReadonlyMap<string, number> = new Map(list.map(({ text }) => [text, 1 / list.length])),
 ): ExpectedOutcome {
-  const texts = [...shares.keys()].toSorted(compareText);
   return {
     kind: 'endpoints',
-    branches: texts.map((to) => ({ verdict: 'dnat', to, masquerade: masked(to), share: shares.get(to) ?? 0 })),
+    branches: inOrder(shares).map((to) => ({
+      verdict: 'dnat',
+      to,
+      masquerade: masked(to),
+      share: shares.get(to) ?? 0,
+    })),
     ...affinityOf(notes),
   };
 }
 
+const inOrder = perObject((shares: ReadonlyMap<string, number>) => [...shares.keys()].toSorted(compareText));
+
 /** The ready endpoints or, where there are none, those that terminate but still serve (KEP-1669). */
-export function usable(endpoints: readonly HeaderNote[]): readonly HeaderNote[] {
+export const usable = perObject((endpoints: readonly HeaderNote[]): readonly HeaderNote[] => {
   const ready = endpoints.filter((endpoint) => endpoint.ready);
   return ready.length > 0 ? ready : endpoints.filter(({ terminating, serving }) => terminating && serving);
-}
+});
+
+const localLists = perKey<readonly HeaderNote[], readonly HeaderNote[]>();
 
 /** The usable endpoints on the node itself. */
-export function localEndpoints(endpoints: readonly HeaderNote[], { name }: NodeOf): readonly HeaderNote[] {
-  return usable(endpoints.filter((endpoint) => endpoint.node === name));
-}
+export const localEndpoints = (endpoints: readonly HeaderNote[], { name }: NodeOf): readonly HeaderNote[] =>
+  localLists(endpoints, name, () => usable(endpoints.filter((endpoint) => endpoint.node === name)));
+
+const clusterLists = perKey<readonly HeaderNote[], readonly HeaderNote[]>();
 
 /**
  * The usable endpoints for a node under topology hints: those for the node, else those for its zone, else all. Hints count only where
  * every ready endpoint has some (`CategorizeEndpoints` in `pkg/proxy/topology.go`).
  */
-export function clusterEndpoints(endpoints: readonly HeaderNote[], { name, file }: NodeOf): readonly HeaderNote[] {
+export const clusterEndpoints = (endpoints: readonly HeaderNote[], node: NodeOf): readonly HeaderNote[] =>
+  clusterLists(endpoints, `${node.name} ${node.file.zone ?? ''}`, () => forNode(endpoints, node));
+
+function forNode(endpoints: readonly HeaderNote[], { name, file }: NodeOf): readonly HeaderNote[] {
   const ready = endpoints.filter((endpoint) => endpoint.ready);
   const hinted = (
     hintsOf: (note: HeaderNote) => readonly string[],
@@ -87,9 +99,9 @@ export function clusterEndpoints(endpoints: readonly HeaderNote[], { name, file 
     place !== undefined && ready.every((note) => hintsOf(note).length > 0)
       ? ready.filter((note) => hintsOf(note).includes(place))
       : [];
-  const forNode = hinted(({ hintNodes }) => hintNodes, name);
-  const forZone = hinted(({ hintZones }) => hintZones, file.zone);
-  return [forNode, forZone].find((list) => list.length > 0) ?? usable(endpoints);
+  const ofNode = hinted(({ hintNodes }) => hintNodes, name);
+  const ofZone = hinted(({ hintZones }) => hintZones, file.zone);
+  return [ofNode, ofZone].find((list) => list.length > 0) ?? usable(endpoints);
 }
 
 /** Whether the node knows its pods: its profile has a detector, whose variable has a value there. */

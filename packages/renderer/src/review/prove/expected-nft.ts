@@ -1,4 +1,12 @@
-import { addressOfEndpoint, type NftFrontend, printNftEndpoint, readNftScheduler, slotCounts } from '@sluice/netfilter';
+import {
+  addressOfEndpoint,
+  type NftFrontend,
+  perKey,
+  printNftEndpoint,
+  readNftScheduler,
+  slotCounts,
+} from '@sluice/netfilter';
+import { addTo } from '../flows/own-nodes.ts';
 import type { HeaderNote } from '../bundle/header.ts';
 import {
   choice,
@@ -34,22 +42,30 @@ export function expectedNft(connection: DeclaredConnection): ExpectedOutcome {
   const isLocal = policy === 'Local' && (role === 'cluster' || isOutside);
   const list = isLocal ? localEndpoints(endpoints, node) : clusterEndpoints(endpoints, node);
   if (list.length === 0) return { kind: 'drop' };
-  // Only an endpoint's own node masquerades what it sends to itself; where no node is named, each may be the one.
-  const mayStartHere = ({ text, node: home = node.name }: HeaderNote): boolean =>
-    home === node.name && addressOfEndpoint(text) === source.address;
-  const itself = new Set(list.filter(mayStartHere).map(({ text }) => text));
+  const itself = startingHere(list, node.name, () => byAddress(list, node.name)).get(source.address);
   const masked = (text: string): boolean => {
-    if (itself.has(text)) return true;
+    if (itself?.has(text)) return true;
     if (role === 'cluster') return trafficPolicy.masqueradeAll === true || (isKnown && !isPod);
     return policy === 'Cluster' || (source.class === 'node' && !isPod);
   };
   const scheduler = readNftScheduler(notes.scheduler ?? '');
-  const shares = sharesOf(list, scheduler);
+  const shares = sharesOf(list, scheduler ?? '', () => readShares(list, scheduler));
   return { ...choice(list, notes, masked, shares), ...(scheduler && shares.size > 1 ? { scheduler } : {}) };
 }
 
+const startingHere = perKey<readonly HeaderNote[], ReadonlyMap<string, ReadonlySet<string>>>();
+
+/** By address: only an endpoint's own node masquerades what it sends to itself; where no node is named, each may be the one. */
+function byAddress(list: readonly HeaderNote[], name: string): ReadonlyMap<string, ReadonlySet<string>> {
+  const found = new Map<string, Set<string>>();
+  for (const { text, node = name } of list) if (node === name) addTo(found, addressOfEndpoint(text), text);
+  return found;
+}
+
+const sharesOf = perKey<readonly HeaderNote[], ReadonlyMap<string, number>>();
+
 /** The share of each endpoint, by its slots. Endpoints for which a table has none are left out. */
-function sharesOf(list: readonly HeaderNote[], scheduler: NftFrontend['scheduler']): ReadonlyMap<string, number> {
+function readShares(list: readonly HeaderNote[], scheduler: NftFrontend['scheduler']): ReadonlyMap<string, number> {
   const weights = new Map(
     list.flatMap(({ text, weight }) => (weight > 1 ? [[nftEndpoint(text), weight] as const] : [])),
   );

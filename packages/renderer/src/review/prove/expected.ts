@@ -24,8 +24,9 @@ export function expectedOf(connection: DeclaredConnection): ExpectedOutcome {
   const { node, family, source } = connection;
   if (outcome.kind !== 'endpoints' || source.in === undefined) return outcome;
   // A packet from outside to an endpoint on the node's own address is delivered: it never leaves, where it would be masqueraded.
-  const own = factOf(node, family, 'address');
-  const isOwn = ({ to = '' }: Branch): boolean => addressOfEndpoint(to) === own;
+  const own = factOf(node, family, 'address') ?? '';
+  const isOwn = ({ to = '' }: Branch): boolean => to.includes(own) && addressOfEndpoint(to) === own;
+  if (!outcome.branches.some(isOwn)) return outcome;
   return { ...outcome, branches: outcome.branches.map((one) => (isOwn(one) ? { ...one, masquerade: false } : one)) };
 }
 
