@@ -98,6 +98,9 @@ async function expectedShares(): Promise<readonly (number | null)[]> {
   return [...new Set(own.map(({ expectedShare }) => expectedShare))];
 }
 
+/** Between two readings is 200 times their processor time (`countsPauseFactor`), which other work on the machine multiplies. */
+const readMsMax = 150_000;
+
 /** Waits until exactly the connections are counted that were opened, each by its endpoint. */
 async function expectEqual(): Promise<void> {
   const expected = Object.fromEntries(opened);
@@ -106,7 +109,7 @@ async function expectEqual(): Promise<void> {
     last = await counted();
     return isDeepStrictEqual(last, expected);
   };
-  await until('each connection is counted', isEqual, 40_000).catch(() => undefined);
+  await until('each connection is counted', isEqual, readMsMax).catch(() => undefined);
   expect(last).toEqual(expected);
   expect(await countedOfService()).toEqual(expected);
 }
@@ -121,7 +124,7 @@ const serves = (text: string): Promise<boolean> => node.frontends().then((all) =
 
 test.each(['n${count}', 's${count}t600'] as const)(
   'connections to a list %s are counted over changes, moves of slots, a commit, a rollback',
-  { timeout: 300_000 },
+  { timeout: 900_000 },
   async (list) => {
     node.writeConfig('nft', 'probation: {seconds: 0}\n');
     put(list, 1, 2);
@@ -153,7 +156,7 @@ test.each(['n${count}', 's${count}t600'] as const)(
   },
 );
 
-test('connections of a release on probation are counted, also when it is cancelled', { timeout: 200_000 }, async () => {
+test('connections of a release on probation are counted, also when it is cancelled', { timeout: 400_000 }, async () => {
   node.writeConfig('nft');
   put('n${count}', 1, 2);
   expect(await node.apply()).toMatchObject({ exitCode: 0 });
