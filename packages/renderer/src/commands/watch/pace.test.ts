@@ -56,6 +56,17 @@ test('publishes a burst that does not end after the maximum delay', () => {
   expect(pacer.dueMs).toBe(6000);
 });
 
+test('publishes endpoints that never stop to change at the minimum interval, and waits longer for a Service among them', () => {
+  const pacer = new Pacer(pace);
+  pacer.changed(5000, true);
+  pacer.published(5001);
+  for (let now = 5010; now < 5300; now += 10) pacer.changed(now, true);
+  expect(pacer.dueMs).toBe(5210);
+  pacer.changed(5300, false);
+  for (let now = 5310; now < 6200; now += 10) pacer.changed(now, true);
+  expect(pacer.dueMs).toBe(6010);
+});
+
 test('with a change every 10 ms, keeps the minimum interval and the maximum delay', () => {
   const pacer = new Pacer({ minIntervalMs: 200, maxDelayMs: 300 });
   const published: number[] = [];

@@ -14,13 +14,16 @@ const retryMs = 5_000;
 /**
  * Decides when changes are published: when a burst is over, within the minimum interval and the maximum delay. The first change after a
  * quiet period is published at once if it is one of endpoints, as by kube-proxy (`BoundedFrequencyRunner`), and collecting begins behind
- * it. Other objects wait for the rest of their burst: a node shall take a Service with its endpoints as one release.
+ * it. Other objects wait for the rest of their burst: a node shall take a Service with its endpoints as one release. Endpoints alone
+ * wait no longer than the minimum interval: in a busy cluster a burst of them does not end.
  */
 export class Pacer {
   readonly #pace: Pace;
   #firstMs: number | undefined;
   /** The first change is published without waiting for others. */
   #isAtOnce = false;
+  /** Only endpoints changed since the last publication. */
+  #isEndpoints = true;
   #lastMs = 0;
   #publishedMs = Number.NEGATIVE_INFINITY;
   #retryMs: number | undefined;
@@ -37,10 +40,12 @@ export class Pacer {
     }
     this.#firstMs ??= nowMs;
     this.#lastMs = nowMs;
+    this.#isEndpoints &&= isEndpoints;
   }
 
   published(nowMs: number): void {
     this.#firstMs = undefined;
+    this.#isEndpoints = true;
     this.#publishedMs = nowMs;
     this.#retryMs = undefined;
   }
@@ -61,7 +66,9 @@ export class Pacer {
   get #settledMs(): number | undefined {
     if (this.#firstMs === undefined) return this.#retryMs;
     if (this.#isAtOnce) return this.#firstMs;
-    const burst = Math.min(this.#lastMs + settleMs, this.#firstMs + this.#pace.maxDelayMs);
+    const { minIntervalMs, maxDelayMs } = this.#pace;
+    const delayMs = this.#isEndpoints ? Math.min(minIntervalMs, maxDelayMs) : maxDelayMs;
+    const burst = Math.min(this.#lastMs + settleMs, this.#firstMs + delayMs);
     return Math.min(burst, this.#retryMs ?? Number.POSITIVE_INFINITY);
   }
 }
