@@ -78,9 +78,14 @@ export function profileOf(files: BundleFiles, node: string): string | undefined 
   return isProblem(own) ? undefined : own.profile;
 }
 
+/** What a bundle declares for all Services of a node. */
+type NodePorts = Pick<DeclaredHealth, 'nodePortAddresses'> & { readonly profile: string };
+
 /** Reads successive bundles: an unchanged file is not read again. */
 export class HealthReader {
   readonly #node: string;
+  /** The last texts of the node's file and of its profile's, and what they say. */
+  #head: { readonly node: string; readonly profile: string; readonly ports: NodePorts | undefined } | undefined;
   #last: { readonly files: BundleFiles; readonly profile: string } | undefined;
   /** By path, for files with a declaration. */
   readonly #declared = new Map<string, DeclaredService>();
@@ -91,14 +96,20 @@ export class HealthReader {
 
   /** As `declaredHealth`. */
   read(files: BundleFiles): DeclaredHealth {
-    const node = readNode(nodeFile(this.#node), files.get(nodeFile(this.#node)) ?? '');
-    if (isProblem(node)) return { services: [], nodePortAddresses: [] };
-    const name = node.profile;
-    const path = profileFile(name);
-    const profile = readProfile(path, files.get(path) ?? '');
-    const nodePortAddresses = isProblem(profile) ? [] : profileOn(profile, node).nodePortAddresses;
-    this.#follow(files, name);
-    return { services: servicesOf(this.#declared.values()), nodePortAddresses };
+    const ports = this.#portsOf(files);
+    if (!ports) return { services: [], nodePortAddresses: [] };
+    this.#follow(files, ports.profile);
+    return { services: servicesOf(this.#declared.values()), nodePortAddresses: ports.nodePortAddresses };
+  }
+
+  #portsOf(files: BundleFiles): NodePorts | undefined {
+    const textOf = (path: string): string => files.get(path) ?? '';
+    const profileText = (ports: NodePorts | undefined): string => (ports ? textOf(profileFile(ports.profile)) : '');
+    const [known, node] = [this.#head, textOf(nodeFile(this.#node))];
+    if (known?.node === node && known.profile === profileText(known.ports)) return known.ports;
+    const ports = nodePortsOf(files, this.#node);
+    this.#head = { node, profile: profileText(ports), ports };
+    return ports;
   }
 
   #follow(files: BundleFiles, profile: string): void {
@@ -111,6 +122,18 @@ export class HealthReader {
     }
     this.#last = { files, profile };
   }
+}
+
+/** @returns undefined: the node's file cannot be read */
+function nodePortsOf(files: BundleFiles, name: string): NodePorts | undefined {
+  const node = readNode(nodeFile(name), files.get(nodeFile(name)) ?? '');
+  if (isProblem(node)) return undefined;
+  const path = profileFile(node.profile);
+  const profile = readProfile(path, files.get(path) ?? '');
+  return {
+    profile: node.profile,
+    nodePortAddresses: isProblem(profile) ? [] : profileOn(profile, node).nodePortAddresses,
+  };
 }
 
 function declaredIn(path: string, files: BundleFiles, profile: string, node: string): DeclaredService | undefined {

@@ -19,11 +19,14 @@ export function servedBy(
   files: BundleFiles,
   node: string,
 ): (service: Pick<HealthService, 'namespace' | 'name'>) => boolean {
-  const profile = profileOf(files, node) ?? '';
+  let profile: string | undefined;
   let active: ReadonlySet<string> | undefined;
   return ({ namespace, name }) => {
+    // Only now: few Services are asked about, and reading YAML takes milliseconds.
+    profile ??= profileOf(files, node) ?? '';
     active ??= new Set([...localChoices(rules), ...serverChoices(rules)]);
-    const texts = tools.map((tool) => files.get(serviceFile(profile, namespace, name, tool)) ?? '');
+    const fileOf = (tool: (typeof tools)[number]): string => serviceFile(profile ?? '', namespace, name, tool);
+    const texts = tools.map((tool) => files.get(fileOf(tool)) ?? '');
     return texts.some((text) => [...choicesIn(text, node)].some((choice) => active?.has(choice)));
   };
 }
