@@ -12,6 +12,8 @@ export interface Command {
   readonly outputBytesMax?: number;
   /** Takes the output in parts as they come; then `stdout` is empty. */
   readonly onOutput?: (part: string) => void;
+  /** Nothing reads its standard output. */
+  readonly isSilent?: boolean;
   /** Kills the tool when it aborts: only for tools that change nothing. */
   readonly signal?: AbortSignal | undefined;
   /** Worth starting one in advance. Only with `input` in one text. */

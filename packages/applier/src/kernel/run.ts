@@ -51,12 +51,15 @@ export function runChildren(
 }
 
 function start(command: Command, lockFd: number | undefined, timeout: number) {
-  const { file, args, input, outputBytesMax, onOutput, signal } = command;
+  const { file, args, input, outputBytesMax, onOutput, isSilent = false, signal } = command;
   const isWhole = typeof input === 'string';
   // An array would be taken for a list of files.
   const stdin = input === undefined ? 'ignore' : isWhole ? 'pipe' : partsOf(input);
+  const { stdio, ...options } = startOptions(lockFd, stdin);
+  const [, stdout, ...others] = stdio;
   return execa(file, args, {
-    ...startOptions(lockFd, stdin),
+    ...options,
+    stdio: [stdin, isSilent ? 'ignore' : stdout, ...others],
     timeout,
     ...(outputBytesMax === undefined ? {} : { maxBuffer: outputBytesMax }),
     buffer: { stdout: onOutput === undefined },
