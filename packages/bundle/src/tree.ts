@@ -21,6 +21,10 @@ export type BundlePath =
   | { readonly kind: 'node'; readonly node: string };
 
 export const completeFile = '.sluice-complete';
+/** The whole content of `.sluice-complete`: with anything else a writer is not done, or it is none of ours. */
+export const completeForm = /^sha256:[0-9a-f]{64}\n$/;
+/** What its writer changed last. */
+export const changesFile = '.sluice-changes';
 export const clusterFile = 'cluster.yaml';
 export const quarantineFile = 'quarantine.yaml';
 export const profileFile = (profile: string): string => `profiles/${profile}/profile.yaml`;

@@ -1,9 +1,8 @@
-import { lstatSync, realpathSync } from 'node:fs';
-import { basename, dirname, resolve } from 'node:path';
-import { completeFile } from '@sluice/bundle';
+import { existsSync, lstatSync, realpathSync } from 'node:fs';
+import { dirname, join, resolve } from 'node:path';
 import { type ChokidarOptions, type FSWatcher, watch } from 'chokidar';
 import { limits } from '../limits.ts';
-import { SealWatch } from './seal-watch.ts';
+import { FolderWatch } from './folder-watch.ts';
 
 /** Watches a bundle directory. */
 export interface Watcher {
@@ -27,7 +26,8 @@ export interface WatchParts {
  * rest.
  *
  * chokidar alone reports nothing when a link is swapped and its old target stays. So the link and its parent directory are watched without
- * following links, and the target is watched anew whenever it changes.
+ * following links, and the target is watched anew whenever it changes. The target without chokidar, which lists a directory after each
+ * event: that took as much time as reading a changed file.
  *
  * The kernel limits watches per user, and any container of root can use them up: then the scan finds everything.
  */
@@ -44,7 +44,7 @@ class BundleWatcher implements Watcher {
   #timer: NodeJS.Timeout | undefined;
   #closed = false;
   #outside: FSWatcher | undefined;
-  #target: { readonly key: string; readonly watcher: FSWatcher; readonly seal: SealWatch } | undefined;
+  #target: { readonly key: string; readonly watch: FolderWatch } | undefined;
   /** Refreshes run one after the other. */
   #refreshing = Promise.resolve();
 
@@ -67,34 +67,38 @@ class BundleWatcher implements Watcher {
     this.#closed = true;
     this.hush();
     await this.#refreshing;
-    this.#target?.seal.close();
-    await Promise.all([this.#outside?.close(), this.#target?.watcher.close()]);
+    this.#target?.watch.close();
+    await this.#outside?.close();
   }
 
   async #refresh(): Promise<void> {
     if (this.#closed) return;
     try {
       this.#outside ??= await this.#watchOutside();
-      await this.#retarget();
+      this.#retarget();
       if (this.#outside) this.#parts.failed(undefined);
     } catch (error) {
       this.#fail(error);
     }
   }
 
-  async #retarget(): Promise<void> {
+  /** @throws when the target cannot be watched */
+  #retarget(): void {
     const now = identity(this.#directory);
     if (now?.key === this.#target?.key) return;
-    const old = this.#target;
+    this.#target?.watch.close();
     this.#target = undefined;
-    old?.seal.close();
-    await old?.watcher.close();
     if (now === undefined) return;
-    const seal = new SealWatch(now.path, () => this.#sealed());
-    const watcher = await this.#open([now.path, `${now.path}/.git`], {}, (path) => {
-      if (!isAnswered(path, seal)) this.#poke();
+    const target = new FolderWatch(now.path, {
+      onSeal: () => this.#sealed(),
+      onEvent: () => this.#poke(),
+      onError: (error) => {
+        target.close();
+        if (this.#target?.watch === target) this.#target = undefined;
+        this.#fail(error);
+      },
     });
-    this.#target = { key: now.key, watcher, seal };
+    this.#target = { key: now.key, watch: target };
     // It may have changed before it was watched.
     this.#poke();
   }
@@ -102,7 +106,7 @@ class BundleWatcher implements Watcher {
   async #watchOutside(): Promise<FSWatcher> {
     const above = dirname(this.#directory);
     const ignored = (other: string): boolean => other !== this.#directory && other !== above;
-    const watcher = await this.#open([above], { followSymlinks: false, ignored }, () => {
+    const watcher = await this.#open(above, { followSymlinks: false, ignored }, () => {
       this.#poke();
       void this.refresh();
     });
@@ -111,10 +115,10 @@ class BundleWatcher implements Watcher {
   }
 
   /** @throws when it cannot be watched */
-  async #open(paths: readonly string[], options: ChokidarOptions, onEvent: (path: string) => void): Promise<FSWatcher> {
-    const watcher = watch([...paths], { ignoreInitial: true, depth: 0, ...options });
+  async #open(path: string, options: ChokidarOptions, onEvent: () => void): Promise<FSWatcher> {
+    const watcher = watch(path, { ignoreInitial: true, depth: 0, ...options });
     const { promise, resolve: done, reject } = Promise.withResolvers<FSWatcher>();
-    watcher.on('all', (_event, path) => onEvent(path));
+    watcher.on('all', onEvent);
     watcher.once('ready', () => done(watcher));
     // Stays registered: an unhandled error would end the process.
     watcher.on('error', (error) => {
@@ -126,10 +130,6 @@ class BundleWatcher implements Watcher {
 
   #lose(watcher: FSWatcher, error: unknown): void {
     if (this.#outside === watcher) this.#outside = undefined;
-    if (this.#target?.watcher === watcher) {
-      this.#target.seal.close();
-      this.#target = undefined;
-    }
     this.#fail(error);
     watcher.close().catch((failure: unknown) => this.#fail(failure));
   }
@@ -151,18 +151,13 @@ class BundleWatcher implements Watcher {
   }
 }
 
-/** Whether an event needs no look: of a file that no bundle has, or of a seal that was reported. */
-function isAnswered(path: string, seal: SealWatch): boolean {
-  const name = basename(path);
-  return name === completeFile ? seal.isReported : name.startsWith('.sluice-');
-}
-
-/** The directory behind the path, identified by its inode: a replaced directory has the same name. */
+/** The directory behind the path, identified by its inode: a replaced directory has the same name; and whether Git writes into it. */
 function identity(path: string): { key: string; path: string } | undefined {
   try {
     const real = realpathSync(path);
     const { dev, ino } = lstatSync(real);
-    return { key: `${dev}:${ino}:${real}`, path: real };
+    const hasGit = existsSync(join(real, '.git'));
+    return { key: `${dev}:${ino}:${hasGit}:${real}`, path: real };
   } catch {
     return undefined;
   }
