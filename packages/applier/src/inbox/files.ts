@@ -31,6 +31,15 @@ import {
 } from './parts.ts';
 import { PackedText } from './packed.ts';
 import { hasEntry, isSettled, stampOf, type WalkedFile } from './read.ts';
+import {
+  fileAt,
+  FileReader,
+  isWithinLimits,
+  readToldChanges,
+  type ToldChanges,
+  walkedFile,
+  withFiles,
+} from './told-changes.ts';
 import { InboxError, type Trust } from './trust.ts';
 import { type Folder, walkAgain } from './walk.ts';
 
@@ -82,6 +91,7 @@ interface TreeFiles {
  * After an event even that is too much. Writers put files in place by renaming, which changes the folder; so only changed folders are
  * listed, and then the seal proves that nothing was missed, not even a second change within a tick of the file system's clock: it covers
  * every file, including those that were not read. A file that was written in place, against the seal, is found by the next whole look.
+ * Where the writer says what it changed, not even folders are listed, and the same seal proves it.
  */
 export class PlainFiles {
   #top: Folder<KnownFile> | undefined;
@@ -93,6 +103,8 @@ export class PlainFiles {
   /** How many files were ever copied. */
   #copies = 0;
   #isFilling = false;
+  /** The last tree was read by what its writer told: the writer will tell the next change, too. */
+  #isTold = false;
   readonly #nowMs: () => number;
   readonly #trust: Trust | undefined;
 
@@ -116,7 +128,7 @@ export class PlainFiles {
     this.#isFilling = false;
     if (extent === 'changed' && this.#passedWhole) {
       try {
-        return this.#take(directory, 'changed');
+        return this.#takeTold(directory) ?? this.#take(directory, 'changed');
       } catch (error) {
         if (error instanceof NoSeal) throw error;
         // An unfinished writer, or a file written in place: a whole look tells which.
@@ -129,6 +141,49 @@ export class PlainFiles {
   /** Whether the last look found no seal, and files that are new or changed: a writer is at work. */
   get isFilling(): boolean {
     return this.#isFilling;
+  }
+
+  /**
+   * Reads what the writer says to have changed.
+   * @returns undefined where a walk must find the changes: nothing is told, or it is not all that changed
+   */
+  #takeTold(directory: OpenDirectory): Tree | undefined {
+    const [last, top] = [this.#last, this.#top];
+    const wasTold = this.#isTold;
+    this.#isTold = false;
+    if (!last || !top || last.tree.seal) return undefined;
+    const told = readToldChanges(directory, sealText(last.tree.digest), this.#trust);
+    if (told === 'unsealed') {
+      this.#isTold = wasTold;
+      if (wasTold) throw new NoSeal();
+      return undefined;
+    }
+    const now = told && withFiles(top, this.#copyTold(directory, told, top));
+    if (!now || !isWithinLimits(now)) return undefined;
+    const part = partOf(now, this.#part);
+    const digest = this.#digest.of(part.sums);
+    if (told.complete !== sealText(digest)) return undefined;
+    this.#isTold = true;
+    return this.#accept(now, part, digest);
+  }
+
+  #copyTold(
+    directory: OpenDirectory,
+    { paths }: ToldChanges,
+    top: Folder<KnownFile>,
+  ): ReadonlyMap<string, KnownFile | undefined> {
+    const nowMs = this.#nowMs();
+    const reader = new FileReader(directory, this.#trust);
+    try {
+      return new Map(
+        paths.map((path) => {
+          const content = reader.read(path);
+          return [path, content && this.#copy(walkedFile(path, content), nowMs, fileAt(top, path))];
+        }),
+      );
+    } finally {
+      reader.close();
+    }
   }
 
   #take(directory: OpenDirectory, extent: Extent): Tree {
@@ -147,14 +202,21 @@ export class PlainFiles {
       this.#isFilling = this.#copies > copies;
       throw new NoSeal();
     }
-    this.#part = partOf(top, this.#part);
-    const outside = outsideOf(this.#part);
+    const part = partOf(top, this.#part);
+    this.#part = part;
+    return this.#accept(top, part, this.#last?.part === part ? this.#last.tree.digest : this.#digest.of(part.sums));
+  }
+
+  /** Remembers a walk. @returns its tree, which is the same value as before when nothing changed */
+  #accept(top: Folder<KnownFile>, part: FolderPart, digest: string): Tree {
+    this.#top = top;
+    this.#part = part;
+    const outside = outsideOf(part);
     const last = this.#last;
-    const digest = last?.part === this.#part ? last.tree.digest : this.#digest.of(this.#part.sums);
     const isSameTree = last?.tree.digest === digest && last.outside === outside;
-    const current = isSameTree ? last : treeOf(this.#part, digest, last);
+    const current = isSameTree ? last : treeOf(part, digest, last);
     // Remembered for an equal tree too: only one walk is kept.
-    this.#last = { ...current, outside, part: this.#part };
+    this.#last = { ...current, outside, part };
     return current.tree;
   }
 
@@ -173,6 +235,9 @@ export class PlainFiles {
     return { ...read, copy: { path, digest, source, isRule: kind !== undefined } };
   }
 }
+
+/** The `.sluice-complete` of a tree with this digest. */
+const sealText = (digest: string): string => `sha256:${digest}\n`;
 
 const isSealed = ({ files }: Folder<KnownFile>): boolean => files.has(sumsFile) || files.has(completeFile);
 
@@ -206,7 +271,7 @@ const all = (top: FolderPart): (readonly [string, Copy])[] => [...copiesOf(top)]
 /** True when the seal is, byte for byte, the one that these files have: then nothing needs to be parsed. */
 function fits(top: FolderPart, digest: string, text: (path: string) => string | undefined): boolean {
   const sums = text(sumsFile);
-  if (sums === undefined) return text(completeFile) === `sha256:${digest}\n`;
+  if (sums === undefined) return text(completeFile) === sealText(digest);
   if (!top.folder.files.has(clusterFile)) return false;
   return sums === releaseSumsOf(top);
 }

@@ -1,5 +1,5 @@
 import { compareText } from '@sluice/netfilter';
-import { isOutsideTree, isSealedFile, type TextSource } from '@sluice/bundle';
+import { changesFile, isOutsideTree, isSealedFile, type TextSource } from '@sluice/bundle';
 import type { Stamp } from './read.ts';
 import type { Folder } from './walk.ts';
 
@@ -58,10 +58,10 @@ export function releaseSumsOf(top: FolderPart): string {
   return linesOf(top.items, (path) => isSealedFile(path) || !isOutsideTree(path)).join('');
 }
 
-/** Lines in the same form for files at the top that the digest of the tree does not cover: seals, signatures, open waves. */
+/** Lines in the same form for files at the top that the digest of the tree does not cover: seals, signatures, open waves. Not what a writer tells. */
 export function outsideOf(top: FolderPart): string {
   const files = top.items.filter((item) => !('items' in item));
-  return linesOf(files, isOutsideTree).join('');
+  return linesOf(files, (path) => isOutsideTree(path) && path !== changesFile).join('');
 }
 
 /** Every file, in byte order. */

@@ -11,6 +11,9 @@ export function stampOf(stats: BigIntStats): Stamp {
   return [stats.dev, stats.ino, stats.size, stats.mtimeNs, stats.ctimeNs].join(':');
 }
 
+/** The size of the file with a stamp; 0 for an empty one. */
+export const bytesOf = (stamp: Stamp): number => Number(stamp.split(':')[2] ?? 0);
+
 /** Whether the next change of a file will change its stamp: within one tick of the file system's clock a change leaves no trace. */
 export const isSettled = (stats: BigIntStats, nowMs: number): boolean => nowMs - Number(stats.ctimeMs) >= limits.racyMs;
 

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { completeFile, serviceFile } from '@sluice/bundle';
+import { changesBetween, changesFile, completeFile, serviceFile } from '@sluice/bundle';
 import { runs } from '@sluice/testing';
 import { listTree } from '../load/tree.ts';
 import { LiveTree } from './live-tree.ts';
@@ -61,6 +61,27 @@ test('writes only changed files, and none without a change', () => {
     ),
   ).toEqual({ written: [], removed: [] });
   expect(statSync(join(dir, completeFile)).ino).toBe(seal);
+});
+
+test('tells which files changed since each of the last publications', () => {
+  const tree = new LiveTree(dir);
+  const read = (name: string): string => readFileSync(join(dir, name), 'utf8');
+  const publish = (names: readonly string[]): string => {
+    tree.publish(new Map(names.map((name) => [path(name), `${names.length}\n`])));
+    return read(completeFile);
+  };
+  const seals = [publish(['a', 'b', 'c']), publish(['a', 'b', 'd']), publish(['a', 'b'])];
+  const told = seals.map((seal) => [...(changesBetween(read(changesFile), seal, seals[2] ?? '') ?? ['nothing'])]);
+  expect(told.map((paths) => paths.toSorted())).toEqual([
+    [path('a'), path('b'), path('c'), path('d')],
+    [path('a'), path('b'), path('d')],
+    [],
+  ]);
+  tree.forget();
+  publish(['a']);
+  expect(changesBetween(read(changesFile), seals[2] ?? '', read(completeFile))).toBeUndefined();
+  expect(publish(['a', 'b'])).toBe(seals[2]);
+  expect(read(changesFile).endsWith(seals[2] ?? '-')).toBe(true);
 });
 
 test('refuses a directory with a foreign file, and repairs foreign changes after forget', () => {

@@ -1,5 +1,5 @@
 import { compareText, differing, type Problem } from '@sluice/netfilter';
-import { completeText, fileDigest } from '@sluice/bundle';
+import { completeText, fileDigest, RecentChanges } from '@sluice/bundle';
 import { planTree, writeTree } from './tree.ts';
 
 /** The files that one publication wrote and removed. Paths are sorted. */
@@ -10,7 +10,8 @@ export interface Published {
 
 /**
  * A bundle directory that one process writes repeatedly. The first publication compares it with the disk; after that only changed files
- * are written and only their digests computed. `.sluice-complete` is removed while files change, so a node sees one bundle or the next.
+ * are written and only their digests computed. `.sluice-complete` is removed while files change, so a node sees one bundle or the next;
+ * `.sluice-changes` tells it which files to read.
  *
  * Invariant: no other process writes here. If one may have, `forget` makes the next publication compare everything again.
  */
@@ -18,6 +19,7 @@ export class LiveTree {
   readonly #dir: string;
   #files: ReadonlyMap<string, string> | undefined;
   readonly #digests = new Map<string, string>();
+  #recent: RecentChanges | undefined;
 
   constructor(dir: string) {
     this.#dir = dir;
@@ -50,6 +52,7 @@ export class LiveTree {
       const plan = planTree(this.#dir, files);
       if ('code' in plan) return plan;
       writeTree(this.#dir, files, plan);
+      this.#recent = new RecentChanges(plan.complete.text);
       this.#digests.clear();
       for (const [path, text] of files) this.#digests.set(path, fileDigest(text));
       this.#files = files;
@@ -67,6 +70,8 @@ export class LiveTree {
     for (const path of written) this.#digests.set(path, fileDigest(files.get(path) ?? ''));
     for (const path of removed) this.#digests.delete(path);
     const complete = { text: completeText(this.#digests), isThere: false };
-    writeTree(this.#dir, files, { write: written, remove: removed, complete }, { flush: false });
+    this.#recent = this.#recent?.with([...written, ...removed], complete.text);
+    const plan = { write: written, remove: removed, complete, changes: this.#recent?.text };
+    writeTree(this.#dir, files, plan, { flush: false });
   }
 }

@@ -1,7 +1,7 @@
-import { rmdirSync, writeFileSync } from 'node:fs';
+import { closeSync, constants, openSync, rmdirSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { compareText, type Problem } from '@sluice/netfilter';
-import { completeFile, completeText, fileDigest, readPath } from '@sluice/bundle';
+import { changesFile, completeFile, completeText, fileDigest, readPath } from '@sluice/bundle';
 import { listTree, readText } from '../load/tree.ts';
 import { removeFile, replaceFile } from './file.ts';
 import { makeFolder } from './folder.ts';
@@ -12,6 +12,8 @@ export interface TreePlan {
   readonly remove: readonly string[];
   /** The desired content of `.sluice-complete`, and whether it is already there. */
   readonly complete: { readonly text: string; readonly isThere: boolean };
+  /** The desired content of `.sluice-changes`; without it, readers compare folders. */
+  readonly changes?: string | undefined;
 }
 
 /**
@@ -57,7 +59,19 @@ export function writeTree(
     if (parent !== made) makeFolder(join(dir, (made = parent)));
     writeAnew(join(dir, path), files.get(path) as string);
   }
+  // In place: a reader takes nothing from it that does not end with the seal.
+  if (plan.changes !== undefined) writeInPlace(join(dir, changesFile), plan.changes);
   replaceFile(join(dir, completeFile), plan.complete.text, options);
+}
+
+function writeInPlace(path: string, text: string): void {
+  const { O_WRONLY, O_CREAT, O_TRUNC, O_NOFOLLOW } = constants;
+  const fd = openSync(path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW);
+  try {
+    writeFileSync(fd, text);
+  } finally {
+    closeSync(fd);
+  }
 }
 
 /**
