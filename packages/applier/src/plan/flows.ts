@@ -32,8 +32,10 @@ export function pendingFlows(old: NodeState, fresh: NodeState): readonly Tracked
 
 /** Whether a state has frontends of UDP: connections to one without endpoints may be stale, too. */
 export function answersUdp(state: NodeState): boolean {
-  const served = frontendsOf(state, nothing, 'udp');
-  return served.flows.size > 0 || unserved(state, served).size > 0;
+  const services = planeOf(state).read(state);
+  return (
+    isAny(services.served('udp', nothing)) || families.some((family) => isAny(services.frontends(family, true, 'udp')))
+  );
 }
 
 /**
@@ -57,10 +59,15 @@ function unserved(state: NodeState, served: Frontends): ReadonlySet<string> {
   const services = planeOf(state).read(state);
   const found = new Set<string>();
   for (const family of families)
-    for (const { protocol, address, port } of services.frontends(family, true))
-      if (protocol === 'udp') found.add(frontendKey({ family, protocol, address, port }));
+    for (const { address, port } of services.frontends(family, true, 'udp'))
+      found.add(frontendKey({ family, protocol: 'udp', address, port }));
   for (const key of served.flows.keys()) found.delete(key);
   return found;
+}
+
+function isAny(values: Iterable<unknown>): boolean {
+  for (const _ of values) return true;
+  return false;
 }
 
 const nothing: NodeState = { families: {}, sysctls: new Map() };

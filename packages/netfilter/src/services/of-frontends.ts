@@ -85,9 +85,10 @@ export class ServicesOfFrontends implements Services {
   }
 
   /** Nothing names the Service of a frontend. */
-  *frontends(family: Family, withRejected: boolean): Generator<NamedFrontend> {
+  *frontends(family: Family, withRejected: boolean, only?: TransportProtocol): Generator<NamedFrontend> {
     const own = linesOf(this.#state);
     for (const key of own.keys()) {
+      if (only !== undefined && !isOf(only, key)) continue;
       const parts = readFrontendKey(key);
       if (parts.family !== family) continue;
       // Reading lines may unpack them.
@@ -112,8 +113,8 @@ export class ServicesOfFrontends implements Services {
   *served(protocol: TransportProtocol, unlike: ForwardingState): Generator<ServedFrontend> {
     const [own, other] = [linesOf(this.#state), linesOf(unlike)];
     for (const key of differing(own, other)) {
+      if (!isOf(protocol, key)) continue;
       const parts = readFrontendKey(key);
-      if (parts.protocol !== protocol) continue;
       // Only now: reading them may unpack them.
       const lines = own.get(key);
       if (!lines) continue;
@@ -129,6 +130,9 @@ export class ServicesOfFrontends implements Services {
     for (const [key, lines] of linesOf(this.#state)) yield readFrontend(key, lines);
   }
 }
+
+/** Whether the key of a frontend has a protocol: most keys need not be split to be passed over. */
+const isOf = (protocol: TransportProtocol, key: string): boolean => key.includes(` . ${protocol} . `);
 
 /** An address that is neither a ClusterIP nor restricted to some sources is an external one or that of a load balancer. */
 function describeFrontend(frontend: NftFrontend, own: ReadonlySet<string>): DescribedFrontend {

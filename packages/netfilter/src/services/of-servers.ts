@@ -49,9 +49,9 @@ export class ServicesOfServers implements Services {
   }
 
   /** Nothing names the Service of a virtual server: its key stands for it. */
-  *frontends(family: Family): Generator<NamedFrontend> {
+  *frontends(family: Family, _withRejected: boolean, only?: TransportProtocol): Generator<NamedFrontend> {
     for (const [service, { family: its, protocol, address, port }] of serversOf(this.#state))
-      if (its === family) yield { protocol, address, port, service };
+      if (its === family && (only ?? protocol) === protocol) yield { protocol, address, port, service };
   }
 
   describe(family: Family): readonly DescribedFrontend[] {

@@ -76,12 +76,13 @@ export class ServicesOfTables implements Services {
     return found;
   }
 
-  *frontends(family: Family, withRejected: boolean): Generator<NamedFrontend> {
+  *frontends(family: Family, withRejected: boolean, protocol?: TransportProtocol): Generator<NamedFrontend> {
     const met = new Set<string>();
     for (const table of ['nat', 'filter'] as const)
       for (const rules of tableOf(this.#state, family, table).chains.values())
         for (const text of rules) {
           const frontend = anywhere(frontendIn(text, withRejected));
+          if (protocol !== undefined && frontend?.protocol !== protocol) continue;
           const service = frontend && serviceKeyOf(text);
           if (!frontend || service === undefined || met.has(printFrontend(frontend))) continue;
           met.add(printFrontend(frontend));

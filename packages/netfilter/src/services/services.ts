@@ -84,8 +84,9 @@ export interface Services {
   /**
    * Its frontends, each once.
    * @param withRejected also those of Services without endpoints
+   * @param protocol only those of it
    */
-  frontends(family: Family, withRejected: boolean): Iterable<NamedFrontend>;
+  frontends(family: Family, withRejected: boolean, protocol?: TransportProtocol): Iterable<NamedFrontend>;
   /** Its frontends in more detail, each once, those of node ports without an address. */
   describe(family: Family): readonly DescribedFrontend[];
   /**
