@@ -103,6 +103,7 @@ export class PlainFiles {
   /** How many files were ever copied. */
   #copies = 0;
   #isFilling = false;
+  #wasWhole = false;
   /** The last tree was read by what its writer told: the writer will tell the next change, too. */
   #isTold = false;
   readonly #nowMs: () => number;
@@ -126,6 +127,7 @@ export class PlainFiles {
    */
   read(directory: OpenDirectory, extent: Extent): Tree {
     this.#isFilling = false;
+    this.#wasWhole = false;
     if (extent === 'changed' && this.#passedWhole) {
       try {
         return this.#takeTold(directory) ?? this.#take(directory, 'changed');
@@ -135,7 +137,13 @@ export class PlainFiles {
       }
     }
     this.#passedWhole = false;
+    this.#wasWhole = true;
     return this.#take(directory, 'whole');
+  }
+
+  /** Whether the last look read every file. */
+  get wasWhole(): boolean {
+    return this.#wasWhole;
   }
 
   /** Whether the last look found no seal, and files that are new or changed: a writer is at work. */

@@ -91,6 +91,11 @@ export class Inbox {
     }
   }
 
+  /** Whether the last look read every file of a directory of plain files. */
+  get wasWhole(): boolean {
+    return this.#plain.wasWhole;
+  }
+
   async #admit(tree: Tree): Promise<Arrival> {
     const verdict = await this.#gate?.check(tree);
     if (verdict?.kind === 'refused') return verdict;
