@@ -312,7 +312,9 @@ function effectOf(name: string, rest: readonly string[], family: Family): Effect
       // The mark of a new connection is 0; what is saved to it is for later packets.
       return rest.includes('--restore-mark') ? undefined : { kind: 'none' };
     case 'CT':
-      return rest.includes('--notrack') ? undefined : { kind: 'none' };
+      return { kind: rest.includes('--notrack') ? 'untrack' : 'none' };
+    case 'NOTRACK':
+      return { kind: 'untrack' };
     default:
       return undefined;
   }

@@ -64,13 +64,13 @@ const packet: Packet = {
 };
 const sets = ['create blocked hash:net family inet', 'add blocked 10.244.1.0/28', 'create odd list:set size 8'];
 
-function traced(lines: readonly string[], change: Partial<Packet> = {}) {
+function traced(lines: readonly string[], change: Partial<Packet> = {}, base: Packet = packet) {
   const tables = new LiveTables('ipv4', readIptables({ store: 'nft', family: 'ipv4', lines }, readLiveSets(sets)));
   const notes = traceNotes();
   const outOf = (): string => 'eth0';
   const outcomes = trace(
     emptyProgram,
-    { ...packet, ...change },
+    { ...base, ...change },
     { localAddresses: ['192.0.2.11'], live: { tables, notes, outOf } },
   );
   return { text: summarise(outcomes), unread: [...notes.doubts].map(([{ text }, why]) => `${text}: ${why}`), notes };
@@ -131,6 +131,22 @@ test.each<[string, Readonly<Record<string, readonly string[]>>, Partial<Packet>,
     {},
     'reject',
   ],
+  [
+    'a packet without connection tracking',
+    { raw: ['-A PREROUTING -p tcp -m tcp --dport 80 -j CT --notrack'] },
+    {},
+    'pass',
+  ],
+  [
+    'its state',
+    {
+      raw: ['-A PREROUTING -d 10.96.0.10/32 -j CT --notrack'],
+      filter: ['-A FORWARD -m conntrack --ctstate UNTRACKED -j DROP'],
+    },
+    {},
+    'drop',
+  ],
+  ['nat at its end', { nat: [':INPUT DROP'] }, { destination: '192.0.2.11' }, 'drop'],
   ['replies alone', { filter: ['-A FORWARD -m conntrack --ctstate RELATED,ESTABLISHED -j DROP'] }, {}, both],
   [
     'source NAT of another program',
@@ -142,6 +158,11 @@ test.each<[string, Readonly<Record<string, readonly string[]>>, Partial<Packet>,
   const { text, unread } = traced(saved(rules), change);
   expect(text).toBe(summary);
   expect(unread).toEqual([]);
+});
+
+test('what the node sends to itself does not meet nat again at its end', () => {
+  const { in: _in, ...sent } = packet;
+  expect(traced(saved({ nat: [':INPUT DROP'] }), { destination: '192.0.2.11' }, sent).text).toBe('pass');
 });
 
 test('a policy drops what no rule accepts', () => {

@@ -5,9 +5,14 @@ import { readIptablesRule, type RuleContext, wordsOf } from './iptables-rule.ts'
 import type { BaseChain, LiveChain, LiveRule, LiveTable } from './rule.ts';
 import type { LiveSet } from './sets.ts';
 
-/** Priorities of the tables, at the hooks that they have (`netfilter_ipv4.h`). In nat those of destinations come before routing. */
+/** Priorities of the tables, at the hooks that they have (`netfilter_ipv4.h`). In nat those of destinations come before routing, those of sources last. */
 const priorities: Readonly<Record<string, number>> = { raw: -300, mangle: -150, filter: 0, security: 50 };
-const natPriorities: Readonly<Record<string, number>> = { PREROUTING: -100, OUTPUT: -100, POSTROUTING: 100 };
+const natPriorities: Readonly<Record<string, number>> = {
+  PREROUTING: -100,
+  OUTPUT: -100,
+  INPUT: 100,
+  POSTROUTING: 100,
+};
 const hooks: ReadonlySet<string> = new Set<HookName>(['PREROUTING', 'INPUT', 'FORWARD', 'OUTPUT', 'POSTROUTING']);
 
 /** One rule store of one family. */

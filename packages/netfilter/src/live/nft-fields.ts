@@ -87,8 +87,8 @@ const connections: Readonly<Record<string, Field>> = {
   'ip6 daddr': originalOf('ipv6'),
   'proto-dst': one((_flow, { original }) => String(original.port)),
   protocol: { of: (_flow, hook) => [hook.protocol, numbers[hook.protocol]], asks: 'else' },
-  state: one((_flow, { state }) => state.toLowerCase()),
-  status: { of: (flow) => (flow.translated ? ['dnat'] : []), asks: 'else' },
+  state: one(({ untracked }, { state }) => (untracked ? 'untracked' : state.toLowerCase())),
+  status: one(({ translated }) => (translated ? 'dnat' : '')),
   direction: one(() => 'original'),
 };
 

@@ -120,8 +120,7 @@ function readMatch({ op, left, right }: Json, reading: Reading): void {
     return;
   }
   const elements = set?.elements ?? elementsOf(right);
-  const test = memberTest(all, elements);
-  addTest(all, elements, isNegated ? not(test) : test, reading);
+  addTest(all, elements, memberTest(all, elements, isNegated), reading);
 }
 
 /** `meta mark & 0x4000`: the mask; `meta mark` alone: all bits. */
@@ -135,11 +134,13 @@ function maskOf(left: unknown): number | undefined {
 
 const isNumber = (value: unknown): boolean => /^\d+$/.test(textOf(value));
 
-function memberTest(fields: readonly Field[], elements: Elements): LiveTest {
+/** A packet without a field, such as one of the other family, matches neither a test of it nor the negation. */
+function memberTest(fields: readonly Field[], elements: Elements, isNegated: boolean): LiveTest {
   return (flow, hook) => {
     const keys = keysOf(fields, flow, hook);
     if (!keys) return undefined;
-    return keys.some((key) => elements.find(key) !== undefined) ? 1 : 0;
+    if (keys.length === 0) return 0;
+    return keys.some((key) => elements.find(key) !== undefined) === isNegated ? 0 : 1;
   };
 }
 
@@ -213,6 +214,8 @@ function effectOf(name: string, body: unknown, reading: Reading): Effect | undef
       if (!isUsual) reading.reason = type === 'tcp reset' ? 'tcp-reset' : textOf(expr);
       return { kind: 'reject' };
     }
+    case 'notrack':
+      return { kind: 'untrack' };
     case 'masquerade':
     case 'snat':
       return { kind: 'masquerade' };

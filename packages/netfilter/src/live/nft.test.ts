@@ -155,6 +155,7 @@ test('affinity is in the path, with its time', () => {
   ]);
 });
 
+const drop = { drop: null };
 const other = (...rules: readonly object[]): ListedTable => ({
   family: 'inet',
   name: 'other',
@@ -180,7 +181,31 @@ test.each<[string, readonly object[], string]>([
     ],
     'drop',
   ],
+  [
+    'asks for a port of another protocol, negated',
+    [rule('fwd', match({ payload: { protocol: 'udp', field: 'dport' } }, 53, '!='), { drop: null })],
+    all,
+  ],
+  [
+    'asks for an address of the other family, negated',
+    [rule('fwd', match({ payload: { protocol: 'ip6', field: 'saddr' } }, 'fd00::7', '!='), { drop: null })],
+    all,
+  ],
 ])('a foreign table that %s', (_title, rules, summary) => {
+  expect(traced({}, [other(...rules)]).text).toBe(summary);
+});
+
+test.each<[string, number, string, string]>([
+  ['before connections are tracked', -300, 'untracked', 'drop'],
+  ['before them, where another rule drops NEW', -300, 'new', 'reject'],
+  ['behind them, which does nothing', -150, 'untracked', all],
+])('a foreign rule leaves packets untracked %s', (_title, prio, state, summary) => {
+  const early = { chain: { name: 'raw', type: 'filter', hook: 'prerouting', prio, policy: 'accept' } };
+  const rules = [
+    early,
+    rule('raw', { notrack: null }),
+    rule('fwd', match({ ct: { key: 'state' } }, state, 'in'), drop),
+  ];
   expect(traced({}, [other(...rules)]).text).toBe(summary);
 });
 

@@ -38,6 +38,8 @@ export type Effect =
   | { readonly kind: 'none' | 'return' }
   | { readonly kind: 'accept' | 'drop' | 'masquerade' }
   | { readonly kind: 'reject'; readonly with?: string | undefined }
+  /** `-j CT --notrack`, `notrack`: of use only before connection tracking sees the packet. */
+  | { readonly kind: 'untrack' }
   | { readonly kind: 'jump' | 'goto'; readonly chain: string }
   /** The mark becomes `(mark & ~mask) ^ value`. */
   | { readonly kind: 'mark'; readonly value: number; readonly mask: number }
@@ -60,6 +62,8 @@ export interface Chosen {
 export interface LiveHook {
   readonly name: HookName;
   readonly type: 'filter' | 'nat';
+  /** Of the base chain. */
+  readonly priority: number;
   readonly family: Family;
   readonly protocol: TransportProtocol;
   /** `''`: a process of the node sends the packet. */
@@ -83,6 +87,8 @@ export interface TraceNotes {
   readonly interfaces: Set<string>;
   /** Rules that may match, as far as they are understood. */
   readonly doubts: Map<LiveRule, string>;
+  /** Rules that left the packet without connection tracking. */
+  readonly untracking: Set<LiveRule>;
   /** Doubtful rules that are taken to match. */
   readonly assumed: ReadonlySet<LiveRule>;
   /** How often a packet met a rule. */
@@ -93,6 +99,7 @@ export const traceNotes = (assumed: Iterable<LiveRule> = []): TraceNotes => ({
   networks: new Set(),
   interfaces: new Set(),
   doubts: new Map(),
+  untracking: new Set(),
   assumed: new Set(assumed),
   met: { rules: 0 },
 });

@@ -53,17 +53,17 @@ export class LiveTables {
    * Sends flows through the base chains of a hook. Of OUTPUT those of stage `nat` come first, then the rest.
    * @param flows without a verdict
    */
-  pass(flows: readonly TraceFlow[], stage: TableName, at: Omit<LiveHook, 'type'>): readonly TraceFlow[] {
+  pass(flows: readonly TraceFlow[], stage: TableName, at: Omit<LiveHook, 'type' | 'priority'>): readonly TraceFlow[] {
     let open = flows;
     const done: TraceFlow[] = [];
     for (const { table, base } of this.#byHook.get(at.name) ?? []) {
       if (at.name === 'OUTPUT' && placeOf(base) <= dnatPriority !== (stage === 'nat')) continue;
-      const hook = { ...at, type: base.type };
+      const hook = { ...at, type: base.type, priority: base.priority };
       const next: TraceFlow[] = [];
       for (const flow of open) {
-        // The kernel translates a packet once in a hook.
-        const isTranslated = base.type === 'nat' && (at.name === 'POSTROUTING' ? flow.masquerade : flow.translated);
-        for (const one of isTranslated ? [flow] : walkBase(table, base, flow, hook)) {
+        for (const one of base.type === 'nat' && !meetsNat(flow, at.name, at.in)
+          ? [flow]
+          : walkBase(table, base, flow, hook)) {
           if (one.verdict === 'drop' || one.verdict === 'reject') done.push(one);
           else next.push(one.verdict === undefined ? one : { ...one, verdict: undefined });
         }
@@ -72,6 +72,16 @@ export class LiveTables {
     }
     return [...done, ...open];
   }
+}
+
+/**
+ * The kernel translates each end of a packet once, and none without a connection (`nf_nat_inet_fn` in `net/netfilter/nf_nat_core.c`). What
+ * the node sends to itself has been in POSTROUTING, so INPUT has nothing left to do.
+ */
+function meetsNat({ untracked, masquerade, translated }: TraceFlow, hook: HookName, incoming: string): boolean {
+  if (untracked) return false;
+  if (hook === 'INPUT') return incoming !== 'lo';
+  return !(hook === 'POSTROUTING' ? masquerade : translated);
 }
 
 /**

@@ -76,13 +76,15 @@ const numbers = { tcp: '6', udp: '17', sctp: '132' } as const;
 
 export const isState =
   (states: readonly string[]): LiveTest =>
-  (flow, { state }) =>
-    yes(
+  (flow, hook) => {
+    const state = flow.untracked ? 'UNTRACKED' : hook.state;
+    return yes(
       states.some(
         (one) =>
           one.toUpperCase() === state || (one.toUpperCase() === 'DNAT' && flow.translated && state !== 'INVALID'),
       ),
     );
+  };
 
 export const hasMark =
   (value: number, mask: number): LiveTest =>

@@ -127,6 +127,10 @@ function apply(at: At, rule: LiveRule, effect: Effect, flow: TraceFlow, next: Tr
     case 'mark':
       next.push({ ...flow, mark: ((flow.mark & ~effect.mask) ^ effect.value) >>> 0 });
       break;
+    case 'untrack':
+      next.push(isTracked(at.hook) ? flow : { ...flow, untracked: true });
+      if (!isTracked(at.hook)) at.hook.notes.untracking.add(rule);
+      break;
     case 'jump':
     case 'goto': {
       const chain = at.table.chains.get(effect.chain);
@@ -158,6 +162,12 @@ function apply(at: At, rule: LiveRule, effect: Effect, flow: TraceFlow, next: Tr
       left.ended.push(end(at, rule, effect, flow));
   }
 }
+
+/** Whether a packet has its connection already (`NF_IP_PRI_CONNTRACK`): then `notrack` does nothing. */
+const isTracked = ({ name, priority }: LiveHook): boolean =>
+  priority >= conntrackPriority || (name !== 'PREROUTING' && name !== 'OUTPUT');
+
+const conntrackPriority = -200;
 
 function choose(
   at: At,

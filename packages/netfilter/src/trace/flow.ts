@@ -15,6 +15,8 @@ export interface TraceFlow {
   /** 32 bits, unsigned. */
   readonly mark: number;
   readonly translated: boolean;
+  /** A rule left it without connection tracking: it meets no chain of nat, and its state is UNTRACKED. */
+  readonly untracked: boolean;
   readonly masquerade: boolean;
   /** The virtual server that translated it. */
   readonly by: Pick<VirtualServer, 'address' | 'protocol' | 'port'> | undefined;

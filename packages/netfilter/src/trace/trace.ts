@@ -128,6 +128,7 @@ function firstFlow(packet: Packet): TraceFlow {
     port: packet.port,
     mark: 0,
     translated: false,
+    untracked: false,
     masquerade: false,
     by: undefined,
     verdict: undefined,

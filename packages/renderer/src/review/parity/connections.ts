@@ -90,6 +90,8 @@ function laterPackets(node: NodeOf, family: Family, observed: ObservedNode): rea
   });
 }
 
+const untracked = 'it leaves packets of established connections without connection tracking';
+
 function verdictOf(
   { tables, addresses, interfaceTo }: ObservedNode,
   packet: Packet,
@@ -100,6 +102,8 @@ function verdictOf(
   try {
     const outcomes = trace(emptyProgram, packet, { localAddresses: addresses, live });
     if (outcomes.length === 0 || notes.doubts.size > 0) return [...notes.doubts].map(([rule, why]) => ({ rule, why }));
+    // Of an answer to a client this undoes the translation; which connections pass here, these packets do not say.
+    if (notes.untracking.size > 0) return [...notes.untracking].map((rule) => ({ rule, why: untracked }));
     // Also one of chance.
     const dropped = outcomes.find(({ verdict }) => verdict === 'drop' || verdict === 'reject');
     const last = dropped?.path.at(-1);

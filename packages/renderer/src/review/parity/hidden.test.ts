@@ -92,6 +92,10 @@ test.each<[string, (saved: SavedFiles) => void]>([
   ['a chain that is missing', filtered('-A FORWARD -j NOWHERE')],
   ['a mark for all', table('*mangle', ':PREROUTING ACCEPT', '-A PREROUTING -j MARK --set-xmark 0x4000/0x4000')],
   ['no connection tracking', table('*raw', ':PREROUTING ACCEPT', '-A PREROUTING -j CT --notrack')],
+  [
+    'no connection tracking of answers',
+    table('*raw', ':PREROUTING ACCEPT', '-A PREROUTING -d 198.51.100.0/24 -j CT --notrack'),
+  ],
   ['no connection tracking, in the old form', table('*raw', ':PREROUTING ACCEPT', '-A PREROUTING -j NOTRACK')],
   ['the security table', table('*security', ':FORWARD ACCEPT', '-A FORWARD -p tcp -j DROP')],
   [
