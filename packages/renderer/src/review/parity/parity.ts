@@ -80,7 +80,7 @@ function gapsOf({ gaps }: FamilyComparison, placeOf: PlaceOf): readonly NotCover
   });
 }
 
-/** Cases with one cause and the same two outcomes are one difference, with the first source as its example. */
+/** Cases with one cause and the same two outcomes are one difference, with one source as its example: the first that is not the node. */
 function differencesOf({ differing, counts }: FamilyComparison): readonly ParityDifference[] {
   const found = new Map<string, ParityDifference & { alsoFrom: string[] }>();
   for (const one of differing) {
@@ -88,8 +88,11 @@ function differencesOf({ differing, counts }: FamilyComparison): readonly Parity
     const { frontend, observed, desired, cause, code = '' } = difference;
     const key = [frontend, observed, desired, cause, code].join('\n');
     const known = found.get(key);
-    if (known) known.alsoFrom.push(sourceText(one));
-    else found.set(key, { ...difference, alsoFrom: [] });
+    const isClearer = known?.source.class === 'node' && one.row.source.class !== 'node';
+    if (!known) found.set(key, { ...difference, alsoFrom: [] });
+    // Masqueraded or not, packets of the node have one of its addresses: another source shows more.
+    else if (isClearer) found.set(key, { ...difference, alsoFrom: ['node', ...known.alsoFrom] });
+    else known.alsoFrom.push(sourceText(one));
   }
   return [...found.values()];
 }
