@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { atTier, randomOf, seed } from '@sluice/testing';
 import { describe, expect, test } from 'vitest';
 import type { KubeItem } from './api-server.ts';
+import { type Minor, minorsOfTier, newest } from './binaries.ts';
 import { drawCluster, itemsOf } from './clusters.ts';
 import { observeOn, ObservedKubeProxy, parity } from './observed-node.ts';
 import { planted, plantedCluster, plantedInTable } from './planted.ts';
@@ -16,27 +17,36 @@ import { Renderer, SluiceNode } from './sluice-node.ts';
 
 const programs = needPrograms();
 
-const count = atTier({ quick: 1, test: 1, all: 20, soak: 100 });
-const clusters = [settings, nftablesSettings].flatMap((list) =>
-  Array.from({ length: count }, (_, index): [string, ProxySetting, number] => {
-    const setting = list[index % list.length] as ProxySetting;
-    const mode = list === settings ? 'iptables' : 'nftables';
-    return [`cluster ${index}, mode ${mode}, ${setting.title}`, setting, index];
-  }),
-);
+/** kube-proxy has mode nftables by default since 1.31. */
+const modesOf = (minor: Minor): readonly (readonly [string, readonly ProxySetting[]])[] => [
+  ['iptables', settings],
+  ...(minor < '1.31' ? [] : [['nftables', nftablesSettings] as const]),
+];
 
-test.for(clusters)('%s: equivalent in the same mode', { timeout: 180_000 }, async ([, setting, index]) => {
-  const cluster = itemsOf(drawCluster(12, randomOf(seed + index)));
-  const node = await ObservedKubeProxy.start(programs(), setting, cluster);
-  try {
-    const { exitCode, report } = await parity(await node.observe(), await node.render());
-    expect(report.differences).toEqual([]);
-    expect(report).toMatchObject({ result: 'equivalent', coverage: { notCovered: [] } });
-    expect(report.coverage.cases).toBeGreaterThan(100);
-    expect(exitCode).toBe(0);
-  } finally {
-    await node.close();
-  }
+describe.each(minorsOfTier)('kube-proxy %s', (minor) => {
+  const count = atTier({ quick: 1, test: 1, all: minor === newest ? 20 : 10, soak: 100 });
+  const clusters = modesOf(minor).flatMap(([mode, list]) => {
+    const ofVersion = list.filter(({ since = '1.28' }) => since <= minor);
+    return Array.from({ length: count }, (_, index): [string, ProxySetting, number] => {
+      const setting = ofVersion[index % ofVersion.length] as ProxySetting;
+      return [`cluster ${index}, mode ${mode}, ${setting.title}`, setting, index];
+    });
+  });
+  const ofMinor = needPrograms(minor);
+
+  test.for(clusters)('%s: equivalent in the same mode', { timeout: 180_000 }, async ([, setting, index]) => {
+    const cluster = itemsOf(drawCluster(12, randomOf(seed + index)));
+    const node = await ObservedKubeProxy.start(ofMinor(), setting, cluster);
+    try {
+      const { exitCode, report } = await parity(await node.observe(), await node.render());
+      expect(report.differences).toEqual([]);
+      expect(report).toMatchObject({ result: 'equivalent', coverage: { notCovered: [] } });
+      expect(report.coverage.cases).toBeGreaterThan(100);
+      expect(exitCode).toBe(0);
+    } finally {
+      await node.close();
+    }
+  });
 });
 
 test('in another mode only documented differences are found', { timeout: 180_000 }, async () => {

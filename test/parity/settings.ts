@@ -101,7 +101,7 @@ export const nftablesSettings: readonly [ProxySetting, ...ProxySetting[]] = [
     ...local('InterfaceNamePrefix', { interfaceNamePrefix: 'pod' }),
   }),
   inNftables({ title: 'node ports on the primary address', ...nodePorts('primary') }),
-  inNftables({ title: 'no external IPs', config: { featureGates: { AllowServiceExternalIPs: false } } }),
+  inNftables({ title: 'no external IPs', config: { featureGates: { AllowServiceExternalIPs: false } }, since: '1.37' }),
   inNftables({ title: 'node ports on a network of IPv4, any of IPv6', ...nodePorts('192.0.2.0/24') }),
   inNftables({ title: 'node ports on every address', ...nodePorts('0.0.0.0/0', '::/0') }),
   inNftables({ title: 'no CIDR of the cluster', config: { clusterCIDR: '' } }),
