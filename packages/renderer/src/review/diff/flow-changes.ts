@@ -68,7 +68,7 @@ function* changesOf(
   destinations: readonly Destination[],
 ): Generator<FlowDifference> {
   const { views, profiles, family } = pair;
-  for (const row of flowRows(views, { profiles, family, destinations, nodes })) {
+  for (const row of flowRows(views, { profiles, family, destinations, nodes, withoutPlainEndpoints: true })) {
     const [old, fresh] = row.outcomes as readonly [FlowOutcome, FlowOutcome];
     if (isOther(pair, old, fresh)) yield changeOf(row, old, fresh);
   }

@@ -6,7 +6,7 @@ import { type OwnNodes, ownNodesOf } from './own-nodes.ts';
 import { outcomeOf } from './outcome.ts';
 import { factOf, nodeOf, nodesOfProfile, ReviewStopped } from '../bundle/node.ts';
 import { asSent, type NodeProgram, programOf } from './program.ts';
-import { sourcesOf } from './sources.ts';
+import { sourcesOf, withoutPlainEndpoints } from './sources.ts';
 import type { BundleView } from '../bundle/view.ts';
 
 /** A flow in one bundle, or in both that are compared. */
@@ -22,6 +22,8 @@ export interface FlowQuestion {
   readonly family: Family;
   readonly destinations: readonly Destination[];
   readonly nodes: readonly string[];
+  /** Leave out endpoints that rules treat as any other pod, but for connections to themselves. */
+  readonly withoutPlainEndpoints?: boolean;
   /** Distinctions between nodes and sources that rules alone do not show, for some of the destinations. */
   readonly distinctions?: (destinations: readonly Destination[]) => Distinctions;
 }
@@ -39,7 +41,8 @@ export function* flowRows(views: readonly BundleView[], question: FlowQuestion):
     const distinctions = question.distinctions?.(unit.destinations);
     const ownNodes = ownNodesOf(slices, distinctions?.ownNodes);
     for (const nodes of groupNodes(unit.nodes, question.profiles.at(-1)!, question.family, slices, distinctions)) {
-      yield* rowsOfGroup({ slices, nodes, family: question.family, ownNodes, distinctions }, unit.destinations);
+      const { family, withoutPlainEndpoints: isShort = false } = question;
+      yield* rowsOfGroup({ slices, nodes, family, ownNodes, distinctions, isShort }, unit.destinations);
     }
   }
 }
@@ -114,6 +117,8 @@ interface GroupOfFiles {
   readonly family: Family;
   readonly ownNodes: OwnNodes;
   readonly distinctions: Distinctions | undefined;
+  /** Without plain endpoints. */
+  readonly isShort: boolean;
 }
 
 /** All flows on the first node; those of an endpoint on each of its own nodes, too. */
@@ -138,7 +143,7 @@ function* rowsOfGroup(group: GroupOfFiles, destinations: readonly Destination[])
 
 /** The flows on one node. @param nodesOf the nodes for which it stands, by source; undefined: that source is not traced */
 function* rowsOn(
-  { slices, family, distinctions }: GroupOfFiles,
+  { slices, family, distinctions, isShort }: GroupOfFiles,
   name: string,
   destinations: readonly Destination[],
   nodesOf: (source: FlowSource) => NodeGroup | undefined,
@@ -151,7 +156,8 @@ function* rowsOn(
     const local = factOf(nodeOf(slice.view, name), family, 'address');
     return local === undefined ? [] : [local];
   });
-  const sources = sourcesOf(view, node, family, programs, distinctions?.networks);
+  const all = sourcesOf(view, node, family, programs, distinctions?.networks);
+  const sources = isShort ? withoutPlainEndpoints(all, { view, node, family, programs }) : all;
   const withoutEndpoints = sources.filter((source) => source.class !== 'endpoint');
   const areTables = programs.every(({ nft }) => nft !== undefined);
   for (const destination of destinations) {

@@ -70,9 +70,7 @@ function schedulerOf(outcomes: readonly Outcome[], { ipvs, nft }: NodeProgram): 
   if (outcomes.length < 2) return undefined;
   const names = [
     ...(ipvs ? outcomes.flatMap((outcome) => serversOn(outcome, ipvs).map(printScheduler)) : []),
-    ...(nft
-      ? outcomes.flatMap((outcome) => frontendsOn(outcome, nft).flatMap(({ scheduler }) => scheduler ?? []))
-      : []),
+    ...(nft ? frontendsOn(outcomes, nft).flatMap(({ scheduler }) => scheduler ?? []) : []),
   ];
   return names.length === 0 ? undefined : [...new Set(names)].toSorted(compareText).join(', ');
 }
@@ -152,14 +150,16 @@ function persistenceOf(traceClient: TraceClient, outcome: Outcome, ipvs: IpvsSta
 /** In mode nftables a frontend remembers the endpoint of each client: the path names the frontend. */
 function stickinessOf(traceClient: TraceClient, outcome: Outcome, nft: NftState): readonly string[] {
   if (outcome.verdict !== 'dnat') return [];
-  return frontendsOn(outcome, nft).flatMap(({ affinitySeconds: seconds }) =>
+  return frontendsOn([outcome], nft).flatMap(({ affinitySeconds: seconds }) =>
     seconds === undefined ? [] : [keptText(outcome, traceClient(outcome.to), `${seconds} s`)],
   );
 }
 
-function frontendsOn({ path }: Outcome, { frontends }: NftState): readonly NftFrontend[] {
-  return path.flatMap(({ chain, rule }) => {
-    const key = /^(?:svc|out)[46]$/.test(chain) ? rule.slice(0, rule.indexOf(' : ')) : '';
+/** The frontends on some paths, each once. */
+function frontendsOn(outcomes: readonly Outcome[], { frontends }: NftState): readonly NftFrontend[] {
+  const hits = outcomes.flatMap(({ path }) => path).filter(({ chain }) => /^(?:svc|out)[46]$/.test(chain));
+  const keys = new Set(hits.map(({ rule }) => rule.slice(0, rule.indexOf(' : '))));
+  return [...keys].flatMap((key) => {
     const lines = frontends.get(key);
     return lines ? [readFrontend(key, lines)] : [];
   });

@@ -20,6 +20,7 @@ import { readEntry } from '../bundle/lines.ts';
 import type { FlowSource } from './flow.ts';
 import { addressAt, numberOf, sizeOf } from './numbers.ts';
 import { factOf, type NodeOf } from '../bundle/node.ts';
+import { plainEndpoints } from './plain-endpoints.ts';
 import type { NodeProgram } from './program.ts';
 import type { BundleView } from '../bundle/view.ts';
 
@@ -58,6 +59,32 @@ export function sourcesOf(
   const others = [...named.interfaces].filter((name) => name !== place.podInterface).toSorted(compareText);
   return [...unique(classes), ...others.flatMap((name) => (outside === undefined ? [] : [byInterface(outside, name)]))];
 }
+
+/**
+ * The sources without the endpoints that rules treat as any other pod. A change of other pods is one of theirs, too; without one nothing
+ * changes for them. Hundreds of endpoints of one Service would be traced on each node, for each of its frontends.
+ */
+export function withoutPlainEndpoints(
+  sources: readonly FlowSource[],
+  { view, node, family, programs }: SourcesPlace,
+): readonly FlowSource[] {
+  const plain = plainEndpoints(programs);
+  if (plain.size === 0) return sources;
+  const place = networksOf(view, node, family);
+  return sources.filter(
+    (one) => one.class !== 'endpoint' || !plain.has(one.address) || !isPodAddress(one.address, place),
+  );
+}
+
+interface SourcesPlace {
+  readonly view: BundleView;
+  readonly node: NodeOf;
+  readonly family: Family;
+  readonly programs: readonly NodeProgram[];
+}
+
+const isPodAddress = (address: string, { podCIDR, clusterCIDR }: NodeNetworks): boolean =>
+  [podCIDR, clusterCIDR].some((cidr) => cidr !== undefined && cidrContains(cidr.text, address));
 
 /** A source outside of the cluster whose packets arrive on an interface that a rule matches. */
 const byInterface = (address: string, name: string): FlowSource => ({
