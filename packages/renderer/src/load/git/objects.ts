@@ -64,8 +64,9 @@ export function readBlobs(place: Pick<BundlePlace, 'directory'>, ids: readonly s
   const texts = new Map<string, string>();
   if (ids.length === 0) return texts;
   const input = ids.map((id) => `${id}\n`).join('');
-  checkSizes(askGit(place, ['cat-file', '--batch-check'], input).toString('latin1'));
-  const output = askGit(place, ['cat-file', '--batch'], input);
+  // Without --buffer git writes each object by itself, which takes twice as long for 10,000.
+  checkSizes(askGit(place, ['cat-file', '--batch-check', '--buffer'], input).toString('latin1'));
+  const output = askGit(place, ['cat-file', '--batch', '--buffer'], input);
   let at = 0;
   for (const id of ids) {
     const end = output.indexOf(0x0a, at);
