@@ -15,10 +15,19 @@ test('the summary leads with the severities, worst first', () => {
     '<!-- sluice: report -->',
     '### Sluice: payments/ledger loses its last endpoint, 3 Services open to the outside, shop/api changes its source address',
   ]);
-  expect(lines.filter((line) => /^\| \S+ \| \d/.test(line)).map((line) => line.split(' | ')[0])).toEqual(
-    ['🛑', '🔺', '🔶', '❌', '🔻', '🔵', '➕', '⬜'].map((sign) => `| ${sign}`),
+  expect(lines.filter((line) => line.startsWith('- ') && line.includes('**')).slice(0, 8)).toEqual([
+    '- 🛑 **1 loses its last endpoint**',
+    '- 🔺 **3 open to the outside**',
+    '- 🔶 **1 changes its source address**',
+    '- ❌ **1 breaks connections or sessions**',
+    '- 🔻 **1 no longer answers somewhere**',
+    '- 🔵 **14 move connections**',
+    '- ➕ **1 adds inside the cluster**',
+    '- ⬜ **1 changes settings**',
+  ]);
+  expect(lines[lines.indexOf('- 🛑 **1 loses its last endpoint**') + 1]).toBe(
+    '  - has no endpoint left: connections are rejected – `payments/ledger` http 80/TCP',
   );
-  expect(lines).toContain('- 🛑 **loses its last endpoint: connections are rejected**: `payments/ledger` http 80/TCP');
   expect(lines.at(-1)).toBe('[The full report](<https://ci.example/report>)');
 });
 
@@ -29,6 +38,12 @@ test('a bundle that does not change has a summary of one line', () => {
     '<!-- sluice: report -->',
     '### Sluice: Nothing changes',
   ]);
+});
+
+test('no sentence is there twice', () => {
+  const sentences = linesOf(reportSummary(report, options)).map((line) => line.replaceAll(/`[^`]*`/g, ''));
+  expect(sentences.filter((line, at) => line.length > 10 && sentences.indexOf(line) !== at)).toEqual([]);
+  expect(sentences.filter((line) => line.includes('last endpoint'))).toHaveLength(3);
 });
 
 describe('whatever changes', () => {
@@ -51,7 +66,8 @@ describe('whatever changes', () => {
     expect(text.length).toBeLessThan(60_000);
     expect(text).toMatch(/… and \d+ more sentences/);
     expect(text).toMatch(/… and \d+ more rules/);
-    expect(text).toContain('(10000): ');
+    expect(text).toContain('(10000) – ');
+    expect(text).toContain('⬜ **10000 change settings**\n  - does thing 0 (10000) – ');
     expect(text).toContain(' and 9994 more');
   });
 });

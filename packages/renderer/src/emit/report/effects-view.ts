@@ -1,5 +1,13 @@
 import type { Effect, EffectSubject } from '../../review/report/effect.ts';
-import { type Severity, severities, severityLabels, severityPlurals } from '../../review/report/severity.ts';
+import type { ChangeReport } from '../../review/report/report.ts';
+import { countsText, verdictText } from '../../review/report/words.ts';
+import {
+  type Severity,
+  severities,
+  severityLabels,
+  severityPlurals,
+  severityWords,
+} from '../../review/report/severity.ts';
 import { capital, html } from './html-text.ts';
 import { shapeMark } from './shapes.ts';
 
@@ -24,7 +32,7 @@ export function severityCounts(effects: readonly Effect[]): Readonly<Record<Seve
 export function severityTiles(effects: readonly Effect[]): string {
   const counts = severityCounts(effects);
   const tiles = severities.map((severity) => {
-    const content = `${shapeMark(severity)}<strong>${counts[severity]}</strong><span>${severityLabels[severity]}</span>`;
+    const content = `${shapeMark(severity)}<strong>${counts[severity]}</strong><span class="long">${severityLabels[severity]}</span><span class="short">${severityWords[severity]}</span>`;
     return counts[severity] === 0
       ? `<li class="tile none">${content}</li>`
       : `<li title="${severityLabels[severity]}"><a class="tile ${severity}" href="#changes/${severity}">${content}</a></li>`;
@@ -50,6 +58,15 @@ export function headline(effects: readonly Effect[]): string {
     .join(', ');
 }
 
+/**
+ * The counts of a change below its headline, which says what loses its last endpoint; of one without a headline all that it does.
+ * Empty when nothing changes.
+ */
+export function belowHeadline({ effects, diff }: Pick<ChangeReport, 'effects' | 'diff'>): string {
+  if (headline(effects) === '') return '';
+  return effects[0]?.severity === 'last-endpoint' ? countsText(diff) : verdictText(diff);
+}
+
 /** The sentences with their lists, worst first. */
 export function effectsView(effects: readonly Effect[]): string {
   if (effects.length === 0) return '<p class="empty">Nothing changes.</p>\n';
@@ -59,7 +76,7 @@ export function effectsView(effects: readonly Effect[]): string {
   return groups
     .map(
       ([severity, own]) =>
-        `<section class="severity ${severity}" id="severity-${severity}" aria-labelledby="severity-${severity}-title"><h3 id="severity-${severity}-title">${shapeMark(severity)}${html(capital(severityLabels[severity]))}</h3>\n${own.map((effect) => effectHtml(effect, opened.has(effect))).join('')}</section>\n`,
+        `<section class="severity ${severity}" id="severity-${severity}" aria-labelledby="severity-${severity}-title"><h3 id="severity-${severity}-title">${shapeMark(severity)}${html(capital(severityLabels[severity]))}</h3>\n<div>${own.map((effect) => effectHtml(effect, opened.has(effect))).join('')}</div></section>\n`,
     )
     .join('');
 }

@@ -3,7 +3,7 @@ import type { Severity } from './severity.ts';
 /** One thing that a change does, and everything to which it does it. */
 export interface Effect {
   readonly severity: Severity;
-  /** The predicate of each subject, without a full stop: `loses its last endpoint: connections are rejected`. */
+  /** The predicate of each subject, without a full stop: `has no endpoint left: connections are rejected`. */
   readonly sentence: string;
   /** In byte order of name. */
   readonly subjects: readonly EffectSubject[];

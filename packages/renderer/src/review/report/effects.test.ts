@@ -31,6 +31,15 @@ function effects(
   );
 }
 
+test('a node that loses all its endpoints is named', () => {
+  const services = [30, 31, 32].map((last) => ({ ...web, name: `s${last}`, clusterIPs: [`10.96.0.${last}`] }));
+  const drained = services.map((one) => ({ ...one, endpoints: both.slice(1) }));
+  expect(effects(services, drained)).toEqual([
+    'moves: loses endpoints: shop/s30, shop/s31, shop/s32',
+    'moves: has no endpoint any more: node-a',
+  ]);
+});
+
 test('equal bundles have no effect', () => {
   expect(effects([web], [web])).toEqual([]);
 });
@@ -40,7 +49,7 @@ test.each([
     'the last endpoint leaves',
     [web],
     [{ ...web, endpoints: [] }],
-    'last-endpoint: loses its last endpoint: connections are rejected: shop/web',
+    'last-endpoint: has no endpoint left: connections are rejected: shop/web',
   ],
   ['one of two endpoints leaves', [web], [{ ...web, endpoints: both.slice(1) }], 'moves: loses endpoints: shop/web'],
   [

@@ -16,7 +16,25 @@ export function factEffects(diff: BundleDiff, services: readonly ReportService[]
       ? { ...change, changes: change.changes.filter(({ what }) => what !== 'source-range') }
       : change,
   );
-  return [...own.flatMap(changeEffects), ...changed.flatMap(endpointEffects)];
+  return [...own.flatMap(changeEffects), ...changed.flatMap(endpointEffects), ...drainedNodes(diff, services)];
+}
+
+/** Fewer endpoints of a node may leave by chance. */
+const drainedMin = 3;
+
+/** Nodes that stay and lose all their endpoints. */
+function drainedNodes({ nodes }: BundleDiff, services: readonly ReportService[]): readonly SingleEffect[] {
+  const left = new Set(nodes.removed);
+  const byNode = Map.groupBy(
+    services.flatMap(({ endpoints }) => endpoints),
+    ({ node }) => node,
+  );
+  return [...byNode].flatMap(([node, endpoints]): readonly SingleEffect[] => {
+    const leave = endpoints.filter(isLeaving).length;
+    if (node === undefined || left.has(node) || leave < Math.max(drainedMin, endpoints.length)) return [];
+    const detail = `${leave} endpoints leave`;
+    return [{ severity: 'moves', sentence: 'has no endpoint any more', name: node, isService: false, detail }];
+  });
 }
 
 function hasLostBalancer({ frontends }: ReportService): boolean {
@@ -34,7 +52,7 @@ function changeEffects(change: ServiceChange): readonly SingleEffect[] {
         ? [['adds', 'is added', '']]
         : [];
   const emptied = change.emptied.map(
-    (port): Saying => ['last-endpoint', 'loses its last endpoint: connections are rejected', portPart(port)],
+    (port): Saying => ['last-endpoint', 'has no endpoint left: connections are rejected', portPart(port)],
   );
   const facts = change.kind === 'removed' ? [] : change.changes.flatMap((fact) => factSayings(fact, change));
   return [...own, ...emptied, ...facts].map(([severity, sentence, detail]) => ({

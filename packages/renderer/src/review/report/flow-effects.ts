@@ -71,7 +71,17 @@ function judge(flow: ChangedFlow, outside: ReadonlySet<string>): readonly [Sever
   const mask = maskOf(flow.old, flow.new);
   if (mask === 'on') return ['source-address', "shows its endpoints a node's address instead of the client's"];
   if (mask === 'off') return ['source-address', "shows its endpoints the client's address instead of a node's"];
-  return ['moves', 'sends connections elsewhere, or in other shares'];
+  return ['moves', refusalTurn(flow.old, flow.new) ?? 'sends connections elsewhere, or in other shares'];
+}
+
+/** What happens to packets that are served neither before nor after a change; undefined for others. */
+function refusalTurn({ branches: old }: FlowOutcome, { branches: fresh }: FlowOutcome): string | undefined {
+  const isUnserved = [...old, ...fresh].every(({ verdict }) => verdict !== 'dnat' && verdict !== 'accept');
+  if (!isUnserved) return undefined;
+  const passes = (branches: FlowOutcome['branches']): boolean => branches.some(({ verdict }) => verdict === 'pass');
+  const [did, does] = [passes(old), passes(fresh)];
+  if (did === does) return 'refuses packets in another way';
+  return does ? 'lets packets pass that it refused' : 'refuses packets that matched no Service';
 }
 
 function isFromOutside({ source, alsoFrom, destination }: ChangedFlow, outside: ReadonlySet<string>): boolean {

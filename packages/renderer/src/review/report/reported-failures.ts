@@ -18,7 +18,7 @@ function failureOf({ places, effects, rules }: FailureRow, most: number): Failur
     lost: texts(lostOf),
     over: texts((effect) => {
       const { port, share } = effect;
-      const change = `${percentText(share.after)} instead of ${percentText(share.before)}`;
+      const change = `${percentText(share.before)} → ${percentText(share.after)}`;
       return passes(effect, most) ? [`${share.endpoint} of ${port.key}: ${change}`] : [];
     }),
     rules: rules.map(({ code, subjects }) => `${code} (${subjects.length})`),

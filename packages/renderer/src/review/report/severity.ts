@@ -20,7 +20,7 @@ export const severityLabels = {
   closes: 'no longer answers somewhere',
   moves: 'moves connections',
   adds: 'adds inside the cluster',
-  settings: 'changes settings only',
+  settings: 'changes settings',
 } as const satisfies Record<Severity, string>;
 
 /** The same of several. */
@@ -32,7 +32,19 @@ export const severityPlurals = {
   closes: 'no longer answer somewhere',
   moves: 'move connections',
   adds: 'are added inside the cluster',
-  settings: 'change settings only',
+  settings: 'change settings',
+} as const satisfies Record<Severity, string>;
+
+/** In a word or two, where there is no room for more. */
+export const severityWords = {
+  'last-endpoint': 'no endpoint',
+  opens: 'opens',
+  'source-address': 'source address',
+  connections: 'connections',
+  closes: 'closes',
+  moves: 'moves',
+  adds: 'adds',
+  settings: 'settings',
 } as const satisfies Record<Severity, string>;
 
 /** Negative when `a` is worse. */

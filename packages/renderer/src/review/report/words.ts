@@ -77,6 +77,12 @@ export function nodesText({ nodes, profile }: NodeGroup): string {
 
 /** A summary in one line: `3 Services change, 1 node port opens on 14 nodes, no port loses its last endpoint`. */
 export function verdictText(diff: BundleDiff): string {
+  const counts = countsText(diff);
+  return counts === '' ? 'Nothing changes' : `${counts}, ${emptiedText(diff)}`;
+}
+
+/** The counts of a verdict alone; empty when nothing changes. */
+export function countsText(diff: BundleDiff): string {
   const names = (kind: ServiceChange['kind']): number =>
     new Set(diff.services.filter((change) => change.kind === kind).map(({ service }) => service)).size;
   const [added, removed, changed] = [names('added'), names('removed'), names('changed')];
@@ -92,9 +98,8 @@ export function verdictText(diff: BundleDiff): string {
     diff.nodes.added.length === 0 ? '' : `${plural(diff.nodes.added.length, 'node')} added`,
     diff.nodes.removed.length === 0 ? '' : `${plural(diff.nodes.removed.length, 'node')} removed`,
     diff.services.length === 0 && diff.flows.length > 0 ? `${plural(diff.flows.length, 'flow')} change` : '',
-  ].filter(Boolean);
-  if (parts.length === 0) return 'Nothing changes';
-  return `${parts.join(', ')}, ${emptiedText(diff)}`;
+  ];
+  return parts.filter(Boolean).join(', ');
 }
 
 /** Settings of a profile that changes its mode are left out: they follow from the mode. */
