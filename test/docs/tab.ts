@@ -25,6 +25,8 @@ export interface Tab {
   run(script: string): Promise<unknown>;
   /** Presses a key, with its text if it types one: `ArrowDown`, `Tab`, `+`. */
   press(key: string): Promise<void>;
+  /** Puts fingers on the window, moves them, or with none lifts them. @param points in pixels of the window */
+  touch(type: 'touchStart' | 'touchMove' | 'touchEnd', ...points: readonly { x: number; y: number }[]): Promise<void>;
   /** What the window shows, as a PNG. */
   screenshot(): Promise<Buffer>;
   /** The page on paper, as a PDF. */
@@ -83,6 +85,9 @@ export async function openTab(isReady = `document.querySelector('#app')?.__vue_a
       const virtual = keyCodes[key] ?? key.toUpperCase().charCodeAt(0);
       await ask('Input.dispatchKeyEvent', { type: 'keyDown', key, windowsVirtualKeyCode: virtual, ...text });
       await ask('Input.dispatchKeyEvent', { type: 'keyUp', key, windowsVirtualKeyCode: virtual });
+    },
+    async touch(type, ...points) {
+      await ask('Input.dispatchTouchEvent', { type, touchPoints: points.map((point, id) => ({ ...point, id })) });
     },
     paper: async () => Buffer.from(String((await ask('Page.printToPDF', { printBackground: true }))['data']), 'base64'),
     screenshot: async () => Buffer.from(String((await ask('Page.captureScreenshot'))['data']), 'base64'),

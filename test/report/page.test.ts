@@ -95,7 +95,7 @@ test('docs/review.md has the severities with their shapes, in their order', () =
 
 test('without a script the page has the sentences with their Services, and the policy', () => {
   const body = shop.slice(0, shop.indexOf('<script'));
-  expect(body).toContain('Loses its last endpoint: connections are rejected');
+  expect(body).toContain('Has no endpoint left: connections are rejected');
   expect(body).toContain('<a href="#services/payments%2Fledger">payments/ledger</a>');
   expect(body.match(/Exchanges endpoints/g)).toHaveLength(1);
   expect(body).toContain('LAST_ENDPOINT');

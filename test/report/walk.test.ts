@@ -22,6 +22,7 @@ const views = [
   'services/payments%2Fcards',
   'cluster',
   'cluster/namespace/shop/zone/eu-a',
+  'cluster/by/node',
   'flows',
   'policy',
   'what-if',
@@ -138,6 +139,20 @@ describe.skipIf(chromium === undefined)('(needs chromium) the page of a report',
     });
   });
 
+  test('a change of one Service has its drawing on the first screen, a larger one has not', {
+    timeout: walkMs,
+  }, async () => {
+    const [service] = shopReport().services.filter(({ service: name }) => name === 'shop/web');
+    const file = join(folder, 'one.html');
+    writeFileSync(file, shopPage('rendered', { ...shopReport(), services: [service!] }));
+    await tab.open('about:blank#', 1280, 'light', 'true');
+    await tab.open(`file://${file}#changes`, 1280, 'light');
+    const drawn = `document.querySelectorAll('#view-changes .drawing').length`;
+    expect(await tab.run(drawn)).toBe(1);
+    await open('changes');
+    expect(await tab.run(drawn)).toBe(0);
+  });
+
   test('on a telephone what a failure takes stands beside its label', { timeout: walkMs }, async () => {
     await open('what-if', 360);
     const lefts = `[...document.querySelectorAll('#view-what-if td > *')].map((part) => Math.round(part.getBoundingClientRect().left))`;
@@ -204,6 +219,34 @@ describe.skipIf(chromium === undefined)('(needs chromium) the page of a report',
     expect(await tab.run(`document.getElementById('drawing-count').textContent`)).toMatch(
       /^19 changed Services, 1 to 19 in sight/,
     );
+  });
+
+  test('two fingers zoom the drawing and one moves it, on a telephone', { timeout: walkMs }, async () => {
+    await open('drawing', 360);
+    await tab.run(`document.getElementById('canvas').scrollIntoView()`);
+    const seen = async (): Promise<readonly number[]> =>
+      String(await tab.run(`document.querySelector('#canvas svg').getAttribute('viewBox')`))
+        .split(' ')
+        .map(Number);
+    const [, , width = 0] = await seen();
+    await tab.touch('touchStart', { x: 150, y: 300 }, { x: 210, y: 300 });
+    await tab.touch('touchMove', { x: 120, y: 300 }, { x: 240, y: 300 });
+    await tab.touch('touchEnd');
+    const [, top = 0, zoomed = 0] = await seen();
+    expect(zoomed / width).toBeCloseTo(0.5, 1);
+    await tab.touch('touchStart', { x: 180, y: 400 });
+    await tab.touch('touchMove', { x: 180, y: 250 });
+    await tab.touch('touchEnd');
+    expect((await seen())[1]).toBeGreaterThan(top);
+    // Neither was a click.
+    expect(await tab.run('location.hash')).toBe('#drawing');
+  });
+
+  test('Enter opens the Service in the middle of the drawing', async () => {
+    await open('drawing');
+    await tab.run(`document.getElementById('canvas').focus()`);
+    await tab.press('Enter');
+    expect(await tab.run('location.hash')).toMatch(/^#services\/\w+%2F/);
   });
 
   test('the drawing has every frontend, also node ports and load-balancer addresses', async () => {

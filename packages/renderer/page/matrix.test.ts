@@ -63,6 +63,11 @@ test('a namespace has its Services, a zone its nodes', () => {
   ]);
 });
 
+test('all nodes can stand in place of zones', () => {
+  const { columns } = matrixOf([dns, web, alien], nodes, { byNode: true });
+  expect(columns.map(({ name }) => name)).toEqual([...nodes.map(({ name }) => name), 'no node']);
+});
+
 test('endpoints without a node have a column of their own, and only where there are some', () => {
   expect(matrixOf([web], nodes).columns.map(({ name }) => name)).toEqual(['a', 'b']);
   expect(matrixOf([web, alien], nodes).columns.at(-1)).toEqual({ name: elsewhere, endpoints: 1, share: 0.5 });

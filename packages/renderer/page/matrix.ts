@@ -1,7 +1,7 @@
 import type { PageNode, PageService } from '../src/emit/report/data.ts';
 import { compareSeverity, type Severity } from '../src/review/report/severity.ts';
 
-/** The cluster at a glance: namespaces, or the Services of one, by zones, or the nodes of one. */
+/** The cluster at a glance: namespaces, or the Services of one, by zones, or by all nodes, or those of one zone. */
 export interface Matrix {
   /** Worst first, then by name. */
   readonly rows: readonly MatrixRow[];
@@ -37,18 +37,22 @@ export interface Cell {
   readonly load: number;
 }
 
-/** What is looked into: the Services of a namespace, the nodes of a zone. */
+/** What is looked into: the Services of a namespace, the nodes of a zone, or all nodes instead of zones. */
 export interface Focus {
   readonly namespace?: string;
   readonly zone?: string;
+  readonly byNode?: boolean;
 }
 
 /** The name of the column for endpoints without a node, and nodes without a zone. */
 export const elsewhere = 'no zone';
 
+/** Whether the columns are zones, and not nodes. */
+export const hasZones = ({ zone, byNode = false }: Focus): boolean => zone === undefined && !byNode;
+
 /** Counts endpoints, load and changes. */
 export function matrixOf(services: Iterable<PageService>, nodes: readonly PageNode[], focus: Focus = {}): Matrix {
-  const columnOf = nodes.map(({ name, zone }) => (focus.zone === undefined ? zone || elsewhere : name));
+  const columnOf = nodes.map(({ name, zone }) => (hasZones(focus) ? zone || elsewhere : name));
   const isShown = nodes.map(({ zone }) => focus.zone === undefined || (zone || elsewhere) === focus.zone);
   const names = new Set(columnOf.filter((_, at) => isShown[at]));
   const rows = new Map<string, MutableRow>();
@@ -63,7 +67,7 @@ export function matrixOf(services: Iterable<PageService>, nodes: readonly PageNo
     row.severity = worse(row.severity, service.severity);
     for (const { at, fate, after = 0 } of service.endpoints) {
       if (at === undefined ? focus.zone !== undefined && focus.zone !== elsewhere : !isShown[at]) continue;
-      const column = at === undefined ? elsewhere : columnOf[at]!;
+      const column = at === undefined ? (focus.byNode ? 'no node' : elsewhere) : columnOf[at]!;
       names.add(column);
       const cell = row.cells.get(column) ?? { endpoints: 0, come: 0, leave: 0, load: 0 };
       row.cells.set(column, cell);

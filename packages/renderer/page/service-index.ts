@@ -1,4 +1,5 @@
 import type { PageData, PageService } from '../src/emit/report/data.ts';
+import { readBrief } from '../src/emit/report/brief-services.ts';
 import { readServiceLine } from '../src/emit/report/service-line.ts';
 
 /** A Service that is read when it is needed: most stay lines. */
@@ -12,8 +13,8 @@ export interface IndexedService {
 }
 
 /** All Services of the page, the changed ones first. */
-export function readServices({ services, others }: PageData): readonly IndexedService[] {
-  return [...services.map(changed), ...others.map(unchanged)];
+export function readServices({ services, brief, others }: PageData): readonly IndexedService[] {
+  return [...services.map(changed), ...brief.map((line) => changed(readBrief(line))), ...others.map(unchanged)];
 }
 
 function changed(service: PageService): IndexedService {

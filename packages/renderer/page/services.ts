@@ -68,7 +68,26 @@ function markOf({ severity, fate }: PageService): Node {
 
 /** What happens to a Service, its endpoints before and after, and its drawing. */
 function detailOf(service: PageService, data: PageData): readonly Node[] {
-  const { name, severity, effects, frontends, endpoints, facts } = service;
+  const { name, severity, effects, frontends, facts, cut } = service;
+  const drawn: readonly Node[] =
+    cut === 'all'
+      ? [
+          element(
+            'p',
+            { class: 'empty' },
+            'This page has no room for its endpoints: ',
+            code('sluice diff'),
+            ' has them.',
+          ),
+        ]
+      : [
+          element(
+            'div',
+            { class: 'card scroll', tabindex: 0, role: 'group', 'aria-label': `Drawing of ${name}` },
+            drawingOf(service, data.nodes),
+          ),
+          endpointTable(service, data),
+        ];
   return [
     element(
       'h3',
@@ -94,12 +113,7 @@ function detailOf(service: PageService, data: PageData): readonly Node[] {
         ),
       ),
     ),
-    element(
-      'div',
-      { class: 'card scroll', tabindex: 0, role: 'group', 'aria-label': `Drawing of ${name}` },
-      drawingOf(service, data.nodes),
-    ),
-    endpointTable(endpoints, data),
+    ...drawn,
     ...(facts.length === 0 ? [] : [factList(facts)]),
   ];
 }
@@ -111,12 +125,14 @@ const kinds = {
   'node-port': 'node port',
 } as const;
 
+const code = (text: string): Node => element('code', {}, text);
+
 /** The maximum number of endpoints in the table. */
 const endpointsMax = 300;
 const order = { removed: 0, added: 1, same: 2 } as const;
 
 /** Endpoints that leave, that come, that stay, with their shares. */
-function endpointTable(endpoints: PageService['endpoints'], { nodes }: PageData): HTMLElement {
+export function endpointTable({ endpoints, cut: left = 0 }: PageService, { nodes }: PageData): HTMLElement {
   const sorted = endpoints.toSorted((a, b) => order[a.fate] - order[b.fate]);
   const rows = sorted.slice(0, endpointsMax).map(({ text, port, at, fate, before, after }) => {
     const node = at === undefined ? undefined : nodes[at];
@@ -138,7 +154,7 @@ function endpointTable(endpoints: PageService['endpoints'], { nodes }: PageData)
     );
   });
   const heads = ['endpoint', 'port', 'node and zone', 'share before', 'share after'];
-  const cut = endpoints.length - endpointsMax;
+  const cut = Math.max(0, endpoints.length - endpointsMax) + (left === 'all' ? 0 : left);
   return element(
     'div',
     {},

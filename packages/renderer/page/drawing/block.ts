@@ -2,18 +2,26 @@ import { severityLabels } from '../../src/review/report/severity.ts';
 import { shape } from '../element.ts';
 import { type Band, type Block, type Box, columns } from './layout.ts';
 
-/** Units of a character in the two fonts of boxes. */
-const characterWidth = 7.4;
-const noteWidth = 6.6;
+/** Units of a character in the two fonts of boxes, as large as the style sheet has them. */
+interface Widths {
+  readonly text: number;
+  readonly note: number;
+}
+const plainWidths: Widths = { text: 7.4, note: 6.6 };
+/** Of the drawing of one Service, which is smaller than its units. */
+const largeWidths: Widths = { text: 8.8, note: 7.3 };
 
-/** The shapes of a block: zones behind bands, bands behind boxes. */
-export function blockShapes(block: Block, name: string): readonly Node[] {
+/**
+ * The shapes of a block: zones behind bands, bands behind boxes.
+ * @param isLarge whether its texts are those of the drawing of one Service
+ */
+export function blockShapes(block: Block, name: string, isLarge = false): readonly Node[] {
   const zones = block.boxes.filter(({ column }) => column === 'zone');
   const boxes = block.boxes.filter(({ column }) => column !== 'zone');
   return [
     ...zones.map(zoneShape),
     ...block.bands.map((band) => bandShape(band)),
-    ...boxes.map((box) => boxShape(box, name)),
+    ...boxes.map((box) => boxShape(box, name, isLarge ? largeWidths : plainWidths)),
   ];
 }
 
@@ -58,7 +66,7 @@ function zoneShape(box: Box): Node {
 
 const words = { same: '', added: ', comes', removed: ', leaves' } as const;
 
-function boxShape(box: Box, name: string): Node {
+function boxShape(box: Box, name: string, widths: Widths): Node {
   const { column, top, height, text, note = '', fate, severity } = box;
   const { x, width } = placeOf(column);
   const middle = top + height / 2 + 4.2;
@@ -76,7 +84,7 @@ function boxShape(box: Box, name: string): Node {
           }),
         ];
   const indent = severity === undefined ? 9 : 30;
-  const room = Math.floor((width - indent - 16 - note.length * noteWidth) / characterWidth);
+  const room = Math.floor((width - indent - 16 - note.length * widths.note) / widths.text);
   const says = severity === undefined ? '' : `, ${severityLabels[severity]}`;
   return shape(
     'g',

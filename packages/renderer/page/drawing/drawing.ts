@@ -1,8 +1,9 @@
 import type { PageData, PageNode, PageService } from '../../src/emit/report/data.ts';
-import { byId, shape } from '../element.ts';
+import { byId, element, shape } from '../element.ts';
 import { isPrinting, onPrint } from '../printing.ts';
 import { hashOf, type View } from '../router.ts';
 import { blockShapes, plainShapes } from './block.ts';
+import { listenToGestures } from './gestures.ts';
 import { type Block, blocksIn, columns, drawingWidth, layoutBlock, stack } from './layout.ts';
 import { fit, pan, type Size, start, type Viewport, zoom } from './viewport.ts';
 
@@ -17,18 +18,17 @@ export function drawingOf(service: PageService, nodes: readonly PageNode[]): Nod
       role: 'img',
       'aria-label': `${service.frontends.length} frontends, ${service.endpoints.length} endpoints of ${service.name}; the table has the same`,
     },
-    ...blockShapes(block, service.name),
+    ...blockShapes(block, service.name, true),
   );
 }
 
 /** A drawing this small has no texts. */
 const scalePlain = 0.28;
-const keyStep = 60;
 /** Services of a drawing on paper. */
 const printedMax = 40;
 
 /** All Services that change, worst first. Only those in sight are in the document. */
-export function showDrawing({ services, nodes }: PageData): View {
+export function showDrawing({ services, brief, nodes }: PageData): View {
   const box = byId('canvas');
   const blocks = services.map((service) => layoutBlock(service, nodes));
   const heights = blocks.map(({ height }) => height);
@@ -39,6 +39,7 @@ export function showDrawing({ services, nodes }: PageData): View {
   const size = (): Size => ({ width: box.clientWidth || 800, height: box.clientHeight || 600 });
   let view: Viewport = start(size(), content);
   const drawn = new Map<string, Element>();
+  const more = brief.length === 0 ? '' : `; this page has no room for the endpoints of ${brief.length} more`;
 
   const draw = (): void => {
     const { width, height: seen } = size();
@@ -53,6 +54,7 @@ export function showDrawing({ services, nodes }: PageData): View {
         ? `-4 -4 ${drawingWidth + 8} ${printed + 8}`
         : `${view.x} ${view.y} ${width / view.scale} ${seen / view.scale}`,
     );
+    placeHeads(view);
     const wanted = new Set<string>();
     for (let at = first; at < end; at++) {
       const key = `${at} ${isPlain}`;
@@ -68,13 +70,13 @@ export function showDrawing({ services, nodes }: PageData): View {
       drawn.delete(key);
     }
     byId('drawing-count').textContent =
-      `${services.length} changed Services, ${first + 1} to ${end} in sight, ${Math.round(view.scale * 100)} %`;
+      `${services.length} changed Services, ${first + 1} to ${end} in sight, ${Math.round(view.scale * 100)} %${more}`;
   };
   const to = (next: Viewport): void => {
     view = next;
     draw();
   };
-  listen(box, {
+  listenToGestures(box, {
     pan: (dx, dy) => {
       const { x, y } = view;
       to(pan(view, dx, dy, size(), content));
@@ -83,12 +85,12 @@ export function showDrawing({ services, nodes }: PageData): View {
     zoom: (factor, at) => to(zoom(view, factor, at ?? { x: size().width / 2, y: size().height / 2 }, size(), content)),
     fit: () => to(fit(size(), content)),
     open: (at) => {
-      const y = view.y + at.y / view.scale;
-      const index = blocksIn(tops, heights, y, y)[0];
-      const x = view.x + at.x / view.scale;
+      const y = view.y + (at?.y ?? size().height / 2) / view.scale;
+      const index = Math.min(blocksIn(tops, heights, y, y)[0], services.length - 1);
+      const x = view.x + (at?.x ?? 0) / view.scale;
       const { x: left, width } = columns.service;
-      if (index < tops.length && tops[index]! <= y && x >= left && x <= left + width)
-        location.hash = hashOf('services', services[index]!.name);
+      const isHit = tops[index]! <= y && x >= left && x <= left + width;
+      if (isHit || at === undefined) location.hash = hashOf('services', services[index]!.name);
     },
   });
   new ResizeObserver(() => to(pan(view, 0, 0, size(), content))).observe(box);
@@ -97,71 +99,22 @@ export function showDrawing({ services, nodes }: PageData): View {
   return { show: () => to(pan(view, 0, 0, size(), content)) };
 }
 
+const headings = { frontend: 'frontend', service: 'Service', endpoint: 'endpoint', node: 'node and zone' } as const;
+
+/** Puts the headings above their columns. */
+function placeHeads({ x, scale }: Viewport): void {
+  const spans = Object.entries(headings).map(([column, text]) => {
+    const left = columns[column as keyof typeof headings].x;
+    const span = element('span', {}, text);
+    span.style.left = isPrinting() ? `${(100 * (left + 4)) / (drawingWidth + 8)}%` : `${(left - x) * scale}px`;
+    return span;
+  });
+  byId('drawing-heads').replaceChildren(...spans);
+}
+
 function groupOf(block: Block, { name }: PageService, top: number, isPlain: boolean): SVGElement {
   const shapes = isPlain ? plainShapes(block) : blockShapes(block, name);
   return shape('g', { transform: `translate(0 ${top})`, class: isPlain ? 'plain' : undefined }, ...shapes);
-}
-
-interface Moves {
-  /** @returns whether the drawing moved */
-  readonly pan: (dx: number, dy: number) => boolean;
-  readonly zoom: (factor: number, at?: { x: number; y: number }) => void;
-  readonly fit: () => void;
-  readonly open: (at: { x: number; y: number }) => void;
-}
-
-/** Mouse, touch, wheel and keys. A wheel without Ctrl moves the drawing, as it moves a page. */
-function listen(box: HTMLElement, { pan: move, zoom: scale, fit: whole, open }: Moves): void {
-  const keys: Readonly<Record<string, () => unknown>> = {
-    ArrowUp: () => move(0, -keyStep),
-    ArrowDown: () => move(0, keyStep),
-    ArrowLeft: () => move(-keyStep, 0),
-    ArrowRight: () => move(keyStep, 0),
-    PageUp: () => move(0, -box.clientHeight),
-    PageDown: () => move(0, box.clientHeight),
-    Home: () => move(0, Number.MIN_SAFE_INTEGER),
-    End: () => move(0, Number.MAX_SAFE_INTEGER),
-    '+': () => scale(1.25),
-    '=': () => scale(1.25),
-    '-': () => scale(0.8),
-    '0': whole,
-  };
-  box.addEventListener('keydown', (event) => {
-    const act = event.ctrlKey || event.metaKey || event.altKey ? undefined : keys[event.key];
-    if (!act) return;
-    event.preventDefault();
-    act();
-  });
-  const place = (event: MouseEvent): { x: number; y: number } => {
-    const { left, top } = box.getBoundingClientRect();
-    return { x: event.clientX - left, y: event.clientY - top };
-  };
-  box.addEventListener(
-    'wheel',
-    (event) => {
-      const isZoom = event.ctrlKey || event.metaKey;
-      if (isZoom) scale(Math.exp(-event.deltaY / 300), place(event));
-      // At an end of the drawing the page moves on.
-      if (isZoom || move(event.deltaX, event.deltaY)) event.preventDefault();
-    },
-    { passive: false },
-  );
-  let moved = 0;
-  box.addEventListener('pointerdown', (event) => {
-    moved = 0;
-    box.setPointerCapture(event.pointerId);
-  });
-  box.addEventListener('pointermove', (event) => {
-    if (!box.hasPointerCapture(event.pointerId)) return;
-    moved += Math.abs(event.movementX) + Math.abs(event.movementY);
-    move(-event.movementX, -event.movementY);
-  });
-  box.addEventListener('pointerup', (event) => {
-    if (moved < 4) open(place(event));
-  });
-  byId('zoom-in').addEventListener('click', () => scale(1.25));
-  byId('zoom-out').addEventListener('click', () => scale(0.8));
-  byId('zoom-fit').addEventListener('click', whole);
 }
 
 function labelOf(services: readonly PageService[]): string {

@@ -44,6 +44,8 @@ export interface Band {
 /** Rows are this high at least, with a gap below each. */
 const row = 26;
 const gap = 6;
+/** The units that a window is high. */
+const firstScreen = 400;
 /** Endpoints of one drawing; those that stay are the first to be counted only. */
 const endpointsMax = 60;
 
@@ -51,7 +53,7 @@ const order = { removed: 0, added: 1, same: 2 } as const satisfies Record<Fate, 
 
 /** The layout of a Service. */
 export function layoutBlock(service: PageService, nodes: readonly PageNode[]): Block {
-  const [drawn, rest] = pick(service.endpoints);
+  const [drawn, rest] = pick(service);
   const full = fullHeight(service.endpoints.length);
   const endpoints = rowsOf(drawn.map((endpoint) => ({ endpoint, height: bandHeight(endpoint, full) })));
   const places = placeNodes(endpoints, nodes);
@@ -60,8 +62,10 @@ export function layoutBlock(service: PageService, nodes: readonly PageNode[]): B
   const restHeight = rest === 0 ? 0 : row;
   const inner = Math.max(endOf(endpoints) + restHeight, places.height, endOf(frontends), sum + 12, row + 16);
   const serviceHeight = Math.max(sum + 12, row + 16);
-  const serviceTop = (inner - serviceHeight) / 2;
-  const shift = { endpoints: (inner - endOf(endpoints) - restHeight) / 2, frontends: (inner - endOf(frontends)) / 2 };
+  // In the middle, but in the first screen of a Service that is higher than one.
+  const middle = Math.max(Math.min(inner / 2, firstScreen / 2), serviceHeight / 2, endOf(frontends) / 2);
+  const serviceTop = middle - serviceHeight / 2;
+  const shift = { endpoints: (inner - endOf(endpoints) - restHeight) / 2, frontends: middle - endOf(frontends) / 2 };
   return {
     height: inner,
     boxes: [
@@ -147,10 +151,10 @@ export function blocksIn(
 }
 
 /** The endpoints that are drawn, and how many are counted only. */
-function pick(endpoints: readonly PageEndpoint[]): readonly [readonly PageEndpoint[], number] {
+function pick({ endpoints, cut = 0 }: PageService): readonly [readonly PageEndpoint[], number] {
   const sorted = endpoints.toSorted((a, b) => order[a.fate] - order[b.fate] || (a.at ?? 0) - (b.at ?? 0));
   const drawn = sorted.slice(0, endpointsMax);
-  return [drawn, sorted.length - drawn.length];
+  return [drawn, sorted.length - drawn.length + (cut === 'all' ? 0 : cut)];
 }
 
 /** The height of all connections of a port: many endpoints need more room. */

@@ -8,7 +8,7 @@ const box = { width: 1200, height: 600 };
 
 test('a drawing starts at its top, readable on a telephone', () => {
   expect(start(box, content).scale).toBe(1);
-  expect(start({ width: 330, height: 400 }, content)).toMatchObject({ x: -20, y: -20, scale: 0.62 });
+  expect(start({ width: 330, height: 400 }, content)).toMatchObject({ x: -20, y: -20, scale: 0.8 });
 });
 
 test('fit shows all of it', () => {

@@ -15,7 +15,7 @@ const scaleMax = 3;
 /** Smaller, a Service would be less than two pixels high. */
 const scaleLeast = 0.06;
 /** Smaller texts cannot be read: a drawing that is wider than a telephone starts at this scale. */
-const scaleReadable = 0.62;
+const scaleReadable = 0.8;
 /** Around the drawing, in units. */
 const margin = 20;
 

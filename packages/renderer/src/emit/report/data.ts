@@ -7,8 +7,10 @@ import type { FlowEffect } from '../../review/report/turn.ts';
 /** What the script of a report's page draws: texts, and indexes into the list of nodes. */
 export interface PageData {
   readonly nodes: readonly PageNode[];
-  /** Those with an effect or a changed declaration, worst first, then by name. */
+  /** Those with an effect or a changed declaration, worst first, then by name, as many as there is room for. */
   readonly services: readonly PageService[];
+  /** The next of them, without endpoints and frontends, a line each: `brief-services.ts` reads them. */
+  readonly brief: readonly string[];
   /** All others by name, a line each: `service-line.ts` reads them. */
   readonly others: readonly string[];
   /** Worst first. */
@@ -30,6 +32,8 @@ export interface PageService {
   readonly severity?: Severity;
   readonly frontends: readonly ReportFrontend[];
   readonly endpoints: readonly PageEndpoint[];
+  /** How many endpoints, or whether all of it, the page has no room for; absent: none. */
+  readonly cut?: number | 'all';
   /** What the change does to it, worst first. */
   readonly effects: readonly { readonly severity: Severity; readonly text: string }[];
   /** The changes of its declarations, one sentence each. */
@@ -76,6 +80,8 @@ export interface FindingGroup {
   /** The rule's sentence. */
   readonly title: string;
   readonly reason: string;
+  /** What all of its findings say, and advise; absent where they say different things. */
+  readonly shared?: string;
   readonly findings: readonly { readonly subject: string; readonly text: string; readonly where: string }[];
   /** The number of findings that are left out to limit the size of the page. */
   readonly cut: number;

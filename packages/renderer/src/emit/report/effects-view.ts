@@ -17,7 +17,7 @@ const subjectsMax = 500;
 const headlineMax = 3;
 /** A longer list stands below its sentence. */
 const besideMax = 6;
-/** Lists are open, worst first, until they have this many subjects together; the others are folded. */
+/** Lists are open, worst first, until they have this many subjects together, and the first one always; the others are folded. */
 const openMax = 150;
 
 /** How many Services and other things each severity concerns. */
@@ -71,7 +71,7 @@ export function belowHeadline({ effects, diff }: Pick<ChangeReport, 'effects' | 
 export function effectsView(effects: readonly Effect[]): string {
   if (effects.length === 0) return '<p class="empty">Nothing changes.</p>\n';
   let shown = 0;
-  const opened = new Set(effects.filter(({ subjects }) => (shown += subjects.length) <= openMax));
+  const opened = new Set(effects.filter(({ subjects }, at) => (shown += subjects.length) <= openMax || at === 0));
   const groups = [...Map.groupBy(effects, ({ severity }) => severity)];
   return groups
     .map(

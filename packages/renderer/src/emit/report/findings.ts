@@ -4,6 +4,7 @@ import type { PolicyResult } from '../../review/policy/policy.ts';
 import { fileOf } from '../policy/report.ts';
 import type { FindingGroup } from './data.ts';
 import { capital, html } from './html-text.ts';
+import { sharedText } from './shared-text.ts';
 
 /** The maximum number of findings of one sentence in a page. */
 const findingsMax = 200;
@@ -18,25 +19,35 @@ export function findingGroups(
     ({ level, waived, code }) => `${waived === undefined ? level : 'waived'} ${code}`,
   );
   return [...groups].map(([key, own]) => {
-    const code = own[0]!.code;
+    const { code } = own[0]!;
+    const { shared, texts } = textsOf(own.slice(0, findingsMax));
     return {
       level: key.slice(0, key.indexOf(' ')) as FindingGroup['level'],
       code,
       title: policyRules[code].title,
       reason: policyRules[code].reason,
-      findings: own.slice(0, findingsMax).map((finding) => ({
-        subject: finding.subject,
-        text: textOf(finding),
-        where: `${fileOf(names, finding)}:${finding.line}`,
+      ...(shared === undefined ? {} : { shared }),
+      findings: texts.map((text, at) => ({
+        subject: own[at]!.subject,
+        text,
+        where: `${fileOf(names, own[at]!)}:${own[at]!.line}`,
       })),
-      cut: Math.max(0, own.length - findingsMax),
+      cut: own.length - texts.length,
     };
   });
 }
 
-function textOf({ message, hint, waived }: PolicyFinding): string {
-  return waived === undefined ? `${message}. ${hint}` : `${message}. Waived until ${waived.expires}: ${waived.reason}`;
+/** What findings of a rule say together, and what each of them says. */
+function textsOf(findings: readonly PolicyFinding[]): { readonly shared?: string; readonly texts: readonly string[] } {
+  const message = sharedText(findings.map((one) => one.message));
+  const advice = new Set(findings.map(adviceOf));
+  if (message === undefined || advice.size > 1)
+    return { texts: findings.map((one) => `${one.message}. ${adviceOf(one)}`) };
+  return { shared: `${message.sentence}. ${[...advice][0]}`, texts: message.own };
 }
+
+const adviceOf = ({ hint, waived }: PolicyFinding): string =>
+  waived === undefined ? hint : `Waived until ${waived.expires}: ${waived.reason}`;
 
 /** The view of the policy: what fails is open, notes are folded. */
 export function policyView(groups: readonly FindingGroup[]): string {
@@ -44,18 +55,22 @@ export function policyView(groups: readonly FindingGroup[]): string {
   return groups.map(groupHtml).join('');
 }
 
-function groupHtml({ level, code, title, reason, findings, cut }: FindingGroup): string {
+/** A text in which code stands between backticks. */
+const withCode = (text: string): string => html(text).replaceAll(/`([^`]*)`/g, '<code>$1</code>');
+
+function groupHtml({ level, code, title, reason, shared, findings, cut }: FindingGroup): string {
   const count = findings.length + cut;
   const rows = findings.map(
     ({ subject, text, where }) =>
-      `<tr><td data-label="about">${html(subject)}</td><td data-label="what">${html(text)}</td><td data-label="where"><code>${html(where).replaceAll('/', '/<wbr>')}</code></td></tr>`,
+      `<tr><td data-label="about">${html(subject)}</td><td data-label="what"><span>${withCode(text)}</span></td><td data-label="where"><code>${html(where).replaceAll('/', '/<wbr>')}</code></td></tr>`,
   );
   const more = cut === 0 ? '' : `<p class="quiet">${cut} more; <code>sluice policy</code> prints all</p>`;
   const isOpen = level === 'error' || (level === 'warning' && count <= 10);
   return [
     `<details class="card effect"${isOpen ? ' open' : ''}><summary><span class="level ${level}">${level}</span> `,
-    `<span class="sentence">${html(capital(title)).replaceAll(/`([^`]*)`/g, '<code>$1</code>')}</span> <code>${html(code)}</code> <span class="count">${count}</span></summary>`,
+    `<span class="sentence">${withCode(capital(title))}</span> <code>${html(code)}</code> <span class="count">${count}</span></summary>`,
     `<p class="quiet">${html(reason)}.</p>`,
+    shared === undefined ? '' : `<p>${withCode(shared)}</p>`,
     '<table class="stack"><thead><tr><th scope="col">about</th><th scope="col">what</th><th scope="col">where</th></tr></thead>',
     `<tbody>${rows.join('')}</tbody></table>${more}</details>\n`,
   ].join('');

@@ -30,10 +30,10 @@ test.each([
   expect(shownFlows(flows).length).toBe(shown);
 });
 
-test('flows with many endpoints are as many as fit 800 kB', () => {
+test('flows with many endpoints are as many as fit 600 kB', () => {
   const flows = Array.from({ length: 100 }, () => flowTo(1_000));
   const { length } = shownFlows(flows);
   const sizeOf = (count: number): number => JSON.stringify(flows.slice(0, count)).length;
-  expect(sizeOf(length)).toBeLessThan(800_100);
-  expect(sizeOf(length + 1)).toBeGreaterThan(800_000);
+  expect(sizeOf(length)).toBeLessThan(600_100);
+  expect(sizeOf(length + 1)).toBeGreaterThan(600_000);
 });

@@ -17,7 +17,7 @@ import type { PageBranch, PageFlow } from './data.ts';
 export const turnOrder = { closes: 0, opens: 1, moves: 2 } as const satisfies Record<FlowEffect, number>;
 
 /** The maxima that keep a page below 3 MB: a flow of 5,000 endpoints alone has 500 kB. */
-const shownMaxima = { flows: 1_000, characters: 800_000 } as const;
+const shownMaxima = { flows: 1_000, characters: 600_000 } as const;
 
 /** The first flows for which a page has room. */
 export function shownFlows(flows: readonly PageFlow[]): readonly PageFlow[] {

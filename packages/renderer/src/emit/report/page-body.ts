@@ -4,7 +4,7 @@ import type { ChangeReport } from '../../review/report/report.ts';
 import { countText } from '../policy/report.ts';
 import { settingLines } from '../review/settings.ts';
 import type { PageData } from './data.ts';
-import { effectsView, headline, severityTiles } from './effects-view.ts';
+import { belowHeadline, effectsView, headline, severityTiles } from './effects-view.ts';
 import { findingGroups, policyView } from './findings.ts';
 import { html } from './html-text.ts';
 import type { ReportSides } from './page-data.ts';
@@ -26,7 +26,7 @@ export function pageBody(report: ChangeReport, data: PageData, sides: ReportSide
     shapeSymbols(),
     '<a class="skip" href="#changes">To what changes</a>\n<header>\n',
     `<p class="sides"><b>Sluice</b> compares <code>${html(sides.old.name)}</code> with <code>${html(sides.fresh.name)}</code></p>\n`,
-    ...headOf(headline(report.effects), verdictText(report.diff), report.policy),
+    ...headOf(report),
     severityTiles(report.effects),
     `</header>\n<nav aria-label="Views"><ul>${views.map(navItem).join('')}</ul></nav>\n<main>\n`,
     '<noscript><p>Drawings, lists and flows on this page need JavaScript; <code>sluice diff</code> prints the same as text.</p></noscript>\n',
@@ -36,13 +36,14 @@ export function pageBody(report: ChangeReport, data: PageData, sides: ReportSide
 }
 
 /** The worst first; the counts of everything below it. */
-function headOf(worst: string, verdict: string, policy: ChangeReport['policy']): readonly string[] {
+function headOf(report: ChangeReport): readonly string[] {
+  const { effects, diff, policy } = report;
   const below = [
-    worst === '' ? '' : html(verdict),
+    html(belowHeadline(report)),
     policy === undefined ? '' : `<a href="#policy">Policy: ${html(countText(policy))}</a>`,
   ].filter(Boolean);
   return [
-    `<h1>${html(worst === '' ? verdict : worst)}</h1>\n`,
+    `<h1>${html(headline(effects) || verdictText(diff))}</h1>\n`,
     below.length === 0 ? '' : `<p class="verdict">${below.join('. ')}</p>\n`,
   ];
 }
@@ -55,8 +56,8 @@ function viewsOf(report: ChangeReport, data: PageData, sides: ReportSides): read
   return [
     { name: 'changes', title: 'Changes', count: effects.length, body: effectsView(effects) },
     { name: 'drawing', title: 'Drawing', body: data.services.length === 0 ? none('No Service changes.') : drawingBody },
-    { name: 'services', title: 'Services', count: data.services.length, body: servicesBody },
-    { name: 'cluster', title: 'Cluster', body: clusterBody },
+    { name: 'services', title: 'Services', count: data.services.length + data.brief.length, body: servicesBody },
+    { name: 'cluster', title: 'Cluster', body: clusterBody(data.brief.length) },
     {
       name: 'flows',
       title: 'Flows',
@@ -97,7 +98,8 @@ const option = ([value, text]: readonly [string, string]): string => `<option va
 
 const drawingBody = `<div class="bar"><span id="drawing-count" class="quiet" role="status"></span>
 <span class="buttons"><button type="button" id="zoom-out" aria-label="Zoom out">−</button><button type="button" id="zoom-in" aria-label="Zoom in">+</button><button type="button" id="zoom-fit">Fit</button></span></div>
-<p class="legend" id="drawing-keys"><span class="key stays">stays</span><span class="key comes">comes</span><span class="key leaves">leaves</span> <span class="quiet">A band is as wide as its share. Drag or use arrow keys to move, <kbd>+</kbd> and <kbd>−</kbd> or Ctrl and the wheel to zoom, <kbd>0</kbd> to fit.</span></p>
+<p class="legend" id="drawing-keys"><span class="key stays">stays</span><span class="key comes">comes</span><span class="key leaves">leaves</span> <span class="quiet">Bands are as wide as shares. Drag or use arrow keys to move; <kbd>+</kbd> <kbd>−</kbd> or two fingers zoom, <kbd>0</kbd> fits, <kbd>Enter</kbd> opens a Service.</span></p>
+<div id="drawing-heads" class="heads quiet" aria-hidden="true"></div>
 <div id="canvas" class="canvas" tabindex="0" role="group" aria-label="Drawing of all changed Services" aria-describedby="drawing-keys"></div>
 `;
 
@@ -120,9 +122,9 @@ const servicesBody = `<div class="split">
 </div>
 `;
 
-const clusterBody = `<p class="bar" id="cluster-path"></p>
-<p class="legend quiet">A cell has the endpoints of a namespace in a zone, with those that come (+) and leave (−); the stronger its colour, the more connections. Choose a namespace or a zone to look into it.</p>
-<div id="cluster-table" class="scroll" tabindex="0" role="region" aria-label="Endpoints by namespace and zone"></div>
+const clusterBody = (without: number): string => `<p class="bar" id="cluster-path"></p>
+${without > 0 ? `<p class="quiet">Without the endpoints and frontends of ${without} changed Services, for which this page has no room; <code>sluice report -o json</code> has them.</p>\n` : ''}<p class="legend quiet">Endpoints of a namespace in a zone or on a node; some come (+) or leave (−). The stronger the colour, the more connections. Choose a namespace or a zone to look into it.</p>
+<div id="cluster-table" class="scroll" tabindex="0" role="region" aria-label="Endpoints by namespace and place"></div>
 `;
 
 const flowsBody = (

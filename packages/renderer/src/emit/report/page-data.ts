@@ -6,12 +6,13 @@ import type { ChangeReport } from '../../review/report/report.ts';
 import type { ReportService } from '../../review/report/services.ts';
 import { compareSeverity } from '../../review/report/severity.ts';
 import { factText, patches } from '../review/diff.ts';
+import { boundServices } from './brief-services.ts';
 import type { PageData, PageRaw, PageService } from './data.ts';
 import { pageFlow, shownFlows, turnOrder } from './flow-data.ts';
 import { printServiceLine } from './service-line.ts';
 
 /** Like the maxima of flows it keeps a page of 10,000 Services below 3 MB; what is beyond it is counted. */
-const rawCharactersMax = 800_000;
+const rawCharactersMax = 600_000;
 
 /** The two bundles of a report with their names, and the config for the findings of its policy. */
 export interface ReportSides {
@@ -35,7 +36,7 @@ export function pageData(report: ChangeReport, sides: ReportSides): PageData {
   const shown = shownFlows(flows);
   return {
     nodes: report.nodes.map(({ name, zone = '', fate }) => ({ name, zone, fate })),
-    services: services.filter(isChanged).toSorted(compareServices),
+    ...boundServices(services.filter(isChanged).toSorted(compareServices)),
     others: services.filter((service) => !isChanged(service)).map(printServiceLine),
     flows: shown,
     flowsCut: flows.length - shown.length,

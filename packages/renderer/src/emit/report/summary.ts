@@ -74,13 +74,13 @@ function subjectText({ name, details }: EffectSubject, isAlone: boolean): string
 
 function policyLines(policy: NonNullable<ChangeReport['policy']>, bundle: string): readonly string[] {
   const groups = findingGroups(policy, { bundle }).filter(({ level }) => level !== 'note');
-  const lines = groups.slice(0, findingsMax).map(({ level, code: rule, title, findings, cut }) => {
-    const subjects = [...new Set(findings.map(({ subject }) => subject))];
-    const more =
-      subjects.length > namesMax || cut > 0
-        ? ` and ${findings.length + cut - Math.min(namesMax, subjects.length)} more`
-        : '';
+  const lines = groups.slice(0, findingsMax).map(({ level, code: rule, title }) => {
+    const own = policy.findings.filter(
+      (one) => one.code === rule && (one.waived === undefined ? one.level : 'waived') === level,
+    );
+    const subjects = [...new Set(own.map(({ subject }) => subject))];
     const names = subjects.slice(0, namesMax).map((subject) => code(shortened(subject, nameCharactersMax)));
+    const more = subjects.length > namesMax ? ` and ${subjects.length - namesMax} more` : '';
     return `- **${level}** ${code(rule)} ${withCode(title)} – ${names.join(', ')}${more}`;
   });
   const rest = groups.length - lines.length;

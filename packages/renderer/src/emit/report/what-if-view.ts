@@ -1,5 +1,7 @@
 import type { Failure, WhatIf } from '../../review/report/what-if.ts';
+import type { Severity } from '../../review/report/severity.ts';
 import { html } from './html-text.ts';
+import { shapeMark } from './shapes.ts';
 
 /** The maximum number of failures, and of ports of one failure, in a page. */
 const failuresMax = 500;
@@ -26,17 +28,20 @@ export function whatIfView(failures: WhatIf): string {
 
 function rowOf({ kind, name, lost, over, rules }: Failure): string {
   return [
-    `<tr><td data-label="without"><span>${kind} <b>${html(name)}</b></span></td>`,
+    `<tr><td data-label="without"><span>${shapeMark(severityOf({ lost, over }))}${kind} <b>${html(name)}</b></span></td>`,
     `<td data-label="taken from clients">${listOf(lost)}</td>`,
     `<td data-label="above the limit">${listOf(over)}</td>`,
     `<td data-label="rules that break">${listOf(rules)}</td></tr>`,
   ].join('');
 }
 
+const severityOf = ({ lost, over }: Pick<Failure, 'lost' | 'over'>): Severity =>
+  lost.length > 0 ? 'last-endpoint' : over.length > 0 ? 'moves' : 'settings';
+
 /** A line for each text. */
 function listOf(texts: readonly string[]): string {
   if (texts.length === 0) return '<span class="quiet">none</span>';
   const more = texts.length > portsMax ? `<li class="quiet">and ${texts.length - portsMax} more</li>` : '';
-  const lines = texts.slice(0, portsMax).map((text) => `<li>${html(text)}</li>`);
+  const lines = texts.slice(0, portsMax).map((text) => `<li>${html(text).replaceAll(' %', '&nbsp;%')}</li>`);
   return `<ul>${lines.join('')}${more}</ul>`;
 }
