@@ -66,7 +66,9 @@ export function walkChain<Rule extends JudgedRule<Rule>>(
         if (verdict.kind === 'goto' && match === 'yes') return { isEnded: false, isSure };
         break;
       }
-      default:
+      case 'accept':
+      case 'drop':
+      case 'translate':
         meet(rule, verdict.kind, certain);
         if (match === 'yes') return { isEnded: true, isSure };
         isSure = false;

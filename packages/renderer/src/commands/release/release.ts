@@ -106,10 +106,10 @@ function report({ output, report: format }: ReleaseOptions, files: BundleFiles, 
 }
 
 /** @throws Stopped when readers would refuse the release because of a limit */
-function refuseUnreadable(spec: string, textsOf: ReleaseTexts): void {
-  if (Object.values(textsOf).some((text = '') => text.length > bundleLimits.fileBytesMax))
+function refuseUnreadable(spec: string, texts: ReleaseTexts): void {
+  if (Object.values(texts).some((text = '') => text.length > bundleLimits.fileBytesMax))
     throw new Stopped(tooLarge(spec));
-  const unread = readRelease(textsOf.release);
+  const unread = readRelease(texts.release);
   if (isProblem(unread)) throw new Stopped(beyondLimits(spec, unread));
 }
 
