@@ -8,6 +8,12 @@ export function leaves(command: Command): readonly Command[] {
   return subs.flatMap((sub) => (sub.name() === 'help' ? [] : sub.commands.length > 0 ? leaves(sub) : [sub]));
 }
 
+/** The heading of the help under which a command of the program, or its parent, is: `Render`. */
+export function groupOf(command: Command): string {
+  const { parent } = command;
+  return parent === null || parent.parent === null ? command.helpGroup().replace(/:$/, '') : groupOf(parent);
+}
+
 /** `sluice allocations prune` */
 export function fullName(command: Command): string {
   return command.parent === null ? command.name() : `${fullName(command.parent)} ${command.name()}`;

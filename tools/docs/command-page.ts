@@ -1,5 +1,5 @@
 import type { Command, Option } from 'commander';
-import { afterHelp, argumentNote, fullName, leaves, optionNote, usageOf } from '../command-tree.ts';
+import { afterHelp, argumentNote, fullName, groupOf, leaves, optionNote, usageOf } from '../command-tree.ts';
 import { cell, prose, slug } from './markdown.ts';
 
 /**
@@ -9,21 +9,25 @@ import { cell, prose, slug } from './markdown.ts';
  */
 export function commandPage(program: Command, exits: Readonly<Record<string, string>>): string {
   const commands = leaves(program);
-  const rows = commands.map((command) => {
-    const name = fullName(command);
-    return `| [\`${name}\`](#${slug(name)}) | ${cell(firstSentence(command.description()))} |\n`;
-  });
+  const groups = [...Map.groupBy(commands, groupOf)].map(
+    ([group, ofGroup]) => `| **${group}** | |\n${ofGroup.map(rowOf).join('')}`,
+  );
   return `# ${program.name()}
 
 ${prose(program.description())}
 
 | command | does |
 |---|---|
-${rows.join('')}
+${groups.join('')}
 Options of all commands:
 
 ${optionTable(program.options)}
 ${commands.map((command) => commandPart(command, exits)).join('\n')}`;
+}
+
+function rowOf(command: Command): string {
+  const name = fullName(command);
+  return `| [\`${name}\`](#${slug(name)}) | ${cell(firstSentence(command.description()))} |\n`;
 }
 
 function commandPart(command: Command, exits: Readonly<Record<string, string>>): string {

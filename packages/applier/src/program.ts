@@ -32,31 +32,14 @@ const addVersion = (program: Command, { terminal }: CommandContext): void =>
     (text) => terminal.out(text),
   );
 
-/** The verbs, in the order of the help. */
-const verbs = [
-  addPreflight,
-  addApply,
-  addAdopt,
-  addImport,
-  addBoot,
-  addRun,
-  addRehearse,
-  addStatus,
-  addTop,
-  addShow,
-  addObserve,
-  addDoctor,
-  addHistory,
-  addVersion,
-  addRollback,
-  addCheckpoint,
-  addQuarantine,
-  addRecover,
-  addBackend,
-  addCleanup,
-  addDecisions,
-  addKeygen,
-] as const;
+/** The verbs, by their groups in the help. */
+const verbs = {
+  'Apply bundles:': [addPreflight, addApply, addImport, addRun, addBoot, addRehearse],
+  'Look at this node:': [addStatus, addTop, addShow, addHistory, addDoctor, addObserve],
+  'Decide about a release:': [addDecisions, addRollback, addCheckpoint, addQuarantine],
+  'Move and repair:': [addAdopt, addBackend, addRecover, addCleanup],
+  'This program:': [addKeygen, addVersion],
+} as const;
 
 /** For man pages and shell completion, which read the commands and run none. */
 const noContext: CommandContext = {
@@ -85,7 +68,11 @@ export function buildProgram(context = noContext): Command {
     ],
     exitLine([0, 1, 2, 3, 4, 5]),
   );
-  for (const addTo of verbs) addTo(program, context);
+  for (const [group, ofGroup] of Object.entries(verbs)) {
+    program.commandsGroup(group);
+    for (const addTo of ofGroup) addTo(program, context);
+  }
+  program.helpCommand(true);
   shellCommands(program, { '--node': ([dir]) => nodesIn(dir) }, (text) => context.terminal.out(text));
   return program;
 }

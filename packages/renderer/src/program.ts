@@ -35,40 +35,15 @@ import { addWhatIf } from './commands/whatif/command.ts';
 import { bundleNames } from './load/names.ts';
 import { version, versionSource } from './version.ts';
 
-/** The verbs, in the order of the help. */
-const verbs = [
-  addRender,
-  addValidate,
-  addInit,
-  addSnapshot,
-  addWatch,
-  addShow,
-  addLs,
-  addDiff,
-  addTrace,
-  addAt,
-  addBisect,
-  addProve,
-  addParity,
-  addExplain,
-  addDoctor,
-  addCost,
-  addPolicy,
-  addWhatIf,
-  addReport,
-  addKrm,
-  addRelease,
-  addSign,
-  addVerify,
-  addPack,
-  addPush,
-  addPull,
-  addCertify,
-  addAdoptPlan,
-  addPromote,
-  addFleet,
-  addAllocations,
-] as const;
+/** The verbs, by their groups in the help. */
+const verbs = {
+  'Render:': [addInit, addRender, addValidate, addAllocations, addSnapshot, addWatch, addKrm],
+  'Read a bundle:': [addLs, addShow, addExplain, addCost],
+  'Follow a packet:': [addTrace, addAt, addBisect, addDoctor],
+  'Review a change:': [addDiff, addReport, addPolicy, addProve, addWhatIf],
+  'Release:': [addRelease, addSign, addVerify, addPack, addPush, addPull, addPromote, addFleet],
+  'Move from kube-proxy:': [addParity, addCertify, addAdoptPlan],
+} as const;
 
 /** Completion of names that a bundle directory contains. */
 const names = {
@@ -101,7 +76,11 @@ export function buildProgram(): Command {
     ],
     exitLine([0, 1, 2]),
   );
-  for (const addTo of verbs) addTo(program);
+  for (const [group, ofGroup] of Object.entries(verbs)) {
+    program.commandsGroup(group);
+    for (const addTo of ofGroup) addTo(program);
+  }
+  program.commandsGroup('This program:').helpCommand(true);
   versionCommand(program, () => versionSource(process), print);
   shellCommands(program, names, print);
   return program;

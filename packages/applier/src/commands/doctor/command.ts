@@ -19,7 +19,7 @@ export function addDoctor(program: Command, { terminal, finish }: CommandContext
       'sluiced doctor --bundle /root/doctor.tar.gz',
       "sluiced doctor shop/web -o json | jq -r '.cause.code'",
     ],
-    'Exit codes: 0 no cause found, 1 a cause found, 2 usage error, 3 not root.',
+    'Exit codes: 0 no cause found; 1 a cause found; 2 usage error; 3 not root.',
   )
     .summary('find out why a Service does not answer')
     .description(

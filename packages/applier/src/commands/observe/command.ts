@@ -11,7 +11,7 @@ export function addObserve(program: Command, { terminal, finish }: CommandContex
     'sluiced observe --from ticket-4711/ --node node-a -o node-a.json      # saved outputs of iptables-save and others',
     'sluice show --node node-a --host node-a.json',
   ])
-    .summary('write what this machine does with packets of Services')
+    .summary('write the rules and facts of this node to a file')
     .description(
       'Writes the rules of both rule stores, ipsets, virtual servers, tables of nftables, addresses, routes, sysctls and facts of this ' +
         'machine, for `sluice parity`, `sluice trace --live` and `sluice show --host`. Reads the host only, changes nothing, loads no kernel ' +

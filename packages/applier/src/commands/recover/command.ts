@@ -6,9 +6,9 @@ import { onNode } from '../options/options.ts';
 /** Adds `sluiced recover`. */
 export function addRecover(program: Command, { terminal, finish }: CommandContext): void {
   examples(onNode(program.command('recover')), ['sluiced recover && systemctl start sluiced'])
-    .summary('adopt the rules in the kernel after the state directory was lost')
+    .summary('take over the rules in the kernel after the state directory was lost')
     .description(
-      'For a node whose state directory was lost while its rules are in the kernel: adopts the rules in the kernel as the active generation. Changes no rule. Exit code 3 when that is not possible.',
+      'Takes over the rules in the kernel as the active generation, on a node whose state directory was lost. Changes no rule. Exit code 3 when that is not possible.',
     )
     .action((options) => finish(async () => (await import('./recover.ts')).recover(options, terminal)));
 }

@@ -20,7 +20,7 @@ export function addRollback(program: Command, { terminal, finish }: CommandConte
       'sluiced rollback before-1.31 --dry-run       # show what a rollback to a checkpoint would change',
       'sluiced rollback 0 --remove-all-services     # to the rules this node had before Sluice',
     ],
-    'Exit codes: 0 rolled back, 1 declined, or --dry-run found a change, 2 input or usage error, 3 refused by the node, 5 node halted.',
+    'Exit codes: 0 rolled back; 1 declined, or --dry-run found a change; 2 input or usage error; 3 refused by the node; 5 node halted.',
   )
     .summary('roll back to an earlier generation')
     .description(

@@ -8,7 +8,7 @@ export function addShow(program: Command, { terminal, finish }: CommandContext):
   examples(
     onNode(program.command('show').argument('<SERVICE>', 'namespace/name')),
     ['sluiced show shop/web', "sluiced show shop/web -o json | jq -r '.rules[].lines[].text'"],
-    'Exit codes: 0 the kernel matches the active generation, 1 it differs or the Service does not exist, 2 usage error, 3 not root.',
+    'Exit codes: 0 the kernel matches the active generation; 1 it differs or the Service does not exist; 2 usage error; 3 not root.',
   )
     .summary("print a Service's rules in the kernel and its files")
     .description(

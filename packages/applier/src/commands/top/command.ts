@@ -15,7 +15,7 @@ export function addTop(program: Command, { terminal, finish }: CommandContext): 
       'sluiced top --service shop/web --once',
       "sluiced top -o json | jq -r '.services[] | [.service, .connections] | @tsv'",
     ],
-    'Exit codes: 0 done, 1 --service has no counted connections, 2 nothing is counted, 3 not root.',
+    'Exit codes: 0 done; 1 --service has no counted connections; 2 nothing is counted; 3 not root.',
   )
     .summary('show connections and bytes of Services and endpoints')
     .description(

@@ -14,7 +14,7 @@ export function addAt(program: Command): void {
       'sluice at 2026-11-24 --branch origin/main --node node-a trace --from node --to shop/web:http',
       'sluice at v1.4 --node node-a trace --from node --to shop/web --receipts receipts --allowed-receipts allowed_receipts',
     ],
-    'Exit codes: 0 traced, 2 the commit or its bundle cannot be read.',
+    'Exit codes: 0 traced; 2 the commit or its bundle cannot be read.',
   )
     .summary('trace a packet through the rules of a commit or a time')
     .description(

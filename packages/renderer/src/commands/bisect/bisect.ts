@@ -21,7 +21,7 @@ export interface BisectOptions extends Omit<ReceiptOptions, 'node'> {
   readonly output: 'text' | 'json';
 }
 
-/** `sluice bisect`: finds the commit that changed what becomes of a packet. */
+/** `sluice bisect`: finds the commit that changed the outcome of a packet. */
 export function bisectCommand(words: readonly string[], options: BisectOptions): number {
   const asked = readTraceWords(words);
   const history = new BundleHistory(asked.dir);

@@ -15,7 +15,7 @@ export function addBisect(program: Command): void {
     ],
     'Exit codes: 0 found; 1 several commits are left, because nothing can be said about them; 2 the ends do not differ, or cannot be read.',
   )
-    .summary('the commit that changed what becomes of a packet')
+    .summary('find the commit that changed the outcome of a packet')
     .description(
       'Halves the history of a bundle, as `git bisect` does, until the commit is found with which a packet is treated as it is at the end. ' +
         'Objects of the Git clone are read; the work tree is not touched. Commits without a valid bundle or without the node are skipped. ' +

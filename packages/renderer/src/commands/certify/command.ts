@@ -9,7 +9,7 @@ export function addCertify(program: Command): void {
     'sluice parity node-a.observed release --node node-a -o json > node-a.json; sluice certify node-a.json --key ~/.ssh/parity',
     'sluice certify node-a.json --key ~/.ssh/parity --accept affinity-shop-web --by alice@example.com --hours 2',
   ])
-    .summary('sign that a bundle serves a node as before')
+    .summary('sign the result of `sluice parity`')
     .description(
       'Makes a parity certificate of the result of `sluice parity -o json` and signs it in namespace sluice-parity: NODE.parity.json and its signature NODE.parity.json.sig. A node with `requireParity: true` takes over from kube-proxy with a valid one alone. An incomplete result, or a difference that is not accepted, is not certified. Exit code 1 then.',
     )

@@ -9,7 +9,7 @@ export function addCost(program: Command): void {
   examples(
     program.command('cost'),
     ['sluice cost rendered', 'sluice cost rendered -c sluice.yaml -o json'],
-    'Exit codes: 0 within the budgets, 1 over a budget, 2 the bundle cannot be read.',
+    'Exit codes: 0 within the budgets; 1 over a budget; 2 the bundle cannot be read.',
   )
     .summary('estimate the cost of a bundle, and fail over a budget')
     .description('Counts rules, chains, bytes and the longest path of a packet, and estimates load times.')

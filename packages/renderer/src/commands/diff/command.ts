@@ -13,7 +13,7 @@ export function addDiff(program: Command): void {
       'sluice diff rendered.old rendered --raw',
       'KUBECTL_EXTERNAL_DIFF=integrations/kubectl-diff kubectl diff -f manifests/',
     ],
-    'Exit codes: 0 equivalent, 1 different, 2 one of them cannot be read.',
+    'Exit codes: 0 equivalent; 1 different; 2 one of them cannot be read.',
   )
     .summary('show the changes between two bundles and their effect on traffic')
     .description('Compares two bundles by their effect: Services, endpoints, node ports and traffic changes.')

@@ -10,7 +10,7 @@ export function addKrm(program: Command): void {
       'kustomize build --enable-alpha-plugins --enable-exec .     # with integrations/kustomize',
       'sluice krm < list.yaml',
     ],
-    'Exit codes: 0 done, 1 `check` is set and the bundle directory is out of date, 2 a problem, reported in `results` and on standard error.',
+    'Exit codes: 0 done; 1 `check` is set and the bundle directory is out of date; 2 a problem, reported in `results` and on standard error.',
   )
     .summary('run as a function of kustomize or kpt')
     .description(

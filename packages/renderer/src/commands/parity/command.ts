@@ -12,9 +12,9 @@ export function addParity(program: Command): void {
       'sluice parity node-a.json main:rendered --node node-a -o json > parity.json',
       'sluice parity observed/node-a.json rendered -o sarif > parity.sarif     # in a pull request',
     ],
-    'Exit codes: 0 equivalent, 1 a difference, 2 not everything was compared, or a file cannot be read.',
+    'Exit codes: 0 equivalent; 1 a difference; 2 not everything was compared, or a file cannot be read.',
   )
-    .summary('compare what a node does with packets of Services with a bundle')
+    .summary('compare the rules that a node runs with a bundle')
     .description(
       'Traces packets of every class of sources to every frontend of either side, through the rules that `sluiced observe` found on a ' +
         'node and through those of a bundle. Prints each difference with an example packet, its cause and what to do. Rules may be those ' +

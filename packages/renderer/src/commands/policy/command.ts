@@ -13,7 +13,7 @@ export function addPolicy(program: Command): void {
       'sluice policy rendered -c sluice.yaml -f manifests/ -f nodes.yaml',
       'sluice policy main:rendered --today 2027-01-01     # waivers that will have expired',
     ],
-    'Exit codes: 0 passed, 1 an error that is not waived, 2 the bundle or the config cannot be read.',
+    'Exit codes: 0 passed; 1 an error that is not waived; 2 the bundle or the config cannot be read.',
   )
     .summary('check a bundle against the policy')
     .description(

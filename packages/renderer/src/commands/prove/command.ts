@@ -7,7 +7,7 @@ export function addProve(program: Command): void {
   examples(
     program.command('prove'),
     ['sluice prove rendered', 'sluice prove main:rendered -o json', 'sluice prove rendered --alike'],
-    'Exit codes: 0 proved, 1 a difference was found, 2 the bundle cannot be read.',
+    'Exit codes: 0 proved; 1 a difference was found; 2 the bundle cannot be read.',
   )
     .summary('check that rules implement their Services')
     .description(

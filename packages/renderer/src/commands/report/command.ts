@@ -13,7 +13,7 @@ export function addReport(program: Command): void {
       'sluice report origin/main:rendered rendered -c sluice.yaml --summary > summary.md',
       'sluice report origin/main:rendered rendered -c sluice.yaml -o markdown --comment > comment.md',
     ],
-    'Exit codes: 0 equivalent, 1 different, 2 one of them cannot be read.',
+    'Exit codes: 0 equivalent; 1 different; 2 one of them cannot be read.',
   )
     .summary('write a page or a comment on the changes between two bundles')
     .description(

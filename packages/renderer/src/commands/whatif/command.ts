@@ -16,7 +16,7 @@ export function addWhatIf(program: Command): void {
     ],
     'Exit codes: 0 done; 1 with --exit-code: a failure takes something from clients; 2 the bundle or the config cannot be read.',
   )
-    .summary('what breaks when a node, a zone or an endpoint fails')
+    .summary('list what a failed node, zone or endpoint takes from clients')
     .description(
       'Judges failures by what the Services of a bundle declare: which ports lose all endpoints, or those of some nodes (policy Local); ' +
         'which frontends no node answers for clients from outside; which zones lose the endpoints that hints gave them; ' +
