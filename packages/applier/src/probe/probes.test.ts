@@ -37,7 +37,9 @@ const clock = {
     nowMs += ms;
   },
 };
-const times = { name: 'x', attempts: 3, intervalSeconds: 0.25, timeoutSeconds: 0.2 };
+const times = { name: 'x', attempts: 3, intervalSeconds: 0.25, timeoutSeconds: 20 };
+/** For what never answers. */
+const short = { timeoutSeconds: 0.2 };
 const probesOf = (probe: ProbeConfig) => configuredProbes([probe], clock);
 const http = (path: string): ProbeConfig => ({ ...times, http: `http://127.0.0.1:${portOf(web)}${path}` });
 
@@ -45,7 +47,7 @@ test.each([
   ['status 200 is healthy', () => http('/200'), true, 'status 200'],
   ['a redirect is healthy and not followed', () => http('/302'), true, 'status 302'],
   ['status 404 is not', () => http('/404'), false, 'status 404'],
-  ['no answer in time is not', () => http('/late'), false, 'no answer within 200 ms'],
+  ['no answer in time is not', () => ({ ...http('/late'), ...short }), false, 'no answer within 200 ms'],
   [
     'an accepted connection is',
     (): ProbeConfig => ({ ...times, tcp: `127.0.0.1:${portOf(silent)}` }),
@@ -60,7 +62,12 @@ test.each([
     false,
     'exit code 1',
   ],
-  ['a command that hangs is not', (): ProbeConfig => ({ ...times, exec: ['/bin/sleep', '9'] }), false, 'timed out'],
+  [
+    'a command that hangs is not',
+    (): ProbeConfig => ({ ...times, ...short, exec: ['/bin/sleep', '9'] }),
+    false,
+    'timed out',
+  ],
   ['a command that is not there is not', (): ProbeConfig => ({ ...times, exec: ['/nonexistent'] }), false, 'ENOENT'],
 ])('%s', async (_title, probe, healthy, seen) => {
   const [result] = await probesOf(probe()).once();
@@ -108,7 +115,7 @@ test('prints output as one bounded line of plain text', async () => {
 
 test('fails a probe soon after its timeout', async () => {
   const never = (): Promise<never> => new Promise(() => undefined);
-  const [result] = await configuredProbes([{ ...times, exec: ['/bin/check'] }], clock, never).once();
+  const [result] = await configuredProbes([{ ...times, ...short, exec: ['/bin/check'] }], clock, never).once();
   expect(result).toEqual({ name: 'x', healthy: false, seen: 'no answer within 200 ms' });
 });
 
