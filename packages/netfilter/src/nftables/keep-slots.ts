@@ -1,11 +1,15 @@
+import { inOnePiece } from '../in-one-piece.ts';
 import { differing, Layered } from '../link/layered.ts';
 import { frontendLines, readFrontend } from './frontend.ts';
 import type { NftState } from './state.ts';
 
-/** A frontend's lines as a file has them, with what they became beside the active ones. */
+/**
+ * A frontend's lines as a file has them, with what they became beside the active ones. Those are not kept: they are parts of the text of a
+ * whole block of frontends, and 16 kB of it stayed in memory for each frontend that changed.
+ */
 const placed = new WeakMap<
   readonly string[],
-  { readonly beside: readonly string[]; readonly lines: readonly string[] }
+  { readonly beside: WeakRef<readonly string[]>; readonly lines: readonly string[] }
 >();
 
 /** What the frontends were before they got their places: a frontend that has the same lines again has the same places. */
@@ -36,15 +40,17 @@ export function keepSlots(state: NftState, active: NftState | undefined): NftSta
 function placedLines(key: string, lines: readonly string[], beside: readonly string[]): readonly string[] {
   if (lines === beside) return beside;
   const known = placed.get(lines);
-  if (known?.beside === beside) return known.lines;
+  if (known?.beside.deref() === beside) return known.lines;
   const [fresh, old] = [readFrontend(key, lines), readFrontend(key, beside)];
   const own = frontendLines({
     ...fresh,
     endpoints: inPlace(fresh.endpoints, old.endpoints),
     local: inPlace(fresh.local, old.local),
   });
-  const next = own.length === beside.length && own.every((line, at) => line === beside[at]) ? beside : own;
-  placed.set(lines, { beside, lines: next });
+  // What is as it was needs no note: the active lines would stay with it.
+  if (own.length === beside.length && own.every((line, at) => line === beside[at])) return beside;
+  const next = own.map(inOnePiece);
+  placed.set(lines, { beside: new WeakRef(beside), lines: next });
   return next;
 }
 
