@@ -97,6 +97,38 @@ test.each<[string, readonly Endpoint[], Partial<ServicePort>, readonly string[]]
   expect(portLines({ endpoints }, rest).filter((line) => line.startsWith('none'))).toEqual(expected);
 });
 
+/** Every kind of frontend, in both families. */
+const everywhere = (suffixes: readonly number[], rest: Partial<ServicePort>): string => {
+  const at = (address: string, n: number): Endpoint => endpoint(`${address}${n}:8080`, { nodeName: 'node-1' });
+  const ipv4 = inFamily({
+    clusterIP: '10.96.7.1',
+    externalIPs: ['192.0.2.1'],
+    loadBalancerIPs: ['203.0.113.9'],
+    endpoints: suffixes.map((n) => at('10.244.1.', n)),
+  });
+  const ipv6 = inFamily({
+    clusterIP: 'fd00:96::1',
+    endpoints: suffixes.map((n) => endpoint(`[fd00::${n}]:8080`, { nodeName: 'node-1' })),
+  });
+  const port = { ...portWith({}, { nodePort: 30_080, ...rest }), families: { ipv4, ipv6 } };
+  return nftServiceText(serviceOf([port]), both, context);
+};
+
+test.each<[string, Partial<ServicePort>, number]>([
+  ['three lines', {}, 3],
+  ['three lines with affinity', { affinitySeconds: 600 }, 3],
+  ['four lines with policy Local', { externalTrafficPolicy: 'Local' }, 4],
+  ['four lines with affinity and policy Local', { affinitySeconds: 600, externalTrafficPolicy: 'Local' }, 4],
+])('an endpoint that comes changes %s in each family', (_title, rest, lines) => {
+  const [before, after] = [everywhere([5, 6], rest), everywhere([5, 6, 7], rest)].map((text) => text.split('\n'));
+  const changed = [
+    ...after!.filter((line) => !before!.includes(line)),
+    ...before!.filter((line) => !after!.includes(line)),
+  ];
+  const isIPv6 = (line: string): boolean => line.includes('fd00:');
+  expect([changed.filter((line) => !isIPv6(line)).length, changed.filter(isIPv6).length]).toEqual([lines, lines]);
+});
+
 test('internal policy Local has the local endpoints of each node in its list', () => {
   const lines = portLines({ endpoints: [one, two], externalIPs: ['192.0.2.1'] }, { internalTrafficPolicy: 'Local' });
   expect(lines.filter((line) => line.includes('tcp4'))).toEqual([
