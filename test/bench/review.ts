@@ -2,6 +2,7 @@ import { cpSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { execFileSync } from 'node:child_process';
 import { clusterList } from './data.ts';
+import { publish } from './inbox.ts';
 import { interleave, median, ms, ratio, report, runMeasured } from './measure.ts';
 import { openTab } from '../docs/tab.ts';
 import { chromium } from '../report/chromium.ts';
@@ -42,8 +43,11 @@ export async function review(sluice: string, scratch: string, rounds: number): P
     'under 4 s where no traffic changes',
     `${changedServices} changed Services ${raw.ours.seconds.toFixed(2)} s, ratio ${ratio(raw.base.seconds, raw.ours.seconds)}`,
   );
+  const table = join(scratch, 'review-nftables');
+  publish(table, services, 'nftables');
   const runs = await interleave(rounds, {
     prove: () => runMeasured(sluice, ['prove', old]),
+    proveTable: () => runMeasured(sluice, ['prove', table]),
     trace: () =>
       runMeasured(sluice, ['trace', old, '--node', 'node-0000', '--from', '10.128.0.7', '--to', '10.96.1.5:80/tcp']),
     list: () => runMeasured(sluice, ['ls', old]),
@@ -53,6 +57,12 @@ export async function review(sluice: string, scratch: string, rounds: number): P
     `${runs.prove.seconds.toFixed(2)} s, ${runs.prove.megabytes.toFixed(0)} MB`,
     'under 20 s',
     `sluice ls, which resolves and hashes the same rules, ${runs.list.seconds.toFixed(2)} s, ratio ${ratio(runs.prove.seconds, runs.list.seconds)}`,
+  );
+  report(
+    `sluice prove, ${services} Services in mode nftables`,
+    `${runs.proveTable.seconds.toFixed(2)} s, ${runs.proveTable.megabytes.toFixed(0)} MB`,
+    'under 5 s',
+    `sluice prove in mode iptables ${runs.prove.seconds.toFixed(2)} s, ratio ${ratio(runs.proveTable.seconds, runs.prove.seconds)}`,
   );
   report(
     `sluice trace, ${services} Services`,
