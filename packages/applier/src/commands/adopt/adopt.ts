@@ -10,6 +10,7 @@ import { detectTools } from '../../kernel/tools.ts';
 import { familyNames } from '../../ports/node-state.ts';
 import { describe, exitCodes, type Outcome, ratingOf } from '../../ports/outcome.ts';
 import { accountOf, releaseOf } from '../../receipts/account.ts';
+import { commandControl } from '../session/command-control.ts';
 import { noteRelease } from '../session/note-release.ts';
 import { failedReceipt, receiptWriterOf } from '../session/receipts.ts';
 import type { Hold } from '../../ports/adoption.ts';
@@ -50,7 +51,9 @@ async function moveCommand(config: SluicedConfig, options: AdoptOptions, termina
   const receipts = receiptWriterOf(config, () => journal, failedReceipt(terminal));
   const session = await openSession(config, 'change', (event, details) => receipts.onEvent(event, details));
   journal = session.journal;
+  const control = commandControl('adopt', session, config, terminal);
   try {
+    await control.refresh();
     const left = await session.reconciler.recover();
     if (left?.kind === 'held') throw new CommandError([halted(left.because)], exitCodes.halted);
     const parts = await partsOf(config, session, options, terminal);
@@ -72,6 +75,7 @@ async function moveCommand(config: SluicedConfig, options: AdoptOptions, termina
       terminal,
     );
   } finally {
+    control.close();
     session.close();
   }
 }

@@ -1,11 +1,8 @@
 import type { Problem } from '@sluice/netfilter';
 import type { SluicedConfig } from '../../config.ts';
 import { type Arrival, Inbox } from '../../inbox/inbox.ts';
-import { CommandError, stateError } from '../../command-error.ts';
-import { controlOf, type StateHolder } from '../../control/serve.ts';
-import { ControlSocket } from '../../control/socket.ts';
+import { CommandError } from '../../command-error.ts';
 import { accountOf, releaseOf } from '../../receipts/account.ts';
-import { Repairs } from '../../status/repairs.ts';
 import { describe, exitCodes } from '../../ports/outcome.ts';
 import { describeStep } from '../../plan/plan.ts';
 import type { Report } from '../../ports/ports.ts';
@@ -14,6 +11,7 @@ import { describeFlip } from '../../transaction/transaction.ts';
 import { stepsOf } from '../../plan/transaction-plan.ts';
 import { gateOf, wavesOf } from '../session/gate.ts';
 import { noteRelease } from '../session/note-release.ts';
+import { commandControl } from '../session/command-control.ts';
 import { failedReceipt, receiptWriterOf } from '../session/receipts.ts';
 import { openSession, type NodeSession } from '../session/session.ts';
 import {
@@ -51,9 +49,7 @@ export async function apply(directory: string, options: ApplyOptions, terminal: 
   };
   const session = await openSession(config, options.dryRun ? 'look' : 'change', report);
   journal = session.journal;
-  const control = new ControlSocket(config.state, controlOf(holderOf(session, config)), (why) => {
-    if (why !== undefined) terminal.err(`warning: sluiced confirm and sluiced cancel are not available: ${why}\n`);
-  });
+  const control = commandControl('apply', session, config, terminal);
   try {
     if (!options.dryRun) {
       await control.refresh();
@@ -85,24 +81,6 @@ export async function apply(directory: string, options: ApplyOptions, terminal: 
     control.close();
     session.close();
   }
-}
-
-/** Serves confirm and cancel for the release that is being applied; a rollback has to wait for its end. */
-function holderOf(session: NodeSession, { state }: SluicedConfig): StateHolder {
-  const busy = (): never => {
-    throw stateError(
-      'Cannot roll back now: `sluiced apply` is in progress',
-      'Wait for its end, or run `sluiced cancel` to roll back the release on probation',
-      exitCodes.refused,
-    );
-  };
-  return {
-    ...session,
-    repairs: () => new Repairs(state).read(),
-    report: () => null,
-    order: busy,
-    ended: async () => undefined,
-  };
 }
 
 /** @param remember whether releases accepted from now on are remembered */

@@ -1,0 +1,41 @@
+import { stateError } from '../../command-error.ts';
+import type { SluicedConfig } from '../../config.ts';
+import { controlOf, type StateHolder } from '../../control/serve.ts';
+import { ControlSocket } from '../../control/socket.ts';
+import { exitCodes } from '../../ports/outcome.ts';
+import { Repairs } from '../../status/repairs.ts';
+import type { Terminal } from '../terminal/terminal.ts';
+import type { NodeSession } from './session.ts';
+
+/**
+ * The control socket of a command that has a release on probation: `sluiced confirm`, `cancel`, `extend` and `status` reach it there.
+ * @param command its name: `apply`
+ */
+export function commandControl(
+  command: string,
+  session: NodeSession,
+  config: SluicedConfig,
+  terminal: Terminal,
+): ControlSocket {
+  return new ControlSocket(config.state, controlOf(holderOf(command, session, config)), (why) => {
+    if (why !== undefined) terminal.err(`warning: sluiced confirm and sluiced cancel are not available: ${why}\n`);
+  });
+}
+
+/** Serves decisions about the release on probation; a rollback has to wait for the end of the command. */
+function holderOf(command: string, session: NodeSession, { state }: SluicedConfig): StateHolder {
+  const busy = (): never => {
+    throw stateError(
+      `Cannot roll back now: \`sluiced ${command}\` is in progress`,
+      'Wait for its end, or run `sluiced cancel` to roll back the release on probation',
+      exitCodes.refused,
+    );
+  };
+  return {
+    ...session,
+    repairs: () => new Repairs(state).read(),
+    report: () => null,
+    order: busy,
+    ended: async () => undefined,
+  };
+}
