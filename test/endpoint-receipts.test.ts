@@ -57,6 +57,7 @@ async function live(looks: readonly Look[]): Promise<void> {
     receipts: new Receipts(rules, run, () => (nowMs += 60_000)),
     node: sampleNode,
     active: () => generation,
+    serving: () => ({ mode: 'iptables', kubeProxy: 'absent' }),
     sluiced: '0.1.0',
     failed: (why) => expect(why).toBeUndefined(),
   });

@@ -4,7 +4,7 @@ import type { SluicedConfig } from '../config.ts';
 import type { BundleFacts, DesiredFacts, Frontend } from '../doctor/facts.ts';
 import type { Arrival } from '../inbox/inbox.ts';
 import type { RuleStore } from '../kernel/tools.ts';
-import { isTree, type NodeState } from '../ports/node-state.ts';
+import { modeOf, type NodeState } from '../ports/node-state.ts';
 import type { NodeRecord } from '../state/record.ts';
 import { readQuarantine, serviceOfFrontend } from './names.ts';
 
@@ -67,9 +67,4 @@ export function desiredFacts(state: NodeState, store: RuleStore, addresses: read
       }),
   );
   return { mode: modeOf(state), store, state, frontends, nodeAddresses: addresses };
-}
-
-function modeOf(state: NodeState): DesiredFacts['mode'] {
-  if (state.nft) return 'nftables';
-  return state.ipvs && !isTree(state) ? 'ipvs' : 'iptables';
 }

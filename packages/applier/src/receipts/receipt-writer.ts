@@ -1,4 +1,4 @@
-import { type Receipt, withoutQuotes } from '@sluice/bundle';
+import { type Receipt, type Serving, withoutQuotes } from '@sluice/bundle';
 import type { Seal } from '../inbox/files.ts';
 import type { Generation } from '../ports/journal.ts';
 import type { ProbeResult } from '../ports/probes.ts';
@@ -11,6 +11,8 @@ export interface ReceiptWriterParts {
   readonly node: string;
   /** The active generation of the journal. */
   readonly active: () => Generation | undefined;
+  /** Who serves now. */
+  readonly serving: () => Serving;
   /** The version of `sluiced`. */
   readonly sluiced: string;
   /** Called with why a receipt could not be written, or with undefined when it was. Nothing is decided by a receipt here. */
@@ -88,11 +90,12 @@ export class ReceiptWriter {
     probes: readonly ProbeResult[],
     told: ReportedRelease,
   ): Promise<void> {
-    const { receipts, node, active, sluiced, failed } = this.#parts;
+    const { receipts, node, active, serving, sluiced, failed } = this.#parts;
     const now = active();
     const stands = now ? { generation: now.number, version: now.version } : null;
     try {
-      await receipts.write(contentOf(node, account, { release, standing: stands, sluiced }, probes), told);
+      const known = { release, standing: stands, serving: serving(), sluiced };
+      await receipts.write(contentOf(node, account, known, probes), told);
       this.#reported = told;
       failed(undefined);
     } catch (error) {

@@ -55,6 +55,7 @@ function receiptWriter({
     receipts: new Receipts({ node: sampleNode, state, directory, keep }, run, () => nowMs),
     node: sampleNode,
     active: () => ({ ...generation, number: stands, partial }),
+    serving: () => ({ mode: 'iptables', kubeProxy: 'absent' }),
     sluiced: '0.1.0',
     failed: (why) => void failures.push(why),
   });
@@ -180,6 +181,7 @@ describe('a receipt', () => {
         version: release.nodes[sampleNode]?.version,
       },
       standing: { generation: 3, version: '7777777777777777' },
+      serving: { mode: 'iptables', kubeProxy: 'absent' },
       codes: [],
       because: null,
       probes: [{ name: 'web', healthy: true }],

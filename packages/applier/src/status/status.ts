@@ -16,6 +16,7 @@ import type { ToldCounts, TrafficTold } from '../counts/service-counts.ts';
 import type { FrontendConnections } from '../nftables/counts.ts';
 import type { NftProtection } from '../nftables/ports.ts';
 import type { Generation } from '../ports/journal.ts';
+import { modeOf } from '../ports/node-state.ts';
 
 /** The status of the daemon; `/status` returns it as JSON. */
 export interface StatusReport {
@@ -332,8 +333,5 @@ export class Status {
     }
   }
 }
-
-const modeOf = ({ nft, ipvs }: Generation['state']): ProxyView['mode'] =>
-  nft ? 'nftables' : ipvs ? 'ipvs' : 'iptables';
 
 const stalled = (silentMs: number): string => `main loop has not made progress for ${Math.round(silentMs / 1000)} s\n`;

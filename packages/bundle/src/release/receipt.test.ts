@@ -18,6 +18,7 @@ const receipt: Receipt = {
   outcome: 'rolled-back',
   release: { cluster: 'shop', serial: 42, digest: 'a'.repeat(64), version: '8'.repeat(16) },
   standing: { generation: 3, version: '7'.repeat(16) },
+  serving: { mode: 'nftables', kubeProxy: 'kept-away' },
   codes: ['NODE_REFUSES_RULES'],
   because: 'health failed: web',
   probes: [{ name: 'web', healthy: false }],
@@ -35,7 +36,15 @@ describe('a receipt', () => {
     });
   });
 
+  test('of an earlier sluiced says nothing about who serves', () => {
+    const { serving: _serving, ...earlier } = receipt;
+    expect(printReceipt(earlier)).not.toContain('serving');
+    expect(readReceipt(printReceipt(earlier))).toEqual(earlier);
+  });
+
   test.each([
+    ['a mode that is none', '"nftables"', '"ebpf"'],
+    ['a kube-proxy in a state that is none', '"kept-away"', '"gone"'],
     ['an outcome that is none', '"rolled-back"', '"fine"'],
     ['a key that is not known', '"number": 17', '"number": 17, "run": "x"'],
     ['a key twice', '"number": 17,', '"number": 18,\n  "number": 17,'],

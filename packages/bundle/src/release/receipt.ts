@@ -15,6 +15,18 @@ export const receiptOutcomes = [
 ] as const;
 export type ReceiptOutcome = (typeof receiptOutcomes)[number];
 
+/** What became of the kube-proxy of a node: `kept-away` by `sluiced adopt`, so that it does not return. */
+export const kubeProxyStates = ['runs', 'kept-away', 'absent'] as const;
+export type KubeProxyState = (typeof kubeProxyStates)[number];
+export const servingModes = ['iptables', 'ipvs', 'nftables'] as const;
+
+/** Which programs serve the Services of a node. */
+export interface Serving {
+  /** Of Sluice's rules; null without any. */
+  readonly mode: (typeof servingModes)[number] | null;
+  readonly kubeProxy: KubeProxyState;
+}
+
 /** A node's report of one change: enough to decide about the next wave, and no data that must not leave the node. */
 export interface Receipt {
   readonly node: string;
@@ -34,6 +46,8 @@ export interface Receipt {
   } | null;
   /** The active generation; null before the first one. */
   readonly standing: { readonly generation: number; readonly version: string } | null;
+  /** Who serves; left out by a `sluiced` that did not say it yet. */
+  readonly serving?: Serving;
   /** Codes of problems, sorted. */
   readonly codes: readonly string[];
   /** The reason in words; null after success. */
@@ -70,6 +84,10 @@ const releaseChecks: Checks = {
 };
 // Generation 0, the rules before Sluice, has a version of another form.
 const standingChecks: Checks = { generation: isCount, version: (value) => plain(value, 64) };
+const servingChecks: Checks = {
+  mode: (value) => value === null || servingModes.includes(value as (typeof servingModes)[number]),
+  kubeProxy: (value) => kubeProxyStates.includes(value as KubeProxyState),
+};
 const probeChecks: Checks = {
   name: (value) => typeof value === 'string' && label.test(value),
   healthy: (value) => typeof value === 'boolean',
@@ -83,6 +101,7 @@ const checks: Checks = {
   outcome: (value) => receiptOutcomes.includes(value as ReceiptOutcome),
   release: (value) => value === null || fits(value, releaseChecks),
   standing: (value) => value === null || fits(value, standingChecks),
+  serving: (value) => value === undefined || fits(value, servingChecks),
   codes: (value) =>
     Array.isArray(value) &&
     value.length <= receiptLimits.codesMax &&
@@ -108,7 +127,7 @@ function firstError(value: unknown, wanted: Checks): string | undefined {
 
 /** Prints a receipt: JSON, keys in the order of README.md, so that equal receipts give equal bytes. */
 export function printReceipt(receipt: Receipt): string {
-  const { node, number, at, outcome, release, standing, codes, because, probes, sluiced } = receipt;
+  const { node, number, at, outcome, release, standing, serving, codes, because, probes, sluiced } = receipt;
   const releasePart = release && {
     cluster: release.cluster,
     serial: release.serial,
@@ -116,9 +135,18 @@ export function printReceipt(receipt: Receipt): string {
     version: release.version,
   };
   const standingPart = standing && { generation: standing.generation, version: standing.version };
+  const servingPart = serving && { mode: serving.mode, kubeProxy: serving.kubeProxy };
   const probesPart = probes.map(({ name, healthy }) => ({ name, healthy }));
   const head = { apiVersion: 'sluice.dev/v1alpha1', kind: 'Receipt', node, number, at, outcome };
-  const rest = { release: releasePart, standing: standingPart, codes, because, probes: probesPart, sluiced };
+  const rest = {
+    release: releasePart,
+    standing: standingPart,
+    serving: servingPart,
+    codes,
+    because,
+    probes: probesPart,
+    sluiced,
+  };
   return `${JSON.stringify({ ...head, ...rest }, undefined, 2)}\n`;
 }
 

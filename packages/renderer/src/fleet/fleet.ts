@@ -61,6 +61,8 @@ export interface FleetStatus {
   readonly digest: string | null;
   readonly waves: readonly { readonly name: string; readonly nodes: number; readonly isOpen: boolean }[];
   readonly counts: Readonly<Record<NodeRolloutState, number>>;
+  /** The number of nodes by who serves them, in the words of `servingWords`; sorted. */
+  readonly serving: Readonly<Record<string, number>>;
   /** The worst first, then by name. */
   readonly rows: readonly FleetRow[];
   /** Nodes with receipts that are not in `allowed_receipts`: ignored, but possibly forgotten there. */
@@ -94,9 +96,26 @@ export function judgeFleet(
     digest: target?.digest ?? null,
     waves,
     counts: counts as Record<NodeRolloutState, number>,
+    serving: countServing(rows),
     rows: rows.toSorted((a, b) => rank(a) - rank(b) || compareText(a.node, b.node)),
     foreignNodes: foreignNodes.toSorted(compareText),
   };
+}
+
+/** Who serves a node by its receipt: a mode of Sluice, also in front of a kube-proxy that still runs; or kube-proxy. */
+export function servingWords(receipt: Receipt | null): string {
+  const serving = receipt?.serving;
+  if (!serving) return 'not known';
+  const { mode, kubeProxy } = serving;
+  if (mode === null) return kubeProxy === 'runs' ? 'kube-proxy' : 'no rules of Sluice';
+  return kubeProxy === 'runs' ? `${mode}, kube-proxy runs` : mode;
+}
+
+function countServing(rows: readonly FleetRow[]): Readonly<Record<string, number>> {
+  const groups = Map.groupBy(rows, ({ receipt }) => servingWords(receipt));
+  return Object.fromEntries(
+    [...groups].map(([words, { length }]) => [words, length] as const).toSorted(([a], [b]) => compareText(a, b)),
+  );
 }
 
 const rank = ({ state }: FleetRow): number => nodeStates.indexOf(state);

@@ -113,6 +113,24 @@ beforeEach(async () => {
 });
 
 describe('sluice fleet', async () => {
+  test('says who serves each node, and how many', async () => {
+    say('node-1', 'confirmed', { serving: { mode: 'nftables', kubeProxy: 'kept-away' } });
+    say('node-2', 'confirmed', { serving: { mode: 'iptables', kubeProxy: 'runs' } });
+    const text = (await fleet()).stdout;
+    expect(text).toContain('served by: 1 iptables, kube-proxy runs; 1 nftables\n');
+    expect(text).toMatch(/^node-1 +1 +runs +nftables +2 8{16} /m);
+    expect(text).toMatch(/^node-2 +2 +runs +iptables, kube-proxy runs +2 8{16} /m);
+    say('node-1', 'removed', { number: 11, serving: { mode: null, kubeProxy: 'runs' } });
+    say('node-2', 'confirmed', { number: 11 });
+    expect(JSON.parse((await fleet('-o', 'json')).stdout)).toMatchObject({
+      serving: { 'kube-proxy': 1, 'not known': 1 },
+      nodes: [{ node: 'node-1', receipt: { serving: { mode: null, kubeProxy: 'runs' } } }, { node: 'node-2' }],
+    });
+    const page = (await fleet('-o', 'html')).stdout;
+    expect(page).toContain('<p class="serving">served by: 1 kube-proxy; 1 not known</p>');
+    expect(page).toContain('<td class="serving">kube-proxy</td>');
+  });
+
   test('uses the newest receipt of each node', async () => {
     say('node-1', 'confirmed', { number: 11 });
     say('node-1', 'rolled-back', { number: 9 });

@@ -3,7 +3,7 @@ import { htmlPage } from '../html-page.ts';
 import { html } from '../report/html-text.ts';
 import { pageScript, pageStyle } from './page.generated.ts';
 import { stateSections } from './state-sections.ts';
-import { grouped, headline, nodesText } from './words.ts';
+import { grouped, headline, nodesText, servingLine } from './words.ts';
 import { tilesOf, wavesOf } from './summary.ts';
 
 /** The maximum number of named nodes without a key; more are counted. */
@@ -20,6 +20,7 @@ export function fleetHtml(fleet: FleetStatus, folder: string): string {
   const body = [
     `<main>\n<h1>${html(headline(fleet))}</h1>\n`,
     fleet.digest === null ? '' : `<p class="quiet">digest <code class="digest">${html(fleet.digest)}</code></p>\n`,
+    fleet.rows.length === 0 ? '' : `<p class="serving">${html(servingLine(fleet))}</p>\n`,
     tilesOf(fleet),
     wavesOf(fleet),
     filter,

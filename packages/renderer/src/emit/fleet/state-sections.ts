@@ -1,5 +1,5 @@
 import { compareText } from '@sluice/netfilter';
-import { type FleetStatus, type FleetRow, type NodeRolloutState, nodeStates } from '../../fleet/fleet.ts';
+import { type FleetStatus, type FleetRow, type NodeRolloutState, nodeStates, servingWords } from '../../fleet/fleet.ts';
 import { html } from '../report/html-text.ts';
 import { colours } from './summary.ts';
 import { generationOf, grouped, nodesText, stateWords } from './words.ts';
@@ -69,13 +69,14 @@ function reasonsOf(rows: readonly FleetRow[]): string {
 }
 
 function tableWith(folder: string, waves: readonly string[]): Table {
-  const columns = ['node', ...(waves.length > 0 ? ['wave'] : []), 'generation', 'at', 'why'];
+  const columns = ['node', ...(waves.length > 0 ? ['wave'] : []), 'serving', 'generation', 'at', 'why'];
   const head = columns.map((column) => `<th scope="col">${titles[column as keyof typeof titles]}</th>`).join('');
   const open = `<table>\n<colgroup>${columns.map((column) => `<col class="${column}">`).join('')}</colgroup>\n<thead><tr>${head}</tr></thead>\n<tbody>\n`;
   const line = (row: FleetRow): string => {
     const cells = {
       node: linkOf(row, folder),
       wave: row.wave === null ? '-' : html(`${row.wave} ${waves[row.wave - 1]}`),
+      serving: html(servingWords(row.receipt)),
       generation: html(generationOf(row)),
       at: html(row.receipt?.at ?? '-'),
       why: html(row.why ?? ''),
@@ -86,7 +87,14 @@ function tableWith(folder: string, waves: readonly string[]): Table {
   return (rows) => (rows.length === 0 ? '' : `${open}${rows.map(line).join('')}</tbody>\n</table>\n`);
 }
 
-const titles = { node: 'Node', wave: 'Wave', generation: 'Generation', at: 'Reported at', why: 'Why' } as const;
+const titles = {
+  node: 'Node',
+  wave: 'Wave',
+  serving: 'Served by',
+  generation: 'Generation',
+  at: 'Reported at',
+  why: 'Why',
+} as const;
 
 /** The name of the node with a link to its receipt. A long name may break at its dots. */
 function linkOf({ node, file }: FleetRow, folder: string): string {

@@ -1,5 +1,5 @@
 import type { FleetStatus } from '../../fleet/fleet.ts';
-import { cellsOf, headline, nodesText } from './words.ts';
+import { cellsOf, headline, nodesText, servingLine } from './words.ts';
 
 const foreignNodesNamedMax = 10;
 
@@ -9,13 +9,14 @@ export function fleetText(fleet: FleetStatus): string {
     ({ name, nodes, isOpen }, index) =>
       `wave ${index + 1} (${name}, ${nodesText(nodes)}) is ${isOpen ? 'open' : 'closed'}\n`,
   );
-  const rows = [['NODE', 'WAVE', 'STATE', 'GENERATION', 'REPORTED AT', 'WHY'], ...fleet.rows.map(cellsOf)];
+  const rows = [['NODE', 'WAVE', 'STATE', 'SERVED BY', 'GENERATION', 'REPORTED AT', 'WHY'], ...fleet.rows.map(cellsOf)];
   const widths = (rows[0] ?? []).map((_, column) => Math.max(...rows.map((cells) => cells[column]?.length ?? 0)));
   const table = rows.map((cells) => {
     const line = cells.map((cell, column) => cell.padEnd(widths[column] ?? 0)).join('  ');
     return `${line.trimEnd()}\n`;
   });
-  return `${headline(fleet)}\n${waves.join('')}\n${table.join('')}${foreignNodesText(fleet)}`;
+  const served = servingLine(fleet);
+  return `${headline(fleet)}\n${served === '' ? '' : `${served}\n`}${waves.join('')}\n${table.join('')}${foreignNodesText(fleet)}`;
 }
 
 function foreignNodesText({ foreignNodes }: FleetStatus): string {

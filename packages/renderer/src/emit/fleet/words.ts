@@ -1,4 +1,4 @@
-import type { FleetStatus, FleetRow, NodeRolloutState } from '../../fleet/fleet.ts';
+import { type FleetStatus, type FleetRow, type NodeRolloutState, servingWords } from '../../fleet/fleet.ts';
 
 /** The states as printed. */
 export const stateWords = {
@@ -19,13 +19,20 @@ export function headline({ serial, cluster, counts, rows }: FleetStatus): string
   return `release ${serial} of ${cluster}: ${grouped(counts.runs)} of ${grouped(rows.length)} nodes run it`;
 }
 
-/** The cells of a row: node, wave, state, active generation, time of the receipt, reason. */
+/** Who serves how many nodes; empty without nodes. */
+export function servingLine({ serving }: FleetStatus): string {
+  const parts = Object.entries(serving).map(([words, count]) => `${grouped(count)} ${words}`);
+  return parts.length === 0 ? '' : `served by: ${parts.join('; ')}`;
+}
+
+/** The cells of a row: node, wave, state, who serves, active generation, time of the receipt, reason. */
 export function cellsOf(row: FleetRow): readonly string[] {
   const { node, wave, state, receipt, why } = row;
   return [
     node,
     wave === null ? '-' : String(wave),
     stateWords[state],
+    servingWords(receipt),
     generationOf(row),
     receipt?.at ?? '-',
     why ?? '',
