@@ -107,6 +107,21 @@ function proxyScript(mode: ProxyMode, dir: string): string {
   ].join('\n');
 }
 
+/**
+ * The files of a stand-in for kube-proxy: the shell text `proxy.sh`, and what it loads. It writes its rules, makes the file `synced`, and stays.
+ * @param dir where the files are
+ * @param web the endpoints of shop/web that it knows
+ */
+export function standInFiles(mode: ProxyMode, dir: string, web: readonly number[]): Readonly<Record<string, string>> {
+  return {
+    'proxy4.rules': rulesOf(false, web),
+    'proxy6.rules': rulesOf(true, web),
+    'proxy4.nft': nftRules(false, web),
+    'proxy6.nft': nftRules(true, web),
+    'proxy.sh': `${proxyScript(mode, dir)}\n: > ${dir}/synced\nwhile :; do read -t 0.1 x <> <(:); done\n`,
+  };
+}
+
 const kubelet = (dir: string): string => `
 child=
 while :; do
@@ -142,21 +157,32 @@ export class AdoptNode {
   /** Starts the kubelet, and waits until kube-proxy has written its rules. @param web the endpoints of shop/web that it knows */
   async startKubeProxy(mode: ProxyMode, web: readonly number[] = [1, 2]): Promise<void> {
     const dir = this.directory;
-    mkdirSync(`${dir}/manifests`, { recursive: true });
-    writeFileSync(`${dir}/proxy4.rules`, rulesOf(false, web));
-    writeFileSync(`${dir}/proxy6.rules`, rulesOf(true, web));
-    writeFileSync(`${dir}/proxy4.nft`, nftRules(false, web));
-    writeFileSync(`${dir}/proxy6.nft`, nftRules(true, web));
-    writeFileSync(
-      `${dir}/proxy.sh`,
-      `${proxyScript(mode, dir)}\n: > ${dir}/synced\nwhile :; do read -t 0.1 x <> <(:); done\n`,
-    );
-    writeFileSync(this.manifest, 'kind: Pod\n');
-    await this.startKubelet();
+    const files = standInFiles(mode, dir, web);
+    for (const [name, text] of Object.entries(files)) writeFileSync(`${dir}/${name}`, text);
+    await this.startStaticPod(files['proxy.sh'] ?? '');
     await until(
       'kube-proxy has written its rules',
       async () => (await this.run(['test', '-e', `${dir}/synced`])).exitCode === 0,
     );
+  }
+
+  /** Starts the kubelet with the manifest of a kube-proxy. @param script shell text that is kube-proxy */
+  async startStaticPod(script: string): Promise<void> {
+    mkdirSync(`${this.directory}/manifests`, { recursive: true });
+    writeFileSync(`${this.directory}/proxy.sh`, script);
+    writeFileSync(this.manifest, 'kind: Pod\n');
+    await this.startKubelet();
+  }
+
+  /** Ends kube-proxy, which the kubelet starts again. */
+  async restartStaticPod(): Promise<void> {
+    const find = "grep -lsa '^kube-proxy' /proc/[0-9]*/cmdline | cut -d/ -f3";
+    const [old = ''] = (await this.tool(['sh', '-c', find])).split('\n');
+    await this.tool(['kill', old]);
+    await until('kube-proxy runs again', async () => {
+      const [pid = old] = (await this.tool(['sh', '-c', find])).split('\n');
+      return pid !== '' && pid !== old;
+    });
   }
 
   async startKubelet(): Promise<void> {
@@ -188,11 +214,11 @@ export class AdoptNode {
     return [process.execPath, programPath('sluiced'), ...args, '-c', `${this.directory}/sluiced.yaml`];
   }
 
-  writeConfig(backend: string, more = ''): void {
+  writeConfig(backend: string, more = '', name: string = sampleNode): void {
     const fields = [
       'apiVersion: sluice.dev/v1alpha1',
       'kind: SluicedConfig',
-      `node: ${sampleNode}`,
+      `node: ${name}`,
       `bundle: ${this.directory}/rendered`,
       `state: ${this.directory}/state`,
       `backend: ${backend}`,

@@ -10,18 +10,19 @@ import { absentOfFence, fenceOf, withoutFence } from './fence.ts';
 import { type ProxyConfig, proxyConfig, type ProxySetting } from './settings.ts';
 import { isInGuest, type Saved, WiredNode } from './wire.ts';
 
-const port = 18_080;
-const kubeconfig = {
+/** Of the API server of a node. */
+export const serverPort = 18_080;
+export const kubeconfig = {
   apiVersion: 'v1',
   kind: 'Config',
-  clusters: [{ name: 'c', cluster: { server: `http://127.0.0.1:${port}` } }],
+  clusters: [{ name: 'c', cluster: { server: `http://127.0.0.1:${serverPort}` } }],
   users: [{ name: 'u', user: {} }],
   contexts: [{ name: 'x', context: { cluster: 'c', user: 'u' } }],
   'current-context': 'x',
 };
 
 /** The configuration of the program itself: its server, and no delay of writes. */
-function ownConfig(setting: ProxySetting, dir: string): ProxyConfig {
+export function ownConfig(setting: ProxySetting, dir: string): ProxyConfig {
   const config = proxyConfig(setting);
   const withDefaults = (section: string, defaults: ProxyConfig): ProxyConfig => ({
     [section]: { ...defaults, ...(config[section] as ProxyConfig | undefined) },
@@ -53,7 +54,7 @@ export class KubeProxyNode {
   private constructor(node: WiredNode, binary: string, setting: ProxySetting, dir: string) {
     this.node = node;
     const server = join(import.meta.dirname, 'api-server.ts');
-    this.#daemons = [node.host.start([process.execPath, server, join(dir, 'objects.json'), String(port)])];
+    this.#daemons = [node.host.start([process.execPath, server, join(dir, 'objects.json'), String(serverPort)])];
     this.#program = [binary, '--config', join(dir, 'kube-proxy.yaml')];
     this.#socket = join(dir, 'api.sock');
     this.#isIpvs = setting.config?.['mode'] === 'ipvs';

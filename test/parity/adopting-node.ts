@@ -1,0 +1,146 @@
+import { existsSync, mkdirSync, symlinkSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { programPath } from '@sluice/testing';
+import { AdoptNode } from '../netns/adopt-node.ts';
+import { addPods } from '../netns/clients.ts';
+import { until } from '../netns/until.ts';
+import type { KubeItem } from './api-server.ts';
+import { nodeName, nodes } from './clusters.ts';
+import { kubeconfig, ownConfig, serverPort } from './kube-proxy-node.ts';
+import type { ParityPrograms } from './programs.ts';
+import { Renderer } from './sluice-node.ts';
+
+export type SluiceMode = 'iptables' | 'nftables';
+/** Of kube-proxy. Mode ipvs needs the emulated guest. */
+export type ProxyMode = 'iptables' | 'ipvs' | 'nftables';
+export type Store = 'nft' | 'legacy';
+
+/** A Service of the clients of `netns/clients.ts`, and its slices: pod n has 10.244.0.(n + 1) and fd00:10::n. */
+function serviceOf(name: string, clusterIPs: readonly [string, string], pods: readonly number[]): readonly KubeItem[] {
+  const service = {
+    apiVersion: 'v1',
+    kind: 'Service',
+    metadata: { name, namespace: 'shop' },
+    spec: {
+      type: 'ClusterIP',
+      clusterIP: clusterIPs[0],
+      clusterIPs,
+      ipFamilies: ['IPv4', 'IPv6'],
+      ipFamilyPolicy: 'RequireDualStack',
+      ports: [{ name: 'http', protocol: 'TCP', port: 80, targetPort: 8080 }],
+      sessionAffinity: 'None',
+      internalTrafficPolicy: 'Cluster',
+    },
+    status: { loadBalancer: {} },
+  };
+  const slices = (['IPv4', 'IPv6'] as const).map((addressType) => ({
+    apiVersion: 'discovery.k8s.io/v1',
+    kind: 'EndpointSlice',
+    metadata: {
+      name: `${name}-${addressType.toLowerCase()}`,
+      namespace: 'shop',
+      labels: { 'kubernetes.io/service-name': name },
+    },
+    addressType,
+    ports: [{ name: 'http', protocol: 'TCP', port: 8080 }],
+    endpoints: pods.map((n) => ({
+      addresses: [addressType === 'IPv4' ? `10.244.0.${n + 1}` : `fd00:10::${n}`],
+      conditions: { ready: true, serving: true, terminating: false },
+      nodeName,
+      zone: 'zone-0',
+    })),
+  }));
+  return [service, ...slices];
+}
+
+const shop: readonly KubeItem[] = [
+  ...nodes,
+  ...serviceOf('web', ['10.96.0.11', 'fd00:96::a'], [1, 2]),
+  ...serviceOf('cart', ['10.96.0.12', 'fd00:96::b'], [3]),
+];
+
+/** A node whose kube-proxy is the real one, as a static pod of a stand-in for the kubelet, with an API server of its own; and bundles of the same objects. */
+export class AdoptingNode {
+  readonly node: AdoptNode;
+  readonly #programs: ParityPrograms;
+
+  private constructor(node: AdoptNode, programs: ParityPrograms) {
+    this.node = node;
+    this.#programs = programs;
+  }
+
+  /** Ends once kube-proxy has written the rules of all Services. @param store where a kube-proxy in mode iptables writes */
+  static async start(programs: ParityPrograms, mode: ProxyMode, store: Store): Promise<AdoptingNode> {
+    const node = await AdoptNode.start();
+    await addPods(node);
+    const adopting = new AdoptingNode(node, programs);
+    const dir = node.directory;
+    writeFileSync(join(dir, 'objects.json'), JSON.stringify(shop));
+    writeFileSync(join(dir, 'kubeconfig'), JSON.stringify(kubeconfig));
+    writeFileSync(join(dir, 'kube-proxy.config'), JSON.stringify(ownConfig({ title: mode, config: { mode } }, dir)));
+    writeTools(join(dir, 'tools'), store);
+    const server = join(import.meta.dirname, 'api-server.ts');
+    node.startProgram([process.execPath, server, join(dir, 'objects.json'), String(serverPort)]);
+    await until('the API server listens', async () => existsSync(join(dir, 'api.sock')));
+    await node.startStaticPod(
+      `PATH=${dir}/tools:$PATH exec -a kube-proxy ${programs.kubeProxy} --config ${dir}/kube-proxy.config`,
+    );
+    await until('kube-proxy has written its rules', () => adopting.hasWritten(mode, store));
+    const compare = join(dir, 'compare');
+    writeFileSync(compare, `#!/bin/sh\nexec ${process.execPath} ${programPath('sluice')} "$@"\n`, { mode: 0o755 });
+    return adopting;
+  }
+
+  /** Whether kube-proxy's rules have every endpoint of shop/web and shop/cart, in both families. */
+  async hasWritten(mode: ProxyMode, store: Store): Promise<boolean> {
+    const saves = [
+      [`iptables-${store}-save`, '-t', 'nat'],
+      [`ip6tables-${store}-save`, '-t', 'nat'],
+    ];
+    const commands = {
+      iptables: saves,
+      ipvs: [...saves, ['ipvsadm', '-Sn']],
+      nftables: [
+        ['nft', 'list', 'ruleset', 'ip'],
+        ['nft', 'list', 'ruleset', 'ip6'],
+      ],
+    } as const;
+    const texts = await this.#texts(...commands[mode]);
+    const wanted = ['10.244.0.2', '10.244.0.3', '10.244.0.4', 'fd00:10::1', 'fd00:10::2', 'fd00:10::3'];
+    return (
+      wanted.every((address) => texts.includes(address)) && /KUBE-SEP-|chain service-|-j KUBE-NODE-PORT$/m.test(texts)
+    );
+  }
+
+  async #texts(...commands: readonly (readonly string[])[]): Promise<string> {
+    return (await Promise.all(commands.map((command) => this.node.tool(command)))).join('\n');
+  }
+
+  /** Renders the same objects for a mode of Sluice, into the directory that the config names. */
+  async render(mode: SluiceMode): Promise<void> {
+    const dir = join(this.node.directory, `renderer-${mode}`);
+    mkdirSync(dir, { recursive: true });
+    const renderer = new Renderer({ title: mode, config: { mode } }, this.#programs.minor, dir);
+    await renderer.render(shop);
+    const rendered = join(this.node.directory, 'rendered');
+    await this.node.tool(['rm', '-rf', rendered]);
+    await this.node.tool(['cp', '-a', renderer.bundle, rendered]);
+  }
+
+  /** Writes `sluiced.yaml`, with the program that compares. */
+  configure(store: Store, more = ''): void {
+    this.node.writeConfig(store, `parityProgram: ${this.node.directory}/compare\n${more}`, nodeName);
+  }
+
+  close(): Promise<void> {
+    return this.node.close();
+  }
+}
+
+/** A folder for PATH in which `iptables` and its companions are those of one store. */
+function writeTools(folder: string, store: Store): void {
+  mkdirSync(folder);
+  for (const six of ['', '6'])
+    for (const part of ['', '-save', '-restore'])
+      symlinkSync(`/usr/sbin/ip${six}tables-${store}${part}`, join(folder, `ip${six}tables${part}`));
+}
