@@ -178,25 +178,21 @@ export async function findProxy(
 
 /**
  * Refuses to go in front of a kube-proxy where the kernel may ask its rules first: mode iptables has the priority of kube-proxy's mode
- * nftables, and of two the kernel asks the one that was loaded last. Mode ipvs has no rules that could stay beneath: its addresses are local.
+ * nftables, and of two the kernel asks the one that was loaded last. IPVS sees what is routed to this machine or sent by it, after nat has
+ * translated it: the rules of modes iptables and nftables come first, while two sets of virtual servers cannot stand side by side.
  */
-async function refuseBeneath(kernel: Pick<Kernel, 'proxyTraces'>, desired: NodeState): Promise<Refusal | undefined> {
+async function refuseBeneath(
+  kernel: Pick<Kernel, 'proxyTraces' | 'ipvs'>,
+  desired: NodeState,
+): Promise<Refusal | undefined> {
   if (!isTree(desired) && !desired.nft && !desired.ipvs) return { problems: [sameNames()] };
   const { ipvs, nftables } = await kernel.proxyTraces();
-  if (ipvs)
-    return {
-      problems: [
-        notBeneath(
-          'ipvs',
-          'Follow /usr/share/doc/sluice/runbooks/from-kube-proxy.md: `takeOver: kube-proxy` takes its state over in one change',
-        ),
-      ],
-    };
+  if (ipvs && !kernel.ipvs) return { problems: [toolsMissing()] };
   if (desired.ipvs)
     return {
       problems: [
         notBeneath(
-          'iptables or nftables',
+          ipvs ? 'ipvs' : nftables ? 'nftables' : 'iptables',
           'Give the node a profile in mode iptables or nftables; mode ipvs can follow later',
         ),
       ],

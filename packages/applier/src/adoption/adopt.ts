@@ -4,6 +4,7 @@ import type { Family } from '@sluice/netfilter';
 import type { Journal } from '../ports/journal.ts';
 import { type Outcome, partialOf } from '../ports/outcome.ts';
 import type { Ports } from '../ports/ports.ts';
+import { announceWindow, type IpvsWindow, proxyIpvs, removeProxyIpvs } from './proxy-ipvs.ts';
 import { proxyState, standsProxy } from './proxy-rules.ts';
 
 /** Puts a bundle into the kernel, as `Reconciler.put` does. */
@@ -16,16 +17,18 @@ export interface Putter {
 /** What a move needs. */
 export interface AdoptionParts {
   readonly journal: Pick<Journal, 'active' | 'adoption' | 'keepAdoption' | 'keepReplaced' | 'forget'>;
-  readonly kernel: Pick<Ports['kernel'], 'observe' | 'proxyTraces'>;
-  readonly clock: Pick<Ports['clock'], 'bootMs' | 'sleep'>;
+  readonly kernel: Pick<Ports['kernel'], 'observe' | 'proxyTraces' | 'ipvs' | 'forgetFlows'>;
+  readonly clock: Pick<Ports['clock'], 'bootMs' | 'sleep' | 'now'>;
   readonly kubeProxy: KubeProxy;
   /** The families whose tables the node can read. */
   readonly families: readonly Family[];
   /** Removes the tables of a kube-proxy in mode nftables. @returns their number */
   readonly removeTables: () => Promise<number>;
+  /** Whether a kube-proxy has written its rules into the other rule store. */
+  readonly hasRulesElsewhere: () => Promise<boolean>;
   /** Says what is done now, for people. */
   readonly say: (what: string) => void;
-  /** How long kube-proxy may take to stop, or to write its rules. */
+  /** How long kube-proxy may take to stop or to write its rules, and connections of IPVS to end. */
   readonly waitMs: number;
 }
 
@@ -36,7 +39,12 @@ export type AdoptEnding =
   | { readonly kind: 'beneath'; readonly running: readonly string[] }
   /** Sluice serves and kube-proxy is stopped; the removal of its rules was rolled back. To be done again. */
   | { readonly kind: 'not-removed'; readonly outcome: Outcome }
-  | { readonly kind: 'adopted'; readonly outcome: Outcome };
+  | {
+      readonly kind: 'adopted';
+      readonly outcome: Outcome;
+      /** From a kube-proxy in mode ipvs. */
+      readonly ipvs?: IpvsWindow;
+    };
 
 /**
  * Moves a node from kube-proxy to Sluice.
@@ -61,6 +69,7 @@ export async function adopt(
   parts: AdoptionParts,
 ): Promise<AdoptEnding> {
   const { journal, kubeProxy, say } = parts;
+  await announceWindow(parts);
   say("the bundle goes in front of kube-proxy's rules, on probation");
   const outcome = await front.put(files, true);
   if (outcome.kind !== 'confirmed' && outcome.kind !== 'same') return { kind: 'not-confirmed', outcome };
@@ -78,7 +87,8 @@ export async function adopt(
   const removal = await instead.put(files, true);
   if (removal.kind !== 'confirmed' && removal.kind !== 'same') return { kind: 'not-removed', outcome: removal };
   await parts.removeTables();
-  return { kind: 'adopted', outcome: removal };
+  const ipvs = journal.active && (await removeProxyIpvs(journal.active.state, parts));
+  return { kind: 'adopted', outcome: removal, ...(ipvs ? { ipvs } : {}) };
 }
 
 /** Generation 0 gets kube-proxy's rules once: a later call may find a part of them only. */
@@ -86,7 +96,9 @@ async function store({ journal, kernel, families }: AdoptionParts): Promise<void
   const { active, adoption } = journal;
   if (!active || !adoption || adoption.isStored) return;
   const observed = await kernel.observe(families);
-  if (standsProxy(observed, active.state)) await journal.keepReplaced(proxyState(observed, active.state));
+  if (!standsProxy(observed, active.state)) return;
+  const ipvs = await proxyIpvs(kernel);
+  await journal.keepReplaced({ ...proxyState(observed, active.state), ...(ipvs ? { ipvs } : {}) });
 }
 
 /** @returns what still runs in the end */

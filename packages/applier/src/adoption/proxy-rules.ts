@@ -28,10 +28,11 @@ export const countProxyChains = (observed: Observed, active: NodeState): number 
   countNames(proxyChains(observed, active));
 
 /**
- * Whether a kube-proxy in mode iptables has written its rules for a family. It makes its chains and jumps first, and then all rules of both
- * tables at once; of nat's entry chain the jump to node ports is always the last one (pkg/proxy/iptables/proxier.go).
+ * Whether a kube-proxy in mode iptables or ipvs has written its rules for a family. It makes its chains and jumps first, and then all rules of both
+ * tables at once, after virtual servers and sets; of nat's entry chain one to node ports is always there, `KUBE-NODE-PORT` in mode ipvs
+ * (`pkg/proxy/iptables/proxier.go`, `pkg/proxy/ipvs/proxier.go`).
  */
 export function hasWritten(observed: Observed, family: Family): boolean {
   const rules = observed[family]?.nat.chains.get('KUBE-SERVICES')?.rules ?? [];
-  return rules.some((rule) => rule.endsWith(' -j KUBE-NODEPORTS'));
+  return rules.some((rule) => / -j KUBE-NODE(?:PORTS|-PORT)$/.test(rule));
 }

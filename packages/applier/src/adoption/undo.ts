@@ -50,12 +50,12 @@ export async function undo(parts: UndoParts): Promise<UndoEnding> {
  * @param before generation 0
  */
 async function untilWritten(before: Generation | undefined, parts: UndoParts): Promise<boolean> {
-  const { kernel, clock, kubeProxy, families, waitMs } = parts;
+  const { kernel, clock, kubeProxy, families, waitMs, hasRulesElsewhere } = parts;
   const end = clock.bootMs() + waitMs;
   const served = families.filter((family) => before?.state.families[family]?.nat.chains.has('KUBE-SERVICES'));
   const isThere = async (): Promise<boolean> => {
     if (kubeProxy.running().length === 0) return false;
-    if ((await kernel.proxyTraces()).nftables) return true;
+    if ((await kernel.proxyTraces()).nftables || (await hasRulesElsewhere())) return true;
     const observed = await kernel.observe(families);
     const wanted = served.length > 0 ? served : families.slice(0, 1);
     return wanted.every((family) => hasWritten(observed, family));

@@ -1,4 +1,5 @@
 import type { SluicedConfig } from '../../config.ts';
+import type { IpvsWindow } from '../../adoption/proxy-ipvs.ts';
 import { adopt, type AdoptEnding, type AdoptionParts, type Putter } from '../../adoption/adopt.ts';
 import { undo, type UndoEnding } from '../../adoption/undo.ts';
 import { CommandError } from '../../command-error.ts';
@@ -6,7 +7,7 @@ import { mustBeKnown, mustBeReadable } from '../../control/roll-back.ts';
 import { kubeProxyOf } from '../../kube-proxy/kube-proxy.ts';
 import { removeProxyTables } from '../../kernel/nft/proxy-tables.ts';
 import { runChildren } from '../../kernel/run.ts';
-import { detectTools } from '../../kernel/tools.ts';
+import { detectTools, hasProxyRules, otherBackend } from '../../kernel/tools.ts';
 import { familyNames } from '../../ports/node-state.ts';
 import { describe, exitCodes, type Outcome, ratingOf } from '../../ports/outcome.ts';
 import { accountOf, releaseOf } from '../../receipts/account.ts';
@@ -131,6 +132,7 @@ async function partsOf(
     kubeProxy: explained(kubeProxyOf(run)),
     families: familyNames.filter((family) => tools.families[family] !== undefined),
     removeTables: () => removeProxyTables(run),
+    hasRulesElsewhere: () => hasProxyRules(otherBackend(backend), run),
     say: (what) => print(`${config.node}: ${what}\n`),
     waitMs: options.wait * 1000,
   };
@@ -159,9 +161,10 @@ function tell(ending: AdoptEnding, hold: Hold, options: AdoptOptions, terminal: 
     printProblems(ending.outcome.refusal.problems, terminal);
   const outcome = 'outcome' in ending ? ending.outcome.kind : null;
   const running = ending.kind === 'beneath' ? ending.running : [];
+  const ipvs = (ending.kind === 'adopted' && ending.ipvs) || null;
   answer(options, terminal, {
     kind: 'Adoption',
-    fields: { result: ending.kind, outcome, running },
+    fields: { result: ending.kind, outcome, running, ipvs },
     text: `${textOf(ending, hold)}\n`,
   });
   if (ending.kind === 'adopted') return exitCodes.done;
@@ -171,7 +174,7 @@ function tell(ending: AdoptEnding, hold: Hold, options: AdoptOptions, terminal: 
 function textOf(ending: AdoptEnding, hold: Hold): string {
   switch (ending.kind) {
     case 'adopted':
-      return 'adopted: Sluice serves alone, kube-proxy is stopped, and its rules are generation 0. Start sluiced.service; `sluiced adopt --undo` moves the node back';
+      return `adopted: Sluice serves alone, kube-proxy is stopped, and its rules are generation 0. Start sluiced.service; \`sluiced adopt --undo\` moves the node back${ending.ipvs ? `\n${windowText(ending.ipvs)}` : ''}`;
     case 'not-confirmed':
       return `kube-proxy runs as before: ${describe(ending.outcome)}`;
     case 'not-removed':
@@ -185,6 +188,9 @@ function textOf(ending: AdoptEnding, hold: Hold): string {
     }
   }
 }
+
+const windowText = ({ ended, waitedMs, removedInMs }: IpvsWindow): string =>
+  `mode ipvs: new connections always had rules; ${ended} connections that IPVS forwarded were still open after ${Math.round(waitedMs / 1000)} s, and ended when its addresses and virtual servers were removed, in ${removedInMs} ms`;
 
 function tellUndone(ending: UndoEnding, { node }: SluicedConfig, options: AdoptOptions, terminal: Terminal): number {
   answer(options, terminal, {
