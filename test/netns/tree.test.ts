@@ -1,20 +1,17 @@
 // @module-tag test
 import {
-  changeTree,
-  removalPayloads,
   linkTree,
   printProgram,
   readBack,
   sectionsOf,
   settledEntries,
   settledProgram,
-  stagePayloads,
   tableNames,
   type TreeProgram,
   type Family,
 } from '@sluice/netfilter';
 import { beforeEach, describe, expect, test } from 'vitest';
-import { cart, cartIPv6, clusterPolicy } from '../../packages/netfilter/src/link/cart.fixture.ts';
+import { cart, cartIPv6 } from '../../packages/netfilter/src/link/cart.fixture.ts';
 import { rulesOf, type ServiceSpec } from '../../packages/netfilter/src/link/tree/cluster.fixture.ts';
 import { needBackend, needKernel } from './privileges.ts';
 import { feed, inScratchNamespace } from './scratch.ts';
@@ -72,29 +69,6 @@ describe.each([
         Object.fromEntries([...baseChains, ...settledEntries(program[table])]),
       );
       expect(held[table].jumps.toSorted()).toEqual([...jumps].toSorted());
-    }
-  });
-
-  test('stages one program in small batches beside another, and removes the first one', () => {
-    const [from, to] = [link(family === 'ipv4' ? clusterPolicy : cartIPv6(), family), link(crowd(family), family)];
-    const script = tableNames.map((table) => {
-      const { stage, remove } = changeTree(from[table], to[table]);
-      const entries = [...settledEntries(to[table])];
-      const flip = `*${table}\n${entries.map(([name]) => `:${name} - [0:0]\n`).join('')}${entries.flatMap(([, lines]) => lines).join('\n')}\nCOMMIT\n`;
-      return [
-        ...stagePayloads(table, stage, { chainsMax: 40 }),
-        flip,
-        ...removalPayloads(table, remove, { chainsMax: 3 }),
-      ]
-        .map(restore)
-        .join('');
-    });
-    const held = readBack(
-      inScratchNamespace(`${restore(printProgram(settledProgram(from)))}${script.join('')}${save}`),
-      family,
-    );
-    for (const table of tableNames) {
-      expect([...held[table].chains.keys()].toSorted()).toEqual([...to[table].chains.keys()].toSorted());
     }
   });
 });

@@ -37,7 +37,6 @@ export * from './link/program.ts';
 export * from './link/section.ts';
 export * from './link/shared.ts';
 export * from './link/text.ts';
-export * from './link/tree/change.ts';
 export * from './link/tree/entries.ts';
 export * from './link/tree/flatten.ts';
 export { marksLate, withoutLateMarks } from './link/tree/in-place.ts';

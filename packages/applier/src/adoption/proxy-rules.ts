@@ -1,5 +1,5 @@
 import type { Family } from '@sluice/netfilter';
-import { countNames, foreignProxyChains, ownState } from '../plan/ownership.ts';
+import { foreignProxyChains, ownState } from '../plan/ownership.ts';
 import { chainNames, familyNames, type NodeState, type Observed, type OwnedNames } from '../ports/node-state.ts';
 
 /** The names of chains of kube-proxy that are not ours. @param active the state of ours */
@@ -22,10 +22,6 @@ export function standsProxy(observed: Observed, active: NodeState): boolean {
     (['nat', 'filter'] as const).some((table) => (families[family]?.[table].jumps.length ?? 0) > 0),
   );
 }
-
-/** How many chains of kube-proxy there are. */
-export const countProxyChains = (observed: Observed, active: NodeState): number =>
-  countNames(proxyChains(observed, active));
 
 /**
  * Whether a kube-proxy in mode iptables or ipvs has written its rules for a family. It makes its chains and jumps first, and then all rules of both

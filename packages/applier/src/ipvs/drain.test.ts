@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { continueDrains, stuckAtZero } from './drain.ts';
+import { continueDrains } from './drain.ts';
 import { server } from './states.fixture.ts';
 import type { Drain } from './values.ts';
 
@@ -29,10 +29,4 @@ test.each([
   const next = continueDrains([drain], state, connections, now);
   expect(next.steps.map(({ text }) => text)).toEqual(steps);
   expect(next.draining).toEqual(draining);
-});
-
-test('reports a real server at weight 0 as stuck only if it should have a weight', () => {
-  const desired = new Map([[vip, server(vip, { [real]: 1, '10.244.1.2:8080': 0 })]]);
-  expect(stuckAtZero(observed, desired)).toEqual([`${vip} ${real}`]);
-  expect(stuckAtZero({ servers: new Map() }, desired)).toEqual([]);
 });

@@ -1,4 +1,4 @@
-import { compareText, printVirtual, virtualKey } from '@sluice/netfilter';
+import { printVirtual, virtualKey } from '@sluice/netfilter';
 import type { Drain, ObservedIpvs, IpvsStep } from './values.ts';
 
 /** How many connections real servers have, active and inactive: by `virtualKey`, then by `10.244.1.5:8080`. */
@@ -25,21 +25,4 @@ export function continueDrains(
   const because = 'real servers that drained';
   const steps: readonly IpvsStep[] = lines.length === 0 ? [] : [{ kind: 'ipvsadm', text: lines.join(''), because }];
   return { steps, draining: active.filter((drain) => !leaves(drain)) };
-}
-
-/**
- * Real servers of weight 0 that should have a weight: left by a process that crashed while they drained. A plan restores their weight;
- * this function tells whether one is needed.
- */
-export function stuckAtZero(
-  observed: Pick<ObservedIpvs, 'servers'>,
-  desired: ObservedIpvs['servers'],
-): readonly string[] {
-  const stuck = [...desired.values()].flatMap((server) =>
-    [...server.real].flatMap(([endpoint, { weight }]) => {
-      const has = observed.servers.get(virtualKey(server))?.real.get(endpoint);
-      return weight > 0 && has?.weight === 0 ? [`${virtualKey(server)} ${endpoint}`] : [];
-    }),
-  );
-  return stuck.toSorted(compareText);
 }

@@ -88,7 +88,6 @@ export interface IpvsPlan {
 
 /** A state without anything of mode ipvs. */
 export const emptyIpvs: IpvsState = { virtualServers: new Map(), sets: new Map(), addresses: { ipv4: [], ipv6: [] } };
-export const nothingOwned: IpvsOwned = { servers: new Set(), sets: new Set(), link: false, addresses: new Set() };
 
 /** The names of all servers, sets and addresses of a state. */
 export function ipvsNames({ virtualServers, sets, addresses }: IpvsState): IpvsNames {

@@ -13,7 +13,7 @@ import {
   targetOf,
   withoutLateMarks,
 } from '@sluice/netfilter';
-import { ipvsNames } from '../ipvs/values.ts';
+
 import type { Kernel } from '../ports/kernel.ts';
 import {
   type OwnedNames,
@@ -176,18 +176,4 @@ export function countNames(names: OwnedNames): number {
     (sum, family) => sum + tableNames.reduce((n, t) => n + (names[family]?.[t].length ?? 0), 0),
     0,
   );
-}
-
-/** Chains of `state` that are not among `known`. */
-export function newNames(state: NodeState, known: OwnedNames): OwnedNames {
-  const fresh: { [F in Family]?: Record<TableName, readonly string[]> } = {};
-  for (const family of familiesOf(state)) {
-    const names = (table: TableName): readonly string[] => {
-      const old = new Set(known[family]?.[table]);
-      return [...tableOf(state, family, table).chains.keys()].filter((name) => !old.has(name));
-    };
-    fresh[family] = { filter: names('filter'), nat: names('nat') };
-  }
-  // All names of mode ipvs: those of the previous generation are in the journal, too, and duplicates do no harm.
-  return state.ipvs ? { ...fresh, ipvs: ipvsNames(state.ipvs) } : fresh;
 }

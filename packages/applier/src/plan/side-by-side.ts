@@ -86,7 +86,14 @@ function* entryRules(
   }
 }
 
-/** filter calls both programs, because a packet may meet the switch on in one table and off in the other. */
+/**
+ * A packet traverses the new program when the table's set contains its source. The set's element has a time-out during probation, none
+ * (pinned) during the confirmation, and is removed by a rollback.
+ *
+ * nat chooses one of the two. filter jumps to the new one and then to the old one, because a packet may find the switch on in one table
+ * and off in the other: a packet that either filter rejects or drops still has a Service's own address, so the nat of that program
+ * has not translated it, and a translated packet matches neither.
+ */
 function onProbation(table: TableName, entry: string, old: string | undefined, fresh: string): readonly string[] {
   const go = table === 'nat' ? '-g' : '-j';
   const tried = `-A ${entry} -m set --match-set ${switches[table]} src ${go} ${fresh}`;

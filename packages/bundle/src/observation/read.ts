@@ -5,7 +5,6 @@ import {
   type Observation,
   observationFormat,
   observationLimits,
-  type ObservationPart,
   parts,
   type SavedRules,
 } from './observation.ts';
@@ -142,7 +141,3 @@ export const nftTableIn = (
   family: NftTable['family'],
   name: string,
 ): NftTable | undefined => nftTables.find((one) => one.family === family && one.name === name);
-
-/** Whether a part was read. */
-export const hasPart = ({ missing }: Pick<Observation, 'missing'>, part: ObservationPart): boolean =>
-  !missing.some((one) => one.part === part);

@@ -23,7 +23,7 @@ export interface TreeChain {
  * A desired table in layout `tree`.
  *
  * Its three parts change differently. Tagged chains are only added and removed; their names contain a digest of their rules.
- * Entry chains have only jumps to roots: `settledEntries` outside of probation, `trialEntries` between two programs.
+ * Entry chains have only jumps to roots: `settledEntries` outside of probation.
  * Base chains are traversed by every packet in every switch state; a change of these is a transaction of its own.
  */
 export interface TreeTable {

@@ -8,7 +8,7 @@ import {
   parseAddress,
   parseCidr,
 } from '@sluice/netfilter';
-import { nodeFile, valueOf } from '@sluice/bundle';
+import { valueOf } from '@sluice/bundle';
 import type { Violation } from './finding.ts';
 import { type ServiceEntry, hostsOf, lineOf } from '../facts/service-entries.ts';
 import { ownersOf } from './owners.ts';
@@ -140,6 +140,3 @@ export function eachService(
 ): readonly Violation[] {
   return [...context.services.values()].flatMap((list) => list.flatMap(rule));
 }
-
-/** The file of a node, for findings about it. */
-export const placeOfNode = (name: string): Pick<Violation, 'path' | 'line'> => ({ path: nodeFile(name), line: 1 });

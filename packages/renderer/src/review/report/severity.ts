@@ -49,6 +49,3 @@ export const severityWords = {
 
 /** Negative when `a` is worse. */
 export const compareSeverity = (a: Severity, b: Severity): number => severities.indexOf(a) - severities.indexOf(b);
-
-/** The worst of some severities; undefined for none. */
-export const worstOf = (some: Iterable<Severity>): Severity | undefined => [...some].toSorted(compareSeverity)[0];
