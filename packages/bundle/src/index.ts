@@ -26,6 +26,7 @@ export * from './observation/saved-files.ts';
 export * from './parity/report.ts';
 export * from './parity/read.ts';
 export * from './recent-changes.ts';
+export * from './running-seal.ts';
 export * from './seal.ts';
 export * from './texts-digest.ts';
 export * from './tree.ts';

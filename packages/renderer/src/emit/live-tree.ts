@@ -1,11 +1,18 @@
 import { compareText, differing, type Problem } from '@sluice/netfilter';
-import { completeText, fileDigest, RecentChanges } from '@sluice/bundle';
+import { RecentChanges, RunningSeal } from '@sluice/bundle';
 import { planTree, writeTree } from './tree.ts';
 
 /** The files that one publication wrote and removed. Paths are sorted. */
 export interface Published {
   readonly written: readonly string[];
   readonly removed: readonly string[];
+}
+
+/** What the directory has. */
+interface LastPublication {
+  readonly files: ReadonlyMap<string, string>;
+  readonly seal: RunningSeal;
+  readonly recent: RecentChanges;
 }
 
 /**
@@ -17,9 +24,7 @@ export interface Published {
  */
 export class LiveTree {
   readonly #dir: string;
-  #files: ReadonlyMap<string, string> | undefined;
-  readonly #digests = new Map<string, string>();
-  #recent: RecentChanges | undefined;
+  #last: LastPublication | undefined;
 
   constructor(dir: string) {
     this.#dir = dir;
@@ -27,17 +32,17 @@ export class LiveTree {
 
   /** The text of a file in the last publication. */
   text(path: string): string | undefined {
-    return this.#files?.get(path);
+    return this.#last?.files.get(path);
   }
 
   /** True while the directory has exactly the last publication: false after a failed one, which may be incomplete. */
   get isWhole(): boolean {
-    return this.#files !== undefined;
+    return this.#last !== undefined;
   }
 
   /** Marks the content of the directory as unknown. */
   forget(): void {
-    this.#files = undefined;
+    this.#last = undefined;
   }
 
   /**
@@ -46,32 +51,28 @@ export class LiveTree {
    * @throws errors of the file system; the next call then compares everything again
    */
   publish(files: ReadonlyMap<string, string>): Published | Problem {
-    const before = this.#files;
-    this.#files = undefined;
-    if (before === undefined) {
+    const last = this.#last;
+    this.#last = undefined;
+    if (last === undefined) {
       const plan = planTree(this.#dir, files);
       if ('code' in plan) return plan;
       writeTree(this.#dir, files, plan);
-      this.#recent = new RecentChanges(plan.complete.text);
-      this.#digests.clear();
-      for (const [path, text] of files) this.#digests.set(path, fileDigest(text));
-      this.#files = files;
+      this.#last = { files, seal: new RunningSeal(files), recent: new RecentChanges(plan.complete.text) };
       return { written: plan.write, removed: plan.remove };
     }
-    const changed = differing(before, files);
+    const { seal } = last;
+    let { recent } = last;
+    const changed = differing(last.files, files);
     const written = changed.filter((path) => files.has(path)).toSorted(compareText);
     const removed = changed.filter((path) => !files.has(path)).toSorted(compareText);
-    if (written.length + removed.length > 0) this.#write(files, { written, removed });
-    this.#files = files;
+    if (written.length + removed.length > 0) {
+      seal.change(changed.map((path) => [path, files.get(path)]));
+      const complete = { text: seal.text, isThere: false };
+      recent = recent.with(changed, complete.text);
+      const plan = { write: written, remove: removed, complete, changes: recent.text };
+      writeTree(this.#dir, files, plan, { flush: false });
+    }
+    this.#last = { files, seal, recent };
     return { written, removed };
-  }
-
-  #write(files: ReadonlyMap<string, string>, { written, removed }: Published): void {
-    for (const path of written) this.#digests.set(path, fileDigest(files.get(path) ?? ''));
-    for (const path of removed) this.#digests.delete(path);
-    const complete = { text: completeText(this.#digests), isThere: false };
-    this.#recent = this.#recent?.with([...written, ...removed], complete.text);
-    const plan = { write: written, remove: removed, complete, changes: this.#recent?.text };
-    writeTree(this.#dir, files, plan, { flush: false });
   }
 }
