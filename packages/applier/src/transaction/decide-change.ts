@@ -1,7 +1,7 @@
 import { ipvsConflicts } from '../ipvs/conflicts.ts';
 import { joinIpvsNames, knownAfter, ownedNames } from '../ipvs/values.ts';
 import { flowChange } from '../plan/flows.ts';
-import { adaptDesired } from '../plan/ownership.ts';
+import { adaptDesired, countNames, foreignProxyChains } from '../plan/ownership.ts';
 import type { Flip, ChangeKind, VersionedState } from '../ports/journal.ts';
 import type { Ports } from '../ports/ports.ts';
 import type { Refusal } from '../ports/refusal.ts';
@@ -63,8 +63,17 @@ export async function decideChange(
     sysctls: foreignSysctls(from.state, desired, now),
     ...(virtual?.observed.timeouts && setsTimeouts(desired.ipvs ?? {}) ? { timeouts: virtual.observed.timeouts } : {}),
     ...(observed ? { observed } : {}),
+    ...(journal.active === undefined && servesNothing(startState) ? { isFirst: true as const } : {}),
     ...(virtual ? { virtual } : {}),
   };
+}
+
+/**
+ * Whether no program serves Services on a node that has no generation yet. Its first start state is only read where kube-proxy is not in
+ * mode nftables (`findProxy`, `refuseBeneath`).
+ */
+function servesNothing({ from, observed }: StartState): boolean {
+  return observed !== undefined && from.state.ipvs === undefined && countNames(foreignProxyChains(observed, {})) === 0;
 }
 
 /** The switch does not lead from one data plane to another. */

@@ -24,6 +24,8 @@ export interface PlannedChange extends ChangeClass {
   readonly timeouts?: IpvsTimeouts;
   /** The tables as read for this change; left out when they were already known. */
   readonly observed?: Observed;
+  /** The node has served no Service until now, by any program: a packet loses nothing by meeting the new rules early. */
+  readonly isFirst?: true;
   /** The plan of mode ipvs, and the observed state that it starts from. */
   readonly virtual?: Virtual;
 }

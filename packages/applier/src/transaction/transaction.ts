@@ -26,6 +26,7 @@ import { type ProbationRules, ProbationWatch } from './probation.ts';
  * baseline    run every probe: only regressions count later; runs before early endpoints, if there are any
  * begin       write the intent to the journal                                  a crash from here on leads to the old program
  * stage       new chains beside the old ones; no packet meets them
+ *             read back: all of it is in the kernel; on a node that served no Service before only after the cut-over
  * cut over    filter's switch, then nat's, each with a time-out                without a process the kernel rolls back by itself
  * probation   invariants and probes; each good round renews the switch; newer endpoints go into both programs;
  *             with `perService` single Services may return to the old program
@@ -161,16 +162,21 @@ async function cutOver(
     const isNft = plan.desired.nft !== undefined;
     if (plan.flip === 'switch') await kernel.switch?.make(rules.sources, ports.probes.policies.length > 0, isNft);
     await carryOut(plan.stage, ports);
-    const unstaged = await firstDifference(plan.afterStage, plan.stage, kernel);
+    // Reading all tables takes a second at 10,000 Services, in which a node without Services would have none still.
+    const isReadLate = change.isFirst === true && plan.flip === 'switch';
+    const staged = (): Promise<string | undefined> => firstDifference(plan.afterStage, plan.stage, kernel);
+    const unstaged = isReadLate ? undefined : await staged();
     if (unstaged !== undefined) return { failed: differs(unstaged) };
     if (plan.flip === 'switch') await deadman.start();
     await carryOut(plan.cutOver, ports);
     // Packets meet the new rules from here on.
     enter('verify', ports);
     const isUpdate = change.changeKind === 'endpoints';
-    const difference = await (isUpdate
-      ? updateDifference(plan, plan.cutOver, kernel)
-      : firstDifference(plan.afterCutOver, plan.cutOver, kernel));
+    const difference =
+      (isReadLate ? await deadman.during(staged) : undefined) ??
+      (await (isUpdate
+        ? updateDifference(plan, plan.cutOver, kernel)
+        : firstDifference(plan.afterCutOver, plan.cutOver, kernel)));
     if (difference !== undefined) return { failed: differs(difference) };
     const virtual = plan.desired.ipvs ? await verifyIpvs(change, ports) : {};
     if (virtual.left !== undefined) return { failed: differs(virtual.left) };
