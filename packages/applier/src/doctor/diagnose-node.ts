@@ -21,7 +21,7 @@ export function decidingRules(target: ExaminedTarget, facts: Facts): readonly Me
   const { desired, interfaces = [] } = facts;
   if (!desired) return [];
   const packets = follow(frontendsOf(target, desired, interfaces), desired, facts);
-  return deciding(packets, desired, facts).flatMap(({ meeting }) => (meeting.table ? [meeting] : []));
+  return deciding(packets, desired, facts).flatMap(({ meeting }) => (meeting.table === undefined ? [] : [meeting]));
 }
 
 function findingsOf(target: ExaminedTarget, facts: Facts): readonly Finding[] {

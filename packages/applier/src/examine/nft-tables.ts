@@ -1,3 +1,4 @@
+import { addAll } from '@sluice/netfilter';
 import type { NftChainFacts, NftRuleFacts, NftTableFacts } from '../doctor/path/nft-expression.ts';
 import type { Run } from '../kernel/command.ts';
 import { findTool } from '../kernel/tools.ts';
@@ -72,7 +73,7 @@ async function readChains(
   // A set hands out what is added while it is read.
   for (const name of names) {
     const own = await jsonOf(nft, ['-a', 'list', 'chain', ...table, name], run);
-    objects.push(...own);
+    addAll(objects, own);
     const called = (pick(own, 'rule') as readonly ListedRule[]).flatMap(({ expr }) => expr.flatMap(calleeOf));
     for (const callee of called) if (names.size < bounds.nftChains) names.add(callee);
   }

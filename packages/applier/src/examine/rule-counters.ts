@@ -16,7 +16,7 @@ export async function readRuleCounters(rules: readonly Meeting[], run: Run): Pro
     // `iptables-nft -t filter`
     const [tool = ''] = command.split(' ');
     const file = findTool(`${tool}-save`);
-    if (file === undefined || !first?.table) continue;
+    if (file === undefined || first?.table === undefined) continue;
     let rest = '';
     const take = (part: string): void => {
       const lines = `${rest}${part}`.split('\n');
@@ -26,7 +26,7 @@ export async function readRuleCounters(rules: readonly Meeting[], run: Run): Pro
         if (rule !== '' && wanted.has(`${command} ${rule}`)) found.set(`${command} ${rule}`, packets);
       }
     };
-    const ran = await run({ file, args: ['-c', '-t', first.table.table], timeoutMs: bounds.toolMs, onOutput: take });
+    const ran = await run({ file, args: ['-c', '-t', first.table], timeoutMs: bounds.toolMs, onOutput: take });
     if (ran.exitCode !== 0) throw new Error(ran.why);
   }
   return found;

@@ -1,5 +1,4 @@
 import { type Family, isInCidr, networkIn, parseAddress, type TransportProtocol } from '@sluice/netfilter';
-import type { SavedTable } from '../facts.ts';
 
 /**
  * A packet at one hook. What is not known is left out, and a rule that asks for it matches perhaps.
@@ -63,8 +62,8 @@ export interface Meeting {
   readonly rule: string;
   /** A command that removes it, or makes it harmless. */
   readonly fix: string;
-  /** The table of iptables that has it. */
-  readonly table?: SavedTable;
+  /** The table of iptables that has it: `filter`. */
+  readonly table?: string;
   /** How many packets it counted; left out: it has no counter, or that is read by the table. */
   readonly counted?: number;
 }
