@@ -77,11 +77,34 @@ export class ObservedKubeProxy {
     return observeOn(this.#node.node.host, join(this.#dir, `observed-${++this.#reports}`));
   }
 
+  /** Outputs of tools, as people save them, through `sluiced observe --from`. @returns the file */
+  async observeSaved(): Promise<string> {
+    const folder = join(this.#dir, `saved-${++this.#reports}`);
+    mkdirSync(folder);
+    for (const [name, command] of savedBy)
+      writeFileSync(join(folder, name), await this.#node.node.host.run(['/bin/sh', '-ec', command]));
+    const file = join(folder, 'observed.json');
+    const argv = [programPath('sluiced'), 'observe', '--from', folder, '--node', nodeName, '-o', file];
+    await execa(process.execPath, argv);
+    return file;
+  }
+
   async close(): Promise<void> {
     await this.#node.close();
     rmSync(this.#dir, { recursive: true, force: true });
   }
 }
+
+const savedBy = [
+  ['iptables-save.txt', 'iptables-nft-save'],
+  ['ip6tables-save.txt', 'ip6tables-nft-save'],
+  ['iptables-legacy-save.txt', 'true'],
+  ['ip6tables-legacy-save.txt', 'true'],
+  ['ip-addr.txt', 'ip addr'],
+  ['ip-route.txt', 'ip route show table all; ip -6 route show table all'],
+  ['nft.txt', 'nft list ruleset'],
+  ['sysctl.txt', 'sysctl -a 2>/dev/null || true'],
+] as const;
 
 /** `sluiced observe` on a host. @param folder a new one @returns the file */
 export async function observeOn(host: Host, folder: string): Promise<string> {

@@ -38,11 +38,19 @@ describe.each(minorsOfTier)('kube-proxy %s', (minor) => {
     const cluster = itemsOf(drawCluster(12, randomOf(seed + index)));
     const node = await ObservedKubeProxy.start(ofMinor(), setting, cluster);
     try {
-      const { exitCode, report } = await parity(await node.observe(), await node.render());
+      const bundle = await node.render();
+      const { exitCode, report } = await parity(await node.observe(), bundle);
       expect(report.differences).toEqual([]);
       expect(report).toMatchObject({ result: 'equivalent', coverage: { notCovered: [] } });
       expect(report.coverage.cases).toBeGreaterThan(100);
       expect(exitCode).toBe(0);
+      const saved = (await parity(await node.observeSaved(), bundle)).report;
+      const { cases, notCovered } = saved.coverage;
+      expect({ result: saved.result, cases, gaps: notCovered.filter(({ matters }) => matters) }).toEqual({
+        result: 'equivalent',
+        cases: report.coverage.cases,
+        gaps: [],
+      });
     } finally {
       await node.close();
     }

@@ -128,12 +128,14 @@ test('saved outputs become an observation, without what the clock and packets ch
 });
 
 test('missing outputs are named with the command that writes them', () => {
-  const { missing } = seenOf(new Map([['nft.txt', 'table ip kube-proxy {}']]));
+  const { missing } = seenOf(new Map([['nft.txt', 'table ip kube-proxy {\n\tset a {\n']]));
   expect(missing.map(({ part }) => part)).toEqual(['host', ...Object.keys(savedFileNames)]);
   expect(missing.find(({ part }) => part === 'sets')?.why).toBe(
     'there is no ipset.txt or ipset-save.txt: save `ipset save`',
   );
-  expect(missing.find(({ part }) => part === 'nft-tables')?.why).toContain('the text form is not read');
+  expect(missing.find(({ part }) => part === 'nft-tables')?.why).toBe(
+    'it is truncated: table ip kube-proxy has no end',
+  );
 });
 
 test.each([

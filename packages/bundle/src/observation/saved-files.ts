@@ -8,6 +8,8 @@ import {
   isOfServicePath,
 } from './canonical.ts';
 import { tablesOf } from './nft-objects.ts';
+import { readNftText } from './nft-text/tables.ts';
+import { UnreadWords } from './nft-text/words.ts';
 import {
   type MissingPart,
   type NftObject,
@@ -28,15 +30,10 @@ export const savedFileNames = {
   sets: ['ipset.txt', 'ipset-save.txt'],
   servers: ['ipvsadm.txt', 'ipvsadm-save.txt'],
   addresses: ['ip-addr.json', 'ip-addr.txt'],
-  'nft-tables': ['nft.json'],
+  'nft-tables': ['nft.json', 'nft.txt', 'nft-ruleset.txt'],
   routes: ['ip-route.txt'],
   sysctls: ['sysctl.txt', 'sysctl-a.txt'],
 } as const satisfies Readonly<Partial<Record<ObservationPart, readonly string[]>>>;
-
-/** Names of files that people save and that cannot be read, with what to save instead. */
-export const unreadableFiles: Readonly<Record<string, string>> = {
-  'nft.txt': 'save `nft -j list ruleset` as nft.json: the text form is not read',
-};
 
 const commands: Readonly<Record<keyof typeof savedFileNames, string>> = {
   'rules-nft-ipv4': 'iptables-nft-save',
@@ -65,10 +62,7 @@ export function textsOf(files: ReadonlyMap<string, string>): ToolTexts {
     const names: readonly string[] = savedFileNames[part];
     const text = names.map((name) => files.get(name)).find((one) => one !== undefined);
     if (text !== undefined) return { text };
-    const other = Object.entries(unreadableFiles).find(([name]) => part === 'nft-tables' && files.has(name));
-    return {
-      why: other ? `${other[0]}: ${other[1]}` : `there is no ${names.join(' or ')}: save \`${commands[part]}\``,
-    };
+    return { why: `there is no ${names.join(' or ')}: save \`${commands[part]}\`` };
   };
   const all = Object.keys(savedFileNames) as readonly (keyof typeof savedFileNames)[];
   return Object.fromEntries(all.map((part) => [part, textOf(part)])) as unknown as ToolTexts;
@@ -92,7 +86,13 @@ export function observationOf(identity: ObservedIdentity, texts: ToolTexts): Obs
     try {
       return parse(given.text);
     } catch (error) {
-      missing.push({ part, why: error instanceof UnreadText ? error.message : 'it is not what the tool prints' });
+      missing.push({
+        part,
+        why:
+          error instanceof UnreadText || error instanceof UnreadWords
+            ? error.message
+            : 'it is not what the tool prints',
+      });
       return otherwise;
     }
   };
@@ -144,13 +144,15 @@ function rulesOf(text: string): readonly string[] {
 }
 
 function nftTablesOf(text: string): Observation['nftTables'] {
-  const value: unknown = JSON.parse(text === '' ? '{}' : text);
-  const objects = (value as { readonly nftables?: readonly NftObject[] }).nftables ?? [];
+  const objects = text.startsWith('{') ? objectsInJson(text) : readNftText(text);
   const { tables, notFollowed } = tablesOf(objects);
   if (notFollowed.length > 0) throw new UnreadText(`hooks of ${notFollowed.join(', ')} are not followed`);
   if (tables.length > observationLimits.nftTablesMax) throw new UnreadText(`it has ${tables.length} tables`);
   return tables;
 }
+
+const objectsInJson = (text: string): readonly NftObject[] =>
+  (JSON.parse(text) as { readonly nftables?: readonly NftObject[] }).nftables ?? [];
 
 interface LinkAddresses {
   readonly ifname?: string;

@@ -82,6 +82,11 @@ function readStatement(statement: Json, reading: Reading): void {
     return;
   }
   if (harmless.has(name)) return;
+  if (name === 'text') {
+    reading.effects.push({ kind: 'unread' });
+    refuse(reading, JSON.stringify(textOf(body).slice(0, 100)));
+    return;
+  }
   const effect = effectOf(name, body, reading);
   if (effect) reading.effects.push(effect);
   else {

@@ -9,7 +9,6 @@ import {
   printObservation,
   savedFileNames,
   textsOf,
-  unreadableFiles,
 } from '@sluice/bundle';
 import type { Problem } from '@sluice/netfilter';
 import type { Format } from '@sluice/cli';
@@ -69,7 +68,7 @@ async function ofThisMachine(config: SluicedConfig): Promise<Observation> {
 
 /** Reads only files with a documented name; others in the directory are ignored. */
 function ofSavedFiles(node: string, directory: string): Observation {
-  const names = new Set([...Object.values(savedFileNames).flat(), ...Object.keys(unreadableFiles)]);
+  const names = new Set<string>(Object.values(savedFileNames).flat());
   const files = new Map<string, string>();
   try {
     for (const name of readdirSync(directory)) {
@@ -90,7 +89,7 @@ const unreadable = (path: string, why: string): Problem => ({
   code: 'INPUT_UNREADABLE',
   level: 'error',
   message: `Cannot read ${path}: ${why}`,
-  hint: 'Save `iptables-save` as iptables-save.txt, `ip6tables-save` as ip6tables-save.txt, `nft -j list ruleset` as nft.json; the page of the bundle format names all files',
+  hint: 'Save `iptables-save` as iptables-save.txt, `ip6tables-save` as ip6tables-save.txt, `nft list ruleset` as nft.txt; the page of the bundle format names all files',
 });
 
 async function factsOf(config: SluicedConfig): Promise<HostFacts> {

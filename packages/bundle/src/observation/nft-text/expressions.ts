@@ -1,0 +1,114 @@
+import { type Json, UnreadWords, valueOf, type Word, type Words } from './words.ts';
+
+const metaWords = ['iifname', 'oifname', 'iif', 'oif'] as const;
+const protocols = ['ip', 'ip6', 'tcp', 'udp', 'sctp', 'th'] as const;
+
+/** What a rule reads from a packet, as `ip daddr . meta l4proto . th dport`. @throws UnreadWords */
+export function readExpression(words: Words): Json {
+  const parts = [readPart(words)];
+  while (words.takeIf('.') !== undefined) parts.push(readPart(words));
+  return parts.length === 1 ? (parts[0] as Json) : { concat: parts };
+}
+
+function readPart(words: Words): Json {
+  const part = readBare(words);
+  const sign = words.takeIf('&');
+  return sign === undefined ? part : { [sign]: [part, valueOf(words.take())] };
+}
+
+function readBare(words: Words): Json {
+  const { text: word } = words.take();
+  if (metaWords.some((one) => one === word)) return { meta: { key: word } };
+  if (protocols.some((one) => one === word)) return { payload: { protocol: word, field: fieldOf(words.take()) } };
+  switch (word) {
+    case 'meta':
+      return { meta: { key: words.take().text } };
+    case 'ct':
+      return readConnection(words);
+    case 'fib': {
+      const flags = [words.take().text];
+      while (words.takeIf('.') !== undefined) flags.push(words.take().text);
+      return { fib: { result: words.take().text, flags } };
+    }
+    case 'numgen': {
+      const mode = words.take().text;
+      return { numgen: { mode, ...modulus(words), offset: words.takeIf('offset') ? words.takeNumber() : 0 } };
+    }
+    case 'jhash': {
+      const expr = readExpression(words);
+      return { jhash: { ...modulus(words), expr, ...(words.takeIf('offset') ? { offset: words.takeNumber() } : {}) } };
+    }
+    default:
+      throw new UnreadWords(`${word} is not read`);
+  }
+}
+
+const fields: ReadonlySet<string> = new Set(['saddr', 'daddr', 'protocol', 'nexthdr', 'dport', 'sport']);
+
+function fieldOf({ text }: Word): string {
+  if (!fields.has(text)) throw new UnreadWords(`field ${text} is not read`);
+  return text;
+}
+
+function modulus(words: Words): { readonly mod: number } {
+  words.expect('mod');
+  return { mod: words.takeNumber() };
+}
+
+/** `ct state`, `ct original ip daddr`. */
+function readConnection(words: Words): Json {
+  const dir = words.takeIf('original', 'reply');
+  const family = words.takeIf('ip', 'ip6');
+  const key = [family ?? [], words.take().text].flat().join(' ');
+  return { ct: { key, ...(dir === undefined ? {} : { dir }) } };
+}
+
+/** `@name`, `{ … }`, a value, or a list without spaces. */
+export function readRight(words: Words, isMap: boolean): Json {
+  if (words.next === '{') return { set: readElements(words, isMap) };
+  const word = words.take();
+  const list = word.isQuoted || word.text.startsWith('@') ? [] : word.text.split(',');
+  return list.length > 1 ? list.map((text) => valueOf({ text, isQuoted: false })) : concatenated(word, words);
+}
+
+function concatenated(first: Word, words: Words): Json {
+  const parts = [valueOf(first)];
+  while (words.takeIf('.') !== undefined) parts.push(valueOf(words.take()));
+  return parts.length === 1 ? (parts[0] as Json) : { concat: parts };
+}
+
+/** `{ 10.96.0.1 . tcp . 443 comment "…" : goto a, … }` */
+export function readElements(words: Words, isMap: boolean): readonly Json[] {
+  words.expect('{');
+  const found: Json[] = [];
+  while (words.takeIf('}') === undefined) {
+    const key = withOptions(concatenated(words.take(), words), words);
+    if (isMap) {
+      words.expect(':');
+      found.push([key, readVerdict(words) ?? concatenated(words.take(), words)]);
+    } else found.push(key);
+    if (words.next !== '}') words.expect(',');
+  }
+  return found;
+}
+
+/** What packets and time change of an element, its counter, is left out. */
+function withOptions(val: Json, words: Words): Json {
+  const options: Record<string, Json> = {};
+  for (;;) {
+    const name = words.takeIf('comment', 'timeout', 'expires', 'counter');
+    if (name === undefined) break;
+    if (name === 'counter') {
+      for (const one of ['packets', 'bytes']) if (words.takeIf(one) !== undefined) words.takeNumber();
+    } else options[name] = words.take().text;
+  }
+  return Object.keys(options).length === 0 ? val : { elem: { val, ...options } };
+}
+
+/** `drop`, `goto services`; undefined: another word. */
+export function readVerdict(words: Words): Json | undefined {
+  const plain = words.takeIf('accept', 'drop', 'return', 'continue');
+  if (plain !== undefined) return { [plain]: null };
+  const jump = words.takeIf('jump', 'goto');
+  return jump === undefined ? undefined : { [jump]: { target: words.take().text } };
+}

@@ -1,0 +1,125 @@
+import { readExpression, readRight, readVerdict } from './expressions.ts';
+import { type Json, UnreadWords, valueOf, type Words } from './words.ts';
+
+/** The statements of a rule. What is not read ends them, as `{"text": "…"}`: `readNftRule` names it. */
+export function readStatements(words: Words): readonly Json[] {
+  const found: Json[] = [];
+  while (!words.isAtEnd) {
+    const start = words.at;
+    try {
+      if (words.takeIf('comment') !== undefined) words.take();
+      else found.push(readStatement(words));
+    } catch (error) {
+      if (!(error instanceof UnreadWords)) throw error;
+      return [...found, { text: words.textFrom(start) }];
+    }
+  }
+  return found;
+}
+
+type Reader = (words: Words) => Json;
+
+const readers: Readonly<Record<string, Reader>> = {
+  counter: (words) => {
+    if (words.takeIf('name') !== undefined) return { counter: words.take().text };
+    for (const one of ['packets', 'bytes']) if (words.takeIf(one) !== undefined) words.takeNumber();
+    return { counter: null };
+  },
+  log: (words) => {
+    const options: Record<string, Json> = {};
+    for (let name = words.takeIf(...ofLog); name !== undefined; name = words.takeIf(...ofLog))
+      options[name] = valueOf(words.take());
+    return { log: options };
+  },
+  masquerade: (words) => {
+    if (words.next === 'to') throw new UnreadWords('ports are not read');
+    const flags = /^(?:fully-random|random|persistent)(?:,|$)/.test(words.next) ? words.take().text : undefined;
+    return { masquerade: flags === undefined ? null : { flags: listOf(flags) } };
+  },
+  snat: (words) => ({ snat: { ...familyOf(words), ...target(words) } }),
+  dnat: (words) => ({ dnat: { ...familyOf(words), ...target(words) } }),
+  redirect: (words) => {
+    if (words.takeIf('to') === undefined) return { redirect: null };
+    const [, port] = /^:(\d+)$/.exec(words.take().text) ?? [];
+    if (port === undefined) throw new UnreadWords('it is no port');
+    return { redirect: { port: Number(port) } };
+  },
+  reject: (words) => {
+    if (words.takeIf('with') === undefined) return { reject: null };
+    const type = words.take().text;
+    if (type === 'tcp') {
+      words.expect('reset');
+      return { reject: { type: 'tcp reset' } };
+    }
+    words.takeIf('type');
+    return { reject: { type, expr: words.take().text } };
+  },
+  notrack: () => ({ notrack: null }),
+  update: (words) => readUpdate('update', words),
+  add: (words) => readUpdate('add', words),
+};
+
+const ofLog = ['prefix', 'level', 'group', 'snaplen', 'queue-threshold', 'flags'] as const;
+
+const listOf = (text: string): Json => (text.includes(',') ? text.split(',') : text);
+
+const familyOf = (words: Words): { readonly family?: string } => {
+  const family = words.takeIf('ip', 'ip6');
+  if (words.takeIf('addr') !== undefined) for (const one of ['.', 'port']) words.expect(one);
+  return family === undefined ? {} : { family };
+};
+
+/** `to 10.244.1.5:8080`, `to [fd00::5]:8080`, `to numgen random mod 2 map { … }`. */
+function target(words: Words): { readonly [name: string]: Json } {
+  words.expect('to');
+  const [, bracketed, plain, port] = /^(?:\[([0-9a-f:]+)\]|([0-9.]+|[0-9a-f:]{2,}))(?::(\d+))?$/.exec(words.next) ?? [];
+  const addr = bracketed ?? plain;
+  if (addr !== undefined) {
+    words.take();
+    return { addr, ...(port === undefined ? {} : { port: Number(port) }) };
+  }
+  const key = readExpression(words);
+  words.expect('map');
+  return { addr: { map: { key, data: readRight(words, true) } } };
+}
+
+/** `update @affinity { ip saddr }`, `update @aff4 { ip saddr . … : … }` */
+function readUpdate(op: string, words: Words): Json {
+  const { text: name } = words.take();
+  words.expect('{');
+  const elem = readExpression(words);
+  const data = words.takeIf(':') === undefined ? undefined : readExpression(words);
+  if (words.takeIf('timeout') !== undefined) words.take();
+  words.expect('}');
+  return data === undefined ? { set: { op, elem, set: name } } : { map: { op, elem, data, map: name } };
+}
+
+function readStatement(words: Words): Json {
+  const verdict = readVerdict(words);
+  if (verdict !== undefined) return verdict;
+  const reader = Object.hasOwn(readers, words.next) ? readers[words.next] : undefined;
+  if (reader) {
+    words.take();
+    return reader(words);
+  }
+  const left = readExpression(words);
+  if (words.takeIf('vmap') !== undefined) return { vmap: { key: left, data: readRight(words, true) } };
+  if (words.takeIf('set') !== undefined) return { mangle: { key: left, value: readSum(words) } };
+  const op = words.takeIf('==', '!=', '<', '>', '<=', '>=');
+  const right = readRight(words, false);
+  return { match: { op: op ?? usualOp(left, right), left, right } };
+}
+
+/** `meta mark | 0x00004000`, `0x00000005`, `ct mark` */
+function readSum(words: Words): Json {
+  if (/^\d|^0x/.test(words.next)) return valueOf(words.take());
+  const left = readExpression(words);
+  const sign = words.takeIf('|', '^');
+  return sign === undefined ? left : { [sign]: [left, valueOf(words.take())] };
+}
+
+/** Of states, which are bits, one of several is enough. */
+const usualOp = (left: Json, right: Json): string =>
+  /^\{"ct":\{"key":"(?:state|status)"/.test(JSON.stringify(left)) && !JSON.stringify(right).startsWith('{"set"')
+    ? 'in'
+    : '==';

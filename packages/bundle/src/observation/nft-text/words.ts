@@ -1,0 +1,103 @@
+/** Values of libnftables-json(5). */
+export type Json = string | number | null | readonly Json[] | { readonly [name: string]: Json };
+
+/** A part of a rule that is not read: it stays in the rule as a text. */
+export class UnreadWords extends Error {
+  override readonly name = 'UnreadWords';
+}
+
+export interface Word {
+  readonly text: string;
+  readonly isQuoted: boolean;
+}
+
+/** `"…"` is one word, and so is each brace and comma that no other character follows. */
+const wordForm = /"([^"]*)"|([{}])|([^\s{}",]+(?:,[^\s{}",]+)*)|(,)/g;
+
+export const wordsOf = (text: string): readonly Word[] =>
+  [...text.matchAll(wordForm)].map(([, quoted, brace, plain, comma]) => ({
+    text: quoted ?? brace ?? plain ?? comma ?? '',
+    isQuoted: quoted !== undefined,
+  }));
+
+/** Words that are read one after another. */
+export class Words {
+  readonly #all: readonly Word[];
+  #at = 0;
+
+  constructor(all: readonly Word[]) {
+    this.#all = all;
+  }
+
+  get isAtEnd(): boolean {
+    return this.#at >= this.#all.length;
+  }
+
+  /** The next word, unless it is quoted; `''` at the end. */
+  get next(): string {
+    const word = this.#all[this.#at];
+    return word === undefined || word.isQuoted ? '' : word.text;
+  }
+
+  /** @throws UnreadWords at the end */
+  take(): Word {
+    const word = this.#all[this.#at++];
+    if (!word) throw new UnreadWords('it ends here');
+    return word;
+  }
+
+  /** Takes the next word if it is one of these. */
+  takeIf(...texts: readonly string[]): string | undefined {
+    return texts.includes(this.next) ? this.take().text : undefined;
+  }
+
+  /** @throws UnreadWords for another word */
+  expect(text: string): void {
+    if (this.takeIf(text) === undefined) throw new UnreadWords(`${text} is missing`);
+  }
+
+  /** @throws UnreadWords for a word that is no number */
+  takeNumber(): number {
+    const { text } = this.take();
+    if (!/^\d+$/.test(text)) throw new UnreadWords(`${text} is no number`);
+    return Number(text);
+  }
+
+  /** From a place on, as a text. */
+  textFrom(at: number): string {
+    return this.#all
+      .slice(at)
+      .map(({ text, isQuoted }) => (isQuoted ? `"${text}"` : text))
+      .join(' ');
+  }
+
+  get at(): number {
+    return this.#at;
+  }
+}
+
+const address = /^(?:[0-9.]+|[0-9a-f:.]*:[0-9a-f:.]*)$/;
+
+/** A value: a number, a network, a range of numbers or addresses, or a word. */
+export function valueOf({ text, isQuoted }: Word): Json {
+  if (isQuoted) return text;
+  if (/^\d+$/.test(text)) return Number(text);
+  if (/^0x[0-9a-f]+$/.test(text)) return Number(text);
+  const [, network = '', length] = /^([0-9a-f.:]+)\/(\d+)$/.exec(text) ?? [];
+  if (length !== undefined) return { prefix: { addr: network, len: Number(length) } };
+  const [, low = '', high = ''] = /^([^-]+)-([^-]+)$/.exec(text) ?? [];
+  if (address.test(low) && address.test(high)) return { range: [bare(low), bare(high)] };
+  return text;
+}
+
+const bare = (text: string): Json => (/^\d+$/.test(text) ? Number(text) : text);
+
+/** `3h`, `1d2h30m`, `500ms`: seconds; undefined for another text. */
+export function secondsOf(text: string): number | undefined {
+  if (!/^(?:\d+(?:d|h|ms|m|s))+$/.test(text)) return undefined;
+  const units: Readonly<Record<string, number>> = { d: 86_400, h: 3_600, m: 60, s: 1, ms: 0 };
+  return [...text.matchAll(/(\d+)(ms|[dhms])/g)].reduce(
+    (sum, [, count, unit = '']) => sum + Number(count) * (units[unit] ?? 0),
+    0,
+  );
+}
