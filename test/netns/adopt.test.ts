@@ -1,4 +1,5 @@
 // @module-tag test
+import { readdirSync, readFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { atTier } from '@sluice/testing';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
@@ -29,6 +30,13 @@ function put(mode: 'iptables' | 'nftables'): void {
   writeBundle(`${node.directory}/rendered`, sampleBundle({ services, families: ['ipv4', 'ipv6'], mode }));
 }
 
+/** What receipts say of who serves, in their order. */
+function serving(): readonly unknown[] {
+  const folder = `${node.directory}/receipts`;
+  const names = readdirSync(folder).filter((name) => name.endsWith('.json'));
+  return names.toSorted().map((name) => JSON.parse(readFileSync(`${folder}/${name}`, 'utf8')).serving as unknown);
+}
+
 const adopt = (...more: readonly string[]) =>
   node.sluiced('adopt', '--manifest', node.manifest, '--without-parity', ...more);
 
@@ -42,6 +50,23 @@ const allMoves: readonly Move[] = [
   ['nftables', 'nft', 'nftables'],
 ];
 const moves = atTier({ quick: allMoves.slice(2, 3), all: allMoves });
+
+test('an operator decides about the release of a move', { timeout: 120_000 }, async () => {
+  await node.startKubeProxy('nft');
+  node.writeConfig('nft', 'probation: {seconds: 0, confirm: manual}\n');
+  put('nftables');
+  const decide = (decision: 'confirm' | 'cancel') =>
+    until(`\`sluiced ${decision}\` is taken`, async () => (await node.sluiced(decision)).exitCode === 0);
+  const cancelled = adopt();
+  await decide('cancel');
+  expect(await cancelled).toMatchObject({ stdout: expect.stringContaining('kube-proxy runs as before') });
+  expect(await node.proxies()).not.toBe(0);
+  expect(await node.tables()).toEqual([]);
+  const confirmed = adopt();
+  await decide('confirm');
+  expect(await confirmed).toMatchObject({ exitCode: 0 });
+  expect(await node.proxies()).toBe(0);
+});
 
 describe.each(moves)("from kube-proxy's rules in %s (store %s) to mode %s", (proxy, backend, mode) => {
   beforeEach((context) => needBackend(context, backend));
@@ -71,21 +96,27 @@ describe.each(moves)("from kube-proxy's rules in %s (store %s) to mode %s", (pro
     },
   );
 
-  test('there and back loses no new connection', { timeout: 120_000 }, async () => {
+  test('there and back loses no new connection, and receipts say who serves', { timeout: 120_000 }, async () => {
     await node.startKubeProxy(proxy);
     const before = await node.rules(backend);
     const clients = await Clients.start(node);
-    node.writeConfig(backend);
+    node.writeConfig(backend, `receipts: {directory: ${node.directory}/receipts}\n`);
+    await node.sluiced('keygen');
     put(mode);
     const there = await adopt();
     expect(there).toMatchObject({ exitCode: 0, stdout: expect.stringContaining('adopted: Sluice serves alone') });
     expect(await node.rules(backend)).not.toContain('KUBE-SVC-');
     expect(await node.tables()).not.toContain('table ip kube-proxy');
     expect(await node.proxies()).toBe(0);
+    expect(serving()).toEqual([
+      { mode, kubeProxy: 'runs' },
+      { mode, kubeProxy: 'kept-away' },
+    ]);
     const back = await node.sluiced('adopt', '--undo', '--wait', '20');
     expect(back).toMatchObject({ exitCode: 0, stdout: expect.stringContaining('undone: kube-proxy serves') });
     expect((await node.rules(backend)).split('\n').toSorted()).toEqual(before.split('\n').toSorted());
     expect(await node.tables()).toEqual(proxy === 'nftables' ? ['table ip kube-proxy', 'table ip6 kube-proxy'] : []);
+    expect(serving().at(-1)).toEqual({ mode: null, kubeProxy: 'runs' });
     expect(clients.lost()).toEqual([]);
     expect(clients.served()).toBeGreaterThan(100);
   });
