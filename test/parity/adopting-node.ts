@@ -6,7 +6,7 @@ import { addPods } from '../netns/clients.ts';
 import { until } from '../netns/until.ts';
 import type { KubeItem } from './api-server.ts';
 import { nodeName, nodes } from './clusters.ts';
-import { kubeconfig, ownConfig, serverPort } from './kube-proxy-node.ts';
+import { kubeconfig, ownConfig, serverPort, syncTimeoutMs } from './kube-proxy-node.ts';
 import type { ParityPrograms } from './programs.ts';
 import { Renderer } from './sluice-node.ts';
 
@@ -81,11 +81,11 @@ export class AdoptingNode {
     writeTools(join(dir, 'tools'), store);
     const server = join(import.meta.dirname, 'api-server.ts');
     node.startProgram([process.execPath, server, join(dir, 'objects.json'), String(serverPort)]);
-    await until('the API server listens', async () => existsSync(join(dir, 'api.sock')));
+    await until('the API server listens', async () => existsSync(join(dir, 'api.sock')), syncTimeoutMs);
     await node.startStaticPod(
       `PATH=${dir}/tools:$PATH exec -a kube-proxy ${programs.kubeProxy} --config ${dir}/kube-proxy.config`,
     );
-    await until('kube-proxy has written its rules', () => adopting.hasWritten(mode, store));
+    await until('kube-proxy has written its rules', () => adopting.hasWritten(mode, store), syncTimeoutMs);
     const compare = join(dir, 'compare');
     writeFileSync(compare, `#!/bin/sh\nexec ${process.execPath} ${programPath('sluice')} "$@"\n`, { mode: 0o755 });
     return adopting;
