@@ -1,4 +1,4 @@
-import { printVirtual, virtualKey } from '@sluice/netfilter';
+import { printVirtual } from '@sluice/netfilter';
 import type { Drain, ObservedIpvs, IpvsStep } from './values.ts';
 
 /** How many connections real servers have, active and inactive: by `virtualKey`, then by `10.244.1.5:8080`. */
