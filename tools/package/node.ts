@@ -55,7 +55,7 @@ const isSetting = ([key]: readonly [string, unknown]): boolean =>
   /^(HOME|npm_config_.*|NODE_EXTRA_CA_CERTS|(https?|no)_proxy)$/i.test(key);
 
 /** The sha512 (base64) of a package in a lockfile of pnpm. */
-export function integrityOf(lockfile: string, wanted: string): string | undefined {
+function integrityOf(lockfile: string, wanted: string): string | undefined {
   const lines = lockfile.split('\n');
   const start = lines.findIndex((line) => line === `  ${wanted}:` || line === `  '${wanted}':`);
   return /integrity: sha512-([^,}]+)/.exec(lines[start + 1] ?? '')?.[1];

@@ -124,8 +124,11 @@ const nodeChecks: DocumentChecks<NodeFile> = {
   values: (value) => areValues('node', value),
 };
 
+/** Reads `cluster.yaml`. @param path for the problem's place; an unknown key or a wrong type is one (`BUNDLE_INVALID`) */
 export const readCluster = (path: string, body: string): ClusterFile | Problem =>
   readDocument(path, body, 'Cluster', clusterChecks);
+
+/** Reads `profile.yaml` of a profile, as `readCluster` does. */
 export function readProfile(path: string, body: string): ProfileFile | Problem {
   const profile = readDocument(path, body, 'Profile', profileChecks);
   if (isProblem(profile) || (profile.mode === 'ipvs') === (profile.ipvs !== undefined)) return profile;
@@ -134,6 +137,8 @@ export function readProfile(path: string, body: string): ProfileFile | Problem {
     'the key ipvs is required in mode ipvs, and not allowed in any other',
   );
 }
+
+/** Reads `node.yaml` of a node, as `readCluster` does. */
 export const readNode = (path: string, body: string): NodeFile | Problem =>
   readDocument(path, body, 'Node', nodeChecks);
 

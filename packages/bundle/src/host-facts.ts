@@ -15,6 +15,7 @@ export interface HostFacts extends Machine {
   readonly providesKubeChains: boolean;
 }
 
+/** Bounds of a file of host facts. */
 export const hostFactsLimits = { bytesMax: 1024 * 1024 } as const;
 
 const format = 1;
@@ -77,6 +78,7 @@ export function readHostFacts(file: string, text: string): HostFacts | Problem {
   return facts;
 }
 
+/** The problem of a file of host facts that cannot be used. @param message a sentence without a full stop */
 export function hostFactsProblem(message: string): Problem {
   const hint = 'Write it on that node with `sluiced observe -o FILE`, and read it with a Sluice of the same version';
   return { code: 'HOST_FACTS_INVALID', level: 'error', message, hint };

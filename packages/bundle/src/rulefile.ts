@@ -40,6 +40,7 @@ export function printRuleFile(file: RuleFile): string {
   return lines.length === 0 ? '' : `${lines.join('\n')}\n`;
 }
 
+/** A guard as it stands before a line: `@zone=a,b`, `@nolocal=KUBE-SVL-…`. README.md, "Guards". */
 export function printGuard(guard: Guard): string {
   switch (guard.kind) {
     case 'local':

@@ -20,11 +20,13 @@ export type BundlePath =
     }
   | { readonly kind: 'node'; readonly node: string };
 
+/** Has the digest of a directory that `sluice` wrote; in place last. README.md, "When is a directory a bundle?" */
 export const completeFile = '.sluice-complete';
 /** The whole content of `.sluice-complete`: with anything else a writer is not done, or it is none of ours. */
 export const completeForm = /^sha256:[0-9a-f]{64}\n$/;
 /** What its writer changed last. */
 export const changesFile = '.sluice-changes';
+// Paths below the bundle directory.
 export const clusterFile = 'cluster.yaml';
 export const quarantineFile = 'quarantine.yaml';
 export const profileFile = (profile: string): string => `profiles/${profile}/profile.yaml`;

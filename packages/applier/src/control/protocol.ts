@@ -22,7 +22,7 @@ export const isTooLong = (path: string): boolean => Buffer.byteLength(path) > pa
 const text = v.pipe(v.string(), v.maxLength(256));
 const generationNumber = v.pipe(v.number(), v.integer(), v.minValue(0));
 
-export const decisionSchema = v.variant('kind', [
+const decisionSchema = v.variant('kind', [
   v.strictObject({ kind: v.literal('confirm') }),
   v.strictObject({ kind: v.literal('cancel') }),
   v.strictObject({

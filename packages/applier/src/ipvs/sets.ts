@@ -17,7 +17,7 @@ const names = (['ipv4', 'ipv6'] as const).flatMap((family) => setKeys.map((key) 
 const generationForm = /^SLUICE-NEXT-\d{1,2}$/;
 
 /** The name under which a new generation of a set is filled before it is swapped in. One for each set. */
-export function generationName(set: string): string {
+function generationName(set: string): string {
   return `SLUICE-NEXT-${names.indexOf(set)}`;
 }
 

@@ -1,5 +1,5 @@
 /** The record types of a Service's name. */
-export const recordTypes = { A: 1, AAAA: 28 } as const;
+const recordTypes = { A: 1, AAAA: 28 } as const;
 export type RecordType = keyof typeof recordTypes;
 
 const headerBytes = 12;

@@ -58,7 +58,7 @@ const fileOf = { ipv4: 'iptables.rules', ipv6: 'ip6tables.rules' } as const;
  * iptables.rules`, `sysctl -p sysctl.conf`; in mode ipvs first `ipset restore < ipset.rules`, then `ipvsadm -R < ipvs.rules` and `ip -batch
  * addresses.batch`; in mode nftables `nft -f table.nft`.
  */
-export function nativeFiles(state: NodeState): Readonly<Record<string, string>> {
+function nativeFiles(state: NodeState): Readonly<Record<string, string>> {
   const files: Record<string, string> = {};
   for (const name of familiesOf(state)) {
     const rules = state.families[name];

@@ -223,7 +223,7 @@ function without(quarantined: Readonly<Record<string, string>>, version: string)
 /** The history of a record: what is written to it, and what is decided by it. */
 
 /** The history with one more entry. */
-export function historyWith(
+function historyWith(
   { history }: Pick<NodeRecord, 'history'>,
   at: string,
   entry: Omit<HistoryEntry, 'at'>,
@@ -245,7 +245,7 @@ export function updated(history: readonly HistoryEntry[], to: GenerationRecord, 
 }
 
 /** Marks the last entry: its version is not to blame. */
-export function withoutBlame(history: readonly HistoryEntry[]): HistoryEntry[] {
+function withoutBlame(history: readonly HistoryEntry[]): HistoryEntry[] {
   return history.map((entry, at) => (at === history.length - 1 ? { ...entry, blameless: true } : entry));
 }
 
@@ -254,7 +254,7 @@ export function shortened(text: string): string {
 }
 
 /** Whether a version failed for the same reason so often since it was last accepted that it counts as bad. */
-export function endsTooOften(history: readonly HistoryEntry[], bad: string, because: string): boolean {
+function endsTooOften(history: readonly HistoryEntry[], bad: string, because: string): boolean {
   const since = history.findLastIndex(({ what, version }) => isTaken(what) && version === bad);
   const tries = history.slice(since + 1).filter((one) => one.version === bad && one.because === because).length;
   return tries >= limits.interruptedMax;

@@ -262,7 +262,7 @@ function describeFailures(bad: readonly ProbeResult[], tries: number): string {
 }
 
 /** Checks that the switch is on, and that the entry chains are as loaded or the table of mode nftables is there. Cheap: it reads few chains. @returns what is wrong */
-export async function invariant(plan: TransactionPlan, kernel: Kernel): Promise<string | undefined> {
+async function invariant(plan: TransactionPlan, kernel: Kernel): Promise<string | undefined> {
   if (plan.flip === 'switch') {
     const switchStates = await kernel.switch?.look();
     if (switchStates?.nat !== 'on' || switchStates.filter !== 'on')

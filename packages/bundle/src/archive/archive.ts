@@ -18,7 +18,7 @@ export const archiveLimits = {
 } as const;
 
 /** In an archive of changes: the digest of the base's `SHA256SUMS`. Never in a bundle directory. */
-export const baseDigestFile = '.sluice-base';
+const baseDigestFile = '.sluice-base';
 
 /** The files of a release, or of the part that one node needs. */
 export interface Archive {

@@ -40,6 +40,7 @@ export interface ParityException {
   readonly by: string;
 }
 
+/** Bounds of a parity certificate, which a node reads from a file of others. */
 export const certificateLimits = {
   bytesMax: 1024 * 1024,
   exceptionsMax: 1_000,
@@ -56,7 +57,7 @@ export const certificateLimits = {
 export const secondsOf = (instant: string): number => new Date(instant).getTime() / 1000;
 
 /** `YYYY-MM-DDTHH:MM:SSZ` */
-export const instantOf = (ms: number): string => `${new Date(ms).toISOString().slice(0, 19)}Z`;
+const instantOf = (ms: number): string => `${new Date(ms).toISOString().slice(0, 19)}Z`;
 
 /**
  * Makes the certificate of a report. Documented differences of modes need no acceptance.

@@ -80,6 +80,7 @@ export interface MissingPart {
   readonly why: string;
 }
 
+/** The format that `sluiced observe` writes; a reader refuses any other. */
 export const observationFormat = 1;
 
 /** Bounds of a file and of its parts. README.md, "Observations". */

@@ -123,6 +123,7 @@ function parsed(text: string): unknown {
   }
 }
 
+/** The problem of a file of `sluiced observe` that cannot be used. @param message a sentence without a full stop */
 export function observationProblem(message: string): Problem {
   const hint = 'Write it on the node with `sluiced observe -o FILE`, and read it with a Sluice of the same version';
   return { code: 'OBSERVATION_INVALID', level: 'error', message, hint };

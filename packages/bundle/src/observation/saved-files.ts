@@ -122,6 +122,7 @@ export function observationOf(identity: ObservedIdentity, texts: ToolTexts): Obs
   };
 }
 
+/** The part of an observation that has the rules of one store and family. */
 export const partOf = (store: RuleStoreName, family: Family): `rules-${RuleStoreName}-${Family}` =>
   `rules-${store}-${family}`;
 

@@ -99,4 +99,5 @@ export interface ParityPacket {
   readonly state?: 'established' | 'invalid';
 }
 
+/** The format that `sluice parity -o json` writes; a reader refuses any other. */
 export const parityReportFormat = 1;

@@ -33,6 +33,7 @@ export function signatureFile(label?: string): string {
   return label === undefined ? `${sumsFile}.sig` : `${sumsFile}.${label}.sig`;
 }
 
+/** True for `SHA256SUMS.sig` and `SHA256SUMS.NAME.sig`, the signatures over the digests of a release. */
 export function isSignatureFile(path: string): boolean {
   return signatureForm.test(path);
 }

@@ -58,6 +58,7 @@ export interface Receipt {
   readonly sluiced: string;
 }
 
+/** Bounds of a receipt, which `sluice fleet` reads from files of others. */
 export const receiptLimits = {
   bytesMax: 16 * 1024,
   becauseCharactersMax: 200,

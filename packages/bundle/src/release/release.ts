@@ -45,7 +45,7 @@ export function isSerial(value: unknown): value is number {
 }
 
 /** True for the name of a commit, SHA-1 or SHA-256. */
-export function isCommit(value: unknown): value is string {
+function isCommit(value: unknown): value is string {
   return typeof value === 'string' && /^(?:[0-9a-f]{40}|[0-9a-f]{64})$/.test(value);
 }
 

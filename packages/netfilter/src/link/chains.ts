@@ -28,7 +28,7 @@ export const dispatchChains: Names = {
 };
 
 /** The base chains that the file of a Service may jump to. */
-export const calledChains: Names = { filter: new Set(), nat: new Set(['KUBE-MARK-MASQ']) };
+const calledChains: Names = { filter: new Set(), nat: new Set(['KUBE-MARK-MASQ']) };
 
 /** The base chains of mode ipvs (`iptablesChains` in `pkg/proxy/ipvs/proxier.go`). */
 const ipvsChains: Names = {

@@ -60,6 +60,10 @@ export interface LinkRule extends Pick<Rule, 'chain' | 'target'> {
 
 export type ReadLine = (text: string, family: Family) => LinkRule | RuleError;
 
+/**
+ * Reads one line of a rule file, `-A CHAIN …`, by the closed grammar of `rules`.
+ * @returns the rule with its canonical text, or why the line is refused
+ */
 export function readLine(text: string, family: Family): LinkRule | RuleError {
   const rule = readRule(text, family);
   if (isRuleError(rule)) return rule;

@@ -30,4 +30,5 @@ export function placeOfServer(key: string): string | undefined {
   return address && `${protocol.toLowerCase()} ${address.text} ${port}`;
 }
 
+/** Places, as `placesIn` gives them, in order of text. */
 export const byPlace = (places: Iterable<string>): readonly string[] => [...places].toSorted(compareText);

@@ -95,6 +95,7 @@ export interface TraceNotes {
   readonly met: { rules: number };
 }
 
+/** Notes for one trace, which fills them. @param assumed doubtful rules that are taken to match */
 export const traceNotes = (assumed: Iterable<LiveRule> = []): TraceNotes => ({
   networks: new Set(),
   interfaces: new Set(),

@@ -55,6 +55,7 @@ export function readFrontendKey(key: string): Pick<NftFrontend, 'key' | 'family'
   };
 }
 
+/** A frontend's key in a state and in the maps of the table: `10.96.0.10 . tcp . 80`; of a node port the address is `0.0.0.0` or `::`. */
 export const frontendKey = ({ address, protocol, port }: Pick<NftFrontend, 'address' | 'protocol' | 'port'>): string =>
   `${address} . ${protocol} . ${port}`;
 

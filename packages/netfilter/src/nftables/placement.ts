@@ -60,8 +60,9 @@ export function gateOf({ set, key }: ElementName): ElementName | undefined {
     : { set: `${gate}${set.slice(-1)}`, key: key.split(' . ').slice(0, 3).join(' . ') };
 }
 
+/** In which half of the table a frontend's endpoints are. @param key `frontendKey` */
 export const halfOf = ({ inHalfB }: Pick<Placement, 'inHalfB'>, key: string): Half => (inHalfB.has(key) ? 'b' : 'a');
-export const otherHalf = (half: Half): Half => (half === 'a' ? 'b' : 'a');
+const otherHalf = (half: Half): Half => (half === 'a' ? 'b' : 'a');
 
 /** Everything that the table has for a frontend, by the element's name. */
 export function elementsOf(

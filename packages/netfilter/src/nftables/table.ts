@@ -28,7 +28,7 @@ export const tableEditions = [1, 2, 3, 4] as const;
 export type TableEdition = (typeof tableEditions)[number];
 
 /** What is rendered and loaded. A change of the text is another number. */
-export const tableEdition: TableEdition = 4;
+const tableEdition: TableEdition = 4;
 
 /** Where the newest edition translates destinations. */
 export const nftDnatPriority = -101;

@@ -4,7 +4,7 @@ import { parseCidr } from './cidr.ts';
 import { certain, type ConntrackState, conntrackStates } from './rule.ts';
 
 /** The kernel's maximum for chain names (`XT_EXTENSION_MAXNAMELEN` without the terminator). */
-export const chainBytesMax = 28;
+const chainBytesMax = 28;
 
 const chainForm = /^[A-Z0-9][A-Za-z0-9-]{0,27}$/;
 const interfaceForm = /^[A-Za-z0-9][A-Za-z0-9._-]{0,14}$/;

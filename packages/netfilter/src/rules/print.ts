@@ -45,7 +45,7 @@ export function canonicalRule(text: string): string {
 }
 
 /** `canonicalRule` of a parsed rule. */
-export function canonicalText(rule: Rule): string {
+function canonicalText(rule: Rule): string {
   const matches = rule.matches.filter(
     (match) => !isTransport(match.kind) || 'destinationPort' in match || 'destinationPorts' in match,
   );

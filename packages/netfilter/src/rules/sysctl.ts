@@ -95,7 +95,7 @@ export type SysctlKey = keyof typeof allowed;
 /** All keys of the allow-list, in byte order. */
 export const sysctlKeys = Object.keys(allowed) as readonly SysctlKey[];
 
-export function isSysctlKey(text: string): text is SysctlKey {
+function isSysctlKey(text: string): text is SysctlKey {
   return Object.hasOwn(allowed, text);
 }
 

@@ -70,6 +70,7 @@ export type SetKey = keyof typeof known;
 /** Every set, in byte order of the names for IPv4. */
 export const setKeys = Object.keys(known) as readonly SetKey[];
 
+/** Type and entries of a set of kube-proxy's mode ipvs, by its key (pkg/proxy/ipvs/ipset.go). */
 export function knownSet(key: SetKey): KnownSet {
   return known[key];
 }

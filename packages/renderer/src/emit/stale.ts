@@ -3,7 +3,7 @@ import { readText } from '../load/tree.ts';
 import type { TreePlan } from './tree.ts';
 
 /** Limits of the output of `--check`. */
-export const staleLimits = { filesMax: 50, diffTimeoutMs: 2_000 } as const;
+const staleLimits = { filesMax: 50, diffTimeoutMs: 2_000 } as const;
 
 /**
  * Prints unified diffs from the directory to the rendered files.

@@ -45,7 +45,7 @@ export interface CommonOptions {
   readonly output?: string;
 }
 
-export const defaultConfigPath = '/etc/sluice/sluiced.yaml';
+const defaultConfigPath = '/etc/sluice/sluiced.yaml';
 
 /**
  * Loads the config of a command: the file given with -c, or the default file if it exists, or the defaults for the node given with --node.

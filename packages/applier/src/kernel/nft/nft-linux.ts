@@ -151,7 +151,7 @@ function ownedReason({ stderr }: Pick<ToolResult, 'stderr'>): string | undefined
  * nft 1.0.6 dies where it meets a set that nft 1.1.3 made, in whatever table: nothing can be written then.
  * @returns why a tool crashed, as a predicate; undefined: it did not
  */
-export function crashReason({ exitCode, why }: Pick<ToolResult, 'exitCode' | 'why'>): string | undefined {
+function crashReason({ exitCode, why }: Pick<ToolResult, 'exitCode' | 'why'>): string | undefined {
   return exitCode === undefined && /SIGSEGV|SIGABRT|SIGBUS/.test(why)
     ? `crashed (${why}): a newer nft writes in this network namespace; install an nft of at least that version`
     : undefined;

@@ -21,7 +21,7 @@ export interface TreeBranch<T> {
 }
 
 /** The most rules that a packet tests one by one. */
-export const leafMax = 16;
+const leafMax = 16;
 
 /**
  * Splits keys into a tree that is balanced by weight for any set of keys: a fork carves off the deepest prefixes that hold at

@@ -4,7 +4,7 @@ import { refusal } from '../check.ts';
 import type { Dispatch } from './dispatch.ts';
 
 /** The limits of a program, for any set of addresses. */
-export const treeLimits = {
+const treeLimits = {
   /** Chains from the top of a dispatch tree to its leaf. */
   levelsMax: 6,
   /** Rules that a packet is tested against in a dispatch tree. */

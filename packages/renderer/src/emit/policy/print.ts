@@ -4,7 +4,7 @@ import { sarifOf } from './sarif.ts';
 import { textOf } from './text.ts';
 import type { PolicyReport } from './report.ts';
 
-export const policyFormats = ['text', 'json', 'sarif', 'junit', 'markdown'] as const;
+const policyFormats = ['text', 'json', 'sarif', 'junit', 'markdown'] as const;
 export type PolicyFormat = (typeof policyFormats)[number];
 
 /** Prints the findings of the policy for a bundle. */

@@ -13,7 +13,7 @@ export interface DiffSize {
  * The limits of GitHub for a diff: "Limits for viewing content and diffs in a repository". Above one of them the web page hides the
  * content of files.
  */
-export const webLimits = { files: 300, lines: 20_000, bytes: 1_000_000 } as const satisfies DiffSize;
+const webLimits = { files: 300, lines: 20_000, bytes: 1_000_000 } as const satisfies DiffSize;
 
 /** Measures the diff of two bundles in Git's format. */
 export function diffSize(old: BundleFiles, fresh: BundleFiles): DiffSize {

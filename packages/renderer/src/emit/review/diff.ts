@@ -10,7 +10,7 @@ import { foldDestinations } from './fold.ts';
 import { settingLines } from './settings.ts';
 import { destinationText, nodesText, outcomeText, sourceText, verdictText } from '../../review/report/words.ts';
 
-export const diffFormats = ['text', 'json', 'markdown'] as const;
+const diffFormats = ['text', 'json', 'markdown'] as const;
 export type DiffFormat = (typeof diffFormats)[number];
 
 /** The maximum number of flows in a report; it counts the rest, and JSON has all. */

@@ -100,7 +100,7 @@ function versionOf(kubeProxyVersion: string): Pick<Profile, 'kubeProxyVersion'> 
 }
 
 /** The CIDRs of a list, the first of each family. */
-export function byFamily(cidrs: readonly string[]): PerFamily<string> {
+function byFamily(cidrs: readonly string[]): PerFamily<string> {
   const first = (family: 'ipv4' | 'ipv6'): string | undefined =>
     cidrs.find((cidr) => parseCidr(cidr)?.family === family);
   const [ipv4, ipv6] = [first('ipv4'), first('ipv6')];

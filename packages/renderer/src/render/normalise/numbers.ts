@@ -114,7 +114,7 @@ export function wantsNodePorts(service: ReadService): boolean {
 }
 
 /** Whether a Service gets a health-check node port (`NeedsHealthCheck`). */
-export function wantsHealthPort(service: ReadService): boolean {
+function wantsHealthPort(service: ReadService): boolean {
   return service.type === 'LoadBalancer' && service.externalTrafficPolicy === 'Local';
 }
 

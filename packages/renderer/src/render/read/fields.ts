@@ -96,7 +96,7 @@ export function emptyIn(spot: FieldSpot, key: string): FieldSpot {
 const nothing: readonly never[] = [];
 
 /** The items of a list; none when it is absent or (with a problem) of another type. */
-export function listIn(spot: FieldSpot, key: string): readonly Json[] {
+function listIn(spot: FieldSpot, key: string): readonly Json[] {
   const value = valueIn(spot, key);
   if (value === undefined) return nothing;
   if (Array.isArray(value)) return value as readonly Json[];

@@ -40,7 +40,7 @@ export function usesOf(port: ServicePort, here: PortOfFamily): Uses {
 }
 
 /** Whether an endpoint terminates but still serves: used only if no ready one is left (KEP-1669). */
-export function isTerminatingButServing(endpoint: Endpoint): boolean {
+function isTerminatingButServing(endpoint: Endpoint): boolean {
   return endpoint.serving && endpoint.terminating;
 }
 

@@ -27,7 +27,7 @@ export type IptablesBackend = (typeof backends)[number];
  * 100 Services, as `sluiced` loads them; in layout `tree` 3.2 s and 4.0 s. All grow linearly with the rules; an empty load costs the
  * start of a process. A later change costs far less with nf_tables, and a full load with legacy.
  */
-export const loadModel = {
+const loadModel = {
   startSeconds: 0.02,
   secondsPerRule: {
     flat: { nft: 8.8 / 230_000, legacy: 2.5 / 230_000 },

@@ -88,7 +88,7 @@ const rangesOf = (port: string, old: PortFacts | undefined, fresh: PortFacts | u
   lists('source-range', port, old?.sourceRanges, fresh?.sourceRanges);
 
 /** `10.244.1.5:8080 on node-a in zone-a` */
-export function endpointText({ text, node, zone }: EndpointFacts): string {
+function endpointText({ text, node, zone }: EndpointFacts): string {
   return `${text}${node === undefined ? '' : ` on ${node}`}${zone === undefined ? '' : ` in ${zone}`}`;
 }
 

@@ -3,7 +3,7 @@ import type { HeaderNote } from '../bundle/header.ts';
 import type { BundleView } from '../bundle/view.ts';
 
 /** What can fail on its own. */
-export const placeKinds = ['zone', 'node', 'endpoint'] as const;
+const placeKinds = ['zone', 'node', 'endpoint'] as const;
 
 /** One thing that fails: a node with all on it, a zone with all its nodes, or an endpoint. */
 export interface FailedPlace {

@@ -132,7 +132,7 @@ export function commonDestinations(view: BundleView, profile: string, family: Fa
  * in a CIDR of the profile are dropped. Two sets of networks that differ do so from the start of one network, or from the end of one:
  * the first free address at each is enough.
  */
-export function unallocatedIn(view: BundleView, profile: string, family: Family): readonly Destination[] {
+function unallocatedIn(view: BundleView, profile: string, family: Family): readonly Destination[] {
   const [name] = view.profiles.get(profile)?.mode === 'nftables' ? nodesOfProfile(view, profile) : [];
   if (name === undefined) return [];
   const { addresses } = view.index(profile, family);

@@ -1,5 +1,5 @@
 /** Levels of rules: `error` fails the command, `warning` fails it with --strict, `off` disables a rule. */
-export const policyLevels = ['error', 'warning', 'note', 'off'] as const;
+const policyLevels = ['error', 'warning', 'note', 'off'] as const;
 export type PolicyLevel = (typeof policyLevels)[number];
 /** The level of a finding. */
 export type FindingLevel = Exclude<PolicyLevel, 'off'>;

@@ -29,7 +29,7 @@ export interface ClusterFrontend extends Pick<Packet, 'family' | 'destination' |
 }
 
 /** The ClusterIP of each port of a Service in a profile, by key, IPv4 first. */
-export function clusterFrontends(view: BundleView, profile: string, service: string): readonly ClusterFrontend[] {
+function clusterFrontends(view: BundleView, profile: string, service: string): readonly ClusterFrontend[] {
   const found = new Map<string, ClusterFrontend>();
   for (const family of families)
     for (const port of factsIn(view, { profile, service, family })?.ports ?? [])
