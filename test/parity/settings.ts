@@ -99,6 +99,8 @@ export const nftablesSettings: readonly [ProxySetting, ...ProxySetting[]] = [
   inNftables({
     title: 'pods by the prefix of their interfaces',
     ...local('InterfaceNamePrefix', { interfaceNamePrefix: 'pod' }),
+    // kube-proxy 1.31 writes no rules with it.
+    since: '1.34',
   }),
   inNftables({ title: 'node ports on the primary address', ...nodePorts('primary') }),
   inNftables({ title: 'no external IPs', config: { featureGates: { AllowServiceExternalIPs: false } }, since: '1.37' }),
