@@ -68,11 +68,11 @@ describe.each(detours)(
       node.writeConfig(at);
       put(via);
       expect(await adopt()).toMatchObject({ exitCode: 0, stderr: '' });
-      if (via === 'nftables') {
-        put('iptables');
-        expect(await node.sluiced('apply', `${node.directory}/rendered`)).toMatchObject({ exitCode: 0 });
-      }
-      if (at !== to) expect(await node.sluiced('backend', to)).toMatchObject({ exitCode: 0 });
+      const detour: (readonly string[])[] = [];
+      if (via === 'nftables') detour.push(['apply', `${node.directory}/rendered`]);
+      if (at !== to) detour.push(['backend', to]);
+      put('iptables');
+      for (const back of detour) expect(await node.sluiced(...back)).toMatchObject({ exitCode: 0 });
       node.writeConfig(to);
       expect(await node.rules(to)).toContain('SLUICE-SERVICES');
       expect(await node.rules(to === 'nft' ? 'legacy' : 'nft')).not.toContain('SLUICE-SERVICES');

@@ -6,7 +6,7 @@ let node: Scene;
 let seen: string[];
 
 /** Records when the tables are read, and when the switch sends packets to the new rules. */
-function watched(rules: string | undefined = undefined): void {
+function watched(rules?: string): void {
   node = scene(rules === undefined ? {} : { rules: { ipv4: rules } });
   node.layout = 'tree';
   seen = [];

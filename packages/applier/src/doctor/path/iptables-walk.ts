@@ -30,7 +30,8 @@ export function walkIptables(table: SavedTable, hook: string, packet: HookPacket
   const met: Meeting[] = [];
   const left = walkChain(rulesOf({ table, hook, packet, isOwn }, hook), ({ text }, decision, isCertain) => {
     const kind = decision !== 'accept' ? decision : exempts(table, hook) ? 'exempt' : undefined;
-    if (kind) met.push({ kind, isCertain, rule: `${tool(table)} ${text}`, fix: removal(table, text), table: table.table });
+    if (kind)
+      met.push({ kind, isCertain, rule: `${tool(table)} ${text}`, fix: removal(table, text), table: table.table });
   });
   if (!left.isEnded && chain.policy === 'DROP') {
     met.push({
