@@ -25,21 +25,21 @@ import { executablesBench } from './executables.ts';
 import { trafficBench } from './traffic.ts';
 import { watchBench } from './watch.ts';
 
-const usage = `Usage: ./dev bench
+const usage = `Usage: ./dev bench [PART…]
 
-Prints every figure with its target and the ratio to a baseline of the same run. It takes most of an hour; as root it measures rules in
+Prints every figure with its target and the ratio to a baseline of the same run. All parts take most of an hour; as root they measure rules in
 kernels, too, in namespaces of their own.
+
+Parts: PARTS
+
+Examples:
+  ./dev bench
+  ./dev bench review report
 
   SLUICE_BENCH_ROUNDS=N  runs of each (default: 3)
 
 ./dev bench parity compares with the real kube-proxy: ./dev bench parity --help
 `;
-if (process.argv.length > 2) {
-  const isHelp = ['--help', '-h'].includes(process.argv[2] ?? '');
-  (isHelp ? process.stdout : process.stderr).write(usage);
-  process.exit(isHelp ? 0 : 2);
-}
-
 const root = join(import.meta.dirname, '../..');
 const sluice = join(root, 'bin/sluice');
 const node = process.execPath;
@@ -160,37 +160,48 @@ function oneEndpoint(services: number): void {
   );
 }
 
+const large: ClusterShape = { services: 10_000, endpointsPerService: 5, nodes: 1 };
+
+const parts: Readonly<Record<string, () => void | Promise<void>>> = {
+  startup,
+  executables: () => executablesBench(root, join(scratch, 'executables'), rounds),
+  render: async () => {
+    await renderJson('10,000 Services with 50,000 endpoints from JSON, 1 node', large, 'under 3 s and 1 GB');
+    await renderJson(
+      'the same for 1,000 nodes and a DaemonSet with Local policy',
+      { ...large, nodes: 1000 },
+      'under 6 s, 41,000 files or fewer per two profiles',
+    );
+  },
+  yaml: () => readYaml(large),
+  archive: () => archiveBench(10_000, rounds),
+  review: () => review(sluice, scratch, rounds),
+  report: () => reportBench(sluice, scratch, rounds),
+  questions: () => questions(sluice, scratch, rounds),
+  endpoint: () => [1000, 10_000].forEach(oneEndpoint),
+  inbox: () => inboxBench(10_000),
+  cold: () => coldBench(10_000),
+  node: () => nodeBench(10_000),
+  doctor: () => doctorBench(10_000, rounds),
+  traffic: () => trafficBench(10_000, 250_000),
+  comments: () => commentsBench(10_000),
+  watch: () => watchBench(sluice, { ...large, nodes: 100 }),
+  kernel: () => kernelBench(sluice),
+  rehearsal: () => rehearsalBench(10_000),
+  ipvs: () => ipvsBench(10_000),
+  phases: () => phasesBench([1_000, 10_000], ['nftables', 'iptables']),
+  nftables: () => nftablesBench([1_000, 10_000, 45_000], rounds),
+};
+
+const asked = process.argv.slice(2);
+const unknown = asked.filter((part) => !Object.hasOwn(parts, part));
+if (unknown.length > 0) {
+  const isHelp = unknown.some((word) => ['--help', '-h'].includes(word));
+  const text = usage.replace('PARTS', Object.keys(parts).join(', '));
+  (isHelp ? process.stdout : process.stderr).write(isHelp ? text : `error: bench has no part ${unknown[0]}\n\n${text}`);
+  process.exit(isHelp ? 0 : 2);
+}
 process.stdout.write(
   `node ${process.version}, ${cpus().length} × ${cpus()[0]?.model ?? 'unknown processor'}, median of ${rounds} interleaved runs\n\n`,
 );
-await startup();
-await executablesBench(root, join(scratch, 'executables'), rounds);
-await renderJson(
-  '10,000 Services with 50,000 endpoints from JSON, 1 node',
-  { services: 10_000, endpointsPerService: 5, nodes: 1 },
-  'under 3 s and 1 GB',
-);
-await renderJson(
-  'the same for 1,000 nodes and a DaemonSet with Local policy',
-  { services: 10_000, endpointsPerService: 5, nodes: 1000 },
-  'under 6 s, 41,000 files or fewer per two profiles',
-);
-await readYaml({ services: 10_000, endpointsPerService: 5, nodes: 1 });
-await archiveBench(10_000, rounds);
-await review(sluice, scratch, rounds);
-await reportBench(sluice, scratch, rounds);
-await questions(sluice, scratch, rounds);
-oneEndpoint(1000);
-oneEndpoint(10_000);
-await inboxBench(10_000);
-coldBench(10_000);
-nodeBench(10_000);
-doctorBench(10_000, rounds);
-trafficBench(10_000, 250_000);
-commentsBench(10_000);
-await watchBench(sluice, { services: 10_000, endpointsPerService: 5, nodes: 100 });
-await kernelBench(sluice);
-await rehearsalBench(10_000);
-await ipvsBench(10_000);
-phasesBench([1_000, 10_000], ['nftables', 'iptables']);
-await nftablesBench([1_000, 10_000, 45_000], rounds);
+for (const [name, run] of Object.entries(parts)) if (asked.length === 0 || asked.includes(name)) await run();
