@@ -16,7 +16,7 @@ import {
   type ResolvedVirtualFile,
 } from '@sluice/netfilter';
 import type { ClusterFile, NodeFile, ProfileFile } from './documents.ts';
-import { fileDigest } from './seal.ts';
+import { fileDigest } from './seal/seal.ts';
 import { type Head, ResolveCache } from './resolve-cache.ts';
 import type { RuleScope } from './rule-files.ts';
 import { fillVariables, type Scope, valueOf } from './resolve.ts';

@@ -12,7 +12,7 @@ import { FileCache } from './file-cache.ts';
 import { profileOn } from './resolve.ts';
 import { ruleFileFormat } from './rule-files.ts';
 import { type BundleFiles, changedFiles } from './source.ts';
-import { TextsDigest } from './texts-digest.ts';
+import { TextsDigest } from './seal/texts-digest.ts';
 import { baseFile, clusterFile, nodeFile, profileFile } from './tree.ts';
 import { virtualFileFormat } from './virtual/files.ts';
 

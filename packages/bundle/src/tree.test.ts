@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { isOutsideTree, readPath } from './tree.ts';
-import { completeText, fileDigest, sumsText, treeDigest } from './seal.ts';
+import { completeText, fileDigest, sumsText, treeDigest } from './seal/seal.ts';
 
 test.each([
   ['cluster.yaml', { kind: 'cluster' }],

@@ -1,7 +1,7 @@
 import type { Problem } from '@sluice/netfilter';
 import { isReleaseFile, sumsFile } from '../release/names.ts';
 import { readSums } from '../release/sums.ts';
-import { fileDigest } from '../seal.ts';
+import { fileDigest } from '../seal/seal.ts';
 import { readPath } from '../tree.ts';
 import type { Archive } from './archive.ts';
 

@@ -3,7 +3,7 @@ import { isProblem, ownAddress, readProfile, readCluster } from '../documents.ts
 import { nodesOf, summariseNode } from '../node.ts';
 import { ResolveCache } from '../resolve-cache.ts';
 import type { BundleFiles } from '../source.ts';
-import { fileDigest } from '../seal.ts';
+import { fileDigest } from '../seal/seal.ts';
 import { clusterFile, readPath } from '../tree.ts';
 import { releaseFile, wavesFile } from './names.ts';
 import type { Release, ReleaseFeature, ReleaseProfile } from './release.ts';

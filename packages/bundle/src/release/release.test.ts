@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { fileDigest } from '../seal.ts';
+import { fileDigest } from '../seal/seal.ts';
 import type { BundleFiles } from '../source.ts';
 import { ipvsBundle } from '../virtual/bundle.fixture.ts';
 import { nftBundle, nftServices } from '../virtual/nft.fixture.ts';

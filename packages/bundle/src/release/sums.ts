@@ -1,5 +1,5 @@
 import { compareText } from '@sluice/netfilter';
-import { sumsText } from '../seal.ts';
+import { sumsText } from '../seal/seal.ts';
 import { clusterFile, readPath } from '../tree.ts';
 import { isSealedFile } from './names.ts';
 

@@ -1,4 +1,4 @@
-import { completeForm, readPath } from './tree.ts';
+import { completeForm, readPath } from '../tree.ts';
 
 /**
  * How far back a writer tells: so many publications, and so many paths in all of them. A reader that has missed more compares folders.

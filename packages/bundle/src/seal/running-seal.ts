@@ -1,7 +1,7 @@
 import { compareText } from '@sluice/netfilter';
 import { fileDigest } from './seal.ts';
 import { TextsDigest } from './texts-digest.ts';
-import { isOutsideTree } from './tree.ts';
+import { isOutsideTree } from '../tree.ts';
 
 const lineOf = (path: string, text: string): string => `${fileDigest(text)}  ${path}\n`;
 

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { changesBetween, changesBytesMax, RecentChanges } from './recent-changes.ts';
-import { serviceFile } from './tree.ts';
+import { serviceFile } from '../tree.ts';
 
 const complete = (n: number): string => `sha256:${n.toString(16).padStart(64, '0')}\n`;
 const path = (name: string): string => serviceFile('default', 'shop', name, 'nft');

@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto';
 import { compareText } from '@sluice/netfilter';
-import { isOutsideTree } from './tree.ts';
+import { isOutsideTree } from '../tree.ts';
 
 /** SHA-256 of a file's bytes, lower-case hex. */
 export function fileDigest(content: string | Uint8Array): string {
