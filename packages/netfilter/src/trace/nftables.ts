@@ -7,7 +7,7 @@ import { type NftTableOptions, tableOptions } from '../nftables/table.ts';
 import { perObject } from '../per-object.ts';
 import { type Address, isLoopback, parseAddress } from '../rules/address.ts';
 import { type Cidr, isInCidr, networkOf } from '../rules/cidr.ts';
-import type { HookName, TraceFlow } from './flow.ts';
+import type { HookName, TraceFlow, Trail } from './flow.ts';
 import type { Packet } from './packet.ts';
 
 type Kind = 'pods' | 'keep' | 'node' | 'cidr';
@@ -40,15 +40,8 @@ const sharedOf = perObject((frontends: NftState['frontends']): SharedAddresses =
   return { clusterIPs, here };
 });
 
-const addressOf = (endpoint: string): string => endpoint.slice(0, endpoint.indexOf(' '));
-
-/** The addresses of a list, parsed once for many packets. */
-const destinationsOf = perObject((list: readonly string[]): readonly (Address | undefined)[] =>
-  list.map((endpoint) => parseAddress(addressOf(endpoint))),
-);
-
 /** The first slot of each endpoint, and how many it has. */
-const placesOf = perObject((slots: readonly string[]): ReadonlyMap<string, { first: number; count: number }> => {
+function placesOf(slots: readonly string[]): ReadonlyMap<string, { first: number; count: number }> {
   const places = new Map<string, { first: number; count: number }>();
   for (const [slot, endpoint] of slots.entries()) {
     const place = places.get(endpoint);
@@ -56,7 +49,62 @@ const placesOf = perObject((slots: readonly string[]): ReadonlyMap<string, { fir
     else places.set(endpoint, { first: slot, count: 1 });
   }
   return places;
-});
+}
+
+/** What a list of a frontend does to packets: one of these. */
+interface Choice {
+  readonly destination: Address;
+  readonly port: number;
+  /** Of new clients. */
+  readonly share: number;
+  /** `10.244.1.5:8080`: what session affinity remembers. */
+  readonly printed: string;
+  /** The map that decides, without the family, and its element. */
+  readonly map: string;
+  readonly element: string;
+}
+
+/** The lists of a frontend, and the names of their chains. */
+interface Lists extends ReturnType<typeof listNames> {
+  readonly all: readonly Choice[];
+  readonly ofNode: readonly Choice[];
+}
+
+/** Read once for all packets to a frontend: all have the same choice. */
+const listsOf = perObject(
+  (frontend: NftFrontend): Lists => ({
+    ...listNames(frontend, 'a'),
+    all: choicesIn(frontend, false),
+    ofNode: choicesIn(frontend, true),
+  }),
+);
+
+/** One choice per endpoint that has slots, its share by their number; the first of them is shown. */
+function choicesIn(frontend: NftFrontend, isLocal: boolean): readonly Choice[] {
+  const { key, address, protocol, port: from, affinitySeconds } = frontend;
+  const list = isLocal ? frontend.local : frontend.endpoints;
+  const slots = slotsOf(frontend, list);
+  const ids = affinitySeconds === undefined ? undefined : endpointIds(list);
+  const placed = placesOf(slots);
+  return list.flatMap((endpoint) => {
+    const end = endpoint.indexOf(' ');
+    const destination = parseAddress(endpoint.slice(0, end));
+    const place = placed.get(endpoint);
+    if (!destination || !place) return [];
+    const slot = slotOf(place.first, 'a', isLocal);
+    return [
+      {
+        destination,
+        port: Number(endpoint.slice(endpoint.lastIndexOf(' ') + 1)),
+        share: place.count / slots.length,
+        printed: printNftEndpoint(endpoint),
+        ...(ids
+          ? { map: isLocal ? 'lid' : 'id', element: `${key} . ${ids.get(endpoint)} : ${endpoint}` }
+          : { map: protocol, element: `${address} . ${from} . ${slot} : ${endpoint}` }),
+      },
+    ];
+  });
+}
 
 /** The frontends that packets met, read once for many packets. */
 const metIn = perObject((_frontends: NftState['frontends']) => new Map<string, NftFrontend>());
@@ -138,7 +186,7 @@ export class NftTable {
   /** @returns undefined if no element matches */
   #serve(flow: TraceFlow, frontend: NftFrontend): readonly TraceFlow[] | undefined {
     const { key, outside, endpoints, local } = frontend;
-    const { list, localList } = listNames(frontend, 'a');
+    const { list, localList } = listsOf(frontend);
     if (outside === 'local' && this.#isOutside(flow) && !this.#isLocal(flow.source)) {
       if (local.length > 0) return this.#choose(this.#hit(flow, 'out', `${key} : goto ${localList}`), frontend, true);
       if (endpoints.length > 0) return [this.#hit(flow, 'out', `${key} : accept`)];
@@ -148,30 +196,21 @@ export class NftTable {
   }
 
   /**
-   * The chain of a list: one flow per endpoint, its share by its slots, of which the first is shown; with session affinity a known client
-   * keeps its own. By hash or in turn the shares are those over many clients.
+   * The chain of a list: one flow per endpoint; with session affinity a known client keeps its own. By hash or in turn the shares are those
+   * over many clients.
    */
   #choose(flow: TraceFlow, frontend: NftFrontend, isLocal: boolean): readonly TraceFlow[] {
-    const { key, address, protocol, port, affinitySeconds } = frontend;
-    const list = isLocal ? frontend.local : frontend.endpoints;
-    const slots = slotsOf(frontend, list);
-    const isKnown = (endpoint: string): boolean => printNftEndpoint(endpoint) === this.#packet.remembers;
-    const kept = affinitySeconds === undefined ? undefined : list.find(isKnown);
-    const ids = affinitySeconds === undefined ? undefined : endpointIds(list);
-    const destinations = destinationsOf(list);
-    const placed = placesOf(slots);
-    return list.flatMap((endpoint, at) => {
-      const destination = destinations[at];
-      const { first, count } = placed.get(endpoint) ?? { first: 0, count: 0 };
-      if (!destination || count === 0 || (kept !== undefined && endpoint !== kept)) return [];
-      const chosen = ids
-        ? this.#hit(flow, isLocal ? 'lid' : 'id', `${key} . ${ids.get(endpoint)} : ${endpoint}`)
-        : this.#hit(flow, protocol, `${address} . ${port} . ${slotOf(first, 'a', isLocal)} : ${endpoint}`);
-      const share = kept === undefined ? count / slots.length : 1;
-      return [
-        { ...chosen, destination, port: portOf(endpoint), translated: true, probability: flow.probability * share },
-      ];
-    });
+    const { all, ofNode } = listsOf(frontend);
+    const choices = isLocal ? ofNode : all;
+    const { remembers } = this.#packet;
+    const hasAffinity = remembers !== undefined && frontend.affinitySeconds !== undefined;
+    const kept = hasAffinity ? choices.find(({ printed }) => printed === remembers) : undefined;
+    return kept ? [this.#translate(flow, kept, 1)] : choices.map((one) => this.#translate(flow, one, one.share));
+  }
+
+  #translate(flow: TraceFlow, { destination, port, map, element }: Choice, share: number): TraceFlow {
+    const trail = this.#trail(flow, map, element);
+    return { ...flow, destination, port, translated: true, probability: flow.probability * share, trail };
   }
 
   /** Chain `masquerade`: by the address and port that the connection was meant for. */
@@ -272,9 +311,10 @@ export class NftTable {
   }
 
   #hit(flow: TraceFlow, set: string, rule: string): TraceFlow {
-    const hit = { table: 'nftables', chain: `${set}${this.#n}`, rule } as const;
-    return { ...flow, trail: { hit, before: flow.trail } };
+    return { ...flow, trail: this.#trail(flow, set, rule) };
+  }
+
+  #trail({ trail: before }: TraceFlow, set: string, rule: string): Trail {
+    return { hit: { table: 'nftables', chain: `${set}${this.#n}`, rule }, before };
   }
 }
-
-const portOf = (endpoint: string): number => Number(endpoint.slice(endpoint.lastIndexOf(' ') + 1));
