@@ -47,7 +47,12 @@ export function isInCidr(address: Address, cidr: Cidr): boolean {
 
 /** Reads a network, or an address as the network of it alone. */
 export function networkOf(text: string): Cidr | undefined {
-  return parseCidr(text.includes('/') ? text : `${text}/${text.includes(':') ? 128 : 32}`);
+  if (text.includes('/')) return parseCidr(text);
+  const address = parseAddress(text);
+  if (!address) return undefined;
+  const { family, words } = address;
+  const prefix = prefixMax[family];
+  return { family, words, prefix, text: `${address.text}/${prefix}`, hostBits: false };
 }
 
 /** One network after another is compared with many addresses. */
