@@ -1,4 +1,4 @@
-import type { Family, Mode } from '@sluice/netfilter';
+import { type Family, type Mode, perKey } from '@sluice/netfilter';
 import type { Destination } from '../flows/flow.ts';
 import { type HeaderNotes, notesFor, notesOf, type PortNote } from '../bundle/header.ts';
 import { commentBlockAt, serviceOf } from '../bundle/files.ts';
@@ -24,6 +24,8 @@ export interface Claim {
   readonly destination: Destination;
 }
 
+const notesAt = perKey<BundleView, HeaderNotes>();
+
 /**
  * The declarations of all Services of a profile in a family. In mode ipvs all files of a Service have the same comment block.
  * @throws ReviewStopped for a file that nodes would refuse
@@ -34,7 +36,9 @@ export function declaredIn(view: BundleView, profile: string, family: Family): r
   for (const path of view.index(profile, family).paths) {
     const service = serviceOf(path);
     if (mode === 'ipvs' && toolAt(path).tool !== 'ipvs' && found.has(service)) continue;
-    const notes = notesFor(family, notesOf(commentBlockAt(view, path)));
+    // One comment block for both families.
+    const whole = notesAt(view, path, () => notesOf(commentBlockAt(view, path)));
+    const notes = notesFor(family, whole);
     if (notes.ports.length > 0) found.set(service, { service, mode, notes });
   }
   return [...found.values()];
