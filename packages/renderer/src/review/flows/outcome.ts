@@ -82,6 +82,8 @@ function serversOn({ path }: Outcome, ipvs: IpvsState): readonly VirtualServer[]
 function branchesOf(outcomes: readonly Outcome[]): readonly Branch[] {
   return outcomes
     .map(({ verdict, to, masquerade, probability, path }): Branch => {
+      // Nearly all branches lead to an endpoint.
+      if (to !== undefined && verdict !== 'reject') return { verdict, to, masquerade, share: probability };
       const reject = verdict === 'reject' ? rejection(path) : undefined;
       return {
         verdict,
@@ -96,11 +98,19 @@ function branchesOf(outcomes: readonly Outcome[]): readonly Branch[] {
 
 /** Shares to seven digits: rules give probabilities to ten, of which the kernel keeps 31 bits. */
 function keyOf(branches: readonly Branch[]): string {
-  return branches.map((branch) => `${labelOf(branch)} ${branch.to ?? ''} ${branch.share.toFixed(7)}`).join(' | ');
+  return branches.map((branch) => `${labelOf(branch)} ${branch.to ?? ''} ${shareText(branch.share)}`).join(' | ');
+}
+
+/** The last share as a text: endpoints of one list mostly have equal ones. */
+let lastShare = { share: 1, text: (1).toFixed(7) };
+
+function shareText(share: number): string {
+  if (lastShare.share !== share) lastShare = { share, text: share.toFixed(7) };
+  return lastShare.text;
 }
 
 const labelOf = ({ verdict, masquerade, reject }: Branch): string =>
-  [masquerade ? 'masquerade' : '', verdict, reject ?? ''].filter(Boolean).join(' ');
+  `${masquerade ? 'masquerade ' : ''}${verdict}${reject === undefined ? '' : ` ${reject}`}`;
 
 function rejection(path: readonly RuleHit[]): string | undefined {
   const last = path.at(-1);
