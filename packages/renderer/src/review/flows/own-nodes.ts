@@ -25,12 +25,14 @@ interface GuardedText {
  * @param declared own nodes that lines of a wrong bundle may not name
  */
 export function ownNodesOf(slices: readonly FilesOfView[], declared: OwnNodes = new Map()): OwnNodes {
-  const found = new Map([...declared].map(([address, names]) => [address, new Set(names)]));
+  const found = new Map(declared);
   for (const { view, paths } of slices)
     for (const path of paths)
       if (toolAt(path).tool === 'nft')
+        // Files nearly always name the same nodes as declared.
         for (const [address, names] of ownNodesIn(virtualAt(view, path)))
-          for (const name of names) addTo(found, address, name);
+          for (const name of names)
+            if (found.get(address)?.has(name) !== true) found.set(address, new Set(found.get(address)).add(name));
   return found;
 }
 

@@ -29,6 +29,7 @@ import type { BundleView } from '../bundle/view.ts';
  * narrower ones, and one outside of all represent all addresses.
  * @param programs the rules of the node, in one bundle or in both that are compared
  * @param declared networks to distinguish even where rules do not
+ * @param named of the same programs, where they are asked more than once
  * @returns each class once: first the node and its pods, then the rest by network
  */
 export function sourcesOf(
@@ -37,8 +38,8 @@ export function sourcesOf(
   family: Family,
   programs: readonly NodeProgram[],
   declared: readonly string[] = [],
+  named: NamedInRules = namedInRules(programs, family),
 ): readonly FlowSource[] {
-  const named = namedOnce(programs, family, () => namedInRules(programs, family));
   const place = networksOf(view, node, family);
   const own = [place.podCIDR, place.clusterCIDR, place.address === undefined ? undefined : networkOf(place.address)];
   const networks = new Map(
@@ -111,8 +112,7 @@ export function incomingOf(
     : { name: 'eth0', because: `${address} is outside of the node's pod CIDR ${podCIDR.text}` };
 }
 
-const namedOnce = perKey<readonly NodeProgram[], NamedInRules>();
-
+/** What programs of a node name: the distinctions among sources. */
 interface NamedInRules {
   readonly networks: readonly (Cidr | undefined)[];
   readonly interfaces: ReadonlySet<string>;
@@ -123,7 +123,7 @@ const sourceMatch = / -s (\S+)/;
 const interfaceMatch = / -i (\S+)/;
 
 /** The networks, interfaces and endpoints that rules, sets and virtual servers name. */
-function namedInRules(programs: readonly NodeProgram[], family: Family): NamedInRules {
+export function namedInRules(programs: readonly NodeProgram[], family: Family): NamedInRules {
   const networks = new Set<string>();
   const interfaces = new Set<string>();
   const states = programs.map(({ rules, ...others }) => ({ families: { [family]: rules }, ...others }));

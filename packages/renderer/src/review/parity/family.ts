@@ -15,7 +15,7 @@ import { addressOf, keyOf, loopback, placeOf } from '../flows/destinations.ts';
 import type { Destination, FlowOutcome, FlowSource } from '../flows/flow.ts';
 import type { FlowRow } from '../flows/flows.ts';
 import { asSent, type NodeProgram, programOf } from '../flows/program.ts';
-import { sourcesOf } from '../flows/sources.ts';
+import { namedInRules, sourcesOf } from '../flows/sources.ts';
 import { type Claim, claimsOf, declaredIn } from '../prove/declared.ts';
 import { isSameOutcome } from '../prove/equivalence.ts';
 import { isSameBut } from '../prove/mode-differences.ts';
@@ -128,10 +128,11 @@ function forEachSource(
   const isLoopback = address === loopback.ipv4 || address === loopback.ipv6;
   const { networks, interfaces } = tracer.asked;
   const programs = [program];
+  const named = namedInRules(programs, family);
   // Rules of an observation are finite, and each round but the last adds what one of them asks for.
   for (let before = -1; networks.size + interfaces.size > before; ) {
     before = networks.size + interfaces.size;
-    const sources = sourcesOf(view, node, family, programs, [...networks].toSorted());
+    const sources = sourcesOf(view, node, family, programs, [...networks].toSorted(), named);
     for (const source of [...sources, ...sources.flatMap((one) => byInterfaces(one, interfaces))]) {
       const key = `${source.address} ${source.in ?? ''}`;
       if (done.has(key) || (isLoopback && source.class === 'node')) continue;
