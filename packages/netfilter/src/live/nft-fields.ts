@@ -8,6 +8,8 @@ export interface Field {
   /** Its values, one for most; several for the state of a connection. Undefined: not known. */
   readonly of: (flow: TraceFlow, hook: LiveHook) => readonly string[] | undefined;
   readonly asks: 'address-of-source' | 'interface-of-source' | 'else';
+  /** Its values are compared as decimal numbers alone. */
+  readonly isNumber?: true;
 }
 
 const one = (of: (flow: TraceFlow, hook: LiveHook) => string | undefined, asks: Field['asks'] = 'else'): Field => ({
@@ -56,6 +58,7 @@ function payloadOf(protocol: string, field: string): Field | undefined {
     return {
       of: (flow, hook) => (protocol === 'th' || protocol === hook.protocol ? [String(flow.port)] : []),
       asks: 'else',
+      isNumber: true,
     };
   if ((protocol === 'ip' && field === 'protocol') || (protocol === 'ip6' && field === 'nexthdr'))
     return {
@@ -74,7 +77,7 @@ const metas: Readonly<Record<string, Field>> = {
   iif: one((_flow, hook) => hook.in, 'interface-of-source'),
   oifname: one((flow, hook) => (hook.isLocal(flow.destination) ? 'lo' : hook.outOf(flow.destination))),
   oif: one((flow, hook) => (hook.isLocal(flow.destination) ? 'lo' : hook.outOf(flow.destination))),
-  mark: one(({ mark }) => String(mark)),
+  mark: { ...one(({ mark }) => String(mark)), isNumber: true },
 };
 
 const originalOf = (family: Family): Field => ({
@@ -85,7 +88,7 @@ const originalOf = (family: Family): Field => ({
 const connections: Readonly<Record<string, Field>> = {
   'ip daddr': originalOf('ipv4'),
   'ip6 daddr': originalOf('ipv6'),
-  'proto-dst': one((_flow, { original }) => String(original.port)),
+  'proto-dst': { ...one((_flow, { original }) => String(original.port)), isNumber: true },
   protocol: { of: (_flow, hook) => [hook.protocol, numbers[hook.protocol]], asks: 'else' },
   state: one(({ untracked }, { state }) => (untracked ? 'untracked' : state.toLowerCase())),
   status: one(({ translated }) => (translated ? 'dnat' : '')),

@@ -125,8 +125,19 @@ function readMatch({ op, left, right }: Json, reading: Reading): void {
     return;
   }
   const elements = set?.elements ?? elementsOf(right);
+  const odd = elements.unread ?? nameAmong(all, elements);
+  if (odd !== undefined) return refuse(reading, `element ${odd}`);
   addTest(all, elements, memberTest(all, elements, isNegated), reading);
 }
+
+/** A name where packets have a number: `nft -S` prints ports as `http`. */
+const nameAmong = (fields: readonly (Field | Spread)[], { all }: Elements): string | undefined =>
+  all.flatMap(({ parts }) =>
+    parts.filter((text, at) => {
+      const field = fields[at];
+      return field !== undefined && 'isNumber' in field && !/^\d+(?:-\d+)?$/.test(text);
+    }),
+  )[0];
 
 /** `meta mark & 0x4000`: the mask; `meta mark` alone: all bits. */
 function maskOf(left: unknown): number | undefined {
@@ -283,6 +294,7 @@ function chooseOf(
   );
   if (fields.some((field) => field === undefined)) return undefined;
   const all = fields as readonly (Field | Spread)[];
+  if (elements.unread !== undefined || nameAmong(all, elements) !== undefined) return undefined;
   const title = typeof data === 'string' ? `${data} ` : '';
   const divides = sourcesNamed(all, elements, always);
   if (divides) sources.push(divides);

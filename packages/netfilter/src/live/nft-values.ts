@@ -15,6 +15,7 @@ export const textOf = (value: unknown): string =>
 interface ElementPart {
   readonly text: string;
   readonly holds: ((value: string) => boolean) | undefined;
+  readonly isRead: boolean;
 }
 
 /** Elements of a set, or the keys of a map, with their values. */
@@ -23,6 +24,8 @@ export class Elements {
   readonly #wide: { readonly parts: readonly ElementPart[]; readonly value: unknown }[] = [];
   /** The value of the element `*`, which holds every key that no other element holds. */
   #catchall: unknown;
+  /** The first element that no packet is compared with, such as a network of marks; undefined: all are read. */
+  readonly unread: string | undefined;
   /** The parts of each element, for what they say of sources, and whether one holds a value. */
   readonly all: {
     readonly parts: readonly string[];
@@ -42,6 +45,7 @@ export class Elements {
       }
       const parts = (Array.isArray(concat) ? concat : [bare]).map(partOf);
       const holds = (index: number, given: string): boolean => isHeld(parts[index], given);
+      this.unread ??= parts.find(({ isRead }) => !isRead)?.text;
       this.all.push({ parts: parts.map(({ text }) => text), holds, value });
       if (parts.every((part) => part.holds === undefined))
         this.#exact.set(parts.map(({ text }) => text).join(' . '), value);
@@ -74,6 +78,7 @@ function partOf(value: unknown): ElementPart {
     const network = networkIn(text);
     return {
       text,
+      isRead: network !== undefined,
       holds: (one) => {
         const address = parseAddress(one);
         return network !== undefined && address !== undefined && isInCidr(address, network);
@@ -82,10 +87,19 @@ function partOf(value: unknown): ElementPart {
   }
   if (Array.isArray(range)) {
     const [low, high] = range.map(textOf) as [string, string];
-    return { text: `${low}-${high}`, holds: (one) => compareValues(low, one) <= 0 && compareValues(one, high) <= 0 };
+    const isRead = [low, high].every((end) => /^\d+$/.test(end) || parseAddress(end) !== undefined);
+    return {
+      text: `${low}-${high}`,
+      isRead,
+      holds: (one) => compareValues(low, one) <= 0 && compareValues(one, high) <= 0,
+    };
   }
   const text = canonical(textOf(value));
-  return { text, holds: text.endsWith('*') ? (one): boolean => one.startsWith(text.slice(0, -1)) : undefined };
+  return {
+    text,
+    isRead: true,
+    holds: text.endsWith('*') ? (one): boolean => one.startsWith(text.slice(0, -1)) : undefined,
+  };
 }
 
 /** Addresses in one spelling. */

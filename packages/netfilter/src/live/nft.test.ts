@@ -216,6 +216,21 @@ test.each<[string, object, string]>([
     match({ payload: { protocol: 'ip', field: 'ttl' } }, 1),
     'test of {"payload":{"protocol":"ip","field":"ttl"}} is not read',
   ],
+  [
+    'asks for a network of marks',
+    match({ meta: { key: 'mark' } }, { prefix: { addr: 0, len: 4 } }),
+    'element 0/4 is not read',
+  ],
+  [
+    'asks for a range of protocols',
+    match({ meta: { key: 'l4proto' } }, { range: ['tcp', 'udp'] }),
+    'element tcp-udp is not read',
+  ],
+  [
+    'asks for a port by its name',
+    match({ payload: { protocol: 'th', field: 'dport' } }, 'http'),
+    'element http is not read',
+  ],
   ['asks for a set that is not there', match(field('saddr'), '@gone'), 'set gone is not read'],
 ])('a foreign rule that %s is named', (_title, statement, why) => {
   const { notes } = traced({}, [other(rule('fwd', statement, { drop: null }))]);
