@@ -33,8 +33,8 @@ const readers: Readonly<Record<string, Reader>> = {
   },
   masquerade: (words) => {
     if (words.next === 'to') throw new UnreadWords('ports are not read');
-    const flags = /^(?:fully-random|random|persistent)(?:,|$)/.test(words.next) ? words.take().text : undefined;
-    return { masquerade: flags === undefined ? null : { flags: listOf(flags) } };
+    const flags = flagsOf(words);
+    return { masquerade: 'flags' in flags ? flags : null };
   },
   snat: (words) => ({ snat: { ...familyOf(words), ...target(words) } }),
   dnat: (words) => ({ dnat: { ...familyOf(words), ...target(words) } }),
@@ -61,6 +61,9 @@ const readers: Readonly<Record<string, Reader>> = {
 
 const ofLog = ['prefix', 'level', 'group', 'snaplen', 'queue-threshold', 'flags'] as const;
 
+const flagsOf = (words: Words): { readonly flags?: Json } =>
+  /^(?:fully-random|random|persistent)(?:,|$)/.test(words.next) ? { flags: listOf(words.take().text) } : {};
+
 const listOf = (text: string): Json => (text.includes(',') ? text.split(',') : text);
 
 const familyOf = (words: Words): { readonly family?: string } => {
@@ -76,7 +79,7 @@ function target(words: Words): { readonly [name: string]: Json } {
   const addr = bracketed ?? plain;
   if (addr !== undefined) {
     words.take();
-    return { addr, ...(port === undefined ? {} : { port: Number(port) }) };
+    return { addr, ...(port === undefined ? {} : { port: Number(port) }), ...flagsOf(words) };
   }
   const key = readExpression(words);
   words.expect('map');
@@ -105,7 +108,7 @@ function readStatement(words: Words): Json {
   const left = readExpression(words);
   if (words.takeIf('vmap') !== undefined) return { vmap: { key: left, data: readRight(words, true) } };
   if (words.takeIf('set') !== undefined) return { mangle: { key: left, value: readSum(words) } };
-  const op = words.takeIf('==', '!=', '<', '>', '<=', '>=');
+  const op = words.takeIf('==', '!=', '!', '<', '>', '<=', '>=');
   const right = readRight(words, false);
   return { match: { op: op ?? usualOp(left, right), left, right } };
 }

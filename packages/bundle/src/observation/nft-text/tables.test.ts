@@ -84,6 +84,20 @@ test.each<[string, readonly object[]]>([
   ['update @affinity { ip daddr } comment "a } b"', [{ set: { op: 'update', elem: daddr, set: '@affinity' } }]],
   ['log prefix "a b " counter name "c" notrack', [{ log: { prefix: 'a b ' } }, { counter: 'c' }, { notrack: null }]],
   [
+    'ct state ! established,related drop',
+    [match({ ct: { key: 'state' } }, ['established', 'related'], '!'), { drop: null }],
+  ],
+  ['meta mark 0x00000001-0x00000005 drop', [match(mark, { range: [1, 5] }), { drop: null }]],
+  [
+    'meta mark { 0x00000010/30, 0x00000007 } drop',
+    [match(mark, { set: [{ prefix: { addr: 16, len: 30 } }, 7] }), { drop: null }],
+  ],
+  ['snat ip to 1.2.3.4 fully-random', [{ snat: { family: 'ip', addr: '1.2.3.4', flags: 'fully-random' } }]],
+  [
+    'meta mark & 0x00004002 | 0x00000002 == 0x00000002 drop',
+    [{ text: 'meta mark & 0x00004002 | 0x00000002 == 0x00000002 drop' }],
+  ],
+  [
     'ip daddr 10.0.0.1 limit rate 10/second accept',
     [match(daddr, '10.0.0.1'), { text: 'limit rate 10/second accept' }],
   ],
@@ -170,7 +184,18 @@ table ip kube-proxy { # handle 3
   ]);
 });
 
+test('a set that loses elements by time says so, as in JSON', () => {
+  const text =
+    'table ip a {\n\tset s {\n\t\ttype ipv4_addr\n\t\ttimeout 1h\n\t\telements = { 10.0.0.1 timeout 5m expires 4m59s404ms }\n\t}\n}\n';
+  expect(readNftText(text).at(-1)).toMatchObject({ set: { flags: ['timeout'], timeout: 3600 } });
+});
+
 test.each([
+  [
+    'a chain without a name',
+    'table ip a {\n\tchain c {\n\t\tip saddr 10.0.0.0/8 jump {\n\t\t\ttcp dport 80 drop\n\t\t}\n\t}\n}\n',
+    'chain c has a chain without a name: "ip saddr 10.0.0.0/8 jump {"',
+  ],
   ['a truncated listing', 'table ip a {\n\tchain c {\n\t\tdrop\n', 'it is truncated: table ip a has no end'],
   ['another text', 'nft: command not found\n', 'it has the line "nft: command not found"'],
   [

@@ -65,6 +65,10 @@ const hookForm = /^type (\w+) hook (\w+)(?: devices? (?:= )?\S.*?)? priority ([^
 
 function chainOf(name: string, lines: readonly string[], of: Place): readonly NftObject[] {
   const rules = lines.map((line) => line.trim()).filter((line) => line !== '' && !line.startsWith('comment '));
+  // Its lines would read as rules that every packet of this chain meets.
+  const inner = rules.find((line) => line.endsWith('{'));
+  if (inner !== undefined)
+    throw new UnreadWords(`chain ${name} has a chain without a name: ${JSON.stringify(inner.slice(0, 100))}`);
   const [, type, hook = '', priority = '', policy = 'accept'] = hookForm.exec(rules[0] ?? '') ?? [];
   const base = type === undefined ? {} : { type, hook, prio: priorityOf(priority), policy };
   return [
@@ -101,7 +105,11 @@ function setOf(lines: readonly string[], isMap: boolean): { readonly [name: stri
     const [, flags] = /^flags (\S+)$/.exec(line) ?? [];
     const [, time] = /^timeout (\S+)$/.exec(line) ?? [];
     if (flags !== undefined) options['flags'] = flags.split(',');
-    if (time !== undefined) options['timeout'] = secondsOf(time) ?? 0;
+    if (time !== undefined) {
+      options['timeout'] = secondsOf(time) ?? 0;
+      // The tool leaves this flag out where it prints a time, and no other flag.
+      options['flags'] ??= ['timeout'];
+    }
     if (!line.startsWith('elements = ')) continue;
     const text = lines.slice(at).join('\n').trim().slice('elements = '.length);
     options['elem'] = readElements(new Words(wordsOf(text)), isMap);

@@ -76,21 +76,24 @@ export class Words {
   }
 }
 
+const hexadecimal = /^0x[0-9a-f]+$/;
 const address = /^(?:[0-9.]+|[0-9a-f:.]*:[0-9a-f:.]*)$/;
 
 /** A value: a number, a network, a range of numbers or addresses, or a word. */
 export function valueOf({ text, isQuoted }: Word): Json {
   if (isQuoted) return text;
   if (/^\d+$/.test(text)) return Number(text);
-  if (/^0x[0-9a-f]+$/.test(text)) return Number(text);
-  const [, network = '', length] = /^([0-9a-f.:]+)\/(\d+)$/.exec(text) ?? [];
-  if (length !== undefined) return { prefix: { addr: network, len: Number(length) } };
+  if (hexadecimal.test(text)) return Number(text);
+  const [, network = '', length] = /^([0-9a-f.:]+|0x[0-9a-f]+)\/(\d+)$/.exec(text) ?? [];
+  if (length !== undefined) return { prefix: { addr: bare(network), len: Number(length) } };
   const [, low = '', high = ''] = /^([^-]+)-([^-]+)$/.exec(text) ?? [];
-  if (address.test(low) && address.test(high)) return { range: [bare(low), bare(high)] };
+  if ([low, high].every((end) => address.test(end) || hexadecimal.test(end))) return { range: [bare(low), bare(high)] };
+  // `!`, `|`, `{`: an operator, or what opens a form that is not read.
+  if (!/[\w*]/.test(text)) throw new UnreadWords(`${text} is no value`);
   return text;
 }
 
-const bare = (text: string): Json => (/^\d+$/.test(text) ? Number(text) : text);
+const bare = (text: string): Json => (/^\d+$/.test(text) || hexadecimal.test(text) ? Number(text) : text);
 
 /** `3h`, `1d2h30m`, `500ms`: seconds; undefined for another text. */
 export function secondsOf(text: string): number | undefined {
