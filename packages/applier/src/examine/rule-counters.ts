@@ -21,15 +21,19 @@ export async function readRuleCounters(rules: readonly Meeting[], run: Run): Pro
     const take = (part: string): void => {
       const lines = `${rest}${part}`.split('\n');
       rest = lines.pop() ?? '';
-      for (const line of lines) {
-        const [rule, packets] = readCounted(line);
-        if (rule !== '' && wanted.has(`${command} ${rule}`)) found.set(`${command} ${rule}`, packets);
-      }
+      for (const line of lines) addCounted(line, command, wanted, found);
     };
     const ran = await run({ file, args: ['-c', '-t', first.table], timeoutMs: bounds.toolMs, onOutput: take });
     if (ran.exitCode !== 0) throw new Error(ran.why);
   }
   return found;
+}
+
+/** Adds what a line counted. A chain may have the same rule twice, of which the first takes all packets. */
+export function addCounted(line: string, command: string, wanted: ReadonlySet<string>, to: Map<string, number>): void {
+  const [rule, packets] = readCounted(line);
+  const key = `${command} ${rule}`;
+  if (rule !== '' && wanted.has(key)) to.set(key, (to.get(key) ?? 0) + packets);
 }
 
 /** `[12:720] -A FORWARD -j DROP`, `:FORWARD DROP [12:720]`; an empty rule for other lines. */

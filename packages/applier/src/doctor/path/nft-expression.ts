@@ -42,10 +42,13 @@ function compare(left: Json, right: unknown, packet: HookPacket): Match | 'absen
   const meta = objectOf(left['meta'])['key'];
   const ct = objectOf(left['ct'])['key'];
   const field = `${String(payload['protocol'])} ${String(payload['field'])}`;
-  const is = (value: string | number): Match => yesNo(holds(right, value));
+  const elements = elementsOf(right);
+  if (elements.unread !== undefined) return 'perhaps';
+  const holds = (value: string | number): boolean => elements.find([canonical(String(value))]) !== undefined;
+  const is = (value: string | number): Match => yesNo(holds(value));
   if (/^ip6? [sd]addr$/.test(field)) {
     if (field.startsWith('ip6 ') !== (packet.family === 'ipv6')) return 'absent';
-    return field.endsWith('daddr') ? is(packet.destination) : known(packet.source, (source) => holds(right, source));
+    return field.endsWith('daddr') ? is(packet.destination) : known(packet.source, holds);
   }
   if (/^(?:tcp|udp|sctp|th) [ds]port$/.test(field)) {
     const [protocol = '', side] = field.split(' ');
@@ -54,15 +57,12 @@ function compare(left: Json, right: unknown, packet: HookPacket): Match | 'absen
   }
   if (field === 'ip protocol' || field === 'ip6 nexthdr' || meta === 'l4proto') return is(packet.protocol);
   if (meta === 'nfproto') return is(packet.family);
-  if (meta === 'iifname' || meta === 'iif') return known(packet.in, (name) => holds(right, name));
-  if (meta === 'oifname' || meta === 'oif') return known(packet.out, (name) => holds(right, name));
+  if (meta === 'iifname' || meta === 'iif') return known(packet.in, holds);
+  if (meta === 'oifname' || meta === 'oif') return known(packet.out, holds);
   if (ct === 'state') return is(packet.isReply ? 'established' : 'new');
-  if (ct === 'status') return holds(right, 'dnat') ? yesNo(packet.isTranslated) : 'perhaps';
+  if (ct === 'status') return holds('dnat') ? yesNo(packet.isTranslated) : 'perhaps';
   return 'perhaps';
 }
-
-const holds = (right: unknown, value: string | number): boolean =>
-  elementsOf(right).find([canonical(String(value))]) !== undefined;
 
 /** `@name` refers to a named set, whose elements are not read here. */
 export const asksNamedSet = (statement: Json): boolean =>

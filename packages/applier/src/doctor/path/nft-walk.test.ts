@@ -60,6 +60,11 @@ test.each<[string, NftTableFacts, readonly string[]]>([
   ],
   ['all of IPv6 but one', table([[match(payload('ip6', 'daddr'), '::1', '!='), drop]]), []],
   ['all of UDP but one port', table([[match(payload('udp', 'dport'), 53, '!='), drop]]), []],
+  [
+    'all but a range of protocols, by names',
+    table([[match({ meta: { key: 'l4proto' } }, { range: ['tcp', 'udp'] }, '!='), drop]]),
+    ['perhaps drop'],
+  ],
   ['a rule for IPv6', table([[match(payload('ip6', 'daddr'), '::1'), drop]]), []],
   ['a named set, which is not read', table([[match(payload('ip', 'daddr'), '@blocked'), drop]]), ['perhaps drop']],
   ['a translated connection', table([[match({ ct: { key: 'status' } }, 'dnat', 'in'), { accept: null }], [drop]]), []],
