@@ -240,3 +240,17 @@ test.each<[string, readonly string[]]>([
 ])('%s do not multiply what a packet meets without end', (_title, filter) => {
   expect(() => traced(saved({ filter }))).toThrow(/meets more than \d+ rules/);
 });
+
+/** nat is asked about new connections, and what follows from them. */
+test.each([
+  ['NEW', 'drop'],
+  ['RELATED', 'drop'],
+  ['ESTABLISHED', 'pass'],
+  ['INVALID', 'pass'],
+] as const)('a policy DROP of a nat chain meets a packet of state %s or not', (state, expected) => {
+  const lines = ['*nat', ':INPUT DROP', 'COMMIT'];
+  const tables = new LiveTables('ipv4', readIptables({ store: 'nft', family: 'ipv4', lines }, readLiveSets([])));
+  const live = { tables, notes: traceNotes(), outOf: (): string => 'eth0', state };
+  const toNode = { ...packet, destination: '192.0.2.11' };
+  expect(summarise(trace(emptyProgram, toNode, { localAddresses: ['192.0.2.11'], live }))).toBe(expected);
+});

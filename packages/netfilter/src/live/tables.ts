@@ -61,7 +61,7 @@ export class LiveTables {
       const hook = { ...at, type: base.type, priority: base.priority };
       const next: TraceFlow[] = [];
       for (const flow of open) {
-        for (const one of base.type === 'nat' && !meetsNat(flow, at.name, at.in)
+        for (const one of base.type === 'nat' && !meetsNat(flow, at)
           ? [flow]
           : walkBase(table, base, flow, hook)) {
           if (one.verdict === 'drop' || one.verdict === 'reject') done.push(one);
@@ -75,13 +75,16 @@ export class LiveTables {
 }
 
 /**
- * The kernel translates each end of a packet once, and none without a connection (`nf_nat_inet_fn` in `net/netfilter/nf_nat_core.c`). What
- * the node sends to itself has been in POSTROUTING, so INPUT has nothing left to do.
+ * The kernel asks nat about each end of a new connection once: later packets are treated as the first, and those of no connection pass
+ * (`nf_nat_inet_fn` in `net/netfilter/nf_nat_core.c`). What the node sends to itself has been in POSTROUTING, so INPUT has nothing left to do.
  */
-function meetsNat({ untracked, masquerade, translated }: TraceFlow, hook: HookName, incoming: string): boolean {
-  if (untracked) return false;
-  if (hook === 'INPUT') return incoming !== 'lo';
-  return !(hook === 'POSTROUTING' ? masquerade : translated);
+function meetsNat(
+  { untracked, masquerade, translated }: TraceFlow,
+  { name, in: incoming, state }: Pick<LiveHook, 'name' | 'in' | 'state'>,
+): boolean {
+  if (untracked || state === 'ESTABLISHED' || state === 'INVALID') return false;
+  if (name === 'INPUT') return incoming !== 'lo';
+  return !(name === 'POSTROUTING' ? masquerade : translated);
 }
 
 /**
