@@ -1,5 +1,5 @@
 import { closeSync, constants, existsSync, fstatSync, type FSWatcher, openSync, readSync, watch } from 'node:fs';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import { completeFile, completeForm } from '@sluice/bundle';
 
 const sealBytes = 'sha256:'.length + 64 + 1;
@@ -10,6 +10,11 @@ export interface FolderWatchParts {
   readonly onSeal: () => void;
   /** Anything else changed at the top, or Git wrote into `.git`. */
   readonly onEvent: () => void;
+  /**
+   * The directory or its `.git` was made, removed or moved. Another one may have its path by now, even its inode, and this watch sees
+   * nothing of it.
+   */
+  readonly onMoved: () => void;
   /** It watches no more. */
   readonly onError: (error: unknown) => void;
 }
@@ -29,10 +34,10 @@ export class FolderWatch {
     this.#directory = directory;
     this.#parts = parts;
     this.#last = readSeal(directory);
-    const top = this.#watch(directory, (name) => this.#changed(name));
+    const top = this.#watch(directory, (name, event) => this.#changed(name, event));
     const git = join(directory, '.git');
     try {
-      this.#watchers = existsSync(git) ? [top, this.#watch(git, parts.onEvent)] : [top];
+      this.#watchers = existsSync(git) ? [top, this.#watch(git, () => parts.onEvent())] : [top];
     } catch (error) {
       top.close();
       throw error;
@@ -43,23 +48,25 @@ export class FolderWatch {
     for (const watcher of this.#watchers) watcher.close();
   }
 
-  #watch(directory: string, onEvent: (name: string | null) => void): FSWatcher {
-    const watcher = watch(directory, { persistent: false }, (_event, name) => onEvent(name));
+  #watch(directory: string, onEvent: (name: string | null, event: string) => void): FSWatcher {
+    const watcher = watch(directory, { persistent: false }, (event, name) => onEvent(name, event));
     watcher.on('error', this.#parts.onError);
     return watcher;
   }
 
-  #changed(name: string | null): void {
+  #changed(name: string | null, event: string): void {
     if (name === completeFile) this.#sealChanged();
+    // Node gives an event of the directory itself its own name.
+    else if (event === 'rename' && (name === basename(this.#directory) || name === '.git')) this.#parts.onMoved();
     else if (name?.startsWith('.sluice-') !== true) this.#parts.onEvent();
   }
 
   #sealChanged(): void {
-    const now = readSeal(this.#directory);
-    if (now === undefined) return this.#parts.onEvent();
-    if (now === this.#last) return;
-    this.#last = now;
-    this.#parts.onSeal();
+    const before = this.#last;
+    this.#last = readSeal(this.#directory);
+    // Also where the same seal comes back: a look between found none.
+    if (this.#last === undefined) this.#parts.onEvent();
+    else if (this.#last !== before) this.#parts.onSeal();
   }
 }
 

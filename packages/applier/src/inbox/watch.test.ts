@@ -127,6 +127,28 @@ test('a directory that is replaced is watched afresh', async () => {
   expect(await noticed()).toBe(true);
 });
 
+test('a directory that is removed and made anew is watched afresh, though its inode may be the same one', async () => {
+  mkdirSync(bundle);
+  await begin();
+  for (let times = 0; times < 3; times++) {
+    rmSync(bundle, { recursive: true });
+    mkdirSync(bundle);
+    expect(await noticed()).toBe(true);
+    writeFileSync(`${bundle}/.sluice-complete`, 'x');
+    expect(await noticed()).toBe(true);
+  }
+});
+
+test('a seal that comes back as it was is noticed: a look between may have found none', async () => {
+  mkdirSync(bundle);
+  writeFileSync(`${bundle}/.sluice-complete`, sealOf('6'));
+  await begin();
+  rmSync(`${bundle}/.sluice-complete`);
+  expect(await noticed()).toBe(true);
+  writeFileSync(`${bundle}/.sluice-complete`, sealOf('6'));
+  expect(await noticed()).toBe(true);
+});
+
 test('a directory that comes later is noticed', async () => {
   await begin();
   mkdirSync(bundle);
@@ -138,6 +160,16 @@ test('a commit in a work tree of its own is noticed', async () => {
   writeFileSync(`${bundle}/.git/HEAD`, 'a');
   await begin();
   appendFileSync(`${bundle}/.git/HEAD`, 'b');
+  expect(await noticed()).toBe(true);
+});
+
+test.each(['later', 'anew'])('a commit is noticed in a .git that was made %s', async (when) => {
+  mkdirSync(when === 'anew' ? `${bundle}/.git` : bundle, { recursive: true });
+  await begin();
+  rmSync(`${bundle}/.git`, { recursive: true, force: true });
+  mkdirSync(`${bundle}/.git`);
+  expect(await noticed()).toBe(true);
+  writeFileSync(`${bundle}/.git/HEAD`, 'a');
   expect(await noticed()).toBe(true);
 });
 

@@ -21,9 +21,9 @@ export interface WatchParts {
 }
 
 /**
- * Calls back soon after a change at the top of a bundle directory, and at once when it has another `.sluice-complete`. It never watches the whole tree: 41,000 files would take 430 MB. A
- * writer removes and writes a file at the top, Git writes into .git, a link is swapped: all of these are seen here, and the scan finds the
- * rest.
+ * Calls back soon after a change at the top of a bundle directory, and at once when it has another `.sluice-complete`. It never watches
+ * the whole tree: 41,000 files would take 430 MB. A writer removes and writes a file at the top, Git writes into .git, a link is swapped:
+ * all of these are seen here, and the scan finds the rest.
  *
  * chokidar alone reports nothing when a link is swapped and its old target stays. So the link and its parent directory are watched without
  * following links, and the target is watched anew whenever it changes. The target without chokidar, which lists a directory after each
@@ -92,15 +92,24 @@ class BundleWatcher implements Watcher {
     const target = new FolderWatch(now.path, {
       onSeal: () => this.#sealed(),
       onEvent: () => this.#poke(),
+      onMoved: () => {
+        this.#drop(target);
+        void this.refresh();
+        this.#poke();
+      },
       onError: (error) => {
-        target.close();
-        if (this.#target?.watch === target) this.#target = undefined;
+        this.#drop(target);
         this.#fail(error);
       },
     });
     this.#target = { key: now.key, watch: target };
     // It may have changed before it was watched.
     this.#poke();
+  }
+
+  #drop(target: FolderWatch): void {
+    target.close();
+    if (this.#target?.watch === target) this.#target = undefined;
   }
 
   async #watchOutside(): Promise<FSWatcher> {
