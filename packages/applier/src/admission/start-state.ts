@@ -28,6 +28,8 @@ export interface StartState {
   readonly taken?: OwnedNames;
   /** The whole tables, with foreign rules; left out if `now` was verified before and nothing was read since. */
   readonly observed?: Observed;
+  /** On a node without a generation: a kube-proxy runs, or is to stay beneath. Its rules may be in the other store, not in `observed`. */
+  readonly hasProxy?: true;
   /** The last observed state of mode ipvs; left out: it is read. */
   readonly ipvs?: ObservedIpvs;
 }
@@ -75,11 +77,13 @@ export async function readStartState(
   const names = joinNames(owned, takeOver ? foreign : {});
   const now: NodeState = { families: ownState(observed, names, desired), sysctls: new Map() };
   if (active) return { from: active, now, observed, ...ipvs, ...(takeOver ? { taken: foreign } : {}) };
-  const proxy = beneath ? {} : await findProxy(kernel, takeOver, facts.kubeProxies(), desired.ipvs?.excludeCIDRs ?? []);
+  const running = facts.kubeProxies();
+  const proxy = beneath ? {} : await findProxy(kernel, takeOver, running, desired.ipvs?.excludeCIDRs ?? []);
   if ('problems' in proxy) return proxy;
   const state: NodeState = { ...now, ...proxy };
   report('first-run', { chains: countNames(chainNames(now)), families: Object.keys(observed) });
-  return { from: { number: 0, revision: 0, version: 'before', state }, now, observed, ...ipvs };
+  const hasProxy = beneath || running.length > 0 ? { hasProxy: true as const } : {};
+  return { from: { number: 0, revision: 0, version: 'before', state }, now, observed, ...hasProxy, ...ipvs };
 }
 
 /** Whether a generation is one of Sluice: generation 0 has the rules from before. */

@@ -68,12 +68,10 @@ export async function decideChange(
   };
 }
 
-/**
- * Whether no program serves Services on a node that has no generation yet. Its first start state is only read where kube-proxy is not in
- * mode nftables (`findProxy`, `refuseBeneath`).
- */
-function servesNothing({ from, observed }: StartState): boolean {
-  return observed !== undefined && from.state.ipvs === undefined && countNames(foreignProxyChains(observed, {})) === 0;
+/** Whether no program is known to serve Services on a node that has no generation yet. */
+function servesNothing({ from, observed, hasProxy }: StartState): boolean {
+  if (observed === undefined || hasProxy) return false;
+  return from.state.ipvs === undefined && countNames(foreignProxyChains(observed, {})) === 0;
 }
 
 /** The switch does not lead from one data plane to another. */

@@ -51,6 +51,19 @@ test('beside rules of kube-proxy the tables are read first: its Services are ser
   expect(order()).toEqual(['step', 'reads', 'switch']);
 });
 
+test('the same where a kube-proxy runs whose rules are not among those read, as in the other rule store', async () => {
+  node.kubeProxies = [42];
+  const { reconciler } = await node.start();
+  expect((await reconciler.put(bundle({ 'shop/web': [1, 2] }), false)).kind).toBe('confirmed');
+  expect(order()).toEqual(['step', 'reads', 'switch']);
+});
+
+test('the same in front of a kube-proxy that is to stay beneath, also while it starts anew', async () => {
+  const { reconciler } = await node.start({ beneath: true });
+  expect((await reconciler.put(bundle({ 'shop/web': [1, 2] }), false)).kind).toBe('confirmed');
+  expect(order()).toEqual(['step', 'reads', 'switch']);
+});
+
 test('a kernel that lacks a rule which it took is found, and nothing is left of the first release', async () => {
   const before = [node.kernel.save('ipv4'), node.kernel.save('ipv6')];
   const apply = node.kernel.apply.bind(node.kernel);
