@@ -1,4 +1,4 @@
-import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { lstatSync, mkdtempSync, readFileSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import fc from 'fast-check';
@@ -82,6 +82,17 @@ test('tells which files changed since each of the last publications', () => {
   expect(changesBetween(read(changesFile), seals[2] ?? '', read(completeFile))).toBeUndefined();
   expect(publish(['a', 'b'])).toBe(seals[2]);
   expect(read(changesFile).endsWith(seals[2] ?? '-')).toBe(true);
+});
+
+test('publishes where the file of changes is a link, or of another user: it is made anew', () => {
+  const tree = new LiveTree(dir);
+  tree.publish(new Map([[path('a'), '1\n']]));
+  const other = join(dir, '.sluice-other');
+  writeFileSync(other, 'mine', { mode: 0o444 });
+  symlinkSync(other, join(dir, changesFile));
+  expect(tree.publish(new Map([[path('a'), '2\n']]))).toEqual({ written: [path('a')], removed: [] });
+  expect(lstatSync(join(dir, changesFile)).isFile()).toBe(true);
+  expect(readFileSync(other, 'utf8')).toBe('mine');
 });
 
 test('refuses a directory with a foreign file, and repairs foreign changes after forget', () => {

@@ -1,4 +1,4 @@
-import { closeSync, constants, openSync, rmdirSync, writeFileSync } from 'node:fs';
+import { rmdirSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { compareText, type Problem } from '@sluice/netfilter';
 import { changesFile, completeFile, completeText, fileDigest, readPath } from '@sluice/bundle';
@@ -59,19 +59,8 @@ export function writeTree(
     if (parent !== made) makeFolder(join(dir, (made = parent)));
     writeAnew(join(dir, path), files.get(path) as string);
   }
-  // In place: a reader takes nothing from it that does not end with the seal.
-  if (plan.changes !== undefined) writeInPlace(join(dir, changesFile), plan.changes);
+  if (plan.changes !== undefined) writeAnew(join(dir, changesFile), plan.changes);
   replaceFile(join(dir, completeFile), plan.complete.text, options);
-}
-
-function writeInPlace(path: string, text: string): void {
-  const { O_WRONLY, O_CREAT, O_TRUNC, O_NOFOLLOW } = constants;
-  const fd = openSync(path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW);
-  try {
-    writeFileSync(fd, text);
-  } finally {
-    closeSync(fd);
-  }
 }
 
 /**
