@@ -191,7 +191,7 @@ async function refuseBeneath(
 ): Promise<Refusal | undefined> {
   if (!isTree(desired) && !desired.nft && !desired.ipvs) return { problems: [sameNames()] };
   const { ipvs, nftables } = await kernel.proxyTraces();
-  if (ipvs && !kernel.ipvs) return { problems: [toolsMissing()] };
+  if (ipvs && !kernel.ipvs) return { problems: [toolsMissingBeneath()] };
   if (desired.ipvs)
     return {
       problems: [
@@ -251,6 +251,13 @@ function ipvsLeft(running: readonly number[]): Problem {
         : 'Stop kube-proxy and set `takeOver: kube-proxy` in sluiced.yaml, or remove its state with `kube-proxy --cleanup`',
   };
 }
+
+/** kube-proxy runs and serves: its state must not be removed by hand. */
+const toolsMissingBeneath = (): Problem => ({
+  ...toolsMissing(),
+  message: 'Cannot move from a kube-proxy in mode ipvs: the node lacks ipvsadm, ipset or ip',
+  hint: 'Install ipvsadm, ipset and iproute2: the end of the move removes its addresses and virtual servers with them',
+});
 
 function toolsMissing(): Problem {
   return {

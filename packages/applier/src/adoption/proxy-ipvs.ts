@@ -38,7 +38,7 @@ export async function announceWindow({ kernel, say, waitMs }: IpvsParts): Promis
   if (!standing) return;
   const count = await countConnections(standing, kernel);
   say(
-    `mode ipvs: IPVS forwards ${count} connections now. They go on until kube-proxy has stopped, and ${Math.round(waitMs / 1000)} s longer at most`,
+    `mode ipvs: IPVS forwards ${count} connections now. They go on until kube-proxy has stopped, and ${Math.round(waitMs / 1000)} s longer at most. This move was not run on a kernel with IPVS yet: move one node first`,
   );
 }
 
