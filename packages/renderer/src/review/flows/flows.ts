@@ -156,8 +156,9 @@ function* rowsOn(
     const local = factOf(nodeOf(slice.view, name), family, 'address');
     return local === undefined ? [] : [local];
   });
-  const all = sourcesOf(view, node, family, programs, distinctions?.networks);
-  const sources = isShort ? withoutPlainEndpoints(all, { view, node, family, programs }) : all;
+  const declared = distinctions?.networks;
+  const all = sourcesOf(view, node, family, programs, declared);
+  const sources = isShort ? withoutPlainEndpoints(all, { view, node, family, programs, declared }) : all;
   const withoutEndpoints = sources.filter((source) => source.class !== 'endpoint');
   const areTables = programs.every(({ nft }) => nft !== undefined);
   for (const destination of destinations) {

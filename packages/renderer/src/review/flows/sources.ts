@@ -63,17 +63,35 @@ export function sourcesOf(
 
 /**
  * The sources without the endpoints that rules treat as any other pod. A change of other pods is one of theirs, too; without one nothing
- * changes for them. Hundreds of endpoints of one Service would be traced on each node, for each of its frontends.
+ * changes for them. Hundreds of endpoints of one Service would be traced on each node, for each of its frontends. Endpoints that fill a
+ * network whole stay: no other source is in the same networks.
  */
 export function withoutPlainEndpoints(
   sources: readonly FlowSource[],
-  { view, node, family, programs }: SourcesPlace,
+  { view, node, family, programs, declared = [] }: SourcesPlace,
 ): readonly FlowSource[] {
   const plain = plainEndpoints(programs);
   if (plain.size === 0) return sources;
   const place = networksOf(view, node, family);
+  const named = namedOnce(programs, family, () => namedInRules(programs, family));
+  const own = [place.podCIDR, place.clusterCIDR, place.address === undefined ? undefined : networkOf(place.address)];
+  const networks = [...own, ...named.networks, ...declared.map(networkOf)]
+    .flatMap(known)
+    .filter(({ prefix, words }) => prefix < words.length * 16);
+  const wide = [...new Map(networks.map((cidr) => [cidr.text, cidr])).values()];
+  const placeOf = (address: string): string => {
+    const parsed = parseAddress(address);
+    return wide.map((cidr) => (parsed && isInCidr(parsed, cidr) ? '1' : '0')).join('');
+  };
+  const others = new Set(
+    sources.flatMap((one) => (one.class === 'endpoint' || one.class === 'node' ? [] : [placeOf(one.address)])),
+  );
   return sources.filter(
-    (one) => one.class !== 'endpoint' || !plain.has(one.address) || !isPodAddress(one.address, place),
+    (one) =>
+      one.class !== 'endpoint' ||
+      !plain.has(one.address) ||
+      !isPodAddress(one.address, place) ||
+      !others.has(placeOf(one.address)),
   );
 }
 
@@ -82,6 +100,8 @@ interface SourcesPlace {
   readonly node: NodeOf;
   readonly family: Family;
   readonly programs: readonly NodeProgram[];
+  /** As for `sourcesOf`. */
+  readonly declared?: readonly string[] | undefined;
 }
 
 const isPodAddress = (address: string, { podCIDR, clusterCIDR }: NodeNetworks): boolean =>
