@@ -61,9 +61,7 @@ export class LiveTables {
       const hook = { ...at, type: base.type, priority: base.priority };
       const next: TraceFlow[] = [];
       for (const flow of open) {
-        for (const one of base.type === 'nat' && !meetsNat(flow, at)
-          ? [flow]
-          : walkBase(table, base, flow, hook)) {
+        for (const one of base.type === 'nat' && !meetsNat(flow, at) ? [flow] : walkBase(table, base, flow, hook)) {
           if (one.verdict === 'drop' || one.verdict === 'reject') done.push(one);
           else next.push(one.verdict === undefined ? one : { ...one, verdict: undefined });
         }

@@ -68,12 +68,11 @@ export function sourcesOf(
  */
 export function withoutPlainEndpoints(
   sources: readonly FlowSource[],
-  { view, node, family, programs, declared = [] }: SourcesPlace,
+  { view, node, family, programs, declared = [], named = namedInRules(programs, family) }: SourcesPlace,
 ): readonly FlowSource[] {
   const plain = plainEndpoints(programs);
   if (plain.size === 0) return sources;
   const place = networksOf(view, node, family);
-  const named = namedOnce(programs, family, () => namedInRules(programs, family));
   const own = [place.podCIDR, place.clusterCIDR, place.address === undefined ? undefined : networkOf(place.address)];
   const networks = [...own, ...named.networks, ...declared.map(networkOf)]
     .flatMap(known)
@@ -102,6 +101,8 @@ interface SourcesPlace {
   readonly programs: readonly NodeProgram[];
   /** As for `sourcesOf`. */
   readonly declared?: readonly string[] | undefined;
+  /** Of the same programs, where they are asked more than once. */
+  readonly named?: NamedInRules;
 }
 
 const isPodAddress = (address: string, { podCIDR, clusterCIDR }: NodeNetworks): boolean =>
