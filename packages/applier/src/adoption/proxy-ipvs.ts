@@ -64,7 +64,7 @@ export async function removeProxyIpvs(active: NodeState, parts: IpvsParts): Prom
   });
   for (const step of ipvsSteps(steps)) await ipvs.apply(step);
   const removedInMs = Math.round(clock.bootMs() - start);
-  // A client of UDP that keeps its port would go on to an address that nobody has any more: its next packet meets Sluice's rules instead.
+  // A client of UDP that keeps its port would go on to an address that is no longer there: its next packet meets Sluice's rules instead.
   await kernel.forgetFlows(flowChange({ families: {}, sysctls: new Map(), ipvs: left }, active).old);
   return { removedInMs, waitedMs, ended: count };
 }

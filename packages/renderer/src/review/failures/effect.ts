@@ -75,8 +75,8 @@ export function baselineOf(port: DeclaredPort, all: Survivors): Baseline {
 
 /**
  * Judges a failure for one port.
- * @returns undefined when no endpoint that traffic uses is lost, and when other nodes are left but none of the port's profiles: nobody
- * uses this declaration then
+ * @returns undefined when no endpoint that traffic uses is lost, and when other nodes are left but none of the port's profiles: this
+ * declaration has no use then
  */
 export function effectOn(port: DeclaredPort, old: Baseline, { isLost, survivors }: Outage): PortEffect | undefined {
   if (old.used === 0 || !port.endpoints.some((one) => isLost(one) && isServing(one))) return undefined;

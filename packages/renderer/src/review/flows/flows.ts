@@ -6,7 +6,7 @@ import { type OwnNodes, ownNodesOf } from './own-nodes.ts';
 import { outcomeOf } from './outcome.ts';
 import { factOf, nodeOf, nodesOfProfile, ReviewStopped } from '../bundle/node.ts';
 import { asSent, type NodeProgram, programOf } from './program.ts';
-import { sourcesOf, withoutPlainEndpoints } from './sources.ts';
+import { namedInRules, sourcesOf, withoutPlainEndpoints } from './sources.ts';
 import type { BundleView } from '../bundle/view.ts';
 
 /** A flow in one bundle, or in both that are compared. */
@@ -157,8 +157,9 @@ function* rowsOn(
     return local === undefined ? [] : [local];
   });
   const declared = distinctions?.networks;
-  const all = sourcesOf(view, node, family, programs, declared);
-  const sources = isShort ? withoutPlainEndpoints(all, { view, node, family, programs, declared }) : all;
+  const named = namedInRules(programs, family);
+  const all = sourcesOf(view, node, family, programs, declared, named);
+  const sources = isShort ? withoutPlainEndpoints(all, { view, node, family, programs, declared, named }) : all;
   const withoutEndpoints = sources.filter((source) => source.class !== 'endpoint');
   const areTables = programs.every(({ nft }) => nft !== undefined);
   for (const destination of destinations) {

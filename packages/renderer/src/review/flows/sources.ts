@@ -68,7 +68,7 @@ export function sourcesOf(
  */
 export function withoutPlainEndpoints(
   sources: readonly FlowSource[],
-  { view, node, family, programs, declared = [], named = namedInRules(programs, family) }: SourcesPlace,
+  { view, node, family, programs, declared = [], named }: SourcesPlace,
 ): readonly FlowSource[] {
   const plain = plainEndpoints(programs);
   if (plain.size === 0) return sources;
@@ -101,8 +101,8 @@ interface SourcesPlace {
   readonly programs: readonly NodeProgram[];
   /** As for `sourcesOf`. */
   readonly declared?: readonly string[] | undefined;
-  /** Of the same programs, where they are asked more than once. */
-  readonly named?: NamedInRules;
+  /** Of the same programs. */
+  readonly named: NamedInRules;
 }
 
 const isPodAddress = (address: string, { podCIDR, clusterCIDR }: NodeNetworks): boolean =>

@@ -143,7 +143,7 @@ test('a port that is gone for one profile alone is taken from the nodes of that 
   expect(of('node-1')).toMatchObject([
     { isGone: false, without: [{ policy: 'profile default', nodes: ['node-2'] }], dark: [] },
   ]);
-  // The only node of the profile: nobody is left who would use its declaration.
+  // The only node of the profile: no node is left that would use its declaration.
   expect(of('node-3')).toEqual([]);
 });
 
