@@ -9,7 +9,7 @@ import { planeOf } from '@sluice/netfilter';
 import { countsOfFrontends } from '../../packages/applier/src/counts/of-frontends.ts';
 import { ServiceCounts } from '../../packages/applier/src/counts/service-counts.ts';
 import { NftCounts } from '../../packages/applier/src/kernel/nft/nft-counts.ts';
-import { processorMs } from '../../packages/applier/src/kernel/processor-time.ts';
+import { processorMs, WorkCost } from '../../packages/applier/src/kernel/processor-time.ts';
 import { readRuleCounts } from '../../packages/applier/src/kernel/rule-counts.ts';
 import { runChildren } from '../../packages/applier/src/kernel/run.ts';
 import { detectTools, findTool } from '../../packages/applier/src/kernel/tools.ts';
@@ -92,7 +92,7 @@ const tool = await costOf(async () => {
     await run({ file: findTool('conntrack') ?? '', args: ['-L', '-f', family], onOutput: () => undefined });
 });
 const newConnections = await costOf(async () => {
-  const nft = active.nft && (await new NftCounts(findTool('nft') ?? 'nft', run).read());
+  const nft = active.nft && (await new NftCounts(findTool('nft') ?? 'nft', run).read(new WorkCost()));
   const reading = active.nft
     ? nft && active.services && countsOfFrontends(nft, active.services)
     : await readRuleCounts(tools, run);

@@ -12,6 +12,8 @@ export interface Command {
   readonly outputBytesMax?: number;
   /** Takes the output in parts as they come; then `stdout` is empty. */
   readonly onOutput?: (part: string) => void;
+  /** Takes the processor time of the tool and of starting it, in milliseconds, when it has ended. */
+  readonly onUsed?: (ms: number) => void;
   /** Nothing reads its standard output. */
   readonly isSilent?: boolean;
   /** Kills the tool when it aborts: only for tools that change nothing. */

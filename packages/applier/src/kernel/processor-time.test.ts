@@ -1,6 +1,15 @@
 import { execaSync } from 'execa';
 import { expect, test } from 'vitest';
-import { processorMs } from './processor-time.ts';
+import { processorMs, WorkCost } from './processor-time.ts';
+import { runChildren } from './run.ts';
+
+const shell = (script: string) => ({ file: '/bin/sh', args: ['-c', script] });
+/** Some 60 ms of a processor. */
+const busy = 'i=0; while [ $i -lt 100000 ]; do i=$((i + 1)); done';
+/** Works for so many milliseconds of processor time. */
+function work(ms: number): void {
+  for (const begin = processorMs(); processorMs() - begin < ms; );
+}
 
 test('counts the time of ended children, and no waiting', () => {
   const before = processorMs();
@@ -9,4 +18,33 @@ test('counts the time of ended children, and no waiting', () => {
   execaSync('sleep', ['0.5']);
   expect(worked).toBeGreaterThan(20);
   expect(processorMs() - before - worked).toBeLessThan(400);
+});
+
+test('counts the tools of one activity, and what takes their output, beside other work', async () => {
+  const [mine, others] = [new WorkCost(), new WorkCost()];
+  const run = runChildren();
+  const beginMs = processorMs();
+  await Promise.all([
+    mine.of(run)({ ...shell(`echo first; ${busy}; sleep 0.3`), onOutput: () => work(100) }),
+    others.of(run)(shell(`${busy}; ${busy}; ${busy}`)),
+    run(shell(busy)),
+  ]);
+  mine.own(() => work(50));
+  const usedMs = processorMs() - beginMs;
+  expect(mine.usedMs).toBeGreaterThan(150 + 0.05 * usedMs);
+  expect(mine.usedMs).toBeLessThan(0.7 * usedMs);
+  expect(others.usedMs).toBeGreaterThan(1.5 * (mine.usedMs - 150));
+  expect(mine.usedMs + others.usedMs).toBeLessThan(usedMs);
+});
+
+test('counts work that fails, and a tool that cannot be started', async () => {
+  const cost = new WorkCost();
+  expect(() =>
+    cost.own(() => {
+      work(20);
+      throw new Error('it fails');
+    }),
+  ).toThrow('it fails');
+  expect(cost.usedMs).toBeGreaterThanOrEqual(20);
+  expect((await cost.of(runChildren())({ file: '/nowhere', args: [] })).exitCode).toBeUndefined();
 });

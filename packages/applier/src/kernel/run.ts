@@ -3,6 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { quoted } from '@sluice/bundle';
 import { execa } from 'execa';
 import { limits } from '../limits.ts';
+import { ChildTime, WorkCost } from './processor-time.ts';
 import type { Spares } from './spares.ts';
 
 /**
@@ -20,7 +21,12 @@ export function runChildren(
   const once = async (command: Command): Promise<ToolResult & { readonly code: string | undefined }> => {
     const { input, timeoutMs = limits.commandTimeoutMs, onOutput } = command;
     const spare = spares?.take(command);
-    const child = spare?.child ?? start(command, lockFd, timeoutMs);
+    const [starting, time] = [new WorkCost(), new ChildTime()];
+    const child = spare?.child ?? starting.own(() => start(command, lockFd, timeoutMs));
+    child.nodeChildProcess.once('exit', () => {
+      const toolMs = time.end();
+      command.onUsed?.(starting.usedMs + toolMs);
+    });
     const ended = child.pid === undefined ? undefined : started?.(child.pid, command);
     if (spare && typeof input === 'string') {
       spare.feed(input, timeoutMs);

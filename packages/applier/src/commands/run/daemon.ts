@@ -60,7 +60,7 @@ export function daemonOf(node: RunningNode, around: Surroundings): Daemon {
       await node.receiptWriter.report(account, tree?.seal, onlyEndpoints);
     },
     waits: () => node.receiptWriter.reportWaiting(),
-    round: roundOf({ ...node, processorMs }, around.refresh),
+    round: roundOf(node, around.refresh),
     repaired: repairedOf(node, around.repairs),
     idle: () => {
       repackChains();

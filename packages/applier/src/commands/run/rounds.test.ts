@@ -1,46 +1,98 @@
 import { expect, test } from 'vitest';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { processorMs } from '../../kernel/processor-time.ts';
 import type { NftLack } from '../../nftables/ports.ts';
 import { Status } from '../../status/status.ts';
 import { roundOf } from './rounds.ts';
 
-test('an nft that cannot write any more raises an alarm with the way out, once, until it can again', async () => {
-  let nowMs = 0;
-  let lack: NftLack | undefined;
-  const logged: unknown[] = [];
-  const status = new Status(
+type RoundSession = Parameters<typeof roundOf>[0]['session'];
+
+/** The rounds of a daemon whose clock stands still between them. */
+class Rounds {
+  nowMs = 0;
+  readonly logged: unknown[] = [];
+  readonly status = new Status(
     'node-a',
-    () => nowMs,
+    () => this.nowMs,
     60_000,
-    () => nowMs,
+    () => this.nowMs,
   );
-  const take = (details: unknown): void => void logged.push(details);
-  const round = roundOf(
-    {
-      config: { endpoints: { alarmShare: 1 } } as Parameters<typeof roundOf>[0]['config'],
-      log: { info: take, warn: take, error: take, fatal: take },
-      monotonicMs: () => nowMs,
-      processorMs: () => 0,
-      status,
-      session: {
-        reconciler: { endpointShare: 0 },
-        storeDoubt: async () => undefined,
-        nftLack: async () => lack,
-        affinityFills: async () => [],
-        counting: { counts: async () => ({}), traffic: async () => undefined },
+  readonly #round: () => Promise<void>;
+
+  constructor(session: Partial<RoundSession>) {
+    const take = (details: unknown): void => void this.logged.push(details);
+    this.#round = roundOf(
+      {
+        config: { endpoints: { alarmShare: 1 } } as Parameters<typeof roundOf>[0]['config'],
+        log: { info: take, warn: take, error: take, fatal: take },
+        monotonicMs: () => this.nowMs,
+        status: this.status,
+        session: {
+          reconciler: { endpointShare: 0 },
+          storeDoubt: async () => undefined,
+          nftLack: async () => undefined,
+          affinityFills: async () => [],
+          counting: { counts: async () => ({}), traffic: async () => undefined },
+          ...session,
+        },
       },
-    },
-    async () => undefined,
-  );
+      async () => undefined,
+    );
+  }
+
+  async after(ms: number): Promise<void> {
+    this.nowMs += ms;
+    await this.#round();
+  }
+}
+
+/** Works for so many milliseconds of processor time. */
+function work(ms: number): void {
+  for (const begin = processorMs(); processorMs() - begin < ms; );
+}
+
+test('an nft that cannot write any more raises an alarm with the way out, once, until it can again', async () => {
+  let lack: NftLack | undefined;
+  const rounds = new Rounds({ nftLack: async () => lack });
+  const { logged } = rounds;
   const alarms = async (): Promise<unknown> => {
-    nowMs += 60_000;
-    await round();
-    return status.report().alarms;
+    await rounds.after(60_000);
+    return rounds.status.report().alarms;
   };
   expect(await alarms()).not.toHaveProperty('NFT_CANNOT_WRITE');
   lack = { why: '/usr/sbin/nft crashed', hint: 'Install a newer nft' };
   expect(await alarms()).toMatchObject({ NFT_CANNOT_WRITE: '/usr/sbin/nft crashed. Install a newer nft' });
-  await round();
+  await rounds.after(0);
   expect(logged).toEqual([{ alarm: 'NFT_CANNOT_WRITE' }]);
   lack = undefined;
   expect(await alarms()).not.toHaveProperty('NFT_CANNOT_WRITE');
+});
+
+test('the pause between two readings of counters grows with what a reading takes, not with other work', async () => {
+  const begun = { counts: 0, traffic: 0 };
+  let carryOn = (): void => undefined;
+  const rounds = new Rounds({
+    counting: {
+      counts: async (cost) => {
+        begun.counts += 1;
+        cost.own(() => work(60));
+        await new Promise<void>((resolve) => (carryOn = resolve));
+        return {};
+      },
+      traffic: async (cost) => {
+        begun.traffic += 1;
+        cost.own(() => work(300));
+        return undefined;
+      },
+    },
+  });
+  await rounds.after(0);
+  work(400);
+  carryOn();
+  await sleep(0);
+  // 60 ms are 12 s, 300 ms are 60 s; with other work it would be more than 80 s.
+  await rounds.after(11_000);
+  expect(begun).toEqual({ counts: 1, traffic: 1 });
+  await rounds.after(34_000);
+  expect(begun).toEqual({ counts: 2, traffic: 1 });
 });

@@ -1,3 +1,4 @@
+import { WorkCost } from '../../kernel/processor-time.ts';
 import { limits } from '../../limits.ts';
 import { affinityAlarm } from '../../nftables/affinity.ts';
 import { mostConnections } from '../../nftables/counts.ts';
@@ -6,8 +7,6 @@ import { lastingAlarm } from './alarms.ts';
 import type { RunningNode } from './node.ts';
 
 type RoundParts = Pick<RunningNode, 'monotonicMs' | 'status'> & {
-  /** Processor time that this process and its children have used, in milliseconds. */
-  readonly processorMs: () => number;
   readonly config: Pick<RunningNode['config'], 'endpoints'>;
   readonly log: DaemonLog;
   readonly session: Pick<RunningNode['session'], 'storeDoubt' | 'nftLack' | 'affinityFills'> & {
@@ -21,14 +20,14 @@ type RoundParts = Pick<RunningNode, 'monotonicMs' | 'status'> & {
  * @param refresh retries what could not be opened
  */
 export function roundOf(
-  { config, log, monotonicMs, processorMs, session, status }: RoundParts,
+  { config, log, monotonicMs, session, status }: RoundParts,
   refresh: () => Promise<void>,
 ): () => Promise<void> {
   const backend = lastingAlarm('BACKEND_DOUBTFUL', status, log);
   const nft = lastingAlarm('NFT_CANNOT_WRITE', status, log);
-  const countClients = clientCount({ log, monotonicMs, processorMs, session, status });
-  const countEndpoints = endpointCount({ log, monotonicMs, processorMs, session, status });
-  const countTraffic = trafficCount({ log, monotonicMs, processorMs, session, status });
+  const countClients = clientCount({ log, monotonicMs, session, status });
+  const countEndpoints = endpointCount({ log, monotonicMs, session, status });
+  const countTraffic = trafficCount({ log, monotonicMs, session, status });
   let [storesDueMs, nftDueMs] = [-Infinity, -Infinity];
   return async () => {
     const share = session.reconciler.endpointShare;
@@ -52,22 +51,22 @@ export function roundOf(
   };
 }
 
-type CountParts = Pick<RoundParts, 'log' | 'monotonicMs' | 'processorMs' | 'session' | 'status'>;
+type CountParts = Pick<RoundParts, 'log' | 'monotonicMs' | 'session' | 'status'>;
 
-/** Work beside the rounds, once at a time: after each one a pause that grows with its processor time. */
+/** Work beside the rounds, once at a time: after each one a pause that grows with its processor time. @param work adds its cost */
 function paced(
-  { monotonicMs, processorMs }: Pick<CountParts, 'monotonicMs' | 'processorMs'>,
+  { monotonicMs }: Pick<CountParts, 'monotonicMs'>,
   pause: { readonly leastMs: number; readonly factor: number; readonly mostMs: number },
-  work: () => Promise<void>,
+  work: (cost: WorkCost) => Promise<void>,
 ): () => Promise<void> {
   let dueMs = -Infinity;
   return async () => {
     if (monotonicMs() < dueMs) return;
     dueMs = Infinity;
-    const usedMs = processorMs();
+    const cost = new WorkCost();
     // A tool that fails is asked again.
-    await work().catch(() => undefined);
-    const pauseMs = Math.max(pause.leastMs, (processorMs() - usedMs) * pause.factor);
+    await work(cost).catch(() => undefined);
+    const pauseMs = Math.max(pause.leastMs, cost.usedMs * pause.factor);
     dueMs = monotonicMs() + Math.min(pauseMs, pause.mostMs);
   };
 }
@@ -82,8 +81,8 @@ function clientCount(parts: CountParts): () => Promise<void> {
     mostMs: limits.affinityCountPauseMsMax,
   };
   let isRaised = false;
-  return paced(parts, pause, async () => {
-    const fills = await session.affinityFills();
+  return paced(parts, pause, async (cost) => {
+    const fills = await session.affinityFills(cost);
     status.affinity(fills);
     const why = affinityAlarm(fills, isRaised);
     isRaised = why !== undefined;
@@ -100,8 +99,8 @@ const countsPause = {
 /** Reads the counters of endpoints, and logs once which of them are far from their shares. */
 function endpointCount(parts: CountParts): () => Promise<void> {
   let known: ReadonlySet<string> = new Set();
-  return paced(parts, countsPause, async () => {
-    const { endpoints, told } = await parts.session.counting.counts();
+  return paced(parts, countsPause, async (cost) => {
+    const { endpoints, told } = await parts.session.counting.counts(cost);
     if (endpoints) parts.status.connections(mostConnections(endpoints));
     if (!told) return;
     parts.status.services(told);
@@ -114,8 +113,8 @@ function endpointCount(parts: CountParts): () => Promise<void> {
 
 /** Reads live connections. */
 const trafficCount = (parts: CountParts): (() => Promise<void>) =>
-  paced(parts, countsPause, async () => {
-    const told = await parts.session.counting.traffic();
+  paced(parts, countsPause, async (cost) => {
+    const told = await parts.session.counting.traffic(cost);
     if (told) parts.status.services(told);
   });
 

@@ -6,6 +6,7 @@ import type { RuleCount } from '../../counts/rule-counts.ts';
 import { ServiceCounts, type ToldCounts } from '../../counts/service-counts.ts';
 import { readServerStatistics } from '../../kernel/ipvs-statistics.ts';
 import type { LinuxKernel } from '../../kernel/linux.ts';
+import type { WorkCost } from '../../kernel/processor-time.ts';
 import { readRuleCounts } from '../../kernel/rule-counts.ts';
 import { runChildren } from '../../kernel/run.ts';
 import { procTunables } from '../../kernel/sysctl.ts';
@@ -30,7 +31,7 @@ interface CountedNode {
   readonly tools: Tools;
 }
 
-/** Reads what the kernel counts. Its tools hold no lock: they change nothing. */
+/** Reads what the kernel counts, and adds what that takes to a cost. Its tools hold no lock: they change nothing. */
 export class Counting {
   readonly #node: CountedNode;
   readonly #services = new ServiceCounts();
@@ -40,38 +41,40 @@ export class Counting {
   }
 
   /** Reads new connections, in modes iptables and ipvs where the config says so, in mode nftables where the profile does. */
-  async counts(): Promise<NodeCounts> {
+  async counts(cost: WorkCost): Promise<NodeCounts> {
     const { journal, kernel } = this.#node;
-    const endpoints = countsEndpoints(journal) ? await kernel.nft?.counts.read() : undefined;
-    const reading = endpoints ? undefined : await this.#ofRulesOrServers();
+    const endpoints = countsEndpoints(journal) ? await kernel.nft?.counts.read(cost) : undefined;
+    const reading = endpoints ? undefined : await this.#ofRulesOrServers(cost);
     const state = journal.active?.state;
-    const ofService = reading ?? (endpoints && state?.services && countsOfFrontends(endpoints, state.services));
-    return ofService && state
-      ? { endpoints, told: this.#services.take(ofService, state, performance.now()) }
-      : { endpoints };
+    return cost.own(() => {
+      const ofService = reading ?? (endpoints && state?.services && countsOfFrontends(endpoints, state.services));
+      return ofService && state
+        ? { endpoints, told: this.#services.take(ofService, state, performance.now()) }
+        : { endpoints };
+    });
   }
 
   /** Reads live connections and bytes. @returns undefined where the config does not ask for them, or nothing can be read */
-  async traffic(): Promise<ToldCounts | undefined> {
+  async traffic(cost: WorkCost): Promise<ToldCounts | undefined> {
     const state = this.#state;
     if (!state || !this.#node.config.countTraffic) return undefined;
     if (isOfServers(state)) {
-      const reading = trafficOfServers(await statisticsOfServers(), state);
-      return this.#services.takeTraffic(reading, true, performance.now());
+      const read = await statisticsOfServers(cost);
+      return cost.own(() => this.#services.takeTraffic(trafficOfServers(read, state), true, performance.now()));
     }
     const conntrack = findTool('conntrack');
     if (conntrack === undefined) return undefined;
-    const reading = await readTrackedTraffic(conntrack, state, runChildren());
+    const reading = await readTrackedTraffic(conntrack, state, cost.of(runChildren()));
     const hasBytes = procTunables.read('net.netfilter.nf_conntrack_acct') === 1;
-    return this.#services.takeTraffic(reading, hasBytes, performance.now());
+    return cost.own(() => this.#services.takeTraffic(reading, hasBytes, performance.now()));
   }
 
-  async #ofRulesOrServers(): Promise<readonly RuleCount[] | undefined> {
+  async #ofRulesOrServers(cost: WorkCost): Promise<readonly RuleCount[] | undefined> {
     const state = this.#state;
     if (!state || state.nft || !this.#node.config.countConnections) return undefined;
     return isOfServers(state)
-      ? countsOfServers(await statisticsOfServers(), state)
-      : readRuleCounts(this.#node.tools, runChildren());
+      ? countsOfServers(await statisticsOfServers(cost), state)
+      : readRuleCounts(this.#node.tools, cost.of(runChildren()));
   }
 
   /** The active state; undefined: there is none, or the kernel may hold another one. */
@@ -87,7 +90,7 @@ const countsEndpoints = ({ active }: DiskJournal): boolean =>
 /** Whether virtual servers choose endpoints: mode ipvs. */
 const isOfServers = (state: NodeState): boolean => state.ipvs !== undefined && !isTree(state);
 
-async function statisticsOfServers(): ReturnType<typeof readServerStatistics> {
+async function statisticsOfServers(cost: WorkCost): ReturnType<typeof readServerStatistics> {
   const ipvsadm = findTool('ipvsadm');
-  return ipvsadm === undefined ? [] : readServerStatistics(ipvsadm, runChildren());
+  return ipvsadm === undefined ? [] : readServerStatistics(ipvsadm, cost.of(runChildren()));
 }

@@ -12,6 +12,7 @@ import { type AffinityFill, StickyFrontends } from '../../nftables/affinity.ts';
 import type { NftLack, NftProtection } from '../../nftables/ports.ts';
 import type { Run } from '../../kernel/command.ts';
 import { OwnProcesses, readsProcessIds } from '../../kernel/changes/own-processes.ts';
+import type { WorkCost } from '../../kernel/processor-time.ts';
 import { runChildren } from '../../kernel/run.ts';
 import { Spares } from '../../kernel/spares.ts';
 import { procTunables } from '../../kernel/sysctl.ts';
@@ -56,8 +57,8 @@ export interface NodeSession {
   storeDoubt(): Promise<StoreDoubt | undefined>;
   /** Why nothing can be written now on a node in mode nftables, not even a rollback. */
   nftLack(): Promise<NftLack | undefined>;
-  /** How many clients of session affinity the kernel remembers; none where no Service of the node asks for it. */
-  affinityFills(): Promise<readonly AffinityFill[]>;
+  /** How many clients of session affinity the kernel remembers; none where no Service of the node asks for it. Adds what counting takes. */
+  affinityFills(cost: WorkCost): Promise<readonly AffinityFill[]>;
   readonly counting: Counting;
   /** To be called when idle: prepares tools for the next change. */
   idle(): void;
@@ -120,7 +121,7 @@ export async function openSession(
       storeDoubt: () => storeDoubt(tools.backend, run),
       nftLack: async () => (journal.active?.state.nft ? kernel.nft?.lack(true) : undefined),
       counting: new Counting({ config, journal, kernel, tools }),
-      affinityFills: () => fillsOf(journal, sticky, ending.signal),
+      affinityFills: (cost) => fillsOf(journal, sticky, cost, ending.signal),
       idle: () => {
         spares.refill();
         if (runsNft()) void owner?.own();
@@ -168,12 +169,13 @@ function nftOwner(run: Run, lockFd: number | undefined, own: OwnProcesses): NftO
 async function fillsOf(
   { active }: DiskJournal,
   sticky: StickyFrontends,
+  cost: WorkCost,
   signal: AbortSignal,
 ): Promise<readonly AffinityFill[]> {
   const [nft, state] = [findTool('nft'), active?.state.nft];
   return nft === undefined || !state || !sticky.areIn(state)
     ? []
-    : affinityFills({ nft, prlimit: findTool('prlimit'), run: runChildren(), signal });
+    : affinityFills({ nft, prlimit: findTool('prlimit'), run: cost.of(runChildren()), signal });
 }
 
 function journalOf({ state, node }: SluicedConfig, mode: SessionMode): DiskJournal {

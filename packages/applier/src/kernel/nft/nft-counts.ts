@@ -9,6 +9,7 @@ import {
   readCounts,
 } from '../../nftables/counts.ts';
 import type { Run, ToolResult } from '../command.ts';
+import { WorkCost } from '../processor-time.ts';
 
 /**
  * Counts of endpoints by the elements of a table with `endpointCounters`, from the start of this process. Elements count as long as they
@@ -49,37 +50,44 @@ export class NftCounts {
 
   /**
    * Reads all counters.
+   * @param cost what that takes is added to it
    * @returns undefined if the table has none, or if a change went on meanwhile: the next read is as good
    */
-  async read(): Promise<readonly EndpointCount[] | undefined> {
-    if (!(await this.#counts())) return undefined;
+  async read(cost: WorkCost): Promise<readonly EndpointCount[] | undefined> {
+    if (!(await this.#counts(cost))) return undefined;
     const before = this.#deletions;
-    const present = await this.#readAll('all');
-    return before === this.#deletions && before % 2 === 0 ? this.#deleted.with(present) : undefined;
+    const present = await this.#readAll('all', cost);
+    if (before !== this.#deletions || before % 2 !== 0) return undefined;
+    return cost.own(() => this.#deleted.with(present));
   }
 
-  async #counts(): Promise<boolean> {
+  async #counts(cost = new WorkCost()): Promise<boolean> {
     if (this.#isCounting === undefined) {
       // Each counted map has the statement. nft 1.0.6 reads the elements that `-t` leaves out, too: 1 s for the largest map at 10,000 Services.
-      const { exitCode, stdout } = await this.#list('sctp6', '-t');
+      const { exitCode, stdout } = await this.#list(cost, 'sctp6', '-t');
       this.#isCounting = exitCode === 0 && /^\s*counter$/m.test(stdout);
     }
     return this.#isCounting;
   }
 
-  async #readAll(wanted: ReadonlyMap<string, ReadonlySet<string>> | 'all'): Promise<readonly CountedElement[]> {
+  async #readAll(
+    wanted: ReadonlyMap<string, ReadonlySet<string>> | 'all',
+    cost = new WorkCost(),
+  ): Promise<readonly CountedElement[]> {
     const found: CountedElement[] = [];
     for (const map of countedMaps.keys()) {
       const keys = wanted === 'all' ? undefined : wanted.get(map);
       if (wanted !== 'all' && !keys) continue;
-      const { stdout } = await this.#list(map);
-      for (const one of readCounts(map, stdout)) if (!keys || keys.has(one.key)) found.push(one);
+      const { stdout } = await this.#list(cost, map);
+      cost.own(() => {
+        for (const one of readCounts(map, stdout)) if (!keys || keys.has(one.key)) found.push(one);
+      });
     }
     return found;
   }
 
-  #list(map: string, ...options: readonly string[]): Promise<ToolResult> {
-    return this.#run({
+  #list(cost: WorkCost, map: string, ...options: readonly string[]): Promise<ToolResult> {
+    return cost.of(this.#run)({
       file: this.#nft,
       args: ['-n', ...options, 'list', 'map', 'inet', 'sluice', map],
       outputBytesMax: limits.countsListBytesMax,
