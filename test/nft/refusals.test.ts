@@ -82,7 +82,10 @@ const refusals: readonly Refusal[] = [
     title: 'a bundle with an unknown table',
     file: ['profiles/default/base/first.nft', () => 'table inet sluice {\n}\n'],
     code: 'RULE_REFUSED',
-    says: ['profiles/default/base/first.nft:1', 'this version knows no such table; upgrade it, or render again'],
+    says: [
+      'profiles/default/base/first.nft:1',
+      'this version knows no such table; upgrade sluiced first, or render again',
+    ],
   },
   {
     title: 'a bundle with another command',

@@ -198,6 +198,6 @@ function invalid(at: Place, why: string): Problem {
     level: 'error',
     at,
     message: `Cannot read ${at.file}: ${why}`,
-    hint: 'Bundles are written by `sluice render`; render again, or use a version that supports this format',
+    hint: 'If a newer version of sluice wrote it, upgrade sluiced first; if not, write it again with `sluice render`',
   };
 }

@@ -120,6 +120,7 @@ export const problemCodes = {
   BUNDLE_UNTRUSTED: 'untrusted accounts can write to a bundle directory, or to one above it',
   BUNDLE_UNKNOWN_NODE: 'the bundle has no node of this name',
   RELEASE_INVALID: 'release.yaml, SHA256SUMS or a signature file is not in the required format',
+  RELEASE_NEEDS_SLUICED: 'nodes need a newer version of sluiced for what a release requires',
   RELEASE_SERIAL: 'the serial of a release is too low or too far ahead',
   RELEASE_UNSIGNED: 'a release has too few signatures by allowed signers',
   RELEASE_ENDPOINTS_ONLY: 'keys for endpoint updates have signed more than an endpoint update',

@@ -302,7 +302,7 @@ export function sealOf(paths: readonly string[], text: (path: string) => string 
 export function unknownFile(path: string): InboxError {
   return new InboxError(
     `Cannot read the bundle: unknown file ${JSON.stringify(path)}`,
-    'Render into an empty directory, or use a sluiced that knows this format',
+    'If a newer version of sluice wrote it, upgrade sluiced first; if not, render into an empty directory',
   );
 }
 

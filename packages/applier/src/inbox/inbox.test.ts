@@ -70,6 +70,15 @@ describe('output of sluice render', () => {
     expect(why(await inboxOf().look())).toContain(expected);
   });
 
+  test('a file that a newer version may have written is refused with what to do first', async () => {
+    writeBundle(bundle, files);
+    writeFileSync(`${bundle}/profiles/default/base/first.ebpf`, 'x');
+    expect(await inboxOf().look()).toMatchObject({
+      kind: 'refused',
+      problems: [{ hint: expect.stringContaining('upgrade sluiced first') }],
+    });
+  });
+
   test('a missing directory is absent, not empty', async () => {
     expect((await inboxOf().look()).kind).toBe('absent');
   });

@@ -1,10 +1,13 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
+import { readProfile } from '../documents.ts';
 import { fileDigest } from '../seal/seal.ts';
 import type { BundleFiles } from '../source.ts';
 import { ipvsBundle } from '../virtual/bundle.fixture.ts';
 import { nftBundle, nftServices } from '../virtual/nft.fixture.ts';
 import { makeRelease } from './make.ts';
-import { printRelease, type Release, readRelease } from './release.ts';
+import { newlyRequired, printRelease, type Release, readRelease } from './release.ts';
 import { readSums, releaseSums, sumsMisfit } from './sums.ts';
 
 const release: Release = {
@@ -90,8 +93,28 @@ test('a release with unsupported features is refused with their names and a hint
     message: expect.stringContaining(
       'it requires mode-none, but this version supports endpoint-counters, mode-iptables',
     ),
-    hint: expect.stringContaining('Install a newer version'),
+    hint: expect.stringContaining('Upgrade sluiced first'),
   });
+});
+
+test('a bundle in a mode that is not known is refused with what to do first', () => {
+  const path = 'profiles/default/profile.yaml';
+  const text = (nftBundle({}).get(path) ?? '').replace('mode: nftables', 'mode: ebpf');
+  expect(readProfile(path, text)).toMatchObject({
+    code: 'BUNDLE_INVALID',
+    message: expect.stringContaining('mode is "ebpf"'),
+    hint: expect.stringContaining('upgrade sluiced first'),
+  });
+});
+
+test('what nodes may not support yet are features after 0.1.0 that the release before did not require', () => {
+  const requires = ['mode-ipvs', 'mode-nftables', 'nft-schedulers', 'waves'] as const;
+  expect(newlyRequired({ requires }, undefined)).toEqual(['mode-nftables', 'nft-schedulers']);
+  expect(newlyRequired({ requires }, { requires: ['mode-nftables'] })).toEqual(['nft-schedulers']);
+  expect(newlyRequired({ requires: ['mode-ipvs', 'urgent', 'revisions'] }, { requires: [] })).toEqual([]);
+  const old = readFileSync(join(import.meta.dirname, '../../../../test/upgrade/0.1.0/release/release.yaml'), 'utf8');
+  const read = readRelease(old);
+  expect('requires' in read && newlyRequired(read, undefined), 'a release that 0.1.0 made').toEqual([]);
 });
 
 const paths = [

@@ -17,6 +17,15 @@ export const releaseFeatures = [
 ] as const;
 export type ReleaseFeature = (typeof releaseFeatures)[number];
 
+/** Features of the first version, 0.1.0, which every node supports. */
+const features010: ReadonlySet<ReleaseFeature> = new Set([
+  'mode-iptables',
+  'mode-ipvs',
+  'revisions',
+  'urgent',
+  'waves',
+]);
+
 export interface ReleaseProfile {
   readonly mode: Mode;
   readonly families: readonly Family[];
@@ -112,8 +121,19 @@ function tooNew(features: readonly string[]): Problem {
     code: 'RELEASE_INVALID',
     level: 'error',
     message: `Cannot read the release: it requires ${features.join(', ')}, but this version supports ${releaseFeatures.join(', ')}`,
-    hint: 'Install a newer version (`sluiced version` prints the present one), or make the release with a version as old as this one',
+    hint: 'Upgrade sluiced first (or sluice, where it reports this), then release; `sluiced version` prints the present version',
   };
+}
+
+/**
+ * The required features that a node may not support yet: later than 0.1.0, and not of the release before.
+ * @param before the release that nodes have
+ */
+export function newlyRequired(
+  { requires }: Pick<Release, 'requires'>,
+  before: Pick<Release, 'requires'> | undefined,
+): readonly ReleaseFeature[] {
+  return requires.filter((feature) => !features010.has(feature) && before?.requires.includes(feature) !== true);
 }
 
 /** Prints `release.yaml`: keys in the order of README.md, names sorted. */

@@ -94,7 +94,7 @@ export function readVirtualFile(
 function readTable(path: string, text: string): VirtualFile | readonly Problem[] {
   const table = readNftTable(text);
   if (table === undefined)
-    return [refusedLine(path, 1, 'this version knows no such table; upgrade it, or render again')];
+    return [refusedLine(path, 1, 'this version knows no such table; upgrade sluiced first, or render again')];
   const stray = unknownVariable(table);
   if (stray !== undefined) return [refusedLine(path, 1, `${stray} is not a variable`)];
   return { path, tool: 'nft', lines: [{ text: table, line: 1 }] };

@@ -43,6 +43,20 @@ describe('sluice release', async () => {
     expect(required()).toBe('requires: [mode-ipvs, urgent]');
   });
 
+  test('warns once that nodes need a newer sluiced, where the release before did not require it', async () => {
+    expect((await make()).stderr).not.toContain('RELEASE_NEEDS_SLUICED');
+    for (const name of ['cluster.yaml', 'nodes', 'profiles']) rmSync(join(bundle, name), { recursive: true });
+    cpSync(join(example, '../../13-nftables/out'), bundle, { recursive: true });
+    writeFileSync(join(bundle, 'cluster.yaml'), readFileSync(join(example, 'cluster.yaml')));
+    expect(await make()).toMatchObject({
+      status: 0,
+      stderr: expect.stringMatching(
+        /warning: Release 2 requires mode-nftables, unlike release 1: .*\n.*Upgrade sluiced on all nodes first/,
+      ),
+    });
+    expect((await make()).stderr, 'the same release again').not.toContain('RELEASE_NEEDS_SLUICED');
+  });
+
   test('keeps the last serial after an interrupted write', async () => {
     await make();
     appendFileSync(join(bundle, 'cluster.yaml'), '# a note\n');

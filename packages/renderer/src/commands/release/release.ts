@@ -4,6 +4,7 @@ import {
   bundleLimits,
   isProblem,
   makeRelease,
+  newlyRequired,
   printRelease,
   readRelease,
   type Release,
@@ -56,6 +57,7 @@ export function releaseCommand(spec: string, options: ReleaseOptions): number {
     return { release, texts: textsOf(files, release, waves?.(release)) };
   });
   refuseUnreadable(spec, candidate.texts);
+  reportProblems(needsSluiced(candidate.release, found.previous));
   const isSame = write(output, files, candidate, found);
   report(options, files, candidate.release, isSame);
   return exitCodes.done;
@@ -112,6 +114,23 @@ function refuseUnreadable(spec: string, texts: ReleaseTexts): void {
   const unread = readRelease(texts.release);
   if (isProblem(unread)) throw new Stopped(beyondLimits(spec, unread));
 }
+
+/** A warning about nodes that do not support what the release requires. */
+function needsSluiced(release: Release, previous: Release | undefined): readonly Problem[] {
+  const features = newlyRequired(release, previous);
+  if (features.length === 0) return [];
+  const unlike = previous ? `, unlike ${nameOf(previous)}` : '';
+  return [
+    {
+      code: 'RELEASE_NEEDS_SLUICED',
+      level: 'warning',
+      message: `${capital(nameOf(release))} requires ${features.join(', ')}${unlike}: a sluiced of an older version refuses it, and keeps its rules`,
+      hint: 'Upgrade sluiced on all nodes first; `sluiced version` prints the version of a node',
+    },
+  ];
+}
+
+const capital = (text: string): string => `${text.charAt(0).toUpperCase()}${text.slice(1)}`;
 
 function meanwhile(output: string, release: Release): Problem {
   return {

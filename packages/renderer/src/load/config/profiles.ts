@@ -169,7 +169,7 @@ function checkNftables(check: ProfileCheck): void {
     check,
     'mode',
     '',
-    'Update sluiced on all nodes of the profile before they get the first bundle of this mode',
+    'Upgrade sluiced on all nodes of the profile first, then give them a bundle of this mode',
     {
       code: 'MODE_NEEDS_SLUICED',
       level: 'note',
