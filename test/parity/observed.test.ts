@@ -102,8 +102,7 @@ test.each([
   { timeout: 180_000 },
   async (mode, layout) => {
     const dir = mkdtempSync(join(tmpdir(), 'sluice-own-'));
-    // In Sluice's table of mode nftables session affinity is not understood.
-    const cluster = itemsOf(drawCluster(12, randomOf(seed))).map(withoutAffinity);
+    const cluster = itemsOf(drawCluster(12, randomOf(seed)));
     const setting = { title: mode, config: { mode } };
     const renderer = new Renderer(setting, programs().minor, join(dir, 'renderer'));
     await renderer.render(cluster);
@@ -118,13 +117,6 @@ test.each([
     }
   },
 );
-
-function withoutAffinity(item: KubeItem): KubeItem {
-  const { spec } = item as { readonly spec?: object };
-  if (item.kind !== 'Service' || !spec) return item;
-  const { sessionAffinityConfig: _config, ...rest } = spec as Record<string, unknown>;
-  return { ...item, spec: { ...rest, sessionAffinity: 'None' } } as KubeItem;
-}
 
 describe.each([
   ['iptables', settings[0], planted],

@@ -6,7 +6,6 @@ import type { ParityDifference, ParityReport } from '@sluice/bundle';
 import { atTier, randomOf, seed } from '@sluice/testing';
 import { afterAll, expect, test } from 'vitest';
 import { parityOf } from '../../packages/renderer/src/review/parity/parity.ts';
-import type { KubeItem } from './api-server.ts';
 import { drawCluster, itemsOf, nodeName } from './clusters.ts';
 import { needPrograms } from './programs.ts';
 import { questionsOf } from './questions.ts';
@@ -47,9 +46,7 @@ const changesShares =
 test.concurrent.each(dumpKinds)('mistakes in the rules of $title', { timeout: 7_200_000, retry: 0 }, async (kind) => {
   const dir = mkdtempSync(join(tmpdir(), 'sluice-sensitivity-'));
   const at = dumpKinds.indexOf(kind);
-  const drawn = itemsOf(drawCluster(services, randomOf(seed + at)));
-  // Parity names rules of affinity in Sluice's own table as not read.
-  const cluster = kind.of === 'sluice' && kind.mode === 'nftables' ? drawn.map(withoutAffinity) : drawn;
+  const cluster = itemsOf(drawCluster(services, randomOf(seed + at)));
   const dumped = await dumpedNode(kind, programs(), cluster, dir);
   try {
     const judge = new PacketJudge(dumped.node, questionsOf(withFence(cluster)));
@@ -73,12 +70,6 @@ test.concurrent.each(dumpKinds)('mistakes in the rules of $title', { timeout: 7_
     rmSync(dir, { recursive: true, force: true });
   }
 });
-
-function withoutAffinity(item: KubeItem): KubeItem {
-  const { spec } = item as { readonly spec?: object };
-  const { sessionAffinityConfig: _config, ...rest } = (spec ?? {}) as { readonly sessionAffinityConfig?: object };
-  return item.kind === 'Service' ? ({ ...item, spec: { ...rest, sessionAffinity: 'None' } } as KubeItem) : item;
-}
 
 async function examine(
   dumped: DumpedNode,

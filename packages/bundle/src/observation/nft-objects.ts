@@ -1,4 +1,6 @@
 import { compareText, type Json, objectOf } from '@sluice/netfilter';
+import { readStatements } from './nft-text/statements.ts';
+import { Words, wordsOf } from './nft-text/words.ts';
 import type { NftObject, NftTable } from './observation.ts';
 
 const textOf = (value: unknown): string => (typeof value === 'string' ? value : '');
@@ -26,11 +28,12 @@ export function tablesOf(objects: readonly NftObject[]): {
     const table = grouped.get(key) ?? { family, name, objects: [] };
     grouped.set(key, table);
     if (kind === 'table' && [body['flags']].flat().includes('dormant')) dormant.add(key);
-    if (kind !== 'table') table.objects.push({ [kind]: canonicalOf(kind, body) });
+    if (kind !== 'table') table.objects.push({ [kind]: body });
   }
   const tables: NftTable[] = [];
   const notFollowed: string[] = [];
-  for (const [key, { family, name, objects: own }] of [...grouped].toSorted(([a], [b]) => compareText(a, b))) {
+  for (const [key, { family, name, objects: listed }] of [...grouped].toSorted(([a], [b]) => compareText(a, b))) {
+    const own = canonicalObjects(listed);
     const hooks = own.map((object) => objectOf(object['chain'])['hook']).filter((hook) => hook !== undefined);
     if (hooks.length === 0 || dormant.has(key)) continue;
     // A table of both families may have hooks of a device, beneath IP.
@@ -48,18 +51,55 @@ export const isOfIptables = (family: string, name: string): boolean =>
 
 const bodies: ReadonlySet<string> = new Set(['table', 'chain', 'rule', 'set', 'map']);
 
-/** Without what the kernel numbers, packets change, or the sort order of a hash decides. */
-function canonicalOf(kind: string, { handle: _handle, family: _family, table: _table, ...body }: Json): Json {
-  if (kind === 'rule')
-    return {
-      ...body,
-      expr: Array.isArray(body['expr']) ? body['expr'].map((one) => withoutCounts(objectOf(one))) : [],
-    };
-  if (kind !== 'set' && kind !== 'map') return body;
-  const { elem, ...rest } = body;
-  const flags = Array.isArray(body['flags']) ? body['flags'] : [];
+/**
+ * Without what the kernel numbers, packets change, the sort order of a hash decides, or one form of listing has and the other one lacks:
+ * `nft list` and `nft -j list` of one table have equal objects.
+ */
+function canonicalObjects(objects: readonly NftObject[]): readonly NftObject[] {
+  const read = objects.map((object): NftObject => {
+    const { rule } = object;
+    if (rule === undefined) return object;
+    const { handle: _handle, family: _family, table: _table, comment: _comment, ...body } = objectOf(rule);
+    return { rule: { ...body, expr: statementsOf(body['expr']) } };
+  });
+  const filled = new Set(read.flatMap(({ rule }) => filledBy(objectOf(rule)['expr'])));
+  const canonical = read.map((object): NftObject => {
+    const [kind = ''] = Object.keys(object);
+    const body = objectOf(object[kind]);
+    if (kind === 'set' || kind === 'map') return { [kind]: canonicalSet(body, filled.has(textOf(body['name']))) };
+    if (kind !== 'chain') return object;
+    const { handle: _handle, family: _family, table: _table, comment: _comment, ...rest } = body;
+    return { chain: rest };
+  });
+  const placeOf = (object: NftObject): number => ('rule' in object ? 2 : 'chain' in object ? 1 : 0);
+  return canonical.toSorted((a, b) => placeOf(a) - placeOf(b));
+}
+
+/** The sets and maps that packets fill. Of these nft 1.0.6 prints the flag `dynamic` in no JSON. */
+const filledBy = (expr: unknown): readonly string[] =>
+  (Array.isArray(expr) ? expr : []).flatMap((statement) => {
+    const { set, map } = objectOf(statement);
+    const { op, set: ofSet, map: ofMap } = objectOf(set ?? map);
+    return op === 'add' || op === 'update' ? [textOf(ofSet ?? ofMap).replace(/^@/, '')] : [];
+  });
+
+/** Its types are not here: of a key that an expression gives, the two forms say them differently. */
+function canonicalSet({ name, flags: all, timeout, elem }: Json, isFilled: boolean): Json {
+  const listed = (Array.isArray(all) ? all : all === undefined ? [] : [all]).map(textOf);
+  const ofTime = listed.includes('timeout') || timeout !== undefined;
+  const ofPackets = !ofTime && (isFilled || listed.includes('dynamic')) ? ['dynamic'] : [];
+  const flags = [
+    ...listed.filter((flag) => flag !== 'timeout' && flag !== 'dynamic'),
+    ...(ofTime ? ['timeout'] : []),
+    ...ofPackets,
+  ].toSorted(compareText);
+  const rest = {
+    name,
+    ...(flags.length === 0 ? {} : { flags }),
+    ...(timeout === undefined ? {} : { timeout }),
+  };
   // Elements that packets add are of the traffic, not of the configuration.
-  if (!Array.isArray(elem) || flags.includes('dynamic') || flags.includes('timeout')) return rest;
+  if (!Array.isArray(elem) || ofTime || ofPackets.length > 0) return rest;
   const elements = elem.map((one: unknown): unknown => withoutState(one));
   const sorted = elements
     .map((one) => [JSON.stringify(one), one] as const)
@@ -68,8 +108,28 @@ function canonicalOf(kind: string, { handle: _handle, family: _family, table: _t
   return { ...rest, elem: sorted };
 }
 
-function withoutCounts(statement: Json): Json {
-  return 'counter' in statement && typeof statement['counter'] === 'object' ? { counter: null } : statement;
+/** nft 1.0.6 has no JSON for statements that change maps, and prints them as in its text. */
+const statementsOf = (expr: unknown): readonly unknown[] =>
+  (Array.isArray(expr) ? expr : []).flatMap((statement): readonly unknown[] => {
+    if (typeof statement === 'string') return readStatements(new Words(wordsOf(statement)));
+    return [canonicalStatement(objectOf(statement))];
+  });
+
+function canonicalStatement(statement: Json): Json {
+  if ('counter' in statement && typeof statement['counter'] === 'object') return { counter: null };
+  return 'mangle' in statement ? (unsigned(statement) as Json) : statement;
+}
+
+/** nft 1.0.6 prints the modulus 0xffffffff of a hash as -1. */
+function unsigned(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(unsigned);
+  if (typeof value !== 'object' || value === null) return value;
+  return Object.fromEntries(
+    Object.entries(value).map(([name, one]) => [
+      name,
+      name === 'mod' && Number(one) < 0 ? Number(one) + 2 ** 32 : unsigned(one),
+    ]),
+  );
 }
 
 /** `{"elem": {"val": …, "counter": …, "expires": …, "comment": …}}`, also as the key of a map's element. */

@@ -118,13 +118,48 @@ test('saved outputs become an observation, without what the clock and packets ch
       family: 'ip',
       name: 'kube-proxy',
       objects: [
+        { set: { name: 'cluster-ips', elem: ['10.96.0.1', '10.96.0.2'] } },
+        { set: { name: 'affinity-x', flags: ['timeout'], timeout: 600 } },
         { chain: { name: 'nat-output', type: 'nat', hook: 'output', prio: -100 } },
-        { set: { name: 'cluster-ips', type: 'ipv4_addr', elem: ['10.96.0.1', '10.96.0.2'] } },
-        { set: { name: 'affinity-x', type: 'ipv4_addr', flags: ['timeout', 'dynamic'], timeout: 600 } },
         { rule: { chain: 'nat-output', expr: [{ counter: null }, { jump: { target: 'services' } }] } },
       ],
     },
   ]);
+});
+
+test('a set that rules fill is one, whatever its listing says, and a statement without JSON is read', () => {
+  const of = { family: 'inet', table: 'sluice' };
+  const chain = { ...of, name: 'c', type: 'nat', hook: 'prerouting', prio: -101, policy: 'accept' };
+  const update = 'update @aff4 { ip saddr . ip daddr . meta l4proto . th dport timeout 10m : meta priority }';
+  const inJson = [
+    { map: { ...of, name: 'aff4', type: ['ipv4_addr'], map: 'classid', size: 9, elem: [['10.0.0.1', '1:1']] } },
+    { chain },
+    { rule: { ...of, chain: 'c', handle: 3, expr: [update] } },
+  ];
+  const text = `table inet sluice {
+\tmap aff4 {
+\t\ttypeof ip saddr : meta priority
+\t\tsize 9
+\t\tflags dynamic
+\t\telements = { 10.0.0.1 : 1:1 }
+\t}
+\tchain c {
+\t\ttype nat hook prerouting priority dstnat - 1; policy accept;
+\t\t${update}
+\t}
+}
+`;
+  const [byJson, byText] = [
+    seenOf(new Map([['nft.json', JSON.stringify({ nftables: inJson })]])),
+    seenOf(new Map([['nft.txt', text]])),
+  ];
+  expect(byJson.nftTables).toEqual(byText.nftTables);
+  expect(byJson.nftTables[0]?.objects).toMatchObject([
+    { map: { name: 'aff4', flags: ['dynamic'] } },
+    { chain: { name: 'c' } },
+    { rule: { expr: [{ map: { op: 'update', map: '@aff4', elem: { elem: { timeout: 600 } } } }] } },
+  ]);
+  expect(byJson.nftTables[0]?.objects[0]).not.toHaveProperty('map.elem');
 });
 
 test('missing outputs are named with the command that writes them', () => {

@@ -78,6 +78,7 @@ const metas: Readonly<Record<string, Field>> = {
   oifname: one((flow, hook) => (hook.isLocal(flow.destination) ? 'lo' : hook.outOf(flow.destination))),
   oif: one((flow, hook) => (hook.isLocal(flow.destination) ? 'lo' : hook.outOf(flow.destination))),
   mark: { ...one(({ mark }) => String(mark)), isNumber: true },
+  priority: one(({ priority }) => priority),
 };
 
 const originalOf = (family: Family): Field => ({

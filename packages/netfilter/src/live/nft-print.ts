@@ -32,6 +32,8 @@ function printStatement(statement: unknown): string {
       return `${print(key)} vmap ${print(data)}`;
     case 'set':
       return `update ${textOf(set)} { ${print(elem)} }`;
+    case 'map':
+      return `${textOf(objectOf(body)['op'])} ${textOf(objectOf(body)['map'])} { ${print(elem)} : ${print(data)} }`;
     case 'dnat':
       return `dnat to ${print(addr)}${port === undefined ? '' : `:${textOf(port)}`}`;
     case 'concat':
@@ -43,7 +45,22 @@ function printStatement(statement: unknown): string {
 
 function print(value: unknown): string {
   if (typeof value === 'string' || typeof value === 'number') return String(value);
-  const { payload, meta, ct, fib, concat, set, prefix, numgen, map, '&': and, '|': or, '^': xor } = objectOf(value);
+  const {
+    payload,
+    meta,
+    ct,
+    fib,
+    concat,
+    set,
+    prefix,
+    numgen,
+    jhash,
+    elem,
+    map,
+    '&': and,
+    '|': or,
+    '^': xor,
+  } = objectOf(value);
   if (payload !== undefined) return `${textOf(objectOf(payload)['protocol'])} ${textOf(objectOf(payload)['field'])}`;
   if (meta !== undefined) return `meta ${textOf(objectOf(meta)['key'])}`;
   if (ct !== undefined) return `ct ${textOf(objectOf(ct)['key'])}`;
@@ -53,6 +70,9 @@ function print(value: unknown): string {
   if (Array.isArray(set)) return `{ ${set.map(print).join(', ')} }`;
   if (prefix !== undefined) return `${textOf(objectOf(prefix)['addr'])}/${textOf(objectOf(prefix)['len'])}`;
   if (numgen !== undefined) return `numgen ${textOf(objectOf(numgen)['mode'])} mod ${textOf(objectOf(numgen)['mod'])}`;
+  if (jhash !== undefined)
+    return `jhash ${print(objectOf(jhash)['expr'])} mod ${textOf(objectOf(jhash)['mod'])} seed ${textOf(objectOf(jhash)['seed'])}`;
+  if (elem !== undefined) return withTime(objectOf(elem));
   if (map !== undefined) return `${print(objectOf(map)['key'])} map ${print(objectOf(map)['data'])}`;
   for (const [sign, pair] of [
     ['&', and],
@@ -63,3 +83,6 @@ function print(value: unknown): string {
   if (Array.isArray(value)) return value.map((one) => print(one) || printStatement(one)).join(' : ');
   return printStatement(value);
 }
+
+const withTime = ({ val, timeout }: Readonly<Record<string, unknown>>): string =>
+  timeout === undefined ? print(val) : `${print(val)} timeout ${textOf(timeout)}s`;

@@ -43,6 +43,13 @@ export type Effect =
   | { readonly kind: 'jump' | 'goto'; readonly chain: string }
   /** The mark becomes `(mark & ~mask) ^ value`. */
   | { readonly kind: 'mark'; readonly value: number; readonly mask: number }
+  /** `meta priority` becomes a class. */
+  | { readonly kind: 'priority'; readonly value: string }
+  /** Session affinity of mode nftables: `meta priority` becomes the class that a map has for the client, or the rule does not match. */
+  | { readonly kind: 'recall'; readonly map: string }
+  /** The map has `meta priority` for the client from now on, for some seconds. */
+  | { readonly kind: 'remember'; readonly map: string; readonly family: Family; readonly seconds: number }
+  | { readonly kind: 'forget'; readonly map: string }
   /** Without an address: that of the node. Without a port: that of the packet. */
   | { readonly kind: 'dnat'; readonly address: Address | undefined; readonly port: number | undefined }
   /** One of several, by the packet or by chance; the rest of the shares matches nothing. */

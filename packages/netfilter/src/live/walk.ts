@@ -1,7 +1,8 @@
 import { addAll } from '../add-all.ts';
 import { perObject } from '../per-object.ts';
 import { TraceError } from '../trace/packet.ts';
-import type { TraceFlow } from '../trace/flow.ts';
+import type { Trail, TraceFlow } from '../trace/flow.ts';
+import type { RuleHit } from '../trace/packet.ts';
 import type { BaseChain, Effect, LiveChain, LiveHook, LiveRule, LiveTable } from './rule.ts';
 
 /** Deeper than any program that the kernel accepts: it refuses chains that form a loop. */
@@ -116,7 +117,20 @@ function chanceOf(rule: LiveRule, flow: TraceFlow, hook: LiveHook): number {
   return hook.notes.assumed.has(rule) ? chance : 0;
 }
 
-function apply(at: At, rule: LiveRule, effect: Effect, flow: TraceFlow, next: TraceFlow[], left: Left): void {
+/**
+ * Does what follows when a rule matches.
+ * @param next takes the flows that continue with the next statement, and behind the last with the next rule
+ * @param unmatched takes those that a statement without an element for them sends to the next rule
+ */
+function apply(
+  at: At,
+  rule: LiveRule,
+  effect: Effect,
+  flow: TraceFlow,
+  next: TraceFlow[],
+  left: Left,
+  unmatched = next,
+): void {
   switch (effect.kind) {
     case 'none':
       next.push(flow);
@@ -126,6 +140,18 @@ function apply(at: At, rule: LiveRule, effect: Effect, flow: TraceFlow, next: Tr
       break;
     case 'mark':
       next.push({ ...flow, mark: ((flow.mark & ~effect.mask) ^ effect.value) >>> 0 });
+      break;
+    case 'priority':
+      next.push({ ...flow, priority: effect.value });
+      break;
+    case 'recall':
+      recall(rule, effect.map, flow, next, unmatched);
+      break;
+    case 'remember':
+      next.push(effect.family === at.hook.family ? remember(rule, effect, flow) : flow);
+      break;
+    case 'forget':
+      next.push(flow.remembered.startsWith(`${effect.map} `) ? { ...flow, remembered: '' } : flow);
       break;
     case 'untrack':
       next.push(isTracked(at.hook) ? flow : { ...flow, untracked: true });
@@ -144,14 +170,14 @@ function apply(at: At, rule: LiveRule, effect: Effect, flow: TraceFlow, next: Tr
       let flows: TraceFlow[] = [flow];
       for (const [index, one] of effect.effects.entries()) {
         const after: TraceFlow[] = index === effect.effects.length - 1 ? next : [];
-        for (const each of flows) apply(at, rule, one, each, after, left);
+        for (const each of flows) apply(at, rule, one, each, after, left, next);
         flows = after === next ? [] : after;
       }
       for (const each of flows) next.push(each);
       break;
     }
     case 'choose':
-      choose(at, rule, effect, flow, next, left);
+      choose(at, rule, effect, flow, next, left, unmatched);
       break;
     case 'accept':
     case 'drop':
@@ -176,6 +202,7 @@ function choose(
   flow: TraceFlow,
   next: TraceFlow[],
   left: Left,
+  unmatched: TraceFlow[],
 ): void {
   const chosen = effect.of(flow, at.hook);
   if (!chosen) {
@@ -187,10 +214,35 @@ function choose(
   let rest = 1;
   for (const { share, effect: own, element } of chosen) {
     rest -= share;
-    const trail = { hit: { ...rule.hit, rule: element }, before: flow.trail?.before };
+    const trail = trailOf(rule, { rule: element }, flow);
     apply(at, rule, own, { ...flow, trail, probability: flow.probability * share }, next, left);
   }
-  if (rest > 1e-9) next.push(rest === 1 ? flow : { ...flow, probability: flow.probability * rest });
+  if (rest > 1e-9) unmatched.push(rest === 1 ? flow : { ...flow, probability: flow.probability * rest });
+}
+
+/** The trail of a flow whose last hit says more of this rule than its text. */
+const trailOf = (rule: LiveRule, more: Partial<RuleHit>, flow: TraceFlow): Trail => ({
+  hit: { ...rule.hit, ...more },
+  before: flow.trail?.before,
+});
+
+/** A client that is not remembered: the rule does not match. */
+function recall(rule: LiveRule, map: string, flow: TraceFlow, next: TraceFlow[], unmatched: TraceFlow[]): void {
+  const { remembered } = flow;
+  if (!remembered.startsWith(`${map} `)) {
+    unmatched.push(flow);
+    return;
+  }
+  const recent = { action: 'rcheck', name: remembered } as const;
+  next.push({ ...flow, priority: remembered.slice(map.length + 1), trail: trailOf(rule, { recent }, flow) });
+}
+
+/** An entry that is there keeps its class: an update renews its time alone. */
+function remember(rule: LiveRule, { map, seconds }: Extract<Effect, { kind: 'remember' }>, flow: TraceFlow): TraceFlow {
+  const isKnown = flow.remembered.startsWith(`${map} `);
+  const remembered = isKnown ? flow.remembered : `${map} ${flow.priority}`;
+  const recent = { action: 'set', name: remembered, seconds } as const;
+  return { ...flow, remembered, trail: trailOf(rule, { recent }, flow) };
 }
 
 type Ending = Extract<Effect, { kind: 'accept' | 'drop' | 'reject' | 'masquerade' | 'dnat' | 'unread' }>;

@@ -14,6 +14,10 @@ export interface TraceFlow {
   readonly port: number;
   /** 32 bits, unsigned. */
   readonly mark: number;
+  /** `meta priority`, in which observed rules of mode nftables keep the endpoint of a client: a class as nft prints it, `none` for 0. */
+  readonly priority: string;
+  /** What session affinity in such rules has for the client: the map and the class, `aff4 3f2a:91c0`; `''`: nothing. */
+  readonly remembered: string;
   readonly translated: boolean;
   /** A rule left it without connection tracking: it meets no chain of nat, and its state is UNTRACKED. */
   readonly untracked: boolean;

@@ -127,6 +127,8 @@ function firstFlow(packet: Packet): TraceFlow {
     destination: addressOf(packet.destination, packet.family),
     port: packet.port,
     mark: 0,
+    priority: 'none',
+    remembered: packet.remembers ?? '',
     translated: false,
     untracked: false,
     masquerade: false,

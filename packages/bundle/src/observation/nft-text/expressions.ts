@@ -36,7 +36,9 @@ function readBare(words: Words): Json {
     }
     case 'jhash': {
       const expr = readExpression(words);
-      return { jhash: { ...modulus(words), expr, ...(words.takeIf('offset') ? { offset: words.takeNumber() } : {}) } };
+      const of = modulus(words);
+      const seed = words.takeIf('seed') === undefined ? {} : { seed: numberOf(words) };
+      return { jhash: { ...of, ...seed, expr, ...(words.takeIf('offset') ? { offset: words.takeNumber() } : {}) } };
     }
     default:
       throw new UnreadWords(`${word} is not read`);
@@ -48,6 +50,13 @@ const fields: ReadonlySet<string> = new Set(['saddr', 'daddr', 'protocol', 'next
 function fieldOf({ text }: Word): string {
   if (!fields.has(text)) throw new UnreadWords(`field ${text} is not read`);
   return text;
+}
+
+/** `20931`, `0x51c3` */
+function numberOf(words: Words): number {
+  const value = valueOf(words.take());
+  if (typeof value !== 'number') throw new UnreadWords(`${JSON.stringify(value)} is no number`);
+  return value;
 }
 
 function modulus(words: Words): { readonly mod: number } {

@@ -1,5 +1,5 @@
 import { readExpression, readRight, readVerdict } from './expressions.ts';
-import { type Json, UnreadWords, valueOf, type Words } from './words.ts';
+import { type Json, secondsOf, UnreadWords, valueOf, type Words } from './words.ts';
 
 /** The statements of a rule. What is not read ends them, as `{"text": "…"}`: `readNftRule` names it. */
 export function readStatements(words: Words): readonly Json[] {
@@ -57,6 +57,7 @@ const readers: Readonly<Record<string, Reader>> = {
   notrack: () => ({ notrack: null }),
   update: (words) => readUpdate('update', words),
   add: (words) => readUpdate('add', words),
+  delete: (words) => readUpdate('delete', words),
 };
 
 const ofLog = ['prefix', 'level', 'group', 'snaplen', 'queue-threshold', 'flags'] as const;
@@ -86,13 +87,16 @@ function target(words: Words): { readonly [name: string]: Json } {
   return { addr: { map: { key, data: readRight(words, true) } } };
 }
 
-/** `update @affinity { ip saddr }`, `update @aff4 { ip saddr . … : … }` */
+/** `update @affinity { ip saddr }`, `update @aff4 { ip saddr . … timeout 10m : meta priority }` */
 function readUpdate(op: string, words: Words): Json {
   const { text: name } = words.take();
   words.expect('{');
-  const elem = readExpression(words);
+  const val = readExpression(words);
+  const time = words.takeIf('timeout') === undefined ? undefined : words.take().text;
+  const timeout = time === undefined ? undefined : secondsOf(time);
+  if (time !== undefined && timeout === undefined) throw new UnreadWords(`time ${time} is not read`);
+  const elem = timeout === undefined ? val : { elem: { val, timeout } };
   const data = words.takeIf(':') === undefined ? undefined : readExpression(words);
-  if (words.takeIf('timeout') !== undefined) words.take();
   words.expect('}');
   return data === undefined ? { set: { op, elem, set: name } } : { map: { op, elem, data, map: name } };
 }
@@ -113,10 +117,13 @@ function readStatement(words: Words): Json {
   return { match: { op: op ?? usualOp(left, right), left, right } };
 }
 
-/** `meta mark | 0x00004000`, `0x00000005`, `ct mark` */
+/** `meta mark | 0x00004000`, `0x00000005`, `ct mark`, `ip daddr map @slots` */
 function readSum(words: Words): Json {
   if (/^\d|^0x/.test(words.next)) return valueOf(words.take());
+  // No class, `0:0`: a word where others are numbers.
+  if (words.takeIf('none') !== undefined) return 'none';
   const left = readExpression(words);
+  if (words.takeIf('map') !== undefined) return { map: { key: left, data: readRight(words, true) } };
   const sign = words.takeIf('|', '^');
   return sign === undefined ? left : { [sign]: [left, valueOf(words.take())] };
 }

@@ -7,7 +7,7 @@ import { collect, notEmpty } from '../options/values.ts';
 export function addCertify(program: Command): void {
   examples(program.command('certify'), [
     'sluice parity node-a.observed release --node node-a -o json > node-a.json; sluice certify node-a.json --key ~/.ssh/parity',
-    'sluice certify node-a.json --key ~/.ssh/parity --accept affinity-shop-web --by alice@example.com --hours 2',
+    'sluice certify node-a.json --key ~/.ssh/parity --accept 3f2a91c04bd7e815 --by alice@example.com --hours 2',
   ])
     .summary('sign the result of `sluice parity`')
     .description(

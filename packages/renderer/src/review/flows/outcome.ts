@@ -181,8 +181,11 @@ const none = 'not kept';
 function affinityText(outcome: Outcome, again: readonly Outcome[], name: string): string {
   const isChecked = again.some(({ path }) => recentNames(path, 'rcheck').includes(name));
   if (!isChecked) return none;
-  const seconds = Math.min(...again.flatMap(({ path }) => recentSeconds(path, name)));
-  return keptText(outcome, again, Number.isFinite(seconds) ? `${seconds} s` : 'for good');
+  // Of iptables the check has the time, of nftables the entry.
+  const seconds = Math.min(...[outcome, ...again].flatMap(({ path }) => recentSeconds(path, name)));
+  const isRenewed = again.every(({ path }) => recentNames(path, 'set').includes(name));
+  const time = Number.isFinite(seconds) ? `${seconds} s` : 'for good';
+  return keptText(outcome, again, isRenewed ? time : `${time}, not renewed`);
 }
 
 function keptText(outcome: Outcome, again: readonly Outcome[], wait: string): string {
@@ -196,7 +199,7 @@ function recentNames(path: readonly RuleHit[], action: 'set' | 'rcheck'): readon
 
 function recentSeconds(path: readonly RuleHit[], name: string): readonly number[] {
   return recentMatches(path).flatMap((match) =>
-    match.action === 'rcheck' && match.name === name && match.seconds !== undefined ? [match.seconds] : [],
+    match.name === name && match.seconds !== undefined ? [match.seconds] : [],
   );
 }
 

@@ -205,15 +205,15 @@ const mayStart = (
 ): boolean => kind !== 'endpoint' || !homes.has(address) || homes.get(address) === node;
 
 /**
- * What packets show of an outcome. A client that has one endpoint only keeps it, whether rules remember it or not; and a rule that accepts
- * what no later one drops does nothing.
+ * What packets show of an outcome. A client that has one endpoint only keeps it, whether rules remember it or not, unless they send it
+ * elsewhere when it comes again; and a rule that accepts what no later one drops does nothing.
  */
 function visible({ branches, affinity, ...rest }: FlowOutcome): FlowOutcome {
-  const isChoice = new Set(branches.map(({ to }) => to)).size > 1;
+  const isSeen = affinity !== undefined && (new Set(branches.map(({ to }) => to)).size > 1 || affinity.includes(' to '));
   return {
     ...rest,
     branches: branches.map((branch) => (branch.verdict === 'accept' ? { ...branch, verdict: 'pass' } : branch)),
-    ...(isChoice && affinity !== undefined ? { affinity } : {}),
+    ...(isSeen ? { affinity } : {}),
   };
 }
 
