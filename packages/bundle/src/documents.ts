@@ -4,6 +4,7 @@ import {
   type Problem,
   type Family,
   type Mode,
+  modes,
   parseCidr,
   type Scheduler,
   schedulers,
@@ -110,7 +111,7 @@ const isNodePortList = (value: unknown): boolean => {
   return Array.isArray(value) && others.length > 0 && others.length === value.length - 1 && networks(others);
 };
 const profileChecks: DocumentChecks<ProfileFile> = {
-  mode: oneOf('iptables', 'ipvs', 'nftables'),
+  mode: oneOf(...modes),
   ipvs: optional(isIpvs),
   // Without a family a node would lose all of its rules.
   families: oneOrMoreOf('ipv4', 'ipv6'),

@@ -2,6 +2,7 @@ import {
   type Mode,
   chainsOfMode,
   isServiceChain,
+  modeFacts,
   FileProblems,
   type Problem,
   type TableName,
@@ -42,7 +43,9 @@ type FileKind = 'base' | 'service';
 function refuseChain(mode: Mode, kind: FileKind, table: TableName, chain: string): string | undefined {
   if (kind === 'base')
     return chainsOfMode[mode].base[table].has(chain) ? undefined : `it is not a base chain of ${table}`;
-  return mode === 'iptables' && table === 'nat' && isServiceChain(chain) ? undefined : 'it is not a chain of a Service';
+  return modeFacts[mode].hasServiceChains && table === 'nat' && isServiceChain(chain)
+    ? undefined
+    : 'it is not a chain of a Service';
 }
 
 interface FileScope {

@@ -1,5 +1,6 @@
 export * from './family.ts';
 export * from './mode.ts';
+export * from './modes.ts';
 export * from './limits.ts';
 export * from './per-object.ts';
 export * from './plural.ts';

@@ -1,8 +1,8 @@
 import { type BundleFiles, evict, needs, type ResolvedFiles, ResolveCache, resolveSections } from '@sluice/bundle';
 import {
-  type Family,
   ipvsHost,
   keepSlots,
+  modeFacts,
   NftMemory,
   onKernel,
   parseKernelRelease,
@@ -11,6 +11,7 @@ import {
   type Problem,
   readSysctlLine,
   type SysctlKey,
+  toolOf,
 } from '@sluice/netfilter';
 import { type ChainLayout, linkFamilies, LinkMemory } from './linking.ts';
 import type { PartialRelease } from '../ports/journal.ts';
@@ -130,10 +131,8 @@ function partial(resolved: ResolvedFiles, options: AdmitOptions): Problem[] {
   ];
 }
 
-const toolOf = { ipv4: 'iptables', ipv6: 'ip6tables' } as const satisfies Record<Family, string>;
-
 function missingTools({ profile, profileName }: ResolvedFiles, facts: NodeFacts): Problem[] {
-  if (profile.mode === 'nftables') return [];
+  if (!modeFacts[profile.mode].hasTables) return [];
   return profile.families
     .filter((family) => facts.tools[family] === undefined)
     .map((family) => ({

@@ -6,6 +6,7 @@ import {
   fillRules,
   type HostValues,
   linkFlat,
+  modeFacts,
   type Problem,
   type ResolvedRules,
   type TableName,
@@ -52,10 +53,9 @@ export function linkFamilies(
 ): LinkedFamilies {
   const families: { -readonly [F in Family]?: FamilyProgram } = {};
   const problems: Problem[] = [];
-  const link = options.layout === 'tree' && resolved.profile.mode === 'iptables' ? linkAsTree : linkAsFlat;
-  // In mode nftables nothing is a rule of iptables.
-  const ofIptables = resolved.profile.mode === 'nftables' ? [] : resolved.profile.families;
-  for (const family of ofIptables) {
+  const mode = modeFacts[resolved.profile.mode];
+  const link = options.layout === 'tree' && mode.hasServiceChains ? linkAsTree : linkAsFlat;
+  for (const family of mode.hasTables ? resolved.profile.families : []) {
     if (!resolved.sections.has(family)) continue;
     const linked = link(resolved, family, hostValues(resolved, facts, family), options, memory);
     addAll(problems, linked.problems);

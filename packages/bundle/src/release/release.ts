@@ -1,5 +1,5 @@
 import { type DocumentChecks, isProblem, type Need, needs, readDocument } from '../documents.ts';
-import { type Mode, compareText, type Problem, type Family } from '@sluice/netfilter';
+import { type Mode, modes, compareText, type Problem, type Family } from '@sluice/netfilter';
 import { releaseFile, releaseLimits } from './names.ts';
 import { isInstant } from './signers.ts';
 
@@ -83,9 +83,7 @@ const checks: DocumentChecks<Release> = {
       value,
       ['families', 'mode', 'needs'],
       ({ mode, families, needs: wanted }) =>
-        ['iptables', 'ipvs', 'nftables'].includes(mode as string) &&
-        subsetOf(families, ['ipv4', 'ipv6']) &&
-        subsetOf(wanted, Object.keys(needs)),
+        modes.includes(mode as Mode) && subsetOf(families, ['ipv4', 'ipv6']) && subsetOf(wanted, Object.keys(needs)),
     ),
   nodes: (value) =>
     isRecordOf(

@@ -1,5 +1,5 @@
 import type { Problem } from '../problem.ts';
-import type { Family, VirtualTool } from '../family.ts';
+import type { BundleTool, Family, VirtualTool } from '../family.ts';
 import { nftFamily } from '../nftables/family.ts';
 
 /** A line resolved for one node, still with `${host.*}`. */
@@ -19,6 +19,12 @@ export interface ResolvedVirtual {
   readonly ipset: readonly ResolvedVirtualFile[];
   readonly ipvs: readonly ResolvedVirtualFile[];
 }
+
+/** Whether the files of a tool are read with the `.ipvs` file beside them: both have the comment block of the Service. */
+export const isBesideServers = (tool: BundleTool): tool is 'ipset' => tool === 'ipset';
+
+/** The `.ipvs` file beside an `.ipset` file. */
+export const serversBeside = (path: string): string => path.replace(/ipset$/, 'ipvs');
 
 /** The family of a line, by its addresses: those of IPv6 are in brackets, or in sets of their own; in `.nft` files by the name of the set. */
 export function lineFamily(tool: VirtualTool | 'nft', text: string): Family {

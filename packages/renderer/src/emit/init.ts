@@ -1,4 +1,4 @@
-import type { Mode } from '@sluice/netfilter';
+import { modes } from '@sluice/netfilter';
 import { stringify } from 'yaml';
 import type { SettingName, Settings } from '../load/config/settings.ts';
 import { type KubeProxyInput, readKubeProxy } from '../load/config/kubeproxy.ts';
@@ -81,9 +81,7 @@ function valueOf(settings: Settings, name: string): Json | undefined {
   return name === 'clusterCIDR' && Array.isArray(value) ? value.join(',') : value;
 }
 
-const modes: readonly Json[] = ['iptables', 'ipvs', 'nftables'] satisfies readonly Mode[];
-
-const isMode = (value: Json | undefined): boolean => value !== undefined && modes.includes(value);
+const isMode = (value: Json | undefined): boolean => modes.some((mode) => mode === value);
 
 /** The description, then `name: value`, or `# name: default` without a value. */
 function field(schema: Schema | undefined, name: string, indent: string, value?: Json, example?: Json): string[] {

@@ -1,4 +1,4 @@
-import { addAll, compareText, type Problem } from '@sluice/netfilter';
+import { addAll, compareText, modes, type Problem } from '@sluice/netfilter';
 import type { Json, JsonObject, Origin, Path } from '../../render/kube.ts';
 import { configProblem, findingProblem } from './problems.ts';
 import { childOf, type Settings, settingsOf } from './settings.ts';
@@ -100,7 +100,7 @@ function check({ value, origin }: Unpacked): ReadKubeProxy {
     findingProblem(finding, origin, object, finding.kind === 'unknown' ? 'warning' : 'error'),
   );
   addAll(problems, repeatedWords(value, origin));
-  const short = ['iptables', 'ipvs', 'nftables'].filter((section) => isPeriodShort(value, section));
+  const short = modes.filter((section) => isPeriodShort(value, section));
   addAll(
     problems,
     short.map((section) => shortPeriod(value, origin, section)),

@@ -1,4 +1,4 @@
-import { affinityClientsDefault } from '@sluice/netfilter';
+import { affinityClientsDefault, modes } from '@sluice/netfilter';
 import { versionByDefault } from '../../render/versions/version.ts';
 import { policySchema } from './policy.ts';
 import type { Schema } from './schema.ts';
@@ -59,7 +59,7 @@ const profile: Schema = {
       default: ['ipv4', 'ipv6'],
     }),
     featureGates: fields('Feature gates of kube-proxy, by name.', { AllowServiceExternalIPs: externalIPsGate }),
-    mode: text('The proxy mode.', { enum: ['iptables', 'ipvs', 'nftables'], default: 'iptables', format: 'mode' }),
+    mode: text('The proxy mode.', { enum: [...modes], default: 'iptables', format: 'mode' }),
     iptables: fields('Options of mode iptables; those about masquerading apply to mode ipvs too.', {
       masqueradeBit,
       masqueradeAll,

@@ -1,5 +1,5 @@
 import type { ClusterFile, IpvsOptions, NodeFile, ProfileFile, VariableValues } from '@sluice/bundle';
-import { type Family, compareText } from '@sluice/netfilter';
+import { type Family, compareText, modeFacts } from '@sluice/netfilter';
 import { stringify } from 'yaml';
 import type { SluiceConfig, IpvsProfile, Profile } from '../config.ts';
 import type { Node } from '../model.ts';
@@ -18,7 +18,7 @@ export function profileText(profile: Profile): string {
     mode: profile.mode,
     ...(profile.ipvs && { ipvs: ipvsOptions(profile.ipvs) }),
     families,
-    needs: profile.mode !== 'nftables' && profile.iptables.randomFully ? ['random-fully'] : [],
+    needs: modeFacts[profile.mode].hasTables && profile.iptables.randomFully ? ['random-fully'] : [],
     nodePortAddresses: chosenCidrs(profile),
     values: profileValues(profile, families),
   } satisfies ProfileFile);

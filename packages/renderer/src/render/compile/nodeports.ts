@@ -1,4 +1,4 @@
-import { type Cidr, cidrContains, compareText, type Family, parseCidr, printWords } from '@sluice/netfilter';
+import { type Cidr, cidrContains, compareText, type Family, modeFacts, parseCidr, printWords } from '@sluice/netfilter';
 import type { Profile } from '../config.ts';
 
 /** The addresses of a node on which node ports are open in one family. `any` may include the loopback addresses. */
@@ -15,9 +15,9 @@ export const primary = 'primary';
 const loopback = { ipv4: parseCidr('127.0.0.0/8')!, ipv6: parseCidr('::1/128')! } as const;
 const whole = { ipv4: '0.0.0.0/0', ipv6: '::/0' } as const;
 
-/** Localhost node ports exist only in mode iptables and IPv4: IPv6 has no `route_localnet`, and IPVS serves no loopback address. */
+/** IPv6 has no `route_localnet`. */
 const mayHaveLocalhostNodePorts = ({ mode, iptables }: Profile, family: Family): boolean =>
-  mode === 'iptables' && family === 'ipv4' && iptables.localhostNodePorts;
+  modeFacts[mode].nodePorts.onLoopback && family === 'ipv4' && iptables.localhostNodePorts;
 
 /** Whether node ports are open on a loopback address (kube-proxy's `NewProxier` in `pkg/proxy/iptables`). */
 export function hasLocalhostNodePorts(profile: Profile, family: Family): boolean {
@@ -43,7 +43,7 @@ export function nodePortScope(profile: Profile, family: Family): NodePortScope {
 
 /** kube-proxy's `SetDefaults_KubeProxyConfiguration`. */
 function wantedAddresses({ mode, nodePortAddresses }: Profile): readonly string[] {
-  return nodePortAddresses.length === 0 && mode === 'nftables' ? [primary] : nodePortAddresses;
+  return nodePortAddresses.length === 0 && modeFacts[mode].nodePorts.onlyOnOwnAddress ? [primary] : nodePortAddresses;
 }
 
 function cidrsOf(text: string, family: Family): readonly string[] {
@@ -58,13 +58,13 @@ function usable(profile: Profile, family: Family, cidrs: readonly string[]): rea
   return cidrs.flatMap((text) => (text === primary ? [text] : without(parseCidr(text)!, loopback[family])));
 }
 
-/**
- * Whether rules can use `${node.address}`, because node ports are open on no other address. In mode ipvs one variable serves both
- * families.
- */
+/** Whether one variable has the addresses of both families, so that one selector must fit both. */
+const sharesVariable = ({ mode }: Profile): boolean => modeFacts[mode].nodePorts.addresses === 'by-one-variable';
+
+/** Whether rules can use `${node.address}`, because node ports are open on no other address. */
 export function isPrimaryAlone(profile: Profile): boolean {
   const kinds = profile.families.map((family) => nodePortScope(profile, family).kind);
-  const besides = profile.mode === 'ipvs' ? 'primary' : 'any';
+  const besides = sharesVariable(profile) ? 'primary' : 'any';
   return kinds.includes('primary') && kinds.every((kind) => kind === 'primary' || kind === besides);
 }
 
@@ -75,13 +75,13 @@ export function hostCidrs(profile: Profile, family: Family): readonly string[] {
     case 'primary':
       return isPrimaryAlone(profile) ? [] : [primary];
     case 'cidrs':
-      return profile.mode === 'ipvs' ? scope.cidrs : usable(profile, family, scope.cidrs);
+      return sharesVariable(profile) ? scope.cidrs : usable(profile, family, scope.cidrs);
     case 'any':
-      return profile.mode === 'ipvs' ? wholeBesideOthers(profile, family) : [];
+      return sharesVariable(profile) ? wholeBesideOthers(profile, family) : [];
   }
 }
 
-/** In mode ipvs an empty list opens every address, so a family without CIDRs needs an explicit one beside a family with CIDRs. */
+/** With one variable an empty list opens every address, so a family without CIDRs needs an explicit one beside a family with CIDRs. */
 function wholeBesideOthers(profile: Profile, family: Family): readonly string[] {
   const isAny = (other: Family): boolean => nodePortScope(profile, other).kind === 'any';
   return profile.families.every(isAny) ? [] : [whole[family]];
@@ -92,8 +92,7 @@ function wholeBesideOthers(profile: Profile, family: Family): readonly string[] 
  * every address; an open family beside it is then listed explicitly.
  */
 export function chosenCidrs(profile: Profile): readonly string[] {
-  // Rules of this mode have the addresses themselves.
-  if (profile.mode === 'nftables') return [];
+  if (modeFacts[profile.mode].nodePorts.addresses === 'as-elements') return [];
   const chosen = profile.families.flatMap((family) => hostCidrs(profile, family));
   const scopes = profile.families.map((family) => ({ family, scope: nodePortScope(profile, family) }));
   const isClosed = chosen.length === 0 && scopes.some(({ scope }) => scope.kind === 'cidrs');

@@ -1,7 +1,8 @@
 import { readPath, type RuleFile, type VirtualFile } from '@sluice/bundle';
+import { hasLines } from '@sluice/netfilter';
 import { commentBlockOf } from './header.ts';
 import { ReviewStopped } from './node.ts';
-import { hasLines, toolAt } from './tools.ts';
+import { toolAt } from './tools.ts';
 import type { BundleView } from './view.ts';
 
 /** The part of a view in which files are read. */

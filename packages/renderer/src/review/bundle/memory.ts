@@ -1,6 +1,7 @@
 import {
   type Family,
   type FamilyProgram,
+  hasLines,
   type LinkRule,
   type Problem,
   readLine,
@@ -15,10 +16,9 @@ import {
   type VirtualFile,
   readVirtualFile,
 } from '@sluice/bundle';
-import { hasLines, toolAt } from './tools.ts';
-import { nftReach } from './nft-reach.ts';
-import { type FileReach, reachOf } from './reach.ts';
-import { virtualReach } from './virtual-reach.ts';
+import { toolAt } from './tools.ts';
+import { reachReaders } from './planes.ts';
+import type { FileReach } from './reach.ts';
 
 /** Chains that only base files append to, in both modes. */
 const sharedForm =
@@ -74,13 +74,7 @@ export class Memory {
     const known = this.#reaches.get(key) ?? [];
     const found = known.find((one) => one.text === text);
     if (found) return found.reach;
-    const { tool } = toolAt(path);
-    const reach =
-      tool === 'nft'
-        ? nftReach(text, family)
-        : hasLines(tool)
-          ? virtualReach(tool, text, family)
-          : reachOf(text, family);
+    const reach = reachReaders[toolAt(path).tool].whole(text, family);
     this.#reaches.set(key, [...known, { text, reach }]);
     return reach;
   }

@@ -1,10 +1,10 @@
 import { type BundleFiles, ruleFiles } from '@sluice/bundle';
-import type { Family, Mode } from '@sluice/netfilter';
+import { type Family, type Mode, modeFacts } from '@sluice/netfilter';
 import type { Memory } from './memory.ts';
-import { nftTextReach } from './nft-reach.ts';
+import { reachReaders } from './planes.ts';
 import type { FileReach } from './reach.ts';
-import { linesReach, mayMeet, rulesReach, type DestinationQuery, type TextReach } from './text-reach.ts';
-import { toolAt, toolsOf } from './tools.ts';
+import { mayMeet, type DestinationQuery, type TextReach } from './text-reach.ts';
+import { toolAt } from './tools.ts';
 
 /** An index of the Service files of one profile and family by the destinations that they match. */
 export interface ReachIndex {
@@ -90,7 +90,8 @@ export function indexReach(
 }
 
 function servicePaths(files: BundleFiles, profile: string, mode: Mode, family: Family): readonly string[] {
-  return toolsOf(mode, family)
+  return modeFacts[mode]
+    .tools(family)
     .flatMap((tool) => ruleFiles(files, profile, tool))
     .filter((path) => path.includes('/services/'));
 }
@@ -121,11 +122,7 @@ export function relevantTo(
   return targets.length === 0 ? first.relevant(exact) : index(targets).relevant(exact);
 }
 
-function textReachOf(path: string, text: string): TextReach {
-  const { tool } = toolAt(path);
-  if (tool === 'nft') return nftTextReach(text);
-  return tool === 'ipset' || tool === 'ipvs' ? linesReach(text) : rulesReach(text);
-}
+const textReachOf = (path: string, text: string): TextReach => reachReaders[toolAt(path).tool].fast(text);
 
 function wantedBy(keys: readonly string[]): DestinationQuery {
   return {

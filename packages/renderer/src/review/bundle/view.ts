@@ -11,10 +11,9 @@ import {
   readPath,
   readProfile,
 } from '@sluice/bundle';
-import { compareText, type Family, type Problem } from '@sluice/netfilter';
+import { compareText, type Family, modeFacts, type Problem } from '@sluice/netfilter';
 import { Memory } from './memory.ts';
 import { indexReach, type ReachIndex } from './relevance.ts';
-import { toolsOf } from './tools.ts';
 
 /** A parsed bundle, with indexes by which its flows are traced. */
 export interface BundleView {
@@ -83,7 +82,7 @@ export function viewOf(files: BundleFiles, memory = new Memory()): BundleView | 
 export function hasFamily(view: BundleView, profile: string, family: Family): boolean {
   const known = view.profiles.get(profile);
   if (!known?.families.includes(family)) return false;
-  return view.files.has(baseFile(profile, 'first', toolsOf(known.mode, family)[0]));
+  return view.files.has(baseFile(profile, 'first', modeFacts[known.mode].tools(family)[0]));
 }
 
 function noProfile(node: string, profile: string): Problem {

@@ -9,6 +9,7 @@ import {
   type IpvsState,
   linkFlat,
   linkTree,
+  modeFacts,
   printProgram,
   printServers,
   printSets,
@@ -70,7 +71,7 @@ function costOfProfile(view: BundleView, profile: string, cache: ResolveCache, l
   }
   if (!dearest) return [];
   const { node } = dearest;
-  const used = node.profile.mode === 'iptables' ? layout : 'flat';
+  const used = modeFacts[node.profile.mode].hasServiceChains ? layout : 'flat';
   return [{ profile, layout: used, node: node.node, nodes: names.length, ...costOfNode(view, node, used) }];
 }
 

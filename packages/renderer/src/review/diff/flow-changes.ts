@@ -1,11 +1,10 @@
-import { families, addAll, addressOfEndpoint, compareText, type Family } from '@sluice/netfilter';
+import { families, addAll, addressOfEndpoint, compareText, type Family, modeFacts } from '@sluice/netfilter';
 import { baseFile, nodeFile, profileFile } from '@sluice/bundle';
 import { commonDestinations, destinationsOf, keyOf } from '../flows/destinations.ts';
 import type { Destination, FlowDifference, FlowOutcome, FlowSource } from '../flows/flow.ts';
 import { compareRows, flowRows, type FlowRow } from '../flows/flows.ts';
 import type { FileReach } from '../bundle/reach.ts';
 import type { ReachIndex } from '../bundle/relevance.ts';
-import { toolsOf } from '../bundle/tools.ts';
 import { equivalentDestinations } from '../flows/shapes.ts';
 import { hasFamily, type BundleView } from '../bundle/view.ts';
 
@@ -101,7 +100,7 @@ function sharedNodes(before: BundleView, after: BundleView): ReadonlyMap<string,
 function isBaseChanged({ views, profiles, family, changed }: BundlePair): boolean {
   const [old, fresh] = profiles as [string, string];
   if (old !== fresh) return true;
-  const [tool] = toolsOf(views[0].profiles.get(old)!.mode, family);
+  const [tool] = modeFacts[views[0].profiles.get(old)!.mode].tools(family);
   return [profileFile(old), baseFile(old, 'first', tool), baseFile(old, 'last', tool)].some((path) =>
     changed.has(path),
   );

@@ -2,6 +2,7 @@ import type { BundleFiles } from '@sluice/bundle';
 import {
   families,
   compareText,
+  modeFacts,
   isOwnChain,
   serviceKeyOf,
   tableNames,
@@ -46,8 +47,13 @@ function nodesToLink(view: BundleView, wanted: string | undefined): readonly str
   if (wanted !== undefined) return view.nodes.has(wanted) ? [wanted] : [];
   const first = new Map<string, string>();
   for (const [name, { profile }] of view.nodes)
-    if (!first.has(profile) && view.profiles.get(profile)?.mode === 'iptables') first.set(profile, name);
+    if (!first.has(profile) && hasServiceChains(view, profile)) first.set(profile, name);
   return [...first.values()];
+}
+
+function hasServiceChains({ profiles }: BundleView, profile: string): boolean {
+  const mode = profiles.get(profile)?.mode;
+  return mode !== undefined && modeFacts[mode].hasServiceChains;
 }
 
 function keysOn(view: BundleView, name: string, chain: string): readonly string[] | undefined {

@@ -4,6 +4,9 @@ import {
   type BundleTool,
   type DescribedFrontend,
   type Family,
+  hasLines,
+  isBesideServers,
+  modeFacts,
   nftFamily,
   onAllNodes,
   perObject,
@@ -15,7 +18,7 @@ import { rulesAt, serviceOf, type ViewedFiles } from '../bundle/files.ts';
 import { commentBlockOf, type HeaderNotes, notesFor, notesOf } from '../bundle/header.ts';
 import { virtualLines } from '../bundle/lines.ts';
 import type { Memory } from '../bundle/memory.ts';
-import { hasLines, toolAt, toolOf, tools } from '../bundle/tools.ts';
+import { toolAt, tools } from '../bundle/tools.ts';
 import type { BundleView } from '../bundle/view.ts';
 import type { ServiceFacts } from './facts.ts';
 import { factsOf } from './of-services.ts';
@@ -39,7 +42,7 @@ export function familiesOf(tool: BundleTool): readonly Family[] {
  */
 export function factsAt(view: ViewedFiles, path: string): readonly ServiceFacts[] {
   const what = readPath(path);
-  if (what?.kind !== 'service' || what.tool === 'ipset') return [];
+  if (what?.kind !== 'service' || isBesideServers(what.tool)) return [];
   return familiesOf(what.tool).map((family) => factsOfFile(view, path, family));
 }
 
@@ -72,9 +75,10 @@ function factsOfFile(view: ViewedFiles, path: string, family: Family): ServiceFa
 export function factsIn(view: BundleView, { profile, service, family }: ServicePlace): ServiceFacts | undefined {
   const [namespace = '', name = ''] = service.split('/');
   const mode = view.profiles.get(profile)?.mode ?? 'iptables';
-  const tool = { iptables: toolOf[family], ipvs: 'ipvs', nftables: 'nft' } as const;
-  const path = serviceFile(profile, namespace, name, tool[mode]);
-  if (mode === 'iptables') return view.files.has(path) ? factsOfFile(view, path, family) : undefined;
+  const tool = modeFacts[mode].serviceTool(family);
+  const path = serviceFile(profile, namespace, name, tool);
+  // A file of rules is of one family.
+  if (!hasLines(tool)) return view.files.has(path) ? factsOfFile(view, path, family) : undefined;
   const facts = factsOfFile(view, path, family);
   return facts.ports.length === 0 ? undefined : facts;
 }

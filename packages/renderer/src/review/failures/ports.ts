@@ -1,5 +1,12 @@
 import { readPath } from '@sluice/bundle';
-import { compareText, type Family, printEndpoint, type TrafficPolicy } from '@sluice/netfilter';
+import {
+  compareText,
+  type Family,
+  isBesideServers,
+  printEndpoint,
+  serversBeside,
+  type TrafficPolicy,
+} from '@sluice/netfilter';
 import {
   commentBlockOf,
   type HeaderNote,
@@ -40,8 +47,7 @@ export function declaredPorts(view: BundleView): readonly DeclaredPort[] {
   for (const path of [...view.files.keys()].toSorted(compareText)) {
     const what = readPath(path);
     if (what?.kind !== 'service') continue;
-    // In mode ipvs both files of a Service have the same comment block.
-    if (what.tool === 'ipset' && view.files.has(path.replace(/ipset$/, 'ipvs'))) continue;
+    if (isBesideServers(what.tool) && view.files.has(serversBeside(path))) continue;
     const lines = commentBlockOf(view.files.get(path) ?? '');
     const block = lines.join('\n');
     const service = `${what.namespace}/${what.name}`;

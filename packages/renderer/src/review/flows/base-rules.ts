@@ -1,6 +1,5 @@
 import { baseFile } from '@sluice/bundle';
-import { type Family, isRuleError, readRule, type Rule } from '@sluice/netfilter';
-import { toolOf } from '../bundle/tools.ts';
+import { type Family, isRuleError, readRule, type Rule, toolOf } from '@sluice/netfilter';
 import type { BundleView } from '../bundle/view.ts';
 
 /** A rule of a base file. */

@@ -1,4 +1,4 @@
-import type { Family, Rule } from '@sluice/netfilter';
+import { type Family, modeFacts, type Rule } from '@sluice/netfilter';
 import { type ProfileBaseRule, baseRulesOf } from './base-rules.ts';
 import type { BundleView } from '../bundle/view.ts';
 
@@ -21,7 +21,7 @@ export const baseTreatmentKeys = ['established', 'invalid', 'masqueraded', 'mark
 
 /** Reads the treatment from the base files of a profile. */
 export function baseTreatmentOf(view: BundleView, profile: string, family: Family): BaseTreatment {
-  if (view.profiles.get(profile)!.mode === 'nftables') return nftTreatment;
+  if (!modeFacts[view.profiles.get(profile)!.mode].hasTables) return tableTreatment;
   const rules = baseRulesOf(view, profile, family);
   const bit = bitOf(rules);
   const forwarded = (state: string, mark: number): string => verdictIn(rules, 'KUBE-FORWARD', { state, mark });
@@ -37,13 +37,14 @@ export function baseTreatmentOf(view: BundleView, profile: string, family: Famil
 /** The treatment by kube-proxy with the settings of `profile.yaml` and the sysctls (`syncProxyRules` in `pkg/proxy/iptables` and `ipvs`). */
 export function declaredBaseTreatment(view: BundleView, profile: string): BaseTreatment {
   const { mode, needs } = view.profiles.get(profile)!;
-  if (mode === 'nftables') return nftTreatment;
+  const { hasTables, dropsInvalid } = modeFacts[mode];
+  if (!hasTables) return tableTreatment;
   const sysctls = view.files.get(`profiles/${profile}/base/sysctl.conf`) ?? '';
   // With tcp_be_liberal the kernel marks fewer packets INVALID, and kube-proxy has no rule that drops them.
   const isLiberal = /^net\.netfilter\.nf_conntrack_tcp_be_liberal = 1$/m.test(sysctls);
   return {
     established: verdicts.accept,
-    invalid: mode === 'iptables' && !isLiberal ? verdicts.drop : verdicts.none,
+    invalid: dropsInvalid && !isLiberal ? verdicts.drop : verdicts.none,
     masqueraded: verdicts.accept,
     mark: 'taken off',
     'source-ports': needs.includes('random-fully') ? 'at random' : 'in order',
@@ -51,7 +52,7 @@ export function declaredBaseTreatment(view: BundleView, profile: string): BaseTr
 }
 
 /** The table of mode nftables is the same in every bundle: it judges first packets only, and uses no mark. */
-const nftTreatment: BaseTreatment = {
+const tableTreatment: BaseTreatment = {
   established: 'left to other rules',
   invalid: 'left to other rules',
   masqueraded: 'left to other rules',

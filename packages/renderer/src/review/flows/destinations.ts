@@ -6,7 +6,9 @@ import {
   matchedPort,
   networkOf,
   parseAddress,
+  modeFacts,
   parseCidr,
+  toolOf,
   type Rule,
   type TransportProtocol,
 } from '@sluice/netfilter';
@@ -17,7 +19,6 @@ import { nftStateOf } from './nft-state.ts';
 import { addressAt, numberOf, sizeOf } from './numbers.ts';
 import type { ReachIndex } from '../bundle/relevance.ts';
 import { nodeOf, nodesOfProfile } from '../bundle/node.ts';
-import { toolOf } from '../bundle/tools.ts';
 import type { BundleView } from '../bundle/view.ts';
 
 /** `tcp 10.96.0.10 80`, the key of a destination in reach indexes. @param address the node's, for a node port */
@@ -133,7 +134,8 @@ export function commonDestinations(view: BundleView, profile: string, family: Fa
  * the first free address at each is enough.
  */
 function unallocatedIn(view: BundleView, profile: string, family: Family): readonly Destination[] {
-  const [name] = view.profiles.get(profile)?.mode === 'nftables' ? nodesOfProfile(view, profile) : [];
+  const { mode } = view.profiles.get(profile) ?? {};
+  const [name] = mode !== undefined && modeFacts[mode].dropsUnallocated ? nodesOfProfile(view, profile) : [];
   if (name === undefined) return [];
   const { addresses } = view.index(profile, family);
   const { settings } = nftStateOf(view, nodeOf(view, name), []);

@@ -2,6 +2,7 @@ import {
   cidrContains,
   compareText,
   type Family,
+  hasLines,
   isInCidr,
   parseAddress,
   parseCidr,
@@ -13,7 +14,7 @@ import { type Guard, guardHolds, type RuleFile, type VirtualFile } from '@sluice
 import { readEntry } from '../bundle/lines.ts';
 import type { NodeGroup } from './flow.ts';
 import { factOf, nodeOf, type NodeOf, scopeOf } from '../bundle/node.ts';
-import { hasLines, toolAt } from '../bundle/tools.ts';
+import { toolAt } from '../bundle/tools.ts';
 import { type OwnNodes, ownNodesAt } from './own-nodes.ts';
 import type { BundleView } from '../bundle/view.ts';
 import { rulesAt, virtualAt } from '../bundle/files.ts';
@@ -98,23 +99,30 @@ function criteriaOfLines({ tool, lines }: VirtualFile): FileCriteria {
   const guards = new Map<string, Exclude<Guard, { kind: 'local' }>>();
   const networks = new Set<string>();
   for (const { guard, text } of lines) {
-    const isOfOwnNode = tool === 'nft' && ownNodesAt({ guard, text }).length > 0;
+    const isOfOwnNode = ownNodesAt({ guard, text }).length > 0;
     if (guard && guard.kind !== 'local' && !isOfOwnNode) guards.set(JSON.stringify(guard), guard);
-    if (tool === 'nft') {
-      for (const network of networksIn(text)) networks.add(network);
-      continue;
-    }
-    const [verb, set, entry = ''] = text.split(' ');
-    if (verb !== 'add' || entry.includes('${')) continue;
-    const { first, source } = readEntry(entry);
-    if (set?.endsWith('-IPVS-IPS')) networks.add(first);
-    else if (source !== first && source !== '') networks.add(source);
+    for (const network of networksIn[tool](text)) networks.add(network);
   }
   return { guards, networks };
 }
 
+/** The networks that a line distinguishes, by the tool of its file. */
+const networksIn = {
+  ipset: networksInEntry,
+  ipvs: networksInEntry,
+  nft: networksInElements,
+} as const satisfies Record<VirtualFile['tool'], (text: string) => readonly string[]>;
+
+function networksInEntry(text: string): readonly string[] {
+  const [verb, set, entry = ''] = text.split(' ');
+  if (verb !== 'add' || entry.includes('${')) return [];
+  const { first, source } = readEntry(entry);
+  if (set?.endsWith('-IPVS-IPS')) return [first];
+  return source === first || source === '' ? [] : [source];
+}
+
 /** The addresses and source ranges of frontends in a line of an `.nft` file. */
-function networksIn(text: string): readonly string[] {
+function networksInElements(text: string): readonly string[] {
   const read = readNftLine(text);
   if ('error' in read) return [];
   return read.elements.flatMap((element) => {

@@ -1,4 +1,4 @@
-import { type Family, type FamilyProgram, linkTree, settledProgram } from '@sluice/netfilter';
+import { type Family, type FamilyProgram, linkTree, modeFacts, settledProgram } from '@sluice/netfilter';
 import { type NodeOf, ReviewStopped } from '../bundle/node.ts';
 import { type NodeProgram, programOf, sectionsAt } from './program.ts';
 import type { BundleView } from '../bundle/view.ts';
@@ -14,7 +14,7 @@ export type Layout = (typeof layouts)[number];
  */
 export function wholeProgram(view: BundleView, node: NodeOf, family: Family, layout: Layout): NodeProgram {
   const { paths } = view.index(node.file.profile, family);
-  if (layout === 'flat' || node.profile.mode !== 'iptables') return programOf(view, node, family, paths);
+  if (layout === 'flat' || !modeFacts[node.profile.mode].hasServiceChains) return programOf(view, node, family, paths);
   return { rules: treeOf(view, node, family, paths) };
 }
 

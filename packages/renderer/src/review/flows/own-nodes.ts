@@ -1,5 +1,5 @@
 import type { Guard, VirtualFile } from '@sluice/bundle';
-import { type NftElement, perObject, readNftLine } from '@sluice/netfilter';
+import { hasLines, type NftElement, perObject, readNftLine } from '@sluice/netfilter';
 import { virtualAt } from '../bundle/files.ts';
 import { toolAt } from '../bundle/tools.ts';
 import type { BundleView } from '../bundle/view.ts';
@@ -28,7 +28,7 @@ export function ownNodesOf(slices: readonly FilesOfView[], declared: OwnNodes = 
   const found = new Map(declared);
   for (const { view, paths } of slices)
     for (const path of paths)
-      if (toolAt(path).tool === 'nft')
+      if (hasLines(toolAt(path).tool))
         // Files nearly always name the same nodes as declared.
         for (const [address, names] of ownNodesIn(virtualAt(view, path)))
           for (const name of names)

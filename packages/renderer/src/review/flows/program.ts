@@ -12,6 +12,7 @@ import {
   type NftState,
   type Packet,
   type ResolvedSection,
+  toolOf,
   type TableName,
   perKey,
 } from '@sluice/netfilter';
@@ -19,7 +20,7 @@ import { loopback } from './destinations.ts';
 import { nftStateOf } from './nft-state.ts';
 import { factOf, type NodeOf, ReviewStopped, scopeOf } from '../bundle/node.ts';
 import { rulesAt } from '../bundle/files.ts';
-import { toolAt, toolOf } from '../bundle/tools.ts';
+import { toolAt } from '../bundle/tools.ts';
 import type { BundleView } from '../bundle/view.ts';
 import { stateOf } from './virtual-state.ts';
 

@@ -9,6 +9,7 @@ import {
   resolveFile,
   resolveVirtual,
 } from '@sluice/bundle';
+import { familyOf, hasLines } from '@sluice/netfilter';
 import { type NodeOf, nodeOf, scopeOf } from '../bundle/node.ts';
 import { numberAndProtocolOf } from '../facts/port-key.ts';
 import { virtualAt } from '../bundle/files.ts';
@@ -96,10 +97,10 @@ function digestOn(view: PolicyContext['view'], name: string, path: string): stri
   const what = readPath(path);
   if (text === undefined || what?.kind !== 'service') return text;
   const node = nodeOf(view, name);
-  if (what.tool !== 'iptables' && what.tool !== 'ip6tables') return virtualOn(view, node, path) ?? text;
+  if (hasLines(what.tool)) return virtualOn(view, node, path) ?? text;
   const file = view.memory.file(path, text);
   if (!('sections' in file) || isSameEverywhere(file)) return text;
-  return resolvedDigest(resolveFile(file, scopeOf(node, what.tool === 'iptables' ? 'ipv4' : 'ipv6')));
+  return resolvedDigest(resolveFile(file, scopeOf(node, familyOf[what.tool])));
 }
 
 /** The lines of an `.ipset`, `.ipvs` or `.nft` file on a node; undefined if they are the same on all nodes. */

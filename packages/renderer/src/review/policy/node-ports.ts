@@ -1,5 +1,5 @@
 import { profileFile } from '@sluice/bundle';
-import { parseCidr, plural } from '@sluice/netfilter';
+import { modeFacts, parseCidr, plural } from '@sluice/netfilter';
 import { covers } from './changes.ts';
 import type { Violation } from './finding.ts';
 import { lineOf } from '../facts/service-entries.ts';
@@ -43,7 +43,7 @@ export function localhostNodePorts({ view, services }: PolicyContext): readonly 
   ports.delete(0);
   if (ports.size === 0) return [];
   return [...view.profiles].flatMap(([name, { mode, nodePortAddresses: open }]) => {
-    if (mode === 'iptables' || (open.length > 0 && !open.some(hasLoopback))) return [];
+    if (modeFacts[mode].nodePorts.onLoopback || (open.length > 0 && !open.some(hasLoopback))) return [];
     const path = profileFile(name);
     return [
       {

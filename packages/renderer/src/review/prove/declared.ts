@@ -1,4 +1,4 @@
-import { type Family, type Mode, perKey } from '@sluice/netfilter';
+import { type Family, type Mode, modeFacts, perKey } from '@sluice/netfilter';
 import type { Destination } from '../flows/flow.ts';
 import { type HeaderNotes, notesFor, notesOf, type PortNote } from '../bundle/header.ts';
 import { commentBlockAt, serviceOf } from '../bundle/files.ts';
@@ -32,10 +32,11 @@ const notesAt = perKey<BundleView, HeaderNotes>();
  */
 export function declaredIn(view: BundleView, profile: string, family: Family): readonly ServiceDeclaration[] {
   const mode = view.profiles.get(profile)?.mode ?? 'iptables';
+  const serviceTool = modeFacts[mode].serviceTool(family);
   const found = new Map<string, ServiceDeclaration>();
   for (const path of view.index(profile, family).paths) {
     const service = serviceOf(path);
-    if (mode === 'ipvs' && toolAt(path).tool !== 'ipvs' && found.has(service)) continue;
+    if (toolAt(path).tool !== serviceTool && found.has(service)) continue;
     // One comment block for both families.
     const whole = notesAt(view, path, () => notesOf(commentBlockAt(view, path)));
     const notes = notesFor(family, whole);
@@ -74,9 +75,8 @@ function onNode(
   port: PortNote | undefined,
 ): readonly Claim[] {
   const services = [declared.service];
-  // The rule for health checks in mode ipvs matches every protocol.
-  const open = declared.mode === 'ipvs' ? (['tcp', 'udp', 'sctp'] as const) : (['tcp'] as const);
-  const protocols = port === undefined ? open : [port.protocol];
+  const { healthChecks } = modeFacts[declared.mode];
+  const protocols = port === undefined ? healthChecks.protocols : [port.protocol];
   return (['node-port', 'localhost'] as const).flatMap((kind) =>
     protocols.map((protocol) => ({
       declared,

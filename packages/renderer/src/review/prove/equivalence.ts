@@ -5,6 +5,8 @@ import {
   compareText,
   type Family,
   type Mode,
+  modeFacts,
+  modes,
   type Problem,
   TraceError,
 } from '@sluice/netfilter';
@@ -64,7 +66,8 @@ export function compareModesAndLayouts(files: BundleFiles): readonly Comparison[
 }
 
 function layoutComparisons(view: BundleView): readonly Comparison[] {
-  return profilesOf(view, 'iptables').flatMap((profile) =>
+  const profiles = modes.filter((mode) => modeFacts[mode].hasServiceChains).flatMap((mode) => profilesOf(view, mode));
+  return profiles.flatMap((profile) =>
     familiesOf(view, profile).map((family): Comparison => {
       const nodes = someNodes(view, profile);
       const trees = new Map<string, NodeProgram>();

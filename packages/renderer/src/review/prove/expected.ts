@@ -1,4 +1,4 @@
-import { addressOfEndpoint } from '@sluice/netfilter';
+import { addressOfEndpoint, type Mode, modeFacts } from '@sluice/netfilter';
 import {
   choice,
   clusterEndpoints,
@@ -32,11 +32,16 @@ export function expectedOf(connection: DeclaredConnection): ExpectedOutcome {
 
 function demandedOf(connection: DeclaredConnection): ExpectedOutcome {
   const { mode } = connection.node.profile;
-  // In mode nftables the host's firewall alone decides about health checks.
-  if (connection.claim.role === 'health-check') return { kind: mode === 'nftables' ? 'pass' : 'accept' };
-  if (mode === 'nftables') return expectedNft(connection);
-  return mode === 'ipvs' ? expectedIpvs(connection) : expectedIptables(connection);
+  if (connection.claim.role === 'health-check')
+    return { kind: modeFacts[mode].healthChecks.areAccepted ? 'accept' : 'pass' };
+  return demandedIn[mode](connection);
 }
+
+const demandedIn = {
+  iptables: expectedIptables,
+  ipvs: expectedIpvs,
+  nftables: expectedNft,
+} as const satisfies Record<Mode, (connection: DeclaredConnection) => ExpectedOutcome>;
 
 /** kube-proxy's `syncProxyRules` in `pkg/proxy/iptables` and `CategorizeEndpoints`. */
 function expectedIptables(connection: DeclaredConnection): ExpectedOutcome {

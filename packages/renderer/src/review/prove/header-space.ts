@@ -3,6 +3,7 @@ import {
   type Family,
   isInCidr,
   isNodePort,
+  modeFacts,
   networkOf,
   type NftFrontend,
   parseAddress,
@@ -60,7 +61,8 @@ const keyOf = (address: string, { protocol, port }: Pick<NftFrontend, 'protocol'
 
 /** The node whose table a header space describes; undefined in other modes. */
 export function headerSpaceNode(view: BundleView, profile: string): string | undefined {
-  return view.profiles.get(profile)?.mode === 'nftables' ? nodesOfProfile(view, profile)[0] : undefined;
+  const { mode } = view.profiles.get(profile) ?? {};
+  return mode === undefined || modeFacts[mode].hasTables ? undefined : nodesOfProfile(view, profile)[0];
 }
 
 /**

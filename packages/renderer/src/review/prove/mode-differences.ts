@@ -1,4 +1,4 @@
-import { addressOfEndpoint, type Mode, type ProblemCode } from '@sluice/netfilter';
+import { addressOfEndpoint, type Mode, modes, type ProblemCode } from '@sluice/netfilter';
 import type { Claim } from './declared.ts';
 import { loopback } from '../flows/destinations.ts';
 import { endpointsOf, localEndpoints, usable } from './connection.ts';
@@ -41,8 +41,6 @@ export function differenceOf({ outcomes, ...flow }: DifferingFlow): ModeDifferen
   });
   return reasons.find(({ of, holds }) => sides.some((side) => of.includes(side.mode) && holds(side)))?.code;
 }
-
-const modes = ['iptables', 'ipvs', 'nftables'] as const satisfies readonly Mode[];
 
 /** A differing flow as one of the modes sees it. */
 interface Side extends Omit<DifferingFlow, 'outcomes'> {

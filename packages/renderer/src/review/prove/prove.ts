@@ -6,6 +6,7 @@ import {
   fillRules,
   ipvsHost,
   linkFlat,
+  modeFacts,
   perObject,
   type Problem,
   readIpvs,
@@ -116,7 +117,7 @@ function linkProblems(view: BundleView): readonly Problem[] {
   return [...view.profiles.keys()].flatMap((profile) => {
     const [name] = nodesOfProfile(view, profile);
     if (name === undefined) return [];
-    if (view.profiles.get(profile)?.mode === 'nftables') return tableProblems(view, profile, name);
+    if (!modeFacts[view.profiles.get(profile)!.mode].hasTables) return tableProblems(view, profile, name);
     const node = resolveNode(view.files, name);
     if (!('version' in node)) return node;
     const linked = families.flatMap((family) => {
@@ -197,7 +198,7 @@ function proveProfile(view: BundleView, profile: string, family: Family): Profil
 
 /** `base/last.nft` says where the Service CIDRs of the cluster are defaults. */
 function namedCIDRs({ files, profiles, cluster }: BundleView, profile: string): readonly string[] {
-  if (profiles.get(profile)?.mode !== 'nftables') return [];
+  if (!modeFacts[profiles.get(profile)!.mode].dropsUnallocated) return [];
   const isDefault = files.get(baseFile(profile, 'last', 'nft'))?.startsWith('# serviceCIDRs is not set') === true;
   return isDefault ? [] : cluster.serviceCIDRs;
 }
@@ -230,7 +231,7 @@ function withOtherPorts(
   all: readonly ServiceDeclaration[],
   carried: ReadonlySet<string>,
 ): readonly Destination[] {
-  if (all[0]?.mode !== 'nftables') return found;
+  if (!all[0] || !modeFacts[all[0].mode].dropsUnallocated) return found;
   const known = new Set(found.map(placeOf));
   const others = [...carried].map((address): Destination => ({ ...otherPortOf(address), services: [] }));
   return [...found, ...others.filter((one) => !known.has(placeOf(one)))];

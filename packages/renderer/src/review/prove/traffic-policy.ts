@@ -7,10 +7,10 @@ import {
   type Family,
   readNftTable,
   tableOptions,
+  toolOf,
 } from '@sluice/netfilter';
 import { loopback } from '../flows/destinations.ts';
 import type { ProfileTrafficPolicy } from './connection.ts';
-import { toolOf } from '../bundle/tools.ts';
 import type { BundleView } from '../bundle/view.ts';
 import { withFlags } from './expected-ipvs.ts';
 

@@ -4,6 +4,8 @@ import {
   chainOf,
   type Family,
   flatName,
+  hasLines,
+  isBesideServers,
   isRuleError,
   readFrontendKey,
   readRule,
@@ -29,9 +31,9 @@ export function ownersOf(
   const servers: (readonly [path: string, exact: ReadonlySet<string>, ports: ReadonlySet<string>])[] = [];
   for (const path of paths) {
     const { tool } = toolAt(path);
-    if (tool === 'ipset') continue;
+    if (isBesideServers(tool)) continue;
     const text = view.files.get(path)!;
-    if (tool === 'ipvs' || tool === 'nft') {
+    if (hasLines(tool)) {
       const { exact, ports } = view.memory.reach(path, text, family);
       servers.push([path, exact, ports]);
       continue;
@@ -42,13 +44,19 @@ export function ownersOf(
       chains.set(flatName(chain), serviceOf(path));
   }
   return ({ table, chain, rule }) => {
-    if (table !== 'ipvs' && table !== 'nftables') return ownerOfRule(rule, chains);
-    const [exact, port] = table === 'ipvs' ? serverKeys(chain) : elementKeys(chain, rule);
+    const keys = keysIn[table]?.(chain, rule);
+    if (!keys) return ownerOfRule(rule, chains);
+    const [exact, port] = keys;
     // A Service's own address takes precedence over a node port.
     const owner = servers.find(([, named]) => named.has(exact)) ?? servers.find(([, , ports]) => ports.has(port));
     return owner && serviceOf(owner[0]);
   };
 }
+
+type HitKeys = (chain: string, rule: string) => readonly [exact: string, port: string];
+
+/** How a hit outside of the tables of iptables names its frontend, as keys of reach indexes. */
+const keysIn: { readonly [Table in RuleHit['table']]?: HitKeys } = { ipvs: serverKeys, nftables: elementKeys };
 
 /** By the rule's own chain or its target; a rule that rejects or drops names its Service in its comment. */
 function ownerOfRule(text: string, owners: ReadonlyMap<string, string>): string | undefined {
