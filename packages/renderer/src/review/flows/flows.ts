@@ -4,6 +4,7 @@ import type { Destination, TrafficFlow, FlowOutcome, NodeGroup, FlowSource } fro
 import { type Distinctions, groupNodes, type Slice } from './groups.ts';
 import { type OwnNodes, ownNodesOf } from './own-nodes.ts';
 import { outcomeOf } from './outcome.ts';
+import { choosingPlaneOf } from './planes/planes.ts';
 import { factOf, nodeOf, nodesOfProfile, ReviewStopped } from '../bundle/node.ts';
 import { asSent, type NodeProgram, programOf } from './program.ts';
 import { namedInRules, sourcesOf, withoutPlainEndpoints } from './sources.ts';
@@ -161,7 +162,7 @@ function* rowsOn(
   const all = sourcesOf(view, node, family, programs, declared, named);
   const sources = isShort ? withoutPlainEndpoints(all, { view, node, family, programs, declared, named }) : all;
   const withoutEndpoints = sources.filter((source) => source.class !== 'endpoint');
-  const areTables = programs.every(({ nft }) => nft !== undefined);
+  const areTables = programs.every((program) => choosingPlaneOf(program).looksAtFrontendsAlone);
   for (const destination of destinations) {
     const address = addressOf(destination, family, own);
     if (address === undefined) continue;

@@ -1,20 +1,15 @@
 import {
   compareText,
-  type IpvsState,
   isRuleError,
-  type NftFrontend,
-  type NftState,
   type Outcome,
   type Packet,
-  printScheduler,
-  readFrontend,
+  perObject,
   readRule,
   type RuleHit,
   trace,
-  type VirtualServer,
-  perObject,
 } from '@sluice/netfilter';
 import type { Affinity, Branch, FlowOutcome } from './flow.ts';
+import { planesOf } from './planes/planes.ts';
 import type { NodeProgram } from './program.ts';
 
 /**
@@ -47,36 +42,22 @@ export function outcomeOf(program: NodeProgram, packet: Packet, localAddresses: 
   };
 }
 
-/** Whether any virtual server or frontend of a program can have a scheduler. */
-const mayHaveScheduler = perObject(
-  ({ ipvs, nft }: NodeProgram): boolean => ipvs !== undefined || (nft !== undefined && hasLine(nft, 'scheduler ')),
+const mayHaveScheduler = perObject((program: NodeProgram): boolean =>
+  planesOf(program).some((plane) => plane.mayHaveScheduler(program)),
 );
 
-const hasLine = ({ frontends }: NftState, word: string): boolean =>
-  [...frontends.values()].some((lines) => lines.some((line) => line.startsWith(word)));
-
-/** Whether any rule or virtual server of a program can have session affinity. */
-const mayHaveAffinity = perObject(({ rules, ipvs, nft }: NodeProgram): boolean => {
-  if (nft) return hasLine(nft, 'affinity ');
-  const chains = [rules.nat, rules.filter].flatMap((table) => [...table.chains.values(), table.jumps]);
-  return ipvs !== undefined || chains.some((lines) => lines.some((line) => line.includes(' -m recent ')));
-});
+const mayHaveAffinity = perObject((program: NodeProgram): boolean =>
+  planesOf(program).some((plane) => plane.mayHaveAffinity(program)),
+);
 
 /** Traces the packet. @param remembers the affinity entry of a returning client; undefined for a new client */
 type TraceClient = (remembers: string | undefined) => readonly Outcome[];
 
 /** The scheduler of a connection; undefined with a single endpoint. */
-function schedulerOf(outcomes: readonly Outcome[], { ipvs, nft }: NodeProgram): string | undefined {
+function schedulerOf(outcomes: readonly Outcome[], program: NodeProgram): string | undefined {
   if (outcomes.length < 2) return undefined;
-  const names = [
-    ...(ipvs ? outcomes.flatMap((outcome) => serversOn(outcome, ipvs).map(printScheduler)) : []),
-    ...(nft ? frontendsOn(outcomes, nft).flatMap(({ scheduler }) => scheduler ?? []) : []),
-  ];
+  const names = planesOf(program).flatMap((plane) => plane.schedulersOn(outcomes, program));
   return names.length === 0 ? undefined : [...new Set(names)].toSorted(compareText).join(', ');
-}
-
-function serversOn({ path }: Outcome, ipvs: IpvsState): readonly VirtualServer[] {
-  return path.flatMap(({ table, chain }) => (table === 'ipvs' ? (ipvs.virtualServers.get(chain) ?? []) : []));
 }
 
 function branchesOf(outcomes: readonly Outcome[]): readonly Branch[] {
@@ -114,7 +95,7 @@ const labelOf = ({ verdict, masquerade, reject }: Branch): string =>
 
 function rejection(path: readonly RuleHit[]): string | undefined {
   const last = path.at(-1);
-  if (last?.table === 'nftables') return last.reason;
+  if (last?.reason !== undefined) return last.reason;
   const rule = readRule(path.at(-1)?.rule ?? '', undefined, 'program');
   return !isRuleError(rule) && rule.target?.kind === 'reject' ? rule.target.with : undefined;
 }
@@ -126,15 +107,14 @@ function rejection(path: readonly RuleHit[]): string | undefined {
 function affinityOf(
   traceClient: TraceClient,
   outcomes: readonly Outcome[],
-  { ipvs, nft }: NodeProgram,
+  program: NodeProgram,
 ): Affinity | undefined {
   const clauses = new Map(
     outcomes.flatMap((outcome) => {
       const names = recentNames(outcome.path, 'set');
       const kept = [
         ...names.map((name) => affinityText(outcome, traceClient(name), name)),
-        ...(ipvs === undefined ? [] : persistenceOf(traceClient, outcome, ipvs)),
-        ...(nft === undefined ? [] : stickinessOf(traceClient, outcome, nft)),
+        ...keptBesideRules(traceClient, outcome, program),
       ];
       return outcome.verdict === 'dnat' || kept.length > 0
         ? [[outcome.to ?? outcome.verdict, kept.join(' and ') || none] as const]
@@ -149,30 +129,11 @@ function affinityOf(
     .join(', ');
 }
 
-/** IPVS persistence keeps the endpoint of each client. */
-function persistenceOf(traceClient: TraceClient, outcome: Outcome, ipvs: IpvsState): readonly string[] {
+/** What virtual servers and frontends keep: the path of a connection names them. */
+function keptBesideRules(traceClient: TraceClient, outcome: Outcome, program: NodeProgram): readonly string[] {
   if (outcome.verdict !== 'dnat') return [];
-  return serversOn(outcome, ipvs).flatMap(({ persistence }) =>
-    persistence === undefined ? [] : [keptText(outcome, traceClient(outcome.to), `${persistence} s`)],
-  );
-}
-
-/** In mode nftables a frontend remembers the endpoint of each client: the path names the frontend. */
-function stickinessOf(traceClient: TraceClient, outcome: Outcome, nft: NftState): readonly string[] {
-  if (outcome.verdict !== 'dnat') return [];
-  return frontendsOn([outcome], nft).flatMap(({ affinitySeconds: seconds }) =>
-    seconds === undefined ? [] : [keptText(outcome, traceClient(outcome.to), `${seconds} s`)],
-  );
-}
-
-/** The frontends on some paths, each once. */
-function frontendsOn(outcomes: readonly Outcome[], { frontends }: NftState): readonly NftFrontend[] {
-  const hits = outcomes.flatMap(({ path }) => path).filter(({ chain }) => /^(?:svc|out)[46]$/.test(chain));
-  const keys = new Set(hits.map(({ rule }) => rule.slice(0, rule.indexOf(' : '))));
-  return [...keys].flatMap((key) => {
-    const lines = frontends.get(key);
-    return lines ? [readFrontend(key, lines)] : [];
-  });
+  const seconds = planesOf(program).flatMap((plane) => plane.secondsOn(outcome, program));
+  return seconds.map((one) => keptText(outcome, traceClient(outcome.to), `${one} s`));
 }
 
 const none = 'not kept';

@@ -6,21 +6,18 @@ import {
   compareText,
   type Family,
   isInCidr,
-  type NftState,
   parseAddress,
   parseCidr,
   planeOf,
-  readFrontend,
-  tableOptions,
   perKey,
   perObject,
 } from '@sluice/netfilter';
 import { valueOf } from '@sluice/bundle';
-import { readEntry } from '../bundle/lines.ts';
 import type { FlowSource } from './flow.ts';
 import { addressAt, numberOf, sizeOf } from './numbers.ts';
 import { factOf, type NodeOf } from '../bundle/node.ts';
 import { plainEndpoints } from './plain-endpoints.ts';
+import { planesOf } from './planes/planes.ts';
 import type { NodeProgram } from './program.ts';
 import type { BundleView } from '../bundle/view.ts';
 
@@ -140,9 +137,6 @@ interface NamedInRules {
   readonly endpoints: ReadonlySet<string>;
 }
 
-const sourceMatch = / -s (\S+)/;
-const interfaceMatch = / -i (\S+)/;
-
 /** The networks, interfaces and endpoints that rules, sets and virtual servers name. */
 export function namedInRules(programs: readonly NodeProgram[], family: Family): NamedInRules {
   const networks = new Set<string>();
@@ -150,20 +144,12 @@ export function namedInRules(programs: readonly NodeProgram[], family: Family): 
   const states = programs.map(({ rules, ...others }) => ({ families: { [family]: rules }, ...others }));
   const endpoints = new Set(states.flatMap((state) => [...planeOf(state).read(state).addresses()]));
   const bound = new Set(programs.flatMap(({ ipvs }) => ipvs?.addresses[family] ?? []));
-  for (const { rules, ipvs, nft } of programs) {
-    if (nft) addNamedInTable(nft, { networks, interfaces });
-    for (const lines of [...rules.nat.chains.values(), ...rules.filter.chains.values()]) {
-      for (const { network, name } of namedIn(lines)) {
-        if (network !== undefined) networks.add(network);
-        if (name !== undefined) interfaces.add(name.replace(/\+$/, '0'));
-      }
+  for (const program of programs)
+    for (const plane of planesOf(program)) {
+      const found = plane.named(program);
+      for (const network of found.networks) networks.add(network);
+      for (const name of found.interfaces) interfaces.add(name);
     }
-    for (const { entries } of ipvs?.sets.values() ?? [])
-      for (const entry of entries) {
-        const { source } = readEntry(entry);
-        if (source !== '') networks.add(source);
-      }
-  }
   // Endpoints are sources too: without a rule for its address the hairpin traffic of one would not be masqueraded.
   const cidrs = [...new Set([...networks, ...endpoints])].toSorted(compareText).map(networkOf);
   // The kernel drops packets from loopback addresses, and from the node's own, that arrive on an interface, as martians.
@@ -175,40 +161,6 @@ export function namedInRules(programs: readonly NodeProgram[], family: Family): 
 
 const isOneOf = ({ words, prefix, text }: Cidr, addresses: ReadonlySet<string>): boolean =>
   prefix === words.length * 16 && addresses.has(text.slice(0, text.lastIndexOf('/')));
-
-/** Adds what the table of mode nftables distinguishes. */
-function addNamedInTable(
-  { settings, frontends }: NftState,
-  { networks, interfaces }: Record<'networks' | 'interfaces', Set<string>>,
-): void {
-  const { detector } = tableOptions(settings);
-  if (detector !== 'address') interfaces.add(detector.interface.replace(/\*$/, '0'));
-  for (const setting of settings) {
-    const [, network = ''] = /^(?:pods|keep) (.*)$/.exec(setting) ?? [];
-    // With all addresses in it a set distinguishes none.
-    if (network !== '' && !network.endsWith('/0')) networks.add(network);
-  }
-  for (const [key, lines] of frontends) for (const range of readFrontend(key, lines).ranges) networks.add(range);
-}
-
-/** The source network and interface that a rule names. */
-interface NamedInRule {
-  readonly network: string | undefined;
-  readonly name: string | undefined;
-}
-
-/** Results by list: programs share the lists of chains that all Services have. */
-const namedIn = perObject((lines: readonly string[]): readonly NamedInRule[] =>
-  lines
-    .map((line) => {
-      const text = line.includes('"') ? line.replaceAll(/"[^"]*"/g, '""') : line;
-      return {
-        network: sourceMatch.exec(text)?.[1],
-        name: interfaceMatch.exec(text)?.[1],
-      };
-    })
-    .filter(({ network, name }) => (network ?? name) !== undefined),
-);
 
 interface NodeNetworks {
   readonly address: string | undefined;
