@@ -1,0 +1,71 @@
+import type { HostFacts, ResolvedNode } from '@sluice/bundle';
+import {
+  type Family,
+  familyOf,
+  fillRules,
+  linkFlat,
+  linkTree,
+  modeFacts,
+  partOfService,
+  printPart,
+  printProgram,
+  printSection,
+  type Problem,
+  type ResolvedRules,
+  sectionsOf,
+  settledProgram,
+  tableNames,
+  type Tool,
+} from '@sluice/netfilter';
+import type { ShownHost } from './host.ts';
+import type { Shown, ShownTool } from './tool.ts';
+
+/** The rules of one family. */
+export const rulesTool = (tool: Tool): ShownTool => ({
+  loader: `${tool}-restore --noflush`,
+  text: (node, shown, host) => rulesText(node, tool, shown, host),
+  lines: ({ rules }) => tableNames.flatMap((table) => rules[familyOf[tool]]?.[table].rules ?? []),
+});
+
+function rulesText(node: ResolvedNode, tool: Tool, options: Shown, host: ShownHost): string | readonly Problem[] {
+  const family = familyOf[tool];
+  const rules = node.rules[family];
+  if (rules === undefined || !modeFacts[node.profile.mode].hasTables) return '';
+  const filled = fillRules(rules, host.values(family));
+  if ('code' in filled) return [filled];
+  if (options.layout === 'tree') return treeText(node, filled, family, options.service, host.facts);
+  if (options.service !== undefined) {
+    const sections = tableNames.map((table) => ({ table, ...filled[table] }));
+    return sections
+      .filter((section) => section.chains.length + section.rules.length > 0)
+      .map(printSection)
+      .join('');
+  }
+  const linked = linkFlat(filled, family, undefined, node.profile.mode);
+  return linked.problems.length > 0 ? linked.problems : printProgram(linked.program);
+}
+
+function treeText(
+  node: ResolvedNode,
+  rules: ResolvedRules,
+  family: Family,
+  service: string | undefined,
+  facts: HostFacts | undefined,
+): string | readonly Problem[] {
+  if (!modeFacts[node.profile.mode].hasServiceChains) return [noTree(node)];
+  const known = facts ? { knowsBpf: facts.knowsBpf, provideKubeChains: facts.providesKubeChains } : {};
+  const linked = linkTree(sectionsOf(rules), { family, ...known });
+  if (linked.problems.length > 0) return linked.problems;
+  const program = settledProgram(linked.program);
+  if (service === undefined) return printProgram(program);
+  return tableNames.map((table) => printPart(table, partOfService(program[table], service))).join('');
+}
+
+function noTree({ node, profile }: ResolvedNode): Problem {
+  return {
+    code: 'CONFIG_UNSUPPORTED',
+    level: 'error',
+    message: `Cannot show node ${node} in layout tree: its profile has mode ${profile.mode}`,
+    hint: 'Remove --layout: layout tree is for mode iptables',
+  };
+}

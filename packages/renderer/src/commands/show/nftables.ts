@@ -1,0 +1,48 @@
+import type { ResolvedNode } from '@sluice/bundle';
+import { type NftState, printFrontends, printNft, type Problem, readNft, readNftFiles } from '@sluice/netfilter';
+import { type NftPhase, nftPhases } from './nft-phases.ts';
+import type { Shown, ShownTool } from './tool.ts';
+
+/** The table of mode nftables. */
+export const tableTool: ShownTool = {
+  loader: 'nft -f -',
+  text: nftText,
+  // Its lines do not depend on the machine.
+  lines: () => [],
+};
+
+/** The table with all elements, for a kernel without it; of one Service its elements and the chains of their lists. */
+function nftText({ nft }: ResolvedNode, { service }: Shown): string | readonly Problem[] {
+  if (!nft) return '';
+  const state = service === undefined ? readNft(nft) : readNftFiles(nft);
+  if ('problems' in state) return state.problems;
+  return service === undefined ? printNft(state) : printFrontends(state);
+}
+
+/**
+ * The transactions that bring a node in mode nftables from one bundle to another.
+ * @param from with the directory of its bundle
+ */
+export function releasePhases(
+  from: readonly [dir: string, node: ResolvedNode],
+  to: ResolvedNode,
+): readonly NftPhase[] | readonly Problem[] {
+  const states: NftState[] = [];
+  for (const [dir, { node, nft }] of [from, ['the bundle', to] as const]) {
+    if (!nft) return [noNftTable(node, dir)];
+    const state = readNft(nft);
+    if ('problems' in state) return state.problems;
+    states.push(state);
+  }
+  const [old, desired] = states as [NftState, NftState];
+  return nftPhases(old, desired);
+}
+
+function noNftTable(node: string, dir: string): Problem {
+  return {
+    code: 'CONFIG_UNSUPPORTED',
+    level: 'error',
+    message: `Cannot show a release of node ${node}: its profile in ${dir} is not in mode nftables`,
+    hint: 'A change of the mode loads the whole table: remove --from',
+  };
+}
