@@ -1,12 +1,10 @@
-import { type Family, type Problem, type Tool, addAll, compareText, familyOf } from '@sluice/netfilter';
-import { baseFile, clusterFile, gitFiles, nodeFile, printRuleFile, profileFile, sysctlFile } from '@sluice/bundle';
-import { firstRules, lastRules } from './compile/base.ts';
+import { type Problem, addAll, compareText } from '@sluice/netfilter';
+import { clusterFile, gitFiles, nodeFile, profileFile, sysctlFile } from '@sluice/bundle';
 import { clusterText, nodeText, profileText } from './compile/documents.ts';
-import { nodesByName, serviceFilesOf } from './compile/service-files.ts';
+import { profileCompiler, serviceCompiler } from './compile/planes.ts';
+import { nodesByName } from './compile/service-files.ts';
 import { sysctlText } from './compile/sysctl.ts';
 import type { SluiceConfig, Profile } from './config.ts';
-import { ipvsCompiler } from './compile/ipvs/files.ts';
-import { nftBaseFiles } from './compile/nftables/files.ts';
 import { detectorGaps } from './detector-gaps.ts';
 import { sizeProblems, slotProblems } from './assemble-limits.ts';
 import { Memo } from './memo.ts';
@@ -23,8 +21,6 @@ export interface Assembled {
   readonly problems: readonly Problem[];
 }
 
-const tools = Object.entries(familyOf) as readonly (readonly [Tool, Family])[];
-
 /**
  * Assembles the files of the bundle (packages/bundle/README.md), with the profiles in use, or all of them without nodes.
  * @param complete the input has every Service and endpoint of the cluster
@@ -34,16 +30,12 @@ export function assemble(model: Model, config: SluiceConfig, complete: boolean, 
   const files: [string, string][] = [...Object.entries(gitFiles), [clusterFile, clusterText(config, complete)]];
   const { names } = memo;
   const fleet = memo.of('fleet', model.nodes, [], () => fleetOf(model.nodes));
-  const ipvsFiles = ipvsCompiler(model, fleet, memo);
-  const nftFiles = nftBaseFiles(model, config, fleet);
-  const baseFiles = (profile: Profile): readonly [string, string][] =>
-    profile.nftables ? nftFiles(profile, profile.nftables) : iptablesBaseFiles(profile);
+  const filesOfProfile = profileCompiler({ model, config, fleet, memo });
   const profiles = profilesInUse(model, config);
   for (const profile of profiles) {
     addAll(files, documentFiles(profile));
-    if (profile.ipvs) addAll(files, ipvsFiles(profile, profile.ipvs));
-    else addAll(files, baseFiles(profile));
-    const filesOf = serviceFilesOf(profile, { names, fleet, nodes: nodesByName(model.nodes) }, memo);
+    addAll(files, filesOfProfile(profile));
+    const filesOf = serviceCompiler(profile, { names, fleet, nodes: nodesByName(model.nodes) }, memo);
     if (filesOf)
       for (const service of servicesOf(model, profile))
         for (const [path, text] of filesOf(service)) files.push([path, text]);
@@ -70,16 +62,5 @@ function documentFiles(profile: Profile): [string, string][] {
   const files: [string, string][] = [[profileFile(profile.name), profileText(profile)]];
   const sysctls = sysctlText(profile);
   if (sysctls !== '') files.push([sysctlFile(profile.name), sysctls]);
-  return files;
-}
-
-/** The base rules of a profile of mode iptables. */
-function iptablesBaseFiles(profile: Profile): [string, string][] {
-  const files: [string, string][] = [];
-  for (const [tool, family] of tools) {
-    if (!profile.families.includes(family)) continue;
-    files.push([baseFile(profile.name, 'first', tool), printRuleFile(firstRules(profile, family))]);
-    files.push([baseFile(profile.name, 'last', tool), printRuleFile(lastRules(profile, family))]);
-  }
   return files;
 }

@@ -8,7 +8,7 @@ import { readSliceOnce } from '../read/read.ts';
 import type { ReadSlice } from '../read/slice.ts';
 import { changedObjects, type ListDifference } from './changed-objects.ts';
 import { ClusterIndex } from './cluster-index.ts';
-import { renderServices, type ServicesPart, usesIpvs } from './services-part.ts';
+import { renderServices, rendersSingly, type ServicesPart } from './services-part.ts';
 
 /** A render without errors, from which the next one may be made. */
 export interface LastRender {
@@ -41,7 +41,7 @@ export function renderChangedServices(
   memo: Memo,
 ): LastRender | undefined {
   const difference = changedSlices(changedObjects(last.objects, objects), memo);
-  if (difference === undefined || memo.names !== last.names || usesIpvs(last.basis, last.basis.config))
+  if (difference === undefined || memo.names !== last.names || !rendersSingly(last.basis, last.basis.config))
     return undefined;
   const index = last.index ?? indexOf(last, memo);
   if (!index?.cluster.hasNodes) return undefined;

@@ -1,5 +1,6 @@
 import type { SluiceConfig } from '../config.ts';
-import { nodesByName, serviceFilesOf } from '../compile/service-files.ts';
+import { compilesSingly, serviceCompiler } from '../compile/planes.ts';
+import { nodesByName } from '../compile/service-files.ts';
 import { servesExternalIPs } from '../external-ips.ts';
 import type { Memo } from '../memo.ts';
 import type { Model } from '../model.ts';
@@ -22,7 +23,7 @@ export interface ServicesPart {
 /**
  * The files of some Services, as a render of all would make them.
  * @param keys `namespace/name`; those of Services without rules are passed over
- * @param basis without a profile of mode ipvs
+ * @param basis one of which `rendersSingly` is true
  */
 export function renderServices(
   keys: Iterable<string>,
@@ -39,7 +40,7 @@ export function renderServices(
   );
   const fleet = memo.of('fleet', nodes, [], () => fleetOf(nodes));
   const files = profiles.flatMap((profile) => {
-    const filesOf = serviceFilesOf(profile, { names: memo.names, fleet, nodes: nodesByName(nodes) }, memo);
+    const filesOf = serviceCompiler(profile, { names: memo.names, fleet, nodes: nodesByName(nodes) }, memo);
     return servicesOf(model, profile).flatMap((service) => filesOf?.(service) ?? []);
   });
   return { model, files: new Map(files) };
@@ -54,7 +55,7 @@ function candidateOf(key: string, index: ClusterIndex): ServiceCandidate | undef
   return { ...found, slices: backingOf(layered, []).get(key) ?? [] };
 }
 
-/** Whether a profile in use has mode ipvs. */
-export function usesIpvs({ nodes }: Pick<Model, 'nodes'>, config: SluiceConfig): boolean {
-  return profilesInUse({ nodes }, config).some(({ ipvs }) => ipvs !== undefined);
+/** Whether Services can be rendered without the others, for every profile in use. */
+export function rendersSingly({ nodes }: Pick<Model, 'nodes'>, config: SluiceConfig): boolean {
+  return profilesInUse({ nodes }, config).every(compilesSingly);
 }
