@@ -77,6 +77,7 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
     'applier/order',
     'applier/parity',
     'applier/plan',
+    'applier/planes',
     'applier/ports',
     'applier/preflight',
     'applier/probe',
@@ -124,6 +125,7 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
     'applier/kernel',
     'applier/limits',
     'applier/nftables',
+    'applier/planes',
     'applier/ports',
     'applier/state',
     // For sluice_build_info.
@@ -151,6 +153,7 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
     'applier/message',
     'applier/nftables',
     'applier/plan',
+    'applier/planes',
     'applier/ports',
     'applier/transaction',
     'netfilter',
@@ -165,6 +168,7 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
     'applier/order',
     'applier/partial',
     'applier/plan',
+    'applier/planes',
     'applier/ports',
     'bundle',
     'netfilter',
@@ -185,6 +189,7 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
     'applier/nftables',
     'applier/partial',
     'applier/plan',
+    'applier/planes',
     'applier/ports',
     'bundle',
     'netfilter',
@@ -204,6 +209,15 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
     'netfilter',
   ],
   'applier/plan': ['applier/ipvs', 'applier/limits', 'applier/nftables', 'applier/ports', 'netfilter'],
+  // The data planes, one a file: how a state of each changes, and how the kernel shows it.
+  'applier/planes': [
+    'applier/ipvs',
+    'applier/limits',
+    'applier/nftables',
+    'applier/plan',
+    'applier/ports',
+    'netfilter',
+  ],
   // Facts in, one cause out: what it judges is what the applier's pure places know.
   'applier/doctor': ['applier/ports', 'netfilter'],
   // The reads of a doctor: tools, /proc, the bundle directory.
@@ -283,6 +297,7 @@ const pure: Readonly<Record<string, readonly string[]>> = {
   'applier/counts': [],
   'applier/ports': [],
   'applier/plan': [],
+  'applier/planes': [],
   'applier/endpoints': [],
   'applier/partial': [],
   'applier/doctor': [],

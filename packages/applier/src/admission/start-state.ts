@@ -1,6 +1,7 @@
 import { type Family, isTreeChain, type Problem } from '@sluice/netfilter';
 import type { ObservedIpvs, NodeIpvs } from '../ipvs/values.ts';
 import { countNames, foreignSluiceChains, ownState, foreignProxyChains } from '../plan/ownership.ts';
+import { nodePlaneOf } from '../planes/planes.ts';
 import type { Generation } from '../ports/journal.ts';
 import type { NodeFacts } from '../ports/node-facts.ts';
 import type { Ports } from '../ports/ports.ts';
@@ -180,54 +181,17 @@ export async function findProxy(
   return ipvs ? { ipvs } : {};
 }
 
-/**
- * Refuses to go in front of a kube-proxy where the kernel may ask its rules first: mode iptables has the priority of kube-proxy's mode
- * nftables, and of two the kernel asks the one that was loaded last. IPVS sees what is routed to this machine or sent by it, after nat has
- * translated it: the rules of modes iptables and nftables come first, while two sets of virtual servers cannot stand side by side.
- */
+/** Refuses to go in front of a kube-proxy where the kernel may ask its rules first. */
 async function refuseBeneath(
   kernel: Pick<Kernel, 'proxyTraces' | 'ipvs'>,
   desired: NodeState,
 ): Promise<Refusal | undefined> {
-  if (!isTree(desired) && !desired.nft && !desired.ipvs) return { problems: [sameNames()] };
-  const { ipvs, nftables } = await kernel.proxyTraces();
-  if (ipvs && !kernel.ipvs) return { problems: [toolsMissingBeneath()] };
-  if (desired.ipvs)
-    return {
-      problems: [
-        notBeneath(
-          ipvs ? 'ipvs' : nftables ? 'nftables' : 'iptables',
-          'Give the node a profile in mode iptables or nftables; mode ipvs can follow later',
-        ),
-      ],
-    };
-  if (nftables && !desired.nft)
-    return {
-      problems: [
-        notBeneath(
-          'nftables',
-          'Give the node a profile in mode nftables, whose rules always come first; mode iptables can follow later',
-        ),
-      ],
-    };
-  return undefined;
+  const traces = await kernel.proxyTraces();
+  const [first = 'iptables', ...others] = (['ipvs', 'nftables'] as const).filter((mode) => traces[mode]);
+  const problem = nodePlaneOf(desired).refusesBeneath([first, ...others]);
+  if (problem) return { problems: [problem] };
+  return traces.ipvs && !kernel.ipvs ? { problems: [toolsMissingBeneath()] } : undefined;
 }
-
-/** Layout `flat` would write into the chains of a kube-proxy that runs. */
-const sameNames = (): Problem => ({
-  code: 'NODE_CANNOT_ADOPT',
-  level: 'error',
-  message:
-    "Cannot put the bundle in front of this kube-proxy: in layout flat its chains have the names of kube-proxy's",
-  hint: 'Set `layout: tree` in sluiced.yaml',
-});
-
-const notBeneath = (mode: string, hint: string): Problem => ({
-  code: 'NODE_CANNOT_ADOPT',
-  level: 'error',
-  message: `Cannot put the bundle in front of this kube-proxy, which runs in mode ${mode}: packets could meet its rules first`,
-  hint,
-});
 
 function nftablesLeft(): Problem {
   return {

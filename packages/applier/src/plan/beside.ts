@@ -1,11 +1,8 @@
 import { type KnownIpvsParts } from '../ipvs/values.ts';
-import type { NftState, PlacementChange } from '@sluice/netfilter';
+import type { NftState } from '@sluice/netfilter';
 import type { IpvsPlan } from '../ipvs/values.ts';
-import { knownPlacement, learnPlacement } from './placements.ts';
-import { type NftTable, planNftInPlace, planNftRemoval, stepsOfChange } from '../nftables/plan.ts';
-import { limits } from '../limits.ts';
-import { repairTable } from '../nftables/repair.ts';
-import { type Kernel, KernelError } from '../ports/kernel.ts';
+import { type KnownTable, readTable } from './nftables.ts';
+import { type NftTable, planNftInPlace, planNftRemoval } from '../nftables/plan.ts';
 import type { Step } from '../ports/kernel.ts';
 import { familyNames, type NodeState, type OwnedNames } from '../ports/node-state.ts';
 import { planVirtual, type Virtual, type VirtualPorts } from './virtual.ts';
@@ -17,11 +14,8 @@ export interface Beside {
 }
 
 /** What need not be read. */
-export interface KnownBeside {
+export interface KnownBeside extends KnownTable {
   readonly ipvs?: KnownIpvsParts | undefined;
-  /** The table of mode nftables is as this process left it, if it remembers it. */
-  readonly nft?: boolean;
-  readonly interrupt?: AbortSignal | undefined;
 }
 
 /**
@@ -41,24 +35,6 @@ export async function readBeside(
   // A table that is to go is not mended first, and perhaps it is gone.
   const nft = desired.nft || owned.nft ? await readTable(desired.nft && expected, ports.kernel, known) : undefined;
   return { ...(virtual ? { virtual } : {}), ...(nft ? { nft } : {}) };
-}
-
-async function readTable(expected: NftState | undefined, kernel: Kernel, known: KnownBeside): Promise<NftTable> {
-  if (!kernel.nft) throw new KernelError('nft', 'it is not installed');
-  const remembered = known.nft === true ? knownPlacement(kernel) : undefined;
-  if (remembered) return { mend: [], held: remembered, exists: true };
-  const observed = await kernel.nft.observe(known.interrupt);
-  if (!expected) return { mend: [], held: undefined, exists: observed !== undefined };
-  const change = repairTable(observed, expected);
-  const { first, late } = stepsOfChange(change, observed ? whyOf(change) : 'there is no table');
-  const mend = [...first, ...late];
-  if (mend.length === 0) learnPlacement(kernel, change.afterLate);
-  return { mend, held: change.afterLate, exists: true };
-}
-
-function whyOf({ removes = [] }: PlacementChange): string {
-  const shown = removes.slice(0, limits.changesToldMax).join(', ');
-  return removes.length === 0 ? 'the table differs' : `another program added ${shown} to the table`;
 }
 
 /** Steps before and after those of the tables. */

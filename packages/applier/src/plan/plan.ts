@@ -171,10 +171,7 @@ export function describeStep(step: Step): string {
       return `sysctl ${step.key} = ${step.value} (${step.because})`;
     case 'raise-hashsize':
       return `conntrack hash size ${step.value} (${step.because})`;
-    case 'ipset':
-    case 'ipvsadm':
-    case 'ip':
-    case 'nft':
+    default:
       return `${step.kind}: ${step.text.split('\n').length - 1} lines (${step.because})`;
   }
 }

@@ -1,4 +1,5 @@
-import type { IpvsState, IpvsTimeouts } from '@sluice/netfilter';
+import type { IpvsState, IpvsTimeouts, Problem } from '@sluice/netfilter';
+import { ipvsConflicts } from '../ipvs/conflicts.ts';
 import { ipvsSteps, planIpvs } from '../ipvs/plan.ts';
 import { continueDrains } from '../ipvs/drain.ts';
 import {
@@ -45,6 +46,11 @@ export async function planVirtual(
   const ours = ownedNames(joinIpvsNames(owned.ipvs, desired.ipvs && ipvsNames(desired.ipvs)));
   const options = { now: clock.now(), drainMs, excludeCIDRs: desired.ipvs?.excludeCIDRs ?? [] };
   return { observed, plan: planIpvs(observed, ipvs, ours, journal.draining, options) };
+}
+
+/** The virtual servers and sets of the desired state that exist and are not ours. */
+export function virtualConflicts({ observed }: Virtual, { ipvs }: NodeState, owned: OwnedNames): readonly Problem[] {
+  return ipvs ? ipvsConflicts(observed, ipvs, ownedNames(joinIpvsNames(owned.ipvs))) : [];
 }
 
 /** Passed as known, so that time-outs are not read: they matter only if a state sets them, or if a kube-proxy may have. */

@@ -53,7 +53,7 @@ export class DriftRepair {
     if (drift === 'interrupted') return drift;
     const { steps, touched } = drift.plan;
     this.#memory.remember({});
-    this.removed = steps.flatMap((step) => (step.kind === 'nft' ? (step.removes ?? []) : []));
+    this.removed = steps.flatMap((step) => ('removes' in step ? (step.removes ?? []) : []));
     if (steps.length === 0) this.#memory.tables = drift.desired;
     else {
       const chains = touched.map(({ family, table }) => `${family} ${table}`);

@@ -5,25 +5,12 @@ import { rollBack, halt, switchOff } from '../transaction/roll-back.ts';
 import { restoreCommitted } from '../transaction/finish.ts';
 import { decide, observeUnfinished, type UnfinishedTransaction } from './decide.ts';
 import type { TransactionResult } from '../transaction/planned-change.ts';
-import { canonicalRule, type Family, type NftState, type TableName, tableNames } from '@sluice/netfilter';
-import { holdsByDefault } from '../nftables/repair.ts';
+import type { Family } from '@sluice/netfilter';
+import { nodePlaneOf } from '../planes/planes.ts';
 import type { Outcome } from '../ports/outcome.ts';
-import { adaptDesired, ownState, countNames, foreignProxyChains } from '../plan/ownership.ts';
-import { plan } from '../plan/plan.ts';
+import { countNames, foreignProxyChains } from '../plan/ownership.ts';
 import { restore } from '../transaction/restore.ts';
-import {
-  chainNames,
-  familyNames,
-  joinNames,
-  type NodeState,
-  type Observed,
-  tableOf,
-  entryNames,
-  isTagged,
-  isTree,
-  rootsOf,
-} from '../ports/node-state.ts';
-import { readBeside } from '../plan/beside.ts';
+import { chainNames, isTree, joinNames, type Observed } from '../ports/node-state.ts';
 import { baseChainParts, leakedChains } from '../plan/side-by-side.ts';
 
 /**
@@ -94,7 +81,7 @@ export async function rescue(families: readonly Family[], ports: Ports): Promise
   const bare = await isBare(observed, ports);
   const found = bare ? lastActive(ports) : await recognised(observed, ports);
   if (!found) return undefined;
-  if (!bare && (found.state.nft || isTree(found.state))) await takeBack(found, observed, ports);
+  if (!bare && nodePlaneOf(found.state).hasSwitch) await takeBack(found, observed, ports);
   const why = bare ? 'the last confirmed one' : 'the one in the kernel';
   const because = `${lost}: generation ${found.number}, ${why}, is active now; quarantined versions and the values of sysctls before Sluice are lost`;
   await journal.rescue(found, because);
@@ -110,51 +97,9 @@ function lastActive({ journal }: Pick<Ports, 'journal'>): Generation | undefined
 /** The stored generation whose rules are in the kernel. */
 async function recognised(observed: Observed, ports: Ports): Promise<Generation | undefined> {
   for (const { generation } of ports.journal.storedGenerations()) {
-    if (await shows(observed, generation.state, ports)) return generation;
+    if (await nodePlaneOf(generation.state).shows(observed, generation.state, ports)) return generation;
   }
   return undefined;
-}
-
-async function shows(observed: Observed, state: NodeState, ports: Ports): Promise<boolean> {
-  if (state.nft) return showsTable(state.nft, ports);
-  return isTree(state) ? showsTree(observed, state) : showsExactly(observed, state, ports);
-}
-
-async function showsTable(state: NftState, { kernel }: Pick<Ports, 'kernel'>): Promise<boolean> {
-  const table = await kernel.nft?.observe();
-  return table !== undefined && holdsByDefault(table, state);
-}
-
-/** Whether every entry chain falls back to the roots of a state, and the kernel has all its tagged chains with their rules. */
-function showsTree(observed: Observed, state: NodeState): boolean {
-  return familyNames.every((family) => tableNames.every((table) => tableShows(observed, state, family, table)));
-}
-
-function tableShows(observed: Observed, state: NodeState, family: Family, table: TableName): boolean {
-  const chains = observed[family]?.[table].chains;
-  const rulesOf = (name: string): readonly string[] | undefined => chains?.get(name)?.rules;
-  const expected = tableOf(state, family, table);
-  const roots = rootsOf(table, expected);
-  const sameRoots = entryNames[table].every((entry) => {
-    const root = / -g (\S+)$/.exec(rulesOf(entry)?.findLast((rule) => !rule.includes(' --match-set ')) ?? '')?.[1];
-    return root === roots.get(entry);
-  });
-  const spell = (rules: readonly string[] | undefined): string | undefined => rules?.map(canonicalRule).join('\n');
-  return (
-    sameRoots && [...expected.chains].every(([name, rules]) => !isTagged(name) || spell(rules) === spell(rulesOf(name)))
-  );
-}
-
-/** In the other layouts names do not identify content: the kernel must hold the whole state, except sysctls. */
-async function showsExactly(observed: Observed, state: NodeState, ports: Ports): Promise<boolean> {
-  // A state without rules would match any kernel.
-  if (familyNames.every((family) => tableOf(state, family, 'nat').chains.size === 0)) return false;
-  const owned = chainNames(state);
-  const desired = adaptDesired(state, observed, owned, ports.kernel);
-  if (state.ipvs && !ports.kernel.ipvs) return false;
-  const beside = await readBeside(desired, owned, ports, desired.nft);
-  const now: NodeState = { ...desired, families: ownState(observed, owned, desired) };
-  return plan(now, desired, ports.kernel, beside).steps.length === 0;
 }
 
 /** Rolls back a release in probation: turns the switch off, and removes our chains that the generation does not need. */

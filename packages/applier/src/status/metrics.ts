@@ -1,14 +1,15 @@
-import { differing, emptyTable, type Family, tableNames, type TableProgram } from '@sluice/netfilter';
+import { differing, emptyTable, families, type Family, tableNames, type TableProgram } from '@sluice/netfilter';
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
 import { limits } from '../limits.ts';
+import { nodePlaneOf } from '../planes/planes.ts';
 import type { Outcome } from '../ports/outcome.ts';
 import type { Generation } from '../ports/journal.ts';
 import { familiesOf, type NodeState, tableOf } from '../ports/node-state.ts';
 
 const familyLabel = { ipv4: 'IPv4', ipv6: 'IPv6' } as const;
 
-/** The families that a state serves. The table of mode nftables is one for both. */
-const served = (state: NodeState): readonly Family[] => (state.nft ? ['ipv4', 'ipv6'] : familiesOf(state));
+/** The families that a state serves: a table of its own is for both. */
+const served = (state: NodeState): readonly Family[] => (nodePlaneOf(state).hasOwnTable ? families : familiesOf(state));
 
 /**
  * Metrics of kube-proxy (`pkg/proxy/metrics/metrics.go`) that mean the same here, under kube-proxy's names, so that dashboards and alerts

@@ -1,20 +1,17 @@
-import { ipvsConflicts } from '../ipvs/conflicts.ts';
-import { joinIpvsNames, knownAfter, ownedNames } from '../ipvs/values.ts';
+import { knownAfter } from '../ipvs/values.ts';
 import { flowChange } from '../plan/flows.ts';
 import { adaptDesired, countNames, foreignProxyChains } from '../plan/ownership.ts';
-import type { Flip, ChangeKind, VersionedState } from '../ports/journal.ts';
+import type { ChangeKind, VersionedState } from '../ports/journal.ts';
 import type { Ports } from '../ports/ports.ts';
 import type { Refusal } from '../ports/refusal.ts';
 import { withDropped, withSysctls } from './restore.ts';
-import { type OwnedNames, chainNames, joinNames, type NodeState, isTree } from '../ports/node-state.ts';
-import { isBySwitch } from '@sluice/netfilter';
+import { chainNames, joinNames, type NodeState } from '../ports/node-state.ts';
 import { readBeside } from '../plan/beside.ts';
-import { setsTimeouts, type Virtual } from '../plan/virtual.ts';
-import type { Kernel } from '../ports/kernel.ts';
+import { setsTimeouts, virtualConflicts } from '../plan/virtual.ts';
 import type { StartState } from '../admission/start-state.ts';
 import { type ChangeClass, classify } from '../endpoints/change-kind.ts';
 import type { PlannedChange } from './planned-change.ts';
-import { planTransaction } from '../plan/transaction-plan.ts';
+import { planTransaction } from '../planes/planes.ts';
 
 /** Facts about a change that its rules do not show. */
 export interface ChangeHints {
@@ -44,11 +41,10 @@ export async function decideChange(
   const known = { ipvs: startState.ipvs && knownAfter([], startState.ipvs), nft: !observed };
   const beside = await readBeside(desired, owned, ports, from.state.nft, known);
   const { virtual } = beside;
-  const conflicts = conflictsOf(desired, owned, virtual);
-  if (conflicts) return conflicts;
+  const conflicts = virtual ? virtualConflicts(virtual, desired, owned) : [];
+  if (conflicts.length > 0) return { problems: conflicts };
   const tables = await withSysctls(startState.now, desired, ports);
   const now = from.state.nft ? { ...tables, nft: from.state.nft } : tables;
-  const flip = flipOf(now, desired, kernel);
   const mayUpdate = from.number > 0 && bundle.state !== from.state;
   const given = mayUpdate ? changeKind : 'release';
   const kind: ChangeClass = given ? { changeKind: given } : classify(from.state, bundle.state, replacesAll);
@@ -58,7 +54,7 @@ export async function decideChange(
     from,
     owned,
     now,
-    plan: planTransaction(now, desired, { changeKind: kind.changeKind, flip }, kernel, beside),
+    plan: planTransaction(now, desired, { changeKind: kind.changeKind, its: kernel.switch }, kernel, beside),
     flows: flowChange({ ...now, ...(from.state.ipvs ? { ipvs: from.state.ipvs } : {}) }, desired),
     sysctls: foreignSysctls(from.state, desired, now),
     ...(virtual?.observed.timeouts && setsTimeouts(desired.ipvs ?? {}) ? { timeouts: virtual.observed.timeouts } : {}),
@@ -72,20 +68,6 @@ export async function decideChange(
 function servesNothing({ from, observed, hasProxy }: StartState): boolean {
   if (observed === undefined || hasProxy) return false;
   return from.state.ipvs === undefined && countNames(foreignProxyChains(observed, {})) === 0;
-}
-
-/** The switch does not lead from one data plane to another. */
-function flipOf(now: NodeState, desired: NodeState, { switch: its }: Pick<Kernel, 'switch'>): Flip {
-  if (!its) return 'ordered';
-  if (now.nft && desired.nft) return isBySwitch(now.nft, desired.nft) ? 'switch' : 'ordered';
-  return isTree(desired) && !now.nft && !its.isOnlyNft ? 'switch' : 'ordered';
-}
-
-/** Refuses virtual servers and sets of the desired state that exist and are not ours. */
-function conflictsOf(desired: NodeState, owned: OwnedNames, virtual: Virtual | undefined): Refusal | undefined {
-  if (!virtual || !desired.ipvs) return undefined;
-  const problems = ipvsConflicts(virtual.observed, desired.ipvs, ownedNames(joinIpvsNames(owned.ipvs)));
-  return problems.length === 0 ? undefined : { problems };
 }
 
 /** The present values of sysctls that the desired state sets and the active generation does not. */

@@ -5,10 +5,11 @@ import { messageOf } from '../message.ts';
 import type { Generation } from '../ports/journal.ts';
 import type { Ports } from '../ports/ports.ts';
 import type { NodeState } from '../ports/node-state.ts';
-import { firstDifference, verifyIpvs } from './verify.ts';
+import { firstDifference, ipvsLeft } from './verify.ts';
 import { halt, ownedNames, switchOff } from './roll-back.ts';
 import type { PlannedChange, TransactionResult } from './planned-change.ts';
 import { stepsOf } from '../plan/transaction-plan.ts';
+import { nodePlaneOf } from '../planes/planes.ts';
 
 /**
  * The phase after the commit record. The defaults must not be rewritten while the dead-man switch can fire: a set that expires between
@@ -29,16 +30,16 @@ export async function finish(change: PlannedChange, ports: Ports): Promise<Trans
 }
 
 async function asPlanned(change: PlannedChange, ports: Ports): Promise<void> {
-  const { plan, owned } = change;
+  const { plan } = change;
   const { kernel } = ports;
-  const needsPin = plan.flip === 'switch' && plan.desired.nft === undefined;
+  const needsPin = plan.flip === 'switch' && !nodePlaneOf(plan.desired).hasOwnTable;
   if (needsPin) await pin(ports);
   await carryOut(plan.defaults, ports);
   const difference = await firstDifference(plan.afterDefaults, plan.defaults, kernel);
   if (difference !== undefined) throw new Error(`the kernel does not hold the new defaults: ${difference}`);
   if (needsPin) await switchOff(ports);
   await carryOut(plan.finish, ports);
-  const { left } = owned.ipvs && !plan.desired.ipvs ? await verifyIpvs(change, ports) : {};
+  const left = await ipvsLeft(change, ports);
   if (left !== undefined) throw new Error(`mode ipvs is not gone: ${left}`);
   if (plan.flip === 'switch') await kernel.switch?.remove();
 }

@@ -13,7 +13,8 @@ import {
 import { kindsOf } from '../ipvs/servers.ts';
 import type { Rehearsal, Touched } from '../ports/rehearsal.ts';
 import type { Kernel } from '../ports/kernel.ts';
-import { familiesOf, isTree, type NodeState, tableOf } from '../ports/node-state.ts';
+import { familiesOf, type NodeState, tableOf } from '../ports/node-state.ts';
+import { nodePlaneOf } from '../planes/planes.ts';
 import { asKnown } from '../plan/ownership.ts';
 import { formOf, listForm } from './forms.ts';
 import { rehearsalSample } from './rehearsal-sample.ts';
@@ -41,7 +42,7 @@ export class KnownForms implements Rehearsal {
   async ensure(desired: NodeState, touched: readonly Touched[], active: NodeState): Promise<void> {
     if (this.isKnown(desired, touched, active)) return;
     const whole = asKnown(desired, this.#kernel);
-    const loaded = isWholeShownLater(whole) ? rehearsalSample(whole) : whole;
+    const loaded = nodePlaneOf(whole).failsHarmlessly ? rehearsalSample(whole) : whole;
     await this.#kernel.rehearse(loaded);
     this.#remember(loaded);
   }
@@ -74,12 +75,6 @@ export class KnownForms implements Rehearsal {
     });
   }
 }
-
-/**
- * Whether what only the whole shows, such as a lack of memory, is found where it does no harm: layout `tree` stages its chains where no
- * packet meets them, and mode nftables gives the kernel one transaction, of which it takes all or nothing.
- */
-const isWholeShownLater = (state: NodeState): boolean => isTree(state) || state.nft !== undefined;
 
 /**
  * Of mode nftables: the table, and the kinds of chains of its lists. Elements are no rules.

@@ -13,6 +13,7 @@ import { rollBackServices } from './roll-back-services.ts';
 import { entryDifference } from './verify.ts';
 import { takeUpdate, updateOf } from './update.ts';
 import type { TransactionPlan } from '../plan/transaction-plan.ts';
+import { nodePlaneOf } from '../planes/planes.ts';
 
 /** The settings of probation in the node's config. */
 export interface ProbationRules {
@@ -268,7 +269,8 @@ async function invariant(plan: TransactionPlan, kernel: Kernel): Promise<string 
     if (switchStates?.nat !== 'on' || switchStates.filter !== 'on')
       return `the switch is ${switchStates?.nat ?? 'missing'}`;
   }
-  if (plan.desired.nft && (await kernel.nft?.exists()) !== true) return 'table inet sluice is missing';
+  const missing = await nodePlaneOf(plan.desired).missing(kernel);
+  if (missing !== undefined) return missing;
   for (const family of familiesOf(plan.afterCutOver)) {
     for (const table of ['nat', 'filter'] as const) {
       const difference = await entryDifference(plan.afterCutOver, { family, table }, kernel);

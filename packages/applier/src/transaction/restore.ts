@@ -14,7 +14,7 @@ import {
   type NodeState,
 } from '../ports/node-state.ts';
 import { leakedChains } from '../plan/side-by-side.ts';
-import { learnPlacement } from '../plan/placements.ts';
+import { applyStep } from '../plan/nftables.ts';
 import { readBeside } from '../plan/beside.ts';
 
 /**
@@ -98,10 +98,7 @@ export async function carryOut(
   for (const step of change.steps) {
     if ('pauseMs' in step && step.pauseMs !== undefined) await clock.sleep(step.pauseMs);
     report('step', { step: describeStep(step) });
-    // Until it has succeeded, what the table holds is unknown.
-    if (step.kind === 'nft') learnPlacement(kernel, undefined);
-    await kernel.apply(step);
-    if (step.kind === 'nft') learnPlacement(kernel, step.leadsTo);
+    await applyStep(kernel, step);
   }
 }
 

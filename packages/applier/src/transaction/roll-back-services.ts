@@ -1,7 +1,7 @@
 import type { PartialDecision } from '../partial/decide.ts';
 import { readBeside } from '../plan/beside.ts';
 import { flowChange, pendingFlows } from '../plan/flows.ts';
-import { planProbation } from '../plan/transaction-plan.ts';
+import { nodePlaneOf } from '../planes/planes.ts';
 import type { NodeState } from '../ports/node-state.ts';
 import type { Ports } from '../ports/ports.ts';
 import { forgetAfter } from './forgetting.ts';
@@ -31,7 +31,7 @@ export async function rollBackServices(
   const desired = desiredWithout(before.plan.desired, bundle.state);
   const beside = await readBeside(desired, before.owned, ports, before.plan.afterCutOver.nft, { nft: true });
   if (!beside.nft || beside.nft.mend.length > 0) throw new Error('the table is not known to hold the release');
-  const plan = planProbation(before.now, desired, 'switch', ports.kernel, beside);
+  const plan = nodePlaneOf(desired).planRelease({ now: before.now, desired }, 'switch', ports.kernel, beside);
   const flows = flowChange(before.now, desired);
   await journal.offer({
     from: before.from.state,

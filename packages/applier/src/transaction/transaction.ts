@@ -10,6 +10,7 @@ import { describePartial } from '../ports/outcome.ts';
 import type { Refusal } from '../ports/refusal.ts';
 import { RehearsalError } from '../ports/rehearsal.ts';
 import { messageOf } from '../message.ts';
+import { nodePlaneOf } from '../planes/planes.ts';
 import { rollBack } from './roll-back.ts';
 import { Deadman } from './deadman.ts';
 import { endpointChanges, printEndpointChanges } from '../endpoints/endpoint-changes.ts';
@@ -159,8 +160,8 @@ async function cutOver(
   const { kernel, report } = ports;
   try {
     // Probes come from this machine: without its packets on the new rules they would test the old ones.
-    const isNft = plan.desired.nft !== undefined;
-    if (plan.flip === 'switch') await kernel.switch?.make(rules.sources, ports.probes.policies.length > 0, isNft);
+    const { hasOwnTable } = nodePlaneOf(plan.desired);
+    if (plan.flip === 'switch') await kernel.switch?.make(rules.sources, ports.probes.policies.length > 0, hasOwnTable);
     await carryOut(plan.stage, ports);
     // Reading all tables takes a second at 10,000 Services, in which a node without Services would have none still.
     const isReadLate = change.isFirst === true && plan.flip === 'switch';
@@ -178,11 +179,11 @@ async function cutOver(
         ? updateDifference(plan, plan.cutOver, kernel)
         : firstDifference(plan.afterCutOver, plan.cutOver, kernel)));
     if (difference !== undefined) return { failed: differs(difference) };
-    const virtual = plan.desired.ipvs ? await verifyIpvs(change, ports) : {};
-    if (virtual.left !== undefined) return { failed: differs(virtual.left) };
+    const { left, ipvs } = await verifyIpvs(change, ports);
+    if (left !== undefined) return { failed: differs(left) };
     report('in-kernel', { steps: plan.stage.steps.length + plan.cutOver.steps.length, flip: plan.flip });
     if (plan.flip === 'ordered') await forgetAfter(change.flows.old, ports);
-    return virtual.ipvs ? { ipvs: virtual.ipvs } : {};
+    return ipvs ? { ipvs } : {};
   } catch (error) {
     return { failed: { kind: 'kernel', because: messageOf(error) } };
   }

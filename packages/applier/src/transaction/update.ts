@@ -3,16 +3,16 @@ import { carryOut } from './restore.ts';
 import { flowChange } from '../plan/flows.ts';
 import { forgetAfter } from './forgetting.ts';
 import { messageOf } from '../message.ts';
-import { type Plan, plan, tablePlan } from '../plan/plan.ts';
+import { type Plan, plan } from '../plan/plan.ts';
 import type { Ports } from '../ports/ports.ts';
-import { familyNames, type NodeState, tableOf, isTree } from '../ports/node-state.ts';
+import { familyNames, type NodeState, tableOf } from '../ports/node-state.ts';
 import { readBeside } from '../plan/beside.ts';
 import { overlayEndpoints } from '../endpoints/overlay-endpoints.ts';
 import { changeKindOf } from '../endpoints/change-kind.ts';
 import { updateDifference, verifyIpvs } from './verify.ts';
 import type { PlannedChange } from './planned-change.ts';
 import type { VersionedState } from '../ports/journal.ts';
-import { planProbation } from '../plan/transaction-plan.ts';
+import { nodePlaneOf } from '../planes/planes.ts';
 
 /** Newer endpoints during probation: the change as it is with them, and the steps that put them in. */
 export interface ProbationUpdate {
@@ -42,14 +42,9 @@ export async function updateOf(
   const desired = overlayEndpoints(change.plan.desired, offered.state);
   const beside = await readBeside(desired, owned, ports, change.plan.afterCutOver.nft, { nft: true });
   const { virtual } = beside;
-  const next = planProbation(now, desired, change.plan.flip, ports.kernel, beside);
-  const because = 'newer endpoints';
-  const steps = isTree(desired)
-    ? tablePlan(next.afterCutOver, { from: change.plan.afterCutOver, tables: ['nat', 'filter'], because }, ports.kernel)
-    : next.flip === 'switch'
-      ? // The overlay of a release on probation changes together with what it lies over.
-        next.stage
-      : plan(change.plan.afterCutOver, next.afterCutOver, ports.kernel, beside);
+  const plane = nodePlaneOf(desired);
+  const next = plane.planRelease({ now, desired }, change.plan.flip, ports.kernel, beside);
+  const steps = plane.planNewerEndpoints(change.plan, next, ports.kernel, beside);
   const isWhole = changeKindOf(bundle.state, offered.state) === 'endpoints';
   const { version, partial } = isWhole ? offered : bundle;
   const flows = flowChange({ ...now, ...(old.ipvs ? { ipvs: old.ipvs } : {}) }, desired);
@@ -114,9 +109,7 @@ export async function takeUpdate(
     return before;
   }
   await carryOut(steps, ports);
-  const difference =
-    (await updateDifference(change.plan, steps, kernel)) ??
-    (change.plan.desired.ipvs && (await verifyIpvs(change, ports)).left);
+  const difference = (await updateDifference(change.plan, steps, kernel)) ?? (await verifyIpvs(change, ports)).left;
   if (difference !== undefined) throw new Error(`the kernel does not hold the newest endpoints: ${difference}`);
   const active = await journal.accept();
   report('endpoints-updated', { version: bundle.version, steps: steps.steps.length });

@@ -13,7 +13,8 @@ import { procTunables } from '../../kernel/sysctl.ts';
 import { findTool, type Tools } from '../../kernel/tools.ts';
 import { readTrackedTraffic } from '../../kernel/traffic.ts';
 import type { EndpointCount } from '../../nftables/counts.ts';
-import { isTree, type NodeState } from '../../ports/node-state.ts';
+import { nodePlaneOf } from '../../planes/planes.ts';
+import type { NodeState } from '../../ports/node-state.ts';
 import type { DiskJournal } from '../../state/journal.ts';
 
 /** New connections. Undefined: they are not counted, or a change goes on. */
@@ -71,7 +72,7 @@ export class Counting {
 
   async #ofRulesOrServers(cost: WorkCost): Promise<readonly RuleCount[] | undefined> {
     const state = this.#state;
-    if (!state || state.nft || !this.#node.config.countConnections) return undefined;
+    if (!state || nodePlaneOf(state).hasOwnTable || !this.#node.config.countConnections) return undefined;
     return isOfServers(state)
       ? countsOfServers(await statisticsOfServers(cost), state)
       : readRuleCounts(this.#node.tools, cost.of(runChildren()));
@@ -87,8 +88,8 @@ export class Counting {
 const countsEndpoints = ({ active }: DiskJournal): boolean =>
   active?.state.nft !== undefined && tableOptions(active.state.nft.settings).endpointCounters === true;
 
-/** Whether virtual servers choose endpoints: mode ipvs. */
-const isOfServers = (state: NodeState): boolean => state.ipvs !== undefined && !isTree(state);
+/** Whether virtual servers choose endpoints. */
+const isOfServers = (state: NodeState): boolean => nodePlaneOf(state).mode === 'ipvs';
 
 async function statisticsOfServers(cost: WorkCost): ReturnType<typeof readServerStatistics> {
   const ipvsadm = findTool('ipvsadm');

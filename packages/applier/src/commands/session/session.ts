@@ -32,6 +32,7 @@ import type { Ports, Report } from '../../ports/ports.ts';
 import { Reconciler, type ReconcilerOptions } from '../../reconcile/reconciler.ts';
 import { hasLostBpf } from '../../admission/kernel-context.ts';
 import { limits } from '../../limits.ts';
+import { nodePlaneOf } from '../../planes/planes.ts';
 import { Counting } from './counting.ts';
 import { openKernel } from './kernel.ts';
 import { certificateGateOf } from './parity.ts';
@@ -103,7 +104,7 @@ export async function openSession(
     }
     report('tools', { backend: tools.backend, ipv4: tools.families.ipv4, ipv6: tools.families.ipv6 });
     const { kernel, kernelOf, hasSwitch } = await openKernel(config, { tools, run, journal, report, nftWriter: owner });
-    const runsNft = (): boolean => journal.active?.state.nft !== undefined;
+    const runsNft = (): boolean => journal.active !== undefined && nodePlaneOf(journal.active.state).hasOwnTable;
     const decisions = new Decisions(config.node, journal);
     const ending = new AbortController();
     const sticky = new StickyFrontends();
@@ -119,7 +120,7 @@ export async function openSession(
       backend: tools.backend,
       portsOf: async (backend) => ({ ...ports, kernel: await kernelOf(await detectTools(backend, run)) }),
       storeDoubt: () => storeDoubt(tools.backend, run),
-      nftLack: async () => (journal.active?.state.nft ? kernel.nft?.lack(true) : undefined),
+      nftLack: async () => (runsNft() ? kernel.nft?.lack(true) : undefined),
       counting: new Counting({ config, journal, kernel, tools }),
       affinityFills: (cost) => fillsOf(journal, sticky, cost, ending.signal),
       idle: () => {

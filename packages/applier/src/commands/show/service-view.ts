@@ -86,7 +86,7 @@ export function viewService(
   return {
     rules: rules.filter(({ lines }) => lines.length > 0),
     virtualServers: serverLines(state, contents, unnamed),
-    frontends: state.nft ? frontendLinesOf(state.nft, contents.table, unnamed.frontends ?? new Set()) : [],
+    frontends: frontendLinesOf(state.nft, contents.table, unnamed.frontends ?? new Set()),
   };
 }
 

@@ -4,10 +4,10 @@ import type { SluicedConfig } from '../../config.ts';
 import { peek } from '../../state/peek.ts';
 import { exitCodes } from '../../ports/outcome.ts';
 import type { Generation } from '../../ports/journal.ts';
-import { type Kernel, KernelError } from '../../ports/kernel.ts';
-import { holds, isNowhere, type KernelContents, type ServiceView, viewService } from './service-view.ts';
-import { familiesOf, type NodeState, tableOf, isTree } from '../../ports/node-state.ts';
-import { noTimeouts } from '../../plan/virtual.ts';
+import { holds, isNowhere, type ServiceView, viewService } from './service-view.ts';
+import { familiesOf, type NodeState, tableOf } from '../../ports/node-state.ts';
+import type { PlaneName } from '../../planes/plane.ts';
+import { nodePlaneOf, planeNamed } from '../../planes/planes.ts';
 import type { ServiceLine } from './side-by-side.ts';
 import { readServiceFiles, type ServiceFiles } from './service-files.ts';
 import { openSession, type NodeSession } from '../session/session.ts';
@@ -20,7 +20,7 @@ interface ServiceDocument extends ServiceView {
   readonly service: string;
   readonly generation: number;
   readonly version: string;
-  readonly layout: 'tree' | 'flat' | 'ipvs' | 'nftables';
+  readonly layout: PlaneName;
   readonly backend: string;
   /** The version of a change in progress: the kernel may hold its rules, too. */
   readonly open: string | null;
@@ -86,7 +86,9 @@ async function look(
   const { kernel } = await session.portsOf(backend);
   const known = typeof files === 'object' ? files : undefined;
   const unnamed = known ?? { servers: new Set<string>(), rules: new Set<string>() };
-  const view = viewService(service, active.state, await observe(kernel, active.state, journal.draining), unnamed);
+  const observed = await kernel.observe(familiesOf(active.state), active.state);
+  const beside = await nodePlaneOf(active.state).observeBeside(kernel);
+  const view = viewService(service, active.state, { observed, ...beside, draining: journal.draining }, unnamed);
   if (isNowhere(view)) throw new CommandError([noService(service, active, files)], exitCodes.different);
   return {
     kind: 'NodeService',
@@ -94,7 +96,7 @@ async function look(
     service,
     generation: active.number,
     version: active.version,
-    layout: layoutOf(active.state),
+    layout: nodePlaneOf(active.state).name,
     backend,
     open: journal.open?.version ?? null,
     holds: holds(view),
@@ -109,25 +111,6 @@ async function look(
   };
 }
 
-function layoutOf(state: NodeState): ServiceDocument['layout'] {
-  if (state.nft) return 'nftables';
-  if (state.ipvs) return 'ipvs';
-  return isTree(state) ? 'tree' : 'flat';
-}
-
-async function observe(
-  kernel: Kernel,
-  state: NodeState,
-  draining: KernelContents['draining'] = [],
-): Promise<KernelContents> {
-  const observed = await kernel.observe(familiesOf(state), state);
-  if (state.nft) return { observed, table: await kernel.nft?.observe() };
-  if (!state.ipvs) return { observed };
-  if (!kernel.ipvs) throw new KernelError('ipvsadm, ipset and ip', 'one of them is not installed');
-  const { servers } = await kernel.ipvs.observe(noTimeouts);
-  return { observed, servers, draining };
-}
-
 const signs = { both: ' ', kernel: '+', generation: '-', draining: '~' } as const satisfies Record<
   ServiceLine['in'],
   string
@@ -136,9 +119,9 @@ const signs = { both: ' ', kernel: '+', generation: '-', draining: '~' } as cons
 function printDocument(document: ServiceDocument): string {
   const { service, node, generation, version, layout, backend, open, rules, virtualServers, frontends, bundle } =
     document;
-  const where = layout === 'ipvs' || layout === 'nftables' ? `mode ${layout}` : `layout ${layout}`;
+  const { label, hasOwnTable } = planeNamed(layout);
   const parts = [
-    `${service} on ${node}: generation ${generation}, version ${version}, ${where}${layout === 'nftables' ? '' : `, rule store ${backend}`}\n`,
+    `${service} on ${node}: generation ${generation}, version ${version}, ${label}${hasOwnTable ? '' : `, rule store ${backend}`}\n`,
     open === null ? '' : `a change to version ${open} is in progress: the kernel may hold its rules, too\n`,
     ...bundle.files.map(
       ({ path, text }) => `\n# ${path}${bundle.isActive ? '' : ` (version ${bundle.version})`}\n${text}`,
@@ -191,6 +174,7 @@ const noGeneration = (service: string, held: string | undefined): Problem => ({
 const namedMax = 5;
 
 function noService(service: string, { number, state }: Generation, files: FoundFiles): Problem {
+  const plane = nodePlaneOf(state);
   const names = servicesOf(state);
   const some = names.slice(0, namedMax).join(', ') + (names.length > namedMax ? `, … (${names.length} in all)` : '');
   const unread = typeof files === 'string' ? files : 'the bundle directory has no file of it';
@@ -198,10 +182,9 @@ function noService(service: string, { number, state }: Generation, files: FoundF
     code: 'INPUT_EMPTY',
     level: 'error',
     message: `Cannot show ${service}: not found in generation ${number} or in the kernel`,
-    hint:
-      state.ipvs || state.nft
-        ? `In mode ${state.ipvs ? 'ipvs' : 'nftables'} the files of the bundle tell what belongs to a Service, and ${unread}`
-        : `The generation has ${names.length === 0 ? 'no Service' : some}; headless and ExternalName Services have no rules`,
+    hint: plane.namesServices
+      ? `The generation has ${names.length === 0 ? 'no Service' : some}; headless and ExternalName Services have no rules`
+      : `In mode ${plane.mode} the files of the bundle tell what belongs to a Service, and ${unread}`,
   };
 }
 

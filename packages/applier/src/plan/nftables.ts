@@ -1,0 +1,53 @@
+import type { NftState, Placement, PlacementChange } from '@sluice/netfilter';
+import { limits } from '../limits.ts';
+import { type NftTable, stepsOfChange } from '../nftables/plan.ts';
+import { repairTable } from '../nftables/repair.ts';
+import { type Kernel, KernelError, type Step } from '../ports/kernel.ts';
+
+const ofKernel = new WeakMap<Kernel, Placement>();
+
+/** What the table holds, as far as this process knows without reading it. */
+const knownPlacement = (kernel: Kernel): Placement | undefined => ofKernel.get(kernel);
+
+function learnPlacement(kernel: Kernel, placement: Placement | undefined): void {
+  if (placement) ofKernel.set(kernel, placement);
+  else ofKernel.delete(kernel);
+}
+
+/** Carries a step out. Until one of the table has succeeded, what the table holds is unknown. */
+export async function applyStep(kernel: Kernel, step: Step): Promise<void> {
+  if (step.kind !== 'nft') return kernel.apply(step);
+  learnPlacement(kernel, undefined);
+  await kernel.apply(step);
+  learnPlacement(kernel, step.leadsTo);
+}
+
+/** What of the table need not be read. */
+export interface KnownTable {
+  /** It is as this process left it, if it remembers it. */
+  readonly nft?: boolean;
+  readonly interrupt?: AbortSignal | undefined;
+}
+
+/**
+ * Reads the table of mode nftables, and plans the steps that put it in order first.
+ * @param expected what it should hold; undefined: it is to go, so it is not mended
+ * @throws KernelError if nft is not installed or fails
+ */
+export async function readTable(expected: NftState | undefined, kernel: Kernel, known: KnownTable): Promise<NftTable> {
+  if (!kernel.nft) throw new KernelError('nft', 'it is not installed');
+  const remembered = known.nft === true ? knownPlacement(kernel) : undefined;
+  if (remembered) return { mend: [], held: remembered, exists: true };
+  const observed = await kernel.nft.observe(known.interrupt);
+  if (!expected) return { mend: [], held: undefined, exists: observed !== undefined };
+  const change = repairTable(observed, expected);
+  const { first, late } = stepsOfChange(change, observed ? whyOf(change) : 'there is no table');
+  const mend = [...first, ...late];
+  if (mend.length === 0) learnPlacement(kernel, change.afterLate);
+  return { mend, held: change.afterLate, exists: true };
+}
+
+function whyOf({ removes = [] }: PlacementChange): string {
+  const shown = removes.slice(0, limits.changesToldMax).join(', ');
+  return removes.length === 0 ? 'the table differs' : `another program added ${shown} to the table`;
+}

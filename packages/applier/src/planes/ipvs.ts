@@ -1,0 +1,23 @@
+import { noTimeouts } from '../plan/virtual.ts';
+import { KernelError } from '../ports/kernel.ts';
+import { notBeneath } from './beneath.ts';
+import { inPlace, showsExactly } from './in-place.ts';
+import type { NodePlane } from './plane.ts';
+
+/** Mode ipvs: virtual servers and sets, and rules in kube-proxy's chains. */
+export const ipvsPlane: NodePlane = {
+  ...inPlace,
+  name: 'ipvs',
+  mode: 'ipvs',
+  label: 'mode ipvs',
+  namesServices: false,
+  shows: async (observed, state, ports) => ports.kernel.ipvs !== undefined && showsExactly(observed, state, ports),
+  observeBeside: async ({ ipvs }) => {
+    if (!ipvs) throw new KernelError('ipvsadm, ipset and ip', 'one of them is not installed');
+    const { servers } = await ipvs.observe(noTimeouts);
+    return { servers };
+  },
+  // Two sets of virtual servers cannot stand side by side, and rules of any mode come before them.
+  refusesBeneath: ([proxy]) =>
+    notBeneath(proxy, 'Give the node a profile in mode iptables or nftables; mode ipvs can follow later'),
+};
