@@ -4,6 +4,7 @@ import type { Claim } from './declared.ts';
 import { clusterEndpoints, endpointsOf } from './connection.ts';
 import type { Distinctions } from '../flows/groups.ts';
 import { factOf, type NodeOf } from '../bundle/node.ts';
+import { provenModes } from './planes.ts';
 
 /** The distinctions that Services declare: local endpoints, topology hints, source ranges. */
 export function distinctionsOf(claims: readonly Claim[], family: Family): Distinctions {
@@ -16,21 +17,20 @@ export function distinctionsOf(claims: readonly Claim[], family: Family): Distin
   };
 }
 
-/** In mode nftables only an endpoint's own node masquerades its hairpin traffic. */
+/** The nodes whose elements masquerade hairpin traffic of endpoints. */
 function ownNodesOfClaims(claims: readonly Claim[]): OwnNodes {
   const found = new Map<string, Set<string>>();
   for (const { declared } of claims)
-    if (declared.mode === 'nftables')
+    if (provenModes[declared.mode].hairpin === 'by-own-elements')
       for (const { text, node } of declared.notes.endpoints)
         if (node !== undefined) addTo(found, addressOfEndpoint(text), node);
   return found;
 }
 
-/** Source ranges; in mode nftables also the address from which a node inside of them connects. */
+/** Source ranges, and what is distinguished beside them. */
 function sourcesOf({ mode, notes }: Claim['declared']): readonly string[] {
-  const { sourceRanges, loadBalancerAddresses } = notes;
-  if (mode !== 'nftables' || sourceRanges.length === 0) return sourceRanges;
-  return [...sourceRanges, ...loadBalancerAddresses];
+  const { sourceRanges } = notes;
+  return sourceRanges.length === 0 ? [] : [...sourceRanges, ...provenModes[mode].sourcesBeside(notes)];
 }
 
 type NodeTrait = (node: NodeOf) => string;
@@ -39,8 +39,11 @@ function traitsOf(claim: Claim, family: Family): readonly NodeTrait[] {
   const { mode, notes } = claim.declared;
   const endpoints = endpointsOf(claim);
   const traits: NodeTrait[] = [];
-  // In mode ipvs only an endpoint's own node has a rule for its hairpin traffic.
-  if (mode === 'ipvs' || notes.internalPolicy === 'Local' || notes.externalPolicy === 'Local') {
+  if (
+    provenModes[mode].hairpin === 'on-own-node' ||
+    notes.internalPolicy === 'Local' ||
+    notes.externalPolicy === 'Local'
+  ) {
     const holders = new Set(endpoints.map((endpoint) => endpoint.node));
     traits.push(({ name }) => (holders.has(name) ? name : ''));
   }

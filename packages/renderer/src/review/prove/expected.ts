@@ -1,22 +1,8 @@
-import { addressOfEndpoint, type Mode, modeFacts } from '@sluice/netfilter';
-import {
-  choice,
-  clusterEndpoints,
-  type DeclaredConnection,
-  endpointsOf,
-  type ExpectedOutcome,
-  isAllowed,
-  isLocalPod,
-  isOpen,
-  localEndpoints,
-  type ProfileTrafficPolicy,
-  usable,
-} from './connection.ts';
+import { addressOfEndpoint, modeFacts } from '@sluice/netfilter';
+import type { DeclaredConnection, ExpectedOutcome } from './connection.ts';
 import { factOf } from '../bundle/node.ts';
-import type { Branch, FlowSource } from '../flows/flow.ts';
-import type { HeaderNote } from '../bundle/header.ts';
-import { expectedIpvs } from './expected-ipvs.ts';
-import { expectedNft } from './expected-nft.ts';
+import type { Branch } from '../flows/flow.ts';
+import { provenModes } from './planes.ts';
 
 /** The outcome that a Service's declaration demands of a node. */
 export function expectedOf(connection: DeclaredConnection): ExpectedOutcome {
@@ -34,47 +20,5 @@ function demandedOf(connection: DeclaredConnection): ExpectedOutcome {
   const { mode } = connection.node.profile;
   if (connection.claim.role === 'health-check')
     return { kind: modeFacts[mode].healthChecks.areAccepted ? 'accept' : 'pass' };
-  return demandedIn[mode](connection);
-}
-
-const demandedIn = {
-  iptables: expectedIptables,
-  ipvs: expectedIpvs,
-  nftables: expectedNft,
-} as const satisfies Record<Mode, (connection: DeclaredConnection) => ExpectedOutcome>;
-
-/** kube-proxy's `syncProxyRules` in `pkg/proxy/iptables` and `CategorizeEndpoints`. */
-function expectedIptables(connection: DeclaredConnection): ExpectedOutcome {
-  const { claim, node, family, source, trafficPolicy } = connection;
-  const { role, destination, declared } = claim;
-  const { notes } = declared;
-  const endpoints = endpointsOf(claim);
-  if (usable(endpoints).length === 0) return { kind: 'reject' };
-  const isPods = isLocalPod(connection);
-  const to = (list: readonly HeaderNote[], masquerade: boolean): ExpectedOutcome =>
-    list.length === 0
-      ? { kind: 'drop' }
-      : choice(list, notes, (text) => masquerade || addressOfEndpoint(text) === source.address);
-  const cluster = (masquerade: boolean): ExpectedOutcome => to(clusterEndpoints(endpoints, node), masquerade);
-  const local = (masquerade: boolean): ExpectedOutcome => to(localEndpoints(endpoints, node), masquerade);
-  if (role === 'cluster') return notes.internalPolicy === 'Local' ? local(!isPods) : cluster(!isPods);
-  if (role === 'load-balancer' && !isAllowed(notes, node, family, source)) return { kind: 'drop' };
-  const outcome =
-    notes.externalPolicy === 'Local' ? externalLocal(source, isPods, trafficPolicy, cluster, local) : cluster(true);
-  const closed = role === 'node-port' && !isOpen(node, family, destination, trafficPolicy);
-  // Rules that reject or drop match every address of the node, not only open ones.
-  return closed && outcome.kind === 'endpoints' ? { kind: 'pass' } : outcome;
-}
-
-/** With policy Local only the node and its pods reach endpoints on other nodes; other sources get local endpoints or are dropped. */
-function externalLocal(
-  source: FlowSource,
-  isPods: boolean,
-  trafficPolicy: ProfileTrafficPolicy,
-  cluster: (masquerade: boolean) => ExpectedOutcome,
-  local: (masquerade: boolean) => ExpectedOutcome,
-): ExpectedOutcome {
-  const knowsPods = trafficPolicy.notLocal !== '';
-  if (knowsPods && isPods) return cluster(false);
-  return source.class === 'node' ? cluster(true) : local(false);
+  return provenModes[mode].expected(connection);
 }

@@ -30,7 +30,7 @@ import type { Branch, Destination, FlowOutcome } from '../flows/flow.ts';
 import { flowRows, type FlowRow } from '../flows/flows.ts';
 import { nftStateOf } from '../flows/nft-state.ts';
 import { nodesOfProfile, factOf, nodeOf, ReviewStopped } from '../bundle/node.ts';
-import { trafficPolicyOf } from './traffic-policy.ts';
+import { provenModes } from './planes.ts';
 import { hostOf } from '../flows/program.ts';
 import {
   declaredBaseTreatment,
@@ -171,7 +171,7 @@ function proveProfile(view: BundleView, profile: string, family: Family): Profil
   const declarations: Declarations = {
     view,
     claimOf: perObject((destination) => claims.get(placeOf(destination))?.[0]),
-    trafficPolicy: trafficPolicyOf(view, profile, family),
+    trafficPolicy: provenModes[view.profiles.get(profile)!.mode].trafficPolicy(view, profile, family),
     carried,
     serviceCIDRs: namedCIDRs(view, profile),
   };
@@ -217,11 +217,11 @@ interface Declarations {
 type Claims = ReadonlyMap<string, readonly Claim[]>;
 
 function carriedBy(all: readonly ServiceDeclaration[], claims: Claims): ReadonlySet<string> {
-  const mode = all[0]?.mode ?? 'iptables';
-  if (mode === 'iptables') return new Set();
-  const isCarried = ({ role }: Claim): boolean => mode === 'ipvs' || role === 'cluster';
+  const [first] = all;
+  if (!first) return new Set();
+  const { carries } = provenModes[first.mode];
   return new Set(
-    [...claims.values()].flatMap(([claim]) => (claim && isCarried(claim) ? claim.destination.address || [] : [])),
+    [...claims.values()].flatMap(([claim]) => (claim && carries(claim.role) ? claim.destination.address || [] : [])),
   );
 }
 
