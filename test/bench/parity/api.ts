@@ -96,7 +96,7 @@ async function openOwn(items: readonly ListItem[], address: string): Promise<Api
 const plurals: Readonly<Record<string, string>> = {
   Namespace: '/api/v1/namespaces',
   Node: '/api/v1/nodes',
-  ServiceShape: '/api/v1/namespaces/NS/services',
+  Service: '/api/v1/namespaces/NS/services',
   EndpointSlice: '/apis/discovery.k8s.io/v1/namespaces/NS/endpointslices',
 };
 
