@@ -271,6 +271,9 @@ export const limits = {
   wholeLookFactor: 1_000,
   /** … and no later than this: the first read copies every file, which makes it slower than the next one. */
   wholeLookMsMax: 10 * 60_000,
+  /** How long such a read may be postponed by changes of the directory; files of one of its steps, 5 ms. */
+  wholeLookLateMsMax: 2 * 60_000,
+  filesPerStep: 250,
   /** The process that owns the table of mode nftables is replaced when it has more; a large transaction takes 40 MB. */
   nftHelperBytesMax: 64 * 1024 * 1024,
   /** Errors of one transaction; a helper that prints more is killed. */

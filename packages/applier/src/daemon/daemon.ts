@@ -31,7 +31,7 @@ export class Daemon {
 
   constructor(parts: DaemonParts) {
     this.#parts = parts;
-    this.#looks = new Looks(parts.inbox, parts.monotonicMs);
+    this.#looks = new Looks(parts.inbox, parts.monotonicMs, () => this.#wakes.signal());
     this.#reports = new Reports(parts.status, parts.log, parts.ended);
     this.#flows = new FlowComparison(parts);
     this.#early = new EarlyEndpointsWatch({

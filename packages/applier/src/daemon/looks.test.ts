@@ -19,7 +19,11 @@ test.each([
       return { kind: 'absent' } as const;
     },
   };
-  const looks = new Looks(inbox, () => nowMs);
+  const looks = new Looks(
+    inbox,
+    () => nowMs,
+    () => new AbortController().signal,
+  );
   const scanAfter = async (ms: number): Promise<void> => {
     nowMs += ms;
     looks.scan();
@@ -30,4 +34,39 @@ test.each([
   await scanAfter(30_000);
   await scanAfter(reads ? 100 * limits.wholeLookFactor : 0);
   expect(extents).toEqual(expected);
+});
+
+test('a scan makes way for changes, but not for longer than the limit', async () => {
+  let nowMs = 0;
+  let isUrgent = true;
+  const seen: string[] = [];
+  const inbox = {
+    look: async (extent: Extent = 'whole') => (seen.push(extent), { kind: 'absent' }) as const,
+    lookInSteps: async (interrupt: AbortSignal) => {
+      seen.push(interrupt.aborted ? 'left off' : 'in steps');
+      return interrupt.aborted ? 'interrupted' : ({ kind: 'absent' } as const);
+    },
+  };
+  const looks = new Looks(
+    inbox,
+    () => nowMs,
+    () => (isUrgent ? AbortSignal.abort() : new AbortController().signal),
+  );
+  const scanAfter = async (ms: number): Promise<readonly string[]> => {
+    nowMs += ms;
+    looks.scan();
+    await looks.look();
+    return seen.splice(0);
+  };
+  looks.scan();
+  expect(await scanAfter(0), 'the first look').toEqual(['whole']);
+  expect(await scanAfter(1)).toEqual(['left off', 'changed']);
+  expect(await scanAfter(limits.wholeLookLateMsMax - 1)).toEqual(['left off', 'changed']);
+  expect(await scanAfter(1), 'long enough').toEqual(['whole']);
+  expect(await scanAfter(1)).toEqual(['left off', 'changed']);
+  isUrgent = false;
+  expect(await scanAfter(1)).toEqual(['in steps']);
+  isUrgent = true;
+  looks.readWhole();
+  expect(await scanAfter(1), 'asked by an operator').toEqual(['whole']);
 });

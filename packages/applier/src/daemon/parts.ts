@@ -11,7 +11,7 @@ export interface DaemonParts {
   readonly reconciler: Pick<Reconciler, 'recover' | 'repair' | 'put' | 'rehearse'> &
     Partial<Pick<Reconciler, 'removed' | 'reconcileFlows'>>;
   readonly journal: Pick<Journal, 'active' | 'halted'>;
-  readonly inbox: Pick<Inbox, 'look'> & Partial<Pick<Inbox, 'wasWhole'>>;
+  readonly inbox: Pick<Inbox, 'look'> & Partial<Pick<Inbox, 'wasWhole' | 'lookInSteps'>>;
   readonly status: Status;
   readonly log: DaemonLog;
   /** The facts of the machine that rules depend on, such as its addresses; when they change, the bundle is applied again. */

@@ -1,4 +1,14 @@
-import { chmodSync, linkSync, mkdirSync, mkdtempSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import {
+  chmodSync,
+  linkSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  renameSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname } from 'node:path';
 import { completeText, fileDigest, sumsText, treeDigest } from '@sluice/bundle';
@@ -94,6 +104,41 @@ function replaceSums(): void {
 test.each(edits)('sees %s like a first look', async (_title, edit) => {
   edit();
   expect(told(await inbox.look('changed'))).toEqual(told(await inboxOf().look()));
+});
+
+describe('a whole look in steps', () => {
+  const { filesPerStep } = limits;
+  beforeEach(() => void Object.assign(limits, { filesPerStep: 2 }));
+  afterEach(() => void Object.assign(limits, { filesPerStep }));
+
+  test.each(edits)('sees %s like a first look', async (_title, edit) => {
+    edit();
+    const arrival = await inbox.lookInSteps(new AbortController().signal);
+    expect(arrival !== 'interrupted' && told(arrival)).toEqual(told(await inboxOf().look()));
+  });
+
+  test('ends for more urgent work, keeps what was known, and leaves nothing open', async () => {
+    const openFiles = (): number => readdirSync('/proc/self/fd').length;
+    const before = openFiles();
+    const known = await inbox.look('changed');
+    chmodSync(`${bundle}/${web}`, 0o666);
+    const urgent = new AbortController();
+    const look = inbox.lookInSteps(urgent.signal);
+    setImmediate(() => urgent.abort());
+    expect(await look).toBe('interrupted');
+    const again = await inbox.look('changed');
+    expect(known.kind === 'bundle' && again.kind === 'bundle' && known.tree === again.tree).toBe(true);
+    expect((await inbox.lookInSteps(new AbortController().signal)) as Arrival).toMatchObject({ kind: 'refused' });
+    expect(openFiles()).toBe(before);
+  });
+
+  test('ends for a writer whose change it meets', async () => {
+    const urgent = new AbortController();
+    const look = inbox.lookInSteps(urgent.signal);
+    rmSync(`${bundle}/.sluice-complete`);
+    setImmediate(() => urgent.abort());
+    expect(await look).toBe('interrupted');
+  });
 });
 
 test('computes the digest of the format in any order of folders', async () => {

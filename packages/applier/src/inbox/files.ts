@@ -1,3 +1,4 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import {
   type BundleFiles,
   clusterFile,
@@ -41,7 +42,7 @@ import {
   withFiles,
 } from './told-changes.ts';
 import { InboxError, type Trust } from './trust.ts';
-import { type Folder, walkAgain } from './walk.ts';
+import { type Folder, type WalkOptions, walkAgain, walkInSteps } from './walk.ts';
 
 /** The parts that only a release has, unparsed. `sums` matches the files; nothing else is verified. */
 export interface Seal {
@@ -194,20 +195,55 @@ export class PlainFiles {
     }
   }
 
+  /**
+   * Reads every file, and lets other work go on between its steps.
+   * @param interrupt when it aborts before all files were seen, the last tree stays what is known
+   * @throws InboxError as `read`
+   */
+  async readInSteps(directory: OpenDirectory, interrupt: AbortSignal): Promise<Tree | 'interrupted'> {
+    this.#isFilling = false;
+    this.#wasWhole = true;
+    const copies = this.#copies;
+    const steps = walkInSteps(directory, this.#optionsOf('whole'), this.#top);
+    try {
+      for (;;) {
+        const step = steps.next();
+        if (step.done === true) return this.#taken(step.value, 'whole', copies);
+        await nextTurn();
+        if (interrupt.aborted) return 'interrupted';
+      }
+    } catch (error) {
+      // A file that a writer is replacing: what it writes is looked at next.
+      await nextTurn();
+      if (interrupt.aborted) return 'interrupted';
+      this.#passedWhole = false;
+      throw error;
+    } finally {
+      steps.return(undefined as never);
+    }
+  }
+
   #take(directory: OpenDirectory, extent: Extent): Tree {
+    const copies = this.#copies;
+    return this.#taken(walkAgain(directory, this.#optionsOf(extent), this.#top), extent, copies);
+  }
+
+  #optionsOf(extent: Extent): WalkOptions<KnownFile> {
     const nowMs = this.#nowMs();
     // The seal proves what an unsettled stamp does not.
     const isSame = (file: WalkedFile, before: KnownFile | undefined): before is KnownFile =>
       before?.stamp === file.stamp && (before.isSettled || extent === 'changed');
     const visit = (file: WalkedFile, before: KnownFile | undefined): KnownFile =>
       isSame(file, before) ? before : this.#copy(file, nowMs, before);
-    const options = { trust: this.#trust, whole: extent === 'whole', visit };
-    const copies = this.#copies;
-    const top = walkAgain(directory, options, this.#top);
+    return { trust: this.#trust, whole: extent === 'whole', visit };
+  }
+
+  /** @param copiesBefore how many files were ever copied before this walk */
+  #taken(top: Folder<KnownFile>, extent: Extent, copiesBefore: number): Tree {
     this.#top = top;
     this.#passedWhole ||= extent === 'whole';
     if (!isSealed(top)) {
-      this.#isFilling = this.#copies > copies;
+      this.#isFilling = this.#copies > copiesBefore;
       throw new NoSeal();
     }
     const part = partOf(top, this.#part);

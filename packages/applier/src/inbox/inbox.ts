@@ -68,10 +68,23 @@ export class Inbox {
    * look finds modes, owners and contents that were changed in place.
    */
   async look(extent: Extent = 'whole'): Promise<Arrival> {
+    return (await this.#lookBy((top) => this.#read(top, extent))) as Arrival;
+  }
+
+  /**
+   * A whole look that lets other work go on between its steps.
+   * @param interrupt ends it when it aborts: more urgent work waits
+   */
+  async lookInSteps(interrupt: AbortSignal): Promise<Arrival | 'interrupted'> {
+    return this.#lookBy((top) => this.#read(top, 'whole', interrupt));
+  }
+
+  async #lookBy(read: (top: OpenDirectory) => Promise<Tree | 'interrupted'>): Promise<Arrival | 'interrupted'> {
     try {
       const top = descend(this.#directory, this.#trust);
       try {
-        return await this.#admit(await this.#read(top, extent));
+        const tree = await read(top);
+        return tree === 'interrupted' ? tree : await this.#admit(tree);
       } finally {
         top.close();
       }
@@ -111,15 +124,17 @@ export class Inbox {
     };
   }
 
-  async #read(top: OpenDirectory, extent: Extent): Promise<Tree> {
+  async #read(top: OpenDirectory, extent: Extent, interrupt?: AbortSignal): Promise<Tree | 'interrupted'> {
     if (hasEntry(top, '.git')) {
       const tree = await this.#git.read(top.path, extent);
       if (tree) return tree;
       throw new InboxError('Cannot use the Git work tree as a bundle: it has no commit', 'Commit the bundle');
     }
     this.#wasRendered ||= hasEntry(top, completeFile);
-    if (this.#wasRendered || PlainFiles.claims(top)) return this.#plain.read(top, extent);
-    return (await this.#git.read(top.path, extent)) ?? this.#plain.read(top, extent);
+    const ofPlain = (): Tree | Promise<Tree | 'interrupted'> =>
+      interrupt ? this.#plain.readInSteps(top, interrupt) : this.#plain.read(top, extent);
+    if (this.#wasRendered || PlainFiles.claims(top)) return ofPlain();
+    return (await this.#git.read(top.path, extent)) ?? ofPlain();
   }
 }
 

@@ -45,13 +45,28 @@ export function walk(top: OpenDirectory, trust: Trust | undefined, visit: (file:
  * The same, reusing the result of the last walk. The top is always listed; owners and modes of folders are always checked, and the limits
  * include files that are not visited.
  * @param before the result of the last walk
- * @returns the same value for a folder in which nothing was visited
+ * @returns the same value for a folder in which nothing changed
  */
 export function walkAgain<File extends Visited>(
   top: OpenDirectory,
   options: WalkOptions<File>,
   before?: Folder<File>,
 ): Folder<File> {
+  const steps = walkInSteps(top, options, before);
+  for (;;) {
+    const step = steps.next();
+    if (step.done === true) return step.value;
+  }
+}
+
+/**
+ * The same in steps of `limits.filesPerStep` files, between which other work can be done. `return` ends it early and closes its folders.
+ */
+export function walkInSteps<File extends Visited>(
+  top: OpenDirectory,
+  options: WalkOptions<File>,
+  before?: Folder<File>,
+): Generator<void, Folder<File>> {
   const stats = fstatSync(top.fd, { bigint: true });
   return new TreeWalk(options).list({ fd: top.fd, path: '', depth: 0 }, stats, before);
 }
@@ -73,7 +88,7 @@ class TreeWalk<File extends Visited> {
   }
 
   /** The stamp is from before the listing: changes during it change the stamp. */
-  list(position: WalkPosition, stats: BigIntStats, before: Folder<File> | undefined): Folder<File> {
+  *list(position: WalkPosition, stats: BigIntStats, before: Folder<File> | undefined): Generator<void, Folder<File>> {
     const { visit } = this.#options;
     const files = new Map<string, File>();
     const folders = new Map<string, Folder<File>>();
@@ -83,18 +98,22 @@ class TreeWalk<File extends Visited> {
       if (position.path === '' && name === '.git') continue;
       this.#count(1, 0);
       if (entry.isDirectory()) {
-        folders.set(name, this.#enter(position, name, before?.folders.get(name)));
+        folders.set(name, yield* this.#enter(position, name, before?.folders.get(name)));
         continue;
       }
       const { seen, bytes } = this.#look(position, name);
       ownBytes += bytes;
       const file = visit(seen, before?.files.get(name));
       files.set(name, file);
+      if (this.#entries % limits.filesPerStep === 0) yield;
     }
-    return { stamp: stampOf(stats), entries: files.size + folders.size, bytes: ownBytes, files, folders };
+    const stamp = stampOf(stats);
+    // Equal values save the comparison with the last walk, which takes half as long as the walk.
+    if (before?.stamp === stamp && isSame(files, before.files) && isSame(folders, before.folders)) return before;
+    return { stamp, entries: files.size + folders.size, bytes: ownBytes, files, folders };
   }
 
-  #enter(above: WalkPosition, name: string, before: Folder<File> | undefined): Folder<File> {
+  *#enter(above: WalkPosition, name: string, before: Folder<File> | undefined): Generator<void, Folder<File>> {
     const path = pathIn(above, name);
     const depth = above.depth + 1;
     const { fd, stats } = openFolder(above.fd, name);
@@ -103,23 +122,18 @@ class TreeWalk<File extends Visited> {
       if (depth > limits.bundleDepthMax) throw beyond(`${path} is nested more than ${limits.bundleDepthMax} deep`);
       const position = { fd, path, depth };
       const isKnown = !this.#options.whole && before?.stamp === stampOf(stats);
-      return isKnown ? this.#again(position, before) : this.list(position, stats, before);
+      return yield* isKnown ? this.#again(position, before) : this.list(position, stats, before);
     } finally {
       closeSync(fd);
     }
   }
 
   /** A folder with unchanged entries: its subfolders may still have changed. */
-  #again(position: WalkPosition, before: Folder<File>): Folder<File> {
+  *#again(position: WalkPosition, before: Folder<File>): Generator<void, Folder<File>> {
     this.#count(before.entries, before.bytes);
     const folders = new Map<string, Folder<File>>();
-    let isSame = true;
-    for (const [name, known] of before.folders) {
-      const folder = this.#enter(position, name, known);
-      folders.set(name, folder);
-      isSame &&= folder === known;
-    }
-    return isSame ? before : { ...before, folders };
+    for (const [name, known] of before.folders) folders.set(name, yield* this.#enter(position, name, known));
+    return isSame(folders, before.folders) ? before : { ...before, folders };
   }
 
   #look(position: WalkPosition, name: string): { seen: WalkedFile; bytes: number } {
@@ -139,6 +153,9 @@ class TreeWalk<File extends Visited> {
     if (this.#bytes > limits.bundleBytesMax) throw beyond(`more than ${limits.bundleBytesMax} bytes`);
   }
 }
+
+const isSame = <V>(now: ReadonlyMap<string, V>, before: ReadonlyMap<string, V>): boolean =>
+  now.size === before.size && [...now].every(([name, value]) => before.get(name) === value);
 
 function pathIn(position: WalkPosition, name: string): string {
   return position.path === '' ? name : `${position.path}/${name}`;
