@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import type { TrackedFlow } from '../ports/kernel.ts';
-import { forgetFlows } from './conntrack.ts';
+import { forgetFlows, readTrackedPaths } from './conntrack.ts';
 import type { Command, ToolResult } from './command.ts';
 
 /** As conntrack 1.4.7 prints them. */
@@ -168,4 +168,22 @@ test.each([
   };
   const ended = forgetFlows([gone, idle], '/usr/sbin/conntrack', { ipv4: [], ipv6: [] }, run);
   expect(await ended.catch((error: Error) => error.message.split(' -D')[0])).toBe(ends);
+});
+
+test('reads each path of translated connections once, in the families that are asked', async () => {
+  const asked: string[] = [];
+  const table = `${stale}${stale}${others}udp      17 29 src=10.1.1.1 dst=10.9.9.9 sport=53 dport=5 [UNREPLIED] src=10.244.9.9 dst=10.1.1.1 sport=5 dport=53 mark=0 use=1\nicmp     1 29 src=10.1.1.1 dst=10.9.9.9 type=8 code=0 id=1 src=10.9.9.9 dst=10.1.1.1 type=0 code=0 id=1 mark=0 use=1\n`;
+  const run = async ({ args, onOutput }: Command): Promise<ToolResult> => {
+    asked.push(args.join(' '));
+    onOutput?.(table);
+    return { exitCode: 0, stdout: '', stderr: '', why: '' };
+  };
+  const paths = await readTrackedPaths('/usr/sbin/conntrack', run, ['ipv4']);
+  expect(asked).toEqual(['-L -f ipv4 -p udp']);
+  expect(paths.map(({ family, address, port, endpoint }) => `${family} ${address} ${port} ${endpoint}`)).toEqual([
+    'ipv4 10.96.0.10 53 10.244.1.5:5353',
+    'ipv4 10.96.0.10 53 10.244.2.6:5353',
+    'ipv4 10.96.0.11 53 10.244.1.5:5353',
+    'ipv4 10.9.9.9 5 10.244.9.9:5',
+  ]);
 });

@@ -72,17 +72,23 @@ function onlyPath(flows: readonly TrackedFlow[]): PathNames | undefined {
 /**
  * Lists the UDP connections that were translated. Keeps their paths only: there may be a million connections.
  * @param conntrack the tool
+ * @param among each family is a walk over the kernel's whole table
  * @throws KernelError when it fails
  */
-export async function readTrackedPaths(conntrack: string, run: Run): Promise<readonly TrackedPath[]> {
+export async function readTrackedPaths(
+  conntrack: string,
+  run: Run,
+  among: readonly Family[] = ['ipv4', 'ipv6'],
+): Promise<readonly TrackedPath[]> {
   const paths = new Map<string, TrackedPath>();
-  for (const family of ['ipv4', 'ipv6'] as const) {
+  for (const family of among) {
     const lines = new LineSplitter((line) => {
+      const [, , , asked, , port, from, fromPort] = connectionForm.exec(line) ?? [];
+      // Most connections are on few paths, and many were never translated.
+      const text = `${asked} ${port} ${from} ${fromPort}`;
+      if ((asked === from && port === fromPort) || paths.has(text) || paths.size >= limits.trackedPathsMax) return;
       const tracked = readTrackedConnection(line, family);
-      if (!tracked || paths.size >= limits.trackedPathsMax) return;
-      const { address, port, answers: endpoint } = tracked;
-      if (endpoint !== printEndpoint(address, port))
-        paths.set(keyOf(address, port, endpoint), { family, address, port, endpoint });
+      if (tracked) paths.set(text, { family, address: tracked.address, port: tracked.port, endpoint: tracked.answers });
     });
     await must(
       { file: conntrack, args: ['-L', '-f', family, ...kindOf.udp], onOutput: (part) => lines.take(part) },
@@ -136,19 +142,24 @@ export interface TrackedConnection {
   readonly answers: string;
 }
 
+/** The protocol; client, address asked for and their ports of the original direction; who answers, and from which port, of the reply. */
+const connectionForm = /^(udp|tcp) .*? src=(\S+) dst=(\S+) sport=(\d+) dport=(\d+).*? src=(\S+) dst=\S+ sport=(\d+) /;
+
 /** Reads a line of `conntrack -L`: the first addresses and ports are those of the original direction, the others of the reply. */
 export function readTrackedConnection(line: string, family: Family): TrackedConnection | undefined {
-  const protocol = line.startsWith('udp ') ? 'udp' : line.startsWith('tcp ') ? 'tcp' : undefined;
-  if (protocol === undefined) return undefined;
-  const values = (name: string): readonly string[] =>
-    [...line.matchAll(new RegExp(` ${name}=(\\S+)`, 'g'))].map(([, value = '']) => value);
-  const [client, from] = values('src').map((one) => canonicalAddress(one) ?? one);
-  const [address] = values('dst').map((one) => canonicalAddress(one) ?? one);
-  const [clientPort, fromPort] = values('sport').map(Number);
-  const [port] = values('dport').map(Number);
-  if (client === undefined || from === undefined || address === undefined) return undefined;
-  if (clientPort === undefined || fromPort === undefined || port === undefined) return undefined;
-  return { family, protocol, client, clientPort, address, port, answers: printEndpoint(from, fromPort) };
+  const [, protocol, src = '', dst = '', clientPort, port, from = '', fromPort] = connectionForm.exec(line) ?? [];
+  if (protocol !== 'udp' && protocol !== 'tcp') return undefined;
+  const [client, address, answerer] = [src, dst, from].map((one) => canonicalAddress(one) ?? one);
+  if (client === undefined || address === undefined || answerer === undefined) return undefined;
+  return {
+    family,
+    protocol,
+    client,
+    clientPort: Number(clientPort),
+    address,
+    port: Number(port),
+    answers: printEndpoint(answerer, Number(fromPort)),
+  };
 }
 
 /** Connections of one family and protocol. */

@@ -171,10 +171,10 @@ export class LinuxKernel implements Kernel {
     return forgetFlows(flows, conntrack, interfaceAddresses(), this.#run, found);
   }
 
-  async trackedPaths(): Promise<readonly TrackedPath[]> {
+  async trackedPaths(among: readonly Family[]): Promise<readonly TrackedPath[]> {
     const conntrack = findTool('conntrack');
     if (conntrack === undefined) throw new KernelError('conntrack', 'it is not installed');
-    return readTrackedPaths(conntrack, this.#run);
+    return readTrackedPaths(conntrack, this.#run, among);
   }
 
   #toolsOf(family: Family): FamilyTools {

@@ -1,7 +1,7 @@
 import { emptyNft, type IpvsState, type TableProgram } from '@sluice/netfilter';
 import { expect, test } from 'vitest';
 import { server, state as virtual } from '../ipvs/states.fixture.ts';
-import { flowChange, pendingFlows, answersUdp, staleFlows } from './flows.ts';
+import { flowChange, pendingFlows, staleFlows, udpFamilies } from './flows.ts';
 import type { TrackedFlow } from '../ports/kernel.ts';
 import type { NodeState } from '../ports/node-state.ts';
 
@@ -68,7 +68,7 @@ test('reads the lines of frontends of UDP alone to find stale flows in mode nfta
     '10.96.0.12 10.244.1.5:53',
     '10.96.0.12 10.244.2.6:53',
   ]);
-  expect(answersUdp(state)).toBe(true);
+  expect(udpFamilies(state)).toEqual(['ipv4']);
   expect(frontends.read.filter((key) => key.includes('tcp'))).toEqual([]);
 });
 
@@ -169,7 +169,7 @@ test('finds them at a frontend that has no endpoint any more', () => {
   ]);
 });
 
-test('knows whether a state has frontends of UDP at all', () => {
+test('knows the families in which a state has frontends of UDP', () => {
   const states = [node({ [dns]: [one] }), node({ [dns]: [] }), node({ 'tcp 10.96.0.11 80': [two] })];
-  expect(states.map(answersUdp)).toEqual([true, true, false]);
+  expect(states.map(udpFamilies)).toEqual([['ipv4'], ['ipv4'], []]);
 });

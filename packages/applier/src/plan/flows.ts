@@ -1,4 +1,4 @@
-import { families, planeOf } from '@sluice/netfilter';
+import { type Family, families, planeOf } from '@sluice/netfilter';
 import type { TrackedFlow, TrackedPath } from '../ports/kernel.ts';
 import type { FlowDifference } from '../ports/journal.ts';
 import type { NodeState } from '../ports/node-state.ts';
@@ -30,12 +30,10 @@ export function pendingFlows(old: NodeState, fresh: NodeState): readonly Tracked
   return onlyIn(after, before);
 }
 
-/** Whether a state has frontends of UDP: connections to one without endpoints may be stale, too. */
-export function answersUdp(state: NodeState): boolean {
+/** The families in which a state has frontends of UDP: connections to one without endpoints may be stale, too. */
+export function udpFamilies(state: NodeState): readonly Family[] {
   const services = planeOf(state).read(state);
-  return (
-    isAny(services.served('udp', nothing)) || families.some((family) => isAny(services.frontends(family, true, 'udp')))
-  );
+  return families.filter((family) => isAny(services.frontends(family, true, 'udp')));
 }
 
 /**
@@ -43,13 +41,17 @@ export function answersUdp(state: NodeState): boolean {
  * frontend without endpoints has none. Connections at other addresses are foreign.
  */
 export function staleFlows(state: NodeState, paths: readonly TrackedPath[]): readonly TrackedFlow[] {
+  if (paths.length === 0) return [];
   const frontends = frontendsOf(state, nothing, 'udp');
-  const rejected = unserved(state, frontends);
+  let read: ReadonlySet<string> | undefined;
+  // Reading them takes as long as the rest, and most paths lead to an endpoint.
+  const isRejected = (key: string): boolean => (read ??= unserved(state, frontends)).has(key);
   return paths.flatMap((path): TrackedFlow[] => {
     const flow: TrackedFlow = { ...path, protocol: 'udp' };
+    if (serves(frontends, frontendKey(flow), flow, path.endpoint)) return [];
     // At a node port the connection has an address of the node, which is not known here.
     const candidates = [flow, { ...flow, address: undefined }];
-    const found = candidates.find((one) => frontends.flows.has(frontendKey(one)) || rejected.has(frontendKey(one)));
+    const found = candidates.find((one) => frontends.flows.has(frontendKey(one)) || isRejected(frontendKey(one)));
     return found === undefined || serves(frontends, frontendKey(found), found, path.endpoint) ? [] : [found];
   });
 }

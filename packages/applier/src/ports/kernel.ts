@@ -73,9 +73,10 @@ export interface Kernel {
   forgetFlows(flows: readonly TrackedFlow[], found?: (connections: number) => void): Promise<number>;
   /**
    * The paths of translated UDP connections in the conntrack table, each once, up to a limit.
+   * @param among each family is a walk over the whole table
    * @throws KernelError when they cannot be read
    */
-  trackedPaths?(): Promise<readonly TrackedPath[]>;
+  trackedPaths?(among: readonly Family[]): Promise<readonly TrackedPath[]>;
 }
 
 /** Whether packets meet the new program: no; yes, until a time-out; yes, without a time-out. */

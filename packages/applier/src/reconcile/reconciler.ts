@@ -10,7 +10,7 @@ import type { Refusal } from '../ports/refusal.ts';
 import { isBare, fallBack, rescue, resume } from '../recovery/recover.ts';
 import { load } from '../recovery/load-generation.ts';
 import { recognise } from '../recovery/recognise.ts';
-import { answersUdp, staleFlows } from '../plan/flows.ts';
+import { staleFlows, udpFamilies } from '../plan/flows.ts';
 import { cleanUp } from '../transaction/clean-up.ts';
 import { forgetAfter } from '../transaction/forgetting.ts';
 import { noOffers } from '../transaction/offers.ts';
@@ -103,8 +103,10 @@ export class Reconciler {
     const { journal, kernel } = this.#ports;
     const { active, open, halted } = journal;
     const isSettled = active !== undefined && open === undefined && halted === undefined;
-    if (!isSettled || kernel.trackedPaths === undefined || !answersUdp(active.state)) return 0;
-    const stale = staleFlows(active.state, await kernel.trackedPaths());
+    if (!isSettled || kernel.trackedPaths === undefined) return 0;
+    const among = udpFamilies(active.state);
+    if (among.length === 0) return 0;
+    const stale = staleFlows(active.state, await kernel.trackedPaths(among));
     await forgetAfter(stale, this.#ports);
     return stale.length;
   }

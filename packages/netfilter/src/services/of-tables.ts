@@ -81,6 +81,7 @@ export class ServicesOfTables implements Services {
     for (const table of ['nat', 'filter'] as const)
       for (const rules of tableOf(this.#state, family, table).chains.values())
         for (const text of rules) {
+          if (protocol !== undefined && !text.includes(` -p ${protocol} `)) continue;
           const frontend = anywhere(frontendIn(text, withRejected));
           if (protocol !== undefined && frontend?.protocol !== protocol) continue;
           const service = frontend && serviceKeyOf(text);
