@@ -258,6 +258,8 @@ export const limits = {
    */
   compareAgainFactor: 800,
   compareAgainMsMax: 10 * 60_000,
+  /** What a first release put into the table of mode nftables is read back this long after packets meet it. */
+  readBackMs: 500,
   /** How long such a comparison may be postponed by changes of the bundle directory, and the longest pause until it begins again. */
   compareLateMsMax: 2 * 60_000,
   compareBegunMsMax: 30_000,

@@ -1,9 +1,11 @@
-import { expect, test } from 'vitest';
+import { emptyNft } from '@sluice/netfilter';
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { generation, quietDaemon } from './daemon.fixture.ts';
 import type { Daemon } from './daemon.ts';
 import { Drift } from './drift.ts';
 import type { Arrival } from '../inbox/inbox.ts';
 import { limits } from '../limits.ts';
+import type { Generation } from '../ports/journal.ts';
 import { Status } from '../status/status.ts';
 
 const scanMs = 30_000;
@@ -170,4 +172,37 @@ test('interrupts a comparison for an event of the bundle directory, and makes it
   });
   await daemon.run();
   expect(done).toEqual(['left off', 'put', 'compared']);
+});
+
+describe('a first release', () => {
+  beforeEach(() => void vi.useFakeTimers());
+  afterEach(() => void vi.useRealTimers());
+
+  test.each([
+    ['once packets meet it, in mode nftables', { nft: emptyNft }, limits.readBackMs],
+    ['with the next scan, in the other modes, whose transaction reads it back', {}, scanMs],
+  ])('is read back %s', async (_title, mode, dueMs) => {
+    const startMs = Date.now();
+    const comparedMs: number[] = [];
+    const state = { ...generation.state, ...mode };
+    const journal = { active: undefined as Generation | undefined, halted: undefined };
+    const bundle = { kind: 'bundle', tree: { files: new Map() } } as unknown as Arrival;
+    const daemon = quietDaemon({
+      reconciler: {
+        repair: async () => (comparedMs.push(Date.now() - startMs), 0),
+        put: async () => ({ kind: 'confirmed', generation: (journal.active = { ...generation, state }), steps: 1 }),
+      },
+      journal,
+      inbox: { look: async () => bundle },
+      monotonicMs: () => Date.now(),
+      scanIntervalMs: scanMs,
+      drift: new Drift(silent, () => Date.now()),
+    });
+    const running = daemon.run();
+    await vi.advanceTimersByTimeAsync(scanMs + 1);
+    daemon.stop();
+    await running;
+    // The first comparison is that of a node without rules.
+    expect(comparedMs.slice(0, 2)).toEqual([0, dueMs]);
+  });
 });

@@ -1,6 +1,7 @@
 import type { DaemonParts } from './parts.ts';
 import type { Extent } from '../inbox/files.ts';
 import type { ForeignChange } from '../kernel/changes/foreign-change.ts';
+import { limits } from '../limits.ts';
 import { messageOf } from '../message.ts';
 import { repairOf } from '../status/repairs.ts';
 import { StillDiffers } from '../transaction/restore.ts';
@@ -61,7 +62,10 @@ export class Daemon {
         dueMs = monotonicMs() + this.#driftLoop.paceMs(scanIntervalMs);
       }
       if (first) ready();
+      const wasBare = this.#isBare;
       await this.#bundles.look();
+      // The transaction of a first release does not read the table of mode nftables back.
+      if (wasBare && this.#parts.journal.active?.state.nft) dueMs = Math.min(dueMs, monotonicMs() + limits.readBackMs);
       await this.#flows.look();
       await this.#parts.round?.();
       this.#parts.status.heartbeat();
@@ -112,6 +116,11 @@ export class Daemon {
     const unseenMs = this.#bundles.isChanging ? undefined : this.#parts.drift?.unseenMs;
     if (unseenMs === undefined) return undefined;
     return `the tables were last known to hold the confirmed rules ${Math.round(unseenMs / 1000)} s ago; reading them again`;
+  }
+
+  /** No release was ever put in, or the last one was removed. */
+  get #isBare(): boolean {
+    return (this.#parts.journal.active?.number ?? 0) === 0;
   }
 
   async #recover(): Promise<void> {
