@@ -22,6 +22,7 @@ export function smallHeap(): Heap {
   // The last compiler is 5 MB of code that would stay in memory. An endpoint update takes as long with it as without (43 and 45 ms at
   // 10,000 Services); the first load takes at most a tenth longer.
   setFlagsFromString('--no-turbofan');
+  setFlagsFromString(`--gc-memory-reducer-start-delay-ms=${limits.heapReducerMs}`);
   // The only way to request a collection; the rest of the program never sees `gc`.
   setFlagsFromString('--expose-gc');
   const collect = runInNewContext('gc') as (how: { readonly type: 'major'; readonly flavor: 'last-resort' }) => void;
