@@ -3,7 +3,7 @@ import { existsSync, readFileSync, statSync, symlinkSync } from 'node:fs';
 import { gunzipSync } from 'node:zlib';
 import { programPath } from '@sluice/testing';
 import { beforeEach, expect, test } from 'vitest';
-import { needKernel } from '../netns/privileges.ts';
+import { needBackend, needKernel } from '../netns/privileges.ts';
 import { until } from '../netns/until.ts';
 import { DoctorNode } from './node.ts';
 import { draw } from './plan.ts';
@@ -77,4 +77,31 @@ test('with --live traces its own packets alone, and leaves no table behind, also
   const linked = await node.sluiced('doctor', node.service, '--bundle', `${node.directory}/link`);
   expect(linked.exitCode, 'the link leads elsewhere').toBe(2);
   expect(existsSync(target)).toBe(false);
+});
+
+test('ends beside rules that lead a packet through billions of others, and blames none of them', {
+  timeout: 90_000,
+}, async (context) => {
+  needBackend(context, 'legacy');
+  await using node = await DoctorNode.make(drawn, {});
+  await node.apply();
+  const chains = Array.from({ length: 30 }, (_, at) => `M${at}`);
+  const calls = chains.slice(1).flatMap((next, at) => [`-A M${at} -j ${next}`, `-A M${at} -j ${next}`]);
+  // No packet has this mark, and the doctor cannot know that: the kernel never goes in there.
+  const first = ['OUTPUT', 'FORWARD'].map((hook) => `-A ${hook} -m mark --mark 0xd0c7 -j M0`);
+  const block = Array.from(
+    { length: 6_000 },
+    (_, at) => `-A FORWARD -s 192.0.2.${at % 256} -p tcp --dport ${at} -j DROP`,
+  );
+  const table = ['*filter', ...chains.map((name) => `:${name} - [0:0]`), ...calls, ...block, ...first, 'COMMIT', ''];
+  const restore = drawn.family === 'ipv4' ? 'iptables-legacy-restore' : 'ip6tables-legacy-restore';
+  const text = table.join('\n').replaceAll('192.0.2.', drawn.family === 'ipv4' ? '192.0.2.' : '2001:db8:9::');
+  await node.host.run([restore, '--noflush'], { input: text, timeoutMs: 30_000 });
+  const { diagnosis, exitCode } = await node.doctor(node.service);
+  expect([exitCode, diagnosis.cause]).toEqual([0, null]);
+  const chain = `${drawn.family === 'ipv4' ? 'iptables' : 'ip6tables'}-legacy -t filter FORWARD`;
+  expect(diagnosis.unread).toEqual([
+    { what: 'all foreign rules', because: `there are too many in ${chain}` },
+    { what: 'foreign rules to their end', because: expect.stringMatching(/^\d+ of \d+ packets meet/) as string },
+  ]);
 });

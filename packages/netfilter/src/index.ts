@@ -74,7 +74,7 @@ export { LiveTables } from './live/tables.ts';
 export { readIptables } from './live/iptables.ts';
 export { harmlessTargets, wordsOf } from './live/iptables-rule.ts';
 export { printStatements } from './live/nft-print.ts';
-export { canonical, elementsOf, type Json, objectOf } from './live/nft-values.ts';
+export { canonical, type Elements, elementsOf, type Json, objectOf } from './live/nft-values.ts';
 export { matchesInterface, networkIn, portsIn } from './live/tests.ts';
 export { type ListedTable, placesInTable, readLiveTable } from './live/nft.ts';
 export { type LiveSet, readLiveSets } from './live/sets.ts';

@@ -1,4 +1,11 @@
-import { diagnose, type Diagnosis, type Finding, printTarget, type ExaminedTarget } from '@sluice/netfilter';
+import {
+  diagnose,
+  type Diagnosis,
+  type ExaminedTarget,
+  type Finding,
+  printTarget,
+  type Unread,
+} from '@sluice/netfilter';
 import { connectionChecks } from './checks/connections.ts';
 import { deciding, foreignRules } from './checks/foreign-rules.ts';
 import { kernelState } from './checks/kernel-state.ts';
@@ -13,7 +20,8 @@ import { frontendsOf } from './target.ts';
 
 /** Facts in, one most likely cause out. */
 export function diagnoseNode(target: ExaminedTarget, facts: Facts): Diagnosis {
-  return diagnose(printTarget(target), findingsOf(target, facts), facts.unread);
+  const { findings, unread } = checksOf(target, facts);
+  return diagnose(printTarget(target), findings, [...facts.unread, ...unread]);
 }
 
 /** The foreign rules of iptables that decide about packets to Services, so that their counters can be read. */
@@ -21,22 +29,31 @@ export function decidingRules(target: ExaminedTarget, facts: Facts): readonly Me
   const { desired, interfaces = [] } = facts;
   if (!desired) return [];
   const packets = follow(frontendsOf(target, desired, interfaces), desired, facts);
-  return deciding(packets, desired, facts).flatMap(({ meeting }) => (meeting.table === undefined ? [] : [meeting]));
+  return deciding(packets, desired, facts).rules.flatMap(({ meeting }) =>
+    meeting.table === undefined ? [] : [meeting],
+  );
 }
 
-function findingsOf(target: ExaminedTarget, facts: Facts): readonly Finding[] {
+interface Checked {
+  readonly findings: readonly Finding[];
+  readonly unread: readonly Unread[];
+}
+
+function checksOf(target: ExaminedTarget, facts: Facts): Checked {
   const own = sluicedChecks(facts, target);
   const { desired } = facts;
-  if (!desired) return own;
+  if (!desired) return { findings: own, unread: [] };
   const frontends = frontendsOf(target, desired, facts.interfaces ?? []);
   const packets = follow(frontends, desired, facts);
-  return [
+  const foreign = foreignRules(packets, desired, facts);
+  const findings = [
     ...own,
     ...kernelState(desired, facts),
-    ...foreignRules(packets, desired, facts),
+    ...foreign.findings,
     ...traceChecks(printTarget(target), facts.live, desired),
     ...serviceChecks(target, frontends, packets, facts),
     ...networkChecks(target, frontends, desired, facts),
     ...connectionChecks(frontends, facts),
   ];
+  return { findings, unread: foreign.unread };
 }

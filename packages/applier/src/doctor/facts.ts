@@ -106,6 +106,8 @@ export interface SavedChain {
   readonly policy: string;
   /** Without counters. */
   readonly rules: readonly string[];
+  /** It has further rules, which were not read. */
+  readonly isCut?: true;
 }
 
 export interface InterfaceFacts {

@@ -5,6 +5,8 @@ export const bounds = {
   toolBytes: 16 * 1024 * 1024,
   /** Rules of one foreign chain; a chain of a CNI plugin has a few hundred. */
   rulesPerChain: 5_000,
+  /** Rules and chains of one rule store and family, besides those of single Services: 20 MB. */
+  rules: 100_000,
   nftTables: 32,
   /** Chains that are listed one by one, of a table that iptables uses, too. */
   nftChains: 64,

@@ -89,6 +89,7 @@ function chainsOf(objects: Listed): readonly NftChainFacts[] {
   const rules = Map.groupBy(pick(objects, 'rule') as readonly ListedRule[], ({ chain }) => chain);
   return (pick(objects, 'chain') as readonly ListedChain[]).map(({ name, type, hook, prio, policy }) => ({
     name,
+    ...((rules.get(name)?.length ?? 0) > bounds.rulesPerChain ? { isCut: true as const } : {}),
     ...(type === undefined ? {} : { type }),
     ...(hook === undefined ? {} : { hook }),
     ...(prio === undefined ? {} : { priority: prio }),

@@ -42,13 +42,15 @@ export class SavedTables {
   }
 }
 
-type Building = Map<string, { policy: string; rules: string[] }>;
+type Building = Map<string, { policy: string; rules: string[]; isCut?: true }>;
 
-/** Reads the output of `iptables-save` in parts. */
-class TableReader {
+/** Reads the output of `iptables-save` in parts, within bounds: a chain that has more rules is marked. */
+export class TableReader {
   readonly #tables = new Map<string, Building>();
   #table: Building | undefined;
   #rest = '';
+  /** How many more rules and chains are kept. */
+  #left: number = bounds.rules;
 
   take(part: string): void {
     const lines = `${this.#rest}${part}`.split('\n');
@@ -69,11 +71,15 @@ class TableReader {
     }
     if (line.startsWith(':')) {
       const [, name = '', policy = ''] = /^:(\S+) (\S+)/.exec(line) ?? [];
-      if (name !== '' && !ofOneService.test(name)) this.#table?.set(name, { policy, rules: [] });
+      if (name === '' || ofOneService.test(name)) return;
+      // Packets meet the built-in chains, which have a policy, in any case.
+      if (this.#left-- > 0 || policy !== '-') this.#table?.set(name, { policy, rules: [] });
       return;
     }
     const end = line.startsWith('-A ') ? line.indexOf(' ', 3) : -1;
-    const rules = end < 0 ? undefined : this.#table?.get(line.slice(3, end))?.rules;
-    if (rules && rules.length < bounds.rulesPerChain) rules.push(line);
+    const chain = end < 0 ? undefined : this.#table?.get(line.slice(3, end));
+    if (!chain) return;
+    if (chain.rules.length < bounds.rulesPerChain && this.#left-- > 0) chain.rules.push(line);
+    else chain.isCut = true;
   }
 }

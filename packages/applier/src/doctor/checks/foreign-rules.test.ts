@@ -67,8 +67,46 @@ test.each([
 ] as const)('mode %s, from a %s: %j is in the way or not', (mode, origin, table, isInTheWay) => {
   const desired = { mode, store: 'nft', state: { families: {} } } as unknown as DesiredFacts;
   const facts = { tables: [table], nftTables: [] } as unknown as Facts;
-  const found = foreignRules([followed(mode, origin)], desired, facts);
-  expect(found.map(({ code }) => code)).toEqual(isInTheWay ? ['FOREIGN_DROP'] : []);
+  const { findings, unread } = foreignRules([followed(mode, origin)], desired, facts);
+  expect(unread).toEqual([]);
+  expect(findings.map(({ code }) => code)).toEqual(isInTheWay ? ['FOREIGN_DROP'] : []);
+});
+
+test('names what it could not follow to its end, and blames no rule behind it', () => {
+  const desired = { mode: 'iptables', store: 'nft', state: { families: {} } } as unknown as DesiredFacts;
+  const calls = Array.from({ length: 30 }, (_, at) => {
+    const rules = at === 29 ? [] : [`-A L${at} -j L${at + 1}`, `-A L${at} -j L${at + 1}`];
+    return [`L${at}`, { policy: '-', rules }] as const;
+  });
+  const forward = { policy: 'ACCEPT', rules: ['-A FORWARD -j L0', '-A FORWARD -j DROP'] };
+  const table = { store: 'nft', family: 'ipv4', table: 'filter', chains: new Map([['FORWARD', forward], ...calls]) };
+  const { findings, unread } = foreignRules([followed('iptables', 'pod'), followed('iptables', 'node')], desired, {
+    tables: [table],
+    nftTables: [],
+  } as unknown as Facts);
+  expect(findings).toEqual([]);
+  expect(unread).toEqual([
+    { what: 'foreign rules to their end', because: '1 of 2 packets meet more rules than are judged' },
+  ]);
+});
+
+test('names chains whose rules are too many to be read', () => {
+  const desired = { mode: 'iptables', store: 'nft', state: { families: {} } } as unknown as DesiredFacts;
+  const cut = { policy: 'DROP', rules: [], isCut: true as const };
+  const tables = [{ ...filter('FORWARD', '-d 192.0.2.0/24'), chains: new Map([['FORWARD', cut]]) }];
+  const nftTables = [
+    { family: 'inet', name: 'fw', chains: ['a', 'b', 'c'].map((name) => ({ name, rules: [], isCut: true })) },
+  ];
+  const facts = { tables, nftTables } as unknown as Facts;
+  expect(foreignRules([followed('iptables', 'pod')], desired, facts)).toEqual({
+    findings: [],
+    unread: [
+      {
+        what: 'all foreign rules',
+        because: 'there are too many in iptables-nft -t filter FORWARD, nft inet fw a, nft inet fw b and 1 more',
+      },
+    ],
+  });
 });
 
 test.each([
@@ -81,7 +119,7 @@ test.each([
   const rule = 'iptables-nft -t filter -A FORWARD -d 10.244.2.0/24 -j DROP';
   const ruleCounters = new Map(packets === undefined ? [] : [[rule, packets]]);
   const facts = { tables: [filter('FORWARD', '-d 10.244.2.0/24')], nftTables: [], ruleCounters } as unknown as Facts;
-  const [found] = foreignRules([followed('iptables', 'pod')], desired, facts);
+  const [found] = foreignRules([followed('iptables', 'pod')], desired, facts).findings;
   expect(found?.evidence.slice(0, 1 + expected.length)).toEqual([rule, ...expected]);
   expect(found?.evidence.filter((line) => line.includes('counted'))).toEqual(expected);
 });

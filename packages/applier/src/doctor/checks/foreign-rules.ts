@@ -1,9 +1,10 @@
-import { type CauseCode, compareText, type Finding, nftDnatPriority } from '@sluice/netfilter';
+import { type CauseCode, compareText, type Finding, nftDnatPriority, type Unread } from '@sluice/netfilter';
 import type { DesiredFacts, Facts, SavedTable } from '../facts.ts';
 import { type FollowedPacket, type Origin } from '../packets.ts';
-import { walkIptables } from '../path/iptables-walk.ts';
+import { tool, walkIptables } from '../path/iptables-walk.ts';
 import { dnatPriority, walkNft } from '../path/nft-walk.ts';
 import type { HookPacket, Meeting } from '../path/packet.ts';
+import type { Effort } from '../path/walk.ts';
 import { printFrontendOf } from '../target.ts';
 
 /** A hook of the kernel that a packet passes, with the tables of iptables there. */
@@ -21,8 +22,26 @@ export function foreignRules(
   packets: readonly FollowedPacket[],
   desired: DesiredFacts,
   facts: Facts,
-): readonly Finding[] {
-  return deciding(packets, desired, facts).map((one) => findingOf(one, facts.ruleCounters));
+): { readonly findings: readonly Finding[]; readonly unread: readonly Unread[] } {
+  const { rules, lost } = deciding(packets, desired, facts);
+  const findings = rules.map((one) => findingOf(one, facts.ruleCounters));
+  if (lost === 0) return { findings, unread: cutChains(facts) };
+  const because = `${lost} of ${packets.length} packets meet more rules than are judged`;
+  return { findings, unread: [...cutChains(facts), { what: 'foreign rules to their end', because }] };
+}
+
+/** Of these the first rules are judged, and what follows is not known. */
+function cutChains({ tables = [], nftTables = [] }: Facts): readonly Unread[] {
+  const inStores = tables.flatMap((table) =>
+    [...table.chains].flatMap(([name, { isCut }]) => (isCut ? [`${tool(table)} ${name}`] : [])),
+  );
+  const inNft = nftTables.flatMap(({ family, name, chains }) =>
+    chains.flatMap((chain) => (chain.isCut ? [`nft ${family} ${name} ${chain.name}`] : [])),
+  );
+  const cut = [...inStores, ...inNft];
+  const more = cut.length > 3 ? ` and ${cut.length - 3} more` : '';
+  if (cut.length === 0) return [];
+  return [{ what: 'all foreign rules', because: `there are too many in ${cut.slice(0, 3).join(', ')}${more}` }];
 }
 
 /** A foreign rule that decides, and the packets that meet it. */
@@ -31,20 +50,34 @@ interface Deciding {
   readonly packets: readonly FollowedPacket[];
 }
 
-/** The foreign rules that decide about packets in every case, each once. */
-export function deciding(packets: readonly FollowedPacket[], desired: DesiredFacts, facts: Facts): readonly Deciding[] {
+/**
+ * Rules that are judged in one examination, each for each packet that meets it: some seconds of a processor. Of 288 packets, the most that
+ * are followed, each may meet 14,000, where the whole ruleset of a node with Calico or a block list in rules has some thousands.
+ */
+const judgedMax = 4_000_000;
+
+/** The foreign rules that decide about packets in every case, each once, and how many packets met too many rules to be followed to their end. */
+export function deciding(
+  packets: readonly FollowedPacket[],
+  desired: DesiredFacts,
+  facts: Facts,
+): { readonly rules: readonly Deciding[]; readonly lost: number } {
   const found = new Map<string, { readonly meeting: Meeting; readonly packets: FollowedPacket[] }>();
+  let lost = 0;
   for (const followed of packets) {
+    // An equal part for each, so that no chain takes that of packets which do not meet it.
+    const effort: Effort = { left: Math.floor(judgedMax / packets.length) };
     for (const passed of hooksOf(followed, desired.mode)) {
-      for (const meeting of meet(passed, desired, facts)) {
+      for (const meeting of meet(passed, desired, facts, effort)) {
         if (!meeting.isCertain) continue;
         const one = found.get(meeting.rule) ?? { meeting, packets: [] };
         one.packets.push(followed);
         found.set(meeting.rule, one);
       }
     }
+    if (effort.left < 0) lost++;
   }
-  return [...found.values()];
+  return { rules: [...found.values()], lost };
 }
 
 const codes = {
@@ -120,13 +153,18 @@ function hooksOf(
   ];
 }
 
-function meet({ hook, tables, packet }: Passed, desired: DesiredFacts, facts: Facts): readonly Meeting[] {
+function meet(
+  { hook, tables, packet }: Passed,
+  desired: DesiredFacts,
+  facts: Facts,
+  effort: Effort,
+): readonly Meeting[] {
   const inStores = (facts.tables ?? [])
     .filter((table) => table.family === packet.family && tables.includes(table.table))
-    .flatMap((table) => walkIptables(table, hook, packet, ownChains(table, desired)));
+    .flatMap((table) => walkIptables(table, hook, packet, ownChains(table, desired), effort));
   // After translation the nat chains of nftables were passed already.
   const servicesAt = desired.mode === 'nftables' ? nftDnatPriority : dnatPriority;
-  const inNft = walkNft(facts.nftTables ?? [], hook.toLowerCase(), packet, servicesAt).filter(
+  const inNft = walkNft(facts.nftTables ?? [], hook.toLowerCase(), packet, effort, servicesAt).filter(
     ({ kind }) => kind === 'drop' || !packet.isTranslated,
   );
   return [...inStores, ...inNft];

@@ -16,15 +16,15 @@ const perhaps: Test = () => 'perhaps';
 
 /** Options with one value, and what they ask. An option that is not listed matches perhaps. */
 const options: Readonly<Record<string, (value: string) => Test>> = {
-  '-s': (network) => (packet) => (packet.source === undefined ? 'perhaps' : isWithin(network, packet.source)),
-  '-d': (network) => (packet) => isWithin(network, packet.destination),
+  '-s': (network) => isWithin(network, 'source'),
+  '-d': (network) => isWithin(network, 'destination'),
   '-i': (name) => (packet) => known(packet.in, (value) => matchesInterface(name, value)),
   '-o': (name) => (packet) => known(packet.out, (value) => matchesInterface(name, value)),
   '-p': (name) => (packet) => protocolOf(name, packet),
-  '--dport': (ports) => (packet) => (packet.isReply ? 'perhaps' : isPort(ports, packet.port)),
-  '--dports': (ports) => (packet) => (packet.isReply ? 'perhaps' : isPort(ports, packet.port)),
-  '--sport': (ports) => (packet) => (packet.isReply ? isPort(ports, packet.port) : 'perhaps'),
-  '--sports': (ports) => (packet) => (packet.isReply ? isPort(ports, packet.port) : 'perhaps'),
+  '--dport': (ports) => portOf(ports, false),
+  '--dports': (ports) => portOf(ports, false),
+  '--sport': (ports) => portOf(ports, true),
+  '--sports': (ports) => portOf(ports, true),
   '--ctstate': (states) => (packet) => stateOf(states, packet),
   '--state': (states) => (packet) => stateOf(states, packet),
   '--dst-type': (type) => (packet) => (type === 'LOCAL' ? yesNo(packet.isToNode) : 'perhaps'),
@@ -89,9 +89,11 @@ export function readForeign(text: string): ReadRule | undefined {
 
 const protocolOf = (name: string, { protocol }: HookPacket): Match => yesNo(name === protocol || name === 'all');
 
-function isPort(text: string, port: number): Match {
+/** A packet has one known port: a reply that of its source. */
+function portOf(text: string, isSource: boolean): Test {
   const ranges = portsIn(text);
-  return ranges ? yesNo(ranges.some(([low, high]) => port >= low && port <= high)) : 'perhaps';
+  return ({ port, isReply }) =>
+    ranges && isReply === isSource ? yesNo(ranges.some(([low, high]) => port >= low && port <= high)) : 'perhaps';
 }
 
 /** The first packet of a connection is NEW; its replies are ESTABLISHED. */

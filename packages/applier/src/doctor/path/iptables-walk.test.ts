@@ -32,8 +32,8 @@ function table(
   return { store: 'nft', family: 'ipv4', table: 'filter', chains };
 }
 
-const met = (of: SavedTable, change: Partial<HookPacket> = {}): readonly string[] =>
-  walkIptables(of, 'FORWARD', { ...packet, ...change }, (chain) => chain.startsWith('SLUICE-')).map(
+const met = (of: SavedTable, change: Partial<HookPacket> = {}, effort = { left: 1_000 }): readonly string[] =>
+  walkIptables(of, 'FORWARD', { ...packet, ...change }, (chain) => chain.startsWith('SLUICE-'), effort).map(
     ({ kind, isCertain, rule }) =>
       `${isCertain ? '' : 'perhaps '}${kind} ${rule.replace('iptables-nft -t filter ', '')}`,
   );
@@ -96,6 +96,30 @@ test.each<[string, SavedTable, readonly string[]]>([
   expect(met(given)).toEqual(expected);
 });
 
+test('chains that call each other twice each end with what may be judged, and what follows is not known', () => {
+  const names = Array.from({ length: 30 }, (_, at) => `L${at}`);
+  const calls = names.map((name, at) => [name, at === 29 ? [] : [`-j L${at + 1}`, `-j L${at + 1}`]] as const);
+  const effort = { left: 10_000 };
+  expect(met(table(['-j L0', '-j DROP'], Object.fromEntries(calls), 'DROP'), {}, effort)).toEqual([
+    'perhaps drop -P FORWARD DROP',
+  ]);
+  expect(effort.left).toBeLessThan(0);
+});
+
+test('what decided before the effort ended is certain', () => {
+  const of = table(['-j CT --notrack', '-j LOG', '-j DROP']);
+  expect(met(of, {}, { left: 2 })).toEqual(['notrack -A FORWARD -j CT --notrack']);
+});
+
+test('the end of a chain with further rules is not known', () => {
+  const whole = table(['-s 192.0.2.0/24 -j ACCEPT'], {}, 'DROP');
+  const [[name, chain] = ['', { policy: '', rules: [] }]] = [...whole.chains];
+  expect(met(whole)).toEqual(['drop -P FORWARD DROP']);
+  expect(met({ ...whole, chains: new Map([[name, { ...chain, isCut: true as const }]]) })).toEqual([
+    'perhaps drop -P FORWARD DROP',
+  ]);
+});
+
 test("Sluice's chains accept masqueraded packets and replies, and let others continue", () => {
   const own = table(['-j SLUICE-FORWARD', '-j DROP']);
   expect(met(own)).toEqual(['drop -A FORWARD -j DROP']);
@@ -115,6 +139,8 @@ test.each([
   ['web;reboot', "'web;reboot'"],
   ['shop/web:http', 'shop/web:http'],
 ])('the command that removes a rule is one for a shell, whatever the comment %s holds', (comment, word) => {
-  const [first] = walkIptables(table([`-m comment --comment ${comment} -j DROP`]), 'FORWARD', packet, () => false);
+  const [first] = walkIptables(table([`-m comment --comment ${comment} -j DROP`]), 'FORWARD', packet, () => false, {
+    left: 10,
+  });
   expect(first?.fix).toBe(`iptables-nft -t filter -D FORWARD -m comment --comment ${word} -j DROP`);
 });

@@ -1,8 +1,8 @@
 import { harmlessTargets, wordsOf } from '@sluice/netfilter';
-import type { SavedTable } from '../facts.ts';
+import type { SavedChain, SavedTable } from '../facts.ts';
 import { type HookPacket, type Meeting } from './packet.ts';
 import { readForeign, type ReadRule } from './iptables-rule.ts';
-import { type JudgedRule, type Verdict, walkChain } from './walk.ts';
+import { type Decision, type Effort, type JudgedRule, type Verdict, walkChain } from './walk.ts';
 
 /** Whether a chain is Sluice's own, by its name. */
 export type IsOwn = (chain: string) => boolean;
@@ -24,15 +24,22 @@ interface SavedRule extends JudgedRule<SavedRule> {
  * The foreign rules of one built-in chain that decide about a packet. Sluice's own chains are known: in nat they translate packets of
  * Services, so the rest of the chain does not count; in filter FORWARD they accept masqueraded packets and replies.
  */
-export function walkIptables(table: SavedTable, hook: string, packet: HookPacket, isOwn: IsOwn): readonly Meeting[] {
+export function walkIptables(
+  table: SavedTable,
+  hook: string,
+  packet: HookPacket,
+  isOwn: IsOwn,
+  effort: Effort,
+): readonly Meeting[] {
   const chain = table.chains.get(hook);
   if (!chain) return [];
   const met: Meeting[] = [];
-  const left = walkChain(rulesOf({ table, hook, packet, isOwn }, hook), ({ text }, decision, isCertain) => {
+  const meet = ({ text }: SavedRule, decision: Decision, isCertain: boolean): void => {
     const kind = decision !== 'accept' ? decision : exempts(table, hook) ? 'exempt' : undefined;
     if (kind)
       met.push({ kind, isCertain, rule: `${tool(table)} ${text}`, fix: removal(table, text), table: table.table });
-  });
+  };
+  const left = walkChain(rulesOf({ table, hook, packet, isOwn }, chain), meet, effort);
   if (!left.isEnded && chain.policy === 'DROP') {
     met.push({
       kind: 'drop',
@@ -45,18 +52,37 @@ export function walkIptables(table: SavedTable, hook: string, packet: HookPacket
   return met;
 }
 
-function* rulesOf(place: Place, chain: string): Generator<SavedRule> {
-  for (const text of place.table.chains.get(chain)?.rules ?? []) {
-    const rule = readForeign(text);
-    if (rule) yield { text, match: rule.matches(place.packet), verdict: verdictOf(rule, place) };
-  }
+function* rulesOf(place: Place, chain: SavedChain): Generator<SavedRule> {
+  for (const { text, rule } of readChain(chain))
+    yield { text, match: rule.matches(place.packet), verdict: verdictOf(rule, place) };
+  if (chain.isCut) yield { text: '', match: 'perhaps', verdict: { kind: 'unknown' } };
 }
+
+/** Each packet meets the same rules: they are read once. Rules without a target change nothing. */
+function readChain(chain: SavedChain): readonly TextRule[] {
+  const known = read.get(chain);
+  if (known) return known;
+  const rules = chain.rules.flatMap((text) => {
+    const rule = readForeign(text);
+    return rule ? [{ text, rule }] : [];
+  });
+  read.set(chain, rules);
+  return rules;
+}
+
+interface TextRule {
+  readonly text: string;
+  readonly rule: ReadRule;
+}
+
+const read = new WeakMap<SavedChain, readonly TextRule[]>();
 
 function verdictOf({ target, isGoto }: ReadRule, place: Place): Verdict<SavedRule> {
   if (place.isOwn(target)) return { kind: endsAtOwn(place) ? 'own' : 'none' };
   const kind = Object.hasOwn(kinds, target) ? kinds[target] : undefined;
   if (kind) return { kind };
-  if (place.table.chains.has(target)) return { kind: isGoto ? 'goto' : 'jump', called: rulesOf(place, target) };
+  const called = place.table.chains.get(target);
+  if (called) return { kind: isGoto ? 'goto' : 'jump', called: rulesOf(place, called) };
   return { kind: harmless.has(target) ? 'none' : 'unknown' };
 }
 
@@ -84,8 +110,8 @@ const endsAtOwn = ({ table: { table }, hook, packet }: Place): boolean =>
 export const tool = ({ store, family, table }: SavedTable): string =>
   `${family === 'ipv4' ? 'iptables' : 'ip6tables'}-${store} -t ${table}`;
 
-/** For a shell: a comment of a rule may hold `$(…)`, which double quotes would let it run. */
-const removal = (table: SavedTable, text: string): string =>
+/** The command that removes a rule. For a shell: a comment of a rule may hold `$(…)`, which double quotes would let it run. */
+export const removal = (table: SavedTable, text: string): string =>
   `${tool(table)} ${wordsOf(text.replace(/^-A /, '-D '))
     .map((word) => shellWord(word.text))
     .join(' ')}`;

@@ -1,4 +1,4 @@
-import { canonical, elementsOf, type Family, type Json, objectOf } from '@sluice/netfilter';
+import { canonical, type Elements, elementsOf, type Family, type Json, objectOf } from '@sluice/netfilter';
 import { type HookPacket, known, type Match, not, yesNo } from './packet.ts';
 
 /** A table as `nft -j list table` prints it, with the parts that decide about packets. */
@@ -16,6 +16,8 @@ export interface NftChainFacts {
   readonly priority?: number;
   readonly policy?: string;
   readonly rules: readonly NftRuleFacts[];
+  /** It has further rules, which were not read. */
+  readonly isCut?: true;
 }
 
 export interface NftRuleFacts {
@@ -42,7 +44,7 @@ function compare(left: Json, right: unknown, packet: HookPacket): Match | 'absen
   const meta = objectOf(left['meta'])['key'];
   const ct = objectOf(left['ct'])['key'];
   const field = `${String(payload['protocol'])} ${String(payload['field'])}`;
-  const elements = elementsOf(right);
+  const elements = readElements(right);
   if (elements.unread !== undefined) return 'perhaps';
   const holds = (value: string | number): boolean => elements.find([canonical(String(value))]) !== undefined;
   const is = (value: string | number): Match => yesNo(holds(value));
@@ -62,6 +64,24 @@ function compare(left: Json, right: unknown, packet: HookPacket): Match | 'absen
   if (ct === 'state') return is(packet.isReply ? 'established' : 'new');
   if (ct === 'status') return holds('dnat') ? yesNo(packet.isTranslated) : 'perhaps';
   return 'perhaps';
+}
+
+/** Each packet meets the same sets: they are read once. */
+function readElements(right: unknown): Elements {
+  if (typeof right !== 'object' || right === null) return elementsOf(right);
+  const known = read.get(right);
+  if (known) return known;
+  const elements = elementsOf(right);
+  read.set(right, elements);
+  return elements;
+}
+
+const read = new WeakMap<object, Elements>();
+
+/** Of the set that a rule has itself; 0: it compares with one value. */
+export function elementCount(right: unknown): number {
+  const { set } = objectOf(right);
+  return Array.isArray(set) ? set.length : 0;
 }
 
 /** `@name` refers to a named set, whose elements are not read here. */

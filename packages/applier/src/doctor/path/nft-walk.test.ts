@@ -39,7 +39,9 @@ function table(
 }
 
 const met = (of: NftTableFacts, hook = 'forward', servicesAt?: number): readonly string[] =>
-  walkNft([of], hook, packet, servicesAt).map(({ kind, isCertain }) => `${isCertain ? '' : 'perhaps '}${kind}`);
+  walkNft([of], hook, packet, { left: 1_000 }, servicesAt).map(
+    ({ kind, isCertain }) => `${isCertain ? '' : 'perhaps '}${kind}`,
+  );
 
 test.each<[string, NftTableFacts, readonly string[]]>([
   [
@@ -94,4 +96,16 @@ test.each([
 ])('a translation at priority %i comes before that of Services (at %s) or not', (priority, servicesAt, expected) => {
   const of = table([[{ dnat: { addr: '192.0.2.1' } }]], { type: 'nat', hook: 'prerouting', priority });
   expect(met(of, 'prerouting', servicesAt)).toEqual(expected);
+});
+
+test('a rule with a large set is charged by its elements, and a chain with further rules has no known end', () => {
+  const set = Array.from({ length: 500 }, (_, at) => ({ prefix: { addr: `192.0.${at % 256}.0`, len: 24 } }));
+  const of = table([[match(payload('ip', 'daddr'), { set }), drop]], { policy: 'drop' });
+  const effort = { left: 1_000 };
+  expect(walkNft([of], 'forward', packet, effort)).toMatchObject([{ kind: 'drop', isCertain: true }]);
+  expect(effort.left).toBe(499);
+  expect(walkNft([of], 'forward', packet, { left: 400 })).toMatchObject([{ kind: 'drop', isCertain: false }]);
+  const [base] = of.chains as [NftChainFacts];
+  const cut = { ...of, chains: [{ ...base, isCut: true as const }] };
+  expect(walkNft([cut], 'forward', packet, { left: 1_000 })).toMatchObject([{ kind: 'drop', isCertain: false }]);
 });

@@ -2,32 +2,35 @@ import { objectOf, printStatements } from '@sluice/netfilter';
 import { all, type HookPacket, type Match, type Meeting } from './packet.ts';
 import {
   asksNamedSet,
+  elementCount,
   holdsFamily,
   matchOf,
   type NftChainFacts,
   type NftRuleFacts,
   type NftTableFacts,
 } from './nft-expression.ts';
-import { type JudgedRule, type Verdict, walkChain } from './walk.ts';
+import { type Decision, type Effort, type JudgedRule, type Verdict, walkChain } from './walk.ts';
 
 /** Where iptables translates destinations, as the kernel's headers say (`NF_IP_PRI_NAT_DST`). */
 export const dnatPriority = -100;
 
 /**
  * The foreign rules of all base chains of a hook that decide about a packet. An accept ends one base chain only; a drop is final.
+ * @param effort is used up
  * @param servicesAt the priority at which destinations of Services are translated
  */
 export function walkNft(
   tables: readonly NftTableFacts[],
   hook: string,
   packet: HookPacket,
+  effort: Effort,
   servicesAt = dnatPriority,
 ): readonly Meeting[] {
   return tables.flatMap((table) => {
     if (!holdsFamily(table, packet.family)) return [];
     return table.chains
       .filter((chain) => chain.hook === hook)
-      .flatMap((chain) => walkBase(table, chain, packet, servicesAt));
+      .flatMap((chain) => walkBase(table, chain, packet, effort, servicesAt));
   });
 }
 
@@ -40,11 +43,12 @@ function walkBase(
   table: NftTableFacts,
   base: NftChainFacts,
   packet: HookPacket,
+  effort: Effort,
   servicesAt: number,
 ): readonly Meeting[] {
   const { priority = 0 } = base;
   const met: Meeting[] = [];
-  const left = walkChain(rulesOf(table, base, packet), ({ chain, listed: { handle, statements } }, kind, isCertain) => {
+  const meet = ({ chain, listed: { handle, statements } }: ListedRule, kind: Decision, isCertain: boolean): void => {
     // A translation harms only where it comes before that of Services.
     if (kind === 'accept' || (kind === 'translate' && priority > servicesAt)) return;
     const name = `${table.family} ${table.name} ${chain}`;
@@ -56,7 +60,8 @@ function walkBase(
       fix: `nft delete rule ${name} handle ${handle}`,
       ...countedBy(statements),
     });
-  });
+  };
+  const left = walkChain(rulesOf(table, base, packet), meet, effort);
   if (!left.isEnded && base.policy === 'drop') {
     const name = `${table.family} ${table.name} ${base.name}`;
     met.push({
@@ -69,15 +74,36 @@ function walkBase(
   return met;
 }
 
-function* rulesOf(table: NftTableFacts, { name, rules }: NftChainFacts, packet: HookPacket): Generator<ListedRule> {
+function* rulesOf(
+  table: NftTableFacts,
+  { name, rules, isCut }: NftChainFacts,
+  packet: HookPacket,
+): Generator<ListedRule> {
   for (const rule of rules)
     yield {
       chain: name,
       listed: rule,
       match: matchOfRule(rule, packet),
       verdict: verdictOf(rule, table, packet),
+      cost: costOf(rule),
     };
+  if (isCut) yield { chain: name, listed: unlisted, match: 'perhaps', verdict: { kind: 'unknown' } };
 }
+
+const unlisted: NftRuleFacts = { handle: 0, statements: [] };
+
+/** A set is searched element by element where these are networks. */
+const costOf = ({ statements }: NftRuleFacts): number =>
+  statements.reduce<number>((sum, statement) => sum + elementCount(objectOf(objectOf(statement)['match'])['right']), 1);
+
+/** A table may have thousands of chains, and each of their rules may call one. */
+function chainsOf(table: NftTableFacts): ReadonlyMap<unknown, NftChainFacts> {
+  const known = byName.get(table) ?? new Map(table.chains.map((chain) => [chain.name, chain]));
+  byName.set(table, known);
+  return known;
+}
+
+const byName = new WeakMap<NftTableFacts, ReadonlyMap<unknown, NftChainFacts>>();
 
 /** Of the statement that decides; others only count, log or mark. */
 function verdictOf({ statements }: NftRuleFacts, table: NftTableFacts, packet: HookPacket): Verdict<ListedRule> {
@@ -85,7 +111,7 @@ function verdictOf({ statements }: NftRuleFacts, table: NftTableFacts, packet: H
     const [name = ''] = Object.keys(statement);
     if (name === 'jump' || name === 'goto') {
       const target = objectOf(statement[name])['target'];
-      const chain = table.chains.find((one) => one.name === target);
+      const chain = chainsOf(table).get(target);
       return chain ? { kind: name, called: rulesOf(table, chain, packet) } : { kind: 'unknown' };
     }
     const kind = Object.hasOwn(kinds, name) ? kinds[name] : undefined;

@@ -47,11 +47,33 @@ export const known = <T>(value: T | undefined, test: (value: T) => boolean): Mat
 
 export const yesNo = (value: boolean): Match => (value ? 'yes' : 'no');
 
-/** Whether an address is in a network, of which tools print a mask, too: `10.0.0.0/255.0.0.0`. */
-export function isWithin(network: string, address: string): Match {
-  const [read, parsed] = [networkIn(network), parseAddress(address)];
-  return read && parsed ? yesNo(isInCidr(parsed, read)) : 'perhaps';
+/**
+ * Whether an end of packets is in a network, of which tools print a mask, too: `10.0.0.0/255.0.0.0`. The network is read once for all
+ * packets, and an address once for all rules.
+ */
+export function isWithin(network: string, end: 'source' | 'destination'): (packet: HookPacket) => Match {
+  const read = networkIn(network);
+  return (packet) => {
+    const address = addressesOf(packet)[end];
+    return read && address ? yesNo(isInCidr(address, read)) : 'perhaps';
+  };
 }
+
+type Addresses = Readonly<Record<'source' | 'destination', ReturnType<typeof parseAddress>>>;
+
+function addressesOf(packet: HookPacket): Addresses {
+  const known = parsed.get(packet);
+  if (known) return known;
+  const { source, destination } = packet;
+  const both = {
+    source: source === undefined ? undefined : parseAddress(source),
+    destination: parseAddress(destination),
+  };
+  parsed.set(packet, both);
+  return both;
+}
+
+const parsed = new WeakMap<HookPacket, Addresses>();
 
 /** A foreign rule that decides about a packet, in every case or perhaps. */
 export interface Meeting {

@@ -15,6 +15,16 @@ export type Verdict<Rule> =
 export interface JudgedRule<Rule> {
   readonly match: Match;
   readonly verdict: Verdict<Rule>;
+  /** Of judging it, in rules without sets; left out: 1. */
+  readonly cost?: number;
+}
+
+/**
+ * How many more rules may be judged; below 0: some were not. Chains that call others twice each lead a packet through billions of rules,
+ * and whoever may write rules may write these.
+ */
+export interface Effort {
+  left: number;
 }
 
 /** How a packet leaves a chain: `isEnded`, or open, which an earlier rule perhaps decided if it is not `isSure`. */
@@ -31,17 +41,21 @@ const depthMax = 32;
 /**
  * Follows one packet through a chain and those that it calls.
  * @param meet is called for each rule that decides, for certain or perhaps
+ * @param effort is used up; without any, what follows is not known
  */
 export function walkChain<Rule extends JudgedRule<Rule>>(
   rules: Iterable<Rule>,
   meet: (rule: Rule, decision: Decision, isCertain: boolean) => void,
+  effort: Effort,
   sure = true,
   depth = 0,
 ): Left {
   if (depth > depthMax) return { isEnded: false, isSure: false };
   let isSure = sure;
   for (const rule of rules) {
-    const { match, verdict } = rule;
+    const { match, verdict, cost = 1 } = rule;
+    effort.left -= cost;
+    if (effort.left < 0) return { isEnded: false, isSure: false };
     if (match === 'no' || verdict.kind === 'none') continue;
     const certain = isSure && match === 'yes';
     switch (verdict.kind) {
@@ -60,7 +74,7 @@ export function walkChain<Rule extends JudgedRule<Rule>>(
         break;
       case 'jump':
       case 'goto': {
-        const inside = walkChain(verdict.called, meet, certain, depth + 1);
+        const inside = walkChain(verdict.called, meet, effort, certain, depth + 1);
         if (inside.isEnded && match === 'yes') return inside;
         if (inside.isEnded || (!inside.isSure && certain)) isSure = false;
         if (verdict.kind === 'goto' && match === 'yes') return { isEnded: false, isSure };
