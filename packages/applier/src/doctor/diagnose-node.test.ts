@@ -110,6 +110,23 @@ const logged = (...places: readonly string[]): Partial<Facts> => ({
 /** The same where only others have rules in store legacy. */
 const loggedBesides = (...places: readonly string[]): Partial<Facts> =>
   traceOf(places.map((place) => `TRACE: ${place} IN= OUT=eth0 SRC=192.0.2.11 DST=10.96.0.10 SPT=5 DPT=80 `));
+/** Rules of OUTPUT in the legacy table filter, which ask for marks or do not drop; and its policy, which packets with a mark do not meet. */
+const legacyOutput = (...rules: readonly string[]): Partial<Facts> => ({
+  tables: [
+    {
+      store: 'legacy',
+      family: 'ipv4',
+      table: 'filter',
+      chains: new Map([['OUTPUT', { policy: 'DROP', rules: rules.map((rule) => `-A OUTPUT ${rule}`) }]]),
+    },
+  ],
+});
+/** A table of iptables in which another program has a base chain. */
+const hiddenFilter: Partial<Facts> = {
+  desired: { ...(healthy.desired as NonNullable<Facts['desired']>), mode: 'iptables', store: 'nft' },
+  differences: ['ipv4 filter: 21 lines (filter changes, nat stays)'],
+  nftTables: [{ family: 'ip', name: 'filter', chains: [{ name: 'forward', hook: 'forward', priority: 5, rules: [] }] }],
+};
 /** Another Service with the cluster IP and port. */
 const shared = (service: string): Partial<Facts> => {
   const desired = healthy.desired as NonNullable<Facts['desired']>;
@@ -180,6 +197,32 @@ test.each<[string, Partial<Facts>, string]>([
   ['a trace of store legacy to the end', logged('filter:OUTPUT:rule:1', 'nat:POSTROUTING:policy:2'), ''],
   ['a trace of a legacy table, without one after it', loggedBesides('raw:OUTPUT:rule:1', 'filter:OUTPUT:policy:1'), ''],
   ['a trace that misses the last table', loggedBesides('mangle:OUTPUT:policy:1', 'filter:OUTPUT:rule:1'), dropped],
+  [
+    'a trace of a legacy table alone, whose rule drops',
+    { ...loggedBesides('filter:OUTPUT:rule:2'), ...legacyOutput('-j LOG', '-m mark --mark 0x1 -j DROP') },
+    dropped,
+  ],
+  [
+    'a trace of a legacy table alone, whose rule accepts',
+    { ...loggedBesides('filter:OUTPUT:rule:2'), ...legacyOutput('-j DROP', '-m mark --mark 0x1 -j ACCEPT') },
+    '',
+  ],
+  [
+    'a trace of a legacy table alone, to a policy that drops',
+    { ...loggedBesides('filter:OUTPUT:policy:2'), ...legacyOutput('-m mark --mark 0x1 -j ACCEPT') },
+    dropped,
+  ],
+  ['rules of which iptables prints nothing, beside a chain of nftables', hiddenFilter, 'likely RULES_DIFFER'],
+  [
+    'rules that differ besides',
+    { ...hiddenFilter, differences: ['ipv4 filter: 21 lines', 'ipv4 nat: 1 line'] },
+    'certain RULES_DIFFER',
+  ],
+  [
+    'rules that differ in a table that iptables prints',
+    { ...hiddenFilter, tables: legacyOutput().tables?.map((one) => ({ ...one, store: 'nft' as const })) ?? [] },
+    'certain RULES_DIFFER',
+  ],
   ["a trace of store legacy that ends in Sluice's chain", logged('filter:SLUICE-SERVICES:rule:1'), ''],
   ['an endpoint that never replies', connections(0, 2), 'likely ENDPOINT_SILENT'],
   ['an endpoint that replies to some', connections(1, 20), ''],

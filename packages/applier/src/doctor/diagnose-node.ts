@@ -50,7 +50,7 @@ function checksOf(target: ExaminedTarget, facts: Facts): Checked {
     ...own,
     ...kernelState(desired, facts),
     ...foreign.findings,
-    ...traceChecks(printTarget(target), facts.live, desired),
+    ...traceChecks(printTarget(target), facts.live, desired, facts.tables),
     ...serviceChecks(target, frontends, packets, facts),
     ...networkChecks(target, frontends, desired, facts),
     ...connectionChecks(frontends, facts),

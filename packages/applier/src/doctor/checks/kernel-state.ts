@@ -7,22 +7,53 @@ export function kernelState(desired: DesiredFacts, facts: Facts): readonly Findi
   return [...differenceChecks(desired, facts), ...proxyChecks(desired, facts)];
 }
 
-function differenceChecks({ mode }: DesiredFacts, { differences = [], sluiced }: Facts): readonly Finding[] {
+function differenceChecks(desired: DesiredFacts, facts: Facts): readonly Finding[] {
+  const { differences = [], sluiced } = facts;
   // During a change the kernel holds more than the active generation.
   if (sluiced.open !== undefined) return [];
   const sysctls = differences.filter((one) => /sysctl|hash/i.test(one));
-  const rules = differences.filter((one) => !sysctls.includes(one));
+  const hidden = hiddenTables(desired, facts);
+  const unprinted = differences.filter((one) => hidden.some(({ table }) => one.startsWith(`${table}: `)));
+  const rules = differences.filter((one) => !sysctls.includes(one) && !unprinted.includes(one));
   const fix = sluiced.isDaemonRunning ? 'journalctl -u sluiced -n 50' : 'systemctl start sluiced';
   const found: Finding[] = [];
   if (rules.length > 0)
     found.push({
       code: 'RULES_DIFFER',
       certainty: 'certain',
-      evidence: [`mode ${mode}: ${rules.length} steps would repair it`, ...rules],
+      evidence: [`mode ${desired.mode}: ${rules.length} steps would repair it`, ...rules],
       fix,
+    });
+  else if (unprinted.length > 0)
+    found.push({
+      code: 'RULES_DIFFER',
+      certainty: 'likely',
+      evidence: hidden.map(
+        ({ table, chain }) => `iptables-nft-save prints nothing of ${table} beside nft chain ${chain}`,
+      ),
+      fix: `nft list chain ${hidden[0]?.chain ?? ''}`,
     });
   if (sysctls.length > 0) found.push({ code: 'SYSCTL_DIFFERS', certainty: 'certain', evidence: sysctls, fix });
   return found;
+}
+
+/**
+ * Tables of iptables in which another program has a base chain of its own: iptables-nft-save prints none of their rules then (`Table is
+ * incompatible, use 'nft' tool`), so that all of Sluice's seem to be missing.
+ */
+function hiddenTables(
+  { mode, store }: DesiredFacts,
+  { tables = [], nftTables = [] }: Facts,
+): readonly { readonly table: string; readonly chain: string }[] {
+  if (mode === 'nftables' || store !== 'nft') return [];
+  return nftTables.flatMap(({ family, name, chains }) => {
+    const own = family === 'ip' ? 'ipv4' : 'ipv6';
+    const base = chains.find(({ hook }) => hook !== undefined);
+    const isOfIptables = family !== 'inet' && (name === 'filter' || name === 'nat');
+    const isPrinted = tables.some((one) => one.store === 'nft' && one.family === own && one.table === name);
+    if (!isOfIptables || base === undefined || isPrinted) return [];
+    return [{ table: `${own} ${name}`, chain: `${family} ${name} ${base.name}` }];
+  });
 }
 
 function proxyChecks(
