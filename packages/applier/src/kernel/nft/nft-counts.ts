@@ -10,38 +10,47 @@ import {
 } from '../../nftables/counts.ts';
 import type { Run, ToolResult } from '../command.ts';
 import { WorkCost } from '../processor-time.ts';
+import { Allowance } from './allowance.ts';
 
 /**
  * Counts of endpoints by the elements of a table with `endpointCounters`, from the start of this process. Elements count as long as they
- * live, so their counts are read before a transaction deletes them. Whether a table has the option is known where this process has loaded
+ * live, so their counts are read before a transaction deletes them, as long as that stays cheap: it lists whole maps, as `nft get element`
+ * does, too, with nft 1.0.6 and 1.1.3. Whether a table has the option is known where this process has loaded
  * it, and else asked once; without the option nothing else is read.
  */
 export class NftCounts {
   readonly #nft: string;
   readonly #run: Run;
   readonly #deleted = new DeletedCounts();
+  readonly #forDeletions: Allowance;
   /** Undefined: not yet asked. */
   #isCounting: boolean | undefined;
   /** How many transactions deleted counts. */
   #deletions = 0;
 
-  /** @param nft the path of the tool */
-  constructor(nft: string, run: Run) {
+  /** @param nft the path of the tool @param forDeletions processor time for readings before transactions */
+  constructor(nft: string, run: Run, forDeletions = new Allowance(limits.deletionReads, () => performance.now())) {
     this.#nft = nft;
     this.#run = run;
+    this.#forDeletions = forDeletions;
   }
 
-  /** Carries out a transaction, and keeps the counts of elements that it deletes. */
+  /**
+   * Carries out a transaction, and keeps the counts of elements that it deletes. Where many changes would make that expensive they are lost:
+   * what the elements counted since the last reading is missing then.
+   */
   async around(text: string, write: () => Promise<ToolResult>): Promise<ToolResult> {
     const deletes = deletedCounts(text);
     const loads = /^table inet sluice \{$/m.test(text);
     const isWhole = loads || deletes === 'all';
     if (!isWhole && deletes.size === 0) return write();
-    const going = (await this.#counts()) ? await this.#readAll(deletes) : [];
+    const going = (await this.#counts())
+      ? await this.#forDeletions.spend((cost) => this.#readAll(deletes, cost))
+      : undefined;
     this.#deletions += 1;
     const result = await write();
     if (result.exitCode === 0) {
-      this.#deleted.add(going);
+      this.#deleted.add(going ?? []);
       if (isWhole) this.#isCounting = loads ? countsEndpoints(text) : undefined;
     }
     this.#deletions += 1;

