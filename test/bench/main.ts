@@ -10,6 +10,7 @@ import { coldBench } from './cold.ts';
 import { archiveBench } from './archive.ts';
 import { commentsBench } from './comments.ts';
 import { clusterList, daemonSet, type ClusterShape } from './data.ts';
+import { countersBench } from './counters.ts';
 import { doctorBench } from './doctor.ts';
 import { ipvsBench } from './ipvs.ts';
 import { interleave, ms, ratio, report, runMeasured } from './measure.ts';
@@ -184,6 +185,7 @@ const parts: Readonly<Record<string, () => void | Promise<void>>> = {
   node: () => nodeBench(10_000),
   doctor: () => doctorBench(10_000, rounds),
   traffic: () => trafficBench(10_000, 250_000),
+  counters: () => countersBench(10_000),
   comments: () => commentsBench(10_000),
   watch: () => watchBench(sluice, { ...large, nodes: 100 }),
   kernel: () => kernelBench(sluice),

@@ -40,14 +40,14 @@ function ofWay(services: number, connections: number, way: string): void {
   report(
     `live connections, ${title}, ${costs.connections} tracked`,
     `${costs.traffic.toFixed(2)} s`,
-    'each reading, in 0.5 % of a processor',
-    `every ${Math.max(10, Math.round(costs.traffic * 200))} s; ${costs.live} found; conntrack -L alone ${costs.tool.toFixed(2)} s, ratio ${ratio(costs.traffic, costs.tool)}; load ${load} before`,
+    'each reading, in 0.4 % of a processor',
+    `every ${Math.max(10, Math.round(costs.traffic * 250))} s; ${costs.live} found; conntrack -L alone ${costs.tool.toFixed(2)} s, ratio ${ratio(costs.traffic, costs.tool)}; load ${load} before`,
   );
   report(
     `new connections, ${title}`,
     `${costs.newConnections.toFixed(2)} s`,
-    'each reading, in 0.5 % of a processor',
-    `every ${Math.max(10, Math.round(costs.newConnections * 200))} s`,
+    'each reading, in 0.4 % of a processor',
+    `every ${Math.max(10, Math.round(costs.newConnections * 250))} s`,
   );
   report(
     `memory of sluiced with both, ${title}`,
