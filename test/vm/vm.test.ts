@@ -24,7 +24,7 @@ const suites = (
   reaches('all') ? [files.filter((file) => !second.has(file)), files.filter((file) => second.has(file))] : [files]
 ).filter((suite) => suite.length > 0);
 /** A soak kills at every step. */
-const suitesMsMax = atTier({ quick: 25, soak: 60 }) * 60_000;
+const suitesMsMax = atTier({ quick: 35, soak: 60 }) * 60_000;
 
 const reason = whyNoGuest();
 // The guest has no Go: the programs for comparison are built before it boots, and its tests skip themselves without them.
