@@ -103,9 +103,15 @@ function replaceOne(bundle: string, round: number): void {
   writeTree(bundle, files, plan);
 }
 
-/** Writes the rendered bundle of a synthetic cluster of one node, `node-0000`. */
-export function publish(bundle: string, services: number, mode: 'iptables' | 'nftables' = 'iptables'): void {
-  const profile = `name: default\n  mode: ${mode}\n  clusterCIDR: 10.128.0.0/9\n  conntrack: { maxPerCore: 0 }\n`;
+/** Writes the rendered bundle of a synthetic cluster of one node, `node-0000`. @param more lines of its profile */
+export function publish(
+  bundle: string,
+  services: number,
+  mode: 'iptables' | 'nftables' = 'iptables',
+  more: readonly string[] = [],
+): void {
+  const lines = [`mode: ${mode}`, 'clusterCIDR: 10.128.0.0/9', 'conntrack: { maxPerCore: 0 }', ...more];
+  const profile = `name: default\n${lines.map((line) => `  ${line}\n`).join('')}`;
   const sluice = `apiVersion: sluice.dev/v1alpha1\nkind: SluiceConfig\ncomplete: true\nprofiles:\n- ${profile}`;
   const { config } = readConfig({ sluice: { file: 'sluice.yaml', text: sluice }, kubeProxy: [] });
   const text = JSON.stringify(clusterList({ services, endpointsPerService: 5, nodes: 1 }));

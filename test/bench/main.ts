@@ -184,7 +184,7 @@ const parts: Readonly<Record<string, () => void | Promise<void>>> = {
   cold: () => coldBench(10_000),
   node: () => nodeBench(10_000),
   doctor: () => doctorBench(10_000, rounds),
-  traffic: () => trafficBench(10_000, 250_000),
+  traffic: () => [250_000, 1_000_000].forEach((connections) => trafficBench(10_000, connections)),
   counters: () => countersBench(10_000),
   comments: () => commentsBench(10_000),
   watch: () => watchBench(sluice, { ...large, nodes: 100 }),

@@ -11,6 +11,7 @@ import { ServiceCounts } from '../../packages/applier/src/counts/service-counts.
 import { NftCounts } from '../../packages/applier/src/kernel/nft/nft-counts.ts';
 import { processorMs, WorkCost } from '../../packages/applier/src/kernel/processor-time.ts';
 import { readRuleCounts } from '../../packages/applier/src/kernel/rule-counts.ts';
+import type { Run } from '../../packages/applier/src/kernel/command.ts';
 import { runChildren } from '../../packages/applier/src/kernel/run.ts';
 import { detectTools, findTool } from '../../packages/applier/src/kernel/tools.ts';
 import { readTrackedTraffic } from '../../packages/applier/src/kernel/traffic.ts';
@@ -32,7 +33,8 @@ process.on('exit', () => rmSync(scratch, { recursive: true, force: true }));
 const [bundle, state] = [join(scratch, 'rendered'), join(scratch, 'state')];
 const [config, program] = [join(scratch, 'sluiced.yaml'), join(scratch, 'sluiced.mjs')];
 await bundleProgram(join(import.meta.dirname, '../..'), 'sluiced', program, true);
-publish(bundle, services, way === 'nftables' ? 'nftables' : 'iptables');
+if (way === 'nftables') publish(bundle, services, way, ['nftables: { endpointCounters: true }']);
+else publish(bundle, services);
 mkdirSync(state, { mode: 0o700 });
 const configure = (isCounting: boolean): void =>
   writeFileSync(
@@ -47,13 +49,23 @@ writeFileSync('/proc/sys/net/netfilter/nf_conntrack_acct', '1\n');
 const active = DiskJournal.look(state, 'node-0000', () => new Date()).active?.state;
 if (!active) throw new Error('Nothing is active');
 
+/** The limit of tracked connections holds for each network namespace: more are in further ones, with all in one table of the kernel. */
+const perNamespace = 250_000;
+const further = Array.from({ length: Math.ceil(connections / perNamespace) - 1 }, (_, at) => `traffic-${at}`);
+for (const name of further) execFileSync('/usr/sbin/ip', ['netns', 'add', name]);
+process.on('exit', () => {
+  for (const name of further) execFileSync('/usr/sbin/ip', ['netns', 'delete', name]);
+});
+const conntrack = findTool('conntrack') ?? 'conntrack';
+const enter = (name: string): readonly string[] => [`--net=/run/netns/${name}`];
+
 /** Connections from many clients, spread over all frontends of TCP and their endpoints. */
 function fill(of: NodeState): void {
   const served = [...planeOf(of).read(of).served('tcp', { families: {} })].filter(
     ({ address, family }) => address !== undefined && family === 'ipv4',
   );
   const lines: string[] = [];
-  for (let n = 0; n < connections; n++) {
+  for (let n = 0; n < Math.min(connections, perNamespace); n++) {
     const { address = '', port, endpoint } = served[n % served.length] as (typeof served)[number];
     const [pod = '', target = ''] = endpoint.split(':');
     const client = `198.18.${(n >> 16) & 255}.${(n >> 8) & 255}`;
@@ -64,7 +76,9 @@ function fill(of: NodeState): void {
   }
   const file = join(scratch, 'connections');
   writeFileSync(file, `${lines.join('\n')}\n`);
-  execFileSync(findTool('conntrack') ?? 'conntrack', ['-R', file], { stdio: 'ignore' });
+  execFileSync(conntrack, ['-R', file], { stdio: 'ignore' });
+  for (const name of further)
+    execFileSync('/usr/bin/nsenter', [...enter(name), conntrack, '-R', file], { stdio: 'ignore' });
 }
 fill(active);
 
@@ -80,16 +94,29 @@ async function costOf(work: () => Promise<unknown>): Promise<number> {
 
 const told = new ServiceCounts();
 const run = runChildren();
+/** Starts tools in each namespace with connections. */
+const inEach: readonly Run[] = [
+  run,
+  ...further.map(
+    (name): Run =>
+      (command) =>
+        run({ ...command, file: '/usr/bin/nsenter', args: [...enter(name), command.file, ...command.args] }),
+  ),
+];
 const tools = await detectTools(backend, run);
 let live = 0;
 const traffic = await costOf(async () => {
-  const reading = await readTrackedTraffic(findTool('conntrack') ?? 'conntrack', active, run);
-  told.takeTraffic(reading, true, performance.now());
-  live = [...reading.values()].flatMap((own) => [...own.values()]).reduce((sum, one) => sum + one.live, 0);
+  live = 0;
+  for (const of of inEach) {
+    const reading = await readTrackedTraffic(conntrack, active, of);
+    told.takeTraffic(reading, true, performance.now());
+    live += [...reading.values()].flatMap((own) => [...own.values()]).reduce((sum, one) => sum + one.live, 0);
+  }
 });
 const tool = await costOf(async () => {
-  for (const family of ['ipv4', 'ipv6'])
-    await run({ file: findTool('conntrack') ?? '', args: ['-L', '-f', family], onOutput: () => undefined });
+  for (const of of inEach)
+    for (const family of ['ipv4', 'ipv6'])
+      await of({ file: conntrack, args: ['-L', '-f', family], onOutput: () => undefined });
 });
 const newConnections = await costOf(async () => {
   const nft = active.nft && (await new NftCounts(findTool('nft') ?? 'nft', run).read(new WorkCost()));
@@ -116,7 +143,11 @@ async function resident(isCounting: boolean): Promise<number> {
   }
 }
 
-const tracked = Number(readFileSync('/proc/sys/net/netfilter/nf_conntrack_count', 'utf8'));
+const counted = (command: readonly string[]): number =>
+  Number(execFileSync('/usr/bin/env', [...command, 'cat', '/proc/sys/net/netfilter/nf_conntrack_count']));
+const tracked = [[], ...further.map((name) => ['/usr/bin/nsenter', ...enter(name)])]
+  .map(counted)
+  .reduce((sum, one) => sum + one, 0);
 const memory = [await resident(false), await resident(true)];
 process.stdout.write(
   `${JSON.stringify({ connections: tracked, newConnections, traffic, tool, resident: memory, live })}\n`,

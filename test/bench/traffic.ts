@@ -1,7 +1,7 @@
 // What it costs to read connections with `countConnections` and `countTraffic`. Run by itself, as root:
 // `node test/bench/traffic.ts [SERVICES] [CONNECTIONS] [WAY,…]`.
-// The connections are entries of the kernel's own table, whose limit is one for all namespaces: figures of a million are four times those of
-// 250,000 where the machine allows no more.
+// The connections are entries of the kernel's own table. Each network namespace may have as many as the machine's limit says, mostly 262,144, and
+// may not change it: a million are in four, which are read one after the other.
 import { execFileSync } from 'node:child_process';
 import { loadavg } from 'node:os';
 import { join } from 'node:path';
