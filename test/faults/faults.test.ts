@@ -87,10 +87,12 @@ describe.each(chosenKinds)(
       prepared ??= prepare(kind);
       const { place, [choose]: groups } = await prepared;
       const all = [...groups.values()].flat();
+      const named = ([name, own]: readonly [string, readonly Attempt[]]) =>
+        [name, own.filter((one) => nameOf(kind, one).startsWith(wanted ?? ''))] as const;
       const chosen =
         wanted === undefined
           ? spread(groups, counts[kind.isCounting ? 'counting' : kind.mode], drawn)
-          : all.filter((one) => nameOf(kind, one).startsWith(wanted));
+          : spread(new Map([...groups].map(named)), most, drawn);
       console.log(`${planeName(kind)}: ${chosen.length} of ${all.length} points`);
       expect(await failures(place, kind, chosen)).toEqual([]);
     });
