@@ -243,6 +243,7 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
     'applier/kernel',
     'applier/limits',
     'applier/plan',
+    'applier/planes',
     'applier/ports',
     'bundle',
     'netfilter',

@@ -3,6 +3,7 @@ import {
   destinationOf,
   type Family,
   isOwnChain,
+  type Mode,
   perKey,
   printNftEndpoint,
   readFrontend,
@@ -10,7 +11,7 @@ import {
   type TableProgram,
   type VirtualServer,
 } from '@sluice/netfilter';
-import type { NodeState } from '../ports/node-state.ts';
+import { modeOf, type NodeState } from '../ports/node-state.ts';
 
 /** The part of new connections that each endpoint should get, by `10.244.1.5:8080`; together 1. */
 export type Shares = ReadonlyMap<string, number>;
@@ -21,12 +22,18 @@ export type Shares = ReadonlyMap<string, number>;
  * @returns undefined where single connections are not chosen independently (session affinity, hashes of clients), where sources get
  * different endpoints, and for a group that the state does not have
  */
-export function sharesOf({ nft, ipvs, families }: NodeState, family: Family, group: string): Shares | undefined {
-  if (nft) return ofFrontend(group, nft.frontends.get(group));
-  if (ipvs?.virtualServers.has(group)) return ofServer(ipvs.virtualServers.get(group));
-  const table = families[family]?.nat;
-  return table && ofChain(table, group, () => chancesIn(table, group));
+export function sharesOf(state: NodeState, family: Family, group: string): Shares | undefined {
+  return sharesIn[modeOf(state)](state, family, group);
 }
+
+const sharesIn: Readonly<Record<Mode, typeof sharesOf>> = {
+  iptables: ({ families }, family, group) => {
+    const table = families[family]?.nat;
+    return table && ofChain(table, group, () => chancesIn(table, group));
+  },
+  ipvs: ({ ipvs }, _family, group) => ofServer(ipvs?.virtualServers.get(group)),
+  nftables: ({ nft }, _family, group) => ofFrontend(group, nft?.frontends.get(group)),
+};
 
 const ofChain = perKey<TableProgram, Shares | undefined>();
 

@@ -10,9 +10,11 @@ export const flatPlane: NodePlane = {
   name: 'flat',
   mode: 'iptables',
   label: 'layout flat',
+  hasServers: false,
   namesServices: true,
   shows: showsExactly,
   observeBeside: async () => ({}),
+  nativeFiles: () => ({}),
   refusesBeneath: () => ({
     code: 'NODE_CANNOT_ADOPT',
     level: 'error',

@@ -1,3 +1,6 @@
+import { printServers, printSets } from '@sluice/netfilter';
+import { printAddresses } from '../ipvs/text.ts';
+import { emptyIpvs } from '../ipvs/values.ts';
 import { noTimeouts } from '../plan/virtual.ts';
 import { KernelError } from '../ports/kernel.ts';
 import { notBeneath } from './beneath.ts';
@@ -10,6 +13,7 @@ export const ipvsPlane: NodePlane = {
   name: 'ipvs',
   mode: 'ipvs',
   label: 'mode ipvs',
+  hasServers: true,
   namesServices: false,
   shows: async (observed, state, ports) => ports.kernel.ipvs !== undefined && showsExactly(observed, state, ports),
   observeBeside: async ({ ipvs }) => {
@@ -17,6 +21,11 @@ export const ipvsPlane: NodePlane = {
     const { servers } = await ipvs.observe(noTimeouts);
     return { servers };
   },
+  nativeFiles: ({ ipvs = { ...emptyIpvs, excludeCIDRs: [] } }) => ({
+    'ipset.rules': printSets(ipvs),
+    'ipvs.rules': printServers(ipvs),
+    'addresses.batch': printAddresses(ipvs),
+  }),
   // Two sets of virtual servers cannot stand side by side, and rules of any mode come before them.
   refusesBeneath: ([proxy]) =>
     notBeneath(proxy, 'Give the node a profile in mode iptables or nftables; mode ipvs can follow later'),

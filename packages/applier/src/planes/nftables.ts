@@ -1,4 +1,4 @@
-import { isBySwitch } from '@sluice/netfilter';
+import { emptyNft, isBySwitch, printNft } from '@sluice/netfilter';
 import { planNftInPlace, planNftProbation } from '../nftables/plan.ts';
 import { holdsByDefault } from '../nftables/repair.ts';
 import type { Beside } from '../plan/beside.ts';
@@ -18,6 +18,7 @@ export const nftablesPlane: NodePlane = {
   hasSwitch: true,
   hasOwnTable: true,
   failsHarmlessly: true,
+  hasServers: false,
   namesServices: false,
   flipOf: ({ nft: now }, { nft: desired }) => (now && desired && isBySwitch(now, desired) ? 'switch' : 'ordered'),
   planRelease: (change, flip, options, beside) =>
@@ -34,6 +35,7 @@ export const nftablesPlane: NodePlane = {
     return table !== undefined && state !== undefined && holdsByDefault(table, state);
   },
   observeBeside: async ({ nft }) => ({ table: await nft?.observe() }),
+  nativeFiles: ({ nft = emptyNft }) => ({ 'table.nft': printNft(nft) }),
   // Its rules come first, whatever runs beneath.
   refusesBeneath: () => undefined,
 };

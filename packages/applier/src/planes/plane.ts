@@ -23,6 +23,8 @@ export interface NodePlane {
   readonly label: string;
   /** Whether a release can be on probation behind the switch, so that the kernel may hold parts of two of them. */
   readonly hasSwitch: boolean;
+  /** Whether virtual servers choose endpoints. */
+  readonly hasServers: boolean;
   /** Whether it is one table of its own for both families, which belongs to no rule store of iptables. */
   readonly hasOwnTable: boolean;
   /**
@@ -49,6 +51,8 @@ export interface NodePlane {
    * @throws KernelError if a tool is not installed or fails
    */
   observeBeside(kernel: Kernel): Promise<ObservedBeside>;
+  /** What an operator can load by hand in an emergency beside the rules of iptables, by file name. */
+  nativeFiles(state: NodeState): Readonly<Record<string, string>>;
   /** Why it cannot go in front of a kube-proxy; undefined: it can. @param proxies the modes that one has left traces of, at least one */
   refusesBeneath(proxies: readonly [Mode, ...Mode[]]): Problem | undefined;
 }

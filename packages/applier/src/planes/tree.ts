@@ -28,6 +28,7 @@ export const treePlane: NodePlane = {
   hasSwitch: true,
   hasOwnTable: false,
   failsHarmlessly: true,
+  hasServers: false,
   namesServices: true,
   // The switch does not lead from one data plane to another.
   flipOf: (now, desired, its) =>
@@ -46,6 +47,7 @@ export const treePlane: NodePlane = {
   shows: async (observed, state) =>
     familyNames.every((family) => tableNames.every((table) => tableShows(observed, state, family, table))),
   observeBeside: async () => ({}),
+  nativeFiles: () => ({}),
   // It has the priority of kube-proxy's mode nftables, and of two the kernel asks the one that was loaded last.
   refusesBeneath: (proxies) =>
     proxies.includes('nftables')

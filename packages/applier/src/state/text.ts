@@ -2,8 +2,8 @@ import { limits } from '../limits.ts';
 import type { Generation } from '../ports/journal.ts';
 import { publishDirectory } from './files.ts';
 import { activeGenerationFile, stoodLast } from './remains.ts';
-import { printNft, printServers, printSets, printSysctl } from '@sluice/netfilter';
-import { printAddresses } from '../ipvs/text.ts';
+import { printSysctl } from '@sluice/netfilter';
+import { nodePlaneOf } from '../planes/planes.ts';
 import { printStaged } from '../plan/stages.ts';
 import { familiesOf, type NodeState } from '../ports/node-state.ts';
 
@@ -64,12 +64,7 @@ function nativeFiles(state: NodeState): Readonly<Record<string, string>> {
     const rules = state.families[name];
     if (rules) files[fileOf[name]] = printStaged(rules, limits.chainsPerPayloadMax);
   }
-  if (state.ipvs) {
-    files['ipset.rules'] = printSets(state.ipvs);
-    files['ipvs.rules'] = printServers(state.ipvs);
-    files['addresses.batch'] = printAddresses(state.ipvs);
-  }
-  if (state.nft) files['table.nft'] = printNft(state.nft);
+  Object.assign(files, nodePlaneOf(state).nativeFiles(state));
   files['sysctl.conf'] = [...state.sysctls].map(([key, value]) => `${printSysctl({ key, value })}\n`).join('');
   return files;
 }

@@ -1,22 +1,12 @@
-import {
-  chainsOf,
-  changedChains,
-  differing,
-  emptyNft,
-  type NftState,
-  type Family,
-  readFrontend,
-  type TableName,
-  type TableProgram,
-  tableNames,
-} from '@sluice/netfilter';
+import { changedChains, type Family, type TableName, type TableProgram, tableNames } from '@sluice/netfilter';
 import { kindsOf } from '../ipvs/servers.ts';
 import type { Rehearsal, Touched } from '../ports/rehearsal.ts';
 import type { Kernel } from '../ports/kernel.ts';
 import { familiesOf, type NodeState, tableOf } from '../ports/node-state.ts';
 import { nodePlaneOf } from '../planes/planes.ts';
 import { asKnown } from '../plan/ownership.ts';
-import { formOf, listForm } from './forms.ts';
+import { formOf } from './forms.ts';
+import { nftForms } from './forms-nft.ts';
 import { rehearsalSample } from './rehearsal-sample.ts';
 
 /**
@@ -74,19 +64,6 @@ export class KnownForms implements Rehearsal {
       return [...rules, ...part.insert].every((rule) => this.#accepted.has(formOf(family, table, rule)));
     });
   }
-}
-
-/**
- * Of mode nftables: the table, and the kinds of chains of its lists. Elements are no rules.
- * @returns the forms of what differs from another state
- */
-function nftForms(nft: NftState | undefined, before = emptyNft): ReadonlySet<string> {
-  if (!nft) return new Set();
-  const forms = new Set([`nft ${nft.settings[0]}`]);
-  for (const key of differing(before.frontends, nft.frontends))
-    for (const chain of chainsOf(readFrontend(key, nft.frontends.get(key) ?? []), 'a'))
-      forms.add(`nft ${listForm(chain)}`);
-  return forms;
 }
 
 function* formsOfTable(family: Family, table: TableName, program: TableProgram): Generator<string> {

@@ -1,4 +1,5 @@
-import { verifyIpvs, firstDifference, updateDifference } from './verify.ts';
+import { firstDifference, updateDifference } from './verify.ts';
+import { verifyIpvs } from './verify-ipvs.ts';
 import type { PlannedChange, TransactionResult, RollbackReason } from './planned-change.ts';
 import { carryOut } from './restore.ts';
 import type { ObservedIpvs } from '../ipvs/values.ts';
@@ -183,7 +184,7 @@ async function cutOver(
     if (left !== undefined) return { failed: differs(left) };
     report('in-kernel', { steps: plan.stage.steps.length + plan.cutOver.steps.length, flip: plan.flip });
     if (plan.flip === 'ordered') await forgetAfter(change.flows.old, ports);
-    return ipvs ? { ipvs } : {};
+    return { ...(ipvs ? { ipvs } : {}) };
   } catch (error) {
     return { failed: { kind: 'kernel', because: messageOf(error) } };
   }

@@ -59,7 +59,7 @@ export class Counting {
   async traffic(cost: WorkCost): Promise<ToldCounts | undefined> {
     const state = this.#state;
     if (!state || !this.#node.config.countTraffic) return undefined;
-    if (isOfServers(state)) {
+    if (nodePlaneOf(state).hasServers) {
       const read = await statisticsOfServers(cost);
       return cost.own(() => this.#services.takeTraffic(trafficOfServers(read, state), true, performance.now()));
     }
@@ -73,7 +73,7 @@ export class Counting {
   async #ofRulesOrServers(cost: WorkCost): Promise<readonly RuleCount[] | undefined> {
     const state = this.#state;
     if (!state || nodePlaneOf(state).hasOwnTable || !this.#node.config.countConnections) return undefined;
-    return isOfServers(state)
+    return nodePlaneOf(state).hasServers
       ? countsOfServers(await statisticsOfServers(cost), state)
       : readRuleCounts(this.#node.tools, cost.of(runChildren()));
   }
@@ -87,9 +87,6 @@ export class Counting {
 
 const countsEndpoints = ({ active }: DiskJournal): boolean =>
   active?.state.nft !== undefined && tableOptions(active.state.nft.settings).endpointCounters === true;
-
-/** Whether virtual servers choose endpoints. */
-const isOfServers = (state: NodeState): boolean => nodePlaneOf(state).mode === 'ipvs';
 
 async function statisticsOfServers(cost: WorkCost): ReturnType<typeof readServerStatistics> {
   const ipvsadm = findTool('ipvsadm');

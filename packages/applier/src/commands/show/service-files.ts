@@ -15,6 +15,7 @@ import {
   type HostValues,
   ipvsHost,
   lineFamily,
+  modeFacts,
   printSection,
   readNftFiles,
   type Tool,
@@ -63,7 +64,8 @@ export async function readServiceFiles(
         .map(serverName),
     ),
     frontends: new Set(paths.flatMap((path) => frontendsOf(files, config.node, whole, path))),
-    rules: new Set(whole.profile.mode === 'ipvs' ? rules.map(canonicalRule) : []),
+    // Where Services have chains, their names tell which rules are of a Service.
+    rules: new Set(modeFacts[whole.profile.mode].hasServiceChains ? [] : rules.map(canonicalRule)),
   };
 }
 

@@ -1,4 +1,4 @@
-import { checkSysctl, compareText, type Place, parseCidr, type Problem } from '@sluice/netfilter';
+import { checkSysctl, compareText, type Mode, type Place, parseCidr, type Problem } from '@sluice/netfilter';
 import type { LabelSelector, NftablesProfile, Profile } from '../../render/config.ts';
 import type { Json, Path } from '../../render/kube.ts';
 import type { PerFamily } from '../../render/model.ts';
@@ -76,15 +76,15 @@ export function makeProfile(
 }
 
 function modeOf(get: Get): Pick<Profile, 'mode' | 'ipvs' | 'nftables'> {
-  switch (get('mode')) {
-    case 'ipvs':
-      return { mode: 'ipvs', ipvs: ipvsOf(get) };
-    case 'nftables':
-      return { mode: 'nftables', nftables: nftablesOf(get) };
-    default:
-      return { mode: 'iptables' };
-  }
+  return (optionsOf[get('mode') as Mode] ?? optionsOf.iptables)(get);
 }
+
+/** The options that only a mode has. */
+const optionsOf = {
+  iptables: () => ({ mode: 'iptables' }),
+  ipvs: (get) => ({ mode: 'ipvs', ipvs: ipvsOf(get) }),
+  nftables: (get) => ({ mode: 'nftables', nftables: nftablesOf(get) }),
+} as const satisfies Record<Mode, (get: Get) => Pick<Profile, 'mode' | 'ipvs' | 'nftables'>>;
 
 function nftablesOf(get: Get): NftablesProfile {
   return {
@@ -164,7 +164,7 @@ function checkMode(check: ProfileCheck): void {
 /** What mode nftables needs, and options of mode iptables: they have no effect in it, in kube-proxy neither. */
 function checkNftables(check: ProfileCheck): void {
   const { profile, draft, problems } = check;
-  if (profile.mode !== 'nftables') return;
+  if (!profile.nftables) return;
   complain(
     check,
     'mode',

@@ -1,4 +1,4 @@
-import type { Mode, Problem } from '@sluice/netfilter';
+import { type Mode, modeFacts, type Problem } from '@sluice/netfilter';
 import { needsRouteLocalnet } from '../compile/nodeports.ts';
 import type { SluiceConfig, Profile } from '../config.ts';
 import { Memo } from '../memo.ts';
@@ -84,9 +84,11 @@ type TrafficDifference = Pick<ServiceDifference, 'code' | 'why' | 'hint'>;
 function ofProfile(profile: Member, made: MadeServices): readonly Problem[] {
   const hasNodePorts = made.some(([, { ports }]) => ports.some(({ nodePort }) => nodePort !== 0));
   const found = [
-    profile.mode === 'ipvs' ? otherPorts : clusterIPs,
+    modeFacts[profile.mode].dropsUnallocated ? clusterIPs : otherPorts,
     ...(hasNodePorts ? [closedNodePorts] : []),
-    ...(profile.mode === 'nftables' && profile.nodePortAddresses.length === 0 ? [nodePorts] : []),
+    ...(modeFacts[profile.mode].nodePorts.onlyOnOwnAddress && profile.nodePortAddresses.length === 0
+      ? [nodePorts]
+      : []),
     ...(profile.conntrack.tcpBeLiberal ? [] : [invalid]),
   ];
   return found.map(({ code, why, hint }) => ({

@@ -1,9 +1,19 @@
-import { networkOf, type Address, type Family, matchedPort, parseAddress, parseCidr, perKey } from '@sluice/netfilter';
+import {
+  hasLines,
+  networkOf,
+  type Address,
+  type Family,
+  matchedPort,
+  parseAddress,
+  parseCidr,
+  perKey,
+} from '@sluice/netfilter';
 import { baseRulesOf } from './base-rules.ts';
 import { addressOf, keyOf } from './destinations.ts';
 import { serviceOf } from '../bundle/files.ts';
 import type { Destination } from './flow.ts';
 import { factOf, nodeOf } from '../bundle/node.ts';
+import { toolAt } from '../bundle/tools.ts';
 import type { BundleView } from '../bundle/view.ts';
 
 /** Two bundles with the compared profiles and the family. */
@@ -60,7 +70,7 @@ function ownText({ views, profiles, family }: Sides, destination: Destination): 
   return texts.every((text) => text === first) ? first : undefined;
 }
 
-const isVirtual = (path: string): boolean => /\.(?:ipset|ipvs|nft)$/.test(path);
+const isVirtual = (path: string): boolean => hasLines(toolAt(path).tool);
 
 /** Drops the lines of IPv6, which are in the same files. */
 const ofIPv4 = (text: string): string => text.replaceAll(/^.*(?:\[| KUBE-6-| sluice [a-z]+6 ).*\n/gm, '');

@@ -1,0 +1,122 @@
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { expect, test } from 'vitest';
+
+const packages = join(import.meta.dirname, '../packages');
+
+/**
+ * Where a data plane is at home: files that are about one mode, tables with an entry for each mode (`planes.ts`, `modes.ts`), and the view
+ * of Services. Linking, tracing and reading the rule languages of kernels are about single planes, too.
+ */
+const ownFiles =
+  /\/(?:nftables|ipvs|iptables|nft|virtual|nft-text|planes|modes?)(?:\/|\.ts$)|\/(?:nft|ipvs|virtual)-[^/]*$|-(?:nft|ipvs)\.ts$|^netfilter\/src\/(?:link|rules|trace|live|services)\//;
+
+/** Files of the programs outside of these. */
+const files = readdirSync(packages, { recursive: true, encoding: 'utf8' })
+  .filter((path) => /^(?:netfilter|bundle|renderer|applier)\/src\/.*\.ts$/.test(path) && !isForTests(path))
+  .filter((path) => !ownFiles.test(path))
+  .map((path) => ({ path, text: bare(readFileSync(join(packages, path), 'utf8')) }));
+
+function isForTests(path: string): boolean {
+  return /\.(?:test|fixture|generated)\.ts$|\/testing\.ts$|\/(?:testing|fake|node_modules)\//.test(path);
+}
+
+/** Without comments, and without what only hands a part on: `...(ipvs ? { ipvs } : {})`. */
+function bare(text: string): string {
+  return text
+    .replaceAll(/\/\*[\s\S]*?\*\/|(?<![:'"`])\/\/.*$/gm, '')
+    .replaceAll(/\.\.\.\([\w.]*(?:nft|ipvs) \? \{[^{}]*\} : \{\}\)/g, '');
+}
+
+const having = (...forms: readonly RegExp[]): readonly string[] =>
+  files
+    .filter(({ text }) => text.split('\n').some((line) => forms.some((form) => form.test(line))))
+    .map(({ path }) => path)
+    .toSorted();
+
+/** What compares the name of a mode or of a table of a trace, with the reason. Everything else asks `modeFacts`, or a table by mode. */
+const comparing: Readonly<Record<string, string>> = {
+  'applier/src/doctor/checks/foreign-rules.ts': 'which hooks a packet of each mode passes, in one function',
+  'applier/src/doctor/checks/kernel-state.ts': 'what a kube-proxy in mode ipvs left',
+  'applier/src/doctor/checks/trace.ts': 'which rule store has the rules of a node',
+  'applier/src/preflight/probe-services.ts': 'an option of mode nftables alone',
+  'applier/src/state/record.ts': 'the format marks generations that an older sluiced cannot read',
+  'bundle/src/documents.ts': 'the format: key ipvs of profile.yaml',
+  'bundle/src/node.ts': 'the format: which files a profile has',
+  'renderer/src/emit/review/trace.ts': 'how a hit in the table is printed',
+  'renderer/src/load/schema/kubeproxy.ts': 'kube-proxy takes no mode for mode iptables',
+  'renderer/src/render/normalise/differences.ts': 'mode iptables is what other modes are compared with',
+  'renderer/src/render/versions/differences.ts': 'a difference of versions in one mode',
+  'renderer/src/review/bundle/reach.ts': 'a match of rules of that name',
+  'renderer/src/review/flows/program.ts': 'makes the program of a node, part by part',
+};
+
+/**
+ * What looks whether a state, a node or a program has a part of modes ipvs or nftables, with the reason. A further mode that is rules of
+ * iptables or another table needs a line in some of these; the shorter the list, the fewer.
+ */
+const looking: Readonly<Record<string, string>> = {
+  ...inEach('reads, plans or prints each part in one function', [
+    'applier/src/admission/admit.ts',
+    'applier/src/kernel/scratch/load.ts',
+    'applier/src/plan/beside.ts',
+    'applier/src/ports/node-state.ts',
+    'applier/src/status/state-sizes.ts',
+    'renderer/src/review/cost/cost.ts',
+  ]),
+  ...inEach('the format of stored states: a key for each part', [
+    'applier/src/state/delta.ts',
+    'applier/src/state/manifest.ts',
+  ]),
+  ...inEach('what a kube-proxy left, in any mode', [
+    'applier/src/admission/start-state.ts',
+    'applier/src/commands/adopt/adopt.ts',
+    'applier/src/transaction/decide-change.ts',
+  ]),
+  ...inEach('single Services are rolled back in mode nftables alone', [
+    'applier/src/partial/decide.ts',
+    'applier/src/partial/services.ts',
+    'applier/src/transaction/roll-back-services.ts',
+  ]),
+  ...inEach('modules, tools or listings that one mode needs', [
+    'applier/src/admission/admission.ts',
+    'applier/src/admission/kernel-context.ts',
+    'applier/src/preflight/preflight.ts',
+    'applier/src/recovery/recognise.ts',
+  ]),
+  ...inEach('options of mode ipvs in a profile', [
+    'bundle/src/documents.ts',
+    'renderer/src/render/compile/documents.ts',
+    'renderer/src/render/compile/sysctl.ts',
+    'renderer/src/review/diff/profile-changes.ts',
+  ]),
+  'applier/src/admission/endpoint-addresses.ts': 'addresses that virtual servers put on the node',
+  'applier/src/commands/session/counting.ts': 'an option of the table: whether endpoints count',
+  'applier/src/examine/names.ts': 'how the names of a Service spell a frontend',
+  'applier/src/transaction/update.ts': 'newer endpoints of a table, whose state is whole',
+  'renderer/src/commands/show/show.ts': 'a note about sets that other programs share',
+  'renderer/src/review/prove/prove.ts': 'problems that keep virtual servers from being loaded',
+};
+
+function inEach(reason: string, paths: readonly string[]): Readonly<Record<string, string>> {
+  return Object.fromEntries(paths.map((path) => [path, reason]));
+}
+
+test('no file compares the name of a mode, except for a reason', () => {
+  const found = having(/(?:===|!==|case) '(?:iptables|ipvs|nftables)'/);
+  expect(found).toEqual(Object.keys(comparing).toSorted());
+});
+
+test('no file looks which parts a state has, except for a reason', () => {
+  const part = String.raw`(?<!kernel|traces|this|args)\??\.(?:nft|ipvs)\b!?`;
+  const forms = [
+    `${part} (?:\\? |&& |\\|\\| |[!=]== undefined)`,
+    `(?:if \\(|&& |\\|\\| )!?[\\w.]*${part}\\)`,
+    `!\\w[\\w.]*${part}`,
+    // Taken out of the state before.
+    `if \\(!?(?:nft|ipvs)\\)`,
+    `(?<![.\\w'])(?:nft|ipvs) \\? `,
+  ];
+  const found = having(...forms.map((form) => new RegExp(form)));
+  expect(found).toEqual(Object.keys(looking).toSorted());
+});
