@@ -25,7 +25,7 @@ function isForTests(path: string): boolean {
 function bare(text: string): string {
   return text
     .replaceAll(/\/\*[\s\S]*?\*\/|(?<![:'"`])\/\/.*$/gm, '')
-    .replaceAll(/\.\.\.\([\w.]*(?:nft|ipvs) \? \{[^{}]*\} : \{\}\)/g, '');
+    .replaceAll(/(?:return |\.\.\.\()[\w.]*(?:nft|ipvs) \? \{[^{}]*\} : \{\}/g, '');
 }
 
 const having = (...forms: readonly RegExp[]): readonly string[] =>

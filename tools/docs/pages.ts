@@ -194,9 +194,13 @@ const decisions: Section = {
     ),
     page(
       'docs/decisions/0021-a-comparison-opens-a-take-over.md',
-      'docs/decisions/0022-modes-are-asked-not-compared.md',
       '21. Take-overs',
       'who says that a bundle serves a node as kube-proxy did, and how a move survives a crash',
+    ),
+    page(
+      'docs/decisions/0022-modes-are-asked-not-compared.md',
+      '22. Modes',
+      'which tables say what differs between modes, and what a further data plane must add',
     ),
   ],
 };

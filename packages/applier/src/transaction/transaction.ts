@@ -184,7 +184,7 @@ async function cutOver(
     if (left !== undefined) return { failed: differs(left) };
     report('in-kernel', { steps: plan.stage.steps.length + plan.cutOver.steps.length, flip: plan.flip });
     if (plan.flip === 'ordered') await forgetAfter(change.flows.old, ports);
-    return { ...(ipvs ? { ipvs } : {}) };
+    return ipvs ? { ipvs } : {};
   } catch (error) {
     return { failed: { kind: 'kernel', because: messageOf(error) } };
   }
