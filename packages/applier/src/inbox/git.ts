@@ -1,6 +1,6 @@
 import { resolve } from 'node:path';
 import { fileDigest, isReleaseFile, quoted, readPath, SourceFiles, sumsFile } from '@sluice/bundle';
-import { readingGit } from '@sluice/cli';
+import { isRegular, readBatch, readingGit, readTreeLines, type TreeLine } from '@sluice/cli';
 import { limits } from '../limits.ts';
 import { findTool } from '../kernel/tools.ts';
 import { execa } from 'execa';
@@ -96,20 +96,18 @@ export class GitTree {
     const input = batch.map(({ id }) => `${id}\n`).join('');
     const bytesMax = batch.reduce((sum, { size }) => sum + size + limits.gitHeaderBytesMax, 0);
     const { stdout } = await must(directory, ['cat-file', '--batch', '--buffer'], bytesMax, input);
-    let at = 0;
+    const objects = readBatch(stdout);
     for (const { path, id, size, keep } of batch) {
-      const end = stdout.indexOf(0x0a, at);
-      const [name, kind, length] = stdout.toString('latin1', at, end).split(' ');
-      if (name !== id || kind !== 'blob' || Number(length) !== size) {
+      const { value: object } = objects.next();
+      if (object?.id !== id || object.kind !== 'blob' || object.bytes.length !== size) {
         throw new InboxError(
-          `Cannot read ${path} from Git: object ${id} is ${kind} of ${length} bytes`,
+          `Cannot read ${path} from Git: object ${id} is ${object?.kind} of ${object?.bytes.length} bytes`,
           'Check the repository with git fsck',
         );
       }
-      const bytes = stdout.subarray(end + 1, end + 1 + size);
+      const { bytes } = object;
       if (isRelease) this.#digests.set(id, fileDigest(bytes));
       if (keep) this.#texts.set(id, new PackedText(bytes, id));
-      at = end + 1 + size + 1;
     }
   }
 
@@ -150,27 +148,19 @@ function* batches(wanted: readonly WantedObject[]): Generator<readonly WantedObj
 /** The files of a tree. Their sizes are checked before any is read: a small commit can name one object many times. */
 async function listTree(directory: string, tree: string): Promise<readonly TreeEntry[]> {
   const { stdout } = await must(directory, ['ls-tree', '-r', '-l', '-z', '--full-tree', tree], limits.gitListBytesMax);
-  const entries = stdout
-    .toString('utf8')
-    .split('\0')
-    .filter((line) => line !== '')
-    .map(entryOf);
+  const entries = readTreeLines(stdout).map(entryOf);
   const size = entries.reduce((sum, entry) => sum + entry.size, 0);
   if (entries.length > limits.bundleFilesMax) throw tooLarge(`more than ${limits.bundleFilesMax} files`);
   if (size > limits.bundleBytesMax) throw tooLarge(`more than ${limits.bundleBytesMax} bytes`);
   return entries;
 }
 
-function entryOf(line: string): TreeEntry {
-  const [, mode, id, digits, path] = /^(\d+) \S+ ([0-9a-f]+) +(\S+)\t(.*)$/s.exec(line) ?? [];
-  if (mode === undefined || id === undefined || path === undefined || !mode.startsWith('100'))
-    throw new InboxError(
-      `Cannot read ${path ?? line} from Git: not a regular file`,
-      'A bundle has no links and no submodules',
-    );
+function entryOf(line: TreeLine): TreeEntry {
+  const { id, size, path } = line;
+  if (!isRegular(line))
+    throw new InboxError(`Cannot read ${path} from Git: not a regular file`, 'A bundle has no links and no submodules');
   if (!readPath(path) && !isReleaseFile(path)) throw unknownFile(path);
-  const size = Number(digits);
-  if (Number.isNaN(size))
+  if (size === undefined)
     throw new InboxError(
       `Cannot read ${path} from Git: object ${id} has no size`,
       'Check the repository with git fsck',

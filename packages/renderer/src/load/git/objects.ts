@@ -1,4 +1,5 @@
 import { bundleLimits, isOutsideTree } from '@sluice/bundle';
+import { isRegular, readBatch, readTreeLines, type TreeLine } from '@sluice/cli';
 import { runGit } from './run-git.ts';
 
 /** A repository, by a directory in it, and the bundle's place relative to that directory. */
@@ -38,26 +39,18 @@ export const placeIn = (revision: string, path: string): string =>
  * @throws Error for more files than a bundle may have
  */
 export function listBlobs(place: Pick<BundlePlace, 'directory'>, tree: string): readonly BlobEntry[] {
-  const entries = askGit(place, ['ls-tree', '-r', '-z', '--full-tree', tree])
-    .toString('utf8')
-    .split('\0')
-    .filter(Boolean)
-    .flatMap(entryOf);
+  const entries = readTreeLines(askGit(place, ['ls-tree', '-r', '-z', '--full-tree', tree])).flatMap(entryOf);
   if (entries.length > bundleLimits.filesMax) throw new Error(`it has more than ${bundleLimits.filesMax} files`);
   return entries;
 }
 
-/** A line of `git ls-tree`: `100644 blob <id>\t<path>`. */
-function entryOf(line: string): readonly BlobEntry[] {
-  const tab = line.indexOf('\t');
-  const [mode = '', , blob = ''] = line.slice(0, tab).split(' ');
-  const path = line.slice(tab + 1);
-  if (isOutsideTree(path)) return [];
-  return [{ path: mode.startsWith('100') ? path : `${path}?`, blob }];
+function entryOf(line: TreeLine): readonly BlobEntry[] {
+  const { path, id: blob } = line;
+  return isOutsideTree(path) ? [] : [{ path: isRegular(line) ? path : `${path}?`, blob }];
 }
 
 /**
- * All blobs with one process: `<id> blob <size>\n<bytes>\n` each.
+ * All blobs with one process.
  * @throws Error for a missing object, and before anything is read for more bytes than a bundle may have
  */
 export function readBlobs(place: Pick<BundlePlace, 'directory'>, ids: readonly string[]): ReadonlyMap<string, string> {
@@ -67,14 +60,7 @@ export function readBlobs(place: Pick<BundlePlace, 'directory'>, ids: readonly s
   // Without --buffer git writes each object by itself, which takes twice as long for 10,000.
   checkSizes(askGit(place, ['cat-file', '--batch-check', '--buffer'], input).toString('latin1'));
   const output = askGit(place, ['cat-file', '--batch', '--buffer'], input);
-  let at = 0;
-  for (const id of ids) {
-    const end = output.indexOf(0x0a, at);
-    const [, , size] = output.toString('latin1', at, end).split(' ');
-    const start = end + 1;
-    at = start + Number(size) + 1;
-    texts.set(id, output.toString('utf8', start, at - 1));
-  }
+  for (const { id, bytes } of readBatch(output)) texts.set(id, bytes.toString('utf8'));
   return texts;
 }
 
