@@ -41,10 +41,13 @@ test('a scan makes way for changes, but not for longer than the limit', async ()
   let isUrgent = true;
   const seen: string[] = [];
   const inbox = {
-    look: async (extent: Extent = 'whole') => (seen.push(extent), { kind: 'absent' }) as const,
+    look: async (extent: Extent = 'whole') => {
+      seen.push(extent);
+      return { kind: 'absent' } as const;
+    },
     lookInSteps: async (interrupt: AbortSignal) => {
       seen.push(interrupt.aborted ? 'left off' : 'in steps');
-      return interrupt.aborted ? 'interrupted' : ({ kind: 'absent' } as const);
+      return interrupt.aborted ? ('interrupted' as const) : ({ kind: 'absent' } as const);
     },
   };
   const looks = new Looks(
