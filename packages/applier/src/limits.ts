@@ -337,11 +337,6 @@ export const limits = {
 
   /** Growth of the heap over the bytes in use before it is collected. */
   heapGrowthPercent: 40,
-  /**
-   * V8 collects twice by itself, this long after the last collection, when a process does little: each time all of the heap, 0.1 to 0.3 s of
-   * a processor at 10,000 Services, although memory was returned already. Its own choice is 30 s.
-   */
-  heapReducerMs: 10 * 60_000,
   /** When idle, more than this over the bytes last in use is returned. */
   heapSlackBytes: 2 * 1024 * 1024,
   /** The same for this long after a change: a collection takes 0.1 s of a processor, as much as several changes of endpoints. */

@@ -2,13 +2,17 @@ import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { MemoryReturn, returnLimits } from './heap.ts';
 
 let collections: number;
+/** Of the heap. */
+let bytes: number;
 let memory: MemoryReturn;
 beforeEach(() => {
   vi.useFakeTimers();
   collections = 0;
+  bytes = 100;
   memory = new MemoryReturn(
     () => (collections += 1),
     () => Date.now(),
+    () => bytes,
   );
 });
 afterEach(() => {
@@ -46,4 +50,20 @@ test('returns memory at most once a minute', () => {
   expect(collections).toBe(1);
   vi.advanceTimersByTime(1);
   expect(collections).toBe(2);
+});
+
+test('returns memory when changes have left much of it', () => {
+  memory.published(true);
+  vi.advanceTimersByTime(returnLimits.betweenMs);
+  bytes += returnLimits.slackBytes;
+  memory.published(false);
+  vi.advanceTimersByTime(returnLimits.waitMs);
+  expect(collections).toBe(1);
+  bytes += 1;
+  memory.published(false);
+  vi.advanceTimersByTime(returnLimits.quietMs);
+  expect(collections).toBe(2);
+  memory.published(false);
+  vi.advanceTimersByTime(returnLimits.waitMs);
+  expect(collections, 'what it takes now is the measure').toBe(2);
 });

@@ -1,4 +1,4 @@
-import { setFlagsFromString } from 'node:v8';
+import { getHeapStatistics, setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 
 /**
@@ -8,19 +8,27 @@ import { runInNewContext } from 'node:vm';
 const heapGrowth = 40;
 
 /**
- * V8 collects twice by itself, this long after the last collection, when a process does little: each time all of the heap, 0.2 to 0.3 s of
- * a processor at 10,000 Services. It returns what a burst of changes has left; that need not be at once. Its own choice is 30 s. Milliseconds.
+ * V8 collects twice by itself half a minute after a start, when a process does little: each time all of the heap, 0.2 to 0.3 s of a
+ * processor at 10,000 Services, although memory was returned already. V8 before that of Node 26 does not know the flag, and would say so.
  */
-const reducerMs = 10 * 60_000;
+const withoutReducer = Number.parseInt(process.versions.node, 10) >= 26 ? ['--memory-reducer-gc-count=0'] : [];
 
 /**
  * The pause without a publication after which memory is returned, the longest wait for such a pause, and the least time between two
- * returns: a change that comes during one waits for it. Milliseconds.
+ * returns: a change that comes during one waits for it. Milliseconds. And by how many bytes the heap may grow until the next one: at 10,000
+ * Services 100 changes a second had made 338 MB of 208 within ten minutes.
  */
-export const returnLimits = { quietMs: 1_000, waitMs: 60_000, betweenMs: 60_000 } as const;
+export const returnLimits = {
+  quietMs: 1_000,
+  waitMs: 60_000,
+  betweenMs: 60_000,
+  slackBytes: 40 * 1024 * 1024,
+} as const;
 
 /** The heap of this process. */
 export interface Heap {
+  /** The bytes that it takes from the system now. */
+  size(): number;
   /** Collects garbage and returns free pages to the system. Takes some tenths of a second. */
   collect(): void;
 }
@@ -28,12 +36,13 @@ export interface Heap {
 /** Tunes V8 for a process that holds a cluster for months. To be called before the cluster is read. */
 export function watchHeap(): Heap {
   setFlagsFromString(`--heap-growing-percent=${heapGrowth}`);
-  setFlagsFromString(`--gc-memory-reducer-start-delay-ms=${reducerMs}`);
+  for (const flag of withoutReducer) setFlagsFromString(flag);
   // The only way to request a collection; the rest of the program never sees `gc`.
   setFlagsFromString('--expose-gc');
   const gc = runInNewContext('gc') as (how: { readonly type: 'major'; readonly flavor: 'last-resort' }) => void;
   setFlagsFromString('--no-expose-gc');
   return {
+    size: () => getHeapStatistics().total_heap_size,
     collect: () => {
       // Young objects take up to 64 MB while a cluster is read and rendered, which a change of endpoints does not need.
       setFlagsFromString('--semi-space-growth-factor=1');
@@ -44,8 +53,8 @@ export function watchHeap(): Heap {
 }
 
 /**
- * Returns memory after a render of everything, which takes much more than one of the Services that changed: at the first pause between
- * publications, since a change would wait for it.
+ * Returns memory after a render of everything, which takes much more than one of the Services that changed, and when many changes have
+ * left as much: at the first pause between publications, since a change would wait for it.
  */
 export class MemoryReturn {
   readonly #giveBack: () => void;
@@ -53,12 +62,19 @@ export class MemoryReturn {
   /** The latest time, monotonic, in milliseconds; undefined: there is nothing to return. */
   #latestMs: number | undefined;
   #lastMs = -Infinity;
+  /** The size of the heap after the last return. */
+  #keptBytes = 0;
   readonly #nowMs: () => number;
+  readonly #size: Heap['size'];
 
-  /** @param giveBack takes some tenths of a second */
-  constructor(giveBack: () => void, nowMs: () => number) {
+  /**
+   * @param giveBack takes some tenths of a second
+   * @param size of the heap
+   */
+  constructor(giveBack: () => void, nowMs: () => number, size: Heap['size']) {
     this.#giveBack = giveBack;
     this.#nowMs = nowMs;
+    this.#size = size;
   }
 
   /** Whether memory is to be returned at the next pause. */
@@ -68,7 +84,8 @@ export class MemoryReturn {
 
   /** To be called after each publication. @param isWhole whether everything was rendered */
   published(isWhole: boolean): void {
-    if (isWhole) this.#latestMs ??= this.#nowMs() + returnLimits.waitMs;
+    const isMuch = this.#size() - this.#keptBytes > returnLimits.slackBytes;
+    if (isWhole || isMuch) this.#latestMs ??= this.#nowMs() + returnLimits.waitMs;
     if (this.#latestMs === undefined) return;
     clearTimeout(this.#timer);
     const nowMs = this.#nowMs();
@@ -80,6 +97,7 @@ export class MemoryReturn {
   #returnNow(): void {
     this.#latestMs = undefined;
     this.#giveBack();
+    this.#keptBytes = this.#size();
     this.#lastMs = this.#nowMs();
   }
 }

@@ -141,10 +141,14 @@ class WatchSession {
     const events = options.events === true ? this.#eventSender() : undefined;
     this.#report = new WatchReport(log, alarms, { output, server: access.server }, events);
     const clock = { now: () => Date.now(), monotonic: () => performance.now() };
-    const memory = new MemoryReturn(() => {
-      this.#feed.pack();
-      heap.collect();
-    }, clock.monotonic);
+    const memory = new MemoryReturn(
+      () => {
+        this.#feed.pack();
+        heap.collect();
+      },
+      clock.monotonic,
+      heap.size,
+    );
     const textOnDisk = (path: string): string | undefined => readText(output, path);
     this.#loop = new WatchLoop({
       objects: () => (this.#feed.isComplete ? this.#feed.objects() : undefined),
