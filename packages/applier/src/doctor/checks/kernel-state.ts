@@ -38,8 +38,8 @@ function differenceChecks(desired: DesiredFacts, facts: Facts): readonly Finding
 }
 
 /**
- * Tables of iptables in which another program has a base chain of its own: iptables-nft-save prints none of their rules then (`Table is
- * incompatible, use 'nft' tool`), so that all of Sluice's seem to be missing.
+ * Tables of iptables in which another program has chains of nftables: iptables-nft-save prints none of their rules (`Table is incompatible,
+ * use 'nft' tool`) where it has no form for one of them, so that all of Sluice's seem to be missing.
  */
 function hiddenTables(
   { mode, store }: DesiredFacts,
