@@ -235,6 +235,14 @@ export const healthyNodes: readonly Healthy[] = [
         'ip route add default via 169.254.1.1 dev eth0 onlink table 100; ip rule add pref 90 lookup main suppress_prefixlength 0; ip rule add pref 100 from 192.0.2.11 lookup 100',
       ),
   },
+  {
+    name: 'a kube-proxy in another network, of a cluster in containers',
+    async make(node) {
+      const start = `cp "$(command -v sleep)" /run/kube-proxy && exec unshare -n /run/kube-proxy 300`;
+      node.host.start(['sh', '-c', start]);
+      await node.sh('until grep -qa kube-proxy /proc/[0-9]*/comm 2>/dev/null; do sleep 0.05; done');
+    },
+  },
   { name: 'a program on a port beside the node ports', make: (node) => node.host.serve('tcp', 29_999) },
   {
     name: 'an audit of dropped packets',

@@ -1,4 +1,4 @@
-import { readdirSync, readFileSync } from 'node:fs';
+import { readdirSync, readFileSync, readlinkSync } from 'node:fs';
 import { networkInterfaces, release } from 'node:os';
 import { canonicalAddress, type Family, ipvsInterface } from '@sluice/netfilter';
 import { liberalKey, type Machine } from '@sluice/bundle';
@@ -51,17 +51,29 @@ export function interfaceNames(): ReadonlySet<string> {
   return new Set(lines.map((line) => line.slice(0, Math.max(0, line.lastIndexOf(':'))).trim()));
 }
 
-/** Processes whose program has this name, also inside containers of this machine. */
+/**
+ * Processes of this network namespace whose program has this name, also inside containers. A kube-proxy of a cluster in containers of this
+ * machine, as kind makes one, has rules of its own.
+ */
 export function processesNamed(name: string): readonly number[] {
   const found: number[] = [];
   for (const entry of readdirSync('/proc')) {
     if (!/^\d+$/.test(entry)) continue;
     try {
       const program = readFileSync(`/proc/${entry}/cmdline`, 'utf8').split('\0', 1)[0] ?? '';
-      if (program.slice(program.lastIndexOf('/') + 1) === name) found.push(Number(entry));
+      if (program.slice(program.lastIndexOf('/') + 1) === name && isInOwnNetwork(entry)) found.push(Number(entry));
     } catch {
       // It has ended meanwhile.
     }
   }
   return found.toSorted((a, b) => a - b);
+}
+
+/** Also where that cannot be seen. */
+function isInOwnNetwork(process: string): boolean {
+  try {
+    return readlinkSync(`/proc/${process}/ns/net`) === readlinkSync('/proc/self/ns/net');
+  } catch {
+    return true;
+  }
 }
