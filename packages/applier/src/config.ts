@@ -179,6 +179,10 @@ const schema = v.strictObject({
   metricsBindAddress: v.optional(hostPort(0)),
   countConnections: v.optional(v.boolean(), false),
   countTraffic: v.optional(v.boolean(), false),
+  countedServices: v.optional(
+    v.pipe(v.number(), v.integer(), v.minValue(1), v.maxValue(limits.countedServicesMax)),
+    limits.countedFrontendsTold,
+  ),
   logFormat: v.optional(v.picklist(logFormats), 'text'),
   logLevel: v.optional(v.picklist(logLevels), 'info'),
   scanIntervalSeconds: v.optional(seconds, limits.scanIntervalMsDefault / 1000),

@@ -120,8 +120,10 @@ export const limits = {
   deletionReads: { share: 0.002, burstMs: 2_000 },
   /** A million tracked connections take 10 s of a processor to read, and a busy machine some times as long. */
   trackedReadMsMax: 5 * 60_000,
-  /** Frontends whose counts are in `/status` and in metrics: those with most connections; and endpoints of each in `/status`. */
+  /** Services and frontends whose counts are in `/status` and in metrics by default: those with most; and endpoints of each in `/status`. */
   countedFrontendsTold: 50,
+  /** The most that a config may ask for: with 100 endpoints of each, /status has 12 MB. */
+  countedServicesMax: 200,
   countedEndpointsTold: 100,
   /** How long connections of endpoints are added up before they are compared with their shares anew. */
   balanceWindowMs: 10 * 60_000,

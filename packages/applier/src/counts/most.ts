@@ -56,10 +56,12 @@ export const byMost =
 /**
  * The Services with most new connections, live connections or bytes, each as many as are told.
  * @param balanceOf what the endpoints of a Service got and should have got
+ * @param most how many are told of each figure
  */
 export function busiestServices(
   readings: Readings,
   balanceOf: (service: string) => ReadonlyMap<string, EndpointBalance>,
+  most: number = limits.countedFrontendsTold,
 ): readonly ServiceConnections[] {
   const own = Map.groupBy(readings.counts ?? [], ({ service }) => service);
   const names = [...new Set([...own.keys(), ...(readings.traffic?.keys() ?? [])])];
@@ -71,7 +73,7 @@ export function busiestServices(
     services
       .filter((one) => (one[figure] ?? 0) > 0)
       .toSorted((a, b) => byMost(figure)(a, b) || compareText(a.service, b.service))
-      .slice(0, limits.countedFrontendsTold),
+      .slice(0, most),
   );
   return [...new Set(told)]
     .toSorted((a, b) => byMost('connections')(a, b) || byMost('live')(a, b) || compareText(a.service, b.service))

@@ -23,16 +23,24 @@ export interface ToldCounts {
   readonly seconds: number | null;
   /** Null: live connections were not read. */
   readonly traffic: TrafficTold | null;
+  /** Services of each figure that are told at most. */
+  readonly most: number;
 }
 
 /** The connections of Services over all readings, and how evenly they are spread. */
 export class ServiceCounts {
   readonly #totals = new ConnectionTotals();
   readonly #balance = new Balance();
+  readonly #most: number;
   #counted: { readonly atMs: number; readonly seconds: number | null } | undefined;
   #traffic:
     | (TrafficTold & { readonly atMs: number; readonly reading: TrafficReading; readonly isPart: boolean })
     | undefined;
+
+  /** @param most Services of each figure that are told */
+  constructor(most: number = limits.countedFrontendsTold) {
+    this.#most = most;
+  }
 
   /** Takes the counters of new connections. @param state the active one, after the reading */
   take(reading: readonly RuleCount[], state: NodeState, nowMs: number): ToldCounts {
@@ -56,10 +64,15 @@ export class ServiceCounts {
     const { reading, isPart = false, seconds = null, hasBytes = false } = this.#traffic ?? {};
     const counts = this.#counted && this.#totals.all;
     return {
-      services: busiestServices({ counts, traffic: reading, isPart, hasBytes }, (service) => this.#balance.of(service)),
+      services: busiestServices(
+        { counts, traffic: reading, isPart, hasBytes },
+        (service) => this.#balance.of(service),
+        this.#most,
+      ),
       imbalances: this.#balance.far.slice(0, limits.imbalancesTold),
       seconds: this.#counted?.seconds ?? null,
       traffic: this.#traffic ? { seconds, hasBytes } : null,
+      most: this.#most,
     };
   }
 }

@@ -1,9 +1,11 @@
 // @module-tag quick
 import { emptyNft } from '@sluice/netfilter';
+import { Registry } from 'prom-client';
 import { expect, test } from 'vitest';
 import { readStatistics } from '../kernel/ipvs-statistics.ts';
 import { limits } from '../limits.ts';
 import type { NodeState, ServiceNames } from '../ports/node-state.ts';
+import { TrafficMetrics } from '../status/traffic-metrics.ts';
 import { servicesByFrontend } from './frontends.ts';
 import { busiestServices } from './most.ts';
 import { countsOfServers, trafficOfServers } from './of-servers.ts';
@@ -112,6 +114,25 @@ test('joins live connections with new ones, and keeps them between two of their 
       },
     ],
   });
+});
+
+test('tells as many Services, and exports as many series, as the config says', async () => {
+  const traffic = new Map(
+    ['s/a', 's/b', 's/c'].map((service, at) => [
+      service,
+      new Map(['a:1', 'a:2'].map((endpoint) => [endpoint, { live: 9 - at, bytes: 9 - at }])),
+    ]),
+  );
+  const told = new ServiceCounts(2).takeTraffic(traffic, true, 0);
+  expect(told.services.map(({ service }) => service)).toEqual(['s/a', 's/b']);
+  const registry = new Registry();
+  const metrics = new TrafficMetrics(registry);
+  const series = async (name: string): Promise<number> =>
+    [...(await registry.metrics()).matchAll(new RegExp(`^${name}\\{`, 'gm'))].length;
+  metrics.take(told.services, told.most);
+  expect([await series('sluice_service_bytes'), await series('sluice_endpoint_bytes')]).toEqual([2, 2]);
+  metrics.take(told.services, 1);
+  expect([await series('sluice_service_bytes'), await series('sluice_endpoint_bytes')]).toEqual([1, 1]);
 });
 
 test('a Service that was not told when live connections were read has no figure of them later', () => {

@@ -99,8 +99,11 @@ export interface FrontendConnections {
   readonly endpoints: readonly { readonly endpoint: string; readonly connections: number }[];
 }
 
-/** The frontends with most connections, as many as are told. */
-export function mostConnections(counts: readonly EndpointCount[]): readonly FrontendConnections[] {
+/** The frontends with most connections. @param most how many are told */
+export function mostConnections(
+  counts: readonly EndpointCount[],
+  most: number = limits.countedFrontendsTold,
+): readonly FrontendConnections[] {
   const frontends = [...Map.groupBy(counts, ({ frontend }) => frontend)].map(([frontend, own]) => ({
     frontend,
     connections: own.reduce((sum, { connections }) => sum + connections, 0),
@@ -111,5 +114,5 @@ export function mostConnections(counts: readonly EndpointCount[]): readonly Fron
   }));
   return frontends
     .toSorted((a, b) => b.connections - a.connections || compareText(a.frontend, b.frontend))
-    .slice(0, limits.countedFrontendsTold);
+    .slice(0, most);
 }

@@ -92,8 +92,8 @@ export class StatusMetrics {
     for (const { frontend, connections } of frontends) gauge.set({ frontend }, connections);
   }
 
-  services(services: readonly ServiceConnections[]): void {
-    this.#traffic.take(services);
+  services(services: readonly ServiceConnections[], most: number): void {
+    this.#traffic.take(services, most);
   }
 
   accepted({ serial, expires }: Accepted): void {
@@ -139,7 +139,7 @@ function gauges(alarms: () => readonly string[]) {
     clientsMax: familyGauge('sluice_affinity_clients_max', 'How many of them it can remember'),
     connections: new Gauge({
       name: 'sluice_frontend_connections',
-      help: 'New connections of the 50 frontends that have most, since sluiced started or the kernel counts; only with nftables.endpointCounters',
+      help: 'New connections of the frontends that have most (countedServices), since sluiced started or the kernel counts; only with nftables.endpointCounters',
       labelNames: ['frontend'],
       registers: [],
     }),

@@ -203,9 +203,9 @@ export class Status {
   }
 
   /** Sets the connections of the Services that have most. */
-  services({ services, imbalances, seconds, traffic }: ToldCounts): void {
+  services({ services, imbalances, seconds, traffic, most }: ToldCounts): void {
     this.#facts = { ...this.#facts, services, imbalances, countedSeconds: seconds, traffic };
-    this.#metrics.services(services);
+    this.#metrics.services(services, most);
   }
 
   /** Sets how many clients of session affinity mode nftables remembers. */

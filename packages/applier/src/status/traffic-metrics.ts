@@ -1,6 +1,5 @@
 import { Gauge, type Registry } from 'prom-client';
 import { byMost, type ServiceConnections } from '../counts/most.ts';
-import { limits } from '../limits.ts';
 
 const when = {
   connections:
@@ -16,7 +15,7 @@ const figures = [
   { figure: 'bytes', name: 'bytes', what: 'Bytes in both directions' },
 ] as const;
 
-/** What Services and endpoints have, each figure of the 50 that have most: the number of series is bounded. */
+/** What Services and endpoints have, each figure of those that have most: the number of series is bounded. */
 export class TrafficMetrics {
   readonly #gauges: readonly {
     readonly figure: (typeof figures)[number]['figure'];
@@ -29,30 +28,29 @@ export class TrafficMetrics {
       figure,
       services: new Gauge({
         name: `sluice_service_${name}`,
-        help: `${what} of the ${limits.countedFrontendsTold} Service ports that have most, ${when[figure]}`,
+        help: `${what} of the Service ports that have most (countedServices), ${when[figure]}`,
         labelNames: ['service'],
         registers: [registry],
       }),
       endpoints: new Gauge({
         name: `sluice_endpoint_${name}`,
-        help: `The same of the ${limits.countedFrontendsTold} endpoints of these that have most`,
+        help: 'The same of as many endpoints of these, those that have most',
         labelNames: ['service', 'endpoint'],
         registers: [registry],
       }),
     }));
   }
 
-  take(services: readonly ServiceConnections[]): void {
+  /** @param most series of each gauge */
+  take(services: readonly ServiceConnections[], most: number): void {
     for (const { figure, services: ofServices, endpoints } of this.#gauges) {
       // Others have most now.
       ofServices.reset();
       endpoints.reset();
-      const most = services.toSorted(byMost(figure)).slice(0, limits.countedFrontendsTold);
-      for (const { service, [figure]: value } of most) if (value !== null) ofServices.set({ service }, value);
-      const all = most.flatMap(({ service, endpoints: own }) => own.map((one) => ({ ...one, service })));
-      for (const { service, endpoint, [figure]: value } of all
-        .toSorted(byMost(figure))
-        .slice(0, limits.countedFrontendsTold))
+      const busiest = services.toSorted(byMost(figure)).slice(0, most);
+      for (const { service, [figure]: value } of busiest) if (value !== null) ofServices.set({ service }, value);
+      const all = busiest.flatMap(({ service, endpoints: own }) => own.map((one) => ({ ...one, service })));
+      for (const { service, endpoint, [figure]: value } of all.toSorted(byMost(figure)).slice(0, most))
         if (value !== null) endpoints.set({ service, endpoint }, value);
     }
   }

@@ -7,7 +7,7 @@ import { lastingAlarm } from './alarms.ts';
 import type { RunningNode } from './node.ts';
 
 type RoundParts = Pick<RunningNode, 'monotonicMs' | 'status'> & {
-  readonly config: Pick<RunningNode['config'], 'endpoints'>;
+  readonly config: Pick<RunningNode['config'], 'endpoints' | 'countedServices'>;
   readonly log: DaemonLog;
   readonly session: Pick<RunningNode['session'], 'storeDoubt' | 'nftLack' | 'affinityFills'> & {
     readonly counting: Pick<RunningNode['session']['counting'], 'counts' | 'traffic'>;
@@ -25,9 +25,9 @@ export function roundOf(
 ): () => Promise<void> {
   const backend = lastingAlarm('BACKEND_DOUBTFUL', status, log);
   const nft = lastingAlarm('NFT_CANNOT_WRITE', status, log);
-  const countClients = clientCount({ log, monotonicMs, session, status });
-  const countEndpoints = endpointCount({ log, monotonicMs, session, status });
-  const countTraffic = trafficCount({ log, monotonicMs, session, status });
+  const countClients = clientCount({ config, log, monotonicMs, session, status });
+  const countEndpoints = endpointCount({ config, log, monotonicMs, session, status });
+  const countTraffic = trafficCount({ config, log, monotonicMs, session, status });
   let [storesDueMs, nftDueMs] = [-Infinity, -Infinity];
   return async () => {
     const share = session.reconciler.endpointShare;
@@ -51,7 +51,7 @@ export function roundOf(
   };
 }
 
-type CountParts = Pick<RoundParts, 'log' | 'monotonicMs' | 'session' | 'status'>;
+type CountParts = Pick<RoundParts, 'config' | 'log' | 'monotonicMs' | 'session' | 'status'>;
 
 /** Work beside the rounds, once at a time: after each one a pause that grows with its processor time. @param work adds its cost */
 function paced(
@@ -101,7 +101,7 @@ function endpointCount(parts: CountParts): () => Promise<void> {
   let known: ReadonlySet<string> = new Set();
   return paced(parts, countsPause, async (cost) => {
     const { endpoints, told } = await parts.session.counting.counts(cost);
-    if (endpoints) parts.status.connections(mostConnections(endpoints));
+    if (endpoints) parts.status.connections(mostConnections(endpoints, parts.config.countedServices));
     if (!told) return;
     parts.status.services(told);
     const far = new Map(told.imbalances.map((one) => [`${one.service} ${one.endpoint}`, one]));

@@ -26,7 +26,7 @@ export interface NodeCounts {
 }
 
 interface CountedNode {
-  readonly config: Pick<SluicedConfig, 'countConnections' | 'countTraffic'>;
+  readonly config: Pick<SluicedConfig, 'countConnections' | 'countTraffic' | 'countedServices'>;
   readonly journal: DiskJournal;
   readonly kernel: Pick<LinuxKernel, 'nft'>;
   readonly tools: Tools;
@@ -35,10 +35,11 @@ interface CountedNode {
 /** Reads what the kernel counts, and adds what that takes to a cost. Its tools hold no lock: they change nothing. */
 export class Counting {
   readonly #node: CountedNode;
-  readonly #services = new ServiceCounts();
+  readonly #services: ServiceCounts;
 
   constructor(node: CountedNode) {
     this.#node = node;
+    this.#services = new ServiceCounts(node.config.countedServices);
   }
 
   /** Reads new connections, in modes iptables and ipvs where the config says so, in mode nftables where the profile does. */

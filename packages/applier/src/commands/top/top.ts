@@ -29,7 +29,7 @@ export async function top(options: TopOptions, terminal: Terminal): Promise<numb
   const isMissing = options.service !== undefined && counted.services.length === 0;
   if (isMissing)
     terminal.err(
-      `${options.service} has no counted connections, or is not among the ${limits.countedFrontendsTold} Services with most\n`,
+      `${options.service} has no counted connections, or is not among the ${config.countedServices} Services with most (countedServices)\n`,
     );
   return isMissing ? exitCodes.different : exitCodes.done;
 }
