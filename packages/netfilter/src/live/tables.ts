@@ -21,6 +21,9 @@ export class LiveTables {
   /** Pairs of base chains whose order is not known: they have one hook and priority. Which comes first depends on who made it first. */
   readonly ties: readonly string[];
 
+  /** Whether packets meet no rule here, and no policy that drops. */
+  readonly isEmpty: boolean;
+
   /** @param tables in the order in which those with one priority are traversed */
   constructor(family: Family, tables: readonly LiveTable[]) {
     this.family = family;
@@ -32,6 +35,9 @@ export class LiveTables {
         list.toSorted((a, b) => placeOf(a.base) - placeOf(b.base) || a.base.priority - b.base.priority),
       );
     this.ties = tiesOf(all);
+    this.isEmpty = all.every(
+      ({ table, base }) => base.policy === 'accept' && (table.chains.get(base.chain)?.rules() ?? []).length === 0,
+    );
   }
 
   /** The same tables, with those of one priority in the other order. */

@@ -7,6 +7,8 @@ export interface NodeOf {
   readonly name: string;
   readonly file: NodeFile;
   readonly profile: ProfileFile;
+  /** Those of its interfaces, where the node was observed; absent: only the one in `node.yaml` is known. */
+  readonly addresses?: readonly string[];
 }
 
 /** Problems for which nodes would refuse a bundle, so that there is no behaviour to review. */
@@ -38,6 +40,13 @@ export function nodesOfProfile(view: BundleView, profile: string): readonly stri
 export function factOf(node: NodeOf, family: Family, name: 'address' | 'podCIDR'): string | undefined {
   const value = valueOf(node.file.values, family, name);
   return typeof value === 'string' ? value : undefined;
+}
+
+/** The addresses of a node in a family at which it may open node ports. */
+export function addressesOf(node: NodeOf, family: Family): readonly string[] {
+  const own = factOf(node, family, 'address');
+  const seen = (node.addresses ?? []).filter((address) => address.includes(':') === (family === 'ipv6'));
+  return [...new Set([...(own === undefined ? [] : [own]), ...seen])];
 }
 
 /** The values with which guards and variables are resolved. */

@@ -18,7 +18,7 @@ import {
 } from '@sluice/netfilter';
 import { loopback } from './destinations.ts';
 import { nftStateOf } from './nft-state.ts';
-import { factOf, type NodeOf, ReviewStopped, scopeOf } from '../bundle/node.ts';
+import { addressesOf, type NodeOf, ReviewStopped, scopeOf } from '../bundle/node.ts';
 import { rulesAt } from '../bundle/files.ts';
 import { toolAt } from '../bundle/tools.ts';
 import type { BundleView } from '../bundle/view.ts';
@@ -125,9 +125,9 @@ function resolvedFrom(
   }));
 }
 
-/** Host values outside of the node: its address in `node.yaml` and loopback stand in for those of its interfaces. */
+/** Host values outside of the node: the addresses that are known of it, and loopback. */
 export function hostOf(node: NodeOf, family: Family): HostValues {
-  const addresses = [factOf(node, family, 'address') ?? [], loopback[family]].flat();
+  const addresses = [...new Set([...addressesOf(node, family), loopback[family]])];
   const isOpen = (address: string): boolean =>
     node.profile.nodePortAddresses.some((cidr) => cidrContains(cidr, address));
   return { nodePortAddresses: addresses.filter(isOpen) };

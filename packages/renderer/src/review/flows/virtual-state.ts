@@ -9,7 +9,7 @@ import {
   type ResolvedVirtualFile,
   type VirtualTool,
 } from '@sluice/netfilter';
-import { factOf, type NodeOf, ReviewStopped, scopeOf } from '../bundle/node.ts';
+import { addressesOf, type NodeOf, ReviewStopped, scopeOf } from '../bundle/node.ts';
 import { toolAt } from '../bundle/tools.ts';
 import { virtualAt } from '../bundle/files.ts';
 import type { BundleView } from '../bundle/view.ts';
@@ -49,9 +49,8 @@ function resolvedAt(view: BundleView, node: NodeOf, family: Family, path: string
   return own;
 }
 
-/** Host values outside of the node: its address in `node.yaml` stands in for those of its interfaces. */
+/** Host values outside of the node: the addresses that are known of it. */
 function hostOf(node: NodeOf, family: Family): IpvsHost {
-  const address = factOf(node, family, 'address');
-  const own = address === undefined ? [] : [address];
+  const own = addressesOf(node, family);
   return ipvsHost(node.profile, { ipv4: family === 'ipv4' ? own : [], ipv6: family === 'ipv6' ? own : [] });
 }

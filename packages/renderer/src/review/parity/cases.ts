@@ -169,8 +169,8 @@ const notCovered = (why: string, what = 'the order of rules'): ObservedOutcome =
 
 /** Traces a packet through the program of a bundle, with the observed rules that stay. */
 export function desiredOutcome(program: NodeProgram, node: ObservedNode, packet: Packet): FlowOutcome {
-  const live = { tables: node.foreignSourceNat, notes: traceNotes(), outOf: node.interfaceTo };
-  const whole = { ...program, live };
+  const { foreignSourceNat: tables, interfaceTo } = node;
+  const whole = tables.isEmpty ? program : { ...program, live: { tables, notes: traceNotes(), outOf: interfaceTo } };
   return outcomeOf(whole, asSent(packet, whole), node.addresses);
 }
 

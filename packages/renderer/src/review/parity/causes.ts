@@ -14,6 +14,8 @@ export interface DifferingCase {
   readonly modes: { readonly observed: readonly Mode[]; readonly desired: Mode };
   readonly observed: FlowOutcome;
   readonly desired: FlowOutcome;
+  /** Of a node port: whether the packet goes to another address than that of the Node. */
+  readonly isOtherAddress: boolean;
   /** A rule of another program that decided. */
   readonly foreign: RuleHit | undefined;
 }
@@ -24,7 +26,7 @@ export type Aspect = 'frontend' | 'verdict' | 'endpoints' | 'shares' | 'affinity
 export interface Cause {
   readonly cause: ParityCause;
   readonly aspect: Aspect;
-  readonly code?: ModeDifference;
+  readonly code?: ModeDifference | 'DIFFERS_NODE_PORTS';
   readonly advice: string;
 }
 
@@ -66,13 +68,23 @@ export function aspectOf(observed: FlowOutcome, desired: FlowOutcome): Aspect {
   return reasons(observed) === reasons(desired) ? 'shares' : 'reject';
 }
 
-function modeDifference({ row, claim, node, modes, observed, desired }: DifferingCase): ModeDifference | undefined {
+function modeDifference(of: DifferingCase): Cause['code'] {
+  const { row, claim, node, modes, observed, desired } = of;
+  if (isOfNodePorts(of)) return 'DIFFERS_NODE_PORTS';
   for (const mode of modes.observed) {
     if (mode === modes.desired) continue;
     const code = differenceOf({ row, claim, node, outcomes: { [mode]: observed, [modes.desired]: desired } });
     if (code) return code;
   }
   return undefined;
+}
+
+/** By default mode nftables opens node ports on the address of the Node alone. */
+function isOfNodePorts({ isOtherAddress, modes, observed, desired }: DifferingCase): boolean {
+  const isPassed = ({ branches }: FlowOutcome): boolean => branches.every(({ verdict }) => verdict === 'pass');
+  const [closed, open] = modes.desired === 'nftables' ? [desired, observed] : [observed, desired];
+  const isBetween = modes.observed.includes('nftables') !== (modes.desired === 'nftables');
+  return isOtherAddress && isBetween && isPassed(closed) && !isPassed(open);
 }
 
 type Usual = Omit<Cause, 'aspect' | 'code'>;

@@ -23,6 +23,7 @@ import { type ConnectionCase, connectionCases } from './connections.ts';
 import { desiredOutcome, type Gap, ObservedTracer, packetOf } from './cases.ts';
 import { type DifferingCase, aspectOf } from './causes.ts';
 import { frontendsOf } from './frontends.ts';
+import { otherAddresses } from './node-addresses.ts';
 import { observedNode, type ObservedNode } from '../observed/node.ts';
 
 /** What a comparison in one family found. */
@@ -57,9 +58,10 @@ interface Subject {
 }
 
 /** Compares every frontend of either side from every class of sources, in one family. @throws ReviewStopped */
-export function compareFamily({ view, node, seen, family, modes }: Subject): FamilyComparison {
-  const own = factOf(node, family, 'address');
+export function compareFamily({ view, node: { name, file, profile }, seen, family, modes }: Subject): FamilyComparison {
+  const own = factOf({ name, file, profile }, family, 'address');
   const observed = observedNode(seen, family, own === undefined ? [] : [own]);
+  const node: NodeOf = { name, file, profile, addresses: observed.addresses };
   const claims = claimsIn(view, node.file.profile, family);
   const destinations = frontendsOf(view, node.file.profile, seen, observed);
   const programs = new DesiredPrograms(view, node, family);
@@ -70,12 +72,28 @@ export function compareFamily({ view, node, seen, family, modes }: Subject): Fam
   const counts = new Map<string, { all: number; differing: Map<string, number> }>();
   const sources = new Set<string>();
   let cases = 0;
-  for (const destination of destinations) {
-    const address = addressOf(destination, family, own);
-    if (address === undefined) continue;
+  const plainSources = sourcesOf(view, node, family, []).filter(({ network }) => network === undefined);
+  const outside = plainSources.find((source) => source.class === 'outside');
+  /** In words that are equal for addresses which rules treat alike. */
+  const treatmentAt = (destination: Destination, address: string): string => {
+    if (!outside) return '';
+    const packet = packetOf(outside, { ...destination, family, destination: address }, observed);
+    const seenAt = tracer.trace(packet);
+    const wanted = desiredOutcome(programs.of(destination, address), observed, packet);
+    return `${seenAt.kind === 'traced' ? seenAt.outcome.key : seenAt.kind} ${wanted.key}`;
+  };
+  const others = otherAddresses(observed, own, (address) =>
+    destinations
+      .filter(({ kind }) => kind === 'node-port')
+      .slice(0, samplesMax)
+      .map((sample) => treatmentAt(sample, address))
+      .join('\n'),
+  );
+  const compareAt = (destination: Destination, address: string): void => {
     const claim = claims.get(placeOf(destination));
     const program = programs.of(destination, address);
     const to = { family, destination: address, port: destination.port, protocol: destination.protocol };
+    const isOtherAddress = destination.kind === 'node-port' && address !== own;
     const toCase = (source: FlowSource): void => {
       if (!mayStart(source, homes, node.name)) return;
       const packet = packetOf(source, to, observed);
@@ -97,15 +115,24 @@ export function compareFamily({ view, node, seen, family, modes }: Subject): Fam
       const aspect = aspectOf(found.outcome, desired);
       count.differing.set(aspect, (count.differing.get(aspect) ?? 0) + 1);
       const foreign = foreignOf(observed, packet);
-      differing.push({ row, claim, node, modes, observed: found.outcome, desired, foreign });
+      differing.push({ row, claim, node, modes, isOtherAddress, observed: found.outcome, desired, foreign });
     };
-    forEachSource(view, node, family, program, tracer, destination, address, toCase);
+    if (isOtherAddress) for (const source of plainSources) toCase(source);
+    else forEachSource(view, node, family, program, tracer, destination, address, toCase);
+  };
+  for (const destination of destinations) {
+    const address = addressOf(destination, family, own);
+    if (address !== undefined) compareAt(destination, address);
+    if (destination.kind === 'node-port') for (const other of others) compareAt(destination, other);
   }
   const { cases: connections, gaps: gapsOfConnections } = connectionCases(view, node, observed, seen);
   for (const gap of gapsOfConnections) addGap(gaps, gap);
   cases += connections.length + gapsOfConnections.length;
   return { frontends: destinations.length, sources, cases, differing, gaps, counts, connections };
 }
+
+/** Node ports by which addresses of the node are told apart, where it has many. */
+const samplesMax = 3;
 
 /** Traces from each class of sources once: rules that packets meet on the way may divide them further. */
 function forEachSource(
@@ -209,7 +236,8 @@ const mayStart = (
  * elsewhere when it comes again; and a rule that accepts what no later one drops does nothing.
  */
 function visible({ branches, affinity, ...rest }: FlowOutcome): FlowOutcome {
-  const isSeen = affinity !== undefined && (new Set(branches.map(({ to }) => to)).size > 1 || affinity.includes(' to '));
+  const isSeen =
+    affinity !== undefined && (new Set(branches.map(({ to }) => to)).size > 1 || affinity.includes(' to '));
   return {
     ...rest,
     branches: branches.map((branch) => (branch.verdict === 'accept' ? { ...branch, verdict: 'pass' } : branch)),

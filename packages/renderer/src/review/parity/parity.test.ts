@@ -4,6 +4,7 @@ import { printParity } from '../../emit/parity/print.ts';
 import { bundleOf } from '../example.fixture.ts';
 import { observe, type SavedFiles, savedFiles } from './observed.fixture.ts';
 import { parityOf } from './parity.ts';
+import { newSince } from './since.ts';
 
 const examples = [
   '01-cluster-ip',
@@ -144,6 +145,43 @@ test('node ports on localhost are dropped without route_localnet', () => {
   }
 });
 
+const withAddresses =
+  (...addresses: readonly string[]) =>
+  (saved: SavedFiles): void => {
+    const lines = addresses.map((one, at) => `${at + 2}: dev${at}: <UP>\n    inet ${one}/24 scope global dev${at}\n`);
+    saved.set('ip-addr.txt', lines.join(''));
+  };
+
+test('node ports are compared at the other addresses of a node, too', () => {
+  const usual = compared('02-node-port');
+  const report = compared('02-node-port', withAddresses('10.244.1.1', '169.254.20.10'));
+  expect(report).toMatchObject({ result: 'equivalent', differences: [] });
+  expect(report.coverage.cases).toBeGreaterThan(usual.coverage.cases);
+  const drop = '-A INPUT -d 10.244.1.1/32 -p tcp -j DROP';
+  const { differences } = compared('02-node-port', (saved) => {
+    withAddresses('10.244.1.1')(saved);
+    saved.set(
+      'iptables-legacy-save.txt',
+      `*mangle\n:PREROUTING ACCEPT\n${drop.replace('INPUT', 'PREROUTING')}\nCOMMIT\n`,
+    );
+  });
+  expect(differences.length).toBeGreaterThan(0);
+  for (const { frontend, cause, packet } of differences) {
+    expect({ frontend, cause }).toMatchObject({
+      frontend: expect.stringMatching(/^node port /),
+      cause: 'foreign-rule',
+    });
+    expect(packet.to).toBe('10.244.1.1');
+  }
+});
+
+test('of many addresses of a node the first of each that is treated alike is tried', () => {
+  const many = Array.from({ length: 40 }, (_, n) => `10.9.${n}.1`);
+  const casesWith = (...addresses: readonly string[]): number =>
+    compared('02-node-port', withAddresses(...addresses)).coverage.cases;
+  expect(casesWith(...many)).toBe(casesWith('10.9.0.1'));
+});
+
 test('a rule that is not understood makes the result incomplete, with its place', () => {
   const rule = '-A FORWARD -m u32 --u32 0x0 -j DROP';
   const { coverage, result } = compared('01-cluster-ip', edit('-A FORWARD', `${rule}\n-A FORWARD`));
@@ -184,6 +222,35 @@ test('ids of differences are those of the run before', () => {
     ).differences.map(({ id }) => id);
   expect(ids()).toEqual(ids());
   expect(new Set(ids()).size).toBe(ids().length);
+});
+
+test('with a bundle before a change only what the change makes different is left', () => {
+  const files = bundleOf('01-cluster-ip');
+  const saved = savedFiles(files, node);
+  edit('-A FORWARD', '-A FORWARD -d 10.244.2.5/32 -p udp -j DROP\n-A FORWARD')(saved);
+  edit('-d 10.96.0.10/32', '-d 10.96.0.77/32')(saved);
+  const changed = new Map(
+    [...files].map(([path, text]) => [path, text.replaceAll('10.244.1.5', '10.244.1.55')] as const),
+  );
+  const reportOf = (bundle: typeof files): ParityReport => {
+    const report = parityOf(bundle, observe(node, saved), node);
+    if (!('result' in report)) throw new Error(report[0]?.message);
+    return report;
+  };
+  const [before, after] = [reportOf(files), reportOf(changed)];
+  const { differences, base, result } = newSince(before, after);
+  expect(before.differences.map(({ frontend }) => frontend)).toContain('10.96.0.77:80/tcp');
+  expect(base).toEqual({ version: before.version, known: after.differences.length - differences.length });
+  expect(base?.known).toBeGreaterThan(0);
+  expect(result).toBe('different');
+  expect(new Set(differences.map(({ frontend }) => frontend))).toEqual(new Set(['10.96.0.10:80/tcp']));
+  expect(newSince(after, after)).toMatchObject({ result: 'equivalent', differences: [] });
+});
+
+test('each node has a run of its own in SARIF', () => {
+  const of = { report: compared('01-cluster-ip'), observed: 'seen.json', fileOf: () => undefined, version: '1.2.3' };
+  const { runs } = JSON.parse(printParity(of, 'sarif')) as { runs: [{ automationDetails: { id: string } }] };
+  expect(runs[0].automationDetails.id).toBe(`parity/${node}/`);
 });
 
 test('source NAT of other programs stays on both sides', () => {

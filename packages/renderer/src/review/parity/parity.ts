@@ -136,8 +136,11 @@ function connectionDifference(
   ];
 }
 
-const sourceText = ({ row: { source } }: DifferingCase): string =>
-  source.network === undefined ? source.class : `${source.class} ${source.network}`;
+/** `outside 203.0.113.0/24`; of a node port at another address of the node, `outside to 10.244.1.1`. */
+function sourceText({ row: { source, destination, packet }, isOtherAddress }: DifferingCase): string {
+  const from = source.network === undefined ? source.class : `${source.class} ${source.network}`;
+  return destination.kind === 'node-port' && isOtherAddress ? `${from} to ${packet.destination}` : from;
+}
 
 function differenceOf(of: DifferingCase, counts: FamilyComparison['counts']): ParityDifference {
   const { row, claim, observed, desired, foreign } = of;
