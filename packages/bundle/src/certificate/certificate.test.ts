@@ -79,6 +79,7 @@ describe('a certificate', () => {
   test.each<[string, ParityReport, readonly string[], string]>([
     ['of saved outputs', { ...equivalent, bootId: undefined as unknown as string }, [], 'saved outputs'],
     ['with a gap that matters', { ...equivalent, coverage: { ...equivalent.coverage, notCovered: [gap] } }, [], 'u32'],
+    ['of a change alone', { ...equivalent, base: { version: '0'.repeat(16), known: 1 } }, [], 'without --base'],
     ['with an exception that is no difference', equivalent, ['9'.repeat(16)], 'has no difference 9999999999999999'],
   ])('is not made of a report %s', (_title, report, accepted, why) => {
     expect(makeCertificate(report, { ...terms, accepted })).toContain(why);

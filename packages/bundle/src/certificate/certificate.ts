@@ -67,6 +67,7 @@ export function makeCertificate(report: ParityReport, terms: CertificateTerms): 
   const { node, bootId, observedDigest: observed, version, coverage } = report;
   const { accepted, by, nowMs, seconds } = terms;
   if (bootId === undefined) return 'it is about saved outputs: only what a node observed of itself can be certified';
+  if (report.base) return 'it leaves out differences that another bundle has, too: compare without --base';
   const gap = coverage.notCovered.find(({ matters }) => matters);
   if (gap) return `it is incomplete: ${gap.what} was not compared, because ${gap.why}`;
   const differences = report.differences.filter(({ cause }) => cause !== 'mode');

@@ -66,6 +66,7 @@ const report = shape({
   observedDigest: hex(64),
   version: hex(16),
   modes: shape({ observed: list(isText), desired: isText }),
+  base: optional(shape({ version: hex(16), known: isCount })),
   result: one('equivalent', 'different', 'incomplete'),
   coverage: shape({
     frontends: isCount,

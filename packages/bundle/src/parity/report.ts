@@ -14,10 +14,20 @@ export interface ParityReport {
   readonly version: string;
   /** Modes of both sides: `iptables`, `ipvs`, `nftables`; observed ones are those whose rules or servers translate packets. */
   readonly modes: { readonly observed: readonly string[]; readonly desired: string };
+  /** Absent: all differences are here. */
+  readonly base?: ParityBase;
   readonly result: ParityResult;
   readonly coverage: ParityCoverage;
   /** In the order of frontends; each id once. */
   readonly differences: readonly ParityDifference[];
+}
+
+/** Another bundle, whose own differences from the node are left out: a review of a change looks at what the change makes different. */
+export interface ParityBase {
+  /** Of the node's part of that bundle, 16 hex digits. */
+  readonly version: string;
+  /** Differences that both bundles have, and which are not here. */
+  readonly known: number;
 }
 
 /**

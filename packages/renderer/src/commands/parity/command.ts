@@ -10,7 +10,7 @@ export function addParity(program: Command): void {
     [
       'ssh node-a sluiced observe -o - > node-a.json && sluice parity node-a.json rendered --node node-a',
       'sluice parity node-a.json main:rendered --node node-a -o json > parity.json',
-      'sluice parity observed/node-a.json rendered -o sarif > parity.sarif     # in a pull request',
+      'sluice parity observed/node-a.json rendered --base main:rendered -o sarif > parity.sarif     # in a pull request',
     ],
     'Exit codes: 0 equivalent; 1 a difference; 2 not everything was compared, or a file cannot be read.',
   )
@@ -23,6 +23,7 @@ export function addParity(program: Command): void {
     .argument('<OBSERVED>', 'a file of `sluiced observe`')
     .argument('[DIR]', 'a bundle directory, or a Git revision of one', 'rendered')
     .option('--node <NAME>', 'the node in the bundle; default: the node that was observed', notEmpty)
+    .option('--base <DIR>', 'leave out differences that this bundle has, too: those of a change remain', notEmpty)
     .addOption(outputOption('sarif', 'junit'))
     .action(run(async (options, observed, dir) => (await import('./parity.ts')).parityCommand(observed, dir, options)));
 }

@@ -1,7 +1,9 @@
 import type { BundleFiles, Observation } from '@sluice/bundle';
+import type { Problem } from '@sluice/netfilter';
 import { type ParityFormat, printParity } from '../../emit/parity/print.ts';
 import { exitCodes } from '../../exit.ts';
 import { parityOf } from '../../review/parity/parity.ts';
+import { newSince } from '../../review/parity/since.ts';
 import { version } from '../../version.ts';
 import { bundleAt } from '../bundle/bundle-at.ts';
 import { Stopped } from '../failure/failure.ts';
@@ -12,6 +14,8 @@ import { print, progress } from '../output/progress.ts';
 export interface ParityOptions {
   readonly node?: string;
   readonly output: ParityFormat;
+  /** Another bundle, whose own differences are left out. */
+  readonly base?: string;
 }
 
 /** `sluice parity`: compares an observed node with a bundle. */
@@ -22,14 +26,22 @@ export function parityCommand(path: string, dir: string, options: ParityOptions)
   progress(`reading ${dir}`);
   const files = bundleAt(dir);
   progress('tracing packets');
-  const report = parityOf(files, seen, node, placesIn(path, text));
-  if (!('result' in report)) {
-    reportProblems(report);
-    return exitCodes.problem;
+  const whole = parityOf(files, seen, node, placesIn(path, text));
+  if (!('result' in whole)) return refused(whole);
+  let report = whole;
+  if (options.base !== undefined) {
+    const before = parityOf(bundleAt(options.base), seen, node);
+    if (!('result' in before)) return refused(before);
+    report = newSince(before, whole);
   }
   const fileOf = serviceFiles(files, dir);
   print(printParity({ report, observed: path, fileOf, version }, options.output));
   return exitOf[report.result];
+}
+
+function refused(problems: readonly Problem[]): number {
+  reportProblems(problems);
+  return exitCodes.problem;
 }
 
 const exitOf = {

@@ -54,5 +54,6 @@ export function paritySarif({ report, observed, fileOf, version }: PrintedParity
     rules,
     results: all.slice(0, sarifResultsMax).map(sarifResult),
     left: { count, text },
+    id: `parity/${report.node}/`,
   });
 }

@@ -13,6 +13,7 @@ export function parityText({ report }: PrintedParity): string {
     ...coverage.notCovered.map(gapText),
     differences.length + coverage.notCovered.length === 0 ? '' : '\n',
     `${resultText(report)}\n`,
+    report.base ? `left out: ${report.base.known} differences that version ${report.base.version} has, too\n` : '',
     `compared: ${coverage.frontends} frontends, ${coverage.sources} classes of sources, ${coverage.cases} cases; observed ${modesText(report)}, version ${report.version}\n`,
   ].join('');
 }
