@@ -22,6 +22,7 @@ import { inboxBench } from './inbox.ts';
 import { kernelBench } from './kernel.ts';
 import { nftablesBench } from './nftables.ts';
 import { nodeBench } from './node.ts';
+import { observedBench } from './observed.ts';
 import { executablesBench } from './executables.ts';
 import { trafficBench } from './traffic.ts';
 import { watchBench } from './watch.ts';
@@ -177,6 +178,7 @@ const parts: Readonly<Record<string, () => void | Promise<void>>> = {
   yaml: () => readYaml(large),
   archive: () => archiveBench(10_000, rounds),
   review: () => review(sluice, scratch, rounds),
+  observed: () => observedBench(sluice, join(root, 'bin/sluiced'), scratch, rounds),
   report: () => reportBench(sluice, scratch, rounds),
   questions: () => questions(sluice, scratch, rounds),
   endpoint: () => [1000, 10_000].forEach(oneEndpoint),
