@@ -7,6 +7,7 @@ import { until } from '../netns/until.ts';
 import type { KubeItem } from './api-server.ts';
 import { nodeName, nodes } from './clusters.ts';
 import { kubeconfig, ownConfig, serverPort, syncTimeoutMs } from './kube-proxy-node.ts';
+import { plainService } from './plain-service.ts';
 import type { ParityPrograms } from './programs.ts';
 import { Renderer } from './sluice-node.ts';
 
@@ -15,43 +16,17 @@ export type SluiceMode = 'iptables' | 'nftables';
 export type ProxyMode = 'iptables' | 'ipvs' | 'nftables';
 export type Store = 'nft' | 'legacy';
 
-/** A Service of the clients of `netns/clients.ts`, and its slices: pod n has 10.244.0.(n + 1) and fd00:10::n. */
-function serviceOf(name: string, clusterIPs: readonly [string, string], pods: readonly number[]): readonly KubeItem[] {
-  const service = {
-    apiVersion: 'v1',
-    kind: 'Service',
-    metadata: { name, namespace: 'shop' },
-    spec: {
-      type: 'ClusterIP',
-      clusterIP: clusterIPs[0],
-      clusterIPs,
-      ipFamilies: ['IPv4', 'IPv6'],
-      ipFamilyPolicy: 'RequireDualStack',
-      ports: [{ name: 'http', protocol: 'TCP', port: 80, targetPort: 8080 }],
-      sessionAffinity: 'None',
-      internalTrafficPolicy: 'Cluster',
-    },
-    status: { loadBalancer: {} },
-  };
-  const slices = (['IPv4', 'IPv6'] as const).map((addressType) => ({
-    apiVersion: 'discovery.k8s.io/v1',
-    kind: 'EndpointSlice',
-    metadata: {
-      name: `${name}-${addressType.toLowerCase()}`,
-      namespace: 'shop',
-      labels: { 'kubernetes.io/service-name': name },
-    },
-    addressType,
-    ports: [{ name: 'http', protocol: 'TCP', port: 8080 }],
-    endpoints: pods.map((n) => ({
-      addresses: [addressType === 'IPv4' ? `10.244.0.${n + 1}` : `fd00:10::${n}`],
-      conditions: { ready: true, serving: true, terminating: false },
-      nodeName,
-      zone: 'zone-0',
-    })),
-  }));
-  return [service, ...slices];
-}
+/** A Service of the clients of `netns/clients.ts`: pod n has 10.244.0.(n + 1) and fd00:10::n. */
+const serviceOf = (name: string, clusterIPs: readonly [string, string], pods: readonly number[]): readonly KubeItem[] =>
+  plainService({
+    namespace: 'shop',
+    name,
+    clusterIPs,
+    port: { name: 'http', port: 80, targetPort: 8080 },
+    endpoints: { IPv4: pods.map((n) => `10.244.0.${n + 1}`), IPv6: pods.map((n) => `fd00:10::${n}`) },
+    nodeName,
+    zone: 'zone-0',
+  });
 
 const shop: readonly KubeItem[] = [
   ...nodes,

@@ -1,4 +1,5 @@
 import type { KubeItem } from './api-server.ts';
+import { plainService } from './plain-service.ts';
 
 /** A Service that marks the end of a change: its addresses are new in each state of a cluster, and are written once all earlier ones are. */
 
@@ -6,41 +7,16 @@ const isIn = (text: string, address: string): boolean =>
   new RegExp(`${address.replaceAll('.', '\\.')}(?![0-9a-f])`).test(text);
 
 /** The Service and its slices in a state of the cluster. @param count of states so far */
-export function fenceOf(count: number): readonly KubeItem[] {
-  const clusterIPs = [`10.96.1.${count % 250}`, `fd00:10:96::1:${count}`];
-  const service = {
-    apiVersion: 'v1',
-    kind: 'Service',
-    metadata: { name: 'fence', namespace: 'fence' },
-    spec: {
-      type: 'ClusterIP',
-      clusterIP: clusterIPs[0],
-      clusterIPs,
-      ipFamilies: ['IPv4', 'IPv6'],
-      ipFamilyPolicy: 'RequireDualStack',
-      ports: [{ name: 'p', protocol: 'TCP', port: 9, targetPort: 9 }],
-      sessionAffinity: 'None',
-      internalTrafficPolicy: 'Cluster',
-    },
-    status: { loadBalancer: {} },
-  };
-  const slices = [`10.244.2.${count % 250}`, `fd00:10:244:2::1:${count}`].map((address, index) => ({
-    apiVersion: 'discovery.k8s.io/v1',
-    kind: 'EndpointSlice',
-    metadata: { name: `fence-${index}`, namespace: 'fence', labels: { 'kubernetes.io/service-name': 'fence' } },
-    addressType: index === 0 ? 'IPv4' : 'IPv6',
-    ports: [{ name: 'p', protocol: 'TCP', port: 9 }],
-    endpoints: [
-      {
-        addresses: [address],
-        conditions: { ready: true, serving: true, terminating: false },
-        nodeName: 'node-2',
-        zone: 'zone-1',
-      },
-    ],
-  }));
-  return [service, ...slices];
-}
+export const fenceOf = (count: number): readonly KubeItem[] =>
+  plainService({
+    namespace: 'fence',
+    name: 'fence',
+    clusterIPs: [`10.96.1.${count % 250}`, `fd00:10:96::1:${count}`],
+    port: { name: 'p', port: 9, targetPort: 9 },
+    endpoints: { IPv4: [`10.244.2.${count % 250}`], IPv6: [`fd00:10:244:2::1:${count}`] },
+    nodeName: 'node-2',
+    zone: 'zone-1',
+  });
 
 /** The addresses of the fence of a state that rules of both families do not have. */
 export const absentOfFence = (count: number, rules: string): readonly string[] =>
