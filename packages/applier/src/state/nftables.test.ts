@@ -102,6 +102,19 @@ test('a journal has schema 3 as long as a kept generation is in mode nftables: t
   expect(peek(directory)?.schema).toBe(2);
 });
 
+test('a journal has schema 3 as long as kube-proxy is kept away: the first sluiced refuses it by that number', async () => {
+  const journal = open();
+  await confirm(journal, 'aaaa', none);
+  const hold = { kind: 'unit', unit: 'kube-proxy.service' } as const;
+  const adoption = { goal: 'kube-proxy', hold, isStored: true } as const;
+  await journal.keepAdoption(adoption);
+  expect(peek(directory)?.schema).toBe(3);
+  expect(open().adoption).toEqual(adoption);
+  await open().forget();
+  expect(peek(directory)).toMatchObject({ schema: 2 });
+  expect(peek(directory)).not.toHaveProperty('adoption');
+});
+
 test('keeps which Service a frontend is of, what a generation lacks and what is quarantined', async () => {
   const services = new Map([
     ['shop/cart', ['frontend :: . udp . 30080', 'health 32090']],

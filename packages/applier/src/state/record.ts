@@ -55,7 +55,7 @@ const hold = v.variant('kind', [
   v.strictObject({ kind: v.literal('operator') }),
 ]);
 const recordForm = v.strictObject({
-  /** 3 where a generation is in mode nftables, which the first sluiced does not know: it then refuses the state directory. */
+  /** 3 where a generation is in mode nftables, or kube-proxy was moved, which the first sluiced does not know: it then refuses the state directory. */
   schema: v.picklist([2, 3]),
   node: v.string(),
   /** The rule store of the rules; `sluiced backend` moves them. */
@@ -134,7 +134,7 @@ export function readRecord(text: string, path: string): NodeRecord {
 /** The record with the least schema that can hold it. Without a generation of mode nftables, what only that mode has is of no use. */
 export function withSchema(record: NodeRecord): NodeRecord {
   const isNft = generationsOf(record).some(({ mode }) => mode === 'nftables');
-  if (isNft) return record.schema === 3 ? record : { ...record, schema: 3 };
+  if (isNft || record.adoption) return record.schema === 3 ? record : { ...record, schema: 3 };
   const { quarantinedServices, history, ...others } = record;
   const hasMore = quarantinedServices !== undefined || history.some(({ without }) => without !== undefined);
   if (!hasMore) return record.schema === 2 ? record : { ...record, schema: 2 };
