@@ -207,6 +207,49 @@ describe('a node with kube-proxy in mode iptables', () => {
     expect(await moved.text()).toBe(before);
   });
 
+  test.each([
+    ['of both families', { ipv4: 'aaaa', ipv6: 'bbbb' }],
+    ['of the other family', { ipv6: 'bbbb' }],
+  ])(
+    'rules %s that an earlier kube-proxy left elsewhere are none that it wrote, in a second undo either',
+    async (_, left) => {
+      const before = await moved.text();
+      await moved.move('iptables');
+      for (const isFirst of [true, false]) {
+        const { parts, journal, any } = await moved.process();
+        // It runs, and reaches no API server.
+        const release = async (): Promise<undefined> => void (moved.scene.kubeProxies = [4711]);
+        const ending = await undo({
+          ...parts,
+          journal,
+          kubeProxy: { ...parts.kubeProxy, release },
+          rulesElsewhere: async () => left,
+          cleanUp: () => any.cleanup(true),
+          // The first undo ends by a crash.
+          rollBackTo: (target) => (isFirst ? Promise.reject(new Error('crash')) : any.rollBackTo(target)),
+        }).catch(() => undefined);
+        expect(ending?.kind).toBe(isFirst ? undefined : 'old-rules');
+        expect(await moved.serves()).toBe(true);
+      }
+      expect(await moved.text()).toBe(before);
+    },
+  );
+
+  test('rules that kube-proxy has changed elsewhere are its own', async () => {
+    await moved.move('iptables');
+    const { parts, journal, any } = await moved.process();
+    let looks = 0;
+    const ending = await undo({
+      ...parts,
+      journal,
+      kubeProxy: { ...parts.kubeProxy, release: async () => void (moved.scene.kubeProxies = [4711]) },
+      rulesElsewhere: async () => ({ ipv4: looks++ < 3 ? 'aaaa' : 'cccc' }),
+      cleanUp: () => any.cleanup(true),
+      rollBackTo: (target) => any.rollBackTo(target),
+    });
+    expect({ ending, looks }).toMatchObject({ ending: { kind: 'undone' }, looks: 4 });
+  });
+
   test('layout flat, which has the names of kube-proxy, does not go in front of it', async () => {
     const before = await moved.text();
     moved.scene.layout = 'flat';

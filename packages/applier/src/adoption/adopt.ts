@@ -1,5 +1,5 @@
 import type { BundleFiles } from '@sluice/bundle';
-import type { Hold, KubeProxy } from '../ports/adoption.ts';
+import type { Hold, KubeProxy, RulesElsewhere } from '../ports/adoption.ts';
 import type { Family } from '@sluice/netfilter';
 import type { Journal } from '../ports/journal.ts';
 import { type Outcome, partialOf } from '../ports/outcome.ts';
@@ -24,8 +24,8 @@ export interface AdoptionParts {
   readonly families: readonly Family[];
   /** Removes the tables of a kube-proxy in mode nftables. @returns their number */
   readonly removeTables: () => Promise<number>;
-  /** Whether a kube-proxy has written its rules into the other rule store. */
-  readonly hasRulesElsewhere: () => Promise<boolean>;
+  /** What a kube-proxy has written elsewhere than into Sluice's rule store. */
+  readonly rulesElsewhere: () => Promise<RulesElsewhere>;
   /** Says what is done now, for people. */
   readonly say: (what: string) => void;
   /** How long kube-proxy may take to stop or to write its rules, and connections of IPVS to end. */

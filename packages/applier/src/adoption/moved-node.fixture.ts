@@ -166,7 +166,7 @@ export class MovedNode {
           }),
       },
       removeTables: async () => 0,
-      hasRulesElsewhere: async () => false,
+      rulesElsewhere: async () => ({}),
       say: () => undefined,
       waitMs: 1_000,
     };

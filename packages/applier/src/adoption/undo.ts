@@ -1,4 +1,7 @@
+import type { Family } from '@sluice/netfilter';
+import type { Adoption, RulesElsewhere } from '../ports/adoption.ts';
 import type { Generation } from '../ports/journal.ts';
+import { familyNames } from '../ports/node-state.ts';
 import type { Outcome } from '../ports/outcome.ts';
 import { type AdoptionParts, pauseMs } from './adopt.ts';
 import { hasWritten } from './proxy-rules.ts';
@@ -29,14 +32,17 @@ export async function undo(parts: UndoParts): Promise<UndoEnding> {
   const before = await journal.generation(0);
   if (!adoption) {
     // kube-proxy was not touched by a move. Its rules stand beneath, or there are none: it may have been replaced in another way, or never run.
-    const mayGo = (journal.active?.number ?? 0) === 0 || (await untilWritten(before, parts));
+    const mayGo = (journal.active?.number ?? 0) === 0 || (await untilWritten(before, {}, parts));
     return mayGo ? { kind: 'undone', steps: await parts.cleanUp() } : { kind: 'waits' };
   }
-  await journal.keepAdoption({ ...adoption, goal: 'kube-proxy' });
+  const leftovers = await leftoversOf(adoption, parts);
+  await journal.keepAdoption({ ...adoption, goal: 'kube-proxy', leftovers });
   const why = await kubeProxy.release(adoption.hold);
   if (why !== undefined) say(`kube-proxy did not start: ${why}`);
   say('kube-proxy may run again; Sluice serves until it has written its rules');
-  if (await untilWritten(before, parts)) return { kind: 'undone', steps: await parts.cleanUp() };
+  if (Object.keys(leftovers).length > 0)
+    say('rules that an earlier kube-proxy left elsewhere do not count, as long as they are the same');
+  if (await untilWritten(before, leftovers, parts)) return { kind: 'undone', steps: await parts.cleanUp() };
   if (!adoption.isStored || !before) return { kind: 'waits' };
   say('kube-proxy has not written its rules in time: those of generation 0 come back');
   const outcome = await parts.rollBackTo(before);
@@ -45,20 +51,33 @@ export async function undo(parts: UndoParts): Promise<UndoEnding> {
   return { kind: 'old-rules', outcome };
 }
 
+/** What an earlier kube-proxy left elsewhere: rules from before the first call of an undo, where none ran. */
+async function leftoversOf(adoption: Adoption, { kubeProxy, rulesElsewhere }: UndoParts): Promise<RulesElsewhere> {
+  if (adoption.goal === 'kube-proxy') return adoption.leftovers ?? {};
+  return kubeProxy.running().length > 0 ? {} : rulesElsewhere();
+}
+
 /**
  * Waits until a kube-proxy that runs has written the rules of each family that it served before.
  * @param before generation 0
+ * @param leftovers rules elsewhere that do not show it
  */
-async function untilWritten(before: Generation | undefined, parts: UndoParts): Promise<boolean> {
-  const { kernel, clock, kubeProxy, families, waitMs, hasRulesElsewhere } = parts;
+async function untilWritten(
+  before: Generation | undefined,
+  leftovers: RulesElsewhere,
+  parts: UndoParts,
+): Promise<boolean> {
+  const { kernel, clock, kubeProxy, families, waitMs, rulesElsewhere } = parts;
   const end = clock.bootMs() + waitMs;
   const served = families.filter((family) => before?.state.families[family]?.nat.chains.has('KUBE-SERVICES'));
   const isThere = async (): Promise<boolean> => {
     if (kubeProxy.running().length === 0) return false;
-    if ((await kernel.proxyTraces()).nftables || (await hasRulesElsewhere())) return true;
+    const elsewhere = await rulesElsewhere();
     const observed = await kernel.observe(families);
-    const wanted = served.length > 0 ? served : families.slice(0, 1);
-    return wanted.every((family) => hasWritten(observed, family));
+    const isWritten = (family: Family): boolean =>
+      hasWritten(observed, family) || (elsewhere[family] ?? leftovers[family]) !== leftovers[family];
+    // Generation 0 has nothing of a kube-proxy in mode nftables: which families that served is not known.
+    return served.length > 0 ? served.every(isWritten) : familyNames.some(isWritten);
   };
   for (;;) {
     if (await isThere()) {

@@ -96,6 +96,9 @@ async function unnamedTools(family: Family, backend: RuleStore, run: Run): Promi
   return paths && (await backendOf(paths.iptables, run)) === backend ? paths : undefined;
 }
 
+/** The path of `iptables-nft-save` and its like, or undefined. */
+export const savePath = (family: Family, backend: RuleStore): string | undefined => toolPaths(family, backend)?.save;
+
 function pathsOf(name: string): Paths | undefined {
   const [iptables, save, restore] = [findTool(name), findTool(`${name}-save`), findTool(`${name}-restore`)];
   return iptables && save && restore ? { iptables, save, restore } : undefined;
@@ -168,16 +171,6 @@ export async function useOf(backend: RuleStore, run: Run, isOurs = false): Promi
   return { rules, isKubelets, hasSluice, hasKubeProxy };
 }
 
-/** Whether a kube-proxy in mode iptables or ipvs has written its rules into a store, in any family: see `hasWritten`. */
-export async function hasProxyRules(backend: RuleStore, run: Run): Promise<boolean> {
-  for (const family of ['ipv4', 'ipv6'] as const) {
-    const paths = toolPaths(family, backend);
-    if (paths && proxyRules.test((await run({ file: paths.save, args: ['-t', 'nat'] })).stdout)) return true;
-  }
-  return false;
-}
-
-const proxyRules = /^-A KUBE-SERVICES .* -j KUBE-NODE(?:PORTS|-PORT)$/m;
 const ofOthers = /^-A (?!SLU(?:ICE)?-)(?!.* -[jg] SLU(?:ICE)?-).*$/gm;
 const besideUs = /^-A (?!(?:SLU|SLUICE|KUBE)-)(?!.* -[jg] (?:SLU|SLUICE|KUBE)-).*$/gm;
 const kubelets = /^:(?:KUBE-IPTABLES-HINT|KUBE-KUBELET-CANARY) /m;

@@ -1,3 +1,5 @@
+import type { Family } from '@sluice/netfilter';
+
 /** How the kube-proxy of a node is stopped and kept from returning. */
 export type Hold =
   /** A unit of systemd. */
@@ -17,7 +19,12 @@ export interface Adoption {
   readonly hold: Hold;
   /** Generation 0 has kube-proxy's rules, because they are about to be removed. */
   readonly isStored: boolean;
+  /** What was elsewhere when kube-proxy was let back: it does not show that kube-proxy has written its rules. */
+  readonly leftovers?: RulesElsewhere | undefined;
 }
+
+/** By family a digest of what a kube-proxy has written elsewhere than into Sluice's rule store; without a family: nothing. */
+export type RulesElsewhere = { readonly [F in Family]?: string | undefined };
 
 /** The kube-proxy of this node. kube-proxy/kube-proxy.ts implements it. */
 export interface KubeProxy {

@@ -106,7 +106,7 @@ test('a journal has schema 3 as long as kube-proxy is kept away: the first sluic
   const journal = open();
   await confirm(journal, 'aaaa', none);
   const hold = { kind: 'unit', unit: 'kube-proxy.service' } as const;
-  const adoption = { goal: 'kube-proxy', hold, isStored: true } as const;
+  const adoption = { goal: 'kube-proxy', hold, isStored: true, leftovers: { ipv4: 'aaaa' } } as const;
   await journal.keepAdoption(adoption);
   expect(peek(directory)?.schema).toBe(3);
   expect(open().adoption).toEqual(adoption);

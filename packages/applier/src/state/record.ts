@@ -54,6 +54,12 @@ const hold = v.variant('kind', [
   v.strictObject({ kind: v.literal('manifest'), manifest: v.string() }),
   v.strictObject({ kind: v.literal('operator') }),
 ]);
+const adoption = v.strictObject({
+  goal: v.picklist(['sluice', 'kube-proxy']),
+  hold,
+  isStored: v.boolean(),
+  leftovers: v.optional(v.strictObject({ ipv4: v.optional(v.string()), ipv6: v.optional(v.string()) })),
+});
 const recordForm = v.strictObject({
   /** 3 where a generation is in mode nftables, or kube-proxy was moved, which the first sluiced does not know: it then refuses the state directory. */
   schema: v.picklist([2, 3]),
@@ -76,7 +82,7 @@ const recordForm = v.strictObject({
   /** The timeouts of IPVS before Sluice first set them, in seconds. */
   originalTimeouts: v.optional(v.strictObject({ tcp: v.number(), tcpFin: v.number(), udp: v.number() })),
   /** The move from kube-proxy. */
-  adoption: v.optional(v.strictObject({ goal: v.picklist(['sluice', 'kube-proxy']), hold, isStored: v.boolean() })),
+  adoption: v.optional(adoption),
   /** Draining real servers of mode ipvs. */
   draining: v.array(drain),
   history: v.array(entry),

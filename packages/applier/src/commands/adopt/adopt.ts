@@ -7,7 +7,8 @@ import { mustBeKnown, mustBeReadable } from '../../control/roll-back.ts';
 import { kubeProxyOf } from '../../kube-proxy/kube-proxy.ts';
 import { removeProxyTables } from '../../kernel/nft/proxy-tables.ts';
 import { runChildren } from '../../kernel/run.ts';
-import { detectTools, hasProxyRules, otherBackend } from '../../kernel/tools.ts';
+import { rulesElsewhere } from '../../kube-proxy/rules.ts';
+import { detectTools } from '../../kernel/tools.ts';
 import { familyNames } from '../../ports/node-state.ts';
 import { describe, exitCodes, type Outcome, ratingOf } from '../../ports/outcome.ts';
 import { accountOf, releaseOf } from '../../receipts/account.ts';
@@ -132,7 +133,7 @@ async function partsOf(
     kubeProxy: explained(kubeProxyOf(run)),
     families: familyNames.filter((family) => tools.families[family] !== undefined),
     removeTables: () => removeProxyTables(run),
-    hasRulesElsewhere: () => hasProxyRules(otherBackend(backend), run),
+    rulesElsewhere: () => rulesElsewhere(backend, run),
     say: (what) => print(`${config.node}: ${what}\n`),
     waitMs: options.wait * 1000,
   };
