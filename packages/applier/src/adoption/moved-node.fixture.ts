@@ -205,6 +205,6 @@ export class MovedNode {
 
 const mortalIpvs = (ipvs: IpvsKernel, countdown: Countdown): IpvsKernel => ({
   observe: (known) => ipvs.observe(known),
-  connections: () => ipvs.connections(),
+  connections: (of) => ipvs.connections(of),
   apply: (step) => countdown.through(() => ipvs.apply(step)),
 });

@@ -12,7 +12,7 @@ export interface IpvsWindow {
   readonly removedInMs: number;
   /** How long it was waited for connections to end, in milliseconds. */
   readonly waitedMs: number;
-  /** Connections that IPVS still forwarded then, idle ones too: they ended. */
+  /** Established connections that IPVS still forwarded then: they ended. */
   readonly ended: number;
 }
 
@@ -38,7 +38,7 @@ export async function announceWindow({ kernel, say, waitMs }: IpvsParts): Promis
   if (!standing) return;
   const count = await countConnections(standing, kernel);
   say(
-    `mode ipvs: IPVS forwards ${count} connections now. They go on until kube-proxy has stopped, and ${Math.round(waitMs / 1000)} s longer at most. This move was not run on a kernel with IPVS yet: move one node first`,
+    `mode ipvs: IPVS forwards ${count} established connections now. They go on until kube-proxy has stopped, and ${Math.round(waitMs / 1000)} s longer at most`,
   );
 }
 
@@ -55,7 +55,7 @@ export async function removeProxyIpvs(active: NodeState, parts: IpvsParts): Prom
   const left = await proxyIpvs(kernel);
   if (!ipvs || !left) return undefined;
   const { waitedMs, count } = await untilIdle(left, parts);
-  if (count > 0) say(`${count} connections that IPVS forwards are still open, and end now`);
+  if (count > 0) say(`${count} established connections that IPVS forwards are still open, and end now`);
   const start = clock.bootMs();
   const steps = planIpvs(await ipvs.observe(), emptyIpvs, ownedBy(left), [], {
     now: clock.now(),
@@ -69,7 +69,11 @@ export async function removeProxyIpvs(active: NodeState, parts: IpvsParts): Prom
   return { removedInMs, waitedMs, ended: count };
 }
 
-/** Waits until IPVS forwards no connection of these virtual servers. @returns how many there still are */
+/**
+ * Waits until IPVS forwards no established connection of these virtual servers. Others lose nothing: a client of UDP is served by Sluice with
+ * its next packet, and IPVS remembers an ended connection of TCP for two minutes.
+ * @returns how many there still are
+ */
 async function untilIdle(
   left: NodeIpvs,
   { kernel, clock, say, waitMs }: IpvsParts,
@@ -80,17 +84,19 @@ async function untilIdle(
     const waitedMs = Math.round(clock.bootMs() - start);
     if (count === 0 || waitedMs >= waitMs) return { waitedMs, count };
     if (isFirst)
-      say(`waits up to ${Math.round(waitMs / 1000)} s for the end of ${count} connections that IPVS forwards`);
+      say(
+        `waits up to ${Math.round(waitMs / 1000)} s for the end of ${count} established connections that IPVS forwards`,
+      );
     await clock.sleep(idlePauseMs);
   }
 }
 
-/** How many connections IPVS forwards to these virtual servers, idle ones too. */
+/** How many established connections IPVS forwards to these virtual servers. */
 async function countConnections(
   { virtualServers }: NodeIpvs,
   { ipvs }: Pick<Ports['kernel'], 'ipvs'>,
 ): Promise<number> {
-  const connections: Connections = (await ipvs?.connections()) ?? new Map();
+  const connections: Connections = (await ipvs?.connections('established')) ?? new Map();
   const counts = [...virtualServers.keys()].flatMap((key) => [...(connections.get(key)?.values() ?? [])]);
   return counts.reduce((sum, one) => sum + one, 0);
 }

@@ -8,8 +8,12 @@ export interface IpvsKernel {
    * @param known parts that need not be read
    */
   observe(known?: KnownIpvsParts): Promise<ObservedIpvs>;
-  /** The present connections of all real servers. */
-  connections(): Promise<Connections>;
+  /**
+   * The present connections of all real servers.
+   * @param of only connections of TCP and SCTP that are established, which IPVS calls active; not those of UDP, or that have ended and are
+   *   remembered for two minutes
+   */
+  connections(of?: 'established'): Promise<Connections>;
   /**
    * Applies a batch line by line.
    * @throws KernelError at a line that the kernel refuses; those before it are applied. A retry or rollback is planned from the state

@@ -47,8 +47,8 @@ export class LinuxIpvs implements IpvsKernel {
     return { ...servers, ...timeouts, ...sets, ...addresses };
   }
 
-  async connections(): Promise<Connections> {
-    return readConnections(await this.#ask('ipvsadm', ['-L', '-n']));
+  async connections(of?: 'established'): Promise<Connections> {
+    return readConnections(await this.#ask('ipvsadm', ['-L', '-n']), of);
   }
 
   async apply({ kind, text }: IpvsStep): Promise<void> {

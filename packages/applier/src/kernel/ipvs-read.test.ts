@@ -27,6 +27,7 @@ SCTP 10.9.0.3:2905 rr
       ['10.9.0.3:2905/SCTP', new Map()],
     ]),
   );
+  expect(readConnections(text, 'established').get('192.0.2.50:80/TCP')?.get('10.244.1.5:8080')).toBe(12);
 });
 
 test('ignores foreign sets, and the size of a grown hash', () => {

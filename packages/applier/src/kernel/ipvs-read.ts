@@ -12,15 +12,18 @@ export function readTimeouts(text: string): ObservedIpvs['timeouts'] {
 const virtualForm = /^(TCP|UDP|SCTP) +(\S+) /;
 const realForm = /^ +-> (\S+) +\S+ +\d+ +(\d+) +(\d+)/;
 
-/** The number of connections of each real server, active and inactive, from the output of `ipvsadm -L -n`. */
-export function readConnections(text: string): Connections {
+/**
+ * The number of connections of each real server from the output of `ipvsadm -L -n`: active and inactive ones.
+ * @param of only active ones
+ */
+export function readConnections(text: string, of?: 'established'): Connections {
   const all = new Map<string, Map<string, number>>();
   let current: Map<string, number> | undefined;
   for (const line of text.split('\n')) {
     const virtual = virtualForm.exec(line);
     const real = realForm.exec(line);
     if (virtual) all.set(`${virtual[2]}/${virtual[1]}`, (current = new Map()));
-    else if (real) current?.set(real[1] as string, Number(real[2]) + Number(real[3]));
+    else if (real) current?.set(real[1] as string, Number(real[2]) + (of ? 0 : Number(real[3])));
     else if (line.startsWith('FWM')) current = undefined;
   }
   return all;

@@ -24,7 +24,7 @@ type FakeSet = Omit<IpSet, 'entries'> & { entries: Set<string> };
  */
 export class FakeIpvs implements IpvsKernel {
   readonly taken: IpvsStep[] = [];
-  /** Connections for `connections`, which a test sets. */
+  /** Connections for `connections`, all of them established, which a test sets. */
   readonly open = new Map<string, Map<string, number>>();
   /** Fails this step (counting from 0) after this many of its lines. */
   failAt: { readonly step: number; readonly lines: number } | undefined;
