@@ -73,12 +73,12 @@ for (let round = 0; round < 2 * releases; round++) {
   bundle.change(some, (text) => text.replaceAll('goto n${count}', 'goto s${count}t600'));
   await put(ends);
   if (ends === 'rolled-back') {
-    const [off = Number.NaN] = await commits.since(entered('back'));
-    release.back.push(off - entered('back'));
+    const [off = Number.NaN] = await commits.since(entered('roll back'));
+    release.back.push(off - entered('roll back'));
     bundle.write(before);
   } else {
-    const [staged = Number.NaN, switched = Number.NaN] = await commits.since(entered('write'));
-    release.stage.push(staged - entered('write'));
+    const [staged = Number.NaN, switched = Number.NaN] = await commits.since(entered('stage'));
+    release.stage.push(staged - entered('stage'));
     release.switch.push(switched - staged);
     // The switch is renewed before the commit record.
     const [, committed = Number.NaN] = await commits.since(entered('finish'));

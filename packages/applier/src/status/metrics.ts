@@ -243,7 +243,7 @@ export class TransactionMetrics {
   #enter(name: string): void {
     const nowMs = this.#monotonicMs();
     if (this.#phase) this.#phases.observe({ phase: this.#phase.name }, (nowMs - this.#phase.sinceMs) / 1000);
-    this.#phase = name === 'end' ? undefined : { name, sinceMs: nowMs };
+    this.#phase = name === 'end' ? undefined : { name: phaseLabels[name] ?? name, sinceMs: nowMs };
   }
 
   /** Why the kernel refuses endpoint updates, once it has done so for long; undefined otherwise. */
@@ -252,3 +252,6 @@ export class TransactionMetrics {
     return this.#monotonicMs() - sinceMs < limits.unwrittenMsMax ? undefined : because;
   }
 }
+
+/** Phases whose label of `sluice_apply_phase_seconds` has another word: that of 0.1.0, for dashboards. */
+const phaseLabels: Readonly<Record<string, string>> = { stage: 'write', probation: 'trial', 'roll back': 'back' };

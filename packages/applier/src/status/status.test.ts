@@ -156,9 +156,9 @@ test('measures the phases of a transaction, and is unhealthy when the kernel ref
     () => 100_000,
   );
   status.activate(generation);
-  status.onEvent('phase', { phase: 'write' });
+  status.onEvent('phase', { phase: 'stage' });
   nowMs = 400;
-  status.onEvent('phase', { phase: 'back' });
+  status.onEvent('phase', { phase: 'roll back' });
   status.onEvent('kernel-refused', { because: 'a release that is bad', lane: 'release' });
   status.onEvent('rolling-back', {});
   nowMs = 500;

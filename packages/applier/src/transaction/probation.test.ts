@@ -246,7 +246,7 @@ describe.each(dataPlanes)('layout $layout, mode $mode', ({ layout, mode }) => {
     await reconciler.put(bundle({ ...old, 'shop/web': [1, 7] }), false);
     // A transaction of nft is taken whole or not at all: it is not read back.
     const last = mode === 'nftables' ? ['in-kernel', 'step'] : ['reads', 'in-kernel'];
-    const order = ['write', 'step', 'verify', ...last];
+    const order = ['stage', 'step', 'verify', ...last];
     const once = seen.filter((one) => order.includes(one)).filter((one, at, all) => one !== all[at - 1]);
     expect(once).toEqual(order);
   });

@@ -62,7 +62,7 @@ export async function transaction(
 }
 
 /** Reported at the start of each, for measurements. */
-type Phase = 'rehearse' | 'baseline' | 'write' | 'verify' | 'trial' | 'finish' | 'back' | 'end';
+type Phase = 'rehearse' | 'baseline' | 'stage' | 'verify' | 'probation' | 'finish' | 'roll back' | 'end';
 const enter = (phase: Phase, { report }: Pick<Ports, 'report'>): void => report('phase', { phase });
 
 async function inPhases(
@@ -80,7 +80,7 @@ async function inPhases(
   // By the same rule as during probation, so that a flapping probe gets the same verdict before and after.
   const baseline = changeKind === 'release' ? (given ?? (await probes.untilVerdict())) : [];
   const good = changeKind === 'endpoints' ? ((await ports.updates?.before()) ?? []) : [];
-  enter('write', ports);
+  enter('stage', ports);
   // A decision that came too late for the previous probation must not count for this one.
   ports.operator.forget();
   try {
@@ -94,7 +94,7 @@ async function inPhases(
   const deadman = new Deadman(rules.deadmanSeconds, ports);
   const { failed, ipvs } = await cutOver(decided, rules, deadman, ports);
   if (failed) return rollBackAfter(failed, decided, ports);
-  enter('trial', ports);
+  enter('probation', ports);
   const probation = new ProbationWatch(decided, baseline, { rules, deadman, offers }, ports);
   const failure = changeKind === 'release' ? await probation.run() : undefined;
   // With the endpoints that arrived during probation.
@@ -195,7 +195,7 @@ function differs(difference: string): RollbackReason {
 }
 
 async function rollBackAfter(failure: RollbackReason, change: PlannedChange, ports: Ports): Promise<TransactionResult> {
-  enter('back', ports);
+  enter('roll back', ports);
   if (failure.kind === 'kernel') ports.report('kernel-refused', { because: failure.because, lane: change.changeKind });
   const isStale = failure.kind === 'kernel' && !change.observed;
   const ending = await rollBack(failure.because, change.from, isStale ? 'process' : faultOf(failure), ports);
