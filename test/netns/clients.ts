@@ -1,4 +1,5 @@
 import { readFileSync, writeFileSync } from 'node:fs';
+import { isInGuest } from '../in-guest.ts';
 import { until } from './until.ts';
 
 /** The node that clients run on. */
@@ -7,6 +8,9 @@ export interface ClientsNode {
   tool(command: readonly string[], input?: string): Promise<string>;
   startProgram(command: readonly string[]): { kill(signal: 'SIGUSR2'): unknown };
 }
+
+/** Between two connections of a client, and how long it waits for an answer: an emulated processor has little time left for them. */
+const pace = isInGuest ? { pauseMs: 500, timeoutMs: 30_000 } : { pauseMs: 2, timeoutMs: 3_000 };
 
 /** Every pod answers with its own address; four clients open a connection as soon as the last one has ended, and record the answers. */
 const program = (file: string): string => `
@@ -20,8 +24,8 @@ const program = (file: string): string => `
   };
   const note = (vip, what) => { met[vip] ??= {}; met[vip][what] = (met[vip][what] ?? 0) + 1; };
   const ask = (vip) => {
-    const again = () => setTimeout(ask, 2, vip);
-    const request = get('http://' + vip + '/', { agent: false, timeout: 3000 }, (from) => {
+    const again = () => setTimeout(ask, ${pace.pauseMs}, vip);
+    const request = get('http://' + vip + '/', { agent: false, timeout: ${pace.timeoutMs} }, (from) => {
       let text = '';
       from.on('data', (part) => { text += part; });
       from.on('end', () => { note(vip, wanted[vip].includes(text) ? 'served' : 'misled to ' + text); again(); });

@@ -1,7 +1,11 @@
 import { setTimeout as sleep } from 'node:timers/promises';
+import { isInGuest } from '../in-guest.ts';
 
 /** The least number of looks: on a busy machine one may take as long as the whole time. */
 const looksMin = 5;
+
+/** Between two looks: in the guest their tools would take the processor from what they wait for. */
+const pauseMs = isInGuest ? 1_000 : 50;
 
 /**
  * Polls until `look` gives a value.
@@ -17,7 +21,7 @@ export async function until<T>(
   for (let looks = 0; looks < looksMin || performance.now() < endMs; looks++) {
     const seen = await look();
     if (seen) return seen;
-    await sleep(50);
+    await sleep(pauseMs);
   }
   throw new Error(`timed out after ${timeoutMs / 1000} s, waiting until ${what}`);
 }

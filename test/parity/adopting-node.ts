@@ -74,7 +74,8 @@ export class AdoptingNode {
     ];
     const commands = {
       iptables: saves,
-      ipvs: [...saves, ['ipvsadm', '-Sn']],
+      // It fails until the kernel has IPVS.
+      ipvs: [...saves, ['sh', '-c', 'ipvsadm -Sn || true']],
       nftables: [
         ['nft', 'list', 'ruleset', 'ip'],
         ['nft', 'list', 'ruleset', 'ip6'],

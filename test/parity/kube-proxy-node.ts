@@ -4,11 +4,12 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { isDeepStrictEqual } from 'node:util';
 import type { Daemon } from '../netns/cluster-host.ts';
+import { isInGuest } from '../in-guest.ts';
 import type { KubeChange, KubeItem } from './api-server.ts';
 import { nodeName, nodes } from './clusters.ts';
 import { absentOfFence, fenceOf, withoutFence } from './fence.ts';
 import { type ProxyConfig, proxyConfig, type ProxySetting } from './settings.ts';
-import { isInGuest, type Saved, WiredNode } from './wire.ts';
+import { type Saved, WiredNode } from './wire.ts';
 
 /** Of the API server of a node. */
 export const serverPort = 18_080;

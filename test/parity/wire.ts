@@ -4,6 +4,7 @@ import type { Readable, Writable } from 'node:stream';
 import { execa } from 'execa';
 import { quietSysctls } from '../netns/cluster.ts';
 import { Host } from '../netns/cluster-host.ts';
+import { isInGuest } from '../in-guest.ts';
 import { nodeAddresses } from './clusters.ts';
 
 /**
@@ -38,8 +39,6 @@ export interface Saved {
   readonly IPv4: string;
   readonly IPv6: string;
 }
-
-export const isInGuest = process.env['SLUICE_GUEST'] === '1';
 
 /** An emulated machine is slow. */
 const usualQuietMs = isInGuest ? 5_000 : 400;
