@@ -3,7 +3,9 @@ import { tmpdir } from 'node:os';
 import { programPath } from '@sluice/testing';
 import { peek } from '../../packages/applier/src/state/peek.ts';
 import type { NodeRecord } from '../../packages/applier/src/state/record.ts';
-import { hash16, sampleNode } from '../../packages/applier/src/testing/bundle.fixture.ts';
+import { sampleNode } from '../../packages/applier/src/testing/bundle.fixture.ts';
+import { proxyJumps, proxyRules } from '../../packages/applier/src/testing/kube-proxy.fixture.ts';
+import { isInGuest } from '../in-guest.ts';
 import { type Daemon, type ExecResult, Host } from './cluster-host.ts';
 import { until } from './until.ts';
 
@@ -16,59 +18,22 @@ import { until } from './until.ts';
 /** What a kube-proxy has in the kernel: mode iptables in a rule store, or mode nftables. */
 export type ProxyMode = 'nft' | 'legacy' | 'nftables';
 
+/** For what hangs. */
+const commandTimeoutMs = isInGuest ? 900_000 : 120_000;
+
 const servicesWith = (web: readonly number[]) => [
   { name: 'shop/web', ipv4: '10.96.0.11', ipv6: 'fd00:96::a', endpoints: web },
   { name: 'shop/cart', ipv4: '10.96.0.12', ipv6: 'fd00:96::b', endpoints: [3] },
 ];
 const podOf = (n: number, isSix: boolean): string => (isSix ? `[fd00:10::${n}]:8080` : `10.244.0.${n + 1}:8080`);
-const suffix = (name: string, n = 0): string => hash16(`kube-proxy ${name} ${n}`);
-
-/** kube-proxy's rules of mode iptables, without its jumps. */
-function rulesOf(isSix: boolean, web: readonly number[]): string {
-  const lines = servicesWith(web).flatMap(({ name, ipv4, ipv6, endpoints }) => {
-    const svc = `KUBE-SVC-${suffix(name)}`;
-    const seps = endpoints.map((n) => `KUBE-SEP-${suffix(name, n)}`);
-    const chance = (left: number): string =>
-      left > 1 ? ` -m statistic --mode random --probability ${(1 / left).toFixed(10)}` : '';
-    return [
-      `:${svc} - [0:0]`,
-      ...seps.map((sep) => `:${sep} - [0:0]`),
-      `-A KUBE-SERVICES -d ${isSix ? ipv6 : ipv4} -p tcp -m comment --comment "${name} cluster IP" -m tcp --dport 80 -j ${svc}`,
-      ...seps.map((sep, at) => `-A ${svc} -m comment --comment "${name}"${chance(seps.length - at)} -j ${sep}`),
-      ...seps.map((sep, at) => `-A ${sep} -p tcp -m tcp -j DNAT --to-destination ${podOf(endpoints[at] ?? 0, isSix)}`),
-    ];
-  });
-  const declared = lines.filter((line) => line.startsWith(':'));
-  const rules = lines.filter((line) => !line.startsWith(':'));
-  return `*filter
-:KUBE-SERVICES - [0:0]
-:KUBE-FORWARD - [0:0]
--A KUBE-FORWARD -m conntrack --ctstate INVALID -j DROP
-COMMIT
-*nat
-:KUBE-SERVICES - [0:0]
-:KUBE-NODEPORTS - [0:0]
-:KUBE-POSTROUTING - [0:0]
-:KUBE-MARK-MASQ - [0:0]
-${declared.join('\n')}
--A KUBE-POSTROUTING -m mark ! --mark 0x4000/0x4000 -j RETURN
--A KUBE-POSTROUTING -j MARK --xor-mark 0x4000
--A KUBE-POSTROUTING -j MASQUERADE --random-fully
--A KUBE-MARK-MASQ -j MARK --or-mark 0x4000
-${rules.join('\n')}
--A KUBE-SERVICES -m comment --comment "node ports" -m addrtype --dst-type LOCAL -j KUBE-NODEPORTS
-COMMIT
-`;
-}
-
-/** As kube-proxy inserts its jumps: before all other rules, each only where it is missing (pkg/proxy/iptables/proxier.go). */
-const jumps = [
-  ['nat', 'PREROUTING', 'KUBE-SERVICES', 'kubernetes service portals'],
-  ['nat', 'OUTPUT', 'KUBE-SERVICES', 'kubernetes service portals'],
-  ['nat', 'POSTROUTING', 'KUBE-POSTROUTING', 'kubernetes postrouting rules'],
-  ['filter', 'FORWARD', 'KUBE-FORWARD', 'kubernetes forwarding rules'],
-  ['filter', 'OUTPUT', 'KUBE-SERVICES', 'kubernetes service portals'],
-] as const;
+const rulesOf = (isSix: boolean, web: readonly number[]): string =>
+  proxyRules(
+    servicesWith(web).map(({ name, ipv4, ipv6, endpoints }) => ({
+      name,
+      address: isSix ? ipv6 : ipv4,
+      endpoints: endpoints.map((n) => podOf(n, isSix)),
+    })),
+  );
 
 const nftRules = (isSix: boolean, web: readonly number[]): string => {
   const family = isSix ? 'ip6' : 'ip';
@@ -90,7 +55,7 @@ table ${family} kube-proxy {
 function proxyScript(mode: ProxyMode, dir: string): string {
   if (mode === 'nftables') return `nft -f ${dir}/proxy4.nft && nft -f ${dir}/proxy6.nft`;
   const of = (tool: string): string =>
-    jumps
+    proxyJumps
       .map(([table, hook, to, comment]) => {
         const rule = `${hook} -m comment --comment "${comment}" -j ${to}`;
         const run = `${tool} -w -t ${table}`;
@@ -196,7 +161,7 @@ export class AdoptNode {
   }
 
   async run(command: readonly string[]): Promise<ExecResult> {
-    return this.host.exec(command, { timeoutMs: 120_000 });
+    return this.host.exec(command, { timeoutMs: commandTimeoutMs });
   }
 
   startProgram(command: readonly string[]): { kill(signal: 'SIGUSR2'): unknown } & Daemon {

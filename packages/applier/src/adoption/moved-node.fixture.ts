@@ -4,9 +4,10 @@ import type { IpvsStep } from '../ipvs/values.ts';
 import type { FakeKernel } from '../kernel/fake/fake.ts';
 import type { Journal } from '../ports/journal.ts';
 import type { Kernel } from '../ports/kernel.ts';
-import { hash16, sampleBundle } from '../testing/bundle.fixture.ts';
+import { sampleBundle } from '../testing/bundle.fixture.ts';
 import { kernelText } from '../testing/data-plane.fixture.ts';
 import { Countdown, mortalJournal, mortalKernel } from '../testing/faults.fixture.ts';
+import { ipvsProxyRules, proxyChain, proxyJumps, proxyRules } from '../testing/kube-proxy.fixture.ts';
 import { type Scene, scene, steppingClock } from '../testing/scene.fixture.ts';
 import { adopt, type AdoptionParts, type AdoptEnding } from './adopt.ts';
 import { undo, type UndoEnding } from './undo.ts';
@@ -14,47 +15,14 @@ import { undo, type UndoEnding } from './undo.ts';
 /** For tests only: a node with a fake kernel on which a kube-proxy runs, and processes that move it. */
 
 /** A chain that only this kube-proxy in mode iptables has. */
-export const svc = `KUBE-SVC-${hash16('shop/web of kube-proxy')}`;
-/** The rules of kube-proxy, and of a CNI plugin that refers to a chain of it. */
-const rules = `*filter
-:KUBE-SERVICES - [0:0]
-:KUBE-FORWARD - [0:0]
--A KUBE-FORWARD -m conntrack --ctstate INVALID -j DROP
-COMMIT
-*nat
-:KUBE-SERVICES - [0:0]
-:KUBE-NODEPORTS - [0:0]
-:KUBE-POSTROUTING - [0:0]
-:KUBE-MARK-MASQ - [0:0]
-:${svc} - [0:0]
--A KUBE-MARK-MASQ -j MARK --or-mark 0x4000
--A KUBE-POSTROUTING -m mark ! --mark 0x4000/0x4000 -j RETURN
--A KUBE-POSTROUTING -j MASQUERADE --random-fully
--A KUBE-SERVICES -d 10.96.0.11/32 -p tcp -m tcp --dport 80 -j ${svc}
--A ${svc} -p tcp -m tcp -j DNAT --to-destination 10.244.0.2:8080
--A KUBE-SERVICES -m addrtype --dst-type LOCAL -j KUBE-NODEPORTS
-COMMIT
-`;
-const jumps = `*filter
--I FORWARD -m comment --comment "kubernetes forwarding rules" -j KUBE-FORWARD
-COMMIT
-*nat
--I PREROUTING -m comment --comment "kubernetes service portals" -j KUBE-SERVICES
--I OUTPUT -m comment --comment "kubernetes service portals" -j KUBE-SERVICES
--I POSTROUTING -m comment --comment "kubernetes postrouting rules" -j KUBE-POSTROUTING
-COMMIT
-`;
+export const svc = proxyChain('shop/web');
+const rules = proxyRules([{ name: 'shop/web', address: '10.96.0.11/32', endpoints: ['10.244.0.2:8080'] }]);
+/** The rules of a CNI plugin. */
 const foreign = '*nat\n:CNI-X - [0:0]\n-A POSTROUTING -s 10.244.0.0/16 -j CNI-X\n-A CNI-X -j RETURN\nCOMMIT\n';
 
 export const hold: Hold = { kind: 'manifest', manifest: '/etc/kubernetes/manifests/kube-proxy.yaml' };
 
-/** The rules of a kube-proxy in mode ipvs. */
-const ipvsRules = rules
-  .split('\n')
-  .filter((line) => !line.includes(svc))
-  .map((line) => line.replaceAll('KUBE-NODEPORTS', 'KUBE-NODE-PORT'))
-  .join('\n');
-/** What it has besides: the address of shop/web and its virtual server. */
+/** What a kube-proxy in mode ipvs has besides its rules: the address of shop/web and its virtual server. */
 const ipvsState: readonly IpvsStep[] = [
   {
     kind: 'ipset',
@@ -112,14 +80,12 @@ export class MovedNode {
       this.kernel.ipvs.clear();
       for (const step of ipvsState) await this.kernel.ipvs.apply(step);
     }
-    const missing = jumps.split('\n').filter((line) => !line.startsWith('-I ') || !this.#hasJump(line));
-    this.kernel.load('ipv4', this.#mode === 'ipvs' ? ipvsRules : rules);
-    this.kernel.load('ipv4', missing.join('\n'));
-  }
-
-  #hasJump(line: string): boolean {
-    const [, hook, target] = /^-I (\S+) .*-j (\S+)$/.exec(line) ?? [];
-    return new RegExp(`^-A ${hook} .*-j ${target}$`, 'm').test(this.kernel.save('ipv4'));
+    const saved = this.kernel.save('ipv4');
+    const textOf = (table: string): string => saved.split(`*${table}\n`)[1]?.split('COMMIT')[0] ?? '';
+    this.kernel.load('ipv4', this.#mode === 'ipvs' ? ipvsProxyRules() : rules);
+    for (const [table, hook, target, comment] of proxyJumps)
+      if (!new RegExp(`^-A ${hook} .*-j ${target}$`, 'm').test(textOf(table)))
+        this.kernel.load('ipv4', `*${table}\n-I ${hook} -m comment --comment "${comment}" -j ${target}\nCOMMIT\n`);
   }
 
   /** Whether packets to the address of shop/web are routed to a virtual server of it. */
