@@ -164,14 +164,10 @@ function hashSizeSteps(now: NodeState, desired: NodeState): Step[] {
 
 /** One line of text: what a step does and why. */
 export function describeStep(step: Step): string {
-  switch (step.kind) {
-    case 'restore-table':
-      return `${step.family} ${step.table}: ${step.text.split('\n').length - 3} lines (${step.because})`;
-    case 'set-sysctl':
-      return `sysctl ${step.key} = ${step.value} (${step.because})`;
-    case 'raise-hashsize':
-      return `conntrack hash size ${step.value} (${step.because})`;
-    default:
-      return `${step.kind}: ${step.text.split('\n').length - 1} lines (${step.because})`;
-  }
+  const { kind, because } = step;
+  if (kind === 'restore-table')
+    return `${step.family} ${step.table}: ${step.text.split('\n').length - 3} lines (${because})`;
+  if (kind === 'set-sysctl') return `sysctl ${step.key} = ${step.value} (${because})`;
+  if (kind === 'raise-hashsize') return `conntrack hash size ${step.value} (${because})`;
+  return `${kind}: ${step.text.split('\n').length - 1} lines (${because})`;
 }
