@@ -1,4 +1,5 @@
 import { type Document, LineCounter, parseDocument } from 'yaml';
+import { isMap } from './is-map.ts';
 import {
   type Place,
   type Problem,
@@ -92,7 +93,7 @@ const optional =
 
 const ipvsKeys: readonly string[] = ['scheduler', 'excludeCIDRs', 'strictARP'];
 const isIpvs = (value: unknown): boolean =>
-  isObject(value) &&
+  isMap(value) &&
   Object.keys(value).length === ipvsKeys.length &&
   (schedulers as readonly unknown[]).includes(value['scheduler']) &&
   networks(value['excludeCIDRs']) &&
@@ -159,7 +160,7 @@ export function readDocument<T>(path: string, body: string, kind: string, checks
   const syntax = document.errors[0];
   if (syntax) return invalid(place(syntax.pos[0]), syntax.message);
   const value = plainValue(document);
-  if (!isObject(value)) return invalid(place(0), 'it is not a mapping, or it contains aliases');
+  if (!isMap(value)) return invalid(place(0), 'it is not a mapping, or it contains aliases');
   const all: Readonly<Record<string, (value: unknown) => boolean>> = {
     apiVersion: oneOf('sluice.dev/v1alpha1'),
     kind: oneOf(kind),
@@ -187,10 +188,6 @@ function plainValue(document: Document.Parsed): unknown {
   } catch {
     return undefined;
   }
-}
-
-function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
 function invalid(at: Place, why: string): Problem {

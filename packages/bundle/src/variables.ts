@@ -1,4 +1,5 @@
 import { parseAddress, parseCidr, isInterface, type Family } from '@sluice/netfilter';
+import { isMap } from './is-map.ts';
 
 /** A check of a value in `node.yaml` or `profile.yaml`. */
 type Form = (value: unknown, family: Family) => boolean;
@@ -34,7 +35,7 @@ type Owner = keyof typeof forms;
 
 /** Whether `values` of `node.yaml` or `profile.yaml` has only known variables with valid values. */
 export function areValues(owner: Owner, values: unknown): boolean {
-  if (!isRecord(values)) return false;
+  if (!isMap(values)) return false;
   const { common, perFamily } = forms[owner];
   return Object.entries(values).every(([key, value]) =>
     key === 'ipv4' || key === 'ipv6' ? areOf(perFamily, value, key) : isOf(common, key, value, 'ipv4'),
@@ -42,15 +43,11 @@ export function areValues(owner: Owner, values: unknown): boolean {
 }
 
 function areOf(known: Readonly<Record<string, Form>>, values: unknown, family: Family): boolean {
-  return isRecord(values) && Object.entries(values).every(([key, value]) => isOf(known, key, value, family));
+  return isMap(values) && Object.entries(values).every(([key, value]) => isOf(known, key, value, family));
 }
 
 function isOf(known: Readonly<Record<string, Form>>, key: string, value: unknown, family: Family): boolean {
   return Object.hasOwn(known, key) && known[key]!(value, family);
-}
-
-function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
 const opening = /\$\{/g;

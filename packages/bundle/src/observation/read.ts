@@ -1,4 +1,5 @@
 import { type Family, parseAddress, parseKernelRelease, type Problem } from '@sluice/netfilter';
+import { isMap } from '../is-map.ts';
 import { observedDigest } from './digest.ts';
 import {
   type NftTable,
@@ -14,18 +15,16 @@ type Checks = Readonly<Record<string, (value: unknown) => boolean>>;
 
 const { linesMax, lineBytesMax, nftTablesMax, nftObjectsMax, namesMax } = observationLimits;
 
-const isObject = (value: unknown): value is Json =>
-  typeof value === 'object' && value !== null && !Array.isArray(value);
 const isLine = (value: unknown): boolean =>
   typeof value === 'string' && value.length <= lineBytesMax && !value.includes('\n') && !value.includes('\0');
 const areLines = (value: unknown): boolean => Array.isArray(value) && value.length <= linesMax && value.every(isLine);
 const areNamed = (value: unknown): boolean =>
-  isObject(value) && Object.keys(value).length <= namesMax && Object.values(value).every(isLine);
+  isMap(value) && Object.keys(value).length <= namesMax && Object.values(value).every(isLine);
 const isOne = (value: unknown, ...choices: readonly unknown[]): boolean => choices.includes(value);
 const isAddressOf = (value: unknown, family: Family): boolean =>
   typeof value === 'string' && parseAddress(value)?.family === family;
 const areAddresses = (value: unknown): boolean =>
-  isObject(value) &&
+  isMap(value) &&
   Object.keys(value).join() === 'ipv4,ipv6' &&
   (['ipv4', 'ipv6'] as const).every((family) => {
     const list = value[family];
@@ -41,7 +40,7 @@ const optional =
 const listOf =
   (checks: Checks, most: number) =>
   (value: unknown): boolean =>
-    Array.isArray(value) && value.length <= most && value.every((one) => isObject(one) && hasExactly(one, checks));
+    Array.isArray(value) && value.length <= most && value.every((one) => isMap(one) && hasExactly(one, checks));
 const isFlag = (value: unknown): boolean => typeof value === 'boolean';
 
 const subdomain = /^[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*$/;
@@ -63,7 +62,7 @@ const checks: Checks = {
   digest: (value) => typeof value === 'string' && /^[0-9a-f]{64}$/.test(value),
   tools: areNamed,
   missing: listOf({ part: (value) => (parts as readonly unknown[]).includes(value), why: isLine }, parts.length),
-  host: optional((value) => isObject(value) && hasExactly(value, hostChecks)),
+  host: optional((value) => isMap(value) && hasExactly(value, hostChecks)),
   sysctls: areNamed,
   serverAddresses: areAddresses,
   interfaces: areLines,
@@ -74,7 +73,7 @@ const checks: Checks = {
     {
       family: (value) => isOne(value, 'ip', 'ip6', 'inet'),
       name: isLine,
-      objects: (value) => Array.isArray(value) && value.length <= nftObjectsMax && value.every(isObject),
+      objects: (value) => Array.isArray(value) && value.length <= nftObjectsMax && value.every(isMap),
     },
     nftTablesMax,
   ),
@@ -97,7 +96,7 @@ export function readObservation(file: string, text: string): Observation | Probl
   if (text.length > observationLimits.fileBytesMax)
     return observationProblem(`Cannot read ${file}: it is larger than ${observationLimits.fileBytesMax} bytes`);
   const value = parsed(text);
-  if (!isObject(value)) return observationProblem(`Cannot read ${file}: it is not a JSON object`);
+  if (!isMap(value)) return observationProblem(`Cannot read ${file}: it is not a JSON object`);
   const unknown = Object.keys(value).find((key) => !Object.hasOwn(checks, key));
   if (unknown !== undefined)
     return observationProblem(

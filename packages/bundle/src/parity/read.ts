@@ -1,10 +1,9 @@
 import type { Problem } from '@sluice/netfilter';
+import { isMap } from '../is-map.ts';
 import { parityCauses, type ParityReport, parityReportFormat } from './report.ts';
 
 type Json = Readonly<Record<string, unknown>>;
 type Check = (value: unknown) => boolean;
-const isObject = (value: unknown): value is Json =>
-  typeof value === 'object' && value !== null && !Array.isArray(value);
 const isText: Check = (value) => typeof value === 'string' && value.length <= 64 * 1024;
 const isCount: Check = (value) => Number.isSafeInteger(value) && (value as number) >= 0;
 const optional =
@@ -14,7 +13,7 @@ const optional =
 const shape =
   (checks: Readonly<Record<string, Check>>): Check =>
   (value) =>
-    isObject(value) &&
+    isMap(value) &&
     Object.keys(value).every((key) => Object.hasOwn(checks, key)) &&
     Object.entries(checks).every(([key, check]) => check(value[key]));
 const list =

@@ -1,4 +1,5 @@
 import { type DocumentChecks, isProblem, type Need, needs, readDocument } from '../documents.ts';
+import { isMap } from '../is-map.ts';
 import { type Mode, modes, compareText, type Problem, type Family } from '@sluice/netfilter';
 import { releaseFile, releaseLimits } from './names.ts';
 import { isInstant } from './signers.ts';
@@ -65,9 +66,9 @@ const isRecordOf = (
   keys: readonly string[],
   check: (item: Record<string, unknown>) => boolean,
 ): boolean =>
-  isObject(value) &&
+  isMap(value) &&
   Object.values(value).every(
-    (item) => isObject(item) && Object.keys(item).toSorted(compareText).join() === keys.join() && check(item),
+    (item) => isMap(item) && Object.keys(item).toSorted(compareText).join() === keys.join() && check(item),
   );
 
 const checks: DocumentChecks<Release> = {
@@ -167,8 +168,4 @@ const quoted = (text: string): string => JSON.stringify(text);
 
 function sorted<T>(record: Readonly<Record<string, T>>): readonly (readonly [string, T])[] {
   return Object.entries(record).toSorted(([a], [b]) => compareText(a, b));
-}
-
-function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }

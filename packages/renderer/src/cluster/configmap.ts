@@ -1,7 +1,7 @@
 import type { Problem } from '@sluice/netfilter';
-import type { JsonObject } from '../render/kube.ts';
+import { isMap, type JsonObject } from '../render/kube.ts';
 import type { Access } from './access.ts';
-import { isMap, parseJson } from './json.ts';
+import { parseJson } from './json.ts';
 import { keepConfigMap } from './keep.ts';
 import { configMapRule, kubeProxyConfigMap, kubeProxyPath } from './kinds.ts';
 import { refused, unexpectedResponse, unreadConfigMap } from './refusal.ts';

@@ -1,4 +1,4 @@
-import type { Json, JsonObject } from '../render/kube.ts';
+import { isMap, type Json, type JsonObject } from '../render/kube.ts';
 
 /** Parses a text from a server; undefined when it is not JSON. */
 export function parseJson(text: string): Json | undefined {
@@ -7,10 +7,6 @@ export function parseJson(text: string): Json | undefined {
   } catch {
     return undefined;
   }
-}
-
-export function isMap(value: Json | undefined): value is JsonObject {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
 /** The map under a key; empty if there is none. */

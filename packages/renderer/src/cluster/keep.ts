@@ -1,6 +1,6 @@
-import type { Json, JsonObject } from '../render/kube.ts';
+import { isMap, type Json, type JsonObject } from '../render/kube.ts';
 import { hintsKeys, schedulerKey, tableSizeKey, weightsKey } from '../render/read/annotations.ts';
-import { isMap, mapAt } from './json.ts';
+import { mapAt } from './json.ts';
 import type { ListedKind } from './kinds.ts';
 
 const annotationsKept: readonly string[] = [schedulerKey, weightsKey, tableSizeKey, ...hintsKeys];

@@ -2,7 +2,7 @@ import { accessSync, readFileSync } from 'node:fs';
 import { dirname, isAbsolute, join } from 'node:path';
 import { KubeConfig } from '@kubernetes/client-node';
 import { parse } from 'yaml';
-import type { Json, JsonObject } from '../render/kube.ts';
+import { isMap, type Json, type JsonObject } from '../render/kube.ts';
 import { ClusterFailure } from './failure.ts';
 
 // The client library reads one kubeconfig and the account of a pod, and this module uses it for both. It refuses files with entries of
@@ -123,10 +123,6 @@ const printed = (config: JsonObject): string => JSON.stringify(config);
 
 function mapsIn(value: Json | undefined): JsonObject[] {
   return Array.isArray(value) ? (value as readonly Json[]).filter(isMap) : [];
-}
-
-function isMap(value: unknown): value is JsonObject {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
 function isThere(file: string): boolean {

@@ -1,9 +1,9 @@
 import { addAll } from '@sluice/netfilter';
-import type { Json, JsonObject } from '../render/kube.ts';
+import { isMap, type Json, type JsonObject } from '../render/kube.ts';
 import type { Access } from './access.ts';
 import { ClusterFailure } from './failure.ts';
 import { type ListedKind, listPath } from './kinds.ts';
-import { isMap, parseJson } from './json.ts';
+import { parseJson } from './json.ts';
 import { clusterLimits } from './limits.ts';
 import { refusedList, unexpectedResponse, tooMany } from './refusal.ts';
 import { get, type Patience } from './request.ts';

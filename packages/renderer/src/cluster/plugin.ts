@@ -1,7 +1,8 @@
+import { isMap } from '../render/kube.ts';
 import { spawn } from 'node:child_process';
 import type { OutgoingHttpHeaders } from 'node:http';
 import type { Readable } from 'node:stream';
-import { isMap, mapAt, parseJson, textAt } from './json.ts';
+import { mapAt, parseJson, textAt } from './json.ts';
 
 // The client library runs plugins without a timeout and with unbounded output, leaves their standard input open, and does not tell them
 // the version of the answer (KUBERNETES_EXEC_INFO): client-node.test.ts, "plugin.ts".

@@ -1,4 +1,4 @@
-import type { Json, JsonObject, KubeKind, Path } from '../render/kube.ts';
+import { isMap, type Json, type JsonObject, type KubeKind, type Path } from '../render/kube.ts';
 import { nearest } from '../render/nearest.ts';
 import { apiVersions } from '../render/read/names.ts';
 
@@ -39,7 +39,7 @@ interface ListType {
 /** Finds the objects in the value of a document. An empty document (null) has none. */
 export function findObjects(value: Json, path: Path = [], listType?: ListType): FoundObject[] {
   if (value === null) return [];
-  if (!isObject(value)) return [{ is: 'malformed', why: 'it is not a map', path }];
+  if (!isMap(value)) return [{ is: 'malformed', why: 'it is not a map', path }];
   const kind = textOf(value, 'kind') ?? listType?.kind;
   const apiVersion = textOf(value, 'apiVersion') ?? listType?.apiVersion;
   // `sluice init` writes the schema beside the config, so it is in directories that are passed to -f.
@@ -103,7 +103,7 @@ function ofOtherKind(kind: string, apiVersion: string, value: JsonObject, path: 
 /** kubeadm stores kube-proxy's configuration in `config.conf` of the ConfigMap kube-system/kube-proxy. */
 function holdsKubeProxyConfig(configMap: JsonObject): boolean {
   const data = configMap['data'];
-  const text = data !== undefined && isObject(data) ? textOf(data, 'config.conf') : undefined;
+  const text = data !== undefined && isMap(data) ? textOf(data, 'config.conf') : undefined;
   return text?.includes('KubeProxyConfiguration') ?? false;
 }
 
@@ -113,10 +113,6 @@ function groupOf(apiVersion: string): string {
 
 function isKubeKind(kind: string): kind is KubeKind {
   return Object.hasOwn(apiVersions, kind);
-}
-
-function isObject(value: Json): value is JsonObject {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
 /** A non-empty string under an own key of the object; undefined otherwise. */

@@ -1,5 +1,5 @@
 import type { Place, Problem } from '@sluice/netfilter';
-import type { Json, JsonObject } from '../render/kube.ts';
+import { isMap, type Json, type JsonObject } from '../render/kube.ts';
 import type { ControlCharacter } from './control-characters.ts';
 import type { SourceDocument } from './parse/documents.ts';
 import type { ParseFinding } from './parse/finding.ts';
@@ -94,11 +94,7 @@ export function refusal(found: RefusedObject, at: Place): Problem {
 /** `Service shop/web`, without the parts that the object lacks. */
 export function nameOf(kind: string, value: JsonObject): string {
   const metadata = value['metadata'];
-  const { namespace, name } = (isObject(metadata) ? metadata : {}) as { namespace?: Json; name?: Json };
+  const { namespace, name } = (isMap(metadata) ? metadata : {}) as { namespace?: Json; name?: Json };
   if (typeof name !== 'string') return kind;
   return printable(typeof namespace === 'string' ? `${kind} ${namespace}/${name}` : `${kind} ${name}`);
-}
-
-function isObject(value: Json | undefined): value is JsonObject {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }

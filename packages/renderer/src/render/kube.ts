@@ -25,3 +25,8 @@ export interface KubeObject {
   readonly value: JsonObject;
   readonly origin: Origin;
 }
+
+/** Whether a value is a map. @param value of JSON or YAML */
+export function isMap(value: unknown): value is JsonObject {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}

@@ -1,7 +1,7 @@
-import type { JsonObject } from '../../render/kube.ts';
+import { isMap, type JsonObject } from '../../render/kube.ts';
 import type { Access } from '../access.ts';
 import { ClusterFailure } from '../failure.ts';
-import { isMap, mapAt, parseJson, textAt } from '../json.ts';
+import { mapAt, parseJson, textAt } from '../json.ts';
 import { grantingRule, type ListedKind, listPath } from '../kinds.ts';
 import { list } from '../list.ts';
 import { refused } from '../refusal.ts';

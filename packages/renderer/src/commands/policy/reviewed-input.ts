@@ -1,5 +1,5 @@
 import type { Problem } from '@sluice/netfilter';
-import type { Json, JsonObject, KubeObject } from '../../render/kube.ts';
+import { isMap, type Json, type KubeObject } from '../../render/kube.ts';
 import { readObjects } from '../../render/read/read.ts';
 import type { ReadSlice } from '../../render/read/slice.ts';
 import type { InputEndpoint, ReviewedInput } from '../../review/policy/input.ts';
@@ -47,14 +47,12 @@ function readyOf({ value }: KubeObject): string | undefined {
   return undefined;
 }
 
-const isMapping = (value: Json | undefined): value is JsonObject =>
-  typeof value === 'object' && value !== null && !Array.isArray(value);
 const below = (value: Json | undefined, key: string): Json | undefined =>
-  isMapping(value) && Object.hasOwn(value, key) ? value[key] : undefined;
+  isMap(value) && Object.hasOwn(value, key) ? value[key] : undefined;
 const listOf = (value: Json | undefined): readonly Json[] => (Array.isArray(value) ? (value as readonly Json[]) : []);
 const textsOf = (value: Json | undefined): Readonly<Record<string, string>> =>
   Object.fromEntries(
-    Object.entries(isMapping(value) ? value : {}).filter(
+    Object.entries(isMap(value) ? value : {}).filter(
       (entry): entry is [string, string] => typeof entry[1] === 'string',
     ),
   );

@@ -1,5 +1,5 @@
 import type { Place, Problem } from '@sluice/netfilter';
-import type { Json, JsonObject, Path } from '../../render/kube.ts';
+import { isMap, type Json, type JsonObject, type Path } from '../../render/kube.ts';
 import { PlaceFinder } from '../origin.ts';
 import { contentStart, splitDocuments } from '../parse/documents.ts';
 import { parseDocument, type ParsedDocument } from '../parse/parse.ts';
@@ -58,10 +58,6 @@ function whyNoList(value: JsonObject): string | undefined {
 /** A value under a key of its own, not of the prototype. */
 export function own(map: JsonObject, key: string): Json | undefined {
   return Object.hasOwn(map, key) ? map[key] : undefined;
-}
-
-export function isMap(value: Json | undefined): value is JsonObject {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
 function noList({ file }: SourceFile, why: string): Problem {

@@ -1,5 +1,5 @@
 import type { Level, Problem, ProblemCode } from '@sluice/netfilter';
-import type { Json, JsonObject, KubeObject, Path } from '../kube.ts';
+import { isMap, type Json, type JsonObject, type KubeObject, type Path } from '../kube.ts';
 import { quote } from './text.ts';
 
 /** An object that is being read. */
@@ -84,7 +84,7 @@ export function flagIn(spot: FieldSpot, key: string): boolean | undefined {
 export function mappingIn(spot: FieldSpot, key: string): FieldSpot | undefined {
   const value = valueIn(spot, key);
   if (value === undefined) return undefined;
-  if (!isMapping(value)) return wrongType(spot, [key], value, 'a mapping');
+  if (!isMap(value)) return wrongType(spot, [key], value, 'a mapping');
   return { subject: spot.subject, value, above: spot, key, index: -1 };
 }
 
@@ -110,7 +110,7 @@ export function mappingsIn(spot: FieldSpot, key: string): readonly FieldSpot[] {
   const spots: FieldSpot[] = [];
   for (let index = 0; index < list.length; index++) {
     const value = list[index] ?? null;
-    if (isMapping(value)) spots.push({ subject: spot.subject, value, above: spot, key, index });
+    if (isMap(value)) spots.push({ subject: spot.subject, value, above: spot, key, index });
     else wrongType(spot, [key, index], value, 'a mapping');
   }
   return spots;
@@ -142,10 +142,6 @@ export function wordIn<const W extends string, F>(
     hint: `Write ${words.slice(0, -1).join(', ')} or ${words.at(-1)}`,
   });
   return fallback;
-}
-
-function isMapping(value: Json): value is JsonObject {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
 function wrongType(spot: FieldSpot, tail: Path, value: Json, wanted: string): undefined {
