@@ -1,71 +1,12 @@
-import {
-  existsSync,
-  mkdirSync,
-  mkdtempSync,
-  readdirSync,
-  readFileSync,
-  renameSync,
-  rmSync,
-  symlinkSync,
-  writeFileSync,
-} from 'node:fs';
-import { tmpdir } from 'node:os';
-import { basename } from 'node:path';
-import { emptyTable, tableNames } from '@sluice/netfilter';
-import { afterEach, beforeEach, expect, test } from 'vitest';
+import { existsSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { emptyTable } from '@sluice/netfilter';
+import { expect, test } from 'vitest';
 import { limits } from '../limits.ts';
-import type { TransactionIntent } from '../ports/journal.ts';
 import type { NodeState } from '../ports/node-state.ts';
-import { StateError } from './state-error.ts';
 import { DiskJournal } from './journal.ts';
-import { slotBytes } from './slots.ts';
+import { confirm, here, nothing, one, open, opening, spelled, state, two, inOwnDirectory } from './journal.fixture.ts';
 
-let directory: string;
-beforeEach(() => {
-  directory = mkdtempSync(`${tmpdir()}/sluiced-journal-`);
-});
-afterEach(() => rmSync(directory, { recursive: true, force: true }));
-
-const open = (): DiskJournal => DiskJournal.open(directory, 'node-a', () => new Date(0));
-const state = (rule: string): NodeState => ({
-  families: {
-    ipv4: {
-      filter: emptyTable,
-      nat: { chains: new Map([['KUBE-SERVICES', [rule]]]), jumps: ['-A OUTPUT -j KUBE-SERVICES'] },
-    },
-  },
-  sysctls: new Map([['net.ipv4.ip_forward', 1]]),
-  conntrackHashSize: 65536,
-});
-/** A state with its chains as they are printed, whatever holds them. */
-const spelled = (one: NodeState | undefined): unknown => ({
-  ...one,
-  families: tableNames.map((table) => ({
-    ...one?.families.ipv4?.[table],
-    chains: [...(one?.families.ipv4?.[table].chains ?? [])],
-  })),
-});
-const nothing: NodeState = { families: {}, sysctls: new Map() };
-const [one, two] = [state('-A KUBE-SERVICES -j RETURN'), state('-A KUBE-SERVICES -j ACCEPT')];
-const opening = (version: string, to: NodeState): TransactionIntent => ({
-  changeKind: 'release',
-  flip: 'switch',
-  version,
-  state: to,
-  sysctls: new Map([['net.ipv4.ip_forward', 0]]),
-  flows: {
-    old: [],
-    fresh: [{ family: 'ipv4', protocol: 'udp', address: '10.96.0.10', port: 53, endpoint: undefined }],
-  },
-});
-
-/** A whole transaction that ends well. */
-async function confirm(journal: DiskJournal, version: string, to: NodeState): Promise<void> {
-  if (!journal.active) await journal.adopt(nothing);
-  await journal.begin(opening(version, to));
-  await journal.commit();
-  await journal.finish();
-}
+inOwnDirectory();
 
 test('an endpoint update whose programs were lost with the power leaves the generation before it', async () => {
   const journal = open();
@@ -73,12 +14,12 @@ test('an endpoint update whose programs were lost with the power leaves the gene
   await journal.begin(opening('v1', one));
   await journal.commit();
   await journal.finish();
-  const durable = new Set(readdirSync(`${directory}/store`));
+  const durable = new Set(readdirSync(`${here()}/store`));
   await journal.begin({ ...opening('v2', two), changeKind: 'endpoints' });
   // The next process reads them, although nothing waited for the disk.
   const other = open();
   expect(spelled((await other.generation(1, 1))?.state)).toEqual(spelled(two));
-  for (const name of readdirSync(`${directory}/store`)) if (!durable.has(name)) rmSync(`${directory}/store/${name}`);
+  for (const name of readdirSync(`${here()}/store`)) if (!durable.has(name)) rmSync(`${here()}/store/${name}`);
   const next = open();
   expect(next.open).toMatchObject({ to: { number: 1, revision: 1 } });
   expect(await next.generation(1, 1)).toBeUndefined();
@@ -90,7 +31,7 @@ test('an endpoint update whose programs were lost with the power leaves the gene
 test('writes the words of 0.1.0, which an older sluiced reads after a downgrade', async () => {
   const journal = open();
   await confirm(journal, 'aaaa', one);
-  const written = (): string => readFileSync(`${directory}/journal`, 'latin1');
+  const written = (): string => readFileSync(`${here()}/journal`, 'latin1');
   await journal.begin({ ...opening('bbbb', two), changeKind: 'endpoints' });
   expect(written()).toContain('"lane":"endpoints"');
   await journal.abandon('no room', 'bundle');
@@ -140,7 +81,7 @@ test('makes the new generation active with the commit record alone', async () =>
 
 test('writes the native text of the active generation', async () => {
   await confirm(open(), 'aaaa', one);
-  const file = (name: string): string => readFileSync(`${directory}/current/${name}`, 'utf8');
+  const file = (name: string): string => readFileSync(`${here()}/current/${name}`, 'utf8');
   expect(file('iptables.rules')).toBe(
     '*nat\n:KUBE-SERVICES - [0:0]\n-A KUBE-SERVICES -j RETURN\n-I OUTPUT 1 -j KUBE-SERVICES\nCOMMIT\n',
   );
@@ -149,12 +90,12 @@ test('writes the native text of the active generation', async () => {
 
 test('finds the native text that a killed process was replacing', async () => {
   await confirm(open(), 'aaaa', one);
-  renameSync(`${directory}/current`, `${directory}/current.old`);
-  rmSync(`${directory}/journal`);
-  expect(() => DiskJournal.look(directory, 'node-a', () => new Date(0))).toThrow('the store has programs');
-  const journal = DiskJournal.open(directory, 'node-a', () => new Date(0), false);
+  renameSync(`${here()}/current`, `${here()}/current.old`);
+  rmSync(`${here()}/journal`);
+  expect(() => DiskJournal.look(here(), 'node-a', () => new Date(0))).toThrow('the store has programs');
+  const journal = DiskJournal.open(here(), 'node-a', () => new Date(0), false);
   expect([...journal.storedGenerations()][0]).toMatchObject({ generation: { version: 'aaaa' }, wasActive: true });
-  expect(readdirSync(directory)).toEqual(['current', 'store']);
+  expect(readdirSync(here())).toEqual(['current', 'store']);
 });
 
 test('quarantines a failed version at once, a crashing one after the third time', async () => {
@@ -199,7 +140,7 @@ test('reads a long row of updates back, in a store of bounded size', async () =>
     expect(spelled(open().active?.state)).toEqual(spelled(rules(n)));
     await journal.tidy();
   }
-  expect(readdirSync(`${directory}/store`).length).toBeLessThan(limits.deltasMax + limits.updatesPerSweep + 20);
+  expect(readdirSync(`${here()}/store`).length).toBeLessThan(limits.deltasMax + limits.updatesPerSweep + 20);
 });
 
 test('removes old generations from the store, except the first and the newest', async () => {
@@ -210,163 +151,42 @@ test('removes old generations from the store, except the first and the newest', 
   expect(kept).toEqual([0, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15]);
   for (const number of kept) expect(await open().generation(number)).toBeDefined();
   // Each has a manifest and the object with its chain; the empty filter tables share one of each.
-  const objects = readdirSync(`${directory}/store`);
+  const objects = readdirSync(`${here()}/store`);
   const needed = new Set(kept.map((number) => number));
   expect(objects.length).toBeLessThanOrEqual(2 * needed.size + 2);
 });
 
-test.each([
-  ['overwritten', 'x'.repeat(2 * slotBytes)],
-  ['cut short', ''],
-])('refuses a journal that was %s, and leaves it unchanged', async (_title, bytes) => {
-  await confirm(open(), 'aaaa', one);
-  writeFileSync(`${directory}/journal`, bytes);
-  expect(open).toThrow('both slots');
-  expect(readFileSync(`${directory}/journal`, 'utf8')).toBe(bytes);
-});
-
-test('reads the previous record after a torn write', async () => {
-  const journal = open();
-  await confirm(journal, 'aaaa', one);
-  await journal.begin(opening('bbbb', two));
-  const path = `${directory}/journal`;
-  const whole = readFileSync(path);
-  const newest = whole.subarray(0, slotBytes).includes('"version":"bbbb"') ? 0 : slotBytes;
-  whole.fill(0, newest + 300, newest + slotBytes);
-  writeFileSync(path, whole);
-  const again = open();
-  expect([again.active?.version, again.open]).toEqual(['aaaa', undefined]);
-});
-
-test('starts anew where the first record is torn', async () => {
-  await open().adopt(nothing);
-  const path = `${directory}/journal`;
-  const whole = readFileSync(path);
-  const end = whole.indexOf(0, slotBytes);
-  expect(end - slotBytes).toBeGreaterThan(512);
-  for (let at = slotBytes; at < end; at += 512) {
-    writeFileSync(path, Buffer.from(whole).fill(0, at, at + 512));
-    const journal = open();
-    expect([journal.active, journal.halted]).toEqual([undefined, undefined]);
-    await confirm(journal, 'aaaa', one);
-    expect(open().active?.version).toBe('aaaa');
-    rmSync(`${directory}/current`, { recursive: true });
-  }
-});
-
-test('counts a journal without a record as lost where the node has had rules', async () => {
-  await confirm(open(), 'aaaa', one);
-  writeFileSync(`${directory}/journal`, Buffer.alloc(2 * slotBytes));
-  expect(open).toThrow('has no record, but the node has had rules');
-});
-
 test('refuses the state directory of another node', async () => {
   await confirm(open(), 'aaaa', one);
-  expect(() => DiskJournal.open(directory, 'node-b', () => new Date(0))).toThrow('belongs to node node-a');
+  expect(() => DiskJournal.open(here(), 'node-b', () => new Date(0))).toThrow('belongs to node node-a');
 });
 
 test('removes partial files of a killed process', () => {
   open();
-  writeFileSync(`${directory}/decision.json.tmp`, '');
+  writeFileSync(`${here()}/decision.json.tmp`, '');
   open();
-  expect(readdirSync(directory)).not.toContain('decision.json.tmp');
+  expect(readdirSync(here())).not.toContain('decision.json.tmp');
 });
 
 test('creates, discards and writes nothing in a read-only look', async () => {
-  rmSync(directory, { recursive: true });
-  expect(DiskJournal.look(directory, 'node-a', () => new Date(0)).active).toBeUndefined();
-  expect(existsSync(directory)).toBe(false);
+  rmSync(here(), { recursive: true });
+  expect(DiskJournal.look(here(), 'node-a', () => new Date(0)).active).toBeUndefined();
+  expect(existsSync(here())).toBe(false);
   await confirm(open(), 'aaaa', one);
-  writeFileSync(`${directory}/decision.json.tmp`, '');
-  writeFileSync(`${directory}/store/0123.tmp`, '');
-  const before = readdirSync(directory, { recursive: true });
-  expect(DiskJournal.look(directory, 'node-a', () => new Date(0)).active?.version).toBe('aaaa');
-  expect(readdirSync(directory, { recursive: true })).toEqual(before);
+  writeFileSync(`${here()}/decision.json.tmp`, '');
+  writeFileSync(`${here()}/store/0123.tmp`, '');
+  const before = readdirSync(here(), { recursive: true });
+  expect(DiskJournal.look(here(), 'node-a', () => new Date(0)).active?.version).toBe('aaaa');
+  expect(readdirSync(here(), { recursive: true })).toEqual(before);
 });
 
 test('remembers the rule store with the first change, not before', async () => {
   const journal = open();
   await journal.pin('nft');
-  expect(DiskJournal.open(directory, 'node-b', () => new Date(0)).record.backend).toBeUndefined();
+  expect(DiskJournal.open(here(), 'node-b', () => new Date(0)).record.backend).toBeUndefined();
   await journal.adopt(nothing);
-  expect(() => DiskJournal.open(directory, 'node-b', () => new Date(0))).toThrow('belongs to node node-a');
+  expect(() => DiskJournal.open(here(), 'node-b', () => new Date(0))).toThrow('belongs to node node-a');
   expect(open().record.backend).toBe('nft');
-});
-
-test('replaces a generation that is damaged on disk', async () => {
-  const journal = open();
-  await confirm(journal, 'aaaa', one);
-  await confirm(journal, 'bbbb', two);
-  for (const name of readdirSync(`${directory}/store`)) {
-    const path = `${directory}/store/${name}`;
-    const text = readFileSync(path, 'utf8');
-    if (text.includes('-j ACCEPT')) writeFileSync(path, text.replace('ACCEPT', 'DROP'));
-  }
-  const again = open();
-  expect([again.active, again.damaged?.number]).toEqual([undefined, 2]);
-  expect(again.halted).toContain('generation 2');
-  const older = await again.generation(1);
-  expect(older?.version).toBe('aaaa');
-  if (older) await again.fallBack(older, 'damaged');
-  expect([open().active?.number, open().halted]).toEqual([1, undefined]);
-});
-
-/** Puts something else in the place of each object that holds some words. @returns what puts them back */
-function replace(words: string, target: string): () => void {
-  const paths = readdirSync(`${directory}/store`).map((name) => `${directory}/store/${name}`);
-  const [found, aside] = [paths.filter((path) => readFileSync(path, 'utf8').includes(words)), `${directory}/aside`];
-  mkdirSync(aside);
-  for (const path of found) {
-    renameSync(path, `${aside}/${basename(path)}`);
-    symlinkSync(target, path);
-  }
-  return () => {
-    for (const path of found) renameSync(`${aside}/${basename(path)}`, path);
-  };
-}
-/** Nobody may read it, root neither. */
-const forbidden = '/proc/sys/vm/drop_caches';
-/** Its first page is nobody's: every read of it fails with EIO, as that of a bad sector. */
-const badSector = '/proc/self/mem';
-
-test('counts a generation that the disk cannot read as damaged', async () => {
-  const journal = open();
-  await confirm(journal, 'aaaa', one);
-  await confirm(journal, 'bbbb', two);
-  replace('-j ACCEPT', badSector);
-  const again = open();
-  expect([again.active, again.damaged?.number]).toEqual([undefined, 2]);
-  expect((await again.generation(1))?.version).toBe('aaaa');
-});
-
-test('does not count a generation as damaged when this process is short of resources', async () => {
-  await confirm(open(), 'aaaa', one);
-  const before = readFileSync(`${directory}/journal`);
-  const giveBack = replace('-j RETURN', forbidden);
-  expect(open).toThrow(StateError);
-  expect(open).toThrow('cannot be read: EACCES');
-  giveBack();
-  expect(readFileSync(`${directory}/journal`).equals(before)).toBe(true);
-  expect([open().active?.version, open().halted]).toEqual(['aaaa', undefined]);
-});
-
-test('does not count a journal as lost or fresh when this process cannot read it', async () => {
-  await confirm(open(), 'aaaa', one);
-  renameSync(`${directory}/journal`, `${directory}/aside`);
-  symlinkSync(forbidden, `${directory}/journal`);
-  expect(open).toThrow(StateError);
-  renameSync(`${directory}/aside`, `${directory}/journal`);
-  expect(open().active?.version).toBe('aaaa');
-});
-
-test('keeps the objects of a generation that cannot be read now', async () => {
-  const journal = open();
-  await confirm(journal, 'aaaa', one);
-  const giveBack = replace('"schema":2', forbidden);
-  await confirm(journal, 'bbbb', two);
-  giveBack();
-  expect((await open().generation(1))?.state).toEqual(one);
-  expect(open().active?.version).toBe('bbbb');
 });
 
 test('refuses another rule store than the one in use', async () => {
@@ -418,7 +238,7 @@ async function failThrice(journal: DiskJournal): Promise<void> {
 
 test('does not count a rolled-back endpoint update as a failed release', async () => {
   let nowMs = 0;
-  const journal = DiskJournal.open(directory, 'node-a', () => new Date(nowMs));
+  const journal = DiskJournal.open(here(), 'node-a', () => new Date(nowMs));
   await confirm(journal, 'aaaa', one);
   await failThrice(journal);
   for (nowMs = 1_000; nowMs < 100_000; nowMs += 1_000) {
@@ -430,7 +250,7 @@ test('does not count a rolled-back endpoint update as a failed release', async (
 
 test('counts a blameless rollback as a release, without back-off', async () => {
   let nowMs = 0;
-  const journal = DiskJournal.open(directory, 'node-a', () => new Date(nowMs));
+  const journal = DiskJournal.open(here(), 'node-a', () => new Date(nowMs));
   await confirm(journal, 'aaaa', one);
   await failThrice(journal);
   nowMs = limits.backOffMs;
@@ -441,7 +261,7 @@ test('counts a blameless rollback as a release, without back-off', async () => {
 
 test('ignores failures later than now after the clock was set back', async () => {
   let nowMs = Date.parse('2099-01-01T00:00:00Z');
-  const journal = DiskJournal.open(directory, 'node-a', () => new Date(nowMs));
+  const journal = DiskJournal.open(here(), 'node-a', () => new Date(nowMs));
   await confirm(journal, 'aaaa', one);
   await failThrice(journal);
   expect(journal.notBeforeMs).toBe(nowMs + limits.backOffMs);
