@@ -42,13 +42,11 @@ const comparing: Readonly<Record<string, string>> = {
   'applier/src/preflight/probe-services.ts': 'an option of mode nftables alone',
   'applier/src/state/record.ts': 'the format marks generations that an older sluiced cannot read',
   'bundle/src/documents.ts': 'the format: key ipvs of profile.yaml',
-  'bundle/src/node.ts': 'the format: which files a profile has',
   'renderer/src/emit/review/trace.ts': 'how a hit in the table is printed',
   'renderer/src/load/schema/kubeproxy.ts': 'kube-proxy takes no mode for mode iptables',
   'renderer/src/render/normalise/differences.ts': 'mode iptables is what other modes are compared with',
   'renderer/src/render/versions/differences.ts': 'a difference of versions in one mode',
   'renderer/src/review/bundle/reach.ts': 'a match of rules of that name',
-  'renderer/src/review/flows/program.ts': 'makes the program of a node, part by part',
 };
 
 /**

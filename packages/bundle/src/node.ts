@@ -5,6 +5,7 @@ import {
   type Place,
   type Problem,
   type FileSections,
+  type Mode,
   type Family,
   familyOf,
   type TableName,
@@ -144,9 +145,18 @@ function resolveVirtualFiles(
     return resolved.files;
   };
   const [ipset, ipvs, nft] = [resolve('ipset'), resolve('ipvs'), resolve('nft')];
-  if (profile.mode === 'nftables') return { nft };
-  return profile.mode === 'ipvs' ? { ipvs: { ipset, ipvs } } : {};
+  return besideRules[profile.mode]({ ipset, ipvs, nft });
 }
+
+/** What a node of each mode has beside rules. */
+const besideRules = {
+  iptables: () => ({}),
+  ipvs: ({ ipset, ipvs }) => ({ ipvs: { ipset, ipvs } }),
+  nftables: ({ nft }) => ({ nft }),
+} as const satisfies Record<
+  Mode,
+  (files: Record<VirtualTool | 'nft', readonly ResolvedVirtualFile[]>) => Pick<ResolvedNode, 'ipvs' | 'nft'>
+>;
 
 /** The names of the nodes that the bundle has, sorted. */
 export function nodesOf(files: BundleFiles): readonly string[] {

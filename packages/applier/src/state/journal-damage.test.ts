@@ -1,7 +1,7 @@
 import { mkdirSync, readdirSync, readFileSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { basename } from 'node:path';
 import { expect, test } from 'vitest';
-import { confirm, here, nothing, one, open, opening, state, two, inOwnDirectory } from './journal.fixture.ts';
+import { confirm, here, nothing, one, open, opening, two, inOwnDirectory } from './journal.fixture.ts';
 import { slotBytes } from './slots.ts';
 import { StateError } from './state-error.ts';
 

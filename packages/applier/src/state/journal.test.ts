@@ -2,6 +2,7 @@ import { existsSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSyn
 import { emptyTable } from '@sluice/netfilter';
 import { expect, test } from 'vitest';
 import { limits } from '../limits.ts';
+import type { TransactionIntent } from '../ports/journal.ts';
 import type { NodeState } from '../ports/node-state.ts';
 import { DiskJournal } from './journal.ts';
 import { confirm, here, nothing, one, open, opening, spelled, state, two, inOwnDirectory } from './journal.fixture.ts';

@@ -9,6 +9,7 @@ import {
   type IpvsState,
   linkFlat,
   type LiveWorld,
+  type Mode,
   type NftState,
   type Packet,
   type ResolvedSection,
@@ -40,22 +41,19 @@ export interface NodeProgram {
  * @throws ReviewStopped with the problems of the files
  */
 export function programOf(view: BundleView, node: NodeOf, family: Family, paths: readonly string[]): NodeProgram {
-  const { mode } = node.profile;
-  if (mode === 'iptables') return { rules: rulesOf(view, node, family, paths) };
-  if (mode === 'nftables') return { rules: emptyProgram, nft: nftStateOf(view, node, paths) };
-  const isRules = (path: string): boolean => toolAt(path).tool === toolOf[family];
-  const ruled = paths.filter(isRules);
-  const rules = ruled.length === 0 ? plainRules(view, node, family) : rulesOf(view, node, family, ruled);
-  return {
-    rules,
-    ipvs: stateOf(
-      view,
-      node,
-      family,
-      paths.filter((path) => !isRules(path)),
-    ),
-  };
+  return programs[node.profile.mode](view, node, family, paths);
 }
+
+const programs: Readonly<Record<Mode, typeof programOf>> = {
+  iptables: (view, node, family, paths) => ({ rules: rulesOf(view, node, family, paths) }),
+  ipvs: (view, node, family, paths) => {
+    const isRules = (path: string): boolean => toolAt(path).tool === toolOf[family];
+    const [ruled, others] = [paths.filter(isRules), paths.filter((path) => !isRules(path))];
+    const rules = ruled.length === 0 ? plainRules(view, node, family) : rulesOf(view, node, family, ruled);
+    return { rules, ipvs: stateOf(view, node, family, others) };
+  },
+  nftables: (view, node, _family, paths) => ({ rules: emptyProgram, nft: nftStateOf(view, node, paths) }),
+};
 
 /**
  * A packet as the node sends it. To an address that the node carries, the kernel uses that same address as the source, unless the
