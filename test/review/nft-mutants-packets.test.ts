@@ -101,8 +101,9 @@ test('packets that diff and prove name have the outcomes that these say', { time
       `${kind}: ${wires} not sent, because no wire takes the packets; ${answers}, because an answer is possible in both tables`,
   );
   const missing = differingKinds.filter((kind) => !counts.has(kind));
+  const reasons = { ...neverSent, ...seldomSent };
   const never = [
-    ...missing.flatMap((kind) => (neverSent[kind] === undefined ? [] : [`${kind}: ${neverSent[kind]}`])),
+    ...missing.flatMap((kind) => (reasons[kind] === undefined ? [] : [`${kind}: ${reasons[kind]}`])),
     `${refusedKinds.join(', ')}: no node loads them`,
     `${neutralKinds.join(', ')}: no packet is treated differently`,
   ];
@@ -110,7 +111,8 @@ test('packets that diff and prove name have the outcomes that these say', { time
   expect(wrong).toEqual([]);
   expect(drawn.length).toBe(mutants);
   const isEachDrawn = mutants > differingKinds.length;
-  expect(isEachDrawn ? missing : Object.keys(neverSent)).toEqual(Object.keys(neverSent));
+  const lost = missing.filter((kind) => seldomSent[kind] === undefined);
+  expect(isEachDrawn ? lost : Object.keys(neverSent)).toEqual(Object.keys(neverSent));
 });
 
 /** Mutants of each kind in turn. Times of affinity, and a mistake that shows only in packets that the wires cannot send, are left out. */
@@ -139,6 +141,12 @@ const unsent = new Map<string, { wires: number; answers: number }>();
 /** Kinds that packets in a row cannot show. */
 const neverSent: Readonly<Record<string, string>> = {
   'time of affinity': 'shown only by a client that comes back after the shorter of both times',
+};
+
+/** Kinds that packets in a row show on some nodes alone. */
+const seldomSent: Readonly<Record<string, string>> = {
+  'weight of an endpoint':
+    'shown where an endpoint loses all of its slots; netns/schedulers.test.ts counts the shares of weights',
 };
 
 function countUnsent(kind: string, claims: readonly Claim[]): void {
@@ -187,9 +195,14 @@ function isShown({ packet, before, after }: Claim): boolean {
   return isSendable(packet) && !was.some((words) => is.includes(words));
 }
 
-/** The node has many addresses on its wires, and IPv6 addresses of the examples are not among them. */
+/**
+ * The node has many addresses on its wires, and IPv6 addresses of the examples are not among them. To the first address of an IPv6 network,
+ * which is an anycast address, the kernel sends no ICMP error: a table that rejects and one that drops look alike (`icmp6_send` in
+ * net/ipv6/icmp.c).
+ */
 const isSendable = ({ in: incoming = 'eth0', family, source, destination }: Packet): boolean =>
   ['pod0', 'eth0'].includes(incoming) &&
+  !(family === 'ipv6' && source.endsWith('::')) &&
   [source, destination].every(
     (address) => !isMore(address) && (family === 'ipv4' || !address.startsWith('2001:db8:2:')),
   );
