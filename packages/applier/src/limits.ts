@@ -115,7 +115,7 @@ export const limits = {
    */
   countsPauseMs: 10_000,
   countsPauseFactor: 250,
-  countsPauseMsMax: 30 * 60_000,
+  countsPauseMsMax: 60 * 60_000,
   /** Readings before elements of mode nftables are deleted: one at 50,000 endpoints takes 1.6 s, and at 1,000 20 ms. */
   deletionReads: { share: 0.002, burstMs: 2_000 },
   /** A million tracked connections take 10 s of a processor to read, and a busy machine some times as long. */
