@@ -79,7 +79,7 @@ test('with --live traces its own packets alone, and leaves no table behind, also
   expect(existsSync(target)).toBe(false);
 });
 
-test('ends beside rules that lead a packet through billions of others, and blames none of them', {
+test('ends beside rules that lead a packet through billions of rules, and blames none of them', {
   timeout: 90_000,
 }, async (context) => {
   needBackend(context, 'legacy');

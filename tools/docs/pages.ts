@@ -92,6 +92,7 @@ const reference: Section = {
     page('docs/reference/sluice.md', 'sluice', 'commands and options of the renderer'),
     page('docs/reference/sluiced.md', 'sluiced', 'commands and options of the applier'),
     page('docs/doctor.md', 'Doctor', 'why a Service does not answer; every cause'),
+    page('docs/top.md', 'Connections of Services', 'who has most, how evenly they are spread, and what counting costs'),
     page('docs/parity.md', 'Parity', 'whether a node treats packets as a bundle would'),
     page('docs/exit-codes.md', 'Exit codes', 'of both programs, by command'),
     page('docs/reference/sluice-yaml.md', 'sluice.yaml', 'config of the renderer'),
