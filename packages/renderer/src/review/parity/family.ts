@@ -25,6 +25,7 @@ import { type DifferingCase, aspectOf } from './causes.ts';
 import { frontendsOf } from './frontends.ts';
 import { otherAddresses } from './node-addresses.ts';
 import { observedNode, type ObservedNode } from '../observed/node.ts';
+import { visible } from './visible.ts';
 
 /** What a comparison in one family found. */
 export interface FamilyComparison {
@@ -230,20 +231,6 @@ const mayStart = (
   homes: ReadonlyMap<string, string | undefined>,
   node: string,
 ): boolean => kind !== 'endpoint' || !homes.has(address) || homes.get(address) === node;
-
-/**
- * What packets show of an outcome. A client that has one endpoint only keeps it, whether rules remember it or not, unless they send it
- * elsewhere when it comes again; and a rule that accepts what no later one drops does nothing.
- */
-function visible({ branches, affinity, ...rest }: FlowOutcome): FlowOutcome {
-  const isSeen =
-    affinity !== undefined && (new Set(branches.map(({ to }) => to)).size > 1 || affinity.includes(' to '));
-  return {
-    ...rest,
-    branches: branches.map((branch) => (branch.verdict === 'accept' ? { ...branch, verdict: 'pass' } : branch)),
-    ...(isSeen ? { affinity } : {}),
-  };
-}
 
 /** Packets of the node itself have one of its addresses, masqueraded or not; loopback addresses must be. */
 function isUnobservable(
