@@ -47,6 +47,7 @@ const comparing: Readonly<Record<string, string>> = {
   'renderer/src/render/normalise/differences.ts': 'mode iptables is what other modes are compared with',
   'renderer/src/render/versions/differences.ts': 'a difference of versions in one mode',
   'renderer/src/review/bundle/reach.ts': 'a match of rules of that name',
+  'renderer/src/review/parity/causes.ts': 'differences between modes are its subject',
 };
 
 /**
