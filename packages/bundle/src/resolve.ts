@@ -107,9 +107,12 @@ export function profileOn(profile: ProfileFile, { values }: NodeFile): ProfileFi
 
 const variable = /\$\{(node|profile)\.([A-Za-z]+)\}/g;
 
+/** Whether a line depends on `node.yaml` or `profile.yaml`. Others are filled on the machine, or by the linker. */
+export const hasVariable = (text: string): boolean => text.includes('${node.') || text.includes('${profile.');
+
 /** Fills in `${node.*}` and `${profile.*}`: one line, several for a list, none when a value is empty. */
 export function fillVariables(text: string, scope: Omit<Scope, 'family'> & { family?: Family }): readonly string[] {
-  if (!text.includes('${')) return [text];
+  if (!hasVariable(text)) return [text];
   return fillFrom(text, variable, (owner, name) =>
     valueOf(owner === 'node' ? scope.nodeValues : scope.profileValues, scope.family, name),
   );

@@ -3,6 +3,7 @@ export * from './mode.ts';
 export * from './modes.ts';
 export * from './limits.ts';
 export * from './per-object.ts';
+export * from './sort-short.ts';
 export * from './plural.ts';
 export * from './problem.ts';
 export { addAll } from './add-all.ts';

@@ -6,12 +6,12 @@
 
 /** `make`, computed once per object. The result is freed with the object, which must not change. */
 export function perObject<O extends object, T>(make: (owner: O) => T): (owner: O) => T {
-  const known = new WeakMap<O, { readonly value: T }>();
+  const known = new WeakMap<O, T>();
   return (owner) => {
     const found = known.get(owner);
-    if (found) return found.value;
+    if (found !== undefined || known.has(owner)) return found as T;
     const value = make(owner);
-    known.set(owner, { value });
+    known.set(owner, value);
     return value;
   };
 }
@@ -21,13 +21,34 @@ export type PerKey<O extends object, T> = (owner: O, key: string, make: () => T)
 
 /** The results are freed with the object. */
 export function perKey<O extends object, T>(): PerKey<O, T> {
-  const tableOf = perObject<object, Map<string, { readonly value: T }>>(() => new Map());
+  const known = new WeakMap<O, Keyed<T>>();
   return (owner, key, make) => {
-    const table = tableOf(owner);
-    const found = table.get(key);
-    if (found) return found.value;
+    const first = known.get(owner);
+    if (!first) {
+      const value = make();
+      // `make` may have asked for another key.
+      if (known.has(owner)) more(known.get(owner)!).set(key, value);
+      else known.set(owner, { key, value, others: undefined });
+      return value;
+    }
+    if (first.key === key) return first.value;
+    const others = more(first);
+    const found = others.get(key);
+    if (found !== undefined || others.has(key)) return found as T;
     const value = make();
-    table.set(key, { value });
+    others.set(key, value);
     return value;
   };
+}
+
+/** The results of one object. Most have one key, for which a table would be large. */
+interface Keyed<T> {
+  readonly key: string;
+  readonly value: T;
+  others: Map<string, T> | undefined;
+}
+
+function more<T>(keyed: Keyed<T>): Map<string, T> {
+  keyed.others ??= new Map();
+  return keyed.others;
 }

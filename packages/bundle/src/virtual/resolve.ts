@@ -4,10 +4,11 @@ import {
   type Family,
   lineFamily,
   refusedLine,
+  type ResolvedLine,
   type ResolvedVirtualFile,
   serverNameOf,
 } from '@sluice/netfilter';
-import { fillVariables, guardHolds, type Scope } from '../resolve.ts';
+import { fillVariables, guardHolds, hasVariable, type Scope } from '../resolve.ts';
 import { serverName, type VirtualFile, type VirtualLine } from './file.ts';
 
 /**
@@ -29,9 +30,11 @@ export function resolveVirtual(
   const applicable = file.lines.filter(
     ({ guard, text }) => !guard || guard.kind === 'local' || guardHolds(guard, scopeOf(text)),
   );
-  const lines = (file.tool === 'ipvs' ? withLocal(applicable) : applicable).flatMap(({ text, line }) =>
-    fillVariables(text, scopeOf(text)).map((filled) => ({ text: filled, line })),
-  );
+  const lines = (file.tool === 'ipvs' ? withLocal(applicable) : applicable).flatMap((one): readonly ResolvedLine[] => {
+    const { guard, text, line } = one;
+    if (!hasVariable(text)) return [guard ? { text, line } : one];
+    return fillVariables(text, scopeOf(text)).map((filled) => ({ text: filled, line }));
+  });
   return { path: file.path, lines };
 }
 

@@ -12,6 +12,8 @@ export interface TraceFlow {
   readonly source: Address;
   readonly destination: Address;
   readonly port: number;
+  /** Destination and port as they are printed, where the text is at hand; of another destination it says nothing. */
+  readonly printed: PrintedEndpoint | undefined;
   /** 32 bits, unsigned. */
   readonly mark: number;
   /** `meta priority`, in which observed rules of mode nftables keep the endpoint of a client: a class as nft prints it, `none` for 0. */
@@ -30,6 +32,13 @@ export interface TraceFlow {
   readonly accepted: boolean;
   readonly probability: number;
   readonly trail: Trail | undefined;
+}
+
+/** An endpoint with its text: `10.244.1.5:8080`. */
+export interface PrintedEndpoint {
+  readonly destination: Address;
+  readonly port: number;
+  readonly text: string;
 }
 
 /** The rules that matched, the last one first: flows share the trail up to the point where they split. */

@@ -5,10 +5,11 @@ import { slotsOf } from '../nftables/slots.ts';
 import type { NftState } from '../nftables/state.ts';
 import { type NftTableOptions, tableOptions } from '../nftables/table.ts';
 import { perObject } from '../per-object.ts';
+import { compareText } from '../problem.ts';
 import { type Address, isLoopback, parseAddress } from '../rules/address.ts';
 import { type Cidr, isInCidr, networkOf } from '../rules/cidr.ts';
-import type { HookName, TraceFlow, Trail } from './flow.ts';
-import type { Packet } from './packet.ts';
+import type { PrintedEndpoint, TraceFlow, Trail } from './flow.ts';
+import type { Packet, RuleHit } from './packet.ts';
 
 type Kind = 'pods' | 'keep' | 'node' | 'cidr';
 
@@ -53,61 +54,79 @@ function placesOf(slots: readonly string[]): ReadonlyMap<string, { first: number
 
 /** What a list of a frontend does to packets: one of these. */
 interface Choice {
-  readonly destination: Address;
-  readonly port: number;
   /** Of new clients. */
   readonly share: number;
   /** `10.244.1.5:8080`: what session affinity remembers. */
-  readonly printed: string;
-  /** The map that decides, without the family, and its element. */
-  readonly map: string;
-  readonly element: string;
+  readonly endpoint: PrintedEndpoint;
+  /** The element of the map that decides. */
+  readonly hit: RuleHit;
 }
 
-/** The lists of a frontend, and the names of their chains. */
-interface Lists extends ReturnType<typeof listNames> {
-  readonly all: readonly Choice[];
-  readonly ofNode: readonly Choice[];
+/** A list of a frontend: the element that leads to its chain, and what that chooses from. */
+interface List {
+  readonly hit: RuleHit;
+  readonly choices: readonly Choice[];
 }
 
-/** Read once for all packets to a frontend: all have the same choice. */
-const listsOf = perObject(
-  (frontend: NftFrontend): Lists => ({
-    ...listNames(frontend, 'a'),
-    all: choicesIn(frontend, false),
-    ofNode: choicesIn(frontend, true),
-  }),
-);
+/** Both lists of a frontend, read once for all packets to it: all have the same choice. */
+const listsOf = perObject((frontend: NftFrontend): { readonly all: List; readonly ofNode: List } => {
+  const { key, family } = frontend;
+  const { list, localList } = listNames(frontend, 'a');
+  const n = familySuffix[family];
+  return {
+    all: { hit: hitOf(`svc${n}`, `${key} : goto ${list}`), choices: choicesIn(frontend, false) },
+    ofNode: { hit: hitOf(`out${n}`, `${key} : goto ${localList}`), choices: choicesIn(frontend, true) },
+  };
+});
+
+const hitOf = (chain: string, rule: string): RuleHit => ({ table: 'nftables', chain, rule });
 
 /** One choice per endpoint that has slots, its share by their number; the first of them is shown. */
 function choicesIn(frontend: NftFrontend, isLocal: boolean): readonly Choice[] {
-  const { key, address, protocol, port: from, affinitySeconds } = frontend;
+  const { key, address, protocol, port: from, affinitySeconds, family } = frontend;
+  const n = familySuffix[family];
   const list = isLocal ? frontend.local : frontend.endpoints;
   const slots = slotsOf(frontend, list);
   const ids = affinitySeconds === undefined ? undefined : endpointIds(list);
   const placed = placesOf(slots);
-  return list.flatMap((endpoint) => {
+  const choices = list.flatMap((endpoint): readonly Choice[] => {
     const end = endpoint.indexOf(' ');
     const destination = parseAddress(endpoint.slice(0, end));
     const place = placed.get(endpoint);
     if (!destination || !place) return [];
     const slot = slotOf(place.first, 'a', isLocal);
+    const port = Number(endpoint.slice(endpoint.lastIndexOf(' ') + 1));
     return [
       {
-        destination,
-        port: Number(endpoint.slice(endpoint.lastIndexOf(' ') + 1)),
         share: place.count / slots.length,
-        printed: printNftEndpoint(endpoint),
-        ...(ids
-          ? { map: isLocal ? 'lid' : 'id', element: `${key} . ${ids.get(endpoint)} : ${endpoint}` }
-          : { map: protocol, element: `${address} . ${from} . ${slot} : ${endpoint}` }),
+        endpoint: { destination, port, text: printNftEndpoint(endpoint) },
+        hit: ids
+          ? hitOf(`${isLocal ? 'lid' : 'id'}${n}`, `${key} . ${ids.get(endpoint)} : ${endpoint}`)
+          : hitOf(`${protocol}${n}`, `${address} . ${from} . ${slot} : ${endpoint}`),
       },
     ];
   });
+  // As outcomes are sorted.
+  return choices.toSorted((a, b) => compareText(a.endpoint.text, b.endpoint.text));
 }
 
 /** The frontends that packets met, read once for many packets. */
 const metIn = perObject((_frontends: NftState['frontends']) => new Map<string, NftFrontend>());
+
+/** What is read once for all packets through a table. */
+interface KnownTable {
+  readonly settings: Settings;
+  readonly shared: SharedAddresses;
+  readonly met: Map<string, NftFrontend>;
+}
+
+const knownOf = perObject(
+  ({ settings, frontends }: NftState): KnownTable => ({
+    settings: settingsOf(settings),
+    shared: sharedOf(frontends),
+    met: metIn(frontends),
+  }),
+);
 
 /** A set of networks as it was parsed for its frontend. */
 const rangesOf = perObject((ranges: readonly string[]): readonly Cidr[] =>
@@ -121,6 +140,7 @@ const rangesOf = perObject((ranges: readonly string[]): readonly Cidr[] =>
 export class NftTable {
   readonly #frontends: NftState['frontends'];
   readonly #met: Map<string, NftFrontend>;
+  readonly #shared: SharedAddresses;
   readonly #settings: Settings;
   readonly #packet: Packet;
   /** What the connection is meant for. */
@@ -129,28 +149,26 @@ export class NftTable {
   readonly #n: '4' | '6';
 
   /** @param meant the destination of the packet */
-  constructor(
-    { frontends, settings }: NftState,
-    packet: Packet,
-    meant: Address,
-    isLocal: (address: Address) => boolean,
-  ) {
-    this.#frontends = frontends;
-    this.#met = metIn(frontends);
-    this.#settings = settingsOf(settings);
+  constructor(state: NftState, packet: Packet, meant: Address, isLocal: (address: Address) => boolean) {
+    const { settings, shared, met } = knownOf(state);
+    this.#frontends = state.frontends;
+    this.#met = met;
+    this.#shared = shared;
+    this.#settings = settings;
     this.#packet = packet;
     this.#meant = meant;
     this.#isLocal = isLocal;
     this.#n = familySuffix[packet.family];
   }
 
-  /** @returns the flows that leave the base chains of a hook; those without a verdict continue to rules of others */
-  pass(flow: TraceFlow, hook: HookName): readonly TraceFlow[] {
-    if (hook === 'PREROUTING' || hook === 'OUTPUT') {
-      const open = this.#ranges(flow);
-      return open.verdict ? [open] : this.#services(open);
-    }
-    return [hook === 'POSTROUTING' ? this.#masquerade(flow) : flow];
+  /**
+   * Chains `ranges` and `services`, before routing and in the output of the node.
+   * @returns the flows that leave them; those without a verdict continue to rules of others
+   */
+  translated(flow: TraceFlow): readonly TraceFlow[] {
+    const own = this.#frontendAt(flow);
+    const open = this.#ranges(flow, own);
+    return open.verdict ? [open] : this.#services(open, own);
   }
 
   /** Chain `unserved`, in filter. What was translated is served. */
@@ -160,14 +178,13 @@ export class NftTable {
     if (own) return own;
     if (this.#hasNodePorts(flow.destination)) return this.#refuse(flow, this.#nodePortAt(flow)) ?? flow;
     const { text } = flow.destination;
-    if (sharedOf(this.#frontends).clusterIPs.has(text)) return this.#end(flow, 'reject', 'cluster', text);
+    if (this.#shared.clusterIPs.has(text)) return this.#end(flow, 'reject', 'cluster', text);
     const unallocated = this.#settings.cidr.find((network) => isInCidr(flow.destination, network));
     return unallocated ? this.#end(flow, 'drop', 'cidr', unallocated.text) : flow;
   }
 
   /** Chain `ranges`: before translation, and never for a node port, whose address is another one. */
-  #ranges(flow: TraceFlow): TraceFlow {
-    const frontend = this.#frontendAt(flow);
+  #ranges(flow: TraceFlow, frontend: NftFrontend | undefined): TraceFlow {
     if (!frontend || frontend.ranges.length === 0) return flow;
     const allowed = rangesOf(frontend.ranges).find((network) => isInCidr(flow.source, network));
     if (allowed) return this.#hit(flow, 'allow', `${frontend.key} . ${allowed.text}`);
@@ -175,8 +192,7 @@ export class NftTable {
   }
 
   /** Chain `services`. Node ports are looked up at addresses of this node, where no other frontend has the address. */
-  #services(flow: TraceFlow): readonly TraceFlow[] {
-    const own = this.#frontendAt(flow);
+  #services(flow: TraceFlow, own: NftFrontend | undefined): readonly TraceFlow[] {
     const found = own && this.#serve(flow, own);
     if (found) return found;
     const nodePort = this.#hasNodePorts(flow.destination) ? this.#nodePortAt(flow) : undefined;
@@ -186,57 +202,49 @@ export class NftTable {
   /** @returns undefined if no element matches */
   #serve(flow: TraceFlow, frontend: NftFrontend): readonly TraceFlow[] | undefined {
     const { key, outside, endpoints, local } = frontend;
-    const { list, localList } = listsOf(frontend);
+    const { all, ofNode } = listsOf(frontend);
     if (outside === 'local' && this.#isOutside(flow) && !this.#isLocal(flow.source)) {
-      if (local.length > 0) return this.#choose(this.#hit(flow, 'out', `${key} : goto ${localList}`), frontend, true);
+      if (local.length > 0) return this.#choose(flow, frontend, ofNode);
       if (endpoints.length > 0) return [this.#hit(flow, 'out', `${key} : accept`)];
     }
-    if (endpoints.length === 0) return undefined;
-    return this.#choose(this.#hit(flow, 'svc', `${key} : goto ${list}`), frontend, false);
+    return endpoints.length === 0 ? undefined : this.#choose(flow, frontend, all);
   }
 
   /**
    * The chain of a list: one flow per endpoint; with session affinity a known client keeps its own. By hash or in turn the shares are those
    * over many clients.
    */
-  #choose(flow: TraceFlow, frontend: NftFrontend, isLocal: boolean): readonly TraceFlow[] {
-    const { all, ofNode } = listsOf(frontend);
-    const choices = isLocal ? ofNode : all;
+  #choose(flow: TraceFlow, frontend: NftFrontend, { hit, choices }: List): readonly TraceFlow[] {
     const { remembers } = this.#packet;
     const hasAffinity = remembers !== undefined && frontend.affinitySeconds !== undefined;
-    const kept = hasAffinity ? choices.find(({ printed }) => printed === remembers) : undefined;
-    return kept ? [this.#translate(flow, kept, 1)] : choices.map((one) => this.#translate(flow, one, one.share));
-  }
-
-  #translate(flow: TraceFlow, { destination, port, map, element }: Choice, share: number): TraceFlow {
-    const trail = this.#trail(flow, map, element);
-    return { ...flow, destination, port, translated: true, probability: flow.probability * share, trail };
+    const kept = hasAffinity ? choices.find(({ endpoint }) => endpoint.text === remembers) : undefined;
+    const before: Trail = { hit, before: flow.trail };
+    return kept ? [translate(flow, kept, 1, before)] : choices.map((one) => translate(flow, one, one.share, before));
   }
 
   /** Chain `masquerade`: by the address and port that the connection was meant for. */
-  #masquerade(flow: TraceFlow): TraceFlow {
+  masqueraded(flow: TraceFlow): TraceFlow {
     const { source, destination, translated } = flow;
     if (!translated) return flow;
-    const masquerade = (set: string, element: string): TraceFlow => ({
-      ...this.#hit(flow, set, element),
-      masquerade: true,
-    });
-    const shared = sharedOf(this.#frontends);
-    if (source.text === destination.text && shared.here.has(source.text))
-      return masquerade('loop', `${source.text} . ${destination.text}`);
+    if (source.text === destination.text && this.#shared.here.has(source.text))
+      return this.#masquerade(flow, 'loop', `${source.text} . ${destination.text}`);
     const { protocol, port } = this.#packet;
     const meant = this.#meant;
-    if (shared.clusterIPs.has(meant.text)) {
+    if (this.#shared.clusterIPs.has(meant.text)) {
       const why = this.#clusterMasquerade(flow);
-      return why === undefined ? flow : masquerade(...why);
+      return why === undefined ? flow : this.#masquerade(flow, ...why);
     }
     const own = this.#frontend(frontendKey({ address: meant.text, protocol, port }));
-    const nodePort = this.#isInNode(meant) ? this.#nodePortAt({ ...flow, port }) : undefined;
+    const nodePort = this.#isInNode(meant) ? this.#nodePortAt({ port }) : undefined;
     for (const one of [own, nodePort]) {
       const set = one && this.#policyMasquerade(flow, one);
-      if (one && set !== undefined) return masquerade(set, one.key);
+      if (one && set !== undefined) return this.#masquerade(flow, set, one.key);
     }
     return flow;
+  }
+
+  #masquerade(flow: TraceFlow, set: string, element: string): TraceFlow {
+    return { ...flow, masquerade: true, trail: this.#trail(flow, set, element) };
   }
 
   /** Chain `masquerade-cluster`. @returns the set or chain that decides, and its element; undefined: the source keeps its address */
@@ -307,7 +315,7 @@ export class NftTable {
   }
 
   #end(flow: TraceFlow, verdict: 'drop' | 'reject', set: string, element: string): TraceFlow {
-    return { ...this.#hit(flow, set, element), verdict };
+    return { ...flow, verdict, trail: this.#trail(flow, set, element) };
   }
 
   #hit(flow: TraceFlow, set: string, rule: string): TraceFlow {
@@ -315,6 +323,20 @@ export class NftTable {
   }
 
   #trail({ trail: before }: TraceFlow, set: string, rule: string): Trail {
-    return { hit: { table: 'nftables', chain: `${set}${this.#n}`, rule }, before };
+    return { hit: hitOf(`${set}${this.#n}`, rule), before };
   }
+}
+
+/** A flow to an endpoint. @param before what led to the list */
+function translate(flow: TraceFlow, { endpoint, hit }: Choice, share: number, before: Trail): TraceFlow {
+  const { destination, port } = endpoint;
+  return {
+    ...flow,
+    destination,
+    port,
+    printed: endpoint,
+    translated: true,
+    probability: flow.probability * share,
+    trail: { hit, before },
+  };
 }

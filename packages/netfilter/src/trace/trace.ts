@@ -10,6 +10,7 @@ import type { World } from './world.ts';
 import { schedule } from './ipvs.ts';
 import { passLive } from '../live/world.ts';
 import { NftTable } from './nftables.ts';
+import { sortShort } from '../sort-short.ts';
 import { walkHook } from './walk.ts';
 
 /**
@@ -23,30 +24,13 @@ import { walkHook } from './walk.ts';
  */
 export function trace(program: FamilyProgram, packet: Packet, world: World): readonly Outcome[] {
   const isLocal = localTest(world);
-  const switches = new Set(world.switches);
+  const switches = world.switches ? new Set(world.switches) : none;
   const sets = world.ipvs?.sets;
   const { family, protocol, remembers } = packet;
   const start = firstFlow(packet);
   const nft = world.nft && new NftTable(world.nft, packet, start.destination, isLocal);
   // On most nodes.
   const isTableAlone = !world.live && program.nat.jumps.length === 0 && program.filter.jumps.length === 0;
-  const live = (
-    flows: readonly TraceFlow[],
-    table: TableName,
-    name: HookName,
-    incoming: string,
-  ): readonly TraceFlow[] =>
-    world.live
-      ? passLive(world.live, flows, table, {
-          name,
-          family,
-          protocol,
-          remembers,
-          isLocal,
-          in: incoming,
-          original: start,
-        })
-      : flows;
   const pass = (
     given: readonly TraceFlow[],
     table: TableName,
@@ -54,9 +38,9 @@ export function trace(program: FamilyProgram, packet: Packet, world: World): rea
     incoming: string,
   ): readonly TraceFlow[] => {
     if (given.length === 0) return given;
-    if (nft && isTableAlone)
-      return given.flatMap((flow) => (ended(flow) ? flow : passTable(nft, open(flow), table, name)));
-    const flows = live(given, table, name, incoming);
+    if (nft && isTableAlone) return passAlone(nft, given, table, name);
+    const context = { name, family, protocol, remembers, isLocal, in: incoming, original: start };
+    const flows = world.live ? passLive(world.live, given, table, context) : given;
     const opened = flows.flatMap((flow) => (ended(flow) ? [] : [open(flow)]));
     const passed = nft ? opened.flatMap((flow) => passTable(nft, flow, table, name)) : opened;
     // The kernel translates a packet once in a hook.
@@ -69,7 +53,8 @@ export function trace(program: FamilyProgram, packet: Packet, world: World): rea
     const hook = { table, name, family, protocol, remembers, isLocal, sets, switches, in: incoming };
     return [...flows.filter(ended), ...done, ...walkHook(program[table], rest, hook)];
   };
-  const balance = (flow: TraceFlow): readonly TraceFlow[] => (ended(flow) ? [flow] : schedule(flow, packet, world));
+  const balance = (flows: readonly TraceFlow[]): readonly TraceFlow[] =>
+    world.ipvs ? flows.flatMap((flow) => (ended(flow) ? [flow] : schedule(flow, packet, world))) : flows;
   const node: TracingNode = { pass, isLocal, balance };
   const done = packet.in === undefined ? fromNode([start], node) : fromOutside([start], packet.in, node);
   return merge(done);
@@ -81,11 +66,25 @@ type Pass = (flows: readonly TraceFlow[], table: TableName, name: HookName, inco
 interface TracingNode {
   readonly pass: Pass;
   readonly isLocal: (address: Address) => boolean;
-  readonly balance: (flow: TraceFlow) => readonly TraceFlow[];
+  readonly balance: (flows: readonly TraceFlow[]) => readonly TraceFlow[];
 }
 
-const passTable = (nft: NftTable, flow: TraceFlow, table: TableName, hook: HookName): readonly TraceFlow[] =>
-  table === 'nat' ? nft.pass(flow, hook) : [nft.unserved(flow)];
+const none: ReadonlySet<string> = new Set();
+
+function passTable(nft: NftTable, flow: TraceFlow, table: TableName, hook: HookName): readonly TraceFlow[] {
+  if (table === 'filter') return [nft.unserved(flow)];
+  if (hook === 'PREROUTING' || hook === 'OUTPUT') return nft.translated(flow);
+  return [hook === 'POSTROUTING' ? nft.masqueraded(flow) : flow];
+}
+
+/** Flows through the table of mode nftables where nothing else is in the hook. Only translation makes several of one. */
+function passAlone(nft: NftTable, flows: readonly TraceFlow[], table: TableName, hook: HookName): readonly TraceFlow[] {
+  const [first] = flows;
+  if (first && flows.length === 1) return ended(first) ? flows : passTable(nft, open(first), table, hook);
+  if (table === 'filter') return flows.map((flow) => (ended(flow) ? flow : nft.unserved(open(flow))));
+  if (hook === 'POSTROUTING') return flows.map((flow) => (ended(flow) ? flow : nft.masqueraded(open(flow))));
+  return flows.flatMap((flow) => (ended(flow) ? flow : passTable(nft, open(flow), table, hook)));
+}
 
 /** A flow without the verdict of the chains before. */
 const open = (flow: TraceFlow): TraceFlow => (flow.verdict === undefined ? flow : { ...flow, verdict: undefined });
@@ -103,22 +102,24 @@ function fromOutside(
 ): readonly TraceFlow[] {
   const arrived = pass(flows, 'nat', 'PREROUTING', incoming);
   const isHere = ({ destination }: TraceFlow): boolean => isLocal(destination);
-  const received = pass(arrived.filter(isHere), 'filter', 'INPUT', incoming).flatMap(balance);
+  const forward = (some: readonly TraceFlow[]): readonly TraceFlow[] =>
+    pass(pass(some, 'filter', 'FORWARD', incoming), 'nat', 'POSTROUTING', '');
+  if (!arrived.some(isHere)) return forward(arrived);
+  const received = balance(pass(arrived.filter(isHere), 'filter', 'INPUT', incoming));
   const isForwarded = ({ by, destination }: TraceFlow): boolean => by !== undefined && !isLocal(destination);
-  const beyond = arrived.filter((flow) => !isHere(flow));
   return [
     ...received.filter((flow) => !isForwarded(flow)),
     ...pass(pass(received.filter(isForwarded), 'filter', 'OUTPUT', ''), 'nat', 'POSTROUTING', ''),
-    ...pass(pass(beyond, 'filter', 'FORWARD', incoming), 'nat', 'POSTROUTING', ''),
+    ...forward(arrived.filter((flow) => !isHere(flow))),
   ];
 }
 
 /** Virtual servers are between the nat and the filter table of OUTPUT (`ip_vs_ops` in `ip_vs_core.c`). */
 function fromNode(flows: readonly TraceFlow[], { pass, isLocal, balance }: TracingNode): readonly TraceFlow[] {
-  const sent = pass(pass(flows, 'nat', 'OUTPUT', '').flatMap(balance), 'filter', 'OUTPUT', '');
-  return pass(sent, 'nat', 'POSTROUTING', '').flatMap((flow) =>
-    isLocal(flow.destination) ? pass([flow], 'filter', 'INPUT', 'lo') : [flow],
-  );
+  const sent = pass(balance(pass(flows, 'nat', 'OUTPUT', '')), 'filter', 'OUTPUT', '');
+  const left = pass(sent, 'nat', 'POSTROUTING', '');
+  if (!left.some(({ destination }) => isLocal(destination))) return left;
+  return left.flatMap((flow) => (isLocal(flow.destination) ? pass([flow], 'filter', 'INPUT', 'lo') : [flow]));
 }
 
 function firstFlow(packet: Packet): TraceFlow {
@@ -126,6 +127,7 @@ function firstFlow(packet: Packet): TraceFlow {
     source: addressOf(packet.source, packet.family),
     destination: addressOf(packet.destination, packet.family),
     port: packet.port,
+    printed: undefined,
     mark: 0,
     priority: 'none',
     remembered: packet.remembers ?? '',
@@ -166,24 +168,41 @@ function outcomeOf(flow: TraceFlow): Outcome {
     return { verdict: flow.verdict, masquerade: false, probability, path };
   }
   if (!flow.translated) return { verdict: flow.accepted ? 'accept' : 'pass', masquerade, probability, path };
-  return { verdict: 'dnat', to: printEndpoint(flow.destination.text, flow.port), masquerade, probability, path };
+  return { verdict: 'dnat', to: targetOf(flow), masquerade, probability, path };
 }
 
+function targetOf({ destination, port, printed }: TraceFlow): string {
+  const isPrinted = printed !== undefined && printed.destination === destination && printed.port === port;
+  return isPrinted ? printed.text : printEndpoint(destination.text, port);
+}
+
+/** Each outcome once, the most probable first: flows with the same one add up. */
 function merge(flows: readonly TraceFlow[]): readonly Outcome[] {
-  if (flows.length === 1) return flows.map(outcomeOf);
-  const merged = new Map<string, Outcome>();
-  for (const outcome of flows.map(outcomeOf)) {
-    const key = `${labelOf(outcome)} ${outcome.to ?? ''}`;
-    const same = merged.get(key);
-    merged.set(key, same ? { ...same, probability: same.probability + outcome.probability } : outcome);
+  const outcomes = flows.map(outcomeOf);
+  if (outcomes.length < 2) return outcomes;
+  const merged: Outcome[] = [];
+  for (const outcome of sortShort(outcomes, compareOutcomes)) {
+    const last = merged.at(-1);
+    if (last === undefined || compareOutcomes(last, outcome) !== 0) merged.push(outcome);
+    else merged[merged.length - 1] = { ...last, probability: last.probability + outcome.probability };
   }
-  return [...merged]
-    .toSorted(([a, x], [b, y]) => y.probability - x.probability || compareText(a, b))
-    .map(([, one]) => one);
+  // Sorting is stable.
+  return sortShort(merged, (a, b) => b.probability - a.probability);
 }
 
-function labelOf(outcome: Outcome): string {
-  return `${outcome.masquerade ? 'masquerade ' : ''}${outcome.verdict}`;
+const compareOutcomes = (a: Outcome, b: Outcome): number =>
+  compareText(labelOf(a), labelOf(b)) || compareText(a.to ?? '', b.to ?? '');
+
+const labels = {
+  dnat: 'masquerade dnat',
+  accept: 'masquerade accept',
+  pass: 'masquerade pass',
+  reject: 'masquerade reject',
+  drop: 'masquerade drop',
+} as const satisfies Record<Outcome['verdict'], string>;
+
+function labelOf({ masquerade, verdict }: Outcome): string {
+  return masquerade ? labels[verdict] : verdict;
 }
 
 /**

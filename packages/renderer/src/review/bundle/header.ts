@@ -60,19 +60,21 @@ export function commentBlockOf(text: string): readonly string[] {
 
 /** Reads a comment block. Lines of another form are ignored. */
 export function notesOf(header: readonly string[]): HeaderNotes {
+  // Most lines are about endpoints.
+  const others = header.filter((line) => !line.startsWith(endpointMark));
   const after = (prefix: string): readonly string[] =>
-    header.flatMap((line) => (line.startsWith(`${prefix} `) ? [line.slice(prefix.length + 1)] : []));
+    others.flatMap((line) => (line.startsWith(`${prefix} `) ? [line.slice(prefix.length + 1)] : []));
   const type = /^\S+\/\S+ (ClusterIP|NodePort|LoadBalancer)$/.exec(header[0] ?? '')?.[1];
   const seconds = /^ClientIP (\d+) s$/.exec(after('session affinity')[0] ?? '')?.[1];
   const scheduler = after('scheduler')[0];
   return {
     ...(type === undefined ? {} : { type }),
-    ports: header.flatMap(portOf),
+    ports: others.flatMap(portOf),
     externalAddresses: after('external address'),
     loadBalancerAddresses: after('load-balancer address'),
     sourceRanges: after('load-balancer source range'),
-    internalPolicy: header.includes('internalTrafficPolicy Local') ? 'Local' : 'Cluster',
-    externalPolicy: header.includes('externalTrafficPolicy Local') ? 'Local' : 'Cluster',
+    internalPolicy: others.includes('internalTrafficPolicy Local') ? 'Local' : 'Cluster',
+    externalPolicy: others.includes('externalTrafficPolicy Local') ? 'Local' : 'Cluster',
     healthCheckPort: Number(after('health-check node port')[0] ?? 0),
     ...(seconds === undefined ? {} : { affinitySeconds: Number(seconds) }),
     ...(scheduler === undefined ? {} : { scheduler }),
@@ -95,13 +97,15 @@ function portOf(line: string): readonly PortNote[] {
   ];
 }
 
+const endpointMark = 'endpoint ';
+
 const states = /(?:^| )(not ready)?(?:(?:^| )(terminating)(, not serving)?)?$/;
 
 /** Optional clauses at the end of an endpoint's line. */
 const clausesForm = /(?:, weight (\d+))?(?:, for zones (\S+?))?(?:, for nodes (\S+))?$/;
 
 function endpointOf(whole: string): readonly HeaderNote[] {
-  if (!whole.startsWith('endpoint ')) return [];
+  if (!whole.startsWith(endpointMark)) return [];
   // Nearly no line has clauses: the expression would look for one from each of its letters.
   const clauses = whole.includes(', ') ? clausesForm.exec(whole) : undefined;
   const line = whole.slice(0, clauses?.index);
@@ -109,7 +113,7 @@ function endpointOf(whole: string): readonly HeaderNote[] {
   if (!match) return [];
   const [, weight = '1', zones = '', nodes = ''] = clauses ?? [];
   const [, port = '', text = '', rest = ''] = match;
-  const state = states.exec(rest);
+  const state = /ready|terminating/.test(rest) ? states.exec(rest) : undefined;
   const [node, zone] = rest
     .slice(0, state?.index ?? rest.length)
     .split(' ')
@@ -126,11 +130,14 @@ function endpointOf(whole: string): readonly HeaderNote[] {
       serving: state?.[3] === undefined,
       terminating,
       weight: Number(weight),
-      hintZones: zones.split(',').filter(Boolean),
-      hintNodes: nodes.split(',').filter(Boolean),
+      hintZones: namesIn(zones),
+      hintNodes: namesIn(nodes),
     },
   ];
 }
+
+const noNames: readonly string[] = [];
+const namesIn = (list: string): readonly string[] => (list === '' ? noNames : list.split(',').filter(Boolean));
 
 /** One family's part of a comment block for both families, which files of modes ipvs and nftables have. */
 export function notesFor(family: Family, notes: HeaderNotes): HeaderNotes {

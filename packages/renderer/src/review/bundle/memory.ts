@@ -17,7 +17,7 @@ import {
   readVirtualFile,
 } from '@sluice/bundle';
 import { toolAt } from './tools.ts';
-import { reachReaders } from './planes.ts';
+import { otherFamily, reachReaders } from './planes.ts';
 import type { FileReach } from './reach.ts';
 
 /** Chains that only base files append to, in both modes. */
@@ -30,7 +30,8 @@ const sharedForm =
  */
 export class Memory {
   readonly #files = new Map<string, RuleFile | readonly Problem[]>();
-  readonly #virtual = new Map<string, VirtualFile | readonly Problem[]>();
+  /** By tool and kind of file, then by text. */
+  readonly #virtual = new Map<string, Map<string, VirtualFile>>();
   /** The file that a path had last: most paths have one text. */
   readonly #virtualAt = new Map<string, { readonly text: string; readonly file: VirtualFile }>();
   /** By family and path: a path is short to hash, and two bundles have at most two texts of it. */
@@ -60,23 +61,29 @@ export class Memory {
   #virtualFile(path: string, text: string): VirtualFile | readonly Problem[] {
     const { tool, kind } = toolAt(path);
     if (!hasLines(tool)) throw new TypeError(`Cannot read ${path} as virtual servers, sets or a table`);
-    const key = `${tool} ${kind}\n${text}`;
-    const known = this.#virtual.get(key);
+    const key = `${tool} ${kind}`;
+    const files = this.#virtual.get(key) ?? new Map<string, VirtualFile>();
+    this.#virtual.set(key, files);
+    const known = files.get(text);
     if (known) return known;
     const file = readVirtualFile(path, tool, kind, text);
-    if ('lines' in file) this.#virtual.set(key, file);
+    if ('lines' in file) files.set(text, file);
     return file;
   }
 
   /** The packets that the lines of a Service's file can match. */
   reach(path: string, text: string, family: Family): FileReach {
-    const key = `${family} ${path}`;
-    const known = this.#reaches.get(key) ?? [];
-    const found = known.find((one) => one.text === text);
+    const found = this.#reaches.get(`${family} ${path}`)?.find((one) => one.text === text);
     if (found) return found.reach;
-    const reach = reachReaders[toolAt(path).tool].whole(text, family);
-    this.#reaches.set(key, [...known, { text, reach }]);
+    const { reach, other } = reachReaders[toolAt(path).tool].whole(text, family);
+    this.#keepReach(path, text, family, reach);
+    if (other) this.#keepReach(path, text, otherFamily[family], other);
     return reach;
+  }
+
+  #keepReach(path: string, text: string, family: Family, reach: FileReach): void {
+    const key = `${family} ${path}`;
+    this.#reaches.set(key, [...(this.#reaches.get(key) ?? []), { text, reach }]);
   }
 
   node(path: string, text: string): NodeFile | Problem {

@@ -1,38 +1,55 @@
-import { anyAddress, type Family, nftFamily, readFrontendKey, readNftLine } from '@sluice/netfilter';
+import { anyAddress, type Family, type NftElement, readFrontendKey, readNftLine } from '@sluice/netfilter';
 import { virtualLines } from './lines.ts';
 import type { FileReach } from './reach.ts';
 import type { TextReach } from './text-reach.ts';
 
 /**
- * The packets that the lines of a Service's `.nft` file can match, read from the text without resolving it. Each element names a
- * frontend; packets to other ports of a ClusterIP are rejected because of it.
+ * The packets that the lines of a Service's `.nft` file can match, by family, read from the text without resolving it. Each element names
+ * a frontend; packets to other ports of a ClusterIP are rejected because of it.
  */
-export function nftReach(text: string, family: Family): FileReach {
-  const [exact, ports, targets, bound] = [
-    new Set<string>(),
-    new Set<string>(),
-    new Set<string>(),
-    new Set<string>(),
-  ] as const;
+export function nftReach(text: string): Readonly<Record<Family, FileReach>> {
+  const found: Partial<Record<Family, ReachOfLines>> = {};
   for (const line of virtualLines(text)) {
     // Nearly half of the lines are about endpoints as clients of themselves, which matches no destination.
-    if (line.startsWith('add element inet sluice loop') || nftFamily(line) !== family) continue;
+    if (line.startsWith('add element inet sluice loop')) continue;
     const read = readNftLine(line);
     // Linking reports lines that cannot be read.
     if ('error' in read) continue;
-    for (const element of read.elements) {
-      if (element.kind === 'cluster') bound.add(element.address);
-      if (!('key' in element)) continue;
-      const { protocol, address, port } = readFrontendKey(element.key);
-      if (address === anyAddress[family]) ports.add(`${protocol} ${port}`);
-      else exact.add(`${protocol} ${address} ${port}`);
-      if (element.kind !== 'endpoint' && element.kind !== 'local') continue;
-      const [target, targetPort] = element.endpoint.split(' . ');
-      targets.add(`${protocol} ${target} ${targetPort}`).add(`${protocol} ${targetPort}`);
-    }
+    const ofFamily = (found[read.family] ??= new ReachOfLines());
+    for (const element of read.elements) ofFamily.add(element, read.family);
   }
-  return { exact, ports, targets, bound, inner: new Set(), wide: [] };
+  return { ipv4: found.ipv4 ?? nothing, ipv6: found.ipv6 ?? nothing };
 }
+
+class ReachOfLines implements FileReach {
+  readonly exact = new Set<string>();
+  readonly ports = new Set<string>();
+  readonly targets = new Set<string>();
+  readonly bound = new Set<string>();
+  readonly inner: ReadonlySet<string> = noPackets;
+  readonly wide: FileReach['wide'] = [];
+
+  add(element: NftElement, family: Family): void {
+    if (element.kind === 'cluster') this.bound.add(element.address);
+    if (!('key' in element)) return;
+    const { protocol, address, port } = readFrontendKey(element.key);
+    if (address === anyAddress[family]) this.ports.add(`${protocol} ${port}`);
+    else this.exact.add(`${protocol} ${address} ${port}`);
+    if (element.kind !== 'endpoint' && element.kind !== 'local') return;
+    const [target, targetPort] = element.endpoint.split(' . ');
+    this.targets.add(`${protocol} ${target} ${targetPort}`).add(`${protocol} ${targetPort}`);
+  }
+}
+
+const noPackets: ReadonlySet<string> = new Set();
+const nothing: FileReach = {
+  exact: noPackets,
+  ports: noPackets,
+  targets: noPackets,
+  bound: noPackets,
+  inner: noPackets,
+  wide: [],
+};
 
 const addressForm = /(?:\d+\.){3}\d+|[0-9a-f]*:[0-9a-f:]+/g;
 const nodePortForm = /(?<=[ {])(?:0\.0\.0\.0|::) \. (?:tcp|udp|sctp) \. (\d+)/g;

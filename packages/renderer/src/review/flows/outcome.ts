@@ -6,6 +6,7 @@ import {
   perObject,
   readRule,
   type RuleHit,
+  sortShort,
   trace,
 } from '@sluice/netfilter';
 import type { Affinity, Branch, FlowOutcome } from './flow.ts';
@@ -17,31 +18,38 @@ import type { NodeProgram } from './program.ts';
  * @throws TraceError for rules that the tracer does not understand
  */
 export function outcomeOf(program: NodeProgram, packet: Packet, localAddresses: readonly string[]): FlowOutcome {
+  const { rules, ipvs, nft, live } = program;
+  const world = { localAddresses, ipvs, nft, live };
   const traceClient: TraceClient = (remembers) =>
-    trace(program.rules, remembers === undefined ? packet : { ...packet, remembers }, {
-      localAddresses,
-      ipvs: program.ipvs,
-      nft: program.nft,
-      live: program.live,
-    });
+    trace(rules, remembers === undefined ? packet : { ...packet, remembers }, world);
   const outcomes = traceClient(undefined);
   const branches = branchesOf(outcomes);
   const affinity =
-    program.live !== undefined || mayHaveAffinity(program) ? affinityOf(traceClient, outcomes, program) : undefined;
+    live !== undefined || mayHaveAffinity(program) ? affinityOf(traceClient, outcomes, program) : undefined;
   const scheduler = mayHaveScheduler(program) ? schedulerOf(outcomes, program) : undefined;
-  const clauses = [
-    keyOf(branches),
-    affinity === undefined ? '' : `affinity ${affinity}`,
-    scheduler === undefined ? '' : `scheduler ${scheduler}`,
-  ];
+  let key: string | undefined;
   return {
-    key: clauses.filter(Boolean).join('; '),
+    // A proof needs none.
+    get key() {
+      key ??= keyOf(branches, affinity, scheduler);
+      return key;
+    },
     branches,
     ...(affinity === undefined ? {} : { affinity }),
     ...(scheduler === undefined ? {} : { scheduler }),
   };
 }
 
+function keyOf(branches: readonly Branch[], affinity: string | undefined, scheduler: string | undefined): string {
+  const clauses = [
+    branchesKey(branches),
+    affinity === undefined ? '' : `affinity ${affinity}`,
+    scheduler === undefined ? '' : `scheduler ${scheduler}`,
+  ];
+  return clauses.filter(Boolean).join('; ');
+}
+
+/** Whether any virtual server or frontend of a program can have a scheduler. */
 const mayHaveScheduler = perObject((program: NodeProgram): boolean =>
   planesOf(program).some((plane) => plane.mayHaveScheduler(program)),
 );
@@ -61,24 +69,27 @@ function schedulerOf(outcomes: readonly Outcome[], program: NodeProgram): string
 }
 
 function branchesOf(outcomes: readonly Outcome[]): readonly Branch[] {
-  return outcomes
-    .map(({ verdict, to, masquerade, probability, path }): Branch => {
-      // Nearly all branches lead to an endpoint.
-      if (to !== undefined && verdict !== 'reject') return { verdict, to, masquerade, share: probability };
-      const reject = verdict === 'reject' ? rejection(path) : undefined;
-      return {
-        verdict,
-        ...(to === undefined ? {} : { to }),
-        masquerade,
-        share: probability,
-        ...(reject === undefined ? {} : { reject }),
-      };
-    })
-    .toSorted((a, b) => compareText(a.to ?? '', b.to ?? '') || compareText(labelOf(a), labelOf(b)));
+  return sortShort(outcomes.map(branchOf), compareBranches);
 }
 
+function branchOf({ verdict, to, masquerade, probability, path }: Outcome): Branch {
+  // Nearly all branches lead to an endpoint.
+  if (to !== undefined && verdict !== 'reject') return { verdict, to, masquerade, share: probability };
+  const reject = verdict === 'reject' ? rejection(path) : undefined;
+  return {
+    verdict,
+    ...(to === undefined ? {} : { to }),
+    masquerade,
+    share: probability,
+    ...(reject === undefined ? {} : { reject }),
+  };
+}
+
+const compareBranches = (a: Branch, b: Branch): number =>
+  compareText(a.to ?? '', b.to ?? '') || compareText(labelOf(a), labelOf(b));
+
 /** Shares to seven digits: rules give probabilities to ten, of which the kernel keeps 31 bits. */
-function keyOf(branches: readonly Branch[]): string {
+function branchesKey(branches: readonly Branch[]): string {
   return branches.map((branch) => `${labelOf(branch)} ${branch.to ?? ''} ${shareText(branch.share)}`).join(' | ');
 }
 
@@ -151,7 +162,7 @@ function affinityText(outcome: Outcome, again: readonly Outcome[], name: string)
 
 function keptText(outcome: Outcome, again: readonly Outcome[], wait: string): string {
   const kept = again.length === 1 && again[0]?.to === outcome.to && again[0]?.masquerade === outcome.masquerade;
-  return kept ? wait : `${wait} to ${keyOf(branchesOf(again))}`;
+  return kept ? wait : `${wait} to ${branchesKey(branchesOf(again))}`;
 }
 
 function recentNames(path: readonly RuleHit[], action: 'set' | 'rcheck'): readonly string[] {

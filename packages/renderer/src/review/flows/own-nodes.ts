@@ -31,18 +31,17 @@ export function ownNodesOf(slices: readonly FilesOfView[], declared: OwnNodes = 
       if (hasLines(toolAt(path).tool))
         // Files nearly always name the same nodes as declared.
         for (const [address, names] of ownNodesIn(virtualAt(view, path)))
-          for (const name of names)
-            if (found.get(address)?.has(name) !== true) found.set(address, new Set(found.get(address)).add(name));
+          for (const name of names) addNode(found, address, name);
   return found;
 }
 
 const ownNodesIn = perObject(({ lines }: VirtualFile): OwnNodes => {
-  const found = new Map<string, Set<string>>();
+  const found = new Map<string, ReadonlySet<string>>();
   for (const line of lines) {
     const names = ownNodesAt(line);
     const read = names.length > 0 ? readNftLine(line.text) : undefined;
     if (!read || 'error' in read) continue;
-    for (const address of read.elements.flatMap(addressIn)) for (const name of names) addTo(found, address, name);
+    for (const address of read.elements.flatMap(addressIn)) for (const name of names) addNode(found, address, name);
   }
   return found;
 });
@@ -53,9 +52,23 @@ const addressIn = (element: NftElement): readonly string[] => (element.kind === 
 export const ownNodesAt = ({ guard, text }: GuardedText): readonly string[] =>
   guard?.kind === 'node' && !guard.negated && /^add element inet sluice loop[46] /.test(text) ? guard.values : [];
 
-/** Adds a value to a set of a map. */
-export function addTo(found: Map<string, Set<string>>, key: string, value: string): void {
-  const known = found.get(key);
-  if (known) known.add(value);
-  else found.set(key, new Set([value]));
+/** Adds a node to the own nodes of an address. */
+export function addNode(found: Map<string, ReadonlySet<string>>, address: string, name: string): void {
+  const known = found.get(address);
+  if (known?.has(name) === true) return;
+  found.set(address, known ? new Set(known).add(name) : alone(name));
 }
+
+/** One set for all addresses with one node, as nearly all have: a bundle has many times more addresses than nodes. */
+function alone(name: string): ReadonlySet<string> {
+  const known = setsOfOne.get(name);
+  if (known) return known;
+  const fresh: ReadonlySet<string> = new Set([name]);
+  if (setsOfOne.size >= setsOfOneMax) setsOfOne.clear();
+  setsOfOne.set(name, fresh);
+  return fresh;
+}
+
+const setsOfOne = new Map<string, ReadonlySet<string>>();
+/** Nodes of the largest cluster that Kubernetes supports. */
+const setsOfOneMax = 5_000;

@@ -104,21 +104,42 @@ function forNode(endpoints: readonly HeaderNote[], { name, file }: NodeOf): read
   return [ofNode, ofZone].find((list) => list.length > 0) ?? usable(endpoints);
 }
 
+/** The variables in a match for traffic that is not from the node's pods: the first of all, and that of a whole match. */
+interface NotLocal {
+  readonly variable: DetectorVariable;
+  readonly match: DetectorVariable & { readonly option?: string | undefined; readonly tail?: string | undefined };
+}
+
+interface DetectorVariable {
+  readonly owner?: string | undefined;
+  readonly name?: string | undefined;
+}
+
+/** Read once for all connections of a profile. */
+const readNotLocal = perObject(({ notLocal }: ProfileTrafficPolicy): NotLocal => {
+  const [, owner, name] = /\$\{(node|profile)\.([A-Za-z]+)\}/.exec(notLocal) ?? [];
+  const whole = /^! -([si]) \$\{(node|profile)\.([A-Za-z]+)\}(\+?)$/.exec(notLocal) ?? [];
+  return { variable: { owner, name }, match: { option: whole[1], owner: whole[2], name: whole[3], tail: whole[4] } };
+});
+
+const detectorValue = ({ node, family }: DeclaredConnection, { owner, name = '' }: DetectorVariable): unknown =>
+  valueOf(owner === 'node' ? node.file.values : node.profile.values, family, name);
+
 /** Whether the node knows its pods: its profile has a detector, whose variable has a value there. */
-export function knowsPods({ node, family, trafficPolicy: { notLocal } }: DeclaredConnection): boolean {
-  const [, owner, name = ''] = /\$\{(node|profile)\.([A-Za-z]+)\}/.exec(notLocal) ?? [];
-  const values = owner === 'node' ? node.file.values : node.profile.values;
-  return notLocal !== '' && typeof valueOf(values, family, name) === 'string';
+export function knowsPods(connection: DeclaredConnection): boolean {
+  const { trafficPolicy } = connection;
+  if (trafficPolicy.notLocal === '') return false;
+  return typeof detectorValue(connection, readNotLocal(trafficPolicy).variable) === 'string';
 }
 
 /** Whether the profile's detector takes a source for a pod of the node. Without a detector, no source is. */
-export function isLocalPod({ node, family, source, trafficPolicy: { notLocal } }: DeclaredConnection): boolean {
-  if (notLocal === '') return false;
-  const [, option, owner, name, tail] = /^! -([si]) \$\{(node|profile)\.([A-Za-z]+)\}(\+?)$/.exec(notLocal) ?? [];
-  const values = owner === 'node' ? node.file.values : node.profile.values;
-  const value = valueOf(values, family, name ?? '');
+export function isLocalPod(connection: DeclaredConnection): boolean {
+  const { source, trafficPolicy } = connection;
+  if (trafficPolicy.notLocal === '') return false;
+  const { match } = readNotLocal(trafficPolicy);
+  const value = detectorValue(connection, match);
   if (typeof value !== 'string') return true;
-  if (option === 'i') return tail === '+' ? (source.in ?? '').startsWith(value) : source.in === value;
+  if (match.option === 'i') return match.tail === '+' ? (source.in ?? '').startsWith(value) : source.in === value;
   return cidrContains(value, source.address);
 }
 

@@ -1,5 +1,5 @@
 import { addressOfEndpoint, cidrContains, type Family } from '@sluice/netfilter';
-import { addTo, type OwnNodes } from '../flows/own-nodes.ts';
+import { addNode, type OwnNodes } from '../flows/own-nodes.ts';
 import type { Claim } from './declared.ts';
 import { clusterEndpoints, endpointsOf } from './connection.ts';
 import type { Distinctions } from '../flows/groups.ts';
@@ -19,11 +19,11 @@ export function distinctionsOf(claims: readonly Claim[], family: Family): Distin
 
 /** The nodes whose elements masquerade hairpin traffic of endpoints. */
 function ownNodesOfClaims(claims: readonly Claim[]): OwnNodes {
-  const found = new Map<string, Set<string>>();
+  const found = new Map<string, ReadonlySet<string>>();
   for (const { declared } of claims)
     if (provenModes[declared.mode].hairpin === 'by-own-elements')
       for (const { text, node } of declared.notes.endpoints)
-        if (node !== undefined) addTo(found, addressOfEndpoint(text), node);
+        if (node !== undefined) addNode(found, addressOfEndpoint(text), node);
   return found;
 }
 

@@ -6,7 +6,6 @@ import {
   readNftScheduler,
   slotCounts,
 } from '@sluice/netfilter';
-import { addTo } from '../flows/own-nodes.ts';
 import type { HeaderNote } from '../bundle/header.ts';
 import {
   choice,
@@ -42,9 +41,11 @@ export function expectedNft(connection: DeclaredConnection): ExpectedOutcome {
   const isLocal = policy === 'Local' && (role === 'cluster' || isOutside);
   const list = isLocal ? localEndpoints(endpoints, node) : clusterEndpoints(endpoints, node);
   if (list.length === 0) return { kind: 'drop' };
-  const itself = startingHere(list, node.name, () => byAddress(list, node.name)).get(source.address);
+  const here = startingHere(list, node.name, () => textsHere(list, node.name));
+  const isItself = (text: string): boolean =>
+    text.includes(source.address) && here.has(text) && addressOfEndpoint(text) === source.address;
   const masked = (text: string): boolean => {
-    if (itself?.has(text)) return true;
+    if (isItself(text)) return true;
     if (role === 'cluster') return trafficPolicy.masqueradeAll === true || (isKnown && !isPod);
     return policy === 'Cluster' || (source.class === 'node' && !isPod);
   };
@@ -53,14 +54,11 @@ export function expectedNft(connection: DeclaredConnection): ExpectedOutcome {
   return { ...choice(list, notes, masked, shares), ...(scheduler && shares.size > 1 ? { scheduler } : {}) };
 }
 
-const startingHere = perKey<readonly HeaderNote[], ReadonlyMap<string, ReadonlySet<string>>>();
+const startingHere = perKey<readonly HeaderNote[], ReadonlySet<string>>();
 
-/** By address: only an endpoint's own node masquerades what it sends to itself; where no node is named, each may be the one. */
-function byAddress(list: readonly HeaderNote[], name: string): ReadonlyMap<string, ReadonlySet<string>> {
-  const found = new Map<string, Set<string>>();
-  for (const { text, node = name } of list) if (node === name) addTo(found, addressOfEndpoint(text), text);
-  return found;
-}
+/** Only an endpoint's own node masquerades what it sends to itself; where no node is named, each may be the one. */
+const textsHere = (list: readonly HeaderNote[], name: string): ReadonlySet<string> =>
+  new Set(list.flatMap(({ text, node = name }) => (node === name ? [text] : [])));
 
 const sharesOf = perKey<readonly HeaderNote[], ReadonlyMap<string, number>>();
 

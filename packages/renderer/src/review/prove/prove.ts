@@ -185,12 +185,14 @@ function proveProfile(view: BundleView, profile: string, family: Family): Profil
   const question = { profiles: [profile], family, destinations, nodes: nodesOfProfile(view, profile), distinctions };
   const node = headerSpaceNode(view, profile);
   const traced = new TracedPackets();
-  for (const { outcomes, ...row } of flowRows([view], question)) {
+  for (const row of flowRows([view], question)) {
     flows++;
     if (row.nodes.nodes[0] === node) traced.add(row);
-    const found = outcomes[0]!;
+    const found = row.outcomes[0]!;
     const expected = expectation(declarations, row);
-    if (!isMet(expected, found)) counterExamples.push({ ...row, expected, found });
+    if (isMet(expected, found)) continue;
+    const { outcomes: _outcomes, ...flow } = row;
+    counterExamples.push({ ...flow, expected, found });
   }
   const headerSpace = node === undefined ? {} : { headerSpace: headerSpaceOf(view, node, family, traced) };
   return { services: all.length, flows, ...headerSpace, counterExamples };
