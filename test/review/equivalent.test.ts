@@ -71,7 +71,7 @@ function renderBoth(example: Example, mode: OtherMode, members: 'all' | 'added')
 type OtherMode = 'ipvs' | 'nftables';
 
 /** Examples of mode iptables that need only their folder of manifests. */
-const otherExamples = ['08-git', '10-ipvs', '11-mixed', '13-nftables', '14-schedulers'];
+const otherExamples = ['08-git', '10-ipvs', '11-mixed', '13-nftables', '14-schedulers', '15-nftables-pods'];
 const examples = listExamples().filter(({ name }) => !otherExamples.includes(name));
 
 const cases = examples.flatMap((example) =>
