@@ -147,6 +147,10 @@ const crowd = (directory: string, clients: number, services: number): string => 
   }, 1000);
 `;
 
+/** What a busy machine may say: the clients must move all the same. */
+const nothingButSlow =
+  /^(?:warning: connections to removed endpoints are not forgotten yet: it takes longer than .*)?$/;
+
 const crowds = plainPlanes.flatMap((plane) =>
   plane.backend === 'nft' ? [1, 17, 600, 5000].map((clients) => ({ clients, plane, mode: plane.mode })) : [],
 );
@@ -163,7 +167,10 @@ test.each(crowds)(
     const names = Array.from({ length: services }, (_, n) => `shop/s${n}`);
     const put = async (endpoints: readonly number[]): Promise<void> => {
       writeBundle(`${directory}/rendered`, bundle(plane, Object.fromEntries(names.map((name) => [name, endpoints]))));
-      expect(await node.apply()).toMatchObject({ exitCode: 0, stderr: '' });
+      expect(await node.apply()).toMatchObject({
+        exitCode: 0,
+        stderr: expect.stringMatching(nothingButSlow) as unknown,
+      });
     };
     const counts = (): string => readFileSync(`${directory}/counts`, 'utf8');
     await put([1]);
