@@ -147,7 +147,7 @@ class WatchSession {
         heap.collect();
       },
       clock.monotonic,
-      heap.size,
+      () => heap.size(),
     );
     const textOnDisk = (path: string): string | undefined => readText(output, path);
     this.#loop = new WatchLoop({
