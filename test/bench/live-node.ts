@@ -63,7 +63,7 @@ export class LiveNode {
 
   /** Starts the daemon, and waits until it has put the cluster into its kernel. */
   async start(node: string, program: string): Promise<void> {
-    await this.#publish();
+    this.#publish();
     const command = ['ip link set lo up', 'mount -t tmpfs tmpfs /run', 'exec "$@"'].join(' && ');
     const args = [program, 'run', '-c', join(this.#directory, 'sluiced.yaml')];
     this.#daemon = spawn('/usr/bin/unshare', ['-n', '-m', 'sh', '-c', command, 'sh', node, ...args], {
@@ -80,7 +80,7 @@ export class LiveNode {
     const text = this.#raw[at]!.replace(/"addresses":\["[^"]+"\]/, `"addresses":["10.244.250.${round + 1}"]`);
     this.#objects = this.#objects.with(at, decoded(text));
     const started = performance.now();
-    await this.#publish();
+    this.#publish();
     await this.#until((version) => version !== before, 60);
     return (performance.now() - started) / 1000;
   }
@@ -105,10 +105,10 @@ export class LiveNode {
     await ended;
   }
 
-  async #publish(): Promise<void> {
-    const { files, errors } = await this.#live.render(this.#objects, (path) => this.#tree.text(path));
+  #publish(): void {
+    const { files, errors } = this.#live.render(this.#objects, (path) => this.#tree.text(path));
     if (errors.length > 0) throw new Error(JSON.stringify(errors[0]));
-    await this.#tree.publish(files);
+    this.#tree.publish(files);
   }
 
   get #pid(): number {

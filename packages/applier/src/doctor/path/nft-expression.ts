@@ -69,8 +69,8 @@ function compare(left: Json, right: unknown, packet: HookPacket): Match | 'absen
 /** Each packet meets the same sets: they are read once. */
 function readElements(right: unknown): Elements {
   if (typeof right !== 'object' || right === null) return elementsOf(right);
-  const known = read.get(right);
-  if (known) return known;
+  const before = read.get(right);
+  if (before) return before;
   const elements = elementsOf(right);
   read.set(right, elements);
   return elements;

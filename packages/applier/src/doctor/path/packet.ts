@@ -62,8 +62,8 @@ export function isWithin(network: string, end: 'source' | 'destination'): (packe
 type Addresses = Readonly<Record<'source' | 'destination', ReturnType<typeof parseAddress>>>;
 
 function addressesOf(packet: HookPacket): Addresses {
-  const known = parsed.get(packet);
-  if (known) return known;
+  const before = parsed.get(packet);
+  if (before) return before;
   const { source, destination } = packet;
   const both = {
     source: source === undefined ? undefined : parseAddress(source),
