@@ -1,6 +1,6 @@
-import { families, type Family } from '../family.ts';
 import { parseAddress } from '../rules/address.ts';
 import type { RuleHit } from '../trace/packet.ts';
+import { familyOfClient, isPriority, updateOf } from './nft-affinity.ts';
 import { type Field, fieldOf } from './nft-fields.ts';
 import { printStatements } from './nft-print.ts';
 import { Elements, elementsOf, type Json, listOf, objectOf, textOf } from './nft-values.ts';
@@ -239,7 +239,7 @@ function effectOf(name: string, body: unknown, reading: Reading): Effect | undef
     case 'snat':
       return { kind: 'masquerade' };
     case 'map':
-      return reading.isProxys ? updateOf(objectOf(body), reading) : undefined;
+      return reading.isProxys ? updateOf(objectOf(body), (map) => reading.context.sets.get(map)?.fillsFor) : undefined;
     case 'mangle':
       return isPriority(objectOf(body)['key']) ? priorityOf(objectOf(body)['value'], reading) : markOf(objectOf(body));
     case 'vmap':
@@ -251,9 +251,6 @@ function effectOf(name: string, body: unknown, reading: Reading): Effect | undef
   }
 }
 
-const isPriority = (expression: unknown): boolean =>
-  textOf(objectOf(objectOf(expression)['meta'])['key']) === 'priority';
-
 /** `meta priority set none`, `… map @slot4`, and of a client `… map @aff4`. */
 function priorityOf(value: unknown, reading: Reading): Effect | undefined {
   const { key, data } = objectOf(objectOf(value)['map']);
@@ -264,38 +261,6 @@ function priorityOf(value: unknown, reading: Reading): Effect | undefined {
       textOf(one) === '' ? undefined : { kind: 'priority', value: textOf(one) },
     );
   return reading.isProxys && familyOfClient(key) ? { kind: 'recall', map: name } : undefined;
-}
-
-/** `update @aff4 { … timeout 10m : meta priority }`, and `delete`. */
-function updateOf({ op, elem, data, map }: Json, { context }: Reading): Effect | undefined {
-  const name = textOf(map).replace(/^@/, '');
-  const { val = elem, timeout } = objectOf(objectOf(elem)['elem']);
-  const family = familyOfClient(val);
-  const fillsFor = context.sets.get(name)?.fillsFor;
-  if (!family || fillsFor === undefined || !isPriority(data)) return undefined;
-  if (op === 'delete') return { kind: 'forget', map: name };
-  return { kind: 'remember', map: name, family, seconds: Number(textOf(timeout) || fillsFor) };
-}
-
-const clientFields = {
-  ipv4: ['ip saddr', 'ip daddr', 'meta l4proto', 'th dport'],
-  ipv6: ['ip6 saddr', 'ip6 daddr', 'meta l4proto', 'th dport'],
-} as const satisfies Record<Family, readonly string[]>;
-
-/** The family of a key that tells every client of every frontend from the others; undefined: another key. */
-function familyOfClient(key: unknown): Family | undefined {
-  const fieldsIn = (part: unknown): readonly string[] => {
-    const { concat, payload, meta, jhash } = objectOf(part);
-    if (Array.isArray(concat)) return concat.flatMap(fieldsIn);
-    if (jhash !== undefined) return fieldsIn(objectOf(jhash)['expr']);
-    const { protocol, field } = objectOf(payload);
-    return [payload === undefined ? `meta ${textOf(objectOf(meta)['key'])}` : `${textOf(protocol)} ${textOf(field)}`];
-  };
-  const found = new Set(fieldsIn(key));
-  return families.find((family) => {
-    const wanted = clientFields[family];
-    return found.size === wanted.length && wanted.every((one) => found.has(one));
-  });
 }
 
 function markOf({ key, value }: Json): Effect | undefined {
