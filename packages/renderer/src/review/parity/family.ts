@@ -75,21 +75,7 @@ export function compareFamily({ view, node: { name, file, profile }, seen, famil
   let cases = 0;
   const plainSources = sourcesOf(view, node, family, []).filter(({ network }) => network === undefined);
   const outside = plainSources.find((source) => source.class === 'outside');
-  /** In words that are equal for addresses which rules treat alike. */
-  const treatmentAt = (destination: Destination, address: string): string => {
-    if (!outside) return '';
-    const packet = packetOf(outside, { ...destination, family, destination: address }, observed);
-    const seenAt = tracer.trace(packet);
-    const wanted = desiredOutcome(programs.of(destination, address), observed, packet);
-    return `${seenAt.kind === 'traced' ? seenAt.outcome.key : seenAt.kind} ${wanted.key}`;
-  };
-  const others = otherAddresses(observed, own, (address) =>
-    destinations
-      .filter(({ kind }) => kind === 'node-port')
-      .slice(0, samplesMax)
-      .map((sample) => treatmentAt(sample, address))
-      .join('\n'),
-  );
+  const others = othersOf(destinations, { outside, own, observed, tracer, programs });
   const compareAt = (destination: Destination, address: string): void => {
     const claim = claims.get(placeOf(destination));
     const program = programs.of(destination, address);
@@ -130,6 +116,35 @@ export function compareFamily({ view, node: { name, file, profile }, seen, famil
   for (const gap of gapsOfConnections) addGap(gaps, gap);
   cases += connections.length + gapsOfConnections.length;
   return { frontends: destinations.length, sources, cases, differing, gaps, counts, connections };
+}
+
+/** Of the node: what is asked at its other addresses. */
+interface AddressSample {
+  readonly outside: FlowSource | undefined;
+  readonly own: string | undefined;
+  readonly observed: ObservedNode;
+  readonly tracer: ObservedTracer;
+  readonly programs: DesiredPrograms;
+}
+
+/** The other addresses of the node at which node ports are tried: the first node ports tell addresses apart. */
+function othersOf(
+  destinations: readonly Destination[],
+  { outside, own, observed, tracer, programs }: AddressSample,
+): readonly string[] {
+  const samples = destinations.filter(({ kind }) => kind === 'node-port').slice(0, samplesMax);
+  if (!outside || samples.length === 0) return [];
+  const { family } = observed.tables;
+  return otherAddresses(observed, own, (address) =>
+    samples
+      .map((sample) => {
+        const packet = packetOf(outside, { ...sample, family, destination: address }, observed);
+        const found = tracer.trace(packet);
+        const wanted = desiredOutcome(programs.of(sample, address), observed, packet);
+        return `${found.kind === 'traced' ? found.outcome.key : found.kind} ${wanted.key}`;
+      })
+      .join('\n'),
+  );
 }
 
 /** Node ports by which addresses of the node are told apart, where it has many. */
