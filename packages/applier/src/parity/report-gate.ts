@@ -50,9 +50,24 @@ export class ReportGate implements ParityGate {
     }
   }
 
+  /**
+   * A comparison takes seconds, in which rules may change: it counts once the node is as it was compared. On a node whose endpoints change
+   * all the time each of several states must be equivalent, and kube-proxy's next change is one that Sluice's bundle brings, too.
+   */
   async #misfit(version: string): Promise<string | undefined> {
-    const { node, accepted, observe, compare, nowMs } = this.#parts;
-    const observation = await observe();
+    let observation = await this.#parts.observe();
+    for (let n = 0; n < comparisonsMax; n++) {
+      const why = await this.#misfitOf(observation, version);
+      if (why !== undefined) return why;
+      const after = await this.#parts.observe();
+      if (observedDigest(after) === observedDigest(observation)) return undefined;
+      observation = after;
+    }
+    return undefined;
+  }
+
+  async #misfitOf(observation: Observation, version: string): Promise<string | undefined> {
+    const { node, accepted, compare, nowMs } = this.#parts;
     const report = readParityReport(
       'the result of the comparison',
       await compare([...printObservation(observation)].join('')),
@@ -67,6 +82,9 @@ export class ReportGate implements ParityGate {
     return why === undefined ? undefined : `the comparison does not fit: ${why}`;
   }
 }
+
+/** States of a node that changes while it is compared. */
+const comparisonsMax = 3;
 
 const notEquivalent = (why: string): Problem => ({
   code: 'NODE_PARITY_MISSING',

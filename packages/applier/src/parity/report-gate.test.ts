@@ -1,0 +1,101 @@
+import {
+  type Observation,
+  observedDigest,
+  observationOf,
+  type ParityReport,
+  printParityReport,
+  textsOf,
+} from '@sluice/bundle';
+import { expect, test } from 'vitest';
+import { ReportGate } from './report-gate.ts';
+
+const version = '8'.repeat(16);
+const bootId = '0f3b1e0e-7d6b-4a35-9c22-6d1f54a6c1b2';
+
+/** A node whose rules jump to a chain of this name. */
+const stateOf = (chain: string): Observation => ({
+  ...observationOf(
+    { node: 'node-a', tools: {}, bootId },
+    textsOf(new Map([['iptables-save.txt', `*nat\n:${chain} -\n-A PREROUTING -j ${chain}\nCOMMIT\n`]])),
+  ),
+});
+
+const difference: ParityReport['differences'][number] = {
+  id: '1111111111111111',
+  frontend: '10.96.0.10:80/tcp',
+  family: 'ipv4',
+  services: ['shop/web'],
+  source: { class: 'outside', address: '198.51.100.7' },
+  observed: 'dnat 10.244.1.5:8080',
+  desired: 'drop',
+  cause: 'objects',
+  packet: { from: '198.51.100.7', to: '10.96.0.10', port: 80, protocol: 'tcp' },
+  alsoFrom: [],
+  advice: 'Observe again',
+};
+
+const reportOf = (seen: Observation, isDifferent: boolean): string =>
+  printParityReport({
+    node: 'node-a',
+    bootId,
+    observedDigest: observedDigest(seen),
+    version,
+    modes: { observed: ['iptables'], desired: 'iptables' },
+    result: isDifferent ? 'different' : 'equivalent',
+    coverage: { frontends: 1, sources: 1, cases: 1, notCovered: [] },
+    differences: isDifferent ? [difference] : [],
+  });
+
+/** @param chains what the node has at each look; the last one stays @param bad the chain with which it is treated differently */
+async function refusal(chains: readonly string[], bad?: string) {
+  const compared: string[] = [];
+  let looks = 0;
+  let now = '';
+  const gate = new ReportGate({
+    node: 'node-a',
+    accepted: [],
+    observe: async () => stateOf((now = chains[Math.min(looks++, chains.length - 1)] ?? '')),
+    compare: async () => {
+      compared.push(now);
+      return reportOf(stateOf(now), now === bad);
+    },
+    standsElsewhere: async () => false,
+    nowMs: () => Date.parse('2026-12-01T12:00:00Z'),
+  });
+  const refused = await gate.refuse(version);
+  return { compared, why: refused?.problems[0]?.message };
+}
+
+test('a comparison counts when the node is still as it was compared', async () => {
+  expect(await refusal(['A', 'A'])).toEqual({ compared: ['A'], why: undefined });
+});
+
+test('what changed while it was compared is compared, too', async () => {
+  expect(await refusal(['A', 'B', 'B'])).toEqual({ compared: ['A', 'B'], why: undefined });
+  const { compared, why } = await refusal(['A', 'B', 'B'], 'B');
+  expect(compared).toEqual(['A', 'B']);
+  expect(why).toContain('1111111111111111');
+});
+
+test('of a node that never rests three states are compared', async () => {
+  const chains = ['A', 'B', 'C', 'D', 'E'];
+  expect(await refusal(chains)).toEqual({ compared: ['A', 'B', 'C'], why: undefined });
+  expect((await refusal(chains, 'C')).why).toContain('not accepted');
+});
+
+test('a report about another state, or of another bundle, does not fit', async () => {
+  const gate = (text: string) =>
+    new ReportGate({
+      node: 'node-a',
+      accepted: [],
+      observe: async () => stateOf('A'),
+      compare: async () => text,
+      standsElsewhere: async () => false,
+      nowMs: () => Date.parse('2026-12-01T12:00:00Z'),
+    });
+  const whyOf = async (text: string, of = version) => (await gate(text).refuse(of))?.problems[0]?.message;
+  expect(await whyOf(reportOf(stateOf('A'), false))).toBeUndefined();
+  expect(await whyOf(reportOf(stateOf('B'), false))).toContain('have changed since');
+  expect(await whyOf(reportOf(stateOf('A'), false), '9'.repeat(16))).toContain('it is for version');
+  expect(await whyOf('{}')).toContain('not a parity report');
+});
