@@ -48,8 +48,11 @@ export const wireProgram = (): Promise<Built> => build(wire);
 
 const wire: GoProgram = { name: 'wire', module: join(import.meta.dirname, 'wire'), package: '.', version: 'own' };
 
-/** The programs that a test of packets needs. */
-export const packetTestPrograms = (): readonly GoProgram[] => [ofKubernetes('kube-proxy', newest), wire];
+/** Those of the guest: every kube-proxy that the tier compares with. */
+export const guestParityPrograms = (): readonly GoProgram[] => [
+  ...minorsOfTier.map((minor) => ofKubernetes('kube-proxy', minor)),
+  wire,
+];
 
 /** A real API server with its store. */
 export interface ApiServerPrograms {

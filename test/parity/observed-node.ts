@@ -8,7 +8,7 @@ import type { Host } from '../netns/cluster-host.ts';
 import type { KubeItem } from './api-server.ts';
 import { nodeName } from './clusters.ts';
 import { fenceOf } from './fence.ts';
-import { KubeProxyNode } from './kube-proxy-node.ts';
+import { KubeProxyNode, syncTimeoutMs } from './kube-proxy-node.ts';
 import type { ParityPrograms } from './programs.ts';
 import type { ProxyConfig, ProxySetting } from './settings.ts';
 import { Renderer } from './sluice-node.ts';
@@ -33,8 +33,8 @@ export class ObservedKubeProxy {
     this.#dir = dir;
     this.#programs = programs;
     this.#setting = setting;
-    // What kube-proxy has: its last change is known by the fence.
-    this.#cluster = [...cluster, ...fenceOf(1)];
+    // Its last change is known by the fence; in mode ipvs there is a second change.
+    this.#cluster = [...cluster, ...fenceOf(setting.config?.['mode'] === 'ipvs' ? 2 : 1)];
   }
 
   static async start(
@@ -52,6 +52,11 @@ export class ObservedKubeProxy {
       await observed.close();
       throw error;
     }
+  }
+
+  /** The objects that kube-proxy has. */
+  get objects(): readonly KubeItem[] {
+    return this.#cluster;
   }
 
   /** Runs shell commands on the node. */
@@ -119,7 +124,7 @@ export async function observeOn(host: Host, folder: string): Promise<string> {
   };
   writeFileSync(config, JSON.stringify(values));
   await host.run([process.execPath, programPath('sluiced'), 'observe', '-c', config, '-o', file], {
-    timeoutMs: 60_000,
+    timeoutMs: syncTimeoutMs,
   });
   return file;
 }

@@ -4,7 +4,7 @@ import { dirname, join } from 'node:path';
 import { programPath } from '@sluice/testing';
 import { execa, execaSync } from 'execa';
 import { checkoutParts } from '../checkout-parts.ts';
-import { packetTestPrograms } from '../parity/binaries.ts';
+import { guestParityPrograms } from '../parity/binaries.ts';
 import { pathOf } from '../parity/build.ts';
 import { find, type GuestKernel, type Image, makeDisk, prepareImage } from './image.ts';
 import { portName, type GuestRun } from './protocol.ts';
@@ -89,9 +89,9 @@ function makeProjectDisk(image: string, folder: string): void {
     if (existsSync(from)) cpSync(from, join(staging, part), { recursive: true, verbatimSymlinks: true });
   }
   cpSync(dirname(programPath('sluice')), join(staging, 'programs'), { recursive: true });
-  for (const program of packetTestPrograms())
+  for (const program of guestParityPrograms())
     if (existsSync(pathOf(program))) cpSync(pathOf(program), pathOf(program, join(staging, guestCache)));
-  makeDisk(image, staging, 300);
+  makeDisk(image, staging, 600);
   rmSync(staging, { recursive: true });
 }
 

@@ -41,6 +41,7 @@ export async function runInGuest(
   guest: Guest,
   paths: readonly string[],
   timeoutMs: number,
+  env: Readonly<Record<string, string>> = {},
 ): Promise<readonly GuestResult[]> {
   const report = '/tmp/report.json';
   const vitest = [
@@ -53,7 +54,7 @@ export async function runInGuest(
     `--outputFile=${report}`,
   ];
   const started = performance.now();
-  const { stdout, stderr } = await guest.run([...vitest, ...paths], { timeoutMs, env: insideGuest });
+  const { stdout, stderr } = await guest.run([...vitest, ...paths], { timeoutMs, env: { ...insideGuest, ...env } });
   const seconds = (ms: number): string => `${(ms / 1000).toFixed(1)} s`;
   const tests = `tests of ${paths.join(' ')} took ${seconds(performance.now() - started)}`;
   process.stdout.write(`guest: booted in ${seconds(guest.bootMs)}, ${tests}\n`);

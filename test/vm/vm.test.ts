@@ -1,7 +1,7 @@
 // @module-tag test
 import { atTier, reaches } from '@sluice/testing';
 import { expect, test } from 'vitest';
-import { packetTestPrograms } from '../parity/binaries.ts';
+import { guestParityPrograms } from '../parity/binaries.ts';
 import { build } from '../parity/build.ts';
 import { bootGuest } from './guest.ts';
 import { whyNoGuest } from './image.ts';
@@ -28,8 +28,8 @@ const suitesMsMax = atTier({ quick: 35, soak: 60 }) * 60_000;
 
 const reason = whyNoGuest();
 // The guest has no Go: the programs for comparison are built before it boots, and its tests skip themselves without them.
-if (reason === undefined && files.some((file) => file.endsWith('/parity.test.ts')))
-  for (const one of packetTestPrograms()) await build(one);
+if (reason === undefined && files.some((file) => /\/(?:parity|observed)\.test\.ts$/.test(file)))
+  for (const one of guestParityPrograms()) await build(one);
 const found = reason === undefined ? (await Promise.all(suites.map(results))).flat() : [];
 
 test('tests run in the emulated guest', ({ skip }) => {

@@ -1,0 +1,25 @@
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { buildTestPrograms } from '../../tools/test-programs.ts';
+import { minors } from './binaries.ts';
+import { recordFolder, recordedFolder } from './recorded.ts';
+
+/**
+ * Writes `recorded/` anew: `SLUICE_TIER=all SLUICE_SEED=1 node test/parity/record.ts`. It boots the emulated guest, in which each kube-proxy runs
+ * in mode ipvs, and takes a quarter of an hour. The programs are built before by `./dev test --all test/vm/inside/observed.test.ts`.
+ */
+
+process.env['SLUICE_PROGRAMS'] ??= await buildTestPrograms(join(import.meta.dirname, '..', '..'));
+const { bootGuest } = await import('../vm/guest.ts');
+const { runInGuest } = await import('../vm/suite.ts');
+
+const inGuest = '/tmp/recorded';
+await using guest = await bootGuest();
+const results = await runInGuest(guest, ['test/vm/inside/observed.test.ts'], 3_000_000, { [recordFolder]: inGuest });
+for (const { name, state, message } of results) console.log(`${state}: ${name}\n${message}`);
+mkdirSync(recordedFolder, { recursive: true });
+for (const name of ['objects.json', ...minors.map((minor) => `kube-proxy-${minor}.json`)]) {
+  const content = await guest.get(`${inGuest}/${name}`).catch(() => undefined);
+  if (content) writeFileSync(join(recordedFolder, name), content);
+  else console.log(`there is no ${name}`);
+}
