@@ -62,6 +62,11 @@ const howTo: Section = {
     page('docs/release.md', 'Release', 'make, sign, verify, open waves'),
     page('docs/apply.md', 'Apply', 'a node takes a bundle, by hand or by the daemon'),
     page('docs/runbooks/first-install.md', 'First install on a node', 'from signed rules to a node that runs them'),
+    page(
+      'docs/runbooks/adopt-node.md',
+      'Adopt a node',
+      'from kube-proxy by one command, and back; what to disable in kubeadm, k3s, RKE2, kOps and Talos',
+    ),
     page('docs/runbooks/from-kube-proxy.md', 'From kube-proxy', 'a node that runs kube-proxy, and the rollback'),
     page('docs/runbooks/carry.md', 'Carry releases', 'by Git, rsync, a registry or files'),
     page('docs/runbooks/air-gapped.md', 'Air-gapped sites', 'releases on a stick, and evidence back'),

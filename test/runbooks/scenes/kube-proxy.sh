@@ -2,6 +2,8 @@
 printf 'apiVersion: sluice.dev/v1alpha1\nkind: SluicedConfig\nnode: node-1\nlayout: flat\nstate: %s/kube-proxy\nsignatures: { policy: none }\n' "$STAGE" >"$STAGE/flat.yaml"
 sluiced apply /root/rules/rendered -c "$STAGE/flat.yaml" >/dev/null
 rm -r "$STAGE/kube-proxy"
+iptables-nft-save >/run/kube-proxy.iptables
+ip6tables-nft-save >/run/kube-proxy.ip6tables
 setsid bash -c 'exec -a kube-proxy sleep 1000' >/dev/null 2>&1 &
 echo $! >/run/kube-proxy.pid
 # The key, the release, the package and the config, as in the first installation.

@@ -4,8 +4,8 @@ import { KernelError } from '../ports/kernel.ts';
 import { syncPath } from '../state/files.ts';
 
 /**
- * Where the manifest of a static pod waits: the kubelet ignores names that begin with a dot, and stops a pod whose manifest is gone. In the
- * same folder it is one rename, there and back, which no crash can tear.
+ * Where the manifest of a static pod waits: the kubelet ignores names that begin with a dot (`pkg/kubelet/config/file.go`, `file_linux.go`),
+ * and stops a pod whose manifest is gone. In the same folder it is one rename, there and back, which no crash can tear.
  */
 export const heldPath = (manifest: string): string => join(dirname(manifest), `.sluiced-adopt.${basename(manifest)}`);
 
