@@ -23,7 +23,7 @@ const foreign = '*nat\n:CNI-X - [0:0]\n-A POSTROUTING -s 10.244.0.0/16 -j CNI-X\
 export const hold: Hold = { kind: 'manifest', manifest: '/etc/kubernetes/manifests/kube-proxy.yaml' };
 
 /** What a kube-proxy in mode ipvs has besides its rules: the address of shop/web and its virtual server. */
-const ipvsState: readonly IpvsStep[] = [
+export const ipvsState: readonly IpvsStep[] = [
   {
     kind: 'ipset',
     text: 'create KUBE-CLUSTER-IP hash:ip,port family inet hashsize 1024 maxelem 65536\nadd KUBE-CLUSTER-IP 10.96.0.11,tcp:80\n',

@@ -1,6 +1,5 @@
 import { printServers, printSets } from '@sluice/netfilter';
 import { printAddresses } from '../ipvs/text.ts';
-import { emptyIpvs } from '../ipvs/values.ts';
 import { noTimeouts } from '../plan/virtual.ts';
 import { KernelError } from '../ports/kernel.ts';
 import { notBeneath } from './beneath.ts';
@@ -16,16 +15,20 @@ export const ipvsPlane: NodePlane = {
   hasServers: true,
   namesServices: false,
   shows: async (observed, state, ports) => ports.kernel.ipvs !== undefined && showsExactly(observed, state, ports),
-  observeBeside: async ({ ipvs }) => {
+  observeBeside: async ({ ipvs: expected }, { ipvs }) => {
+    if (!expected) return {};
     if (!ipvs) throw new KernelError('ipvsadm, ipset and ip', 'one of them is not installed');
     const { servers } = await ipvs.observe(noTimeouts);
     return { servers };
   },
-  nativeFiles: ({ ipvs = { ...emptyIpvs, excludeCIDRs: [] } }) => ({
-    'ipset.rules': printSets(ipvs),
-    'ipvs.rules': printServers(ipvs),
-    'addresses.batch': printAddresses(ipvs),
-  }),
+  nativeFiles: ({ ipvs }) =>
+    ipvs
+      ? {
+          'ipset.rules': printSets(ipvs),
+          'ipvs.rules': printServers(ipvs),
+          'addresses.batch': printAddresses(ipvs),
+        }
+      : {},
   // Two sets of virtual servers cannot stand side by side, and rules of any mode come before them.
   refusesBeneath: ([proxy]) =>
     notBeneath(proxy, 'Give the node a profile in mode iptables or nftables; mode ipvs can follow later'),

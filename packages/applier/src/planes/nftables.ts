@@ -1,4 +1,4 @@
-import { emptyNft, isBySwitch, printNft } from '@sluice/netfilter';
+import { isBySwitch, printNft } from '@sluice/netfilter';
 import { planNftInPlace, planNftProbation } from '../nftables/plan.ts';
 import { holdsByDefault } from '../nftables/repair.ts';
 import type { Beside } from '../plan/beside.ts';
@@ -34,8 +34,8 @@ export const nftablesPlane: NodePlane = {
     const table = await kernel.nft?.observe();
     return table !== undefined && state !== undefined && holdsByDefault(table, state);
   },
-  observeBeside: async ({ nft }) => ({ table: await nft?.observe() }),
-  nativeFiles: ({ nft = emptyNft }) => ({ 'table.nft': printNft(nft) }),
+  observeBeside: async ({ nft: expected }, { nft }) => (expected ? { table: await nft?.observe() } : {}),
+  nativeFiles: ({ nft }) => (nft ? { 'table.nft': printNft(nft) } : {}),
   // Its rules come first, whatever runs beneath.
   refusesBeneath: () => undefined,
 };

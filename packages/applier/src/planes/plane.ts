@@ -47,11 +47,11 @@ export interface NodePlane {
   /** Whether the kernel shows a state: it falls back to it, whatever else it holds. */
   shows(observed: Observed, state: NodeState, ports: Ports): Promise<boolean>;
   /**
-   * Reads what the kernel has beside the tables of iptables.
+   * Reads what the kernel has of the plane beside the tables of iptables, if a state has its part.
    * @throws KernelError if a tool is not installed or fails
    */
-  observeBeside(kernel: Kernel): Promise<ObservedBeside>;
-  /** What an operator can load by hand in an emergency beside the rules of iptables, by file name. */
+  observeBeside(state: NodeState, kernel: Kernel): Promise<ObservedBeside>;
+  /** The plane's part of a state as an operator can load it by hand, beside the rules of iptables: by file name; none without that part. */
   nativeFiles(state: NodeState): Readonly<Record<string, string>>;
   /** Why it cannot go in front of a kube-proxy; undefined: it can. @param proxies the modes that one has left traces of, at least one */
   refusesBeneath(proxies: readonly [Mode, ...Mode[]]): Problem | undefined;

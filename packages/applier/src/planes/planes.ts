@@ -2,12 +2,12 @@ import type { Beside } from '../plan/beside.ts';
 import type { PlanOptions } from '../plan/plan.ts';
 import type { TransactionPlan } from '../plan/transaction-plan.ts';
 import type { ChangeKind, Flip } from '../ports/journal.ts';
-import type { Switch } from '../ports/kernel.ts';
+import type { Kernel, Switch } from '../ports/kernel.ts';
 import { isTree, type NodeState } from '../ports/node-state.ts';
 import { flatPlane } from './flat.ts';
 import { ipvsPlane } from './ipvs.ts';
 import { nftablesPlane } from './nftables.ts';
-import type { NodePlane, PlaneName } from './plane.ts';
+import type { NodePlane, ObservedBeside, PlaneName } from './plane.ts';
 import { treePlane } from './tree.ts';
 
 const planes = {
@@ -20,11 +20,25 @@ const planes = {
 /** A data plane by its name. */
 export const planeNamed = (name: PlaneName): NodePlane => planes[name];
 
-/** The data plane that a state is for. With rules of layout `tree`, virtual servers are those of a kube-proxy that it took over. */
+/**
+ * The data plane that a state is for. Generation 0 can have parts of two: where chains of a lost state directory were taken over, with rules
+ * of layout `tree` the virtual servers are those of the kube-proxy in front of which they had been put.
+ */
 export function nodePlaneOf(state: Pick<NodeState, 'families' | 'ipvs' | 'nft'>): NodePlane {
   if (state.nft) return planes.nftables;
   if (isTree(state)) return planes.tree;
   return state.ipvs ? planes.ipvs : planes.flat;
+}
+
+/** Reads what the kernel has beside the tables of iptables, of each part that a state has. @throws KernelError */
+export async function observeBeside(state: NodeState, kernel: Kernel): Promise<ObservedBeside> {
+  const parts = await Promise.all(Object.values(planes).map((plane) => plane.observeBeside(state, kernel)));
+  return Object.assign({}, ...parts) as ObservedBeside;
+}
+
+/** What an operator can load by hand in an emergency beside the rules of iptables, of each part that a state has: by file name. */
+export function nativeFilesBeside(state: NodeState): Readonly<Record<string, string>> {
+  return Object.fromEntries(Object.values(planes).flatMap((plane) => Object.entries(plane.nativeFiles(state))));
 }
 
 /**

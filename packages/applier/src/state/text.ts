@@ -3,7 +3,7 @@ import type { Generation } from '../ports/journal.ts';
 import { publishDirectory } from './files.ts';
 import { activeGenerationFile, stoodLast } from './remains.ts';
 import { printSysctl } from '@sluice/netfilter';
-import { nodePlaneOf } from '../planes/planes.ts';
+import { nativeFilesBeside } from '../planes/planes.ts';
 import { printStaged } from '../plan/stages.ts';
 import { familiesOf, type NodeState } from '../ports/node-state.ts';
 
@@ -64,7 +64,7 @@ function nativeFiles(state: NodeState): Readonly<Record<string, string>> {
     const rules = state.families[name];
     if (rules) files[fileOf[name]] = printStaged(rules, limits.chainsPerPayloadMax);
   }
-  Object.assign(files, nodePlaneOf(state).nativeFiles(state));
+  Object.assign(files, nativeFilesBeside(state));
   files['sysctl.conf'] = [...state.sysctls].map(([key, value]) => `${printSysctl({ key, value })}\n`).join('');
   return files;
 }
