@@ -4,6 +4,9 @@ import type { TransportProtocol } from './rules/rule.ts';
 /** How a node forwards packets to endpoints. */
 export type Mode = 'iptables' | 'ipvs' | 'nftables';
 
+/** The data planes of a node: the two layouts of mode iptables, and the other modes. */
+export type PlaneName = 'flat' | 'tree' | Exclude<Mode, 'iptables'>;
+
 /** What code for every mode needs to know of one. `modeFacts` has those of each mode, so that no other code compares names of modes. */
 export interface ModeFacts {
   /** Whether its rules are in the tables of iptables, an own program for each family. */

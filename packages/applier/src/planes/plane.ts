@@ -1,4 +1,4 @@
-import type { Mode, Problem } from '@sluice/netfilter';
+import type { Mode, PlaneName, Problem } from '@sluice/netfilter';
 import type { ObservedIpvs } from '../ipvs/values.ts';
 import type { ObservedNft } from '../nftables/observed.ts';
 import type { Beside } from '../plan/beside.ts';
@@ -8,9 +8,6 @@ import type { Flip } from '../ports/journal.ts';
 import type { Kernel, Switch } from '../ports/kernel.ts';
 import type { NodeState, Observed } from '../ports/node-state.ts';
 import type { Ports } from '../ports/ports.ts';
-
-/** The data planes of a node: the two layouts of mode iptables, and the other modes. */
-export type PlaneName = 'flat' | 'tree' | 'ipvs' | 'nftables';
 
 /**
  * How one data plane of a node changes, and how its rules are recognised. `nodePlaneOf` finds that of a state; code outside of this folder

@@ -1,3 +1,4 @@
+import type { PlaneName } from '@sluice/netfilter';
 import type { Beside } from '../plan/beside.ts';
 import type { PlanOptions } from '../plan/plan.ts';
 import type { TransactionPlan } from '../plan/transaction-plan.ts';
@@ -7,7 +8,7 @@ import { isTree, type NodeState } from '../ports/node-state.ts';
 import { flatPlane } from './flat.ts';
 import { ipvsPlane } from './ipvs.ts';
 import { nftablesPlane } from './nftables.ts';
-import type { NodePlane, ObservedBeside, PlaneName } from './plane.ts';
+import type { NodePlane, ObservedBeside } from './plane.ts';
 import { treePlane } from './tree.ts';
 
 const planes = {

@@ -1,4 +1,5 @@
 import { families } from '../family.ts';
+import type { PlaneName } from '../mode.ts';
 import { ComparisonOfFrontends } from './compare-frontends.ts';
 import { ComparisonOfServers } from './compare-servers.ts';
 import { ComparisonOfTables } from './compare-tables.ts';
@@ -28,7 +29,7 @@ const planes = {
     read: (state) => new ServicesOfFrontends(state),
     compare: (from, to) => new ComparisonOfFrontends(from, to),
   },
-} as const satisfies Record<string, DataPlane>;
+} as const satisfies Record<PlaneName, DataPlane>;
 
 /** The data plane that a state is for. */
 export function planeOf(state: ForwardingState): DataPlane {

@@ -1,4 +1,4 @@
-import { compareText, type Problem, serviceKeyOf, serviceOfKey, tableNames } from '@sluice/netfilter';
+import { compareText, type PlaneName, type Problem, serviceKeyOf, serviceOfKey, tableNames } from '@sluice/netfilter';
 import { CommandError } from '../../command-error.ts';
 import type { SluicedConfig } from '../../config.ts';
 import { peek } from '../../state/peek.ts';
@@ -6,7 +6,6 @@ import { exitCodes } from '../../ports/outcome.ts';
 import type { Generation } from '../../ports/journal.ts';
 import { holds, isNowhere, type ServiceView, viewService } from './service-view.ts';
 import { familiesOf, type NodeState, tableOf } from '../../ports/node-state.ts';
-import type { PlaneName } from '../../planes/plane.ts';
 import { nodePlaneOf, observeBeside, planeNamed } from '../../planes/planes.ts';
 import type { ServiceLine } from './side-by-side.ts';
 import { readServiceFiles, type ServiceFiles } from './service-files.ts';
