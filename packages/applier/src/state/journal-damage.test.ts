@@ -83,9 +83,9 @@ function replace(words: string, target: string): () => void {
     for (const path of found) renameSync(`${aside}/${basename(path)}`, path);
   };
 }
-/** Nobody may read it, root neither. */
+/** No process may read it, not even one of root. */
 const forbidden = '/proc/sys/vm/drop_caches';
-/** Its first page is nobody's: every read of it fails with EIO, as that of a bad sector. */
+/** Its first page is not mapped: every read of it fails with EIO, as that of a bad sector. */
 const badSector = '/proc/self/mem';
 
 test('counts a generation that the disk cannot read as damaged', async () => {

@@ -14,7 +14,7 @@ afterEach(() => rmSync(directory, { recursive: true, force: true }));
 test('rewrites a text that the disk cannot read', () => {
   const [digest = ''] = new Store(directory).put(['rules']);
   rmSync(`${directory}/${digest}`);
-  // Its first page is nobody's: every read of it fails with EIO, as that of a bad sector.
+  // Its first page is not mapped: every read of it fails with EIO, as that of a bad sector.
   symlinkSync('/proc/self/mem', `${directory}/${digest}`);
   const store = new Store(directory);
   expect(store.has(digest)).toBe(true);
@@ -83,7 +83,7 @@ test('still retries after a missing text', () => {
 test('does not count a text without permission as damaged', () => {
   const [digest = ''] = new Store(directory).put(['rules']);
   rmSync(`${directory}/${digest}`);
-  // Nobody may read it, root neither.
+  // No process may read it, not even one of root.
   symlinkSync('/proc/sys/vm/drop_caches', `${directory}/${digest}`);
   const store = new Store(directory);
   expect(() => store.get(digest)).toThrow(StateError);

@@ -21,7 +21,7 @@ export interface JudgedRule<Rule> {
 
 /**
  * How many more rules may be judged; below 0: some were not. Chains that call others twice each lead a packet through billions of rules,
- * and whoever may write rules may write these.
+ * and any program with the right to write rules can make them.
  */
 export interface Effort {
   left: number;
