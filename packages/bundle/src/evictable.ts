@@ -84,12 +84,14 @@ export function evictableFile(file: ResolvedVirtualFile, reader: FileReader<Reso
 
 /** Evicts these files, or sections of files, from memory; later accesses read them again. */
 export function evict(files: readonly (FileSections | ResolvedVirtualFile)[]): void {
-  for (const file of files) {
-    if ('path' in file) evictPart(file);
-    else for (const section of file) evictPart(section);
+  // After each change, for 10,000 files: without an object for each turn.
+  for (let at = 0; at < files.length; at++) {
+    const file = files[at] as FileSections | ResolvedVirtualFile;
+    if (file instanceof Evictable) file.evict();
+    else if (Array.isArray(file)) file.forEach(evictPart);
   }
 }
 
-function evictPart(part: object): void {
+const evictPart = (part: object): void => {
   if (part instanceof Evictable) part.evict();
-}
+};

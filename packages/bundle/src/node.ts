@@ -108,9 +108,7 @@ export function resolveSections(
     sections.set(family, resolved.files);
     lines.push(resolved.lines);
   }
-  const virtualLines: string[] = [];
-  const virtual = resolveVirtualFiles(files, head, node, cache, virtualLines, problems);
-  lines.push(virtualLines);
+  const virtual = resolveVirtualFiles(files, head, node, cache, lines, problems);
   const sysctls = sysctlLines(sysctlFile(profileName), files, head, node, problems);
   if (problems.length > 0) return problems;
   if (sysctls.length > 0)
@@ -119,7 +117,7 @@ export function resolveSections(
   return {
     node,
     ...head,
-    version: cache.digest.of(lines.flat()).slice(0, 16),
+    version: cache.digest.of(...lines).slice(0, 16),
     sections,
     ...virtual,
     sysctls,
@@ -133,14 +131,14 @@ function resolveVirtualFiles(
   head: Head,
   node: string,
   cache: ResolveCache,
-  lines: string[],
+  lines: (readonly string[])[],
   problems: Problem[],
 ): Pick<ResolvedNode, 'ipvs' | 'nft'> {
   const { profile, profileName } = head;
   const scope = virtualScopeOf(head, node);
   const resolve = (tool: VirtualTool | 'nft'): readonly ResolvedVirtualFile[] => {
     const resolved = cache.virtual.resolveAll(tool, files, cache.paths(files, profileName, tool), scope);
-    addAll(lines, resolved.lines);
+    lines.push(resolved.lines);
     addAll(problems, resolved.problems);
     return resolved.files;
   };

@@ -1,7 +1,25 @@
+import { runs } from '@sluice/testing';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { fileDigest } from './seal.ts';
 import { TextsDigest } from './texts-digest.ts';
+
+test('it is the digest of the texts of some lists, for any earlier calls', () => {
+  const list = fc.array(fc.constantFrom('a', 'b'), { maxLength: 40 });
+  fc.assert(
+    fc.property(fc.array(fc.array(list, { maxLength: 3 }), { maxLength: 6 }), (calls) => {
+      const digest = new TextsDigest();
+      for (const lists of calls) expect(digest.of(...lists)).toBe(fileDigest(lists.flat().join('')));
+      // The same lists, but one.
+      const last = calls.at(-1) ?? [];
+      for (const at of last.keys()) {
+        const shorter = last.with(at, last[at]!.slice(0, -1));
+        expect(digest.of(...shorter)).toBe(fileDigest(shorter.flat().join('')));
+      }
+    }),
+    runs(300),
+  );
+});
 
 test('it is the digest of all texts, for any earlier calls', () => {
   const text = fc.string({ unit: 'grapheme', maxLength: 5 });

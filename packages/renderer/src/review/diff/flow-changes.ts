@@ -34,7 +34,7 @@ export function changedFlows(
         [moved, moved.length > 0 ? allDestinations(pair) : []],
         [rest, rest.length > 0 ? affectedDestinations(pair) : []],
       ] as const) {
-        if (destinations.length > 0) addAll(found, changesAmong(pair, nodes, destinations));
+        if (destinations.length > 0) addAll(found, [...changesAmong(pair, nodes, destinations)]);
       }
     }
   }
